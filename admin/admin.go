@@ -38,7 +38,7 @@ type Sources struct {
 // Limiter is a limiter of any framework: those of nethttp, chimw, ginmw, echomw, echo5mw
 // and core have these methods. One that is a [RequestExplainer], too, explains requests.
 type Limiter interface {
-	Rules() []core.RuleState
+	State() core.State
 	Override(rule string, o core.Override) error
 	ExplainKey(ctx context.Context, rule, key string, limit limits.Limit) (limits.Decision, error)
 	ResetKey(ctx context.Context, rule, key string) error

@@ -30,7 +30,7 @@ const shadowed = `{"Rule":"per-client","Mode":"shadow"}`
 // unchanged reports a change.
 func (s *site) unchanged(what string) {
 	s.Helper()
-	for _, r := range s.limit.Rules() {
+	for _, r := range s.limit.State().Rules {
 		if r.Mode != r.GivenMode || r.Limit != r.GivenLimit || !r.Override.Until.IsZero() {
 			s.Errorf("%s has changed %+v", what, r)
 		}
@@ -311,9 +311,9 @@ type counting struct {
 	looks atomic.Int64
 }
 
-func (c *counting) Rules() []core.RuleState {
+func (c *counting) State() core.State {
 	c.looks.Add(1)
-	return c.Limiter.Rules()
+	return c.Limiter.State()
 }
 
 func TestAHundredOpenPagesCostWhatOneDoes(t *testing.T) {

@@ -78,7 +78,7 @@ func TestChangesThatCannotBeMadeSayWhy(t *testing.T) {
 	} {
 		s.fails(row.status, row.path, row.body, row.text)
 	}
-	for _, r := range s.limit.Rules() {
+	for _, r := range s.limit.State().Rules {
 		if !r.Override.Until.IsZero() {
 			t.Errorf("something has changed: %+v", r)
 		}

@@ -34,7 +34,7 @@ func (p *page) viewDenials(now time.Time) any {
 	}
 	names := make(map[ruleKey]string)
 	for name, limiter := range p.sources.Limiters {
-		for _, r := range limiter.Rules() {
+		for _, r := range limiter.State().Rules {
 			names[ruleKey{name, r.Name}] = r.KeyName
 		}
 	}

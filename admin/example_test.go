@@ -23,10 +23,9 @@ import (
 func limited(counts *stats.Stats) *nethttp.Limiter {
 	api := counts.Limiter("api")
 	limiter := nethttp.MustNew(nethttp.Config{
-		Rules:   []nethttp.Rule{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(2)), Key: keyfuncs.Address(keyfuncs.Peer)}},
-		Observe: stats.Observe[*http.Request](api), ObserveEnd: api.ObserveEnd,
+		Rules:    []nethttp.Rule{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(2)), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Observer: api,
 	})
-	api.Watch(limiter)
 	return limiter
 }
 
@@ -121,7 +120,7 @@ func ExampleOptions() {
 	r.Header.Set("X-Operator", "ann")
 	r.Header.Set("Content-Type", "application/json")
 	page.ServeHTTP(httptest.NewRecorder(), r)
-	fmt.Println(limiter.Rules()[0].Mode)
+	fmt.Println(limiter.State().Rules[0].Mode)
 	// Output:
 	// ann mode api per-client  enforce shadow 1h0m0s a partner shares an address <nil>
 	// shadow

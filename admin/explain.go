@@ -77,7 +77,7 @@ func (p *page) explain(r *http.Request, q question) (*reply, error) {
 		}
 	}
 	a := &reply{Rules: []verdict{}}
-	for _, rule := range limiter.Rules() {
+	for _, rule := range limiter.State().Rules {
 		if at.rule == "" || at.rule == rule.Name {
 			a.Rules = append(a.Rules, p.explainKey(ctx, limiter, at, &rule, limit))
 		}
@@ -138,7 +138,7 @@ func (p *page) limiter(name string) (string, Limiter, error) {
 
 // rule returns the state of a rule of a limiter.
 func (p *page) rule(limiter Limiter, name string) (core.RuleState, error) {
-	for _, state := range limiter.Rules() {
+	for _, state := range limiter.State().Rules {
 		if state.Name == name {
 			return state, nil
 		}

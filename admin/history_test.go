@@ -200,8 +200,7 @@ func TestThePageMarksWhatChanged(t *testing.T) {
 		counts := stats.New(stats.Options{Logger: slog.New(slog.DiscardHandler)})
 		counts.WatchBreaker("redis", world.breaker)
 		api := counts.Limiter("api")
-		limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{perClient(1)}, Observe: stats.Observe[*http.Request](api)})
-		api.Watch(limit)
+		limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{perClient(1)}, Observer: api})
 		page, err := admin.New(ann, admin.Sources{Stats: counts, Limiters: map[string]admin.Limiter{"api": limit}, Policy: world},
 			admin.Options{Changes: true, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {

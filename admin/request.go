@@ -92,7 +92,7 @@ func (p *page) explainRequest(ctx context.Context, q *question) (*reply, error) 
 	for i := range o.Len() {
 		decided[o.At(i).Rule()] = o.At(i)
 	}
-	for _, rule := range limiter.Rules() {
+	for _, rule := range limiter.State().Rules {
 		v := verdict{Rule: rule.Name, Mode: rule.Mode.String()}
 		if d, ok := decided[rule.Name]; ok {
 			v.Matches, v.Mode, v.Limit, v.Cost = true, d.Mode().String(), limitText(d.Limit()), d.Cost

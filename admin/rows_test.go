@@ -20,7 +20,7 @@ func TestEveryRowOfManyLimitersIsKnown(t *testing.T) {
 	limiters := make(map[string]admin.Limiter)
 	for i := range 40 {
 		name := fmt.Sprint("limiter-", i)
-		l := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{perClient(1)}, Observe: stats.Observe[*http.Request](counts.Limiter(name))})
+		l := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{perClient(1)}, Observer: counts.Limiter(name)})
 		limiters[name] = l
 		for client := range 500 {
 			r := httptest.NewRequest("GET", "/", nil)
@@ -48,7 +48,7 @@ func TestEveryRowOfManyLimitersIsKnown(t *testing.T) {
 
 func TestADeniedKeyIsExplainedUnderTheLimitThatDeniedIt(t *testing.T) {
 	s := newSite(t, admin.Options{}, nethttp.Rule{
-		Name: "by-plan", LimitFor: func(*http.Request) (limits.Limit, error) { return limits.FixedWindow(limits.PerDay(1)), nil }, Key: keyfuncs.Address(keyfuncs.Peer),
+		Name: "by-plan", LimitFor: func(*http.Request, string) (limits.Limit, error) { return limits.FixedWindow(limits.PerDay(1)), nil }, Key: keyfuncs.Address(keyfuncs.Peer),
 	})
 	s.visit("192.0.2.7")
 	s.visit("192.0.2.7")

@@ -38,7 +38,7 @@ func (p *page) viewRules(name string, rules []stats.RuleSnapshot) (views []ruleV
 	}
 	limiter := p.sources.Limiters[name]
 	if limiter != nil {
-		for _, r := range limiter.Rules() {
+		for _, r := range limiter.State().Rules {
 			v := viewRule(name, &r)
 			v.count(counted[r.Name])
 			delete(counted, r.Name)

@@ -25,8 +25,7 @@ func TestThePageTellsWhatIsShedFromWhatIsDenied(t *testing.T) {
 		counts := stats.New(stats.Options{Logger: slog.New(slog.DiscardHandler)})
 		api := counts.Limiter("api")
 		full := nethttp.Rule{Name: "full", Limit: limits.FixedWindow(limits.PerDay(4)), Key: func(*http.Request) (string, error) { return "all", nil }, DenyAs503: true}
-		limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{perClient(1), full}, Observe: stats.Observe[*http.Request](api)})
-		api.Watch(limit)
+		limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{perClient(1), full}, Observer: api})
 		shedder := shed.MustNew(shed.Options[*http.Request]{
 			Classes:   []shed.Class{{Name: "critical"}, {Name: "<b>other</b>", Share: 50}},
 			Classify:  func(r *http.Request) int { return len(r.URL.Path) - 1 },

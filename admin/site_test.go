@@ -70,8 +70,7 @@ func newSiteOf(t *testing.T, who func(*http.Request) (admin.Person, error), poli
 	counts := stats.New(stats.Options{Logger: slog.New(slog.DiscardHandler)})
 	s := &site{T: t, counts: counts}
 	api := counts.Limiter("api")
-	s.limit = nethttp.MustNew(nethttp.Config{Rules: rules, Observe: stats.Observe[*http.Request](api), ObserveEnd: api.ObserveEnd})
-	api.Watch(s.limit)
+	s.limit = nethttp.MustNew(nethttp.Config{Rules: rules, Observer: api})
 	options.Logger = slog.New(slog.NewTextHandler(s, nil))
 	options.Audit = func(_ context.Context, c admin.Change) {
 		s.mu.Lock()
@@ -227,8 +226,7 @@ func TestARuleThatIsGoneKeepsItsNumbers(t *testing.T) {
 func TestLimitersThatOnlyOneSideKnowsAreShown(t *testing.T) {
 	counts := stats.New(stats.Options{Logger: slog.New(slog.DiscardHandler)})
 	counted := counts.Limiter("counted")
-	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{perClient(1)}, Observe: stats.Observe[*http.Request](counted)})
-	counted.Watch(limit)
+	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{perClient(1)}, Observer: counted})
 	other := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{perClient(2)}})
 	page, err := admin.New(ann, admin.Sources{Stats: counts, Limiters: map[string]admin.Limiter{"other": other}}, admin.Options{})
 	if err != nil {

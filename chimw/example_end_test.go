@@ -22,11 +22,11 @@ func ExampleDetach() {
 	r := chi.NewRouter()
 	r.With(limiter.Handler).Get("/file", func(w http.ResponseWriter, r *http.Request) {
 		end, ok := chimw.Detach(r.Context())
-		before, _ := limiter.Held()
+		before := limiter.State().Held
 		if ok {
 			end(core.Result{Status: http.StatusOK})
 		}
-		after, _ := limiter.Held()
+		after := limiter.State().Held
 		fmt.Fprint(w, before, after)
 	})
 	w := httptest.NewRecorder()
@@ -45,7 +45,7 @@ func ExampleSpend() {
 			Cost:      func(*http.Request) int64 { return 100 },
 			FinalCost: core.SpentCost,
 		}},
-		ObserveEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
+		Observer: core.ObserverFuncs[*http.Request]{OnEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) }},
 	})
 	r := chi.NewRouter()
 	r.With(limiter.Handler).Post("/chat", func(w http.ResponseWriter, r *http.Request) {

@@ -9,7 +9,7 @@ import (
 )
 
 // Rule is a named limit and how to apply it to a request. Its fields are those of
-// [core.Rule]: Name, Scope, Limit, LimitFor, LimitForKey, Key, Cost, Unit, OnFailure, Mode, FinalCost,
+// [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, Unit, OnFailure, Mode, FinalCost,
 // NoDelay, Local, DenyAs503.
 type Rule = nethttp.Rule
 

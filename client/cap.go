@@ -38,7 +38,8 @@ func (g *gate) next(now instant) instant {
 // take takes a unit of the cap for c, which has started and counts as asking. If there is none,
 // c has to wait for its turn again.
 func (p *pacer) take(ctx context.Context, c *call) (bool, error) {
-	outcome := p.limiter.Decide(ctx, c.bucket.name)
+	var outcome core.Outcome
+	ends := p.limiter.DecideInto(ctx, c.bucket.name, &outcome)
 	ok := outcome.Allowed()
 
 	p.mu.Lock()
@@ -60,7 +61,7 @@ func (p *pacer) take(ctx context.Context, c *call) (bool, error) {
 	c.bucket.queue.wakeFirst()
 	p.mu.Unlock()
 
-	if ok && outcome.HasEnd() { // before Observe is called, which may panic
+	if ok && ends { // before Observe is called, which may panic
 		c.finish = func(status int) { outcome.End(core.Result{Status: status}) }
 	}
 	if err := outcome.Err(); err != nil && ctx.Err() == nil {

@@ -105,7 +105,7 @@ func newTargetWith(t *testing.T, http2 bool, headerBytes int, run func(context.C
 	of.client, of.url = startWith(t, mux, http2, headerBytes)
 	t.Cleanup(func() {
 		of.client.CloseIdleConnections()
-		waitFor(t, "nothing is held while the server runs", func() bool { units, _ := of.limiter.Held(); return units == 0 })
+		waitFor(t, "nothing is held while the server runs", func() bool { units := of.limiter.State().Held; return units == 0 })
 	})
 	return of
 }
@@ -189,7 +189,7 @@ func TestMessagesThatNeverEnd(t *testing.T) {
 			wg.Go(func() { of.post(ctx, upload, "application/connect+json", body) })
 			wg.Go(func() { end.Write([]byte{0, 0, 0x3f, 0xff, 0xff, '"'}) }) // of 4 MB
 		}
-		waitFor(t, "all slots are held", func() bool { units, _ := of.limiter.Held(); return units == 4 })
+		waitFor(t, "all slots are held", func() bool { units := of.limiter.State().Held; return units == 4 })
 		if status := of.post(t.Context(), greet, "application/json", strings.NewReader(`"x"`)); status != http.StatusTooManyRequests {
 			t.Errorf("beside them: %d", status)
 		}
@@ -318,7 +318,7 @@ func TestHalfClosedStreams(t *testing.T) {
 			for i := range 20 {
 				wg.Go(func() { begin([]string{tick, upload}[i%2]) })
 			}
-			waitFor(t, "all slots are held", func() bool { units, _ := of.limiter.Held(); return units == 4 })
+			waitFor(t, "all slots are held", func() bool { units := of.limiter.State().Held; return units == 4 })
 			if status := of.post(t.Context(), greet, "application/json", strings.NewReader(`"x"`)); status != http.StatusTooManyRequests {
 				t.Errorf("beside them: %d", status)
 			}

@@ -23,13 +23,9 @@ func (l *Limiter) Replace(rules []Rule) error { return l.gate.Replace(rules) }
 // It is safe for concurrent use.
 func (l *Limiter) Override(rule string, o core.Override) error { return l.gate.Override(rule, o) }
 
-// Rules returns the rules in force, in the order of [Config].Rules, those that are
-// disabled too, for pages, gauges and logs.
-func (l *Limiter) Rules() []core.RuleState { return l.gate.Rules() }
-
 // Explain returns the outcome that c would have now, and takes nothing. Remaining is
 // what there is without the call. If the backend fails, or cannot look without taking,
-// the outcome is [core.Unavailable] and says why. Observe is not called.
+// the outcome is [core.Unavailable] and says why. The Observer is not called.
 func (l *Limiter) Explain(c *Call) core.Outcome { return l.gate.ExplainCall(c.Context, c) }
 
 // ExplainKey returns the decision that a call of one unit would have now under one rule

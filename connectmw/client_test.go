@@ -31,11 +31,11 @@ const countdown = "/greet.v1.Greeter/Count"
 
 func newServer(t *testing.T, limit limits.Limit) *server {
 	s := new(server)
-	s.limiter = newLimiter(t, connectmw.Config{Rules: everybody(limit), Observe: func(_ context.Context, _ *connectmw.Call, o core.Outcome) {
+	s.limiter = newLimiter(t, connectmw.Config{Rules: everybody(limit), Observer: core.ObserverFuncs[*connectmw.Call]{OnDecision: func(_ context.Context, _ *connectmw.Call, o core.Outcome) {
 		if !o.Allowed() {
 			s.denied.Add(1)
 		}
-	}})
+	}}})
 	with := connect.WithInterceptors(s.limiter.Interceptor())
 	mux := http.NewServeMux()
 	mux.Handle(greet, connect.NewUnaryHandler(greet, greeter, with))

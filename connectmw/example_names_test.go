@@ -107,21 +107,21 @@ func ExampleLimiter_Decide() {
 	// denied
 }
 
-func ExampleLimiter_Held() {
+func ExampleLimiter_State_held() {
 	slots := connectmw.MustNew(connectmw.Config{Rules: []connectmw.Rule{{Name: "slots", Limit: limits.Concurrent(5), Key: connectmw.Method}}})
 	visit(slots.Interceptor(), func(context.Context) string {
-		units, _ := slots.Held()
+		units := slots.State().Held
 		return fmt.Sprint(units, " held")
 	}, []string{"Place"})
 	// Output: Place 1 held
 }
 
-func ExampleLimiter_Queue() {
+func ExampleLimiter_State_queue() {
 	queue := connectmw.MustNew(connectmw.Config{
 		Rules: []connectmw.Rule{{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 10), Key: connectmw.Method}},
 	})
-	waiting, full, left := queue.Queue()
-	fmt.Println(waiting, full, left)
+	s := queue.State()
+	fmt.Println(s.Waiting, s.QueueFull, s.QueueLeft)
 	// Output: 0 0 0
 }
 
@@ -283,7 +283,7 @@ func ExampleDetach() {
 func ExampleLimiter_Replace() {
 	limiter := once(connectmw.Method)
 	err := limiter.Replace([]connectmw.Rule{{Name: "twice", Limit: limits.TokenBucket(limits.PerDay(2), 2), Key: connectmw.Method}})
-	fmt.Println(err, len(limiter.Rules()))
+	fmt.Println(err, len(limiter.State().Rules))
 	visit(limiter.Interceptor(), served, place)
 	// Output:
 	// <nil> 1
@@ -301,8 +301,8 @@ func ExampleLimiter_Override() {
 	// Place served
 }
 
-func ExampleLimiter_Rules() {
-	for _, rule := range once(connectmw.Method).Rules() {
+func ExampleLimiter_State_rules() {
+	for _, rule := range once(connectmw.Method).State().Rules {
 		fmt.Println(rule.Name, rule.Mode)
 	}
 	// Output: once enforce

@@ -92,7 +92,7 @@ func open(t *testing.T, app parity.CallApp[*connectmw.Call], http2 bool, options
 			continue
 		}
 		config := connectmw.Config{
-			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observe: c.Observe, ObserveEnd: c.ObserveEnd,
+			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observer: c.Observer,
 			Headers: c.Headers, MaxWaiting: c.MaxWaiting, OutcomeInContext: c.OutcomeInContext,
 		}
 		if c.Sorry {

@@ -26,24 +26,6 @@ type override struct {
 	timer *time.Timer
 }
 
-// RuleState is a rule as it is in force, for pages, gauges and logs. In JSON, limits and
-// modes are texts, and what is zero is left out.
-type RuleState struct {
-	Name      string
-	Scope     string
-	KeyName   string       `json:",omitzero"` // see [Rule].KeyName
-	Limit     limits.Limit `json:",omitzero"` // zero if LimitFor finds it
-	Mode      Mode
-	Local     bool     `json:",omitzero"`
-	DenyAs503 bool     `json:",omitzero"` // see [Rule].DenyAs503
-	Override  Override `json:",omitzero"` // the zero Override if there is none
-
-	// GivenLimit and GivenMode are those of [New] or the last Replace. They differ from
-	// Limit and Mode where an override is in force, on this rule or on one of its scope.
-	GivenLimit limits.Limit `json:",omitzero"`
-	GivenMode  Mode
-}
-
 // Replace puts other rules into force, from the next request on. Everything else of the
 // limiter stays. Requests under way, those that wait in a queue too, end as they began.
 // What keys have used stays used, since that hangs on scope and key; a rule that becomes
@@ -215,27 +197,7 @@ func (l *Limiter[R]) endOverride(rule string, ended *override) {
 	}
 	overrides := maps.Clone(l.overrides)
 	delete(overrides, rule)
-	if err := l.install(l.config.Rules, overrides); err != nil { // only Companion can fail: what it made before stays in force
+	if err := l.install(l.config.Rules, overrides); err != nil { // only preparing can fail: what was in force stays
 		ended.timer.Reset(time.Minute)
 	}
-}
-
-// Rules returns the rules in force, in the order of [Config].Rules, those that are
-// disabled too.
-func (l *Limiter[R]) Rules() []RuleState {
-	l.change.Lock()
-	defer l.change.Unlock()
-	var states []RuleState
-	for i, rule := range overridden(l.config.Rules, l.overrides) {
-		given := &l.config.Rules[i]
-		state := RuleState{
-			Name: rule.Name, Scope: rule.scopeOrName(), KeyName: rule.KeyName, Limit: rule.Limit, Mode: rule.Mode, Local: rule.Local, DenyAs503: rule.DenyAs503,
-			GivenLimit: given.Limit, GivenMode: given.Mode,
-		}
-		if o := l.overrides[rule.Name]; o != nil {
-			state.Override = o.Override.clone()
-		}
-		states = append(states, state)
-	}
-	return states
 }

@@ -70,17 +70,18 @@ func TestAnEndThatComesLater(t *testing.T) {
 	ending := plain
 	ending.FinalCost = func(core.Result) int64 { return 0 }
 	slots := rule("slots", limits.Concurrent(64), core.Enforce)
-	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{plain}, ObserveEnd: func(limits.Settlement) { settled.Add(1) }})
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{plain}, Observer: core.ObserverFuncs[string]{OnEnd: func(limits.Settlement) { settled.Add(1) }}})
 	var deciding sync.WaitGroup
 	var kept, ends atomic.Int64
 	for range 32 {
 		deciding.Go(func() {
 			for range 100 {
-				o := l.Decide(context.Background(), "ann")
+				var o core.Outcome
+				has := l.DecideInto(context.Background(), "ann", &o)
 				if !o.Allowed() {
 					t.Error("denied below the limit")
 				}
-				if o.HasEnd() {
+				if has {
 					ends.Add(int64(o.Len()))
 				} else {
 					kept.Add(1)
@@ -91,7 +92,7 @@ func TestAnEndThatComesLater(t *testing.T) {
 	}
 	replace(t, l, ending, slots)
 	deciding.Wait()
-	if held, _ := l.Held(); held != 0 || settled.Load() != ends.Load() {
+	if held := l.State().Held; held != 0 || settled.Load() != ends.Load() {
 		t.Errorf("%d units held, %d settled of %d", held, settled.Load(), ends.Load())
 	}
 	d, err := l.ExplainKey(context.Background(), "a", "ann", limits.Limit{})
@@ -169,7 +170,7 @@ func TestNoRulesAreAMistake(t *testing.T) {
 		t.Errorf("decided by %d rules", o.Len())
 	}
 	replace(t, l, rule("a", limits.FixedWindow(limits.PerDay(1)), core.Disabled))
-	if o := l.Decide(context.Background(), "ann"); !o.Allowed() || o.Len() != 0 || o.Companion() != nil {
+	if o := l.Decide(context.Background(), "ann"); !o.Allowed() || o.Len() != 0 || o.Revision() != 2 {
 		t.Errorf("all rules are disabled: %v by %d rules", o.Verdict(), o.Len())
 	}
 }
@@ -214,7 +215,7 @@ func TestAnOverrideHidesNoMistake(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if state := l.Rules()[0]; state.Override != (core.Override{}) || state.Limit != a.Limit {
+		if state := l.State().Rules[0]; state.Override != (core.Override{}) || state.Limit != a.Limit {
 			t.Errorf("the override has not ended: %+v", state)
 		}
 	})
@@ -227,7 +228,7 @@ func TestAnOverriddenLimitYieldsToALimitFor(t *testing.T) {
 	if err := l.Override("a", core.Override{Mode: &shadow, Limit: limits.FixedWindow(limits.PerDay(9)), Until: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
-	a.Limit, a.LimitFor = limits.Limit{}, func(string) (limits.Limit, error) { return limits.FixedWindow(limits.PerDay(1)), nil }
+	a.Limit, a.LimitFor = limits.Limit{}, func(string, string) (limits.Limit, error) { return limits.FixedWindow(limits.PerDay(1)), nil }
 	replace(t, l, a)
 	if o := l.Decide(context.Background(), "ann"); o.At(0).Limit() != limits.FixedWindow(limits.PerDay(1)) || o.At(0).Mode() != core.Shadow {
 		t.Errorf("decided by %+v", o.At(0))
@@ -256,7 +257,7 @@ func TestTwoOverridesOfAScopeNeedOneLimit(t *testing.T) {
 	if err := l.Override("a", core.Override{}); err != nil {
 		t.Error(err)
 	}
-	if states := l.Rules(); states[0].Limit != limits.FixedWindow(limits.PerDay(8)) || states[1].Limit != states[0].Limit {
+	if states := l.State().Rules; states[0].Limit != limits.FixedWindow(limits.PerDay(8)) || states[1].Limit != states[0].Limit {
 		t.Errorf("one override is left: %+v", states)
 	}
 }
@@ -268,9 +269,9 @@ func TestAnOverrideSharesNothingWithItsCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	mode = core.Disabled
-	*l.Rules()[0].Override.Mode = core.Disabled
+	*l.State().Rules[0].Override.Mode = core.Disabled
 	replace(t, l, rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce))
-	if state := l.Rules()[0]; state.Mode != core.Shadow {
+	if state := l.State().Rules[0]; state.Mode != core.Shadow {
 		t.Errorf("the mode is %v", state.Mode)
 	}
 	if o := l.Decide(context.Background(), "ann"); o.Len() != 1 || o.At(0).Mode() != core.Shadow {
@@ -303,7 +304,7 @@ func TestOverridesEndUnderLoad(t *testing.T) {
 					if o := l.Decide(context.Background(), "ann"); !o.Allowed() || o.Len() != 1 {
 						t.Errorf("%v by %d rules", o.Verdict(), o.Len())
 					}
-					l.Rules()
+					l.State()
 					time.Sleep(time.Millisecond)
 				}
 			})
@@ -311,7 +312,7 @@ func TestOverridesEndUnderLoad(t *testing.T) {
 		work.Wait()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if state := l.Rules()[0]; state.Override != (core.Override{}) || state.Mode != core.Enforce {
+		if state := l.State().Rules[0]; state.Override != (core.Override{}) || state.Mode != core.Enforce {
 			t.Errorf("after all have ended: %+v", state)
 		}
 	})
@@ -343,19 +344,30 @@ func TestAnOverrideKeepsNoLimiter(t *testing.T) {
 	}
 }
 
-// A change that Companion refuses, or in which it panics, has not happened.
-func TestACompanionThatFailsChangesNothing(t *testing.T) {
+// prepares is an Observer that prepares for rules before they come into force, as adapters do.
+type prepares func(revision int32, rules []core.Rule[string]) error
+
+func (p prepares) Prepare(revision int32, rules []core.Rule[string]) error { return p(revision, rules) }
+func (p prepares) Observed() core.Observer                                 { return nil }
+func (p prepares) ObserveDecision(context.Context, any, core.Outcome)      {}
+func (p prepares) ObserveEnd(limits.Settlement)                            {}
+func (p prepares) ObserveLimiter(interface{ State() core.State })          {}
+
+// A change that is refused while it is prepared for, or in which that panics, has not happened.
+func TestAChangeThatIsRefusedChangesNothing(t *testing.T) {
 	fail, boom := false, false
+	modes := make(map[int32]core.Mode)
 	a := rule("a", limits.FixedWindow(limits.PerDay(2)), core.Enforce)
-	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{a}, Companion: func(rules []core.Rule[string]) (any, error) {
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{a}, Observer: prepares(func(revision int32, rules []core.Rule[string]) error {
 		if boom {
 			panic("boom")
 		}
 		if fail {
-			return nil, errors.New("no")
+			return errors.New("no")
 		}
-		return rules[0].Mode, nil
-	}})
+		modes[revision] = rules[0].Mode
+		return nil
+	})})
 	shadow := core.Override{Mode: new(core.Mode), Until: time.Now().Add(time.Hour)}
 	*shadow.Mode = core.Shadow
 	fail = true
@@ -368,14 +380,17 @@ func TestACompanionThatFailsChangesNothing(t *testing.T) {
 		_ = l.Override("a", shadow)
 	}()
 	fail, boom = false, false
-	if state := l.Rules()[0]; state.Mode != core.Enforce || state.Override != (core.Override{}) {
+	if state := l.State().Rules[0]; state.Mode != core.Enforce || state.Override != (core.Override{}) {
 		t.Errorf("after changes that failed: %+v", state)
 	}
 	if err := l.Override("a", core.Override{}); err != nil {
 		t.Error(err)
 	}
-	if o := l.Decide(context.Background(), "ann"); o.Companion() != core.Enforce {
-		t.Errorf("companion %v", o.Companion())
+	if err := l.Override("a", shadow); err != nil {
+		t.Error(err)
+	}
+	if o := l.Decide(context.Background(), "ann"); modes[o.Revision()] != core.Shadow {
+		t.Errorf("revision %d of %v", o.Revision(), modes)
 	}
 }
 
@@ -388,7 +403,7 @@ func TestRulesSayWhichDenialsAre503(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if states := l.Rules(); states[0].DenyAs503 || !states[1].DenyAs503 {
+	if states := l.State().Rules; states[0].DenyAs503 || !states[1].DenyAs503 {
 		t.Errorf("%+v", states)
 	}
 }
@@ -397,7 +412,7 @@ func TestRulesSayWhatTheirKeysAre(t *testing.T) {
 	named := rule("named", limits.FixedWindow(limits.PerHour(1)), core.Enforce)
 	named.KeyName = "user or address"
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{named}})
-	if got := l.Rules()[0].KeyName; got != "user or address" {
+	if got := l.State().Rules[0].KeyName; got != "user or address" {
 		t.Errorf("it says %q", got)
 	}
 }

@@ -106,7 +106,7 @@ func TestDisabledRulesAreLeftOut(t *testing.T) {
 	if o.Len() != 1 || o.At(0).Rule() != "on" || o.At(0).Index() != 1 || !o.Allowed() {
 		t.Errorf("decided by %d rules, first %+v", o.Len(), o.At(0))
 	}
-	if rules := l.Rules(); len(rules) != 2 || rules[0].Mode != core.Disabled {
+	if rules := l.State().Rules; len(rules) != 2 || rules[0].Mode != core.Disabled {
 		t.Errorf("Rules: %+v", rules)
 	}
 }
@@ -148,7 +148,11 @@ func TestReplacingUnderLoadLosesAndMixesNothing(t *testing.T) {
 			sets[i] = append(sets[i], r)
 		}
 	}
-	l := core.MustNew(core.Config[string]{Rules: sets[0], Companion: func(rules []core.Rule[string]) (any, error) { return rules[0].Name, nil }})
+	var names sync.Map // of the first rules, by revision
+	l := core.MustNew(core.Config[string]{Rules: sets[0], Observer: prepares(func(revision int32, rules []core.Rule[string]) error {
+		names.Store(revision, rules[0].Name)
+		return nil
+	})})
 	var admitted, decided atomic.Int64
 	var done atomic.Bool
 	var deciding, replacing sync.WaitGroup
@@ -167,8 +171,9 @@ func TestReplacingUnderLoadLosesAndMixesNothing(t *testing.T) {
 				if o.Allowed() {
 					admitted.Add(1)
 				}
-				if o.Len() != 2 || o.At(0).Rule()[1:] != o.At(1).Rule()[1:] || o.Companion() != o.At(0).Rule() {
-					t.Errorf("a request is decided by a mixture: %q, %q, %v", o.At(0).Rule(), o.At(1).Rule(), o.Companion())
+				name, _ := names.Load(o.Revision())
+				if o.Len() != 2 || o.At(0).Rule()[1:] != o.At(1).Rule()[1:] || name != o.At(0).Rule() {
+					t.Errorf("a request is decided by a mixture: %q, %q, %v", o.At(0).Rule(), o.At(1).Rule(), name)
 				}
 			}
 		})
@@ -186,12 +191,12 @@ func TestARequestEndsByTheRulesThatDecidedIt(t *testing.T) {
 	refunded := rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)
 	refunded.FinalCost = func(core.Result) int64 { return 0 }
 	at := []core.Rule[string]{refunded, rule("at once", limits.Concurrent(1), core.Enforce)}
-	l := core.MustNew(core.Config[string]{Rules: at, ObserveEnd: func(s limits.Settlement) { ended = append(ended, s) }})
+	l := core.MustNew(core.Config[string]{Rules: at, Observer: core.ObserverFuncs[string]{OnEnd: func(s limits.Settlement) { ended = append(ended, s) }}})
 	o := l.Decide(context.Background(), "ann")
 	if err := l.Replace([]core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)}); err != nil {
 		t.Fatal(err)
 	}
-	if held, _ := l.Held(); held != 1 {
+	if held := l.State().Held; held != 1 {
 		t.Errorf("Held = %d after the rule is gone, want 1", held)
 	}
 	o.End(core.Result{})
@@ -215,18 +220,18 @@ func TestAnOverrideEndsByItself(t *testing.T) {
 				t.Errorf("request %d under the override: %v", i, o.Verdict())
 			}
 		}
-		if state := l.Rules()[0]; state.Limit != more.Limit || state.Override.Why != "a busy day" {
+		if state := l.State().Rules[0]; state.Limit != more.Limit || state.Override.Why != "a busy day" {
 			t.Errorf("Rules: %+v", state)
 		}
 		if err := l.Replace([]core.Rule[string]{rule("a", limits.TokenBucket(limits.PerHour(1), 2), core.Enforce)}); err != nil {
 			t.Fatal(err)
 		}
-		if state := l.Rules()[0]; state.Limit != more.Limit {
+		if state := l.State().Rules[0]; state.Limit != more.Limit {
 			t.Errorf("a replacement outranks the override: %+v", state)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if state := l.Rules()[0]; state.Limit != limits.TokenBucket(limits.PerHour(1), 2) || state.Override != (core.Override{}) {
+		if state := l.State().Rules[0]; state.Limit != limits.TokenBucket(limits.PerHour(1), 2) || state.Override != (core.Override{}) {
 			t.Errorf("after its end: %+v", state)
 		}
 		shadow := core.Shadow
@@ -251,7 +256,7 @@ func TestAnOverrideEndsByItself(t *testing.T) {
 		if err := l.Replace([]core.Rule[string]{rule("a", limits.TokenBucket(limits.PerHour(1), 2), core.Enforce)}); err != nil {
 			t.Fatal(err)
 		}
-		if state := l.Rules()[0]; state.Mode != core.Enforce {
+		if state := l.State().Rules[0]; state.Mode != core.Enforce {
 			t.Errorf("the override outlived its rule: %+v", state)
 		}
 	})
@@ -261,7 +266,7 @@ func TestAnOverrideEndsByItself(t *testing.T) {
 func TestRulesAreJSON(t *testing.T) {
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
 		rule("fixed", limits.SlidingWindow(limits.PerMinute(100)), core.EnforceFor(25)),
-		{Name: "by plan", Key: self, Local: true, LimitFor: func(string) (limits.Limit, error) {
+		{Name: "by plan", Key: self, Local: true, LimitFor: func(string, string) (limits.Limit, error) {
 			return limits.FixedWindow(limits.PerDay(1)), nil
 		}},
 	}})
@@ -269,7 +274,7 @@ func TestRulesAreJSON(t *testing.T) {
 	if err := l.Override("fixed", core.Override{Mode: &shadow, Until: until, Why: "an incident"}); err != nil {
 		t.Fatal(err)
 	}
-	got, err := json.Marshal(l.Rules())
+	got, err := json.Marshal(l.State().Rules)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +293,7 @@ func TestRulesAreJSON(t *testing.T) {
 
 func TestOverrideSaysWhatIsWrong(t *testing.T) {
 	varying := rule("plan", limits.Limit{}, core.Enforce)
-	varying.LimitFor = func(string) (limits.Limit, error) { return limits.FixedWindow(limits.PerDay(1)), nil }
+	varying.LimitFor = func(string, string) (limits.Limit, error) { return limits.FixedWindow(limits.PerDay(1)), nil }
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce), varying}})
 	later, invalid := time.Now().Add(time.Hour), core.Mode(123)
 	for want, try := range map[string]struct {

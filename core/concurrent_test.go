@@ -20,14 +20,14 @@ func TestAConcurrencyLimitHoldsUnitsUntilTheEnd(t *testing.T) {
 	if left := c.At(1).Remaining; left != 98 {
 		t.Errorf("the rate has %d left after a denial for concurrency, want 98", left)
 	}
-	if held, oldest := l.Held(); held != 2 || oldest.IsZero() {
-		t.Errorf("Held = %d, %v, want 2 and an instant", held, oldest)
+	if s := l.State(); s.Held != 2 || s.HeldSince.IsZero() {
+		t.Errorf("Held = %d, %v, want 2 and an instant", s.Held, s.HeldSince)
 	}
 	copied := a
 	a.End(core.Result{})
 	copied.End(core.Result{})
 	c.End(core.Result{})
-	if held, _ := l.Held(); held != 1 {
+	if held := l.State().Held; held != 1 {
 		t.Errorf("Held = %d after one of two has ended, want 1", held)
 	}
 	if d := l.Decide(context.Background(), "ann"); !d.Allowed() {

@@ -16,6 +16,9 @@ func (config *Config[R]) validate() error {
 	if config.Instances < 0 {
 		errs = append(errs, fmt.Errorf("core: instances must not be negative (got %d)", config.Instances))
 	}
+	if config.MaxWaiting < 0 {
+		errs = append(errs, fmt.Errorf("core: max waiting: must be positive, or 0 for %d (got %d)", defaultMaxWaiting, config.MaxWaiting))
+	}
 	if config.Backend != nil && limits.IsNil(config.Backend) {
 		errs = append(errs, fmt.Errorf("core: backend: is a nil %T: make one, or leave Backend nil for one in this process", config.Backend))
 	}

@@ -38,22 +38,24 @@ func (limiter *Limiter[R]) Decide(ctx context.Context, r R) (o Outcome) {
 }
 
 // DecideInto is Decide with a place for the outcome. What o held before is lost. It saves a copy of the
-// outcome, a tenth of the time.
-func (limiter *Limiter[R]) DecideInto(ctx context.Context, r R, o *Outcome) {
+// outcome, a tenth of the time. It reports whether the request has something to end, so that
+// [Outcome.End] matters.
+func (limiter *Limiter[R]) DecideInto(ctx context.Context, r R, o *Outcome) (ends bool) {
 	l := limiter.current.Load()
-	o.reset(Allowed)
+	o.reset(Allowed, l.revision)
 	if l.fast != nil {
 		l.decideOne(ctx, r, o)
 	} else if !o.abandonIfEnded(ctx) {
 		l.decide(ctx, r, o)
 		if l.ledger != nil && o.verdict == Allowed {
 			l.begin(ctx, r, o)
-			return
+			return o.request != nil
 		}
 	}
 	if l.observe != nil {
-		l.observe(ctx, r, *o)
+		l.observe.ObserveDecision(ctx, r, *o)
 	}
+	return false
 }
 
 // decideOne is decide for a rule that a memory decides by itself. That takes half the time: no charge
@@ -101,7 +103,7 @@ func (l *ruleSet[R]) takeOne(ctx context.Context, key string, o *Outcome) {
 	l.take(ctx, s, o)
 }
 
-// begin gives o, which is allowed, an end, and ends it if Observe does not return.
+// begin gives o, which is allowed, an end, and ends it if the Observer does not return.
 func (l *ruleSet[R]) begin(ctx context.Context, r R, o *Outcome) {
 	l.ledger.begin(o)
 	if l.observe == nil {
@@ -113,7 +115,7 @@ func (l *ruleSet[R]) begin(ctx context.Context, r R, o *Outcome) {
 			o.End(Result{Panicked: true})
 		}
 	}()
-	l.observe(ctx, r, *o)
+	l.observe.ObserveDecision(ctx, r, *o)
 	returned = true
 }
 

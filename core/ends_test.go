@@ -103,7 +103,7 @@ func TestNothingIsLostWhenACallbackEndsItsGoroutine(t *testing.T) {
 					{Name: "c", Limit: limits.Concurrent(1), Key: self},
 					{Name: "f", Limit: limits.SlidingWindow(limits.PerHour(100)), Key: self, FinalCost: exit},
 				},
-				ObserveEnd: func(limits.Settlement) { runtime.Goexit() },
+				Observer: core.ObserverFuncs[string]{OnEnd: func(limits.Settlement) { runtime.Goexit() }},
 			})
 			for i := range 3 {
 				o := l.Decide(t.Context(), "ann")
@@ -130,11 +130,11 @@ func TestEachEndIsReportedWhateverTheObserverDoes(t *testing.T) {
 		l := core.MustNew(core.Config[string]{
 			Backend: backend,
 			Rules:   []core.Rule[string]{{Name: "c", Limit: limits.Concurrent(100), Key: self}},
-			ObserveEnd: func(limits.Settlement) {
+			Observer: core.ObserverFuncs[string]{OnEnd: func(limits.Settlement) {
 				if reported.Add(1)%3 == 0 {
 					runtime.Goexit()
 				}
-			},
+			}},
 		})
 		for range 50 {
 			o := l.Decide(t.Context(), "ann")
@@ -152,7 +152,7 @@ func TestALocalRuleMayHaveAnyLimitThatThisProcessDecides(t *testing.T) {
 		Backend: unreachable{},
 		Rules: []core.Rule[string]{{
 			Name: "ban", Local: true, Key: self,
-			LimitFor: func(string) (limits.Limit, error) { return limits.Ban(limits.PerHour(1), time.Hour), nil },
+			LimitFor: func(string, string) (limits.Limit, error) { return limits.Ban(limits.PerHour(1), time.Hour), nil },
 		}},
 	})
 	if o := l.Decide(t.Context(), "ann"); !o.Allowed() || o.At(0).Source != limits.SourceLocal {
@@ -220,14 +220,14 @@ func TestEndingsForASilentServerDelayNoOthers(t *testing.T) {
 		l := core.MustNew(core.Config[string]{
 			Backend: backend,
 			Rules:   []core.Rule[string]{rule("a", "silent"), rule("b", "well"), rule("c", "nowhere"), rule("d", "well"), rule("e", "anywhere")},
-			ObserveEnd: func(s limits.Settlement) {
+			Observer: core.ObserverFuncs[string]{OnEnd: func(s limits.Settlement) {
 				mu.Lock()
 				defer mu.Unlock()
 				if wrong := s.Err != nil; wrong != (s.Rule == "a") {
 					t.Errorf("%+v", s)
 				}
 				reported[s.Rule] = append(reported[s.Rule], time.Since(began))
-			},
+			}},
 		})
 		o := l.Decide(t.Context(), "")
 		o.End(core.Result{})

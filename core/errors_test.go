@@ -48,8 +48,8 @@ func TestNoErrorNamesAKey(t *testing.T) {
 		for name, rule := range map[string]core.Rule[request]{
 			"negative cost":   {Limit: perMinute(1), Key: byKey, Cost: func(request) int64 { return -1 }},
 			"panic in cost":   {Limit: perMinute(1), Key: byKey, Cost: func(request) int64 { panic("boom") }},
-			"illegal limit":   {Key: byKey, LimitFor: func(request) (limits.Limit, error) { return perMinute(0), nil }},
-			"failing limit":   {Key: byKey, LimitFor: func(request) (limits.Limit, error) { return limits.Limit{}, errBroken }},
+			"illegal limit":   {Key: byKey, LimitFor: func(request, string) (limits.Limit, error) { return perMinute(0), nil }},
+			"failing limit":   {Key: byKey, LimitFor: func(request, string) (limits.Limit, error) { return limits.Limit{}, errBroken }},
 			"key with error":  {Limit: perMinute(1), Key: func(request) (string, error) { return key, errBroken }},
 			"failing backend": {Limit: perMinute(1), Key: byKey},
 			"closed":          {Limit: perMinute(1), Key: byKey, OnFailure: core.FailClosed},

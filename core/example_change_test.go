@@ -48,11 +48,11 @@ func ExampleEnforceFor() {
 		}
 		return n
 	}
-	fmt.Println(l.Rules()[0].Mode, denied() == 0, denied() < 300)
+	fmt.Println(l.State().Rules[0].Mode, denied() == 0, denied() < 300)
 	if err := l.Replace(rules(core.Enforce)); err != nil {
 		fmt.Println(err)
 	}
-	fmt.Println(l.Rules()[0].Mode, denied() == 1000)
+	fmt.Println(l.State().Rules[0].Mode, denied() == 1000)
 	// Output:
 	// enforce 25% true true
 	// enforce true
@@ -67,7 +67,7 @@ func ExampleLimiter_Replace() {
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule}})
 	rule.Limit = limits.FixedWindow(limits.PerDay(0))
 	fmt.Println(l.Replace([]core.Rule[string]{rule}))
-	fmt.Println(l.Rules()[0].Limit)
+	fmt.Println(l.State().Rules[0].Limit)
 	// Output:
 	// core: rule "per-user": limit: units of a fixed-window must be 1 to 1000000000 (got 0)
 	// fixed-window 10/1d
@@ -85,11 +85,11 @@ func ExampleLimiter_Override() {
 	if err != nil {
 		fmt.Println(err)
 	}
-	fmt.Println(l.Rules()[0].Limit, l.Rules()[0].Override.Why)
+	fmt.Println(l.State().Rules[0].Limit, l.State().Rules[0].Override.Why)
 	if err := l.Override("per-user", core.Override{}); err != nil { // before its time
 		fmt.Println(err)
 	}
-	fmt.Println(l.Rules()[0].Limit)
+	fmt.Println(l.State().Rules[0].Limit)
 	// Output:
 	// fixed-window 20/1d tickets are on sale
 	// fixed-window 10/1d

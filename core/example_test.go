@@ -117,7 +117,7 @@ func ExampleRule_limitFor() {
 	limiter := core.MustNew(core.Config[job]{Rules: []core.Rule[job]{{
 		Name: "plan",
 		Key:  byCustomer,
-		LimitFor: func(j job) (limits.Limit, error) {
+		LimitFor: func(j job, _ string) (limits.Limit, error) {
 			if limit, ok := plans[j.customer]; ok {
 				return limit, nil
 			}
@@ -140,7 +140,7 @@ func ExampleRule_limitForKey() {
 	limiter := core.MustNew(core.Config[job]{Rules: []core.Rule[job]{{
 		Name: "plan",
 		Key:  byCustomer,
-		LimitForKey: func(_ job, customer string) (limits.Limit, error) {
+		LimitFor: func(_ job, customer string) (limits.Limit, error) {
 			if limit, ok := overrides[customer]; ok {
 				return limit, nil
 			}
@@ -274,12 +274,12 @@ func ExampleConfig_observe() {
 	counts := map[string]int{} // use something safe for concurrent use
 	limiter := core.MustNew(core.Config[job]{
 		Rules: []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(1)), Key: byCustomer}},
-		Observe: func(_ context.Context, _ job, o core.Outcome) {
+		Observer: core.ObserverFuncs[job]{OnDecision: func(_ context.Context, _ job, o core.Outcome) {
 			for i := range o.Len() {
 				d := o.At(i)
 				counts[fmt.Sprintf("%s %v by %v", d.Rule(), o.Verdict(), d.Source)]++
 			}
-		},
+		}},
 	})
 	for range 3 {
 		limiter.Decide(context.Background(), job{customer: "ann"})

@@ -13,13 +13,13 @@ import (
 // Explain returns the outcome that r would have now, and takes nothing. Numbers are as
 // [limits.Peeker] says: Remaining is what there is without the request. It asks neither a denial
 // cache nor the fallback: if the backend fails, or cannot peek, the outcome is
-// Unavailable and says why. Observe is not called.
+// Unavailable and says why. The Observer is not called.
 func (limiter *Limiter[R]) Explain(ctx context.Context, r R) (o Outcome) {
 	l := limiter.current.Load()
+	o.reset(Allowed, l.revision)
 	if o.abandonIfEnded(ctx) {
 		return o
 	}
-	o.verdict = Allowed
 	s := l.scratch.Get().(*scratch)
 	defer l.release(s)
 	l.charge(r, s, &o)
@@ -72,7 +72,7 @@ func (limiter *Limiter[R]) ExplainKey(ctx context.Context, rule, key string, lim
 	found := &l.rules[i]
 	if limit == (limits.Limit{}) {
 		if limit = found.Limit; found.varies {
-			return limits.Decision{}, fmt.Errorf("core: explain: rule %q: limit: is missing, and the rule has a LimitFor or LimitForKey: pass the limit of the key", rule)
+			return limits.Decision{}, fmt.Errorf("core: explain: rule %q: limit: is missing, and the rule has a LimitFor: pass the limit of the key", rule)
 		}
 	}
 	if err := limit.Validate(); err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// interned has limits that were found for requests: by LimitFor and LimitForKey, or for a fallback.
+// interned has limits that were found for requests: by LimitFor, or for a fallback.
 var interned [256]atomic.Pointer[limits.Limit]
 
 // intern returns a pointer to a limit equal to l. Outcomes have pointers, since they are cleared and

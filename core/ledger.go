@@ -21,7 +21,7 @@ type ledger struct {
 	primary  *settling
 	fallback func() *settling              // of the rules that fall back
 	local    atomic.Pointer[memory.Memory] // of the rules that are Local; nil: there were none
-	observe  func(limits.Settlement)
+	observe  Observer                      // nil: none
 
 	lists   [ledgerLists]requestList
 	next    atomic.Uint32 // which list the next record belongs to
@@ -50,7 +50,7 @@ func settlingBy(b limits.Backend) *settling {
 	return &settling{endings.Of(b), m}
 }
 
-func newLedger(primary limits.Backend, fallback func() limits.Backend, observe func(limits.Settlement)) *ledger {
+func newLedger(primary limits.Backend, fallback func() limits.Backend, observe Observer) *ledger {
 	l := &ledger{
 		primary:  settlingBy(primary),
 		fallback: sync.OnceValue(func() *settling { return settlingBy(fallback()) }),
@@ -398,5 +398,5 @@ func (l *ledger) report(t *taken, s limits.Settlement) {
 	}
 	s.Rule, s.Scope, s.Taken, s.Final = t.rule.name, t.rule.scope, t.cost, t.final
 	defer func() { _ = recover() }()
-	l.observe(s)
+	l.observe.ObserveEnd(s)
 }

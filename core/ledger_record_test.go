@@ -35,8 +35,8 @@ func TestAnOutcomeThatHasEndedEndsNoOtherRequest(t *testing.T) {
 				t.Fatalf("request %d: an outcome that has ended is detached, or spends", i)
 			}
 		}
-		if held, oldest := l.Held(); held != 1 || oldest.IsZero() {
-			t.Fatalf("request %d: %d units are held, want 1: an outcome that has ended ended it", i, held)
+		if s := l.State(); s.Held != 1 || s.HeldSince.IsZero() {
+			t.Fatalf("request %d: %d units are held, want 1: an outcome that has ended ended it", i, s.Held)
 		}
 		o.End(core.Result{Status: 200})
 		if i&(i-1) == 0 && i < 1<<15 {
@@ -72,8 +72,8 @@ func TestRequestsEndOnceThoughOutcomesAreEndedByMany(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if held, oldest := l.Held(); held != 0 || !oldest.IsZero() {
-		t.Errorf("%d units are held since %v after all have ended", held, oldest)
+	if s := l.State(); s.Held != 0 || !s.HeldSince.IsZero() {
+		t.Errorf("%d units are held since %v after all have ended", s.Held, s.HeldSince)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestTheUnitsOfAllRulesAreReleasedThoughAnObserverEndsItsGoroutine(t *testin
 				{Name: "b", Limit: limits.Concurrent(1), Key: self},
 				{Name: "c", Limit: limits.Concurrent(1), Key: self},
 			},
-			ObserveEnd: func(limits.Settlement) { runtime.Goexit() },
+			Observer: core.ObserverFuncs[string]{OnEnd: func(limits.Settlement) { runtime.Goexit() }},
 		})
 		for i := range 3 {
 			o := decideOn(l, "k")

@@ -1,7 +1,7 @@
 package core
 
 import (
-	"context"
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -35,23 +35,14 @@ type Config[R any] struct {
 	// falls back to its share of every limit, rounded up. 0: the whole limit.
 	Instances int
 
-	// Observe is called once for every call of Decide, before it returns, on its
-	// goroutine, also if the outcome is [Abandoned]; it must be quick and safe for
-	// concurrent use. nil: nothing.
-	Observe func(context.Context, R, Outcome)
+	// Observer is told of decisions, ends and changes, such as counters of package stats or
+	// [ObserverFuncs]. nil: nothing is told.
+	Observer Observer
 
-	// Companion is called with all rules whenever they come into force: by [New],
-	// [Limiter.Replace], [Limiter.Override] and when an override ends. [Outcome.Companion]
-	// returns what it returned to whoever decided by these rules. It is for adapters, such
-	// as for what writes header fields. An error is one of New or of the change. nil:
-	// nothing.
-	Companion func([]Rule[R]) (any, error)
-
-	// ObserveEnd is called once for every rule with an end, after the end of a request
-	// that the rule allowed. It is called on the goroutine that calls [Outcome.End], or
-	// on one of its own if the backend is outside this process; it must be quick and safe
-	// for concurrent use. A panic in it is dropped. nil: nothing.
-	ObserveEnd func(limits.Settlement)
+	// MaxWaiting is how many requests may wait for their turn at once in [Limiter.Wait], if a
+	// limit is a leaky queue. Each one holds a goroutine. A further request is [Unavailable]
+	// with the error [ErrQueueFull], and its slot stays spent. 0: 10,000.
+	MaxWaiting int
 }
 
 // Limiter decides requests of type R against its rules. It is safe for
@@ -61,9 +52,13 @@ type Config[R any] struct {
 type Limiter[R any] struct {
 	current atomic.Pointer[ruleSet[R]]
 	backend limits.Backend
+	room    waitingRoom
+	prepare preparer[R] // nil: nothing has to be prepared
+	observe Observer    // nil: nothing is told
 
 	change    sync.Mutex // guards what follows
 	config    Config[R]  // its Rules are those of New or the last Replace
+	revision  int32      // of the rules that were compiled last
 	overrides map[string]*override
 	ledger    *ledger               // nil: no rule ever had an end
 	local     *memory.Memory        // of the rules that are Local; nil: none ever was, or backend is in this process
@@ -77,7 +72,8 @@ type ruleSet[R any] struct {
 	backend   limits.Backend
 	fallback  func() limits.Backend
 	instances int
-	observe   func(context.Context, R, Outcome)
+	revision  int32
+	observe   Observer
 	scratch   sync.Pool       // of *scratch
 	fast      *memory.Limiter // decides the only rule directly; nil: Decide takes no fast path
 	ledger    *ledger         // nil: no rule has an end
@@ -106,12 +102,17 @@ func New[R any](config Config[R]) (*Limiter[R], error) {
 		l.backend = memory.New(memory.Options{})
 	}
 	l.config = config
+	l.room.capacity = int64(cmp.Or(config.MaxWaiting, defaultMaxWaiting))
+	l.prepare, l.observe = prepares[R](config.Observer)
 	rules, err := l.compile(config.Rules)
 	if err != nil {
 		return nil, err
 	}
 	l.config.Rules = slices.Clone(config.Rules)
 	l.current.Store(rules)
+	if config.Observer != nil {
+		config.Observer.ObserveLimiter(l)
+	}
 	return l, nil
 }
 
@@ -122,7 +123,7 @@ func (l *Limiter[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
 		backend:   l.backend,
 		fallback:  l.fallbackFor(has(func(rule Rule[R]) bool { return rule.OnFailure == FallBack })),
 		instances: l.config.Instances,
-		observe:   l.config.Observe,
+		observe:   l.observe,
 	}
 	if !limits.IsInProcess(l.backend) && has(func(rule Rule[R]) bool { return rule.Local }) {
 		if l.local == nil {
@@ -132,16 +133,16 @@ func (l *Limiter[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
 	}
 	if has(func(rule Rule[R]) bool { return rule.hasEnd() }) {
 		if l.ledger == nil {
-			l.ledger = newLedger(l.backend, l.fallbackFor(true), l.config.ObserveEnd)
+			l.ledger = newLedger(l.backend, l.fallbackFor(true), l.observe)
 		}
 		l.ledger.local.Store(l.local) // also after the last Local rule is gone: requests are under way
 		set.ledger = l.ledger
 	}
 	set.endings = l.ledger
-	var companion any
-	if l.config.Companion != nil {
-		var err error
-		if companion, err = l.config.Companion(rules); err != nil {
+	l.revision++
+	set.revision = l.revision
+	if l.prepare != nil {
+		if err := l.prepare.Prepare(set.revision, rules); err != nil {
 			return nil, err
 		}
 	}
@@ -149,7 +150,7 @@ func (l *Limiter[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
 		if rule.Mode == Disabled {
 			continue
 		}
-		enforced := rule.identity(i, companion)
+		enforced := rule.identity(i)
 		shadowed := enforced
 		shadowed.mode = Shadow
 		set.rules = append(set.rules, compiledRule[R]{enforced, shadowed, rule, l.backendOf(&rule), rule.varies()})
@@ -181,9 +182,9 @@ func (l *Limiter[R]) fallbackFor(needed bool) func() limits.Backend {
 }
 
 // identity returns what outcomes know of rule, which is the i-th.
-func (rule *Rule[R]) identity(i int, companion any) ruleIdentity {
+func (rule *Rule[R]) identity(i int) ruleIdentity {
 	return ruleIdentity{
-		index: i, name: rule.Name, scope: rule.scopeOrName(), companion: companion, limit: new(rule.Limit), unit: rule.unitOf(),
+		index: i, name: rule.Name, scope: rule.scopeOrName(), limit: new(rule.Limit), unit: rule.unitOf(),
 		capacity: rule.DenyAs503, onFailure: rule.OnFailure,
 		hasEnd: rule.hasEnd(), held: rule.holds(), finalCost: rule.FinalCost, lasts: rule.lastsOf(),
 		undelayed: rule.undelayed(),
@@ -196,20 +197,6 @@ func (l *Limiter[R]) backendOf(rule *Rule[R]) limits.Backend {
 		return l.local
 	}
 	return l.backend
-}
-
-// Held returns how many units of concurrency limits the requests hold that have not
-// ended, and the instant of the decision on the oldest request that has something to end,
-// by the clock of its backend; the zero Time if there is none. A number that only rises,
-// or an instant of long ago, shows that somebody calls Decide and not [Outcome.End].
-func (l *Limiter[R]) Held() (units int, oldest time.Time) {
-	l.change.Lock()
-	ledger := l.ledger
-	l.change.Unlock()
-	if ledger == nil {
-		return 0, time.Time{}
-	}
-	return ledger.held()
 }
 
 // findFastPath returns the fast path of l, nil if l needs the general one. A limiter

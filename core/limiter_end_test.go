@@ -101,7 +101,7 @@ func TestWhatARequestReallyCost(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var seen settled
-			l := core.MustNew(core.Config[string]{ObserveEnd: seen.observe, Rules: []core.Rule[string]{{
+			l := core.MustNew(core.Config[string]{Observer: core.ObserverFuncs[string]{OnEnd: seen.observe}, Rules: []core.Rule[string]{{
 				Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(10)), Key: self, FinalCost: test.final,
 				Cost: func(key string) int64 { return int64(len(key)) },
 			}}})
@@ -132,14 +132,14 @@ func TestWhatARequestReallyCost(t *testing.T) {
 
 func TestARequestEndsOnce(t *testing.T) {
 	var seen settled
-	l := core.MustNew(core.Config[string]{ObserveEnd: seen.observe, Rules: []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(3), Key: self}}})
+	l := core.MustNew(core.Config[string]{Observer: core.ObserverFuncs[string]{OnEnd: seen.observe}, Rules: []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(3), Key: self}}})
 	o := decideOn(l, "k")
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() { copied := o; copied.End(core.Result{}) })
 	}
 	all.Wait()
-	if held, _ := l.Held(); held != 0 || len(seen.all) != 1 || seen.all[0].Returned != 1 {
+	if held := l.State().Held; held != 0 || len(seen.all) != 1 || seen.all[0].Returned != 1 {
 		t.Errorf("ended by 20: %d held, settled %+v", held, seen.all)
 	}
 	detached := decideOn(l, "k")
@@ -148,12 +148,12 @@ func TestARequestEndsOnce(t *testing.T) {
 		t.Errorf("Detach: %v, and once more %v", ok, again)
 	}
 	detached.End(core.Result{})
-	if held, _ := l.Held(); held != 1 {
+	if held := l.State().Held; held != 1 {
 		t.Errorf("End of a detached request leaves %d held, want 1", held)
 	}
 	end(core.Result{})
 	end(core.Result{})
-	if held, _ := l.Held(); held != 0 {
+	if held := l.State().Held; held != 0 {
 		t.Errorf("%d held after the end of a detached request", held)
 	}
 	if _, ok := detached.Detach(); ok {
@@ -163,19 +163,19 @@ func TestARequestEndsOnce(t *testing.T) {
 
 func TestAPanicKeepsNothing(t *testing.T) {
 	panics := core.MustNew(core.Config[string]{
-		Observe: func(context.Context, string, core.Outcome) { panic("observe") },
-		Rules:   []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(1), Key: self}},
+		Observer: core.ObserverFuncs[string]{OnDecision: func(context.Context, string, core.Outcome) { panic("observe") }},
+		Rules:    []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(1), Key: self}},
 	})
 	func() {
 		defer func() { _ = recover() }()
 		decideOn(panics, "k")
 	}()
-	if held, _ := panics.Held(); held != 0 {
+	if held := panics.State().Held; held != 0 {
 		t.Errorf("after a panic in Observe: %d held", held)
 	}
 	l := core.MustNew(core.Config[string]{
-		ObserveEnd: func(limits.Settlement) { panic("observe end") },
-		Rules:      []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(1), Key: self}},
+		Observer: core.ObserverFuncs[string]{OnEnd: func(limits.Settlement) { panic("observe end") }},
+		Rules:    []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(1), Key: self}},
 	})
 	for range 3 {
 		o := decideOn(l, "k")
@@ -208,12 +208,12 @@ func TestEndingsAreDroppedWhereTooManyWaitAndReleasesNever(t *testing.T) {
 		b := newRemote(0)
 		b.hung = make(chan struct{})
 		var dropped, ended atomic.Int64
-		l := core.MustNew(core.Config[string]{Backend: b, ObserveEnd: func(s limits.Settlement) {
+		l := core.MustNew(core.Config[string]{Backend: b, Observer: core.ObserverFuncs[string]{OnEnd: func(s limits.Settlement) {
 			ended.Add(1)
 			if errors.Is(s.Err, limits.ErrEndingDropped) {
 				dropped.Add(1)
 			}
-		}, Rules: []core.Rule[string]{{
+		}}, Rules: []core.Rule[string]{{
 			Name: "rate", Limit: limits.FixedWindow(limits.PerDay(1_000_000)), Key: self, FinalCost: func(core.Result) int64 { return 0 },
 		}}})
 		holds := core.MustNew(core.Config[string]{Backend: b, Rules: []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(100_000), Key: self}}})
@@ -259,7 +259,7 @@ func TestAFallbackKnowsWhatIsHeld(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newRemote(0)
 				var seen settled
-				l := core.MustNew(core.Config[string]{Backend: b, Fallback: fallback, ObserveEnd: seen.observe, Rules: []core.Rule[string]{{Name: "busy", Limit: limit, Key: self}}})
+				l := core.MustNew(core.Config[string]{Backend: b, Fallback: fallback, Observer: core.ObserverFuncs[string]{OnEnd: seen.observe}, Rules: []core.Rule[string]{{Name: "busy", Limit: limit, Key: self}}})
 				var under []core.Outcome
 				start := func(fails bool, want int) { // makes five requests
 					t.Helper()
@@ -375,7 +375,7 @@ func TestALocalRuleIsAskedFirst(t *testing.T) {
 		if !second.Allowed() || third.Allowed() || fourth.Allowed() || fourth.At(0).Remaining != 0 || !fourth.At(0).Allowed {
 			t.Errorf("second %v, third %v, fourth %v: %+v", second.Allowed(), third.Allowed(), fourth.Allowed(), fourth.At(0))
 		}
-		if held, _ := l.Held(); held != 0 {
+		if held := l.State().Held; held != 0 {
 			t.Errorf("%d held", held)
 		}
 	})
@@ -436,7 +436,7 @@ func TestNewReportsRulesThatCannotEnd(t *testing.T) {
 func TestACostOrLimitThatIsNotLegalIsAFailure(t *testing.T) {
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
 		{Name: "busy", Limit: limits.Concurrent(100), Key: self, Cost: func(key string) int64 { return int64(len(key)) }},
-		{Name: "plan", Key: self, OnFailure: core.FailOpen, LimitFor: func(string) (limits.Limit, error) { return limits.Concurrent(5), nil }},
+		{Name: "plan", Key: self, OnFailure: core.FailOpen, LimitFor: func(string, string) (limits.Limit, error) { return limits.Concurrent(5), nil }},
 	}})
 	if o := decideOn(l, strings.Repeat("k", 65)); o.Verdict() != core.Unavailable || !strings.Contains(o.Err().Error(), "at most 64") {
 		t.Errorf("a cost of 65: %v, %v", o.Verdict(), o.Err())

@@ -61,9 +61,7 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 			{Name: "", Limit: perMinute(1), Key: byUser},
 			{Name: "naïve", Limit: perMinute(1), Key: byUser},
 			{Name: strings.Repeat("x", 65), Limit: perMinute(1), Key: byUser},
-			{Name: "plan", Limit: perMinute(1), LimitFor: func(request) (limits.Limit, error) { return limits.Limit{}, nil }, Key: byUser},
-			{Name: "by key", Limit: perMinute(1), LimitForKey: func(request, string) (limits.Limit, error) { return limits.Limit{}, nil }, Key: byUser},
-			{Name: "both", LimitFor: func(request) (limits.Limit, error) { return limits.Limit{}, nil }, LimitForKey: func(request, string) (limits.Limit, error) { return limits.Limit{}, nil }, Key: byUser},
+			{Name: "plan", Limit: perMinute(1), LimitFor: func(request, string) (limits.Limit, error) { return limits.Limit{}, nil }, Key: byUser},
 			{Name: "unset", Key: byUser},
 			{Name: "policy", Limit: perMinute(1), Key: byUser, OnFailure: 9},
 			{Name: "unit", Limit: perMinute(1), Key: byUser, Unit: 7},
@@ -81,12 +79,10 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		`core: rule "login": limit: period must be positive (got -1s)`,
 		`core: rule "login": name: another rule has the same name: rename one; rules of one Scope count together`,
 		`core: rule "login": key: is nil`,
-		`core: rule 3 of 15: name: is empty`,
+		`core: rule 3 of 13: name: is empty`,
 		`core: rule "naïve": name: must be printable ASCII`,
 		"must be at most 64 characters (got 65)",
 		`core: rule "plan": limit: both Limit and LimitFor are set`,
-		`core: rule "by key": limit: both Limit and LimitForKey are set`,
-		`core: rule "both": limit: both LimitFor and LimitForKey are set`,
 		`core: rule "unset": limit: limit is not set`,
 		`core: rule "policy": on failure: must be`,
 		`core: rule "unit": unit: must be Requests or ContentBytes (got 7)`,
@@ -209,7 +205,7 @@ func TestWhenLeavesARuleOut(t *testing.T) {
 func TestPlansHaveTheirOwnLimits(t *testing.T) {
 	l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{{
 		Name: "plan", Key: byUser,
-		LimitFor: func(r request) (limits.Limit, error) {
+		LimitFor: func(r request, _ string) (limits.Limit, error) {
 			if r.user == "pro" {
 				return perMinute(3), nil
 			}
@@ -227,7 +223,7 @@ func TestPlansHaveTheirOwnLimits(t *testing.T) {
 	decide(t, l, request{user: "pro"}, core.Denied)
 }
 
-func TestLimitForKeyIsPassedTheKeyThatWasFound(t *testing.T) {
+func TestLimitForIsPassedTheKeyThatWasFound(t *testing.T) {
 	asked := 0
 	l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{{
 		Name: "plan",
@@ -238,7 +234,7 @@ func TestLimitForKeyIsPassedTheKeyThatWasFound(t *testing.T) {
 			}
 			return "user:" + r.user, nil
 		},
-		LimitForKey: func(r request, key string) (limits.Limit, error) {
+		LimitFor: func(r request, key string) (limits.Limit, error) {
 			if want := map[string]string{"pro": "user:pro", "nobody": "", "free": "user:free"}[r.user]; key != want {
 				t.Errorf("%s: got the key %q, want %q", r.user, key, want)
 			}
@@ -276,12 +272,12 @@ func TestARequestThatCannotBeIdentifiedIsUnavailableAndCostsNothing(t *testing.T
 		"key panics":      {Limit: perMinute(1), Key: panics},
 		"cost negative":   {Limit: perMinute(1), Key: byUser, Cost: func(request) int64 { return -3 }},
 		"cost panics":     {Limit: perMinute(1), Key: byUser, Cost: func(request) int64 { panic("boom") }},
-		"limit fails":     {Key: byUser, LimitFor: func(request) (limits.Limit, error) { return perMinute(1), errBroken }},
-		"limit illegal":   {Key: byUser, LimitFor: func(request) (limits.Limit, error) { return perMinute(0), nil }},
-		"limit for key":   {Key: byUser, LimitForKey: func(request, string) (limits.Limit, error) { return perMinute(1), errBroken }},
-		"of key, illegal": {Key: byUser, LimitForKey: func(request, string) (limits.Limit, error) { return perMinute(0), nil }},
-		"of key, panics":  {Key: byUser, LimitForKey: func(request, string) (limits.Limit, error) { panic("boom") }, Cost: one},
-		"limit panics":    {Key: byUser, LimitFor: func(request) (limits.Limit, error) { panic("boom") }, Cost: one},
+		"limit fails":     {Key: byUser, LimitFor: func(request, string) (limits.Limit, error) { return perMinute(1), errBroken }},
+		"limit illegal":   {Key: byUser, LimitFor: func(request, string) (limits.Limit, error) { return perMinute(0), nil }},
+		"limit for key":   {Key: byUser, LimitFor: func(request, string) (limits.Limit, error) { return perMinute(1), errBroken }},
+		"of key, illegal": {Key: byUser, LimitFor: func(request, string) (limits.Limit, error) { return perMinute(0), nil }},
+		"of key, panics":  {Key: byUser, LimitFor: func(request, string) (limits.Limit, error) { panic("boom") }, Cost: one},
+		"limit panics":    {Key: byUser, LimitFor: func(request, string) (limits.Limit, error) { panic("boom") }, Cost: one},
 		"fallback policy": {Limit: perMinute(1), Key: fails, OnFailure: core.FallBack},
 		"closed policy":   {Limit: perMinute(1), Key: fails, OnFailure: core.FailClosed},
 	} {
@@ -386,7 +382,7 @@ func TestEachPlanFallsBackToItsOwnShare(t *testing.T) {
 		Backend: &asking.Broken{Err: errBroken}, Instances: 4,
 		Rules: []core.Rule[request]{{
 			Name: "plan", Key: byUser,
-			LimitFor: func(r request) (limits.Limit, error) {
+			LimitFor: func(r request, _ string) (limits.Limit, error) {
 				if r.user == "pro" {
 					return limits.TokenBucket(limits.PerMinute(10), 7), nil
 				}
@@ -432,9 +428,9 @@ func TestAnEndedContextGetsNoAnswerAndCostsNothing(t *testing.T) {
 	m := memory.New(memory.Options{})
 	var observed []core.Verdict
 	l := core.MustNew(core.Config[request]{
-		Backend: m,
-		Rules:   []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}},
-		Observe: func(_ context.Context, _ request, o core.Outcome) { observed = append(observed, o.Verdict()) },
+		Backend:  m,
+		Rules:    []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}},
+		Observer: core.ObserverFuncs[request]{OnDecision: func(_ context.Context, _ request, o core.Outcome) { observed = append(observed, o.Verdict()) }},
 	})
 	o := l.Decide(ctx, request{user: "ann"})
 	if o.Verdict() != core.Abandoned || !errors.Is(o.Err(), context.Canceled) || o.Allowed() {
@@ -458,9 +454,9 @@ func TestARequestThatIsAbandonedWhileItIsDecidedIsObserved(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var observed []core.Verdict
 		l := core.MustNew(core.Config[request]{
-			Backend: leaving{cancel},
-			Rules:   []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: key(cancel)}},
-			Observe: func(_ context.Context, _ request, o core.Outcome) { observed = append(observed, o.Verdict()) },
+			Backend:  leaving{cancel},
+			Rules:    []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: key(cancel)}},
+			Observer: core.ObserverFuncs[request]{OnDecision: func(_ context.Context, _ request, o core.Outcome) { observed = append(observed, o.Verdict()) }},
 		})
 		if l.Decide(ctx, request{user: "ann"}); !slices.Equal(observed, []core.Verdict{core.Abandoned}) {
 			t.Errorf("%s: observed %v: want abandoned, once", name, observed)
@@ -556,9 +552,9 @@ func TestObserveSeesEveryDecidedRequestOnce(t *testing.T) {
 	var seen []string
 	l := core.MustNew(core.Config[request]{
 		Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}},
-		Observe: func(_ context.Context, r request, o core.Outcome) {
+		Observer: core.ObserverFuncs[request]{OnDecision: func(_ context.Context, r request, o core.Outcome) {
 			seen = append(seen, fmt.Sprint(r.user, " ", o.Verdict(), " ", o.At(0).Rule(), " ", o.At(0).Source))
-		},
+		}},
 	})
 	decide(t, l, request{user: "ann"}, core.Allowed)
 	decide(t, l, request{user: "ann"}, core.Denied)
@@ -719,7 +715,7 @@ func TestADecisionNamesTheLimitOfItsRequest(t *testing.T) {
 		var at int64
 		limitOf := func() limits.Limit { return limits.TokenBucket(limits.PerMinute(1+at/100), 1+at%100) }
 		l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{{
-			Name: "plan", Key: byUser, LimitFor: func(request) (limits.Limit, error) { return limitOf(), nil },
+			Name: "plan", Key: byUser, LimitFor: func(request, string) (limits.Limit, error) { return limitOf(), nil },
 		}}})
 		decide := func() {
 			at = (at + 1) % n

@@ -89,8 +89,8 @@ func TestARuleWhoseLimitFailsIsNotLeftOut(t *testing.T) {
 	limit := limits.FixedWindow(limits.PerMinute(1))
 	wrapped := fmt.Errorf("plan: %w", core.ErrDoesNotApply)
 	for name, rule := range map[string]core.Rule[string]{
-		"LimitFor":             {LimitFor: func(string) (limits.Limit, error) { return limits.Limit{}, wrapped }},
-		"LimitFor that panics": {LimitFor: func(string) (limits.Limit, error) { panic(wrapped) }},
+		"LimitFor":             {LimitFor: func(string, string) (limits.Limit, error) { return limits.Limit{}, wrapped }},
+		"LimitFor that panics": {LimitFor: func(string, string) (limits.Limit, error) { panic(wrapped) }},
 		"Key that panics":      {Limit: limit, Key: func(string) (string, error) { panic(wrapped) }},
 	} {
 		rule.Name = "named"

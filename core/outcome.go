@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/weir-go/weir/limits"
@@ -108,6 +107,7 @@ type answer struct {
 type standing struct {
 	verdict    Verdict
 	generation uint16 // of request
+	revision   int32
 	n          int32
 }
 
@@ -117,7 +117,6 @@ type ruleIdentity struct {
 	limit       *limits.Limit // of Rule.Limit
 	unit        Unit
 	mode        Mode // Enforce or Shadow
-	companion   any
 	capacity    bool
 	onFailure   FailurePolicy
 
@@ -142,14 +141,6 @@ func (o answer) Allowed() bool { return o.verdict == Allowed }
 // It is for the operator: do not show its text to clients.
 func (o answer) Err() error { return o.err }
 
-// Fail makes o Unavailable because of err, which Err then returns with what it
-// returned before. It is for those who cannot do what o says, such as let the
-// request wait for its turn. What was taken stays taken, and the decisions stay as
-// they are.
-func (o *Outcome) Fail(err error) {
-	o.verdict, o.err = Unavailable, errors.Join(o.err, err)
-}
-
 // Len returns the number of rules that applied to the request.
 func (o answer) Len() int { return int(o.n) }
 
@@ -165,14 +156,9 @@ func (o *Outcome) At(i int) *RuleDecision {
 	return &o.more[i-inlineDecisions]
 }
 
-// Companion returns what [Config].Companion returned for the rules that decided o; nil if
-// no rule applied.
-func (o *Outcome) Companion() any {
-	if o.n == 0 {
-		return nil
-	}
-	return o.first[0].rule.companion
-}
+// Revision returns which rules decided: 1 for those of [New], and one more for each change by
+// [Limiter.Replace], [Limiter.Override] or the end of an override.
+func (o answer) Revision() int32 { return o.revision }
 
 // RetryAfter returns 0 if the outcome is allowed, otherwise the longest wait
 // among the decisions that stood in the way; [limits.Never] if one of them never
@@ -203,9 +189,8 @@ func (o *Outcome) Delay() time.Duration {
 }
 
 // Status returns the status code that an HTTP answer to the request has: 429 if o
-// is denied, or 503 if only rules with DenyAs503 denied it; 503 if it is unavailable;
-// 200 if it is allowed. It returns 0, which is no status code, if o is abandoned:
-// there is nobody to answer.
+// is denied, or 503 if only rules with DenyAs503 denied it; 503 if it is unavailable
+// or abandoned; 200 if it is allowed.
 func (o *Outcome) Status() int {
 	switch o.verdict {
 	case Denied:
@@ -213,12 +198,10 @@ func (o *Outcome) Status() int {
 			return 503
 		}
 		return 429
-	case Unavailable:
-		return 503
 	case Allowed:
 		return 200
 	}
-	return 0
+	return 503
 }
 
 // capacityOnly reports whether all rules that deny o are about capacity, and none because
@@ -261,7 +244,7 @@ func (o *Outcome) BindingRule() int {
 // nothing for an outcome that is not allowed, or that has no rule with an end. Of all
 // calls, on the outcome and its copies and from any goroutine, only the first counts. It
 // does not wait: a backend in another process is told afterwards, and what became of the
-// endings is reported to [Config].ObserveEnd.
+// endings is reported to [Config].Observer.
 func (o *Outcome) End(result Result) {
 	if o.request != nil {
 		o.request.end(o.generation, result, underWay)
@@ -288,13 +271,10 @@ func (o *Outcome) Detach() (end func(Result), ok bool) {
 	return func(result Result) { q.end(generation, result, detached) }, true
 }
 
-// HasEnd reports whether the request has something to end, so that End matters.
-func (o answer) HasEnd() bool { return o.request != nil }
-
 // reset makes o an outcome in which no rule applied. It leaves the decisions as they are: whoever appends
 // one sets every field.
-func (o *Outcome) reset(verdict Verdict) {
-	o.answer = answer{standing: standing{verdict: verdict}}
+func (o *Outcome) reset(verdict Verdict, revision int32) {
+	o.answer = answer{standing: standing{verdict: verdict, revision: revision}}
 	o.more = nil
 }
 
@@ -361,7 +341,7 @@ func (o *Outcome) abandonIfDue(ctx context.Context) bool {
 
 // abandon makes o abandoned because of err.
 func (o *Outcome) abandon(err error) {
-	o.reset(Abandoned)
+	o.reset(Abandoned, o.revision)
 	o.err = err
 }
 

@@ -13,54 +13,84 @@ import (
 	"github.com/weir-go/weir/memory"
 )
 
-var errNoRoom = errors.New("no room to wait")
-
-func TestAnOutcomeThatFailsIsUnavailableAndKeepsItsDecisions(t *testing.T) {
+// queued returns a limiter with a queue, and an outcome that has to wait for a second.
+func queued(t *testing.T, most int) (*core.Limiter[string], core.Outcome) {
+	t.Helper()
 	clock := func() time.Time { return time.Unix(1_800_000_000, 0) }
 	limiter := core.MustNew(core.Config[string]{
-		Rules:   []core.Rule[string]{{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 9), Key: func(r string) (string, error) { return r, nil }}},
-		Backend: memory.New(memory.Options{Clock: clock}),
+		Rules:      []core.Rule[string]{{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 9), Key: func(r string) (string, error) { return r, nil }}},
+		Backend:    memory.New(memory.Options{Clock: clock}),
+		MaxWaiting: most,
 	})
 	limiter.Decide(context.Background(), "client")
 	o := limiter.Decide(context.Background(), "client")
 	if o.Delay() != time.Second {
 		t.Fatalf("delay %v, want 1s", o.Delay())
 	}
-	o.Fail(errNoRoom)
-	if o.Verdict() != core.Unavailable || o.Allowed() || o.Delay() != 0 || o.RetryAfter() != 0 {
-		t.Errorf("%v, delay %v, retry after %v", o.Verdict(), o.Delay(), o.RetryAfter())
+	return limiter, o
+}
+
+func TestAnOutcomeWhoseWaitEndsIsUnavailableAndKeepsItsDecisions(t *testing.T) {
+	limiter, o := queued(t, 0)
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	if err := limiter.Wait(left, &o); !errors.Is(err, context.Canceled) || !errors.Is(o.Err(), err) {
+		t.Errorf("Wait: %v, and the outcome has %v", err, o.Err())
+	}
+	if o.Verdict() != core.Unavailable || o.Allowed() || o.Delay() != 0 || o.RetryAfter() != 0 || o.Status() != 503 {
+		t.Errorf("%v, delay %v, retry after %v, status %d", o.Verdict(), o.Delay(), o.RetryAfter(), o.Status())
 	}
 	if d := o.At(0); !d.Allowed || d.Delay != time.Second || d.Remaining != 7 {
 		t.Errorf("the decision became %+v", d)
 	}
-	another := errors.New("another")
-	o.Fail(another)
-	if !errors.Is(o.Err(), errNoRoom) || !errors.Is(o.Err(), another) {
-		t.Errorf("error %v, want both", o.Err())
+	if err := limiter.Wait(left, &o); err != nil {
+		t.Errorf("what is not allowed waits: %v", err)
+	}
+	if s := limiter.State(); s.Waiting != 0 || s.QueueLeft != 1 || s.QueueFull != 0 {
+		t.Errorf("%+v", s)
 	}
 }
 
-// A program of one's own, without room to let a request wait.
-func ExampleOutcome_Fail() {
+func TestOnlyMaxWaitingWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter, o := queued(t, 1)
+		first := make(chan error)
+		go func(o core.Outcome) { first <- limiter.Wait(t.Context(), &o) }(o)
+		synctest.Wait()
+		if err := limiter.Wait(t.Context(), &o); err != core.ErrQueueFull || o.Verdict() != core.Unavailable {
+			t.Errorf("the second: %v, %v", err, o.Verdict())
+		}
+		if s := limiter.State(); s.Waiting != 1 || s.QueueFull != 1 {
+			t.Errorf("%+v", s)
+		}
+		begun := time.Now()
+		if err := <-first; err != nil || time.Since(begun) != time.Second {
+			t.Errorf("the first: %v after %v", err, time.Since(begun))
+		}
+	})
+}
+
+// A program of one's own that lets a request wait for its turn, for a while.
+func ExampleLimiter_Wait() {
 	limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
 		Name: "queue", Limit: limits.LeakyQueue(limits.PerHour(1), 9), Key: func(r string) (string, error) { return r, nil },
 	}}})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
 	for range 2 {
 		o := limiter.Decide(context.Background(), "client")
-		if o.Delay() > 0 {
-			o.Fail(errors.New("no room to wait"))
-		}
-		fmt.Println(o.Verdict(), o.Err())
+		err := limiter.Wait(ctx, &o)
+		fmt.Println(o.Verdict(), err)
 	}
 	// Output:
 	// allowed <nil>
-	// unavailable no room to wait
+	// unavailable context deadline exceeded
 }
 
 func TestTheStatusIsThatOfTheVerdict(t *testing.T) {
 	rule := core.Rule[string]{Name: "r", Limit: limits.TokenBucket(limits.PerDay(1), 1), OnFailure: core.FailClosed, Key: func(r string) (string, error) {
 		if r == "" {
-			return "", errNoRoom
+			return "", errors.New("no key")
 		}
 		return r, nil
 	}}
@@ -71,7 +101,7 @@ func TestTheStatusIsThatOfTheVerdict(t *testing.T) {
 		ctx     context.Context
 		request string
 		want    int
-	}{{t.Context(), "client", 200}, {t.Context(), "client", 429}, {t.Context(), "", 503}, {left, "client", 0}} {
+	}{{t.Context(), "client", 200}, {t.Context(), "client", 429}, {t.Context(), "", 503}, {left, "client", 503}} {
 		o := limiter.Decide(step.ctx, step.request)
 		if got := o.Status(); got != step.want {
 			t.Errorf("%v: status %d, want %d", o.Verdict(), got, step.want)
@@ -80,10 +110,6 @@ func TestTheStatusIsThatOfTheVerdict(t *testing.T) {
 	var zero core.Outcome
 	if zero.Status() != 429 {
 		t.Errorf("the zero outcome has status %d, want that of a denial", zero.Status())
-	}
-	zero.Fail(errNoRoom)
-	if zero.Status() != 503 {
-		t.Errorf("an outcome that failed has status %d", zero.Status())
 	}
 }
 
@@ -144,7 +170,7 @@ func TestAnOutcomeHasNothingOfTheOneBeforeIt(t *testing.T) {
 
 // visible returns all that o says, but for its tickets.
 func visible(o *core.Outcome) string {
-	s := fmt.Sprint(o.Verdict(), o.Err(), o.HasEnd(), o.Delay(), o.RetryAfter(), o.BindingRule(), o.Status())
+	s := fmt.Sprint(o.Verdict(), o.Err(), o.Revision(), o.Delay(), o.RetryAfter(), o.BindingRule(), o.Status())
 	for i := range o.Len() {
 		d := *o.At(i)
 		d.Ticket = 0

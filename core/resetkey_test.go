@@ -65,12 +65,12 @@ func TestRulesTellWhatIsGivenFromWhatIsInForce(t *testing.T) {
 		if err := l.Override("a", over); err != nil {
 			t.Fatal(err)
 		}
-		if r := l.Rules()[0]; r.Limit != over.Limit || r.Mode != shadow || r.GivenLimit != given || r.GivenMode != core.EnforceFor(25) {
+		if r := l.State().Rules[0]; r.Limit != over.Limit || r.Mode != shadow || r.GivenLimit != given || r.GivenMode != core.EnforceFor(25) {
 			t.Errorf("with an override: %+v", r)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if r := l.Rules()[0]; r.Limit != given || r.GivenLimit != given || r.Mode != r.GivenMode {
+		if r := l.State().Rules[0]; r.Limit != given || r.GivenLimit != given || r.Mode != r.GivenMode {
 			t.Errorf("after the override: %+v", r)
 		}
 	})

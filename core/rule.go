@@ -22,7 +22,7 @@ type Rule[R any] struct {
 	// their scopes on purpose.
 	Scope string
 
-	// Limit is the limit of each key. Required unless LimitFor or LimitForKey is set.
+	// Limit is the limit of each key. Required unless LimitFor is set.
 	Limit limits.Limit
 
 	// LimitFor finds the limit of a request, for per-plan limits. It must depend
@@ -30,14 +30,8 @@ type Rule[R any] struct {
 	// request, so limits that alternate under one key admit together what the
 	// most generous of them does. Where the limit varies by method or route,
 	// make those a part of the key. A [memory.Memory] tells up to 65,535 limits with
-	// live keys apart. nil: Limit.
-	LimitFor func(R) (limits.Limit, error)
-
-	// LimitForKey is LimitFor for limits that depend on the key itself, such as those of a
-	// few keys. It is also passed what Key has returned, "" for a request without the key,
-	// so that nobody finds the key twice. It excludes LimitFor, and what is said of LimitFor
-	// is true of it. nil: LimitFor, or Limit.
-	LimitForKey func(r R, key string) (limits.Limit, error)
+	// live keys apart. key is what Key has returned, "" for a request without the key. nil: Limit.
+	LimitFor func(r R, key string) (limits.Limit, error)
 
 	// Key finds who is counted. Required. See [ErrAbsent] and [When].
 	Key func(R) (string, error)
@@ -173,18 +167,12 @@ func (rule *Rule[R]) validate() error {
 		errs = append(errs, errors.New("key: is nil: set Key to a key function, such as one of package keyfuncs; these are nil if a header name is not legal or a part is nil"))
 	}
 	switch {
-	case rule.LimitFor != nil && rule.LimitForKey != nil:
-		errs = append(errs, errors.New("limit: both LimitFor and LimitForKey are set: remove one"))
 	case !rule.varies():
 		if err := rule.Limit.Validate(); err != nil {
 			errs = append(errs, prefixEach("limit: ", err))
 		}
 	case rule.Limit != limits.Limit{}:
-		field := "LimitFor"
-		if rule.LimitForKey != nil {
-			field = "LimitForKey"
-		}
-		errs = append(errs, fmt.Errorf("limit: both Limit and %s are set: remove one", field))
+		errs = append(errs, errors.New("limit: both Limit and LimitFor are set: remove one"))
 	}
 	if rule.OnFailure > FailClosed {
 		errs = append(errs, fmt.Errorf("on failure: must be FallBack, FailOpen or FailClosed (got %d)", rule.OnFailure))
@@ -201,7 +189,7 @@ func (rule *Rule[R]) validate() error {
 }
 
 // varies reports whether the limit is found for each request.
-func (rule *Rule[R]) varies() bool { return rule.LimitFor != nil || rule.LimitForKey != nil }
+func (rule *Rule[R]) varies() bool { return rule.LimitFor != nil }
 
 func (rule *Rule[R]) validateUndelayed() error {
 	switch {

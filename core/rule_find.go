@@ -56,11 +56,7 @@ func (rule *compiledRule[R]) failed(part failure.Part, err error) error {
 func (rule *compiledRule[R]) limitFor(r R, key string) (limit limits.Limit, err error) {
 	returned := false
 	defer rule.recovered(failure.Limit, &returned, &err)
-	if rule.LimitForKey != nil {
-		limit, err = rule.LimitForKey(r, key)
-	} else {
-		limit, err = rule.LimitFor(r)
-	}
+	limit, err = rule.LimitFor(r, key)
 	returned = true
 	if err != nil {
 		return limit, rule.failed(failure.Limit, err)

@@ -83,7 +83,7 @@ func TestALimitFoundThatTheBackendCannotDecideIsAnErrorOfLimitFor(t *testing.T) 
 		found := tt.limit
 		l := core.MustNew(core.Config[request]{
 			Rules: []core.Rule[request]{{
-				Name: "plan", Key: byUser, LimitFor: func(request) (limits.Limit, error) { return found, nil },
+				Name: "plan", Key: byUser, LimitFor: func(request, string) (limits.Limit, error) { return found, nil },
 			}},
 			Backend: tt.backend,
 		})

@@ -142,8 +142,8 @@ func ExampleLift() {
 	// GET / 429 denied
 }
 
-// A limit for each plan, chosen by a function of *http.Request.
-func ExampleLift_limitFor() {
+// A limit for each plan.
+func ExampleConfig_limitFor() {
 	planOf := func(r *http.Request) (limits.Limit, error) {
 		if r.Header.Get("X-API-Key") == "k-pro" { // authentication has checked it before
 			return limits.TokenBucket(limits.PerDay(100), 100), nil
@@ -151,7 +151,9 @@ func ExampleLift_limitFor() {
 		return limits.TokenBucket(limits.PerDay(10), 10), nil
 	}
 	limiter := echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
-		Name: "plan", LimitFor: echo5mw.Lift(planOf), Key: echo5mw.Lift(keyfuncs.APIKey("X-API-Key")),
+		Name:     "plan",
+		LimitFor: func(c *echo.Context, _ string) (limits.Limit, error) { return planOf(c.Request()) },
+		Key:      echo5mw.Lift(keyfuncs.APIKey("X-API-Key")),
 	}}})
 	e := echo.New()
 	e.Use(limiter.Middleware())
@@ -225,9 +227,9 @@ func ExampleRealIP() {
 func ExampleConfig_observe() {
 	limiter := echo5mw.MustNew(echo5mw.Config{
 		Rules: []echo5mw.Rule{{Name: "per-route", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: echo5mw.RoutePattern}},
-		Observe: func(_ context.Context, c *echo.Context, o core.Outcome) {
+		Observer: core.ObserverFuncs[*echo.Context]{OnDecision: func(_ context.Context, c *echo.Context, o core.Outcome) {
 			fmt.Println(c.Path(), o.Verdict())
-		},
+		}},
 	})
 	e := echo.New()
 	e.GET("/", hi, limiter.Middleware())

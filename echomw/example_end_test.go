@@ -22,11 +22,11 @@ func ExampleDetach() {
 	e := echo.New()
 	e.GET("/file", func(c echo.Context) error {
 		end, ok := echomw.Detach(c)
-		before, _ := limiter.Held()
+		before := limiter.State().Held
 		if ok {
 			end(core.Result{Status: http.StatusOK})
 		}
-		after, _ := limiter.Held()
+		after := limiter.State().Held
 		return c.String(http.StatusOK, fmt.Sprint(before, after))
 	}, limiter.Middleware())
 	w := httptest.NewRecorder()
@@ -45,7 +45,7 @@ func ExampleSpend() {
 			Cost:      func(echo.Context) int64 { return 100 },
 			FinalCost: core.SpentCost,
 		}},
-		ObserveEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
+		Observer: core.ObserverFuncs[echo.Context]{OnEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) }},
 	})
 	e := echo.New()
 	e.POST("/chat", func(c echo.Context) error {

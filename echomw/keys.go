@@ -14,7 +14,7 @@ import (
 )
 
 // Lift adapts a function of *http.Request to echo.Context. It is for the key functions
-// of package keyfuncs and for functions for LimitFor. Combinators take lifted functions
+// of package keyfuncs. Combinators take lifted functions
 // together with those of this package. If f is nil, the result is nil.
 func Lift[T any](f func(*http.Request) (T, error)) func(echo.Context) (T, error) {
 	if f == nil {

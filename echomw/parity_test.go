@@ -34,7 +34,7 @@ func serve(t *testing.T, app parity.App[echo.Context]) http.Handler {
 			return nil
 		}
 		config := echomw.Config{
-			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observe: c.Observe, ObserveEnd: c.ObserveEnd,
+			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observer: c.Observer,
 			Headers: c.Headers, SkipPreflight: c.SkipPreflight, MaxWaiting: c.MaxWaiting, OutcomeInContext: c.OutcomeInContext,
 		}
 		if c.Sorry {

@@ -22,11 +22,11 @@ func ExampleDetach() {
 	r := gin.New()
 	r.GET("/file", limiter.Handler(), func(c *gin.Context) {
 		end, ok := ginmw.Detach(c)
-		before, _ := limiter.Held()
+		before := limiter.State().Held
 		if ok {
 			end(core.Result{Status: http.StatusOK})
 		}
-		after, _ := limiter.Held()
+		after := limiter.State().Held
 		c.String(http.StatusOK, "%d %d", before, after)
 	})
 	w := httptest.NewRecorder()
@@ -45,7 +45,7 @@ func ExampleSpend() {
 			Cost:      func(*gin.Context) int64 { return 100 },
 			FinalCost: core.SpentCost,
 		}},
-		ObserveEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
+		Observer: core.ObserverFuncs[*gin.Context]{OnEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) }},
 	})
 	r := gin.New()
 	r.POST("/chat", limiter.Handler(), func(c *gin.Context) {

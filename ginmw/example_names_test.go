@@ -141,8 +141,8 @@ func ExampleLift() {
 	// GET / 429 denied
 }
 
-// A limit for each plan, chosen by a function of *http.Request.
-func ExampleLift_limitFor() {
+// A limit for each plan.
+func ExampleConfig_limitFor() {
 	planOf := func(r *http.Request) (limits.Limit, error) {
 		if r.Header.Get("X-API-Key") == "k-pro" { // authentication has checked it before
 			return limits.TokenBucket(limits.PerDay(100), 100), nil
@@ -150,7 +150,9 @@ func ExampleLift_limitFor() {
 		return limits.TokenBucket(limits.PerDay(10), 10), nil
 	}
 	limiter := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
-		Name: "plan", LimitFor: ginmw.Lift(planOf), Key: ginmw.Lift(keyfuncs.APIKey("X-API-Key")),
+		Name:     "plan",
+		LimitFor: func(c *gin.Context, _ string) (limits.Limit, error) { return planOf(c.Request) },
+		Key:      ginmw.Lift(keyfuncs.APIKey("X-API-Key")),
 	}}})
 	r := gin.New()
 	r.Use(limiter.Handler())
@@ -215,9 +217,9 @@ func ExampleClientIP() {
 func ExampleConfig_observe() {
 	limiter := ginmw.MustNew(ginmw.Config{
 		Rules: []ginmw.Rule{{Name: "per-route", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: ginmw.RoutePattern}},
-		Observe: func(_ context.Context, c *gin.Context, o core.Outcome) {
+		Observer: core.ObserverFuncs[*gin.Context]{OnDecision: func(_ context.Context, c *gin.Context, o core.Outcome) {
 			fmt.Println(c.FullPath(), o.Verdict())
-		},
+		}},
 	})
 	r := gin.New()
 	r.GET("/", limiter.Handler(), hi)

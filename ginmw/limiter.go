@@ -1,11 +1,9 @@
 package ginmw
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -17,7 +15,7 @@ import (
 )
 
 // Rule is a named limit and how to apply it to a request. Its fields are those of
-// [core.Rule]: Name, Scope, Limit, LimitFor, LimitForKey, Key, Cost, Unit, OnFailure, Mode, FinalCost,
+// [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, Unit, OnFailure, Mode, FinalCost,
 // NoDelay, Local, DenyAs503.
 type Rule = core.Rule[*gin.Context]
 
@@ -39,15 +37,9 @@ type Config struct {
 	// falls back to its share of every limit. 0: each falls back to the whole limit.
 	Instances int
 
-	// Observe is called once per request, before the answer, also if its context has ended
-	// before there was a decision ([core.Abandoned]). It must be quick and safe for
-	// concurrent use. nil: nothing is called.
-	Observe func(context.Context, *gin.Context, core.Outcome)
-
-	// ObserveEnd is called once for every rule with a concurrency limit or a FinalCost,
-	// after the end of a request that the rule allowed. It must be quick and safe for
-	// concurrent use. A panic in it is dropped. nil: nothing is called.
-	ObserveEnd func(limits.Settlement)
+	// Observer is told of decisions, ends and changes, such as counters of package stats or
+	// [core.ObserverFuncs]. nil: nothing is told.
+	Observer core.Observer
 
 	// Logger gets a line when a rule cannot decide, and then one a minute for each rule and
 	// what failed, with the number of requests since. So it says why a request was answered 503.
@@ -88,8 +80,8 @@ type Config struct {
 	// MaxWaiting is how many requests may wait for their turn at once, if a limit is a
 	// leaky queue. Each one holds a goroutine and its connection. A further request is
 	// answered with 503 and Retry-After, like one that could not be decided. Its
-	// outcome becomes [core.Unavailable] with the error [nethttp.ErrQueueFull], after
-	// Observe has seen it allowed, and its slot stays spent. 0: 10,000.
+	// outcome becomes [core.Unavailable] with the error [core.ErrQueueFull], after the
+	// Observer has seen it allowed, and its slot stays spent. 0: 10,000.
 	MaxWaiting int
 
 	// OutcomeInContext makes [OutcomeFrom] return the outcome, allowed or not: in later
@@ -110,13 +102,12 @@ func New(config Config) (*Limiter, error) {
 			Backend:    config.Backend,
 			Fallback:   config.Fallback,
 			Instances:  config.Instances,
-			Observe:    config.Observe,
-			ObserveEnd: config.ObserveEnd,
+			Observer:   config.Observer,
+			MaxWaiting: config.MaxWaiting,
 		},
 		Logger:        config.Logger,
 		Headers:       config.Headers,
 		SkipPreflight: config.SkipPreflight,
-		MaxWaiting:    config.MaxWaiting,
 		Committed:     func(c *gin.Context) bool { return c.Writer.Written() },
 		WithContext:   withContext,
 		Answered:      answered,
@@ -152,18 +143,9 @@ func MustNew(config Config) *Limiter {
 // calls Decide must call [core.Outcome.End] when the request is over.
 func (l *Limiter) Decide(c *gin.Context) core.Outcome { return l.gate.Decide(c.Request, c) }
 
-// Held returns how many units of concurrency limits are held, and since when the oldest
-// request is under way that has an end; the zero Time if there is none. A number that only
-// rises shows that somebody calls Decide or [Detach] and does not end the request.
-func (l *Limiter) Held() (units int, oldest time.Time) { return l.gate.Held() }
-
-// Preflights returns how many requests that look like CORS preflights have passed without
-// a decision, because of SkipPreflight.
-func (l *Limiter) Preflights() int64 { return l.gate.Preflights() }
-
-// Queue returns how many requests wait for their turn in a leaky queue, how many were
-// answered with 503 because no more could wait, and how many ended while they waited.
-func (l *Limiter) Queue() (waiting int, full, left int64) { return l.gate.Queue() }
+// State returns what the limiter does: the rules in force, what is held and since when, how many
+// wait in leaky queues, and what passed without a decision.
+func (l *Limiter) State() core.State { return l.gate.State() }
 
 // Handler returns a handler that lets only allowed requests through to the handlers
 // after it. All handlers of one limiter count together. The request ends when these

@@ -61,7 +61,7 @@ func TestStreamsThatAreKilled(t *testing.T) {
 					{Name: "at once", Limit: limits.Concurrent(atOnce), Key: keyfuncs.Constant[*grpcmw.Call]("all")},
 					{Name: "messages", Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000), Key: keyfuncs.Constant[*grpcmw.Call]("all"), FinalCost: core.SpentCost},
 				},
-				ObserveEnd: func(s limits.Settlement) { ends.Add(1) },
+				Observer: core.ObserverFuncs[*grpcmw.Call]{OnEnd: func(s limits.Settlement) { ends.Add(1) }},
 			})
 			shedder := shed.MustNew(shed.Options[*grpcmw.Call]{Algorithm: shed.Fixed(1000)})
 			shedUnary, shedStream := grpcmw.Shed(shedder)
@@ -111,7 +111,7 @@ func TestStreamsThatAreKilled(t *testing.T) {
 				})
 			}
 			clients.Wait()
-			waitFor(t, "nothing is held", func() bool { units, _ := l.Held(); return units == 0 })
+			waitFor(t, "nothing is held", func() bool { units := l.State().Held; return units == 0 })
 			left.Wait()
 			waitFor(t, "nothing is in flight", func() bool { state := shedder.State(); return state.InFlight == 0 && state.Streams == 0 })
 			waitFor(t, "the backend has all back", func() bool {
@@ -185,7 +185,7 @@ func TestPanicsOfHooks(t *testing.T) {
 		"LimitFor": func(c *grpcmw.Config, on *bool) {
 			limit := c.Rules[1].Limit
 			c.Rules[1].Limit = limits.Limit{}
-			c.Rules[1].LimitFor = func(*grpcmw.Call) (limits.Limit, error) {
+			c.Rules[1].LimitFor = func(*grpcmw.Call, string) (limits.Limit, error) {
 				if *on {
 					boom()
 				}
@@ -201,18 +201,18 @@ func TestPanicsOfHooks(t *testing.T) {
 			}
 		},
 		"Observe": func(c *grpcmw.Config, on *bool) {
-			c.Observe = func(context.Context, *grpcmw.Call, core.Outcome) {
+			c.Observer = core.ObserverFuncs[*grpcmw.Call]{OnDecision: func(context.Context, *grpcmw.Call, core.Outcome) {
 				if *on {
 					boom()
 				}
-			}
+			}}
 		},
 		"ObserveEnd": func(c *grpcmw.Config, on *bool) {
-			c.ObserveEnd = func(limits.Settlement) {
+			c.Observer = core.ObserverFuncs[*grpcmw.Call]{OnEnd: func(limits.Settlement) {
 				if *on {
 					boom()
 				}
-			}
+			}}
 		},
 		"Custom": func(c *grpcmw.Config, on *bool) {
 			c.Headers.Custom = func(http.Header, core.Outcome) {
@@ -242,7 +242,7 @@ func TestPanicsOfHooks(t *testing.T) {
 			if got := ask(t.Context(), c); got.code != codes.OK {
 				t.Errorf("afterwards: %+v", got)
 			}
-			if units, _ := l.Held(); units != 0 {
+			if units := l.State().Held; units != 0 {
 				t.Errorf("%d held", units)
 			}
 		})
@@ -282,8 +282,8 @@ func TestAServerStopsWhileCallsWaitInAQueue(t *testing.T) {
 			}
 			wg.Wait()
 			synctest.Wait()
-			if waiting, _, _ := l.Queue(); waiting != 0 || graceful != (time.Since(began) == 3*time.Second) {
-				t.Errorf("graceful %v: %d wait, after %v: %+v", graceful, waiting, time.Since(began), got)
+			if l.State().Waiting != 0 || graceful != (time.Since(began) == 3*time.Second) {
+				t.Errorf("graceful %v: %d wait, after %v: %+v", graceful, l.State().Waiting, time.Since(began), got)
 			}
 		})
 	}
@@ -309,7 +309,7 @@ func TestABackendIsLostWhileStreamsAreOpen(t *testing.T) {
 		leave()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if units, _ := l.Held(); units != 0 {
+		if units := l.State().Held; units != 0 {
 			t.Errorf("%d are held", units)
 		}
 	})
@@ -339,7 +339,7 @@ func TestChains(t *testing.T) {
 			stream.Recv()
 		}
 		synctest.Wait()
-		if units, _ := outer.Held(); units != 0 {
+		if units := outer.State().Held; units != 0 {
 			t.Errorf("%d are held", units)
 		}
 	})

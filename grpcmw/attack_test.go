@@ -55,7 +55,7 @@ func newTarget(t *testing.T, start func(*testing.T, *grpc.Server) string, tapped
 	}
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() { // after the server has stopped
-		waitFor(t, "nothing is held", func() bool { units, _ := l.Held(); return units == 0 })
+		waitFor(t, "nothing is held", func() bool { units := l.State().Held; return units == 0 })
 		waitFor(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 		if n := of.served.Load(); n == 0 || n > allowed {
 			t.Errorf("%d calls were served, want 1 to %d", n, allowed)
@@ -70,7 +70,7 @@ func newTarget(t *testing.T, start func(*testing.T, *grpc.Server) string, tapped
 	pb.RegisterTestServiceServer(server, s)
 	of.address, of.limiter = start(t, server), l
 	t.Cleanup(func() {
-		waitFor(t, "nothing is held while the server runs", func() bool { units, _ := l.Held(); return units == 0 })
+		waitFor(t, "nothing is held while the server runs", func() bool { units := l.State().Held; return units == 0 })
 	})
 	return of
 }
@@ -231,7 +231,7 @@ func reach(t *testing.T, of *target) {
 // full waits until all slots are held, and expects a denial.
 func full(t *testing.T, of *target) {
 	t.Helper()
-	waitFor(t, "all slots are held", func() bool { units, _ := of.limiter.Held(); return units == 4 })
+	waitFor(t, "all slots are held", func() bool { units := of.limiter.State().Held; return units == 4 })
 	if got := ask(t.Context(), dialTCP(t, of.address)); got.code != codes.ResourceExhausted {
 		t.Errorf("%+v", got)
 	}

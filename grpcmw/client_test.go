@@ -32,11 +32,11 @@ import (
 func kept(t *testing.T, s *service, limit limits.Limit, o client.Options) (pb.TestServiceClient, *grpcmw.Limiter, *atomic.Int32) {
 	t.Helper()
 	denied := new(atomic.Int32)
-	l := newLimiter(t, grpcmw.Config{Rules: everybody(limit), Observe: func(_ context.Context, _ *grpcmw.Call, o core.Outcome) {
+	l := newLimiter(t, grpcmw.Config{Rules: everybody(limit), Observer: core.ObserverFuncs[*grpcmw.Call]{OnDecision: func(_ context.Context, _ *grpcmw.Call, o core.Outcome) {
 		if !o.Allowed() {
 			denied.Add(1)
 		}
-	}})
+	}}})
 	unary, stream := grpcmw.Client(o)
 	conn := dial(t, listen(t, s, both(l)...), grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream))
 	return pb.NewTestServiceClient(conn), l, denied
@@ -188,7 +188,7 @@ func TestAStreamThatTheClientBeginsIsOpenAtOnce(t *testing.T) {
 		}
 		leave()
 		synctest.Wait()
-		if units, _ := l.Held(); units != 0 {
+		if units := l.State().Held; units != 0 {
 			t.Errorf("%d units held", units)
 		}
 		if got := ask(t.Context(), conn); got.code != codes.OK {
@@ -340,9 +340,9 @@ func TestACallThatItsClientEndsIsNoAnswer(t *testing.T) {
 		}}
 		var decided atomic.Int32
 		l := newLimiter(t, grpcmw.Config{
-			Rules:   everybody(limits.TokenBucket(limits.PerMinute(1), 1)),
-			Headers: headers.Options{Show: headers.OnDenial},
-			Observe: func(context.Context, *grpcmw.Call, core.Outcome) { decided.Add(1) },
+			Rules:    everybody(limits.TokenBucket(limits.PerMinute(1), 1)),
+			Headers:  headers.Options{Show: headers.OnDenial},
+			Observer: core.ObserverFuncs[*grpcmw.Call]{OnDecision: func(context.Context, *grpcmw.Call, core.Outcome) { decided.Add(1) }},
 		})
 		unary, _ := grpcmw.Client(client.Options{MaxWait: time.Hour, Attempts: 1})
 		conn := pb.NewTestServiceClient(dial(t, listen(t, slow, both(l)...), grpc.WithChainUnaryInterceptor(unary)))

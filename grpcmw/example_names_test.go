@@ -89,7 +89,7 @@ func ExampleLimiter_Stream() {
 	}}})
 	server := grpc.NewServer(grpc.ChainStreamInterceptor(streams.Stream()))
 	_ = server // register services, and serve
-	fmt.Println(streams.Held())
+	fmt.Println(streams.State().Held, streams.State().HeldSince)
 	// Output: 0 0001-01-01 00:00:00 +0000 UTC
 }
 
@@ -147,25 +147,25 @@ func ExampleLimiter_Decide() {
 	// denied
 }
 
-func ExampleLimiter_Held() {
+func ExampleLimiter_State_held() {
 	slots := grpcmw.MustNew(grpcmw.Config{Rules: []grpcmw.Rule{{Name: "slots", Limit: limits.Concurrent(5), Key: grpcmw.Method}}})
 	send(slots, context.Background(), "/shop.v1.Orders/Place", func(context.Context, any) (any, error) {
-		units, _ := slots.Held()
+		units := slots.State().Held
 		return fmt.Sprint(units, " held"), nil
 	})
-	units, _ := slots.Held()
+	units := slots.State().Held
 	fmt.Println(units, "held")
 	// Output:
 	// 1 held OK
 	// 0 held
 }
 
-func ExampleLimiter_Queue() {
+func ExampleLimiter_State_queue() {
 	queue := grpcmw.MustNew(grpcmw.Config{
 		Rules: []grpcmw.Rule{{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 10), Key: grpcmw.Method}},
 	})
-	waiting, full, left := queue.Queue()
-	fmt.Println(waiting, full, left)
+	s := queue.State()
+	fmt.Println(s.Waiting, s.QueueFull, s.QueueLeft)
 	// Output: 0 0 0
 }
 
@@ -344,7 +344,7 @@ func ExampleLimiter_Replace() {
 	limiter := once(grpcmw.Method)
 	send(limiter, context.Background(), "/a.B/C", handler)
 	err := limiter.Replace([]grpcmw.Rule{{Name: "once", Limit: limits.TokenBucket(limits.PerDay(2), 2), Key: grpcmw.Method}})
-	fmt.Println(err, len(limiter.Rules()))
+	fmt.Println(err, len(limiter.State().Rules))
 	send(limiter, context.Background(), "/a.B/C", handler)
 	// Output:
 	// served OK
@@ -366,8 +366,8 @@ func ExampleLimiter_Override() {
 	// served OK
 }
 
-func ExampleLimiter_Rules() {
-	for _, rule := range once(grpcmw.Method).Rules() {
+func ExampleLimiter_State_rules() {
+	for _, rule := range once(grpcmw.Method).State().Rules {
 		fmt.Println(rule.Name, rule.Limit)
 	}
 	// Output: once token-bucket 1/1d burst 1

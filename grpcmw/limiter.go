@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
@@ -17,7 +16,7 @@ import (
 )
 
 // Rule is a named limit and how to apply it to a call. Its fields are those of
-// [core.Rule]: Name, Scope, Limit, LimitFor, LimitForKey, Key, Cost, Unit, OnFailure, Mode, FinalCost,
+// [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, Unit, OnFailure, Mode, FinalCost,
 // NoDelay, Local, DenyAs503. The status in the [core.Result] of a FinalCost is that of
 // google/rpc/code.proto for the code of the call, such as 401 for codes.Unauthenticated; it is 0 after a
 // panic, and if the client has left. Its Bytes are 0.
@@ -41,15 +40,9 @@ type Config struct {
 	// falls back to its share of every limit. 0: each falls back to the whole limit.
 	Instances int
 
-	// Observe is called once per call, before the answer, also if its context has ended
-	// before there was a decision ([core.Abandoned]). It must be quick and safe for
-	// concurrent use. nil: nothing is called.
-	Observe func(context.Context, *Call, core.Outcome)
-
-	// ObserveEnd is called once for every rule with a concurrency limit or a FinalCost,
-	// after the end of a call that the rule allowed. It must be quick and safe for
-	// concurrent use. A panic in it is dropped. nil: nothing is called.
-	ObserveEnd func(limits.Settlement)
+	// Observer is told of decisions, ends and changes, such as counters of package stats or
+	// [core.ObserverFuncs]. nil: nothing is told.
+	Observer core.Observer
 
 	// Logger gets a line when a rule cannot decide, and then one a minute for each rule and
 	// what failed, with the number of calls since. So it says why a call ended with codes.Unavailable.
@@ -73,7 +66,7 @@ type Config struct {
 
 	// MaxWaiting is how many calls may wait for their turn at once, if a limit is a
 	// leaky queue. A further call ends with codes.Unavailable. Its outcome becomes
-	// [core.Unavailable] with the error nethttp.ErrQueueFull, after Observe has seen it
+	// [core.Unavailable] with the error core.ErrQueueFull, after the Observer has seen it
 	// allowed, and its slot stays spent. 0: 10,000.
 	MaxWaiting int
 
@@ -99,12 +92,11 @@ func New(config Config) (*Limiter, error) {
 			Backend:    config.Backend,
 			Fallback:   config.Fallback,
 			Instances:  config.Instances,
-			Observe:    config.Observe,
-			ObserveEnd: config.ObserveEnd,
+			Observer:   config.Observer,
+			MaxWaiting: config.MaxWaiting,
 		},
 		Logger:      config.Logger,
 		Headers:     config.Headers,
-		MaxWaiting:  config.MaxWaiting,
 		WithContext: withContext,
 	}
 	if config.OutcomeInContext {
@@ -129,16 +121,14 @@ func MustNew(config Config) *Limiter {
 // Decide decides c and takes its cost, without answering it. It is for handlers that
 // act on the outcome themselves. If a rule has a concurrency limit or a FinalCost, whoever
 // calls Decide must call [core.Outcome.End] when the call is over.
-func (l *Limiter) Decide(c *Call) core.Outcome { return l.gate.DecideCall(c.Context, c) }
+func (l *Limiter) Decide(c *Call) core.Outcome {
+	o, _ := l.gate.DecideCall(c.Context, c)
+	return o
+}
 
-// Held returns how many units of concurrency limits are held, and since when the oldest
-// call is under way that has an end; the zero Time if there is none. A number that only
-// rises shows that somebody calls Decide or [Detach] and does not end the call.
-func (l *Limiter) Held() (units int, oldest time.Time) { return l.gate.Held() }
-
-// Queue returns how many calls wait for their turn in a leaky queue, how many ended
-// with codes.Unavailable because no more could wait, and how many ended while they waited.
-func (l *Limiter) Queue() (waiting int, full, left int64) { return l.gate.Queue() }
+// State returns what the limiter does: the rules in force, what is held and since when, how many
+// wait in leaky queues, and what passed without a decision.
+func (l *Limiter) State() core.State { return l.gate.State() }
 
 // Unary returns the interceptor that passes only allowed calls to their handlers. Use [Limiter.Stream]
 // as well: this one does not see streams. All interceptors of one limiter count together. A call ends

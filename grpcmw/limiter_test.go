@@ -145,7 +145,7 @@ func TestAStreamIsOneRequestUntilItsHandlerReturns(t *testing.T) {
 			t.Error(err)
 		}
 		synctest.Wait()
-		if units, _ := l.Held(); units != 0 {
+		if units := l.State().Held; units != 0 {
 			t.Errorf("%d units held", units)
 		}
 		if got := ask(t.Context(), client); got.code != codes.OK {
@@ -228,7 +228,7 @@ func TestHoweverACallEndsNothingIsHeld(t *testing.T) {
 					t.Errorf("%s: the end is %+v, want %+v", c.name, got, c.want)
 				}
 			}
-			if units, _ := l.Held(); units != 0 || len(results) > 0 {
+			if units := l.State().Held; units != 0 || len(results) > 0 {
 				t.Errorf("%s: %d units held, %d results more", c.name, units, len(results))
 			}
 		}
@@ -244,11 +244,11 @@ func TestADetachedCallEndsLater(t *testing.T) {
 			return new(pb.SimpleResponse), nil
 		}}, both(l)...)
 		ask(t.Context(), client)
-		if units, _ := l.Held(); units != 1 {
+		if units := l.State().Held; units != 1 {
 			t.Errorf("%d units held", units)
 		}
 		end(core.Result{Status: 200})
-		if units, _ := l.Held(); units != 0 {
+		if units := l.State().Held; units != 0 {
 			t.Errorf("%d units held", units)
 		}
 	})
@@ -288,8 +288,8 @@ func TestQueuesWaitWithinTheDeadline(t *testing.T) {
 		if got := <-waiting; got.code != codes.OK || served.Load() != 3 {
 			t.Errorf("%+v, %d served", got, served.Load())
 		}
-		if n, full, left := l.Queue(); n != 0 || full != 1 || left != 1 {
-			t.Errorf("%d waiting, %d full, %d left", n, full, left)
+		if s := l.State(); s.Waiting != 0 || s.QueueFull != 1 || s.QueueLeft != 1 {
+			t.Errorf("%d waiting, %d full, %d left", s.Waiting, s.QueueFull, s.QueueLeft)
 		}
 	})
 }
@@ -388,7 +388,7 @@ func TestRulesChangeWhileCallsAreUnderWay(t *testing.T) {
 	if err := l.Override("everybody", core.Override{Limit: limits.TokenBucket(limits.PerDay(3), 3), Until: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
-	if o := l.Explain(&grpcmw.Call{Context: t.Context()}); o.At(0).Remaining != 1 || len(l.Rules()) != 1 {
+	if o := l.Explain(&grpcmw.Call{Context: t.Context()}); o.At(0).Remaining != 1 || len(l.State().Rules) != 1 {
 		t.Errorf("%d left", o.At(0).Remaining)
 	}
 	if err := l.ResetKey(t.Context(), "everybody", "everybody"); err != nil {

@@ -83,13 +83,13 @@ func methodsOf(server *grpc.Server) map[string]bool {
 // which the interceptors find the outcome.
 func (l *Limiter) decideTap(c *call) (context.Context, error) {
 	ctx, d := c.Context, new(decided)
-	d.outcome = l.gate.DecideCall(ctx, &c.Call)
+	d.outcome, d.ends = l.gate.DecideCall(ctx, &c.Call)
 	refusal := l.gate.RefuseDecided(c.Fields(), &d.outcome)
 	c.dropFields()
 	if refusal != nil && l.refusesNow(ctx) {
 		return ctx, statusError(c.refuse(refusal))
 	}
-	if d.outcome.HasEnd() {
+	if d.ends {
 		context.AfterFunc(ctx, func() { // gRPC cancels ctx when the stream is over
 			if d.claim() {
 				d.outcome.End(core.Result{})
@@ -121,6 +121,7 @@ func (l *Limiter) refusesNow(ctx context.Context) bool {
 // decided is what Tap has decided about a call.
 type decided struct {
 	outcome core.Outcome
+	ends    bool // it has something to end
 	claimed atomic.Bool
 }
 
@@ -138,7 +139,7 @@ func (l *Limiter) serve(ctx context.Context, c *Call, caller gate.Caller) error 
 	d, ok := ctx.Value(decidedKey{l}).(*decided)
 	switch {
 	case ok && d.claim():
-		return l.gate.ServeDecided(ctx, c, &d.outcome, caller)
+		return l.gate.ServeDecided(ctx, c, &d.outcome, d.ends, caller)
 	case ok && ctx.Err() != nil: // the call has ended with its stream
 		return status.FromContextError(ctx.Err()).Err()
 	}

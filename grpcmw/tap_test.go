@@ -138,8 +138,7 @@ func TestCallsThatCannotBeDecodedAreCountedAndDenied(t *testing.T) {
 					{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(allowed), allowed), Key: keyfuncs.Address(grpcmw.Peer)},
 					{Name: "at once", Limit: limits.Concurrent(1), Key: keyfuncs.Constant[*grpcmw.Call]("all")},
 				},
-				Observe:    func(context.Context, *grpcmw.Call, core.Outcome) { seen.Add(1) },
-				ObserveEnd: func(s limits.Settlement) { ends <- s },
+				Observer: core.ObserverFuncs[*grpcmw.Call]{OnDecision: func(context.Context, *grpcmw.Call, core.Outcome) { seen.Add(1) }, OnEnd: func(s limits.Settlement) { ends <- s }},
 			})
 			address := startServer(t, tapped(l, new(service)))
 			for i := range calls {
@@ -152,7 +151,7 @@ func TestCallsThatCannotBeDecodedAreCountedAndDenied(t *testing.T) {
 					waitFor(t, "the call has ended", func() bool { return len(ends) > i })
 				}
 			}
-			if units, _ := l.Held(); units != 0 || len(ends) != allowed {
+			if units := l.State().Held; units != 0 || len(ends) != allowed {
 				t.Errorf("%d units are held, %d calls have ended", units, len(ends))
 			}
 			if n := seen.Load(); n != calls {
@@ -228,7 +227,7 @@ func TestTapRefusesAsInterceptorsDo(t *testing.T) {
 func TestACallIsDecidedOnceByTapAndInterceptors(t *testing.T) {
 	var seen, handled atomic.Int32
 	observe := func(context.Context, *grpcmw.Call, core.Outcome) { seen.Add(1) }
-	l := newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(9))), Observe: observe, OutcomeInContext: true})
+	l := newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(9))), Observer: core.ObserverFuncs[*grpcmw.Call]{OnDecision: observe}, OutcomeInContext: true})
 	client := serveTapped(t, l, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 		if o, ok := grpcmw.OutcomeFrom(ctx); ok && o.At(0).Remaining == 8 {
 			handled.Add(1)
@@ -299,7 +298,7 @@ func TestRefusedCallsWithDeadlinesAheadAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen atomic.Int32
 		observe := func(context.Context, *grpcmw.Call, core.Outcome) { seen.Add(1) }
-		l := newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(1))), Observe: observe})
+		l := newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(1))), Observer: core.ObserverFuncs[*grpcmw.Call]{OnDecision: observe}})
 		client := serveTapped(t, l, new(service))
 		ask(t.Context(), client)
 		refused := func(timeout time.Duration, byTap bool) {
@@ -415,7 +414,7 @@ func TestTwoLimitersWithTapsDecideEachForItself(t *testing.T) {
 		if got := ask(t.Context(), client); got.code != want {
 			t.Errorf("%+v, want %v", got, want)
 		}
-		waitFor(t, "nothing is held", func() bool { units, _ := outer.Held(); return units == 0 })
+		waitFor(t, "nothing is held", func() bool { units := outer.State().Held; return units == 0 })
 	}
 }
 

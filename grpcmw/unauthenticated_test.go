@@ -45,8 +45,8 @@ func TestACallWithoutATokenIsNotRepeated(t *testing.T) {
 					Rules: []grpcmw.Rule{{Name: "user", Limit: limits.FixedWindow(limits.PerMinute(100)), Key: func(*grpcmw.Call) (string, error) {
 						return "", errNoToken
 					}}},
-					Observe: func(context.Context, *grpcmw.Call, core.Outcome) { attempts.Add(1) },
-					Denied:  c.denied,
+					Observer: core.ObserverFuncs[*grpcmw.Call]{OnDecision: func(context.Context, *grpcmw.Call, core.Outcome) { attempts.Add(1) }},
+					Denied:   c.denied,
 				})
 				client := pb.NewTestServiceClient(dial(t, listen(t, new(service), both(l)...), grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}],
 					"retryPolicy": {"maxAttempts": 3, "initialBackoff": "0.01s", "maxBackoff": "0.01s", "backoffMultiplier": 1,

@@ -28,7 +28,7 @@ func TestTheWindowOfACalendarPolicyIsThePeriod(t *testing.T) {
 		limit := limits.Calendar(10_000, tt.period)
 		for _, options := range []core.Rule[int64]{
 			{Name: "plan", Limit: limit},
-			{Name: "plan", LimitFor: func(int64) (limits.Limit, error) { return limit, nil }},
+			{Name: "plan", LimitFor: func(int64, string) (limits.Limit, error) { return limit, nil }},
 		} {
 			options.Key = func(int64) (string, error) { return "client", nil }
 			limiter, err := core.New(core.Config[int64]{

@@ -29,8 +29,7 @@ func TestA503HasNoFieldsOfAnyRule(t *testing.T) {
 	minute := allowed(50, 30*time.Second, time.Minute)
 	fails := rulesOf(policies...)
 	fails[1].Key = func(string) (string, error) { return "", fmt.Errorf("no key") }
-	queued := decided(t, policies, held(3), minute)
-	queued.Fail(fmt.Errorf("no room"))
+	queued := leftInQueue(t, decided(t, policies, held(3), queueing(minute)))
 	for name, o := range map[string]*core.Outcome{
 		"full":        capacity(t, policies, []string{"uploads"}, full, minute),
 		"undecided":   decidedFor(t, "client", fails, held(3)),

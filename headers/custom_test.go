@@ -2,7 +2,6 @@ package headers_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -31,8 +30,7 @@ func TestCustomIsCalledOnTheAnswersThatHaveFields(t *testing.T) {
 	rules := rulesOf(perMinute)
 	rules[0].OnFailure = core.FailClosed
 	unavailable := core.MustNew(core.Config[string]{Rules: rules, Backend: broken{}}).Decide(t.Context(), "client")
-	queued := decided(t, policies, allowed(50, 30*time.Second, time.Minute))
-	queued.Fail(errors.New("no room"))
+	queued := leftInQueue(t, decided(t, policies, queueing(allowed(50, 30*time.Second, time.Minute))))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	abandoned := core.MustNew(core.Config[string]{Rules: rules}).Decide(ctx, "client")

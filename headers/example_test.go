@@ -121,7 +121,7 @@ func ExampleDelete() {
 func ExamplePolicies() {
 	perPlan := core.Rule[string]{
 		Name:     "plan",
-		LimitFor: func(string) (limits.Limit, error) { return limits.TokenBucket(limits.PerMinute(600), 60), nil },
+		LimitFor: func(string, string) (limits.Limit, error) { return limits.TokenBucket(limits.PerMinute(600), 60), nil },
 		Key:      rule.Key,
 	}
 	rules := []core.Rule[string]{rule, perPlan}

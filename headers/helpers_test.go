@@ -69,6 +69,23 @@ func allowed(remaining int64, window, reset time.Duration) limits.Decision {
 	return limits.Decision{Allowed: true, Remaining: remaining, EffectiveWindow: window, ResetAfter: reset, At: at}
 }
 
+// queueing is d for a request that has to wait for its turn.
+func queueing(d limits.Decision) limits.Decision {
+	d.Delay = time.Hour
+	return d
+}
+
+// leftInQueue makes o, which has to wait for its turn, the outcome of a client that has left.
+func leftInQueue(t testing.TB, o *core.Outcome) *core.Outcome {
+	t.Helper()
+	left, leave := context.WithCancel(context.Background())
+	leave()
+	if err := core.MustNew(core.Config[string]{Rules: rulesOf(perMinute)}).Wait(left, o); err == nil {
+		t.Fatal("it has not waited")
+	}
+	return o
+}
+
 // denied is a decision that asks to wait.
 func denied(remaining int64, wait, reset time.Duration) limits.Decision {
 	return limits.Decision{Remaining: remaining, RetryAfter: wait, EffectiveWindow: wait, ResetAfter: reset, At: at}

@@ -144,7 +144,7 @@ func TestARuleThatDoesNotApplyIsNotListed(t *testing.T) {
 func TestALimitFoundPerRequestIsShownAsFound(t *testing.T) {
 	policies := []headers.Policy{{Name: "plan"}, perHour}
 	rules := rulesOf(policies...)
-	rules[0].LimitFor = func(plan string) (limits.Limit, error) {
+	rules[0].LimitFor = func(plan string, _ string) (limits.Limit, error) {
 		if plan == "gold" {
 			return limits.SlidingWindow(limits.PerMinute(500)), nil
 		}
@@ -169,7 +169,7 @@ func TestAPolicyThatCountsBytesSaysSo(t *testing.T) {
 		`RateLimit: "upload";r=400;t=6, "hourly";r=400;t=6`,
 	)
 	rules := rulesOf(found)
-	rules[0].LimitFor = func(string) (limits.Limit, error) { return perHour.Limit, nil }
+	rules[0].LimitFor = func(string, string) (limits.Limit, error) { return perHour.Limit, nil }
 	o = decidedFor(t, "client", rules, room)
 	want(t, written(t, headers.Options{}, []headers.Policy{found}, o),
 		`RateLimit-Policy: "plan";q=1000;qu="content-bytes";w=3600`,

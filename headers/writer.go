@@ -85,7 +85,7 @@ func (w *Writer) shows(d *core.RuleDecision) bool {
 // On a denial that no wait ends, Write deletes Retry-After from h. An outcome with the
 // status 503 gets Retry-After alone. The client's quotas are not the reason for it, so
 // Write also deletes the fields of all formats from h, where an outer limiter may have
-// written them. An abandoned outcome gets nothing. Each value is a fresh slice that other
+// written them. Each value is a fresh slice that other
 // code may change or append to.
 func (w *Writer) Write(h http.Header, o *core.Outcome) {
 	var v values
@@ -95,8 +95,6 @@ func (w *Writer) Write(h http.Header, o *core.Outcome) {
 		w.writeShadows(h, o)
 	}
 	switch o.Verdict() {
-	case core.Abandoned:
-		return
 	case core.Allowed:
 		if w.show != Always {
 			return

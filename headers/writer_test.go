@@ -137,7 +137,7 @@ func TestABackendAndFallbackThatFailGetRetryAfterAlone(t *testing.T) {
 	want(t, written(t, headers.Options{}, []headers.Policy{perMinute}, &o), "Retry-After: 1")
 }
 
-func TestAnAbandonedOutcomeGetsNothing(t *testing.T) {
+func TestAnAbandonedOutcomeGetsRetryAfterAlone(t *testing.T) {
 	limiter, err := core.New(core.Config[string]{Rules: rulesOf(perMinute)})
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func TestAnAbandonedOutcomeGetsNothing(t *testing.T) {
 	if o.Verdict() != core.Abandoned {
 		t.Fatalf("got %v", o.Verdict())
 	}
-	want(t, written(t, headers.Options{}, []headers.Policy{perMinute}, &o))
+	want(t, written(t, headers.Options{}, []headers.Policy{perMinute}, &o), "Retry-After: 1")
 }
 
 func TestTheZeroOutcomeIsADenial(t *testing.T) {
@@ -261,7 +261,7 @@ func TestAChangeToOneAnswerReachesNoOther(t *testing.T) {
 func TestOneWriterServesManyGoroutines(t *testing.T) {
 	policies := []headers.Policy{perMinute, {Name: "plan"}}
 	rules := rulesOf(policies...)
-	rules[1].LimitFor = func(string) (limits.Limit, error) { return perHour.Limit, nil }
+	rules[1].LimitFor = func(string, string) (limits.Limit, error) { return perHour.Limit, nil }
 	o := decidedFor(t, "client", rules, allowed(50, 30*time.Second, time.Minute), denied(0, 30*time.Second, time.Hour))
 	w := writer(t, headers.Options{Formats: everyFormat[0], PartitionKey: headers.Digest}, policies...)
 	expected := http.Header{}

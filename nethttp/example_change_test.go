@@ -48,7 +48,7 @@ func ExampleLimiter_Override() {
 	ask := func() {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-		fmt.Println(limiter.Rules()[0].Mode, w.Code)
+		fmt.Println(limiter.State().Rules[0].Mode, w.Code)
 	}
 	ask()
 	ask()

@@ -23,11 +23,11 @@ func ExampleDetach() {
 			defer end(core.Result{Panicked: true}) // does nothing after the call below
 		}
 		file := "prepared" // the costly part
-		before, _ := limiter.Held()
+		before := limiter.State().Held
 		if ok {
 			end(core.Result{Status: http.StatusOK})
 		}
-		after, _ := limiter.Held()
+		after := limiter.State().Held
 		fmt.Fprintln(w, file, before, after)
 	}))
 	w := httptest.NewRecorder()
@@ -47,7 +47,7 @@ func ExampleSpend() {
 			Cost:      func(*http.Request) int64 { return 100 },
 			FinalCost: core.SpentCost,
 		}},
-		ObserveEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
+		Observer: core.ObserverFuncs[*http.Request]{OnEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) }},
 	})
 	handler := limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, tokens := range []int64{12, 30, 9} { // while it streams
@@ -68,7 +68,7 @@ func ExampleConfig_observeEnd() {
 			Key:       keyfuncs.Address(keyfuncs.Peer),
 			FinalCost: core.OnStatus(func(status int) bool { return status == http.StatusUnauthorized }),
 		}},
-		ObserveEnd: func(s limits.Settlement) { fmt.Println(s.Rule, "charged", s.Taken, "finally", s.Final) },
+		Observer: core.ObserverFuncs[*http.Request]{OnEnd: func(s limits.Settlement) { fmt.Println(s.Rule, "charged", s.Taken, "finally", s.Final) }},
 	})
 	login := limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("password") != "right" {
@@ -84,15 +84,15 @@ func ExampleConfig_observeEnd() {
 }
 
 // Whoever decides without Handler ends the request.
-func ExampleLimiter_Held() {
+func ExampleLimiter_State_held() {
 	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
 		Name: "jobs", Limit: limits.Concurrent(3), Key: keyfuncs.Constant[*http.Request]("everybody"),
 	}}})
 	o := limiter.Decide(httptest.NewRequest("GET", "/", nil))
-	units, _ := limiter.Held()
+	units := limiter.State().Held
 	fmt.Println(units)
 	o.End(core.Result{Status: http.StatusOK})
-	units, _ = limiter.Held()
+	units = limiter.State().Held
 	fmt.Println(units)
 	// Output:
 	// 1
@@ -100,7 +100,7 @@ func ExampleLimiter_Held() {
 }
 
 // A preflight passes without a decision, so that no browser shows a broken page.
-func ExampleLimiter_Preflights() {
+func ExampleLimiter_State_preflights() {
 	limiter := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
 			Name: "everybody", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Constant[*http.Request]("everybody"),
@@ -111,15 +111,15 @@ func ExampleLimiter_Preflights() {
 	r.Header.Set("Origin", "https://example.com")
 	r.Header.Set("Access-Control-Request-Method", "POST")
 	limiter.Handler(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)
-	fmt.Println(limiter.Preflights())
+	fmt.Println(limiter.State().Preflights)
 	// Output: 1
 }
 
-func ExampleLimiter_Queue() {
+func ExampleLimiter_State_queue() {
 	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
 		Name: "in-turn", Limit: limits.LeakyQueue(limits.PerSecond(10), 20), Key: keyfuncs.Constant[*http.Request]("everybody"),
 	}}})
-	waiting, full, left := limiter.Queue()
-	fmt.Println(waiting, "wait,", full, "found no room,", left, "left")
+	s := limiter.State()
+	fmt.Println(s.Waiting, "wait,", s.QueueFull, "found no room,", s.QueueLeft, "left")
 	// Output: 0 wait, 0 found no room, 0 left
 }

@@ -215,9 +215,9 @@ func ExampleConfig() {
 		Backend:   unreachable{},                             // a backend that many instances share
 		Fallback:  memory.New(memory.Options{MaxKeys: 1000}), // while it is down
 		Instances: 4,                                         // each allows a quarter then
-		Observe: func(_ context.Context, r *http.Request, o core.Outcome) {
+		Observer: core.ObserverFuncs[*http.Request]{OnDecision: func(_ context.Context, r *http.Request, o core.Outcome) {
 			fmt.Println(r.Method, o.Verdict(), "by", o.At(0).Source, "despite:", o.Err())
-		},
+		}},
 	})
 	handler := limiter.Handler(hi)
 	ask(handler, "GET", "/")
@@ -333,7 +333,7 @@ func ExampleOutcomeFrom() {
 }
 
 // One request may wait. The next one is refused.
-func ExampleErrQueueFull() {
+func ExampleConfig_maxWaiting() {
 	limiter := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
 			Name: "evenly", Limit: limits.LeakyQueue(limits.PerDay(1), 3), Key: keyfuncs.Constant[*http.Request]("everybody"),
@@ -341,7 +341,7 @@ func ExampleErrQueueFull() {
 		MaxWaiting: 1,
 		Denied: func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 			w.WriteHeader(o.Status())
-			fmt.Fprint(w, errors.Is(o.Err(), nethttp.ErrQueueFull))
+			fmt.Fprint(w, errors.Is(o.Err(), core.ErrQueueFull))
 		},
 	})
 	handler := limiter.Handler(hi)

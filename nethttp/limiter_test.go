@@ -331,8 +331,8 @@ func TestSkipPreflightLetsAnybodyPastABan(t *testing.T) {
 			wantStatus(t, get(handler, preflight), test.status)
 		}
 		wantStatus(t, get(handler), 429)
-		if reached != test.want || limit.Preflights() != 1000 {
-			t.Errorf("%s: %d requests reached the handler, want %d; %d preflights", name, reached, test.want, limit.Preflights())
+		if reached != test.want || limit.State().Preflights != 1000 {
+			t.Errorf("%s: %d requests reached the handler, want %d; %d preflights", name, reached, test.want, limit.State().Preflights)
 		}
 	}
 }

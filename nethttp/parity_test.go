@@ -47,7 +47,7 @@ func serveParity(t *testing.T, mux *http.ServeMux, app parity.App[*http.Request]
 			return func(next http.Handler) http.Handler { return next }
 		}
 		config := nethttp.Config{
-			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observe: c.Observe, ObserveEnd: c.ObserveEnd,
+			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observer: c.Observer,
 			Headers: c.Headers, SkipPreflight: c.SkipPreflight, MaxWaiting: c.MaxWaiting, OutcomeInContext: c.OutcomeInContext,
 		}
 		if c.Sorry {

@@ -341,10 +341,10 @@ func TestARefusalForWantOfRoomIsAnUnavailableOutcome(t *testing.T) {
 		config := perClient(limits.LeakyQueue(limits.PerHour(1), 9))
 		config.MaxWaiting, config.OutcomeInContext = 1, true
 		var observed []core.Verdict
-		config.Observe = func(_ context.Context, _ *http.Request, o core.Outcome) { observed = append(observed, o.Verdict()) }
+		config.Observer = core.ObserverFuncs[*http.Request]{OnDecision: func(_ context.Context, _ *http.Request, o core.Outcome) { observed = append(observed, o.Verdict()) }}
 		config.Denied = func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 			inContext, ok := nethttp.OutcomeFrom(r.Context())
-			if o.Verdict() != core.Unavailable || !errors.Is(o.Err(), nethttp.ErrQueueFull) || !ok || inContext.Verdict() != core.Unavailable {
+			if o.Verdict() != core.Unavailable || !errors.Is(o.Err(), core.ErrQueueFull) || !ok || inContext.Verdict() != core.Unavailable {
 				t.Errorf("%v, %v; in the context %v", o.Verdict(), o.Err(), inContext.Verdict())
 			}
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -366,7 +366,7 @@ func TestARefusalForWantOfRoomIsAnUnavailableOutcome(t *testing.T) {
 func TestANegativeMaxWaitingIsAMistake(t *testing.T) {
 	config := nethttp.Config{MaxWaiting: -1}
 	_, err := nethttp.New(config)
-	if err == nil || !strings.Contains(err.Error(), "nethttp: max waiting: must be positive, or 0 for 10000 (got -1)") || !strings.Contains(err.Error(), "core: ") {
+	if err == nil || !strings.Contains(err.Error(), "core: max waiting: must be positive, or 0 for 10000 (got -1)") || !strings.Contains(err.Error(), "core: ") {
 		t.Errorf("got %v, want the mistakes of rules and of max waiting", err)
 	}
 }

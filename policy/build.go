@@ -47,7 +47,7 @@ func (b *builder[R]) rule(r *rule) core.Rule[R] {
 		rule.Scope = scope
 	}
 	if r.depends() {
-		rule.LimitFor, rule.LimitForKey = b.limitFor(r)
+		rule.LimitFor = b.limitFor(r)
 	} else {
 		rule.Limit = r.limit.fixed
 	}
@@ -198,9 +198,9 @@ func (b *builder[R]) cost(c *cost) func(R) int64 {
 }
 
 // limitFor returns the function that finds the limit of a request: the override of its
-// key, the limit of its plan, or the limit of the rule. It is forKey if there are overrides.
-func (b *builder[R]) limitFor(r *rule) (byRequest func(R) (limits.Limit, error), forKey func(R, string) (limits.Limit, error)) {
-	base := func(R) (limits.Limit, error) { return r.limit.fixed, nil }
+// key, the limit of its plan, or the limit of the rule.
+func (b *builder[R]) limitFor(r *rule) func(R, string) (limits.Limit, error) {
+	base := func(R, string) (limits.Limit, error) { return r.limit.fixed, nil }
 	if r.limit.by.text != "" {
 		base = planned(&r.limit, b.names.Plans[r.limit.by.text])
 	}
@@ -211,28 +211,28 @@ func (b *builder[R]) limitFor(r *rule) (byRequest func(R) (limits.Limit, error),
 		}
 	}
 	if len(overrides) == 0 {
-		return base, nil
+		return base
 	}
 	now := b.names.Now
 	if now == nil {
 		now = func(R) time.Time { return time.Now() }
 	}
-	return nil, func(r R, key string) (limits.Limit, error) {
+	return func(r R, key string) (limits.Limit, error) {
 		if o := overrides[key]; o != nil && (o.until.IsZero() || !o.hasEnded(now(r))) {
 			return o.limit, nil
 		}
-		return base(r)
+		return base(r, key)
 	}
 }
 
 // planned returns the function that finds the limit of a plan.
-func planned[R any](l *limit, plan func(R) (string, error)) func(R) (limits.Limit, error) {
+func planned[R any](l *limit, plan func(R) (string, error)) func(R, string) (limits.Limit, error) {
 	byPlan := make(map[string]limits.Limit, len(l.plans))
 	for _, p := range l.plans {
 		byPlan[p.text] = p.limit
 	}
 	fallback := l.fallback
-	return func(r R) (limits.Limit, error) {
+	return func(r R, _ string) (limits.Limit, error) {
 		name, err := plan(r)
 		if err != nil && !errors.Is(err, core.ErrAbsent) {
 			return limits.Limit{}, err

@@ -52,7 +52,7 @@ func Check(name string, text []byte) error {
 
 // Rules returns the rules of p, for the Rules of a configuration. Rules of mode disabled
 // are among them. Overrides are found by what Key of a rule returns: a program that puts
-// another key in its place passes LimitForKey that of the file. The slice is the caller's.
+// another key in its place passes LimitFor that of the file. The slice is the caller's.
 func (p *Policy[R]) Rules() []core.Rule[R] { return slices.Clone(p.rules) }
 
 // Digest returns the SHA-256 of the file in hexadecimal, by which one can tell whether

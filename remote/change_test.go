@@ -33,7 +33,7 @@ func TestALimitThatChangesWhileItDeniesIsFeltWithinAPeriodOfTheNewOne(t *testing
 						case "the end of an Override":
 							rule.Limit = change.new
 						case "LimitFor":
-							rule.Limit, rule.LimitFor = limits.Limit{}, func(string) (limits.Limit, error) { return current, nil }
+							rule.Limit, rule.LimitFor = limits.Limit{}, func(string, string) (limits.Limit, error) { return current, nil }
 						}
 						stack := remote.NewStack(memory.New(memory.Options{}), remote.Options{Lease: lease})
 						limiter := core.MustNew(core.Config[string]{Backend: stack, Rules: []core.Rule[string]{rule}})

@@ -182,9 +182,8 @@ func TestLeasesShowWhatTheyHold(t *testing.T) {
 		api := counts.Limiter("api")
 		limiter := core.MustNew(core.Config[string]{
 			Rules:   []core.Rule[string]{{Name: "all", Limit: limits.TokenBucket(limits.PerSecond(1000), 1000), Key: func(k string) (string, error) { return k, nil }}},
-			Backend: stack, Observe: stats.Observe[string](api),
+			Backend: stack, Observer: api,
 		})
-		api.Watch(limiter)
 		for range 12 {
 			limiter.Decide(t.Context(), "k")
 			synctest.Wait()

@@ -39,7 +39,7 @@ func outcomes() map[string]core.Outcome {
 func BenchmarkObserve(b *testing.B) {
 	for name, o := range outcomes() {
 		counts := stats.New(quietly())
-		observe := stats.Observe[string](counts.Limiter("api"))
+		observe := counts.Limiter("api").ObserveDecision
 		b.Run(name, func(b *testing.B) {
 			ctx := context.Background()
 			b.ReportAllocs()
@@ -63,14 +63,14 @@ func BenchmarkObserve(b *testing.B) {
 // BenchmarkDecide measures decisions with and without counters.
 func BenchmarkDecide(b *testing.B) {
 	counts := stats.New(quietly())
-	for name, observe := range map[string]func(context.Context, string, core.Outcome){
+	for name, observer := range map[string]core.Observer{
 		"uncounted": nil,
-		"empty":     func(context.Context, string, core.Outcome) {},
-		"counted":   stats.Observe[string](counts.Limiter("api")),
+		"empty":     core.ObserverFuncs[string]{},
+		"counted":   counts.Limiter("api"),
 	} {
 		l := core.MustNew(core.Config[string]{
-			Rules:   []core.Rule[string]{{Name: "per-client", Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000), Key: byText}},
-			Observe: observe,
+			Rules:    []core.Rule[string]{{Name: "per-client", Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000), Key: byText}},
+			Observer: observer,
 		})
 		b.Run(name, func(b *testing.B) {
 			ctx := context.Background()
@@ -89,7 +89,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	for i := range 100 {
 		rules = append(rules, core.Rule[string]{Name: fmt.Sprint("rule ", i), Limit: limits.FixedWindow(limits.PerDay(9)), Key: byText})
 	}
-	counts.Limiter("api").Watch(core.MustNew(core.Config[string]{Rules: rules}))
+	counts.Limiter("api").ObserveLimiter(core.MustNew(core.Config[string]{Rules: rules}))
 	for b.Loop() {
 		counts.Snapshot()
 	}

@@ -41,7 +41,7 @@ func stripeOf(o *core.Outcome) uint {
 }
 
 // see makes the counters of rules that are in force, and notes where they are.
-func (l *Limiter) see(states []core.RuleState) {
+func (l *Counters) see(states []core.RuleState) {
 	for i := range states {
 		if r := l.ruleOf(states[i].Name); i < maxIndex && l.byIndex[i].Load() != r {
 			l.byIndex[i].Store(r)
@@ -50,7 +50,7 @@ func (l *Limiter) see(states []core.RuleState) {
 }
 
 // count counts one request. The commonest kind comes first: its only rule allowed it.
-func (l *Limiter) count(o *core.Outcome) {
+func (l *Counters) count(o *core.Outcome) {
 	if o.Len() == 1 && o.Allowed() {
 		if d := o.At(0); d.Allowed && d.Source.Counted() && d.Cost == 1 && d.Delay == 0 {
 			k := aloneTaken
@@ -65,7 +65,7 @@ func (l *Limiter) count(o *core.Outcome) {
 }
 
 // countAny counts one request of whatever kind.
-func (l *Limiter) countAny(o *core.Outcome) {
+func (l *Counters) countAny(o *core.Outcome) {
 	stripe, verdict := stripeOf(o), o.Verdict()
 	denies, counted := false, false // whether a rule says no, and counts the request, too
 	binding := -1
@@ -96,7 +96,7 @@ func (l *Limiter) countAny(o *core.Outcome) {
 }
 
 // rule returns the counters of the rule of d.
-func (l *Limiter) rule(d *core.RuleDecision) *rule {
+func (l *Counters) rule(d *core.RuleDecision) *rule {
 	i := d.Index()
 	if uint(i) >= maxIndex {
 		return l.ruleOf(d.Rule())
@@ -113,7 +113,7 @@ func (l *Limiter) rule(d *core.RuleDecision) *rule {
 }
 
 // ruleOf returns the counters of a rule, which it makes if there are none.
-func (l *Limiter) ruleOf(name string) *rule {
+func (l *Counters) ruleOf(name string) *rule {
 	rules := *l.byName.Load()
 	if r := rules[name]; r != nil {
 		return r
@@ -124,7 +124,7 @@ func (l *Limiter) ruleOf(name string) *rule {
 	return l.addRule(name)
 }
 
-func (l *Limiter) addRule(name string) *rule {
+func (l *Counters) addRule(name string) *rule {
 	name = label(name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,7 +145,7 @@ func (l *Limiter) addRule(name string) *rule {
 	return r
 }
 
-func (l *Limiter) allRules() []*rule {
+func (l *Counters) allRules() []*rule {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.rules)

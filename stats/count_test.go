@@ -143,9 +143,9 @@ func TestEveryRequestIsCountedOnceAsItsOutcomeSays(t *testing.T) {
 			backend := &flaky{Memory: memory.New(memory.Options{})}
 			l := core.MustNew(core.Config[request]{
 				Rules: rules, Backend: remote.NewDenialCache(backend, remote.DenialCacheOptions{}),
-				Observe: stats.Observe(counts.Limiter("api"), slow.observe),
+				Observer: core.ObserverFuncs[request]{OnDecision: slow.observe, Next: counts.Limiter("api")},
 			})
-			counts.Limiter("api").Watch(l)
+			counts.Limiter("api").ObserveLimiter(l)
 			ended, end := context.WithCancel(t.Context())
 			end()
 			for range 500 {
@@ -171,9 +171,9 @@ func TestDecisionsByLeasesAreCountedAsSuch(t *testing.T) {
 		counts := stats.New(quietly())
 		leases := remote.NewLeaseCache(memory.New(memory.Options{}), remote.LeaseOptions{})
 		l := core.MustNew(core.Config[request]{
-			Backend: remote.NewDenialCache(leases, remote.DenialCacheOptions{}),
-			Rules:   []core.Rule[request]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerMinute(6000)), Key: byKey, Cost: costOf}},
-			Observe: stats.Observe[request](counts.Limiter("api")),
+			Backend:  remote.NewDenialCache(leases, remote.DenialCacheOptions{}),
+			Rules:    []core.Rule[request]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerMinute(6000)), Key: byKey, Cost: costOf}},
+			Observer: counts.Limiter("api"),
 		})
 		for range 12 {
 			l.Decide(t.Context(), request{key: "ann", cost: 1})
@@ -204,7 +204,7 @@ func TestDecisionsThatARuleMayMakeAreThereAtZero(t *testing.T) {
 		{Name: "off", Limit: limits.FixedWindow(limits.PerHour(6)), Key: byKey, Mode: core.Disabled},
 		{Name: "here", Limit: limits.FixedWindow(limits.PerHour(6)), Key: byKey, Local: true},
 	}})
-	counts.Limiter("api").Watch(l)
+	counts.Limiter("api").ObserveLimiter(l)
 	shot := only(counts)
 	if len(shot.Rules) != 5 || shot.Rules[1].Mode != core.Shadow || shot.Rules[1].Limit.Burst() != 9 || !shot.Rules[0].InForce {
 		t.Fatalf("rules: %+v", shot.Rules)
@@ -238,10 +238,10 @@ func TestRulesThatAreGoneKeepTheirCounters(t *testing.T) {
 		return core.Rule[request]{Name: name, Limit: limits.FixedWindow(limits.PerHour(100)), Key: byKey}
 	}
 	l := core.MustNew(core.Config[request]{
-		Rules:   []core.Rule[request]{rule("a"), rule("b")},
-		Observe: stats.Observe[request](counts.Limiter("api")),
+		Rules:    []core.Rule[request]{rule("a"), rule("b")},
+		Observer: counts.Limiter("api"),
 	})
-	counts.Limiter("api").Watch(l)
+	counts.Limiter("api").ObserveLimiter(l)
 	decide := func(n int) {
 		for range n {
 			l.Decide(t.Context(), request{key: "k"})
@@ -270,10 +270,10 @@ func TestRulesThatAreGoneKeepTheirCounters(t *testing.T) {
 func TestBeyondAThousandNamesRulesAreCountedTogether(t *testing.T) {
 	counts := stats.New(quietly())
 	l := core.MustNew(core.Config[request]{
-		Rules:   []core.Rule[request]{{Name: "first", Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey}},
-		Observe: stats.Observe[request](counts.Limiter("api")),
+		Rules:    []core.Rule[request]{{Name: "first", Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey}},
+		Observer: counts.Limiter("api"),
 	})
-	for i := range 1100 {
+	for i := range 1099 {
 		if err := l.Replace([]core.Rule[request]{{Name: fmt.Sprint("rule ", i), Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey}}); err != nil {
 			t.Fatal(err)
 		}
@@ -289,10 +289,10 @@ func TestBeyondAThousandNamesRulesAreCountedTogether(t *testing.T) {
 func TestKeysAreNoNames(t *testing.T) {
 	counts := stats.New(quietly())
 	l := core.MustNew(core.Config[request]{
-		Rules:   []core.Rule[request]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey, Cost: costOf}},
-		Observe: stats.Observe[request](counts.Limiter("api")),
+		Rules:    []core.Rule[request]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey, Cost: costOf}},
+		Observer: counts.Limiter("api"),
 	})
-	counts.Limiter("api").Watch(l)
+	counts.Limiter("api").ObserveLimiter(l)
 	before := len(only(counts).Rules[0].Decisions)
 	for i := range 100_000 {
 		l.Decide(t.Context(), request{key: fmt.Sprint("secret-", i), cost: int64(1 + i%2)})
@@ -316,8 +316,8 @@ func TestCountersNeverFallAndLoseNothing(t *testing.T) {
 		{Name: "a", Limit: limits.FixedWindow(limits.PerHour(1000)), Key: byKey},
 		{Name: "b", Limit: limits.FixedWindow(limits.PerHour(5000)), Key: byKey, Cost: costOf},
 	}
-	l := core.MustNew(core.Config[request]{Rules: rules, Observe: stats.Observe[request](counts.Limiter("api"))})
-	counts.Limiter("api").Watch(l)
+	l := core.MustNew(core.Config[request]{Rules: rules, Observer: counts.Limiter("api")})
+	counts.Limiter("api").ObserveLimiter(l)
 	var decided atomic.Int64
 	var deciding sync.WaitGroup
 	for range 4 {
@@ -361,7 +361,7 @@ func TestCountersNeverFallAndLoseNothing(t *testing.T) {
 func TestCountingAllocatesNothing(t *testing.T) {
 	for name, o := range outcomes() {
 		counts := stats.New(quietly())
-		observe := stats.Observe[string](counts.Limiter("api"))
+		observe := counts.Limiter("api").ObserveDecision
 		observe(t.Context(), "key", o)
 		if n := testing.AllocsPerRun(200, func() { observe(t.Context(), "key", o) }); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
@@ -377,9 +377,8 @@ func TestEndsAreCountedByRule(t *testing.T) {
 			{Name: "tokens", Limit: limits.FixedWindow(limits.PerHour(10)), Key: byKey, Cost: costOf, FinalCost: core.SpentCost},
 			{Name: "at-once", Limit: limits.Concurrent(5), Key: byKey},
 		},
-		Observe: stats.Observe[request](api), ObserveEnd: api.ObserveEnd,
+		Observer: api,
 	})
-	api.Watch(l)
 	less, more := l.Decide(t.Context(), request{key: "k", cost: 4}), l.Decide(t.Context(), request{key: "k", cost: 4})
 	if shot := only(counts); shot.Held != 2 || shot.HeldSince.IsZero() {
 		t.Errorf("%d held since %v: want 2", shot.Held, shot.HeldSince)
@@ -433,7 +432,7 @@ func TestWhatFailedIsCountedByReason(t *testing.T) {
 	counts := stats.New(quietly())
 	limit := limits.FixedWindow(limits.PerMinute(1000))
 	decide := func(n int, backend, fallback limits.Backend, rules ...core.Rule[request]) {
-		l := core.MustNew(core.Config[request]{Rules: rules, Backend: backend, Fallback: fallback, Observe: stats.Observe[request](counts.Limiter("api"))})
+		l := core.MustNew(core.Config[request]{Rules: rules, Backend: backend, Fallback: fallback, Observer: counts.Limiter("api")})
 		for range n {
 			l.Decide(t.Context(), request{})
 		}
@@ -443,7 +442,7 @@ func TestWhatFailedIsCountedByReason(t *testing.T) {
 	decide(1, nil, nil, core.Rule[request]{Name: "key", Limit: limit, Key: fails})
 	decide(2, nil, nil, core.Rule[request]{Name: "key", Limit: limit, Key: fails, OnFailure: core.FailOpen})
 	decide(3, nil, nil, core.Rule[request]{Name: "key", Limit: limit, Key: func(request) (string, error) { panic("boom") }, Mode: core.Shadow})
-	decide(4, nil, nil, core.Rule[request]{Name: "limit", LimitFor: func(request) (limits.Limit, error) { return limits.Limit{}, nil }, Key: works})
+	decide(4, nil, nil, core.Rule[request]{Name: "limit", LimitFor: func(request, string) (limits.Limit, error) { return limits.Limit{}, nil }, Key: works})
 	decide(5, nil, nil, core.Rule[request]{Name: "cost", Limit: limit, Key: works, Cost: func(request) int64 { return -1 }})
 	away := &elsewhere{fails: true}
 	decide(6, away, nil, core.Rule[request]{Name: "backend", Limit: limit, Key: works, OnFailure: core.FailClosed})

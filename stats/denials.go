@@ -13,7 +13,7 @@ import (
 // denials are the lists that denials are entered into. The memory for them is made at the
 // first denial.
 type denials struct {
-	of      *Limiter
+	of      *Counters
 	lines   *lines
 	skipped atomic.Int64
 

@@ -20,8 +20,8 @@ func denying(o stats.Options, rules ...core.Rule[request]) (*core.Limiter[reques
 	if len(rules) == 0 {
 		rules = []core.Rule[request]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey, Cost: costOf}}
 	}
-	l := core.MustNew(core.Config[request]{Rules: rules, Observe: stats.Observe[request](counts.Limiter("api"))})
-	counts.Limiter("api").Watch(l)
+	l := core.MustNew(core.Config[request]{Rules: rules, Observer: counts.Limiter("api")})
+	counts.Limiter("api").ObserveLimiter(l)
 	return l, counts
 }
 

@@ -5,14 +5,11 @@
 //	api := counts.Limiter("api")
 //	limiter := nethttp.MustNew(nethttp.Config{
 //		Rules:      rules,
-//		Observe:    stats.Observe[*http.Request](api),
-//		ObserveEnd: api.ObserveEnd,
+//		Observer:   api,
 //	})
-//	api.Watch(limiter)
 //
-// It works with the limiters of all frameworks: put the framework's request in place of
-// *http.Request. A rule is counted, from zero, as soon as [Limiter.Watch] has seen it.
-// [Snapshot.Metrics] is one table of all numbers for exporters.
+// It works with the limiters of all frameworks. A rule is counted, from zero, as soon as the limiter
+// is made. [Snapshot.Metrics] is one table of all numbers for exporters.
 //
 // [Stats.WatchShedder] shows the shedders of package shed as well, which count for
 // themselves.

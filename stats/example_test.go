@@ -43,10 +43,8 @@ func Example() {
 			Limit: limits.FixedWindow(limits.PerDay(2)),
 			Key:   keyfuncs.Address(keyfuncs.Peer),
 		}},
-		Observe:    stats.Observe[*http.Request](api),
-		ObserveEnd: api.ObserveEnd,
+		Observer: api,
 	})
-	api.Watch(limiter)
 
 	handler := limiter.Handler(http.NotFoundHandler())
 	for range 5 {
@@ -66,8 +64,8 @@ func Example() {
 func ExampleNew() {
 	counts := stats.New(stats.Options{Logger: discard})
 	l := core.MustNew(core.Config[string]{
-		Rules:   []core.Rule[string]{perClient},
-		Observe: stats.Observe[string](counts.Limiter("jobs")),
+		Rules:    []core.Rule[string]{perClient},
+		Observer: counts.Limiter("jobs"),
 	})
 	for range 3 {
 		l.Decide(context.Background(), "ann")
@@ -110,13 +108,13 @@ func ExampleStats_Limiter() {
 	// Output: true
 }
 
-// A second observer is called after the counters.
-func ExampleObserve() {
+// A function of the program is told, and then the counters.
+func ExampleCounters_ObserveDecision() {
 	counts := stats.New(stats.Options{})
 	trace := func(_ context.Context, job string, o core.Outcome) { fmt.Println(job, o.Verdict()) }
 	l := core.MustNew(core.Config[string]{
-		Rules:   []core.Rule[string]{perClient},
-		Observe: stats.Observe(counts.Limiter("jobs"), trace),
+		Rules:    []core.Rule[string]{perClient},
+		Observer: core.ObserverFuncs[string]{OnDecision: trace, Next: counts.Limiter("jobs")},
 	})
 	l.Decide(context.Background(), "ann")
 	fmt.Println(counts.Snapshot().Limiters[0].Requests.Total())
@@ -128,20 +126,19 @@ func ExampleObserve() {
 func ExampleLimiter() {
 	jobs := stats.New(stats.Options{}).Limiter("jobs")
 	l := core.MustNew(core.Config[string]{
-		Rules:   []core.Rule[string]{perClient},
-		Observe: stats.Observe[string](jobs), ObserveEnd: jobs.ObserveEnd,
+		Rules:    []core.Rule[string]{perClient},
+		Observer: jobs,
 	})
-	jobs.Watch(l)
 	o := l.Decide(context.Background(), "ann")
 	o.End(core.Result{})
 	fmt.Println(o.Verdict())
 	// Output: allowed
 }
 
-func ExampleLimiter_Watch() {
+func ExampleCounters_ObserveLimiter() {
 	counts := stats.New(stats.Options{})
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{perClient}})
-	counts.Limiter("jobs").Watch(l)
+	counts.Limiter("jobs").ObserveLimiter(l)
 	for _, rule := range counts.Snapshot().Limiters[0].Rules {
 		fmt.Println(rule.Name, rule.Limit, rule.Mode, rule.Units)
 	}
@@ -149,7 +146,7 @@ func ExampleLimiter_Watch() {
 }
 
 // What requests really cost, beside what they were estimated at.
-func ExampleLimiter_ObserveEnd() {
+func ExampleCounters_ObserveEnd() {
 	counts := stats.New(stats.Options{})
 	jobs := counts.Limiter("jobs")
 	l := core.MustNew(core.Config[string]{
@@ -157,7 +154,7 @@ func ExampleLimiter_ObserveEnd() {
 			Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1000)), Key: byText,
 			Cost: func(string) int64 { return 100 }, FinalCost: core.SpentCost,
 		}},
-		Observe: stats.Observe[string](jobs), ObserveEnd: jobs.ObserveEnd,
+		Observer: jobs,
 	})
 	o := l.Decide(context.Background(), "ann")
 	o.Spend("tokens", 30)
@@ -165,20 +162,6 @@ func ExampleLimiter_ObserveEnd() {
 	rule := counts.Snapshot().Limiters[0].Rules[0]
 	fmt.Println(rule.Units, "units,", rule.Settlements.Returned, "returned")
 	// Output: 100 units, 70 returned
-}
-
-func ExampleWatched() {
-	for _, limiter := range []stats.Watched{
-		core.MustNew(core.Config[string]{Rules: []core.Rule[string]{perClient}}),
-		nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-			Name: "all", Limit: limits.FixedWindow(limits.PerDay(2)), Key: keyfuncs.Constant[*http.Request]("all"),
-		}}}),
-	} {
-		fmt.Println(limiter.Rules()[0].Name)
-	}
-	// Output:
-	// per-client
-	// all
 }
 
 func ExampleOther() {
@@ -288,7 +271,7 @@ func ExampleStats_WatchPolicy() {
 func ExampleStats_Snapshot() {
 	counts := stats.New(stats.Options{Logger: discard})
 	l := core.MustNew(core.Config[string]{
-		Rules: []core.Rule[string]{perClient}, Observe: stats.Observe[string](counts.Limiter("jobs")),
+		Rules: []core.Rule[string]{perClient}, Observer: counts.Limiter("jobs"),
 	})
 	for range 3 {
 		l.Decide(context.Background(), "ann") // the key is not in the JSON
@@ -303,9 +286,9 @@ func shot() stats.Snapshot {
 	counts := stats.New(stats.Options{Logger: discard})
 	next := core.Rule[string]{Name: "tomorrow", Limit: limits.FixedWindow(limits.PerDay(1)), Key: byText, Mode: core.Shadow}
 	l := core.MustNew(core.Config[string]{
-		Rules: []core.Rule[string]{perClient, next}, Observe: stats.Observe[string](counts.Limiter("jobs")),
+		Rules: []core.Rule[string]{perClient, next}, Observer: counts.Limiter("jobs"),
 	})
-	counts.Limiter("jobs").Watch(l)
+	counts.Limiter("jobs").ObserveLimiter(l)
 	for range 5 {
 		l.Decide(context.Background(), "ann")
 	}

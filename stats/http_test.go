@@ -22,7 +22,7 @@ func TestCountersOfALimiterThatIsReplacedDoNotFall(t *testing.T) {
 			Rules:         []nethttp.Rule{{Name: "all", Limit: limits.FixedWindow(limits.PerDay(1)), Key: func(*http.Request) (string, error) { return "k", nil }}},
 			SkipPreflight: true,
 		})
-		api.Watch(limit)
+		api.ObserveLimiter(limit)
 		for range n {
 			r := httptest.NewRequest("OPTIONS", "/", nil)
 			r.Header.Set("Origin", "https://example.com")
@@ -33,7 +33,7 @@ func TestCountersOfALimiterThatIsReplacedDoNotFall(t *testing.T) {
 	}
 	preflight(5)
 	preflight(3)
-	api.Watch(preflight(2)) // which is watched already
+	api.ObserveLimiter(preflight(2)) // which is watched already
 	if shot := only(counts); shot.Preflights != 10 {
 		t.Errorf("%d preflights: want 10", shot.Preflights)
 	}
@@ -49,9 +49,9 @@ func TestWhatPassesALimiterWithoutADecisionIsSeen(t *testing.T) {
 				Key: func(*http.Request) (string, error) { return "k", nil },
 			}},
 			SkipPreflight: true, MaxWaiting: 2,
-			Observe: stats.Observe[*http.Request](api),
+			Observer: api,
 		})
-		api.Watch(limit)
+		api.ObserveLimiter(limit)
 		handler := limit.Handler(http.NotFoundHandler())
 		serve := func(ctx context.Context, method string) int {
 			r := httptest.NewRequest(method, "/", nil).WithContext(ctx)

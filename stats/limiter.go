@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"reflect"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,9 +12,9 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Limiter has the counters of a limiter. [Stats.Limiter] makes it. It is safe for
-// concurrent use.
-type Limiter struct {
+// Counters are the counters of a limiter, and the [core.Observer] that counts into them.
+// [Stats.Limiter] makes them. They are safe for concurrent use.
+type Counters struct {
 	byIndex  [maxIndex]atomic.Pointer[rule]   // guesses: where rules were when they were last seen
 	byName   atomic.Pointer[map[string]*rule] // the map is never written
 	verdicts [stripes]verdicts
@@ -28,63 +27,37 @@ type Limiter struct {
 	rules []*rule    // in the order in which they were first seen
 }
 
-// Watched is what a limiter tells about itself: a [core.Limiter], a gate, and the limiters
-// of all frameworks. A limiter that has the methods Preflights and Queue of a gate too is
-// asked for those.
-type Watched interface {
-	Rules() []core.RuleState
-	Held() (units int, oldest time.Time)
-}
+// stateful is what a limiter tells about itself.
+type stateful interface{ State() core.State }
 
-// watching is a limiter that is watched, and the counters of those before it.
+// watching is a limiter that is limiterState, and the counters of those before it.
 type watching struct {
-	limiter                     Watched
-	preflights, queueFull, left int64
+	limiter stateful
+	before  core.State
 }
 
-// gate is the part of a Watched that HTTP limiters have.
-type gate interface {
-	Preflights() int64
-	Queue() (waiting int, full, left int64)
+// state returns the state of the limiter, with the counters of all limiters that were limiterState.
+func (w *watching) state() core.State {
+	s := w.limiter.State()
+	s.Preflights += w.before.Preflights
+	s.QueueFull += w.before.QueueFull
+	s.QueueLeft += w.before.QueueLeft
+	return s
 }
 
-// counters returns the counters of all limiters that were watched, and how many requests
-// wait at this one.
-func (w *watching) counters() (preflights, queueFull, left int64, waiting int) {
-	if g, ok := w.limiter.(gate); ok {
-		preflights = g.Preflights()
-		waiting, queueFull, left = g.Queue()
-	}
-	return w.preflights + preflights, w.queueFull + queueFull, w.left + left, waiting
-}
-
-func newLimiter(name string, lines *lines) *Limiter {
-	l := &Limiter{name: name}
+func newLimiter(name string, lines *lines) *Counters {
+	l := &Counters{name: name}
 	l.byName.Store(&map[string]*rule{})
 	l.denials.of, l.denials.lines = l, lines
 	return l
 }
 
-// Observe returns a function to be the Observe of a limiter's Config: it counts into l,
-// and then calls also, one after the other. R is the framework's request, such as
-// *http.Request; where also is given the compiler knows R. It counts every request once,
-// also those whose context ended ([core.Abandoned]).
-func Observe[R any](l *Limiter, also ...func(context.Context, R, core.Outcome)) func(context.Context, R, core.Outcome) {
-	if len(also) == 0 {
-		return func(_ context.Context, _ R, o core.Outcome) { l.count(&o) }
-	}
-	also = slices.Clone(also)
-	return func(ctx context.Context, r R, o core.Outcome) {
-		l.count(&o)
-		for _, observe := range also {
-			observe(ctx, r, o)
-		}
-	}
-}
+// ObserveDecision implements [core.Observer]: it counts every request once, also those whose context
+// ended ([core.Abandoned]).
+func (l *Counters) ObserveDecision(_ context.Context, _ any, o core.Outcome) { l.count(&o) }
 
-// ObserveEnd is to be the ObserveEnd of a limiter's Config: it counts what became of the
-// end of a request under one rule.
-func (l *Limiter) ObserveEnd(s limits.Settlement) {
+// ObserveEnd implements [core.Observer]: it counts what became of the end of a request under one rule.
+func (l *Counters) ObserveEnd(s limits.Settlement) {
 	ends := &l.ruleOf(s.Rule).ends
 	switch {
 	case errors.Is(s.Err, limits.ErrEndingDropped):
@@ -105,15 +78,12 @@ func addUnits(to *atomic.Int64, n int64) {
 	}
 }
 
-// Watch has snapshots show the rules of limiter as they are then: limits, modes, overrides,
-// what is held, what waits. Rules are counted from zero as soon as Watch or a snapshot has
-// seen them. l keeps limiter alive. A later call watches another limiter instead, of the
-// same name, and keeps the counters. It panics if limiter is nil.
-func (l *Limiter) Watch(limiter Watched) {
-	if limiter == nil {
-		panic("stats: Watch: the limiter is nil")
-	}
-	l.see(limiter.Rules())
+// ObserveLimiter implements [core.Observer]. Snapshots show the rules of limiter as they are then:
+// limits, modes, overrides, what is held, what waits. Rules are counted from zero as soon as
+// ObserveLimiter or a snapshot has seen them. l keeps limiter alive. A later limiter takes its place
+// in snapshots, and the counters stay.
+func (l *Counters) ObserveLimiter(limiter interface{ State() core.State }) {
+	l.see(limiter.State().Rules)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	next := &watching{limiter: limiter}
@@ -121,22 +91,22 @@ func (l *Limiter) Watch(limiter Watched) {
 		if reflect.ValueOf(limiter).Comparable() && before.limiter == limiter {
 			return
 		}
-		next.preflights, next.queueFull, next.left, _ = before.counters()
+		next.before = before.state()
 	}
 	l.watching.Store(next)
 }
 
-func (l *Limiter) snapshot(now time.Time) LimiterSnapshot {
+func (l *Counters) snapshot(now time.Time) LimiterSnapshot {
 	shot := LimiterSnapshot{Name: l.name}
 	inForce := make(map[string]core.RuleState)
 	if watching := l.watching.Load(); watching != nil {
-		states := watching.limiter.Rules()
-		l.see(states)
-		for _, state := range states {
-			inForce[state.Name] = state
+		state := watching.state()
+		l.see(state.Rules)
+		for _, rule := range state.Rules {
+			inForce[rule.Name] = rule
 		}
-		shot.Held, shot.HeldSince = watching.limiter.Held()
-		shot.Preflights, shot.QueueFull, shot.QueueLeft, shot.Waiting = watching.counters()
+		shot.Held, shot.HeldSince, shot.Waiting = state.Held, state.HeldSince, state.Waiting
+		shot.Preflights, shot.QueueFull, shot.QueueLeft = state.Preflights, state.QueueFull, state.QueueLeft
 	}
 	for i := range l.verdicts {
 		of := &l.verdicts[i].of

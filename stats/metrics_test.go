@@ -265,9 +265,9 @@ func TestOnlySeriesThatNoAlertNeedsAppearLater(t *testing.T) {
 				{Name: "share", Limit: limits.FixedWindow(limits.PerDay(2)), Key: byKey, Mode: core.EnforceFor(50)},
 				{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(100_000), 100), Key: byKey},
 			},
-			Observe: stats.Observe[request](counts.Limiter("api")), ObserveEnd: counts.Limiter("api").ObserveEnd,
+			Observer: counts.Limiter("api"),
 		})
-		counts.Limiter("api").Watch(l)
+		counts.Limiter("api").ObserveLimiter(l)
 		before = seriesOf(counts.Snapshot())
 		for i := range 60 {
 			redis.fails = i%10 > 7
@@ -337,7 +337,7 @@ func TestALimiterOfPlainRulesHasFewSeries(t *testing.T) {
 		{Name: "tomorrow", Limit: limits.TokenBucket(limits.PerHour(3), 9), Key: byKey, Mode: core.Shadow},
 		{Name: "off", Limit: limits.FixedWindow(limits.PerHour(6)), Key: byKey, Mode: core.Disabled},
 	}})
-	counts.Limiter("api").Watch(l)
+	counts.Limiter("api").ObserveLimiter(l)
 	counts.WatchLeases("redis", func() limits.LeaseCounts { return limits.LeaseCounts{} })
 	counts.Backend("redis", memory.New(memory.Options{}))
 	got := make(map[string]int)

@@ -38,13 +38,9 @@ func TestEverySourceOfAStackOnRedisIsCounted(t *testing.T) {
 			{Name: "clients", Limit: limits.SlidingLog(limits.PerHour(4)), Key: byKey, Cost: costOf},
 			{Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1000)), Key: byKey, Cost: func(request) int64 { return 10 }, FinalCost: core.SpentCost},
 		},
-		Observe: stats.Observe[request](api),
-		ObserveEnd: func(s limits.Settlement) {
-			api.ObserveEnd(s)
-			settled <- s
-		},
+		// Counters are told first, so that they have counted what settled receives.
+		Observer: told{api, func(s limits.Settlement) { settled <- s }},
 	})
-	api.Watch(l)
 	decide := func(cost int64, want core.Verdict) {
 		t.Helper()
 		o := l.Decide(context.Background(), request{key: "ann", cost: cost})
@@ -80,4 +76,15 @@ func TestEverySourceOfAStackOnRedisIsCounted(t *testing.T) {
 	if take, settle := ops[0], ops[2]; take.Succeeded.Count() != 2 || take.Failed.Count() != 1 || take.Errors.Other != 1 || settle.Succeeded.Count() != 1 {
 		t.Errorf("%d takes, %d failed (%+v), %d settled: want 2, 1, 1", take.Succeeded.Count(), take.Failed.Count(), take.Errors, settle.Succeeded.Count())
 	}
+}
+
+// told is counters, and a function that is called after they have counted an end.
+type told struct {
+	*stats.Counters
+	then func(limits.Settlement)
+}
+
+func (o told) ObserveEnd(s limits.Settlement) {
+	o.Counters.ObserveEnd(s)
+	o.then(s)
 }

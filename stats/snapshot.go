@@ -108,7 +108,7 @@ func (r *RuleSnapshot) Count(keep func(DecisionCount) bool) int64 {
 // Failures counts decisions that a rule could not make. Why is in the log of the limiter.
 type Failures struct {
 	Key      int64 // its Key returned an error: nobody can be charged
-	Limit    int64 // its LimitFor or LimitForKey did, or returned a limit that is not legal
+	Limit    int64 // its LimitFor did, or returned a limit that is not legal
 	Cost     int64 // its Cost was negative, or panicked
 	Backend  int64 // the backend failed, and the rule does not fall back
 	Fallback int64 // the fallback failed after the backend

@@ -33,7 +33,7 @@ type Stats struct {
 	since time.Time
 
 	mu       sync.Mutex
-	limiters map[string]*Limiter
+	limiters map[string]*Counters
 	backends map[string]*backendCounts
 	memories map[string]*watched
 	breakers map[string]breakerStatus
@@ -48,7 +48,7 @@ func New(options Options) *Stats {
 	return &Stats{
 		lines:    lines{logger: options.Logger, key: options.Key},
 		since:    time.Now(),
-		limiters: make(map[string]*Limiter),
+		limiters: make(map[string]*Counters),
 		backends: make(map[string]*backendCounts),
 		memories: make(map[string]*watched),
 		breakers: make(map[string]breakerStatus),
@@ -62,11 +62,11 @@ func New(options Options) *Stats {
 // none. The name is a label of metrics: short, stable and nothing that a client chooses.
 // Limiters that use the counters of one name are counted together. In this name and all
 // others, U+FFFD stands for bytes that are not UTF-8.
-func (s *Stats) Limiter(name string) *Limiter {
+func (s *Stats) Limiter(name string) *Counters {
 	name = label(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return named(s.limiters, name, func() *Limiter { return newLimiter(name, &s.lines) })
+	return named(s.limiters, name, func() *Counters { return newLimiter(name, &s.lines) })
 }
 
 // WatchMemory has snapshots show how full m is. A limiter without a Backend has a memory

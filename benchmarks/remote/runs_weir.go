@@ -31,7 +31,7 @@ type rule func(atOnce int) core.Rule[asked]
 func openRules(rules ...rule) func(*redis.Client, int) (Runs, error) {
 	return func(client *redis.Client, atOnce int) (Runs, error) {
 		l := &ruled{ended: newEnded()}
-		config := core.Config[asked]{ObserveEnd: l.observeEnd}
+		config := core.Config[asked]{Observer: core.ObserverFuncs[asked]{OnEnd: l.observeEnd}}
 		prefix := "runs"
 		for _, rule := range rules {
 			r := rule(atOnce)

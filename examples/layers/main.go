@@ -75,7 +75,7 @@ var limiter = nethttp.MustNew(nethttp.Config{
 var apiKey = keyfuncs.APIKey("X-API-Key")
 
 // planOf returns the limit of the caller's API key.
-func planOf(r *http.Request) (limits.Limit, error) {
+func planOf(r *http.Request, _ string) (limits.Limit, error) {
 	key, err := apiKey(r)
 	return plans[key], err
 }

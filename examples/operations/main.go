@@ -141,15 +141,13 @@ func run(ctx context.Context, load bool) error {
 
 	requests := counters.Limiter("api")
 	limiter, err := nethttp.New(nethttp.Config{
-		Rules:      rules,
-		Backend:    backend,
-		Observe:    stats.Observe[*http.Request](requests),
-		ObserveEnd: requests.ObserveEnd,
+		Rules:    rules,
+		Backend:  backend,
+		Observer: requests,
 	})
 	if err != nil {
 		return err
 	}
-	requests.Watch(limiter)
 	counters.WatchShedder("api", shedder)
 
 	mux := http.NewServeMux()

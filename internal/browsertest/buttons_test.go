@@ -43,7 +43,7 @@ func (b *tab) key(key string) {
 // rule returns the state of a rule.
 func (s *site) rule(name string) core.RuleState {
 	s.Helper()
-	for _, r := range s.limit.Rules() {
+	for _, r := range s.limit.State().Rules {
 		if r.Name == name {
 			return r
 		}

@@ -73,9 +73,8 @@ func newSite(t *testing.T, options admin.Options) *site {
 	store := memory.New(memory.Options{MaxKeys: 100_000})
 	api := counts.Limiter("api")
 	s.limit = nethttp.MustNew(nethttp.Config{
-		Rules: p.Rules(), Backend: counts.Backend("redis", store), Observe: stats.Observe[*http.Request](api), ObserveEnd: api.ObserveEnd,
+		Rules: p.Rules(), Backend: counts.Backend("redis", store), Observer: api,
 	})
-	api.Watch(s.limit)
 	counts.WatchMemory("memory", store)
 	started := time.Now()
 	counts.WatchBreaker("redis", func() (string, time.Time, int64) {

@@ -14,7 +14,7 @@ type Part uint8
 
 const (
 	Key      Part   = iota // the Key of a rule
-	Limit                  // its LimitFor or LimitForKey, or the limit that these returned
+	Limit                  // its LimitFor, or the limit that these returned
 	Cost                   // its Cost
 	Backend                // the backend of the limiter
 	Fallback               // the fallback, after the backend

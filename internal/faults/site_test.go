@@ -126,7 +126,7 @@ func floodedSite(redisAddr string) int {
 				Key: core.When(func(r *http.Request) bool { return r.Header.Get("X-User") != "" }, keyfuncs.Header("X-User")),
 			}},
 			Backend: stack,
-			Observe: func(_ context.Context, r *http.Request, o core.Outcome) {
+			Observer: core.ObserverFuncs[*http.Request]{OnDecision: func(_ context.Context, r *http.Request, o core.Outcome) {
 				took := time.Since(r.Context().Value(arrival{}).(time.Time))
 				mu.Lock()
 				defer mu.Unlock()
@@ -139,7 +139,7 @@ func floodedSite(redisAddr string) int {
 					rules++
 				}
 				all[i].add(o, costOf(r), rules, took)
-			},
+			}},
 		})
 		mux.Handle(sitePaths[i], limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, "welcome")

@@ -62,14 +62,14 @@ func (r *Refusal) NoWaitHelps(code uint32) bool {
 // Committed and Answered of [Config] play no part in it.
 func (g *Gate[R]) ServeCall(ctx context.Context, request R, caller Caller) error {
 	var o core.Outcome
-	g.engine.DecideInto(ctx, request, &o)
+	ends := g.engine.DecideInto(ctx, request, &o)
 	g.undecided.note(&o)
-	return g.ServeDecided(ctx, request, &o, caller)
+	return g.ServeDecided(ctx, request, &o, ends, caller)
 }
 
 // ServeDecided is ServeCall for a call that [Gate.DecideCall] has decided.
-func (g *Gate[R]) ServeDecided(ctx context.Context, request R, o *core.Outcome, caller Caller) (err error) {
-	if o.HasEnd() {
+func (g *Gate[R]) ServeDecided(ctx context.Context, request R, o *core.Outcome, ends bool, caller Caller) (err error) {
+	if ends {
 		return g.callToEnd(ctx, request, o, caller)
 	}
 	if refusal := g.admitCall(ctx, request, o, caller); refusal != nil {
@@ -120,25 +120,15 @@ func (g *Gate[R]) callToEnd(ctx context.Context, request R, o *core.Outcome, cal
 // admitCall writes the fields, waits for the turn of the call if a limit is a queue, and returns
 // why it may not go on; nil if it may.
 func (g *Gate[R]) admitCall(ctx context.Context, request R, o *core.Outcome, caller Caller) *Refusal {
-	ended := o.Err()
-	if delay := o.Delay(); delay > 0 {
-		if !g.room.enter() {
-			g.turnAway(o)
-		} else {
-			ended = awaitTurn(ctx, delay)
-			g.room.leave()
-			if ended != nil {
-				g.room.left.Add(1)
-				o.Fail(ended)
-				return &Refusal{Err: ended, Outcome: *o}
-			}
-		}
-	}
+	left := g.await(ctx, o)
 	if g.attach != nil {
 		g.attach(request, *o)
 	}
+	if left {
+		return &Refusal{Err: ctx.Err(), Outcome: *o}
+	}
 	if o.Verdict() == core.Abandoned {
-		return &Refusal{Err: ended, Outcome: *o}
+		return &Refusal{Err: o.Err(), Outcome: *o}
 	}
 	h, a := caller.Fields(), g.answering(o)
 	a.fields.Write(h, o)
@@ -190,11 +180,11 @@ func StatusOfCode(code uint32) int {
 	return http.StatusInternalServerError
 }
 
-// DecideCall is [Gate.Decide] for a remote procedure call.
-func (g *Gate[R]) DecideCall(ctx context.Context, request R) (o core.Outcome) {
-	g.engine.DecideInto(ctx, request, &o)
+// DecideCall is [Gate.Decide] for a remote procedure call. It reports whether the call has something to end.
+func (g *Gate[R]) DecideCall(ctx context.Context, request R) (o core.Outcome, ends bool) {
+	ends = g.engine.DecideInto(ctx, request, &o)
 	g.undecided.note(&o)
-	return o
+	return o, ends
 }
 
 // ExplainCall is [Gate.Explain] for a remote procedure call.

@@ -76,7 +76,7 @@ func TestAPanicOfARefusalEndsTheCall(t *testing.T) {
 		defer func() { recover() }()
 		g.ServeCall(t.Context(), "/a", &call{fields: make(http.Header), goes: func() (int, error) { panic("boom") }})
 	}()
-	if units, _ := g.Held(); units != 0 {
+	if units := g.State().Held; units != 0 {
 		t.Errorf("%d units held", units)
 	}
 	want := errors.New("mine")

@@ -5,16 +5,17 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"sync"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/limits"
 )
 
-// answering is how to answer requests that certain rules have decided. It is the companion
-// of these rules, so that a request is answered by the rules that decided it, whatever
-// rules are in force by then.
+// answering is how to answer requests that certain rules have decided. A request is answered by the
+// rules that decided it, whatever rules are in force by then.
 type answering struct {
+	revision int32 // of the rules
 	fields   *headers.Writer
 	watches  bool     // the answers: a rule has a FinalCost
 	violated []string // the names of rules in problem documents
@@ -29,23 +30,68 @@ func clone(options headers.Options) headers.Options {
 	return options
 }
 
-// answerBy implements [core.Config].Companion.
-func (g *Gate[R]) answerBy(rules []core.Rule[R]) (any, error) {
+// preparing is the Observer that a Gate gives its engine. The engine tells it of rules before they
+// come into force, and the observer within of everything else.
+type preparing[R any] struct {
+	core.Observer
+	gate *Gate[R]
+}
+
+// Observed returns the Observer of the configuration.
+func (p *preparing[R]) Observed() core.Observer { return p.Observer }
+
+// ObserveLimiter does nothing: the Gate tells of itself.
+func (p *preparing[R]) ObserveLimiter(interface{ State() core.State }) {}
+
+// Prepare makes what answers the requests that rules decide.
+func (p *preparing[R]) Prepare(revision int32, rules []core.Rule[R]) error {
+	g := p.gate
 	fields, err := headers.New(g.options, headers.Policies(rules))
 	if err != nil {
-		return nil, &fieldsError{err}
+		return &fieldsError{err}
 	}
-	a := &answering{fields, hasFinalCost(rules), violated(rules, g.options)}
-	g.newest.Store(a) // nothing after this refuses the rules
-	return a, nil
+	a := &answering{revision, fields, hasFinalCost(rules), violated(rules, g.options)}
+	if before := g.newest.Swap(a); before != nil { // nothing after this refuses the rules
+		g.former.keep(before)
+	}
+	return nil
 }
 
 // answering returns how to answer the request with outcome o.
 func (g *Gate[R]) answering(o *core.Outcome) *answering {
-	if a, ok := o.Companion().(*answering); ok {
+	a := g.newest.Load()
+	if a.revision == o.Revision() {
 		return a
 	}
-	return g.newest.Load() // no rule applied
+	if former := g.former.of(o.Revision()); former != nil {
+		return former
+	}
+	return a
+}
+
+// mostFormer is how many changes of rules a request may outlast. After more, it is answered by the
+// newest rules.
+const mostFormer = 64
+
+// formerAnswerings are for requests that were decided before the latest change of rules.
+type formerAnswerings struct {
+	mu  sync.Mutex
+	all [mostFormer]*answering
+}
+
+func (f *formerAnswerings) keep(a *answering) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all[a.revision%mostFormer] = a
+}
+
+func (f *formerAnswerings) of(revision int32) *answering {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if a := f.all[revision%mostFormer]; a != nil && a.revision == revision {
+		return a
+	}
+	return nil
 }
 
 // hasFinalCost reports whether a rule looks at the answer.
@@ -80,9 +126,6 @@ func (g *Gate[R]) Replace(rules []core.Rule[R]) error {
 // Override changes one rule in this process until an instant: see
 // [core.Limiter.Override].
 func (g *Gate[R]) Override(rule string, o core.Override) error { return g.engine.Override(rule, o) }
-
-// Rules returns the rules in force: see [core.Limiter.Rules].
-func (g *Gate[R]) Rules() []core.RuleState { return g.engine.Rules() }
 
 // Explain returns the outcome that request would have now, and takes nothing: see
 // [core.Limiter.Explain]. r is the net/http form of request.

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
@@ -19,7 +18,7 @@ import (
 // Config configures a [Gate]. The zero value of every field but Rules is a usable
 // default.
 type Config[R any] struct {
-	core.Config[R] // Rules, Backend, Fallback, Instances, Observe, ObserveEnd; Companion is the Gate's own: leave it nil
+	core.Config[R]
 
 	// Headers chooses the response header fields.
 	Headers headers.Options
@@ -33,9 +32,6 @@ type Config[R any] struct {
 	// SkipPreflight lets anybody past every rule with a request that looks like a CORS
 	// preflight.
 	SkipPreflight bool
-
-	// MaxWaiting is how many requests may wait for their turn at once. 0: 10,000.
-	MaxWaiting int
 
 	// Logger gets a line when a rule cannot decide, and then one a minute for each rule and what failed. nil: the
 	// logger that slog.Default returns at that time.
@@ -69,8 +65,8 @@ type Config[R any] struct {
 type Gate[R any] struct {
 	engine        *core.Limiter[R]
 	options       headers.Options
-	newest        atomic.Pointer[answering] // for outcomes in which no rule applied
-	room          *waitingRoom
+	newest        atomic.Pointer[answering]
+	former        formerAnswerings
 	undecided     *undecided
 	denied        func(http.ResponseWriter, R, core.Outcome) error
 	skipPreflight bool
@@ -83,13 +79,8 @@ type Gate[R any] struct {
 
 // New returns a gate, or an error that reports every mistake in config.
 func New[R any](config Config[R]) (*Gate[R], error) {
-	room, err := newWaitingRoom(config.MaxWaiting)
-	if config.Companion != nil {
-		err = errors.Join(err, errors.New("nethttp: companion: a Gate has one of its own, for the header fields: remove yours"))
-	}
 	g := &Gate[R]{
 		options:       clone(config.Headers),
-		room:          room,
 		undecided:     &undecided{logger: config.Logger},
 		denied:        config.Denied,
 		skipPreflight: config.SkipPreflight,
@@ -98,12 +89,16 @@ func New[R any](config Config[R]) (*Gate[R], error) {
 		withContext:   config.WithContext,
 		answered:      config.Answered,
 	}
-	config.Companion = g.answerBy
-	engine, engineErr := core.New(config.Config)
-	if err := errors.Join(g.alsoInFields(config.Rules, engineErr), err); err != nil {
+	observer := config.Observer
+	config.Observer = &preparing[R]{observer, g}
+	engine, err := core.New(config.Config)
+	if err := g.alsoInFields(config.Rules, err); err != nil {
 		return nil, err
 	}
 	g.engine = engine
+	if observer != nil {
+		observer.ObserveLimiter(g)
+	}
 	return g, nil
 }
 
@@ -111,18 +106,27 @@ func New[R any](config Config[R]) (*Gate[R], error) {
 // form of request. If a rule has a concurrency limit or a FinalCost, whoever calls Decide
 // must call [core.Outcome.End] when the request is over.
 func (g *Gate[R]) Decide(r *http.Request, request R) core.Outcome {
-	return g.DecideCall(r.Context(), request)
+	o, _ := g.DecideCall(r.Context(), request)
+	return o
 }
 
-// turnAway makes o unavailable, because the queue that it is to wait in is full.
-func (g *Gate[R]) turnAway(o *core.Outcome) {
-	o.Fail(ErrQueueFull)
-	g.undecided.queueFull(o)
+// await waits for the turn of the request with outcome o. It reports whether the context of the
+// request has ended.
+func (g *Gate[R]) await(ctx context.Context, o *core.Outcome) (left bool) {
+	err := g.engine.Wait(ctx, o)
+	if errors.Is(err, core.ErrQueueFull) {
+		g.undecided.queueFull(o)
+		return false
+	}
+	return err != nil
 }
 
-// Held returns how many units of concurrency limits are held, and since when the oldest
-// request is under way that has an end: see [core.Limiter.Held].
-func (g *Gate[R]) Held() (units int, oldest time.Time) { return g.engine.Held() }
+// State returns what the limiter does: see [core.Limiter.State].
+func (g *Gate[R]) State() core.State {
+	s := g.engine.State()
+	s.Preflights = g.preflights.Load()
+	return s
+}
 
 // Serve decides request, sets the header fields and, if a limit is a queue, waits for
 // the request's turn. If the request may go on, Serve calls next and returns its error.
@@ -141,9 +145,9 @@ func (g *Gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R, next 
 		return next(w, request)
 	}
 	var o core.Outcome
-	g.engine.DecideInto(r.Context(), request, &o)
+	ends := g.engine.DecideInto(r.Context(), request, &o)
 	g.undecided.note(&o)
-	if o.HasEnd() {
+	if ends {
 		return g.serveToEnd(w, r, request, &o, next)
 	}
 	request, ok, err := g.admit(w, r, request, &o)
@@ -169,39 +173,12 @@ func keepPattern[R any](r *http.Request, request R) {
 // admit does what Serve does before next, and reports whether the request may go on. The
 // error is that of Denied.
 func (g *Gate[R]) admit(w http.ResponseWriter, r *http.Request, request R, o *core.Outcome) (R, bool, error) {
-	if delay := o.Delay(); delay > 0 {
-		return g.admitInTurn(w, r, request, o, delay)
-	}
-	return g.tell(w, r, request, o)
-}
-
-// admitInTurn is admit for a request that has to wait for its turn.
-func (g *Gate[R]) admitInTurn(w http.ResponseWriter, r *http.Request, request R, o *core.Outcome, delay time.Duration) (R, bool, error) {
-	if !g.room.enter() {
-		g.turnAway(o)
-		return g.tell(w, r, request, o)
-	}
-	defer g.room.leave()
-	request, ok, err := g.tell(w, r, request, o)
-	if !ok {
-		return request, false, err
-	}
-	if err := awaitTurn(r.Context(), delay); err != nil {
-		g.room.left.Add(1)
-		g.abandon(w, request, o, err)
-		return request, false, nil
-	}
-	return request, true, nil
-}
-
-// tell sets the header fields, answers a request that may not go on, and reports whether it may. The
-// error is that of Denied.
-func (g *Gate[R]) tell(w http.ResponseWriter, r *http.Request, request R, o *core.Outcome) (R, bool, error) {
+	left := g.await(r.Context(), o)
 	if g.attach != nil {
 		request = g.attach(request, *o)
 	}
-	if o.Verdict() == core.Abandoned {
-		g.abandon(w, request, o, o.Err())
+	if left || o.Verdict() == core.Abandoned {
+		g.abandon(w, request, o)
 		return request, false, nil
 	}
 	a, h := g.answering(o), w.Header()
@@ -213,22 +190,17 @@ func (g *Gate[R]) tell(w http.ResponseWriter, r *http.Request, request R, o *cor
 	return request, true, nil
 }
 
-// abandon ends a request whose context ended with err, with a bare 503. A context also ends by a
+// abandon ends a request whose context has ended, with a bare 503. A context also ends by a
 // deadline of the server, or when it shuts down, and its error does not tell which: a client
 // that still listens must not take an empty 200 for the answer. If it has left, logs and
 // middleware see the status.
-func (g *Gate[R]) abandon(w http.ResponseWriter, request R, o *core.Outcome, err error) {
+func (g *Gate[R]) abandon(w http.ResponseWriter, request R, o *core.Outcome) {
 	if g.committed != nil && g.committed(request) {
 		return
 	}
-	o.Fail(err)
-	h, field := w.Header(), http.CanonicalHeaderKey(g.options.ShadowField)
+	h := w.Header()
 	answer.ReplaceContent(h)
-	shadows := h[field]               // written already if there are any
 	g.answering(o).fields.Write(h, o) // Retry-After alone, as on every 503
-	if len(shadows) > 0 {
-		h[field] = shadows
-	}
 	w.WriteHeader(o.Status())
 }
 
@@ -260,15 +232,4 @@ func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions &&
 		len(r.Header["Origin"]) > 0 &&
 		len(r.Header["Access-Control-Request-Method"]) > 0
-}
-
-// Preflights returns how many requests that look like CORS preflights have passed without
-// a decision, because of SkipPreflight.
-func (g *Gate[R]) Preflights() int64 { return g.preflights.Load() }
-
-// Queue returns how many requests wait for their turn in a leaky queue, how many were
-// answered with 503 because no more could wait, and how many ended while they waited:
-// their clients left, or their deadline passed. Observe has seen all of them allowed.
-func (g *Gate[R]) Queue() (waiting int, full, left int64) {
-	return int(g.room.waiting.Load()), g.room.full.Load(), g.room.left.Load()
 }

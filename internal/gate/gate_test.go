@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -50,15 +49,5 @@ func TestAResponseThatHasBegunIsNotAnsweredAgain(t *testing.T) {
 				t.Errorf("request %d: answered %d %s", i, w.Code, w.Body)
 			}
 		}
-	}
-}
-
-func TestAGateHasACompanionOfItsOwn(t *testing.T) {
-	config := gate.Config[*http.Request]{MaxWaiting: -1}
-	config.Rules = oneAMinute
-	config.Companion = func([]core.Rule[*http.Request]) (any, error) { return nil, nil }
-	_, err := gate.New(config)
-	if err == nil || !strings.Contains(err.Error(), "nethttp: companion: ") || !strings.Contains(err.Error(), "max waiting") {
-		t.Errorf("got %v, want both mistakes", err)
 	}
 }

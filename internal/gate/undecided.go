@@ -62,7 +62,7 @@ func (u *undecided) noteError(o *core.Outcome) {
 func (u *undecided) queueFull(o *core.Outcome) {
 	for i := range o.Len() {
 		if d := o.At(i); d.Delay > 0 {
-			u.count(cause{rule: d.Rule(), failed: "queue"}, ErrQueueFull, slog.LevelWarn, unavailable)
+			u.count(cause{rule: d.Rule(), failed: "queue"}, core.ErrQueueFull, slog.LevelWarn, unavailable)
 			return
 		}
 	}
@@ -183,9 +183,9 @@ func textOf(err error) string {
 		if err, ok := p.Value.(runtime.Error); ok {
 			return "panic: " + err.Error()
 		}
-		return fmt.Sprintf("panic with a %T: its text may have a key, and is in Err of the outcome that Observe gets", p.Value)
+		return fmt.Sprintf("panic with a %T: its text may have a key, and is in Err of the outcome that the Observer gets", p.Value)
 	}
-	return fmt.Sprintf("a %T: its text may have a key, and is in Err of the outcome that Observe gets", innermost(of.Err))
+	return fmt.Sprintf("a %T: its text may have a key, and is in Err of the outcome that the Observer gets", innermost(of.Err))
 }
 
 // ownText is an error that says what may be logged of it.

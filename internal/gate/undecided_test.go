@@ -63,7 +63,8 @@ type request = *http.Request
 func gateOf(t *testing.T, config core.Config[request]) (*gate.Gate[request], *logged) {
 	t.Helper()
 	log := new(logged)
-	g, err := gate.New(gate.Config[request]{Config: config, Logger: log.logger(), MaxWaiting: 1})
+	config.MaxWaiting = 1
+	g, err := gate.New(gate.Config[request]{Config: config, Logger: log.logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func TestEachRuleSaysWhatFailedAndWhatFollows(t *testing.T) {
 		return fails(func(rule *core.Rule[request]) { rule.Key = f })
 	}
 	const unavailable = ` effect="requests are unavailable (503)"`
-	const hidden = `: its text may have a key, and is in Err of the outcome that Observe gets"`
+	const hidden = `: its text may have a key, and is in Err of the outcome that the Observer gets"`
 	down := func(policy core.FailurePolicy) []core.Rule[request] {
 		return fails(func(rule *core.Rule[request]) { rule.OnFailure = policy })
 	}
@@ -143,10 +144,10 @@ func TestEachRuleSaysWhatFailedAndWhatFollows(t *testing.T) {
 		"a cost below 0":         {fails(func(rule *core.Rule[request]) { rule.Cost = func(request) int64 { return -1 } }), `WARN rule=a failed=cost requests=1 error="must not be negative (got -1)"` + unavailable},
 		"a panic of Cost":        {fails(func(rule *core.Rule[request]) { rule.Cost = func(request) int64 { panic(broken) } }), `WARN rule=a failed=cost requests=1 error="panic with a *fmt.wrapError` + hidden + unavailable},
 		"a limit that is not legal": {fails(func(rule *core.Rule[request]) {
-			rule.Limit, rule.LimitFor = limits.Limit{}, func(request) (limits.Limit, error) { return limits.Limit{}, nil }
+			rule.Limit, rule.LimitFor = limits.Limit{}, func(request, string) (limits.Limit, error) { return limits.Limit{}, nil }
 		}), ""},
 		"no limit": {fails(func(rule *core.Rule[request]) {
-			rule.Limit, rule.LimitFor = limits.Limit{}, func(request) (limits.Limit, error) { return limits.Limit{}, broken }
+			rule.Limit, rule.LimitFor = limits.Limit{}, func(request, string) (limits.Limit, error) { return limits.Limit{}, broken }
 		}),
 			`WARN rule=a failed=limit requests=1 error="a *errors.errorString` + hidden + unavailable},
 		"open": {fails(func(rule *core.Rule[request]) {
@@ -211,7 +212,7 @@ func TestAFullQueueIsLogged(t *testing.T) {
 		if status := serve(g); status != 503 {
 			t.Fatal(status)
 		}
-		log.wants(t, `WARN rule=queue failed=queue requests=1 error="nethttp: the queue is full" effect="requests are unavailable (503)"`)
+		log.wants(t, `WARN rule=queue failed=queue requests=1 error="core: the queue is full" effect="requests are unavailable (503)"`)
 		time.Sleep(time.Hour)
 	})
 }

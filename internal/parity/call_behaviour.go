@@ -158,7 +158,7 @@ func testCallHolds[R any](t *testing.T, a Caller[R]) {
 	if text, err := stream.Receive(); text != "one" || err != nil {
 		t.Fatal(text, err)
 	}
-	if units, _ := l.Held(); units != 1 {
+	if units := l.State().Held; units != 1 {
 		t.Errorf("%d units held", units)
 	}
 	wantAnswer(t, hello(t.Context(), client), CodeResourceExhausted)
@@ -167,14 +167,15 @@ func testCallHolds[R any](t *testing.T, a Caller[R]) {
 	wantAnswer(t, drain(second), CodeResourceExhausted)
 	may <- true
 	wantAnswer(t, drain(stream), CodeOK)
-	waitFor(t, "nothing is held", func() bool { units, _ := l.Held(); return units == 0 })
+	waitFor(t, "nothing is held", func() bool { units := l.State().Held; return units == 0 })
 	wantAnswer(t, hello(t.Context(), client), CodeOK)
 }
 
 func testCallSpends[R any](t *testing.T, a Caller[R]) {
 	settled := make(chan limits.Settlement, 1)
 	limit := everybody[R](limits.FixedWindow(limits.PerDay(100)))
-	limit.Rules[0].FinalCost, limit.ObserveEnd = core.SpentCost, func(s limits.Settlement) { settled <- s }
+	limit.Rules[0].FinalCost = core.SpentCost
+	limit.Observer = core.ObserverFuncs[R]{OnEnd: func(s limits.Settlement) { settled <- s }, Next: limit.Observer}
 	client := a.Open(t, CallApp[R]{Site: limit, Up: func(ctx context.Context, stream ServerMessages) error {
 		for {
 			if _, err := stream.Receive(); err == io.EOF {
@@ -250,7 +251,7 @@ func queued[R any](t *testing.T, a Caller[R], maxWaiting int) (client CallClient
 	limit := everybody[R](limits.LeakyQueue(limits.PerDay(1), 3))
 	limit.Backend, limit.MaxWaiting, limit.Made = nil, maxWaiting, func(made Limiter[R]) { l = made }
 	waits, served = make(chan bool, 9), new(atomic.Int32)
-	limit.Observe = func(_ context.Context, _ R, o core.Outcome) { waits <- o.Delay() > 0 }
+	limit.Observer = core.ObserverFuncs[R]{OnDecision: func(_ context.Context, _ R, o core.Outcome) { waits <- o.Delay() > 0 }, Next: limit.Observer}
 	client = a.Open(t, CallApp[R]{Site: limit, Unary: func(context.Context, string) error { served.Add(1); return nil }})
 	wantAnswer(t, hello(t.Context(), client), CodeOK)
 	<-waits
@@ -263,10 +264,10 @@ func testCallLeaves[R any](t *testing.T, a Caller[R]) {
 	answer := make(chan CallAnswer, 1)
 	go func() { answer <- hello(ctx, client) }()
 	// Observe is too early: a tap of gRPC decides before the call can wait.
-	waitFor(t, "the call waits", func() bool { waiting, _, _ := l.Queue(); return waiting == 1 })
+	waitFor(t, "the call waits", func() bool { return l.State().Waiting == 1 })
 	leave()
 	wantAnswer(t, <-answer, CodeCanceled)
-	waitFor(t, "the call has left", func() bool { waiting, _, left := l.Queue(); return waiting == 0 && left == 1 })
+	waitFor(t, "the call has left", func() bool { s := l.State(); return s.Waiting == 0 && s.QueueLeft == 1 })
 	if d, err := l.ExplainKey(t.Context(), "everybody", "everybody", limits.Limit{}); err != nil || d.Remaining != 1 || served.Load() != 1 {
 		t.Errorf("%d left, %v, %d served", d.Remaining, err, served.Load())
 	}
@@ -277,7 +278,7 @@ func testCallDeadline[R any](t *testing.T, a Caller[R]) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	wantAnswer(t, hello(ctx, client), CodeDeadlineExceeded)
-	waitFor(t, "no call waits", func() bool { waiting, _, _ := l.Queue(); return waiting == 0 && served.Load() == 1 })
+	waitFor(t, "no call waits", func() bool { return l.State().Waiting == 0 && served.Load() == 1 })
 }
 
 func testCallFullQueue[R any](t *testing.T, a Caller[R]) {
@@ -287,7 +288,7 @@ func testCallFullQueue[R any](t *testing.T, a Caller[R]) {
 	first := make(chan CallAnswer, 1)
 	go func() { first <- hello(ctx, client) }()
 	<-waits
-	waitFor(t, "a call waits", func() bool { waiting, _, _ := l.Queue(); return waiting == 1 })
+	waitFor(t, "a call waits", func() bool { return l.State().Waiting == 1 })
 	got := hello(t.Context(), client)
 	if wantAnswer(t, got, CodeUnavailable); got.Retry != time.Second || got.Fields.Get("Retry-After") != "1" || got.Fields.Get("RateLimit") != "" {
 		t.Errorf("%+v", got)

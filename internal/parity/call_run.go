@@ -200,8 +200,10 @@ func callScenarios[R any](a Caller[R]) map[string]CallApp[R] {
 		"no fields but retry-after":                           with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Show = headers.Omit }),
 		"the name of a rule is a text":                        {Site: perMinute(`say "hi" \ bye`, 1)},
 		"a wait that is a window":                             with(one("per-client", limits.TokenBucket(limits.PerMinute(2), 1), a.Lift(client)), func(c *Config[R]) { c.Headers.RetryAfter = headers.Window }),
-		"limits by plan":                                      with(perMinute("plan", 1), func(c *Config[R]) { c.Rules[0].Limit, c.Rules[0].LimitFor = limits.Limit{}, a.LiftLimit(plan) }),
-		"a rule that is not published":                        with(perMinute("hidden", 1), func(c *Config[R]) { c.Headers.Hidden = []string{"hidden"} }),
+		"limits by plan": with(perMinute("plan", 1), func(c *Config[R]) {
+			c.Rules[0].Limit, c.Rules[0].LimitFor = limits.Limit{}, withoutKey(a.LiftLimit(plan))
+		}),
+		"a rule that is not published": with(perMinute("hidden", 1), func(c *Config[R]) { c.Headers.Hidden = []string{"hidden"} }),
 		"several rules, all or nothing": {Site: &Config[R]{Config: core.Config[R]{Rules: []core.Rule[R]{
 			{Name: "wide", Limit: limits.FixedWindow(limits.PerMinute(3)), Key: everybody},
 			{Name: "narrow", Limit: limits.FixedWindow(limits.PerMinute(1)), Key: a.Lift(client)},

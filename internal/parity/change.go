@@ -118,7 +118,7 @@ func testMistake[R any](t *testing.T, a Adapter[R]) {
 			t.Errorf("request %d: %d, fields %v", i, got.status, got.header)
 		}
 	}
-	if rules := (*made).Rules(); len(rules) != 2 || rules[0].Name != "shared" {
+	if rules := (*made).State().Rules; len(rules) != 2 || rules[0].Name != "shared" {
 		t.Errorf("Rules: %+v", rules)
 	}
 }
@@ -133,7 +133,7 @@ func testOverride[R any](t *testing.T, a Adapter[R]) {
 		if got := hear(t, app, "/hello"); got.status != http.StatusOK || !strings.HasPrefix(got.header.Get("RateLimit-Policy"), `"a";q=3;`) {
 			t.Errorf("under the override: %d, fields %v", got.status, got.header)
 		}
-		if state := (*made).Rules()[0]; state.Override.Why != "a launch" || state.Limit != limits.FixedWindow(limits.PerDay(3)) {
+		if state := (*made).State().Rules[0]; state.Override.Why != "a launch" || state.Limit != limits.FixedWindow(limits.PerDay(3)) {
 			t.Errorf("Rules: %+v", state)
 		}
 		time.Sleep(time.Minute)
@@ -160,7 +160,7 @@ func testOverride[R any](t *testing.T, a Adapter[R]) {
 func testExplain[R any](t *testing.T, a Adapter[R]) {
 	limit, made := changing(daily[R]("a", 2))
 	asked := 0
-	limit.Observe = func(ctx context.Context, request R, decided core.Outcome) {
+	limit.Observer = core.ObserverFuncs[R]{OnDecision: func(ctx context.Context, request R, decided core.Outcome) {
 		asked++
 		left := int64(2 - min(asked, 2))
 		for range 3 {
@@ -172,7 +172,7 @@ func testExplain[R any](t *testing.T, a Adapter[R]) {
 		if d, err := (*made).ExplainKey(ctx, "a", decided.At(0).Key, limits.Limit{}); err != nil || d.Remaining != left {
 			t.Errorf("the key after %d requests: %d left, %v", asked, d.Remaining, err)
 		}
-	}
+	}, Next: limit.Observer}
 	app := a.Serve(t, App[R]{Site: limit})
 	for _, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
 		if got := hear(t, app, "/hello"); got.status != want {

@@ -72,12 +72,12 @@ func testReplacedUnderLoad[R any](t *testing.T, a Adapter[R]) {
 	sets[1] = append(sets[1], core.Rule[R]{Name: "slots-two", Limit: limits.Concurrent(clients), Key: sets[1][0].Key, Mode: core.Shadow})
 	limit, made := changing(sets[0]...)
 	var decided atomic.Int64
-	limit.Observe = func(context.Context, R, core.Outcome) { decided.Add(1) }
-	limit.ObserveEnd = func(s limits.Settlement) {
+	limit.Observer = core.ObserverFuncs[R]{OnDecision: func(context.Context, R, core.Outcome) { decided.Add(1) }, Next: limit.Observer}
+	limit.Observer = core.ObserverFuncs[R]{OnEnd: func(s limits.Settlement) {
 		if s.Rule == "a-two" {
 			ends.Add(1)
 		}
-	}
+	}, Next: limit.Observer}
 	server := httptest.NewServer(a.Serve(t, App[R]{Site: limit}))
 	t.Cleanup(server.Close)
 	transport := &http.Transport{MaxIdleConnsPerHost: clients}
@@ -138,7 +138,7 @@ func testReplacedUnderLoad[R any](t *testing.T, a Adapter[R]) {
 	if allowed.Load() != most || denied.Load() != clients*each-most || decided.Load() != clients*each {
 		t.Errorf("%d allowed, %d denied, %d decided of %d, want %d allowed", allowed.Load(), denied.Load(), decided.Load(), clients*each, most)
 	}
-	if held, _ := (*made).Held(); held != 0 || ends.Load() != allowedByTwo.Load() {
+	if held := (*made).State().Held; held != 0 || ends.Load() != allowedByTwo.Load() {
 		t.Errorf("%d units are held; %d ends of %d requests", held, ends.Load(), allowedByTwo.Load())
 	}
 }

@@ -73,14 +73,14 @@ func testReplacedUnderWay[R any](t *testing.T, a Adapter[R]) {
 	next(t, began)
 	must(t, made.Replace([]core.Rule[R]{daily[R]("new", 9)}))
 	wantStatus(t, get(t, server, "/hello"), http.StatusOK)
-	if held, _ := made.Held(); held != 1 {
+	if held := made.State().Held; held != 1 {
 		t.Errorf("%d units are held after their rule is gone, want 1", held)
 	}
 	ends.wantNoEnd(t)
 	close(proceed)
 	wantStatus(t, next(t, answered), http.StatusAccepted)
 	ends.wantEnd(t, core.Result{Status: http.StatusAccepted, Bytes: 4})
-	if held, _ := made.Held(); held != 0 {
+	if held := made.State().Held; held != 0 {
 		t.Errorf("%d units are held after the end", held)
 	}
 	must(t, made.Replace(before))

@@ -20,15 +20,14 @@ func testCounts[R any](t *testing.T, a Adapter[R]) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(stats.Options{Logger: slog.New(slog.DiscardHandler)})
 		site := counts.Limiter("site")
-		config, made := changing(
+		config, _ := changing(
 			daily[R]("per-day", 4),
 			core.Rule[R]{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 10), Key: daily[R]("", 1).Key},
 			core.Rule[R]{Name: "at-once", Limit: limits.Concurrent(9), Key: daily[R]("", 1).Key},
 		)
 		config.SkipPreflight, config.MaxWaiting = true, 1
-		config.Observe, config.ObserveEnd = stats.Observe[R](site), site.ObserveEnd
+		config.Observer = site
 		app := a.Serve(t, App[R]{Site: config})
-		site.Watch(*made)
 		serve := func(ctx context.Context, method string) int {
 			r := httptest.NewRequest(method, "/hello", nil).WithContext(ctx)
 			r.Header.Set("Origin", "https://example.com")

@@ -70,7 +70,7 @@ func ending[R any]() (*Config[R], *endings) {
 				},
 			},
 		},
-		ObserveEnd: func(s limits.Settlement) { e.settlements <- s },
+		Observer: core.ObserverFuncs[R]{OnEnd: func(s limits.Settlement) { e.settlements <- s }},
 	}}, e
 }
 
@@ -140,8 +140,8 @@ func testFinalCosts[R any](t *testing.T, a Adapter[R]) {
 			Cost:      func(R) int64 { return 2 },
 			FinalCost: core.OnStatus(func(status int) bool { return status >= 400 }),
 		}},
-		Backend:    backend,
-		ObserveEnd: func(s limits.Settlement) { settled <- s },
+		Backend:  backend,
+		Observer: core.ObserverFuncs[R]{OnEnd: func(s limits.Settlement) { settled <- s }},
 	}}
 	server := serve(t, a, limit, func(w http.ResponseWriter, r *http.Request) {
 		status, _ := strconv.Atoi(r.URL.Query().Get("status"))

@@ -26,7 +26,7 @@ const sequentialRequests = 10_000
 func testSequential[R any](http2 bool) func(*testing.T, Adapter[R]) {
 	return func(t *testing.T, a Adapter[R]) {
 		limit, _ := ending[R]()
-		limit.Rules, limit.ObserveEnd = limit.Rules[:1], nil
+		limit.Rules, limit.Observer = limit.Rules[:1], nil
 		var connections atomic.Int32
 		server := httptest.NewUnstartedServer(a.Serve(t, App[R]{Site: limit, Extra: map[string]http.Handler{
 			"/extra": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -25,11 +25,11 @@ func queueing[R any]() (*Config[R], *endings) {
 func testQueueLeaverEnds[R any](t *testing.T, a Adapter[R]) {
 	limit, ends := queueing[R]()
 	ctx, leave := context.WithCancel(t.Context())
-	limit.Observe = func(_ context.Context, _ R, o core.Outcome) {
+	limit.Observer = core.ObserverFuncs[R]{OnDecision: func(_ context.Context, _ R, o core.Outcome) {
 		if o.Delay() > 0 {
 			leave()
 		}
-	}
+	}, Next: limit.Observer}
 	server := httptest.NewServer(a.Serve(t, App[R]{Site: limit}))
 	t.Cleanup(server.Close)
 	wantStatus(t, get(t, server, "/hello"), http.StatusOK)
@@ -102,11 +102,11 @@ func (d *deadline) Err() error {
 func testDeadlineEnds[R any](t *testing.T, a Adapter[R]) {
 	limit, ends := queueing[R]()
 	ended := make(chan struct{})
-	limit.Observe = func(_ context.Context, _ R, o core.Outcome) {
+	limit.Observer = core.ObserverFuncs[R]{OnDecision: func(_ context.Context, _ R, o core.Outcome) {
 		if o.Delay() > 0 {
 			close(ended)
 		}
-	}
+	}, Next: limit.Observer}
 	app := a.Serve(t, App[R]{Site: limit})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		app.ServeHTTP(w, r.WithContext(&deadline{r.Context(), ended}))

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
@@ -54,13 +53,10 @@ type Config[R any] struct {
 type Limiter[R any] interface {
 	Replace(rules []core.Rule[R]) error
 	Override(rule string, o core.Override) error
-	Rules() []core.RuleState
+	State() core.State
 	Explain(request R) core.Outcome
 	ExplainKey(ctx context.Context, rule, key string, limit limits.Limit) (limits.Decision, error)
 	ResetKey(ctx context.Context, rule, key string) error
-	Held() (units int, oldest time.Time)
-	Preflights() int64
-	Queue() (waiting int, full, left int64)
 }
 
 // App is the application that an adapter builds. From the outside in, it has the

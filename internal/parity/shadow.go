@@ -37,7 +37,7 @@ func shadowsOf[R any]() []core.Rule[R] {
 		shadow("no cost", func(r *core.Rule[R]) { r.Cost = func(R) int64 { return -1 } }),
 		shadow("panics", func(r *core.Rule[R]) { r.Cost = func(R) int64 { panic("boom") } }),
 		shadow("no limit", func(r *core.Rule[R]) {
-			r.Limit, r.LimitFor, r.OnFailure = limits.Limit{}, func(R) (limits.Limit, error) { return limits.Limit{}, errors.New("no limit") }, core.FailClosed
+			r.Limit, r.LimitFor, r.OnFailure = limits.Limit{}, func(R, string) (limits.Limit, error) { return limits.Limit{}, errors.New("no limit") }, core.FailClosed
 		}),
 	}
 }
@@ -173,11 +173,11 @@ func testShadowFieldOnce[R any](t *testing.T, a Adapter[R]) {
 	limit.Rules = append(limit.Rules, shadow)
 	limit.Headers.ShadowField = shadowField
 	ended := make(chan struct{})
-	limit.Observe = func(_ context.Context, _ R, o core.Outcome) {
+	limit.Observer = core.ObserverFuncs[R]{OnDecision: func(_ context.Context, _ R, o core.Outcome) {
 		if o.Delay() > 0 {
 			close(ended)
 		}
-	}
+	}, Next: limit.Observer}
 	app := a.Serve(t, App[R]{Site: limit})
 	hear(t, app, "/hello")
 	w := httptest.NewRecorder()

@@ -140,8 +140,7 @@ func (w *World) Start(name string, program Program) *Process {
 	}
 	p.limiter = core.MustNew(core.Config[Request]{
 		Rules: rules, Backend: p.stack,
-		Observe:    stats.Observe[Request](p.stats.Limiter("all")),
-		ObserveEnd: p.settled,
+		Observer: core.ObserverFuncs[Request]{OnEnd: p.settled, Next: p.stats.Limiter("all")},
 	})
 	if file != nil {
 		ctx, stop := context.WithCancel(context.Background())

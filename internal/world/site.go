@@ -21,7 +21,6 @@ import (
 	"github.com/weir-go/weir/ginmw"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/shed"
-	"github.com/weir-go/weir/stats"
 )
 
 // adapters are the packages whose middleware a site may use.
@@ -96,8 +95,7 @@ func (s *site) handler() http.Handler {
 	switch s.process.program.Adapter {
 	case "nethttp", "chimw":
 		config := nethttp.Config{
-			Rules: lift(rules, s.requestOf), Backend: backend, ObserveEnd: settles,
-			Observe: observe(s, stats.Observe[*http.Request](limiter), func(r *http.Request) *http.Request { return r }),
+			Rules: lift(rules, s.requestOf), Backend: backend, Observer: core.ObserverFuncs[*http.Request]{OnDecision: observe(s, func(r *http.Request) *http.Request { return r }), OnEnd: settles, Next: limiter},
 		}
 		if s.process.program.Adapter == "nethttp" {
 			return nethttp.MustNew(config).Handler(http.HandlerFunc(s.work))
@@ -111,8 +109,7 @@ func (s *site) handler() http.Handler {
 		gin.SetMode(gin.ReleaseMode)
 		router := gin.New()
 		router.Use(ginmw.MustNew(ginmw.Config{
-			Rules: lift(rules, func(c *gin.Context) Request { return s.requestOf(of(c)) }), Backend: backend, ObserveEnd: settles,
-			Observe: observe(s, stats.Observe[*gin.Context](limiter), of),
+			Rules: lift(rules, func(c *gin.Context) Request { return s.requestOf(of(c)) }), Backend: backend, Observer: core.ObserverFuncs[*gin.Context]{OnDecision: observe(s, of), OnEnd: settles, Next: limiter},
 		}).Handler())
 		router.GET("/", func(c *gin.Context) { s.work(c.Writer, c.Request) })
 		return router
@@ -120,8 +117,7 @@ func (s *site) handler() http.Handler {
 		of := echo.Context.Request
 		router := echo.New()
 		router.Use(echomw.MustNew(echomw.Config{
-			Rules: lift(rules, func(c echo.Context) Request { return s.requestOf(of(c)) }), Backend: backend, ObserveEnd: settles,
-			Observe: observe(s, stats.Observe[echo.Context](limiter), of),
+			Rules: lift(rules, func(c echo.Context) Request { return s.requestOf(of(c)) }), Backend: backend, Observer: core.ObserverFuncs[echo.Context]{OnDecision: observe(s, of), OnEnd: settles, Next: limiter},
 		}).Middleware())
 		router.GET("/", func(c echo.Context) error { s.work(c.Response(), c.Request()); return nil })
 		return router
@@ -142,9 +138,8 @@ func lift[R any](rules []core.Rule[Request], of func(R) Request) (lifted []core.
 }
 
 // observe returns what tells the laws of a decision, after next.
-func observe[R any](s *site, next func(context.Context, R, core.Outcome), of func(R) *http.Request) func(context.Context, R, core.Outcome) {
-	return func(ctx context.Context, q R, o core.Outcome) {
-		next(ctx, q, o)
+func observe[R any](s *site, of func(R) *http.Request) func(context.Context, R, core.Outcome) {
+	return func(_ context.Context, q R, o core.Outcome) {
 		e := s.of(of(q))
 		e.outcome, e.decided = o, true
 		e.underWay = s.process.world.laws.decided(s.process, e.request, e.begun, o)

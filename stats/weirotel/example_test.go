@@ -25,10 +25,9 @@ func ExampleNewProducer() {
 	counters := stats.New(stats.Options{})
 	api := counters.Limiter("api")
 	limiter := core.MustNew(core.Config[string]{
-		Rules:   []core.Rule[string]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: self}},
-		Observe: stats.Observe[string](api),
+		Rules:    []core.Rule[string]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: self}},
+		Observer: api,
 	})
-	api.Watch(limiter)
 	reader := metric.NewManualReader(metric.WithProducer(weirotel.NewProducer(counters)))
 	provider := metric.NewMeterProvider(metric.WithReader(reader))
 	defer provider.Shutdown(context.Background())
@@ -46,8 +45,8 @@ func ExampleNewProducer() {
 // The span of a denied request says which rule it was.
 func ExampleObserveSpan() {
 	limiter := core.MustNew(core.Config[string]{
-		Rules:   []core.Rule[string]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: self}},
-		Observe: weirotel.ObserveSpan[string],
+		Rules:    []core.Rule[string]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: self}},
+		Observer: core.ObserverFuncs[string]{OnDecision: weirotel.ObserveSpan[string]},
 	})
 	spans := tracetest.NewSpanRecorder()
 	tracer := trace.NewTracerProvider(trace.WithSpanProcessor(spans)).Tracer("example")

@@ -38,17 +38,16 @@ func newWorld(t *testing.T) (*metric.ManualReader, *core.Limiter[string]) {
 			{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(3)), Key: self},
 			{Name: "next", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: self, Mode: core.Shadow},
 			{Name: "at-once", Limit: limits.Concurrent(100), Key: self},
-			{Name: "by-plan", LimitFor: func(string) (limits.Limit, error) { return limits.SlidingLog(limits.PerDay(1000)), nil }, Key: self},
+			{Name: "by-plan", LimitFor: func(string, string) (limits.Limit, error) { return limits.SlidingLog(limits.PerDay(1000)), nil }, Key: self},
 			{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1000), 100_000), Key: self},
 		},
-		Backend:    s.Backend("redis", store),
-		Observe:    stats.Observe(counts, weirotel.ObserveSpan[string]),
-		ObserveEnd: counts.ObserveEnd,
+		Backend:  s.Backend("redis", store),
+		Observer: core.ObserverFuncs[string]{OnDecision: weirotel.ObserveSpan[string], Next: counts},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts.Watch(limiter)
+	counts.ObserveLimiter(limiter)
 	s.WatchMemory("fallback", store)
 	s.WatchBreaker("redis", func() (string, time.Time, int64) { return "open", time.Now(), 2 })
 	s.WatchLeases("redis", func() limits.LeaseCounts {

@@ -20,10 +20,9 @@ func ExampleNewCollector() {
 	counters := stats.New(stats.Options{})
 	api := counters.Limiter("api")
 	limiter := core.MustNew(core.Config[string]{
-		Rules:   []core.Rule[string]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: self}},
-		Observe: stats.Observe[string](api),
+		Rules:    []core.Rule[string]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: self}},
+		Observer: api,
 	})
-	api.Watch(limiter)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(weirprom.NewCollector(counters))
 

@@ -16,10 +16,9 @@ func newLimiterOf(t testing.TB, s *stats.Stats, n int) *core.Limiter[string] {
 	for i := range rules {
 		rules[i] = core.Rule[string]{Name: "rule-" + strconv.Itoa(i), Limit: limits.FixedWindow(limits.PerDay(3)), Key: self}
 	}
-	limiter, err := core.New(core.Config[string]{Rules: rules, Observe: stats.Observe[string](counts)})
+	limiter, err := core.New(core.Config[string]{Rules: rules, Observer: counts})
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts.Watch(limiter)
 	return limiter
 }

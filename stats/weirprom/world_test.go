@@ -40,17 +40,15 @@ func newWorld(t testing.TB) (*prometheus.Registry, *core.Limiter[string], *stats
 			{Name: "at-once", Limit: limits.Concurrent(100), Key: self},
 			{Name: "tokens", Limit: limits.SlidingWindow(limits.PerDay(1_000_000)), Key: self, Cost: func(string) int64 { return 10 }, FinalCost: core.SpentCost},
 			{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1000), 100_000), Key: self},
-			{Name: "by-plan", LimitFor: func(string) (limits.Limit, error) { return limits.SlidingLog(limits.PerDay(1000)), nil }, Key: self},
+			{Name: "by-plan", LimitFor: func(string, string) (limits.Limit, error) { return limits.SlidingLog(limits.PerDay(1000)), nil }, Key: self},
 			{Name: "off", Limit: limits.SlidingLog(limits.PerDay(1000)), Key: self, Mode: core.Disabled},
 		},
-		Backend:    s.Backend("redis", store),
-		Observe:    stats.Observe[string](counts),
-		ObserveEnd: counts.ObserveEnd,
+		Backend:  s.Backend("redis", store),
+		Observer: counts,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts.Watch(limiter)
 	s.WatchMemory("fallback", store)
 	s.WatchBreaker("redis", func() (string, time.Time, int64) { return "open", time.Now(), 2 })
 	s.WatchLeases("redis", func() limits.LeaseCounts {

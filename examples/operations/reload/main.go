@@ -48,9 +48,8 @@ func main() {
 	counters := stats.New(stats.Options{})
 	api := counters.Limiter("api") // its name in metrics
 	limiter := nethttp.MustNew(nethttp.Config{
-		Rules: p.Rules(), Observe: stats.Observe[*http.Request](api), ObserveEnd: api.ObserveEnd,
+		Rules: p.Rules(), Observer: api,
 	})
-	api.Watch(limiter)
 	status := p.Status()
 	counters.WatchPolicy("weir.yaml", status)
 	go policy.Watch(context.Background(), p, limiter.Replace, policy.Options{Status: status})

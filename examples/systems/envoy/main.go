@@ -92,16 +92,15 @@ func run(ctx context.Context) error {
 	counters := stats.New(stats.Options{})
 	mesh := counters.Limiter("mesh")
 	limiter, err := nethttp.New(nethttp.Config{
-		Rules:   file.Rules(),
-		Backend: backend,
-		Headers: headers.Options{Formats: []headers.Format{headers.DeltaSeconds}},
-		Denied:  denied,
-		Observe: stats.Observe[*http.Request](mesh),
+		Rules:    file.Rules(),
+		Backend:  backend,
+		Headers:  headers.Options{Formats: []headers.Format{headers.DeltaSeconds}},
+		Denied:   denied,
+		Observer: mesh,
 	})
 	if err != nil {
 		return err
 	}
-	mesh.Watch(limiter)
 	go policy.Watch(ctx, file, limiter.Replace, policy.Options{}) // logs what it applies
 
 	api := http.NewServeMux()

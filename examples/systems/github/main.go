@@ -108,7 +108,7 @@ func token(r *http.Request) string {
 // user returns "" for a request without a token: it has no such key.
 func user(r *http.Request) (string, error) { return users[token(r)], nil }
 
-func hour(r *http.Request) (limits.Limit, error) {
+func hour(r *http.Request, _ string) (limits.Limit, error) {
 	switch users[token(r)] {
 	case "":
 		return anonymousHour, nil

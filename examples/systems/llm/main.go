@@ -78,17 +78,17 @@ var tenants = map[string]tenant{
 var rules = []nethttp.Rule{{
 	Name:     "requests",
 	Key:      tenantName,
-	LimitFor: func(r *http.Request) (limits.Limit, error) { return callOf(r).tenant.requests, nil },
+	LimitFor: func(r *http.Request, _ string) (limits.Limit, error) { return callOf(r).tenant.requests, nil },
 }, {
 	Name:      "tokens",
 	Key:       tenantName,
-	LimitFor:  func(r *http.Request) (limits.Limit, error) { return callOf(r).tenant.tokens, nil },
+	LimitFor:  func(r *http.Request, _ string) (limits.Limit, error) { return callOf(r).tenant.tokens, nil },
 	Cost:      mostTokens,
 	FinalCost: core.SpentCost,
 }, {
 	Name:      "budget",
 	Key:       tenantName,
-	LimitFor:  func(r *http.Request) (limits.Limit, error) { return callOf(r).tenant.budget, nil },
+	LimitFor:  func(r *http.Request, _ string) (limits.Limit, error) { return callOf(r).tenant.budget, nil },
 	Cost:      mostPrice,
 	FinalCost: core.SpentCost,
 }, {

@@ -113,12 +113,12 @@ func wrap(rule *core.Rule[*request], number int, limit func(limits.Limit) limits
 		w.Limit = limit(rule.Limit)
 		return w
 	}
-	w.LimitFor = func(it *item) (limits.Limit, error) { return limit(it.charge(number).limit), nil }
+	w.LimitFor = func(it *item, _ string) (limits.Limit, error) { return limit(it.charge(number).limit), nil }
 	return w
 }
 
 // varies reports whether the limit of a rule is found for each request.
-func varies[R any](rule *core.Rule[R]) bool { return rule.LimitFor != nil || rule.LimitForKey != nil }
+func varies[R any](rule *core.Rule[R]) bool { return rule.LimitFor != nil }
 
 // decide decides one request. It reports whether it is allowed.
 func (p *replay) decide(it *item) bool {
@@ -131,8 +131,8 @@ func (p *replay) decide(it *item) bool {
 	}
 	p.endUntil(at)
 	p.clock = at
-	o := p.limiter.Decide(context.Background(), it)
-	if o.HasEnd() {
+	var o core.Outcome
+	if p.limiter.DecideInto(context.Background(), it, &o) {
 		p.begin(it, o, at)
 	}
 	allowed := o.Allowed()

@@ -157,10 +157,8 @@ func (it *item) read(r *request, rules []core.Rule[*request], keys *keys) {
 		c := charge{rule: uint16(i), cost: 1, err: err}
 		switch {
 		case c.err != nil:
-		case rule.LimitForKey != nil:
-			c.limit, c.err = rule.LimitForKey(r, key)
 		case rule.LimitFor != nil:
-			c.limit, c.err = rule.LimitFor(r)
+			c.limit, c.err = rule.LimitFor(r, key)
 		}
 		if rule.Cost != nil && c.err == nil {
 			c.cost = rule.Cost(r)

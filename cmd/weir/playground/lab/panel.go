@@ -93,7 +93,8 @@ func (p *panel) decide(cost, attempt int64) {
 	}
 	l := p.lab
 	before := l.gauge(p.rules[0]).Level
-	o := p.limiter.Decide(context.Background(), request{cost})
+	var o core.Outcome
+	ends := p.limiter.DecideInto(context.Background(), request{cost}, &o)
 	e := Event{Panel: p.index, At: l.now, Verdict: o.Verdict(), Cost: cost, Attempt: attempt,
 		Retry: o.RetryAfter(), Delay: o.Delay()}
 	if i := o.BindingRule(); i >= 0 {
@@ -105,7 +106,7 @@ func (p *panel) decide(cost, attempt int64) {
 		if cost > 0 {
 			p.proof.disarm()
 		}
-		if o.HasEnd() {
+		if ends {
 			kept := o
 			l.agenda.add(task{at: l.now + o.Delay().Microseconds() + l.plan.lasts, kind: taskEnd, outcome: &kept})
 		}
