@@ -11,6 +11,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/weir-go/weir/chimw"
+	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
@@ -176,4 +177,33 @@ func TestMistakesAreFoundAtSetUp(t *testing.T) {
 			f()
 		}()
 	}
+}
+
+func TestMiddlewareOfChiAroundALimiterThatLooksAtAnswersKeepsPusher(t *testing.T) {
+	limiter := chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
+		Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1_000)), Key: keyfuncs.Constant[*http.Request]("everybody"),
+		FinalCost: core.SpentCost,
+	}}})
+	wraps := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(middleware.NewWrapResponseWriter(w, r.ProtoMajor), r)
+		})
+	}
+	r := chi.NewRouter()
+	r.Use(wraps, limiter.Handler)
+	r.Get("/", func(w http.ResponseWriter, r *http.Request) {
+		_, flushes := w.(http.Flusher)
+		if _, pushes := w.(http.Pusher); r.ProtoMajor != 2 || !flushes || !pushes {
+			t.Errorf("%s: Flusher %v, Pusher %v, want both", r.Proto, flushes, pushes)
+		}
+	})
+	server := httptest.NewUnstartedServer(r)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	response, err := server.Client().Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
 }

@@ -26,9 +26,9 @@
 //
 // The ResponseWriter is passed on unchanged, so flushing, hijacking and protocol
 // upgrades work as without the limiter. Only if a rule has a FinalCost is it wrapped, in a
-// writer that notes status and bytes. That one implements http.Flusher, http.Hijacker,
-// io.ReaderFrom, http.Pusher and io.StringWriter only if the server's own does, and has
-// Unwrap for http.ResponseController.
+// writer that records status and bytes. That one is an http.Flusher, Hijacker, Pusher or
+// CloseNotifier if the server's own is, and works with http.ResponseController. It loses
+// only what no server combines, such as the Pusher of a writer that is also a Hijacker.
 //
 // # The end of a request
 //

@@ -1,12 +1,10 @@
 package nethttp_test
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -32,245 +30,50 @@ func watching(see func(core.Result)) *nethttp.Limiter {
 	}}})
 }
 
-// The optional interfaces of ResponseWriters, each with one call.
-type (
-	flusher  struct{ called *string }
-	hijacker struct{ called *string }
-	reader   struct{ called *string }
-	pusher   struct{ called *string }
-	stringer struct{ called *string }
-	closer   struct{ called *string }
-)
-
-func (f flusher) Flush() { *f.called += "F" }
-func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	*h.called += "H"
-	return nil, nil, nil
-}
-func (r reader) ReadFrom(src io.Reader) (int64, error)  { *r.called += "R"; return 3, nil }
-func (p pusher) Push(string, *http.PushOptions) error   { *p.called += "P"; return nil }
-func (s stringer) WriteString(text string) (int, error) { *s.called += "S"; return len(text), nil }
-func (c closer) CloseNotify() <-chan bool               { *c.called += "C"; return nil }
-
-// writers returns ResponseWriters with the optional interfaces in their names.
-func writers(called *string) map[string]http.ResponseWriter {
-	type w = http.ResponseWriter
-	plain := &sink{http.Header{}}
-	f, h, r, p, s, c := flusher{called}, hijacker{called}, reader{called}, pusher{called}, stringer{called}, closer{called}
-	return map[string]http.ResponseWriter{
-		"": plain,
-		"F": struct {
-			w
-			flusher
-		}{plain, f},
-		"H": struct {
-			w
-			hijacker
-		}{plain, h},
-		"R": struct {
-			w
-			reader
-		}{plain, r},
-		"P": struct {
-			w
-			pusher
-		}{plain, p},
-		"S": struct {
-			w
-			stringer
-		}{plain, s},
-		"C": struct {
-			w
-			closer
-		}{plain, c},
-		"FH": struct {
-			w
-			flusher
-			hijacker
-		}{plain, f, h},
-		"FR": struct {
-			w
-			flusher
-			reader
-		}{plain, f, r},
-		"HR": struct {
-			w
-			hijacker
-			reader
-		}{plain, h, r},
-		"FP": struct {
-			w
-			flusher
-			pusher
-		}{plain, f, p},
-		"FS": struct {
-			w
-			flusher
-			stringer
-		}{plain, f, s},
-		"FC": struct {
-			w
-			flusher
-			closer
-		}{plain, f, c},
-		"FHR": struct {
-			w
-			flusher
-			hijacker
-			reader
-		}{plain, f, h, r},
-		"FHP": struct {
-			w
-			flusher
-			hijacker
-			pusher
-		}{plain, f, h, p},
-		"FHS": struct {
-			w
-			flusher
-			hijacker
-			stringer
-		}{plain, f, h, s},
-		"FHSC": struct {
-			w
-			flusher
-			hijacker
-			stringer
-			closer
-		}{plain, f, h, s, c},
-		"FPC": struct {
-			w
-			flusher
-			pusher
-			closer
-		}{plain, f, p, c},
-		"FPSC": struct {
-			w
-			flusher
-			pusher
-			stringer
-			closer
-		}{plain, f, p, s, c},
-		"FHRC": struct {
-			w
-			flusher
-			hijacker
-			reader
-			closer
-		}{plain, f, h, r, c},
-		"FHRP": struct {
-			w
-			flusher
-			hijacker
-			reader
-			pusher
-		}{plain, f, h, r, p},
-		"FHRSC": struct {
-			w
-			flusher
-			hijacker
-			reader
-			stringer
-			closer
-		}{plain, f, h, r, s, c},
-		"FHRPS": struct {
-			w
-			flusher
-			hijacker
-			reader
-			pusher
-			stringer
-		}{plain, f, h, r, p, s},
-		"FHRPSC": struct {
-			w
-			flusher
-			hijacker
-			reader
-			pusher
-			stringer
-			closer
-		}{plain, f, h, r, p, s, c},
-	}
+// abilities returns the optional interfaces that w has, and what an http.ResponseController says of it.
+func abilities(w http.ResponseWriter) string {
+	_, flushes := w.(http.Flusher)
+	_, hijacks := w.(http.Hijacker)
+	_, pushes := w.(http.Pusher)
+	_, closes := w.(interface{ CloseNotify() <-chan bool })
+	c := http.NewResponseController(w)
+	return fmt.Sprint(
+		"Flusher ", flushes, ", Hijacker ", hijacks, ", Pusher ", pushes, ", CloseNotifier ", closes,
+		", read deadline: ", c.SetReadDeadline(time.Time{}), ", write deadline: ", c.SetWriteDeadline(time.Time{}),
+		", full duplex: ", c.EnableFullDuplex(), ", flush: ", c.Flush(),
+	)
 }
 
-// callAll calls every optional interface that w has, and returns their letters.
-func callAll(w http.ResponseWriter) (has string) {
-	if f, ok := w.(http.Flusher); ok {
-		has += "F"
-		f.Flush()
+// serveOnce sends a request to a server with handler h.
+func serveOnce(t *testing.T, h http.Handler, http2 bool) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(h)
+	server.EnableHTTP2 = http2
+	server.StartTLS()
+	defer server.Close()
+	response, err := server.Client().Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if h, ok := w.(http.Hijacker); ok {
-		has += "H"
-		h.Hijack()
-	}
-	if r, ok := w.(io.ReaderFrom); ok {
-		has += "R"
-		r.ReadFrom(struct{ io.Reader }{strings.NewReader("abc")}) // no WriterTo
-	}
-	if p, ok := w.(http.Pusher); ok {
-		has += "P"
-		p.Push("/", nil)
-	}
-	if s, ok := w.(io.StringWriter); ok {
-		has += "S"
-		s.WriteString("hello")
-	}
-	//lint:ignore SA1019 some frameworks ask for it
-	if c, ok := w.(http.CloseNotifier); ok {
-		has += "C"
-		c.CloseNotify()
-	}
-	return has
+	response.Body.Close()
 }
 
-// kept returns the letters of what a watched writer has around one that has letters: R and S always, C
-// beside F alone, and P beside both.
-func kept(letters string) (has string) {
-	f, h := strings.Contains(letters, "F"), strings.Contains(letters, "H")
-	c := f && strings.Contains(letters, "C")
-	p := c && strings.Contains(letters, "P")
-	for _, l := range []struct {
-		letter string
-		kept   bool
-	}{{"F", f}, {"H", h}, {"R", true}, {"P", p}, {"S", true}, {"C", c}} {
-		if l.kept {
-			has += l.letter
-		}
-	}
-	return has
-}
-
-func TestAWatchedWriterHasTheInterfacesOfTheServersOwn(t *testing.T) {
-	called := ""
-	for letters, inner := range writers(&called) {
-		has := ""
-		end := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if w == inner {
-				t.Errorf("%q: the writer is not watched", letters)
-			}
-			has = callAll(w)
-		})
-		var results []core.Result
-		see := func(r core.Result) { results = append(results, r) }
-		called = ""
-		handler := watching(see).Handler(watching(see).Handler(end)) // one watches the other
-		handler.ServeHTTP(inner, httptest.NewRequest("GET", "/", nil))
-		want := kept(letters)
-		reached := strings.Map(func(l rune) rune {
-			if !strings.ContainsRune(letters, l) {
-				return -1 // by Write
-			}
-			return l
-		}, want)
-		if has != want || called != reached {
-			t.Errorf("%q: has %q, want %q; called %q, want %q", letters, has, want, called, reached)
-		}
-		status := http.StatusOK
-		if strings.HasPrefix(want, "H") {
-			status = http.StatusSwitchingProtocols
-		}
-		if len(results) != 2 || results[0] != results[1] || results[0].Bytes != int64(len("abc")+len("hello")) || results[0].Status != status {
-			t.Errorf("%q: results %+v, want 8 bytes and status %d", letters, results, status)
+func TestAWatchedWriterHasWhatTheServersOwnHas(t *testing.T) {
+	for name, serve := range map[string]func(http.Handler){
+		"HTTP/1":   func(h http.Handler) { serveOnce(t, h, false) },
+		"HTTP/2":   func(h http.Handler) { serveOnce(t, h, true) },
+		"recorder": func(h http.Handler) { h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)) },
+		"a writer of a middleware": func(h http.Handler) {
+			h.ServeHTTP(struct{ http.ResponseWriter }{&sink{http.Header{}}}, httptest.NewRequest("GET", "/", nil))
+		},
+	} {
+		var own, watched string
+		serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { own = abilities(w) }))
+		serve(watching(nil).Handler(watching(nil).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			watched = abilities(w)
+		}))))
+		if own == "" || watched != own {
+			t.Errorf("%s: the watched writer:\n%s\nthe server's:\n%s", name, watched, own)
 		}
 	}
 }

@@ -120,10 +120,46 @@ func readFrom(w io.Writer, src io.Reader) (int64, error) {
 	return io.Copy(w, src)
 }
 
-func (w *Writer) flush() error {
-	w.begin()
-	w.streams()
+// FlushError is what http.ResponseController asks for before Flush. Each Writer has it, so that it records a
+// flush of a writer that only Unwrap of w finds.
+func (w *Writer) FlushError() error {
+	if finds[http.Flusher](w.inner) || finds[interface{ FlushError() error }](w.inner) {
+		w.begin()
+		w.streams()
+	}
 	return http.NewResponseController(w.inner).Flush()
+}
+
+// Unwrap returns where http.ResponseController looks for what w lacks. If a writer there hijacks, it finds a
+// Hijack that records it.
+func (w *Writer) Unwrap() http.ResponseWriter {
+	if finds[http.Hijacker](w.inner) {
+		return unwrapped{w}
+	}
+	return w.inner
+}
+
+type unwrapped struct{ *Writer }
+
+func (u unwrapped) Unwrap() http.ResponseWriter                  { return u.inner }
+func (u unwrapped) Hijack() (net.Conn, *bufio.ReadWriter, error) { return u.hijack() }
+
+// finds reports whether w is a T or unwraps to one, apart from Writers.
+func finds[T any](w http.ResponseWriter) bool {
+	for {
+		if ours, ok := w.(watcher); ok {
+			w = ours.self().inner
+			continue
+		}
+		if _, ok := w.(T); ok {
+			return true
+		}
+		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return false
+		}
+		w = wrapper.Unwrap()
+	}
 }
 
 // hijack notes 101, which the handler is about to write to the connection.
@@ -137,14 +173,6 @@ func (w *Writer) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	w.streams()
 	return conn, rw, err
-}
-
-func (w *Writer) push(target string, options *http.PushOptions) error {
-	return w.inner.(http.Pusher).Push(target, options)
-}
-
-func (w *Writer) closeNotify() <-chan bool {
-	return w.inner.(http.CloseNotifier).CloseNotify() //lint:ignore SA1019 gin's Context.Stream asks for it
 }
 
 // IsInformational reports whether another status follows one (RFC 9110, section 15.2).
