@@ -8,14 +8,10 @@ import (
 	"github.com/weir-go/weir/nethttp"
 )
 
-// Rule is a named limit and how to apply it to a request. Its fields are those of
-// [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, Unit, OnFailure, Mode, FinalCost,
-// NoDelay, Local, DenyAs503.
+// Rule is a named limit and how to apply it to a request: see [core.Rule].
 type Rule = nethttp.Rule
 
-// Config configures a [Limiter]. Its fields are those of [nethttp.Config]: Rules,
-// Backend, Fallback, Instances, Observe, ObserveEnd, Logger, Headers, Denied, SkipPreflight,
-// MaxWaiting, OutcomeInContext.
+// Config configures a [Limiter]: see [nethttp.Config].
 type Config = nethttp.Config
 
 // Limiter limits the requests of chi routers. It is a [nethttp.Limiter]: pass its

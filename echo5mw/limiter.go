@@ -13,80 +13,31 @@ import (
 	"github.com/weir-go/weir/nethttp"
 )
 
-// Rule is a named limit and how to apply it to a request. Its fields are those of
-// [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, Unit, OnFailure, Mode, FinalCost,
-// NoDelay, Local, DenyAs503.
+// Rule is a named limit and how to apply it to a request: see [core.Rule].
 type Rule = core.Rule[*echo.Context]
 
-// Config configures a [Limiter]. The zero value of every field but Rules is a usable
-// default.
+// Config configures a [Limiter]. [nethttp.Config] describes its fields. The comments here say what
+// differs.
 type Config struct {
-	// Rules are decided together for every request, in one atomic step. Required.
-	Rules []Rule
-
-	// Backend keeps the state. nil: in-process memory, see [memory.New].
-	Backend limits.Backend
-
-	// Fallback decides while Backend fails, for the rules that fall back. nil:
-	// in-process memory, which is created when it is first needed and shared by all
-	// limiters on one Backend. See [core.Config].
-	Fallback limits.Backend
-
-	// Instances is the number of processes that share Backend. If it is above 1, each
-	// falls back to its share of every limit. 0: each falls back to the whole limit.
+	Rules     []Rule
+	Backend   limits.Backend
+	Fallback  limits.Backend
 	Instances int
+	Observer  core.Observer
+	Logger    *slog.Logger
+	Headers   headers.Options
 
-	// Observer is told of decisions, ends and changes, such as counters of package stats or
-	// [core.ObserverFuncs]. nil: nothing is told.
-	Observer core.Observer
-
-	// Logger gets a line when a rule cannot decide, and then one a minute for each rule and
-	// what failed, with the number of requests since. So it says why a request was answered 503.
-	// No line has a key. Of an error of the program's own functions it has the type alone,
-	// unless the error is a [slog.LogValuer]. nil: the logger that slog.Default returns at
-	// that time. To log nothing, use a slog.DiscardHandler.
-	Logger *slog.Logger
-
-	// Headers chooses the response header fields. Zero: RateLimit and RateLimit-Policy
-	// of the current IETF draft on every answer, and Retry-After on the answer to every
-	// request that is not allowed.
-	Headers headers.Options
-
-	// Denied answers a request that is denied or could not be decided. The status is that
-	// of [core.Outcome.Status]: 429, or 503 if the request could not be decided or only
-	// rules with DenyAs503 denied it. [PlainText] is a ready-made Denied. The header fields
-	// are set when it is called, Cache-Control: no-store among them. The outcome has all
-	// rules, whatever Headers shows: tell clients only of the rules that denied, and of
-	// none in a 503.
-	//
 	// Denied either writes the answer and returns nil, or returns an error, such as
-	// echo.NewHTTPError(o.Status()), for the error handler of the Echo to answer. If it
-	// does neither, status 200 is sent. Denied is not called if the response is
-	// committed, because it is too late for an answer then.
-	//
-	// A request whose context has ended gets a bare 503, without a call of
-	// Denied. nil: a problem document or plain text, whichever the client prefers.
+	// echo.NewHTTPError(o.Status()), for the error handler of the Echo to answer. If it does neither,
+	// status 200 is sent. Denied is not called if the response is committed, because it is too late
+	// for an answer then.
 	Denied func(*echo.Context, core.Outcome) error
 
-	// SkipPreflight lets anybody past every rule, even during a ban, with a request that
-	// looks like a CORS preflight: OPTIONS with the fields Origin and
-	// Access-Control-Request-Method, whoever sends them. It is for CORS middleware
-	// after the limiter, which answers these requests itself. If they reach a handler that
-	// does work for OPTIONS, that is not limited. Other OPTIONS requests count. A browser
-	// reports a denied preflight as a broken page, so it is better to put the CORS
-	// middleware before the limiter, and to leave SkipPreflight unset.
 	SkipPreflight bool
+	MaxWaiting    int
 
-	// MaxWaiting is how many requests may wait for their turn at once, if a limit is a
-	// leaky queue. Each one holds a goroutine and its connection. A further request is
-	// answered with 503 and Retry-After, like one that could not be decided. Its
-	// outcome becomes [core.Unavailable] with the error [core.ErrQueueFull], after the
-	// Observer has seen it allowed, and its slot stays spent. 0: 10,000.
-	MaxWaiting int
-
-	// OutcomeInContext makes [OutcomeFrom] return the outcome, allowed or not: in later
-	// handlers, in Denied, in outer middleware after next, and in the error handler of
-	// the Echo.
+	// OutcomeInContext makes [OutcomeFrom] return the outcome, allowed or not: in later handlers, in
+	// Denied, in outer middleware after next, and in the error handler of the Echo.
 	OutcomeInContext bool
 }
 
@@ -135,13 +86,10 @@ func MustNew(config Config) *Limiter {
 	return l
 }
 
-// Decide decides c and takes its cost, without answering it. It is for handlers that
-// act on the outcome themselves. If a rule has a concurrency limit or a FinalCost, whoever
-// calls Decide must call [core.Outcome.End] when the request is over.
+// Decide decides c and takes its cost, without answering it: see [nethttp.Limiter.Decide].
 func (l *Limiter) Decide(c *echo.Context) core.Outcome { return l.gate.Decide(c.Request(), c) }
 
-// State returns what the limiter does: the rules in force, what is held and since when, how many
-// wait in leaky queues, and what passed without a decision.
+// State returns what the limiter does: see [core.State].
 func (l *Limiter) State() core.State { return l.gate.State() }
 
 // Middleware returns middleware that passes only allowed requests to the next handler.

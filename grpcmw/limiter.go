@@ -15,63 +15,35 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Rule is a named limit and how to apply it to a call. Its fields are those of
-// [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, Unit, OnFailure, Mode, FinalCost,
-// NoDelay, Local, DenyAs503. The status in the [core.Result] of a FinalCost is that of
-// google/rpc/code.proto for the code of the call, such as 401 for codes.Unauthenticated; it is 0 after a
-// panic, and if the client has left. Its Bytes are 0.
+// Rule is a named limit and how to apply it to a call: see [core.Rule]. The status in the
+// [core.Result] of a FinalCost is that of google/rpc/code.proto for the code of the call, such as
+// 401 for codes.Unauthenticated. It is 0 after a panic, and if the client has left. Bytes is 0.
 type Rule = core.Rule[*Call]
 
-// Config configures a [Limiter]. The zero value of every field but Rules is a usable
-// default.
+// Config configures a [Limiter]. [nethttp.Config] describes its fields: what it says of requests
+// holds for calls, and what it says of status 503 for codes.Unavailable. The comments here say what
+// differs.
 type Config struct {
-	// Rules are decided together for every call, in one atomic step. Required.
-	Rules []Rule
-
-	// Backend keeps the state. nil: in-process memory, see [memory.New].
-	Backend limits.Backend
-
-	// Fallback decides while Backend fails, for the rules that fall back. nil:
-	// in-process memory, which is created when it is first needed and shared by all
-	// limiters on one Backend. See [core.Config].
-	Fallback limits.Backend
-
-	// Instances is the number of processes that share Backend. If it is above 1, each
-	// falls back to its share of every limit. 0: each falls back to the whole limit.
+	Rules     []Rule
+	Backend   limits.Backend
+	Fallback  limits.Backend
 	Instances int
+	Observer  core.Observer
+	Logger    *slog.Logger
 
-	// Observer is told of decisions, ends and changes, such as counters of package stats or
-	// [core.ObserverFuncs]. nil: nothing is told.
-	Observer core.Observer
-
-	// Logger gets a line when a rule cannot decide, and then one a minute for each rule and
-	// what failed, with the number of calls since. So it says why a call ended with codes.Unavailable.
-	// No line has a key. Of an error of the program's own functions it has the type alone,
-	// unless the error is a [slog.LogValuer]. nil: the logger that slog.Default returns at
-	// that time. To log nothing, use a slog.DiscardHandler.
-	Logger *slog.Logger
-
-	// Headers chooses the fields that clients get as metadata. Zero: ratelimit and
-	// ratelimit-policy of the current IETF draft on every answer, and retry-after on the
-	// answer to every call that is not allowed.
+	// Headers chooses the fields that clients get as metadata, under names in lower case.
 	Headers headers.Options
 
-	// Denied returns the error of a call that is denied or could not be decided, instead of that of s, which
-	// has the code, a message and the details RetryInfo and QuotaFailure. The outcome has all
-	// rules, whatever Headers shows: tell clients only of the rules that denied. Denied is not
-	// called for a call whose context has ended. If it returns nil, the error is that of s. A call
-	// that could not be decided and gets a code that blames it, such as codes.Unauthenticated,
-	// is not told to try again. nil: the error of s.
+	// Denied returns the error of a call that is denied or could not be decided, instead of that of s,
+	// which has the code, a message and the details RetryInfo and QuotaFailure. If it returns nil, the
+	// error is that of s. A call that could not be decided and gets a code that blames it, such as
+	// codes.Unauthenticated, is not told to try again. nil: the error of s.
 	Denied func(c *Call, o core.Outcome, s *status.Status) error
 
-	// MaxWaiting is how many calls may wait for their turn at once, if a limit is a
-	// leaky queue. A further call ends with codes.Unavailable. Its outcome becomes
-	// [core.Unavailable] with the error core.ErrQueueFull, after the Observer has seen it
-	// allowed, and its slot stays spent. 0: 10,000.
 	MaxWaiting int
 
-	// OutcomeInContext makes [OutcomeFrom] return the outcome of an allowed call in its
-	// handler and in the interceptors inside.
+	// OutcomeInContext makes [OutcomeFrom] return the outcome of an allowed call in its handler and in
+	// the interceptors inside.
 	OutcomeInContext bool
 }
 
@@ -118,16 +90,13 @@ func MustNew(config Config) *Limiter {
 	return l
 }
 
-// Decide decides c and takes its cost, without answering it. It is for handlers that
-// act on the outcome themselves. If a rule has a concurrency limit or a FinalCost, whoever
-// calls Decide must call [core.Outcome.End] when the call is over.
+// Decide decides c and takes its cost, without answering it: see [nethttp.Limiter.Decide].
 func (l *Limiter) Decide(c *Call) core.Outcome {
 	o, _ := l.gate.DecideCall(c.Context, c)
 	return o
 }
 
-// State returns what the limiter does: the rules in force, what is held and since when, how many
-// wait in leaky queues, and what passed without a decision.
+// State returns what the limiter does: see [core.State].
 func (l *Limiter) State() core.State { return l.gate.State() }
 
 // Unary returns the interceptor that passes only allowed calls to their handlers. Use [Limiter.Stream]

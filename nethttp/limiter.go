@@ -10,9 +10,7 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Rule is a named limit and how to apply it to a request. Its fields are those of
-// [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, Unit, OnFailure, Mode, FinalCost,
-// NoDelay, Local, DenyAs503.
+// Rule is a named limit and how to apply it to a request: see [core.Rule].
 type Rule = core.Rule[*http.Request]
 
 // Config configures a [Limiter]. The zero value of every field but Rules is a usable
@@ -136,8 +134,7 @@ func MustNew(config Config) *Limiter {
 // calls Decide must call [core.Outcome.End] when the request is over.
 func (l *Limiter) Decide(r *http.Request) core.Outcome { return l.gate.Decide(r, r) }
 
-// State returns what the limiter does: the rules in force, what is held and since when, how many
-// wait in leaky queues, and what passed without a decision.
+// State returns what the limiter does: see [core.State].
 func (l *Limiter) State() core.State { return l.gate.State() }
 
 // Handler returns a handler that passes only allowed requests to next. All handlers of

@@ -28,7 +28,7 @@ type Gate[R any] struct {
 	Committed func(R) bool
 
 	// Answered says what the framework knows of the answer when next has returned err, or
-	// has panicked, which is nil: see nethttp.GateConfig. nil: Serve looks at what is
+	// has panicked, which is nil: see Config of internal/gate. nil: Serve looks at what is
 	// written, and an error is a failure.
 	Answered func(request R, err error) (status int, bytes int64, written bool)
 
