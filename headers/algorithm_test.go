@@ -65,7 +65,7 @@ func TestTheAnswersOfEachAlgorithm(t *testing.T) {
 			check := func(units int64, window string, reset int, more ...string) {
 				t.Helper()
 				o := limiter.Decide(context.Background(), units)
-				policies := []headers.Policy{{Name: "ten", Limit: tt.limit}}
+				policies := []published{{Name: "ten", Limit: tt.limit}}
 				modern := written(t, headers.Options{Formats: []headers.Format{headers.IETF, headers.Draft6, headers.GitHub}}, policies, &o)
 				want(t, modern, append(more,
 					`RateLimit-Policy: "ten";q=10;w=60`, `RateLimit: "ten";r=6`+window,
@@ -108,9 +108,9 @@ func TestALocalRuleIsShown(t *testing.T) {
 	limiter := core.MustNew(core.Config[string]{Rules: rules, Backend: prepared{allowed(500, 30*time.Minute, time.Hour)}})
 	synctest.Test(t, func(t *testing.T) {
 		ok, no := limiter.Decide(t.Context(), "client"), limiter.Decide(t.Context(), "client")
-		want(t, written(t, headers.Options{}, headers.Policies(rules), &ok),
+		want(t, written(t, headers.Options{}, rules, &ok),
 			`RateLimit-Policy: "default";q=1;w=86400, "hourly";q=1000;w=3600`, `RateLimit: "default";r=0;t=86400, "hourly";r=500;t=1800`)
-		want(t, written(t, headers.Options{}, headers.Policies(rules), &no),
+		want(t, written(t, headers.Options{}, rules, &no),
 			`RateLimit-Policy: "default";q=1;w=86400`, `RateLimit: "default";r=0;t=86400`, "Retry-After: 86400")
 	})
 }

@@ -11,8 +11,8 @@ import (
 
 // A ban of an hour for 5 units in 10 minutes.
 func TestTheAnswersOfABan(t *testing.T) {
-	ban := headers.Policy{Name: "ban", Limit: limits.Ban(limits.Per(5, 10*time.Minute), time.Hour)}
-	policies := []headers.Policy{ban}
+	ban := published{Name: "ban", Limit: limits.Ban(limits.Per(5, 10*time.Minute), time.Hour)}
+	policies := []published{ban}
 	const rest = 59*time.Minute + 59*time.Second + time.Microsecond
 	tests := []struct {
 		name     string

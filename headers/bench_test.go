@@ -10,14 +10,14 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-var threePolicies = []headers.Policy{
+var threePolicies = []published{
 	{Name: "burst", Limit: limits.TokenBucket(limits.PerSecond(10), 100)},
 	perMinute,
 	perHour,
 }
 
 // benchmark measures Write of o on a header that has the fields of before.
-func benchmark(b *testing.B, options headers.Options, policies []headers.Policy, before http.Header, o *core.Outcome) {
+func benchmark(b *testing.B, options headers.Options, policies []published, before http.Header, o *core.Outcome) {
 	w := writer(b, options, policies...)
 	h := http.Header{}
 	b.ReportAllocs()
@@ -31,7 +31,7 @@ func benchmark(b *testing.B, options headers.Options, policies []headers.Policy,
 }
 
 func BenchmarkIETF1Rule(b *testing.B) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	o := decided(b, policies, allowed(50, 30*time.Second, time.Minute))
 	benchmark(b, headers.Options{}, policies, nil, o)
 }
@@ -42,32 +42,32 @@ func BenchmarkIETF3Rules(b *testing.B) {
 }
 
 func BenchmarkIETFDenied(b *testing.B) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	o := decided(b, policies, denied(0, 30*time.Second, time.Minute))
 	benchmark(b, headers.Options{}, policies, nil, o)
 }
 
 func BenchmarkIETFLimitFor(b *testing.B) {
-	policies := []headers.Policy{{Name: "default"}}
-	o := decided(b, []headers.Policy{perMinute}, allowed(50, 30*time.Second, time.Minute))
+	policies := []published{{Name: "default"}}
+	o := decided(b, []published{perMinute}, allowed(50, 30*time.Second, time.Minute))
 	benchmark(b, headers.Options{}, policies, nil, o)
 }
 
 func BenchmarkIETFStacked(b *testing.B) {
 	before := fields(`RateLimit-Policy: "hourly";q=1000;w=3600`, `RateLimit: "hourly";r=500;t=1800`)
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	o := decided(b, policies, allowed(50, 30*time.Second, time.Minute))
 	benchmark(b, headers.Options{}, policies, before, o)
 }
 
 func BenchmarkGitHub(b *testing.B) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	o := decided(b, policies, allowed(50, 30*time.Second, time.Minute))
 	benchmark(b, headers.Options{Formats: []headers.Format{headers.GitHub}}, policies, nil, o)
 }
 
 func BenchmarkGitHubStacked(b *testing.B) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	options := headers.Options{Formats: []headers.Format{headers.GitHub}}
 	o := decided(b, policies, allowed(50, 30*time.Second, time.Minute))
 	before := written(b, options, policies, decided(b, policies, allowed(60, 30*time.Second, time.Minute)))
@@ -75,13 +75,13 @@ func BenchmarkGitHubStacked(b *testing.B) {
 }
 
 func BenchmarkDraft7(b *testing.B) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	o := decided(b, policies, allowed(50, 30*time.Second, time.Minute))
 	benchmark(b, headers.Options{Formats: []headers.Format{headers.Draft7}}, policies, nil, o)
 }
 
 func BenchmarkDiscordDenied(b *testing.B) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	o := decided(b, policies, denied(0, 30*time.Second, time.Minute))
 	benchmark(b, headers.Options{Formats: []headers.Format{headers.Discord}}, policies, nil, o)
 }

@@ -39,7 +39,7 @@ func TestTheWindowOfACalendarPolicyIsThePeriod(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := limiter.Decide(context.Background(), 1)
-			policies := []headers.Policy{{Name: "plan", Limit: options.Limit}}
+			policies := []published{{Name: "plan", Limit: options.Limit}}
 			want(t, written(t, headers.Options{Formats: []headers.Format{headers.IETF}}, policies, &o),
 				`RateLimit-Policy: "plan";q=10000;w=`+tt.w, `RateLimit: "plan";r=9999;t=`+tt.t)
 			want(t, written(t, headers.Options{Formats: []headers.Format{headers.Draft7}}, policies, &o),

@@ -15,7 +15,7 @@ import (
 )
 
 // capacity returns the outcome of rules about capacity, where marked, and others.
-func capacity(t *testing.T, policies []headers.Policy, marked []string, decisions ...limits.Decision) *core.Outcome {
+func capacity(t *testing.T, policies []published, marked []string, decisions ...limits.Decision) *core.Outcome {
 	t.Helper()
 	rules := rulesOf(policies...)
 	for i := range rules {
@@ -25,7 +25,7 @@ func capacity(t *testing.T, policies []headers.Policy, marked []string, decision
 }
 
 func TestA503HasNoFieldsOfAnyRule(t *testing.T) {
-	policies := []headers.Policy{uploads, perMinute}
+	policies := []published{uploads, perMinute}
 	minute := allowed(50, 30*time.Second, time.Minute)
 	fails := rulesOf(policies...)
 	fails[1].Key = func(string) (string, error) { return "", fmt.Errorf("no key") }
@@ -46,7 +46,7 @@ func TestA503HasNoFieldsOfAnyRule(t *testing.T) {
 
 				// Nor of a limiter around this one, in whatever format.
 				for _, outer := range everyFormat {
-					h := written(t, headers.Options{Formats: outer}, []headers.Policy{perHour}, decided(t, []headers.Policy{perHour}, allowed(500, 30*time.Minute, time.Hour)))
+					h := written(t, headers.Options{Formats: outer}, []published{perHour}, decided(t, []published{perHour}, allowed(500, 30*time.Minute, time.Hour)))
 					h.Set("X-Request-Id", "7")
 					w.Write(h, o)
 					want(t, h, "Retry-After: 1", "X-Request-Id: 7")
@@ -57,7 +57,7 @@ func TestA503HasNoFieldsOfAnyRule(t *testing.T) {
 }
 
 func TestRetryAfterOfA503IsAsOptionsSay(t *testing.T) {
-	policies := []headers.Policy{uploads, perMinute}
+	policies := []published{uploads, perMinute}
 	o := capacity(t, policies, []string{"uploads", "default"}, full, denied(7, 12*time.Second, time.Minute))
 	want(t, written(t, headers.Options{CapPace: true}, policies, o), "Retry-After: 12")
 	want(t, written(t, headers.Options{RetryAfter: headers.Window}, policies, o), "Retry-After: 60")
@@ -65,7 +65,7 @@ func TestRetryAfterOfA503IsAsOptionsSay(t *testing.T) {
 }
 
 func TestCapacityBesideAnotherDenialIsA429WithTheFieldsOfBoth(t *testing.T) {
-	policies := []headers.Policy{uploads, perMinute}
+	policies := []published{uploads, perMinute}
 	decisions := []limits.Decision{full, denied(0, 30*time.Second, time.Minute)}
 	mixed := capacity(t, policies, []string{"uploads"}, decisions...)
 	for _, formats := range everyFormat {
@@ -82,7 +82,7 @@ func TestCapacityBesideAnotherDenialIsA429WithTheFieldsOfBoth(t *testing.T) {
 }
 
 func TestAnAnswerAboutCapacityCostsTwoAllocations(t *testing.T) {
-	policies := []headers.Policy{uploads, perMinute}
+	policies := []published{uploads, perMinute}
 	w := writer(t, headers.Options{Jitter: time.Second}, policies...)
 	h := http.Header{}
 	for _, o := range []*core.Outcome{

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	uploads = headers.Policy{Name: "uploads", Limit: limits.Concurrent(10)}
+	uploads = published{Name: "uploads", Limit: limits.Concurrent(10)}
 
 	// held and full are decisions of a concurrency limit as the engine makes them.
 	held = func(free int64) limits.Decision { return allowed(free, limits.Never, 0) }
@@ -57,10 +57,10 @@ func TestTheAnswersOfAConcurrencyLimit(t *testing.T) {
 			headers.Discord:      append(discord, tt.scope...),
 		} {
 			t.Run(fmt.Sprint(format, tt.units), func(t *testing.T) {
-				for _, p := range []headers.Policy{uploads, {Name: "uploads", Limit: uploads.Limit, Unit: core.ConcurrentRequests}, {Name: "uploads"}} {
+				for _, p := range []published{uploads, {Name: "uploads", Limit: uploads.Limit, Unit: core.ConcurrentRequests}, {Name: "uploads"}} {
 					for _, choice := range []headers.RetryAfter{headers.LeastWait, headers.Window} {
 						options := headers.Options{Formats: []headers.Format{format}, RetryAfter: choice, CapPace: format == headers.IETF}
-						want(t, written(t, options, []headers.Policy{p}, &o), append(lines, tt.more...)...)
+						want(t, written(t, options, []published{p}, &o), append(lines, tt.more...)...)
 					}
 				}
 			})
@@ -69,7 +69,7 @@ func TestTheAnswersOfAConcurrencyLimit(t *testing.T) {
 }
 
 func TestAConcurrencyLimitBesideARate(t *testing.T) {
-	policies := []headers.Policy{uploads, perMinute}
+	policies := []published{uploads, perMinute}
 	minute := allowed(50, 30*time.Second, time.Minute)
 	tests := []struct {
 		name      string
@@ -94,7 +94,7 @@ func TestAConcurrencyLimitBesideARate(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			o := decided(t, policies, tt.decisions...)
-			for _, known := range [][]headers.Policy{policies, {{Name: "uploads"}, {Name: "default"}}} {
+			for _, known := range [][]published{policies, {{Name: "uploads"}, {Name: "default"}}} {
 				want(t, written(t, headers.Options{RetryAfter: tt.retry}, known, o),
 					append(tt.ietf, `RateLimit-Policy: "uploads";q=10;qu="concurrent-requests", "default";q=100;w=60`)...)
 				want(t, written(t, headers.Options{RetryAfter: tt.retry, Formats: []headers.Format{headers.Draft7}}, known, o),
@@ -106,17 +106,17 @@ func TestAConcurrencyLimitBesideARate(t *testing.T) {
 
 // Drafts -04 to -07 require w. A policy without it does not displace one of equal quota.
 func TestPoliciesOfOldDraftsHaveAWindowOrAreOmitted(t *testing.T) {
-	tenPerMinute := headers.Policy{Name: "ten", Limit: limits.FixedWindow(limits.PerMinute(10))}
+	tenPerMinute := published{Name: "ten", Limit: limits.FixedWindow(limits.PerMinute(10))}
 	options := headers.Options{Formats: []headers.Format{headers.Draft6}}
-	for _, policies := range [][]headers.Policy{{uploads, tenPerMinute}, {tenPerMinute, uploads}} {
+	for _, policies := range [][]published{{uploads, tenPerMinute}, {tenPerMinute, uploads}} {
 		o := decided(t, policies, allowed(3, limits.Never, 0), allowed(3, limits.Never, 0))
-		for name, known := range map[string][]headers.Policy{"fixed": policies, "unknown": nil} {
+		for name, known := range map[string][]published{"fixed": policies, "unknown": nil} {
 			if got := written(t, options, known, o).Get("RateLimit-Policy"); got != "10;w=60" {
 				t.Errorf("%s: got %q", name, got)
 			}
 		}
 	}
-	o := decided(t, []headers.Policy{uploads}, held(3))
+	o := decided(t, []published{uploads}, held(3))
 	for before, after := range map[string]string{"": "", "7;w=1": "7;w=1"} {
 		h := http.Header{}
 		if before != "" {
@@ -132,7 +132,7 @@ func TestPoliciesOfOldDraftsHaveAWindowOrAreOmitted(t *testing.T) {
 func TestAConcurrencyLimitStacks(t *testing.T) {
 	tests := []struct {
 		name          string
-		outer, inner  headers.Policy
+		outer, inner  published
 		first, second limits.Decision
 		format        headers.Format
 		want          []string
@@ -157,21 +157,21 @@ func TestAConcurrencyLimitStacks(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			options := headers.Options{Formats: []headers.Format{tt.format}}
-			h := written(t, options, []headers.Policy{tt.outer}, decided(t, []headers.Policy{tt.outer}, tt.first))
-			writer(t, options, tt.inner).Write(h, decided(t, []headers.Policy{tt.inner}, tt.second))
+			h := written(t, options, []published{tt.outer}, decided(t, []published{tt.outer}, tt.first))
+			writer(t, options, tt.inner).Write(h, decided(t, []published{tt.inner}, tt.second))
 			wellFormed(t, h)
 			want(t, h, tt.want...)
 		})
 	}
 	t.Run("Draft7 in IETF leaves no policy of IETF", func(t *testing.T) {
-		h := written(t, headers.Options{}, []headers.Policy{perHour}, decided(t, []headers.Policy{perHour}, allowed(500, 30*time.Minute, time.Hour)))
-		writer(t, headers.Options{Formats: []headers.Format{headers.Draft7}}, uploads).Write(h, decided(t, []headers.Policy{uploads}, held(3)))
+		h := written(t, headers.Options{}, []published{perHour}, decided(t, []published{perHour}, allowed(500, 30*time.Minute, time.Hour)))
+		writer(t, headers.Options{Formats: []headers.Format{headers.Draft7}}, uploads).Write(h, decided(t, []published{uploads}, held(3)))
 		want(t, h, "RateLimit: limit=10, remaining=3, reset=1")
 	})
 }
 
 func TestShowHidesAConcurrencyLimitLikeAnyOther(t *testing.T) {
-	policies := []headers.Policy{uploads, perMinute}
+	policies := []published{uploads, perMinute}
 	minute := allowed(50, 30*time.Second, time.Minute)
 	ok, no := decided(t, policies, held(3), minute), decided(t, policies, full, minute)
 	onDenial := headers.Options{Show: headers.OnDenial}
@@ -190,7 +190,7 @@ func TestShowHidesAConcurrencyLimitLikeAnyOther(t *testing.T) {
 func TestAShareOfAConcurrencyLimitHasNoWindowEither(t *testing.T) {
 	limiter := core.MustNew(core.Config[string]{Rules: rulesOf(uploads), Backend: brokenSettler{}, Instances: 4})
 	o := limiter.Decide(t.Context(), "client")
-	want(t, written(t, headers.Options{}, []headers.Policy{uploads}, &o),
+	want(t, written(t, headers.Options{}, []published{uploads}, &o),
 		`RateLimit-Policy: "uploads";q=3;qu="concurrent-requests"`, `RateLimit: "uploads";r=2`)
 }
 
@@ -204,7 +204,7 @@ func (brokenSettler) Settle(context.Context, []limits.Ending, []limits.Settlemen
 func TestJitterOfAConcurrencyLimitMovesRetryAfterAlone(t *testing.T) {
 	seen := map[string]bool{}
 	for range 300 {
-		h := written(t, headers.Options{Jitter: 10 * time.Second}, []headers.Policy{uploads}, decided(t, []headers.Policy{uploads}, full))
+		h := written(t, headers.Options{Jitter: 10 * time.Second}, []published{uploads}, decided(t, []published{uploads}, full))
 		if retry := integer(t, h.Get("Retry-After")); retry < 1 || retry > 11 || h.Get("RateLimit") != `"uploads";r=0` {
 			t.Fatalf("got %v", h)
 		}
@@ -216,9 +216,6 @@ func TestJitterOfAConcurrencyLimitMovesRetryAfterAlone(t *testing.T) {
 }
 
 func TestTheUnitOfAPolicyFitsItsLimit(t *testing.T) {
-	if p := headers.Policies(rulesOf(uploads, perMinute)); p[0].Unit != core.ConcurrentRequests || p[1].Unit != core.Requests {
-		t.Errorf("got units %v and %v", p[0].Unit, p[1].Unit)
-	}
 	for _, tt := range []struct {
 		limit limits.Limit
 		unit  core.Unit
@@ -232,9 +229,9 @@ func TestTheUnitOfAPolicyFitsItsLimit(t *testing.T) {
 		{limits.Limit{}, core.ConcurrentRequests, "only a concurrency limit counts concurrent requests: remove Unit or use limits.Concurrent"},
 		{perMinute.Limit, 3, "must be Requests or ContentBytes (got 3)"},
 	} {
-		_, err := headers.New(headers.Options{}, []headers.Policy{{Name: "p", Limit: tt.limit, Unit: tt.unit}})
+		_, err := headers.New(headers.Options{}, []published{{Name: "p", Limit: tt.limit, Unit: tt.unit}})
 		switch {
-		case tt.want == "" && err != nil, tt.want != "" && (err == nil || err.Error() != `headers: policy "p": unit: `+tt.want):
+		case tt.want == "" && err != nil, tt.want != "" && (err == nil || err.Error() != `headers: rule "p": unit: `+tt.want):
 			t.Errorf("%v, %v: got error %v", tt.limit, tt.unit, err)
 		}
 	}

@@ -26,7 +26,7 @@ func (c *custom) write(h http.Header, o core.Outcome) {
 }
 
 func TestCustomIsCalledOnTheAnswersThatHaveFields(t *testing.T) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	rules := rulesOf(perMinute)
 	rules[0].OnFailure = core.FailClosed
 	unavailable := core.MustNew(core.Config[string]{Rules: rules, Backend: broken{}}).Decide(t.Context(), "client")
@@ -77,7 +77,7 @@ func TestCustomIsCalledOnTheAnswersThatHaveFields(t *testing.T) {
 }
 
 func TestCustomMayChangeWhatTheFormatsWrote(t *testing.T) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	options := headers.Options{Custom: func(h http.Header, o core.Outcome) {
 		if h.Get("RateLimit") == "" || h.Get("Retry-After") != "30" {
 			t.Errorf("called before the formats: %v", h)
@@ -90,7 +90,7 @@ func TestCustomMayChangeWhatTheFormatsWrote(t *testing.T) {
 }
 
 func TestACustomWriterCostsOthersNothing(t *testing.T) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	o := decided(t, policies, allowed(50, 30*time.Second, time.Minute))
 	for _, tt := range []struct {
 		options headers.Options

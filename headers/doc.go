@@ -1,6 +1,6 @@
 // Package headers turns a [core.Outcome] into response header fields.
 //
-//	writer, err := headers.New(headers.Options{}, headers.Policies(config.Rules))
+//	writer, err := headers.New(headers.Options{}, config.Rules)
 //	...
 //	outcome := limiter.Decide(ctx, request)
 //	writer.Write(w.Header(), &outcome)

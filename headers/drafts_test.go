@@ -11,7 +11,7 @@ import (
 func TestDraft6AndDraft7FieldsOfEachDecision(t *testing.T) {
 	draft6 := headers.Options{Formats: []headers.Format{headers.Draft6}}
 	draft7 := headers.Options{Formats: []headers.Format{headers.Draft7}}
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	tests := []struct {
 		name     string
 		decision limits.Decision
@@ -46,7 +46,7 @@ func TestDraft6AndDraft7FieldsOfEachDecision(t *testing.T) {
 }
 
 func TestDraft6AndDraft7ShareOnePolicyField(t *testing.T) {
-	policies := []headers.Policy{perMinute, perHour}
+	policies := []published{perMinute, perHour}
 	options := headers.Options{Formats: []headers.Format{headers.Draft7, headers.Draft6}}
 	want(t, written(t, options, policies, decided(t, policies, allowed(50, 30*time.Second, time.Minute), allowed(500, 30*time.Minute, time.Hour))),
 		"RateLimit-Policy: 100;w=60, 1000;w=3600",
@@ -56,7 +56,7 @@ func TestDraft6AndDraft7ShareOnePolicyField(t *testing.T) {
 }
 
 func TestDraft6BesideIETFGoesWithoutItsPolicy(t *testing.T) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	options := headers.Options{Formats: []headers.Format{headers.Draft6, headers.IETF}}
 	want(t, written(t, options, policies, decided(t, policies, denied(0, 12*time.Second, time.Minute))),
 		`RateLimit-Policy: "default";q=100;w=60`,
@@ -67,7 +67,7 @@ func TestDraft6BesideIETFGoesWithoutItsPolicy(t *testing.T) {
 }
 
 func TestTheRuleThatBindsIsTheOneShown(t *testing.T) {
-	policies := []headers.Policy{perMinute, perHour}
+	policies := []published{perMinute, perHour}
 	options := headers.Options{Formats: []headers.Format{headers.Draft7}}
 	for _, tt := range []struct {
 		name           string
@@ -91,23 +91,23 @@ func TestTheRuleThatBindsIsTheOneShown(t *testing.T) {
 
 func TestOfPoliciesWithOneQuotaTheStricterIsListed(t *testing.T) {
 	options := headers.Options{Formats: []headers.Format{headers.Draft6}}
-	second := headers.Policy{Name: "second", Limit: limits.FixedWindow(limits.PerSecond(10))}
-	minute := headers.Policy{Name: "minute", Limit: limits.FixedWindow(limits.PerMinute(10))}
-	twin := headers.Policy{Name: "twin", Limit: limits.SlidingLog(limits.PerMinute(10))}
-	day := headers.Policy{Name: "day", Limit: limits.FixedWindow(limits.PerDay(100))}
+	second := published{Name: "second", Limit: limits.FixedWindow(limits.PerSecond(10))}
+	minute := published{Name: "minute", Limit: limits.FixedWindow(limits.PerMinute(10))}
+	twin := published{Name: "twin", Limit: limits.SlidingLog(limits.PerMinute(10))}
+	day := published{Name: "day", Limit: limits.FixedWindow(limits.PerDay(100))}
 	d := allowed(5, time.Second, time.Second)
 	for _, tt := range []struct {
 		name     string
-		policies []headers.Policy
+		policies []published
 		want     string
 	}{
-		{"the longer window after", []headers.Policy{second, minute, day}, "10;w=60, 100;w=86400"},
-		{"the longer window before", []headers.Policy{minute, second, day}, "10;w=60, 100;w=86400"},
-		{"equal windows", []headers.Policy{day, minute, twin}, "100;w=86400, 10;w=60"},
+		{"the longer window after", []published{second, minute, day}, "10;w=60, 100;w=86400"},
+		{"the longer window before", []published{minute, second, day}, "10;w=60, 100;w=86400"},
+		{"equal windows", []published{day, minute, twin}, "100;w=86400, 10;w=60"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := decided(t, tt.policies, d, d, d)
-			for name, policies := range map[string][]headers.Policy{"fixed": tt.policies, "unknown": nil} {
+			for name, policies := range map[string][]published{"fixed": tt.policies, "unknown": nil} {
 				if got := written(t, options, policies, o).Get("RateLimit-Policy"); got != tt.want {
 					t.Errorf("%s: got %s, want %s", name, got, tt.want)
 				}
@@ -116,7 +116,7 @@ func TestOfPoliciesWithOneQuotaTheStricterIsListed(t *testing.T) {
 	}
 
 	t.Run("but not if it did not count", func(t *testing.T) {
-		policies := []headers.Policy{second, minute, day}
+		policies := []published{second, minute, day}
 		open := limits.Decision{Allowed: true, Source: limits.SourceOpen}
 		if got := written(t, options, policies, decided(t, policies, d, open, d)).Get("RateLimit-Policy"); got != "10;w=1, 100;w=86400" {
 			t.Errorf("got %s", got)

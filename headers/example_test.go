@@ -48,7 +48,7 @@ func print(h http.Header) {
 func Example() {
 	rules := []core.Rule[string]{rule}
 	limiter := core.MustNew(core.Config[string]{Rules: rules})
-	writer, err := headers.New(headers.Options{}, headers.Policies(rules))
+	writer, err := headers.New(headers.Options{}, rules)
 	if err != nil {
 		panic(err)
 	}
@@ -67,22 +67,22 @@ func ExampleNew() {
 	_, err := headers.New(headers.Options{
 		Formats: []headers.Format{headers.IETF, headers.Draft7},
 		Jitter:  -time.Second,
-	}, []headers.Policy{{Name: "naïve"}})
+	}, []core.Rule[string]{{Name: "naïve"}})
 	fmt.Println(err)
 	// Output:
 	// headers: formats: IETF and Draft7 both use RateLimit and RateLimit-Policy with different types: choose one
 	// headers: jitter: must be 0 to 24h (got -1s)
-	// headers: policy "naïve": name: must be one or more characters of printable ASCII (got "naïve")
+	// headers: rule "naïve": name: must be one or more characters of printable ASCII (got "naïve")
 }
 
-func ExampleOptions_Validate() {
+func ExampleValidate() {
 	options := headers.Options{Formats: []headers.Format{headers.Discord}, DiscordShared: []string{"defualt"}}
-	fmt.Println(options.Validate(headers.Policies([]core.Rule[string]{rule})))
+	fmt.Println(headers.Validate(options, []core.Rule[string]{rule}))
 	// Output: headers: discord shared: there is no rule "defualt"
 }
 
 func ExampleWriter_Write() {
-	writer, _ := headers.New(headers.Options{}, headers.Policies([]core.Rule[string]{rule}))
+	writer, _ := headers.New(headers.Options{}, []core.Rule[string]{rule})
 
 	h := http.Header{}
 	writer.Write(h, decide(4, rule)) // one request too many
@@ -98,8 +98,8 @@ func ExampleWriter_Write_stacked() {
 	login := rule
 	login.Name = "login"
 	login.Limit = limits.TokenBucket(limits.PerHour(10), 10)
-	outer, _ := headers.New(headers.Options{}, headers.Policies([]core.Rule[string]{rule}))
-	inner, _ := headers.New(headers.Options{}, headers.Policies([]core.Rule[string]{login}))
+	outer, _ := headers.New(headers.Options{}, []core.Rule[string]{rule})
+	inner, _ := headers.New(headers.Options{}, []core.Rule[string]{login})
 
 	h := http.Header{}
 	outer.Write(h, decide(1, rule))
@@ -118,44 +118,28 @@ func ExampleDelete() {
 	// Output: Retry-After: 3
 }
 
-func ExamplePolicies() {
+// The limit of the plan is found for each request.
+func ExampleNew_limitFor() {
 	perPlan := core.Rule[string]{
 		Name:     "plan",
 		LimitFor: func(string, string) (limits.Limit, error) { return limits.TokenBucket(limits.PerMinute(600), 60), nil },
 		Key:      rule.Key,
 	}
 	rules := []core.Rule[string]{rule, perPlan}
-	for _, policy := range headers.Policies(rules) {
-		fmt.Println(policy.Name, policy.Limit != limits.Limit{})
-	}
-	writer, _ := headers.New(headers.Options{}, headers.Policies(rules))
+	writer, _ := headers.New(headers.Options{}, rules)
 
 	h := http.Header{}
 	writer.Write(h, decide(1, rules...))
 	print(h)
 	// Output:
-	// default true
-	// plan false
 	// Ratelimit: "default";r=2;t=40, "plan";r=59;t=6
 	// Ratelimit-Policy: "default";q=3;w=60, "plan";q=60;w=6
-}
-
-// A policy written by hand is equal to the policy of the rule.
-func ExamplePolicy() {
-	writer, _ := headers.New(headers.Options{}, []headers.Policy{{Name: rule.Name, Limit: rule.Limit}})
-
-	h := http.Header{}
-	writer.Write(h, decide(1, rule))
-	print(h)
-	// Output:
-	// Ratelimit: "default";r=2;t=40
-	// Ratelimit-Policy: "default";q=3;w=60
 }
 
 func ExampleFormat() {
 	for _, format := range []headers.Format{headers.IETF, headers.Draft7, headers.Draft6, headers.GitHub, headers.DeltaSeconds, headers.Discord, headers.EpochSeconds} {
 		options := headers.Options{Formats: []headers.Format{format}}
-		writer, _ := headers.New(options, headers.Policies([]core.Rule[string]{rule}))
+		writer, _ := headers.New(options, []core.Rule[string]{rule})
 		h := http.Header{}
 		writer.Write(h, decide(4, rule))
 		fmt.Println("--", format)
@@ -211,7 +195,7 @@ func ExampleFormat_String() {
 // Clients of several generations can be served at once.
 func ExampleOptions_formats() {
 	options := headers.Options{Formats: []headers.Format{headers.IETF, headers.Draft6, headers.GitHub}}
-	writer, _ := headers.New(options, headers.Policies([]core.Rule[string]{rule}))
+	writer, _ := headers.New(options, []core.Rule[string]{rule})
 
 	h := http.Header{}
 	writer.Write(h, decide(1, rule))
@@ -232,7 +216,7 @@ func ExampleOptions_formats() {
 // A login route need not publish how many tries are left.
 func ExampleShow() {
 	for _, show := range []headers.Show{headers.Always, headers.OnDenial, headers.Omit} {
-		writer, _ := headers.New(headers.Options{Show: show}, headers.Policies([]core.Rule[string]{rule}))
+		writer, _ := headers.New(headers.Options{Show: show}, []core.Rule[string]{rule})
 		for _, n := range []int{1, 4} {
 			h := http.Header{}
 			writer.Write(h, decide(n, rule))
@@ -252,7 +236,7 @@ func ExampleShow() {
 // guess.
 func ExampleWriter_Write_concurrent() {
 	uploads := core.Rule[string]{Name: "uploads", Limit: limits.Concurrent(3), Key: rule.Key}
-	writer, _ := headers.New(headers.Options{}, headers.Policies([]core.Rule[string]{uploads}))
+	writer, _ := headers.New(headers.Options{}, []core.Rule[string]{uploads})
 	for _, n := range []int{1, 4} {
 		h := http.Header{}
 		writer.Write(h, decide(n, uploads))
@@ -269,7 +253,7 @@ func ExampleWriter_Write_concurrent() {
 // If only rules with DenyAs503 deny a request, the answer is a 503 without quotas.
 func ExampleWriter_Write_capacity() {
 	service := core.Rule[string]{Name: "service", Limit: limits.Concurrent(3), Key: rule.Key, DenyAs503: true}
-	writer, _ := headers.New(headers.Options{}, headers.Policies([]core.Rule[string]{service}))
+	writer, _ := headers.New(headers.Options{}, []core.Rule[string]{service})
 	h := http.Header{}
 	outcome := decide(4, service)
 	writer.Write(h, outcome)
@@ -283,7 +267,7 @@ func ExampleWriter_Write_capacity() {
 // The fields that httprate sends, for clients that rely on them.
 func ExampleRetryAfter() {
 	options := headers.Options{Formats: []headers.Format{headers.EpochSeconds}, RetryAfter: headers.Window}
-	writer, _ := headers.New(options, headers.Policies([]core.Rule[string]{rule}))
+	writer, _ := headers.New(options, []core.Rule[string]{rule})
 	h := http.Header{}
 	writer.Write(h, decide(4, rule)) // a client might come back after 20 seconds
 	print(h)
@@ -304,7 +288,7 @@ func ExampleOptions_custom() {
 			}
 		},
 	}
-	writer, _ := headers.New(options, headers.Policies([]core.Rule[string]{rule}))
+	writer, _ := headers.New(options, []core.Rule[string]{rule})
 	for _, n := range []int{1, 4} {
 		h := http.Header{}
 		writer.Write(h, decide(n, rule))
@@ -323,7 +307,7 @@ func ExampleOptions_capPace() {
 	daily.Name = "daily"
 	daily.Limit = limits.FixedWindow(limits.PerDay(100)) // ends at midnight
 	for _, capPace := range []bool{false, true} {
-		writer, _ := headers.New(headers.Options{CapPace: capPace}, headers.Policies([]core.Rule[string]{daily}))
+		writer, _ := headers.New(headers.Options{CapPace: capPace}, []core.Rule[string]{daily})
 		h := http.Header{}
 		writer.Write(h, decide(1, daily))
 		print(h)
@@ -336,7 +320,7 @@ func ExampleOptions_capPace() {
 }
 
 func ExampleOptions_jitter() {
-	writer, _ := headers.New(headers.Options{Jitter: 10 * time.Second}, headers.Policies([]core.Rule[string]{rule}))
+	writer, _ := headers.New(headers.Options{Jitter: 10 * time.Second}, []core.Rule[string]{rule})
 
 	h := http.Header{}
 	writer.Write(h, decide(4, rule)) // without jitter: 20 seconds
@@ -350,7 +334,7 @@ func ExampleOptions_jitter() {
 
 func ExampleDigest() {
 	options := headers.Options{PartitionKey: headers.Digest}
-	writer, _ := headers.New(options, headers.Policies([]core.Rule[string]{rule}))
+	writer, _ := headers.New(options, []core.Rule[string]{rule})
 
 	h := http.Header{}
 	writer.Write(h, decide(1, rule))
@@ -364,7 +348,7 @@ func ExampleOptions_discord() {
 	writer, err := headers.New(headers.Options{
 		Formats:       []headers.Format{headers.Discord},
 		DiscordGlobal: []string{"default"}, // whatever route the client calls
-	}, headers.Policies([]core.Rule[string]{rule}))
+	}, []core.Rule[string]{rule})
 	if err != nil {
 		panic(err)
 	}
@@ -387,7 +371,7 @@ func ExampleOptions_hidden() {
 	writer, err := headers.New(headers.Options{
 		Formats: []headers.Format{headers.EpochSeconds},
 		Hidden:  []string{"default"}, // a limit that is not published
-	}, headers.Policies([]core.Rule[string]{rule}))
+	}, []core.Rule[string]{rule})
 	if err != nil {
 		panic(err)
 	}

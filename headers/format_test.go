@@ -19,7 +19,7 @@ func allFormats() (all []headers.Format) {
 }
 
 func TestFormatsThatWriteTheSameFieldAreRefusedTogether(t *testing.T) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	o := decided(t, policies, denied(0, 30*time.Second, time.Minute))
 	_, unknown := headers.New(headers.Options{Formats: []headers.Format{0}}, policies)
 	wrote := map[headers.Format]http.Header{}

@@ -101,11 +101,11 @@ func (s *source) decision(l limits.Limit) limits.Decision {
 
 // limiter returns policies for a writer and an outcome under them. Some policies
 // have no fixed limit.
-func (s *source) limiter(t *testing.T) ([]headers.Policy, *core.Outcome) {
+func (s *source) limiter(t *testing.T) ([]published, *core.Outcome) {
 	var decisions []limits.Decision
-	var actual, known []headers.Policy
+	var actual, known []published
 	for i := range 1 + s.below(5) {
-		p := headers.Policy{Name: s.name(int(i)), Limit: s.limit()}
+		p := published{Name: s.name(int(i)), Limit: s.limit()}
 		if i > 0 && s.below(4) == 1 {
 			p.Limit = actual[0].Limit
 		}
@@ -297,7 +297,7 @@ func FuzzWriteOverForeignFields(f *testing.F) {
 			"Ratelimit-Remaining": {remaining}, "Ratelimit-Reset": {reset},
 		}
 		w := writer(t, headers.Options{Formats: everyFormat[int(which)%len(everyFormat)]}, perMinute)
-		w.Write(h, decided(t, []headers.Policy{perMinute}, denied(0, 30*time.Second, time.Minute)))
+		w.Write(h, decided(t, []published{perMinute}, denied(0, 30*time.Second, time.Minute)))
 		if h.Get("Retry-After") != "30" {
 			t.Errorf("got %v", h)
 		}

@@ -38,18 +38,21 @@ func (broken) Take(context.Context, []limits.Charge, []limits.Decision) error {
 	return fmt.Errorf("broken")
 }
 
-// rulesOf returns rules that policies describe. Their keys are "client".
-func rulesOf(policies ...headers.Policy) []core.Rule[string] {
-	rules := make([]core.Rule[string], len(policies))
-	for i, p := range policies {
-		rules[i] = core.Rule[string]{Name: p.Name, Limit: p.Limit, Unit: p.Unit, Key: func(key string) (string, error) { return key, nil }}
+// published is a rule with what its fields tell: name, limit and unit.
+type published = core.Rule[string]
+
+// rulesOf returns rules with the key "client".
+func rulesOf(rules ...published) []core.Rule[string] {
+	rules = slices.Clone(rules)
+	for i := range rules {
+		rules[i].Key = func(key string) (string, error) { return key, nil }
 	}
 	return rules
 }
 
 // decided returns the outcome of a request of "client" under the given policies
 // if the backend answers the given decisions.
-func decided(t testing.TB, policies []headers.Policy, decisions ...limits.Decision) *core.Outcome {
+func decided(t testing.TB, policies []published, decisions ...limits.Decision) *core.Outcome {
 	t.Helper()
 	return decidedFor(t, "client", rulesOf(policies...), decisions...)
 }
@@ -95,11 +98,11 @@ func denied(remaining int64, wait, reset time.Duration) limits.Decision {
 const at = 1795262400_250000
 
 var (
-	perMinute = headers.Policy{Name: "default", Limit: limits.SlidingWindow(limits.PerMinute(100))}
-	perHour   = headers.Policy{Name: "hourly", Limit: limits.SlidingWindow(limits.PerHour(1000))}
+	perMinute = published{Name: "default", Limit: limits.SlidingWindow(limits.PerMinute(100))}
+	perHour   = published{Name: "hourly", Limit: limits.SlidingWindow(limits.PerHour(1000))}
 )
 
-func writer(t testing.TB, options headers.Options, policies ...headers.Policy) *headers.Writer {
+func writer(t testing.TB, options headers.Options, policies ...published) *headers.Writer {
 	t.Helper()
 	w, err := headers.New(options, policies)
 	if err != nil {
@@ -109,7 +112,7 @@ func writer(t testing.TB, options headers.Options, policies ...headers.Policy) *
 }
 
 // written returns the fields that a writer with options writes about o.
-func written(t testing.TB, options headers.Options, policies []headers.Policy, o *core.Outcome) http.Header {
+func written(t testing.TB, options headers.Options, policies []published, o *core.Outcome) http.Header {
 	t.Helper()
 	h := http.Header{}
 	writer(t, options, policies...).Write(h, o)

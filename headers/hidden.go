@@ -9,7 +9,7 @@ import (
 // hide marks the policies with the given names.
 func (w *Writer) hide(names []string) {
 	for i := range w.policies {
-		w.policies[i].hidden = slices.Contains(names, w.policies[i].Name)
+		w.policies[i].hidden = slices.Contains(names, w.policies[i].name)
 		w.hides = w.hides || w.policies[i].hidden
 	}
 }

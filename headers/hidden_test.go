@@ -12,8 +12,8 @@ import (
 )
 
 func TestTheFieldsSayNothingOfHiddenRules(t *testing.T) {
-	secret := headers.Policy{Name: "secret", Limit: limits.SlidingWindow(limits.PerSecond(7))}
-	policies := []headers.Policy{secret, perMinute}
+	secret := published{Name: "secret", Limit: limits.SlidingWindow(limits.PerSecond(7))}
+	policies := []published{secret, perMinute}
 	for _, formats := range [][]headers.Format{{headers.IETF, headers.Draft6, headers.GitHub}, {headers.Draft7, headers.Discord}} {
 		w := writer(t, headers.Options{Formats: formats, Hidden: []string{"secret"}}, policies...)
 		for name, o := range map[string]*core.Outcome{
@@ -42,7 +42,7 @@ func TestTheFieldsSayNothingOfHiddenRules(t *testing.T) {
 }
 
 func TestAnAnswerOfHiddenRulesAloneHasNoFields(t *testing.T) {
-	o := decided(t, []headers.Policy{perMinute}, denied(0, 3*time.Second, 3*time.Second))
+	o := decided(t, []published{perMinute}, denied(0, 3*time.Second, 3*time.Second))
 	for _, show := range []headers.Show{headers.Always, headers.OnDenial} {
 		h := http.Header{}
 		writer(t, headers.Options{Formats: []headers.Format{headers.IETF, headers.GitHub}, Hidden: []string{"default"}, Show: show}, perMinute).Write(h, o)

@@ -33,7 +33,7 @@ func TestIETFFieldsOfEachDecision(t *testing.T) {
 		{"negative numbers of a faulty backend", allowed(-1, -time.Second, 0), []string{`RateLimit: "default";r=0;t=0`}},
 		{"huge numbers of a faulty backend", allowed(1<<62, limits.Never-1, 0), []string{`RateLimit: "default";r=999999999999999;t=9223372037`}},
 	}
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := written(t, headers.Options{}, policies, decided(t, policies, tt.decision))
@@ -65,12 +65,12 @@ func TestAPolicyIsItsLimitsBurstAndTheTimeThatTakes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.limit.String(), func(t *testing.T) {
-			for name, policy := range map[string]headers.Policy{
+			for name, policy := range map[string]published{
 				"fixed":       {Name: "p", Limit: tt.limit},
 				"per request": {Name: "p"},
 			} {
-				o := decided(t, []headers.Policy{{Name: "p", Limit: tt.limit}}, allowed(1, time.Second, time.Second))
-				h := written(t, headers.Options{}, []headers.Policy{policy}, o)
+				o := decided(t, []published{{Name: "p", Limit: tt.limit}}, allowed(1, time.Second, time.Second))
+				h := written(t, headers.Options{}, []published{policy}, o)
 				if got, want := h.Get("RateLimit-Policy"), `"p";`+tt.want; got != want {
 					t.Errorf("%s: got %s, want %s", name, got, want)
 				}
@@ -100,7 +100,7 @@ func TestRetryAfterIsTheLongestWaitOfTheRulesThatStoodInTheWay(t *testing.T) {
 }
 
 func TestOneRuleThatNeverYieldsLeavesRetryAfterOut(t *testing.T) {
-	policies := []headers.Policy{perMinute, perHour}
+	policies := []published{perMinute, perHour}
 	o := decided(t, policies, denied(0, 30*time.Second, time.Minute), denied(1000, limits.Never, 0))
 	h := fields("Retry-After: 5") // by whom ever: no wait helps
 	writer(t, headers.Options{}, policies...).Write(h, o)
@@ -142,7 +142,7 @@ func TestARuleThatDoesNotApplyIsNotListed(t *testing.T) {
 }
 
 func TestALimitFoundPerRequestIsShownAsFound(t *testing.T) {
-	policies := []headers.Policy{{Name: "plan"}, perHour}
+	policies := []published{{Name: "plan"}, perHour}
 	rules := rulesOf(policies...)
 	rules[0].LimitFor = func(plan string, _ string) (limits.Limit, error) {
 		if plan == "gold" {
@@ -160,25 +160,25 @@ func TestALimitFoundPerRequestIsShownAsFound(t *testing.T) {
 }
 
 func TestAPolicyThatCountsBytesSaysSo(t *testing.T) {
-	fixed := headers.Policy{Name: "upload", Limit: limits.TokenBucket(limits.PerHour(1_000_000), 1_000_000), Unit: core.ContentBytes}
-	found := headers.Policy{Name: "plan", Unit: core.ContentBytes}
+	fixed := published{Name: "upload", Limit: limits.TokenBucket(limits.PerHour(1_000_000), 1_000_000), Unit: core.ContentBytes}
+	found := published{Name: "plan", Unit: core.ContentBytes}
 	room := allowed(400, 6*time.Second, time.Minute)
-	o := decided(t, []headers.Policy{fixed, perHour}, room, room)
-	want(t, written(t, headers.Options{}, []headers.Policy{fixed, perHour}, o),
+	o := decided(t, []published{fixed, perHour}, room, room)
+	want(t, written(t, headers.Options{}, []published{fixed, perHour}, o),
 		`RateLimit-Policy: "upload";q=1000000;qu="content-bytes";w=3600, "hourly";q=1000;w=3600`,
 		`RateLimit: "upload";r=400;t=6, "hourly";r=400;t=6`,
 	)
 	rules := rulesOf(found)
 	rules[0].LimitFor = func(string, string) (limits.Limit, error) { return perHour.Limit, nil }
 	o = decidedFor(t, "client", rules, room)
-	want(t, written(t, headers.Options{}, []headers.Policy{found}, o),
+	want(t, written(t, headers.Options{}, []published{found}, o),
 		`RateLimit-Policy: "plan";q=1000;qu="content-bytes";w=3600`,
 		`RateLimit: "plan";r=400;t=6`,
 	)
 }
 
 func TestAFallbacksShareIsShownAsWhatItIs(t *testing.T) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	limiter, err := core.New(core.Config[string]{Rules: rulesOf(policies...), Backend: broken{}, Instances: 4,
 		Fallback: prepared{allowed(20, 48*time.Second, time.Minute)}})
 	if err != nil {
@@ -189,7 +189,7 @@ func TestAFallbacksShareIsShownAsWhatItIs(t *testing.T) {
 }
 
 func TestNamesAreEscaped(t *testing.T) {
-	policies := []headers.Policy{{Name: `say "hi"\ ;r=1, ~`, Limit: perMinute.Limit}}
+	policies := []published{{Name: `say "hi"\ ;r=1, ~`, Limit: perMinute.Limit}}
 	h := written(t, headers.Options{}, policies, decided(t, policies, allowed(50, 30*time.Second, time.Minute)))
 	for _, key := range []string{"Ratelimit", "Ratelimit-Policy"} {
 		list, err := httpsfv.UnmarshalList(h[key])
@@ -203,7 +203,7 @@ func TestAWriterMadeWithoutPoliciesWritesTheSame(t *testing.T) {
 	o := decided(t, threePolicies, allowed(99, 10*time.Second, time.Second), denied(0, 30*time.Second, time.Minute), allowed(500, 30*time.Minute, time.Hour))
 	all := []headers.Format{headers.IETF, headers.Draft6, headers.Discord}
 	with := written(t, headers.Options{Formats: all}, threePolicies, o)
-	for name, policies := range map[string][]headers.Policy{
+	for name, policies := range map[string][]published{
 		"none":          nil,
 		"fewer":         threePolicies[:1],
 		"another order": {threePolicies[2], threePolicies[0], threePolicies[1]},
@@ -220,7 +220,7 @@ func TestAWriterMadeWithoutPoliciesWritesTheSame(t *testing.T) {
 }
 
 func TestThePartitionKeyIsADigestOnRateLimitAlone(t *testing.T) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	options := headers.Options{PartitionKey: headers.Digest}
 	decision := allowed(50, 30*time.Second, time.Minute)
 	rules := rulesOf(policies...)
@@ -252,7 +252,7 @@ func TestThePartitionKeyIsADigestOnRateLimitAlone(t *testing.T) {
 }
 
 func TestCapPaceRaisesTUntilNoPaceIsHigherThanThePolicys(t *testing.T) {
-	policies := []headers.Policy{{Name: "p", Limit: limits.FixedWindow(limits.Per(10000, 1000*time.Second))}}
+	policies := []published{{Name: "p", Limit: limits.FixedWindow(limits.Per(10000, 1000*time.Second))}}
 	tests := []struct {
 		name     string
 		decision limits.Decision
@@ -277,7 +277,7 @@ func TestCapPaceRaisesTUntilNoPaceIsHigherThanThePolicys(t *testing.T) {
 
 func TestCapPaceOfAFaultyBackendIsHeldToWhatFits(t *testing.T) {
 	for _, limit := range []limits.Limit{limits.FixedWindow(limits.Per(1, 366*24*time.Hour)), limits.FixedWindow(limits.Per(7, 366*24*time.Hour)), limits.FixedWindow(limits.Per(1_000_000, 366*24*time.Hour))} {
-		policies := []headers.Policy{{Name: "p", Limit: limit}}
+		policies := []published{{Name: "p", Limit: limit}}
 		for r := int64(1); r > 0; r *= 7 {
 			written(t, headers.Options{CapPace: true}, policies, decided(t, policies, allowed(r, time.Second, 0)))
 		}
@@ -289,6 +289,6 @@ func TestAnErrorIsNotShown(t *testing.T) {
 	rules[0].Key = func(string) (string, error) { return "", errors.New("secret") }
 	rules[0].OnFailure = core.FailOpen
 	o := decidedFor(t, "client", rules, allowed(500, 30*time.Minute, time.Hour))
-	want(t, written(t, headers.Options{}, []headers.Policy{perMinute, perHour}, o),
+	want(t, written(t, headers.Options{}, []published{perMinute, perHour}, o),
 		`RateLimit-Policy: "hourly";q=1000;w=3600`, `RateLimit: "hourly";r=500;t=1800`)
 }

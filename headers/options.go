@@ -75,10 +75,14 @@ type Options struct {
 
 const maxJitter = 24 * time.Hour
 
-// Validate returns nil if options are legal for a limiter with these policies, or an
-// error that reports every mistake in options. [New] calls it and also reports mistakes
-// in the policies. Call Validate alone if those have been reported already.
-func (options Options) Validate(policies []Policy) error {
+// Validate returns nil if options are legal for a limiter with these rules, or an error that reports
+// every mistake in options. [New] calls it and also reports mistakes in the rules. Call Validate alone if
+// those have been reported already.
+func Validate[R any](options Options, rules []core.Rule[R]) error {
+	return options.validate(policiesOf(rules))
+}
+
+func (options *Options) validate(policies []policy) error {
 	errs := validateFormats(options.Formats)
 	if options.Formats != nil && len(options.Formats) == 0 && options.Custom == nil {
 		errs = append(errs, errors.New("headers: formats: is empty: use nil for IETF, set Custom, or set Show to Omit"))
@@ -122,7 +126,7 @@ func validateFormats(formats []Format) (errs []error) {
 	return errs
 }
 
-func (options *Options) validateScopes(policies []Policy) (errs []error) {
+func (options *Options) validateScopes(policies []policy) (errs []error) {
 	for _, name := range options.Hidden {
 		if !named(policies, name) {
 			errs = append(errs, fmt.Errorf("headers: hidden: there is no rule %q", name))
@@ -153,6 +157,6 @@ func (options *Options) validateScopes(policies []Policy) (errs []error) {
 }
 
 // named reports whether one of policies has the name.
-func named(policies []Policy, name string) bool {
-	return slices.ContainsFunc(policies, func(p Policy) bool { return p.Name == name })
+func named(policies []policy, name string) bool {
+	return slices.ContainsFunc(policies, func(p policy) bool { return p.name == name })
 }

@@ -22,7 +22,7 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		Hidden:        []string{"default", "nosuch"},
 		DiscordShared: []string{"default"},
 		DiscordGlobal: []string{"default", "nosuch"},
-	}, []headers.Policy{
+	}, []published{
 		perMinute,
 		perMinute,
 		{},
@@ -47,12 +47,12 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		"headers: discord global: only Discord has a scope: add Discord to formats or remove it",
 		`headers: discord global: there is no rule "nosuch"`,
 		`headers: discord global: "default" is also in discord shared: choose one`,
-		`headers: policy "default": name: must be unique (got "default" more than once)`,
-		`headers: policy "": name: must be one or more characters of printable ASCII (got "")`,
-		`headers: policy "tab\t": name: must be one or more characters of printable ASCII (got "tab\t")`,
-		`headers: policy "bad": unit: must be Requests or ContentBytes (got 9)`,
-		`headers: policy "bad": limit: units of a fixed-window must be 1 to 1000000000 (got 0)`,
-		`headers: policy "bad": limit: period must be positive (got -1s)`,
+		`headers: rule "default": name: must be unique (got "default" more than once)`,
+		`headers: rule "": name: must be one or more characters of printable ASCII (got "")`,
+		`headers: rule "tab\t": name: must be one or more characters of printable ASCII (got "tab\t")`,
+		`headers: rule "bad": unit: must be Requests or ContentBytes (got 9)`,
+		`headers: rule "bad": limit: units of a fixed-window must be 1 to 1000000000 (got 0)`,
+		`headers: rule "bad": limit: period must be positive (got -1s)`,
 	}
 	if diff := cmp.Diff(want, strings.Split(err.Error(), "\n")); diff != "" {
 		t.Errorf("mistakes differ (-want +got):\n%s", diff)
@@ -81,7 +81,7 @@ func TestFormatsThatBreakEachOtherAreRefused(t *testing.T) {
 		for _, b := range all[i+1:] {
 			want := refused[[2]headers.Format{a, b}]
 			for _, formats := range [][]headers.Format{{a, b}, {b, a}} {
-				_, err := headers.New(headers.Options{Formats: formats}, []headers.Policy{perMinute})
+				_, err := headers.New(headers.Options{Formats: formats}, []published{perMinute})
 				got := ""
 				if err != nil {
 					got = err.Error()
@@ -95,11 +95,11 @@ func TestFormatsThatBreakEachOtherAreRefused(t *testing.T) {
 }
 
 func TestAnEmptyListOfFormatsIsAMistakeAndNilIsIETF(t *testing.T) {
-	_, err := headers.New(headers.Options{Formats: []headers.Format{}}, nil)
+	_, err := headers.New[string](headers.Options{Formats: []headers.Format{}}, nil)
 	if err == nil || err.Error() != "headers: formats: is empty: use nil for IETF, set Custom, or set Show to Omit" {
 		t.Errorf("got error %v", err)
 	}
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	want(t, written(t, headers.Options{}, policies, decided(t, policies, allowed(50, 30*time.Second, time.Minute))),
 		`RateLimit-Policy: "default";q=100;w=60`,
 		`RateLimit: "default";r=50;t=30`,
@@ -107,7 +107,7 @@ func TestAnEmptyListOfFormatsIsAMistakeAndNilIsIETF(t *testing.T) {
 }
 
 func TestAFormatListedThreeTimesIsReportedOnce(t *testing.T) {
-	_, err := headers.New(headers.Options{Formats: []headers.Format{headers.IETF, headers.IETF, headers.IETF}}, nil)
+	_, err := headers.New[string](headers.Options{Formats: []headers.Format{headers.IETF, headers.IETF, headers.IETF}}, nil)
 	if err == nil || err.Error() != "headers: formats: IETF is listed more than once" {
 		t.Errorf("got error %v", err)
 	}
@@ -117,7 +117,7 @@ func TestJitterOfUpToADayIsLegal(t *testing.T) {
 	for jitter, legal := range map[time.Duration]bool{
 		-1: false, 0: true, 1: true, 24 * time.Hour: true, 24*time.Hour + 1: false,
 	} {
-		if _, err := headers.New(headers.Options{Jitter: jitter}, nil); (err == nil) != legal {
+		if _, err := headers.New[string](headers.Options{Jitter: jitter}, nil); (err == nil) != legal {
 			t.Errorf("jitter %v: got error %v, want legal %v", jitter, err, legal)
 		}
 	}
@@ -125,7 +125,7 @@ func TestJitterOfUpToADayIsLegal(t *testing.T) {
 
 func TestNewKeepsNothingOfItsArguments(t *testing.T) {
 	formats := []headers.Format{headers.IETF}
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	w := writer(t, headers.Options{Formats: formats}, policies...)
 	o := decided(t, policies, allowed(50, 30*time.Second, time.Minute))
 	formats[0], policies[0] = headers.GitHub, perHour

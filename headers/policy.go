@@ -10,59 +10,51 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Policy describes a rule to clients.
-type Policy struct {
-	// Name is the name of the rule: printable ASCII, stable, and nothing secret.
-	Name string
-	// Limit is the limit of the rule. Zero: LimitFor returns it per request.
-	Limit limits.Limit
-	// Unit is what the rule counts. IETF publishes it as the parameter qu, unless it is
-	// [core.Requests]. With a concurrency limit it may be zero, and is
-	// [core.ConcurrentRequests] all the same.
-	Unit core.Unit
+// policy describes a rule to clients, with the text that is the same in every answer.
+type policy struct {
+	name  string
+	limit limits.Limit // zero: LimitFor returns it per request
+	unit  core.Unit    // what the rule counts, in the parameter qu of IETF
+	allowance
+	member string // in RateLimit-Policy; "" if it is not the same for every request
+	quota  string // the beginning of its member in RateLimit
+	scope  string // the value of X-RateLimit-Scope
+	hidden bool   // by Options.Hidden
 }
 
-// Policies returns the policies of rules, in the same order.
-func Policies[R any](rules []core.Rule[R]) []Policy {
-	policies := make([]Policy, len(rules))
+// policiesOf returns the policies of rules, in the same order.
+func policiesOf[R any](rules []core.Rule[R]) []policy {
+	policies := make([]policy, len(rules))
 	for i := range rules {
-		policies[i] = Policy{rules[i].Name, rules[i].Limit, rules[i].Unit}
-		policies[i].Unit = policies[i].unit()
+		policies[i] = policy{name: rules[i].Name, limit: rules[i].Limit, unit: rules[i].Unit}
 	}
 	return policies
 }
 
 // concurrent reports whether p describes a rule with a concurrency limit.
-func (p *Policy) concurrent() bool { return p.Limit.Algorithm() == limits.AlgorithmConcurrent }
+func (p *policy) concurrent() bool { return p.limit.Algorithm() == limits.AlgorithmConcurrent }
 
-// unit returns the unit to publish. A concurrency limit sets it.
-func (p *Policy) unit() core.Unit {
-	if p.concurrent() && p.Unit == core.Requests {
-		return core.ConcurrentRequests
-	}
-	return p.Unit
-}
-
-// validatePolicies reports every mistake in policies.
-func validatePolicies(policies []Policy) error {
+// validatePolicies reports every mistake in policies, in the words of their rules.
+func validatePolicies(policies []policy) error {
 	var errs []error
 	seen := make(map[string]bool)
-	for _, p := range policies {
-		prefix := fmt.Sprintf("headers: policy %q: ", p.Name)
-		if p.Name == "" || !isString(p.Name) {
-			errs = append(errs, fmt.Errorf("%sname: must be one or more characters of printable ASCII (got %q)", prefix, p.Name))
+	for i := range policies {
+		p := &policies[i]
+		prefix := fmt.Sprintf("headers: rule %q: ", p.name)
+		if p.name == "" || !isString(p.name) {
+			errs = append(errs, fmt.Errorf("%sname: must be one or more characters of printable ASCII (got %q)", prefix, p.name))
 		}
-		if seen[p.Name] {
-			errs = append(errs, fmt.Errorf("%sname: must be unique (got %q more than once)", prefix, p.Name))
+		if seen[p.name] {
+			errs = append(errs, fmt.Errorf("%sname: must be unique (got %q more than once)", prefix, p.name))
 		}
-		seen[p.Name] = true
+		seen[p.name] = true
 		if err := p.validateUnit(); err != nil {
 			errs = append(errs, fmt.Errorf("%sunit: %w", prefix, err))
 		}
-		if p.Limit == (limits.Limit{}) {
+		if p.limit == (limits.Limit{}) {
 			continue
 		}
-		if err := p.Limit.Validate(); err != nil {
+		if err := p.limit.Validate(); err != nil {
 			for line := range strings.Lines(err.Error()) {
 				errs = append(errs, errors.New(prefix+"limit: "+strings.TrimSuffix(line, "\n")))
 			}
@@ -71,14 +63,14 @@ func validatePolicies(policies []Policy) error {
 	return errors.Join(errs...)
 }
 
-func (p *Policy) validateUnit() error {
+func (p *policy) validateUnit() error {
 	switch {
-	case p.concurrent() && p.unit() != core.ConcurrentRequests:
-		return fmt.Errorf("a concurrency limit counts concurrent requests: remove Unit (got %v)", p.Unit)
-	case p.Unit == core.ConcurrentRequests && !p.concurrent():
+	case p.concurrent() && p.unit != core.Requests && p.unit != core.ConcurrentRequests:
+		return fmt.Errorf("a concurrency limit counts concurrent requests: remove Unit (got %v)", p.unit)
+	case p.unit == core.ConcurrentRequests && !p.concurrent():
 		return errors.New("only a concurrency limit counts concurrent requests: remove Unit or use limits.Concurrent")
-	case p.Unit > core.ConcurrentRequests:
-		return fmt.Errorf("must be Requests or ContentBytes (got %d)", p.Unit)
+	case p.unit > core.ConcurrentRequests:
+		return fmt.Errorf("must be Requests or ContentBytes (got %d)", p.unit)
 	}
 	return nil
 }
@@ -109,27 +101,17 @@ func allowanceOf(l limits.Limit) allowance {
 	}
 }
 
-// policy is a [Policy] with the text that is the same in every answer.
-type policy struct {
-	Policy
-	allowance
-	member string // in RateLimit-Policy; "" if it is not the same for every request
-	quota  string // the beginning of its member in RateLimit
-	scope  string // the value of X-RateLimit-Scope
-	hidden bool   // by Options.Hidden
-}
-
-func compile(p Policy) policy {
-	c := policy{
-		Policy: p,
-		scope:  scopeUser,
-		quota:  string(beginQuota(nil, p.Name)),
+// compile adds the texts.
+func (p *policy) compile() {
+	if p.concurrent() {
+		p.unit = core.ConcurrentRequests
 	}
-	if p.Limit != (limits.Limit{}) && !isCalendar(p.Limit) {
-		c.allowance = allowanceOf(p.Limit)
-		c.member = string(appendMember(nil, p.Name, c.allowance, p.unit()))
+	p.scope = scopeUser
+	p.quota = string(beginQuota(nil, p.name))
+	if p.limit != (limits.Limit{}) && !isCalendar(p.limit) {
+		p.allowance = allowanceOf(p.limit)
+		p.member = string(appendMember(nil, p.name, p.allowance, p.unit))
 	}
-	return c
 }
 
 // policy returns the policy of d's rule, nil if d comes from another limiter.
@@ -137,7 +119,7 @@ func (w *Writer) policy(d *core.RuleDecision) *policy {
 	if uint(d.Index()) >= uint(len(w.policies)) {
 		return nil
 	}
-	if p := &w.policies[d.Index()]; p.Name == d.Rule() {
+	if p := &w.policies[d.Index()]; p.name == d.Rule() {
 		return p
 	}
 	return nil
@@ -146,7 +128,7 @@ func (w *Writer) policy(d *core.RuleDecision) *policy {
 // fixed reports whether d was decided by the limit of p, which may be nil. It was not
 // if LimitFor returned the limit, or if d is by a fallback that applies a share of it.
 func (p *policy) fixed(d *core.RuleDecision) bool {
-	return p != nil && p.member != "" && p.Limit == d.Limit()
+	return p != nil && p.member != "" && p.limit == d.Limit()
 }
 
 // allowance returns the allowance by which d was decided.

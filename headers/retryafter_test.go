@@ -10,8 +10,8 @@ import (
 )
 
 func TestAWindowOfRetryAfterIsTheLongestOfWhatDenied(t *testing.T) {
-	bucket := headers.Policy{Name: "bucket", Limit: limits.TokenBucket(limits.PerMinute(100), 20)} // 12 s
-	policies := []headers.Policy{perMinute, perHour, bucket}
+	bucket := published{Name: "bucket", Limit: limits.TokenBucket(limits.PerMinute(100), 20)} // 12 s
+	policies := []published{perMinute, perHour, bucket}
 	ok, no := allowed(5, 30*time.Second, time.Minute), denied(0, 3*time.Second, time.Minute)
 	for _, tt := range []struct {
 		name        string
@@ -41,7 +41,7 @@ func TestAWindowOfRetryAfterIsTheLongestOfWhatDenied(t *testing.T) {
 }
 
 func TestAWindowOfRetryAfterLeavesTheLeastWaitInT(t *testing.T) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	o := decided(t, policies, denied(0, 3*time.Second, time.Minute))
 	want(t, written(t, headers.Options{RetryAfter: headers.Window}, policies, o),
 		`RateLimit-Policy: "default";q=100;w=60`, `RateLimit: "default";r=0;t=3`, "Retry-After: 60")
@@ -50,9 +50,9 @@ func TestAWindowOfRetryAfterLeavesTheLeastWaitInT(t *testing.T) {
 }
 
 func TestAWindowOfRetryAfterIsThatOfTheLimitHeldTo(t *testing.T) {
-	known := []headers.Policy{{Name: "plan"}} // the limit is found per request
-	actual := headers.Policy{Name: "plan", Limit: limits.FixedWindow(limits.Per(5, 90*time.Second))}
-	o := decided(t, []headers.Policy{actual}, denied(0, 3*time.Second, time.Minute))
+	known := []published{{Name: "plan"}} // the limit is found per request
+	actual := published{Name: "plan", Limit: limits.FixedWindow(limits.Per(5, 90*time.Second))}
+	o := decided(t, []published{actual}, denied(0, 3*time.Second, time.Minute))
 	if got := written(t, headers.Options{RetryAfter: headers.Window}, known, o).Get("Retry-After"); got != "90" {
 		t.Errorf("got %q, want 90", got)
 	}
@@ -62,11 +62,11 @@ func TestAWindowSaysNothingOfWhatCouldNotBeDecided(t *testing.T) {
 	rules := rulesOf(perMinute)
 	rules[0].OnFailure = core.FailClosed
 	o := core.MustNew(core.Config[string]{Rules: rules, Backend: broken{}}).Decide(t.Context(), "client")
-	want(t, written(t, headers.Options{RetryAfter: headers.Window}, []headers.Policy{perMinute}, &o), "Retry-After: 1")
+	want(t, written(t, headers.Options{RetryAfter: headers.Window}, []published{perMinute}, &o), "Retry-After: 1")
 }
 
 func TestJitterIsAddedToAWindow(t *testing.T) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	o := decided(t, policies, denied(0, 3*time.Second, time.Minute))
 	w := writer(t, headers.Options{RetryAfter: headers.Window, Jitter: 10 * time.Second}, policies...)
 	seen := map[int64]bool{}

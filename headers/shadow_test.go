@@ -20,7 +20,7 @@ func TestClientsLearnNothingOfShadows(t *testing.T) {
 	limiter := core.MustNew(core.Config[string]{Rules: rules})
 	all := []headers.Format{headers.IETF, headers.Draft6, headers.GitHub}
 	for _, field := range []string{"", "x-shadow-denied"} {
-		w, err := headers.New(headers.Options{Formats: all, ShadowField: field}, headers.Policies(rules))
+		w, err := headers.New(headers.Options{Formats: all, ShadowField: field}, rules)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestClientsLearnNothingOfShadows(t *testing.T) {
 
 func TestAShadowFieldHasTheNameOfAField(t *testing.T) {
 	for _, name := range []string{"a b", "a:b", "ä", "Retry-After", "ratelimit-policy", "X-RateLimit-Limit"} {
-		if err := (headers.Options{ShadowField: name}).Validate(nil); err == nil || !strings.Contains(err.Error(), "shadow field") {
+		if err := headers.Validate[string](headers.Options{ShadowField: name}, nil); err == nil || !strings.Contains(err.Error(), "shadow field") {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

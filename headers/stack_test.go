@@ -19,10 +19,10 @@ func stacked(t *testing.T, outer headers.Format, hourly limits.Decision, inner h
 	h := http.Header{}
 	for _, l := range []struct {
 		format   headers.Format
-		policy   headers.Policy
+		policy   published
 		decision limits.Decision
 	}{{outer, perHour, hourly}, {inner, perMinute, minute}} {
-		policies := []headers.Policy{l.policy}
+		policies := []published{l.policy}
 		w := writer(t, headers.Options{Formats: []headers.Format{l.format}}, policies...)
 		w.Write(h, decided(t, policies, l.decision))
 		wellFormed(t, h)
@@ -39,7 +39,7 @@ func TestStackedLimitersShareOneListOfPolicies(t *testing.T) {
 }
 
 func TestLinesThatOthersAddedAreFoldedIntoOne(t *testing.T) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	h := fields(`RateLimit: "a";r=1 , "b";r=2`, "RateLimit: ", `RateLimit:  "c";r=3`, `RateLimit-Policy: "a";q=1`)
 	writer(t, headers.Options{}, policies...).Write(h, decided(t, policies, allowed(50, 30*time.Second, time.Minute)))
 	want(t, h,
@@ -49,7 +49,7 @@ func TestLinesThatOthersAddedAreFoldedIntoOne(t *testing.T) {
 }
 
 func TestAnEmptyLineIsNoList(t *testing.T) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	for _, before := range []http.Header{{"Ratelimit": {"", " "}, "Ratelimit-Policy": {}}, {"Ratelimit": nil, "Ratelimit-Policy": {"\t"}}} {
 		for format, lines := range map[headers.Format][]string{
 			headers.IETF:   {`RateLimit-Policy: "default";q=100;w=60`, `RateLimit: "default";r=50;t=30`},
@@ -64,13 +64,13 @@ func TestAnEmptyLineIsNoList(t *testing.T) {
 
 func TestALimitFoundPerRequestIsMergedToo(t *testing.T) {
 	h := fields(`RateLimit: "a";r=1`, `RateLimit-Policy: "a";q=1`)
-	writer(t, headers.Options{}, headers.Policy{Name: "default"}).Write(h, decided(t, []headers.Policy{perMinute}, allowed(50, 30*time.Second, time.Minute)))
+	writer(t, headers.Options{}, published{Name: "default"}).Write(h, decided(t, []published{perMinute}, allowed(50, 30*time.Second, time.Minute)))
 	want(t, h, `RateLimit: "a";r=1, "default";r=50;t=30`, `RateLimit-Policy: "a";q=1, "default";q=100;w=60`)
 }
 
 func TestALimiterThatCountedNothingLeavesTheOuterFieldsAlone(t *testing.T) {
 	before := []string{`RateLimit: "a";r=1`, `RateLimit: "b";r=1`, "X-RateLimit-Remaining: 5", "RateLimit-Remaining: 5"}
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	for _, formats := range everyFormat {
 		h := fields(before...)
 		open := limits.Decision{Allowed: true, Source: limits.SourceOpen}
@@ -107,9 +107,9 @@ func TestWhereOnePolicyHasRoomTheOneThatBindsIsShownAsASet(t *testing.T) {
 		for format, set := range sets {
 			t.Run(tt.name+"/"+format.String(), func(t *testing.T) {
 				options := headers.Options{Formats: []headers.Format{format}}
-				left := written(t, options, []headers.Policy{perHour}, decided(t, []headers.Policy{perHour}, tt.hourly))
+				left := written(t, options, []published{perHour}, decided(t, []published{perHour}, tt.hourly))
 				if tt.inner {
-					left = written(t, options, []headers.Policy{perMinute}, decided(t, []headers.Policy{perMinute}, tt.minute))
+					left = written(t, options, []published{perMinute}, decided(t, []published{perMinute}, tt.minute))
 				}
 				got := stacked(t, format, tt.hourly, format, tt.minute)
 				for _, name := range set {
@@ -129,7 +129,7 @@ func TestWhereOnePolicyHasRoomTheOneThatBindsIsShownAsASet(t *testing.T) {
 
 // An instant after the year 2262 is one that a Writer writes, so it has to read it, too.
 func TestAResetInTheFarFutureIsCompared(t *testing.T) {
-	policies, options := []headers.Policy{perMinute}, headers.Options{Formats: []headers.Format{headers.GitHub}}
+	policies, options := []published{perMinute}, headers.Options{Formats: []headers.Format{headers.GitHub}}
 	at := func(seconds int64) *core.Outcome {
 		d := allowed(50, time.Minute, time.Minute)
 		d.At = seconds * 1_000_000
@@ -152,7 +152,7 @@ func TestASetOfAnotherFormatIsReplacedWhole(t *testing.T) {
 }
 
 func TestWhatCannotBeReadIsReplaced(t *testing.T) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	o := decided(t, policies, allowed(50, 30*time.Second, time.Minute))
 	delta := []string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 50", "X-RateLimit-Reset: 60"}
 	for _, before := range [][]string{
@@ -201,7 +201,7 @@ func TestFieldsOfAnotherTypeAreReplacedNotMixed(t *testing.T) {
 }
 
 func TestAMergedListOfIntegersHasNoQuotaTwice(t *testing.T) {
-	policies := []headers.Policy{perMinute, perHour}
+	policies := []published{perMinute, perHour}
 	o := decided(t, policies, allowed(50, 30*time.Second, time.Minute), allowed(500, 30*time.Minute, time.Hour))
 	w := writer(t, headers.Options{Formats: []headers.Format{headers.Draft6}}, policies...)
 	for before, after := range map[string]string{
@@ -220,7 +220,7 @@ func TestAMergedListOfIntegersHasNoQuotaTwice(t *testing.T) {
 func TestMergingLeavesTheOuterLinesMemoryAlone(t *testing.T) {
 	shared := make([]string, 1, 4)
 	shared[0] = `"a";r=1`
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	h := http.Header{"Ratelimit": shared}
 	writer(t, headers.Options{}, policies...).Write(h, decided(t, policies, allowed(50, 30*time.Second, time.Minute)))
 	if shared[0] != `"a";r=1` || shared[:4][1] != "" {

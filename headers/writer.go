@@ -30,14 +30,20 @@ type Writer struct {
 	integerMembers string
 }
 
-// New returns a writer for the outcomes of one limiter, or an error that reports every
-// mistake in its arguments. policies are those of the limiter's rules, in the order of
-// [core.Config].Rules: use [Policies].
-func New(options Options, policies []Policy) (*Writer, error) {
-	if err := errors.Join(options.Validate(policies), validatePolicies(policies)); err != nil {
+// New returns a writer for the outcomes of a limiter with these rules, or an error that reports every
+// mistake in its arguments. Of a rule it uses the name, which clients see, the limit and the unit. The
+// order of rules is that of [core.Config].Rules.
+func New[R any](options Options, rules []core.Rule[R]) (*Writer, error) {
+	policies := policiesOf(rules)
+	if err := errors.Join(options.validate(policies), validatePolicies(policies)); err != nil {
 		return nil, err
 	}
+	return newWriter(options, policies), nil
+}
+
+func newWriter(options Options, policies []policy) *Writer {
 	w := &Writer{
+		policies:     policies,
 		show:         options.Show,
 		partitionKey: options.PartitionKey,
 		capPace:      options.CapPace,
@@ -53,8 +59,8 @@ func New(options Options, policies []Policy) (*Writer, error) {
 	for _, f := range formats {
 		w.formats |= 1 << f
 	}
-	for _, p := range policies {
-		w.policies = append(w.policies, compile(p))
+	for i := range policies {
+		policies[i].compile()
 	}
 	w.hide(options.Hidden)
 	w.setScope(options.DiscordShared, scopeShared)
@@ -63,7 +69,7 @@ func New(options Options, policies []Policy) (*Writer, error) {
 	if w.has(Draft6) || w.has(Draft7) { // compares all policies with each other
 		w.integerMembers = w.joinIntegerMembers()
 	}
-	return w, nil
+	return w
 }
 
 // xFormats are the formats of the X-RateLimit fields.

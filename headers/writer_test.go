@@ -29,7 +29,7 @@ var everyFormat = [][]headers.Format{
 }
 
 func TestShowSaysWhichAnswersHaveFieldsAndRetryAfterStays(t *testing.T) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	ok := decided(t, policies, allowed(50, 30*time.Second, time.Minute))
 	no := decided(t, policies, denied(0, 30*time.Second, time.Minute))
 	shown := []string{`RateLimit-Policy: "default";q=100;w=60`, `RateLimit: "default";r=0;t=30`}
@@ -50,8 +50,8 @@ func TestShowSaysWhichAnswersHaveFieldsAndRetryAfterStays(t *testing.T) {
 
 // A login that is denied for its address must not show how many tries a user has left.
 func TestOnDenialShowsOnlyWhatWasDenied(t *testing.T) {
-	user, address, route := headers.Policy{Name: "user", Limit: limits.FixedWindow(limits.PerHour(3))}, perMinute, perHour
-	policies := []headers.Policy{user, address, route}
+	user, address, route := published{Name: "user", Limit: limits.FixedWindow(limits.PerHour(3))}, perMinute, perHour
+	policies := []published{user, address, route}
 	spent := denied(0, 30*time.Second, time.Minute)
 	for name, formats := range map[string][]headers.Format{
 		"IETF":           {headers.IETF},
@@ -73,7 +73,7 @@ func TestOnDenialShowsOnlyWhatWasDenied(t *testing.T) {
 				}
 				options := headers.Options{Formats: formats, Show: headers.OnDenial}
 				w := writer(t, options, known...)
-				alone := written(t, options, []headers.Policy{address}, decided(t, []headers.Policy{address}, spent))
+				alone := written(t, options, []published{address}, decided(t, []published{address}, spent))
 				for _, tries := range []int64{0, 1, 2} {
 					h := http.Header{}
 					w.Write(h, decided(t, policies, allowed(tries, time.Hour, time.Hour), spent, allowed(999, time.Hour, time.Hour)))
@@ -92,7 +92,7 @@ func TestOnDenialShowsOnlyWhatWasDenied(t *testing.T) {
 }
 
 func TestADenialFurtherInDoesNotShowWhatAnOuterLimiterKeepsToItself(t *testing.T) {
-	outer, inner := []headers.Policy{perHour}, []headers.Policy{perMinute}
+	outer, inner := []published{perHour}, []published{perMinute}
 	for _, formats := range everyFormat {
 		for _, outerShow := range []headers.Show{headers.OnDenial, headers.Omit} {
 			for _, innerShow := range []headers.Show{headers.Always, headers.OnDenial, headers.Omit} {
@@ -110,7 +110,7 @@ func TestADenialFurtherInDoesNotShowWhatAnOuterLimiterKeepsToItself(t *testing.T
 }
 
 func TestWhatIsNotShownDoesNotRaiseRetryAfter(t *testing.T) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	o := decided(t, policies, denied(50, time.Second, time.Second))
 	options := headers.Options{CapPace: true, Show: headers.Omit}
 	want(t, written(t, options, policies, o), "Retry-After: 1")
@@ -124,7 +124,7 @@ func TestAnUnavailableOutcomeGetsRetryAfterAlone(t *testing.T) {
 		t.Fatalf("got %v", o.Verdict())
 	}
 	for _, formats := range everyFormat {
-		want(t, written(t, headers.Options{Formats: formats}, []headers.Policy{perMinute, perHour}, o), "Retry-After: 1")
+		want(t, written(t, headers.Options{Formats: formats}, []published{perMinute, perHour}, o), "Retry-After: 1")
 	}
 }
 
@@ -134,7 +134,7 @@ func TestABackendAndFallbackThatFailGetRetryAfterAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := limiter.Decide(context.Background(), "client")
-	want(t, written(t, headers.Options{}, []headers.Policy{perMinute}, &o), "Retry-After: 1")
+	want(t, written(t, headers.Options{}, []published{perMinute}, &o), "Retry-After: 1")
 }
 
 func TestAnAbandonedOutcomeGetsRetryAfterAlone(t *testing.T) {
@@ -148,12 +148,12 @@ func TestAnAbandonedOutcomeGetsRetryAfterAlone(t *testing.T) {
 	if o.Verdict() != core.Abandoned {
 		t.Fatalf("got %v", o.Verdict())
 	}
-	want(t, written(t, headers.Options{}, []headers.Policy{perMinute}, &o), "Retry-After: 1")
+	want(t, written(t, headers.Options{}, []published{perMinute}, &o), "Retry-After: 1")
 }
 
 func TestTheZeroOutcomeIsADenial(t *testing.T) {
 	for _, formats := range everyFormat {
-		want(t, written(t, headers.Options{Formats: formats}, []headers.Policy{perMinute}, new(core.Outcome)), "Retry-After: 1")
+		want(t, written(t, headers.Options{Formats: formats}, []published{perMinute}, new(core.Outcome)), "Retry-After: 1")
 	}
 }
 
@@ -162,19 +162,19 @@ func TestAnOutcomeWithoutRulesGetsNothing(t *testing.T) {
 	rules[0].Key = core.When(func(string) bool { return false }, rules[0].Key)
 	o := decidedFor(t, "client", rules)
 	for _, formats := range everyFormat {
-		want(t, written(t, headers.Options{Formats: formats}, []headers.Policy{perMinute}, o))
+		want(t, written(t, headers.Options{Formats: formats}, []published{perMinute}, o))
 	}
 }
 
 func TestOtherFieldsStay(t *testing.T) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	h := fields("Content-Type: text/plain", "Retry-After: 7")
 	writer(t, headers.Options{}, policies...).Write(h, decided(t, policies, allowed(50, 30*time.Second, time.Minute)))
 	want(t, h, "Content-Type: text/plain", "Retry-After: 7", `RateLimit-Policy: "default";q=100;w=60`, `RateLimit: "default";r=50;t=30`)
 }
 
 func TestJitterIsAddedToRetryAfterAndTOfTheRulesThatStoodInTheWayAlike(t *testing.T) {
-	policies := []headers.Policy{perMinute, perHour, {Name: "other", Limit: perHour.Limit}}
+	policies := []published{perMinute, perHour, {Name: "other", Limit: perHour.Limit}}
 	options := headers.Options{Jitter: 10 * time.Second}
 	o := decided(t, policies, denied(0, 30*time.Second, time.Minute), denied(0, 20*time.Second, time.Minute), allowed(5, 18*time.Second, time.Hour))
 	w := writer(t, options, policies...)
@@ -199,7 +199,7 @@ func TestJitterIsAddedToRetryAfterAndTOfTheRulesThatStoodInTheWayAlike(t *testin
 }
 
 func TestJitterLeavesAllowedAnswersAndNeverAlone(t *testing.T) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	options := headers.Options{Jitter: 24 * time.Hour}
 	for range 50 {
 		want(t, written(t, options, policies, decided(t, policies, allowed(50, 30*time.Second, time.Minute))),
@@ -214,7 +214,7 @@ func TestJitterLeavesAllowedAnswersAndNeverAlone(t *testing.T) {
 }
 
 func TestJitterMovesTheDraftsResetWithRetryAfter(t *testing.T) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	options := headers.Options{Formats: []headers.Format{headers.Draft6}, Jitter: time.Hour}
 	for range 50 {
 		h := written(t, options, policies, decided(t, policies, denied(0, 30*time.Second, time.Minute)))
@@ -225,7 +225,7 @@ func TestJitterMovesTheDraftsResetWithRetryAfter(t *testing.T) {
 }
 
 func TestAChangeToOneAnswerReachesNoOther(t *testing.T) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	for _, formats := range everyFormat {
 		w := writer(t, headers.Options{Formats: formats}, policies...)
 		o := decided(t, policies, denied(0, 30*time.Second, time.Minute))
@@ -259,7 +259,7 @@ func TestAChangeToOneAnswerReachesNoOther(t *testing.T) {
 }
 
 func TestOneWriterServesManyGoroutines(t *testing.T) {
-	policies := []headers.Policy{perMinute, {Name: "plan"}}
+	policies := []published{perMinute, {Name: "plan"}}
 	rules := rulesOf(policies...)
 	rules[1].LimitFor = func(string, string) (limits.Limit, error) { return perHour.Limit, nil }
 	o := decidedFor(t, "client", rules, allowed(50, 30*time.Second, time.Minute), denied(0, 30*time.Second, time.Hour))

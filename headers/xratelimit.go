@@ -18,7 +18,7 @@ const (
 func (w *Writer) setScope(names []string, scope string) {
 	for _, name := range names {
 		for i := range w.policies {
-			if w.policies[i].Name == name {
+			if w.policies[i].name == name {
 				w.policies[i].scope = scope
 			}
 		}

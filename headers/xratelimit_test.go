@@ -9,7 +9,7 @@ import (
 )
 
 func TestXRateLimitFieldsOfEachDecision(t *testing.T) {
-	policies := []headers.Policy{perMinute}
+	policies := []published{perMinute}
 	// The decision is made at 1795262400.25 seconds since the epoch.
 	tests := []struct {
 		name                   string
@@ -68,7 +68,7 @@ func TestXRateLimitFieldsOfEachDecision(t *testing.T) {
 }
 
 func TestTheEpochOfAResetDoesNotWobble(t *testing.T) {
-	policies := []headers.Policy{{Name: "default", Limit: limits.FixedWindow(limits.PerMinute(1000))}}
+	policies := []published{{Name: "default", Limit: limits.FixedWindow(limits.PerMinute(1000))}}
 	const end = at/60_000_000*60_000_000 + 60_000_000
 	for now := int64(at); now < end; now += 333_337 {
 		d := allowed(50, 30*time.Second, time.Duration(end-now)*time.Microsecond)
@@ -83,7 +83,7 @@ func TestTheEpochOfAResetDoesNotWobble(t *testing.T) {
 }
 
 func TestDiscordsScopeSaysWhoSharesTheUnits(t *testing.T) {
-	policies := []headers.Policy{{Name: "webhook", Limit: perMinute.Limit}, {Name: "everything", Limit: perMinute.Limit}, {Name: "route", Limit: perMinute.Limit}}
+	policies := []published{{Name: "webhook", Limit: perMinute.Limit}, {Name: "everything", Limit: perMinute.Limit}, {Name: "route", Limit: perMinute.Limit}}
 	options := headers.Options{
 		Formats:       []headers.Format{headers.Discord},
 		DiscordShared: []string{"webhook"},

@@ -46,7 +46,7 @@ func (p *preparing[R]) ObserveLimiter(interface{ State() core.State }) {}
 // Prepare makes what answers the requests that rules decide.
 func (p *preparing[R]) Prepare(revision int32, rules []core.Rule[R]) error {
 	g := p.gate
-	fields, err := headers.New(g.options, headers.Policies(rules))
+	fields, err := headers.New(g.options, rules)
 	if err != nil {
 		return &fieldsError{err}
 	}
@@ -113,7 +113,7 @@ func (g *Gate[R]) alsoInFields(rules []core.Rule[R], err error) error {
 	if _, ok := errors.AsType[*fieldsError](err); ok {
 		return err
 	}
-	return errors.Join(err, g.options.Validate(headers.Policies(rules)))
+	return errors.Join(err, headers.Validate(g.options, rules))
 }
 
 // Replace puts other rules into force, from the next request on, and changes nothing if

@@ -75,7 +75,7 @@ func (l *Lab) newPanel(index int, plan panelPlan) *panel {
 	}
 	p.limiter = core.MustNew(core.Config[request]{Rules: rules, Backend: l.memory})
 	var err error
-	if p.writer, err = headers.New(headers.Options{}, headers.Policies(rules)); err != nil {
+	if p.writer, err = headers.New(headers.Options{}, rules); err != nil {
 		panic(err) // names and limits are those of a limiter
 	}
 	for _, r := range p.rules {
