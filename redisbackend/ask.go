@@ -29,13 +29,13 @@ type ask struct {
 // prepare sets what to ask: these accounts, in this mode.
 func (a *ask) prepare(ctx context.Context, b *Backend, accounts []account, mode mode) {
 	a.backend, a.accounts, a.mode = b, accounts, mode
-	a.ctx, a.priority, a.owner = ctx, taking, a
+	a.ctx, a.script, a.priority, a.owner = ctx, &takeScript, taking, a
 	a.form, a.instant, a.width = formOf(accounts, mode), mode.instant, 1
 	waits, serials := 0, 0
 	for i := range accounts {
 		of := &accounts[i]
 		a.hasLogs = a.hasLogs || of.limit.Lists
-		a.width += of.width()
+		a.width += of.limit.width
 		waits += of.waits()
 		if of.settles {
 			serials++
@@ -84,21 +84,17 @@ func (a *ask) read(numbers []int64) bool {
 	}
 	states, waits, serials, allFit := numbers[1:a.states], numbers[a.states:a.waits], numbers[a.waits:], true
 	for i := range a.accounts {
-		of, serial := &a.accounts[i], int64(0)
-		if of.settles {
-			serial, serials = serials[0], serials[1:]
-		}
-		f, ok := of.found(a.now, states[:of.width()], waits[:of.waits()], serial)
+		of := &a.accounts[i]
+		f, ok := of.found(a, &states, &waits, &serials)
 		if !ok {
 			return false
 		}
-		r, fits, ok := of.result(&f, a.allowed, a.mode.peeks)
+		r, fits, ok := of.result(&f)
 		if !ok {
 			return false
 		}
 		allFit = allFit && (fits || !of.enforces)
 		a.results = append(a.results, r)
-		states, waits = states[of.width():], waits[of.waits():]
 	}
 	return allFit == a.allowed && (a.allowed || numbers[0] == 0)
 }

@@ -181,14 +181,11 @@ func (b *Backend) decide(ctx context.Context, charges []limits.Charge, out []lim
 	if len(charges) == 0 {
 		return nil
 	}
-	if err := b.mayAsk(ctx); err != nil {
-		return fmt.Errorf("redisbackend: %w", err)
-	}
 	r := b.requests.Get().(*request)
 	back, err := b.decideRequest(ctx, r, charges, out, mode)
 	if back {
 		b.recycle(r)
-		if b.calendarClock.learn(err) {
+		if err != nil && b.calendarClock.learn(err) {
 			r = b.requests.Get().(*request)
 			if back, err = b.decideRequest(ctx, r, charges, out, mode); back {
 				b.recycle(r)
@@ -214,19 +211,13 @@ func (b *Backend) decideRequest(ctx context.Context, r *request, charges []limit
 			out[i] = all[owner].enforced
 		}
 	}
-	b.markTransient(charges, out)
+	if b.lines.partitioner.Load() != nil {
+		b.markTransient(charges, out)
+	}
 	if r.holds && !mode.peeks {
 		b.hold(r, charges, out)
 	}
 	return true, nil
-}
-
-// mayAsk returns the error of ctx if it has ended, unless that is because this process runs late.
-func (b *Backend) mayAsk(ctx context.Context) error {
-	if err := ctx.Err(); err != nil && !b.lines.mayBeLate(err) {
-		return err
-	}
-	return nil
 }
 
 // request is the memory of a decision, pooled.
@@ -259,11 +250,7 @@ func (b *Backend) decideAccounts(ctx context.Context, r *request, mode mode) (al
 			return all, true, err
 		}
 	}
-	l, err := b.lines.of(ctx, r.accounts[0].name)
-	if err != nil {
-		return nil, true, err
-	}
-	back, err = b.step(ctx, l, &r.ask, r.accounts, mode)
+	back, err = b.step(ctx, &r.ask, r.accounts, mode)
 	if back && len(r.accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") && b.lines.learnSlots() {
 		r.ask.reset()
 		return b.decideAccounts(ctx, r, mode)
@@ -274,12 +261,18 @@ func (b *Backend) decideAccounts(ctx context.Context, r *request, mode mode) (al
 	return r.ask.results, true, nil
 }
 
-// step decides accounts that one partition keeps, on the server of l. It reports whether the
-// caller owns a and accounts again.
-func (b *Backend) step(ctx context.Context, l *line, a *ask, accounts []account, mode mode) (back bool, err error) {
+// step decides accounts that one partition keeps. It reports whether the caller owns a and accounts again.
+func (b *Backend) step(ctx context.Context, a *ask, accounts []account, mode mode) (back bool, err error) {
+	if err := ctx.Err(); err != nil && !b.lines.mayBeLate(err) {
+		return true, err
+	}
+	l, err := b.lines.of(ctx, accounts[0].name)
+	if err != nil {
+		return true, err
+	}
 	a.prepare(ctx, b, accounts, mode)
 	if back, err = l.decide(ctx, a); err != nil {
-		return back, b.lines.blame(explained(l.explained(err), accounts), l)
+		return back, b.lines.blame(l.explained(err, accounts), l)
 	}
 	return true, nil
 }

@@ -86,7 +86,7 @@ func each(
 		return nil
 	})
 	if err != nil {
-		err = explain(withoutTLS(advised(err), client), "")
+		err = howToAllow(withoutTLS(advised(err), client), "")
 	}
 	return errors.Join(append(errs, err)...)
 }
@@ -98,7 +98,7 @@ func (b *Backend) checkMaster(ctx context.Context, client cluster, master *redis
 	if err != nil && strings.Contains(err.Error(), "run the 'cluster' command") { // as before Redis 7: CLUSTER INFO is meant
 		return fmt.Errorf("%w: allow the user +cluster|info, and see docs/redis.md for what else it needs", err)
 	} else if err != nil {
-		return explain(advised(err), "")
+		return howToAllow(advised(err), "")
 	}
 	var errs []error
 	if state := field(info, "cluster_state"); state != "ok" {
@@ -135,13 +135,12 @@ func check(ctx context.Context, client redis.Scripter, key string) error {
 		var found findings
 		call := scriptCall{script: &checkScript, keys: []string{key}, receiver: &found, most: maxText}
 		if first { // a server that knows the script does not show whether it may be sent
-			call.send(ctx, client, "eval", checkScript.source)
-			call.finish()
+			call.run(ctx, client, "eval", checkScript.source)
 		} else {
 			run(ctx, client, &call)
 		}
 		if call.err != nil {
-			return explain(withoutTLS(call.err, client), key)
+			return howToAllow(withoutTLS(call.err, client), key)
 		}
 		if !first {
 			var err error
@@ -188,30 +187,6 @@ func judgeClock(first, second time.Time) error {
 		return fmt.Errorf("the clock is %v off this machine's: set one of them", off.Round(time.Minute))
 	}
 	return nil
-}
-
-// explain adds to an error about a missing permission how to grant it. key is the name
-// that was used.
-func explain(err error, key string) error {
-	var allow []string
-	text, failed, _ := strings.Cut(err.Error(), "; commands: ")
-	switch {
-	case strings.Contains(text, "run this command"), strings.Contains(text, "no permissions to run"):
-		allow = strings.Fields(failed)
-		if failed == "" { // the command was not sent by the script
-			_, name, _ := strings.Cut(text, "run the '")
-			name, _, _ = strings.Cut(name, "'")
-			allow = []string{name}
-		}
-	case strings.Contains(text, "OOM "):
-		return fmt.Errorf("%w: %s", err, raiseMemory)
-	case strings.Contains(text, " access ") && strings.Contains(text, "key") && key != "":
-		return fmt.Errorf("%w: allow the user its keys, ~%s*", err, key[:strings.LastIndex(key, "check")])
-	}
-	if len(allow) == 0 {
-		return err
-	}
-	return fmt.Errorf("%w: allow the user +%s, and see docs/redis.md for what else it needs", err, strings.Join(allow, " +"))
 }
 
 // judge returns what is wrong with a server, by the sections server and memory of its INFO.

@@ -102,25 +102,11 @@ func (b *Backend) decideSpread(ctx context.Context, groups []*group, accounts []
 
 func (b *Backend) peekSpread(ctx context.Context, groups []*group, mode mode) error {
 	for _, g := range groups {
-		if err := b.peek(ctx, g, mode); err != nil {
+		if _, err := b.step(ctx, &g.ask, g.accounts, mode); err != nil {
 			return err
 		}
+		copy(g.results, g.ask.results)
 	}
-	return nil
-}
-
-func (b *Backend) peek(ctx context.Context, g *group, mode mode) error {
-	if err := b.mayAsk(ctx); err != nil {
-		return err
-	}
-	l, err := b.lines.of(ctx, g.accounts[0].name)
-	if err != nil {
-		return err
-	}
-	if _, err = b.step(ctx, l, &g.ask, g.accounts, mode); err != nil {
-		return err
-	}
-	copy(g.results, g.ask.results)
 	return nil
 }
 
@@ -129,15 +115,7 @@ func (b *Backend) peek(ctx context.Context, g *group, mode mode) error {
 func (b *Backend) takeSpread(ctx context.Context, groups []*group, mode mode) error {
 	b.spread.add(groups[:len(groups)-1])
 	for i, g := range groups {
-		err := b.mayAsk(ctx)
-		var l *line
-		if err == nil {
-			l, err = b.lines.of(ctx, g.accounts[0].name)
-		}
-		if err == nil {
-			_, err = b.step(ctx, l, &g.ask, g.accounts, mode)
-		}
-		if err != nil {
+		if _, err := b.step(ctx, &g.ask, g.accounts, mode); err != nil {
 			b.giveBack(ctx, groups[:i])
 			return err
 		}
@@ -224,9 +202,6 @@ func (s *spread) addScope(scope string) {
 // markTransient marks the denials that may be due to units about to be returned. A denial for
 // ever is not.
 func (b *Backend) markTransient(charges []limits.Charge, out []limits.Decision) {
-	if b.lines.partitioner.Load() == nil {
-		return
-	}
 	for i := range out {
 		d := &out[i]
 		d.Transient = !d.Allowed && d.RetryAfter != limits.Never && b.spread.has(charges[i].Scope)

@@ -46,7 +46,7 @@ func Name(b *Backend, scope, key string) string { return b.name(scope, key) }
 var Judge = judge
 
 // Explain is what Check says of a server's error.
-var Explain = explain
+var Explain = howToAllow
 
 // TakeToGiveBack takes c as one group of a request that is spread over several servers. It
 // returns a function that gives it back and reports whether there was anything to give.
@@ -55,11 +55,7 @@ func TakeToGiveBack(ctx context.Context, b *Backend, c limits.Charge) (d limits.
 	if err := b.accountsOf([]limits.Charge{c}, &r, mode{instant: b.instant()}); err != nil {
 		return d, nil, err
 	}
-	l, err := b.lines.of(ctx, r.accounts[0].name)
-	if err != nil {
-		return d, nil, err
-	}
-	if _, err := b.step(ctx, l, &r.ask, r.accounts, mode{instant: b.instant()}); err != nil {
+	if _, err := b.step(ctx, &r.ask, r.accounts, mode{instant: b.instant()}); err != nil {
 		return d, nil, err
 	}
 	return r.ask.results[0].enforced, func() (bool, error) {
@@ -313,7 +309,7 @@ func ReadReply(
 		}
 	}
 	k.finish()
-	cs.fail()
+	cs.outcome()
 	decisions, errs := make([][]limits.Decision, len(groups)), make([]error, len(groups))
 	for i := range requests {
 		r := &requests[i]

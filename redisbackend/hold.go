@@ -458,19 +458,6 @@ func (b *Backend) heldAccount(of limits.Account, limit *encoded, mode mode) acco
 	return a
 }
 
-// held returns how many units a may hold, at most. More than its limit never fits.
-func (a *account) held() int64 {
-	most := a.Limit.Burst()
-	if !a.limit.Held || a.Enforced > most {
-		return 0
-	}
-	n := a.Enforced
-	if a.Shadow <= most {
-		n += a.Shadow
-	}
-	return n
-}
-
 // releaseIfTaken has the units released of a call that failed, if it may have taken them.
 func (a *ask) releaseIfTaken() {
 	if len(a.spans) > 0 && a.backend.lines.mayHaveRun(a.err) {

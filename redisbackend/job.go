@@ -13,9 +13,9 @@ import (
 // leave before the answer; then nothing of the job is used again.
 type job struct {
 	ctx      context.Context // hooks of the client see its values
-	script   *script         // nil: the one that decides
-	form     string          // takings of one form differ in their keys only
-	apart    bool            // it is written apart: its arguments are its own
+	script   *script
+	form     string // takings of one form differ in their keys only
+	apart    bool   // it is written apart: its arguments are its own
 	keys     []string
 	args     []any // of the script, about these keys
 	instant  int64 // that the script is given; 0: it uses the server's clock
@@ -28,6 +28,7 @@ type job struct {
 	// Set before it is answered.
 	now     int64 // the instant at which it was decided; of takings only
 	numbers []int64
+	isLeft  bool // the script has left it for another call: it had worked for long enough
 	err     error
 
 	fate atomic.Int32
@@ -68,6 +69,3 @@ func (j *job) isAwaited() bool { return j.fate.CompareAndSwap(underWay, answered
 
 // abandon is called when the caller of j leaves. It reports whether no answer has come.
 func (j *job) abandon() bool { return j.fate.CompareAndSwap(underWay, abandoned) }
-
-// isLeft reports whether the script has left j for another call: it had worked for long enough.
-func (j *job) isLeft() bool { return j.err == nil && j.script == &settleScript && j.numbers[0] == -1 }

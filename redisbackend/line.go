@@ -90,7 +90,7 @@ func (l *line) submitInline(ctx context.Context, j *job, now time.Time) (*worker
 	if err != nil {
 		return nil, err
 	}
-	if !probes && !l.waits() && l.mayCallLocked(now) && l.mayCallInline(ctx, now) {
+	if _, waits := l.nextLocked(); !waits && !probes && l.mayCallLocked(now) && l.mayCallInline(ctx, now) {
 		w := l.beginLocked(now)
 		w.jobs, w.inline = append(w.jobs, j), true
 		return w, nil
@@ -107,7 +107,8 @@ func (l *line) queueLocked(now time.Time, probes bool, jobs ...*job) {
 	if probes {
 		w := l.beginLocked(now)
 		w.probes = true
-		l.collectLocked(w)
+		ends, _ := l.nextLocked()
+		l.collectLocked(w, ends)
 		go w.run()
 	}
 	l.watchLocked(now)
@@ -173,9 +174,19 @@ func (l *line) countLocked(j *job, by int) {
 	}
 }
 
-// collectLocked moves waiting jobs to w, as many as one call may send. A call of endings has no others: who
-// waits for a decision does not wait for a settlement in the same pipeline.
-func (l *line) collectLocked(w *worker) {
+// nextLocked reports whether the next call is of endings, and whether one of the waiting jobs may be sent.
+// Endings have every second call, one at a time, while others wait; else they have half of all calls.
+func (l *line) nextLocked() (ends, waits bool) {
+	endingsWait := l.endings.First != nil
+	if l.weight > 0 {
+		return endingsWait && l.ends == 0 && !l.endedLast, true
+	}
+	return true, endingsWait && l.ends < (l.all.most+1)/2
+}
+
+// collectLocked moves waiting jobs to w, as many as one call may send: endings, or all others. So no
+// decision waits for a settlement in the same pipeline.
+func (l *line) collectLocked(w *worker, ends bool) {
 	weight := 0
 	collect := func(q *list.List[*job], most int) {
 		for q.First != nil && weight < most {
@@ -185,7 +196,8 @@ func (l *line) collectLocked(w *worker) {
 			w.jobs = append(w.jobs, j)
 		}
 	}
-	if w.ends = l.weight == 0 || l.isForEndingsLocked(); w.ends {
+	w.ends, l.endedLast = ends, ends
+	if ends {
 		collect(&l.endings, maxWeight)
 		l.ends++
 	} else {
@@ -197,33 +209,19 @@ func (l *line) collectLocked(w *worker) {
 			collect(&l.queues[i], most)
 		}
 	}
-	l.endedLast = w.ends
 }
 
-// isForEndingsLocked reports whether the next call is of endings. They have one call in turn with others,
-// and half of all calls if nothing else waits.
-func (l *line) isForEndingsLocked() bool {
-	switch {
-	case l.endings.First == nil:
-		return false
-	case l.weight > 0:
-		return l.ends == 0 && !l.endedLast
-	}
-	return l.ends < (l.all.most+1)/2
-}
-
-// waits reports whether a job waits that the next call may send.
-func (l *line) waits() bool { return l.weight > 0 || l.isForEndingsLocked() }
-
-// watchLocked begins a call for waiting jobs if it may, and sees to it that the rest is sent
-// though no call ends: a connection may be broken, and others should not wait behind it.
+// watchLocked begins a call for waiting jobs if it may. A timer begins another one for the rest: the calls
+// under way may never end, since a connection may be broken.
 func (l *line) watchLocked(now time.Time) {
-	if l.waits() && l.mayCallLocked(now) {
+	ends, waits := l.nextLocked()
+	if waits && l.mayCallLocked(now) {
 		w := l.beginLocked(now)
-		l.collectLocked(w)
+		l.collectLocked(w, ends)
 		go w.run()
+		_, waits = l.nextLocked()
 	}
-	if l.watched || l.calls >= l.all.most || !l.waits() {
+	if !waits || l.watched || l.calls >= l.all.most {
 		return
 	}
 	l.watched = true

@@ -37,7 +37,7 @@ type call struct {
 }
 
 // decides reports whether k is of the script that decides.
-func (k *call) decides() bool { return k.at.script == nil }
+func (k *call) decides() bool { return k.at.script == &takeScript }
 
 // destination is what the jobs of a call have in common.
 type destination struct {
@@ -57,7 +57,6 @@ type calls struct {
 
 // plan makes the calls that do some jobs, one for each destination.
 func (cs *calls) plan(jobs []*job, locate *partitioner) {
-	cs.reset()
 	for _, j := range jobs {
 		at := destination{script: j.script, instant: j.instant}
 		if locate != nil {
@@ -256,11 +255,8 @@ func (l *line) run(ctx context.Context, all []*call) {
 // expect sets what the reply to k may be. The clock is that of the server.
 func (k *call) expect(clock *serverInstants) {
 	k.script, k.receiver, k.most = k.at.script, k, maxText
-	if k.decides() {
-		k.script = &takeScript
-		if k.at.instant == 0 {
-			k.clock = clock
-		}
+	if k.decides() && k.at.instant == 0 {
+		k.clock = clock
 	}
 	for _, j := range k.jobs {
 		k.most += numberSize * j.width
@@ -268,42 +264,35 @@ func (k *call) expect(clock *serverInstants) {
 	}
 }
 
-// outcome says whether the server answered a call, whether one decided, and the latest error.
+// outcome says whether the server answered a call, whether one decided, and the latest error. A call that
+// failed fails all of its jobs. The jobs of any other have numbers, or errors of their own.
 func (cs *calls) outcome() (reached, decided bool, latest error) {
 	for _, k := range cs.all {
-		if len(k.jobs) == 0 {
-			continue // its jobs were sent apart
-		}
-		err := k.err
-		decided = decided || err == nil
-		if reached = reached || answers(err); err != nil {
-			latest = err
+		switch {
+		case len(k.jobs) == 0: // they were sent apart
+		case k.err == nil:
+			reached, decided = true, true
+		default:
+			reached, latest = reached || answers(k.err), k.err
+			for _, j := range k.jobs {
+				j.err = k.err
+			}
 		}
 	}
 	return reached, decided, latest
-}
-
-// fail sets the error of every job whose call has no reply.
-func (cs *calls) fail() {
-	for _, k := range cs.all {
-		if k.err == nil {
-			continue // each has numbers or an error of its own
-		}
-		for _, j := range k.jobs {
-			j.err = k.err
-		}
-	}
 }
 
 // receive implements [receiver]: it sets the numbers or the error of every job.
 func (k *call) receive(r *reply) (err error) {
 	var now int64
 	if k.decides() {
-		if now, err = readInstant(r, k.clock); err != nil {
-			return err
-		}
-		if k.at.instant != 0 && k.at.instant != now {
+		var ok bool
+		now, ok = r.number()
+		switch {
+		case !ok || k.at.instant != 0 && k.at.instant != now:
 			return errForeign
+		case k.clock != nil && !k.clock.believe(now):
+			return errClock
 		}
 	}
 	for _, j := range k.jobs {
@@ -316,7 +305,7 @@ func (k *call) receive(r *reply) (err error) {
 		return errForeign
 	}
 	for i, j := range k.jobs {
-		if j.err == nil && (!j.owner.read(j.numbers) || j.isLeft() && i == 0) {
+		if j.err == nil && (!j.owner.read(j.numbers) || j.isLeft && i == 0) {
 			j.err = errImpossible
 			err = errImpossible
 		}

@@ -20,13 +20,11 @@ type share struct {
 
 func (a *account) share() share { return share{a.name, a.Limit, a.Enforced} }
 
-// denyWaiting denies the requests that wait for busy keys which a call, begun at an instant, has denied
-// for some of its jobs, and charge them as much as these do. A request that came later may find units
-// that were returned after the call.
-func (l *line) denyWaiting(jobs []*job, begun time.Time) {
+// denyWaitingLocked takes requests out of the queues that the denials of a call answer, and denies them.
+// They wait for a busy key that denied a job of the call, and charge it as much. They have waited since
+// before the call began: a later request may find units that were returned after it.
+func (l *line) denyWaitingLocked(jobs []*job, begun time.Time) (denied []*ask) {
 	var denials map[share]limits.Decision
-	var denied []*ask
-	l.mu.Lock()
 	for _, j := range jobs {
 		if a, ok := j.owner.(*ask); ok {
 			denials = l.addDenialsLocked(denials, a)
@@ -40,16 +38,13 @@ func (l *line) denyWaiting(jobs []*job, begun time.Time) {
 			next := k.Next
 			if a, ok := k.Of.owner.(*ask); ok && a.queuedAt.Before(begun) && a.denyBy(denials) {
 				l.unlinkLocked(&a.job)
+				a.err = nil
 				denied = append(denied, a)
 			}
 			k = next
 		}
 	}
-	l.mu.Unlock()
-	for _, a := range denied {
-		a.err = nil
-		a.answer()
-	}
+	return denied
 }
 
 // addDenialsLocked adds the denials of a by busy keys, unless it peeks or has an instant of its own.

@@ -3,13 +3,9 @@ package redisbackend
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
-	"os"
-	"slices"
-	"strconv"
-	"strings"
+	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -46,85 +42,6 @@ const (
 // errDown is the error of a request for a server that is down. It counts against the
 // backend unless another server is well.
 var errDown = errors.New("the server of this key does not answer, while others may")
-
-// spared is an error that does not count against the backend as a whole.
-type spared struct{ error }
-
-// SparesBackend implements an interface of package remote.
-func (spared) SparesBackend() bool { return true }
-
-func (s spared) Unwrap() error { return s.error }
-
-// explained returns the error of a decision, with what to do about it where that is known. An error
-// about the state of a key is marked as spared: it is no failure of the server. It names scopes, and
-// no key.
-func explained(err error, accounts []account) error {
-	text := err.Error()
-	switch {
-	case redis.HasErrorPrefix(err, "WEIR"):
-		var scopes []string
-		for i := range accounts {
-			scopes = append(scopes, strconv.Quote(accounts[i].Scope))
-		}
-		return spared{fmt.Errorf("scope %s: %w", strings.Join(scopes, " or "), err)}
-	case redis.HasErrorPrefix(err, "MOVED"):
-		return fmt.Errorf("%w: %s", err, useCluster)
-	case strings.Contains(text, "NOPERM"), strings.Contains(text, "can't run this command"), strings.Contains(text, "ACL failure in script"):
-		return fmt.Errorf("%w: Backend.Check says what to allow", err)
-	case strings.Contains(text, "OOM "):
-		return fmt.Errorf("%w: %s", err, raiseMemory)
-	}
-	return err
-}
-
-// advised returns what a client says of a call, with what to do about it where that is known. A
-// server that does not know a command quotes its arguments, keys and passwords among them: they
-// are left out.
-func advised(err error) error {
-	if err == nil {
-		return nil
-	}
-	if text, _, quotes := strings.Cut(err.Error(), ", with args beginning with"); quotes {
-		return redisError(text)
-	}
-	var call *os.SyscallError
-	isClosed := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-	if errors.As(err, &call) {
-		isClosed = slices.Contains([]string{"read", "write", "wsarecv", "wsasend"}, call.Syscall)
-	}
-	if isClosed {
-		return fmt.Errorf("%w: %s", err, closedByServer)
-	}
-	return err
-}
-
-// withoutTLS returns err, of a call to a server that has not answered any yet, with what may be
-// wrong.
-func withoutTLS(err error, client redis.Scripter) error {
-	if errors.Is(err, context.DeadlineExceeded) && usesTLS(client) {
-		return fmt.Errorf("%w: %s", err, unansweredTLS)
-	}
-	return err
-}
-
-// explained returns the error of a request, with what may be wrong if the server has never
-// answered.
-func (l *line) explained(err error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.answeredAt.IsZero() {
-		return err
-	}
-	return withoutTLS(err, l.all.client)
-}
-
-const (
-	useCluster  = "the server is a node of a Cluster: use a redis.ClusterClient, or a URL like redis://host1:6379?addr=host2:6379"
-	raiseMemory = "the server's memory is full: raise maxmemory"
-
-	closedByServer = "the server closed the connection: a restart, maxclients, or TLS on one side alone (rediss://)?"
-	unansweredTLS  = "no TLS handshake so far: if the server speaks none, use redis://"
-)
 
 // health is what a line knows about its server, guarded by the mutex of the line.
 type health struct {
@@ -201,12 +118,17 @@ func (l *line) admitLocked(now time.Time) (probes bool, err error) {
 	return true, nil
 }
 
-// isDownLocked reports whether the server has answered nothing for too long. The time since
-// the latest failure does not count: nobody has asked in it.
+// isDownLocked reports whether the server has answered nothing for too long. The time since the latest
+// failure does not count if no call has been made in it.
 func (l *line) isDownLocked(now time.Time) bool {
-	patience := l.patienceLocked(now)
-	return l.calls > 0 && now.Sub(l.quietSince) > patience ||
-		l.failures >= failuresInRow && l.failedAt.Sub(l.failingSince) > patience
+	var quiet time.Duration
+	if l.calls > 0 {
+		quiet = now.Sub(l.quietSince)
+	}
+	if l.failures >= failuresInRow {
+		quiet = max(quiet, l.failedAt.Sub(l.failingSince))
+	}
+	return quiet > l.all.patience && quiet > l.patienceLocked(now)
 }
 
 func (l *line) patienceLocked(now time.Time) time.Duration {
@@ -301,4 +223,74 @@ func (l *line) log(c condition, err error) {
 		}
 		logger.Warn("weir: Redis server down", "server", l.name, "error", err)
 	}
+}
+
+// The wait for a reply ends with ctx, unless this process runs late: if it has more
+// goroutines to run than time, it does not read its replies. While it runs late and
+// other replies come in, the wait goes on, for as long as a call may take.
+const (
+	lateEnough = 5 * time.Millisecond // for a goroutine that is ready to run
+	slice      = 50 * time.Millisecond
+)
+
+// lateness is how late this process lately ran goroutines that were ready to run, at
+// most.
+type lateness struct{ at, by atomic.Int64 }
+
+func (l *lateness) note(now time.Time, late time.Duration) {
+	if late >= time.Millisecond && l.within(now, 2*slice) < late {
+		l.at.Store(now.UnixNano())
+		l.by.Store(int64(late))
+	}
+}
+
+// measure notes how long other goroutines that are ready to run take.
+func (l *lateness) measure() (now time.Time) {
+	before := time.Now()
+	runtime.Gosched()
+	now = time.Now()
+	l.note(now, now.Sub(before))
+	return now
+}
+
+// excuses reports whether a request that has waited since an instant is to wait on although
+// ctx has ended: this process runs late, and replies come in. latest returns the instant
+// of the latest one.
+func (l *lateness) excuses(ctx context.Context, since time.Time, latest func() time.Time) bool {
+	if ctx.Err() != context.DeadlineExceeded {
+		return false // the caller has left
+	}
+	now := l.measure()
+	late := l.within(now, 2*slice)
+	return late >= lateEnough && now.Sub(since) < callTimeout && now.Sub(latest()) < slice+2*late
+}
+
+// within returns the lateness noted within a time before now.
+func (l *lateness) within(now time.Time, last time.Duration) time.Duration {
+	if now.UnixNano()-l.at.Load() > int64(last) {
+		return 0
+	}
+	return time.Duration(l.by.Load())
+}
+
+// allowance returns how much longer to wait for a server because this process runs late.
+func (l *lateness) allowance(now time.Time) time.Duration {
+	return min(20*l.within(now, time.Second), time.Second)
+}
+
+// timelyLocked reports whether the server answers calls in less time than ctx gave a
+// request that has waited since an instant, or this process runs too late to tell.
+func (l *line) timelyLocked(ctx context.Context, since time.Time) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && l.answeredIn < deadline.Sub(since) || l.all.late.within(time.Now(), 2*slice) >= lateEnough
+}
+
+// behind reports whether ctx ended because this process runs late, not because the server
+// is slow.
+func (l *line) behind(ctx context.Context, since time.Time) bool {
+	return l.all.late.excuses(ctx, since, func() time.Time {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.answeredAt
+	})
 }

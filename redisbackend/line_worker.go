@@ -117,21 +117,24 @@ func (w *worker) end(failure error) (more bool) {
 	if failure == nil {
 		reached, decided, latest = w.calls.outcome()
 	}
+	var denied []*ask
 	l.mu.Lock()
 	l.judgeLocked(now, w.since, reached, decided, latest)
 	yields := !w.inline && l.yieldsLocked(now)
+	if failure == nil && l.weight >= busyKey {
+		denied = l.denyWaitingLocked(w.jobs, w.since)
+	}
 	l.mu.Unlock()
 
-	if failure == nil {
-		w.calls.fail()
-		l.denyWaiting(w.jobs, w.since)
+	for _, a := range denied {
+		a.answer()
 	}
 	var left []*job
 	for _, j := range w.jobs {
 		if failure != nil {
 			j.err = failure
 		}
-		if j.isLeft() && j.fate.Load() == underWay {
+		if j.isLeft && j.err == nil && j.fate.Load() == underWay {
 			left = append(left, j)
 		} else {
 			j.owner.answer()
@@ -157,10 +160,9 @@ func (w *worker) end(failure error) (more bool) {
 	if w.ends {
 		l.ends--
 	}
-	if w.ends = false; l.waits() && l.mayCallLocked(now) {
-		l.collectLocked(w)
-	}
-	if len(w.jobs) > 0 {
+	w.ends = false
+	if ends, waits := l.nextLocked(); waits && l.mayCallLocked(now) {
+		l.collectLocked(w, ends)
 		l.calls++
 		l.begunAt = now
 		w.bound, w.since = l.contextLocked(now), now

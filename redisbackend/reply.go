@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -72,6 +73,47 @@ func (r *reply) rest() string {
 
 // hasEnded reports whether all has been read.
 func (r *reply) hasEnded() bool { return len(r.text) == 0 }
+
+// maxJump is by how much the clock of a server may differ from what it was expected to show.
+const maxJump = 24 * time.Hour
+
+// serverInstants is what is known of the clock of a server.
+type serverInstants struct {
+	mu      sync.Mutex
+	latest  serverInstant
+	doubted serverInstant // of the reply before, which was not believed; otherwise zero
+}
+
+// serverInstant is an instant of a server, in microseconds since the Unix epoch, and when it was
+// told.
+type serverInstant struct {
+	us int64
+	at time.Time
+}
+
+// believe reports whether a server may tell an instant: it is within a day of what the one before
+// lets expect. A clock that has been set differs by more. So the first instant after that is not
+// believed, and the next is, on another connection, if it agrees with that one.
+func (s *serverInstants) believe(us int64) bool {
+	told := serverInstant{us, time.Now()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if us <= 0 || us > never {
+		return false
+	}
+	if s.latest.at.IsZero() || told.agrees(s.latest) || told.agrees(s.doubted) {
+		s.latest, s.doubted = told, serverInstant{}
+		return true
+	}
+	s.doubted = told
+	return false
+}
+
+// agrees reports whether a server may show i, if it showed an instant before.
+func (i serverInstant) agrees(before serverInstant) bool {
+	expected := before.us + i.at.Sub(before.at).Microseconds()
+	return !before.at.IsZero() && max(i.us-expected, expected-i.us) <= maxJump.Microseconds()
+}
 
 const (
 	maxLine = 16 << 10 // bytes

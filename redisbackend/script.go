@@ -130,34 +130,39 @@ type scriptCall struct {
 // does not know a script, because it was restarted or its scripts were flushed, is sent the source. Each
 // call has an error of its own.
 func run(ctx context.Context, client redis.Scripter, calls ...*scriptCall) {
-	defer func() { // a hook of the client may panic
-		for _, c := range calls {
-			c.finish()
-		}
-	}()
 	if client, ok := client.(pipeliner); ok && len(calls) > 1 {
-		pipe := client.Pipeline()
-		for _, c := range calls {
-			c.send(ctx, pipe, "evalsha", c.script.digest)
-		}
-		_, _ = pipe.Exec(ctx)
-		for _, c := range calls {
-			c.finish()
-		}
+		runTogether(ctx, client.Pipeline(), calls)
 	}
 	for _, c := range calls {
-		for _, by := range [...]struct{ name, text string }{{"evalsha", c.script.digest}, {"eval", c.script.source}} {
-			if c.isUnknown() { // an earlier call may have taught the server
-				c.send(ctx, client, by.name, by.text)
-				c.finish()
-			}
+		if c.command == nil || c.isUnknown() { // an earlier call may have taught the server
+			c.run(ctx, client, "evalsha", c.script.digest)
+		}
+		if c.isUnknown() {
+			c.run(ctx, client, "eval", c.script.source)
 		}
 	}
 }
 
-// isUnknown reports whether c was not sent to a server that knows the script.
+func runTogether(ctx context.Context, pipe redis.Pipeliner, calls []*scriptCall) {
+	defer func() { // also if a hook of the client panics
+		for _, c := range calls {
+			c.finish()
+		}
+	}()
+	for _, c := range calls {
+		c.send(ctx, pipe, "evalsha", c.script.digest)
+	}
+	_, _ = pipe.Exec(ctx)
+}
+
+func (c *scriptCall) run(ctx context.Context, client redis.Scripter, name, text string) {
+	defer c.finish() // also if a hook of the client panics
+	c.send(ctx, client, name, text)
+}
+
+// isUnknown reports whether the server does not know the script of c.
 func (c *scriptCall) isUnknown() bool {
-	return c.command == nil || c.err != nil && redis.HasErrorPrefix(c.err, "NOSCRIPT") // which allocates
+	return c.err != nil && redis.HasErrorPrefix(c.err, "NOSCRIPT") // which allocates
 }
 
 // send sends c, or queues it if to is a pipeline.
@@ -193,7 +198,7 @@ func (c *scriptCall) send(ctx context.Context, to redis.Scripter, name, text str
 // finish sets the error of c, once the client is done with it.
 func (c *scriptCall) finish() {
 	if c.command == nil {
-		return
+		return // a hook of the client has panicked before
 	}
 	err := c.sent
 	if c.command.Cmder != nil {
@@ -203,8 +208,10 @@ func (c *scriptCall) finish() {
 	switch {
 	case isReceived && errors.Is(err, errImpossible): // the requests concerned have it
 		c.err = nil
-	case isReceived || err != nil:
+	case err != nil:
 		c.err = advised(err)
+	case isReceived:
+		c.err = nil
 	default:
 		c.err = errUnread
 	}

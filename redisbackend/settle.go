@@ -63,7 +63,8 @@ type errand struct {
 // read implements [owner]. settle.lua replies -1 for what it leaves for another call.
 func (e *errand) read(numbers []int64) bool {
 	n := numbers[0]
-	return n >= 0 && n <= e.most || n == -1 && e.script == &settleScript
+	e.isLeft = n == -1 && e.script == &settleScript
+	return n >= 0 && n <= e.most || e.isLeft
 }
 
 // answer implements [owner].
@@ -183,7 +184,7 @@ func (b *Backend) settlingsOf(endings []limits.Ending, out []limits.Settlement) 
 // returned or charged.
 func (b *Backend) askedAgain(all []*settling) (again []*settling) {
 	for _, s := range all {
-		if !b.calendarClock.learn(s.out.Err) {
+		if s.out.Err == nil || !b.calendarClock.learn(s.out.Err) {
 			continue
 		}
 		if limit, err := b.encode(s.ending.Limit, b.instant()); err == nil {

@@ -90,5 +90,32 @@ func (a *account) appendUnits(to []byte) []byte {
 
 // weight returns how many keys a counts as in a call.
 func (a *account) weight() int {
-	return algorithms[a.Limit.Algorithm()].takes + int(a.held()/unitsWeight)
+	if !a.limit.Held {
+		return a.limit.weight
+	}
+	return a.limit.weight + int(a.held()/unitsWeight)
+}
+
+// waits returns how many waits a has in a reply.
+func (a *account) waits() int {
+	switch {
+	case !a.limit.Lists:
+		return 0
+	case a.HasShadow:
+		return 2
+	}
+	return 1
+}
+
+// held returns how many units a may hold, at most. More than its limit never fits.
+func (a *account) held() int64 {
+	most := a.Limit.Burst()
+	if !a.limit.Held || a.Enforced > most {
+		return 0
+	}
+	n := a.Enforced
+	if a.Shadow <= most {
+		n += a.Shadow
+	}
+	return n
 }

@@ -30,9 +30,6 @@ func (c *calendarClock) isWithin(from, until, given int64) bool {
 // learn reports whether err is of a server whose clock is in none of the periods that it was sent. It
 // will be sent others.
 func (c *calendarClock) learn(err error) bool {
-	if err == nil {
-		return false
-	}
 	_, rest, found := strings.Cut(err.Error(), "WEIR asks again at ")
 	digits, _, _ := strings.Cut(rest, ":")
 	server, parseErr := strconv.ParseInt(digits, 10, 64)
@@ -58,13 +55,4 @@ func withPeriods(e *encoded, instant int64) *encoded {
 	e.takesOne = fmt.Sprintf("take %v=1", e.text)
 	e.from, e.until = starts[1], starts[2]
 	return e
-}
-
-// hashOf returns a number of a text, the same in every process; 0 of "".
-func hashOf(text string) (h uint64) {
-	for _, c := range []byte(text) {
-		h = (h ^ uint64(c) + 1) * 0x9e3779b97f4a7c15
-		h ^= h >> 32
-	}
-	return h
 }

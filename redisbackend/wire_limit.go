@@ -38,6 +38,8 @@ type encoded struct {
 	family.Numbers
 	limit    limits.Limit
 	family   family.Compiled
+	width    int    // how many numbers a state has in a reply
+	weight   int    // how many keys a taking counts as in a call
 	text     any    // version and algorithm, capacity in units, P and Q: see state.lua
 	takesOne string // the form of a request that takes one unit by it
 
@@ -70,6 +72,15 @@ func cacheIndex(l limits.Limit) uint8 {
 	return uint8(h * 0x9e3779b97f4a7c15 >> 56)
 }
 
+// hashOf returns a number of a text, the same in every process; 0 of "".
+func hashOf(text string) (h uint64) {
+	for _, c := range []byte(text) {
+		h = (h ^ uint64(c) + 1) * 0x9e3779b97f4a7c15
+		h ^= h >> 32
+	}
+	return h
+}
+
 // encode returns the encoded form of a legal limit. Units of a concurrency limit are held for the time hold
 // unless they are renewed.
 func encode(l limits.Limit, hold time.Duration) *encoded {
@@ -86,9 +97,12 @@ func encode(l limits.Limit, hold time.Duration) *encoded {
 	case limits.AlgorithmCalendar:
 		q = int64(hashOf(string(l.Period())) >> 12)
 	}
-	text := fmt.Sprintf("%c%c %d %d %d", version, algorithms[l.Algorithm()].letter, l.Burst(), p, q)
+	a := &algorithms[l.Algorithm()]
+	text := fmt.Sprintf("%c%c %d %d %d", version, a.letter, l.Burst(), p, q)
 	compiled, numbers := family.Compile(l)
-	return &encoded{Numbers: numbers, limit: l, family: compiled, text: text, takesOne: "take " + text + "=1"}
+	return &encoded{
+		Numbers: numbers, limit: l, family: compiled, width: a.numbers, weight: a.takes, text: text, takesOne: "take " + text + "=1",
+	}
 }
 
 func gcd(a, b int64) int64 {

@@ -22,37 +22,28 @@ type result struct {
 // found is the state of a key that a request found, under the limit that it charged.
 type found struct {
 	family.Used
-	now, asOf int64           // the instant of the decision; the same, or that of the state if the clock has stepped back
-	period    calendar.Period // of a calendar
-	waits     [2]int64        // of a log: how long the enforced and the shadow charges wait
-	serial    int64           // of the state that the request left; 0: it took nothing
-}
-
-// width returns how many numbers a state of a has in a reply.
-func (a *account) width() int { return algorithms[a.Limit.Algorithm()].numbers }
-
-// waits returns how many waits a has in a reply.
-func (a *account) waits() int {
-	switch {
-	case !a.limit.Lists:
-		return 0
-	case a.HasShadow:
-		return 2
-	}
-	return 1
+	now     int64           // the instant of the decision
+	asOf    int64           // the same, or that of the state if the clock has stepped back
+	period  calendar.Period // of a calendar
+	waits   [2]int64        // of a log: how long the enforced and the shadow charges wait
+	serial  int64           // of the state that the request left; 0: it took nothing
+	allowed bool            // the request
+	takes   bool            // the request is allowed, and no peek
 }
 
 // never is above all numbers of a reply, and stands for [limits.Never] in states.
 const never = 1<<53 - 1
 
-// found reads what take.lua replies for a at an instant: the numbers of a state, waits, and a serial. ok is
-// false if that cannot be.
-func (a *account) found(now int64, numbers, waits []int64, serial int64) (f found, ok bool) {
+// found takes what take.lua has replied for a off the numbers of a request. ok is false if that cannot be.
+func (a *account) found(of *ask, states, waits, serials *[]int64) (f found, ok bool) {
+	numbers := (*states)[:a.limit.width]
+	*states = (*states)[a.limit.width:]
 	f.Used = family.Used{At: numbers[0], A: numbers[1]}
 	if len(numbers) > 2 {
 		f.B = numbers[2]
 	}
-	f.now, f.asOf = now, max(now, f.At)
+	f.now, f.asOf = of.now, max(of.now, f.At)
+	f.allowed, f.takes = of.allowed, of.allowed && !of.mode.peeks
 	switch a.Limit.Algorithm() {
 	case limits.AlgorithmFixedWindow:
 		f.B = numbers[3]
@@ -62,19 +53,23 @@ func (a *account) found(now int64, numbers, waits []int64, serial int64) (f foun
 		end := f.At + numbers[2]
 		f.B, f.period = numbers[3], calendar.Period{Start: f.At, End: end, Next: end + numbers[4]}
 	}
-	copy(f.waits[:], waits)
-	f.serial = serial
+	if a.limit.Lists {
+		*waits = (*waits)[copy(f.waits[:a.waits()], *waits):]
+	}
+	if a.settles {
+		f.serial, *serials = (*serials)[0], (*serials)[1:]
+	}
 	rate := a.Limit.Rate() // a level may be that of a higher maximum, and twice as high as that
 	isLevel := !a.limit.Drains ||
 		!arith.ProductExceeds(f.A, rate.Units, 2*algorithm.MaxUnits+2, rate.Period.Microseconds())
-	return f, isLevel && serial < serials
+	return f, isLevel && f.serial < maxSerials
 }
 
-// serials is above the serials of states.
-const serials = 1 << 17
+// maxSerials is above the serials of states.
+const maxSerials = 1 << 17
 
 // decide decides n units of s, which is f or f after the enforced charges. wait is what a log tells.
-func (a *account) decide(f *found, s family.Used, n int64, wait int64) (family.Used, family.Told, bool) {
+func (a *account) decide(f *found, s family.Used, n, wait int64) (family.Used, family.Told, bool) {
 	switch {
 	case a.limit.Lists:
 		fits := n == 0 || n <= a.limit.Max-s.A
@@ -92,18 +87,18 @@ func (a *account) decide(f *found, s family.Used, n int64, wait int64) (family.U
 	return a.limit.family.Decide(s, n, f.asOf, nil)
 }
 
-// result describes what was decided on a. A request that was denied, or only peeked, has taken nothing, so
-// it is told what there is without it. fits says whether the enforced charges fit; ok is false if f cannot be.
-func (a *account) result(f *found, allowed, peeks bool) (r result, fits, ok bool) {
+// result describes what was decided on a. fits says whether the enforced charges fit; ok is false if f cannot
+// be. If the request is allowed, the shadow charges come on top of the enforced ones.
+func (a *account) result(f *found) (r result, fits, ok bool) {
 	after, t, fits := a.decide(f, f.Used, a.Enforced, f.waits[0])
-	r.enforced, ok = a.describe(f, after, t, a.Enforced, fits, 0, allowed, peeks)
+	r.enforced, ok = a.describe(f, after, t, a.Enforced, fits, f.waits[0])
 	if ok && a.HasShadow {
 		s := f.Used
-		if allowed {
+		if f.allowed {
 			s = after
 		}
 		after, t, shadowFits := a.decide(f, s, a.Shadow, f.waits[1])
-		r.shadow, ok = a.describe(f, after, t, a.Shadow, shadowFits, 1, allowed, peeks)
+		r.shadow, ok = a.describe(f, after, t, a.Shadow, shadowFits, f.waits[1])
 		if a.limit.Queues && r.shadow.Ticket != 0 { // a queue returns only its latest taking
 			r.enforced.Ticket &= ticketMask
 		}
@@ -111,14 +106,15 @@ func (a *account) result(f *found, allowed, peeks bool) (r result, fits, ok bool
 	return r, fits, ok
 }
 
+// describe returns the decision of n units of f, which left the state after. A request that has taken nothing is
+// told what there is without its units: Remaining and Reset are those of f.
 func (a *account) describe(
-	f *found, after family.Used, t family.Told, n int64, fits bool, isShadow int, allowed, peeks bool,
+	f *found, after family.Used, t family.Told, n int64, fits bool, wait int64,
 ) (d limits.Decision, ok bool) {
-	takes := allowed && !peeks
-	if !takes {
-		wait := t.Wait
-		if _, t, _ = a.decide(f, f.Used, 0, f.waits[isShadow]); !fits {
-			t.Wait = wait
+	if !f.takes {
+		untilFits := t.Wait
+		if _, t, _ = a.decide(f, f.Used, 0, wait); !fits {
+			t.Wait = untilFits
 		}
 	}
 	if !fits && n > a.limit.Max && !a.limit.Bans {
@@ -131,13 +127,13 @@ func (a *account) describe(
 	}
 	a.limit.Describe(&d, n, t, fits)
 	d.At = f.now
-	if !allowed || !fits || n == 0 {
+	if !f.allowed || !fits || n == 0 {
 		return d, true
 	}
 	if d.Delay = a.limit.Queued(after, n); d.Delay > 0 {
 		d.Delay += arith.Wait(ahead)
 	}
-	if a.settles && takes {
+	if a.settles && f.takes {
 		at := f.asOf
 		if a.Limit.Algorithm() == limits.AlgorithmSlidingWindow {
 			at = after.At / a.limit.Period
