@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/internal/endings"
 	"github.com/weir-go/weir/internal/list"
 	"github.com/weir-go/weir/limits"
@@ -157,7 +158,7 @@ func (l *ledger) mirror(t *taken, before, after int64) {
 	t.ending(&endings[0])
 	endings[0].Taken, endings[0].Final, endings[0].Ticket = before, after, 0
 	if m := l.fallback().memory; m != nil {
-		_ = m.Settle(context.Background(), endings[:], out[:])
+		_ = carryOut(m, &endings, &out)
 		return
 	}
 	l.fallback().Send(slices.Clone(endings[:]), func(int, limits.Settlement) {})
@@ -369,12 +370,20 @@ func (l *ledger) settleIn(m *memory.Memory, q *request, i int, source limits.Sou
 			continue
 		}
 		t.ending(&endings[0])
-		_ = m.Settle(context.Background(), endings[:], out[:]) // it fails for no ending of its own
+		if err := carryOut(m, &endings, &out); err != nil {
+			out[0] = limits.Settlement{Err: err}
+		}
 		if l.observe != nil {
 			l.reportAndSettleIn(m, q, i, source, out[0])
 			return
 		}
 	}
+}
+
+// carryOut has m carry out one ending. It returns an error if the clock of m panics: the ending is lost.
+func carryOut(m *memory.Memory, endings *[1]limits.Ending, out *[1]limits.Settlement) (err error) {
+	defer call.PanicAsError(m, &err)
+	return m.Settle(context.Background(), endings[:], out[:])
 }
 
 // reportAndSettleIn reports the i-th charge and settles the others, though the observer may

@@ -186,6 +186,28 @@ func TestAPanicKeepsNothing(t *testing.T) {
 	}
 }
 
+// The clock of a Memory is a function of the program.
+func TestAPanicOfTheClockStaysInEnd(t *testing.T) {
+	isBroken := false
+	backend := memory.New(memory.Options{Clock: func() time.Time {
+		if isBroken {
+			panic("clock")
+		}
+		return time.UnixMicro(0)
+	}})
+	var seen settled
+	l := core.MustNew(core.Config[string]{Backend: backend, ObserveEnd: seen.observe, Rules: []core.Rule[string]{
+		{Name: "tokens", Limit: limits.TokenBucket(limits.PerDay(10), 10), Key: self, FinalCost: core.SpentCost},
+	}})
+	o := decideOn(l, "k")
+	o.Spend("tokens", 5)
+	isBroken = true
+	o.End(core.Result{})
+	if len(seen.all) != 1 || seen.all[0].Err == nil {
+		t.Errorf("the ending is reported as %+v, want one with an error", seen.all)
+	}
+}
+
 // A client that sends one request after the other is not denied by its own last one,
 // though the backend learns of its end later.
 func TestASequentialClientIsNeverDenied(t *testing.T) {
