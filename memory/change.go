@@ -36,17 +36,13 @@ func (sh *shard) changeLocked(e *entry, now int64) (c change, ok bool) {
 func (sh *shard) convertLocked(e *entry, limit *scopedLimit, now int64, writes bool) family.Used {
 	from, s := sh.limits.get(e.limitID), e.used()
 	if sh.carriesLocked(e, limit, now) {
-		gone, lasts := from.family.FreshAt(s), limit.family.FreshAt(s)
-		if gone <= now {
+		before, after := from.family.FreshAt(s), limit.family.FreshAt(s) // equal for logs: their periods are
+		if before <= now {
 			return family.Used{}
 		}
-		if writes && lasts != gone && lasts > now { // from now on it lasts as long as limit says
-			if limit.Lists {
-				sh.nodes.expire(&e.state, limit, now)
-			} else {
-				s, _ = sh.asOfLocked(limit, s, now)
-				e.set(s)
-			}
+		if writes && after != before && after > now { // from now on limit says when it is fresh
+			s, _ = sh.asOfLocked(limit, s, now)
+			e.set(s)
 			e.limitID = limit.id
 		}
 		return e.used()
@@ -61,8 +57,8 @@ func (sh *shard) convertLocked(e *entry, limit *scopedLimit, now int64, writes b
 	case !changed:
 		c = change{units: used, at: now, until: from.family.FreshAt(s)}
 	case c.taken(&e.state):
-		gone := min(c.units, limit.Max) - sh.inUseOfLocked(&c, limit, moves, now)
-		c = change{units: max(used, c.units-gone), at: now, until: max(c.until, from.family.FreshAt(s))}
+		expired := min(c.units, limit.Max) - sh.inUseOfLocked(&c, limit, moves, now)
+		c = change{units: max(used, c.units-expired), at: now, until: max(c.until, from.family.FreshAt(s))}
 	}
 	if sh.inUseOfLocked(&c, limit, moves, now) == 0 {
 		return family.Used{}

@@ -1,6 +1,6 @@
 package memory
 
-import "math"
+import "github.com/weir-go/weir/internal/family"
 
 // Units of concurrency limits are in a table of their own in the key's shard: a key in flight must
 // not be displaced, and has no instant at which it is fresh.
@@ -19,7 +19,6 @@ func (m *Memory) hold(scope, key string, n int64) {
 	hash := m.limits.hash(m.limits.hashScope(scope), key)
 	sh := m.shardOf(hash)
 	sh.mu.Lock()
-	held := sh.held.of(hash)
-	sh.storeHeldLocked(hash, held+min(n, math.MaxInt64-held))
+	sh.storeHeldLocked(hash, family.Held(sh.held.of(hash), n))
 	sh.mu.Unlock()
 }

@@ -81,21 +81,14 @@ func (l *logNodes) release(s *state, share uint8) {
 
 // expire frees the nodes of s, a log under limit, that have expired at the instant asOf.
 func (l *logNodes) expire(s *state, limit *scopedLimit, asOf int64) {
-	log := s.used()
-	head, tail, sum := log.Head(), log.Tail(), log.Sum()
-	for head != 0 {
-		node := l.at(head)
-		if asOf < node.at+limit.Period {
-			break
-		}
-		sum -= int64(node.cost)
-		head, node.next, l.free = node.next, l.free, head
-		l.inUse[limit.share]--
+	before := s.used()
+	after := limit.DropExpired(before, asOf, l)
+	for i := before.Head(); i != after.Head(); {
+		next := l.at(i).next
+		l.put(i, limit.share)
+		i = next
 	}
-	if head == 0 {
-		tail = 0
-	}
-	s.setLog(sum, log.Latest(), head, tail)
+	s.set(after)
 }
 
 // length returns how many nodes the list of s has, counting up to most.

@@ -20,15 +20,19 @@ func (l *concurrent) Decide(s Used, n, _ int64, _ Entries) (Used, Told, bool) {
 	return s, Told{InUse: s.A, Wait: retryAfter}, fits
 }
 
+// Held returns how many units are held if n more are than the units held so far, whether they fit or not;
+// if n is negative, −n fewer.
+func Held(held, n int64) int64 { return max(0, held+min(n, math.MaxInt64-held)) }
+
 // Charge adds all units.
 func (*concurrent) Charge(s Used, n, _, _ int64) (Used, int64) {
-	n = min(n, math.MaxInt64-s.A)
-	s.A += n
-	return s, n
+	before := s.A
+	s.A = Held(before, n)
+	return s, s.A - before
 }
 
 func (*concurrent) Refund(s Used, of Refund, _ Entries) Used {
-	s.A = max(0, s.A-(of.Taken-of.Final))
+	s.A = Held(s.A, of.Final-of.Taken)
 	return s
 }
 

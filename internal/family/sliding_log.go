@@ -40,7 +40,7 @@ func (l *slidingLog) Decide(s Used, n, now int64, log Entries) (Used, Told, bool
 	if s.B == 0 || now >= s.At+l.Period {
 		s = Used{At: now, Serial: s.Serial}
 	} else {
-		s = l.dropExpired(s, now, log)
+		s = l.DropExpired(s, now, log)
 	}
 	inUse := s.Sum() + s.Pending()
 	fits, ask := n == 0 || n <= l.Max-inUse, n
@@ -62,17 +62,20 @@ func (l *slidingLog) Decide(s Used, n, now int64, log Entries) (Used, Told, bool
 	return s, t, fits
 }
 
-// dropExpired removes from s the entries that no longer count at now.
-func (l *slidingLog) dropExpired(s Used, now int64, log Entries) Used {
-	for head := s.Head(); head != 0; {
+// DropExpired removes from s, a log, the entries that no longer count at now. The store frees them.
+func (l *Numbers) DropExpired(s Used, now int64, log Entries) Used {
+	head, tail := s.Head(), s.Tail()
+	for head != 0 {
 		at, units, next := log.Entry(head)
 		if now < at+l.Period {
 			break
 		}
 		s.B -= units << 16
-		head = next
-		s.A = packList(head, s.Tail())
+		if head = next; head == 0 {
+			tail = 0
+		}
 	}
+	s.A = packList(head, tail)
 	return s
 }
 

@@ -6,12 +6,13 @@ import "github.com/weir-go/weir/internal/arith"
 // limit in hand.
 type span struct{ us, frac int64 }
 
-// drain returns the time in which n units drain, 0 ≤ n ≤ Max.
+// drain returns the time in which n units drain, 0 ≤ n ≤ 2·Max. Of more units the time is wrong, and not
+// used: they never fit.
 func (l *Numbers) drain(n int64) span {
 	if l.unit.frac == 0 {
 		return span{n * l.unit.us, 0}
 	}
-	frac := n * l.unit.frac // below 10⁹·10⁹
+	frac := n * l.unit.frac // at most 2·10⁹·10⁹, below 2⁶³
 	return span{n*l.unit.us + frac/l.q, frac % l.q}
 }
 
