@@ -17,7 +17,7 @@ type Override struct {
 	Mode  *Mode        `json:",omitzero"` // nil: that of the rule
 	Limit limits.Limit `json:",omitzero"` // of all rules of the scope; zero: that of the rule
 	Until time.Time    `json:",omitzero"` // when it ends; required
-	Why   string       `json:",omitzero"` // for whoever reads it
+	Why   string       `json:",omitzero"` // for people who read it
 }
 
 // override is an Override in force.
@@ -125,7 +125,7 @@ func (l *Limiter[R]) Override(rule string, o Override) error {
 	if err := l.install(l.config.Rules, overrides); err != nil {
 		return err
 	}
-	limiter := weak.Make(l) // the timer must not keep a limiter that nobody uses
+	limiter := weak.Make(l) // the timer must not keep a limiter that is not used any more
 	in.timer = time.AfterFunc(time.Until(o.Until), func() {
 		if l := limiter.Value(); l != nil {
 			l.endOverride(rule, in)

@@ -156,7 +156,7 @@ func (l *ruleSet[R]) charge(r R, s *scratch, o *Outcome) {
 		if err != nil {
 			*ch = limits.Charge{}
 			if l.failRule(rule, identity, err, o) {
-				l.askNobody(all, o)
+				l.markNotAsked(all, o)
 				break
 			}
 			continue
@@ -171,8 +171,8 @@ func (l *ruleSet[R]) charge(r R, s *scratch, o *Outcome) {
 	}
 }
 
-// askNobody records that no charge of s was asked for.
-func (l *ruleSet[R]) askNobody(s *scratch, o *Outcome) {
+// markNotAsked records that the backend was asked for no charge of s.
+func (l *ruleSet[R]) markNotAsked(s *scratch, o *Outcome) {
 	o.markAll(limits.SourceNotAsked, s)
 	if s.local != nil {
 		o.markAll(limits.SourceNotAsked, s.local)

@@ -58,8 +58,11 @@ func (l *ruleSet[R]) markWithoutBackend(s *scratch, o *Outcome) {
 	}
 }
 
-// makeUnavailable makes o unavailable because of the rules whose OnFailure is why; the
-// other rules then have no answer. If all of those are shadows it only marks them.
+// makeUnavailable makes o unavailable because of the rules of s whose OnFailure is why. The other rules of
+// s are then SourceNotAsked. If all rules whose OnFailure is why are shadows, it only marks these.
+//
+// After the fallback has failed, s has only the rules that fall back. So those that fail open stay
+// SourceOpen: they would have let the request through.
 func (l *ruleSet[R]) makeUnavailable(why FailurePolicy, s *scratch, o *Outcome) {
 	charged := s.charged[:s.used]
 	for _, at := range charged {

@@ -271,8 +271,8 @@ func (o *Outcome) Detach() (end func(Result), ok bool) {
 	return func(result Result) { q.end(generation, result, detached) }, true
 }
 
-// reset makes o an outcome in which no rule applied. It leaves the decisions as they are: whoever appends
-// one sets every field.
+// reset makes o an outcome in which no rule applied. It leaves the decisions as they are: the
+// caller of grow sets every field.
 func (o *Outcome) reset(verdict Verdict, revision int32) {
 	o.answer = answer{standing: standing{verdict: verdict, revision: revision}}
 	o.more = nil

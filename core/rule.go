@@ -54,7 +54,7 @@ type Rule[R any] struct {
 	Unit Unit
 
 	// OnFailure says what happens when the backend fails. When Key, LimitFor or
-	// Cost fails, nobody can be charged: the request is allowed if OnFailure is
+	// Cost fails, no key can be charged: the request is allowed if OnFailure is
 	// FailOpen and unavailable otherwise. So do not let a rule fail open whose
 	// Key a client can make fail. Zero: FallBack.
 	OnFailure FailurePolicy
@@ -75,7 +75,7 @@ type Rule[R any] struct {
 	//
 	// To a bucket, unused units of requests that take longer than two minutes are not returned.
 	//
-	// [SpentCost] and [OnStatus] are ready-made. Whoever calls [Limiter.Decide] calls
+	// [SpentCost] and [OnStatus] are ready-made. The caller of [Limiter.Decide] must call
 	// [Outcome.End]. nil: the cost is final.
 	FinalCost func(Result) int64
 
@@ -211,8 +211,8 @@ func (rule *Rule[R]) undelayed() time.Duration {
 	return arith.Wait(arith.Muldiv(rule.NoDelay, rule.Limit.Rate().Period.Microseconds(), rule.Limit.Rate().Units))
 }
 
-// lasts is how long a request may take whose units return to a bucket, as [Rule].FinalCost says.
-const lasts = 2 * time.Minute
+// longestRequest is how long a request may take whose units return to a bucket, as [Rule].FinalCost says.
+const longestRequest = 2 * time.Minute
 
 // validateEnd reports the mistakes in what rule says of the end of requests.
 func (rule *Rule[R]) validateEnd() error {
@@ -251,7 +251,7 @@ func (rule *Rule[R]) lastsOf() time.Duration {
 	if rule.FinalCost == nil {
 		return 0
 	}
-	return lasts
+	return longestRequest
 }
 
 func validateName(s string) error {

@@ -66,11 +66,11 @@ const (
 	// SourceLocal: the memory of this process, because the rule is Local and the
 	// backend is elsewhere.
 	SourceLocal
-	// SourceOpen: nobody. The rule fails open and its request went uncounted.
+	// SourceOpen: no backend. The rule fails open and its request went uncounted.
 	SourceOpen
-	// SourceClosed: nobody. The rule fails closed or could not be applied.
+	// SourceClosed: no backend. The rule fails closed or could not be applied.
 	SourceClosed
-	// SourceNotAsked: nobody, because another rule decided the request.
+	// SourceNotAsked: no backend, because another rule decided the request.
 	// Such a decision is Allowed, says nothing else, and was not taken.
 	SourceNotAsked
 )

@@ -8,11 +8,11 @@ type LeaseCounts struct {
 
 	// BlocksTaken is how many blocks the inner backend has charged; BlocksDenied is how
 	// many it has denied, because as much did not remain. BlocksFailed is how many it has
-	// not answered in time: their units may have been charged and are spent by nobody.
+	// not answered in time: their units may have been charged and are not spent.
 	BlocksTaken, BlocksDenied, BlocksFailed int64
 
 	// UnitsTaken are those of the blocks taken. UnitsReturned are those that went back to
-	// the inner backend, for everybody to use. UnitsVoid were neither spent nor returned:
+	// the inner backend, for all processes. UnitsVoid were neither spent nor returned:
 	// they had drained, or their window was over, when the lease ended; the key was reset;
 	// or the inner backend failed, or cannot end what it has taken.
 	UnitsTaken, UnitsReturned, UnitsVoid int64

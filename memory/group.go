@@ -14,7 +14,7 @@ import (
 type group struct {
 	charges []limits.Charge
 	out     []limits.Decision
-	pending []pending // one for each charge
+	parts   []part // one for each charge
 
 	now     int64
 	allowed bool // every enforced charge fits
@@ -22,8 +22,8 @@ type group struct {
 	taking  bool // the charges that fit are to be taken
 }
 
-// pending is one charge of a group.
-type pending struct {
+// part is one charge of a group.
+type part struct {
 	limit *scopedLimit
 	hash  uint64
 	lead  int   // index of the first charge on the same key; its own index if it is that
@@ -61,7 +61,7 @@ func (m *Memory) takeAll(charges []limits.Charge, out []limits.Decision, taking 
 	g := m.groups.Get().(*group)
 	defer m.release(g)
 	g.charges, g.out, g.peeking = charges, out, !taking
-	g.pending = slices.Grow(g.pending[:0], len(charges))[:len(charges)]
+	g.parts = slices.Grow(g.parts[:0], len(charges))[:len(charges)]
 	if err := m.identify(g); err != nil {
 		return err
 	}
@@ -77,11 +77,11 @@ func (m *Memory) takeAll(charges []limits.Charge, out []limits.Decision, taking 
 		}
 	}
 	defer m.unlock(g)
-	for i := range g.pending {
-		g.now = m.shardOf(g.pending[i].hash).nowLocked(g.now)
+	for i := range g.parts {
+		g.now = m.shardOf(g.parts[i].hash).nowLocked(g.now)
 	}
-	for i := range g.pending {
-		m.shardOf(g.pending[i].hash).latest = g.now
+	for i := range g.parts {
+		m.shardOf(g.parts[i].hash).latest = g.now
 	}
 	m.decideLocked(g)
 	at := m.clock.at(g.now)
@@ -93,8 +93,8 @@ func (m *Memory) takeAll(charges []limits.Charge, out []limits.Decision, taking 
 
 // release returns g to the pool, without references to the memory of its caller.
 func (m *Memory) release(g *group) {
-	clear(g.pending)
-	g.charges, g.out, g.pending = nil, nil, g.pending[:0]
+	clear(g.parts)
+	g.charges, g.out, g.parts = nil, nil, g.parts[:0]
 	m.groups.Put(g)
 }
 
@@ -106,15 +106,15 @@ func (m *Memory) identify(g *group) error {
 		if err != nil {
 			return err
 		}
-		p := &g.pending[i]
-		*p = pending{limit: limit, hash: m.limits.hash(limit.scopeHash, ch.Key), lead: i}
+		p := &g.parts[i]
+		*p = part{limit: limit, hash: m.limits.hash(limit.scopeHash, ch.Key), lead: i}
 		for j := range i {
-			if g.pending[j].hash == p.hash {
-				p.lead = g.pending[j].lead
+			if g.parts[j].hash == p.hash {
+				p.lead = g.parts[j].lead
 				break
 			}
 		}
-		lead := &g.pending[p.lead]
+		lead := &g.parts[p.lead]
 		if lead.limit != limit && lead.limit.Given != limit.Given {
 			_, _, err := limits.Accounts(g.charges, nil, nil) // says which
 			return fmt.Errorf("memory: %w", err)
@@ -132,8 +132,8 @@ func (m *Memory) lock(g *group) {
 	last := -1
 	for {
 		next := len(m.shards)
-		for i := range g.pending {
-			if at := int(g.pending[i].hash >> m.shift); at > last && at < next {
+		for i := range g.parts {
+			if at := int(g.parts[i].hash >> m.shift); at > last && at < next {
 				next = at
 			}
 		}
@@ -146,14 +146,14 @@ func (m *Memory) lock(g *group) {
 }
 
 func (m *Memory) unlock(g *group) {
-	for i := range g.pending {
-		at := g.pending[i].hash >> m.shift
-		if !slices.ContainsFunc(g.pending[:i], func(p pending) bool { return p.hash>>m.shift == at }) {
+	for i := range g.parts {
+		at := g.parts[i].hash >> m.shift
+		if !slices.ContainsFunc(g.parts[:i], func(p part) bool { return p.hash>>m.shift == at }) {
 			m.shards[at].mu.Unlock()
 		}
 	}
 }
 
 func (g *group) retired() bool {
-	return slices.ContainsFunc(g.pending, func(p pending) bool { return p.limit.retired.Load() })
+	return slices.ContainsFunc(g.parts, func(p part) bool { return p.limit.retired.Load() })
 }

@@ -8,8 +8,8 @@ import (
 // decideLocked decides the group.
 func (m *Memory) decideLocked(g *group) {
 	g.allowed = true
-	for i := range g.pending {
-		p := &g.pending[i]
+	for i := range g.parts {
+		p := &g.parts[i]
 		if p.lead != i {
 			continue
 		}
@@ -25,16 +25,16 @@ func (m *Memory) decideLocked(g *group) {
 		}
 	}
 	g.taking = g.allowed && !g.peeking
-	for i := range g.pending {
-		if p := &g.pending[i]; p.lead == i {
+	for i := range g.parts {
+		if p := &g.parts[i]; p.lead == i {
 			g.decideAccountLocked(p, m.shardOf(p.hash))
 		}
 	}
 	if !g.taking {
 		return
 	}
-	for i := range g.pending {
-		p := &g.pending[i]
+	for i := range g.parts {
+		p := &g.parts[i]
 		if p.lead == i && p.takes {
 			sh := m.shardOf(p.hash)
 			if p.limit.Held {
@@ -52,7 +52,7 @@ func (m *Memory) decideLocked(g *group) {
 
 // decideAccountLocked decides the charges on the key that p leads, and adds what they
 // take to p. sh is the shard of the key.
-func (g *group) decideAccountLocked(p *pending, sh *shard) {
+func (g *group) decideAccountLocked(p *part, sh *shard) {
 	found, displaced, limit := p.used, p.displaced, p.limit
 	for kind, n := range p.sum {
 		if !p.asked[kind] {
@@ -83,8 +83,8 @@ func (g *group) decideAccountLocked(p *pending, sh *shard) {
 // answer sets the decision on all charges of one kind on the key that the charge at
 // index lead leads.
 func (g *group) answer(lead, kind int, d *limits.Decision) {
-	for i := lead; i < len(g.pending); i++ {
-		if g.pending[i].lead == lead && kindOf(&g.charges[i]) == kind {
+	for i := lead; i < len(g.parts); i++ {
+		if g.parts[i].lead == lead && kindOf(&g.charges[i]) == kind {
 			g.out[i] = *d
 		}
 	}

@@ -23,7 +23,7 @@ var errBindConcurrent = errors.New("memory: a concurrency limit releases units a
 
 // Bind returns what limits each key of a scope by one limit, without rules. It counts together
 // with all that m decides of this scope. It returns an error if the limit is not
-// legal, or is a concurrency limit, whose units somebody has to release.
+// legal, or is a concurrency limit, whose units must be released.
 func (m *Memory) Bind(scope string, limit limits.Limit) (*Limiter, error) {
 	if algorithm.Of(limit.Algorithm()).Held {
 		return nil, errBindConcurrent
@@ -53,8 +53,7 @@ func (l *Limiter) TakeInto(d *limits.Decision, key string, n int64) error {
 	return nil
 }
 
-// takeAnew takes n units after the limit may have been retired, or the key cannot be decided by
-// itself.
+// takeAnew is the slow path of TakeInto: it looks up the limit again and calls Take.
 func (l *Limiter) takeAnew(key string, n int64, d *limits.Decision) (err error) {
 	*d = limits.Decision{}
 	charges := [1]limits.Charge{{Scope: l.scope, Key: key, Limit: l.limit, Cost: n}}

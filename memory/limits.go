@@ -137,7 +137,7 @@ func (c *scopedLimits) shareLocked(scope string) uint8 {
 func (c *scopedLimits) hashScope(scope string) uint64 { return maphash.String(c.scopeSeed, scope) }
 
 // hash returns the hash of a key under a scope with the given hash: 64 bits by secret
-// seeds, so that nobody can choose keys that collide. It is never the hash of an empty
+// seeds, so that a client cannot choose keys that collide. It is never the hash of an empty
 // slot.
 func (c *scopedLimits) hash(scopeHash uint64, key string) uint64 {
 	h := maphash.String(c.keySeed, key) ^ scopeHash
@@ -151,7 +151,7 @@ func (c *scopedLimits) hash(scopeHash uint64, key string) uint64 {
 func (c *scopedLimits) get(id uint16) *scopedLimit { return c.byID[id>>8].Load()[id&0xff].Load() }
 
 // retire frees every id that is not in use. The caller has the locks of all shards, so
-// that nobody is about to write an id.
+// that no other goroutine is about to write an id.
 func (c *scopedLimits) retire(inUse []bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

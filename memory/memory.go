@@ -68,7 +68,7 @@ const (
 //
 // Time never goes back. After the wall clock has stepped back, units go on draining, and windows
 // by the calendar turn over early, by the step, until the process restarts or the wall clock has
-// caught up: nothing is admitted twice, and nobody is locked out. [limits.Decision].At is by the
+// caught up: nothing is admitted twice, and no key is locked out. [limits.Decision].At is by the
 // wall clock all the same.
 //
 // Keys are told apart by a 64-bit hash with a secret seed.

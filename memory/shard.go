@@ -54,7 +54,7 @@ type shard struct {
 	held *heldTable // units of concurrency limits in flight; nil: there never were any
 
 	rings     map[uint64]*family.Ring // of buckets with charges that last, by hash
-	ringsLook int                     // at how many to look for those whose bucket is gone
+	ringsLook int                     // at how many to look for those whose bucket has no entry any more
 
 	changes     map[uint64]change // of keys whose limit has changed, by hash
 	changesLook int               // at how many to look for those that no limit starts from

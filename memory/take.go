@@ -2,8 +2,8 @@ package memory
 
 import "github.com/weir-go/weir/limits"
 
-// takeOne is takeAll for a single charge of n ≥ 0 units on a key under limit. It
-// returns false, and has decided nothing, if limit is retired or counts what runs at once.
+// takeOne is takeAll for a single charge of n ≥ 0 units on a key under limit. It decides nothing and
+// returns false if limit was retired or is a concurrency limit.
 func (m *Memory) takeOne(limit *scopedLimit, key string, n int64, d *limits.Decision) bool {
 	hash := m.limits.hash(limit.scopeHash, key)
 	now := m.clock.now()

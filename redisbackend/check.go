@@ -204,8 +204,8 @@ func judge(info string) error {
 	return errors.Join(errs...)
 }
 
-// product returns the name and the version of a server, by the section server of its INFO. Whoever speaks
-// like Redis tells a redis_version, besides its own.
+// product returns the name and the version of a server, by the section server of its INFO. Servers that
+// speak like Redis tell a redis_version, besides their own.
 func product(server string) string {
 	for _, p := range []struct{ name, version string }{
 		{"Valkey", "valkey_version"}, {"Dragonfly", "dragonfly_version"}, {"Garnet", "garnet_version"},

@@ -85,7 +85,7 @@ func (b *Backend) decideSpread(ctx context.Context, groups []*group, accounts []
 		return nil, err
 	}
 	if slices.ContainsFunc(groups, (*group).isDenied) {
-		for _, g := range groups { // nobody waits in a queue for a denied request
+		for _, g := range groups { // a denied request has no turn in a queue
 			for i := range g.results {
 				g.results[i].enforced.Delay, g.results[i].shadow.Delay = 0, 0
 			}
@@ -131,7 +131,7 @@ func (b *Backend) takeSpread(ctx context.Context, groups []*group, mode mode) er
 	return nil
 }
 
-// forget says of all accounts that nobody was asked.
+// forget makes the results of g those of accounts that no server was asked about.
 func (g *group) forget() {
 	for i := range g.results {
 		g.results[i] = resultNotAsked

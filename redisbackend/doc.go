@@ -46,7 +46,7 @@
 // A server of a Cluster or Ring is down if it leaves all calls unanswered for 100 ms, or
 // fails three in a row over that time. A distant server has eight of its round trips.
 // While it is down its requests fail at once, except for one at a time, which is the
-// probe. The first answer ends that. If nobody has asked it for a second after a failure,
+// probe. The first answer ends that. If it has not been asked for a second after a failure,
 // it may be back: all requests are sent again, until it is found to be down as at first.
 // [Options].Logger logs both changes, and a server that replies only with errors. While
 // other servers decide, such errors spare the backend: package remote does not count them.

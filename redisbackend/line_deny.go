@@ -6,9 +6,9 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// If many requests wait for one key and the key denies one of them, the same answer denies
-// the others that charge it as much. The server would deny them too, and to ask it for
-// each would delay everybody else.
+// If 32 or more requests wait for one key and the key denies one of them, the same answer denies the others
+// that charge it as much. The server would deny them, too, and asking it for each would delay the requests
+// of other keys.
 
 // share is what requests have in common that one denial answers: they charge a key by a limit for
 // as many units.

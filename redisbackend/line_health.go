@@ -28,7 +28,7 @@ const (
 	failuresInRow = 3
 
 	// probeFor is how long a probe prevents the next one, and how long after a failure a
-	// server that nobody has asked since is still taken to be down.
+	// server that has not been asked since is still taken to be down.
 	probeFor = time.Second
 
 	// maxProbes is how many probes may be under way above the limit of calls.
@@ -103,8 +103,8 @@ func (l *line) admitLocked(now time.Time) (probes bool, err error) {
 		l.wellAt.Store(-1)
 		l.reportLocked(unreachable)
 	}
-	// Nobody has asked for a while, so the server may be back. All requests are sent, until
-	// they have found that it is not.
+	// The server has not been asked for a while and may be back. All requests are sent, until they have
+	// found that it is not.
 	if l.calls == 0 && now.Sub(l.failedAt) > probeFor {
 		l.retriedAt, l.probedAt = now, now
 	}

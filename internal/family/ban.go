@@ -13,10 +13,10 @@ import (
 // A key that is not found may have used as much as keys that were displaced. It inherits so many
 // units: −A of those in B. With its own they deny it until a period after its last unit. They never
 // ban it: only as many units of its own do, each less than a period after the one before, since its
-// period began at an unknown instant. A ban that is lifted has forgotten which were whose.
+// period began at an unknown instant. Lifting a ban forgets which units were inherited.
 type ban struct {
 	Numbers
-	lasts int64
+	banFor int64 // µs
 }
 
 // Whatever the limits, a period, units and the end of a ban mean the same.
@@ -53,7 +53,7 @@ func (l *ban) add(s Used, n, now int64) Used {
 	}
 	units := arith.Sum(s.B, n)
 	if own := units + min(0, s.A); own >= l.Max {
-		s.A = now + l.lasts
+		s.A = now + l.banFor
 	}
 	s.B = min(units, math.MaxUint32)
 	return s
