@@ -56,7 +56,7 @@ type holds struct {
 	due      list.List[*hold] // to be renewed, soonest first
 	silent   list.List[*hold] // to be renewed again unless the server answers before, soonest first
 	retries  list.List[*hold] // to be renewed or released after a failure, soonest first
-	twice    list.List[*hold] // to be released a second time, soonest first
+	second   list.List[*hold] // to be released a second time, soonest first
 	sent     map[*hold]int    // how many renewals or releases are under way
 	units    int64            // to be released
 	timer    *time.Timer
@@ -69,12 +69,12 @@ type holds struct {
 // hold is a span that is held by a request that runs, or that is to be released.
 type hold struct {
 	span
-	node   list.Node[*hold]
-	in     *list.List[*hold] // that it is in; nil: none
-	at     time.Time         // when it is due there
-	latest *errand           // its latest renewal or release
-	twice  bool              // it is released twice: a call without a reply may put it back in between
-	until  time.Time         // when its units have ended by themselves; zero: its request runs
+	node    list.Node[*hold]
+	in      *list.List[*hold] // that it is in; nil: none
+	at      time.Time         // when it is due there
+	latest  *errand           // its latest renewal or release
+	mayRise bool              // a call without a reply may put it back after its release: it is released again
+	until   time.Time         // when its units have ended by themselves; zero: its request runs
 }
 
 func newHolds(b *Backend, lasting time.Duration, logger *slog.Logger) *holds {
@@ -101,8 +101,8 @@ func (h *holds) appendID(to []byte, id int64) []byte {
 }
 
 // newHold returns a hold that is in no list.
-func newHold(s span, twice bool) *hold {
-	k := &hold{span: s, twice: twice}
+func newHold(s span, mayRise bool) *hold {
+	k := &hold{span: s, mayRise: mayRise}
 	k.node.Of = k
 	return k
 }
@@ -145,7 +145,7 @@ func (h *holds) waitLocked(k *hold, in *list.List[*hold], at, now time.Time) {
 	h.wakeLocked(now, at)
 }
 
-// retryLocked has what has failed of k tried again.
+// retryLocked puts off a renewal or release of k that has failed: by a second, or a thirtieth of HoldTime.
 func (h *holds) retryLocked(k *hold, now time.Time) {
 	h.waitLocked(k, &h.retries, now.Add(min(maxRetryWait, h.time/30)), now)
 }
@@ -185,7 +185,7 @@ func (h *holds) ended(all []endedHold, errs []error) {
 	now := time.Now()
 	for i, e := range all {
 		err := errs[i]
-		if err == nil && !e.hold.twice {
+		if err == nil && !e.hold.mayRise {
 			continue
 		}
 		if h.mayReleaseLocked(e.hold, now) {
@@ -196,8 +196,8 @@ func (h *holds) ended(all []endedHold, errs []error) {
 	}
 }
 
-// forget returns a span that is to be released, and has it renewed no more. A renewal without
-// a reply may arrive after the release, so a span that was renewed is released twice.
+// forget stops renewing a span and returns it for release. A renewal without a reply may arrive after the
+// release, so a span that was renewed is released a second time.
 func (h *holds) forget(s span) *hold {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -207,14 +207,14 @@ func (h *holds) forget(s span) *hold {
 		delete(h.of, s.first)
 		k.leaveList()
 		h.withdrawLocked(k)
-		ended.twice = k.twice
+		ended.mayRise = k.mayRise
 	}
 	return ended
 }
 
-// releaseLater releases spans without a caller that waits. twice says that a taking without a
-// reply may arrive after the release.
-func (h *holds) releaseLater(spans []span, twice bool) {
+// releaseLater releases spans without a caller that waits. mayRise says that a taking without a reply may
+// arrive after the release.
+func (h *holds) releaseLater(spans []span, mayRise bool) {
 	if len(spans) == 0 {
 		return
 	}
@@ -222,7 +222,7 @@ func (h *holds) releaseLater(spans []span, twice bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range spans {
-		k := newHold(s, twice)
+		k := newHold(s, mayRise)
 		k.until = now.Add(h.time + 2*callTimeout)
 		if s.n > 0 && h.mayReleaseLocked(k, now) {
 			h.sendLocked(now, k)
@@ -244,9 +244,9 @@ func (h *holds) releasedLocked(k *hold, now time.Time, err error) {
 	switch {
 	case err != nil && now.Before(k.until):
 		h.retryLocked(k, now)
-	case err == nil && k.twice:
-		k.twice = false
-		h.waitLocked(k, &h.twice, now.Add(longestCall), now)
+	case err == nil && k.mayRise:
+		k.mayRise = false
+		h.waitLocked(k, &h.second, now.Add(longestCall), now)
 	default:
 		h.units -= k.n
 	}
@@ -267,7 +267,7 @@ func (h *holds) sendLocked(now time.Time, all ...*hold) {
 		e := h.errand(context.Background(), k)
 		e.done = func() { h.finish(k, e) }
 		if k.latest = e; k.isRenewed() {
-			k.twice = true
+			k.mayRise = true
 			h.waitLocked(k, &h.silent, now.Add(h.time/10), now)
 		}
 		h.sent[k]++
@@ -363,8 +363,8 @@ func (h *holds) runLocked(now time.Time) {
 	}
 	h.sendDueLocked(&h.silent, now, now)
 	h.sendDueLocked(&h.retries, now, now)
-	h.sendDueLocked(&h.twice, now, now)
-	for _, in := range [...]*list.List[*hold]{&h.due, &h.silent, &h.retries, &h.twice} {
+	h.sendDueLocked(&h.second, now, now)
+	for _, in := range [...]*list.List[*hold]{&h.due, &h.silent, &h.retries, &h.second} {
 		if in.First != nil {
 			h.wakeLocked(now, in.First.Of.at)
 		}
@@ -383,7 +383,7 @@ func (h *holds) sendDueLocked(in *list.List[*hold], by, now time.Time) {
 	}
 }
 
-// restoreLocked has everything renewed at once: Redis has lost units, or this process did
+// restoreLocked renews everything at once: Redis has lost units, or this process did
 // not run for as long as they are held. Until all are renewed, others are found to be lost.
 func (h *holds) restoreLocked(now time.Time) {
 	if now.Sub(h.lostAt) < h.time/3 {
@@ -412,7 +412,7 @@ func (h *holds) close() {
 		h.timer.Stop()
 	}
 	var errands []*errand
-	for _, in := range [...]*list.List[*hold]{&h.retries, &h.twice} {
+	for _, in := range [...]*list.List[*hold]{&h.retries, &h.second} {
 		for n := in.First; n != nil; n = n.Next {
 			if k := n.Of; !k.isRenewed() {
 				errands = append(errands, h.errand(ctx, k))
@@ -458,7 +458,7 @@ func (b *Backend) heldAccount(of limits.Account, limit *encoded, mode mode) acco
 	return a
 }
 
-// releaseIfTaken has the units released of a call that failed, if it may have taken them.
+// releaseIfTaken releases the units of a request that failed, if its call may have taken them.
 func (a *ask) releaseIfTaken() {
 	if len(a.spans) > 0 && a.backend.lines.mayHaveRun(a.err) {
 		a.backend.holds.releaseLater(a.spans, true)

@@ -160,7 +160,7 @@ func (cs *calls) head(first *job, n int) string {
 	return string(cs.text)
 }
 
-// sortByForm has requests that are alike stand together.
+// sortByForm groups requests of equal form.
 func (cs *calls) sortByForm(jobs []*job) {
 	if cs.forms == nil {
 		cs.forms = make(map[string]int)
@@ -184,11 +184,13 @@ func (l *line) send(ctx context.Context, cs *calls, jobs []*job) {
 	// moved. Such a call has done nothing, so each of its jobs is sent apart. The others keep
 	// their replies.
 	var apart []*job
+	failed := false
 	for _, k := range cs.all {
 		err := k.err
 		if err == nil { // HasErrorPrefix allocates
 			continue
 		}
+		failed = true
 		crosses := redis.HasErrorPrefix(err, "CROSSSLOT")
 		if k.parts && crosses {
 			l.all.learnSlots()
@@ -206,7 +208,7 @@ func (l *line) send(ctx context.Context, cs *calls, jobs []*job) {
 		}
 		l.run(ctx, cs.all[sent:])
 	}
-	for wait := firstWait; wait <= lastWait && l.sendAgain(ctx, cs, wait); wait *= 2 {
+	for wait := firstWait; failed && wait <= lastWait && l.sendAgain(ctx, cs, wait); wait *= 2 {
 	}
 }
 

@@ -85,37 +85,41 @@ func answers(err error) bool {
 	return errors.As(err, &reply)
 }
 
-// admitLocked returns an error if a request must neither be sent nor wait. probes is true
-// if it is to be sent as a probe, even above the limit of calls.
+// admitLocked returns an error if a request must neither be sent nor wait. probes is true if it is to be
+// sent as a probe, even above the limit of calls. Requests of the only server may wait for it: they need a
+// probe only if the most calls are under way, 16 say, and none of them is answered.
 func (l *line) admitLocked(now time.Time) (probes bool, err error) {
 	if !l.down && !l.isDownLocked(now) {
 		return false, nil
 	}
 	mayProbe := (!l.probing || now.Sub(l.probedAt) >= probeFor) && l.calls < l.all.most+maxProbes
-	if l.name == "" { // the only server: requests may wait for it
-		if mayProbe = mayProbe && l.calls >= l.all.most; mayProbe {
-			l.probing, l.probedAt = true, now
-		}
-		return mayProbe, nil
+	switch {
+	case l.name == "":
+		mayProbe = mayProbe && l.calls >= l.all.most
+	case l.mayBeBackLocked(now):
+		return false, nil
+	case !mayProbe:
+		return false, errDown
 	}
+	if mayProbe {
+		l.probing, l.probedAt = true, now
+	}
+	return mayProbe, nil
+}
+
+// mayBeBackLocked notes that one of several servers is down, and reports whether all requests are sent all
+// the same. That begins if the server has not been asked for a second after a failure, and ends when they
+// have found that it is still down.
+func (l *line) mayBeBackLocked(now time.Time) bool {
 	if !l.down {
 		l.down = true
 		l.wellAt.Store(-1)
 		l.reportLocked(unreachable)
 	}
-	// The server has not been asked for a while and may be back. All requests are sent, until they have
-	// found that it is not.
 	if l.calls == 0 && now.Sub(l.failedAt) > probeFor {
 		l.retriedAt, l.probedAt = now, now
 	}
-	if now.Sub(l.retriedAt) <= l.patienceLocked(now) {
-		return false, nil
-	}
-	if !mayProbe {
-		return false, errDown
-	}
-	l.probing, l.probedAt = true, now
-	return true, nil
+	return now.Sub(l.retriedAt) <= l.patienceLocked(now)
 }
 
 // isDownLocked reports whether the server has answered nothing for too long. The time since the latest
@@ -158,8 +162,9 @@ func (l *line) judgeLocked(now, since time.Time, answered, decided bool, failure
 	l.failures, l.latest = 0, nil
 	l.down = false
 	if decided {
-		l.errorReplies = 0
-		l.reportLocked(well)
+		if l.errorReplies = 0; l.condition != well {
+			l.reportLocked(well)
+		}
 		return
 	}
 	if l.errorReplies++; l.errorReplies == 1 {
@@ -225,18 +230,19 @@ func (l *line) log(c condition, err error) {
 	}
 }
 
-// The wait for a reply ends with ctx, unless this process runs late: if it has more
-// goroutines to run than time, it does not read its replies. While it runs late and
-// other replies come in, the wait goes on, for as long as a call may take.
+// The wait for a reply ends with ctx, unless this process runs late: if it has more goroutines to run than
+// time, it does not read its replies. While it runs late and other replies come in, the wait goes on, for a
+// second at most. Take a budget of 50 ms, and goroutines that wait 20 ms until they run. A request waits on
+// after 50 ms as long as another reply came in within the last 50 + 2·20 = 90 ms.
 const (
 	lateEnough = 5 * time.Millisecond // for a goroutine that is ready to run
 	slice      = 50 * time.Millisecond
 )
 
-// lateness is how late this process lately ran goroutines that were ready to run, at
-// most.
+// lateness is how long a goroutine that was ready to run has lately waited until it ran, at most.
 type lateness struct{ at, by atomic.Int64 }
 
+// note notes that one has waited for so long. Within 100 ms a shorter wait changes nothing.
 func (l *lateness) note(now time.Time, late time.Duration) {
 	if late >= time.Millisecond && l.within(now, 2*slice) < late {
 		l.at.Store(now.UnixNano())
@@ -244,7 +250,7 @@ func (l *lateness) note(now time.Time, late time.Duration) {
 	}
 }
 
-// measure notes how long other goroutines that are ready to run take.
+// measure yields, notes how long that took, and returns the instant after that.
 func (l *lateness) measure() (now time.Time) {
 	before := time.Now()
 	runtime.Gosched()

@@ -50,16 +50,19 @@ func (w *worker) work() {
 func (w *worker) round() (more bool) {
 	err, exits := error(errExited), true
 	defer func() {
+		if v := recover(); v != nil { // of a hook of the client
+			err, exits = panicked(v), false
+		}
 		if more = w.end(err); more && exits {
 			go w.run()
 		}
 	}()
-	err = w.ask()
-	exits = false
+	w.line.send(w.context(), &w.calls, w.jobs)
+	err, exits = nil, false
 	return false // w.end says
 }
 
-// callInline has w make its call, which is for one job alone, on the goroutine of the caller. That saves
+// callInline makes the call of w, which is for one job alone, on the goroutine of the caller. That saves
 // two switches of goroutines, a third of the time that a decision takes besides Redis.
 func (w *worker) callInline(done <-chan struct{}) {
 	defer func() { <-done }() // also if a hook of the client ends the goroutine
@@ -72,25 +75,14 @@ func (w *worker) callInline(done <-chan struct{}) {
 // a caller then suffices for a new connection, too.
 const fastAnswer = 2 * time.Millisecond
 
-// mayCallInline reports whether the caller may make a call inline. A call that is made
-// inline ends when the caller would leave. The caller has locked the line.
-func (l *line) mayCallInline(ctx context.Context, now time.Time) bool {
+// mayCallInlineLocked reports whether the caller may make a call inline. Such a call ends when the caller
+// would leave.
+func (l *line) mayCallInlineLocked(ctx context.Context, now time.Time) bool {
 	if ctx.Done() == nil {
 		return true // it waits as long as the client does in any case
 	}
 	_, ends := ctx.Deadline()
 	return ends && l.all.endsOnTime && l.answeredFast && l.all.late.within(now, time.Second) == 0
-}
-
-// ask makes the call, and turns a panic of a hook into an error.
-func (w *worker) ask() (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = panicked(v)
-		}
-	}()
-	w.line.send(w.context(), &w.calls, w.jobs)
-	return nil
 }
 
 // context returns the context of a call, with the values of its first job's context.

@@ -3,7 +3,12 @@ package redisbackend
 import (
 	"fmt"
 	"strconv"
+	"time"
 
+	"github.com/weir-go/weir/internal/algorithm"
+	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/internal/calendar"
+	"github.com/weir-go/weir/internal/family"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -119,3 +124,141 @@ func (a *account) held() int64 {
 	}
 	return n
 }
+
+// take.lua replies the states that a request found, and whether it was allowed. What remains and for how
+// long to wait follows from them by package family, as it does in memory. So it is checked, too, that the
+// request was to be allowed.
+
+// result is what was decided on an account.
+type result struct {
+	enforced, shadow limits.Decision
+}
+
+// found is the state of a key that a request found, under the limit that it charged.
+type found struct {
+	family.Used
+	now     int64           // the instant of the decision
+	asOf    int64           // the same, or that of the state if the clock has stepped back
+	period  calendar.Period // of a calendar
+	waits   [2]int64        // of a log: how long the enforced and the shadow charges wait
+	serial  int64           // of the state that the request left; 0: it took nothing
+	allowed bool            // the request
+	takes   bool            // the request is allowed, and no peek
+}
+
+// never is above all numbers of a reply, and stands for [limits.Never] in states.
+const never = 1<<53 - 1
+
+// found takes what take.lua has replied for a off the numbers of a request. ok is false if that cannot be.
+func (a *account) found(of *ask, states, waits, serials *[]int64) (f found, ok bool) {
+	numbers := (*states)[:a.limit.width]
+	*states = (*states)[a.limit.width:]
+	f.Used = family.Used{At: numbers[0], A: numbers[1]}
+	if len(numbers) > 2 {
+		f.B = numbers[2]
+	}
+	f.now, f.asOf = of.now, max(of.now, f.At)
+	f.allowed, f.takes = of.allowed, of.allowed && !of.mode.peeks
+	switch a.Limit.Algorithm() {
+	case limits.AlgorithmFixedWindow:
+		f.B = numbers[3]
+	case limits.AlgorithmAnchoredWindow:
+		f.B = numbers[3] << 1
+	case limits.AlgorithmCalendar:
+		end := f.At + numbers[2]
+		f.B, f.period = numbers[3], calendar.Period{Start: f.At, End: end, Next: end + numbers[4]}
+	}
+	if a.limit.Lists {
+		*waits = (*waits)[copy(f.waits[:a.waits()], *waits):]
+	}
+	if a.settles {
+		f.serial, *serials = (*serials)[0], (*serials)[1:]
+	}
+	rate := a.Limit.Rate() // a level may be that of a higher maximum, and twice as high as that
+	isLevel := !a.limit.Drains ||
+		!arith.ProductExceeds(f.A, rate.Units, 2*algorithm.MaxUnits+2, rate.Period.Microseconds())
+	return f, isLevel && f.serial < maxSerials
+}
+
+// maxSerials is above the serials of states.
+const maxSerials = 1 << 17
+
+// decide decides n units of s, which is f or f after the enforced charges. wait is what a log tells.
+func (a *account) decide(f *found, s family.Used, n, wait int64) (family.Used, family.Told, bool) {
+	switch {
+	case a.limit.Lists:
+		fits := n == 0 || n <= a.limit.Max-s.A
+		if fits && n > 0 {
+			s.At, s.A = f.asOf, s.A+n
+		}
+		t := family.Told{InUse: s.A, Wait: wait}
+		if s.A > 0 {
+			t.Reset = max(0, s.At+a.limit.Period-f.asOf)
+		}
+		return s, t, fits
+	case f.period.End > 0:
+		return a.limit.DecideIn(f.period, s, n, f.asOf)
+	}
+	return a.limit.family.Decide(s, n, f.asOf, nil)
+}
+
+// result describes what was decided on a. fits says whether the enforced charges fit; ok is false if f cannot
+// be. If the request is allowed, the shadow charges come on top of the enforced ones.
+func (a *account) result(f *found) (r result, fits, ok bool) {
+	after, t, fits := a.decide(f, f.Used, a.Enforced, f.waits[0])
+	r.enforced, ok = a.describe(f, after, t, a.Enforced, fits, f.waits[0])
+	if ok && a.HasShadow {
+		s := f.Used
+		if f.allowed {
+			s = after
+		}
+		after, t, shadowFits := a.decide(f, s, a.Shadow, f.waits[1])
+		r.shadow, ok = a.describe(f, after, t, a.Shadow, shadowFits, f.waits[1])
+		if a.limit.Queues && r.shadow.Ticket != 0 { // a queue returns only its latest taking
+			r.enforced.Ticket &= ticketMask
+		}
+	}
+	return r, fits, ok
+}
+
+// describe returns the decision of n units of f, which left the state after. A request that has taken nothing is
+// told what there is without its units: Remaining and Reset are those of f.
+func (a *account) describe(
+	f *found, after family.Used, t family.Told, n int64, fits bool, wait int64,
+) (d limits.Decision, ok bool) {
+	if !f.takes {
+		untilFits := t.Wait
+		if _, t, _ = a.decide(f, f.Used, 0, wait); !fits {
+			t.Wait = untilFits
+		}
+	}
+	if !fits && n > a.limit.Max && !a.limit.Bans {
+		t.Wait = 0 // it is not told
+	}
+	ahead := f.asOf - f.now
+	t.Reset, t.Wait = t.Reset+ahead, t.Wait+ahead
+	if t.Reset < 0 || t.Wait < 0 || max(t.Reset, t.Wait) > longestWait || !fits && t.Wait == 0 && n <= a.limit.Max {
+		return d, false
+	}
+	a.limit.Describe(&d, n, t, fits)
+	d.At = f.now
+	if !f.allowed || !fits || n == 0 {
+		return d, true
+	}
+	if d.Delay = a.limit.Queued(after, n); d.Delay > 0 {
+		d.Delay += arith.Wait(ahead)
+	}
+	if a.settles && f.takes {
+		at := f.asOf
+		if a.Limit.Algorithm() == limits.AlgorithmSlidingWindow {
+			at = after.At / a.limit.Period
+		}
+		d.Ticket = ticketOf(at, f.serial)
+	}
+	return d, true
+}
+
+// longestWait is above every wait, in microseconds. It is the same for all limits, since a key may have been
+// charged under another one: a window may owe for 200 years if its limit was lowered, a bucket may drain
+// for 100, and a step back of the clock adds a period.
+const longestWait = int64(202 * 366 * 24 * time.Hour / time.Microsecond)
