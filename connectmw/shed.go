@@ -34,7 +34,7 @@ func (s shedder) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			return next(ctx, request)
 		}
 		c := callOf(ctx, request)
-		refusal, err := s.gate.Serve(ctx, &c, nil, func(*shedcall.Stream) (err error) {
+		refusal, err := s.gate.Serve(ctx, &c, func(*shedcall.Stream) (err error) {
 			response, err = next(ctx, request)
 			return err
 		})
@@ -53,7 +53,7 @@ func (s shedder) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		c := streamOf(ctx, conn)
 		watched := &watchedConn{StreamingHandlerConn: conn}
-		refusal, err := s.gate.Serve(ctx, &c, watched.receive, func(of *shedcall.Stream) error {
+		refusal, err := s.gate.Serve(ctx, &c, func(of *shedcall.Stream) error {
 			watched.of = of
 			return next(ctx, watched)
 		})
@@ -67,15 +67,11 @@ func (s shedder) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect
 // watchedConn is a stream of which a shedder sees when it waits for the client.
 type watchedConn struct {
 	connect.StreamingHandlerConn
-	of      *shedcall.Stream
-	message any
+	of *shedcall.Stream
 }
 
-func (c *watchedConn) receive() error { return c.StreamingHandlerConn.Receive(c.message) }
-
 func (c *watchedConn) Receive(m any) error {
-	c.message = m
-	return c.of.Receive()
+	return c.of.Receive(c.StreamingHandlerConn.Receive, m)
 }
 
 func (c *watchedConn) Send(m any) error {

@@ -27,7 +27,7 @@ func Shed(s *shed.Shedder[*Call]) (grpc.UnaryServerInterceptor, grpc.StreamServe
 	g := shedcall.New(s, func(c *Call) string { return c.FullMethod }, statusOf)
 	unary := func(ctx context.Context, message any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (response any, err error) {
 		c := &Call{Context: ctx, FullMethod: info.FullMethod, Message: message}
-		refusal, err := g.Serve(ctx, c, nil, func(*shedcall.Stream) (err error) {
+		refusal, err := g.Serve(ctx, c, func(*shedcall.Stream) (err error) {
 			response, err = handler(ctx, message)
 			return err
 		})
@@ -40,7 +40,7 @@ func Shed(s *shed.Shedder[*Call]) (grpc.UnaryServerInterceptor, grpc.StreamServe
 	stream := func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		c := &Call{Context: stream.Context(), FullMethod: info.FullMethod, unregistered: server == nil}
 		watched := &watchedStream{ServerStream: stream}
-		refusal, err := g.Serve(c.Context, c, watched.receive, func(s *shedcall.Stream) error {
+		refusal, err := g.Serve(c.Context, c, func(s *shedcall.Stream) error {
 			watched.of = s
 			return handler(server, watched)
 		})
@@ -56,15 +56,11 @@ func Shed(s *shed.Shedder[*Call]) (grpc.UnaryServerInterceptor, grpc.StreamServe
 // watchedStream is a stream of which a shedder sees when it waits for the client.
 type watchedStream struct {
 	grpc.ServerStream
-	of      *shedcall.Stream
-	message any
+	of *shedcall.Stream
 }
 
-func (s *watchedStream) receive() error { return s.ServerStream.RecvMsg(s.message) }
-
 func (s *watchedStream) RecvMsg(m any) error {
-	s.message = m
-	return s.of.Receive()
+	return s.of.Receive(s.ServerStream.RecvMsg, m)
 }
 
 func (s *watchedStream) SendMsg(m any) error {

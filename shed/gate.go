@@ -2,6 +2,7 @@ package shed
 
 import (
 	"cmp"
+	"context"
 	"math/rand/v2"
 	"net/http"
 
@@ -74,13 +75,7 @@ func (g *Gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R, next 
 	returned := false
 	var writer *watch.Writer
 	defer func() {
-		result := Result{Failed: true}
-		defer func() { p.End(result) }() // even if the context, Answered or Route panics
-		result.Left = r.Context().Err() != nil
-		if returned && writer != nil {
-			result.Failed = g.failed(request, writer, err)
-		}
-		result.Route = g.route(request)
+		g.end(r.Context(), p, request, func() bool { return !returned || writer == nil || g.failed(request, writer, err) })
 	}()
 	if !event.Exempt && !event.Shadow {
 		w, writer = watch.Around(w, (*listener)(p))
@@ -99,6 +94,50 @@ func (g *Gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R, next 
 	err = next(w, request)
 	returned = true
 	return err
+}
+
+// ServeCall is Serve for a remote procedure call: of the fields of g it uses Shedder, Route and Answered.
+// next gets the listener of the call; nil: the shedder ignores it. If the call may not go on, ServeCall
+// returns the header fields of the denial, those that Options.Denied writes included, and its error.
+func (g *Gate[R]) ServeCall(ctx context.Context, request R, next func(watch.Listener) error) (denial http.Header, err error) {
+	p, event := g.Shedder.Acquire(ctx, request)
+	switch {
+	case event.Verdict != Admitted:
+		denial = make(http.Header)
+		if denied := g.prepare(denial); denied != nil {
+			err = denied(fieldsOnly(denial), request, event)
+		}
+		return denial, err
+	case p == nil:
+		return nil, next(nil)
+	}
+	returned := false
+	defer func() {
+		g.end(ctx, p, request, func() bool { return !returned || g.failed(request, nil, err) })
+	}()
+	var l watch.Listener
+	if !event.Exempt && !event.Shadow {
+		l = (*listener)(p)
+	}
+	err = next(l)
+	returned = true
+	return nil, err
+}
+
+// fieldsOnly is the writer of an answer of which the header matters alone.
+type fieldsOnly http.Header
+
+func (f fieldsOnly) Header() http.Header         { return http.Header(f) }
+func (f fieldsOnly) Write(b []byte) (int, error) { return len(b), nil }
+func (f fieldsOnly) WriteHeader(int)             {}
+
+// end ends a request, even if its context, Answered or Route panics.
+func (g *Gate[R]) end(ctx context.Context, p *Permit, request R, failed func() bool) {
+	result := Result{Failed: true}
+	defer func() { p.End(result) }()
+	result.Left = ctx.Err() != nil
+	result.Failed = failed()
+	result.Route = g.route(request)
 }
 
 // failed reports whether the answer to request is no success.
@@ -129,15 +168,19 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, event 
 	if g.Answer != nil {
 		w = g.Answer(request)
 	}
-	h := w.Header()
-	headers.Delete(h) // of an outer limiter: the client's quotas are not the reason
-	answer.ReplaceContent(h)
-	h["Retry-After"] = []string{retries[rand.IntN(len(retries))]}
-	if denied := g.Shedder.settings.Load().denied; denied != nil {
+	if denied := g.prepare(w.Header()); denied != nil {
 		return denied(w, request, event)
 	}
 	answer.AtCapacity(w, r)
 	return nil
+}
+
+// prepare makes h the header of a denial, and returns Options.Denied.
+func (g *Gate[R]) prepare(h http.Header) func(http.ResponseWriter, R, Event) error {
+	headers.Delete(h) // of an outer limiter: the client's quotas are not the reason
+	answer.ReplaceContent(h)
+	h["Retry-After"] = []string{retries[rand.IntN(len(retries))]}
+	return g.Shedder.settings.Load().denied
 }
 
 // retries are the values of Retry-After. One is drawn, so that clients do not come back at once.
