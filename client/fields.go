@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/dunglas/httpsfv"
 )
 
 // Canonical names of the fields that are read, and what WaitError and events call them.
@@ -25,8 +23,6 @@ const (
 	sourceInFlight      = "in flight"
 	sourceFirstAnswer   = "first answer"
 	sourceQueue         = "queue"
-	requestUnit         = "requests"
-	requestUnitSingular = "request"
 	maxInteger          = 999_999_999_999_999 // of RFC 9651, section 3.3.1: what is longer is told as this
 	maxStructured       = 16 << 10            // of a field: what is longer is no list of policies
 	maxList             = 1 << 10             // of a field: what is longer is no list of numbers
@@ -53,13 +49,6 @@ var families = [...]family{
 	{limit: "Anthropic-Ratelimit-Requests-Limit", remaining: "Anthropic-Ratelimit-Requests-Remaining", reset: "Anthropic-Ratelimit-Requests-Reset", source: "anthropic-ratelimit-requests-reset"},
 	{limit: "X-Hubspot-Ratelimit-Max", remaining: "X-Hubspot-Ratelimit-Remaining", reset: "X-Hubspot-Ratelimit-Interval-Milliseconds", source: "X-HubSpot-RateLimit-Interval-Milliseconds", milliseconds: true},
 }
-
-// Parameter names of draft -11, and those that a pending change gives to r and t (pull
-// request 166 of the working group's repository).
-var (
-	paramsLeft   = [...]string{"r", "a"}
-	paramsWindow = [...]string{"t", "w"}
-)
 
 // quota is what an answer says is left.
 type quota struct {
@@ -209,114 +198,6 @@ func shopify(s string) (quota, bool) {
 	left := max(n-u, 0)
 	window := time.Duration(float64(left+1) / float64(n) * float64(shopifyEmpties*time.Second))
 	return quota{left: left, limit: n, window: min(window, longest), source: sourceShopify}, true
-}
-
-// structured reads RateLimit: a List since draft -08, a Dictionary in draft -07. It leaves the window
-// of a quota to be found from its end.
-func structured(values, policies []string) (quota, bool) {
-	if size(values) > maxStructured {
-		return quota{}, false
-	}
-	if q, ok := plain(values, policies); ok {
-		return q, true
-	}
-	return parsed(values, policies)
-}
-
-func parsed(values, policies []string) (quota, bool) {
-	if list, err := httpsfv.UnmarshalList(values); err == nil {
-		return leastOf(list, policies)
-	}
-	dictionary, err := httpsfv.UnmarshalDictionary(values)
-	if err != nil {
-		return quota{}, false
-	}
-	var n [3]int64
-	for i, name := range [...]string{"limit", "remaining", "reset"} {
-		m, _ := dictionary.Get(name)
-		item, ok := m.(httpsfv.Item)
-		if !ok {
-			return quota{}, false
-		}
-		if n[i], ok = item.Value.(int64); !ok || n[i] < 0 {
-			return quota{}, false
-		}
-	}
-	return quota{left: n[1], limit: n[0], end: n[2], reset: true, source: sourceRateLimit}, true
-}
-
-// leastOf returns the member that has the least left, and of those the one that lasts
-// longest. A member without a window is no limit on a rate, and one whose policy counts
-// another unit is not about requests.
-func leastOf(list httpsfv.List, policies []string) (least quota, ok bool) {
-	known := policiesOf(policies)
-	for _, m := range list {
-		item, isItem := m.(httpsfv.Item)
-		if !isItem {
-			continue
-		}
-		name := nameOf(item)
-		left, ok1 := param(item, paramsLeft[:]...)
-		end, ok2 := param(item, paramsWindow[:]...)
-		p := known[name]
-		if !ok1 || !ok2 || name == "" || p.otherUnit {
-			continue
-		}
-		q := quota{left: left, limit: p.quota, end: end, source: sourceRateLimit}
-		if !ok || q.left < least.left || q.left == least.left && q.end > least.end {
-			least, ok = q, true
-		}
-	}
-	return least, ok
-}
-
-type policy struct {
-	quota     int64
-	otherUnit bool
-}
-
-// policiesOf reads RateLimit-Policy, nothing if it is malformed.
-func policiesOf(values []string) map[string]policy {
-	if len(values) == 0 || size(values) > maxStructured {
-		return nil
-	}
-	list, err := httpsfv.UnmarshalList(values)
-	if err != nil {
-		return nil
-	}
-	policies := make(map[string]policy, len(list))
-	for _, m := range list {
-		item, ok := m.(httpsfv.Item)
-		if !ok {
-			continue
-		}
-		q, _ := param(item, "q")
-		unit, given := item.Params.Get("qu")
-		policies[nameOf(item)] = policy{q, given && unit != requestUnit && unit != requestUnitSingular}
-	}
-	return policies
-}
-
-// nameOf returns the name of a policy: a String, or a Token in what follows draft -11.
-func nameOf(item httpsfv.Item) string {
-	switch name := item.Value.(type) {
-	case string:
-		return name
-	case httpsfv.Token:
-		return string(name)
-	}
-	return ""
-}
-
-// param returns the first of the parameters that is there, if it is a non-negative Integer.
-func param(item httpsfv.Item, names ...string) (int64, bool) {
-	for _, name := range names {
-		if v, there := item.Params.Get(name); there {
-			n, ok := v.(int64)
-			return n, ok && n >= 0
-		}
-	}
-	return 0, false
 }
 
 func size(values []string) (n int) {

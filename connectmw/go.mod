@@ -10,7 +10,6 @@ require (
 )
 
 require (
-	github.com/dunglas/httpsfv v1.1.2 // indirect
 	github.com/google/go-cmp v0.5.9 // indirect
 	go.yaml.in/yaml/v4 v4.0.0 // indirect
 )

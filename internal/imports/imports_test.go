@@ -54,19 +54,19 @@ func mayReach(path string) (all []string) {
 }
 
 // standardLibraryOnly lists the packages that depend on the standard library alone.
-var standardLibraryOnly = []string{"", "admin", "core", "headers", "keyfuncs", "limits", "limits/limitstest", "memory", "nethttp", "shed", "stats"}
+var standardLibraryOnly = []string{"", "admin", "client", "core", "headers", "keyfuncs", "limits", "limits/limitstest", "memory", "nethttp", "shed", "stats"}
 
 // forTests says what no package of the library imports, and why go.mod requires it all the same: it is
 // in the list of modules of every program that requires weir.
 var forTests = map[string]string{
 	"github.com/alicebob/miniredis/v2": "the examples of redisbackend run, and its bubbles have a server",
+	"github.com/dunglas/httpsfv":       "tests of client and headers parse by it what is read and written",
 	"github.com/google/go-cmp":         "tests in all packages print differences",
 }
 
 // mayImportOf lists, for the other packages, the modules of others that they may
 // import, by path.
 var mayImportOf = map[string][]string{
-	"client": {"github.com/dunglas/httpsfv"},
 	"chimw":  {"github.com/go-chi/chi/v5"},
 	"ginmw":  {"github.com/gin-gonic/gin"},
 	"echomw": {"github.com/labstack/echo/v4"},

@@ -33,14 +33,13 @@ type program struct {
 }
 
 var programs = []program{
-	{"github.com/gin-gonic/gin", []string{"limits", "limits/limitstest", "memory", "core", "headers", "keyfuncs", "nethttp", "shed", "stats", "admin", "ginmw"}, ""},
+	{"github.com/gin-gonic/gin", []string{"limits", "limits/limitstest", "memory", "core", "headers", "keyfuncs", "nethttp", "shed", "client", "stats", "admin", "ginmw"}, ""},
 	{"github.com/go-chi/chi/v5", []string{"chimw"}, ""},
 	{"github.com/labstack/echo/v4", []string{"echomw"}, ""},
 	{"github.com/labstack/echo/v5", []string{"echo5mw"}, "echo5mw"},
 	{"google.golang.org/grpc", []string{"grpcmw"}, "grpcmw"},
 	{"connectrpc.com/connect", []string{"connectmw"}, "connectmw"},
 	{"github.com/redis/go-redis/v9", []string{"redisbackend", "remote"}, ""},
-	{"github.com/dunglas/httpsfv", []string{"client"}, ""},
 	{"go.yaml.in/yaml/v4", []string{"policy"}, ""},
 	{"github.com/prometheus/client_golang/prometheus", []string{"stats/weirprom"}, "stats/weirprom"},
 	{"go.opentelemetry.io/otel/sdk/metric", []string{"stats/weirotel"}, "stats/weirotel"},

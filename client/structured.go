@@ -1,0 +1,156 @@
+package client
+
+import "strings"
+
+// maxDigits is how many digits an Integer has at most (RFC 9651, section 3.3.1).
+const maxDigits = 15
+
+// absent is the value of what a member does not have, or not as an Integer.
+const absent = -1
+
+// member is a member of RateLimit or RateLimit-Policy, with the parameters that count.
+type member struct {
+	name      string
+	value     int64 // of a Dictionary: name=value
+	r, t, q   int64
+	otherUnit bool // counts something else than requests
+}
+
+// structured reads RateLimit: a List since draft -08, a Dictionary in draft -07. Of several members the one
+// counts that has the least left, and of those the one that lasts longest. A member without a window is
+// no limit on a rate. Of what RFC 9651 calls malformed, it sees what separates members and parameters,
+// and not what stands in parameters that do not count.
+func structured(values, policies []string) (least quota, ok bool) {
+	if size(values) > maxStructured {
+		return quota{}, false
+	}
+	old := quota{left: absent, limit: absent, end: absent, reset: true, source: sourceRateLimit}
+	list := members{lines: values}
+	for m, more := list.next(); more; m, more = list.next() {
+		switch {
+		case m.name == "limit" && m.value >= 0:
+			old.limit = m.value
+		case m.name == "remaining" && m.value >= 0:
+			old.left = m.value
+		case m.name == "reset" && m.value >= 0:
+			old.end = m.value
+		case m.name == "" || m.value != absent || m.r < 0 || m.t < 0:
+		default:
+			q := quota{left: m.r, end: m.t, source: sourceRateLimit}
+			if least.source == "" || q.left < least.left || q.left == least.left && q.end > least.end {
+				if p := policyOf(policies, m.name); !p.otherUnit {
+					q.limit = max(p.q, 0)
+					least = q
+				}
+			}
+		}
+	}
+	if old.limit >= 0 && old.left >= 0 && old.end >= 0 {
+		least = old
+	}
+	return least, least.source != "" && !list.malformed
+}
+
+// policyOf returns the member of RateLimit-Policy with a name.
+func policyOf(policies []string, name string) member {
+	list := members{lines: policies}
+	for m, more := list.next(); more && size(policies) <= maxStructured; m, more = list.next() {
+		if m.name == name {
+			return m
+		}
+	}
+	return member{}
+}
+
+// members are those of a List or a Dictionary: all lines of a field are one. It reads maxLimits at most.
+type members struct {
+	lines     []string
+	rest      string // of the line that is being read
+	read      int
+	malformed bool
+}
+
+func (l *members) next() (m member, more bool) {
+	if l.rest == "" && len(l.lines) > 0 {
+		l.rest, l.lines = strings.Trim(l.lines[0], " "), l.lines[1:]
+		l.malformed = l.rest == ""
+	}
+	if l.rest == "" || l.malformed || l.read == maxLimits {
+		return member{}, false
+	}
+	l.read++
+	m, rest, ok := cutMember(l.rest)
+	l.rest = strings.TrimLeft(rest, " \t")
+	if ok && l.rest != "" {
+		if l.rest, ok = strings.CutPrefix(l.rest, ","); ok {
+			l.rest = strings.TrimLeft(l.rest, " \t")
+			ok = l.rest != ""
+		}
+	}
+	l.malformed = !ok
+	return m, ok
+}
+
+// cutMember cuts the first member of a List or a Dictionary.
+func cutMember(s string) (m member, rest string, ok bool) {
+	var key, value string
+	m = member{r: absent, t: absent, q: absent}
+	if c := s[0]; c != '"' && c != '*' && (c|0x20 < 'a' || c|0x20 > 'z') {
+		return m, s, false
+	}
+	m.name, value, s, ok = cutPair(s)
+	m.value = integer(value)
+	for ok && strings.HasPrefix(s, ";") {
+		key, value, s, ok = cutPair(strings.TrimLeft(s[1:], " "))
+		switch key {
+		case "r", "a": // as a pending change of draft -11 has it: pull request 166 of its repository
+			m.r = integer(value)
+		case "t", "w": // the same; w of a policy is not needed
+			m.t = integer(value)
+		case "q":
+			m.q = integer(value)
+		case "qu":
+			m.otherUnit = value != "request" && value != "requests"
+		}
+	}
+	return m, s, ok
+}
+
+// cutPair cuts an item, or a key and its value.
+func cutPair(s string) (key, value, rest string, ok bool) {
+	key, rest, ok = cutItem(s, '=')
+	if after, has := strings.CutPrefix(rest, "="); has && ok {
+		value, rest, ok = cutItem(after, ';')
+	}
+	return key, value, rest, ok
+}
+
+// cutItem cuts a String, without its quotes, or what ends before stop, a separator or the end.
+func cutItem(s string, stop byte) (item, rest string, ok bool) {
+	if s == "" || s[0] != '"' {
+		end := 0
+		for end < len(s) && s[end] != stop && s[end] != ';' && s[end] != ',' && s[end] != ' ' && s[end] != '\t' {
+			end++
+		}
+		return s[:end], s[end:], end > 0
+	}
+	for i := 1; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"':
+			return s[1:i], s[i+1:], true
+		case c == '\\':
+			i++
+		case c < ' ' || c > '~':
+			return "", s, false
+		}
+	}
+	return "", s, false
+}
+
+// integer reads a non-negative Integer.
+func integer(s string) int64 {
+	if n, ok := digitsOf(s); ok && len(s) <= maxDigits {
+		return n
+	}
+	return absent
+}
