@@ -18,15 +18,15 @@ type shared struct {
 	children int            // buckets that have it
 	strays   map[string]int // of Discord, by major parameter: under way in buckets that stand in
 	writes   writes         // of GitHub
-	invalid  invalids
-	sendings sendings
+	sendings sendings       // all
+	invalid  sendings       // of Discord: answers that count against the account
 	line     line
 }
 
 // admits returns when an account admits a request, and what it waits for.
 func (b *bucket) admits(id *identity, now instant) (at instant, source string) {
 	at, source = b.denial()
-	if until := b.shared.invalid.until(now); until > at {
+	if until := b.shared.invalid.next(); until > at {
 		at, source = until, sourceInvalid
 	}
 	if until := b.shared.sendings.next(); until > at && !id.free {
@@ -60,7 +60,7 @@ func (s *shared) cancel(id *identity, at instant) {
 // observe notes an answer.
 func (s *shared) observe(now instant, a *answer) {
 	if a.invalid {
-		s.invalid.add(now)
+		s.invalid.start(now)
 	}
 }
 
@@ -75,37 +75,38 @@ func (s *shared) stray(major string, n int) {
 	}
 }
 
-// sendings keeps all requests of an account to Options.Account. It remembers when as many were
-// sent as may be sent in a period.
+// sendings keeps requests to a rate. It remembers when as many were sent as may be in a period.
 type sendings struct {
-	at     []instant // a ring; nil: no limit
-	oldest int       // the earliest, once the ring is full
+	most   int       // in a period; 0: no limit
+	at     []instant // a ring once it is full
+	pos    int       // of the next
 	sent   int       // of the ring
 	period time.Duration
 	slack  time.Duration // requests may arrive closer together than they are sent
 }
 
 func (s *sendings) init(r limits.Rate) {
-	if r.Units > 0 {
-		s.at, s.period, s.slack = make([]instant, r.Units), r.Period, r.Period/50
-	}
+	s.most, s.period, s.slack = int(r.Units), r.Period, r.Period/50
 }
 
 // next returns when the next request may be sent.
 func (s *sendings) next() instant {
-	if s.sent < len(s.at) || s.at == nil {
+	if s.sent < s.most || s.most == 0 {
 		return 0
 	}
-	return s.at[s.oldest] + s.period + s.slack
+	return s.at[s.pos] + s.period + s.slack
 }
 
 func (s *sendings) start(now instant) {
-	if s.at == nil {
+	if s.most == 0 {
 		return
 	}
-	s.at[s.oldest] = now
-	s.oldest = (s.oldest + 1) % len(s.at)
-	s.sent = min(s.sent+1, len(s.at))
+	if s.pos == len(s.at) {
+		s.at = append(s.at, now)
+	}
+	s.at[s.pos] = now
+	s.pos = (s.pos + 1) % s.most
+	s.sent = min(s.sent+1, s.most)
 }
 
 // cancel takes back the latest start if that was at this instant.
@@ -113,8 +114,8 @@ func (s *sendings) cancel(at instant) {
 	if s.sent == 0 {
 		return
 	}
-	if last := (s.oldest + len(s.at) - 1) % len(s.at); s.at[last] == at {
-		s.oldest, s.sent = last, s.sent-1
+	if last := (s.pos + s.most - 1) % s.most; s.at[last] == at {
+		s.pos, s.sent = last, s.sent-1
 	}
 }
 
@@ -147,7 +148,7 @@ func (s *shared) inFront(w *waiter, joins bool) bool {
 	if w.lined && !joins {
 		s.line.leave(w)
 	}
-	if !joins || s.sendings.at == nil {
+	if !joins || s.sendings.most == 0 {
 		return true
 	}
 	if !w.lined {

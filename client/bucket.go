@@ -269,7 +269,7 @@ func (b *bucket) allow(tk ticket, now instant) {
 func (b *bucket) free() instant {
 	at, _ := b.denial()
 	if at = max(at, b.cap.until); b.shared != nil {
-		at = max(at, b.shared.invalid.until(b.flight.last))
+		at = max(at, b.shared.invalid.next())
 	}
 	if b.told.known && b.told.left <= b.told.low() {
 		at = max(at, b.told.renew)

@@ -3,7 +3,6 @@ package client
 import (
 	"net/http"
 	"strings"
-	"time"
 )
 
 // The rules are those of "Rate Limits" in Discord's documentation for developers.
@@ -11,8 +10,7 @@ const (
 	fieldXBucket   = "X-Ratelimit-Bucket"
 	fieldXGlobal   = "X-Ratelimit-Global"
 	fieldXScope    = "X-Ratelimit-Scope"
-	maxInvalid     = 9500 // of 10,000 that shut an address out: others may be under way
-	invalidWindow  = 10   // minutes
+	maxInvalid     = 9500 // in ten minutes, of 10,000 that shut an address out: others may be under way
 	discordAccount = 50   // requests a second
 	sourceInvalid  = "Discord's limit of invalid requests"
 )
@@ -67,41 +65,4 @@ func readDiscord(h http.Header, a *answer) {
 	}
 	// A denial that names no bucket is not about one: it may come from a proxy in front.
 	a.everybody = strings.EqualFold(first(h, fieldXGlobal), "true") || scope == "global" || a.name == "" && scope == ""
-}
-
-// invalids counts invalid requests by the minute.
-type invalids struct {
-	minute int64 // the latest
-	counts [invalidWindow + 1]int
-	total  int // of counts
-}
-
-func (v *invalids) advance(now instant) {
-	minute := int64(now / time.Minute)
-	for i := max(v.minute, minute-int64(len(v.counts))) + 1; i <= minute; i++ {
-		v.total -= v.counts[i%int64(len(v.counts))]
-		v.counts[i%int64(len(v.counts))] = 0
-	}
-	v.minute = max(v.minute, minute)
-}
-
-func (v *invalids) add(now instant) {
-	v.advance(now)
-	v.counts[v.minute%int64(len(v.counts))]++
-	v.total++
-}
-
-// until returns when fewer than maxInvalid are counted; 0 if that is the case.
-func (v *invalids) until(now instant) instant {
-	if v.total < maxInvalid {
-		return 0
-	}
-	v.advance(now)
-	total, n := v.total, int64(len(v.counts))
-	for back := n - 1; total >= maxInvalid; back-- {
-		if total -= v.counts[(v.minute-back+n)%n]; total < maxInvalid {
-			return instant(v.minute-back+n) * time.Minute
-		}
-	}
-	return 0
 }

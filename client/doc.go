@@ -24,12 +24,11 @@
 // back. When the wait ends one of them goes first, and its answer says how fast the others
 // follow.
 //
-// What a 403 of GitHub is about stands in its body: the Transport reads 16 KiB of that for
-// three seconds at most, and the caller reads all of it, as always.
+// What a 403 of GitHub is about stands in its body: it comes back once the first 16 KiB of that have
+// arrived, or all of it. The caller reads all of it, as always.
 //
 // A body is sent again only if it can be rewound: [http.Request.GetBody] is set, or there is
 // no body. No body is kept in memory.
 //
-// A Transport has nothing to close. It starts no goroutine but to read a 403 of GitHub, which
-// ends with the body.
+// A Transport has nothing to close, and starts no goroutine.
 package client

@@ -2,7 +2,8 @@ package client
 
 import (
 	"bytes"
-	"context"
+	"cmp"
+	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -23,8 +24,7 @@ const (
 	sourceWrites   = "GitHub's limit of writes"
 	fieldXResource = "X-Ratelimit-Resource"
 
-	maxGitHubMessage  = 16 << 10
-	gitHubMessageTime = 3 * time.Second // a message comes with its header, or a lost packet later
+	maxGitHubMessage = 16 << 10
 )
 
 // identifyGitHub finds the resource that counts r: by its path, until an answer
@@ -111,13 +111,26 @@ func (a *answer) denySecondary(said bool) {
 }
 
 // saysRateLimit reports whether the message of a 403 is about a rate limit: other ones are
-// about permissions. It leaves the body as it was. A message that does not come soon says
-// nothing.
-func saysRateLimit(ctx context.Context, response *http.Response) bool {
+// about permissions. It waits for the message, 16 KiB at most, and leaves the body as it was.
+func saysRateLimit(response *http.Response) bool {
 	media, _, _ := mime.ParseMediaType(first(response.Header, "Content-Type"))
-	if response.Body == nil || response.Body == http.NoBody || !strings.HasSuffix(media, "json") || response.ContentLength > maxGitHubMessage {
+	body := response.Body
+	if body == nil || !strings.HasSuffix(media, "json") || response.ContentLength > maxGitHubMessage {
 		return false
 	}
-	text := bytes.ToLower(readAhead(ctx, response, maxGitHubMessage, gitHubMessageTime))
+	text, err := io.ReadAll(io.LimitReader(body, maxGitHubMessage))
+	response.Body = &readAhead{io.MultiReader(bytes.NewReader(text), failing{err}, body), body}
+	text = bytes.ToLower(text)
 	return bytes.Contains(text, []byte("rate limit")) || bytes.Contains(text, []byte("abuse detection"))
 }
+
+// readAhead is a body whose beginning was read.
+type readAhead struct {
+	io.Reader
+	io.Closer
+}
+
+// failing reads err, or nothing if that is nil.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, cmp.Or(f.err, io.EOF) }

@@ -21,30 +21,19 @@ const (
 // number is a non-negative decimal number.
 type number struct{ whole, billionths int64 }
 
-// readNumber reads a non-negative decimal number. Billionths are rounded up, huge numbers saturate.
+// readNumber reads a non-negative decimal number. Huge numbers saturate; digits behind the ninth decimal
+// are dropped.
 func readNumber(s string) (n number, ok bool) {
 	s = strings.TrimSpace(s)
 	if len(s) > maxNumber {
 		return number{}, false
 	}
 	whole, fraction, decimal := strings.Cut(s, ".")
-	if n.whole, ok = digitsOf(whole); !ok || !decimal {
-		return n, ok
+	if n.whole, ok = digitsOf(whole); ok && decimal {
+		ok = digits(fraction)
+		n.billionths, _ = digitsOf((fraction + "00000000")[:min(9, len(fraction)+8)])
 	}
-	rest := ""
-	if len(fraction) > 9 {
-		fraction, rest = fraction[:9], strings.TrimLeft(fraction[9:], "0")
-	}
-	if n.billionths, ok = digitsOf(fraction); !ok || rest != "" && !digits(rest) {
-		return number{}, false
-	}
-	for range 9 - len(fraction) {
-		n.billionths *= 10
-	}
-	if rest != "" {
-		n.billionths++
-	}
-	return n, true
+	return n, ok
 }
 
 // digitsOf reads digits alone, without a sign.

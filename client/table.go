@@ -6,6 +6,9 @@ import (
 	"hash/maphash"
 	"net/http"
 	"strings"
+	"time"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // maxBuckets is how many buckets are kept that are not in use.
@@ -112,8 +115,12 @@ func (p *pacer) bucket(k key, c *call) *bucket {
 	b := &bucket{key: k, name: p.nameOf(k, c.header)}
 	if k.route == accountRoute {
 		b.shared = new(shared)
-		if b.shared.sendings.init(p.account); p.dialect == GitHub {
+		b.shared.sendings.init(p.account)
+		switch p.dialect {
+		case GitHub:
 			b.shared.writes.init()
+		case Discord:
+			b.shared.invalid.init(limits.Rate{Units: maxInvalid, Period: 10 * time.Minute})
 		}
 	}
 	if k.route != "" && k.route != accountRoute && p.dialect != Standard {

@@ -3,9 +3,9 @@ package client
 import "net/http"
 
 // Transport is an [http.RoundTripper] that keeps to the limits of servers. [New] makes one;
-// the zero value is of no use. It is safe for concurrent use. It has nothing to
-// close, and no goroutine but to read a 403 of GitHub. It keeps what it knows of 1,024 buckets, and of those that are in use,
-// and forgets first those that are free first.
+// the zero value is of no use. It is safe for concurrent use. It has
+// nothing to close and starts no goroutine. It keeps what it knows of 1,024 buckets, and of those
+// that are in use, and forgets first those that are free first.
 type Transport struct {
 	base http.RoundTripper
 	*pacer
@@ -49,7 +49,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return response, err
 		}
 		c.response = response
-		a := t.answerOf(r, response)
+		a := t.answerOf(response)
 		if !t.observe(r.Context(), &c, &a) {
 			t.endWithBody(&c, response)
 			c.response = nil
@@ -82,9 +82,9 @@ func outgoingOf(r *http.Request, again bool) (*http.Request, error) {
 }
 
 // answerOf reads a response. What a 403 of GitHub is about may stand in its body.
-func (t *Transport) answerOf(r *http.Request, response *http.Response) answer {
+func (t *Transport) answerOf(response *http.Response) answer {
 	a := t.read(response.StatusCode, response.Header, 0)
-	if a.unclear && saysRateLimit(r.Context(), response) {
+	if a.unclear && saysRateLimit(response) {
 		a.denySecondary(false)
 	}
 	return a
