@@ -169,7 +169,7 @@ func (p *pacer) look(ctx context.Context, c *call, w *waiter) (verdict, instant)
 	if first && at <= now && b.told.empty() && b.paths.suspect(w.path) && b.queue.prefer(b.paths) {
 		first = false // a request for another path says more
 	}
-	verdict, until := w.next(now, at, first)
+	verdict, until := w.next(now, at, first, source == sourceFirstAnswer)
 	switch {
 	case verdict == admitted:
 		w.part()
@@ -190,11 +190,11 @@ func (p *pacer) look(ctx context.Context, c *call, w *waiter) (verdict, instant)
 // next decides on a call whose bucket is ready at an instant. It is pure. What is held looks again
 // at the instant that is returned, or earlier if it is woken; what is refused would have to wait
 // until then.
-func (w *waiter) next(now, at instant, first bool) (verdict, instant) {
+func (w *waiter) next(now, at instant, first, early bool) (verdict, instant) {
 	switch {
 	case first && at <= now:
 		return admitted, now
-	case at > w.deadline && at != unknown, now >= w.giveUp:
+	case now >= w.giveUp, at > w.deadline && at != unknown && !early:
 		return refused, at
 	case first:
 		return held, min(at, w.giveUp)
