@@ -233,7 +233,7 @@ func (b *bucket) deny(now instant, tk ticket, a *answer, learns bool) (time.Dura
 			at, source := b.denial()
 			return max(at-now, 1), source
 		}
-		b.backoff.observe(now, tk.at > f.denied || every > 0, false, every)
+		b.backoff.observe(now, tk.at > f.denied || every > 0, b.learned.busy(now), every)
 		empty = every == 0 || b.backoff.strikes > 1 // requests go on at the pace that was learned
 	}
 	at, source := b.denial()

@@ -87,6 +87,12 @@ func (l *learned) deny(now instant, tk ticket, before bool) (every time.Duration
 	return 0, false
 }
 
+// busy reports whether the server has lately accepted so much of this process that others matter little.
+func (l *learned) busy(now instant) bool {
+	n := l.recent.total - l.recent.older
+	return n >= enough && now-l.recent.earlier < time.Duration(n)*slow
+}
+
 // next returns when the next request goes at the pace that was learned. The last one went at an
 // instant.
 func (l *learned) next(last instant) (instant, string) {
@@ -106,6 +112,8 @@ func (l *learned) learn(tk ticket, now instant) {
 	case l.seq == 0 || l.idle:
 		l.every = l.every * 10 / 9
 		l.idle = false
+	case l.count == 0 && l.busy(now): // the server is down, it seems
+		return
 	case l.count < enough && !l.sure:
 		l.every = max(l.every, over/time.Duration(max(l.count, 1))*10/9)
 		return // and count on
@@ -136,7 +144,7 @@ func (l *learned) observe(now instant, recent, waiting bool, strikes int) {
 	case l.every == 0: // the first since the first denial
 		n := max(l.recent.total-l.before-1, 1)
 		l.every = max(l.denied-l.from, time.Second) / time.Duration(n) * 10 / 9
-		if strikes > 1 {
+		if strikes > 1 && !l.busy(now) {
 			l.every = max(l.every, now-l.since)
 		}
 		l.recent.restart(now) // nothing was sent meanwhile

@@ -41,6 +41,13 @@ var hardScenarios = []scenario{
 		most:    figures{1.2, 0, 0},
 	},
 	{
+		name:    "a server that denies all for 5 s and says nothing",
+		server:  func() model { return denying{5 * time.Second, 10 * time.Second} },
+		latency: 20 * time.Millisecond, requests: 1000, workers: 4,
+		ideal: 20 * time.Second, // 15 of which it takes without denials
+		most:  figures{1.5, 12, 4},
+	},
+	{
 		name:    "GitHub, 300 writes, 80 a minute and 500 an hour",
 		server:  func() model { return &writes{} },
 		latency: 20 * time.Millisecond, requests: 300, workers: 16,
@@ -90,6 +97,16 @@ func hundred(told bool) scenario {
 		s.ideal, s.most = 12*time.Minute, figures{1.2, 550, 10}
 	}
 	return s
+}
+
+// denying allows all but what comes in a span of time.
+type denying struct{ from, until time.Duration }
+
+func (d denying) answer(_ *http.Request, now time.Time) (*http.Response, time.Duration, error) {
+	if since := now.Sub(began); since >= d.from && since < d.until {
+		return answer(429), 0, nil
+	}
+	return answer(200), 0, nil
 }
 
 // dripping is a token bucket that says nothing.

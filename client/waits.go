@@ -32,7 +32,7 @@ type backoff struct {
 // as well, and the more of them there are the longer the waits have to be: they grow eightfold, and
 // are spread over as much again.
 //
-// The dialects know that an account is alone with its limits: their waits double.
+// They double if the client is alone with its limit: in the dialects, or if the server was busy with it.
 func (o *backoff) observe(now instant, anew, alone bool, every time.Duration) {
 	if anew || o.strikes == 0 {
 		o.strikes++
