@@ -81,36 +81,42 @@ func (p *pacer) ready(b *bucket, c *call, now instant) (instant, string) {
 }
 
 // next returns the instant at which b lets the next request start, now at the earliest, and what
-// asks for that.
-func (b *bucket) next(p *pacer, now instant) (instant, string) {
-	if at, source := b.denial(); at > now {
-		return at, source
+// asks for that: the latest instant of the estimators. While a denial, a cap or the request that goes
+// first holds it back, it does not matter what answers have said: more is known then.
+func (b *bucket) next(p *pacer, now instant) (at instant, source string) {
+	at = now
+	bind := func(until instant, by string) {
+		if until > at {
+			at, source = until, by
+		}
 	}
-	if p.maxInFlight > 0 && b.flight.busy >= p.maxInFlight {
-		return unknown, sourceInFlight
+	bind(b.denial())
+	if at == now && p.maxInFlight > 0 && b.flight.busy >= p.maxInFlight {
+		bind(unknown, sourceInFlight)
 	}
-	if at := b.cap.next(now); at > now {
-		return at, sourceLimit
+	if at == now {
+		bind(b.cap.next(), sourceLimit)
+		bind(b.opening.next(b, now), sourceFirstAnswer)
 	}
-	if at := b.opening.next(b, now); at > now {
-		return at, sourceFirstAnswer
-	}
-	at, source, ok := b.asTold(p, now)
-	if ok {
-		at = b.believed(at, now, p)
-	}
-	if l, s := b.learned.next(b.flight.last); l > at && l > now {
-		at, source = l, s
+	if at == now {
+		said, by := b.said(p, now)
+		bind(b.believed(said, now, p), by)
+		bind(b.learned.next(b.flight.last), sourceLearned)
 	}
 	return at, source
 }
 
 // denial returns when the last denials let requests start again, and what asks for that.
 func (b *bucket) denial() (instant, string) {
-	if b.backoff.until > b.waits.until {
-		return b.backoff.until, sourceBackoff
+	if at := b.backoff.next(); at > b.waits.until {
+		return at, sourceBackoff
 	}
-	return b.waits.until, b.waits.source
+	return b.waits.next()
+}
+
+// said returns when the next request goes by what answers say is left, and what says so.
+func (b *bucket) said(p *pacer, now instant) (instant, string) {
+	return max(b.told.next(), b.refill.next(b, p, now)), b.told.source
 }
 
 // start notes that c, which is ready, is sent.
@@ -122,7 +128,7 @@ func (p *pacer) start(b *bucket, c *call, now instant) {
 		b.budget.at(now)
 		b.budget.sent++
 	}
-	at, _, _ := b.asTold(p, now)
+	at, _ := b.said(p, now)
 	claim, nothingLeft := b.claimed(at)
 	c.ticket, c.stage = b.start(now, c.waits), started
 	if c.ticket.early = at > now; c.ticket.early && nothingLeft {

@@ -28,7 +28,7 @@ type gate struct {
 }
 
 // next lets no more requests ask at once than may be allowed, and one if none may be.
-func (g *gate) next(now instant) instant {
+func (g *gate) next() instant {
 	if g.known && g.asking >= max(g.room, 1) {
 		return unknown
 	}

@@ -95,11 +95,11 @@ func (l *learned) busy(now instant) bool {
 
 // next returns when the next request goes at the pace that was learned. The last one went at an
 // instant.
-func (l *learned) next(last instant) (instant, string) {
+func (l *learned) next(last instant) instant {
 	if l.every == 0 {
-		return 0, ""
+		return 0
 	}
-	return last + l.every, sourceLearned
+	return last + l.every
 }
 
 // learn counts what was accepted before a denial.

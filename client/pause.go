@@ -22,8 +22,8 @@ func (p *pacer) pauses(c *call, about *bucket, a *answer, now instant, source st
 	if events = b.pause.end(events, at); b.pause.on {
 		return events
 	}
-	until, source, held := b.asTold(p, now)
-	if held && b.told.empty() && b.believed(until, now, p) > now {
+	if until := b.told.next(); b.believed(until, now, p) > now {
+		source := b.told.source
 		b.pause.begin(now, source, c.bucket.name)
 		events = append(events, Event{Kind: Paused, Bucket: c.bucket.name, Wait: until - now, Source: source})
 	}

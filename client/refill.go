@@ -49,13 +49,21 @@ func (f *refill) observe(now instant, q quota, grown int64, t *told) {
 	}
 }
 
-// next returns when the next request goes, if they are spread. The last one went at an instant.
-func (f *refill) next(last instant) instant {
-	if f.turn > last {
+// next returns when the next request goes, if requests are spread over what is left.
+func (f *refill) next(b *bucket, p *pacer, now instant) instant {
+	last := b.flight.last
+	switch {
+	case b.told.empty():
+		return 0
+	case !b.spreads(p, now):
+		if now < f.releaseUntil {
+			return last + f.releaseGap
+		}
+		return 0
+	case f.turn > last:
 		return f.turn
-	}
-	if at := f.promise.at; at > 0 {
-		return min(last+f.gap, at)
+	case f.promise.at > 0:
+		return min(last+f.gap, f.promise.at)
 	}
 	return last + f.gap
 }

@@ -130,17 +130,12 @@ func (t *told) deny(until instant, source string, empty bool) {
 	}
 }
 
-// asTold returns when a request may go by what answers say, and what says so, if they hold it back.
-func (b *bucket) asTold(p *pacer, now instant) (at instant, source string, ok bool) {
-	switch t := &b.told; {
-	case t.empty():
-		return t.renew, t.source, true
-	case b.spreads(p, now):
-		return b.refill.next(b.flight.last), t.source, true
-	case now < b.refill.releaseUntil:
-		return b.flight.last + b.refill.releaseGap, t.source, false
+// next returns when more is left; 0: something is.
+func (t *told) next() instant {
+	if t.empty() {
+		return t.renew
 	}
-	return now, "", false
+	return 0
 }
 
 // believe notes what an answer that is no denial says is left. Other buckets have strays

@@ -19,6 +19,8 @@ func (w *waits) observe(now instant, a *answer) {
 	}
 }
 
+func (w *waits) next() (instant, string) { return w.until, w.source }
+
 // backoff is how long a client waits after denials that ask for no wait.
 type backoff struct {
 	until   instant
@@ -53,3 +55,5 @@ func (o *backoff) observe(now instant, anew, alone bool, every time.Duration) {
 		o.until = max(o.until, now+wait+rand.N(wait))
 	}
 }
+
+func (o *backoff) next() instant { return o.until }
