@@ -27,18 +27,6 @@ type waiter struct {
 	err              error
 }
 
-func (q *queue) push(w *waiter, first bool) {
-	if first {
-		q.AddFirst(&w.node)
-	} else {
-		q.Add(&w.node)
-	}
-}
-
-func (q *queue) remove(w *waiter) { q.Remove(&w.node) }
-
-func (q *queue) isFirst(w *waiter) bool { return q.First == &w.node }
-
 // wakeFirst makes the first in the queue look at the bucket again.
 func (q *queue) wakeFirst() {
 	if q.First != nil {
@@ -88,33 +76,31 @@ const (
 // admit waits until c may be sent, and starts it. It returns a *WaitError, or the cause of
 // the context's end.
 func (p *pacer) admit(ctx context.Context, c *call) error {
-	if p.admitAtOnce(c) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.startsAtOnce(c) {
 		return nil
 	}
 	w := p.enqueue(ctx, c)
 	defer p.leave(c, w)
 	for {
-		switch verdict, until := p.look(ctx, c, w); verdict {
-		case admitted:
-			return nil
-		case refused:
+		verdict, until := p.look(ctx, c, w)
+		if verdict != held {
 			return w.err
-		default:
-			w.sleep(ctx, until-p.now())
 		}
+		p.mu.Unlock()
+		w.sleep(ctx, until-p.now())
+		p.mu.Lock()
 	}
 }
 
-// admitAtOnce starts c if it need not wait.
-func (p *pacer) admitAtOnce(c *call) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// startsAtOnce starts c if it need not wait.
+func (p *pacer) startsAtOnce(c *call) bool {
 	b, now := p.resolve(c), p.now()
 	if b.queue.Size > 0 || b.account != nil && len(b.account.shared.line) > 0 && !c.id.free {
 		return false
 	}
-	at, _ := p.ready(b, c, now)
-	if at > now {
+	if at, _ := p.ready(b, c, now); at > now {
 		return false
 	}
 	c.waits = false
@@ -124,45 +110,35 @@ func (p *pacer) admitAtOnce(c *call) bool {
 
 // enqueue puts c into the queue of its bucket.
 func (p *pacer) enqueue(ctx context.Context, c *call) *waiter {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	now := p.now()
-	w := &waiter{wake: make(chan struct{}, 1), path: c.path, since: now - c.waited}
+	w := &waiter{wake: make(chan struct{}, 1), timer: time.NewTimer(0), path: c.path, since: now - c.waited}
 	w.giveUp = now + max(p.maxWait-c.waited, 0)
 	most, bound := mostWait(ctx, w.giveUp-now)
 	w.deadline, w.bound, w.node.Of = now+most, bound, w
-	w.join(p.resolve(c), c)
+	w.join(c.bucket, c)
 	return w
 }
 
 // leave takes w out of all queues.
 func (p *pacer) leave(c *call, w *waiter) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	w.part()
 	c.waited = p.now() - w.since
-	if w.timer != nil {
-		w.timer.Stop()
-	}
+	w.timer.Stop()
 }
 
 // look decides on c at this moment, and starts it if it may be sent. If c is held, the next look is
 // due at an instant.
 func (p *pacer) look(ctx context.Context, c *call, w *waiter) (verdict, instant) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if ctx.Err() != nil {
-		w.err = context.Cause(ctx)
+	if w.err = context.Cause(ctx); w.err != nil {
 		return refused, 0
 	}
-	b, now := w.bucket, p.now()
 	if w.moves {
 		w.part()
-		b = p.resolve(c)
-		w.join(b, c)
+		w.join(p.resolve(c), c)
 	}
+	b, now := w.bucket, p.now()
 	at, source := p.ready(b, c, now)
-	first := b.queue.isFirst(w)
+	first := b.queue.First == &w.node
 	if b.account != nil && !b.account.shared.inFront(w, first && !c.id.free && (at <= now || source == sourceAccount)) {
 		first, source = false, sourceAccount
 	}
@@ -187,9 +163,8 @@ func (p *pacer) look(ctx context.Context, c *call, w *waiter) (verdict, instant)
 	return verdict, until
 }
 
-// next decides on a call whose bucket is ready at an instant. It is pure. What is held looks again
-// at the instant that is returned, or earlier if it is woken; what is refused would have to wait
-// until then.
+// next decides on a call whose bucket is ready at an instant, or earlier. It is pure. What is held looks
+// again at the instant that is returned, or when it is woken; what is refused would have to wait until then.
 func (w *waiter) next(now, at instant, first, early bool) (verdict, instant) {
 	switch {
 	case first && at <= now:
@@ -204,11 +179,7 @@ func (w *waiter) next(now, at instant, first, early bool) (verdict, instant) {
 
 // sleep waits for a time, until w is woken, or for the end of ctx.
 func (w *waiter) sleep(ctx context.Context, d time.Duration) {
-	if w.timer == nil {
-		w.timer = time.NewTimer(d)
-	} else {
-		w.timer.Reset(d)
-	}
+	w.timer.Reset(d)
 	select {
 	case <-w.wake:
 	case <-w.timer.C:
@@ -220,7 +191,11 @@ func (w *waiter) sleep(ctx context.Context, d time.Duration) {
 // sent.
 func (w *waiter) join(b *bucket, c *call) {
 	w.bucket, w.moves = b, false
-	b.queue.push(w, c.again)
+	if c.again {
+		b.queue.AddFirst(&w.node)
+	} else {
+		b.queue.Add(&w.node)
+	}
 }
 
 // part takes w out of its queue and line, whose first ones look again.
@@ -231,7 +206,7 @@ func (w *waiter) part() {
 	if w.lined {
 		w.bucket.account.shared.line.leave(w)
 	}
-	w.bucket.queue.remove(w)
+	w.bucket.queue.Remove(&w.node)
 	w.bucket.queue.wakeFirst()
 	w.bucket = nil
 }
@@ -255,9 +230,11 @@ func (p *pacer) pause(ctx context.Context, c *call, d time.Duration, source stri
 	if d > most {
 		return &WaitError{Bucket: c.bucket.name, Wait: d, Source: source, Bound: bound}
 	}
-	w, began := new(waiter), p.now()
-	w.sleep(ctx, d)
-	w.timer.Stop()
+	began := p.now()
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
 	c.source = source
 	if c.waited += p.now() - began; ctx.Err() != nil {
 		return context.Cause(ctx)
