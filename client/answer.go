@@ -30,7 +30,7 @@ func (p *pacer) read(status int, h http.Header, wait time.Duration) (a answer) {
 	}
 	source, said := sourceRetryAfter, wait > 0
 	if !said && status >= 400 {
-		wait, source, said = retry(h)
+		wait, source, said = retryOf(h)
 	}
 	a.limited = status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable && said ||
 		slices.Contains(p.denials, status)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"time"
@@ -87,11 +88,8 @@ func (e *WaitError) Error() string {
 
 // longerThan says what a wait is, of that bound.
 func longerThan(bound string) string {
-	switch bound {
-	case boundMaxWait:
-		return "longer than MaxWait allows"
-	case boundContext:
-		return "longer than the context allows"
+	if bound == boundContext {
+		bound = "the context"
 	}
-	return "longer than MaxWait or the context allows"
+	return "longer than " + cmp.Or(bound, "MaxWait or the context") + " allows"
 }

@@ -126,7 +126,7 @@ func FuzzAnswersAreReadInRange(f *testing.F) {
 		for name, value := range map[string]string{
 			"Retry-After": retry, fieldRateLimit: limit, fieldDraftRemaining: remaining, fieldDraftReset: reset,
 			fieldXRemaining: remaining, fieldXReset: xReset, "Date": date,
-			fieldRetryAfterMs: retry, "X-Rate-Limit-Remaining": remaining, "X-Rate-Limit-Reset": reset, fieldShopify: limit,
+			"Retry-After-Ms": retry, "X-Rate-Limit-Remaining": remaining, "X-Rate-Limit-Reset": reset, fieldShopify: limit,
 			"X-Hubspot-Ratelimit-Remaining": remaining, "X-Hubspot-Ratelimit-Interval-Milliseconds": xReset,
 		} {
 			if value != "" {
@@ -134,7 +134,7 @@ func FuzzAnswersAreReadInRange(f *testing.F) {
 			}
 		}
 		const least = -time.Duration(1<<63 - 1)
-		if wait, ok := retryAfter(h); ok && (wait > longest || wait < least) {
+		if wait, _, ok := retryOf(h); ok && (wait > longest || wait < least) {
 			t.Errorf("Retry-After %q is %v", retry, wait)
 		}
 		if q, ok := quotaOf(h); ok && (q.left < 0 || q.left > maxCount || q.limit < 0 || q.limit > maxCount || q.window > longest || q.source == "") {

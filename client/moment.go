@@ -113,8 +113,10 @@ var layouts = [...]struct {
 
 // instantOf reads a date, and to which unit it may have been rounded down.
 func instantOf(s string) (at time.Time, unit time.Duration, ok bool) {
-	if at, ok = parseDate(s); ok {
-		return at, time.Second, true
+	if s[0]-'0' > 9 { // to try what it is not would allocate errors
+		if at, ok = parseDate(s); ok {
+			return at, time.Second, true
+		}
 	}
 	s, _, _ = strings.Cut(s, " (") // the name of a zone
 	for _, l := range layouts {
@@ -128,38 +130,32 @@ func instantOf(s string) (at time.Time, unit time.Duration, ok bool) {
 	return time.Time{}, 0, false
 }
 
-// Fields that say how long to wait after a denial, in the order of belief. Docker Hub has documented
-// X-Retry-After; services of Azure send the last two, in milliseconds.
-const (
-	fieldRetryAfter     = "Retry-After"
-	fieldXRetryAfter    = "X-Retry-After"
-	fieldRetryAfterMs   = "Retry-After-Ms"
-	fieldXMsRetryAfter  = "X-Ms-Retry-After-Ms"
-	sourceRetryAfter    = "Retry-After"
-	sourceXRetryAfter   = "X-Retry-After"
-	sourceRetryAfterMs  = "retry-after-ms"
-	sourceXMsRetryAfter = "x-ms-retry-after-ms"
-)
+const sourceRetryAfter = "Retry-After"
 
-// retryAfter reads how long to wait after a denial: of several lines or numbers, the longest wait counts.
-func retryAfter(h http.Header) (time.Duration, bool) {
-	wait, _, ok := retry(h)
-	return wait, ok
+// retries are fields that say how long to wait after a denial, in the order of belief. Docker Hub has documented
+// X-Retry-After; services of Azure send the last two.
+var retries = [...]struct {
+	field, source string
+	milliseconds  bool
+}{
+	{"Retry-After", sourceRetryAfter, false},
+	{"X-Retry-After", "X-Retry-After", false},
+	{"Retry-After-Ms", "retry-after-ms", true},
+	{"X-Ms-Retry-After-Ms", "x-ms-retry-after-ms", true},
 }
 
-// retry is retryAfter, and which field says so.
-func retry(h http.Header) (wait time.Duration, source string, ok bool) {
-	if wait, _, ok := latest(h[fieldRetryAfter], h); ok {
-		return wait, sourceRetryAfter, true
-	}
-	if wait, _, ok := latest(h[fieldXRetryAfter], h); ok {
-		return wait, sourceXRetryAfter, true
-	}
-	if wait, ok := milliseconds(first(h, fieldRetryAfterMs)); ok {
-		return wait, sourceRetryAfterMs, true
-	}
-	if wait, ok := milliseconds(first(h, fieldXMsRetryAfter)); ok {
-		return wait, sourceXMsRetryAfter, true
+// retryOf reads how long to wait after a denial, and which field says so: of several lines or numbers,
+// the longest wait counts.
+func retryOf(h http.Header) (wait time.Duration, source string, ok bool) {
+	for _, r := range &retries {
+		if r.milliseconds {
+			wait, ok = milliseconds(first(h, r.field))
+		} else {
+			wait, _, ok = latest(h[r.field], h)
+		}
+		if ok {
+			return wait, r.source, true
+		}
 	}
 	return 0, "", false
 }

@@ -19,7 +19,6 @@ type refill struct {
 	turn         instant       // nothing goes before: the share of this process in a window is used
 	gap          time.Duration // between two requests that are spread
 	spreadUntil  instant       // those that have waited for a limit are spread, as long as some wait
-	followUntil  instant       // requests follow a refill
 	promise      promise
 	releaseUntil instant // those that have waited for a renewal go one after the other
 	releaseGap   time.Duration
@@ -40,9 +39,6 @@ func (f *refill) observe(now instant, q quota, grown int64, t *told) {
 	f.over += elapsed
 	if grown <= 0 {
 		return
-	}
-	if t.left <= t.low() {
-		f.followUntil = now + q.window
 	}
 	if f.grown += grown; f.grown >= 4 {
 		f.every, f.grown, f.over = max(f.over/time.Duration(f.grown), 1), 0, 0
@@ -71,7 +67,7 @@ func (f *refill) next(b *bucket, p *pacer, now instant) instant {
 // spreads reports whether requests start at least a gap apart.
 func (b *bucket) spreads(p *pacer, now instant) bool {
 	t := &b.told
-	return now < b.refill.spreadUntil || now < b.refill.followUntil ||
+	return now < b.refill.spreadUntil ||
 		t.known && (p.pace == Evenly || t.crowded(b.queue.Size) ||
 			t.left <= t.low() && !t.alone(now) && b.paces(p.maxWait))
 }
