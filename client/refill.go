@@ -32,7 +32,7 @@ const resetError = 3 * time.Second
 func (f *refill) observe(now instant, q quota, grown int64, t *told) {
 	elapsed := now - f.at
 	f.at = now
-	if !q.reset || t.renew-now < resetError {
+	if !q.reset || t.renew-now < resetError && t.rolling.period >= resetError {
 		f.grown, f.over = 0, 0
 		return
 	}
