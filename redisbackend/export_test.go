@@ -152,7 +152,8 @@ type anything struct{}
 
 func (anything) receive(*reply) error { return nil }
 
-// RenewAll renews all that b holds, at once, and waits until it is done.
+// RenewAll renews all that b holds, at once, and waits until it is done. Units that Redis had lost are
+// renewed a second time: RenewAll waits for that, too, or it would cross what the test does next.
 func RenewAll(b *Backend) {
 	h := b.holds
 	h.mu.Lock()
@@ -174,6 +175,10 @@ func RenewAll(b *Backend) {
 	}
 	h.runLocked(now)
 	waitForRenewals()
+	for h.due.First != nil && !h.due.First.Of.at.After(time.Now()) && !h.closed {
+		h.runLocked(time.Now())
+		waitForRenewals()
+	}
 }
 
 // HeldName is the name in Redis of what is held.
