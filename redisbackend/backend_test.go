@@ -336,7 +336,10 @@ func TestAStateOfAnotherVersionIsAnErrorAndIsLeftAlone(t *testing.T) {
 }
 
 func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
-	const tooMuch = "9007199254740992" // 2^53
+	const (
+		tooMuch       = "9007199254740992" // 2^53
+		calendarState = "1k 10 2678400000000 1271734374823947 "
+	)
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	b := redisbackend.New(client, redisbackend.Options{})
@@ -401,8 +404,20 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 			"1b 10 60000000 3600000000 60000000 3",
 			"1b 10 60000000 3600000000 60000000 50000000 3", // a ban that ended before it began
 			"1b 10 60000000 3600000000 60000000 0 4294967296",
+			"1b 10 60000000 3600000000 1767268800000000 9007199254740991 3", // a ban of 230 years
 			"2b 10 60000000 3600000000 60000000 0 3;0",
 			"2b 10 60000000 3600000000 60000000 0 3;1 1",
+		},
+		limits.Calendar(10, limits.Month): {
+			calendarState + "9000000000000000 5 0",
+			calendarState + "9000000000000000 11 2678400000000",
+			calendarState + "1767225600000000 5 5356800000001", // longer than two months
+			calendarState + "1767225600000000 5 9007199254740991",
+			calendarState + "1767225600000000 5 99999999999999999999",
+			calendarState + "1767225600000000 5 " + strings.Repeat("9", 400),
+			"2" + calendarState[1:] + "9000000000000000 11 2678400000000;1",
+			"2" + calendarState[1:] + "9000000000000000 11 2678400000000;1 1",
+			"2" + calendarState[1:] + "9000000000000000 11 2678400000000;0 1 9007199254740991",
 		},
 		limits.SlidingLog(limits.PerMinute(10)): {
 			"1g 10 60000000 10 0 1 3;",

@@ -6,7 +6,7 @@
 --   b    the units in the period
 
 take = function(most, P, Q, asOf, at, a, b, n, _, isRead)
-  if isRead and (b > 4294967295 or a > 0 and a <= at or a >= 9007199254740992) then
+  if isRead and (b > 4294967295 or a > 0 and (a <= at or a - at > 63244800000000)) then -- two leap years
     return nil
   end
   if asOf >= (a > 0 and a or b > 0 and at + P or at) then

@@ -8,13 +8,13 @@
 --
 -- A period that owes units to the next has a state of version 2, which has their number behind the ";",
 -- and how long the next lasts. In memory that is debt. What is more than the next period holds is
--- forgiven. P is the longest that a period lasts, and Q stands for the calendar: it is a number made
--- from its text.
+-- forgiven. P is the longest that a period lasts: by other data of a time zone one may last half as
+-- long again. Q stands for the calendar: it is a number made from its text.
 
 -- take returns nil, too, if the instant is in none of the periods.
 take = function(most, P, _, asOf, at, a, b, n, debt, isRead, periods)
   local stop = at + b
-  if isRead and (b < 1 or a > (debt and 2000000000 or most)) then
+  if isRead and (b < 1 or b > 2 * P or a > (debt and 2000000000 or most)) then
     return nil
   end
   if b == 0 or asOf >= stop then
@@ -82,7 +82,7 @@ if family then
 
   family.read = function(s, text)
     local debt, next = match(text, '^(%d+) (%d+)$')
-    if not debt then
+    if not debt or next + 0 > 2 * s.limit.P then
       return false
     end
     s.debt = debt + 0
