@@ -1,20 +1,34 @@
 package overload
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+	"time"
+)
 
-// heap has the next event first: by instant, and by the order in which they were added.
-type heap []event
-
-func (h heap) less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].seq < h[j].seq
+// heap has what happens next first: by instant, and by the order in which it was added.
+type heap[T any] struct {
+	items []timed[T]
+	seq   uint64
 }
 
-func (h *heap) push(e event) {
-	*h = append(*h, e)
-	s := *h
+type timed[T any] struct {
+	at   time.Duration
+	seq  uint64
+	what T
+}
+
+func (h *heap[T]) less(i, j int) bool {
+	a, b := &h.items[i], &h.items[j]
+	return a.at < b.at || a.at == b.at && a.seq < b.seq
+}
+
+func (h *heap[T]) push(at time.Duration, what T) {
+	h.seq++
+	h.items = append(h.items, timed[T]{at, h.seq, what})
+	s := h.items
 	for i := len(s) - 1; i > 0; {
 		up := (i - 1) / 2
-		if !s.less(i, up) {
+		if !h.less(i, up) {
 			break
 		}
 		s[i], s[up] = s[up], s[i]
@@ -22,23 +36,22 @@ func (h *heap) push(e event) {
 	}
 }
 
-func (h *heap) pop() event {
-	s := *h
+func (h *heap[T]) pop() (at time.Duration, what T) {
+	s := h.items
 	top, last := s[0], len(s)-1
 	s[0] = s[last]
-	s[last] = event{}
-	s = s[:last]
-	*h = s
+	s[last] = timed[T]{}
+	h.items = s[:last]
 	for i := 0; ; {
 		low := 2*i + 1
 		if low >= last {
-			return top
+			return top.at, top.what
 		}
-		if low+1 < last && s.less(low+1, low) {
+		if low+1 < last && h.less(low+1, low) {
 			low++
 		}
-		if !s.less(low, i) {
-			return top
+		if !h.less(low, i) {
+			return top.at, top.what
 		}
 		s[i], s[low] = s[low], s[i]
 		i = low
@@ -46,24 +59,25 @@ func (h *heap) pop() event {
 }
 
 // queue has those that wait for a slot, the oldest first.
-type queue struct {
-	items  []*request
+type queue[T any] struct {
+	items  []T
 	head   int
 	random bool // pop takes any of them
 	drawn  *rand.Rand
 }
 
-func (q *queue) len() int { return len(q.items) - q.head }
+func (q *queue[T]) len() int { return len(q.items) - q.head }
 
-func (q *queue) push(r *request) { q.items = append(q.items, r) }
+func (q *queue[T]) push(r T) { q.items = append(q.items, r) }
 
-func (q *queue) pop() *request {
+func (q *queue[T]) pop() T {
 	if q.random {
 		i := q.head + q.drawn.IntN(q.len())
 		q.items[i], q.items[q.head] = q.items[q.head], q.items[i]
 	}
+	var none T
 	r := q.items[q.head]
-	q.items[q.head] = nil
+	q.items[q.head] = none
 	if q.head++; q.head > 1024 && q.head > len(q.items)/2 {
 		q.items = append(q.items[:0], q.items[q.head:]...)
 		q.head = 0

@@ -16,6 +16,8 @@ type Request struct {
 	Class int // 0 is critical, 1 normal, 2 sheddable
 	// Tenant is whom it is of: see Route.Tenant.
 	Tenant string
+	// Lot is the same at all services of a [Graph] that work for a request. It is uniform in [0, 1).
+	Lot float64
 }
 
 // Limiter is what stands in front of the service. Enter returns false for a request that it sheds, otherwise the
@@ -151,8 +153,6 @@ const (
 )
 
 type event struct {
-	at   time.Duration
-	seq  uint64
 	kind kind
 	r    *request
 }
@@ -183,9 +183,8 @@ type run struct {
 	l       Limiter
 	began   time.Time
 	now     time.Duration
-	events  heap
-	seq     uint64
-	waiting queue
+	events  heap[event]
+	waiting queue[*request]
 	running int
 	most    float64 // requests a second, at most
 	gaps    *rand.Rand
@@ -217,13 +216,13 @@ func (s *Scenario) Run(l Limiter, o Options) *Result {
 		r.add(time.Second, tick, nil)
 	}
 	for {
-		e := r.events.pop()
-		if e.at >= s.Length {
+		at, e := r.events.pop()
+		if at >= s.Length {
 			break
 		}
-		if e.at > r.now {
-			time.Sleep(e.at - r.now)
-			r.now = e.at
+		if at > r.now {
+			time.Sleep(at - r.now)
+			r.now = at
 		}
 		r.happen(e)
 	}
@@ -232,8 +231,7 @@ func (s *Scenario) Run(l Limiter, o Options) *Result {
 }
 
 func (r *run) add(at time.Duration, k kind, q *request) {
-	r.seq++
-	r.events.push(event{at, r.seq, k, q})
+	r.events.push(at, event{k, q})
 }
 
 func (r *run) happen(e event) {
