@@ -31,6 +31,7 @@ type class struct {
 	share int // percent
 	rank  int // position, or retired
 	full  int // requests in flight below which a request of the class enters
+	low   int // the same of the last lot
 
 	inFlight int
 	waiting  queue

@@ -30,6 +30,7 @@ type Event struct {
 	Class    string        // its name; "" if Exempt
 	Exempt   bool          // it is not counted as in flight
 	Shadow   bool          // admitted by the mode alone: with [core.Enforce] it would have been shed, or have waited on
+	Ahead    bool          // services behind would have shed it: see Options.Needs
 	Limit    int           // in force at the decision
 	InFlight int           // at the decision, with this request if it was admitted
 	Wait     time.Duration // that it spent in the queue

@@ -75,7 +75,12 @@ func (g *Gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R, next 
 	returned := false
 	var writer *watch.Writer
 	defer func() {
-		g.end(r.Context(), p, request, func() bool { return !returned || writer == nil || g.failed(request, writer, err) })
+		g.end(r.Context(), p, request, func() (status int, failed bool) {
+			if !returned || writer == nil {
+				return 0, true
+			}
+			return g.status(request, writer, err)
+		})
 	}()
 	if !event.Exempt && !event.Shadow {
 		w, writer = watch.Around(w, (*listener)(p))
@@ -113,7 +118,12 @@ func (g *Gate[R]) ServeCall(ctx context.Context, request R, next func(watch.List
 	}
 	returned := false
 	defer func() {
-		g.end(ctx, p, request, func() bool { return !returned || g.failed(request, nil, err) })
+		g.end(ctx, p, request, func() (status int, failed bool) {
+			if !returned {
+				return 0, true
+			}
+			return g.status(request, nil, err)
+		})
 	}()
 	var l watch.Listener
 	if !event.Exempt && !event.Shadow {
@@ -132,22 +142,23 @@ func (f fieldsOnly) Write(b []byte) (int, error) { return len(b), nil }
 func (f fieldsOnly) WriteHeader(int)             {}
 
 // end ends a request, even if its context, Answered or Route panics.
-func (g *Gate[R]) end(ctx context.Context, p *Permit, request R, failed func() bool) {
+func (g *Gate[R]) end(ctx context.Context, p *Permit, request R, answer func() (status int, failed bool)) {
 	result := Result{Failed: true}
 	defer func() { p.End(result) }()
 	result.Left = ctx.Err() != nil
-	result.Failed = failed()
+	status, failed := answer()
+	result.Failed, result.Refused = failed, status == http.StatusServiceUnavailable
 	result.Route = g.route(request)
 }
 
-// failed reports whether the answer to request is no success.
-func (g *Gate[R]) failed(request R, writer *watch.Writer, err error) bool {
+// status returns the status of the answer to request, and whether that is no success.
+func (g *Gate[R]) status(request R, writer *watch.Writer, err error) (status int, failed bool) {
 	if g.Answered != nil {
-		status, _, _ := g.Answered(request, err)
-		return status >= http.StatusBadRequest || status == 0 && err != nil
+		status, _, _ = g.Answered(request, err)
+		return status, status >= http.StatusBadRequest || status == 0 && err != nil
 	}
-	status, _ := writer.Answer(err)
-	return status >= http.StatusBadRequest || status == 0
+	status, _ = writer.Answer(err)
+	return status, status >= http.StatusBadRequest || status == 0
 }
 
 func (g *Gate[R]) route(request R) string {

@@ -62,13 +62,13 @@ func (l *limiter) lock() (now instant) {
 // share again.
 const reopening = time.Second
 
-// admitsLocked reports whether a request of c and x may begin.
+// admitsLocked reports whether a request of c and x with that lot may begin.
 //
 // A class is closed when more important ones fill its share. When they end, it comes back
 // over a second. Otherwise all that its clients repeat would begin at once, and close it
 // again.
-func (l *limiter) admitsLocked(c *class, x *tenant, now instant) bool {
-	if l.inFlight >= l.fullLocked(c, x, now) {
+func (l *limiter) admitsLocked(c *class, x *tenant, lot uint32, now instant) bool {
+	if l.inFlight >= l.fullLocked(c, x, lot, now) {
 		return false
 	}
 	if !c.reopening {
@@ -127,14 +127,15 @@ func (l *limiter) leaveLocked(p *Permit, now instant) {
 type entry struct {
 	permit          *Permit // nil: shed, or its client left
 	shadow, left    bool
+	ahead           bool // see Options.Needs
 	limit, inFlight int
 	wait            time.Duration
 }
 
 // acquire decides a request of c and of the tenant with that name, which is in the queue until done
 // is closed or maxWait is over, if it is not 0.
-func (l *limiter) acquire(done <-chan struct{}, c *class, name uint64, maxWait time.Duration) entry {
-	e, w := l.enter(c, name, maxWait > 0 && !closed(done))
+func (l *limiter) acquire(done <-chan struct{}, c *class, name uint64, lot uint32, maxWait time.Duration) entry {
+	e, w := l.enter(c, name, lot, maxWait > 0 && !closed(done))
 	if w != nil {
 		return l.await(w, done, maxWait)
 	}
@@ -155,7 +156,7 @@ func closed(done <-chan struct{}) bool {
 // enter decides a request of c and of the tenant with that name, or puts it into the queue if that
 // is allowed. Whether the limiter is open is read under the lock, and not with the request's
 // options: a request that enters the queue behind a Replace that has emptied it would wait in vain.
-func (l *limiter) enter(c *class, name uint64, queue bool) (entry, *waiter) {
+func (l *limiter) enter(c *class, name uint64, lot uint32, queue bool) (entry, *waiter) {
 	now := l.lock()
 	defer l.mu.Unlock()
 	if c.rank == retired { // by a Replace that the request has not seen
@@ -166,8 +167,8 @@ func (l *limiter) enter(c *class, name uint64, queue bool) (entry, *waiter) {
 	if l.tenants != nil {
 		x = l.tenants.of(name, now)
 	}
-	l.glanceLocked(l.fullLocked(c, x, now), now)
-	if l.admitsLocked(c, x, now) {
+	l.glanceLocked(l.fullLocked(c, x, lot, now), now)
+	if l.admitsLocked(c, x, lot, now) {
 		p := l.beginLocked(c, x, now)
 		return entry{permit: p, limit: l.limit, inFlight: l.inFlight}, nil
 	}
@@ -177,7 +178,7 @@ func (l *limiter) enter(c *class, name uint64, queue bool) (entry, *waiter) {
 		return l.letPassLocked(c), nil
 	}
 	if queue {
-		if w := l.enqueueLocked(c, x, now); w != nil {
+		if w := l.enqueueLocked(c, x, lot, now); w != nil {
 			return entry{}, w
 		}
 	}
@@ -192,6 +193,22 @@ func (l *limiter) letPassLocked(c *class) entry {
 	l.shadowed++
 	c.shadowed++
 	return entry{permit: &Permit{limiter: l, class: c, state: shadowed}, shadow: true, limit: l.limit, inFlight: l.inFlight}
+}
+
+// ahead sheds a request of c before services behind do, or lets it pass if the limiter is open. The
+// limit is not the reason, so the algorithm does not hear of it.
+func (l *limiter) ahead(c *class) entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := entry{ahead: true, limit: l.limit, inFlight: l.inFlight}
+	if !l.advisory {
+		c.shed++
+		return e
+	}
+	l.shadowed++
+	c.shadowed++
+	e.shadow, e.permit = true, &Permit{limiter: l, class: c, state: shadowed}
+	return e
 }
 
 // exempted lets an exempt request in.
@@ -279,6 +296,11 @@ func (l *limiter) setLimitLocked(limit int) {
 			c.full = max(c.full, l.leastLocked())
 		default:
 			c.full = min(c.full, first.full-1)
+		}
+	}
+	for i, c := range l.classes {
+		if c.low = places + (c.full-places)*lastLot/100; i+1 < len(l.classes) {
+			c.low = l.classes[i+1].full
 		}
 	}
 }

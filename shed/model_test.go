@@ -196,7 +196,7 @@ func improvise(t *testing.T, next func(n int) int, steps int) {
 			case action < 7: // a request arrives
 				r := &real{id: step, class: classes[next(3)]}
 				want := m.arrive(mine{step, r.class.rank}, now)
-				e, w := l.enter(r.class, 0, true)
+				e, w := l.enter(r.class, 0, 0, true)
 				r.permit, r.waiter = e.permit, w
 				got := byte('s')
 				switch {
@@ -356,11 +356,11 @@ func TestARequestOfAClassThatIsLeftOutMeanwhileIsOfTheLeastImportant(t *testing.
 	old := l.configure([]Class{{Name: "old"}}, limits{algorithm: Fixed(10)})[0]
 	l.configure([]Class{{Name: "new"}, {Name: "last", Share: 50}}, limits{algorithm: Fixed(10)})
 	for range 5 {
-		if e, _ := l.enter(old, 0, true); e.permit == nil {
+		if e, _ := l.enter(old, 0, 0, true); e.permit == nil {
 			t.Fatal("shed")
 		}
 	}
-	if e, w := l.enter(old, 0, true); e.permit != nil || w == nil {
+	if e, w := l.enter(old, 0, 0, true); e.permit != nil || w == nil {
 		t.Error("it did not keep to the share of the last class")
 	}
 	if last := l.state().Classes[1]; last.InFlight != 5 || last.Waiting != 1 {
@@ -372,8 +372,8 @@ func TestARequestOfAClassThatIsLeftOutMeanwhileIsOfTheLeastImportant(t *testing.
 func TestAClientThatLeavesAsTheModeLetsItInIsCountedAsLeft(t *testing.T) {
 	l := &limiter{epoch: time.Now()}
 	c := l.configure([]Class{{Name: "all"}}, limits{algorithm: Fixed(1)})[0]
-	l.enter(c, 0, true)
-	_, w := l.enter(c, 0, true)
+	l.enter(c, 0, 0, true)
+	_, w := l.enter(c, 0, 0, true)
 	l.configure([]Class{{Name: "all"}}, limits{algorithm: Fixed(1), open: true})
 	if e := l.giveUp(w, true); !e.left || e.permit != nil || e.shadow {
 		t.Errorf("%+v", e)

@@ -56,6 +56,20 @@ type Options[R any] struct {
 	// not the path. nil: what the framework says; of net/http Request.Pattern.
 	Route func(R) string
 
+	// Lot names what a request is part of, such as the trace that it belongs to. Of equally important
+	// requests, all shedders that are told the same names shed the same ones first. So where one request
+	// calls several services, none of them works for those that another sheds. It must not be what
+	// a client chooses: the first service draws the name, and the others read it from what they are sent. ""
+	// is a new name. nil: those that come while the Shedder has no room are shed.
+	Lot func(R) string
+
+	// Needs names what a request needs of other services, known before it runs: its route, if requests of one
+	// route call the same ones. While these shed some of the requests of a name, so that the answer is
+	// 503, or Unavailable of a call, the Shedder sheds most of them ahead, the least important first. Otherwise other services
+	// would work for requests in vain that one of them sheds. After 256 names, all others are one. It
+	// must not depend on what a client says of itself. nil: nothing is shed ahead.
+	Needs func(R) string
+
 	// MaxWait is how long a request may wait in a queue for others to end before it is
 	// shed. The newest request of the most important class goes first, because the oldest
 	// one is the most likely to be abandoned by its client. 0: no queue. 50 milliseconds

@@ -15,6 +15,8 @@ type Permit struct {
 	tenant  *tenant
 	node    list.Node[*Permit]
 	start   instant
+	need    *need         // nil: Options.Needs is
+	rank    int           // of its class when it began, for need
 	noted   time.Duration // of client, in windows until now
 	client  clientTime
 	passed  instant     // when a request that began later completed and could overtake it; 0: none has
@@ -36,12 +38,16 @@ type Result struct {
 	Route  string // see Options.Route
 	Failed bool   // it did not succeed: a status from 400 on, a panic
 	Left   bool   // its context ended before it did: the client left, or a deadline was over
+
+	// Refused says that it failed because a service that it needs has shed it: a status of 503. See
+	// Options.Needs.
+	Refused bool
 }
 
 // End ends the request. The first call counts.
 func (p *Permit) End(result Result) {
-	if p != nil {
-		p.limiter.end(p, &result)
+	if p != nil && p.limiter.end(p, &result) {
+		p.need.end(p.rank, &result, p.limiter.now())
 	}
 }
 
@@ -54,8 +60,8 @@ func (p *Permit) Stream() {
 	}
 }
 
-// end ends p. A nil result teaches the algorithm nothing.
-func (l *limiter) end(p *Permit, result *Result) {
+// end ends p, and reports whether it had not ended. A nil result teaches the algorithm nothing.
+func (l *limiter) end(p *Permit, result *Result) bool {
 	now := l.lock()
 	defer l.mu.Unlock()
 	state := p.state
@@ -85,6 +91,7 @@ func (l *limiter) end(p *Permit, result *Result) {
 		}
 		l.advanceLocked(now)
 	}
+	return state != ended
 }
 
 // passLocked notes that a request has overtaken n and those that began before n. Those that were overtaken before are the oldest

@@ -10,6 +10,7 @@ import (
 type waiter struct {
 	class   *class
 	tenant  *tenant
+	lot     uint32
 	node    list.Node[*waiter] // in the queue of its class
 	since   instant
 	decided chan struct{} // closed when the request has left the queue by another's doing
@@ -53,7 +54,7 @@ func (q *queue) join(other *queue) {
 
 // enqueueLocked puts a request of c and x into the queue, or returns nil if there is no room: no
 // waiter is as unimportant as c.
-func (l *limiter) enqueueLocked(c *class, x *tenant, now instant) *waiter {
+func (l *limiter) enqueueLocked(c *class, x *tenant, lot uint32, now instant) *waiter {
 	room := l.maxWaiting
 	if room == 0 {
 		room = l.limit
@@ -68,7 +69,7 @@ func (l *limiter) enqueueLocked(c *class, x *tenant, now instant) *waiter {
 		l.window.shed++
 		l.decideLocked(victim, nil, now)
 	}
-	w := &waiter{class: c, tenant: x, since: now, decided: make(chan struct{})}
+	w := &waiter{class: c, tenant: x, lot: lot, since: now, decided: make(chan struct{})}
 	w.node.Of = w
 	c.waiting.push(w)
 	l.waiting++
@@ -121,13 +122,13 @@ func (l *limiter) emptyLocked(now instant) {
 }
 
 // dispatchLocked lets in all waiters that may begin: the most important class first, of a class the
-// newest whose tenant may enter.
+// newest that may enter by its tenant and its lot.
 func (l *limiter) dispatchLocked(now instant) {
 	for _, c := range l.classes {
-		for n := c.waiting.First; n != nil && l.admitsLocked(c, nil, now); {
+		for n := c.waiting.First; n != nil && l.admitsLocked(c, nil, 0, now); {
 			w := n.Of
 			n = n.Next
-			if w.tenant == nil || l.admitsLocked(c, w.tenant, now) {
+			if l.admitsLocked(c, w.tenant, w.lot, now) {
 				l.removeLocked(w)
 				p := l.beginLocked(c, w.tenant, now)
 				l.decideLocked(w, p, now)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/maphash"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,9 +17,11 @@ import (
 // concurrent use.
 type Shedder[R any] struct {
 	limiter  limiter
+	needs    needs
 	seed     maphash.Seed // of names of tenants
 	settings atomic.Pointer[settings[R]]
 	replace  sync.Mutex // held by Replace
+	random   atomic.Uint64
 }
 
 // settings are what a request looks at. They are never written.
@@ -28,6 +31,8 @@ type settings[R any] struct {
 	tenant   func(R) string
 	exempt   func(R) bool
 	route    func(R) string
+	needs    func(R) string
+	lot      func(R) string
 	maxWait  time.Duration
 	mode     core.Mode
 	observe  func(context.Context, R, Event)
@@ -38,6 +43,7 @@ type settings[R any] struct {
 func New[R any](options Options[R]) (*Shedder[R], error) {
 	s := new(Shedder[R])
 	s.limiter.epoch, s.seed = time.Now(), maphash.MakeSeed()
+	s.needs.names = make(map[string]*need)
 	if err := s.Replace(options); err != nil {
 		return nil, err
 	}
@@ -71,7 +77,7 @@ func (s *Shedder[R]) Replace(options Options[R]) error {
 		fair: options.Tenant != nil, open: options.Mode != core.Enforce,
 	})
 	s.settings.Store(&settings[R]{
-		classes: classes, classify: options.Classify, tenant: options.Tenant, exempt: options.Exempt, route: options.Route,
+		classes: classes, classify: options.Classify, tenant: options.Tenant, exempt: options.Exempt, route: options.Route, needs: options.Needs, lot: options.Lot,
 		maxWait: options.MaxWait, mode: options.Mode, observe: options.Observe, denied: options.Denied,
 	})
 	return nil
@@ -97,8 +103,8 @@ func (s *Shedder[R]) Acquire(ctx context.Context, request R) (*Permit, Event) {
 		if set.tenant != nil {
 			name = maphash.String(s.seed, set.tenant(request))
 		}
-		got = s.limiter.acquire(ctx.Done(), c, name, set.maxWait)
-		event.Class, event.Shadow, event.Wait = c.name, got.shadow, got.wait
+		got = s.decide(ctx, set, request, c, name)
+		event.Class, event.Shadow, event.Ahead, event.Wait = c.name, got.shadow, got.ahead, got.wait
 		switch {
 		case got.left:
 			event.Verdict = Left
@@ -112,6 +118,37 @@ func (s *Shedder[R]) Acquire(ctx context.Context, request R) (*Permit, Event) {
 	}
 	return got.permit, event
 }
+
+// decide decides a request of c and of the tenant with that name.
+func (s *Shedder[R]) decide(ctx context.Context, set *settings[R], request R, c *class, name uint64) entry {
+	lot := s.draw(set, request)
+	if set.needs == nil {
+		return s.limiter.acquire(ctx.Done(), c, name, lot, set.maxWait)
+	}
+	rank := slices.Index(set.classes, c)
+	need, ok := s.needs.admit(set.needs(request), rank, s.drawAny(), s.limiter.now())
+	if !ok {
+		return s.limiter.ahead(c)
+	}
+	got := s.limiter.acquire(ctx.Done(), c, name, lot, set.maxWait)
+	if got.permit != nil && !got.shadow {
+		got.permit.need, got.permit.rank = need, rank
+	}
+	return got
+}
+
+// draw returns the lot of a request. Without Options.Lot all have the first.
+func (s *Shedder[R]) draw(set *settings[R], request R) uint32 {
+	if set.lot == nil {
+		return 0
+	}
+	if name := set.lot(request); name != "" {
+		return lotOf(name)
+	}
+	return s.drawAny()
+}
+
+func (s *Shedder[R]) drawAny() uint32 { return uint32(mix(s.random.Add(golden)) % lots) }
 
 // tell calls Observe, and ends p if it does not return.
 func (set *settings[R]) tell(ctx context.Context, request R, event Event, p *Permit) {

@@ -143,7 +143,7 @@ func TestAPermitKnowsWhenItWasOvertaken(t *testing.T) {
 		l := &limiter{epoch: time.Now()}
 		c := l.configure(nil, limits{algorithm: Fixed(10)})[0]
 		enter := func() *Permit {
-			e, _ := l.enter(c, 0, false)
+			e, _ := l.enter(c, 0, 0, false)
 			time.Sleep(time.Second)
 			return e.permit
 		}

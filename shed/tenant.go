@@ -147,10 +147,11 @@ func (t *tenants) count(limit float64, now instant) {
 	t.share = t.limit / max(1, t.active)
 }
 
-// fullLocked returns below how many requests in flight a request of c and x enters.
-func (l *limiter) fullLocked(c *class, x *tenant, now instant) int {
+// fullLocked returns below how many requests in flight a request of c and x with that lot enters.
+func (l *limiter) fullLocked(c *class, x *tenant, lot uint32, now instant) int {
+	full := c.fullFor(lot)
 	if x == nil || l.tenants == nil {
-		return c.full
+		return full
 	}
-	return int(math.Ceil(l.tenants.part(x, l.limit, now) * float64(c.full)))
+	return int(math.Ceil(l.tenants.part(x, l.limit, now) * float64(full)))
 }

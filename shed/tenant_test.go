@@ -163,7 +163,7 @@ func equal(limit int) (l *limiter, enter func(name uint64, queue bool) (*Permit,
 	l = &limiter{epoch: time.Now()}
 	c := l.configure(nil, limits{algorithm: Fixed(limit), fair: true})[0]
 	return l, func(name uint64, queue bool) (*Permit, *waiter) {
-		e, w := l.enter(c, name, queue)
+		e, w := l.enter(c, name, 0, queue)
 		return e.permit, w
 	}
 }

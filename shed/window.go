@@ -149,11 +149,17 @@ func (r *reservoir) add(d time.Duration, keep int, random *uint64) {
 
 // pick returns a number below n at random. It is a generator of our own, so that simulations repeat: splitmix64.
 func pick(random *uint64, n int) int {
-	*random += 0x9e3779b97f4a7c15
-	z := *random
+	*random += golden
+	return int(mix(*random) % uint64(n))
+}
+
+const golden = 0x9e3779b97f4a7c15 // the step of splitmix64
+
+// mix has the last steps of splitmix64.
+func mix(z uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return int((z ^ z>>31) % uint64(n))
+	return z ^ z>>31
 }
 
 // sampleLocked returns what the window has seen until now.
