@@ -32,12 +32,13 @@ func groups() []group {
 		{"lease", reportLease, nil},
 		{"client", reportClient, workClient},
 		{"shed", reportShed, workShed},
+		{"graph", reportGraph, workGraph},
 		{"shedreal", reportShedReal, workShedReal},
 		{"cost", reportCost, nil},
 	}
 }
 
-const usage = "usage: benchmarks [all|decision|memory|flood|http|frameworks|redis|lifecycle|lease|client|shed|shedreal|cost] [rounds]"
+const usage = "usage: benchmarks [all|decision|memory|flood|http|frameworks|redis|lifecycle|lease|client|shed|graph|shedreal|cost] [rounds]"
 
 func main() {
 	args := append(os.Args[1:], "", "")

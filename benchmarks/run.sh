@@ -4,9 +4,9 @@
 #   run.sh [group] [rounds]
 #
 # group: decision, memory, flood, http, frameworks, redis, lifecycle, lease, client,
-# shed, shedreal, cost, or all but cost (the default)
+# shed, graph, shedreal, cost, or all but cost (the default)
 # rounds: how often contestants take their turns in decision, http, frameworks, redis,
-# lifecycle, lease and client; how many seeds shed has (default 6). The groups redis,
+# lifecycle, lease and client; how many seeds shed and graph have (default 6). The groups redis,
 # lifecycle and lease need redis-server on the PATH.
 #
 # PROCS is the number of processors to use (default 2). See README.md.

@@ -55,7 +55,7 @@ func (w weir) Enter(r overload.Request) (func(bool), bool) {
 	if permit == nil {
 		return nil, false
 	}
-	return func(failed bool) { permit.End(shed.Result{Route: r.Route, Failed: failed}) }, true
+	return func(failed bool) { permit.End(shed.Result{Route: r.Route, Failed: failed, Refused: failed}) }, true
 }
 
 type failsafe struct {
