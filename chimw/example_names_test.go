@@ -184,7 +184,7 @@ func ExamplePlainText() {
 		Rules:  []chimw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		Denied: chimw.PlainText,
 		// A clock that stands still, so that the output is always the same.
-		Backend: memory.New(memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
+		Backend: memory.MustNew(memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
 	})
 	r := chi.NewRouter()
 	r.With(limiter.Handler).Get("/", hi)

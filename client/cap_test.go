@@ -48,7 +48,7 @@ func TestACapOfOnesOwnIsKept(t *testing.T) {
 
 func TestACapOfRequestsAtOnceIsHeldUntilTheirEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		backend := memory.New(memory.Options{})
+		backend := memory.MustNew(memory.Options{})
 		var mu sync.Mutex
 		inside, most := 0, 0
 		server := scripted(func(int, *http.Request) *http.Response {
@@ -150,7 +150,7 @@ func TestOneRequestAsksForACapThatIsUsedUp(t *testing.T) {
 	for _, limit := range []limits.Limit{limits.FixedWindow(limits.Per(2, 10*time.Second)), limits.TokenBucket(limits.PerSecond(1), 1)} {
 		t.Run(limit.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				backend := &remote{Memory: memory.New(memory.Options{})}
+				backend := &remote{Memory: memory.MustNew(memory.Options{})}
 				c := newClient(t, scripted(always(200)), client.Options{Limit: limit, Backend: backend, MaxWait: time.Hour})
 				for range 2 { // it is known, and used up
 					if _, err := get(c, "http://a/"); err != nil {

@@ -220,7 +220,7 @@ func TestTwoProcessesShareACapThroughABackend(t *testing.T) {
 			t.Run(fmt.Sprintf("%v/%d", limit.Algorithm(), workers), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					l := loop{limit: limit, format: headers.IETF, workers: workers, windows: 10, latency: 20 * time.Millisecond}
-					r := l.run(t, client.Options{Limit: limit, Backend: memory.New(memory.Options{})}, 2)
+					r := l.run(t, client.Options{Limit: limit, Backend: memory.MustNew(memory.Options{})}, 2)
 					if *trace {
 						fmt.Printf("%-16v shared %2d: %.3f of %d, %d denied\n", limit.Algorithm(), workers, r.used(), r.most, r.denied)
 					}

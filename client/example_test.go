@@ -144,7 +144,7 @@ func ExampleOptions_limit() {
 	ok := canned(func(*http.Request) *http.Response {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}
 	})
-	shared := memory.New(memory.Options{}) // or a redisbackend
+	shared := memory.MustNew(memory.Options{}) // or a redisbackend
 	options := client.Options{Base: ok, Limit: limits.AnchoredWindow(limits.PerHour(3)), Backend: shared}
 	one, other := client.New(options), client.New(options)
 	for i, t := range []*client.Transport{one, other, one, other} {

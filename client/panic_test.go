@@ -77,9 +77,9 @@ func TestAPanicLeavesNothingCounted(t *testing.T) {
 		"Observe, held":        {first: always(429, "Retry-After", "0.001"), observe: on(client.Held)},
 		"Observe, paused":      {first: always(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset-After", "0.001"), observe: on(client.Paused)},
 		"Observe, resumed":     {first: always(429, "Retry-After", "0.001"), observe: on(client.Resumed)},
-		"Observe, alone":       {first: always(200), observe: once(on(client.Alone)), backend: undecided{memory.New(memory.Options{})}},
+		"Observe, alone":       {first: always(200), observe: once(on(client.Alone)), backend: undecided{memory.MustNew(memory.Options{})}},
 		"GetBody":              {first: always(429, "Retry-After", "0.001"), getBody: func() (io.ReadCloser, error) { panic("a bug") }},
-		"Backend":              {first: always(200), backend: &panicking{Memory: memory.New(memory.Options{})}},
+		"Backend":              {first: always(200), backend: &panicking{Memory: memory.MustNew(memory.Options{})}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -29,7 +29,7 @@ func TestWhatABackendCannotDoIsUnsupported(t *testing.T) {
 
 func TestNothingRunsInTheBackground(t *testing.T) {
 	before := runtime.NumGoroutine()
-	m := memory.New(memory.Options{})
+	m := memory.MustNew(memory.Options{})
 	l := core.MustNew(core.Config[request]{
 		Backend: remote.NewDenialCache(m, remote.DenialCacheOptions{}),
 		Rules:   []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}},

@@ -29,7 +29,7 @@ func local(r core.Rule[string]) core.Rule[string] {
 
 // The last Local rule goes while a request holds one of its units.
 func TestUnitsOfALocalRuleThatIsGoneReturn(t *testing.T) {
-	backend := &farAway{memory.New(memory.Options{})}
+	backend := &farAway{memory.MustNew(memory.Options{})}
 	slots := local(rule("slots", limits.Concurrent(1), core.Enforce))
 	elsewhere := rule("elsewhere", limits.Concurrent(9), core.Enforce)
 	l := core.MustNew(core.Config[string]{Backend: backend, Rules: []core.Rule[string]{slots, elsewhere}})
@@ -118,7 +118,7 @@ func TestTheEndOfAnEarlierRuleIsAwaited(t *testing.T) {
 		refunded := plain
 		refunded.FinalCost = func(core.Result) int64 { return 0 }
 		l := core.MustNew(core.Config[string]{
-			Backend: &slowToSettle{memory.New(memory.Options{})}, Rules: []core.Rule[string]{refunded},
+			Backend: &slowToSettle{memory.MustNew(memory.Options{})}, Rules: []core.Rule[string]{refunded},
 		})
 		o := l.Decide(context.Background(), "ann")
 		o.End(core.Result{})
@@ -178,7 +178,7 @@ func TestNoRulesAreAMistake(t *testing.T) {
 // A denial that is cached is one of its limit.
 func TestACachedDenialDoesNotOutliveItsLimit(t *testing.T) {
 	at := func(n int64) core.Rule[string] { return rule("a", limits.FixedWindow(limits.PerDay(n)), core.Enforce) }
-	cache := remote.NewDenialCache(&farAway{memory.New(memory.Options{})}, remote.DenialCacheOptions{})
+	cache := remote.NewDenialCache(&farAway{memory.MustNew(memory.Options{})}, remote.DenialCacheOptions{})
 	l := core.MustNew(core.Config[string]{Backend: cache, Rules: []core.Rule[string]{at(1)}})
 	l.Decide(context.Background(), "ann")
 	l.Decide(context.Background(), "ann")

@@ -330,7 +330,7 @@ func TestAnExplanationThatNobodyAwaitsIsAbandoned(t *testing.T) {
 	near := rule("near", limits.FixedWindow(limits.PerDay(2)), core.Enforce)
 	near.Local = true
 	l := core.MustNew(core.Config[string]{
-		Backend: &leavingCaller{memory.New(memory.Options{}), cancel}, Rules: []core.Rule[string]{far, near},
+		Backend: &leavingCaller{memory.MustNew(memory.Options{}), cancel}, Rules: []core.Rule[string]{far, near},
 	})
 	if o := l.Explain(ctx, "ann"); o.Verdict() != core.Abandoned || o.Len() != 0 || !errors.Is(o.Err(), context.Canceled) {
 		t.Errorf("%v by %d rules: %v", o.Verdict(), o.Len(), o.Err())

@@ -49,7 +49,7 @@ func TestABackendThatCannotBeComparedIsSettled(t *testing.T) {
 func TestADisplacedDebtStaysADebt(t *testing.T) {
 	for _, limit := range []limits.Limit{limits.TokenBucket(limits.PerHour(10), 10), limits.TokenBucket(limits.PerSecond(10_000_000), 10_000)} {
 		now := time.UnixMicro(1_700_000_000_000_000)
-		m := memory.New(memory.Options{MaxKeys: 4, Clock: func() time.Time { return now }})
+		m := memory.MustNew(memory.Options{MaxKeys: 4, Clock: func() time.Time { return now }})
 		take := func(i int, n int64) limits.Decision {
 			out := make([]limits.Decision, 1)
 			if err := m.Take(t.Context(), []limits.Charge{{Scope: fmt.Sprint(i), Limit: limit, Cost: n}}, out); err != nil {
@@ -73,7 +73,7 @@ func TestADisplacedDebtStaysADebt(t *testing.T) {
 func TestALateCallerDoesNotReviveTheWindowBeforeARefund(t *testing.T) {
 	start := time.UnixMicro(1_700_000_000_000_000)
 	now, next := start, []time.Time(nil)
-	m := memory.New(memory.Options{Clock: func() time.Time {
+	m := memory.MustNew(memory.Options{Clock: func() time.Time {
 		if len(next) > 0 {
 			at := next[0]
 			next = next[1:]

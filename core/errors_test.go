@@ -31,7 +31,7 @@ func TestNoErrorNamesAKey(t *testing.T) {
 			"two limits":              {charge(key, perMinute(1), 1), charge(key, perMinute(2), 1)},
 		}
 	}
-	store := memory.New(memory.Options{})
+	store := memory.MustNew(memory.Options{})
 	for _, key := range keys {
 		for name, charges := range mistakes(key) {
 			for _, b := range []limits.Backend{store, remote.NewDenialCache(store, remote.DenialCacheOptions{})} {

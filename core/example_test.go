@@ -260,7 +260,7 @@ func ExampleFailurePolicy() {
 func ExampleConfig_instances() {
 	limiter := core.MustNew(core.Config[job]{
 		Backend:   unreachable{},
-		Fallback:  memory.New(memory.Options{MaxKeys: 10_000}),
+		Fallback:  memory.MustNew(memory.Options{MaxKeys: 10_000}),
 		Instances: 3,
 		Rules:     []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(100)), Key: byCustomer}},
 	})
@@ -323,7 +323,7 @@ func ExampleVerdict() {
 // atNoon is a memory whose clock stands still.
 func atNoon() *memory.Memory {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	return memory.New(memory.Options{Clock: func() time.Time { return noon }})
+	return memory.MustNew(memory.Options{Clock: func() time.Time { return noon }})
 }
 
 func ExampleOutcome_Delay() {
@@ -354,7 +354,7 @@ func ExampleOutcome_BindingRule() {
 // Three limiters share a store. Each has a rule of its own, and one that spends the
 // same budget in all of them.
 func ExampleConfig_backend() {
-	store := memory.New(memory.Options{})
+	store := memory.MustNew(memory.Options{})
 	limiter := func(name string) *core.Limiter[job] {
 		return core.MustNew(core.Config[job]{
 			Backend: store,

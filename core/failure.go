@@ -120,6 +120,6 @@ type fallback struct {
 }
 
 func (f *fallback) backend() limits.Backend {
-	f.once.Do(func() { f.memory = memory.New(memory.Options{}) })
+	f.once.Do(func() { f.memory = memory.MustNew(memory.Options{}) })
 	return f.memory
 }

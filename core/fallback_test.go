@@ -157,7 +157,7 @@ func (uncomparable) Take(context.Context, []limits.Charge, []limits.Decision) er
 
 func TestAFallbackThatIsGivenIsNotShared(t *testing.T) {
 	down := &asking.Broken{Err: errBroken}
-	given := core.MustNew(core.Config[request]{Backend: down, Fallback: memory.New(memory.Options{}), Rules: []core.Rule[request]{
+	given := core.MustNew(core.Config[request]{Backend: down, Fallback: memory.MustNew(memory.Options{}), Rules: []core.Rule[request]{
 		{Name: "given", Scope: "clients", Limit: limits.FixedWindow(limits.PerDay(10)), Key: byUser},
 	}})
 	if n := admitted(on(down, "shared"), given); n != 20 {

@@ -99,7 +99,7 @@ func New[R any](config Config[R]) (*Limiter[R], error) {
 	}
 	l := &Limiter[R]{backend: config.Backend}
 	if l.backend == nil {
-		l.backend = memory.New(memory.Options{})
+		l.backend = memory.MustNew(memory.Options{})
 	}
 	l.config = config
 	l.room.capacity = int64(cmp.Or(config.MaxWaiting, defaultMaxWaiting))
@@ -127,7 +127,7 @@ func (l *Limiter[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
 	}
 	if !limits.IsInProcess(l.backend) && has(func(rule Rule[R]) bool { return rule.Local }) {
 		if l.local == nil {
-			l.local = memory.New(memory.Options{})
+			l.local = memory.MustNew(memory.Options{})
 		}
 		set.local = l.local
 	}

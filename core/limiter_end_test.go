@@ -30,7 +30,7 @@ type afar struct {
 var errAway = errors.New("away")
 
 func newRemote(lag time.Duration) *afar {
-	return &afar{Memory: memory.New(memory.Options{}), lag: lag}
+	return &afar{Memory: memory.MustNew(memory.Options{}), lag: lag}
 }
 
 func (r *afar) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
@@ -189,7 +189,7 @@ func TestAPanicKeepsNothing(t *testing.T) {
 // The clock of a Memory is a function of the program.
 func TestAPanicOfTheClockStaysInEnd(t *testing.T) {
 	isBroken := false
-	backend := memory.New(memory.Options{Clock: func() time.Time {
+	backend := memory.MustNew(memory.Options{Clock: func() time.Time {
 		if isBroken {
 			panic("clock")
 		}
@@ -275,7 +275,7 @@ func holdsLeft(t *testing.T, b limits.Backend, scope, key string, limit limits.L
 func TestAFallbackKnowsWhatIsHeld(t *testing.T) {
 	limit := limits.Concurrent(3)
 	for name, fallback := range map[string]limits.Backend{
-		"a Memory": memory.New(memory.Options{}), "wrapped": &settlingWrapper{wrapper{memory.New(memory.Options{})}},
+		"a Memory": memory.MustNew(memory.Options{}), "wrapped": &settlingWrapper{wrapper{memory.MustNew(memory.Options{})}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -448,7 +448,7 @@ func TestNewReportsRulesThatCannotEnd(t *testing.T) {
 		{"a concurrency limit has none", core.Rule[string]{Limit: limits.Concurrent(1), FinalCost: final, Local: true}},
 	} {
 		test.rule.Name, test.rule.Key = "r", self
-		_, err := core.New(core.Config[string]{Backend: plainBackend{memory.New(memory.Options{})}, Rules: []core.Rule[string]{test.rule}})
+		_, err := core.New(core.Config[string]{Backend: plainBackend{memory.MustNew(memory.Options{})}, Rules: []core.Rule[string]{test.rule}})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("error %v, want one that says %q", err, test.want)
 		}

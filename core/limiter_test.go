@@ -283,7 +283,7 @@ func TestARequestThatCannotBeIdentifiedIsUnavailableAndCostsNothing(t *testing.T
 	} {
 		t.Run(name, func(t *testing.T) {
 			rule.Name = "broken"
-			m := memory.New(memory.Options{})
+			m := memory.MustNew(memory.Options{})
 			first := core.Rule[request]{Name: "first", Limit: perMinute(1), Key: byUser}
 			l := core.MustNew(core.Config[request]{Backend: m, Rules: []core.Rule[request]{first, rule}})
 			o := decide(t, l, request{user: "ann"}, core.Unavailable)
@@ -339,7 +339,7 @@ func TestABackendThatFailsEndsAsTheRulesSay(t *testing.T) {
 			}
 		})
 		t.Run("any closed rule closes the request", func(t *testing.T) {
-			local := memory.New(memory.Options{})
+			local := memory.MustNew(memory.Options{})
 			l := core.MustNew(core.Config[request]{Backend: down, Fallback: local, Rules: []core.Rule[request]{back, open, closed}})
 			o := decide(t, l, request{user: "ann", route: "/"}, core.Unavailable)
 			if o.At(2).Source != limits.SourceClosed || o.At(0).Source != limits.SourceNotAsked || o.At(1).Source != limits.SourceNotAsked {
@@ -412,7 +412,7 @@ func TestEachPlanFallsBackToItsOwnShare(t *testing.T) {
 // A rule whose shape the memory refuses must end as a failure, also where the
 // limiter takes its shortcut for one rule on memory.
 func TestAMemoryThatRefusesAChargeIsAFailure(t *testing.T) {
-	m := memory.New(memory.Options{})
+	m := memory.MustNew(memory.Options{})
 	rule := core.Rule[request]{Name: "user", Limit: perMinute(10), Key: byUser, Cost: func(r request) int64 { return r.cost }}
 	l := core.MustNew(core.Config[request]{Backend: m, Rules: []core.Rule[request]{rule}})
 	decide(t, l, request{user: "ann", cost: -1}, core.Unavailable)
@@ -425,7 +425,7 @@ func TestAMemoryThatRefusesAChargeIsAFailure(t *testing.T) {
 func TestAnEndedContextGetsNoAnswerAndCostsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	m := memory.New(memory.Options{})
+	m := memory.MustNew(memory.Options{})
 	var observed []core.Verdict
 	l := core.MustNew(core.Config[request]{
 		Backend:  m,
@@ -507,7 +507,7 @@ func TestAContextThatEndsWhileTheKeyIsFoundGetsNoAnswer(t *testing.T) {
 	for name, keyErr := range map[string]error{"found": nil, "failed": context.Canceled} {
 		for rules := 1; rules <= 2; rules++ {
 			ctx, cancel := context.WithCancel(context.Background())
-			m := memory.New(memory.Options{})
+			m := memory.MustNew(memory.Options{})
 			rule := core.Rule[request]{Name: "user", Limit: perMinute(9), Key: func(request) (string, error) {
 				cancel()
 				return "ann", keyErr
@@ -564,7 +564,7 @@ func TestObserveSeesEveryDecidedRequestOnce(t *testing.T) {
 }
 
 func TestRulesOfOneScopeCountTogether(t *testing.T) {
-	m := memory.New(memory.Options{})
+	m := memory.MustNew(memory.Options{})
 	rule := func(name, scope string) core.Rule[request] {
 		return core.Rule[request]{Name: name, Scope: scope, Limit: perMinute(1), Key: byUser}
 	}
@@ -668,7 +668,7 @@ func (b *meeting) Take(ctx context.Context, charges []limits.Charge, out []limit
 // be they about other keys or the same one: with a lock held this never ends.
 func TestNoLockIsHeldWhileABackendIsAsked(t *testing.T) {
 	for _, cached := range []bool{false, true} {
-		far := &meeting{inner: memory.New(memory.Options{}), all: make(chan struct{})}
+		far := &meeting{inner: memory.MustNew(memory.Options{}), all: make(chan struct{})}
 		far.missing.Store(20)
 		var backend limits.Backend = far
 		if cached {

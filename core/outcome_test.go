@@ -19,7 +19,7 @@ func queued(t *testing.T, most int) (*core.Limiter[string], core.Outcome) {
 	clock := func() time.Time { return time.Unix(1_800_000_000, 0) }
 	limiter := core.MustNew(core.Config[string]{
 		Rules:      []core.Rule[string]{{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 9), Key: func(r string) (string, error) { return r, nil }}},
-		Backend:    memory.New(memory.Options{Clock: clock}),
+		Backend:    memory.MustNew(memory.Options{Clock: clock}),
 		MaxWaiting: most,
 	})
 	limiter.Decide(context.Background(), "client")

@@ -20,7 +20,7 @@ func TestAKeyIsResetWhereItsRuleIsDecided(t *testing.T) {
 	here.Local = true
 	there := rule("there", limits.FixedWindow(limits.PerDay(2)), core.Enforce)
 	there.Scope = "elsewhere"
-	b := far{memory.New(memory.Options{})}
+	b := far{memory.MustNew(memory.Options{})}
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{here, there}, Backend: b})
 	ctx := context.Background()
 	l.Decide(ctx, "ann")

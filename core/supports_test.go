@@ -40,7 +40,7 @@ func (w wrapped) Unwrap() limits.Backend { return w.Backend }
 var anchored = limits.AnchoredWindow(limits.PerHour(60))
 
 func TestABackendThatDoesNotSayDecidesTheFirstSixAlgorithms(t *testing.T) {
-	store := memory.New(memory.Options{})
+	store := memory.MustNew(memory.Options{})
 	plain := plainBackend{store}
 	for _, l := range []limits.Limit{
 		limits.TokenBucket(limits.PerHour(1), 1), limits.LeakyBucket(limits.PerHour(1), 1), limits.LeakyQueue(limits.PerHour(1), 1),
@@ -58,7 +58,7 @@ func TestABackendThatDoesNotSayDecidesTheFirstSixAlgorithms(t *testing.T) {
 }
 
 func TestARuleThatItsBackendCannotDecideIsAMistake(t *testing.T) {
-	plain := wrapped{plainBackend{memory.New(memory.Options{})}}
+	plain := wrapped{plainBackend{memory.MustNew(memory.Options{})}}
 	rules := []core.Rule[request]{{Name: "hourly", Limit: anchored, Key: byUser}, {Name: "minute", Limit: perMinute(1), Key: byUser}}
 	_, err := core.New(core.Config[request]{Rules: rules, Backend: plain})
 	want := `core: rule "hourly": limit: the backend, a core_test.wrapped, does not decide anchored-window limits: choose another algorithm or backend; one of your own says by limits.Supporter what it decides`
@@ -72,7 +72,7 @@ func TestARuleThatItsBackendCannotDecideIsAMistake(t *testing.T) {
 }
 
 func TestALimitFoundThatTheBackendCannotDecideIsAnErrorOfLimitFor(t *testing.T) {
-	store := memory.New(memory.Options{})
+	store := memory.MustNew(memory.Options{})
 	for _, tt := range []struct {
 		backend limits.Backend
 		limit   limits.Limit

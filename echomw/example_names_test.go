@@ -289,7 +289,7 @@ func ExamplePlainText() {
 		Rules:  []echomw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		Denied: echomw.PlainText,
 		// A clock that stands still, so that the output is always the same.
-		Backend: memory.New(memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
+		Backend: memory.MustNew(memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
 	})
 	e := echo.New()
 	e.GET("/", hi, limiter.Middleware())

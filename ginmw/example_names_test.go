@@ -263,7 +263,7 @@ func ExamplePlainText() {
 		Rules:  []ginmw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		Denied: ginmw.PlainText,
 		// A clock that stands still, so that the output is always the same.
-		Backend: memory.New(memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
+		Backend: memory.MustNew(memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
 	})
 	r := gin.New()
 	r.GET("/", limiter.Handler(), hi)

@@ -52,7 +52,7 @@ func TestStreamsThatAreKilled(t *testing.T) {
 		streams = 10_000
 	}
 	const atOnce = 20
-	for name, backend := range map[string]limits.Backend{"memory": nil, "flaky": &flaky{Memory: memory.New(memory.Options{})}} {
+	for name, backend := range map[string]limits.Backend{"memory": nil, "flaky": &flaky{Memory: memory.MustNew(memory.Options{})}} {
 		t.Run(name, func(t *testing.T) {
 			var running, most, spent, ends atomic.Int64
 			l := newLimiter(t, grpcmw.Config{
@@ -292,7 +292,7 @@ func TestAServerStopsWhileCallsWaitInAQueue(t *testing.T) {
 // A backend that is lost while streams are open leaves none of them held, and takes their ends once it is back.
 func TestABackendIsLostWhileStreamsAreOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		backend := &flaky{Memory: memory.New(memory.Options{})}
+		backend := &flaky{Memory: memory.MustNew(memory.Options{})}
 		l := newLimiter(t, grpcmw.Config{Backend: backend, Rules: []grpcmw.Rule{
 			{Name: "a", Limit: limits.Concurrent(1000), Key: keyfuncs.Constant[*grpcmw.Call]("all"), OnFailure: core.FailClosed},
 		}})

@@ -57,7 +57,7 @@ func TestTheAnswersOfEachAlgorithm(t *testing.T) {
 					Key:   func(int64) (string, error) { return "client", nil },
 					Cost:  func(n int64) int64 { return n },
 				}},
-				Backend: memory.New(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }}),
+				Backend: memory.MustNew(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }}),
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -33,7 +33,7 @@ func TestTheWindowOfACalendarPolicyIsThePeriod(t *testing.T) {
 			options.Key = func(int64) (string, error) { return "client", nil }
 			limiter, err := core.New(core.Config[int64]{
 				Rules:   []core.Rule[int64]{options},
-				Backend: memory.New(memory.Options{MaxKeys: 1, Clock: func() time.Time { return tt.at }}),
+				Backend: memory.MustNew(memory.Options{MaxKeys: 1, Clock: func() time.Time { return tt.at }}),
 			})
 			if err != nil {
 				t.Fatal(err)

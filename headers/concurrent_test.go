@@ -31,7 +31,7 @@ func TestTheAnswersOfAConcurrencyLimit(t *testing.T) {
 			Key:  func(int64) (string, error) { return "client", nil },
 			Cost: func(n int64) int64 { return n },
 		}},
-		Backend: memory.New(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }}),
+		Backend: memory.MustNew(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }}),
 	})
 	for _, tt := range []struct {
 		units int64

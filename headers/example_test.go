@@ -27,7 +27,7 @@ func decide(n int, rules ...core.Rule[string]) *core.Outcome {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	limiter := core.MustNew(core.Config[string]{
 		Rules:   rules,
-		Backend: memory.New(memory.Options{MaxKeys: 10, Clock: func() time.Time { return noon }}),
+		Backend: memory.MustNew(memory.Options{MaxKeys: 10, Clock: func() time.Time { return noon }}),
 	})
 	var outcome core.Outcome
 	for range n {

@@ -62,7 +62,7 @@ type firstSix struct{ limits.Backend }
 // A backend that does not say what it supports decides the first six algorithms.
 func ExampleSupports() {
 	limit := limits.AnchoredWindow(limits.PerHour(60))
-	fmt.Println(limits.Supports(memory.New(memory.Options{}), limit))
+	fmt.Println(limits.Supports(memory.MustNew(memory.Options{}), limit))
 	fmt.Println(limits.Supports(firstSix{}, limit))
 	// Output:
 	// true
@@ -208,7 +208,7 @@ func ExampleLimit() {
 		limits.AnchoredWindow(limits.PerSecond(2)),
 	} {
 		start := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
-		store := memory.New(memory.Options{Clock: func() time.Time { return start }})
+		store := memory.MustNew(memory.Options{Clock: func() time.Time { return start }})
 		fmt.Print(limit, ":")
 		for range 4 {
 			decision := make([]limits.Decision, 1)
@@ -237,7 +237,7 @@ func ExampleLimit() {
 // An hour that begins with a client's first request, not with the clock's.
 func ExampleAnchoredWindow() {
 	now := time.Date(2026, 11, 21, 9, 40, 0, 0, time.UTC)
-	store := memory.New(memory.Options{Clock: func() time.Time { return now }})
+	store := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
 	request := []limits.Charge{{Scope: "api", Key: "ann", Limit: limits.AnchoredWindow(limits.PerHour(2)), Cost: 1}}
 	decision := make([]limits.Decision, 1)
 	for range 5 {
@@ -259,7 +259,7 @@ func ExampleAnchoredWindow() {
 // A plan of three requests a month, from the 15th.
 func ExampleCalendar() {
 	now := time.Date(2026, 11, 14, 23, 0, 0, 0, time.UTC)
-	store := memory.New(memory.Options{Clock: func() time.Time { return now }})
+	store := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
 	request := []limits.Charge{{Scope: "plan", Key: "ann", Limit: limits.Calendar(3, limits.Month.From(15)), Cost: 2}}
 	decision := make([]limits.Decision, 1)
 	for range 3 {
@@ -350,7 +350,7 @@ func ExampleCharge() {
 		{Scope: "planned", Key: "ann", Limit: limits.FixedWindow(limits.PerDay(1)), Cost: 1, Shadow: true},
 	}
 	decisions := make([]limits.Decision, len(charges))
-	store := memory.New(memory.Options{})
+	store := memory.MustNew(memory.Options{})
 	for range 4 {
 		if err := store.Take(context.Background(), charges, decisions); err != nil {
 			fmt.Println(err)
@@ -366,7 +366,7 @@ func ExampleCharge() {
 
 // A backend around another forwards what the other can do besides.
 func ExampleBackend() {
-	audited := &audit{inner: memory.New(memory.Options{})}
+	audited := &audit{inner: memory.MustNew(memory.Options{})}
 	limiter := core.MustNew(core.Config[job]{
 		Backend: audited,
 		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(1)), Key: byCustomer}},
@@ -380,7 +380,7 @@ func ExampleBackend() {
 
 func ExampleReset() {
 	ctx := context.Background()
-	store := memory.New(memory.Options{})
+	store := memory.MustNew(memory.Options{})
 	limiter := core.MustNew(core.Config[job]{
 		Backend: store,
 		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(1)), Key: byCustomer}},
@@ -401,7 +401,7 @@ func ExampleReset() {
 }
 
 func ExamplePeek() {
-	store := memory.New(memory.Options{})
+	store := memory.MustNew(memory.Options{})
 	charges := []limits.Charge{{Scope: "per-customer", Key: "ann", Limit: limits.FixedWindow(limits.PerDay(5)), Cost: 3}}
 	decisions := make([]limits.Decision, 1)
 	for _, decide := range []func() error{
@@ -434,7 +434,7 @@ func (twoServers) ServerOf(_, key string, _ limits.Limit) any { return key < "n"
 
 // The end of a request of Ann does not wait for the server of Zoe.
 func ExampleDivided() {
-	var backend limits.Divided = twoServers{memory.New(memory.Options{})}
+	var backend limits.Divided = twoServers{memory.MustNew(memory.Options{})}
 	limit := limits.Concurrent(5)
 	fmt.Println(backend.ServerOf("uploads", "ann", limit) == backend.ServerOf("uploads", "zoe", limit))
 	// Output: false
@@ -443,7 +443,7 @@ func ExampleDivided() {
 // atNoon is a memory whose clock stands still.
 func atNoon() *memory.Memory {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	return memory.New(memory.Options{Clock: func() time.Time { return noon }})
+	return memory.MustNew(memory.Options{Clock: func() time.Time { return noon }})
 }
 
 type audit struct {

@@ -44,7 +44,7 @@ func BenchmarkHotKeyDenied(b *testing.B) {
 }
 
 func benchmarkHotKey(b *testing.B, limit limits.Limit, allowed bool) {
-	m := memory.New(memory.Options{})
+	m := memory.MustNew(memory.Options{})
 	ctx := context.Background()
 	charges := []limits.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: limit, Cost: 1}}
 	out := make([]limits.Decision, 1)
@@ -58,7 +58,7 @@ func benchmarkHotKey(b *testing.B, limit limits.Limit, allowed bool) {
 }
 
 func BenchmarkHotKeyParallel(b *testing.B) {
-	m := memory.New(memory.Options{})
+	m := memory.MustNew(memory.Options{})
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		charges := []limits.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: benchLimits[0], Cost: 1}}
@@ -70,7 +70,7 @@ func BenchmarkHotKeyParallel(b *testing.B) {
 }
 
 func BenchmarkThreeCharges(b *testing.B) {
-	m := memory.New(memory.Options{})
+	m := memory.MustNew(memory.Options{})
 	charges := make([]limits.Charge, 3)
 	for i := range charges {
 		charges[i] = limits.Charge{Scope: fmt.Sprint("scope", i), Key: "198.51.100.7", Limit: benchLimits[4], Cost: 1}
@@ -88,7 +88,7 @@ func BenchmarkMillionKeys(b *testing.B) {
 	for i := range keys {
 		keys[i] = fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&0xff, i&0xff)
 	}
-	m := memory.New(memory.Options{MaxKeys: n})
+	m := memory.MustNew(memory.Options{MaxKeys: n})
 	limit := limits.TokenBucket(limits.PerHour(10_000), 10_000)
 	charges := []limits.Charge{{Scope: "per-client", Limit: limit, Cost: 1}}
 	out := make([]limits.Decision, 1)
@@ -134,7 +134,7 @@ func BenchmarkSlidingLog(b *testing.B) {
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			bench.Clock = func() time.Time { return now }
-			m := memory.New(bench.Options)
+			m := memory.MustNew(bench.Options)
 			keys := make([]string, bench.keys)
 			for i := range keys {
 				keys[i] = fmt.Sprint(i)
@@ -157,7 +157,7 @@ func BenchmarkFlood(b *testing.B) {
 	const n = 1 << 17
 	for _, limit := range []limits.Limit{benchLimits[0], benchLimits[4]} {
 		b.Run(limit.Algorithm().String(), func(b *testing.B) {
-			m := memory.New(memory.Options{MaxKeys: n})
+			m := memory.MustNew(memory.Options{MaxKeys: n})
 			charges := []limits.Charge{{Scope: "s", Limit: limits.TokenBucket(limits.PerDay(10), 10), Cost: 1}}
 			if limit.Algorithm() == limits.AlgorithmSlidingWindow {
 				charges[0].Limit = limits.SlidingWindow(limits.PerDay(10))
@@ -186,7 +186,7 @@ func BenchmarkFlood(b *testing.B) {
 func BenchmarkNewMemory(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		memory.New(memory.Options{})
+		memory.MustNew(memory.Options{})
 	}
 }
 
@@ -201,7 +201,7 @@ func BenchmarkFill(b *testing.B) {
 			least := time.Duration(1<<63 - 1)
 			for b.Loop() {
 				start := time.Now()
-				m := memory.New(memory.Options{MaxKeys: n})
+				m := memory.MustNew(memory.Options{MaxKeys: n})
 				longest := time.Since(start)
 				for i := range n {
 					binary.LittleEndian.PutUint64(key, uint64(i))

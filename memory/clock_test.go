@@ -113,7 +113,7 @@ func TestAStepIsBelievedOnlyIfItIsSeenTwice(t *testing.T) {
 func TestAfterAStepBackUnitsGoOnDraining(t *testing.T) {
 	for _, back := range []time.Duration{time.Second, time.Hour, 20 * 365 * 24 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
-			m := New(Options{})
+			m := MustNew(Options{})
 			out := make([]limits.Decision, 1)
 			take := func() limits.Decision {
 				t.Helper()
@@ -148,7 +148,7 @@ func TestACallerThatReadTheClockTooEarlyGetsNoSecondBudget(t *testing.T) {
 	} {
 		for _, charges := range []int{1, 2} { // alone, and as part of a group
 			synctest.Test(t, func(t *testing.T) {
-				m := New(Options{MaxKeys: 1})
+				m := MustNew(Options{MaxKeys: 1})
 				take := func(scope, key string, cost int64) bool {
 					all := []limits.Charge{{Scope: scope, Key: key, Limit: limit, Cost: cost}, {Scope: "group", Key: key, Limit: limits.FixedWindow(limits.PerDay(1_000_000)), Cost: 1}}
 					out := make([]limits.Decision, charges)
@@ -180,7 +180,7 @@ func TestACallerThatReadTheClockTooEarlyGetsNoSecondBudget(t *testing.T) {
 // not decide before that.
 func TestAGroupLeavesItsInstantInEachOfItsShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := New(Options{MaxKeys: 100_000})
+		m := MustNew(Options{MaxKeys: 100_000})
 		var charges []limits.Charge
 		for i := range 20 {
 			charges = append(charges, limits.Charge{Scope: "s", Key: string(rune('a' + i)), Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 1})
@@ -205,7 +205,7 @@ func TestAGroupLeavesItsInstantInEachOfItsShards(t *testing.T) {
 
 // A store that was made outside stands still where a bubble begins and where it ends.
 func TestABubbleThatEndsTakesNoYearsWithIt(t *testing.T) {
-	m := New(Options{})
+	m := MustNew(Options{})
 	out := make([]limits.Decision, 1)
 	take := func(t *testing.T, n int64) bool {
 		t.Helper()

@@ -22,7 +22,7 @@ var day = limits.FixedWindow(limits.PerDay(10))
 func displacedStore(t *testing.T, now *time.Time) *memory.Memory {
 	t.Helper()
 	*now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	m := memory.New(memory.Options{MaxKeys: 1, Clock: func() time.Time { return *now }})
+	m := memory.MustNew(memory.Options{MaxKeys: 1, Clock: func() time.Time { return *now }})
 	ask(t, m, day, 9)
 	for i := 0; m.Displaced() == 0; i++ {
 		asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: day, Cost: 10})
@@ -92,7 +92,7 @@ func TestAnotherLimitLiftsNoBan(t *testing.T) {
 	ban, changed := limits.Ban(limits.PerMinute(10), time.Hour), limits.Ban(limits.PerMinute(11), time.Hour)
 	for _, look := range []bool{false, true} {
 		now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-		m := memory.New(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }})
+		m := memory.MustNew(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }})
 		for i := range 60 {
 			asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: ban, Cost: 3})
 		}
@@ -134,7 +134,7 @@ func TestWhatEndsLateGivesADisplacedKeyNoFreshBudget(t *testing.T) {
 		for _, later := range []time.Duration{0, time.Second / 2, 3 * time.Second} {
 			for _, together := range []bool{false, true} {
 				now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
-				m := memory.New(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }})
+				m := memory.MustNew(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }})
 				present := limits.FixedWindow(limits.PerDay(10))
 				asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: present, Cost: 9}) // the least of all: it is displaced first
 				for i := 0; m.Displaced() == 0; i++ {
@@ -166,7 +166,7 @@ func TestAFullStoreAdmitsNoMoreThanExactWhateverEndsLate(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, round))
 		now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 		clock := func() time.Time { return now }
-		full := memory.New(memory.Options{MaxKeys: 1 + random.IntN(20), MaxLogEntries: 1, Clock: clock})
+		full := memory.MustNew(memory.Options{MaxKeys: 1 + random.IntN(20), MaxLogEntries: 1, Clock: clock})
 		exact := limitstest.NewExact(clock)
 		// Of an anchored window, what has ended opens it earlier, and so closes it earlier (DESIGN 5).
 		present := []limits.Limit{anyLimit(random), anyLimit(random)}

@@ -4,7 +4,7 @@
 // A limiter of package core uses one by itself. For keys without rules, [Memory.Bind] is all there
 // is:
 //
-//	logins, err := memory.New(memory.Options{}).Bind("logins", limits.SlidingWindow(limits.PerMinute(5)))
+//	logins, err := memory.MustNew(memory.Options{}).Bind("logins", limits.SlidingWindow(limits.PerMinute(5)))
 //	...
 //	d, err := logins.Take(user, 1)
 //

@@ -11,7 +11,7 @@ import (
 
 // Each user may try five passwords in a row, and then one every two minutes.
 func Example() {
-	logins, err := memory.New(memory.Options{}).Bind("logins", limits.TokenBucket(limits.PerHour(30), 5))
+	logins, err := memory.MustNew(memory.Options{}).Bind("logins", limits.TokenBucket(limits.PerHour(30), 5))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -31,7 +31,7 @@ func Example() {
 
 // A cost of several units is taken whole or not at all.
 func ExampleLimiter_Take() {
-	bytes, err := memory.New(memory.Options{}).Bind("uploads", limits.FixedWindow(limits.PerDay(1_000_000)))
+	bytes, err := memory.MustNew(memory.Options{}).Bind("uploads", limits.FixedWindow(limits.PerDay(1_000_000)))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -48,7 +48,7 @@ func ExampleLimiter_Take() {
 }
 
 func ExampleMemory_Bind() {
-	m := memory.New(memory.Options{})
+	m := memory.MustNew(memory.Options{})
 	for _, limit := range []limits.Limit{limits.SlidingLog(limits.PerMinute(100)), limits.SlidingLog(limits.PerMinute(0)), limits.Concurrent(5)} {
 		_, err := m.Bind("api", limit)
 		fmt.Println(err)
@@ -61,7 +61,7 @@ func ExampleMemory_Bind() {
 
 // With room for as many keys as there are customers, nobody is ever displaced.
 func ExampleOptions() {
-	store := memory.New(memory.Options{MaxKeys: 1_000, MaxLogEntries: 10_000})
+	store := memory.MustNew(memory.Options{MaxKeys: 1_000, MaxLogEntries: 10_000})
 	customers, _ := store.Bind("per-customer", limits.SlidingLog(limits.PerDay(10)))
 	for i := range 1_000 {
 		customers.Take(fmt.Sprint("customer ", i), 1)
@@ -71,10 +71,19 @@ func ExampleOptions() {
 	// Output: 1000 <nil> 1000 0
 }
 
-// Replaying what happened yesterday, at yesterday's time.
+// Options that come from outside the program may be wrong. The error reports every mistake.
 func ExampleNew() {
+	_, err := memory.New(memory.Options{MaxKeys: -1, MaxLogEntries: -1})
+	fmt.Println(err)
+	// Output:
+	// memory: max keys: must be 1 to 1073741824 (got -1): 0 is 262144
+	// memory: max log entries: must be 1 to 1073741824 (got -1): 0 is 1048576
+}
+
+// Replaying what happened yesterday, at yesterday's time.
+func ExampleMustNew() {
 	var now time.Time
-	store := memory.New(memory.Options{Clock: func() time.Time { return now }})
+	store := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
 	ann, _ := store.Bind("per-customer", limits.FixedWindow(limits.PerMinute(1)))
 	for _, at := range []string{"2026-11-20T08:00:10Z", "2026-11-20T08:00:59Z", "2026-11-20T08:01:00Z"} {
 		now, _ = time.Parse(time.RFC3339, at)
@@ -88,7 +97,7 @@ func ExampleNew() {
 }
 
 func ExampleLimiter_TakeInto() {
-	frames, err := memory.New(memory.Options{}).Bind("frames", limits.TokenBucket(limits.PerSecond(60), 1))
+	frames, err := memory.MustNew(memory.Options{}).Bind("frames", limits.TokenBucket(limits.PerSecond(60), 1))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -104,7 +113,7 @@ func ExampleLimiter_TakeInto() {
 }
 
 func ExampleMemory_Displaced() {
-	m := memory.New(memory.Options{MaxKeys: 1000})
+	m := memory.MustNew(memory.Options{MaxKeys: 1000})
 	fmt.Println(m.Displaced(), "keys displaced of", m.MaxKeys())
 	// Output: 0 keys displaced of 1000
 }

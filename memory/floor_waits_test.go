@@ -40,7 +40,7 @@ func TestTheWaitsOfAKeyThatWasDisplacedWork(t *testing.T) {
 			for round := range uint64(40) {
 				random := rand.New(rand.NewPCG(seed, round))
 				now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
-				m := memory.New(memory.Options{MaxKeys: 1 + random.IntN(20), Clock: func() time.Time { return now }})
+				m := memory.MustNew(memory.Options{MaxKeys: 1 + random.IntN(20), Clock: func() time.Time { return now }})
 				var choices []limits.Limit
 				for range test.choices {
 					choices = append(choices, anyLimit(random))
@@ -91,7 +91,7 @@ func TestAChangedLimitAllocatesNothing(t *testing.T) {
 		keys[i] = fmt.Sprint(i)
 	}
 	for name, keys := range map[string][]string{"of a key": keys[:1], "of keys of a full store": keys} {
-		m := memory.New(memory.Options{MaxKeys: 1000})
+		m := memory.MustNew(memory.Options{MaxKeys: 1000})
 		next := 0
 		take := func() {
 			charges[0].Key, charges[0].Limit = keys[next%len(keys)], choices[next%len(choices)]
@@ -117,7 +117,7 @@ func TestAChangedLimitAllocatesNothing(t *testing.T) {
 // displaced: held units stay, and nobody inherits a ban.
 func TestWhatIsHeldIsNotDisplacedAndBansAreNotInherited(t *testing.T) {
 	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
-	m := memory.New(memory.Options{MaxKeys: 4, Clock: func() time.Time { return now }})
+	m := memory.MustNew(memory.Options{MaxKeys: 4, Clock: func() time.Time { return now }})
 	held, ban := limits.Concurrent(2), limits.Ban(limits.PerHour(3), 24*time.Hour)
 	asking.Take(t, m, limits.Charge{Scope: "held", Key: "k", Limit: held, Cost: 2})
 	for i := range 200 {
@@ -136,7 +136,7 @@ func TestAFloodOfKeysBansNoNewcomer(t *testing.T) {
 	const number, period, lasts = 10, 10 * time.Minute, time.Hour
 	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 	begun := now
-	m := memory.New(memory.Options{MaxKeys: 1 << 13, Clock: func() time.Time { return now }})
+	m := memory.MustNew(memory.Options{MaxKeys: 1 << 13, Clock: func() time.Time { return now }})
 	ban := limits.Ban(limits.Per(number, period), lasts)
 	flood := func() {
 		for i := range 3 << 13 {
@@ -179,7 +179,7 @@ func TestAFloodOfKeysBansNoNewcomer(t *testing.T) {
 // A newcomer's own period begins with its own units, not with those of others.
 func TestAFloodOfKeysGivesNoNewcomerTwoPeriods(t *testing.T) {
 	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
-	m := memory.New(memory.Options{MaxKeys: 8, Clock: func() time.Time { return now }})
+	m := memory.MustNew(memory.Options{MaxKeys: 8, Clock: func() time.Time { return now }})
 	ban := limits.Ban(limits.PerMinute(10), time.Hour)
 	for i := range 49 {
 		asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: ban, Cost: 1})
@@ -202,7 +202,7 @@ func TestAFloodOfKeysGivesNoNewcomerTwoPeriods(t *testing.T) {
 // A ban by more than the number stays, though a part of it is returned, whoever knows of the rest.
 func TestARefundLiftsNoBanByWhatWasDisplaced(t *testing.T) {
 	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
-	m := memory.New(memory.Options{MaxKeys: 8, Clock: func() time.Time { return now }})
+	m := memory.MustNew(memory.Options{MaxKeys: 8, Clock: func() time.Time { return now }})
 	ban := limits.Ban(limits.PerHour(10), time.Hour)
 	asking.Take(t, m, limits.Charge{Scope: "s", Key: "ann", Limit: ban, Cost: 9})
 	for i := range 200 { // ann is displaced
@@ -223,7 +223,7 @@ func TestARefundInAFullStoreComesBack(t *testing.T) {
 		limits.Ban(limits.PerHour(11), time.Hour),
 	} {
 		now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
-		m := memory.New(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }})
+		m := memory.MustNew(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }})
 		d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "ann", Limit: limit, Cost: 10})
 		for i := range 12 {
 			asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 8})
@@ -259,7 +259,7 @@ func TestWhatADisplacedBanCountedEndsWithItsOwnPeriod(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
-			m := memory.New(memory.Options{MaxKeys: 4, Clock: func() time.Time { return now }})
+			m := memory.MustNew(memory.Options{MaxKeys: 4, Clock: func() time.Time { return now }})
 			for i := range 200 {
 				asking.Take(t, m, limits.Charge{Scope: "ban", Key: fmt.Sprint(i), Limit: test.displaced[i%len(test.displaced)], Cost: 2})
 			}

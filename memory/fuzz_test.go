@@ -71,7 +71,7 @@ func fuzzLimit(f *testing.F, limitOf func(limits.Rate, int64) limits.Limit) {
 		}
 		now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 		clock := func() time.Time { return now }
-		store, exact := memory.New(memory.Options{MaxKeys: 8, Clock: clock}), limitstest.NewExact(clock)
+		store, exact := memory.MustNew(memory.Options{MaxKeys: 8, Clock: clock}), limitstest.NewExact(clock)
 		charge := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Lasts: time.Second}}
 		got, want := make([]limits.Decision, 1), make([]limits.Decision, 1)
 		var last [2]limits.Ending // of the latest taking, in memory and in exact

@@ -19,7 +19,7 @@ type grower struct {
 
 func newGrower(t *testing.T, maxKeys int, seed uint64) *grower {
 	t.Helper()
-	m := New(Options{MaxKeys: maxKeys, Clock: func() time.Time { return time.Unix(1e9, 0) }})
+	m := MustNew(Options{MaxKeys: maxKeys, Clock: func() time.Time { return time.Unix(1e9, 0) }})
 	k, err := m.limits.of(&limits.Charge{Scope: "s", Limit: limits.FixedWindow(limits.PerDay(5)), Cost: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func TestAStoreHasEveryKeyAtEverySizeItGrowsThrough(t *testing.T) {
 		}
 		random := rand.New(rand.NewPCG(uint64(maxKeys), 1))
 		now := time.Date(2026, time.January, 1, 1, 0, 0, 0, time.UTC)
-		m := memory.New(memory.Options{MaxKeys: maxKeys, Clock: func() time.Time { return now }})
+		m := memory.MustNew(memory.Options{MaxKeys: maxKeys, Clock: func() time.Time { return now }})
 		used := map[int]int64{}
 		charge := func(key int) limits.Charge {
 			scope := key % len(choices)
@@ -122,7 +122,7 @@ func TestAStoreThatGrowsUnderItsCallersLosesNothing(t *testing.T) {
 		keys = 20_000
 	}
 	noon := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
-	m := memory.New(memory.Options{MaxKeys: 3 * callers * keys, Clock: func() time.Time { return noon }})
+	m := memory.MustNew(memory.Options{MaxKeys: 3 * callers * keys, Clock: func() time.Time { return noon }})
 	limit := limits.FixedWindow(limits.PerDay(1_000_000))
 	charge := func(key string) limits.Charge { return limits.Charge{Scope: "s", Key: key, Limit: limit, Cost: 1} }
 	var wg sync.WaitGroup
@@ -186,9 +186,9 @@ func TestWhatIsNotUsedCostsKilobytes(t *testing.T) {
 		most uint64
 		make func()
 	}{
-		"a store":                  {32 << 10, func() { memory.New(memory.Options{}) }},
-		"a store for few keys":     {8 << 10, func() { memory.New(memory.Options{MaxKeys: 1000}) }},
-		"a store for ten millions": {1 << 20, func() { memory.New(memory.Options{MaxKeys: 10_000_000}) }},
+		"a store":                  {32 << 10, func() { memory.MustNew(memory.Options{}) }},
+		"a store for few keys":     {8 << 10, func() { memory.MustNew(memory.Options{MaxKeys: 1000}) }},
+		"a store for ten millions": {1 << 20, func() { memory.MustNew(memory.Options{MaxKeys: 10_000_000}) }},
 	} {
 		if bytes := asking.Allocated(test.make); bytes > test.most {
 			t.Errorf("%s: %d bytes, want at most %d", name, bytes, test.most)
@@ -206,7 +206,7 @@ func TestAStoreCostsWhatItsKeysDo(t *testing.T) {
 	limit := limits.SlidingWindow(limits.PerDay(1))
 	for _, keys := range []int{0, 100, 1000, 3000, 10_000, 20_000, 30_000, 40_000} { // of 262,144
 		before := heap()
-		m := memory.New(memory.Options{})
+		m := memory.MustNew(memory.Options{})
 		for i := range keys {
 			asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 1})
 		}
@@ -222,7 +222,7 @@ func TestAStoreThatHasGrownAllocatesNothing(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
-	m := memory.New(memory.Options{MaxKeys: 1000, Clock: func() time.Time { return now }})
+	m := memory.MustNew(memory.Options{MaxKeys: 1000, Clock: func() time.Time { return now }})
 	keys := make([]string, 20_000)
 	for i := range keys {
 		keys[i] = fmt.Sprint(i)

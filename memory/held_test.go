@@ -15,7 +15,7 @@ func TestUnitsThatAreHeldAreThoseTakenAndNotReleased(t *testing.T) {
 	random := testrun.Random(t)
 	limit := limits.Concurrent(5)
 	for _, keys := range []int{3, 50, 4000} {
-		m := memory.New(memory.Options{MaxKeys: 100})
+		m := memory.MustNew(memory.Options{MaxKeys: 100})
 		held := make(map[string]int64)
 		for i := range 20 * keys {
 			key := fmt.Sprint(random.IntN(keys))

@@ -1,7 +1,9 @@
 package memory
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/bits"
 	"sync"
@@ -88,8 +90,7 @@ type Memory struct {
 	maxKeys int
 }
 
-// New returns an empty Memory. It panics if MaxKeys or MaxLogEntries is
-// negative or above 1,073,741,824.
+// New returns an empty Memory, or an error that reports every mistake in options.
 //
 // A limiter of package core without a Backend makes a Memory of its own. To have several limiters
 // share one, set Config.Backend of each to it. MaxKeys and MaxLogEntries then bound
@@ -98,20 +99,12 @@ type Memory struct {
 // its share. Rules of different scopes never meet. Rules of one scope count together,
 // and the scope is the rule's Name unless set: two limiters that each have a rule
 // "per-client" need a Scope each, unless they are meant to share one budget.
-func New(options Options) *Memory {
-	maxKeys, maxLogEntries := options.MaxKeys, options.MaxLogEntries
-	if maxKeys < 0 || maxKeys > maxMaxKeys {
-		panic(fmt.Sprintf("memory: New: MaxKeys must be 0 to %d (got %d)", maxMaxKeys, maxKeys))
+func New(options Options) (*Memory, error) {
+	if err := options.validate(); err != nil {
+		return nil, err
 	}
-	if maxLogEntries < 0 || maxLogEntries > maxMaxKeys {
-		panic(fmt.Sprintf("memory: New: MaxLogEntries must be 0 to %d (got %d)", maxMaxKeys, maxLogEntries))
-	}
-	if maxKeys == 0 {
-		maxKeys = defaultMaxKeys
-	}
-	if maxLogEntries == 0 {
-		maxLogEntries = defaultMaxLogEntries
-	}
+	maxKeys := cmp.Or(options.MaxKeys, defaultMaxKeys)
+	maxLogEntries := cmp.Or(options.MaxLogEntries, defaultMaxLogEntries)
 	count, size := layout(maxKeys)
 	m := &Memory{
 		shards: make([]shard, count),
@@ -132,7 +125,28 @@ func New(options Options) *Memory {
 	}
 	m.clock.start(options.Clock)
 	m.groups.New = func() any { return new(group) }
+	return m, nil
+}
+
+// MustNew is [New] for options that the program sets. It panics if they have a mistake; the
+// zero Options have none.
+func MustNew(options Options) *Memory {
+	m, err := New(options)
+	if err != nil {
+		panic(err)
+	}
 	return m
+}
+
+func (o *Options) validate() error {
+	var errs []error
+	if o.MaxKeys < 0 || o.MaxKeys > maxMaxKeys {
+		errs = append(errs, fmt.Errorf("memory: max keys: must be 1 to %d (got %d): 0 is %d", maxMaxKeys, o.MaxKeys, defaultMaxKeys))
+	}
+	if o.MaxLogEntries < 0 || o.MaxLogEntries > maxMaxKeys {
+		errs = append(errs, fmt.Errorf("memory: max log entries: must be 1 to %d (got %d): 0 is %d", maxMaxKeys, o.MaxLogEntries, defaultMaxLogEntries))
+	}
+	return errors.Join(errs...)
 }
 
 // layout returns how many shards of how many buckets keep maxKeys keys. Keys

@@ -60,7 +60,7 @@ func TestABucketReturnsWhatItRemembersToBeHigher(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			unit := test.unit.Microseconds()
 			now := time.UnixMicro(1_700_000_000_000_000)
-			m := memory.New(memory.Options{Clock: func() time.Time { return now }})
+			m := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
 			limit := limits.TokenBucket(limits.Per(1, test.unit), test.burst)
 			random := rand.New(rand.NewPCG(5, 6))
 			var bucket drained

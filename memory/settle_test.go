@@ -19,7 +19,7 @@ import (
 // is returned must not have drained away. A limiter that forgets levels lets 16,500 through.
 func TestABusyBucketReturnsNearlyAllThatRequestsDidNotNeed(t *testing.T) {
 	now := time.UnixMicro(1_700_000_000_000_000)
-	store := memory.New(memory.Options{Clock: func() time.Time { return now }})
+	store := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
 	limit := limits.TokenBucket(limits.PerMinute(60_000), 60_000)
 	random := rand.New(rand.NewPCG(3, 4))
 	var running endings
@@ -73,7 +73,7 @@ func (e *endings) Pop() any {
 // and also at the instant of the taking before.
 func TestAQueueReturnsNothingOnceARequestWithoutAnEndIsBehind(t *testing.T) {
 	now := time.UnixMicro(1_700_000_000_000_000)
-	store := memory.New(memory.Options{Clock: func() time.Time { return now }})
+	store := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
 	charge := limits.Charge{Scope: "s", Key: "k", Limit: limits.LeakyQueue(limits.PerMinute(10), 10), Cost: 3, Lasts: time.Minute}
 	first, second := make([]limits.Decision, 1), make([]limits.Decision, 1)
 	if err := store.Take(t.Context(), []limits.Charge{charge}, first); err != nil {
@@ -94,7 +94,7 @@ func TestAQueueReturnsNothingOnceARequestWithoutAnEndIsBehind(t *testing.T) {
 // The nodes of the takings that are gone serve other keys.
 func TestALogGoesOnAfterItsLatestTakingIsReturned(t *testing.T) {
 	now := time.UnixMicro(1_700_000_000_000_000)
-	store := memory.New(memory.Options{MaxKeys: 16, Clock: func() time.Time { return now }})
+	store := memory.MustNew(memory.Options{MaxKeys: 16, Clock: func() time.Time { return now }})
 	limit := limits.SlidingLog(limits.PerMinute(10))
 	take := func(key string, cost int64, after time.Duration) limits.Decision {
 		t.Helper()
@@ -124,7 +124,7 @@ func TestALogGoesOnAfterItsLatestTakingIsReturned(t *testing.T) {
 func TestAWindowThatOwesSaysWhenAUnitFits(t *testing.T) {
 	for _, limit := range []limits.Limit{limits.FixedWindow(limits.PerMinute(10)), limits.AnchoredWindow(limits.PerMinute(10))} {
 		now := time.UnixMicro(1_700_000_040_000_000)
-		store := memory.New(memory.Options{Clock: func() time.Time { return now }})
+		store := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
 		charge := limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 10, Lasts: time.Second}
 		out := make([]limits.Decision, 1)
 		for _, cost := range []int64{10, 0} {
@@ -142,7 +142,7 @@ func TestAWindowThatOwesSaysWhenAUnitFits(t *testing.T) {
 }
 
 func TestABanThatWasLoweredForgivesWhatIsAboveTwiceItsNumber(t *testing.T) {
-	store := memory.New(memory.Options{})
+	store := memory.MustNew(memory.Options{})
 	charge := limits.Charge{Scope: "s", Key: "k", Limit: limits.Ban(limits.PerHour(100), time.Hour), Cost: 50, Lasts: time.Second}
 	out := make([]limits.Decision, 1)
 	if err := store.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
@@ -157,7 +157,7 @@ func TestABanThatWasLoweredForgivesWhatIsAboveTwiceItsNumber(t *testing.T) {
 
 func memoryAt(now *time.Time) *memory.Memory {
 	*now = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
-	return memory.New(memory.Options{Clock: func() time.Time { return *now }})
+	return memory.MustNew(memory.Options{Clock: func() time.Time { return *now }})
 }
 
 // The nodes of a log whose latest taking was returned were used after they were freed.
@@ -280,7 +280,7 @@ func TestTheWindowOfADebtEndsWithIt(t *testing.T) {
 func TestAnEndingWithANegativeLengthIsOneWithoutLength(t *testing.T) {
 	for _, lasts := range []time.Duration{-1, -time.Microsecond, -7 * time.Microsecond, -time.Second, math.MinInt64, math.MaxInt64} {
 		now := time.UnixMicro(1_700_000_000_000_000)
-		m := memory.New(memory.Options{Clock: func() time.Time { return now }})
+		m := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
 		limit := limits.TokenBucket(limits.PerMinute(10), 10)
 		for range 3 {
 			d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1})
@@ -297,7 +297,7 @@ func TestAConcurrencyLimitThatOwesTheMostAdmitsNoMore(t *testing.T) {
 	for name, m := range map[string]interface {
 		limits.Backend
 		limits.Settler
-	}{"exact": limitstest.NewExact(time.Now), "memory": memory.New(memory.Options{})} {
+	}{"exact": limitstest.NewExact(time.Now), "memory": memory.MustNew(memory.Options{})} {
 		limit := limits.Concurrent(2)
 		asking.Settle(t, m, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 0, Final: math.MaxInt64})
 		if d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Allowed {
@@ -317,7 +317,7 @@ func TestADisplacedKeyThatOwesMoreOwesAllOfIt(t *testing.T) {
 	} {
 		now := time.UnixMicro(1_700_000_040_000_000)
 		clock := func() time.Time { return now }
-		m, exact := memory.New(memory.Options{MaxKeys: 1, Clock: clock}), limitstest.NewExact(clock)
+		m, exact := memory.MustNew(memory.Options{MaxKeys: 1, Clock: clock}), limitstest.NewExact(clock)
 		both := func(taken, final int64, ticket int64) {
 			e := limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: taken, Final: final, Ticket: ticket}
 			if got, want := asking.Settle(t, m, e), asking.Settle(t, exact, e); got != want {
@@ -348,7 +348,7 @@ func TestADisplacedKeyThatOwesMoreOwesAllOfIt(t *testing.T) {
 func TestAQueueReturnsNothingOnceAShadowIsBehind(t *testing.T) {
 	for _, together := range []bool{false, true} {
 		now := time.UnixMicro(1_700_000_000_000_000)
-		store := memory.New(memory.Options{Clock: func() time.Time { return now }})
+		store := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
 		first := limits.Charge{Scope: "s", Key: "k", Limit: limits.LeakyQueue(limits.PerMinute(10), 10), Cost: 3, Lasts: time.Minute}
 		behind := first
 		behind.Lasts, behind.Shadow = 0, true
@@ -378,7 +378,7 @@ func TestAQueueReturnsNothingOnceAShadowIsBehind(t *testing.T) {
 func TestAnAnchoredWindowThatIsNotFoundEndsNoSoonerForADebt(t *testing.T) {
 	now := time.UnixMicro(1_700_000_040_000_000)
 	clock := func() time.Time { return now }
-	m, exact := memory.New(memory.Options{MaxKeys: 1, Clock: clock}), limitstest.NewExact(clock)
+	m, exact := memory.MustNew(memory.Options{MaxKeys: 1, Clock: clock}), limitstest.NewExact(clock)
 	limit := limits.AnchoredWindow(limits.PerMinute(10))
 	for i := range 20 {
 		asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 10})

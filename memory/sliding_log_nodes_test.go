@@ -77,7 +77,7 @@ func TestLogsShortOfNodesKeepThemInOrderAndAllowNothingTooMuch(t *testing.T) {
 			start := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 			now, longest := start, start
 			options.Clock = func() time.Time { return now }
-			m := New(options)
+			m := MustNew(options)
 			choices := []limits.Limit{limits.SlidingLog(limits.PerMinute(100)), limits.SlidingLog(limits.PerHour(2000)), limits.SlidingLog(limits.Per(20, 10*time.Second)), limits.SlidingWindow(limits.PerMinute(50))}
 			type taking struct{ at, units int64 }
 			takings := map[string][]taking{} // of each key under a limit that stays

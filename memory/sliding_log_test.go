@@ -21,7 +21,7 @@ type replay struct {
 func newReplay(t *testing.T, options memory.Options) *replay {
 	r := &replay{t: t, now: time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)}
 	options.Clock = func() time.Time { return r.now }
-	r.Memory = memory.New(options)
+	r.Memory = memory.MustNew(options)
 	r.charges, r.out = make([]limits.Charge, 1), make([]limits.Decision, 1)
 	return r
 }

@@ -16,7 +16,7 @@ import (
 func at(now *time.Time, options Options) *Memory {
 	*now = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	options.Clock = func() time.Time { return *now }
-	return New(options)
+	return MustNew(options)
 }
 
 func peek(t *testing.T, m *Memory, charges ...limits.Charge) []limits.Decision {
@@ -153,7 +153,7 @@ func TestTheLargestLogKeepsItsNumbers(t *testing.T) {
 }
 
 func addToTheLargestLog(t *testing.T) {
-	m := New(Options{}) // with a Clock, a Limiter asks Take
+	m := MustNew(Options{}) // with a Clock, a Limiter asks Take
 	log := limits.SlidingLog(limits.Per(10_000, 366*24*time.Hour))
 	bound, err := m.Bind("s", log)
 	if err != nil {

@@ -135,7 +135,7 @@ func TestACostAboveTheCapacityIsToldThatNoWaitHelps(t *testing.T) {
 
 func TestADenialByALocalRuleIsNamed(t *testing.T) {
 	config := perClient(limits.FixedWindow(limits.PerHour(1000)))
-	config.Backend = memory.New(memory.Options{})
+	config.Backend = memory.MustNew(memory.Options{})
 	local := nethttp.Rule{Name: "here", Limit: limits.AnchoredWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer), Local: true}
 	config.Backend, config.Rules = afar{config.Backend}, append(config.Rules, local)
 	synctest.Test(t, func(t *testing.T) {

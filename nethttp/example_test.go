@@ -145,7 +145,7 @@ func ExamplePlainText() {
 		Rules:  []nethttp.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		Denied: nethttp.PlainText,
 		// A clock that stands still, so that the output is always the same.
-		Backend: memory.New(memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
+		Backend: memory.MustNew(memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
 	})
 	handler := limiter.Handler(hi)
 	ask(handler, "GET", "/")
@@ -212,9 +212,9 @@ func ExampleConfig() {
 	perClient := nethttp.Rule{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(4)), Key: keyfuncs.Address(keyfuncs.Peer)}
 	limiter := nethttp.MustNew(nethttp.Config{
 		Rules:     []nethttp.Rule{perClient},
-		Backend:   unreachable{},                             // a backend that many instances share
-		Fallback:  memory.New(memory.Options{MaxKeys: 1000}), // while it is down
-		Instances: 4,                                         // each allows a quarter then
+		Backend:   unreachable{},                                 // a backend that many instances share
+		Fallback:  memory.MustNew(memory.Options{MaxKeys: 1000}), // while it is down
+		Instances: 4,                                             // each allows a quarter then
 		Observer: core.ObserverFuncs[*http.Request]{OnDecision: func(_ context.Context, r *http.Request, o core.Outcome) {
 			fmt.Println(r.Method, o.Verdict(), "by", o.At(0).Source, "despite:", o.Err())
 		}},

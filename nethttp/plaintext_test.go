@@ -49,7 +49,7 @@ func TestPlainTextSaysWhatIsTrueOfTheOutcome(t *testing.T) {
 				}}},
 				Headers: tt.options,
 				Denied:  nethttp.PlainText,
-				Backend: memory.New(memory.Options{MaxKeys: 10, Clock: stopped}),
+				Backend: memory.MustNew(memory.Options{MaxKeys: 10, Clock: stopped}),
 			})
 			for _, method := range []string{"GET", "HEAD"} {
 				handler := limit.Handler(http.NotFoundHandler())

@@ -28,7 +28,7 @@ func FuzzParse(f *testing.F) {
 		Costs: map[string]func(*http.Request) int64{"report-size": func(*http.Request) int64 { return 1 }},
 	}
 	schema := newSchemaValidator(f)
-	store := memory.New(memory.Options{})
+	store := memory.MustNew(memory.Options{})
 	f.Fuzz(func(t *testing.T, text []byte) {
 		p, err := Parse("f.yaml", text, names)
 		if err != nil {

@@ -60,7 +60,7 @@ func TestDecisionsAreThoseOfMemoryAtTheInstantsOfTheServer(t *testing.T) {
 	for g := range goroutines {
 		wg.Go(func() {
 			var now atomic.Int64
-			store := memory.New(memory.Options{MaxKeys: 1 << 10, Clock: func() time.Time { return time.UnixMicro(now.Load()) }})
+			store := memory.MustNew(memory.Options{MaxKeys: 1 << 10, Clock: func() time.Time { return time.UnixMicro(now.Load()) }})
 			shared := redisbackend.New(client, redisbackend.Options{Prefix: fmt.Sprint("replay", g)})
 			random := rand.New(rand.NewPCG(seed, uint64(g)))
 			for done := int64(0); done < decisions/goroutines && !t.Failed(); {
@@ -465,7 +465,7 @@ func TestManyTakingsOfALogStayExactAndBounded(t *testing.T) {
 	now := time.UnixMicro(1_767_268_800_000_000)
 	clock := func() time.Time { return now }
 	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{}), clock)
-	store := memory.New(memory.Options{Clock: clock})
+	store := memory.MustNew(memory.Options{Clock: clock})
 	limit := limits.SlidingLog(limits.Per(1000, time.Second))
 	for i := range 5000 {
 		now = now.Add(time.Duration(i%3) * 500 * time.Microsecond)

@@ -301,7 +301,7 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 		}
 	}()
 	clock := backends[0].now
-	store := memory.New(memory.Options{Clock: func() time.Time { return time.UnixMicro(clock.Load()) }})
+	store := memory.MustNew(memory.Options{Clock: func() time.Time { return time.UnixMicro(clock.Load()) }})
 	type running struct {
 		by     int // backend
 		charge limits.Charge

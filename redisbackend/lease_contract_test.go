@@ -21,7 +21,7 @@ func TestThroughALeaseCacheWhatIsNotLeasedKeepsTheContract(t *testing.T) {
 	onRedis := harness(server.addr, 2000)
 	inMemory := limitstest.Harness{
 		Open: func(t testing.TB, now func() time.Time) limits.Backend {
-			return memory.New(memory.Options{Clock: now})
+			return memory.MustNew(memory.Options{Clock: now})
 		},
 		Decisions: sized(20_000),
 	}

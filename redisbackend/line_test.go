@@ -137,7 +137,7 @@ func TestEqualRequestsThatWaitAreDecidedByOneCallAsOneAfterTheOther(t *testing.T
 			"lasting shadow":   {lasting(name, "lasts", limit, 2), shadow(lasting(name, "lasts", limit, 1))},
 		} {
 			b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), clock)
-			store := memory.New(memory.Options{MaxKeys: 1 << 10, Clock: clock})
+			store := memory.MustNew(memory.Options{MaxKeys: 1 << 10, Clock: clock})
 			for round := range 3 {
 				now = now.Add(time.Duration(1+round) * 1_234_567 * time.Microsecond)
 				if round == 2 {

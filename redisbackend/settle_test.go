@@ -38,7 +38,7 @@ type pair struct {
 func newPair(t testing.TB, client redis.Scripter) *pair {
 	p := &pair{TB: t, now: time.UnixMicro(1_767_268_800_123_456), tickets: make(map[int64]int64)}
 	clock := func() time.Time { return p.now }
-	p.memory = memory.New(memory.Options{Clock: clock})
+	p.memory = memory.MustNew(memory.Options{Clock: clock})
 	p.remote = redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), clock)
 	return p
 }

@@ -47,7 +47,7 @@ func TestADenialThatItsLimitCannotCauseIsNotBelieved(t *testing.T) {
 	} {
 		for _, wait := range []time.Duration{1, time.Minute, test.longest, test.longest + time.Microsecond, 95 * 366 * 24 * time.Hour, limits.Never} {
 			synctest.Test(t, func(t *testing.T) {
-				c := remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{})
+				c := remote.NewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{})
 				remote.Hear(c, forged(test.limit, test.cost, wait))
 				d := asking.Take(t, c, limits.Charge{Scope: "s", Key: "k", Limit: test.limit, Cost: test.cost})
 				if heard := d.Source == limits.SourceDenialCache; heard != (wait >= time.Microsecond && wait <= test.longest) {
@@ -69,7 +69,7 @@ func TestEveryDenialThatALimitCausesIsBelieved(t *testing.T) {
 				limit = limits.Ban(limit.Rate(), time.Duration(1+random.Int64N(10_000))*time.Millisecond)
 			}
 			skew := time.Duration(0)
-			inner := memory.New(memory.Options{Clock: func() time.Time { return time.Now().Add(skew) }})
+			inner := memory.MustNew(memory.Options{Clock: func() time.Time { return time.Now().Add(skew) }})
 			cost := 1 + random.Int64N(limit.Burst())
 			for range 50 {
 				time.Sleep(time.Duration(random.Int64N(int64(time.Second))))
@@ -84,7 +84,7 @@ func TestEveryDenialThatALimitCausesIsBelieved(t *testing.T) {
 					continue
 				}
 				denials++
-				other := remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{})
+				other := remote.NewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{})
 				remote.Hear(other, limits.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: cost, Asked: time.Now(), Decision: d})
 				d.Source, d.At = limits.SourceDenialCache, time.Now().UnixMicro()
 				if heard := asking.Take(t, other, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: cost}); heard != d {
@@ -100,7 +100,7 @@ func TestEveryDenialThatALimitCausesIsBelieved(t *testing.T) {
 
 func TestTheNumbersOfAnAnnouncedDenialAreThoseOfItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{})
+		c := remote.NewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{})
 		limit := limits.FixedWindow(limits.PerMinute(5))
 		now := time.Now()
 		for _, at := range []int64{math.MinInt64, -1, now.Add(-25 * time.Hour).UnixMicro(), now.Add(25 * time.Hour).UnixMicro(), 9e15, math.MaxInt64} {
@@ -135,7 +135,7 @@ func TestAShorterDenialThatIsHeardErasesNoLongerOne(t *testing.T) {
 		for _, short := range []time.Duration{time.Microsecond, time.Second, 30 * time.Minute} {
 			t.Run(fmt.Sprint(name, short), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					inner := &faltering{counted: counted{Memory: memory.New(memory.Options{})}}
+					inner := &faltering{counted: counted{Memory: memory.MustNew(memory.Options{})}}
 					c := remote.NewDenialCache(inner, remote.DenialCacheOptions{})
 					test.begin(t, c)
 					began := time.Now()
@@ -158,7 +158,7 @@ func TestAShorterDenialThatIsHeardErasesNoLongerOne(t *testing.T) {
 // same, so the denial is believed on, until the end that it had.
 func TestADenialThatIsAnnouncedAgainIsBelievedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := &counted{Memory: memory.New(memory.Options{})}
+		inner := &counted{Memory: memory.MustNew(memory.Options{})}
 		c := remote.NewDenialCache(inner, remote.DenialCacheOptions{})
 		limit := limits.Ban(limits.PerMinute(2), time.Minute)
 		began := time.Now()
@@ -179,7 +179,7 @@ func TestADenialThatIsAnnouncedAgainIsBelievedOn(t *testing.T) {
 func TestADenialOfAnotherProcessIsBelievedForMaxAge(t *testing.T) {
 	limit := limits.Ban(limits.PerMinute(2), time.Hour)
 	synctest.Test(t, func(t *testing.T) {
-		inner := &faltering{counted: counted{Memory: memory.New(memory.Options{})}}
+		inner := &faltering{counted: counted{Memory: memory.MustNew(memory.Options{})}}
 		c := remote.NewDenialCache(inner, remote.DenialCacheOptions{})
 		remote.Hear(c, forged(limit, 1, time.Hour))
 		time.Sleep(10*time.Second - time.Microsecond)
@@ -207,7 +207,7 @@ func TestADenialOfAnotherProcessIsBelievedForMaxAge(t *testing.T) {
 // A reset elsewhere is seen by MaxAge, although denials go on there.
 func TestALongDenialIsForgottenByMaxAgeWhileShorterOnesAreHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := &counted{Memory: memory.New(memory.Options{})}
+		inner := &counted{Memory: memory.MustNew(memory.Options{})}
 		c := remote.NewDenialCache(inner, remote.DenialCacheOptions{})
 		limit := limits.SlidingLog(limits.PerHour(2))
 		remote.Hear(c, forged(limit, 1, time.Hour))
@@ -226,7 +226,7 @@ func TestALongDenialIsForgottenByMaxAgeWhileShorterOnesAreHeard(t *testing.T) {
 
 func TestWhatIsHeardTakesNoPlaceOfWhatThisProcessHasAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := &counted{Memory: memory.New(memory.Options{})}
+		inner := &counted{Memory: memory.MustNew(memory.Options{})}
 		c := remote.NewDenialCache(inner, remote.DenialCacheOptions{MaxEntries: 4})
 		limit := limits.Ban(limits.PerMinute(1), time.Hour)
 		flood := func() {

@@ -56,7 +56,7 @@ func (s *square) announced(t *testing.T, want int) {
 func announcingBubble(t *testing.T, test func(t *testing.T, s *square, inner *counted, a, b *remote.DenialCache)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &square{}
-		inner := &counted{Memory: memory.New(memory.Options{})}
+		inner := &counted{Memory: memory.MustNew(memory.Options{})}
 		test(t, s, inner,
 			remote.NewDenialCache(inner, remote.DenialCacheOptions{Announcer: s.voice()}),
 			remote.NewDenialCache(inner, remote.DenialCacheOptions{Announcer: s.voice()}))
@@ -172,7 +172,7 @@ func TestABanOfOneProcessHoldsInAllWhileItIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &square{}
 		process := func() *remote.DenialCache {
-			return remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{Announcer: s.voice()})
+			return remote.NewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: s.voice()})
 		}
 		a, b := process(), process()
 		limit := limits.Ban(limits.PerMinute(3), 5*time.Minute)

@@ -24,7 +24,7 @@ func TestAStackAnnouncesItsDenialsWithAndWithoutLeases(t *testing.T) {
 	for name, lease := range map[string]time.Duration{"without": 0, "with": time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				inner := memory.New(memory.Options{})
+				inner := memory.MustNew(memory.Options{})
 				there := &told{announce: func(limits.Announcement) {}}
 				here := &told{announce: func(a limits.Announcement) { there.heard(a) }}
 				discard := slog.New(slog.DiscardHandler)

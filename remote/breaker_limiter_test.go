@@ -127,7 +127,7 @@ type client struct{ *inner }
 func TestLimitsAreSharedAndExactAgainAfterwards(t *testing.T) {
 	for _, honours := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			shared := &inner{Memory: memory.New(memory.Options{}), honours: honours}
+			shared := &inner{Memory: memory.MustNew(memory.Options{}), honours: honours}
 			var servers [3]instance
 			for i := range servers {
 				servers[i] = newInstance(remote.NewStack(&client{shared}, remote.Options{Logger: silence}), 3,
@@ -167,7 +167,7 @@ func TestLimitsAreSharedAndExactAgainAfterwards(t *testing.T) {
 
 func TestCachedDenialsHoldWhileItIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &inner{Memory: memory.New(memory.Options{}), honours: true}
+		store := &inner{Memory: memory.MustNew(memory.Options{}), honours: true}
 		stack := remote.NewStack(store, remote.Options{Logger: silence})
 		s := newInstance(stack, 0, nethttp.Rule{Name: "r", Limit: limits.TokenBucket(limits.Per(1, 5*time.Second), 1), Key: byPath})
 		s.admits(t, "/", 2, limits.SourcePrimary) // the second is denied until 5s from now

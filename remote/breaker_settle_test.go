@@ -127,7 +127,7 @@ type faulty struct{ *memory.Memory }
 func (faulty) Settle(context.Context, []limits.Ending, []limits.Settlement) error { return errDown }
 
 func TestASettlementThatFailsSaysNothingAboutDecisions(t *testing.T) {
-	b := remote.NewBreaker(faulty{memory.New(memory.Options{})}, remote.Options{Logger: silence, Budget: time.Microsecond})
+	b := remote.NewBreaker(faulty{memory.MustNew(memory.Options{})}, remote.Options{Logger: silence, Budget: time.Microsecond})
 	for range 100 {
 		if err := b.Settle(t.Context(), make([]limits.Ending, 1), make([]limits.Settlement, 1)); err != errDown {
 			t.Fatalf("%v, want that of the backend", err)
@@ -139,7 +139,7 @@ func TestASettlementThatFailsSaysNothingAboutDecisions(t *testing.T) {
 }
 
 func TestABreakerSupportsAndSettlesWhatItsBackendDoes(t *testing.T) {
-	if b := remote.NewStack(memory.New(memory.Options{}), remote.Options{}); !limits.CanSettle(b) || !limits.Supports(b, limits.Concurrent(1)) {
+	if b := remote.NewStack(memory.MustNew(memory.Options{}), remote.Options{}); !limits.CanSettle(b) || !limits.Supports(b, limits.Concurrent(1)) {
 		t.Error("a memory in a stack does not settle, or has no concurrency limits")
 	}
 	b := remote.NewBreaker(new(dead), remote.Options{})

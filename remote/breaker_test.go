@@ -29,11 +29,11 @@ func TestABreakerKeepsTheContractOfABackend(t *testing.T) {
 			options := remote.Options{Budget: time.Hour, Logger: silence}
 			limitstest.Run(t, limitstest.Harness{
 				Open: func(t testing.TB, now func() time.Time) limits.Backend {
-					m := memory.New(memory.Options{Clock: now})
+					m := memory.MustNew(memory.Options{Clock: now})
 					return remote.NewBreaker(&inner{Memory: m, honours: honours}, options)
 				},
 				OpenSmall: func(t testing.TB, now func() time.Time, maxKeys int) limits.Backend {
-					m := memory.New(memory.Options{Clock: now, MaxKeys: maxKeys})
+					m := memory.MustNew(memory.Options{Clock: now, MaxKeys: maxKeys})
 					return remote.NewBreaker(&inner{Memory: m, honours: honours}, options)
 				},
 				Decisions: 5000,
@@ -414,7 +414,7 @@ func TestWhatTheInsideLacksIsUnsupported(t *testing.T) {
 }
 
 func TestOptionsOutOfRangePanic(t *testing.T) {
-	store := memory.New(memory.Options{MaxKeys: 1})
+	store := memory.MustNew(memory.Options{MaxKeys: 1})
 	const ofStack = "Lease and Announcer are options of NewStack"
 	for want, f := range map[string]func(){
 		"inner backend is nil":                   func() { remote.NewBreaker(nil, remote.Options{}) },

@@ -31,7 +31,7 @@ func (b *faltering) Take(ctx context.Context, charges []limits.Charge, out []lim
 // its limit has.
 func outage(t *testing.T, limit limits.Limit, test func(t *testing.T, inner *faltering, cache *remote.DenialCache)) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := &faltering{counted: counted{Memory: memory.New(memory.Options{})}}
+		inner := &faltering{counted: counted{Memory: memory.MustNew(memory.Options{})}}
 		cache := remote.NewDenialCache(inner, remote.DenialCacheOptions{})
 		asking.Allowed(t, cache, "k", limit, limit.Burst())
 		asking.Denied(t, cache, "k", limit, 1)
@@ -144,7 +144,7 @@ func TestInAnOutageTheOtherChargesOfAnAgedDenialAreNotAsked(t *testing.T) {
 // Denials that are kept for an outage must not crowd out those that answer now.
 func TestAgedDenialsGiveWayToYoungOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := &counted{Memory: memory.New(memory.Options{})}
+		inner := &counted{Memory: memory.MustNew(memory.Options{})}
 		cache := remote.NewDenialCache(inner, remote.DenialCacheOptions{MaxEntries: 4})
 		short := limits.TokenBucket(limits.Per(1, 5*time.Second), 1)
 		for _, key := range []string{"a", "b", "c", "d"} {
@@ -181,7 +181,7 @@ func (b *giving) Take(ctx context.Context, charges []limits.Charge, out []limits
 }
 
 func TestATransientDenialIsNotRemembered(t *testing.T) {
-	b := &giving{memory.New(memory.Options{}), true}
+	b := &giving{memory.MustNew(memory.Options{}), true}
 	cache := remote.NewDenialCache(b, remote.DenialCacheOptions{})
 	limit := limits.TokenBucket(limits.PerDay(1), 1)
 	if d := asking.Take(t, cache, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Allowed || !d.Transient {
@@ -193,7 +193,7 @@ func TestATransientDenialIsNotRemembered(t *testing.T) {
 
 func TestALimiterTellsATransientDenialAsAnyOther(t *testing.T) {
 	l := core.MustNew(core.Config[string]{
-		Backend: &giving{memory.New(memory.Options{}), true},
+		Backend: &giving{memory.MustNew(memory.Options{}), true},
 		Rules: []core.Rule[string]{{
 			Name: "user", Limit: limits.FixedWindow(limits.PerMinute(1)), Key: func(user string) (string, error) { return user, nil },
 		}},

@@ -34,7 +34,7 @@ func (c *counted) Take(ctx context.Context, charges []limits.Charge, out []limit
 
 func bubble(t *testing.T, test func(t *testing.T, inner *counted, cache *remote.DenialCache)) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := &counted{Memory: memory.New(memory.Options{})}
+		inner := &counted{Memory: memory.MustNew(memory.Options{})}
 		test(t, inner, remote.NewDenialCache(inner, remote.DenialCacheOptions{}))
 	})
 }
@@ -194,7 +194,7 @@ func TestResetWinsOverADenialInFlight(t *testing.T) {
 
 func TestTheCachesOfManyInstancesAllowNoMoreThanTheirBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		far := memory.New(memory.Options{})
+		far := memory.MustNew(memory.Options{})
 		limit := limits.FixedWindow(limits.PerDay(100))
 		var admitted atomic.Int64
 		var wg sync.WaitGroup
@@ -238,7 +238,7 @@ func TestAnErrorIsNoDenial(t *testing.T) {
 
 func TestTheCacheIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := &counted{Memory: memory.New(memory.Options{})}
+		inner := &counted{Memory: memory.MustNew(memory.Options{})}
 		cache := remote.NewDenialCache(inner, remote.DenialCacheOptions{MaxEntries: 4})
 		for i := range 100 {
 			asking.Allowed(t, cache, fmt.Sprint(i), limits.FixedWindow(limits.PerDay(1)), 1)
@@ -255,7 +255,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 }
 
 func BenchmarkDenialFromTheCache(b *testing.B) {
-	cache := remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{})
+	cache := remote.NewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{})
 	charges := []limits.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: limits.TokenBucket(limits.PerDay(1), 1), Cost: 1}}
 	out := make([]limits.Decision, 1)
 	b.ReportAllocs()

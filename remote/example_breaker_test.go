@@ -117,7 +117,7 @@ func ExampleStack() {
 }
 
 func ExampleStack_Leases() {
-	stack := remote.NewStack(memory.New(memory.Options{}), remote.Options{Lease: time.Second})
+	stack := remote.NewStack(memory.MustNew(memory.Options{}), remote.Options{Lease: time.Second})
 	fmt.Println(stack.Leases().Held, "units held")
 	// Output: 0 units held
 }
@@ -146,7 +146,7 @@ func ExampleOptions() {
 }
 
 func ExampleBreaker_Take() {
-	b := remote.NewBreaker(deadlineClient{memory.New(memory.Options{})}, remote.Options{})
+	b := remote.NewBreaker(deadlineClient{memory.MustNew(memory.Options{})}, remote.Options{})
 	charges := []limits.Charge{{Scope: "exports", Key: "ann", Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 3}}
 	decisions := make([]limits.Decision, 1)
 	if err := b.Take(context.Background(), charges, decisions); err != nil {
@@ -165,13 +165,13 @@ func ExampleBreaker_Peek() {
 }
 
 func ExampleBreaker_Reset() {
-	b := remote.NewBreaker(memory.New(memory.Options{}), remote.Options{})
+	b := remote.NewBreaker(memory.MustNew(memory.Options{}), remote.Options{})
 	fmt.Println(limits.Reset(context.Background(), b, "exports", "ann"))
 	// Output: <nil>
 }
 
 func ExampleBreaker_Count() {
-	b := remote.NewBreaker(memory.New(memory.Options{}), remote.Options{})
+	b := remote.NewBreaker(memory.MustNew(memory.Options{}), remote.Options{})
 	fmt.Println(limits.Count(context.Background(), b))
 	// Output: 0 <nil>
 }
@@ -221,7 +221,7 @@ type deadlineClient struct{ limits.Backend }
 func (deadlineClient) HonoursDeadline() bool { return true }
 
 func ExampleDeadlineHonourer() {
-	var backend limits.Backend = deadlineClient{memory.New(memory.Options{})}
+	var backend limits.Backend = deadlineClient{memory.MustNew(memory.Options{})}
 	_, ok := backend.(remote.DeadlineHonourer)
 	fmt.Println(ok, "and no goroutine per call")
 	remote.NewBreaker(backend, remote.Options{})
@@ -229,7 +229,7 @@ func ExampleDeadlineHonourer() {
 }
 
 func ExampleBreaker_Unwrap() {
-	store := memory.New(memory.Options{})
+	store := memory.MustNew(memory.Options{})
 	b := remote.NewBreaker(store, remote.Options{})
 	fmt.Println(b.Unwrap() == store)
 	// Output: true

@@ -175,7 +175,7 @@ func inBothModes(t *testing.T, options remote.Options, test func(w fixture)) {
 func withFixture(t *testing.T, honours bool, options remote.Options, test func(w fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := fixture{T: t, inner: &inner{Memory: memory.New(memory.Options{}), honours: honours}, logged: &states{}}
+		w := fixture{T: t, inner: &inner{Memory: memory.MustNew(memory.Options{}), honours: honours}, logged: &states{}}
 		options.Logger = slog.New(w.logged)
 		w.breaker = remote.NewBreaker(w.inner, options)
 		test(w)

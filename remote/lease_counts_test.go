@@ -65,7 +65,7 @@ func TestUnitsThatCannotReturnAreVoid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second - 20*time.Millisecond)))
-				cache := remote.NewLeaseCache(b(memory.New(memory.Options{})), remote.LeaseOptions{})
+				cache := remote.NewLeaseCache(b(memory.MustNew(memory.Options{})), remote.LeaseOptions{})
 				busy(t, cache, limits.FixedWindow(limits.PerSecond(1000)))
 				time.Sleep(50 * time.Millisecond)
 				synctest.Wait()

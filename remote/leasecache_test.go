@@ -31,7 +31,7 @@ type leaseBackend struct {
 }
 
 func newLeaseBackend() *leaseBackend {
-	return &leaseBackend{Memory: memory.New(memory.Options{})}
+	return &leaseBackend{Memory: memory.MustNew(memory.Options{})}
 }
 
 func (b *leaseBackend) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
@@ -426,7 +426,7 @@ func TestAnEndReturnsUnitsToTheBlock(t *testing.T) {
 }
 
 func TestNewLeaseCacheRefusesOptionsOutOfRange(t *testing.T) {
-	store := memory.New(memory.Options{MaxKeys: 1})
+	store := memory.MustNew(memory.Options{MaxKeys: 1})
 	for want, f := range map[string]func(){
 		"the inner backend is nil":              func() { remote.NewLeaseCache(nil, remote.LeaseOptions{}) },
 		"Term must be 10ms to 1s (got 9ms)":     func() { remote.NewLeaseCache(store, remote.LeaseOptions{Term: 9 * time.Millisecond}) },

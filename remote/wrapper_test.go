@@ -34,7 +34,7 @@ func TestNewPanicsOnANilPointer(t *testing.T) {
 }
 
 func TestAStackCanDoWhatItsBackendCan(t *testing.T) {
-	for name, b := range map[string]limits.Backend{"memory": memory.New(memory.Options{}), "plain": new(dead)} {
+	for name, b := range map[string]limits.Backend{"memory": memory.MustNew(memory.Options{}), "plain": new(dead)} {
 		stack := remote.NewStack(b, remote.Options{Logger: silence})
 		var _ interface {
 			limits.Backend
@@ -54,7 +54,7 @@ func TestAStackCanDoWhatItsBackendCan(t *testing.T) {
 }
 
 func TestABreakerUnwrapsToItsInnerBackend(t *testing.T) {
-	b := &inner{Memory: memory.New(memory.Options{})}
+	b := &inner{Memory: memory.MustNew(memory.Options{})}
 	if got := remote.NewBreaker(b, remote.Options{}).Unwrap(); got != b {
 		t.Errorf("it unwraps to %v", got)
 	}

@@ -21,7 +21,7 @@ import (
 func TestATimedBackendKeepsTheContract(t *testing.T) {
 	limitstest.Run(t, limitstest.Harness{
 		Open: func(_ testing.TB, now func() time.Time) limits.Backend {
-			return stats.New(quietly()).Backend("memory", memory.New(memory.Options{Clock: now}))
+			return stats.New(quietly()).Backend("memory", memory.MustNew(memory.Options{Clock: now}))
 		},
 	})
 }
@@ -51,7 +51,7 @@ func (f *far) HonoursDeadline() bool { return true }
 func TestCallsOfABackendAreTimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(quietly())
-		f := &far{Memory: memory.New(memory.Options{}), takes: 3 * time.Millisecond}
+		f := &far{Memory: memory.MustNew(memory.Options{}), takes: 3 * time.Millisecond}
 		b := counts.Backend("redis", f)
 		charges := []limits.Charge{{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(5)), Cost: 1}}
 		out := make([]limits.Decision, 1)
@@ -99,7 +99,7 @@ func (p plain) Take(ctx context.Context, charges []limits.Charge, out []limits.D
 
 func TestATimedBackendCanDoWhatTheOtherCan(t *testing.T) {
 	counts := stats.New(quietly())
-	m := memory.New(memory.Options{})
+	m := memory.MustNew(memory.Options{})
 	full, bare := counts.Backend("a", &far{Memory: m}), counts.Backend("b", plain{m})
 	if !limits.CanSettle(full) || limits.CanSettle(bare) {
 		t.Error("settling is not that of the inner backend")
@@ -146,7 +146,7 @@ func TestAPanicOfABackendIsCountedAndGoesOn(t *testing.T) {
 func TestAMemoryShowsWhatItDisplaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(quietly())
-		m := memory.New(memory.Options{MaxKeys: 100})
+		m := memory.MustNew(memory.Options{MaxKeys: 100})
 		counts.WatchMemory("local", m)
 		l := core.MustNew(core.Config[request]{Backend: m, Rules: []core.Rule[request]{{Name: "a", Limit: limits.FixedWindow(limits.PerDay(9)), Key: byKey}}})
 		decide := func(n int) {
@@ -176,9 +176,9 @@ func TestAMemoryShowsWhatItDisplaces(t *testing.T) {
 func TestLeasesShowWhatTheyHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(quietly())
-		stack := remote.NewStack(memory.New(memory.Options{}), remote.Options{Lease: time.Second, Logger: discard})
+		stack := remote.NewStack(memory.MustNew(memory.Options{}), remote.Options{Lease: time.Second, Logger: discard})
 		counts.WatchLeases("redis", stack.Leases)
-		counts.WatchLeases("without", remote.NewStack(memory.New(memory.Options{}), remote.Options{Logger: discard}).Leases)
+		counts.WatchLeases("without", remote.NewStack(memory.MustNew(memory.Options{}), remote.Options{Logger: discard}).Leases)
 		api := counts.Limiter("api")
 		limiter := core.MustNew(core.Config[string]{
 			Rules:   []core.Rule[string]{{Name: "all", Limit: limits.TokenBucket(limits.PerSecond(1000), 1000), Key: func(k string) (string, error) { return k, nil }}},
@@ -204,7 +204,7 @@ func TestLeasesShowWhatTheyHold(t *testing.T) {
 func TestABreakerShowsItsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(quietly())
-		f := &far{Memory: memory.New(memory.Options{}), takes: time.Second}
+		f := &far{Memory: memory.MustNew(memory.Options{}), takes: time.Second}
 		stack := remote.NewStack(counts.Backend("redis", f), remote.Options{Logger: discard})
 		counts.WatchBreaker("redis", stack.Status)
 		begun := time.Now()

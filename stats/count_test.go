@@ -140,7 +140,7 @@ func TestEveryRequestIsCountedOnceAsItsOutcomeSays(t *testing.T) {
 			random := testrun.Random(t)
 			slow := &slowly{rules: make(map[string]*slowRule)}
 			counts := stats.New(quietly())
-			backend := &flaky{Memory: memory.New(memory.Options{})}
+			backend := &flaky{Memory: memory.MustNew(memory.Options{})}
 			l := core.MustNew(core.Config[request]{
 				Rules: rules, Backend: remote.NewDenialCache(backend, remote.DenialCacheOptions{}),
 				Observer: core.ObserverFuncs[request]{OnDecision: slow.observe, Next: counts.Limiter("api")},
@@ -169,7 +169,7 @@ func TestEveryRequestIsCountedOnceAsItsOutcomeSays(t *testing.T) {
 func TestDecisionsByLeasesAreCountedAsSuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(quietly())
-		leases := remote.NewLeaseCache(memory.New(memory.Options{}), remote.LeaseOptions{})
+		leases := remote.NewLeaseCache(memory.MustNew(memory.Options{}), remote.LeaseOptions{})
 		l := core.MustNew(core.Config[request]{
 			Backend:  remote.NewDenialCache(leases, remote.DenialCacheOptions{}),
 			Rules:    []core.Rule[request]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerMinute(6000)), Key: byKey, Cost: costOf}},

@@ -172,7 +172,7 @@ func ExampleOther() {
 // The clock is inside the breaker: a call that the breaker refuses is no call.
 func ExampleStats_Backend() {
 	counts := stats.New(stats.Options{})
-	far := memory.New(memory.Options{}) // or redisbackend.New(…)
+	far := memory.MustNew(memory.Options{}) // or redisbackend.New(…)
 	stack := remote.NewStack(counts.Backend("redis", far), remote.Options{})
 	counts.WatchBreaker("redis", stack.Status)
 
@@ -190,14 +190,14 @@ func ExampleStats_Backend() {
 }
 
 func ExampleBackend() {
-	timed := stats.New(stats.Options{}).Backend("redis", memory.New(memory.Options{}))
+	timed := stats.New(stats.Options{}).Backend("redis", memory.MustNew(memory.Options{}))
 	fmt.Println(limits.CanSettle(timed), limits.Supports(timed, limits.Concurrent(3)))
 	// Output: true true
 }
 
 func ExampleStats_WatchMemory() {
 	counts := stats.New(stats.Options{})
-	store := memory.New(memory.Options{MaxKeys: 10_000})
+	store := memory.MustNew(memory.Options{MaxKeys: 10_000})
 	counts.WatchMemory("local", store)
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{perClient}, Backend: store})
 	l.Decide(context.Background(), "ann")
@@ -208,7 +208,7 @@ func ExampleStats_WatchMemory() {
 
 func ExampleStats_WatchBreaker() {
 	counts := stats.New(stats.Options{})
-	b := remote.NewBreaker(memory.New(memory.Options{}), remote.Options{})
+	b := remote.NewBreaker(memory.MustNew(memory.Options{}), remote.Options{})
 	counts.WatchBreaker("redis", b.Status)
 	got := counts.Snapshot().Breakers[0]
 	fmt.Println(got.Name, got.State, got.Opened)
@@ -217,7 +217,7 @@ func ExampleStats_WatchBreaker() {
 
 func ExampleStats_WatchLeases() {
 	counts := stats.New(stats.Options{})
-	stack := remote.NewStack(memory.New(memory.Options{}), remote.Options{Lease: time.Second})
+	stack := remote.NewStack(memory.MustNew(memory.Options{}), remote.Options{Lease: time.Second})
 	counts.WatchLeases("redis", stack.Leases)
 	got := counts.Snapshot().Leases[0]
 	fmt.Println(got.Name, got.Held, "units held")
@@ -292,7 +292,7 @@ func shot() stats.Snapshot {
 	for range 5 {
 		l.Decide(context.Background(), "ann")
 	}
-	counts.Backend("redis", memory.New(memory.Options{})).Reset(context.Background(), "per-client", "ann")
+	counts.Backend("redis", memory.MustNew(memory.Options{})).Reset(context.Background(), "per-client", "ann")
 	return counts.Snapshot()
 }
 

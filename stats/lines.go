@@ -29,7 +29,7 @@ const maxLines = 4096
 func (l *lines) wait(limiter, rule string) time.Duration {
 	l.mu.Lock()
 	if l.memory == nil {
-		l.memory = memory.New(memory.Options{MaxKeys: 4096})
+		l.memory = memory.MustNew(memory.Options{MaxKeys: 4096})
 	}
 	store := l.memory
 	l.mu.Unlock()

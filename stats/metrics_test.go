@@ -252,7 +252,7 @@ func TestOnlySeriesThatNoAlertNeedsAppearLater(t *testing.T) {
 	var before, after map[string]float64
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(quietly())
-		redis := &elsewhere{of: memory.New(memory.Options{})}
+		redis := &elsewhere{of: memory.MustNew(memory.Options{})}
 		l := core.MustNew(core.Config[request]{
 			Backend: counts.Backend("redis", redis),
 			Rules: []core.Rule[request]{
@@ -339,7 +339,7 @@ func TestALimiterOfPlainRulesHasFewSeries(t *testing.T) {
 	}})
 	counts.Limiter("api").ObserveLimiter(l)
 	counts.WatchLeases("redis", func() limits.LeaseCounts { return limits.LeaseCounts{} })
-	counts.Backend("redis", memory.New(memory.Options{}))
+	counts.Backend("redis", memory.MustNew(memory.Options{}))
 	got := make(map[string]int)
 	for _, m := range counts.Snapshot().Metrics() {
 		if len(m.Series) > 0 {

@@ -51,7 +51,7 @@ type backend struct {
 
 func openBackend(limit func(Quota) limits.Limit) func(Quota, int) Store {
 	return func(q Quota, keys int) Store {
-		return &backend{memory.New(memory.Options{MaxKeys: keys}), limit(q)}
+		return &backend{memory.MustNew(memory.Options{MaxKeys: keys}), limit(q)}
 	}
 }
 
@@ -99,7 +99,7 @@ func openSliding(q Quota, keys int) Store {
 		begin = begin.Add(loading + 600*time.Millisecond)
 		s.turn = begin
 	}
-	s.memory = memory.New(memory.Options{MaxKeys: keys})
+	s.memory = memory.MustNew(memory.Options{MaxKeys: keys})
 	s.limit = limits.SlidingWindow(limits.Per(q.Burst, windowTurning(begin, q.Window)))
 	return s
 }
@@ -123,7 +123,7 @@ type decideLimiter struct {
 func openLimiter(q Quota, keys int) Store { return newDecideLimiter(q, keys) }
 
 func newDecideLimiter(q Quota, keys int) *decideLimiter {
-	store := memory.New(memory.Options{MaxKeys: keys})
+	store := memory.MustNew(memory.Options{MaxKeys: keys})
 	limit := tokenBucket(q)
 	return &decideLimiter{backend{store, limit}, core.MustNew(core.Config[string]{
 		Backend: store,
@@ -167,7 +167,7 @@ type bound struct {
 }
 
 func openBound(q Quota, keys int) Store {
-	s := &bound{backend: backend{memory.New(memory.Options{MaxKeys: keys}), tokenBucket(q)}}
+	s := &bound{backend: backend{memory.MustNew(memory.Options{MaxKeys: keys}), tokenBucket(q)}}
 	var err error
 	if s.limiter, err = s.memory.Bind("per-client", s.limit); err != nil {
 		panic(err)

@@ -149,7 +149,7 @@ func newTestPage(t *testing.T, file, authorization string) string {
 	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 	limit := nethttp.MustNew(nethttp.Config{
 		Rules:   p.Rules(),
-		Backend: memory.New(memory.Options{Clock: func() time.Time { return now }}),
+		Backend: memory.MustNew(memory.Options{Clock: func() time.Time { return now }}),
 	})
 	who := func(r *http.Request) (admin.Person, error) {
 		if r.Header.Get("Authorization") != authorization {

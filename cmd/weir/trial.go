@@ -44,7 +44,7 @@ func newTrial(name string, text []byte) (*trial, error) {
 		return nil, err
 	}
 	t := &trial{policy: p, outline: outline, rules: p.Rules()}
-	store := memory.New(memory.Options{})
+	store := memory.MustNew(memory.Options{})
 	for _, rule := range t.rules {
 		if rule.Mode == core.Disabled {
 			t.limiters = append(t.limiters, nil)

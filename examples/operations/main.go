@@ -168,7 +168,7 @@ func openBackend(counters *stats.Stats) (
 ) {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
-		store := memory.New(memory.Options{})
+		store := memory.MustNew(memory.Options{})
 		counters.WatchMemory("main", store)
 		return store, func() error { return nil }, nil
 	}

@@ -12,7 +12,7 @@ import (
 
 // A unit is taken by a charge that has an end, and comes back with it.
 func ExampleEndingOf() {
-	ctx, store := context.Background(), memory.New(memory.Options{})
+	ctx, store := context.Background(), memory.MustNew(memory.Options{})
 	day := limits.FixedWindow(limits.PerDay(10))
 	decisions := make([]limits.Decision, 1)
 	fmt.Println(store.Take(ctx, []limits.Charge{{Scope: "s", Key: "ann", Limit: day, Cost: 3}}, decisions))

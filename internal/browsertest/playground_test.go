@@ -130,7 +130,7 @@ func TestDecisionsInThePageEqualThoseOfGo(t *testing.T) {
 	}
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var now time.Time
-	store := memory.New(memory.Options{Clock: func() time.Time { return now }})
+	store := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
 	l, _ := lab.New(lab.Setup{Limit: "40/10s"})
 	panels := l.Panels()
 	decided, allowed, denied := 0, 0, 0

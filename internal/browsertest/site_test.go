@@ -70,7 +70,7 @@ func newSite(t *testing.T, options admin.Options) *site {
 	quiet := slog.New(slog.DiscardHandler)
 	counts := stats.New(stats.Options{Logger: quiet})
 	s.counts = counts
-	store := memory.New(memory.Options{MaxKeys: 100_000})
+	store := memory.MustNew(memory.Options{MaxKeys: 100_000})
 	api := counts.Limiter("api")
 	s.limit = nethttp.MustNew(nethttp.Config{
 		Rules: p.Rules(), Backend: counts.Backend("redis", store), Observer: api,

@@ -29,7 +29,7 @@ func (b *distant) Settle(ctx context.Context, endings []limits.Ending, out []lim
 
 func TestAwaitWaitsUntilAllAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &distant{Memory: memory.New(memory.Options{})}
+		b := &distant{Memory: memory.MustNew(memory.Options{})}
 		wrapped := remote.NewDenialCache(b, remote.DenialCacheOptions{})
 		if err := endings.Await(t.Context(), wrapped); err != nil {
 			t.Errorf("without a limiter: %v", err)
@@ -59,7 +59,7 @@ func TestAwaitWaitsUntilAllAreAnswered(t *testing.T) {
 				t.Errorf("%d are answered, want 3", n)
 			}
 		}
-		if err := endings.Await(t.Context(), memory.New(memory.Options{})); err != nil {
+		if err := endings.Await(t.Context(), memory.MustNew(memory.Options{})); err != nil {
 			t.Errorf("memory: %v", err)
 		}
 	})

@@ -159,7 +159,7 @@ func TestClocksAnHourApartMakeNoDifference(t *testing.T) {
 			Backend: remote.NewBreaker(redisbackend.New(client, redisbackend.Options{}), remote.Options{
 				Budget: patience, Logger: slog.New(slog.DiscardHandler),
 			}),
-			Fallback: memory.New(memory.Options{Clock: func() time.Time { return time.Now().Add(offset) }}),
+			Fallback: memory.MustNew(memory.Options{Clock: func() time.Time { return time.Now().Add(offset) }}),
 		})
 	}
 	serverTime := func() int64 {

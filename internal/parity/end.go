@@ -132,7 +132,7 @@ func (r *recorder) Settle(ctx context.Context, endings []limits.Ending, out []li
 
 // testFinalCosts has a rule count failures only.
 func testFinalCosts[R any](t *testing.T, a Adapter[R]) {
-	backend := &recorder{Memory: memory.New(memory.Options{MaxKeys: 1000})}
+	backend := &recorder{Memory: memory.MustNew(memory.Options{MaxKeys: 1000})}
 	settled := make(chan limits.Settlement, 1)
 	limit := &Config[R]{Config: core.Config[R]{
 		Rules: []core.Rule[R]{{

@@ -172,7 +172,7 @@ type ledger struct {
 
 func newLedger() *ledger {
 	l := &ledger{now: start}
-	l.memory = memory.New(memory.Options{MaxKeys: 1000, Clock: func() time.Time {
+	l.memory = memory.MustNew(memory.Options{MaxKeys: 1000, Clock: func() time.Time {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.now

@@ -7,7 +7,7 @@
 //	func TestMemoryKeepsTheContract(t *testing.T) {
 //		limitstest.Run(t, limitstest.Harness{
 //			Open: func(t testing.TB, now func() time.Time) limits.Backend {
-//				return memory.New(memory.Options{Clock: now})
+//				return memory.MustNew(memory.Options{Clock: now})
 //			},
 //		})
 //	}

@@ -16,7 +16,7 @@ func ExampleRun() {
 	test := func(t *testing.T) { // TestMyBackendKeepsTheContract
 		limitstest.Run(t, limitstest.Harness{
 			Open: func(t testing.TB, now func() time.Time) limits.Backend {
-				return memory.New(memory.Options{Clock: now})
+				return memory.MustNew(memory.Options{Clock: now})
 			},
 		})
 	}

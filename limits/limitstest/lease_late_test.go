@@ -76,7 +76,7 @@ type lateCharge struct {
 func lateRun(t *testing.T, limit limits.Limit, lease time.Duration, instances int, seed uint64) (admitted, denials []lateCharge) {
 	synctest.Test(t, func(t *testing.T) {
 		tight, _ := remote.Leased(limit, time.Second)
-		shared := memory.New(memory.Options{})
+		shared := memory.MustNew(memory.Options{})
 		var mu sync.Mutex
 		var all sync.WaitGroup
 		start := time.Now()

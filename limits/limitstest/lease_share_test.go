@@ -43,7 +43,7 @@ func TestLeasesLeaveLittleOfTheLimitUnused(t *testing.T) {
 // them by leases.
 func leaseShare(t *testing.T, limit limits.Limit, instances, perSecond int, skewed, leases bool) (admitted, leased float64) {
 	synctest.Test(t, func(t *testing.T) {
-		shared := memory.New(memory.Options{})
+		shared := memory.MustNew(memory.Options{})
 		var mu sync.Mutex
 		var counts leaseCounts
 		var all sync.WaitGroup

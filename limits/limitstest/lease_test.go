@@ -149,7 +149,7 @@ type leaseSpend struct{ at, units int64 }
 func (r leaseRun) run(t *testing.T) (counts leaseCounts) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(r.seed, 14))
-		shared := memory.New(memory.Options{})
+		shared := memory.MustNew(memory.Options{})
 		_, lease := remote.Leased(r.limit, time.Second)
 		var mu sync.Mutex
 		var admitted []*leaseSpend

@@ -11,11 +11,11 @@ import (
 
 var store = limitstest.Harness{
 	Open: func(_ testing.TB, now func() time.Time) limits.Backend {
-		return memory.New(memory.Options{Clock: now})
+		return memory.MustNew(memory.Options{Clock: now})
 	},
 	OpenSmall: func(_ testing.TB, now func() time.Time, maxKeys int) limits.Backend {
 		// With the fewest entries of logs that there may be: they, too, have to run short.
-		return memory.New(memory.Options{Clock: now, MaxKeys: maxKeys, MaxLogEntries: 1})
+		return memory.MustNew(memory.Options{Clock: now, MaxKeys: maxKeys, MaxLogEntries: 1})
 	},
 }
 

@@ -49,11 +49,11 @@ func (s sixLying) Take(ctx context.Context, charges []limits.Charge, out []limit
 
 func overMemory(wrap func(limits.Backend) limits.Backend) Harness {
 	small := func(_ testing.TB, now func() time.Time, maxKeys int) limits.Backend {
-		return wrap(memory.New(memory.Options{Clock: now, MaxKeys: maxKeys, MaxLogEntries: 1}))
+		return wrap(memory.MustNew(memory.Options{Clock: now, MaxKeys: maxKeys, MaxLogEntries: 1}))
 	}
 	return Harness{
 		Open: func(_ testing.TB, now func() time.Time) limits.Backend {
-			return wrap(memory.New(memory.Options{Clock: now}))
+			return wrap(memory.MustNew(memory.Options{Clock: now}))
 		},
 		OpenSmall: small,
 		Decisions: 1000,

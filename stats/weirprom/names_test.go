@@ -18,8 +18,8 @@ func TestNamesOfAnyBytesAreScraped(t *testing.T) {
 	s := newStats()
 	for _, name := range []string{"", "a\xff", "a\xfe", "a\uFFFD", "a\x00\n\"", "é"} {
 		s.Limiter(name).ObserveEnd(limits.Settlement{Rule: name})
-		s.Backend(name, memory.New(memory.Options{}))
-		s.WatchMemory(name, memory.New(memory.Options{}))
+		s.Backend(name, memory.MustNew(memory.Options{}))
+		s.WatchMemory(name, memory.MustNew(memory.Options{}))
 		s.WatchBreaker(name, func() (string, time.Time, int64) { return "open", time.Time{}, 0 })
 		s.WatchLeases(name, func() limits.LeaseCounts { return limits.LeaseCounts{} })
 		s.WatchShedder(name, shed.MustNew(shed.Options[int]{Classes: []shed.Class{{Name: "c" + name}, {Name: "c\xfd"}}}))

@@ -32,7 +32,7 @@ func newWorld(t testing.TB) (*prometheus.Registry, *core.Limiter[string], *stats
 	s := newStats()
 	counts := s.Limiter("api")
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) // no key drains, and no day ends, however long a test takes
-	store := memory.New(memory.Options{Clock: func() time.Time { return noon }})
+	store := memory.MustNew(memory.Options{Clock: func() time.Time { return noon }})
 	limiter, err := core.New(core.Config[string]{
 		Rules: []core.Rule[string]{
 			{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(3)), Key: self},

@@ -121,10 +121,10 @@ type backends struct {
 
 // openBackends connects the instance with the others by the Redis of $REDIS_URL, if it is set.
 func openBackends() (*backends, error) {
-	counts := memory.New(memory.Options{MaxKeys: maxAddresses})
+	counts := memory.MustNew(memory.Options{MaxKeys: maxAddresses})
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
-		return &backends{counts: counts, exact: memory.New(memory.Options{}), close: func() {}}, nil
+		return &backends{counts: counts, exact: memory.MustNew(memory.Options{}), close: func() {}}, nil
 	}
 	redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "cloudflare"})
 	if err != nil {

@@ -202,7 +202,7 @@ func (b bucket) limiter(backend limits.Backend) (*nethttp.Limiter, error) {
 func openBackend() (backend limits.Backend, closeBackend func() error, err error) {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
-		return memory.New(memory.Options{}), func() error { return nil }, nil
+		return memory.MustNew(memory.Options{}), func() error { return nil }, nil
 	}
 	redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "discord"})
 	if err != nil {

@@ -76,7 +76,7 @@ func newReplay(v variant, r reading, rules []core.Rule[*request], first, maxKeys
 	if len(wrapped) == 0 {
 		return p, nil
 	}
-	store := memory.New(memory.Options{MaxKeys: maxKeys, MaxLogEntries: maxLogEntries,
+	store := memory.MustNew(memory.Options{MaxKeys: maxKeys, MaxLogEntries: maxLogEntries,
 		Clock: func() time.Time { return time.UnixMicro(p.clock) }})
 	limiter, err := core.New(core.Config[*item]{Rules: wrapped, Backend: store})
 	if err != nil {

@@ -69,7 +69,7 @@ func New(s Setup) (*Lab, Mistakes) {
 	// The clock starts as windows do, so that what is to happen at their turn does.
 	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 	l.start = (day + period - 1) / period * period
-	l.memory = memory.New(memory.Options{
+	l.memory = memory.MustNew(memory.Options{
 		MaxKeys: 64, MaxLogEntries: 4 * 10_000,
 		Clock: func() time.Time { return time.UnixMicro(l.start + l.now) },
 	})
