@@ -123,3 +123,12 @@ func New(who func(*http.Request) (Person, error), sources Sources, o Options) (h
 	p.follow()
 	return p, nil
 }
+
+// MustNew is [New] for arguments that the program sets. It panics if they have a mistake.
+func MustNew(who func(*http.Request) (Person, error), sources Sources, o Options) http.Handler {
+	h, err := New(who, sources, o)
+	if err != nil {
+		panic(err)
+	}
+	return h
+}

@@ -18,7 +18,7 @@ func TestARequestThatNeedNotWaitAllocatesNothing(t *testing.T) {
 		"older drafts": {"Ratelimit-Remaining": {"999999"}, "Ratelimit-Reset": {"60"}},
 	} {
 		a := &http.Response{StatusCode: 200, Header: h, Body: http.NoBody}
-		c := client.New(client.Options{Base: canned(func(*http.Request) *http.Response { return a })})
+		c := client.MustNew(client.Options{Base: canned(func(*http.Request) *http.Response { return a })})
 		r := request(t, "GET", "http://a/", nil, "Authorization", "Bearer x")
 		if n := testing.AllocsPerRun(100, func() {
 			if _, err := c.RoundTrip(r); err != nil {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 
@@ -9,15 +10,20 @@ import (
 )
 
 func init() {
-	pacing.New = func(options any) func(context.Context, pacing.Call) pacing.Turn {
+	pacing.New = func(options any) (func(context.Context, pacing.Call) pacing.Turn, error) {
 		o := options.(Options)
+		p, err := newPacer(o)
 		if o.Base != nil {
-			panic("client: base: is for HTTP: calls are sent by their own client: remove it")
+			err = errors.Join(err, errBase)
 		}
-		p := newPacer(o)
-		return func(ctx context.Context, c pacing.Call) pacing.Turn { return p.begin(ctx, c) }
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, c pacing.Call) pacing.Turn { return p.begin(ctx, c) }, nil
 	}
 }
+
+var errBase = errors.New("client: base: is for HTTP: calls are sent by their own client: remove it")
 
 // turn is a remote procedure call with its pacer.
 type turn struct {

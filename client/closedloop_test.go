@@ -89,7 +89,7 @@ func (l loop) run(t *testing.T, options client.Options, clients int) (r result) 
 				}
 			}
 		}
-		transport := client.New(options)
+		transport := client.MustNew(options)
 		for range l.workers {
 			wg.Add(1)
 			go func() {

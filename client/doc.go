@@ -4,7 +4,7 @@
 // back requests that would be denied, and repeats those that were denied once the server
 // takes them again:
 //
-//	httpClient := &http.Client{Transport: client.New(client.Options{})}
+//	httpClient := &http.Client{Transport: client.MustNew(client.Options{})}
 //
 // It reads Retry-After; RateLimit and RateLimit-Policy of
 // draft-ietf-httpapi-ratelimit-headers-11 and of draft -07; the RateLimit fields of drafts

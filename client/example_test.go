@@ -37,7 +37,7 @@ func Example() {
 	server := limited(100)
 	defer server.Close()
 
-	httpClient := &http.Client{Transport: client.New(client.Options{})}
+	httpClient := &http.Client{Transport: client.MustNew(client.Options{})}
 	for range 3 {
 		response, err := httpClient.Get(server.URL)
 		if err != nil {
@@ -60,7 +60,7 @@ func ExampleNew() {
 	server := limited(1)
 	defer server.Close()
 
-	httpClient := &http.Client{Transport: client.New(client.Options{MaxWait: time.Minute})}
+	httpClient := &http.Client{Transport: client.MustNew(client.Options{MaxWait: time.Minute})}
 	if response, err := httpClient.Get(server.URL); err == nil {
 		response.Body.Close()
 		fmt.Println(response.Status)
@@ -80,7 +80,7 @@ func ExampleWaitError() {
 	server := limited(1)
 	defer server.Close()
 
-	httpClient := &http.Client{Transport: client.New(client.Options{})}
+	httpClient := &http.Client{Transport: client.MustNew(client.Options{})}
 	for range 2 {
 		response, err := httpClient.Get(server.URL)
 		var wait *client.WaitError
@@ -115,7 +115,7 @@ func denial(*http.Request) *http.Response {
 
 // Observe is told of each denial, and why it was not waited for.
 func ExampleOptions() {
-	httpClient := &http.Client{Transport: client.New(client.Options{
+	httpClient := &http.Client{Transport: client.MustNew(client.Options{
 		Base:     canned(denial),
 		Bucket:   func(r *http.Request) string { return r.URL.Host },
 		MaxWait:  time.Minute,
@@ -146,7 +146,7 @@ func ExampleOptions_limit() {
 	})
 	shared := memory.MustNew(memory.Options{}) // or a redisbackend
 	options := client.Options{Base: ok, Limit: limits.AnchoredWindow(limits.PerHour(3)), Backend: shared}
-	one, other := client.New(options), client.New(options)
+	one, other := client.MustNew(options), client.MustNew(options)
 	for i, t := range []*client.Transport{one, other, one, other} {
 		r, _ := http.NewRequest("GET", "https://api.example.com/", nil)
 		_, err := t.RoundTrip(r)
@@ -163,7 +163,7 @@ func ExampleOptions_limit() {
 // A program that counts what happens keeps no key: Bucket may tell credentials apart.
 func ExampleEvent() {
 	counts := make(map[client.EventKind]int)
-	t := client.New(client.Options{Base: canned(denial), Observe: func(e client.Event) { counts[e.Kind]++ }})
+	t := client.MustNew(client.Options{Base: canned(denial), Observe: func(e client.Event) { counts[e.Kind]++ }})
 	r, _ := http.NewRequest("GET", "https://api.example.com/", nil)
 	t.RoundTrip(r)
 	t.RoundTrip(r)
@@ -175,7 +175,7 @@ func ExampleEvent() {
 func ExampleEvent_paused() {
 	server := limited(1)
 	defer server.Close()
-	httpClient := &http.Client{Transport: client.New(client.Options{Observe: func(e client.Event) {
+	httpClient := &http.Client{Transport: client.MustNew(client.Options{Observe: func(e client.Event) {
 		switch e.Kind {
 		case client.Limited, client.Paused:
 			fmt.Println("paused for", e.Wait.Round(time.Minute))
@@ -198,7 +198,7 @@ func ExampleEventKind_String() {
 func ExamplePace() {
 	for _, pace := range []client.Pace{client.WhenLow, client.Evenly, client.Off} {
 		server := limited(100)
-		t := client.New(client.Options{Pace: pace, MaxWait: time.Nanosecond})
+		t := client.MustNew(client.Options{Pace: pace, MaxWait: time.Nanosecond})
 		sent := 0
 		for range 100 {
 			r, _ := http.NewRequest("GET", server.URL, nil)
@@ -220,7 +220,7 @@ func ExamplePace() {
 
 // A 403 of GitHub may be a limit. What searches have used up leaves other requests alone.
 func ExampleDialect() {
-	t := client.New(client.Options{Dialect: client.GitHub, Base: canned(func(r *http.Request) *http.Response {
+	t := client.MustNew(client.Options{Dialect: client.GitHub, Base: canned(func(r *http.Request) *http.Response {
 		if strings.HasPrefix(r.URL.Path, "/search/") {
 			return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody, Header: http.Header{
 				"X-Ratelimit-Resource":  {"search"},
@@ -252,7 +252,7 @@ func ExampleDialect() {
 func ExampleTransport_RoundTrip() {
 	server := limited(100)
 	defer server.Close()
-	t := client.New(client.Options{})
+	t := client.MustNew(client.Options{})
 	defer t.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -268,7 +268,7 @@ func ExampleTransport_RoundTrip() {
 }
 
 func ExampleTransport_CloseIdleConnections() {
-	t := client.New(client.Options{Base: &http.Transport{}})
+	t := client.MustNew(client.Options{Base: &http.Transport{}})
 	t.CloseIdleConnections()
 	(&http.Client{Transport: t}).CloseIdleConnections() // the same
 	// Output:

@@ -37,9 +37,9 @@ type pacer struct {
 	table table // guarded by mu
 }
 
-func newPacer(o Options) *pacer {
+func newPacer(o Options) (*pacer, error) {
 	if err := o.validate(); err != nil {
-		panic(err)
+		return nil, err
 	}
 	p := &pacer{
 		bucketName: o.Bucket, maxInFlight: o.MaxInFlight, maxWait: min(o.MaxWait, mostMaxWait), attempts: o.Attempts,
@@ -58,7 +58,7 @@ func newPacer(o Options) *pacer {
 	if o.Limit != (limits.Limit{}) {
 		p.limiter, _ = newLimiter(o.Limit, o.Backend) // which validate has tried
 	}
-	return p
+	return p, nil
 }
 
 // call is one call, with all its attempts.

@@ -127,5 +127,5 @@ func answer(status int, fields ...string) *http.Response {
 func newClient(t *testing.T, s http.RoundTripper, o client.Options) *client.Transport {
 	t.Helper()
 	o.Base = s
-	return client.New(o)
+	return client.MustNew(o)
 }

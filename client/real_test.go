@@ -53,7 +53,7 @@ func (y *tally) run(t *testing.T, url string, workers int, d time.Duration, o cl
 			y.mu.Unlock()
 		}
 	}
-	c := &http.Client{Transport: client.New(o)}
+	c := &http.Client{Transport: client.MustNew(o)}
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	var wg sync.WaitGroup

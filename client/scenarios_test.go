@@ -318,7 +318,7 @@ func (s scenario) run(t *testing.T, random *rand.Rand) figures {
 		if s.wrap != nil {
 			c = s.wrap(n, i)
 		} else {
-			c = client.New(o)
+			c = client.MustNew(o)
 		}
 		take := take
 		if s.each > 0 {

@@ -11,12 +11,25 @@ type Transport struct {
 	*pacer
 }
 
-// New returns a Transport. It panics if an option is illegal; the message names every one
-// that is.
-func New(o Options) *Transport {
-	t := &Transport{base: o.Base, pacer: newPacer(o)}
+// New returns a Transport, or an error that reports every mistake in o.
+func New(o Options) (*Transport, error) {
+	p, err := newPacer(o)
+	if err != nil {
+		return nil, err
+	}
+	t := &Transport{base: o.Base, pacer: p}
 	if t.base == nil {
 		t.base = http.DefaultTransport
+	}
+	return t, nil
+}
+
+// MustNew is [New] for options that the program sets. It panics if they have a mistake; the
+// zero Options have none.
+func MustNew(o Options) *Transport {
+	t, err := New(o)
+	if err != nil {
+		panic(err)
 	}
 	return t
 }

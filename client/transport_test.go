@@ -552,24 +552,16 @@ func TestARedirectToAnotherOriginIsCountedThere(t *testing.T) {
 }
 
 func TestOptionsThatAreIllegalAreReportedTogether(t *testing.T) {
-	defer func() {
-		text := fmt.Sprint(recover())
-		for _, field := range []string{"limit", "max in flight", "max wait", "attempts", "pace", "dialect"} {
-			if !strings.Contains(text, "client: "+field+": ") {
-				t.Errorf("%q does not name %s", text, field)
-			}
+	_, err := client.New(client.Options{Limit: illegal, MaxInFlight: -1, MaxWait: -1, Attempts: -1, Pace: 9, Dialect: 9})
+	for _, field := range []string{"limit", "max in flight", "max wait", "attempts", "pace", "dialect"} {
+		if !strings.Contains(fmt.Sprint(err), "client: "+field+": ") {
+			t.Errorf("%v does not name %s", err, field)
 		}
-	}()
-	func() {
-		defer func() {
-			if text := fmt.Sprint(recover()); !strings.Contains(text, "client: backend: ") {
-				t.Errorf("%q does not name the backend, which cannot end requests", text)
-			}
-		}()
-		client.New(client.Options{Limit: limits.Concurrent(1), Backend: down{}})
-	}()
-	client.New(client.Options{Limit: illegal, MaxInFlight: -1, MaxWait: -1, Attempts: -1, Pace: 9, Dialect: 9})
-	t.Error("no panic")
+	}
+	_, err = client.New(client.Options{Limit: limits.Concurrent(1), Backend: down{}})
+	if !strings.Contains(fmt.Sprint(err), "client: backend: ") {
+		t.Errorf("%v does not name the backend, which cannot end requests", err)
+	}
 }
 
 func TestAccountsAndDenialsThatAreIllegal(t *testing.T) {
@@ -580,13 +572,8 @@ func TestAccountsAndDenialsThatAreIllegal(t *testing.T) {
 		"(got 200)":                          {Denials: []int{503, 200}},
 		"429, which always denies":           {Denials: []int{429}},
 	} {
-		func() {
-			defer func() {
-				if text := fmt.Sprint(recover()); !strings.Contains(text, want) {
-					t.Errorf("got %q, want one with %q", text, want)
-				}
-			}()
-			client.New(o)
-		}()
+		if _, err := client.New(o); !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("got %v, want an error with %q", err, want)
+		}
 	}
 }

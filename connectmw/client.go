@@ -28,11 +28,27 @@ import (
 // In functions of options a call is a POST for its procedure, or a GET if that is idempotent, with its header. The
 // default bucket is the host and a digest of Authorization. A panic of [client.Options].Observe that is told of
 // the answer to a stream is dropped. A stream that says nothing for ten seconds counts as allowed.
-// In a server the interceptor does nothing. Client panics if an option is illegal, or Base is set.
+// In a server the interceptor does nothing. Client returns an error that reports every mistake in o. That Base is
+// set is one.
 //
 // A [client.Transport] below the client understands unary calls of the Connect protocol, but not of the others,
 // nor streams: use one or the other.
-func Client(o client.Options) connect.Interceptor { return keeper{callclient.New(o)} }
+func Client(o client.Options) (connect.Interceptor, error) {
+	c, err := callclient.New(o)
+	if err != nil {
+		return nil, err
+	}
+	return keeper{c}, nil
+}
+
+// MustClient is [Client] for options that the program sets. It panics if they have a mistake.
+func MustClient(o client.Options) connect.Interceptor {
+	i, err := Client(o)
+	if err != nil {
+		panic(err)
+	}
+	return i
+}
 
 type keeper struct{ client *callclient.Client }
 

@@ -100,7 +100,7 @@ func TestAClientKeepsToWhatItIsTold(t *testing.T) {
 func testAClientKeeps(t *testing.T, http2 bool, with []connect.ClientOption) {
 	s := newServer(t, limits.TokenBucket(limits.PerMinute(2), 1))
 	c, url := startInBubble(t, s.handler, http2)
-	options := append(with[:len(with):len(with)], connect.WithInterceptors(connectmw.Client(client.Options{MaxWait: time.Hour})))
+	options := append(with[:len(with):len(with)], connect.WithInterceptors(connectmw.MustClient(client.Options{MaxWait: time.Hour})))
 	unary := connect.NewClient[message, message](c, url+greet, options...)
 	began := time.Now()
 	s.limiter.Decide(call()) // somebody else
@@ -131,7 +131,7 @@ func TestNoCallWaitsBeyondItsDeadline(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			s := newServer(t, limits.TokenBucket(limits.PerDay(1), 1))
 			c, url := start(t, s.handler, p.http2)
-			options := append(p.options[:len(p.options):len(p.options)], connect.WithInterceptors(connectmw.Client(client.Options{})))
+			options := append(p.options[:len(p.options):len(p.options)], connect.WithInterceptors(connectmw.MustClient(client.Options{})))
 			unary := connect.NewClient[message, message](c, url+greet, options...)
 			s.limiter.Decide(call())
 			ask := func() error {
@@ -158,10 +158,8 @@ func TestNoCallWaitsBeyondItsDeadline(t *testing.T) {
 }
 
 func TestTheBaseOfAClientIsItsOwn(t *testing.T) {
-	defer func() {
-		if v, _ := recover().(string); !strings.HasPrefix(v, "client: base: ") {
-			t.Errorf("panicked with %q", v)
-		}
-	}()
-	connectmw.Client(client.Options{Base: http.DefaultTransport})
+	_, err := connectmw.Client(client.Options{Base: http.DefaultTransport, Attempts: -1})
+	if err == nil || !strings.Contains(err.Error(), "client: base: ") || !strings.Contains(err.Error(), "client: attempts: ") {
+		t.Errorf("got %v, want an error that names Base and Attempts", err)
+	}
 }

@@ -366,7 +366,7 @@ func ExampleClient() {
 	defer server.Close()
 
 	greetings := connect.NewClient[wrapperspb.StringValue, wrapperspb.StringValue](server.Client(), server.URL+greet,
-		connect.WithInterceptors(connectmw.Client(weirclient.Options{MaxWait: 10 * time.Second})))
+		connect.WithInterceptors(connectmw.MustClient(weirclient.Options{MaxWait: 10 * time.Second})))
 	response, err := greetings.CallUnary(context.Background(), connect.NewRequest(wrapperspb.String("Ann")))
 	if err != nil {
 		fmt.Println(err)

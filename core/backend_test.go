@@ -19,7 +19,7 @@ func TestWhatABackendCannotDoIsUnsupported(t *testing.T) {
 		limits.Peek(t.Context(), b, nil, nil),
 		limits.Reset(t.Context(), b, "s", "k"),
 		countErr,
-		limits.Reset(t.Context(), remote.NewDenialCache(b, remote.DenialCacheOptions{}), "s", "k"),
+		limits.Reset(t.Context(), remote.MustNewDenialCache(b, remote.DenialCacheOptions{}), "s", "k"),
 	} {
 		if !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%v is not ErrUnsupported", err)
@@ -31,7 +31,7 @@ func TestNothingRunsInTheBackground(t *testing.T) {
 	before := runtime.NumGoroutine()
 	m := memory.MustNew(memory.Options{})
 	l := core.MustNew(core.Config[request]{
-		Backend: remote.NewDenialCache(m, remote.DenialCacheOptions{}),
+		Backend: remote.MustNewDenialCache(m, remote.DenialCacheOptions{}),
 		Rules:   []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}},
 	})
 	for _, want := range []core.Verdict{core.Allowed, core.Denied, core.Denied} {
@@ -47,7 +47,7 @@ func TestWhatIsNotUsedCostsKilobytes(t *testing.T) {
 		most uint64
 		make func()
 	}{
-		"a denial cache": {36 << 10, func() { remote.NewDenialCache(&asking.Broken{}, remote.DenialCacheOptions{}) }},
+		"a denial cache": {36 << 10, func() { remote.MustNewDenialCache(&asking.Broken{}, remote.DenialCacheOptions{}) }},
 		"a limiter with a key": {64 << 10, func() {
 			l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}}})
 			decide(t, l, request{user: "ann"}, core.Allowed)

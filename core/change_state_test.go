@@ -178,7 +178,7 @@ func TestNoRulesAreAMistake(t *testing.T) {
 // A denial that is cached is one of its limit.
 func TestACachedDenialDoesNotOutliveItsLimit(t *testing.T) {
 	at := func(n int64) core.Rule[string] { return rule("a", limits.FixedWindow(limits.PerDay(n)), core.Enforce) }
-	cache := remote.NewDenialCache(&farAway{memory.MustNew(memory.Options{})}, remote.DenialCacheOptions{})
+	cache := remote.MustNewDenialCache(&farAway{memory.MustNew(memory.Options{})}, remote.DenialCacheOptions{})
 	l := core.MustNew(core.Config[string]{Backend: cache, Rules: []core.Rule[string]{at(1)}})
 	l.Decide(context.Background(), "ann")
 	l.Decide(context.Background(), "ann")

@@ -166,7 +166,7 @@ func TestEndingsOfTwoLimitersOnOneBackendGoTogether(t *testing.T) {
 		var limiters []*core.Limiter[string]
 		for _, name := range []string{"a", "b"} {
 			limiters = append(limiters, core.MustNew(core.Config[string]{
-				Backend: remote.NewDenialCache(backend, remote.DenialCacheOptions{}),
+				Backend: remote.MustNewDenialCache(backend, remote.DenialCacheOptions{}),
 				Rules:   []core.Rule[string]{{Name: name, Limit: limits.Concurrent(1000), Key: self}},
 			}))
 		}

@@ -34,7 +34,7 @@ func TestNoErrorNamesAKey(t *testing.T) {
 	store := memory.MustNew(memory.Options{})
 	for _, key := range keys {
 		for name, charges := range mistakes(key) {
-			for _, b := range []limits.Backend{store, remote.NewDenialCache(store, remote.DenialCacheOptions{})} {
+			for _, b := range []limits.Backend{store, remote.MustNewDenialCache(store, remote.DenialCacheOptions{})} {
 				out := make([]limits.Decision, len(charges))
 				noSecret(t, name, secret, b.Take(t.Context(), charges, out))
 				noSecret(t, name, secret, limits.Peek(t.Context(), b, charges, out))
@@ -42,7 +42,7 @@ func TestNoErrorNamesAKey(t *testing.T) {
 			}
 		}
 		noSecret(t, "reset", secret, limits.Reset(t.Context(), &asking.Broken{}, "s", key))
-		noSecret(t, "reset behind a cache", secret, limits.Reset(t.Context(), remote.NewDenialCache(&asking.Broken{}, remote.DenialCacheOptions{}), "s", key))
+		noSecret(t, "reset behind a cache", secret, limits.Reset(t.Context(), remote.MustNewDenialCache(&asking.Broken{}, remote.DenialCacheOptions{}), "s", key))
 
 		byKey := func(request) (string, error) { return key, nil }
 		for name, rule := range map[string]core.Rule[request]{

@@ -62,7 +62,7 @@ func admitted(limiters ...*core.Limiter[request]) (n int) {
 }
 
 func TestFourRoutesOnABackendThatIsDownAdmitOneLimit(t *testing.T) {
-	cached := func(b limits.Backend) limits.Backend { return remote.NewDenialCache(b, remote.DenialCacheOptions{}) }
+	cached := func(b limits.Backend) limits.Backend { return remote.MustNewDenialCache(b, remote.DenialCacheOptions{}) }
 	for name, backends := range map[string]func(b *asking.Broken) [4]limits.Backend{
 		"the same": func(b *asking.Broken) [4]limits.Backend { return [4]limits.Backend{b, b, b, b} },
 		"wrapped by each": func(b *asking.Broken) [4]limits.Backend {
@@ -266,7 +266,7 @@ func TestWhatHoldsANilPointerIsRefused(t *testing.T) {
 					t.Errorf("a denial cache around a nil %s: panic %v, want one that says so", what, v)
 				}
 			}()
-			remote.NewDenialCache(b, remote.DenialCacheOptions{})
+			remote.MustNewDenialCache(b, remote.DenialCacheOptions{})
 		}()
 	}
 	if _, err := core.New(core.Config[request]{Rules: rules}); err != nil {
@@ -276,7 +276,7 @@ func TestWhatHoldsANilPointerIsRefused(t *testing.T) {
 
 func TestADenialCacheUnwrapsToItsInnerBackend(t *testing.T) {
 	inner := &asking.Broken{Err: errors.New("its own")}
-	if got := remote.NewDenialCache(inner, remote.DenialCacheOptions{}).Unwrap(); got != inner {
+	if got := remote.MustNewDenialCache(inner, remote.DenialCacheOptions{}).Unwrap(); got != inner {
 		t.Errorf("it unwraps to %v", got)
 	}
 }

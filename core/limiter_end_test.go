@@ -196,7 +196,7 @@ func TestAPanicOfTheClockStaysInEnd(t *testing.T) {
 		return time.UnixMicro(0)
 	}})
 	var seen settled
-	l := core.MustNew(core.Config[string]{Backend: backend, ObserveEnd: seen.observe, Rules: []core.Rule[string]{
+	l := core.MustNew(core.Config[string]{Backend: backend, Observer: core.ObserverFuncs[string]{OnEnd: seen.observe}, Rules: []core.Rule[string]{
 		{Name: "tokens", Limit: limits.TokenBucket(limits.PerDay(10), 10), Key: self, FinalCost: core.SpentCost},
 	}})
 	o := decideOn(l, "k")

@@ -672,7 +672,7 @@ func TestNoLockIsHeldWhileABackendIsAsked(t *testing.T) {
 		far.missing.Store(20)
 		var backend limits.Backend = far
 		if cached {
-			backend = remote.NewDenialCache(far, remote.DenialCacheOptions{MaxEntries: 1})
+			backend = remote.MustNewDenialCache(far, remote.DenialCacheOptions{MaxEntries: 1})
 		}
 		l := core.MustNew(core.Config[request]{Backend: backend, Rules: []core.Rule[request]{
 			{Name: "user", Limit: perMinute(2), Key: byUser},

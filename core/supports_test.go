@@ -48,10 +48,10 @@ func TestABackendThatDoesNotSayDecidesTheFirstSixAlgorithms(t *testing.T) {
 		anchored, limits.Concurrent(1), limits.Ban(limits.PerHour(1), time.Hour), limits.Calendar(1, limits.Month),
 	} {
 		want := l.Algorithm() <= limits.AlgorithmSlidingLog
-		if limits.Supports(plain, l) != want || limits.Supports(remote.NewDenialCache(plain, remote.DenialCacheOptions{}), l) != want {
+		if limits.Supports(plain, l) != want || limits.Supports(remote.MustNewDenialCache(plain, remote.DenialCacheOptions{}), l) != want {
 			t.Errorf("%v: supported %v, want %v", l, !want, want)
 		}
-		if !limits.Supports(store, l) || !limits.Supports(remote.NewDenialCache(wrapped{store}, remote.DenialCacheOptions{}), l) {
+		if !limits.Supports(store, l) || !limits.Supports(remote.MustNewDenialCache(wrapped{store}, remote.DenialCacheOptions{}), l) {
 			t.Errorf("%v is not supported by a memory, or by what wraps one", l)
 		}
 	}

@@ -319,8 +319,8 @@ func TestABackendIsLostWhileStreamsAreOpen(t *testing.T) {
 func TestChains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outer, inner := newLimiter(t, grpcmw.Config{Rules: everybody(limits.Concurrent(5))}), newLimiter(t, grpcmw.Config{Rules: everybody(limits.TokenBucket(limits.PerMinute(60), 1))})
-		u1, s1 := grpcmw.Client(client.Options{MaxWait: time.Minute})
-		u2, s2 := grpcmw.Client(client.Options{MaxWait: time.Minute})
+		u1, s1 := grpcmw.MustClient(client.Options{MaxWait: time.Minute})
+		u2, s2 := grpcmw.MustClient(client.Options{MaxWait: time.Minute})
 		listener := listen(t, new(service),
 			grpc.ChainUnaryInterceptor(outer.Unary(), inner.Unary(), outer.Unary()),
 			grpc.ChainStreamInterceptor(outer.Stream(), inner.Stream(), outer.Stream()))

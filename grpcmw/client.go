@@ -31,10 +31,13 @@ import (
 // In functions of options a call is a POST for its full method, with its metadata as the header. The
 // default bucket is the target of the connection and a digest of the metadata authorization, without that
 // of credentials.PerRPCCredentials. [client.Options].Observe hears of answers to streams on goroutines of gRPC, and
-// a panic there is dropped. A stream that says nothing for ten seconds counts as allowed. Client panics if an
-// option is illegal, or Base is set.
-func Client(o client.Options) (grpc.UnaryClientInterceptor, grpc.StreamClientInterceptor) {
-	c := callclient.New(o)
+// a panic there is dropped. A stream that says nothing for ten seconds counts as allowed. Client
+// returns an error that reports every mistake in o. That Base is set is one.
+func Client(o client.Options) (grpc.UnaryClientInterceptor, grpc.StreamClientInterceptor, error) {
+	c, err := callclient.New(o)
+	if err != nil {
+		return nil, nil, err
+	}
 	unary := func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 		var err error
 		held := c.Do(ctx, describe(ctx, conn, method), func() callclient.Answer {
@@ -64,6 +67,15 @@ func Client(o client.Options) (grpc.UnaryClientInterceptor, grpc.StreamClientInt
 			return nil, err
 		}
 		return &clientStream{opened, s, desc.ServerStreams}, nil
+	}
+	return unary, stream, nil
+}
+
+// MustClient is [Client] for options that the program sets. It panics if they have a mistake.
+func MustClient(o client.Options) (grpc.UnaryClientInterceptor, grpc.StreamClientInterceptor) {
+	unary, stream, err := Client(o)
+	if err != nil {
+		panic(err)
 	}
 	return unary, stream
 }

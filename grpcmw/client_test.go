@@ -37,7 +37,7 @@ func kept(t *testing.T, s *service, limit limits.Limit, o client.Options) (pb.Te
 			denied.Add(1)
 		}
 	}}})
-	unary, stream := grpcmw.Client(o)
+	unary, stream := grpcmw.MustClient(o)
 	conn := dial(t, listen(t, s, both(l)...), grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream))
 	return pb.NewTestServiceClient(conn), l, denied
 }
@@ -198,12 +198,10 @@ func TestAStreamThatTheClientBeginsIsOpenAtOnce(t *testing.T) {
 }
 
 func TestTheBaseOfAClientIsItsOwn(t *testing.T) {
-	defer func() {
-		if v, _ := recover().(string); !strings.HasPrefix(v, "client: base: ") {
-			t.Errorf("panicked with %q", v)
-		}
-	}()
-	grpcmw.Client(client.Options{Base: http.DefaultTransport})
+	_, _, err := grpcmw.Client(client.Options{Base: http.DefaultTransport, Attempts: -1})
+	if err == nil || !strings.Contains(err.Error(), "client: base: ") || !strings.Contains(err.Error(), "client: attempts: ") {
+		t.Errorf("got %v, want an error that names Base and Attempts", err)
+	}
 }
 
 // gRPC says Canceled or DeadlineExceeded, whatever the cause of the end is.
@@ -237,7 +235,7 @@ func TestAStreamEndsWithoutItsContext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				unary, stream := grpcmw.Client(client.Options{MaxInFlight: 1})
+				unary, stream := grpcmw.MustClient(client.Options{MaxInFlight: 1})
 				kept := []grpc.DialOption{
 					grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream),
 					grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(50)),
@@ -301,9 +299,9 @@ func TestADeniedStreamHoldsBackNoOtherClient(t *testing.T) {
 				Limit: limits.Concurrent(2),
 				Key:   core.When(func(c *grpcmw.Call) bool { return c.Message == nil }, keyfuncs.Constant[*grpcmw.Call]("all")),
 			}}})
-			unary, stream := grpcmw.Client(client.Options{})
+			unary, stream := grpcmw.MustClient(client.Options{})
 			if apart {
-				_, stream = grpcmw.Client(client.Options{})
+				_, stream = grpcmw.MustClient(client.Options{})
 			}
 			listener := listen(t, waitsForStreams(), both(l)...)
 			conn := pb.NewTestServiceClient(dial(t, listener, grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream)))
@@ -344,7 +342,7 @@ func TestACallThatItsClientEndsIsNoAnswer(t *testing.T) {
 			Headers:  headers.Options{Show: headers.OnDenial},
 			Observer: core.ObserverFuncs[*grpcmw.Call]{OnDecision: func(context.Context, *grpcmw.Call, core.Outcome) { decided.Add(1) }},
 		})
-		unary, _ := grpcmw.Client(client.Options{MaxWait: time.Hour, Attempts: 1})
+		unary, _ := grpcmw.MustClient(client.Options{MaxWait: time.Hour, Attempts: 1})
 		conn := pb.NewTestServiceClient(dial(t, listen(t, slow, both(l)...), grpc.WithChainUnaryInterceptor(unary)))
 		l.Decide(&grpcmw.Call{Context: t.Context()})
 		ask(t.Context(), conn) // is denied
@@ -370,7 +368,7 @@ func TestACallThatItsClientEndsIsNoAnswer(t *testing.T) {
 
 func TestAPanicOfAnOptionIsThatOfTheCaller(t *testing.T) {
 	for name, end := range map[string]func(){"panic": func() { panic("boom") }, "exit": runtime.Goexit} {
-		unary, stream := grpcmw.Client(client.Options{Bucket: func(*http.Request) string { end(); return "" }})
+		unary, stream := grpcmw.MustClient(client.Options{Bucket: func(*http.Request) string { end(); return "" }})
 		conn := pb.NewTestServiceClient(dial(t, listen(t, new(service)), grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream)))
 		for kind, call := range map[string]func(){
 			"unary": func() { ask(t.Context(), conn) }, "stream": func() { conn.FullDuplexCall(t.Context()) },

@@ -423,7 +423,7 @@ func ExampleShed() {
 
 // A client that waits as long as the server says, and spreads its calls.
 func ExampleClient() {
-	unary, stream := grpcmw.Client(client.Options{MaxWait: 10 * time.Second})
+	unary, stream := grpcmw.MustClient(client.Options{MaxWait: 10 * time.Second})
 	conn, err := grpc.NewClient("localhost:8080",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithChainUnaryInterceptor(unary),

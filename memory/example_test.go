@@ -76,8 +76,8 @@ func ExampleNew() {
 	_, err := memory.New(memory.Options{MaxKeys: -1, MaxLogEntries: -1})
 	fmt.Println(err)
 	// Output:
-	// memory: max keys: must be 1 to 1073741824 (got -1): 0 is 262144
-	// memory: max log entries: must be 1 to 1073741824 (got -1): 0 is 1048576
+	// memory: max keys: must be 1 to 1073741824, or 0 for 262144 (got -1)
+	// memory: max log entries: must be 1 to 1073741824, or 0 for 1048576 (got -1)
 }
 
 // Replaying what happened yesterday, at yesterday's time.

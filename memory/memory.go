@@ -141,10 +141,10 @@ func MustNew(options Options) *Memory {
 func (o *Options) validate() error {
 	var errs []error
 	if o.MaxKeys < 0 || o.MaxKeys > maxMaxKeys {
-		errs = append(errs, fmt.Errorf("memory: max keys: must be 1 to %d (got %d): 0 is %d", maxMaxKeys, o.MaxKeys, defaultMaxKeys))
+		errs = append(errs, fmt.Errorf("memory: max keys: must be 1 to %d, or 0 for %d (got %d)", maxMaxKeys, defaultMaxKeys, o.MaxKeys))
 	}
 	if o.MaxLogEntries < 0 || o.MaxLogEntries > maxMaxKeys {
-		errs = append(errs, fmt.Errorf("memory: max log entries: must be 1 to %d (got %d): 0 is %d", maxMaxKeys, o.MaxLogEntries, defaultMaxLogEntries))
+		errs = append(errs, fmt.Errorf("memory: max log entries: must be 1 to %d, or 0 for %d (got %d)", maxMaxKeys, defaultMaxLogEntries, o.MaxLogEntries))
 	}
 	return errors.Join(errs...)
 }

@@ -227,7 +227,7 @@ func TestFourRoutesOfOneScopeAdmitOneLimitWhileTheBackendIsDown(t *testing.T) {
 	mux := http.NewServeMux()
 	for i := range 4 {
 		limit := nethttp.MustNew(nethttp.Config{
-			Backend: remote.NewDenialCache(backend, remote.DenialCacheOptions{}),
+			Backend: remote.MustNewDenialCache(backend, remote.DenialCacheOptions{}),
 			Rules: []nethttp.Rule{{
 				Name: fmt.Sprint("route-", i), Scope: "clients", Limit: limits.FixedWindow(limits.PerDay(10)), Key: keyfuncs.Address(keyfuncs.Peer),
 			}},

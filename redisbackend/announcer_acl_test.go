@@ -20,7 +20,7 @@ func TestTheListedCommandsSufficeForAnnouncements(t *testing.T) {
 		t.Cleanup(func() { client.Close() })
 		a := redisbackend.NewAnnouncer(client, redisbackend.AnnouncerOptions{Logger: slog.New(slog.DiscardHandler)})
 		t.Cleanup(func() { a.Close() })
-		return announcing{a, remote.NewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: a})}
+		return announcing{a, remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: a})}
 	}
 	a, b := process(), process()
 	b.hears(t, a, "by a user")

@@ -27,7 +27,7 @@ func newAnnouncing(t testing.TB, client redis.UniversalClient, perSecond int) an
 	t.Helper()
 	a := redisbackend.NewAnnouncer(client, redisbackend.AnnouncerOptions{PerSecond: perSecond, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { a.Close() })
-	return announcing{a, remote.NewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: a})}
+	return announcing{a, remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: a})}
 }
 
 var banned = limits.Ban(limits.PerMinute(1), time.Hour)
@@ -271,7 +271,7 @@ func TestAnAnnouncerOpensAURLAndClosesItsClient(t *testing.T) {
 	open := func() announcing {
 		a, err := redisbackend.OpenAnnouncer("redis://"+addr, redisbackend.AnnouncerOptions{Logger: slog.New(slog.DiscardHandler)})
 		ok(t, err)
-		return announcing{a, remote.NewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: a})}
+		return announcing{a, remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: a})}
 	}
 	a, b := open(), open()
 	b.hears(t, a, "opened")

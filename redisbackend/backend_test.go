@@ -19,7 +19,6 @@ import (
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/redisbackend"
-	"github.com/weir-go/weir/remote"
 )
 
 func charge(scope, key string, limit limits.Limit, cost int64) limits.Charge {
@@ -448,7 +447,7 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), "WEIR the state of a key") {
 					t.Errorf("%v on %q: got %v, want the error that says what to do", limit, state, err)
 				}
-				if spares := remote.Sparer(nil); !errors.As(err, &spares) || !spares.SparesBackend() {
+				if spares := sparer(nil); !errors.As(err, &spares) || !spares.SparesBackend() {
 					t.Errorf("%v on %q: %v speaks against the whole backend", limit, state, err)
 				}
 				if got := client.Get(t.Context(), name).Val(); got != state {

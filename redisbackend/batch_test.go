@@ -17,7 +17,6 @@ import (
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
-	"github.com/weir-go/weir/remote"
 )
 
 // The conformance suite through a client that has one call under way at a time, so
@@ -222,7 +221,7 @@ func TestAStateThatCannotBeReadFailsOnlyThoseThatChargeIt(t *testing.T) {
 			if errs[i] == nil || strings.Contains(errs[i].Error(), "spoilt") {
 				t.Errorf("%s: request %d: got %v, want an error without the key", what, i, errs[i])
 			}
-			if spares := remote.Sparer(nil); !errors.As(errs[i], &spares) || !spares.SparesBackend() {
+			if spares := sparer(nil); !errors.As(errs[i], &spares) || !spares.SparesBackend() {
 				t.Errorf("%s: request %d: %v speaks against the whole backend", what, i, errs[i])
 			}
 		}

@@ -55,8 +55,8 @@ func TestThroughABreakerAndADenialCacheItKeepsTheContract(t *testing.T) {
 	h := harness(server.addr, 2000)
 	open := h.Open
 	h.Open = func(t testing.TB, now func() time.Time) limits.Backend {
-		guarded := remote.NewBreaker(open(t, now), remote.Options{Budget: time.Hour, Logger: slog.New(slog.DiscardHandler)})
-		return remote.NewDenialCache(guarded, remote.DenialCacheOptions{MaxAge: time.Nanosecond})
+		guarded := remote.MustNewBreaker(open(t, now), remote.BreakerOptions{Budget: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+		return remote.MustNewDenialCache(guarded, remote.DenialCacheOptions{MaxAge: time.Nanosecond})
 	}
 	limitstest.Run(t, h)
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
-	"github.com/weir-go/weir/remote"
 )
 
 // Of several servers all are silent, and one key is asked: nobody else's success says
@@ -47,11 +46,17 @@ func TestAServerThatIsDownCountsAgainstTheBackendIfNoOtherIsWell(t *testing.T) {
 			err = b.Take(ctx, charges, make([]limits.Decision, len(charges)))
 			return err != nil && strings.Contains(err.Error(), "does not answer, while others may")
 		})
-		var sparer remote.Sparer
+		var sparer sparer
 		if errors.As(err, &sparer) {
 			t.Errorf("%s: a breaker would not count: %v", what, err)
 		}
 	}
+}
+
+// sparer is an error that a breaker may not count.
+type sparer interface {
+	error
+	SparesBackend() bool
 }
 
 // pausing is a server that refuses connections while it is away, and its client, a Ring of it

@@ -33,7 +33,7 @@ func ExampleOpen() {
 			Limit: limits.TokenBucket(limits.PerMinute(100), 20),
 			Key:   keyfuncs.Address(keyfuncs.Peer),
 		}},
-		Backend:   remote.NewStack(backend, remote.Options{}),
+		Backend:   remote.MustNewStack(backend, remote.StackOptions{}),
 		Instances: 4,
 	})
 	if err != nil {
@@ -58,7 +58,7 @@ func ExampleNewAnnouncer() {
 	instance := func() (*redisbackend.Announcer, limits.Backend) {
 		announcer := redisbackend.NewAnnouncer(client, redisbackend.AnnouncerOptions{})
 		backend := redisbackend.New(client, redisbackend.Options{})
-		return announcer, remote.NewDenialCache(backend, remote.DenialCacheOptions{Announcer: announcer})
+		return announcer, remote.MustNewDenialCache(backend, remote.DenialCacheOptions{Announcer: announcer})
 	}
 	one, here := instance()
 	two, there := instance()
@@ -264,7 +264,7 @@ func ExampleBackend_Take() {
 func ExampleBackend_HonoursDeadline() {
 	client, end := miniClient()
 	defer end()
-	var backend remote.DeadlineHonourer = redisbackend.New(client, redisbackend.Options{})
+	backend := redisbackend.New(client, redisbackend.Options{})
 	fmt.Println(backend.HonoursDeadline())
 	// Output:
 	// true

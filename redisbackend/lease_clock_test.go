@@ -43,7 +43,7 @@ func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 			var caches []*remote.LeaseCache
 			for range instances {
 				backend := redisbackend.WithClock(redisbackend.New(newClient(t, server.addr), redisbackend.Options{Prefix: prefix}), clock.now)
-				cache := remote.NewLeaseCache(onClock{backend, clock}, remote.LeaseOptions{})
+				cache := remote.MustNewLeaseCache(onClock{backend, clock}, remote.LeaseOptions{})
 				caches = append(caches, cache)
 				all.Go(func() {
 					charges, out := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)

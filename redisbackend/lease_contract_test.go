@@ -31,7 +31,7 @@ func TestThroughALeaseCacheWhatIsNotLeasedKeepsTheContract(t *testing.T) {
 			open := h.Open
 			h.Open = func(t testing.TB, now func() time.Time) limits.Backend {
 				inner := open(t, now)
-				return pastLeases{remote.NewLeaseCache(inner, remote.LeaseOptions{}), inner}
+				return pastLeases{remote.MustNewLeaseCache(inner, remote.LeaseOptions{}), inner}
 			}
 			limitstest.Run(t, h)
 		})

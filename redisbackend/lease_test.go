@@ -36,7 +36,7 @@ func TestLeasesOfOneRedisAdmitNothingBeyondTheLimit(t *testing.T) {
 			asked, leased, returned := 0, 0, int64(0)
 			for instance := range 4 {
 				backend := redisbackend.New(newClient(t, server.addr), redisbackend.Options{Prefix: prefix})
-				cache := remote.NewLeaseCache(backend, remote.LeaseOptions{})
+				cache := remote.MustNewLeaseCache(backend, remote.LeaseOptions{})
 				random := rand.New(rand.NewPCG(seed, uint64(instance)))
 				all.Go(func() {
 					charges := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}

@@ -218,7 +218,7 @@ func TestCloseWaitsForTheEndsOfRequests(t *testing.T) {
 		opened, err := redisbackend.Open("redis://"+addr, redisbackend.Options{Prefix: uniquePrefix()})
 		ok(t, err)
 		for _, b := range []*redisbackend.Backend{given, opened} {
-			limiter := core.MustNew(core.Config[string]{Backend: remote.NewDenialCache(b, remote.DenialCacheOptions{}), Rules: []core.Rule[string]{{
+			limiter := core.MustNew(core.Config[string]{Backend: remote.MustNewDenialCache(b, remote.DenialCacheOptions{}), Rules: []core.Rule[string]{{
 				Name: "uploads", Limit: limits.Concurrent(5), Key: func(key string) (string, error) { return key, nil },
 			}}})
 			for range 5 {

@@ -52,7 +52,7 @@ func TestOneSilentMasterIsDownForItself(t *testing.T) {
 	defer client.Close()
 	var log logged
 	backend := redisbackend.New(client, redisbackend.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	b := remote.NewBreaker(backend, remote.Options{
+	b := remote.MustNewBreaker(backend, remote.BreakerOptions{
 		Budget: time.Second, // so that a slow machine does not look like a dead server
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})

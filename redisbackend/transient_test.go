@@ -23,7 +23,7 @@ var ten = limits.TokenBucket(limits.Per(10, 100*24*time.Hour), 10)
 func forgetsTransientDenials(t *testing.T, client redis.Scripter) {
 	prefix := redisbackend.Options{Prefix: uniquePrefix()}
 	attacker, b := redisbackend.New(client, prefix), redisbackend.New(client, prefix)
-	cache := remote.NewDenialCache(b, remote.DenialCacheOptions{})
+	cache := remote.MustNewDenialCache(b, remote.DenialCacheOptions{})
 	// spread returns charges of a key by the scopes "all" and "user", which no step decides together.
 	spread := func(key string, cost, more int64) []limits.Charge {
 		for i := 0; ; i++ {
@@ -73,7 +73,7 @@ func forgetsTransientDenials(t *testing.T, client redis.Scripter) {
 
 // What is never given back may be remembered, and is.
 func remembersOtherDenials(t *testing.T, b *redisbackend.Backend, group bool) {
-	cache := remote.NewDenialCache(b, remote.DenialCacheOptions{})
+	cache := remote.MustNewDenialCache(b, remote.DenialCacheOptions{})
 	charges := []limits.Charge{charge("lone", "k", ten, 10)}
 	if group {
 		charges = append(charges, charge("another", "k", ten, 1))
@@ -164,7 +164,7 @@ func TestADenialBehindAGroupThatIsStillDecidedIsTransient(t *testing.T) {
 	})
 	defer ring.Close()
 	b := redisbackend.New(ring, redisbackend.Options{})
-	cache := remote.NewDenialCache(b, remote.DenialCacheOptions{})
+	cache := remote.MustNewDenialCache(b, remote.DenialCacheOptions{})
 	// at returns a charge that a server keeps.
 	at := func(server *redisServer, scope string, cost int64) limits.Charge {
 		for i := 0; ; i++ {

@@ -47,7 +47,7 @@ func TestADenialThatItsLimitCannotCauseIsNotBelieved(t *testing.T) {
 	} {
 		for _, wait := range []time.Duration{1, time.Minute, test.longest, test.longest + time.Microsecond, 95 * 366 * 24 * time.Hour, limits.Never} {
 			synctest.Test(t, func(t *testing.T) {
-				c := remote.NewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{})
+				c := remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{})
 				remote.Hear(c, forged(test.limit, test.cost, wait))
 				d := asking.Take(t, c, limits.Charge{Scope: "s", Key: "k", Limit: test.limit, Cost: test.cost})
 				if heard := d.Source == limits.SourceDenialCache; heard != (wait >= time.Microsecond && wait <= test.longest) {
@@ -84,7 +84,7 @@ func TestEveryDenialThatALimitCausesIsBelieved(t *testing.T) {
 					continue
 				}
 				denials++
-				other := remote.NewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{})
+				other := remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{})
 				remote.Hear(other, limits.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: cost, Asked: time.Now(), Decision: d})
 				d.Source, d.At = limits.SourceDenialCache, time.Now().UnixMicro()
 				if heard := asking.Take(t, other, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: cost}); heard != d {
@@ -100,7 +100,7 @@ func TestEveryDenialThatALimitCausesIsBelieved(t *testing.T) {
 
 func TestTheNumbersOfAnAnnouncedDenialAreThoseOfItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := remote.NewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{})
+		c := remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{})
 		limit := limits.FixedWindow(limits.PerMinute(5))
 		now := time.Now()
 		for _, at := range []int64{math.MinInt64, -1, now.Add(-25 * time.Hour).UnixMicro(), now.Add(25 * time.Hour).UnixMicro(), 9e15, math.MaxInt64} {
@@ -136,7 +136,7 @@ func TestAShorterDenialThatIsHeardErasesNoLongerOne(t *testing.T) {
 			t.Run(fmt.Sprint(name, short), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					inner := &faltering{counted: counted{Memory: memory.MustNew(memory.Options{})}}
-					c := remote.NewDenialCache(inner, remote.DenialCacheOptions{})
+					c := remote.MustNewDenialCache(inner, remote.DenialCacheOptions{})
 					test.begin(t, c)
 					began := time.Now()
 					inner.err = errBroken
@@ -159,7 +159,7 @@ func TestAShorterDenialThatIsHeardErasesNoLongerOne(t *testing.T) {
 func TestADenialThatIsAnnouncedAgainIsBelievedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &counted{Memory: memory.MustNew(memory.Options{})}
-		c := remote.NewDenialCache(inner, remote.DenialCacheOptions{})
+		c := remote.MustNewDenialCache(inner, remote.DenialCacheOptions{})
 		limit := limits.Ban(limits.PerMinute(2), time.Minute)
 		began := time.Now()
 		remote.Hear(c, forged(limit, 1, time.Minute))
@@ -180,7 +180,7 @@ func TestADenialOfAnotherProcessIsBelievedForMaxAge(t *testing.T) {
 	limit := limits.Ban(limits.PerMinute(2), time.Hour)
 	synctest.Test(t, func(t *testing.T) {
 		inner := &faltering{counted: counted{Memory: memory.MustNew(memory.Options{})}}
-		c := remote.NewDenialCache(inner, remote.DenialCacheOptions{})
+		c := remote.MustNewDenialCache(inner, remote.DenialCacheOptions{})
 		remote.Hear(c, forged(limit, 1, time.Hour))
 		time.Sleep(10*time.Second - time.Microsecond)
 		asking.Denied(t, c, "k", limit, 1)
@@ -208,7 +208,7 @@ func TestADenialOfAnotherProcessIsBelievedForMaxAge(t *testing.T) {
 func TestALongDenialIsForgottenByMaxAgeWhileShorterOnesAreHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &counted{Memory: memory.MustNew(memory.Options{})}
-		c := remote.NewDenialCache(inner, remote.DenialCacheOptions{})
+		c := remote.MustNewDenialCache(inner, remote.DenialCacheOptions{})
 		limit := limits.SlidingLog(limits.PerHour(2))
 		remote.Hear(c, forged(limit, 1, time.Hour))
 		for range 9 {
@@ -227,7 +227,7 @@ func TestALongDenialIsForgottenByMaxAgeWhileShorterOnesAreHeard(t *testing.T) {
 func TestWhatIsHeardTakesNoPlaceOfWhatThisProcessHasAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &counted{Memory: memory.MustNew(memory.Options{})}
-		c := remote.NewDenialCache(inner, remote.DenialCacheOptions{MaxEntries: 4})
+		c := remote.MustNewDenialCache(inner, remote.DenialCacheOptions{MaxEntries: 4})
 		limit := limits.Ban(limits.PerMinute(1), time.Hour)
 		flood := func() {
 			for i := range 1_000 {

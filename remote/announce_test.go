@@ -58,8 +58,8 @@ func announcingBubble(t *testing.T, test func(t *testing.T, s *square, inner *co
 		s := &square{}
 		inner := &counted{Memory: memory.MustNew(memory.Options{})}
 		test(t, s, inner,
-			remote.NewDenialCache(inner, remote.DenialCacheOptions{Announcer: s.voice()}),
-			remote.NewDenialCache(inner, remote.DenialCacheOptions{Announcer: s.voice()}))
+			remote.MustNewDenialCache(inner, remote.DenialCacheOptions{Announcer: s.voice()}),
+			remote.MustNewDenialCache(inner, remote.DenialCacheOptions{Announcer: s.voice()}))
 	})
 }
 
@@ -172,7 +172,7 @@ func TestABanOfOneProcessHoldsInAllWhileItIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &square{}
 		process := func() *remote.DenialCache {
-			return remote.NewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: s.voice()})
+			return remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: s.voice()})
 		}
 		a, b := process(), process()
 		limit := limits.Ban(limits.PerMinute(3), 5*time.Minute)
@@ -198,10 +198,10 @@ func TestADenialOfAnotherProcessDoesNotShutOutUnitsThatAreHeld(t *testing.T) {
 		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + time.Second)))
 		limit := limits.FixedWindow(limits.PerMinute(6000))
 		inner := newLeaseBackend()
-		leases := remote.NewLeaseCache(inner, remote.LeaseOptions{})
+		leases := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
 		s := &square{}
-		one := remote.NewDenialCache(leases, remote.DenialCacheOptions{Announcer: s.voice()})
-		other := remote.NewDenialCache(remote.NewLeaseCache(inner, remote.LeaseOptions{}), remote.DenialCacheOptions{Announcer: s.voice()})
+		one := remote.MustNewDenialCache(leases, remote.DenialCacheOptions{Announcer: s.voice()})
+		other := remote.MustNewDenialCache(remote.MustNewLeaseCache(inner, remote.LeaseOptions{}), remote.DenialCacheOptions{Announcer: s.voice()})
 		ch := busy(t, one, limit)
 		rest := ch
 		if rest.Cost = inner.left(t, "k", limit); !takeOf(t, other, rest).Allowed {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,7 +25,7 @@ var (
 	// ErrBudget means that the backend did not answer within the time budget. A client
 	// that dials a dead server again and again fails with it too. Check that the
 	// backend can be reached; look for slow commands on it and for packet loss on the
-	// way to it; or raise [Options].Budget.
+	// way to it; or raise [BreakerOptions].Budget.
 	ErrBudget = errors.New("remote: no answer within the time budget")
 
 	// ErrBusy means that a backend that does not honour deadlines was not called, because
@@ -35,24 +36,51 @@ var (
 	errExited  = errors.New("remote: the backend called runtime.Goexit instead of answering")
 )
 
-// DeadlineHonourer is implemented by backends that know whether their Take and Peek
-// fail as soon as the deadline of the context has passed, whatever they are doing then:
-// waiting for a connection, connecting, writing, reading, or waiting before a retry.
-type DeadlineHonourer interface {
+// deadlineHonourer is implemented by backends that know whether their Take and Peek
+// fail as soon as the deadline of the context has passed: see [Breaker].
+type deadlineHonourer interface {
 	HonoursDeadline() bool
 }
 
-// Sparer is implemented by errors that may say nothing against the backend as a whole:
-// one server of several is dead, say. The breaker does not count an error that has a
-// Sparer in its tree whose SparesBackend returns true.
-type Sparer interface {
+// sparer is implemented by errors that may say nothing against the backend: see [Breaker].
+type sparer interface {
 	error
 	SparesBackend() bool
 }
 
+// BreakerOptions are the options of [NewBreaker]. The zero value is ready to use.
+type BreakerOptions struct {
+	// Budget is how long a decision may take, an hour at most. 0: 50ms.
+	Budget time.Duration
+
+	// OpenFor is how long an open breaker waits before it probes the backend, and
+	// between one probe and the next. 0: 1s.
+	OpenFor time.Duration
+
+	// Logger logs every change once: "weir: backend degraded" as a warning, with the failure
+	// and what follows, and "weir: backend recovered" as information. A backend that has never
+	// decided is "weir: backend fails from the start", a second after its first failure.
+	// nil: the logger that slog.Default returns at that time. To log nothing, use a
+	// slog.DiscardHandler.
+	Logger *slog.Logger
+}
+
+const (
+	defaultBudget  = 50 * time.Millisecond
+	longestBudget  = time.Hour
+	defaultOpenFor = time.Second
+)
+
 // Breaker is a [limits.Backend] that wraps another. It answers or fails within a time
 // budget, and fails at once while the other keeps failing. It is safe for concurrent
 // use and needs no closing.
+//
+// Two methods tell it about the inner backend. A backend honours deadlines if it has a method
+// HonoursDeadline() bool that returns true: its Take and Peek fail as soon as the deadline of
+// the context has passed, whether they wait for a connection, connect, write, read, or wait
+// before a retry. An error spares the backend if it has an error in its tree with a method
+// SparesBackend() bool that returns true: one server of several is dead, say. The breaker does
+// not count such an error.
 type Breaker struct {
 	inner           limits.Backend
 	budget          time.Duration
@@ -64,32 +92,55 @@ type Breaker struct {
 	abandoned atomic.Int64 // of these
 }
 
-// NewBreaker returns a closed breaker that wraps inner. It panics if inner is nil or a nil
-// pointer, or if an option is out of range. If inner is a [DeadlineHonourer], NewBreaker asks
-// whether it honours deadlines; it calls nothing else of inner.
-func NewBreaker(inner limits.Backend, options Options) *Breaker {
-	if limits.IsNil(inner) {
-		panic("remote: NewBreaker: the inner backend is nil")
+// NewBreaker returns a closed breaker that wraps inner, or an error that reports every mistake
+// in the arguments. It asks inner whether it honours deadlines, and calls nothing else of it.
+func NewBreaker(inner limits.Backend, options BreakerOptions) (*Breaker, error) {
+	if err := errors.Join(validateInner(inner), options.validate()); err != nil {
+		return nil, err
 	}
-	if options.Lease != 0 || options.Announcer != nil {
-		panic("remote: NewBreaker: Lease and Announcer are options of NewStack")
-	}
-	if options.Budget < 0 || options.Budget > time.Hour {
-		panic(fmt.Sprintf("remote: NewBreaker: Budget must be 0 to 1h (got %v)", options.Budget))
-	}
-	if options.OpenFor < 0 {
-		panic(fmt.Sprintf("remote: NewBreaker: OpenFor must not be negative (got %v)", options.OpenFor))
-	}
-	budget := cmp.Or(options.Budget, 50*time.Millisecond)
+	budget := cmp.Or(options.Budget, defaultBudget)
 	b := &Breaker{inner: inner, budget: budget}
-	b.circuit.budget, b.circuit.openFor = budget, cmp.Or(options.OpenFor, time.Second)
+	b.circuit.budget, b.circuit.openFor = budget, cmp.Or(options.OpenFor, defaultOpenFor)
 	b.circuit.log.logger, b.circuit.log.isOpen = options.Logger, b.circuit.isOpen
 	b.circuit.status.Store(&status{since: time.Now()})
-	if h, ok := inner.(DeadlineHonourer); ok {
+	if h, ok := inner.(deadlineHonourer); ok {
 		b.honoursDeadline = h.HonoursDeadline()
 	}
 	b.calls.New = func() any { return newAsked(b) }
-	return b
+	return b, nil
+}
+
+// MustNewBreaker is [NewBreaker] for arguments that the program sets. It panics if they have a
+// mistake.
+func MustNewBreaker(inner limits.Backend, options BreakerOptions) *Breaker {
+	return must(NewBreaker(inner, options))
+}
+
+func (o *BreakerOptions) validate() error {
+	var errs []error
+	if o.Budget < 0 || o.Budget > longestBudget {
+		errs = append(errs, fmt.Errorf("remote: budget: must be positive, at most %v, or 0 for %v (got %v)", longestBudget, defaultBudget, o.Budget))
+	}
+	if o.OpenFor < 0 {
+		errs = append(errs, fmt.Errorf("remote: open for: must be positive, or 0 for %v (got %v)", defaultOpenFor, o.OpenFor))
+	}
+	return errors.Join(errs...)
+}
+
+// validateInner returns what is wrong with the backend that a constructor wraps.
+func validateInner(inner limits.Backend) error {
+	if limits.IsNil(inner) {
+		return fmt.Errorf("remote: inner: is nil (got %T): pass the backend to wrap", inner)
+	}
+	return nil
+}
+
+// must returns v, which a constructor has made.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
 // Take implements [limits.Backend]. It refuses a context that has ended.
@@ -174,13 +225,13 @@ func askInner(ctx context.Context, inner limits.Backend, peeks bool, charges []l
 // nor if the charges are wrong for any backend.
 func (b *Breaker) blames(ctx context.Context, charges []limits.Charge, err error) bool {
 	deadline, ok := ctx.Deadline()
-	var sparer Sparer
+	var spares sparer
 	switch {
 	case ctx.Err() != nil || ok && !time.Now().Before(deadline):
 		return false
 	case err == ErrBusy:
 		return b.abandoned.Load() > maxCalls/2
-	case errors.As(err, &sparer) && sparer.SparesBackend(), errors.Is(err, errors.ErrUnsupported):
+	case errors.As(err, &spares) && spares.SparesBackend(), errors.Is(err, errors.ErrUnsupported):
 		return false
 	}
 	_, _, wrong := limits.Accounts(charges, nil, nil)

@@ -28,8 +28,8 @@ func TestAStackAnnouncesItsDenialsWithAndWithoutLeases(t *testing.T) {
 				there := &told{announce: func(limits.Announcement) {}}
 				here := &told{announce: func(a limits.Announcement) { there.heard(a) }}
 				discard := slog.New(slog.DiscardHandler)
-				a := remote.NewStack(inner, remote.Options{Lease: lease, Announcer: here, Logger: discard})
-				b := remote.NewStack(inner, remote.Options{Lease: lease, Announcer: there, Logger: discard})
+				a := remote.MustNewStack(inner, remote.StackOptions{Lease: lease, Announcer: here, Logger: discard})
+				b := remote.MustNewStack(inner, remote.StackOptions{Lease: lease, Announcer: there, Logger: discard})
 				charges := []limits.Charge{{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1}}
 				var out [1]limits.Decision
 				for range 2 {

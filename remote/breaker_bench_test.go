@@ -27,7 +27,7 @@ func (b *instant) Take(_ context.Context, _ []limits.Charge, out []limits.Decisi
 
 // opened returns a breaker that stays open.
 func opened(t testing.TB) *remote.Breaker {
-	b := remote.NewBreaker(&instant{true, errDown}, remote.Options{Budget: time.Microsecond, OpenFor: time.Hour, Logger: silence})
+	b := remote.MustNewBreaker(&instant{true, errDown}, remote.BreakerOptions{Budget: time.Microsecond, OpenFor: time.Hour, Logger: silence})
 	for state(b) == "closed" {
 		if b.Take(context.Background(), charge("k"), make([]limits.Decision, 1)) == nil {
 			t.Fatal("the backend does not fail")
@@ -46,10 +46,10 @@ func request(t testing.TB) context.Context {
 var kinds = map[string]func(t testing.TB) limits.Backend{
 	"no breaker": func(testing.TB) limits.Backend { return &instant{} },
 	"closed, on the caller's goroutine": func(testing.TB) limits.Backend {
-		return remote.NewBreaker(&instant{honours: true}, remote.Options{Budget: time.Hour, Logger: silence})
+		return remote.MustNewBreaker(&instant{honours: true}, remote.BreakerOptions{Budget: time.Hour, Logger: silence})
 	},
 	"closed, on its own goroutine": func(testing.TB) limits.Backend {
-		return remote.NewBreaker(&instant{}, remote.Options{Budget: time.Hour, Logger: silence})
+		return remote.MustNewBreaker(&instant{}, remote.BreakerOptions{Budget: time.Hour, Logger: silence})
 	},
 	"open": func(t testing.TB) limits.Backend { return opened(t) },
 }

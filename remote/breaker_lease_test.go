@@ -19,7 +19,7 @@ import (
 func TestWithLeasesABackendThatFailsLeavesWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &failing{Memory: memory.MustNew(memory.Options{})}
-		stack := remote.NewStack(inner, remote.Options{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
+		stack := remote.MustNewStack(inner, remote.StackOptions{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
 		if !limits.CanSettle(stack) || !limits.Supports(stack, limits.Concurrent(1)) || state(stack) != "closed" {
 			t.Error("the stack hides what the backend can do")
 		}

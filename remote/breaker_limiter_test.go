@@ -58,7 +58,7 @@ func TestEveryPolicyIsFollowedWhileTheBackendFails(t *testing.T) {
 	rule := func(f core.FailurePolicy) nethttp.Rule {
 		return nethttp.Rule{Name: fmt.Sprint("policy-", f), Limit: hundred, Key: byPath, OnFailure: f}
 	}
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		for round, fault := range []func(context.Context) error{refuses, panics, w.inner.hangs(w.T)} {
 			path := fmt.Sprint("/round/", round)
 			back := newInstance(w.breaker, 3, rule(core.FallBack))
@@ -98,7 +98,7 @@ func TestEveryPolicyIsFollowedWhileTheBackendFails(t *testing.T) {
 }
 
 func TestTheOutcomeSaysWhatFailed(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		s := newInstance(w.breaker, 0, nethttp.Rule{Name: "r", Limit: day, Key: byPath})
 		r := httptest.NewRequest("GET", "/", nil)
 		w.inner.startsFailing(w.inner.hangs(w.T))
@@ -130,7 +130,7 @@ func TestLimitsAreSharedAndExactAgainAfterwards(t *testing.T) {
 			shared := &inner{Memory: memory.MustNew(memory.Options{}), honours: honours}
 			var servers [3]instance
 			for i := range servers {
-				servers[i] = newInstance(remote.NewStack(&client{shared}, remote.Options{Logger: silence}), 3,
+				servers[i] = newInstance(remote.MustNewStack(&client{shared}, remote.StackOptions{Logger: silence}), 3,
 					nethttp.Rule{Name: "r", Limit: limits.FixedWindow(limits.PerDay(300)), Key: byPath})
 			}
 			before := 0
@@ -168,7 +168,7 @@ func TestLimitsAreSharedAndExactAgainAfterwards(t *testing.T) {
 func TestCachedDenialsHoldWhileItIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &inner{Memory: memory.MustNew(memory.Options{}), honours: true}
-		stack := remote.NewStack(store, remote.Options{Logger: silence})
+		stack := remote.MustNewStack(store, remote.StackOptions{Logger: silence})
 		s := newInstance(stack, 0, nethttp.Rule{Name: "r", Limit: limits.TokenBucket(limits.Per(1, 5*time.Second), 1), Key: byPath})
 		s.admits(t, "/", 2, limits.SourcePrimary) // the second is denied until 5s from now
 		store.startsFailing(refuses)

@@ -46,7 +46,7 @@ func TestATakingThatComesTooLateIsEnded(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withFixture(t, false, remote.Options{Budget: 50 * time.Millisecond}, func(w fixture) {
+			withFixture(t, false, remote.BreakerOptions{Budget: 50 * time.Millisecond}, func(w fixture) {
 				w.inner.startsFailing(w.inner.stalls(200 * time.Millisecond)) // and then takes
 				if err := call(w); !errors.Is(err, remote.ErrBudget) && !errors.Is(err, context.DeadlineExceeded) {
 					w.Fatalf("%v, want no decision", err)
@@ -65,7 +65,7 @@ func TestATakingThatComesTooLateIsEnded(t *testing.T) {
 }
 
 func TestALateDenialAndALatePeekEndNothing(t *testing.T) {
-	withFixture(t, false, remote.Options{Budget: 50 * time.Millisecond}, func(w fixture) {
+	withFixture(t, false, remote.BreakerOptions{Budget: 50 * time.Millisecond}, func(w fixture) {
 		out := make([]limits.Decision, 3)
 		if err := w.breaker.Take(context.Background(), requestCharges(), out); err != nil {
 			w.Fatal(err)
@@ -89,7 +89,7 @@ func TestALateDenialAndALatePeekEndNothing(t *testing.T) {
 }
 
 func TestATakingInTimeIsItsCallersToEnd(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		out := make([]limits.Decision, 3)
 		if err := w.breaker.Take(context.Background(), requestCharges(), out); err != nil {
 			w.Fatal(err)
@@ -102,7 +102,7 @@ func TestATakingInTimeIsItsCallersToEnd(t *testing.T) {
 }
 
 func TestAnOpenBreakerSettles(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		charges, out := requestCharges(), make([]limits.Decision, 3)
 		if err := w.breaker.Take(context.Background(), charges, out); err != nil {
 			w.Fatal(err)
@@ -127,7 +127,7 @@ type faulty struct{ *memory.Memory }
 func (faulty) Settle(context.Context, []limits.Ending, []limits.Settlement) error { return errDown }
 
 func TestASettlementThatFailsSaysNothingAboutDecisions(t *testing.T) {
-	b := remote.NewBreaker(faulty{memory.MustNew(memory.Options{})}, remote.Options{Logger: silence, Budget: time.Microsecond})
+	b := remote.MustNewBreaker(faulty{memory.MustNew(memory.Options{})}, remote.BreakerOptions{Logger: silence, Budget: time.Microsecond})
 	for range 100 {
 		if err := b.Settle(t.Context(), make([]limits.Ending, 1), make([]limits.Settlement, 1)); err != errDown {
 			t.Fatalf("%v, want that of the backend", err)
@@ -139,10 +139,10 @@ func TestASettlementThatFailsSaysNothingAboutDecisions(t *testing.T) {
 }
 
 func TestABreakerSupportsAndSettlesWhatItsBackendDoes(t *testing.T) {
-	if b := remote.NewStack(memory.MustNew(memory.Options{}), remote.Options{}); !limits.CanSettle(b) || !limits.Supports(b, limits.Concurrent(1)) {
+	if b := remote.MustNewStack(memory.MustNew(memory.Options{}), remote.StackOptions{}); !limits.CanSettle(b) || !limits.Supports(b, limits.Concurrent(1)) {
 		t.Error("a memory in a stack does not settle, or has no concurrency limits")
 	}
-	b := remote.NewBreaker(new(dead), remote.Options{})
+	b := remote.MustNewBreaker(new(dead), remote.BreakerOptions{})
 	if limits.CanSettle(b) || limits.Supports(b, limits.Concurrent(1)) {
 		t.Error("a breaker settles, or has concurrency limits, though its backend does not")
 	}

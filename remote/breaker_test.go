@@ -26,15 +26,15 @@ func TestABreakerKeepsTheContractOfABackend(t *testing.T) {
 	for _, honours := range []bool{true, false} {
 		t.Run(fmt.Sprintf("honours deadlines %t", honours), func(t *testing.T) {
 			t.Parallel()
-			options := remote.Options{Budget: time.Hour, Logger: silence}
+			options := remote.BreakerOptions{Budget: time.Hour, Logger: silence}
 			limitstest.Run(t, limitstest.Harness{
 				Open: func(t testing.TB, now func() time.Time) limits.Backend {
 					m := memory.MustNew(memory.Options{Clock: now})
-					return remote.NewBreaker(&inner{Memory: m, honours: honours}, options)
+					return remote.MustNewBreaker(&inner{Memory: m, honours: honours}, options)
 				},
 				OpenSmall: func(t testing.TB, now func() time.Time, maxKeys int) limits.Backend {
 					m := memory.MustNew(memory.Options{Clock: now, MaxKeys: maxKeys})
-					return remote.NewBreaker(&inner{Memory: m, honours: honours}, options)
+					return remote.MustNewBreaker(&inner{Memory: m, honours: honours}, options)
 				},
 				Decisions: 5000,
 			})
@@ -44,7 +44,7 @@ func TestABreakerKeepsTheContractOfABackend(t *testing.T) {
 
 func TestADecisionTakesTheBudgetAtMost(t *testing.T) {
 	for _, budget := range []time.Duration{0, 7 * time.Millisecond} {
-		inBothModes(t, remote.Options{Budget: budget}, func(w fixture) {
+		inBothModes(t, remote.BreakerOptions{Budget: budget}, func(w fixture) {
 			w.inner.startsFailing(w.inner.hangs(w.T))
 			start, want := time.Now(), budget
 			if budget == 0 {
@@ -59,7 +59,7 @@ func TestADecisionTakesTheBudgetAtMost(t *testing.T) {
 }
 
 func TestAnAnswerWithinTheBudgetIsPassedOn(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		w.inner.startsFailing(w.inner.stalls(49 * time.Millisecond))
 		out := []limits.Decision{{Remaining: -1, Source: limits.SourceOpen}}
 		if err := w.breaker.Take(w.Context(), charge("k"), out); err != nil {
@@ -72,7 +72,7 @@ func TestAnAnswerWithinTheBudgetIsPassedOn(t *testing.T) {
 }
 
 func TestTheContextCarriesTheEarlierDeadline(t *testing.T) {
-	withFixture(t, true, remote.Options{}, func(w fixture) {
+	withFixture(t, true, remote.BreakerOptions{}, func(w fixture) {
 		for _, own := range []time.Duration{0, 10 * time.Millisecond, time.Hour} {
 			ctx, want := context.Background(), time.Now().Add(50*time.Millisecond)
 			if own > 0 {
@@ -97,7 +97,7 @@ func TestTheContextCarriesTheEarlierDeadline(t *testing.T) {
 }
 
 func TestAnEndedContextIsRefusedUnasked(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		ctx, cancel := context.WithCancel(w.Context())
 		cancel()
 		w.asked(0, func() {
@@ -109,14 +109,14 @@ func TestAnEndedContextIsRefusedUnasked(t *testing.T) {
 }
 
 func TestErrorsOfTheBackendArePassedOn(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		w.inner.startsFailing(refuses)
 		w.gets(errDown)
 	})
 }
 
 func TestAPanicIsAnError(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		w.inner.startsFailing(panics)
 		err := w.take(w.Context())
 		if err == nil || !strings.Contains(err.Error(), "weir: backend *remote_test.inner: panic: boom") {
@@ -128,7 +128,7 @@ func TestAPanicIsAnError(t *testing.T) {
 }
 
 func TestABackendThatEndsItsGoroutineHasFailed(t *testing.T) {
-	withFixture(t, false, remote.Options{}, func(w fixture) {
+	withFixture(t, false, remote.BreakerOptions{}, func(w fixture) {
 		w.inner.startsFailing(func(context.Context) error { runtime.Goexit(); return nil })
 		if err := w.take(w.Context()); err == nil || !strings.Contains(err.Error(), "Goexit") {
 			w.Fatalf("error %v", err)
@@ -140,7 +140,7 @@ func TestABackendThatEndsItsGoroutineHasFailed(t *testing.T) {
 
 // The circuit lets one probe through and then waits for its result.
 func TestProbesThatEndTheirCallersAreNotWaitedFor(t *testing.T) {
-	withFixture(t, true, remote.Options{}, func(w fixture) {
+	withFixture(t, true, remote.BreakerOptions{}, func(w fixture) {
 		w.inner.startsFailing(refuses)
 		w.opens()
 		w.inner.startsFailing(func(context.Context) error { runtime.Goexit(); return nil })
@@ -175,7 +175,7 @@ type panicking struct{ context.Context }
 func (panicking) Deadline() (time.Time, bool) { panic("boom") }
 
 func TestAPanicOutsideTheBackendIsAnErrorToo(t *testing.T) {
-	withFixture(t, true, remote.Options{}, func(w fixture) {
+	withFixture(t, true, remote.BreakerOptions{}, func(w fixture) {
 		if err := w.take(panicking{w.Context()}); err == nil {
 			w.Error("no error, though nothing was decided")
 		}
@@ -184,7 +184,7 @@ func TestAPanicOutsideTheBackendIsAnErrorToo(t *testing.T) {
 }
 
 func TestGoroutinesAreBounded(t *testing.T) {
-	withFixture(t, false, remote.Options{}, func(w fixture) {
+	withFixture(t, false, remote.BreakerOptions{}, func(w fixture) {
 		before := callsUnderWay()
 		w.inner.startsFailing(w.inner.hangs(w.T))
 		var busy, overran atomic.Int64
@@ -227,7 +227,7 @@ func callsUnderWay() int {
 }
 
 func TestAPlaceIsFreeAgainWhenItsCallReturns(t *testing.T) {
-	withFixture(t, false, remote.Options{}, func(w fixture) {
+	withFixture(t, false, remote.BreakerOptions{}, func(w fixture) {
 		w.inner.startsFailing(w.inner.stalls(90 * time.Millisecond))
 		w.crowd(896, func(int) {
 			if err := w.take(w.Context()); !errors.Is(err, remote.ErrBudget) {
@@ -249,7 +249,7 @@ func TestAnAbandonedCallTouchesNothingOfTheCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 20
 		seen := make(chan string, n)
-		b := remote.NewBreaker(backendFunc(func(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
+		b := remote.MustNewBreaker(backendFunc(func(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
 			time.Sleep(time.Second)
 			for i := range out {
 				seen <- charges[i].Key
@@ -257,7 +257,7 @@ func TestAnAbandonedCallTouchesNothingOfTheCallers(t *testing.T) {
 				out[i] = limits.Decision{Allowed: true, Remaining: 7}
 			}
 			return nil
-		}), remote.Options{Logger: silence})
+		}), remote.BreakerOptions{Logger: silence})
 		charges, out := charge("k"), make([]limits.Decision, 1)
 		for i := range n {
 			if i%4 == 0 {
@@ -291,13 +291,13 @@ func (f backendFunc) Take(ctx context.Context, charges []limits.Charge, out []li
 // completely or not at all.
 func TestAnswersAtTheLastMomentAreNotMixedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := remote.NewBreaker(backendFunc(func(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
+		b := remote.MustNewBreaker(backendFunc(func(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
 			time.Sleep(50*time.Millisecond - time.Duration(charges[0].Cost%3))
 			for i := range out {
 				out[i].Remaining = charges[i].Cost
 			}
 			return nil
-		}), remote.Options{Logger: silence})
+		}), remote.BreakerOptions{Logger: silence})
 		w := fixture{T: t}
 		var answered atomic.Int64
 		for range 20 {
@@ -330,7 +330,7 @@ func TestAnswersAtTheLastMomentAreNotMixedUp(t *testing.T) {
 }
 
 func TestWhatAnAbandonedCallTookStaysTaken(t *testing.T) {
-	withFixture(t, false, remote.Options{}, func(w fixture) {
+	withFixture(t, false, remote.BreakerOptions{}, func(w fixture) {
 		w.inner.startsFailing(w.inner.stalls(60 * time.Millisecond))
 		w.gets(remote.ErrBudget)
 		time.Sleep(time.Second)
@@ -342,7 +342,7 @@ func TestWhatAnAbandonedCallTookStaysTaken(t *testing.T) {
 }
 
 func TestDecisionsMustMatchTheCharges(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		w.asked(0, func() {
 			if err := w.breaker.Take(w.Context(), charge("k"), nil); err == nil {
 				w.Error("no room for the decision: want an error")
@@ -352,7 +352,7 @@ func TestDecisionsMustMatchTheCharges(t *testing.T) {
 }
 
 func TestNoErrorNamesAKey(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		for _, fault := range []func(context.Context) error{refuses, panics, w.inner.hangs(w.T)} {
 			w.inner.startsFailing(fault)
 			for range 20 {
@@ -366,7 +366,7 @@ func TestNoErrorNamesAKey(t *testing.T) {
 }
 
 func TestPeekResetAndCountGoThrough(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		w.gets(nil)
 		ctx, out := w.Context(), make([]limits.Decision, 1)
 		if err := limits.Peek(ctx, w.breaker, charge("secret-key"), out); err != nil || out[0].Remaining != 999_999 {
@@ -394,7 +394,7 @@ func TestPeekResetAndCountGoThrough(t *testing.T) {
 
 func TestWhatTheInsideLacksIsUnsupported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := remote.NewBreaker(backendFunc(func(context.Context, []limits.Charge, []limits.Decision) error { return nil }), remote.Options{Logger: silence})
+		b := remote.MustNewBreaker(backendFunc(func(context.Context, []limits.Charge, []limits.Decision) error { return nil }), remote.BreakerOptions{Logger: silence})
 		for range 20 {
 			time.Sleep(100 * time.Millisecond)
 			if err := limits.Peek(t.Context(), b, charge("k"), make([]limits.Decision, 1)); !errors.Is(err, errors.ErrUnsupported) {
@@ -412,31 +412,3 @@ func TestWhatTheInsideLacksIsUnsupported(t *testing.T) {
 		}
 	})
 }
-
-func TestOptionsOutOfRangePanic(t *testing.T) {
-	store := memory.MustNew(memory.Options{MaxKeys: 1})
-	const ofStack = "Lease and Announcer are options of NewStack"
-	for want, f := range map[string]func(){
-		"inner backend is nil":                   func() { remote.NewBreaker(nil, remote.Options{}) },
-		"Budget must be 0 to 1h (got -1ns)":      func() { remote.NewBreaker(store, remote.Options{Budget: -1}) },
-		"Budget must be 0 to 1h (got 1h0m0.001s": func() { remote.NewBreaker(store, remote.Options{Budget: time.Hour + time.Millisecond}) },
-		"OpenFor must not be negative (got -1s)": func() { remote.NewStack(store, remote.Options{OpenFor: -time.Second}) },
-		ofStack:                                  func() { remote.NewBreaker(store, remote.Options{Lease: time.Second}) },
-		"remote: NewBreaker: " + ofStack:         func() { remote.NewBreaker(store, remote.Options{Announcer: deaf{}}) },
-	} {
-		t.Run(want, func(t *testing.T) {
-			defer func() {
-				if v := fmt.Sprint(recover()); !strings.Contains(v, want) || !strings.HasPrefix(v, "remote: NewBreaker: ") {
-					t.Errorf("panic %q", v)
-				}
-			}()
-			f()
-		})
-	}
-}
-
-// deaf is an announcer that nobody hears.
-type deaf struct{}
-
-func (deaf) Announce(limits.Announcement)     {}
-func (deaf) Listen(func(limits.Announcement)) {}

@@ -35,7 +35,7 @@ func TestALimitThatChangesWhileItDeniesIsFeltWithinAPeriodOfTheNewOne(t *testing
 						case "LimitFor":
 							rule.Limit, rule.LimitFor = limits.Limit{}, func(string, string) (limits.Limit, error) { return current, nil }
 						}
-						stack := remote.NewStack(memory.MustNew(memory.Options{}), remote.Options{Lease: lease})
+						stack := remote.MustNewStack(memory.MustNew(memory.Options{}), remote.StackOptions{Lease: lease})
 						limiter := core.MustNew(core.Config[string]{Backend: stack, Rules: []core.Rule[string]{rule}})
 						if way == "the end of an Override" {
 							override(t, limiter, change.old, time.Hour)

@@ -14,7 +14,7 @@ import (
 )
 
 func TestADeadBackendIsNotAsked(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		for _, fault := range []func(context.Context) error{refuses, w.inner.hangs(w.T)} {
 			w.inner.startsFailing(fault)
 			w.opens()
@@ -36,7 +36,7 @@ func TestADeadBackendIsNotAsked(t *testing.T) {
 }
 
 func TestItOpensAfterFailuresInARowThatLast(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		w.inner.startsFailing(refuses)
 		for range 1000 { // a reconnection, say, while 1000 callers ask
 			w.gets(errDown)
@@ -49,7 +49,7 @@ func TestItOpensAfterFailuresInARowThatLast(t *testing.T) {
 		w.gets(errDown)
 		w.is("open")
 	})
-	inBothModes(t, remote.Options{Budget: time.Minute}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{Budget: time.Minute}, func(w fixture) {
 		w.inner.startsFailing(refuses)
 		for range 4 {
 			w.gets(errDown)
@@ -66,7 +66,7 @@ func TestItOpensAfterFailuresInARowThatLast(t *testing.T) {
 }
 
 func TestFewerThanFiveDecisionsInTenSecondsNeverOpenIt(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		w.inner.startsFailing(refuses)
 		for range 100 {
 			time.Sleep(2600 * time.Millisecond)
@@ -84,7 +84,7 @@ func TestFewerThanFiveDecisionsInTenSecondsNeverOpenIt(t *testing.T) {
 }
 
 func TestASuccessEndsTheRow(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		for range 4 {
 			w.inner.startsFailing(refuses)
 			for range 4 {
@@ -107,7 +107,7 @@ func TestASuccessEndsTheRow(t *testing.T) {
 // A server that runs one command at a time delays all calls while one command is
 // slow. Hundreds of calls then fail together.
 func TestOneSlowCommandDoesNotOpenIt(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		stalled := func(d time.Duration) (failed int64) {
 			var failures atomic.Int64
 			end := time.Now().Add(2 * time.Second)
@@ -133,7 +133,7 @@ func TestOneSlowCommandDoesNotOpenIt(t *testing.T) {
 }
 
 func TestItOpensWhenHalfOfTheDecisionsFailForAWhile(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		every := func(n int, pause time.Duration, times int) {
 			for i := range times {
 				w.inner.recovers()
@@ -172,7 +172,7 @@ func TestItOpensWhenHalfOfTheDecisionsFailForAWhile(t *testing.T) {
 
 // Twenty callers at once on a server that was idle, and one slow command.
 func TestOneSlowCommandAfterAQuietTimeDoesNotOpenIt(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		w.gets(nil)
 		w.inner.startsFailing(w.inner.stalls(200 * time.Millisecond))
 		w.crowd(20, func(i int) {
@@ -186,7 +186,7 @@ func TestOneSlowCommandAfterAQuietTimeDoesNotOpenIt(t *testing.T) {
 }
 
 func TestCancelledCallersNeverOpenIt(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		hang := w.inner.hangs(w.T)
 		for i := range 800 {
 			w.inner.startsFailing(hang)
@@ -215,7 +215,7 @@ func TestCancelledCallersNeverOpenIt(t *testing.T) {
 // A backend that watches the caller's deadline may fail before the context itself
 // notices that the deadline has passed.
 func TestABackendQuickerThanTheCallersDeadlineIsNotBlamed(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		for range 100 {
 			w.inner.startsFailing(func(ctx context.Context) error { return errDown })
 			if err := w.take(lateContext{w.Context()}); err != errDown {
@@ -233,7 +233,7 @@ type lateContext struct{ context.Context }
 func (lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-1), true }
 
 func TestACancelledCallerIsNoSuccessEither(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		hang := w.inner.hangs(w.T)
 		for range 4 {
 			w.inner.startsFailing(refuses)
@@ -252,7 +252,7 @@ func TestACancelledCallerIsNoSuccessEither(t *testing.T) {
 }
 
 func TestWrongChargesNeverOpenIt(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		other := limits.SlidingWindow(limits.PerMinute(3))
 		for range 100 {
 			for what, charges := range map[string][]limits.Charge{
@@ -282,7 +282,7 @@ func TestWrongChargesNeverOpenIt(t *testing.T) {
 
 // More callers than places are no reason to open. Calls that do not return are.
 func TestBusyIsAFailureOnlyWhileMostCallsAreAbandoned(t *testing.T) {
-	withFixture(t, false, remote.Options{}, func(w fixture) {
+	withFixture(t, false, remote.BreakerOptions{}, func(w fixture) {
 		for range 6 {
 			w.inner.startsFailing(w.inner.stalls(40 * time.Millisecond))
 			w.crowd(3000, func(i int) {
@@ -315,7 +315,7 @@ func TestBusyIsAFailureOnlyWhileMostCallsAreAbandoned(t *testing.T) {
 }
 
 func TestOneDecisionAtATimeIsAProbe(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		w.inner.startsFailing(w.inner.hangs(w.T))
 		w.opens()
 		for range 5 {
@@ -342,7 +342,7 @@ func TestOneDecisionAtATimeIsAProbe(t *testing.T) {
 }
 
 func TestAProbeThatFailsIsRepeatedAfterOpenFor(t *testing.T) {
-	inBothModes(t, remote.Options{OpenFor: time.Minute}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{OpenFor: time.Minute}, func(w fixture) {
 		w.inner.startsFailing(refuses)
 		w.opens()
 		time.Sleep(time.Minute - 50*time.Millisecond)
@@ -360,7 +360,7 @@ func TestAProbeThatFailsIsRepeatedAfterOpenFor(t *testing.T) {
 }
 
 func TestWhatFailedBeforeTheOutageIsForgottenAfterwards(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		w.inner.startsFailing(refuses)
 		w.opens()
 		w.inner.recovers()
@@ -378,7 +378,7 @@ func TestWhatFailedBeforeTheOutageIsForgottenAfterwards(t *testing.T) {
 }
 
 func TestACancelledProbeIsReplaced(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		hang := w.inner.hangs(w.T)
 		w.inner.startsFailing(hang)
 		w.opens()
@@ -399,7 +399,7 @@ func TestACancelledProbeIsReplaced(t *testing.T) {
 // Calls that hang for ever keep their slots, but the backend may be reachable again
 // over new connections.
 func TestProbesHavePlacesOfTheirOwn(t *testing.T) {
-	withFixture(t, false, remote.Options{}, func(w fixture) {
+	withFixture(t, false, remote.BreakerOptions{}, func(w fixture) {
 		w.inner.startsFailing(w.inner.hangs(w.T))
 		w.crowd(1500, func(int) { w.take(w.Context()) })
 		if n := w.inner.within.Load(); n != 896 {
@@ -422,7 +422,7 @@ func TestProbesHavePlacesOfTheirOwn(t *testing.T) {
 
 // A call from before the breaker opened says nothing about the time after.
 func TestLateAnswersDoNotCloseIt(t *testing.T) {
-	withFixture(t, true, remote.Options{Budget: time.Minute}, func(w fixture) {
+	withFixture(t, true, remote.BreakerOptions{Budget: time.Minute}, func(w fixture) {
 		late := make(chan error)
 		w.inner.startsFailing(func(context.Context) error { time.Sleep(6 * time.Minute); return nil })
 		go func() { late <- w.take(context.Background()) }()
@@ -447,7 +447,7 @@ func (oneOfSeveral) SparesBackend() bool { return true }
 
 func TestAnErrorThatSparesTheBackendIsNotCounted(t *testing.T) {
 	spared := oneOfSeveral{errors.New("one of several servers")}
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		w.inner.startsFailing(func(context.Context) error { return fmt.Errorf("wrapped: %w", spared) })
 		for range 100 {
 			time.Sleep(time.Second)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -68,20 +69,23 @@ type DenialCache struct {
 	hasher keyHasher
 }
 
-// NewDenialCache returns a cache in front of inner. It panics if inner is nil, or
-// a nil pointer, or an option is negative.
-func NewDenialCache(inner limits.Backend, options DenialCacheOptions) *DenialCache {
-	if limits.IsNil(inner) {
-		panic("remote: NewDenialCache: the inner backend is nil")
-	}
-	if options.MaxEntries < 0 || options.MaxAge < 0 {
-		panic(fmt.Sprintf("remote: NewDenialCache: options must not be negative (got %+v)", options))
+const (
+	defaultDenials = 1 << 14
+	mostDenials    = 1 << 30
+	defaultMaxAge  = 10 * time.Second
+)
+
+// NewDenialCache returns a cache in front of inner, or an error that reports every mistake in
+// the arguments.
+func NewDenialCache(inner limits.Backend, options DenialCacheOptions) (*DenialCache, error) {
+	if err := errors.Join(validateInner(inner), options.validate()); err != nil {
+		return nil, err
 	}
 	if options.MaxEntries == 0 {
-		options.MaxEntries = 1 << 14
+		options.MaxEntries = defaultDenials
 	}
 	if options.MaxAge == 0 {
-		options.MaxAge = 10 * time.Second
+		options.MaxAge = defaultMaxAge
 	}
 	c := &DenialCache{
 		inner:  inner,
@@ -98,7 +102,31 @@ func NewDenialCache(inner limits.Backend, options DenialCacheOptions) *DenialCac
 	if c.announcer != nil {
 		c.announcer.Listen(c.hear)
 	}
-	return c
+	return c, nil
+}
+
+// MustNewDenialCache is [NewDenialCache] for arguments that the program sets. It panics if they
+// have a mistake.
+func MustNewDenialCache(inner limits.Backend, options DenialCacheOptions) *DenialCache {
+	return must(NewDenialCache(inner, options))
+}
+
+func (o *DenialCacheOptions) validate() error {
+	var errs []error
+	if o.MaxEntries < 0 || o.MaxEntries > mostDenials {
+		errs = append(errs, fmt.Errorf("remote: max entries: must be 1 to %d, or 0 for %d (got %d)", mostDenials, defaultDenials, o.MaxEntries))
+	}
+	if o.MaxAge < 0 {
+		errs = append(errs, fmt.Errorf("remote: max age: must be positive, or 0 for %v (got %v)", defaultMaxAge, o.MaxAge))
+	}
+	return errors.Join(append(errs, validateAnnouncer(o.Announcer))...)
+}
+
+func validateAnnouncer(a limits.Announcer) error {
+	if v := reflect.ValueOf(a); v.Kind() == reflect.Pointer && v.IsNil() {
+		return fmt.Errorf("remote: announcer: is a nil %T: make one, or leave Announcer nil", a)
+	}
+	return nil
 }
 
 // Take implements [limits.Backend].

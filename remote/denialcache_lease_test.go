@@ -20,8 +20,8 @@ func TestADenialIsBelievedForALeaseAtMost(t *testing.T) {
 					time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + time.Second)))
 					inner := newLeaseBackend()
 					_, lease := remote.Leased(limit, time.Second)
-					one := remote.NewLeaseCache(inner, remote.LeaseOptions{})
-					other := remote.NewDenialCache(onlyBackend{remote.NewLeaseCache(inner, remote.LeaseOptions{})}, remote.DenialCacheOptions{})
+					one := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
+					other := remote.MustNewDenialCache(onlyBackend{remote.MustNewLeaseCache(inner, remote.LeaseOptions{})}, remote.DenialCacheOptions{})
 					ch := busy(t, one, limit)
 					held := one.Counts().Held
 					rest := limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: inner.left(t, "k", limit)}
@@ -63,7 +63,7 @@ func (b onlyBackend) Unwrap() limits.Backend { return b.Backend }
 func TestADenialByALimitThatIsNotLeasedIsBelievedAsLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
-		cache := remote.NewDenialCache(remote.NewLeaseCache(inner, remote.LeaseOptions{}), remote.DenialCacheOptions{})
+		cache := remote.MustNewDenialCache(remote.MustNewLeaseCache(inner, remote.LeaseOptions{}), remote.DenialCacheOptions{})
 		ch := limits.Charge{Scope: "s", Key: "k", Limit: limits.AnchoredWindow(limits.PerMinute(6000)), Cost: 6000}
 		takeOf(t, cache, ch)
 		takeOf(t, cache, ch)

@@ -32,7 +32,7 @@ func (b *faltering) Take(ctx context.Context, charges []limits.Charge, out []lim
 func outage(t *testing.T, limit limits.Limit, test func(t *testing.T, inner *faltering, cache *remote.DenialCache)) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &faltering{counted: counted{Memory: memory.MustNew(memory.Options{})}}
-		cache := remote.NewDenialCache(inner, remote.DenialCacheOptions{})
+		cache := remote.MustNewDenialCache(inner, remote.DenialCacheOptions{})
 		asking.Allowed(t, cache, "k", limit, limit.Burst())
 		asking.Denied(t, cache, "k", limit, 1)
 		test(t, inner, cache)
@@ -145,7 +145,7 @@ func TestInAnOutageTheOtherChargesOfAnAgedDenialAreNotAsked(t *testing.T) {
 func TestAgedDenialsGiveWayToYoungOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &counted{Memory: memory.MustNew(memory.Options{})}
-		cache := remote.NewDenialCache(inner, remote.DenialCacheOptions{MaxEntries: 4})
+		cache := remote.MustNewDenialCache(inner, remote.DenialCacheOptions{MaxEntries: 4})
 		short := limits.TokenBucket(limits.Per(1, 5*time.Second), 1)
 		for _, key := range []string{"a", "b", "c", "d"} {
 			asking.Allowed(t, cache, key, aDay, 1)
@@ -182,7 +182,7 @@ func (b *giving) Take(ctx context.Context, charges []limits.Charge, out []limits
 
 func TestATransientDenialIsNotRemembered(t *testing.T) {
 	b := &giving{memory.MustNew(memory.Options{}), true}
-	cache := remote.NewDenialCache(b, remote.DenialCacheOptions{})
+	cache := remote.MustNewDenialCache(b, remote.DenialCacheOptions{})
 	limit := limits.TokenBucket(limits.PerDay(1), 1)
 	if d := asking.Take(t, cache, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Allowed || !d.Transient {
 		t.Errorf("the denial comes out as %+v", d)

@@ -35,7 +35,7 @@ func (c *counted) Take(ctx context.Context, charges []limits.Charge, out []limit
 func bubble(t *testing.T, test func(t *testing.T, inner *counted, cache *remote.DenialCache)) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &counted{Memory: memory.MustNew(memory.Options{})}
-		test(t, inner, remote.NewDenialCache(inner, remote.DenialCacheOptions{}))
+		test(t, inner, remote.MustNewDenialCache(inner, remote.DenialCacheOptions{}))
 	})
 }
 
@@ -199,7 +199,7 @@ func TestTheCachesOfManyInstancesAllowNoMoreThanTheirBackend(t *testing.T) {
 		var admitted atomic.Int64
 		var wg sync.WaitGroup
 		for range 100 {
-			cache := remote.NewDenialCache(far, remote.DenialCacheOptions{MaxEntries: 8})
+			cache := remote.MustNewDenialCache(far, remote.DenialCacheOptions{MaxEntries: 8})
 			wg.Go(func() {
 				out := make([]limits.Decision, 1)
 				for range 10 {
@@ -221,7 +221,7 @@ func TestTheCachesOfManyInstancesAllowNoMoreThanTheirBackend(t *testing.T) {
 
 func TestAnErrorIsNoDenial(t *testing.T) {
 	b := &asking.Broken{Err: errBroken}
-	cache := remote.NewDenialCache(b, remote.DenialCacheOptions{})
+	cache := remote.MustNewDenialCache(b, remote.DenialCacheOptions{})
 	charges := []limits.Charge{{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerDay(1)), Cost: 1}}
 	for range 3 {
 		if err := cache.Take(t.Context(), charges, make([]limits.Decision, 1)); err != errBroken {
@@ -239,7 +239,7 @@ func TestAnErrorIsNoDenial(t *testing.T) {
 func TestTheCacheIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &counted{Memory: memory.MustNew(memory.Options{})}
-		cache := remote.NewDenialCache(inner, remote.DenialCacheOptions{MaxEntries: 4})
+		cache := remote.MustNewDenialCache(inner, remote.DenialCacheOptions{MaxEntries: 4})
 		for i := range 100 {
 			asking.Allowed(t, cache, fmt.Sprint(i), limits.FixedWindow(limits.PerDay(1)), 1)
 			asking.Denied(t, cache, fmt.Sprint(i), limits.FixedWindow(limits.PerDay(1)), 1)
@@ -255,7 +255,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 }
 
 func BenchmarkDenialFromTheCache(b *testing.B) {
-	cache := remote.NewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{})
+	cache := remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{})
 	charges := []limits.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: limits.TokenBucket(limits.PerDay(1), 1), Cost: 1}}
 	out := make([]limits.Decision, 1)
 	b.ReportAllocs()

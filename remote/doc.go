@@ -8,8 +8,8 @@
 //
 // # The time budget
 //
-// The breaker calls a [DeadlineHonourer], such as a backend of package redisbackend, on the
-// caller's goroutine, with a context that ends when the budget does. It calls any other
+// The breaker calls a backend that honours deadlines, as that of package redisbackend does, on
+// the caller's goroutine, with a context that ends when the budget does. It calls any other
 // backend on a goroutine of its own, with the caller's context, and abandons the call when
 // the budget ends. About 1,000 of these may be under way; then decisions fail with [ErrBusy].
 //
@@ -30,7 +30,7 @@
 // reason to stop sharing counts with other instances. A process that makes fewer than five
 // decisions in ten seconds never opens its breaker.
 //
-// While it is open, decisions fail at once with [ErrOpen]. After [Options].OpenFor, one
+// While it is open, decisions fail at once with [ErrOpen]. After [BreakerOptions].OpenFor, one
 // decision at a time is let through as a probe: a success closes the breaker, a failure
 // keeps it open for OpenFor. Without decisions there are no probes.
 //
@@ -41,12 +41,12 @@
 //     budget, a dead backend costs each caller all of its time: make the budget shorter.
 //   - An error about charges that are wrong for any backend. The breaker checks them itself
 //     when there is an error, so backends need not mark such errors.
-//   - An error that is [errors.ErrUnsupported], or that spares the backend: see [Sparer].
+//   - An error that is [errors.ErrUnsupported], or that spares the backend: see [Breaker].
 //   - [ErrBusy], unless the callers of most calls under way have given up.
 //
 // # Cost
 //
 // A closed breaker adds about a microsecond to a decision: a goroutine and no allocation,
-// or, for a DeadlineHonourer, no goroutine and the four allocations of [context.WithDeadline].
+// or, for a backend that honours deadlines, no goroutine and the four allocations of [context.WithDeadline].
 // An open one adds a tenth of that. No goroutine runs while nothing happens.
 package remote

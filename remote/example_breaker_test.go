@@ -53,7 +53,7 @@ func logTo(w io.Writer) *slog.Logger {
 func Example() {
 	redis := &far{up: true} // in a real program, a redisbackend.Backend
 	limiter := nethttp.MustNew(nethttp.Config{
-		Backend:   remote.NewStack(redis, remote.Options{}),
+		Backend:   remote.MustNewStack(redis, remote.StackOptions{}),
 		Instances: 3, // while Redis fails, each admits a third
 		Rules: []nethttp.Rule{
 			{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(100), 20), Key: keyfuncs.Address(keyfuncs.Peer)},
@@ -65,7 +65,7 @@ func Example() {
 
 func ExampleNewBreaker() {
 	backend := &far{}
-	b := remote.NewBreaker(backend, remote.Options{
+	b := remote.MustNewBreaker(backend, remote.BreakerOptions{
 		Budget:  time.Millisecond,
 		OpenFor: time.Millisecond,
 		Logger:  slog.New(slog.DiscardHandler), // nil: slog.Default()
@@ -95,48 +95,54 @@ type job struct{ customer string }
 
 func byCustomer(j job) (string, error) { return j.customer, nil }
 
-// NewStack is short for a denial cache with its defaults around a breaker.
+// The backend of another store gets what Redis has: bounded waits and remembered denials.
 func ExampleNewStack() {
-	redis := &far{}
-	options := remote.Options{Logger: stdout()}
-
-	var backend limits.Backend = remote.NewStack(redis, options)
-	backend = remote.NewDenialCache(remote.NewBreaker(redis, options), remote.DenialCacheOptions{}) // the same
-
-	err := backend.Take(context.Background(), nil, nil)
-	fmt.Println(err)
+	stack, err := remote.NewStack(&far{}, remote.StackOptions{Logger: stdout()})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(stack.Take(context.Background(), nil, nil))
 	// Output: far: connection refused
+}
+
+// The error reports every mistake.
+func ExampleStackOptions_Validate() {
+	fmt.Println(remote.StackOptions{Budget: 2 * time.Hour, Lease: time.Minute}.Validate())
+	// Output:
+	// remote: budget: must be positive, at most 1h0m0s, or 0 for 50ms (got 2h0m0s)
+	// remote: lease: must be 10ms to 1s, or 0 for none (got 1m0s)
 }
 
 // A health check asks the stack. It should not be one whose failure restarts the server.
 func ExampleStack() {
-	stack := remote.NewStack(&far{}, remote.Options{})
+	stack := remote.MustNewStack(&far{}, remote.StackOptions{})
 	state, _, _ := stack.Status()
 	fmt.Println("ready:", state == "closed")
 	// Output: ready: true
 }
 
 func ExampleStack_Leases() {
-	stack := remote.NewStack(memory.MustNew(memory.Options{}), remote.Options{Lease: time.Second})
+	stack := remote.MustNewStack(memory.MustNew(memory.Options{}), remote.StackOptions{Lease: time.Second})
 	fmt.Println(stack.Leases().Held, "units held")
 	// Output: 0 units held
 }
 
 func ExampleBreaker_Status() {
-	b := remote.NewBreaker(&far{}, remote.Options{Logger: stdout()})
+	b := remote.MustNewBreaker(&far{}, remote.BreakerOptions{Logger: stdout()})
 	state, since, opened := b.Status()
 	fmt.Println(state, time.Since(since) < time.Hour, opened)
 	// Output: closed true 0
 }
 
 // The lines of the log say when Redis is gone, and when it is back.
-func ExampleOptions() {
+func ExampleBreakerOptions() {
 	logged, w := io.Pipe() // log lines are written in the background
-	options := remote.Options{
+	options := remote.BreakerOptions{
 		Budget: time.Millisecond,
 		Logger: logTo(w),
 	}
-	b := remote.NewBreaker(&far{}, options)
+	b := remote.MustNewBreaker(&far{}, options)
 	for state := "closed"; state == "closed"; state, _, _ = b.Status() {
 		b.Take(context.Background(), nil, nil)
 	}
@@ -146,7 +152,7 @@ func ExampleOptions() {
 }
 
 func ExampleBreaker_Take() {
-	b := remote.NewBreaker(deadlineClient{memory.MustNew(memory.Options{})}, remote.Options{})
+	b := remote.MustNewBreaker(deadlineClient{memory.MustNew(memory.Options{})}, remote.BreakerOptions{})
 	charges := []limits.Charge{{Scope: "exports", Key: "ann", Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 3}}
 	decisions := make([]limits.Decision, 1)
 	if err := b.Take(context.Background(), charges, decisions); err != nil {
@@ -158,20 +164,20 @@ func ExampleBreaker_Take() {
 }
 
 func ExampleBreaker_Peek() {
-	b := remote.NewBreaker(&far{up: true}, remote.Options{})
+	b := remote.MustNewBreaker(&far{up: true}, remote.BreakerOptions{})
 	err := limits.Peek(context.Background(), b, nil, nil)
 	fmt.Println(errors.Is(err, errors.ErrUnsupported)) // the backend has no Peek
 	// Output: true
 }
 
 func ExampleBreaker_Reset() {
-	b := remote.NewBreaker(memory.MustNew(memory.Options{}), remote.Options{})
+	b := remote.MustNewBreaker(memory.MustNew(memory.Options{}), remote.BreakerOptions{})
 	fmt.Println(limits.Reset(context.Background(), b, "exports", "ann"))
 	// Output: <nil>
 }
 
 func ExampleBreaker_Count() {
-	b := remote.NewBreaker(memory.MustNew(memory.Options{}), remote.Options{})
+	b := remote.MustNewBreaker(memory.MustNew(memory.Options{}), remote.BreakerOptions{})
 	fmt.Println(limits.Count(context.Background(), b))
 	// Output: 0 <nil>
 }
@@ -179,7 +185,7 @@ func ExampleBreaker_Count() {
 // Distinguish ErrOpen from other errors only to count them. The limiter treats all
 // of them as its rules say.
 func ExampleErrOpen() {
-	b := remote.NewBreaker(&far{}, remote.Options{Budget: time.Microsecond, Logger: slog.New(slog.DiscardHandler)})
+	b := remote.MustNewBreaker(&far{}, remote.BreakerOptions{Budget: time.Microsecond, Logger: slog.New(slog.DiscardHandler)})
 	for {
 		err := b.Take(context.Background(), nil, nil)
 		if errors.Is(err, remote.ErrOpen) {
@@ -198,14 +204,14 @@ func (sloth) Take(context.Context, []limits.Charge, []limits.Decision) error {
 }
 
 func ExampleErrBudget() {
-	b := remote.NewBreaker(sloth{}, remote.Options{Budget: time.Millisecond})
+	b := remote.MustNewBreaker(sloth{}, remote.BreakerOptions{Budget: time.Millisecond})
 	err := b.Take(context.Background(), nil, nil)
 	fmt.Println(errors.Is(err, remote.ErrBudget))
 	// Output: true
 }
 
 func ExampleErrBusy() {
-	b := remote.NewBreaker(sloth{}, remote.Options{Budget: time.Hour})
+	b := remote.MustNewBreaker(sloth{}, remote.BreakerOptions{Budget: time.Hour})
 	errs := make(chan error)
 	for range 1000 {
 		go func() { errs <- b.Take(context.Background(), nil, nil) }()
@@ -220,17 +226,16 @@ type deadlineClient struct{ limits.Backend }
 
 func (deadlineClient) HonoursDeadline() bool { return true }
 
-func ExampleDeadlineHonourer() {
-	var backend limits.Backend = deadlineClient{memory.MustNew(memory.Options{})}
-	_, ok := backend.(remote.DeadlineHonourer)
-	fmt.Println(ok, "and no goroutine per call")
-	remote.NewBreaker(backend, remote.Options{})
-	// Output: true and no goroutine per call
+// A backend that says so is called without a goroutine.
+func ExampleBreaker_deadlines() {
+	b := remote.MustNewBreaker(deadlineClient{memory.MustNew(memory.Options{})}, remote.BreakerOptions{})
+	fmt.Println(b.Take(context.Background(), nil, nil))
+	// Output: <nil>
 }
 
 func ExampleBreaker_Unwrap() {
 	store := memory.MustNew(memory.Options{})
-	b := remote.NewBreaker(store, remote.Options{})
+	b := remote.MustNewBreaker(store, remote.BreakerOptions{})
 	fmt.Println(b.Unwrap() == store)
 	// Output: true
 }
@@ -252,8 +257,8 @@ func (sharded) Take(context.Context, []limits.Charge, []limits.Decision) error {
 
 // The breaker stays closed for the keys of the other servers, however often one server
 // fails.
-func ExampleSparer() {
-	b := remote.NewBreaker(sharded{}, remote.Options{Budget: time.Microsecond})
+func ExampleBreaker_errors() {
+	b := remote.MustNewBreaker(sharded{}, remote.BreakerOptions{Budget: time.Microsecond})
 	for range 100 {
 		b.Take(context.Background(), nil, nil)
 	}

@@ -16,7 +16,7 @@ func byItself(key string) (string, error) { return key, nil }
 func ExampleNewDenialCache() {
 	far := memory.MustNew(memory.Options{}) // imagine one across the network
 	limiter := core.MustNew(core.Config[string]{
-		Backend: remote.NewDenialCache(far, remote.DenialCacheOptions{MaxEntries: 4096, MaxAge: 2 * time.Second}),
+		Backend: remote.MustNewDenialCache(far, remote.DenialCacheOptions{MaxEntries: 4096, MaxAge: 2 * time.Second}),
 		Rules:   []core.Rule[string]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(1)), Key: byItself}},
 	})
 	for range 4 {
@@ -33,7 +33,7 @@ func ExampleNewDenialCache() {
 // The first charges of a busy key ask the backend; then a block is spent.
 func ExampleNewLeaseCache() {
 	shared := memory.MustNew(memory.Options{}) // in place of Redis
-	leases := remote.NewLeaseCache(shared, remote.LeaseOptions{})
+	leases := remote.MustNewLeaseCache(shared, remote.LeaseOptions{})
 
 	limit := limits.SlidingWindow(limits.PerMinute(6000))
 	fmt.Println(remote.Leased(limit, time.Second))
@@ -51,7 +51,7 @@ func ExampleNewLeaseCache() {
 
 // What a process holds, and what became of the units that it has taken.
 func ExampleLeaseCache_Counts() {
-	leases := remote.NewLeaseCache(memory.MustNew(memory.Options{}), remote.LeaseOptions{})
+	leases := remote.MustNewLeaseCache(memory.MustNew(memory.Options{}), remote.LeaseOptions{})
 	n := leases.Counts()
 	fmt.Println(n.Held, "units of", n.Keys, "keys,", n.UnitsVoid, "of", n.UnitsTaken, "taken were void")
 	// Output: 0 units of 0 keys, 0 of 0 taken were void
@@ -94,8 +94,8 @@ func (l *loudspeaker) Announce(a limits.Announcement) {
 func ExampleDenialCacheOptions() {
 	there := &loudspeaker{}
 	here := &loudspeaker{others: []*loudspeaker{there}}
-	one := remote.NewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: here})
-	two := remote.NewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: there})
+	one := remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: here})
+	two := remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: there})
 
 	charges := []limits.Charge{{Scope: "flood", Key: "192.0.2.1", Limit: limits.Ban(limits.PerMinute(2), time.Hour), Cost: 1}}
 	out := make([]limits.Decision, 1)

@@ -161,7 +161,7 @@ type fixture struct {
 
 // inBothModes runs test for a backend that honours deadlines and for one that
 // does not.
-func inBothModes(t *testing.T, options remote.Options, test func(w fixture)) {
+func inBothModes(t *testing.T, options remote.BreakerOptions, test func(w fixture)) {
 	t.Helper()
 	for _, honours := range []bool{true, false} {
 		name := "on its own goroutine"
@@ -172,12 +172,12 @@ func inBothModes(t *testing.T, options remote.Options, test func(w fixture)) {
 	}
 }
 
-func withFixture(t *testing.T, honours bool, options remote.Options, test func(w fixture)) {
+func withFixture(t *testing.T, honours bool, options remote.BreakerOptions, test func(w fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := fixture{T: t, inner: &inner{Memory: memory.MustNew(memory.Options{}), honours: honours}, logged: &states{}}
 		options.Logger = slog.New(w.logged)
-		w.breaker = remote.NewBreaker(w.inner, options)
+		w.breaker = remote.MustNewBreaker(w.inner, options)
 		test(w)
 	})
 }

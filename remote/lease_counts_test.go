@@ -17,7 +17,7 @@ func TestLeasesAreCounted(t *testing.T) {
 		limit := limits.SlidingWindow(limits.PerSecond(1000))
 		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // a window begins
 		inner := newLeaseBackend()
-		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
+		cache := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
 		expect := func(step string, want limits.LeaseCounts) {
 			t.Helper()
 			synctest.Wait()
@@ -65,7 +65,7 @@ func TestUnitsThatCannotReturnAreVoid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second - 20*time.Millisecond)))
-				cache := remote.NewLeaseCache(b(memory.MustNew(memory.Options{})), remote.LeaseOptions{})
+				cache := remote.MustNewLeaseCache(b(memory.MustNew(memory.Options{})), remote.LeaseOptions{})
 				busy(t, cache, limits.FixedWindow(limits.PerSecond(1000)))
 				time.Sleep(50 * time.Millisecond)
 				synctest.Wait()
@@ -80,7 +80,7 @@ func TestUnitsThatCannotReturnAreVoid(t *testing.T) {
 // Counters are about the whole life of a cache in which units went every way.
 func TestAllUnitsOfLeasesAreAccountedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cache := remote.NewLeaseCache(newLeaseBackend(), remote.LeaseOptions{})
+		cache := remote.MustNewLeaseCache(newLeaseBackend(), remote.LeaseOptions{})
 		spent := int64(0)
 		other := limits.Charge{Scope: "other", Key: "k", Limit: limits.AnchoredWindow(limits.PerHour(100)), Cost: 1}
 		for i := range 2000 {

@@ -68,23 +68,22 @@ type LeaseCache struct {
 	hasher keyHasher
 }
 
-// NewLeaseCache returns a cache in front of inner. It panics if inner is nil, or a nil
-// pointer, or an option is out of range.
-func NewLeaseCache(inner limits.Backend, options LeaseOptions) *LeaseCache {
-	if limits.IsNil(inner) {
-		panic("remote: NewLeaseCache: the inner backend is nil")
+const (
+	defaultLeasedKeys = 1 << 14
+	mostLeasedKeys    = 1 << 30
+)
+
+// NewLeaseCache returns a cache in front of inner, or an error that reports every mistake in
+// the arguments.
+func NewLeaseCache(inner limits.Backend, options LeaseOptions) (*LeaseCache, error) {
+	if err := errors.Join(validateInner(inner), options.validate()); err != nil {
+		return nil, err
 	}
 	if options.Term == 0 {
 		options.Term = maxLease
 	}
-	if options.Term < minLease || options.Term > maxLease {
-		panic(fmt.Sprintf("remote: NewLeaseCache: Term must be %v to %v (got %v)", minLease, maxLease, options.Term))
-	}
-	if options.MaxKeys < 0 {
-		panic(fmt.Sprintf("remote: NewLeaseCache: MaxKeys must not be negative (got %d)", options.MaxKeys))
-	}
 	if options.MaxKeys == 0 {
-		options.MaxKeys = 1 << 14
+		options.MaxKeys = defaultLeasedKeys
 	}
 	return &LeaseCache{
 		inner:   inner,
@@ -96,7 +95,24 @@ func NewLeaseCache(inner limits.Backend, options LeaseOptions) *LeaseCache {
 		scratch: sync.Pool{New: func() any { return new(leaseScratch) }},
 
 		hasher: newKeyHasher(),
+	}, nil
+}
+
+// MustNewLeaseCache is [NewLeaseCache] for arguments that the program sets. It panics if they
+// have a mistake.
+func MustNewLeaseCache(inner limits.Backend, options LeaseOptions) *LeaseCache {
+	return must(NewLeaseCache(inner, options))
+}
+
+func (o *LeaseOptions) validate() error {
+	var errs []error
+	if o.Term != 0 && (o.Term < minLease || o.Term > maxLease) {
+		errs = append(errs, fmt.Errorf("remote: term: must be %v to %v, or 0 for %v (got %v)", minLease, maxLease, maxLease, o.Term))
 	}
+	if o.MaxKeys < 0 || o.MaxKeys > mostLeasedKeys {
+		errs = append(errs, fmt.Errorf("remote: max keys: must be 1 to %d, or 0 for %d (got %d)", mostLeasedKeys, defaultLeasedKeys, o.MaxKeys))
+	}
+	return errors.Join(errs...)
 }
 
 // Take implements [limits.Backend].

@@ -3,7 +3,6 @@ package remote_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -105,7 +104,7 @@ func TestABusyKeyIsDecidedInThisProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
 		inner.begin = make(chan struct{}) // after the last charge, whoever runs first
-		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
+		cache := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
 		ch := busy(t, cache, leased)
 		close(inner.begin)
 		synctest.Wait()
@@ -127,7 +126,7 @@ func TestABusyKeyIsDecidedInThisProcess(t *testing.T) {
 func TestAQuietKeyIsNotLeased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
-		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
+		cache := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
 		ch := limits.Charge{Scope: "s", Key: "k", Limit: leased, Cost: 1}
 		for range 100 {
 			if d := takeOf(t, cache, ch); d.Source != limits.SourcePrimary {
@@ -147,7 +146,7 @@ func testTheEndOfALease(t *testing.T, early bool) {
 		t.Run(limit.Algorithm().String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				inner := newLeaseBackend()
-				cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
+				cache := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
 				ch := busy(t, cache, limit)
 				_, lease := remote.Leased(limit, time.Second)
 				end := time.Now().Add(lease - time.Millisecond)
@@ -182,7 +181,7 @@ func TestUnitsOfAWindowEndWithIt(t *testing.T) {
 		t.Run(limit.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				inner := newLeaseBackend()
-				cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
+				cache := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
 				_, end, _ := limit.Window(time.Now())
 				time.Sleep(time.Until(end) - 20*time.Millisecond)
 				ch := busy(t, cache, limit)
@@ -201,7 +200,7 @@ func TestUnitsOfAWindowEndWithIt(t *testing.T) {
 func TestWhileTheBackendFailsWhatIsHeldIsSpent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
-		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
+		cache := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
 		ch := busy(t, cache, leased)
 		down := errors.New("down")
 		inner.fail(down)
@@ -228,7 +227,7 @@ func TestARequestThatAnotherRuleDeniesReturnsItsUnits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := limits.TokenBucket(limits.PerMinute(6000), 10_000) // leased for a second
 		inner := newLeaseBackend()
-		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
+		cache := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
 		ch := busy(t, cache, slow)
 		other := limits.Charge{Scope: "other", Key: "k", Limit: limits.AnchoredWindow(limits.PerHour(1)), Cost: 1}
 		before := takeOf(t, cache, ch).Remaining
@@ -256,7 +255,7 @@ func TestARequestThatAnotherRuleDeniesReturnsItsUnits(t *testing.T) {
 func TestARequestOfLeasedRulesAloneAsksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
-		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
+		cache := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
 		a := limits.Charge{Scope: "s", Key: "a", Limit: leased, Cost: 1}
 		b := limits.Charge{Scope: "s", Key: "b", Limit: limits.SlidingWindow(limits.PerMinute(10_000)), Cost: 2, Shadow: true}
 		for range 8 {
@@ -278,7 +277,7 @@ func TestARequestOfLeasedRulesAloneAsksNobody(t *testing.T) {
 func TestTwoChargesOfOneKeyAreTheBackends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
-		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
+		cache := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
 		ch := busy(t, cache, leased)
 		if d := takeOf(t, cache, ch, ch); d.Source != limits.SourcePrimary {
 			t.Errorf("got %+v", d)
@@ -321,7 +320,7 @@ func TestWhatIsNotLeasedIsAskedForAsItIs(t *testing.T) {
 				t.Errorf("%v is leased: %v for %v", limit, tight, lease)
 			}
 			inner := newLeaseBackend()
-			cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
+			cache := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
 			for i := range 12 {
 				if d := takeOf(t, cache, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Source != limits.SourcePrimary || !d.Allowed {
 					t.Errorf("%v, charge %d: %+v", limit, i, d)
@@ -335,7 +334,7 @@ func TestWhatIsNotLeasedIsAskedForAsItIs(t *testing.T) {
 func TestAResetMakesUnitsVoid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
-		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
+		cache := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
 		ch := busy(t, cache, leased)
 		if err := cache.Reset(t.Context(), "s", "k"); err != nil {
 			t.Fatal(err)
@@ -366,7 +365,7 @@ func TestAResetMakesUnitsVoid(t *testing.T) {
 func TestNoUnitsTakenDuringAResetAreSpentAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &slowReset{newLeaseBackend()}
-		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
+		cache := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
 		reset := make(chan error)
 		go func() { reset <- cache.Reset(t.Context(), "s", "k") }()
 		synctest.Wait() // it is on its way
@@ -397,7 +396,7 @@ func (b *slowReset) Reset(ctx context.Context, scope, key string) error {
 func TestAnEndReturnsUnitsToTheBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
-		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
+		cache := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
 		limiter := core.MustNew(core.Config[string]{
 			Backend: cache,
 			Rules: []core.Rule[string]{{
@@ -425,30 +424,11 @@ func TestAnEndReturnsUnitsToTheBlock(t *testing.T) {
 	})
 }
 
-func TestNewLeaseCacheRefusesOptionsOutOfRange(t *testing.T) {
-	store := memory.MustNew(memory.Options{MaxKeys: 1})
-	for want, f := range map[string]func(){
-		"the inner backend is nil":              func() { remote.NewLeaseCache(nil, remote.LeaseOptions{}) },
-		"Term must be 10ms to 1s (got 9ms)":     func() { remote.NewLeaseCache(store, remote.LeaseOptions{Term: 9 * time.Millisecond}) },
-		"Term must be 10ms to 1s (got 2s)":      func() { remote.NewLeaseCache(store, remote.LeaseOptions{Term: 2 * time.Second}) },
-		"MaxKeys must not be negative (got -1)": func() { remote.NewLeaseCache(store, remote.LeaseOptions{MaxKeys: -1}) },
-	} {
-		func() {
-			defer func() {
-				if v, _ := recover().(string); !strings.HasSuffix(v, want) {
-					t.Errorf("panic %q, want %q", v, want)
-				}
-			}()
-			f()
-		}()
-	}
-}
-
 // What is decided from a block allocates nothing.
 func TestALeasedDecisionAllocatesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := limits.SlidingWindow(limits.PerMinute(1_000_000_000))
-		cache := remote.NewLeaseCache(newLeaseBackend(), remote.LeaseOptions{})
+		cache := remote.MustNewLeaseCache(newLeaseBackend(), remote.LeaseOptions{})
 		ch := busy(t, cache, limit)
 		for range 100 {
 			for range 16 {

@@ -54,9 +54,9 @@ const (
 )
 
 func TestEveryChangeIsLoggedOnceForManyCallers(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		log, lines := logger()
-		w.breaker = remote.NewBreaker(w.inner, remote.Options{Logger: log})
+		w.breaker = remote.MustNewBreaker(w.inner, remote.BreakerOptions{Logger: log})
 		w.inner.startsFailing(refuses)
 		start := time.Now()
 		many := func(until time.Duration) {
@@ -113,9 +113,9 @@ func (h *slow) Handle(ctx context.Context, r slog.Record) error {
 }
 
 func TestASlowLogDelaysNoDecisionAndKeepsTheOrder(t *testing.T) {
-	withFixture(t, true, remote.Options{}, func(w fixture) {
+	withFixture(t, true, remote.BreakerOptions{}, func(w fixture) {
 		log := &slow{states: w.logged, until: make(chan struct{})}
-		w.breaker = remote.NewBreaker(w.inner, remote.Options{Logger: slog.New(log)})
+		w.breaker = remote.MustNewBreaker(w.inner, remote.BreakerOptions{Logger: slog.New(log)})
 		start := time.Now()
 		for range 3 {
 			w.opensAndCloses()
@@ -138,8 +138,8 @@ func (b bomb) Handle(ctx context.Context, r slog.Record) error {
 }
 
 func TestAPanicInALogHarmsNobody(t *testing.T) {
-	withFixture(t, true, remote.Options{}, func(w fixture) {
-		w.breaker = remote.NewBreaker(w.inner, remote.Options{Logger: slog.New(bomb{w.logged})})
+	withFixture(t, true, remote.BreakerOptions{}, func(w fixture) {
+		w.breaker = remote.MustNewBreaker(w.inner, remote.BreakerOptions{Logger: slog.New(bomb{w.logged})})
 		w.opensAndCloses()
 		w.logged.expect(w.T, "open", "closed")
 	})
@@ -148,8 +148,8 @@ func TestAPanicInALogHarmsNobody(t *testing.T) {
 func TestWithoutALoggerTheDefaultLogs(t *testing.T) {
 	before := slog.Default()
 	defer slog.SetDefault(before)
-	withFixture(t, true, remote.Options{}, func(w fixture) {
-		w.breaker = remote.NewBreaker(w.inner, remote.Options{})
+	withFixture(t, true, remote.BreakerOptions{}, func(w fixture) {
+		w.breaker = remote.MustNewBreaker(w.inner, remote.BreakerOptions{})
 		log, lines := logger()
 		slog.SetDefault(log) // after New: the default at that time logs
 		w.inner.startsFailing(refuses)
@@ -163,9 +163,9 @@ func TestWithoutALoggerTheDefaultLogs(t *testing.T) {
 
 // A program without much to do never opens its breaker, so nothing else would say that its backend is not there.
 func TestABackendThatIsNotThereFromTheStartIsSaidOnce(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		log, lines := logger()
-		w.breaker = remote.NewBreaker(w.inner, remote.Options{Logger: log})
+		w.breaker = remote.MustNewBreaker(w.inner, remote.BreakerOptions{Logger: log})
 		logs := func(want string) {
 			w.Helper()
 			if got := lines.take(); got != want {
@@ -195,9 +195,9 @@ func TestABackendThatIsNotThereFromTheStartIsSaidOnce(t *testing.T) {
 }
 
 func TestABackendThatConnectsSlowlyIsNotSaidToFail(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		log, lines := logger()
-		w.breaker = remote.NewBreaker(w.inner, remote.Options{Logger: log})
+		w.breaker = remote.MustNewBreaker(w.inner, remote.BreakerOptions{Logger: log})
 		w.inner.startsFailing(refuses)
 		w.gets(errDown)
 		time.Sleep(300 * time.Millisecond)
@@ -211,9 +211,9 @@ func TestABackendThatConnectsSlowlyIsNotSaidToFail(t *testing.T) {
 }
 
 func TestABreakerThatOpensAtTheStartSaysSoOnly(t *testing.T) {
-	inBothModes(t, remote.Options{}, func(w fixture) {
+	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		log, lines := logger()
-		w.breaker = remote.NewBreaker(w.inner, remote.Options{Logger: log})
+		w.breaker = remote.MustNewBreaker(w.inner, remote.BreakerOptions{Logger: log})
 		w.inner.startsFailing(refuses)
 		w.opens()
 		time.Sleep(time.Minute)

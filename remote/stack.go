@@ -1,10 +1,29 @@
 package remote
 
 import (
+	"errors"
+	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/weir-go/weir/limits"
 )
+
+// StackOptions are the options of [NewStack]. The zero value is ready to use.
+type StackOptions struct {
+	// Budget, OpenFor and Logger are those of [BreakerOptions].
+	Budget  time.Duration
+	OpenFor time.Duration
+	Logger  *slog.Logger
+
+	// Lease puts a [LeaseCache] around the breaker: busy keys are then decided in this process,
+	// with units taken before. It is the Term of [LeaseOptions], and has to be the same on all
+	// instances. 0: every decision is the backend's.
+	Lease time.Duration
+
+	// Announcer is that of [DenialCacheOptions]. nil: denials stay in this process.
+	Announcer limits.Announcer
+}
 
 // Stack is a backend in the recommended wrapping, which [NewStack] makes. It is safe for
 // concurrent use and needs no closing.
@@ -14,30 +33,49 @@ type Stack struct {
 	leases       *LeaseCache // nil: none
 }
 
-// NewStack wraps inner in the recommended order. From the outside in: a denial cache
-// with its defaults, a lease cache if [Options].Lease is set, a breaker with these options,
-// inner. It panics where [NewBreaker] and [NewLeaseCache] do. Without Lease and Announcer it is
-// short for
-//
-//	NewDenialCache(NewBreaker(inner, options), DenialCacheOptions{})
-func NewStack(inner limits.Backend, options Options) *Stack {
-	lease, announcer := options.Lease, options.Announcer
-	options.Lease, options.Announcer = 0, nil
-	s := &Stack{breaker: NewBreaker(inner, options)}
+// NewStack wraps inner in the recommended order, or returns an error that reports every mistake
+// in the arguments. From the outside in: a denial cache with its defaults, a lease cache if
+// [StackOptions].Lease is set, a breaker, inner. A backend of package redisbackend has its stack
+// around it already.
+func NewStack(inner limits.Backend, options StackOptions) (*Stack, error) {
+	if err := errors.Join(validateInner(inner), options.Validate()); err != nil {
+		return nil, err
+	}
+	s := &Stack{breaker: MustNewBreaker(inner, options.breaker())}
 	cached := limits.Backend(s.breaker)
-	if lease != 0 {
-		s.leases = NewLeaseCache(cached, LeaseOptions{Term: lease})
+	if options.Lease != 0 {
+		s.leases = MustNewLeaseCache(cached, LeaseOptions{Term: options.Lease})
 		cached = s.leases
 	}
-	s.DenialCache = NewDenialCache(cached, DenialCacheOptions{Announcer: announcer})
-	return s
+	s.DenialCache = MustNewDenialCache(cached, DenialCacheOptions{Announcer: options.Announcer})
+	return s, nil
+}
+
+// MustNewStack is [NewStack] for arguments that the program sets. It panics if they have a
+// mistake.
+func MustNewStack(inner limits.Backend, options StackOptions) *Stack {
+	return must(NewStack(inner, options))
+}
+
+// Validate returns every mistake in o.
+func (o StackOptions) Validate() error {
+	breaker := o.breaker()
+	errs := []error{breaker.validate()}
+	if o.Lease != 0 && (o.Lease < minLease || o.Lease > maxLease) {
+		errs = append(errs, fmt.Errorf("remote: lease: must be %v to %v, or 0 for none (got %v)", minLease, maxLease, o.Lease))
+	}
+	return errors.Join(append(errs, validateAnnouncer(o.Announcer))...)
+}
+
+func (o StackOptions) breaker() BreakerOptions {
+	return BreakerOptions{Budget: o.Budget, OpenFor: o.OpenFor, Logger: o.Logger}
 }
 
 // Status returns the state of the breaker, for health checks and metrics: see [Breaker.Status].
 func (s *Stack) Status() (state string, since time.Time, opened int64) { return s.breaker.Status() }
 
 // Leases returns what the lease cache holds and has done: see [LeaseCache.Counts].
-// Without [Options].Lease it returns the zero value.
+// Without [StackOptions].Lease it returns the zero value.
 func (s *Stack) Leases() limits.LeaseCounts {
 	if s.leases == nil {
 		return limits.LeaseCounts{}

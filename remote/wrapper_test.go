@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/weir-go/weir/core"
@@ -13,29 +12,9 @@ import (
 	"github.com/weir-go/weir/remote"
 )
 
-func TestNewPanicsOnANilPointer(t *testing.T) {
-	for what, b := range map[string]limits.Backend{
-		"nil": nil, "a nil *inner": (*inner)(nil), "a nil *Memory": (*memory.Memory)(nil), "a nil *DenialCache": (*remote.DenialCache)(nil),
-	} {
-		for name, make := range map[string]func(){
-			"New":      func() { remote.NewBreaker(b, remote.Options{}) },
-			"NewStack": func() { remote.NewStack(b, remote.Options{}) },
-		} {
-			func() {
-				defer func() {
-					if v := fmt.Sprint(recover()); !strings.Contains(v, "the inner backend is nil") {
-						t.Errorf("%s of %s: panic %v, want one that says so", name, what, v)
-					}
-				}()
-				make()
-			}()
-		}
-	}
-}
-
 func TestAStackCanDoWhatItsBackendCan(t *testing.T) {
 	for name, b := range map[string]limits.Backend{"memory": memory.MustNew(memory.Options{}), "plain": new(dead)} {
-		stack := remote.NewStack(b, remote.Options{Logger: silence})
+		stack := remote.MustNewStack(b, remote.StackOptions{Logger: silence})
 		var _ interface {
 			limits.Backend
 			limits.Peeker
@@ -55,7 +34,7 @@ func TestAStackCanDoWhatItsBackendCan(t *testing.T) {
 
 func TestABreakerUnwrapsToItsInnerBackend(t *testing.T) {
 	b := &inner{Memory: memory.MustNew(memory.Options{})}
-	if got := remote.NewBreaker(b, remote.Options{}).Unwrap(); got != b {
+	if got := remote.MustNewBreaker(b, remote.BreakerOptions{}).Unwrap(); got != b {
 		t.Errorf("it unwraps to %v", got)
 	}
 }
@@ -73,7 +52,7 @@ func TestStacksOnOneBackendShareItsFallback(t *testing.T) {
 	var limiters []*core.Limiter[string]
 	for i := range 4 {
 		limiters = append(limiters, core.MustNew(core.Config[string]{
-			Backend: remote.NewStack(b, remote.Options{Logger: silence}),
+			Backend: remote.MustNewStack(b, remote.StackOptions{Logger: silence}),
 			Rules: []core.Rule[string]{{
 				Name: fmt.Sprint("route ", i), Scope: "clients", Limit: limits.FixedWindow(limits.PerDay(10)),
 				Key: func(user string) (string, error) { return user, nil },
@@ -108,7 +87,7 @@ func (b answering) Take(_ context.Context, _ []limits.Charge, out []limits.Decis
 func TestATransientDenialIsHandedThrough(t *testing.T) {
 	for _, honours := range []bool{true, false} {
 		out := make([]limits.Decision, 1)
-		err := remote.NewStack(answering{honours: honours}, remote.Options{Logger: silence}).Take(t.Context(), charge("k"), out)
+		err := remote.MustNewStack(answering{honours: honours}, remote.StackOptions{Logger: silence}).Take(t.Context(), charge("k"), out)
 		if err != nil || out[0].Allowed || !out[0].Transient || out[0].Source != limits.SourcePrimary {
 			t.Errorf("honours %v: %v, %+v, want a transient denial", honours, err, out[0])
 		}

@@ -173,9 +173,13 @@ func (set *settings[R]) class(request R) *class {
 	return set.classes[last]
 }
 
-// State returns what s does now and has done.
+// State returns what s does now and has done. Of a Shedder that [New] has not made it is zero.
 func (s *Shedder[R]) State() State {
+	set := s.settings.Load()
+	if set == nil {
+		return State{}
+	}
 	state := s.limiter.state()
-	state.Mode = s.settings.Load().mode
+	state.Mode = set.mode
 	return state
 }

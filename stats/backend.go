@@ -20,11 +20,11 @@ type Backend struct {
 // Backend returns inner with a clock around it, for backends outside this process: a
 // decision of a [memory.Memory] takes less time than to look at the clock. Put it directly
 // around the backend, inside a breaker, so that what the breaker refuses is not counted.
-// The name is a label of metrics; backends of one name are counted together. It panics if
-// inner is nil.
+// The name is a label of metrics; backends of one name are counted together. Of a nil inner
+// it returns nil, which constructors of limiters and wrappers report.
 func (s *Stats) Backend(name string, inner limits.Backend) *Backend {
-	if inner == nil {
-		panic("stats: Backend: the inner backend is nil")
+	if limits.IsNil(inner) {
+		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -176,9 +176,9 @@ func TestAMemoryShowsWhatItDisplaces(t *testing.T) {
 func TestLeasesShowWhatTheyHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(quietly())
-		stack := remote.NewStack(memory.MustNew(memory.Options{}), remote.Options{Lease: time.Second, Logger: discard})
+		stack := remote.MustNewStack(memory.MustNew(memory.Options{}), remote.StackOptions{Lease: time.Second, Logger: discard})
 		counts.WatchLeases("redis", stack.Leases)
-		counts.WatchLeases("without", remote.NewStack(memory.MustNew(memory.Options{}), remote.Options{Logger: discard}).Leases)
+		counts.WatchLeases("without", remote.MustNewStack(memory.MustNew(memory.Options{}), remote.StackOptions{Logger: discard}).Leases)
 		api := counts.Limiter("api")
 		limiter := core.MustNew(core.Config[string]{
 			Rules:   []core.Rule[string]{{Name: "all", Limit: limits.TokenBucket(limits.PerSecond(1000), 1000), Key: func(k string) (string, error) { return k, nil }}},
@@ -205,7 +205,7 @@ func TestABreakerShowsItsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(quietly())
 		f := &far{Memory: memory.MustNew(memory.Options{}), takes: time.Second}
-		stack := remote.NewStack(counts.Backend("redis", f), remote.Options{Logger: discard})
+		stack := remote.MustNewStack(counts.Backend("redis", f), remote.StackOptions{Logger: discard})
 		counts.WatchBreaker("redis", stack.Status)
 		begun := time.Now()
 		if got, want := counts.Snapshot().Breakers[0], (stats.BreakerSnapshot{Name: "redis", State: "closed", Since: begun}); got != want {

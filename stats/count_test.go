@@ -142,7 +142,7 @@ func TestEveryRequestIsCountedOnceAsItsOutcomeSays(t *testing.T) {
 			counts := stats.New(quietly())
 			backend := &flaky{Memory: memory.MustNew(memory.Options{})}
 			l := core.MustNew(core.Config[request]{
-				Rules: rules, Backend: remote.NewDenialCache(backend, remote.DenialCacheOptions{}),
+				Rules: rules, Backend: remote.MustNewDenialCache(backend, remote.DenialCacheOptions{}),
 				Observer: core.ObserverFuncs[request]{OnDecision: slow.observe, Next: counts.Limiter("api")},
 			})
 			counts.Limiter("api").ObserveLimiter(l)
@@ -169,9 +169,9 @@ func TestEveryRequestIsCountedOnceAsItsOutcomeSays(t *testing.T) {
 func TestDecisionsByLeasesAreCountedAsSuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(quietly())
-		leases := remote.NewLeaseCache(memory.MustNew(memory.Options{}), remote.LeaseOptions{})
+		leases := remote.MustNewLeaseCache(memory.MustNew(memory.Options{}), remote.LeaseOptions{})
 		l := core.MustNew(core.Config[request]{
-			Backend:  remote.NewDenialCache(leases, remote.DenialCacheOptions{}),
+			Backend:  remote.MustNewDenialCache(leases, remote.DenialCacheOptions{}),
 			Rules:    []core.Rule[request]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerMinute(6000)), Key: byKey, Cost: costOf}},
 			Observer: counts.Limiter("api"),
 		})

@@ -173,7 +173,7 @@ func ExampleOther() {
 func ExampleStats_Backend() {
 	counts := stats.New(stats.Options{})
 	far := memory.MustNew(memory.Options{}) // or redisbackend.New(…)
-	stack := remote.NewStack(counts.Backend("redis", far), remote.Options{})
+	stack := remote.MustNewStack(counts.Backend("redis", far), remote.StackOptions{})
 	counts.WatchBreaker("redis", stack.Status)
 
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{perClient}, Backend: stack})
@@ -208,7 +208,7 @@ func ExampleStats_WatchMemory() {
 
 func ExampleStats_WatchBreaker() {
 	counts := stats.New(stats.Options{})
-	b := remote.NewBreaker(memory.MustNew(memory.Options{}), remote.Options{})
+	b := remote.MustNewBreaker(memory.MustNew(memory.Options{}), remote.BreakerOptions{})
 	counts.WatchBreaker("redis", b.Status)
 	got := counts.Snapshot().Breakers[0]
 	fmt.Println(got.Name, got.State, got.Opened)
@@ -217,7 +217,7 @@ func ExampleStats_WatchBreaker() {
 
 func ExampleStats_WatchLeases() {
 	counts := stats.New(stats.Options{})
-	stack := remote.NewStack(memory.MustNew(memory.Options{}), remote.Options{Lease: time.Second})
+	stack := remote.MustNewStack(memory.MustNew(memory.Options{}), remote.StackOptions{Lease: time.Second})
 	counts.WatchLeases("redis", stack.Leases)
 	got := counts.Snapshot().Leases[0]
 	fmt.Println(got.Name, got.Held, "units held")

@@ -83,6 +83,9 @@ func addUnits(to *atomic.Int64, n int64) {
 // ObserveLimiter or a snapshot has seen them. l keeps limiter alive. A later limiter takes its place
 // in snapshots, and the counters stay.
 func (l *Counters) ObserveLimiter(limiter interface{ State() core.State }) {
+	if isNil(limiter) {
+		return
+	}
 	l.see(limiter.State().Rules)
 	l.mu.Lock()
 	defer l.mu.Unlock()

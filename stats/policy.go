@@ -12,15 +12,12 @@ type PolicyStatus interface {
 }
 
 // WatchPolicy has snapshots show what becomes of a policy file. The name is a label of
-// metrics. A later call with the same name watches another file instead. It panics if
+// metrics. A later call with the same name watches another file instead, or none if
 // status is nil.
 func (s *Stats) WatchPolicy(name string, status PolicyStatus) {
-	if status == nil {
-		panic("stats: WatchPolicy: status is nil: pass the Status of a policy")
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.policies[label(name)] = status
+	watch(s.policies, name, status, isNil(status))
 }
 
 func policySnapshot(name string, status PolicyStatus) PolicySnapshot {

@@ -28,7 +28,7 @@ func TestEverySourceOfAStackOnRedisIsCounted(t *testing.T) {
 	if !timed.HonoursDeadline() {
 		t.Error("deadlines are not honoured through the clock")
 	}
-	stack := remote.NewStack(timed, remote.Options{Logger: discard, Budget: 10 * time.Second})
+	stack := remote.MustNewStack(timed, remote.StackOptions{Logger: discard, Budget: 10 * time.Second})
 	counts.WatchBreaker("redis", stack.Status)
 	api := counts.Limiter("api")
 	settled := make(chan limits.Settlement, 8)

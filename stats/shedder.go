@@ -16,13 +16,15 @@ type ShedderSnapshot struct {
 // shed.Shedder has the method State. Requests that it sheds are answered 503; they are
 // counted by class, apart from requests that limiters deny. The log is written within five
 // seconds, by a timer that looks at counters and keeps s until the program ends. A later
-// call with the same name watches another shedder instead. It panics if shedder is nil or
-// was not made by shed.New.
+// call with the same name watches another shedder instead, or none if shedder is nil.
 func (s *Stats) WatchShedder(name string, shedder interface{ State() ShedderState }) {
-	if shedder == nil {
-		panic("stats: WatchShedder: the shedder is nil")
+	if isNil(shedder) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.shedders, label(name))
+		return
 	}
-	watched := newShedder(shedder.State) // a zero Shedder panics here, where the mistake is, and not in a scrape
+	watched := newShedder(shedder.State)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shedders[label(name)] = watched

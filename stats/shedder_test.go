@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/shed"
 	"github.com/weir-go/weir/stats"
 )
@@ -81,19 +83,36 @@ func TestClassesWhoseNamesLookAlikeAreCountedTogether(t *testing.T) {
 	}
 }
 
-func TestAShedderThatIsNoneIsRefused(t *testing.T) {
-	for name, watch := range map[string]func(*stats.Stats){
-		"nil":  func(s *stats.Stats) { s.WatchShedder("api", nil) },
-		"zero": func(s *stats.Stats) { s.WatchShedder("api", new(shed.Shedder[int])) },
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: it did not panic", name)
-				}
-			}()
-			watch(stats.New(quietly()))
-		}()
+// A part of a program that is not there is left out, by the line that watches it.
+func TestWhatIsNilIsNotWatched(t *testing.T) {
+	counts := stats.New(quietly())
+	for range 2 { // what was watched is left out, too
+		counts.WatchShedder("api", nil)
+		counts.WatchShedder("api", (*shed.Shedder[int])(nil))
+		counts.WatchMemory("memory", nil)
+		counts.WatchBreaker("redis", nil)
+		counts.WatchLeases("redis", nil)
+		counts.WatchPolicy("policy", nil)
+		counts.Limiter("api").ObserveLimiter(nil)
+		shot := counts.Snapshot()
+		if n := len(shot.Shedders) + len(shot.Memories) + len(shot.Breakers) + len(shot.Leases) + len(shot.Policies); n > 0 {
+			t.Errorf("got %d parts in %+v, want none", n, shot)
+		}
+		counts.WatchShedder("api", newShedder(core.Enforce))
+		counts.WatchMemory("memory", memory.MustNew(memory.Options{}))
+		counts.WatchBreaker("redis", func() (string, time.Time, int64) { return "closed", time.Now(), 0 })
+		counts.WatchLeases("redis", func() limits.LeaseCounts { return limits.LeaseCounts{} })
+	}
+	if b := counts.Backend("redis", nil); !limits.IsNil(b) {
+		t.Errorf("got %v, want nil", b)
+	}
+}
+
+func TestAShedderThatNewHasNotMadeHasAZeroState(t *testing.T) {
+	counts := stats.New(quietly())
+	counts.WatchShedder("api", new(shed.Shedder[int]))
+	if got := counts.Snapshot().Shedders; len(got) != 1 || got[0].Limit != 0 || len(got[0].Classes) != 0 {
+		t.Errorf("got %+v, want one shedder without classes", got)
 	}
 }
 

@@ -3,6 +3,7 @@ package stats
 import (
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -71,14 +72,26 @@ func (s *Stats) Limiter(name string) *Counters {
 
 // WatchMemory has snapshots show how full m is. A limiter without a Backend has a memory
 // that nobody can watch: make one with [memory.New] and set Config.Backend to it. A
-// later call with the same name watches another memory instead. It panics if m is nil.
+// later call with the same name watches another memory instead, or none if m is nil.
 func (s *Stats) WatchMemory(name string, m *memory.Memory) {
-	if m == nil {
-		panic("stats: WatchMemory: the memory is nil")
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.memories[label(name)] = &watched{of: m}
+	watch(s.memories, name, &watched{of: m}, m == nil)
+}
+
+// watch sets the value of a name, or removes the name if there is nothing to watch.
+func watch[V any](values map[string]V, name string, v V, isNil bool) {
+	if name = label(name); isNil {
+		delete(values, name)
+		return
+	}
+	values[name] = v
+}
+
+// isNil reports whether v is nil, or an interface with a nil pointer in it.
+func isNil(v any) bool {
+	of := reflect.ValueOf(v)
+	return !of.IsValid() || of.Kind() == reflect.Pointer && of.IsNil()
 }
 
 type breakerStatus func() (state string, since time.Time, opened int64)
@@ -86,28 +99,22 @@ type breakerStatus func() (state string, since time.Time, opened int64)
 // WatchBreaker has snapshots show what status returns: "open", or another state in which
 // the breaker calls its backend; since when; and how often it has opened. The method
 // Status of a breaker is such a function. status must be quick and safe for concurrent
-// use. A later call with the same name replaces it. It panics if status is nil.
+// use. A later call with the same name replaces it, or removes it if status is nil.
 func (s *Stats) WatchBreaker(name string, status func() (state string, since time.Time, opened int64)) {
-	if status == nil {
-		panic("stats: WatchBreaker: status is nil: pass the method Status of a breaker")
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.breakers[label(name)] = status
+	watch(s.breakers, name, status, status == nil)
 }
 
 // WatchLeases has snapshots show what counts returns: what this process holds of the units
 // of a backend, and what became of those that it has taken. Such functions are the method
 // Counts of a [remote.LeaseCache] and the method Leases of a remote.Stack. It must be quick
-// and safe for concurrent use. A later call with the same name replaces it. It panics if
+// and safe for concurrent use. A later call with the same name replaces it, or removes it if
 // counts is nil.
 func (s *Stats) WatchLeases(name string, counts func() limits.LeaseCounts) {
-	if counts == nil {
-		panic("stats: WatchLeases: counts is nil: pass the method Counts of a lease cache, or Leases of a stack")
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.leases[label(name)] = counts
+	watch(s.leases, name, counts, counts == nil)
 }
 
 // Snapshot returns all counters. It asks the limiters, shedders, memories, breakers and leases

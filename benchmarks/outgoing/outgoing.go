@@ -35,10 +35,10 @@ func Contestants() []Contestant {
 			return failsafehttp.NewRoundTripper(base, failsafehttp.NewRetryPolicyBuilder().Build())
 		}},
 		{Name: "weir", Weir: true, Wrap: func(base http.RoundTripper) http.RoundTripper {
-			return client.New(client.Options{Base: base})
+			return client.MustNew(client.Options{Base: base})
 		}},
 		{Name: "weir, GitHub's dialect", Weir: true, Wrap: func(base http.RoundTripper) http.RoundTripper {
-			return client.New(client.Options{Base: base, Dialect: client.GitHub})
+			return client.MustNew(client.Options{Base: base, Dialect: client.GitHub})
 		}},
 	}
 }

@@ -60,7 +60,7 @@ func openRedisRateFast(client *redis.Client) (Decide, error) {
 func openStack(lease time.Duration) func(*redis.Client) (Decide, error) {
 	return func(client *redis.Client) (Decide, error) {
 		backend := redisbackend.New(client, redisbackend.Options{Prefix: fmt.Sprintf("lease-%v", lease)})
-		stack := remote.NewStack(backend, remote.Options{Lease: lease, Budget: 10 * time.Second})
+		stack := remote.MustNewStack(backend, remote.StackOptions{Lease: lease, Budget: 10 * time.Second})
 		limit := limits.TokenBucket(limits.PerSecond(leasePerSecond), leasePerSecond)
 		return func(ctx context.Context, key string) error {
 			charges := [1]limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: 1}}

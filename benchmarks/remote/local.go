@@ -34,7 +34,7 @@ func Spent(client *redis.Client) (plain, cached Decide, err error) {
 	if err := backend.Take(context.Background(), charges, out[:]); err != nil {
 		return nil, nil, err
 	}
-	cache := remote.NewDenialCache(backend, remote.DenialCacheOptions{MaxAge: time.Hour})
+	cache := remote.MustNewDenialCache(backend, remote.DenialCacheOptions{MaxAge: time.Hour})
 	return denied(backend), denied(cache), nil
 }
 
@@ -43,7 +43,7 @@ func Spent(client *redis.Client) (plain, cached Decide, err error) {
 func Dead() (Decide, error) {
 	logging.Disable()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ContextTimeoutEnabled: true, MaxRetries: -1})
-	b := remote.NewBreaker(redisbackend.New(client, redisbackend.Options{}), remote.Options{OpenFor: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+	b := remote.MustNewBreaker(redisbackend.New(client, redisbackend.Options{}), remote.BreakerOptions{OpenFor: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 	charges := []limits.Charge{{Scope: "dead", Key: "198.51.100.7", Limit: tokenBucket, Cost: 1}}
 	decide := func(ctx context.Context, _ string) error {
 		var out [1]limits.Decision

@@ -57,7 +57,7 @@ type crawler struct {
 
 func newCrawler(maxWait time.Duration) *crawler {
 	c := new(crawler)
-	c.http = &http.Client{Transport: client.New(client.Options{
+	c.http = &http.Client{Transport: client.MustNew(client.Options{
 		MaxWait: maxWait,
 		Observe: c.observe,
 	})}

@@ -98,7 +98,7 @@ func run() error {
 			return fmt.Errorf("REDIS_URL: %w", err)
 		}
 		defer redis.Close() // after the last call has ended
-		config.Backend = remote.NewStack(redis, remote.Options{})
+		config.Backend = remote.MustNewStack(redis, remote.StackOptions{})
 	}
 	limiter, err := connectmw.New(config)
 	if err != nil {

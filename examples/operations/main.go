@@ -176,7 +176,7 @@ func openBackend(counters *stats.Stats) (
 	if err != nil {
 		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	stack := remote.NewStack(counters.Backend("redis", redis), remote.Options{})
+	stack := remote.MustNewStack(counters.Backend("redis", redis), remote.StackOptions{})
 	counters.WatchBreaker("redis", stack.Status)
 	counters.WatchLeases("redis", stack.Leases)
 	return stack, redis.Close, nil

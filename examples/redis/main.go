@@ -73,7 +73,7 @@ func run(ctx context.Context) error {
 
 	limiter, err := nethttp.New(nethttp.Config{
 		Rules:   rules,
-		Backend: remote.NewStack(redis, remote.Options{Lease: lease}), // bounds every wait
+		Backend: remote.MustNewStack(redis, remote.StackOptions{Lease: lease}), // bounds every wait
 	})
 	if err != nil {
 		return err

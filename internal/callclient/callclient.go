@@ -19,8 +19,15 @@ type Client struct {
 	begin func(context.Context, pacing.Call) pacing.Turn
 }
 
-// New returns a client. It panics if an option is illegal, or Base is set: calls have their own way.
-func New(o client.Options) *Client { return &Client{pacing.New(o)} }
+// New returns a client, or an error that reports every mistake in o. That Base is set is one: calls
+// are sent by their own client.
+func New(o client.Options) (*Client, error) {
+	begin, err := pacing.New(o)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{begin}, nil
+}
 
 // Call describes a call for [client.Options].Bucket and events.
 type Call = pacing.Call

@@ -16,11 +16,19 @@ import (
 
 var anywhere = callclient.Call{Scheme: "grpc", Target: "server", Method: "/a.B/C"}
 
+func mustNew(o client.Options) *callclient.Client {
+	c, err := callclient.New(o)
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
 func allowed() callclient.Answer { return callclient.Answer{Fields: make(http.Header)} }
 
 func TestTheErrorOfACallThatIsNotSentIsThatOfItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := callclient.New(client.Options{MaxInFlight: 1})
+		c := mustNew(client.Options{MaxInFlight: 1})
 		busy, err := c.Stream(t.Context(), anywhere, func(*callclient.Stream) error { return nil })
 		if err != nil {
 			t.Fatal(err)
@@ -41,7 +49,7 @@ func TestTheErrorOfACallThatIsNotSentIsThatOfItsContext(t *testing.T) {
 // gRPC calls Answer where it expects no panic.
 func TestAPanicOfAnObserverOfAStreamIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := callclient.New(client.Options{MaxInFlight: 1, Observe: func(e client.Event) {
+		c := mustNew(client.Options{MaxInFlight: 1, Observe: func(e client.Event) {
 			if e.Kind == client.Limited {
 				panic("boom")
 			}
@@ -91,7 +99,7 @@ func TestHostileAnswers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)))
 				options := client.Options{MaxWait: 30 * time.Minute, Attempts: 1}
-				l := callclient.New(options)
+				l := mustNew(options)
 				if err := l.Do(t.Context(), anywhere, func() callclient.Answer { return c.answer }); err != nil {
 					t.Fatal(err)
 				}
@@ -116,7 +124,7 @@ func TestHostileAnswers(t *testing.T) {
 func TestNoPlaceIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const atOnce = 3
-		c := callclient.New(client.Options{MaxInFlight: atOnce, MaxWait: time.Hour})
+		c := mustNew(client.Options{MaxInFlight: atOnce, MaxWait: time.Hour})
 		var wg sync.WaitGroup
 		for i := range 200 {
 			wg.Go(func() {

@@ -30,7 +30,7 @@ func (b *distant) Settle(ctx context.Context, endings []limits.Ending, out []lim
 func TestAwaitWaitsUntilAllAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &distant{Memory: memory.MustNew(memory.Options{})}
-		wrapped := remote.NewDenialCache(b, remote.DenialCacheOptions{})
+		wrapped := remote.MustNewDenialCache(b, remote.DenialCacheOptions{})
 		if err := endings.Await(t.Context(), wrapped); err != nil {
 			t.Errorf("without a limiter: %v", err)
 		}

@@ -52,12 +52,12 @@ type holding struct {
 func newHolder(client redis.Scripter, of holding) *holder {
 	watchStalls()
 	h := &holder{backend: redisbackend.New(client, redisbackend.Options{HoldTime: of.hold, Logger: slog.New(slog.DiscardHandler)})}
-	guarded := remote.NewBreaker(h.backend, remote.Options{
+	guarded := remote.MustNewBreaker(h.backend, remote.BreakerOptions{
 		Budget: of.budget, OpenFor: 250 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
 	h.limiter = core.MustNew(core.Config[string]{
 		Rules:     []core.Rule[string]{{Name: upload, Limit: limits.Concurrent(atOnce), Key: self, OnFailure: of.onFailure}},
-		Backend:   remote.NewDenialCache(guarded, remote.DenialCacheOptions{}),
+		Backend:   remote.MustNewDenialCache(guarded, remote.DenialCacheOptions{}),
 		Instances: of.instances,
 	})
 	return h

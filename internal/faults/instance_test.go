@@ -90,13 +90,13 @@ func autoPipeline(t testing.TB, client *redis.Client) redis.Scripter {
 // newInstance returns an instance with the stack around a client of a kind.
 func newInstance(id int, client redis.Scripter, budget time.Duration) *instance {
 	in := &instance{kind: kinds[id], id: id}
-	in.breaker = remote.NewBreaker(redisbackend.New(client, redisbackend.Options{}), remote.Options{
+	in.breaker = remote.MustNewBreaker(redisbackend.New(client, redisbackend.Options{}), remote.BreakerOptions{
 		Budget:  budget,
 		OpenFor: 250 * time.Millisecond, // instead of 1s, for a shorter test
 		Logger:  slog.New(&in.changes),
 	})
 	// Denials are believed for an hour, so that a slow machine changes nothing.
-	in.stack = remote.NewDenialCache(in.breaker, remote.DenialCacheOptions{MaxAge: time.Hour})
+	in.stack = remote.MustNewDenialCache(in.breaker, remote.DenialCacheOptions{MaxAge: time.Hour})
 	for i, policy := range policies {
 		in.limiter[i] = core.MustNew(core.Config[string]{
 			Rules:   []core.Rule[string]{{Name: scopes[i], Limit: limit, Key: self, OnFailure: policy}},

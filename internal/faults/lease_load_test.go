@@ -59,7 +59,7 @@ func startLeasers(t *testing.T, key string, client func() redis.UniversalClient)
 	for range leasersOf {
 		c := client()
 		t.Cleanup(func() { c.Close() })
-		stack := remote.NewStack(redisbackend.New(c, redisbackend.Options{Logger: slog.New(slog.DiscardHandler)}), remote.Options{
+		stack := remote.MustNewStack(redisbackend.New(c, redisbackend.Options{Logger: slog.New(slog.DiscardHandler)}), remote.StackOptions{
 			Lease: time.Second, OpenFor: 250 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 		})
 		in := &leaser{stack: stack, limiter: core.MustNew(core.Config[string]{

@@ -38,7 +38,7 @@ func leasingProcess(addr string) int {
 	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: patience, MaxRetries: -1})
 	limiter := core.MustNew(core.Config[string]{
 		Rules: []core.Rule[string]{{Name: "s", Limit: leasedLimit, Key: self, OnFailure: core.FailClosed}},
-		Backend: remote.NewStack(redisbackend.New(client, redisbackend.Options{}), remote.Options{
+		Backend: remote.MustNewStack(redisbackend.New(client, redisbackend.Options{}), remote.StackOptions{
 			Budget: patience, Lease: time.Second, Logger: slog.New(slog.DiscardHandler),
 		}),
 	})

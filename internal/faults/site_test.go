@@ -113,7 +113,7 @@ func floodedSite(redisAddr string) int {
 	var mu sync.Mutex
 	var report siteReport
 	var changes changes
-	stack := remote.NewStack(redisbackend.New(client, redisbackend.Options{}), remote.Options{Logger: slog.New(&changes)})
+	stack := remote.MustNewStack(redisbackend.New(client, redisbackend.Options{}), remote.StackOptions{Logger: slog.New(&changes)})
 	address := keyfuncs.Address(keyfuncs.MustTrustedProxies("127.0.0.0/8"))
 	mux := http.NewServeMux()
 	for i, policy := range policies {

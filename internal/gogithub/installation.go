@@ -12,7 +12,7 @@ import (
 
 // newInstallation returns a client of GitHub for an installation of an App.
 func newInstallation(base http.RoundTripper, app, installation int64, key []byte) (*github.Client, error) {
-	limited := weirclient.New(weirclient.Options{
+	limited := weirclient.MustNew(weirclient.Options{
 		Base: base, Dialect: weirclient.GitHub, MaxWait: 10 * time.Minute, Observe: show,
 		Bucket: func(r *http.Request) string { // not by the token, which changes each hour
 			if strings.HasPrefix(r.URL.Path, "/app/") {

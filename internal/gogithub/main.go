@@ -31,7 +31,7 @@ func main() {
 // newClient returns a client of GitHub whose calls wait until they are not denied.
 func newClient(base http.RoundTripper, token string) (*github.Client, error) {
 	return github.NewClient(
-		github.WithTransport(weirclient.New(weirclient.Options{
+		github.WithTransport(weirclient.MustNew(weirclient.Options{
 			Base: base, Dialect: weirclient.GitHub, MaxWait: 10 * time.Minute, Observe: show,
 		})),
 		github.WithAuthToken(token),

@@ -109,7 +109,7 @@ func call(ctx context.Context, t *testing.T, client *github.Client, times int) (
 func TestCallsOfGoGitHubWaitWhereItWouldFail(t *testing.T) {
 	bypass := context.WithValue(context.Background(), github.BypassRateLimitCheck, true)
 	byItself := func(base http.RoundTripper) (*github.Client, error) {
-		limited := weirclient.New(weirclient.Options{Base: base, Dialect: weirclient.GitHub, MaxWait: 10 * time.Minute})
+		limited := weirclient.MustNew(weirclient.Options{Base: base, Dialect: weirclient.GitHub, MaxWait: 10 * time.Minute})
 		return github.NewClient(github.WithTransport(limited), github.WithAuthToken("a"))
 	}
 	program := func(base http.RoundTripper) (*github.Client, error) { return newClient(base, "a") }

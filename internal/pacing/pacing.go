@@ -9,8 +9,9 @@ import (
 )
 
 // New returns a function that begins calls which keep to the limits of servers. options is a
-// client.Options. New panics if one is illegal, or Base is set. Package client sets it.
-var New func(options any) func(context.Context, Call) Turn
+// client.Options. The error reports every mistake in them; that Base is set is one. Package client
+// sets New.
+var New func(options any) (func(context.Context, Call) Turn, error)
 
 // Call describes a call. For functions of options it is made into an HTTP request.
 type Call struct {

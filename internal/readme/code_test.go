@@ -90,7 +90,7 @@ func source(code, from string, line int) (file, name string) {
 	var paths []string
 	for _, m := range dotted.FindAllStringSubmatch(literal.ReplaceAllString(comment.ReplaceAllString(code, ""), `""`), -1) {
 		path, known := imports[m[1]]
-		if m[1] == "client" && !strings.HasSuffix(from, "client.md") && !strings.Contains(code, "mw.Client(client.Options") { // a variable elsewhere
+		if m[1] == "client" && !strings.HasSuffix(from, "client.md") && !strings.Contains(code, "mw.MustClient(client.Options") { // a variable elsewhere
 			known = false
 		}
 		if m[1] == "status" && ownModule(code) != "grpcmw" { // a variable, too

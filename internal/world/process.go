@@ -29,7 +29,7 @@ type Program struct {
 	// core that clients ask directly. "": none.
 	Adapter string
 
-	// Lease is that of remote.Options.
+	// Lease is that of remote.StackOptions.
 	Lease time.Duration
 
 	// Announces says that the process tells others of denials.
@@ -121,12 +121,12 @@ func (w *World) Start(name string, program Program) *Process {
 	p.client = p.connect()
 	quiet := slog.New(slog.DiscardHandler)
 	p.backend = redisbackend.New(p.client, redisbackend.Options{HoldTime: cmp.Or(program.HoldTime, HoldTime), Logger: quiet})
-	options := remote.Options{Budget: Budget, Logger: quiet, Lease: program.Lease}
+	options := remote.StackOptions{Budget: Budget, Logger: quiet, Lease: program.Lease}
 	if program.Announces {
 		p.announcer = redisbackend.NewAnnouncer(p.client, redisbackend.AnnouncerOptions{Logger: quiet})
 		options.Announcer = p.announcer
 	}
-	p.stack = remote.NewStack(p.backend, options)
+	p.stack = remote.MustNewStack(p.backend, options)
 	if program.Adapter != "" {
 		p.site = p.serve()
 	}

@@ -82,7 +82,7 @@ func lateRun(t *testing.T, limit limits.Limit, lease time.Duration, instances in
 		start := time.Now()
 		for i := range instances {
 			random := rand.New(rand.NewPCG(seed, uint64(i)))
-			cache := remote.NewLeaseCache(shared, remote.LeaseOptions{})
+			cache := remote.MustNewLeaseCache(shared, remote.LeaseOptions{})
 			ask := func(cost int64) bool {
 				mu.Lock() // one after the other, so that it is known what a denial comes after
 				defer mu.Unlock()

@@ -53,9 +53,9 @@ func leaseShare(t *testing.T, limit limits.Limit, instances, perSecond int, skew
 		for i := range instances {
 			var b limits.Backend = &leaseNetwork{inner: shared, dies: end.Add(time.Hour), delay: 500 * time.Microsecond, mu: &mu, counts: &counts, random: rand.New(rand.NewPCG(1, uint64(i)))}
 			if leases {
-				b = remote.NewLeaseCache(b, remote.LeaseOptions{})
+				b = remote.MustNewLeaseCache(b, remote.LeaseOptions{})
 			}
-			b = remote.NewDenialCache(b, remote.DenialCacheOptions{})
+			b = remote.MustNewDenialCache(b, remote.DenialCacheOptions{})
 			share := 1 / float64(instances)
 			if skewed {
 				share = 0.5 / float64(instances-1)

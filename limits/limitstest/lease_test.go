@@ -163,7 +163,7 @@ func (r leaseRun) run(t *testing.T) (counts leaseCounts) {
 			if r.together {
 				n.faults, n.delay = n.faults && r.asked == nil && r.early == 0, lease/200
 			}
-			cache := remote.NewLeaseCache(n, remote.LeaseOptions{})
+			cache := remote.MustNewLeaseCache(n, remote.LeaseOptions{})
 			dies := end
 			if random.IntN(3) == 0 && !r.together {
 				dies = time.Now().Add(time.Duration(random.Int64N(int64(40 * lease))))

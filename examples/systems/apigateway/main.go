@@ -120,7 +120,7 @@ func openBackend() (backend limits.Backend, closeBackend func() error, err error
 	if err != nil {
 		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	return remote.NewStack(redis, remote.Options{Lease: time.Second}), redis.Close, nil
+	return remote.MustNewStack(redis, remote.StackOptions{Lease: time.Second}), redis.Close, nil
 }
 
 // withKey answers requests without a known API key: they do not reach the limiter.

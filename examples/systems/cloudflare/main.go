@@ -138,8 +138,8 @@ func openBackends() (*backends, error) {
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
 	return &backends{
-		counts: remote.NewDenialCache(counts, remote.DenialCacheOptions{Announcer: announcer}),
-		exact:  remote.NewStack(redis, remote.Options{Announcer: announcer}),
+		counts: remote.MustNewDenialCache(counts, remote.DenialCacheOptions{Announcer: announcer}),
+		exact:  remote.MustNewStack(redis, remote.StackOptions{Announcer: announcer}),
 		close: func() {
 			announcer.Close()
 			redis.Close()

@@ -123,7 +123,7 @@ func openBackend() (backend limits.Backend, closeBackend func() error, err error
 	if err != nil {
 		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	return remote.NewStack(redis, remote.Options{}), redis.Close, nil
+	return remote.MustNewStack(redis, remote.StackOptions{}), redis.Close, nil
 }
 
 func hello(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "Hello.") }

@@ -222,7 +222,7 @@ func openBackend() (backend limits.Backend, closeBackend func() error, err error
 	if err != nil {
 		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	return remote.NewStack(redis, remote.Options{}), redis.Close, nil
+	return remote.MustNewStack(redis, remote.StackOptions{}), redis.Close, nil
 }
 
 // authenticated refuses requests without an API key of somebody.
