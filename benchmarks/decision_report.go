@@ -19,7 +19,7 @@ var decisionTargets = []struct {
 }{
 	{"limits.Backend", store.Backend, []float64{0.6, 0.6, 0.6, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5}},
 	{"core.Limiter", store.Limiter, []float64{0.8, 0.8, 0.8, 0.8, 0.8, 1, 1, 1, 1}},
-	{"memory.Limiter", store.Bound, []float64{0.65, 0.65, 0.65, 0.65, 0.65, 0.5, 0.5, 0.5, 0.5}},
+	{"memory.Bound", store.Bound, []float64{0.65, 0.65, 0.65, 0.65, 0.65, 0.5, 0.5, 0.5, 0.5}},
 }
 
 // reportDecision prints what one decision takes and how weir compares.

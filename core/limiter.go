@@ -75,7 +75,7 @@ type ruleSet[R any] struct {
 	revision  int32
 	observe   Observer
 	scratch   sync.Pool       // of *scratch
-	fast      *memory.Limiter // decides the only rule directly; nil: Decide takes no fast path
+	fast      *memory.Bound // decides the only rule directly; nil: Decide takes no fast path
 	ledger    *ledger         // nil: no rule has an end
 	endings   *ledger         // of these rules or of earlier ones; nil: none had an end
 	local     *memory.Memory  // nil: no rule is Local, or backend is in this process
@@ -202,7 +202,7 @@ func (l *Limiter[R]) backendOf(rule *Rule[R]) limits.Backend {
 // findFastPath returns the fast path of l, nil if l needs the general one. A limiter
 // has it if it has one rule, with a fixed limit and cost, on a Memory, and what it charges
 // has no end.
-func (l *ruleSet[R]) findFastPath() *memory.Limiter {
+func (l *ruleSet[R]) findFastPath() *memory.Bound {
 	if len(l.rules) != 1 || l.rules[0].Mode != Enforce {
 		return nil
 	}

@@ -51,7 +51,7 @@ func (limiter *Limiter[R]) State() State {
 	ledger := limiter.ledger
 	limiter.change.Unlock()
 	s := State{
-		Rules:     limiter.Rules(),
+		Rules:     limiter.rules(),
 		Waiting:   int(limiter.room.waiting.Load()),
 		QueueFull: limiter.room.full.Load(),
 		QueueLeft: limiter.room.left.Load(),
@@ -62,9 +62,9 @@ func (limiter *Limiter[R]) State() State {
 	return s
 }
 
-// Rules returns the rules in force, in the order of [Config].Rules, those that are
+// rules returns the rules in force, in the order of [Config].Rules, those that are
 // disabled too.
-func (l *Limiter[R]) Rules() []RuleState {
+func (l *Limiter[R]) rules() []RuleState {
 	l.change.Lock()
 	defer l.change.Unlock()
 	var states []RuleState

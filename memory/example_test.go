@@ -30,7 +30,7 @@ func Example() {
 }
 
 // A cost of several units is taken whole or not at all.
-func ExampleLimiter_Take() {
+func ExampleBound_Take() {
 	bytes, err := memory.MustNew(memory.Options{}).Bind("uploads", limits.FixedWindow(limits.PerDay(1_000_000)))
 	if err != nil {
 		fmt.Println(err)
@@ -96,7 +96,7 @@ func ExampleMustNew() {
 	// 2026-11-20T08:01:00Z true
 }
 
-func ExampleLimiter_TakeInto() {
+func ExampleBound_TakeInto() {
 	frames, err := memory.MustNew(memory.Options{}).Bind("frames", limits.TokenBucket(limits.PerSecond(60), 1))
 	if err != nil {
 		fmt.Println(err)

@@ -153,7 +153,7 @@ func TestTheLargestLogKeepsItsNumbers(t *testing.T) {
 }
 
 func addToTheLargestLog(t *testing.T) {
-	m := MustNew(Options{}) // with a Clock, a Limiter asks Take
+	m := MustNew(Options{}) // with a Clock, a Bound asks Take
 	log := limits.SlidingLog(limits.Per(10_000, 366*24*time.Hour))
 	bound, err := m.Bind("s", log)
 	if err != nil {
@@ -162,7 +162,7 @@ func addToTheLargestLog(t *testing.T) {
 	charge := func(n int64) limits.Charge { return limits.Charge{Scope: "s", Key: "k", Limit: log, Cost: n} }
 	ways := map[string]func(n int64) limits.Decision{
 		"Take": func(n int64) limits.Decision { return asking.Take(t, m, charge(n)) },
-		"Limiter.Take": func(n int64) limits.Decision {
+		"Bound.Take": func(n int64) limits.Decision {
 			d, err := bound.Take("k", n)
 			if err != nil {
 				t.Fatal(err)

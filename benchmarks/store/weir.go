@@ -20,7 +20,7 @@ func weir() []Contestant {
 		{"weir sliding window", Backend, openSliding},
 		{"weir Limiter.Decide, token bucket", Limiter, openLimiter},
 		{"weir Limiter.DecideInto, token bucket", Limiter, openLimiterInto},
-		{"weir memory.Limiter.Take, token bucket", Bound, openBound},
+		{"weir memory.Bound.Take, token bucket", Bound, openBound},
 	}
 }
 
@@ -163,7 +163,7 @@ func (d *intoDecider) Allow(key string) bool {
 // bound decides through a limiter of the store itself.
 type bound struct {
 	backend
-	limiter *memory.Limiter
+	limiter *memory.Bound
 }
 
 func openBound(q Quota, keys int) Store {

@@ -10,9 +10,9 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Limiter limits each key of a scope by one limit. [Memory.Bind] returns one. It is safe for
+// Bound limits each key of a scope by one limit. [Memory.Bind] returns one. It is safe for
 // concurrent use.
-type Limiter struct {
+type Bound struct {
 	memory *Memory
 	scope  string
 	limit  limits.Limit
@@ -24,7 +24,7 @@ var errBindConcurrent = errors.New("memory: a concurrency limit releases units a
 // Bind returns what limits each key of a scope by one limit, without rules. It counts together
 // with all that m decides of this scope. It returns an error if the limit is not
 // legal, or is a concurrency limit, whose units must be released.
-func (m *Memory) Bind(scope string, limit limits.Limit) (*Limiter, error) {
+func (m *Memory) Bind(scope string, limit limits.Limit) (*Bound, error) {
 	if algorithm.Of(limit.Algorithm()).Held {
 		return nil, errBindConcurrent
 	}
@@ -32,39 +32,39 @@ func (m *Memory) Bind(scope string, limit limits.Limit) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Limiter{memory: m, scope: scope, limit: limit}
-	l.bound.Store(bound)
-	return l, nil
+	b := &Bound{memory: m, scope: scope, limit: limit}
+	b.bound.Store(bound)
+	return b, nil
 }
 
 // Take takes n units of a key if they fit, and allocates nothing. It returns an error if n is
 // negative, or if more limits have live state in the [Memory] at once than it can tell apart.
-func (l *Limiter) Take(key string, n int64) (d limits.Decision, err error) {
-	err = l.TakeInto(&d, key, n)
+func (b *Bound) Take(key string, n int64) (d limits.Decision, err error) {
+	err = b.TakeInto(&d, key, n)
 	return d, err
 }
 
 // TakeInto is Take with a place for the decision, which saves a fifth of the time. With an error the
 // decision is the zero value, a denial.
-func (l *Limiter) TakeInto(d *limits.Decision, key string, n int64) error {
-	if n < 0 || l.memory.clock.given != nil || !l.memory.takeOne(l.bound.Load(), key, n, d) {
-		return l.takeAnew(key, n, d)
+func (b *Bound) TakeInto(d *limits.Decision, key string, n int64) error {
+	if n < 0 || b.memory.clock.given != nil || !b.memory.takeOne(b.bound.Load(), key, n, d) {
+		return b.takeAnew(key, n, d)
 	}
 	return nil
 }
 
 // takeAnew is the slow path of TakeInto: it looks up the limit again and calls Take.
-func (l *Limiter) takeAnew(key string, n int64, d *limits.Decision) (err error) {
+func (b *Bound) takeAnew(key string, n int64, d *limits.Decision) (err error) {
 	*d = limits.Decision{}
-	charges := [1]limits.Charge{{Scope: l.scope, Key: key, Limit: l.limit, Cost: n}}
-	bound, err := l.memory.limitOf(&charges[0])
+	charges := [1]limits.Charge{{Scope: b.scope, Key: key, Limit: b.limit, Cost: n}}
+	bound, err := b.memory.limitOf(&charges[0])
 	if err != nil {
 		return err
 	}
-	l.bound.Store(bound)
-	defer call.PanicAsError(l.memory, &err) // of the caller's clock
+	b.bound.Store(bound)
+	defer call.PanicAsError(b.memory, &err) // of the caller's clock
 	var out [1]limits.Decision
-	if err = l.memory.Take(context.Background(), charges[:], out[:]); err == nil {
+	if err = b.memory.Take(context.Background(), charges[:], out[:]); err == nil {
 		*d = out[0]
 	}
 	return err
