@@ -151,3 +151,24 @@ func TestAnEndingWithAWrongClockIsSettled(t *testing.T) {
 		}
 	}
 }
+
+// The state of a month that owes has the length of the next month. Once the clock has stepped back by half a
+// year, it shows neither of the two. The units then count as taken now under another limit.
+func TestAMonthThatOwesIsConvertedThoughTheClockSteppedBack(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, time.January, 3, 0, 0, 0, 0, time.UTC)
+	b := redisbackend.WithClock(redisbackend.New(newClient(t, startRedis(t).addr), redisbackend.Options{}),
+		func() time.Time { return now })
+	month := lasting("s", "k", limits.Calendar(3, limits.Month), 1)
+	settle(t, b, endingOf(month, take(t, b, month)[0], 6))
+	now = now.AddDate(0, -6, 0)
+	for _, tt := range []struct {
+		cost, remains int64
+		allowed       bool
+	}{{0, 4, true}, {5, 4, false}, {4, 0, true}, {1, 0, false}} {
+		c := charge("s", "k", limits.TokenBucket(limits.PerHour(10), 10), tt.cost)
+		if d := take(t, b, c)[0]; d.Allowed != tt.allowed || d.Remaining != tt.remains {
+			t.Errorf("a charge of %d: %+v, want allowed %v, and %d that remain", tt.cost, d, tt.allowed, tt.remains)
+		}
+	}
+}

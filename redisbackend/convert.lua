@@ -85,7 +85,7 @@ converted = function(key, limit, s)
     longest = min(longest, maxStepBack(limit)) -- that of a ban is its period
   end
   if s.at - now > longest then
-    if not from.family.calendar or from.periods then
+    if not from.family.calendar or sameState(limit, from) then
       s = rebased(key, s)
     elseif not limit.family.bans then
       -- A calendar whose periods are not known: its units count as taken now under the other limit.

@@ -58,6 +58,7 @@ func mixedCalls(t *testing.T, client, alone *redis.Client, g *gate, random *rand
 		limits.SlidingWindow(limits.Per(1_000_000_000, 366*24*time.Hour)),
 		limits.Ban(limits.Per(1_000_000_000, time.Hour), 366*24*time.Hour),
 		limits.Concurrent(5), limits.SlidingWindow(limits.Per(1, time.Millisecond)),
+		limits.Calendar(15, limits.Day), limits.Calendar(6, limits.Day), limits.Calendar(9, limits.Month),
 	}
 	home := random.Perm(len(choices))
 	steps := []time.Duration{time.Microsecond, 900 * time.Microsecond, 15 * time.Millisecond, time.Second,
