@@ -119,7 +119,7 @@ func TestSettlementsAreThoseOfMemory(t *testing.T) {
 // randomLimits returns limits between which a history changes. Most are of one algorithm.
 func randomLimits(random *rand.Rand) []limits.Limit {
 	period := time.Duration(1000+random.Int64N(50_000)) * time.Microsecond
-	kind := random.IntN(8)
+	kind := random.IntN(10)
 	var choices []limits.Limit
 	for range 1 + random.IntN(3) {
 		units, most := 1+random.Int64N(30), 1+random.Int64N(30)
@@ -127,7 +127,7 @@ func randomLimits(random *rand.Rand) []limits.Limit {
 			period = time.Duration(1000+random.Int64N(50_000)) * time.Microsecond
 		}
 		if random.IntN(6) == 0 {
-			kind = random.IntN(8)
+			kind = random.IntN(10)
 		}
 		rate := limits.Per(units, period)
 		if len(choices) > 0 && random.IntN(2) == 0 {
@@ -142,6 +142,7 @@ func randomLimits(random *rand.Rand) []limits.Limit {
 			limits.SlidingLog(limits.Per(most, period)),
 			limits.AnchoredWindow(limits.Per(most, period)),
 			limits.Ban(limits.Per(most, period), time.Duration(1000+random.Int64N(100_000))*time.Microsecond),
+			limits.Calendar(most, limits.Day), limits.Calendar(most, limits.Month),
 		}[kind])
 	}
 	return choices
