@@ -44,7 +44,7 @@ if family then
   -- last unit is one of them, unless processes hold units for different times.
   local function stepBack(key, n)
     local function latest(id) -- when a unit ends that is renewed now
-      return now + floor(1000000 * 2 ^ (byte(id) / 4))
+      return now + floor(1000000 * 2 ^ ((byte(id) or 0) / 4))
     end
     local last = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')
     if tonumber(last[2]) <= latest(last[1]) then
