@@ -2,6 +2,7 @@ package redisbackend_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,5 +95,44 @@ func TestALimitThatChangesFarFromNowIsDecidedAsByTheModel(t *testing.T) {
 			}
 			now = now.Add(step.later)
 		}
+	}
+}
+
+// A window that is over has nothing in use, so the limit that follows starts from nothing. A refund of its
+// units then leaves a fresh key, although the clock has stepped back.
+func TestAnEmptyStateOfAnotherLimitLeavesNoChange(t *testing.T) {
+	for name, addr := range map[string]func(t *testing.T) string{
+		"redis":     func(t *testing.T) string { return startRedis(t).addr },
+		"miniredis": func(t *testing.T) string { testrun.NeedsMiniredis(t); return miniredis.RunT(t).Addr() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := newClient(t, addr(t))
+			now := time.Date(2028, 1, 18, 12, 0, 0, 0, time.UTC)
+			b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{}), func() time.Time { return now })
+			var out [1]limits.Decision
+			charge := limits.Charge{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerSecond(7000)), Cost: 7000}
+			ok(t, b.Take(t.Context(), []limits.Charge{charge}, out[:]))
+			now = now.Add(8 * time.Minute)
+			charge.Limit, charge.Cost, charge.Lasts = limits.AnchoredWindow(limits.PerHour(5000)), 1, time.Minute
+			ok(t, b.Take(t.Context(), []limits.Charge{charge}, out[:]))
+			state, err := client.Get(t.Context(), redisbackend.Name(b, "s", "k")).Result()
+			ok(t, err)
+			if strings.HasPrefix(state, "3") {
+				t.Errorf("the state has a change: %q", state)
+			}
+			now = now.Add(-36 * time.Second)
+			settlements := make([]limits.Settlement, 1)
+			ok(t, b.Settle(t.Context(), []limits.Ending{{
+				Scope: "s", Key: "k", Limit: charge.Limit, Taken: 1, Ticket: out[0].Ticket, Lasts: charge.Lasts,
+			}}, settlements))
+			if s := settlements[0]; s.Returned != 1 || s.Err != nil {
+				t.Fatalf("settled: %+v, want 1 unit returned", s)
+			}
+			charge.Cost = 0
+			ok(t, b.Peek(t.Context(), []limits.Charge{charge}, out[:]))
+			if d := out[0]; d.Remaining != 5000 || d.ResetAfter != 0 {
+				t.Errorf("%+v, want a fresh key", d)
+			}
+		})
 	}
 }

@@ -45,9 +45,12 @@ local function changed(key, limit, s)
   new.converted = used > 0 or s.change ~= nil
   new.unwritten = inUse(new) > 0
   if not new.unwritten then
-    change = s.change and new.change
+    local old = new.change
     new = fresh(key, limit, now)
-    new.change, new.converted = change, used > 0 or s.change ~= nil
+    if s.change then
+      new.change = old
+    end
+    new.converted = used > 0 or s.change ~= nil
   end
   return new
 end
