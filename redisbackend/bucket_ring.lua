@@ -3,6 +3,10 @@
 -- its cost until the bucket, lower by as much, would have been empty. So a refund is worth at most the
 -- least level that later takings have found.
 --
+-- For example a bucket drains a unit a second. A taking of 10 units leaves it at 10 s. A taking of 1 after 8 s
+-- finds 2 s and leaves 3 s. A refund of all 10 is worth 2 s: without them the bucket would have been empty,
+-- and would be at 1 s now.
+--
 -- A state of version 2 has these numbers behind the ";":
 --   zero     the latest instant at which the level was 0, or was not known
 --   width    of a slice, microseconds
@@ -74,8 +78,8 @@ if settles then
     return min(last, (slice + 1) * ring.width - 1) - at
   end
 
-  -- worth returns how much of the time d, for which units of a taking at an instant drain, the level is
-  -- higher for it now. The whole taking drains in cost.
+  -- worth returns how much of d, the drain time of the refunded units, is still part of the level. They are
+  -- of a taking at an instant, which drains in cost as a whole.
   worth = function(ring, at, cost, d, last)
     local slice = floor(at / ring.width)
     if at < ring.zero or ring.newest - slice >= slices then

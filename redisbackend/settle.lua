@@ -23,9 +23,8 @@ local function inUseNow(stored)
   return inUse(s)
 end
 
--- isDoubtful reports whether a state may not tell how much of a taking it still has. A ring knows the
--- levels of slices of time: if the clock had stepped back when the units were taken, that was later
--- than the instant of the reply.
+-- isDoubtful reports whether a ring may give back too much of a taking whose reply had the instant at. If the
+-- clock had stepped back by then, the units count from a later instant, perhaps of another slice.
 local function isDoubtful(s, at)
   return s.ring and floor(at / s.ring.width) ~= floor(s.at / s.ring.width)
 end

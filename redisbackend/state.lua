@@ -15,10 +15,14 @@
 -- it and leave it alone. A state whose limit has changed starts with
 --   "3" at " " units " " ends " " kind "|"
 -- and goes on as above: so many units were in use when its limit changed, and count as taken at that
--- instant. The former limit would have given all back when it ends. The kind is 0 or 1 while nothing
--- has been taken since, 1 if they are above the new maximum, and 2 once something has been. Limits that
--- follow start from there, so a limit that comes back finds the same instant; of kind 2 they also count
--- what was taken since. A taking drops a change of kind 0.
+-- instant. The former limit would have given all back when it ends. The kind is
+--   0   nothing has been taken since; a taking drops the change
+--   1   the same, and the units are above the new maximum; a taking makes it 2
+--   2   something has been taken since
+-- Limits that follow start from the change, so a limit that comes back finds the same instant. Of kind 2 they
+-- also count what was taken since. For example 80 of 100 a minute are in use at 12:00, and the limit becomes 50
+-- an hour. The state has 50 units, and a change of 80 until 12:01, of kind 1. If the old limit comes back
+-- before 12:01, it finds 80 in use.
 --
 -- In memory a state has its key and limit, the numbers of its text, and
 --   asOf      the instant to which it has been advanced: now, or the latest taking if the clock has

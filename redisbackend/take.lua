@@ -33,9 +33,10 @@
 local keys, argv, isAlone = KEYS, ARGV, ARGV[2] == ''
 local nowText = format(whole, now)
 
--- What keys have: the starts of texts by their place, if they were read, false for nothing; only, if
--- there is one key. A log may be long, under whatever limit a request charges its key now, so the whole
--- of it is not read. Where there is no string, nothing is found, too: isSure says whether that is so.
+-- What keys have. Of one key, only is the whole text, nil for another type. Of several, texts has the first
+-- 1,024 bytes of each, by its place, and false for none: a log may be long, under whatever limit its key is
+-- charged now. A key of another type reads as false, too. isSure is true if every false is a key that does
+-- not exist, false if some may be of another type, and nil until a request asks.
 local texts, only, isSure
 if not isAlone or keys[2] then
   texts = {}
@@ -165,7 +166,7 @@ while argv[i] do
       end
 
       local fits, newAt, newA, newB, reset, owes
-      if isKnown and (periods or lasts or serial or ring) then -- more is said of the state as it is now
+      if isKnown and (periods or lasts or serial or ring) then -- first bring the state forward to now
         local before = at
         fits, at, a, b = by.take(most, P, Q, now, at, a, b, 0, nil, text, periods)
         if periods and fits then
