@@ -14,7 +14,7 @@ func (config *Config[R]) validate() error {
 		errs = append(errs, errors.New("core: no rules: a limiter needs at least one"))
 	}
 	if config.Instances < 0 {
-		errs = append(errs, fmt.Errorf("core: instances must not be negative (got %d)", config.Instances))
+		errs = append(errs, fmt.Errorf("core: instances: must be positive, or 0 for 1 (got %d)", config.Instances))
 	}
 	if config.MaxWaiting < 0 {
 		errs = append(errs, fmt.Errorf("core: max waiting: must be positive, or 0 for %d (got %d)", defaultMaxWaiting, config.MaxWaiting))

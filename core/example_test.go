@@ -47,7 +47,7 @@ func ExampleNew() {
 	fmt.Println(err)
 	// Output:
 	// core: rule "per-customer": limit: period must be positive (got -1s)
-	// core: rule "volume": key: is nil: set Key to a key function, such as one of package keyfuncs; these are nil if a header name is not legal or a part is nil
+	// core: rule "volume": key: is nil: set a key function; those of keyfuncs are nil if a header name or a part is not legal
 	// core: rule "volume": limit: burst must be 1 to 1000000000 (got 0)
 }
 

@@ -75,7 +75,7 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		"core: instances must not be negative (got -1)",
+		"core: instances: must be positive, or 0 for 1 (got -1)",
 		`core: rule "login": limit: period must be positive (got -1s)`,
 		`core: rule "login": name: another rule has the same name: rename one; rules of one Scope count together`,
 		`core: rule "login": key: is nil`,

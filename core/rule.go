@@ -164,7 +164,7 @@ func (rule *Rule[R]) validate() error {
 		}
 	}
 	if rule.Key == nil {
-		errs = append(errs, errors.New("key: is nil: set Key to a key function, such as one of package keyfuncs; these are nil if a header name is not legal or a part is nil"))
+		errs = append(errs, errors.New("key: is nil: set a key function; those of keyfuncs are nil if a header name or a part is not legal"))
 	}
 	switch {
 	case !rule.varies():

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
@@ -38,7 +39,7 @@ func onBoth(t *testing.T, name string, test func(t *testing.T, url string), env 
 // keys have used: as if time had passed, or much had been asked.
 func redisOf(t *testing.T, addr, prefix string) limits.Backend {
 	t.Helper()
-	backend, err := redisbackend.Open("redis://"+addr, redisbackend.Options{Prefix: prefix})
+	backend, err := redisbackend.Open("redis://"+addr, redisbackend.Options{Prefix: prefix, Budget: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

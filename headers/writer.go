@@ -72,6 +72,15 @@ func newWriter(options Options, policies []policy) *Writer {
 	return w
 }
 
+// MustNew is [New] for arguments that the program sets. It panics if they have a mistake.
+func MustNew[R any](options Options, rules []core.Rule[R]) *Writer {
+	w, err := New(options, rules)
+	if err != nil {
+		panic(err)
+	}
+	return w
+}
+
 // xFormats are the formats of the X-RateLimit fields.
 const xFormats = 1<<GitHub | 1<<DeltaSeconds | 1<<Discord | 1<<EpochSeconds
 

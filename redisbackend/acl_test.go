@@ -44,7 +44,7 @@ func user(t *testing.T, admin *redis.Client, prefix string, lists ...string) {
 
 // decidesEverything has limits of some algorithms decided in every way, on a server
 // that has forgotten the scripts, and returns what failed.
-func decidesEverything(ctx context.Context, admin *redis.Client, b *redisbackend.Backend, choices []limits.Limit) error {
+func decidesEverything(ctx context.Context, admin *redis.Client, b *redisbackend.Bare, choices []limits.Limit) error {
 	var errs []error
 	// flushed has a server that does not know the scripts.
 	flushed := func(what string, do func() error) {
@@ -106,7 +106,7 @@ func decidesEverything(ctx context.Context, admin *redis.Client, b *redisbackend
 }
 
 // holdsEverything has units held, renewed and released in every way.
-func holdsEverything(ctx context.Context, admin *redis.Client, b *redisbackend.Backend) error {
+func holdsEverything(ctx context.Context, admin *redis.Client, b *redisbackend.Bare) error {
 	c := charge("held", "k", limits.Concurrent(3), 1)
 	name := redisbackend.HeldName(b, c.Scope, c.Key)
 	out := make([]limits.Decision, 1)
@@ -149,7 +149,7 @@ func TestTheListedCommandsSufficeAndNoneIsTooMany(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: server.addr, Username: "limiter", Password: "secret", ContextTimeoutEnabled: true})
 	defer client.Close()
 	prefix := uniquePrefix()
-	b := redisbackend.New(client, redisbackend.Options{Prefix: prefix})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
 	others := []limits.Limit{
 		limits.TokenBucket(limits.PerHour(3), 4), limits.TokenBucket(limits.PerHour(7), 4), limits.LeakyBucket(limits.PerHour(3), 4),
 		limits.LeakyQueue(limits.PerHour(3), 4), limits.FixedWindow(limits.PerDay(5)), limits.SlidingWindow(limits.PerDay(5)),
@@ -187,7 +187,7 @@ func TestCheckNamesWhatTheUserMayNotDo(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: server.addr, Username: "limiter", Password: "secret"})
 	defer client.Close()
 	prefix := uniquePrefix()
-	b := redisbackend.New(client, redisbackend.Options{Prefix: prefix})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
 	for without, want := range map[string]string{
 		"+info": "+info,", "+set": "+set,", "+time": "+time,", "+get": "+get,", "+exists": "+exists,", "+getrange": "+getrange,", "+del": "+del,",
 		"+evalsha": "+evalsha,",
@@ -258,7 +258,7 @@ func worksUnderAnACL(t *testing.T, c *cluster) {
 		}
 		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Username: "limiter", Password: "secret", MaxRedirects: -1})
 		defer client.Close()
-		b := redisbackend.New(client, redisbackend.Options{Prefix: prefix})
+		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
 		for i := range 20 {
 			charges := []limits.Charge{charge("a", fmt.Sprint(i), ten, 1), charge("b", fmt.Sprint(i), ten, 2+int64(i%3)*8)}
 			if err := b.Take(t.Context(), charges, make([]limits.Decision, 2)); err != nil {
@@ -289,7 +289,7 @@ func TestARingNeedsPing(t *testing.T) {
 			Addrs: map[string]string{"one": server.addr}, Username: "limiter", Password: "secret", HeartbeatFrequency: 5 * time.Millisecond,
 		})
 		defer ring.Close()
-		b := redisbackend.New(ring, redisbackend.Options{Prefix: prefix})
+		b := redisbackend.MustNewBare(ring, redisbackend.BareOptions{Prefix: prefix})
 		if err := b.Check(t.Context()); err != nil {
 			return err
 		}

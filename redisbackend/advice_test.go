@@ -17,7 +17,7 @@ import (
 
 // saysOf fails unless a decision and Check are errors that say what, in some 120 characters, and
 // nothing that is secret.
-func saysOf(t *testing.T, b *redisbackend.Backend, what string) {
+func saysOf(t *testing.T, b *redisbackend.Bare, what string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // only what does not answer takes as long
 	defer cancel()
@@ -34,12 +34,12 @@ func saysOf(t *testing.T, b *redisbackend.Backend, what string) {
 	}
 }
 
-func openAt(t *testing.T, url string) *redisbackend.Backend {
+func openAt(t *testing.T, url string) *redisbackend.Bare {
 	t.Helper()
 	b, err := redisbackend.Open(url, redisbackend.Options{})
 	ok(t, err)
 	t.Cleanup(func() { b.Close() })
-	return b
+	return redisbackend.BareOf(b)
 }
 
 func TestMaxclientsIsNamedWhereTheServerClosesConnections(t *testing.T) {
@@ -108,7 +108,7 @@ func TestErrorsDoNotQuoteWhatAServerQuotes(t *testing.T) {
 	saysOf(t, openAt(t, "redis://"+addr), "unknown command")
 	hidden := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
 	defer hidden.Close()
-	saysOf(t, redisbackend.New(onlyScripter{hidden}, redisbackend.Options{HashTag: "one"}), "unknown command")
+	saysOf(t, redisbackend.MustNewBare(onlyScripter{hidden}, redisbackend.BareOptions{HashTag: "one"}), "unknown command")
 	b := openAt(t, "redis://"+addr)
 	if err := b.Reset(t.Context(), "s", "s3cret"); err == nil || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("a reset: %v", err)

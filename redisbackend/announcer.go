@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,14 +82,15 @@ const (
 	maxTogether      = 128     // announcements in a message
 )
 
-// NewAnnouncer returns an announcer on client. It does no I/O. It panics if client is nil,
-// PerSecond is negative, or Prefix is not one of a [Backend].
-func NewAnnouncer(client redis.UniversalClient, options AnnouncerOptions) *Announcer {
-	if v := reflect.ValueOf(client); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		panic("redisbackend: NewAnnouncer: the client is nil")
+// NewAnnouncer returns an announcer on client, or an error that reports every mistake in the
+// arguments. It does no I/O. A [Backend] with [Options].Announce has an announcer already.
+func NewAnnouncer(client redis.UniversalClient, options AnnouncerOptions) (*Announcer, error) {
+	err := options.validate()
+	if isNil(client) {
+		err = errors.Join(fmt.Errorf("redisbackend: client: is nil (got %T): pass a client of go-redis", client), err)
 	}
-	if err := options.validate(); err != nil {
-		panic("redisbackend: NewAnnouncer: " + err.Error())
+	if err != nil {
+		return nil, err
 	}
 	a := &Announcer{
 		client:    client,
@@ -100,15 +101,26 @@ func NewAnnouncer(client redis.UniversalClient, options AnnouncerOptions) *Annou
 	_, a.sharded = client.(cluster)
 	rand.Read(a.instance[:])
 	a.ctx, a.close = context.WithCancel(context.Background())
+	return a, nil
+}
+
+// MustNewAnnouncer is [NewAnnouncer] for arguments that the program sets. It panics if they have
+// a mistake.
+func MustNewAnnouncer(client redis.UniversalClient, options AnnouncerOptions) *Announcer {
+	a, err := NewAnnouncer(client, options)
+	if err != nil {
+		panic(err)
+	}
 	return a
 }
 
-// validate returns what is wrong with o.
+// validate returns every mistake in o.
 func (o AnnouncerOptions) validate() error {
+	var errs []error
 	if o.PerSecond < 0 {
-		return fmt.Errorf("PerSecond must not be negative (got %d)", o.PerSecond)
+		errs = append(errs, fmt.Errorf("redisbackend: per second: must be positive, or 0 for %d (got %d)", defaultAnnounced, o.PerSecond))
 	}
-	return validatePrefix(o.Prefix)
+	return errors.Join(append(errs, validatePrefix(o.Prefix))...)
 }
 
 // Announce implements [limits.Announcer].

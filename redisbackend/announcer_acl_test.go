@@ -18,7 +18,7 @@ func TestTheListedCommandsSufficeForAnnouncements(t *testing.T) {
 	process := func() announcing {
 		client := redis.NewClient(&redis.Options{Addr: server.addr, Username: "announcer", Password: "secret", ContextTimeoutEnabled: true})
 		t.Cleanup(func() { client.Close() })
-		a := redisbackend.NewAnnouncer(client, redisbackend.AnnouncerOptions{Logger: slog.New(slog.DiscardHandler)})
+		a := redisbackend.MustNewAnnouncer(client, redisbackend.AnnouncerOptions{Logger: slog.New(slog.DiscardHandler)})
 		t.Cleanup(func() { a.Close() })
 		return announcing{a, remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: a})}
 	}

@@ -11,7 +11,7 @@ import (
 // it after its caller has left; then its memory is not used again.
 type ask struct {
 	job
-	backend  *Backend
+	backend  *Bare
 	accounts []account
 	hasLogs  bool
 	states   int // the numbers of its reply up to the end of states
@@ -27,7 +27,7 @@ type ask struct {
 }
 
 // prepare sets what to ask: these accounts, in this mode.
-func (a *ask) prepare(ctx context.Context, b *Backend, accounts []account, mode mode) {
+func (a *ask) prepare(ctx context.Context, b *Bare, accounts []account, mode mode) {
 	a.backend, a.accounts, a.mode = b, accounts, mode
 	a.ctx, a.script, a.priority, a.owner = ctx, &takeScript, taking, a
 	a.form, a.instant, a.width = formOf(accounts, mode), mode.instant, 1

@@ -53,7 +53,7 @@ func TestThroughAnAutoPipelinerItKeepsTheContract(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			limitstest.Run(t, limitstest.Harness{
 				Open: func(_ testing.TB, now func() time.Time) limits.Backend {
-					b := redisbackend.New(pipeliner, redisbackend.Options{Prefix: uniquePrefix(), HashTag: "one server"})
+					b := redisbackend.MustNewBare(pipeliner, redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: "one server"})
 					return redisbackend.HoldForEver(redisbackend.WithClock(b, now))
 				},
 				Decisions: 100,
@@ -70,7 +70,7 @@ func TestScriptsThatAreFlushedUnderLoadLoseNothing(t *testing.T) {
 	for name, client := range clients {
 		t.Run(name, func(t *testing.T) {
 			const callers, calls, most = 32, 40, 100
-			b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+			b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 			c := charge("s", "k", limits.LeakyBucket(limits.PerDay(1), most), 1) // nothing drains meanwhile
 			var admitted atomic.Int64
 			var all sync.WaitGroup

@@ -5,56 +5,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/weir-go/weir/internal/endings"
 	"github.com/weir-go/weir/limits"
 )
 
-// Options are the options of [New]. The zero value is ready to use.
-type Options struct {
-	// Prefix starts the names of all keys in Redis. It must not contain braces, nor a number
-	// after a colon: the key "1:b:c" of prefix "shop" and scope "a" would be the key "c" of
-	// prefix "shop:1:a" and scope "b". Two applications on one Redis need different prefixes.
-	// "": "weir".
-	Prefix string
-
-	// HashTag, if set, keeps all states in one slot of a Redis Cluster, or one
-	// shard of a Ring, so that the rules of a request are decided in one step
-	// there too. All load then falls on one server. It must not contain braces.
-	HashTag string
-
-	// Together are scopes whose states of one key lie in one slot of a Redis Cluster, or one
-	// shard of a Ring: the rules of one user, say. They are then decided in one step there
-	// too, and users spread over all servers. The hash tag is a digest of the key, so that a
-	// client does not choose its slot. Names change with it: states that other processes
-	// keep without it are not found. It is of no use with HashTag. nil: none.
+// BareOptions are the options of [NewBare]. The zero value is ready to use. Its fields are those of
+// [Options].
+type BareOptions struct {
+	Prefix   string
+	HashTag  string
 	Together []string
-
-	// HoldTime is how long a unit of a concurrency limit is held after its process was
-	// last heard of. A process renews what it holds from a third of it on. So units of a
-	// process that has crashed count for that long, and a process that cannot reach Redis
-	// for that long holds nothing there. All processes on one Redis need the same. It is
-	// 3 s to 1 h. 0: 30 s.
 	HoldTime time.Duration
-
-	// Logger logs when Redis has lost units that are held (a warning), and when the
-	// condition of one of several servers changes: "weir: Redis server down" and "weir:
-	// Redis server replies only with errors" as warnings, "weir: Redis server answers
-	// again" as information. nil: the logger that slog.Default returns at that time.
-	Logger *slog.Logger
+	Logger   *slog.Logger
 }
 
-// Backend is a [limits.Backend] that keeps state in Redis. It is safe for
-// concurrent use. The caller closes the client of a backend from [New], after [Backend.Close]
-// if rules of it have an end.
-type Backend struct {
+// Bare keeps state in Redis, with nothing in front of it: a slow server makes decisions wait as
+// long as their contexts allow. It is the part of a [Backend] for programs that compose their own.
+// It is safe for concurrent use. The caller closes its client, after [Bare.Close].
+type Bare struct {
 	client        redis.Scripter
-	own           io.Closer // the client, if Open made it; otherwise nil
 	lines         *lines
 	now           func() time.Time // of tests; nil: the server's clock
 	prefix        string
@@ -69,19 +44,26 @@ type Backend struct {
 	holds     *holds
 }
 
-// New returns a backend on client, which may be a [redis.Client], with or
-// without Sentinel, a [redis.ClusterClient], a [redis.Ring] or a
-// [redis.AutoPipeliner], or a type that embeds one of the first three. It does
-// no I/O.
-//
-// Any other type, such as a wrapper that hides the client it wraps, needs a HashTag. It may
-// spread keys over servers, and each shard of a hidden Ring would admit every limit anew.
-// New panics if there is none, if client is nil or a [redis.Pipeliner], or if an option
-// is illegal.
-func New(client redis.Scripter, options Options) *Backend {
-	if err := validate(client, options); err != nil {
-		panic("redisbackend: New: " + err.Error())
+// NewBare returns a bare backend on client, which is one that [New] takes, or an error that
+// reports every mistake in the arguments. It does no I/O.
+func NewBare(client redis.Scripter, options BareOptions) (*Bare, error) {
+	if err := errors.Join(validateClient(client, options.HashTag), options.validate()); err != nil {
+		return nil, err
 	}
+	return newBare(client, options), nil
+}
+
+// MustNewBare is [NewBare] for arguments that the program sets. It panics if they have a mistake.
+func MustNewBare(client redis.Scripter, options BareOptions) *Bare {
+	b, err := NewBare(client, options)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// newBare returns a backend on a client and options that are valid.
+func newBare(client redis.Scripter, options BareOptions) *Bare {
 	prefix := options.Prefix
 	if prefix == "" {
 		prefix = "weir"
@@ -91,7 +73,7 @@ func New(client redis.Scripter, options Options) *Backend {
 		prefix += "{" + options.HashTag + "}:"
 	}
 	client = direct(client)
-	b := &Backend{client: client, lines: newLines(client, options.Logger), prefix: prefix}
+	b := &Bare{client: client, lines: newLines(client, options.Logger), prefix: prefix}
 	for _, scope := range options.Together {
 		if b.tagged == nil {
 			b.tagged = make(map[string]bool)
@@ -107,18 +89,33 @@ func New(client redis.Scripter, options Options) *Backend {
 	return b
 }
 
+// Close ends the renewal of units that are held, so they end within [Options].HoldTime. First it
+// waits for the endings of requests, for give-backs and for releases, for a second each at most;
+// units that have not been given back by then stay taken. It returns nil. The caller closes the
+// client after that.
+func (b *Bare) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), settleBudget)
+	defer cancel()
+	_ = endings.Await(ctx, b) // the others report their own errors
+	ctx, cancel = context.WithTimeout(context.Background(), giveBackBudget)
+	defer cancel()
+	b.giveBacks.wait(ctx)
+	b.holds.close()
+	return nil
+}
+
 // Take implements [limits.Backend]. Its errors are those of the client, wrapped.
-func (b *Backend) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (b *Bare) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	return b.decide(ctx, charges, out, mode{instant: b.instant()})
 }
 
 // Peek implements [limits.Peeker].
-func (b *Backend) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (b *Bare) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	return b.decide(ctx, charges, out, mode{true, b.instant()})
 }
 
 // Reset implements [limits.Resetter].
-func (b *Backend) Reset(ctx context.Context, scope, key string) (err error) {
+func (b *Bare) Reset(ctx context.Context, scope, key string) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("redisbackend: reset: %w", panicked(v))
@@ -134,12 +131,12 @@ func (b *Backend) Reset(ctx context.Context, scope, key string) (err error) {
 
 // Supports implements [limits.Supporter]. It reports whether the scripts know the
 // algorithm of limit: all that this version of weir has.
-func (b *Backend) Supports(limit limits.Limit) bool {
+func (b *Bare) Supports(limit limits.Limit) bool {
 	a := int(limit.Algorithm())
 	return a < len(algorithms) && algorithms[a].letter != 0
 }
 
-// HonoursDeadline reports that [Backend.Take] and [Backend.Peek] fail as soon as
+// HonoursDeadline reports that [Bare.Take] and [Bare.Peek] fail as soon as
 // the deadline of their context has passed, whatever the client is doing: the client
 // works on goroutines of the backend. Package remote asks, and then needs no goroutine
 // of its own for a decision.
@@ -148,7 +145,7 @@ func (b *Backend) Supports(limit limits.Limit) bool {
 // milliseconds or more until they run, so it does not read replies in time. While it is
 // late and other replies come in, Take waits longer, for a second at most. A call on the
 // caller's own goroutine that fails for this reason is repeated once.
-func (b *Backend) HonoursDeadline() bool { return true }
+func (b *Bare) HonoursDeadline() bool { return true }
 
 // mode says how a request is decided.
 type mode struct {
@@ -165,7 +162,7 @@ func (m mode) name() string {
 }
 
 // instant returns the instant that scripts are given.
-func (b *Backend) instant() int64 {
+func (b *Bare) instant() int64 {
 	if b.now == nil {
 		return 0
 	}
@@ -174,7 +171,7 @@ func (b *Backend) instant() int64 {
 
 var errLengths = errors.New("redisbackend: charges and decisions differ in length")
 
-func (b *Backend) decide(ctx context.Context, charges []limits.Charge, out []limits.Decision, mode mode) error {
+func (b *Bare) decide(ctx context.Context, charges []limits.Charge, out []limits.Decision, mode mode) error {
 	if len(charges) != len(out) {
 		return errLengths
 	}
@@ -196,7 +193,7 @@ func (b *Backend) decide(ctx context.Context, charges []limits.Charge, out []lim
 }
 
 // decideRequest decides charges in the memory of r, and reports whether no call uses that any more.
-func (b *Backend) decideRequest(ctx context.Context, r *request, charges []limits.Charge, out []limits.Decision, mode mode) (back bool, err error) {
+func (b *Bare) decideRequest(ctx context.Context, r *request, charges []limits.Charge, out []limits.Decision, mode mode) (back bool, err error) {
 	if err := b.accountsOf(charges, r, mode); err != nil {
 		return true, err
 	}
@@ -229,7 +226,7 @@ type request struct {
 	holds    bool // some accounts are of concurrency limits
 }
 
-func (b *Backend) recycle(r *request) {
+func (b *Bare) recycle(r *request) {
 	clear(r.merged)
 	clear(r.accounts)
 	r.merged, r.accounts, r.owners, r.holds = r.merged[:0], r.accounts[:0], r.owners[:0], false
@@ -239,7 +236,7 @@ func (b *Backend) recycle(r *request) {
 
 // decideAccounts decides all accounts, in one step if one partition keeps them all. It reports whether
 // no call uses r any more.
-func (b *Backend) decideAccounts(ctx context.Context, r *request, mode mode) (all []result, back bool, err error) {
+func (b *Bare) decideAccounts(ctx context.Context, r *request, mode mode) (all []result, back bool, err error) {
 	if locate := b.lines.partitioner.Load(); locate != nil && len(r.accounts) > 1 {
 		groups, err := groupsOf(r.accounts, *locate)
 		if err != nil {
@@ -262,7 +259,7 @@ func (b *Backend) decideAccounts(ctx context.Context, r *request, mode mode) (al
 }
 
 // step decides accounts that one partition keeps. It reports whether the caller owns a and accounts again.
-func (b *Backend) step(ctx context.Context, a *ask, accounts []account, mode mode) (back bool, err error) {
+func (b *Bare) step(ctx context.Context, a *ask, accounts []account, mode mode) (back bool, err error) {
 	if err := ctx.Err(); err != nil && !b.lines.mayBeLate(err) {
 		return true, err
 	}

@@ -60,7 +60,7 @@ func TestDecisionsAreThoseOfMemoryAtTheInstantsOfTheServer(t *testing.T) {
 		wg.Go(func() {
 			var now atomic.Int64
 			store := memory.MustNew(memory.Options{MaxKeys: 1 << 10, Clock: func() time.Time { return time.UnixMicro(now.Load()) }})
-			shared := redisbackend.New(client, redisbackend.Options{Prefix: fmt.Sprint("replay", g)})
+			shared := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: fmt.Sprint("replay", g)})
 			random := rand.New(rand.NewPCG(seed, uint64(g)))
 			for done := int64(0); done < decisions/goroutines && !t.Failed(); {
 				charges := randomCharges(random)
@@ -122,7 +122,7 @@ func TestADecisionIsOneCommand(t *testing.T) {
 	client := newClient(t, server.addr)
 	var commands counter
 	client.AddHook(&commands)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	var charges []limits.Charge
 	for i, limit := range everyAlgorithm {
 		charges = append(charges, charge(fmt.Sprint("scope", i), "client", limit, 1))
@@ -153,7 +153,7 @@ func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 func TestAServerThatForgotItsScriptsIsSentThem(t *testing.T) {
 	server := startRedis(t)
 	client := newClient(t, server.addr)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	limit := limits.FixedWindow(limits.PerDay(5))
 	for i := range 5 {
 		if err := client.ScriptFlush(t.Context()).Err(); err != nil {
@@ -175,14 +175,14 @@ func TestStatesLiveUntilTheyAreFreshAndASecondLonger(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	for _, limit := range everyAlgorithm {
 		expires(t, client, limit, func() (name string, fresh time.Duration) {
-			b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+			b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 			name = redisbackend.Name(b, "s", "k")
 			take(t, b, charge("s", "k", limit, 3))
 			ok(t, client.Persist(t.Context(), name).Err()) // the next taking heals that
 			return name, take(t, b, charge("s", "k", limit, 3))[0].ResetAfter
 		})
 		expires(t, client, limit, func() (name string, fresh time.Duration) {
-			b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+			b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 			return redisbackend.Name(b, "s", "k"), take(t, b, charge("s", "k", limit, 3))[0].ResetAfter
 		})
 	}
@@ -209,7 +209,7 @@ func expires(t *testing.T, client *redis.Client, limit limits.Limit, state func(
 }
 
 func TestNamesNeverCollide(t *testing.T) {
-	b := redisbackend.New(newClient(t, "127.0.0.1:1"), redisbackend.Options{})
+	b := redisbackend.MustNewBare(newClient(t, "127.0.0.1:1"), redisbackend.BareOptions{})
 	long := strings.Repeat("k", 129)
 	names := make(map[string]string)
 	for _, pair := range [][2]string{
@@ -230,9 +230,9 @@ func TestNamesNeverCollide(t *testing.T) {
 // TestTwoPrefixesNeverShareAName reads names of a longer prefix as names of a shorter one: clients choose keys.
 func TestTwoPrefixesNeverShareAName(t *testing.T) {
 	client := newClient(t, "127.0.0.1:1")
-	made := func(prefix string) (b *redisbackend.Backend) {
+	made := func(prefix string) (b *redisbackend.Bare) {
 		defer func() { recover() }() // refused: nil
-		return redisbackend.New(client, redisbackend.Options{Prefix: prefix})
+		return redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
 	}
 	short := made("p")
 	random := rand.New(rand.NewPCG(1, 2))
@@ -279,7 +279,7 @@ func TestTheLayoutOfNamesAndStatesIsTheDocumentedOne(t *testing.T) {
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	now := func() time.Time { return time.UnixMicro(1_767_268_800_500_000) }
-	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: "app", HashTag: "limits"}), now)
+	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: "app", HashTag: "limits"}), now)
 	for i, want := range []string{
 		"1t 10 600000 1 1767268800500000 1800000 0",
 		"1t 10 1000000 7 1767268800500000 428571 3",
@@ -316,7 +316,7 @@ func TestTheLayoutOfNamesAndStatesIsTheDocumentedOne(t *testing.T) {
 func TestAStateOfAnotherVersionIsAnErrorAndIsLeftAlone(t *testing.T) {
 	server := startRedis(t)
 	client := newClient(t, server.addr)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	name := redisbackend.Name(b, "s", "secret key")
 	for _, limit := range everyAlgorithm {
 		for _, state := range []string{"2t 10 600000 1 1767268800500000 1800000 0", "nonsense", "1t 10"} {
@@ -341,7 +341,7 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 	)
 	server := startRedis(t)
 	client := newClient(t, server.addr)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	name := redisbackend.Name(b, "s", "k")
 	for limit, states := range map[limits.Limit][]string{
 		limits.TokenBucket(limits.PerMinute(100), 10): {
@@ -463,7 +463,7 @@ func TestManyTakingsOfALogStayExactAndBounded(t *testing.T) {
 	client := newClient(t, server.addr)
 	now := time.UnixMicro(1_767_268_800_000_000)
 	clock := func() time.Time { return now }
-	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{}), clock)
+	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{}), clock)
 	store := memory.MustNew(memory.Options{Clock: clock})
 	limit := limits.SlidingLog(limits.Per(1000, time.Second))
 	for i := range 5000 {
@@ -482,7 +482,7 @@ func TestManyTakingsOfALogStayExactAndBounded(t *testing.T) {
 func TestAClosedPortIsAnError(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: freeAddr(t), MaxRetries: -1})
 	defer client.Close()
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	err := b.Take(t.Context(), []limits.Charge{charge("s", "203.0.113.7", everyAlgorithm[0], 1)}, make([]limits.Decision, 1))
 	var refused *net.OpError
 	if !errors.As(err, &refused) || strings.Contains(err.Error(), "203.0.113.7") {
@@ -496,7 +496,7 @@ func TestAClosedPortIsAnError(t *testing.T) {
 func TestCheckFindsWhatIsWrongWithAServer(t *testing.T) {
 	server := startRedis(t)
 	client := newClient(t, server.addr)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	if err := b.Check(t.Context()); err != nil {
 		t.Errorf("a server as it should be: %v", err)
 	}
@@ -507,7 +507,7 @@ func TestCheckFindsWhatIsWrongWithAServer(t *testing.T) {
 		t.Errorf("a server that evicts: got %v, want ErrEvicts", err)
 	}
 	replica := startRedis(t, "--replicaof", "127.0.0.1", "1")
-	if err := redisbackend.New(newClient(t, replica.addr), redisbackend.Options{}).Check(t.Context()); err == nil {
+	if err := redisbackend.MustNewBare(newClient(t, replica.addr), redisbackend.BareOptions{}).Check(t.Context()); err == nil {
 		t.Error("a replica that takes no writes: no error")
 	}
 }
@@ -534,7 +534,7 @@ func TestWhatServersSayOfThemselvesIsJudged(t *testing.T) {
 }
 
 func TestInvalidChargesAreErrorsThatSendNothing(t *testing.T) {
-	b := redisbackend.New(newClient(t, freeAddr(t)), redisbackend.Options{})
+	b := redisbackend.MustNewBare(newClient(t, freeAddr(t)), redisbackend.BareOptions{})
 	limit, other := everyAlgorithm[0], everyAlgorithm[4]
 	for what, charges := range map[string][]limits.Charge{
 		"negative":     {charge("s", "secret", limit, -1)},

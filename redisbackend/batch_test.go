@@ -29,7 +29,7 @@ func TestWithOneCallAtATimeItKeepsTheContract(t *testing.T) {
 		Open: func(t testing.TB, now func() time.Time) limits.Backend {
 			client := redis.NewClient(&redis.Options{Addr: server.addr, PoolSize: 1, ContextTimeoutEnabled: true, ReadTimeout: time.Minute})
 			t.Cleanup(func() { client.Close() })
-			return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), now))
+			return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), now))
 		},
 		Decisions: sized(2000),
 	})
@@ -55,8 +55,8 @@ func callDecidesAsEachAlone(t *testing.T, common bool) {
 	random := testrun.Random(t)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	many := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), clock)
-	one := redisbackend.WithClock(redisbackend.New(alone, redisbackend.Options{Prefix: uniquePrefix()}), clock)
+	many := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), clock)
+	one := redisbackend.WithClock(redisbackend.MustNewBare(alone, redisbackend.BareOptions{Prefix: uniquePrefix()}), clock)
 	choices := []limits.Limit{
 		limits.TokenBucket(limits.Per(2, 3*time.Millisecond), 7), limits.TokenBucket(limits.PerSecond(700), 9),
 		limits.LeakyBucket(limits.Per(3, 20*time.Millisecond), 4), limits.LeakyQueue(limits.PerSecond(300), 12),
@@ -161,7 +161,7 @@ func callDecidesAsEachAlone(t *testing.T, common bool) {
 
 // inOrder returns the order in which a call decides requests that wait: those that are alike but
 // for their keys together.
-func inOrder(b *redisbackend.Backend, all []asking) []int {
+func inOrder(b *redisbackend.Bare, all []asking) []int {
 	first := make(map[string]int)
 	alike, order := make([]int, len(all)), make([]int, len(all))
 	for i, a := range all {
@@ -176,7 +176,7 @@ func inOrder(b *redisbackend.Backend, all []asking) []int {
 }
 
 // queueAll is queue for takings and peeks.
-func queueAll(t *testing.T, ctx context.Context, b *redisbackend.Backend, g *gate, all []asking) (decisions [][]limits.Decision, errs []error, wait func()) {
+func queueAll(t *testing.T, ctx context.Context, b *redisbackend.Bare, g *gate, all []asking) (decisions [][]limits.Decision, errs []error, wait func()) {
 	t.Helper()
 	_, _, held := queue(t, ctx, b, g, nil)
 	decisions, errs = make([][]limits.Decision, len(all)), make([]error, len(all))
@@ -203,7 +203,7 @@ func TestAStateThatCannotBeReadFailsOnlyThoseThatChargeIt(t *testing.T) {
 		"of another version": func(name string) error { return admin.Set(t.Context(), name, "2t 1 1 1 1 1 1", 0).Err() },
 		"of another type":    func(name string) error { return admin.LPush(t.Context(), name, "x").Err() },
 	} {
-		b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 		ok(t, spoil(redisbackend.Name(b, "s", "spoilt")))
 		spoilt, sound := charge("s", "spoilt", limit, 1), charge("s", "sound", limit, 1)
 		twice := sound
@@ -233,7 +233,7 @@ func TestAStateThatCannotBeReadFailsOnlyThoseThatChargeIt(t *testing.T) {
 func TestAServerThatRefusesToWriteGrantsNothing(t *testing.T) {
 	client, g := startGate(t)
 	admin := newClient(t, client.Options().Addr)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	limit, log := limits.LeakyBucket(limits.PerDay(1), 10), limits.SlidingLog(limits.PerDay(10))
 	var groups [][]limits.Charge
 	for i := range 20 {
@@ -279,7 +279,7 @@ func TestACallForSeveralSlotsIsSentApart(t *testing.T) {
 	defer client.Close()
 	g := new(gate)
 	client.AddHook(g)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	limit := limits.LeakyBucket(limits.PerDay(1), 10)
 	for round := range 2 {
 		var groups [][]limits.Charge
@@ -311,7 +311,7 @@ func TestNobodyWaitsBehindACallThatIsStuck(t *testing.T) {
 	defer client.Close()
 	g := new(gate)
 	client.AddHook(g)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	redisbackend.WaitForEver(b)
 	limit := limits.LeakyBucket(limits.PerDay(1), 100)
 	for range 20 {
@@ -342,7 +342,7 @@ func TestNobodyWaitsBehindACallThatIsStuck(t *testing.T) {
 func TestACallTakesUnitsOfConcurrencyLimits(t *testing.T) {
 	client, g := startGate(t)
 	admin := newClient(t, client.Options().Addr)
-	b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 	slot := charge("slots", "k", limits.Concurrent(4), 1)
 	group := []limits.Charge{slot, charge("rate", "k", limits.TokenBucket(limits.PerHour(7), 9), 1)}
 	decisions, errs, wait := queue(t, t.Context(), b, g, [][]limits.Charge{group, {slot}, group, group})

@@ -43,8 +43,8 @@ func TestTheWaitOfADenialIsExactAtTheBoundsOfLimits(t *testing.T) {
 	for range testrun.Sized(1, 10) {
 		for _, pair := range pairs {
 			now := time.Date(2026, 1, 1, 0, 0, 0, 123456000, time.UTC)
-			b := redisbackend.WithClock(redisbackend.New(client,
-				redisbackend.Options{Prefix: uniquePrefix()}), func() time.Time { return now })
+			b := redisbackend.WithClock(redisbackend.MustNewBare(client,
+				redisbackend.BareOptions{Prefix: uniquePrefix()}), func() time.Time { return now })
 			for range 8 {
 				limit := pair[random.IntN(2)]
 				full := limit.Burst()

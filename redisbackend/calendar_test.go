@@ -47,7 +47,7 @@ func TestTheServersClockDecidesWhichPeriodItIs(t *testing.T) {
 	}{
 		{0, 3}, {23 * time.Hour, 3}, {-23 * time.Hour, 3}, {80 * time.Hour, 4}, {-400 * 24 * time.Hour, 4}, {50 * 366 * 24 * time.Hour, 4},
 	} {
-		b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 		c := charge("s", "k", limits.Calendar(10, limits.Day), 1)
 		take(t, b, charge("s", "warm", limits.SlidingWindow(limits.PerDay(10)), 1)) // the server knows the script
 		redisbackend.SetClockWrong(b, tt.wrong)
@@ -68,7 +68,7 @@ func TestTheServersClockDecidesWhichPeriodItIs(t *testing.T) {
 func TestARequestWithAWrongClockIsDecidedAmongOthers(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
-	b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 	redisbackend.SetClockWrong(b, -1000*time.Hour)
 	month, minute := charge("month", "k", limits.Calendar(10, limits.Day), 1), charge("minute", "k", limits.TokenBucket(limits.PerHour(10), 10), 1)
 	for i := int64(1); i <= 3; i++ {
@@ -113,7 +113,7 @@ func TestAStoredPeriodDecidesUntilItEnds(t *testing.T) {
 		}},
 	} {
 		now := start
-		b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), func() time.Time { return now })
+		b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), func() time.Time { return now })
 		c := charge("s", "k", limits.Calendar(10, limits.Month), 8)
 		take(t, b, c)
 		key := redisbackend.Name(b, "s", "k")
@@ -135,7 +135,7 @@ func TestAnEndingWithAWrongClockIsSettled(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	for _, wrong := range []time.Duration{-80 * time.Hour, 80 * time.Hour, 50 * 366 * 24 * time.Hour} {
-		b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 		redisbackend.SetClockWrong(b, wrong)
 		limit := limits.Calendar(10, limits.Year)
 		if wrong.Abs() < 366*24*time.Hour {
@@ -157,7 +157,7 @@ func TestAnEndingWithAWrongClockIsSettled(t *testing.T) {
 func TestAMonthThatOwesIsConvertedThoughTheClockSteppedBack(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.January, 3, 0, 0, 0, 0, time.UTC)
-	b := redisbackend.WithClock(redisbackend.New(newClient(t, startRedis(t).addr), redisbackend.Options{}),
+	b := redisbackend.WithClock(redisbackend.MustNewBare(newClient(t, startRedis(t).addr), redisbackend.BareOptions{}),
 		func() time.Time { return now })
 	month := lasting("s", "k", limits.Calendar(3, limits.Month), 1)
 	settle(t, b, endingOf(month, take(t, b, month)[0], 6))

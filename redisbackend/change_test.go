@@ -22,7 +22,7 @@ func TestRulesChangeAndCountsStay(t *testing.T) {
 	testrun.NeedsMiniredis(t)
 	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { client.Close() })
-	backend := redisbackend.New(client, redisbackend.Options{})
+	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	rule := core.Rule[string]{
 		Name: "first", Scope: "user", Limit: limits.FixedWindow(limits.PerDay(2)),
 		Key: func(user string) (string, error) { return user, nil },
@@ -85,7 +85,7 @@ func TestALimitThatChangesFarFromNowIsDecidedAsByTheModel(t *testing.T) {
 	} {
 		now := time.Date(2195, 5, 14, 7, 14, 12, 0, time.UTC)
 		clock := func() time.Time { return now }
-		b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), clock)
+		b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), clock)
 		model := limitstest.NewExact(clock)
 		for i, step := range history {
 			c := charge("s", "k", step.limit, step.cost)
@@ -108,7 +108,7 @@ func TestAnEmptyStateOfAnotherLimitLeavesNoChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := newClient(t, addr(t))
 			now := time.Date(2028, 1, 18, 12, 0, 0, 0, time.UTC)
-			b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{}), func() time.Time { return now })
+			b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{}), func() time.Time { return now })
 			var out [1]limits.Decision
 			charge := limits.Charge{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerSecond(7000)), Cost: 7000}
 			ok(t, b.Take(t.Context(), []limits.Charge{charge}, out[:]))

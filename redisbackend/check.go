@@ -34,7 +34,7 @@ var ErrEvicts = errors.New("the eviction policy drops live state, and with it wh
 //
 // Check asks every master of a Cluster, and every shard in the RingOptions.Addrs of a
 // Ring. Of any other client, such as an auto-pipeliner, it asks one server.
-func (b *Backend) Check(ctx context.Context) error {
+func (b *Bare) Check(ctx context.Context) error {
 	err := b.checkAll(ctx)
 	if err != nil {
 		return fmt.Errorf("redisbackend: check: %w", err)
@@ -42,7 +42,7 @@ func (b *Backend) Check(ctx context.Context) error {
 	return nil
 }
 
-func (b *Backend) checkAll(ctx context.Context) (err error) {
+func (b *Bare) checkAll(ctx context.Context) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = panicked(v)
@@ -93,7 +93,7 @@ func each(
 
 // checkMaster asks a master about the state of its Cluster, and runs the check on a key that
 // this master keeps.
-func (b *Backend) checkMaster(ctx context.Context, client cluster, master *redis.Client) error {
+func (b *Bare) checkMaster(ctx context.Context, client cluster, master *redis.Client) error {
 	info, err := master.ClusterInfo(ctx).Result()
 	if err != nil && strings.Contains(err.Error(), "run the 'cluster' command") { // as before Redis 7: CLUSTER INFO is meant
 		return fmt.Errorf("%w: allow the user +cluster|info, and see docs/redis.md for what else it needs", err)
@@ -115,7 +115,7 @@ func (b *Backend) checkMaster(ctx context.Context, client cluster, master *redis
 }
 
 // keyAt returns a name that a master keeps.
-func (b *Backend) keyAt(ctx context.Context, client cluster, master *redis.Client) (string, error) {
+func (b *Bare) keyAt(ctx context.Context, client cluster, master *redis.Client) (string, error) {
 	prefix, _, _ := strings.Cut(b.prefix, "{") // a hash tag would keep all in one slot
 	for i := range 16 * slot.Slots {
 		key := fmt.Sprint(prefix, "check:", i)

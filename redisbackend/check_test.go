@@ -18,9 +18,9 @@ func TestCheckFindsWhatIsWrongWithACluster(t *testing.T) {
 	c := startCluster(t)
 	client := c.client(t)
 	ctx := t.Context()
-	b := redisbackend.New(client, redisbackend.Options{})
-	tagged := redisbackend.New(client, redisbackend.Options{HashTag: "limits"})
-	for name, b := range map[string]*redisbackend.Backend{"plain": b, "tagged": tagged} {
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
+	tagged := redisbackend.MustNewBare(client, redisbackend.BareOptions{HashTag: "limits"})
+	for name, b := range map[string]*redisbackend.Bare{"plain": b, "tagged": tagged} {
 		if err := b.Check(ctx); err != nil {
 			t.Errorf("%s: a cluster as it should be: %v", name, err)
 		}
@@ -28,7 +28,7 @@ func TestCheckFindsWhatIsWrongWithACluster(t *testing.T) {
 	// finds fails unless the error of Check has want and names the masters.
 	finds := func(t *testing.T, want string, masters ...*clusterNode) {
 		t.Helper()
-		for name, b := range map[string]*redisbackend.Backend{"plain": b, "tagged": tagged} {
+		for name, b := range map[string]*redisbackend.Bare{"plain": b, "tagged": tagged} {
 			err := b.Check(ctx)
 			if err == nil {
 				t.Errorf("%s: no error", name)
@@ -98,7 +98,7 @@ func TestCheckFindsWhatIsWrongWithARing(t *testing.T) {
 		HeartbeatFrequency: 10 * time.Millisecond, DialerRetries: 1,
 	})
 	defer ring.Close()
-	b := redisbackend.New(ring, redisbackend.Options{})
+	b := redisbackend.MustNewBare(ring, redisbackend.BareOptions{})
 	if err := b.Check(t.Context()); err != nil {
 		t.Errorf("a Ring as it should be: %v", err)
 	}
@@ -139,13 +139,13 @@ func TestCheckFindsWhatWouldFailLater(t *testing.T) {
 	node := startSoleNode(t)
 	client := redis.NewClient(&redis.Options{Addr: node.addr})
 	defer client.Close()
-	if err := redisbackend.New(client, redisbackend.Options{}).Check(t.Context()); err == nil || !strings.Contains(err.Error(), "use a redis.ClusterClient") {
+	if err := redisbackend.MustNewBare(client, redisbackend.BareOptions{}).Check(t.Context()); err == nil || !strings.Contains(err.Error(), "use a redis.ClusterClient") {
 		t.Errorf("a node of a Cluster: %v", err)
 	}
 	ok(t, node.ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err())
 	inCluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{node.addr}})
 	defer inCluster.Close()
-	b := redisbackend.New(inCluster, redisbackend.Options{})
+	b := redisbackend.MustNewBare(inCluster, redisbackend.BareOptions{})
 	ok(t, b.Check(t.Context()))
 	ok(t, node.Do(t.Context(), "ACL", "SETUSER", "default", "-eval").Err())
 	if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "allow the user +eval") {
@@ -168,7 +168,7 @@ func TestCheckNamesWhatItFound(t *testing.T) {
 	}
 	client := newClient(t, startRedis(t).addr)
 	ok(t, client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
-	err := redisbackend.New(client, redisbackend.Options{}).Check(t.Context())
+	err := redisbackend.MustNewBare(client, redisbackend.BareOptions{}).Check(t.Context())
 	if !errors.Is(err, redisbackend.ErrEvicts) || !regexp.MustCompile(`check: [A-Z][A-Za-z]+ [0-9.]+: maxmemory`).MatchString(err.Error()) {
 		t.Errorf("got %v, want one that names the server", err)
 	}
@@ -177,7 +177,7 @@ func TestCheckNamesWhatItFound(t *testing.T) {
 // Errors of decisions say what to do.
 func TestErrorsOfDecisionsSayWhatToDo(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := charge("per-client", "secret", limits.FixedWindow(limits.PerDay(10)), 1)
 	fails := func(want string) {
 		t.Helper()

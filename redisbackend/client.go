@@ -44,30 +44,40 @@ type (
 	}
 )
 
-// validate returns all that is wrong with the arguments of [New].
-func validate(client redis.Scripter, options Options) error {
-	var errs []error
-	if v := reflect.ValueOf(client); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		errs = append(errs, errors.New("the client is nil"))
+// validateClient returns what is wrong with a client of limits.
+func validateClient(client redis.Scripter, hashTag string) error {
+	if isNil(client) {
+		return fmt.Errorf("redisbackend: client: is nil (got %T): pass a client of go-redis", client)
 	}
 	switch client.(type) {
 	case redis.Pipeliner:
-		errs = append(errs, errors.New("a pipeline sends nothing until it is told to: pass the client, or its AutoPipeline"))
-	case single, cluster, ring, autoPipeliner, nil:
-	default:
-		if options.HashTag == "" {
-			errs = append(errs, fmt.Errorf("a %T may spread keys over servers unseen: pass the client of go-redis as it is, or set HashTag", client))
-		}
+		return errors.New("redisbackend: client: a pipeline sends nothing by itself: pass the client, or its AutoPipeline")
+	case single, cluster, ring, autoPipeliner:
+		return nil
 	}
-	errs = append(errs, validatePrefix(options.Prefix))
-	if strings.ContainsAny(options.HashTag, "{}") {
-		errs = append(errs, fmt.Errorf("the hash tag must not contain braces (got %q): they are put around it", options.HashTag))
+	if hashTag == "" {
+		return fmt.Errorf("redisbackend: client: a %T may spread keys unseen: pass the client that it wraps, or set HashTag", client)
 	}
-	if options.HashTag != "" && len(options.Together) > 0 {
-		errs = append(errs, errors.New("HashTag keeps all states in one slot already: remove Together or HashTag"))
+	return nil
+}
+
+// isNil reports whether v is nil, or an interface with a nil pointer in it.
+func isNil(v any) bool {
+	of := reflect.ValueOf(v)
+	return !of.IsValid() || of.Kind() == reflect.Pointer && of.IsNil()
+}
+
+func (o *BareOptions) validate() error {
+	errs := []error{validatePrefix(o.Prefix)}
+	if strings.ContainsAny(o.HashTag, "{}") {
+		errs = append(errs, fmt.Errorf("redisbackend: hash tag: must have no braces, which are put around it (got %q)", o.HashTag))
 	}
-	if options.HoldTime != 0 && (options.HoldTime < minHoldTime || options.HoldTime > maxHoldTime) {
-		errs = append(errs, fmt.Errorf("HoldTime must be %v to %v (got %v)", minHoldTime, maxHoldTime, options.HoldTime))
+	if o.HashTag != "" && len(o.Together) > 0 {
+		errs = append(errs, errors.New("redisbackend: together: HashTag keeps all states in one slot already: remove one of them"))
+	}
+	if o.HoldTime != 0 && (o.HoldTime < minHoldTime || o.HoldTime > maxHoldTime) {
+		errs = append(errs, fmt.Errorf("redisbackend: hold time: must be %v to %v, or 0 for %v (got %v)",
+			minHoldTime, maxHoldTime, defaultHoldTime, o.HoldTime))
 	}
 	return errors.Join(errs...)
 }

@@ -13,7 +13,7 @@ import (
 // hidden is a client that says nothing of how it spreads keys.
 type hidden struct{ redis.Scripter }
 
-func TestNewPanicsRatherThanCountInTheWrongPlace(t *testing.T) {
+func TestNewFailsRatherThanCountInTheWrongPlace(t *testing.T) {
 	client := newClient(t, "127.0.0.1:1")
 	ring := redis.NewRing(&redis.RingOptions{})
 	defer ring.Close()
@@ -23,10 +23,10 @@ func TestNewPanicsRatherThanCountInTheWrongPlace(t *testing.T) {
 	} else if err == nil {
 		t.Error("a Ring has an auto-pipeliner by now: say so in docs/redis.md")
 	}
-	tagged := redisbackend.Options{HashTag: "t"}
+	tagged := redisbackend.BareOptions{HashTag: "t"}
 	for what, c := range map[string]struct {
 		client  redis.Scripter
-		options redisbackend.Options
+		options redisbackend.BareOptions
 		want    string
 	}{
 		"no client":                  {nil, tagged, "nil"},
@@ -35,23 +35,23 @@ func TestNewPanicsRatherThanCountInTheWrongPlace(t *testing.T) {
 		"a wrapper that is nil":      {(*hidden)(nil), tagged, "nil"},
 		"a pipeline":                 {client.Pipeline(), tagged, "pass the client"},
 		"a transaction":              {client.TxPipeline(), tagged, "pass the client"},
-		"a hidden Ring":              {hidden{ring}, redisbackend.Options{}, "HashTag"},
-		"a hidden client":            {hidden{client}, redisbackend.Options{}, "HashTag"},
-		"an empty tag in the prefix": {ring, redisbackend.Options{Prefix: "a{}b", HashTag: "t"}, `"a{}b"`},
-		"half a tag in the prefix":   {client, redisbackend.Options{Prefix: "a{b"}, `"a{b"`},
-		"a prefix within another":    {client, redisbackend.Options{Prefix: "shop:1:a"}, `"1" after a colon (got "shop:1:a")`},
-		"one of held units":          {client, redisbackend.Options{Prefix: "shop:h12"}, `"h12" after a colon`},
-		"a tag that ends early":      {ring, redisbackend.Options{HashTag: "}"}, `"}"`},
-		"a tag in braces":            {client, redisbackend.Options{HashTag: "{t}"}, `"{t}"`},
+		"a hidden Ring":              {hidden{ring}, redisbackend.BareOptions{}, "HashTag"},
+		"a hidden client":            {hidden{client}, redisbackend.BareOptions{}, "HashTag"},
+		"an empty tag in the prefix": {ring, redisbackend.BareOptions{Prefix: "a{}b", HashTag: "t"}, `"a{}b"`},
+		"half a tag in the prefix":   {client, redisbackend.BareOptions{Prefix: "a{b"}, `"a{b"`},
+		"a prefix within another":    {client, redisbackend.BareOptions{Prefix: "shop:1:a"}, `"1" after a colon (got "shop:1:a")`},
+		"one of held units":          {client, redisbackend.BareOptions{Prefix: "shop:h12"}, `"h12" after a colon`},
+		"a tag that ends early":      {ring, redisbackend.BareOptions{HashTag: "}"}, `"}"`},
+		"a tag in braces":            {client, redisbackend.BareOptions{HashTag: "{t}"}, `"{t}"`},
 	} {
-		func() {
-			defer func() {
-				if got := fmt.Sprint(recover()); !strings.HasPrefix(got, "redisbackend: New: ") || !strings.Contains(got, c.want) {
-					t.Errorf("%s: got %q, want a panic with %q", what, got, c.want)
-				}
-			}()
-			redisbackend.New(c.client, c.options)
-		}()
+		o := redisbackend.Options{Prefix: c.options.Prefix, HashTag: c.options.HashTag}
+		_, bareErr := redisbackend.NewBare(c.client, c.options)
+		_, err := redisbackend.New(c.client, o)
+		for _, err := range []error{bareErr, err} {
+			if got := fmt.Sprint(err); !strings.HasPrefix(got, "redisbackend: ") || !strings.Contains(got, c.want) {
+				t.Errorf("%s: got %q, want an error with %q", what, got, c.want)
+			}
+		}
 	}
 }
 
@@ -59,11 +59,11 @@ func TestNewPanicsRatherThanCountInTheWrongPlace(t *testing.T) {
 func TestNoRingAdmitsMoreThanTheLimit(t *testing.T) {
 	ring := startRing(t)
 	type embedding struct{ *redis.Ring }
-	for what, b := range map[string]*redisbackend.Backend{
-		"as it is":           redisbackend.New(ring, redisbackend.Options{Prefix: uniquePrefix()}),
-		"embedded":           redisbackend.New(embedding{ring}, redisbackend.Options{Prefix: uniquePrefix()}),
-		"with a tag":         redisbackend.New(ring, redisbackend.Options{Prefix: uniquePrefix(), HashTag: "t"}),
-		"hidden, with a tag": redisbackend.New(hidden{ring}, redisbackend.Options{Prefix: uniquePrefix(), HashTag: "t"}),
+	for what, b := range map[string]*redisbackend.Bare{
+		"as it is":           redisbackend.MustNewBare(ring, redisbackend.BareOptions{Prefix: uniquePrefix()}),
+		"embedded":           redisbackend.MustNewBare(embedding{ring}, redisbackend.BareOptions{Prefix: uniquePrefix()}),
+		"with a tag":         redisbackend.MustNewBare(ring, redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: "t"}),
+		"hidden, with a tag": redisbackend.MustNewBare(hidden{ring}, redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: "t"}),
 	} {
 		const most = 10
 		limit := limits.LeakyBucket(limits.PerDay(1), most)

@@ -76,7 +76,7 @@ func groupsOf(accounts []account, locate partitioner) ([]*group, error) {
 }
 
 // decideSpread decides groups of accounts, and sets the tickets of these.
-func (b *Backend) decideSpread(ctx context.Context, groups []*group, accounts []account, mode mode) ([]result, error) {
+func (b *Bare) decideSpread(ctx context.Context, groups []*group, accounts []account, mode mode) ([]result, error) {
 	decide := b.takeSpread
 	if mode.peeks {
 		decide = b.peekSpread
@@ -100,7 +100,7 @@ func (b *Backend) decideSpread(ctx context.Context, groups []*group, accounts []
 	return all, nil
 }
 
-func (b *Backend) peekSpread(ctx context.Context, groups []*group, mode mode) error {
+func (b *Bare) peekSpread(ctx context.Context, groups []*group, mode mode) error {
 	for _, g := range groups {
 		if _, err := b.step(ctx, &g.ask, g.accounts, mode); err != nil {
 			return err
@@ -112,7 +112,7 @@ func (b *Backend) peekSpread(ctx context.Context, groups []*group, mode mode) er
 
 // takeSpread takes what groups charge, one after the other. The first that denies ends that: the others
 // take nothing, and their waits are not told.
-func (b *Backend) takeSpread(ctx context.Context, groups []*group, mode mode) error {
+func (b *Bare) takeSpread(ctx context.Context, groups []*group, mode mode) error {
 	b.spread.add(groups[:len(groups)-1])
 	for i, g := range groups {
 		if _, err := b.step(ctx, &g.ask, g.accounts, mode); err != nil {
@@ -154,7 +154,7 @@ func (g *group) isDenied() bool {
 // group of its request is returned. Its scopes are few, and the same in all processes of an
 // application.
 
-// spread is the set of scopes that a Backend has charged in a group that others followed. It
+// spread is the set of scopes that a Bare has charged in a group that others followed. It
 // is read without a lock, and only grows.
 type spread struct {
 	mu     sync.Mutex
@@ -201,7 +201,7 @@ func (s *spread) addScope(scope string) {
 
 // markTransient marks the denials that may be due to units about to be returned. A denial for
 // ever is not.
-func (b *Backend) markTransient(charges []limits.Charge, out []limits.Decision) {
+func (b *Bare) markTransient(charges []limits.Charge, out []limits.Decision) {
 	for i := range out {
 		d := &out[i]
 		d.Transient = !d.Allowed && d.RetryAfter != limits.Never && b.spread.has(charges[i].Scope)

@@ -32,7 +32,7 @@ func TestOnRedisItKeepsTheContract(t *testing.T) {
 func harness(addr string, decisions int) limitstest.Harness {
 	return limitstest.Harness{
 		Open: func(t testing.TB, now func() time.Time) limits.Backend {
-			return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.New(newClient(t, addr), redisbackend.Options{Prefix: uniquePrefix()}), now))
+			return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.MustNewBare(newClient(t, addr), redisbackend.BareOptions{Prefix: uniquePrefix()}), now))
 		},
 		Decisions: sized(decisions),
 	}

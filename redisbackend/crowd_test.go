@@ -40,9 +40,9 @@ func TestNobodyIsDeniedByADenialFromBeforeItAsked(t *testing.T) {
 	defer client.Close()
 	h := new(slowReply)
 	client.AddHook(h)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	redisbackend.WaitForEver(b)
-	other := redisbackend.New(newClient(t, client.Options().Addr), redisbackend.Options{}) // of another process
+	other := redisbackend.MustNewBare(newClient(t, client.Options().Addr), redisbackend.BareOptions{}) // of another process
 	daily := limits.FixedWindow(limits.PerDay(1))
 	for name, c := range map[string]struct {
 		limits.Charge

@@ -49,7 +49,7 @@ func TestADeadlineEndsTheWaitWhateverTheClient(t *testing.T) {
 	maps.Copy(clients, pipeliners(t, without))
 	for name, client := range clients {
 		t.Run(name, func(t *testing.T) {
-			b := redisbackend.New(client, redisbackend.Options{})
+			b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 			if !b.HonoursDeadline() {
 				t.Error("it does not say that it honours deadlines")
 			}

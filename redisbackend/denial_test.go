@@ -13,7 +13,7 @@ import (
 // answer; the requests of somebody else, which came last, are decided.
 func TestACrowdOfOneKeyIsDeniedTogetherThoughItsRequestsDiffer(t *testing.T) {
 	client, g := startGate(t)
-	b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 	perAddress, perUser := limits.FixedWindow(limits.PerDay(3)), limits.SlidingWindow(limits.PerDay(100))
 	login := func(address, user string) []limits.Charge {
 		return []limits.Charge{charge("address", address, perAddress, 1), charge("user", user, perUser, 1)}

@@ -8,9 +8,9 @@
 // matter. Retries and connections are those of the client that is passed in; [New]
 // does no I/O, and [Backend.Check] says whether a server will do.
 //
-// A server that is slow or gone makes [Backend.Take] return an error, when its
-// context ends at the latest. Put package remote in front: it ends the context in
-// time, and stops asking a server that keeps failing.
+// A server that is slow or gone makes [Backend.Take] return an error within the time budget of
+// [Options]. Then the server is left alone until it answers a probe: see package remote. A [Bare]
+// has no budget but the context of its caller.
 //
 // # Calls
 //

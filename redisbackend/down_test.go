@@ -33,7 +33,7 @@ func TestAServerThatIsDownCountsAgainstTheBackendIfNoOtherIsWell(t *testing.T) {
 		},
 	})
 	defer client.Close()
-	b := redisbackend.New(client, redisbackend.Options{Logger: slog.New(slog.DiscardHandler)})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Logger: slog.New(slog.DiscardHandler)})
 	limit := limits.FixedWindow(limits.PerMinute(10))
 	for what, charges := range map[string][]limits.Charge{
 		"one key":             {charge("s", "k", limit, 1)},
@@ -64,7 +64,7 @@ type sparer interface {
 type pausing struct {
 	server  *miniredis.Miniredis
 	ring    *redis.Ring
-	backend *redisbackend.Backend
+	backend *redisbackend.Bare
 
 	mu    sync.Mutex
 	away  bool
@@ -82,7 +82,7 @@ func startPausing(t *testing.T) *pausing {
 		PoolSize: 1000, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
 		HeartbeatFn: func(context.Context, *redis.Client) bool { return true },
 	})
-	p.backend = redisbackend.New(p.ring, redisbackend.Options{Logger: slog.New(slog.DiscardHandler)})
+	p.backend = redisbackend.MustNewBare(p.ring, redisbackend.BareOptions{Logger: slog.New(slog.DiscardHandler)})
 	return p
 }
 

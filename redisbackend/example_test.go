@@ -9,14 +9,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
+	"github.com/weir-go/weir/stats"
 )
 
 // One limit for all instances of a program, in the Redis that a URL names.
@@ -33,7 +36,7 @@ func ExampleOpen() {
 			Limit: limits.TokenBucket(limits.PerMinute(100), 20),
 			Key:   keyfuncs.Address(keyfuncs.Peer),
 		}},
-		Backend:   remote.MustNewStack(backend, remote.StackOptions{}),
+		Backend:   backend, // bounds every wait, remembers denials
 		Instances: 4,
 	})
 	if err != nil {
@@ -45,19 +48,18 @@ func ExampleOpen() {
 	_, err = redisbackend.Open("redis://:secret@localhost/database", redisbackend.Options{})
 	fmt.Println(err)
 	// Output:
-	// redisbackend: Open: the URL is not like redis://user:password@host:6379/0, rediss://host:6379 or unix:///path/to/redis.sock
+	// redisbackend: url: is not like redis://user:password@host:6379/0, rediss://host:6379 or unix:///path/to/redis.sock
 }
 
 // What one instance denies for a while, all deny without asking. Here two instances in one
-// program: the first has seen a client use up its day. [remote.NewStack] has an option for
-// the announcer, too.
-func ExampleNewAnnouncer() {
+// program: the first has seen a client use up its day. Options.Announce does this.
+func ExampleMustNewAnnouncer() {
 	client, end := miniClient()
 	defer end()
 	limit := limits.FixedWindow(limits.PerDay(1))
 	instance := func() (*redisbackend.Announcer, limits.Backend) {
-		announcer := redisbackend.NewAnnouncer(client, redisbackend.AnnouncerOptions{})
-		backend := redisbackend.New(client, redisbackend.Options{})
+		announcer := redisbackend.MustNewAnnouncer(client, redisbackend.AnnouncerOptions{})
+		backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 		return announcer, remote.MustNewDenialCache(backend, remote.DenialCacheOptions{Announcer: announcer})
 	}
 	one, here := instance()
@@ -111,23 +113,98 @@ func miniClient() (client *redis.Client, end func()) {
 // signUp is one request of a client, under a limit of one a day.
 var signUp = []limits.Charge{{Scope: "sign-up", Key: "198.51.100.7", Limit: limits.TokenBucket(limits.PerDay(1), 1), Cost: 1}}
 
-// The caller makes the client, and closes it.
+// The caller makes the client, and closes it after the backend.
 func ExampleNew() {
 	client, end := miniClient()
 	defer end()
-	backend := redisbackend.New(client, redisbackend.Options{})
+	backend, err := redisbackend.New(client, redisbackend.Options{Budget: time.Minute})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer backend.Close()
 
 	out := make([]limits.Decision, 1)
-	for range 2 {
+	for range 3 {
 		if err := backend.Take(context.Background(), signUp, out); err != nil {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println(out[0].Allowed)
+		fmt.Println(out[0].Allowed, out[0].Source)
 	}
 	// Output:
-	// true
-	// false
+	// true primary
+	// false primary
+	// false denial-cache
+}
+
+// A health check says whether Redis decides. It should not be one whose failure restarts the server.
+func ExampleBackend_Status() {
+	client, end := miniClient()
+	defer end()
+	backend := redisbackend.MustNew(client, redisbackend.Options{})
+	state, _, _ := backend.Status()
+	fmt.Println("ready:", state == "closed")
+	// Output: ready: true
+}
+
+// What this process holds of busy keys.
+func ExampleBackend_Leases() {
+	client, end := miniClient()
+	defer end()
+	backend := redisbackend.MustNew(client, redisbackend.Options{Lease: time.Second})
+	fmt.Println(backend.Leases().Held, "units held")
+	// Output: 0 units held
+}
+
+// Limits in memory share the announcements of a backend.
+func ExampleBackend_Announcer() {
+	client, end := miniClient()
+	defer end()
+	backend := redisbackend.MustNew(client, redisbackend.Options{Announce: true})
+	defer backend.Close()
+	floods := remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: backend.Announcer()})
+	_ = floods // the Backend of a limiter
+	fmt.Println(backend.Announcer().Counts().Sent)
+	// Output: 0
+}
+
+// A part that measures goes inside the time budget.
+func ExampleOptions_wrap() {
+	client, end := miniClient()
+	defer end()
+	counts := stats.New(stats.Options{})
+	backend := redisbackend.MustNew(client, redisbackend.Options{
+		Budget: time.Minute,
+		Wrap:   func(redis limits.Backend) limits.Backend { return counts.Backend("redis", redis) },
+	})
+	for range 3 {
+		if err := backend.Take(context.Background(), signUp, make([]limits.Decision, 1)); err != nil {
+			fmt.Println(err)
+		}
+	}
+	take := counts.Snapshot().Backends[0].Operations[0]
+	fmt.Println(take.Succeeded.Count(), "of 3 were asked of Redis")
+	// Output: 2 of 3 were asked of Redis
+}
+
+// A program may compose what stands in front of Redis itself.
+func ExampleNewBare() {
+	client, end := miniClient()
+	defer end()
+	bare, err := redisbackend.NewBare(client, redisbackend.BareOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer bare.Close()
+	breaker, err := remote.NewBreaker(bare, remote.BreakerOptions{Budget: time.Minute})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(breaker.Take(context.Background(), signUp, make([]limits.Decision, 1)))
+	// Output: <nil>
 }
 
 // Two applications on one Redis do not share limits if their prefixes differ.
@@ -135,7 +212,7 @@ func ExampleOptions() {
 	client, end := miniClient()
 	defer end()
 	for _, prefix := range []string{"shop", "blog"} {
-		backend := redisbackend.New(client, redisbackend.Options{Prefix: prefix})
+		backend := redisbackend.MustNew(client, redisbackend.Options{Prefix: prefix, Budget: time.Minute})
 		out := make([]limits.Decision, 1)
 		err := backend.Take(context.Background(), signUp, out)
 		fmt.Println(prefix, out[0].Allowed, err)
@@ -146,10 +223,10 @@ func ExampleOptions() {
 }
 
 // A peek takes nothing.
-func ExampleBackend_Peek() {
+func ExampleBare_Peek() {
 	client, end := miniClient()
 	defer end()
-	backend := redisbackend.New(client, redisbackend.Options{})
+	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	out := make([]limits.Decision, 1)
 	for range 2 {
 		err := backend.Peek(context.Background(), signUp, out)
@@ -161,10 +238,10 @@ func ExampleBackend_Peek() {
 }
 
 // Reset makes a key fresh.
-func ExampleBackend_Reset() {
+func ExampleBare_Reset() {
 	client, end := miniClient()
 	defer end()
-	backend := redisbackend.New(client, redisbackend.Options{})
+	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	out := make([]limits.Decision, 1)
 	for range 2 {
 		if err := backend.Take(context.Background(), signUp, out); err != nil {
@@ -216,7 +293,7 @@ func ExampleBackend_Close() {
 		return
 	}
 	defer server.Close()
-	backend, err := redisbackend.Open("redis://"+server.Addr(), redisbackend.Options{})
+	backend, err := redisbackend.Open("redis://"+server.Addr(), redisbackend.Options{Budget: time.Minute})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -232,20 +309,20 @@ func ExampleBackend_Close() {
 }
 
 // The backend decides all algorithms of this version.
-func ExampleBackend_Supports() {
+func ExampleBare_Supports() {
 	client, end := miniClient()
 	defer end()
-	backend := redisbackend.New(client, redisbackend.Options{})
+	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	fmt.Println(backend.Supports(limits.SlidingLog(limits.PerHour(10))))
 	// Output:
 	// true
 }
 
 // A request charges all of its rules in one step, or none.
-func ExampleBackend_Take() {
+func ExampleBare_Take() {
 	client, end := miniClient()
 	defer end()
-	backend := redisbackend.New(client, redisbackend.Options{})
+	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	request := append([]limits.Charge{{Scope: "per-day", Key: "all", Limit: limits.TokenBucket(limits.PerDay(10), 10), Cost: 1}}, signUp...)
 	out := make([]limits.Decision, len(request))
 	for range 2 {
@@ -261,20 +338,20 @@ func ExampleBackend_Take() {
 }
 
 // Package remote asks, and calls the backend without a goroutine of its own.
-func ExampleBackend_HonoursDeadline() {
+func ExampleBare_HonoursDeadline() {
 	client, end := miniClient()
 	defer end()
-	backend := redisbackend.New(client, redisbackend.Options{})
+	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	fmt.Println(backend.HonoursDeadline())
 	// Output:
 	// true
 }
 
 // Units of a concurrency limit are held until they are released.
-func ExampleBackend_Settle() {
+func ExampleBare_Settle() {
 	client, end := miniClient()
 	defer end()
-	backend := redisbackend.New(client, redisbackend.Options{})
+	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	defer backend.Close()
 
 	limit := limits.Concurrent(1)

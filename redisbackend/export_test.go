@@ -12,9 +12,12 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
+// BareOf returns the backend that asks Redis for b.
+func BareOf(b *Backend) *Bare { return b.bare }
+
 // WithClock makes b decide by now instead of the server's clock, by 2255 at the
 // latest, which is 2^53 microseconds.
-func WithClock(b *Backend, now func() time.Time) *Backend {
+func WithClock(b *Bare, now func() time.Time) *Bare {
 	latest := time.UnixMicro(1<<53 - 1)
 	b.now = func() time.Time {
 		if t := now(); t.Before(latest) {
@@ -28,19 +31,19 @@ func WithClock(b *Backend, now func() time.Time) *Backend {
 
 // HoldForEver has b hold units until they are released: a clock set by hand moves on
 // without renewals.
-func HoldForEver(b *Backend) *Backend {
+func HoldForEver(b *Bare) *Bare {
 	b.holds.setTime(250 * 366 * 24 * time.Hour)
 	return b
 }
 
 // WaitForGiveBacks waits until no give-back of b is left.
-func WaitForGiveBacks(b *Backend) { b.giveBacks.wait(context.Background()) }
+func WaitForGiveBacks(b *Bare) { b.giveBacks.wait(context.Background()) }
 
 // SlotOf is the hash slot of a name.
 var SlotOf = slot.Of
 
 // Name is the name of a state in Redis.
-func Name(b *Backend, scope, key string) string { return b.name(scope, key) }
+func Name(b *Bare, scope, key string) string { return b.name(scope, key) }
 
 // Judge is what Check makes of a server's INFO.
 var Judge = judge
@@ -50,7 +53,7 @@ var Explain = howToAllow
 
 // TakeToGiveBack takes c as one group of a request that is spread over several servers. It
 // returns a function that gives it back and reports whether there was anything to give.
-func TakeToGiveBack(ctx context.Context, b *Backend, c limits.Charge) (d limits.Decision, giveBack func() (bool, error), err error) {
+func TakeToGiveBack(ctx context.Context, b *Bare, c limits.Charge) (d limits.Decision, giveBack func() (bool, error), err error) {
 	var r request
 	if err := b.accountsOf([]limits.Charge{c}, &r, mode{instant: b.instant()}); err != nil {
 		return d, nil, err
@@ -68,7 +71,7 @@ func TakeToGiveBack(ctx context.Context, b *Backend, c limits.Charge) (d limits.
 
 // Apart reports whether the states of charges are kept in a partition each, of a Cluster unless
 // b knows better.
-func Apart(b *Backend, charges ...limits.Charge) bool {
+func Apart(b *Bare, charges ...limits.Charge) bool {
 	locate := b.lines.partitioner.Load()
 	seen := make(map[any]bool)
 	for _, c := range charges {
@@ -85,7 +88,7 @@ func Apart(b *Backend, charges ...limits.Charge) bool {
 }
 
 // Spread is how many scopes b knows to be charged together with others.
-func Spread(b *Backend) int {
+func Spread(b *Bare) int {
 	if scopes := b.spread.scopes.Load(); scopes != nil {
 		return len(*scopes)
 	}
@@ -93,7 +96,7 @@ func Spread(b *Backend) int {
 }
 
 // Waiting is how many requests wait in the lanes of b.
-func Waiting(b *Backend) (n int) {
+func Waiting(b *Bare) (n int) {
 	all := []*line{b.lines.only}
 	if servers := b.lines.byServer.Load(); servers != nil {
 		all = slices.Collect(maps.Values(*servers))
@@ -114,18 +117,18 @@ func Waiting(b *Backend) (n int) {
 }
 
 // WaitForEver has b never take a server for silent, nor end a call: the machine may be slow.
-func WaitForEver(b *Backend) {
+func WaitForEver(b *Bare) {
 	b.lines.patience = 1000 * time.Hour
 }
 
 // WaitFor has b take a server for silent after a time.
-func WaitFor(b *Backend, patience time.Duration) { b.lines.patience = patience }
+func WaitFor(b *Bare, patience time.Duration) { b.lines.patience = patience }
 
 // OneCall has b make one call at a time to each server.
-func OneCall(b *Backend) { b.lines.most = 1 }
+func OneCall(b *Bare) { b.lines.most = 1 }
 
 // Client is the client that b works with.
-func Client(b *Backend) redis.Scripter { return b.client }
+func Client(b *Bare) redis.Scripter { return b.client }
 
 // RunOnce calls a script that must not be repeated, and replies the number of its call and anything
 // more, in one pipeline if it is called for several keys: all of each call are the same. The
@@ -154,7 +157,7 @@ func (anything) receive(*reply) error { return nil }
 
 // RenewAll renews all that b holds, at once, and waits until it is done. Units that Redis had lost are
 // renewed a second time: RenewAll waits for that, too, or it would cross what the test does next.
-func RenewAll(b *Backend) {
+func RenewAll(b *Bare) {
 	h := b.holds
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -182,15 +185,15 @@ func RenewAll(b *Backend) {
 }
 
 // HeldName is the name in Redis of what is held.
-func HeldName(b *Backend, scope, key string) string { return b.heldName(scope, key) }
+func HeldName(b *Bare, scope, key string) string { return b.heldName(scope, key) }
 
 // Forget has b neither renew nor release what it holds.
-func Forget(b *Backend, c limits.Charge, d limits.Decision) {
+func Forget(b *Bare, c limits.Charge, d limits.Decision) {
 	b.holds.forget(span{b.heldName(c.Scope, c.Key), d.Ticket, c.Cost})
 }
 
 // Holding is how many charges b holds units for, and how many units it has yet to release.
-func Holding(b *Backend) (charges int, unreleased int64) {
+func Holding(b *Bare) (charges int, unreleased int64) {
 	h := b.holds
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -198,7 +201,7 @@ func Holding(b *Backend) (charges int, unreleased int64) {
 }
 
 // WaitForReleases waits until ReleasesAreDone.
-func WaitForReleases(b *Backend) {
+func WaitForReleases(b *Bare) {
 	h := b.holds
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -209,7 +212,7 @@ func WaitForReleases(b *Backend) {
 
 // ReleasesAreDone reports whether nothing is being sent, and b has no units left to release,
 // except for a second time.
-func ReleasesAreDone(b *Backend) bool {
+func ReleasesAreDone(b *Bare) bool {
 	h := b.holds
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -228,7 +231,7 @@ var RenewDigest = renewScript.digest
 var ReleaseDigest = releaseScript.digest
 
 // Renewing is how many charges of b are being renewed.
-func Renewing(b *Backend) (n int) {
+func Renewing(b *Bare) (n int) {
 	h := b.holds
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -260,7 +263,7 @@ func DecodeAnnouncements(message string, arrived time.Time) ([]limits.Announceme
 }
 
 // Form returns a text that is the same for requests that are alike but for their keys.
-func Form(b *Backend, charges []limits.Charge, peeks bool) string {
+func Form(b *Bare, charges []limits.Charge, peeks bool) string {
 	var r request
 	if err := b.accountsOf(charges, &r, mode{peeks, b.instant()}); err != nil {
 		panic(err)
@@ -272,7 +275,7 @@ var JudgeClock = judgeClock
 
 // RunLate has b find, for a second, that this process runs late while other replies of its only server
 // come in.
-func RunLate(b *Backend) {
+func RunLate(b *Bare) {
 	l := b.lines.only
 	now := time.Now().Add(callTimeout)
 	l.all.late.note(now, 40*time.Millisecond)
@@ -285,12 +288,12 @@ func RunLate(b *Backend) {
 var Product = product
 
 // SetClockWrong has b believe that servers are ahead of this process's clock.
-func SetClockWrong(b *Backend, by time.Duration) { b.calendarClock.ahead.Store(by.Microseconds()) }
+func SetClockWrong(b *Bare, by time.Duration) { b.calendarClock.ahead.Store(by.Microseconds()) }
 
 // ReadReply has a call for groups of charges read a reply, in pieces of a size, as go-redis passes
 // it on. The reply is that to a number of a call. The server has told the instant now before.
 func ReadReply(
-	b *Backend, groups [][]limits.Charge, now int64, size int, reply func(number int64) string,
+	b *Bare, groups [][]limits.Charge, now int64, size int, reply func(number int64) string,
 ) ([][]limits.Decision, []error) {
 	var cs calls
 	var clock serverInstants

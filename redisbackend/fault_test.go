@@ -131,7 +131,7 @@ func TestAClusterThatChangesUnderLoad(t *testing.T) {
 		"a group with one hash tag":  {"moving", several, []string{"TRYAGAIN", "ASK", "MOVED"}},
 	} {
 		t.Run("a slot moves, "+name, func(t *testing.T) {
-			b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix(), HashTag: kindOf.tag})
+			b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: kindOf.tag})
 			load := startLoad(t.Context(), b, 600, kindOf.charges)
 			load.more(t, 100)
 			for range 3 {
@@ -158,7 +158,7 @@ func TestAClusterThatChangesUnderLoad(t *testing.T) {
 	}
 
 	t.Run("a master is killed", func(t *testing.T) {
-		b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 		load := startLoad(t.Context(), b, 60, several)
 		load.more(t, 500)
 		c.masters[2].kill()

@@ -19,7 +19,7 @@ func TestALogWithAForeignMiddleFailsOnlyThoseThatChargeIt(t *testing.T) {
 	client, g := startGate(t)
 	admin := newClient(t, client.Options().Addr)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}),
+	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}),
 		func() time.Time { return now })
 	log := limits.SlidingLog(limits.PerMinute(3))
 	spoilt, sound, other := charge("log", "spoilt", log, 1), charge("log", "sound", log, 1), charge("s",
@@ -63,7 +63,7 @@ func TestAForeignTextIsAnErrorAndStays(t *testing.T) {
 		limits.Ban(limits.PerHour(10), time.Hour),
 		limits.SlidingLog(limits.PerHour(10)),
 	}
-	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}),
+	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}),
 		func() time.Time { return now })
 	for _, limit := range all {
 		c := charge("s", "k", limit, 1)
@@ -110,7 +110,7 @@ func TestAForeignTextIsAnErrorAndStays(t *testing.T) {
 // An empty text is foreign, too: no version of weir writes one.
 func TestAnEmptyTextIsAnErrorAndStays(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := charge("s", "k", limits.FixedWindow(limits.PerDay(10)), 1)
 	name := redisbackend.Name(b, "s", "k")
 	ok(t, client.Set(t.Context(), name, "", 0).Err())
@@ -126,7 +126,7 @@ func TestAnEmptyTextIsAnErrorAndStays(t *testing.T) {
 func TestALogWithForeignTakingsIsAnErrorAndStays(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{}), func() time.Time { return now })
+	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{}), func() time.Time { return now })
 	const at = "1767225600000000"
 	name := redisbackend.Name(b, "s", "k")
 	for _, taking := range []string{
@@ -154,10 +154,10 @@ func TestACallForOneRequestDecidesLikeOthers(t *testing.T) {
 	random := testrun.Random(t)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var servers [2]*miniredis.Miniredis
-	var both [2]*redisbackend.Backend
+	var both [2]*redisbackend.Bare
 	for i := range both {
 		servers[i] = miniredis.RunT(t)
-		both[i] = redisbackend.New(newClient(t, servers[i].Addr()), redisbackend.Options{Prefix: "p"})
+		both[i] = redisbackend.MustNewBare(newClient(t, servers[i].Addr()), redisbackend.BareOptions{Prefix: "p"})
 	}
 	redisbackend.WithClock(both[1], func() time.Time { return now })
 	redisbackend.WaitForEver(both[0])
@@ -207,7 +207,7 @@ func TestACallForOneRequestDecidesLikeOthers(t *testing.T) {
 // Names with spaces, line ends, NUL, patterns and braces are as good as others.
 func TestAnyScopeAndKeyIsDecided(t *testing.T) {
 	client, g := startGate(t)
-	b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 	limit := limits.FixedWindow(limits.PerDay(2))
 	odd := []string{"", " ", "\n", "\r\n", "\x00", "%s %d", "%", "{}", "{x}", "}{", "#", ":", "1:", "\xff\xfe",
 		strings.Repeat("x", 128), strings.Repeat("x", 129), strings.Repeat("x", 1<<20)}
@@ -236,7 +236,7 @@ func TestAnyScopeAndKeyIsDecided(t *testing.T) {
 // A request may charge many keys.
 func TestARequestOfManyKeysIsDecided(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	redisbackend.WaitForEver(b)
 	for _, n := range []int{100, 1000, 7000} {
 		var all []limits.Charge

@@ -62,7 +62,7 @@ func (g *giveBacks) wait(ctx context.Context) {
 }
 
 // giveBack returns what groups took. It does not wait for that.
-func (b *Backend) giveBack(ctx context.Context, groups []*group) {
+func (b *Bare) giveBack(ctx context.Context, groups []*group) {
 	for _, g := range groups {
 		b.giveBackAll(ctx, b.returnsOf(g.accounts, g.results), maxGiveBacks)
 		b.holds.releaseLater(g.ask.spans, false)
@@ -70,7 +70,7 @@ func (b *Backend) giveBack(ctx context.Context, groups []*group) {
 }
 
 // giveBackUnawaited returns what a took, whose caller has left.
-func (b *Backend) giveBackUnawaited(a *ask) {
+func (b *Bare) giveBackUnawaited(a *ask) {
 	if a.err != nil || a.mode.peeks || !a.allowed {
 		return
 	}
@@ -79,7 +79,7 @@ func (b *Backend) giveBackUnawaited(a *ask) {
 }
 
 // giveBackAll sends what is to be given back, unless so much waits already.
-func (b *Backend) giveBackAll(ctx context.Context, all []*settling, most int) {
+func (b *Bare) giveBackAll(ctx context.Context, all []*settling, most int) {
 	for _, s := range all {
 		if !b.giveBacks.begin(most) {
 			return
@@ -95,7 +95,7 @@ func (b *Backend) giveBackAll(ctx context.Context, all []*settling, most int) {
 // returnsOf returns the settlements that give back what accounts took, except for units of
 // concurrency limits. The instant of the taking is that of the reply. If the clock has stepped
 // back the taking is later, and less is returned.
-func (b *Backend) returnsOf(accounts []account, results []result) (all []*settling) {
+func (b *Bare) returnsOf(accounts []account, results []result) (all []*settling) {
 	for i := range accounts {
 		a, s := &accounts[i], &results[i]
 		e := &limits.Ending{Limit: a.Limit, Taken: a.Enforced, Ticket: s.enforced.At}

@@ -28,7 +28,7 @@ func TestAHookThatMisbehavesInAGiveBackHarmsNobodyElse(t *testing.T) {
 			runtime.Goexit()
 		}
 	}))
-	b := redisbackend.New(ring, redisbackend.Options{Prefix: uniquePrefix()})
+	b := redisbackend.MustNewBare(ring, redisbackend.BareOptions{Prefix: uniquePrefix()})
 	limit := limits.FixedWindow(limits.PerDay(1))
 	spent := charge("spent", "k", limit, 1)
 	take(t, b, spent)

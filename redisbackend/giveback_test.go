@@ -24,7 +24,7 @@ import (
 // is given back.
 type shared struct {
 	testing.TB
-	backend *redisbackend.Backend
+	backend *redisbackend.Bare
 	model   *limitstest.Exact
 	client  redis.UniversalClient
 	now     time.Time
@@ -36,7 +36,7 @@ type shared struct {
 
 func newShared(t testing.TB, client redis.UniversalClient, key string, limit limits.Limit) *shared {
 	s := &shared{TB: t, client: client, key: key, limit: limit, now: time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC)}
-	s.backend = redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), func() time.Time { return s.now })
+	s.backend = redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), func() time.Time { return s.now })
 	s.model = limitstest.NewExact(func() time.Time {
 		if s.held.After(s.now) {
 			return s.held
@@ -492,7 +492,7 @@ func interleave(t *testing.T, client *redis.Client, random *rand.Rand, i int) (g
 
 // A request that another server denies bans nobody, unless it costs more than a ban counts.
 func TestABanIsGivenBackUnlessItsCountIsFull(t *testing.T) {
-	b := redisbackend.New(newClient(t, startRedis(t).addr), redisbackend.Options{})
+	b := redisbackend.MustNewBare(newClient(t, startRedis(t).addr), redisbackend.BareOptions{})
 	limit := limits.Ban(limits.PerMinute(10), time.Hour)
 	take(t, b, charge("s", "k", limit, 4))
 	for _, cost := range []int64{1, 6, math.MaxUint32 - 5} {

@@ -45,7 +45,7 @@ type span struct {
 
 // holds is what this process holds, and what it has to release.
 type holds struct {
-	backend *Backend
+	backend *Bare
 	time    time.Duration // for which a unit is held unless it is renewed
 	logger  *slog.Logger
 	nonce   [6]byte // of all ids
@@ -77,7 +77,7 @@ type hold struct {
 	until   time.Time         // when its units have ended by themselves; zero: its request runs
 }
 
-func newHolds(b *Backend, lasting time.Duration, logger *slog.Logger) *holds {
+func newHolds(b *Bare, lasting time.Duration, logger *slog.Logger) *holds {
 	h := &holds{backend: b, logger: logger, of: make(map[int64]*hold), sent: make(map[*hold]int)}
 	h.answered.L = &h.mu
 	_, _ = rand.Read(h.nonce[:]) // never fails
@@ -450,7 +450,7 @@ func waitUntil(ctx context.Context, changed *sync.Cond, done func() bool) {
 // would find the units of the first attempt held, and might deny for them.
 
 // heldAccount returns the account of a concurrency limit.
-func (b *Backend) heldAccount(of limits.Account, limit *encoded, mode mode) account {
+func (b *Bare) heldAccount(of limits.Account, limit *encoded, mode mode) account {
 	a := account{Account: of, name: b.heldName(of.Scope, of.Key), limit: limit}
 	if !mode.peeks {
 		a.ticket = b.holds.issue(a.held())
@@ -483,7 +483,7 @@ func (a *ask) reissue() {
 }
 
 // hold sets the tickets of a request that was decided, and notes what it holds.
-func (b *Backend) hold(r *request, charges []limits.Charge, out []limits.Decision) {
+func (b *Bare) hold(r *request, charges []limits.Charge, out []limits.Decision) {
 	allowed := true
 	for i := range charges {
 		allowed = allowed && (charges[i].Shadow || out[i].Allowed)

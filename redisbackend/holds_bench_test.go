@@ -34,7 +34,7 @@ func BenchmarkHold(b *testing.B) {
 		{"held and one rate, 15 under way", func(i int) []limits.Charge { return []limits.Charge{held(i), rate(i)} }, 15},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			backend := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+			backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 			defer backend.Close()
 			for i := range 100 * c.keep {
 				take(b, backend, held(i))

@@ -36,14 +36,14 @@ func TestATakingWhoseReplyIsLostHoldsNothing(t *testing.T) {
 	clients := pipeliners(t, client)
 	type embedding struct{ *redis.Client }
 	clients["plain"], clients["embedded"] = client, embedding{client}
-	looks := redisbackend.New(newClient(t, server.addr), redisbackend.Options{})
+	looks := redisbackend.MustNewBare(newClient(t, server.addr), redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(1), 1)
 	rate := charge("rate", "ann", limits.FixedWindow(limits.PerDay(10)), 1)
 	for kind, client := range clients {
 		for how, deadline := range map[string]bool{"inline": false, "by a worker": true} {
 			name := kind + ", " + how
 			for range 20 {
-				b := redisbackend.New(client, redisbackend.Options{})
+				b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 				ctx, cancel := context.Background(), context.CancelFunc(func() {})
 				if deadline {
 					ctx, cancel = context.WithCancel(ctx)
@@ -68,7 +68,7 @@ func TestATakingWhoseReplyIsLostHoldsNothing(t *testing.T) {
 
 func TestATakingOfACallerWhoHasLeftHoldsNothing(t *testing.T) {
 	client, g := startGate(t)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	redisbackend.WaitForEver(b)
 	c := charge("uploads", "ann", limits.Concurrent(1000), 3)
 	take(t, b, charge("other", "k", limits.Concurrent(1), 1)) // the server learns the script
@@ -109,7 +109,7 @@ func TestAReleaseWhoseReplyIsLostIsRepeated(t *testing.T) {
 	var lose atomic.Bool
 	client := redis.NewClient(&redis.Options{Addr: startRedis(t).addr, Dialer: loser(&lose), MaxRetries: -1})
 	defer client.Close()
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(5), 2)
 	end(t, b, c, take(t, b, c)[0]) // the server learns the script
 	d := take(t, b, c)[0]
@@ -127,15 +127,15 @@ func TestARenewalWhoseReplyIsLostIsRepeated(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: startRedis(t).addr, Dialer: loser(&lose), MaxRetries: -1})
 	defer client.Close()
 	var log logged
-	b := newStepped(client, redisbackend.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	b := newStepped(client, redisbackend.BareOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	c := charge("uploads", "ann", limits.Concurrent(5), 2)
 	d := take(t, b, c)[0]
-	redisbackend.RenewAll(b.Backend) // the server learns the script
+	redisbackend.RenewAll(b.Bare) // the server learns the script
 	for range 3 {
 		b.after(29 * time.Second)
 		lose.Store(true)
-		redisbackend.RenewAll(b.Backend)
-		redisbackend.RenewAll(b.Backend)
+		redisbackend.RenewAll(b.Bare)
+		redisbackend.RenewAll(b.Bare)
 		if n := held(t, b, c); n != 2 || lose.Load() {
 			t.Fatalf("%d are held, want 2", n)
 		}
@@ -144,7 +144,7 @@ func TestARenewalWhoseReplyIsLostIsRepeated(t *testing.T) {
 		t.Error("a lost reply is logged as lost units")
 	}
 	lose.Store(true)
-	redisbackend.RenewAll(b.Backend)
+	redisbackend.RenewAll(b.Bare)
 	end(t, b, c, d)
 	holdsNothing(t, b, c)
 }
@@ -168,7 +168,7 @@ func TestAReleaseDuringARenewalIsRepeatedAfterIt(t *testing.T) {
 	hook := new(delayed)
 	client.AddHook(hook)
 	var log logged
-	b := redisbackend.New(client, redisbackend.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	c := charge("uploads", "ann", limits.Concurrent(5), 2)
 	d, other := take(t, b, c)[0], take(t, b, charge("uploads", "bob", limits.Concurrent(5), 1))[0]
 	redisbackend.RenewAll(b)
@@ -223,7 +223,7 @@ func TestWhatEndsWhileRedisIsAwayIsReleasedWhenItIsBack(t *testing.T) {
 	server := startRedis(t)
 	client := redis.NewClient(&redis.Options{Addr: server.addr, Dialer: breakable(&away), MaxRetries: -1, DialerRetries: 1})
 	defer client.Close()
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(100), 2)
 	var all []limits.Decision
 	for range 50 {
@@ -237,7 +237,7 @@ func TestWhatEndsWhileRedisIsAwayIsReleasedWhenItIsBack(t *testing.T) {
 		t.Errorf("%d charges are held and %d units wait, want 0 and some", charges, units)
 	}
 	away.Store(false)
-	holdsNothing(t, redisbackend.New(newClient(t, server.addr), redisbackend.Options{}), c)
+	holdsNothing(t, redisbackend.MustNewBare(newClient(t, server.addr), redisbackend.BareOptions{}), c)
 }
 
 func TestReleasesThatWaitAreBounded(t *testing.T) {
@@ -245,7 +245,7 @@ func TestReleasesThatWaitAreBounded(t *testing.T) {
 	server := startRedis(t)
 	client := redis.NewClient(&redis.Options{Addr: server.addr, Dialer: breakable(&away), MaxRetries: -1, DialerRetries: 1})
 	defer client.Close()
-	b := redisbackend.New(client, redisbackend.Options{Logger: slog.New(slog.DiscardHandler)})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Logger: slog.New(slog.DiscardHandler)})
 	c := charge("uploads", "ann", limits.Concurrent(100_000), 64)
 	var endings []limits.Ending
 	for range 1100 {
@@ -263,13 +263,13 @@ func TestReleasesThatWaitAreBounded(t *testing.T) {
 		t.Errorf("%d units wait", units)
 	}
 	away.Store(false)
-	looks := redisbackend.New(newClient(t, server.addr), redisbackend.Options{})
+	looks := redisbackend.MustNewBare(newClient(t, server.addr), redisbackend.BareOptions{})
 	until(t, "most are released", func() bool { return held(t, looks, c) <= 70_400-65_536 }) // on a slow machine more: holds that nobody renews expire
 }
 
 func TestAHundredThousandUnitsAreHeld(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
-	b := newStepped(client, redisbackend.Options{})
+	b := newStepped(client, redisbackend.BareOptions{})
 	const most = 100_000
 	c := charge("uploads", "ann", limits.Concurrent(most), 50)
 	var endings []limits.Ending
@@ -279,11 +279,11 @@ func TestAHundredThousandUnitsAreHeld(t *testing.T) {
 	if d := take(t, b, charge("uploads", "ann", limits.Concurrent(most), 1))[0]; d.Allowed {
 		t.Error("100,001 are held")
 	}
-	before := client.MemoryUsage(t.Context(), redisbackend.HeldName(b.Backend, c.Scope, c.Key)).Val()
+	before := client.MemoryUsage(t.Context(), redisbackend.HeldName(b.Bare, c.Scope, c.Key)).Val()
 	ok(t, client.ConfigResetStat(t.Context()).Err())
 	for range 2 {
 		b.after(29 * time.Second)
-		redisbackend.RenewAll(b.Backend)
+		redisbackend.RenewAll(b.Bare)
 	}
 	if n := held(t, b, c); n != most {
 		t.Errorf("%d are held", n)
@@ -373,7 +373,7 @@ func (s *scripted) expectRenewals(t *testing.T, every, until time.Duration) {
 func TestRenewalsAreMadeInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &scripted{since: time.Now()}
-		b := redisbackend.New(server, redisbackend.Options{HashTag: "one"})
+		b := redisbackend.MustNewBare(server, redisbackend.BareOptions{HashTag: "one"})
 		c := charge("uploads", "ann", limits.Concurrent(5), 1)
 		var all []limits.Decision
 		for i := range 3 {
@@ -410,7 +410,7 @@ func TestRenewalsAreMadeInTime(t *testing.T) {
 func TestEndsLeaveRenewalsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &scripted{since: time.Now()}
-		b := redisbackend.New(server, redisbackend.Options{HashTag: "one"})
+		b := redisbackend.MustNewBare(server, redisbackend.BareOptions{HashTag: "one"})
 		c := charge("uploads", "ann", limits.Concurrent(5), 1)
 		for range 4 {
 			take(t, b, c)
@@ -448,7 +448,7 @@ func TestSlowReleasesDelayNoRenewal(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				busy, server := &scripted{since: time.Now()}, &scripted{since: time.Now()}
 				both := &twoServers{renews: server, releases: busy}
-				b := redisbackend.New(both, redisbackend.Options{HashTag: "one", HoldTime: 3 * time.Second})
+				b := redisbackend.MustNewBare(both, redisbackend.BareOptions{HashTag: "one", HoldTime: 3 * time.Second})
 				c := charge("uploads", "ann", limits.Concurrent(5), 1)
 				d := take(t, b, c)[0]
 				busy.away.Store(true)
@@ -481,7 +481,7 @@ func TestSlowReleasesDelayNoRenewal(t *testing.T) {
 func TestRenewalsAreTriedAgainWithinAThirtiethOfHoldTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &scripted{since: time.Now()}
-		b := redisbackend.New(server, redisbackend.Options{HashTag: "one", HoldTime: 3 * time.Second})
+		b := redisbackend.MustNewBare(server, redisbackend.BareOptions{HashTag: "one", HoldTime: 3 * time.Second})
 		c := charge("uploads", "ann", limits.Concurrent(5), 1)
 		d := take(t, b, c)[0]
 		server.away.Store(true)
@@ -522,7 +522,7 @@ func TestHoldTimeHasARange(t *testing.T) {
 
 // A request that one server denies holds nothing on the others.
 func holdsNothingForDeniedGroups(t *testing.T, client redis.UniversalClient) {
-	b := newStepped(client, redisbackend.Options{Prefix: uniquePrefix()})
+	b := newStepped(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 	spent := charge("spent", "k", limits.FixedWindow(limits.PerDay(1)), 1)
 	take(t, b, spent)
 	var charges []limits.Charge
@@ -534,7 +534,7 @@ func holdsNothingForDeniedGroups(t *testing.T, client redis.UniversalClient) {
 	for range 5 {
 		ok(t, b.Take(t.Context(), append(charges, spent), make([]limits.Decision, 9)))
 	}
-	until(t, "releases are done", func() bool { return redisbackend.ReleasesAreDone(b.Backend) })
+	until(t, "releases are done", func() bool { return redisbackend.ReleasesAreDone(b.Bare) })
 	for i, c := range charges {
 		if n := held(t, b, c); n != 2 {
 			t.Errorf("%d are held, want 2", n)
@@ -555,17 +555,17 @@ func TestARenewalThatArrivesAfterTheReleaseHoldsNothing(t *testing.T) {
 	defer client.Close()
 	late := new(lateRenewal)
 	client.AddHook(late)
-	b := newStepped(client, redisbackend.Options{Logger: slog.New(slog.DiscardHandler)})
+	b := newStepped(client, redisbackend.BareOptions{Logger: slog.New(slog.DiscardHandler)})
 	c := charge("uploads", "ann", limits.Concurrent(5), 2)
 	for _, renewedAgain := range []bool{false, true} {
 		until(t, "the renewal arrives between two releases", func() bool {
 			d := take(t, b, c)[0]
-			redisbackend.RenewAll(b.Backend) // the server learns the script
+			redisbackend.RenewAll(b.Bare) // the server learns the script
 			late.on.Store(true)
-			redisbackend.RenewAll(b.Backend)
+			redisbackend.RenewAll(b.Bare)
 			late.on.Store(false)
 			if renewedAgain {
-				redisbackend.RenewAll(b.Backend)
+				redisbackend.RenewAll(b.Bare)
 			}
 			before := late.releases.Load()
 			end(t, b, c, d)
@@ -573,7 +573,7 @@ func TestARenewalThatArrivesAfterTheReleaseHoldsNothing(t *testing.T) {
 			return late.releases.Load() == before+1 // otherwise the machine is slow
 		})
 		holdsNothing(t, b, c)
-		until(t, "nothing waits", func() bool { return redisbackend.ReleasesAreDone(b.Backend) })
+		until(t, "nothing waits", func() bool { return redisbackend.ReleasesAreDone(b.Bare) })
 	}
 }
 
@@ -606,7 +606,7 @@ func TestATakingByATypeThatEmbedsAClientIsNotRepeated(t *testing.T) {
 	server := startRedis(t)
 	client := embedding{redis.NewClient(&redis.Options{Addr: server.addr, Dialer: loser(&lose), ContextTimeoutEnabled: true})}
 	defer client.Close()
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(1), 1)
 	end(t, b, c, take(t, b, c)[0]) // the server learns the script
 	lose.Store(true)
@@ -614,7 +614,7 @@ func TestATakingByATypeThatEmbedsAClientIsNotRepeated(t *testing.T) {
 	if err := b.Take(t.Context(), []limits.Charge{c}, out); err == nil || lose.Load() {
 		t.Errorf("the reply was lost: %+v, %v", out, err)
 	}
-	holdsNothing(t, redisbackend.New(newClient(t, server.addr), redisbackend.Options{}), c)
+	holdsNothing(t, redisbackend.MustNewBare(newClient(t, server.addr), redisbackend.BareOptions{}), c)
 }
 
 // tryAgain is the reply of a server to a call for several keys of a slot that is half moved.
@@ -643,7 +643,7 @@ func TestWhileASlotIsHalfMovedItsUnitsAreRenewedAndReleased(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: startRedis(t).addr})
 	defer client.Close()
 	client.AddHook(new(halfMoved))
-	b := newStepped(client, redisbackend.Options{HashTag: "moving", Logger: slog.New(slog.DiscardHandler)})
+	b := newStepped(client, redisbackend.BareOptions{HashTag: "moving", Logger: slog.New(slog.DiscardHandler)})
 	var charges []limits.Charge
 	var endings []limits.Ending
 	for i := range 5 {
@@ -655,7 +655,7 @@ func TestWhileASlotIsHalfMovedItsUnitsAreRenewedAndReleased(t *testing.T) {
 	}
 	for range 3 {
 		b.after(29 * time.Second)
-		redisbackend.RenewAll(b.Backend)
+		redisbackend.RenewAll(b.Bare)
 	}
 	for i, c := range charges {
 		if n := held(t, b, c); n != 4 {
@@ -663,7 +663,7 @@ func TestWhileASlotIsHalfMovedItsUnitsAreRenewedAndReleased(t *testing.T) {
 		}
 	}
 	ok(t, b.Settle(t.Context(), endings, make([]limits.Settlement, len(endings))))
-	if !redisbackend.ReleasesAreDone(b.Backend) {
+	if !redisbackend.ReleasesAreDone(b.Bare) {
 		t.Error("some units wait to be released")
 	}
 	for i, c := range charges {
@@ -676,7 +676,7 @@ func TestWhileASlotIsHalfMovedItsUnitsAreRenewedAndReleased(t *testing.T) {
 // A hook that panics or ends its goroutine harms neither what is settled later nor the process.
 func TestAHookThatMisbehavesInAnEndIsAnError(t *testing.T) {
 	client, g := startGate(t)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	held := charge("uploads", "ann", limits.Concurrent(5), 1)
 	rate := lasting("rate", "ann", limits.FixedWindow(limits.PerDay(10)), 3)
 	for name, before := range map[string]func(){"panic": func() { panic("hook") }, "exit": runtime.Goexit} {

@@ -20,20 +20,20 @@ import (
 
 // stepped is a backend whose clock is set by hand.
 type stepped struct {
-	*redisbackend.Backend
+	*redisbackend.Bare
 	now *atomic.Int64
 }
 
-func newStepped(client redis.Scripter, options redisbackend.Options) stepped {
+func newStepped(client redis.Scripter, options redisbackend.BareOptions) stepped {
 	s := stepped{now: new(atomic.Int64)}
 	s.now.Store(1_800_000_000_000_000)
-	s.Backend = redisbackend.WithClock(redisbackend.New(client, options), func() time.Time { return time.UnixMicro(s.now.Load()) })
+	s.Bare = redisbackend.WithClock(redisbackend.MustNewBare(client, options), func() time.Time { return time.UnixMicro(s.now.Load()) })
 	return s
 }
 
 // sharing returns another backend on the same states and clock.
-func (s stepped) sharing(client redis.Scripter, options redisbackend.Options) stepped {
-	return stepped{redisbackend.WithClock(redisbackend.New(client, options), func() time.Time { return time.UnixMicro(s.now.Load()) }), s.now}
+func (s stepped) sharing(client redis.Scripter, options redisbackend.BareOptions) stepped {
+	return stepped{redisbackend.WithClock(redisbackend.MustNewBare(client, options), func() time.Time { return time.UnixMicro(s.now.Load()) }), s.now}
 }
 
 func (s stepped) after(d time.Duration) { s.now.Add(d.Microseconds()) }
@@ -61,7 +61,7 @@ func held(t testing.TB, b limits.Peeker, c limits.Charge) int64 {
 }
 
 func TestUnitsAreHeldUntilTheirEnd(t *testing.T) {
-	b := newStepped(newClient(t, startRedis(t).addr), redisbackend.Options{})
+	b := newStepped(newClient(t, startRedis(t).addr), redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(3), 2)
 	rate := charge("rate", "ann", limits.TokenBucket(limits.PerHour(1), 10), 1)
 	first := take(t, b, c, rate)
@@ -92,8 +92,8 @@ func TestUnitsAreHeldUntilTheirEnd(t *testing.T) {
 // A process that crashes never releases what it holds.
 func TestWhatACrashedProcessHoldsEndsAfterHoldTime(t *testing.T) {
 	server := startRedis(t)
-	crashed := newStepped(newClient(t, server.addr), redisbackend.Options{HoldTime: 10 * time.Second})
-	b := crashed.sharing(newClient(t, server.addr), redisbackend.Options{HoldTime: 10 * time.Second})
+	crashed := newStepped(newClient(t, server.addr), redisbackend.BareOptions{HoldTime: 10 * time.Second})
+	b := crashed.sharing(newClient(t, server.addr), redisbackend.BareOptions{HoldTime: 10 * time.Second})
 	c := charge("uploads", "ann", limits.Concurrent(2), 1)
 	take(t, crashed, c)
 	crashed.Close()
@@ -114,18 +114,18 @@ func TestWhatACrashedProcessHoldsEndsAfterHoldTime(t *testing.T) {
 }
 
 func TestWhatIsHeldLongIsRenewed(t *testing.T) {
-	b := newStepped(newClient(t, startRedis(t).addr), redisbackend.Options{})
+	b := newStepped(newClient(t, startRedis(t).addr), redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(5), 2)
 	d := take(t, b, c)[0]
 	for range 5 {
 		b.after(29 * time.Second)
-		redisbackend.RenewAll(b.Backend)
+		redisbackend.RenewAll(b.Bare)
 	}
 	if n := held(t, b, c); n != 2 {
 		t.Errorf("%d are held, want 2", n)
 	}
 	end(t, b, c, d)
-	redisbackend.RenewAll(b.Backend)
+	redisbackend.RenewAll(b.Bare)
 	if n := held(t, b, c); n != 0 {
 		t.Errorf("%d are held after the end: a renewal has put them back", n)
 	}
@@ -134,7 +134,7 @@ func TestWhatIsHeldLongIsRenewed(t *testing.T) {
 // By the clock of the process, as in a program.
 func TestTheFirstRenewalIsAfterAThirdOfHoldTime(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
-	b := redisbackend.New(client, redisbackend.Options{HoldTime: 3 * time.Second})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{HoldTime: 3 * time.Second})
 	c := charge("uploads", "ann", limits.Concurrent(5), 1)
 	d := take(t, b, c)[0]
 	name := redisbackend.HeldName(b, c.Scope, c.Key)
@@ -154,7 +154,7 @@ func TestWhatRedisHasLostIsPutBackAndLoggedOnce(t *testing.T) {
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	var log logged
-	b := newStepped(client, redisbackend.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	b := newStepped(client, redisbackend.BareOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	var charges []limits.Charge
 	for i := range 5 {
 		charges = append(charges, charge("uploads", fmt.Sprint(i), limits.Concurrent(5), 2))
@@ -164,7 +164,7 @@ func TestWhatRedisHasLostIsPutBackAndLoggedOnce(t *testing.T) {
 	ok(t, client.ScriptFlush(t.Context()).Err())
 	c := charge("uploads", "after", limits.Concurrent(5), 1)
 	take(t, b, c)
-	redisbackend.RenewAll(b.Backend)
+	redisbackend.RenewAll(b.Bare)
 	for _, c := range charges {
 		if n := held(t, b, c); n != 2 {
 			t.Errorf("%d are held, want 2", n)
@@ -173,7 +173,7 @@ func TestWhatRedisHasLostIsPutBackAndLoggedOnce(t *testing.T) {
 	if n := held(t, b, c); n != 1 {
 		t.Errorf("%d taken after the loss are held, want 1", n)
 	}
-	redisbackend.RenewAll(b.Backend)
+	redisbackend.RenewAll(b.Bare)
 	until(t, "it is logged", func() bool { return log.count("lost units") > 0 })
 	if n := log.count("lost units"); n != 1 {
 		t.Errorf("logged %d times", n)
@@ -184,7 +184,7 @@ func TestWhatRedisHasLostIsPutBackAndLoggedOnce(t *testing.T) {
 }
 
 func TestALimitLoweredBelowWhatIsHeldDenies(t *testing.T) {
-	b := newStepped(newClient(t, startRedis(t).addr), redisbackend.Options{})
+	b := newStepped(newClient(t, startRedis(t).addr), redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(5), 1)
 	var all []limits.Decision
 	for range 5 {
@@ -205,7 +205,7 @@ func TestALimitLoweredBelowWhatIsHeldDenies(t *testing.T) {
 }
 
 func TestResetReleasesNothing(t *testing.T) {
-	b := newStepped(newClient(t, startRedis(t).addr), redisbackend.Options{})
+	b := newStepped(newClient(t, startRedis(t).addr), redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(5), 1)
 	take(t, b, c)
 	ok(t, b.Reset(t.Context(), c.Scope, c.Key))
@@ -216,10 +216,10 @@ func TestResetReleasesNothing(t *testing.T) {
 
 func TestAKeyThatIsNoSortedSetIsAnError(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
-	b := newStepped(client, redisbackend.Options{})
+	b := newStepped(client, redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(5), 1)
 	rate := charge("rate", "ann", limits.FixedWindow(limits.PerHour(10)), 1)
-	name := redisbackend.HeldName(b.Backend, c.Scope, c.Key)
+	name := redisbackend.HeldName(b.Bare, c.Scope, c.Key)
 	ok(t, client.Set(t.Context(), name, "?", 0).Err())
 	for _, c := range []limits.Charge{c, {Scope: c.Scope, Key: c.Key, Limit: c.Limit, Cost: 2}} {
 		if err := b.Take(t.Context(), []limits.Charge{rate, c}, make([]limits.Decision, 2)); !redis.HasErrorPrefix(err, "WEIR") || !strings.Contains(err.Error(), "another type") {
@@ -235,7 +235,7 @@ func TestAKeyThatIsNoSortedSetIsAnError(t *testing.T) {
 	endings := []limits.Ending{ending(c, take(t, b, c)[0]), ending(other, take(t, b, other)[0])}
 	ok(t, client.Set(t.Context(), name, "?", 0).Err())
 	b.after(29 * time.Second)
-	redisbackend.RenewAll(b.Backend)
+	redisbackend.RenewAll(b.Bare)
 	b.after(29 * time.Second)
 	if n := held(t, b, other); n != 1 {
 		t.Errorf("%d are held, want 1", n)
@@ -265,13 +265,13 @@ func TestAnEmptyMemberFailsNobody(t *testing.T) {
 // A server without memory refuses to take, but renews and releases.
 func TestAFullServerRenewsAndReleases(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
-	b := newStepped(client, redisbackend.Options{})
+	b := newStepped(client, redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(5), 1)
 	rate := charge("rate", "ann", limits.FixedWindow(limits.PerHour(10)), 1)
 	stale := take(t, b, c)[0]
 	b.after(20 * time.Second)
 	d := take(t, b, c)[0]
-	redisbackend.Forget(b.Backend, c, stale)
+	redisbackend.Forget(b.Bare, c, stale)
 	b.after(15 * time.Second) // one unit has ended, and is still in the set
 	ok(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	for _, charges := range [][]limits.Charge{{c, rate}, {rate, c}, {c}} {
@@ -279,7 +279,7 @@ func TestAFullServerRenewsAndReleases(t *testing.T) {
 			t.Errorf("%v, want an error: out of memory", err)
 		}
 	}
-	redisbackend.RenewAll(b.Backend)
+	redisbackend.RenewAll(b.Bare)
 	b.after(29 * time.Second)
 	if n := held(t, b, c); n != 1 {
 		t.Errorf("%d are held, want 1", n)
@@ -306,7 +306,7 @@ func holdsAreThoseOfAList(t *testing.T, client redis.UniversalClient, rounds int
 
 func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 	const hold = 30 * time.Second
-	options := redisbackend.Options{Prefix: uniquePrefix(), Logger: slog.New(slog.DiscardHandler)}
+	options := redisbackend.BareOptions{Prefix: uniquePrefix(), Logger: slog.New(slog.DiscardHandler)}
 	backends := []stepped{newStepped(client, options)}
 	for range 2 {
 		backends = append(backends, backends[0].sharing(client, options))
@@ -361,8 +361,8 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 				allowed = allowed && (got[i].Allowed || charges[i].Shadow)
 			}
 			if !allowed {
-				redisbackend.WaitForGiveBacks(backends[by].Backend)
-				until(t, "releases are done", func() bool { return redisbackend.ReleasesAreDone(backends[by].Backend) })
+				redisbackend.WaitForGiveBacks(backends[by].Bare)
+				until(t, "releases are done", func() bool { return redisbackend.ReleasesAreDone(backends[by].Bare) })
 			}
 			for i, c := range charges {
 				if allowed && got[i].Allowed && c.Cost > 0 && c.Limit.Algorithm() == limits.AlgorithmConcurrent {
@@ -389,7 +389,7 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 			}
 		case 4: // renewal: puts back what had ended, too
 			by := random.IntN(len(backends) - 1) // the last one is dead
-			redisbackend.RenewAll(backends[by].Backend)
+			redisbackend.RenewAll(backends[by].Bare)
 			for _, r := range all {
 				if r.by == by {
 					if r.ends <= clock.Load() {
@@ -430,7 +430,7 @@ func compareHolds(t *testing.T, what string, charges []limits.Charge, got, want 
 // take has an id of its own.
 func TestManyCallersNeverHoldMoreThanTheLimit(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(7), 1)
 	rate := charge("rate", "ann", limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000), 1)
 	var now, most, allowed atomic.Int64

@@ -35,9 +35,9 @@ func mixedCalls(t *testing.T, client, alone *redis.Client, g *gate, random *rand
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
 	prefixes := [2]string{uniquePrefix(), uniquePrefix()}
-	open := func(client *redis.Client, prefix string) *redisbackend.Backend {
-		return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.New(client,
-			redisbackend.Options{Prefix: prefix}), clock))
+	open := func(client *redis.Client, prefix string) *redisbackend.Bare {
+		return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.MustNewBare(client,
+			redisbackend.BareOptions{Prefix: prefix}), clock))
 	}
 	many, one := open(client, prefixes[0]), open(alone, prefixes[1])
 	choices := []limits.Limit{
@@ -147,7 +147,7 @@ func mixedCalls(t *testing.T, client, alone *redis.Client, g *gate, random *rand
 			open1 = open1[1:]
 			final := random.Int64N(x.c.Cost + 3)
 			var out [2][1]limits.Settlement
-			for k, b := range []*redisbackend.Backend{many, one} {
+			for k, b := range []*redisbackend.Bare{many, one} {
 				e := limits.Ending{Scope: x.c.Scope, Key: x.c.Key, Limit: x.c.Limit, Taken: x.c.Cost,
 					Final: final, Ticket: []limits.Decision{x.many, x.one}[k].Ticket, Lasts: x.c.Lasts}
 				ok(t, b.Settle(t.Context(), []limits.Ending{e}, out[k][:]))

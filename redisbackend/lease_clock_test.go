@@ -42,7 +42,7 @@ func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 			ended := make(chan struct{})
 			var caches []*remote.LeaseCache
 			for range instances {
-				backend := redisbackend.WithClock(redisbackend.New(newClient(t, server.addr), redisbackend.Options{Prefix: prefix}), clock.now)
+				backend := redisbackend.WithClock(redisbackend.MustNewBare(newClient(t, server.addr), redisbackend.BareOptions{Prefix: prefix}), clock.now)
 				cache := remote.MustNewLeaseCache(onClock{backend, clock}, remote.LeaseOptions{})
 				caches = append(caches, cache)
 				all.Go(func() {
@@ -136,18 +136,18 @@ func (c *steppingClock) step(to time.Duration) {
 
 // onClock is a backend on a server with that clock.
 type onClock struct {
-	*redisbackend.Backend
+	*redisbackend.Bare
 	clock *steppingClock
 }
 
 func (b onClock) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	b.clock.mu.RLock()
 	defer b.clock.mu.RUnlock()
-	return b.Backend.Take(ctx, charges, out)
+	return b.Bare.Take(ctx, charges, out)
 }
 
 func (b onClock) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	b.clock.mu.RLock()
 	defer b.clock.mu.RUnlock()
-	return b.Backend.Settle(ctx, endings, out)
+	return b.Bare.Settle(ctx, endings, out)
 }

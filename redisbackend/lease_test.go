@@ -35,7 +35,7 @@ func TestLeasesOfOneRedisAdmitNothingBeyondTheLimit(t *testing.T) {
 			var all sync.WaitGroup
 			asked, leased, returned := 0, 0, int64(0)
 			for instance := range 4 {
-				backend := redisbackend.New(newClient(t, server.addr), redisbackend.Options{Prefix: prefix})
+				backend := redisbackend.MustNewBare(newClient(t, server.addr), redisbackend.BareOptions{Prefix: prefix})
 				cache := remote.MustNewLeaseCache(backend, remote.LeaseOptions{})
 				random := rand.New(rand.NewPCG(seed, uint64(instance)))
 				all.Go(func() {

@@ -38,7 +38,7 @@ func silence(ctx context.Context, _ string, _ int) error {
 // Where all calls that endings may have are under way, a probe of an ending had no job.
 func TestAProbeOfEndingsHasJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(&answering{answer: silence}, Options{HashTag: "one"})
+		b := MustNewBare(&answering{answer: silence}, BareOptions{HashTag: "one"})
 		b.lines.most = 1
 		e := limits.Ending{
 			Scope: "s", Key: "k", Limit: limits.LeakyBucket(limits.PerDay(1), 10), Taken: 2, Final: 1, Ticket: 1,
@@ -63,7 +63,7 @@ func TestAProbeOfEndingsHasJobs(t *testing.T) {
 func TestRenewalsDoNotPileUpWhileAServerIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const units = 2000
-		b := New(&answering{answer: silence}, Options{HashTag: "one", HoldTime: minHoldTime})
+		b := MustNewBare(&answering{answer: silence}, BareOptions{HashTag: "one", HoldTime: minHoldTime})
 		for i := range units {
 			b.holds.add(span{b.heldName("s", fmt.Sprint(i)), b.holds.issue(1), 1})
 		}
@@ -88,7 +88,7 @@ func TestRenewalsDoNotPileUpWhileAServerIsSilent(t *testing.T) {
 func TestTheSecondReleaseIsLaterThanAnyRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var held atomic.Bool
-		b := New(&answering{answer: func(ctx context.Context, digest string, _ int) error {
+		b := MustNewBare(&answering{answer: func(ctx context.Context, digest string, _ int) error {
 			if digest != renewScript.digest {
 				held.Store(false)
 				return nil
@@ -100,7 +100,7 @@ func TestTheSecondReleaseIsLaterThanAnyRenewal(t *testing.T) {
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-		}}, Options{HashTag: "one", HoldTime: minHoldTime})
+		}}, BareOptions{HashTag: "one", HoldTime: minHoldTime})
 		id := b.holds.issue(1)
 		b.holds.add(span{b.heldName("s", "k"), id, 1})
 		held.Store(true)
@@ -120,7 +120,7 @@ func TestTheSecondReleaseIsLaterThanAnyRenewal(t *testing.T) {
 // Endings give units back: a crowd of them moves no taking of their key behind others.
 func TestEndingsMakeNoKeyBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(&answering{answer: silence}, Options{HashTag: "one"})
+		b := MustNewBare(&answering{answer: silence}, BareOptions{HashTag: "one"})
 		l := b.lines.only
 		for i := range 2 * busyKey {
 			e := b.newErrand(t.Context(), &releaseScript, "key", 1, 1, []byte(fmt.Sprintf("%012d", i)))

@@ -94,7 +94,7 @@ func startGate(t *testing.T) (*redis.Client, *gate) {
 
 // queue has a call held up by the gate, and then every group wait behind it, in
 // order. It returns what waits for all of them.
-func queue(t *testing.T, ctx context.Context, b *redisbackend.Backend, g *gate, groups [][]limits.Charge) (decisions [][]limits.Decision, errs []error, wait func()) {
+func queue(t *testing.T, ctx context.Context, b *redisbackend.Bare, g *gate, groups [][]limits.Charge) (decisions [][]limits.Decision, errs []error, wait func()) {
 	t.Helper()
 	decisions, errs = make([][]limits.Decision, len(groups)), make([]error, len(groups))
 	redisbackend.WaitForEver(b)
@@ -136,7 +136,7 @@ func TestEqualRequestsThatWaitAreDecidedByOneCallAsOneAfterTheOther(t *testing.T
 			"lasting":          {lasting(name, "lasting", limit, 2), second},
 			"lasting shadow":   {lasting(name, "lasts", limit, 2), shadow(lasting(name, "lasts", limit, 1))},
 		} {
-			b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), clock)
+			b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), clock)
 			store := memory.MustNew(memory.Options{MaxKeys: 1 << 10, Clock: clock})
 			for round := range 3 {
 				now = now.Add(time.Duration(1+round) * 1_234_567 * time.Microsecond)
@@ -167,7 +167,7 @@ func TestEqualRequestsThatWaitAreDecidedByOneCallAsOneAfterTheOther(t *testing.T
 
 func TestRequestsThatWaitAreSentInOnePipeline(t *testing.T) {
 	client, g := startGate(t)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	limit := limits.LeakyBucket(limits.PerDay(1), 400)
 	var groups [][]limits.Charge
 	for i := range 600 {
@@ -196,7 +196,7 @@ func TestRequestsThatWaitAreSentInOnePipeline(t *testing.T) {
 
 func TestACrowdAboveWhatOneCallDecidesGetsExactlyTheLimit(t *testing.T) {
 	client, g := startGate(t)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	const most = 600
 	groups := slices.Repeat([][]limits.Charge{{charge("s", "k", limits.LeakyBucket(limits.PerDay(1), most), 1)}}, 1000)
 	decisions, errs, wait := queue(t, t.Context(), b, g, groups)
@@ -218,7 +218,7 @@ func TestACrowdAboveWhatOneCallDecidesGetsExactlyTheLimit(t *testing.T) {
 
 func TestWhoLeavesBeforeItsTurnTakesNothing(t *testing.T) {
 	client, g := startGate(t)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	limit := limits.LeakyBucket(limits.PerDay(1), 10)
 	ctx, leave := context.WithCancel(t.Context())
 	groups := [][]limits.Charge{
@@ -258,7 +258,7 @@ func TestAConnectionOutlivesTheCallerWhoHadItMade(t *testing.T) {
 		},
 	})
 	defer client.Close()
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := []limits.Charge{charge("s", "k", limits.LeakyBucket(limits.PerDay(1), 10), 0)} // so that nothing is given back
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
@@ -276,7 +276,7 @@ func TestAConnectionOutlivesTheCallerWhoHadItMade(t *testing.T) {
 
 func TestHooksThatEndTheirGoroutineHarmNobodyElse(t *testing.T) {
 	client, g := startGate(t)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := charge("s", "k", limits.LeakyBucket(limits.PerDay(1), 1000), 1)
 	for name, before := range map[string]func(){"panic": func() { panic("hook") }, "exit": runtime.Goexit} {
 		g.before = before
@@ -301,7 +301,7 @@ func TestHooksThatEndTheirGoroutineHarmNobodyElse(t *testing.T) {
 
 func TestNoGoroutineIsLeftWhenNothingHappens(t *testing.T) {
 	client, _ := startGate(t)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	take(t, b, charge("s", "k", everyAlgorithm[0], 1))
 	before := runtime.NumGoroutine()
 	var callers sync.WaitGroup
@@ -324,7 +324,7 @@ func TestALostReplyIsAnErrorOfAllWhomItAnswers(t *testing.T) {
 	defer client.Close()
 	g := new(gate)
 	client.AddHook(g)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	limit := limits.LeakyBucket(limits.PerDay(1), 10)
 	take(t, b, charge("s", "k", limit, 1))
 	_, errs, wait := queue(t, t.Context(), b, g, slices.Repeat([][]limits.Charge{{charge("s", "k", limit, 1)}}, 5))

@@ -46,7 +46,7 @@ func (s *slow) EvalSha(ctx context.Context, digest string, keys []string, args .
 func TestTakingsAndEndingsTakeTurnsAndRenewalsGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := new(slow)
-		b := redisbackend.New(server, redisbackend.Options{HashTag: "one", HoldTime: 3 * time.Second})
+		b := redisbackend.MustNewBare(server, redisbackend.BareOptions{HashTag: "one", HoldTime: 3 * time.Second})
 		redisbackend.OneCall(b)
 		limit := limits.SlidingWindow(limits.PerHour(1000))
 		held := charge("uploads", "ann", limits.Concurrent(5), 1)

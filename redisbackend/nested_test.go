@@ -14,7 +14,7 @@ func TestAnErrorOfOneKeyIsOfThatKeyAlone(t *testing.T) {
 	client, g := startGate(t)
 	admin := newClient(t, client.Options().Addr)
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{}), func() time.Time { return now })
+	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{}), func() time.Time { return now })
 	limit := limits.FixedWindow(limits.PerDay(10))
 
 	t.Run("settle", func(t *testing.T) {

@@ -1,19 +1,16 @@
 package redisbackend
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
 	"strings"
 
-	"github.com/weir-go/weir/internal/endings"
-
 	"github.com/redis/go-redis/v9"
 )
 
-// Open returns a backend on a client of its own, made from a URL. It does no I/O:
+// Open returns a backend as [New] does, on a client of its own, made from a URL. It does no I/O:
 // decisions, or [Backend.Check], report a server that cannot be reached. The URL has one of
 // the forms that go-redis reads:
 //
@@ -34,63 +31,41 @@ import (
 //
 // In a user or password write / ? # and @ as %2F %3F %23 and %40.
 //
-// It returns an error if the URL has none of these forms or an option contains
-// braces. The error does not contain the URL, which may have a password.
+// The error reports every mistake. It does not contain the URL, which may have a password.
 func Open(url string, options Options) (*Backend, error) {
 	client, err := clientFor(url)
 	if err != nil {
-		return nil, fmt.Errorf("redisbackend: Open: %w", err)
+		return nil, errors.Join(err, options.validate())
 	}
-	if err := validate(client, options); err != nil {
+	b, err := newBackend(client, options)
+	if err != nil {
 		client.Close()
-		return nil, fmt.Errorf("redisbackend: Open: %w", err)
+		return nil, err
 	}
-	b := New(client, options)
 	b.own = client
 	return b, nil
 }
 
 // OpenAnnouncer returns an announcer on a client of its own, made from a URL as by [Open],
-// which Close closes. It does no I/O, and returns an error if the URL has none of the forms
-// of Open or an option is out of its range.
+// which Close closes. It does no I/O. The error reports every mistake, and does not contain the URL.
 func OpenAnnouncer(url string, options AnnouncerOptions) (*Announcer, error) {
 	client, err := clientFor(url)
 	if err != nil {
-		return nil, fmt.Errorf("redisbackend: OpenAnnouncer: %w", err)
+		return nil, errors.Join(err, options.validate())
 	}
-	if err := options.validate(); err != nil {
+	a, err := NewAnnouncer(client, options)
+	if err != nil {
 		client.Close()
-		return nil, fmt.Errorf("redisbackend: OpenAnnouncer: %w", err)
+		return nil, err
 	}
-	a := NewAnnouncer(client, options)
 	a.own = client
 	return a, nil
 }
 
-// Close ends the renewal of units that are held, so they end within [Options].HoldTime, and
-// closes the client if [Open] made it. First it waits for the endings of requests, for
-// give-backs and for releases, for a second each at most; units that have not been given
-// back by then stay taken. Decisions fail after that. Close may be called while decisions
-// are made. For a backend from [New] it closes no client and returns nil: the caller closes
-// the client after that.
-func (b *Backend) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), settleBudget)
-	defer cancel()
-	_ = endings.Await(ctx, b) // the others report their own errors
-	ctx, cancel = context.WithTimeout(context.Background(), giveBackBudget)
-	defer cancel()
-	b.giveBacks.wait(ctx)
-	b.holds.close()
-	if b.own == nil {
-		return nil
-	}
-	return b.own.Close()
-}
-
 var (
-	errURL = errors.New("the URL is not like redis://user:password@host:6379/0, rediss://host:6379 " +
+	errURL = errors.New("redisbackend: url: is not like redis://user:password@host:6379/0, rediss://host:6379 " +
 		"or unix:///path/to/redis.sock")
-	errEncode = errors.New("the URL has an @ or # behind the host: write / ? # @ of a password as %2F %3F %23 %40")
+	errEncode = errors.New("redisbackend: url: has an @ or # behind the host: write / ? # @ of a password as %2F %3F %23 %40")
 )
 
 // clientFor returns a client for a URL, or an error that does not quote it.
@@ -152,5 +127,5 @@ func withoutURL(err error, u *url.URL) error {
 	case names == nil:
 		return errURL
 	}
-	return fmt.Errorf("unexpected option: %.60s: see the fields of redis.Options for parameters", names[1])
+	return fmt.Errorf("redisbackend: url: unexpected option: %.48s: see the fields of redis.Options", names[1])
 }

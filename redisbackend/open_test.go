@@ -32,7 +32,7 @@ func TestOpenReadsEveryFormOfURL(t *testing.T) {
 		"with a Sentinel": "redis://" + sentinel.addr + "/0?master_name=limits",
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, err := redisbackend.Open(url, redisbackend.Options{Prefix: uniquePrefix()})
+			b, err := redisbackend.Open(url, redisbackend.Options{Prefix: uniquePrefix(), Budget: time.Minute})
 			ok(t, err)
 			until(t, "it checks", func() bool { return b.Check(t.Context()) == nil })
 			out := make([]limits.Decision, 2)
@@ -57,7 +57,7 @@ func TestOpenSetsWhatALimiterNeedsUnlessTheURLDoes(t *testing.T) {
 		b, err := redisbackend.Open(url, redisbackend.Options{})
 		ok(t, err)
 		t.Cleanup(func() { b.Close() })
-		return redisbackend.Client(b)
+		return redisbackend.Client(redisbackend.BareOf(b))
 	}
 	o := open("rediss://user:word@example.invalid:6380/3?pool_size=7&dial_timeout=2s").(*redis.Client).Options()
 	if !o.ContextTimeoutEnabled || o.MaxRetries != 0 || o.DialerRetries != 1 { // go-redis keeps -1 as 0
@@ -121,13 +121,13 @@ func TestOpenTellsWhatIsWrongWithoutTheURL(t *testing.T) {
 
 func TestCloseLeavesAClientAloneThatNewWasGiven(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
-	ok(t, redisbackend.New(client, redisbackend.Options{}).Close())
+	ok(t, redisbackend.MustNewBare(client, redisbackend.BareOptions{}).Close())
 	ok(t, client.Ping(t.Context()).Err())
 }
 
 func TestCloseEndsWhileAServerIsSilent(t *testing.T) {
 	server := startRedis(t)
-	b, err := redisbackend.Open("redis://"+server.addr, redisbackend.Options{})
+	b, err := redisbackend.Open("redis://"+server.addr, redisbackend.Options{Budget: time.Minute})
 	ok(t, err)
 	ask := func(ctx context.Context) error {
 		return b.Take(ctx, []limits.Charge{charge("s", "k", limits.TokenBucket(limits.PerDay(10), 10), 1)}, make([]limits.Decision, 1))
@@ -155,7 +155,7 @@ func TestCloseEndsWhileAServerIsSilent(t *testing.T) {
 func openCluster(t *testing.T) *redisbackend.Backend {
 	t.Helper()
 	server := startSoleNode(t)
-	b, err := redisbackend.Open("redis://"+server.addr+"?addr="+server.addr, redisbackend.Options{})
+	b, err := redisbackend.Open("redis://"+server.addr+"?addr="+server.addr, redisbackend.Options{Budget: time.Minute})
 	ok(t, err)
 	return b
 }
@@ -175,7 +175,7 @@ func TestCloseDoesNotWaitForAGiveBackThatHangs(t *testing.T) {
 	group := givingBack(t, b)
 	hangs, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
-	redisbackend.Client(b).(*redis.ClusterClient).AddHook(giveBackHook(func() {
+	redisbackend.Client(redisbackend.BareOf(b)).(*redis.ClusterClient).AddHook(giveBackHook(func() {
 		close(hangs)
 		<-release
 	}))
@@ -214,10 +214,13 @@ func TestCloseMayBeCalledWhileDecisionsAreMade(t *testing.T) {
 func TestCloseWaitsForTheEndsOfRequests(t *testing.T) {
 	addr := startRedis(t).addr
 	for range 10 {
-		given := redisbackend.New(newClient(t, addr), redisbackend.Options{Prefix: uniquePrefix()})
-		opened, err := redisbackend.Open("redis://"+addr, redisbackend.Options{Prefix: uniquePrefix()})
+		given := redisbackend.MustNewBare(newClient(t, addr), redisbackend.BareOptions{Prefix: uniquePrefix()})
+		opened, err := redisbackend.Open("redis://"+addr, redisbackend.Options{Prefix: uniquePrefix(), Budget: time.Minute})
 		ok(t, err)
-		for _, b := range []*redisbackend.Backend{given, opened} {
+		for b, bare := range map[interface {
+			limits.Backend
+			Close() error
+		}]*redisbackend.Bare{given: given, opened: redisbackend.BareOf(opened)} {
 			limiter := core.MustNew(core.Config[string]{Backend: remote.MustNewDenialCache(b, remote.DenialCacheOptions{}), Rules: []core.Rule[string]{{
 				Name: "uploads", Limit: limits.Concurrent(5), Key: func(key string) (string, error) { return key, nil },
 			}}})
@@ -226,7 +229,7 @@ func TestCloseWaitsForTheEndsOfRequests(t *testing.T) {
 				o.End(core.Result{})
 			}
 			ok(t, b.Close())
-			if n := newClient(t, addr).Exists(t.Context(), redisbackend.HeldName(b, "uploads", "ann")).Val(); n != 0 {
+			if n := newClient(t, addr).Exists(t.Context(), redisbackend.HeldName(bare, "uploads", "ann")).Val(); n != 0 {
 				t.Error("units are held after Close")
 			}
 		}

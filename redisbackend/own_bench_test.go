@@ -30,7 +30,7 @@ func (c *atOnce) Process(_ context.Context, cmd redis.Cmder) error {
 
 // BenchmarkOwn measures what a plain decision costs besides the client and the server.
 func BenchmarkOwn(b *testing.B) {
-	backend := New(new(atOnce), Options{HashTag: "one"})
+	backend := MustNewBare(new(atOnce), BareOptions{HashTag: "one"})
 	limit := limits.TokenBucket(limits.PerSecond(10), 10)
 	charges := []limits.Charge{{Scope: "scope", Key: "198.51.100.7", Limit: limit, Cost: 1}}
 	out := make([]limits.Decision, 1)

@@ -29,8 +29,8 @@ func TestAServerWithoutMemoryLeavesAllStatesAsTheyWere(t *testing.T) {
 	for range testrun.Sized(25, 200) {
 		prefix := uniquePrefix()
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		b := redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.New(client,
-			redisbackend.Options{Prefix: prefix}), func() time.Time { return now }))
+		b := redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.MustNewBare(client,
+			redisbackend.BareOptions{Prefix: prefix}), func() time.Time { return now }))
 		request := func() (a asking) {
 			for _, j := range random.Perm(4)[:1+random.IntN(3)] {
 				c := charge(fmt.Sprint("s", j), fmt.Sprint(random.IntN(2)),

@@ -16,7 +16,7 @@ import (
 
 // lateOnce is a hook in which the process does not run until the time of one script is up.
 type lateOnce struct {
-	backend *redisbackend.Backend
+	backend *redisbackend.Bare
 	armed   atomic.Bool
 }
 
@@ -42,7 +42,7 @@ func (h *lateOnce) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 func TestARepeatedRequestOverSlotsReleasesWhatItHolds(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: startSoleNode(t).addr, ContextTimeoutEnabled: true})
 	defer client.Close()
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	h := &lateOnce{backend: b}
 	client.AddHook(h)
 	other := charge("f", "other", limits.FixedWindow(limits.PerDay(1000)), 1)

@@ -31,7 +31,7 @@ func alone(t *testing.T, l *liar) *redis.Client {
 }
 
 // throughLiar returns backends of all kinds of clients behind l.
-func throughLiar(t *testing.T, l *liar) map[string]*redisbackend.Backend {
+func throughLiar(t *testing.T, l *liar) map[string]*redisbackend.Bare {
 	t.Helper()
 	options := func() *redis.Options {
 		return &redis.Options{Addr: l.addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1, PoolSize: 4}
@@ -49,10 +49,10 @@ func throughLiar(t *testing.T, l *liar) map[string]*redisbackend.Backend {
 		hidden.Close()
 		cluster.Close()
 	})
-	return map[string]*redisbackend.Backend{
-		"a server":                redisbackend.New(one, redisbackend.Options{Prefix: uniquePrefix()}),
-		"a Cluster, in pipelines": redisbackend.New(cluster, redisbackend.Options{Prefix: uniquePrefix()}),
-		"a wrapped client":        redisbackend.New(onlyScripter{hidden}, redisbackend.Options{HashTag: uniquePrefix()}),
+	return map[string]*redisbackend.Bare{
+		"a server":                redisbackend.MustNewBare(one, redisbackend.BareOptions{Prefix: uniquePrefix()}),
+		"a Cluster, in pipelines": redisbackend.MustNewBare(cluster, redisbackend.BareOptions{Prefix: uniquePrefix()}),
+		"a wrapped client":        redisbackend.MustNewBare(onlyScripter{hidden}, redisbackend.BareOptions{HashTag: uniquePrefix()}),
 	}
 }
 
@@ -116,7 +116,7 @@ func TestNoRequestGetsTheReplyToAnother(t *testing.T) {
 
 // takeApart has 16 callers take from keys that have a different limit each, and checks that each
 // decision is that of its own.
-func takeApart(t *testing.T, b *redisbackend.Backend) (decided, failed int64) {
+func takeApart(t *testing.T, b *redisbackend.Bare) (decided, failed int64) {
 	t.Helper()
 	var ok, errs atomic.Int64
 	var callers sync.WaitGroup
@@ -211,7 +211,7 @@ func TestAReplyThatIsNotBelievedIsTheLastOfItsConnection(t *testing.T) {
 	} {
 		l := startLiar(t, miniredis.RunT(t).Addr())
 		client := alone(t, l)
-		b := redisbackend.New(client, redisbackend.Options{})
+		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 		c := charge("s", "k", limits.FixedWindow(limits.PerDay(10)), 1)
 		take(t, b, c)
 		connections := l.connections.Load()
@@ -236,7 +236,7 @@ func TestAnImpossibleNumberIsAnErrorOfItsRequest(t *testing.T) {
 	client := alone(t, l)
 	g := new(gate)
 	client.AddHook(g)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	var groups [][]limits.Charge
 	for i := range 4 {
 		groups = append(groups, []limits.Charge{charge("s", fmt.Sprint(i), limits.FixedWindow(limits.PerDay(10)), 1)})
@@ -265,7 +265,7 @@ func TestAnImpossibleNumberIsAnErrorOfItsRequest(t *testing.T) {
 func TestAClockThatHasJumpedIsBelievedOnceTheNextReplyAgrees(t *testing.T) {
 	const day = 24 * time.Hour
 	l := startLiar(t, miniredis.RunT(t).Addr())
-	b := redisbackend.New(alone(t, l), redisbackend.Options{})
+	b := redisbackend.MustNewBare(alone(t, l), redisbackend.BareOptions{})
 	c := charge("s", "k", limits.TokenBucket(limits.PerDay(1000), 1000), 1)
 	var by time.Duration
 	l.tell(func(reply string) []string {
@@ -296,7 +296,7 @@ func TestAClockThatHasJumpedIsBelievedOnceTheNextReplyAgrees(t *testing.T) {
 func TestSettlementsThatAreNotPossibleAreErrors(t *testing.T) {
 	l := startLiar(t, miniredis.RunT(t).Addr())
 	client := alone(t, l)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := lasting("s", "k", limits.FixedWindow(limits.PerDay(1000)), 10)
 	held := charge("held", "k", limits.Concurrent(100), 3)
 	for _, lie := range []func(reply string) []string{
@@ -338,7 +338,7 @@ func TestARefusalOfACalendarDoesNoHarm(t *testing.T) {
 	client := newClient(t, l.addr)
 	var count commands
 	client.AddHook(&count)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	take(t, b, charge("s", "k", limits.Calendar(1000, limits.Day), 1)) // the server knows the script
 	for instant, calls := range map[string]int64{                      // of the next decision
 		"1": 2, "9007199254740991": 2,
@@ -375,7 +375,7 @@ func (answers) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 
 func TestAHookThatAnswersInPlaceOfTheServerDecidesNothing(t *testing.T) {
 	client := newClient(t, miniredis.RunT(t).Addr())
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := charge("s", "k", limits.FixedWindow(limits.PerDay(10)), 1)
 	take(t, b, c)
 	client.AddHook(answers{})
@@ -410,7 +410,7 @@ func TestALateReplyIsDropped(t *testing.T) {
 	client := newClient(t, miniredis.RunT(t).Addr())
 	hook := new(leaver)
 	client.AddHook(hook)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	taken := func(key string, most int64) limits.Charge {
 		return charge("s", key, limits.FixedWindow(limits.PerDay(most)), 1)
 	}
@@ -451,7 +451,7 @@ func TestAReplyThatBreaksOffIsReadAnew(t *testing.T) {
 	}
 	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), Dialer: dial})
 	defer client.Close()
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := charge("s", "k", limits.FixedWindow(limits.PerDay(10)), 1)
 	take(t, b, c)
 	breaks.Store(true)
@@ -464,7 +464,7 @@ func TestAReplyThatBreaksOffIsReadAnew(t *testing.T) {
 func TestEachCallHasANumberOfItsOwn(t *testing.T) {
 	l := startLiar(t, miniredis.RunT(t).Addr())
 	client := newClient(t, l.addr)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	var numbers []string
 	l.tell(func(reply string) []string {
 		numbers = append(numbers, partsOf(reply)[0])
@@ -510,7 +510,7 @@ func FuzzReply(f *testing.F) {
 		f.Add(byte(0), byte(0), raw)
 	}
 	f.Fuzz(func(t *testing.T, which, size byte, text string) {
-		b := redisbackend.New(unconnected, redisbackend.Options{})
+		b := redisbackend.MustNewBare(unconnected, redisbackend.BareOptions{})
 		groups := groups[int(which)%len(groups)]
 		reply := func(number int64) string {
 			text := strings.ReplaceAll(strings.ReplaceAll(text, "|", "\r\n"), "NUMBER", fmt.Sprint(number))

@@ -76,7 +76,7 @@ func testFailover(t *testing.T, cause func(master *redisServer, admin *redis.Sen
 		MasterName: "limits", SentinelAddrs: []string{sentinel.addr}, ContextTimeoutEnabled: true, DialerRetries: 1,
 	})
 	defer client.Close()
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	ok(t, b.Check(t.Context()))
 	slow := limits.LeakyBucket(limits.PerDay(1), limit)
 	group := func(key int) []limits.Charge {

@@ -21,7 +21,7 @@ var errSettleLengths = errors.New("redisbackend: endings and settlements differ 
 // if endings and out differ in length: what is not known of an ending is in the Err of its
 // Settlement. A call whose reply is lost is not sent again, since the server may have run
 // it.
-func (b *Backend) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+func (b *Bare) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	if len(endings) != len(out) {
 		return errSettleLengths
 	}
@@ -75,7 +75,7 @@ func (e *errand) answer() {
 }
 
 // newErrand returns an errand of a weight in keys.
-func (b *Backend) newErrand(ctx context.Context, s *script, key string, weight int, most int64, args ...any) *errand {
+func (b *Bare) newErrand(ctx context.Context, s *script, key string, weight int, most int64, args ...any) *errand {
 	e := &errand{most: most}
 	e.ctx, e.script, e.keys, e.args, e.instant = ctx, s, []string{key}, args, b.instant()
 	e.priority, e.weight, e.width, e.once, e.owner = ending, weight, 1, true, e
@@ -83,7 +83,7 @@ func (b *Backend) newErrand(ctx context.Context, s *script, key string, weight i
 }
 
 // send sends e to the server of its key.
-func (b *Backend) send(e *errand) (err error) {
+func (b *Bare) send(e *errand) (err error) {
 	if e.line, err = b.lines.of(unwaiting, e.keys[0]); err == nil {
 		err = e.line.submit(time.Now(), &e.job)
 	}
@@ -91,7 +91,7 @@ func (b *Backend) send(e *errand) (err error) {
 }
 
 // sendAll sends errands and waits for the answers until ctx ends. It returns the error of each.
-func (b *Backend) sendAll(ctx context.Context, all []*errand) []error {
+func (b *Bare) sendAll(ctx context.Context, all []*errand) []error {
 	errs := make([]error, len(all))
 	byLine := make(map[*line][]*job)
 	var left atomic.Int64
@@ -138,7 +138,7 @@ func (b *Backend) sendAll(ctx context.Context, all []*errand) []error {
 }
 
 // ServerOf implements [limits.Divided].
-func (b *Backend) ServerOf(scope, key string, limit limits.Limit) any {
+func (b *Bare) ServerOf(scope, key string, limit limits.Limit) any {
 	if b.lines.only != nil || b.lines.learn != nil && !b.lines.known.Load() {
 		return nil
 	}
@@ -154,7 +154,7 @@ func (b *Backend) ServerOf(scope, key string, limit limits.Limit) any {
 
 // settling is an ending on its way.
 type settling struct {
-	backend *Backend
+	backend *Bare
 	kind    string // for settle.lua; "": as the ending says
 	ending  *limits.Ending
 	out     *limits.Settlement
@@ -164,7 +164,7 @@ type settling struct {
 
 // settlingsOf returns the endings that have something to return or to charge, but for
 // those of concurrency limits.
-func (b *Backend) settlingsOf(endings []limits.Ending, out []limits.Settlement) (all []*settling) {
+func (b *Bare) settlingsOf(endings []limits.Ending, out []limits.Settlement) (all []*settling) {
 	for i := range endings {
 		e := &endings[i]
 		if algorithm.Of(e.Limit.Algorithm()).Held || e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
@@ -182,7 +182,7 @@ func (b *Backend) settlingsOf(endings []limits.Ending, out []limits.Settlement) 
 
 // askedAgain returns those of all whose calendars were sent for the wrong clock, with the right ones. Nothing was
 // returned or charged.
-func (b *Backend) askedAgain(all []*settling) (again []*settling) {
+func (b *Bare) askedAgain(all []*settling) (again []*settling) {
 	for _, s := range all {
 		if s.out.Err == nil || !b.calendarClock.learn(s.out.Err) {
 			continue

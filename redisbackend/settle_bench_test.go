@@ -29,7 +29,7 @@ func BenchmarkSettle(b *testing.B) {
 	for _, final := range []int64{2, 8} {
 		for _, limit := range settled {
 			b.Run(fmt.Sprint(strings.ReplaceAll(limit.String(), "/", " in "), ", final ", final), func(b *testing.B) {
-				backend := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+				backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 				var spent float64
 				for b.Loop() {
 					b.StopTimer()

@@ -35,7 +35,7 @@ func TestAStateOfADebtorLivesUntilItIsFreshAndASecondLonger(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	for _, limit := range settled {
 		expires(t, client, limit, func() (name string, fresh time.Duration) {
-			b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+			b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 			c := lasting("s", "k", limit, 5)
 			s := settle(t, b, endingOf(c, take(t, b, c)[0], 25))[0]
 			if s.Charged+s.Forgiven != 20 || s.Charged < 14 || s.Err != nil {
@@ -49,7 +49,7 @@ func TestAStateOfADebtorLivesUntilItIsFreshAndASecondLonger(t *testing.T) {
 
 func TestAnEndingOfAKeyThatIsGoneReturnsNothing(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	for _, limit := range settled {
 		c := lasting("s", "k", limit, 3)
 		d := take(t, b, c)[0]
@@ -67,7 +67,7 @@ func TestAnEndingOfAKeyThatIsGoneReturnsNothing(t *testing.T) {
 func TestStatesHaveVersion2OnlyForWhatVersion1Lacks(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	now := func() time.Time { return time.UnixMicro(1_767_268_800_500_000) }
-	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: "app"}), now)
+	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: "app"}), now)
 	for i, c := range []struct {
 		limit limits.Limit
 		lasts bool
@@ -109,7 +109,7 @@ func TestStatesHaveVersion2OnlyForWhatVersion1Lacks(t *testing.T) {
 
 func TestAnEndingThatCannotBeReadIsAnErrorAndTheOthersAreSettled(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	var endings []limits.Ending
 	for i, limit := range settled {
 		for _, key := range []string{"good", "bad", "list"} {
@@ -138,7 +138,7 @@ func TestAnEndingThatCannotBeReadIsAnErrorAndTheOthersAreSettled(t *testing.T) {
 
 // settlesOnce settles by a client that repeats what it has no reply to.
 func settlesOnce(t *testing.T, client redis.UniversalClient, lose *atomic.Bool) {
-	b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 	limit := limits.LeakyBucket(limits.PerDay(1), 100)
 	for round := range 3 {
 		var endings []limits.Ending
@@ -206,7 +206,7 @@ func TestASettlementWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 func TestAServerThatForgotTheScriptOfSettlementsIsSentIt(t *testing.T) {
 	server := startRedis(t)
 	client := newClient(t, server.addr)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	limit := limits.FixedWindow(limits.PerDay(500))
 	var endings []limits.Ending
 	for range 300 {
@@ -233,9 +233,9 @@ func TestAServerThatForgotTheScriptOfSettlementsIsSentIt(t *testing.T) {
 func TestOnAClusterEachSlotIsSettledByOneCall(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
-	for name, b := range map[string]*redisbackend.Backend{
-		"slots":    redisbackend.New(c.client(t), redisbackend.Options{Prefix: uniquePrefix()}),
-		"one slot": redisbackend.New(c.client(t), redisbackend.Options{Prefix: uniquePrefix(), HashTag: "tag"}),
+	for name, b := range map[string]*redisbackend.Bare{
+		"slots":    redisbackend.MustNewBare(c.client(t), redisbackend.BareOptions{Prefix: uniquePrefix()}),
+		"one slot": redisbackend.MustNewBare(c.client(t), redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: "tag"}),
 	} {
 		begun := time.Now()
 		redisbackend.WithClock(b, func() time.Time { return begun }) // nothing refills meanwhile
@@ -262,7 +262,7 @@ func TestOnAClusterEachSlotIsSettledByOneCall(t *testing.T) {
 }
 
 func TestAnEndingUnderAnIllegalLimitIsAnError(t *testing.T) {
-	b := redisbackend.New(newClient(t, freeAddr(t)), redisbackend.Options{})
+	b := redisbackend.MustNewBare(newClient(t, freeAddr(t)), redisbackend.BareOptions{})
 	s := settle(t, b, limits.Ending{Scope: "s", Key: "secret", Taken: 1}, limits.Ending{Scope: "s", Key: "k", Limit: everyAlgorithm[0], Taken: 1, Final: 1})
 	if s[0].Err == nil || strings.Contains(s[0].Err.Error(), "secret") || s[1] != (limits.Settlement{}) {
 		t.Errorf("got %+v", s)

@@ -59,7 +59,7 @@ func twoMasters(t *testing.T) (client *redis.ClusterClient, mute *atomic.Bool) {
 func TestEndingsDoNotWaitForAnotherServerThatIsSilent(t *testing.T) {
 	testrun.FullOnly(t, "a server that falls silent")
 	client, mute := twoMasters(t)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	redisbackend.WaitFor(b, time.Second)
 	isSilent := func(name string) bool { return redisbackend.SlotOf(name) >= 8192 }
 	window := limits.FixedWindow(limits.PerDay(10))

@@ -30,7 +30,7 @@ type pair struct {
 	testing.TB
 	now     time.Time
 	memory  *memory.Memory
-	remote  *redisbackend.Backend
+	remote  *redisbackend.Bare
 	tickets map[int64]int64 // of memory, by that of Redis for the same taking
 	log     []string
 }
@@ -39,7 +39,7 @@ func newPair(t testing.TB, client redis.Scripter) *pair {
 	p := &pair{TB: t, now: time.UnixMicro(1_767_268_800_123_456), tickets: make(map[int64]int64)}
 	clock := func() time.Time { return p.now }
 	p.memory = memory.MustNew(memory.Options{Clock: clock})
-	p.remote = redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), clock)
+	p.remote = redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), clock)
 	return p
 }
 

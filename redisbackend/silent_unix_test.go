@@ -51,7 +51,7 @@ func TestOneSilentMasterIsDownForItself(t *testing.T) {
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
 	defer client.Close()
 	var log logged
-	backend := redisbackend.New(client, redisbackend.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	b := remote.MustNewBreaker(backend, remote.BreakerOptions{
 		Budget: time.Second, // so that a slow machine does not look like a dead server
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),

@@ -61,7 +61,7 @@ func logIsExact(t *testing.T, client *redis.Client, seed uint64, steps int, isVi
 	limit := limits.SlidingLog(limits.Per(10_000, period))
 	random := rand.New(rand.NewPCG(seed, 0))
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{}), func() time.Time { return now })
+	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{}), func() time.Time { return now })
 	var all []taking
 	used := int64(0)
 	for used < 9000 {
@@ -157,7 +157,7 @@ func logIsExact(t *testing.T, client *redis.Client, seed uint64, steps int, isVi
 func TestALogKeepsNothingOfTakingsThatWereReturned(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{}), func() time.Time { return now })
+	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{}), func() time.Time { return now })
 	c := lasting("s", "k", limits.SlidingLog(limits.PerHour(100)), 1)
 	running := []limits.Ending{endingOf(c, take(t, b, c)[0], 1)}
 	longest := int64(0)
@@ -181,7 +181,7 @@ func TestALogKeepsNothingOfTakingsThatWereReturned(t *testing.T) {
 func TestALogWithAChangeHasRoomForAllGaps(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{}), func() time.Time { return now })
+	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{}), func() time.Time { return now })
 	before := limits.SlidingWindow(limits.Per(1_000_000_000, 366*24*time.Hour))
 	limit := limits.SlidingLog(limits.Per(9973, 7*time.Hour))
 	take(t, b, charge("s", "k", before, 1_000_000_000))

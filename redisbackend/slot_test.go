@@ -47,7 +47,7 @@ func TestSlotsAreThoseOfAServer(t *testing.T) {
 
 // Who could choose the slot of a state could aim all load at one server.
 func TestKeysDoNotChooseTheirSlot(t *testing.T) {
-	b := redisbackend.New(newClient(t, "127.0.0.1:1"), redisbackend.Options{})
+	b := redisbackend.MustNewBare(newClient(t, "127.0.0.1:1"), redisbackend.BareOptions{})
 	for _, c := range []struct{ scope, key string }{
 		{"per-client", "{x}%d"}, {"per-client", "%d{x}"}, {"odd{scope", "}%d"}, {"odd{scope", "x}%d"}, {"GET /items/{id}", "%d"},
 	} {
@@ -66,7 +66,7 @@ func TestKeysDoNotChooseTheirSlot(t *testing.T) {
 
 // The states of one key lie together, those of different keys do not, and no key says where.
 func TestScopesTogetherHaveOneSlotForEachKey(t *testing.T) {
-	b := redisbackend.New(newClient(t, "127.0.0.1:1"), redisbackend.Options{Together: []string{"rate", "odd{scope"}})
+	b := redisbackend.MustNewBare(newClient(t, "127.0.0.1:1"), redisbackend.BareOptions{Together: []string{"rate", "odd{scope"}})
 	for _, key := range []string{"k%d", "{x}%d", "%d{x}", "}%d", strings.Repeat("long", 50) + "%d"} {
 		slots, names := make(map[uint16]bool), make(map[string]bool)
 		for i := range 100 {
@@ -93,7 +93,7 @@ func TestScopesTogetherAreDecidedInOneStepOfACluster(t *testing.T) {
 	c := startCluster(t)
 	limit := limits.FixedWindow(limits.Per(1, 365*24*time.Hour))
 	for name, together := range map[string][]string{"together": {"rate", "charges"}, "apart": nil} {
-		b := redisbackend.New(c.client(t), redisbackend.Options{Prefix: uniquePrefix(), Together: together})
+		b := redisbackend.MustNewBare(c.client(t), redisbackend.BareOptions{Prefix: uniquePrefix(), Together: together})
 		charges := []limits.Charge{{Scope: "rate", Key: "ann", Limit: limit, Cost: 1}, {Scope: "charges", Key: "ann", Limit: limit, Cost: 1}}
 		out := make([]limits.Decision, 2)
 		for range 2 {
@@ -110,7 +110,7 @@ func TestScopesTogetherAreDecidedInOneStepOfACluster(t *testing.T) {
 func ExampleOptions_together() {
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"redis-1:6379", "redis-2:6379"}})
 	defer cluster.Close()
-	backend := redisbackend.New(cluster, redisbackend.Options{
+	backend := redisbackend.MustNewBare(cluster, redisbackend.BareOptions{
 		Together: []string{"rate", "uploads"}, // the rules of one user: one step, whatever the number of servers
 	})
 	defer backend.Close()

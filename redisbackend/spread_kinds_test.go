@@ -22,10 +22,10 @@ func TestADeniedRequestOverSeveralSlotsTakesNothing(t *testing.T) {
 	for i := 0; i < testrun.Sized(12, 60) || denied < 20 && i < 1_000; i++ {
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		clock := func() time.Time { return now }
-		b := redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.New(client,
-			redisbackend.Options{Prefix: uniquePrefix()}), clock))
-		tagged := redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.New(client,
-			redisbackend.Options{Prefix: uniquePrefix(), HashTag: "one"}), clock))
+		b := redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.MustNewBare(client,
+			redisbackend.BareOptions{Prefix: uniquePrefix()}), clock))
+		tagged := redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.MustNewBare(client,
+			redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: "one"}), clock))
 		choices := []limits.Limit{
 			limits.TokenBucket(limits.Per(2, 3*time.Millisecond), 7), limits.LeakyQueue(limits.PerSecond(300), 12),
 			limits.FixedWindow(limits.Per(15, 10*time.Millisecond)), limits.SlidingWindow(limits.Per(14,
@@ -39,7 +39,7 @@ func TestADeniedRequestOverSeveralSlotsTakesNothing(t *testing.T) {
 		for i := range choices {
 			looks = append(looks, charge(fmt.Sprint("s", i), "k", choices[i], 0))
 		}
-		look := func(b *redisbackend.Backend) []limits.Decision {
+		look := func(b *redisbackend.Bare) []limits.Decision {
 			out := make([]limits.Decision, len(looks))
 			for i := range looks {
 				ok(t, b.Peek(t.Context(), looks[i:i+1], out[i:i+1]))

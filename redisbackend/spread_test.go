@@ -82,8 +82,8 @@ func TestOnARing(t *testing.T) {
 // done; and on keys with a hash tag, where nothing is spread, with callers at once.
 func keepsTheContractSpread(t *testing.T, client redis.Scripter) {
 	testrun.FullOnly(t, "the suite again, on a Cluster")
-	open := func(tag string, now func() time.Time) *redisbackend.Backend {
-		return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix(), HashTag: tag}), now))
+	open := func(tag string, now func() time.Time) *redisbackend.Bare {
+		return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: tag}), now))
 	}
 	t.Run("spread", func(t *testing.T) {
 		limitstest.Run(t, limitstest.Harness{
@@ -96,7 +96,7 @@ func keepsTheContractSpread(t *testing.T, client redis.Scripter) {
 						t.Skip("a taking that is given back has held the clock, brought a changed limit into force and stays the latest: docs/redis.md")
 					}
 				}
-				return &inTurn{Backend: open("", now)}
+				return &inTurn{Bare: open("", now)}
 			},
 			Decisions: sized(1600),
 		})
@@ -113,15 +113,15 @@ func keepsTheContractSpread(t *testing.T, client redis.Scripter) {
 // releases, and asks what was not asked behind a denial.
 type inTurn struct {
 	mu sync.Mutex
-	*redisbackend.Backend
+	*redisbackend.Bare
 }
 
 func (b *inTurn) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err := b.Backend.Take(ctx, charges, out)
-	redisbackend.WaitForGiveBacks(b.Backend)
-	redisbackend.WaitForReleases(b.Backend)
+	err := b.Bare.Take(ctx, charges, out)
+	redisbackend.WaitForGiveBacks(b.Bare)
+	redisbackend.WaitForReleases(b.Bare)
 	for i := range out { // the suite asks for all waits
 		if err == nil && out[i].Source == limits.SourceNotAsked {
 			if err = b.Peek(ctx, charges[i:i+1], out[i:i+1]); err == nil {
@@ -135,14 +135,14 @@ func (b *inTurn) Take(ctx context.Context, charges []limits.Charge, out []limits
 func (b *inTurn) Reset(ctx context.Context, scope, key string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.Backend.Reset(ctx, scope, key)
+	return b.Bare.Reset(ctx, scope, key)
 }
 
 // whatIsGivenBackStaysTheLatest ends takings of keys of which a later taking was given
 // back. Where the group was in one place it has never taken: then everything comes back.
 func whatIsGivenBackStaysTheLatest(t *testing.T, client redis.Scripter) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b := &inTurn{Backend: redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), func() time.Time { return now })}
+	b := &inTurn{Bare: redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), func() time.Time { return now })}
 	full := charge("full", "k", limits.FixedWindow(limits.PerDay(1)), 1)
 	take(t, b, full)
 	for _, test := range []struct {
@@ -179,7 +179,7 @@ func whatIsGivenBackStaysTheLatest(t *testing.T, client redis.Scripter) {
 func decidesGroupsExactly(t *testing.T, client redis.Scripter) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	b := &inTurn{Backend: redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), clock)}
+	b := &inTurn{Bare: redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), clock)}
 	model := limitstest.NewExact(clock)
 	choices := []limits.Limit{
 		limits.TokenBucket(limits.Per(1, 2*time.Millisecond), 5), limits.TokenBucket(limits.PerSecond(700), 9),
@@ -245,7 +245,7 @@ func skipNotAsked(t *testing.T, charges []limits.Charge, got, want []limits.Deci
 func staysExactUnderLoad(t *testing.T, client redis.Scripter) {
 	const keys, callers, most = 18, 64, 70
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), func() time.Time { return now })
+	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), func() time.Time { return now })
 	rate := limits.PerHour(most)
 	choices := []limits.Limit{
 		limits.TokenBucket(rate, most), limits.LeakyBucket(rate, most), limits.LeakyQueue(rate, most), limits.FixedWindow(rate),
@@ -332,7 +332,7 @@ func staysExactUnderLoad(t *testing.T, client redis.Scripter) {
 // twoShards is a Ring of two servers.
 type twoShards struct {
 	ring    *redis.Ring
-	backend *redisbackend.Backend
+	backend *redisbackend.Bare
 	servers map[string]*redisServer
 }
 
@@ -344,7 +344,7 @@ func startTwoShards(t *testing.T) *twoShards {
 		HeartbeatFn: func(context.Context, *redis.Client) bool { return true },
 	})
 	t.Cleanup(func() { s.ring.Close() })
-	s.backend = redisbackend.New(s.ring, redisbackend.Options{Logger: slog.New(slog.DiscardHandler)})
+	s.backend = redisbackend.MustNewBare(s.ring, redisbackend.BareOptions{Logger: slog.New(slog.DiscardHandler)})
 	return s
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 func TestEveryAlgorithmIsSupportedAndTested(t *testing.T) {
-	b := redisbackend.New(newClient(t, "127.0.0.1:1"), redisbackend.Options{})
+	b := redisbackend.MustNewBare(newClient(t, "127.0.0.1:1"), redisbackend.BareOptions{})
 	if !limits.CanSettle(b) {
 		t.Error("the backend cannot settle")
 	}

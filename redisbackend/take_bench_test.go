@@ -14,7 +14,7 @@ import (
 // machine.
 func BenchmarkTake(b *testing.B) {
 	client := newClient(b, startRedis(b).addr)
-	backend := redisbackend.New(client, redisbackend.Options{})
+	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	empty := client.ScriptLoad(b.Context(), "return { 1, 2, 3, 4 }").Val()
 	const some = 250
 	for _, limit := range []limits.Limit{

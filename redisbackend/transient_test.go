@@ -21,8 +21,8 @@ var ten = limits.TokenBucket(limits.Per(10, 100*24*time.Hour), 10)
 // A group takes ten units here and is denied there, so that it gives them back.
 // Somebody is denied in between, and must not be once they are back.
 func forgetsTransientDenials(t *testing.T, client redis.Scripter) {
-	prefix := redisbackend.Options{Prefix: uniquePrefix()}
-	attacker, b := redisbackend.New(client, prefix), redisbackend.New(client, prefix)
+	prefix := redisbackend.BareOptions{Prefix: uniquePrefix()}
+	attacker, b := redisbackend.MustNewBare(client, prefix), redisbackend.MustNewBare(client, prefix)
 	cache := remote.MustNewDenialCache(b, remote.DenialCacheOptions{})
 	// spread returns charges of a key by the scopes "all" and "user", which no step decides together.
 	spread := func(key string, cost, more int64) []limits.Charge {
@@ -57,7 +57,7 @@ func forgetsTransientDenials(t *testing.T, client redis.Scripter) {
 	}
 
 	// A first request is one of a group too.
-	fresh := redisbackend.New(client, prefix)
+	fresh := redisbackend.MustNewBare(client, prefix)
 	if d := take(t, fresh, spread("first", 10, 11)...); d[0].Transient || d[1].Allowed || d[1].Transient {
 		t.Errorf("allowed %+v, never %+v: want neither transient", d[0], d[1])
 	}
@@ -72,7 +72,7 @@ func forgetsTransientDenials(t *testing.T, client redis.Scripter) {
 }
 
 // What is never given back may be remembered, and is.
-func remembersOtherDenials(t *testing.T, b *redisbackend.Backend, group bool) {
+func remembersOtherDenials(t *testing.T, b *redisbackend.Bare, group bool) {
 	cache := remote.MustNewDenialCache(b, remote.DenialCacheOptions{})
 	charges := []limits.Charge{charge("lone", "k", ten, 10)}
 	if group {
@@ -91,12 +91,12 @@ func TestDenialsThatMayRestOnAGiveBackAreTransient(t *testing.T) {
 	ring := startRing(t)
 	t.Run("on a Ring", func(t *testing.T) { forgetsTransientDenials(t, ring) })
 	t.Run("not of scopes charged alone", func(t *testing.T) {
-		b := redisbackend.New(ring, redisbackend.Options{Prefix: uniquePrefix()})
+		b := redisbackend.MustNewBare(ring, redisbackend.BareOptions{Prefix: uniquePrefix()})
 		take(t, b, charge("all", "k", ten, 1), charge("user", "k", ten, 1))
 		remembersOtherDenials(t, b, false)
 	})
 	t.Run("not of the last rule of each request", func(t *testing.T) {
-		b := redisbackend.New(ring, redisbackend.Options{Prefix: uniquePrefix()})
+		b := redisbackend.MustNewBare(ring, redisbackend.BareOptions{Prefix: uniquePrefix()})
 		for i := range 20 { // also of keys that lie together
 			take(t, b, charge("all", fmt.Sprint(i), ten, 1), charge("user", "k", ten, 0))
 		}
@@ -107,14 +107,14 @@ func TestDenialsThatMayRestOnAGiveBackAreTransient(t *testing.T) {
 		}
 	})
 	t.Run("not with a hash tag", func(t *testing.T) {
-		remembersOtherDenials(t, redisbackend.New(ring, redisbackend.Options{Prefix: uniquePrefix(), HashTag: "t"}), true)
+		remembersOtherDenials(t, redisbackend.MustNewBare(ring, redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: "t"}), true)
 	})
 	t.Run("not on one server", func(t *testing.T) {
 		client := newClient(t, startRedis(t).addr)
-		remembersOtherDenials(t, redisbackend.New(client, redisbackend.Options{}), true)
+		remembersOtherDenials(t, redisbackend.MustNewBare(client, redisbackend.BareOptions{}), true)
 	})
 	t.Run("of every scope where there are too many", func(t *testing.T) {
-		b := redisbackend.New(ring, redisbackend.Options{Prefix: uniquePrefix()})
+		b := redisbackend.MustNewBare(ring, redisbackend.BareOptions{Prefix: uniquePrefix()})
 		full := charge("full", "k", ten, 10)
 		take(t, b, full)
 		for i := range 2000 { // two of three are spread
@@ -163,7 +163,7 @@ func TestADenialBehindAGroupThatIsStillDecidedIsTransient(t *testing.T) {
 		},
 	})
 	defer ring.Close()
-	b := redisbackend.New(ring, redisbackend.Options{})
+	b := redisbackend.MustNewBare(ring, redisbackend.BareOptions{})
 	cache := remote.MustNewDenialCache(b, remote.DenialCacheOptions{})
 	// at returns a charge that a server keeps.
 	at := func(server *redisServer, scope string, cost int64) limits.Charge {

@@ -129,7 +129,7 @@ func lyingCluster(t *testing.T, addr string) (*redis.ClusterClient, *lyingNetwor
 func TestUnitsOfACallThatWasSentTwiceAreReleasedWhateverItsError(t *testing.T) {
 	server := startRedis(t)
 	honest := newClient(t, server.addr)
-	looks := redisbackend.New(honest, redisbackend.Options{})
+	looks := redisbackend.MustNewBare(honest, redisbackend.BareOptions{})
 	redisbackend.WaitForEver(looks)
 	for _, first := range []string{
 		"LOADING Redis is loading the dataset in memory", "TRYAGAIN Multiple keys request during rehashing of slot",
@@ -140,7 +140,7 @@ func TestUnitsOfACallThatWasSentTwiceAreReleasedWhateverItsError(t *testing.T) {
 				client, lies := lyingCluster(t, server.addr)
 				g := new(gate)
 				client.AddHook(g)
-				b := redisbackend.New(client, redisbackend.Options{})
+				b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 				redisbackend.WaitForEver(b)
 				redisbackend.OneCall(b)
 				take(t, b, charge("s", "known", limits.Concurrent(1), 1)) // the server knows the script
@@ -177,7 +177,7 @@ func TestATakingThatTheClientSentTwiceIsNotSentAThirdTime(t *testing.T) {
 		"LOADING Redis is loading the dataset in memory", "MOVED 1 " + server.addr, "ASK 1 " + server.addr, noConnection,
 	} {
 		client, lies := lyingCluster(t, server.addr)
-		b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 		redisbackend.WaitForEver(b)
 		c := charge("lies", "k", limits.LeakyBucket(limits.PerDay(1), 20), 3)
 		take(t, b, c)
@@ -195,7 +195,7 @@ func TestATakingThatTheClientSentTwiceIsNotSentAThirdTime(t *testing.T) {
 
 func TestARequestOfSeveralKeysIsSentAgainWhileItsSlotIsHalfMoved(t *testing.T) {
 	client, lies := lyingCluster(t, startRedis(t).addr)
-	b := redisbackend.New(client, redisbackend.Options{HashTag: "t"})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{HashTag: "t"})
 	redisbackend.WaitForEver(b)
 	limit := limits.LeakyBucket(limits.PerDay(1), 20)
 	charges := []limits.Charge{charge("lies", "a", limit, 3), charge("lies", "b", limit, 3)}

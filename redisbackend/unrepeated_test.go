@@ -15,7 +15,7 @@ import (
 // MaxRetries is -1.
 func TestATakingOnAClusterWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 	client, lose := clusterThatLoses(t)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := charge("s", "k", limits.LeakyBucket(limits.PerDay(1), 20), 3)
 	take(t, b, c)
 	lose.Store(true)
@@ -96,7 +96,7 @@ func TestATakingOnARingWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 		Addrs: map[string]string{"a": startRedis(t).addr, "b": startRedis(t).addr}, ContextTimeoutEnabled: true, Dialer: loser(lose),
 	})
 	defer ring.Close()
-	b := redisbackend.New(ring, redisbackend.Options{})
+	b := redisbackend.MustNewBare(ring, redisbackend.BareOptions{})
 	limit := limits.LeakyBucket(limits.PerDay(1), 20)
 	var group []limits.Charge
 	shards := make(map[*redis.Client]bool)

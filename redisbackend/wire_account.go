@@ -25,7 +25,7 @@ type account struct {
 }
 
 // accountsOf merges charges into the accounts of r, and sets the owner of each charge.
-func (b *Backend) accountsOf(charges []limits.Charge, r *request, mode mode) (err error) {
+func (b *Bare) accountsOf(charges []limits.Charge, r *request, mode mode) (err error) {
 	r.merged, r.owners, err = limits.Accounts(charges, r.merged, r.owners)
 	if err != nil {
 		return fmt.Errorf("redisbackend: %w", err)

@@ -24,11 +24,11 @@ const (
 // continues with a brace or a length, perhaps behind a mark, and the longer prefix does not.
 func validatePrefix(prefix string) error {
 	if strings.ContainsAny(prefix, "{}") {
-		return fmt.Errorf("the prefix must not contain braces (got %q): a hash tag goes into HashTag", prefix)
+		return fmt.Errorf("redisbackend: prefix: must have no braces (got %q): a hash tag goes into HashTag", prefix)
 	}
 	for _, part := range strings.Split(prefix, ":")[1:] {
 		if number := strings.TrimPrefix(part, markHeld); number != "" && strings.Trim(number, "0123456789") == "" {
-			return fmt.Errorf("the prefix must have no %q after a colon (got %q): a shorter prefix could share its keys; write \"-\" for \":\"", part, prefix)
+			return fmt.Errorf("redisbackend: prefix: must have no %q after a colon (got %q), or prefixes share keys: write \"-\" for \":\"", part, prefix)
 		}
 	}
 	return nil
@@ -45,7 +45,7 @@ func validatePrefix(prefix string) error {
 // In a scope of Options.Together the hash tag is a digest of the key.
 //
 // mark says what kind of value there is, see the constants.
-func (b *Backend) appendName(to []byte, mark, scope, key string) []byte {
+func (b *Bare) appendName(to []byte, mark, scope, key string) []byte {
 	to = append(to, b.prefix...)
 	if b.tagged != nil && b.tagged[scope] {
 		to = appendTag(to, key)
@@ -74,13 +74,13 @@ func appendTag(to []byte, key string) []byte {
 	return append(to, "}:"...)
 }
 
-func (b *Backend) name(scope, key string) string {
+func (b *Bare) name(scope, key string) string {
 	var room [256]byte
 	return string(b.appendName(room[:0], markState, scope, key))
 }
 
 // heldName is name for the units that are held by a concurrency limit.
-func (b *Backend) heldName(scope, key string) string {
+func (b *Bare) heldName(scope, key string) string {
 	var room [256]byte
 	return string(b.appendName(room[:0], markHeld, scope, key))
 }

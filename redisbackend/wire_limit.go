@@ -51,7 +51,7 @@ type encodedLimits [256]atomic.Pointer[encoded]
 
 // encode returns the encoded form of a limit, or an error if it is invalid. The instant is that which scripts are
 // given, 0 for the server's.
-func (b *Backend) encode(l limits.Limit, instant int64) (*encoded, error) {
+func (b *Bare) encode(l limits.Limit, instant int64) (*encoded, error) {
 	entry := &b.limits[cacheIndex(l)]
 	if e := entry.Load(); e != nil && e.limit == l && (e.until == 0 || b.calendarClock.isWithin(e.from, e.until, instant)) {
 		return e, nil

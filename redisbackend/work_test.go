@@ -34,7 +34,7 @@ var largest = []limits.Limit{
 
 // worst has the keys of b be in states that need most work, and charges, settles and gives back 128 of
 // them at once. It calls done after each, with what it was.
-func worst(t *testing.T, client *redis.Client, g *gate, b *redisbackend.Backend, done func(what string)) {
+func worst(t *testing.T, client *redis.Client, g *gate, b *redisbackend.Bare, done func(what string)) {
 	all := func(of func(i int) limits.Charge) (groups [][]limits.Charge) {
 		for i := range most {
 			groups = append(groups, []limits.Charge{of(i)})
@@ -160,7 +160,7 @@ func TestNoCallIsMuchWorkWhateverItsKeysHaveDone(t *testing.T) {
 	client, g := startGate(t)
 	admin := newClient(t, client.Options().Addr)
 	client.AddHook(metered{})
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	worst(t, admin, g, b, func(what string) {
 		var heaviest, sum float64
 		all := admin.LRange(t.Context(), "work", 0, -1).Val()
@@ -277,7 +277,7 @@ func TestNoCallIsSlowWhateverItsKeysHaveDone(t *testing.T) {
 		longest[what] = min(longest[what], slices.Max(all))
 	}
 	for round := range 5 {
-		b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 		if round == 0 { // the scripts are not known yet
 			worst(t, admin, g, b, func(string) {})
 			ok(t, admin.Do(t.Context(), "slowlog", "reset").Err())

@@ -24,7 +24,7 @@ func TestEverySourceOfAStackOnRedisIsCounted(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
 	defer client.Close()
 	counts := stats.New(quietly())
-	timed := counts.Backend("redis", redisbackend.New(client, redisbackend.Options{}))
+	timed := counts.Backend("redis", redisbackend.MustNewBare(client, redisbackend.BareOptions{}))
 	if !timed.HonoursDeadline() {
 		t.Error("deadlines are not honoured through the clock")
 	}

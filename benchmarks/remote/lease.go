@@ -59,7 +59,7 @@ func openRedisRateFast(client *redis.Client) (Decide, error) {
 
 func openStack(lease time.Duration) func(*redis.Client) (Decide, error) {
 	return func(client *redis.Client) (Decide, error) {
-		backend := redisbackend.New(client, redisbackend.Options{Prefix: fmt.Sprintf("lease-%v", lease)})
+		backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: fmt.Sprintf("lease-%v", lease)})
 		stack := remote.MustNewStack(backend, remote.StackOptions{Lease: lease, Budget: 10 * time.Second})
 		limit := limits.TokenBucket(limits.PerSecond(leasePerSecond), leasePerSecond)
 		return func(ctx context.Context, key string) error {

@@ -16,7 +16,7 @@ import (
 // Spent opens backends on which one key has spent everything: through the plain
 // client, and with a denial cache in front.
 func Spent(client *redis.Client) (plain, cached Decide, err error) {
-	backend := redisbackend.New(client, redisbackend.Options{Prefix: "spent"})
+	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: "spent"})
 	charges := []limits.Charge{{Scope: "spent", Key: "198.51.100.7", Limit: limits.FixedWindow(limits.PerDay(1)), Cost: 1}}
 	denied := func(b limits.Backend) Decide {
 		return func(ctx context.Context, _ string) error {
@@ -43,7 +43,7 @@ func Spent(client *redis.Client) (plain, cached Decide, err error) {
 func Dead() (Decide, error) {
 	logging.Disable()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ContextTimeoutEnabled: true, MaxRetries: -1})
-	b := remote.MustNewBreaker(redisbackend.New(client, redisbackend.Options{}), remote.BreakerOptions{OpenFor: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+	b := remote.MustNewBreaker(redisbackend.MustNewBare(client, redisbackend.BareOptions{}), remote.BreakerOptions{OpenFor: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 	charges := []limits.Charge{{Scope: "dead", Key: "198.51.100.7", Limit: tokenBucket, Cost: 1}}
 	decide := func(ctx context.Context, _ string) error {
 		var out [1]limits.Decision

@@ -39,7 +39,7 @@ func openRules(rules ...rule) func(*redis.Client, int) (Runs, error) {
 			prefix += "-" + r.Name
 			l.ends = l.ends || r.FinalCost != nil || r.Limit.Algorithm() == limits.AlgorithmConcurrent
 		}
-		config.Backend = redisbackend.New(client, redisbackend.Options{Prefix: prefix})
+		config.Backend = redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
 		var err error
 		l.Limiter, err = core.New(config)
 		return l, err

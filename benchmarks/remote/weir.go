@@ -30,7 +30,7 @@ func openWeirAuto(client *redis.Client) (Decide, error) {
 
 // take decides by one rule for each limit.
 func take(client redis.Scripter, choices []limits.Limit) Decide {
-	backend := redisbackend.New(client, redisbackend.Options{})
+	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	var rules [3]limits.Charge
 	for i, limit := range choices {
 		rules[i] = limits.Charge{Scope: fmt.Sprintf("%v-of-%d", limit.Algorithm(), len(choices)), Limit: limit, Cost: 1}

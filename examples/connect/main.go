@@ -53,7 +53,6 @@ import (
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
-	"github.com/weir-go/weir/remote"
 )
 
 // flood counts requests before they are decoded, in this process alone. Calls that cannot be
@@ -98,7 +97,7 @@ func run() error {
 			return fmt.Errorf("REDIS_URL: %w", err)
 		}
 		defer redis.Close() // after the last call has ended
-		config.Backend = remote.MustNewStack(redis, remote.StackOptions{})
+		config.Backend = redis
 	}
 	limiter, err := connectmw.New(config)
 	if err != nil {

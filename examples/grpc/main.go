@@ -47,7 +47,6 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
-	"github.com/weir-go/weir/remote"
 )
 
 // client counts by the address at the other end of the connection. Behind a proxy, use
@@ -81,7 +80,7 @@ func run() error {
 			return fmt.Errorf("REDIS_URL: %w", err)
 		}
 		defer redis.Close() // after the last call has ended
-		config.Backend = remote.MustNewStack(redis, remote.StackOptions{})
+		config.Backend = redis
 	}
 	limiter, err := grpcmw.New(config)
 	if err != nil {

@@ -47,7 +47,6 @@ import (
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
-	"github.com/weir-go/weir/remote"
 	"github.com/weir-go/weir/shed"
 	"github.com/weir-go/weir/stats"
 	"github.com/weir-go/weir/stats/weirprom"
@@ -172,14 +171,16 @@ func openBackend(counters *stats.Stats) (
 		counters.WatchMemory("main", store)
 		return store, func() error { return nil }, nil
 	}
-	redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "example"})
+	redis, err := redisbackend.Open(url, redisbackend.Options{
+		Prefix: "example",
+		Wrap:   func(b limits.Backend) limits.Backend { return counters.Backend("redis", b) },
+	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	stack := remote.MustNewStack(counters.Backend("redis", redis), remote.StackOptions{})
-	counters.WatchBreaker("redis", stack.Status)
-	counters.WatchLeases("redis", stack.Leases)
-	return stack, redis.Close, nil
+	counters.WatchBreaker("redis", redis.Status)
+	counters.WatchLeases("redis", redis.Leases)
+	return redis, redis.Close, nil
 }
 
 // operatorsPages serves the page and the metrics. Everybody who reaches them may change limits, so

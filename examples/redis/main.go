@@ -40,7 +40,6 @@ import (
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
-	"github.com/weir-go/weir/remote"
 )
 
 var rules = []nethttp.Rule{{
@@ -63,7 +62,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	url := cmp.Or(os.Getenv("REDIS_URL"), "redis://localhost:6379")
-	redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "example"})
+	redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "example", Lease: lease})
 	if err != nil {
 		return fmt.Errorf("REDIS_URL: %w", err)
 	}
@@ -73,7 +72,7 @@ func run(ctx context.Context) error {
 
 	limiter, err := nethttp.New(nethttp.Config{
 		Rules:   rules,
-		Backend: remote.MustNewStack(redis, remote.StackOptions{Lease: lease}), // bounds every wait
+		Backend: redis, // bounds every wait
 	})
 	if err != nil {
 		return err

@@ -52,7 +52,6 @@ import (
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
-	"github.com/weir-go/weir/remote"
 )
 
 var uploadRules = []nethttp.Rule{{
@@ -161,7 +160,7 @@ func openBackend() (backend limits.Backend, closeBackend func() error, err error
 	if err != nil {
 		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	return remote.MustNewStack(redis, remote.StackOptions{}), redis.Close, nil
+	return redis, redis.Close, nil
 }
 
 // upload reads the body for a minute at most, and then works for ms milliseconds.

@@ -32,7 +32,7 @@ const upload = "uploads"
 
 // holder is a process with one concurrency limit, as far as limits are concerned.
 type holder struct {
-	backend *redisbackend.Backend
+	backend *redisbackend.Bare
 	limiter *core.Limiter[string]
 
 	mu    sync.Mutex
@@ -51,7 +51,7 @@ type holding struct {
 // that a slow machine does not look like a slow Redis.
 func newHolder(client redis.Scripter, of holding) *holder {
 	watchStalls()
-	h := &holder{backend: redisbackend.New(client, redisbackend.Options{HoldTime: of.hold, Logger: slog.New(slog.DiscardHandler)})}
+	h := &holder{backend: redisbackend.MustNewBare(client, redisbackend.BareOptions{HoldTime: of.hold, Logger: slog.New(slog.DiscardHandler)})}
 	guarded := remote.MustNewBreaker(h.backend, remote.BreakerOptions{
 		Budget: of.budget, OpenFor: 250 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -90,7 +90,7 @@ func autoPipeline(t testing.TB, client *redis.Client) redis.Scripter {
 // newInstance returns an instance with the stack around a client of a kind.
 func newInstance(id int, client redis.Scripter, budget time.Duration) *instance {
 	in := &instance{kind: kinds[id], id: id}
-	in.breaker = remote.MustNewBreaker(redisbackend.New(client, redisbackend.Options{}), remote.BreakerOptions{
+	in.breaker = remote.MustNewBreaker(redisbackend.MustNewBare(client, redisbackend.BareOptions{}), remote.BreakerOptions{
 		Budget:  budget,
 		OpenFor: 250 * time.Millisecond, // instead of 1s, for a shorter test
 		Logger:  slog.New(&in.changes),

@@ -35,7 +35,7 @@ type leasers struct {
 
 // leaser is one of them.
 type leaser struct {
-	stack   *remote.Stack
+	backend *redisbackend.Backend
 	limiter *core.Limiter[string]
 
 	mu       sync.Mutex
@@ -59,11 +59,11 @@ func startLeasers(t *testing.T, key string, client func() redis.UniversalClient)
 	for range leasersOf {
 		c := client()
 		t.Cleanup(func() { c.Close() })
-		stack := remote.MustNewStack(redisbackend.New(c, redisbackend.Options{Logger: slog.New(slog.DiscardHandler)}), remote.StackOptions{
+		backend := redisbackend.MustNew(c, redisbackend.Options{
 			Lease: time.Second, OpenFor: 250 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 		})
-		in := &leaser{stack: stack, limiter: core.MustNew(core.Config[string]{
-			Rules: []core.Rule[string]{{Name: "s", Limit: heldLimit, Key: self}}, Backend: stack,
+		in := &leaser{backend: backend, limiter: core.MustNew(core.Config[string]{
+			Rules: []core.Rule[string]{{Name: "s", Limit: heldLimit, Key: self}}, Backend: backend,
 		})}
 		l.all = append(l.all, in)
 		for range 2 {
@@ -145,10 +145,10 @@ type leaseFault struct {
 // fallback has admitted fits the limit as well.
 func (l *leasers) outlast(t *testing.T, f leaseFault) {
 	t.Helper()
-	l.await(t, "all instances hold units", func(in *leaser) bool { return in.by[before][limits.SourceLease] > 100 && in.stack.Leases().Held > 0 })
+	l.await(t, "all instances hold units", func(in *leaser) bool { return in.by[before][limits.SourceLease] > 100 && in.backend.Leases().Held > 0 })
 	held := int64(0)
 	for _, in := range l.all {
-		held += in.stack.Leases().Held
+		held += in.backend.Leases().Held
 	}
 	l.phase.Store(during)
 	struck := time.Now()
@@ -157,7 +157,7 @@ func (l *leasers) outlast(t *testing.T, f leaseFault) {
 	f.heal()
 	l.phase.Store(after)
 	l.await(t, "Redis decides again", func(in *leaser) bool {
-		return in.by[after][limits.SourceLease] > 20 && state(in.stack) == "closed"
+		return in.by[after][limits.SourceLease] > 20 && state(in.backend) == "closed"
 	})
 	again := time.Since(struck)
 	l.phase.Store(spending)
@@ -198,7 +198,7 @@ func (l *leasers) outlast(t *testing.T, f leaseFault) {
 	t.Logf("FAULT leases, %s: %d units held, %d spent from then on, %d fell back, waits up to %s ms; Redis decided again and leases too after %s ms; %d admitted by Redis and leases, %d beyond the limit, bound %d",
 		f.name, held, by[during][limits.SourceLease], by[during][limits.SourceFallback]+by[after][limits.SourceFallback], ms(longest), ms(again), len(shared), over, bound)
 	eventually(t, "nothing is held", func() bool {
-		return !slices.ContainsFunc(l.all, func(in *leaser) bool { return in.stack.Leases().Held > 0 })
+		return !slices.ContainsFunc(l.all, func(in *leaser) bool { return in.backend.Leases().Held > 0 })
 	})
 }
 

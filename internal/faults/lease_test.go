@@ -15,7 +15,6 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
-	"github.com/weir-go/weir/remote"
 )
 
 // leaseVariable has the address of the server where this program is to be one of several
@@ -38,7 +37,7 @@ func leasingProcess(addr string) int {
 	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: patience, MaxRetries: -1})
 	limiter := core.MustNew(core.Config[string]{
 		Rules: []core.Rule[string]{{Name: "s", Limit: leasedLimit, Key: self, OnFailure: core.FailClosed}},
-		Backend: remote.MustNewStack(redisbackend.New(client, redisbackend.Options{}), remote.StackOptions{
+		Backend: redisbackend.MustNew(client, redisbackend.Options{
 			Budget: patience, Lease: time.Second, Logger: slog.New(slog.DiscardHandler),
 		}),
 	})

@@ -104,7 +104,7 @@ func child(addr string) int {
 		Rules: []core.Rule[string]{{
 			Name: "all", Limit: limits.TokenBucket(limits.PerDay(1), childLimit), Key: self, OnFailure: core.FailClosed,
 		}},
-		Backend: remote.MustNewStack(redisbackend.New(client, redisbackend.Options{}), remote.StackOptions{Budget: patience}),
+		Backend: redisbackend.MustNew(client, redisbackend.Options{Budget: patience}),
 	})
 	if err := client.Ping(context.Background()).Err(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -156,7 +156,7 @@ func TestClocksAnHourApartMakeNoDifference(t *testing.T) {
 		client.AddHook(&sent)
 		limiters[i] = core.MustNew(core.Config[string]{
 			Rules: []core.Rule[string]{{Name: "hourly", Limit: hourly, Key: self}},
-			Backend: remote.MustNewBreaker(redisbackend.New(client, redisbackend.Options{}), remote.BreakerOptions{
+			Backend: remote.MustNewBreaker(redisbackend.MustNewBare(client, redisbackend.BareOptions{}), remote.BreakerOptions{
 				Budget: patience, Logger: slog.New(slog.DiscardHandler),
 			}),
 			Fallback: memory.MustNew(memory.Options{Clock: func() time.Time { return time.Now().Add(offset) }}),

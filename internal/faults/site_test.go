@@ -19,7 +19,6 @@ import (
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
-	"github.com/weir-go/weir/remote"
 )
 
 // siteVariable has the address of the server where this program is to be a web
@@ -113,7 +112,7 @@ func floodedSite(redisAddr string) int {
 	var mu sync.Mutex
 	var report siteReport
 	var changes changes
-	stack := remote.MustNewStack(redisbackend.New(client, redisbackend.Options{}), remote.StackOptions{Logger: slog.New(&changes)})
+	backend := redisbackend.MustNew(client, redisbackend.Options{Logger: slog.New(&changes)})
 	address := keyfuncs.Address(keyfuncs.MustTrustedProxies("127.0.0.0/8"))
 	mux := http.NewServeMux()
 	for i, policy := range policies {
@@ -125,7 +124,7 @@ func floodedSite(redisAddr string) int {
 				Name: sitePaths[i][1:] + " by user", Limit: limits.SlidingWindow(limits.PerDay(1000)), OnFailure: policy,
 				Key: core.When(func(r *http.Request) bool { return r.Header.Get("X-User") != "" }, keyfuncs.Header("X-User")),
 			}},
-			Backend: stack,
+			Backend: backend,
 			Observer: core.ObserverFuncs[*http.Request]{OnDecision: func(_ context.Context, r *http.Request, o core.Outcome) {
 				took := time.Since(r.Context().Value(arrival{}).(time.Time))
 				mu.Lock()

@@ -24,7 +24,7 @@ var mayImport = map[string][]string{
 	"memory":            {"internal/call", "internal/family"},
 	"remote":            {"internal/endings", "limits"},
 	"core":              {"internal/endings", "internal/failure", "internal/list", "memory"},
-	"redisbackend":      {"internal/endings", "internal/family", "internal/list", "internal/slot"},
+	"redisbackend":      {"internal/family", "internal/list", "internal/slot", "remote"},
 	"headers":           {"core"},
 	"keyfuncs":          {"core", "internal/address", "internal/unseen"},
 	"nethttp":           {"internal/gate"},

@@ -322,7 +322,7 @@ func (l *laws) look(p *Process) {
 		for _, rule := range p.program.Rules {
 			if rule.Name == h.of.scope && h.process == nil {
 				charge := []limits.Charge{{Scope: h.of.scope, Key: h.of.key, Limit: rule.Limit}}
-				p.backend.Peek(l.world.t.Context(), charge, make([]limits.Decision, 1))
+				p.bare.Peek(l.world.t.Context(), charge, make([]limits.Decision, 1))
 			}
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/policy"
 	"github.com/weir-go/weir/redisbackend"
-	"github.com/weir-go/weir/remote"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -29,7 +28,7 @@ type Program struct {
 	// core that clients ask directly. "": none.
 	Adapter string
 
-	// Lease is that of remote.StackOptions.
+	// Lease is that of redisbackend.Options.
 	Lease time.Duration
 
 	// Announces says that the process tells others of denials.
@@ -87,19 +86,18 @@ const poolSize = 1000
 
 // Process is a program that runs.
 type Process struct {
-	world     *World
-	name      string
-	program   Program
-	limiter   *core.Limiter[Request]
-	site      *site // nil: all clients ask the limiter
-	announcer *redisbackend.Announcer
-	unwatch   func() // stops watching the policy; nil: there is none
-	backend   *redisbackend.Backend
-	stack     *remote.Stack
-	client    redis.UniversalClient
-	stats     *stats.Stats
-	settles   map[string]bool // rules with a final cost
-	ends      bool            // a rule has an end
+	world   *World
+	name    string
+	program Program
+	limiter *core.Limiter[Request]
+	site    *site  // nil: all clients ask the limiter
+	unwatch func() // stops watching the policy; nil: there is none
+	backend *redisbackend.Backend
+	bare    *redisbackend.Bare // in backend
+	client  redis.UniversalClient
+	stats   *stats.Stats
+	settles map[string]bool // rules with a final cost
+	ends    bool            // a rule has an end
 
 	mu     sync.Mutex
 	under  int  // requests under way
@@ -120,13 +118,11 @@ func (w *World) Start(name string, program Program) *Process {
 	}
 	p.client = p.connect()
 	quiet := slog.New(slog.DiscardHandler)
-	p.backend = redisbackend.New(p.client, redisbackend.Options{HoldTime: cmp.Or(program.HoldTime, HoldTime), Logger: quiet})
-	options := remote.StackOptions{Budget: Budget, Logger: quiet, Lease: program.Lease}
-	if program.Announces {
-		p.announcer = redisbackend.NewAnnouncer(p.client, redisbackend.AnnouncerOptions{Logger: quiet})
-		options.Announcer = p.announcer
-	}
-	p.stack = remote.MustNewStack(p.backend, options)
+	p.backend = redisbackend.MustNew(p.client, redisbackend.Options{
+		HoldTime: cmp.Or(program.HoldTime, HoldTime), Budget: Budget,
+		Lease: program.Lease, Announce: program.Announces, Logger: quiet,
+	})
+	p.bare, _ = limits.As[*redisbackend.Bare](p.backend)
 	if program.Adapter != "" {
 		p.site = p.serve()
 	}
@@ -139,7 +135,7 @@ func (w *World) Start(name string, program Program) *Process {
 		rules = append(slices.Clip(rules), file.Rules()...)
 	}
 	p.limiter = core.MustNew(core.Config[Request]{
-		Rules: rules, Backend: p.stack,
+		Rules: rules, Backend: p.backend,
 		Observer: core.ObserverFuncs[Request]{OnEnd: p.settled, Next: p.stats.Limiter("all")},
 	})
 	if file != nil {
@@ -275,9 +271,6 @@ func (p *Process) Stop() {
 		within, cancel := context.WithTimeout(context.Background(), HoldTime)
 		endings.Await(within, p.backend)
 		cancel()
-	}
-	if p.announcer != nil {
-		p.announcer.Close()
 	}
 	p.backend.Close()
 	p.client.Close()

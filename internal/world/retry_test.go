@@ -33,7 +33,7 @@ func TestRetryAfterIsTheLeastWaitAcrossANetwork(t *testing.T) {
 				random, waits := w.source(), 0
 				take := func(cost int64) limits.Decision {
 					out := make([]limits.Decision, 1)
-					if err := p.backend.Take(t.Context(), []limits.Charge{{Scope: "r", Key: "k", Limit: limit, Cost: cost}}, out); err != nil {
+					if err := p.bare.Take(t.Context(), []limits.Charge{{Scope: "r", Key: "k", Limit: limit, Cost: cost}}, out); err != nil {
 						t.Fatal(err)
 					}
 					return out[0]

@@ -90,7 +90,7 @@ func (p *Process) serve() *site {
 // handler returns the middleware of the adapter around a handler that works as long as the
 // request says.
 func (s *site) handler() http.Handler {
-	limiter, backend, settles := s.process.stats.Limiter("all"), s.process.stack, s.process.settled
+	limiter, backend, settles := s.process.stats.Limiter("all"), s.process.backend, s.process.settled
 	rules := s.process.program.Rules
 	switch s.process.program.Adapter {
 	case "nethttp", "chimw":

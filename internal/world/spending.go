@@ -133,7 +133,7 @@ func (l *laws) checkSpending(p *Process) {
 		charge := []limits.Charge{{Scope: of.scope, Key: of.key, Limit: spendingLimit}}
 		err := errors.New("not asked")
 		for tries := 0; err != nil && tries < 100; tries++ { // idle connections may have broken
-			err = p.backend.Peek(l.world.t.Context(), charge, out)
+			err = p.bare.Peek(l.world.t.Context(), charge, out)
 		}
 		if err != nil {
 			l.breaks("peek at %v: %v", of, err)

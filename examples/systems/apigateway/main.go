@@ -41,7 +41,6 @@ import (
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/policy"
 	"github.com/weir-go/weir/redisbackend"
-	"github.com/weir-go/weir/remote"
 )
 
 type apiKey struct{ owner, plan string }
@@ -116,11 +115,11 @@ func openBackend() (backend limits.Backend, closeBackend func() error, err error
 	if url == "" {
 		return memory.MustNew(memory.Options{}), func() error { return nil }, nil
 	}
-	redis, err := redisbackend.Open(url, redisbackend.Options{})
+	redis, err := redisbackend.Open(url, redisbackend.Options{Lease: time.Second})
 	if err != nil {
 		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	return remote.MustNewStack(redis, remote.StackOptions{Lease: time.Second}), redis.Close, nil
+	return redis, redis.Close, nil
 }
 
 // withKey answers requests without a known API key: they do not reach the limiter.

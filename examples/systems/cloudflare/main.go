@@ -116,7 +116,7 @@ func run(ctx context.Context) error {
 type backends struct {
 	counts limits.Backend // floods, in this instance
 	exact  limits.Backend // customers, in all instances
-	close  func()
+	close  func() error
 }
 
 // openBackends connects the instance with the others by the Redis of $REDIS_URL, if it is set.
@@ -124,26 +124,20 @@ func openBackends() (*backends, error) {
 	counts := memory.MustNew(memory.Options{MaxKeys: maxAddresses})
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
-		return &backends{counts: counts, exact: memory.MustNew(memory.Options{}), close: func() {}}, nil
+		return &backends{counts: counts, exact: memory.MustNew(memory.Options{}), close: func() error { return nil }}, nil
 	}
-	redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "cloudflare"})
-	if err != nil {
-		return nil, fmt.Errorf("REDIS_URL: %w", err)
-	}
-	announcer, err := redisbackend.OpenAnnouncer(url, redisbackend.AnnouncerOptions{
-		Prefix: "cloudflare",
+	redis, err := redisbackend.Open(url, redisbackend.Options{
+		Prefix:   "cloudflare",
+		Announce: true,
 	})
 	if err != nil {
-		redis.Close()
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
+	announced := remote.DenialCacheOptions{Announcer: redis.Announcer()}
 	return &backends{
-		counts: remote.MustNewDenialCache(counts, remote.DenialCacheOptions{Announcer: announcer}),
-		exact:  remote.MustNewStack(redis, remote.StackOptions{Announcer: announcer}),
-		close: func() {
-			announcer.Close()
-			redis.Close()
-		},
+		counts: remote.MustNewDenialCache(counts, announced),
+		exact:  redis,
+		close:  redis.Close,
 	}, nil
 }
 

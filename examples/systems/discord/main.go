@@ -48,7 +48,6 @@ import (
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
-	"github.com/weir-go/weir/remote"
 )
 
 // bots are those to whom tokens were given out.
@@ -208,7 +207,7 @@ func openBackend() (backend limits.Backend, closeBackend func() error, err error
 	if err != nil {
 		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	return remote.MustNewStack(redis, remote.StackOptions{}), redis.Close, nil
+	return redis, redis.Close, nil
 }
 
 // authenticated refuses requests of nobody's bot.

@@ -46,7 +46,6 @@ import (
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
-	"github.com/weir-go/weir/remote"
 )
 
 // users are those to whom tokens were given out.
@@ -166,7 +165,7 @@ func openBackend() (backend limits.Backend, closeBackend func() error, err error
 	if err != nil {
 		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	return remote.MustNewStack(redis, remote.StackOptions{}), redis.Close, nil
+	return redis, redis.Close, nil
 }
 
 // authenticated refuses credentials that nobody has. Requests without any are anonymous.

@@ -44,7 +44,6 @@ import (
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
-	"github.com/weir-go/weir/remote"
 )
 
 // price of a token, in millionths of a dollar.
@@ -140,7 +139,7 @@ func openBackend() (backend limits.Backend, closeBackend func() error, err error
 	if err != nil {
 		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	return remote.MustNewStack(redis, remote.StackOptions{}), redis.Close, nil
+	return redis, redis.Close, nil
 }
 
 // call is a request that has been read.

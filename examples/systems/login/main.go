@@ -55,7 +55,6 @@ import (
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
-	"github.com/weir-go/weir/remote"
 )
 
 type keyFunc = func(*http.Request) (string, error)
@@ -168,7 +167,7 @@ func openBackend() (backend limits.Backend, closeBackend func() error, err error
 	if err != nil {
 		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	return remote.MustNewStack(redis, remote.StackOptions{}), redis.Close, nil
+	return redis, redis.Close, nil
 }
 
 // passwords are digests of those of users. Keep hashes by argon2id or bcrypt instead.
