@@ -249,9 +249,9 @@ func TestAKeyThatIsNoSortedSetIsAnError(t *testing.T) {
 // An empty member, that no version of weir has written, is a unit that ends soon.
 func TestAnEmptyMemberFailsNobody(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
-	b := newStepped(client, redisbackend.Options{})
+	b := newStepped(client, redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(5), 1)
-	ok(t, client.ZAdd(t.Context(), redisbackend.HeldName(b.Backend, c.Scope, c.Key), redis.Z{Score: 1e300}).Err())
+	ok(t, client.ZAdd(t.Context(), redisbackend.HeldName(b.Bare, c.Scope, c.Key), redis.Z{Score: 1e300}).Err())
 	take(t, b, c)
 	if n := held(t, b, c); n != 2 {
 		t.Errorf("%d are held, want 2", n)

@@ -243,7 +243,7 @@ func TestWhatCannotBeWrongNeverPanics(t *testing.T) {
 		"stats.WatchLeases":  func() { counts.WatchLeases("", nil) },
 		"stats.WatchShedder": func() { counts.WatchShedder("", nil) },
 		"stats.WatchPolicy":  func() { counts.WatchPolicy("", nil) },
-		"stats.Watch":        func() { counts.Limiter("").Watch(nil) },
+		"stats.Counters":     func() { counts.Limiter("").ObserveLimiter(nil) },
 		"stats.Backend":      func() { counts.Backend("", nil) },
 		"limits":             func() { _ = limits.TokenBucket(limits.Rate{}, -1).Validate() },
 	} {
