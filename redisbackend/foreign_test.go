@@ -107,6 +107,30 @@ func TestAForeignTextIsAnErrorAndStays(t *testing.T) {
 	}
 }
 
+// A number with zeros before it is still that number. A reply does not repeat them: it would be too long
+// to be believed.
+func TestZerosBeforeANumberAreNotRepeated(t *testing.T) {
+	client := newClient(t, startRedis(t).addr)
+	b := redisbackend.New(client, redisbackend.Options{})
+	c := charge("s", "k", limits.FixedWindow(limits.Per(10, 366*24*time.Hour)), 1)
+	take(t, b, c)
+	name := redisbackend.Name(b, "s", "k")
+	text := client.Get(t.Context(), name).Val()
+	for with, zeros := range map[int]int{0: 100_000, 99: 900} { // other keys
+		text := strings.TrimSuffix(text, "1 0") + strings.Repeat("0", zeros) + "9 0"
+		charges := []limits.Charge{c}
+		for i := range with {
+			charges = append(charges, charge("s", fmt.Sprint(i), c.Limit, 1))
+		}
+		for _, c := range charges {
+			ok(t, client.Set(t.Context(), redisbackend.Name(b, "s", c.Key), text, 0).Err())
+		}
+		if d := take(t, b, charges...)[0]; !d.Allowed || d.Remaining != 0 {
+			t.Errorf("with %d others: %+v, want the last unit of ten", with, d)
+		}
+	}
+}
+
 // An empty text is foreign, too: no version of weir writes one.
 func TestAnEmptyTextIsAnErrorAndStays(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)

@@ -8,7 +8,7 @@ do
   if isKnown and only then
     local length = #text
     state, at, a, b = match(only, '^( (%d+) (%d+) (%d+))$', length + 1)
-    isKnown = at and at + 0 <= now and sub(only, 1, length) == text
+    isKnown = at and #only < 512 and at + 0 <= now and sub(only, 1, length) == text
   end
   if isKnown and only ~= nil then
     local take

@@ -133,7 +133,7 @@ while argv[i] do
             text = texts[place + j]
           end
         end
-        if letter ~= 'g' and text then
+        if letter ~= 'g' and text and #text < 512 then -- a longer one has zeros that a reply must not repeat
           local length = #by.text
           state, at, a, b = match(text, '^( (%d+) (%d+) (%d+))$', length + 1)
           if at then
