@@ -52,7 +52,7 @@ type flight struct {
 // ticket is what is remembered of a request until its answer.
 type ticket struct {
 	seq, answered uint64
-	at            instant // when it started
+	at, last      instant // when it started, and the one before it
 	opened        bool    // goes first after a wait
 	waited        bool    // was held back
 	early         bool    // was let through earlier than told
@@ -144,7 +144,10 @@ func (p *pacer) start(b *bucket, c *call, now instant) {
 func (b *bucket) start(now instant, waited bool) ticket {
 	f := &b.flight
 	f.sent++
-	tk := ticket{seq: f.sent, answered: f.answered, at: now, waited: waited}
+	tk := ticket{seq: f.sent, answered: f.answered, at: now, last: f.last, waited: waited}
+	if f.sent == f.answered+1 {
+		b.told.least = math.MaxInt64
+	}
 	waiting := b.queue.Size > 0
 	b.learned.start(now, f.last, waiting || waited)
 	f.last = now
@@ -176,6 +179,9 @@ func (b *bucket) start(now instant, waited bool) ticket {
 func (b *bucket) cancel(tk ticket, id *identity) {
 	b.answer(tk)
 	b.flight.busy--
+	if b.flight.last == tk.at {
+		b.flight.last = tk.last
+	}
 	if b.account != nil {
 		b.account.shared.cancel(id, tk.at)
 	}
@@ -250,6 +256,7 @@ func (b *bucket) allow(tk ticket, now instant) {
 		b.backoff.strikes = 0
 	}
 	t := &b.told
+	t.least = math.MinInt64
 	if !t.known || now < t.renew || tk.seq < b.flight.epoch {
 		return
 	}

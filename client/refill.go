@@ -18,6 +18,7 @@ type refill struct {
 
 	turn         instant       // nothing goes before: the share of this process in a window is used
 	gap          time.Duration // between two requests that are spread
+	followUntil  instant       // requests follow a refill
 	spreadUntil  instant       // those that have waited for a limit are spread, as long as some wait
 	promise      promise
 	releaseUntil instant // those that have waited for a renewal go one after the other
@@ -28,17 +29,27 @@ type refill struct {
 // seconds, against a Date of whole seconds, and the second that is added.
 const resetError = 3 * time.Second
 
+// short reports whether all resets of a limit are too close to tell a renewal from a refill, though half of
+// it is used. Then to follow what is renewed is right in any case. Of small limits the reserve is too
+// large a part for that.
+func (t *told) short() bool {
+	return t.rolling.period < resetError && t.left <= t.limit/2 && t.limit >= 20
+}
+
 // observe notes what an answer says is left, by which grown units were renewed since the last.
 func (f *refill) observe(now instant, q quota, grown int64, t *told) {
 	elapsed := now - f.at
 	f.at = now
-	if !q.reset || t.renew-now < resetError && t.rolling.period >= resetError {
+	if !q.reset || t.renew-now < resetError && !t.short() {
 		f.grown, f.over = 0, 0
 		return
 	}
 	f.over += elapsed
 	if grown <= 0 {
 		return
+	}
+	if t.left <= t.low() {
+		f.followUntil = now + q.window
 	}
 	if f.grown += grown; f.grown >= 4 {
 		f.every, f.grown, f.over = max(f.over/time.Duration(f.grown), 1), 0, 0
@@ -67,7 +78,7 @@ func (f *refill) next(b *bucket, p *pacer, now instant) instant {
 // spreads reports whether requests start at least a gap apart.
 func (b *bucket) spreads(p *pacer, now instant) bool {
 	t := &b.told
-	return now < b.refill.spreadUntil ||
+	return now < b.refill.spreadUntil || now < b.refill.followUntil ||
 		t.known && (p.pace == Evenly || t.crowded(b.queue.Size) ||
 			t.left <= t.low() && !t.alone(now) && b.paces(p.maxWait))
 }

@@ -30,7 +30,7 @@ var hardScenarios = []scenario{
 		latency: 20 * time.Millisecond, requests: 600, workers: 32,
 		options: client.Options{MaxWait: time.Minute},
 		ideal:   30 * time.Second,
-		most:    figures{1.4, 10, 0},
+		most:    figures{1.3, 10, 0},
 	},
 	{
 		name:    "httprate, 60 in a minute",

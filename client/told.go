@@ -20,6 +20,7 @@ type told struct {
 	exact       bool          // renew is that of an answer that had nothing left
 	at          instant       // when the fields above were told
 	newest      uint64        // the latest request whose answer was believed
+	least       int64         // left at least, by the answers since the bucket was last idle
 	counted     bool          // an answer has said what is left
 	sharedUntil instant       // others use the limit, it seems
 	lead        time.Duration // of the server's clock, as Unix time, over ours; at least
@@ -152,6 +153,7 @@ func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 		t.counted, b.learned = true, learned{}
 	}
 	b.backoff.strikes, b.opening.ramp = 0, 0
+	t.least = min(t.least, q.left)
 	if tk.seq < t.newest && q.left == 0 && t.empty() {
 		// It was decided last, though sent earlier: answers to later requests still had something
 		// left.
@@ -161,6 +163,9 @@ func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 		return
 	}
 	lowest := q.left - f.others(tk) - int64(strays)
+	if f.sent == f.answered && strays == 0 {
+		lowest = max(lowest, t.least) // the last one that was decided is among these
+	}
 	if t.known && q.left < t.left && strays == 0 {
 		t.sharedUntil = now + max(2*q.window, time.Minute)
 		t.others.use()
