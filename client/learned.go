@@ -36,10 +36,6 @@ const (
 // enough is how many accepted requests make a pace sure.
 const enough = 8
 
-// brief is for how long the bucket of a server that is sent to at nine tenths of its rate has
-// not been empty, if it holds more than a few.
-const brief = 5 * time.Second
-
 // recent counts answers that are no denial, so that it is known how many there were lately: for
 // a second, or two, or as long as it took until there were enough.
 type recent struct {
@@ -123,11 +119,8 @@ func (l *learned) learn(tk ticket, now instant) {
 		lately := max(now-l.recent.earlier, time.Second) / time.Duration(max(l.recent.total-l.recent.older, 1))
 		l.every = max(l.every, lately)
 		if l.sure && l.count >= enough {
-			mean := over / time.Duration(l.count)
-			if over >= brief { // since the last denial it was too slow, and lately too fast
-				mean = (l.every + mean) / 2
-			}
-			l.every = max(l.every, mean)
+			mean := over / time.Duration(l.count) // it was too slow, and lately too fast
+			l.every = max(l.every, (l.every+mean)/2)
 		}
 		l.every = l.every * 10 / 9
 		l.sure = true
@@ -172,9 +165,6 @@ func (l *learned) slowDown(tk ticket) {
 	l.count += int64(tk.seq - l.seq - 1)
 	mean := (tk.at - l.since) / time.Duration(max(l.count, 1))
 	l.every = min(max(every, mean), slowest)
-	if l.count >= enough { // what is long ago counts less
-		l.since, l.count = l.since+(tk.at-l.since)/2, l.count/2
-	}
 }
 
 // speedUp notes an answer at a slow pace that is no denial. Slower processes speed up by more, so

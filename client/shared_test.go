@@ -57,15 +57,7 @@ var hardScenarios = []scenario{
 		ideal:   3 * time.Minute,
 		most:    figures{1.1, 0, 0},
 	},
-	{
-		name:    "Discord, 10 channels, 50 a second",
-		server:  func() model { return &channels{} },
-		latency: 20 * time.Millisecond, requests: 500, workers: 40,
-		options: client.Options{Dialect: client.Discord},
-		path:    func(i int) string { return fmt.Sprintf("/api/v10/channels/%d/messages", i%10) },
-		ideal:   45 * time.Second,
-		most:    figures{1.1, 0, 0},
-	},
+	onDiscord(10, 500, 40, 20*time.Millisecond, 45*time.Second, figures{1.1, 0, 0}),
 	{
 		name:    "draft-6, 100 in 10 s, four processes",
 		server:  fixed{limit: 100, period: 10 * time.Second, fields: draft6, byKey: true}.new,
@@ -184,7 +176,8 @@ func (h *httprate) answer(_ *http.Request, now time.Time) (*http.Response, time.
 	fields := []string{"Date", now.UTC().Format(http.TimeFormat), "X-RateLimit-Limit", fmt.Sprint(h.limit),
 		"X-RateLimit-Reset", fmt.Sprint(h.begins.Add(h.period).Unix())}
 	if used+1 > h.limit {
-		return answer(429, append(fields, "X-RateLimit-Remaining", fmt.Sprint(h.limit-used), "Retry-After", fmt.Sprint(int(h.period.Seconds())))...), 0, nil
+		fields = append(fields, "X-RateLimit-Remaining", fmt.Sprint(h.limit-used))
+		return answer(429, append(fields, "Retry-After", fmt.Sprint(int(h.period.Seconds())))...), 0, nil
 	}
 	h.current++
 	return answer(200, append(fields, "X-RateLimit-Remaining", fmt.Sprint(h.limit-used-1))...), 0, nil
@@ -195,7 +188,7 @@ func (h *httprate) answer(_ *http.Request, now time.Time) (*http.Response, time.
 type writes struct{ minute, hour window }
 
 func (g *writes) answer(*http.Request, time.Time) (*http.Response, time.Duration, error) {
-	fields := []string{"X-RateLimit-Limit", "5000", "X-RateLimit-Remaining", "4000", "X-RateLimit-Reset", fmt.Sprint(began.Add(time.Hour).Unix()), "X-RateLimit-Resource", "core"}
+	fields := append(xRateLimit(5000, 4000, fmt.Sprint(began.Add(time.Hour).Unix())), "X-RateLimit-Resource", "core")
 	if !g.minute.take(80, time.Minute) {
 		return answer(403, append(fields, "Retry-After", fmt.Sprint(ceil(time.Until(g.minute.ends))))...), 0, nil
 	}
