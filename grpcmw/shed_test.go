@@ -209,6 +209,28 @@ func (l latencies) Update(sample shed.Sample) int {
 	return 1
 }
 
+// The handler calls a service that sheds, and returns its error.
+func TestCallsThatServicesBehindShedAreShedAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for code, want := range map[codes.Code]bool{codes.Unavailable: true, codes.Internal: false} {
+			calls := 0
+			s := new(service)
+			s.unary = func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+				calls++
+				return nil, status.Error(code, "")
+			}
+			unary, _ := grpcmw.Shed(shed.MustNew(shed.Options[*grpcmw.Call]{Needs: func(c *grpcmw.Call) string { return c.FullMethod }}))
+			client := serve(t, s, grpc.UnaryInterceptor(unary))
+			for range 100 {
+				ask(t.Context(), client)
+			}
+			if got := calls < 50; got != want {
+				t.Errorf("%v: %d of 100 calls reach the handler", code, calls)
+			}
+		}
+	})
+}
+
 func (latencies) Window() (least, most time.Duration, completed int) { return 1, 1, 1 }
 
 func TestTheProgramAnswersCallsThatAreShed(t *testing.T) {

@@ -141,6 +141,48 @@ func ExampleHandler() {
 	// Output: 1 in flight
 }
 
+// A front calls a service that sheds all that it is asked.
+func ExampleOptions_needs() {
+	reached := 0
+	mux := http.NewServeMux()
+	mux.HandleFunc("/orders", func(w http.ResponseWriter, _ *http.Request) {
+		reached++
+		w.WriteHeader(http.StatusServiceUnavailable) // as the service answered
+	})
+	shedder := shed.MustNew(shed.Options[*http.Request]{
+		Needs: func(r *http.Request) string {
+			_, pattern := mux.Handler(r)
+			return pattern
+		},
+	})
+	front := shed.Handler(shedder, mux)
+	for range 1000 {
+		front.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/orders", nil))
+	}
+	fmt.Println("shed ahead:", reached < 500)
+	// Output: shed ahead: true
+}
+
+// Two services that are equally full shed the same requests of a trace.
+func ExampleOptions_lot() {
+	admits := func(trace string) bool {
+		service := shed.MustNew(shed.Options[*http.Request]{
+			Algorithm: shed.Fixed(100),
+			Lot:       func(r *http.Request) string { return r.Header.Get("Trace") },
+		})
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Trace", "a")
+		for service.State().InFlight < 60 {
+			service.Acquire(r.Context(), r)
+		}
+		r.Header.Set("Trace", trace)
+		permit, _ := service.Acquire(r.Context(), r)
+		return permit != nil
+	}
+	fmt.Println(admits("a"), admits("a"), admits("b"), admits("b"))
+	// Output: true true false false
+}
+
 // A long poll waits for news, and not for the service.
 func ExampleStream() {
 	shedder := shed.MustNew(shed.Options[*http.Request]{})
