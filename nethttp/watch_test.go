@@ -67,11 +67,12 @@ func TestAWatchedWriterHasWhatTheServersOwnHas(t *testing.T) {
 			h.ServeHTTP(struct{ http.ResponseWriter }{&sink{http.Header{}}}, httptest.NewRequest("GET", "/", nil))
 		},
 	} {
-		var own, watched string
-		serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { own = abilities(w) }))
-		serve(watching(nil).Handler(watching(nil).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			watched = abilities(w)
-		}))))
+		seen := make(chan string, 1) // the answer may arrive before its handler returns
+		see := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { seen <- abilities(w) })
+		serve(see)
+		own := <-seen
+		serve(watching(nil).Handler(watching(nil).Handler(see)))
+		watched := <-seen
 		if own == "" || watched != own {
 			t.Errorf("%s: the watched writer:\n%s\nthe server's:\n%s", name, watched, own)
 		}
