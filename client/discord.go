@@ -51,10 +51,6 @@ func identifyDiscord(r *http.Request, id *identity) {
 	id.free = parts[0] == "interactions" // as "Global Rate Limit" says
 }
 
-func digits(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789") == ""
-}
-
 func readDiscord(h http.Header, a *answer) {
 	scope := first(h, fieldXScope)
 	a.name = nameIn(h, fieldXBucket)

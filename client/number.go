@@ -1,7 +1,6 @@
 package client
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -36,13 +35,22 @@ func readNumber(s string) (n number, ok bool) {
 	return n, ok
 }
 
-// digitsOf reads digits alone, without a sign.
+// digitsOf reads digits alone, without a sign. What is none is not tried: an error would allocate.
 func digitsOf(s string) (int64, bool) {
-	if s == "" {
-		return 0, false // an error would allocate
+	if !digits(s) {
+		return 0, false
 	}
-	n, err := strconv.ParseUint(s, 10, 64)
-	return int64(min(n, maxWhole)), err == nil || errors.Is(err, strconv.ErrRange)
+	n, _ := strconv.ParseUint(s, 10, 64) // the largest, if s is larger
+	return int64(min(n, maxWhole)), true
+}
+
+func digits(s string) bool {
+	for i := range len(s) {
+		if s[i]-'0' > 9 {
+			return false
+		}
+	}
+	return s != ""
 }
 
 // count reads a non-negative number of requests, rounded down.
