@@ -62,7 +62,9 @@ func admitted(limiters ...*core.Limiter[request]) (n int) {
 }
 
 func TestFourRoutesOnABackendThatIsDownAdmitOneLimit(t *testing.T) {
-	cached := func(b limits.Backend) limits.Backend { return remote.MustNewDenialCache(b, remote.DenialCacheOptions{}) }
+	cached := func(b limits.Backend) limits.Backend {
+		return remote.MustNewDenialCache(b, remote.DenialCacheOptions{})
+	}
 	for name, backends := range map[string]func(b *asking.Broken) [4]limits.Backend{
 		"the same": func(b *asking.Broken) [4]limits.Backend { return [4]limits.Backend{b, b, b, b} },
 		"wrapped by each": func(b *asking.Broken) [4]limits.Backend {

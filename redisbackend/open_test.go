@@ -44,7 +44,8 @@ func TestOpenReadsEveryFormOfURL(t *testing.T) {
 				}
 			}
 			ok(t, b.Close())
-			if err := b.Take(t.Context(), charges, out); err == nil {
+			fresh := []limits.Charge{charge("s", "c", limits.FixedWindow(limits.PerDay(1)), 1)} // a denial would be remembered
+			if err := b.Take(t.Context(), fresh, out[:1]); err == nil {
 				t.Error("it decides after it was closed")
 			}
 		})
