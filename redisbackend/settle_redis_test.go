@@ -322,3 +322,32 @@ func (e *byTime) Pop() any {
 	*e = old[:len(old)-1]
 	return x
 }
+
+// A key whose limit has changed keeps what it had used before for limits that follow, though all units that
+// it has taken since were returned. Then it is fresh, and remains so when the clock steps back.
+func TestAKeyIsFreshOnceAllIsReturnedThoughItsLimitHadChanged(t *testing.T) {
+	t.Parallel()
+	client := newClient(t, startRedis(t).addr)
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.PerMinute(10), 10), limits.LeakyQueue(limits.PerMinute(10), 10),
+		limits.FixedWindow(limits.PerMinute(10)), limits.SlidingWindow(limits.PerMinute(10)),
+		limits.SlidingLog(limits.PerMinute(10)), limits.AnchoredWindow(limits.PerMinute(10)),
+		limits.Calendar(10, limits.Day),
+	} {
+		now := time.Date(2026, time.January, 3, 0, 0, 0, 0, time.UTC)
+		b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}),
+			func() time.Time { return now })
+		take(t, b, charge("s", "k", limits.TokenBucket(limits.PerHour(1), 100), 50))
+		take(t, b, charge("s", "k", limit, 0))
+		now = now.Add(25 * time.Hour)
+		c := lasting("s", "k", limit, 5)
+		if s := settle(t, b, endingOf(c, take(t, b, c)[0], 0))[0]; s.Returned != 5 || s.Err != nil {
+			t.Errorf("%v: %+v, want five units returned", limit, s)
+		}
+		now = now.Add(-5 * time.Millisecond)
+		c.Cost = 0
+		if d := take(t, b, c)[0]; d.Remaining != 10 || d.ResetAfter != 0 {
+			t.Errorf("%v: %+v behind a step back, want a fresh key", limit, d)
+		}
+	}
+}

@@ -167,14 +167,16 @@ end
 local keep, addOwed, subtract
 if settles then
   -- keep writes a state from which units were returned, as of its latest taking: only takings keep a
-  -- state where it is when the clock steps back. An empty one is deleted, unless other limits start from a
-  -- change of it.
+  -- state where it is when the clock steps back. An empty one is deleted; if other limits start from a
+  -- change of it, it is written as of long ago.
   keep = function(s, empty)
     if empty and not s.change then
       redis.call('DEL', s.key)
-    else
-      write(s)
+      return
+    elseif empty then
+      s.at, s.ring = 0, nil
     end
+    write(s)
   end
 
   -- addOwed charges n units to a window that passes on what is above its maximum, as many as may be owed.
