@@ -281,9 +281,10 @@ func TestNoCallIsSlowWhateverItsKeysHaveDone(t *testing.T) {
 		if round == 0 { // the scripts are not known yet
 			worst(t, admin, g, b, func(string) {})
 			ok(t, admin.Do(t.Context(), "slowlog", "reset").Err())
-			continue
+		} else {
+			worst(t, admin, g, b, note)
 		}
-		worst(t, admin, g, b, note)
+		ok(t, b.Close()) // or it renews, and the gate holds up two calls
 	}
 	plain := longest[fmt.Sprint("taking, ", largest[3])]
 	for _, what := range order {
