@@ -43,10 +43,7 @@ type deadlineHonourer interface {
 }
 
 // sparer is implemented by errors that may say nothing against the backend: see [Breaker].
-type sparer interface {
-	error
-	SparesBackend() bool
-}
+type sparer interface{ SparesBackend() bool }
 
 // BreakerOptions are the options of [NewBreaker]. The zero value is ready to use.
 type BreakerOptions struct {

@@ -124,7 +124,11 @@ func openBackends() (*backends, error) {
 	counts := memory.MustNew(memory.Options{MaxKeys: maxAddresses})
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
-		return &backends{counts: counts, exact: memory.MustNew(memory.Options{}), close: func() error { return nil }}, nil
+		return &backends{
+			counts: counts,
+			exact:  memory.MustNew(memory.Options{}),
+			close:  func() error { return nil },
+		}, nil
 	}
 	redis, err := redisbackend.Open(url, redisbackend.Options{
 		Prefix:   "cloudflare",
