@@ -111,7 +111,7 @@ func TestAForeignTextIsAnErrorAndStays(t *testing.T) {
 // to be believed.
 func TestZerosBeforeANumberAreNotRepeated(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
-	b := redisbackend.New(client, redisbackend.Options{})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := charge("s", "k", limits.FixedWindow(limits.Per(10, 366*24*time.Hour)), 1)
 	take(t, b, c)
 	name := redisbackend.Name(b, "s", "k")

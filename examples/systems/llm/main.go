@@ -75,19 +75,25 @@ var tenants = map[string]tenant{
 // rules are decided together: what one denies takes nothing from the others. A request is charged
 // the most that it may use, and in the end what it has used.
 var rules = []nethttp.Rule{{
-	Name:     "requests",
-	Key:      tenantName,
-	LimitFor: func(r *http.Request, _ string) (limits.Limit, error) { return callOf(r).tenant.requests, nil },
+	Name: "requests",
+	Key:  tenantName,
+	LimitFor: func(r *http.Request, _ string) (limits.Limit, error) {
+		return callOf(r).tenant.requests, nil
+	},
 }, {
-	Name:      "tokens",
-	Key:       tenantName,
-	LimitFor:  func(r *http.Request, _ string) (limits.Limit, error) { return callOf(r).tenant.tokens, nil },
+	Name: "tokens",
+	Key:  tenantName,
+	LimitFor: func(r *http.Request, _ string) (limits.Limit, error) {
+		return callOf(r).tenant.tokens, nil
+	},
 	Cost:      mostTokens,
 	FinalCost: core.SpentCost,
 }, {
-	Name:      "budget",
-	Key:       tenantName,
-	LimitFor:  func(r *http.Request, _ string) (limits.Limit, error) { return callOf(r).tenant.budget, nil },
+	Name: "budget",
+	Key:  tenantName,
+	LimitFor: func(r *http.Request, _ string) (limits.Limit, error) {
+		return callOf(r).tenant.budget, nil
+	},
 	Cost:      mostPrice,
 	FinalCost: core.SpentCost,
 }, {
