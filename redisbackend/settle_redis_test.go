@@ -335,7 +335,7 @@ func TestAKeyIsFreshOnceAllIsReturnedThoughItsLimitHadChanged(t *testing.T) {
 		limits.Calendar(10, limits.Day),
 	} {
 		now := time.Date(2026, time.January, 3, 0, 0, 0, 0, time.UTC)
-		b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}),
+		b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}),
 			func() time.Time { return now })
 		take(t, b, charge("s", "k", limits.TokenBucket(limits.PerHour(1), 100), 50))
 		take(t, b, charge("s", "k", limit, 0))
