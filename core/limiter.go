@@ -74,11 +74,11 @@ type ruleSet[R any] struct {
 	instances int
 	revision  int32
 	observe   Observer
-	scratch   sync.Pool       // of *scratch
-	fast      *memory.Bound // decides the only rule directly; nil: Decide takes no fast path
-	ledger    *ledger         // nil: no rule has an end
-	endings   *ledger         // of these rules or of earlier ones; nil: none had an end
-	local     *memory.Memory  // nil: no rule is Local, or backend is in this process
+	scratch   sync.Pool      // of *scratch
+	fast      *memory.Bound  // decides the only rule directly; nil: Decide takes no fast path
+	ledger    *ledger        // nil: no rule has an end
+	endings   *ledger        // of these rules or of earlier ones; nil: none had an end
+	local     *memory.Memory // nil: no rule is Local, or backend is in this process
 }
 
 type compiledRule[R any] struct {
