@@ -26,7 +26,7 @@ var defects = []struct{ name, by, file, now, then string }{
 	},
 	{
 		"one breaker for all masters", "TestSeeds$", "remote/breaker.go",
-		"errors.As(err, &sparer) && sparer.SparesBackend()", "errors.As(err, &sparer) && false",
+		"errors.As(err, &spares) && spares.SparesBackend()", "errors.As(err, &spares) && false",
 	},
 	{
 		"a connection is thrown away after the budget", "FarAway", "redisbackend/line.go",
