@@ -71,7 +71,8 @@ func (l *Limiter[R]) rules() []RuleState {
 	for i, rule := range overridden(l.config.Rules, l.overrides) {
 		given := &l.config.Rules[i]
 		state := RuleState{
-			Name: rule.Name, Scope: rule.scopeOrName(), KeyName: rule.KeyName, Limit: rule.Limit, Mode: rule.Mode, Local: rule.Local, DenyAs503: rule.DenyAs503,
+			Name: rule.Name, Scope: rule.scopeOrName(), KeyName: rule.KeyName, Limit: rule.Limit, Mode: rule.Mode,
+			Local: rule.Local, DenyAs503: rule.DenyAs503,
 			GivenLimit: given.Limit, GivenMode: given.Mode,
 		}
 		if o := l.overrides[rule.Name]; o != nil {

@@ -193,7 +193,9 @@ func (b *Bare) decide(ctx context.Context, charges []limits.Charge, out []limits
 }
 
 // decideRequest decides charges in the memory of r, and reports whether no call uses that any more.
-func (b *Bare) decideRequest(ctx context.Context, r *request, charges []limits.Charge, out []limits.Decision, mode mode) (back bool, err error) {
+func (b *Bare) decideRequest(
+	ctx context.Context, r *request, charges []limits.Charge, out []limits.Decision, mode mode,
+) (back bool, err error) {
 	if err := b.accountsOf(charges, r, mode); err != nil {
 		return true, err
 	}

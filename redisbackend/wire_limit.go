@@ -101,7 +101,8 @@ func encode(l limits.Limit, hold time.Duration) *encoded {
 	text := fmt.Sprintf("%c%c %d %d %d", version, a.letter, l.Burst(), p, q)
 	compiled, numbers := family.Compile(l)
 	return &encoded{
-		Numbers: numbers, limit: l, family: compiled, width: a.numbers, weight: a.takes, text: text, takesOne: "take " + text + "=1",
+		Numbers: numbers, limit: l, family: compiled, width: a.numbers, weight: a.takes, text: text,
+		takesOne: "take " + text + "=1",
 	}
 }
 

@@ -104,7 +104,9 @@ func (g *Gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R, next 
 // ServeCall is Serve for a remote procedure call: of the fields of g it uses Shedder, Route and Answered.
 // next gets the listener of the call; nil: the shedder ignores it. If the call may not go on, ServeCall
 // returns the header fields of the denial, those that Options.Denied writes included, and its error.
-func (g *Gate[R]) ServeCall(ctx context.Context, request R, next func(watch.Listener) error) (denial http.Header, err error) {
+func (g *Gate[R]) ServeCall(
+	ctx context.Context, request R, next func(watch.Listener) error,
+) (denial http.Header, err error) {
 	p, event := g.Shedder.Acquire(ctx, request)
 	switch {
 	case event.Verdict != Admitted:

@@ -77,7 +77,8 @@ func (s *Shedder[R]) Replace(options Options[R]) error {
 		fair: options.Tenant != nil, open: options.Mode != core.Enforce,
 	})
 	s.settings.Store(&settings[R]{
-		classes: classes, classify: options.Classify, tenant: options.Tenant, exempt: options.Exempt, route: options.Route, needs: options.Needs, lot: options.Lot,
+		classes: classes, classify: options.Classify, tenant: options.Tenant, exempt: options.Exempt, route: options.Route,
+		needs: options.Needs, lot: options.Lot,
 		maxWait: options.MaxWait, mode: options.Mode, observe: options.Observe, denied: options.Denied,
 	})
 	return nil

@@ -43,7 +43,8 @@ func Spent(client *redis.Client) (plain, cached Decide, err error) {
 func Dead() (Decide, error) {
 	logging.Disable()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ContextTimeoutEnabled: true, MaxRetries: -1})
-	b := remote.MustNewBreaker(redisbackend.MustNewBare(client, redisbackend.BareOptions{}), remote.BreakerOptions{OpenFor: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+	bare := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
+	b := remote.MustNewBreaker(bare, remote.BreakerOptions{OpenFor: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 	charges := []limits.Charge{{Scope: "dead", Key: "198.51.100.7", Limit: tokenBucket, Cost: 1}}
 	decide := func(ctx context.Context, _ string) error {
 		var out [1]limits.Decision

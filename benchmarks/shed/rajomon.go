@@ -55,11 +55,15 @@ type rajomonUser struct {
 const tokensOf = 10_000 // at first
 
 func newRajomon(g *overload.Graph, p rajomonParameters) (services []overload.Limiter) {
-	user := &rajomonUser{left: tokensOf, filled: time.Now(), per: int64(g.Capacity() * tokensOf / 2 / 1000), tokens: make(map[float64]int64)}
+	user := &rajomonUser{
+		left: tokensOf, filled: time.Now(), per: int64(g.Capacity() * tokensOf / 2 / 1000), tokens: make(map[float64]int64),
+	}
 	user.prices = make(map[string]map[int]int64)
 	var front *rajomon
 	for i := range g.Services {
-		r := &rajomon{parameters: p, front: front, user: user, index: i, prices: make(map[string]map[int]int64), adjusted: time.Now()}
+		r := &rajomon{
+			parameters: p, front: front, user: user, index: i, prices: make(map[string]map[int]int64), adjusted: time.Now(),
+		}
 		if i == 0 {
 			front = r
 		}

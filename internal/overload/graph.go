@@ -140,7 +140,9 @@ type graphRun struct {
 // multiple of the capacity.
 func (g *Graph) Run(limiters []Limiter, load float64, seed uint64) *GraphResult {
 	stream := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }
-	r := &graphRun{g: g, gaps: stream(1), kinds: stream(2), rate: load * g.Capacity(), stations: make([]station, len(limiters))}
+	r := &graphRun{
+		g: g, gaps: stream(1), kinds: stream(2), rate: load * g.Capacity(), stations: make([]station, len(limiters)),
+	}
 	for i, l := range limiters {
 		r.stations[i].l = l
 	}

@@ -251,7 +251,10 @@ func queued[R any](t *testing.T, a Caller[R], maxWaiting int) (client CallClient
 	limit := everybody[R](limits.LeakyQueue(limits.PerDay(1), 3))
 	limit.Backend, limit.MaxWaiting, limit.Made = nil, maxWaiting, func(made Limiter[R]) { l = made }
 	waits, served = make(chan bool, 9), new(atomic.Int32)
-	limit.Observer = core.ObserverFuncs[R]{OnDecision: func(_ context.Context, _ R, o core.Outcome) { waits <- o.Delay() > 0 }, Next: limit.Observer}
+	limit.Observer = core.ObserverFuncs[R]{
+		OnDecision: func(_ context.Context, _ R, o core.Outcome) { waits <- o.Delay() > 0 },
+		Next:       limit.Observer,
+	}
 	client = a.Open(t, CallApp[R]{Site: limit, Unary: func(context.Context, string) error { served.Add(1); return nil }})
 	wantAnswer(t, hello(t.Context(), client), CodeOK)
 	<-waits

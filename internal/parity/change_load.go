@@ -72,7 +72,10 @@ func testReplacedUnderLoad[R any](t *testing.T, a Adapter[R]) {
 	sets[1] = append(sets[1], core.Rule[R]{Name: "slots-two", Limit: limits.Concurrent(clients), Key: sets[1][0].Key, Mode: core.Shadow})
 	limit, made := changing(sets[0]...)
 	var decided atomic.Int64
-	limit.Observer = core.ObserverFuncs[R]{OnDecision: func(context.Context, R, core.Outcome) { decided.Add(1) }, Next: limit.Observer}
+	limit.Observer = core.ObserverFuncs[R]{
+		OnDecision: func(context.Context, R, core.Outcome) { decided.Add(1) },
+		Next:       limit.Observer,
+	}
 	limit.Observer = core.ObserverFuncs[R]{OnEnd: func(s limits.Settlement) {
 		if s.Rule == "a-two" {
 			ends.Add(1)

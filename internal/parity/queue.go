@@ -21,7 +21,10 @@ import (
 func testLeaving[R any](t *testing.T, a Adapter[R]) {
 	limit := everybody[R](limits.LeakyQueue(limits.PerDay(1), 3))
 	decided := make(chan core.Outcome, 2)
-	limit.Observer = core.ObserverFuncs[R]{OnDecision: func(_ context.Context, _ R, o core.Outcome) { decided <- o }, Next: limit.Observer}
+	limit.Observer = core.ObserverFuncs[R]{
+		OnDecision: func(_ context.Context, _ R, o core.Outcome) { decided <- o },
+		Next:       limit.Observer,
+	}
 	observed := func() (o core.Outcome) {
 		select {
 		case o = <-decided:

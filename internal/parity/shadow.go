@@ -37,7 +37,8 @@ func shadowsOf[R any]() []core.Rule[R] {
 		shadow("no cost", func(r *core.Rule[R]) { r.Cost = func(R) int64 { return -1 } }),
 		shadow("panics", func(r *core.Rule[R]) { r.Cost = func(R) int64 { panic("boom") } }),
 		shadow("no limit", func(r *core.Rule[R]) {
-			r.Limit, r.LimitFor, r.OnFailure = limits.Limit{}, func(R, string) (limits.Limit, error) { return limits.Limit{}, errors.New("no limit") }, core.FailClosed
+			r.Limit, r.OnFailure = limits.Limit{}, core.FailClosed
+			r.LimitFor = func(R, string) (limits.Limit, error) { return limits.Limit{}, errors.New("no limit") }
 		}),
 	}
 }

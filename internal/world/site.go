@@ -95,7 +95,10 @@ func (s *site) handler() http.Handler {
 	switch s.process.program.Adapter {
 	case "nethttp", "chimw":
 		config := nethttp.Config{
-			Rules: lift(rules, s.requestOf), Backend: backend, Observer: core.ObserverFuncs[*http.Request]{OnDecision: observe(s, func(r *http.Request) *http.Request { return r }), OnEnd: settles, Next: limiter},
+			Rules: lift(rules, s.requestOf), Backend: backend,
+			Observer: core.ObserverFuncs[*http.Request]{
+				OnDecision: observe(s, func(r *http.Request) *http.Request { return r }), OnEnd: settles, Next: limiter,
+			},
 		}
 		if s.process.program.Adapter == "nethttp" {
 			return nethttp.MustNew(config).Handler(http.HandlerFunc(s.work))
@@ -109,7 +112,10 @@ func (s *site) handler() http.Handler {
 		gin.SetMode(gin.ReleaseMode)
 		router := gin.New()
 		router.Use(ginmw.MustNew(ginmw.Config{
-			Rules: lift(rules, func(c *gin.Context) Request { return s.requestOf(of(c)) }), Backend: backend, Observer: core.ObserverFuncs[*gin.Context]{OnDecision: observe(s, of), OnEnd: settles, Next: limiter},
+			Rules: lift(rules, func(c *gin.Context) Request { return s.requestOf(of(c)) }), Backend: backend,
+			Observer: core.ObserverFuncs[*gin.Context]{
+				OnDecision: observe(s, of), OnEnd: settles, Next: limiter,
+			},
 		}).Handler())
 		router.GET("/", func(c *gin.Context) { s.work(c.Writer, c.Request) })
 		return router
@@ -117,7 +123,10 @@ func (s *site) handler() http.Handler {
 		of := echo.Context.Request
 		router := echo.New()
 		router.Use(echomw.MustNew(echomw.Config{
-			Rules: lift(rules, func(c echo.Context) Request { return s.requestOf(of(c)) }), Backend: backend, Observer: core.ObserverFuncs[echo.Context]{OnDecision: observe(s, of), OnEnd: settles, Next: limiter},
+			Rules: lift(rules, func(c echo.Context) Request { return s.requestOf(of(c)) }), Backend: backend,
+			Observer: core.ObserverFuncs[echo.Context]{
+				OnDecision: observe(s, of), OnEnd: settles, Next: limiter,
+			},
 		}).Middleware())
 		router.GET("/", func(c echo.Context) error { s.work(c.Response(), c.Request()); return nil })
 		return router
