@@ -1,277 +1,204 @@
 package redisbackend
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/weir-go/weir/internal/endings"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/remote"
 )
 
-// BareOptions are the options of [NewBare]. The zero value is ready to use. Its fields are those of
-// [Options].
-type BareOptions struct {
-	Prefix   string
-	HashTag  string
+// Options are the options of [New] and [Open]. The zero value is ready to use.
+type Options struct {
+	// Prefix starts the names of all keys in Redis. It must not contain braces, nor a number
+	// after a colon: the key "1:b:c" of prefix "shop" and scope "a" would be the key "c" of
+	// prefix "shop:1:a" and scope "b". Two applications on one Redis need different prefixes.
+	// "": "weir".
+	Prefix string
+
+	// Budget is how long a decision waits for Redis, an hour at most. Then the failure policy of
+	// its rule decides. 0: 50ms.
+	Budget time.Duration
+
+	// OpenFor is how long Redis is left alone when it keeps failing, before one decision asks
+	// it again, and between one such probe and the next. 0: 1s.
+	OpenFor time.Duration
+
+	// Lease is how long a process may hold units of busy keys, 10ms to 1s, so that it decides
+	// them without a round trip: see [remote.LeaseCache]. It has to be the same on all
+	// instances. 0: Redis makes every decision.
+	Lease time.Duration
+
+	// Announce tells the other instances of denials that last a second or more, and this one of
+	// theirs: see [Announcer]. The client must be one that can subscribe, so not a
+	// [redis.AutoPipeliner] or a wrapper. false: denials stay in this process.
+	Announce bool
+
+	// HashTag, if set, keeps all states in one slot of a Redis Cluster, or one
+	// shard of a Ring, so that the rules of a request are decided in one step
+	// there too. All load then falls on one server. It must not contain braces.
+	HashTag string
+
+	// Together are scopes whose states of one key lie in one slot of a Redis Cluster, or one
+	// shard of a Ring: the rules of one user, say. They are then decided in one step there
+	// too, and users spread over all servers. The hash tag is a digest of the key, so that a
+	// client does not choose its slot. Names change with it: states that other processes
+	// keep without it are not found. It is of no use with HashTag. nil: none.
 	Together []string
+
+	// HoldTime is how long a unit of a concurrency limit is held after its process was
+	// last heard of. A process renews what it holds from a third of it on. So units of a
+	// process that has crashed count for that long, and a process that cannot reach Redis
+	// for that long holds nothing there. All processes on one Redis need the same. It is
+	// 3 s to 1 h. 0: 30 s.
 	HoldTime time.Duration
-	Logger   *slog.Logger
+
+	// Wrap returns a backend around the one that asks Redis, inside the time budget: one that
+	// measures, such as a [stats.Backend]. New calls it once. nil: none.
+	Wrap func(limits.Backend) limits.Backend
+
+	// Logger logs each change of Redis once. "weir: backend degraded" is a warning, with the
+	// failure and what follows, and "weir: backend recovered" is information. It is "weir:
+	// backend fails from the start" if Redis has never decided. It also logs when Redis has
+	// lost units that are held (a warning), and when the condition of one of several servers
+	// changes: "weir: Redis server down" and "weir: Redis server replies only with errors" as
+	// warnings, "weir: Redis server answers again" as information. nil: the logger that
+	// slog.Default returns at that time.
+	Logger *slog.Logger
 }
 
-// Bare keeps state in Redis, with nothing in front of it: a slow server makes decisions wait as
-// long as their contexts allow. It is the part of a [Backend] for programs that compose their own.
-// It is safe for concurrent use. The caller closes its client, after [Bare.Close].
-type Bare struct {
-	client        redis.Scripter
-	lines         *lines
-	now           func() time.Time // of tests; nil: the server's clock
-	prefix        string
-	tagged        map[string]bool // the scopes of Options.Together
-	limits        encodedLimits
-	calendarClock calendarClock
-
-	requests sync.Pool // of *request
-
-	spread    spread // scopes whose units may be returned
-	giveBacks *giveBacks
-	holds     *holds
+// Backend is a [limits.Backend] that keeps state in Redis and never makes a request wait long. A
+// denial cache answers who goes on after a denial, a breaker bounds the time of decisions and stops
+// asking a Redis that keeps failing: see package remote. It is safe for concurrent use.
+//
+// Limiters on one Backend share the memory that decides while Redis fails.
+type Backend struct {
+	bare      *Bare
+	stack     *remote.Stack
+	announcer *Announcer // nil: none
+	own       io.Closer  // the client, if Open made it; otherwise nil
 }
 
-// NewBare returns a bare backend on client, which is one that [New] takes, or an error that
-// reports every mistake in the arguments. It does no I/O.
-func NewBare(client redis.Scripter, options BareOptions) (*Bare, error) {
-	if err := errors.Join(validateClient(client, options.HashTag), options.validate()); err != nil {
-		return nil, err
-	}
-	return newBare(client, options), nil
+// New returns a backend on client, which may be a [redis.Client], with or without Sentinel, a
+// [redis.ClusterClient], a [redis.Ring] or a [redis.AutoPipeliner], or a type that embeds one of
+// the first three. It does no I/O. The caller closes the client, after [Backend.Close].
+//
+// Any other type, such as a wrapper that hides the client it wraps, needs a HashTag. It may
+// spread keys over servers, and each shard of a hidden Ring would admit every limit anew.
+//
+// The error reports every mistake in the arguments.
+func New(client redis.Scripter, options Options) (*Backend, error) {
+	return newBackend(client, options)
 }
 
-// MustNewBare is [NewBare] for arguments that the program sets. It panics if they have a mistake.
-func MustNewBare(client redis.Scripter, options BareOptions) *Bare {
-	b, err := NewBare(client, options)
+// MustNew is [New] for arguments that the program sets. It panics if they have a mistake.
+func MustNew(client redis.Scripter, options Options) *Backend {
+	b, err := New(client, options)
 	if err != nil {
 		panic(err)
 	}
 	return b
 }
 
-// newBare returns a backend on a client and options that are valid.
-func newBare(client redis.Scripter, options BareOptions) *Bare {
-	prefix := options.Prefix
-	if prefix == "" {
-		prefix = "weir"
+func newBackend(client redis.Scripter, o Options) (*Backend, error) {
+	err := errors.Join(validateClient(client, o.HashTag), o.validate())
+	subscriber, subscribes := client.(redis.UniversalClient)
+	if o.Announce && !subscribes && client != nil {
+		err = errors.Join(err, fmt.Errorf("redisbackend: announce: a %T cannot subscribe: pass the client that it wraps", client))
 	}
-	prefix += ":"
-	if options.HashTag != "" {
-		prefix += "{" + options.HashTag + "}:"
+	if err != nil {
+		return nil, err
 	}
-	client = direct(client)
-	b := &Bare{client: client, lines: newLines(client, options.Logger), prefix: prefix}
-	for _, scope := range options.Together {
-		if b.tagged == nil {
-			b.tagged = make(map[string]bool)
+	b := &Backend{bare: newBare(client, o.bare())}
+	inner := limits.Backend(b.bare)
+	if o.Wrap != nil {
+		if inner = o.Wrap(inner); limits.IsNil(inner) {
+			return nil, fmt.Errorf("redisbackend: wrap: returned nil (got %T): return a backend around the one it gets", inner)
 		}
-		b.tagged[scope] = true
 	}
-	b.giveBacks = newGiveBacks()
-	b.holds = newHolds(b, cmp.Or(options.HoldTime, defaultHoldTime), options.Logger)
-	b.requests.New = func() any { return new(request) }
-	if locate := partitionerOf(client); locate != nil && options.HashTag == "" {
-		b.lines.partitioner.Store(&locate)
+	stack := o.stack()
+	if o.Announce {
+		b.announcer = MustNewAnnouncer(subscriber, AnnouncerOptions{Prefix: o.Prefix, Logger: o.Logger})
+		stack.Announcer = b.announcer
 	}
-	return b
+	b.stack, err = remote.NewStack(inner, stack)
+	return b, err
 }
 
-// Close ends the renewal of units that are held, so they end within [Options].HoldTime. First it
-// waits for the endings of requests, for give-backs and for releases, for a second each at most;
-// units that have not been given back by then stay taken. It returns nil. The caller closes the
-// client after that.
-func (b *Bare) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), settleBudget)
-	defer cancel()
-	_ = endings.Await(ctx, b) // the others report their own errors
-	ctx, cancel = context.WithTimeout(context.Background(), giveBackBudget)
-	defer cancel()
-	b.giveBacks.wait(ctx)
-	b.holds.close()
-	return nil
+func (o *Options) bare() BareOptions {
+	return BareOptions{Prefix: o.Prefix, HashTag: o.HashTag, Together: o.Together, HoldTime: o.HoldTime, Logger: o.Logger}
 }
 
-// Take implements [limits.Backend]. Its errors are those of the client, wrapped.
-func (b *Bare) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
-	return b.decide(ctx, charges, out, mode{instant: b.instant()})
+func (o *Options) stack() remote.StackOptions {
+	return remote.StackOptions{Budget: o.Budget, OpenFor: o.OpenFor, Lease: o.Lease, Logger: o.Logger}
 }
 
-// Peek implements [limits.Peeker].
-func (b *Bare) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
-	return b.decide(ctx, charges, out, mode{true, b.instant()})
-}
-
-// Reset implements [limits.Resetter].
-func (b *Bare) Reset(ctx context.Context, scope, key string) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("redisbackend: reset: %w", panicked(v))
-		}
-	}()
-	e := b.newErrand(ctx, &resetScript, b.name(scope, key), 1, 1)
-	e.priority = taking
-	if err := b.sendAll(ctx, []*errand{e})[0]; err != nil {
-		return fmt.Errorf("redisbackend: reset: %w", err)
+// validate returns every mistake in o.
+func (o *Options) validate() error {
+	bare := o.bare()
+	errs := []error{bare.validate()}
+	if err := o.stack().Validate(); err != nil { // the fields have the same names here
+		errs = append(errs, errors.New(strings.ReplaceAll(err.Error(), "remote: ", "redisbackend: ")))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// Supports implements [limits.Supporter]. It reports whether the scripts know the
-// algorithm of limit: all that this version of weir has.
-func (b *Bare) Supports(limit limits.Limit) bool {
-	a := int(limit.Algorithm())
-	return a < len(algorithms) && algorithms[a].letter != 0
+// Take implements [limits.Backend]. Its errors are those of package remote, and those of the
+// client, wrapped.
+func (b *Backend) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+	return b.stack.Take(ctx, charges, out)
 }
 
-// HonoursDeadline reports that [Bare.Take] and [Bare.Peek] fail as soon as
-// the deadline of their context has passed, whatever the client is doing: the client
-// works on goroutines of the backend. Package remote asks, and then needs no goroutine
-// of its own for a decision.
-//
-// The one exception is a process that runs late: its goroutines wait for five
-// milliseconds or more until they run, so it does not read replies in time. While it is
-// late and other replies come in, Take waits longer, for a second at most. A call on the
-// caller's own goroutine that fails for this reason is repeated once.
-func (b *Bare) HonoursDeadline() bool { return true }
-
-// mode says how a request is decided.
-type mode struct {
-	peeks   bool
-	instant int64 // that the script is given; 0: it uses the server's clock
+// Peek implements [limits.Peeker]. It asks Redis, within the time budget.
+func (b *Backend) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+	return b.stack.Peek(ctx, charges, out)
 }
 
-// name is the name of a mode in take.lua.
-func (m mode) name() string {
-	if m.peeks {
-		return "peek"
+// Reset implements [limits.Resetter]. It has no time budget but ctx.
+func (b *Backend) Reset(ctx context.Context, scope, key string) error {
+	return b.stack.Reset(ctx, scope, key)
+}
+
+// Settle implements [limits.Settler]. It has no time budget but ctx.
+func (b *Backend) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+	return b.stack.Settle(ctx, endings, out)
+}
+
+// Unwrap returns the [remote.Stack] around Redis, which has a [Bare] in it.
+func (b *Backend) Unwrap() limits.Backend { return b.stack }
+
+// Status returns the state of the breaker, for health checks and metrics: see
+// [remote.Breaker.Status].
+func (b *Backend) Status() (state string, since time.Time, opened int64) { return b.stack.Status() }
+
+// Leases returns what this process holds of busy keys, and has done with leases: see
+// [remote.LeaseCache.Counts]. Without [Options].Lease it returns the zero value.
+func (b *Backend) Leases() limits.LeaseCounts { return b.stack.Leases() }
+
+// Announcer returns the announcer of [Options].Announce, for the denial cache of another backend
+// and for its counts; nil without it. Close of the backend closes it.
+func (b *Backend) Announcer() *Announcer { return b.announcer }
+
+// Check returns nil if Redis will do: see [Bare.Check].
+func (b *Backend) Check(ctx context.Context) error { return b.bare.Check(ctx) }
+
+// Close ends all that the backend has begun: [Bare.Close] says what it waits for. It closes the
+// announcer, and the client if [Open] made it; the caller closes the client of [New] after that.
+// Decisions fail then, except for those from memory. Close may be called while decisions are made.
+func (b *Backend) Close() error {
+	err := b.bare.Close()
+	if b.announcer != nil {
+		err = errors.Join(err, b.announcer.Close())
 	}
-	return "take"
-}
-
-// instant returns the instant that scripts are given.
-func (b *Bare) instant() int64 {
-	if b.now == nil {
-		return 0
-	}
-	return b.now().UnixMicro()
-}
-
-var errLengths = errors.New("redisbackend: charges and decisions differ in length")
-
-func (b *Bare) decide(ctx context.Context, charges []limits.Charge, out []limits.Decision, mode mode) error {
-	if len(charges) != len(out) {
-		return errLengths
-	}
-	if len(charges) == 0 {
-		return nil
-	}
-	r := b.requests.Get().(*request)
-	back, err := b.decideRequest(ctx, r, charges, out, mode)
-	if back {
-		b.recycle(r)
-		if err != nil && b.calendarClock.learn(err) {
-			r = b.requests.Get().(*request)
-			if back, err = b.decideRequest(ctx, r, charges, out, mode); back {
-				b.recycle(r)
-			}
-		}
+	if b.own != nil {
+		err = errors.Join(err, b.own.Close())
 	}
 	return err
-}
-
-// decideRequest decides charges in the memory of r, and reports whether no call uses that any more.
-func (b *Bare) decideRequest(
-	ctx context.Context, r *request, charges []limits.Charge, out []limits.Decision, mode mode,
-) (back bool, err error) {
-	if err := b.accountsOf(charges, r, mode); err != nil {
-		return true, err
-	}
-	all, back, err := b.decideAccounts(ctx, r, mode)
-	if err != nil {
-		return back, fmt.Errorf("redisbackend: %w", err)
-	}
-	for i, owner := range r.owners {
-		if charges[i].Shadow {
-			out[i] = all[owner].shadow
-		} else {
-			out[i] = all[owner].enforced
-		}
-	}
-	if b.lines.partitioner.Load() != nil {
-		b.markTransient(charges, out)
-	}
-	if r.holds && !mode.peeks {
-		b.hold(r, charges, out)
-	}
-	return true, nil
-}
-
-// request is the memory of a decision, pooled.
-type request struct {
-	merged   []limits.Account
-	accounts []account // the same, with names and encoded limits
-	owners   []int     // index of the account of each charge
-	ask      ask
-	holds    bool // some accounts are of concurrency limits
-}
-
-func (b *Bare) recycle(r *request) {
-	clear(r.merged)
-	clear(r.accounts)
-	r.merged, r.accounts, r.owners, r.holds = r.merged[:0], r.accounts[:0], r.owners[:0], false
-	r.ask.reset()
-	b.requests.Put(r)
-}
-
-// decideAccounts decides all accounts, in one step if one partition keeps them all. It reports whether
-// no call uses r any more.
-func (b *Bare) decideAccounts(ctx context.Context, r *request, mode mode) (all []result, back bool, err error) {
-	if locate := b.lines.partitioner.Load(); locate != nil && len(r.accounts) > 1 {
-		groups, err := groupsOf(r.accounts, *locate)
-		if err != nil {
-			return nil, true, err
-		}
-		if len(groups) > 1 {
-			all, err := b.decideSpread(ctx, groups, r.accounts, mode)
-			return all, true, err
-		}
-	}
-	back, err = b.step(ctx, &r.ask, r.accounts, mode)
-	if back && len(r.accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") && b.lines.learnSlots() {
-		r.ask.reset()
-		return b.decideAccounts(ctx, r, mode)
-	}
-	if err != nil {
-		return nil, back, err
-	}
-	return r.ask.results, true, nil
-}
-
-// step decides accounts that one partition keeps. It reports whether the caller owns a and accounts again.
-func (b *Bare) step(ctx context.Context, a *ask, accounts []account, mode mode) (back bool, err error) {
-	if err := ctx.Err(); err != nil && !b.lines.mayBeLate(err) {
-		return true, err
-	}
-	l, err := b.lines.of(ctx, accounts[0].name)
-	if err != nil {
-		return true, err
-	}
-	a.prepare(ctx, b, accounts, mode)
-	if back, err = l.decide(ctx, a); err != nil {
-		return back, b.lines.blame(l.explained(err, accounts), l)
-	}
-	return true, nil
 }

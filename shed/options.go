@@ -65,8 +65,8 @@ type Options[R any] struct {
 
 	// Needs names what a request needs of other services, known before it runs: its route, if requests of one
 	// route call the same ones. While these shed some of the requests of a name, so that the answer is
-	// 503, or Unavailable of a call, the Shedder sheds most of them ahead, the least important first. Otherwise other services
-	// would work for requests in vain that one of them sheds. After 256 names, all others are one. It
+	// 503, or Unavailable of a call, the Shedder sheds most of them ahead, the least important first.
+	// Otherwise other services would work in vain. After 256 names, all others are one. It
 	// must not depend on what a client says of itself. nil: nothing is shed ahead.
 	Needs func(R) string
 
