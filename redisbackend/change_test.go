@@ -62,7 +62,7 @@ func TestRulesChangeAndCountsStay(t *testing.T) {
 	want(limiter, false, 0)
 }
 
-// Two random histories had been decided otherwise than by the model.
+// These random histories had been decided otherwise than by the model.
 func TestALimitThatChangesFarFromNowIsDecidedAsByTheModel(t *testing.T) {
 	testrun.NeedsMiniredis(t)
 	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
@@ -76,6 +76,16 @@ func TestALimitThatChangesFarFromNowIsDecidedAsByTheModel(t *testing.T) {
 			{limits.Ban(limits.Per(50, 600*time.Hour), time.Millisecond), 3, -20 * time.Hour},
 			{limits.Ban(limits.Per(9, 100*time.Millisecond), time.Millisecond), 4, 0},
 			{limits.Ban(limits.Per(9, 100*time.Millisecond), time.Millisecond), 1, 0},
+		},
+		"a ban that stands, under one of a shorter period, behind which the clock has stepped back": {
+			{limits.Ban(limits.Per(5, 8784*time.Hour), time.Millisecond), 5, -56 * time.Hour},
+			{limits.Ban(limits.Per(9, 100*time.Millisecond), 2*time.Millisecond), 1, 0},
+		},
+		"a bucket as of its latest taking, which a denied request converts before the clock steps back": {
+			{limits.SlidingLog(limits.Per(6672, 5527*time.Hour)), 5379, 0},
+			{limits.FixedWindow(limits.Per(60, time.Minute)), 51, time.Minute},
+			{limits.TokenBucket(limits.Per(1, 8766*time.Hour), 100), 101, -3 * time.Second},
+			{limits.TokenBucket(limits.Per(1, 8766*time.Hour), 100), 1, 0},
 		},
 		"a bucket that drains until after the last instant": {
 			{limits.TokenBucket(limits.Per(1, 3*time.Second), 1_000_000_000), 900_000_000, 24 * time.Hour},

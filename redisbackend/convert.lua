@@ -6,7 +6,7 @@ local function maxStepBack(limit)
 end
 
 -- began returns, as of now, the state of a key that took the units of a change at its instant, as many
--- as the maximum. A change that is far ahead is rebased, like a state.
+-- as the maximum. A change that is far ahead is rebased, like a state. begun is the same as of that instant.
 local function began(key, limit, change)
   local owner, n = limit.family, min(change.units, limit.most)
   local at, ends = change.at, change.ends
@@ -17,6 +17,7 @@ local function began(key, limit, change)
   if owner.calendar and at < s.at then
     n = 0 -- in a period before
   end
+  change = { at = at, units = change.units, ends = ends, kind = change.units > limit.most and 1 or 0 }
   if n == 0 then
     s = fresh(key, limit, now)
   else
@@ -25,9 +26,12 @@ local function began(key, limit, change)
     else
       take(s, n)
     end
+    local begun = copy(s)
+    begun.change = change
     advance(s)
+    s.begun = begun
   end
-  s.change = { at = at, units = change.units, ends = ends, kind = change.units > limit.most and 1 or 0 }
+  s.change = change
   return s
 end
 
@@ -43,7 +47,7 @@ local function changed(key, limit, s)
   end
   local new = began(key, limit, change)
   new.converted = used > 0 or s.change ~= nil
-  new.unwritten = inUse(new) > 0
+  new.unwritten = inUse(new) > 0 and new.begun
   if not new.unwritten then
     local old = new.change
     new = fresh(key, limit, now)
@@ -113,7 +117,7 @@ converted = function(key, limit, s)
     s.limit = limit
     advance(s)
     local lasts = untilFresh(s)
-    s.unwritten = lasts > 0 and lasts ~= wait -- from now on it lasts as long as limit says
+    s.unwritten = lasts > 0 and lasts ~= wait and s -- from now on it lasts as long as limit says
     return s
   end
   advance(s)

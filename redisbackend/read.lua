@@ -37,7 +37,7 @@ stateOf = function(key, by, text, takes)
   end
   if takes then -- for denied requests too: otherwise nothing would drain between them
     if s.unwritten then
-      write(s)
+      write(s.unwritten)
     elseif s.rebased then
       write(s.rebased)
     end

@@ -177,7 +177,7 @@ if family then
     s.header, s.gaps, s.seen = header - 1 + (s.change and s.change.length or 0), gaps, {}
     s.room = (redis.call('STRLEN', s.key) - s.header) / 32
     if s.count == 0 and s.change then -- all of its units were returned
-      s.at, s.a, s.b, s.start, s.counted = 0, 0, 0, 0, 0
+      s.at, s.a, s.b, s.start, s.counted = s.change.at, 0, 0, 0, 0
       return s.total == 0
     elseif s.room ~= floor(s.room) or s.first >= s.count or s.count > s.room or #gaps % 24 > 0 then
       return false
@@ -195,7 +195,7 @@ if family then
 
   family.advance = function(s)
     local P = s.limit.P
-    if s.asOf - s.at >= P then
+    if s.count == 0 or s.asOf - s.at >= P then
       open(s)
       return
     end

@@ -29,7 +29,8 @@
 --             stepped back since
 --   change    the numbers of its start, if its limit has changed
 --   converted something lives under the limit that it was stored under
---   unwritten its limit has changed: it is to be written, even if nothing is taken
+--   unwritten its limit has changed: what to write, even if nothing is taken; that is no later than its
+--             latest taking, since denied requests must not keep it where it is when the clock steps back
 --   rebased   it was rebased: what to write, even if nothing is taken
 --
 -- The file of a family sets
@@ -167,16 +168,14 @@ end
 local keep, addOwed, subtract
 if settles then
   -- keep writes a state from which units were returned, as of its latest taking: only takings keep a
-  -- state where it is when the clock steps back. An empty one is deleted; if other limits start from a
-  -- change of it, it is written as of long ago.
+  -- state where it is when the clock steps back. An empty one is deleted, unless other limits start from a
+  -- change of it.
   keep = function(s, empty)
     if empty and not s.change then
       redis.call('DEL', s.key)
-      return
-    elseif empty then
-      s.at, s.ring = 0, nil
+    else
+      write(s)
     end
-    write(s)
   end
 
   -- addOwed charges n units to a window that passes on what is above its maximum, as many as may be owed.
@@ -243,12 +242,19 @@ local function fresh(key, limit, asOf)
 end
 
 -- advance brings a stored state forward to now. If the clock has stepped back, the state stays at its
--- latest taking.
+-- latest taking, unless all that it took was returned.
 local function advance(s)
   if s.rebased then
     return
   end
   local owner, at = s.limit.family, s.at
+  if at > now and s.a == 0 and (s.b == 0 or owner.ends) then
+    s.serial, s.ring, s.debt = nil, nil, nil
+    for name, value in pairs(fresh(s.key, s.limit, now)) do
+      s[name] = value
+    end
+    return
+  end
   s.asOf = max(now, at)
   if owner.advance then
     owner.advance(s)

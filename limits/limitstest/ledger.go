@@ -94,7 +94,7 @@ func (l ledger) changed(now int64, charges []limits.Charge) ledger {
 func (l ledger) ahead(now int64, charges []limits.Charge) int64 {
 	latest := int64(0)
 	for _, c := range charges {
-		if u, ok := l[accountOf(c)]; ok && u.rebased(now).at != u.at {
+		if u, ok := l[accountOf(c)]; ok && u.rebasedBy(c.Limit, now).at != u.at {
 			latest = max(latest, u.at)
 		}
 	}

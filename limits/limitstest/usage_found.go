@@ -95,6 +95,9 @@ func (u usage) changedTo(l limits.Limit, now int64) usage {
 	}
 	x := max(now, u.at)
 	c := change{units: u.inUse(x), at: x, until: u.freshAt()}
+	if u.isUnused(now) { // all of it was returned, and only takings have the clock stand still
+		c.at = now
+	}
 	if u.hasChange(now) && u.change.taken {
 		before := u.change.begin(l, now)
 		gone := min(u.change.units, l.Burst()) - before.inUse(max(now, before.at))
@@ -136,10 +139,14 @@ func (u usage) foundBy(l limits.Limit, now int64) (usage, int64) {
 // a window or log count as taken now (DESIGN 5, a clock that steps back).
 func (u usage) rebased(now int64) usage { return u.rebasedBeyond(maxStepBack(u.limit), now) }
 
-// rebasedBy is rebased as a charge of limit l does it. A store does not know the periods of another
-// calendar than that which is charged: what was taken in them counts as taken now under l.
+// rebasedBy is rebased as a charge of limit l does it. Where u carries over to a limit with a shorter
+// period, as a ban does, the longest step back is that of the shorter one. A store does not know the
+// periods of another calendar than that which is charged: what was taken in them counts as taken now under l.
 func (u usage) rebasedBy(l limits.Limit, now int64) usage {
-	if u.limit.Algorithm() != limits.AlgorithmCalendar || sameCounting(u.limit, l) || u.rebased(now).at == u.at {
+	if sameCounting(u.limit, l) {
+		return u.rebasedBeyond(min(maxStepBack(u.limit), maxStepBack(l)), now)
+	}
+	if u.limit.Algorithm() != limits.AlgorithmCalendar || u.rebased(now).at == u.at {
 		return u.rebased(now)
 	}
 	if u.leavesNothingTo(l) {
