@@ -119,7 +119,7 @@ func (v *verdict) decided(d *limits.Decision) {
 // forgivable returns the id of a row for a key, "" if its limit is not to be reset, or the
 // key is too long for a row.
 func (p *page) forgivable(limiter, rule, key string, limit limits.Limit) string {
-	if limit.Algorithm() == limits.AlgorithmConcurrent {
+	if limit.Algorithm().Holds() {
 		return ""
 	}
 	return p.rows.id(row{limiter, rule, key, limit}, time.Now())

@@ -67,7 +67,7 @@ func viewRule(limiter string, r *core.RuleState) ruleView {
 	v := ruleView{
 		Limiter: limiter, Name: r.Name, Scope: r.Scope, KeyName: r.KeyName, InForce: true, Ours: true,
 		Limit: limitText(r.Limit), Mode: r.Mode.String(), GivenLimit: limitText(r.GivenLimit), GivenMode: r.GivenMode.String(),
-		Percent: r.Mode.Percent(), Local: r.Local, Capacity: r.DenyAs503, Concurrent: r.Limit.Algorithm() == limits.AlgorithmConcurrent,
+		Percent: r.Mode.Percent(), Local: r.Local, Capacity: r.DenyAs503, Concurrent: r.Limit.Algorithm().Holds(),
 	}
 	if !r.Override.Until.IsZero() {
 		v.Until, v.Why = r.Override.Until.UnixMilli(), r.Override.Why

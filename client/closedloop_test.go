@@ -140,7 +140,7 @@ func TestAClosedLoopUsesTheLimitAndIsNotDenied(t *testing.T) {
 							t.Errorf("%d requests were denied after the first answer", r.early)
 						}
 						least := 0.97
-						if raceEnabled && limit.Algorithm() == limits.AlgorithmLeakyQueue && format == headers.Discord {
+						if raceEnabled && limit.Algorithm().Delays() && format == headers.Discord {
 							// A known weakness, as the race detector lets goroutines run in random order: where
 							// answers of Discord's form come out of order from a queue, a client waits too long.
 							least = 0.5

@@ -90,7 +90,7 @@ func (s *source) decision(l limits.Limit) limits.Decision {
 		}
 		d.EffectiveWindow = d.RetryAfter
 	}
-	if l.Algorithm() == limits.AlgorithmConcurrent {
+	if l.Algorithm().Holds() {
 		d.EffectiveWindow, d.ResetAfter = limits.Never, 0
 		if !d.Allowed && d.RetryAfter != limits.Never {
 			d.RetryAfter = time.Second

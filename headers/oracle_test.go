@@ -57,7 +57,7 @@ func quotaAndWindow(d *core.RuleDecision) (q, w int64) {
 	if l.Algorithm() == limits.AlgorithmCalendar && d.At != 0 {
 		return l.Burst(), secondsOfMonth(d.At, l)
 	}
-	if l.Algorithm() == limits.AlgorithmConcurrent {
+	if l.Algorithm().Holds() {
 		return l.Burst(), 0
 	}
 	unit := new(big.Rat).Quo(seconds(l.Rate().Period), rat(l.Rate().Units))
@@ -100,7 +100,7 @@ func counted(o *core.Outcome) (ds []*core.RuleDecision) {
 
 // resetOf returns the wait that is shown as a reset: a second for a concurrency limit.
 func resetOf(d *core.RuleDecision) *big.Rat {
-	if d.Limit().Algorithm() == limits.AlgorithmConcurrent {
+	if d.Limit().Algorithm().Holds() {
 		return rat(1)
 	}
 	return seconds(d.ResetAfter)

@@ -32,7 +32,7 @@ func policiesOf[R any](rules []core.Rule[R]) []policy {
 }
 
 // concurrent reports whether p describes a rule with a concurrency limit.
-func (p *policy) concurrent() bool { return p.limit.Algorithm() == limits.AlgorithmConcurrent }
+func (p *policy) concurrent() bool { return p.limit.Algorithm().Holds() }
 
 // validatePolicies reports every mistake in policies, in the words of their rules.
 func validatePolicies(policies []policy) error {
@@ -88,7 +88,7 @@ func allowanceAt(l limits.Limit, at int64) allowance {
 	return allowanceOf(l)
 }
 
-func isCalendar(l limits.Limit) bool { return l.Algorithm() == limits.AlgorithmCalendar }
+func isCalendar(l limits.Limit) bool { return l.Period() != "" }
 
 func allowanceOf(l limits.Limit) allowance {
 	rate := l.Rate()

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/limits"
 )
 
 // concurrentReset is the reset of a concurrency limit. Nobody knows when a request
@@ -14,7 +13,7 @@ const concurrentReset = time.Second
 
 // resetAfter returns the wait that formats with a reset show for d.
 func resetAfter(d *core.RuleDecision) time.Duration {
-	if d.Limit().Algorithm() == limits.AlgorithmConcurrent {
+	if d.Limit().Algorithm().Holds() {
 		return concurrentReset
 	}
 	return d.ResetAfter

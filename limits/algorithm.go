@@ -41,6 +41,15 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("Algorithm(%d)", uint8(a))
 }
 
+// Holds reports whether requests hold their units until they end, as those of [Concurrent] do.
+func (a Algorithm) Holds() bool { return algorithm.Of(a).Held }
+
+// Delays reports whether a request may have to wait for its turn, as one of [LeakyQueue] may.
+func (a Algorithm) Delays() bool { return algorithm.Of(a).Queues }
+
+// HasBurst reports whether a limit has a burst or capacity of its own beside its rate.
+func (a Algorithm) HasBurst() bool { return algorithm.Of(a).Drains }
+
 // algorithmNames returns the names of all algorithms, in the order of their constants.
 func algorithmNames() (names []string) {
 	for _, a := range Algorithms() {
@@ -60,6 +69,3 @@ func (a Algorithm) one() string {
 	}
 	return "a " + name
 }
-
-// isBucket reports whether a drains continuously and has a burst of its own.
-func (a Algorithm) isBucket() bool { return algorithm.Of(a).Drains }

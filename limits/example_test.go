@@ -465,3 +465,28 @@ func (a *audit) Take(ctx context.Context, charges []limits.Charge, out []limits.
 func (a *audit) Reset(ctx context.Context, scope, key string) error {
 	return limits.Reset(ctx, a.inner, scope, key)
 }
+
+func ExampleLimit_WithUnits() {
+	fmt.Println(limits.TokenBucket(limits.PerMinute(100), 20).WithUnits(50))
+	fmt.Println(limits.Concurrent(10).WithUnits(5))
+	fmt.Println(limits.Ban(limits.PerHour(10), time.Minute).WithUnits(20))
+	// Output:
+	// token-bucket 50/1m burst 10
+	// concurrent 5
+	// ban 20/1h for 1m
+}
+
+func ExampleAlgorithm_Holds() {
+	fmt.Println(limits.AlgorithmConcurrent.Holds(), limits.AlgorithmTokenBucket.Holds())
+	// Output: true false
+}
+
+func ExampleAlgorithm_Delays() {
+	fmt.Println(limits.AlgorithmLeakyQueue.Delays(), limits.AlgorithmLeakyBucket.Delays())
+	// Output: true false
+}
+
+func ExampleAlgorithm_HasBurst() {
+	fmt.Println(limits.AlgorithmTokenBucket.HasBurst(), limits.AlgorithmFixedWindow.HasBurst())
+	// Output: true false
+}

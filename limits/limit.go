@@ -229,7 +229,7 @@ func (l Limit) Validate() error {
 	if l.algorithm == AlgorithmBan && (l.burst < minPeriod.Microseconds() || l.burst > maxPeriod.Microseconds()) {
 		errs = append(errs, fmt.Errorf("a ban must last 1ms to 366 days (8784h) (got %v)", l.Lasting()))
 	}
-	if l.algorithm.isBucket() {
+	if l.algorithm.HasBurst() {
 		if l.burst < 1 || l.burst > maxUnits {
 			errs = append(errs, fmt.Errorf("burst must be 1 to %d (got %d)", maxUnits, l.burst))
 		} else if len(errs) == 0 && l.refillsTooSlowly() {
@@ -256,9 +256,26 @@ func (l Limit) Share(n int) Limit {
 	if l.algorithm != AlgorithmBan {
 		l.burst = arith.CeilDiv(l.burst, by)
 	}
-	if l.algorithm.isBucket() && l.refillsTooSlowly() {
+	if l.algorithm.HasBurst() && l.refillsTooSlowly() {
 		l.burst-- // rounded up, it would take a little over 100 years where the whole took just that
 	}
+	return l
+}
+
+// WithUnits returns l with n units, and its burst or capacity in the same proportion, at least 1. The
+// units of a concurrency limit are those held at once. [Limit.Validate] says whether that is legal.
+func (l Limit) WithUnits(n int64) Limit {
+	traits := algorithm.Of(l.algorithm)
+	switch {
+	case traits.Held:
+		l.burst = n
+		return l
+	case traits.Drains && l.rate.Units > 0:
+		l.burst = max(1, int64(float64(l.burst)*float64(n)/float64(l.rate.Units)+0.5))
+	case !traits.Bans:
+		l.burst = n
+	}
+	l.rate.Units = n
 	return l
 }
 

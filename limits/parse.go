@@ -54,7 +54,7 @@ func (l Limit) String() string {
 	}
 	s := fmt.Sprintf("%v %d/%s", l.algorithm, l.rate.Units, shortDuration(l.rate.Period))
 	switch {
-	case l.algorithm.isBucket():
+	case l.algorithm.HasBurst():
 		s += fmt.Sprintf(" burst %d", l.burst)
 	case l.algorithm == AlgorithmBan:
 		s += " for " + shortDuration(l.Lasting())
@@ -114,7 +114,7 @@ func parseLimit(s string) (Limit, error) {
 	if burst == "" {
 		return l, nil
 	}
-	if !algorithm.isBucket() {
+	if !algorithm.HasBurst() {
 		return Limit{}, fmt.Errorf("%s has no burst of its own: remove %q or name a bucket", algorithm.one(), "burst "+burst)
 	}
 	l.burst, err = parseUnits(burst)

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/limits"
 )
 
 // check reports mistakes that no field has alone.
@@ -86,7 +85,7 @@ func (f *fileText) checkRule(d *decoder, r *rule) {
 	if most := r.limit.fixed.Burst() - 1; r.noDelay != 0 && (r.limit.by.text != "" || most >= 0) {
 		d.in("no-delay", func() {
 			switch {
-			case r.limit.fixed.Algorithm() != limits.AlgorithmLeakyQueue || len(r.overrides) > 0:
+			case !r.limit.fixed.Algorithm().Delays() || len(r.overrides) > 0:
 				d.mistake(r.at, "only a leaky queue without plans and overrides has this: remove it")
 			case r.noDelay > most:
 				d.mistake(r.at, "must be at most %d, less than the capacity (got %d): a token bucket delays nothing", most, r.noDelay)
@@ -98,7 +97,7 @@ func (f *fileText) checkRule(d *decoder, r *rule) {
 			d.mistake(r.final.at, "with cost: 0 no status costs anything: add an entry such as {status: 401, units: 1}, or remove cost")
 		})
 	}
-	if r.limit.fixed.Algorithm() != limits.AlgorithmConcurrent {
+	if !r.limit.fixed.Algorithm().Holds() {
 		return
 	}
 	if r.final != nil {

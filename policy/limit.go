@@ -61,7 +61,7 @@ func (d *decoder) limit(n *node) limit {
 	if n.kind == mapping {
 		readObject(d, &planObject, n, &l)
 		for _, p := range append(l.plans, plan{word{"default", n}, l.fallback}) {
-			if p.limit.Algorithm() == limits.AlgorithmConcurrent {
+			if p.limit.Algorithm().Holds() {
 				d.mistake(p.at, "a concurrency limit cannot depend on the plan: write a rule with a fixed limit")
 			}
 		}
@@ -117,7 +117,7 @@ var overrideObject = object[override]{"override", []field[override]{
 	}},
 	{"limit", true, func(d *decoder, n *node, o *override) {
 		o.limit = d.parseLimit(n)
-		if o.limit.Algorithm() == limits.AlgorithmConcurrent {
+		if o.limit.Algorithm().Holds() {
 			d.mistake(n, "a concurrency limit cannot be an override: write a rule with a fixed limit")
 		}
 	}},

@@ -163,7 +163,7 @@ func TestOthersThatTookInBetweenKeepWhatTheyTook(t *testing.T) {
 		giveBack := s.after(time.Millisecond).mustShare(3)
 		s.after(time.Millisecond).keep(2)
 		s.after(time.Millisecond)
-		if limit.Algorithm() == limits.AlgorithmLeakyQueue {
+		if limit.Algorithm().Delays() {
 			before, _ := s.looks()
 			s.gives(false, giveBack, "with somebody queued behind")
 			if after, _ := s.looks(); after != before {

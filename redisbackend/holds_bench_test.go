@@ -49,7 +49,7 @@ func BenchmarkHold(b *testing.B) {
 					ok(b, client.ConfigResetStat(b.Context()).Err())
 				}
 				all := c.charges(i)
-				if out := take(b, backend, all...); all[0].Limit.Algorithm() == limits.AlgorithmConcurrent {
+				if out := take(b, backend, all...); all[0].Limit.Algorithm().Holds() {
 					ends = append(ends, ending(all[0], out[0]))
 				}
 				if i%some == some-1 {

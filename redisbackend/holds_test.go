@@ -365,7 +365,7 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 				until(t, "releases are done", func() bool { return redisbackend.ReleasesAreDone(backends[by].Bare) })
 			}
 			for i, c := range charges {
-				if allowed && got[i].Allowed && c.Cost > 0 && c.Limit.Algorithm() == limits.AlgorithmConcurrent {
+				if allowed && got[i].Allowed && c.Cost > 0 && c.Limit.Algorithm().Holds() {
 					all = append(all, &running{by, c, got[i], clock.Load() + hold.Microseconds()})
 				}
 			}

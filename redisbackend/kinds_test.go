@@ -80,7 +80,7 @@ func mixedCalls(t *testing.T, client, alone *redis.Client, g *gate, random *rand
 			case 2:
 				c.Cost = 1 << 53
 			}
-			if limit.Algorithm() == limits.AlgorithmConcurrent {
+			if limit.Algorithm().Holds() {
 				c.Cost = min(c.Cost, 6)
 			}
 			c.Shadow = random.IntN(6) == 0
@@ -88,7 +88,7 @@ func mixedCalls(t *testing.T, client, alone *redis.Client, g *gate, random *rand
 				c.Lasts = time.Duration(1+random.IntN(50)) * time.Millisecond
 			}
 			a.charges = append(a.charges, c)
-			if random.IntN(8) == 0 && limit.Algorithm() != limits.AlgorithmConcurrent {
+			if random.IntN(8) == 0 && !limit.Algorithm().Holds() {
 				c.Shadow = !c.Shadow
 				a.charges = append(a.charges, c)
 			}
@@ -129,7 +129,7 @@ func mixedCalls(t *testing.T, client, alone *redis.Client, g *gate, random *rand
 				allowed = allowed && (c.Shadow || want[j].Allowed)
 			}
 			for j, c := range a.charges {
-				if allowed && (c.Lasts > 0 || c.Limit.Algorithm() == limits.AlgorithmConcurrent) && want[j].Allowed && c.Cost < 1<<50 {
+				if allowed && (c.Lasts > 0 || c.Limit.Algorithm().Holds()) && want[j].Allowed && c.Cost < 1<<50 {
 					open1 = append(open1, taken{c, got[i][j], want[j]})
 				}
 			}
@@ -174,7 +174,7 @@ func mixedCalls(t *testing.T, client, alone *redis.Client, g *gate, random *rand
 func withoutTickets(a asking, all []limits.Decision) []limits.Decision {
 	all = slices.Clone(all)
 	for i := range all {
-		if all[i].Ticket>>46 != 0 || a.charges[i].Limit.Algorithm() == limits.AlgorithmConcurrent && all[i].Ticket != 0 {
+		if all[i].Ticket>>46 != 0 || a.charges[i].Limit.Algorithm().Holds() && all[i].Ticket != 0 {
 			all[i].Ticket = 1
 		}
 	}

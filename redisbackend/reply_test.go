@@ -537,7 +537,7 @@ func FuzzReply(f *testing.F) {
 // isWithin reports whether a decision is within the bounds of its limit.
 func isWithin(c limits.Charge, d limits.Decision) bool {
 	longest := 203 * 366 * 24 * time.Hour
-	if c.Limit.Algorithm() == limits.AlgorithmConcurrent {
+	if c.Limit.Algorithm().Holds() {
 		longest, d.EffectiveWindow = time.Second, 0
 	}
 	if d.RetryAfter == limits.Never && c.Cost > c.Limit.Burst() {

@@ -87,7 +87,7 @@ func TestEndingsDoNotWaitForAnotherServerThatIsSilent(t *testing.T) {
 		t.Helper()
 		healthy := 0
 		for i, s := range settle(t, b, all...) {
-			switch holds := all[i].Limit.Algorithm() == limits.AlgorithmConcurrent; {
+			switch holds := all[i].Limit.Algorithm().Holds(); {
 			case holds && silent[i]:
 				continue // released later
 			case holds:

@@ -53,7 +53,7 @@ func TestADeniedRequestOverSeveralSlotsTakesNothing(t *testing.T) {
 				c := charge(fmt.Sprint("s", i), "k", choices[i], random.Int64N(5))
 				c.Shadow = random.IntN(5) == 0
 				charges = append(charges, c)
-				if random.IntN(4) == 0 && c.Limit.Algorithm() != limits.AlgorithmConcurrent {
+				if random.IntN(4) == 0 && !c.Limit.Algorithm().Holds() {
 					c.Shadow = !c.Shadow
 					charges = append(charges, c)
 				}

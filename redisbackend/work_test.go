@@ -72,7 +72,7 @@ func worst(t *testing.T, client *redis.Client, g *gate, b *redisbackend.Bare, do
 		charged(fmt.Sprint("taking, ", limit), of(2))
 		decisions := charged(fmt.Sprint("taking again, ", limit), of(2))
 		for _, final := range []int64{1, 5} {
-			if limit.Algorithm() == limits.AlgorithmConcurrent && final > 2 {
+			if limit.Algorithm().Holds() && final > 2 {
 				continue
 			}
 			var endings []limits.Ending

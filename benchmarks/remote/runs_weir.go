@@ -37,7 +37,7 @@ func openRules(rules ...rule) func(*redis.Client, int) (Runs, error) {
 			r := rule(atOnce)
 			config.Rules = append(config.Rules, r)
 			prefix += "-" + r.Name
-			l.ends = l.ends || r.FinalCost != nil || r.Limit.Algorithm() == limits.AlgorithmConcurrent
+			l.ends = l.ends || r.FinalCost != nil || r.Limit.Algorithm().Holds()
 		}
 		config.Backend = redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
 		var err error

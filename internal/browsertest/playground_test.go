@@ -144,7 +144,7 @@ func TestDecisionsInThePageEqualThoseOfGo(t *testing.T) {
 		out := make([]limits.Decision, 1)
 		charge := limits.Charge{Scope: rule.Algorithm, Key: "client", Limit: limit, Cost: int64(e[3])}
 		ctx := context.Background()
-		if limit.Algorithm() == limits.AlgorithmConcurrent { // requests of no length hold nothing
+		if limit.Algorithm().Holds() { // requests of no length hold nothing
 			err = store.Peek(ctx, []limits.Charge{charge}, out)
 			out[0].Remaining -= charge.Cost
 		} else {

@@ -162,7 +162,7 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 			l.heard[p][l.world.serverAt(d.At)] = true
 		}
 		of := account{d.Rule(), d.Key}
-		concurrent := d.Limit().Algorithm() == limits.AlgorithmConcurrent
+		concurrent := d.Limit().Algorithm().Holds()
 		if healthy && d.Source >= limits.SourceFallback && d.Source != limits.SourceNotAsked {
 			l.breaks("%s: %s is decided by %v without a fault: %v", p.name, d.Rule(), d.Source, o.Err())
 		}
@@ -240,7 +240,7 @@ func (l *laws) isExactLocked(p *Process, r Request, o core.Outcome) {
 	for i := range o.Len() {
 		d := o.At(i)
 		of := account{d.Rule(), d.Key}
-		if p.settles[d.Rule()] || d.Limit().Algorithm() == limits.AlgorithmConcurrent || d.Source > limits.SourceDenialCache {
+		if p.settles[d.Rule()] || d.Limit().Algorithm().Holds() || d.Source > limits.SourceDenialCache {
 			continue
 		}
 		own := l.alone[of]
@@ -341,7 +341,7 @@ func (l *laws) touchedLocked(begun time.Time, p *Process, r Request, o core.Outc
 		}
 		for i := range o.Len() {
 			d := o.At(i)
-			if l.world.serverOf(account{d.Rule(), d.Key}, d.Limit().Algorithm() == limits.AlgorithmConcurrent) == s {
+			if l.world.serverOf(account{d.Rule(), d.Key}, d.Limit().Algorithm().Holds()) == s {
 				return true
 			}
 		}
@@ -384,7 +384,7 @@ func (l *laws) quiet() bool {
 // hasEnd reports whether a request has something to end.
 func hasEnd(p *Process, o core.Outcome) bool {
 	for i := range o.Len() {
-		if d := o.At(i); p.settles[d.Rule()] || d.Limit().Algorithm() == limits.AlgorithmConcurrent {
+		if d := o.At(i); p.settles[d.Rule()] || d.Limit().Algorithm().Holds() {
 			return true
 		}
 	}

@@ -114,7 +114,7 @@ func (w *World) Start(name string, program Program) *Process {
 	}
 	for _, r := range program.Rules {
 		p.settles[r.Name] = r.FinalCost != nil
-		p.ends = p.ends || r.FinalCost != nil || r.Limit.Algorithm() == limits.AlgorithmConcurrent
+		p.ends = p.ends || r.FinalCost != nil || r.Limit.Algorithm().Holds()
 	}
 	p.client = p.connect()
 	quiet := slog.New(slog.DiscardHandler)

@@ -127,7 +127,7 @@ func (w world) peekIsLikeTake(c limits.Charge, look limits.Decision) {
 		}
 		want.Allowed, want.RetryAfter, want.EffectiveWindow = false, got[0].RetryAfter, got[0].RetryAfter
 	}
-	if want.Allowed && c.Cost > 0 && c.Limit.Algorithm() == limits.AlgorithmLeakyQueue {
+	if want.Allowed && c.Cost > 0 && c.Limit.Algorithm().Delays() {
 		want.Delay = look.ResetAfter // the level found has to drain first
 	}
 	if d := diff([]limits.Charge{c}, got, []limits.Decision{want}); d != "" {

@@ -13,7 +13,7 @@ const (
 	endsChanged = "requests that end are decided as if they had cost what they did while limits change"
 )
 
-func isHeld(l limits.Limit) bool { return l.Algorithm() == limits.AlgorithmConcurrent }
+func isHeld(l limits.Limit) bool { return l.Algorithm().Holds() }
 func isBan(l limits.Limit) bool  { return l.Algorithm() == limits.AlgorithmBan }
 
 // edit changes the usage of the account of an ending.

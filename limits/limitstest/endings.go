@@ -62,7 +62,7 @@ func (e event) equal(f event) bool {
 func (u usage) remembering(found usage, c limits.Charge, e event) usage {
 	u.base, u.events = nil, nil
 	switch {
-	case c.Limit.Algorithm() == limits.AlgorithmConcurrent:
+	case c.Limit.Algorithm().Holds():
 		u.held[len(u.held)-1].ticket = e.ticket
 	case c.Lasts == 0 && len(found.events) == 0:
 	default:
@@ -130,7 +130,7 @@ func (u usage) mayOwe(x int64) int64 {
 
 // settle ends a charge as exactly as can be, and returns what became of it.
 func (l ledger) settle(now int64, e limits.Ending, t ticket) limits.Settlement {
-	a := account{e.Scope, e.Key, e.Limit.Algorithm() == limits.AlgorithmConcurrent}
+	a := account{e.Scope, e.Key, e.Limit.Algorithm().Holds()}
 	switch {
 	case e.Final == e.Taken || e.Final < 0 || e.Taken < 0:
 		return limits.Settlement{}

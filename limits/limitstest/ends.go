@@ -122,7 +122,7 @@ var endCases = []testCase{
 		"64 callers take and end at one instant: what is left is the maximum less what all have cost, and nobody is allowed what does not fit (DESIGN 1: exact under any concurrency)",
 		func(w endWorld) {
 			for _, l := range w.limits.rates(limits.PerHour(1000)) {
-				if l.Algorithm() == limits.AlgorithmLeakyQueue { // returns only the last
+				if l.Algorithm().Delays() { // returns only the last
 					continue
 				}
 				var cost atomic.Int64
@@ -198,7 +198,7 @@ func (w endWorld) begin(key string, l limits.Limit, cost int64) begun {
 // beginAs takes a charge, which must fit.
 func (w endWorld) beginAs(c limits.Charge) begun {
 	w.Helper()
-	if c.Limit.Algorithm() == limits.AlgorithmConcurrent {
+	if c.Limit.Algorithm().Holds() {
 		c.Lasts = 0
 	}
 	d := w.take(c)[0]

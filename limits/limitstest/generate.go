@@ -176,7 +176,7 @@ func randomPeriod(random *rand.Rand) limits.Period {
 
 // randomCost is what a request costs of l after a decision like last.
 func randomCost(random *rand.Rand, l limits.Limit, last limits.Decision) int64 {
-	if l.Algorithm() == limits.AlgorithmConcurrent {
+	if l.Algorithm().Holds() {
 		return [...]int64{0, 1, 1, 1, 2, upTo(random, 64), min(64, last.Remaining), min(64, last.Remaining+1), 64}[random.IntN(9)]
 	}
 	switch random.IntN(12) {

@@ -18,7 +18,7 @@ type account struct {
 }
 
 func accountOf(c limits.Charge) account {
-	return account{c.Scope, c.Key, c.Limit.Algorithm() == limits.AlgorithmConcurrent}
+	return account{c.Scope, c.Key, c.Limit.Algorithm().Holds()}
 }
 
 // ledger is the usage of every key. A key without an entry is fresh.
@@ -160,7 +160,7 @@ func decide(u usage, c limits.Charge, now int64, taking bool) (limits.Decision, 
 	after := found
 	if d.Allowed && taking && c.Cost > 0 {
 		after = found.plus(x, c.Cost)
-		if l.Algorithm() == limits.AlgorithmLeakyQueue {
+		if l.Algorithm().Delays() {
 			d.Delay = duration(step + after.drainTime(found.levelAt(x)))
 		}
 	}

@@ -257,7 +257,7 @@ var mutants = append(endMutants, []mutant{
 		}
 	}, "a leaky queue rounds its delay up", "groups are decided as by the definitions"),
 	telling("a look has a delay", func(c limits.Charge, d *limits.Decision) {
-		if c.Cost == 0 && c.Limit.Algorithm() == limits.AlgorithmLeakyQueue {
+		if c.Cost == 0 && c.Limit.Algorithm().Delays() {
 			d.Delay = d.ResetAfter
 		}
 	}, "a leaky queue tells each request how long to wait", "a cost of 0 is always allowed and takes nothing"),
@@ -266,7 +266,7 @@ var mutants = append(endMutants, []mutant{
 		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			for i, c := range charges {
-				if err == nil && out[i].Allowed && c.Cost > 0 && c.Limit.Algorithm() == limits.AlgorithmLeakyQueue && out[i].Delay == 0 {
+				if err == nil && out[i].Allowed && c.Cost > 0 && c.Limit.Algorithm().Delays() && out[i].Delay == 0 {
 					for j := range out {
 						if !out[j].Allowed && !charges[j].Shadow {
 							out[i].Delay = out[i].ResetAfter

@@ -157,7 +157,7 @@ func (a *author) ending() scriptCall {
 	o := a.open[i]
 	a.open = append(a.open[:i], a.open[i+1:]...)
 	c := scriptCall{at: a.now, verb: settle, id: o.id, of: o.of}
-	if o.charge.Limit.Algorithm() == limits.AlgorithmConcurrent {
+	if o.charge.Limit.Algorithm().Holds() {
 		return c
 	}
 	switch cost := o.charge.Cost; a.random.IntN(8) {
@@ -179,7 +179,7 @@ func (a *author) charge(of *accountInPlay) limits.Charge {
 		Scope: of.scope, Key: of.key, Limit: of.limit, Cost: randomCost(a.random, of.limit, of.last),
 		Shadow: a.charges > 1 && a.random.IntN(4) == 0,
 	}
-	if a.style.settle > 0 && c.Limit.Algorithm() != limits.AlgorithmConcurrent {
+	if a.style.settle > 0 && !c.Limit.Algorithm().Holds() {
 		c.Lasts = 20 * sec
 		if a.style.charges == 1 && a.random.IntN(8) == 0 {
 			c.Lasts = 0
@@ -229,7 +229,7 @@ func (a *author) remember(c scriptCall, want []limits.Decision) {
 	taken := !slices.ContainsFunc(want, func(d limits.Decision) bool { return !d.Allowed })
 	for i, d := range want {
 		if charge := c.charges[i]; taken && c.verb == take && c.id != 0 && charge.Cost > 0 && charge.Cost < math.MaxInt64/4 {
-			if charge.Lasts > 0 || charge.Limit.Algorithm() == limits.AlgorithmConcurrent {
+			if charge.Lasts > 0 || charge.Limit.Algorithm().Holds() {
 				a.open = append(a.open, openCharge{c.id, i, charge})
 			}
 		}

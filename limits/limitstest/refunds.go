@@ -15,7 +15,7 @@ var refundCases = []testCase{
 		"a taking of 6 that cost 2 leaves what a taking of 2 would have left, under every algorithm, however late within its window it ends",
 		func(w endWorld) {
 			for _, l := range w.limits.all(limits.PerMinute(10)) {
-				if l.Algorithm() == limits.AlgorithmConcurrent {
+				if l.Algorithm().Holds() {
 					continue
 				}
 				for _, shadow := range []bool{false, true} {
@@ -199,7 +199,7 @@ var refundCases = []testCase{
 		func(w endWorld) {
 			ctx := context.Background()
 			for _, l := range w.limits.all(limits.PerHour(10)) {
-				if l.Algorithm() == limits.AlgorithmConcurrent {
+				if l.Algorithm().Holds() {
 					continue
 				}
 				w.settles(begun{limits.Charge{Scope: "s", Key: "nobody", Limit: l, Cost: 3, Lasts: sec}, w.begin("somebody", l, 3).decision}, 0, limits.Settlement{})
@@ -216,7 +216,7 @@ var refundCases = []testCase{
 				}
 				a := w.begin("changed", l, 3)
 				for _, other := range w.limits.all(limits.PerDay(20)) {
-					if other.Algorithm() == limits.AlgorithmConcurrent || sameCounting(l, other) {
+					if other.Algorithm().Holds() || sameCounting(l, other) {
 						continue
 					}
 					key := fmt.Sprint("changed ", other.Algorithm())

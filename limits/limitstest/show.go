@@ -38,7 +38,7 @@ func diff(charges []limits.Charge, got, want []limits.Decision) string {
 // backend's own business, and when a unit of a concurrency limit is released is a guess.
 func same(c limits.Charge, got, want limits.Decision) bool {
 	got.Ticket, want.Ticket = 0, 0
-	if c.Limit.Algorithm() == limits.AlgorithmConcurrent && !want.Allowed && want.RetryAfter != limits.Never && got.RetryAfter > 0 {
+	if c.Limit.Algorithm().Holds() && !want.Allowed && want.RetryAfter != limits.Never && got.RetryAfter > 0 {
 		got.RetryAfter = want.RetryAfter
 	}
 	return got == want
@@ -73,7 +73,7 @@ func show(c limits.Charge) string {
 }
 
 func showLimit(l limits.Limit) string {
-	if l.Algorithm() == limits.AlgorithmConcurrent {
+	if l.Algorithm().Holds() {
 		return fmt.Sprintf("concurrent %d", l.Burst())
 	}
 	if l.Algorithm() == limits.AlgorithmCalendar {

@@ -140,7 +140,7 @@ func everyAlgorithm(rate limits.Rate) []limits.Limit {
 // isRate reports whether l counts what was taken and gives it back as time passes, up to
 // the maximum and no further. A concurrency limit and a ban do not.
 func isRate(l limits.Limit) bool {
-	return l.Algorithm() != limits.AlgorithmConcurrent && l.Algorithm() != limits.AlgorithmBan
+	return !l.Algorithm().Holds() && l.Algorithm() != limits.AlgorithmBan
 }
 
 // about labels what a case reports on one of several limits.

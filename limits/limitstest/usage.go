@@ -137,7 +137,7 @@ func (u usage) freshAt() int64 {
 		return u.at + u.drainTime(u.level)
 	case u.limit.Algorithm() == limits.AlgorithmSlidingLog && len(u.takings) > 0:
 		return u.takings[len(u.takings)-1].at + p
-	case u.limit.Algorithm() == limits.AlgorithmConcurrent && len(u.held) > 0:
+	case u.limit.Algorithm().Holds() && len(u.held) > 0:
 		return math.MaxInt64
 	case u.limit.Algorithm() == limits.AlgorithmBan && u.until != 0:
 		return u.until

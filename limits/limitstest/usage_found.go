@@ -158,7 +158,7 @@ func (u usage) rebasedBy(l limits.Limit, now int64) usage {
 
 // rebasedBeyond is rebased with another longest step back.
 func (u usage) rebasedBeyond(most, now int64) usage {
-	if u.limit == (limits.Limit{}) || u.limit.Algorithm() == limits.AlgorithmConcurrent || u.at-now <= most || u.isFresh(now) {
+	if u.limit == (limits.Limit{}) || u.limit.Algorithm().Holds() || u.at-now <= most || u.isFresh(now) {
 		return u
 	}
 	u.base, u.events = nil, nil // when what was taken, nobody can tell any more
@@ -188,7 +188,7 @@ func (u usage) rebasedBeyond(most, now int64) usage {
 
 // maxStepBack is the longest step back, in microseconds, at which the clock stops.
 func maxStepBack(l limits.Limit) int64 {
-	if isBucket(l) || l == (limits.Limit{}) || l.Algorithm() == limits.AlgorithmConcurrent {
+	if isBucket(l) || l == (limits.Limit{}) || l.Algorithm().Holds() {
 		return sec.Microseconds()
 	}
 	return max(sec.Microseconds(), micros(l))
@@ -199,7 +199,7 @@ func sameCounting(a, b limits.Limit) bool {
 	if a.Algorithm() != b.Algorithm() {
 		return false
 	}
-	if a.Algorithm() == limits.AlgorithmBan || a.Algorithm() == limits.AlgorithmConcurrent {
+	if a.Algorithm() == limits.AlgorithmBan || a.Algorithm().Holds() {
 		return true
 	}
 	if isBucket(a) {

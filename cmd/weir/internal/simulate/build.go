@@ -10,7 +10,6 @@ import (
 
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/limits"
 )
 
 const (
@@ -105,7 +104,7 @@ func (r *run) rule(rule *core.Rule[*request], replays []*replay, i int, mask *ma
 			}
 		}
 	}
-	if rule.Limit.Algorithm() != limits.AlgorithmConcurrent {
+	if !rule.Limit.Algorithm().Holds() {
 		result.Busiest, result.Periods = steps(d.most), steps(d.all)
 	}
 	result.Top = r.top(d, replays, i, mask)

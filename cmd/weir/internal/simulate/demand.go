@@ -127,7 +127,7 @@ func (t *total) period(c *charge) int64 {
 		limit = c.limit
 	}
 	period := max(1, limit.Rate().Period.Microseconds())
-	if limit.Algorithm() == limits.AlgorithmConcurrent {
+	if limit.Algorithm().Holds() {
 		period = second
 	}
 	t.periods[c.rule], t.limits[c.rule] = period, limit

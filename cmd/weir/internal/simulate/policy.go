@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/limits"
 )
 
 // Policy is the rules that are replayed.
@@ -97,7 +96,7 @@ func (p *Policy) plan(known *Known) (*plan, error) {
 			result.skip(rule.Name, why)
 			continue
 		}
-		if !varies(&rule) && rule.Limit.Algorithm() == limits.AlgorithmConcurrent && !known.Lasted {
+		if !varies(&rule) && rule.Limit.Algorithm().Holds() && !known.Lasted {
 			result.skip(rule.Name, "a concurrency limit needs the duration of requests, and the log does not have it")
 			continue
 		}

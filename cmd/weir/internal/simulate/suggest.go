@@ -27,7 +27,7 @@ func (s *simulation) suggest(ctx context.Context, r *run) (*Suggestion, error) {
 		peak = max(peak, units)
 	}
 	low, high := int64(0), 2*peak+1 // low is known not to meet the condition, high to meet it
-	if rule.Limit.Algorithm() == limits.AlgorithmConcurrent {
+	if rule.Limit.Algorithm().Holds() {
 		high = 100_000
 	}
 	for ok := false; !ok; {

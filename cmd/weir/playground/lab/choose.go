@@ -45,17 +45,17 @@ func describe(text string) Choice {
 
 // goSource returns an expression of Go for limit.
 func goSource(limit limits.Limit) string {
-	switch limit.Algorithm() {
-	case limits.AlgorithmConcurrent:
+	switch {
+	case limit.Algorithm().Holds():
 		return fmt.Sprintf("limits.Concurrent(%d)", limit.Burst())
-	case limits.AlgorithmCalendar:
+	case limit.Period() != "":
 		return fmt.Sprintf("limits.Calendar(%d, %q)", limit.Burst(), limit.Period())
 	}
 	rest := rateSource(limit.Rate())
-	switch limit.Algorithm() {
-	case limits.AlgorithmTokenBucket, limits.AlgorithmLeakyBucket, limits.AlgorithmLeakyQueue:
+	switch {
+	case limit.Algorithm().HasBurst():
 		rest += ", " + strconv.FormatInt(limit.Burst(), 10)
-	case limits.AlgorithmBan:
+	case limit.Lasting() > 0:
 		rest += ", " + durationSource(limit.Lasting())
 	}
 	name := ""

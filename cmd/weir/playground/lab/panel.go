@@ -178,7 +178,7 @@ func (l *Lab) gauge(r *rule) Gauge {
 		Delay: max(0, d.Delay-r.free), Reset: d.ResetAfter}
 	switch a := r.limit.Algorithm(); {
 	case g.Remaining >= g.Most:
-	case a == limits.AlgorithmConcurrent:
+	case a.Holds():
 		g.Next = limits.Never
 	case a == limits.AlgorithmBan: // allows any cost until it bans
 		if g.Next = d.RetryAfter; d.Allowed {
@@ -187,8 +187,7 @@ func (l *Lab) gauge(r *rule) Gauge {
 	default:
 		g.Next = l.peek(r, g.Remaining+1).RetryAfter
 	}
-	switch r.limit.Algorithm() {
-	case limits.AlgorithmTokenBucket, limits.AlgorithmLeakyBucket, limits.AlgorithmLeakyQueue:
+	if r.limit.Algorithm().HasBurst() {
 		unit := float64(r.limit.Rate().Period) / float64(r.limit.Rate().Units)
 		if part := 1 - float64(g.Next)/unit; g.Remaining < g.Most && part > 0 {
 			g.Level += part / float64(g.Most)

@@ -34,7 +34,7 @@ func (p *panel) arm(o *core.Outcome, cost int64) {
 		return
 	}
 	for _, r := range p.rules {
-		if r.limit.Algorithm() == limits.AlgorithmConcurrent {
+		if r.limit.Algorithm().Holds() {
 			return
 		}
 	}

@@ -135,12 +135,12 @@ const defaultLimit = "5/10s"
 // its burst if both are buckets.
 func limitOf(a limits.Algorithm, limit limits.Limit) string {
 	_, rate, _ := strings.Cut(limits.FixedWindow(limit.Rate()).String(), " ")
-	switch a {
-	case limits.AlgorithmConcurrent:
+	switch {
+	case a.Holds():
 		return limits.Concurrent(limit.Rate().Units).String()
-	case limits.AlgorithmBan:
+	case a == limits.AlgorithmBan:
 		return limits.Ban(limit.Rate(), limit.Rate().Period).String()
-	case limits.AlgorithmTokenBucket, limits.AlgorithmLeakyBucket, limits.AlgorithmLeakyQueue:
+	case a.HasBurst():
 		if b := limit.Burst(); b != limit.Rate().Units {
 			return a.String() + " " + rate + " burst " + strconv.FormatInt(b, 10)
 		}
@@ -186,7 +186,7 @@ func readRule(text string) (r rulePlan, err error) {
 		return r, err
 	}
 	r.undelayed, err = strconv.ParseInt(undelayed, 10, 64)
-	if most := min(r.limit.Burst()-1, maxFree); r.limit.Algorithm() != limits.AlgorithmLeakyQueue || err != nil || r.undelayed < 1 || r.undelayed > most {
+	if most := min(r.limit.Burst()-1, maxFree); !r.limit.Algorithm().Delays() || err != nil || r.undelayed < 1 || r.undelayed > most {
 		return r, fmt.Errorf("undelayed must be 1 to one less than the capacity of a leaky queue, and %d at most (got %.30q)", maxFree, undelayed)
 	}
 	return r, nil
