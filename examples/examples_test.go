@@ -110,7 +110,7 @@ func patience(dir string) (overlay string, err error) {
 		return "", err
 	}
 	text, err := os.ReadFile(file)
-	impatient := []byte(`cmp.Or(options.Budget, 50*time.Millisecond)`)
+	impatient := []byte(`cmp.Or(options.Budget, defaultBudget)`)
 	if err != nil || bytes.Count(text, impatient) != 1 {
 		return "", fmt.Errorf("%s does not have %s once (%v)", file, impatient, err)
 	}
