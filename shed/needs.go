@@ -60,11 +60,17 @@ func (n *needs) admit(name string, rank int, lot uint32, now instant) (*need, bo
 	return nil, false
 }
 
-// roomLocked returns how many of the requests that were asked should have gone on.
+// roomLocked returns how many of the requests that were asked should have gone on. A quarter of what
+// services behind would not have refused goes on in any case: where they refuse more than a tenth at
+// any load, a tenth more than succeed would be fewer each second.
 func (x *need) roomLocked() float64 {
 	part := x.refused / max(1, x.got+x.refused)
 	more := beyond + (doubling-beyond)*max(0, 1-part/tolerable)
-	return knocks + (1+more)*x.got
+	total := 0.0
+	for _, asked := range x.asked {
+		total += asked
+	}
+	return knocks + max((1+more)*x.got, total*(1-part)/4)
 }
 
 func (x *need) ageLocked(now instant) {
@@ -80,9 +86,9 @@ func (x *need) ageLocked(now instant) {
 	}
 }
 
-// end notes how a request of a class that went on has ended. One whose client left says nothing.
+// end notes how a request of a class that went on has ended, or that it has become a stream.
 func (x *need) end(rank int, result *Result, now instant) {
-	if x == nil || result.Left {
+	if x == nil || result.Left && result.Refused {
 		return
 	}
 	x.of.mu.Lock()

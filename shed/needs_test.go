@@ -208,3 +208,35 @@ func TestServicesThatCallOthersDoLittleInVain(t *testing.T) {
 		}
 	}
 }
+
+// Streams end when their clients leave, and have succeeded long before: an outage locks no name out.
+func TestANameOfStreamsIsLetInAgainAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := MustNew(Options[int]{Algorithm: Fixed(100_000), Needs: func(int) string { return "events" }})
+		play := func(seconds int, works bool) (ahead int) {
+			for range seconds * 100 {
+				time.Sleep(10 * time.Millisecond)
+				p, _ := s.Acquire(t.Context(), 0)
+				switch {
+				case p == nil:
+					ahead++
+				case works:
+					p.Stream()
+					time.AfterFunc(time.Second, func() { p.End(Result{Left: true}) })
+				default:
+					p.End(Result{Failed: true, Refused: true})
+				}
+			}
+			return ahead
+		}
+		play(10, true)
+		if play(3, false) == 0 {
+			t.Error("an outage sheds nothing ahead")
+		}
+		play(15, true)
+		if ahead := play(10, true); ahead > 0 {
+			t.Errorf("%d of 1000 are shed ahead 15 s after the outage", ahead)
+		}
+		time.Sleep(2 * time.Second)
+	})
+}

@@ -67,7 +67,10 @@ type Options[R any] struct {
 	// route call the same ones. While these shed some of the requests of a name, so that the answer is
 	// 503, or Unavailable of a call, the Shedder sheds most of them ahead, the least important first.
 	// Otherwise other services would work in vain. After 256 names, all others are one. It
-	// must not depend on what a client says of itself. nil: nothing is shed ahead.
+	// must not depend on what a client says of itself. Set it only where a 503 means load: services
+	// that refuse more than a tenth at any load get much less than they could do, and an
+	// [http.TimeoutHandler] inside answers 503, too. What is shed ahead is drawn without regard to
+	// Tenant. nil: nothing is shed ahead.
 	Needs func(R) string
 
 	// MaxWait is how long a request may wait in a queue for others to end before it is

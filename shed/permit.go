@@ -46,7 +46,10 @@ type Result struct {
 
 // End ends the request. The first call counts.
 func (p *Permit) End(result Result) {
-	if p != nil && p.limiter.end(p, &result) {
+	if p == nil {
+		return
+	}
+	if state := p.limiter.end(p, &result); state == inFlight || state == shadowed {
 		p.need.end(p.rank, &result, p.limiter.now())
 	}
 }
@@ -55,13 +58,13 @@ func (p *Permit) End(result Result) {
 // nothing of the service. From now on the request is not in flight, and it teaches the
 // algorithm nothing. It still has to End.
 func (p *Permit) Stream() {
-	if p != nil {
-		p.limiter.stream(p)
+	if p != nil && p.limiter.stream(p) {
+		p.need.end(p.rank, &Result{}, p.limiter.now())
 	}
 }
 
-// end ends p, and reports whether it had not ended. A nil result teaches the algorithm nothing.
-func (l *limiter) end(p *Permit, result *Result) bool {
+// end ends p and returns the state in which it was. A nil result teaches the algorithm nothing.
+func (l *limiter) end(p *Permit, result *Result) permitState {
 	now := l.lock()
 	defer l.mu.Unlock()
 	state := p.state
@@ -91,7 +94,7 @@ func (l *limiter) end(p *Permit, result *Result) bool {
 		}
 		l.advanceLocked(now)
 	}
-	return state != ended
+	return state
 }
 
 // passLocked notes that a request has overtaken n and those that began before n. Those that were overtaken before are the oldest
@@ -102,7 +105,8 @@ func passLocked(n *list.Node[*Permit], now instant) {
 	}
 }
 
-func (l *limiter) stream(p *Permit) {
+// stream takes p out of flight, and reports whether it was in flight.
+func (l *limiter) stream(p *Permit) bool {
 	now := l.lock()
 	defer l.mu.Unlock()
 	if p.state == inFlight {
@@ -110,5 +114,7 @@ func (l *limiter) stream(p *Permit) {
 		l.streams++
 		l.leaveLocked(p, now)
 		l.advanceLocked(now)
+		return true
 	}
+	return false
 }
