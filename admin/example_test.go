@@ -23,7 +23,9 @@ import (
 func limited(counts *stats.Stats) *nethttp.Limiter {
 	api := counts.Limiter("api")
 	limiter := nethttp.MustNew(nethttp.Config{
-		Rules:    []nethttp.Rule{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(2)), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Rules: []nethttp.Rule{{
+			Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(2)), Key: keyfuncs.Address(keyfuncs.Peer),
+		}},
 		Observer: api,
 	})
 	return limiter

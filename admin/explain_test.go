@@ -114,7 +114,8 @@ rules:
 }
 
 func TestARuleThatCannotSayIsNotGuessed(t *testing.T) {
-	plan := nethttp.Rule{Name: "plan", Key: keyfuncs.Address(keyfuncs.Peer), LimitFor: func(*http.Request, string) (limits.Limit, error) { return limits.FixedWindow(limits.PerDay(7)), nil }}
+	seven := func(*http.Request, string) (limits.Limit, error) { return limits.FixedWindow(limits.PerDay(7)), nil }
+	plan := nethttp.Rule{Name: "plan", Key: keyfuncs.Address(keyfuncs.Peer), LimitFor: seven}
 	broken := nethttp.Rule{Name: "broken", Key: func(*http.Request) (string, error) { return "", errors.New("no database") }, Limit: limits.FixedWindow(limits.PerDay(7))}
 	after := perClient(1)
 	s := newSite(t, admin.Options{}, plan, broken, after)

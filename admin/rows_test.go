@@ -48,7 +48,8 @@ func TestEveryRowOfManyLimitersIsKnown(t *testing.T) {
 
 func TestADeniedKeyIsExplainedUnderTheLimitThatDeniedIt(t *testing.T) {
 	s := newSite(t, admin.Options{}, nethttp.Rule{
-		Name: "by-plan", LimitFor: func(*http.Request, string) (limits.Limit, error) { return limits.FixedWindow(limits.PerDay(1)), nil }, Key: keyfuncs.Address(keyfuncs.Peer),
+		Name: "by-plan", Key: keyfuncs.Address(keyfuncs.Peer),
+		LimitFor: func(*http.Request, string) (limits.Limit, error) { return limits.FixedWindow(limits.PerDay(1)), nil },
 	})
 	s.visit("192.0.2.7")
 	s.visit("192.0.2.7")

@@ -45,7 +45,9 @@ func ExampleSpend() {
 			Cost:      func(*http.Request) int64 { return 100 },
 			FinalCost: core.SpentCost,
 		}},
-		Observer: core.ObserverFuncs[*http.Request]{OnEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) }},
+		Observer: core.ObserverFuncs[*http.Request]{
+			OnEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
+		},
 	})
 	r := chi.NewRouter()
 	r.With(limiter.Handler).Post("/chat", func(w http.ResponseWriter, r *http.Request) {

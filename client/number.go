@@ -35,7 +35,7 @@ func readNumber(s string) (n number, ok bool) {
 	return n, ok
 }
 
-// digitsOf reads digits alone, without a sign. What is none is not tried: an error would allocate.
+// digitsOf reads digits alone, without a sign. It looks at them first: an error of strconv allocates.
 func digitsOf(s string) (int64, bool) {
 	if !digits(s) {
 		return 0, false

@@ -127,13 +127,15 @@ func (o *Options) validate() error {
 		}
 	}
 	if o.MaxInFlight < 0 {
-		errs = append(errs, fmt.Errorf("client: max in flight: must be positive, or 0 for any number (got %d)", o.MaxInFlight))
+		errs = append(errs,
+			fmt.Errorf("client: max in flight: must be positive, or 0 for any number (got %d)", o.MaxInFlight))
 	}
 	if o.MaxWait < 0 {
 		errs = append(errs, fmt.Errorf("client: max wait: must be positive, or 0 for %v (got %v)", defaultMaxWait, o.MaxWait))
 	}
 	if o.Attempts < 0 {
-		errs = append(errs, fmt.Errorf("client: attempts: must be positive, or 0 for %d (got %d)", defaultAttempts, o.Attempts))
+		errs = append(errs,
+			fmt.Errorf("client: attempts: must be positive, or 0 for %d (got %d)", defaultAttempts, o.Attempts))
 	}
 	if o.Pace > Off {
 		errs = append(errs, fmt.Errorf("client: pace: must be WhenLow, Evenly or Off (got %d)", o.Pace))

@@ -70,7 +70,7 @@ type preparer[R any] interface {
 	Observed() Observer
 }
 
-// prepares returns the preparer that observer is, nil if it is none, and the Observer to tell.
+// prepares returns observer as a preparer, nil if it is another kind, and the Observer to tell.
 func prepares[R any](observer Observer) (preparer[R], Observer) {
 	if p, ok := observer.(preparer[R]); ok {
 		return p, p.Observed()

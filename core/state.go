@@ -12,7 +12,7 @@ type State struct {
 
 	// Held is how many units of concurrency limits the requests hold that have not ended.
 	// HeldSince is the instant of the decision on the oldest request that has something to end,
-	// by the clock of its backend; the zero Time if there is none. A number that only rises, or
+	// by the clock of its backend; the zero Time if no request has. A number that only rises, or
 	// an instant of long ago, shows that [Outcome.End] is not called.
 	Held      int
 	HeldSince time.Time
@@ -37,7 +37,7 @@ type RuleState struct {
 	Mode      Mode
 	Local     bool     `json:",omitzero"`
 	DenyAs503 bool     `json:",omitzero"` // see [Rule].DenyAs503
-	Override  Override `json:",omitzero"` // the zero Override if there is none
+	Override  Override `json:",omitzero"` // the zero Override: none is in force
 
 	// GivenLimit and GivenMode are those of [New] or the last Replace. They differ from
 	// Limit and Mode where an override is in force, on this rule or on one of its scope.

@@ -349,7 +349,7 @@ func TestAKeyIsFreshOnceAllIsReturnedThoughItsLimitHadChanged(t *testing.T) {
 		if d := take(t, b, c)[0]; d.Remaining != 10 || d.ResetAfter != 0 {
 			t.Errorf("%v: %+v behind a step back, want a fresh key", limit, d)
 		}
-		// A larger limit finds what was used before as used now, and nobody is locked out.
+		// A larger limit finds what was used before as used now, and locks no key out.
 		now = now.Add(-30 * time.Hour)
 		larger := charge("s", "k", limits.LeakyBucket(limits.PerMinute(10), 100), 0)
 		for _, want := range []int64{50, 60} {

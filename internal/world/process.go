@@ -91,7 +91,7 @@ type Process struct {
 	program Program
 	limiter *core.Limiter[Request]
 	site    *site  // nil: all clients ask the limiter
-	unwatch func() // stops watching the policy; nil: there is none
+	unwatch func() // stops watching the policy; nil: the program has no policy
 	backend *redisbackend.Backend
 	bare    *redisbackend.Bare // in backend
 	client  redis.UniversalClient
