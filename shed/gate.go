@@ -159,6 +159,9 @@ func (g *Gate[R]) status(request R, writer *watch.Writer, err error) (status int
 		status, _, _ = g.Answered(request, err)
 		return status, status >= http.StatusBadRequest || status == 0 && err != nil
 	}
+	if writer == nil { // of a call
+		return 0, err != nil
+	}
 	status, _ = writer.Answer(err)
 	return status, status >= http.StatusBadRequest || status == 0
 }
