@@ -17,7 +17,7 @@ var decisionTargets = []struct {
 	kind store.Kind
 	most []float64
 }{
-	{"limits.Backend", store.Backend, []float64{0.6, 0.6, 0.6, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5}},
+	{"backends.Backend", store.Backend, []float64{0.6, 0.6, 0.6, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5}},
 	{"core.Limiter", store.Limiter, []float64{0.8, 0.8, 0.8, 0.8, 0.8, 1, 1, 1, 1}},
 	{"memory.Bound", store.Bound, []float64{0.65, 0.65, 0.65, 0.65, 0.65, 0.5, 0.5, 0.5, 0.5}},
 }

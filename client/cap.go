@@ -5,10 +5,11 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // newLimiter returns the limiter of Options.Limit. It counts buckets by their names.
-func newLimiter(limit limits.Limit, backend limits.Backend) (*core.Limiter[string], error) {
+func newLimiter(limit limits.Limit, backend backends.Backend) (*core.Limiter[string], error) {
 	return core.New(core.Config[string]{
 		Backend: backend,
 		Rules: []core.Rule[string]{{

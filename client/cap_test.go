@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -82,7 +83,7 @@ func TestACapOfRequestsAtOnceIsHeldUntilTheirEnd(t *testing.T) {
 
 type down struct{}
 
-func (down) Take(context.Context, []limits.Charge, []limits.Decision) error {
+func (down) Take(context.Context, []backends.Charge, []limits.Decision) error {
 	return errors.New("no connection")
 }
 
@@ -131,7 +132,7 @@ type remote struct {
 	asked, asking, most int
 }
 
-func (r *remote) Take(ctx context.Context, charges []limits.Charge, decisions []limits.Decision) error {
+func (r *remote) Take(ctx context.Context, charges []backends.Charge, decisions []limits.Decision) error {
 	r.mu.Lock()
 	r.asked++
 	r.asking++

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // Pace says how requests are spread over what a server says is left.
@@ -61,7 +62,7 @@ type Options struct {
 
 	// Backend keeps Limit. Processes with one Backend share the cap of a bucket. While it
 	// fails, each process keeps the whole cap by itself. nil: the memory of this process.
-	Backend limits.Backend
+	Backend backends.Backend
 
 	// Account is how many requests all buckets of an account may send together, in any period.
 	// It is kept in this process. Only dialects have accounts. Zero: 50 a second for Discord,

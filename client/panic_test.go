@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -23,7 +24,7 @@ type panicking struct {
 	once bool
 }
 
-func (p *panicking) Take(ctx context.Context, charges []limits.Charge, decisions []limits.Decision) error {
+func (p *panicking) Take(ctx context.Context, charges []backends.Charge, decisions []limits.Decision) error {
 	if !p.once {
 		p.once = true
 		panic("a bug")
@@ -62,7 +63,7 @@ func TestAPanicLeavesNothingCounted(t *testing.T) {
 		dialect client.Dialect
 		observe func(client.Event)
 		getBody func() (io.ReadCloser, error)
-		backend limits.Backend
+		backend backends.Backend
 	}{
 		"Base": {first: bug},
 		"Base ends the goroutine": {first: func(int, *http.Request) *http.Response {
@@ -129,7 +130,7 @@ func TestAPanicLeavesNothingCounted(t *testing.T) {
 // undecided is a Backend that can decide every limit, and does not.
 type undecided struct{ *memory.Memory }
 
-func (undecided) Take(context.Context, []limits.Charge, []limits.Decision) error {
+func (undecided) Take(context.Context, []backends.Charge, []limits.Decision) error {
 	return errors.New("no connection")
 }
 

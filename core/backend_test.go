@@ -7,19 +7,19 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/asking"
-	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
 
 func TestWhatABackendCannotDoIsUnsupported(t *testing.T) {
-	var b limits.Backend = &asking.Broken{}
-	_, countErr := limits.Count(t.Context(), b)
+	var b backends.Backend = &asking.Broken{}
+	_, countErr := backends.Count(t.Context(), b)
 	for _, err := range []error{
-		limits.Peek(t.Context(), b, nil, nil),
-		limits.Reset(t.Context(), b, "s", "k"),
+		backends.Peek(t.Context(), b, nil, nil),
+		backends.Reset(t.Context(), b, "s", "k"),
 		countErr,
-		limits.Reset(t.Context(), remote.MustNewDenialCache(b, remote.DenialCacheOptions{}), "s", "k"),
+		backends.Reset(t.Context(), remote.MustNewDenialCache(b, remote.DenialCacheOptions{}), "s", "k"),
 	} {
 		if !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%v is not ErrUnsupported", err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
@@ -20,7 +21,7 @@ import (
 // farAway hides that a backend is a Memory, as one behind a network is none.
 type farAway struct{ *memory.Memory }
 
-func (farAway) Unwrap() limits.Backend { return nil }
+func (farAway) Unwrap() backends.Backend { return nil }
 
 func local(r core.Rule[string]) core.Rule[string] {
 	r.Local = true
@@ -104,9 +105,9 @@ func TestAnEndThatComesLater(t *testing.T) {
 // slowToSettle is a backend far away that takes its time to end what it has taken.
 type slowToSettle struct{ *memory.Memory }
 
-func (s slowToSettle) Unwrap() limits.Backend { return nil }
+func (s slowToSettle) Unwrap() backends.Backend { return nil }
 
-func (s slowToSettle) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+func (s slowToSettle) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
 	time.Sleep(10 * time.Millisecond)
 	return s.Memory.Settle(ctx, endings, out)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -319,7 +320,7 @@ type leavingCaller struct {
 	leave context.CancelFunc
 }
 
-func (l leavingCaller) Peek(ctx context.Context, _ []limits.Charge, _ []limits.Decision) error {
+func (l leavingCaller) Peek(ctx context.Context, _ []backends.Charge, _ []limits.Decision) error {
 	l.leave()
 	return ctx.Err()
 }

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/internal/isnil"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 func (config *Config[R]) validate() error {
@@ -19,10 +20,10 @@ func (config *Config[R]) validate() error {
 	if config.MaxWaiting < 0 {
 		errs = append(errs, fmt.Errorf("core: max waiting: must be positive, or 0 for %d (got %d)", defaultMaxWaiting, config.MaxWaiting))
 	}
-	if config.Backend != nil && limits.IsNil(config.Backend) {
+	if config.Backend != nil && isnil.Of(config.Backend) {
 		errs = append(errs, fmt.Errorf("core: backend: is a nil %T: make one, or leave Backend nil for one in this process", config.Backend))
 	}
-	if config.Fallback != nil && limits.IsNil(config.Fallback) {
+	if config.Fallback != nil && isnil.Of(config.Fallback) {
 		errs = append(errs, fmt.Errorf("core: fallback: is a nil %T: make one, or leave Fallback nil for one in this process", config.Fallback))
 	}
 	names := make(map[string]bool)
@@ -61,17 +62,17 @@ func (config *Config[R]) validate() error {
 
 // unsupported returns an error if b, which is given as role, does not decide the
 // limit of rule, or cannot end what rule charges.
-func (rule *Rule[R]) unsupported(role string, b limits.Backend) error {
-	if limits.IsNil(b) {
+func (rule *Rule[R]) unsupported(role string, b backends.Backend) error {
+	if isnil.Of(b) {
 		return nil
 	}
-	if rule.hasEnd() && !limits.CanSettle(b) {
-		return fmt.Errorf("core: rule %q: the %s, a %T, cannot end what it charges (it is no limits.Settler): use another backend, or remove FinalCost and concurrency limits", rule.Name, role, limits.Innermost(b))
+	if rule.hasEnd() && !backends.CanSettle(b) {
+		return fmt.Errorf("core: rule %q: the %s, a %T, cannot end what it charges (it is no backends.Settler): use another backend, or remove FinalCost and concurrency limits", rule.Name, role, backends.Innermost(b))
 	}
-	if rule.varies() || rule.Limit.Validate() != nil || limits.Supports(b, rule.Limit) {
+	if rule.varies() || rule.Limit.Validate() != nil || backends.Supports(b, rule.Limit) {
 		return nil
 	}
-	return fmt.Errorf("core: rule %q: limit: the %s, a %T, does not decide %v limits: choose another algorithm or backend; one of your own says by limits.Supporter what it decides", rule.Name, role, b, rule.Limit.Algorithm())
+	return fmt.Errorf("core: rule %q: limit: the %s, a %T, does not decide %v limits: choose another algorithm or backend; one of your own says by backends.Supporter what it decides", rule.Name, role, b, rule.Limit.Algorithm())
 }
 
 // prefixEach puts prefix before every one of the joined errors in err, so that

@@ -10,11 +10,12 @@ import (
 	"github.com/weir-go/weir/internal/endings"
 	"github.com/weir-go/weir/internal/failure"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // scratch is the working memory of one decision, besides its outcome, pooled.
 type scratch struct {
-	charges   []limits.Charge
+	charges   []backends.Charge
 	decisions []limits.Decision
 	charged   []int    // index in the outcome of each charge
 	used      int      // charges filled in
@@ -22,7 +23,7 @@ type scratch struct {
 }
 
 func newScratch(n int) *scratch {
-	return &scratch{charges: make([]limits.Charge, n), decisions: make([]limits.Decision, n), charged: make([]int, n)}
+	return &scratch{charges: make([]backends.Charge, n), decisions: make([]limits.Decision, n), charged: make([]int, n)}
 }
 
 func (s *scratch) clear() {
@@ -99,7 +100,7 @@ func (l *ruleSet[R]) takeOne(ctx context.Context, key string, o *Outcome) {
 	s := l.scratch.Get().(*scratch)
 	defer l.release(s)
 	rule := &l.rules[0]
-	s.charges[0], s.charged[0], s.used = limits.Charge{Scope: rule.scope, Key: key, Limit: rule.Limit, Cost: 1}, 0, 1
+	s.charges[0], s.charged[0], s.used = backends.Charge{Scope: rule.scope, Key: key, Limit: rule.Limit, Cost: 1}, 0, 1
 	l.take(ctx, s, o)
 }
 
@@ -154,7 +155,7 @@ func (l *ruleSet[R]) charge(r R, s *scratch, o *Outcome) {
 		err := rule.find(r, ch)
 		identity := rule.as(ch.Key)
 		if err != nil {
-			*ch = limits.Charge{}
+			*ch = backends.Charge{}
 			if l.failRule(rule, identity, err, o) {
 				l.markNotAsked(all, o)
 				break
@@ -213,7 +214,7 @@ const ownEndingsWait = 50 * time.Millisecond
 // ownEndings returns the endings of this process, of the keys of charges, that the backend has
 // not answered. They are noted before the charges are taken: an ending that is answered while
 // the denial is on its way would be missed afterwards.
-func (l *ruleSet[R]) ownEndings(charges []limits.Charge) []endings.Awaited {
+func (l *ruleSet[R]) ownEndings(charges []backends.Charge) []endings.Awaited {
 	if l.endings == nil {
 		return nil
 	}
@@ -224,7 +225,7 @@ func (l *ruleSet[R]) ownEndings(charges []limits.Charge) []endings.Awaited {
 // that sends one request after the other must not be denied by its own last one. It waits for
 // their answers, for ownEndingsWait at most.
 func (l *ruleSet[R]) takeAfter(
-	ctx context.Context, own []endings.Awaited, charges []limits.Charge, decisions []limits.Decision,
+	ctx context.Context, own []endings.Awaited, charges []backends.Charge, decisions []limits.Decision,
 ) error {
 	own = slices.DeleteFunc(own, func(a endings.Awaited) bool { return decisions[a.Charge].Allowed })
 	if len(own) == 0 {

@@ -15,7 +15,7 @@
 //		// retry in outcome.RetryAfter()
 //	}
 //
-// A [limits.Backend] keeps the state: that of package memory in this process, that of package
+// A [backends.Backend] keeps the state: that of package memory in this process, that of package
 // redisbackend, behind package remote, for several. A denied request takes nothing. A limit never
 // admits more than its definition in docs/DESIGN.md, section 5, whatever runs at once.
 package core

@@ -16,17 +16,18 @@ import (
 	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/internal/endings"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
 
 // tagged is a backend that cannot be compared.
 type tagged struct {
-	limits.Backend
+	backends.Backend
 	tags []string
 }
 
-func (t tagged) Unwrap() limits.Backend { return t.Backend }
+func (t tagged) Unwrap() backends.Backend { return t.Backend }
 
 func TestABackendThatCannotBeComparedIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -52,14 +53,14 @@ func TestADisplacedDebtStaysADebt(t *testing.T) {
 		m := memory.MustNew(memory.Options{MaxKeys: 4, Clock: func() time.Time { return now }})
 		take := func(i int, n int64) limits.Decision {
 			out := make([]limits.Decision, 1)
-			if err := m.Take(t.Context(), []limits.Charge{{Scope: fmt.Sprint(i), Limit: limit, Cost: n}}, out); err != nil {
+			if err := m.Take(t.Context(), []backends.Charge{{Scope: fmt.Sprint(i), Limit: limit, Cost: n}}, out); err != nil {
 				t.Fatal(err)
 			}
 			return out[0]
 		}
 		for i := range 60 {
 			d := take(i, limit.Burst())
-			asking.Settle(t, m, limits.Ending{Scope: fmt.Sprint(i), Limit: limit, Taken: limit.Burst(), Final: 3 * limit.Burst(), Ticket: d.Ticket})
+			asking.Settle(t, m, backends.Ending{Scope: fmt.Sprint(i), Limit: limit, Taken: limit.Burst(), Final: 3 * limit.Burst(), Ticket: d.Ticket})
 		}
 		for i := range 60 {
 			if take(i, 1).Allowed {
@@ -95,7 +96,7 @@ func TestALateCallerDoesNotReviveTheWindowBeforeARefund(t *testing.T) {
 // A callback may end the goroutine, as t.FailNow does.
 func TestNothingIsLostWhenACallbackEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for name, backend := range map[string]limits.Backend{"memory": nil, "remote": newRemote(0)} {
+		for name, backend := range map[string]backends.Backend{"memory": nil, "remote": newRemote(0)} {
 			exit := func(core.Result) int64 { runtime.Goexit(); return 0 }
 			l := core.MustNew(core.Config[string]{
 				Backend: backend,
@@ -198,7 +199,7 @@ func (d divided) ServerOf(_, key string, _ limits.Limit) any {
 	return key
 }
 
-func (d divided) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+func (d divided) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
 	for _, e := range endings {
 		if e.Key == d.silent {
 			<-ctx.Done()

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
@@ -19,11 +20,11 @@ func TestNoErrorNamesAKey(t *testing.T) {
 	const secret = "5ecret"
 	keys := []string{secret, secret + "\n", "%s" + secret, "\x00" + secret, "\xff" + secret, secret + strings.Repeat("x", 100_000)}
 
-	charge := func(key string, limit limits.Limit, cost int64) limits.Charge {
-		return limits.Charge{Scope: "s", Key: key, Limit: limit, Cost: cost}
+	charge := func(key string, limit limits.Limit, cost int64) backends.Charge {
+		return backends.Charge{Scope: "s", Key: key, Limit: limit, Cost: cost}
 	}
-	mistakes := func(key string) map[string][]limits.Charge {
-		return map[string][]limits.Charge{
+	mistakes := func(key string) map[string][]backends.Charge {
+		return map[string][]backends.Charge{
 			"negative cost":           {charge(key, perMinute(1), -1)},
 			"negative cost in a pair": {charge("other", perMinute(1), 1), charge(key, perMinute(1), -1)},
 			"illegal limit":           {charge(key, perMinute(0), 1)},
@@ -34,15 +35,15 @@ func TestNoErrorNamesAKey(t *testing.T) {
 	store := memory.MustNew(memory.Options{})
 	for _, key := range keys {
 		for name, charges := range mistakes(key) {
-			for _, b := range []limits.Backend{store, remote.MustNewDenialCache(store, remote.DenialCacheOptions{})} {
+			for _, b := range []backends.Backend{store, remote.MustNewDenialCache(store, remote.DenialCacheOptions{})} {
 				out := make([]limits.Decision, len(charges))
 				noSecret(t, name, secret, b.Take(t.Context(), charges, out))
-				noSecret(t, name, secret, limits.Peek(t.Context(), b, charges, out))
+				noSecret(t, name, secret, backends.Peek(t.Context(), b, charges, out))
 				noSecret(t, name, secret, b.Take(t.Context(), charges, nil))
 			}
 		}
-		noSecret(t, "reset", secret, limits.Reset(t.Context(), &asking.Broken{}, "s", key))
-		noSecret(t, "reset behind a cache", secret, limits.Reset(t.Context(), remote.MustNewDenialCache(&asking.Broken{}, remote.DenialCacheOptions{}), "s", key))
+		noSecret(t, "reset", secret, backends.Reset(t.Context(), &asking.Broken{}, "s", key))
+		noSecret(t, "reset behind a cache", secret, backends.Reset(t.Context(), remote.MustNewDenialCache(&asking.Broken{}, remote.DenialCacheOptions{}), "s", key))
 
 		byKey := func(request) (string, error) { return key, nil }
 		for name, rule := range map[string]core.Rule[request]{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -231,7 +232,7 @@ func ExampleErrAbsent() {
 // unreachable is a backend that is out of order.
 type unreachable struct{}
 
-func (unreachable) Take(context.Context, []limits.Charge, []limits.Decision) error {
+func (unreachable) Take(context.Context, []backends.Charge, []limits.Decision) error {
 	return errors.New("connection refused")
 }
 

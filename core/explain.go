@@ -8,10 +8,11 @@ import (
 
 	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // Explain returns the outcome that r would have now, and takes nothing. Numbers are as
-// [limits.Peeker] says: Remaining is what there is without the request. It asks neither a denial
+// [backends.Peeker] says: Remaining is what there is without the request. It asks neither a denial
 // cache nor the fallback: if the backend fails, or cannot peek, the outcome is
 // Unavailable and says why. The Observer is not called.
 func (limiter *Limiter[R]) Explain(ctx context.Context, r R) (o Outcome) {
@@ -40,7 +41,7 @@ func (limiter *Limiter[R]) Explain(ctx context.Context, r R) (o Outcome) {
 }
 
 // peek asks b to decide the charges of s without taking.
-func (l *ruleSet[R]) peek(ctx context.Context, b limits.Backend, source limits.Source, s *scratch, o *Outcome) {
+func (l *ruleSet[R]) peek(ctx context.Context, b backends.Backend, source limits.Source, s *scratch, o *Outcome) {
 	if s.used == 0 {
 		return
 	}
@@ -83,7 +84,7 @@ func (limiter *Limiter[R]) ExplainKey(ctx context.Context, rule, key string, lim
 		b, source = l.local, limits.SourceLocal
 	}
 	out := make([]limits.Decision, 1)
-	if err := call.Peek(ctx, b, []limits.Charge{{Scope: found.scope, Key: key, Limit: limit, Cost: 1}}, out); err != nil {
+	if err := call.Peek(ctx, b, []backends.Charge{{Scope: found.scope, Key: key, Limit: limit, Cost: 1}}, out); err != nil {
 		return limits.Decision{}, err
 	}
 	out[0].Source, out[0].Delay = source, found.delay(out[0].Delay)

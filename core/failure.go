@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/internal/failure"
 	"github.com/weir-go/weir/internal/perbackend"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -119,7 +120,7 @@ type fallback struct {
 	memory *memory.Memory
 }
 
-func (f *fallback) backend() limits.Backend {
+func (f *fallback) backend() backends.Backend {
 	f.once.Do(func() { f.memory = memory.MustNew(memory.Options{}) })
 	return f.memory
 }

@@ -14,26 +14,27 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
 
 // wrapper is a backend around another, as applications write them.
-type wrapper struct{ inner limits.Backend }
+type wrapper struct{ inner backends.Backend }
 
-func (w *wrapper) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (w *wrapper) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	return w.inner.Take(ctx, charges, out)
 }
 
-func (w *wrapper) Unwrap() limits.Backend { return w.inner }
+func (w *wrapper) Unwrap() backends.Backend { return w.inner }
 
 // opaque is a wrapper that does not tell what it wraps.
-type opaque struct{ limits.Backend }
+type opaque struct{ backends.Backend }
 
 // always is a backend without a field.
 type always struct{}
 
-func (always) Take(context.Context, []limits.Charge, []limits.Decision) error { return errBroken }
+func (always) Take(context.Context, []backends.Charge, []limits.Decision) error { return errBroken }
 
 // outer has its backend as a first field, at the same address.
 type outer struct{ asking.Broken }
@@ -41,7 +42,7 @@ type outer struct{ asking.Broken }
 var brokenVariable = asking.Broken{Err: errBroken}
 
 // on returns a limiter with a rule of the scope "clients", whose limit is 10.
-func on(b limits.Backend, rule string) *core.Limiter[request] {
+func on(b backends.Backend, rule string) *core.Limiter[request] {
 	return core.MustNew(core.Config[request]{Backend: b, Rules: []core.Rule[request]{
 		{Name: rule, Scope: "clients", Limit: limits.FixedWindow(limits.PerDay(10)), Key: byUser},
 	}})
@@ -62,47 +63,47 @@ func admitted(limiters ...*core.Limiter[request]) (n int) {
 }
 
 func TestFourRoutesOnABackendThatIsDownAdmitOneLimit(t *testing.T) {
-	cached := func(b limits.Backend) limits.Backend {
+	cached := func(b backends.Backend) backends.Backend {
 		return remote.MustNewDenialCache(b, remote.DenialCacheOptions{})
 	}
-	for name, backends := range map[string]func(b *asking.Broken) [4]limits.Backend{
-		"the same": func(b *asking.Broken) [4]limits.Backend { return [4]limits.Backend{b, b, b, b} },
-		"wrapped by each": func(b *asking.Broken) [4]limits.Backend {
-			return [4]limits.Backend{cached(b), &wrapper{b}, b, cached(b)}
+	for name, stores := range map[string]func(b *asking.Broken) [4]backends.Backend{
+		"the same": func(b *asking.Broken) [4]backends.Backend { return [4]backends.Backend{b, b, b, b} },
+		"wrapped by each": func(b *asking.Broken) [4]backends.Backend {
+			return [4]backends.Backend{cached(b), &wrapper{b}, b, cached(b)}
 		},
-		"wrapped three times": func(b *asking.Broken) [4]limits.Backend {
-			return [4]limits.Backend{b, cached(&wrapper{cached(b)}), b, b}
+		"wrapped three times": func(b *asking.Broken) [4]backends.Backend {
+			return [4]backends.Backend{b, cached(&wrapper{cached(b)}), b, b}
 		},
-		"wrapped by a value": func(b *asking.Broken) [4]limits.Backend {
-			return [4]limits.Backend{b, valueWrapper{b}, b, valueWrapper{b}}
+		"wrapped by a value": func(b *asking.Broken) [4]backends.Backend {
+			return [4]backends.Backend{b, valueWrapper{b}, b, valueWrapper{b}}
 		},
-		"an opaque wrapper": func(b *asking.Broken) [4]limits.Backend {
+		"an opaque wrapper": func(b *asking.Broken) [4]backends.Backend {
 			w := &opaque{b}
-			return [4]limits.Backend{w, w, cached(w), w}
+			return [4]backends.Backend{w, w, cached(w), w}
 		},
-		"a package's variable": func(*asking.Broken) [4]limits.Backend {
+		"a package's variable": func(*asking.Broken) [4]backends.Backend {
 			b := &brokenVariable
-			return [4]limits.Backend{b, cached(b), b, b}
+			return [4]backends.Backend{b, cached(b), b, b}
 		},
-		"a part of another": func(*asking.Broken) [4]limits.Backend {
+		"a part of another": func(*asking.Broken) [4]backends.Backend {
 			b := &struct {
 				name string
 				part asking.Broken
 			}{part: asking.Broken{Err: errBroken}}
-			return [4]limits.Backend{&b.part, cached(&b.part), &b.part, &b.part}
+			return [4]backends.Backend{&b.part, cached(&b.part), &b.part, &b.part}
 		},
-		"wrapped in a circle": func(*asking.Broken) [4]limits.Backend {
+		"wrapped in a circle": func(*asking.Broken) [4]backends.Backend {
 			w := &circle{}
-			return [4]limits.Backend{w, w, w, w}
+			return [4]backends.Backend{w, w, w, w}
 		},
-		"wraps nothing": func(*asking.Broken) [4]limits.Backend {
+		"wraps nothing": func(*asking.Broken) [4]backends.Backend {
 			w := &empty{}
-			return [4]limits.Backend{w, w, w, w}
+			return [4]backends.Backend{w, w, w, w}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var limiters []*core.Limiter[request]
-			for i, b := range backends(&asking.Broken{Err: errBroken}) {
+			for i, b := range stores(&asking.Broken{Err: errBroken}) {
 				limiters = append(limiters, on(b, fmt.Sprint("route ", i)))
 				runtime.GC() // nothing of it goes while it is in use
 			}
@@ -114,25 +115,25 @@ func TestFourRoutesOnABackendThatIsDownAdmitOneLimit(t *testing.T) {
 }
 
 // valueWrapper is a wrapper that is no pointer.
-type valueWrapper struct{ limits.Backend }
+type valueWrapper struct{ backends.Backend }
 
-func (w valueWrapper) Unwrap() limits.Backend { return w.Backend }
+func (w valueWrapper) Unwrap() backends.Backend { return w.Backend }
 
 // circle says that it wraps itself.
 type circle struct{ asking.Broken }
 
-func (c *circle) Unwrap() limits.Backend { return c }
+func (c *circle) Unwrap() backends.Backend { return c }
 
 // empty says that it wraps a nil pointer.
 type empty struct{ asking.Broken }
 
-func (*empty) Unwrap() limits.Backend { return (*asking.Broken)(nil) }
+func (*empty) Unwrap() backends.Backend { return (*asking.Broken)(nil) }
 
 func TestBackendsThatAreNotOneHaveFallbacksOfTheirOwn(t *testing.T) {
 	part := &outer{asking.Broken{Err: errBroken}}
 	one, other := &asking.Broken{Err: errBroken}, &asking.Broken{Err: errBroken}
 	small := [2]*tiny{new(tiny), new(tiny)} // which the allocator may put into one block
-	for name, backends := range map[string][2]limits.Backend{
+	for name, stores := range map[string][2]backends.Backend{
 		"two":                              {one, other},
 		"two small ones":                   {small[0], small[1]},
 		"two, wrapped alike":               {&wrapper{one}, &wrapper{other}},
@@ -143,7 +144,7 @@ func TestBackendsThatAreNotOneHaveFallbacksOfTheirOwn(t *testing.T) {
 		"values that cannot be compared":   {uncomparable{nil}, uncomparable{nil}},
 		"equal values that hold a pointer": {opaque{one}, opaque{one}},
 	} {
-		if n := admitted(on(backends[0], "one"), on(backends[1], "other")); n != 20 {
+		if n := admitted(on(stores[0], "one"), on(stores[1], "other")); n != 20 {
 			t.Errorf("%s: %d were admitted, want 10 by each", name, n)
 		}
 	}
@@ -151,11 +152,13 @@ func TestBackendsThatAreNotOneHaveFallbacksOfTheirOwn(t *testing.T) {
 
 type tiny struct{ _ byte }
 
-func (*tiny) Take(context.Context, []limits.Charge, []limits.Decision) error { return errBroken }
+func (*tiny) Take(context.Context, []backends.Charge, []limits.Decision) error { return errBroken }
 
 type uncomparable struct{ _ []int }
 
-func (uncomparable) Take(context.Context, []limits.Charge, []limits.Decision) error { return errBroken }
+func (uncomparable) Take(context.Context, []backends.Charge, []limits.Decision) error {
+	return errBroken
+}
 
 func TestAFallbackThatIsGivenIsNotShared(t *testing.T) {
 	down := &asking.Broken{Err: errBroken}
@@ -195,7 +198,7 @@ func TestASharedFallbackIsMadeOnceByAllWhoNeedIt(t *testing.T) {
 // refusing is a backend that is down for everybody at once.
 type refusing struct{ _ [64]byte }
 
-func (*refusing) Take(context.Context, []limits.Charge, []limits.Decision) error { return errBroken }
+func (*refusing) Take(context.Context, []backends.Charge, []limits.Decision) error { return errBroken }
 
 // A limiter that is made when a configuration is loaded again goes on where the
 // one before it left off.
@@ -210,7 +213,7 @@ func TestAFallbackOutlivesItsLimiters(t *testing.T) {
 }
 
 func TestNoFallbackIsMadeBeforeItIsNeededAndNoneKeepsItsBackend(t *testing.T) {
-	const backends = 100
+	const stores = 100
 	var gone atomic.Int64
 	heap := func() uint64 {
 		runtime.GC()
@@ -219,18 +222,18 @@ func TestNoFallbackIsMadeBeforeItIsNeededAndNoneKeepsItsBackend(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	kept := make([]*core.Limiter[request], backends)
+	kept := make([]*core.Limiter[request], stores)
 	for i := range kept {
 		b := &asking.Broken{Err: errBroken}
 		runtime.AddCleanup(b, func(n int64) { gone.Add(n) }, 1)
 		kept[i] = on(b, "rule")
 	}
 	if after := heap(); after > before+8<<20 { // one fallback alone is 10 MiB
-		t.Errorf("%d limiters that never fell back have %d MiB", backends, (after-before)>>20)
+		t.Errorf("%d limiters that never fell back have %d MiB", stores, (after-before)>>20)
 	}
 	decide(t, kept[0], request{user: "ann"}, core.Allowed)
 	clear(kept)
-	collect(t, func() bool { return gone.Load() > backends*9/10 && core.Fallbacks() < backends/10 })
+	collect(t, func() bool { return gone.Load() > stores*9/10 && core.Fallbacks() < stores/10 })
 	if after := heap(); after > before+8<<20 {
 		t.Errorf("without backends %d MiB are left", (after-before)>>20)
 	}
@@ -252,7 +255,7 @@ func collect(t *testing.T, so func() bool) {
 
 func TestWhatHoldsANilPointerIsRefused(t *testing.T) {
 	rules := []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}}
-	for what, b := range map[string]limits.Backend{
+	for what, b := range map[string]backends.Backend{
 		"*memory.Memory": (*memory.Memory)(nil), "*remote.DenialCache": (*remote.DenialCache)(nil),
 		"*asking.Broken": (*asking.Broken)(nil), "*core_test.always": (*always)(nil),
 	} {

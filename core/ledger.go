@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/internal/endings"
 	"github.com/weir-go/weir/internal/list"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -46,12 +47,12 @@ type settling struct {
 	memory *memory.Memory // the backend itself, or nil
 }
 
-func settlingBy(b limits.Backend) *settling {
+func settlingBy(b backends.Backend) *settling {
 	m, _ := b.(*memory.Memory)
 	return &settling{endings.Of(b), m}
 }
 
-func newLedger(primary limits.Backend, fallback func() limits.Backend, observe Observer) *ledger {
+func newLedger(primary backends.Backend, fallback func() backends.Backend, observe Observer) *ledger {
 	l := &ledger{
 		primary:  settlingBy(primary),
 		fallback: sync.OnceValue(func() *settling { return settlingBy(fallback()) }),
@@ -153,7 +154,7 @@ func (l *ledger) mirrors(t *taken) bool {
 // mirror tells the fallback how many units of t it has held until now, and how many it
 // holds from now on.
 func (l *ledger) mirror(t *taken, before, after int64) {
-	var endings [1]limits.Ending
+	var endings [1]backends.Ending
 	var out [1]limits.Settlement
 	t.ending(&endings[0])
 	endings[0].Taken, endings[0].Final, endings[0].Ticket = before, after, 0
@@ -344,11 +345,11 @@ func (l *ledger) send(to *settling, q *request, source limits.Source) {
 		l.settleIn(to.memory, q, 0, source)
 		return
 	}
-	var endings []limits.Ending
+	var endings []backends.Ending
 	var of []*taken
 	for i := range q.taken {
 		if t := &q.taken[i]; t.endsWith(source) {
-			endings = append(endings, limits.Ending{})
+			endings = append(endings, backends.Ending{})
 			t.ending(&endings[len(endings)-1])
 			of = append(of, t)
 		}
@@ -362,7 +363,7 @@ func (l *ledger) send(to *settling, q *request, source limits.Source) {
 // settleIn is send for a Memory, from the i-th charge on: one by one, so that nothing is
 // allocated.
 func (l *ledger) settleIn(m *memory.Memory, q *request, i int, source limits.Source) {
-	var endings [1]limits.Ending
+	var endings [1]backends.Ending
 	var out [1]limits.Settlement
 	for ; i < len(q.taken); i++ {
 		t := &q.taken[i]
@@ -381,7 +382,7 @@ func (l *ledger) settleIn(m *memory.Memory, q *request, i int, source limits.Sou
 }
 
 // carryOut has m carry out one ending. It returns an error if the clock of m panics: the ending is lost.
-func carryOut(m *memory.Memory, endings *[1]limits.Ending, out *[1]limits.Settlement) (err error) {
+func carryOut(m *memory.Memory, endings *[1]backends.Ending, out *[1]limits.Settlement) (err error) {
 	defer call.PanicAsError(m, &err)
 	return m.Settle(context.Background(), endings[:], out[:])
 }
@@ -394,7 +395,7 @@ func (l *ledger) reportAndSettleIn(m *memory.Memory, q *request, i int, source l
 }
 
 // ending sets e to what t has to end.
-func (t *taken) ending(e *limits.Ending) {
+func (t *taken) ending(e *backends.Ending) {
 	e.Scope, e.Key, e.Limit = t.rule.scope, t.key, *t.limit
 	e.Taken, e.Final, e.Ticket, e.Lasts = t.cost, t.final, t.ticket, t.rule.lasts
 }

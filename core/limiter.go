@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -18,7 +18,7 @@ type Config[R any] struct {
 	Rules []Rule[R]
 
 	// Backend keeps the state. nil: a new [memory.New] with its defaults.
-	Backend limits.Backend
+	Backend backends.Backend
 
 	// Fallback decides for rules that [FallBack] while Backend fails.
 	// nil: a [memory.New] with its defaults, made when it is first needed, which
@@ -27,9 +27,9 @@ type Config[R any] struct {
 	// what they wrap if they have a method Unwrap() Backend. A Backend that is no
 	// pointer shares nothing: give its limiters one Fallback.
 	//
-	// A Fallback that is [limits.InProcess] counts what runs under concurrency limits
+	// A Fallback that is [backends.InProcess] counts what runs under concurrency limits
 	// while Backend works; another one starts from nothing.
-	Fallback limits.Backend
+	Fallback backends.Backend
 
 	// Instances is the number of processes that share Backend. Above 1, each
 	// falls back to its share of every limit, rounded up. 0: the whole limit.
@@ -51,7 +51,7 @@ type Config[R any] struct {
 // package variable has counted in one test counts in the next.
 type Limiter[R any] struct {
 	current atomic.Pointer[ruleSet[R]]
-	backend limits.Backend
+	backend backends.Backend
 	room    waitingRoom
 	prepare preparer[R] // nil: nothing has to be prepared
 	observe Observer    // nil: nothing is told
@@ -60,17 +60,17 @@ type Limiter[R any] struct {
 	config    Config[R]  // its Rules are those of New or the last Replace
 	revision  int32      // of the rules that were compiled last
 	overrides map[string]*override
-	ledger    *ledger               // nil: no rule ever had an end
-	local     *memory.Memory        // of the rules that are Local; nil: none ever was, or backend is in this process
-	fallback  func() limits.Backend // nil: no rule ever needed one
+	ledger    *ledger                 // nil: no rule ever had an end
+	local     *memory.Memory          // of the rules that are Local; nil: none ever was, or backend is in this process
+	fallback  func() backends.Backend // nil: no rule ever needed one
 }
 
 // ruleSet is what decides requests until rules change. It does not change itself: a
 // request is decided by one ruleSet from start to end.
 type ruleSet[R any] struct {
 	rules     []compiledRule[R] // those that are disabled left out
-	backend   limits.Backend
-	fallback  func() limits.Backend
+	backend   backends.Backend
+	fallback  func() backends.Backend
 	instances int
 	revision  int32
 	observe   Observer
@@ -85,7 +85,7 @@ type compiledRule[R any] struct {
 	ruleIdentity              // of the rule where it is enforced
 	shadowed     ruleIdentity // and where it is a shadow
 	Rule[R]
-	backend limits.Backend
+	backend backends.Backend
 	varies  bool // Rule.varies
 }
 
@@ -125,7 +125,7 @@ func (l *Limiter[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
 		instances: l.config.Instances,
 		observe:   l.observe,
 	}
-	if !limits.IsInProcess(l.backend) && has(func(rule Rule[R]) bool { return rule.Local }) {
+	if !backends.IsInProcess(l.backend) && has(func(rule Rule[R]) bool { return rule.Local }) {
 		if l.local == nil {
 			l.local = memory.MustNew(memory.Options{})
 		}
@@ -169,12 +169,12 @@ func (l *Limiter[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
 
 // fallbackFor returns what makes the fallback, nil if no rule needs one. It is the same
 // for all rules that ever are in force.
-func (l *Limiter[R]) fallbackFor(needed bool) func() limits.Backend {
+func (l *Limiter[R]) fallbackFor(needed bool) func() backends.Backend {
 	if !needed || l.fallback != nil {
 		return l.fallback
 	}
 	if fallback := l.config.Fallback; fallback != nil {
-		l.fallback = func() limits.Backend { return fallback }
+		l.fallback = func() backends.Backend { return fallback }
 	} else {
 		l.fallback = fallbacks.Of(l.backend).backend
 	}
@@ -192,7 +192,7 @@ func (rule *Rule[R]) identity(i int) ruleIdentity {
 }
 
 // backendOf returns the backend that decides rule.
-func (l *Limiter[R]) backendOf(rule *Rule[R]) limits.Backend {
+func (l *Limiter[R]) backendOf(rule *Rule[R]) backends.Backend {
 	if rule.Local && l.local != nil {
 		return l.local
 	}

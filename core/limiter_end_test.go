@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -33,7 +34,7 @@ func newRemote(lag time.Duration) *afar {
 	return &afar{Memory: memory.MustNew(memory.Options{}), lag: lag}
 }
 
-func (r *afar) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (r *afar) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	r.calls.Add(1)
 	if r.fails.Load() {
 		return errAway
@@ -41,14 +42,14 @@ func (r *afar) Take(ctx context.Context, charges []limits.Charge, out []limits.D
 	return r.Memory.Take(ctx, charges, out)
 }
 
-func (r *afar) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (r *afar) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if r.fails.Load() {
 		return errAway
 	}
 	return r.Memory.Peek(ctx, charges, out)
 }
 
-func (r *afar) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+func (r *afar) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
 	r.settles.Add(1)
 	if r.hung != nil {
 		<-r.hung
@@ -232,7 +233,7 @@ func TestEndingsAreDroppedWhereTooManyWaitAndReleasesNever(t *testing.T) {
 		var dropped, ended atomic.Int64
 		l := core.MustNew(core.Config[string]{Backend: b, Observer: core.ObserverFuncs[string]{OnEnd: func(s limits.Settlement) {
 			ended.Add(1)
-			if errors.Is(s.Err, limits.ErrEndingDropped) {
+			if errors.Is(s.Err, backends.ErrEndingDropped) {
 				dropped.Add(1)
 			}
 		}}, Rules: []core.Rule[string]{{
@@ -261,10 +262,10 @@ func TestEndingsAreDroppedWhereTooManyWaitAndReleasesNever(t *testing.T) {
 	})
 }
 
-func holdsLeft(t *testing.T, b limits.Backend, scope, key string, limit limits.Limit) int64 {
+func holdsLeft(t *testing.T, b backends.Backend, scope, key string, limit limits.Limit) int64 {
 	t.Helper()
 	out := make([]limits.Decision, 1)
-	if err := b.Take(t.Context(), []limits.Charge{{Scope: scope, Key: key, Limit: limit}}, out); err != nil {
+	if err := b.Take(t.Context(), []backends.Charge{{Scope: scope, Key: key, Limit: limit}}, out); err != nil {
 		t.Fatal(err)
 	}
 	return out[0].Remaining
@@ -274,7 +275,7 @@ func holdsLeft(t *testing.T, b limits.Backend, scope, key string, limit limits.L
 // allowed, so that afterwards as many requests may run besides.
 func TestAFallbackKnowsWhatIsHeld(t *testing.T) {
 	limit := limits.Concurrent(3)
-	for name, fallback := range map[string]limits.Backend{
+	for name, fallback := range map[string]backends.Backend{
 		"a Memory": memory.MustNew(memory.Options{}), "wrapped": &settlingWrapper{wrapper{memory.MustNew(memory.Options{})}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -320,7 +321,7 @@ func TestAFallbackKnowsWhatIsHeld(t *testing.T) {
 					t.Errorf("%d of 3 are free in the fallback while 3 run", left)
 				}
 				end(len(under))
-				for _, b := range []limits.Backend{b, fallback} {
+				for _, b := range []backends.Backend{b, fallback} {
 					if left := holdsLeft(t, b, "busy", "k", limit); left != 3 {
 						t.Errorf("%d of 3 are free in a %T when all have ended", left, b)
 					}
@@ -367,8 +368,8 @@ func TestAFallbackOutsideThisProcessStartsFromNothing(t *testing.T) {
 // settlingWrapper is a wrapper that settles.
 type settlingWrapper struct{ wrapper }
 
-func (w *settlingWrapper) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
-	return limits.Settle(ctx, w.inner, endings, out)
+func (w *settlingWrapper) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
+	return backends.Settle(ctx, w.inner, endings, out)
 }
 
 func TestALocalRuleIsAskedFirst(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
@@ -467,7 +468,7 @@ func TestARequestThatIsAbandonedWhileItIsDecidedIsObserved(t *testing.T) {
 // leaving is a backend whose caller leaves while it is asked.
 type leaving struct{ cancel context.CancelFunc }
 
-func (b leaving) Take(ctx context.Context, _ []limits.Charge, _ []limits.Decision) error {
+func (b leaving) Take(ctx context.Context, _ []backends.Charge, _ []limits.Decision) error {
 	b.cancel()
 	return ctx.Err()
 }
@@ -524,7 +525,7 @@ func TestAContextThatEndsWhileTheKeyIsFoundGetsNoAnswer(t *testing.T) {
 // silent is a backend that answers without deciding.
 type silent struct{ answers []limits.Decision }
 
-func (s *silent) Take(_ context.Context, _ []limits.Charge, out []limits.Decision) error {
+func (s *silent) Take(_ context.Context, _ []backends.Charge, out []limits.Decision) error {
 	copy(out, s.answers)
 	return nil
 }
@@ -651,12 +652,12 @@ func TestManyGoroutinesNeverGetOneUnitTooMuch(t *testing.T) {
 
 // meeting is a backend whose callers wait for each other.
 type meeting struct {
-	inner   limits.Backend
+	inner   backends.Backend
 	missing atomic.Int64
 	all     chan struct{}
 }
 
-func (b *meeting) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (b *meeting) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if b.missing.Add(-1) == 0 {
 		close(b.all)
 	}
@@ -670,7 +671,7 @@ func TestNoLockIsHeldWhileABackendIsAsked(t *testing.T) {
 	for _, cached := range []bool{false, true} {
 		far := &meeting{inner: memory.MustNew(memory.Options{}), all: make(chan struct{})}
 		far.missing.Store(20)
-		var backend limits.Backend = far
+		var backend backends.Backend = far
 		if cached {
 			backend = remote.MustNewDenialCache(far, remote.DenialCacheOptions{MaxEntries: 1})
 		}

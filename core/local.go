@@ -7,6 +7,7 @@ import (
 	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/internal/failure"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // takeWithLocal has the charges of s decided: those of Local rules first, by the memory
@@ -51,8 +52,8 @@ func (l *ruleSet[R]) unavailable(err error, s *scratch, o *Outcome) {
 
 // returnLocal returns what the memory of this process has taken for a request that does
 // not go on.
-func (l *ruleSet[R]) returnLocal(charges []limits.Charge, decisions []limits.Decision) {
-	endings := make([]limits.Ending, 0, len(charges))
+func (l *ruleSet[R]) returnLocal(charges []backends.Charge, decisions []limits.Decision) {
+	endings := make([]backends.Ending, 0, len(charges))
 	for i := range charges {
 		ch := &charges[i]
 		if ch.Cost > 0 && decisions[i].Allowed {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/weir-go/weir/internal/call"
-	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // ResetKey makes the state of a key fresh under the rule of that name, in the backend that
@@ -23,7 +23,7 @@ func (l *Limiter[R]) ResetKey(ctx context.Context, rule, key string) error {
 }
 
 // stateOf returns where the state of the rule of that name is.
-func (l *Limiter[R]) stateOf(rule string) (b limits.Backend, scope string, err error) {
+func (l *Limiter[R]) stateOf(rule string) (b backends.Backend, scope string, err error) {
 	l.change.Lock()
 	defer l.change.Unlock()
 	rules := overridden(l.config.Rules, l.overrides)

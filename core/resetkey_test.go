@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -53,8 +54,8 @@ func TestAResetThatCannotBeDoneSaysWhy(t *testing.T) {
 
 type panicking struct{}
 
-func (panicking) Take(context.Context, []limits.Charge, []limits.Decision) error { panic("take") }
-func (panicking) Reset(context.Context, string, string) error                    { panic("reset") }
+func (panicking) Take(context.Context, []backends.Charge, []limits.Decision) error { panic("take") }
+func (panicking) Reset(context.Context, string, string) error                      { panic("reset") }
 
 func TestRulesTellWhatIsGivenFromWhatIsInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -8,10 +8,11 @@ import (
 	"github.com/weir-go/weir/internal/bounds"
 	"github.com/weir-go/weir/internal/failure"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // find calls the functions of rule on r and fills in ch.
-func (rule *compiledRule[R]) find(r R, ch *limits.Charge) (err error) {
+func (rule *compiledRule[R]) find(r R, ch *backends.Charge) (err error) {
 	ch.Key, err = rule.key(r)
 	if err == nil && rule.varies {
 		ch.Limit, err = rule.limitFor(r, ch.Key)
@@ -74,7 +75,7 @@ func (rule *compiledRule[R]) validateFound(limit limits.Limit) error {
 		return err
 	case algorithm.Of(limit.Algorithm()).Held:
 		return errors.New("LimitFor must not return a concurrency limit: give each its own rule, with When")
-	case !limits.Supports(rule.backend, limit):
+	case !backends.Supports(rule.backend, limit):
 		return fmt.Errorf("the backend, a %T, does not decide %v limits", rule.backend, limit.Algorithm())
 	}
 	return nil

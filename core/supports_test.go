@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
@@ -16,7 +17,7 @@ import (
 // plainBackend decides by a memory and does not say what it supports.
 type plainBackend struct{ memory *memory.Memory }
 
-func (b plainBackend) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (b plainBackend) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	for _, c := range charges {
 		if c.Limit.Algorithm() == limits.AlgorithmAnchoredWindow {
 			return errors.New("what is an anchored window?")
@@ -33,9 +34,9 @@ func (b bucketless) Supports(l limits.Limit) bool {
 }
 
 // wrapped is a backend around another.
-type wrapped struct{ limits.Backend }
+type wrapped struct{ backends.Backend }
 
-func (w wrapped) Unwrap() limits.Backend { return w.Backend }
+func (w wrapped) Unwrap() backends.Backend { return w.Backend }
 
 var anchored = limits.AnchoredWindow(limits.PerHour(60))
 
@@ -48,10 +49,10 @@ func TestABackendThatDoesNotSayDecidesTheFirstSixAlgorithms(t *testing.T) {
 		anchored, limits.Concurrent(1), limits.Ban(limits.PerHour(1), time.Hour), limits.Calendar(1, limits.Month),
 	} {
 		want := l.Algorithm() <= limits.AlgorithmSlidingLog
-		if limits.Supports(plain, l) != want || limits.Supports(remote.MustNewDenialCache(plain, remote.DenialCacheOptions{}), l) != want {
+		if backends.Supports(plain, l) != want || backends.Supports(remote.MustNewDenialCache(plain, remote.DenialCacheOptions{}), l) != want {
 			t.Errorf("%v: supported %v, want %v", l, !want, want)
 		}
-		if !limits.Supports(store, l) || !limits.Supports(remote.MustNewDenialCache(wrapped{store}, remote.DenialCacheOptions{}), l) {
+		if !backends.Supports(store, l) || !backends.Supports(remote.MustNewDenialCache(wrapped{store}, remote.DenialCacheOptions{}), l) {
 			t.Errorf("%v is not supported by a memory, or by what wraps one", l)
 		}
 	}
@@ -61,7 +62,7 @@ func TestARuleThatItsBackendCannotDecideIsAMistake(t *testing.T) {
 	plain := wrapped{plainBackend{memory.MustNew(memory.Options{})}}
 	rules := []core.Rule[request]{{Name: "hourly", Limit: anchored, Key: byUser}, {Name: "minute", Limit: perMinute(1), Key: byUser}}
 	_, err := core.New(core.Config[request]{Rules: rules, Backend: plain})
-	want := `core: rule "hourly": limit: the backend, a core_test.wrapped, does not decide anchored-window limits: choose another algorithm or backend; one of your own says by limits.Supporter what it decides`
+	want := `core: rule "hourly": limit: the backend, a core_test.wrapped, does not decide anchored-window limits: choose another algorithm or backend; one of your own says by backends.Supporter what it decides`
 	if err == nil || err.Error() != want {
 		t.Errorf("the backend: %v, want\n%s", err, want)
 	}
@@ -74,7 +75,7 @@ func TestARuleThatItsBackendCannotDecideIsAMistake(t *testing.T) {
 func TestALimitFoundThatTheBackendCannotDecideIsAnErrorOfLimitFor(t *testing.T) {
 	store := memory.MustNew(memory.Options{})
 	for _, tt := range []struct {
-		backend limits.Backend
+		backend backends.Backend
 		limit   limits.Limit
 	}{
 		{plainBackend{store}, anchored},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 func asBot(t *testing.T, bot, method, url string) answer {
@@ -110,7 +111,7 @@ func TestInvalidRequestsBanAnAddressFromDiscord(t *testing.T) {
 		asBot(t, "ann", "POST", url+"/guilds/1/emojis").want(t, http.StatusOK)
 	}
 	ban := limits.Ban(limits.Per(10_000, 10*time.Minute), time.Hour)
-	use(t, redis, limits.Charge{Scope: "invalid", Key: "127.0.0.1", Limit: ban, Cost: 9_998})
+	use(t, redis, backends.Charge{Scope: "invalid", Key: "127.0.0.1", Limit: ban, Cost: 9_998})
 	for range 10 { // others have used up what is shared
 		asBot(t, "bob", "POST", url+"/guilds/1/emojis").want(t, http.StatusTooManyRequests)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 const issues = "/repos/ann/weir/issues"
@@ -75,7 +76,7 @@ func TestGitHubDeniesByTheHourOfAUser(t *testing.T) {
 		hour       int64
 	}{{"ghp-ann", "0:ann", 5000}, {"ghe-acme", "0:acme", 15000}} {
 		hour := limits.AnchoredWindow(limits.PerHour(c.hour))
-		use(t, redis, limits.Charge{Scope: "core", Key: c.key, Limit: hour, Cost: c.hour - 1})
+		use(t, redis, backends.Charge{Scope: "core", Key: c.key, Limit: hour, Cost: c.hour - 1})
 		ask := func() answer { return send(t, "GET", url+issues, "", "Authorization", "Bearer "+c.token) }
 		ask().want(t, http.StatusOK).field(t, "X-RateLimit-Remaining", "0")
 		ask().isPrimary(t)
@@ -163,12 +164,12 @@ func TestGitHubChargesCPUTimeAfterwards(t *testing.T) {
 	startRedisServer(t, addr)
 	url, redis := start(t, "systems/github", "REDIS_URL=redis://"+addr), redisOf(t, addr, "github")
 	cpu := limits.SlidingWindow(limits.Per(90_000, time.Minute))
-	use(t, redis, limits.Charge{Scope: "cpu", Key: "0:ann", Limit: cpu, Cost: 89_980})
+	use(t, redis, backends.Charge{Scope: "cpu", Key: "0:ann", Limit: cpu, Cost: 89_980})
 	asAnn(t, "GET", url+issues+"?ms=1500").want(t, http.StatusOK) // 10 are charged before
-	look, out := []limits.Charge{{Scope: "cpu", Key: "0:ann", Limit: cpu}}, make([]limits.Decision, 1)
+	look, out := []backends.Charge{{Scope: "cpu", Key: "0:ann", Limit: cpu}}, make([]limits.Decision, 1)
 	// Redis is told of the end after the answer.
 	for deadline := time.Now().Add(time.Minute); out[0].Remaining > 0 || out[0].At == 0; {
-		if err := limits.Peek(t.Context(), redis, look, out); err != nil || time.Now().After(deadline) {
+		if err := backends.Peek(t.Context(), redis, look, out); err != nil || time.Now().After(deadline) {
 			t.Fatalf("a second and a half of CPU time is not charged: %+v (%v)", out[0], err)
 		}
 	}

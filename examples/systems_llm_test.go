@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 func complete(t *testing.T, url, tenant, prompt string, most int) answer {
@@ -95,11 +96,11 @@ func TestTheGatewayReturnsWhatAnEstimateHasLeft(t *testing.T) {
 		addr := freeAddr(t)
 		startRedisServer(t, addr)
 		url := start(t, "systems/llm", "REDIS_URL=redis://"+addr)
-		peeker := redisOf(t, addr, "llm").(limits.Peeker)
+		peeker := redisOf(t, addr, "llm").(backends.Peeker)
 		left := func() int64 {
 			out := make([]limits.Decision, 1)
-			tokens := limits.Charge{Scope: "tokens", Key: "pro", Limit: limits.SlidingWindow(limits.PerMinute(100_000)), Cost: 1}
-			if err := peeker.Peek(t.Context(), []limits.Charge{tokens}, out); err != nil {
+			tokens := backends.Charge{Scope: "tokens", Key: "pro", Limit: limits.SlidingWindow(limits.PerMinute(100_000)), Cost: 1}
+			if err := peeker.Peek(t.Context(), []backends.Charge{tokens}, out); err != nil {
 				t.Fatal(err)
 			}
 			return out[0].Remaining
@@ -164,7 +165,7 @@ func TestTheGatewayEndsWithTheBudgetOfTheMonth(t *testing.T) {
 	startRedisServer(t, addr)
 	url, redis := start(t, "systems/llm", "REDIS_URL=redis://"+addr), redisOf(t, addr, "llm")
 	budget := limits.Calendar(1_000_000_000, limits.Month.From(15))
-	use(t, redis, limits.Charge{Scope: "budget", Key: "pro", Limit: budget, Cost: 999_999_950})
+	use(t, redis, backends.Charge{Scope: "budget", Key: "pro", Limit: budget, Cost: 999_999_950})
 	// A busy machine may answer without Redis, from memory that knows nothing of the charge.
 	// "pro" may send 600 a minute: a denial by that rule is not the one to wait for.
 	a := complete(t, url, "pro", "xx", 1)

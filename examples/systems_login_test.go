@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // bannedFor fails unless a log-in is denied for about as long as a ban, by an answer that tells
@@ -88,7 +89,7 @@ func TestBansOfTheLogInGrow(t *testing.T) {
 		if step.rule == "address-day" {
 			earlier -= 2 // of the two users before
 		}
-		use(t, redis, limits.Charge{Scope: step.rule, Key: key, Limit: step.ban, Cost: earlier})
+		use(t, redis, backends.Charge{Scope: step.rule, Key: key, Limit: step.ban, Cost: earlier})
 		logIn(t, url, step.user, "guess").want(t, http.StatusUnauthorized)
 		bannedFor(t, logIn(t, url, step.user, "right"), step.lasts)
 	}

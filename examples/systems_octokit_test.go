@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // octokit installs GitHub's own client, and returns what starts it and what it prints.
@@ -71,16 +72,16 @@ func TestTheClientOfGitHubObeysASecondaryLimit(t *testing.T) {
 	startRedisServer(t, addr)
 	url, redis := start(t, "systems/github", "REDIS_URL=redis://"+addr), redisOf(t, addr, "github")
 	limit := limits.Concurrent(100)
-	var held []limits.Ending
+	var held []backends.Ending
 	for _, n := range []int64{64, 36} {
-		taken := use(t, redis, limits.Charge{Scope: "concurrent", Key: "0:ann", Limit: limit, Cost: n, Lasts: time.Minute})
-		held = append(held, limits.Ending{Scope: "concurrent", Key: "0:ann", Limit: limit, Taken: n, Ticket: taken.Ticket})
+		taken := use(t, redis, backends.Charge{Scope: "concurrent", Key: "0:ann", Limit: limit, Cost: n, Lasts: time.Minute})
+		held = append(held, backends.Ending{Scope: "concurrent", Key: "0:ann", Limit: limit, Taken: n, Ticket: taken.Ticket})
 	}
 	out := bufio.NewReader(run(url, "ghp-ann", 1))
 	if line, err := out.ReadString('\n'); line != "secondary 1\n" {
 		t.Fatalf("the client says %q (%v), want that it is denied for a second", line, err)
 	}
-	if err := limits.Settle(context.Background(), redis, held, make([]limits.Settlement, len(held))); err != nil {
+	if err := backends.Settle(context.Background(), redis, held, make([]limits.Settlement, len(held))); err != nil {
 		t.Fatal(err)
 	}
 	rest, err := io.ReadAll(out)

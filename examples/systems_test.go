@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -37,7 +38,7 @@ func onBoth(t *testing.T, name string, test func(t *testing.T, url string), env 
 
 // redisOf returns the backend of a system on the Redis at addr, for a test that changes what
 // keys have used: as if time had passed, or much had been asked.
-func redisOf(t *testing.T, addr, prefix string) limits.Backend {
+func redisOf(t *testing.T, addr, prefix string) backends.Backend {
 	t.Helper()
 	backend, err := redisbackend.Open("redis://"+addr, redisbackend.Options{Prefix: prefix, Budget: time.Minute})
 	if err != nil {
@@ -48,10 +49,10 @@ func redisOf(t *testing.T, addr, prefix string) limits.Backend {
 }
 
 // use charges a key.
-func use(t *testing.T, backend limits.Backend, charge limits.Charge) limits.Decision {
+func use(t *testing.T, backend backends.Backend, charge backends.Charge) limits.Decision {
 	t.Helper()
 	out := make([]limits.Decision, 1)
-	if err := backend.Take(context.Background(), []limits.Charge{charge}, out); err != nil || !out[0].Allowed {
+	if err := backend.Take(context.Background(), []backends.Charge{charge}, out); err != nil || !out[0].Allowed {
 		t.Fatalf("cannot use %d units of %q: %v, %+v", charge.Cost, charge.Scope, err, out[0])
 	}
 	return out[0]

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/gate"
-	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -21,8 +21,8 @@ type Rule = core.Rule[*gin.Context]
 // differs.
 type Config struct {
 	Rules     []Rule
-	Backend   limits.Backend
-	Fallback  limits.Backend
+	Backend   backends.Backend
+	Fallback  backends.Backend
 	Instances int
 	Observer  core.Observer
 	Logger    *slog.Logger

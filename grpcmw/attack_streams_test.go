@@ -21,6 +21,7 @@ import (
 	"github.com/weir-go/weir/grpcmw"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/shed"
 )
@@ -31,14 +32,14 @@ type flaky struct {
 	lost atomic.Bool // from now on all are
 }
 
-func (f *flaky) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (f *flaky) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if f.lost.Load() || rand.N(20) == 0 {
 		return errors.New("no connection")
 	}
 	return f.Memory.Take(ctx, charges, out)
 }
 
-func (f *flaky) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+func (f *flaky) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
 	if f.lost.Load() {
 		return errors.New("no connection")
 	}
@@ -52,7 +53,7 @@ func TestStreamsThatAreKilled(t *testing.T) {
 		streams = 10_000
 	}
 	const atOnce = 20
-	for name, backend := range map[string]limits.Backend{"memory": nil, "flaky": &flaky{Memory: memory.MustNew(memory.Options{})}} {
+	for name, backend := range map[string]backends.Backend{"memory": nil, "flaky": &flaky{Memory: memory.MustNew(memory.Options{})}} {
 		t.Run(name, func(t *testing.T) {
 			var running, most, spent, ends atomic.Int64
 			l := newLimiter(t, grpcmw.Config{

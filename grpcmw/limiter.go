@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/gate"
-	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // Rule is a named limit and how to apply it to a call: see [core.Rule]. The status in the
@@ -25,8 +25,8 @@ type Rule = core.Rule[*Call]
 // differs.
 type Config struct {
 	Rules     []Rule
-	Backend   limits.Backend
-	Fallback  limits.Backend
+	Backend   backends.Backend
+	Fallback  backends.Backend
 	Instances int
 	Observer  core.Observer
 	Logger    *slog.Logger

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -199,7 +200,9 @@ type brokenSettler struct{ broken }
 
 func (brokenSettler) Supports(limits.Limit) bool { return true }
 
-func (brokenSettler) Settle(context.Context, []limits.Ending, []limits.Settlement) error { return nil }
+func (brokenSettler) Settle(context.Context, []backends.Ending, []limits.Settlement) error {
+	return nil
+}
 
 func TestJitterOfAConcurrencyLimitMovesRetryAfterAlone(t *testing.T) {
 	seen := map[string]bool{}

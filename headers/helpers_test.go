@@ -17,24 +17,25 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // prepared is a backend that answers with its decisions.
 type prepared []limits.Decision
 
-func (p prepared) Take(_ context.Context, _ []limits.Charge, out []limits.Decision) error {
+func (p prepared) Take(_ context.Context, _ []backends.Charge, out []limits.Decision) error {
 	copy(out, p)
 	return nil
 }
 
 func (p prepared) Supports(limits.Limit) bool { return true }
 
-func (p prepared) Settle(context.Context, []limits.Ending, []limits.Settlement) error { return nil }
+func (p prepared) Settle(context.Context, []backends.Ending, []limits.Settlement) error { return nil }
 
 // broken is a backend that fails.
 type broken struct{}
 
-func (broken) Take(context.Context, []limits.Charge, []limits.Decision) error {
+func (broken) Take(context.Context, []backends.Charge, []limits.Decision) error {
 	return fmt.Errorf("broken")
 }
 

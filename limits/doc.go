@@ -1,7 +1,6 @@
-// Package limits has what all of weir speaks: a [Limit] and the [Rate] in it, their form in text
-// ([Parse]), and the contract between callers, who decide by limits, and the backends that count: a
-// [Backend] takes each [Charge] and answers with a [Decision].
+// Package limits has what a program writes and reads about a limit: a [Limit] and the [Rate] in it,
+// their form in text ([Parse]), the [Decision] on one charge, and the [Settlement] at its end.
 //
-// Limits are comparable values. The package keeps no state, and imports the standard library alone.
-// Package core applies limits to requests by rules.
+// Limits are comparable values. The package keeps no state and imports the standard library alone.
+// Package core applies limits to requests by rules; package backends is what a backend implements.
 package limits

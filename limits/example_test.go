@@ -3,33 +3,15 @@ package limits_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
-
-// A backend decides accounts, not charges: here two rules of one scope charge one key.
-func ExampleAccounts() {
-	limit := limits.FixedWindow(limits.PerMinute(10))
-	accounts, owners, err := limits.Accounts([]limits.Charge{
-		{Scope: "site", Key: "ann", Limit: limit, Cost: 2},
-		{Scope: "site", Key: "bob", Limit: limit, Cost: 1},
-		{Scope: "site", Key: "ann", Limit: limit, Cost: 3},
-	}, nil, nil)
-	fmt.Println(owners, err)
-	for _, a := range accounts {
-		fmt.Println(a.Key, a.Enforced)
-	}
-	// Output:
-	// [0 1 0] <nil>
-	// ann 5
-	// bob 1
-}
 
 func ExampleAlgorithms() {
 	for _, algorithm := range limits.Algorithms() {
@@ -55,19 +37,6 @@ type job struct {
 }
 
 func byCustomer(j job) (string, error) { return j.customer, nil }
-
-// firstSix is a backend of somebody's own.
-type firstSix struct{ limits.Backend }
-
-// A backend that does not say what it supports decides the first six algorithms.
-func ExampleSupports() {
-	limit := limits.AnchoredWindow(limits.PerHour(60))
-	fmt.Println(limits.Supports(memory.MustNew(memory.Options{}), limit))
-	fmt.Println(limits.Supports(firstSix{}, limit))
-	// Output:
-	// true
-	// false
-}
 
 // A decision that nobody counted has no numbers to show.
 func ExampleSource_Counted() {
@@ -212,7 +181,7 @@ func ExampleLimit() {
 		fmt.Print(limit, ":")
 		for range 4 {
 			decision := make([]limits.Decision, 1)
-			if err := store.Take(context.Background(), []limits.Charge{{Key: "k", Limit: limit, Cost: 1}}, decision); err != nil {
+			if err := store.Take(context.Background(), []backends.Charge{{Key: "k", Limit: limit, Cost: 1}}, decision); err != nil {
 				fmt.Print(err)
 			}
 			switch d := decision[0]; {
@@ -238,7 +207,7 @@ func ExampleLimit() {
 func ExampleAnchoredWindow() {
 	now := time.Date(2026, 11, 21, 9, 40, 0, 0, time.UTC)
 	store := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
-	request := []limits.Charge{{Scope: "api", Key: "ann", Limit: limits.AnchoredWindow(limits.PerHour(2)), Cost: 1}}
+	request := []backends.Charge{{Scope: "api", Key: "ann", Limit: limits.AnchoredWindow(limits.PerHour(2)), Cost: 1}}
 	decision := make([]limits.Decision, 1)
 	for range 5 {
 		if err := store.Take(context.Background(), request, decision); err != nil {
@@ -260,7 +229,7 @@ func ExampleAnchoredWindow() {
 func ExampleCalendar() {
 	now := time.Date(2026, 11, 14, 23, 0, 0, 0, time.UTC)
 	store := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
-	request := []limits.Charge{{Scope: "plan", Key: "ann", Limit: limits.Calendar(3, limits.Month.From(15)), Cost: 2}}
+	request := []backends.Charge{{Scope: "plan", Key: "ann", Limit: limits.Calendar(3, limits.Month.From(15)), Cost: 2}}
 	decision := make([]limits.Decision, 1)
 	for range 3 {
 		if err := store.Take(context.Background(), request, decision); err != nil {
@@ -325,7 +294,7 @@ func ExampleLimit_Window() {
 }
 
 func ExampleDecision() {
-	charges := []limits.Charge{{Key: "ann", Limit: limits.TokenBucket(limits.PerMinute(60), 10), Cost: 4}}
+	charges := []backends.Charge{{Key: "ann", Limit: limits.TokenBucket(limits.PerMinute(60), 10), Cost: 4}}
 	decisions := make([]limits.Decision, 1)
 	store := atNoon()
 	for range 3 {
@@ -341,129 +310,6 @@ func ExampleDecision() {
 	// true 2 retry after 0s reset after 8s spread over 2s
 	// false 2 retry after 2s reset after 8s spread over 2s
 	// at 12:00:00
-}
-
-// Trying a stricter limit out: what it would have denied is seen, not felt.
-func ExampleCharge() {
-	charges := []limits.Charge{
-		{Scope: "today", Key: "ann", Limit: limits.FixedWindow(limits.PerDay(3)), Cost: 1},
-		{Scope: "planned", Key: "ann", Limit: limits.FixedWindow(limits.PerDay(1)), Cost: 1, Shadow: true},
-	}
-	decisions := make([]limits.Decision, len(charges))
-	store := memory.MustNew(memory.Options{})
-	for range 4 {
-		if err := store.Take(context.Background(), charges, decisions); err != nil {
-			fmt.Println(err)
-		}
-		fmt.Println(decisions[0].Allowed, decisions[1].Allowed)
-	}
-	// Output:
-	// true true
-	// true false
-	// true false
-	// false false
-}
-
-// A backend around another forwards what the other can do besides.
-func ExampleBackend() {
-	audited := &audit{inner: memory.MustNew(memory.Options{})}
-	limiter := core.MustNew(core.Config[job]{
-		Backend: audited,
-		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(1)), Key: byCustomer}},
-	})
-	for range 2 {
-		limiter.Decide(context.Background(), job{customer: "ann"})
-	}
-	fmt.Println(audited.denied, limits.Reset(context.Background(), audited, "per-customer", "ann"))
-	// Output: 1 <nil>
-}
-
-func ExampleReset() {
-	ctx := context.Background()
-	store := memory.MustNew(memory.Options{})
-	limiter := core.MustNew(core.Config[job]{
-		Backend: store,
-		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(1)), Key: byCustomer}},
-	})
-	for range 2 {
-		outcome := limiter.Decide(ctx, job{customer: "ann"})
-		live, _ := limits.Count(ctx, store)
-		fmt.Println(outcome.Verdict(), live)
-	}
-	fmt.Println(limits.Reset(ctx, store, "per-customer", "ann")) // the scope is the rule's name
-	outcome := limiter.Decide(ctx, job{customer: "ann"})
-	fmt.Println(outcome.Verdict())
-	// Output:
-	// allowed 1
-	// denied 1
-	// <nil>
-	// allowed
-}
-
-func ExamplePeek() {
-	store := memory.MustNew(memory.Options{})
-	charges := []limits.Charge{{Scope: "per-customer", Key: "ann", Limit: limits.FixedWindow(limits.PerDay(5)), Cost: 3}}
-	decisions := make([]limits.Decision, 1)
-	for _, decide := range []func() error{
-		func() error { return limits.Peek(context.Background(), store, charges, decisions) },
-		func() error { return store.Take(context.Background(), charges, decisions) },
-		func() error { return limits.Peek(context.Background(), store, charges, decisions) },
-	} {
-		err := decide()
-		fmt.Println(decisions[0].Allowed, decisions[0].Remaining, err)
-	}
-	// Output:
-	// true 5 <nil>
-	// true 2 <nil>
-	// false 2 <nil>
-}
-
-func ExampleCount() {
-	_, err := limits.Count(context.Background(), firstSix{})
-	fmt.Println(err)
-	fmt.Println(errors.Is(err, errors.ErrUnsupported))
-	// Output:
-	// limits: backend limits_test.firstSix cannot count: unsupported operation
-	// true
-}
-
-// twoServers keeps the keys up to m on one server, and the others on another.
-type twoServers struct{ limits.Backend }
-
-func (twoServers) ServerOf(_, key string, _ limits.Limit) any { return key < "n" }
-
-// The end of a request of Ann does not wait for the server of Zoe.
-func ExampleDivided() {
-	var backend limits.Divided = twoServers{memory.MustNew(memory.Options{})}
-	limit := limits.Concurrent(5)
-	fmt.Println(backend.ServerOf("uploads", "ann", limit) == backend.ServerOf("uploads", "zoe", limit))
-	// Output: false
-}
-
-// atNoon is a memory whose clock stands still.
-func atNoon() *memory.Memory {
-	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	return memory.MustNew(memory.Options{Clock: func() time.Time { return noon }})
-}
-
-type audit struct {
-	inner  limits.Backend
-	denied int // use something safe for concurrent use
-}
-
-func (a *audit) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
-	err := a.inner.Take(ctx, charges, out)
-	for _, d := range out {
-		if err == nil && !d.Allowed {
-			a.denied++
-		}
-	}
-	return err
-}
-
-// Reset implements [limits.Resetter]; limits.Peeker and limits.Counter go the same way.
-func (a *audit) Reset(ctx context.Context, scope, key string) error {
-	return limits.Reset(ctx, a.inner, scope, key)
 }
 
 func ExampleLimit_WithUnits() {
@@ -489,4 +335,10 @@ func ExampleAlgorithm_Delays() {
 func ExampleAlgorithm_HasBurst() {
 	fmt.Println(limits.AlgorithmTokenBucket.HasBurst(), limits.AlgorithmFixedWindow.HasBurst())
 	// Output: true false
+}
+
+// atNoon is a memory whose clock stands still.
+func atNoon() *memory.Memory {
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	return memory.MustNew(memory.Options{Clock: func() time.Time { return noon }})
 }

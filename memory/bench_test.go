@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -46,7 +47,7 @@ func BenchmarkHotKeyDenied(b *testing.B) {
 func benchmarkHotKey(b *testing.B, limit limits.Limit, allowed bool) {
 	m := memory.MustNew(memory.Options{})
 	ctx := context.Background()
-	charges := []limits.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: limit, Cost: 1}}
+	charges := []backends.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: limit, Cost: 1}}
 	out := make([]limits.Decision, 1)
 	m.Take(ctx, charges, out)
 	b.ReportAllocs()
@@ -61,7 +62,7 @@ func BenchmarkHotKeyParallel(b *testing.B) {
 	m := memory.MustNew(memory.Options{})
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
-		charges := []limits.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: benchLimits[0], Cost: 1}}
+		charges := []backends.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: benchLimits[0], Cost: 1}}
 		out := make([]limits.Decision, 1)
 		for pb.Next() {
 			m.Take(context.Background(), charges, out)
@@ -71,9 +72,9 @@ func BenchmarkHotKeyParallel(b *testing.B) {
 
 func BenchmarkThreeCharges(b *testing.B) {
 	m := memory.MustNew(memory.Options{})
-	charges := make([]limits.Charge, 3)
+	charges := make([]backends.Charge, 3)
 	for i := range charges {
-		charges[i] = limits.Charge{Scope: fmt.Sprint("scope", i), Key: "198.51.100.7", Limit: benchLimits[4], Cost: 1}
+		charges[i] = backends.Charge{Scope: fmt.Sprint("scope", i), Key: "198.51.100.7", Limit: benchLimits[4], Cost: 1}
 	}
 	out := make([]limits.Decision, 3)
 	b.ReportAllocs()
@@ -90,7 +91,7 @@ func BenchmarkMillionKeys(b *testing.B) {
 	}
 	m := memory.MustNew(memory.Options{MaxKeys: n})
 	limit := limits.TokenBucket(limits.PerHour(10_000), 10_000)
-	charges := []limits.Charge{{Scope: "per-client", Limit: limit, Cost: 1}}
+	charges := []backends.Charge{{Scope: "per-client", Limit: limit, Cost: 1}}
 	out := make([]limits.Decision, 1)
 	for _, key := range keys {
 		charges[0].Key = key
@@ -110,7 +111,7 @@ func BenchmarkMillionKeys(b *testing.B) {
 	b.Run("uniform-parallel", func(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
-			charges := []limits.Charge{{Scope: "per-client", Limit: limit, Cost: 1}}
+			charges := []backends.Charge{{Scope: "per-client", Limit: limit, Cost: 1}}
 			out := make([]limits.Decision, 1)
 			for i := rand.Int(); pb.Next(); i++ {
 				charges[0].Key = keys[order[i&(1<<20-1)]]
@@ -139,7 +140,7 @@ func BenchmarkSlidingLog(b *testing.B) {
 			for i := range keys {
 				keys[i] = fmt.Sprint(i)
 			}
-			charges := []limits.Charge{{Scope: "s", Limit: limits.SlidingLog(limits.PerSecond(20)), Cost: 1}}
+			charges := []backends.Charge{{Scope: "s", Limit: limits.SlidingLog(limits.PerSecond(20)), Cost: 1}}
 			out := make([]limits.Decision, 1)
 			step := time.Second / 20 / time.Duration(bench.keys)
 			b.ReportAllocs()
@@ -158,7 +159,7 @@ func BenchmarkFlood(b *testing.B) {
 	for _, limit := range []limits.Limit{benchLimits[0], benchLimits[4]} {
 		b.Run(limit.Algorithm().String(), func(b *testing.B) {
 			m := memory.MustNew(memory.Options{MaxKeys: n})
-			charges := []limits.Charge{{Scope: "s", Limit: limits.TokenBucket(limits.PerDay(10), 10), Cost: 1}}
+			charges := []backends.Charge{{Scope: "s", Limit: limits.TokenBucket(limits.PerDay(10), 10), Cost: 1}}
 			if limit.Algorithm() == limits.AlgorithmSlidingWindow {
 				charges[0].Limit = limits.SlidingWindow(limits.PerDay(10))
 			}
@@ -195,7 +196,7 @@ func BenchmarkNewMemory(b *testing.B) {
 func BenchmarkFill(b *testing.B) {
 	for _, n := range []int{1 << 18, 1_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			charges := []limits.Charge{{Scope: "s", Limit: limits.SlidingWindow(limits.PerDay(10)), Cost: 1}}
+			charges := []backends.Charge{{Scope: "s", Limit: limits.SlidingWindow(limits.PerDay(10)), Cost: 1}}
 			out := make([]limits.Decision, 1)
 			key := make([]byte, 8)
 			least := time.Duration(1<<63 - 1)

@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // Bound limits each key of a scope by one limit. [Memory.Bind] returns one. It is safe for
@@ -28,7 +29,7 @@ func (m *Memory) Bind(scope string, limit limits.Limit) (*Bound, error) {
 	if algorithm.Of(limit.Algorithm()).Held {
 		return nil, errBindConcurrent
 	}
-	bound, err := m.limitOf(&limits.Charge{Scope: scope, Limit: limit})
+	bound, err := m.limitOf(&backends.Charge{Scope: scope, Limit: limit})
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (b *Bound) TakeInto(d *limits.Decision, key string, n int64) error {
 // takeAnew is the slow path of TakeInto: it looks up the limit again and calls Take.
 func (b *Bound) takeAnew(key string, n int64, d *limits.Decision) (err error) {
 	*d = limits.Decision{}
-	charges := [1]limits.Charge{{Scope: b.scope, Key: key, Limit: b.limit, Cost: n}}
+	charges := [1]backends.Charge{{Scope: b.scope, Key: key, Limit: b.limit, Cost: n}}
 	bound, err := b.memory.limitOf(&charges[0])
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // step makes the wall clock seem to step by d. A test cannot set it, so these tests change what was
@@ -117,7 +118,7 @@ func TestAfterAStepBackUnitsGoOnDraining(t *testing.T) {
 			out := make([]limits.Decision, 1)
 			take := func() limits.Decision {
 				t.Helper()
-				if err := m.Take(t.Context(), []limits.Charge{{Key: "k", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Cost: 1}}, out); err != nil {
+				if err := m.Take(t.Context(), []backends.Charge{{Key: "k", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Cost: 1}}, out); err != nil {
 					t.Fatal(err)
 				}
 				return out[0]
@@ -150,7 +151,7 @@ func TestACallerThatReadTheClockTooEarlyGetsNoSecondBudget(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := MustNew(Options{MaxKeys: 1})
 				take := func(scope, key string, cost int64) bool {
-					all := []limits.Charge{{Scope: scope, Key: key, Limit: limit, Cost: cost}, {Scope: "group", Key: key, Limit: limits.FixedWindow(limits.PerDay(1_000_000)), Cost: 1}}
+					all := []backends.Charge{{Scope: scope, Key: key, Limit: limit, Cost: cost}, {Scope: "group", Key: key, Limit: limits.FixedWindow(limits.PerDay(1_000_000)), Cost: 1}}
 					out := make([]limits.Decision, charges)
 					if err := m.Take(t.Context(), all[:charges], out); err != nil {
 						t.Fatal(err)
@@ -181,9 +182,9 @@ func TestACallerThatReadTheClockTooEarlyGetsNoSecondBudget(t *testing.T) {
 func TestAGroupLeavesItsInstantInEachOfItsShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := MustNew(Options{MaxKeys: 100_000})
-		var charges []limits.Charge
+		var charges []backends.Charge
 		for i := range 20 {
-			charges = append(charges, limits.Charge{Scope: "s", Key: string(rune('a' + i)), Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 1})
+			charges = append(charges, backends.Charge{Scope: "s", Key: string(rune('a' + i)), Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 1})
 		}
 		out := make([]limits.Decision, len(charges))
 		time.Sleep(time.Second)
@@ -209,7 +210,7 @@ func TestABubbleThatEndsTakesNoYearsWithIt(t *testing.T) {
 	out := make([]limits.Decision, 1)
 	take := func(t *testing.T, n int64) bool {
 		t.Helper()
-		if err := m.Take(t.Context(), []limits.Charge{{Key: "k", Limit: limits.TokenBucket(limits.PerDay(10), 10), Cost: n}}, out); err != nil {
+		if err := m.Take(t.Context(), []backends.Charge{{Key: "k", Limit: limits.TokenBucket(limits.PerDay(10), 10), Cost: n}}, out); err != nil {
 			t.Fatal(err)
 		}
 		return out[0].Allowed

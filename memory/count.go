@@ -6,7 +6,7 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Reset implements [limits.Resetter]. Units of concurrency limits stay held. While more keys are
+// Reset implements [backends.Resetter]. Units of concurrency limits stay held. While more keys are
 // live than MaxKeys, a key that was reset may start from the summary of displaced keys
 // instead of fresh.
 func (m *Memory) Reset(_ context.Context, scope, key string) error {
@@ -20,7 +20,7 @@ func (m *Memory) Reset(_ context.Context, scope, key string) error {
 	return nil
 }
 
-// Count implements [limits.Counter]. It looks at every slot, one shard at a time.
+// Count implements [backends.Counter]. It looks at every slot, one shard at a time.
 func (m *Memory) Count(context.Context) (int, error) {
 	now := m.clock.now()
 	live := 0
@@ -100,5 +100,5 @@ func (m *Memory) retireLimits() error {
 	return nil
 }
 
-// Supports implements [limits.Supporter]: a Memory decides every legal limit.
+// Supports implements [backends.Supporter]: a Memory decides every legal limit.
 func (m *Memory) Supports(limit limits.Limit) bool { return limit.Validate() == nil }

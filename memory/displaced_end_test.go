@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/memory"
 )
@@ -25,20 +26,20 @@ func displacedStore(t *testing.T, now *time.Time) *memory.Memory {
 	m := memory.MustNew(memory.Options{MaxKeys: 1, Clock: func() time.Time { return *now }})
 	ask(t, m, day, 9)
 	for i := 0; m.Displaced() == 0; i++ {
-		asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: day, Cost: 10})
+		asking.Take(t, m, backends.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: day, Cost: 10})
 	}
 	return m
 }
 
 func ask(t *testing.T, m *memory.Memory, l limits.Limit, n int64) limits.Decision {
 	t.Helper()
-	return asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: n})
+	return asking.Take(t, m, backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: n})
 }
 
 func late(t *testing.T, m *memory.Memory, l limits.Limit, taken, final, ticket int64) limits.Settlement {
 	t.Helper()
 	out := make([]limits.Settlement, 1)
-	if err := m.Settle(t.Context(), []limits.Ending{{Scope: "s", Key: "k", Limit: l, Taken: taken, Final: final, Ticket: ticket}}, out); err != nil {
+	if err := m.Settle(t.Context(), []backends.Ending{{Scope: "s", Key: "k", Limit: l, Taken: taken, Final: final, Ticket: ticket}}, out); err != nil {
 		t.Fatal(err)
 	}
 	return out[0]
@@ -94,7 +95,7 @@ func TestAnotherLimitLiftsNoBan(t *testing.T) {
 		now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 		m := memory.MustNew(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }})
 		for i := range 60 {
-			asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: ban, Cost: 3})
+			asking.Take(t, m, backends.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: ban, Cost: 3})
 		}
 		late(t, m, ban, 1, 20, 0) // bans k
 		if d := ask(t, m, ban, 1); d.Allowed || d.RetryAfter != time.Hour {
@@ -102,7 +103,7 @@ func TestAnotherLimitLiftsNoBan(t *testing.T) {
 		}
 		under := changed
 		if look {
-			_ = m.Peek(t.Context(), []limits.Charge{{Scope: "s", Key: "k", Limit: changed, Cost: 1}}, make([]limits.Decision, 1))
+			_ = m.Peek(t.Context(), []backends.Charge{{Scope: "s", Key: "k", Limit: changed, Cost: 1}}, make([]limits.Decision, 1))
 			under = ban
 		}
 		if d := ask(t, m, under, 1); d.Allowed {
@@ -117,7 +118,7 @@ func TestAPeekChangesNoWait(t *testing.T) {
 	former := limits.TokenBucket(limits.PerSecond(10), 10)
 	late(t, m, former, 1, 2, 0)
 	told := ask(t, m, former, 5)
-	_ = m.Peek(t.Context(), []limits.Charge{{Scope: "s", Key: "k", Limit: day, Cost: 1}}, make([]limits.Decision, 1))
+	_ = m.Peek(t.Context(), []backends.Charge{{Scope: "s", Key: "k", Limit: day, Cost: 1}}, make([]limits.Decision, 1))
 	now = now.Add(told.RetryAfter)
 	if d := ask(t, m, former, 5); !d.Allowed {
 		t.Errorf("told to wait %v; then told to wait %v", told.RetryAfter, d.RetryAfter)
@@ -136,15 +137,15 @@ func TestWhatEndsLateGivesADisplacedKeyNoFreshBudget(t *testing.T) {
 				now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 				m := memory.MustNew(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }})
 				present := limits.FixedWindow(limits.PerDay(10))
-				asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: present, Cost: 9}) // the least of all: it is displaced first
+				asking.Take(t, m, backends.Charge{Scope: "s", Key: "k", Limit: present, Cost: 9}) // the least of all: it is displaced first
 				for i := 0; m.Displaced() == 0; i++ {
-					asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: present, Cost: 10})
+					asking.Take(t, m, backends.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: present, Cost: 10})
 				}
-				settled := asking.Settle(t, m, limits.Ending{Scope: "s", Key: "k", Limit: former, Taken: 1, Final: 2})
+				settled := asking.Settle(t, m, backends.Ending{Scope: "s", Key: "k", Limit: former, Taken: 1, Final: 2})
 				now = now.Add(later)
-				charges := []limits.Charge{{Scope: "s", Key: "k", Limit: present, Cost: 2}}
+				charges := []backends.Charge{{Scope: "s", Key: "k", Limit: present, Cost: 2}}
 				if together {
-					charges = append(charges, limits.Charge{Scope: "s2", Key: "k", Limit: present, Cost: 1})
+					charges = append(charges, backends.Charge{Scope: "s2", Key: "k", Limit: present, Cost: 1})
 				}
 				out := make([]limits.Decision, len(charges))
 				if err := m.Take(t.Context(), charges, out); err != nil {
@@ -175,23 +176,23 @@ func TestAFullStoreAdmitsNoMoreThanExactWhateverEndsLate(t *testing.T) {
 				present[i] = anyLimit(random)
 			}
 		}
-		anyCharge := func() limits.Charge {
+		anyCharge := func() backends.Charge {
 			scope, keys := random.IntN(len(present)), 3
 			if random.IntN(2) == 0 {
 				keys = 60
 			}
 			limit := present[scope]
-			return limits.Charge{Scope: fmt.Sprint(scope), Key: fmt.Sprint(random.IntN(keys)), Limit: limit, Cost: 1 + random.Int64N(limit.Burst())}
+			return backends.Charge{Scope: fmt.Sprint(scope), Key: fmt.Sprint(random.IntN(keys)), Limit: limit, Cost: 1 + random.Int64N(limit.Burst())}
 		}
 		for range 300 {
 			now = now.Add(time.Duration(random.Int64N([]int64{10, 200_000, 3_000_000}[random.IntN(3)])) * time.Microsecond)
-			charges := []limits.Charge{anyCharge(), anyCharge()}[:1+random.IntN(2)]
+			charges := []backends.Charge{anyCharge(), anyCharge()}[:1+random.IntN(2)]
 			if random.IntN(4) == 0 {
 				former := anyLimit(random)
 				if random.IntN(4) == 0 {
 					former = limits.Ban(limits.PerMinute(1+random.Int64N(9)), time.Minute)
 				}
-				asking.Settle(t, full, limits.Ending{Scope: charges[0].Scope, Key: charges[0].Key, Limit: former, Taken: 1, Final: 2 + random.Int64N(30)})
+				asking.Settle(t, full, backends.Ending{Scope: charges[0].Scope, Key: charges[0].Key, Limit: former, Taken: 1, Final: 2 + random.Int64N(30)})
 				continue
 			}
 			got, want := make([]limits.Decision, len(charges)), make([]limits.Decision, len(charges))

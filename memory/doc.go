@@ -1,4 +1,4 @@
-// Package memory keeps what keys have used in this process: a [limits.Backend] in bounded memory,
+// Package memory keeps what keys have used in this process: a [backends.Backend] in bounded memory,
 // which the garbage collector does not scan.
 //
 // A limiter of package core uses one by itself. For keys without rules, [Memory.Bind] is all there

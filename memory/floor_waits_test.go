@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -49,14 +50,14 @@ func TestTheWaitsOfAKeyThatWasDisplacedWork(t *testing.T) {
 					now = now.Add(time.Duration(random.Int64N(200_000)) * time.Microsecond)
 					limit, key := choices[random.IntN(len(choices))], fmt.Sprint(random.IntN(100))
 					cost := 1 + random.Int64N(limit.Burst())
-					d := asking.Take(t, m, limits.Charge{Scope: "s", Key: key, Limit: limit, Cost: cost})
+					d := asking.Take(t, m, backends.Charge{Scope: "s", Key: key, Limit: limit, Cost: cost})
 					if d.Allowed {
 						continue
 					}
 					look := func(wait time.Duration, cost int64) limits.Decision {
 						now = now.Add(wait)
 						out := make([]limits.Decision, 1)
-						if err := m.Peek(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost}}, out); err != nil {
+						if err := m.Peek(t.Context(), []backends.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost}}, out); err != nil {
 							t.Fatal(err)
 						}
 						return out[0]
@@ -85,7 +86,7 @@ func TestAChangedLimitAllocatesNothing(t *testing.T) {
 		limits.TokenBucket(limits.PerMinute(100), 100), limits.SlidingWindow(limits.PerMinute(50)),
 		limits.AnchoredWindow(limits.PerDay(30)), limits.FixedWindow(limits.PerDay(7)),
 	}
-	charges, out := []limits.Charge{{Scope: "s", Cost: 1}}, make([]limits.Decision, 1)
+	charges, out := []backends.Charge{{Scope: "s", Cost: 1}}, make([]limits.Decision, 1)
 	keys := make([]string, 10_000)
 	for i := range keys {
 		keys[i] = fmt.Sprint(i)
@@ -119,13 +120,13 @@ func TestWhatIsHeldIsNotDisplacedAndBansAreNotInherited(t *testing.T) {
 	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 	m := memory.MustNew(memory.Options{MaxKeys: 4, Clock: func() time.Time { return now }})
 	held, ban := limits.Concurrent(2), limits.Ban(limits.PerHour(3), 24*time.Hour)
-	asking.Take(t, m, limits.Charge{Scope: "held", Key: "k", Limit: held, Cost: 2})
+	asking.Take(t, m, backends.Charge{Scope: "held", Key: "k", Limit: held, Cost: 2})
 	for i := range 200 {
-		if d := asking.Take(t, m, limits.Charge{Scope: "ban", Key: fmt.Sprint(i), Limit: ban, Cost: 3}); !d.Allowed {
+		if d := asking.Take(t, m, backends.Charge{Scope: "ban", Key: fmt.Sprint(i), Limit: ban, Cost: 3}); !d.Allowed {
 			t.Fatalf("key %d inherits a ban: %+v", i, d)
 		}
 	}
-	if d := asking.Take(t, m, limits.Charge{Scope: "held", Key: "k", Limit: held, Cost: 1}); d.Allowed {
+	if d := asking.Take(t, m, backends.Charge{Scope: "held", Key: "k", Limit: held, Cost: 1}); d.Allowed {
 		t.Errorf("more than 2 are held after 200 new keys: %+v", d)
 	}
 }
@@ -140,7 +141,7 @@ func TestAFloodOfKeysBansNoNewcomer(t *testing.T) {
 	ban := limits.Ban(limits.Per(number, period), lasts)
 	flood := func() {
 		for i := range 3 << 13 {
-			asking.Take(t, m, limits.Charge{Scope: "log-in", Key: fmt.Sprint(now, i), Limit: ban, Cost: number})
+			asking.Take(t, m, backends.Charge{Scope: "log-in", Key: fmt.Sprint(now, i), Limit: ban, Cost: number})
 		}
 	}
 	flood()
@@ -148,10 +149,10 @@ func TestAFloodOfKeysBansNoNewcomer(t *testing.T) {
 	for i := range 1000 {
 		key := fmt.Sprint("newcomer ", i)
 		now = begun.Add(time.Duration(i) * time.Millisecond)
-		if d := asking.Take(t, m, limits.Charge{Scope: "log-in", Key: key, Limit: ban, Cost: 1}); !d.Allowed {
+		if d := asking.Take(t, m, backends.Charge{Scope: "log-in", Key: key, Limit: ban, Cost: 1}); !d.Allowed {
 			t.Fatalf("%s is denied at its first request: %+v", key, d)
 		}
-		d := asking.Take(t, m, limits.Charge{Scope: "log-in", Key: key, Limit: ban, Cost: 1})
+		d := asking.Take(t, m, backends.Charge{Scope: "log-in", Key: key, Limit: ban, Cost: 1})
 		if !d.Allowed {
 			denied++
 		}
@@ -164,14 +165,14 @@ func TestAFloodOfKeysBansNoNewcomer(t *testing.T) {
 	}
 	now = begun.Add(period + time.Second)
 	for i := range number {
-		d := asking.Take(t, m, limits.Charge{Scope: "log-in", Key: "newcomer 7", Limit: ban, Cost: 1})
+		d := asking.Take(t, m, backends.Charge{Scope: "log-in", Key: "newcomer 7", Limit: ban, Cost: 1})
 		if !d.Allowed || i == number-1 && d.ResetAfter != lasts {
 			t.Errorf("unit %d of its own: %+v", i, d)
 		}
 	}
 	flood()
-	asking.Take(t, m, limits.Charge{Scope: "log-in", Key: "another", Limit: ban, Cost: 1})
-	if d := asking.Take(t, m, limits.Charge{Scope: "log-in", Key: "another", Limit: ban, Cost: number}); d.Allowed || d.RetryAfter > period {
+	asking.Take(t, m, backends.Charge{Scope: "log-in", Key: "another", Limit: ban, Cost: 1})
+	if d := asking.Take(t, m, backends.Charge{Scope: "log-in", Key: "another", Limit: ban, Cost: number}); d.Allowed || d.RetryAfter > period {
 		t.Errorf("another is denied by what others have used: %+v", d)
 	}
 }
@@ -182,7 +183,7 @@ func TestAFloodOfKeysGivesNoNewcomerTwoPeriods(t *testing.T) {
 	m := memory.MustNew(memory.Options{MaxKeys: 8, Clock: func() time.Time { return now }})
 	ban := limits.Ban(limits.PerMinute(10), time.Hour)
 	for i := range 49 {
-		asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: ban, Cost: 1})
+		asking.Take(t, m, backends.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: ban, Cost: 1})
 	}
 	now = now.Add(59 * time.Second)
 	admitted := 0
@@ -190,7 +191,7 @@ func TestAFloodOfKeysGivesNoNewcomerTwoPeriods(t *testing.T) {
 		if i == 8 {
 			now = now.Add(2 * time.Second)
 		}
-		if asking.Take(t, m, limits.Charge{Scope: "s", Key: "ann", Limit: ban, Cost: 1}).Allowed {
+		if asking.Take(t, m, backends.Charge{Scope: "s", Key: "ann", Limit: ban, Cost: 1}).Allowed {
 			admitted++
 		}
 	}
@@ -204,13 +205,13 @@ func TestARefundLiftsNoBanByWhatWasDisplaced(t *testing.T) {
 	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 	m := memory.MustNew(memory.Options{MaxKeys: 8, Clock: func() time.Time { return now }})
 	ban := limits.Ban(limits.PerHour(10), time.Hour)
-	asking.Take(t, m, limits.Charge{Scope: "s", Key: "ann", Limit: ban, Cost: 9})
+	asking.Take(t, m, backends.Charge{Scope: "s", Key: "ann", Limit: ban, Cost: 9})
 	for i := range 200 { // ann is displaced
-		asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: ban, Cost: 9})
+		asking.Take(t, m, backends.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: ban, Cost: 9})
 	}
-	d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "ann", Limit: ban, Cost: 10})
+	d := asking.Take(t, m, backends.Charge{Scope: "s", Key: "ann", Limit: ban, Cost: 10})
 	refund(t, m, "ann", ban, 10, 5, d.Ticket)
-	if d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "ann", Limit: ban, Cost: 1}); d.Allowed {
+	if d := asking.Take(t, m, backends.Charge{Scope: "s", Key: "ann", Limit: ban, Cost: 1}); d.Allowed {
 		t.Errorf("the ban is lifted at 14 of 10: %+v", d)
 	}
 }
@@ -224,13 +225,13 @@ func TestARefundInAFullStoreComesBack(t *testing.T) {
 	} {
 		now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 		m := memory.MustNew(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }})
-		d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "ann", Limit: limit, Cost: 10})
+		d := asking.Take(t, m, backends.Charge{Scope: "s", Key: "ann", Limit: limit, Cost: 10})
 		for i := range 12 {
-			asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 8})
+			asking.Take(t, m, backends.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 8})
 		}
-		before := asking.Take(t, m, limits.Charge{Scope: "s", Key: "ann", Limit: limit, Cost: 0}).Remaining
+		before := asking.Take(t, m, backends.Charge{Scope: "s", Key: "ann", Limit: limit, Cost: 0}).Remaining
 		s := refund(t, m, "ann", limit, 10, 0, d.Ticket)
-		if after := asking.Take(t, m, limits.Charge{Scope: "s", Key: "ann", Limit: limit, Cost: 0}).Remaining; after-before != s.Returned {
+		if after := asking.Take(t, m, backends.Charge{Scope: "s", Key: "ann", Limit: limit, Cost: 0}).Remaining; after-before != s.Returned {
 			t.Errorf("%v: %d more remain, and %d are returned", limit, after-before, s.Returned)
 		}
 	}
@@ -239,7 +240,7 @@ func TestARefundInAFullStoreComesBack(t *testing.T) {
 func refund(t *testing.T, m *memory.Memory, key string, limit limits.Limit, taken, final, ticket int64) limits.Settlement {
 	t.Helper()
 	out := make([]limits.Settlement, 1)
-	if err := m.Settle(t.Context(), []limits.Ending{{Scope: "s", Key: key, Limit: limit, Taken: taken, Final: final, Ticket: ticket}}, out); err != nil {
+	if err := m.Settle(t.Context(), []backends.Ending{{Scope: "s", Key: key, Limit: limit, Taken: taken, Final: final, Ticket: ticket}}, out); err != nil {
 		t.Fatal(err)
 	}
 	return out[0]
@@ -261,12 +262,12 @@ func TestWhatADisplacedBanCountedEndsWithItsOwnPeriod(t *testing.T) {
 			now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 			m := memory.MustNew(memory.Options{MaxKeys: 4, Clock: func() time.Time { return now }})
 			for i := range 200 {
-				asking.Take(t, m, limits.Charge{Scope: "ban", Key: fmt.Sprint(i), Limit: test.displaced[i%len(test.displaced)], Cost: 2})
+				asking.Take(t, m, backends.Charge{Scope: "ban", Key: fmt.Sprint(i), Limit: test.displaced[i%len(test.displaced)], Cost: 2})
 			}
 			ban := limits.Ban(limits.PerHour(20), time.Hour) // 9 units are inherited: one less than 10
 			look := func(remaining int64, reset time.Duration) {
 				t.Helper()
-				if d := asking.Take(t, m, limits.Charge{Scope: "ban", Key: "new", Limit: ban, Cost: 0}); d.Remaining != remaining || d.ResetAfter != reset {
+				if d := asking.Take(t, m, backends.Charge{Scope: "ban", Key: "new", Limit: ban, Cost: 0}); d.Remaining != remaining || d.ResetAfter != reset {
 					t.Errorf("remaining %d, reset after %v, want %d, %v", d.Remaining, d.ResetAfter, remaining, reset)
 				}
 			}

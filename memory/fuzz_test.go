@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/memory"
 )
@@ -72,9 +73,9 @@ func fuzzLimit(f *testing.F, limitOf func(limits.Rate, int64) limits.Limit) {
 		now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 		clock := func() time.Time { return now }
 		store, exact := memory.MustNew(memory.Options{MaxKeys: 8, Clock: clock}), limitstest.NewExact(clock)
-		charge := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Lasts: time.Second}}
+		charge := []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Lasts: time.Second}}
 		got, want := make([]limits.Decision, 1), make([]limits.Decision, 1)
-		var last [2]limits.Ending // of the latest taking, in memory and in exact
+		var last [2]backends.Ending // of the latest taking, in memory and in exact
 		for ; len(script) >= 2; script = script[2:] {
 			now = now.Add(advance(script[0], limit, want[0]))
 			if now.Year() > 2250 {
@@ -82,7 +83,7 @@ func fuzzLimit(f *testing.F, limitOf func(limits.Rate, int64) limits.Limit) {
 			}
 			if script[0] == 249 && last[0].Taken > 0 { // its end: a fourth to three times of it
 				settled := make([]limits.Settlement, 2)
-				for i, s := range []limits.Settler{store, exact} {
+				for i, s := range []backends.Settler{store, exact} {
 					last[i].Final = last[i].Taken * int64(script[1]) / 64
 					if err := s.Settle(t.Context(), last[i:i+1], settled[i:i+1]); err != nil {
 						t.Fatal(err)
@@ -91,7 +92,7 @@ func fuzzLimit(f *testing.F, limitOf func(limits.Rate, int64) limits.Limit) {
 				if settled[0] != settled[1] {
 					t.Fatalf("%+v of %v at %v:\ngot  %+v\nwant %+v", last[0], limit, now, settled[0], settled[1])
 				}
-				last = [2]limits.Ending{}
+				last = [2]backends.Ending{}
 				continue
 			}
 			charge[0].Cost = limit.Burst() * int64(script[1]) / 200
@@ -104,9 +105,9 @@ func fuzzLimit(f *testing.F, limitOf func(limits.Rate, int64) limits.Limit) {
 			if err := exact.Take(t.Context(), charge, want); err != nil {
 				t.Fatal(err)
 			}
-			if last = [2]limits.Ending{}; want[0].Allowed && charge[0].Cost > 0 {
-				e := limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: charge[0].Cost, Lasts: time.Second}
-				last = [2]limits.Ending{e, e}
+			if last = [2]backends.Ending{}; want[0].Allowed && charge[0].Cost > 0 {
+				e := backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: charge[0].Cost, Lasts: time.Second}
+				last = [2]backends.Ending{e, e}
 				last[0].Ticket, last[1].Ticket = got[0].Ticket, want[0].Ticket
 			}
 			got[0].Ticket, want[0].Ticket = 0, 0 // the backend's own business

@@ -8,11 +8,12 @@ import (
 	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/internal/family"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // group is the charges of one Take or Peek, pooled.
 type group struct {
-	charges []limits.Charge
+	charges []backends.Charge
 	out     []limits.Decision
 	parts   []part // one for each charge
 
@@ -43,7 +44,7 @@ const (
 	shadow   = 1
 )
 
-func kindOf(ch *limits.Charge) int {
+func kindOf(ch *backends.Charge) int {
 	if ch.Shadow {
 		return shadow
 	}
@@ -54,7 +55,7 @@ var errLengths = errors.New("memory: charges and decisions differ in length")
 
 // takeAll decides a group of charges at one instant. If taking is set it takes all
 // that fit, or none.
-func (m *Memory) takeAll(charges []limits.Charge, out []limits.Decision, taking bool) error {
+func (m *Memory) takeAll(charges []backends.Charge, out []limits.Decision, taking bool) error {
 	if len(charges) != len(out) {
 		return errLengths
 	}
@@ -116,7 +117,7 @@ func (m *Memory) identify(g *group) error {
 		}
 		lead := &g.parts[p.lead]
 		if lead.limit != limit && lead.limit.Given != limit.Given {
-			_, _, err := limits.Accounts(g.charges, nil, nil) // says which
+			_, _, err := backends.Accounts(g.charges, nil, nil) // says which
 			return fmt.Errorf("memory: %w", err)
 		}
 		lead.lasts = max(lead.lasts, ch.Lasts.Microseconds())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // grower is a store whose only shard in use is the first, and that is asked by hash.
@@ -20,7 +21,7 @@ type grower struct {
 func newGrower(t *testing.T, maxKeys int, seed uint64) *grower {
 	t.Helper()
 	m := MustNew(Options{MaxKeys: maxKeys, Clock: func() time.Time { return time.Unix(1e9, 0) }})
-	k, err := m.limits.of(&limits.Charge{Scope: "s", Limit: limits.FixedWindow(limits.PerDay(5)), Cost: 1})
+	k, err := m.limits.of(&backends.Charge{Scope: "s", Limit: limits.FixedWindow(limits.PerDay(5)), Cost: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -30,16 +31,16 @@ func TestAStoreHasEveryKeyAtEverySizeItGrowsThrough(t *testing.T) {
 		now := time.Date(2026, time.January, 1, 1, 0, 0, 0, time.UTC)
 		m := memory.MustNew(memory.Options{MaxKeys: maxKeys, Clock: func() time.Time { return now }})
 		used := map[int]int64{}
-		charge := func(key int) limits.Charge {
+		charge := func(key int) backends.Charge {
 			scope := key % len(choices)
-			return limits.Charge{Scope: fmt.Sprint(scope), Key: fmt.Sprint(key), Limit: choices[scope], Cost: 1}
+			return backends.Charge{Scope: fmt.Sprint(scope), Key: fmt.Sprint(key), Limit: choices[scope], Cost: 1}
 		}
 		check := func(key int) {
 			t.Helper()
 			out := make([]limits.Decision, 1)
 			ch := charge(key)
 			ch.Cost = 0
-			if err := m.Peek(t.Context(), []limits.Charge{ch}, out); err != nil || out[0].Remaining != 20-used[key] {
+			if err := m.Peek(t.Context(), []backends.Charge{ch}, out); err != nil || out[0].Remaining != 20-used[key] {
 				t.Fatalf("MaxKeys %d, %d live: key %d of %v: %+v, %v, want %d used", maxKeys, len(used), key, ch.Limit, out[0], err, used[key])
 			}
 		}
@@ -64,7 +65,7 @@ func TestAStoreHasEveryKeyAtEverySizeItGrowsThrough(t *testing.T) {
 			case 1:
 				check(key())
 			default:
-				var charges []limits.Charge
+				var charges []backends.Charge
 				var keys []int
 				fits := true
 				for range 1 + random.IntN(3)*random.IntN(2) {
@@ -124,12 +125,12 @@ func TestAStoreThatGrowsUnderItsCallersLosesNothing(t *testing.T) {
 	noon := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 	m := memory.MustNew(memory.Options{MaxKeys: 3 * callers * keys, Clock: func() time.Time { return noon }})
 	limit := limits.FixedWindow(limits.PerDay(1_000_000))
-	charge := func(key string) limits.Charge { return limits.Charge{Scope: "s", Key: key, Limit: limit, Cost: 1} }
+	charge := func(key string) backends.Charge { return backends.Charge{Scope: "s", Key: key, Limit: limit, Cost: 1} }
 	var wg sync.WaitGroup
 	for g := range callers {
 		wg.Go(func() {
 			out := make([]limits.Decision, 2)
-			take := func(charges ...limits.Charge) {
+			take := func(charges ...backends.Charge) {
 				if err := m.Take(context.Background(), charges, out[:len(charges)]); err != nil || !out[0].Allowed {
 					t.Error(out[0], err)
 				}
@@ -151,10 +152,10 @@ func TestAStoreThatGrowsUnderItsCallersLosesNothing(t *testing.T) {
 			}
 			for j := range 1000 {
 				ch := charge(fmt.Sprint("peeked ", i, j))
-				if err := m.Peek(context.Background(), []limits.Charge{ch}, out); err != nil || out[0].Remaining != 1_000_000 {
+				if err := m.Peek(context.Background(), []backends.Charge{ch}, out); err != nil || out[0].Remaining != 1_000_000 {
 					t.Error(out[0], err)
 				}
-				if err := m.Take(context.Background(), []limits.Charge{ch}, out); err != nil || out[0].Remaining != 999_999 {
+				if err := m.Take(context.Background(), []backends.Charge{ch}, out); err != nil || out[0].Remaining != 999_999 {
 					t.Error(out[0], err)
 				}
 				if err := m.Reset(context.Background(), "s", ch.Key); err != nil {
@@ -166,7 +167,7 @@ func TestAStoreThatGrowsUnderItsCallersLosesNothing(t *testing.T) {
 	wg.Wait()
 	<-done
 	left := func(key string) int64 {
-		return asking.Take(t, m, limits.Charge{Scope: "s", Key: key, Limit: limit, Cost: 0}).Remaining
+		return asking.Take(t, m, backends.Charge{Scope: "s", Key: key, Limit: limit, Cost: 0}).Remaining
 	}
 	if got, want := 1_000_000-left("hot"), int64(2*callers*keys); got != want {
 		t.Errorf("%d units of the key that all charge are taken, want %d", got, want)
@@ -208,7 +209,7 @@ func TestAStoreCostsWhatItsKeysDo(t *testing.T) {
 		before := heap()
 		m := memory.MustNew(memory.Options{})
 		for i := range keys {
-			asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 1})
+			asking.Take(t, m, backends.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 1})
 		}
 		if used, most := int64(heap())-int64(before), int64(50_000+110*keys); used > most {
 			t.Errorf("%d bytes for %d keys, want at most %d", used, keys, most)
@@ -227,7 +228,7 @@ func TestAStoreThatHasGrownAllocatesNothing(t *testing.T) {
 	for i := range keys {
 		keys[i] = fmt.Sprint(i)
 	}
-	charges := []limits.Charge{{Scope: "s", Limit: limits.SlidingWindow(limits.PerDay(1)), Cost: 1}}
+	charges := []backends.Charge{{Scope: "s", Limit: limits.SlidingWindow(limits.PerDay(1)), Cost: 1}}
 	out := make([]limits.Decision, 1)
 	next := 0
 	take := func() {

@@ -7,6 +7,7 @@ import (
 	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -21,7 +22,7 @@ func TestUnitsThatAreHeldAreThoseTakenAndNotReleased(t *testing.T) {
 			key := fmt.Sprint(random.IntN(keys))
 			n := random.Int64N(4)
 			out := make([]limits.Decision, 1)
-			if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: n}}, out); err != nil {
+			if err := m.Take(t.Context(), []backends.Charge{{Scope: "s", Key: key, Limit: limit, Cost: n}}, out); err != nil {
 				t.Fatal(err)
 			}
 			if allowed := held[key]+n <= 5; out[0].Allowed != allowed {
@@ -35,7 +36,7 @@ func TestUnitsThatAreHeldAreThoseTakenAndNotReleased(t *testing.T) {
 			}
 			if other := fmt.Sprint(random.IntN(keys)); held[other] > 0 {
 				n := 1 + random.Int64N(held[other])
-				asking.Settle(t, m, limits.Ending{Scope: "s", Key: other, Limit: limit, Taken: n})
+				asking.Settle(t, m, backends.Ending{Scope: "s", Key: other, Limit: limit, Taken: n})
 				if held[other] -= n; held[other] == 0 {
 					delete(held, other)
 				}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/internal/family"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // scopedLimit is a limit in a scope, as one Memory knows it. A state names its
@@ -71,7 +72,7 @@ func recentIndex(scope string, l *limits.Limit) uint8 {
 
 // of returns the scopedLimit of ch. If it fails with errLimitsFull, the caller retires
 // limits and tries again.
-func (c *scopedLimits) of(ch *limits.Charge) (*scopedLimit, error) {
+func (c *scopedLimits) of(ch *backends.Charge) (*scopedLimit, error) {
 	slot := &c.recent[recentIndex(ch.Scope, &ch.Limit)]
 	if limit := slot.Load(); limit != nil && limit.Given == ch.Limit && limit.scope == ch.Scope {
 		return limit, nil
@@ -81,7 +82,7 @@ func (c *scopedLimits) of(ch *limits.Charge) (*scopedLimit, error) {
 
 var errLimitsFull = errors.New("memory: all limit ids are in use")
 
-func (c *scopedLimits) intern(ch *limits.Charge, slot *atomic.Pointer[scopedLimit]) (*scopedLimit, error) {
+func (c *scopedLimits) intern(ch *backends.Charge, slot *atomic.Pointer[scopedLimit]) (*scopedLimit, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := limitKey{ch.Scope, ch.Limit}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // Options are the options of [New]. The zero value is ready to use.
@@ -46,7 +47,7 @@ const (
 	maxMaxKeys           = 1 << 30
 )
 
-// Memory is a [limits.Backend] that keeps state in this process, in bounded memory. It is
+// Memory is a [backends.Backend] that keeps state in this process, in bounded memory. It is
 // safe for concurrent use, and needs no closing.
 //
 // A Memory starts small and grows with its live keys: some 100 bytes a key at most.
@@ -168,14 +169,14 @@ func layout(maxKeys int) (shards, buckets int) {
 	return shards, max(2, (slots+bucketSlots-1)/bucketSlots)
 }
 
-// InProcess implements [limits.InProcess].
-func (m *Memory) InProcess() limits.Backend { return m }
+// InProcess implements [backends.InProcess].
+func (m *Memory) InProcess() backends.Backend { return m }
 
 // shardOf returns the shard of a hash.
 func (m *Memory) shardOf(hash uint64) *shard { return &m.shards[hash>>m.shift] }
 
-// Take implements [limits.Backend].
-func (m *Memory) Take(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
+// Take implements [backends.Backend].
+func (m *Memory) Take(_ context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if len(charges) == 1 && len(out) == 1 {
 		ch := &charges[0]
 		limit := m.limits.recent[recentIndex(ch.Scope, &ch.Limit)].Load()
@@ -186,13 +187,13 @@ func (m *Memory) Take(_ context.Context, charges []limits.Charge, out []limits.D
 	return m.takeAll(charges, out, true)
 }
 
-// Peek implements [limits.Peeker].
-func (m *Memory) Peek(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
+// Peek implements [backends.Peeker].
+func (m *Memory) Peek(_ context.Context, charges []backends.Charge, out []limits.Decision) error {
 	return m.takeAll(charges, out, false)
 }
 
 // limitOf returns the limit of a charge and checks the charge.
-func (m *Memory) limitOf(ch *limits.Charge) (*scopedLimit, error) {
+func (m *Memory) limitOf(ch *backends.Charge) (*scopedLimit, error) {
 	if ch.Cost < 0 {
 		return nil, fmt.Errorf("memory: cost must not be negative (got %d)", ch.Cost)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -29,7 +30,7 @@ func count(t *testing.T, m *memory.Memory, want int) {
 func TestTheClockIsTheWallClock(t *testing.T) {
 	m := memory.MustNew(memory.Options{})
 	before := time.Now()
-	d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: limits.SlidingWindow(limits.PerMinute(1)), Cost: 1})
+	d := asking.Take(t, m, backends.Charge{Scope: "s", Key: "k", Limit: limits.SlidingWindow(limits.PerMinute(1)), Cost: 1})
 	after := time.Now()
 	const tolerance = 5 * time.Millisecond // two clocks, read apart
 	if at := time.UnixMicro(d.At); at.Before(before.Add(-tolerance)) || at.After(after.Add(tolerance)) {
@@ -42,7 +43,7 @@ func TestTheClockFollowsABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, m := range []*memory.Memory{outside, memory.MustNew(memory.Options{})} {
 			limit := limits.TokenBucket(limits.PerSecond(1), 1)
-			if d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.At != time.Now().UnixMicro() {
+			if d := asking.Take(t, m, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.At != time.Now().UnixMicro() {
 				t.Errorf("decided at %v, the bubble's clock says %v", time.UnixMicro(d.At), time.Now())
 			}
 			time.Sleep(time.Second - time.Microsecond)
@@ -72,7 +73,7 @@ func TestNoWindowSeesMoreThanItsUnitsByTheInstantsOfItsDecisions(t *testing.T) {
 			callers.Go(func() {
 				out := make([]limits.Decision, 1)
 				for range 160 * windows / 64 {
-					if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil {
+					if err := m.Take(t.Context(), []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil {
 						t.Error(err)
 					}
 					if out[0].Allowed {
@@ -108,7 +109,7 @@ func TestNoAnchoredWindowSeesMoreThanItsUnitsByTheInstantsOfItsDecisions(t *test
 		callers.Go(func() {
 			out := make([]limits.Decision, 1)
 			for range 160 * windows / len(admitted) {
-				if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil {
+				if err := m.Take(t.Context(), []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil {
 					t.Error(err)
 				}
 				if out[0].Allowed {
@@ -145,7 +146,7 @@ func TestBurstsInTurnAdmitWhatTheLargerDoes(t *testing.T) {
 	admitted := int64(0)
 	for range 1000 {
 		for _, limit := range []limits.Limit{large, small} {
-			n := asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 0}).Remaining
+			n := asking.Take(t, m, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 0}).Remaining
 			asking.Allowed(t, m, "k", limit, n)
 			admitted += n
 		}
@@ -162,7 +163,7 @@ func TestAStateThatIsFreshIsFreeSpace(t *testing.T) {
 		limit := limits.FixedWindow(limits.PerSecond(2))
 		for round := range 50 {
 			for i := range 8 {
-				d := asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(round, "/", i), Limit: limit, Cost: 1})
+				d := asking.Take(t, m, backends.Charge{Scope: "s", Key: fmt.Sprint(round, "/", i), Limit: limit, Cost: 1})
 				if !d.Allowed || d.Remaining != 1 {
 					t.Fatalf("round %d, key %d: %+v, want a fresh key", round, i, d)
 				}
@@ -184,7 +185,7 @@ func TestUpToMaxKeysNothingIsDisplaced(t *testing.T) {
 			limit := limits.SlidingWindow(limits.PerHour(2))
 			for pass := range int64(2) {
 				for i := range maxKeys {
-					if d := asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 1}); !d.Allowed || d.Remaining != 1-pass {
+					if d := asking.Take(t, m, backends.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 1}); !d.Allowed || d.Remaining != 1-pass {
 						t.Fatalf("MaxKeys %d, pass %d, key %d: %+v", maxKeys, pass, i, d)
 					}
 				}
@@ -210,7 +211,7 @@ func TestAFloodNeverBuysAFreshBudget(t *testing.T) {
 					asking.Allowed(t, m, fmt.Sprint("spent", i), limit, 5)
 				}
 				for i := range 20_000 {
-					asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint("flood", i), Limit: limit, Cost: 1})
+					asking.Take(t, m, backends.Charge{Scope: "s", Key: fmt.Sprint("flood", i), Limit: limit, Cost: 1})
 					if i%100 == 0 {
 						time.Sleep(time.Millisecond)
 					}
@@ -232,12 +233,12 @@ func TestAFloodInOneScopeLeavesOthersAlone(t *testing.T) {
 		m := memory.MustNew(memory.Options{MaxKeys: 8})
 		limit := limits.SlidingWindow(limits.PerHour(3))
 		for i := range 1000 {
-			asking.Take(t, m, limits.Charge{Scope: "flooded", Key: fmt.Sprint(i), Limit: limit, Cost: 3})
+			asking.Take(t, m, backends.Charge{Scope: "flooded", Key: fmt.Sprint(i), Limit: limit, Cost: 3})
 		}
-		if d := asking.Take(t, m, limits.Charge{Scope: "flooded", Key: "new", Limit: limit, Cost: 1}); d.Allowed {
+		if d := asking.Take(t, m, backends.Charge{Scope: "flooded", Key: "new", Limit: limit, Cost: 1}); d.Allowed {
 			t.Errorf("in the flooded scope: %+v, want an early denial", d)
 		}
-		if d := asking.Take(t, m, limits.Charge{Scope: "calm", Key: "new", Limit: limit, Cost: 1}); !d.Allowed || d.Remaining != 2 {
+		if d := asking.Take(t, m, backends.Charge{Scope: "calm", Key: "new", Limit: limit, Cost: 1}); !d.Allowed || d.Remaining != 2 {
 			t.Errorf("in a scope of its own: %+v, want a fresh key", d)
 		}
 	})
@@ -258,7 +259,7 @@ func TestASlidingLogOutOfSpaceDeniesEarlyAndNeverLate(t *testing.T) {
 			for len(takings[key]) > 0 && time.Since(takings[key][0]) >= time.Minute {
 				takings[key] = takings[key][1:]
 			}
-			d := asking.Take(t, m, limits.Charge{Scope: "s", Key: key, Limit: limit, Cost: 1})
+			d := asking.Take(t, m, backends.Charge{Scope: "s", Key: key, Limit: limit, Cost: 1})
 			switch {
 			case d.Allowed && len(takings[key]) >= 100:
 				t.Fatalf("allowed one more than %d in a minute", len(takings[key]))
@@ -289,7 +290,7 @@ func TestLogEntriesAreUsedAgain(t *testing.T) {
 				m.Reset(t.Context(), "s", key)
 				asking.Allowed(t, m, key, limit, 5)
 			} else {
-				asking.Take(t, m, limits.Charge{Scope: "s", Key: key, Limit: limits.FixedWindow(limits.PerSecond(1000)), Cost: 1}) // the log becomes a window
+				asking.Take(t, m, backends.Charge{Scope: "s", Key: key, Limit: limits.FixedWindow(limits.PerSecond(1000)), Cost: 1}) // the log becomes a window
 			}
 			time.Sleep(time.Second)
 		}
@@ -305,9 +306,9 @@ func TestAGroupOfLogsMayDisplaceItsOwnKeys(t *testing.T) {
 		takings := map[string][]time.Time{}
 		for range 5_000 {
 			time.Sleep(time.Duration(random.IntN(8000)*random.IntN(2)) * time.Millisecond) // or at the same instant
-			charges := make([]limits.Charge, 9)
+			charges := make([]backends.Charge, 9)
 			for i, key := range random.Perm(10)[:len(charges)] {
-				charges[i] = limits.Charge{Scope: "s", Key: fmt.Sprint(key), Limit: limit, Cost: 1, Shadow: true}
+				charges[i] = backends.Charge{Scope: "s", Key: fmt.Sprint(key), Limit: limit, Cost: 1, Shadow: true}
 			}
 			out := make([]limits.Decision, len(charges))
 			if err := m.Take(t.Context(), charges, out); err != nil {
@@ -333,11 +334,11 @@ func TestPeekTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memory.MustNew(memory.Options{})
 		limit := limits.TokenBucket(limits.PerMinute(2), 2)
-		charges := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 2}, {Scope: "s", Key: "other", Limit: limit, Cost: 3}}
+		charges := []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 2}, {Scope: "s", Key: "other", Limit: limit, Cost: 3}}
 		for n := 1; n <= 2; n++ {
 			out := make([]limits.Decision, n)
 			for range 3 {
-				if err := limits.Peek(t.Context(), m, charges[:n], out); err != nil {
+				if err := backends.Peek(t.Context(), m, charges[:n], out); err != nil {
 					t.Fatal(err)
 				}
 				if d := out[0]; !d.Allowed || d.Remaining != 2 || d.ResetAfter != 0 {
@@ -351,7 +352,7 @@ func TestPeekTakesNothing(t *testing.T) {
 		count(t, m, 0)
 		asking.Allowed(t, m, "k", limit, 2)
 		out := make([]limits.Decision, 1)
-		limits.Peek(t.Context(), m, charges[:1], out)
+		backends.Peek(t.Context(), m, charges[:1], out)
 		if d := out[0]; d.Allowed || d.RetryAfter != time.Minute {
 			t.Errorf("peek at a spent key: %+v", d)
 		}
@@ -365,7 +366,7 @@ func TestResetMakesAKeyFresh(t *testing.T) {
 		asking.Allowed(t, m, "k", limit, 1)
 		asking.Allowed(t, m, "k", limit, 1)
 		asking.Denied(t, m, "k", limit, 1)
-		if err := limits.Reset(t.Context(), m, "s", "k"); err != nil {
+		if err := backends.Reset(t.Context(), m, "s", "k"); err != nil {
 			t.Fatal(err)
 		}
 		count(t, m, 0)
@@ -379,7 +380,7 @@ func TestLimitsThatChangeForEverNeverUseUpTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memory.MustNew(memory.Options{MaxKeys: 1000})
 		for i := range int64(200_000) { // three times what has a place at once
-			d := asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i % 500), Limit: limits.TokenBucket(limits.PerSecond(1000+i), 1000+i), Cost: 1})
+			d := asking.Take(t, m, backends.Charge{Scope: "s", Key: fmt.Sprint(i % 500), Limit: limits.TokenBucket(limits.PerSecond(1000+i), 1000+i), Cost: 1})
 			if !d.Allowed {
 				t.Fatalf("limit %d: %+v", i, d)
 			}
@@ -394,7 +395,7 @@ func TestMoreLiveLimitsThanTheStoreCanTellApartIsAnError(t *testing.T) {
 		out := make([]limits.Decision, 1)
 		taken := 0
 		for i := range int64(70_000) {
-			err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: limits.FixedWindow(limits.PerDay(1 + i)), Cost: 1}}, out)
+			err := m.Take(t.Context(), []backends.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: limits.FixedWindow(limits.PerDay(1 + i)), Cost: 1}}, out)
 			if err == nil {
 				taken++
 			} else if !strings.Contains(err.Error(), "65535") {
@@ -424,7 +425,7 @@ func TestIDsOfOldLimitsAreUsedAgainWhileOthersDecide(t *testing.T) {
 				out := make([]limits.Decision, 1)
 				for i := range int64(limitsEach) {
 					n := 1000 + g*limitsEach + i
-					err := m.Take(t.Context(), []limits.Charge{{Scope: "churn", Key: fmt.Sprint(n), Limit: limits.TokenBucket(limits.PerSecond(n), n), Cost: 1}}, out)
+					err := m.Take(t.Context(), []backends.Charge{{Scope: "churn", Key: fmt.Sprint(n), Limit: limits.TokenBucket(limits.PerSecond(n), n), Cost: 1}}, out)
 					if err != nil || !out[0].Allowed {
 						t.Errorf("limit %d: %+v, %v", n, out[0], err)
 						return
@@ -441,8 +442,8 @@ func TestIDsOfOldLimitsAreUsedAgainWhileOthersDecide(t *testing.T) {
 		for i, decide := range []func() (limits.Decision, error){
 			func() (limits.Decision, error) { return keys.Take("ann", 1) },
 			func() (limits.Decision, error) {
-				charge := limits.Charge{Scope: "first", Key: "ann", Limit: window, Cost: 1}
-				charges, out := []limits.Charge{charge, charge}, make([]limits.Decision, 2)
+				charge := backends.Charge{Scope: "first", Key: "ann", Limit: window, Cost: 1}
+				charges, out := []backends.Charge{charge, charge}, make([]limits.Decision, 2)
 				charges[1].Scope = "second"
 				err := m.Take(t.Context(), charges, out)
 				return out[0], err
@@ -494,9 +495,9 @@ func TestChargesInAnyOrderNeverDeadlock(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, uint64(g)))
 			out := make([]limits.Decision, 6)
 			for range 500 {
-				charges := make([]limits.Charge, len(out))
+				charges := make([]backends.Charge, len(out))
 				for i := range charges {
-					charges[i] = limits.Charge{Scope: "s", Key: fmt.Sprint(random.IntN(12)), Limit: limit, Cost: 1}
+					charges[i] = backends.Charge{Scope: "s", Key: fmt.Sprint(random.IntN(12)), Limit: limit, Cost: 1}
 				}
 				if err := m.Take(context.Background(), charges, out); err != nil {
 					t.Error(err)
@@ -507,7 +508,7 @@ func TestChargesInAnyOrderNeverDeadlock(t *testing.T) {
 	wg.Wait()
 	total := int64(0)
 	for i := range 12 {
-		total += 1_000_000 - asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 0}).Remaining
+		total += 1_000_000 - asking.Take(t, m, backends.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 0}).Remaining
 	}
 	if total != 8*500*6 {
 		t.Errorf("%d units taken, want %d", total, 8*500*6)
@@ -530,7 +531,7 @@ func TestTheStoreStaysWithinItsMemory(t *testing.T) {
 			limit = limits.SlidingLog(limits.PerHour(5))
 		}
 		for range 2 {
-			m.Take(context.Background(), []limits.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 1}}, out)
+			m.Take(context.Background(), []backends.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 1}}, out)
 		}
 	}
 	const most = 50_000*40 + 50_000*16 + 200_000
@@ -550,7 +551,7 @@ func TestTheSummaryOfDisplacedKeysIsBoundedWhateverTheLimits(t *testing.T) {
 		if i%2 == 0 {
 			scope = fmt.Sprint(i % 2000)
 		}
-		asking.Take(t, m, limits.Charge{Scope: scope, Key: fmt.Sprint(i), Limit: limits.FixedWindow(limits.PerDay(1_000_000 + i%3001)), Cost: 1})
+		asking.Take(t, m, backends.Charge{Scope: scope, Key: fmt.Sprint(i), Limit: limits.FixedWindow(limits.PerDay(1_000_000 + i%3001)), Cost: 1})
 	}
 	const shards = 4
 	if bytes := memory.Summary(m); bytes > shards*4096 {
@@ -561,8 +562,8 @@ func TestTheSummaryOfDisplacedKeysIsBoundedWhateverTheLimits(t *testing.T) {
 func TestChargesTheStoreRefusesTakeNothing(t *testing.T) {
 	m := memory.MustNew(memory.Options{})
 	limit := limits.SlidingWindow(limits.PerMinute(5))
-	good := limits.Charge{Scope: "s", Key: "good", Limit: limit, Cost: 1}
-	for name, charges := range map[string][]limits.Charge{
+	good := backends.Charge{Scope: "s", Key: "good", Limit: limit, Cost: 1}
+	for name, charges := range map[string][]backends.Charge{
 		"negative cost":  {good, {Scope: "s", Key: "k", Limit: limit, Cost: -1}},
 		"illegal limit":  {good, {Scope: "s", Key: "k", Limit: limits.SlidingWindow(limits.PerMinute(0)), Cost: 1}},
 		"zero limit":     {good, {Scope: "s", Key: "k", Cost: 1}},
@@ -574,7 +575,7 @@ func TestChargesTheStoreRefusesTakeNothing(t *testing.T) {
 			t.Errorf("%s: %v, want an error", name, err)
 		}
 	}
-	if err := m.Take(t.Context(), []limits.Charge{good}, nil); err == nil {
+	if err := m.Take(t.Context(), []backends.Charge{good}, nil); err == nil {
 		t.Error("no room for the decision: want an error")
 	}
 	if err := m.Take(t.Context(), nil, nil); err != nil {
@@ -598,8 +599,8 @@ func TestAFloodDisplacesThoseWhoHaveUsedLeast(t *testing.T) {
 		m := memory.MustNew(memory.Options{MaxKeys: maxKeys, Clock: func() time.Time { return noon }})
 		take := func(key int, cost int64) bool {
 			out := make([]limits.Decision, 1)
-			charge := limits.Charge{Scope: "flood", Key: fmt.Sprint(key), Limit: limit, Cost: cost}
-			if err := m.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
+			charge := backends.Charge{Scope: "flood", Key: fmt.Sprint(key), Limit: limit, Cost: cost}
+			if err := m.Take(t.Context(), []backends.Charge{charge}, out); err != nil {
 				t.Fatal(err)
 			}
 			return out[0].Allowed
@@ -640,7 +641,7 @@ func TestDisplacedKeysAreCounted(t *testing.T) {
 	m := memory.MustNew(memory.Options{MaxKeys: 64})
 	out := make([]limits.Decision, 1)
 	for i := range 500 {
-		if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: limits.FixedWindow(limits.PerMinute(9)), Cost: 1}}, out); err != nil {
+		if err := m.Take(t.Context(), []backends.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: limits.FixedWindow(limits.PerMinute(9)), Cost: 1}}, out); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -65,14 +66,14 @@ func TestABucketReturnsWhatItRemembersToBeHigher(t *testing.T) {
 			random := rand.New(rand.NewPCG(5, 6))
 			var bucket drained
 			type running struct {
-				limits.Ending
+				backends.Ending
 				i  int
 				at time.Time
 			}
 			var requests []running
 			level := func() int64 {
 				out := make([]limits.Decision, 1)
-				if err := m.Peek(t.Context(), []limits.Charge{{Scope: "s", Key: "k", Limit: limit}}, out); err != nil {
+				if err := m.Peek(t.Context(), []backends.Charge{{Scope: "s", Key: "k", Limit: limit}}, out); err != nil {
 					t.Fatal(err)
 				}
 				return out[0].ResetAfter.Microseconds()
@@ -110,9 +111,9 @@ func TestABucketReturnsWhatItRemembersToBeHigher(t *testing.T) {
 						requests[i].i = -1 // nothing of it is left
 					}
 				}
-				charge := limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1 + random.Int64N(test.cost), Lasts: time.Second}
+				charge := backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1 + random.Int64N(test.cost), Lasts: time.Second}
 				out := make([]limits.Decision, 1)
-				if err := m.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
+				if err := m.Take(t.Context(), []backends.Charge{charge}, out); err != nil {
 					t.Fatal(err)
 				}
 				if !out[0].Allowed {
@@ -124,7 +125,7 @@ func TestABucketReturnsWhatItRemembersToBeHigher(t *testing.T) {
 				}
 				bucket.at, bucket.cost = append(bucket.at, now.UnixMicro()), append(bucket.cost, charge.Cost*unit)
 				requests = append(requests, running{
-					limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: charge.Cost, Final: final, Ticket: out[0].Ticket, Lasts: charge.Lasts},
+					backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: charge.Cost, Final: final, Ticket: out[0].Ticket, Lasts: charge.Lasts},
 					len(bucket.cost) - 1, now.Add(time.Duration(random.Int64N(int64(test.lasting)))),
 				})
 				if exact := max(0, bucket.replay()); level() != exact {

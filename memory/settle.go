@@ -7,13 +7,14 @@ import (
 	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/internal/family"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 var errEndingLengths = errors.New("memory: endings and settlements differ in length")
 
-// Settle implements [limits.Settler]. It never fails for endings of charges that the Memory has
+// Settle implements [backends.Settler]. It never fails for endings of charges that the Memory has
 // decided.
-func (m *Memory) Settle(_ context.Context, endings []limits.Ending, out []limits.Settlement) error {
+func (m *Memory) Settle(_ context.Context, endings []backends.Ending, out []limits.Settlement) error {
 	if len(endings) != len(out) {
 		return errEndingLengths
 	}
@@ -23,7 +24,7 @@ func (m *Memory) Settle(_ context.Context, endings []limits.Ending, out []limits
 	return nil
 }
 
-func (m *Memory) settleOne(e *limits.Ending, s *limits.Settlement) {
+func (m *Memory) settleOne(e *backends.Ending, s *limits.Settlement) {
 	*s = limits.Settlement{}
 	if e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
 		return
@@ -34,7 +35,7 @@ func (m *Memory) settleOne(e *limits.Ending, s *limits.Settlement) {
 		return
 	}
 	for {
-		limit, err := m.limitOf(&limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
+		limit, err := m.limitOf(&backends.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
 		if err != nil {
 			s.Err = err
 			return
@@ -63,7 +64,7 @@ func (m *Memory) settleOne(e *limits.Ending, s *limits.Settlement) {
 // [family.Compiled].Refund does, and how many fewer are in use for it now: what has drained, faded or
 // expired since has come back by itself. A state that is gone or fresh has nothing to return, and
 // neither has one that was converted since: its units count as taken later.
-func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *limits.Ending, now int64) int64 {
+func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Ending, now int64) int64 {
 	entry := sh.findLocked(hash)
 	if entry == nil || !entry.knows(e.Ticket) {
 		return 0

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/memory"
 )
@@ -33,14 +34,14 @@ func TestABusyBucketReturnsNearlyAllThatRequestsDidNotNeed(t *testing.T) {
 			asking.Settle(t, store, e.Ending)
 			now = at
 		}
-		charge := limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 4000, Lasts: 20 * time.Second}
+		charge := backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 4000, Lasts: 20 * time.Second}
 		out := make([]limits.Decision, 1)
-		if err := store.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
+		if err := store.Take(t.Context(), []backends.Charge{charge}, out); err != nil {
 			t.Fatal(err)
 		}
 		if out[0].Allowed {
 			used += 1000
-			heap.Push(&running, ending{now.Add(5*time.Second + time.Duration(random.Int64N(10_000))*time.Millisecond), limits.Ending{
+			heap.Push(&running, ending{now.Add(5*time.Second + time.Duration(random.Int64N(10_000))*time.Millisecond), backends.Ending{
 				Scope: "s", Key: "k", Limit: limit, Taken: 4000, Final: 1000, Ticket: out[0].Ticket, Lasts: charge.Lasts,
 			}})
 		}
@@ -53,7 +54,7 @@ func TestABusyBucketReturnsNearlyAllThatRequestsDidNotNeed(t *testing.T) {
 
 type ending struct {
 	at time.Time
-	limits.Ending
+	backends.Ending
 }
 
 type endings []ending
@@ -74,19 +75,19 @@ func (e *endings) Pop() any {
 func TestAQueueReturnsNothingOnceARequestWithoutAnEndIsBehind(t *testing.T) {
 	now := time.UnixMicro(1_700_000_000_000_000)
 	store := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
-	charge := limits.Charge{Scope: "s", Key: "k", Limit: limits.LeakyQueue(limits.PerMinute(10), 10), Cost: 3, Lasts: time.Minute}
+	charge := backends.Charge{Scope: "s", Key: "k", Limit: limits.LeakyQueue(limits.PerMinute(10), 10), Cost: 3, Lasts: time.Minute}
 	first, second := make([]limits.Decision, 1), make([]limits.Decision, 1)
-	if err := store.Take(t.Context(), []limits.Charge{charge}, first); err != nil {
+	if err := store.Take(t.Context(), []backends.Charge{charge}, first); err != nil {
 		t.Fatal(err)
 	}
 	charge.Lasts = 0
-	if err := store.Take(t.Context(), []limits.Charge{charge}, second); err != nil {
+	if err := store.Take(t.Context(), []backends.Charge{charge}, second); err != nil {
 		t.Fatal(err)
 	}
 	if second[0].Delay != 18*time.Second {
 		t.Fatalf("got %+v", second[0])
 	}
-	if s := asking.Settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: charge.Limit, Taken: 3, Ticket: first[0].Ticket, Lasts: time.Minute}); s.Returned != 0 {
+	if s := asking.Settle(t, store, backends.Ending{Scope: "s", Key: "k", Limit: charge.Limit, Taken: 3, Ticket: first[0].Ticket, Lasts: time.Minute}); s.Returned != 0 {
 		t.Errorf("%d units are returned, and the request behind waits for them", s.Returned)
 	}
 }
@@ -100,7 +101,7 @@ func TestALogGoesOnAfterItsLatestTakingIsReturned(t *testing.T) {
 		t.Helper()
 		now = now.Add(after)
 		out := make([]limits.Decision, 1)
-		if err := store.Take(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost, Lasts: time.Second}}, out); err != nil {
+		if err := store.Take(t.Context(), []backends.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost, Lasts: time.Second}}, out); err != nil {
 			t.Fatal(err)
 		}
 		return out[0]
@@ -108,7 +109,7 @@ func TestALogGoesOnAfterItsLatestTakingIsReturned(t *testing.T) {
 	take("k", 2, 0)
 	take("k", 2, time.Second)
 	d := take("k", 2, time.Second)
-	asking.Settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 2, Ticket: d.Ticket, Lasts: time.Second})
+	asking.Settle(t, store, backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 2, Ticket: d.Ticket, Lasts: time.Second})
 	take("other", 1, 0)
 	take("other", 3, time.Second)
 	if d := take("k", 1, 57*time.Second); d.Remaining != 7 { // the first has expired, the second has not
@@ -125,13 +126,13 @@ func TestAWindowThatOwesSaysWhenAUnitFits(t *testing.T) {
 	for _, limit := range []limits.Limit{limits.FixedWindow(limits.PerMinute(10)), limits.AnchoredWindow(limits.PerMinute(10))} {
 		now := time.UnixMicro(1_700_000_040_000_000)
 		store := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
-		charge := limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 10, Lasts: time.Second}
+		charge := backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 10, Lasts: time.Second}
 		out := make([]limits.Decision, 1)
 		for _, cost := range []int64{10, 0} {
 			if charge.Cost = cost; cost == 0 {
-				asking.Settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 10, Final: 30, Ticket: out[0].Ticket})
+				asking.Settle(t, store, backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 10, Final: 30, Ticket: out[0].Ticket})
 			}
-			if err := store.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
+			if err := store.Take(t.Context(), []backends.Charge{charge}, out); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -143,13 +144,13 @@ func TestAWindowThatOwesSaysWhenAUnitFits(t *testing.T) {
 
 func TestABanThatWasLoweredForgivesWhatIsAboveTwiceItsNumber(t *testing.T) {
 	store := memory.MustNew(memory.Options{})
-	charge := limits.Charge{Scope: "s", Key: "k", Limit: limits.Ban(limits.PerHour(100), time.Hour), Cost: 50, Lasts: time.Second}
+	charge := backends.Charge{Scope: "s", Key: "k", Limit: limits.Ban(limits.PerHour(100), time.Hour), Cost: 50, Lasts: time.Second}
 	out := make([]limits.Decision, 1)
-	if err := store.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
+	if err := store.Take(t.Context(), []backends.Charge{charge}, out); err != nil {
 		t.Fatal(err)
 	}
 	lower := limits.Ban(limits.PerHour(10), time.Hour)
-	got := asking.Settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: lower, Taken: 50, Final: 55, Ticket: out[0].Ticket})
+	got := asking.Settle(t, store, backends.Ending{Scope: "s", Key: "k", Limit: lower, Taken: 50, Final: 55, Ticket: out[0].Ticket})
 	if got.Charged != 0 || got.Forgiven != 5 {
 		t.Errorf("got %+v, want 5 forgiven", got)
 	}
@@ -244,7 +245,7 @@ func TestAShadowOfABannedKeyStandsInNobodysWay(t *testing.T) {
 	var now time.Time
 	m, ban := memoryAt(&now), limits.Ban(limits.PerHour(1), time.Hour)
 	asking.Lasting(t, m, "k", ban, 1)
-	charges := []limits.Charge{
+	charges := []backends.Charge{
 		{Scope: "s", Key: "k", Limit: ban, Cost: 1, Shadow: true},
 		{Scope: "rate", Key: "k", Limit: limits.FixedWindow(limits.PerHour(5)), Cost: 1},
 	}
@@ -262,7 +263,7 @@ func TestTheWindowOfADebtEndsWithIt(t *testing.T) {
 		asking.Settle(t, m, asking.EndingOf(asking.Lasting(t, m, "k", limit, 10), "k", limit, 10, 1000))
 		for _, lasts := range []time.Duration{0, time.Minute} { // each has a path of its own
 			out := make([]limits.Decision, 1)
-			if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Lasts: lasts}}, out); err != nil {
+			if err := m.Take(t.Context(), []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Lasts: lasts}}, out); err != nil {
 				t.Fatal(err)
 			}
 			if d := out[0]; d.EffectiveWindow != 2*time.Minute || d.ResetAfter != 2*time.Minute {
@@ -283,8 +284,8 @@ func TestAnEndingWithANegativeLengthIsOneWithoutLength(t *testing.T) {
 		m := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
 		limit := limits.TokenBucket(limits.PerMinute(10), 10)
 		for range 3 {
-			d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1})
-			s := asking.Settle(t, m, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 1, Final: 2, Ticket: d.Ticket, Lasts: lasts})
+			d := asking.Take(t, m, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1})
+			s := asking.Settle(t, m, backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 1, Final: 2, Ticket: d.Ticket, Lasts: lasts})
 			if s.Charged != 1 {
 				t.Errorf("%v: %+v", lasts, s)
 			}
@@ -295,15 +296,15 @@ func TestAnEndingWithANegativeLengthIsOneWithoutLength(t *testing.T) {
 
 func TestAConcurrencyLimitThatOwesTheMostAdmitsNoMore(t *testing.T) {
 	for name, m := range map[string]interface {
-		limits.Backend
-		limits.Settler
+		backends.Backend
+		backends.Settler
 	}{"exact": limitstest.NewExact(time.Now), "memory": memory.MustNew(memory.Options{})} {
 		limit := limits.Concurrent(2)
-		asking.Settle(t, m, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 0, Final: math.MaxInt64})
-		if d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Allowed {
+		asking.Settle(t, m, backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 0, Final: math.MaxInt64})
+		if d := asking.Take(t, m, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Allowed {
 			t.Errorf("%s: %+v", name, d)
 		}
-		if d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Allowed {
+		if d := asking.Take(t, m, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Allowed {
 			t.Errorf("%s: %+v", name, d)
 		}
 	}
@@ -319,24 +320,24 @@ func TestADisplacedKeyThatOwesMoreOwesAllOfIt(t *testing.T) {
 		clock := func() time.Time { return now }
 		m, exact := memory.MustNew(memory.Options{MaxKeys: 1, Clock: clock}), limitstest.NewExact(clock)
 		both := func(taken, final int64, ticket int64) {
-			e := limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: taken, Final: final, Ticket: ticket}
+			e := backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: taken, Final: final, Ticket: ticket}
 			if got, want := asking.Settle(t, m, e), asking.Settle(t, exact, e); got != want {
 				t.Errorf("%v: %+v, should be %+v", limit, got, want)
 			}
 		}
-		d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 10})
-		asking.Take(t, exact, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 10})
+		d := asking.Take(t, m, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 10})
+		asking.Take(t, exact, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 10})
 		both(10, 16, d.Ticket)
 		long := limits.FixedWindow(limits.PerDay(1000))
 		for i := range 100 {
-			asking.Take(t, m, limits.Charge{Scope: fmt.Sprint(i), Key: "other", Limit: long, Cost: 1})
+			asking.Take(t, m, backends.Charge{Scope: fmt.Sprint(i), Key: "other", Limit: long, Cost: 1})
 		}
 		both(0, 1, 0)
 		for range 200 {
 			now = now.Add(time.Second)
-			a, b := asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}), limits.Decision{}
+			a, b := asking.Take(t, m, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}), limits.Decision{}
 			if a.Allowed {
-				if b = asking.Take(t, exact, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); !b.Allowed {
+				if b = asking.Take(t, exact, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); !b.Allowed {
 					t.Errorf("%v: %+v, should be %+v", limit, a, b)
 					break
 				}
@@ -349,24 +350,24 @@ func TestAQueueReturnsNothingOnceAShadowIsBehind(t *testing.T) {
 	for _, together := range []bool{false, true} {
 		now := time.UnixMicro(1_700_000_000_000_000)
 		store := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
-		first := limits.Charge{Scope: "s", Key: "k", Limit: limits.LeakyQueue(limits.PerMinute(10), 10), Cost: 3, Lasts: time.Minute}
+		first := backends.Charge{Scope: "s", Key: "k", Limit: limits.LeakyQueue(limits.PerMinute(10), 10), Cost: 3, Lasts: time.Minute}
 		behind := first
 		behind.Lasts, behind.Shadow = 0, true
 		out := make([]limits.Decision, 2)
 		var err error
 		if together {
-			err = store.Take(t.Context(), []limits.Charge{first, behind}, out)
-		} else if err = store.Take(t.Context(), []limits.Charge{first}, out[:1]); err == nil {
+			err = store.Take(t.Context(), []backends.Charge{first, behind}, out)
+		} else if err = store.Take(t.Context(), []backends.Charge{first}, out[:1]); err == nil {
 			other := behind
 			other.Key = "other"
 			both := make([]limits.Decision, 2)
-			err = store.Take(t.Context(), []limits.Charge{behind, other}, both)
+			err = store.Take(t.Context(), []backends.Charge{behind, other}, both)
 			out[1] = both[0]
 		}
 		if err != nil || out[1].Delay != 18*time.Second {
 			t.Fatal(err, out)
 		}
-		got := asking.Settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: first.Limit, Taken: 3, Final: 1, Ticket: out[0].Ticket, Lasts: time.Minute})
+		got := asking.Settle(t, store, backends.Ending{Scope: "s", Key: "k", Limit: first.Limit, Taken: 3, Final: 1, Ticket: out[0].Ticket, Lasts: time.Minute})
 		if got.Returned != 0 {
 			t.Errorf("in one call: %v: %+v", together, got)
 		}
@@ -381,13 +382,13 @@ func TestAnAnchoredWindowThatIsNotFoundEndsNoSoonerForADebt(t *testing.T) {
 	m, exact := memory.MustNew(memory.Options{MaxKeys: 1, Clock: clock}), limitstest.NewExact(clock)
 	limit := limits.AnchoredWindow(limits.PerMinute(10))
 	for i := range 20 {
-		asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 10})
+		asking.Take(t, m, backends.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 10})
 	}
-	for _, s := range []limits.Settler{m, exact} {
-		asking.Settle(t, s, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 0, Final: 4})
+	for _, s := range []backends.Settler{m, exact} {
+		asking.Settle(t, s, backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 0, Final: 4})
 	}
 	now = now.Add(90 * time.Second)
-	for _, b := range []limits.Backend{m, exact} {
+	for _, b := range []backends.Backend{m, exact} {
 		asking.Allowed(t, b, "k", limit, 6)
 	}
 	now = now.Add(40 * time.Second)

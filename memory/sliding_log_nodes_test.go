@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // check fails the test if a node is in two logs or in none, is miscounted, or if a shard
@@ -95,12 +96,12 @@ func TestLogsShortOfNodesKeepThemInOrderAndAllowNothingTooMuch(t *testing.T) {
 					now = now.Add(time.Duration(random.IntN(10)) * time.Millisecond)
 				}
 				longest = longest.Add(max(0, now.Sub(longest)))
-				charges := make([]limits.Charge, 1+random.IntN(4)*random.IntN(2))
+				charges := make([]backends.Charge, 1+random.IntN(4)*random.IntN(2))
 				used := map[string]bool{}
 				for i := range charges {
 					scope := random.IntN(4)
 					key := fmt.Sprint(random.IntN(1 + random.IntN(60)))
-					charges[i] = limits.Charge{Scope: fmt.Sprint(scope), Key: key, Limit: choices[scope], Cost: 1 + random.Int64N(3), Shadow: random.IntN(3) == 0}
+					charges[i] = backends.Charge{Scope: fmt.Sprint(scope), Key: key, Limit: choices[scope], Cost: 1 + random.Int64N(3), Shadow: random.IntN(3) == 0}
 					if scope == 1 && random.IntN(10) == 0 {
 						charges[i].Scope, charges[i].Limit = "changing", choices[random.IntN(4)]
 					}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -14,7 +15,7 @@ type replay struct {
 	t   *testing.T
 	now time.Time
 	*memory.Memory
-	charges []limits.Charge
+	charges []backends.Charge
 	out     []limits.Decision
 }
 
@@ -22,12 +23,12 @@ func newReplay(t *testing.T, options memory.Options) *replay {
 	r := &replay{t: t, now: time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)}
 	options.Clock = func() time.Time { return r.now }
 	r.Memory = memory.MustNew(options)
-	r.charges, r.out = make([]limits.Charge, 1), make([]limits.Decision, 1)
+	r.charges, r.out = make([]backends.Charge, 1), make([]limits.Decision, 1)
 	return r
 }
 
 func (r *replay) allowed(scope, key string, limit limits.Limit) bool {
-	r.charges[0] = limits.Charge{Scope: scope, Key: key, Limit: limit, Cost: 1}
+	r.charges[0] = backends.Charge{Scope: scope, Key: key, Limit: limit, Cost: 1}
 	if err := r.Take(r.t.Context(), r.charges, r.out); err != nil {
 		r.t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // These tests are of states that are rare, and that a change of the code easily forgets.
@@ -19,7 +20,7 @@ func at(now *time.Time, options Options) *Memory {
 	return MustNew(options)
 }
 
-func peek(t *testing.T, m *Memory, charges ...limits.Charge) []limits.Decision {
+func peek(t *testing.T, m *Memory, charges ...backends.Charge) []limits.Decision {
 	t.Helper()
 	out := make([]limits.Decision, len(charges))
 	if err := m.Peek(t.Context(), charges, out); err != nil {
@@ -46,7 +47,7 @@ func TestABucketThatOwesFarMoreThanItHoldsTellsSo(t *testing.T) {
 		if s := asking.Settle(t, m, asking.EndingOf(d, "k", large, most, 2*most)); s.Charged != most {
 			t.Fatalf("%+v", s)
 		}
-		charge := limits.Charge{Scope: "s", Key: "k", Limit: small, Cost: 1}
+		charge := backends.Charge{Scope: "s", Key: "k", Limit: small, Cost: 1}
 		want := limits.Decision{RetryAfter: test.retry, ResetAfter: test.retry, EffectiveWindow: test.retry, At: now.UnixMicro()}
 		for name, got := range map[string]limits.Decision{"peeked": peek(t, m, charge)[0], "taken": asking.Take(t, m, charge)} {
 			if got != want {
@@ -71,8 +72,8 @@ func TestADeniedGroupTellsWhatIsLeftWithoutIt(t *testing.T) {
 	} {
 		var now time.Time
 		m := at(&now, Options{})
-		asking.Take(t, m, limits.Charge{Scope: "full", Key: "k", Limit: full, Cost: 1})
-		fits := limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 4, Lasts: time.Second}
+		asking.Take(t, m, backends.Charge{Scope: "full", Key: "k", Limit: full, Cost: 1})
+		fits := backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 4, Lasts: time.Second}
 		asking.Take(t, m, fits)
 		look := fits
 		look.Cost = 0
@@ -80,7 +81,7 @@ func TestADeniedGroupTellsWhatIsLeftWithoutIt(t *testing.T) {
 		shadow := fits
 		shadow.Shadow = true
 		out := make([]limits.Decision, 3)
-		if err := m.Take(t.Context(), []limits.Charge{fits, shadow, {Scope: "full", Key: "k", Limit: full, Cost: 1}}, out); err != nil {
+		if err := m.Take(t.Context(), []backends.Charge{fits, shadow, {Scope: "full", Key: "k", Limit: full, Cost: 1}}, out); err != nil {
 			t.Fatal(err)
 		}
 		if out[2].Allowed || out[0] != want || out[0].Ticket != 0 || out[0].Delay != 0 || out[0].Remaining != 6 {
@@ -104,7 +105,7 @@ func TestWhatABanInheritsEndsAtOneInstant(t *testing.T) {
 	asking.Allowed(t, m, "k", ban, 5) // with the 9 of others they deny it, and do not ban it
 	for _, key := range []string{"k", "new"} {
 		now = now.Add(time.Second)
-		d := peek(t, m, limits.Charge{Scope: "s", Key: key, Limit: ban, Cost: 1})[0]
+		d := peek(t, m, backends.Charge{Scope: "s", Key: key, Limit: ban, Cost: 1})[0]
 		if d.Allowed != (key == "new") || d.Allowed && d.EffectiveWindow != d.ResetAfter || !d.Allowed && d.RetryAfter != d.ResetAfter {
 			t.Errorf("%s: %+v", key, d)
 		}
@@ -122,26 +123,26 @@ func TestALogThatWasReturnedProtectsItsKeyForAPeriod(t *testing.T) {
 	log, day := limits.SlidingLog(limits.PerHour(10)), limits.FixedWindow(limits.PerDay(10))
 	ann := asking.Lasting(t, m, "ann", log, 10)
 	for i := range 12 { // those who have used least are displaced
-		asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: log, Cost: 8})
+		asking.Take(t, m, backends.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: log, Cost: 8})
 	}
 	now = now.Add(30 * time.Minute)
 	if s := asking.Settle(t, m, asking.EndingOf(ann, "ann", log, 10, 0)); s.Returned != 10 {
 		t.Fatalf("%+v", s)
 	}
 	// The key may have been displaced, so this is remembered of all keys, for longer than a period.
-	asking.Settle(t, m, limits.Ending{Scope: "s", Key: "late", Limit: day, Taken: 1, Final: 9})
+	asking.Settle(t, m, backends.Ending{Scope: "s", Key: "late", Limit: day, Taken: 1, Final: 9})
 	remaining := func() int64 {
-		return peek(t, m, limits.Charge{Scope: "s", Key: "ann", Limit: log})[0].Remaining
+		return peek(t, m, backends.Charge{Scope: "s", Key: "ann", Limit: log})[0].Remaining
 	}
 	now = now.Add(time.Hour - time.Microsecond)
 	for i := range 7 { // in the places of those who are fresh
-		asking.Take(t, m, limits.Charge{Scope: "other", Key: fmt.Sprint(i), Limit: day, Cost: 1})
+		asking.Take(t, m, backends.Charge{Scope: "other", Key: fmt.Sprint(i), Limit: day, Cost: 1})
 	}
 	if got := remaining(); got != 10 {
 		t.Errorf("%d remain, want 10", got)
 	}
 	now = now.Add(time.Microsecond)
-	asking.Take(t, m, limits.Charge{Scope: "other", Key: "7", Limit: day, Cost: 1})
+	asking.Take(t, m, backends.Charge{Scope: "other", Key: "7", Limit: day, Cost: 1})
 	if got := remaining(); got != 0 {
 		t.Errorf("%d remain after a period, want 0: the place is another key's", got)
 	}
@@ -159,7 +160,7 @@ func addToTheLargestLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	charge := func(n int64) limits.Charge { return limits.Charge{Scope: "s", Key: "k", Limit: log, Cost: n} }
+	charge := func(n int64) backends.Charge { return backends.Charge{Scope: "s", Key: "k", Limit: log, Cost: n} }
 	ways := map[string]func(n int64) limits.Decision{
 		"Take": func(n int64) limits.Decision { return asking.Take(t, m, charge(n)) },
 		"Bound.Take": func(n int64) limits.Decision {
@@ -171,7 +172,7 @@ func addToTheLargestLog(t *testing.T) {
 		},
 		"a group": func(n int64) limits.Decision {
 			out := make([]limits.Decision, 2)
-			if err := m.Take(t.Context(), []limits.Charge{{Scope: "t", Key: "k", Limit: log, Cost: 1}, charge(n)}, out); err != nil {
+			if err := m.Take(t.Context(), []backends.Charge{{Scope: "t", Key: "k", Limit: log, Cost: 1}, charge(n)}, out); err != nil {
 				t.Fatal(err)
 			}
 			return out[1]
@@ -190,7 +191,7 @@ func addToTheLargestLog(t *testing.T) {
 			time.Sleep(2 * time.Microsecond) // in the bubble
 		}
 	}
-	if s := asking.Settle(t, m, limits.Ending{Scope: "s", Key: "k", Limit: log, Taken: 0, Final: 65_535}); s.Charged != 10_000 || s.Forgiven != 55_535 {
+	if s := asking.Settle(t, m, backends.Ending{Scope: "s", Key: "k", Limit: log, Taken: 0, Final: 65_535}); s.Charged != 10_000 || s.Forgiven != 55_535 {
 		t.Fatalf("%+v", s)
 	}
 	for way, take := range ways {
@@ -211,7 +212,7 @@ func TestTakingsThatAreMergedWhileOneIsStoredAreAllCounted(t *testing.T) {
 		var now time.Time
 		m := at(&now, Options{MaxKeys: 1, MaxLogEntries: 1}) // 256 nodes
 		log := limits.SlidingLog(limits.PerHour(2000))
-		charges := []limits.Charge{{Scope: "s", Key: "k", Limit: log, Cost: 2}, {Scope: "t", Key: "k", Limit: log, Cost: 1}}
+		charges := []backends.Charge{{Scope: "s", Key: "k", Limit: log, Cost: 2}, {Scope: "t", Key: "k", Limit: log, Cost: 1}}
 		if !group {
 			charges = charges[:1]
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 )
@@ -151,9 +152,9 @@ func TestADenialByALocalRuleIsNamed(t *testing.T) {
 }
 
 // afar is a backend that does not look like one of this process.
-type afar struct{ inner limits.Backend }
+type afar struct{ inner backends.Backend }
 
-func (r afar) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (r afar) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	return r.inner.Take(ctx, charges, out)
 }
 

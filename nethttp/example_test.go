@@ -17,6 +17,7 @@ import (
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 )
@@ -241,7 +242,7 @@ func ExampleConfig() {
 // unreachable is a backend that always fails.
 type unreachable struct{}
 
-func (unreachable) Take(context.Context, []limits.Charge, []limits.Decision) error {
+func (unreachable) Take(context.Context, []backends.Charge, []limits.Decision) error {
 	return errors.New("connection refused")
 }
 

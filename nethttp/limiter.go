@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/gate"
-	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // Rule is a named limit and how to apply it to a request: see [core.Rule].
@@ -20,12 +20,12 @@ type Config struct {
 	Rules []Rule
 
 	// Backend keeps the state. nil: in-process memory, see [memory.New].
-	Backend limits.Backend
+	Backend backends.Backend
 
 	// Fallback decides while Backend fails, for the rules that fall back. nil:
 	// in-process memory, which is created when it is first needed and shared by all
 	// limiters on one Backend. See [core.Config].
-	Fallback limits.Backend
+	Fallback backends.Backend
 
 	// Instances is the number of processes that share Backend. If it is above 1, each
 	// falls back to its share of every limit. 0: each falls back to the whole limit.

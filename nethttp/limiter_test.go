@@ -21,6 +21,7 @@ import (
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/remote"
 )
@@ -199,7 +200,7 @@ type down struct{}
 
 var errSecret = errors.New("dial redis://:hunter2@10.0.0.1: refused")
 
-func (down) Take(context.Context, []limits.Charge, []limits.Decision) error { return errSecret }
+func (down) Take(context.Context, []backends.Charge, []limits.Decision) error { return errSecret }
 
 func TestABackendThatFailsNeverShowsItsError(t *testing.T) {
 	for failure, want := range map[core.FailurePolicy]int{core.FallBack: 200, core.FailOpen: 200, core.FailClosed: 503} {
@@ -217,7 +218,7 @@ func TestABackendThatFailsNeverShowsItsError(t *testing.T) {
 // lost is a backend that cannot be reached.
 type lost struct{ asked atomic.Int64 }
 
-func (b *lost) Take(context.Context, []limits.Charge, []limits.Decision) error {
+func (b *lost) Take(context.Context, []backends.Charge, []limits.Decision) error {
 	b.asked.Add(1)
 	return errSecret
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -57,7 +58,7 @@ func decidesEverything(ctx context.Context, admin *redis.Client, b *redisbackend
 			}
 		}
 	}
-	var group []limits.Charge
+	var group []backends.Charge
 	for i, limit := range choices {
 		c := charge(fmt.Sprint("scope ", i), "k", limit, 1)
 		group = append(group, c)
@@ -66,21 +67,21 @@ func decidesEverything(ctx context.Context, admin *redis.Client, b *redisbackend
 		changed.Limit = limits.FixedWindow(limits.PerDay(7))
 		flushed(fmt.Sprint(limit), func() error {
 			for range 2 * limit.Rate().Units { // until it is denied
-				if err := b.Take(ctx, []limits.Charge{c}, out); err != nil {
+				if err := b.Take(ctx, []backends.Charge{c}, out); err != nil {
 					return err
 				}
 			}
 			if out[0].Allowed {
 				return fmt.Errorf("never denied: %+v", out[0])
 			}
-			return errors.Join(b.Peek(ctx, []limits.Charge{c}, out), b.Take(ctx, []limits.Charge{changed}, out))
+			return errors.Join(b.Peek(ctx, []backends.Charge{c}, out), b.Take(ctx, []backends.Charge{changed}, out))
 		})
 		flushed("reset", func() error { return b.Reset(ctx, c.Scope, c.Key) })
 		flushed("settle", func() error {
 			c.Lasts = time.Second
-			var endings []limits.Ending
+			var endings []backends.Ending
 			for range 3 { // of a log, one is the latest
-				if err := b.Take(ctx, []limits.Charge{c}, out); err != nil {
+				if err := b.Take(ctx, []backends.Charge{c}, out); err != nil {
 					return err
 				}
 				endings = append(endings, endingOf(c, out[0], 0))
@@ -110,9 +111,9 @@ func holdsEverything(ctx context.Context, admin *redis.Client, b *redisbackend.B
 	c := charge("held", "k", limits.Concurrent(3), 1)
 	name := redisbackend.HeldName(b, c.Scope, c.Key)
 	out := make([]limits.Decision, 1)
-	var endings []limits.Ending
+	var endings []backends.Ending
 	for range 4 { // until it is denied
-		if err := b.Take(ctx, []limits.Charge{c}, out); err != nil {
+		if err := b.Take(ctx, []backends.Charge{c}, out); err != nil {
 			return err
 		}
 		endings = append(endings, ending(c, out[0]))
@@ -127,7 +128,7 @@ func holdsEverything(ctx context.Context, admin *redis.Client, b *redisbackend.B
 	if err := b.Settle(ctx, endings[1:], settled[1:]); err != nil {
 		return err
 	}
-	if err := b.Take(ctx, []limits.Charge{c}, out); err != nil {
+	if err := b.Take(ctx, []backends.Charge{c}, out); err != nil {
 		return err
 	}
 	redisbackend.RenewAll(b)
@@ -260,7 +261,7 @@ func worksUnderAnACL(t *testing.T, c *cluster) {
 		defer client.Close()
 		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
 		for i := range 20 {
-			charges := []limits.Charge{charge("a", fmt.Sprint(i), ten, 1), charge("b", fmt.Sprint(i), ten, 2+int64(i%3)*8)}
+			charges := []backends.Charge{charge("a", fmt.Sprint(i), ten, 1), charge("b", fmt.Sprint(i), ten, 2+int64(i%3)*8)}
 			if err := b.Take(t.Context(), charges, make([]limits.Decision, 2)); err != nil {
 				return fmt.Errorf("take: %w", err)
 			}

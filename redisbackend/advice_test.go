@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -23,7 +24,7 @@ func saysOf(t *testing.T, b *redisbackend.Bare, what string) {
 	defer cancel()
 	c := charge("s", "s3cret", limits.FixedWindow(limits.PerDay(10)), 1)
 	for name, err := range map[string]error{
-		"a decision": b.Take(ctx, []limits.Charge{c}, make([]limits.Decision, 1)),
+		"a decision": b.Take(ctx, []backends.Charge{c}, make([]limits.Decision, 1)),
 		"Check":      b.Check(ctx),
 	} {
 		if err == nil || !strings.Contains(err.Error(), what) || len(err.Error()) > 180 {

@@ -12,7 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/internal/isnil"
+	"github.com/weir-go/weir/limits/backends"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -32,7 +33,7 @@ type AnnouncerOptions struct {
 	Logger *slog.Logger
 }
 
-// Announcer is a [limits.Announcer] over the publish and subscribe commands of Redis, which
+// Announcer is a [backends.Announcer] over the publish and subscribe commands of Redis, which
 // are sharded in a Cluster of Redis 7 or later. It is safe for concurrent use. From the
 // first denial cache that listens on, it has one connection and one goroutine, until Close.
 //
@@ -59,10 +60,10 @@ type Announcer struct {
 	closed    bool
 	second    time.Time // when the second began in which quota is what is left
 	quota     int
-	queue     []limits.Announcement
+	queue     []backends.Announcement
 	sending   bool
 	listening bool
-	heard     []func(limits.Announcement)
+	heard     []func(backends.Announcement)
 
 	sent, received, dropped, refused atomic.Int64
 }
@@ -86,7 +87,7 @@ const (
 // arguments. It does no I/O. A [Backend] with [Options].Announce has an announcer already.
 func NewAnnouncer(client redis.UniversalClient, options AnnouncerOptions) (*Announcer, error) {
 	err := options.validate()
-	if isNil(client) {
+	if isnil.Of(client) {
 		err = errors.Join(fmt.Errorf("redisbackend: client: is nil (got %T): pass a client of go-redis", client), err)
 	}
 	if err != nil {
@@ -123,8 +124,8 @@ func (o AnnouncerOptions) validate() error {
 	return errors.Join(append(errs, validatePrefix(o.Prefix))...)
 }
 
-// Announce implements [limits.Announcer].
-func (a *Announcer) Announce(what limits.Announcement) {
+// Announce implements [backends.Announcer].
+func (a *Announcer) Announce(what backends.Announcement) {
 	if len(what.Scope)+len(what.Key) > maxAnnouncedKey {
 		a.dropped.Add(1)
 		return
@@ -168,7 +169,7 @@ func (a *Announcer) send() {
 	}
 }
 
-func (a *Announcer) publish(some []limits.Announcement) (err error) {
+func (a *Announcer) publish(some []backends.Announcement) (err error) {
 	defer func() { // of a hook of the client
 		if v := recover(); v != nil {
 			err = panicked(v)

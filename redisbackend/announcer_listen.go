@@ -7,13 +7,13 @@ import (
 	"net"
 	"time"
 
-	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// Listen implements [limits.Announcer].
-func (a *Announcer) Listen(heard func(limits.Announcement)) {
+// Listen implements [backends.Announcer].
+func (a *Announcer) Listen(heard func(backends.Announcement)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.heard = append(a.heard, heard)

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
@@ -35,7 +36,7 @@ var banned = limits.Ban(limits.PerMinute(1), time.Hour)
 func (a announcing) decide(t testing.TB, key string) limits.Decision {
 	t.Helper()
 	var out [1]limits.Decision
-	ok(t, a.cache.Take(context.Background(), []limits.Charge{{Scope: "s", Key: key, Limit: banned, Cost: 1}}, out[:]))
+	ok(t, a.cache.Take(context.Background(), []backends.Charge{{Scope: "s", Key: key, Limit: banned, Cost: 1}}, out[:]))
 	return out[0]
 }
 
@@ -212,7 +213,7 @@ func TestAnnouncementsDoNotWaitForASilentServer(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("Close has not returned in a minute")
 	}
-	a.Announce(limits.Announcement{Scope: "s", Key: "late", Limit: banned})
+	a.Announce(backends.Announcement{Scope: "s", Key: "late", Limit: banned})
 	if c := a.Counts(); c.Sent != 0 || c.Dropped < 1_001 {
 		t.Errorf("%+v", c)
 	}

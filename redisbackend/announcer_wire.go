@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // message is one message of the channel, in JSON. It is written from a slice of denials and read
@@ -40,7 +41,7 @@ const (
 var errMessage = errors.New("redisbackend: not an announcement")
 
 func encodeAnnouncements(
-	instance [instanceSize]byte, all []limits.Announcement, now time.Time,
+	instance [instanceSize]byte, all []backends.Announcement, now time.Time,
 ) ([]byte, error) {
 	m := message[[]*announced]{Version: announcementVersion, Instance: instance[:]}
 	for i := range all {
@@ -61,7 +62,7 @@ func encodeAnnouncements(
 // those of encodeAnnouncements unread.
 func decodeAnnouncements(
 	text string, arrived time.Time,
-) (instance [instanceSize]byte, all []limits.Announcement, err error) {
+) (instance [instanceSize]byte, all []backends.Announcement, err error) {
 	var m message[[maxTogether]*announced]
 	if len(text) > maxMessage || json.Unmarshal([]byte(text), &m) != nil ||
 		m.Version != announcementVersion || len(m.Instance) != instanceSize || m.Denials[0] == nil {
@@ -85,9 +86,9 @@ func (d *announced) possible() bool {
 }
 
 // received returns the announcement as if this process had asked when it arrived.
-func (d *announced) received(arrived time.Time) limits.Announcement {
+func (d *announced) received(arrived time.Time) backends.Announcement {
 	retryAfter := time.Duration(d.RetryAfter) * time.Microsecond
-	return limits.Announcement{
+	return backends.Announcement{
 		Scope: string(d.Scope), Key: string(d.Key), Limit: d.Limit, Cost: d.Cost, Asked: arrived,
 		Decision: limits.Decision{
 			RetryAfter:      retryAfter,

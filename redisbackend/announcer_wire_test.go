@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -15,13 +16,13 @@ import (
 // way, whatever the clocks of the processes show.
 func TestTheWaitOfAnAnnouncedDenialCountsFromReceipt(t *testing.T) {
 	asked := time.Now().Truncate(time.Microsecond)
-	a := limits.Announcement{
+	a := backends.Announcement{
 		Scope: "per user", Key: "ann\x00\xff", Limit: limits.TokenBucket(limits.PerHour(7), 9), Cost: 2,
 		Asked: asked, Decision: limits.Decision{RetryAfter: time.Minute, ResetAfter: time.Hour, Remaining: 1},
 	}
 	over := a
 	over.Decision.RetryAfter = time.Second
-	message := redisbackend.EncodeAnnouncements([]limits.Announcement{a, over}, asked.Add(10*time.Second))
+	message := redisbackend.EncodeAnnouncements([]backends.Announcement{a, over}, asked.Add(10*time.Second))
 	arrived := asked.Add(-24 * time.Hour) // on another clock
 	all, err := redisbackend.DecodeAnnouncements(message, arrived)
 	if err != nil || len(all) != 2 {
@@ -68,10 +69,10 @@ func TestNumbersOutOfRangeAreNotPassedOn(t *testing.T) {
 func TestAHugeMessageIsRefusedUnread(t *testing.T) {
 	now := time.Now()
 	huge := strings.Repeat("k", 25<<20)
-	good := limits.Announcement{
+	good := backends.Announcement{
 		Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1, Asked: now, Decision: limits.Decision{RetryAfter: time.Minute},
 	}
-	encoded := func(all ...limits.Announcement) string {
+	encoded := func(all ...backends.Announcement) string {
 		return redisbackend.EncodeAnnouncements(all, now)
 	}
 	long := good
@@ -79,7 +80,7 @@ func TestAHugeMessageIsRefusedUnread(t *testing.T) {
 	for name, message := range map[string]string{
 		"a key":        encoded(long),
 		"bytes behind": encoded(good) + huge,
-		"many denials": encoded(slices.Repeat([]limits.Announcement{good}, 500_000)...),
+		"many denials": encoded(slices.Repeat([]backends.Announcement{good}, 500_000)...),
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -108,7 +109,7 @@ func TestManySmallDenialsAreRefusedCheaply(t *testing.T) {
 func TestTheLongestMessageOfAnAnnouncerIsRead(t *testing.T) {
 	now := time.UnixMicro(1_800_000_000_000_000)
 	limit := limits.TokenBucket(limits.Per(999_999_999, 8783*time.Hour+59*time.Minute+59*time.Second+999_999*time.Microsecond), 999_999_998)
-	all := slices.Repeat([]limits.Announcement{{
+	all := slices.Repeat([]backends.Announcement{{
 		Scope: strings.Repeat("s", 2<<10), Key: strings.Repeat("k", 2<<10), Limit: limit, Cost: 1e9, Asked: now,
 		Decision: limits.Decision{RetryAfter: 50 * 365 * 24 * time.Hour, ResetAfter: 99 * 365 * 24 * time.Hour, Remaining: 1e9},
 	}}, 128)
@@ -119,7 +120,7 @@ func TestTheLongestMessageOfAnAnnouncerIsRead(t *testing.T) {
 
 func FuzzDecodeAnnouncements(f *testing.F) {
 	now := time.UnixMicro(1_800_000_000_000_000)
-	f.Add(redisbackend.EncodeAnnouncements([]limits.Announcement{{
+	f.Add(redisbackend.EncodeAnnouncements([]backends.Announcement{{
 		Scope: "s", Key: "k", Limit: limits.Ban(limits.PerMinute(3), time.Hour), Asked: now, Decision: limits.Decision{RetryAfter: time.Hour},
 	}}, now))
 	f.Add(`{"version":1,"instance":"AAAAAAAAAAA=","denials":[{"limit":"fixed-window 1/s","retry_after":-1}]}`)

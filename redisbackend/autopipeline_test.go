@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
 )
@@ -52,7 +53,7 @@ func TestThroughAnAutoPipelinerItKeepsTheContract(t *testing.T) {
 	for name, pipeliner := range clients {
 		t.Run(name, func(t *testing.T) {
 			limitstest.Run(t, limitstest.Harness{
-				Open: func(_ testing.TB, now func() time.Time) limits.Backend {
+				Open: func(_ testing.TB, now func() time.Time) backends.Backend {
 					b := redisbackend.MustNewBare(pipeliner, redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: "one server"})
 					return redisbackend.HoldForEver(redisbackend.WithClock(b, now))
 				},
@@ -84,7 +85,7 @@ func TestScriptsThatAreFlushedUnderLoadLoseNothing(t *testing.T) {
 							}
 						}
 						out := make([]limits.Decision, 1)
-						if err := b.Take(t.Context(), []limits.Charge{c}, out); err != nil {
+						if err := b.Take(t.Context(), []backends.Charge{c}, out); err != nil {
 							t.Errorf("call %d: %v", j, err)
 							return
 						}

@@ -11,7 +11,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/weir-go/weir/internal/isnil"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/remote"
 )
 
@@ -62,7 +64,7 @@ type Options struct {
 
 	// Wrap returns a backend around the one that asks Redis, inside the time budget: one that
 	// measures, such as a [stats.Backend]. New calls it once. nil: none.
-	Wrap func(limits.Backend) limits.Backend
+	Wrap func(backends.Backend) backends.Backend
 
 	// Logger logs each change of Redis once. "weir: backend degraded" is a warning, with the
 	// failure and what follows, and "weir: backend recovered" is information. It is "weir:
@@ -74,7 +76,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Backend is a [limits.Backend] that keeps state in Redis and never makes a request wait long. A
+// Backend is a [backends.Backend] that keeps state in Redis and never makes a request wait long. A
 // denial cache answers who goes on after a denial, a breaker bounds the time of decisions and stops
 // asking a Redis that keeps failing: see package remote. It is safe for concurrent use.
 //
@@ -117,9 +119,9 @@ func newBackend(client redis.Scripter, o Options) (*Backend, error) {
 		return nil, err
 	}
 	b := &Backend{bare: newBare(client, o.bare())}
-	inner := limits.Backend(b.bare)
+	inner := backends.Backend(b.bare)
 	if o.Wrap != nil {
-		if inner = o.Wrap(inner); limits.IsNil(inner) {
+		if inner = o.Wrap(inner); isnil.Of(inner) {
 			return nil, fmt.Errorf("redisbackend: wrap: returned nil (got %T): return a backend around the one it gets", inner)
 		}
 	}
@@ -150,29 +152,29 @@ func (o *Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// Take implements [limits.Backend]. Its errors are those of package remote, and those of the
+// Take implements [backends.Backend]. Its errors are those of package remote, and those of the
 // client, wrapped.
-func (b *Backend) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (b *Backend) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	return b.stack.Take(ctx, charges, out)
 }
 
-// Peek implements [limits.Peeker]. It asks Redis, within the time budget.
-func (b *Backend) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+// Peek implements [backends.Peeker]. It asks Redis, within the time budget.
+func (b *Backend) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	return b.stack.Peek(ctx, charges, out)
 }
 
-// Reset implements [limits.Resetter]. It has no time budget but ctx.
+// Reset implements [backends.Resetter]. It has no time budget but ctx.
 func (b *Backend) Reset(ctx context.Context, scope, key string) error {
 	return b.stack.Reset(ctx, scope, key)
 }
 
-// Settle implements [limits.Settler]. It has no time budget but ctx.
-func (b *Backend) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+// Settle implements [backends.Settler]. It has no time budget but ctx.
+func (b *Backend) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
 	return b.stack.Settle(ctx, endings, out)
 }
 
 // Unwrap returns the [remote.Stack] around Redis, which has a [Bare] in it.
-func (b *Backend) Unwrap() limits.Backend { return b.stack }
+func (b *Backend) Unwrap() backends.Backend { return b.stack }
 
 // Status returns the state of the breaker, for health checks and metrics: see
 // [remote.Breaker.Status].
@@ -180,7 +182,7 @@ func (b *Backend) Status() (state string, since time.Time, opened int64) { retur
 
 // Leases returns what this process holds of busy keys, and has done with leases: see
 // [remote.LeaseCache.Counts]. Without [Options].Lease it returns the zero value.
-func (b *Backend) Leases() limits.LeaseCounts { return b.stack.Leases() }
+func (b *Backend) Leases() backends.LeaseCounts { return b.stack.Leases() }
 
 // Announcer returns the announcer of [Options].Announce, for the denial cache of another backend
 // and for its counts; nil without it. Close of the backend closes it.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir/internal/endings"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // BareOptions are the options of [NewBare]. The zero value is ready to use. Its fields are those of
@@ -104,17 +105,17 @@ func (b *Bare) Close() error {
 	return nil
 }
 
-// Take implements [limits.Backend]. Its errors are those of the client, wrapped.
-func (b *Bare) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+// Take implements [backends.Backend]. Its errors are those of the client, wrapped.
+func (b *Bare) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	return b.decide(ctx, charges, out, mode{instant: b.instant()})
 }
 
-// Peek implements [limits.Peeker].
-func (b *Bare) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+// Peek implements [backends.Peeker].
+func (b *Bare) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	return b.decide(ctx, charges, out, mode{true, b.instant()})
 }
 
-// Reset implements [limits.Resetter].
+// Reset implements [backends.Resetter].
 func (b *Bare) Reset(ctx context.Context, scope, key string) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -129,7 +130,7 @@ func (b *Bare) Reset(ctx context.Context, scope, key string) (err error) {
 	return nil
 }
 
-// Supports implements [limits.Supporter]. It reports whether the scripts know the
+// Supports implements [backends.Supporter]. It reports whether the scripts know the
 // algorithm of limit: all that this version of weir has.
 func (b *Bare) Supports(limit limits.Limit) bool {
 	a := int(limit.Algorithm())
@@ -171,7 +172,7 @@ func (b *Bare) instant() int64 {
 
 var errLengths = errors.New("redisbackend: charges and decisions differ in length")
 
-func (b *Bare) decide(ctx context.Context, charges []limits.Charge, out []limits.Decision, mode mode) error {
+func (b *Bare) decide(ctx context.Context, charges []backends.Charge, out []limits.Decision, mode mode) error {
 	if len(charges) != len(out) {
 		return errLengths
 	}
@@ -194,7 +195,7 @@ func (b *Bare) decide(ctx context.Context, charges []limits.Charge, out []limits
 
 // decideRequest decides charges in the memory of r, and reports whether no call uses that any more.
 func (b *Bare) decideRequest(
-	ctx context.Context, r *request, charges []limits.Charge, out []limits.Decision, mode mode,
+	ctx context.Context, r *request, charges []backends.Charge, out []limits.Decision, mode mode,
 ) (back bool, err error) {
 	if err := b.accountsOf(charges, r, mode); err != nil {
 		return true, err
@@ -221,7 +222,7 @@ func (b *Bare) decideRequest(
 
 // request is the memory of a decision, pooled.
 type request struct {
-	merged   []limits.Account
+	merged   []backends.Account
 	accounts []account // the same, with names and encoded limits
 	owners   []int     // index of the account of each charge
 	ask      ask

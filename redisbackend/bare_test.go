@@ -17,15 +17,16 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/redisbackend"
 )
 
-func charge(scope, key string, limit limits.Limit, cost int64) limits.Charge {
-	return limits.Charge{Scope: scope, Key: key, Limit: limit, Cost: cost}
+func charge(scope, key string, limit limits.Limit, cost int64) backends.Charge {
+	return backends.Charge{Scope: scope, Key: key, Limit: limit, Cost: cost}
 }
 
-func take(t testing.TB, b limits.Backend, charges ...limits.Charge) []limits.Decision {
+func take(t testing.TB, b backends.Backend, charges ...backends.Charge) []limits.Decision {
 	t.Helper()
 	out := make([]limits.Decision, len(charges))
 	if err := b.Take(context.Background(), charges, out); err != nil {
@@ -95,7 +96,7 @@ func TestDecisionsAreThoseOfMemoryAtTheInstantsOfTheServer(t *testing.T) {
 
 // randomCharges charges up to three keys by limits that let them live for
 // milliseconds to seconds.
-func randomCharges(random *rand.Rand) []limits.Charge {
+func randomCharges(random *rand.Rand) []backends.Charge {
 	choices := []limits.Limit{
 		limits.TokenBucket(limits.Per(1+random.Int64N(3), 2*time.Millisecond), 5),
 		limits.TokenBucket(limits.PerSecond(700), 9),
@@ -108,7 +109,7 @@ func randomCharges(random *rand.Rand) []limits.Charge {
 		limits.TokenBucket(limits.PerHour(50), 4), // this and the next are soon spent, however slow the machine
 		limits.SlidingWindow(limits.PerHour(5)),
 	}
-	var charges []limits.Charge
+	var charges []backends.Charge
 	for _, i := range random.Perm(len(choices))[:1+random.IntN(3)] {
 		c := charge(fmt.Sprint("scope", i), fmt.Sprint("key", random.IntN(3)), choices[i], random.Int64N(4))
 		c.Shadow = random.IntN(8) == 0
@@ -123,7 +124,7 @@ func TestADecisionIsOneCommand(t *testing.T) {
 	var commands counter
 	client.AddHook(&commands)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
-	var charges []limits.Charge
+	var charges []backends.Charge
 	for i, limit := range everyAlgorithm {
 		charges = append(charges, charge(fmt.Sprint("scope", i), "client", limit, 1))
 	}
@@ -323,7 +324,7 @@ func TestAStateOfAnotherVersionIsAnErrorAndIsLeftAlone(t *testing.T) {
 			if err := client.Set(t.Context(), name, state, time.Hour).Err(); err != nil {
 				t.Fatal(err)
 			}
-			err := b.Take(t.Context(), []limits.Charge{charge("s", "secret key", limit, 1)}, make([]limits.Decision, 1))
+			err := b.Take(t.Context(), []backends.Charge{charge("s", "secret key", limit, 1)}, make([]limits.Decision, 1))
 			if err == nil || !strings.Contains(err.Error(), "version") || strings.Contains(err.Error(), "secret") {
 				t.Errorf("%v on %q: got %v, want an error about the version, without the key", limit, state, err)
 			}
@@ -443,7 +444,7 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 		for _, state := range states {
 			ok(t, client.Set(t.Context(), name, state, time.Hour).Err())
 			for _, limit := range []limits.Limit{limit, limits.LeakyBucket(limits.PerHour(7), 3)} { // counted on, and converted
-				err := b.Take(t.Context(), []limits.Charge{charge("s", "k", limit, 1)}, make([]limits.Decision, 1))
+				err := b.Take(t.Context(), []backends.Charge{charge("s", "k", limit, 1)}, make([]limits.Decision, 1))
 				if err == nil || !strings.Contains(err.Error(), "WEIR the state of a key") {
 					t.Errorf("%v on %q: got %v, want the error that says what to do", limit, state, err)
 				}
@@ -470,7 +471,7 @@ func TestManyTakingsOfALogStayExactAndBounded(t *testing.T) {
 		now = now.Add(time.Duration(i%3) * 500 * time.Microsecond)
 		c := charge("s", "k", limit, int64(1+i%2))
 		c.Lasts = time.Millisecond
-		if diff := cmp.Diff(withTickets([]limits.Charge{c}, take(t, store, c)), withTickets([]limits.Charge{c}, take(t, b, c))); diff != "" {
+		if diff := cmp.Diff(withTickets([]backends.Charge{c}, take(t, store, c)), withTickets([]backends.Charge{c}, take(t, b, c))); diff != "" {
 			t.Fatalf("taking %d: memory (-), Redis (+):\n%s", i, diff)
 		}
 	}
@@ -483,7 +484,7 @@ func TestAClosedPortIsAnError(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: freeAddr(t), MaxRetries: -1})
 	defer client.Close()
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
-	err := b.Take(t.Context(), []limits.Charge{charge("s", "203.0.113.7", everyAlgorithm[0], 1)}, make([]limits.Decision, 1))
+	err := b.Take(t.Context(), []backends.Charge{charge("s", "203.0.113.7", everyAlgorithm[0], 1)}, make([]limits.Decision, 1))
 	var refused *net.OpError
 	if !errors.As(err, &refused) || strings.Contains(err.Error(), "203.0.113.7") {
 		t.Errorf("got %v, want the client's error, without the key", err)
@@ -536,7 +537,7 @@ func TestWhatServersSayOfThemselvesIsJudged(t *testing.T) {
 func TestInvalidChargesAreErrorsThatSendNothing(t *testing.T) {
 	b := redisbackend.MustNewBare(newClient(t, freeAddr(t)), redisbackend.BareOptions{})
 	limit, other := everyAlgorithm[0], everyAlgorithm[4]
-	for what, charges := range map[string][]limits.Charge{
+	for what, charges := range map[string][]backends.Charge{
 		"negative":     {charge("s", "secret", limit, -1)},
 		"not set":      {charge("s", "secret", limits.Limit{}, 1)},
 		"equal limits": {charge("s", "secret", limit, 1), charge("s", "secret", other, 1)},
@@ -546,7 +547,7 @@ func TestInvalidChargesAreErrorsThatSendNothing(t *testing.T) {
 			t.Errorf("got %v, want an error with %q and without the key", err, what)
 		}
 	}
-	if err := b.Take(t.Context(), []limits.Charge{charge("s", "k", limit, 1)}, nil); err == nil {
+	if err := b.Take(t.Context(), []backends.Charge{charge("s", "k", limit, 1)}, nil); err == nil {
 		t.Error("slices of different lengths: no error")
 	}
 	if err := b.Take(t.Context(), nil, nil); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
 )
@@ -26,7 +27,7 @@ func TestWithOneCallAtATimeItKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
 	limitstest.Run(t, limitstest.Harness{
-		Open: func(t testing.TB, now func() time.Time) limits.Backend {
+		Open: func(t testing.TB, now func() time.Time) backends.Backend {
 			client := redis.NewClient(&redis.Options{Addr: server.addr, PoolSize: 1, ContextTimeoutEnabled: true, ReadTimeout: time.Minute})
 			t.Cleanup(func() { client.Close() })
 			return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), now))
@@ -37,7 +38,7 @@ func TestWithOneCallAtATimeItKeepsTheContract(t *testing.T) {
 
 // asking is what one of several requests of a call asks.
 type asking struct {
-	charges []limits.Charge
+	charges []backends.Charge
 	peeks   bool
 }
 
@@ -208,7 +209,7 @@ func TestAStateThatCannotBeReadFailsOnlyThoseThatChargeIt(t *testing.T) {
 		spoilt, sound := charge("s", "spoilt", limit, 1), charge("s", "sound", limit, 1)
 		twice := sound
 		twice.Cost = 2
-		groups := [][]limits.Charge{{sound}, {spoilt}, {sound, spoilt}, {twice}, {spoilt}, {charge("s", "other", limit, 1)}}
+		groups := [][]backends.Charge{{sound}, {spoilt}, {sound, spoilt}, {twice}, {spoilt}, {charge("s", "other", limit, 1)}}
 		decisions, errs, wait := queue(t, t.Context(), b, g, groups)
 		g.open()
 		wait()
@@ -235,9 +236,9 @@ func TestAServerThatRefusesToWriteGrantsNothing(t *testing.T) {
 	admin := newClient(t, client.Options().Addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	limit, log := limits.LeakyBucket(limits.PerDay(1), 10), limits.SlidingLog(limits.PerDay(10))
-	var groups [][]limits.Charge
+	var groups [][]backends.Charge
 	for i := range 20 {
-		groups = append(groups, []limits.Charge{charge("s", fmt.Sprint(i%7), limit, int64(1+i%3)), charge("log", fmt.Sprint(i%3), log, 1)})
+		groups = append(groups, []backends.Charge{charge("s", fmt.Sprint(i%7), limit, int64(1+i%3)), charge("log", fmt.Sprint(i%3), log, 1)})
 	}
 	take(t, b, groups[0]...) // a log that exists is written in three steps
 	for what, refuse := range map[string][2][]string{
@@ -282,9 +283,9 @@ func TestACallForSeveralSlotsIsSentApart(t *testing.T) {
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	limit := limits.LeakyBucket(limits.PerDay(1), 10)
 	for round := range 2 {
-		var groups [][]limits.Charge
+		var groups [][]backends.Charge
 		for i := range 40 {
-			groups = append(groups, []limits.Charge{charge("s", fmt.Sprint(i%8), limit, int64(1+i/8%2))})
+			groups = append(groups, []backends.Charge{charge("s", fmt.Sprint(i%8), limit, int64(1+i/8%2))})
 		}
 		decisions, errs, wait := queue(t, t.Context(), b, g, groups)
 		g.open()
@@ -344,12 +345,12 @@ func TestACallTakesUnitsOfConcurrencyLimits(t *testing.T) {
 	admin := newClient(t, client.Options().Addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 	slot := charge("slots", "k", limits.Concurrent(4), 1)
-	group := []limits.Charge{slot, charge("rate", "k", limits.TokenBucket(limits.PerHour(7), 9), 1)}
-	decisions, errs, wait := queue(t, t.Context(), b, g, [][]limits.Charge{group, {slot}, group, group})
+	group := []backends.Charge{slot, charge("rate", "k", limits.TokenBucket(limits.PerHour(7), 9), 1)}
+	decisions, errs, wait := queue(t, t.Context(), b, g, [][]backends.Charge{group, {slot}, group, group})
 	ok(t, admin.ConfigResetStat(t.Context()).Err())
 	g.open()
 	wait()
-	var endings []limits.Ending
+	var endings []backends.Ending
 	left := []int64{}
 	for i := range decisions {
 		ok(t, errs[i])

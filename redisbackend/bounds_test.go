@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -54,7 +55,7 @@ func TestTheWaitOfADenialIsExactAtTheBoundsOfLimits(t *testing.T) {
 				}
 				d := take(t, b, c)[0]
 				if d.Allowed && c.Lasts > 0 && random.IntN(2) == 0 {
-					settle(t, b, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: c.Cost,
+					settle(t, b, backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: c.Cost,
 						Final: random.Int64N(3*full + 1), Ticket: d.Ticket, Lasts: c.Lasts})
 				}
 				if !d.Allowed && d.RetryAfter != limits.Never {
@@ -62,14 +63,14 @@ func TestTheWaitOfADenialIsExactAtTheBoundsOfLimits(t *testing.T) {
 					before := now
 					out := make([]limits.Decision, 1)
 					now = before.Add(d.RetryAfter - time.Microsecond)
-					if ok(t, b.Peek(t.Context(), []limits.Charge{c}, out)); out[0].Allowed {
+					if ok(t, b.Peek(t.Context(), []backends.Charge{c}, out)); out[0].Allowed {
 						t.Errorf("%v, cost %d: a microsecond earlier than %v it is allowed", limit, c.Cost, d.RetryAfter)
 					}
 					now = before.Add(d.RetryAfter)
 					if now.Year() > 2200 {
 						break
 					}
-					if ok(t, b.Peek(t.Context(), []limits.Charge{c}, out)); !out[0].Allowed {
+					if ok(t, b.Peek(t.Context(), []backends.Charge{c}, out)); !out[0].Allowed {
 						t.Errorf("%v, cost %d: after %v it is denied: %+v", limit, c.Cost, d.RetryAfter, out[0])
 					}
 					if random.IntN(2) == 0 {

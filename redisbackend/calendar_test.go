@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -142,7 +143,7 @@ func TestAnEndingWithAWrongClockIsSettled(t *testing.T) {
 			limit = limits.Calendar(10, limits.Day)
 		}
 		out := make([]limits.Settlement, 2)
-		ok(t, b.Settle(t.Context(), []limits.Ending{
+		ok(t, b.Settle(t.Context(), []backends.Ending{
 			{Scope: "s", Key: "k", Limit: limit, Taken: 1, Final: 4},
 			{Scope: "s", Key: "other", Limit: limits.FixedWindow(limits.PerDay(10)), Taken: 1, Final: 3},
 		}, out))

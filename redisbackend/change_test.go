@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
 )
@@ -120,11 +121,11 @@ func TestAnEmptyStateOfAnotherLimitLeavesNoChange(t *testing.T) {
 			now := time.Date(2028, 1, 18, 12, 0, 0, 0, time.UTC)
 			b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{}), func() time.Time { return now })
 			var out [1]limits.Decision
-			charge := limits.Charge{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerSecond(7000)), Cost: 7000}
-			ok(t, b.Take(t.Context(), []limits.Charge{charge}, out[:]))
+			charge := backends.Charge{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerSecond(7000)), Cost: 7000}
+			ok(t, b.Take(t.Context(), []backends.Charge{charge}, out[:]))
 			now = now.Add(8 * time.Minute)
 			charge.Limit, charge.Cost, charge.Lasts = limits.AnchoredWindow(limits.PerHour(5000)), 1, time.Minute
-			ok(t, b.Take(t.Context(), []limits.Charge{charge}, out[:]))
+			ok(t, b.Take(t.Context(), []backends.Charge{charge}, out[:]))
 			state, err := client.Get(t.Context(), redisbackend.Name(b, "s", "k")).Result()
 			ok(t, err)
 			if strings.HasPrefix(state, "3") {
@@ -132,14 +133,14 @@ func TestAnEmptyStateOfAnotherLimitLeavesNoChange(t *testing.T) {
 			}
 			now = now.Add(-36 * time.Second)
 			settlements := make([]limits.Settlement, 1)
-			ok(t, b.Settle(t.Context(), []limits.Ending{{
+			ok(t, b.Settle(t.Context(), []backends.Ending{{
 				Scope: "s", Key: "k", Limit: charge.Limit, Taken: 1, Ticket: out[0].Ticket, Lasts: charge.Lasts,
 			}}, settlements))
 			if s := settlements[0]; s.Returned != 1 || s.Err != nil {
 				t.Fatalf("settled: %+v, want 1 unit returned", s)
 			}
 			charge.Cost = 0
-			ok(t, b.Peek(t.Context(), []limits.Charge{charge}, out[:]))
+			ok(t, b.Peek(t.Context(), []backends.Charge{charge}, out[:]))
 			if d := out[0]; d.Remaining != 5000 || d.ResetAfter != 0 {
 				t.Errorf("%+v, want a fresh key", d)
 			}

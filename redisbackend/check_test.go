@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -181,7 +182,7 @@ func TestErrorsOfDecisionsSayWhatToDo(t *testing.T) {
 	c := charge("per-client", "secret", limits.FixedWindow(limits.PerDay(10)), 1)
 	fails := func(want string) {
 		t.Helper()
-		err := b.Take(t.Context(), []limits.Charge{c}, make([]limits.Decision, 1))
+		err := b.Take(t.Context(), []backends.Charge{c}, make([]limits.Decision, 1))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v, want one with %q and without the key", err, want)
 		}

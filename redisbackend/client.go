@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/internal/isnil"
 )
 
 // processor is a client, or part of one, whose commands can be sent at most once.
@@ -46,7 +46,7 @@ type (
 
 // validateClient returns what is wrong with a client of limits.
 func validateClient(client redis.Scripter, hashTag string) error {
-	if isNil(client) {
+	if isnil.Of(client) {
 		return fmt.Errorf("redisbackend: client: is nil (got %T): pass a client of go-redis", client)
 	}
 	switch client.(type) {
@@ -59,12 +59,6 @@ func validateClient(client redis.Scripter, hashTag string) error {
 		return fmt.Errorf("redisbackend: client: a %T may spread keys unseen: pass the client that it wraps, or set HashTag", client)
 	}
 	return nil
-}
-
-// isNil reports whether v is nil, or an interface with a nil pointer in it.
-func isNil(v any) bool {
-	of := reflect.ValueOf(v)
-	return !of.IsValid() || of.Kind() == reflect.Pointer && of.IsNil()
 }
 
 func (o *BareOptions) validate() error {

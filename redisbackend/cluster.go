@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // No script can decide keys that are spread over several servers. The accounts of such a
@@ -201,7 +202,7 @@ func (s *spread) addScope(scope string) {
 
 // markTransient marks the denials that may be due to units about to be returned. A denial for
 // ever is not.
-func (b *Bare) markTransient(charges []limits.Charge, out []limits.Decision) {
+func (b *Bare) markTransient(charges []backends.Charge, out []limits.Decision) {
 	for i := range out {
 		d := &out[i]
 		d.Transient = !d.Allowed && d.RetryAfter != limits.Never && b.spread.has(charges[i].Scope)

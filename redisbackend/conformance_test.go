@@ -8,7 +8,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/internal/testrun"
-	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
@@ -31,7 +31,7 @@ func TestOnRedisItKeepsTheContract(t *testing.T) {
 // number of a full run.
 func harness(addr string, decisions int) limitstest.Harness {
 	return limitstest.Harness{
-		Open: func(t testing.TB, now func() time.Time) limits.Backend {
+		Open: func(t testing.TB, now func() time.Time) backends.Backend {
 			return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.MustNewBare(newClient(t, addr), redisbackend.BareOptions{Prefix: uniquePrefix()}), now))
 		},
 		Decisions: sized(decisions),
@@ -54,7 +54,7 @@ func TestThroughABreakerAndADenialCacheItKeepsTheContract(t *testing.T) {
 	server := startRedis(t)
 	h := harness(server.addr, 2000)
 	open := h.Open
-	h.Open = func(t testing.TB, now func() time.Time) limits.Backend {
+	h.Open = func(t testing.TB, now func() time.Time) backends.Backend {
 		guarded := remote.MustNewBreaker(open(t, now), remote.BreakerOptions{Budget: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 		return remote.MustNewDenialCache(guarded, remote.DenialCacheOptions{MaxAge: time.Nanosecond})
 	}

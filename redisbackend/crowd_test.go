@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -45,16 +46,16 @@ func TestNobodyIsDeniedByADenialFromBeforeItAsked(t *testing.T) {
 	other := redisbackend.MustNewBare(newClient(t, client.Options().Addr), redisbackend.BareOptions{}) // of another process
 	daily := limits.FixedWindow(limits.PerDay(1))
 	for name, c := range map[string]struct {
-		limits.Charge
-		free func(limits.Charge, limits.Decision)
+		backends.Charge
+		free func(backends.Charge, limits.Decision)
 	}{
-		"reset": {charge("s", "reset", daily, 1), func(c limits.Charge, _ limits.Decision) {
+		"reset": {charge("s", "reset", daily, 1), func(c backends.Charge, _ limits.Decision) {
 			ok(t, other.Reset(t.Context(), c.Scope, c.Key))
 		}},
-		"release": {charge("s", "release", limits.Concurrent(1), 1), func(c limits.Charge, _ limits.Decision) {
+		"release": {charge("s", "release", limits.Concurrent(1), 1), func(c backends.Charge, _ limits.Decision) {
 			ok(t, newClient(t, client.Options().Addr).Del(t.Context(), redisbackend.HeldName(b, c.Scope, c.Key)).Err())
 		}},
-		"refund": {lasting("s", "refund", daily, 1), func(c limits.Charge, d limits.Decision) {
+		"refund": {lasting("s", "refund", daily, 1), func(c backends.Charge, d limits.Decision) {
 			settle(t, other, endingOf(c, d, 0))
 		}},
 	} {

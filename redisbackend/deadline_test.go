@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -58,7 +59,7 @@ func TestADeadlineEndsTheWaitWhateverTheClient(t *testing.T) {
 			done := make(chan error)
 			for i := range 40 {
 				go func() {
-					done <- b.Take(ctx, []limits.Charge{charge("s", fmt.Sprint(i%30), everyAlgorithm[0], 1)}, make([]limits.Decision, 1))
+					done <- b.Take(ctx, []backends.Charge{charge("s", fmt.Sprint(i%30), everyAlgorithm[0], 1)}, make([]limits.Decision, 1))
 				}()
 			}
 			for range 40 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -15,11 +16,11 @@ func TestACrowdOfOneKeyIsDeniedTogetherThoughItsRequestsDiffer(t *testing.T) {
 	client, g := startGate(t)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 	perAddress, perUser := limits.FixedWindow(limits.PerDay(3)), limits.SlidingWindow(limits.PerDay(100))
-	login := func(address, user string) []limits.Charge {
-		return []limits.Charge{charge("address", address, perAddress, 1), charge("user", user, perUser, 1)}
+	login := func(address, user string) []backends.Charge {
+		return []backends.Charge{charge("address", address, perAddress, 1), charge("user", user, perUser, 1)}
 	}
 	const crowd = 400
-	var groups [][]limits.Charge
+	var groups [][]backends.Charge
 	for i := range crowd {
 		groups = append(groups, login("a", fmt.Sprint("user ", i)))
 	}
@@ -54,7 +55,7 @@ func TestACrowdOfOneKeyIsDeniedTogetherThoughItsRequestsDiffer(t *testing.T) {
 		t.Errorf("%d admitted, %d denied without being asked about, %d scripts; want 3, most, and fewer than there are requests", allowed, notAsked, scripts)
 	}
 	out := make([]limits.Decision, 1)
-	ok(t, b.Take(t.Context(), []limits.Charge{charge("user", "user 399", perUser, 0)}, out))
+	ok(t, b.Take(t.Context(), []backends.Charge{charge("user", "user 399", perUser, 0)}, out))
 	if out[0].Remaining != 100 {
 		t.Errorf("a user who was not asked about has %d left, want 100", out[0].Remaining)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -35,7 +36,7 @@ func TestAServerThatIsDownCountsAgainstTheBackendIfNoOtherIsWell(t *testing.T) {
 	defer client.Close()
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Logger: slog.New(slog.DiscardHandler)})
 	limit := limits.FixedWindow(limits.PerMinute(10))
-	for what, charges := range map[string][]limits.Charge{
+	for what, charges := range map[string][]backends.Charge{
 		"one key":             {charge("s", "k", limit, 1)},
 		"keys of all servers": {charge("s", "k", limit, 1), charge("s", "1", limit, 1), charge("s", "2", limit, 1), charge("s", "3", limit, 1)},
 	} {
@@ -127,7 +128,7 @@ func (p *pausing) ask(n int) (decided, unsent int) {
 	errs := make(chan error)
 	for range n {
 		go func() {
-			charges := []limits.Charge{charge("s", "k", everyAlgorithm[0], 1)}
+			charges := []backends.Charge{charge("s", "k", everyAlgorithm[0], 1)}
 			errs <- p.backend.Take(context.Background(), charges, make([]limits.Decision, 1))
 		}()
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
@@ -57,7 +58,7 @@ func ExampleMustNewAnnouncer() {
 	client, end := miniClient()
 	defer end()
 	limit := limits.FixedWindow(limits.PerDay(1))
-	instance := func() (*redisbackend.Announcer, limits.Backend) {
+	instance := func() (*redisbackend.Announcer, backends.Backend) {
 		announcer := redisbackend.MustNewAnnouncer(client, redisbackend.AnnouncerOptions{})
 		backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 		return announcer, remote.MustNewDenialCache(backend, remote.DenialCacheOptions{Announcer: announcer})
@@ -67,7 +68,7 @@ func ExampleMustNewAnnouncer() {
 	defer one.Close()
 	defer two.Close()
 
-	charges, out := []limits.Charge{{Scope: "per-client", Key: "ann", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)
+	charges, out := []backends.Charge{{Scope: "per-client", Key: "ann", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)
 	for range 2 {
 		if err := here.Take(context.Background(), charges, out); err != nil {
 			fmt.Println(err)
@@ -111,7 +112,7 @@ func miniClient() (client *redis.Client, end func()) {
 }
 
 // signUp is one request of a client, under a limit of one a day.
-var signUp = []limits.Charge{{Scope: "sign-up", Key: "198.51.100.7", Limit: limits.TokenBucket(limits.PerDay(1), 1), Cost: 1}}
+var signUp = []backends.Charge{{Scope: "sign-up", Key: "198.51.100.7", Limit: limits.TokenBucket(limits.PerDay(1), 1), Cost: 1}}
 
 // The caller makes the client, and closes it after the backend.
 func ExampleNew() {
@@ -176,7 +177,7 @@ func ExampleOptions_wrap() {
 	counts := stats.New(stats.Options{})
 	backend := redisbackend.MustNew(client, redisbackend.Options{
 		Budget: time.Minute,
-		Wrap:   func(redis limits.Backend) limits.Backend { return counts.Backend("redis", redis) },
+		Wrap:   func(redis backends.Backend) backends.Backend { return counts.Backend("redis", redis) },
 	})
 	for range 3 {
 		if err := backend.Take(context.Background(), signUp, make([]limits.Decision, 1)); err != nil {
@@ -323,7 +324,7 @@ func ExampleBare_Take() {
 	client, end := miniClient()
 	defer end()
 	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
-	request := append([]limits.Charge{{Scope: "per-day", Key: "all", Limit: limits.TokenBucket(limits.PerDay(10), 10), Cost: 1}}, signUp...)
+	request := append([]backends.Charge{{Scope: "per-day", Key: "all", Limit: limits.TokenBucket(limits.PerDay(10), 10), Cost: 1}}, signUp...)
 	out := make([]limits.Decision, len(request))
 	for range 2 {
 		if err := backend.Take(context.Background(), request, out); err != nil {
@@ -355,12 +356,12 @@ func ExampleBare_Settle() {
 	defer backend.Close()
 
 	limit := limits.Concurrent(1)
-	upload := []limits.Charge{{Scope: "uploads", Key: "198.51.100.7", Limit: limit, Cost: 1}}
+	upload := []backends.Charge{{Scope: "uploads", Key: "198.51.100.7", Limit: limit, Cost: 1}}
 	first, second := make([]limits.Decision, 1), make([]limits.Decision, 1)
 	fmt.Println(backend.Take(context.Background(), upload, first), first[0].Allowed)
 	fmt.Println(backend.Take(context.Background(), upload, second), second[0].Allowed)
 
-	endings := []limits.Ending{{Scope: "uploads", Key: "198.51.100.7", Limit: limit, Taken: 1, Ticket: first[0].Ticket}}
+	endings := []backends.Ending{{Scope: "uploads", Key: "198.51.100.7", Limit: limit, Taken: 1, Ticket: first[0].Ticket}}
 	settled := make([]limits.Settlement, 1)
 	fmt.Println(backend.Settle(context.Background(), endings, settled), settled[0].Returned)
 	fmt.Println(backend.Take(context.Background(), upload, second), second[0].Allowed)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // BareOf returns the backend that asks Redis for b.
@@ -53,9 +54,9 @@ var Explain = howToAllow
 
 // TakeToGiveBack takes c as one group of a request that is spread over several servers. It
 // returns a function that gives it back and reports whether there was anything to give.
-func TakeToGiveBack(ctx context.Context, b *Bare, c limits.Charge) (d limits.Decision, giveBack func() (bool, error), err error) {
+func TakeToGiveBack(ctx context.Context, b *Bare, c backends.Charge) (d limits.Decision, giveBack func() (bool, error), err error) {
 	var r request
-	if err := b.accountsOf([]limits.Charge{c}, &r, mode{instant: b.instant()}); err != nil {
+	if err := b.accountsOf([]backends.Charge{c}, &r, mode{instant: b.instant()}); err != nil {
 		return d, nil, err
 	}
 	if _, err := b.step(ctx, &r.ask, r.accounts, mode{instant: b.instant()}); err != nil {
@@ -71,7 +72,7 @@ func TakeToGiveBack(ctx context.Context, b *Bare, c limits.Charge) (d limits.Dec
 
 // Apart reports whether the states of charges are kept in a partition each, of a Cluster unless
 // b knows better.
-func Apart(b *Bare, charges ...limits.Charge) bool {
+func Apart(b *Bare, charges ...backends.Charge) bool {
 	locate := b.lines.partitioner.Load()
 	seen := make(map[any]bool)
 	for _, c := range charges {
@@ -188,7 +189,7 @@ func RenewAll(b *Bare) {
 func HeldName(b *Bare, scope, key string) string { return b.heldName(scope, key) }
 
 // Forget has b neither renew nor release what it holds.
-func Forget(b *Bare, c limits.Charge, d limits.Decision) {
+func Forget(b *Bare, c backends.Charge, d limits.Decision) {
 	b.holds.forget(span{b.heldName(c.Scope, c.Key), d.Ticket, c.Cost})
 }
 
@@ -248,7 +249,7 @@ func (h *holds) renewingLocked() (n int) {
 }
 
 // EncodeAnnouncements returns the message of a process.
-func EncodeAnnouncements(all []limits.Announcement, now time.Time) string {
+func EncodeAnnouncements(all []backends.Announcement, now time.Time) string {
 	message, err := encodeAnnouncements([instanceSize]byte{}, all, now)
 	if err != nil {
 		panic(err)
@@ -257,13 +258,13 @@ func EncodeAnnouncements(all []limits.Announcement, now time.Time) string {
 }
 
 // DecodeAnnouncements reads a message that has arrived at an instant.
-func DecodeAnnouncements(message string, arrived time.Time) ([]limits.Announcement, error) {
+func DecodeAnnouncements(message string, arrived time.Time) ([]backends.Announcement, error) {
 	_, all, err := decodeAnnouncements(message, arrived)
 	return all, err
 }
 
 // Form returns a text that is the same for requests that are alike but for their keys.
-func Form(b *Bare, charges []limits.Charge, peeks bool) string {
+func Form(b *Bare, charges []backends.Charge, peeks bool) string {
 	var r request
 	if err := b.accountsOf(charges, &r, mode{peeks, b.instant()}); err != nil {
 		panic(err)
@@ -293,7 +294,7 @@ func SetClockWrong(b *Bare, by time.Duration) { b.calendarClock.ahead.Store(by.M
 // ReadReply has a call for groups of charges read a reply, in pieces of a size, as go-redis passes
 // it on. The reply is that to a number of a call. The server has told the instant now before.
 func ReadReply(
-	b *Bare, groups [][]limits.Charge, now int64, size int, reply func(number int64) string,
+	b *Bare, groups [][]backends.Charge, now int64, size int, reply func(number int64) string,
 ) ([][]limits.Decision, []error) {
 	var cs calls
 	var clock serverInstants

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -28,7 +29,7 @@ type load struct {
 
 // start has callers take the groups that charges makes for a key. Every key is
 // asked for by so many calls, then comes the next.
-func startLoad(ctx context.Context, b limits.Backend, callsOfAKey int64, charges func(key int) []limits.Charge) *load {
+func startLoad(ctx context.Context, b backends.Backend, callsOfAKey int64, charges func(key int) []backends.Charge) *load {
 	l := &load{stop: make(chan struct{}), errors: make(map[string]int)}
 	for range 8 {
 		l.callers.Go(func() {
@@ -47,7 +48,7 @@ func startLoad(ctx context.Context, b limits.Backend, callsOfAKey int64, charges
 	return l
 }
 
-func (l *load) call(ctx context.Context, b limits.Backend, callsOfAKey int64, charges func(key int) []limits.Charge) {
+func (l *load) call(ctx context.Context, b backends.Backend, callsOfAKey int64, charges func(key int) []backends.Charge) {
 	key := int((l.calls.Add(1)-1)/callsOfAKey) % len(l.admitted)
 	group := charges(key)
 	out := make([]limits.Decision, len(group))
@@ -105,12 +106,12 @@ func TestAClusterThatChangesUnderLoad(t *testing.T) {
 	c := startCluster(t)
 	client := c.client(t)
 	slow := limits.LeakyBucket(limits.PerDay(1), limit)
-	one := func(key int) []limits.Charge { return []limits.Charge{charge("one", fmt.Sprint(key), slow, 1)} }
-	several := func(key int) []limits.Charge {
-		return []limits.Charge{charge("a", fmt.Sprint(key), slow, 1), charge("b", fmt.Sprint(key), slow, 1), charge("c", fmt.Sprint(key), slow, 1)}
+	one := func(key int) []backends.Charge { return []backends.Charge{charge("one", fmt.Sprint(key), slow, 1)} }
+	several := func(key int) []backends.Charge {
+		return []backends.Charge{charge("a", fmt.Sprint(key), slow, 1), charge("b", fmt.Sprint(key), slow, 1), charge("c", fmt.Sprint(key), slow, 1)}
 	}
 	// exact fails unless each new key is admitted exactly its limit.
-	exact := func(t *testing.T, b limits.Backend, charges func(key int) []limits.Charge) {
+	exact := func(t *testing.T, b backends.Backend, charges func(key int) []backends.Charge) {
 		t.Helper()
 		for key := 10_000; key < 10_010; key++ {
 			for i := range limit + 3 {
@@ -123,7 +124,7 @@ func TestAClusterThatChangesUnderLoad(t *testing.T) {
 
 	for name, kindOf := range map[string]struct {
 		tag     string
-		charges func(key int) []limits.Charge
+		charges func(key int) []backends.Charge
 		errors  []string // that there may be while a slot is half moved
 	}{
 		"one key":                    {"", one, nil},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -33,7 +34,7 @@ func TestALogWithAForeignMiddleFailsOnlyThoseThatChargeIt(t *testing.T) {
 	middle := strings.Index(text, ";") + 1 + 32
 	foreign := text[:middle] + strings.Repeat("x", 32) + text[middle+32:]
 	ok(t, admin.Set(t.Context(), name, foreign, 0).Err())
-	decisions, errs, wait := queue(t, t.Context(), b, g, [][]limits.Charge{{sound}, {spoilt}, {other}})
+	decisions, errs, wait := queue(t, t.Context(), b, g, [][]backends.Charge{{sound}, {spoilt}, {other}})
 	g.open()
 	wait()
 	if errs[0] != nil || errs[2] != nil {
@@ -93,7 +94,7 @@ func TestAForeignTextIsAnErrorAndStays(t *testing.T) {
 				ok(t, client.Set(t.Context(), name, text, 0).Err())
 				c.Cost = cost
 				out := make([]limits.Decision, 1)
-				err := b.Take(t.Context(), []limits.Charge{c}, out)
+				err := b.Take(t.Context(), []backends.Charge{c}, out)
 				if err == nil {
 					t.Errorf("%v, cost %d, %.100q: %+v", limit, cost, text, out[0])
 				} else if !strings.Contains(err.Error(), "WEIR the state of a key") {
@@ -118,7 +119,7 @@ func TestZerosBeforeANumberAreNotRepeated(t *testing.T) {
 	text := client.Get(t.Context(), name).Val()
 	for with, zeros := range map[int]int{0: 100_000, 99: 900} { // other keys
 		text := strings.TrimSuffix(text, "1 0") + strings.Repeat("0", zeros) + "9 0"
-		charges := []limits.Charge{c}
+		charges := []backends.Charge{c}
 		for i := range with {
 			charges = append(charges, charge("s", fmt.Sprint(i), c.Limit, 1))
 		}
@@ -138,7 +139,7 @@ func TestAnEmptyTextIsAnErrorAndStays(t *testing.T) {
 	c := charge("s", "k", limits.FixedWindow(limits.PerDay(10)), 1)
 	name := redisbackend.Name(b, "s", "k")
 	ok(t, client.Set(t.Context(), name, "", 0).Err())
-	if err := b.Take(t.Context(), []limits.Charge{c}, make([]limits.Decision, 1)); err == nil {
+	if err := b.Take(t.Context(), []backends.Charge{c}, make([]limits.Decision, 1)); err == nil {
 		t.Error("it is decided")
 	}
 	if got := client.Get(t.Context(), name).Val(); got != "" {
@@ -162,7 +163,7 @@ func TestALogWithForeignTakingsIsAnErrorAndStays(t *testing.T) {
 			text := "1g 10 3600000000 10 0 1 1;" + taking
 			ok(t, client.Set(t.Context(), name, text, 0).Err())
 			out := make([]limits.Decision, 1)
-			if err := b.Take(t.Context(), []limits.Charge{charge("s", "k",
+			if err := b.Take(t.Context(), []backends.Charge{charge("s", "k",
 				limits.SlidingLog(limits.PerHour(10)), cost)}, out); err == nil {
 				t.Errorf("cost %d, taking %q: %+v", cost, taking, out[0])
 			}
@@ -198,7 +199,7 @@ func TestACallForOneRequestDecidesLikeOthers(t *testing.T) {
 			20*time.Millisecond), time.Second),
 	}
 	for i := range testrun.Sized(500, 10000) {
-		var charges []limits.Charge
+		var charges []backends.Charge
 		for j := range 1 + random.IntN(3) {
 			limit := choices[(j*4+i/700)%len(choices)]
 			if random.IntN(6) == 0 {
@@ -235,13 +236,13 @@ func TestAnyScopeAndKeyIsDecided(t *testing.T) {
 	limit := limits.FixedWindow(limits.PerDay(2))
 	odd := []string{"", " ", "\n", "\r\n", "\x00", "%s %d", "%", "{}", "{x}", "}{", "#", ":", "1:", "\xff\xfe",
 		strings.Repeat("x", 128), strings.Repeat("x", 129), strings.Repeat("x", 1<<20)}
-	var groups [][]limits.Charge
+	var groups [][]backends.Charge
 	for _, scope := range odd {
 		if len(scope) > 1000 || scope == "" {
 			continue
 		}
 		for _, key := range odd {
-			groups = append(groups, []limits.Charge{charge(scope, key, limit, 1)})
+			groups = append(groups, []backends.Charge{charge(scope, key, limit, 1)})
 		}
 	}
 	for start := 0; start < len(groups); start += 100 {
@@ -263,7 +264,7 @@ func TestARequestOfManyKeysIsDecided(t *testing.T) {
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	redisbackend.WaitForEver(b)
 	for _, n := range []int{100, 1000, 7000} {
-		var all []limits.Charge
+		var all []backends.Charge
 		for i := range n {
 			all = append(all, charge("s", fmt.Sprint(i), limits.FixedWindow(limits.PerDay(20)), 1))
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // Units go back to a key if its request was denied on another server, failed, or if its caller has left
@@ -98,7 +99,7 @@ func (b *Bare) giveBackAll(ctx context.Context, all []*settling, most int) {
 func (b *Bare) returnsOf(accounts []account, results []result) (all []*settling) {
 	for i := range accounts {
 		a, s := &accounts[i], &results[i]
-		e := &limits.Ending{Limit: a.Limit, Taken: a.Enforced, Ticket: s.enforced.At}
+		e := &backends.Ending{Limit: a.Limit, Taken: a.Enforced, Ticket: s.enforced.At}
 		reset := s.enforced.ResetAfter
 		if a.HasShadow && s.shadow.Allowed {
 			e.Taken, reset = e.Taken+a.Shadow, s.shadow.ResetAfter

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -34,7 +35,7 @@ func TestAHookThatMisbehavesInAGiveBackHarmsNobodyElse(t *testing.T) {
 	take(t, b, spent)
 	returned := 0
 	for i := 0; giveBacks.Load() < 30; i++ {
-		group := []limits.Charge{charge("other", fmt.Sprint(i), limit, 1), spent}
+		group := []backends.Charge{charge("other", fmt.Sprint(i), limit, 1), spent}
 		if redisbackend.Apart(b, group...) {
 			take(t, b, group...)
 			redisbackend.WaitForGiveBacks(b)

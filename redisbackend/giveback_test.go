@@ -16,6 +16,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
 )
@@ -46,7 +47,7 @@ func newShared(t testing.TB, client redis.UniversalClient, key string, limit lim
 	return s
 }
 
-func (s *shared) charge(cost int64) limits.Charge {
+func (s *shared) charge(cost int64) backends.Charge {
 	c := charge("s", s.key, s.limit, cost)
 	c.Lasts = s.lasts
 	return c

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/internal/list"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // A unit of a concurrency limit is held under an id, which ends by itself unless it is
@@ -164,7 +165,7 @@ type endedHold struct {
 }
 
 // endedBy returns the holds of endings of concurrency limits, which are to be released.
-func (h *holds) endedBy(endings []limits.Ending, out []limits.Settlement) (all []endedHold) {
+func (h *holds) endedBy(endings []backends.Ending, out []limits.Settlement) (all []endedHold) {
 	for i := range endings {
 		e := &endings[i]
 		if !algorithm.Of(e.Limit.Algorithm()).Held {
@@ -450,7 +451,7 @@ func waitUntil(ctx context.Context, changed *sync.Cond, done func() bool) {
 // would find the units of the first attempt held, and might deny for them.
 
 // heldAccount returns the account of a concurrency limit.
-func (b *Bare) heldAccount(of limits.Account, limit *encoded, mode mode) account {
+func (b *Bare) heldAccount(of backends.Account, limit *encoded, mode mode) account {
 	a := account{Account: of, name: b.heldName(of.Scope, of.Key), limit: limit}
 	if !mode.peeks {
 		a.ticket = b.holds.issue(a.held())
@@ -483,7 +484,7 @@ func (a *ask) reissue() {
 }
 
 // hold sets the tickets of a request that was decided, and notes what it holds.
-func (b *Bare) hold(r *request, charges []limits.Charge, out []limits.Decision) {
+func (b *Bare) hold(r *request, charges []backends.Charge, out []limits.Decision) {
 	allowed := true
 	for i := range charges {
 		allowed = allowed && (charges[i].Shadow || out[i].Allowed)

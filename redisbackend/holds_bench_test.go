@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -16,22 +17,22 @@ import (
 // script-µs is the time in EVALSHA, TIME and all commands within it included.
 func BenchmarkHold(b *testing.B) {
 	client := newClient(b, startRedis(b).addr)
-	rate := func(i int) limits.Charge {
+	rate := func(i int) backends.Charge {
 		return charge("rate", fmt.Sprint(i%100), limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000), 1)
 	}
-	held := func(i int) limits.Charge { return charge("uploads", fmt.Sprint(i%100), limits.Concurrent(20), 1) }
+	held := func(i int) backends.Charge { return charge("uploads", fmt.Sprint(i%100), limits.Concurrent(20), 1) }
 	for _, c := range []struct {
 		name    string
-		charges func(int) []limits.Charge
+		charges func(int) []backends.Charge
 		keep    int // requests of each key that are under way
 	}{
-		{"one rate", func(i int) []limits.Charge { return []limits.Charge{rate(i)} }, 0},
-		{"two rates", func(i int) []limits.Charge {
-			return []limits.Charge{rate(i), charge("other", "k", limits.FixedWindow(limits.PerDay(1_000_000_000)), 1)}
+		{"one rate", func(i int) []backends.Charge { return []backends.Charge{rate(i)} }, 0},
+		{"two rates", func(i int) []backends.Charge {
+			return []backends.Charge{rate(i), charge("other", "k", limits.FixedWindow(limits.PerDay(1_000_000_000)), 1)}
 		}, 0},
-		{"held", func(i int) []limits.Charge { return []limits.Charge{held(i)} }, 0},
-		{"held and one rate", func(i int) []limits.Charge { return []limits.Charge{held(i), rate(i)} }, 0},
-		{"held and one rate, 15 under way", func(i int) []limits.Charge { return []limits.Charge{held(i), rate(i)} }, 15},
+		{"held", func(i int) []backends.Charge { return []backends.Charge{held(i)} }, 0},
+		{"held and one rate", func(i int) []backends.Charge { return []backends.Charge{held(i), rate(i)} }, 0},
+		{"held and one rate, 15 under way", func(i int) []backends.Charge { return []backends.Charge{held(i), rate(i)} }, 15},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
@@ -42,7 +43,7 @@ func BenchmarkHold(b *testing.B) {
 			take(b, backend, c.charges(0)...)
 			const some = 250 // the least of the times for so many: other programs run on the machine
 			start, finish := math.Inf(1), math.Inf(1)
-			var ends []limits.Ending
+			var ends []backends.Ending
 			b.ResetTimer()
 			for i := range b.N {
 				if i%some == 0 {

@@ -18,11 +18,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
 // holdsNothing waits until nothing is held on the key of c.
-func holdsNothing(t *testing.T, b limits.Peeker, c limits.Charge) {
+func holdsNothing(t *testing.T, b backends.Peeker, c backends.Charge) {
 	t.Helper()
 	until(t, "nothing is held", func() bool { return held(t, b, c) == 0 })
 }
@@ -50,7 +51,7 @@ func TestATakingWhoseReplyIsLostHoldsNothing(t *testing.T) {
 				}
 				end(t, b, c, take(t, b, c)[0])
 				lose.Store(true)
-				err := b.Take(ctx, []limits.Charge{c, rate}, make([]limits.Decision, 2))
+				err := b.Take(ctx, []backends.Charge{c, rate}, make([]limits.Decision, 2))
 				cancel()
 				if err == nil || lose.Load() {
 					t.Fatalf("%s: the reply was lost: %v", name, err)
@@ -86,7 +87,7 @@ func TestATakingOfACallerWhoHasLeftHoldsNothing(t *testing.T) {
 					mine = context.Background()
 				}
 				out := make([]limits.Decision, 1)
-				switch err := b.Take(mine, []limits.Charge{c}, out); {
+				switch err := b.Take(mine, []backends.Charge{c}, out); {
 				case err == nil:
 					took.Store(i, out[0])
 					n.Add(1)
@@ -247,7 +248,7 @@ func TestReleasesThatWaitAreBounded(t *testing.T) {
 	defer client.Close()
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Logger: slog.New(slog.DiscardHandler)})
 	c := charge("uploads", "ann", limits.Concurrent(100_000), 64)
-	var endings []limits.Ending
+	var endings []backends.Ending
 	for range 1100 {
 		endings = append(endings, ending(c, take(t, b, c)[0]))
 	}
@@ -272,7 +273,7 @@ func TestAHundredThousandUnitsAreHeld(t *testing.T) {
 	b := newStepped(client, redisbackend.BareOptions{})
 	const most = 100_000
 	c := charge("uploads", "ann", limits.Concurrent(most), 50)
-	var endings []limits.Ending
+	var endings []backends.Ending
 	for range most / 50 {
 		endings = append(endings, ending(c, take(t, b, c)[0]))
 	}
@@ -525,7 +526,7 @@ func holdsNothingForDeniedGroups(t *testing.T, client redis.UniversalClient) {
 	b := newStepped(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 	spent := charge("spent", "k", limits.FixedWindow(limits.PerDay(1)), 1)
 	take(t, b, spent)
-	var charges []limits.Charge
+	var charges []backends.Charge
 	for i := range 8 { // on all servers
 		charges = append(charges, charge("uploads", fmt.Sprint(i), limits.Concurrent(5), 2))
 	}
@@ -611,7 +612,7 @@ func TestATakingByATypeThatEmbedsAClientIsNotRepeated(t *testing.T) {
 	end(t, b, c, take(t, b, c)[0]) // the server learns the script
 	lose.Store(true)
 	out := make([]limits.Decision, 1)
-	if err := b.Take(t.Context(), []limits.Charge{c}, out); err == nil || lose.Load() {
+	if err := b.Take(t.Context(), []backends.Charge{c}, out); err == nil || lose.Load() {
 		t.Errorf("the reply was lost: %+v, %v", out, err)
 	}
 	holdsNothing(t, redisbackend.MustNewBare(newClient(t, server.addr), redisbackend.BareOptions{}), c)
@@ -644,8 +645,8 @@ func TestWhileASlotIsHalfMovedItsUnitsAreRenewedAndReleased(t *testing.T) {
 	defer client.Close()
 	client.AddHook(new(halfMoved))
 	b := newStepped(client, redisbackend.BareOptions{HashTag: "moving", Logger: slog.New(slog.DiscardHandler)})
-	var charges []limits.Charge
-	var endings []limits.Ending
+	var charges []backends.Charge
+	var endings []backends.Ending
 	for i := range 5 {
 		c := charge("uploads", fmt.Sprint(i), limits.Concurrent(5), 2)
 		for range 2 {
@@ -681,7 +682,7 @@ func TestAHookThatMisbehavesInAnEndIsAnError(t *testing.T) {
 	rate := lasting("rate", "ann", limits.FixedWindow(limits.PerDay(10)), 3)
 	for name, before := range map[string]func(){"panic": func() { panic("hook") }, "exit": runtime.Goexit} {
 		out := take(t, b, held, rate)
-		endings := []limits.Ending{ending(held, out[0]), endingOf(rate, out[1], 1)}
+		endings := []backends.Ending{ending(held, out[0]), endingOf(rate, out[1], 1)}
 		g.setBefore(before)
 		s := settle(t, b, endings...)
 		until(t, name+": the release is tried again", func() bool { return g.scripts.Load() > 6 })

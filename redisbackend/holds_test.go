@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/redisbackend"
 )
@@ -39,24 +40,24 @@ func (s stepped) sharing(client redis.Scripter, options redisbackend.BareOptions
 func (s stepped) after(d time.Duration) { s.now.Add(d.Microseconds()) }
 
 // end ends a charge that was allowed.
-func end(t testing.TB, b limits.Settler, c limits.Charge, d limits.Decision) limits.Settlement {
+func end(t testing.TB, b backends.Settler, c backends.Charge, d limits.Decision) limits.Settlement {
 	t.Helper()
 	out := make([]limits.Settlement, 1)
-	ok(t, b.Settle(t.Context(), []limits.Ending{ending(c, d)}, out))
+	ok(t, b.Settle(t.Context(), []backends.Ending{ending(c, d)}, out))
 	ok(t, out[0].Err)
 	return out[0]
 }
 
-func ending(c limits.Charge, d limits.Decision) limits.Ending {
-	return limits.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: c.Cost, Ticket: d.Ticket}
+func ending(c backends.Charge, d limits.Decision) backends.Ending {
+	return backends.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: c.Cost, Ticket: d.Ticket}
 }
 
 // held returns how many units the limit of c, of 100,000, leaves.
-func held(t testing.TB, b limits.Peeker, c limits.Charge) int64 {
+func held(t testing.TB, b backends.Peeker, c backends.Charge) int64 {
 	t.Helper()
 	c.Limit, c.Cost = limits.Concurrent(100_000), 0
 	out := make([]limits.Decision, 1)
-	ok(t, b.Peek(t.Context(), []limits.Charge{c}, out))
+	ok(t, b.Peek(t.Context(), []backends.Charge{c}, out))
 	return 100_000 - out[0].Remaining
 }
 
@@ -155,7 +156,7 @@ func TestWhatRedisHasLostIsPutBackAndLoggedOnce(t *testing.T) {
 	client := newClient(t, server.addr)
 	var log logged
 	b := newStepped(client, redisbackend.BareOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	var charges []limits.Charge
+	var charges []backends.Charge
 	for i := range 5 {
 		charges = append(charges, charge("uploads", fmt.Sprint(i), limits.Concurrent(5), 2))
 		take(t, b, charges[i])
@@ -221,8 +222,8 @@ func TestAKeyThatIsNoSortedSetIsAnError(t *testing.T) {
 	rate := charge("rate", "ann", limits.FixedWindow(limits.PerHour(10)), 1)
 	name := redisbackend.HeldName(b.Bare, c.Scope, c.Key)
 	ok(t, client.Set(t.Context(), name, "?", 0).Err())
-	for _, c := range []limits.Charge{c, {Scope: c.Scope, Key: c.Key, Limit: c.Limit, Cost: 2}} {
-		if err := b.Take(t.Context(), []limits.Charge{rate, c}, make([]limits.Decision, 2)); !redis.HasErrorPrefix(err, "WEIR") || !strings.Contains(err.Error(), "another type") {
+	for _, c := range []backends.Charge{c, {Scope: c.Scope, Key: c.Key, Limit: c.Limit, Cost: 2}} {
+		if err := b.Take(t.Context(), []backends.Charge{rate, c}, make([]limits.Decision, 2)); !redis.HasErrorPrefix(err, "WEIR") || !strings.Contains(err.Error(), "another type") {
 			t.Errorf("%v, want one that says that it is of another type", err)
 		}
 	}
@@ -232,7 +233,7 @@ func TestAKeyThatIsNoSortedSetIsAnError(t *testing.T) {
 	// One such key does not keep others from being renewed and released.
 	other := charge("uploads", "bob", limits.Concurrent(5), 1)
 	ok(t, client.Del(t.Context(), name).Err())
-	endings := []limits.Ending{ending(c, take(t, b, c)[0]), ending(other, take(t, b, other)[0])}
+	endings := []backends.Ending{ending(c, take(t, b, c)[0]), ending(other, take(t, b, other)[0])}
 	ok(t, client.Set(t.Context(), name, "?", 0).Err())
 	b.after(29 * time.Second)
 	redisbackend.RenewAll(b.Bare)
@@ -274,7 +275,7 @@ func TestAFullServerRenewsAndReleases(t *testing.T) {
 	redisbackend.Forget(b.Bare, c, stale)
 	b.after(15 * time.Second) // one unit has ended, and is still in the set
 	ok(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	for _, charges := range [][]limits.Charge{{c, rate}, {rate, c}, {c}} {
+	for _, charges := range [][]backends.Charge{{c, rate}, {rate, c}, {c}} {
 		if err := b.Take(t.Context(), charges, make([]limits.Decision, len(charges))); err == nil || !strings.Contains(err.Error(), "OOM") {
 			t.Errorf("%v, want an error: out of memory", err)
 		}
@@ -307,20 +308,20 @@ func holdsAreThoseOfAList(t *testing.T, client redis.UniversalClient, rounds int
 func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 	const hold = 30 * time.Second
 	options := redisbackend.BareOptions{Prefix: uniquePrefix(), Logger: slog.New(slog.DiscardHandler)}
-	backends := []stepped{newStepped(client, options)}
+	instances := []stepped{newStepped(client, options)}
 	for range 2 {
-		backends = append(backends, backends[0].sharing(client, options))
+		instances = append(instances, instances[0].sharing(client, options))
 	}
 	defer func() {
-		for _, b := range backends {
+		for _, b := range instances {
 			b.Close()
 		}
 	}()
-	clock := backends[0].now
+	clock := instances[0].now
 	store := memory.MustNew(memory.Options{Clock: func() time.Time { return time.UnixMicro(clock.Load()) }})
 	type running struct {
 		by     int // backend
-		charge limits.Charge
+		charge backends.Charge
 		got    limits.Decision // by Redis
 		ends   int64
 	}
@@ -329,8 +330,8 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 	for step := range 250 {
 		switch random.IntN(10) {
 		default: // take
-			by := random.IntN(len(backends))
-			var charges []limits.Charge
+			by := random.IntN(len(instances))
+			var charges []backends.Charge
 			for i := range 1 + random.IntN(3) {
 				key := fmt.Sprint(random.IntN(2))
 				scope := fmt.Sprint("held ", i%2)
@@ -339,21 +340,21 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 					limit = 1 + random.Int64N(12)
 					most[scope] = limit
 				}
-				charges = append(charges, limits.Charge{Scope: scope, Key: key, Limit: limits.Concurrent(limit), Cost: random.Int64N(4), Shadow: random.IntN(5) == 0})
+				charges = append(charges, backends.Charge{Scope: scope, Key: key, Limit: limits.Concurrent(limit), Cost: random.Int64N(4), Shadow: random.IntN(5) == 0})
 			}
 			for i := range charges { // one limit for each scope of a request
 				charges[i].Limit = limits.Concurrent(most[charges[i].Scope])
 			}
 			if random.IntN(2) == 0 {
-				charges = append(charges, limits.Charge{Scope: "rate", Key: "k", Limit: limits.TokenBucket(limits.PerSecond(1), 40), Cost: random.Int64N(3)})
+				charges = append(charges, backends.Charge{Scope: "rate", Key: "k", Limit: limits.TokenBucket(limits.PerSecond(1), 40), Cost: random.Int64N(3)})
 			}
 			got, want := make([]limits.Decision, len(charges)), make([]limits.Decision, len(charges))
-			ok(t, backends[by].Peek(t.Context(), charges, got))
+			ok(t, instances[by].Peek(t.Context(), charges, got))
 			ok(t, store.Peek(t.Context(), charges, want))
 			if _, alone := client.(*redis.Client); alone { // a peek at several servers decides shadow charges as if each group were allowed
 				compareHolds(t, fmt.Sprint("step ", step, ": peek"), charges, got, want)
 			}
-			ok(t, backends[by].Take(t.Context(), charges, got))
+			ok(t, instances[by].Take(t.Context(), charges, got))
 			ok(t, store.Take(t.Context(), charges, want))
 			compareHolds(t, fmt.Sprint("step ", step, ": take"), charges, got, want)
 			allowed := true
@@ -361,8 +362,8 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 				allowed = allowed && (got[i].Allowed || charges[i].Shadow)
 			}
 			if !allowed {
-				redisbackend.WaitForGiveBacks(backends[by].Bare)
-				until(t, "releases are done", func() bool { return redisbackend.ReleasesAreDone(backends[by].Bare) })
+				redisbackend.WaitForGiveBacks(instances[by].Bare)
+				until(t, "releases are done", func() bool { return redisbackend.ReleasesAreDone(instances[by].Bare) })
 			}
 			for i, c := range charges {
 				if allowed && got[i].Allowed && c.Cost > 0 && c.Limit.Algorithm().Holds() {
@@ -373,7 +374,7 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 			if len(all) > 0 {
 				i := random.IntN(len(all))
 				r := all[i]
-				end(t, backends[r.by], r.charge, r.got)
+				end(t, instances[r.by], r.charge, r.got)
 				if r.ends > clock.Load() {
 					end(t, store, r.charge, limits.Decision{})
 				}
@@ -388,8 +389,8 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 				}
 			}
 		case 4: // renewal: puts back what had ended, too
-			by := random.IntN(len(backends) - 1) // the last one is dead
-			redisbackend.RenewAll(backends[by].Bare)
+			by := random.IntN(len(instances) - 1) // the last one is dead
+			redisbackend.RenewAll(instances[by].Bare)
 			for _, r := range all {
 				if r.by == by {
 					if r.ends <= clock.Load() {
@@ -406,13 +407,13 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 }
 
 // holdIn has a Memory hold what c charges, whether it fits or not.
-func holdIn(t *testing.T, m *memory.Memory, c limits.Charge) {
+func holdIn(t *testing.T, m *memory.Memory, c backends.Charge) {
 	t.Helper()
-	e := limits.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Final: c.Cost}
-	ok(t, m.Settle(t.Context(), []limits.Ending{e}, make([]limits.Settlement, 1)))
+	e := backends.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Final: c.Cost}
+	ok(t, m.Settle(t.Context(), []backends.Ending{e}, make([]limits.Settlement, 1)))
 }
 
-func compareHolds(t *testing.T, what string, charges []limits.Charge, got, want []limits.Decision) {
+func compareHolds(t *testing.T, what string, charges []backends.Charge, got, want []limits.Decision) {
 	t.Helper()
 	for i := range got {
 		if got[i].Source == limits.SourceNotAsked {
@@ -438,7 +439,7 @@ func TestManyCallersNeverHoldMoreThanTheLimit(t *testing.T) {
 	for g := range 48 {
 		wg.Go(func() {
 			for i := range 60 {
-				charges := []limits.Charge{c}
+				charges := []backends.Charge{c}
 				if (i+g)%2 == 0 {
 					charges = append(charges, rate)
 				}

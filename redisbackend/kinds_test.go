@@ -16,6 +16,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -97,7 +98,7 @@ func mixedCalls(t *testing.T, client, alone *redis.Client, g *gate, random *rand
 		return a
 	}
 	type taken struct {
-		c         limits.Charge
+		c         backends.Charge
 		many, one limits.Decision
 	}
 	var open1 []taken
@@ -148,9 +149,9 @@ func mixedCalls(t *testing.T, client, alone *redis.Client, g *gate, random *rand
 			final := random.Int64N(x.c.Cost + 3)
 			var out [2][1]limits.Settlement
 			for k, b := range []*redisbackend.Bare{many, one} {
-				e := limits.Ending{Scope: x.c.Scope, Key: x.c.Key, Limit: x.c.Limit, Taken: x.c.Cost,
+				e := backends.Ending{Scope: x.c.Scope, Key: x.c.Key, Limit: x.c.Limit, Taken: x.c.Cost,
 					Final: final, Ticket: []limits.Decision{x.many, x.one}[k].Ticket, Lasts: x.c.Lasts}
-				ok(t, b.Settle(t.Context(), []limits.Ending{e}, out[k][:]))
+				ok(t, b.Settle(t.Context(), []backends.Ending{e}, out[k][:]))
 				redisbackend.WaitForReleases(b)
 			}
 			if out[0] != out[1] {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
@@ -46,7 +47,7 @@ func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 				cache := remote.MustNewLeaseCache(onClock{backend, clock}, remote.LeaseOptions{})
 				caches = append(caches, cache)
 				all.Go(func() {
-					charges, out := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)
+					charges, out := []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)
 					for i := 0; ; i++ {
 						select {
 						case <-ended:
@@ -98,7 +99,7 @@ func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 			slices.SortFunc(admitted, func(a, b int64) int { return cmp.Compare(a, b) })
 			var at int64
 			model := limitstest.NewExact(func() time.Time { return time.UnixMicro(at) })
-			charges, out := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)
+			charges, out := []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)
 			beyond := 0
 			for _, at = range admitted {
 				if err := model.Take(t.Context(), charges, out); err != nil {
@@ -140,13 +141,13 @@ type onClock struct {
 	clock *steppingClock
 }
 
-func (b onClock) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (b onClock) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	b.clock.mu.RLock()
 	defer b.clock.mu.RUnlock()
 	return b.Bare.Take(ctx, charges, out)
 }
 
-func (b onClock) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+func (b onClock) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
 	b.clock.mu.RLock()
 	defer b.clock.mu.RUnlock()
 	return b.Bare.Settle(ctx, endings, out)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
@@ -20,7 +21,7 @@ func TestThroughALeaseCacheWhatIsNotLeasedKeepsTheContract(t *testing.T) {
 	server := startRedis(t)
 	onRedis := harness(server.addr, 2000)
 	inMemory := limitstest.Harness{
-		Open: func(t testing.TB, now func() time.Time) limits.Backend {
+		Open: func(t testing.TB, now func() time.Time) backends.Backend {
 			return memory.MustNew(memory.Options{Clock: now})
 		},
 		Decisions: sized(20_000),
@@ -29,7 +30,7 @@ func TestThroughALeaseCacheWhatIsNotLeasedKeepsTheContract(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			open := h.Open
-			h.Open = func(t testing.TB, now func() time.Time) limits.Backend {
+			h.Open = func(t testing.TB, now func() time.Time) backends.Backend {
 				inner := open(t, now)
 				return pastLeases{remote.MustNewLeaseCache(inner, remote.LeaseOptions{}), inner}
 			}
@@ -41,7 +42,7 @@ func TestThroughALeaseCacheWhatIsNotLeasedKeepsTheContract(t *testing.T) {
 // pastLeases is a lease cache that leased limits go past, with all that they are decided with.
 type pastLeases struct {
 	*remote.LeaseCache
-	inner limits.Backend
+	inner backends.Backend
 }
 
 // isLeased reports whether one of limits is leased.
@@ -52,25 +53,25 @@ func isLeased[T any](all []T, limit func(T) limits.Limit) bool {
 	})
 }
 
-func limitOf(ch limits.Charge) limits.Limit { return ch.Limit }
+func limitOf(ch backends.Charge) limits.Limit { return ch.Limit }
 
-func (b pastLeases) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (b pastLeases) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if isLeased(charges, limitOf) {
 		return b.inner.Take(ctx, charges, out)
 	}
 	return b.LeaseCache.Take(ctx, charges, out)
 }
 
-func (b pastLeases) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (b pastLeases) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if isLeased(charges, limitOf) {
-		return limits.Peek(ctx, b.inner, charges, out)
+		return backends.Peek(ctx, b.inner, charges, out)
 	}
 	return b.LeaseCache.Peek(ctx, charges, out)
 }
 
-func (b pastLeases) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
-	if isLeased(endings, func(e limits.Ending) limits.Limit { return e.Limit }) {
-		return limits.Settle(ctx, b.inner, endings, out)
+func (b pastLeases) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
+	if isLeased(endings, func(e backends.Ending) limits.Limit { return e.Limit }) {
+		return backends.Settle(ctx, b.inner, endings, out)
 	}
 	return b.LeaseCache.Settle(ctx, endings, out)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
@@ -39,7 +40,7 @@ func TestLeasesOfOneRedisAdmitNothingBeyondTheLimit(t *testing.T) {
 				cache := remote.MustNewLeaseCache(backend, remote.LeaseOptions{})
 				random := rand.New(rand.NewPCG(seed, uint64(instance)))
 				all.Go(func() {
-					charges := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}
+					charges := []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}
 					if instance == 1 {
 						charges[0].Lasts = 50 * time.Millisecond
 					}
@@ -52,7 +53,7 @@ func TestLeasesOfOneRedisAdmitNothingBeyondTheLimit(t *testing.T) {
 						d := out[0]
 						ended := d.Allowed && instance == 1 && random.IntN(4) == 0
 						if ended { // it has cost nothing
-							e := []limits.Ending{{Scope: "s", Key: "k", Limit: limit, Taken: 1, Ticket: d.Ticket, Lasts: charges[0].Lasts}}
+							e := []backends.Ending{{Scope: "s", Key: "k", Limit: limit, Taken: 1, Ticket: d.Ticket, Lasts: charges[0].Lasts}}
 							s := make([]limits.Settlement, 1)
 							if err := cache.Settle(context.Background(), e, s); err != nil {
 								t.Error(err)
@@ -78,7 +79,7 @@ func TestLeasesOfOneRedisAdmitNothingBeyondTheLimit(t *testing.T) {
 			slices.SortStableFunc(admitted, func(a, b limits.Decision) int { return cmp.Compare(a.At, b.At) })
 			var now int64
 			model := limitstest.NewExact(func() time.Time { return time.UnixMicro(now) })
-			charges, out := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)
+			charges, out := []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)
 			for i, d := range admitted {
 				now = d.At
 				if err := model.Take(t.Context(), charges, out); err != nil {

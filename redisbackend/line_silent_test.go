@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // answering is a client whose scripts are answered by a function.
@@ -40,17 +41,17 @@ func TestAProbeOfEndingsHasJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := MustNewBare(&answering{answer: silence}, BareOptions{HashTag: "one"})
 		b.lines.most = 1
-		e := limits.Ending{
+		e := backends.Ending{
 			Scope: "s", Key: "k", Limit: limits.LeakyBucket(limits.PerDay(1), 10), Taken: 2, Final: 1, Ticket: 1,
 		}
-		settle := func() { _ = b.Settle(context.Background(), []limits.Ending{e}, make([]limits.Settlement, 1)) }
+		settle := func() { _ = b.Settle(context.Background(), []backends.Ending{e}, make([]limits.Settlement, 1)) }
 		go settle()
 		time.Sleep(600 * time.Millisecond) // so the server is down
 		go settle()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		charges := []limits.Charge{{Scope: "s", Key: "k", Limit: e.Limit, Cost: 1}}
+		charges := []backends.Charge{{Scope: "s", Key: "k", Limit: e.Limit, Cost: 1}}
 		err := b.Take(ctx, charges, make([]limits.Decision, 1))
 		if err == nil || strings.Contains(err.Error(), "panic") {
 			t.Errorf("%v, want that there is no answer", err)
@@ -105,8 +106,8 @@ func TestTheSecondReleaseIsLaterThanAnyRenewal(t *testing.T) {
 		b.holds.add(span{b.heldName("s", "k"), id, 1})
 		held.Store(true)
 		time.Sleep(minHoldTime/3 + b.holds.slack() + time.Millisecond) // the renewal has just begun
-		e := limits.Ending{Scope: "s", Key: "k", Limit: limits.Concurrent(1), Taken: 1, Ticket: id}
-		_ = b.Settle(context.Background(), []limits.Ending{e}, make([]limits.Settlement, 1))
+		e := backends.Ending{Scope: "s", Key: "k", Limit: limits.Concurrent(1), Taken: 1, Ticket: id}
+		_ = b.Settle(context.Background(), []backends.Ending{e}, make([]limits.Settlement, 1))
 		time.Sleep(3 * longestCall)
 		if held.Load() {
 			t.Error("the unit of a request that has ended is held")

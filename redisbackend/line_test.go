@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/redisbackend"
 )
@@ -94,14 +95,14 @@ func startGate(t *testing.T) (*redis.Client, *gate) {
 
 // queue has a call held up by the gate, and then every group wait behind it, in
 // order. It returns what waits for all of them.
-func queue(t *testing.T, ctx context.Context, b *redisbackend.Bare, g *gate, groups [][]limits.Charge) (decisions [][]limits.Decision, errs []error, wait func()) {
+func queue(t *testing.T, ctx context.Context, b *redisbackend.Bare, g *gate, groups [][]backends.Charge) (decisions [][]limits.Decision, errs []error, wait func()) {
 	t.Helper()
 	decisions, errs = make([][]limits.Decision, len(groups)), make([]error, len(groups))
 	redisbackend.WaitForEver(b)
 	var callers sync.WaitGroup
 	g.close()
 	callers.Go(func() {
-		first := []limits.Charge{charge("held up", "k", everyAlgorithm[0], 0)}
+		first := []backends.Charge{charge("held up", "k", everyAlgorithm[0], 0)}
 		if err := b.Take(t.Context(), first, make([]limits.Decision, 1)); err != nil {
 			t.Error(err)
 		}
@@ -122,11 +123,11 @@ func TestEqualRequestsThatWaitAreDecidedByOneCallAsOneAfterTheOther(t *testing.T
 	client, g := startGate(t)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	shadow := func(c limits.Charge) limits.Charge { c.Shadow = true; return c }
+	shadow := func(c backends.Charge) backends.Charge { c.Shadow = true; return c }
 	for i, limit := range settled {
 		name := fmt.Sprint("algorithm ", i)
 		second := charge(name, "second", limits.FixedWindow(limits.PerMinute(20)), 1)
-		for what, group := range map[string][]limits.Charge{
+		for what, group := range map[string][]backends.Charge{
 			"one key":          {charge(name, "k", limit, 3)},
 			"two keys":         {charge(name, "two", limit, 1), second},
 			"shadow":           {charge(name, "shadow", limit, 2), shadow(charge(name, "other", limit, 4))},
@@ -143,7 +144,7 @@ func TestEqualRequestsThatWaitAreDecidedByOneCallAsOneAfterTheOther(t *testing.T
 				if round == 2 {
 					now = now.Add(-20 * time.Millisecond) // the clock steps back
 				}
-				groups := slices.Repeat([][]limits.Charge{group}, 14)
+				groups := slices.Repeat([][]backends.Charge{group}, 14)
 				g.scripts.Store(0)
 				decisions, errs, wait := queue(t, t.Context(), b, g, groups)
 				g.open()
@@ -169,12 +170,12 @@ func TestRequestsThatWaitAreSentInOnePipeline(t *testing.T) {
 	client, g := startGate(t)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	limit := limits.LeakyBucket(limits.PerDay(1), 400)
-	var groups [][]limits.Charge
+	var groups [][]backends.Charge
 	for i := range 600 {
-		groups = append(groups, []limits.Charge{charge("s", fmt.Sprint(i%3), limit, 1)})
+		groups = append(groups, []backends.Charge{charge("s", fmt.Sprint(i%3), limit, 1)})
 	}
 	for i := range 40 {
-		groups = append(groups, []limits.Charge{charge("distinct", fmt.Sprint(i), limit, 1)})
+		groups = append(groups, []backends.Charge{charge("distinct", fmt.Sprint(i), limit, 1)})
 	}
 	for _, known := range []bool{true, false} {
 		if !known {
@@ -198,7 +199,7 @@ func TestACrowdAboveWhatOneCallDecidesGetsExactlyTheLimit(t *testing.T) {
 	client, g := startGate(t)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	const most = 600
-	groups := slices.Repeat([][]limits.Charge{{charge("s", "k", limits.LeakyBucket(limits.PerDay(1), most), 1)}}, 1000)
+	groups := slices.Repeat([][]backends.Charge{{charge("s", "k", limits.LeakyBucket(limits.PerDay(1), most), 1)}}, 1000)
 	decisions, errs, wait := queue(t, t.Context(), b, g, groups)
 	g.scripts.Store(0)
 	g.open()
@@ -221,7 +222,7 @@ func TestWhoLeavesBeforeItsTurnTakesNothing(t *testing.T) {
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	limit := limits.LeakyBucket(limits.PerDay(1), 10)
 	ctx, leave := context.WithCancel(t.Context())
-	groups := [][]limits.Charge{
+	groups := [][]backends.Charge{
 		{charge("s", "k", limit, 1)}, {charge("s", "k", limit, 1)}, {charge("s", "other", limit, 1)}, {charge("s", "k", limit, 2)},
 	}
 	_, errs, wait := queue(t, ctx, b, g, groups)
@@ -259,7 +260,7 @@ func TestAConnectionOutlivesTheCallerWhoHadItMade(t *testing.T) {
 	})
 	defer client.Close()
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
-	c := []limits.Charge{charge("s", "k", limits.LeakyBucket(limits.PerDay(1), 10), 0)} // so that nothing is given back
+	c := []backends.Charge{charge("s", "k", limits.LeakyBucket(limits.PerDay(1), 10), 0)} // so that nothing is given back
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if err := b.Take(ctx, c, make([]limits.Decision, 1)); !errors.Is(err, context.DeadlineExceeded) {
@@ -280,7 +281,7 @@ func TestHooksThatEndTheirGoroutineHarmNobodyElse(t *testing.T) {
 	c := charge("s", "k", limits.LeakyBucket(limits.PerDay(1), 1000), 1)
 	for name, before := range map[string]func(){"panic": func() { panic("hook") }, "exit": runtime.Goexit} {
 		g.before = before
-		groups := [][]limits.Charge{{c}, {c}, {charge("s", "other", c.Limit, 1)}}
+		groups := [][]backends.Charge{{c}, {c}, {charge("s", "other", c.Limit, 1)}}
 		errs := make([]error, len(groups))
 		var callers sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context()) // so that no call is made on the caller's goroutine
@@ -309,7 +310,7 @@ func TestNoGoroutineIsLeftWhenNothingHappens(t *testing.T) {
 	defer cancel()
 	for i := range 200 {
 		callers.Go(func() {
-			_ = b.Take(ctx, []limits.Charge{charge("s", fmt.Sprint(i%50), everyAlgorithm[0], 1)}, make([]limits.Decision, 1))
+			_ = b.Take(ctx, []backends.Charge{charge("s", fmt.Sprint(i%50), everyAlgorithm[0], 1)}, make([]limits.Decision, 1))
 		})
 	}
 	callers.Wait()
@@ -327,7 +328,7 @@ func TestALostReplyIsAnErrorOfAllWhomItAnswers(t *testing.T) {
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	limit := limits.LeakyBucket(limits.PerDay(1), 10)
 	take(t, b, charge("s", "k", limit, 1))
-	_, errs, wait := queue(t, t.Context(), b, g, slices.Repeat([][]limits.Charge{{charge("s", "k", limit, 1)}}, 5))
+	_, errs, wait := queue(t, t.Context(), b, g, slices.Repeat([][]backends.Charge{{charge("s", "k", limit, 1)}}, 5))
 	g.mu.Lock()
 	g.before = func() { lose.Store(g.scripts.Load() > 2) } // not of what was held up
 	g.scripts.Store(2)

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -57,9 +58,9 @@ func TestTakingsAndEndingsTakeTurnsAndRenewalsGoFirst(t *testing.T) {
 		for i := range 512 { // four calls of each kind
 			all.Go(func() { take(t, b, charge("s", fmt.Sprint(i), limit, 1)) })
 		}
-		var endings []limits.Ending
+		var endings []backends.Ending
 		for i := range 512 {
-			endings = append(endings, limits.Ending{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Taken: 2, Final: 1})
+			endings = append(endings, backends.Ending{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Taken: 2, Final: 1})
 		}
 		all.Go(func() { settle(t, b, endings...) })
 		all.Wait()

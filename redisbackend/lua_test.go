@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/internal/family"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // Scripts are put together from files that are Lua by themselves.
@@ -67,7 +68,7 @@ func TestTheScriptTakesWhatPackageFamilyDoes(t *testing.T) {
 				state, want.Delay = after, numbers.Queued(after, n)
 			}
 			want.At = now.UnixMicro()
-			charges := []limits.Charge{{Key: key, Limit: limit, Cost: n}}
+			charges := []backends.Charge{{Key: key, Limit: limit, Cost: n}}
 			if err := b.Take(t.Context(), charges, out); err != nil || out[0] != want {
 				t.Fatalf("%v, %d units at %d of %+v: %v\n  %+v, want\n  %+v", limit, n, now.UnixMicro(), state, err, out[0], want)
 			}

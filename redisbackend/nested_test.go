@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -23,7 +24,7 @@ func TestAnErrorOfOneKeyIsOfThatKeyAlone(t *testing.T) {
 		ok(t, admin.ConfigSet(t.Context(), "maxmemory", "1").Err())
 		defer admin.ConfigSet(t.Context(), "maxmemory", "0")
 		out := make([]limits.Settlement, 2)
-		_ = b.Settle(t.Context(), []limits.Ending{
+		_ = b.Settle(t.Context(), []backends.Ending{
 			{Scope: "s", Key: "a", Limit: limit, Taken: 2, Final: 1, Ticket: da.Ticket, Lasts: a.Lasts},
 			{Scope: "s", Key: "c", Limit: limit, Taken: 1, Ticket: dc.Ticket, Lasts: c.Lasts},
 		}, out)
@@ -44,7 +45,7 @@ func TestAnErrorOfOneKeyIsOfThatKeyAlone(t *testing.T) {
 		take(t, b, full)
 		ok(t, admin.ConfigSet(t.Context(), "maxmemory", "1").Err())
 		defer admin.ConfigSet(t.Context(), "maxmemory", "0")
-		decisions, errs, wait := queue(t, t.Context(), b, g, [][]limits.Charge{{charge("l", "k", log, 20)}, {full}})
+		decisions, errs, wait := queue(t, t.Context(), b, g, [][]backends.Charge{{charge("l", "k", log, 20)}, {full}})
 		g.open()
 		wait()
 		if errs[1] != nil {

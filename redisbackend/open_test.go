@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
 )
@@ -36,7 +37,7 @@ func TestOpenReadsEveryFormOfURL(t *testing.T) {
 			ok(t, err)
 			until(t, "it checks", func() bool { return b.Check(t.Context()) == nil })
 			out := make([]limits.Decision, 2)
-			charges := []limits.Charge{charge("s", "a", limits.FixedWindow(limits.PerDay(1)), 1), charge("s", "b", limits.FixedWindow(limits.PerDay(1)), 1)}
+			charges := []backends.Charge{charge("s", "a", limits.FixedWindow(limits.PerDay(1)), 1), charge("s", "b", limits.FixedWindow(limits.PerDay(1)), 1)}
 			for i := range 2 {
 				ok(t, b.Take(t.Context(), charges, out))
 				if out[0].Allowed != (i == 0) || out[1].Allowed != (i == 0) && out[1].Source != limits.SourceNotAsked {
@@ -44,7 +45,7 @@ func TestOpenReadsEveryFormOfURL(t *testing.T) {
 				}
 			}
 			ok(t, b.Close())
-			fresh := []limits.Charge{charge("s", "c", limits.FixedWindow(limits.PerDay(1)), 1)} // a denial would be remembered
+			fresh := []backends.Charge{charge("s", "c", limits.FixedWindow(limits.PerDay(1)), 1)} // a denial would be remembered
 			if err := b.Take(t.Context(), fresh, out[:1]); err == nil {
 				t.Error("it decides after it was closed")
 			}
@@ -131,7 +132,7 @@ func TestCloseEndsWhileAServerIsSilent(t *testing.T) {
 	b, err := redisbackend.Open("redis://"+server.addr, redisbackend.Options{Budget: time.Minute})
 	ok(t, err)
 	ask := func(ctx context.Context) error {
-		return b.Take(ctx, []limits.Charge{charge("s", "k", limits.TokenBucket(limits.PerDay(10), 10), 1)}, make([]limits.Decision, 1))
+		return b.Take(ctx, []backends.Charge{charge("s", "k", limits.TokenBucket(limits.PerDay(10), 10), 1)}, make([]limits.Decision, 1))
 	}
 	ok(t, ask(t.Context()))
 	ok(t, newClient(t, server.addr).Do(t.Context(), "CLIENT", "PAUSE", time.Hour.Milliseconds(), "ALL").Err())
@@ -162,12 +163,12 @@ func openCluster(t *testing.T) *redisbackend.Backend {
 }
 
 // givingBack is charges of which the first is given back: the second is spent.
-func givingBack(t *testing.T, b *redisbackend.Backend) []limits.Charge {
+func givingBack(t *testing.T, b *redisbackend.Backend) []backends.Charge {
 	t.Helper()
 	limit := limits.LeakyBucket(limits.PerDay(1), 1)
 	spent := charge("spent", "k", limit, 1)
 	take(t, b, spent)
-	return []limits.Charge{charge("given back", "k", limit, 1), spent}
+	return []backends.Charge{charge("given back", "k", limit, 1), spent}
 }
 
 func TestCloseDoesNotWaitForAGiveBackThatHangs(t *testing.T) {
@@ -219,7 +220,7 @@ func TestCloseWaitsForTheEndsOfRequests(t *testing.T) {
 		opened, err := redisbackend.Open("redis://"+addr, redisbackend.Options{Prefix: uniquePrefix(), Budget: time.Minute})
 		ok(t, err)
 		for b, bare := range map[interface {
-			limits.Backend
+			backends.Backend
 			Close() error
 		}]*redisbackend.Bare{given: given, opened: redisbackend.BareOf(opened)} {
 			limiter := core.MustNew(core.Config[string]{Backend: remote.MustNewDenialCache(b, remote.DenialCacheOptions{}), Rules: []core.Rule[string]{{

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // atOnce is a client whose server answers at once: one taking by one limit is allowed.
@@ -32,7 +33,7 @@ func (c *atOnce) Process(_ context.Context, cmd redis.Cmder) error {
 func BenchmarkOwn(b *testing.B) {
 	backend := MustNewBare(new(atOnce), BareOptions{HashTag: "one"})
 	limit := limits.TokenBucket(limits.PerSecond(10), 10)
-	charges := []limits.Charge{{Scope: "scope", Key: "198.51.100.7", Limit: limit, Cost: 1}}
+	charges := []backends.Charge{{Scope: "scope", Key: "198.51.100.7", Limit: limit, Cost: 1}}
 	out := make([]limits.Decision, 1)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -49,13 +50,13 @@ func TestARepeatedRequestOverSlotsReleasesWhatItHolds(t *testing.T) {
 	for range 4 { // it finds out that there are slots, and that the server is near
 		take(t, b, other, charge("x", "1", other.Limit, 1))
 	}
-	var held limits.Charge
+	var held backends.Charge
 	out := make([]limits.Decision, 2)
 	for try := range 20 { // a machine may be so slow that the repeated call takes a second
 		held = charge("c", strconv.Itoa(try), limits.Concurrent(1), 1)
 		h.armed.Store(true)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		err := b.Take(ctx, []limits.Charge{held, other}, out)
+		err := b.Take(ctx, []backends.Charge{held, other}, out)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) {
 			ok(t, err)
@@ -65,7 +66,7 @@ func TestARepeatedRequestOverSlotsReleasesWhatItHolds(t *testing.T) {
 	if h.armed.Load() || !out[0].Allowed {
 		t.Fatalf("%+v, and the hook waits for a script: %v", out, h.armed.Load())
 	}
-	ok(t, b.Settle(t.Context(), []limits.Ending{ending(held, out[0])}, make([]limits.Settlement, 1)))
+	ok(t, b.Settle(t.Context(), []backends.Ending{ending(held, out[0])}, make([]limits.Settlement, 1)))
 	redisbackend.WaitForReleases(b)
 	if n := client.ZCard(t.Context(), redisbackend.HeldName(b, held.Scope, held.Key)).Val(); n != 0 {
 		t.Errorf("%d units are held after the end of the only request", n)

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -127,7 +128,7 @@ func takeApart(t *testing.T, b *redisbackend.Bare) (decided, failed int64) {
 			c := charge("s", fmt.Sprint(key, i), limits.FixedWindow(limits.PerDay(limit)), 1)
 			for n := int64(1); n <= 20; n++ {
 				out := make([]limits.Decision, 1)
-				if b.Take(t.Context(), []limits.Charge{c}, out) != nil {
+				if b.Take(t.Context(), []backends.Charge{c}, out) != nil {
 					errs.Add(1) // the unit may have been taken
 					continue
 				}
@@ -217,7 +218,7 @@ func TestAReplyThatIsNotBelievedIsTheLastOfItsConnection(t *testing.T) {
 		connections := l.connections.Load()
 		l.once(tt.lie)
 		out := make([]limits.Decision, 1)
-		err := b.Take(t.Context(), []limits.Charge{c}, out)
+		err := b.Take(t.Context(), []backends.Charge{c}, out)
 		if err == nil || !strings.Contains(err.Error(), tt.want) || len(err.Error()) > 120 {
 			t.Errorf("%s: %+v, %v; want an error that says %q", tt.name, out[0], err, tt.want)
 		}
@@ -237,9 +238,9 @@ func TestAnImpossibleNumberIsAnErrorOfItsRequest(t *testing.T) {
 	g := new(gate)
 	client.AddHook(g)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
-	var groups [][]limits.Charge
+	var groups [][]backends.Charge
 	for i := range 4 {
-		groups = append(groups, []limits.Charge{charge("s", fmt.Sprint(i), limits.FixedWindow(limits.PerDay(10)), 1)})
+		groups = append(groups, []backends.Charge{charge("s", fmt.Sprint(i), limits.FixedWindow(limits.PerDay(10)), 1)})
 	}
 	decisions, errs, wait := queue(t, t.Context(), b, g, groups)
 	l.tell(func(reply string) []string {
@@ -285,7 +286,7 @@ func TestAClockThatHasJumpedIsBelievedOnceTheNextReplyAgrees(t *testing.T) {
 		{2 * day, false}, {4 * day, false}, {6 * day, false}, {6 * day, true}, // no clock at all, until it goes again
 	} {
 		by = step.by
-		err := b.Take(t.Context(), []limits.Charge{c}, make([]limits.Decision, 1))
+		err := b.Take(t.Context(), []backends.Charge{c}, make([]limits.Decision, 1))
 		if step.decides != (err == nil) {
 			t.Errorf("step %d, by %v: %v", i, step.by, err)
 		}
@@ -350,7 +351,7 @@ func TestARefusalOfACalendarDoesNoHarm(t *testing.T) {
 			parts := partsOf(reply)
 			return []string{replyOf(parts[0], parts[1], "!WEIR asks again at "+instant+": the clock\n")}
 		})
-		if err := b.Take(t.Context(), []limits.Charge{c}, make([]limits.Decision, 1)); err == nil {
+		if err := b.Take(t.Context(), []backends.Charge{c}, make([]limits.Decision, 1)); err == nil {
 			t.Errorf("%q: it decides", instant)
 		}
 		l.tell(nil)
@@ -379,7 +380,7 @@ func TestAHookThatAnswersInPlaceOfTheServerDecidesNothing(t *testing.T) {
 	c := charge("s", "k", limits.FixedWindow(limits.PerDay(10)), 1)
 	take(t, b, c)
 	client.AddHook(answers{})
-	if err := b.Take(t.Context(), []limits.Charge{c}, make([]limits.Decision, 1)); err == nil {
+	if err := b.Take(t.Context(), []backends.Charge{c}, make([]limits.Decision, 1)); err == nil {
 		t.Error("it decides")
 	}
 }
@@ -411,12 +412,12 @@ func TestALateReplyIsDropped(t *testing.T) {
 	hook := new(leaver)
 	client.AddHook(hook)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
-	taken := func(key string, most int64) limits.Charge {
+	taken := func(key string, most int64) backends.Charge {
 		return charge("s", key, limits.FixedWindow(limits.PerDay(most)), 1)
 	}
 	for i := range int64(100) {
 		hook.leaves.Store(true)
-		if err := b.Take(t.Context(), []limits.Charge{taken("left", 1000)}, make([]limits.Decision, 1)); err == nil {
+		if err := b.Take(t.Context(), []backends.Charge{taken("left", 1000)}, make([]limits.Decision, 1)); err == nil {
 			t.Error("a call without a reply decides")
 		}
 		hook.leaves.Store(false)
@@ -487,7 +488,7 @@ func FuzzReply(f *testing.F) {
 	shadow := charge("s", "shadow", limits.Ban(limits.PerMinute(10), time.Hour), 1)
 	shadow.Shadow = true
 	queued := charge("s", "k", limits.LeakyQueue(limits.PerMinute(10), 10), 1)
-	groups := [][][]limits.Charge{
+	groups := [][][]backends.Charge{
 		{{charge("s", "k", limits.FixedWindow(limits.PerMinute(10)), 1)}},
 		{{queued, shadow}, {lasts}},
 		{{charge("s", "k", limits.Concurrent(10), 1)}, {charge("s", "k", limits.SlidingLog(limits.PerMinute(10)), 11)}},
@@ -535,7 +536,7 @@ func FuzzReply(f *testing.F) {
 }
 
 // isWithin reports whether a decision is within the bounds of its limit.
-func isWithin(c limits.Charge, d limits.Decision) bool {
+func isWithin(c backends.Charge, d limits.Decision) bool {
 	longest := 203 * 366 * 24 * time.Hour
 	if c.Limit.Algorithm().Holds() {
 		longest, d.EffectiveWindow = time.Second, 0

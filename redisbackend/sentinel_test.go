@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -79,8 +80,8 @@ func testFailover(t *testing.T, cause func(master *redisServer, admin *redis.Sen
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	ok(t, b.Check(t.Context()))
 	slow := limits.LeakyBucket(limits.PerDay(1), limit)
-	group := func(key int) []limits.Charge {
-		return []limits.Charge{charge("a", fmt.Sprint(key), slow, 1), charge("b", fmt.Sprint(key), slow, 1)}
+	group := func(key int) []backends.Charge {
+		return []backends.Charge{charge("a", fmt.Sprint(key), slow, 1), charge("b", fmt.Sprint(key), slow, 1)}
 	}
 	for range limit {
 		take(t, b, group(30_000)...)

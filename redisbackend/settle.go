@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // settleBudget is how long a Settle may take.
@@ -17,11 +18,11 @@ const settleBudget = time.Second
 
 var errSettleLengths = errors.New("redisbackend: endings and settlements differ in length")
 
-// Settle implements [limits.Settler]. It takes a second at most, and returns an error only
+// Settle implements [backends.Settler]. It takes a second at most, and returns an error only
 // if endings and out differ in length: what is not known of an ending is in the Err of its
 // Settlement. A call whose reply is lost is not sent again, since the server may have run
 // it.
-func (b *Bare) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+func (b *Bare) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
 	if len(endings) != len(out) {
 		return errSettleLengths
 	}
@@ -137,7 +138,7 @@ func (b *Bare) sendAll(ctx context.Context, all []*errand) []error {
 	return errs
 }
 
-// ServerOf implements [limits.Divided].
+// ServerOf implements [backends.Divided].
 func (b *Bare) ServerOf(scope, key string, limit limits.Limit) any {
 	if b.lines.only != nil || b.lines.learn != nil && !b.lines.known.Load() {
 		return nil
@@ -156,7 +157,7 @@ func (b *Bare) ServerOf(scope, key string, limit limits.Limit) any {
 type settling struct {
 	backend *Bare
 	kind    string // for settle.lua; "": as the ending says
-	ending  *limits.Ending
+	ending  *backends.Ending
 	out     *limits.Settlement
 	name    string
 	limit   *encoded
@@ -164,7 +165,7 @@ type settling struct {
 
 // settlingsOf returns the endings that have something to return or to charge, but for
 // those of concurrency limits.
-func (b *Bare) settlingsOf(endings []limits.Ending, out []limits.Settlement) (all []*settling) {
+func (b *Bare) settlingsOf(endings []backends.Ending, out []limits.Settlement) (all []*settling) {
 	for i := range endings {
 		e := &endings[i]
 		if algorithm.Of(e.Limit.Algorithm()).Held || e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
@@ -231,7 +232,7 @@ const (
 func ticketOf(at, serial int64) int64 { return serial<<ticketBits | at&ticketMask }
 
 // settleArguments returns the arguments of settle.lua for an ending.
-func settleArguments(kind string, limit *encoded, e *limits.Ending) []any {
+func settleArguments(kind string, limit *encoded, e *backends.Ending) []any {
 	ticket := max(0, e.Ticket)
 	switch kind {
 	case "c ":

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -33,7 +33,7 @@ func BenchmarkSettle(b *testing.B) {
 				var spent float64
 				for b.Loop() {
 					b.StopTimer()
-					var endings []limits.Ending
+					var endings []backends.Ending
 					for i := range 128 {
 						c := lasting("s", fmt.Sprint(i), limit, 5)
 						ok(b, backend.Reset(b.Context(), c.Scope, c.Key))

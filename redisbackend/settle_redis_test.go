@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -20,15 +21,15 @@ import (
 var settled = append([]limits.Limit{limits.Ban(limits.PerMinute(10), time.Hour)}, everyAlgorithm...)
 
 // lasting is a charge that may be settled.
-func lasting(scope, key string, limit limits.Limit, cost int64) limits.Charge {
+func lasting(scope, key string, limit limits.Limit, cost int64) backends.Charge {
 	c := charge(scope, key, limit, cost)
 	c.Lasts = 20 * time.Second
 	return c
 }
 
 // endingOf ends a charge.
-func endingOf(c limits.Charge, d limits.Decision, final int64) limits.Ending {
-	return limits.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: c.Cost, Final: final, Ticket: d.Ticket, Lasts: c.Lasts}
+func endingOf(c backends.Charge, d limits.Decision, final int64) backends.Ending {
+	return backends.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: c.Cost, Final: final, Ticket: d.Ticket, Lasts: c.Lasts}
 }
 
 func TestAStateOfADebtorLivesUntilItIsFreshAndASecondLonger(t *testing.T) {
@@ -110,7 +111,7 @@ func TestStatesHaveVersion2OnlyForWhatVersion1Lacks(t *testing.T) {
 func TestAnEndingThatCannotBeReadIsAnErrorAndTheOthersAreSettled(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
-	var endings []limits.Ending
+	var endings []backends.Ending
 	for i, limit := range settled {
 		for _, key := range []string{"good", "bad", "list"} {
 			c := lasting(fmt.Sprint(i), key, limit, 3)
@@ -141,7 +142,7 @@ func settlesOnce(t *testing.T, client redis.UniversalClient, lose *atomic.Bool) 
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 	limit := limits.LeakyBucket(limits.PerDay(1), 100)
 	for round := range 3 {
-		var endings []limits.Ending
+		var endings []backends.Ending
 		for i := range 1 + 199*(round%2) { // one command, or several slots
 			for _, final := range []int64{2, 9} {
 				c := lasting("s", fmt.Sprint(round, " ", i, " ", final), limit, 5)
@@ -208,7 +209,7 @@ func TestAServerThatForgotTheScriptOfSettlementsIsSentIt(t *testing.T) {
 	client := newClient(t, server.addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	limit := limits.FixedWindow(limits.PerDay(500))
-	var endings []limits.Ending
+	var endings []backends.Ending
 	for range 300 {
 		c := lasting("s", "k", limit, 1)
 		endings = append(endings, endingOf(c, take(t, b, c)[0], 0))
@@ -241,7 +242,7 @@ func TestOnAClusterEachSlotIsSettledByOneCall(t *testing.T) {
 		redisbackend.WithClock(b, func() time.Time { return begun }) // nothing refills meanwhile
 		var commands counter
 		client := redisbackend.Client(b).(*redis.ClusterClient)
-		var endings []limits.Ending
+		var endings []backends.Ending
 		for i := range 100 {
 			c := lasting("s", fmt.Sprint(i), settled[i%len(settled)], 5)
 			endings = append(endings, endingOf(c, take(t, b, c)[0], int64(i%3*5)))
@@ -263,7 +264,7 @@ func TestOnAClusterEachSlotIsSettledByOneCall(t *testing.T) {
 
 func TestAnEndingUnderAnIllegalLimitIsAnError(t *testing.T) {
 	b := redisbackend.MustNewBare(newClient(t, freeAddr(t)), redisbackend.BareOptions{})
-	s := settle(t, b, limits.Ending{Scope: "s", Key: "secret", Taken: 1}, limits.Ending{Scope: "s", Key: "k", Limit: everyAlgorithm[0], Taken: 1, Final: 1})
+	s := settle(t, b, backends.Ending{Scope: "s", Key: "secret", Taken: 1}, backends.Ending{Scope: "s", Key: "k", Limit: everyAlgorithm[0], Taken: 1, Final: 1})
 	if s[0].Err == nil || strings.Contains(s[0].Err.Error(), "secret") || s[1] != (limits.Settlement{}) {
 		t.Errorf("got %+v", s)
 	}
@@ -307,7 +308,7 @@ func TestOnRedisABusyBucketReturnsNearlyAllThatRequestsDidNotNeed(t *testing.T) 
 
 type timed struct {
 	at time.Time
-	limits.Ending
+	backends.Ending
 }
 
 type byTime []timed

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -64,7 +65,7 @@ func TestEndingsDoNotWaitForAnotherServerThatIsSilent(t *testing.T) {
 	isSilent := func(name string) bool { return redisbackend.SlotOf(name) >= 8192 }
 	window := limits.FixedWindow(limits.PerDay(10))
 	const keys = 400
-	endings := func() (all []limits.Ending, silent []bool) {
+	endings := func() (all []backends.Ending, silent []bool) {
 		for i := range keys {
 			c := lasting("rate", fmt.Sprint(i), window, 3)
 			h := charge("uploads", fmt.Sprint(i), limits.Concurrent(5), 1)
@@ -83,7 +84,7 @@ func TestEndingsDoNotWaitForAnotherServerThatIsSilent(t *testing.T) {
 	all, silent := endings()
 	again, silentAgain := endings()
 	mute.Store(true)
-	expect := func(all []limits.Ending, silent []bool) (refused bool) {
+	expect := func(all []backends.Ending, silent []bool) (refused bool) {
 		t.Helper()
 		healthy := 0
 		for i, s := range settle(t, b, all...) {
@@ -121,7 +122,7 @@ func TestEndingsDoNotWaitForAnotherServerThatIsSilent(t *testing.T) {
 		for i := range 20 {
 			c.Key = fmt.Sprint("x", i)
 			out := make([]limits.Decision, 1)
-			if b.Take(t.Context(), []limits.Charge{c}, out) != nil || settle(t, b, endingOf(c, out[0], 0))[0].Err != nil {
+			if b.Take(t.Context(), []backends.Charge{c}, out) != nil || settle(t, b, endingOf(c, out[0], 0))[0].Err != nil {
 				return false
 			}
 		}

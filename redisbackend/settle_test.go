@@ -12,11 +12,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/redisbackend"
 )
 
-func settle(t testing.TB, s limits.Settler, endings ...limits.Ending) []limits.Settlement {
+func settle(t testing.TB, s backends.Settler, endings ...backends.Ending) []limits.Settlement {
 	t.Helper()
 	out := make([]limits.Settlement, len(endings))
 	if err := s.Settle(context.Background(), endings, out); err != nil {
@@ -61,7 +62,7 @@ func (p *pair) same(what, want, got any) bool {
 }
 
 // take takes from both and reports whether their decisions are equal.
-func (p *pair) take(charges ...limits.Charge) ([]limits.Decision, bool) {
+func (p *pair) take(charges ...backends.Charge) ([]limits.Decision, bool) {
 	p.Helper()
 	want, got := take(p, p.memory, charges...), take(p, p.remote, charges...)
 	p.note("take %+v: %+v", charges, got)
@@ -73,7 +74,7 @@ func (p *pair) take(charges ...limits.Charge) ([]limits.Decision, bool) {
 
 // withTickets returns decisions with 1 for each ticket that means something: units that
 // were taken and may be settled have one. What it is is the backend's own business.
-func withTickets(charges []limits.Charge, decisions []limits.Decision) []limits.Decision {
+func withTickets(charges []backends.Charge, decisions []limits.Decision) []limits.Decision {
 	allowed := true
 	for i := range decisions {
 		allowed = allowed && (decisions[i].Allowed || charges[i].Shadow)
@@ -90,7 +91,7 @@ func withTickets(charges []limits.Charge, decisions []limits.Decision) []limits.
 }
 
 // settle settles endings of takings from Redis, and the same of memory.
-func (p *pair) settle(endings ...limits.Ending) bool {
+func (p *pair) settle(endings ...backends.Ending) bool {
 	p.Helper()
 	same := slices.Clone(endings)
 	for i := range same {
@@ -153,7 +154,7 @@ func settleAtRandom(p *pair, random *rand.Rand) bool {
 	limit := choices[0]
 	period := limit.Rate().Period
 	lasts := time.Duration(1+random.Int64N(4*period.Microseconds())) * time.Microsecond
-	var open []limits.Ending
+	var open []backends.Ending
 	for range 60 {
 		c := charge("s", "k", limit, random.Int64N(2+limit.Burst()/2))
 		switch random.IntN(3) {
@@ -167,7 +168,7 @@ func settleAtRandom(p *pair, random *rand.Rand) bool {
 		switch what := random.IntN(20); {
 		case what < 9:
 			c.Lasts = lasts
-			charges := []limits.Charge{c}
+			charges := []backends.Charge{c}
 			if random.IntN(8) == 0 {
 				shadow := c
 				shadow.Shadow, shadow.Cost = true, random.Int64N(3)
@@ -181,7 +182,7 @@ func settleAtRandom(p *pair, random *rand.Rand) bool {
 				return false
 			}
 			if d := got[0]; d.Allowed && (len(charges) == 1 || got[len(got)-1].Allowed) && c.Cost > 0 {
-				open = append(open, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: c.Cost, Ticket: d.Ticket, Lasts: c.Lasts})
+				open = append(open, backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: c.Cost, Ticket: d.Ticket, Lasts: c.Lasts})
 			}
 		case what < 11: // one that has no end
 			if _, same := p.take(c); !same {
@@ -189,7 +190,7 @@ func settleAtRandom(p *pair, random *rand.Rand) bool {
 			}
 		case what < 17 && len(open) > 0:
 			i := random.IntN(len(open))
-			endings := []limits.Ending{open[i]}
+			endings := []backends.Ending{open[i]}
 			open = append(open[:i], open[i+1:]...)
 			if len(open) > 0 && random.IntN(4) == 0 {
 				endings = append(endings, open[0])

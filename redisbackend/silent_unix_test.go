@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
 )
@@ -61,7 +62,7 @@ func TestOneSilentMasterIsDownForItself(t *testing.T) {
 		return int(redisbackend.SlotOf(redisbackend.Name(backend, "s", fmt.Sprint(key)))) >= 2*16384/3
 	}
 	decide := func(key int) error {
-		return b.Take(context.Background(), []limits.Charge{charge("s", fmt.Sprint(key), limit, 1)}, make([]limits.Decision, 1))
+		return b.Take(context.Background(), []backends.Charge{charge("s", fmt.Sprint(key), limit, 1)}, make([]limits.Decision, 1))
 	}
 	until(t, "all servers decide", func() bool {
 		for key := range 50 {
@@ -128,7 +129,7 @@ func TestOneSilentMasterIsDownForItself(t *testing.T) {
 	}
 	for i := range 1003 {
 		out := make([]limits.Decision, 1)
-		ok(t, backend.Take(t.Context(), []limits.Charge{charge("s", "afterwards", limit, 1)}, out))
+		ok(t, backend.Take(t.Context(), []backends.Charge{charge("s", "afterwards", limit, 1)}, out))
 		if out[0].Allowed != (i < 1000) {
 			t.Fatalf("afterwards, request %d of 1000: %+v", i+1, out[0])
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -40,8 +41,8 @@ func takingAt(at time.Time, units int64) taking {
 	return taking{at.UnixMicro(), units, serial<<46 | at.UnixMicro()&(1<<46-1)}
 }
 
-func (k taking) ending(key string, limit limits.Limit, returned int64) limits.Ending {
-	return limits.Ending{
+func (k taking) ending(key string, limit limits.Limit, returned int64) backends.Ending {
+	return backends.Ending{
 		Scope: "s", Key: key, Limit: limit, Taken: k.units, Final: k.units - returned, Ticket: k.ticket, Lasts: time.Minute,
 	}
 }
@@ -109,7 +110,7 @@ func logIsExact(t *testing.T, client *redis.Client, seed uint64, steps int, isVi
 				used += c.Cost
 			}
 		default:
-			var endings []limits.Ending
+			var endings []backends.Ending
 			var want []int64
 			for range min(len(all), 1+random.IntN(20)) {
 				i := random.IntN(len(all))
@@ -159,7 +160,7 @@ func TestALogKeepsNothingOfTakingsThatWereReturned(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{}), func() time.Time { return now })
 	c := lasting("s", "k", limits.SlidingLog(limits.PerHour(100)), 1)
-	running := []limits.Ending{endingOf(c, take(t, b, c)[0], 1)}
+	running := []backends.Ending{endingOf(c, take(t, b, c)[0], 1)}
 	longest := int64(0)
 	for range 1000 {
 		for len(running) < 50 {
@@ -188,7 +189,7 @@ func TestALogWithAChangeHasRoomForAllGaps(t *testing.T) {
 	take(t, b, charge("s", "k", limit, 1)) // denied
 	now = now.Add(7 * time.Hour)
 	c := lasting("s", "k", limit, 2)
-	var endings []limits.Ending
+	var endings []backends.Ending
 	for range 800 {
 		now = now.Add(time.Millisecond)
 		endings = append(endings, endingOf(c, take(t, b, c)[0], 1))

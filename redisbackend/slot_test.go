@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -94,7 +95,7 @@ func TestScopesTogetherAreDecidedInOneStepOfACluster(t *testing.T) {
 	limit := limits.FixedWindow(limits.Per(1, 365*24*time.Hour))
 	for name, together := range map[string][]string{"together": {"rate", "charges"}, "apart": nil} {
 		b := redisbackend.MustNewBare(c.client(t), redisbackend.BareOptions{Prefix: uniquePrefix(), Together: together})
-		charges := []limits.Charge{{Scope: "rate", Key: "ann", Limit: limit, Cost: 1}, {Scope: "charges", Key: "ann", Limit: limit, Cost: 1}}
+		charges := []backends.Charge{{Scope: "rate", Key: "ann", Limit: limit, Cost: 1}, {Scope: "charges", Key: "ann", Limit: limit, Cost: 1}}
 		out := make([]limits.Decision, 2)
 		for range 2 {
 			if err := b.Take(t.Context(), charges, out); err != nil {

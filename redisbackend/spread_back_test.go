@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -32,7 +33,7 @@ func TestADeniedRequestOverSeveralSlotsGivesNothingAway(t *testing.T) {
 		}
 		home := random.Perm(len(choices))
 		for round := range 40 {
-			var charges, looks []limits.Charge
+			var charges, looks []backends.Charge
 			for _, i := range random.Perm(4)[:2+random.IntN(3)] {
 				limit := choices[home[i]]
 				if random.IntN(6) == 0 {

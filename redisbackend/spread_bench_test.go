@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -22,23 +23,23 @@ const crowd = 4000
 func BenchmarkCrowdOverSlots(b *testing.B) {
 	client := startCluster(b).client(b)
 	scarce, ample := limits.FixedWindow(limits.PerDay(100)), limits.FixedWindow(limits.PerDay(1e9))
-	for name, of := range map[string]func(i int) []limits.Charge{
-		"of one client, the first rule denies": func(int) []limits.Charge {
-			return []limits.Charge{charge("scarce", "k", scarce, 1), charge("ample", "k", ample, 1)}
+	for name, of := range map[string]func(i int) []backends.Charge{
+		"of one client, the first rule denies": func(int) []backends.Charge {
+			return []backends.Charge{charge("scarce", "k", scarce, 1), charge("ample", "k", ample, 1)}
 		},
-		"of one client, the last rule denies": func(int) []limits.Charge {
-			return []limits.Charge{charge("ample", "k", ample, 1), charge("scarce", "k", scarce, 1)}
+		"of one client, the last rule denies": func(int) []backends.Charge {
+			return []backends.Charge{charge("ample", "k", ample, 1), charge("scarce", "k", scarce, 1)}
 		},
-		"of many clients, the first rule denies": func(i int) []limits.Charge {
-			return []limits.Charge{charge("scarce", "k", scarce, 1), charge("ample", fmt.Sprint(i), ample, 1)}
+		"of many clients, the first rule denies": func(i int) []backends.Charge {
+			return []backends.Charge{charge("scarce", "k", scarce, 1), charge("ample", fmt.Sprint(i), ample, 1)}
 		},
-		"of many clients, the last rule denies": func(i int) []limits.Charge {
-			return []limits.Charge{charge("ample", fmt.Sprint(i), ample, 1), charge("scarce", "k", scarce, 1)}
+		"of many clients, the last rule denies": func(i int) []backends.Charge {
+			return []backends.Charge{charge("ample", fmt.Sprint(i), ample, 1), charge("scarce", "k", scarce, 1)}
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
 			backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
-			take := func(charges []limits.Charge) (time.Duration, error) {
+			take := func(charges []backends.Charge) (time.Duration, error) {
 				ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 				defer cancel()
 				begin := time.Now()
@@ -59,7 +60,7 @@ func BenchmarkCrowdOverSlots(b *testing.B) {
 								return
 							case <-time.After(2 * time.Millisecond):
 							}
-							wait, err := take([]limits.Charge{charge("bystander", fmt.Sprint(i, j), ample, 1)})
+							wait, err := take([]backends.Charge{charge("bystander", fmt.Sprint(i, j), ample, 1)})
 							if err != nil {
 								bystandersFailed.Add(1)
 							}
@@ -107,7 +108,7 @@ func BenchmarkOthersOfADeniedTaking(b *testing.B) {
 					return
 				default:
 				}
-				charges := []limits.Charge{charge("everybody", "k", everybody, 50_000>>(i%17)), own}
+				charges := []backends.Charge{charge("everybody", "k", everybody, 50_000>>(i%17)), own}
 				_ = backend.Take(context.Background(), charges, make([]limits.Decision, 2))
 			}
 		})
@@ -119,7 +120,7 @@ func BenchmarkOthersOfADeniedTaking(b *testing.B) {
 			others.Go(func() {
 				for range crowd / 8 {
 					out := make([]limits.Decision, 2)
-					charges := []limits.Charge{charge("everybody", "k", everybody, 1), charge("own", fmt.Sprint(i), everybody, 1)}
+					charges := []backends.Charge{charge("everybody", "k", everybody, 1), charge("own", fmt.Sprint(i), everybody, 1)}
 					if err := backend.Take(context.Background(), charges, out); err != nil || !out[0].Allowed {
 						denied.Add(1)
 					}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -35,7 +36,7 @@ func TestADeniedRequestOverSeveralSlotsTakesNothing(t *testing.T) {
 			limits.Ban(limits.Per(15, 20*time.Millisecond), 30*time.Millisecond), limits.Concurrent(50),
 		}
 		random.Shuffle(len(choices), func(i, j int) { choices[i], choices[j] = choices[j], choices[i] })
-		var looks []limits.Charge
+		var looks []backends.Charge
 		for i := range choices {
 			looks = append(looks, charge(fmt.Sprint("s", i), "k", choices[i], 0))
 		}
@@ -48,7 +49,7 @@ func TestADeniedRequestOverSeveralSlotsTakesNothing(t *testing.T) {
 			return out
 		}
 		for round := range 25 {
-			var charges []limits.Charge
+			var charges []backends.Charge
 			for _, i := range random.Perm(len(choices))[:2+random.IntN(3)] {
 				c := charge(fmt.Sprint("s", i), "k", choices[i], random.Int64N(5))
 				c.Shadow = random.IntN(5) == 0

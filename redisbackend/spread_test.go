@@ -18,6 +18,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
 )
@@ -87,7 +88,7 @@ func keepsTheContractSpread(t *testing.T, client redis.Scripter) {
 	}
 	t.Run("spread", func(t *testing.T) {
 		limitstest.Run(t, limitstest.Harness{
-			Open: func(t testing.TB, now func() time.Time) limits.Backend {
+			Open: func(t testing.TB, now func() time.Time) backends.Backend {
 				if strings.Contains(t.Name(), "a_group_is_decided_at_one_instant") {
 					t.Skip("what was not asked behind a denial is asked later")
 				}
@@ -103,7 +104,7 @@ func keepsTheContractSpread(t *testing.T, client redis.Scripter) {
 	})
 	t.Run("with a hash tag", func(t *testing.T) {
 		limitstest.Run(t, limitstest.Harness{
-			Open:      func(_ testing.TB, now func() time.Time) limits.Backend { return open("tag", now) },
+			Open:      func(_ testing.TB, now func() time.Time) backends.Backend { return open("tag", now) },
 			Decisions: sized(1200),
 		})
 	})
@@ -116,7 +117,7 @@ type inTurn struct {
 	*redisbackend.Bare
 }
 
-func (b *inTurn) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (b *inTurn) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := b.Bare.Take(ctx, charges, out)
@@ -157,7 +158,7 @@ func whatIsGivenBackStaysTheLatest(t *testing.T, client redis.Scripter) {
 		for i := range 32 {
 			c := charge(test.limit.Algorithm().String(), fmt.Sprint(i), test.limit, 1)
 			c.Lasts = time.Minute
-			e := limits.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: 1, Lasts: c.Lasts, Ticket: take(t, b, c)[0].Ticket}
+			e := backends.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: 1, Lasts: c.Lasts, Ticket: take(t, b, c)[0].Ticket}
 			now = now.Add(time.Microsecond)
 			take(t, b, c, full)
 			returned := settle(t, b, e)[0].Returned
@@ -190,7 +191,7 @@ func decidesGroupsExactly(t *testing.T, client redis.Scripter) {
 	random := testrun.Random(t)
 	denied := 0
 	for i := range 800 {
-		var charges []limits.Charge
+		var charges []backends.Charge
 		for _, j := range random.Perm(len(choices))[:1+random.IntN(4)] {
 			c := charge(fmt.Sprint("scope ", j), fmt.Sprint(random.IntN(2)), choices[j], random.Int64N(4))
 			c.Shadow = random.IntN(6) == 0
@@ -226,7 +227,7 @@ func decidesGroupsExactly(t *testing.T, client redis.Scripter) {
 
 // skipNotAsked makes the decisions of charges that were not asked for equal, and fails unless another
 // charge denies.
-func skipNotAsked(t *testing.T, charges []limits.Charge, got, want []limits.Decision) {
+func skipNotAsked(t *testing.T, charges []backends.Charge, got, want []limits.Decision) {
 	t.Helper()
 	isDenied, skips := false, false
 	for i, d := range got {
@@ -252,7 +253,7 @@ func staysExactUnderLoad(t *testing.T, client redis.Scripter) {
 		limits.SlidingWindow(rate), limits.SlidingLog(rate), limits.TokenBucket(limits.Per(7, time.Hour+time.Second), most), limits.AnchoredWindow(rate),
 		limits.Ban(rate, time.Hour),
 	}
-	of := func(k int, cost int64) limits.Charge {
+	of := func(k int, cost int64) backends.Charge {
 		return charge("s", fmt.Sprint("key ", k), choices[k%len(choices)], cost)
 	}
 	full := charge("full", "k", limits.FixedWindow(limits.PerDay(1)), 1)
@@ -260,7 +261,7 @@ func staysExactUnderLoad(t *testing.T, client redis.Scripter) {
 
 	seed := testrun.Seed(t)
 	// crowd has all callers take groups and returns what was admitted of each key.
-	crowd := func(calls int, more ...limits.Charge) (admitted [keys]int64, groups int64) {
+	crowd := func(calls int, more ...backends.Charge) (admitted [keys]int64, groups int64) {
 		var taken [keys]atomic.Int64
 		var allowed atomic.Int64
 		var all sync.WaitGroup
@@ -268,7 +269,7 @@ func staysExactUnderLoad(t *testing.T, client redis.Scripter) {
 			random := rand.New(rand.NewPCG(seed, uint64(i)))
 			all.Go(func() {
 				for range calls {
-					var charges []limits.Charge
+					var charges []backends.Charge
 					ks := random.Perm(keys)[:1+random.IntN(4)]
 					for _, k := range ks {
 						charges = append(charges, of(k, 1+random.Int64N(3)))
@@ -349,7 +350,7 @@ func startTwoShards(t *testing.T) *twoShards {
 }
 
 // at returns a charge of ten units that one of the servers keeps.
-func (s *twoShards) at(t *testing.T, server, scope string, cost int64) limits.Charge {
+func (s *twoShards) at(t *testing.T, server, scope string, cost int64) backends.Charge {
 	for i := 0; ; i++ {
 		c := charge(scope, fmt.Sprint(i), ten, cost)
 		shard, err := s.ring.GetShardClientForKey(redisbackend.Name(s.backend, scope, c.Key))
@@ -399,7 +400,7 @@ func TestWhatAFailedRequestHasTakenIsReturned(t *testing.T) {
 		}
 	}
 	s.servers["other"].kill()
-	if err := s.backend.Take(t.Context(), []limits.Charge{first, held, second}, make([]limits.Decision, 3)); err == nil {
+	if err := s.backend.Take(t.Context(), []backends.Charge{first, held, second}, make([]limits.Decision, 3)); err == nil {
 		t.Fatal("a server is down, and there is no error")
 	}
 	redisbackend.WaitForGiveBacks(s.backend)

@@ -5,17 +5,18 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
 func TestEveryAlgorithmIsSupportedAndTested(t *testing.T) {
 	b := redisbackend.MustNewBare(newClient(t, "127.0.0.1:1"), redisbackend.BareOptions{})
-	if !limits.CanSettle(b) {
+	if !backends.CanSettle(b) {
 		t.Error("the backend cannot settle")
 	}
 	for _, algorithm := range limits.Algorithms() {
 		if algorithm == limits.AlgorithmConcurrent { // has no rate, and tests of its own: holds_test.go
-			if !limits.Supports(b, limits.Concurrent(1)) {
+			if !backends.Supports(b, limits.Concurrent(1)) {
 				t.Errorf("the backend does not support %v", algorithm)
 			}
 			continue
@@ -23,7 +24,7 @@ func TestEveryAlgorithmIsSupportedAndTested(t *testing.T) {
 		i := slices.IndexFunc(settled, func(l limits.Limit) bool { return l.Algorithm() == algorithm })
 		if i < 0 {
 			t.Errorf("settled of these tests has no %v", algorithm)
-		} else if !limits.Supports(b, settled[i]) {
+		} else if !backends.Supports(b, settled[i]) {
 			t.Errorf("the backend does not support %v", algorithm)
 		}
 	}

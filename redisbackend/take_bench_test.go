@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -21,7 +22,7 @@ func BenchmarkTake(b *testing.B) {
 		limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000), limits.SlidingWindow(limits.PerDay(1_000_000_000)),
 	} {
 		b.Run(limit.Algorithm().String(), func(b *testing.B) {
-			charges, out := []limits.Charge{charge("scope", "198.51.100.7", limit, 1)}, make([]limits.Decision, 1)
+			charges, out := []backends.Charge{charge("scope", "198.51.100.7", limit, 1)}, make([]limits.Decision, 1)
 			least, leastEmpty := math.Inf(1), math.Inf(1)
 			ok(b, backend.Take(b.Context(), charges, out))
 			b.ReportAllocs()

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
 )
@@ -25,9 +26,9 @@ func forgetsTransientDenials(t *testing.T, client redis.Scripter) {
 	attacker, b := redisbackend.MustNewBare(client, prefix), redisbackend.MustNewBare(client, prefix)
 	cache := remote.MustNewDenialCache(b, remote.DenialCacheOptions{})
 	// spread returns charges of a key by the scopes "all" and "user", which no step decides together.
-	spread := func(key string, cost, more int64) []limits.Charge {
+	spread := func(key string, cost, more int64) []backends.Charge {
 		for i := 0; ; i++ {
-			charges := []limits.Charge{charge("all", key, ten, cost), charge("user", fmt.Sprint(key, i), ten, more)}
+			charges := []backends.Charge{charge("all", key, ten, cost), charge("user", fmt.Sprint(key, i), ten, more)}
 			if redisbackend.Apart(b, charges...) {
 				return charges
 			}
@@ -35,7 +36,7 @@ func forgetsTransientDenials(t *testing.T, client redis.Scripter) {
 	}
 	take(t, b, spread("elsewhere", 1, 1)...) // as every request of this limiter
 
-	for name, victim := range map[string][]limits.Charge{
+	for name, victim := range map[string][]backends.Charge{
 		"in a group": spread("in a group", 1, 1),
 		"alone":      {charge("all", "alone", ten, 1)},
 	} {
@@ -74,7 +75,7 @@ func forgetsTransientDenials(t *testing.T, client redis.Scripter) {
 // What is never given back may be remembered, and is.
 func remembersOtherDenials(t *testing.T, b *redisbackend.Bare, group bool) {
 	cache := remote.MustNewDenialCache(b, remote.DenialCacheOptions{})
-	charges := []limits.Charge{charge("lone", "k", ten, 10)}
+	charges := []backends.Charge{charge("lone", "k", ten, 10)}
 	if group {
 		charges = append(charges, charge("another", "k", ten, 1))
 	}
@@ -166,7 +167,7 @@ func TestADenialBehindAGroupThatIsStillDecidedIsTransient(t *testing.T) {
 	b := redisbackend.MustNewBare(ring, redisbackend.BareOptions{})
 	cache := remote.MustNewDenialCache(b, remote.DenialCacheOptions{})
 	// at returns a charge that a server keeps.
-	at := func(server *redisServer, scope string, cost int64) limits.Charge {
+	at := func(server *redisServer, scope string, cost int64) backends.Charge {
 		for i := 0; ; i++ {
 			c := charge(scope, fmt.Sprint(i), ten, cost)
 			if shard, err := ring.GetShardClientForKey(redisbackend.Name(b, scope, c.Key)); err != nil {
@@ -177,7 +178,7 @@ func TestADenialBehindAGroupThatIsStillDecidedIsTransient(t *testing.T) {
 		}
 	}
 	victim := at(quick, "all", 1)
-	attack := []limits.Charge{at(quick, "all", 10), at(slow, "user", 11)}
+	attack := []backends.Charge{at(quick, "all", 10), at(slow, "user", 11)}
 
 	gate := make(chan struct{})
 	hold.gate.Store(&gate)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -144,10 +145,10 @@ func TestUnitsOfACallThatWasSentTwiceAreReleasedWhateverItsError(t *testing.T) {
 				redisbackend.WaitForEver(b)
 				redisbackend.OneCall(b)
 				take(t, b, charge("s", "known", limits.Concurrent(1), 1)) // the server knows the script
-				var groups [][]limits.Charge
+				var groups [][]backends.Charge
 				for i := range 3 {
 					if i == 0 || several { // each in a slot of its own
-						groups = append(groups, []limits.Charge{charge("lies", fmt.Sprint(i), limits.Concurrent(1), 1)})
+						groups = append(groups, []backends.Charge{charge("lies", fmt.Sprint(i), limits.Concurrent(1), 1)})
 					}
 				}
 				_, errs, wait := queue(t, t.Context(), b, g, groups)
@@ -182,7 +183,7 @@ func TestATakingThatTheClientSentTwiceIsNotSentAThirdTime(t *testing.T) {
 		c := charge("lies", "k", limits.LeakyBucket(limits.PerDay(1), 20), 3)
 		take(t, b, c)
 		lies.tell("4:lies:", 0, first, lost)
-		if err := b.Take(t.Context(), []limits.Charge{c}, make([]limits.Decision, 1)); err == nil {
+		if err := b.Take(t.Context(), []backends.Charge{c}, make([]limits.Decision, 1)); err == nil {
 			t.Errorf("%s, then a reply that is lost: no error", first)
 		}
 		lies.tell("", 0)
@@ -198,7 +199,7 @@ func TestARequestOfSeveralKeysIsSentAgainWhileItsSlotIsHalfMoved(t *testing.T) {
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{HashTag: "t"})
 	redisbackend.WaitForEver(b)
 	limit := limits.LeakyBucket(limits.PerDay(1), 20)
-	charges := []limits.Charge{charge("lies", "a", limit, 3), charge("lies", "b", limit, 3)}
+	charges := []backends.Charge{charge("lies", "a", limit, 3), charge("lies", "b", limit, 3)}
 	take(t, b, charges...)
 	for replies, left := range []int64{14, 11, 8, 5} {
 		lies.tell("4:lies:", 0, slices.Repeat([]string{"TRYAGAIN Multiple keys request during rehashing of slot"}, replies)...)

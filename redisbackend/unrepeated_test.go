@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -19,7 +20,7 @@ func TestATakingOnAClusterWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 	c := charge("s", "k", limits.LeakyBucket(limits.PerDay(1), 20), 3)
 	take(t, b, c)
 	lose.Store(true)
-	if err := b.Take(t.Context(), []limits.Charge{c}, make([]limits.Decision, 1)); err == nil || lose.Load() {
+	if err := b.Take(t.Context(), []backends.Charge{c}, make([]limits.Decision, 1)); err == nil || lose.Load() {
 		t.Errorf("the reply was lost: %v", err)
 	}
 	c.Cost = 0
@@ -98,7 +99,7 @@ func TestATakingOnARingWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 	defer ring.Close()
 	b := redisbackend.MustNewBare(ring, redisbackend.BareOptions{})
 	limit := limits.LeakyBucket(limits.PerDay(1), 20)
-	var group []limits.Charge
+	var group []backends.Charge
 	shards := make(map[*redis.Client]bool)
 	for i := 0; len(shards) < 2; i++ {
 		c := charge("s", fmt.Sprint(i), limit, 3)
@@ -109,7 +110,7 @@ func TestATakingOnARingWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 			group = append(group, c)
 		}
 	}
-	for name, charges := range map[string][]limits.Charge{"a key": group[:1], "a group": group} {
+	for name, charges := range map[string][]backends.Charge{"a key": group[:1], "a group": group} {
 		take(t, b, charges...)
 		before := make(map[string]int64)
 		for _, c := range charges {

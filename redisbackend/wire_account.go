@@ -10,12 +10,13 @@ import (
 	"github.com/weir-go/weir/internal/calendar"
 	"github.com/weir-go/weir/internal/family"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // account is the sum of all charges of one Take on one key: what take.lua is told of it, and
 // how its reply is read.
 type account struct {
-	limits.Account
+	backends.Account
 	name     string
 	limit    *encoded
 	enforces bool  // it has charges that are not Shadow, perhaps of no units
@@ -25,8 +26,8 @@ type account struct {
 }
 
 // accountsOf merges charges into the accounts of r, and sets the owner of each charge.
-func (b *Bare) accountsOf(charges []limits.Charge, r *request, mode mode) (err error) {
-	r.merged, r.owners, err = limits.Accounts(charges, r.merged, r.owners)
+func (b *Bare) accountsOf(charges []backends.Charge, r *request, mode mode) (err error) {
+	r.merged, r.owners, err = backends.Accounts(charges, r.merged, r.owners)
 	if err != nil {
 		return fmt.Errorf("redisbackend: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -35,13 +36,13 @@ var largest = []limits.Limit{
 // worst has the keys of b be in states that need most work, and charges, settles and gives back 128 of
 // them at once. It calls done after each, with what it was.
 func worst(t *testing.T, client *redis.Client, g *gate, b *redisbackend.Bare, done func(what string)) {
-	all := func(of func(i int) limits.Charge) (groups [][]limits.Charge) {
+	all := func(of func(i int) backends.Charge) (groups [][]backends.Charge) {
 		for i := range most {
-			groups = append(groups, []limits.Charge{of(i)})
+			groups = append(groups, []backends.Charge{of(i)})
 		}
 		return groups
 	}
-	charged := func(what string, of func(i int) limits.Charge) [][]limits.Decision {
+	charged := func(what string, of func(i int) backends.Charge) [][]limits.Decision {
 		t.Helper()
 		groups := all(of)
 		decisions, errs, wait := queue(t, t.Context(), b, g, groups)
@@ -55,7 +56,7 @@ func worst(t *testing.T, client *redis.Client, g *gate, b *redisbackend.Bare, do
 		done(what)
 		return decisions
 	}
-	settled := func(what string, endings []limits.Ending, differs func(limits.Settlement) bool) {
+	settled := func(what string, endings []backends.Ending, differs func(limits.Settlement) bool) {
 		t.Helper()
 		for i, s := range settle(t, b, endings...) {
 			if s.Err != nil || differs(s) {
@@ -66,8 +67,8 @@ func worst(t *testing.T, client *redis.Client, g *gate, b *redisbackend.Bare, do
 	}
 
 	for i, limit := range largest {
-		of := func(cost int64) func(int) limits.Charge {
-			return func(key int) limits.Charge { return lasting(fmt.Sprint(i), fmt.Sprint(key), limit, cost) }
+		of := func(cost int64) func(int) backends.Charge {
+			return func(key int) backends.Charge { return lasting(fmt.Sprint(i), fmt.Sprint(key), limit, cost) }
 		}
 		charged(fmt.Sprint("taking, ", limit), of(2))
 		decisions := charged(fmt.Sprint("taking again, ", limit), of(2))
@@ -75,7 +76,7 @@ func worst(t *testing.T, client *redis.Client, g *gate, b *redisbackend.Bare, do
 			if limit.Algorithm().Holds() && final > 2 {
 				continue
 			}
-			var endings []limits.Ending
+			var endings []backends.Ending
 			for key, d := range decisions {
 				endings = append(endings, endingOf(of(2)(key), d[0], final))
 			}
@@ -103,12 +104,12 @@ func worst(t *testing.T, client *redis.Client, g *gate, b *redisbackend.Bare, do
 		}
 		return takings
 	}
-	of := func(cost int64) func(int) limits.Charge {
-		return func(key int) limits.Charge { return lasting("s", fmt.Sprint(key), log, cost) }
+	of := func(cost int64) func(int) backends.Charge {
+		return func(key int) backends.Charge { return lasting("s", fmt.Sprint(key), log, cost) }
 	}
 	returned := func(what string, taking func(i int) taking, key func(i int) int) {
 		t.Helper()
-		var endings []limits.Ending
+		var endings []backends.Ending
 		for i := range most {
 			endings = append(endings, taking(i).ending(fmt.Sprint(key(i)), log, 1))
 		}
@@ -125,10 +126,10 @@ func worst(t *testing.T, client *redis.Client, g *gate, b *redisbackend.Bare, do
 	logs(20_000, year+10_001*time.Second)
 	charged("a taking of each log of which half does not count any more", of(1))
 	logs(10_000, year/2)
-	charged("each log after its limit has changed", func(key int) limits.Charge {
+	charged("each log after its limit has changed", func(key int) backends.Charge {
 		return charge("s", fmt.Sprint(key), limits.SlidingLog(limits.Per(9_999, year)), 0)
 	})
-	charged("each log under another algorithm", func(key int) limits.Charge {
+	charged("each log under another algorithm", func(key int) backends.Charge {
 		return charge("s", fmt.Sprint(key), limits.FixedWindow(limits.Per(10_001, year)), 1)
 	})
 
@@ -143,7 +144,7 @@ func worst(t *testing.T, client *redis.Client, g *gate, b *redisbackend.Bare, do
 			ok(t, client.ZAdd(t.Context(), name, units...).Err())
 		}
 	}
-	holding := func(key int) limits.Charge {
+	holding := func(key int) backends.Charge {
 		return charge("held", fmt.Sprint(key), limits.Concurrent(100_000), 1)
 	}
 	held(time.Now().Add(-time.Second))

@@ -7,6 +7,7 @@ import (
 	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/internal/bounds"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // leastAnnounced is the least wait that is announced: a shorter one is nearly over when the
@@ -14,20 +15,20 @@ import (
 const leastAnnounced = time.Second
 
 // announce tells other processes of the denial of ch, asked for at the instant sent.
-func (c *DenialCache) announce(ch *limits.Charge, d *limits.Decision, sent int64) {
+func (c *DenialCache) announce(ch *backends.Charge, d *limits.Decision, sent int64) {
 	if c.announcer == nil || d.RetryAfter < leastAnnounced || d.RetryAfter == limits.Never {
 		return
 	}
 	asked := c.base.Add(arith.Wait(sent))
-	c.announcer.Announce(limits.Announcement{
+	c.announcer.Announce(backends.Announcement{
 		Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Cost: ch.Cost, Asked: asked, Decision: *d,
 	})
 }
 
 // hear remembers a denial that another process has announced, if its limit can cause it.
-func (c *DenialCache) hear(a limits.Announcement) {
-	ch := limits.Charge{Scope: a.Scope, Key: a.Key, Limit: a.Limit, Cost: a.Cost}
-	if a.Decision.Allowed || a.Decision.Transient || ch.Limit.Validate() != nil || !cacheable([]limits.Charge{ch}, 0) {
+func (c *DenialCache) hear(a backends.Announcement) {
+	ch := backends.Charge{Scope: a.Scope, Key: a.Key, Limit: a.Limit, Cost: a.Cost}
+	if a.Decision.Allowed || a.Decision.Transient || ch.Limit.Validate() != nil || !cacheable([]backends.Charge{ch}, 0) {
 		return
 	}
 	now := time.Now()
@@ -48,7 +49,7 @@ func (c *DenialCache) hear(a limits.Announcement) {
 // it, on the clock of this process. It is not possible if the limit never asks for such a
 // wait, or never allows such a cost. A charge has the same limit if the denial answers it,
 // so these are the bounds of this program's own.
-func bounded(a *limits.Announcement) (d limits.Decision, possible bool) {
+func bounded(a *backends.Announcement) (d limits.Decision, possible bool) {
 	longest := longestWait(a.Limit)
 	if a.Decision.RetryAfter > longest || a.Cost > a.Limit.Burst() && !algorithm.Of(a.Limit.Algorithm()).Bans {
 		return d, false

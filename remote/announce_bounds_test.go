@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
@@ -18,8 +19,8 @@ import (
 // Whoever reaches the announcer can say anything. These tests are what it is worth.
 
 // forged returns a denial of "k" that nobody has decided.
-func forged(limit limits.Limit, cost int64, wait time.Duration) limits.Announcement {
-	return limits.Announcement{
+func forged(limit limits.Limit, cost int64, wait time.Duration) backends.Announcement {
+	return backends.Announcement{
 		Scope: "s", Key: "k", Limit: limit, Cost: cost, Asked: time.Now(),
 		Decision: limits.Decision{RetryAfter: wait, ResetAfter: wait, EffectiveWindow: wait, At: time.Now().UnixMicro()},
 	}
@@ -49,7 +50,7 @@ func TestADenialThatItsLimitCannotCauseIsNotBelieved(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{})
 				remote.Hear(c, forged(test.limit, test.cost, wait))
-				d := asking.Take(t, c, limits.Charge{Scope: "s", Key: "k", Limit: test.limit, Cost: test.cost})
+				d := asking.Take(t, c, backends.Charge{Scope: "s", Key: "k", Limit: test.limit, Cost: test.cost})
 				if heard := d.Source == limits.SourceDenialCache; heard != (wait >= time.Microsecond && wait <= test.longest) {
 					t.Errorf("%v, cost %d, a wait of %v: %+v", test.limit, test.cost, wait, d)
 				}
@@ -76,18 +77,18 @@ func TestEveryDenialThatALimitCausesIsBelieved(t *testing.T) {
 				if random.IntN(5) == 0 {
 					skew = -time.Duration(random.Int64N(int64(3 * limit.Rate().Period)))
 				}
-				d := asking.Take(t, inner, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: cost})
+				d := asking.Take(t, inner, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: cost})
 				if d.Allowed {
 					if random.IntN(2) == 0 {
-						asking.Settle(t, inner, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: cost, Final: random.Int64N(1_000), Ticket: d.Ticket})
+						asking.Settle(t, inner, backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: cost, Final: random.Int64N(1_000), Ticket: d.Ticket})
 					}
 					continue
 				}
 				denials++
 				other := remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{})
-				remote.Hear(other, limits.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: cost, Asked: time.Now(), Decision: d})
+				remote.Hear(other, backends.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: cost, Asked: time.Now(), Decision: d})
 				d.Source, d.At = limits.SourceDenialCache, time.Now().UnixMicro()
-				if heard := asking.Take(t, other, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: cost}); heard != d {
+				if heard := asking.Take(t, other, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: cost}); heard != d {
 					t.Fatalf("round %d: %v, cost %d: announced %+v\nheard     %+v", round, limit, cost, d, heard)
 				}
 			}
@@ -110,7 +111,7 @@ func TestTheNumbersOfAnAnnouncedDenialAreThoseOfItsLimit(t *testing.T) {
 				what.Decision.ResetAfter, what.Decision.EffectiveWindow, what.Decision.Delay = time.Duration(other), time.Duration(other), time.Duration(other)
 				what.Decision.Ticket = other
 				remote.Hear(c, what)
-				d := asking.Take(t, c, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 3})
+				d := asking.Take(t, c, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 3})
 				if d.Source != limits.SourceDenialCache || d.At != now.UnixMicro() || d.Remaining < 0 || d.Remaining > 2 ||
 					d.ResetAfter < 0 || d.ResetAfter > 3*time.Minute || d.EffectiveWindow != time.Minute || d.Delay != 0 || d.Ticket != 0 {
 					t.Errorf("at %d, else %d: %+v", at, other, d)
@@ -142,7 +143,7 @@ func TestAShorterDenialThatIsHeardErasesNoLongerOne(t *testing.T) {
 					inner.err = errBroken
 					for time.Since(began) < test.believed {
 						remote.Hear(c, forged(limit, 1, min(short, (time.Hour-time.Since(began))/2)))
-						d := asking.Take(t, c, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1})
+						d := asking.Take(t, c, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1})
 						if d.RetryAfter != time.Hour-time.Since(began) {
 							t.Fatalf("after %v: %+v", time.Since(began), d)
 						}
@@ -164,7 +165,7 @@ func TestADenialThatIsAnnouncedAgainIsBelievedOn(t *testing.T) {
 		began := time.Now()
 		remote.Hear(c, forged(limit, 1, time.Minute))
 		for time.Since(began) < time.Minute {
-			if d := asking.Take(t, c, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Source != limits.SourceDenialCache || d.RetryAfter != time.Minute-time.Since(began) {
+			if d := asking.Take(t, c, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Source != limits.SourceDenialCache || d.RetryAfter != time.Minute-time.Since(began) {
 				t.Fatalf("after %v: %+v", time.Since(began), d)
 			}
 			time.Sleep(5 * time.Second)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
@@ -15,13 +16,13 @@ import (
 // square carries announcements between the caches of a test, each of a process of its own.
 type square struct {
 	mu      sync.Mutex
-	spoken  []limits.Announcement
+	spoken  []backends.Announcement
 	hearing []*voice
 }
 
 type voice struct {
 	*square
-	heard func(limits.Announcement)
+	heard func(backends.Announcement)
 }
 
 func (s *square) voice() *voice {
@@ -30,9 +31,9 @@ func (s *square) voice() *voice {
 	return v
 }
 
-func (v *voice) Listen(heard func(limits.Announcement)) { v.heard = heard }
+func (v *voice) Listen(heard func(backends.Announcement)) { v.heard = heard }
 
-func (v *voice) Announce(a limits.Announcement) {
+func (v *voice) Announce(a backends.Announcement) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.spoken = append(v.spoken, a)
@@ -76,7 +77,7 @@ func TestADenialOfAnotherProcessAnswersWithoutAQuestion(t *testing.T) {
 			Source: limits.SourceDenialCache, RetryAfter: 2 * time.Second, ResetAfter: 2 * time.Second, EffectiveWindow: 2 * time.Second,
 			At: time.Now().UnixMicro(),
 		}
-		if d := asking.Take(t, b, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d != want {
+		if d := asking.Take(t, b, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d != want {
 			t.Fatalf("got  %+v\nwant %+v", d, want)
 		}
 		inner.askedTimes(t, 2)
@@ -124,7 +125,7 @@ func TestAnOldDenialDoesNotReplaceANewOne(t *testing.T) {
 		asking.Allowed(t, b, "k", limit, 1)
 		asking.Denied(t, b, "k", limit, 1)
 		asked := inner.asked
-		remote.Hear(b, limits.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: 1, Asked: old, Decision: limits.Decision{RetryAfter: time.Hour}})
+		remote.Hear(b, backends.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: 1, Asked: old, Decision: limits.Decision{RetryAfter: time.Hour}})
 		time.Sleep(5 * time.Second)
 		asking.Denied(t, b, "k", limit, 1)
 		inner.askedTimes(t, asked)
@@ -133,26 +134,26 @@ func TestAnOldDenialDoesNotReplaceANewOne(t *testing.T) {
 
 func TestAnnouncementsThatSayNothingAreIgnored(t *testing.T) {
 	announcingBubble(t, func(t *testing.T, _ *square, _ *counted, _, b *remote.DenialCache) {
-		good := limits.Announcement{
+		good := backends.Announcement{
 			Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(5)), Cost: 1,
 			Asked: time.Now(), Decision: limits.Decision{RetryAfter: time.Minute},
 		}
-		for name, spoil := range map[string]func(a *limits.Announcement){
-			"allowed":     func(a *limits.Announcement) { a.Decision.Allowed = true },
-			"transient":   func(a *limits.Announcement) { a.Decision.Transient = true },
-			"never":       func(a *limits.Announcement) { a.Decision.RetryAfter = limits.Never },
-			"over":        func(a *limits.Announcement) { a.Asked = a.Asked.Add(-time.Minute) },
-			"no wait":     func(a *limits.Announcement) { a.Decision.RetryAfter = 0 },
-			"no limit":    func(a *limits.Announcement) { a.Limit = limits.Limit{} },
-			"no cost":     func(a *limits.Announcement) { a.Cost = 0 },
-			"other cost":  func(a *limits.Announcement) { a.Cost = 2 },
-			"other limit": func(a *limits.Announcement) { a.Limit = limits.FixedWindow(limits.PerHour(6)) },
-			"concurrency": func(a *limits.Announcement) { a.Limit = limits.Concurrent(5) },
+		for name, spoil := range map[string]func(a *backends.Announcement){
+			"allowed":     func(a *backends.Announcement) { a.Decision.Allowed = true },
+			"transient":   func(a *backends.Announcement) { a.Decision.Transient = true },
+			"never":       func(a *backends.Announcement) { a.Decision.RetryAfter = limits.Never },
+			"over":        func(a *backends.Announcement) { a.Asked = a.Asked.Add(-time.Minute) },
+			"no wait":     func(a *backends.Announcement) { a.Decision.RetryAfter = 0 },
+			"no limit":    func(a *backends.Announcement) { a.Limit = limits.Limit{} },
+			"no cost":     func(a *backends.Announcement) { a.Cost = 0 },
+			"other cost":  func(a *backends.Announcement) { a.Cost = 2 },
+			"other limit": func(a *backends.Announcement) { a.Limit = limits.FixedWindow(limits.PerHour(6)) },
+			"concurrency": func(a *backends.Announcement) { a.Limit = limits.Concurrent(5) },
 		} {
 			a := good
 			spoil(&a)
 			remote.Hear(b, a)
-			if d := asking.Take(t, b, limits.Charge{Scope: "s", Key: "k", Limit: good.Limit, Cost: 1}); !d.Allowed {
+			if d := asking.Take(t, b, backends.Charge{Scope: "s", Key: "k", Limit: good.Limit, Cost: 1}); !d.Allowed {
 				t.Errorf("%s: denied by %+v", name, a)
 			}
 			if err := b.Reset(t.Context(), "s", "k"); err != nil {

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/call"
+	"github.com/weir-go/weir/internal/isnil"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // Errors that [Breaker.Take] and [Breaker.Peek] return, besides those of the backend
@@ -68,7 +70,7 @@ const (
 	defaultOpenFor = time.Second
 )
 
-// Breaker is a [limits.Backend] that wraps another. It answers or fails within a time
+// Breaker is a [backends.Backend] that wraps another. It answers or fails within a time
 // budget, and fails at once while the other keeps failing. It is safe for concurrent
 // use and needs no closing.
 //
@@ -79,7 +81,7 @@ const (
 // SparesBackend() bool that returns true: one server of several is dead, say. The breaker does
 // not count such an error.
 type Breaker struct {
-	inner           limits.Backend
+	inner           backends.Backend
 	budget          time.Duration
 	honoursDeadline bool // what inner reports
 	circuit         circuit
@@ -91,7 +93,7 @@ type Breaker struct {
 
 // NewBreaker returns a closed breaker that wraps inner, or an error that reports every mistake
 // in the arguments. It asks inner whether it honours deadlines, and calls nothing else of it.
-func NewBreaker(inner limits.Backend, options BreakerOptions) (*Breaker, error) {
+func NewBreaker(inner backends.Backend, options BreakerOptions) (*Breaker, error) {
 	if err := errors.Join(validateInner(inner), options.validate()); err != nil {
 		return nil, err
 	}
@@ -109,7 +111,7 @@ func NewBreaker(inner limits.Backend, options BreakerOptions) (*Breaker, error) 
 
 // MustNewBreaker is [NewBreaker] for arguments that the program sets. It panics if they have a
 // mistake.
-func MustNewBreaker(inner limits.Backend, options BreakerOptions) *Breaker {
+func MustNewBreaker(inner backends.Backend, options BreakerOptions) *Breaker {
 	return must(NewBreaker(inner, options))
 }
 
@@ -125,8 +127,8 @@ func (o *BreakerOptions) validate() error {
 }
 
 // validateInner returns what is wrong with the backend that a constructor wraps.
-func validateInner(inner limits.Backend) error {
-	if limits.IsNil(inner) {
+func validateInner(inner backends.Backend) error {
+	if isnil.Of(inner) {
 		return fmt.Errorf("remote: inner: is nil (got %T): pass the backend to wrap", inner)
 	}
 	return nil
@@ -140,37 +142,37 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Take implements [limits.Backend]. It refuses a context that has ended.
-func (b *Breaker) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+// Take implements [backends.Backend]. It refuses a context that has ended.
+func (b *Breaker) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	return b.decide(ctx, false, charges, out)
 }
 
-// Peek implements [limits.Peeker] if the inner backend does. The budget applies to it,
+// Peek implements [backends.Peeker] if the inner backend does. The budget applies to it,
 // and it counts, as for Take.
-func (b *Breaker) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (b *Breaker) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	return b.decide(ctx, true, charges, out)
 }
 
-// Reset implements [limits.Resetter] if the inner backend does. Like Count and Settle it
+// Reset implements [backends.Resetter] if the inner backend does. Like Count and Settle it
 // calls the inner backend even while the breaker is open, has no time budget but ctx, and
 // counts neither as a failure nor as a success.
 func (b *Breaker) Reset(ctx context.Context, scope, key string) error {
-	return limits.Reset(ctx, b.inner, scope, key)
+	return backends.Reset(ctx, b.inner, scope, key)
 }
 
-// Count implements [limits.Counter] if the inner backend does: see Reset.
-func (b *Breaker) Count(ctx context.Context) (int, error) { return limits.Count(ctx, b.inner) }
+// Count implements [backends.Counter] if the inner backend does: see Reset.
+func (b *Breaker) Count(ctx context.Context) (int, error) { return backends.Count(ctx, b.inner) }
 
-// Settle implements [limits.Settler] if the inner backend does: see Reset.
-func (b *Breaker) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
-	return limits.Settle(ctx, b.inner, endings, out)
+// Settle implements [backends.Settler] if the inner backend does: see Reset.
+func (b *Breaker) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
+	return backends.Settle(ctx, b.inner, endings, out)
 }
 
 // Unwrap returns the inner backend.
-func (b *Breaker) Unwrap() limits.Backend { return b.inner }
+func (b *Breaker) Unwrap() backends.Backend { return b.inner }
 
 // decide takes, or peeks.
-func (b *Breaker) decide(ctx context.Context, peeks bool, charges []limits.Charge, out []limits.Decision) (err error) {
+func (b *Breaker) decide(ctx context.Context, peeks bool, charges []backends.Charge, out []limits.Decision) (err error) {
 	if len(charges) != len(out) {
 		return errLengths
 	}
@@ -193,7 +195,7 @@ func (b *Breaker) decide(ctx context.Context, peeks bool, charges []limits.Charg
 }
 
 // ask calls the inner backend and waits no longer than the budget.
-func (b *Breaker) ask(ctx context.Context, peeks bool, charges []limits.Charge, out []limits.Decision) error {
+func (b *Breaker) ask(ctx context.Context, peeks bool, charges []backends.Charge, out []limits.Decision) error {
 	if !b.honoursDeadline {
 		return b.askOnGoroutine(ctx, peeks, charges, out)
 	}
@@ -210,7 +212,7 @@ func (b *Breaker) ask(ctx context.Context, peeks bool, charges []limits.Charge, 
 	return err
 }
 
-func askInner(ctx context.Context, inner limits.Backend, peeks bool, charges []limits.Charge, out []limits.Decision) error {
+func askInner(ctx context.Context, inner backends.Backend, peeks bool, charges []backends.Charge, out []limits.Decision) error {
 	if peeks {
 		return call.Peek(ctx, inner, charges, out)
 	}
@@ -220,7 +222,7 @@ func askInner(ctx context.Context, inner limits.Backend, peeks bool, charges []l
 // blames reports whether err is a failure of the backend. It is not if the caller's context
 // has ended, or its deadline has passed, which a backend may notice before the context does;
 // nor if the charges are wrong for any backend.
-func (b *Breaker) blames(ctx context.Context, charges []limits.Charge, err error) bool {
+func (b *Breaker) blames(ctx context.Context, charges []backends.Charge, err error) bool {
 	deadline, ok := ctx.Deadline()
 	var spares sparer
 	switch {
@@ -231,6 +233,6 @@ func (b *Breaker) blames(ctx context.Context, charges []limits.Charge, err error
 	case errors.As(err, &spares) && spares.SparesBackend(), errors.Is(err, errors.ErrUnsupported):
 		return false
 	}
-	_, _, wrong := limits.Accounts(charges, nil, nil)
-	return wrong == nil && !slices.ContainsFunc(charges, func(c limits.Charge) bool { return c.Limit.Validate() != nil })
+	_, _, wrong := backends.Accounts(charges, nil, nil)
+	return wrong == nil && !slices.ContainsFunc(charges, func(c backends.Charge) bool { return c.Limit.Validate() != nil })
 }

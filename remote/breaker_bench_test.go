@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/remote"
 )
 
@@ -18,7 +19,7 @@ type instant struct {
 
 func (b *instant) HonoursDeadline() bool { return b.honours }
 
-func (b *instant) Take(_ context.Context, _ []limits.Charge, out []limits.Decision) error {
+func (b *instant) Take(_ context.Context, _ []backends.Charge, out []limits.Decision) error {
 	for i := range out {
 		out[i].Allowed = true
 	}
@@ -43,15 +44,15 @@ func request(t testing.TB) context.Context {
 	return ctx
 }
 
-var kinds = map[string]func(t testing.TB) limits.Backend{
-	"no breaker": func(testing.TB) limits.Backend { return &instant{} },
-	"closed, on the caller's goroutine": func(testing.TB) limits.Backend {
+var kinds = map[string]func(t testing.TB) backends.Backend{
+	"no breaker": func(testing.TB) backends.Backend { return &instant{} },
+	"closed, on the caller's goroutine": func(testing.TB) backends.Backend {
 		return remote.MustNewBreaker(&instant{honours: true}, remote.BreakerOptions{Budget: time.Hour, Logger: silence})
 	},
-	"closed, on its own goroutine": func(testing.TB) limits.Backend {
+	"closed, on its own goroutine": func(testing.TB) backends.Backend {
 		return remote.MustNewBreaker(&instant{}, remote.BreakerOptions{Budget: time.Hour, Logger: silence})
 	},
-	"open": func(t testing.TB) limits.Backend { return opened(t) },
+	"open": func(t testing.TB) backends.Backend { return opened(t) },
 }
 
 func TestADecisionAllocatesLittle(t *testing.T) {

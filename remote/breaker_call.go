@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 const (
@@ -22,7 +23,7 @@ type asked struct {
 	b       *Breaker
 	ctx     context.Context
 	peeks   bool
-	charges []limits.Charge
+	charges []backends.Charge
 	out     []limits.Decision
 	err     error
 
@@ -40,7 +41,7 @@ func newAsked(b *Breaker) *asked {
 
 // askOnGoroutine calls the inner backend on a goroutine of its own, and abandons the
 // call when the budget or ctx ends.
-func (b *Breaker) askOnGoroutine(ctx context.Context, peeks bool, charges []limits.Charge, out []limits.Decision) (err error) {
+func (b *Breaker) askOnGoroutine(ctx context.Context, peeks bool, charges []backends.Charge, out []limits.Decision) (err error) {
 	most := int64(maxCalls)
 	if !b.circuit.isOpen() {
 		most -= probeCalls
@@ -110,8 +111,8 @@ func (c *asked) recycle() {
 
 // discard returns what was taken by charges that can be ended: those with Lasts, and those
 // of concurrency limits.
-func (b *Breaker) discard(ctx context.Context, charges []limits.Charge, decisions []limits.Decision) {
-	var endings []limits.Ending
+func (b *Breaker) discard(ctx context.Context, charges []backends.Charge, decisions []limits.Decision) {
+	var endings []backends.Ending
 	for i := range charges {
 		ch, d := &charges[i], &decisions[i]
 		if !ch.Shadow && (!d.Allowed || d.Source == limits.SourceNotAsked) {
@@ -127,5 +128,5 @@ func (b *Breaker) discard(ctx context.Context, charges []limits.Charge, decision
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	defer func() { _ = recover() }() // of the inner backend: there is nobody to tell
-	_ = limits.Settle(ctx, b.inner, endings, make([]limits.Settlement, len(endings)))
+	_ = backends.Settle(ctx, b.inner, endings, make([]limits.Settlement, len(endings)))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
@@ -20,7 +21,7 @@ func TestWithLeasesABackendThatFailsLeavesWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &failing{Memory: memory.MustNew(memory.Options{})}
 		stack := remote.MustNewStack(inner, remote.StackOptions{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
-		if !limits.CanSettle(stack) || !limits.Supports(stack, limits.Concurrent(1)) || state(stack) != "closed" {
+		if !backends.CanSettle(stack) || !backends.Supports(stack, limits.Concurrent(1)) || state(stack) != "closed" {
 			t.Error("the stack hides what the backend can do")
 		}
 		limiter := core.MustNew(core.Config[string]{
@@ -60,7 +61,7 @@ type failing struct {
 
 func (f *failing) HonoursDeadline() bool { return true }
 
-func (f *failing) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (f *failing) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if f.err != nil {
 		return f.err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/remote"
@@ -26,7 +27,7 @@ type instance struct {
 	handler http.Handler
 }
 
-func newInstance(backend limits.Backend, instances int, rules ...nethttp.Rule) instance {
+func newInstance(backend backends.Backend, instances int, rules ...nethttp.Rule) instance {
 	l := nethttp.MustNew(nethttp.Config{Rules: rules, Backend: backend, Instances: instances})
 	return instance{l, l.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hi") }))}
 }

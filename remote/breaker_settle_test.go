@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
 
 // requestCharges are charges of every kind: held, with an end, and plain.
-func requestCharges() []limits.Charge {
-	return []limits.Charge{
+func requestCharges() []backends.Charge {
+	return []backends.Charge{
 		{Scope: "held", Key: "k", Limit: limits.Concurrent(2), Cost: 2},
 		{Scope: "ends", Key: "k", Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 4, Lasts: time.Second},
 		{Scope: "plain", Key: "k", Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 4},
@@ -110,8 +111,8 @@ func TestAnOpenBreakerSettles(t *testing.T) {
 		w.inner.startsFailing(refuses)
 		w.opens()
 		settled := make([]limits.Settlement, 1)
-		ending := limits.Ending{Scope: "held", Key: "k", Limit: charges[0].Limit, Taken: 2, Ticket: out[0].Ticket}
-		if err := w.breaker.Settle(context.Background(), []limits.Ending{ending}, settled); err != nil || settled[0].Returned != 2 {
+		ending := backends.Ending{Scope: "held", Key: "k", Limit: charges[0].Limit, Taken: 2, Ticket: out[0].Ticket}
+		if err := w.breaker.Settle(context.Background(), []backends.Ending{ending}, settled); err != nil || settled[0].Returned != 2 {
 			w.Errorf("%v, %+v, want 2 returned", err, settled[0])
 		}
 		w.is("open")
@@ -124,12 +125,12 @@ func TestAnOpenBreakerSettles(t *testing.T) {
 // faulty is a backend whose Settle fails.
 type faulty struct{ *memory.Memory }
 
-func (faulty) Settle(context.Context, []limits.Ending, []limits.Settlement) error { return errDown }
+func (faulty) Settle(context.Context, []backends.Ending, []limits.Settlement) error { return errDown }
 
 func TestASettlementThatFailsSaysNothingAboutDecisions(t *testing.T) {
 	b := remote.MustNewBreaker(faulty{memory.MustNew(memory.Options{})}, remote.BreakerOptions{Logger: silence, Budget: time.Microsecond})
 	for range 100 {
-		if err := b.Settle(t.Context(), make([]limits.Ending, 1), make([]limits.Settlement, 1)); err != errDown {
+		if err := b.Settle(t.Context(), make([]backends.Ending, 1), make([]limits.Settlement, 1)); err != errDown {
 			t.Fatalf("%v, want that of the backend", err)
 		}
 	}
@@ -139,11 +140,11 @@ func TestASettlementThatFailsSaysNothingAboutDecisions(t *testing.T) {
 }
 
 func TestABreakerSupportsAndSettlesWhatItsBackendDoes(t *testing.T) {
-	if b := remote.MustNewStack(memory.MustNew(memory.Options{}), remote.StackOptions{}); !limits.CanSettle(b) || !limits.Supports(b, limits.Concurrent(1)) {
+	if b := remote.MustNewStack(memory.MustNew(memory.Options{}), remote.StackOptions{}); !backends.CanSettle(b) || !backends.Supports(b, limits.Concurrent(1)) {
 		t.Error("a memory in a stack does not settle, or has no concurrency limits")
 	}
 	b := remote.MustNewBreaker(new(dead), remote.BreakerOptions{})
-	if limits.CanSettle(b) || limits.Supports(b, limits.Concurrent(1)) {
+	if backends.CanSettle(b) || backends.Supports(b, limits.Concurrent(1)) {
 		t.Error("a breaker settles, or has concurrency limits, though its backend does not")
 	}
 	if err := b.Settle(t.Context(), nil, nil); !errors.Is(err, errors.ErrUnsupported) {

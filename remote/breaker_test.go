@@ -17,6 +17,7 @@ import (
 	"github.com/weir-go/weir/remote"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
 )
 
@@ -28,11 +29,11 @@ func TestABreakerKeepsTheContractOfABackend(t *testing.T) {
 			t.Parallel()
 			options := remote.BreakerOptions{Budget: time.Hour, Logger: silence}
 			limitstest.Run(t, limitstest.Harness{
-				Open: func(t testing.TB, now func() time.Time) limits.Backend {
+				Open: func(t testing.TB, now func() time.Time) backends.Backend {
 					m := memory.MustNew(memory.Options{Clock: now})
 					return remote.MustNewBreaker(&inner{Memory: m, honours: honours}, options)
 				},
-				OpenSmall: func(t testing.TB, now func() time.Time, maxKeys int) limits.Backend {
+				OpenSmall: func(t testing.TB, now func() time.Time, maxKeys int) backends.Backend {
 					m := memory.MustNew(memory.Options{Clock: now, MaxKeys: maxKeys})
 					return remote.MustNewBreaker(&inner{Memory: m, honours: honours}, options)
 				},
@@ -249,7 +250,7 @@ func TestAnAbandonedCallTouchesNothingOfTheCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 20
 		seen := make(chan string, n)
-		b := remote.MustNewBreaker(backendFunc(func(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
+		b := remote.MustNewBreaker(backendFunc(func(_ context.Context, charges []backends.Charge, out []limits.Decision) error {
 			time.Sleep(time.Second)
 			for i := range out {
 				seen <- charges[i].Key
@@ -281,9 +282,9 @@ func TestAnAbandonedCallTouchesNothingOfTheCallers(t *testing.T) {
 	})
 }
 
-type backendFunc func(context.Context, []limits.Charge, []limits.Decision) error
+type backendFunc func(context.Context, []backends.Charge, []limits.Decision) error
 
-func (f backendFunc) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (f backendFunc) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	return f(ctx, charges, out)
 }
 
@@ -291,7 +292,7 @@ func (f backendFunc) Take(ctx context.Context, charges []limits.Charge, out []li
 // completely or not at all.
 func TestAnswersAtTheLastMomentAreNotMixedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := remote.MustNewBreaker(backendFunc(func(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
+		b := remote.MustNewBreaker(backendFunc(func(_ context.Context, charges []backends.Charge, out []limits.Decision) error {
 			time.Sleep(50*time.Millisecond - time.Duration(charges[0].Cost%3))
 			for i := range out {
 				out[i].Remaining = charges[i].Cost
@@ -307,9 +308,9 @@ func TestAnswersAtTheLastMomentAreNotMixedUp(t *testing.T) {
 				if i%5 == 0 {
 					defer time.AfterFunc(50*time.Millisecond-1, cancel).Stop()
 				}
-				charges, out := make([]limits.Charge, i%4+1), make([]limits.Decision, i%4+1)
+				charges, out := make([]backends.Charge, i%4+1), make([]limits.Decision, i%4+1)
 				for j := range charges {
-					charges[j] = limits.Charge{Key: fmt.Sprint(j), Limit: day, Cost: int64(i)}
+					charges[j] = backends.Charge{Key: fmt.Sprint(j), Limit: day, Cost: int64(i)}
 				}
 				if err := b.Take(ctx, charges, out); err != nil {
 					return
@@ -369,24 +370,24 @@ func TestPeekResetAndCountGoThrough(t *testing.T) {
 	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		w.gets(nil)
 		ctx, out := w.Context(), make([]limits.Decision, 1)
-		if err := limits.Peek(ctx, w.breaker, charge("secret-key"), out); err != nil || out[0].Remaining != 999_999 {
+		if err := backends.Peek(ctx, w.breaker, charge("secret-key"), out); err != nil || out[0].Remaining != 999_999 {
 			w.Errorf("peek: %+v, %v", out[0], err)
 		}
-		if n, err := limits.Count(ctx, w.breaker); n != 1 || err != nil {
+		if n, err := backends.Count(ctx, w.breaker); n != 1 || err != nil {
 			w.Errorf("count: %d, %v", n, err)
 		}
-		if err := limits.Reset(ctx, w.breaker, "s", "secret-key"); err != nil {
+		if err := backends.Reset(ctx, w.breaker, "s", "secret-key"); err != nil {
 			w.Error(err)
 		}
-		if err := limits.Peek(ctx, w.breaker, charge("secret-key"), out); err != nil || out[0].Remaining != 1_000_000 {
+		if err := backends.Peek(ctx, w.breaker, charge("secret-key"), out); err != nil || out[0].Remaining != 1_000_000 {
 			w.Errorf("peek after reset: %+v, %v", out[0], err)
 		}
 		w.inner.startsFailing(refuses)
 		w.opens()
-		if err := limits.Peek(ctx, w.breaker, charge("k"), out); err != remote.ErrOpen {
+		if err := backends.Peek(ctx, w.breaker, charge("k"), out); err != remote.ErrOpen {
 			w.Errorf("peek while open: %v", err)
 		}
-		if err := limits.Reset(ctx, w.breaker, "s", "secret-key"); err != nil {
+		if err := backends.Reset(ctx, w.breaker, "s", "secret-key"); err != nil {
 			w.Errorf("reset while open: %v", err)
 		}
 	})
@@ -394,16 +395,16 @@ func TestPeekResetAndCountGoThrough(t *testing.T) {
 
 func TestWhatTheInsideLacksIsUnsupported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := remote.MustNewBreaker(backendFunc(func(context.Context, []limits.Charge, []limits.Decision) error { return nil }), remote.BreakerOptions{Logger: silence})
+		b := remote.MustNewBreaker(backendFunc(func(context.Context, []backends.Charge, []limits.Decision) error { return nil }), remote.BreakerOptions{Logger: silence})
 		for range 20 {
 			time.Sleep(100 * time.Millisecond)
-			if err := limits.Peek(t.Context(), b, charge("k"), make([]limits.Decision, 1)); !errors.Is(err, errors.ErrUnsupported) {
+			if err := backends.Peek(t.Context(), b, charge("k"), make([]limits.Decision, 1)); !errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("peek: %v", err)
 			}
-			if err := limits.Reset(t.Context(), b, "s", "k"); !errors.Is(err, errors.ErrUnsupported) {
+			if err := backends.Reset(t.Context(), b, "s", "k"); !errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("reset: %v", err)
 			}
-			if _, err := limits.Count(t.Context(), b); !errors.Is(err, errors.ErrUnsupported) {
+			if _, err := backends.Count(t.Context(), b); !errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("count: %v", err)
 			}
 		}

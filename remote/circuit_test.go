@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/remote"
 )
 
@@ -255,7 +256,7 @@ func TestWrongChargesNeverOpenIt(t *testing.T) {
 	inBothModes(t, remote.BreakerOptions{}, func(w fixture) {
 		other := limits.SlidingWindow(limits.PerMinute(3))
 		for range 100 {
-			for what, charges := range map[string][]limits.Charge{
+			for what, charges := range map[string][]backends.Charge{
 				"negative cost": {{Scope: "s", Key: "k", Limit: day, Cost: -1}},
 				"no limit":      {{Scope: "s", Key: "k", Cost: 1}},
 				"two limits":    {{Scope: "s", Key: "k", Limit: day, Cost: 1}, {Scope: "s", Key: "k", Limit: other, Cost: 1}},
@@ -270,7 +271,7 @@ func TestWrongChargesNeverOpenIt(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		w.is("closed")
-		two := []limits.Charge{{Scope: "s", Key: "k", Limit: day, Cost: 1}, {Scope: "other", Key: "k", Limit: other, Cost: 1}}
+		two := []backends.Charge{{Scope: "s", Key: "k", Limit: day, Cost: 1}, {Scope: "other", Key: "k", Limit: other, Cost: 1}}
 		w.inner.startsFailing(refuses)
 		for range 5 { // nothing wrong with these
 			w.breaker.Take(w.Context(), two, make([]limits.Decision, 2))

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/internal/endings"
+	"github.com/weir-go/weir/internal/isnil"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // DenialCacheOptions are the options of [NewDenialCache]. The zero value is
@@ -39,10 +40,10 @@ type DenialCacheOptions struct {
 	// wait that the limit never asks for, or a cost that never fits, is ignored. What is
 	// announced makes no denial shorter, and takes no place of one that this process has
 	// asked for and believes. nil: denials stay in this process.
-	Announcer limits.Announcer
+	Announcer backends.Announcer
 }
 
-// DenialCache is a [limits.Backend] in front of another. It remembers denials, and answers a
+// DenialCache is a [backends.Backend] in front of another. It remembers denials, and answers a
 // charge that was denied from memory, without asking the inner backend, until the
 // denial's RetryAfter has passed. A client that keeps sending requests after a denial
 // then costs a look-up in local memory. That pays off where the inner backend is far
@@ -57,14 +58,14 @@ type DenialCacheOptions struct {
 // any moment. When the inner backend returns an error, and the context has not ended,
 // a denial older than MaxAge answers instead of the error.
 type DenialCache struct {
-	inner  limits.Backend
+	inner  backends.Backend
 	maxAge int64 // microseconds
 	base   time.Time
 	leases *LeaseCache                 // in inner; nil: none
 	ends   *endings.Backend            // to inner
 	sets   []atomic.Pointer[denialSet] // nil: nothing was denied or reset yet
 
-	announcer limits.Announcer // nil: nothing is announced
+	announcer backends.Announcer // nil: nothing is announced
 
 	hasher keyHasher
 }
@@ -77,7 +78,7 @@ const (
 
 // NewDenialCache returns a cache in front of inner, or an error that reports every mistake in
 // the arguments.
-func NewDenialCache(inner limits.Backend, options DenialCacheOptions) (*DenialCache, error) {
+func NewDenialCache(inner backends.Backend, options DenialCacheOptions) (*DenialCache, error) {
 	if err := errors.Join(validateInner(inner), options.validate()); err != nil {
 		return nil, err
 	}
@@ -107,7 +108,7 @@ func NewDenialCache(inner limits.Backend, options DenialCacheOptions) (*DenialCa
 
 // MustNewDenialCache is [NewDenialCache] for arguments that the program sets. It panics if they
 // have a mistake.
-func MustNewDenialCache(inner limits.Backend, options DenialCacheOptions) *DenialCache {
+func MustNewDenialCache(inner backends.Backend, options DenialCacheOptions) *DenialCache {
 	return must(NewDenialCache(inner, options))
 }
 
@@ -122,15 +123,15 @@ func (o *DenialCacheOptions) validate() error {
 	return errors.Join(append(errs, validateAnnouncer(o.Announcer))...)
 }
 
-func validateAnnouncer(a limits.Announcer) error {
-	if v := reflect.ValueOf(a); v.Kind() == reflect.Pointer && v.IsNil() {
+func validateAnnouncer(a backends.Announcer) error {
+	if a != nil && isnil.Of(a) {
 		return fmt.Errorf("remote: announcer: is a nil %T: make one, or leave Announcer nil", a)
 	}
 	return nil
 }
 
-// Take implements [limits.Backend].
-func (c *DenialCache) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+// Take implements [backends.Backend].
+func (c *DenialCache) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if len(charges) != len(out) {
 		return errCacheLengths
 	}
@@ -162,7 +163,7 @@ func (c *DenialCache) Take(ctx context.Context, charges []limits.Charge, out []l
 // recallAny answers charges if the cache has a denial of one of them that may be believed,
 // as any may while inner is failing. Otherwise it reports whether an older denial would
 // have answered.
-func (c *DenialCache) recallAny(charges []limits.Charge, out []limits.Decision, now int64, failing bool) (answered, aged bool) {
+func (c *DenialCache) recallAny(charges []backends.Charge, out []limits.Decision, now int64, failing bool) (answered, aged bool) {
 	for i := range charges {
 		out[i] = limits.Decision{Source: limits.SourceNotAsked, Allowed: true}
 		if !cacheable(charges, i) {
@@ -180,7 +181,7 @@ func (c *DenialCache) recallAny(charges []limits.Charge, out []limits.Decision, 
 
 // cacheable reports whether the decision on charges[i] is about that charge only and,
 // if it is a denial, denies the request.
-func cacheable(charges []limits.Charge, i int) bool {
+func cacheable(charges []backends.Charge, i int) bool {
 	ch := &charges[i]
 	traits := &algorithm.Of(ch.Limit.Algorithm()).Traits
 	if ch.Shadow || traits.Held || ch.Cost <= 0 && !traits.Bans {
@@ -191,13 +192,13 @@ func cacheable(charges []limits.Charge, i int) bool {
 
 // mayBeLifted reports whether endings of this process, which the inner backend has not
 // answered, may lift a denial of ch.
-func (c *DenialCache) mayBeLifted(ch *limits.Charge) bool {
+func (c *DenialCache) mayBeLifted(ch *backends.Charge) bool {
 	return c.ends.Waits(ch.Scope, ch.Key)
 }
 
-// Settle implements [limits.Settler] if the inner backend does. A denial of a key that has units
+// Settle implements [backends.Settler] if the inner backend does. A denial of a key that has units
 // back is forgotten.
-func (c *DenialCache) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+func (c *DenialCache) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
 	defer func() { // whatever the inner backend says, it may have returned the units
 		for i := range endings {
 			if e := &endings[i]; e.Final < e.Taken && !algorithm.Of(e.Limit.Algorithm()).Held {
@@ -205,25 +206,25 @@ func (c *DenialCache) Settle(ctx context.Context, endings []limits.Ending, out [
 			}
 		}
 	}()
-	return limits.Settle(ctx, c.inner, endings, out)
+	return backends.Settle(ctx, c.inner, endings, out)
 }
 
 // Unwrap returns the inner backend.
-func (c *DenialCache) Unwrap() limits.Backend { return c.inner }
+func (c *DenialCache) Unwrap() backends.Backend { return c.inner }
 
-// Peek implements [limits.Peeker] if the inner backend does.
-func (c *DenialCache) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
-	return limits.Peek(ctx, c.inner, charges, out)
+// Peek implements [backends.Peeker] if the inner backend does.
+func (c *DenialCache) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
+	return backends.Peek(ctx, c.inner, charges, out)
 }
 
-// Reset implements [limits.Resetter] if the inner backend does.
+// Reset implements [backends.Resetter] if the inner backend does.
 func (c *DenialCache) Reset(ctx context.Context, scope, key string) error {
 	defer c.forgetKey(scope, key) // last, so that a denial that came in meanwhile is forgotten too
-	return limits.Reset(ctx, c.inner, scope, key)
+	return backends.Reset(ctx, c.inner, scope, key)
 }
 
-// Count implements [limits.Counter] if the inner backend does.
-func (c *DenialCache) Count(ctx context.Context) (int, error) { return limits.Count(ctx, c.inner) }
+// Count implements [backends.Counter] if the inner backend does.
+func (c *DenialCache) Count(ctx context.Context) (int, error) { return backends.Count(ctx, c.inner) }
 
 func (c *DenialCache) now() int64 { return time.Since(c.base).Microseconds() }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/remote"
 )
 
@@ -24,7 +25,7 @@ func TestADenialIsBelievedForALeaseAtMost(t *testing.T) {
 					other := remote.MustNewDenialCache(onlyBackend{remote.MustNewLeaseCache(inner, remote.LeaseOptions{})}, remote.DenialCacheOptions{})
 					ch := busy(t, one, limit)
 					held := one.Counts().Held
-					rest := limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: inner.left(t, "k", limit)}
+					rest := backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: inner.left(t, "k", limit)}
 					if d := takeOf(t, other, rest); !d.Allowed {
 						t.Fatalf("the rest: %+v", d)
 					}
@@ -55,16 +56,16 @@ func TestADenialIsBelievedForALeaseAtMost(t *testing.T) {
 }
 
 // onlyBackend is a wrapper that hides all but what it wraps.
-type onlyBackend struct{ limits.Backend }
+type onlyBackend struct{ backends.Backend }
 
-func (b onlyBackend) Unwrap() limits.Backend { return b.Backend }
+func (b onlyBackend) Unwrap() backends.Backend { return b.Backend }
 
 // A limit that is not leased has nobody who holds it.
 func TestADenialByALimitThatIsNotLeasedIsBelievedAsLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
 		cache := remote.MustNewDenialCache(remote.MustNewLeaseCache(inner, remote.LeaseOptions{}), remote.DenialCacheOptions{})
-		ch := limits.Charge{Scope: "s", Key: "k", Limit: limits.AnchoredWindow(limits.PerMinute(6000)), Cost: 6000}
+		ch := backends.Charge{Scope: "s", Key: "k", Limit: limits.AnchoredWindow(limits.PerMinute(6000)), Cost: 6000}
 		takeOf(t, cache, ch)
 		takeOf(t, cache, ch)
 		asked := inner.asked()

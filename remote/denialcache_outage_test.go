@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
@@ -19,7 +20,7 @@ type faltering struct {
 	err error
 }
 
-func (b *faltering) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (b *faltering) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if b.err != nil {
 		b.asked++
 		return b.err
@@ -42,9 +43,9 @@ func outage(t *testing.T, limit limits.Limit, test func(t *testing.T, inner *fal
 var aDay = limits.FixedWindow(limits.PerDay(1))
 
 // gives fails unless taking returns err.
-func gives(t *testing.T, b limits.Backend, key string, limit limits.Limit, cost int64, want error) {
+func gives(t *testing.T, b backends.Backend, key string, limit limits.Limit, cost int64, want error) {
 	t.Helper()
-	err := b.Take(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost}}, make([]limits.Decision, 1))
+	err := b.Take(t.Context(), []backends.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost}}, make([]limits.Decision, 1))
 	if err != want {
 		t.Fatalf("error %v, want %v", err, want)
 	}
@@ -59,7 +60,7 @@ func TestWhileTheInnerBackendFailsADenialHoldsForAllOfItsRetryAfter(t *testing.T
 			want := limits.Decision{
 				Source: limits.SourceDenialCache, RetryAfter: left, ResetAfter: left, EffectiveWindow: left, At: time.Now().UnixMicro(),
 			}
-			if d := asking.Take(t, cache, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d != want {
+			if d := asking.Take(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d != want {
 				t.Fatalf("got  %+v\nwant %+v", d, want)
 			}
 			gives(t, cache, "other", limit, 1, errBroken)
@@ -67,7 +68,7 @@ func TestWhileTheInnerBackendFailsADenialHoldsForAllOfItsRetryAfter(t *testing.T
 		}
 		gives(t, cache, "k", limit, 1, errBroken)
 		time.Sleep(1000 * time.Hour)
-		if d := asking.Take(t, cache, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 2}); d.Allowed || d.RetryAfter != limits.Never || d.EffectiveWindow != limits.Never || d.ResetAfter != 0 {
+		if d := asking.Take(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 2}); d.Allowed || d.RetryAfter != limits.Never || d.EffectiveWindow != limits.Never || d.ResetAfter != 0 {
 			t.Errorf("never, a thousand hours later: %+v", d)
 		}
 		inner.err = nil
@@ -84,7 +85,7 @@ func TestAnAgedDenialIsAskedAboutFirst(t *testing.T) {
 		asking.Denied(t, cache, "k", aDay, 1)
 		inner.askedTimes(t, 1)
 		inner.err = nil
-		if d := asking.Take(t, cache, limits.Charge{Scope: "s", Key: "k", Limit: aDay, Cost: 1}); d.Source != limits.SourcePrimary || d.Allowed {
+		if d := asking.Take(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: aDay, Cost: 1}); d.Source != limits.SourcePrimary || d.Allowed {
 			t.Errorf("the backend is back: %+v", d)
 		}
 		inner.askedTimes(t, 2)
@@ -122,7 +123,7 @@ func TestACallerWhoHasLeftGetsTheErrorAndNoAgedDenial(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		inner.err = ctx.Err()
-		err := cache.Take(ctx, []limits.Charge{{Scope: "s", Key: "k", Limit: aDay, Cost: 1}}, make([]limits.Decision, 1))
+		err := cache.Take(ctx, []backends.Charge{{Scope: "s", Key: "k", Limit: aDay, Cost: 1}}, make([]limits.Decision, 1))
 		if err != context.Canceled {
 			t.Errorf("error %v, want the context's", err)
 		}
@@ -134,7 +135,7 @@ func TestInAnOutageTheOtherChargesOfAnAgedDenialAreNotAsked(t *testing.T) {
 		time.Sleep(time.Minute)
 		inner.err = errBroken
 		out := make([]limits.Decision, 2)
-		err := cache.Take(t.Context(), []limits.Charge{{Scope: "s", Key: "other", Limit: aDay, Cost: 1}, {Scope: "s", Key: "k", Limit: aDay, Cost: 1}}, out)
+		err := cache.Take(t.Context(), []backends.Charge{{Scope: "s", Key: "other", Limit: aDay, Cost: 1}, {Scope: "s", Key: "k", Limit: aDay, Cost: 1}}, out)
 		if err != nil || out[0] != (limits.Decision{Allowed: true, Source: limits.SourceNotAsked}) || out[1].Allowed || out[1].Source != limits.SourceDenialCache {
 			t.Errorf("error %v, other %+v, denied %+v", err, out[0], out[1])
 		}
@@ -166,11 +167,11 @@ func TestAgedDenialsGiveWayToYoungOnes(t *testing.T) {
 
 // giving is a backend that denies because of units that it gives back at once.
 type giving struct {
-	limits.Backend
+	backends.Backend
 	denies bool
 }
 
-func (b *giving) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (b *giving) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if !b.denies {
 		return b.Backend.Take(ctx, charges, out)
 	}
@@ -184,7 +185,7 @@ func TestATransientDenialIsNotRemembered(t *testing.T) {
 	b := &giving{memory.MustNew(memory.Options{}), true}
 	cache := remote.MustNewDenialCache(b, remote.DenialCacheOptions{})
 	limit := limits.TokenBucket(limits.PerDay(1), 1)
-	if d := asking.Take(t, cache, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Allowed || !d.Transient {
+	if d := asking.Take(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Allowed || !d.Transient {
 		t.Errorf("the denial comes out as %+v", d)
 	}
 	b.denies = false

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // The table of a denial cache: sets of four denials, each with a lock of its own.
@@ -44,7 +45,7 @@ const (
 
 // recall sets out to the denial of ch, as of now, if the cache has one that may be
 // believed: of several, the one that lasts longest.
-func (c *DenialCache) recall(ch *limits.Charge, out *limits.Decision, now int64, failing bool) (found recollection) {
+func (c *DenialCache) recall(ch *backends.Charge, out *limits.Decision, now int64, failing bool) (found recollection) {
 	hash := c.hasher.hash(ch.Scope, ch.Key)
 	set := c.slot(hash).Load()
 	if set == nil {
@@ -71,7 +72,7 @@ func (c *DenialCache) recall(ch *limits.Charge, out *limits.Decision, now int64,
 }
 
 // answers reports whether d is a denial of ch, whose scope and key have the hash.
-func (d *denial) answers(hash uint64, ch *limits.Charge) bool {
+func (d *denial) answers(hash uint64, ch *backends.Charge) bool {
 	return d.hash == hash && d.cost == ch.Cost && d.limit == ch.Limit
 }
 
@@ -89,18 +90,18 @@ func (d *denial) after(us int64) limits.Decision {
 }
 
 // remember keeps the denial of ch, asked for at the instant sent.
-func (c *DenialCache) remember(ch *limits.Charge, d *limits.Decision, sent int64) {
+func (c *DenialCache) remember(ch *backends.Charge, d *limits.Decision, sent int64) {
 	c.keep(ch, denial{limit: ch.Limit, cost: ch.Cost, sent: sent, Decision: *d})
 }
 
 // rememberHeard is remember for a denial that another process has announced. Anybody may
 // have announced it who reaches the announcer. So it stands beside the one that this process
 // has asked for, and shortens none that is believed.
-func (c *DenialCache) rememberHeard(ch *limits.Charge, d *limits.Decision, sent int64) {
+func (c *DenialCache) rememberHeard(ch *backends.Charge, d *limits.Decision, sent int64) {
 	c.keep(ch, denial{limit: ch.Limit, cost: ch.Cost, sent: sent, heard: true, Decision: *d})
 }
 
-func (c *DenialCache) keep(ch *limits.Charge, d denial) {
+func (c *DenialCache) keep(ch *backends.Charge, d denial) {
 	d.hash = c.hasher.hash(ch.Scope, ch.Key)
 	set := c.set(d.hash)
 	set.mu.Lock()
@@ -127,7 +128,7 @@ const sameEnd = time.Second
 // outlastsLocked reports whether d, which was heard, shortens no other denial of ch in set. It has
 // d end as those do that are the same. One that ends much sooner may be forged, or from after a
 // reset: the others are then too old soon.
-func (c *DenialCache) outlastsLocked(d *denial, set *denialSet, ch *limits.Charge) bool {
+func (c *DenialCache) outlastsLocked(d *denial, set *denialSet, ch *backends.Charge) bool {
 	now := c.now()
 	for i := range set.denials {
 		old := &set.denials[i]
@@ -144,7 +145,7 @@ func (c *DenialCache) outlastsLocked(d *denial, set *denialSet, ch *limits.Charg
 }
 
 // findLocked returns the denial that d replaces, or nil.
-func (set *denialSet) findLocked(d *denial, ch *limits.Charge) *denial {
+func (set *denialSet) findLocked(d *denial, ch *backends.Charge) *denial {
 	for i := range set.denials {
 		if old := &set.denials[i]; old.heard == d.heard && old.answers(d.hash, ch) {
 			return old
@@ -199,7 +200,7 @@ func (c *DenialCache) maxAgeOf(limit *limits.Limit) int64 {
 }
 
 // forget drops the denial of ch if it was asked for before the instant sent.
-func (c *DenialCache) forget(ch *limits.Charge, sent int64) {
+func (c *DenialCache) forget(ch *backends.Charge, sent int64) {
 	hash := c.hasher.hash(ch.Scope, ch.Key)
 	set := c.slot(hash).Load()
 	if set == nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
@@ -24,7 +25,7 @@ type counted struct {
 	slowAfter time.Duration // it has decided
 }
 
-func (c *counted) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (c *counted) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	c.asked++
 	time.Sleep(c.slow)
 	err := c.Memory.Take(ctx, charges, out)
@@ -53,7 +54,7 @@ func TestADenialIsRememberedUntilItsRetryAfter(t *testing.T) {
 		asking.Denied(t, cache, "k", limit, 1)
 		inner.askedTimes(t, 2)
 		for wait := 4 * time.Second; wait > 0; wait -= time.Second {
-			d := asking.Take(t, cache, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1})
+			d := asking.Take(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1})
 			want := limits.Decision{
 				Source: limits.SourceDenialCache, RetryAfter: wait, ResetAfter: wait, EffectiveWindow: wait,
 				At: time.Now().UnixMicro(),
@@ -75,7 +76,7 @@ func TestADenialCountsFromWhenTheQuestionWasSent(t *testing.T) {
 		asking.Allowed(t, cache, "k", limit, 1)
 		inner.slow = time.Second
 		asking.Denied(t, cache, "k", limit, 1) // sent now, answered in a second: retry after 3s
-		if d := asking.Take(t, cache, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.RetryAfter != 2*time.Second {
+		if d := asking.Take(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.RetryAfter != 2*time.Second {
 			t.Errorf("retry after %v, want 3s less the second it took", d.RetryAfter)
 		}
 		time.Sleep(2*time.Second - time.Microsecond)
@@ -94,7 +95,7 @@ func TestADenialIsBelievedForMaxAgeAtMost(t *testing.T) {
 			asking.Denied(t, cache, "k", hour, cost)
 			asked := inner.asked
 			time.Sleep(10*time.Second - time.Microsecond)
-			if d := asking.Take(t, cache, limits.Charge{Scope: "s", Key: "k", Limit: hour, Cost: cost}); cost == 2 && d.RetryAfter != limits.Never {
+			if d := asking.Take(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: hour, Cost: cost}); cost == 2 && d.RetryAfter != limits.Never {
 				t.Errorf("Never counted down to %v", d.RetryAfter)
 			}
 			inner.askedTimes(t, asked)
@@ -111,11 +112,11 @@ func TestADenialAnswersOnlyItsOwnQuestion(t *testing.T) {
 		asking.Allowed(t, cache, "k", limit, 1)
 		asking.Denied(t, cache, "k", limit, 2)
 		asked := inner.asked
-		asking.Allowed(t, cache, "k", limit, 0)                                                                                                         // another cost
-		asking.Allowed(t, cache, "k", limit, 1)                                                                                                         // another cost
-		asking.Allowed(t, cache, "other", limit, 2)                                                                                                     // another key
-		asking.Allowed(t, cache, "k", limits.FixedWindow(limits.PerDay(4)), 2)                                                                          // another limit
-		if d := asking.Take(t, cache, limits.Charge{Scope: "scope", Key: "k", Limit: limit, Cost: 2}); !d.Allowed || d.Source != limits.SourcePrimary { // another scope
+		asking.Allowed(t, cache, "k", limit, 0)                                                                                                           // another cost
+		asking.Allowed(t, cache, "k", limit, 1)                                                                                                           // another cost
+		asking.Allowed(t, cache, "other", limit, 2)                                                                                                       // another key
+		asking.Allowed(t, cache, "k", limits.FixedWindow(limits.PerDay(4)), 2)                                                                            // another limit
+		if d := asking.Take(t, cache, backends.Charge{Scope: "scope", Key: "k", Limit: limit, Cost: 2}); !d.Allowed || d.Source != limits.SourcePrimary { // another scope
 			t.Errorf("another scope: %+v", d)
 		}
 		inner.askedTimes(t, asked+5)
@@ -131,7 +132,7 @@ func TestOtherChargesOfACachedDenialAreNotAsked(t *testing.T) {
 		asking.Denied(t, cache, "k", limit, 1)
 		inner.asked = 0
 		out := make([]limits.Decision, 2)
-		cache.Take(t.Context(), []limits.Charge{{Scope: "s", Key: "other", Limit: limit, Cost: 1}, {Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out)
+		cache.Take(t.Context(), []backends.Charge{{Scope: "s", Key: "other", Limit: limit, Cost: 1}, {Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out)
 		if out[0] != (limits.Decision{Allowed: true, Source: limits.SourceNotAsked}) || out[1].Allowed || out[1].Source != limits.SourceDenialCache {
 			t.Errorf("other %+v, denied %+v", out[0], out[1])
 		}
@@ -143,8 +144,8 @@ func TestOtherChargesOfACachedDenialAreNotAsked(t *testing.T) {
 func TestDenialsThatStandInNobodysWayAreNotCached(t *testing.T) {
 	bubble(t, func(t *testing.T, inner *counted, cache *remote.DenialCache) {
 		limit := limits.FixedWindow(limits.PerDay(1))
-		shadow := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1, Shadow: true}}
-		twice := []limits.Charge{{Scope: "s", Key: "twice", Limit: limit, Cost: 1}, {Scope: "s", Key: "twice", Limit: limit, Cost: 1}}
+		shadow := []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1, Shadow: true}}
+		twice := []backends.Charge{{Scope: "s", Key: "twice", Limit: limit, Cost: 1}, {Scope: "s", Key: "twice", Limit: limit, Cost: 1}}
 		out := make([]limits.Decision, 2)
 		for i := range 3 {
 			cache.Take(t.Context(), shadow, out[:1])
@@ -161,15 +162,15 @@ func TestResetForgetsADenial(t *testing.T) {
 		asking.Allowed(t, cache, "k", limit, 2)
 		asking.Denied(t, cache, "k", limit, 1)
 		asking.Denied(t, cache, "k", limit, 2)
-		if err := limits.Reset(t.Context(), cache, "s", "k"); err != nil {
+		if err := backends.Reset(t.Context(), cache, "s", "k"); err != nil {
 			t.Fatal(err)
 		}
 		asking.Allowed(t, cache, "k", limit, 1)
-		if n, err := limits.Count(t.Context(), cache); n != 1 || err != nil {
+		if n, err := backends.Count(t.Context(), cache); n != 1 || err != nil {
 			t.Errorf("count through the cache: %d, %v", n, err)
 		}
 		out := make([]limits.Decision, 1)
-		if err := limits.Peek(t.Context(), cache, []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil || !out[0].Allowed {
+		if err := backends.Peek(t.Context(), cache, []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil || !out[0].Allowed {
 			t.Errorf("peek through the cache: %+v, %v", out[0], err)
 		}
 	})
@@ -182,11 +183,11 @@ func TestResetWinsOverADenialInFlight(t *testing.T) {
 		asking.Allowed(t, cache, "k", limit, 1)
 		inner.slowAfter = time.Second
 		go func() { // denied now, known in a second
-			cache.Take(t.Context(), []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]limits.Decision, 1))
+			cache.Take(t.Context(), []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]limits.Decision, 1))
 		}()
 		synctest.Wait()
 		inner.slowAfter = 0
-		limits.Reset(t.Context(), cache, "s", "k")
+		backends.Reset(t.Context(), cache, "s", "k")
 		time.Sleep(2 * time.Second)
 		asking.Allowed(t, cache, "k", limit, 1)
 	})
@@ -203,7 +204,7 @@ func TestTheCachesOfManyInstancesAllowNoMoreThanTheirBackend(t *testing.T) {
 			wg.Go(func() {
 				out := make([]limits.Decision, 1)
 				for range 10 {
-					if err := cache.Take(t.Context(), []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil {
+					if err := cache.Take(t.Context(), []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil {
 						t.Error(err)
 					} else if out[0].Allowed {
 						admitted.Add(1)
@@ -222,7 +223,7 @@ func TestTheCachesOfManyInstancesAllowNoMoreThanTheirBackend(t *testing.T) {
 func TestAnErrorIsNoDenial(t *testing.T) {
 	b := &asking.Broken{Err: errBroken}
 	cache := remote.MustNewDenialCache(b, remote.DenialCacheOptions{})
-	charges := []limits.Charge{{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerDay(1)), Cost: 1}}
+	charges := []backends.Charge{{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerDay(1)), Cost: 1}}
 	for range 3 {
 		if err := cache.Take(t.Context(), charges, make([]limits.Decision, 1)); err != errBroken {
 			t.Errorf("error %v, want the inner backend's", err)
@@ -256,7 +257,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 
 func BenchmarkDenialFromTheCache(b *testing.B) {
 	cache := remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{})
-	charges := []limits.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: limits.TokenBucket(limits.PerDay(1), 1), Cost: 1}}
+	charges := []backends.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: limits.TokenBucket(limits.PerDay(1), 1), Cost: 1}}
 	out := make([]limits.Decision, 1)
 	b.ReportAllocs()
 	for b.Loop() {

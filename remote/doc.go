@@ -15,7 +15,7 @@
 //
 // An abandoned call writes to no memory of the caller's, but may read the caller's context
 // for as long as it runs. If it takes after all, the breaker releases the units of
-// concurrency limits and returns those of charges with Lasts, by [limits.Settle]. Other
+// concurrency limits and returns those of charges with Lasts, by [backends.Settle]. Other
 // units stay taken, which can only deny early.
 //
 // # The circuit

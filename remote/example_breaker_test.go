@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/remote"
@@ -24,7 +25,7 @@ type far struct{ up bool }
 
 func (f *far) HonoursDeadline() bool { return true }
 
-func (f *far) Take(_ context.Context, _ []limits.Charge, out []limits.Decision) error {
+func (f *far) Take(_ context.Context, _ []backends.Charge, out []limits.Decision) error {
 	if !f.up {
 		return errors.New("far: connection refused")
 	}
@@ -153,7 +154,7 @@ func ExampleBreakerOptions() {
 
 func ExampleBreaker_Take() {
 	b := remote.MustNewBreaker(deadlineClient{memory.MustNew(memory.Options{})}, remote.BreakerOptions{})
-	charges := []limits.Charge{{Scope: "exports", Key: "ann", Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 3}}
+	charges := []backends.Charge{{Scope: "exports", Key: "ann", Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 3}}
 	decisions := make([]limits.Decision, 1)
 	if err := b.Take(context.Background(), charges, decisions); err != nil {
 		fmt.Println("no decision:", err)
@@ -165,20 +166,20 @@ func ExampleBreaker_Take() {
 
 func ExampleBreaker_Peek() {
 	b := remote.MustNewBreaker(&far{up: true}, remote.BreakerOptions{})
-	err := limits.Peek(context.Background(), b, nil, nil)
+	err := backends.Peek(context.Background(), b, nil, nil)
 	fmt.Println(errors.Is(err, errors.ErrUnsupported)) // the backend has no Peek
 	// Output: true
 }
 
 func ExampleBreaker_Reset() {
 	b := remote.MustNewBreaker(memory.MustNew(memory.Options{}), remote.BreakerOptions{})
-	fmt.Println(limits.Reset(context.Background(), b, "exports", "ann"))
+	fmt.Println(backends.Reset(context.Background(), b, "exports", "ann"))
 	// Output: <nil>
 }
 
 func ExampleBreaker_Count() {
 	b := remote.MustNewBreaker(memory.MustNew(memory.Options{}), remote.BreakerOptions{})
-	fmt.Println(limits.Count(context.Background(), b))
+	fmt.Println(backends.Count(context.Background(), b))
 	// Output: 0 <nil>
 }
 
@@ -199,7 +200,7 @@ func ExampleErrOpen() {
 // sloth never answers, whatever the deadline.
 type sloth struct{}
 
-func (sloth) Take(context.Context, []limits.Charge, []limits.Decision) error {
+func (sloth) Take(context.Context, []backends.Charge, []limits.Decision) error {
 	select {}
 }
 
@@ -222,7 +223,7 @@ func ExampleErrBusy() {
 }
 
 // deadlineClient is a backend whose client sets socket deadlines from the context.
-type deadlineClient struct{ limits.Backend }
+type deadlineClient struct{ backends.Backend }
 
 func (deadlineClient) HonoursDeadline() bool { return true }
 
@@ -251,7 +252,7 @@ type sharded struct{}
 
 func (sharded) HonoursDeadline() bool { return true }
 
-func (sharded) Take(context.Context, []limits.Charge, []limits.Decision) error {
+func (sharded) Take(context.Context, []backends.Charge, []limits.Decision) error {
 	return serverDown{"10.0.0.7:6379"}
 }
 

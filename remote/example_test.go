@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
@@ -37,7 +38,7 @@ func ExampleNewLeaseCache() {
 
 	limit := limits.SlidingWindow(limits.PerMinute(6000))
 	fmt.Println(remote.Leased(limit, time.Second))
-	charges, out := []limits.Charge{{Scope: "calls", Key: "tenant 1", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)
+	charges, out := []backends.Charge{{Scope: "calls", Key: "tenant 1", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)
 	for range 8 {
 		if err := leases.Take(context.Background(), charges, out); err != nil {
 			fmt.Println(err)
@@ -78,13 +79,13 @@ func ExampleLeased() {
 // loudspeaker is an announcer between two caches of one program. Package redisbackend has
 // one between processes.
 type loudspeaker struct {
-	hears  func(limits.Announcement)
+	hears  func(backends.Announcement)
 	others []*loudspeaker
 }
 
-func (l *loudspeaker) Listen(heard func(limits.Announcement)) { l.hears = heard }
+func (l *loudspeaker) Listen(heard func(backends.Announcement)) { l.hears = heard }
 
-func (l *loudspeaker) Announce(a limits.Announcement) {
+func (l *loudspeaker) Announce(a backends.Announcement) {
 	for _, other := range l.others {
 		other.hears(a)
 	}
@@ -97,9 +98,9 @@ func ExampleDenialCacheOptions() {
 	one := remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: here})
 	two := remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: there})
 
-	charges := []limits.Charge{{Scope: "flood", Key: "192.0.2.1", Limit: limits.Ban(limits.PerMinute(2), time.Hour), Cost: 1}}
+	charges := []backends.Charge{{Scope: "flood", Key: "192.0.2.1", Limit: limits.Ban(limits.PerMinute(2), time.Hour), Cost: 1}}
 	out := make([]limits.Decision, 1)
-	for _, instance := range []limits.Backend{one, one, one, two} {
+	for _, instance := range []backends.Backend{one, one, one, two} {
 		if err := instance.Take(context.Background(), charges, out); err != nil {
 			fmt.Println(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
@@ -30,21 +31,21 @@ type inner struct {
 
 func (b *inner) HonoursDeadline() bool { return b.honours }
 
-func (b *inner) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (b *inner) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if err := b.fails(ctx); err != nil {
 		return err
 	}
 	return b.Memory.Take(ctx, charges, out)
 }
 
-func (b *inner) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (b *inner) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if err := b.fails(ctx); err != nil {
 		return err
 	}
 	return b.Memory.Peek(ctx, charges, out)
 }
 
-func (b *inner) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+func (b *inner) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -184,8 +185,8 @@ func withFixture(t *testing.T, honours bool, options remote.BreakerOptions, test
 
 var day = limits.FixedWindow(limits.PerDay(1_000_000))
 
-func charge(key string) []limits.Charge {
-	return []limits.Charge{{Scope: "s", Key: key, Limit: day, Cost: 1}}
+func charge(key string) []backends.Charge {
+	return []backends.Charge{{Scope: "s", Key: key, Limit: day, Cost: 1}}
 }
 
 func (w fixture) take(ctx context.Context) error {

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // lease is the units of a key that this process has taken. Charges find and spend them
@@ -21,7 +22,7 @@ type lease struct {
 // spend spends units of a block for ch, sets d to the decision and returns the block, nil
 // if there is none that has them. It also counts the charge, and has a block asked for
 // where that is due.
-func (c *LeaseCache) spend(terms *leaseTerms, ch *limits.Charge, d *limits.Decision) (b *block, busy bool) {
+func (c *LeaseCache) spend(terms *leaseTerms, ch *backends.Charge, d *limits.Decision) (b *block, busy bool) {
 	hash := c.hasher.hash(ch.Scope, ch.Key)
 	set := c.set(hash)
 	counted := int64(1)
@@ -99,7 +100,7 @@ func (l *lease) endUsedLocked(now instant) {
 
 // mayHold reports whether this process holds units of the key of ch, or has asked for a block
 // of them.
-func (c *LeaseCache) mayHold(ch *limits.Charge) bool {
+func (c *LeaseCache) mayHold(ch *backends.Charge) bool {
 	hash := c.hasher.hash(ch.Scope, ch.Key)
 	set := c.sets[hash%uint64(len(c.sets))].Load()
 	if set == nil {
@@ -125,8 +126,8 @@ func (c *LeaseCache) mayHold(ch *limits.Charge) bool {
 
 // returnLocally returns units that a request has not used to the block from which it had
 // them. It reports false if there is no such block any more.
-func (c *LeaseCache) returnLocally(e *limits.Ending) bool {
-	l := c.set(c.hasher.hash(e.Scope, e.Key)).find(&limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
+func (c *LeaseCache) returnLocally(e *backends.Ending) bool {
+	l := c.set(c.hasher.hash(e.Scope, e.Key)).find(&backends.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
 	if l == nil || !c.settles {
 		return false
 	}

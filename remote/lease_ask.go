@@ -7,6 +7,7 @@ import (
 	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // ask takes a block of k units from the inner backend.
@@ -14,7 +15,7 @@ func (c *LeaseCache) ask(set *leaseSet, demand *demand, l *lease, terms *leaseTe
 	if lasts == 0 && c.settles {
 		lasts = terms.lasts // so that what is not spent can be returned
 	}
-	charges := []limits.Charge{{Scope: l.scope, Key: l.key, Limit: terms.tight, Cost: k, Lasts: lasts}}
+	charges := []backends.Charge{{Scope: l.scope, Key: l.key, Limit: terms.tight, Cost: k, Lasts: lasts}}
 	out := make([]limits.Decision, 1)
 	ctx, cancel := context.WithTimeout(context.Background(), arith.Wait(terms.lease))
 	defer cancel()
@@ -81,6 +82,6 @@ func (c *LeaseCache) returnUnits(terms *leaseTerms, l *lease, n, ticket int64, l
 		c.counters.void(n)
 		return
 	}
-	endings := []limits.Ending{{Scope: l.scope, Key: l.key, Limit: terms.tight, Taken: n, Ticket: ticket, Lasts: lasts}}
+	endings := []backends.Ending{{Scope: l.scope, Key: l.key, Limit: terms.tight, Taken: n, Ticket: ticket, Lasts: lasts}}
 	c.returns.Send(endings, func(_ int, s limits.Settlement) { c.counters.settled(n, s) })
 }

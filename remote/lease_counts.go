@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // leaseCounters counts blocks, not decisions: these are counted by whoever makes them.
@@ -14,8 +15,8 @@ type leaseCounters struct {
 
 // Counts returns what c holds and has done. It looks at all keys, without holding up any
 // decision. Counters never fall from one call to the next.
-func (c *LeaseCache) Counts() limits.LeaseCounts {
-	n := limits.LeaseCounts{
+func (c *LeaseCache) Counts() backends.LeaseCounts {
+	n := backends.LeaseCounts{
 		BlocksTaken: c.counters.taken.Load(), BlocksDenied: c.counters.denied.Load(), BlocksFailed: c.counters.failed.Load(),
 		UnitsTaken: c.counters.units.Load(), UnitsReturned: c.counters.returned.Load(), UnitsVoid: c.counters.voided.Load(),
 	}

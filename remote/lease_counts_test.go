@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
@@ -18,25 +19,25 @@ func TestLeasesAreCounted(t *testing.T) {
 		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // a window begins
 		inner := newLeaseBackend()
 		cache := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
-		expect := func(step string, want limits.LeaseCounts) {
+		expect := func(step string, want backends.LeaseCounts) {
 			t.Helper()
 			synctest.Wait()
 			if got := cache.Counts(); got != want {
 				t.Errorf("%s:\ngot  %+v\nwant %+v", step, got, want)
 			}
 		}
-		expect("at first", limits.LeaseCounts{})
+		expect("at first", backends.LeaseCounts{})
 		ch := busy(t, cache, limit)
-		expect("a block", limits.LeaseCounts{Keys: 1, Held: 16, BlocksTaken: 1, UnitsTaken: 16})
+		expect("a block", backends.LeaseCounts{Keys: 1, Held: 16, BlocksTaken: 1, UnitsTaken: 16})
 		for range 5 {
 			takeOf(t, cache, ch)
 		}
-		expect("5 spent", limits.LeaseCounts{Keys: 1, Held: 11, BlocksTaken: 1, UnitsTaken: 16})
+		expect("5 spent", backends.LeaseCounts{Keys: 1, Held: 11, BlocksTaken: 1, UnitsTaken: 16})
 		time.Sleep(50 * time.Millisecond)
-		expect("the lease is over", limits.LeaseCounts{BlocksTaken: 1, UnitsTaken: 16, UnitsReturned: 11})
+		expect("the lease is over", backends.LeaseCounts{BlocksTaken: 1, UnitsTaken: 16, UnitsReturned: 11})
 
 		busy(t, cache, limit) // known as busy: its first charge asks for a block, the others spend 7
-		want := limits.LeaseCounts{Keys: 1, Held: 18, BlocksTaken: 2, UnitsTaken: 41, UnitsReturned: 11}
+		want := backends.LeaseCounts{Keys: 1, Held: 18, BlocksTaken: 2, UnitsTaken: 41, UnitsReturned: 11}
 		expect("another block", want)
 		if err := cache.Reset(t.Context(), "s", "k"); err != nil {
 			t.Fatal(err)
@@ -58,9 +59,9 @@ func TestLeasesAreCounted(t *testing.T) {
 // Units of a window that has ended are void, and so are all of a backend that cannot end
 // what it has taken.
 func TestUnitsThatCannotReturnAreVoid(t *testing.T) {
-	for name, b := range map[string]func(*memory.Memory) limits.Backend{
-		"of a window":                func(m *memory.Memory) limits.Backend { return m },
-		"of a backend that ends not": func(m *memory.Memory) limits.Backend { return struct{ limits.Backend }{m} },
+	for name, b := range map[string]func(*memory.Memory) backends.Backend{
+		"of a window":                func(m *memory.Memory) backends.Backend { return m },
+		"of a backend that ends not": func(m *memory.Memory) backends.Backend { return struct{ backends.Backend }{m} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -69,7 +70,7 @@ func TestUnitsThatCannotReturnAreVoid(t *testing.T) {
 				busy(t, cache, limits.FixedWindow(limits.PerSecond(1000)))
 				time.Sleep(50 * time.Millisecond)
 				synctest.Wait()
-				if got, want := cache.Counts(), (limits.LeaseCounts{BlocksTaken: 1, UnitsTaken: 16, UnitsVoid: 16}); got != want {
+				if got, want := cache.Counts(), (backends.LeaseCounts{BlocksTaken: 1, UnitsTaken: 16, UnitsVoid: 16}); got != want {
 					t.Errorf("got  %+v\nwant %+v", got, want)
 				}
 			})
@@ -82,10 +83,10 @@ func TestAllUnitsOfLeasesAreAccountedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cache := remote.MustNewLeaseCache(newLeaseBackend(), remote.LeaseOptions{})
 		spent := int64(0)
-		other := limits.Charge{Scope: "other", Key: "k", Limit: limits.AnchoredWindow(limits.PerHour(100)), Cost: 1}
+		other := backends.Charge{Scope: "other", Key: "k", Limit: limits.AnchoredWindow(limits.PerHour(100)), Cost: 1}
 		for i := range 2000 {
 			limit := []limits.Limit{leased, limits.SlidingWindow(limits.PerSecond(1000)), limits.FixedWindow(limits.PerSecond(1000))}[i%3]
-			charges := []limits.Charge{{Scope: "s", Key: fmt.Sprint(i % 3), Limit: limit, Cost: 1 + int64(i%2)}}
+			charges := []backends.Charge{{Scope: "s", Key: fmt.Sprint(i % 3), Limit: limit, Cost: 1 + int64(i%2)}}
 			if i%5 == 0 {
 				charges = append(charges, other)
 			}

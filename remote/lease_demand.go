@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 const (
@@ -64,7 +65,7 @@ func (set *leaseSet) claimLocked(hash uint64, limit *limits.Limit, now int64) in
 }
 
 // find returns the lease of a key, nil if it is not leased.
-func (set *leaseSet) find(ch *limits.Charge) *lease {
+func (set *leaseSet) find(ch *backends.Charge) *lease {
 	for i := range set.leased {
 		if l := set.leased[i].Load(); l != nil && l.key == ch.Key && l.scope == ch.Scope && l.limit == ch.Limit {
 			return l
@@ -102,7 +103,7 @@ func (d *demand) sizeLocked(terms *leaseTerms, cost, held int64) int64 {
 }
 
 // learn notes what the inner backend says of the key of ch.
-func (c *LeaseCache) learn(ch *limits.Charge, d *limits.Decision) {
+func (c *LeaseCache) learn(ch *backends.Charge, d *limits.Decision) {
 	hash := c.hasher.hash(ch.Scope, ch.Key)
 	set := c.set(hash)
 	set.mu.Lock()

@@ -4,11 +4,12 @@ import (
 	"context"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // leaseScratch is the working memory of a call of the inner backend, pooled.
 type leaseScratch struct {
-	charges   []limits.Charge
+	charges   []backends.Charge
 	decisions []limits.Decision
 	asked     []int // index of each charge in those of the caller
 	aside     []setAside
@@ -33,7 +34,7 @@ func (s *leaseScratch) clear() {
 const mixedMargin = 50_000 // microseconds
 
 // isAlone reports whether no other charge names the key of charges[i].
-func isAlone(charges []limits.Charge, i int) bool {
+func isAlone(charges []backends.Charge, i int) bool {
 	for j := range charges {
 		if j != i && charges[j].Key == charges[i].Key && charges[j].Scope == charges[i].Scope {
 			return false
@@ -44,7 +45,7 @@ func isAlone(charges []limits.Charge, i int) bool {
 
 // takeOthers has the inner backend decide the charges for which no units were set aside, or
 // only units that may expire before it answers.
-func (c *LeaseCache) takeOthers(ctx context.Context, s *leaseScratch, charges []limits.Charge, out []limits.Decision, watched uint64) error {
+func (c *LeaseCache) takeOthers(ctx context.Context, s *leaseScratch, charges []backends.Charge, out []limits.Decision, watched uint64) error {
 	now := c.now()
 	kept := s.aside[:0]
 	for i, next := 0, 0; i < len(charges); i++ {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/internal/endings"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // LeaseOptions are the options of [NewLeaseCache]. The zero value is ready to use.
@@ -26,7 +27,7 @@ type LeaseOptions struct {
 	MaxKeys int
 }
 
-// LeaseCache is a [limits.Backend] in front of another, far away, that lets busy keys be decided
+// LeaseCache is a [backends.Backend] in front of another, far away, that lets busy keys be decided
 // in this process. It takes a block of a key's units from the inner backend first, and
 // spends them afterwards, for at most the lease of the limit. Nothing is ever admitted
 // beyond the limit, whatever the number of processes: the inner backend decides under a
@@ -54,7 +55,7 @@ type LeaseOptions struct {
 // themselves within a second. Put it around a breaker, and a [DenialCache] around it, as
 // remote.NewStack does.
 type LeaseCache struct {
-	inner   limits.Backend
+	inner   backends.Backend
 	term    time.Duration
 	base    time.Time
 	returns *endings.Backend
@@ -75,7 +76,7 @@ const (
 
 // NewLeaseCache returns a cache in front of inner, or an error that reports every mistake in
 // the arguments.
-func NewLeaseCache(inner limits.Backend, options LeaseOptions) (*LeaseCache, error) {
+func NewLeaseCache(inner backends.Backend, options LeaseOptions) (*LeaseCache, error) {
 	if err := errors.Join(validateInner(inner), options.validate()); err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func NewLeaseCache(inner limits.Backend, options LeaseOptions) (*LeaseCache, err
 		term:    options.Term.Truncate(time.Microsecond),
 		base:    time.Now(),
 		returns: endings.Of(inner),
-		settles: limits.CanSettle(inner),
+		settles: backends.CanSettle(inner),
 		sets:    make([]atomic.Pointer[leaseSet], (options.MaxKeys+leaseWays-1)/leaseWays),
 		scratch: sync.Pool{New: func() any { return new(leaseScratch) }},
 
@@ -100,7 +101,7 @@ func NewLeaseCache(inner limits.Backend, options LeaseOptions) (*LeaseCache, err
 
 // MustNewLeaseCache is [NewLeaseCache] for arguments that the program sets. It panics if they
 // have a mistake.
-func MustNewLeaseCache(inner limits.Backend, options LeaseOptions) *LeaseCache {
+func MustNewLeaseCache(inner backends.Backend, options LeaseOptions) *LeaseCache {
 	return must(NewLeaseCache(inner, options))
 }
 
@@ -115,8 +116,8 @@ func (o *LeaseOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-// Take implements [limits.Backend].
-func (c *LeaseCache) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+// Take implements [backends.Backend].
+func (c *LeaseCache) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if len(charges) != len(out) {
 		return errLeaseLengths
 	}
@@ -166,13 +167,13 @@ func (c *LeaseCache) Take(ctx context.Context, charges []limits.Charge, out []li
 	return err
 }
 
-// Settle implements [limits.Settler] if the inner backend does. Units of a block that still lasts
+// Settle implements [backends.Settler] if the inner backend does. Units of a block that still lasts
 // return to it.
-func (c *LeaseCache) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+func (c *LeaseCache) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
 	if len(endings) != len(out) {
 		return errors.New("remote: lease cache: endings and settlements differ in length")
 	}
-	var others []limits.Ending
+	var others []backends.Ending
 	var asked []int
 	for i, e := range endings {
 		terms := c.terms.of(&e.Limit, c.term)
@@ -187,7 +188,7 @@ func (c *LeaseCache) Settle(ctx context.Context, endings []limits.Ending, out []
 		return nil
 	}
 	results := make([]limits.Settlement, len(others))
-	if err := limits.Settle(ctx, c.inner, others, results); err != nil {
+	if err := backends.Settle(ctx, c.inner, others, results); err != nil {
 		if len(others) == len(endings) {
 			return err
 		}
@@ -201,33 +202,33 @@ func (c *LeaseCache) Settle(ctx context.Context, endings []limits.Ending, out []
 	return nil
 }
 
-// Peek implements [limits.Peeker] if the inner backend does.
-func (c *LeaseCache) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
-	tight := make([]limits.Charge, len(charges))
+// Peek implements [backends.Peeker] if the inner backend does.
+func (c *LeaseCache) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
+	tight := make([]backends.Charge, len(charges))
 	for i, ch := range charges {
 		ch.Limit = c.terms.of(&ch.Limit, c.term).tight
 		tight[i] = ch
 	}
-	return limits.Peek(ctx, c.inner, tight, out)
+	return backends.Peek(ctx, c.inner, tight, out)
 }
 
-// Reset implements [limits.Resetter] if the inner backend does. Units of the key that this process
+// Reset implements [backends.Resetter] if the inner backend does. Units of the key that this process
 // holds are void.
 func (c *LeaseCache) Reset(ctx context.Context, scope, key string) error {
 	c.void(scope, key, 1)
 	defer c.void(scope, key, -1) // what remained before is no longer known
-	return limits.Reset(ctx, c.inner, scope, key)
+	return backends.Reset(ctx, c.inner, scope, key)
 }
 
-// Count implements [limits.Counter] if the inner backend does.
-func (c *LeaseCache) Count(ctx context.Context) (int, error) { return limits.Count(ctx, c.inner) }
+// Count implements [backends.Counter] if the inner backend does.
+func (c *LeaseCache) Count(ctx context.Context) (int, error) { return backends.Count(ctx, c.inner) }
 
 // Unwrap returns the inner backend.
-func (c *LeaseCache) Unwrap() limits.Backend { return c.inner }
+func (c *LeaseCache) Unwrap() backends.Backend { return c.inner }
 
 // leasesIn returns the lease cache in b, nil if there is none.
-func leasesIn(b limits.Backend) *LeaseCache {
-	c, _ := limits.As[*LeaseCache](b)
+func leasesIn(b backends.Backend) *LeaseCache {
+	c, _ := backends.As[*LeaseCache](b)
 	return c
 }
 

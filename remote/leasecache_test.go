@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
@@ -33,7 +34,7 @@ func newLeaseBackend() *leaseBackend {
 	return &leaseBackend{Memory: memory.MustNew(memory.Options{})}
 }
 
-func (b *leaseBackend) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (b *leaseBackend) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	b.mu.Lock()
 	err, gate, begin := b.err, b.gate, b.begin
 	if b.noBlocks && charges[0].Cost > 4 {
@@ -71,7 +72,7 @@ func (b *leaseBackend) left(t *testing.T, key string, limit limits.Limit) int64 
 	t.Helper()
 	tight, _ := remote.Leased(limit, time.Second)
 	out := make([]limits.Decision, 1)
-	if err := b.Peek(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: tight}}, out); err != nil {
+	if err := b.Peek(t.Context(), []backends.Charge{{Scope: "s", Key: key, Limit: tight}}, out); err != nil {
 		t.Fatal(err)
 	}
 	return out[0].Remaining
@@ -79,9 +80,9 @@ func (b *leaseBackend) left(t *testing.T, key string, limit limits.Limit) int64 
 
 // busy has a key charged until there is a block, and returns what else it charges. A block
 // that a charge has asked for is there before the next charge.
-func busy(t *testing.T, b limits.Backend, limit limits.Limit) limits.Charge {
+func busy(t *testing.T, b backends.Backend, limit limits.Limit) backends.Charge {
 	t.Helper()
-	ch := limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}
+	ch := backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}
 	for range 8 {
 		if d := takeOf(t, b, ch); !d.Allowed {
 			t.Fatalf("denied: %+v", d)
@@ -91,7 +92,7 @@ func busy(t *testing.T, b limits.Backend, limit limits.Limit) limits.Charge {
 	return ch
 }
 
-func takeOf(t *testing.T, b limits.Backend, charges ...limits.Charge) limits.Decision {
+func takeOf(t *testing.T, b backends.Backend, charges ...backends.Charge) limits.Decision {
 	t.Helper()
 	out := make([]limits.Decision, len(charges))
 	if err := b.Take(t.Context(), charges, out); err != nil {
@@ -127,7 +128,7 @@ func TestAQuietKeyIsNotLeased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
 		cache := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
-		ch := limits.Charge{Scope: "s", Key: "k", Limit: leased, Cost: 1}
+		ch := backends.Charge{Scope: "s", Key: "k", Limit: leased, Cost: 1}
 		for range 100 {
 			if d := takeOf(t, cache, ch); d.Source != limits.SourcePrimary {
 				t.Fatalf("got %+v", d)
@@ -206,7 +207,7 @@ func TestWhileTheBackendFailsWhatIsHeldIsSpent(t *testing.T) {
 		inner.fail(down)
 		out := make([]limits.Decision, 1)
 		spent := 0
-		for cache.Take(t.Context(), []limits.Charge{ch}, out) == nil {
+		for cache.Take(t.Context(), []backends.Charge{ch}, out) == nil {
 			spent++
 		}
 		if spent != 16 {
@@ -229,11 +230,11 @@ func TestARequestThatAnotherRuleDeniesReturnsItsUnits(t *testing.T) {
 		inner := newLeaseBackend()
 		cache := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
 		ch := busy(t, cache, slow)
-		other := limits.Charge{Scope: "other", Key: "k", Limit: limits.AnchoredWindow(limits.PerHour(1)), Cost: 1}
+		other := backends.Charge{Scope: "other", Key: "k", Limit: limits.AnchoredWindow(limits.PerHour(1)), Cost: 1}
 		before := takeOf(t, cache, ch).Remaining
 		for i := range 40 {
 			out := make([]limits.Decision, 2)
-			if err := cache.Take(t.Context(), []limits.Charge{ch, other}, out); err != nil {
+			if err := cache.Take(t.Context(), []backends.Charge{ch, other}, out); err != nil {
 				t.Fatal(err)
 			}
 			if !out[0].Allowed || out[0].Source != limits.SourceLease || out[1].Allowed != (i == 0) || out[0].Remaining != before-1 {
@@ -242,7 +243,7 @@ func TestARequestThatAnotherRuleDeniesReturnsItsUnits(t *testing.T) {
 		}
 		inner.fail(errors.New("down"))
 		for range 40 {
-			if err := cache.Take(t.Context(), []limits.Charge{ch, other}, make([]limits.Decision, 2)); err == nil {
+			if err := cache.Take(t.Context(), []backends.Charge{ch, other}, make([]limits.Decision, 2)); err == nil {
 				t.Fatal("no error")
 			}
 		}
@@ -256,15 +257,15 @@ func TestARequestOfLeasedRulesAloneAsksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
 		cache := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
-		a := limits.Charge{Scope: "s", Key: "a", Limit: leased, Cost: 1}
-		b := limits.Charge{Scope: "s", Key: "b", Limit: limits.SlidingWindow(limits.PerMinute(10_000)), Cost: 2, Shadow: true}
+		a := backends.Charge{Scope: "s", Key: "a", Limit: leased, Cost: 1}
+		b := backends.Charge{Scope: "s", Key: "b", Limit: limits.SlidingWindow(limits.PerMinute(10_000)), Cost: 2, Shadow: true}
 		for range 8 {
 			takeOf(t, cache, a, b)
 		}
 		synctest.Wait()
 		asked := inner.asked()
 		out := make([]limits.Decision, 2)
-		if err := cache.Take(t.Context(), []limits.Charge{a, b}, out); err != nil || out[0].Source != limits.SourceLease || out[1].Source != limits.SourceLease {
+		if err := cache.Take(t.Context(), []backends.Charge{a, b}, out); err != nil || out[0].Source != limits.SourceLease || out[1].Source != limits.SourceLease {
 			t.Errorf("got %+v, %v", out, err)
 		}
 		if inner.asked() != asked {
@@ -322,7 +323,7 @@ func TestWhatIsNotLeasedIsAskedForAsItIs(t *testing.T) {
 			inner := newLeaseBackend()
 			cache := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
 			for i := range 12 {
-				if d := takeOf(t, cache, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Source != limits.SourcePrimary || !d.Allowed {
+				if d := takeOf(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Source != limits.SourcePrimary || !d.Allowed {
 					t.Errorf("%v, charge %d: %+v", limit, i, d)
 				}
 			}
@@ -436,7 +437,7 @@ func TestALeasedDecisionAllocatesNothing(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		charges, out := []limits.Charge{ch}, make([]limits.Decision, 1)
+		charges, out := []backends.Charge{ch}, make([]limits.Decision, 1)
 		if n := testing.AllocsPerRun(100, func() { _ = cache.Take(context.Background(), charges, out) }); n > 0.1 || out[0].Source != limits.SourceLease {
 			t.Errorf("%v allocations, by %v", n, out[0].Source)
 		}

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // StackOptions are the options of [NewStack]. The zero value is ready to use.
@@ -22,7 +22,7 @@ type StackOptions struct {
 	Lease time.Duration
 
 	// Announcer is that of [DenialCacheOptions]. nil: denials stay in this process.
-	Announcer limits.Announcer
+	Announcer backends.Announcer
 }
 
 // Stack is a backend in the recommended wrapping, which [NewStack] makes. It is safe for
@@ -37,12 +37,12 @@ type Stack struct {
 // in the arguments. From the outside in: a denial cache with its defaults, a lease cache if
 // [StackOptions].Lease is set, a breaker, inner. A backend of package redisbackend has its stack
 // around it already.
-func NewStack(inner limits.Backend, options StackOptions) (*Stack, error) {
+func NewStack(inner backends.Backend, options StackOptions) (*Stack, error) {
 	if err := errors.Join(validateInner(inner), options.Validate()); err != nil {
 		return nil, err
 	}
 	s := &Stack{breaker: MustNewBreaker(inner, options.breaker())}
-	cached := limits.Backend(s.breaker)
+	cached := backends.Backend(s.breaker)
 	if options.Lease != 0 {
 		s.leases = MustNewLeaseCache(cached, LeaseOptions{Term: options.Lease})
 		cached = s.leases
@@ -53,7 +53,7 @@ func NewStack(inner limits.Backend, options StackOptions) (*Stack, error) {
 
 // MustNewStack is [NewStack] for arguments that the program sets. It panics if they have a
 // mistake.
-func MustNewStack(inner limits.Backend, options StackOptions) *Stack {
+func MustNewStack(inner backends.Backend, options StackOptions) *Stack {
 	return must(NewStack(inner, options))
 }
 
@@ -76,12 +76,12 @@ func (s *Stack) Status() (state string, since time.Time, opened int64) { return 
 
 // Leases returns what the lease cache holds and has done: see [LeaseCache.Counts].
 // Without [StackOptions].Lease it returns the zero value.
-func (s *Stack) Leases() limits.LeaseCounts {
+func (s *Stack) Leases() backends.LeaseCounts {
 	if s.leases == nil {
-		return limits.LeaseCounts{}
+		return backends.LeaseCounts{}
 	}
 	return s.leases.Counts()
 }
 
 // Unwrap returns the denial cache. Limiters find there what else a backend can do.
-func (s *Stack) Unwrap() limits.Backend { return s.DenialCache }
+func (s *Stack) Unwrap() backends.Backend { return s.DenialCache }

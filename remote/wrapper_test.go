@@ -8,23 +8,24 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
 
 func TestAStackCanDoWhatItsBackendCan(t *testing.T) {
-	for name, b := range map[string]limits.Backend{"memory": memory.MustNew(memory.Options{}), "plain": new(dead)} {
+	for name, b := range map[string]backends.Backend{"memory": memory.MustNew(memory.Options{}), "plain": new(dead)} {
 		stack := remote.MustNewStack(b, remote.StackOptions{Logger: silence})
 		var _ interface {
-			limits.Backend
-			limits.Peeker
-			limits.Resetter
-			limits.Counter
-			limits.Settler
+			backends.Backend
+			backends.Peeker
+			backends.Resetter
+			backends.Counter
+			backends.Settler
 		} = stack
 		_, isMemory := b.(*memory.Memory)
-		if limits.CanSettle(stack) != isMemory || limits.Supports(stack, limits.Concurrent(1)) != isMemory {
-			t.Errorf("%s: settles %v, supports %v", name, limits.CanSettle(stack), limits.Supports(stack, limits.Concurrent(1)))
+		if backends.CanSettle(stack) != isMemory || backends.Supports(stack, limits.Concurrent(1)) != isMemory {
+			t.Errorf("%s: settles %v, supports %v", name, backends.CanSettle(stack), backends.Supports(stack, limits.Concurrent(1)))
 		}
 		if _, err := stack.Count(t.Context()); errors.Is(err, errors.ErrUnsupported) == isMemory {
 			t.Errorf("%s: count: %v", name, err)
@@ -42,7 +43,7 @@ func TestABreakerUnwrapsToItsInnerBackend(t *testing.T) {
 // dead is a backend that never answers.
 type dead struct{ _ int }
 
-func (*dead) Take(context.Context, []limits.Charge, []limits.Decision) error {
+func (*dead) Take(context.Context, []backends.Charge, []limits.Decision) error {
 	return errors.New("dead")
 }
 
@@ -77,7 +78,7 @@ type answering struct {
 
 func (b answering) HonoursDeadline() bool { return b.honours }
 
-func (b answering) Take(_ context.Context, _ []limits.Charge, out []limits.Decision) error {
+func (b answering) Take(_ context.Context, _ []backends.Charge, out []limits.Decision) error {
 	for i := range out {
 		out[i] = limits.Decision{Transient: true, RetryAfter: 1, EffectiveWindow: 1}
 	}

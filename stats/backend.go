@@ -6,14 +6,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/isnil"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
-// Backend is a [limits.Backend] that times another. It passes everything on as it is, and
+// Backend is a [backends.Backend] that times another. It passes everything on as it is, and
 // has the optional methods of the other: those that it lacks return an error that is
 // [errors.ErrUnsupported]. It is safe for concurrent use.
 type Backend struct {
-	inner  limits.Backend
+	inner  backends.Backend
 	counts *backendCounts
 }
 
@@ -22,8 +24,8 @@ type Backend struct {
 // around the backend, inside a breaker, so that what the breaker refuses is not counted.
 // The name is a label of metrics; backends of one name are counted together. Of a nil inner
 // it returns nil, which constructors of limiters and wrappers report.
-func (s *Stats) Backend(name string, inner limits.Backend) *Backend {
-	if limits.IsNil(inner) {
+func (s *Stats) Backend(name string, inner backends.Backend) *Backend {
+	if isnil.Of(inner) {
 		return nil
 	}
 	s.mu.Lock()
@@ -51,39 +53,39 @@ type operationCounts struct {
 	timeout, canceled, unsupported, other atomic.Int64
 }
 
-// Take implements [limits.Backend].
-func (b *Backend) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) (err error) {
+// Take implements [backends.Backend].
+func (b *Backend) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) (err error) {
 	defer b.counts.time(opTake, time.Now(), &err)
 	return b.inner.Take(ctx, charges, out)
 }
 
-// Peek implements [limits.Peeker] if the inner backend does.
-func (b *Backend) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) (err error) {
+// Peek implements [backends.Peeker] if the inner backend does.
+func (b *Backend) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) (err error) {
 	defer b.counts.time(opPeek, time.Now(), &err)
-	return limits.Peek(ctx, b.inner, charges, out)
+	return backends.Peek(ctx, b.inner, charges, out)
 }
 
-// Settle implements [limits.Settler] if the inner backend does. One call may carry the
+// Settle implements [backends.Settler] if the inner backend does. One call may carry the
 // endings of many requests.
-func (b *Backend) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) (err error) {
+func (b *Backend) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) (err error) {
 	defer b.counts.time(opSettle, time.Now(), &err)
-	return limits.Settle(ctx, b.inner, endings, out)
+	return backends.Settle(ctx, b.inner, endings, out)
 }
 
-// Reset implements [limits.Resetter] if the inner backend does.
+// Reset implements [backends.Resetter] if the inner backend does.
 func (b *Backend) Reset(ctx context.Context, scope, key string) (err error) {
 	defer b.counts.time(opReset, time.Now(), &err)
-	return limits.Reset(ctx, b.inner, scope, key)
+	return backends.Reset(ctx, b.inner, scope, key)
 }
 
-// Count implements [limits.Counter] if the inner backend does.
+// Count implements [backends.Counter] if the inner backend does.
 func (b *Backend) Count(ctx context.Context) (n int, err error) {
 	defer b.counts.time(opCount, time.Now(), &err)
-	return limits.Count(ctx, b.inner)
+	return backends.Count(ctx, b.inner)
 }
 
-// Supports implements [limits.Supporter].
-func (b *Backend) Supports(limit limits.Limit) bool { return limits.Supports(b.inner, limit) }
+// Supports implements [backends.Supporter].
+func (b *Backend) Supports(limit limits.Limit) bool { return backends.Supports(b.inner, limit) }
 
 // HonoursDeadline reports whether the inner backend says that it keeps to deadlines, as
 // package remote asks.
@@ -93,8 +95,8 @@ func (b *Backend) HonoursDeadline() bool {
 }
 
 // Unwrap returns the inner backend. Limiters find there what else a backend can do, such
-// as [limits.Divided].
-func (b *Backend) Unwrap() limits.Backend { return b.inner }
+// as [backends.Divided].
+func (b *Backend) Unwrap() backends.Backend { return b.inner }
 
 // time counts a call that began at start and returned *err. A panic counts as an error.
 func (c *backendCounts) time(op operation, start time.Time, err *error) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
@@ -20,7 +21,7 @@ import (
 
 func TestATimedBackendKeepsTheContract(t *testing.T) {
 	limitstest.Run(t, limitstest.Harness{
-		Open: func(_ testing.TB, now func() time.Time) limits.Backend {
+		Open: func(_ testing.TB, now func() time.Time) backends.Backend {
 			return stats.New(quietly()).Backend("memory", memory.MustNew(memory.Options{Clock: now}))
 		},
 	})
@@ -33,7 +34,7 @@ type far struct {
 	err   error
 }
 
-func (f *far) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (f *far) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	time.Sleep(f.takes)
 	if f.err != nil {
 		return f.err
@@ -41,7 +42,7 @@ func (f *far) Take(ctx context.Context, charges []limits.Charge, out []limits.De
 	return f.Memory.Take(ctx, charges, out)
 }
 
-func (f *far) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+func (f *far) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
 	time.Sleep(f.takes)
 	return f.Memory.Settle(ctx, endings, out)
 }
@@ -53,7 +54,7 @@ func TestCallsOfABackendAreTimed(t *testing.T) {
 		counts := stats.New(quietly())
 		f := &far{Memory: memory.MustNew(memory.Options{}), takes: 3 * time.Millisecond}
 		b := counts.Backend("redis", f)
-		charges := []limits.Charge{{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(5)), Cost: 1}}
+		charges := []backends.Charge{{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(5)), Cost: 1}}
 		out := make([]limits.Decision, 1)
 		take := func() { b.Take(t.Context(), charges, out) }
 		take()
@@ -68,7 +69,7 @@ func TestCallsOfABackendAreTimed(t *testing.T) {
 		} {
 			take()
 		}
-		if err := b.Settle(t.Context(), []limits.Ending{{Scope: "s", Key: "k", Limit: charges[0].Limit, Taken: 1, Ticket: out[0].Ticket, Lasts: time.Minute}}, make([]limits.Settlement, 1)); err != nil {
+		if err := b.Settle(t.Context(), []backends.Ending{{Scope: "s", Key: "k", Limit: charges[0].Limit, Taken: 1, Ticket: out[0].Ticket, Lasts: time.Minute}}, make([]limits.Settlement, 1)); err != nil {
 			t.Error(err)
 		}
 		if err := b.Reset(t.Context(), "s", "k"); err != nil {
@@ -93,7 +94,7 @@ func TestCallsOfABackendAreTimed(t *testing.T) {
 // plain is a backend that can do nothing but take.
 type plain struct{ m *memory.Memory }
 
-func (p plain) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (p plain) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	return p.m.Take(ctx, charges, out)
 }
 
@@ -101,10 +102,10 @@ func TestATimedBackendCanDoWhatTheOtherCan(t *testing.T) {
 	counts := stats.New(quietly())
 	m := memory.MustNew(memory.Options{})
 	full, bare := counts.Backend("a", &far{Memory: m}), counts.Backend("b", plain{m})
-	if !limits.CanSettle(full) || limits.CanSettle(bare) {
+	if !backends.CanSettle(full) || backends.CanSettle(bare) {
 		t.Error("settling is not that of the inner backend")
 	}
-	if ban := limits.Ban(limits.PerHour(3), time.Hour); !limits.Supports(full, ban) || limits.Supports(bare, ban) {
+	if ban := limits.Ban(limits.PerHour(3), time.Hour); !backends.Supports(full, ban) || backends.Supports(bare, ban) {
 		t.Error("support is not that of the inner backend")
 	}
 	if !full.HonoursDeadline() || bare.HonoursDeadline() {
@@ -136,7 +137,7 @@ func TestAPanicOfABackendIsCountedAndGoesOn(t *testing.T) {
 				t.Error("no panic")
 			}
 		}()
-		b.Take(t.Context(), make([]limits.Charge, 1), make([]limits.Decision, 1))
+		b.Take(t.Context(), make([]backends.Charge, 1), make([]limits.Decision, 1))
 	}()
 	if got := counts.Snapshot().Backends[0].Operations[0].Errors.Other; got != 1 {
 		t.Errorf("%d errors: want 1", got)
@@ -189,7 +190,7 @@ func TestLeasesShowWhatTheyHold(t *testing.T) {
 			synctest.Wait()
 		}
 		shot := counts.Snapshot()
-		want := []stats.LeaseSnapshot{{"redis", limits.LeaseCounts{Keys: 1, Held: 12, BlocksTaken: 1, UnitsTaken: 16}}, {"without", limits.LeaseCounts{}}}
+		want := []stats.LeaseSnapshot{{"redis", backends.LeaseCounts{Keys: 1, Held: 12, BlocksTaken: 1, UnitsTaken: 16}}, {"without", backends.LeaseCounts{}}}
 		if !slices.Equal(shot.Leases, want) {
 			t.Errorf("got  %+v\nwant %+v", shot.Leases, want)
 		}
@@ -211,7 +212,7 @@ func TestABreakerShowsItsChanges(t *testing.T) {
 		if got, want := counts.Snapshot().Breakers[0], (stats.BreakerSnapshot{Name: "redis", State: "closed", Since: begun}); got != want {
 			t.Errorf("%+v: want %+v", got, want)
 		}
-		charges := []limits.Charge{{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(100)), Cost: 1}}
+		charges := []backends.Charge{{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(100)), Cost: 1}}
 		f.err = errors.New("away")
 		for range 8 {
 			stack.Take(t.Context(), charges, make([]limits.Decision, 1))

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 	"github.com/weir-go/weir/stats"
@@ -111,7 +112,7 @@ type flaky struct {
 	fails bool
 }
 
-func (f *flaky) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (f *flaky) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if f.fails {
 		return errors.New("flaky")
 	}
@@ -387,7 +388,7 @@ func TestEndsAreCountedByRule(t *testing.T) {
 	more.Spend("tokens", 30)
 	less.End(core.Result{})
 	more.End(core.Result{})
-	api.ObserveEnd(limits.Settlement{Rule: "tokens", Err: fmt.Errorf("x: %w", limits.ErrEndingDropped)})
+	api.ObserveEnd(limits.Settlement{Rule: "tokens", Err: fmt.Errorf("x: %w", backends.ErrEndingDropped)})
 	api.ObserveEnd(limits.Settlement{Rule: "tokens", Err: errors.New("away")})
 	shot := only(counts)
 	if got, want := shot.Rules[0].Settlements, (stats.Settlements{Ended: 4, Returned: 3, Charged: 15, Forgiven: 11, Lost: 1, Dropped: 1}); got != want {
@@ -404,7 +405,7 @@ func TestEndsAreCountedByWhatBecameOfThem(t *testing.T) {
 	s := stats.New(stats.Options{})
 	l := s.Limiter("api")
 	var all sync.WaitGroup
-	for _, err := range []error{errors.New("down"), limits.ErrEndingDropped} {
+	for _, err := range []error{errors.New("down"), backends.ErrEndingDropped} {
 		all.Go(func() {
 			for range 100_000 {
 				l.ObserveEnd(limits.Settlement{Rule: "r", Err: err})
@@ -431,7 +432,7 @@ func TestWhatFailedIsCountedByReason(t *testing.T) {
 	down := errors.New("client 203.0.113.7 is unknown")
 	counts := stats.New(quietly())
 	limit := limits.FixedWindow(limits.PerMinute(1000))
-	decide := func(n int, backend, fallback limits.Backend, rules ...core.Rule[request]) {
+	decide := func(n int, backend, fallback backends.Backend, rules ...core.Rule[request]) {
 		l := core.MustNew(core.Config[request]{Rules: rules, Backend: backend, Fallback: fallback, Observer: counts.Limiter("api")})
 		for range n {
 			l.Decide(t.Context(), request{})

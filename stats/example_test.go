@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/remote"
@@ -191,7 +192,7 @@ func ExampleStats_Backend() {
 
 func ExampleBackend() {
 	timed := stats.New(stats.Options{}).Backend("redis", memory.MustNew(memory.Options{}))
-	fmt.Println(limits.CanSettle(timed), limits.Supports(timed, limits.Concurrent(3)))
+	fmt.Println(backends.CanSettle(timed), backends.Supports(timed, limits.Concurrent(3)))
 	// Output: true true
 }
 

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/isnil"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // Counters are the counters of a limiter, and the [core.Observer] that counts into them.
@@ -60,7 +62,7 @@ func (l *Counters) ObserveDecision(_ context.Context, _ any, o core.Outcome) { l
 func (l *Counters) ObserveEnd(s limits.Settlement) {
 	ends := &l.ruleOf(s.Rule).ends
 	switch {
-	case errors.Is(s.Err, limits.ErrEndingDropped):
+	case errors.Is(s.Err, backends.ErrEndingDropped):
 		ends.dropped.Add(1)
 	case s.Err != nil:
 		ends.lost.Add(1)
@@ -83,7 +85,7 @@ func addUnits(to *atomic.Int64, n int64) {
 // ObserveLimiter or a snapshot has seen them. l keeps limiter alive. A later limiter takes its place
 // in snapshots, and the counters stay.
 func (l *Counters) ObserveLimiter(limiter interface{ State() core.State }) {
-	if isNil(limiter) {
+	if isnil.Of(limiter) {
 		return
 	}
 	l.see(limiter.State().Rules)

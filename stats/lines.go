@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -34,7 +35,7 @@ func (l *lines) wait(limiter, rule string) time.Duration {
 	store := l.memory
 	l.mu.Unlock()
 	var d [1]limits.Decision
-	err := store.Take(context.Background(), []limits.Charge{{Scope: limiter, Key: rule, Limit: linesPerMinute, Cost: 1}}, d[:])
+	err := store.Take(context.Background(), []backends.Charge{{Scope: limiter, Key: rule, Limit: linesPerMinute, Cost: 1}}, d[:])
 	if err != nil || d[0].Allowed {
 		return 0
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/stats"
 )
@@ -233,14 +234,14 @@ type elsewhere struct {
 	fails bool
 }
 
-func (e *elsewhere) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (e *elsewhere) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if e.fails {
 		return errors.New("away")
 	}
 	return e.of.Take(ctx, charges, out)
 }
 
-func (e *elsewhere) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+func (e *elsewhere) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
 	return e.of.Settle(ctx, endings, out)
 }
 
@@ -338,7 +339,7 @@ func TestALimiterOfPlainRulesHasFewSeries(t *testing.T) {
 		{Name: "off", Limit: limits.FixedWindow(limits.PerHour(6)), Key: byKey, Mode: core.Disabled},
 	}})
 	counts.Limiter("api").ObserveLimiter(l)
-	counts.WatchLeases("redis", func() limits.LeaseCounts { return limits.LeaseCounts{} })
+	counts.WatchLeases("redis", func() backends.LeaseCounts { return backends.LeaseCounts{} })
 	counts.Backend("redis", memory.MustNew(memory.Options{}))
 	got := make(map[string]int)
 	for _, m := range counts.Snapshot().Metrics() {

@@ -1,6 +1,10 @@
 package stats
 
-import "time"
+import (
+	"time"
+
+	"github.com/weir-go/weir/internal/isnil"
+)
 
 // PolicyStatus is what becomes of a policy file: the Status of package policy has these
 // methods. They must be quick and safe for concurrent use.
@@ -17,7 +21,7 @@ type PolicyStatus interface {
 func (s *Stats) WatchPolicy(name string, status PolicyStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	watch(s.policies, name, status, isNil(status))
+	watch(s.policies, name, status, isnil.Of(status))
 }
 
 func policySnapshot(name string, status PolicyStatus) PolicySnapshot {

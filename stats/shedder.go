@@ -2,6 +2,8 @@ package stats
 
 import (
 	"slices"
+
+	"github.com/weir-go/weir/internal/isnil"
 )
 
 // ShedderSnapshot is what a shedder does and has done, see [Stats.WatchShedder]. Its
@@ -18,7 +20,7 @@ type ShedderSnapshot struct {
 // seconds, by a timer that looks at counters and keeps s until the program ends. A later
 // call with the same name watches another shedder instead, or none if shedder is nil.
 func (s *Stats) WatchShedder(name string, shedder interface{ State() ShedderState }) {
-	if isNil(shedder) {
+	if isnil.Of(shedder) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.shedders, label(name))

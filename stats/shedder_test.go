@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/internal/isnil"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/shed"
 	"github.com/weir-go/weir/stats"
@@ -101,9 +102,9 @@ func TestWhatIsNilIsNotWatched(t *testing.T) {
 		counts.WatchShedder("api", newShedder(core.Enforce))
 		counts.WatchMemory("memory", memory.MustNew(memory.Options{}))
 		counts.WatchBreaker("redis", func() (string, time.Time, int64) { return "closed", time.Now(), 0 })
-		counts.WatchLeases("redis", func() limits.LeaseCounts { return limits.LeaseCounts{} })
+		counts.WatchLeases("redis", func() backends.LeaseCounts { return backends.LeaseCounts{} })
 	}
-	if b := counts.Backend("redis", nil); !limits.IsNil(b) {
+	if b := counts.Backend("redis", nil); !isnil.Of(b) {
 		t.Errorf("got %v, want nil", b)
 	}
 }

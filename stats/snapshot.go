@@ -5,6 +5,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // Snapshot is all that a [Stats] has counted, as plain values that share nothing with it.
@@ -121,7 +122,7 @@ type Settlements struct {
 	Returned, Charged, Forgiven int64 // units
 
 	Lost    int64 // ends that the backend failed to carry out
-	Dropped int64 // ends that were not sent, because too many waited: [limits.ErrEndingDropped]
+	Dropped int64 // ends that were not sent, because too many waited: [backends.ErrEndingDropped]
 }
 
 // TopKeys are the keys that were denied most.
@@ -203,7 +204,7 @@ type BreakerSnapshot struct {
 // How many decisions were made from them is in the counts of the rules, by source.
 type LeaseSnapshot struct {
 	Name string
-	limits.LeaseCounts
+	backends.LeaseCounts
 }
 
 // PolicySnapshot is what has become of a policy file, see [Stats.WatchPolicy].

@@ -3,13 +3,12 @@ package stats
 import (
 	"log/slog"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -38,7 +37,7 @@ type Stats struct {
 	backends map[string]*backendCounts
 	memories map[string]*watched
 	breakers map[string]breakerStatus
-	leases   map[string]func() limits.LeaseCounts
+	leases   map[string]func() backends.LeaseCounts
 	shedders map[string]*shedder
 	policies map[string]PolicyStatus
 	looks    bool // at shedders
@@ -53,7 +52,7 @@ func New(options Options) *Stats {
 		backends: make(map[string]*backendCounts),
 		memories: make(map[string]*watched),
 		breakers: make(map[string]breakerStatus),
-		leases:   make(map[string]func() limits.LeaseCounts),
+		leases:   make(map[string]func() backends.LeaseCounts),
 		shedders: make(map[string]*shedder),
 		policies: make(map[string]PolicyStatus),
 	}
@@ -80,18 +79,12 @@ func (s *Stats) WatchMemory(name string, m *memory.Memory) {
 }
 
 // watch sets the value of a name, or removes the name if there is nothing to watch.
-func watch[V any](values map[string]V, name string, v V, isNil bool) {
-	if name = label(name); isNil {
+func watch[V any](values map[string]V, name string, v V, unset bool) {
+	if name = label(name); unset {
 		delete(values, name)
 		return
 	}
 	values[name] = v
-}
-
-// isNil reports whether v is nil, or an interface with a nil pointer in it.
-func isNil(v any) bool {
-	of := reflect.ValueOf(v)
-	return !of.IsValid() || of.Kind() == reflect.Pointer && of.IsNil()
 }
 
 type breakerStatus func() (state string, since time.Time, opened int64)
@@ -111,7 +104,7 @@ func (s *Stats) WatchBreaker(name string, status func() (state string, since tim
 // Counts of a [remote.LeaseCache] and the method Leases of a remote.Stack. It must be quick
 // and safe for concurrent use. A later call with the same name replaces it, or removes it if
 // counts is nil.
-func (s *Stats) WatchLeases(name string, counts func() limits.LeaseCounts) {
+func (s *Stats) WatchLeases(name string, counts func() backends.LeaseCounts) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	watch(s.leases, name, counts, counts == nil)

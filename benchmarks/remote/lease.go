@@ -9,6 +9,7 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
 )
@@ -63,7 +64,7 @@ func openStack(lease time.Duration) func(*redis.Client) (Decide, error) {
 		stack := remote.MustNewStack(backend, remote.StackOptions{Lease: lease, Budget: 10 * time.Second})
 		limit := limits.TokenBucket(limits.PerSecond(leasePerSecond), leasePerSecond)
 		return func(ctx context.Context, key string) error {
-			charges := [1]limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: 1}}
+			charges := [1]backends.Charge{{Scope: "s", Key: key, Limit: limit, Cost: 1}}
 			var out [1]limits.Decision
 			if err := stack.Take(ctx, charges[:], out[:]); err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
 )
@@ -17,8 +18,8 @@ import (
 // client, and with a denial cache in front.
 func Spent(client *redis.Client) (plain, cached Decide, err error) {
 	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: "spent"})
-	charges := []limits.Charge{{Scope: "spent", Key: "198.51.100.7", Limit: limits.FixedWindow(limits.PerDay(1)), Cost: 1}}
-	denied := func(b limits.Backend) Decide {
+	charges := []backends.Charge{{Scope: "spent", Key: "198.51.100.7", Limit: limits.FixedWindow(limits.PerDay(1)), Cost: 1}}
+	denied := func(b backends.Backend) Decide {
 		return func(ctx context.Context, _ string) error {
 			var out [1]limits.Decision
 			if err := b.Take(ctx, charges, out[:]); err != nil {
@@ -45,7 +46,7 @@ func Dead() (Decide, error) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ContextTimeoutEnabled: true, MaxRetries: -1})
 	bare := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	b := remote.MustNewBreaker(bare, remote.BreakerOptions{OpenFor: time.Hour, Logger: slog.New(slog.DiscardHandler)})
-	charges := []limits.Charge{{Scope: "dead", Key: "198.51.100.7", Limit: tokenBucket, Cost: 1}}
+	charges := []backends.Charge{{Scope: "dead", Key: "198.51.100.7", Limit: tokenBucket, Cost: 1}}
 	decide := func(ctx context.Context, _ string) error {
 		var out [1]limits.Decision
 		if err := b.Take(ctx, charges, out[:]); !errors.Is(err, remote.ErrOpen) {

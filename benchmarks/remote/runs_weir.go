@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -47,7 +48,7 @@ func openRules(rules ...rule) func(*redis.Client, int) (Runs, error) {
 }
 
 func (l *ruled) observeEnd(s limits.Settlement) {
-	if errors.Is(s.Err, limits.ErrEndingDropped) {
+	if errors.Is(s.Err, backends.ErrEndingDropped) {
 		l.ended.drop()
 		return
 	}

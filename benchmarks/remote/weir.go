@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -31,9 +32,9 @@ func openWeirAuto(client *redis.Client) (Decide, error) {
 // take decides by one rule for each limit.
 func take(client redis.Scripter, choices []limits.Limit) Decide {
 	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
-	var rules [3]limits.Charge
+	var rules [3]backends.Charge
 	for i, limit := range choices {
-		rules[i] = limits.Charge{Scope: fmt.Sprintf("%v-of-%d", limit.Algorithm(), len(choices)), Limit: limit, Cost: 1}
+		rules[i] = backends.Charge{Scope: fmt.Sprintf("%v-of-%d", limit.Algorithm(), len(choices)), Limit: limit, Cost: 1}
 	}
 	return func(ctx context.Context, key string) error {
 		charges := rules

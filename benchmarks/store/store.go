@@ -22,7 +22,7 @@ type Kind uint8
 
 const (
 	Peer    Kind = iota // what users would pick instead
-	Backend             // weir's memory, through limits.Backend
+	Backend             // weir's memory, through backends.Backend
 	Limiter             // weir's core.Limiter in front of it
 	Bound               // weir's memory, bound to one limit, without rules
 	Harness             // no limiter: what the measuring itself costs, and the floor

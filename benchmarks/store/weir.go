@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -43,7 +44,7 @@ func windowTurning(at time.Time, period time.Duration) time.Duration {
 	return (since / windows).Truncate(time.Microsecond)
 }
 
-// backend decides through limits.Backend: one charge, slices used again and again.
+// backend decides through backends.Backend: one charge, slices used again and again.
 type backend struct {
 	memory *memory.Memory
 	limit  limits.Limit
@@ -57,7 +58,7 @@ func openBackend(limit func(Quota) limits.Limit) func(Quota, int) Store {
 
 func (s *backend) Decider() Decider {
 	d := &backendDecider{backend: s.memory}
-	d.charge[0] = limits.Charge{Scope: "per-client", Limit: s.limit, Cost: 1}
+	d.charge[0] = backends.Charge{Scope: "per-client", Limit: s.limit, Cost: 1}
 	return d
 }
 
@@ -71,8 +72,8 @@ func (s *backend) Live() int {
 
 type backendDecider struct {
 	_        [128]byte // goroutines do not share cache lines by accident
-	backend  limits.Backend
-	charge   [1]limits.Charge
+	backend  backends.Backend
+	charge   [1]backends.Charge
 	decision [1]limits.Decision
 	_        [128]byte
 }

@@ -44,6 +44,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
@@ -163,7 +164,7 @@ func run(ctx context.Context, load bool) error {
 // openBackend returns memory, or the Redis of $REDIS_URL, and what closes it. It has counters
 // watch it.
 func openBackend(counters *stats.Stats) (
-	backend limits.Backend, closeBackend func() error, err error,
+	backend backends.Backend, closeBackend func() error, err error,
 ) {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
@@ -173,7 +174,7 @@ func openBackend(counters *stats.Stats) (
 	}
 	redis, err := redisbackend.Open(url, redisbackend.Options{
 		Prefix: "example",
-		Wrap:   func(b limits.Backend) limits.Backend { return counters.Backend("redis", b) },
+		Wrap:   func(b backends.Backend) backends.Backend { return counters.Backend("redis", b) },
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)

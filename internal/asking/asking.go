@@ -8,51 +8,52 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // Take has b decide one charge.
-func Take(t testing.TB, b limits.Backend, charge limits.Charge) limits.Decision {
+func Take(t testing.TB, b backends.Backend, charge backends.Charge) limits.Decision {
 	t.Helper()
 	out := make([]limits.Decision, 1)
-	if err := b.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
+	if err := b.Take(t.Context(), []backends.Charge{charge}, out); err != nil {
 		t.Fatal(err)
 	}
 	return out[0]
 }
 
 // Lasting takes cost units of a key in scope s, by a charge that has an end.
-func Lasting(t testing.TB, b limits.Backend, key string, limit limits.Limit, cost int64) limits.Decision {
+func Lasting(t testing.TB, b backends.Backend, key string, limit limits.Limit, cost int64) limits.Decision {
 	t.Helper()
-	return Take(t, b, limits.Charge{Scope: "s", Key: key, Limit: limit, Cost: cost, Lasts: time.Minute})
+	return Take(t, b, backends.Charge{Scope: "s", Key: key, Limit: limit, Cost: cost, Lasts: time.Minute})
 }
 
 // EndingOf returns the end of a charge by Lasting, which was decided so.
-func EndingOf(d limits.Decision, key string, limit limits.Limit, taken, final int64) limits.Ending {
-	return limits.Ending{Scope: "s", Key: key, Limit: limit, Taken: taken, Final: final, Ticket: d.Ticket, Lasts: time.Minute}
+func EndingOf(d limits.Decision, key string, limit limits.Limit, taken, final int64) backends.Ending {
+	return backends.Ending{Scope: "s", Key: key, Limit: limit, Taken: taken, Final: final, Ticket: d.Ticket, Lasts: time.Minute}
 }
 
 // Settle has s settle one ending.
-func Settle(t testing.TB, s limits.Settler, e limits.Ending) limits.Settlement {
+func Settle(t testing.TB, s backends.Settler, e backends.Ending) limits.Settlement {
 	t.Helper()
 	out := make([]limits.Settlement, 1)
-	if err := s.Settle(t.Context(), []limits.Ending{e}, out); err != nil {
+	if err := s.Settle(t.Context(), []backends.Ending{e}, out); err != nil {
 		t.Fatal(err)
 	}
 	return out[0]
 }
 
 // Allowed has b decide a charge in scope s, which must be allowed.
-func Allowed(t testing.TB, b limits.Backend, key string, limit limits.Limit, cost int64) {
+func Allowed(t testing.TB, b backends.Backend, key string, limit limits.Limit, cost int64) {
 	t.Helper()
-	if d := Take(t, b, limits.Charge{Scope: "s", Key: key, Limit: limit, Cost: cost}); !d.Allowed {
+	if d := Take(t, b, backends.Charge{Scope: "s", Key: key, Limit: limit, Cost: cost}); !d.Allowed {
 		t.Fatalf("%d for %q by %v: denied, want allowed: %+v", cost, key, limit, d)
 	}
 }
 
 // Denied has b decide a charge in scope s, which must be denied.
-func Denied(t testing.TB, b limits.Backend, key string, limit limits.Limit, cost int64) {
+func Denied(t testing.TB, b backends.Backend, key string, limit limits.Limit, cost int64) {
 	t.Helper()
-	if d := Take(t, b, limits.Charge{Scope: "s", Key: key, Limit: limit, Cost: cost}); d.Allowed {
+	if d := Take(t, b, backends.Charge{Scope: "s", Key: key, Limit: limit, Cost: cost}); d.Allowed {
 		t.Fatalf("%d for %q by %v: allowed, want denied: %+v", cost, key, limit, d)
 	}
 }
@@ -64,8 +65,8 @@ type Broken struct {
 	Asked int
 }
 
-// Take implements [limits.Backend].
-func (b *Broken) Take(context.Context, []limits.Charge, []limits.Decision) error {
+// Take implements [backends.Backend].
+func (b *Broken) Take(context.Context, []backends.Charge, []limits.Decision) error {
 	b.Asked++
 	if b.Err == nil {
 		panic("boom")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -15,11 +16,11 @@ func ExampleEndingOf() {
 	ctx, store := context.Background(), memory.MustNew(memory.Options{})
 	day := limits.FixedWindow(limits.PerDay(10))
 	decisions := make([]limits.Decision, 1)
-	fmt.Println(store.Take(ctx, []limits.Charge{{Scope: "s", Key: "ann", Limit: day, Cost: 3}}, decisions))
+	fmt.Println(store.Take(ctx, []backends.Charge{{Scope: "s", Key: "ann", Limit: day, Cost: 3}}, decisions))
 
 	settlements := make([]limits.Settlement, 1)
 	end := asking.EndingOf(decisions[0], "ann", day, 3, 1)
-	fmt.Println(store.Settle(ctx, []limits.Ending{end}, settlements), settlements[0].Returned)
+	fmt.Println(store.Settle(ctx, []backends.Ending{end}, settlements), settlements[0].Returned)
 	// Output:
 	// <nil>
 	// <nil> 2

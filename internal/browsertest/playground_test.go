@@ -23,6 +23,7 @@ import (
 	"github.com/weir-go/weir/cmd/weir/playground"
 	"github.com/weir-go/weir/cmd/weir/playground/lab"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -142,13 +143,13 @@ func TestDecisionsInThePageEqualThoseOfGo(t *testing.T) {
 		}
 		now = start.Add(time.Duration(e[1]) * time.Microsecond)
 		out := make([]limits.Decision, 1)
-		charge := limits.Charge{Scope: rule.Algorithm, Key: "client", Limit: limit, Cost: int64(e[3])}
+		charge := backends.Charge{Scope: rule.Algorithm, Key: "client", Limit: limit, Cost: int64(e[3])}
 		ctx := context.Background()
 		if limit.Algorithm().Holds() { // requests of no length hold nothing
-			err = store.Peek(ctx, []limits.Charge{charge}, out)
+			err = store.Peek(ctx, []backends.Charge{charge}, out)
 			out[0].Remaining -= charge.Cost
 		} else {
-			err = store.Take(ctx, []limits.Charge{charge}, out)
+			err = store.Take(ctx, []backends.Charge{charge}, out)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 
 	"github.com/weir-go/weir/admin"
 	"github.com/weir-go/weir/memory"
@@ -83,8 +83,8 @@ func newSite(t *testing.T, options admin.Options) *site {
 		}
 		return "closed", started, 0
 	})
-	counts.WatchLeases("redis", func() limits.LeaseCounts {
-		return limits.LeaseCounts{Keys: 1, Held: 16, BlocksTaken: 3, UnitsTaken: 48, UnitsReturned: 2}
+	counts.WatchLeases("redis", func() backends.LeaseCounts {
+		return backends.LeaseCounts{Keys: 1, Held: 16, BlocksTaken: 3, UnitsTaken: 48, UnitsReturned: 2}
 	})
 	status := p.Status()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -6,41 +6,42 @@ import (
 	"fmt"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // Take calls b.Take. A charge that b leaves undecided is denied.
-func Take(ctx context.Context, b limits.Backend, charges []limits.Charge, out []limits.Decision) (err error) {
+func Take(ctx context.Context, b backends.Backend, charges []backends.Charge, out []limits.Decision) (err error) {
 	clear(out)
 	defer PanicAsError(b, &err)
 	return b.Take(ctx, charges, out)
 }
 
-// Peek calls [limits.Peek].
-func Peek(ctx context.Context, b limits.Backend, charges []limits.Charge, out []limits.Decision) (err error) {
+// Peek calls [backends.Peek].
+func Peek(ctx context.Context, b backends.Backend, charges []backends.Charge, out []limits.Decision) (err error) {
 	clear(out)
 	defer PanicAsError(b, &err)
-	return limits.Peek(ctx, b, charges, out)
+	return backends.Peek(ctx, b, charges, out)
 }
 
-// Settle calls [limits.Settle].
-func Settle(ctx context.Context, b limits.Backend, endings []limits.Ending, out []limits.Settlement) (err error) {
+// Settle calls [backends.Settle].
+func Settle(ctx context.Context, b backends.Backend, endings []backends.Ending, out []limits.Settlement) (err error) {
 	defer PanicAsError(b, &err)
-	return limits.Settle(ctx, b, endings, out)
+	return backends.Settle(ctx, b, endings, out)
 }
 
 // ReturnOf returns the ending of a charge that was decided so and is to have cost nothing.
-func ReturnOf(ch *limits.Charge, d *limits.Decision) limits.Ending {
-	return limits.Ending{Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Taken: ch.Cost, Ticket: d.Ticket, Lasts: ch.Lasts}
+func ReturnOf(ch *backends.Charge, d *limits.Decision) backends.Ending {
+	return backends.Ending{Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Taken: ch.Cost, Ticket: d.Ticket, Lasts: ch.Lasts}
 }
 
-// Reset calls [limits.Reset].
-func Reset(ctx context.Context, b limits.Backend, scope, key string) (err error) {
+// Reset calls [backends.Reset].
+func Reset(ctx context.Context, b backends.Backend, scope, key string) (err error) {
 	defer PanicAsError(b, &err)
-	return limits.Reset(ctx, b, scope, key)
+	return backends.Reset(ctx, b, scope, key)
 }
 
 // PanicAsError makes a panic in a call of b an error, if it is deferred around it.
-func PanicAsError(b limits.Backend, err *error) {
+func PanicAsError(b backends.Backend, err *error) {
 	if v := recover(); v != nil {
 		*err = fmt.Errorf("weir: backend %T: panic: %v", b, v)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/policy"
@@ -77,7 +78,7 @@ func constructors() []constructor {
 			Budget: -1, OpenFor: -1, Lease: time.Minute,
 		}
 		announcing = redisbackend.Options{HashTag: "a", Announce: true}
-		wrapping   = redisbackend.Options{Wrap: func(limits.Backend) limits.Backend { return nilMemory }}
+		wrapping   = redisbackend.Options{Wrap: func(backends.Backend) backends.Backend { return nilMemory }}
 		bare       = redisbackend.BareOptions{Prefix: "shop:1", HashTag: "}", Together: []string{"s"}, HoldTime: time.Second}
 		announcer  = redisbackend.AnnouncerOptions{Prefix: "{a}", PerSecond: -1}
 		outgoing   = client.Options{

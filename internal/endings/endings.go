@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/internal/perbackend"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // senders has the sender of each backend outside this process.
@@ -20,7 +21,7 @@ var senders = perbackend.Shared[*sender]{New: newSender}
 // Await waits until b, or the backend that it wraps, has answered all endings of requests that
 // this process has for it, or ctx has ended, whose error it then returns. A backend in this
 // process has nothing to wait for.
-func Await(ctx context.Context, b limits.Backend) error {
+func Await(ctx context.Context, b backends.Backend) error {
 	if s := senders.Known(b); s != nil {
 		return s.awaitIdle(ctx)
 	}
@@ -29,21 +30,21 @@ func Await(ctx context.Context, b limits.Backend) error {
 
 // Backend is a backend that ends what it has taken.
 type Backend struct {
-	backend limits.Backend
-	via     any            // equal for equal backends, whatever they are
-	sender  *sender        // nil: endings do not wait for anybody
-	divided limits.Divided // nil: endings of several keys are sent together
+	backend backends.Backend
+	via     any              // equal for equal backends, whatever they are
+	sender  *sender          // nil: endings do not wait for anybody
+	divided backends.Divided // nil: endings of several keys are sent together
 }
 
 // Of returns what ends what b has taken.
-func Of(b limits.Backend) *Backend {
+func Of(b backends.Backend) *Backend {
 	s := &Backend{backend: b, via: new(byte)}
 	if reflect.ValueOf(b).Comparable() {
 		s.via = b
 	}
-	inner := limits.Innermost(b)
-	s.divided, _ = inner.(limits.Divided)
-	if !limits.IsInProcess(inner) {
+	inner := backends.Innermost(b)
+	s.divided, _ = inner.(backends.Divided)
+	if !backends.IsInProcess(inner) {
 		s.sender = senders.Of(inner)
 	}
 	return s
@@ -56,7 +57,7 @@ func (s *Backend) Waits(scope, key string) bool { return s.sender != nil && s.se
 func (s *Backend) Remote() bool { return s.sender != nil }
 
 // Pending returns the endings of the keys of charges that the backend has not answered.
-func (s *Backend) Pending(charges []limits.Charge) []Awaited {
+func (s *Backend) Pending(charges []backends.Charge) []Awaited {
 	if s.sender == nil {
 		return nil
 	}
@@ -89,7 +90,7 @@ type queue struct {
 // sending is what one request ends on one server.
 type sending struct {
 	to      *Backend
-	endings []limits.Ending
+	endings []backends.Ending
 	of      []int // their numbers, for report; nil: 0, 1, 2
 	report  func(int, limits.Settlement)
 }
@@ -143,7 +144,7 @@ func (s *sender) awaitIdle(ctx context.Context) error {
 // Send settles endings of a request, and calls report for each. If another process keeps what they
 // are about, it queues them for each server by itself and does not wait. Where too much waits for a
 // server, endings are dropped, unless one releases units of a concurrency limit.
-func (s *Backend) Send(endings []limits.Ending, report func(int, limits.Settlement)) {
+func (s *Backend) Send(endings []backends.Ending, report func(int, limits.Settlement)) {
 	what := &sending{to: s, endings: endings, report: report}
 	if s.sender == nil {
 		results := make([]limits.Settlement, len(endings))
@@ -156,7 +157,7 @@ func (s *Backend) Send(endings []limits.Ending, report func(int, limits.Settleme
 	for server, part := range what.divide() {
 		if !s.sender.queue(server, part) {
 			for i := range part.endings {
-				part.done(i, limits.Settlement{}, limits.ErrEndingDropped)
+				part.done(i, limits.Settlement{}, backends.ErrEndingDropped)
 			}
 		}
 	}
@@ -182,7 +183,7 @@ func (what *sending) divide() map[any]*sending {
 
 // serverOf asks which server an ending is for. A panic, or what cannot be compared, means that it is
 // not known.
-func (s *Backend) serverOf(e limits.Ending) (server any) {
+func (s *Backend) serverOf(e backends.Ending) (server any) {
 	defer func() {
 		if recover() != nil {
 			server = nil
@@ -300,7 +301,7 @@ type asked struct {
 }
 
 func (c *asked) make() {
-	var all []limits.Ending
+	var all []backends.Ending
 	for _, what := range c.batch {
 		all = append(all, what.endings...)
 	}
@@ -363,7 +364,7 @@ type Awaited struct {
 }
 
 // pending returns the endings of the keys of charges that the backend has not answered.
-func (s *sender) pending(charges []limits.Charge) []Awaited {
+func (s *sender) pending(charges []backends.Charge) []Awaited {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.unanswered) == 0 {

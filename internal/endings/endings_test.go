@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/endings"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
@@ -21,7 +22,7 @@ type distant struct {
 	settled atomic.Int64
 }
 
-func (b *distant) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+func (b *distant) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
 	time.Sleep(time.Second)
 	b.settled.Add(int64(len(endings)))
 	return b.Memory.Settle(ctx, endings, out)

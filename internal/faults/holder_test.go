@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
 )
@@ -122,10 +123,10 @@ func underWay(all ...*holder) (n int) {
 }
 
 // inRedis returns how many units Redis counts as held, −1 if it cannot be asked.
-func inRedis(t testing.TB, b limits.Peeker) int {
+func inRedis(t testing.TB, b backends.Peeker) int {
 	t.Helper()
 	out := make([]limits.Decision, 1)
-	charges := []limits.Charge{{Scope: upload, Key: "ann", Limit: limits.Concurrent(100_000)}}
+	charges := []backends.Charge{{Scope: upload, Key: "ann", Limit: limits.Concurrent(100_000)}}
 	if b.Peek(t.Context(), charges, out) != nil {
 		return -1
 	}
@@ -133,14 +134,14 @@ func inRedis(t testing.TB, b limits.Peeker) int {
 }
 
 // holds waits until Redis counts n units as held.
-func holds(t testing.TB, b limits.Peeker, n int) {
+func holds(t testing.TB, b backends.Peeker, n int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d units are held", n), func() bool { return inRedis(t, b) == n })
 }
 
 // exactAgain fails the test unless all holders together start as many requests as the
 // limit allows, and one more as soon as one ends. Nothing must be under way.
-func exactAgain(t testing.TB, b limits.Peeker, all ...*holder) {
+func exactAgain(t testing.TB, b backends.Peeker, all ...*holder) {
 	t.Helper()
 	holds(t, b, 0)
 	for i := range all {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
 )
@@ -31,7 +32,7 @@ type instance struct {
 	kind    string // of client
 	id      int
 	breaker *remote.Breaker
-	stack   limits.Backend
+	stack   backends.Backend
 	limiter [len(policies)]*core.Limiter[string]
 
 	changes changes

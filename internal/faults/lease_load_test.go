@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
@@ -208,7 +209,7 @@ func beyond(t *testing.T, admitted []admission) (n int) {
 	slices.SortStableFunc(admitted, func(a, b admission) int { return cmp.Compare(a.at, b.at) })
 	var now int64
 	model := limitstest.NewExact(func() time.Time { return time.UnixMicro(now) })
-	charges, out := []limits.Charge{{Scope: "s", Key: "k", Limit: heldLimit, Cost: 1}}, make([]limits.Decision, 1)
+	charges, out := []backends.Charge{{Scope: "s", Key: "k", Limit: heldLimit, Cost: 1}}, make([]limits.Decision, 1)
 	for _, a := range admitted {
 		now = a.at
 		if err := model.Take(t.Context(), charges, out); err != nil {

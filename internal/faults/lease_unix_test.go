@@ -18,6 +18,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
 )
 
@@ -85,7 +86,7 @@ func TestEightProcessesWithLeasesAdmitNothingBeyondTheLimit(t *testing.T) {
 	slices.Sort(admitted)
 	var now int64
 	model := limitstest.NewExact(func() time.Time { return time.UnixMicro(now) })
-	charges, out := []limits.Charge{{Scope: "s", Key: "k", Limit: leasedLimit, Cost: 1}}, make([]limits.Decision, 1)
+	charges, out := []backends.Charge{{Scope: "s", Key: "k", Limit: leasedLimit, Cost: 1}}, make([]limits.Decision, 1)
 	leased, beyond := 0, 0
 	for _, at := range admitted {
 		leased += int(at & 1)

@@ -170,7 +170,7 @@ func textOf(err error) string {
 	if !ok {
 		return err.Error()
 	}
-	if of.Rule == "" { // of a backend: see limits.Backend
+	if of.Rule == "" { // of a backend: see backends.Backend
 		return of.Err.Error()
 	}
 	if safe, ok := errors.AsType[*failure.Safe](of.Err); ok {

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // logged has the lines of a logger, without time.
@@ -195,7 +196,7 @@ func (e tells) LogValue() slog.Value { return slog.StringValue("the tenant is un
 // lost is a backend that cannot be reached.
 type lost struct{}
 
-func (lost) Take(context.Context, []limits.Charge, []limits.Decision) error {
+func (lost) Take(context.Context, []backends.Charge, []limits.Decision) error {
 	return errors.New("no connection")
 }
 

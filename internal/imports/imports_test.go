@@ -20,9 +20,10 @@ const module = "github.com/weir-go/weir"
 var mayImport = map[string][]string{
 	"":                  {},
 	"limits":            {"internal/algorithm", "internal/arith", "internal/bounds", "internal/calendar"},
-	"limits/limitstest": {"internal/testrun", "limits"},
+	"limits/backends":   {"internal/isnil", "limits"},
+	"limits/limitstest": {"internal/testrun", "limits/backends"},
 	"memory":            {"internal/call", "internal/family"},
-	"remote":            {"internal/endings", "limits"},
+	"remote":            {"internal/endings"},
 	"core":              {"internal/endings", "internal/failure", "internal/list", "memory"},
 	"redisbackend":      {"internal/family", "internal/list", "internal/slot", "remote"},
 	"headers":           {"core"},
@@ -38,11 +39,11 @@ var mayImport = map[string][]string{
 	"echomw":            {"keyfuncs", "nethttp", "shed"},
 
 	"internal/gate":       {"headers", "internal/answer", "internal/watch"},
-	"internal/call":       {"limits"},
+	"internal/call":       {"limits/backends"},
 	"internal/family":     {"limits"},
 	"internal/endings":    {"internal/call", "internal/perbackend"},
 	"internal/failure":    {"limits"},
-	"internal/perbackend": {"limits"},
+	"internal/perbackend": {"limits/backends"},
 }
 
 // mayReach returns what a package may import, directly or not.
@@ -54,7 +55,7 @@ func mayReach(path string) (all []string) {
 }
 
 // standardLibraryOnly lists the packages that depend on the standard library alone.
-var standardLibraryOnly = []string{"", "admin", "client", "core", "headers", "keyfuncs", "limits", "limits/limitstest", "memory", "nethttp", "shed", "stats"}
+var standardLibraryOnly = []string{"", "admin", "client", "core", "headers", "keyfuncs", "limits", "limits/backends", "limits/limitstest", "memory", "nethttp", "shed", "stats"}
 
 // forTests says what no package of the library imports, and why go.mod requires it all the same: it is
 // in the list of modules of every program that requires weir.

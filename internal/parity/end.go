@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -120,10 +121,10 @@ func (e *endings) wantNoEnd(t *testing.T) {
 type recorder struct {
 	*memory.Memory
 	mu      sync.Mutex
-	endings []limits.Ending
+	endings []backends.Ending
 }
 
-func (r *recorder) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+func (r *recorder) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
 	r.mu.Lock()
 	r.endings = append(r.endings, slices.Clone(endings)...)
 	r.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -167,7 +168,7 @@ type ledger struct {
 
 	mu   sync.Mutex
 	now  time.Time
-	seen []limits.Charge
+	seen []backends.Charge
 }
 
 func newLedger() *ledger {
@@ -186,18 +187,18 @@ func (l *ledger) advance(d time.Duration) {
 	l.now = l.now.Add(d)
 }
 
-func (l *ledger) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (l *ledger) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	l.mu.Lock()
 	for _, c := range charges {
-		if !slices.ContainsFunc(l.seen, func(s limits.Charge) bool { return s.Scope == c.Scope && s.Key == c.Key }) {
-			l.seen = append(l.seen, limits.Charge{Scope: c.Scope, Key: c.Key, Limit: c.Limit})
+		if !slices.ContainsFunc(l.seen, func(s backends.Charge) bool { return s.Scope == c.Scope && s.Key == c.Key }) {
+			l.seen = append(l.seen, backends.Charge{Scope: c.Scope, Key: c.Key, Limit: c.Limit})
 		}
 	}
 	l.mu.Unlock()
 	return l.memory.Take(ctx, charges, out)
 }
 
-func (l *ledger) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+func (l *ledger) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
 	return l.memory.Settle(ctx, endings, out)
 }
 
@@ -210,7 +211,7 @@ func (l *ledger) write(b *strings.Builder) {
 	}
 	for _, c := range l.seen {
 		var out [1]limits.Decision
-		if err := l.memory.Peek(context.Background(), []limits.Charge{c}, out[:]); err != nil {
+		if err := l.memory.Peek(context.Background(), []backends.Charge{c}, out[:]); err != nil {
 			fmt.Fprintf(b, "= %v\n", err)
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // Key functions of *http.Request, which adapters lift.
@@ -51,7 +52,7 @@ func cost(r *http.Request) int64 {
 // down is a backend that always fails.
 type down struct{}
 
-func (down) Take(context.Context, []limits.Charge, []limits.Decision) error {
+func (down) Take(context.Context, []backends.Charge, []limits.Decision) error {
 	return errors.New("dial redis://:hunter2@10.0.0.1: refused")
 }
 

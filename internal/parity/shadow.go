@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 const shadowField = "X-Shadow-Denied"
@@ -94,7 +95,7 @@ func sameWithShadows[R any](t *testing.T, a Adapter[R], limit func() *Config[R])
 	}
 	want := answers(func(rules []core.Rule[R]) []core.Rule[R] { return rules })
 	shadows := shadowsOf[R]()
-	if !limits.CanSettle(limit().Backend) {
+	if !backends.CanSettle(limit().Backend) {
 		shadows = slices.DeleteFunc(shadows, func(rule core.Rule[R]) bool { return rule.Name == "slots" })
 	}
 	for name, change := range map[string]func([]core.Rule[R]) []core.Rule[R]{

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"weak"
 
-	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // Shared keeps a T for each innermost backend, for as long as the backend is in use. T is a pointer:
@@ -28,8 +28,8 @@ type identity struct {
 // Of returns the T of b. Those that wrap the same innermost backend have the same, if that is a
 // pointer. Otherwise it is the caller's own: values that are equal need not be one backend, and
 // neither need pointers to nothing.
-func (s *Shared[T]) Of(b limits.Backend) T {
-	b = limits.Innermost(b)
+func (s *Shared[T]) Of(b backends.Backend) T {
+	b = backends.Innermost(b)
 	id, at := identityOf(b)
 	if at == nil {
 		return s.New()
@@ -50,8 +50,8 @@ func (s *Shared[T]) Of(b limits.Backend) T {
 }
 
 // Known returns the T that Of has made for b, or nil.
-func (s *Shared[T]) Known(b limits.Backend) (shared T) {
-	b = limits.Innermost(b)
+func (s *Shared[T]) Known(b backends.Backend) (shared T) {
+	b = backends.Innermost(b)
 	id, at := identityOf(b)
 	if at == nil {
 		return shared
@@ -78,7 +78,7 @@ func (s *Shared[T]) forget(id identity) {
 
 // identityOf returns the identity of an innermost backend and where it is, nil if it has
 // none.
-func identityOf(b limits.Backend) (id identity, at *byte) {
+func identityOf(b backends.Backend) (id identity, at *byte) {
 	v := reflect.ValueOf(b)
 	if v.Kind() != reflect.Pointer || v.Type().Elem().Size() == 0 {
 		return id, nil

@@ -45,6 +45,7 @@ var imports = map[string]string{
 	"time":         "time",
 	"core":         module + "/core",
 	"limits":       module + "/limits",
+	"backends":     module + "/limits/backends",
 	"headers":      module + "/headers",
 	"keyfuncs":     module + "/keyfuncs",
 	"policy":       module + "/policy",

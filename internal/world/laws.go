@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
 )
 
@@ -249,7 +250,7 @@ func (l *laws) isExactLocked(p *Process, r Request, o core.Outcome) {
 			own.exact = limitstest.NewExact(func() time.Time { return own.now })
 			l.alone[of] = own
 		}
-		want, charge := make([]limits.Decision, 1), []limits.Charge{{Scope: d.Rule(), Key: r.Key, Limit: d.Limit(), Cost: d.Cost}}
+		want, charge := make([]limits.Decision, 1), []backends.Charge{{Scope: d.Rule(), Key: r.Key, Limit: d.Limit(), Cost: d.Cost}}
 		var err error
 		if remembered := d.Source == limits.SourceDenialCache; remembered && d.Allowed {
 			continue
@@ -321,7 +322,7 @@ func (l *laws) look(p *Process) {
 	for h := range l.running {
 		for _, rule := range p.program.Rules {
 			if rule.Name == h.of.scope && h.process == nil {
-				charge := []limits.Charge{{Scope: h.of.scope, Key: h.of.key, Limit: rule.Limit}}
+				charge := []backends.Charge{{Scope: h.of.scope, Key: h.of.key, Limit: rule.Limit}}
 				p.bare.Peek(l.world.t.Context(), charge, make([]limits.Decision, 1))
 			}
 		}

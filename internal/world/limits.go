@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
 )
 
@@ -72,7 +73,7 @@ func (l *laws) checkLimit(d decider, admitted []*admission) {
 	for _, a := range admitted {
 		now = time.UnixMicro(a.at)
 		out := make([]limits.Decision, 1)
-		charge := []limits.Charge{{Scope: a.of.scope, Key: a.of.key, Limit: a.limit, Cost: a.cost}}
+		charge := []backends.Charge{{Scope: a.of.scope, Key: a.of.key, Limit: a.limit, Cost: a.cost}}
 		if err := exact.Take(l.world.t.Context(), charge, out); err != nil {
 			l.world.t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/endings"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/policy"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/stats"
@@ -122,7 +123,7 @@ func (w *World) Start(name string, program Program) *Process {
 		HoldTime: cmp.Or(program.HoldTime, HoldTime), Budget: Budget,
 		Lease: program.Lease, Announce: program.Announces, Logger: quiet,
 	})
-	p.bare, _ = limits.As[*redisbackend.Bare](p.backend)
+	p.bare, _ = backends.As[*redisbackend.Bare](p.backend)
 	if program.Adapter != "" {
 		p.site = p.serve()
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // A request that reaches the server when RetryAfter is over is allowed, and one that reaches it a
@@ -33,7 +34,7 @@ func TestRetryAfterIsTheLeastWaitAcrossANetwork(t *testing.T) {
 				random, waits := w.source(), 0
 				take := func(cost int64) limits.Decision {
 					out := make([]limits.Decision, 1)
-					if err := p.bare.Take(t.Context(), []limits.Charge{{Scope: "r", Key: "k", Limit: limit, Cost: cost}}, out); err != nil {
+					if err := p.bare.Take(t.Context(), []backends.Charge{{Scope: "r", Key: "k", Limit: limit, Cost: cost}}, out); err != nil {
 						t.Fatal(err)
 					}
 					return out[0]

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/remote"
 )
 
@@ -130,7 +131,7 @@ func (l *laws) checkSpending(p *Process) {
 			continue
 		}
 		out := make([]limits.Decision, 1)
-		charge := []limits.Charge{{Scope: of.scope, Key: of.key, Limit: spendingLimit}}
+		charge := []backends.Charge{{Scope: of.scope, Key: of.key, Limit: spendingLimit}}
 		err := errors.New("not asked")
 		for tries := 0; err != nil && tries < 100; tries++ { // idle connections may have broken
 			err = p.bare.Peek(l.world.t.Context(), charge, out)

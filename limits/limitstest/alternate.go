@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // alternateCases charge one key under limits that alternate, as a rule does whose
@@ -47,9 +48,9 @@ var alternateCases = []testCase{
 					w := h.world(t)
 					w.clock.set(newYear.UnixMicro() + (7 * hour).Microseconds())
 					charge := func(l limits.Limit) limits.Decision {
-						return w.take(limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1})[0]
+						return w.take(backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1})[0]
 					}
-					w.take(limits.Charge{Scope: "s", Key: "k", Limit: old, Cost: 1000})
+					w.take(backends.Charge{Scope: "s", Key: "k", Limit: old, Cost: 1000})
 					w.clock.advance(1 * sec)
 					most := l.Rate().Period
 					if l.Algorithm() == limits.AlgorithmSlidingWindow {
@@ -86,7 +87,7 @@ var alternateCases = []testCase{
 				for _, l := range h.limits.rates(limits.PerHour(500)) {
 					w := h.world(t)
 					charge := func(l limits.Limit, cost int64) limits.Decision {
-						return w.take(limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost})[0]
+						return w.take(backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost})[0]
 					}
 					charge(old, 1000)
 					wait := charge(l, 1).RetryAfter
@@ -119,7 +120,7 @@ var alternateCases = []testCase{
 					w := h.world(t)
 					w.clock.set(newYear.UnixMicro() + (7 * hour).Microseconds())
 					charge := func(l limits.Limit, cost int64) limits.Decision {
-						return w.take(limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost})[0]
+						return w.take(backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost})[0]
 					}
 					charge(large, 1000)
 					for range 2 {
@@ -146,14 +147,14 @@ var alternateCases = []testCase{
 			for _, old := range h.limits.rates(limits.PerDay(1000)) {
 				for _, l := range h.limits.rates(limits.PerHour(500)) {
 					w := h.world(t)
-					peek := func(c limits.Charge) limits.Decision {
+					peek := func(c backends.Charge) limits.Decision {
 						out := make([]limits.Decision, 1)
-						if err := limits.Peek(context.Background(), w.backend, []limits.Charge{c}, out); err != nil {
+						if err := backends.Peek(context.Background(), w.backend, []backends.Charge{c}, out); err != nil {
 							t.Fatalf("Peek: %v", err)
 						}
 						return out[0]
 					}
-					c := limits.Charge{Scope: "s", Key: "k", Limit: old, Cost: 700}
+					c := backends.Charge{Scope: "s", Key: "k", Limit: old, Cost: 700}
 					w.take(c)
 					c.Cost = 1
 					next := c
@@ -180,7 +181,7 @@ var alternateCases = []testCase{
 					for _, b := range append(h.limits.rates(limits.PerHour(most)), sameRate...) {
 						w := h.world(t)
 						charge := func(l limits.Limit, cost int64) limits.Decision {
-							return w.take(limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost})[0]
+							return w.take(backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost})[0]
 						}
 						charge(a, 90)
 						if d := charge(b, 1); d.Allowed != (most > 90) || d.Remaining != max(0, most-91) {
@@ -255,7 +256,7 @@ func (w world) alternate(random *rand.Rand, key string, pair [2]limits.Limit, gr
 	w.Helper()
 	var all admissions
 	for range calls {
-		c := limits.Charge{Scope: "s", Key: key, Limit: pair[random.IntN(2)], Cost: 1}
+		c := backends.Charge{Scope: "s", Key: key, Limit: pair[random.IntN(2)], Cost: 1}
 		if greedy {
 			c.Cost = max(1, w.look(c).Remaining)
 		} else {

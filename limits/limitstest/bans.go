@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // banCases are about bans (DESIGN 12).
@@ -18,8 +19,8 @@ var banCases = []testCase{
 				t.SkipNow()
 			}
 			w := h.world(t)
-			charge := func(cost int64) []limits.Charge {
-				return []limits.Charge{{Scope: "s", Key: "k", Limit: l, Cost: cost}}
+			charge := func(cost int64) []backends.Charge {
+				return []backends.Charge{{Scope: "s", Key: "k", Limit: l, Cost: cost}}
 			}
 			w.expect("a look", charge(0), allowed(10, 0, 10*mins))
 			w.expect("9", charge(9), allowed(1, 10*mins, 10*mins))
@@ -49,12 +50,12 @@ var banCases = []testCase{
 				t.SkipNow()
 			}
 			w := h.world(t)
-			ban := limits.Charge{Scope: "ban", Key: "k", Limit: l, Cost: 1}
-			rate := limits.Charge{Scope: "rate", Key: "k", Limit: limits.FixedWindow(limits.PerHour(5)), Cost: 1}
+			ban := backends.Charge{Scope: "ban", Key: "k", Limit: l, Cost: 1}
+			rate := backends.Charge{Scope: "rate", Key: "k", Limit: limits.FixedWindow(limits.PerHour(5)), Cost: 1}
 			w.take(ban)
-			w.expect("banned", []limits.Charge{ban, rate}, denied(0, hour, hour), allowed(5, 0, hour))
+			w.expect("banned", []backends.Charge{ban, rate}, denied(0, hour, hour), allowed(5, 0, hour))
 			ban.Shadow = true
-			w.expect("banned in shadow", []limits.Charge{ban, rate}, denied(0, hour, hour), allowed(4, hour, hour))
+			w.expect("banned in shadow", []backends.Charge{ban, rate}, denied(0, hour, hour), allowed(4, hour, hour))
 		},
 	},
 	endCase("a refund lifts the ban that it undoes",
@@ -71,7 +72,7 @@ var banCases = []testCase{
 			w.is(first, allowed(5, 30*sec, 30*sec))
 			more := w.begin("k", l, 1)
 			w.settles(more, 5, limits.Settlement{Charged: 4})
-			w.expect("a charge at the end bans", []limits.Charge{{Scope: "s", Key: "k", Limit: l, Cost: 1}}, denied(0, hour, hour))
+			w.expect("a charge at the end bans", []backends.Charge{{Scope: "s", Key: "k", Limit: l, Cost: 1}}, denied(0, hour, hour))
 			w.settles(w.begin("cap", l, 0), 100, limits.Settlement{Charged: 20, Forgiven: 80})
 		}),
 	{
@@ -83,8 +84,8 @@ var banCases = []testCase{
 				t.SkipNow()
 			}
 			w := h.world(t)
-			charge := func(l limits.Limit, cost int64) []limits.Charge {
-				return []limits.Charge{{Scope: "s", Key: "k", Limit: l, Cost: cost}}
+			charge := func(l limits.Limit, cost int64) []backends.Charge {
+				return []backends.Charge{{Scope: "s", Key: "k", Limit: l, Cost: cost}}
 			}
 			w.take(charge(l, 5)...)
 			w.expect("under 20", charge(limits.Ban(limits.PerMinute(20), 2*hour), 0), allowed(15, mins, mins))
@@ -103,8 +104,8 @@ var banCases = []testCase{
 				t.SkipNow()
 			}
 			w := h.world(t)
-			charge := func(l limits.Limit, cost int64) []limits.Charge {
-				return []limits.Charge{{Scope: "s", Key: "k", Limit: l, Cost: cost}}
+			charge := func(l limits.Limit, cost int64) []backends.Charge {
+				return []backends.Charge{{Scope: "s", Key: "k", Limit: l, Cost: cost}}
 			}
 			w.expect("5 of 10 a minute", charge(short, 5), allowed(5, mins, mins))
 			w.clock.advance(mins)
@@ -136,7 +137,7 @@ var banCases = []testCase{
 				c := h.clockAt(newYear)
 				w := world{t, c, h.OpenSmall(t, c.now, maxKeys)}
 				for i := range 20 * maxKeys {
-					charge := limits.Charge{Scope: "s", Key: fmt.Sprint("new ", i), Limit: l, Cost: 5}
+					charge := backends.Charge{Scope: "s", Key: fmt.Sprint("new ", i), Limit: l, Cost: 5}
 					if d := w.take(charge)[0]; !d.Allowed {
 						t.Fatalf("with room for %d keys, the first charge of key %d: %s", maxKeys, i+1, showDecision(d))
 					}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // lateWorld is a world in which every fourth call arrives late: between the reading
@@ -61,7 +62,7 @@ func (w world) concurrently(f func(i int)) {
 }
 
 // try is take for goroutines: an error fails the test and reads as a denial.
-func (w world) try(charges ...limits.Charge) []limits.Decision {
+func (w world) try(charges ...backends.Charge) []limits.Decision {
 	w.Helper()
 	out := dirty(len(charges))
 	if err := w.backend.Take(context.Background(), charges, out); err != nil {
@@ -82,7 +83,7 @@ func (w world) admitted(l limits.Limit, got, want int64) {
 func (w world) bounded(k int, l limits.Limit, admitted int64) {
 	w.Helper()
 	w.admitted(l, admitted, 20)
-	if d := w.look(limits.Charge{Scope: "s", Key: fmt.Sprint(k), Limit: l}); d.Remaining != 0 {
+	if d := w.look(backends.Charge{Scope: "s", Key: fmt.Sprint(k), Limit: l}); d.Remaining != 0 {
 		w.Error(about(l, "%d remain of key %d", d.Remaining, k))
 	}
 }

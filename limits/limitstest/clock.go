@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // newYear is where the clock starts unless a case says otherwise. Windows of
@@ -68,12 +69,12 @@ func (c *clock) set(instant int64) { c.instant.Store(instant) }
 
 // keepsTime reports whether the time of b, which nobody has asked yet, does not go back when its
 // clock does.
-func keepsTime(t testing.TB, open func(testing.TB, func() time.Time) limits.Backend) bool {
+func keepsTime(t testing.TB, open func(testing.TB, func() time.Time) backends.Backend) bool {
 	t.Helper()
 	c := new(clock)
 	c.restart(newYear)
 	w := world{t, c, open(t, c.now)}
-	look := limits.Charge{Scope: "time", Key: "k", Limit: limits.TokenBucket(limits.PerSecond(1), 1)}
+	look := backends.Charge{Scope: "time", Key: "k", Limit: limits.TokenBucket(limits.PerSecond(1), 1)}
 	before := w.take(look)[0].At
 	c.advance(-1 * hour)
 	return w.take(look)[0].At == before

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // goroutines is how many callers the concurrent cases have.
@@ -23,7 +24,7 @@ var concurrencyCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			for _, l := range h.limits.rates(limits.PerHour(100)) {
-				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 1}
+				c := backends.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 1}
 				var left [100]atomic.Int64
 				w.concurrently(func(int) {
 					for range 4 {
@@ -50,7 +51,7 @@ var concurrencyCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			for _, l := range h.limits.rates(limits.PerHour(1000)) {
-				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l}
+				c := backends.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l}
 				var taken atomic.Int64
 				w.concurrently(func(i int) {
 					c := c
@@ -83,7 +84,7 @@ var concurrencyCases = []testCase{
 			w.concurrently(func(i int) {
 				for j := range keys {
 					k := (j*strides[i%len(strides)] + i) % keys
-					c := limits.Charge{Scope: "s", Key: fmt.Sprint(k), Limit: choices[k%len(choices)], Cost: 1}
+					c := backends.Charge{Scope: "s", Key: fmt.Sprint(k), Limit: choices[k%len(choices)], Cost: 1}
 					if w.try(c)[0].Allowed {
 						taken[k].Add(1)
 					}
@@ -101,8 +102,8 @@ var concurrencyCases = []testCase{
 			w := h.world(t)
 			const keys = 12
 			choices := h.limits.rates(limits.PerHour(90))
-			charge := func(k int) limits.Charge {
-				return limits.Charge{Scope: "s", Key: fmt.Sprint(k), Limit: choices[k%len(choices)], Cost: 1}
+			charge := func(k int) backends.Charge {
+				return backends.Charge{Scope: "s", Key: fmt.Sprint(k), Limit: choices[k%len(choices)], Cost: 1}
 			}
 			var taken [keys]atomic.Int64
 			w.concurrently(func(i int) {
@@ -117,7 +118,7 @@ var concurrencyCases = []testCase{
 					case 3:
 						group = []int{a, b, a} // the same key twice
 					}
-					charges := make([]limits.Charge, len(group))
+					charges := make([]backends.Charge, len(group))
 					for i, k := range group {
 						charges[i] = charge(k)
 					}
@@ -147,13 +148,13 @@ var concurrencyCases = []testCase{
 			larger := h.limits.rates(limits.PerHour(80))
 			for i, small := range h.limits.rates(limits.PerHour(50)) {
 				large := larger[(i+1)%len(larger)]
-				a := limits.Charge{Scope: fmt.Sprint(i), Key: "a", Limit: small, Cost: 1}
-				b := limits.Charge{Scope: fmt.Sprint(i), Key: "b", Limit: large, Cost: 1}
+				a := backends.Charge{Scope: fmt.Sprint(i), Key: "a", Limit: small, Cost: 1}
+				b := backends.Charge{Scope: fmt.Sprint(i), Key: "b", Limit: large, Cost: 1}
 				var admitted atomic.Int64
 				w.concurrently(func(i int) {
-					group := []limits.Charge{a, b}
+					group := []backends.Charge{a, b}
 					if i%2 == 1 {
-						group = []limits.Charge{b, a}
+						group = []backends.Charge{b, a}
 					}
 					for range 3 {
 						if out := w.try(group...); out[0].Allowed && out[1].Allowed {
@@ -174,7 +175,7 @@ var concurrencyCases = []testCase{
 			w := h.world(t)
 			peeks := canPeek(t, w.backend)
 			for _, l := range h.limits.rates(limits.PerHour(100)) {
-				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 1}
+				c := backends.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 1}
 				look, shadow := c, c
 				look.Cost, shadow.Cost, shadow.Shadow = 0, 101, true
 				var admitted atomic.Int64
@@ -184,7 +185,7 @@ var concurrencyCases = []testCase{
 						case 0:
 							w.try(look, shadow)
 							if peeks {
-								_ = limits.Peek(context.Background(), w.backend, []limits.Charge{c}, dirty(1))
+								_ = backends.Peek(context.Background(), w.backend, []backends.Charge{c}, dirty(1))
 							}
 						default:
 							if w.try(c)[0].Allowed {
@@ -208,7 +209,7 @@ var concurrencyCases = []testCase{
 				limits.LeakyQueue(limits.PerSecond(100), 100),
 			} {
 				w := h.lateWorld(t)
-				c := limits.Charge{Scope: fmt.Sprint(i), Key: "k", Limit: l, Cost: 100}
+				c := backends.Charge{Scope: fmt.Sprint(i), Key: "k", Limit: l, Cost: 100}
 				w.take(c) // it is never empty from now on: callers ask for ten times what drains
 				c.Cost = 1
 				var admitted atomic.Int64
@@ -236,7 +237,7 @@ var concurrencyCases = []testCase{
 			// Of the 160 calls of a window at most 64 are made in the one before
 			// and at most 64 come too late, so that each has enough to be full.
 			const windows, units = 20, 20
-			c := limits.Charge{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.Per(units, 8*ms)), Cost: 1}
+			c := backends.Charge{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.Per(units, 8*ms)), Cost: 1}
 			var admitted atomic.Int64
 			w.concurrently(func(int) {
 				for range 160 * windows / goroutines {

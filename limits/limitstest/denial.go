@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // denialCases show what takes nothing, for every algorithm.
@@ -17,7 +18,7 @@ var denialCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			for _, l := range h.limits.rates(limits.PerMinute(10)) {
-				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 7}
+				c := backends.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 7}
 				w.take(c)
 				before := w.look(c)
 				for i := range 100 {
@@ -36,7 +37,7 @@ var denialCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			for _, l := range h.limits.rates(limits.PerMinute(10)) {
-				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 10}
+				c := backends.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 10}
 				fresh := w.look(c)
 				for range 10 {
 					w.same(about(l, "looking at a fresh key"), c, fresh)
@@ -51,14 +52,14 @@ var denialCases = []testCase{
 	},
 	{
 		name: "a peek answers like a take and takes nothing",
-		why:  "a peek gives the decision of a take, and reports Remaining and ResetAfter as they are without it (DESIGN 5, limits.Peeker)",
+		why:  "a peek gives the decision of a take, and reports Remaining and ResetAfter as they are without it (DESIGN 5, backends.Peeker)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			if !canPeek(t, w.backend) {
 				return
 			}
 			for _, l := range h.limits.rates(limits.PerMinute(10)) {
-				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 4}
+				c := backends.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 4}
 				for _, advance := range []time.Duration{0, 0, 0, 1 * us, 13 * sec, 70 * sec} {
 					w.clock.advance(advance)
 					before := w.look(c)
@@ -73,7 +74,7 @@ var denialCases = []testCase{
 				peeked.Key, other.Key = "peeked", "other"
 				w.peekIsLikeTake(peeked, w.look(other))
 				w.clock.advance(13 * sec)
-				w.expect(about(l, "taking a while after a peek"), []limits.Charge{peeked}, w.take(other)[0])
+				w.expect(about(l, "taking a while after a peek"), []backends.Charge{peeked}, w.take(other)[0])
 				w.same(about(l, "after that taking"), peeked, w.look(other))
 				w.clock.advance(47 * sec) // whole minutes for the next algorithm
 			}
@@ -87,7 +88,7 @@ var denialCases = []testCase{
 			within := time.Duration(0)
 			b := h.Open(t, func() time.Time { return clock.now().Add(within) })
 			w := world{t, clock, b}
-			c := []limits.Charge{{Scope: "s", Key: "k", Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1), Cost: 1}}
+			c := []backends.Charge{{Scope: "s", Key: "k", Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1), Cost: 1}}
 			w.expect("the first", c, allowed(0, 1*us, 1*us))
 			within = 999 * time.Nanosecond
 			w.expect("999ns later", c, denied(0, 1*us, 1*us))
@@ -107,17 +108,17 @@ var denialCases = []testCase{
 }
 
 // same checks that a look at c gives want, wherever the clock is.
-func (w world) same(what string, c limits.Charge, want limits.Decision) {
+func (w world) same(what string, c backends.Charge, want limits.Decision) {
 	w.Helper()
 	c.Cost = 0
-	w.expect(what, []limits.Charge{c}, want)
+	w.expect(what, []backends.Charge{c}, want)
 }
 
 // peekIsLikeTake peeks at c on a key that looks like look.
-func (w world) peekIsLikeTake(c limits.Charge, look limits.Decision) {
+func (w world) peekIsLikeTake(c backends.Charge, look limits.Decision) {
 	w.Helper()
 	got := dirty(1)
-	if err := limits.Peek(context.Background(), w.backend, []limits.Charge{c}, got); err != nil {
+	if err := backends.Peek(context.Background(), w.backend, []backends.Charge{c}, got); err != nil {
 		w.Fatalf("Peek: %v", err)
 	}
 	want := look
@@ -130,7 +131,7 @@ func (w world) peekIsLikeTake(c limits.Charge, look limits.Decision) {
 	if want.Allowed && c.Cost > 0 && c.Limit.Algorithm().Delays() {
 		want.Delay = look.ResetAfter // the level found has to drain first
 	}
-	if d := diff([]limits.Charge{c}, got, []limits.Decision{want}); d != "" {
+	if d := diff([]backends.Charge{c}, got, []limits.Decision{want}); d != "" {
 		w.Errorf("Peek:\n%s", d)
 	}
 }

@@ -1,4 +1,4 @@
-// Package limitstest checks that a [limits.Backend] keeps the contract: what
+// Package limitstest checks that a [backends.Backend] keeps the contract: what
 // fits, what is taken, which waits are reported and what happens at the edges,
 // for every algorithm, under any concurrency, to the microsecond.
 //
@@ -6,7 +6,7 @@
 //
 //	func TestMemoryKeepsTheContract(t *testing.T) {
 //		limitstest.Run(t, limitstest.Harness{
-//			Open: func(t testing.TB, now func() time.Time) limits.Backend {
+//			Open: func(t testing.TB, now func() time.Time) backends.Backend {
 //				return memory.MustNew(memory.Options{Clock: now})
 //			},
 //		})
@@ -30,13 +30,13 @@
 // State that has become fresh may be dropped at once, later or never: the suite
 // does not step the clock back past the instant at which a key became fresh and
 // then ask for that key. A call whose context has ended may be answered or
-// refused. A denial may be marked Transient. A backend need not be a [limits.Peeker], [limits.Resetter] or
-// [limits.Counter]; the suite checks those that it is. A wrapper returns
+// refused. A denial may be marked Transient. A backend need not be a [backends.Peeker], [backends.Resetter] or
+// [backends.Counter]; the suite checks those that it is. A wrapper returns
 // [errors.ErrUnsupported] for what the backend inside lacks.
 //
-// A backend need not decide every algorithm. The suite asks [limits.Supports], never
+// A backend need not decide every algorithm. The suite asks [backends.Supports], never
 // charges a limit that the backend does not support, and logs which algorithms a case
-// left out (go test -v shows it). The algorithms that [limits.Supports] assumes of every
+// left out (go test -v shows it). The algorithms that [backends.Supports] assumes of every
 // backend are required: a backend that refuses one of them fails.
 //
 // # What it proves, and what it cannot

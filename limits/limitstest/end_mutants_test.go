@@ -5,6 +5,7 @@ import (
 	"math/big"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 const (
@@ -17,7 +18,7 @@ func isHeld(l limits.Limit) bool { return l.Algorithm().Holds() }
 func isBan(l limits.Limit) bool  { return l.Algorithm() == limits.AlgorithmBan }
 
 // edit changes the usage of the account of an ending.
-func (b *broken) edit(e limits.Ending, change func(u *usage, now int64)) {
+func (b *broken) edit(e backends.Ending, change func(u *usage, now int64)) {
 	b.locked(func(l ledger, now int64) {
 		a := account{e.Scope, e.Key, isHeld(e.Limit)}
 		if u, ok := l[a]; ok {
@@ -29,7 +30,7 @@ func (b *broken) edit(e limits.Ending, change func(u *usage, now int64)) {
 
 // relimit writes the usages of charges under their new limits, where they carry over, also those
 // that are fresh.
-func (b *broken) relimit(charges []limits.Charge) {
+func (b *broken) relimit(charges []backends.Charge) {
 	b.locked(func(l ledger, _ int64) {
 		for _, c := range charges {
 			a := accountOf(c)
@@ -45,7 +46,7 @@ func (b *broken) relimit(charges []limits.Charge) {
 var endMutants = []mutant{
 	{
 		name: "a release is done twice",
-		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
 			b.ends(e, out)
 			if isHeld(e.Limit) {
 				b.edit(e, func(u *usage, _ int64) {
@@ -62,7 +63,7 @@ var endMutants = []mutant{
 	},
 	{
 		name: "nothing is ever released",
-		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
 			if *out = (limits.Settlement{Returned: e.Taken}); !isHeld(e.Limit) {
 				b.ends(e, out)
 			}
@@ -72,15 +73,15 @@ var endMutants = []mutant{
 			"never more than the limit is held by many callers at once",
 		},
 	},
-	settling("units that another backend has allowed are held only if they fit", func(b *broken, e *limits.Ending) {
+	settling("units that another backend has allowed are held only if they fit", func(b *broken, e *backends.Ending) {
 		if isHeld(e.Limit) && e.Final > e.Taken {
 			out := make([]limits.Decision, 1)
-			look := limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit}
-			_ = b.Exact.Peek(context.Background(), []limits.Charge{look}, out)
+			look := backends.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit}
+			_ = b.Exact.Peek(context.Background(), []backends.Charge{look}, out)
 			e.Final = min(e.Final, e.Taken+out[0].Remaining)
 		}
 	}, "units that another backend has allowed are held too"),
-	settling("all that is held is released, whatever stays held", func(_ *broken, e *limits.Ending) {
+	settling("all that is held is released, whatever stays held", func(_ *broken, e *backends.Ending) {
 		if isHeld(e.Limit) && e.Final < e.Taken {
 			e.Final = 0
 		}
@@ -103,8 +104,8 @@ var endMutants = []mutant{
 	},
 	{
 		name: "check first, hold later",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
-			looks := append([]limits.Charge{}, charges...)
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
+			looks := append([]backends.Charge{}, charges...)
 			if err := b.Exact.Peek(context.Background(), looks, out); err != nil {
 				return err
 			}
@@ -128,7 +129,7 @@ var endMutants = []mutant{
 	},
 	{
 		name: "what is refunded goes to the window of now",
-		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
 			b.ends(e, out)
 			if hasWindows(e.Limit) && e.Final < e.Taken {
 				b.edit(e, func(u *usage, now int64) {
@@ -143,7 +144,7 @@ var endMutants = []mutant{
 	},
 	{
 		name: "a period of the calendar owes nothing",
-		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
 			b.ends(e, out)
 			if e.Limit.Algorithm() == limits.AlgorithmCalendar {
 				b.edit(e, func(u *usage, _ int64) { u.debt = 0 })
@@ -153,7 +154,7 @@ var endMutants = []mutant{
 	},
 	{
 		name: "a bucket returns what has drained",
-		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
 			if !isBucket(e.Limit) || e.Final >= e.Taken {
 				b.ends(e, out)
 				return
@@ -171,9 +172,9 @@ var endMutants = []mutant{
 	},
 	{
 		name: "a ring forgets when the bucket was empty",
-		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
 			b.locked(func(l ledger, now int64) {
-				a := accountOf(limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
+				a := accountOf(backends.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
 				u, t := l[a], ticketOf(e.Ticket)
 				if isBucket(e.Limit) && u.find(t) < 0 && !u.isFresh(now) && e.Final < e.Taken {
 					n := min(e.Taken-e.Final, floor(u.level))
@@ -189,9 +190,9 @@ var endMutants = []mutant{
 	},
 	{
 		name: "a bucket returns only what it would not have drained since",
-		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
 			b.locked(func(l ledger, now int64) {
-				a := accountOf(limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
+				a := accountOf(backends.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
 				if i := l[a].find(ticketOf(e.Ticket)); isBucket(e.Limit) && i >= 0 && e.Final < e.Taken {
 					drained := ceil(ratio(e.Limit.Rate().Units, micros(e.Limit), max(0, l[a].at-l[a].events[i].at)))
 					e.Final = min(e.Taken, e.Final+drained)
@@ -206,7 +207,7 @@ var endMutants = []mutant{
 	},
 	{
 		name: "what has come back by itself is said to be returned",
-		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
 			b.locked(func(l ledger, now int64) {
 				_, most := l.refundable(now, account{e.Scope, e.Key, isHeld(e.Limit)}, e, ticketOf(e.Ticket))
 				if *out = l.settle(now, e, ticketOf(e.Ticket)); most > 0 && !isHeld(e.Limit) {
@@ -218,7 +219,7 @@ var endMutants = []mutant{
 	},
 	{
 		name: "a debt is forgotten at the turn of the window",
-		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
 			b.ends(e, out)
 			b.edit(e, func(u *usage, _ int64) { u.debt = 0 })
 		},
@@ -226,7 +227,7 @@ var endMutants = []mutant{
 	},
 	{
 		name: "a debt has no end",
-		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
 			b.ends(e, out)
 			if e.Final > e.Taken {
 				out.Charged, out.Forgiven = e.Final-e.Taken, 0
@@ -234,24 +235,24 @@ var endMutants = []mutant{
 		},
 		caughtBy: []string{"a key owes no more than its maximum", endsExactly},
 	},
-	settling("what is above the estimate is charged only if it fits", func(b *broken, e *limits.Ending) {
+	settling("what is above the estimate is charged only if it fits", func(b *broken, e *backends.Ending) {
 		if e.Final > e.Taken && !isHeld(e.Limit) {
 			out := make([]limits.Decision, 1)
-			look := limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit}
-			_ = b.Exact.Peek(context.Background(), []limits.Charge{look}, out)
+			look := backends.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit}
+			_ = b.Exact.Peek(context.Background(), []backends.Charge{look}, out)
 			e.Final = min(e.Final, e.Taken+out[0].Remaining)
 		}
 	}, "what a request cost above its estimate is charged whether it fits or not", "a refund lifts the ban that it undoes", endsExactly, endsBack, endsChanged),
-	settling("all that was taken is returned", func(_ *broken, e *limits.Ending) {
+	settling("all that was taken is returned", func(_ *broken, e *backends.Ending) {
 		if e.Final < e.Taken {
 			e.Final = 0
 		}
 	}, "what a request did not need goes back to where it came from", "what many requests cost at once is what they cost in the end", "a window stays where its first request has opened it"),
 	{
 		name: "an end under an old limit starts the key anew",
-		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
 			b.locked(func(l ledger, _ int64) {
-				a := accountOf(limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
+				a := accountOf(backends.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
 				if u := l[a]; u.limit.Algorithm() != e.Limit.Algorithm() {
 					delete(l, a)
 				}
@@ -262,7 +263,7 @@ var endMutants = []mutant{
 	},
 	{
 		name: "a denial prolongs a ban",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			b.locked(func(l ledger, now int64) {
 				for i, c := range charges {
@@ -276,14 +277,14 @@ var endMutants = []mutant{
 		},
 		caughtBy: []string{"the charge that reaches the number is allowed and bans", "one charge at a time is decided as by the definitions"},
 	},
-	telling("a ban lets a cost of 0 pass", func(c limits.Charge, d *limits.Decision) {
+	telling("a ban lets a cost of 0 pass", func(c backends.Charge, d *limits.Decision) {
 		if isBan(c.Limit) && c.Cost == 0 && !d.Allowed {
 			d.Allowed, d.RetryAfter = true, 0
 		}
 	}, "the charge that reaches the number is allowed and bans"),
 	{
 		name: "a new ban starts over what was counted",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, _ int64) {
 				for _, c := range charges {
 					if u := l[accountOf(c)]; isBan(c.Limit) && u.limit != c.Limit {
@@ -297,7 +298,7 @@ var endMutants = []mutant{
 	},
 	{
 		name: "what a former limit counted lasts as under the new one",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.relimit(charges)
 			return b.exactly(charges, out)
 		},
@@ -305,7 +306,7 @@ var endMutants = []mutant{
 	},
 	{
 		name: "new keys inherit a ban",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			for i, c := range charges {
 				if b.taken[c.Scope]++; b.maxKeys > 0 && isBan(c.Limit) && b.taken[c.Scope] > b.maxKeys {
@@ -318,8 +319,8 @@ var endMutants = []mutant{
 	},
 	{
 		name: "a shadow of a banned key denies the request",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
-			charges = append([]limits.Charge{}, charges...)
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
+			charges = append([]backends.Charge{}, charges...)
 			for i := range charges {
 				charges[i].Shadow = charges[i].Shadow && !isBan(charges[i].Limit)
 			}
@@ -329,7 +330,7 @@ var endMutants = []mutant{
 	},
 	{
 		name: "what is held counts under each limit apart",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, _ int64) {
 				for _, c := range charges {
 					a := accountOf(c)
@@ -345,13 +346,13 @@ var endMutants = []mutant{
 	},
 	{
 		name: "a rate is taken when concurrency denies",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			for i, c := range charges {
 				if err == nil && isHeld(c.Limit) && !out[i].Allowed {
 					for _, other := range charges {
 						if !isHeld(other.Limit) {
-							_ = b.exactly([]limits.Charge{other}, make([]limits.Decision, 1))
+							_ = b.exactly([]backends.Charge{other}, make([]limits.Decision, 1))
 						}
 					}
 				}

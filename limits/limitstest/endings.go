@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // What a request has come to is an edit of the history of its key. A refund makes a
@@ -59,7 +60,7 @@ func (e event) equal(f event) bool {
 
 // remembering is u, which a charge c left of found, with the charge in its history. A
 // key without charges that have an end has no history.
-func (u usage) remembering(found usage, c limits.Charge, e event) usage {
+func (u usage) remembering(found usage, c backends.Charge, e event) usage {
 	u.base, u.events = nil, nil
 	switch {
 	case c.Limit.Algorithm().Holds():
@@ -129,7 +130,7 @@ func (u usage) mayOwe(x int64) int64 {
 }
 
 // settle ends a charge as exactly as can be, and returns what became of it.
-func (l ledger) settle(now int64, e limits.Ending, t ticket) limits.Settlement {
+func (l ledger) settle(now int64, e backends.Ending, t ticket) limits.Settlement {
 	a := account{e.Scope, e.Key, e.Limit.Algorithm().Holds()}
 	switch {
 	case e.Final == e.Taken || e.Final < 0 || e.Taken < 0:
@@ -160,7 +161,7 @@ func returned(before, after usage, now, n int64) int64 {
 }
 
 // hold changes how many units are held under a ticket.
-func (l ledger) hold(a account, e limits.Ending, t ticket) {
+func (l ledger) hold(a account, e backends.Ending, t ticket) {
 	u := l[a]
 	u.limit, u.held = e.Limit, append(slices.Clone(u.held), hold{ticket: t})
 	i := slices.IndexFunc(u.held, func(h hold) bool { return h.ticket == t })
@@ -170,7 +171,7 @@ func (l ledger) hold(a account, e limits.Ending, t ticket) {
 }
 
 // charge charges units beyond the estimate and returns how many.
-func (l ledger) charge(now int64, a account, e limits.Ending) int64 {
+func (l ledger) charge(now int64, a account, e backends.Ending) int64 {
 	before := l[a].limit
 	if u, ok := l[a]; ok && u.rebasedBy(e.Limit, now).at != u.at {
 		l[a] = u.rebasedBy(e.Limit, now)
@@ -184,7 +185,7 @@ func (l ledger) charge(now int64, a account, e limits.Ending) int64 {
 	if n == 0 {
 		return 0
 	}
-	c := limits.Charge{Limit: e.Limit, Cost: n, Lasts: e.Lasts}
+	c := backends.Charge{Limit: e.Limit, Cost: n, Lasts: e.Lasts}
 	l[a] = u.owing(x, n).remembering(found, c, event{ticket{}, x, new(big.Rat).SetInt64(n), e.Limit, true, false}).keeping(found)
 	return n
 }
@@ -225,7 +226,7 @@ func (l ledger) refund(a account, t ticket, units *big.Rat) {
 
 // refundable is how many units a backend has to take out of the history of a key at the end
 // of a charge, and how many it may. Whether the key then has as many back is for [returned].
-func (l ledger) refundable(now int64, a account, e limits.Ending, t ticket) (least, most int64) {
+func (l ledger) refundable(now int64, a account, e backends.Ending, t ticket) (least, most int64) {
 	u := l[a]
 	i, n := u.find(t), e.Taken-e.Final
 	if i < 0 || u.isUnused(now) || !sameCounting(u.limit, e.Limit) {

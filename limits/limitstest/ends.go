@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // endCases are about the ends of requests that cost more than estimated, and about how
@@ -87,16 +88,16 @@ var endCases = []testCase{
 				w.settles(a, 15, limits.Settlement{Charged: 7})
 				w.is(a, allowed(0, 29*day, 1*day))
 				a.charge.Limit, a.charge.Cost = limits.Calendar(after.units, limits.Month), 2
-				w.expect("2 more", []limits.Charge{a.charge}, denied(0, map[int64]time.Duration{10: day, 2: 29 * day}[after.units], 29*day))
+				w.expect("2 more", []backends.Charge{a.charge}, denied(0, map[int64]time.Duration{10: day, 2: 29 * day}[after.units], 29*day))
 				w.clock.advance(day)
 				if left := w.look(a.charge).Remaining; left != after.left {
 					w.Error(about(a.charge.Limit, "in February %d remain, want %d", left, after.left))
 				}
 				w.clock.advance(28*day - 1*us)
 				a.charge.Cost = 0
-				w.expect("at the end of February", []limits.Charge{a.charge}, allowed(after.left, 1*us, 1*us))
+				w.expect("at the end of February", []backends.Charge{a.charge}, allowed(after.left, 1*us, 1*us))
 				w.clock.advance(1 * us)
-				w.expect("in March", []limits.Charge{a.charge}, allowed(after.units, 0, 31*day))
+				w.expect("in March", []backends.Charge{a.charge}, allowed(after.units, 0, 31*day))
 			}
 		}),
 	endCase("what a key owes counts under the limit that it changes to",
@@ -110,11 +111,11 @@ var endCases = []testCase{
 				w.settles(a, 15, limits.Settlement{Charged: 7})
 				a.charge.Limit, a.charge.Cost = limitOf(limits.PerMinute(2)), 1
 				w.is(a, allowed(0, 4*mins, 3*mins))
-				w.expect("1 of 2 a minute", []limits.Charge{a.charge}, denied(0, 3*mins, 4*mins))
+				w.expect("1 of 2 a minute", []backends.Charge{a.charge}, denied(0, 3*mins, 4*mins))
 				w.clock.advance(3*mins - 1*us)
-				w.expect("1µs before RetryAfter", []limits.Charge{a.charge}, denied(0, 1*us, mins+1*us))
+				w.expect("1µs before RetryAfter", []backends.Charge{a.charge}, denied(0, 1*us, mins+1*us))
 				w.clock.advance(1 * us)
-				w.expect("after RetryAfter", []limits.Charge{a.charge}, allowed(0, mins, mins))
+				w.expect("after RetryAfter", []backends.Charge{a.charge}, allowed(0, mins, mins))
 				w.clock.advance(3*hour - 3*mins)
 			}
 		}),
@@ -129,7 +130,7 @@ var endCases = []testCase{
 				w.concurrently(func(i int) {
 					random := rand.New(rand.NewPCG(w.seed, uint64(i)))
 					for range 8 {
-						c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 1 + random.Int64N(9), Lasts: mins}
+						c := backends.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 1 + random.Int64N(9), Lasts: mins}
 						if d := w.try(c)[0]; d.Allowed {
 							cost.Add(c.Cost)
 							final := 1 + random.Int64N(c.Cost)
@@ -140,26 +141,26 @@ var endCases = []testCase{
 						}
 					}
 				})
-				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l}
+				c := backends.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l}
 				if left := w.look(c).Remaining; left != max(0, 1000-cost.Load()) {
 					w.Error(about(l, "%d remain of 1000 after requests that cost %d", left, cost.Load()))
 				}
 			}
 		}),
 	endCase("endings and settlements have equal length",
-		"anything else is an error of the caller, and none are no error (limits.Settler)",
+		"anything else is an error of the caller, and none are no error (backends.Settler)",
 		func(w endWorld) {
 			ctx := context.Background()
-			if err := limits.Settle(ctx, w.backend, make([]limits.Ending, 1), nil); err == nil {
+			if err := backends.Settle(ctx, w.backend, make([]backends.Ending, 1), nil); err == nil {
 				w.Error("one ending and room for no settlement are no error")
 			}
-			if err := limits.Settle(ctx, w.backend, nil, nil); err != nil {
+			if err := backends.Settle(ctx, w.backend, nil, nil); err != nil {
 				w.Errorf("no endings: %v", err)
 			}
 			l := limits.FixedWindow(limits.PerMinute(10))
 			a, b := w.begin("a", l, 5), w.begin("b", l, 5)
 			out := []limits.Settlement{{Returned: -7, Charged: -7, Forgiven: -7}, {Returned: -7, Charged: -7, Forgiven: -7}}
-			if err := limits.Settle(ctx, w.backend, []limits.Ending{a.ending(1), b.ending(7)}, out); err != nil || out[0].Returned != 4 || out[1].Charged != 2 || out[0].Charged != 0 || out[1].Returned != 0 {
+			if err := backends.Settle(ctx, w.backend, []backends.Ending{a.ending(1), b.ending(7)}, out); err != nil || out[0].Returned != 4 || out[1].Charged != 2 || out[0].Charged != 0 || out[1].Returned != 0 {
 				w.Errorf("two endings in one call: %+v, %v", out, err)
 			}
 		}),
@@ -169,8 +170,8 @@ var endCases = []testCase{
 func endCase(name, why string, run func(w endWorld)) testCase {
 	return testCase{name: name, why: why, run: func(t testing.TB, h Harness) {
 		w := endWorld{h.world(t), h.limits, h.seed(t)}
-		if !limits.CanSettle(w.backend) {
-			t.Logf("not tested, since the backend cannot end what it has taken (it is no limits.Settler)")
+		if !backends.CanSettle(w.backend) {
+			t.Logf("not tested, since the backend cannot end what it has taken (it is no backends.Settler)")
 			t.SkipNow()
 		}
 		run(w)
@@ -186,17 +187,17 @@ type endWorld struct {
 
 // begun is a charge that has an end.
 type begun struct {
-	charge   limits.Charge
+	charge   backends.Charge
 	decision limits.Decision
 }
 
 func (w endWorld) begin(key string, l limits.Limit, cost int64) begun {
 	w.Helper()
-	return w.beginAs(limits.Charge{Scope: "s", Key: key, Limit: l, Cost: cost, Lasts: 20 * sec})
+	return w.beginAs(backends.Charge{Scope: "s", Key: key, Limit: l, Cost: cost, Lasts: 20 * sec})
 }
 
 // beginAs takes a charge, which must fit.
-func (w endWorld) beginAs(c limits.Charge) begun {
+func (w endWorld) beginAs(c backends.Charge) begun {
 	w.Helper()
 	if c.Limit.Algorithm().Holds() {
 		c.Lasts = 0
@@ -208,16 +209,16 @@ func (w endWorld) beginAs(c limits.Charge) begun {
 	return begun{c, d}
 }
 
-func (b begun) ending(final int64) limits.Ending {
+func (b begun) ending(final int64) backends.Ending {
 	c := b.charge
-	return limits.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: c.Cost, Final: final, Ticket: b.decision.Ticket, Lasts: c.Lasts}
+	return backends.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: c.Cost, Final: final, Ticket: b.decision.Ticket, Lasts: c.Lasts}
 }
 
 // end ends b and returns what became of it, names and finals aside.
 func (w world) end(b begun, final int64) limits.Settlement {
 	w.Helper()
 	out := []limits.Settlement{{Returned: -7, Charged: -7, Forgiven: -7}}
-	if err := limits.Settle(context.Background(), w.backend, []limits.Ending{b.ending(final)}, out); err != nil {
+	if err := backends.Settle(context.Background(), w.backend, []backends.Ending{b.ending(final)}, out); err != nil {
 		w.Errorf("Settle: %v", err)
 	}
 	s := out[0]

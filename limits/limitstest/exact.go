@@ -8,16 +8,17 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
-// Exact is a [limits.Backend] that does what the definitions say and nothing
+// Exact is a [backends.Backend] that does what the definitions say and nothing
 // clever: rational numbers, one mutex, no key ever displaced. It is what Run
 // compares other backends with, and serves differential tests and simulations
 // that must not be wrong; it is far too slow to serve requests. Its clock must
 // not say an instant before 1970.
 //
-// It is also [limits.InProcess], a [limits.Settler], [limits.Peeker], [limits.Resetter] and
-// [limits.Counter], and safe for concurrent use.
+// It is also [backends.InProcess], a [backends.Settler], [backends.Peeker], [backends.Resetter] and
+// [backends.Counter], and safe for concurrent use.
 type Exact struct {
 	now func() time.Time
 
@@ -31,15 +32,15 @@ func NewExact(now func() time.Time) *Exact {
 	return &Exact{now: now, ledger: ledger{}}
 }
 
-// Take implements [limits.Backend].
-func (e *Exact) Take(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
+// Take implements [backends.Backend].
+func (e *Exact) Take(_ context.Context, charges []backends.Charge, out []limits.Decision) error {
 	now := e.lock(charges)
 	defer e.mu.Unlock()
 	return e.takeLocked(now, charges, out)
 }
 
 // takeLocked is Take at the instant now.
-func (e *Exact) takeLocked(now int64, charges []limits.Charge, out []limits.Decision) error {
+func (e *Exact) takeLocked(now int64, charges []backends.Charge, out []limits.Decision) error {
 	e.calls++
 	changes, err := e.ledger.takeAs(e.calls, now, charges, out)
 	maps.Copy(e.ledger, changes)
@@ -51,9 +52,9 @@ func (e *Exact) takeLocked(now int64, charges []limits.Charge, out []limits.Deci
 	return err
 }
 
-// Settle implements [limits.Settler]. What was taken is replaced in the history of the key,
+// Settle implements [backends.Settler]. What was taken is replaced in the history of the key,
 // from which its usage follows.
-func (e *Exact) Settle(_ context.Context, endings []limits.Ending, out []limits.Settlement) error {
+func (e *Exact) Settle(_ context.Context, endings []backends.Ending, out []limits.Settlement) error {
 	if len(endings) != len(out) {
 		return errors.New("limitstest: endings and settlements differ in length")
 	}
@@ -66,8 +67,8 @@ func (e *Exact) Settle(_ context.Context, endings []limits.Ending, out []limits.
 	return nil
 }
 
-// Peek implements [limits.Peeker].
-func (e *Exact) Peek(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
+// Peek implements [backends.Peeker].
+func (e *Exact) Peek(_ context.Context, charges []backends.Charge, out []limits.Decision) error {
 	now := e.lock(charges)
 	defer e.mu.Unlock()
 	return e.ledger.peek(now, charges, out)
@@ -76,7 +77,7 @@ func (e *Exact) Peek(_ context.Context, charges []limits.Charge, out []limits.De
 // lock looks at the clock, and then locks: as it must if now may call the backend.
 // It believes that the clock has stepped back if a second look finds the same as
 // the first: otherwise the caller was late.
-func (e *Exact) lock(charges []limits.Charge) (now int64) {
+func (e *Exact) lock(charges []backends.Charge) (now int64) {
 	seen := int64(0)
 	for {
 		now = e.now().UnixMicro()
@@ -90,13 +91,13 @@ func (e *Exact) lock(charges []limits.Charge) (now int64) {
 	}
 }
 
-// InProcess implements [limits.InProcess].
-func (e *Exact) InProcess() limits.Backend { return e }
+// InProcess implements [backends.InProcess].
+func (e *Exact) InProcess() backends.Backend { return e }
 
-// Supports implements [limits.Supporter]: an Exact decides every legal limit.
+// Supports implements [backends.Supporter]: an Exact decides every legal limit.
 func (e *Exact) Supports(limit limits.Limit) bool { return limit.Validate() == nil }
 
-// Reset implements [limits.Resetter].
+// Reset implements [backends.Resetter].
 func (e *Exact) Reset(_ context.Context, scope, key string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -104,7 +105,7 @@ func (e *Exact) Reset(_ context.Context, scope, key string) error {
 	return nil
 }
 
-// Count implements [limits.Counter].
+// Count implements [backends.Counter].
 func (e *Exact) Count(context.Context) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

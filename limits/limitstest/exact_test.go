@@ -11,22 +11,23 @@ import (
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // TestWhatABackendIsFreeToDoPasses runs the suite on correct backends that
 // differ in everything the contract leaves open.
 func TestWhatABackendIsFreeToDoPasses(t *testing.T) {
-	type opener func(now func() time.Time) limits.Backend
+	type opener func(now func() time.Time) backends.Backend
 	for name, open := range map[string]opener{
-		"keeping state for ever":                  func(now func() time.Time) limits.Backend { return NewExact(now) },
-		"dropping state once fresh":               func(now func() time.Time) limits.Backend { return &forgetful{exact: NewExact(now)} },
-		"refusing when time is up, and no extras": func(now func() time.Time) limits.Backend { return bare{punctual{NewExact(now)}} },
+		"keeping state for ever":                  func(now func() time.Time) backends.Backend { return NewExact(now) },
+		"dropping state once fresh":               func(now func() time.Time) backends.Backend { return &forgetful{exact: NewExact(now)} },
+		"refusing when time is up, and no extras": func(now func() time.Time) backends.Backend { return bare{punctual{NewExact(now)}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			Run(t, Harness{
-				Open:      func(_ testing.TB, now func() time.Time) limits.Backend { return open(now) },
-				OpenSmall: func(_ testing.TB, now func() time.Time, _ int) limits.Backend { return open(now) },
+				Open:      func(_ testing.TB, now func() time.Time) backends.Backend { return open(now) },
+				OpenSmall: func(_ testing.TB, now func() time.Time, _ int) backends.Backend { return open(now) },
 				Decisions: testrun.Sized(100, 1000),
 			})
 		})
@@ -41,7 +42,7 @@ type forgetful struct {
 	forgotAt int64
 }
 
-func (f *forgetful) Take(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (f *forgetful) Take(_ context.Context, charges []backends.Charge, out []limits.Decision) error {
 	now := f.lock()
 	if now < f.forgotAt {
 		f.exact.mu.Unlock()
@@ -75,7 +76,7 @@ func (f *forgetful) lock() (now int64) {
 
 func (f *forgetful) Supports(limit limits.Limit) bool { return f.exact.Supports(limit) }
 
-func (f *forgetful) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (f *forgetful) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	return f.exact.Peek(ctx, charges, out)
 }
 
@@ -86,7 +87,7 @@ func (f *forgetful) Reset(ctx context.Context, scope, key string) error {
 // punctual does nothing for a context that has ended.
 type punctual struct{ *Exact }
 
-func (p punctual) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (p punctual) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -94,11 +95,11 @@ func (p punctual) Take(ctx context.Context, charges []limits.Charge, out []limit
 }
 
 // bare is a wrapper that has every method and supports one.
-type bare struct{ limits.Backend }
+type bare struct{ backends.Backend }
 
-func (b bare) Unwrap() limits.Backend { return b.Backend }
+func (b bare) Unwrap() backends.Backend { return b.Backend }
 
-func (bare) Peek(context.Context, []limits.Charge, []limits.Decision) error {
+func (bare) Peek(context.Context, []backends.Charge, []limits.Decision) error {
 	return errors.ErrUnsupported
 }
 func (bare) Reset(context.Context, string, string) error { return errors.ErrUnsupported }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/memory"
 )
@@ -15,7 +16,7 @@ import (
 func ExampleRun() {
 	test := func(t *testing.T) { // TestMyBackendKeepsTheContract
 		limitstest.Run(t, limitstest.Harness{
-			Open: func(t testing.TB, now func() time.Time) limits.Backend {
+			Open: func(t testing.TB, now func() time.Time) backends.Backend {
 				return memory.MustNew(memory.Options{Clock: now})
 			},
 		})
@@ -28,10 +29,10 @@ func ExampleNewExact() {
 	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 	exact := limitstest.NewExact(func() time.Time { return now })
 	for _, limit := range []limits.Limit{limits.TokenBucket(limits.PerMinute(6), 2), limits.SlidingLog(limits.PerMinute(2))} {
-		charge := limits.Charge{Scope: limit.String(), Key: "client", Limit: limit, Cost: 1}
+		charge := backends.Charge{Scope: limit.String(), Key: "client", Limit: limit, Cost: 1}
 		for range 3 {
 			out := make([]limits.Decision, 1)
-			if err := exact.Take(context.Background(), []limits.Charge{charge}, out); err != nil {
+			if err := exact.Take(context.Background(), []backends.Charge{charge}, out); err != nil {
 				fmt.Println(err)
 			}
 			fmt.Println(limit, out[0].Allowed, out[0].Remaining, out[0].RetryAfter)

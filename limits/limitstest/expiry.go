@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 var expiryCases = []testCase{
@@ -17,7 +18,7 @@ var expiryCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			for _, l := range h.limits.rates(limits.PerSecond(10)) {
-				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 7}
+				c := backends.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 7}
 				p := l.Rate().Period
 				for _, rest := range []time.Duration{2 * p, 3 * p, p + hour, p + day, 365 * day} {
 					w.take(c)
@@ -45,13 +46,13 @@ var expiryCases = []testCase{
 		why:  "a state lives until it is fresh, counted from its last change and not from its first; a shorter time to live gives units away (DESIGN 5, TTLs)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			c := limits.Charge{Scope: "s", Key: "k", Limit: limits.TokenBucket(limits.PerSecond(1), 100), Cost: 100}
+			c := backends.Charge{Scope: "s", Key: "k", Limit: limits.TokenBucket(limits.PerSecond(1), 100), Cost: 100}
 			w.take(c)
 			c.Cost = 1
 			for range 300 { // three fills of the bucket, each taken as it drains
 				w.clock.advance(1 * sec)
-				w.expect("one unit has drained", []limits.Charge{c}, allowed(0, 100*sec, 1*sec))
-				w.expect("and no more", []limits.Charge{c}, denied(0, 1*sec, 100*sec))
+				w.expect("one unit has drained", []backends.Charge{c}, allowed(0, 100*sec, 1*sec))
+				w.expect("and no more", []backends.Charge{c}, denied(0, 1*sec, 100*sec))
 			}
 		},
 	},
@@ -61,7 +62,7 @@ var expiryCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			for _, l := range append(h.limits.rates(limits.Per(3, 1*ms)), h.limits.rates(limits.Per(7, 1001*us))...) {
-				c := limits.Charge{Scope: showLimit(l), Key: "k", Limit: l, Cost: l.Burst()}
+				c := backends.Charge{Scope: showLimit(l), Key: "k", Limit: l, Cost: l.Burst()}
 				for range 5 {
 					d := w.take(c)[0]
 					w.clock.advance(d.ResetAfter - 1*us)
@@ -75,19 +76,19 @@ var expiryCases = []testCase{
 	},
 	{
 		name: "Reset makes a key fresh and leaves the others",
-		why:  "after a reset a key is as never charged, under any limit, and no other key or scope is (limits.Resetter)",
+		why:  "after a reset a key is as never charged, under any limit, and no other key or scope is (backends.Resetter)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			if !canReset(t, w.backend) {
 				return
 			}
 			reset := func(scope, key string) {
-				if err := limits.Reset(context.Background(), w.backend, scope, key); err != nil {
+				if err := backends.Reset(context.Background(), w.backend, scope, key); err != nil {
 					t.Errorf("Reset: %v", err)
 				}
 			}
 			for _, l := range h.limits.rates(limits.PerMinute(10)) {
-				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 10}
+				c := backends.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 10}
 				fresh := w.look(c)
 				neighbour, elsewhere := c, c
 				neighbour.Key, elsewhere.Scope = "k2", c.Scope+"2"
@@ -103,7 +104,7 @@ var expiryCases = []testCase{
 				}
 				reset(c.Scope, "never charged")
 				w.clock.advance(-1 * hour) // a reset also forgets where the clock stopped
-				fresh.EffectiveWindow = w.look(limits.Charge{Scope: c.Scope, Key: "unseen", Limit: l}).EffectiveWindow
+				fresh.EffectiveWindow = w.look(backends.Charge{Scope: c.Scope, Key: "unseen", Limit: l}).EffectiveWindow
 				reset(c.Scope, c.Key)
 				w.same(about(l, "after a reset with the clock stopped"), c, fresh)
 				w.clock.advance(2 * hour)
@@ -112,7 +113,7 @@ var expiryCases = []testCase{
 	},
 	{
 		name: "Count counts the keys that are live",
-		why:  "a key counts from its first taking until it is fresh; denials, looks and peeks do not make one (limits.Counter)",
+		why:  "a key counts from its first taking until it is fresh; denials, looks and peeks do not make one (backends.Counter)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			if !canCount(t, w.backend) {
@@ -121,14 +122,14 @@ var expiryCases = []testCase{
 			most := 0
 			counts := func(what string, live int) {
 				t.Helper()
-				n, err := limits.Count(context.Background(), w.backend)
+				n, err := backends.Count(context.Background(), w.backend)
 				most = max(most, live)
 				if err != nil || n < live || n > live && !h.CountsLate || n > most {
 					t.Errorf("%s: Count is %d, %v, want %d", what, n, err, live)
 				}
 			}
-			charge := func(l limits.Limit, key int, cost int64) limits.Charge {
-				return limits.Charge{Scope: l.Algorithm().String(), Key: strconv.Itoa(key), Limit: l, Cost: cost}
+			charge := func(l limits.Limit, key int, cost int64) backends.Charge {
+				return backends.Charge{Scope: l.Algorithm().String(), Key: strconv.Itoa(key), Limit: l, Cost: cost}
 			}
 			counts("at first", 0)
 			choices := slices.DeleteFunc(h.limits.rates(limits.PerMinute(10)), func(l limits.Limit) bool { return l.Rate().Period > mins })

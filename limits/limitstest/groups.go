@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // groupCases are about several charges in one Take (DESIGN 5, "Several
@@ -19,15 +20,15 @@ var groupCases = []testCase{
 		why:  "when one of several charges is denied none takes anything, so that a request denied by the minute takes nothing from the hour; charges that fit report Allowed, with nothing taken (DESIGN 5, several charges)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			full := limits.Charge{Scope: "full", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1}
+			full := backends.Charge{Scope: "full", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1}
 			w.take(full)
 			for _, l := range h.limits.rates(limits.PerMinute(10)) {
-				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 4}
+				c := backends.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 4}
 				w.take(c)
 				stands := w.look(c)
 				for range 3 {
-					w.expect(about(l, "in front of a full key"), []limits.Charge{c, full}, stands, denied(0, hour, hour))
-					w.expect(about(l, "behind a full key"), []limits.Charge{full, c}, denied(0, hour, hour), stands)
+					w.expect(about(l, "in front of a full key"), []backends.Charge{c, full}, stands, denied(0, hour, hour))
+					w.expect(about(l, "behind a full key"), []backends.Charge{full, c}, denied(0, hour, hour), stands)
 				}
 				w.same(about(l, "after denials of the group"), c, stands)
 			}
@@ -40,9 +41,9 @@ var groupCases = []testCase{
 			w := h.world(t)
 			choices := h.limits.rates(limits.PerMinute(7))
 			for longest := range choices { // each algorithm has the longest wait in one round
-				var group []limits.Charge
+				var group []backends.Charge
 				for i, l := range choices {
-					c := limits.Charge{Scope: l.Algorithm().String(), Key: strconv.Itoa(longest), Limit: l, Cost: 6}
+					c := backends.Charge{Scope: l.Algorithm().String(), Key: strconv.Itoa(longest), Limit: l, Cost: 6}
 					if i == longest {
 						c.Cost = 7
 					}
@@ -78,11 +79,11 @@ var groupCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			choices := h.limits.all(limits.PerMinute(10))
-			group := make([]limits.Charge, len(choices))
+			group := make([]backends.Charge, len(choices))
 			for step, what := range [4]string{"the first 4", "the next 4", "4 once more, of one only 2", "2"} {
 				want := make([]limits.Decision, len(choices))
 				for i, l := range choices {
-					group[i] = limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: [4]int64{4, 4, 4, 2}[step]}
+					group[i] = backends.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: [4]int64{4, 4, 4, 2}[step]}
 					if step == 2 && l.Algorithm() == limits.AlgorithmFixedWindow {
 						group[i].Cost = 2
 					}
@@ -97,20 +98,20 @@ var groupCases = []testCase{
 		why:  "they are decided as one charge of the summed cost, each reports that decision, and the sum is compared with the maximum; a backend that locks each charge deadlocks with itself (DESIGN 5, several charges)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			c := limits.Charge{Scope: "s", Key: "twice", Limit: limits.TokenBucket(limits.PerSecond(1), 10)}
-			with := func(cost int64) limits.Charge { c.Cost = cost; return c }
-			one := limits.Charge{Scope: "s", Key: "single", Limit: c.Limit, Cost: 1}
+			c := backends.Charge{Scope: "s", Key: "twice", Limit: limits.TokenBucket(limits.PerSecond(1), 10)}
+			with := func(cost int64) backends.Charge { c.Cost = cost; return c }
+			one := backends.Charge{Scope: "s", Key: "single", Limit: c.Limit, Cost: 1}
 			d := allowed(5, 5*sec, 5*sec)
-			w.expect("2 and 3", []limits.Charge{with(2), one, with(3)}, d, allowed(9, 1*sec, 9*sec), d)
+			w.expect("2 and 3", []backends.Charge{with(2), one, with(3)}, d, allowed(9, 1*sec, 9*sec), d)
 			d = denied(5, 1*sec, 5*sec)
-			w.expect("3 and 3", []limits.Charge{with(3), with(3), one}, d, d, allowed(9, 1*sec, 9*sec))
+			w.expect("3 and 3", []backends.Charge{with(3), with(3), one}, d, d, allowed(9, 1*sec, 9*sec))
 			d = denied(5, limits.Never, 5*sec)
-			w.expect("6 and 5", []limits.Charge{with(6), with(5)}, d, d)
-			w.expect("more than the largest int64", []limits.Charge{with(math.MaxInt64), with(math.MaxInt64), with(3)}, d, d, d)
+			w.expect("6 and 5", []backends.Charge{with(6), with(5)}, d, d)
+			w.expect("more than the largest int64", []backends.Charge{with(math.MaxInt64), with(math.MaxInt64), with(3)}, d, d, d)
 			d = denied(5, 1*sec, 5*sec)
-			w.expect("0 and 6", []limits.Charge{with(0), with(6)}, d, d)
+			w.expect("0 and 6", []backends.Charge{with(0), with(6)}, d, d)
 			d = allowed(0, 10*sec, 1*sec)
-			w.expect("1, 1, 1, 1 and 1", []limits.Charge{with(1), with(1), with(1), with(1), with(1)}, d, d, d, d, d)
+			w.expect("1, 1, 1, 1 and 1", []backends.Charge{with(1), with(1), with(1), with(1), with(1)}, d, d, d, d, d)
 		},
 	},
 	{
@@ -123,9 +124,9 @@ var groupCases = []testCase{
 				return clock.now()
 			})
 			w := world{t, clock, b}
-			var group []limits.Charge
+			var group []backends.Charge
 			for _, l := range h.limits.rates(limits.PerMinute(10)) {
-				group = append(group, limits.Charge{Scope: l.Algorithm().String(), Limit: l, Cost: 3})
+				group = append(group, backends.Charge{Scope: l.Algorithm().String(), Limit: l, Cost: 3})
 			}
 			for range 5 {
 				for _, d := range w.take(group...) {
@@ -138,16 +139,16 @@ var groupCases = []testCase{
 	},
 	{
 		name: "out has the decisions in the order of the charges",
-		why:  "out[i] is the decision on charges[i], whatever the order in which a backend works and however many there are (limits.Backend)",
+		why:  "out[i] is the decision on charges[i], whatever the order in which a backend works and however many there are (backends.Backend)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			const n = 50
-			group := make([]limits.Charge, n)
+			group := make([]backends.Charge, n)
 			want := make([]limits.Decision, n)
 			for round := int64(1); round <= 2; round++ {
 				for i := range group {
 					most := int64(100 + (i*37)%n) // no two are equal
-					group[i] = limits.Charge{Scope: strconv.Itoa(i % 7), Key: strconv.FormatInt(most, 10), Limit: limits.FixedWindow(limits.PerMinute(most)), Cost: 10}
+					group[i] = backends.Charge{Scope: strconv.Itoa(i % 7), Key: strconv.FormatInt(most, 10), Limit: limits.FixedWindow(limits.PerMinute(most)), Cost: 10}
 					want[i] = allowed(most-10*round, 60*sec, 60*sec)
 				}
 				w.expect("round "+strconv.FormatInt(round, 10), group, want...)
@@ -156,14 +157,14 @@ var groupCases = []testCase{
 	},
 	{
 		name: "a backend keeps neither of the slices it is given",
-		why:  "callers reuse their space for charges and decisions (limits.Backend: Take keeps neither slice)",
+		why:  "callers reuse their space for charges and decisions (backends.Backend: Take keeps neither slice)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			charges, out := make([]limits.Charge, 2), dirty(2)
+			charges, out := make([]backends.Charge, 2), dirty(2)
 			left := [2]int64{100, 100}
 			for i := range int64(10) {
-				charges[0] = limits.Charge{Scope: "s", Key: "a", Limit: limits.FixedWindow(limits.PerMinute(100)), Cost: i}
-				charges[1] = limits.Charge{Scope: "s", Key: "b", Limit: limits.FixedWindow(limits.PerMinute(100)), Cost: 1}
+				charges[0] = backends.Charge{Scope: "s", Key: "a", Limit: limits.FixedWindow(limits.PerMinute(100)), Cost: i}
+				charges[1] = backends.Charge{Scope: "s", Key: "b", Limit: limits.FixedWindow(limits.PerMinute(100)), Cost: 1}
 				left[0], left[1] = left[0]-i, left[1]-1
 				given := slices.Clone(charges)
 				if err := w.backend.Take(context.Background(), charges, out); err != nil {
@@ -187,11 +188,11 @@ var groupCases = []testCase{
 	},
 	{
 		name: "no charges are no error",
-		why:  "a request that no rule applies to has nothing to decide (limits.Backend)",
+		why:  "a request that no rule applies to has nothing to decide (backends.Backend)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			w.take()
-			if err := w.backend.Take(context.Background(), []limits.Charge{}, []limits.Decision{}); err != nil {
+			if err := w.backend.Take(context.Background(), []backends.Charge{}, []limits.Decision{}); err != nil {
 				t.Errorf("Take of no charges: %v", err)
 			}
 		},

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // heldCases are about concurrency limits (DESIGN 12).
@@ -16,11 +17,11 @@ var heldCases = []testCase{
 			a, b := w.begin("k", l, 3), w.begin("k", l, 1)
 			w.clock.advance(2 * sec)
 			one := b.charge
-			w.expect("one more", []limits.Charge{one}, held(0, sec))
+			w.expect("one more", []backends.Charge{one}, held(0, sec))
 			w.settles(w.begin("k", l, 0), 0, limits.Settlement{Returned: 0})
 			more := one
 			more.Cost = 5
-			w.expect("more than the limit", []limits.Charge{more}, held(0, limits.Never))
+			w.expect("more than the limit", []backends.Charge{more}, held(0, limits.Never))
 			w.settles(b, 0, limits.Settlement{Returned: 1})
 			w.is(a, allowed(1, 0, limits.Never))
 			w.settles(a, 0, limits.Settlement{Returned: 3})
@@ -32,14 +33,14 @@ var heldCases = []testCase{
 			w.is(many, allowed(100, 0, limits.Never))
 		}),
 	heldCase("units that another backend has allowed are held too",
-		"a backend in this process holds the units of an ending that says so, whether they fit or not, and releases them in parts; a fallback that does not know what runs allows it once more when an outage begins (limits.Ending)",
+		"a backend in this process holds the units of an ending that says so, whether they fit or not, and releases them in parts; a fallback that does not know what runs allows it once more when an outage begins (backends.Ending)",
 		func(w endWorld) {
-			if !limits.IsInProcess(w.backend) {
-				w.Logf("not tested, since the backend is no limits.InProcess")
+			if !backends.IsInProcess(w.backend) {
+				w.Logf("not tested, since the backend is no backends.InProcess")
 				return
 			}
 			l := limits.Concurrent(4)
-			charge := func(cost int64) limits.Charge { return limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost} }
+			charge := func(cost int64) backends.Charge { return backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost} }
 			own := w.begin("k", l, 3)
 			for _, step := range []struct{ before, after, left int64 }{
 				{0, 1, 0}, {0, 5, 0}, {4, 1, 0}, {3, 2, 0}, {1, 1, 0}, {2, 0, 1}, {0, 1, 0},
@@ -48,7 +49,7 @@ var heldCases = []testCase{
 				w.settles(other, step.after, limits.Settlement{Returned: max(0, step.before-step.after), Charged: max(0, step.after-step.before)})
 				w.is(other, allowed(step.left, 0, limits.Never))
 				if step.left == 0 {
-					w.expect("one more", []limits.Charge{charge(1)}, held(0, sec))
+					w.expect("one more", []backends.Charge{charge(1)}, held(0, sec))
 				}
 			}
 			w.settles(own, 0, limits.Settlement{Returned: 3})
@@ -61,18 +62,18 @@ var heldCases = []testCase{
 			for range 5 {
 				all = append(all, w.begin("k", limits.Concurrent(5), 1))
 			}
-			w.expect("under 3", []limits.Charge{{Scope: "s", Key: "k", Limit: limits.Concurrent(3), Cost: 1}}, held(0, sec))
-			w.is(begun{charge: limits.Charge{Scope: "s", Key: "k", Limit: limits.Concurrent(8)}}, allowed(3, 0, limits.Never))
+			w.expect("under 3", []backends.Charge{{Scope: "s", Key: "k", Limit: limits.Concurrent(3), Cost: 1}}, held(0, sec))
+			w.is(begun{charge: backends.Charge{Scope: "s", Key: "k", Limit: limits.Concurrent(8)}}, allowed(3, 0, limits.Never))
 			for i, b := range all[:3] {
 				w.settles(b, 0, limits.Settlement{Returned: 1})
-				w.is(begun{charge: limits.Charge{Scope: "s", Key: "k", Limit: limits.Concurrent(3)}}, allowed(max(0, int64(i)-1), 0, limits.Never))
+				w.is(begun{charge: backends.Charge{Scope: "s", Key: "k", Limit: limits.Concurrent(3)}}, allowed(max(0, int64(i)-1), 0, limits.Never))
 			}
 		}),
 	heldCase("concurrency and rates are taken together or not at all",
 		"a request that is denied for concurrency has cost no rate, and one that is denied by the rate holds nothing; LiteLLM burned the rate of refused requests (DESIGN 12)",
 		func(w endWorld) {
 			rate, busy := limits.FixedWindow(limits.PerHour(3)), limits.Concurrent(2)
-			both := []limits.Charge{{Scope: "busy", Key: "k", Limit: busy, Cost: 1}, {Scope: "rate", Key: "k", Limit: rate, Cost: 1, Lasts: sec}}
+			both := []backends.Charge{{Scope: "busy", Key: "k", Limit: busy, Cost: 1}, {Scope: "rate", Key: "k", Limit: rate, Cost: 1, Lasts: sec}}
 			var first []limits.Decision
 			for i := range 2 {
 				d := w.take(both...)
@@ -91,10 +92,10 @@ var heldCases = []testCase{
 			w.is(begun{charge: both[0]}, allowed(1, 0, limits.Never))
 		}),
 	heldCase("each charge of a request releases its own units",
-		"two charges on one key in one call, and shadows, are held and released each for itself (limits.Settler)",
+		"two charges on one key in one call, and shadows, are held and released each for itself (backends.Settler)",
 		func(w endWorld) {
 			l := limits.Concurrent(10)
-			group := []limits.Charge{{Scope: "s", Key: "k", Limit: l, Cost: 1}, {Scope: "s", Key: "k", Limit: l, Cost: 2}, {Scope: "s", Key: "k", Limit: l, Cost: 4, Shadow: true}}
+			group := []backends.Charge{{Scope: "s", Key: "k", Limit: l, Cost: 1}, {Scope: "s", Key: "k", Limit: l, Cost: 2}, {Scope: "s", Key: "k", Limit: l, Cost: 4, Shadow: true}}
 			d := w.take(group...)
 			for i, left := range []int64{4, 6, 10} {
 				w.settles(begun{group[i], d[i]}, 0, limits.Settlement{Returned: group[i].Cost})
@@ -109,19 +110,19 @@ var heldCases = []testCase{
 			if canPeek(w, w.backend) {
 				for _, cost := range []int64{1, 2} {
 					out := dirty(1)
-					c := limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost}
+					c := backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost}
 					want := held(1, sec)
 					if cost == 1 {
 						want = allowed(1, 0, limits.Never)
 					}
 					want.At = w.clock.micros()
-					if err := limits.Peek(ctx, w.backend, []limits.Charge{c}, out); err != nil || !same(c, out[0], want) {
+					if err := backends.Peek(ctx, w.backend, []backends.Charge{c}, out); err != nil || !same(c, out[0], want) {
 						w.Errorf("Peek of %d: %s, %v, want %s", cost, showDecision(out[0]), err, showDecision(want))
 					}
 				}
 			}
 			if canReset(w, w.backend) {
-				if err := limits.Reset(ctx, w.backend, "s", "k"); err != nil {
+				if err := backends.Reset(ctx, w.backend, "s", "k"); err != nil {
 					w.Fatal(err)
 				}
 				w.is(a, allowed(1, 0, limits.Never))
@@ -149,7 +150,7 @@ var heldCases = []testCase{
 						end(open[0])
 						open = open[1:]
 					}
-					c := limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: int64(1 + (i+j)%3)}
+					c := backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: int64(1 + (i+j)%3)}
 					d := w.try(c)[0]
 					if !d.Allowed {
 						continue
@@ -167,7 +168,7 @@ var heldCases = []testCase{
 			if peak.Load() > most || allowed.Load() == 0 {
 				w.Errorf("up to %d of %d are held at once, in %d requests", peak.Load(), most, allowed.Load())
 			}
-			look := w.look(limits.Charge{Scope: "s", Key: "k", Limit: l})
+			look := w.look(backends.Charge{Scope: "s", Key: "k", Limit: l})
 			if look.Remaining != most {
 				w.Errorf("%d of %d remain when all have ended", look.Remaining, most)
 			}
@@ -176,7 +177,7 @@ var heldCases = []testCase{
 
 func (w endWorld) counts(want int) {
 	w.Helper()
-	if n, err := limits.Count(context.Background(), w.backend); err != nil || n != want {
+	if n, err := backends.Count(context.Background(), w.backend); err != nil || n != want {
 		w.Errorf("Count says %d, %v, want %d", n, err, want)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // historyCases record what several callers were told, and look for one order
@@ -28,9 +29,9 @@ var historyCases = []testCase{
 			random := rand.New(rand.NewPCG(h.seed(t), 2))
 			for _, s := range h.scenes() {
 				for range max(1, h.Decisions/10_000) {
-					s.record(t, h, random, func(caller *rand.Rand) []limits.Charge {
+					s.record(t, h, random, func(caller *rand.Rand) []backends.Charge {
 						k := caller.IntN(2)
-						return []limits.Charge{s.charge(k, caller.Int64N(5))}
+						return []backends.Charge{s.charge(k, caller.Int64N(5))}
 					}).check(t, true)
 				}
 			}
@@ -45,8 +46,8 @@ var historyCases = []testCase{
 			for i, s := range scenes {
 				other := scenes[(i+1)%len(scenes)]
 				for range max(1, h.Decisions/10_000) {
-					s.record(t, h, random, func(caller *rand.Rand) []limits.Charge {
-						group := make([]limits.Charge, 1+caller.IntN(3))
+					s.record(t, h, random, func(caller *rand.Rand) []backends.Charge {
+						group := make([]backends.Charge, 1+caller.IntN(3))
 						for i := range group {
 							k := caller.IntN(3)
 							group[i] = s.charge(k, caller.Int64N(5))
@@ -86,15 +87,15 @@ func (h Harness) scenes() []scene {
 	return slices.DeleteFunc(slices.Clone(scenes), func(s scene) bool { return !h.limits.has(s.limit) })
 }
 
-func (s scene) charge(key int, cost int64) limits.Charge {
-	return limits.Charge{Scope: "scene", Key: fmt.Sprint(key), Limit: s.limit, Cost: cost}
+func (s scene) charge(key int, cost int64) backends.Charge {
+	return backends.Charge{Scope: "scene", Key: fmt.Sprint(key), Limit: s.limit, Cost: cost}
 }
 
 // call is one Take or Reset in a history, and what it was told.
 type call struct {
 	span
 	caller  int
-	charges []limits.Charge
+	charges []backends.Charge
 	reset   bool // of the first charge's account
 	told    []limits.Decision
 }
@@ -107,7 +108,7 @@ type history struct {
 }
 
 // record lets callers make random calls in a scene.
-func (s scene) record(t testing.TB, h Harness, random *rand.Rand, next func(*rand.Rand) []limits.Charge) *history {
+func (s scene) record(t testing.TB, h Harness, random *rand.Rand, next func(*rand.Rand) []backends.Charge) *history {
 	t.Helper()
 	const callers, each = 4, 12
 	w := h.lateWorld(t)
@@ -118,7 +119,7 @@ func (s scene) record(t testing.TB, h Harness, random *rand.Rand, next func(*ran
 	for _, step := range s.before {
 		c.advance(step.advance)
 		for k := range 3 {
-			past.call(w, call{caller: callers, charges: []limits.Charge{s.charge(k, step.cost)}})
+			past.call(w, call{caller: callers, charges: []backends.Charge{s.charge(k, step.cost)}})
 		}
 	}
 	var all sync.WaitGroup
@@ -145,7 +146,7 @@ func (p *history) call(w world, c call) {
 	w.Helper()
 	c.begin = p.time.Add(1)
 	if c.reset {
-		if err := limits.Reset(context.Background(), w.backend, c.charges[0].Scope, c.charges[0].Key); err != nil {
+		if err := backends.Reset(context.Background(), w.backend, c.charges[0].Scope, c.charges[0].Key); err != nil {
 			w.Errorf("Reset: %v", err)
 		}
 	} else {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // honestCases count the denials of clients that keep to half of their limit. A
@@ -18,7 +19,7 @@ var honestCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			client := func(name string, requests int) (denied int) {
-				c := limits.Charge{Scope: "s", Key: name, Limit: honestLimit, Cost: 1}
+				c := backends.Charge{Scope: "s", Key: name, Limit: honestLimit, Cost: 1}
 				for range requests {
 					if !w.take(c)[0].Allowed {
 						denied++
@@ -46,7 +47,7 @@ var honestCases = []testCase{
 			const heavyKeys = 120
 			for range h.fillers() / heavyKeys {
 				for i := range heavyKeys {
-					w.take(limits.Charge{Scope: "heavy", Key: fmt.Sprint(i), Limit: limits.SlidingLog(limits.PerDay(10_000)), Cost: 1})
+					w.take(backends.Charge{Scope: "heavy", Key: fmt.Sprint(i), Limit: limits.SlidingLog(limits.PerDay(10_000)), Cost: 1})
 				}
 				w.clock.advance(1 * sec)
 			}
@@ -68,7 +69,7 @@ var honestCases = []testCase{
 				w.backend = h.OpenSmall(t, w.clock.now, maxKeys)
 				for i := range early {
 					for range 3 {
-						w.take(limits.Charge{Scope: "s", Key: fmt.Sprint("early ", i), Limit: honestLimit, Cost: 1})
+						w.take(backends.Charge{Scope: "s", Key: fmt.Sprint("early ", i), Limit: honestLimit, Cost: 1})
 						w.clock.advance(10 * us)
 					}
 				}
@@ -90,10 +91,10 @@ var honestCases = []testCase{
 				denied, regulars := 0, maxKeys*2/5
 				for round := range rounds {
 					for i := range 10 * maxKeys / rounds {
-						w.take(limits.Charge{Scope: "flood", Key: fmt.Sprint(round, " ", i), Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 1})
+						w.take(backends.Charge{Scope: "flood", Key: fmt.Sprint(round, " ", i), Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 1})
 					}
 					for i := range regulars {
-						if !w.take(limits.Charge{Scope: "regular", Key: fmt.Sprint(i), Limit: l, Cost: 1})[0].Allowed {
+						if !w.take(backends.Charge{Scope: "regular", Key: fmt.Sprint(i), Limit: l, Cost: 1})[0].Allowed {
 							denied++
 						}
 					}
@@ -116,7 +117,7 @@ func (w world) honest(scope string, clients, requests int) (denied int) {
 	w.Helper()
 	for range requests {
 		for i := range clients {
-			if !w.take(limits.Charge{Scope: scope, Key: fmt.Sprint(i), Limit: honestLimit, Cost: 1})[0].Allowed {
+			if !w.take(backends.Charge{Scope: scope, Key: fmt.Sprint(i), Limit: honestLimit, Cost: 1})[0].Allowed {
 				denied++
 			}
 		}

@@ -7,19 +7,20 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 var errorCases = []testCase{
 	{
 		name: "an invalid charge is an error and takes nothing",
-		why:  "a negative cost, an invalid limit and one key under two limits are errors wherever they stand among valid charges, nothing is taken, and no key is in the message; a limit of 0 means neither nothing nor everything (DESIGN 5; limits.Backend)",
+		why:  "a negative cost, an invalid limit and one key under two limits are errors wherever they stand among valid charges, nothing is taken, and no key is in the message; a limit of 0 means neither nothing nor everything (DESIGN 5; backends.Backend)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			valid := limits.Charge{Scope: "s", Key: "secret-valid", Limit: tenPerMinute, Cost: 1}
+			valid := backends.Charge{Scope: "s", Key: "secret-valid", Limit: tenPerMinute, Cost: 1}
 			other := valid
 			other.Key = "secret-other"
 			for _, m := range invalidCharges(valid) {
-				for _, charges := range [][]limits.Charge{{m.charge}, {valid, m.charge}, {m.charge, valid}, {valid, other, m.charge}, {m.charge, other, valid}} {
+				for _, charges := range [][]backends.Charge{{m.charge}, {valid, m.charge}, {m.charge, valid}, {valid, other, m.charge}, {m.charge, other, valid}} {
 					if m.besideValid && len(charges) == 1 {
 						continue
 					}
@@ -32,20 +33,20 @@ var errorCases = []testCase{
 	},
 	{
 		name: "charges and decisions of unequal number are an error",
-		why:  "out has one decision for every charge (limits.Backend: the two have equal length)",
+		why:  "out has one decision for every charge (backends.Backend: the two have equal length)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			valid := limits.Charge{Scope: "s", Key: "secret-valid", Limit: tenPerMinute, Cost: 1}
-			w.refuses("no room", []limits.Charge{valid}, nil)
-			w.refuses("too little room", []limits.Charge{valid, valid}, dirty(1))
-			w.refuses("too much room", []limits.Charge{valid}, dirty(2))
+			valid := backends.Charge{Scope: "s", Key: "secret-valid", Limit: tenPerMinute, Cost: 1}
+			w.refuses("no room", []backends.Charge{valid}, nil)
+			w.refuses("too little room", []backends.Charge{valid, valid}, dirty(1))
+			w.refuses("too much room", []backends.Charge{valid}, dirty(2))
 			w.refuses("room for no charges", nil, dirty(1))
 			w.same("afterwards", valid, allowed(10, 0, 60*sec))
 		},
 	},
 	{
 		name: "a call whose context has ended is never half done",
-		why:  "it may be answered or refused; refused, it took all of its charges or none (limits.Backend: atomic; DESIGN 7: a take without a reply)",
+		why:  "it may be answered or refused; refused, it took all of its charges or none (backends.Backend: atomic; DESIGN 7: a take without a reply)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			ended, cancel := context.WithCancel(context.Background())
@@ -53,7 +54,7 @@ var errorCases = []testCase{
 			late, cancelLate := context.WithDeadline(context.Background(), time.Unix(0, 0))
 			defer cancelLate()
 			for name, ctx := range map[string]context.Context{"cancelled": ended, "too late": late} {
-				group := []limits.Charge{
+				group := []backends.Charge{
 					{Scope: name, Key: "a", Limit: limits.FixedWindow(limits.PerMinute(10)), Cost: 1},
 					{Scope: name, Key: "b", Limit: limits.FixedWindow(limits.PerMinute(10)), Cost: 1},
 				}
@@ -83,20 +84,20 @@ var errorCases = []testCase{
 // invalid is a charge that is an error.
 type invalid struct {
 	what        string
-	charge      limits.Charge
+	charge      backends.Charge
 	besideValid bool // it is an error only beside the valid charge
 }
 
 // invalidCharges are charges that are an error, alone or beside valid.
-func invalidCharges(valid limits.Charge) []invalid {
+func invalidCharges(valid backends.Charge) []invalid {
 	all := []invalid{
-		{"a cost of -1", limits.Charge{Scope: "s", Key: "secret-bad", Limit: tenPerMinute, Cost: -1}, false},
-		{"the most negative cost", limits.Charge{Scope: "s", Key: "secret-bad", Limit: tenPerMinute, Cost: -1 << 63}, false},
-		{"a negative cost in shadow", limits.Charge{Scope: "s", Key: "secret-bad", Limit: tenPerMinute, Cost: -1, Shadow: true}, false},
-		{"a negative cost that the sum hides", limits.Charge{Scope: valid.Scope, Key: valid.Key, Limit: valid.Limit, Cost: -1}, false},
-		{"one key under two limits", limits.Charge{Scope: valid.Scope, Key: valid.Key, Limit: limits.SlidingWindow(limits.PerMinute(11)), Cost: 1}, true},
-		{"one key under two limits, looking", limits.Charge{Scope: valid.Scope, Key: valid.Key, Limit: limits.FixedWindow(limits.PerMinute(10))}, true},
-		{"one key under two limits, in shadow", limits.Charge{Scope: valid.Scope, Key: valid.Key, Limit: limits.SlidingWindow(limits.PerMinute(11)), Cost: 1, Shadow: true}, true},
+		{"a cost of -1", backends.Charge{Scope: "s", Key: "secret-bad", Limit: tenPerMinute, Cost: -1}, false},
+		{"the most negative cost", backends.Charge{Scope: "s", Key: "secret-bad", Limit: tenPerMinute, Cost: -1 << 63}, false},
+		{"a negative cost in shadow", backends.Charge{Scope: "s", Key: "secret-bad", Limit: tenPerMinute, Cost: -1, Shadow: true}, false},
+		{"a negative cost that the sum hides", backends.Charge{Scope: valid.Scope, Key: valid.Key, Limit: valid.Limit, Cost: -1}, false},
+		{"one key under two limits", backends.Charge{Scope: valid.Scope, Key: valid.Key, Limit: limits.SlidingWindow(limits.PerMinute(11)), Cost: 1}, true},
+		{"one key under two limits, looking", backends.Charge{Scope: valid.Scope, Key: valid.Key, Limit: limits.FixedWindow(limits.PerMinute(10))}, true},
+		{"one key under two limits, in shadow", backends.Charge{Scope: valid.Scope, Key: valid.Key, Limit: limits.SlidingWindow(limits.PerMinute(11)), Cost: 1, Shadow: true}, true},
 	}
 	for what, limit := range map[string]limits.Limit{
 		"no limit":                     {},
@@ -112,15 +113,15 @@ func invalidCharges(valid limits.Charge) []invalid {
 		"a burst too large":            limits.LeakyBucket(limits.PerSecond(1_000_000_000), 1_000_000_001),
 		"a fill of over 100 years":     limits.LeakyQueue(limits.Per(1, 8766*hour+1*us), 100),
 	} {
-		all = append(all, invalid{what, limits.Charge{Scope: "s", Key: "secret-bad", Limit: limit, Cost: 1}, false})
-		all = append(all, invalid{what + ", looking", limits.Charge{Scope: "s", Key: "secret-bad", Limit: limit}, false})
+		all = append(all, invalid{what, backends.Charge{Scope: "s", Key: "secret-bad", Limit: limit, Cost: 1}, false})
+		all = append(all, invalid{what + ", looking", backends.Charge{Scope: "s", Key: "secret-bad", Limit: limit}, false})
 	}
 	return all
 }
 
 // refuses checks that Take, and Peek if there is one, return an error that
 // names no key.
-func (w world) refuses(what string, charges []limits.Charge, out []limits.Decision) {
+func (w world) refuses(what string, charges []backends.Charge, out []limits.Decision) {
 	w.Helper()
 	check := func(method string, err error) {
 		w.Helper()
@@ -133,5 +134,5 @@ func (w world) refuses(what string, charges []limits.Charge, out []limits.Decisi
 		}
 	}
 	check("Take", w.backend.Take(context.Background(), charges, out))
-	check("Peek", limits.Peek(context.Background(), w.backend, charges, out))
+	check("Peek", backends.Peek(context.Background(), w.backend, charges, out))
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 var keyCases = []testCase{
@@ -18,11 +19,11 @@ var keyCases = []testCase{
 			pairs := trickyPairs()
 			for i, p := range pairs {
 				cost := int64(i + 1)
-				w.expect("charging an pair of its own", []limits.Charge{{Scope: p.scope, Key: p.key, Limit: limit, Cost: cost}},
+				w.expect("charging an pair of its own", []backends.Charge{{Scope: p.scope, Key: p.key, Limit: limit, Cost: cost}},
 					allowed(1_000_000_000-cost, day, day))
 			}
 			for i, p := range pairs {
-				w.expect("looking at it", []limits.Charge{{Scope: p.scope, Key: p.key, Limit: limit}},
+				w.expect("looking at it", []backends.Charge{{Scope: p.scope, Key: p.key, Limit: limit}},
 					allowed(1_000_000_000-int64(i+1), day, day))
 			}
 		},
@@ -33,8 +34,8 @@ var keyCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			choices := h.limits.rates(limits.PerHour(2))
-			charge := func(i int) limits.Charge {
-				return limits.Charge{Scope: "s", Key: fmt.Sprint("user ", i), Limit: choices[i%len(choices)], Cost: 2}
+			charge := func(i int) backends.Charge {
+				return backends.Charge{Scope: "s", Key: fmt.Sprint("user ", i), Limit: choices[i%len(choices)], Cost: 2}
 			}
 			n := h.Decisions / 10
 			for i := range n {

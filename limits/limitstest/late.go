@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // lateCases stall a caller between its reading of the clock and the decision. By then
@@ -54,16 +55,16 @@ func (h Harness) stall(t testing.TB, l limits.Limit, maxKeys int, together bool)
 		}
 		return now
 	}, maxKeys)
-	victim := []limits.Charge{{Scope: "s", Key: "victim", Limit: l, Cost: l.Burst()}}
+	victim := []backends.Charge{{Scope: "s", Key: "victim", Limit: l, Cost: l.Burst()}}
 	w.take(victim...)
 	w.clock.advance(99 * ms)
 	if together {
-		victim = append(victim, limits.Charge{Scope: "plenty", Key: "victim", Limit: plenty, Cost: 1})
+		victim = append(victim, backends.Charge{Scope: "plenty", Key: "victim", Limit: plenty, Cost: 1})
 	}
 	meanwhile = func() {
 		w.clock.advance(1 * sec)
 		for i := range 40 * maxKeys {
-			w.take(limits.Charge{Scope: "others", Key: fmt.Sprint(i), Limit: l, Cost: 1})
+			w.take(backends.Charge{Scope: "others", Key: fmt.Sprint(i), Limit: l, Cost: 1})
 		}
 	}
 	if !w.take(victim...)[0].Allowed {
@@ -88,13 +89,13 @@ var lateRate = limits.Per(lateUnits, 8*ms)
 func (h Harness) windowsOneByOne(t testing.TB, l limits.Limit) {
 	t.Helper()
 	w := world{t, h.clockAt(newYear), nil}
-	c := limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1}
+	c := backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1}
 	stalls := [3]struct{ every, calls int }{{5, 30}, {40, 200}} // of every so many callers one waits for so many calls
 	var calls, depth int
 	var admitted int64
 	call := func() {
 		calls++
-		w.take(limits.Charge{Scope: "others", Key: fmt.Sprint(calls), Limit: limits.FixedWindow(limits.Per(1, 1*ms)), Cost: 1})
+		w.take(backends.Charge{Scope: "others", Key: fmt.Sprint(calls), Limit: limits.FixedWindow(limits.Per(1, 1*ms)), Cost: 1})
 		if w.take(c)[0].Allowed {
 			admitted++
 		}
@@ -124,11 +125,11 @@ func (h Harness) windowsOneByOne(t testing.TB, l limits.Limit) {
 func (h Harness) windowsAtOnce(t testing.TB, l limits.Limit) {
 	t.Helper()
 	w := h.lateSmallWorld(t, 16)
-	c := limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1}
+	c := backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1}
 	var admitted atomic.Int64
 	w.concurrently(func(caller int) {
 		for i := range 160 * lateWindows / goroutines {
-			other := limits.Charge{Scope: "others", Key: fmt.Sprint(caller, i), Limit: limits.FixedWindow(limits.Per(1, 1*ms)), Cost: 1}
+			other := backends.Charge{Scope: "others", Key: fmt.Sprint(caller, i), Limit: limits.FixedWindow(limits.Per(1, 1*ms)), Cost: 1}
 			w.try(other)
 			if w.try(c)[0].Allowed {
 				admitted.Add(1)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
@@ -87,7 +88,7 @@ func lateRun(t *testing.T, limit limits.Limit, lease time.Duration, instances in
 				mu.Lock() // one after the other, so that it is known what a denial comes after
 				defer mu.Unlock()
 				out := make([]limits.Decision, 1)
-				if err := cache.Take(context.Background(), []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: cost}}, out); err != nil {
+				if err := cache.Take(context.Background(), []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: cost}}, out); err != nil {
 					t.Error(err)
 					return false
 				}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
@@ -51,7 +52,7 @@ func leaseShare(t *testing.T, limit limits.Limit, instances, perSecond int, skew
 		warm := time.Now().Add(3 * time.Second)
 		end := warm.Add(lasts)
 		for i := range instances {
-			var b limits.Backend = &leaseNetwork{inner: shared, dies: end.Add(time.Hour), delay: 500 * time.Microsecond, mu: &mu, counts: &counts, random: rand.New(rand.NewPCG(1, uint64(i)))}
+			var b backends.Backend = &leaseNetwork{inner: shared, dies: end.Add(time.Hour), delay: 500 * time.Microsecond, mu: &mu, counts: &counts, random: rand.New(rand.NewPCG(1, uint64(i)))}
 			if leases {
 				b = remote.MustNewLeaseCache(b, remote.LeaseOptions{})
 			}
@@ -71,7 +72,7 @@ func leaseShare(t *testing.T, limit limits.Limit, instances, perSecond int, skew
 					out := make([]limits.Decision, 1)
 					for next := time.Now(); next.Before(end); next = next.Add(time.Duration(random.Int64N(2 * int64(pause)))) {
 						time.Sleep(time.Until(next))
-						err := b.Take(context.Background(), []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out)
+						err := b.Take(context.Background(), []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out)
 						if err == nil && out[0].Allowed && next.After(warm) {
 							mu.Lock()
 							if admitted++; out[0].Source == limits.SourceLease {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
@@ -268,9 +269,9 @@ func (w *leaseWorker) do(step leaseStep) {
 
 // ask has a request decided, and reports whether it was allowed.
 func (w *leaseWorker) ask() bool {
-	charges := []limits.Charge{{Scope: "s", Key: "k", Limit: w.limit, Cost: 1 + w.random.Int64N(2), Lasts: w.lasts}}
+	charges := []backends.Charge{{Scope: "s", Key: "k", Limit: w.limit, Cost: 1 + w.random.Int64N(2), Lasts: w.lasts}}
 	if !w.alone && w.random.IntN(4) == 0 { // the second rule decides elsewhere, and denies now and then
-		charges = append(charges, limits.Charge{Scope: "other", Key: "k", Limit: limits.LeakyQueue(limits.PerSecond(300), 50), Cost: 1})
+		charges = append(charges, backends.Charge{Scope: "other", Key: "k", Limit: limits.LeakyQueue(limits.PerSecond(300), 50), Cost: 1})
 	}
 	out := make([]limits.Decision, len(charges))
 	err := w.cache.Take(context.Background(), charges, out)
@@ -295,13 +296,13 @@ func (w *leaseWorker) ask() bool {
 	}
 	*w.admitted = append(*w.admitted, a)
 	if w.lasts > 0 && w.random.IntN(2) == 0 {
-		e := limits.Ending{Scope: "s", Key: "k", Limit: w.limit, Taken: a.units, Final: w.random.Int64N(a.units + 1), Ticket: out[0].Ticket, Lasts: w.lasts}
+		e := backends.Ending{Scope: "s", Key: "k", Limit: w.limit, Taken: a.units, Final: w.random.Int64N(a.units + 1), Ticket: out[0].Ticket, Lasts: w.lasts}
 		after := time.Duration(w.random.Int64N(int64(w.lease)))
 		time.AfterFunc(after, func() {
 			w.mu.Lock()
 			a.units = e.Final
 			w.mu.Unlock()
-			_ = w.cache.Settle(context.Background(), []limits.Ending{e}, make([]limits.Settlement, 1))
+			_ = w.cache.Settle(context.Background(), []backends.Ending{e}, make([]limits.Settlement, 1))
 		})
 	}
 	return true
@@ -348,7 +349,7 @@ func (n *leaseNetwork) limit(limit limits.Limit) limits.Limit {
 	return limit
 }
 
-func (n *leaseNetwork) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (n *leaseNetwork) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if !n.cross() {
 		return errLost
 	}
@@ -370,7 +371,7 @@ func (n *leaseNetwork) Take(ctx context.Context, charges []limits.Charge, out []
 	return ctx.Err()
 }
 
-func (n *leaseNetwork) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+func (n *leaseNetwork) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
 	if !n.cross() {
 		return errLost
 	}

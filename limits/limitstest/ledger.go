@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // account is what state belongs to. The units that are held under a concurrency limit
@@ -17,7 +18,7 @@ type account struct {
 	held       bool
 }
 
-func accountOf(c limits.Charge) account {
+func accountOf(c backends.Charge) account {
 	return account{c.Scope, c.Key, c.Limit.Algorithm().Holds()}
 }
 
@@ -31,12 +32,12 @@ type ledger map[account]usage
 // Charges that are enforced and name one account are one charge of their summed
 // cost, and are decided before any shadow; so are the shadows of one account,
 // on top of what the enforced charges take.
-func (l ledger) take(now int64, charges []limits.Charge, out []limits.Decision) (ledger, error) {
+func (l ledger) take(now int64, charges []backends.Charge, out []limits.Decision) (ledger, error) {
 	return l.takeAs(0, now, charges, out)
 }
 
 // takeAs is take of a call that a later settlement may name.
-func (l ledger) takeAs(call int64, now int64, charges []limits.Charge, out []limits.Decision) (ledger, error) {
+func (l ledger) takeAs(call int64, now int64, charges []backends.Charge, out []limits.Decision) (ledger, error) {
 	if err := validate(charges, out); err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func (l ledger) takeAs(call int64, now int64, charges []limits.Charge, out []lim
 		fits = fits && d.Allowed
 	}
 	decisions := [2]map[account]limits.Decision{{}, {}}
-	for i, round := range []map[account]limits.Charge{enforced, shadows} {
+	for i, round := range []map[account]backends.Charge{enforced, shadows} {
 		for a, c := range round {
 			d, after := decide(find(a), c, now, fits)
 			decisions[i][a] = d
@@ -78,7 +79,7 @@ func (l ledger) takeAs(call int64, now int64, charges []limits.Charge, out []lim
 // changed returns the accounts of charges that are too far ahead of the clock, as they are rebased,
 // and those of other limits, as they are converted. A taking that is denied, or takes nothing,
 // changes them too.
-func (l ledger) changed(now int64, charges []limits.Charge) ledger {
+func (l ledger) changed(now int64, charges []backends.Charge) ledger {
 	changes := ledger{}
 	for _, c := range charges {
 		a := accountOf(c)
@@ -91,7 +92,7 @@ func (l ledger) changed(now int64, charges []limits.Charge) ledger {
 
 // ahead is the latest instant of the accounts of charges that would be rebased, 0 if
 // none would.
-func (l ledger) ahead(now int64, charges []limits.Charge) int64 {
+func (l ledger) ahead(now int64, charges []backends.Charge) int64 {
 	latest := int64(0)
 	for _, c := range charges {
 		if u, ok := l[accountOf(c)]; ok && u.rebasedBy(c.Limit, now).at != u.at {
@@ -103,7 +104,7 @@ func (l ledger) ahead(now int64, charges []limits.Charge) int64 {
 
 // peek sets out to what take would: the same answers, and the numbers that
 // stand while nothing is taken.
-func (l ledger) peek(now int64, charges []limits.Charge, out []limits.Decision) error {
+func (l ledger) peek(now int64, charges []backends.Charge, out []limits.Decision) error {
 	if _, err := l.take(now, charges, out); err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func (l ledger) dropFresh(now int64) {
 
 // decide is the decision on one charge that finds u when the clock says now,
 // and the usage after it. Units are taken only if taking.
-func decide(u usage, c limits.Charge, now int64, taking bool) (limits.Decision, usage) {
+func decide(u usage, c backends.Charge, now int64, taking bool) (limits.Decision, usage) {
 	l, most := c.Limit, c.Limit.Burst()
 	found, x := u.foundBy(l, now)
 	step := x - now // how far the clock has stepped back: waits are longer by it
@@ -198,7 +199,7 @@ func decide(u usage, c limits.Charge, now int64, taking bool) (limits.Decision, 
 const heldRetryAfter = 1 * sec
 
 // decideHeld is decide under a concurrency limit.
-func decideHeld(u usage, c limits.Charge, now int64, taking bool) (limits.Decision, usage) {
+func decideHeld(u usage, c backends.Charge, now int64, taking bool) (limits.Decision, usage) {
 	most := c.Limit.Burst()
 	d := limits.Decision{At: now, EffectiveWindow: limits.Never}
 	d.Allowed = c.Cost == 0 || c.Cost <= most && u.units() <= most-c.Cost
@@ -217,7 +218,7 @@ func decideHeld(u usage, c limits.Charge, now int64, taking bool) (limits.Decisi
 
 // decideBan is decide under a ban, at instant x: what is banned is denied whatever it
 // costs, and what is not is allowed.
-func decideBan(u usage, c limits.Charge, x, now int64, taking bool) (limits.Decision, usage) {
+func decideBan(u usage, c backends.Charge, x, now int64, taking bool) (limits.Decision, usage) {
 	d := limits.Decision{At: now, Allowed: u.until == 0}
 	if d.Allowed && taking && c.Cost > 0 {
 		u = u.plus(x, c.Cost)
@@ -240,8 +241,8 @@ func decideBan(u usage, c limits.Charge, x, now int64, taking bool) (limits.Deci
 }
 
 // sums merges the charges of each account: those enforced and those in shadow.
-func sums(charges []limits.Charge) (enforced, shadows map[account]limits.Charge) {
-	enforced, shadows = map[account]limits.Charge{}, map[account]limits.Charge{}
+func sums(charges []backends.Charge) (enforced, shadows map[account]backends.Charge) {
+	enforced, shadows = map[account]backends.Charge{}, map[account]backends.Charge{}
 	for _, c := range charges {
 		round := enforced
 		if c.Shadow {
@@ -260,7 +261,7 @@ func sums(charges []limits.Charge) (enforced, shadows map[account]limits.Charge)
 }
 
 // validate returns an error if a call is invalid.
-func validate(charges []limits.Charge, out []limits.Decision) error {
+func validate(charges []backends.Charge, out []limits.Decision) error {
 	if len(charges) != len(out) {
 		return fmt.Errorf("limitstest: %d charges, room for %d decisions", len(charges), len(out))
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // Harness opens the backends that Run tests. Open is required.
@@ -17,12 +18,12 @@ type Harness struct {
 	// so that the call around it is late. It must not drop state before now says that it is fresh: a
 	// store that expires keys by a clock of its own has to let them live longer
 	// under test, since now stands still for as long as a case pleases.
-	Open func(t testing.TB, now func() time.Time) limits.Backend
+	Open func(t testing.TB, now func() time.Time) backends.Backend
 
 	// OpenSmall is Open for a backend that keeps at most maxKeys keys and
 	// displaces some when there are more. nil: the backend is not bounded, and
 	// the cases about displacement are left out.
-	OpenSmall func(t testing.TB, now func() time.Time, maxKeys int) limits.Backend
+	OpenSmall func(t testing.TB, now func() time.Time, maxKeys int) backends.Backend
 
 	// Decisions is about how many decisions each of the random cases makes;
 	// the others shrink with it; those that fill a store, by its square. Lower it
@@ -42,7 +43,7 @@ type Harness struct {
 	keepsTime bool
 }
 
-// Run tests that the backends h opens keep the contract of [limits.Backend].
+// Run tests that the backends h opens keep the contract of [backends.Backend].
 // Each case is a subtest that prints on failure what it is there to show.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
@@ -113,7 +114,7 @@ func cases() []testCase {
 type world struct {
 	testing.TB
 	clock   *clock
-	backend limits.Backend
+	backend backends.Backend
 }
 
 func (h Harness) world(t testing.TB) world {
@@ -123,7 +124,7 @@ func (h Harness) world(t testing.TB) world {
 }
 
 // take returns the decisions on charges, and ends the test on an error.
-func (w world) take(charges ...limits.Charge) []limits.Decision {
+func (w world) take(charges ...backends.Charge) []limits.Decision {
 	w.Helper()
 	out := dirty(len(charges))
 	if err := w.backend.Take(context.Background(), charges, out); err != nil {
@@ -133,7 +134,7 @@ func (w world) take(charges ...limits.Charge) []limits.Decision {
 }
 
 // look returns the decision on a charge of no units, which takes nothing.
-func (w world) look(c limits.Charge) limits.Decision {
+func (w world) look(c backends.Charge) limits.Decision {
 	w.Helper()
 	c.Cost = 0
 	return w.take(c)[0]
@@ -141,7 +142,7 @@ func (w world) look(c limits.Charge) limits.Decision {
 
 // expect takes charges and compares the decisions, all but the instant, which
 // has to be the clock's.
-func (w world) expect(what string, charges []limits.Charge, want ...limits.Decision) {
+func (w world) expect(what string, charges []backends.Charge, want ...limits.Decision) {
 	w.Helper()
 	if len(charges) != len(want) {
 		w.Fatalf("%s: %d charges are compared with %d decisions", what, len(charges), len(want))
@@ -156,23 +157,23 @@ func (w world) expect(what string, charges []limits.Charge, want ...limits.Decis
 }
 
 // canPeek reports whether b can peek.
-func canPeek(t testing.TB, b limits.Backend) bool {
+func canPeek(t testing.TB, b backends.Backend) bool {
 	t.Helper()
-	looking := []limits.Charge{{Scope: "can peek", Limit: tenPerMinute}}
-	err := limits.Peek(context.Background(), b, looking, dirty(1))
+	looking := []backends.Charge{{Scope: "can peek", Limit: tenPerMinute}}
+	err := backends.Peek(context.Background(), b, looking, dirty(1))
 	return can(t, "Peek", err)
 }
 
 // canReset reports whether b can reset.
-func canReset(t testing.TB, b limits.Backend) bool {
+func canReset(t testing.TB, b backends.Backend) bool {
 	t.Helper()
-	return can(t, "Reset", limits.Reset(context.Background(), b, "can reset", "nobody"))
+	return can(t, "Reset", backends.Reset(context.Background(), b, "can reset", "nobody"))
 }
 
 // canCount reports whether b can count.
-func canCount(t testing.TB, b limits.Backend) bool {
+func canCount(t testing.TB, b backends.Backend) bool {
 	t.Helper()
-	_, err := limits.Count(context.Background(), b)
+	_, err := backends.Count(context.Background(), b)
 	return can(t, "Count", err)
 }
 

@@ -10,19 +10,20 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // mutant is a backend with one defect: a change of what Exact does.
 type mutant struct {
 	name      string
-	take      func(e *broken, charges []limits.Charge, out []limits.Decision) error // nil: Exact's
-	peek      func(e *broken, charges []limits.Charge, out []limits.Decision) error
+	take      func(e *broken, charges []backends.Charge, out []limits.Decision) error // nil: Exact's
+	peek      func(e *broken, charges []backends.Charge, out []limits.Decision) error
 	reset     func(e *broken, scope, key string) error
 	count     func(e *broken) (int, error)
-	settle    func(e *broken, ending limits.Ending, out *limits.Settlement)         // nil: Exact's
-	anyLength bool                                                                  // endings for which there is no room are no error
-	ended     func(e *broken, charges []limits.Charge, out []limits.Decision) error // take, if the context has ended
-	caughtBy  []string                                                              // names of cases
+	settle    func(e *broken, ending backends.Ending, out *limits.Settlement)         // nil: Exact's
+	anyLength bool                                                                    // endings for which there is no room are no error
+	ended     func(e *broken, charges []backends.Charge, out []limits.Decision) error // take, if the context has ended
+	caughtBy  []string                                                                // names of cases
 }
 
 // broken is Exact with the defect of a mutant, and what that needs to remember.
@@ -33,30 +34,30 @@ type broken struct {
 	order   []account // in which accounts came
 	limits  map[account]limits.Limit
 	until   map[account]int64
-	pending []limits.Charge
+	pending []backends.Charge
 	taken   map[string]int // charges, by scope
 	halves  overtaken      // by calls that are half done
 }
 
-// InProcess implements [limits.InProcess].
-func (b *broken) InProcess() limits.Backend { return b }
+// InProcess implements [backends.InProcess].
+func (b *broken) InProcess() backends.Backend { return b }
 
 // pause lets others overtake a call that is half done.
 func (b *broken) pause() { b.halves.waitFor(b.halves.arrive() + 2) }
 
 func (m mutant) harness(seed uint64) Harness {
-	small := func(_ testing.TB, now func() time.Time, maxKeys int) limits.Backend {
+	small := func(_ testing.TB, now func() time.Time, maxKeys int) backends.Backend {
 		return &broken{Exact: NewExact(now), mutant: m, maxKeys: maxKeys, limits: map[account]limits.Limit{}, until: map[account]int64{}, taken: map[string]int{}}
 	}
 	return Harness{
-		Open:      func(t testing.TB, now func() time.Time) limits.Backend { return small(t, now, 0) },
+		Open:      func(t testing.TB, now func() time.Time) backends.Backend { return small(t, now, 0) },
 		OpenSmall: small,
 		Decisions: 6000,
 		Seed:      seed,
 	}
 }
 
-func (b *broken) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (b *broken) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if b.ended != nil && ctx.Err() != nil {
 		return b.ended(b, charges, out)
 	}
@@ -66,7 +67,7 @@ func (b *broken) Take(ctx context.Context, charges []limits.Charge, out []limits
 	return b.take(b, charges, out)
 }
 
-func (b *broken) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (b *broken) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if b.peek == nil {
 		return b.Exact.Peek(ctx, charges, out)
 	}
@@ -87,7 +88,7 @@ func (b *broken) Count(ctx context.Context) (int, error) {
 	return b.count(b)
 }
 
-func (b *broken) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+func (b *broken) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
 	if b.anyLength && len(endings) != len(out) {
 		return nil
 	}
@@ -101,17 +102,17 @@ func (b *broken) Settle(ctx context.Context, endings []limits.Ending, out []limi
 }
 
 // ends is what Exact does with an ending.
-func (b *broken) ends(e limits.Ending, out *limits.Settlement) {
+func (b *broken) ends(e backends.Ending, out *limits.Settlement) {
 	one := make([]limits.Settlement, 1)
-	_ = b.Exact.Settle(context.Background(), []limits.Ending{e}, one)
+	_ = b.Exact.Settle(context.Background(), []backends.Ending{e}, one)
 	*out = one[0]
 }
 
 // settling makes a mutant that ends other charges than it is asked to.
-func settling(name string, change func(b *broken, e *limits.Ending), caughtBy ...string) mutant {
+func settling(name string, change func(b *broken, e *backends.Ending), caughtBy ...string) mutant {
 	return mutant{
 		name: name,
-		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
 			change(b, &e)
 			b.ends(e, out)
 		},
@@ -120,7 +121,7 @@ func settling(name string, change func(b *broken, e *limits.Ending), caughtBy ..
 }
 
 // exactly is what Exact does.
-func (b *broken) exactly(charges []limits.Charge, out []limits.Decision) error {
+func (b *broken) exactly(charges []backends.Charge, out []limits.Decision) error {
 	return b.Exact.Take(context.Background(), charges, out)
 }
 
@@ -132,10 +133,10 @@ func (b *broken) locked(f func(l ledger, now int64)) {
 }
 
 // telling makes a mutant that takes what is right and tells something else.
-func telling(name string, change func(c limits.Charge, d *limits.Decision), caughtBy ...string) mutant {
+func telling(name string, change func(c backends.Charge, d *limits.Decision), caughtBy ...string) mutant {
 	return mutant{
 		name: name,
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			for i := range charges {
 				if err == nil {
@@ -149,11 +150,11 @@ func telling(name string, change func(c limits.Charge, d *limits.Decision), caug
 }
 
 // asking makes a mutant that decides other charges than it is asked to.
-func asking(name string, change func(b *broken, c *limits.Charge), caughtBy ...string) mutant {
+func asking(name string, change func(b *broken, c *backends.Charge), caughtBy ...string) mutant {
 	return mutant{
 		name: name,
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
-			charges = append([]limits.Charge{}, charges...)
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
+			charges = append([]backends.Charge{}, charges...)
 			for i := range charges {
 				change(b, &charges[i])
 			}
@@ -168,12 +169,12 @@ func deniedForAWhile(d *limits.Decision) bool { return !d.Allowed && d.RetryAfte
 var mutants = append(endMutants, []mutant{
 	{
 		name: "a denied request consumes what there is",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			for i, c := range charges {
 				if err == nil && !out[i].Allowed && out[i].Remaining > 0 {
 					c.Cost = out[i].Remaining
-					_ = b.exactly([]limits.Charge{c}, make([]limits.Decision, 1))
+					_ = b.exactly([]backends.Charge{c}, make([]limits.Decision, 1))
 				}
 			}
 			return err
@@ -183,87 +184,87 @@ var mutants = append(endMutants, []mutant{
 			"a token bucket drains one unit every p over q", "everything at once is decided as by the definitions",
 		},
 	},
-	telling("an allowed decision is transient", func(_ limits.Charge, d *limits.Decision) {
+	telling("an allowed decision is transient", func(_ backends.Charge, d *limits.Decision) {
 		d.Transient = true
 	}, "a token bucket drains one unit every p over q", "one charge at a time is decided as by the definitions"),
-	telling("what the caller's decisions had of transience stays", func(_ limits.Charge, d *limits.Decision) {
+	telling("what the caller's decisions had of transience stays", func(_ backends.Charge, d *limits.Decision) {
 		d.Transient = d.Allowed
 	}, "a fixed window starts at a whole multiple of its period"),
-	telling("RetryAfter is 1µs too long", func(_ limits.Charge, d *limits.Decision) {
+	telling("RetryAfter is 1µs too long", func(_ backends.Charge, d *limits.Decision) {
 		if deniedForAWhile(d) {
 			d.RetryAfter += us
 			d.EffectiveWindow += us
 		}
 	}, "RetryAfter is the least wait that works", "a sliding window weighs the window before", "one charge at a time is decided as by the definitions"),
-	telling("RetryAfter is 1µs too short", func(_ limits.Charge, d *limits.Decision) {
+	telling("RetryAfter is 1µs too short", func(_ backends.Charge, d *limits.Decision) {
 		if deniedForAWhile(d) {
 			d.RetryAfter -= us
 			d.EffectiveWindow -= us
 		}
 	}, "RetryAfter is the least wait that works", "a sliding log counts every taking for one period", "a denied group is allowed after the longest of its waits", "a leaky bucket gives the numbers of a token bucket"),
-	telling("RetryAfter is the wait until the key is fresh", func(_ limits.Charge, d *limits.Decision) {
+	telling("RetryAfter is the wait until the key is fresh", func(_ backends.Charge, d *limits.Decision) {
 		if deniedForAWhile(d) {
 			d.RetryAfter, d.EffectiveWindow = d.ResetAfter, d.ResetAfter
 		}
 	}, "RetryAfter is the least wait that works", "a bucket stops its clock at the last taking"),
-	telling("a cost that never fits is given a finite wait", func(_ limits.Charge, d *limits.Decision) {
+	telling("a cost that never fits is given a finite wait", func(_ backends.Charge, d *limits.Decision) {
 		if d.RetryAfter == limits.Never {
 			d.RetryAfter, d.EffectiveWindow = d.ResetAfter+us, d.ResetAfter+us
 		}
 	}, "RetryAfter is the least wait that works", "charges of one key in one group are one charge", "a shadow charge never stands in the way"),
-	telling("waits are counted in float64 seconds", func(_ limits.Charge, d *limits.Decision) {
+	telling("waits are counted in float64 seconds", func(_ backends.Charge, d *limits.Decision) {
 		if deniedForAWhile(d) {
 			at := float64(d.At) / 1e6
 			d.RetryAfter = time.Duration((at+d.RetryAfter.Seconds()-at)*1e6) * us
 			d.EffectiveWindow = d.RetryAfter
 		}
 	}, "a bucket works in the year 2200", "windows work in the year 2200", "a bucket drains one unit in 366 days", "fractions of a microsecond add up"),
-	telling("Remaining is one too many on a denial", func(_ limits.Charge, d *limits.Decision) {
+	telling("Remaining is one too many on a denial", func(_ backends.Charge, d *limits.Decision) {
 		if !d.Allowed {
 			d.Remaining++
 		}
 	}, "Remaining is the largest cost that is allowed now", "a fixed window starts at a whole multiple of its period"),
-	telling("Remaining is one too few", func(c limits.Charge, d *limits.Decision) {
+	telling("Remaining is one too few", func(c backends.Charge, d *limits.Decision) {
 		d.Remaining = max(0, d.Remaining-1)
 	}, "Remaining is the largest cost that is allowed now", "a store with room for every key is exact"),
-	telling("Remaining may be negative", func(c limits.Charge, d *limits.Decision) {
+	telling("Remaining may be negative", func(c backends.Charge, d *limits.Decision) {
 		if !d.Allowed {
 			d.Remaining -= c.Cost
 		}
 	}, "Remaining is the largest cost that is allowed now", "a fixed window of the same period keeps its count"),
-	telling("ResetAfter is never less than 1s", func(_ limits.Charge, d *limits.Decision) {
+	telling("ResetAfter is never less than 1s", func(_ backends.Charge, d *limits.Decision) {
 		d.ResetAfter = max(d.ResetAfter, sec)
 	}, "after ResetAfter a key is as never charged", "the shortest window lasts a millisecond", "a state lives to its last microsecond"),
-	telling("ResetAfter counts a full bucket", func(c limits.Charge, d *limits.Decision) {
+	telling("ResetAfter counts a full bucket", func(c backends.Charge, d *limits.Decision) {
 		if isBucket(c.Limit) && d.ResetAfter > 0 {
 			d.ResetAfter = duration(ceil(ratio(c.Limit.Burst(), c.Limit.Rate().Units, micros(c.Limit))))
 		}
 	}, "after ResetAfter a key is as never charged", "a large burst drains over 100 years", "rates with no common factor stay exact"),
-	telling("EffectiveWindow is the period", func(c limits.Charge, d *limits.Decision) {
+	telling("EffectiveWindow is the period", func(c backends.Charge, d *limits.Decision) {
 		if d.Allowed {
 			d.EffectiveWindow = c.Limit.Rate().Period
 		}
 	}, "EffectiveWindow is the wait for one unit where there is none", "a sliding window of one unit waits for it to leave whole"),
-	telling("EffectiveWindow of a denial is not its RetryAfter", func(_ limits.Charge, d *limits.Decision) {
+	telling("EffectiveWindow of a denial is not its RetryAfter", func(_ backends.Charge, d *limits.Decision) {
 		if !d.Allowed {
 			d.EffectiveWindow = d.ResetAfter
 		}
 	}, "EffectiveWindow is the wait for one unit where there is none", "a group takes of every algorithm at once"),
-	telling("a leaky queue does not tell its delay", func(_ limits.Charge, d *limits.Decision) { d.Delay = 0 },
+	telling("a leaky queue does not tell its delay", func(_ backends.Charge, d *limits.Decision) { d.Delay = 0 },
 		"a leaky queue tells each request how long to wait", "a leaky queue rounds its delay up", "a leaky queue adds the step to its delay"),
-	telling("a leaky queue rounds its delay down", func(c limits.Charge, d *limits.Decision) {
+	telling("a leaky queue rounds its delay down", func(c backends.Charge, d *limits.Decision) {
 		if d.Delay%sec != 0 {
 			d.Delay -= us
 		}
 	}, "a leaky queue rounds its delay up", "groups are decided as by the definitions"),
-	telling("a look has a delay", func(c limits.Charge, d *limits.Decision) {
+	telling("a look has a delay", func(c backends.Charge, d *limits.Decision) {
 		if c.Cost == 0 && c.Limit.Algorithm().Delays() {
 			d.Delay = d.ResetAfter
 		}
 	}, "a leaky queue tells each request how long to wait", "a cost of 0 is always allowed and takes nothing"),
 	{
 		name: "a charge that fits in a denied group is given a delay",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			for i, c := range charges {
 				if err == nil && out[i].Allowed && c.Cost > 0 && c.Limit.Algorithm().Delays() && out[i].Delay == 0 {
@@ -280,7 +281,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a field of out is left as it was",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			delay := make([]time.Duration, len(out))
 			for i := range out {
 				delay[i] = out[i].Delay
@@ -295,11 +296,11 @@ var mutants = append(endMutants, []mutant{
 		},
 		caughtBy: []string{"a token bucket drains one unit every p over q", "a backend keeps neither of the slices it is given"},
 	},
-	telling("the wrong source is named", func(_ limits.Charge, d *limits.Decision) { d.Source = limits.SourceFallback },
+	telling("the wrong source is named", func(_ backends.Charge, d *limits.Decision) { d.Source = limits.SourceFallback },
 		"a token bucket drains one unit every p over q", "shadow charges alone are each on their own"),
 	{
 		name: "the decisions of a group are in another order",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			if len(out) == 2 || len(out) == 50 {
 				out[0], out[1] = out[1], out[0]
@@ -308,33 +309,33 @@ var mutants = append(endMutants, []mutant{
 		},
 		caughtBy: []string{"out has the decisions in the order of the charges", "a shadow charge comes after an enforced one of the same key"},
 	},
-	telling("a look at a full key is denied", func(c limits.Charge, d *limits.Decision) {
+	telling("a look at a full key is denied", func(c backends.Charge, d *limits.Decision) {
 		if c.Cost == 0 && d.Remaining == 0 {
 			d.Allowed = false
 		}
 	}, "a cost of 0 is always allowed and takes nothing", "a smaller burst leaves the level as it is"),
-	asking("the key is joined with its scope", func(_ *broken, c *limits.Charge) { c.Scope, c.Key = "", c.Scope+":"+c.Key },
+	asking("the key is joined with its scope", func(_ *broken, c *backends.Charge) { c.Scope, c.Key = "", c.Scope+":"+c.Key },
 		"scope and key are never joined so that two pairs collide"),
-	asking("the key is joined with its scope after escaping", func(_ *broken, c *limits.Charge) {
+	asking("the key is joined with its scope after escaping", func(_ *broken, c *backends.Charge) {
 		c.Scope, c.Key = "", strings.ReplaceAll(c.Scope, ":", "%3a")+":"+c.Key
 	}, "scope and key are never joined so that two pairs collide"),
-	asking("the scope is ignored", func(_ *broken, c *limits.Charge) { c.Scope = "" },
+	asking("the scope is ignored", func(_ *broken, c *backends.Charge) { c.Scope = "" },
 		"scope and key are never joined so that two pairs collide"),
-	asking("the key ends at a NUL", func(_ *broken, c *limits.Charge) { c.Key, _, _ = strings.Cut(c.Key, "\x00") },
+	asking("the key ends at a NUL", func(_ *broken, c *backends.Charge) { c.Key, _, _ = strings.Cut(c.Key, "\x00") },
 		"scope and key are never joined so that two pairs collide"),
-	asking("the key is made valid UTF-8", func(_ *broken, c *limits.Charge) {
+	asking("the key is made valid UTF-8", func(_ *broken, c *backends.Charge) {
 		c.Scope, c.Key = strings.ToValidUTF8(c.Scope, "\uFFFD"), strings.ToValidUTF8(c.Key, "\uFFFD")
 	}, "scope and key are never joined so that two pairs collide"),
-	asking("a long key is cut", func(_ *broken, c *limits.Charge) { c.Key = c.Key[:min(len(c.Key), 65_535)] },
+	asking("a long key is cut", func(_ *broken, c *backends.Charge) { c.Key = c.Key[:min(len(c.Key), 65_535)] },
 		"scope and key are never joined so that two pairs collide"),
-	asking("a negative cost counts as nothing", func(_ *broken, c *limits.Charge) { c.Cost = max(0, c.Cost) },
+	asking("a negative cost counts as nothing", func(_ *broken, c *backends.Charge) { c.Cost = max(0, c.Cost) },
 		"an invalid charge is an error and takes nothing"),
-	asking("an invalid limit allows", func(_ *broken, c *limits.Charge) {
+	asking("an invalid limit allows", func(_ *broken, c *backends.Charge) {
 		if c.Limit.Validate() != nil {
 			c.Limit, c.Cost = tenPerMinute, 0
 		}
 	}, "an invalid charge is an error and takes nothing"),
-	asking("a key keeps its first limit", func(b *broken, c *limits.Charge) {
+	asking("a key keeps its first limit", func(b *broken, c *backends.Charge) {
 		a := accountOf(*c)
 		if first, ok := b.limits[a]; ok {
 			c.Limit = first
@@ -345,7 +346,7 @@ var mutants = append(endMutants, []mutant{
 		"a limit changes while the clock is stopped", "one charge at a time is decided as by the definitions while limits change"),
 	{
 		name: "a changed limit starts afresh",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, _ int64) {
 				for _, c := range charges {
 					if a := (accountOf(c)); l[a].limit != c.Limit {
@@ -366,7 +367,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a limit that has changed is converted anew at each denial",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			var before ledger
 			b.locked(func(l ledger, _ int64) { before = maps.Clone(l) })
 			err := b.exactly(charges, out)
@@ -387,7 +388,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a limit that comes back starts over",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.forgetChanges(charges, func(c *change) bool { return !c.taken })
 			return b.exactly(charges, out)
 		},
@@ -397,7 +398,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "what a smaller maximum could not count is hidden from a larger one",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, now int64) {
 				for _, c := range charges {
 					a := accountOf(c)
@@ -414,7 +415,7 @@ var mutants = append(endMutants, []mutant{
 	{
 		name: "a peek converts what it finds",
 		take: (*broken).exactly,
-		peek: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		peek: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			looks := slices.Clone(charges)
 			for i := range looks {
 				looks[i].Cost = 0
@@ -428,7 +429,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a taking forgets what a smaller limit could not count",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.forgetChanges(charges, func(c *change) bool { return c.taken })
 			return b.exactly(charges, out)
 		},
@@ -436,7 +437,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a state that is fresh is converted like any other",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, now int64) {
 				for _, c := range charges {
 					a := accountOf(c)
@@ -451,7 +452,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a clock that steps back is not stopped",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.locked(dontStop)
 			return b.exactly(charges, out)
 		},
@@ -464,7 +465,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "what is ahead of the clock is forgotten",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, now int64) {
 				maps.DeleteFunc(l, func(_ account, u usage) bool { return u.at > now })
 			})
@@ -477,7 +478,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a clock that steps back is stopped for as long as it takes",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			now := b.now().UnixMicro()
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -498,7 +499,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a denial does not rebase a state that is far ahead of the clock",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			now := b.now().UnixMicro()
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -515,7 +516,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a smaller burst lowers the level",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, _ int64) {
 				for _, c := range charges {
 					a := accountOf(c)
@@ -533,7 +534,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a changed limit counts at most half of what is in use",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, now int64) {
 				for _, c := range charges {
 					a := accountOf(c)
@@ -549,7 +550,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "fresh state is forgotten while others are late",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			now := b.now().UnixMicro()
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -564,7 +565,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a late caller finds the state of when it read the clock",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			now := b.now().UnixMicro()
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -582,7 +583,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a late caller does not stop the clock",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			now := b.now().UnixMicro()
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -595,7 +596,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a step back lengthens the spread",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			b.locked(func(l ledger, now int64) {
 				for i, c := range charges {
@@ -610,7 +611,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a denial moves the instant at which the clock stops",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			b.locked(func(l ledger, now int64) {
 				for i, c := range charges {
@@ -626,7 +627,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "instants are milliseconds",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			now := b.now().UnixMilli() * 1000
@@ -643,7 +644,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "instants are rounded up",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			changes, err := b.ledger.take(b.now().Add(999).UnixMicro(), charges, out)
@@ -654,7 +655,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "windows start an hour late",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			shift := 90*sec.Microseconds() + 13*hour.Microseconds()
@@ -667,25 +668,25 @@ var mutants = append(endMutants, []mutant{
 		},
 		caughtBy: []string{"a fixed window starts at a whole multiple of its period", "the longest window is aligned with the epoch", "a day is a UTC day"},
 	},
-	asking("a month of the calendar lasts 31 days", func(_ *broken, c *limits.Charge) {
+	asking("a month of the calendar lasts 31 days", func(_ *broken, c *backends.Charge) {
 		if c.Limit.Algorithm() == limits.AlgorithmCalendar {
 			c.Limit = limits.FixedWindow(c.Limit.Rate())
 		}
 	}, "a month of the calendar ends with the month", "weeks and years begin on their days", "the calendar is known in 1970 and in 2254",
 		"another number of units keeps the period and its count", "one charge at a time is decided as by the definitions"),
-	asking("a calendar knows no zones", func(_ *broken, c *limits.Charge) {
+	asking("a calendar knows no zones", func(_ *broken, c *backends.Charge) {
 		if c.Limit.Algorithm() == limits.AlgorithmCalendar {
 			c.Limit = limits.Calendar(c.Limit.Rate().Units, c.Limit.Period().In("UTC"))
 		}
 	}, "days of a zone last 23 and 25 hours", "a day is begun once where clocks go back over midnight", "a month in a zone begins with the zone's day"),
-	asking("a month from the 31st begins on the 1st of the next", func(_ *broken, c *limits.Charge) {
+	asking("a month from the 31st begins on the 1st of the next", func(_ *broken, c *backends.Charge) {
 		if c.Limit.Algorithm() == limits.AlgorithmCalendar && c.Limit.Period() == limits.Month.From(31) {
 			c.Limit = limits.Calendar(c.Limit.Rate().Units, limits.Month)
 		}
 	}, "a month from the 31st begins on the last day of shorter months"),
 	{
 		name: "a period of the calendar starts empty with every change of its units",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, now int64) {
 				for _, c := range charges {
 					if u := l[accountOf(c)]; u.limit != c.Limit && u.limit.Algorithm() == limits.AlgorithmCalendar {
@@ -697,7 +698,7 @@ var mutants = append(endMutants, []mutant{
 		},
 		caughtBy: []string{"another number of units keeps the period and its count", "another period counts the units in use as taken now"},
 	},
-	asking("an anchored window is a fixed one", func(_ *broken, c *limits.Charge) {
+	asking("an anchored window is a fixed one", func(_ *broken, c *backends.Charge) {
 		if c.Limit.Algorithm() == limits.AlgorithmAnchoredWindow {
 			c.Limit = limits.FixedWindow(c.Limit.Rate())
 		}
@@ -705,7 +706,7 @@ var mutants = append(endMutants, []mutant{
 		"a fixed window becomes an anchored one and a fixed one again", "one charge at a time is decided as by the definitions"),
 	{
 		name: "an anchored window moves with each taking",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			b.locked(func(l ledger, now int64) {
 				for i, c := range charges {
@@ -725,20 +726,20 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name:     "a denial opens an anchored window",
-		take:     opening(func(_ limits.Charge, d limits.Decision) bool { return !d.Allowed }),
+		take:     opening(func(_ backends.Charge, d limits.Decision) bool { return !d.Allowed }),
 		caughtBy: []string{"an anchored window opens with the first taking and closes a period later"},
 	},
 	{
 		name:     "a look opens an anchored window",
-		take:     opening(func(c limits.Charge, _ limits.Decision) bool { return c.Cost == 0 }),
+		take:     opening(func(c backends.Charge, _ limits.Decision) bool { return c.Cost == 0 }),
 		caughtBy: []string{"an anchored window opens with the first taking and closes a period later", "one charge at a time is decided as by the definitions"},
 	},
 	{
 		name: "a peek opens an anchored window",
-		take: opening(func(limits.Charge, limits.Decision) bool { return false }),
-		peek: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: opening(func(backends.Charge, limits.Decision) bool { return false }),
+		peek: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			err := b.Exact.Peek(context.Background(), charges, out)
-			b.open(charges, out, func(limits.Charge, limits.Decision) bool { return true })
+			b.open(charges, out, func(backends.Charge, limits.Decision) bool { return true })
 			return err
 		},
 		caughtBy: []string{"a peek answers like a take and takes nothing"},
@@ -757,7 +758,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a time to live counts from the first taking",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, now int64) {
 				for _, c := range charges {
 					if until, ok := b.until[accountOf(c)]; ok && now >= until {
@@ -778,7 +779,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a rest gives more than the maximum",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, now int64) {
 				for _, c := range charges {
 					a := accountOf(c)
@@ -803,7 +804,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "it looks, and then takes",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			if err := validate(charges, out); err != nil {
 				return err
 			}
@@ -838,7 +839,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "it reads, and then writes",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.mu.Lock()
 			now, before := b.now().UnixMicro(), maps.Clone(b.ledger)
 			b.mu.Unlock()
@@ -856,7 +857,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "charges are taken one after another",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			if err := validate(charges, out); err != nil {
 				return err
 			}
@@ -876,7 +877,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "costs of one key are added up modulo 2⁶⁴",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			if err := validate(charges, out); err != nil || len(charges) < 2 {
 				return b.exactly(charges, out)
 			}
@@ -888,7 +889,7 @@ var mutants = append(endMutants, []mutant{
 				sum.Cost += c.Cost
 			}
 			sum.Cost = max(0, sum.Cost)
-			err := b.exactly([]limits.Charge{sum}, out[:1])
+			err := b.exactly([]backends.Charge{sum}, out[:1])
 			for i := range out {
 				out[i] = out[0]
 			}
@@ -896,16 +897,16 @@ var mutants = append(endMutants, []mutant{
 		},
 		caughtBy: []string{"charges of one key in one group are one charge"},
 	},
-	asking("a shadow stands in the way", func(_ *broken, c *limits.Charge) { c.Shadow = false },
+	asking("a shadow stands in the way", func(_ *broken, c *backends.Charge) { c.Shadow = false },
 		"a shadow charge never stands in the way", "shadow charges alone are each on their own", "a shadow charge comes after an enforced one of the same key"),
-	asking("a shadow is not counted", func(_ *broken, c *limits.Charge) {
+	asking("a shadow is not counted", func(_ *broken, c *backends.Charge) {
 		if c.Shadow {
 			c.Cost = 0
 		}
 	}, "a shadow charge never stands in the way", "shadow charges alone are each on their own", "a bucket works in the year 2200"),
 	{
 		name: "a shadow takes even when the others are denied",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			for i, c := range charges {
 				if c.Shadow && err == nil {
@@ -923,14 +924,14 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "room for too many decisions is no error",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			return b.exactly(charges, out[:min(len(out), len(charges))])
 		},
 		caughtBy: []string{"charges and decisions of unequal number are an error"},
 	},
 	{
 		name: "no charges are refused",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			if len(charges) == 0 {
 				return context.Canceled
 			}
@@ -940,7 +941,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "charges are kept and written later",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) (err error) {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) (err error) {
 			_ = b.exactly(b.pending, make([]limits.Decision, len(b.pending)))
 			b.pending = charges
 			b.locked(func(l ledger, now int64) { _, err = l.take(now, charges, out) })
@@ -950,14 +951,16 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a peek takes",
-		peek: func(b *broken, charges []limits.Charge, out []limits.Decision) error { return b.exactly(charges, out) },
+		peek: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
+			return b.exactly(charges, out)
+		},
 		caughtBy: []string{
 			"a peek answers like a take and takes nothing", "looks, peeks and shadows take nothing from callers at once", "everything at once is decided as by the definitions",
 		},
 	},
 	{
 		name: "a peek tells what would remain",
-		peek: func(b *broken, charges []limits.Charge, out []limits.Decision) (err error) {
+		peek: func(b *broken, charges []backends.Charge, out []limits.Decision) (err error) {
 			b.locked(func(l ledger, now int64) { _, err = l.take(now, charges, out) })
 			return err
 		},
@@ -985,7 +988,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a call whose context has ended is half done",
-		ended: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		ended: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			_ = b.exactly(charges[:1], out[:1])
 			return context.Canceled
 		},
@@ -1006,7 +1009,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "what was displaced under more than 32 limits is forgotten",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			b.locked(func(l ledger, _ int64) {
 				choices := map[limits.Limit]bool{}
@@ -1027,7 +1030,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a flood denies new keys for ever",
-		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			for i, c := range charges {
 				b.limits[accountOf(c)] = c.Limit
@@ -1041,21 +1044,21 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "entries of logs are never free again",
-		take: starving(func(b *broken, c limits.Charge) bool { return b.taken[c.Scope] > 20_000 }),
+		take: starving(func(b *broken, c backends.Charge) bool { return b.taken[c.Scope] > 20_000 }),
 		caughtBy: []string{
 			"clients that have left cost nobody a denial",
 		},
 	},
 	{
 		name: "the logs of one scope take from those of another",
-		take: starving(func(b *broken, c limits.Charge) bool { return b.taken["heavy"] > 20_000 && c.Scope != "heavy" }),
+		take: starving(func(b *broken, c backends.Charge) bool { return b.taken["heavy"] > 20_000 && c.Scope != "heavy" }),
 		caughtBy: []string{
 			"long logs of one scope cost nobody in another a denial",
 		},
 	},
 	{
 		name: "entries of logs are never free again once the clock has stepped back",
-		take: starving(func(b *broken, c limits.Charge) bool {
+		take: starving(func(b *broken, c backends.Charge) bool {
 			return b.maxKeys > 0 && b.taken[c.Scope] > 1000 && b.now().Before(newYear)
 		}),
 		caughtBy: []string{
@@ -1064,7 +1067,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a flood in one scope denies in another",
-		take: starving(func(b *broken, c limits.Charge) bool {
+		take: starving(func(b *broken, c backends.Charge) bool {
 			return b.maxKeys > 0 && b.taken["flood"] > b.maxKeys && c.Scope != "flood"
 		}),
 		caughtBy: []string{
@@ -1074,8 +1077,8 @@ var mutants = append(endMutants, []mutant{
 }...)
 
 // starving takes, and denies one in twenty of the charges that starve.
-func starving(starves func(*broken, limits.Charge) bool) func(*broken, []limits.Charge, []limits.Decision) error {
-	return func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+func starving(starves func(*broken, backends.Charge) bool) func(*broken, []backends.Charge, []limits.Decision) error {
+	return func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 		err := b.exactly(charges, out)
 		for i, c := range charges {
 			if b.taken[c.Scope]++; err == nil && b.taken[c.Scope]%20 == 0 && starves(b, c) {
@@ -1087,8 +1090,8 @@ func starving(starves func(*broken, limits.Charge) bool) func(*broken, []limits.
 }
 
 // expiring takes, and forgets a key as long after its last taking as ttl says.
-func expiring(ttl func(limits.Decision) time.Duration) func(*broken, []limits.Charge, []limits.Decision) error {
-	return func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+func expiring(ttl func(limits.Decision) time.Duration) func(*broken, []backends.Charge, []limits.Decision) error {
+	return func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		now := b.now().UnixMicro()
@@ -1110,7 +1113,7 @@ func expiring(ttl func(limits.Decision) time.Duration) func(*broken, []limits.Ch
 }
 
 // forgetChanges forgets what the accounts of charges keep of changes.
-func (b *broken) forgetChanges(charges []limits.Charge, which func(*change) bool) {
+func (b *broken) forgetChanges(charges []backends.Charge, which func(*change) bool) {
 	b.locked(func(l ledger, _ int64) {
 		for _, c := range charges {
 			if u, ok := l[accountOf(c)]; ok && u.change != nil && which(u.change) {
@@ -1122,8 +1125,8 @@ func (b *broken) forgetChanges(charges []limits.Charge, which func(*change) bool
 }
 
 // displacing takes, and forgets the oldest keys when there are too many.
-func displacing(tooEarly int) func(*broken, []limits.Charge, []limits.Decision) error {
-	return func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+func displacing(tooEarly int) func(*broken, []backends.Charge, []limits.Decision) error {
+	return func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 		maxKeys := b.maxKeys - tooEarly
 		if b.maxKeys == 0 {
 			maxKeys = 200
@@ -1145,8 +1148,8 @@ func displacing(tooEarly int) func(*broken, []limits.Charge, []limits.Decision) 
 
 // opening takes, and has the window of a key that has none open with a charge that
 // takes nothing, if opens says so.
-func opening(opens func(limits.Charge, limits.Decision) bool) func(*broken, []limits.Charge, []limits.Decision) error {
-	return func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+func opening(opens func(backends.Charge, limits.Decision) bool) func(*broken, []backends.Charge, []limits.Decision) error {
+	return func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 		err := b.exactly(charges, out)
 		b.open(charges, out, opens)
 		return err
@@ -1155,7 +1158,7 @@ func opening(opens func(limits.Charge, limits.Decision) bool) func(*broken, []li
 
 // open remembers when windows opened too early, and moves those that have opened
 // since.
-func (b *broken) open(charges []limits.Charge, out []limits.Decision, opens func(limits.Charge, limits.Decision) bool) {
+func (b *broken) open(charges []backends.Charge, out []limits.Decision, opens func(backends.Charge, limits.Decision) bool) {
 	b.locked(func(l ledger, now int64) {
 		for i, c := range charges {
 			if c.Limit.Algorithm() != limits.AlgorithmAnchoredWindow || out[i] == (limits.Decision{}) {

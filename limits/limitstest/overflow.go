@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // overflowStyle is what happens besides charges.
@@ -74,7 +75,7 @@ const (
 
 // decided is a charge and its decision.
 type decided struct {
-	charge   limits.Charge
+	charge   backends.Charge
 	decision limits.Decision
 }
 
@@ -101,14 +102,14 @@ func (c *overflow) step() bool {
 	}
 	now := c.clock.micros()
 	c.rename(before, now)
-	var charges []limits.Charge
+	var charges []backends.Charge
 	for len(charges) == 0 || c.random.IntN(5) == 0 {
 		s := c.random.IntN(len(c.limits))
 		key := c.random.IntN(c.keys)
 		if c.random.IntN(3) == 0 {
 			key %= 3 // some come often
 		}
-		charges = append(charges, limits.Charge{
+		charges = append(charges, backends.Charge{
 			Scope: fmt.Sprint("scope ", s), Key: c.name(s, key), Limit: c.limits[s],
 			Cost: upTo(c.random, min(64, c.limits[s].Burst())), Shadow: c.random.IntN(8) == 0,
 		})
@@ -166,7 +167,7 @@ func (c *overflow) rename(before, now int64) {
 
 // renameConverted gives new names to keys that were converted and took nothing: a store that has
 // displaced them lets their units end as under the limit before.
-func (c *overflow) renameConverted(converted map[account]bool, charges []limits.Charge, got []limits.Decision) {
+func (c *overflow) renameConverted(converted map[account]bool, charges []backends.Charge, got []limits.Decision) {
 	left := maps.Clone(converted)
 	for i, charge := range charges {
 		if got[i].Allowed {
@@ -194,8 +195,8 @@ func (c *overflow) name(scope, key int) string {
 
 // follow takes from the ledgers what the store has taken. It returns the charge of which
 // that was too much, and why, "" if none was.
-func (c *overflow) follow(now int64, charges []limits.Charge, got []limits.Decision) (of limits.Charge, excess string) {
-	taken := map[account][]limits.Charge{}
+func (c *overflow) follow(now int64, charges []backends.Charge, got []limits.Decision) (of backends.Charge, excess string) {
+	taken := map[account][]backends.Charge{}
 	for i, charge := range charges {
 		if !charge.Shadow && !got[i].Allowed {
 			clear(taken) // the group is denied
@@ -218,7 +219,7 @@ func (c *overflow) follow(now int64, charges []limits.Charge, got []limits.Decis
 		}
 	}
 	if len(charges) > 1 || c.change && c.back || !isRate(charges[0].Limit) {
-		return limits.Charge{}, ""
+		return backends.Charge{}, ""
 	}
 	of = charges[0]
 	look := of
@@ -245,7 +246,7 @@ func (c *overflow) follow(now int64, charges []limits.Charge, got []limits.Decis
 // takeFromLedgers takes charges on one account, which the store has allowed. If every
 // ledger denies them it says why; a ledger that alone denies them copies the state of
 // one that does not.
-func (c *overflow) takeFromLedgers(now int64, charges []limits.Charge) (excess string) {
+func (c *overflow) takeFromLedgers(now int64, charges []backends.Charge) (excess string) {
 	var changes [len(c.ledgers)]ledger
 	var allowed ledger
 	for i, l := range c.ledgers {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // randomCases play long random scripts on a backend and on [Exact] and compare
@@ -58,7 +59,7 @@ func (h Harness) improvise(t testing.TB, s style, length int, random *rand.Rand)
 	if s.reset > 0 && !canReset(t, stage.backend) {
 		s.reset = 0
 	}
-	if s.settle > 0 && !limits.CanSettle(stage.backend) {
+	if s.settle > 0 && !backends.CanSettle(stage.backend) {
 		s.settle = 0
 	}
 	a := author{style: s, limits: h.limits, random: random, now: newYear.UnixMicro() + random.Int64N(day.Microseconds())}
@@ -101,7 +102,7 @@ type author struct {
 type openCharge struct {
 	id     int64
 	of     int
-	charge limits.Charge
+	charge backends.Charge
 }
 
 // accountInPlay is an account with the limit that it is charged under and the
@@ -132,7 +133,7 @@ func (a *author) next(exact *Exact) scriptCall {
 	if len(a.open) > 0 && a.every(a.settle) {
 		return a.ending()
 	}
-	c := scriptCall{at: a.now, charges: []limits.Charge{a.charge(of)}}
+	c := scriptCall{at: a.now, charges: []backends.Charge{a.charge(of)}}
 	for a.charges > 1 && len(c.charges) < a.charges && a.random.IntN(2) == 0 {
 		c.charges = append(c.charges, a.charge(a.accounts[a.random.IntN(len(a.accounts))]))
 	}
@@ -174,8 +175,8 @@ func (a *author) ending() scriptCall {
 	return c
 }
 
-func (a *author) charge(of *accountInPlay) limits.Charge {
-	c := limits.Charge{
+func (a *author) charge(of *accountInPlay) backends.Charge {
+	c := backends.Charge{
 		Scope: of.scope, Key: of.key, Limit: of.limit, Cost: randomCost(a.random, of.limit, of.last),
 		Shadow: a.charges > 1 && a.random.IntN(4) == 0,
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // refundCases are about the ends of requests that cost less than estimated (DESIGN 12).
@@ -20,7 +21,7 @@ var refundCases = []testCase{
 				}
 				for _, shadow := range []bool{false, true} {
 					key := fmt.Sprint(l.Algorithm(), shadow)
-					a := w.beginAs(limits.Charge{Scope: "s", Key: key, Limit: l, Cost: 6, Shadow: shadow, Lasts: mins})
+					a := w.beginAs(backends.Charge{Scope: "s", Key: key, Limit: l, Cost: 6, Shadow: shadow, Lasts: mins})
 					w.settles(a, 2, limits.Settlement{Returned: 4})
 					b := w.begin(key+" 2", l, 2)
 					if got, want := w.look(a.charge), w.look(b.charge); !same(a.charge, got, want) {
@@ -184,7 +185,7 @@ var refundCases = []testCase{
 					}
 				}
 				running = rest
-				c := limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: 4000, Lasts: 20 * sec}
+				c := backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: 4000, Lasts: 20 * sec}
 				if d := w.take(c)[0]; d.Allowed {
 					used += 1000
 					running = append(running, ending{begun{c, d}, w.clock.micros() + (5*sec + time.Duration(random.Int64N(10_000))*ms).Microseconds()})
@@ -202,10 +203,10 @@ var refundCases = []testCase{
 				if l.Algorithm().Holds() {
 					continue
 				}
-				w.settles(begun{limits.Charge{Scope: "s", Key: "nobody", Limit: l, Cost: 3, Lasts: sec}, w.begin("somebody", l, 3).decision}, 0, limits.Settlement{})
+				w.settles(begun{backends.Charge{Scope: "s", Key: "nobody", Limit: l, Cost: 3, Lasts: sec}, w.begin("somebody", l, 3).decision}, 0, limits.Settlement{})
 				if canReset(w, w.backend) {
 					a := w.begin("reset", l, 3)
-					if err := limits.Reset(ctx, w.backend, "s", "reset"); err != nil {
+					if err := backends.Reset(ctx, w.backend, "s", "reset"); err != nil {
 						w.Fatal(err)
 					}
 					b := w.begin("reset", l, 4)
@@ -249,17 +250,17 @@ func roundedRefunds(w endWorld) {
 		key, exact, want := fmt.Sprint(i), NewExact(w.clock.exact), make([]limits.Decision, 1)
 		var returned begun
 		for j := range 3 {
-			c := limits.Charge{Scope: "s", Key: key, Limit: l, Cost: 1 + random.Int64N(1000), Lasts: 8 * hour}
+			c := backends.Charge{Scope: "s", Key: key, Limit: l, Cost: 1 + random.Int64N(1000), Lasts: 8 * hour}
 			taken := w.beginAs(c)
 			if j == 1 {
 				returned = taken
-			} else if err := exact.Take(ctx, []limits.Charge{c}, want); err != nil {
+			} else if err := exact.Take(ctx, []backends.Charge{c}, want); err != nil {
 				w.Fatal(err)
 			}
 			w.clock.advance(1*us + time.Duration(random.Int64N(c.Cost*micros(l)/l.Rate().Units))*us)
 		}
 		w.end(returned, 0)
-		if err := exact.Peek(ctx, []limits.Charge{{Scope: "s", Key: key, Limit: l}}, want); err != nil {
+		if err := exact.Peek(ctx, []backends.Charge{{Scope: "s", Key: key, Limit: l}}, want); err != nil {
 			w.Fatal(err)
 		}
 		got := w.look(returned.charge).ResetAfter

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // script is a sequence of calls, each at an instant of its own.
@@ -17,7 +18,7 @@ type script []scriptCall
 type scriptCall struct {
 	at      int64 // microseconds since the Unix epoch
 	verb    verb
-	charges []limits.Charge // reset: of the first, only scope and key
+	charges []backends.Charge // reset: of the first, only scope and key
 
 	id    int64 // of a take, that a settle may name
 	of    int   // settle: which of the charges of the take id is ended
@@ -43,11 +44,11 @@ type stage struct {
 
 // takenCall is a take that may be settled.
 type takenCall struct {
-	charges    []limits.Charge
+	charges    []backends.Charge
 	got, exact []limits.Decision
 }
 
-func (h Harness) stage(t testing.TB, open func(testing.TB, func() time.Time) limits.Backend) *stage {
+func (h Harness) stage(t testing.TB, open func(testing.TB, func() time.Time) backends.Backend) *stage {
 	t.Helper()
 	c := h.clockAt(newYear)
 	return &stage{world: world{t, c, open(t, c.now)}, exact: NewExact(c.exact), takes: map[int64]*takenCall{}, unsure: map[account]bool{}}
@@ -61,7 +62,7 @@ func (s *stage) play(c scriptCall) (want []limits.Decision, difference string) {
 	s.clock.set(c.at)
 	if c.verb == reset {
 		_ = s.exact.Reset(ctx, c.charges[0].Scope, c.charges[0].Key)
-		if err := limits.Reset(ctx, s.backend, c.charges[0].Scope, c.charges[0].Key); err != nil {
+		if err := backends.Reset(ctx, s.backend, c.charges[0].Scope, c.charges[0].Key); err != nil {
 			return nil, fmt.Sprintf("Reset: %v", err)
 		}
 		return nil, ""
@@ -79,7 +80,7 @@ func (s *stage) play(c scriptCall) (want []limits.Decision, difference string) {
 	var err, wantErr error
 	if c.verb == peek {
 		wantErr = s.exact.Peek(ctx, c.charges, want)
-		err = limits.Peek(ctx, s.backend, c.charges, got)
+		err = backends.Peek(ctx, s.backend, c.charges, got)
 	} else {
 		wantErr = s.exact.Take(ctx, c.charges, want)
 		err = s.backend.Take(ctx, c.charges, got)
@@ -114,9 +115,9 @@ func (s *stage) settle(c scriptCall) (difference string) {
 	if !taken.got[c.of].Allowed || charge.Cost == 0 || s.unsure[a] {
 		return ""
 	}
-	e := limits.Ending{Scope: charge.Scope, Key: charge.Key, Limit: charge.Limit, Taken: charge.Cost, Final: c.final, Ticket: taken.got[c.of].Ticket, Lasts: charge.Lasts}
+	e := backends.Ending{Scope: charge.Scope, Key: charge.Key, Limit: charge.Limit, Taken: charge.Cost, Final: c.final, Ticket: taken.got[c.of].Ticket, Lasts: charge.Lasts}
 	out := []limits.Settlement{{Returned: -7, Charged: -7, Forgiven: -7}}
-	if err := limits.Settle(context.Background(), s.backend, []limits.Ending{e}, out); err != nil {
+	if err := backends.Settle(context.Background(), s.backend, []backends.Ending{e}, out); err != nil {
 		return fmt.Sprintf("Settle: %v", err)
 	}
 	got, t := out[0], ticketOf(taken.exact[c.of].Ticket)
@@ -136,9 +137,9 @@ func (s *stage) settle(c scriptCall) (difference string) {
 
 // follow has Exact return as much of a charge as the backend did, and checks what the backend
 // says of it.
-func (s *stage) follow(now int64, e limits.Ending, t ticket, said int64) (difference string) {
+func (s *stage) follow(now int64, e backends.Ending, t ticket, said int64) (difference string) {
 	s.Helper()
-	charge := limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit, Lasts: e.Lasts}
+	charge := backends.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit, Lasts: e.Lasts}
 	a, n := accountOf(charge), e.Taken-e.Final
 	before := s.exact.ledger[a]
 	least, most := s.exact.ledger.refundable(now, a, e, t)
@@ -161,7 +162,7 @@ func (s *stage) follow(now int64, e limits.Ending, t ticket, said int64) (differ
 
 // followBucket is follow for a bucket, which may return a part of a unit: the wait until it
 // is empty says how much.
-func (s *stage) followBucket(now int64, charge limits.Charge, t ticket, before usage, said, n int64) (difference string) {
+func (s *stage) followBucket(now int64, charge backends.Charge, t ticket, before usage, said, n int64) (difference string) {
 	s.Helper()
 	a, l := accountOf(charge), charge.Limit
 	x, look := max(now, before.at), s.look(charge)
@@ -191,7 +192,7 @@ func (s *stage) followBucket(now int64, charge limits.Charge, t ticket, before u
 // replay plays a script from the start and returns its first difference, and after how
 // many calls it came. A script that charges a key that a backend may have forgotten has
 // none.
-func (h Harness) replay(t testing.TB, open func(testing.TB, func() time.Time) limits.Backend, calls script) (difference string, played int) {
+func (h Harness) replay(t testing.TB, open func(testing.TB, func() time.Time) backends.Backend, calls script) (difference string, played int) {
 	t.Helper()
 	s := h.stage(t, open)
 	forgotten := map[account]bool{}
@@ -234,7 +235,7 @@ func (l ledger) forgettable(from, to int64) map[account]bool {
 
 // shrink cuts a script that ends in a difference down to a short one that
 // still does, in at most so many replays.
-func (h Harness) shrink(t testing.TB, open func(testing.TB, func() time.Time) limits.Backend, calls script, replays int) (script, string) {
+func (h Harness) shrink(t testing.TB, open func(testing.TB, func() time.Time) backends.Backend, calls script, replays int) (script, string) {
 	t.Helper()
 	difference, played := h.replay(t, open, calls)
 	if difference == "" {
@@ -255,7 +256,7 @@ func (h Harness) shrink(t testing.TB, open func(testing.TB, func() time.Time) li
 }
 
 // report fails the test with a difference and the shortest way to it.
-func (h Harness) report(t testing.TB, open func(testing.TB, func() time.Time) limits.Backend, calls script, difference string) {
+func (h Harness) report(t testing.TB, open func(testing.TB, func() time.Time) backends.Backend, calls script, difference string) {
 	t.Helper()
 	short, d := h.shrink(t, open, calls, 400)
 	if d == "" {

@@ -9,12 +9,13 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // selection chooses the limits of a case: those that its backend supports. It keeps
 // what it left out, so that the case can say so.
 type selection struct {
-	backend limits.Backend
+	backend backends.Backend
 
 	mu      sync.Mutex
 	leftOut map[limits.Algorithm]limits.Limit // of each algorithm the first
@@ -23,22 +24,22 @@ type selection struct {
 // selectionOf returns the selection for a backend. It ends the test if the backend
 // refuses a limit that every backend must support: a suite that leaves everything out
 // would pass.
-func selectionOf(t testing.TB, b limits.Backend) *selection {
+func selectionOf(t testing.TB, b backends.Backend) *selection {
 	t.Helper()
 	for _, l := range slices.Concat(everyAlgorithm(limits.PerMinute(10)), typicalLimits, extremeLimits) {
-		if limits.Supports(undeclared{}, l) && !limits.Supports(b, l) {
-			t.Fatalf("the backend says that it does not support %s: every backend must decide the algorithms that limits.Supports lists", showLimit(l))
+		if backends.Supports(undeclared{}, l) && !backends.Supports(b, l) {
+			t.Fatalf("the backend says that it does not support %s: every backend must decide the algorithms that backends.Supports lists", showLimit(l))
 		}
 	}
 	return &selection{backend: b, leftOut: map[limits.Algorithm]limits.Limit{}}
 }
 
 // undeclared is a backend that does not say what it supports.
-type undeclared struct{ limits.Backend }
+type undeclared struct{ backends.Backend }
 
 // has reports whether the backend supports l.
 func (s *selection) has(l limits.Limit) bool {
-	if limits.Supports(s.backend, l) {
+	if backends.Supports(s.backend, l) {
 		return true
 	}
 	s.mu.Lock()

@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
 
 // six is a Memory without anchored windows: charges under them are an error, as in a
 // backend that was written before they were.
-type six struct{ limits.Backend }
+type six struct{ backends.Backend }
 
-func (s six) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (s six) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	for _, c := range charges {
 		if c.Limit.Algorithm() == limits.AlgorithmAnchoredWindow {
 			return errors.New("six: there are no anchored windows here")
@@ -33,12 +34,12 @@ func (s sixDeclared) Supports(l limits.Limit) bool {
 }
 
 // sixLying says that it supports anchored windows, and decides them as fixed ones.
-type sixLying struct{ limits.Backend }
+type sixLying struct{ backends.Backend }
 
 func (s sixLying) Supports(limits.Limit) bool { return true }
 
-func (s sixLying) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
-	fixed := append([]limits.Charge{}, charges...)
+func (s sixLying) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
+	fixed := append([]backends.Charge{}, charges...)
 	for i, c := range fixed {
 		if c.Limit.Validate() == nil && c.Limit.Algorithm() == limits.AlgorithmAnchoredWindow {
 			fixed[i].Limit = limits.FixedWindow(c.Limit.Rate())
@@ -47,12 +48,12 @@ func (s sixLying) Take(ctx context.Context, charges []limits.Charge, out []limit
 	return s.Backend.Take(ctx, fixed, out)
 }
 
-func overMemory(wrap func(limits.Backend) limits.Backend) Harness {
-	small := func(_ testing.TB, now func() time.Time, maxKeys int) limits.Backend {
+func overMemory(wrap func(backends.Backend) backends.Backend) Harness {
+	small := func(_ testing.TB, now func() time.Time, maxKeys int) backends.Backend {
 		return wrap(memory.MustNew(memory.Options{Clock: now, MaxKeys: maxKeys, MaxLogEntries: 1}))
 	}
 	return Harness{
-		Open: func(_ testing.TB, now func() time.Time) limits.Backend {
+		Open: func(_ testing.TB, now func() time.Time) backends.Backend {
 			return wrap(memory.MustNew(memory.Options{Clock: now}))
 		},
 		OpenSmall: small,
@@ -63,15 +64,15 @@ func overMemory(wrap func(limits.Backend) limits.Backend) Harness {
 
 func TestABackendWithoutAnchoredWindowsPasses(t *testing.T) {
 	t.Run("and says so", func(t *testing.T) {
-		Run(t, overMemory(func(b limits.Backend) limits.Backend { return sixDeclared{six{b}} }))
+		Run(t, overMemory(func(b backends.Backend) backends.Backend { return sixDeclared{six{b}} }))
 	})
 	t.Run("and says nothing", func(t *testing.T) {
-		Run(t, overMemory(func(b limits.Backend) limits.Backend { return six{b} }))
+		Run(t, overMemory(func(b backends.Backend) backends.Backend { return six{b} }))
 	})
 }
 
 func TestCasesSayWhatTheyLeaveOut(t *testing.T) {
-	h := overMemory(func(b limits.Backend) limits.Backend { return six{b} })
+	h := overMemory(func(b backends.Backend) backends.Backend { return six{b} })
 	for _, c := range cases() {
 		r := &recorder{TB: t}
 		r.run(func() { c.check(r, h) })
@@ -85,7 +86,7 @@ func TestCasesSayWhatTheyLeaveOut(t *testing.T) {
 // chargesAnchoredWindows reports whether c charges them where they are supported.
 func chargesAnchoredWindows(t *testing.T, c testCase) bool {
 	t.Helper()
-	h := overMemory(func(b limits.Backend) limits.Backend { return sixClaiming{six{b}} })
+	h := overMemory(func(b backends.Backend) backends.Backend { return sixClaiming{six{b}} })
 	r := &recorder{TB: t}
 	r.run(func() { c.check(r, h) })
 	return strings.Contains(r.log.String(), "there are no anchored windows here")
@@ -97,7 +98,7 @@ type sixClaiming struct{ six }
 func (sixClaiming) Supports(limits.Limit) bool { return true }
 
 func TestABackendThatClaimsToSupportAnchoredWindowsIsTestedForThem(t *testing.T) {
-	h := overMemory(func(b limits.Backend) limits.Backend { return sixLying{b} })
+	h := overMemory(func(b backends.Backend) backends.Backend { return sixLying{b} })
 	h.Decisions = 0 // as many as by default: few of the random limits are anchored windows
 	for _, name := range []string{
 		"an anchored window opens with the first taking and closes a period later",
@@ -125,7 +126,7 @@ func TestABackendThatSupportsTooLittleFails(t *testing.T) {
 		"no more than a day": func(l limits.Limit) bool { return l.Rate().Period <= day },
 		"only large log":     func(l limits.Limit) bool { return l.Algorithm() != limits.AlgorithmSlidingLog || l.Burst() > 5 },
 	} {
-		h := overMemory(func(b limits.Backend) limits.Backend { return restricted{b, supports} })
+		h := overMemory(func(b backends.Backend) backends.Backend { return restricted{b, supports} })
 		for _, c := range cases() {
 			r := &recorder{TB: t}
 			r.run(func() { c.check(r, h) })
@@ -137,7 +138,7 @@ func TestABackendThatSupportsTooLittleFails(t *testing.T) {
 }
 
 type restricted struct {
-	limits.Backend
+	backends.Backend
 	supports func(limits.Limit) bool
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // dirty returns n decisions with rubbish in every field, as a caller that
@@ -24,7 +25,7 @@ func dirty(n int) []limits.Decision {
 
 // diff is "" if got equals want, tickets aside, which are the backend's own business;
 // otherwise it shows both, charge by charge.
-func diff(charges []limits.Charge, got, want []limits.Decision) string {
+func diff(charges []backends.Charge, got, want []limits.Decision) string {
 	var b strings.Builder
 	for i := range want {
 		if !same(charges[i], got[i], want[i]) {
@@ -36,7 +37,7 @@ func diff(charges []limits.Charge, got, want []limits.Decision) string {
 
 // same reports whether got is want as far as the contract says what it is. A ticket is the
 // backend's own business, and when a unit of a concurrency limit is released is a guess.
-func same(c limits.Charge, got, want limits.Decision) bool {
+func same(c backends.Charge, got, want limits.Decision) bool {
 	got.Ticket, want.Ticket = 0, 0
 	if c.Limit.Algorithm().Holds() && !want.Allowed && want.RetryAfter != limits.Never && got.RetryAfter > 0 {
 		got.RetryAfter = want.RetryAfter
@@ -64,7 +65,7 @@ func fields(a, b limits.Decision) string {
 }
 
 // show is a charge in one line.
-func show(c limits.Charge) string {
+func show(c backends.Charge) string {
 	shadow := ""
 	if c.Shadow {
 		shadow = " in shadow"

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // smallCases are about stores that keep a bounded number of keys (DESIGN 6).
@@ -22,8 +23,8 @@ var smallCases = []testCase{
 				s := h.stage(t, h.openSmall(n))
 				for i := range n + min(n, 500) {
 					l := choices[i%n%len(choices)]
-					c := limits.Charge{Scope: l.Algorithm().String(), Key: fmt.Sprint(i % n), Limit: l, Cost: int64(3 + i%2)}
-					if _, d := s.play(scriptCall{at: s.clock.micros() + 1, charges: []limits.Charge{c}}); d != "" {
+					c := backends.Charge{Scope: l.Algorithm().String(), Key: fmt.Sprint(i % n), Limit: l, Cost: int64(3 + i%2)}
+					if _, d := s.play(scriptCall{at: s.clock.micros() + 1, charges: []backends.Charge{c}}); d != "" {
 						t.Errorf("with %d keys and room for as many, at charge %d:\n%s", n, i+1, d)
 						return
 					}
@@ -39,14 +40,14 @@ var smallCases = []testCase{
 			for _, maxKeys := range []int{1, 3, 16, 100} {
 				s := h.stage(t, h.openSmall(maxKeys))
 				live := min(maxKeys, 5) // each key is live for so many seconds, and one comes each second
-				charge := func(i int, cost int) limits.Charge {
-					return limits.Charge{Scope: "s", Key: fmt.Sprint("visitor ", i), Limit: limits.TokenBucket(limits.PerSecond(1), 5), Cost: int64(cost)}
+				charge := func(i int, cost int) backends.Charge {
+					return backends.Charge{Scope: "s", Key: fmt.Sprint("visitor ", i), Limit: limits.TokenBucket(limits.PerSecond(1), 5), Cost: int64(cost)}
 				}
 				for i := range min(20*maxKeys, h.Decisions/20) {
 					at := newYear.UnixMicro() + int64(i)*sec.Microseconds()
-					for _, c := range []limits.Charge{charge(i, live), charge(i, live), charge(i-live+1, 0)} {
+					for _, c := range []backends.Charge{charge(i, live), charge(i, live), charge(i-live+1, 0)} {
 						if c.Key == charge(i, 0).Key || i >= live {
-							if _, d := s.play(scriptCall{at: at, charges: []limits.Charge{c}}); d != "" {
+							if _, d := s.play(scriptCall{at: at, charges: []backends.Charge{c}}); d != "" {
 								t.Errorf("with room for %d keys, at visitor %d:\n%s", maxKeys, i+1, d)
 								return
 							}
@@ -65,10 +66,10 @@ var smallCases = []testCase{
 			for _, maxKeys := range []int{1, 2, 7, 64} {
 				for _, l := range h.limits.rates(limits.PerHour(5)) {
 					w.backend = h.OpenSmall(t, w.clock.now, maxKeys)
-					victim := limits.Charge{Scope: "s", Key: "victim", Limit: l, Cost: 5}
+					victim := backends.Charge{Scope: "s", Key: "victim", Limit: l, Cost: 5}
 					w.take(victim)
 					for i := range 10 * maxKeys {
-						w.take(limits.Charge{Scope: "s", Key: fmt.Sprint("flood ", i), Limit: l, Cost: 5})
+						w.take(backends.Charge{Scope: "s", Key: fmt.Sprint("flood ", i), Limit: l, Cost: 5})
 						victim.Cost = 1
 						if i%maxKeys == 0 && w.take(victim)[0].Allowed {
 							t.Error(about(l, "with room for %d keys, after %d new ones, a key that had nothing left is allowed", maxKeys, i+1))
@@ -96,12 +97,12 @@ var smallCases = []testCase{
 					w.clock.restart(newYear)
 					w.backend = h.OpenSmall(t, w.clock.now, maxKeys)
 					flood := func(i int64) {
-						w.take(limits.Charge{Scope: "s", Key: fmt.Sprint("flood ", i), Limit: limits.FixedWindow(limits.PerDay(200 + i)), Cost: 1})
+						w.take(backends.Charge{Scope: "s", Key: fmt.Sprint("flood ", i), Limit: limits.FixedWindow(limits.PerDay(200 + i)), Cost: 1})
 					}
 					for i := range int64(100) {
 						flood(i)
 					}
-					victim := limits.Charge{Scope: "s", Key: "victim", Limit: l}
+					victim := backends.Charge{Scope: "s", Key: "victim", Limit: l}
 					victim.Cost = w.look(victim).Remaining
 					w.take(victim)
 					u := fresh(l, newYear.UnixMicro()).plus(newYear.UnixMicro(), victim.Cost)
@@ -130,14 +131,14 @@ var smallCases = []testCase{
 				w.backend = h.OpenSmall(t, w.clock.now, 8)
 				longest := time.Duration(0)
 				for i := range 80 {
-					d := w.take(limits.Charge{Scope: "s", Key: fmt.Sprint("flood ", i), Limit: l, Cost: 5})[0]
+					d := w.take(backends.Charge{Scope: "s", Key: fmt.Sprint("flood ", i), Limit: l, Cost: 5})[0]
 					longest = max(longest, d.ResetAfter)
 				}
 				if longest > 2*l.Rate().Period {
 					t.Error(about(l, "a new key is told that it is fresh in %s", longest))
 				}
 				w.clock.advance(longest)
-				c := limits.Charge{Scope: "s", Key: "new", Limit: l, Cost: 5}
+				c := backends.Charge{Scope: "s", Key: "new", Limit: l, Cost: 5}
 				if d := w.take(c)[0]; !d.Allowed {
 					t.Error(about(l, "%s after a flood: %s", longest, showDecision(d)))
 				}
@@ -150,8 +151,8 @@ var smallCases = []testCase{
 	smallCase("a full store never allows too much while limits change and the clock steps back", overflowStyle{back: true, change: true}),
 }
 
-func (h Harness) openSmall(maxKeys int) func(testing.TB, func() time.Time) limits.Backend {
-	return func(t testing.TB, now func() time.Time) limits.Backend {
+func (h Harness) openSmall(maxKeys int) func(testing.TB, func() time.Time) backends.Backend {
+	return func(t testing.TB, now func() time.Time) backends.Backend {
 		t.Helper()
 		return h.OpenSmall(t, now, maxKeys)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // triedSeeds is with how many seeds a case may look for a defect: what a case draws depends on all
@@ -73,7 +74,7 @@ func TestEveryCaseNoticesSomething(t *testing.T) {
 // goesBack is a backend whose time goes back, but for the key by which the suite finds out.
 type goesBack struct{ *Exact }
 
-func (b goesBack) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (b goesBack) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	err := b.Exact.Take(ctx, charges, out)
 	if charges[0].Scope == "time" {
 		out[0].At = 0
@@ -82,7 +83,7 @@ func (b goesBack) Take(ctx context.Context, charges []limits.Charge, out []limit
 }
 
 func TestTheSuiteNoticesTimeThatGoesBack(t *testing.T) {
-	h := Harness{Open: func(_ testing.TB, now func() time.Time) limits.Backend { return goesBack{NewExact(now)} }}
+	h := Harness{Open: func(_ testing.TB, now func() time.Time) backends.Backend { return goesBack{NewExact(now)} }}
 	for _, c := range timeCases {
 		r := &recorder{TB: t}
 		r.run(func() { c.check(r, h) })
@@ -93,7 +94,7 @@ func TestTheSuiteNoticesTimeThatGoesBack(t *testing.T) {
 }
 
 func TestTheSuiteToleratesTransientDenials(t *testing.T) {
-	h := telling("", func(_ limits.Charge, d *limits.Decision) { d.Transient = !d.Allowed }).harness(2)
+	h := telling("", func(_ backends.Charge, d *limits.Decision) { d.Transient = !d.Allowed }).harness(2)
 	h.Decisions = testrun.Sized(100, 6000)
 	Run(t, h)
 }

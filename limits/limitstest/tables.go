@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // table is what one key is charged and told, step by step, with every number
@@ -74,23 +75,23 @@ func (tb table) testCase() testCase {
 // way is how the charge of a step reaches the backend; its decision is the first.
 type way struct {
 	name    string
-	charges func(limits.Charge) []limits.Charge
+	charges func(backends.Charge) []backends.Charge
 }
 
 var ways = []way{
-	{"alone", func(c limits.Charge) []limits.Charge { return []limits.Charge{c} }},
-	{"together with a key that has plenty", func(c limits.Charge) []limits.Charge {
-		return []limits.Charge{c, {Scope: "plenty", Key: c.Key, Limit: plenty, Cost: 1}}
+	{"alone", func(c backends.Charge) []backends.Charge { return []backends.Charge{c} }},
+	{"together with a key that has plenty", func(c backends.Charge) []backends.Charge {
+		return []backends.Charge{c, {Scope: "plenty", Key: c.Key, Limit: plenty, Cost: 1}}
 	}},
-	{"in shadow", func(c limits.Charge) []limits.Charge {
+	{"in shadow", func(c backends.Charge) []backends.Charge {
 		c.Shadow = true
-		return []limits.Charge{c}
+		return []backends.Charge{c}
 	}},
-	{"as two charges", func(c limits.Charge) []limits.Charge {
+	{"as two charges", func(c backends.Charge) []backends.Charge {
 		rest := c
 		c.Cost = c.Cost / 2
 		rest.Cost -= c.Cost
-		return []limits.Charge{c, rest}
+		return []backends.Charge{c, rest}
 	}},
 }
 
@@ -106,7 +107,7 @@ func (tb table) play(t testing.TB, h Harness, way way) {
 			n++
 			w.clock.advance(s.advance)
 			s.want.At = w.clock.micros()
-			charges := way.charges(limits.Charge{Scope: "table", Key: way.name, Limit: p.limit, Cost: s.cost})
+			charges := way.charges(backends.Charge{Scope: "table", Key: way.name, Limit: p.limit, Cost: s.cost})
 			got := w.take(charges...)
 			if d := diff(charges[:1], got[:1], []limits.Decision{s.want}); d != "" {
 				t.Fatalf("step %d, %s, charged %s:\n%s", n, instant(s.want.At), way.name, d)

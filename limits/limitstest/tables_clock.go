@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // clockTables step the clock back, and forward again, while the key is live.
@@ -184,7 +185,7 @@ var timeCases = []testCase{{
 	run: func(t testing.TB, h Harness) {
 		for _, l := range h.limits.rates(limits.PerMinute(10)) {
 			w := h.world(t)
-			c := limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: 10}
+			c := backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: 10}
 			w.take(c)
 			c.Cost = 1
 			before := w.take(c)[0]

@@ -6,43 +6,44 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // tolerant lets a backend mark denials as [limits.Decision].Transient, which no
 // model knows, and nothing else.
 type tolerant struct {
 	t testing.TB
-	limits.Backend
+	backends.Backend
 }
 
 // tolerating returns h with backends that are tolerant.
 func (h Harness) tolerating() Harness {
 	open, openSmall := h.Open, h.OpenSmall
-	h.Open = func(t testing.TB, now func() time.Time) limits.Backend { return tolerant{t, open(t, now)} }
+	h.Open = func(t testing.TB, now func() time.Time) backends.Backend { return tolerant{t, open(t, now)} }
 	if openSmall != nil {
-		h.OpenSmall = func(t testing.TB, now func() time.Time, maxKeys int) limits.Backend {
+		h.OpenSmall = func(t testing.TB, now func() time.Time, maxKeys int) backends.Backend {
 			return tolerant{t, openSmall(t, now, maxKeys)}
 		}
 	}
 	return h
 }
 
-// Unwrap lets [limits.Supports] ask the backend inside.
-func (b tolerant) Unwrap() limits.Backend { return b.Backend }
+// Unwrap lets [backends.Supports] ask the backend inside.
+func (b tolerant) Unwrap() backends.Backend { return b.Backend }
 
-func (b tolerant) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (b tolerant) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	return b.clear("Take", out, b.Backend.Take(ctx, charges, out))
 }
 
-func (b tolerant) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
-	return b.clear("Peek", out, limits.Peek(ctx, b.Backend, charges, out))
+func (b tolerant) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
+	return b.clear("Peek", out, backends.Peek(ctx, b.Backend, charges, out))
 }
 
 func (b tolerant) Reset(ctx context.Context, scope, key string) error {
-	return limits.Reset(ctx, b.Backend, scope, key)
+	return backends.Reset(ctx, b.Backend, scope, key)
 }
 
-func (b tolerant) Count(ctx context.Context) (int, error) { return limits.Count(ctx, b.Backend) }
+func (b tolerant) Count(ctx context.Context) (int, error) { return backends.Count(ctx, b.Backend) }
 
 func (b tolerant) clear(what string, out []limits.Decision, err error) error {
 	b.t.Helper()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // waitCases check the numbers of a decision by trying them out: the same
@@ -18,7 +19,7 @@ var waitCases = []testCase{
 		name: "RetryAfter is the least wait that works",
 		why:  "a request one microsecond before RetryAfter is denied, and one at RetryAfter is allowed, so that it is not simply the whole window; it is Never exactly where no wait helps (DESIGN 1 and 5)",
 		run: func(t testing.TB, h Harness) {
-			tryHistories(t, h, func(p *past, last limits.Charge, d limits.Decision) {
+			tryHistories(t, h, func(p *past, last backends.Charge, d limits.Decision) {
 				if never := last.Cost > last.Limit.Burst(); never != (d.RetryAfter == limits.Never) {
 					p.fail("a cost of %d has RetryAfter %s", last.Cost, wait(d.RetryAfter))
 				}
@@ -37,7 +38,7 @@ var waitCases = []testCase{
 		name: "Remaining is the largest cost that is allowed now",
 		why:  "as many units as Remaining are allowed at the same instant, and one more is denied; a Remaining from a second reading can promise units to a denied client (DESIGN 5)",
 		run: func(t testing.TB, h Harness) {
-			tryHistories(t, h, func(p *past, last limits.Charge, d limits.Decision) {
+			tryHistories(t, h, func(p *past, last backends.Charge, d limits.Decision) {
 				if d.Remaining < 0 {
 					p.fail("Remaining is %d", d.Remaining)
 				}
@@ -50,7 +51,7 @@ var waitCases = []testCase{
 		name: "after ResetAfter a key is as never charged",
 		why:  "ResetAfter is the wait until the state equals fresh, to the microsecond, and a fresh state has none (DESIGN 5)",
 		run: func(t testing.TB, h Harness) {
-			tryHistories(t, h, func(p *past, last limits.Charge, d limits.Decision) {
+			tryHistories(t, h, func(p *past, last backends.Charge, d limits.Decision) {
 				look := p.look(d.ResetAfter)
 				if look.ResetAfter != 0 || look.Remaining != last.Limit.Burst() {
 					p.fail("after ResetAfter, %s, it says %s", d.ResetAfter, showDecision(look))
@@ -69,7 +70,7 @@ var waitCases = []testCase{
 		name: "EffectiveWindow is the wait for one unit where there is none",
 		why:  "where nothing remains EffectiveWindow tells when one unit fits, or a fixed or anchored window ends, which is the same but for units of another limit (DESIGN 5, EffectiveWindow)",
 		run: func(t testing.TB, h Harness) {
-			tryHistories(t, h, func(p *past, last limits.Charge, d limits.Decision) {
+			tryHistories(t, h, func(p *past, last backends.Charge, d limits.Decision) {
 				if !d.Allowed && d.EffectiveWindow != d.RetryAfter {
 					p.fail("a denial has RetryAfter %s and EffectiveWindow %s", wait(d.RetryAfter), wait(d.EffectiveWindow))
 				}
@@ -105,7 +106,7 @@ type pastCharge struct {
 
 // tryHistories calls try with many random histories of one key, the last
 // charge of each and the decision on it.
-func tryHistories(t testing.TB, h Harness, try func(p *past, last limits.Charge, d limits.Decision)) {
+func tryHistories(t testing.TB, h Harness, try func(p *past, last backends.Charge, d limits.Decision)) {
 	t.Helper()
 	seed := h.seed(t)
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -135,8 +136,8 @@ func tryHistories(t testing.TB, h Harness, try func(p *past, last limits.Charge,
 	}
 }
 
-func (p *past) charge(l limits.Limit, cost int64) limits.Charge {
-	return limits.Charge{Scope: "past", Key: strconv.Itoa(p.clones), Limit: l, Cost: cost}
+func (p *past) charge(l limits.Limit, cost int64) backends.Charge {
+	return backends.Charge{Scope: "past", Key: strconv.Itoa(p.clones), Limit: l, Cost: cost}
 }
 
 // move steps the clock: mostly forward, and back only while the key is live.

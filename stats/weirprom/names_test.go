@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/shed"
 	"github.com/weir-go/weir/stats/weirprom"
@@ -21,7 +22,7 @@ func TestNamesOfAnyBytesAreScraped(t *testing.T) {
 		s.Backend(name, memory.MustNew(memory.Options{}))
 		s.WatchMemory(name, memory.MustNew(memory.Options{}))
 		s.WatchBreaker(name, func() (string, time.Time, int64) { return "open", time.Time{}, 0 })
-		s.WatchLeases(name, func() limits.LeaseCounts { return limits.LeaseCounts{} })
+		s.WatchLeases(name, func() backends.LeaseCounts { return backends.LeaseCounts{} })
 		s.WatchShedder(name, shed.MustNew(shed.Options[int]{Classes: []shed.Class{{Name: "c" + name}, {Name: "c\xfd"}}}))
 		s.WatchPolicy(name, digest("01234567890é"+name))
 	}

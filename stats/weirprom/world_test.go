@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/shed"
 	"github.com/weir-go/weir/stats"
@@ -51,8 +52,8 @@ func newWorld(t testing.TB) (*prometheus.Registry, *core.Limiter[string], *stats
 	}
 	s.WatchMemory("fallback", store)
 	s.WatchBreaker("redis", func() (string, time.Time, int64) { return "open", time.Now(), 2 })
-	s.WatchLeases("redis", func() limits.LeaseCounts {
-		return limits.LeaseCounts{Keys: 1, Held: 2, BlocksTaken: 3, BlocksDenied: 4, BlocksFailed: 5, UnitsTaken: 60, UnitsReturned: 7, UnitsVoid: 8}
+	s.WatchLeases("redis", func() backends.LeaseCounts {
+		return backends.LeaseCounts{Keys: 1, Held: 2, BlocksTaken: 3, BlocksDenied: 4, BlocksFailed: 5, UnitsTaken: 60, UnitsReturned: 7, UnitsVoid: 8}
 	})
 	s.WatchShedder("api", newShedder(t, core.Enforce))
 	s.WatchShedder("next", newShedder(t, core.Shadow))

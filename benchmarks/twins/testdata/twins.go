@@ -13,6 +13,7 @@ import (
 
 	before "github.com/weir-go/weir/internal/before/memory"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	now "github.com/weir-go/weir/memory"
 )
 
@@ -63,13 +64,13 @@ func cases() (all []comparison) {
 		{"ban, denied", limits.Ban(limits.PerDay(1), 24*time.Hour)},
 	}
 	for _, s := range single {
-		charge := limits.Charge{Scope: "s", Key: "key", Limit: s.limit, Cost: 1}
+		charge := backends.Charge{Scope: "s", Key: "key", Limit: s.limit, Cost: 1}
 		all = append(all, takes(s.name, 1, charge))
 	}
 	for _, s := range single[:5] {
-		all = append(all, takes(s.name+", 2 goroutines", 2, limits.Charge{Scope: "s", Key: "key", Limit: s.limit, Cost: 1}))
+		all = append(all, takes(s.name+", 2 goroutines", 2, backends.Charge{Scope: "s", Key: "key", Limit: s.limit, Cost: 1}))
 	}
-	three := []limits.Charge{
+	three := []backends.Charge{
 		{Scope: "a", Key: "key", Limit: single[0].limit, Cost: 1},
 		{Scope: "b", Key: "key", Limit: single[3].limit, Cost: 1},
 		{Scope: "c", Key: "key", Limit: single[4].limit, Cost: 1},
@@ -88,10 +89,10 @@ func cases() (all []comparison) {
 }
 
 type backend interface {
-	Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error
+	Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error
 }
 
-func takes(name string, goroutines int, charges ...limits.Charge) comparison {
+func takes(name string, goroutines int, charges ...backends.Charge) comparison {
 	make := func(b backend) func() version {
 		return func() version {
 			out := make([]limits.Decision, len(charges))
@@ -141,7 +142,7 @@ func keys(name string, count uint64, maxKeys, goroutines int, limit limits.Limit
 		return func() version {
 			next++
 			x := next << 32
-			charges, out := []limits.Charge{{Scope: "s", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)
+			charges, out := []backends.Charge{{Scope: "s", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)
 			ctx := context.Background()
 			var text [20]byte
 			return func() {

@@ -36,7 +36,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/policy"
@@ -110,7 +110,7 @@ func run(ctx context.Context) error {
 
 // openBackend returns memory, or the Redis of $REDIS_URL, and what closes it. The account is one
 // key for everybody: by leases most of its requests are decided here, without a call to Redis.
-func openBackend() (backend limits.Backend, closeBackend func() error, err error) {
+func openBackend() (backend backends.Backend, closeBackend func() error, err error) {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
 		return memory.MustNew(memory.Options{}), func() error { return nil }, nil

@@ -40,6 +40,7 @@ import (
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
@@ -88,14 +89,14 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("BLOCK: %w", err)
 	}
-	backends, err := openBackends()
+	stores, err := openStores()
 	if err != nil {
 		return err
 	}
-	defer backends.close() // after the last request has ended
+	defer stores.close() // after the last request has ended
 	flood, err := nethttp.New(nethttp.Config{
 		Rules:   floodRules(block),
-		Backend: backends.counts,
+		Backend: stores.counts,
 		Headers: headers.Options{Show: headers.Omit}, // an attacker need not know what is left
 		Denied:  blocked,
 	})
@@ -104,7 +105,7 @@ func run(ctx context.Context) error {
 	}
 	customers, err := nethttp.New(nethttp.Config{
 		Rules:   customerRules,
-		Backend: backends.exact,
+		Backend: stores.exact,
 	})
 	if err != nil {
 		return err
@@ -112,19 +113,19 @@ func run(ctx context.Context) error {
 	return serve(ctx, flood.Handler(customers.Handler(http.HandlerFunc(origin))))
 }
 
-// backends are where the limits of an instance are counted.
-type backends struct {
-	counts limits.Backend // floods, in this instance
-	exact  limits.Backend // customers, in all instances
+// stores are where the limits of an instance are counted.
+type stores struct {
+	counts backends.Backend // floods, in this instance
+	exact  backends.Backend // customers, in all instances
 	close  func() error
 }
 
-// openBackends connects the instance with the others by the Redis of $REDIS_URL, if it is set.
-func openBackends() (*backends, error) {
+// openStores connects the instance with the others by the Redis of $REDIS_URL, if it is set.
+func openStores() (*stores, error) {
 	counts := memory.MustNew(memory.Options{MaxKeys: maxAddresses})
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
-		return &backends{
+		return &stores{
 			counts: counts,
 			exact:  memory.MustNew(memory.Options{}),
 			close:  func() error { return nil },
@@ -138,7 +139,7 @@ func openBackends() (*backends, error) {
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
 	announced := remote.DenialCacheOptions{Announcer: redis.Announcer()}
-	return &backends{
+	return &stores{
 		counts: remote.MustNewDenialCache(counts, announced),
 		exact:  redis,
 		close:  redis.Close,

@@ -45,6 +45,7 @@ import (
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
@@ -177,7 +178,7 @@ func run(ctx context.Context) error {
 
 // limiter returns the limiter around the handlers of a bucket's routes. Bucket and global limit
 // are decided in one step, and only the bucket has fields.
-func (b bucket) limiter(backend limits.Backend) (*nethttp.Limiter, error) {
+func (b bucket) limiter(backend backends.Backend) (*nethttp.Limiter, error) {
 	fields := headers.Options{
 		Formats: []headers.Format{headers.Discord},
 		Hidden:  []string{global.Name},
@@ -198,7 +199,7 @@ func (b bucket) limiter(backend limits.Backend) (*nethttp.Limiter, error) {
 
 // openBackend returns memory, or the Redis of $REDIS_URL, and what closes it. All limiters have
 // one backend, for the global limit.
-func openBackend() (backend limits.Backend, closeBackend func() error, err error) {
+func openBackend() (backend backends.Backend, closeBackend func() error, err error) {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
 		return memory.MustNew(memory.Options{}), func() error { return nil }, nil

@@ -43,7 +43,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
-	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/policy"
@@ -123,7 +123,7 @@ func local(next http.Handler) http.Handler {
 }
 
 // openBackend returns memory, or the Redis of $REDIS_URL, and what closes it.
-func openBackend() (backend limits.Backend, closeBackend func() error, err error) {
+func openBackend() (backend backends.Backend, closeBackend func() error, err error) {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
 		return memory.MustNew(memory.Options{}), func() error { return nil }, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // panel is a limiter that gets the stream.
@@ -199,7 +200,7 @@ func (l *Lab) gauge(r *rule) Gauge {
 // peek returns the decision on a charge, which is not taken.
 func (l *Lab) peek(r *rule, cost int64) limits.Decision {
 	out := make([]limits.Decision, 1)
-	if err := l.memory.Peek(context.Background(), []limits.Charge{{Scope: r.scope, Key: nobody, Limit: r.limit, Cost: cost}}, out); err != nil {
+	if err := l.memory.Peek(context.Background(), []backends.Charge{{Scope: r.scope, Key: nobody, Limit: r.limit, Cost: cost}}, out); err != nil {
 		return limits.Decision{}
 	}
 	return out[0]

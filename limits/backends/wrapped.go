@@ -1,6 +1,6 @@
-package limits
+package backends
 
-import "reflect"
+import "github.com/weir-go/weir/internal/isnil"
 
 // maxWrappers ends a search through backends that wrap each other in a circle.
 const maxWrappers = 100
@@ -31,15 +31,9 @@ func As[T any](b Backend) (first T, ok bool) {
 // unwrap returns the backend that b wraps, nil if b wraps none.
 func unwrap(b Backend) Backend {
 	if w, ok := b.(interface{ Unwrap() Backend }); ok {
-		if inner := w.Unwrap(); !IsNil(inner) {
+		if inner := w.Unwrap(); !isnil.Of(inner) {
 			return inner
 		}
 	}
 	return nil
-}
-
-// IsNil reports whether b is nil, or an interface with a nil pointer in it.
-func IsNil(b Backend) bool {
-	v := reflect.ValueOf(b)
-	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }

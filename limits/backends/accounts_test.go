@@ -1,4 +1,4 @@
-package limits_test
+package backends_test
 
 import (
 	"math"
@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 func TestChargesOnOneKeyAreOneAccount(t *testing.T) {
 	limit := perMinute(10)
-	accounts, owners, err := limits.Accounts([]limits.Charge{
+	accounts, owners, err := backends.Accounts([]backends.Charge{
 		{Scope: "a", Key: "k", Limit: limit, Cost: 2},
 		{Scope: "b", Key: "k", Limit: limit, Cost: 3, Shadow: true},
 		{Scope: "a", Key: "k", Limit: limit, Cost: 4, Shadow: true},
@@ -21,7 +22,7 @@ func TestChargesOnOneKeyAreOneAccount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []limits.Account{
+	want := []backends.Account{
 		{Scope: "a", Key: "k", Limit: limit, Enforced: math.MaxInt64, Shadow: 4, HasShadow: true},
 		{Scope: "b", Key: "k", Limit: limit, Shadow: 3, HasShadow: true},
 		{Limit: limit, HasShadow: true},
@@ -35,13 +36,13 @@ func TestChargesOnOneKeyAreOneAccount(t *testing.T) {
 }
 
 func TestAccountsRefusesWhatIsWrongForAnyBackend(t *testing.T) {
-	for want, charges := range map[string][]limits.Charge{
+	for want, charges := range map[string][]backends.Charge{
 		"cost must not be negative (got -1)": {{Scope: "a", Limit: perMinute(1), Cost: -1}},
 		"rules of one scope need equal limits": {
 			{Scope: "a", Key: "k", Limit: perMinute(1), Cost: 1}, {Scope: "a", Key: "k", Limit: perMinute(2), Cost: 1},
 		},
 	} {
-		if _, _, err := limits.Accounts(charges, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := backends.Accounts(charges, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

@@ -1,17 +1,19 @@
-package limits
+package backends
 
 import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // Ending says what a charge that was taken has come to at the end of its request.
 type Ending struct {
 	Scope string
 	Key   string
-	Limit Limit // under which it was taken
-	Taken int64 // units: the cost of the charge
+	Limit limits.Limit // under which it was taken
+	Taken int64        // units: the cost of the charge
 
 	// Final is what the charge should have been. Less than Taken: the rest is returned.
 	// More: the difference is charged now, whether it fits or not.
@@ -23,34 +25,11 @@ type Ending struct {
 	// not InProcess may take Final for 0.
 	Final int64
 
-	// Ticket is that of the [Decision] on the charge.
+	// Ticket is that of the [limits.Decision] on the charge.
 	Ticket int64
 
 	// Lasts is that of the charge.
 	Lasts time.Duration
-}
-
-// Settlement is what became of an [Ending]. A taking of 5 units that cost 2 in the end is to return 3, one
-// that cost 9 is to be charged 4 more.
-type Settlement struct {
-	Rule  string // the name of the rule; the limiter sets it
-	Scope string // the limiter sets it
-
-	Taken, Final int64 // units, as in the Ending
-
-	// Returned is how many units fewer the key has in use now, at most Taken − Final. It is less if
-	// returning all would admit more than the limit: units of a window that is over do not return to the
-	// next window, and units that have drained, faded or expired meanwhile have come back by themselves.
-	// A concurrency limit returns all.
-	Returned int64
-
-	// Charged is how many of the Final − Taken units were charged. A key owes at most the maximum of its
-	// limit; the units above that are Forgiven. A concurrency limit forgives none.
-	Charged, Forgiven int64
-
-	// Err is why the ending is lost; nil: it was carried out. A lost return counts as taken for as long
-	// as the limit counts the units. A lost charge is never made.
-	Err error
 }
 
 // Settler is implemented by backends that can end what they have taken.
@@ -64,7 +43,7 @@ type Settler interface {
 	// once or not at all. Where some are known, out[i].Err is the error of the others
 	// and Settle returns nil. Units of a concurrency limit are released sooner or later
 	// even then.
-	Settle(ctx context.Context, endings []Ending, out []Settlement) error
+	Settle(ctx context.Context, endings []Ending, out []limits.Settlement) error
 }
 
 // Divided is implemented by backends that keep their keys on several servers. Limiters send endings
@@ -73,7 +52,7 @@ type Settler interface {
 type Divided interface {
 	// ServerOf returns which server has what is counted for a key: a comparable value, nil if
 	// it is not known. It does not wait, and does not call a limiter.
-	ServerOf(scope, key string, limit Limit) any
+	ServerOf(scope, key string, limit limits.Limit) any
 }
 
 // CanSettle reports whether b can end what it has taken. It asks the backend that
@@ -85,7 +64,7 @@ func CanSettle(b Backend) bool {
 
 // Settle calls [Settler.Settle] on b, or on the first of the backends that b wraps that
 // is a [Settler]. It returns an error that is [errors.ErrUnsupported] if none is.
-func Settle(ctx context.Context, b Backend, endings []Ending, out []Settlement) error {
+func Settle(ctx context.Context, b Backend, endings []Ending, out []limits.Settlement) error {
 	if s, ok := As[Settler](b); ok {
 		return s.Settle(ctx, endings, out)
 	}
@@ -107,6 +86,6 @@ func IsInProcess(b Backend) bool {
 	return ok && p.InProcess() == b
 }
 
-// ErrEndingDropped is the error of a [Settlement] whose ending was not sent, because as many wait
+// ErrEndingDropped is the error of a [limits.Settlement] whose ending was not sent, because as many wait
 // already as are kept: the backend is too slow or does not answer.
-var ErrEndingDropped = errors.New("limits: the ending was dropped: too many wait for the backend")
+var ErrEndingDropped = errors.New("backends: the ending was dropped: too many wait for the backend")

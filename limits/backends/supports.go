@@ -1,11 +1,14 @@
-package limits
+package backends
 
-import "github.com/weir-go/weir/internal/algorithm"
+import (
+	"github.com/weir-go/weir/internal/algorithm"
+	"github.com/weir-go/weir/limits"
+)
 
 // Supporter is implemented by backends that can say which limits they decide.
 type Supporter interface {
 	// Supports reports whether the backend decides limit, which is legal.
-	Supports(limit Limit) bool
+	Supports(limit limits.Limit) bool
 }
 
 // Supports reports whether b decides limit, which is legal. It asks b, or the first
@@ -16,9 +19,9 @@ type Supporter interface {
 //
 // core.New reports a rule that its backend, or the fallback, does not support. A limit
 // that LimitFor finds and the backend does not support is an error of LimitFor.
-func Supports(b Backend, limit Limit) bool {
+func Supports(b Backend, limit limits.Limit) bool {
 	if s, ok := As[Supporter](b); ok {
 		return s.Supports(limit)
 	}
-	return algorithm.Of(limit.algorithm).Required
+	return algorithm.Of(limit.Algorithm()).Required
 }

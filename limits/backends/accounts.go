@@ -1,9 +1,11 @@
-package limits
+package backends
 
 import (
 	"fmt"
 
 	"github.com/weir-go/weir/internal/arith"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // Account is what the charges of one [Backend.Take] come to on one key. A backend
@@ -12,7 +14,7 @@ import (
 // account.
 type Account struct {
 	Scope, Key string
-	Limit      Limit
+	Limit      limits.Limit
 	Enforced   int64 // units of the charges that are not Shadow
 	Shadow     int64 // units of those that are
 	HasShadow  bool  // there are Shadow charges, perhaps of no units
@@ -60,6 +62,6 @@ func accountOf(accounts []Account, ch *Charge) int {
 	return len(accounts)
 }
 
-func errTwoLimits(scope string, a, b Limit) error {
+func errTwoLimits(scope string, a, b limits.Limit) error {
 	return fmt.Errorf("scope %q is charged twice for one key, by limits %v and %v: rules of one scope need equal limits", scope, a, b)
 }

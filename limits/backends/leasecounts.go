@@ -1,4 +1,4 @@
-package limits
+package backends
 
 // LeaseCounts is what a lease cache holds, and what it has done since it was made. Units
 // of blocks that were taken are held, spent, returned, void, or on their way back.

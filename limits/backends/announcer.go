@@ -1,7 +1,9 @@
-package limits
+package backends
 
 import (
 	"time"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // Announcer carries denials between the denial caches of several processes, so that a key
@@ -20,11 +22,11 @@ type Announcer interface {
 // Announcement is a denial that one process tells others of.
 type Announcement struct {
 	Scope, Key string
-	Limit      Limit
+	Limit      limits.Limit
 	Cost       int64
 
 	// Asked is when the question was sent, on the clock of this process. A listener may be
 	// told when the announcement arrived instead. The waits of Decision count from Asked.
 	Asked    time.Time
-	Decision Decision
+	Decision limits.Decision
 }

@@ -1,17 +1,19 @@
-package limits
+package backends
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // Charge asks for units of one limit under one key.
 type Charge struct {
 	Scope string // keeps the keys of one rule apart from those of another
 	Key   string // who is counted; "" is the key of all requests that have none
-	Limit Limit
+	Limit limits.Limit
 	Cost  int64 // units to take; 0 looks without taking, below 0 is an error
 
 	// Shadow charges are decided, and taken if they fit and the others do, but
@@ -41,14 +43,14 @@ type Backend interface {
 	// A denial is a decision. An error means that there is no decision, and
 	// the content of out is then meaningless. Its text has no key, since limiters
 	// log it. Take keeps neither slice, and answers or fails soon after ctx ends.
-	Take(ctx context.Context, charges []Charge, out []Decision) error
+	Take(ctx context.Context, charges []Charge, out []limits.Decision) error
 }
 
 // Peeker is implemented by backends that can decide without taking.
 type Peeker interface {
 	// Peek sets out as Take would at this instant, but takes nothing, so that
 	// Remaining is what there is without the charge.
-	Peek(ctx context.Context, charges []Charge, out []Decision) error
+	Peek(ctx context.Context, charges []Charge, out []limits.Decision) error
 }
 
 // Resetter is implemented by backends that can forget a key.
@@ -67,7 +69,7 @@ type Counter interface {
 
 // Peek calls [Peeker.Peek] on b, or returns an error that is
 // [errors.ErrUnsupported] if b has no such method.
-func Peek(ctx context.Context, b Backend, charges []Charge, out []Decision) error {
+func Peek(ctx context.Context, b Backend, charges []Charge, out []limits.Decision) error {
 	if p, ok := b.(Peeker); ok {
 		return p.Peek(ctx, charges, out)
 	}
@@ -93,5 +95,5 @@ func Count(ctx context.Context, b Backend) (int, error) {
 }
 
 func unsupported(b Backend, verb string) error {
-	return fmt.Errorf("limits: backend %T cannot %s: %w", b, verb, errors.ErrUnsupported)
+	return fmt.Errorf("backends: a %T cannot %s: %w", b, verb, errors.ErrUnsupported)
 }
