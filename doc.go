@@ -7,8 +7,7 @@
 //     for chi, gin, echo 4 and echo 5.
 //   - [github.com/weir-go/weir/grpcmw], [github.com/weir-go/weir/connectmw]: the same
 //     for calls of gRPC and Connect, and for their clients.
-//   - [github.com/weir-go/weir/limits]: limits, as values and as text, and the contract
-//     of a backend.
+//   - [github.com/weir-go/weir/limits]: limits, as values and as text, and decisions.
 //   - [github.com/weir-go/weir/core]: rules, the limiter and outcomes. It knows nothing of
 //     HTTP.
 //   - [github.com/weir-go/weir/memory]: the backend in this process, and limiters of keys
@@ -28,11 +27,11 @@
 //   - [github.com/weir-go/weir/stats]: counters of what limiters do, for metrics,
 //     logs and the operator.
 //   - [github.com/weir-go/weir/admin]: a page for the people who operate a service.
-//   - [github.com/weir-go/weir/limits/limitstest]: the conformance suite for
-//     backends, for tests.
+//   - [github.com/weir-go/weir/limits/backends]: what a backend implements, for a store of
+//     your own; [github.com/weir-go/weir/limits/limitstest]: the tests that it passes.
 //
-// limits, memory, core, keyfuncs, headers, nethttp, shed, stats and admin import the standard
-// library alone, and each adapter its framework. In their examples and in the README:
+// limits, memory, core, keyfuncs, headers, nethttp, remote, shed, client, stats and admin import
+// the standard library alone, and each adapter its framework. In their examples and in the README:
 //
 //   - A limit is an algorithm with its rate and burst.
 //   - A rule is a named limit with the functions that find key and cost of a

@@ -12,7 +12,7 @@ import (
 
 	"github.com/weir-go/weir/benchmarks/shed"
 	"github.com/weir-go/weir/benchmarks/table"
-	"github.com/weir-go/weir/internal/overload"
+	"github.com/weir-go/weir/internal/proof/overload"
 )
 
 // reportGraph prints what limiters make of a front and two services behind it, in virtual time.

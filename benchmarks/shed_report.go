@@ -15,7 +15,7 @@ import (
 
 	"github.com/weir-go/weir/benchmarks/shed"
 	"github.com/weir-go/weir/benchmarks/table"
-	"github.com/weir-go/weir/internal/overload"
+	"github.com/weir-go/weir/internal/proof/overload"
 )
 
 // reportShed prints what limiters of requests in flight make of services under too much load, in virtual time. Each

@@ -7,7 +7,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/weir-go/weir/chimw"
-	"github.com/weir-go/weir/internal/parity"
+	"github.com/weir-go/weir/internal/proof/parity"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 )

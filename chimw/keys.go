@@ -10,7 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 
-	"github.com/weir-go/weir/internal/failure"
+	"github.com/weir-go/weir/internal/ground/failure"
 	"github.com/weir-go/weir/keyfuncs"
 )
 

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/weir-go/weir/internal/pacing"
+	"github.com/weir-go/weir/internal/http/pacing"
 )
 
 func init() {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/headers"
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"

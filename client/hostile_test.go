@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/client"
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
 // lies are header fields of servers that mean harm or know no better.

@@ -5,7 +5,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/weir-go/weir/internal/list"
+	"github.com/weir-go/weir/internal/ground/list"
 )
 
 // queue holds the requests of one bucket that wait, first come, first served. Only the first

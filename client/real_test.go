@@ -18,8 +18,8 @@ import (
 
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/headers"
-	"github.com/weir-go/weir/internal/freeport"
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/freeport"
+	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"

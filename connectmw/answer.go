@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/weir-go/weir/internal/answer"
-	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/internal/http/answer"
+	"github.com/weir-go/weir/internal/http/gate"
 )
 
 // refuse returns the error of a call that may not go on. header is that of the response.

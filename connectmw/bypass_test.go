@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weir-go/weir/connectmw"
-	"github.com/weir-go/weir/internal/bypass"
+	"github.com/weir-go/weir/internal/proof/bypass"
 	"github.com/weir-go/weir/policy"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/weir-go/weir/internal/unseen"
+	"github.com/weir-go/weir/internal/ground/unseen"
 )
 
 // Call is a call that a server has received. Rules read it. It is not to be kept.

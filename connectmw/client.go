@@ -11,7 +11,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	"github.com/weir-go/weir/client"
-	"github.com/weir-go/weir/internal/callclient"
+	"github.com/weir-go/weir/internal/http/callclient"
 )
 
 // Client returns the interceptor of a client that keeps to the limits of servers, as a [client.Transport]

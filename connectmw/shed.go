@@ -8,7 +8,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/weir-go/weir/headers"
-	"github.com/weir-go/weir/internal/shedcall"
+	"github.com/weir-go/weir/internal/http/shedcall"
 	"github.com/weir-go/weir/shed"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/internal/asking"
+	"github.com/weir-go/weir/internal/proof/asking"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/weir-go/weir/internal/isnil"
+	"github.com/weir-go/weir/internal/ground/isnil"
 	"github.com/weir-go/weir/limits/backends"
 )
 

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-go/weir/internal/call"
-	"github.com/weir-go/weir/internal/endings"
-	"github.com/weir-go/weir/internal/failure"
+	"github.com/weir-go/weir/internal/ground/call"
+	"github.com/weir-go/weir/internal/ground/endings"
+	"github.com/weir-go/weir/internal/ground/failure"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )

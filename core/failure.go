@@ -5,9 +5,9 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/weir-go/weir/internal/call"
-	"github.com/weir-go/weir/internal/failure"
-	"github.com/weir-go/weir/internal/perbackend"
+	"github.com/weir-go/weir/internal/ground/call"
+	"github.com/weir-go/weir/internal/ground/failure"
+	"github.com/weir-go/weir/internal/ground/perbackend"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/weir-go/weir/internal/call"
-	"github.com/weir-go/weir/internal/failure"
+	"github.com/weir-go/weir/internal/ground/call"
+	"github.com/weir-go/weir/internal/ground/failure"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )

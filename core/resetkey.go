@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/weir-go/weir/internal/call"
+	"github.com/weir-go/weir/internal/ground/call"
 	"github.com/weir-go/weir/limits/backends"
 )
 

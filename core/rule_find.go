@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/weir-go/weir/internal/algorithm"
-	"github.com/weir-go/weir/internal/bounds"
-	"github.com/weir-go/weir/internal/failure"
+	"github.com/weir-go/weir/internal/ground/algorithm"
+	"github.com/weir-go/weir/internal/ground/bounds"
+	"github.com/weir-go/weir/internal/ground/failure"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )

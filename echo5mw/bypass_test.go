@@ -7,7 +7,7 @@ import (
 	"github.com/labstack/echo/v5"
 
 	"github.com/weir-go/weir/echo5mw"
-	"github.com/weir-go/weir/internal/bypass"
+	"github.com/weir-go/weir/internal/proof/bypass"
 	"github.com/weir-go/weir/policy"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
-	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/internal/http/gate"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/nethttp"
 )

@@ -9,7 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/weir-go/weir/internal/failure"
+	"github.com/weir-go/weir/internal/ground/failure"
 	"github.com/weir-go/weir/keyfuncs"
 )
 

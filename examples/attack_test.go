@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
 // servers returns the names of all programs of this module that serve HTTP.

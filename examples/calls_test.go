@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
 // callers makes gRPC calls over HTTP/2 without TLS, on connections of its own.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
 // The limit is 10 a minute. The crawler sends what it may at once, keeps two in reserve, and

@@ -22,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
 var built struct {

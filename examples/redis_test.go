@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/internal/freeport"
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/freeport"
+	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
 // redisProgram is a running instance of the example redis, with its log.

@@ -2,7 +2,7 @@ package examples
 
 import (
 	"bufio"
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/testrun"
 	"io"
 	"net/http"
 	"os"

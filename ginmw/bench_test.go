@@ -7,7 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/weir-go/weir/ginmw"
-	"github.com/weir-go/weir/internal/parity"
+	"github.com/weir-go/weir/internal/proof/parity"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 )

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/weir-go/weir/internal/failure"
+	"github.com/weir-go/weir/internal/ground/failure"
 	"github.com/weir-go/weir/keyfuncs"
 )
 

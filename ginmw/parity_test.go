@@ -10,7 +10,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/ginmw"
-	"github.com/weir-go/weir/internal/parity"
+	"github.com/weir-go/weir/internal/proof/parity"
 	"github.com/weir-go/weir/limits"
 )
 

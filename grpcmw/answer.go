@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/internal/http/gate"
 )
 
 // headerPool has empty headers, in which fields are written. Their values go into metadata.

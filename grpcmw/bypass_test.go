@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weir-go/weir/grpcmw"
-	"github.com/weir-go/weir/internal/bypass"
-	"github.com/weir-go/weir/internal/parity"
+	"github.com/weir-go/weir/internal/proof/bypass"
+	"github.com/weir-go/weir/internal/proof/parity"
 	"github.com/weir-go/weir/policy"
 )
 

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weir-go/weir/client"
-	"github.com/weir-go/weir/internal/callclient"
+	"github.com/weir-go/weir/internal/http/callclient"
 )
 
 // Client returns the interceptors of a client that keeps to the limits of servers, as a [client.Transport]

@@ -11,7 +11,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
-	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/internal/http/gate"
 	"github.com/weir-go/weir/limits/backends"
 )
 

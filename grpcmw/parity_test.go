@@ -21,7 +21,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/grpcmw"
-	"github.com/weir-go/weir/internal/parity"
+	"github.com/weir-go/weir/internal/proof/parity"
 	"github.com/weir-go/weir/limits"
 )
 

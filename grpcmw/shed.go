@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/weir-go/weir/internal/shedcall"
+	"github.com/weir-go/weir/internal/http/shedcall"
 	"github.com/weir-go/weir/shed"
 )
 

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/internal/http/gate"
 )
 
 // Tap returns the handle for grpc.InTapHandle that decides each call before its message is read, by

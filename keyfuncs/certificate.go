@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/internal/unseen"
+	"github.com/weir-go/weir/internal/ground/unseen"
 )
 
 // CommonName is the key function of the common name in the client's certificate. It returns

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/weir-go/weir/internal/failure"
+	"github.com/weir-go/weir/internal/ground/failure"
 )
 
 // ErrUnidentified is wrapped by every error of this package's sources and key functions

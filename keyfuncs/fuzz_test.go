@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/keyfuncs"
 )
 

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/internal/freeport"
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/freeport"
+	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/keyfuncs"
 )
 

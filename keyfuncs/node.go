@@ -3,7 +3,7 @@ package keyfuncs
 import (
 	"net/netip"
 
-	"github.com/weir-go/weir/internal/address"
+	"github.com/weir-go/weir/internal/ground/address"
 )
 
 // parseHop parses an IP address as proxies write it into X-Forwarded-For.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 
-	"github.com/weir-go/weir/internal/address"
+	"github.com/weir-go/weir/internal/ground/address"
 )
 
 // AddrSource finds the address of the client that sent a request, by one model of what

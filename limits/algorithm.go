@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/weir-go/weir/internal/algorithm"
+	"github.com/weir-go/weir/internal/ground/algorithm"
 )
 
 // Algorithm names the way in which a [Limit] counts.

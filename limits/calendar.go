@@ -7,7 +7,7 @@ import (
 	"time"
 	"unique"
 
-	"github.com/weir-go/weir/internal/calendar"
+	"github.com/weir-go/weir/internal/ground/calendar"
 )
 
 // Period is a period of the calendar, in the text that [Parse] reads behind the slash: "month" or

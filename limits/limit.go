@@ -7,9 +7,9 @@ import (
 	"time"
 	"unique"
 
-	"github.com/weir-go/weir/internal/algorithm"
-	"github.com/weir-go/weir/internal/arith"
-	"github.com/weir-go/weir/internal/bounds"
+	"github.com/weir-go/weir/internal/ground/algorithm"
+	"github.com/weir-go/weir/internal/ground/arith"
+	"github.com/weir-go/weir/internal/ground/bounds"
 )
 
 // Rate is a number of units per period, such as 100 per minute.

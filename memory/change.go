@@ -1,6 +1,6 @@
 package memory
 
-import "github.com/weir-go/weir/internal/family"
+import "github.com/weir-go/weir/internal/ground/family"
 
 // change is what a key had in use when its limit changed (DESIGN 5, "Changing a limit under live
 // state"). The first request under the new limit converts the state and leaves a change. Limits that

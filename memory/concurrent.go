@@ -1,6 +1,6 @@
 package memory
 
-import "github.com/weir-go/weir/internal/family"
+import "github.com/weir-go/weir/internal/ground/family"
 
 // Units of concurrency limits are in a table of their own in the key's shard: a key in flight must
 // not be displaced, and has no instant at which it is fresh.

@@ -1,6 +1,6 @@
 package memory
 
-import "github.com/weir-go/weir/internal/family"
+import "github.com/weir-go/weir/internal/ground/family"
 
 // What a shard has displaced is remembered in a summary of the scope: how many units a key may have
 // in use, and until when. A key that is not found starts from there. So being displaced never

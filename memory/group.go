@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/weir-go/weir/internal/arith"
-	"github.com/weir-go/weir/internal/family"
+	"github.com/weir-go/weir/internal/ground/arith"
+	"github.com/weir-go/weir/internal/ground/family"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )

@@ -1,7 +1,7 @@
 package memory
 
 import (
-	"github.com/weir-go/weir/internal/family"
+	"github.com/weir-go/weir/internal/ground/family"
 	"github.com/weir-go/weir/limits"
 )
 

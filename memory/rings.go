@@ -1,6 +1,6 @@
 package memory
 
-import "github.com/weir-go/weir/internal/family"
+import "github.com/weir-go/weir/internal/ground/family"
 
 // noteTakingLocked records, before units are taken from the bucket of a hash, the level
 // that they find. lasts is that of the charge, in microseconds. A bucket has a ring from

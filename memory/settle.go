@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/weir-go/weir/internal/algorithm"
-	"github.com/weir-go/weir/internal/family"
+	"github.com/weir-go/weir/internal/ground/algorithm"
+	"github.com/weir-go/weir/internal/ground/family"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )

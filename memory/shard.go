@@ -4,7 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/weir-go/weir/internal/family"
+	"github.com/weir-go/weir/internal/ground/family"
 )
 
 // entry is one slot of the table: 32 bytes without pointers, so that the

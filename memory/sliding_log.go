@@ -1,6 +1,6 @@
 package memory
 
-import "github.com/weir-go/weir/internal/family"
+import "github.com/weir-go/weir/internal/ground/family"
 
 // Entry and SetUnits implement [family.Entries].
 func (l *logNodes) Entry(i uint32) (at, units int64, next uint32) {

@@ -1,6 +1,6 @@
 package memory
 
-import "github.com/weir-go/weir/internal/family"
+import "github.com/weir-go/weir/internal/ground/family"
 
 // state is what a key has used, as it is stored: see [family.Used]. A state without units is fresh,
 // whatever else it says.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/internal/http/gate"
 )
 
 type outcomeKey struct{}

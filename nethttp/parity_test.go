@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/internal/parity"
+	"github.com/weir-go/weir/internal/proof/parity"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/weir-go/weir/echomw"
 	"github.com/weir-go/weir/ginmw"
-	"github.com/weir-go/weir/internal/bypass"
+	"github.com/weir-go/weir/internal/proof/bypass"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/policy"
 )

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/internal/isnil"
+	"github.com/weir-go/weir/internal/ground/isnil"
 	"github.com/weir-go/weir/limits/backends"
 
 	"github.com/redis/go-redis/v9"

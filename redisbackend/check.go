@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/internal/slot"
+	"github.com/weir-go/weir/internal/ground/slot"
 )
 
 // ErrEvicts is part of the error of [Backend.Check] if a server may drop live

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/internal/isnil"
+	"github.com/weir-go/weir/internal/ground/isnil"
 )
 
 // processor is a client, or part of one, whose commands can be sent at most once.

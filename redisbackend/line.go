@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/internal/list"
+	"github.com/weir-go/weir/internal/ground/list"
 )
 
 // line queues the jobs for one server and makes the calls that send them. Each call runs on a

@@ -10,8 +10,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/weir-go/weir/internal/family"
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/ground/family"
+	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )

@@ -5,10 +5,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/weir-go/weir/internal/algorithm"
-	"github.com/weir-go/weir/internal/arith"
-	"github.com/weir-go/weir/internal/calendar"
-	"github.com/weir-go/weir/internal/family"
+	"github.com/weir-go/weir/internal/ground/algorithm"
+	"github.com/weir-go/weir/internal/ground/arith"
+	"github.com/weir-go/weir/internal/ground/calendar"
+	"github.com/weir-go/weir/internal/ground/family"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/internal/calendar"
+	"github.com/weir-go/weir/internal/ground/calendar"
 )
 
 // calendarClock is by how much the servers' clocks are known to be ahead of this process's, in microseconds: 0

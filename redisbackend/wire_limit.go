@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/internal/family"
+	"github.com/weir-go/weir/internal/ground/family"
 	"github.com/weir-go/weir/limits"
 )
 

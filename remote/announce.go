@@ -3,9 +3,9 @@ package remote
 import (
 	"time"
 
-	"github.com/weir-go/weir/internal/algorithm"
-	"github.com/weir-go/weir/internal/arith"
-	"github.com/weir-go/weir/internal/bounds"
+	"github.com/weir-go/weir/internal/ground/algorithm"
+	"github.com/weir-go/weir/internal/ground/arith"
+	"github.com/weir-go/weir/internal/ground/bounds"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )

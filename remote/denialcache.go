@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/internal/algorithm"
-	"github.com/weir-go/weir/internal/endings"
-	"github.com/weir-go/weir/internal/isnil"
+	"github.com/weir-go/weir/internal/ground/algorithm"
+	"github.com/weir-go/weir/internal/ground/endings"
+	"github.com/weir-go/weir/internal/ground/isnil"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )

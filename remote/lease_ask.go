@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/weir-go/weir/internal/arith"
-	"github.com/weir-go/weir/internal/call"
+	"github.com/weir-go/weir/internal/ground/arith"
+	"github.com/weir-go/weir/internal/ground/call"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )

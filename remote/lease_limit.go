@@ -3,8 +3,8 @@ package remote
 import (
 	"time"
 
-	"github.com/weir-go/weir/internal/algorithm"
-	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/internal/ground/algorithm"
+	"github.com/weir-go/weir/internal/ground/arith"
 	"github.com/weir-go/weir/limits"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/internal/overload"
+	"github.com/weir-go/weir/internal/proof/overload"
 )
 
 // goodFrom returns how many are answered well in the seconds after from, to to, over some seeds, as

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/internal/overload"
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/overload"
+	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
 // simulated is a Shedder in front of a simulated service.

@@ -7,8 +7,8 @@ import (
 	"net/http"
 
 	"github.com/weir-go/weir/headers"
-	"github.com/weir-go/weir/internal/answer"
-	"github.com/weir-go/weir/internal/watch"
+	"github.com/weir-go/weir/internal/http/answer"
+	"github.com/weir-go/weir/internal/http/watch"
 )
 
 // Gate sheds the requests of a framework that is built on net/http. R is the framework's
@@ -29,7 +29,7 @@ type Gate[R any] struct {
 	Committed func(R) bool
 
 	// Answered says what the framework knows of the answer when next has returned err, or
-	// has panicked, which is nil: see Config of internal/gate. nil: Serve looks at what is
+	// has panicked, which is nil: see Config of internal/http/gate. nil: Serve looks at what is
 	// written, and an error is a failure.
 	Answered func(request R, err error) (status int, bytes int64, written bool)
 

@@ -5,7 +5,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/weir-go/weir/internal/watch"
+	"github.com/weir-go/weir/internal/http/watch"
 )
 
 // Handler returns a handler that passes only admitted requests to next. All handlers of one

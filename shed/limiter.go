@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-go/weir/internal/list"
+	"github.com/weir-go/weir/internal/ground/list"
 )
 
 // instant is the time since the limiter was made, by the monotonic clock.

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
 // model is the definition of the limiter by the slowest and plainest means: lists, searched

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/internal/overload"
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/overload"
+	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
 // behind plays 400 requests a second to a shedder with Needs. Services behind it grant some.

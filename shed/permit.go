@@ -3,7 +3,7 @@ package shed
 import (
 	"time"
 
-	"github.com/weir-go/weir/internal/list"
+	"github.com/weir-go/weir/internal/ground/list"
 )
 
 // Permit is a request that a [Shedder] has let in. The caller must call End when the

@@ -3,7 +3,7 @@ package shed
 import (
 	"time"
 
-	"github.com/weir-go/weir/internal/list"
+	"github.com/weir-go/weir/internal/ground/list"
 )
 
 // waiter is a request in the queue.

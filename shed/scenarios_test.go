@@ -14,8 +14,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/weir-go/weir/internal/overload"
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/overload"
+	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
 // row is a scenario of the table: a service, what it is offered, and what is expected of the default algorithm.

@@ -5,8 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/internal/overload"
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/overload"
+	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
 // besieged runs a scenario of overload.Sieges.

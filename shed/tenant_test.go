@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/internal/overload"
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/overload"
+	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
 // group are requests of some tenants, all of one class and route.

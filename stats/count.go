@@ -6,7 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/internal/failure"
+	"github.com/weir-go/weir/internal/ground/failure"
 	"github.com/weir-go/weir/limits"
 )
 

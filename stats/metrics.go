@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/internal/algorithm"
-	"github.com/weir-go/weir/internal/failure"
+	"github.com/weir-go/weir/internal/ground/algorithm"
+	"github.com/weir-go/weir/internal/ground/failure"
 	"github.com/weir-go/weir/limits"
 )
 

@@ -3,7 +3,7 @@ package stats
 import (
 	"time"
 
-	"github.com/weir-go/weir/internal/isnil"
+	"github.com/weir-go/weir/internal/ground/isnil"
 )
 
 // PolicyStatus is what becomes of a policy file: the Status of package policy has these

@@ -3,7 +3,7 @@ package stats
 import (
 	"slices"
 
-	"github.com/weir-go/weir/internal/isnil"
+	"github.com/weir-go/weir/internal/ground/isnil"
 )
 
 // ShedderSnapshot is what a shedder does and has done, see [Stats.WatchShedder]. Its

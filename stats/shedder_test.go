@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/internal/isnil"
+	"github.com/weir-go/weir/internal/ground/isnil"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/shed"

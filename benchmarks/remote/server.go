@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/internal/freeport"
+	"github.com/weir-go/weir/internal/proof/freeport"
 )
 
 // Server is a redis-server of the benchmark's own, on a free loopback port.

@@ -1,4 +1,4 @@
-// Package shed has limiters of requests in flight, for the scenarios of internal/overload.
+// Package shed has limiters of requests in flight, for the scenarios of internal/proof/overload.
 package shed
 
 import (
@@ -6,7 +6,7 @@ import (
 
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
 
-	"github.com/weir-go/weir/internal/overload"
+	"github.com/weir-go/weir/internal/proof/overload"
 	"github.com/weir-go/weir/shed"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
 
-	"github.com/weir-go/weir/internal/overload"
+	"github.com/weir-go/weir/internal/proof/overload"
 	"github.com/weir-go/weir/shed"
 )
 

@@ -3,7 +3,7 @@ package shed
 import (
 	"slices"
 
-	"github.com/weir-go/weir/internal/overload"
+	"github.com/weir-go/weir/internal/proof/overload"
 )
 
 // Loads are multiples of the capacity.

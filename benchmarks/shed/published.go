@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/weir-go/weir/internal/overload"
+	"github.com/weir-go/weir/internal/proof/overload"
 )
 
 // The limits of both algorithms, as in their widest used implementation.

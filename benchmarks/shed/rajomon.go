@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/weir-go/weir/internal/overload"
+	"github.com/weir-go/weir/internal/proof/overload"
 )
 
 // rajomonParameters are what users of Rajomon choose: how much a price rises or falls by a

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/internal/overload"
+	"github.com/weir-go/weir/internal/proof/overload"
 )
 
 // Each contestant is at work: nothing breaks down under load, and all that shed leave more than it does.

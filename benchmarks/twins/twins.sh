@@ -15,13 +15,13 @@ trap 'exit 130' INT TERM
 cp -R "$root/." "$built/now"
 mkdir -p "$built/before"
 git -C "$root" archive "$1" memory internal | tar -x -C "$built/before"
-for package in memory internal/family; do
+for package in memory internal/ground/family; do
   [ -d "$built/before/$package" ] || continue
   mkdir -p "$built/now/internal/before/$package"
   for file in "$built/before/$package"/*.go; do
     case $file in *_test.go) continue ;; esac
     sed 's#weir-go/weir/memory"#weir-go/weir/internal/before/memory"#
-      s#weir-go/weir/internal/family"#weir-go/weir/internal/before/internal/family"#' "$file" \
+      s#weir-go/weir/internal/ground/family"#weir-go/weir/internal/before/internal/ground/family"#' "$file" \
       >"$built/now/internal/before/$package/$(basename "$file")"
   done
 done

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/internal/freeport"
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/freeport"
+	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
 // begin builds the program, runs it with ports of its own and returns its addresses.

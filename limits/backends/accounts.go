@@ -3,7 +3,7 @@ package backends
 import (
 	"fmt"
 
-	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/internal/ground/arith"
 
 	"github.com/weir-go/weir/limits"
 )

@@ -1,7 +1,7 @@
 package backends
 
 import (
-	"github.com/weir-go/weir/internal/algorithm"
+	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/limits"
 )
 

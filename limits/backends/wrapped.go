@@ -1,6 +1,6 @@
 package backends
 
-import "github.com/weir-go/weir/internal/isnil"
+import "github.com/weir-go/weir/internal/ground/isnil"
 
 // maxWrappers ends a search through backends that wrap each other in a circle.
 const maxWrappers = 100

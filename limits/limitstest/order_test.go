@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
 // access is a call on a register: it reads value, or writes it.

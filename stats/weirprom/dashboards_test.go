@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/limits"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/internal/address"
+	"github.com/weir-go/weir/internal/ground/address"
 )
 
 // alb reads access logs of AWS Application Load Balancers. A line names the instant at which

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weir-go/weir/internal/address"
+	"github.com/weir-go/weir/internal/ground/address"
 )
 
 // setAddress sets the address of the client. Of a list, as in X-Forwarded-For, and of several

@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/cmd/weir/internal/accesslog"
-	"github.com/weir-go/weir/internal/freeport"
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/freeport"
+	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
 // hostile are pieces of what a client may send to confuse the reader of a log.

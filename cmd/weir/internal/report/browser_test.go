@@ -10,7 +10,7 @@ import (
 
 	"github.com/weir-go/weir/cmd/weir/internal/report"
 	"github.com/weir-go/weir/cmd/weir/internal/simulate"
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
 // TestThePageDrawsInABrowser opens pages in chromium, which must draw their charts, say

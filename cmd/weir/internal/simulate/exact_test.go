@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/cmd/weir/internal/simulate"
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
 // write writes a log into a directory of the test, and returns its name.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/weir-go/weir/cmd/weir/internal/accesslog"
 	"github.com/weir-go/weir/cmd/weir/internal/simulate"
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
 func policyFile(t testing.TB, text string) *simulate.Policy {

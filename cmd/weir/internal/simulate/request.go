@@ -8,7 +8,7 @@ import (
 
 	"github.com/weir-go/weir/cmd/weir/internal/accesslog"
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/internal/address"
+	"github.com/weir-go/weir/internal/ground/address"
 	"github.com/weir-go/weir/limits"
 )
 

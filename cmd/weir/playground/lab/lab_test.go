@@ -11,7 +11,7 @@ import (
 
 	"github.com/weir-go/weir/cmd/weir/playground/lab"
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/limits"
 )
 

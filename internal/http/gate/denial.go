@@ -1,0 +1,113 @@
+package gate
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/internal/http/answer"
+	"github.com/weir-go/weir/limits"
+)
+
+// quotaExceeded begins a problem document of the type of
+// draft-ietf-httpapi-ratelimit-headers-11, section 5.
+const quotaExceeded = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"detail":"`
+
+// writeProblem answers with a problem document (RFC 9457). A document with status 429 has the names
+// that violated has for the rules that denied.
+func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, status int, violated []string) {
+	body := answer.Bodies.Get().(*[]byte)
+	b := (*body)[:0]
+	if status == http.StatusTooManyRequests {
+		b = append(b, quotaExceeded...)
+	} else {
+		b = append(b, answer.ReducedCapacity...)
+		violated = nil // the client has violated no policy
+	}
+	b = appendDetail(b, answer.RetryAfter(w.Header()), o, status)
+	b = append(b, '"')
+	if violated != nil {
+		b = appendViolated(b, o, violated)
+	}
+	b = append(b, '}', '\n')
+	answer.WriteUncached(w, r, status, answer.Problem, b)
+	*body = b
+	answer.Bodies.Put(body)
+}
+
+// PlainText is nethttp.PlainText.
+func PlainText(w http.ResponseWriter, r *http.Request, o core.Outcome) {
+	if v := o.Verdict(); v == core.Denied || v == core.Unavailable {
+		answer.Write(w, r, o.Status(), answer.Text, plainText(w, &o, o.Status()))
+	}
+}
+
+// plainText returns the same explanation as that of writeProblem.
+func plainText(w http.ResponseWriter, o *core.Outcome, status int) []byte {
+	return append(appendDetail(nil, answer.RetryAfter(w.Header()), o, status), '\n')
+}
+
+// appendDetail appends an explanation of the answer, with the wait that Retry-After has.
+func appendDetail(b []byte, retry string, o *core.Outcome, status int) []byte {
+	switch {
+	case o.Verdict() != core.Denied:
+		b = append(b, "The service cannot decide on this request right now"...)
+	case retry == "" && o.RetryAfter() == limits.Never:
+		return append(b, "This request costs more than its limit ever allows: retrying will not help."...)
+	case status == http.StatusServiceUnavailable:
+		b = answer.AppendAtCapacity(b)
+	default:
+		b = append(b, "Too many requests"...)
+	}
+	return answer.AppendRetry(b, retry)
+}
+
+// appendViolated appends the names of the rules that denied, in the extension member of
+// the IETF draft.
+func appendViolated(b []byte, o *core.Outcome, names []string) []byte {
+	named := false
+	for i := range o.Len() {
+		d := o.At(i)
+		if !isViolated(d, names) {
+			continue
+		}
+		if named {
+			b = append(b, ',')
+		} else {
+			b = append(b, `,"violated-policies":[`...)
+			named = true
+		}
+		b = append(b, names[d.Index()]...)
+	}
+	if named {
+		b = append(b, ']')
+	}
+	return b
+}
+
+// isViolated reports whether d denied, by a rule that clients may know. names are those of violated.
+func isViolated(d *core.RuleDecision, names []string) bool {
+	return !d.Allowed && d.Mode() == core.Enforce && d.Source.Counted() && names[d.Index()] != ""
+}
+
+// violated returns the names of rules as problem documents have them, "" for those that are hidden;
+// nil if documents have no names.
+func violated[R any](rules []core.Rule[R], options headers.Options) []string {
+	if options.Show == headers.Omit {
+		return nil
+	}
+	names := make([]string, len(rules))
+	for i := range rules {
+		if !slices.Contains(options.Hidden, rules[i].Name) {
+			names[i] = quote(rules[i].Name)
+		}
+	}
+	return names
+}
+
+// quote returns a name as JSON. It is printable ASCII, so only two of its characters need an escape.
+func quote(name string) string {
+	return `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`).Replace(name) + `"`
+}

@@ -1,0 +1,54 @@
+package gate
+
+import (
+	"net/http"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/http/watch"
+)
+
+// serveToEnd is Serve for a request that is allowed and has an end. The request ends when
+// serveToEnd does, however that is.
+func (g *Gate[R]) serveToEnd(w http.ResponseWriter, r *http.Request, request R, o *core.Outcome, next func(http.ResponseWriter, R) error) (err error) {
+	returned, admitted := false, false
+	var writer *watch.Writer // nil: nobody looks at the answer, or the framework knows it
+	defer func() {
+		result := core.Result{Panicked: !returned, Left: r.Context().Err() != nil}
+		defer func() { o.End(result) }() // even if the framework's writer panics
+		switch {
+		case !admitted:
+			if returned && !o.Allowed() {
+				result.Status = o.Status()
+			}
+		case g.answered != nil:
+			status, bytes, written := g.answered(request, err)
+			result.Status, result.Bytes = answeredWith(status, written, &result), bytes
+		case writer != nil:
+			status, written := writer.Answer(err)
+			result.Status, result.Bytes = answeredWith(status, written, &result), writer.Bytes()
+		}
+	}()
+	if g.withContext != nil {
+		request = g.withContext(request, withEnd(r.Context(), o))
+	}
+	if request, admitted, err = g.admit(w, r, request, o); admitted {
+		if g.answered == nil && g.answering(o).watches {
+			w, writer = watch.Around(w, nil)
+		}
+		err = next(w, request)
+		keepPattern(r, request)
+	}
+	returned = true
+	return err
+}
+
+// answeredWith returns the status of an answer, 0 if it is not known.
+func answeredWith(status int, written bool, result *core.Result) int {
+	switch {
+	case !written && (result.Panicked || result.Left):
+		return 0 // somebody outside may answer, or nobody
+	case watch.IsInformational(status):
+		return http.StatusOK // net/http sends it behind the informational answers
+	}
+	return status
+}

@@ -1,0 +1,70 @@
+// Package shedcall sheds remote procedure calls by a [shed.Gate].
+package shedcall
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir/internal/http/answer"
+	"github.com/weir-go/weir/internal/http/watch"
+	"github.com/weir-go/weir/shed"
+)
+
+// Gate sheds calls of type R. It is safe for concurrent use.
+type Gate[R any] struct{ of *shed.Gate[R] }
+
+// New returns a gate. route returns the route of a call, and status that of the answer if its handler
+// returns an error. New panics if s is nil or was not made by [shed.New].
+func New[R any](s *shed.Shedder[R], route func(R) string, status func(error) int) *Gate[R] {
+	answered := func(_ R, err error) (int, int64, bool) { return status(err), 0, false }
+	return &Gate[R]{shed.NewGate(shed.Gate[R]{Shedder: s, Route: route, Answered: answered})}
+}
+
+// Refusal says why a call may not go on.
+type Refusal struct {
+	Fields http.Header
+	Detail string
+	Wait   time.Duration
+	Left   error // of the context that ended in the queue; nil: the call was shed
+}
+
+// Stream is what a shedder sees of a call under way.
+type Stream struct {
+	watch.Listener // nil: it sees nothing
+	sent           sync.Once
+}
+
+// Serve calls next if the call may go on, and returns its error. Otherwise it returns why not, and the
+// error of [shed.Options].Denied.
+func (g *Gate[R]) Serve(ctx context.Context, request R, next func(*Stream) error) (*Refusal, error) {
+	h, err := g.of.ServeCall(ctx, request, func(l watch.Listener) error { return next(&Stream{Listener: l}) })
+	if h == nil {
+		return nil, err
+	}
+	retry := answer.RetryAfter(h)
+	seconds, _ := strconv.Atoi(retry)
+	delete(h, "Content-Type")
+	return &Refusal{
+		Fields: h, Left: ctx.Err(), Wait: time.Duration(seconds) * time.Second,
+		Detail: string(answer.AppendRetry(answer.AppendAtCapacity(nil), retry)),
+	}, err
+}
+
+// Send notes that a message goes to the client: the call is in flight no more.
+func (s *Stream) Send() {
+	if s.Listener != nil {
+		s.sent.Do(s.Stream)
+	}
+}
+
+// Receive receives a message. The time that takes is the client's.
+func (s *Stream) Receive(receive func(any) error, message any) error {
+	if s.Listener != nil {
+		s.Wait()
+		defer s.Resume()
+	}
+	return receive(message)
+}

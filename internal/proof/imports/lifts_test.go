@@ -1,0 +1,173 @@
+package imports
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weir-go/weir/internal/proof/testrun"
+)
+
+// lifts lists what the import of one of our modules may move in a program that has the oldest
+// releases that we support, and why. Whoever adds a line makes other people's programs move.
+var lifts = map[string]string{
+	"golang.org/x/net":    "GO-2026-6617 and four more in http2, which echo and gin serve with: fixed in 0.60.0",
+	"golang.org/x/crypto": "x/net 0.60.0 requires it",
+	"golang.org/x/sys":    "x/net 0.60.0 requires it",
+	"golang.org/x/text":   "x/net 0.60.0 requires it",
+
+	"google.golang.org/protobuf":    "GO-2024-2611 in protojson: fixed in 1.33.0",
+	"github.com/klauspost/cpuid/v2": "go-redis 9.20.0 requires it",
+	"github.com/mattn/go-isatty":    "echo 4.16.0 requires it: GO-2026-6881 and seven more are fixed there, and GO-2025-3553 of golang-jwt, which it has no more",
+}
+
+// program is one that has the oldest supported releases of a framework and imports ours.
+type program struct {
+	framework string   // a package
+	ours      []string // packages
+	module    string   // of ours, below the main one; "": that
+}
+
+var programs = []program{
+	{"github.com/gin-gonic/gin", []string{"limits", "limits/limitstest", "memory", "core", "headers", "keyfuncs", "nethttp", "shed", "client", "stats", "admin", "ginmw"}, ""},
+	{"github.com/go-chi/chi/v5", []string{"chimw"}, ""},
+	{"github.com/labstack/echo/v4", []string{"echomw"}, ""},
+	{"github.com/labstack/echo/v5", []string{"echo5mw"}, "echo5mw"},
+	{"google.golang.org/grpc", []string{"grpcmw"}, "grpcmw"},
+	{"connectrpc.com/connect", []string{"connectmw"}, "connectmw"},
+	{"github.com/redis/go-redis/v9", []string{"redisbackend", "remote"}, ""},
+	{"go.yaml.in/yaml/v4", []string{"policy"}, ""},
+	{"github.com/prometheus/client_golang/prometheus", []string{"stats/weirprom"}, "stats/weirprom"},
+	{"go.opentelemetry.io/otel/sdk/metric", []string{"stats/weirotel"}, "stats/weirotel"},
+}
+
+func TestImportingLiftsNothingThatIsNotListed(t *testing.T) {
+	testrun.FullOnly(t, "asks the module proxy")
+	testrun.DependsOnSource(t, "../../..")
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	imported := make(map[string]bool)
+	for _, p := range programs {
+		for _, ours := range p.ours {
+			imported[ours] = true
+		}
+	}
+	for path := range mayImport {
+		if path != "" && isPartOfTheLibrary(path) && !imported[path] {
+			t.Errorf("no program imports %s", path)
+		}
+	}
+	moved := make(map[string]bool)
+	for _, p := range programs {
+		t.Run(p.framework, func(t *testing.T) {
+			dir := t.TempDir()
+			own := requirements(t, filepath.Join(root, p.module, "go.mod"))
+			framework := ""
+			for path, version := range own {
+				if p.framework == path || strings.HasPrefix(p.framework, path+"/") {
+					framework = path + " " + version
+				}
+			}
+			if framework == "" {
+				t.Fatalf("our go.mod does not require %s", p.framework)
+			}
+			gomod := "module example.com/program\n\ngo 1.26.0\n\nrequire " + framework + "\n"
+			before := tidied(t, dir, gomod, p.framework)
+
+			text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			gomod = string(text)
+			imported := []string{p.framework}
+			for _, ours := range p.ours {
+				imported = append(imported, module+"/"+ours)
+			}
+			for _, ours := range []string{"", p.module} {
+				path := strings.TrimSuffix(module+"/"+ours, "/")
+				gomod += fmt.Sprintf("\nrequire %s v0.0.0\n\nreplace %[1]s => %s\n", path, filepath.Join(root, ours))
+				if p.module == "" {
+					break
+				}
+			}
+			after := tidied(t, dir, gomod, imported...)
+			if build, err := command(t, dir, "build", "-o", os.DevNull, ".").CombinedOutput(); err != nil {
+				t.Errorf("go build: %v\n%s", err, build)
+			}
+			for path, version := range before {
+				if now, there := after[path]; there && now != version {
+					moved[path] = true
+					if lifts[path] == "" {
+						t.Errorf("%s moves from %s to %s, and lifts does not say why", path, version, now)
+					}
+				}
+			}
+		})
+	}
+	for path := range lifts {
+		if !moved[path] {
+			t.Errorf("nothing moves %s any more: delete it from lifts", path)
+		}
+	}
+}
+
+// tidied returns what the go.mod of a program that imports packages requires in the end.
+func tidied(t *testing.T, dir, gomod string, packages ...string) map[string]string {
+	t.Helper()
+	var main strings.Builder
+	main.WriteString("package main\n\n")
+	for _, p := range packages {
+		fmt.Fprintf(&main, "import _ %q\n", p)
+	}
+	main.WriteString("\nfunc main() {}\n")
+	for name, text := range map[string]string{"go.mod": gomod, "main.go": main.String()} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := command(t, dir, "mod", "tidy").CombinedOutput(); err != nil {
+		t.Fatalf("go mod tidy: %v\n%s", err, out)
+	}
+	return requirements(t, filepath.Join(dir, "go.mod"))
+}
+
+// requirements returns the versions that a go.mod requires, by path.
+func requirements(t *testing.T, path string) map[string]string {
+	t.Helper()
+	versions := make(map[string]string)
+	for _, r := range required(t, path) {
+		versions[r.Path] = r.Version
+	}
+	return versions
+}
+
+type requirement struct {
+	Path, Version string
+	Indirect      bool
+}
+
+// required returns what a go.mod requires.
+func required(t *testing.T, path string) []requirement {
+	t.Helper()
+	out, err := testrun.Command(t, "go", "mod", "edit", "-json", path).Output()
+	if err != nil {
+		t.Fatalf("go mod edit: %v", err)
+	}
+	var file struct{ Require []requirement }
+	if err := json.Unmarshal(out, &file); err != nil {
+		t.Fatal(err)
+	}
+	return file.Require
+}
+
+func command(t testing.TB, dir string, args ...string) *exec.Cmd {
+	cmd := testrun.Command(t, "go", args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	return cmd
+}

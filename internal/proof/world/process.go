@@ -1,0 +1,290 @@
+package world
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/ground/endings"
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
+	"github.com/weir-go/weir/policy"
+	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/stats"
+)
+
+// Program is what a process runs.
+type Program struct {
+	Rules []core.Rule[Request]
+
+	// Adapter is the package whose middleware limits requests over HTTP, besides the limiter of
+	// core that clients ask directly. "": none.
+	Adapter string
+
+	// Lease is that of redisbackend.Options.
+	Lease time.Duration
+
+	// Announces says that the process tells others of denials.
+	Announces bool
+
+	// Policy is the path of a policy file, whose rules the limiter of core has besides Rules. The
+	// process watches it.
+	Policy string
+
+	// HoldTime is that of redisbackend.Options. 0: [HoldTime].
+	HoldTime time.Duration
+
+	// Sheds is how many requests over HTTP may be in flight before others are shed. 0: any number.
+	Sheds int
+}
+
+// Request is what a client asks for.
+type Request struct {
+	Key   string
+	Cost  int64
+	Alone bool // nobody else is allowed anything of the key, and no earlier request for it is under way
+
+	// Final is what it costs in the end, of rules with a final cost.
+	Final int64
+
+	// Direct says that it does not come over HTTP.
+	Direct bool
+
+	// Waited says that the same request was denied before, and that RetryAfter is over.
+	Waited bool
+}
+
+// Spending is a rule that each request charges Estimate, and then what it cost. Nobody is denied.
+func Spending() core.Rule[Request] {
+	return core.Rule[Request]{
+		Name: "spending", Limit: spendingLimit, Key: func(r Request) (string, error) { return r.Key, nil },
+		Cost: func(Request) int64 { return Estimate }, FinalCost: func(r core.Result) int64 { return r.Bytes },
+	}
+}
+
+// Estimate is what a request is charged before its cost is known.
+const Estimate = 5
+
+var spendingLimit = limits.FixedWindow(limits.PerDay(1_000_000_000))
+
+// Budget is how long a decision may wait for Redis.
+const Budget = 50 * time.Millisecond
+
+// HoldTime is how long a unit of a dead process is held.
+const HoldTime = 3 * time.Second
+
+// poolSize is so large that nobody waits for a connection: go-redis waits with timers that it keeps
+// for later, and those of one bubble do not work in another.
+const poolSize = 1000
+
+// Process is a program that runs.
+type Process struct {
+	world   *World
+	name    string
+	program Program
+	limiter *core.Limiter[Request]
+	site    *site  // nil: all clients ask the limiter
+	unwatch func() // stops watching the policy; nil: the program has no policy
+	backend *redisbackend.Backend
+	bare    *redisbackend.Bare // in backend
+	client  redis.UniversalClient
+	stats   *stats.Stats
+	settles map[string]bool // rules with a final cost
+	ends    bool            // a rule has an end
+
+	mu     sync.Mutex
+	under  int  // requests under way
+	closed bool // takes no more of them
+	killed bool
+	ended  bool
+}
+
+// Start starts a process.
+func (w *World) Start(name string, program Program) *Process {
+	p := &Process{
+		world: w, name: name, program: program, settles: make(map[string]bool),
+		stats: stats.New(stats.Options{Logger: slog.New(slog.DiscardHandler)}),
+	}
+	for _, r := range program.Rules {
+		p.settles[r.Name] = r.FinalCost != nil
+		p.ends = p.ends || r.FinalCost != nil || r.Limit.Algorithm().Holds()
+	}
+	p.client = p.connect()
+	quiet := slog.New(slog.DiscardHandler)
+	p.backend = redisbackend.MustNew(p.client, redisbackend.Options{
+		HoldTime: cmp.Or(program.HoldTime, HoldTime), Budget: Budget,
+		Lease: program.Lease, Announce: program.Announces, Logger: quiet,
+	})
+	p.bare, _ = backends.As[*redisbackend.Bare](p.backend)
+	if program.Adapter != "" {
+		p.site = p.serve()
+	}
+	rules, file := program.Rules, (*policy.Policy[Request])(nil)
+	if program.Policy != "" {
+		var err error
+		if file, err = policy.Load(program.Policy, policy.Names[Request]{}); err != nil {
+			w.t.Fatal(err)
+		}
+		rules = append(slices.Clip(rules), file.Rules()...)
+	}
+	p.limiter = core.MustNew(core.Config[Request]{
+		Rules: rules, Backend: p.backend,
+		Observer: core.ObserverFuncs[Request]{OnEnd: p.settled, Next: p.stats.Limiter("all")},
+	})
+	if file != nil {
+		ctx, stop := context.WithCancel(context.Background())
+		var watching sync.WaitGroup
+		watching.Go(func() {
+			policy.Watch(ctx, file, func(rules []core.Rule[Request]) error {
+				return p.limiter.Replace(append(slices.Clip(program.Rules), rules...))
+			}, policy.Options{Logger: quiet})
+		})
+		p.unwatch = func() { stop(); watching.Wait() }
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all = append(w.all, p)
+	return p
+}
+
+func (p *Process) settled(s limits.Settlement) { p.world.laws.settles(p, s) }
+
+// connect returns a client of all servers.
+func (p *Process) connect() redis.UniversalClient {
+	w := p.world
+	dial := func(ctx context.Context, _, addr string) (net.Conn, error) {
+		for _, s := range w.servers {
+			if s.name == addr {
+				return w.path(p, s).dial(ctx)
+			}
+		}
+		return nil, &net.AddrError{Err: "no such server", Addr: addr}
+	}
+	switch w.topology {
+	case Ring:
+		addrs := make(map[string]string)
+		for _, s := range w.servers {
+			addrs[s.name] = s.name
+		}
+		return redis.NewRing(&redis.RingOptions{
+			Addrs: addrs, Dialer: dial, PoolSize: poolSize, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
+		})
+	case Cluster:
+		client := redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: []string{w.servers[0].name}, Dialer: dial, PoolSize: poolSize, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
+			ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return w.slots(), nil },
+		})
+		// The first command has the client ask for what commands there are, under a lock, and
+		// time in a bubble stands still while somebody waits for a lock.
+		client.Get(context.Background(), "first")
+		time.Sleep(100 * time.Millisecond)
+		return client
+	}
+	return redis.NewClient(&redis.Options{
+		Addr: w.servers[0].name, Dialer: dial, PoolSize: poolSize, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
+	})
+}
+
+// Ask has the process decide a request, which then takes as long as work. It returns the
+// outcome after the request has ended, and false if there is none: the client has left, or its
+// connection broke, or the request was shed.
+func (p *Process) Ask(ctx context.Context, r Request, work time.Duration) (core.Outcome, bool) {
+	if !p.enter() {
+		return core.Outcome{}, false
+	}
+	defer p.leave()
+	if p.site != nil && !r.Direct {
+		return p.site.ask(ctx, r, work)
+	}
+	begun := time.Now()
+	o := p.limiter.Decide(ctx, r)
+	u := p.world.laws.decided(p, r, begun, o)
+	if o.Allowed() {
+		time.Sleep(work)
+		p.world.laws.ended(p, r, u)
+		o.End(core.Result{Status: 200, Bytes: r.Final})
+	}
+	return o, o.Verdict() != core.Abandoned
+}
+
+func (p *Process) enter() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return false
+	}
+	p.under++
+	return true
+}
+
+// arrive counts a request whose client may leave before it ends.
+func (p *Process) arrive() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.under++
+}
+
+func (p *Process) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.under--
+}
+
+// Kill ends the process as kill -9 does: its connections break at once, and what it does from
+// now on counts no more.
+func (p *Process) Kill() {
+	p.mu.Lock()
+	p.killed, p.closed = true, true
+	p.mu.Unlock()
+	for _, path := range p.world.pathsOf(p) {
+		path.cut(io.EOF)
+	}
+}
+
+// Stop ends the process as a good program ends: it takes no more requests, waits for those under
+// way, and for what they have to return.
+func (p *Process) Stop() {
+	p.mu.Lock()
+	ended := p.ended
+	p.ended, p.closed = true, true
+	p.mu.Unlock()
+	if ended {
+		return
+	}
+	for p.busy() {
+		time.Sleep(time.Millisecond)
+	}
+	if p.unwatch != nil {
+		p.unwatch()
+	}
+	if p.site != nil {
+		p.site.close()
+	}
+	if !p.dead() {
+		within, cancel := context.WithTimeout(context.Background(), HoldTime)
+		endings.Await(within, p.backend)
+		cancel()
+	}
+	p.backend.Close()
+	p.client.Close()
+}
+
+func (p *Process) busy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.under > 0
+}
+
+func (p *Process) dead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.killed
+}

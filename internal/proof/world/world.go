@@ -1,0 +1,213 @@
+package world
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/internal/ground/endings"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/internal/ground/slot"
+)
+
+// Topology is how the servers share the keys.
+type Topology int
+
+const (
+	One     Topology = iota // a server for all keys
+	Ring                    // three servers, which know nothing of each other
+	Cluster                 // three servers with a third of the slots each
+)
+
+func (t Topology) String() string { return [...]string{"one server", "a ring", "a cluster"}[t] }
+
+// World is all there is in a bubble. Make it in one, and call Close at its end.
+type World struct {
+	t        testing.TB
+	topology Topology
+	begun    time.Time
+	calm     atomic.Bool // clients ask less
+
+	mu        sync.Mutex
+	random    *rand.Rand
+	servers   []*Server
+	processes []*Process // that run now, by their number in a scenario
+	all       []*Process // ended ones, too
+	paths     []*path
+	broken    []string // laws
+	laws      *laws
+}
+
+// New returns a world with servers and without processes.
+func New(t testing.TB, seed uint64, topology Topology) *World {
+	w := &World{t: t, topology: topology, begun: time.Now(), random: rand.New(rand.NewPCG(seed, 1))}
+	w.laws = newLaws(w)
+	names := []string{"10.0.0.1:6379"}
+	if topology != One {
+		names = []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"}
+	}
+	for i, name := range names {
+		w.servers = append(w.servers, newServer(w, name, time.Duration(i)*time.Hour))
+	}
+	return w
+}
+
+// near is how long a way takes if nothing is wrong: in one place.
+var near = Latency{Least: 100 * time.Microsecond, Spread: 500 * time.Microsecond}
+
+// serverAt returns the server whose clock has said an instant: they are far apart.
+func (w *World) serverAt(at int64) *Server {
+	return slices.MinFunc(w.servers, func(a, b *Server) int {
+		return cmp.Compare(a.now().Sub(time.UnixMicro(at)).Abs(), b.now().Sub(time.UnixMicro(at)).Abs())
+	})
+}
+
+// serverOf returns the server that has the state of a key, in a world that is no Ring: by the slot
+// of its name (docs/redis.md) in a Cluster.
+func (w *World) serverOf(of account, concurrent bool) *Server {
+	if w.topology != Cluster {
+		return w.servers[0]
+	}
+	mark := ""
+	if concurrent {
+		mark = "h"
+	}
+	name := fmt.Sprintf("weir:%s%d:%s:%s", mark, len(of.scope), of.scope, of.key)
+	return w.servers[int(slot.Of(name))*len(w.servers)/slot.Slots]
+}
+
+// source returns random numbers of its own, so that what one thing draws changes nothing for
+// another.
+func (w *World) source() *rand.Rand {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return rand.New(rand.NewPCG(w.random.Uint64(), w.random.Uint64()))
+}
+
+// age returns how old the world is.
+func (w *World) age() time.Duration { return time.Since(w.begun) }
+
+// path returns what lies between a process and a server.
+func (w *World) path(p *Process, s *Server) *path {
+	for _, path := range w.allPaths() {
+		if path.process == p && path.server == s {
+			return path
+		}
+	}
+	path := &path{process: p, server: s, there: &route{random: w.source()}, back: &route{random: w.source()}}
+	path.there.latency, path.back.latency = near, near
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.paths = append(w.paths, path)
+	return path
+}
+
+func (w *World) allPaths() []*path {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]*path(nil), w.paths...)
+}
+
+func (w *World) pathsTo(s *Server) (found []*path) {
+	for _, p := range w.allPaths() {
+		if p.server == s {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+func (w *World) pathsOf(process *Process) (found []*path) {
+	for _, p := range w.allPaths() {
+		if p.process == process {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// slots says which server of a Cluster has which slots.
+func (w *World) slots() (slots []redis.ClusterSlot) {
+	n := len(w.servers)
+	for i, s := range w.servers {
+		slots = append(slots, redis.ClusterSlot{
+			Start: i * slot.Slots / n, End: (i+1)*slot.Slots/n - 1, Nodes: []redis.ClusterNode{{Addr: s.name}},
+		})
+	}
+	return slots
+}
+
+// Close ends the world, and reports the laws that were broken.
+func (w *World) Close() {
+	w.end()
+	for _, law := range w.broken {
+		w.t.Error(law)
+	}
+}
+
+// process returns the process that runs under a number now.
+func (w *World) process(number int) *Process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.processes[number]
+}
+
+// end ends all processes and servers, and looks back, once what follows from faults is over.
+func (w *World) end() {
+	for !w.laws.quiet() {
+		time.Sleep(time.Second)
+	}
+	time.Sleep(time.Second) // what a denied request holds on several servers returns after the answer
+	quiet := w.laws.quiet()
+	var killed []*Process
+	for _, p := range w.all {
+		if p.dead() {
+			killed = append(killed, p)
+		} else if quiet {
+			endings.Await(w.t.Context(), p.backend)
+		}
+	}
+	if i := slices.IndexFunc(w.all, func(p *Process) bool { return !p.closed }); quiet && i >= 0 {
+		w.laws.checkSpending(w.all[i])
+		w.laws.look(w.all[i])
+	}
+	for _, p := range w.all {
+		p.Stop()
+	}
+	if len(killed) > 0 {
+		time.Sleep(HoldTime*5/4 + time.Second) // after a step back as long as somebody has looked
+	}
+	for _, s := range w.servers {
+		if n := s.held(); n > 0 && quiet {
+			w.breaks(fmt.Sprintf("%s holds %d units, and all requests have ended", s.name, n))
+		}
+	}
+	for _, s := range w.servers {
+		if redis := s.listener(); redis != nil {
+			redis.Close()
+		}
+	}
+	time.Sleep(2 * time.Second) // a client that cannot connect tries again each second until it is closed
+	w.laws.check()
+}
+
+// Broken returns the laws that were broken until now.
+func (w *World) Broken() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]string(nil), w.broken...)
+}
+
+func (w *World) breaks(law string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.broken) < 10 {
+		w.broken = append(w.broken, law)
+	}
+}
