@@ -228,7 +228,7 @@ func (l *laws) ended(p *Process, r Request, u *underWay) {
 	defer l.mu.Unlock()
 	l.counts[p].due += u.ends
 	if u.charged {
-		l.spending.ends(p, r, u.by, !p.dead() && len(l.faults) == 0)
+		l.spending.ends(p, r, u.by)
 	}
 	for _, h := range u.holds {
 		l.running[h]--

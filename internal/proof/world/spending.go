@@ -13,7 +13,7 @@ import (
 // spending is how many units of the rule Spending have been taken and kept: of each key, by what
 // its requests have cost, and of all together, by what settlements say.
 type spending struct {
-	keys    map[string]*span
+	keys    map[string]*keySpending
 	all     span
 	pending map[*Process]*span // what ends will change that have not been reported
 }
@@ -21,14 +21,21 @@ type spending struct {
 // span is a number of units.
 type span struct{ least, most int64 }
 
+// keySpending is what the requests of a key have taken, and how much more they cost in the end.
+type keySpending struct {
+	taken   span
+	ended   span  // if settlements may be lost
+	exactly int64 // if none is
+}
+
 func newSpending() spending {
-	return spending{keys: make(map[string]*span), pending: make(map[*Process]*span)}
+	return spending{keys: make(map[string]*keySpending), pending: make(map[*Process]*span)}
 }
 
 // add says that servers have taken units of a key, least at least and most at most.
 func (s *spending) add(key string, least, most int64) {
 	s.all.add(least, most)
-	of(s.keys, key).add(least, most)
+	of(s.keys, key).taken.add(least, most)
 }
 
 func (s *span) add(least, most int64) {
@@ -36,11 +43,11 @@ func (s *span) add(least, most int64) {
 	s.most += most
 }
 
-func of[K comparable](spans map[K]*span, key K) *span {
-	if spans[key] == nil {
-		spans[key] = new(span)
+func of[K comparable, V any](values map[K]*V, key K) *V {
+	if values[key] == nil {
+		values[key] = new(V)
 	}
-	return spans[key]
+	return values[key]
 }
 
 // mayHaveCharged reports whether servers may have charged, and kept, the estimate of a request
@@ -63,7 +70,7 @@ func (l *laws) mayHaveCharged(p *Process, o core.Outcome) bool {
 }
 
 // ends says that a request is over, which the given source has charged.
-func (s *spending) ends(p *Process, r Request, by limits.Source, exactly bool) {
+func (s *spending) ends(p *Process, r Request, by limits.Source) {
 	more := r.Final - Estimate
 	least, most := min(0, more), max(0, more)
 	if by != limits.SourceFallback || !p.dead() {
@@ -73,10 +80,9 @@ func (s *spending) ends(p *Process, r Request, by limits.Source, exactly bool) {
 	case by == limits.SourceFallback && p.dead():
 	case by == limits.SourceFallback: // the settlement will say as much, and no server knows of it
 		s.all.add(-more, -more)
-	case exactly:
-		of(s.keys, r.Key).add(more, more)
-	default: // a refund may be lost, and so may a charge
-		of(s.keys, r.Key).add(least, most)
+	default:
+		of(s.keys, r.Key).ended.add(least, most)
+		of(s.keys, r.Key).exactly += more
 	}
 }
 
@@ -123,7 +129,11 @@ func (l *laws) checkSpending(p *Process) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all, known := int64(0), true
-	for key, want := range l.spending.keys {
+	for key, k := range l.spending.keys {
+		want := span{k.taken.least + k.exactly, k.taken.most + k.exactly}
+		if len(l.faults) > 0 { // also one that began after the end of a request, and before it was settled
+			want = span{k.taken.least + k.ended.least, k.taken.most + k.ended.most}
+		}
 		of := account{"spending", key}
 		server := l.world.serverOf(of, false)
 		if len(l.losses[server]) > 0 || l.world.topology == Ring && len(l.faults) > 0 {
@@ -143,7 +153,7 @@ func (l *laws) checkSpending(p *Process) {
 		}
 		spent := spendingLimit.Burst() - out[0].Remaining
 		all += spent
-		l.isWithin(p, of.key, spent, *want)
+		l.isWithin(p, of.key, spent, want)
 	}
 	if want := l.spending.all; known {
 		for _, p := range l.spending.pending { // processes that were killed say no more
