@@ -17,6 +17,7 @@ import (
 	simreport "github.com/weir-go/weir/cmd/weir/internal/report"
 	"github.com/weir-go/weir/cmd/weir/internal/simulate"
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
+	"github.com/weir-go/weir/limits"
 )
 
 // simulateFlags are the flags of simulate.
@@ -29,6 +30,7 @@ type simulateFlags struct {
 	fields           []string
 	failIf           []string
 	ladder           bool
+	compare          string
 	suggest, rule    string
 	showKeys, asJSON bool
 	html             string
@@ -71,6 +73,7 @@ Conditions of --fail-if and --suggest compare one of these by <, <=, > or >=:
   weir simulate --policy new.yaml --against old.yaml \
       --fail-if 'newly-denied > 0.1%' access.log
   weir simulate --limit 60/minute --suggest 'denied < 0.1%' access.log
+  weir simulate --limit 60/minute --compare sliding-log access.log
   zstdcat access.log.zst | weir simulate --policy weir.yaml -
   weir simulate --policy weir.yaml --format jsonl \
       --field time=ts,address=client.ip,method=m,path=url,key.user=sub app.log`,
@@ -106,6 +109,8 @@ Conditions of --fail-if and --suggest compare one of these by <, <=, > or >=:
 	flags.StringArrayVar(&f.failIf, "fail-if", nil,
 		"exit with 1 if a `condition` holds, such as 'denied > 1%' (may be repeated)")
 	flags.BoolVar(&f.ladder, "ladder", false, "decide each rule alone by 0.25 to 8 times its limit, too")
+	flags.StringVar(&f.compare, "compare", "",
+		"decide each rule alone by each `algorithm`, too, and count what an exact log of what it let through would have decided otherwise: sliding-log")
 	flags.StringVar(&f.suggest, "suggest", "", "find the lowest limit that meets a `condition`, such as 'denied < 0.1%'")
 	flags.StringVar(&f.rule, "rule", "", "the rule of --suggest, if there are several")
 	flags.StringVar(&f.html, "html", "", "write the report to `file` as a page, too")
@@ -119,6 +124,8 @@ Conditions of --fail-if and --suggest compare one of these by <, <=, > or >=:
 	})
 	c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(append(accesslog.Formats(), "auto"),
 		cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("compare",
+		cobra.FixedCompletions([]string{limits.AlgorithmSlidingLog.String()}, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("stamp", cobra.FixedCompletions([]string{"start", "end"},
 		cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("duration-unit",
@@ -229,6 +236,8 @@ func (f *simulateFlags) options(c *cobra.Command, logs []string) (o simulate.Opt
 		return o, errors.New("--policy and --limit exclude each other: remove one")
 	case f.policy != "" && (c.Flags().Changed("key") || len(f.match) > 0):
 		return o, errors.New("--key and --match belong to --limit: a policy says both itself")
+	case f.compare != "" && f.compare != limits.AlgorithmSlidingLog.String():
+		return o, fmt.Errorf("--compare %s: write sliding-log, which alone is exact in every window", f.compare)
 	case f.rule != "" && f.suggest == "":
 		return o, errors.New("--rule says for which rule --suggest finds a limit: add --suggest 'denied < 0.1%'")
 	}
@@ -239,7 +248,7 @@ func (f *simulateFlags) options(c *cobra.Command, logs []string) (o simulate.Opt
 		}
 		seen = seen || log == "-"
 	}
-	o = simulate.Options{Logs: logs, Stdin: c.InOrStdin(), Ladder: f.ladder, SuggestRule: f.rule, ShowKeys: f.showKeys}
+	o = simulate.Options{Logs: logs, Stdin: c.InOrStdin(), Ladder: f.ladder, Accuracy: f.compare != "", SuggestRule: f.rule, ShowKeys: f.showKeys}
 	if o.Log, err = f.logOptions(); err != nil {
 		return o, err
 	}

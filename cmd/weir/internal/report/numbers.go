@@ -33,7 +33,7 @@ func Share(r simulate.Range, all int64) string {
 func percent(n, all int64) string {
 	p := float64(n) * 100 / float64(all)
 	switch {
-	case n == 0 || n == all:
+	case n == 0 || n >= all:
 		return strconv.FormatFloat(p, 'f', 0, 64)
 	case p < 0.001:
 		return "<0.001"

@@ -27,6 +27,7 @@ func Text(w io.Writer, r *simulate.Report, emphasize func(string) string) error 
 	}
 	t.hit(&r.Policy)
 	t.ladders(&r.Policy)
+	t.accuracy(&r.Policy)
 	t.suggestion()
 	t.skipped()
 	t.notes()
@@ -256,6 +257,25 @@ func (t *text) ladders(side *simulate.Side) {
 			}
 			rows = append(rows, []string{"×" + factor(rung.Factor), limit, Range(rung.Denied),
 				Share(rung.Denied, rule.Asked), Range(rung.Keys)})
+		}
+		t.table(rows)
+	}
+}
+
+// accuracy compares algorithms with an exact log of what each of them let through.
+func (t *text) accuracy(side *simulate.Side) {
+	for i := range side.Rules {
+		rule := &side.Rules[i]
+		if len(rule.Accuracy) == 0 {
+			continue
+		}
+		t.line("")
+		rows := [][]string{{rule.Name + " alone, by", "decisions", "unlike an exact log", "allowed too many", "denied too early",
+			"most in any " + rule.Period}}
+		for _, a := range rule.Accuracy {
+			differ := simulate.Range{Low: a.Over.Low + a.Early.Low, High: a.Over.High + a.Early.High}
+			rows = append(rows, []string{a.Limit, group(a.Decisions), Range(differ) + " (" + Share(differ, a.Decisions) + ")",
+				Range(a.Over), Range(a.Early), Range(a.Most) + " (" + Share(a.Most, a.Units) + ")"})
 		}
 		t.table(rows)
 	}

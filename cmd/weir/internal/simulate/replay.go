@@ -26,6 +26,8 @@ type variant struct {
 	alone int // index of the only rule among those of the side; −1: all
 	limit func(limits.Limit) limits.Limit
 	label float64 // tells variants of one rule apart
+
+	judged bool // compare its decisions with an exact log
 }
 
 // replay decides all requests by one limiter, in one reading. One goroutine uses it.
@@ -44,6 +46,7 @@ type replay struct {
 	delayed int64
 	failed  int64
 	failure error
+	judge   *judge // nil: decisions are not compared
 }
 
 // ruleCount is what one rule came to.
@@ -71,6 +74,9 @@ func newReplay(v variant, r reading, rules []core.Rule[*request], first, maxKeys
 	}
 	if v.alone >= 0 {
 		p.first += v.alone
+	}
+	if v.judged {
+		p.judge = &judge{limit: wrapped[0].Limit}
 	}
 	p.rules = make([]ruleCount, len(wrapped))
 	if len(wrapped) == 0 {
@@ -136,6 +142,9 @@ func (p *replay) decide(it *item) bool {
 		p.begin(it, o, at)
 	}
 	allowed := o.Allowed()
+	if c := it.charge(p.first); p.judge != nil && c != nil && c.err == nil {
+		p.judge.see(c, at, allowed)
+	}
 	if allowed && p.plain(&o) {
 		return true
 	}

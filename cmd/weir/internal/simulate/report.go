@@ -95,6 +95,7 @@ type Rule struct {
 	Busiest    []Step     `json:"busiest"`
 	Periods    []Step     `json:"periods"`
 	Ladder     []Rung     `json:"ladder,omitempty"`
+	Accuracy   []Accuracy `json:"accuracy,omitempty"` // of Options.Accuracy
 }
 
 // Key is one key of a rule.

@@ -22,6 +22,7 @@ type Options struct {
 	Others  []*Policy // decided beside Policy, which is not compared with them
 
 	Ladder      bool       // decide each rule alone by a quarter to eight times its limit, too
+	Accuracy    bool       // decide each rule alone by each algorithm, and compare with an exact log
 	Suggest     *Condition // find the lowest limit that meets this; nil: do not
 	SuggestRule string     // for this rule; "": the only one
 
@@ -75,13 +76,14 @@ func Do(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	var built *run
-	err := s.pass(ctx, func(sides []*plan) ([]variant, error) { return s.variants(sides), nil },
+	err := s.pass(ctx, s.variants,
 		func(r *run) error { built = r; return nil })
 	if err != nil {
 		return nil, err
 	}
 	report := built.report(newMasker(o.ShowKeys))
 	s.ladder(built, report)
+	s.accuracy(built, report)
 	if o.Suggest != nil {
 		if report.Suggestion, err = s.suggest(ctx, built); err != nil {
 			return nil, err
@@ -147,21 +149,27 @@ func (s *simulation) tryPass(ctx context.Context, variants func([]*plan) ([]vari
 	return use(r)
 }
 
-// variants are those of the first pass: the policies as a whole, and the ladders.
-func (s *simulation) variants(sides []*plan) []variant {
-	var all []variant
+// variants are those of the first pass: the policies as a whole, comparisons, and ladders.
+func (s *simulation) variants(sides []*plan) (all []variant, err error) {
 	for side := range sides {
 		all = append(all, variant{side: side, alone: -1})
 	}
+	if s.Accuracy {
+		more, err := judged(sides[0])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
 	if !s.Ladder {
-		return all
+		return all, nil
 	}
 	for i := range sides[0].rules {
 		for _, factor := range factors {
 			all = append(all, variant{side: 0, alone: i, limit: scale(factor), label: factor})
 		}
 	}
-	return all
+	return all, nil
 }
 
 // scale returns the function that multiplies a limit. A limit that cannot be multiplied
