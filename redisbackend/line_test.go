@@ -346,3 +346,33 @@ func TestALostReplyIsAnErrorOfAllWhomItAnswers(t *testing.T) {
 		t.Errorf("%d remain, want 4: what was taken without a reply stays taken", d.Remaining)
 	}
 }
+
+// Resets that wait are one call, which forgets the key of each.
+func TestResetsThatWaitForgetAllTheirKeys(t *testing.T) {
+	t.Parallel()
+	client, g := startGate(t)
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+	limit := limits.FixedWindow(limits.PerDay(10))
+	keys := []string{"a", "b", "c", "b"}
+	for _, key := range keys {
+		take(t, b, charge("s", key, limit, 3))
+	}
+	errs := make([]error, len(keys))
+	redisbackend.WaitForEver(b)
+	var callers sync.WaitGroup
+	g.close()
+	callers.Go(func() { b.Take(t.Context(), []backends.Charge{charge("held up", "k", limit, 0)}, make([]limits.Decision, 1)) })
+	until(t, "a call is held up", func() bool { return g.held.Load() == 1 })
+	for i, key := range keys {
+		callers.Go(func() { errs[i] = b.Reset(t.Context(), "s", key) })
+		until(t, "a reset waits", func() bool { return redisbackend.Waiting(b) > i })
+	}
+	g.open()
+	callers.Wait()
+	ok(t, errors.Join(errs...))
+	for _, key := range keys {
+		if d := take(t, b, charge("s", key, limit, 0))[0]; d.Remaining != 10 {
+			t.Errorf("%s: %d of 10 remain after a reset", key, d.Remaining)
+		}
+	}
+}

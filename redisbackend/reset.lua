@@ -1,7 +1,11 @@
--- Forgets a key.
+-- Forgets keys.
 --
--- KEYS   the key
+-- KEYS   the keys; one may be there several times
 -- ARGV   the number of the call
--- reply  that number; and 1, or 0 if the key had no state
+-- reply  that number; for each key 1, or 0 if it had no state
 
-return string.format('%s %d', ARGV[1], redis.call('DEL', KEYS[1]))
+local reply = { ARGV[1] }
+for i, key in ipairs(KEYS) do
+  reply[i + 1] = redis.call('DEL', key)
+end
+return table.concat(reply, ' ')
