@@ -124,7 +124,7 @@ func TestThePageHasTenMinutesOfWhatIsShed(t *testing.T) {
 		}
 		s := &site{T: t, page: page}
 		full := func() *shed.Shedder[*http.Request] {
-			shedder := shed.MustNew(shed.Options[*http.Request]{Algorithm: shed.Fixed(1)})
+			shedder := shed.MustNew(shed.Options[*http.Request]{Limit: 1})
 			for range 3 {
 				shedder.Acquire(t.Context(), httptest.NewRequest("GET", "/", nil))
 			}

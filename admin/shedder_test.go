@@ -27,9 +27,9 @@ func TestThePageTellsWhatIsShedFromWhatIsDenied(t *testing.T) {
 		full := nethttp.Rule{Name: "full", Limit: limits.FixedWindow(limits.PerDay(4)), Key: func(*http.Request) (string, error) { return "all", nil }, DenyAs503: true}
 		limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{perClient(1), full}, Observer: api})
 		shedder := shed.MustNew(shed.Options[*http.Request]{
-			Classes:   []shed.Class{{Name: "critical"}, {Name: "<b>other</b>", Share: 50}},
-			Classify:  func(r *http.Request) int { return len(r.URL.Path) - 1 },
-			Algorithm: shed.Fixed(2),
+			Classes:  []shed.Class{{Name: "critical"}, {Name: "<b>other</b>", Share: 50}},
+			Classify: func(r *http.Request) int { return len(r.URL.Path) - 1 },
+			Limit:    2,
 		})
 		counts.WatchShedder("api", shedder)
 		page, err := admin.New(ann, admin.Sources{Stats: counts, Limiters: map[string]admin.Limiter{"api": limit}}, admin.Options{Changes: true})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/labstack/echo/v5"
 
+	"github.com/weir-go/weir/internal/http/shedgate"
 	"github.com/weir-go/weir/shed"
 )
 
@@ -13,8 +14,7 @@ import (
 // goes outside limiters and authentication. Where [shed.Options].Route is nil, the route of
 // a request is its Path. Shed panics if s is nil or was not made by [shed.New].
 func Shed(s *shed.Shedder[*echo.Context]) echo.MiddlewareFunc {
-	gate := shed.NewGate(shed.Gate[*echo.Context]{
-		Shedder:     s,
+	gate := shedgate.New(s, shedgate.Config[*echo.Context]{
 		Route:       (*echo.Context).Path,
 		Committed:   committed,
 		Answered:    answered,

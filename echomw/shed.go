@@ -5,6 +5,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/weir-go/weir/internal/http/shedgate"
 	"github.com/weir-go/weir/shed"
 )
 
@@ -16,8 +17,7 @@ import (
 // Call [shed.Stream] with c.Response().Writer: in older releases of echo 4, c.Response() has no
 // method Unwrap.
 func Shed(s *shed.Shedder[echo.Context]) echo.MiddlewareFunc {
-	gate := shed.NewGate(shed.Gate[echo.Context]{
-		Shedder:     s,
+	gate := shedgate.New(s, shedgate.Config[echo.Context]{
 		Route:       echo.Context.Path,
 		Committed:   func(c echo.Context) bool { return c.Response().Committed },
 		Answered:    answered,

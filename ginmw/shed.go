@@ -8,6 +8,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/weir-go/weir/internal/http/shedgate"
 	"github.com/weir-go/weir/shed"
 )
 
@@ -17,8 +18,7 @@ import (
 // the route of a request is its FullPath. Shed panics if s is nil or was not made by
 // [shed.New].
 func Shed(s *shed.Shedder[*gin.Context]) gin.HandlerFunc {
-	gate := shed.NewGate(shed.Gate[*gin.Context]{
-		Shedder:     s,
+	gate := shedgate.New(s, shedgate.Config[*gin.Context]{
 		Route:       (*gin.Context).FullPath,
 		Committed:   func(c *gin.Context) bool { return c.Writer.Written() },
 		Answered:    answered,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/ginmw"
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 	"github.com/weir-go/weir/shed"
 )
 
@@ -46,7 +47,7 @@ func (slow) WriteString(s string) (int, error) { time.Sleep(time.Second); return
 // latencies is an algorithm that adds up all latencies.
 type latencies struct{ sum time.Duration }
 
-func (l *latencies) Update(s shed.Sample) int {
+func (l *latencies) Update(s shedlimit.Sample) int {
 	for _, r := range s.Routes {
 		l.sum += r.Total
 	}
@@ -56,9 +57,12 @@ func (l *latencies) Update(s shed.Sample) int {
 func TestTheTimeThatAClientReadsIsInNoLatency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := new(latencies)
-		s := shed.MustNew(shed.Options[*gin.Context]{Algorithm: a})
+		s, err := shedlimit.New(shed.Options[*gin.Context]{}, a)
+		if err != nil {
+			t.Fatal(err)
+		}
 		r := gin.New()
-		r.Use(ginmw.Shed(s))
+		r.Use(ginmw.Shed(s.(*shed.Shedder[*gin.Context])))
 		r.GET("/", func(c *gin.Context) {
 			time.Sleep(3 * time.Millisecond)
 			c.String(200, "hello")

@@ -64,7 +64,7 @@ func TestStreamsThatAreKilled(t *testing.T) {
 				},
 				Observer: core.ObserverFuncs[*grpcmw.Call]{OnEnd: func(s limits.Settlement) { ends.Add(1) }},
 			})
-			shedder := shed.MustNew(shed.Options[*grpcmw.Call]{Algorithm: shed.Fixed(1000)})
+			shedder := shed.MustNew(shed.Options[*grpcmw.Call]{Limit: 1000})
 			shedUnary, shedStream := grpcmw.Shed(shedder)
 			var left sync.WaitGroup // that outlive their handlers
 			s := &service{duplex: func(stream pb.TestService_FullDuplexCallServer) error {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/grpcmw"
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/shed"
 )
@@ -29,13 +30,23 @@ func shedding(s *shed.Shedder[*grpcmw.Call], l *grpcmw.Limiter) []grpc.ServerOpt
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(unary, l.Unary()), grpc.ChainStreamInterceptor(stream, l.Stream())}
 }
 
+// using returns a shedder whose limit a finds.
+func using(t *testing.T, a shedlimit.Algorithm) *shed.Shedder[*grpcmw.Call] {
+	t.Helper()
+	s, err := shedlimit.New(shed.Options[*grpcmw.Call]{}, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.(*shed.Shedder[*grpcmw.Call])
+}
+
 // watched is an algorithm with a limit of 1 that notes how calls have ended.
 type watched struct {
 	mu sync.Mutex
 	of map[string][2]int // completed and failed
 }
 
-func (w *watched) Update(sample shed.Sample) int {
+func (w *watched) Update(sample shedlimit.Sample) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range sample.Routes {
@@ -50,7 +61,7 @@ func (w *watched) Window() (least, most time.Duration, completed int) { return 1
 func TestACallAboveTheLimitOfAShedderAsksNoLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(10)))})
-		s := shed.MustNew(shed.Options[*grpcmw.Call]{Algorithm: shed.Fixed(1)})
+		s := shed.MustNew(shed.Options[*grpcmw.Call]{Limit: 1})
 		begun, may := make(chan bool), make(chan bool)
 		client := serve(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 			begun <- true
@@ -88,7 +99,7 @@ func TestACallAboveTheLimitOfAShedderAsksNoLimiter(t *testing.T) {
 func TestAStreamIsInFlightUntilItsFirstMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(10)))})
-		s := shed.MustNew(shed.Options[*grpcmw.Call]{Algorithm: shed.Fixed(1)})
+		s := shed.MustNew(shed.Options[*grpcmw.Call]{Limit: 1})
 		client := serve(t, &service{duplex: func(stream pb.TestService_FullDuplexCallServer) error {
 			for {
 				if _, err := stream.Recv(); err != nil {
@@ -135,7 +146,7 @@ func TestAShedderLearnsHowCallsEndOfEachMethod(t *testing.T) {
 		s.unary = func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 			return new(pb.SimpleResponse), (<-handlers)()
 		}
-		unary, stream := grpcmw.Shed(shed.MustNew(shed.Options[*grpcmw.Call]{Algorithm: seen}))
+		unary, stream := grpcmw.Shed(using(t, seen))
 		client := serve(t, s, grpc.ChainUnaryInterceptor(func(ctx context.Context, m any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (r any, err error) {
 			defer func() {
 				if recover() != nil {
@@ -166,7 +177,7 @@ func TestAShedderLearnsHowCallsEndOfEachMethod(t *testing.T) {
 func TestTheTimeOfTheClientIsNotTheService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slowest := make(chan time.Duration, 1)
-		s := shed.MustNew(shed.Options[*grpcmw.Call]{Algorithm: latencies{slowest}})
+		s := using(t, latencies{slowest})
 		l := newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(100)))})
 		client := serve(t, &service{up: func(stream pb.TestService_StreamingInputCallServer) error {
 			for {
@@ -197,7 +208,7 @@ func TestTheTimeOfTheClientIsNotTheService(t *testing.T) {
 // latencies is an algorithm that passes on the first latency that it hears of.
 type latencies struct{ first chan time.Duration }
 
-func (l latencies) Update(sample shed.Sample) int {
+func (l latencies) Update(sample shedlimit.Sample) int {
 	for _, r := range sample.Routes {
 		if r.Completed > 0 {
 			select {
@@ -238,7 +249,7 @@ func TestTheProgramAnswersCallsThatAreShed(t *testing.T) {
 		err  error
 		want codes.Code
 	}{{status.Error(codes.Aborted, "later"), codes.Aborted}, {errors.New("later"), codes.Unknown}, {nil, codes.Unavailable}} {
-		s := shed.MustNew(shed.Options[*grpcmw.Call]{Algorithm: shed.Fixed(1), Denied: func(w http.ResponseWriter, _ *grpcmw.Call, e shed.Event) error {
+		s := shed.MustNew(shed.Options[*grpcmw.Call]{Limit: 1, Denied: func(w http.ResponseWriter, _ *grpcmw.Call, e shed.Event) error {
 			w.Header().Set("X-In-Flight", strconv.Itoa(e.InFlight))
 			return c.err
 		}})
@@ -252,7 +263,7 @@ func TestTheProgramAnswersCallsThatAreShed(t *testing.T) {
 }
 
 func TestAShedderInShadowLetsCallsPass(t *testing.T) {
-	s := shed.MustNew(shed.Options[*grpcmw.Call]{Algorithm: shed.Fixed(1), Mode: core.Shadow})
+	s := shed.MustNew(shed.Options[*grpcmw.Call]{Limit: 1, Mode: core.Shadow})
 	permit, _ := s.Acquire(t.Context(), nil)
 	defer permit.End(shed.Result{})
 	client := serve(t, new(service), shedding(s, newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(10)))}))...)

@@ -3,9 +3,11 @@ package shed
 import (
 	"math"
 	"time"
+
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 )
 
-// adaptive is the default Algorithm. It counts the requests that wait, and keeps as many waiting as
+// adaptive is the algorithm that finds a limit. It counts the requests that wait, and keeps as many waiting as
 // the service needs to stay busy.
 //
 // By Little's law, x requests a second that each wait w are x·w requests that wait. The wait of a
@@ -61,8 +63,8 @@ const (
 	mostWindows = 16 * time.Second
 )
 
-// newAdaptive returns the Algorithm that is used if Options.Algorithm is nil.
-func newAdaptive() Algorithm {
+// newAdaptive returns the algorithm that is used if Options.Limit is 0.
+func newAdaptive() *adaptive {
 	return &adaptive{
 		limit:  mostIdle,
 		recent: recent{window: longWindow},
@@ -91,7 +93,7 @@ func (a *adaptive) Window() (least, most time.Duration, completed int) {
 // Requests that wait for their clients use nothing of the service. The algorithm does not look at
 // them, and they get places of their own, as many as wait or waited of late. While more and more
 // wait and others are shed for it, windows are short.
-func (a *adaptive) Update(s Sample) int {
+func (a *adaptive) Update(s shedlimit.Sample) int {
 	a.held.bind(&s)
 	switch {
 	case s.Elapsed > 0:
@@ -115,7 +117,7 @@ func (a *adaptive) Update(s Sample) int {
 }
 
 // leaveOutClients takes the requests that wait for their clients out of s.
-func (a *adaptive) leaveOutClients(s *Sample) {
+func (a *adaptive) leaveOutClients(s *shedlimit.Sample) {
 	s.InFlight -= s.AtClients
 	s.PeakInFlight -= int(s.MeanAtClients)
 	s.MeanInFlight -= s.MeanAtClients

@@ -1,6 +1,10 @@
 package shed
 
-import "time"
+import (
+	"time"
+
+	"github.com/weir-go/weir/internal/ground/shedlimit"
+)
 
 const (
 	lowQuantile = 0.1
@@ -126,7 +130,7 @@ func (a *adaptive) unsure(took time.Duration) bool {
 // expect sets what is usual. The longer requests take, the more of those in flight are of that
 // kind, so it is the mean square over the mean. Requests in flight take at least as long as their
 // ages say: early on, that is longer.
-func (a *adaptive) expect(s *Sample, w *view) {
+func (a *adaptive) expect(s *shedlimit.Sample, w *view) {
 	mean, square := w.moments()
 	if w.completed < fewest || mean == 0 {
 		return

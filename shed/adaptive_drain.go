@@ -3,6 +3,8 @@ package shed
 import (
 	"math"
 	"time"
+
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 )
 
 const (
@@ -35,7 +37,7 @@ func (a *adaptive) cut(w *view, goal float64) {
 }
 
 // drained reports whether no more are in flight than the limit allows, or time is up.
-func (a *adaptive) drained(s *Sample, w *view) bool {
+func (a *adaptive) drained(s *shedlimit.Sample, w *view) bool {
 	d := &a.drain
 	over := float64(s.InFlight) > math.Round(a.limit) || a.now.Before(d.until)
 	if over && a.now.Before(d.atMost) {
@@ -48,7 +50,7 @@ func (a *adaptive) drained(s *Sample, w *view) bool {
 
 // settled reports whether all requests that ended in the window were admitted under the present
 // limit, and began behind others that were.
-func (a *adaptive) settled(s *Sample, w *view) bool {
+func (a *adaptive) settled(s *shedlimit.Sample, w *view) bool {
 	d := &a.drain
 	if start := a.now.Add(-s.Elapsed); !start.Before(d.cleanAt) {
 		return true

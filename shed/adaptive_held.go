@@ -3,6 +3,8 @@ package shed
 import (
 	"math"
 	"time"
+
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 )
 
 const (
@@ -35,13 +37,13 @@ func (a *adaptive) piles(w *view) bool {
 }
 
 // hold takes these requests out of s.
-func (a *adaptive) hold(s *Sample) {
+func (a *adaptive) hold(s *shedlimit.Sample) {
 	a.held.now = 0
 	// A request may stop waiting for its client while ages are read: then there is an age too many.
-	if len(a.base.routes) == 0 || len(s.Ages) == 0 || s.InFlight <= 0 || s.overtaken == 0 {
+	if len(a.base.routes) == 0 || len(s.Ages) == 0 || s.InFlight <= 0 || s.Overtaken == 0 {
 		return
 	}
-	n := min(older(s.Ages, max(s.overtaken, a.heldFrom())), a.held.most*len(s.Ages)/s.InFlight)
+	n := min(older(s.Ages, max(s.Overtaken, a.heldFrom())), a.held.most*len(s.Ages)/s.InFlight)
 	a.held.now = n * s.InFlight / len(s.Ages)
 	s.InFlight -= a.held.now
 	s.Ages = s.Ages[n:]
@@ -51,7 +53,7 @@ func (a *adaptive) hold(s *Sample) {
 func (a *adaptive) heldFrom() time.Duration { return leastHeld + seconds(heldTimes*a.held.usual) }
 
 // leaveOutHeld takes the held requests out of the Sample of a window.
-func (a *adaptive) leaveOutHeld(s *Sample) {
+func (a *adaptive) leaveOutHeld(s *shedlimit.Sample) {
 	before := a.held.now
 	a.hold(s)
 	both := min(before, a.held.now)
@@ -60,15 +62,15 @@ func (a *adaptive) leaveOutHeld(s *Sample) {
 }
 
 // bind sets the bound.
-func (h *held) bind(s *Sample) {
-	if h.bound = mostHeld; s.bounded {
+func (h *held) bind(s *shedlimit.Sample) {
+	if h.bound = mostHeld; s.Bounded {
 		h.bound = s.MaxLimit
 	}
 }
 
 // trust updates how many requests may be held. While a route waits alone, they may wait as well,
 // and become no more.
-func (a *adaptive) trust(s *Sample, w *view) {
+func (a *adaptive) trust(s *shedlimit.Sample, w *view) {
 	switch {
 	case w.waiting > w.room && w.waitsAlone():
 		a.held.most = min(a.held.most, a.held.now)

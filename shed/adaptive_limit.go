@@ -3,6 +3,8 @@ package shed
 import (
 	"math"
 	"time"
+
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 )
 
 const (
@@ -32,7 +34,7 @@ type queueing struct {
 
 // remember updates recent, the limit of a service that has become calm, and for how long a queue
 // has stood.
-func (a *adaptive) remember(s *Sample, w *view) {
+func (a *adaptive) remember(s *shedlimit.Sample, w *view) {
 	r := &a.recent
 	r.peak = max(float64(s.PeakInFlight+a.held.now), r.peak*half(s.Elapsed, peakLife))
 	switch {
@@ -65,7 +67,7 @@ func (a *adaptive) remember(s *Sample, w *view) {
 //
 // A queue that the limit did not bound is a burst until a second window has seen it. So is
 // lateness. For a route that waits alone no other is shed.
-func (a *adaptive) goal(s *Sample, w *view) float64 {
+func (a *adaptive) goal(s *shedlimit.Sample, w *view) float64 {
 	goal, alone := math.Inf(1), w.waitsAlone()
 	if a.waits(s, w) > w.room && a.queue.stood >= standing && (w.limited || a.queue.stood > s.Elapsed) && !alone {
 		goal = w.busy + w.room
@@ -80,7 +82,7 @@ func (a *adaptive) goal(s *Sample, w *view) float64 {
 }
 
 // grow raises the limit if nothing speaks against it.
-func (a *adaptive) grow(s *Sample, w *view) {
+func (a *adaptive) grow(s *shedlimit.Sample, w *view) {
 	a.trial.from, a.trial.full = 0, 0
 	if w.nearly || a.piles(w) {
 		return

@@ -3,6 +3,8 @@ package shed
 import (
 	"math"
 	"time"
+
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 )
 
 // Before a service is busy, its limit follows the requests in flight of late. If more come at once,
@@ -43,7 +45,7 @@ func (a *adaptive) glanceFrom() (inFlight int, age time.Duration) {
 }
 
 // glance implements glancer.
-func (a *adaptive) glance(s Sample) int {
+func (a *adaptive) glance(s shedlimit.Sample) int {
 	s.InFlight -= s.AtClients
 	a.hold(&s)
 	waiting := a.aged(&s)
@@ -55,7 +57,7 @@ func (a *adaptive) glance(s Sample) int {
 	case free:
 		a.loan.lent = max(a.loan.lent, a.loan.safe)
 	}
-	if a.knocks(s.quiet) {
+	if a.knocks(s.Quiet) {
 		a.loan.lent = max(a.loan.lent, min(float64(s.InFlight+1), max(a.loan.safe, knocked*a.limit)))
 	}
 	return a.inForce(s.MaxLimit)

@@ -5,11 +5,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 )
 
 // inFlightFor is what glance is told of requests of these ages, the oldest first.
-func inFlightFor(ages ...time.Duration) Sample {
-	return Sample{InFlight: len(ages), MaxLimit: 500, Ages: ages}
+func inFlightFor(ages ...time.Duration) shedlimit.Sample {
+	return shedlimit.Sample{InFlight: len(ages), MaxLimit: 500, Ages: ages}
 }
 
 func repeated(n int, age time.Duration) []time.Duration {
@@ -31,15 +33,15 @@ func TestWhatIsSafeIsLentWhileNobodyWaits(t *testing.T) {
 	const young, aged = 250 * time.Millisecond, 270 * time.Millisecond
 	for _, c := range []struct {
 		name string
-		s    Sample
+		s    shedlimit.Sample
 		want int
 	}{
 		{"all are young", inFlightFor(repeated(20, young)...), 100},
 		{"one is old", inFlightFor(append([]time.Duration{aged}, repeated(19, young)...)...), 20},
 		{"all are old", inFlightFor(repeated(20, aged)...), 20},
-		{"all are old, and were overtaken", Sample{InFlight: 20, MaxLimit: 500, Ages: repeated(20, aged), overtaken: young}, 120},
-		{"all are old, and were not when a request last completed", Sample{InFlight: 20, MaxLimit: 500, Ages: repeated(20, aged), quiet: 50 * time.Millisecond}, 100},
-		{"all are old, and nothing completes", Sample{InFlight: 20, MaxLimit: 500, Ages: repeated(20, time.Second), quiet: time.Second}, 21},
+		{"all are old, and were overtaken", shedlimit.Sample{InFlight: 20, MaxLimit: 500, Ages: repeated(20, aged), Overtaken: young}, 120},
+		{"all are old, and were not when a request last completed", shedlimit.Sample{InFlight: 20, MaxLimit: 500, Ages: repeated(20, aged), Quiet: 50 * time.Millisecond}, 100},
+		{"all are old, and nothing completes", shedlimit.Sample{InFlight: 20, MaxLimit: 500, Ages: repeated(20, time.Second), Quiet: time.Second}, 21},
 	} {
 		if got := lender().glance(c.s); got != c.want {
 			t.Errorf("%s: a limit of %d, want %d", c.name, got, c.want)
@@ -88,8 +90,8 @@ func TestADecreaseSaysWhatIsSafe(t *testing.T) {
 
 func TestAllowancesUntilTheFirstRequestCompletes(t *testing.T) {
 	for age, want := range map[time.Duration]int{0: 100, 100 * time.Millisecond: 200, time.Hour: 400} {
-		a := newAdaptive().(*adaptive)
-		a.Update(Sample{MaxLimit: 500})
+		a := newAdaptive()
+		a.Update(shedlimit.Sample{MaxLimit: 500})
 		if got := a.glance(inFlightFor(repeated(100, age)...)); got != want {
 			t.Errorf("%v after the first request: limit %d, want %d", age, got, want)
 		}
@@ -101,12 +103,12 @@ func TestAllowancesUntilTheFirstRequestCompletes(t *testing.T) {
 func TestWhatIsUsualIsThatOfRequestsInFlight(t *testing.T) {
 	fast := &baseline{figures: figures{mean: 0.001, spread: 0.001}}
 	slow := &baseline{figures: figures{mean: 0.1, spread: 0.1}}
-	a := newAdaptive().(*adaptive)
+	a := newAdaptive()
 	if got := a.overtakes(); got != 0 {
 		t.Errorf("before anything has completed, one of %v overtakes others, want all to", got)
 	}
 	a.base.routes["/"] = fast
-	a.expect(&Sample{}, &view{completed: 100, routes: []seen{{base: fast, rate: 90}, {base: slow, rate: 10}}})
+	a.expect(&shedlimit.Sample{}, &view{completed: 100, routes: []seen{{base: fast, rate: 90}, {base: slow, rate: 10}}})
 	if math.Abs(a.base.usual-0.0918) > 0.0001 {
 		t.Errorf("90 requests of 1 ms and 10 of 100 ms: those in flight take %.4f s, want 0.0918", a.base.usual)
 	}
@@ -119,14 +121,14 @@ func TestWhatIsUsualIsThatOfRequestsInFlight(t *testing.T) {
 // flight, the ages of those say more, more may be lent, and a baseline of enoughKnown goes on to
 // grow.
 func TestTheFirstThatCompleteAreTheFastest(t *testing.T) {
-	a := newAdaptive().(*adaptive)
-	a.Update(Sample{MaxLimit: 500})
+	a := newAdaptive()
+	a.Update(shedlimit.Sample{MaxLimit: 500})
 	now := time.Unix(1e9, 0)
 	window := func(inFlight int, latency, age time.Duration) {
 		now = now.Add(100 * time.Millisecond)
-		a.Update(Sample{Now: now, Elapsed: 100 * time.Millisecond, MaxLimit: 500, Completed: 20, InFlight: inFlight, PeakInFlight: inFlight,
+		a.Update(shedlimit.Sample{Now: now, Elapsed: 100 * time.Millisecond, MaxLimit: 500, Completed: 20, InFlight: inFlight, PeakInFlight: inFlight,
 			MeanInFlight: float64(inFlight), Ages: repeated(inFlight, age),
-			Routes: []RouteSample{{Route: "/", Completed: 20, Latencies: repeated(20, latency)}}})
+			Routes: []shedlimit.RouteSample{{Route: "/", Completed: 20, Latencies: repeated(20, latency)}}})
 	}
 	window(60, 10*time.Millisecond, 90*time.Millisecond)
 	if !a.base.early || math.Abs(a.base.usual-0.09) > 1e-9 {

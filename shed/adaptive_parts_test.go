@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 	"github.com/weir-go/weir/internal/proof/overload"
 )
 
@@ -51,7 +52,7 @@ func TestARecoveredDependencyIsSoonUsed(t *testing.T) {
 func TestATrialIsJudgedByWork(t *testing.T) {
 	fast := &baseline{figures: figures{low: 0.001, mean: 0.002, spread: 0.002, high: 0.003}}
 	slow := &baseline{figures: figures{low: 0.08, mean: 0.1, spread: 0.1, high: 0.12}}
-	a := newAdaptive().(*adaptive)
+	a := newAdaptive()
 	a.trial = trial{inFlight: 40, rate: 1150, work: 8, low: map[*baseline]float64{fast: 0.02, slow: 0.1}}
 	w := func(fasts, slows int) *view {
 		return &view{completed: fasts + slows, rate: float64(fasts + slows), inFlight: 20, noise: 1, limited: true,
@@ -83,9 +84,9 @@ func TestNothingGrowsFastWhileRequestsAreOlderThanUsual(t *testing.T) {
 		{"unlimited, all young", 0, 14, 17, view{room: 4}, 20, 22},
 		{"unlimited", 0, 14, 17, view{room: 4, aged: 4}, 17, 17},
 	} {
-		a := newAdaptive().(*adaptive)
+		a := newAdaptive()
 		a.limit, a.queue.known, a.recent.peak = c.limit, c.known, c.peak
-		a.grow(&Sample{Elapsed: time.Second}, &c.w)
+		a.grow(&shedlimit.Sample{Elapsed: time.Second}, &c.w)
 		if a.limit < c.least || a.limit > c.most {
 			t.Errorf("%s: limit %g becomes %.1f, want %g to %g", c.name, c.limit, a.limit, c.least, c.most)
 		}
@@ -95,7 +96,7 @@ func TestNothingGrowsFastWhileRequestsAreOlderThanUsual(t *testing.T) {
 // known returns an algorithm that knows one route, of requests that take 200 ms, and a function
 // that tells it of windows of 2 s with so many completions of that latency.
 func known(limit float64) (a *adaptive, window func(completed int, latency time.Duration, inFlight, shed int)) {
-	a = newAdaptive().(*adaptive)
+	a = newAdaptive()
 	now := time.Unix(1e9, 0)
 	a.now, a.base.sure, a.limit, a.loan.safe, a.loan.lent, a.base.ended = now, now, limit, 0, 0, 1000
 	a.base.routes["/"] = &baseline{figures: figures{low: 0.2, mean: 0.2, spread: 0.2, high: 0.2}}
@@ -109,9 +110,9 @@ func known(limit float64) (a *adaptive, window func(completed int, latency time.
 		for i := range ages {
 			ages[i] = latency
 		}
-		a.Update(Sample{Ages: ages, Now: now, Elapsed: 2 * time.Second, MaxLimit: 500, Completed: completed, Shed: shed,
+		a.Update(shedlimit.Sample{Ages: ages, Now: now, Elapsed: 2 * time.Second, MaxLimit: 500, Completed: completed, Shed: shed,
 			InFlight: inFlight, PeakInFlight: inFlight, MeanInFlight: float64(inFlight),
-			Routes: []RouteSample{{Route: "/", Completed: completed, Latencies: latencies}}})
+			Routes: []shedlimit.RouteSample{{Route: "/", Completed: completed, Latencies: latencies}}})
 	}
 }
 
@@ -152,7 +153,7 @@ func TestWindowsWithFewCompletionsConfirmBaselines(t *testing.T) {
 // tried returns an algorithm in a trial that took half of those in flight away, and the view of a
 // window since: requests of 50 ms, by a baseline of 20 ms.
 func tried(t trial, completed int) (*adaptive, *view) {
-	a := newAdaptive().(*adaptive)
+	a := newAdaptive()
 	a.now = time.Unix(1e9, 0)
 	a.base.sure, a.limit, a.loan.lent = a.now, 10, 0
 	base := &baseline{figures: figures{low: 0.02, mean: 0.02, spread: 0.02, high: 0.02}}
@@ -266,12 +267,12 @@ func TestARouteIsLateIfItWouldBeOnTimeWithoutAQueue(t *testing.T) {
 		{"few together wait for too long", []route{{50 * ms, 400 * ms, 4}, {50 * ms, 400 * ms, 4}}, 0.8, 0.4, true},
 		{"one of few does", []route{{5 * ms, 400 * ms, 1}, {5 * ms, 5 * ms, 4}}, 0, 0.42 + 3*math.Sqrt(0.42) + 1, false},
 	} {
-		a := newAdaptive().(*adaptive)
-		s := Sample{SLO: 300 * ms, Elapsed: time.Second, MeanInFlight: 10}
+		a := newAdaptive()
+		s := shedlimit.Sample{SLO: 300 * ms, Elapsed: time.Second, MeanInFlight: 10}
 		for i, r := range c.routes {
 			name := string(rune('a' + i))
 			a.base.routes[name] = &baseline{figures: figures{low: r.baseline.Seconds(), mean: r.baseline.Seconds(), spread: r.baseline.Seconds()}}
-			sample := RouteSample{Route: name, Completed: r.completed}
+			sample := shedlimit.RouteSample{Route: name, Completed: r.completed}
 			for range r.completed {
 				sample.Latencies = append(sample.Latencies, r.latency)
 			}
@@ -325,7 +326,7 @@ func TestABaselineOfFewRequestsGrows(t *testing.T) {
 }
 
 func TestALongQueueIsForServicesThatShedLittle(t *testing.T) {
-	a := newAdaptive().(*adaptive)
+	a := newAdaptive()
 	for _, c := range []struct{ sheds, busy, want float64 }{{0, 16, 1}, {0.15, 16, 0.625}, {0.3, 16, 0.25}, {0.9, 16, 0.25}, {0.9, 0.5, 1}} {
 		a.recent.sheds = c.sheds
 		if got := a.gaps(&view{busy: c.busy}); math.Abs(got-c.want) > 1e-9 {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 )
 
 // punctuality judges each route by the SLO: a route is late if a tenth of its answers are.
@@ -11,7 +13,7 @@ import (
 // A lower limit shortens queues, and nothing else. So a route whose fast requests do not wait, or
 // that would be late without waiting, sheds nothing: otherwise a client could ask for it on
 // purpose.
-func (w *view) punctuality(s *Sample) {
+func (w *view) punctuality(s *shedlimit.Sample) {
 	onTime := 0.0
 	var rest seen // routes with few completions, together
 	var few []time.Duration

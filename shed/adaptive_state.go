@@ -1,5 +1,7 @@
 package shed
 
+import "github.com/weir-go/weir/internal/ground/shedlimit"
+
 // state says how the adaptive algorithm takes a window.
 type state uint8
 
@@ -29,7 +31,7 @@ func (s state) String() string {
 //	          it cost throughput, and is undone                   settling, then steady
 //	probing   as trying
 //	stuck     as draining, once requests no longer hang           settling, then steady
-func (a *adaptive) next(at state, s *Sample, w *view) state {
+func (a *adaptive) next(at state, s *shedlimit.Sample, w *view) state {
 	if w.stuck(s) {
 		at = stuck
 	}
@@ -49,7 +51,7 @@ func (a *adaptive) next(at state, s *Sample, w *view) state {
 }
 
 // steady learns and raises the limit, or begins a decrease.
-func (a *adaptive) steady(s *Sample, w *view) state {
+func (a *adaptive) steady(s *shedlimit.Sample, w *view) state {
 	if w.completed < fewest {
 		if w.completed > 0 && !w.limited && w.waiting <= w.room {
 			a.learn(w) // little, as the weight of few is small
@@ -77,7 +79,7 @@ func (a *adaptive) steady(s *Sample, w *view) state {
 }
 
 // draining waits until requests that were admitted before a decrease have ended.
-func (a *adaptive) draining(s *Sample, w *view) state {
+func (a *adaptive) draining(s *shedlimit.Sample, w *view) state {
 	if a.drained(s, w) {
 		return settling
 	}
@@ -85,7 +87,7 @@ func (a *adaptive) draining(s *Sample, w *view) state {
 }
 
 // settling waits until those that began behind them have ended. Then the window is one of a.after.
-func (a *adaptive) settling(s *Sample, w *view) state {
+func (a *adaptive) settling(s *shedlimit.Sample, w *view) state {
 	if a.settled(s, w) {
 		return a.next(a.after, s, w)
 	}
@@ -93,7 +95,7 @@ func (a *adaptive) settling(s *Sample, w *view) state {
 }
 
 // trying judges a decrease that was to shorten a queue.
-func (a *adaptive) trying(_ *Sample, w *view) state {
+func (a *adaptive) trying(_ *shedlimit.Sample, w *view) state {
 	verdict, latency := a.trial.judge(a.now, w)
 	if verdict == early {
 		return trying
@@ -116,7 +118,7 @@ func (a *adaptive) trying(_ *Sample, w *view) state {
 }
 
 // probing judges a decrease that was to show how many wait.
-func (a *adaptive) probing(_ *Sample, w *view) state {
+func (a *adaptive) probing(_ *shedlimit.Sample, w *view) state {
 	verdict, latency := a.trial.judge(a.now, w)
 	if verdict == early {
 		return probing
@@ -142,7 +144,7 @@ func (a *adaptive) probing(_ *Sample, w *view) state {
 }
 
 // stuck lowers the limit to the requests that hang and the others, until fewer hang.
-func (a *adaptive) stuck(s *Sample, w *view) state {
+func (a *adaptive) stuck(s *shedlimit.Sample, w *view) state {
 	switch {
 	case w.stuck(s):
 		// Less would not help those in flight. More would only get stuck as well.

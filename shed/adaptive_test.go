@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 	"github.com/weir-go/weir/internal/proof/overload"
 	"github.com/weir-go/weir/internal/proof/testrun"
 )
@@ -47,9 +48,18 @@ func adaptively(options Options[overload.Request]) func() overload.Limiter {
 	return func() overload.Limiter { return simulated{MustNew(options)} }
 }
 
-func mutant(change func(*adaptive) Algorithm) func() overload.Limiter {
+// mustNewUsing returns a Shedder whose limit a finds.
+func mustNewUsing[R any](a shedlimit.Algorithm, options Options[R]) *Shedder[R] {
+	s, err := newShedder(options, a)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+func mutant(change func(*adaptive) shedlimit.Algorithm) func() overload.Limiter {
 	return func() overload.Limiter {
-		return simulated{MustNew(Options[overload.Request]{Algorithm: change(newAdaptive().(*adaptive))})}
+		return simulated{mustNewUsing(change(newAdaptive()), Options[overload.Request]{})}
 	}
 }
 
@@ -185,21 +195,21 @@ func TestAnSLOThatNoLimitCanKeepShedsNobody(t *testing.T) {
 // for.
 func TestEachPropertyIsNeeded(t *testing.T) {
 	t.Run("a low quantile, not an average", func(t *testing.T) {
-		x := simulate(t, "bimodal", 0.8, mutant(func(a *adaptive) Algorithm { return average{a} }), nil)
+		x := simulate(t, "bimodal", 0.8, mutant(func(a *adaptive) shedlimit.Algorithm { return average{a} }), nil)
 		if got := part(x.FalseSheds, x.Calm); got <= 0.002 {
 			t.Errorf("with averages %.4f of requests are shed that fit: this test shows nothing", got)
 		}
 	})
 	t.Run("trials that are undone", func(t *testing.T) {
 		fixed := simulate(t, "slow-for-good", 3, func() overload.Limiter { return &overload.Fixed{Limit: 40} }, nil)
-		x := simulate(t, "slow-for-good", 3, mutant(func(a *adaptive) Algorithm { return noTrials{a} }), nil)
+		x := simulate(t, "slow-for-good", 3, mutant(func(a *adaptive) shedlimit.Algorithm { return noTrials{a} }), nil)
 		if ratio := x.Goodput() / fixed.Goodput(); ratio > 0.9 {
 			t.Errorf("without trials goodput is %.3f of that with a fixed limit: this test shows nothing", ratio)
 		}
 	})
 	t.Run("ages", func(t *testing.T) {
 		with := simulate(t, "hang", 3, adaptively(Options[overload.Request]{}), nil)
-		x := simulate(t, "hang", 3, mutant(func(a *adaptive) Algorithm { return noAges{a} }), nil)
+		x := simulate(t, "hang", 3, mutant(func(a *adaptive) shedlimit.Algorithm { return noAges{a} }), nil)
 		if ratio := x.Goodput() / with.Goodput(); ratio > 0.98 {
 			t.Errorf("without ages goodput is %.3f of that with them: this test shows nothing", ratio)
 		}
@@ -209,8 +219,8 @@ func TestEachPropertyIsNeeded(t *testing.T) {
 // average sees the average of latencies where the algorithm looks for a low quantile.
 type average struct{ *adaptive }
 
-func (m average) Update(s Sample) int {
-	routes := make([]RouteSample, len(s.Routes))
+func (m average) Update(s shedlimit.Sample) int {
+	routes := make([]shedlimit.RouteSample, len(s.Routes))
 	for i, r := range s.Routes {
 		sum := time.Duration(0)
 		for _, l := range r.Latencies {
@@ -228,7 +238,7 @@ func (m average) Update(s Sample) int {
 // noTrials never looks what a decrease did.
 type noTrials struct{ *adaptive }
 
-func (m noTrials) Update(s Sample) int {
+func (m noTrials) Update(s shedlimit.Sample) int {
 	m.after = steady
 	if m.state == trying || m.state == probing {
 		m.state = steady
@@ -239,7 +249,7 @@ func (m noTrials) Update(s Sample) int {
 // noAges sees what completed only.
 type noAges struct{ *adaptive }
 
-func (m noAges) Update(s Sample) int {
+func (m noAges) Update(s shedlimit.Sample) int {
 	s.Ages = nil
 	return m.adaptive.Update(s)
 }
@@ -247,13 +257,13 @@ func (m noAges) Update(s Sample) int {
 func (noAges) glanceFrom() (inFlight int, age time.Duration) { return 0, math.MaxInt64 }
 
 func TestTheAdaptiveLimitGoesOnFromTheOneBefore(t *testing.T) {
-	if got := newAdaptive().Update(Sample{MaxLimit: 1000}); got != startLimit {
+	if got := newAdaptive().Update(shedlimit.Sample{MaxLimit: 1000}); got != startLimit {
 		t.Errorf("first limit %d, want %d", got, startLimit)
 	}
-	if got := newAdaptive().Update(Sample{MaxLimit: 1000, Limit: 37}); got != 37 {
+	if got := newAdaptive().Update(shedlimit.Sample{MaxLimit: 1000, Limit: 37}); got != 37 {
 		t.Errorf("first limit after one of 37 is %d", got)
 	}
-	if got := newAdaptive().Update(Sample{MaxLimit: 50}); got != 50 {
+	if got := newAdaptive().Update(shedlimit.Sample{MaxLimit: 50}); got != 50 {
 		t.Errorf("first limit %d, want at most MaxLimit 50", got)
 	}
 }
@@ -264,27 +274,27 @@ func FuzzTheAdaptiveLimitStaysInRange(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})
 	f.Add([]byte{255, 0, 255, 0, 255, 0, 255, 0, 200, 0, 0, 0, 0, 0, 1, 1})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		a := newAdaptive().(*adaptive)
+		a := newAdaptive()
 		now := time.Unix(1e9, 0)
-		limit := a.Update(Sample{MaxLimit: 500, Now: now})
+		limit := a.Update(shedlimit.Sample{MaxLimit: 500, Now: now})
 		for len(data) >= 8 {
 			b := data[:8]
 			data = data[8:]
-			s := Sample{MaxLimit: 500, Limit: limit, Elapsed: time.Duration(1 + int(b[0])*int(b[1])*1e5), InFlight: int(b[2]),
+			s := shedlimit.Sample{MaxLimit: 500, Limit: limit, Elapsed: time.Duration(1 + int(b[0])*int(b[1])*1e5), InFlight: int(b[2]),
 				PeakInFlight: int(b[2]) + int(b[3]), MeanInFlight: float64(b[3]), Shed: int(b[4] / 64), SLO: time.Duration(b[5]/128) * 1e8}
 			now = now.Add(s.Elapsed)
 			s.Now = now
 			if n := int(b[6]); n > 0 {
 				latency := time.Duration(b[7]) * time.Millisecond
 				s.Completed = n
-				s.Routes = []RouteSample{{Route: string(b[1:2]), Completed: n, Latencies: []time.Duration{latency, 2 * latency, 3 * latency}}}
+				s.Routes = []shedlimit.RouteSample{{Route: string(b[1:2]), Completed: n, Latencies: []time.Duration{latency, 2 * latency, 3 * latency}}}
 			}
 			for range min(s.InFlight, 8) {
 				s.Ages = append(s.Ages, time.Duration(b[7])*time.Second)
 			}
-			s.overtaken, s.quiet, s.bounded = time.Duration(b[4])*1e7, time.Duration(b[5])*1e7, b[6]%2 == 0
+			s.Overtaken, s.Quiet, s.Bounded = time.Duration(b[4])*1e7, time.Duration(b[5])*1e7, b[6]%2 == 0
 			for i := range s.Routes {
-				s.Routes[i].first = time.Duration(b[3]) * time.Millisecond
+				s.Routes[i].First = time.Duration(b[3]) * time.Millisecond
 			}
 			if got := a.glance(s); got < 1 || got > 500 {
 				t.Fatalf("limit %d of a glance at %+v", got, s)

@@ -3,6 +3,8 @@ package shed
 import (
 	"slices"
 	"time"
+
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 )
 
 // view is a Sample as the adaptive algorithm sees it. Requests are counted as fractions.
@@ -42,7 +44,7 @@ type seen struct {
 }
 
 // look returns the view of s.
-func (a *adaptive) look(s *Sample) *view {
+func (a *adaptive) look(s *shedlimit.Sample) *view {
 	w := &view{
 		took:     s.Elapsed.Seconds(),
 		inFlight: s.MeanInFlight,

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 )
 
 const (
@@ -25,7 +27,7 @@ const (
 // waits returns how many requests wait. Before the first decrease the limit is a guess. In a window
 // that is long enough for a queue to stand, requests in flight that are too old count as well: they
 // would complete too late to show that the limit is too high.
-func (a *adaptive) waits(s *Sample, w *view) float64 {
+func (a *adaptive) waits(s *shedlimit.Sample, w *view) float64 {
 	if w.limited && a.queue.known == 0 && s.Elapsed >= standing {
 		return w.waiting + w.aged
 	}
@@ -36,13 +38,13 @@ func (a *adaptive) waits(s *Sample, w *view) float64 {
 // first come, first served, no request is overtaken before it is served. So a request has waited in
 // it until it was overtaken, at most. inFlight is the mean of all routes, and bounds what a few
 // long waits that end in one window would amount to.
-func (x *seen) behind(r *RouteSample, inFlight float64) float64 {
+func (x *seen) behind(r *shedlimit.RouteSample, inFlight float64) float64 {
 	if x.mean == 0 {
 		return 0
 	}
 	wait := x.wait
-	if r.first > 0 {
-		wait = min(wait, r.first.Seconds()/float64(r.Completed))
+	if r.First > 0 {
+		wait = min(wait, r.First.Seconds()/float64(r.Completed))
 	}
 	return min(x.rate, inFlight/x.mean) * wait
 }
@@ -108,13 +110,13 @@ func (w *view) vary() float64 {
 // aged returns how many requests wait, by their ages when a request last completed: they are older
 // than usual, and no request that began later has completed. A request that others have overtaken
 // is slow, and does not wait.
-func (a *adaptive) aged(s *Sample) float64 {
+func (a *adaptive) aged(s *shedlimit.Sample) float64 {
 	if len(s.Ages) == 0 {
 		return 0
 	}
-	n := older(s.Ages, seconds(old*a.base.usual)+min(s.quiet, mostQuiet))
-	if s.overtaken > 0 {
-		n -= older(s.Ages, s.overtaken)
+	n := older(s.Ages, seconds(old*a.base.usual)+min(s.Quiet, mostQuiet))
+	if s.Overtaken > 0 {
+		n -= older(s.Ages, s.Overtaken)
 	}
 	return float64(max(0, n)*s.InFlight) / float64(len(s.Ages))
 }
@@ -129,7 +131,7 @@ func older(ages []time.Duration, than time.Duration) int {
 // any route, including those that have just completed: in a long queue all are old. So a dependency
 // that hangs is seen although nothing completes. A request that others have overtaken is slow, and
 // shows no hang.
-func (a *adaptive) overdue(s *Sample, w *view) int {
+func (a *adaptive) overdue(s *shedlimit.Sample, w *view) int {
 	if len(a.base.routes) == 0 || len(s.Ages) == 0 {
 		return 0
 	}
@@ -142,7 +144,7 @@ func (a *adaptive) overdue(s *Sample, w *view) int {
 	}
 	n := 0
 	for _, age := range s.Ages {
-		if age.Seconds() > 2*slowest+0.2 && (s.overtaken == 0 || age <= s.overtaken) {
+		if age.Seconds() > 2*slowest+0.2 && (s.Overtaken == 0 || age <= s.Overtaken) {
 			n++
 		}
 	}
@@ -150,6 +152,6 @@ func (a *adaptive) overdue(s *Sample, w *view) int {
 }
 
 // stuck reports that most requests in flight are overdue.
-func (w *view) stuck(s *Sample) bool {
+func (w *view) stuck(s *shedlimit.Sample) bool {
 	return float64(w.overdue) > max(leastQueue, float64(s.InFlight)/2)
 }

@@ -32,7 +32,7 @@ func serve(room bool) func() {
 			}
 			return 2
 		},
-		Algorithm: shed.Fixed(1),
+		Limit: 2, // of which reads have one
 	})
 	r := httptest.NewRequest("GET", "/", nil)
 	if !room {
@@ -69,7 +69,7 @@ func benchmark(b *testing.B, room bool) {
 
 // BenchmarkAcquire is an admitted request without HTTP.
 func BenchmarkAcquire(b *testing.B) {
-	s := shed.MustNew(shed.Options[int]{Algorithm: shed.Fixed(1)})
+	s := shed.MustNew(shed.Options[int]{Limit: 1})
 	b.ReportAllocs()
 	for b.Loop() {
 		p, _ := s.Acquire(b.Context(), 0)
@@ -78,7 +78,7 @@ func BenchmarkAcquire(b *testing.B) {
 }
 
 func BenchmarkAcquireParallel(b *testing.B) {
-	s := shed.MustNew(shed.Options[int]{Algorithm: shed.Fixed(1000)})
+	s := shed.MustNew(shed.Options[int]{Limit: 1000})
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
@@ -90,7 +90,7 @@ func BenchmarkAcquireParallel(b *testing.B) {
 
 // BenchmarkAdmittedPost is an admitted request with content, which the handler reads to its end before it writes an answer.
 func BenchmarkAdmittedPost(b *testing.B) {
-	s := shed.MustNew(shed.Options[request]{Algorithm: shed.Fixed(1)})
+	s := shed.MustNew(shed.Options[request]{Limit: 1})
 	content := []byte("content")
 	handler := shed.Handler(s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body.Read(content)

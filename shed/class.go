@@ -14,8 +14,8 @@ type Class struct {
 	// all classes, and one for the first.
 	//
 	// With the adaptive algorithm a small share costs no throughput, since the limit rises
-	// until the service is busy, whatever class keeps it so. With [Fixed] it does: a class
-	// that is alone does not go beyond its share. 0: by position 100, 50, 30, 20, and 20 for
+	// until the service is busy, whatever class keeps it so. With [Options].Limit it does: a
+	// class that is alone does not go beyond its share. 0: by position 100, 50, 30, 20, and 20 for
 	// all that follow; that of the class before, if that is less.
 	Share int
 }

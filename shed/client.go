@@ -46,7 +46,7 @@ func (c *clientTime) until(now instant) (total time.Duration, waits bool) {
 	return c.total, false
 }
 
-// listener is a Permit as what Gate puts around the writer and the content of a request sees it.
+// listener is a Permit as what a gate puts around the writer and the content of a request sees it.
 type listener Permit
 
 func (l *listener) Stream() { (*Permit)(l).Stream() }

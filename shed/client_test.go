@@ -10,17 +10,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 	"github.com/weir-go/weir/shed"
 )
 
 // kept is an algorithm with a limit of 100 that keeps a copy of what it last saw, and all latencies.
 type kept struct {
 	mu        sync.Mutex
-	last      shed.Sample
+	last      shedlimit.Sample
 	latencies []time.Duration
 }
 
-func (k *kept) Update(s shed.Sample) int {
+func (k *kept) Update(s shedlimit.Sample) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, r := range s.Routes {
@@ -32,7 +33,7 @@ func (k *kept) Update(s shed.Sample) int {
 }
 
 // see makes the algorithm see what there is a second from now, and returns that.
-func (k *kept) see(t *testing.T, s *shed.Shedder[request]) shed.Sample {
+func (k *kept) see(t *testing.T, s *shed.Shedder[request]) shedlimit.Sample {
 	t.Helper()
 	time.Sleep(time.Second)
 	p, _ := s.Acquire(t.Context(), nil)
@@ -98,7 +99,7 @@ func TestTheTimeOfAClientIsInNoLatency(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			a := new(kept)
-			s := shed.MustNew(shed.Options[request]{Algorithm: a})
+			s := using(t, a, shed.Options[request]{})
 			r := httptest.NewRequest("POST", "/", nil)
 			content := slowly{}
 			r.Body = content
@@ -117,7 +118,7 @@ func TestTheTimeOfAClientIsInNoLatency(t *testing.T) {
 func TestRequestsAtTheirClientsAreCountedAndHaveNoAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := new(kept)
-		s := shed.MustNew(shed.Options[request]{Algorithm: a})
+		s := using(t, a, shed.Options[request]{})
 		content, send := io.Pipe()
 		go shed.Handler(s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(2500 * time.Millisecond)

@@ -1,14 +1,16 @@
 package shed
 
 import (
-	"reflect"
 	"slices"
 	"time"
+
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 )
 
 // limits are the options that the limiter looks at.
 type limits struct {
-	algorithm  Algorithm
+	algorithm  shedlimit.Algorithm // of this repository's tests; nil: the next field decides
+	fixed      int                 // 0: the limit is adaptive
 	slo        time.Duration
 	maxLimit   int
 	maxWaiting int
@@ -26,7 +28,7 @@ func (l *limiter) configure(names []Class, options limits) []*class {
 	l.slo, l.maxWaiting, l.advisory = options.slo, options.maxWaiting, options.open
 	l.maxLimit, l.bounded = options.maxLimit, options.maxLimit > 0
 	if !l.bounded {
-		l.maxLimit = defaultMaxInFlight
+		l.maxLimit = max(defaultMaxInFlight, options.fixed)
 	}
 	switch {
 	case !options.fair:
@@ -35,7 +37,7 @@ func (l *limiter) configure(names []Class, options limits) []*class {
 		l.tenants = newTenants()
 	}
 	l.adoptLocked(names)
-	if l.changeLocked(options.algorithm) {
+	if l.changeLocked(&options) {
 		l.window.begin(now, l.inFlight) // what others have seen is not for this one
 		l.updateLocked(now)
 	} else {
@@ -97,19 +99,29 @@ func (l *limiter) retireLocked(c *class) {
 	}
 }
 
-// changeLocked puts an algorithm into force, and reports whether it is another one.
-func (l *limiter) changeLocked(a Algorithm) bool {
+// changeLocked puts the algorithm of options into force, and reports whether it is another one.
+func (l *limiter) changeLocked(options *limits) bool {
+	next := options.algorithm
 	switch {
-	case a == nil && l.own, a != nil && same(a, l.algorithm):
-		return false
-	case a == nil:
-		l.algorithm, l.own = newAdaptive(), true
+	case next != nil:
+		if l.algorithm != nil {
+			return false // it serves the limiter for ever
+		}
+	case options.fixed > 0:
+		if next = fixed(options.fixed); l.algorithm == next {
+			return false
+		}
 	default:
-		l.algorithm, l.own = a, false
+		if _, same := l.algorithm.(*adaptive); same {
+			return false
+		}
+		next = newAdaptive()
 	}
+	l.algorithm = next
 	return true
 }
 
-// same reports whether two algorithms are one. Those that cannot be compared are not: it is the
-// value that says so, since a type may be comparable and what its fields have not be.
-func same(a, b Algorithm) bool { return reflect.ValueOf(a).Comparable() && a == b }
+// fixed is the algorithm of Options.Limit.
+type fixed int
+
+func (f fixed) Update(shedlimit.Sample) int { return int(f) }

@@ -132,7 +132,7 @@ func crowd(t *testing.T, http2 bool, seed uint64) {
 	const limit = 8
 	options := func(random *rand.Rand) shed.Options[request] {
 		o := shed.Options[request]{
-			Algorithm: shed.Fixed(limit), Classes: four[:1+random.IntN(4)],
+			Limit: limit, Classes: four[:1+random.IntN(4)],
 			Classify: func(r *http.Request) int {
 				switch {
 				case r.Header.Get("Panic") != "":
@@ -232,7 +232,7 @@ func crowd(t *testing.T, http2 bool, seed uint64) {
 	}
 
 	// A server that shuts down with requests in the queue answers them.
-	if err := s.Replace(shed.Options[request]{Algorithm: shed.Fixed(1), MaxWait: time.Minute}); err != nil {
+	if err := s.Replace(shed.Options[request]{Limit: 1, MaxWait: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	held, _ := s.Acquire(t.Context(), nil)
@@ -268,7 +268,7 @@ func TestTenThousandConnectionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, room, n = 50, 20, 10_000
 		handler := new(crowded)
-		s := shed.MustNew(shed.Options[request]{Algorithm: shed.Fixed(limit), MaxWait: time.Second, MaxWaiting: room})
+		s := shed.MustNew(shed.Options[request]{Limit: limit, MaxWait: time.Second, MaxWaiting: room})
 		listener := newPipes()
 		server := &http.Server{Handler: shed.Handler(s, handler)}
 		go server.Serve(listener)

@@ -25,8 +25,8 @@ func Example() {
 			}
 			return other
 		},
-		Exempt:    func(r *http.Request) bool { return r.URL.Path == "/healthz" },
-		Algorithm: shed.Fixed(2), // instead of finding it, so that the example is short
+		Exempt: func(r *http.Request) bool { return r.URL.Path == "/healthz" },
+		Limit:  2, // instead of finding it, so that the example is short
 	})
 	handler := shed.Handler(shedder, http.NotFoundHandler())
 	ask := func(path string) {
@@ -76,7 +76,7 @@ func ExampleMustNew() {
 
 // A service that is not on HTTP: the request is the name of a job.
 func ExampleShedder_Acquire() {
-	shedder := shed.MustNew(shed.Options[string]{Algorithm: shed.Fixed(1)})
+	shedder := shed.MustNew(shed.Options[string]{Limit: 1})
 	work := func(job string, then func()) {
 		permit, event := shedder.Acquire(context.Background(), job)
 		if event.Verdict != shed.Admitted {
@@ -101,7 +101,7 @@ func ExampleShedder_Acquire() {
 
 // Classes change while the program runs. What was learned stays.
 func ExampleShedder_Replace() {
-	options := shed.Options[*http.Request]{Algorithm: shed.Fixed(10)}
+	options := shed.Options[*http.Request]{Limit: 10}
 	shedder := shed.MustNew(options)
 	options.Classes = []shed.Class{{Name: "writes"}, {Name: "reads", Share: 70}}
 	if err := shedder.Replace(options); err != nil {
@@ -117,7 +117,7 @@ func ExampleShedder_Replace() {
 
 // A shadow shows what would be shed, before anything is.
 func ExampleShedder_State() {
-	shedder := shed.MustNew(shed.Options[string]{Algorithm: shed.Fixed(1), Mode: core.Shadow})
+	shedder := shed.MustNew(shed.Options[string]{Limit: 1, Mode: core.Shadow})
 	first, _ := shedder.Acquire(context.Background(), "a")
 	second, event := shedder.Acquire(context.Background(), "b")
 	fmt.Println(event.Verdict, event.Shadow)
@@ -167,8 +167,8 @@ func ExampleOptions_needs() {
 func ExampleOptions_lot() {
 	admits := func(trace string) bool {
 		service := shed.MustNew(shed.Options[*http.Request]{
-			Algorithm: shed.Fixed(100),
-			Lot:       func(r *http.Request) string { return r.Header.Get("Trace") },
+			Limit: 100,
+			Lot:   func(r *http.Request) string { return r.Header.Get("Trace") },
 		})
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Trace", "a")
@@ -194,62 +194,11 @@ func ExampleStream() {
 	// Output: 0 in flight, 1 stream
 }
 
-// An adapter for a framework makes a Gate, and next once.
-func ExampleGate_Serve() {
-	type context struct{ r *http.Request } // of some framework
-	gate := shed.Gate[*context]{
-		Shedder: shed.MustNew(shed.Options[*context]{}),
-		Route:   func(c *context) string { return c.r.Pattern },
-	}
-	next := func(w http.ResponseWriter, c *context) error {
-		_, err := fmt.Fprint(w, "hello ", c.r.URL.Path)
-		return err
-	}
-	r := httptest.NewRequest("GET", "/x", nil)
-	w := httptest.NewRecorder()
-	err := gate.Serve(w, r, &context{r}, next)
-	fmt.Println(w.Body, err)
-	// Output: hello /x <nil>
-}
-
-// A fixed limit with classes, if the right number is known.
-func ExampleFixed() {
-	shedder := shed.MustNew(shed.Options[*http.Request]{Algorithm: shed.Fixed(20)})
+// A limit that is known, instead of one that is found.
+func ExampleOptions_limit() {
+	shedder := shed.MustNew(shed.Options[*http.Request]{Limit: 20})
 	fmt.Println(shedder.State().Limit)
 	// Output: 20
-}
-
-// halver is an algorithm that halves the limit after each window with failures.
-type halver struct{}
-
-func (halver) Update(s shed.Sample) int {
-	switch {
-	case s.Elapsed == 0:
-		return 100
-	case s.Failed > 0:
-		return s.Limit / 2
-	}
-	return s.Limit + 1
-}
-
-func ExampleAlgorithm() {
-	var algorithm shed.Algorithm = halver{} // halves the limit after a window with failures
-	shedder := shed.MustNew(shed.Options[*http.Request]{Algorithm: algorithm})
-	fmt.Println(shedder.State().Limit)
-	// Output: 100
-}
-
-// windower has windows of a tenth of a second.
-type windower struct{ halver }
-
-func (windower) Window() (least, most time.Duration, completed int) {
-	return time.Second / 10, time.Second / 2, 50
-}
-
-func ExampleWindower() {
-	var algorithm shed.Windower = windower{}
-	fmt.Println(algorithm.Window())
-	// Output: 100ms 500ms 50
 }
 
 func ExampleVerdict_String() {

@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/weir-go/weir/internal/http/shedgate"
 	"github.com/weir-go/weir/internal/http/watch"
 )
 
@@ -20,7 +21,7 @@ func Handler(s *Shedder[*http.Request], next http.Handler) http.Handler {
 	if next == nil {
 		panic("shed: Handler: next is nil")
 	}
-	return &handler{NewGate(Gate[*http.Request]{Shedder: s, Route: pattern}), func(w http.ResponseWriter, r *http.Request) error {
+	return &handler{newGate(s, shedgate.Config[*http.Request]{Route: pattern}), func(w http.ResponseWriter, r *http.Request) error {
 		next.ServeHTTP(w, r)
 		return nil
 	}}
@@ -34,7 +35,7 @@ func Handler(s *Shedder[*http.Request], next http.Handler) http.Handler {
 func Stream(w http.ResponseWriter) bool { return watch.Stream(w) }
 
 type handler struct {
-	gate *Gate[*http.Request]
+	gate *gate[*http.Request]
 	next func(http.ResponseWriter, *http.Request) error
 }
 

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/ground/shedlimit"
+	"github.com/weir-go/weir/internal/http/shedgate"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
@@ -26,7 +28,7 @@ func ok(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok")) }
 // full returns a shedder whose only place is taken.
 func full(t *testing.T, options shed.Options[request]) *shed.Shedder[request] {
 	t.Helper()
-	options.Algorithm = shed.Fixed(1)
+	options.Limit = 1
 	s := shed.MustNew(options)
 	if p, _ := s.Acquire(t.Context(), httptest.NewRequest("GET", "/", nil)); p == nil {
 		t.Fatal("the first request was shed")
@@ -241,7 +243,7 @@ func TestAWriterThatIsUsedAfterTheEndChangesNothing(t *testing.T) {
 func TestStatusAndRouteOfAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &scripted{limits: []int{10, 10}}
-		s := shed.MustNew(shed.Options[request]{Algorithm: a})
+		s := using(t, a, shed.Options[request]{})
 		mux := http.NewServeMux()
 		mux.HandleFunc("GET /answer/{status}", func(w http.ResponseWriter, r *http.Request) {
 			switch r.PathValue("status") {
@@ -274,7 +276,7 @@ func TestStatusAndRouteOfAnAnswer(t *testing.T) {
 		if got.Completed != 2 || got.Failed != 4 || got.Left != 1 || got.Admitted != 7 {
 			t.Errorf("%+v", got)
 		}
-		for i, want := range []shed.RouteSample{
+		for i, want := range []shedlimit.RouteSample{
 			{Route: "GET /answer/{status}", Completed: 2, Failed: 3},
 			{Route: "GET /left", Failed: 1},
 			{Route: "", Failed: 1},
@@ -308,7 +310,7 @@ func TestRedirectsAreNoRoutesOfTheirOwn(t *testing.T) {
 func TestRouteOfTheOptionsNamesRoutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &scripted{limits: []int{10, 10}}
-		s := shed.MustNew(shed.Options[request]{Algorithm: a, Route: func(r *http.Request) string { return r.Method }})
+		s := using(t, a, shed.Options[request]{Route: func(r *http.Request) string { return r.Method }})
 		ask(shed.Handler(s, http.HandlerFunc(ok)))
 		time.Sleep(time.Minute)
 		s.Acquire(t.Context(), httptest.NewRequest("GET", "/", nil))
@@ -319,7 +321,7 @@ func TestRouteOfTheOptionsNamesRoutes(t *testing.T) {
 }
 
 func TestAResponseThatHasBegunIsNotAnsweredAgain(t *testing.T) {
-	gate := shed.Gate[request]{Shedder: full(t, shed.Options[request]{}), Committed: func(request) bool { return true }}
+	gate := shedgate.New(full(t, shed.Options[request]{}), shedgate.Config[request]{Committed: func(request) bool { return true }})
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest("GET", "/", nil)
 	err := gate.Serve(w, r, r, func(http.ResponseWriter, *http.Request) error { t.Error("it went on"); return nil })
@@ -332,16 +334,16 @@ func TestAGateBelievesItsFramework(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &scripted{limits: []int{10, 10}}
 		oops := errors.New("oops")
-		gate := shed.Gate[request]{
-			Shedder: shed.MustNew(shed.Options[request]{Algorithm: a}),
-			Route:   func(r *http.Request) string { return "framework's" },
+		s := using(t, a, shed.Options[request]{})
+		gate := shedgate.New(s, shedgate.Config[request]{
+			Route: func(r *http.Request) string { return "framework's" },
 			Answered: func(r *http.Request, err error) (int, int64, bool) {
 				if err == oops {
 					return 302, 0, false
 				}
 				return 500, 0, true
 			},
-		}
+		})
 		for _, want := range []error{oops, nil} {
 			r := httptest.NewRequest("GET", "/", nil)
 			if err := gate.Serve(httptest.NewRecorder(), r, r, func(http.ResponseWriter, *http.Request) error { return want }); err != want {
@@ -349,7 +351,7 @@ func TestAGateBelievesItsFramework(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		gate.Shedder.Acquire(t.Context(), nil)
+		s.Acquire(t.Context(), nil)
 		if got := a.last(); got.Completed != 1 || got.Failed != 1 || got.Routes[0].Route != "framework's" {
 			t.Errorf("%+v", got)
 		}

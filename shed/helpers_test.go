@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 	"github.com/weir-go/weir/shed"
 )
 
@@ -19,6 +20,25 @@ func byIndex(t *testing.T, options shed.Options[int]) *story {
 		t.Fatal(err)
 	}
 	return &story{t, s}
+}
+
+// byIndexUsing is byIndex with an algorithm that finds the limit.
+func byIndexUsing(t *testing.T, a shedlimit.Algorithm, options shed.Options[int]) *story {
+	t.Helper()
+	if options.Classify == nil {
+		options.Classify = func(class int) int { return class }
+	}
+	return &story{t, using(t, a, options)}
+}
+
+// using returns a shedder whose limit a finds.
+func using[R any](t *testing.T, a shedlimit.Algorithm, options shed.Options[R]) *shed.Shedder[R] {
+	t.Helper()
+	s, err := shedlimit.New(options, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.(*shed.Shedder[R])
 }
 
 type story struct {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/list"
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 )
 
 // instant is the time since the limiter was made, by the monotonic clock.
@@ -17,8 +18,7 @@ type limiter struct {
 
 	mu         sync.Mutex
 	latest     instant // when the lock was last taken
-	algorithm  Algorithm
-	own        bool // the algorithm is the default one
+	algorithm  shedlimit.Algorithm
 	slo        time.Duration
 	maxLimit   int
 	bounded    bool // by Options.MaxInFlight
@@ -233,7 +233,7 @@ func (l *limiter) advanceLocked(now instant) {
 // updateLocked asks the algorithm for the limit and begins a window.
 func (l *limiter) updateLocked(now instant) {
 	limit := l.limit
-	ok := l.try(func() { limit = l.algorithm.Update(l.sampleLocked(now)) })
+	ok := returns(func() { limit = l.algorithm.Update(l.sampleLocked(now)) })
 	l.updates++
 	if !ok {
 		limit = l.limit
@@ -245,9 +245,9 @@ func (l *limiter) updateLocked(now instant) {
 	}
 	l.setLimitLocked(limit)
 	l.window.begin(now, l.inFlight)
-	if a, ok := l.algorithm.(Windower); ok {
+	if a, ok := l.algorithm.(shedlimit.Windower); ok {
 		w := &l.window
-		if !l.try(func() { w.least, w.most, w.enough = a.Window() }) {
+		if !returns(func() { w.least, w.most, w.enough = a.Window() }) {
 			l.panics++
 		}
 		w.most = max(w.most, time.Millisecond) // not with every request
@@ -255,22 +255,8 @@ func (l *limiter) updateLocked(now instant) {
 	}
 }
 
-// try calls f, which calls the algorithm, and reports whether it returned. What a program's
-// algorithm does must cost no request its permit, and leave no Replace half done. A panic can be
-// recovered, and runtime.Goexit cannot: so it gets a goroutine of its own to end.
-func (l *limiter) try(f func()) (ok bool) {
-	if l.own {
-		return returns(f)
-	}
-	result := make(chan bool, 1)
-	go func() {
-		defer close(result)
-		result <- returns(f)
-	}()
-	return <-result
-}
-
-// returns calls f, and reports whether it returned instead of panicking.
+// returns calls f, which calls the algorithm, and reports whether it returned instead of panicking.
+// A mistake in the algorithm must cost no request its permit, and leave no Replace half done.
 func returns(f func()) (ok bool) {
 	defer func() {
 		if !ok {
@@ -321,7 +307,7 @@ type glancer interface {
 	glanceFrom() (inFlight int, age time.Duration)
 	// glance returns the limit from now on. The Sample is of the instant: it has nothing of the
 	// window.
-	glance(Sample) (limit int)
+	glance(shedlimit.Sample) (limit int)
 	// overtakes returns how long a request has to take to overtake others. What takes less may not
 	// need what is scarce.
 	overtakes() time.Duration
@@ -343,7 +329,7 @@ func (l *limiter) glanceLocked(full int, now instant) {
 		return
 	}
 	l.glanced = now
-	s := Sample{Now: l.epoch.Add(now), InFlight: l.inFlight, MaxLimit: l.maxLimit}
+	s := shedlimit.Sample{Now: l.epoch.Add(now), InFlight: l.inFlight, MaxLimit: l.maxLimit}
 	l.agesLocked(&s, now)
 	limit := g.glance(s)
 	l.places = g.places()

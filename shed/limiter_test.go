@@ -5,21 +5,41 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 )
 
-// opaque is an algorithm whose values Go cannot compare, though their type is comparable.
-type opaque struct{ of any }
-
-func (opaque) Update(Sample) int { return 10 }
-
-func TestReplaceTakesAnAlgorithmThatCannotBeCompared(t *testing.T) {
-	s := MustNew(Options[int]{Algorithm: opaque{[]int{1}}})
-	if err := s.Replace(Options[int]{Algorithm: opaque{[]int{1}}, Classes: []Class{{Name: "other"}}}); err != nil {
+func TestAnAlgorithmIsNotToldWhatAnotherHasSeen(t *testing.T) {
+	s := MustNew(Options[int]{Limit: 1})
+	first, _ := s.Acquire(t.Context(), 0)
+	first.End(Result{})
+	s.Acquire(t.Context(), 0)
+	if p, _ := s.Acquire(t.Context(), 0); p != nil {
+		t.Error("a request above the limit begins")
+	}
+	next := &noting{limit: 3}
+	s.given, s.limiter.algorithm = next, nil // as if Replace could name it
+	if err := s.Replace(Options[int]{}); err != nil {
 		t.Fatal(err)
 	}
-	if p, e := s.Acquire(t.Context(), 0); p == nil || e.Class != "other" {
-		t.Errorf("%+v", e)
+	got := next.last
+	if got.Completed+got.Admitted+got.Shed+len(got.Routes) != 0 || got.InFlight != 1 || got.PeakInFlight != 1 || len(got.Ages) != 1 {
+		t.Errorf("%+v", got)
 	}
+	if got.Limit != 1 || got.Elapsed != 0 || s.State().Limit != 3 {
+		t.Errorf("it does not start from the limit in force: %+v, limit %d", got, s.State().Limit)
+	}
+}
+
+// noting is an algorithm with a limit that keeps its last Sample.
+type noting struct {
+	limit int
+	last  shedlimit.Sample
+}
+
+func (n *noting) Update(s shedlimit.Sample) int {
+	n.last = s
+	return n.limit
 }
 
 // late is what a goroutine does that has read the clock and then waits for the lock: its time
@@ -34,7 +54,7 @@ func TestTimeNeverGoesBackUnderTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var waits []time.Duration
 		s := MustNew(Options[int]{
-			Algorithm: Fixed(2), MaxWait: time.Second,
+			Limit: 2, MaxWait: time.Second,
 			Classes: []Class{{Name: "critical"}, {Name: "other", Share: 50}}, Classify: func(class int) int { return class },
 			Observe: func(_ context.Context, _ int, e Event) { waits = append(waits, e.Wait) },
 		})
@@ -63,7 +83,7 @@ func TestTimeNeverGoesBackUnderTheLock(t *testing.T) {
 func TestAnIdleServiceAdmitsAClassThatHasJustBeenClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := MustNew(Options[int]{
-			Algorithm: Fixed(4), Classes: []Class{{Name: "critical"}, {Name: "other", Share: 50}}, Classify: func(class int) int { return class },
+			Limit: 4, Classes: []Class{{Name: "critical"}, {Name: "other", Share: 50}}, Classify: func(class int) int { return class },
 		})
 		time.Sleep(time.Minute)
 		a, _ := s.Acquire(t.Context(), 0)

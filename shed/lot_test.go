@@ -38,7 +38,7 @@ func admittedAt(t *testing.T, inFlight, class int, classes []Class) (names map[s
 			name  string
 			class int
 		}
-		s := MustNew(Options[request]{Algorithm: Fixed(100), Classes: classes, Lot: func(r request) string { return r.name },
+		s := MustNew(Options[request]{Limit: 100, Classes: classes, Lot: func(r request) string { return r.name },
 			Classify: func(r request) int { return r.class }})
 		for i := 0; s.State().InFlight < inFlight; i++ {
 			s.Acquire(context.Background(), request{fmt.Sprint("first ", i), 0})
@@ -80,7 +80,7 @@ func TestAFullerServiceShedsMoreLotsAndKeepsTheOthers(t *testing.T) {
 
 func TestRequestsWithoutANameGetALotEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := MustNew(Options[int]{Algorithm: Fixed(100), Lot: func(int) string { return "" }})
+		s := MustNew(Options[int]{Limit: 100, Lot: func(int) string { return "" }})
 		for range 1000 {
 			s.Acquire(context.Background(), 0)
 		}

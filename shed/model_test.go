@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
@@ -153,7 +154,7 @@ func (m *model) remove(list *[]mine, id int) bool {
 // settable is an algorithm whose limit the test sets.
 type settable struct{ limit int }
 
-func (s *settable) Update(Sample) int { return s.limit }
+func (s *settable) Update(shedlimit.Sample) int { return s.limit }
 
 // real is what the limiter says of a request.
 type real struct {
@@ -353,8 +354,8 @@ func FuzzTheLimiterIsItsModel(f *testing.F) {
 // A request may have read its class before a Replace that leaves the class out.
 func TestARequestOfAClassThatIsLeftOutMeanwhileIsOfTheLeastImportant(t *testing.T) {
 	l := &limiter{epoch: time.Now()}
-	old := l.configure([]Class{{Name: "old"}}, limits{algorithm: Fixed(10)})[0]
-	l.configure([]Class{{Name: "new"}, {Name: "last", Share: 50}}, limits{algorithm: Fixed(10)})
+	old := l.configure([]Class{{Name: "old"}}, limits{fixed: 10})[0]
+	l.configure([]Class{{Name: "new"}, {Name: "last", Share: 50}}, limits{fixed: 10})
 	for range 5 {
 		if e, _ := l.enter(old, 0, 0, true); e.permit == nil {
 			t.Fatal("shed")
@@ -371,10 +372,10 @@ func TestARequestOfAClassThatIsLeftOutMeanwhileIsOfTheLeastImportant(t *testing.
 // The mode may let a waiter in at the instant at which its client leaves.
 func TestAClientThatLeavesAsTheModeLetsItInIsCountedAsLeft(t *testing.T) {
 	l := &limiter{epoch: time.Now()}
-	c := l.configure([]Class{{Name: "all"}}, limits{algorithm: Fixed(1)})[0]
+	c := l.configure([]Class{{Name: "all"}}, limits{fixed: 1})[0]
 	l.enter(c, 0, 0, true)
 	_, w := l.enter(c, 0, 0, true)
-	l.configure([]Class{{Name: "all"}}, limits{algorithm: Fixed(1), open: true})
+	l.configure([]Class{{Name: "all"}}, limits{fixed: 1, open: true})
 	if e := l.giveUp(w, true); !e.left || e.permit != nil || e.shadow {
 		t.Errorf("%+v", e)
 	}

@@ -22,7 +22,7 @@ type behind struct {
 }
 
 func newBehind(t *testing.T, mode core.Mode) *behind {
-	return &behind{t: t, Shedder: MustNew(Options[int]{Algorithm: Fixed(100), Mode: mode, Needs: func(int) string { return "both" },
+	return &behind{t: t, Shedder: MustNew(Options[int]{Limit: 100, Mode: mode, Needs: func(int) string { return "both" },
 		Classes: []Class{{Name: "first"}, {Name: "second"}}, Classify: func(c int) int { return c }})}
 }
 
@@ -127,7 +127,7 @@ func TestShadowShedsNothingAhead(t *testing.T) {
 
 func TestEachNameIsShedAheadForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := MustNew(Options[string]{Algorithm: Fixed(100), Needs: func(name string) string { return name }})
+		s := MustNew(Options[string]{Limit: 100, Needs: func(name string) string { return name }})
 		ahead := map[string]int{}
 		for i := range 2000 {
 			name := []string{"broken", "works", strconv.Itoa(i)}[i%3] // more than there is room for
@@ -172,7 +172,7 @@ type graphLimiter struct{ *Shedder[overload.Request] }
 func newGraphLimiter(front bool) overload.Limiter {
 	o := Options[overload.Request]{Lot: func(r overload.Request) string { return strconv.FormatFloat(r.Lot, 'g', -1, 64) }}
 	if front {
-		o = Options[overload.Request]{Needs: func(r overload.Request) string { return r.Route }, Algorithm: Fixed(1000)}
+		o = Options[overload.Request]{Needs: func(r overload.Request) string { return r.Route }, Limit: 1000}
 	}
 	return graphLimiter{MustNew(o)}
 }
@@ -212,7 +212,7 @@ func TestServicesThatCallOthersDoLittleInVain(t *testing.T) {
 // Streams end when their clients leave, and have succeeded long before: an outage locks no name out.
 func TestANameOfStreamsIsLetInAgainAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := MustNew(Options[int]{Algorithm: Fixed(100_000), Needs: func(int) string { return "events" }})
+		s := MustNew(Options[int]{Limit: 100_000, Needs: func(int) string { return "events" }})
 		play := func(seconds int, works bool) (ahead int) {
 			for range seconds * 100 {
 				time.Sleep(10 * time.Millisecond)

@@ -18,6 +18,11 @@ type Options[R any] struct {
 	// route.
 	SLO time.Duration
 
+	// Limit is how many requests may be in flight at once, if the number is known: 1 to 1,000,000; 2 or more if the
+	// classes differ in their shares. SLO does not change it. 0: the Shedder finds the limit, and
+	// changes it as the service becomes faster or slower.
+	Limit int
+
 	// MaxInFlight is what the limit never exceeds, 1 to 1,000,000; 2 or more if the classes differ in their shares. Set it
 	// to what the process survives: when a dependency of one route hangs, requests of that route pile up to it. 0: 10,000,
 	// and 400 for requests that pile up.
@@ -90,10 +95,6 @@ type Options[R any] struct {
 	// more would be shed than if they were.
 	Mode core.Mode
 
-	// Algorithm finds the limit. nil: the adaptive algorithm of this package. An Algorithm
-	// serves one Shedder.
-	Algorithm Algorithm
-
 	// Observe is called once per request, when it is decided, exempt ones too. It must be
 	// quick and safe for concurrent use. nil: nothing is called.
 	Observe func(context.Context, R, Event)
@@ -119,6 +120,12 @@ func (o *Options[R]) check() error {
 	}
 	if o.MaxInFlight < 0 || o.MaxInFlight > maxMaxInFlight {
 		mistake("max in flight: must be 1 to %d, or 0 for %d (got %d)", maxMaxInFlight, defaultMaxInFlight, o.MaxInFlight)
+	}
+	if o.Limit < 0 || o.Limit > maxMaxInFlight {
+		mistake("limit: must be 1 to %d, or 0 to find it (got %d)", maxMaxInFlight, o.Limit)
+	}
+	if o.MaxInFlight > 0 && o.Limit > o.MaxInFlight {
+		mistake("limit: must be at most max in flight, %d (got %d)", o.MaxInFlight, o.Limit)
 	}
 	if o.MaxWait < 0 || o.MaxWait > longestWait {
 		mistake("max wait: must be at most %v, or 0 for no queue (got %v)", longestWait, o.MaxWait)
@@ -157,8 +164,14 @@ func (o *Options[R]) check() error {
 			first = share
 		}
 	}
-	if o.MaxInFlight == 1 && before < first {
-		mistake("max in flight: must be at least 2 with these classes, as the last place is for the first of them (got 1)")
+	if before < first { // the last place is for the first class
+		const two = "%s: must be at least 2, as classes differ in their shares (got 1)"
+		if o.Limit == 1 {
+			mistake(two, "limit")
+		}
+		if o.MaxInFlight == 1 {
+			mistake(two, "max in flight")
+		}
 	}
 	return errors.Join(errs...)
 }

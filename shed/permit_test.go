@@ -9,11 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 	"github.com/weir-go/weir/shed"
 )
 
 func TestTheFirstEndOfAPermitCounts(t *testing.T) {
-	s := byIndex(t, shed.Options[int]{Algorithm: shed.Fixed(2)})
+	s := byIndex(t, shed.Options[int]{Limit: 2})
 	p := s.admitted(2, 0)
 	end(p[0], p[0], p[0])
 	s.inFlight(1)
@@ -85,7 +86,7 @@ func TestNoPermitIsLostByFunctionsOfTheProgram(t *testing.T) {
 
 func TestAnAlgorithmThatPanicsKeepsTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := byIndex(t, shed.Options[int]{Algorithm: &scripted{limits: []int{3}}})
+		s := byIndexUsing(t, &scripted{limits: []int{3}}, shed.Options[int]{})
 		p := s.admitted(3, 0)
 		time.Sleep(time.Minute)
 		s.shed(0)
@@ -102,7 +103,7 @@ func TestAnAlgorithmThatPanicsKeepsTheLimit(t *testing.T) {
 func TestAStreamIsNotInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &scripted{limits: []int{1, 1}}
-		s := shed.MustNew(shed.Options[request]{Algorithm: a})
+		s := using(t, a, shed.Options[request]{})
 		handler := shed.Handler(s, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if state := s.State(); state.InFlight != 1 {
 				t.Errorf("%+v", state)
@@ -135,11 +136,11 @@ func TestAStreamIsNotInFlight(t *testing.T) {
 // scripted returns its limits one after the other, and panics when there is none left.
 type scripted struct {
 	limits  []int
-	samples []shed.Sample
+	samples []shedlimit.Sample
 }
 
-func (a *scripted) Update(s shed.Sample) int {
-	s.Routes = append([]shed.RouteSample(nil), s.Routes...)
+func (a *scripted) Update(s shedlimit.Sample) int {
+	s.Routes = append([]shedlimit.RouteSample(nil), s.Routes...)
 	for i := range s.Routes {
 		r := &s.Routes[i]
 		r.Latencies = append([]time.Duration(nil), r.Latencies...)
@@ -152,4 +153,4 @@ func (a *scripted) Update(s shed.Sample) int {
 	return limit
 }
 
-func (a *scripted) last() shed.Sample { return a.samples[len(a.samples)-1] }
+func (a *scripted) last() shedlimit.Sample { return a.samples[len(a.samples)-1] }

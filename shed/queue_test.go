@@ -55,8 +55,8 @@ func (l *line) waiting(want int) {
 // queued runs a test with a shedder of limit 2 whose places are taken by requests of class 0.
 func queued(t *testing.T, options shed.Options[int], test func(t *testing.T, l *line, running []*shed.Permit)) {
 	synctest.Test(t, func(t *testing.T) {
-		if options.Algorithm == nil {
-			options.Algorithm = shed.Fixed(2)
+		if options.Limit == 0 {
+			options.Limit = 2
 		}
 		if options.MaxWait == 0 {
 			options.MaxWait = time.Second
@@ -147,8 +147,10 @@ func TestAClientThatLeavesTheQueueIsGoneAtOnce(t *testing.T) {
 }
 
 func TestAHigherLimitLetsWaitersIn(t *testing.T) {
-	a := &scripted{limits: []int{2, 3, 3}}
-	queued(t, shed.Options[int]{Algorithm: a, MaxWaiting: 10, MaxWait: time.Minute}, func(t *testing.T, l *line, running []*shed.Permit) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &scripted{limits: []int{2, 3, 3}}
+		l := &line{story: byIndexUsing(t, a, shed.Options[int]{MaxWaiting: 10, MaxWait: time.Minute})}
+		l.admitted(2, 0)
 		l.wait(t.Context(), "a", 0)
 		time.Sleep(2 * time.Second)
 		l.wait(t.Context(), "b", 0) // ends the window, after which the limit is 3

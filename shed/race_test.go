@@ -26,7 +26,7 @@ func TestManyGoroutinesNeverExceedTheLimitAndLoseNothing(t *testing.T) {
 			var inFlight, handled, answered atomic.Int64
 			options := func(classes []shed.Class) shed.Options[request] {
 				return shed.Options[request]{
-					Classes: classes, MaxWait: maxWait, Algorithm: shed.Fixed(limit),
+					Classes: classes, MaxWait: maxWait, Limit: limit,
 					Classify: func(r *http.Request) int { return int(r.ContentLength) },
 					Exempt:   func(r *http.Request) bool { return r.ContentLength == 7 },
 				}

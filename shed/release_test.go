@@ -3,7 +3,6 @@ package shed_test
 import (
 	"context"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -18,7 +17,7 @@ import (
 // They wait for a place that nobody needs any more, and could be shed although nothing is.
 func TestWaitersGoOnAtOnceWhenNothingIsShedAnyMore(t *testing.T) {
 	for _, mode := range []core.Mode{core.Shadow, core.Disabled} {
-		options := shed.Options[int]{Algorithm: shed.Fixed(2), Classes: halves, MaxWait: time.Minute, MaxWaiting: 10}
+		options := shed.Options[int]{Limit: 2, Classes: halves, MaxWait: time.Minute, MaxWaiting: 10}
 		queued(t, options, func(t *testing.T, l *line, running []*shed.Permit) {
 			l.wait(t.Context(), "a", 0)
 			time.Sleep(time.Second)
@@ -39,7 +38,7 @@ func TestWaitersGoOnAtOnceWhenNothingIsShedAnyMore(t *testing.T) {
 
 func TestAWaiterThatTheModeLetsInSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		options := shed.Options[int]{Algorithm: shed.Fixed(1), MaxWait: time.Minute}
+		options := shed.Options[int]{Limit: 1, MaxWait: time.Minute}
 		s := byIndex(t, options)
 		s.admitted(1, 0)
 		done := make(chan struct{})
@@ -63,11 +62,11 @@ func TestAWaiterThatTheModeLetsInSaysSo(t *testing.T) {
 
 // A waiter for which a Replace has just made room begins as any other request.
 func TestAWaiterThatFitsIsCountedWhenTheModeChanges(t *testing.T) {
-	options := shed.Options[int]{Algorithm: shed.Fixed(2), MaxWait: time.Minute}
+	options := shed.Options[int]{Limit: 2, MaxWait: time.Minute}
 	queued(t, options, func(t *testing.T, l *line, running []*shed.Permit) {
 		l.wait(t.Context(), "first", 0)
 		l.wait(t.Context(), "second", 0)
-		options.Mode, options.Algorithm = core.Shadow, shed.Fixed(3)
+		options.Mode, options.Limit = core.Shadow, 3
 		replace(t, l.story, options)
 		synctest.Wait()
 		slices.Sort(l.log)
@@ -81,7 +80,7 @@ func TestAWaiterThatFitsIsCountedWhenTheModeChanges(t *testing.T) {
 // A request that has read its options before a Replace to shadow enters the queue behind it.
 func TestARequestThatIsLateForAReplaceToShadowDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		options := shed.Options[int]{Algorithm: shed.Fixed(1), MaxWait: time.Minute}
+		options := shed.Options[int]{Limit: 1, MaxWait: time.Minute}
 		var s *story
 		options.Classify = func(class int) int {
 			if class == 1 {
@@ -99,67 +98,11 @@ func TestARequestThatIsLateForAReplaceToShadowDoesNotWait(t *testing.T) {
 	})
 }
 
-// exiting is an algorithm that ends its goroutine, as one that calls t.Fatal does.
-type exiting struct{ window bool }
-
-func (e exiting) Update(shed.Sample) int {
-	if !e.window {
-		runtime.Goexit()
-	}
-	return 2
-}
-
-func (e exiting) Window() (least, most time.Duration, completed int) {
-	runtime.Goexit()
-	return 0, 0, 0
-}
-
-func TestAnAlgorithmThatExitsLeavesNoReplaceHalfDone(t *testing.T) {
-	s := byIndex(t, shed.Options[int]{Algorithm: shed.Fixed(2)})
-	done, returned := make(chan struct{}), false
-	go func() {
-		defer close(done)
-		err := s.Replace(shed.Options[int]{
-			Algorithm: exiting{}, Classes: []shed.Class{{Name: "new"}, {Name: "other"}}, Classify: func(class int) int { return class },
-		})
-		returned = err == nil
-	}()
-	<-done
-	if !returned {
-		t.Error("Replace did not return")
-	}
-	s.admitted(2, 0)
-	s.shed(0)
-	if state := s.State(); state.Limit != 2 || state.Panics != 2 || len(state.Classes) != 2 || state.Classes[0].Admitted != 2 {
-		t.Errorf("%+v", state)
-	}
-}
-
-func TestAnAlgorithmThatExitsCostsNoRequest(t *testing.T) {
-	for name, algorithm := range map[string]shed.Algorithm{"Update": exiting{}, "Window": exiting{window: true}} {
-		synctest.Test(t, func(t *testing.T) {
-			s := byIndex(t, shed.Options[int]{Algorithm: algorithm, MaxWait: 2 * time.Second})
-			l := &line{story: s}
-			limit := s.State().Limit
-			for range 3 {
-				running := s.admitted(limit, 0)
-				l.wait(t.Context(), "waits", 0)
-				time.Sleep(3 * time.Second) // the end of a wait ends a window
-				l.did("waits shed 2s")
-				end(running...)
-				if state := s.State(); state.InFlight != 0 || state.Waiting != 0 || state.Limit != limit {
-					t.Fatalf("%s: %+v", name, state)
-				}
-			}
-		})
-	}
-}
-
 // While modes and classes change, clients leave and requests stream, at the same instants, nothing is lost.
 func TestNothingIsLostWhileModesChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		options := func(random *rand.Rand) shed.Options[int] {
-			o := shed.Options[int]{Algorithm: shed.Fixed(1 + random.IntN(6)), Classes: four[:1+random.IntN(4)], Classify: func(class int) int { return class }}
+			o := shed.Options[int]{Limit: 2 + random.IntN(5), Classes: four[:1+random.IntN(4)], Classify: func(class int) int { return class }}
 			if random.IntN(4) > 0 {
 				o.MaxWait = time.Duration(1+random.IntN(20)) * time.Millisecond
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/shed"
+	"github.com/weir-go/weir/stats"
 )
 
 func replace(t *testing.T, s *story, options shed.Options[int]) {
@@ -23,19 +24,19 @@ func replace(t *testing.T, s *story, options shed.Options[int]) {
 func TestReplaceKeepsWhatWasLearned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &scripted{limits: []int{10, 20, 20}}
-		s := byIndex(t, shed.Options[int]{Classes: four, Algorithm: a})
+		s := byIndexUsing(t, a, shed.Options[int]{Classes: four})
 		permits := s.admitted(5, 0)
 		time.Sleep(time.Minute)
 		permits = append(permits, s.admitted(1, 3)...)
-		replace(t, s, shed.Options[int]{Classes: []shed.Class{{Name: "tests"}, {Name: "critical", Share: 50}}, Algorithm: a, SLO: time.Second, MaxInFlight: 30})
+		replace(t, s, shed.Options[int]{Classes: []shed.Class{{Name: "tests"}, {Name: "critical", Share: 50}}, SLO: time.Second, MaxInFlight: 30})
 		if len(a.samples) != 2 {
 			t.Fatalf("the algorithm was asked again: %+v", a.last())
 		}
 		state := s.State()
-		if want := (shed.ClassState{Name: "tests", Share: 100, Entry: 20, InFlight: 1, Admitted: 1}); state.Limit != 20 || state.Classes[0] != want {
+		if want := (stats.ShedderClassState{Name: "tests", Share: 100, Entry: 20, InFlight: 1, Admitted: 1}); state.Limit != 20 || state.Classes[0] != want {
 			t.Errorf("%+v, want %+v", state, want)
 		}
-		if want := (shed.ClassState{Name: "critical", Share: 50, Entry: 10, InFlight: 5, Admitted: 5}); state.Classes[1] != want {
+		if want := (stats.ShedderClassState{Name: "critical", Share: 50, Entry: 10, InFlight: 5, Admitted: 5}); state.Classes[1] != want {
 			t.Errorf("%+v, want %+v", state, want)
 		}
 		end(permits...)
@@ -53,13 +54,13 @@ func TestReplaceKeepsWhatWasLearned(t *testing.T) {
 	})
 }
 
-func TestTheDefaultAlgorithmStaysUnlessAnotherIsNamed(t *testing.T) {
+func TestALimitThatIsFoundStaysUnlessOneIsSet(t *testing.T) {
 	s := byIndex(t, shed.Options[int]{})
 	replace(t, s, shed.Options[int]{SLO: time.Second})
 	if updates := s.State().Updates; updates != 1 {
 		t.Errorf("%d updates, want 1: the default algorithm began anew", updates)
 	}
-	replace(t, s, shed.Options[int]{Algorithm: shed.Fixed(7)})
+	replace(t, s, shed.Options[int]{Limit: 7})
 	replace(t, s, shed.Options[int]{})
 	if updates := s.State().Updates; updates != 3 {
 		t.Errorf("%d updates, want 3", updates)
@@ -67,7 +68,7 @@ func TestTheDefaultAlgorithmStaysUnlessAnotherIsNamed(t *testing.T) {
 }
 
 func TestReplaceWithAMistakeChangesNothing(t *testing.T) {
-	s := byIndex(t, shed.Options[int]{Algorithm: shed.Fixed(1)})
+	s := byIndex(t, shed.Options[int]{Limit: 1})
 	if err := s.Replace(shed.Options[int]{SLO: -1, Mode: core.Disabled}); err == nil {
 		t.Error("no mistake")
 	}
@@ -75,24 +76,22 @@ func TestReplaceWithAMistakeChangesNothing(t *testing.T) {
 	s.shed(0)
 }
 
-func TestAnotherAlgorithmStartsFromTheLimitInForce(t *testing.T) {
-	s := byIndex(t, shed.Options[int]{Algorithm: shed.Fixed(7)})
-	a := &scripted{limits: []int{8}}
-	replace(t, s, shed.Options[int]{Algorithm: a})
-	if got := a.last(); got.Limit != 7 || got.Elapsed != 0 || s.State().Limit != 8 {
-		t.Errorf("%+v, limit %d", got, s.State().Limit)
+func TestALimitIsFoundFromTheOneInForce(t *testing.T) {
+	s := byIndex(t, shed.Options[int]{Limit: 7})
+	replace(t, s, shed.Options[int]{})
+	if limit := s.State().Limit; limit != 7 {
+		t.Errorf("limit %d", limit)
 	}
-	replace(t, s, shed.Options[int]{Algorithm: shed.Fixed(3)})
-	replace(t, s, shed.Options[int]{Algorithm: shed.Fixed(3), MaxInFlight: 2})
+	replace(t, s, shed.Options[int]{MaxInFlight: 2})
 	if limit := s.State().Limit; limit != 2 {
 		t.Errorf("limit %d", limit)
 	}
 }
 
 func TestALimitMayFallBelowWhatIsInFlight(t *testing.T) {
-	s := byIndex(t, shed.Options[int]{Algorithm: shed.Fixed(5)})
+	s := byIndex(t, shed.Options[int]{Limit: 5})
 	permits := s.admitted(5, 0)
-	replace(t, s, shed.Options[int]{Algorithm: shed.Fixed(2)})
+	replace(t, s, shed.Options[int]{Limit: 2})
 	end(permits[:3]...)
 	s.shed(0)
 	end(permits[3])
@@ -101,19 +100,19 @@ func TestALimitMayFallBelowWhatIsInFlight(t *testing.T) {
 }
 
 func TestAClassThatComesBackHasItsCounters(t *testing.T) {
-	s := byIndex(t, shed.Options[int]{Classes: four, Algorithm: shed.Fixed(10)})
+	s := byIndex(t, shed.Options[int]{Classes: four, Limit: 10})
 	permits := s.admitted(3, 0)
-	replace(t, s, shed.Options[int]{Algorithm: shed.Fixed(10)})
+	replace(t, s, shed.Options[int]{Limit: 10})
 	end(permits[0])
 	s.inFlight(2)
-	replace(t, s, shed.Options[int]{Classes: four, Algorithm: shed.Fixed(10)})
+	replace(t, s, shed.Options[int]{Classes: four, Limit: 10})
 	if got := s.State().Classes[0]; got.Admitted != 3 || got.InFlight != 2 {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestWaitersOfAClassThatIsLeftOutWaitAmongTheLeastImportant(t *testing.T) {
-	options := shed.Options[int]{Classes: four, MaxWaiting: 10, Algorithm: shed.Fixed(2), MaxWait: time.Minute}
+	options := shed.Options[int]{Classes: four, MaxWaiting: 10, Limit: 2, MaxWait: time.Minute}
 	queued(t, options, func(t *testing.T, l *line, running []*shed.Permit) {
 		l.wait(t.Context(), "first", 0)
 		l.wait(t.Context(), "second", 0)
@@ -132,7 +131,7 @@ func TestWaitersOfAClassThatIsLeftOutWaitAmongTheLeastImportant(t *testing.T) {
 }
 
 func TestAModeChangesWhileRequestsAreUnderWay(t *testing.T) {
-	options := shed.Options[int]{Algorithm: shed.Fixed(1)}
+	options := shed.Options[int]{Limit: 1}
 	s := byIndex(t, options)
 	first := s.admitted(1, 0)
 	options.Mode = core.Shadow
@@ -153,11 +152,11 @@ func TestAModeChangesWhileRequestsAreUnderWay(t *testing.T) {
 }
 
 func TestNamesOfManyReplacesAreForgotten(t *testing.T) {
-	s := byIndex(t, shed.Options[int]{Classes: []shed.Class{{Name: "0"}}, Algorithm: shed.Fixed(1000)})
+	s := byIndex(t, shed.Options[int]{Classes: []shed.Class{{Name: "0"}}, Limit: 1000})
 	var permits []*shed.Permit
 	for i := range 300 {
 		permits = append(permits, s.admitted(1, 0)...)
-		replace(t, s, shed.Options[int]{Classes: []shed.Class{{Name: string(rune('A' + i))}}, Algorithm: shed.Fixed(1000)})
+		replace(t, s, shed.Options[int]{Classes: []shed.Class{{Name: string(rune('A' + i))}}, Limit: 1000})
 	}
 	s.inFlight(300)
 	end(permits...)

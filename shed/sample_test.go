@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 	"github.com/weir-go/weir/shed"
 )
 
@@ -23,7 +24,7 @@ func (s *story) run(d time.Duration, result shed.Result) {
 
 func TestTheFirstUpdateIsAskedForTheLimitToStartWith(t *testing.T) {
 	a := asked(5)
-	s := byIndex(t, shed.Options[int]{Algorithm: a, SLO: time.Second, MaxInFlight: 50})
+	s := byIndexUsing(t, a, shed.Options[int]{SLO: time.Second, MaxInFlight: 50})
 	if got := a.last(); len(a.samples) != 1 || got.Elapsed != 0 || got.Limit != 0 || got.MaxLimit != 50 || got.SLO != time.Second {
 		t.Errorf("%+v", a.samples)
 	}
@@ -34,7 +35,7 @@ func TestTheFirstUpdateIsAskedForTheLimitToStartWith(t *testing.T) {
 
 func TestLimitsAreOneToMaxInFlight(t *testing.T) {
 	for limit, want := range map[int]int{-5: 1, 0: 1, 1: 1, 50: 50, 51: 50} {
-		s := byIndex(t, shed.Options[int]{Algorithm: shed.Fixed(limit), MaxInFlight: 50})
+		s := byIndexUsing(t, asked(limit), shed.Options[int]{MaxInFlight: 50})
 		if got := s.State().Limit; got != want {
 			t.Errorf("limit %d: %d, want %d", limit, got, want)
 		}
@@ -44,7 +45,7 @@ func TestLimitsAreOneToMaxInFlight(t *testing.T) {
 func TestAWindowEndsAfterAQuarterOfASecondAndTwentyCompletionsOrAfterASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := asked(100)
-		s := byIndex(t, shed.Options[int]{Algorithm: a})
+		s := byIndexUsing(t, a, shed.Options[int]{})
 		for range 249 {
 			s.run(time.Millisecond, shed.Result{})
 		}
@@ -76,7 +77,7 @@ func TestAWindowEndsAfterAQuarterOfASecondAndTwentyCompletionsOrAfterASecond(t *
 func TestTheMeanInFlightIsThatOfTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := asked(10)
-		s := byIndex(t, shed.Options[int]{Algorithm: a})
+		s := byIndexUsing(t, a, shed.Options[int]{})
 		p := s.admitted(4, 0)
 		time.Sleep(time.Second / 2)
 		end(p[:2]...)
@@ -97,7 +98,7 @@ func TestTheMeanInFlightIsThatOfTheWindow(t *testing.T) {
 func TestAHungDependencyIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := asked(3)
-		s := byIndex(t, shed.Options[int]{Algorithm: a})
+		s := byIndexUsing(t, a, shed.Options[int]{})
 		s.admitted(1, 0)
 		time.Sleep(100 * time.Millisecond)
 		s.admitted(2, 0)
@@ -121,7 +122,7 @@ func TestAHungDependencyIsSeen(t *testing.T) {
 func TestASampleHasLatenciesByRouteAndResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := asked(10)
-		s := byIndex(t, shed.Options[int]{Algorithm: a})
+		s := byIndexUsing(t, a, shed.Options[int]{})
 		ms := time.Millisecond
 		s.run(30*ms, shed.Result{Route: "/b"})
 		s.run(10*ms, shed.Result{Route: "/a"})
@@ -138,13 +139,13 @@ func TestASampleHasLatenciesByRouteAndResult(t *testing.T) {
 		if got.Completed != 3 || got.Failed != 1 || got.Left != 2 || got.Shed != 0 {
 			t.Errorf("%+v", got)
 		}
-		exported := func(routes []shed.RouteSample) (text string) {
+		exported := func(routes []shedlimit.RouteSample) (text string) {
 			for _, r := range routes {
 				text += fmt.Sprintln(r.Route, r.Completed, r.Failed, r.Total, r.Latencies, r.Ends)
 			}
 			return text
 		}
-		want := exported([]shed.RouteSample{
+		want := exported([]shedlimit.RouteSample{
 			{Route: "/b", Completed: 2, Failed: 2, Total: 50 * ms, Latencies: []time.Duration{20 * ms, 30 * ms}, Ends: []time.Duration{50 * ms, 60 * ms}},
 			{Route: "/a", Completed: 1, Failed: 1, Total: 10 * ms, Latencies: []time.Duration{10 * ms}, Ends: []time.Duration{40 * ms}},
 		})
@@ -172,7 +173,7 @@ func (s *story) endWindow(t *testing.T, a *scripted) {
 func TestRoutesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := asked(10)
-		s := byIndex(t, shed.Options[int]{Algorithm: a})
+		s := byIndexUsing(t, a, shed.Options[int]{})
 		for i := range 1000 {
 			s.run(0, shed.Result{Route: fmt.Sprint("/", i)})
 		}
@@ -198,7 +199,7 @@ func TestRoutesAreBounded(t *testing.T) {
 func TestLatenciesAreDrawnFromAllOfThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := asked(10)
-		s := byIndex(t, shed.Options[int]{Algorithm: a})
+		s := byIndexUsing(t, a, shed.Options[int]{})
 		var total time.Duration
 		for i := range time.Duration(2400) {
 			s.run(i, shed.Result{})
@@ -221,7 +222,7 @@ func TestAgesAreThinned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for n, want := range map[int]int{1024: 1024, 1025: 513, 5000: 1000} {
 			a := asked(10_000)
-			s := byIndex(t, shed.Options[int]{Algorithm: a})
+			s := byIndexUsing(t, a, shed.Options[int]{})
 			s.admitted(1, 0)
 			time.Sleep(time.Millisecond)
 			s.admitted(n-1, 0)
@@ -256,7 +257,7 @@ func TestAnAlgorithmMayChooseItsWindows(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			a := impatient{asked(10), tt.window}
-			s := byIndex(t, shed.Options[int]{Algorithm: a})
+			s := byIndexUsing(t, a, shed.Options[int]{})
 			start := time.Now()
 			for len(a.samples) < 3 {
 				s.run(10*time.Millisecond, shed.Result{})

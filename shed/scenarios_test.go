@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 	"github.com/weir-go/weir/internal/proof/overload"
 	"github.com/weir-go/weir/internal/proof/testrun"
 )
@@ -117,10 +118,10 @@ func (r *row) scenario() *overload.Scenario {
 }
 
 // run plays the row in a bubble.
-func (r *row) run(t *testing.T, algorithm Algorithm, seed uint64, each func(overload.Second)) (x *overload.Result) {
+func (r *row) run(t *testing.T, algorithm shedlimit.Algorithm, seed uint64, each func(overload.Second)) (x *overload.Result) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {
-		s := MustNew(Options[overload.Request]{Algorithm: algorithm, MaxWait: r.maxWait})
+		s := mustNewUsing(algorithm, Options[overload.Request]{MaxWait: r.maxWait})
 		if r.maxWait > 0 {
 			x = wait(r.scenario(), s, seed, each)
 			return
@@ -210,7 +211,7 @@ func (g *gradient) Window() (least, most time.Duration, completed int) {
 	return time.Second, time.Hour, 10
 }
 
-func (g *gradient) Update(s Sample) int {
+func (g *gradient) Update(s shedlimit.Sample) int {
 	sum, n := time.Duration(0), 0
 	for _, r := range s.Routes {
 		sum += r.Total
@@ -244,11 +245,11 @@ type compared struct {
 	mean, least float64
 }
 
-func (r *row) compare(t *testing.T, algorithm func() Algorithm, seeds []uint64) (c compared) {
+func (r *row) compare(t *testing.T, algorithm func() shedlimit.Algorithm, seeds []uint64) (c compared) {
 	t.Helper()
 	c.least = math.Inf(1)
 	for _, seed := range seeds {
-		fixed := r.run(t, Fixed(r.limit), seed, nil)
+		fixed := r.run(t, fixed(r.limit), seed, nil)
 		x := r.run(t, algorithm(), seed, nil)
 		ratio := float64(x.Good) / float64(max(1, fixed.Good))
 		c.ratios = append(c.ratios, ratio)
@@ -273,13 +274,13 @@ func TestTheTableOfScenarios(t *testing.T) {
 		return
 	}
 	for _, r := range table {
-		c := r.compare(t, newAdaptive, seeds)
+		c := r.compare(t, func() shedlimit.Algorithm { return newAdaptive() }, seeds)
 		if c.mean < r.good || c.least < r.good-0.03 {
 			// What happens at one instant happens in any order, so a run in some hundred is worse by a tenth.
-			c = r.compare(t, newAdaptive, seeds)
+			c = r.compare(t, func() shedlimit.Algorithm { return newAdaptive() }, seeds)
 		}
 		if r.p99 > 0 {
-			g := r.compare(t, func() Algorithm { return new(gradient) }, seeds)
+			g := r.compare(t, func() shedlimit.Algorithm { return new(gradient) }, seeds)
 			if times := float64(c.p99) / float64(g.p99); times > r.p99 {
 				t.Errorf("%s: 99%% of answers within %v, %.2f times the %v of Gradient2, want at most %.2f", r.name, c.p99, times, g.p99, r.p99)
 			}
@@ -304,13 +305,13 @@ func sweep(t *testing.T, rows []row) {
 		if os.Getenv("SWEEP") == "limits" {
 			best := 0
 			for _, limit := range []int{5, 7, 10, 14, 17, 20, 24, 28, 34, 40, 48, 56, 68, 80, 96, 112, 160, 224, 320, 400, 500} {
-				if good := r.run(t, Fixed(limit), 1, nil).Good; good > best*1002/1000 {
+				if good := r.run(t, fixed(limit), 1, nil).Good; good > best*1002/1000 {
 					best, r.limit = good, limit
 				}
 			}
 		}
-		c := r.compare(t, newAdaptive, seeds)
-		g := r.compare(t, func() Algorithm { return new(gradient) }, seeds)
+		c := r.compare(t, func() shedlimit.Algorithm { return newAdaptive() }, seeds)
+		g := r.compare(t, func() shedlimit.Algorithm { return new(gradient) }, seeds)
 		fmt.Fprintf(out, "%s\t%d\t%.3f\t%.3f\t%.3f\t%.2f%%\t%.2f%%\t%v\t%v\t%v\n", r.name, r.limit, c.mean, c.least, g.mean,
 			100*c.sheds, 100*g.sheds, c.p99.Round(msec), g.p99.Round(msec), c.fixed.Round(msec))
 	}
@@ -366,7 +367,7 @@ func TestScenariosDrawnBySeed(t *testing.T) {
 		best := 1
 		for _, times := range []float64{1.2, 1.7, 2.5, 4} {
 			r.limit = int(math.Ceil(times*float64(r.slots))) + 3
-			best = max(best, r.run(t, Fixed(r.limit), seed, nil).Good)
+			best = max(best, r.run(t, fixed(r.limit), seed, nil).Good)
 		}
 		x := r.run(t, newAdaptive(), seed, nil)
 		ratio := float64(x.Good) / float64(best)

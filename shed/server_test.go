@@ -22,7 +22,7 @@ import (
 func TestRequestsToRealServersAllEnd(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		t.Run(fmt.Sprint("HTTP/2 ", http2), func(t *testing.T) {
-			s := shed.MustNew(shed.Options[request]{Algorithm: shed.Fixed(1)})
+			s := shed.MustNew(shed.Options[request]{Limit: 1})
 			left := make(chan bool)
 			mux := http.NewServeMux()
 			mux.HandleFunc("/ok", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 )
 
 // Shedder admits as many requests at once as the service can answer in time, and sheds the
@@ -18,7 +19,8 @@ import (
 type Shedder[R any] struct {
 	limiter  limiter
 	needs    needs
-	seed     maphash.Seed // of names of tenants
+	given    shedlimit.Algorithm // of this repository's tests; nil: options say which
+	seed     maphash.Seed        // of names of tenants
 	settings atomic.Pointer[settings[R]]
 	replace  sync.Mutex // held by Replace
 	random   atomic.Uint64
@@ -40,8 +42,10 @@ type settings[R any] struct {
 }
 
 // New returns a shedder, or an error that reports every mistake in options.
-func New[R any](options Options[R]) (*Shedder[R], error) {
-	s := new(Shedder[R])
+func New[R any](options Options[R]) (*Shedder[R], error) { return newShedder(options, nil) }
+
+func newShedder[R any](options Options[R], a shedlimit.Algorithm) (*Shedder[R], error) {
+	s := &Shedder[R]{given: a}
 	s.limiter.epoch, s.seed = time.Now(), maphash.MakeSeed()
 	s.needs.names = make(map[string]*need)
 	if err := s.Replace(options); err != nil {
@@ -63,9 +67,8 @@ func MustNew[R any](options Options[R]) *Shedder[R] {
 // the limit, latencies, what is in flight and all counters, which go by the names of
 // classes, and how much tenants use, unless options have no Tenant. Requests under way and in the queue go on; those of a class that is left out count
 // as the least important. If the new mode is [core.Shadow] or [core.Disabled], the queue is
-// emptied: all that wait in it are let in at once. The algorithm stays unless options names another one; nil is
-// the adaptive one. If options
-// have a mistake, Replace changes nothing and reports every one.
+// emptied: all that wait in it are let in at once. If options have a mistake, Replace changes
+// nothing and reports every one.
 func (s *Shedder[R]) Replace(options Options[R]) error {
 	if err := options.check(); err != nil {
 		return err
@@ -73,7 +76,7 @@ func (s *Shedder[R]) Replace(options Options[R]) error {
 	s.replace.Lock()
 	defer s.replace.Unlock()
 	classes := s.limiter.configure(options.Classes, limits{
-		algorithm: options.Algorithm, slo: options.SLO, maxLimit: options.MaxInFlight, maxWaiting: options.MaxWaiting,
+		algorithm: s.given, fixed: options.Limit, slo: options.SLO, maxLimit: options.MaxInFlight, maxWaiting: options.MaxWaiting,
 		fair: options.Tenant != nil, open: options.Mode != core.Enforce,
 	})
 	s.settings.Store(&settings[R]{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/shed"
+	"github.com/weir-go/weir/stats"
 )
 
 func TestSharesAreNested(t *testing.T) {
@@ -24,8 +25,8 @@ func TestSharesAreNested(t *testing.T) {
 		{21, [4]int{21, 11, 7, 5}},
 		{100, [4]int{100, 50, 30, 20}},
 	} {
-		s := byIndex(t, shed.Options[int]{
-			Classes: []shed.Class{{Name: "critical"}, {Name: "writes"}, {Name: "reads"}, {Name: "tests"}}, Algorithm: shed.Fixed(tt.limit),
+		s := byIndexUsing(t, asked(tt.limit), shed.Options[int]{
+			Classes: []shed.Class{{Name: "critical"}, {Name: "writes"}, {Name: "reads"}, {Name: "tests"}},
 		})
 		filled := 0
 		for class := 3; class >= 0; class-- {
@@ -47,9 +48,8 @@ func TestTheLastPlaceIsForTheMostImportantClassAtEveryLimit(t *testing.T) {
 	for _, first := range []int{100, 60} {
 		for second := 1; second < first; second++ {
 			for limit := 1; limit <= 30; limit++ {
-				s := byIndex(t, shed.Options[int]{
-					Classes:   []shed.Class{{Name: "critical", Share: first}, {Name: "a", Share: second}, {Name: "b", Share: second}},
-					Algorithm: shed.Fixed(limit),
+				s := byIndexUsing(t, asked(limit), shed.Options[int]{
+					Classes: []shed.Class{{Name: "critical", Share: first}, {Name: "a", Share: second}, {Name: "b", Share: second}},
 				})
 				taken := 0
 				for class := 2; class > 0; class-- {
@@ -72,7 +72,7 @@ func TestTheLastPlaceIsForTheMostImportantClassAtEveryLimit(t *testing.T) {
 }
 
 func TestMoreImportantRequestsCountInTheSharesOfOthers(t *testing.T) {
-	s := byIndex(t, shed.Options[int]{Classes: four, Algorithm: shed.Fixed(10)})
+	s := byIndex(t, shed.Options[int]{Classes: four, Limit: 10})
 	critical := s.admitted(6, 0)
 	s.shed(3)
 	reads := s.admitted(2, 2)
@@ -85,7 +85,7 @@ func TestMoreImportantRequestsCountInTheSharesOfOthers(t *testing.T) {
 
 func TestAClassThatWasClosedComesBackOverASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := byIndex(t, shed.Options[int]{Classes: []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}}, Algorithm: shed.Fixed(40)})
+		s := byIndex(t, shed.Options[int]{Classes: []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}}, Limit: 40})
 		critical := s.admitted(20, 0)
 		s.shed(1) // closed by critical requests alone
 		end(critical...)
@@ -108,7 +108,7 @@ func TestAClassThatWasClosedComesBackOverASecond(t *testing.T) {
 // If each refusal began the second anew, a class with many requests would never come back.
 func TestRequestsThatKeepComingDoNotKeepAClassClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := byIndex(t, shed.Options[int]{Classes: []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}}, Algorithm: shed.Fixed(40)})
+		s := byIndex(t, shed.Options[int]{Classes: []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}}, Limit: 40})
 		critical := s.admitted(20, 0)
 		s.shed(1)
 		end(critical...)
@@ -121,14 +121,14 @@ func TestRequestsThatKeepComingDoNotKeepAClassClosed(t *testing.T) {
 }
 
 func TestAnIndexThatIsNoClassMeansTheLeastImportant(t *testing.T) {
-	s := byIndex(t, shed.Options[int]{Classes: four, Algorithm: shed.Fixed(10)})
+	s := byIndex(t, shed.Options[int]{Classes: four, Limit: 10})
 	for i, index := range []int{-1, 4, math.MaxInt, math.MinInt, 3} {
 		s.admitted(1, index)
 		if got := s.State().Classes[3].InFlight; got != i+1 {
 			t.Errorf("class %d: %d of the last class in flight, want %d", index, got, i+1)
 		}
 	}
-	s = byIndex(t, shed.Options[int]{Algorithm: shed.Fixed(1)})
+	s = byIndex(t, shed.Options[int]{Limit: 1})
 	s.admitted(1, 0)
 	if classes := s.State().Classes; len(classes) != 1 || classes[0].Name != "all" || classes[0].InFlight != 1 {
 		t.Errorf("classes %+v", classes)
@@ -143,7 +143,7 @@ func TestExemptRequestsAreCountedAndNothingElse(t *testing.T) {
 	const health = -7
 	var events []shed.Event
 	s := byIndex(t, shed.Options[int]{
-		Algorithm: shed.Fixed(1), Exempt: func(r int) bool { return r == health },
+		Limit: 1, Exempt: func(r int) bool { return r == health },
 		Observe: func(_ context.Context, _ int, e shed.Event) { events = append(events, e) },
 	})
 	s.admitted(1, 0)
@@ -164,7 +164,7 @@ func TestExemptRequestsAreCountedAndNothingElse(t *testing.T) {
 }
 
 func TestShadowCountsWhatItWouldShed(t *testing.T) {
-	s := byIndex(t, shed.Options[int]{Algorithm: shed.Fixed(2), Mode: core.Shadow, MaxWait: time.Second})
+	s := byIndex(t, shed.Options[int]{Limit: 2, Mode: core.Shadow, MaxWait: time.Second})
 	real := s.admitted(2, 0)
 	var extra []*shed.Permit
 	for range 3 {
@@ -174,7 +174,7 @@ func TestShadowCountsWhatItWouldShed(t *testing.T) {
 		}
 		extra = append(extra, p)
 	}
-	want := shed.ClassState{Name: "all", Share: 100, Entry: 2, InFlight: 2, Admitted: 2, Shadowed: 3}
+	want := stats.ShedderClassState{Name: "all", Share: 100, Entry: 2, InFlight: 2, Admitted: 2, Shadowed: 3}
 	if state := s.State(); state.InFlight != 2 || state.Shadowed != 3 || state.Mode != core.Shadow || state.Classes[0] != want {
 		t.Errorf("%+v", state)
 	}
@@ -189,7 +189,7 @@ func TestShadowCountsWhatItWouldShed(t *testing.T) {
 
 func TestADisabledShedderDoesNothing(t *testing.T) {
 	s := byIndex(t, shed.Options[int]{
-		Algorithm: shed.Fixed(1), Mode: core.Disabled,
+		Limit: 1, Mode: core.Disabled,
 		Classify: func(int) int { t.Error("Classify was called"); return 0 },
 		Observe:  func(context.Context, int, shed.Event) { t.Error("Observe was called") },
 	})
@@ -207,7 +207,7 @@ func TestADisabledShedderDoesNothing(t *testing.T) {
 func TestObserveSeesEveryDecisionOnce(t *testing.T) {
 	var events []shed.Event
 	s := byIndex(t, shed.Options[int]{
-		Classes: four, Algorithm: shed.Fixed(2),
+		Classes: four, Limit: 2,
 		Observe: func(_ context.Context, _ int, e shed.Event) { events = append(events, e) },
 	})
 	s.admitted(1, 3)
@@ -251,8 +251,19 @@ func TestNewReportsEveryMistake(t *testing.T) {
 	if _, err := shed.New(shed.Options[int]{Classes: make([]shed.Class, 17)}); err == nil || !strings.Contains(err.Error(), "shed: classes: at most 16 (got 17)") {
 		t.Error(err)
 	}
-	if _, err := shed.New(shed.Options[int]{MaxInFlight: 1, Classes: four}); err == nil || !strings.Contains(err.Error(), "max in flight: must be at least 2 with these classes") {
-		t.Error(err)
+	for text, o := range map[string]shed.Options[int]{
+		"shed: max in flight: must be at least 2, as classes differ in their shares (got 1)": {MaxInFlight: 1, Classes: four},
+		"shed: limit: must be at least 2, as classes differ in their shares (got 1)":         {Limit: 1, Classes: four},
+		"shed: limit: must be at most max in flight, 5 (got 6)":                              {Limit: 6, MaxInFlight: 5},
+		"shed: limit: must be 1 to 1000000, or 0 to find it (got -1)":                        {Limit: -1},
+		"shed: limit: must be 1 to 1000000, or 0 to find it (got 1000001)":                   {Limit: 1_000_001},
+	} {
+		if _, err := shed.New(o); err == nil || err.Error() != text {
+			t.Errorf("%v, want %s", err, text)
+		}
+	}
+	if s, err := shed.New(shed.Options[int]{Limit: 20_000}); err != nil || s.State().Limit != 20_000 {
+		t.Errorf("a limit above the default of MaxInFlight: %v", err)
 	}
 	if _, err := shed.New(shed.Options[int]{MaxInFlight: 1, Classes: []shed.Class{{Name: "a"}, {Name: "b", Share: 100}}}); err != nil {
 		t.Error(err)

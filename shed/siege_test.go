@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 	"github.com/weir-go/weir/internal/proof/overload"
 	"github.com/weir-go/weir/internal/proof/testrun"
 )
@@ -141,7 +142,7 @@ func TestARouteThatHangsAloneHasABoundOfItsOwn(t *testing.T) {
 func TestAPermitKnowsWhenItWasOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &limiter{epoch: time.Now()}
-		c := l.configure(nil, limits{algorithm: Fixed(10)})[0]
+		c := l.configure(nil, limits{fixed: 10})[0]
 		enter := func() *Permit {
 			e, _ := l.enter(c, 0, 0, false)
 			time.Sleep(time.Second)
@@ -169,10 +170,10 @@ func TestAPermitKnowsWhenItWasOvertaken(t *testing.T) {
 func TestARouteWaitsAloneIfOthersOvertookIt(t *testing.T) {
 	slow := &seen{figures: figures{mean: 5}, rate: 2, wait: 4.9}
 	of := func(first time.Duration) float64 {
-		return slow.behind(&RouteSample{Completed: 10, first: 10 * first}, 10)
+		return slow.behind(&shedlimit.RouteSample{Completed: 10, First: 10 * first}, 10)
 	}
 	if got := of(5 * time.Second); got != 2*4.9 {
-		t.Errorf("never overtaken: %g waited behind others, want all %g", got, 2*4.9)
+		t.Errorf("never Overtaken: %g waited behind others, want all %g", got, 2*4.9)
 	}
 	if got := of(10 * msec); got > 0.021 {
 		t.Errorf("overtaken after 10 ms: %g waited behind others, want 0.02", got)
@@ -189,7 +190,7 @@ func TestHeldRequestsRaiseTheLimitToABound(t *testing.T) {
 	a, _ := known(20)
 	a.base.usual, a.held.usual = 0.1, 0.1
 	for _, c := range []struct{ old, young, places, limit int }{{10, 5, 10, 30}, {500, 5, 380, 400}, {0, 5, 0, 20}} {
-		s := Sample{MaxLimit: 10_000, InFlight: c.old + c.young, overtaken: 100 * msec,
+		s := shedlimit.Sample{MaxLimit: 10_000, InFlight: c.old + c.young, Overtaken: 100 * msec,
 			Ages: append(repeated(c.old, time.Second), repeated(c.young, 10*msec)...)}
 		a.hold(&s)
 		a.loan.lent, a.loan.safe = 0, 0
@@ -197,15 +198,15 @@ func TestHeldRequestsRaiseTheLimitToABound(t *testing.T) {
 			t.Errorf("%d of a second and %d of 10 ms: %d places, limit %d, want %d and %d", c.old, c.young, a.places(), got, c.places, c.limit)
 		}
 	}
-	s := Sample{InFlight: 10, Ages: repeated(10, time.Second)}
+	s := shedlimit.Sample{InFlight: 10, Ages: repeated(10, time.Second)}
 	if a.hold(&s); a.held.now != 0 || s.InFlight != 10 {
 		t.Errorf("%d are held that no other has overtaken, want none", a.held.now)
 	}
-	s = Sample{InFlight: 0, overtaken: 1, Ages: repeated(1, time.Second)}
+	s = shedlimit.Sample{InFlight: 0, Overtaken: 1, Ages: repeated(1, time.Second)}
 	if a.hold(&s); a.held.now != 0 {
 		t.Errorf("%d are held of none in flight", a.held.now)
 	}
-	a.held.bind(&Sample{MaxLimit: 2000, bounded: true})
+	a.held.bind(&shedlimit.Sample{MaxLimit: 2000, Bounded: true})
 	if a.held.now = 1000; a.places() != 1000 {
 		t.Errorf("with a MaxInFlight of 2,000 there are %d places for 1,000 that are held", a.places())
 	}
@@ -215,7 +216,7 @@ func TestOneMoreKnocksInEachGlanceWhileNothingCompletes(t *testing.T) {
 	a, _ := known(20)
 	a.base.usual = 0.1
 	at := func(quiet time.Duration, inFlight int) int {
-		return a.glance(Sample{InFlight: inFlight, MaxLimit: 500, quiet: quiet, Ages: repeated(inFlight, quiet)})
+		return a.glance(shedlimit.Sample{InFlight: inFlight, MaxLimit: 500, Quiet: quiet, Ages: repeated(inFlight, quiet)})
 	}
 	if got := at(399*msec, 20); got != 20 {
 		t.Errorf("after 399 ms without a completion: limit %d, want 20", got)

@@ -206,7 +206,7 @@ func early(next http.Handler) http.Handler {
 func TestContentThatIsReadEarlyTakesNoPlace(t *testing.T) {
 	for _, reads := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			handler := shed.Handler(shed.MustNew(shed.Options[request]{Algorithm: shed.Fixed(100)}), slowed(0))
+			handler := shed.Handler(shed.MustNew(shed.Options[request]{Limit: 100}), slowed(0))
 			if reads {
 				handler = early(handler)
 			}

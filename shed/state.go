@@ -6,9 +6,6 @@ import "github.com/weir-go/weir/stats"
 // fields are those of [stats.ShedderState].
 type State = stats.ShedderState
 
-// ClassState is what a [State] says of a class: see [stats.ShedderClassState].
-type ClassState = stats.ShedderClassState
-
 // state returns all but the mode.
 func (l *limiter) state() State {
 	now := l.lock()
@@ -26,7 +23,7 @@ func (l *limiter) state() State {
 		s.Tenants = len(l.tenants.list)
 	}
 	for _, c := range l.classes {
-		s.Classes = append(s.Classes, ClassState{
+		s.Classes = append(s.Classes, stats.ShedderClassState{
 			Name: c.name, Share: c.share, Entry: c.full, InFlight: c.inFlight, Waiting: c.waiting.Size,
 			Admitted: c.admitted, Shed: c.shed, Shadowed: c.shadowed, Left: c.left,
 		})

@@ -161,7 +161,7 @@ func TestASiegeByOneTenantLeavesOthersTheirPlaces(t *testing.T) {
 // one of a tenant enter.
 func equal(limit int) (l *limiter, enter func(name uint64, queue bool) (*Permit, *waiter)) {
 	l = &limiter{epoch: time.Now()}
-	c := l.configure(nil, limits{algorithm: Fixed(limit), fair: true})[0]
+	c := l.configure(nil, limits{fixed: limit, fair: true})[0]
 	return l, func(name uint64, queue bool) (*Permit, *waiter) {
 		e, w := l.enter(c, name, 0, queue)
 		return e.permit, w

@@ -42,7 +42,7 @@ func TestARequestBehindATimeoutIsInFlightWhileItsHandlerRuns(t *testing.T) {
 		{"a context ends the handler", func(s *shed.Shedder[request]) http.Handler { return shed.Handler(s, within(obedient)) }, 504, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := shed.MustNew(shed.Options[request]{Algorithm: shed.Fixed(1)})
+			s := shed.MustNew(shed.Options[request]{Limit: 1})
 			w := httptest.NewRecorder()
 			start := time.Now()
 			tt.handler(s).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))

@@ -14,7 +14,7 @@ var halves = []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}}
 // A class that comes back over a second has more places with time alone, and nobody may
 // begin or end meanwhile.
 func TestAWaiterIsNotShedWhileThereIsRoom(t *testing.T) {
-	options := shed.Options[int]{Algorithm: shed.Fixed(10), Classes: halves, MaxWait: 600 * time.Millisecond, MaxWaiting: 10}
+	options := shed.Options[int]{Limit: 10, Classes: halves, MaxWait: 600 * time.Millisecond, MaxWaiting: 10}
 	queued(t, options, func(t *testing.T, l *line, running []*shed.Permit) {
 		running = append(running, l.admitted(3, 0)...)
 		for _, name := range []string{"a", "b", "c"} {
@@ -49,7 +49,7 @@ func TestARequestWhoseClientHasLeftTakesNoPlaceInTheQueue(t *testing.T) {
 func TestAClassIsClosedWithThoseAboveIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := byIndex(t, shed.Options[int]{
-			Algorithm: shed.Fixed(10), Classes: []shed.Class{{Name: "critical"}, {Name: "writes", Share: 50}, {Name: "reads", Share: 50}},
+			Limit: 10, Classes: []shed.Class{{Name: "critical"}, {Name: "writes", Share: 50}, {Name: "reads", Share: 50}},
 		})
 		critical := s.admitted(5, 0)
 		s.shed(1)
@@ -70,7 +70,7 @@ func TestWaitersOfAClassThatIsLeftOutKeepTheirTurn(t *testing.T) {
 		l.wait(t.Context(), "third", 0)
 		time.Sleep(time.Second)
 		l.wait(t.Context(), "fourth", 1)
-		options.Classes, options.Algorithm = []shed.Class{{Name: "other"}}, shed.Fixed(2)
+		options.Classes, options.Limit = []shed.Class{{Name: "other"}}, 2
 		replace(t, l.story, options)
 		end(running[0])
 		l.did("fourth admitted 0s")
@@ -81,16 +81,4 @@ func TestWaitersOfAClassThatIsLeftOutKeepTheirTurn(t *testing.T) {
 		l.wait(t.Context(), "fifth", 0)
 		l.did("first shed 3s")
 	})
-}
-
-func TestAnAlgorithmIsNotToldWhatAnotherHasSeen(t *testing.T) {
-	s := byIndex(t, shed.Options[int]{Algorithm: shed.Fixed(1)})
-	end(s.admitted(1, 0)...)
-	s.admitted(1, 0)
-	s.shed(0)
-	a := &scripted{limits: []int{3}}
-	replace(t, s, shed.Options[int]{Algorithm: a})
-	if got := a.last(); got.Completed+got.Admitted+got.Shed+len(got.Routes) != 0 || got.InFlight != 1 || got.PeakInFlight != 1 || len(got.Ages) != 1 {
-		t.Errorf("%+v", got)
-	}
 }

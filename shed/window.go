@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 )
 
 const (
@@ -34,8 +36,8 @@ type window struct {
 	completed, failed, left int
 
 	routes  map[string]*route
-	active  []*route      // with requests that ended in the window, in order
-	samples []RouteSample // scratch
+	active  []*route                // with requests that ended in the window, in order
+	samples []shedlimit.RouteSample // scratch
 	ages    []time.Duration
 	random  uint64 // state of the generator
 }
@@ -163,12 +165,12 @@ func mix(z uint64) uint64 {
 }
 
 // sampleLocked returns what the window has seen until now.
-func (l *limiter) sampleLocked(now instant) Sample {
+func (l *limiter) sampleLocked(now instant) shedlimit.Sample {
 	w := &l.window
 	w.flow(l.inFlight, now)
-	s := Sample{
+	s := shedlimit.Sample{
 		Now: l.epoch.Add(now), Elapsed: now - w.start,
-		Limit: l.limit, MinLimit: l.leastLocked(), MaxLimit: l.maxLimit, SLO: l.slo, bounded: l.bounded,
+		Limit: l.limit, MinLimit: l.leastLocked(), MaxLimit: l.maxLimit, SLO: l.slo, Bounded: l.bounded,
 		InFlight: l.inFlight, PeakInFlight: w.peak,
 		Admitted: w.admitted, Shed: w.shed,
 		Completed: w.completed, Failed: w.failed, Left: w.left,
@@ -180,9 +182,9 @@ func (l *limiter) sampleLocked(now instant) Sample {
 	for _, r := range w.active {
 		slices.Sort(r.completed.drawn)
 		slices.Sort(r.ends.drawn)
-		w.samples = append(w.samples, RouteSample{
+		w.samples = append(w.samples, shedlimit.RouteSample{
 			Route: r.name, Completed: r.completed.seen, Failed: r.ends.seen, Total: r.completed.total,
-			Latencies: r.completed.drawn, Ends: r.ends.drawn, first: r.first,
+			Latencies: r.completed.drawn, Ends: r.ends.drawn, First: r.first,
 		})
 	}
 	s.Routes = w.samples
@@ -194,7 +196,7 @@ func (l *limiter) sampleLocked(now instant) Sample {
 }
 
 // agesLocked sets the fields of s that say for how long requests have been in flight.
-func (l *limiter) agesLocked(s *Sample, now instant) {
+func (l *limiter) agesLocked(s *shedlimit.Sample, now instant) {
 	w := &l.window
 	w.ages = w.ages[:0]
 	for n := l.running.First; n != nil; n = n.Next {
@@ -217,5 +219,5 @@ func (l *limiter) agesLocked(s *Sample, now instant) {
 	}
 	slices.SortFunc(w.ages, func(a, b time.Duration) int { return cmp.Compare(b, a) })
 	s.Ages = w.ages
-	s.overtaken, s.quiet = now-l.overtook, now-l.completed
+	s.Overtaken, s.Quiet = now-l.overtook, now-l.completed
 }

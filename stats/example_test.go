@@ -229,8 +229,8 @@ func ExampleStats_WatchLeases() {
 func ExampleStats_WatchShedder() {
 	counts := stats.New(stats.Options{Logger: discard})
 	shedder := shed.MustNew(shed.Options[*http.Request]{
-		Classes:   []shed.Class{{Name: "critical"}, {Name: "other"}},
-		Algorithm: shed.Fixed(1),
+		Classes: []shed.Class{{Name: "critical"}, {Name: "other"}},
+		Limit:   2,
 	})
 	counts.WatchShedder("api", shedder)
 	for range 3 { // at once

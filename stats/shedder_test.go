@@ -20,10 +20,10 @@ import (
 // other. A request is the index of its class; 2 is exempt.
 func newShedder(mode core.Mode) *shed.Shedder[int] {
 	return shed.MustNew(shed.Options[int]{
-		Classes:   []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}},
-		Classify:  func(class int) int { return class },
-		Exempt:    func(class int) bool { return class == 2 },
-		Algorithm: shed.Fixed(2), Mode: mode,
+		Classes:  []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}},
+		Classify: func(class int) int { return class },
+		Exempt:   func(class int) bool { return class == 2 },
+		Limit:    2, Mode: mode,
 	})
 }
 

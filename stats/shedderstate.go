@@ -21,7 +21,7 @@ type ShedderState struct {
 	Oldest      time.Duration       // for how long the oldest request in flight has been running
 	Routes      int                 // with samples of their own
 	Tenants     int                 // that are known by their names
-	Updates     int64               // calls of Algorithm.Update
+	Updates     int64               // windows after which the limit was decided
 	Panics      int64               // of them that panicked, and left the limit as it was
 	ExemptTotal int64               // exempt requests ever
 	Classes     []ShedderClassState // the most important first

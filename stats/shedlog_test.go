@@ -37,7 +37,7 @@ func TestTheLogSaysWhenSheddingBeginsAndEnds(t *testing.T) {
 			`level=INFO msg="weir: shed" shedder=api class=other shed=60 limit=2` + "\n"; during != want {
 			t.Errorf("got\n%swant\n%s", during, want)
 		}
-		if err := shedder.Replace(shed.Options[int]{Classes: []shed.Class{{Name: "new"}}, Algorithm: shed.Fixed(2)}); err != nil {
+		if err := shedder.Replace(shed.Options[int]{Classes: []shed.Class{{Name: "new"}}, Limit: 2}); err != nil {
 			t.Fatal(err) // the class is left out, and its end is logged all the same
 		}
 		time.Sleep(time.Hour)
@@ -96,7 +96,7 @@ func TestTheLogOfAShedderNamesNoClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logger, text := logged()
 		counts := stats.New(stats.Options{Logger: logger, Key: func(string, string) string { return "never" }})
-		shedder := shed.MustNew(shed.Options[*http.Request]{Algorithm: shed.Fixed(1)})
+		shedder := shed.MustNew(shed.Options[*http.Request]{Limit: 1})
 		counts.WatchShedder("api", shedder)
 		r, _ := http.NewRequest("GET", "http://example.com/secret", nil)
 		for range 2 {

@@ -45,7 +45,7 @@ func GraphContestants() []GraphContestant {
 		{"weir, Lot", each(func(bool) overload.Limiter { return Weir(shed.Options[overload.Request]{Lot: lot}) })},
 		{"weir, Needs", each(func(front bool) overload.Limiter {
 			if front {
-				return Weir(shed.Options[overload.Request]{Needs: needs, Algorithm: shed.Fixed(1000)})
+				return Weir(shed.Options[overload.Request]{Needs: needs, Limit: 1000})
 			}
 			return Weir(shed.Options[overload.Request]{})
 		})},
@@ -57,7 +57,7 @@ func GraphContestants() []GraphContestant {
 		})},
 		{"weir, Lot and Needs", each(func(front bool) overload.Limiter {
 			if front {
-				return Weir(shed.Options[overload.Request]{Needs: needs, Algorithm: shed.Fixed(1000)})
+				return Weir(shed.Options[overload.Request]{Needs: needs, Limit: 1000})
 			}
 			return Weir(shed.Options[overload.Request]{Lot: lot})
 		})},

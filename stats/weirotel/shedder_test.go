@@ -27,9 +27,9 @@ func TestASpanSaysThatARequestWasShed(t *testing.T) {
 	} {
 		spans.Reset()
 		shedder := shed.MustNew(shed.Options[int]{
-			Classes:   []shed.Class{{Name: "other"}},
-			Exempt:    func(i int) bool { return i == 2 },
-			Algorithm: shed.Fixed(1), Mode: row.mode, Observe: weirotel.ObserveShedSpan[int],
+			Classes: []shed.Class{{Name: "other"}},
+			Exempt:  func(i int) bool { return i == 2 },
+			Limit:   1, Mode: row.mode, Observe: weirotel.ObserveShedSpan[int],
 		})
 		for i := range row.want {
 			ctx, span := tracer.Start(t.Context(), "GET /")

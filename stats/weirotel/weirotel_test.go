@@ -189,7 +189,7 @@ func TestAttributesOfSpansAreThoseOfMetrics(t *testing.T) {
 	for range 4 {
 		limiter.Decide(ctx, "ann")
 	}
-	shedder := shed.MustNew(shed.Options[int]{Algorithm: shed.Fixed(1), Observe: weirotel.ObserveShedSpan[int]})
+	shedder := shed.MustNew(shed.Options[int]{Limit: 1, Observe: weirotel.ObserveShedSpan[int]})
 	for i := range 2 {
 		shedder.Acquire(ctx, i)
 	}
@@ -240,9 +240,9 @@ func TestASpanSaysWhyARequestWasDenied(t *testing.T) {
 // critical. It has shed a request of each class.
 func newShedder(t testing.TB) *shed.Shedder[int] {
 	shedder := shed.MustNew(shed.Options[int]{
-		Classes:   []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}},
-		Classify:  func(class int) int { return class },
-		Algorithm: shed.Fixed(2),
+		Classes:  []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}},
+		Classify: func(class int) int { return class },
+		Limit:    2,
 	})
 	for _, class := range []int{0, 0, 0, 1} {
 		shedder.Acquire(t.Context(), class)

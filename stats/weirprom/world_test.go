@@ -86,9 +86,9 @@ func ask(limiter *core.Limiter[string], keys int) {
 // critical. It has shed a request of each class, or would have.
 func newShedder(t testing.TB, mode core.Mode) *shed.Shedder[int] {
 	shedder := shed.MustNew(shed.Options[int]{
-		Classes:   []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}},
-		Classify:  func(class int) int { return class },
-		Algorithm: shed.Fixed(2), Mode: mode,
+		Classes:  []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}},
+		Classify: func(class int) int { return class },
+		Limit:    2, Mode: mode,
 	})
 	for _, class := range []int{0, 0, 0, 1} {
 		shedder.Acquire(t.Context(), class)

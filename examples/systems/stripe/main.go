@@ -111,8 +111,8 @@ const (
 // workers sheds load from this process, whatever the fleet does.
 func workers(atOnce int) shed.Options[*http.Request] {
 	return shed.Options[*http.Request]{
-		Algorithm: shed.Fixed(atOnce),
-		Classify:  classify,
+		Limit:    atOnce,
+		Classify: classify,
 		Classes: []shed.Class{
 			liveCharges: {Name: "charges"},
 			liveChanges: {Name: "post", Share: 90},

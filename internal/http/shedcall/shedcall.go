@@ -1,4 +1,4 @@
-// Package shedcall sheds remote procedure calls by a [shed.Gate].
+// Package shedcall sheds remote procedure calls by a [shedgate.Gate].
 package shedcall
 
 import (
@@ -9,18 +9,19 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/http/answer"
+	"github.com/weir-go/weir/internal/http/shedgate"
 	"github.com/weir-go/weir/internal/http/watch"
 	"github.com/weir-go/weir/shed"
 )
 
 // Gate sheds calls of type R. It is safe for concurrent use.
-type Gate[R any] struct{ of *shed.Gate[R] }
+type Gate[R any] struct{ of shedgate.Gate[R] }
 
 // New returns a gate. route returns the route of a call, and status that of the answer if its handler
 // returns an error. New panics if s is nil or was not made by [shed.New].
 func New[R any](s *shed.Shedder[R], route func(R) string, status func(error) int) *Gate[R] {
 	answered := func(_ R, err error) (int, int64, bool) { return status(err), 0, false }
-	return &Gate[R]{shed.NewGate(shed.Gate[R]{Shedder: s, Route: route, Answered: answered})}
+	return &Gate[R]{shedgate.New(s, shedgate.Config[R]{Route: route, Answered: answered})}
 }
 
 // Refusal says why a call may not go on.

@@ -24,7 +24,7 @@ func newShedder(mode core.Mode) *shed.Shedder[*http.Request] {
 			}
 			return 0
 		},
-		Algorithm: shed.Fixed(2), Mode: mode,
+		Limit: 2, Mode: mode,
 	})
 }
 

@@ -85,7 +85,7 @@ func constructors() []constructor {
 			Limit: limits.Concurrent(-1), MaxInFlight: -1, MaxWait: -1, Attempts: -1, Pace: 9, Dialect: 9, Denials: []int{200},
 		}
 		shedding = shed.Options[*http.Request]{
-			SLO: -1, MaxInFlight: -1, MaxWait: time.Hour, MaxWaiting: -1, Mode: 99, Classes: []shed.Class{{Share: 101}},
+			SLO: -1, Limit: -1, MaxInFlight: -1, MaxWait: time.Hour, MaxWaiting: -1, Mode: 99, Classes: []shed.Class{{Share: 101}},
 		}
 		engine   = core.Config[string]{Rules: []core.Rule[string]{wrongRule[string]()}, Instances: -1, Backend: nilMemory, Fallback: nilMemory}
 		onHTTP   = nethttp.Config{Rules: []nethttp.Rule{wrongRule[*http.Request]()}, Instances: -1, Backend: nilMemory}
@@ -141,7 +141,7 @@ func constructors() []constructor {
 			"client: limit: ", "client: denials: ", "client: max in flight: ", "client: max wait: ", "client: attempts: ", "client: pace: ", "client: dialect: "),
 		of("shed.New", func() (*shed.Shedder[*http.Request], error) { return shed.New(shedding) },
 			func() *shed.Shedder[*http.Request] { return shed.MustNew(shedding) },
-			"shed: slo: ", "shed: max in flight: ", "shed: max wait: ", "shed: max waiting: ", "shed: mode: ", "shed: class 0: name: ", "shed: class 0: share: "),
+			"shed: slo: ", "shed: limit: ", "shed: max in flight: ", "shed: max wait: ", "shed: max waiting: ", "shed: mode: ", "shed: class 0: name: ", "shed: class 0: share: "),
 		of("core.New", func() (*core.Limiter[string], error) { return core.New(engine) },
 			func() *core.Limiter[string] { return core.MustNew(engine) }, append(engineIs, "core: fallback: ")...),
 		of("nethttp.New", func() (*nethttp.Limiter, error) { return nethttp.New(onHTTP) },
@@ -238,7 +238,6 @@ func TestAMustTwinPanicsWithTheError(t *testing.T) {
 func TestWhatCannotBeWrongNeverPanics(t *testing.T) {
 	counts := stats.New(stats.Options{})
 	for name, f := range map[string]func(){
-		"shed.Fixed":         func() { shed.MustNew(shed.Options[int]{Algorithm: shed.Fixed(-1)}).State() },
 		"stats.WatchMemory":  func() { counts.WatchMemory("", nil) },
 		"stats.WatchBreaker": func() { counts.WatchBreaker("", nil) },
 		"stats.WatchLeases":  func() { counts.WatchLeases("", nil) },

@@ -29,14 +29,14 @@ var mayImport = map[string][]string{
 	"headers":           {"core"},
 	"keyfuncs":          {"core", "internal/ground/address", "internal/ground/unseen"},
 	"nethttp":           {"internal/http/gate"},
-	"shed":              {"headers", "internal/http/answer", "internal/http/watch", "stats"},
+	"shed":              {"headers", "internal/http/answer", "internal/http/shedgate", "internal/ground/shedlimit", "stats"},
 	"policy":            {"headers", "keyfuncs", "shed"},
 	"stats":             {"core"},
 	"admin":             {"stats"},
 	"client":            {"core", "internal/http/pacing"},
 	"chimw":             {"keyfuncs", "nethttp", "shed"},
-	"ginmw":             {"keyfuncs", "nethttp", "shed"},
-	"echomw":            {"keyfuncs", "nethttp", "shed"},
+	"ginmw":             {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
+	"echomw":            {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
 
 	"internal/http/gate":         {"headers", "internal/http/answer", "internal/http/watch"},
 	"internal/ground/call":       {"limits/backends"},
@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 	"internal/ground/endings":    {"internal/ground/call", "internal/ground/perbackend"},
 	"internal/ground/failure":    {"limits"},
 	"internal/ground/perbackend": {"limits/backends"},
+	"internal/http/shedgate":     {"internal/http/watch"},
 }
 
 // mayReach returns what a package may import, directly or not.

@@ -333,13 +333,18 @@ func sheddingCalls[R any](t *testing.T, a Caller[R], options shed.Options[R], ap
 	if err != nil {
 		t.Fatal(err)
 	}
+	return sheddingCallsBy(t, a, s, app), s
+}
+
+func sheddingCallsBy[R any](t *testing.T, a Caller[R], s *shed.Shedder[R], app CallApp[R]) CallClient {
+	t.Helper()
 	app.Shed, app.Site = s, everybody[R](limits.FixedWindow(limits.PerDay(10_000)))
-	return a.Open(t, app), s
+	return a.Open(t, app)
 }
 
 func testCallShed[R any](t *testing.T, a Caller[R]) {
 	begun, may := make(chan bool), make(chan bool)
-	client, s := sheddingCalls(t, a, shed.Options[R]{Algorithm: shed.Fixed(1)}, CallApp[R]{Unary: func(context.Context, string) error {
+	client, s := sheddingCalls(t, a, shed.Options[R]{Limit: 1}, CallApp[R]{Unary: func(context.Context, string) error {
 		begun <- true
 		<-may
 		return nil
@@ -372,7 +377,7 @@ func testCallShed[R any](t *testing.T, a Caller[R]) {
 
 func testCallShedStreams[R any](t *testing.T, a Caller[R]) {
 	may, asked := make(chan bool), make(chan bool)
-	client, s := sheddingCalls(t, a, shed.Options[R]{Algorithm: shed.Fixed(1)}, CallApp[R]{Down: func(_ context.Context, stream ServerMessages) error {
+	client, s := sheddingCalls(t, a, shed.Options[R]{Limit: 1}, CallApp[R]{Down: func(_ context.Context, stream ServerMessages) error {
 		asked <- true
 		<-may
 		stream.Send("one")
@@ -401,7 +406,8 @@ func testCallShedStreams[R any](t *testing.T, a Caller[R]) {
 func testCallShedEnds[R any](t *testing.T, a Caller[R]) {
 	ends := ends{of: make(map[string][2]int)}
 	handlers := make(chan func(context.Context) error, 1)
-	client, s := sheddingCalls(t, a, shed.Options[R]{Algorithm: &ends}, CallApp[R]{Unary: func(ctx context.Context, _ string) error { return (<-handlers)(ctx) }})
+	s := watching[R](t, &ends)
+	client := sheddingCallsBy(t, a, s, CallApp[R]{Unary: func(ctx context.Context, _ string) error { return (<-handlers)(ctx) }})
 	ways := waysToEnd(a)
 	for _, way := range ways {
 		handlers <- way.handler

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/shed"
 )
@@ -37,7 +38,7 @@ type ends struct {
 	of map[string][2]int // completed and failed
 }
 
-func (e *ends) Update(sample shed.Sample) int {
+func (e *ends) Update(sample shedlimit.Sample) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, r := range sample.Routes {
@@ -50,6 +51,16 @@ func (e *ends) Update(sample shed.Sample) int {
 
 func (e *ends) Window() (least, most time.Duration, completed int) { return 1, 1, 1 }
 
+// watching returns a shedder whose algorithm is e.
+func watching[R any](t *testing.T, e *ends) *shed.Shedder[R] {
+	t.Helper()
+	s, err := shedlimit.New(shed.Options[R]{}, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.(*shed.Shedder[R])
+}
+
 // shedding starts a server with a shedder in front of a limiter.
 func shedding[R any](t *testing.T, a Adapter[R], options shed.Options[R], extra http.HandlerFunc) (*httptest.Server, *shed.Shedder[R]) {
 	t.Helper()
@@ -57,13 +68,19 @@ func shedding[R any](t *testing.T, a Adapter[R], options shed.Options[R], extra 
 	if err != nil {
 		t.Fatal(err)
 	}
+	return sheddingBy(t, a, s, extra), s
+}
+
+// sheddingBy starts a server with s in front of a limiter.
+func sheddingBy[R any](t *testing.T, a Adapter[R], s *shed.Shedder[R], extra http.HandlerFunc) *httptest.Server {
+	t.Helper()
 	app := App[R]{Shed: s, Site: everybody[R](limits.FixedWindow(limits.PerDay(10_000))), Recover: Outside}
 	if extra != nil {
 		app.Extra = map[string]http.Handler{"/extra": extra}
 	}
 	server := httptest.NewServer(a.Serve(t, app))
 	t.Cleanup(server.Close)
-	return server, s
+	return server
 }
 
 // busy returns a handler that answers when it may, and a channel that says it has begun.
@@ -78,7 +95,7 @@ func busy() (h http.HandlerFunc, begun chan struct{}, may chan struct{}) {
 
 func testShed[R any](t *testing.T, a Adapter[R]) {
 	handler, begun, may := busy()
-	server, s := shedding(t, a, shed.Options[R]{Algorithm: shed.Fixed(1)}, handler)
+	server, s := shedding(t, a, shed.Options[R]{Limit: 1}, handler)
 	first := make(chan *http.Response)
 	go func() { first <- get(t, server, "/extra") }()
 	<-begun
@@ -111,7 +128,7 @@ func testShed[R any](t *testing.T, a Adapter[R]) {
 func testShedDenied[R any](t *testing.T, a Adapter[R]) {
 	handler, begun, may := busy()
 	server, _ := shedding(t, a, shed.Options[R]{
-		Algorithm: shed.Fixed(1),
+		Limit: 1,
 		Denied: func(w http.ResponseWriter, _ R, e shed.Event) error {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			fmt.Fprintf(w, "%d of %d in flight", e.InFlight, e.Limit)
@@ -132,7 +149,8 @@ func testShedDenied[R any](t *testing.T, a Adapter[R]) {
 
 func testShedEnds[R any](t *testing.T, a Adapter[R]) {
 	ends := ends{of: make(map[string][2]int)}
-	server, s := shedding(t, a, shed.Options[R]{Algorithm: &ends}, func(w http.ResponseWriter, r *http.Request) {
+	s := watching[R](t, &ends)
+	server := sheddingBy(t, a, s, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery == "abort" {
 			panic(http.ErrAbortHandler)
 		}
@@ -163,7 +181,7 @@ func testShedEnds[R any](t *testing.T, a Adapter[R]) {
 
 func testShedStreams[R any](t *testing.T, a Adapter[R]) {
 	begun, may := make(chan struct{}), make(chan struct{})
-	server, s := shedding(t, a, shed.Options[R]{Algorithm: shed.Fixed(1)}, func(w http.ResponseWriter, r *http.Request) {
+	server, s := shedding(t, a, shed.Options[R]{Limit: 1}, func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "one")
 		switch r.URL.RawQuery {
 		case "controller":
@@ -204,7 +222,7 @@ func testShedStreams[R any](t *testing.T, a Adapter[R]) {
 
 func testShedHijack[R any](t *testing.T, a Adapter[R]) {
 	begun, may := make(chan struct{}), make(chan struct{})
-	server, s := shedding(t, a, shed.Options[R]{Algorithm: shed.Fixed(1)}, func(w http.ResponseWriter, _ *http.Request) {
+	server, s := shedding(t, a, shed.Options[R]{Limit: 1}, func(w http.ResponseWriter, _ *http.Request) {
 		conn, rw, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			t.Error(err)
@@ -230,7 +248,7 @@ func testShedHijack[R any](t *testing.T, a Adapter[R]) {
 
 func testShedShadow[R any](t *testing.T, a Adapter[R]) {
 	handler, begun, may := busy()
-	server, s := shedding(t, a, shed.Options[R]{Algorithm: shed.Fixed(1), Mode: core.Shadow}, handler)
+	server, s := shedding(t, a, shed.Options[R]{Limit: 1, Mode: core.Shadow}, handler)
 	first := make(chan *http.Response)
 	go func() { first <- get(t, server, "/extra") }()
 	<-begun

@@ -57,7 +57,7 @@ func (p *Process) serve() *site {
 	s := &site{process: p, arrived: make(chan net.Conn), closed: make(chan struct{}), asked: make(map[string]*exchange)}
 	handler := s.handler()
 	if p.program.Sheds > 0 {
-		s.shedder = shed.MustNew(shed.Options[*http.Request]{Algorithm: shed.Fixed(p.program.Sheds)})
+		s.shedder = shed.MustNew(shed.Options[*http.Request]{Limit: p.program.Sheds})
 		handler = shed.Handler(s.shedder, handler)
 	}
 	s.server = &http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
