@@ -1,12 +1,15 @@
 package shed
 
 import (
+	"maps"
+	"strings"
 	"sync"
 	"time"
 )
 
 const (
-	maxNeeds  = 256 // names; all that follow are one
+	maxNeeds  = 256              // names with counts of their own
+	needIdle  = 30 * time.Second // a name without a request for so long is forgotten
 	needLife  = time.Second
 	beyond    = 0.1  // more than succeeded go on while services behind refuse some
 	doubling  = 1.0  // the same while they refuse none
@@ -21,8 +24,10 @@ const (
 // It is the client's side of "Handling Overload" (Beyer and others, Site Reliability Engineering,
 // 2016), by class. It is safe for concurrent use.
 type needs struct {
-	mu    sync.Mutex
-	names map[string]*need
+	mu     sync.Mutex
+	names  map[string]*need
+	others need    // of names for which there is no room
+	looked instant // when idle names were last looked for
 }
 
 // need has the requests of a name, of which each needLife halves the count.
@@ -38,16 +43,7 @@ type need struct {
 func (n *needs) admit(name string, rank int, lot uint32, now instant) (*need, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	x := n.names[name]
-	if x == nil {
-		if len(n.names) >= maxNeeds {
-			name = otherRoute
-		}
-		if x = n.names[name]; x == nil {
-			x = &need{of: n}
-			n.names[name] = x
-		}
-	}
+	x := n.ofLocked(name, now)
 	x.ageLocked(now)
 	room := x.roomLocked()
 	for _, asked := range x.asked[:rank] {
@@ -58,6 +54,23 @@ func (n *needs) admit(name string, rank int, lot uint32, now instant) (*need, bo
 	}
 	x.asked[rank]++
 	return nil, false
+}
+
+// ofLocked returns the counts of a name.
+func (n *needs) ofLocked(name string, now instant) *need {
+	if x := n.names[name]; x != nil {
+		return x
+	}
+	if len(n.names) >= maxNeeds && now-n.looked >= needLife {
+		n.looked = now
+		maps.DeleteFunc(n.names, func(_ string, x *need) bool { return now-x.at > needIdle })
+	}
+	if len(n.names) >= maxNeeds {
+		return &n.others
+	}
+	x := &need{of: n}
+	n.names[strings.Clone(name)] = x
+	return x
 }
 
 // roomLocked returns how many of the requests that were asked should have gone on. A quarter of what

@@ -138,7 +138,7 @@ func TestEachNameIsShedAheadForItself(t *testing.T) {
 			p.End(Result{Failed: name == "broken", Refused: name == "broken"})
 			time.Sleep(time.Millisecond)
 		}
-		if len(ahead) != 1 || ahead["broken"] < 500 || len(s.needs.names) > maxNeeds+1 {
+		if len(ahead) != 1 || ahead["broken"] < 500 || len(s.needs.names) > maxNeeds {
 			t.Errorf("shed ahead: %v, %d names", ahead, len(s.needs.names))
 		}
 	})
@@ -161,6 +161,58 @@ func TestAnAnswerOf503SaysThatAServiceBehindSheds(t *testing.T) {
 			if got := ahead > 50; got != want {
 				t.Errorf("%d of 100 shed ahead of answers of %d", ahead, status)
 			}
+		}
+	})
+}
+
+func TestNamesOfNeedsThatAreIdleMakeRoomForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := MustNew(Options[string]{Limit: 1000, Needs: func(name string) string { return name }})
+		refused := func(name string) (ahead bool) {
+			for range 50 {
+				p, e := s.Acquire(t.Context(), name)
+				p.End(Result{Failed: true, Refused: true})
+				ahead = ahead || e.Ahead
+			}
+			return ahead
+		}
+		for i := range maxNeeds {
+			p, _ := s.Acquire(t.Context(), strconv.Itoa(i))
+			p.End(Result{})
+		}
+		if !refused("no room") || len(s.needs.names) != maxNeeds {
+			t.Errorf("%d names, or all that find no room go on", len(s.needs.names))
+		}
+		time.Sleep(needIdle + time.Second)
+		for range 2 {
+			p, _ := s.Acquire(t.Context(), "1") // still used
+			p.End(Result{})
+		}
+		p, _ := s.Acquire(t.Context(), "new")
+		p.End(Result{})
+		if s.needs.names["new"] == nil || s.needs.names["1"] == nil || len(s.needs.names) != 2 {
+			t.Errorf("%d names are left, want the one in use and the new one", len(s.needs.names))
+		}
+	})
+}
+
+func TestANameOtherIsNoneOfThoseWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := MustNew(Options[string]{Limit: 1000, Needs: func(name string) string { return name }})
+		for _, name := range []string{"other", "second"} {
+			p, _ := s.Acquire(t.Context(), name)
+			p.End(Result{})
+		}
+		for i := range 500 { // most of which find no room, and are refused
+			p, _ := s.Acquire(t.Context(), strconv.Itoa(i))
+			p.End(Result{Failed: true, Refused: true})
+		}
+		for range 50 {
+			p, e := s.Acquire(t.Context(), "other")
+			if e.Ahead {
+				t.Fatal("a request that needs what is named other is shed ahead for names without room")
+			}
+			p.End(Result{})
 		}
 	})
 }

@@ -47,7 +47,7 @@ func New[R any](options Options[R]) (*Shedder[R], error) { return newShedder(opt
 func newShedder[R any](options Options[R], a shedlimit.Algorithm) (*Shedder[R], error) {
 	s := &Shedder[R]{given: a}
 	s.limiter.epoch, s.seed = time.Now(), maphash.MakeSeed()
-	s.needs.names = make(map[string]*need)
+	s.needs.names, s.needs.others.of = make(map[string]*need), &s.needs
 	if err := s.Replace(options); err != nil {
 		return nil, err
 	}

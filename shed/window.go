@@ -3,6 +3,7 @@ package shed
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/shedlimit"
@@ -123,8 +124,8 @@ func (w *window) route(name string) *route {
 	if w.routes == nil {
 		w.routes = make(map[string]*route)
 	}
-	r := &route{name: name}
-	w.routes[name] = r
+	r := &route{name: strings.Clone(name)}
+	w.routes[r.name] = r
 	return r
 }
 
