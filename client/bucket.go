@@ -19,6 +19,7 @@ const unknown instant = math.MaxInt64
 type bucket struct {
 	key     key
 	name    string
+	site    string  // of its host
 	account *bucket // of a dialect that has limits for all requests of an account; or nil
 	shared  *shared // of an account; or nil
 	major   string  // of Discord

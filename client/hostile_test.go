@@ -166,6 +166,41 @@ func TestTheBucketThatIsFreeFirstIsForgottenFirst(t *testing.T) {
 	})
 }
 
+// Its hosts are all of one owner, who names them for ever and denies for longer than others.
+func TestAWildcardDomainDisplacesNoDenialOfAnotherSite(t *testing.T) {
+	for name, host := range map[string]func(i int) string{
+		"names":          func(i int) string { return fmt.Sprintf("host-%d.evil.example", i) },
+		"names of names": func(i int) string { return fmt.Sprintf("a.host-%d.evil.example:8080", i) },
+		"ports":          func(i int) string { return fmt.Sprintf("evil.example:%d", 1000+i) },
+		"IPv6":           func(i int) string { return fmt.Sprintf("[2001:db8::%x]", i) },
+		"IPv6 ports":     func(i int) string { return fmt.Sprintf("[2001:db8::1]:%d", 1000+i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := scripted(func(_ int, r *http.Request) *http.Response {
+					if r.URL.Host == "honest.example" {
+						return answer(429, "Retry-After", "3600")
+					}
+					return answer(429, "Retry-After", "86400")
+				})
+				c := newClient(t, server, client.Options{})
+				get(c, "http://honest.example/")
+				for i := range 1100 {
+					get(c, "http://"+host(i)+"/")
+				}
+				before := server.count()
+				_, err := get(c, "http://honest.example/")
+				if wantWaitError(t, err, 59*time.Minute, "Retry-After"); server.count() != before {
+					t.Error("the denial of another site was forgotten")
+				}
+				if buckets, _ := c.Buckets(); buckets > 1024 {
+					t.Errorf("%d buckets are kept, want 1024 at most", buckets)
+				}
+			})
+		})
+	}
+}
+
 // slow is a body that never ends.
 type slow struct{ closed chan struct{} }
 

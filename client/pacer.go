@@ -128,8 +128,9 @@ func (p *pacer) wait(ctx context.Context, c *call) error {
 // observe notes the answer to c, and reports whether c is to be sent again. If it is not, end is
 // due.
 func (p *pacer) observe(ctx context.Context, c *call, a *answer) (again bool) {
+	leeway := p.leeway(ctx, c)
 	p.mu.Lock()
-	e, others := p.note(ctx, c, a, p.now())
+	e, others := p.note(c, a, p.now(), leeway)
 	again = a.limited && e.Why == ""
 	c.status, c.stage = a.status, answered
 	if again || p.maxInFlight == 0 && c.finish == nil { // nothing waits for the end
@@ -156,14 +157,14 @@ func (p *pacer) observe(ctx context.Context, c *call, a *answer) (again bool) {
 }
 
 // note does what observe says, up to the events of a denial and of pauses.
-func (p *pacer) note(ctx context.Context, c *call, a *answer, now instant) (e Event, others []Event) {
+func (p *pacer) note(c *call, a *answer, now instant, l leeway) (e Event, others []Event) {
 	about := p.learn(c, a, now, &e)
 	if p.observer != nil {
 		others = p.pauses(c, about, a, now, e.Source)
 	}
 	if a.limited {
 		e.Kind, e.Status = Repeated, a.status
-		if e.Why = p.refusal(ctx, c, a.status, now, e.Wait); e.Why != "" {
+		if e.Why = p.refusal(c, a.status, now, e.Wait, l); e.Why != "" {
 			e.Kind = GaveUp
 		}
 	}

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"runtime"
@@ -124,6 +125,55 @@ func TestAPanicLeavesNothingCounted(t *testing.T) {
 	}
 	if !broken.closed {
 		t.Error("the body of an answer that nobody gets is not closed")
+	}
+}
+
+// wild is a context one of whose methods panics, and then no longer.
+type wild struct {
+	context.Context
+	method string
+	done   *bool
+	calls  *int // that do not panic before
+}
+
+func (w wild) panics(method string) {
+	if method == w.method && !*w.done {
+		if *w.calls--; *w.calls < 0 {
+			*w.done = true
+			panic("a bug")
+		}
+	}
+}
+
+func (w wild) Err() error                       { w.panics("Err"); return w.Context.Err() }
+func (w wild) Done() <-chan struct{}            { w.panics("Done"); return w.Context.Done() }
+func (w wild) Deadline() (d time.Time, ok bool) { w.panics("Deadline"); return w.Context.Deadline() }
+
+func TestAContextThatPanicsLocksNothing(t *testing.T) {
+	for _, method := range []string{"Err", "Done", "Deadline"} {
+		for quiet := range 4 {
+			t.Run(fmt.Sprintf("%s, call %d", method, quiet+1), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server := scripted(once("Retry-After", "2"))
+					c := newClient(t, server, client.Options{MaxInFlight: 1, Limit: limits.Concurrent(1)})
+					go get(c, "http://a/") // is denied, so that the next one waits
+					synctest.Wait()
+					panicked, calls := false, quiet
+					func() {
+						defer func() { recover() }()
+						get2(c, wild{t.Context(), method, &panicked, &calls})
+					}()
+					time.Sleep(5 * time.Second)
+					start := time.Now()
+					if response, err := get(c, "http://a/"); err != nil || response.StatusCode != 200 {
+						t.Errorf("later: %v, %v", response, err)
+					}
+					if waited := time.Since(start); waited > 0 || !panicked && quiet == 0 {
+						t.Errorf("panicked %v; the next request waited %v", panicked, waited)
+					}
+				})
+			})
+		}
 	}
 }
 

@@ -74,28 +74,26 @@ const (
 )
 
 // admit waits until c may be sent, and starts it. It returns a *WaitError, or the cause of
-// the context's end.
+// the context's end. No method of ctx runs under the lock: one that panics would keep it locked.
 func (p *pacer) admit(ctx context.Context, c *call) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.startsAtOnce(c) {
 		return nil
 	}
 	w := p.enqueue(ctx, c)
 	defer p.leave(c, w)
 	for {
-		verdict, until := p.look(ctx, c, w)
+		verdict, until := p.look(context.Cause(ctx), c, w)
 		if verdict != held {
 			return w.err
 		}
-		p.mu.Unlock()
 		w.sleep(ctx, until-p.now())
-		p.mu.Lock()
 	}
 }
 
 // startsAtOnce starts c if it need not wait.
 func (p *pacer) startsAtOnce(c *call) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	b, now := p.resolve(c), p.now()
 	if b.queue.Size > 0 || b.account != nil && len(b.account.shared.line) > 0 && !c.id.free {
 		return false
@@ -110,28 +108,37 @@ func (p *pacer) startsAtOnce(c *call) bool {
 
 // enqueue puts c into the queue of its bucket.
 func (p *pacer) enqueue(ctx context.Context, c *call) *waiter {
+	left := max(p.maxWait-c.waited, 0)
+	most, bound := mostWait(ctx, left)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	now := p.now()
-	w := &waiter{wake: make(chan struct{}, 1), timer: time.NewTimer(0), path: c.path, since: now - c.waited}
-	w.giveUp = now + max(p.maxWait-c.waited, 0)
-	most, bound := mostWait(ctx, w.giveUp-now)
-	w.deadline, w.bound, w.node.Of = now+most, bound, w
-	w.join(c.bucket, c)
+	w := &waiter{
+		wake: make(chan struct{}, 1), timer: time.NewTimer(0), path: c.path, since: now - c.waited,
+		giveUp: now + left, deadline: now + most, bound: bound,
+	}
+	w.node.Of = w
+	w.join(p.resolve(c), c)
 	return w
 }
 
 // leave takes w out of all queues.
 func (p *pacer) leave(c *call, w *waiter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	w.part()
 	c.waited = p.now() - w.since
 	w.timer.Stop()
 }
 
-// look decides on c at this moment, and starts it if it may be sent. If c is held, the next look is
-// due at an instant.
-func (p *pacer) look(ctx context.Context, c *call, w *waiter) (verdict, instant) {
-	if w.err = context.Cause(ctx); w.err != nil {
+// look decides on c at this moment, and starts it if it may be sent. ended is the cause of the end
+// of its context, if that is over. If c is held, the next look is due at an instant.
+func (p *pacer) look(ended error, c *call, w *waiter) (verdict, instant) {
+	if w.err = ended; ended != nil {
 		return refused, 0
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if w.moves {
 		w.part()
 		w.join(p.resolve(c), c)

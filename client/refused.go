@@ -27,13 +27,14 @@ func (p *pacer) refused(c *call, err error) (again bool) {
 	if p.dialect != Standard || !isRefused(err) {
 		return false
 	}
+	leeway := p.leeway(c.request.Context(), c)
 	p.mu.Lock()
 	b, now := c.bucket, p.now()
 	b.answer(c.ticket)
 	b.flight.busy--
 	c.stage = idle
 	wait := b.refuse(c.ticket, now)
-	again = wait > 0 && p.attempts > 1 && c.rewinds && p.allows(c.request.Context(), c, wait) == ""
+	again = wait > 0 && p.attempts > 1 && c.rewinds && wait <= leeway.most
 	b.queue.wakeFirst()
 	p.mu.Unlock()
 	c.status = 0

@@ -31,7 +31,7 @@ func (b *budget) repeat(now instant) bool {
 }
 
 // refusal returns why a denied request is not sent again, or "" if it is.
-func (p *pacer) refusal(ctx context.Context, c *call, status int, now instant, wait time.Duration) string {
+func (p *pacer) refusal(c *call, status int, now instant, wait time.Duration, l leeway) string {
 	switch {
 	case c.attempt >= p.attempts:
 		return "it has been sent as often as Attempts allows"
@@ -39,29 +39,29 @@ func (p *pacer) refusal(ctx context.Context, c *call, status int, now instant, w
 		return "its status does not say that nothing was done: an Idempotency-Key would allow to repeat it"
 	case !c.rewinds:
 		return "its body cannot be sent again: set GetBody"
-	}
-	if why := p.allows(ctx, c, wait); why != "" {
-		return why
-	}
-	if c.together && c.attempt == 1 {
+	case wait > l.most:
+		return "the wait is " + longerThan(l.bound)
+	case c.together && c.attempt == 1:
 		return "" // one of those that were denied together has been counted
-	}
-	if !c.bucket.budget.repeat(now) {
+	case !c.bucket.budget.repeat(now):
 		return "too many requests of its bucket are repeated"
 	}
 	return ""
 }
 
-// allows returns why c may not wait, or "" if it may.
-func (p *pacer) allows(ctx context.Context, c *call, wait time.Duration) string {
-	most, bound := mostWait(ctx, p.maxWait-c.waited)
-	switch {
-	case ctx.Err() != nil:
-		bound = boundContext
-	case wait <= most:
-		return ""
+// leeway is how long a call may wait, and what bounds that.
+type leeway struct {
+	most  time.Duration // negative if the context has ended
+	bound string
+}
+
+// leeway returns that of c. It is called before the lock is taken.
+func (p *pacer) leeway(ctx context.Context, c *call) leeway {
+	if ctx.Err() != nil {
+		return leeway{-1, boundContext}
 	}
-	return "the wait is " + longerThan(bound)
+	most, bound := mostWait(ctx, p.maxWait-c.waited)
+	return leeway{most, bound}
 }
 
 // rewinds reports whether the body can be sent again.

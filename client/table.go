@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"hash/maphash"
+	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -38,6 +40,7 @@ type identity struct {
 type table struct {
 	buckets map[key]*bucket
 	names   map[key]string // of a dialect: route to the name that the server has given it
+	sites   map[string]int // buckets of each site
 
 	// The bucket that was looked up last. Most programs send many requests to one server in a
 	// row: to compare two identities spares a fifth of what a request costs.
@@ -45,7 +48,9 @@ type table struct {
 	recentID identity
 }
 
-func newTable() table { return table{buckets: make(map[key]*bucket), names: make(map[key]string)} }
+func newTable() table {
+	return table{buckets: make(map[key]*bucket), names: make(map[key]string), sites: make(map[string]int)}
+}
 
 // identify finds out which bucket counts a request.
 func (p *pacer) identify(r *http.Request) (id identity) {
@@ -112,7 +117,7 @@ func (p *pacer) bucket(k key, c *call) *bucket {
 	if b := p.table.buckets[k]; b != nil {
 		return b
 	}
-	b := &bucket{key: k, name: p.nameOf(k, c.header)}
+	b := &bucket{key: k, site: siteOf(k.host), name: p.nameOf(k, c.header)}
 	if k.route == accountRoute {
 		b.shared = new(shared)
 		b.shared.sendings.init(p.account)
@@ -134,32 +139,68 @@ func (p *pacer) bucket(k key, c *call) *bucket {
 		p.displace()
 	}
 	p.table.buckets[k] = b
+	p.table.sites[b.site]++
 	return b
 }
 
-// displace forgets the bucket that is free first, if one is not in use.
+// displace forgets a bucket that is not in use: one that holds nothing back, if there is one. Of the
+// others it is one of the site with the most buckets, and of those the one that is free first: a
+// domain whose wildcard names a thousand hosts displaces its own.
 func (p *pacer) displace() {
 	now := p.now()
-	var soonest *bucket
-	at := unknown
+	var worst *bucket
+	var until instant
 	for _, b := range p.table.buckets {
-		if free := max(b.free(), now); !b.inUse() && (soonest == nil || free < at) {
-			if soonest, at = b, free; at == now {
-				break
-			}
+		if b.inUse() {
+			continue
+		}
+		free := b.free()
+		if free <= now {
+			worst = b
+			break
+		}
+		more := 0
+		if worst != nil {
+			more = p.table.sites[b.site] - p.table.sites[worst.site]
+		}
+		if worst == nil || more > 0 || more == 0 && free < until {
+			worst, until = b, free
 		}
 	}
-	if soonest != nil {
-		p.forget(soonest)
+	if worst != nil {
+		p.forget(worst)
 	}
 }
 
 func (p *pacer) forget(b *bucket) {
 	delete(p.table.buckets, b.key)
+	if p.table.sites[b.site]--; p.table.sites[b.site] == 0 {
+		delete(p.table.sites, b.site)
+	}
 	p.table.recent = nil
 	if b.account != nil {
 		b.account.shared.children--
 	}
+}
+
+// siteOf returns what hosts have in common that one owner can name as he likes: the last two labels of
+// a name; of addresses an IPv4 address, or a /64 of IPv6. Ports do not count.
+func siteOf(host string) string {
+	host, _, _ = strings.Cut(host, "/") // of a name that Options.Bucket returned
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if a, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		if a.Is6() {
+			site, _ := a.Prefix(64)
+			return site.String()
+		}
+		return host
+	}
+	if i := strings.LastIndexByte(host, '.'); i > 0 {
+		return host[strings.LastIndexByte(host[:i], '.')+1:]
+	}
+	return host
 }
 
 // rename notes that a server gave a route a name.
