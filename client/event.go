@@ -76,6 +76,15 @@ type WaitError struct {
 	Bound string
 }
 
+// Sources that are no fields.
+const (
+	sourceBackoff     = "backoff"
+	sourceLimit       = "limit"
+	sourceInFlight    = "in flight"
+	sourceFirstAnswer = "first answer"
+	sourceQueue       = "queue"
+)
+
 const (
 	boundMaxWait = "MaxWait"
 	boundContext = "context"

@@ -124,8 +124,8 @@ func FuzzAnswersAreReadInRange(f *testing.F) {
 	f.Fuzz(func(t *testing.T, retry, limit, remaining, reset, xReset, date string) {
 		h := make(http.Header)
 		for name, value := range map[string]string{
-			"Retry-After": retry, fieldRateLimit: limit, fieldDraftRemaining: remaining, fieldDraftReset: reset,
-			fieldXRemaining: remaining, fieldXReset: xReset, "Date": date,
+			"Retry-After": retry, fieldRateLimit: limit, "Ratelimit-Remaining": remaining, "Ratelimit-Reset": reset,
+			fieldXRemaining: remaining, "X-Ratelimit-Reset": xReset, "Date": date,
 			"Retry-After-Ms": retry, "X-Rate-Limit-Remaining": remaining, "X-Rate-Limit-Reset": reset, fieldShopify: limit,
 			"X-Hubspot-Ratelimit-Remaining": remaining, "X-Hubspot-Ratelimit-Interval-Milliseconds": xReset,
 		} {

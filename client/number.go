@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// longest is the longest wait that is believed. Longer ones are mistakes, often of an overflow, and
-// would shut a server out until the program is restarted.
+// longest is the longest wait that is believed. A longer one is a mistake, often an overflow, and
+// would stop all requests to a server until the program restarts.
 const longest = 30 * 24 * time.Hour
 
 const (
-	maxCount  = 1e15                      // the largest number of requests that is told from larger ones
-	maxWhole  = 9_000_000_000_000_000_000 // the same of whole numbers: as nanoseconds since 1970, the year 2255
-	maxNumber = 80                        // bytes of a text that may be a number: errors of strconv hold a copy
+	maxCount  = 1e15                      // larger numbers of requests count as this one
+	maxWhole  = 9_000_000_000_000_000_000 // larger numbers read as this one: in ns, the year 2255
+	maxNumber = 80                        // bytes of a number or date: errors of strconv hold a copy
 )
 
-// number is a non-negative decimal number.
+// number is a non-negative decimal number: 1.5 is {1, 500_000_000}.
 type number struct{ whole, billionths int64 }
 
-// readNumber reads a non-negative decimal number. Huge numbers saturate; digits behind the ninth decimal
-// are dropped.
+// readNumber reads a non-negative decimal number. It limits huge numbers to maxWhole and drops
+// digits after the ninth decimal.
 func readNumber(s string) (n number, ok bool) {
 	s = strings.TrimSpace(s)
 	if len(s) > maxNumber {
@@ -35,15 +35,17 @@ func readNumber(s string) (n number, ok bool) {
 	return n, ok
 }
 
-// digitsOf reads digits alone, without a sign. It looks at them first: an error of strconv allocates.
+// digitsOf reads a number that consists of digits, without a sign. It checks the digits first:
+// an error of strconv allocates.
 func digitsOf(s string) (int64, bool) {
 	if !digits(s) {
 		return 0, false
 	}
-	n, _ := strconv.ParseUint(s, 10, 64) // the largest, if s is larger
+	n, _ := strconv.ParseUint(s, 10, 64) // the largest uint64 if s is larger
 	return int64(min(n, maxWhole)), true
 }
 
+// digits reports whether s consists of digits, one at least.
 func digits(s string) bool {
 	for i := range len(s) {
 		if s[i]-'0' > 9 {
@@ -59,15 +61,13 @@ func count(s string) (int64, bool) {
 	return min(n.whole, maxCount), ok
 }
 
-// seconds returns a time in seconds, longest at most.
-func (n number) seconds() time.Duration {
-	if n.whole >= int64(longest/time.Second) {
-		return longest
-	}
-	return time.Duration(n.whole)*time.Second + time.Duration(n.billionths)
+// times returns n units of time, rounded up to a nanosecond, and longest at most.
+func (n number) times(unit time.Duration) time.Duration {
+	whole := time.Duration(min(n.whole, int64(longest/unit)))
+	return min(whole*unit+time.Duration((n.billionths*int64(unit)+999_999_999)/1e9), longest)
 }
 
-// first returns the first value of a field whose name is canonical.
+// first returns the first value of a field, given by its canonical name.
 func first(h http.Header, name string) string {
 	if values := h[name]; len(values) > 0 {
 		return values[0]
