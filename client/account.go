@@ -10,86 +10,82 @@ import (
 
 const sourceAccount = "account"
 
-// maxAccountUnits bounds Options.Account: an instant is remembered for each unit.
+// maxAccountUnits bounds Options.Account: sendings remembers an instant for each unit.
 const maxAccountUnits = 10_000
 
-// shared is what all buckets of an account have in common, beside the denials of the account.
-type shared struct {
-	children int            // buckets that have it
-	strays   map[string]int // of Discord, by major parameter: under way in buckets that stand in
+// common is what all buckets of an account share, in addition to its denials.
+type common struct {
+	children int            // buckets of the account
+	strays   map[string]int // of Discord, by major parameter: in flight in buckets that stand in
 	writes   writes         // of GitHub
-	sendings sendings       // all
+	sendings sendings       // of all requests
 	invalid  sendings       // of Discord: answers that count against the account
 	line     line
 }
 
-// admits returns when an account admits a request, and what it waits for.
-func (b *bucket) admits(id *identity, now instant) (at instant, source string) {
+// admits returns when the account admits a request, and what that waits for.
+func (b *bucket) admits(id *identity) (at instant, source string) {
 	at, source = b.denial()
-	if until := b.shared.invalid.next(); until > at {
+	if until := b.common.invalid.next(); until > at {
 		at, source = until, sourceInvalid
 	}
-	if until := b.shared.sendings.next(); until > at && !id.free {
+	if until := b.common.sendings.next(); until > at && !id.exempt {
 		at, source = until, sourceAccount
 	}
-	if until := b.shared.writes.next(b.opening.answered, b.flight.denied); until > at && id.writes {
-		at, source = until, sourceWrites
+	writes := b.common.writes.next(b.opening.answered, b.flight.deniedAt)
+	if writes > at && id.writes {
+		at, source = writes, sourceWrites
 	}
 	return at, source
 }
 
 // start notes that a request is sent.
-func (s *shared) start(id *identity, now instant) {
+func (c *common) start(id *identity, now instant) {
 	if id.writes {
-		s.writes.start(now)
+		c.writes.start(now)
 	}
-	if !id.free {
-		s.sendings.start(now)
+	if !id.exempt {
+		c.sendings.start(now)
 	}
 }
 
 // cancel takes back the start of a request at an instant.
-func (s *shared) cancel(id *identity, at instant) {
-	s.sendings.cancel(at)
+func (c *common) cancel(id *identity, at instant) {
+	c.sendings.cancel(at)
 	if id.writes {
-		s.writes.minute.cancel(at)
-		s.writes.hour.cancel(at)
+		c.writes.minute.cancel(at)
+		c.writes.hour.cancel(at)
 	}
 }
 
-// observe notes an answer.
-func (s *shared) observe(now instant, a *answer) {
-	if a.invalid {
-		s.invalid.start(now)
+// stray adds n requests in flight. Their routes may share a bucket with other routes of the same
+// major parameter, so what they use is not left for those.
+func (c *common) stray(major string, n int) {
+	if c.strays == nil {
+		c.strays = make(map[string]int)
+	}
+	if c.strays[major] += n; c.strays[major] == 0 {
+		delete(c.strays, major)
 	}
 }
 
-// stray counts requests under way whose routes may turn out to share a bucket with others of
-// the same major parameter. What they use is not left for those.
-func (s *shared) stray(major string, n int) {
-	if s.strays == nil {
-		s.strays = make(map[string]int)
-	}
-	if s.strays[major] += n; s.strays[major] == 0 {
-		delete(s.strays, major)
-	}
-}
-
-// sendings keeps requests to a rate. It remembers when as many were sent as may be in a period.
+// sendings keeps requests to a rate by remembering the instants of the last ones.
+//
+//	50 a second: the 51st may start 1.02 s after the first
 type sendings struct {
 	most   int       // in a period; 0: no limit
-	at     []instant // a ring once it is full
-	pos    int       // of the next
-	sent   int       // of the ring
+	at     []instant // the last starts; a ring once it is full
+	pos    int       // of the next in at
+	sent   int       // starts in at that count
 	period time.Duration
-	slack  time.Duration // requests may arrive closer together than they are sent
+	slack  time.Duration // requests may arrive closer together than they start
 }
 
 func (s *sendings) init(r limits.Rate) {
 	s.most, s.period, s.slack = int(r.Units), r.Period, r.Period/50
 }
 
-// next returns when the next request may be sent.
+// next returns when the next request may start.
 func (s *sendings) next() instant {
 	if s.sent < s.most || s.most == 0 {
 		return 0
@@ -119,12 +115,12 @@ func (s *sendings) cancel(at instant) {
 	}
 }
 
-// denied notes that requests arrived too close together.
-func (s *sendings) denied() { s.slack = min(2*s.slack, s.period/4) }
+// deny notes that requests arrived too close together.
+func (s *sendings) deny() { s.slack = min(2*s.slack, s.period/4) }
 
-// line holds the requests that only Options.Account holds back, each the first of its bucket.
-// The one that has waited longest goes first. It alone has to watch the account: a request that
-// leaves the line wakes the next.
+// line holds the calls that only Options.Account holds back, each the first of its bucket. The one
+// that has waited longest goes first. Only that one watches the account. A call that leaves the
+// line wakes the next.
 type line []*waiter
 
 func (l *line) join(w *waiter) {
@@ -142,17 +138,16 @@ func (l *line) leave(w *waiter) {
 	}
 }
 
-// inFront has w join or leave the line of an account, and reports whether no other request goes
-// before it there.
-func (s *shared) inFront(w *waiter, joins bool) bool {
+// inFront makes w join or leave the line, and reports whether no other call goes before it.
+func (c *common) inFront(w *waiter, joins bool) bool {
 	if w.lined && !joins {
-		s.line.leave(w)
+		c.line.leave(w)
 	}
-	if !joins || s.sendings.most == 0 {
+	if !joins || c.sendings.most == 0 {
 		return true
 	}
 	if !w.lined {
-		s.line.join(w)
+		c.line.join(w)
 	}
-	return s.line[0] == w
+	return c.line[0] == w
 }

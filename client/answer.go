@@ -3,24 +3,25 @@ package client
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
 // answer is what an answer says about limits.
 type answer struct {
-	status    int
-	limited   bool // it denies
-	unclear   bool // its body says whether it denies
-	wait      time.Duration
-	source    string
-	quota     quota
-	counted   bool   // quota is there
-	everybody bool   // the denial is about all requests of the account
-	name      string // of the bucket
-	invalid   bool   // counts against the account
+	status  int
+	limited bool // it denies
+	unclear bool // its body says whether it denies
+	wait    time.Duration
+	source  string
+	quota   quota
+	counted bool   // quota is told
+	global  bool   // it denies all requests of the account
+	name    string // of the bucket
+	invalid bool   // it counts against the account
 }
 
-// read reads an answer. wait is told elsewhere than in the fields h; 0: it is not.
+// read reads an answer. A positive wait was told elsewhere than in the fields h.
 func (p *pacer) read(status int, h http.Header, wait time.Duration) (a answer) {
 	a.status = status
 	if a.quota, a.counted = quotaOf(h); a.counted {
@@ -28,21 +29,21 @@ func (p *pacer) read(status int, h http.Header, wait time.Duration) (a answer) {
 		_, cached := h["X-From-Cache"]
 		a.counted = !age && !cached
 	}
-	source, said := sourceRetryAfter, wait > 0
-	if !said && status >= 400 {
-		wait, source, said = retryOf(h)
+	source, told := sourceRetryAfter, wait > 0
+	if !told && status >= 400 {
+		wait, source, told = retryOf(h)
 	}
-	a.limited = status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable && said ||
-		slices.Contains(p.denials, status)
-	switch p.dialect {
+	a.limited = status == http.StatusTooManyRequests ||
+		status == http.StatusServiceUnavailable && told || slices.Contains(p.o.Denials, status)
+	switch p.o.Dialect {
 	case GitHub:
-		readGitHub(h, said, &a)
+		readGitHub(h, told, &a)
 	case Discord:
 		readDiscord(h, &a)
 	}
 	switch {
-	case a.source != "": // which the dialect has found
-	case said:
+	case a.source != "": // found by the dialect
+	case told:
 		a.wait, a.source = min(wait, longest), source
 	case a.counted:
 		a.wait, a.source = a.quota.window, a.quota.source
@@ -50,9 +51,10 @@ func (p *pacer) read(status int, h http.Header, wait time.Duration) (a answer) {
 	return a
 }
 
-// learn notes what the answer to c says, and returns the bucket that it is about. If it denies c, e
-// has for how long, and what says so.
-func (p *pacer) learn(c *call, a *answer, now instant, e *Event) (about *bucket) {
+// learn learns from the answer to c, and returns the bucket that the answer is about. If it denies,
+// learn also returns the wait and what asks for it.
+func (p *pacer) learn(c *call, a *answer, now instant) (
+	about *bucket, wait time.Duration, source string) {
 	c.bucket.answer(c.ticket)
 	b, tk := p.ofPath(c, a, now)
 	strays := 0
@@ -62,56 +64,57 @@ func (p *pacer) learn(c *call, a *answer, now instant, e *Event) (about *bucket)
 	b.judge(tk, now, a)
 	account := b.account
 	if account != nil {
-		if account.shared.observe(now, a); !a.limited && tk.at > account.flight.denied {
+		if a.invalid {
+			account.common.invalid.start(now)
+		}
+		if !a.limited && tk.at > account.flight.deniedAt {
 			account.backoff.strikes = 0
 		}
-		b, tk, strays = p.counts(c, a)
+		b, tk, strays = p.ofName(c, a)
 	}
 	if !a.limited {
 		b.opening.took = now - tk.at
 	}
 	about = b
-	if a.limited && a.everybody && account != nil {
+	if a.limited && a.global && account != nil {
 		b.allow(tk, now)
-		if about = account; tk.at > account.flight.denied {
-			account.shared.sendings.denied()
+		if about = account; tk.at > account.flight.deniedAt {
+			account.common.sendings.deny()
 		}
 	}
-	c.together = about.flight.denied > 0 && tk.at <= about.flight.denied
-	e.Wait, e.Source = about.observe(p, now, tk, a, strays)
-	return about
+	c.together = about.flight.deniedAt > 0 && tk.at <= about.flight.deniedAt
+	wait, source = about.observe(&p.o, now, tk, a, strays)
+	return about, wait, source
 }
 
-// counts returns the bucket of an account that counts c, by the name in its answer, with the ticket
-// of c there. strays are under way elsewhere, and perhaps decided after c.
-func (p *pacer) counts(c *call, a *answer) (b *bucket, tk ticket, strays int) {
+// ofName returns the bucket that counts c by the name in its answer, and the ticket of c there.
+// strays requests are in flight in other buckets; the server may decide them after c.
+func (p *pacer) ofName(c *call, a *answer) (b *bucket, tk ticket, strays int) {
 	b, tk = c.bucket, c.ticket
 	if a.name == "" {
 		return b, tk, 0
 	}
-	if !b.isNamed(a.name, c.id.major) {
+	if major, ok := strings.CutPrefix(b.key.route, a.name); !ok || major != c.id.major {
 		if named := p.named(c, a.name); named != b {
-			strays = int(b.flight.sent - b.flight.answered)
+			strays = int(b.flight.flying())
 			b.opening.answered = true
-			b = named
-			tk.seq, tk.answered, tk.opened = b.flight.sent, b.flight.answered-1, false
+			b, tk = named, tk.movedTo(named)
 		}
 	}
-	if p.dialect == Discord {
-		strays = b.account.shared.strays[c.id.major]
+	if p.o.Dialect == Discord {
+		strays = b.account.common.strays[c.id.major]
 	}
 	return b, tk, strays
 }
 
-// isNamed reports whether b is the bucket of that name. It spares most answers the look-ups of
-// named.
-func (b *bucket) isNamed(name, major string) bool {
-	route := b.key.route
-	return len(route) == len(name)+len(major) && route[:len(name)] == name && route[len(name):] == major
+// movedTo returns the ticket of a request that turns out to belong to b, as its latest.
+func (tk ticket) movedTo(b *bucket) ticket {
+	tk.seq, tk.answered, tk.opened = b.flight.sent, b.flight.answered-1, false
+	return tk
 }
 
-// named returns the bucket that an answer to c has named. Those that wait in a bucket that
-// stood in for it move there.
+// named returns the bucket that an answer to c has named. Calls that wait in a bucket that stood in
+// for it move there.
 func (p *pacer) named(c *call, name string) *bucket {
 	k := c.id.key
 	if p.table.names[k] != name {
@@ -119,7 +122,8 @@ func (p *pacer) named(c *call, name string) *bucket {
 	}
 	k.route = name + c.id.major
 	named := p.bucket(k, c)
-	if old := c.bucket; old != named && p.dialect == Discord && old.key.route == c.id.provisional {
+	old := c.bucket
+	if old != named && p.o.Dialect == Discord && old.key.route == c.id.provisional {
 		if p.table.buckets[old.key] == old {
 			p.forget(old)
 		}

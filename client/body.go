@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// endWithBody has c end when the body of its answer is read or closed.
+// endWithBody ends c when the body of its answer is read or closed.
 func (t *Transport) endWithBody(c *call, response *http.Response) {
 	if c.stage == idle {
 		return
@@ -16,7 +16,7 @@ func (t *Transport) endWithBody(c *call, response *http.Response) {
 		return
 	}
 	ends := *c
-	c.stage, c.finish = idle, nil // from now on the body ends it
+	c.stage, c.finish = idle, nil // the body ends it from now on
 	body := &countedBody{ReadCloser: response.Body, done: sync.OnceFunc(func() { t.end(&ends) })}
 	response.Body = body
 	if w, ok := body.ReadCloser.(io.Writer); ok { // 101 Switching Protocols

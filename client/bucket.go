@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// instant is a time since a pacer was made. The monotonic clock alone is read in
-// half of the time of time.Now.
+// instant is a time since a pacer was made. time.Since reads only the monotonic clock, in half the
+// time of time.Now.
 type instant = time.Duration
 
-// unknown is the instant of what only an answer can bring about.
+// unknown is an instant that depends on an answer.
 const unknown instant = math.MaxInt64
 
-// bucket is what a pacer knows of one limit. The pacer's lock guards it.
+// bucket is what a pacer knows of one limit. The lock of the pacer guards it.
 //
-// Five estimators learn from its answers. Each has a method that observes an answer, and next, the
-// instant before which it lets nothing start. The latest of their instants binds.
+// Five estimators learn from answers. Each has a method observe or deny for an answer, and next:
+// the instant before which it lets nothing start. The latest of these instants binds.
 type bucket struct {
 	key     key
 	name    string
 	site    string  // of its host
-	account *bucket // of a dialect that has limits for all requests of an account; or nil
-	shared  *shared // of an account; or nil
+	account *bucket // of a dialect that limits all requests of an account; or nil
+	common  *common // if this is the bucket of an account; or nil
 	major   string  // of Discord
 	paths   *paths  // of a host; nil: none was denied
 	standIn bool    // of Discord: no answer has named the bucket of this route
@@ -30,10 +30,10 @@ type bucket struct {
 	opening opening
 
 	waits   waits   // how long denials ask to wait
-	backoff backoff // from denials that ask for no wait
-	told    told    // what answers say is left
-	refill  refill  // how fast that is renewed
-	learned learned // the rate of a server that says nothing
+	backoff backoff // after denials that ask for no wait
+	told    told    // the rest of the limit, by answers
+	refill  refill  // how the rest is spread, and how fast it is refilled
+	learned learned // the rate of a server that tells nothing
 
 	restart restart
 	cap     gate
@@ -41,22 +41,22 @@ type bucket struct {
 	pause   pause
 }
 
-// flight is what is known of the requests of a bucket that are under way.
+// flight counts the requests of a bucket that are in flight.
 type flight struct {
 	sent, answered uint64
 	busy           int     // requests whose answers have not been read to the end
 	last           instant // when the latest one started
-	denied         instant // when the last denial arrived
-	epoch          uint64  // answers to earlier requests say nothing of what is left
+	deniedAt       instant // when the last denial arrived
+	epoch          uint64  // requests before this one were sent under older conditions
 }
 
-// ticket is what is remembered of a request until its answer.
+// ticket is what a pacer remembers of a request until its answer.
 type ticket struct {
-	seq, answered uint64
+	seq, answered uint64  // of the bucket when it started
 	at, last      instant // when it started, and the one before it
-	opened        bool    // goes first after a wait
-	waited        bool    // was held back
-	early         bool    // was let through earlier than told
+	opened        bool    // went first after a wait
+	heldBack      bool    // had to wait
+	early         bool    // was let through before the told instant
 	claim         time.Duration
 	since         instant // when claim began
 }
@@ -64,17 +64,18 @@ type ticket struct {
 // flying returns how many requests have no answer yet.
 func (f *flight) flying() int64 { return int64(f.sent - f.answered) }
 
-// others returns how many requests may have been decided after that of tk, if its answer has just
-// arrived.
-func (f *flight) others(tk ticket) int64 { return int64(f.sent - tk.answered - 1) }
+// overlapping returns how many other requests the server may have decided after the request of tk.
+// Its answer has just arrived.
+//
+//	10 were answered when it started; 15 have been sent by now: up to 4 others
+func (f *flight) overlapping(tk ticket) int64 { return int64(f.sent - tk.answered - 1) }
 
-// ready returns the earliest instant at which c may start, if it is the next, and what it
-// waits for.
+// ready returns the earliest instant at which c may start if it is the next, and what it waits for.
 func (p *pacer) ready(b *bucket, c *call, now instant) (instant, string) {
 	b.advance(now)
-	at, source := b.next(p, now)
+	at, source := b.next(&p.o, now)
 	if b.account != nil {
-		if a, s := b.account.admits(&c.id, now); a > at {
+		if a, s := b.account.admits(&c.id); a > at {
 			return a, s
 		}
 	}
@@ -82,9 +83,9 @@ func (p *pacer) ready(b *bucket, c *call, now instant) (instant, string) {
 }
 
 // next returns the instant at which b lets the next request start, now at the earliest, and what
-// asks for that: the latest instant of the estimators. While a denial, a cap or the request that goes
-// first holds it back, it does not matter what answers have said: more is known then.
-func (b *bucket) next(p *pacer, now instant) (at instant, source string) {
+// asks for that. It skips what is told and learned while a denial, a cap or the first request holds
+// b back: more is known afterwards.
+func (b *bucket) next(o *Options, now instant) (at instant, source string) {
 	at = now
 	bind := func(until instant, by string) {
 		if until > at {
@@ -92,7 +93,7 @@ func (b *bucket) next(p *pacer, now instant) (at instant, source string) {
 		}
 	}
 	bind(b.denial())
-	if at == now && p.maxInFlight > 0 && b.flight.busy >= p.maxInFlight {
+	if at == now && o.MaxInFlight > 0 && b.flight.busy >= o.MaxInFlight {
 		bind(unknown, sourceInFlight)
 	}
 	if at == now {
@@ -100,8 +101,8 @@ func (b *bucket) next(p *pacer, now instant) (at instant, source string) {
 		bind(b.opening.next(b, now), sourceFirstAnswer)
 	}
 	if at == now {
-		said, by := b.said(p, now)
-		bind(b.believed(said, now, p), by)
+		told, by := b.toldNext(o, now)
+		bind(b.believed(told, now, o), by)
 		bind(b.learned.next(b.flight.last), sourceLearned)
 	}
 	return at, source
@@ -109,29 +110,29 @@ func (b *bucket) next(p *pacer, now instant) (at instant, source string) {
 
 // denial returns when the last denials let requests start again, and what asks for that.
 func (b *bucket) denial() (instant, string) {
-	if at := b.backoff.next(); at > b.waits.until {
-		return at, sourceBackoff
+	if b.backoff.until > b.waits.until {
+		return b.backoff.until, sourceBackoff
 	}
-	return b.waits.next()
+	return b.waits.until, b.waits.source
 }
 
-// said returns when the next request goes by what answers say is left, and what says so.
-func (b *bucket) said(p *pacer, now instant) (instant, string) {
-	return max(b.told.next(), b.refill.next(b, p, now)), b.told.source
+// toldNext returns when the next request may start by what answers have told, and which field tells
+// it.
+func (b *bucket) toldNext(o *Options, now instant) (instant, string) {
+	return max(b.told.next(), b.refill.next(b, o, now)), b.told.source
 }
 
 // start notes that c, which is ready, is sent.
 func (p *pacer) start(b *bucket, c *call, now instant) {
 	if b.account != nil {
-		b.account.shared.start(&c.id, now)
+		b.account.common.start(&c.id, now)
 	}
 	if c.attempt == 1 && !c.again {
-		b.budget.at(now)
-		b.budget.sent++
+		b.budget.send(now)
 	}
-	at, _ := b.said(p, now)
+	at, _ := b.toldNext(&p.o, now)
 	claim, nothingLeft := b.claimed(at)
-	c.ticket, c.stage = b.start(now, c.waits), started
+	c.ticket, c.stage = b.start(now, c.heldBack), started
 	if c.ticket.early = at > now; c.ticket.early && nothingLeft {
 		c.ticket.claim, c.ticket.since = claim, at-claim
 	}
@@ -141,27 +142,26 @@ func (p *pacer) start(b *bucket, c *call, now instant) {
 	}
 }
 
-// start notes that a request is sent, which is ready.
-func (b *bucket) start(now instant, waited bool) ticket {
-	f := &b.flight
+// start notes that a request, which is ready, is sent.
+func (b *bucket) start(now instant, heldBack bool) ticket {
+	f, waiting := &b.flight, b.queue.Size > 0
 	f.sent++
-	tk := ticket{seq: f.sent, answered: f.answered, at: now, last: f.last, waited: waited}
-	if f.sent == f.answered+1 {
+	tk := ticket{seq: f.sent, answered: f.answered, at: now, last: f.last, heldBack: heldBack}
+	if f.flying() == 1 {
 		b.told.least = math.MaxInt64
 	}
-	waiting := b.queue.Size > 0
-	b.learned.start(now, f.last, waiting || waited)
+	b.learned.start(now, f.last, waiting || heldBack)
 	f.last = now
 	f.busy++
 	if b.standIn {
-		b.account.shared.stray(b.major, 1)
+		b.account.common.stray(b.major, 1)
 	}
 	if !waiting {
 		b.refill.spreadUntil = 0
 	}
 	o, t := &b.opening, &b.told
 	switch {
-	case t.empty() && o.open: // its answer takes long
+	case t.empty() && o.open: // the first one is not answered yet
 		tk.opened, o.first.at = true, now
 	case t.empty(): // renewed by now
 		tk.opened = true
@@ -176,7 +176,7 @@ func (b *bucket) start(now instant, waited bool) ticket {
 	return tk
 }
 
-// cancel takes back a start: the request is not sent.
+// cancel takes back a start: the request was not sent.
 func (b *bucket) cancel(tk ticket, id *identity) {
 	b.answer(tk)
 	b.flight.busy--
@@ -184,73 +184,75 @@ func (b *bucket) cancel(tk ticket, id *identity) {
 		b.flight.last = tk.last
 	}
 	if b.account != nil {
-		b.account.shared.cancel(id, tk.at)
+		b.account.common.cancel(id, tk.at)
 	}
-	b.learned.count-- // which goes by the numbers of requests
+	b.learned.count-- // it counts by tickets
 	if b.told.known && !tk.opened {
 		b.told.left++
 	}
 }
 
-// answer notes that the answer to a request has arrived, or that there is none.
+// answer notes that a request is no longer in flight.
 func (b *bucket) answer(tk ticket) {
 	b.flight.answered++
 	if b.standIn {
-		b.account.shared.stray(b.major, -1)
+		b.account.common.stray(b.major, -1)
 	}
 	if b.opening.open && tk.seq >= b.opening.first.seq {
 		b.opening.open = false
 	}
 }
 
-// observe notes an answer of b. Other buckets have strays under way that may count against it. If
-// it denies, observe returns the wait and what asks for it.
-func (b *bucket) observe(p *pacer, now instant, tk ticket, a *answer, strays int) (time.Duration, string) {
-	learns := p.pace != Off && p.dialect == Standard
+// observe learns from an answer. strays requests in other buckets may count against this one. If
+// the answer denies, observe returns the wait and what asks for it.
+func (b *bucket) observe(o *Options, now instant, tk ticket, a *answer, strays int) (
+	wait time.Duration, source string) {
+	learns := o.Pace != Off && o.Dialect == Standard
 	switch {
 	case a.limited:
 		return b.deny(now, tk, a, learns)
-	case a.counted && p.pace != Off && !b.told.doubt.ignores(&a.quota, p.maxWait):
+	case a.counted && o.Pace != Off && !b.told.doubt.ignores(&a.quota, o.MaxWait):
 		b.believe(tk, now, a.quota, strays)
 		return 0, ""
 	case learns && !b.told.counted:
 		if !b.opening.answered {
 			b.opening.ramp = now + patience
 		}
-		b.learned.observe(now, tk.seq >= b.flight.epoch, b.queue.Size > 0 || tk.waited, b.backoff.strikes)
+		waiting := b.queue.Size > 0 || tk.heldBack
+		b.learned.observe(now, tk.seq >= b.flight.epoch, waiting, b.backoff.strikes)
 	}
 	b.allow(tk, now)
 	return 0, ""
 }
 
-// deny notes a denial. It returns the wait and what asks for it.
+// deny learns from a denial. It returns the wait and what asks for it.
 func (b *bucket) deny(now instant, tk ticket, a *answer, learns bool) (time.Duration, string) {
 	f, t, empty := &b.flight, &b.told, true
 	if learns && tk.seq >= f.epoch {
-		t.others.denied(t.known && t.left > 0, !b.opening.answered, a.quota.limit, f.flying())
+		t.others.deny(t.known && t.left > 0, !b.opening.answered, a.quota.limit, f.flying())
 	}
 	switch {
 	case a.wait > 0:
 		b.waits.observe(now, a)
 	case !learns || t.counted:
-		b.backoff.observe(now, tk.at > f.denied, !learns, 0)
+		b.backoff.observe(now, tk.at > f.deniedAt, !learns, 0)
 	default:
-		every, known := b.learned.deny(now, tk, tk.seq < f.epoch)
-		if known { // sent before the last denial was known
+		every, old := b.learned.deny(now, tk, tk.seq < f.epoch)
+		if old {
 			at, source := b.denial()
 			return max(at-now, 1), source
 		}
-		b.backoff.observe(now, tk.at > f.denied || every > 0, b.learned.busy(now), every)
-		empty = every == 0 || b.backoff.strikes > 1 // requests go on at the pace that was learned
+		b.backoff.observe(now, tk.at > f.deniedAt || every > 0, b.learned.busy(now), every)
+		empty = every == 0 || b.backoff.strikes > 1 // else requests go on at the learned pace
 	}
 	at, source := b.denial()
-	f.denied, f.epoch = now, f.sent+1
+	f.deniedAt, f.epoch = now, f.sent+1
 	b.opening.answered, b.opening.open, b.opening.ramp = true, false, 0
 	t.deny(at, source, empty)
 	return at - now, source
 }
 
-// allow notes an answer that is no denial and says nothing of what is left.
+// allow learns from an answer that is no denial and does not tell what is left.
 func (b *bucket) allow(tk ticket, now instant) {
 	b.opening.answered = true
 	if tk.seq >= b.flight.epoch {
@@ -263,20 +265,19 @@ func (b *bucket) allow(tk ticket, now instant) {
 	}
 	t.known = false
 	at, _ := b.denial()
-	if wait := at - b.flight.denied; b.learned.every == 0 && tk.opened && b.queue.Size > 0 && wait > 0 {
-		// Nothing says how fast the others may follow. They are spread over as long a
-		// time as they have waited.
+	wait := at - b.flight.deniedAt
+	if b.learned.every == 0 && tk.opened && b.queue.Size > 0 && wait > 0 {
+		// Nothing tells how fast the others may follow. They spread over as much time as the wait.
 		over := min(max(wait, time.Second), time.Minute)
 		b.refill.gap, b.refill.spreadUntil = over/time.Duration(b.queue.Size+1), now+over
 	}
 }
 
-// free returns when the bucket no longer holds anything back: the bucket that is
-// free first is forgotten first.
-func (b *bucket) free() instant {
+// freeAt returns when the bucket no longer holds anything back.
+func (b *bucket) freeAt() instant {
 	at, _ := b.denial()
-	if at = max(at, b.cap.until); b.shared != nil {
-		at = max(at, b.shared.invalid.next())
+	if at = max(at, b.cap.until); b.common != nil {
+		at = max(at, b.common.invalid.next())
 	}
 	if b.told.known && b.told.left <= b.told.low() {
 		at = max(at, b.told.renew)
@@ -284,8 +285,8 @@ func (b *bucket) free() instant {
 	return at
 }
 
-// inUse reports whether requests wait or are under way, or other buckets need b.
+// inUse reports whether calls wait or are in flight, or other buckets need b.
 func (b *bucket) inUse() bool {
 	return b.queue.Size > 0 || b.flight.flying() > 0 || b.flight.busy > 0 ||
-		b.shared != nil && b.shared.children > 0
+		b.common != nil && b.common.children > 0
 }

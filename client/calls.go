@@ -25,19 +25,19 @@ func init() {
 
 var errBase = errors.New("client: base: is for HTTP: calls are sent by their own client: remove it")
 
-// turn is a remote procedure call with its pacer.
+// turn is a remote procedure call and its pacer.
 type turn struct {
 	*pacer
 	call
 }
 
-// begin begins a remote procedure call. A request is made of it only where functions of options ask
-// for one.
+// begin begins a remote procedure call. It describes the call as an HTTP request only for functions
+// of options.
 func (p *pacer) begin(ctx context.Context, c pacing.Call) *turn {
 	describe := func() *http.Request {
 		r := &http.Request{
-			Method: http.MethodPost, URL: &url.URL{Scheme: c.Scheme, Host: c.Target, Path: c.Method},
-			Host: c.Target, Header: c.Header,
+			Method: http.MethodPost, Host: c.Target, Header: c.Header,
+			URL: &url.URL{Scheme: c.Scheme, Host: c.Target, Path: c.Method},
 		}
 		if c.Idempotent {
 			r.Method = http.MethodGet
@@ -48,7 +48,7 @@ func (p *pacer) begin(ctx context.Context, c pacing.Call) *turn {
 		describe: describe, header: c.Header, path: c.Method, rewinds: !c.Once,
 		harmless: c.Idempotent || hasIdempotencyKey(c.Header), attempt: 1,
 	}}
-	if p.bucketName == nil && p.dialect == Standard {
+	if p.o.Bucket == nil && p.o.Dialect == Standard {
 		t.id.key = p.keyOf(c.Scheme, c.Target, c.Header)
 	} else {
 		t.id = p.identify(t.asked())
@@ -62,7 +62,7 @@ func (t *turn) Wait(ctx context.Context) error {
 	if _, held := err.(*WaitError); err == nil || held || ctx.Err() == nil {
 		return err
 	}
-	return ctx.Err() // its cause says nothing of the code
+	return ctx.Err() // has a code of gRPC, which its cause may not have
 }
 
 // Observe implements [pacing.Turn].

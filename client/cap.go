@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// newLimiter returns the limiter of Options.Limit. It counts buckets by their names.
+// newLimiter returns the limiter of Options.Limit. Its keys are the names of buckets.
 func newLimiter(limit limits.Limit, backend backends.Backend) (*core.Limiter[string], error) {
 	return core.New(core.Config[string]{
 		Backend: backend,
@@ -20,15 +20,15 @@ func newLimiter(limit limits.Limit, backend backends.Backend) (*core.Limiter[str
 	})
 }
 
-// gate is what is known of a bucket's cap.
+// gate keeps calls from asking a limiter in vain.
 type gate struct {
-	until  instant
-	room   int64 // that the cap had left when it last answered
-	known  bool  // it has answered
-	asking int64
+	until  instant // the limiter denies before
+	room   int64   // units that were left at its last answer
+	known  bool    // it has answered
+	asking int64   // calls that ask at the moment
 }
 
-// next lets no more requests ask at once than may be allowed, and one if none may be.
+// next lets as many calls ask at once as there are units left, and one if none is left.
 func (g *gate) next() instant {
 	if g.known && g.asking >= max(g.room, 1) {
 		return unknown
@@ -36,8 +36,8 @@ func (g *gate) next() instant {
 	return g.until
 }
 
-// take takes a unit of the cap for c, which has started and counts as asking. If there is none,
-// c has to wait for its turn again.
+// take takes a unit of the cap for c, which is asking. It returns false if there is none: then c
+// has to be admitted again.
 func (p *pacer) take(ctx context.Context, c *call) (bool, error) {
 	var outcome core.Outcome
 	ends := p.limiter.DecideInto(ctx, c.bucket.name, &outcome)
@@ -69,12 +69,9 @@ func (p *pacer) take(ctx context.Context, c *call) (bool, error) {
 		p.tell(c, Event{Kind: Alone, Why: err.Error()})
 	}
 	if !ok {
-		if ctx.Err() != nil {
-			return false, context.Cause(ctx)
-		}
-		return false, nil
+		return false, context.Cause(ctx)
 	}
-	if err := p.pause(ctx, c, outcome.Delay(), sourceLimit); err != nil {
+	if err := p.delay(ctx, c, outcome.Delay(), sourceLimit); err != nil {
 		p.cancel(c)
 		return false, err
 	}

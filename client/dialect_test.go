@@ -77,6 +77,20 @@ func newGitHub(t *testing.T, g *github, o client.Options) (*client.Transport, *s
 	return newClient(t, server, o), server
 }
 
+// These are paths of no resource.
+func TestDialectsTakeEveryPath(t *testing.T) {
+	for _, dialect := range []client.Dialect{client.GitHub, client.Discord} {
+		for _, path := range []string{"", "/", "/api", "/api/", "/api/v10", "/api/v3", "//", "/repos", "/repos/o//"} {
+			synctest.Test(t, func(t *testing.T) {
+				c := newClient(t, scripted(always(200)), client.Options{Dialect: dialect})
+				if _, err := get(c, "http://a"+path); err != nil {
+					t.Errorf("%q: %v", path, err)
+				}
+			})
+		}
+	}
+}
+
 func TestTheResourcesOfGitHubAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &github{}

@@ -10,13 +10,15 @@ const (
 	fieldXBucket   = "X-Ratelimit-Bucket"
 	fieldXGlobal   = "X-Ratelimit-Global"
 	fieldXScope    = "X-Ratelimit-Scope"
-	maxInvalid     = 9500 // in ten minutes, of 10,000 that shut an address out: others may be under way
+	maxInvalid     = 9500 // in ten minutes: at 10,000 Discord blocks the address
 	discordAccount = 50   // requests a second
 	sourceInvalid  = "Discord's limit of invalid requests"
 )
 
-// identifyDiscord finds the route of r. Routes that differ in an id share a bucket, unless
-// the id is a major parameter: that of a channel, a guild or a webhook.
+// identifyDiscord finds the route of r. Routes that differ in an id share a bucket. A major
+// parameter, the id of a channel, a guild or a webhook, divides it.
+//
+//	GET /api/v10/channels/7/messages/9 is route "GET/channels/:/messages/:", major " channels/7"
 func identifyDiscord(r *http.Request, id *identity) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	if parts[0] == "api" {
@@ -38,9 +40,7 @@ func identifyDiscord(r *http.Request, id *identity) {
 			if parts[0] == "webhooks" {
 				major.WriteString("/" + digest(part))
 			}
-		case digits(part):
-			route.WriteByte(':')
-		case i > 0 && parts[i-1] == "reactions":
+		case digits(part), i > 0 && parts[i-1] == "reactions":
 			route.WriteByte(':')
 		default:
 			route.WriteString(part)
@@ -48,17 +48,16 @@ func identifyDiscord(r *http.Request, id *identity) {
 	}
 	id.key.route, id.major = route.String(), major.String()
 	id.provisional = id.key.route + id.major
-	id.free = parts[0] == "interactions" // as "Global Rate Limit" says
+	id.exempt = len(parts) > 0 && parts[0] == "interactions" // "Global Rate Limit" exempts these
 }
 
+// readDiscord reads an answer of Discord. A denial that names no bucket is about the account: it
+// may come from a proxy in front.
 func readDiscord(h http.Header, a *answer) {
 	scope := first(h, fieldXScope)
 	a.name = nameIn(h, fieldXBucket)
 	a.invalid = a.status == http.StatusUnauthorized || a.status == http.StatusForbidden ||
 		a.status == http.StatusTooManyRequests && scope != "shared"
-	if !a.limited {
-		return
-	}
-	// A denial that names no bucket is not about one: it may come from a proxy in front.
-	a.everybody = strings.EqualFold(first(h, fieldXGlobal), "true") || scope == "global" || a.name == "" && scope == ""
+	a.global = a.limited && (strings.EqualFold(first(h, fieldXGlobal), "true") ||
+		scope == "global" || a.name == "" && scope == "")
 }

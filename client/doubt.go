@@ -2,50 +2,55 @@ package client
 
 import "time"
 
-// doubt is what has been seen of waits that a server told without denying. A number may be in another unit, or
-// about another limit, and the server may renew earlier than it says. While it asks for a longer wait than
-// Options.MaxWait, requests fail. When that has lasted for MaxWait, one is let through, and its answer says
-// whether the claim is true.
+// doubt tests waits that a server told without denying. The number may be in another unit or about
+// another limit, and the server may renew earlier. While it asks for more than Options.MaxWait,
+// requests fail. When that has lasted for MaxWait, one request is let through to test the claim:
+//
+//	MaxWait 30 s; an answer tells that nothing is left for 3,600 s
+//	requests fail for 30 s; then one is sent
+//	denied:  the claim is proven; the others fail until the hour is over
+//	allowed: the claim is refuted; no wait exceeds 30 s until a denial
 type doubt struct {
-	refuted bool          // it was not denied: until a denial, nothing is held back for longer than MaxWait
-	empty   bool          // it was not denied, and again told that nothing is left, which is ignored from then on
-	proven  time.Duration // it was denied: the longest such wait
-	claim   time.Duration // that of the one that was denied, until a later one is not
+	refuted bool          // the request was allowed
+	empty   bool          // and told again that nothing is left: ignored from then on
+	proven  time.Duration // the longest wait that a denial has proven
+	claim   time.Duration // of the request that was denied, until a later one is allowed
 	since   instant       // when claim began
 }
 
-// trusted is how many times longer than a proven wait one may be that is believed. Units that are mistaken for each
-// other differ by more.
+// trusted is how many times longer than a proven wait another one is believed. Units that servers
+// mix up differ by more.
 const trusted = 10
 
-// claimed returns how long the whole wait is that ends at, and whether nothing is said to be left.
+// claimed returns the length of the wait that ends at an instant, and whether it says that nothing
+// is left.
 func (b *bucket) claimed(at instant) (wait time.Duration, nothingLeft bool) {
 	return at - max(b.flight.last, b.told.at), b.told.empty()
 }
 
-// believed returns when requests go that were told to wait until at.
-func (b *bucket) believed(at, now instant, p *pacer) instant {
+// believed returns when requests start that were told to wait until at.
+func (b *bucket) believed(at, now instant, o *Options) instant {
 	wait, nothingLeft := b.claimed(at)
 	since := at - wait
 	switch d := &b.told.doubt; {
-	case wait <= p.maxWait, nothingLeft && wait <= trusted*d.proven:
+	case wait <= o.MaxWait, nothingLeft && wait <= trusted*d.proven:
 		return at
-	case d.refuted && (nothingLeft || p.pace == Evenly):
-		return since + p.maxWait/2 // those behind it wait as long again for its answer
+	case d.refuted && (nothingLeft || o.Pace == Evenly):
+		return since + o.MaxWait/2 // requests behind it wait as long again for its answer
 	case d.refuted:
 		return now
-	case at-now > p.maxWait && now-since >= max(p.maxWait, patience):
+	case at-now > o.MaxWait && now-since >= max(o.MaxWait, patience):
 		return now
 	}
 	return at
 }
 
-// judge notes what an answer says of the wait that a request was told, and was let through earlier. A denial that asks
-// for a shorter wait proves no more than that, and those behind it prove as much as they add.
+// judge learns from the answer to a request, which may have been let through early. A denial that
+// asks for less than the claim proves only that. Repeated ones prove the sum.
 func (b *bucket) judge(tk ticket, now instant, a *answer) {
 	d := &b.told.doubt
 	switch {
-	case a.limited && a.everybody: // which is about something else
+	case a.limited && a.global: // is about another limit
 	case a.limited:
 		if tk.claim > 0 {
 			d.claim, d.since = tk.claim, tk.since
@@ -68,32 +73,35 @@ func (b *bucket) judge(tk ticket, now instant, a *answer) {
 	}
 }
 
-// denied ends what was thought of claims that were refuted.
-func (d *doubt) denied() { d.refuted, d.empty = false, false }
+// deny makes refuted claims credible again.
+func (d *doubt) deny() { d.refuted, d.empty = false, false }
 
-// ignores reports whether q tells what was refuted: that nothing is left for longer than MaxWait.
+// ignores reports whether q repeats a refuted claim: nothing is left for longer than MaxWait.
 func (d *doubt) ignores(q *quota, maxWait time.Duration) bool {
 	d.empty = d.empty && q.left == 0
 	return d.empty && q.window > maxWait
 }
 
-// ending is what has been seen of the ends that fields tell which say when all of a limit is renewed.
+// ending watches the end of a limit that renews as a whole. An end that moves with each answer,
+// though less is left, may be the length of a period, or in another unit. The end of a bucket
+// moves, too, but by the time that refills what was used.
+//
+//	3,600 s to go, 100 left; 10 s later 3,600 s to go, 90 left: it moves
+//	bucket of a unit a second: 3,600 s to go, 100 left; then 3,610 s to go, 90 left: it does not
 type ending struct {
 	at     instant // of the first answer since something was renewed
 	window time.Duration
 	left   int64
-	moves  bool // the end moves with each answer
+	moves  bool
 }
 
-// observe notes a new answer, by which grown units were renewed. An end that moves with each
-// answer, though less is left, may be the length of a period, or in another unit. The end of a
-// bucket moves as well: by the time that refills what was used.
+// observe learns from an answer. grown units were renewed since the one before.
 func (e *ending) observe(now instant, q quota, grown int64) {
 	moved := now + q.window - e.at - e.window
 	switch {
 	case grown > 0, now >= e.at+e.window:
 		*e = ending{now, q.window, q.left, e.moves}
-	case !q.reset || now-e.at < resetError:
+	case !q.whole || now-e.at < resetError:
 	case moved <= loosestReset && moved >= -loosestReset:
 		e.moves = false
 	case q.left < e.left && q.window <= e.window+looseReset:
@@ -101,8 +109,8 @@ func (e *ending) observe(now instant, q quota, grown int64) {
 	}
 }
 
-// paces reports whether what is left is spread until the end that was told. An end that moves is not believed,
-// unless a refill has been seen or the end is so close that nothing would be let through before it.
-func (b *bucket) paces(maxWait time.Duration) bool {
+// trustsReset reports whether the rest is spread until the told end. An end that moves is trusted
+// only if a refill was seen, or if it is so close that it holds nothing back for long.
+func (b *bucket) trustsReset(maxWait time.Duration) bool {
 	return !b.told.ending.moves || b.told.window <= 2*maxWait || b.refill.every > 0
 }

@@ -11,29 +11,28 @@ import (
 type EventKind uint8
 
 const (
-	// Held: a request was sent after having been held back for Wait.
+	// Held: a request was sent after it had been held back for Wait.
 	Held EventKind = iota + 1
-	// Limited: a server denied a request. It is asked again after Wait at the earliest.
+	// Limited: a server denied a request, and asks for Wait.
 	Limited
-	// Repeated: a request that was denied, or whose connection was refused, waits to be sent
-	// again.
+	// Repeated: a request that was denied, or whose connection was refused, waits to be sent again.
 	Repeated
-	// GaveUp: a denial goes back to the caller, or a request fails with a [*WaitError]. Why
-	// has the reason.
+	// GaveUp: a denial goes back to the caller, or a request fails with a [*WaitError]. Why has the
+	// reason.
 	GaveUp
-	// Alone: Options.Backend failed, and this process keeps the cap by itself. Why has
-	// the error.
+	// Alone: Options.Backend failed, and this process keeps the cap by itself. Why has the error.
 	Alone
-	// Paused: an answer that is no denial has nothing left. No request of its bucket goes for Wait, as far
-	// as is known.
+	// Paused: an answer that is no denial tells that nothing is left. As far as is known, no
+	// request of its bucket starts for Wait.
 	Paused
-	// Resumed: after Limited or Paused, a request of the bucket was not denied. Wait is how long it took until
-	// that was sent.
+	// Resumed: after Limited or Paused, a request of the bucket was not denied. It was sent Wait
+	// after that event.
 	Resumed
 )
 
 var kindNames = [...]string{
-	Held: "held", Limited: "limited", Repeated: "repeated", GaveUp: "gave up", Alone: "alone", Paused: "paused", Resumed: "resumed",
+	Held: "held", Limited: "limited", Repeated: "repeated", GaveUp: "gave up", Alone: "alone",
+	Paused: "paused", Resumed: "resumed",
 }
 
 // String returns the name of k in lower case.
@@ -44,11 +43,11 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("EventKind(%d)", uint8(k))
 }
 
-// Event is what [Options.Observe] is told.
+// Event is an event for [Options.Observe].
 type Event struct {
 	Kind    EventKind
-	Request *http.Request // the caller's; not to be changed
-	Bucket  string        // may tell credentials apart, and must not be published
+	Request *http.Request // the caller's; do not change it
+	Bucket  string        // may tell credentials apart; do not publish it
 	Attempt int           // 1 is the first
 	Status  int           // of the answer; 0 if there is none
 	Wait    time.Duration
@@ -56,20 +55,19 @@ type Event struct {
 	Why     string // of GaveUp and Alone
 }
 
-// WaitError is the error of a request that was held back: it would have had to wait for
-// longer than [Options.MaxWait] or its context allows. Unless the request had been denied
-// before, it was not sent. [errors.As] finds it in the error of an [http.Client].
+// WaitError is the error of a request that was held back and would have to wait longer than
+// [Options.MaxWait] or its context allows. Unless it had been denied before, the request was not
+// sent. [errors.As] finds the WaitError in the error of an [http.Client].
 type WaitError struct {
 	// Bucket may tell credentials apart. Error does not show it.
 	Bucket string
-	// Wait is how long the request would have had to wait from now on, as far as is known.
+	// Wait is how long the request would have to wait from now on, as far as is known.
 	Wait time.Duration
-	// Source is what asked for the wait: a field, such as "Retry-After"; "backoff" if an
-	// answer denied without saying how long; "limit" for [Options.Limit]; "in flight" for
-	// [Options.MaxInFlight]; "first answer" if little is known of the bucket yet;
-	// "learned pace" of a server that denies and says nothing; "account" for [Options.Account];
-	// "refused connection";
-	// "queue" if requests waited before this one; or the name of a rule of the dialect.
+	// Source is what asked for the wait: a field, such as "Retry-After"; "backoff" after a denial
+	// without a wait; "limit" for [Options.Limit]; "in flight" for [Options.MaxInFlight]; "first
+	// answer" if little is known of the bucket yet; "learned pace" of a server that denies and
+	// tells nothing; "account" for [Options.Account]; "refused connection"; "queue" if requests
+	// waited before this one; or the name of a rule of the dialect.
 	Source string
 	// Bound is what is shorter than the wait: "MaxWait", or "context" for the deadline of the
 	// request's context, whichever is sooner.
@@ -90,13 +88,14 @@ const (
 	boundContext = "context"
 )
 
-// Error says how long the wait is, who asked for it, and what did not allow it.
+// Error says how long the wait is, what asked for it, and what does not allow it.
 func (e *WaitError) Error() string {
-	return fmt.Sprintf("client: held back: the wait of %v (%s) is %s", e.Wait.Round(time.Millisecond), e.Source, longerThan(e.Bound))
+	return fmt.Sprintf("client: held back: the wait of %v (%s) is %s",
+		e.Wait.Round(time.Millisecond), e.Source, tooLong(e.Bound))
 }
 
-// longerThan says what a wait is, of that bound.
-func longerThan(bound string) string {
+// tooLong says by what bound a wait is too long.
+func tooLong(bound string) string {
 	if bound == boundContext {
 		bound = "the context"
 	}

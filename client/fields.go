@@ -58,7 +58,7 @@ type quota struct {
 	left   int64
 	limit  int64         // 0: not told
 	window time.Duration // how long left has to last; 0 or negative: it is renewed by now
-	reset  bool          // all of the limit is renewed after window, even if little was used
+	whole  bool          // all of the limit is renewed after window, even if little was used
 	source string
 	date   int64 // Date that window was measured from, in Unix time; 0: none
 	end    int64 // number in RateLimit from which window is computed
@@ -114,7 +114,7 @@ func (f *family) read(remaining, reset []string, h http.Header) (least quota, ok
 		window, date, told := f.end(i, several, reset, h)
 		if told && (!ok || left < least.left || left == least.left && window > least.window) {
 			least, ok = quota{
-				left: left, limit: nth(h[f.limit], i), window: window, reset: !f.part,
+				left: left, limit: nth(h[f.limit], i), window: window, whole: !f.part,
 				source: f.source, date: date,
 			}, true
 		}

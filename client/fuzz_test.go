@@ -89,7 +89,7 @@ func parsedDictionary(values []string) (quota, bool) {
 			return quota{}, false
 		}
 	}
-	return quota{left: n[1], limit: n[0], end: n[2], reset: true, source: sourceRateLimit}, true
+	return quota{left: n[1], limit: n[0], end: n[2], whole: true, source: sourceRateLimit}, true
 }
 
 func isName(v any) bool {

@@ -12,14 +12,14 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// The rules are those of "Rate limits for the REST API" and "Best practices for using the
-// REST API" in GitHub's documentation.
+// The rules are those of "Rate limits for the REST API" and "Best practices for using the REST API"
+// in GitHub's documentation.
 const (
 	writesAMinute  = 80
 	writesAnHour   = 500
 	writeSpacing   = 100 * time.Millisecond
-	cautious       = time.Second // between writes, in the hour after a secondary limit has denied
-	silentWait     = time.Minute // of a denial that does not say for how long
+	cautious       = time.Second // between writes in the hour after a secondary denial
+	silentWait     = time.Minute // after a denial that tells no wait
 	sourceSilent   = "GitHub's minute"
 	sourceWrites   = "GitHub's limit of writes"
 	fieldXResource = "X-Ratelimit-Resource"
@@ -27,11 +27,10 @@ const (
 	maxGitHubMessage = 16 << 10
 )
 
-// identifyGitHub finds the resource that counts r: by its path, until an answer
-// has named another.
+// identifyGitHub guesses the resource that counts r from its path, until an answer names it.
 func identifyGitHub(r *http.Request, id *identity) {
-	path := strings.Trim(strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/api/v3"), "/api"), "/")
-	head, rest, _ := strings.Cut(path, "/")
+	path := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/api/v3"), "/api")
+	head, rest, _ := strings.Cut(strings.Trim(path, "/"), "/")
 	id.key.route, id.provisional = head, "core"
 	switch head {
 	case "":
@@ -45,18 +44,15 @@ func identifyGitHub(r *http.Request, id *identity) {
 		}
 	case "repos": // /repos/{owner}/{repository}/{this}
 		_, rest, _ = strings.Cut(rest, "/")
-		if i := strings.IndexByte(rest, '/'); i >= 0 {
-			rest = rest[i:]
-			if end := strings.IndexByte(rest[1:], '/'); end >= 0 {
-				rest = rest[:end+1]
-			}
-			id.key.route = rest // which begins with a slash, as no other does
+		if _, rest, ok := strings.Cut(rest, "/"); ok {
+			this, _, _ := strings.Cut(rest, "/")
+			id.key.route = "/" + this // no other route begins with a slash
 		}
 	}
 	switch r.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
 	default:
-		id.writes = head != "graphql" // which has queries by POST, too
+		id.writes = head != "graphql" // where queries are POSTs, too
 	}
 }
 
@@ -77,7 +73,8 @@ func (w *writes) start(now instant) {
 	w.last = now
 }
 
-// next returns when the next write may start. If the account was denied, that was at an instant.
+// next returns when the next write may start. at is the last denial of the account, if it was
+// denied.
 func (w *writes) next(denied bool, at instant) instant {
 	if w.minute.sent == 0 {
 		return 0
@@ -89,39 +86,42 @@ func (w *writes) next(denied bool, at instant) instant {
 	return max(w.last+spacing, w.minute.next(), w.hour.next())
 }
 
-func readGitHub(h http.Header, said bool, a *answer) {
+// readGitHub reads an answer of GitHub. told reports whether it tells a wait.
+func readGitHub(h http.Header, told bool, a *answer) {
 	a.name = nameIn(h, fieldXResource)
-	primary := !said && a.counted && a.quota.left == 0
+	primary := !told && a.counted && a.quota.left == 0
+	forbidden := a.status == http.StatusForbidden
 	switch {
-	case a.status == http.StatusForbidden && !said && !primary:
+	case forbidden && !told && !primary:
 		a.unclear = true
-	case (a.status == http.StatusForbidden || a.status == http.StatusTooManyRequests) && !primary:
-		a.denySecondary(said)
-	case a.status == http.StatusForbidden:
+	case (forbidden || a.status == http.StatusTooManyRequests) && !primary:
+		a.denySecondary(told)
+	case forbidden:
 		a.limited = true
 	}
 }
 
-// denySecondary makes a the denial of a secondary limit, which may say for how long.
-func (a *answer) denySecondary(said bool) {
-	a.limited, a.everybody = true, true
-	if !said {
+// denySecondary makes a the denial of a secondary limit, which may tell a wait.
+func (a *answer) denySecondary(told bool) {
+	a.limited, a.global = true, true
+	if !told {
 		a.wait, a.source = silentWait, sourceSilent
 	}
 }
 
-// saysRateLimit reports whether the message of a 403 is about a rate limit: other ones are
+// saysRateLimit reports whether the message of a 403 is about a rate limit. Other messages are
 // about permissions. It waits for the message, 16 KiB at most, and leaves the body as it was.
 func saysRateLimit(response *http.Response) bool {
 	media, _, _ := mime.ParseMediaType(first(response.Header, "Content-Type"))
 	body := response.Body
-	if body == nil || !strings.HasSuffix(media, "json") || response.ContentLength > maxGitHubMessage {
+	if body == nil || !strings.HasSuffix(media, "json") ||
+		response.ContentLength > maxGitHubMessage {
 		return false
 	}
 	text, err := io.ReadAll(io.LimitReader(body, maxGitHubMessage))
 	response.Body = &readAhead{io.MultiReader(bytes.NewReader(text), failing{err}, body), body}
-	text = bytes.ToLower(text)
-	return bytes.Contains(text, []byte("rate limit")) || bytes.Contains(text, []byte("abuse detection"))
+	message := strings.ToLower(string(text))
+	return strings.Contains(message, "rate limit") || strings.Contains(message, "abuse detection")
 }
 
 // readAhead is a body whose beginning was read.
@@ -130,7 +130,7 @@ type readAhead struct {
 	io.Closer
 }
 
-// failing reads err, or nothing if that is nil.
+// failing is a reader that fails with err, or is empty if err is nil.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, cmp.Or(f.err, io.EOF) }

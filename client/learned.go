@@ -4,30 +4,32 @@ import "time"
 
 const sourceLearned = "learned pace"
 
-// learned is the pace of a server that denies and says nothing else. It is found by counting:
-// if a bucket of the server is full at two denials, it has leaked in between what was accepted.
-// Requests then go at nine tenths of that rate, and carefully faster.
+// learned is the pace of a server that denies and tells nothing else. A bucket of the server that
+// is full at two denials has leaked what the server accepted in between. Requests then go at nine
+// tenths of that rate, and carefully faster:
+//
+//	denied at 0 s and at 10 s, 200 accepted in between: 20 a second leak
+//	every is 1/20 s · 10/9 = 55 ms, and shrinks by a fiftieth in a second
 type learned struct {
-	every time.Duration // between two requests; 0: not known
-	sure  bool          // enough was counted between two denials
-	idle  bool          // the program has sent less than it might have: nothing can be counted
+	every time.Duration // between two requests; 0: unknown
+	sure  bool          // enough requests were accepted between two denials
+	idle  bool          // the program has sent less than it might have: counting says nothing
 
-	streak int // answers in a row that are no denial, at a slow pace
+	streak int // answers in a row without a denial, at a slow pace
 
-	seq   uint64  // of the last request that was denied
+	seq   uint64  // of the last denied request
 	at    instant // when that was sent
 	since instant // when counting began
-	count int64   // accepted since, up to seq
+	count int64   // accepted since then, up to seq
 
-	recent recent
-	before int64   // of recent.total: accepted earlier than a second or two before the denial
-	from   instant // when that was
-	denied instant
+	recent   recent
+	before   int64   // recent.total a second or two before the last denial
+	from     instant // when that was
+	deniedAt instant
 }
 
-// slow is the time between two requests from which on a pace is that of one process among many. It
-// is denied by chance, so one denial says little, and so few requests are accepted that they cannot
-// be counted.
+// slow is the time between two requests from which on a process is one of many. It is denied by
+// chance, so one denial says little, and accepts too few requests to count them.
 const (
 	slow    = time.Second
 	slowest = 2 * time.Minute
@@ -36,8 +38,8 @@ const (
 // enough is how many accepted requests make a pace sure.
 const enough = 8
 
-// recent counts answers that are no denial, so that it is known how many there were lately: for
-// a second, or two, or as long as it took until there were enough.
+// recent counts accepted requests of the last second or two, or of a longer time until there are
+// enough.
 type recent struct {
 	total        int64
 	at, earlier  instant
@@ -52,13 +54,13 @@ func (r *recent) add(now instant) {
 	r.total++
 }
 
-// restart forgets how many there were.
+// restart begins to count anew.
 func (r *recent) restart(now instant) { *r = recent{r.total, now, now, r.total, r.total} }
 
-// deny notes a denial that says nothing. It returns the time between two requests at the pace at
-// which they go on, or 0 if none is known. A request that was sent before the last denial was known
-// says little.
-func (l *learned) deny(now instant, tk ticket, before bool) (every time.Duration, known bool) {
+// deny learns from a denial. It returns the time between two requests at which they go on, 0 if it
+// is unknown. old reports that the request was sent before the last denial was known, and changes
+// nothing.
+func (l *learned) deny(now instant, tk ticket, before bool) (every time.Duration, old bool) {
 	if before && l.seq > 0 {
 		if tk.seq > l.seq {
 			if l.since == l.at {
@@ -71,11 +73,11 @@ func (l *learned) deny(now instant, tk ticket, before bool) (every time.Duration
 	accepted := l.seq > 0 && tk.seq > l.seq+1
 	if l.every >= slow && (accepted || l.count > 0) {
 		l.slowDown(tk)
-		l.seq, l.at, l.denied = tk.seq, tk.at, now
+		l.seq, l.at, l.deniedAt = tk.seq, tk.at, now
 		return l.every, false
 	}
 	l.learn(tk, now)
-	l.seq, l.at, l.denied = tk.seq, tk.at, now
+	l.seq, l.at, l.deniedAt = tk.seq, tk.at, now
 	l.before, l.from = l.recent.older, l.recent.earlier
 	if l.sure || accepted {
 		return l.every, false
@@ -83,14 +85,14 @@ func (l *learned) deny(now instant, tk ticket, before bool) (every time.Duration
 	return 0, false
 }
 
-// busy reports whether the server has lately accepted so much of this process that others matter little.
+// busy reports whether the server has lately accepted more than a request a second of this process.
+// Then other processes matter little.
 func (l *learned) busy(now instant) bool {
 	n := l.recent.total - l.recent.older
 	return n >= enough && now-l.recent.earlier < time.Duration(n)*slow
 }
 
-// next returns when the next request goes at the pace that was learned. The last one went at an
-// instant.
+// next returns when the next request starts at the learned pace.
 func (l *learned) next(last instant) instant {
 	if l.every == 0 {
 		return 0
@@ -98,7 +100,7 @@ func (l *learned) next(last instant) instant {
 	return last + l.every
 }
 
-// learn counts what was accepted before a denial.
+// learn counts the requests that were accepted before a denial.
 func (l *learned) learn(tk ticket, now instant) {
 	if l.seq > 0 {
 		l.count += int64(tk.seq - l.seq - 1)
@@ -108,18 +110,18 @@ func (l *learned) learn(tk ticket, now instant) {
 	case l.seq == 0 || l.idle:
 		l.every = l.every * 10 / 9
 		l.idle = false
-	case l.count == 0 && l.busy(now): // the server is down, it seems
+	case l.count == 0 && l.busy(now): // the server seems to be down
 		return
 	case l.count < enough && !l.sure:
 		l.every = max(l.every, over/time.Duration(max(l.count, 1))*10/9)
 		return // and count on
 	default:
 		// Just before the denial the server has taken what it leaks, and what had leaked while
-		// nothing was sent. If the bucket was full not long ago, it has taken no more than it leaked.
-		lately := max(now-l.recent.earlier, time.Second) / time.Duration(max(l.recent.total-l.recent.older, 1))
-		l.every = max(l.every, lately)
+		// nothing was sent. If the bucket was full not long ago, it has taken what it leaked.
+		n := max(l.recent.total-l.recent.older, 1)
+		l.every = max(l.every, max(now-l.recent.earlier, time.Second)/time.Duration(n))
 		if l.sure && l.count >= enough {
-			mean := over / time.Duration(l.count) // it was too slow, and lately too fast
+			mean := over / time.Duration(l.count) // the pace was too slow, and lately too fast
 			l.every = max(l.every, (l.every+mean)/2)
 		}
 		l.every = l.every * 10 / 9
@@ -128,15 +130,15 @@ func (l *learned) learn(tk ticket, now instant) {
 	l.since, l.count = tk.at, 0
 }
 
-// observe notes an answer that is no denial: requests may be faster. waiting says whether others
-// wait, and recent whether the request was sent after the last denial.
-func (l *learned) observe(now instant, recent, waiting bool, strikes int) {
+// observe learns from an answer that is no denial: requests may be faster. newer says that the
+// request was sent after the last denial, waiting that others wait.
+func (l *learned) observe(now instant, newer, waiting bool, strikes int) {
 	l.recent.add(now)
 	switch {
-	case l.seq == 0 || !recent:
+	case l.seq == 0 || !newer:
 	case l.every == 0: // the first since the first denial
 		n := max(l.recent.total-l.before-1, 1)
-		l.every = max(l.denied-l.from, time.Second) / time.Duration(n) * 10 / 9
+		l.every = max(l.deniedAt-l.from, time.Second) / time.Duration(n) * 10 / 9
 		if strikes > 1 && !l.busy(now) {
 			l.every = max(l.every, now-l.since)
 		}
@@ -145,17 +147,18 @@ func (l *learned) observe(now instant, recent, waiting bool, strikes int) {
 	case l.every >= slow:
 		l.speedUp()
 	case !l.sure:
-		// By a thirtieth for each answer, and by a half in a second.
+		// By a thirtieth for each answer, and by a half in a second at most.
 		l.every -= time.Duration(float64(l.every) * min(1.0/30, l.every.Seconds()/2))
 	default:
 		// By a fiftieth in a second, and more the longer nothing was denied.
-		percent := 2 + float64(now-l.denied)/float64(4*time.Second)
+		percent := 2 + float64(now-l.deniedAt)/float64(4*time.Second)
 		l.every -= time.Duration(float64(l.every) * min(percent/100*l.every.Seconds(), 0.05))
 	}
 }
 
-// slowDown notes a denial at a slow pace: the time between two requests grows by a half, or
-// threefold if nothing was accepted since the last one, and not faster than they were accepted.
+// slowDown learns from a denial at a slow pace. The time between two requests grows by a half, or
+// threefold if nothing was accepted since the last denial. It is at least the mean time between
+// accepted requests.
 func (l *learned) slowDown(tk ticket) {
 	every := l.every * 3 / 2
 	if tk.seq == l.seq+1 {
@@ -167,21 +170,25 @@ func (l *learned) slowDown(tk ticket) {
 	l.every = min(max(every, mean), slowest)
 }
 
-// speedUp notes an answer at a slow pace that is no denial. Slower processes speed up by more, so
-// that all that share a limit come to the same pace, and more with each answer in a row.
+// speedUp learns from an answer at a slow pace that is no denial. Slower processes speed up by
+// more, so that all that share a limit reach the same pace. Each answer in a row counts more.
+//
+//	a request each 60 s: by 10% after the first answer, 18% after the second, and 50% at most
+//	a request each 10 s: by 5% after each of the first answers
 func (l *learned) speedUp() {
 	l.streak++
-	l.every -= time.Duration(float64(l.every) * min(max(0.05, float64(l.streak)*l.every.Minutes()/10), 0.5))
+	part := min(max(0.05, float64(l.streak)*l.every.Minutes()/10), 0.5)
+	l.every -= time.Duration(float64(l.every) * part)
 }
 
-// start notes that a request is sent. waiting says whether others wait.
+// start notes that a request is sent. waiting says that others wait.
 func (l *learned) start(now, lastStart instant, waiting bool) {
 	if waiting || now-lastStart <= max(2*l.every, time.Second) {
 		return
 	}
 	l.idle = true
 	l.recent.restart(now)
-	if l.seq > 0 && now-l.denied > time.Minute {
+	if l.seq > 0 && now-l.deniedAt > time.Minute {
 		*l = learned{recent: l.recent}
 	}
 }

@@ -155,7 +155,8 @@ func retryOf(h http.Header) (wait time.Duration, source string, ok bool) {
 // latest reads a field that says when something ends: the last of several moments counts. Of a
 // field in milliseconds the first line does. latest reads maxLimits lines at most: an answer may
 // have half a million.
-func latest(lines []string, inMilliseconds bool, h http.Header) (wait time.Duration, date int64, ok bool) {
+func latest(lines []string, inMilliseconds bool, h http.Header) (
+	wait time.Duration, date int64, ok bool) {
 	for _, line := range lines[:min(len(lines), maxLimits)] {
 		if inMilliseconds {
 			n, ok := readNumber(line)

@@ -14,7 +14,7 @@ const longest = 30 * 24 * time.Hour
 const (
 	maxCount  = 1e15                      // larger numbers of requests count as this one
 	maxWhole  = 9_000_000_000_000_000_000 // larger numbers read as this one: in ns, the year 2255
-	maxNumber = 80                        // bytes of a number or date: errors of strconv hold a copy
+	maxNumber = 80                        // bytes of a number or a date: errors hold a copy
 )
 
 // number is a non-negative decimal number: 1.5 is {1, 500_000_000}.

@@ -2,27 +2,26 @@ package client
 
 import "time"
 
-// opening is the request that goes first, since nothing is known of a bucket or nothing was left.
-// The others wait for its answer.
+// opening is the request that goes first: nothing is known of its bucket, or nothing was left. The
+// others wait for its answer.
 type opening struct {
 	answered bool // an answer has arrived
-	open     bool // a request that goes first is under way
+	open     bool // a request that goes first is in flight
 	first    ticket
-	took     time.Duration // the last answer that was no denial
-	ramp     instant       // until then the requests of a bucket that says nothing do not go all at once
+	took     time.Duration // latency of the last answer that was no denial
+	ramp     instant       // until then a bucket that tells nothing lets few requests start
 }
 
-// Requests wait so long for the answer of the one that goes first. If it goes first because
-// nothing was left, they may wait longer: a server that delays requests in a queue answers
-// late, and denies those that come meanwhile.
+// The others wait for a second at most. If the first one goes first because nothing was left, they
+// may wait longer: a server with a queue answers late, and denies what comes meanwhile.
 const (
 	patience     = time.Second
 	mostPatience = 10 * time.Second
 )
 
-// ramp is how many requests are under way at once in the first second after the first answer,
-// if that says nothing of a limit; and one more for each four answers. A server that says
-// nothing would deny the others all at once.
+// ramp is how many requests are in flight in the second after the first answer, if that tells no
+// limit; and one more for every four answers. Otherwise a silent server would deny all others at
+// once.
 const ramp = 20
 
 // next returns until when the others wait.

@@ -5,24 +5,26 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"time"
 
+	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// Pace says how requests are spread over what a server says is left.
+// Pace says how requests are spread over the rest of a limit.
 type Pace uint8
 
 const (
-	// WhenLow sends without delay until a tenth of the limit is left, or two requests.
-	// It then spreads the rest over the time for which they have to last. The requests that
-	// have waited for a limit to renew are spread in the same way. It spreads neither if
-	// the limit renews all at once and nobody else uses it.
+	// WhenLow sends without delay until a tenth of the limit is left, or two requests. Then it
+	// spreads the rest over the time until the limit renews. Requests that have waited for a limit
+	// to renew are spread in the same way. It spreads neither if the limit renews all at once and
+	// no other client uses it.
 	WhenLow Pace = iota
 	// Evenly spreads requests from the first.
 	Evenly
-	// Off does not look at what is left. It waits only after a denial.
+	// Off ignores how much is left. It waits only after a denial.
 	Off
 )
 
@@ -30,17 +32,17 @@ const (
 type Dialect uint8
 
 const (
-	// Standard is what RFC 9110, RFC 6585 and the drafts of the RateLimit fields say, with
-	// the X-RateLimit fields.
+	// Standard is RFC 9110, RFC 6585, the drafts of the RateLimit fields, and the X-RateLimit
+	// fields.
 	Standard Dialect = iota
 	// GitHub has limits for each resource, such as core and search, and secondary limits for all
-	// requests of an account together. A denial may be a 403. Requests that change something are 80
-	// in a minute and 500 in an hour at most; in the hour after a secondary limit has denied one
-	// they start a second apart. A denial that says nothing asks for a minute.
+	// requests of an account together. A denial may be a 403. Requests that change something are
+	// limited to 80 a minute and 500 an hour; in the hour after a secondary limit has denied one
+	// they start a second apart. A denial without a wait asks for a minute.
 	GitHub
-	// Discord has a limit for each bucket, which answers name, and a global one for each
-	// account. No more than 9,500 requests in ten minutes may be answered 401, 403 or 429:
-	// at 10,000 Discord shuts the address out.
+	// Discord has a limit for each bucket, which answers name, and a global one for each account.
+	// At most 9,500 requests in ten minutes may be answered 401, 403 or 429: at 10,000 Discord
+	// blocks the address.
 	Discord
 )
 
@@ -49,100 +51,106 @@ type Options struct {
 	// Base sends the requests. nil: [http.DefaultTransport].
 	Base http.RoundTripper
 
-	// Bucket names the limit that counts a request. All requests of one bucket wait
-	// together. It is called for every request and must be safe for concurrent use. Name
-	// the path too if a server limits its paths apart. GitHub and Discord divide a bucket
-	// further. nil: scheme, host, and a digest of the field Authorization; and the path if its
-	// requests are denied without a wait, and those of other paths are not.
+	// Bucket names the limit that counts a request. All requests of one bucket wait together. It is
+	// called for every request and must be safe for concurrent use. Put the path into the name if a
+	// server limits its paths apart. GitHub and Discord divide a bucket further. nil: scheme, host,
+	// and a digest of the field Authorization; and the path if its requests are denied without a
+	// wait, and those of other paths are not.
 	Bucket func(*http.Request) string
 
-	// Limit is a cap of your own on each bucket, kept in addition to what the server says.
-	// It is for servers that say nothing, and for processes that share a limit. Zero: none.
+	// Limit is a cap of your own on each bucket, in addition to the limits of the server. Use it
+	// for servers that tell nothing, and for processes that share a limit. Zero: no cap.
 	Limit limits.Limit
 
-	// Backend keeps Limit. Processes with one Backend share the cap of a bucket. While it
-	// fails, each process keeps the whole cap by itself. nil: the memory of this process.
+	// Backend keeps Limit. Processes with one Backend share the cap of a bucket. While it fails,
+	// each process keeps the whole cap by itself. nil: the memory of this process.
 	Backend backends.Backend
 
-	// Account is how many requests all buckets of an account may send together, in any period.
-	// It is kept in this process. Only dialects have accounts. Zero: 50 a second for Discord,
-	// and none for GitHub.
+	// Account limits the requests of all buckets of an account together, in any period. It is kept
+	// in this process. Only dialects have accounts. Zero: 50 a second for Discord, and no limit for
+	// GitHub.
 	Account limits.Rate
 
-	// Denials are statuses that deny without saying for how long, as 429 does. nginx answers
-	// so with 503 if limit_req_status is not set. Nothing says that nothing was done: requests
-	// are repeated as for a 503 that has Retry-After. nil: none.
+	// Denials are statuses that deny without a wait, as 429 does. nginx denies with 503 unless
+	// limit_req_status is set. Such a status does not say that nothing was done, so requests are
+	// repeated under the same conditions as after a 503 with Retry-After. nil: no other status.
 	Denials []int
 
-	// MaxInFlight is how many requests of one bucket are under way at once, until their
-	// answers are read or closed. 0: no cap.
+	// MaxInFlight limits the requests of one bucket in flight. A request is in flight until its
+	// answer is read or closed. 0: no limit.
 	MaxInFlight int
 
-	// MaxWait is how long one request waits at most, all its waits together. Without a denial, nothing
-	// holds all requests of a bucket back for longer than twice that: one is let through, to see. 0: 30 seconds.
+	// MaxWait limits how long one request waits, all its waits together. Without a denial, nothing
+	// holds back all requests of a bucket for longer than twice that: one request is let through to
+	// test the claim. 0: 30 seconds.
 	MaxWait time.Duration
 
-	// Attempts is how often one request is sent at most. 0: 3. 1: none is repeated.
+	// Attempts limits how often one request is sent. 0: 3. 1: no request is repeated.
 	Attempts int
 
 	// Pace spreads requests. Zero: WhenLow.
 	Pace Pace
 
-	// Dialect is whose answers are understood. Zero: Standard.
+	// Dialect says whose answers are understood. Zero: Standard.
 	Dialect Dialect
 
-	// Observe is told what happens: see [EventKind]. It is called on the goroutine of the request,
-	// while nothing is locked. It must be quick and safe for concurrent use. nil: nothing.
+	// Observe receives events: see [EventKind]. It is called on the goroutine of the request,
+	// without a lock. It must be quick and safe for concurrent use. nil: no events.
 	Observe func(Event)
 }
 
 const (
 	defaultMaxWait  = 30 * time.Second
-	mostMaxWait     = math.MaxInt64 / 4 // 73 years: instants are computed from it
+	mostMaxWait     = math.MaxInt64 / 4 // 73 years: sums of instants must not overflow
 	defaultAttempts = 3
 )
 
-// validate returns an error that reports every mistake in o.
-func (o *Options) validate() error {
+// compile returns o with its defaults and the limiter of Limit, nil without one. The error reports
+// every mistake.
+func (o Options) compile() (Options, *core.Limiter[string], error) {
 	var errs []error
-	if o.Limit != (limits.Limit{}) {
-		if err := o.Limit.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("client: limit: %w", err))
-		} else if _, err := newLimiter(o.Limit, o.Backend); err != nil {
-			errs = append(errs, fmt.Errorf("client: backend: cannot keep Limit: %w", err))
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("client: "+format, args...))
 		}
-	} else if o.Backend != nil {
-		errs = append(errs, errors.New("client: backend: keeps Limit, which is not set: set it or remove Backend"))
 	}
-	if o.Account != (limits.Rate{}) {
-		switch {
-		case o.Dialect == Standard:
-			errs = append(errs, errors.New("client: account: Standard has no accounts: use Limit"))
-		case o.Account.Units < 1 || o.Account.Units > maxAccountUnits || o.Account.Period <= 0:
-			errs = append(errs, fmt.Errorf("client: account: must be 1 to %d units in a positive period (got %d in %v)", maxAccountUnits, o.Account.Units, o.Account.Period))
-		}
+	var limiter *core.Limiter[string]
+	if o.Limit == (limits.Limit{}) {
+		check(o.Backend == nil, "backend: keeps Limit, which is not set: set it or remove Backend")
+	} else if err := o.Limit.Validate(); err != nil {
+		check(false, "limit: %w", err)
+	} else {
+		limiter, err = newLimiter(o.Limit, o.Backend)
+		check(err == nil, "backend: cannot keep Limit: %w", err)
+	}
+	if a := o.Account; a != (limits.Rate{}) {
+		check(o.Dialect != Standard, "account: Standard has no accounts: use Limit")
+		check(o.Dialect == Standard || a.Units >= 1 && a.Units <= maxAccountUnits && a.Period > 0,
+			"account: must be 1 to %d units in a positive period (got %d in %v)",
+			maxAccountUnits, a.Units, a.Period)
 	}
 	for _, status := range o.Denials {
-		if status < 400 || status > 599 || status == http.StatusTooManyRequests {
-			errs = append(errs, fmt.Errorf("client: denials: must be 400 to 599, and not 429, which always denies (got %d)", status))
-		}
+		check(status >= 400 && status <= 599 && status != http.StatusTooManyRequests,
+			"denials: must be 400 to 599, and not 429, which always denies (got %d)", status)
 	}
-	if o.MaxInFlight < 0 {
-		errs = append(errs,
-			fmt.Errorf("client: max in flight: must be positive, or 0 for any number (got %d)", o.MaxInFlight))
+	check(o.MaxInFlight >= 0,
+		"max in flight: must be positive, or 0 for no limit (got %d)", o.MaxInFlight)
+	check(o.MaxWait >= 0,
+		"max wait: must be positive, or 0 for %v (got %v)", defaultMaxWait, o.MaxWait)
+	check(o.Attempts >= 0,
+		"attempts: must be positive, or 0 for %d (got %d)", defaultAttempts, o.Attempts)
+	check(o.Pace <= Off, "pace: must be WhenLow, Evenly or Off (got %d)", o.Pace)
+	check(o.Dialect <= Discord, "dialect: must be Standard, GitHub or Discord (got %d)", o.Dialect)
+
+	o.Denials = slices.Clone(o.Denials)
+	if o.MaxWait = min(o.MaxWait, mostMaxWait); o.MaxWait == 0 {
+		o.MaxWait = defaultMaxWait
 	}
-	if o.MaxWait < 0 {
-		errs = append(errs, fmt.Errorf("client: max wait: must be positive, or 0 for %v (got %v)", defaultMaxWait, o.MaxWait))
+	if o.Attempts == 0 {
+		o.Attempts = defaultAttempts
 	}
-	if o.Attempts < 0 {
-		errs = append(errs,
-			fmt.Errorf("client: attempts: must be positive, or 0 for %d (got %d)", defaultAttempts, o.Attempts))
+	if o.Dialect == Discord && o.Account == (limits.Rate{}) {
+		o.Account = limits.PerSecond(discordAccount)
 	}
-	if o.Pace > Off {
-		errs = append(errs, fmt.Errorf("client: pace: must be WhenLow, Evenly or Off (got %d)", o.Pace))
-	}
-	if o.Dialect > Discord {
-		errs = append(errs, fmt.Errorf("client: dialect: must be Standard, GitHub or Discord (got %d)", o.Dialect))
-	}
-	return errors.Join(errs...)
+	return o, limiter, errors.Join(errs...)
 }

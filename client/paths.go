@@ -2,9 +2,11 @@ package client
 
 import "time"
 
-// paths finds the paths of a host that have limits of their own: requests for such a path are
-// denied again and again, and those for other paths are not. It gets a bucket of its own then, so
-// that it does not slow down the host.
+// paths finds the paths of a host that have limits of their own: their requests are denied again
+// and again, and requests for other paths are not. Such a path gets its own bucket, so that it does
+// not slow down the host.
+//
+//	/a is denied at 1 s, /b allowed at 2 s, /a denied at 3 s: /a is apart
 type paths struct {
 	apart    map[string]bool
 	suspects map[string]*suspect
@@ -12,22 +14,22 @@ type paths struct {
 
 // suspect is a path whose latest answers are denials that ask for no wait.
 type suspect struct {
-	first, last instant // when the first and the last of these arrived
-	denied      int     // how many did, those that were sent before the last had arrived as one
-	others      int     // requests of other paths that were sent since the first, and were not denied
+	first, last instant // when the first and the last of these denials arrived
+	denied      int     // denials; those of requests in flight together count as one
+	allowed     int     // requests for other paths, sent after the first denial and not denied
 }
 
 const (
 	maxApart    = 64 // paths of one host
 	maxSuspects = 16
-	suspicion   = 5 * time.Minute // since the last denial
+	suspicion   = 5 * time.Minute // after the last denial
 )
 
 // suspect reports whether the latest answers for a path are denials.
 func (p *paths) suspect(path string) bool { return p != nil && p.suspects[path] != nil }
 
-// observe notes an answer at now to a request for a path that was sent at an instant. It reports
-// whether the path is apart, and whether it is so since this answer.
+// observe learns from the answer to a request that was sent at an instant. silent says that it asks
+// for no wait. observe reports whether the path is apart, and whether this answer has shown that.
 func (p *paths) observe(path string, now, at instant, denied, silent bool) (apart, anew bool) {
 	if p.apart[path] || denied && !silent {
 		return p.apart[path], false
@@ -38,17 +40,16 @@ func (p *paths) observe(path string, now, at instant, denied, silent bool) (apar
 			case other == path && at > s.first, at-s.last > suspicion:
 				delete(p.suspects, other)
 			case at > s.first:
-				s.others++
+				s.allowed++
 			}
 		}
 		return false, false
 	}
 	s := p.suspects[path]
-	switch {
-	case s != nil:
-	case len(p.suspects) == maxSuspects:
-		return false, false
-	default:
+	if s == nil {
+		if len(p.suspects) == maxSuspects {
+			return false, false
+		}
 		s = &suspect{first: now}
 		p.suspects[path] = s
 	}
@@ -56,7 +57,7 @@ func (p *paths) observe(path string, now, at instant, denied, silent bool) (apar
 		s.last = now
 		s.denied++
 	}
-	if s.denied < 2 || s.others < s.denied-1 || len(p.apart) == maxApart {
+	if s.denied < 2 || s.allowed < s.denied-1 || len(p.apart) == maxApart {
 		return false, false
 	}
 	delete(p.suspects, path)
@@ -64,11 +65,12 @@ func (p *paths) observe(path string, now, at instant, denied, silent bool) (apar
 	return true, true
 }
 
-// ofPath returns the bucket of a host that counts c, by its path, with the ticket of c there.
+// ofPath returns the bucket that counts c by its path, and the ticket of c there.
 func (p *pacer) ofPath(c *call, a *answer, now instant) (*bucket, ticket) {
 	b, tk := c.bucket, c.ticket
 	silent := a.limited && a.wait <= 0
-	if p.dialect != Standard || p.bucketName != nil || b.key.route != "" || c.path == "" || b.paths == nil && !silent {
+	if p.o.Dialect != Standard || p.o.Bucket != nil || b.key.route != "" || c.path == "" ||
+		b.paths == nil && !silent {
 		return b, tk
 	}
 	if b.paths == nil {
@@ -83,8 +85,7 @@ func (p *pacer) ofPath(c *call, a *answer, now instant) (*bucket, ticket) {
 		b.queue.move(c.path)
 	}
 	own := p.bucketOfPath(c)
-	tk.seq, tk.answered, tk.opened = own.flight.sent, own.flight.answered-1, false
-	return own, tk
+	return own, tk.movedTo(own)
 }
 
 // bucketOfPath returns the bucket of a path that is apart.
@@ -94,7 +95,7 @@ func (p *pacer) bucketOfPath(c *call) *bucket {
 	return p.bucket(k, c)
 }
 
-// forgive forgets denials that were about a path.
+// forgive forgets denials that were about one path.
 func (b *bucket) forgive() {
 	b.backoff, b.learned = backoff{}, learned{}
 	b.flight.epoch = b.flight.sent + 1

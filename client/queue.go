@@ -8,33 +8,33 @@ import (
 	"github.com/weir-go/weir/internal/ground/list"
 )
 
-// queue holds the requests of one bucket that wait, first come, first served. Only the first
-// has to watch the bucket: a call that leaves the queue, and every answer, wakes the first.
+// queue holds the waiting calls of one bucket, first come, first served. Only the first watches the
+// bucket. Every answer wakes it, and so does a call that leaves the queue.
 type queue struct{ list.List[*waiter] }
 
 // waiter is a call that waits.
 type waiter struct {
 	node             list.Node[*waiter]
-	wake             chan struct{} // of capacity 1
+	wake             chan struct{} // has room for one
 	timer            *time.Timer
 	bucket           *bucket
-	since            instant // when it began to wait, less what it had waited before
-	giveUp, deadline instant // when MaxWait ends, and when that or the context does
-	bound            string
+	since            instant // when it began to wait, minus its earlier waits
+	giveUp, deadline instant // end of MaxWait, and of that or the context
+	bound            string  // of deadline, as in WaitError
 	path             string
 	lined            bool // is in the line of its account
-	moves            bool // its bucket is another now
+	moves            bool // has to look up its bucket again
 	err              error
 }
 
-// wakeFirst makes the first in the queue look at the bucket again.
+// wakeFirst makes the first call look at the bucket again.
 func (q *queue) wakeFirst() {
 	if q.First != nil {
 		q.First.Of.lookAgain()
 	}
 }
 
-// move makes the requests of a path look for their bucket again; "": all requests.
+// move makes the calls for a path look up their bucket again; all calls if path is "".
 func (q *queue) move(path string) {
 	for n := q.First; n != nil; n = n.Next {
 		if w := n.Of; path == "" || w.path == path {
@@ -44,7 +44,8 @@ func (q *queue) move(path string) {
 	}
 }
 
-// prefer has a request go first whose path is no suspect, if one waits.
+// prefer moves the first call whose path is no suspect to the front. It reports whether there is
+// one.
 func (q *queue) prefer(paths *paths) bool {
 	for n := q.First; n != nil; n = n.Next {
 		if !paths.suspect(n.Of.path) {
@@ -64,17 +65,17 @@ func (w *waiter) lookAgain() {
 	}
 }
 
-// verdict is what becomes of a call that asks to be sent.
+// verdict is the result of a look.
 type verdict uint8
 
 const (
-	held verdict = iota
-	admitted
-	refused
+	held     verdict = iota
+	admitted         // and started
+	hopeless         // the wait is too long, or the context has ended
 )
 
-// admit waits until c may be sent, and starts it. It returns a *WaitError, or the cause of
-// the context's end. No method of ctx runs under the lock: one that panics would keep it locked.
+// admit waits until c may be sent, and starts it. It returns a *WaitError, or the cause of the end
+// of ctx.
 func (p *pacer) admit(ctx context.Context, c *call) error {
 	if p.startsAtOnce(c) {
 		return nil
@@ -95,34 +96,34 @@ func (p *pacer) startsAtOnce(c *call) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b, now := p.resolve(c), p.now()
-	if b.queue.Size > 0 || b.account != nil && len(b.account.shared.line) > 0 && !c.id.free {
+	if b.queue.Size > 0 || b.account != nil && len(b.account.common.line) > 0 && !c.id.exempt {
 		return false
 	}
 	if at, _ := p.ready(b, c, now); at > now {
 		return false
 	}
-	c.waits = false
+	c.heldBack = false
 	p.start(b, c, now)
 	return true
 }
 
 // enqueue puts c into the queue of its bucket.
 func (p *pacer) enqueue(ctx context.Context, c *call) *waiter {
-	left := max(p.maxWait-c.waited, 0)
-	most, bound := mostWait(ctx, left)
+	left := max(p.o.MaxWait-c.waited, 0)
+	leeway := leewayOf(ctx, left)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
 	w := &waiter{
 		wake: make(chan struct{}, 1), timer: time.NewTimer(0), path: c.path, since: now - c.waited,
-		giveUp: now + left, deadline: now + most, bound: bound,
+		giveUp: now + left, deadline: now + leeway.most, bound: leeway.bound,
 	}
 	w.node.Of = w
 	w.join(p.resolve(c), c)
 	return w
 }
 
-// leave takes w out of all queues.
+// leave removes w from all queues.
 func (p *pacer) leave(c *call, w *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,11 +132,11 @@ func (p *pacer) leave(c *call, w *waiter) {
 	w.timer.Stop()
 }
 
-// look decides on c at this moment, and starts it if it may be sent. ended is the cause of the end
-// of its context, if that is over. If c is held, the next look is due at an instant.
-func (p *pacer) look(ended error, c *call, w *waiter) (verdict, instant) {
+// look decides about c, and starts it if it may be sent. ended is the cause of the end of its
+// context, or nil. If c is held, the next look is due at until.
+func (p *pacer) look(ended error, c *call, w *waiter) (verdict verdict, until instant) {
 	if w.err = ended; ended != nil {
-		return refused, 0
+		return hopeless, 0
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,19 +147,22 @@ func (p *pacer) look(ended error, c *call, w *waiter) (verdict, instant) {
 	b, now := w.bucket, p.now()
 	at, source := p.ready(b, c, now)
 	first := b.queue.First == &w.node
-	if b.account != nil && !b.account.shared.inFront(w, first && !c.id.free && (at <= now || source == sourceAccount)) {
-		first, source = false, sourceAccount
+	if b.account != nil {
+		joins := first && !c.id.exempt && (at <= now || source == sourceAccount)
+		if !b.account.common.inFront(w, joins) {
+			first, source = false, sourceAccount
+		}
 	}
 	if first && at <= now && b.told.empty() && b.paths.suspect(w.path) && b.queue.prefer(b.paths) {
-		first = false // a request for another path says more
+		first = false // the answer for another path says more
 	}
-	verdict, until := w.next(now, at, first, source == sourceFirstAnswer)
+	verdict, until = w.next(now, at, first, source == sourceFirstAnswer)
 	switch {
 	case verdict == admitted:
 		w.part()
-		c.waits = true
+		c.heldBack = true
 		p.start(b, c, now)
-	case verdict == refused:
+	case verdict == hopeless:
 		e := &WaitError{Bucket: b.name, Source: cmp.Or(source, sourceQueue), Bound: w.bound}
 		if until != unknown {
 			e.Wait = max(until-now, 0)
@@ -170,14 +174,21 @@ func (p *pacer) look(ended error, c *call, w *waiter) (verdict, instant) {
 	return verdict, until
 }
 
-// next decides on a call whose bucket is ready at an instant, or earlier. It is pure. What is held looks
-// again at the instant that is returned, or when it is woken; what is refused would have to wait until then.
-func (w *waiter) next(now, at instant, first, early bool) (verdict, instant) {
+// next decides about a call whose bucket is ready at an instant; if guessed, perhaps earlier. It is
+// pure. A held call looks again at the instant that next returns, or when it is woken. A hopeless
+// one would have to wait until then.
+//
+//	now 10, MaxWait ends at 40, the deadline of the context is 25
+//	first, ready at 10:     admitted
+//	first, ready at 20:     held until 20
+//	not first, ready at 20: held until 40; the first wakes it
+//	ready at 30:            hopeless, the context ends before
+func (w *waiter) next(now, at instant, first, guessed bool) (verdict, instant) {
 	switch {
 	case first && at <= now:
 		return admitted, now
-	case now >= w.giveUp, at > w.deadline && at != unknown && !early:
-		return refused, at
+	case now >= w.giveUp, at > w.deadline && at != unknown && !guessed:
+		return hopeless, at
 	case first:
 		return held, min(at, w.giveUp)
 	}
@@ -194,8 +205,7 @@ func (w *waiter) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// join puts w into the queue of b. A call that was denied goes before those that have not been
-// sent.
+// join puts w into the queue of b. A denied call goes before those that have not been sent.
 func (w *waiter) join(b *bucket, c *call) {
 	w.bucket, w.moves = b, false
 	if c.again {
@@ -205,37 +215,45 @@ func (w *waiter) join(b *bucket, c *call) {
 	}
 }
 
-// part takes w out of its queue and line, whose first ones look again.
+// part removes w from its queue and its line. Their first calls look again.
 func (w *waiter) part() {
 	if w.bucket == nil {
 		return
 	}
 	if w.lined {
-		w.bucket.account.shared.line.leave(w)
+		w.bucket.account.common.line.leave(w)
 	}
 	w.bucket.queue.Remove(&w.node)
 	w.bucket.queue.wakeFirst()
 	w.bucket = nil
 }
 
-// mostWait returns how long a call may wait that has some of MaxWait left, and what bounds that.
-func mostWait(ctx context.Context, left time.Duration) (most time.Duration, bound string) {
-	if deadline, ok := ctx.Deadline(); ok {
-		if most = time.Until(deadline); most < left {
-			return most, boundContext
-		}
-	}
-	return left, boundMaxWait
+// leeway is how long a call may still wait, and the bound of that, as in WaitError.
+type leeway struct {
+	most  time.Duration // negative if the context has ended
+	bound string
 }
 
-// pause waits for d, if that is allowed.
-func (p *pacer) pause(ctx context.Context, c *call, d time.Duration, source string) error {
+// leewayOf returns the leeway of a call that has used all of MaxWait except left.
+func leewayOf(ctx context.Context, left time.Duration) leeway {
+	if ctx.Err() != nil {
+		return leeway{-1, boundContext}
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		if most := time.Until(deadline); most < left {
+			return leeway{most, boundContext}
+		}
+	}
+	return leeway{left, boundMaxWait}
+}
+
+// delay waits for d, if that is allowed.
+func (p *pacer) delay(ctx context.Context, c *call, d time.Duration, source string) error {
 	if d <= 0 {
 		return nil
 	}
-	most, bound := mostWait(ctx, p.maxWait-c.waited)
-	if d > most {
-		return &WaitError{Bucket: c.bucket.name, Wait: d, Source: source, Bound: bound}
+	if l := leewayOf(ctx, p.o.MaxWait-c.waited); d > l.most && l.most >= 0 {
+		return &WaitError{Bucket: c.bucket.name, Wait: d, Source: source, Bound: l.bound}
 	}
 	began := p.now()
 	select {
@@ -243,8 +261,6 @@ func (p *pacer) pause(ctx context.Context, c *call, d time.Duration, source stri
 	case <-ctx.Done():
 	}
 	c.source = source
-	if c.waited += p.now() - began; ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	c.waited += p.now() - began
+	return context.Cause(ctx)
 }

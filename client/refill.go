@@ -5,42 +5,43 @@ import (
 	"time"
 )
 
-// refill is how requests are spread over what is left, and what has been seen of how a limit
-// refills before the reset that was told. A reset says when everything is renewed. Windows renew
-// nothing before; buckets and sliding windows renew a part all the time, and to spread what is left
-// over the time until the reset would leave most of that unused. Requests may be faster then, as
-// what is left never sinks: what is sent is left in any case.
+// refill spreads requests over what is left, and measures how a limit refills before the told
+// reset. A reset tells when everything is renewed. A window renews nothing before that; a bucket or
+// a sliding window renews a part all the time. Spreading the rest until the reset would waste most
+// of that part. So requests follow the refill, at a rate at which the rest never shrinks:
+//
+//	limit 60 a minute; 4 units were renewed in 4 s: a unit each second, so requests go each second
 type refill struct {
 	at    instant       // of the last answer
-	every time.Duration // for one unit; 0: nothing has been seen
-	grown int64         // units since every was found
-	over  time.Duration
+	every time.Duration // for one unit; 0: no refill was seen
+	grown int64         // units since every was measured
+	over  time.Duration // in which they were renewed
 
-	turn         instant       // nothing goes before: the share of this process in a window is used
 	gap          time.Duration // between two requests that are spread
+	shareAgain   instant       // nothing starts before: the share of this process is used up
 	followUntil  instant       // requests follow a refill
-	spreadUntil  instant       // those that have waited for a limit are spread, as long as some wait
+	spreadUntil  instant       // requests that waited for a limit are spread, as long as some wait
 	promise      promise
-	releaseUntil instant // those that have waited for a renewal go one after the other
+	releaseUntil instant // requests that waited for a renewal start one after the other
 	releaseGap   time.Duration
 }
 
-// resetError is by how much a told reset may be later than the real one: an instant of whole
-// seconds, against a Date of whole seconds, and the second that is added.
+// resetError is by how much a told reset may be late: an instant in whole seconds, compared with a
+// Date in whole seconds, and the second that is added.
 const resetError = 3 * time.Second
 
-// short reports whether all resets of a limit are too close to tell a renewal from a refill, though half of
-// it is used. Then to follow what is renewed is right in any case. Of small limits the reserve is too
-// large a part for that.
+// short reports whether all resets of a limit are too close to tell a renewal from a refill, though
+// half of it is used. Then following what is renewed is right in both cases. The reserve is too
+// large a part of small limits for that.
 func (t *told) short() bool {
 	return t.rolling.period < resetError && t.left <= t.limit/2 && t.limit >= 20
 }
 
-// observe notes what an answer says is left, by which grown units were renewed since the last.
+// observe learns from an answer. grown units were renewed since the one before.
 func (f *refill) observe(now instant, q quota, grown int64, t *told) {
 	elapsed := now - f.at
 	f.at = now
-	if !q.reset || t.renew-now < resetError && !t.short() {
+	if !q.whole || t.renew-now < resetError && !t.short() {
 		f.grown, f.over = 0, 0
 		return
 	}
@@ -56,56 +57,60 @@ func (f *refill) observe(now instant, q quota, grown int64, t *told) {
 	}
 }
 
-// next returns when the next request goes, if requests are spread over what is left.
-func (f *refill) next(b *bucket, p *pacer, now instant) instant {
+// next returns when the next request starts, if requests are spread.
+func (f *refill) next(b *bucket, o *Options, now instant) instant {
 	last := b.flight.last
 	switch {
 	case b.told.empty():
 		return 0
-	case !b.spreads(p, now):
+	case !b.spreads(o, now):
 		if now < f.releaseUntil {
 			return last + f.releaseGap
 		}
 		return 0
-	case f.turn > last:
-		return f.turn
+	case f.shareAgain > last:
+		return f.shareAgain
 	case f.promise.at > 0:
 		return min(last+f.gap, f.promise.at)
 	}
 	return last + f.gap
 }
 
-// spreads reports whether requests start at least a gap apart.
-func (b *bucket) spreads(p *pacer, now instant) bool {
+// spreads reports whether requests start a gap apart.
+func (b *bucket) spreads(o *Options, now instant) bool {
 	t := &b.told
 	return now < b.refill.spreadUntil || now < b.refill.followUntil ||
-		t.known && (p.pace == Evenly || t.crowded(b.queue.Size) ||
-			t.left <= t.low() && !t.alone(now) && b.paces(p.maxWait))
+		t.known && (o.Pace == Evenly || t.crowded(b.queue.Size) ||
+			t.left <= t.low() && !t.alone(now) && b.trustsReset(o.MaxWait))
 }
 
-// spread sets the gap, so that what is left lasts until it is renewed: t/(r+1). In what is likely a
-// window that time ends earlier: nothing is left of it at its end. If a refill has
-// been seen, requests follow it. They use up what is above a reserve within a thirty-second
-// of that time, and are slower than the refill if less than the reserve is left.
+// spread computes the gap. r requests that have to last for t start t/(r+1) apart:
+//
+//	2 left for 30 s: after 10 s and after 20 s; at 30 s the limit renews
+//
+// In a likely window the time ends earlier by its rounding: what is left at its end is lost. If a
+// refill was seen, requests follow it. They use up what exceeds a reserve of a fiftieth of the
+// limit, 3 at least, within a thirty-second of the time. They are slower than the refill below the
+// reserve.
 func (b *bucket) spread(now instant) {
 	t, f := &b.told, &b.refill
 	until := max(t.renew-now, 0)
 	if now >= t.sharedUntil && t.renewal.likely(t.limit) {
 		until = max(until-t.renewal.late, 0)
 	}
-	f.gap, f.turn = until/time.Duration(max(t.left, 0)+1), 0
+	f.gap, f.shareAgain = until/time.Duration(max(t.left, 0)+1), 0
 	if t.rolling.on {
 		f.gap = min(f.gap, t.rolling.every(t.limit)*21/20)
 		return
 	}
 	if t.crowded(b.queue.Size) {
-		f.gap, f.turn = t.others.spread(until, t.left)
-		if f.turn > 0 {
-			f.turn += t.renew
+		gap, later := t.others.share(until, t.left)
+		if f.gap = gap; later > 0 {
+			f.shareAgain = t.renew + later
 		}
 		return
 	}
-	if !t.reset || f.every == 0 || t.left < 2 {
+	if !t.whole || f.every == 0 || t.left < 2 {
 		return
 	}
 	reserve := max(t.limit/50, 3)
@@ -115,12 +120,12 @@ func (b *bucket) spread(now instant) {
 		f.gap = min(f.gap, time.Duration(float64(every)*float64(drain)/float64(every+drain)))
 		return
 	}
-	slow := float64(every) * float64(reserve+1) / float64(t.left+1) // beyond an int64 where the limit is huge
+	slow := float64(every) * float64(reserve+1) / float64(t.left+1) // may exceed an int64
 	f.gap = time.Duration(min(float64(f.gap), slow))
 }
 
-// release lets those go that have waited for a limit to renew: all that fit, with a little
-// jitter, or spread if others may use the limit or it does not renew all at once.
+// release starts the requests that have waited for a limit to renew: as many as fit, with a little
+// jitter. It spreads them if others may use the limit, or it does not renew all at once.
 func (b *bucket) release(now instant) {
 	t, f := &b.told, &b.refill
 	if !t.alone(now) {
@@ -132,28 +137,27 @@ func (b *bucket) release(now instant) {
 	f.releaseUntil, f.releaseGap = now+over, gap+rand.N(gap+1)
 }
 
-// promise is what a told reset says about the future: at that instant all of the limit is
-// left but what was sent after the answer that told it. Later answers tell later resets, of
-// what was sent later.
+// promise is what a told reset promises: at that instant all of the limit is left, minus what was
+// sent after the answer. Later answers tell later resets, of what was sent later.
 type promise struct {
-	at       instant // 0: none
+	at       instant // 0: no promise
 	answered uint64  // of the ticket
 }
 
-// observe keeps the promise of an answer, until it is fulfilled.
+// observe keeps the promise of an answer until its instant.
 func (p *promise) observe(now instant, tk ticket, q quota, t *told) {
-	if p.at <= now && q.reset && q.limit > 0 && t.left <= t.low() {
+	if p.at <= now && q.whole && q.limit > 0 && t.left <= t.low() {
 		*p = promise{now + t.window, tk.answered}
 	}
 }
 
-// advance counts what a reset has renewed by now.
+// advance adds what a promise has renewed by now.
 func (b *bucket) advance(now instant) {
 	p := &b.refill.promise
 	if p.at == 0 || now < p.at {
 		return
 	}
-	left := b.told.limit - b.flight.others(ticket{answered: p.answered})
+	left := b.told.limit - b.flight.overlapping(ticket{answered: p.answered})
 	if p.at = 0; b.told.known && b.told.left > 0 && left > b.told.left {
 		b.told.left = left
 		b.spread(now)

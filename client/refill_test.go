@@ -7,7 +7,7 @@ import (
 
 func TestWhatIsLeftOfAHugeLimitIsSpread(t *testing.T) {
 	for _, limit := range []int64{1000, 1e10, maxCount} {
-		b := bucket{told: told{reset: true, left: 5, limit: limit, renew: instant(time.Hour)}}
+		b := bucket{told: told{whole: true, left: 5, limit: limit, renew: instant(time.Hour)}}
 		b.refill.every = time.Hour
 		b.spread(0)
 		if want := 10 * time.Minute; b.refill.gap != want {

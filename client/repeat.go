@@ -1,28 +1,30 @@
 package client
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"slices"
 	"time"
 )
 
-// budget bounds how many requests of a bucket are repeated: in each minute a tenth of
-// those that were sent for the first time, and ten.
+// budget limits the repetitions in a bucket: in each minute a tenth of the requests that were sent
+// for the first time, and ten.
+//
+//	100 sent in a minute: 20 may be repeated
 type budget struct {
 	minute         instant // when it began
 	sent, repeated int64
 }
 
-func (b *budget) at(now instant) {
-	if now-b.minute >= time.Minute {
-		*b = budget{minute: now}
-	}
+// send counts a request that is sent for the first time.
+func (b *budget) send(now instant) {
+	b.advance(now)
+	b.sent++
 }
 
+// repeat counts a repetition, or reports that there are too many.
 func (b *budget) repeat(now instant) bool {
-	b.at(now)
+	b.advance(now)
 	if b.repeated >= b.sent/10+10 {
 		return false
 	}
@@ -30,38 +32,35 @@ func (b *budget) repeat(now instant) bool {
 	return true
 }
 
-// refusal returns why a denied request is not sent again, or "" if it is.
-func (p *pacer) refusal(c *call, status int, now instant, wait time.Duration, l leeway) string {
+func (b *budget) advance(now instant) {
+	if now-b.minute >= time.Minute {
+		*b = budget{minute: now}
+	}
+}
+
+// whyNotAgain returns why a denied request is not sent again, or "" if it is.
+func (p *pacer) whyNotAgain(
+	c *call, status int, now instant, wait time.Duration, l leeway) string {
 	switch {
-	case c.attempt >= p.attempts:
+	case c.attempt >= p.o.Attempts:
 		return "it has been sent as often as Attempts allows"
-	case (status == http.StatusServiceUnavailable || slices.Contains(p.denials, status)) && !c.isHarmless():
-		return "its status does not say that nothing was done: an Idempotency-Key would allow to repeat it"
+	case p.mayBeDone(status) && !c.harmless:
+		return "its status may mean that it was carried out: set an Idempotency-Key"
 	case !c.rewinds:
 		return "its body cannot be sent again: set GetBody"
 	case wait > l.most:
-		return "the wait is " + longerThan(l.bound)
+		return "the wait is " + tooLong(l.bound)
 	case c.together && c.attempt == 1:
-		return "" // one of those that were denied together has been counted
+		return "" // another one of those that were denied together has been counted
 	case !c.bucket.budget.repeat(now):
 		return "too many requests of its bucket are repeated"
 	}
 	return ""
 }
 
-// leeway is how long a call may wait, and what bounds that.
-type leeway struct {
-	most  time.Duration // negative if the context has ended
-	bound string
-}
-
-// leeway returns that of c. It is called before the lock is taken.
-func (p *pacer) leeway(ctx context.Context, c *call) leeway {
-	if ctx.Err() != nil {
-		return leeway{-1, boundContext}
-	}
-	most, bound := mostWait(ctx, p.maxWait-c.waited)
-	return leeway{most, bound}
+// mayBeDone reports whether a denial of that status leaves open if the request was carried out.
+func (p *pacer) mayBeDone(status int) bool {
+	return status == http.StatusServiceUnavailable || slices.Contains(p.o.Denials, status)
 }
 
 // rewinds reports whether the body can be sent again.
@@ -69,12 +68,8 @@ func rewinds(r *http.Request) bool {
 	return r.Body == nil || r.Body == http.NoBody || r.GetBody != nil
 }
 
-func (c *call) isHarmless() bool {
-	return c.harmless || c.describe == nil && harmless(c.request)
-}
-
-// harmless reports whether r may be carried out twice, by the standard that net/http
-// applies when a connection fails.
+// harmless reports whether r may be carried out twice. net/http decides in the same way when a
+// connection fails.
 func harmless(r *http.Request) bool {
 	switch r.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
@@ -94,8 +89,8 @@ const (
 	discardingTime = 100 * time.Millisecond
 )
 
-// discard reads what is left of a body, so that its connection can be used again, unless
-// that is much or takes long.
+// discard reads the rest of a body, so that its connection can be used again. It closes the body
+// early if the rest is long or slow.
 func discard(body io.ReadCloser) {
 	if body == nil {
 		return

@@ -5,26 +5,29 @@ import "strings"
 // maxDigits is how many digits an Integer has at most (RFC 9651, section 3.3.1).
 const maxDigits = 15
 
-// absent is the value of what a member does not have, or not as an Integer.
+// absent is the value of a parameter that is missing, or no Integer.
 const absent = -1
 
 // member is a member of RateLimit or RateLimit-Policy, with the parameters that count.
+//
+//	RateLimit:        "minute";r=3;t=20
+//	RateLimit-Policy: "minute";q=10;w=60
 type member struct {
 	name      string
-	value     int64 // of a Dictionary: name=value
+	value     int64 // name=value of a Dictionary
 	r, t, q   int64
 	otherUnit bool // counts something else than requests
 }
 
-// structured reads RateLimit: a List since draft -08, a Dictionary in draft -07. Of several members the one
-// counts that has the least left, and of those the one that lasts longest. A member without a window is
-// no limit on a rate. Of what RFC 9651 calls malformed, it sees what separates members and parameters,
-// and not what stands in parameters that do not count.
+// structured reads RateLimit: a List since draft -08, a Dictionary in draft -07. The member with
+// the least left counts; of equal ones, the one that lasts longest. A member without a window does
+// not limit a rate. structured checks what separates members and parameters, as RFC 9651 asks, but
+// not the parameters that it ignores.
 func structured(values, policies []string) (least quota, ok bool) {
 	if size(values) > maxStructured {
 		return quota{}, false
 	}
-	old := quota{left: absent, limit: absent, end: absent, reset: true, source: sourceRateLimit}
+	old := quota{left: absent, limit: absent, end: absent, whole: true, source: sourceRateLimit}
 	list := members{lines: values}
 	for m, more := list.next(); more; m, more = list.next() {
 		switch {
@@ -37,11 +40,13 @@ func structured(values, policies []string) (least quota, ok bool) {
 		case m.name == "" || m.value != absent || m.r < 0 || m.t < 0:
 		default:
 			q := quota{left: m.r, end: m.t, source: sourceRateLimit}
-			if least.source == "" || q.left < least.left || q.left == least.left && q.end > least.end {
-				if p := policyOf(policies, m.name); !p.otherUnit {
-					q.limit = max(p.q, 0)
-					least = q
-				}
+			if least.source != "" &&
+				(q.left > least.left || q.left == least.left && q.end <= least.end) {
+				continue
+			}
+			if p := policyOf(policies, m.name); !p.otherUnit {
+				q.limit = max(p.q, 0)
+				least = q
 			}
 		}
 	}
@@ -62,10 +67,11 @@ func policyOf(policies []string, name string) member {
 	return member{}
 }
 
-// members are those of a List or a Dictionary: all lines of a field are one. It reads maxLimits at most.
+// members reads the first maxLimits members of a List or a Dictionary. All lines of a field are
+// one.
 type members struct {
 	lines     []string
-	rest      string // of the line that is being read
+	rest      string // of the present line
 	read      int
 	malformed bool
 }
@@ -103,9 +109,9 @@ func cutMember(s string) (m member, rest string, ok bool) {
 	for ok && strings.HasPrefix(s, ";") {
 		key, value, s, ok = cutPair(strings.TrimLeft(s[1:], " "))
 		switch key {
-		case "r", "a": // as a pending change of draft -11 has it: pull request 166 of its repository
+		case "r", "a": // a and w are in a pending change of draft -11: pull request 166
 			m.r = integer(value)
-		case "t", "w": // the same; w of a policy is not needed
+		case "t", "w": // w of a policy is ignored
 			m.t = integer(value)
 		case "q":
 			m.q = integer(value)
@@ -125,11 +131,12 @@ func cutPair(s string) (key, value, rest string, ok bool) {
 	return key, value, rest, ok
 }
 
-// cutItem cuts a String, without its quotes, or what ends before stop, a separator or the end.
+// cutItem cuts a String without its quotes, or a text that ends before stop, a separator or the
+// end.
 func cutItem(s string, stop byte) (item, rest string, ok bool) {
 	if s == "" || s[0] != '"' {
 		end := 0
-		for end < len(s) && s[end] != stop && s[end] != ';' && s[end] != ',' && s[end] != ' ' && s[end] != '\t' {
+		for end < len(s) && s[end] != stop && strings.IndexByte(";, \t", s[end]) < 0 {
 			end++
 		}
 		return s[:end], s[end:], end > 0

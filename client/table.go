@@ -13,65 +13,65 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// maxBuckets is how many buckets are kept that are not in use.
-const maxBuckets = 1024
+const (
+	maxBuckets = 1024 // that are not in use, and as many names of routes
+	maxName    = 128  // bytes of the name that a server gives a bucket
+)
 
-// maxName is how long the name may be that a server gives to a bucket.
-const maxName = 128
-
-// key tells buckets apart. It holds no credential.
+// key identifies a bucket. It holds no credential.
 type key struct {
 	scheme, host string // host alone is what Options.Bucket returned
 	credential   uint64
-	route        string // of a dialect; accountRoute for what all requests have in common
+	route        string // of a dialect, or a path apart; accountRoute for the account
 }
 
 const accountRoute = "\x00"
 
-// identity is what a request says about its bucket.
+// identity is what a request tells about its bucket.
 type identity struct {
 	key         key
-	major       string // of Discord: what a named bucket is divided by
-	provisional string // of Discord: route before the server has named its bucket
-	writes      bool   // changes something, by GitHub's rules
-	free        bool   // does not count against Options.Account
+	major       string // of Discord: divides a named bucket
+	provisional string // route before the server has named its bucket
+	writes      bool   // changes something, by the rules of GitHub
+	exempt      bool   // does not count against Options.Account
 }
 
 type table struct {
 	buckets map[key]*bucket
-	names   map[key]string // of a dialect: route to the name that the server has given it
+	names   map[key]string // of a dialect: the name that the server has given a route
 	sites   map[string]int // buckets of each site
 
-	// The bucket that was looked up last. Most programs send many requests to one server in a
-	// row: to compare two identities spares a fifth of what a request costs.
-	recent   *bucket
-	recentID identity
+	// The latest look-up. Most programs send many requests to one server in a row: comparing two
+	// identities takes a fifth off the cost of a request.
+	last   *bucket
+	lastID identity
 }
 
 func newTable() table {
-	return table{buckets: make(map[key]*bucket), names: make(map[key]string), sites: make(map[string]int)}
+	return table{
+		buckets: make(map[key]*bucket), names: make(map[key]string), sites: make(map[string]int),
+	}
 }
 
 // identify finds out which bucket counts a request.
 func (p *pacer) identify(r *http.Request) (id identity) {
 	switch {
-	case p.bucketName != nil:
-		id.key.host = p.bucketName(r)
+	case p.o.Bucket != nil:
+		id.key.host = p.o.Bucket(r)
 	case r.URL != nil:
 		id.key = p.keyOf(r.URL.Scheme, r.URL.Host, r.Header)
 	}
 	switch {
 	case r.URL == nil:
-	case p.dialect == GitHub:
+	case p.o.Dialect == GitHub:
 		identifyGitHub(r, &id)
-	case p.dialect == Discord:
+	case p.o.Dialect == Discord:
 		identifyDiscord(r, &id)
 	}
 	return id
 }
 
-// keyOf returns the default key of a request to a host. RoundTrippers take schemes in lower case
-// alone, as url.Parse makes them.
+// keyOf returns the default key of a request. Schemes are in lower case, as url.Parse returns them.
 func (p *pacer) keyOf(scheme, host string, h http.Header) key {
 	k := key{scheme: scheme, host: strings.ToLower(host)}
 	switch scheme {
@@ -86,20 +86,20 @@ func (p *pacer) keyOf(scheme, host string, h http.Header) key {
 	return k
 }
 
-// resolve sets the bucket of c, by what is known of names now.
+// resolve sets the bucket of c, by the names that are known now.
 func (p *pacer) resolve(c *call) *bucket {
-	if p.table.recent == nil || p.table.recentID != c.id {
-		b := p.find(c) // which may forget the recent one
-		p.table.recent, p.table.recentID = b, c.id
+	if p.table.last == nil || p.table.lastID != c.id {
+		b := p.find(c) // may reset last
+		p.table.last, p.table.lastID = b, c.id
 	}
-	c.bucket = p.table.recent
+	c.bucket = p.table.last
 	if of := c.bucket.paths; of != nil && of.apart[c.path] {
 		c.bucket = p.bucketOfPath(c)
 	}
 	return c.bucket
 }
 
-// find returns the bucket of c, before its path is looked at.
+// find returns the bucket of c, whatever its path.
 func (p *pacer) find(c *call) *bucket {
 	k := c.id.key
 	if k.route != "" {
@@ -112,28 +112,29 @@ func (p *pacer) find(c *call) *bucket {
 	return p.bucket(k, c)
 }
 
-// bucket returns the bucket of a key, which may be a new one.
+// bucket returns the bucket of a key. It makes one if there is none.
 func (p *pacer) bucket(k key, c *call) *bucket {
 	if b := p.table.buckets[k]; b != nil {
 		return b
 	}
 	b := &bucket{key: k, site: siteOf(k.host), name: p.nameOf(k, c.header)}
-	if k.route == accountRoute {
-		b.shared = new(shared)
-		b.shared.sendings.init(p.account)
-		switch p.dialect {
+	switch {
+	case k.route == accountRoute:
+		b.common = new(common)
+		b.common.sendings.init(p.o.Account)
+		switch p.o.Dialect {
 		case GitHub:
-			b.shared.writes.init()
+			b.common.writes.init()
 		case Discord:
-			b.shared.invalid.init(limits.Rate{Units: maxInvalid, Period: 10 * time.Minute})
+			b.common.invalid.init(limits.Rate{Units: maxInvalid, Period: 10 * time.Minute})
 		}
-	}
-	if k.route != "" && k.route != accountRoute && p.dialect != Standard {
+	case k.route != "" && p.o.Dialect != Standard:
 		account := k
 		account.route = accountRoute
 		b.account = p.bucket(account, c)
-		b.account.shared.children++
-		b.standIn, b.major = p.dialect == Discord && k.route == c.id.provisional, c.id.major
+		b.account.common.children++
+		b.standIn = p.o.Dialect == Discord && k.route == c.id.provisional
+		b.major = c.id.major
 	}
 	if len(p.table.buckets) >= maxBuckets {
 		p.displace()
@@ -143,9 +144,11 @@ func (p *pacer) bucket(k key, c *call) *bucket {
 	return b
 }
 
-// displace forgets a bucket that is not in use: one that holds nothing back, if there is one. Of the
-// others it is one of the site with the most buckets, and of those the one that is free first: a
-// domain whose wildcard names a thousand hosts displaces its own.
+// displace forgets a bucket that is not in use. It prefers one that holds nothing back. Otherwise
+// it takes the site with the most buckets, and there the bucket that is free first:
+//
+//	1,000 hosts of evil.example, free tomorrow; 24 other sites, free in an hour
+//	a host of evil.example goes
 func (p *pacer) displace() {
 	now := p.now()
 	var worst *bucket
@@ -154,7 +157,7 @@ func (p *pacer) displace() {
 		if b.inUse() {
 			continue
 		}
-		free := b.free()
+		free := b.freeAt()
 		if free <= now {
 			worst = b
 			break
@@ -177,16 +180,18 @@ func (p *pacer) forget(b *bucket) {
 	if p.table.sites[b.site]--; p.table.sites[b.site] == 0 {
 		delete(p.table.sites, b.site)
 	}
-	p.table.recent = nil
+	p.table.last = nil
 	if b.account != nil {
-		b.account.shared.children--
+		b.account.common.children--
 	}
 }
 
-// siteOf returns what hosts have in common that one owner can name as he likes: the last two labels of
-// a name; of addresses an IPv4 address, or a /64 of IPv6. Ports do not count.
+// siteOf returns the part of a host that its owner cannot vary freely: the last two labels of a
+// name, an IPv4 address, or the /64 of an IPv6 address. Ports do not count.
+//
+//	a.b.example.com:8080 is example.com, [2001:db8::1]:80 is 2001:db8::/64
 func siteOf(host string) string {
-	host, _, _ = strings.Cut(host, "/") // of a name that Options.Bucket returned
+	host, _, _ = strings.Cut(host, "/") // Options.Bucket may return a path, too
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
@@ -203,7 +208,7 @@ func siteOf(host string) string {
 	return host
 }
 
-// rename notes that a server gave a route a name.
+// rename notes the name that a server gave a route.
 func (p *pacer) rename(k key, name string) {
 	if _, known := p.table.names[k]; !known && len(p.table.names) >= maxBuckets {
 		for other := range p.table.names {
@@ -212,10 +217,10 @@ func (p *pacer) rename(k key, name string) {
 		}
 	}
 	p.table.names[k] = name
-	p.table.recent = nil
+	p.table.last = nil
 }
 
-// nameIn returns the name that a server gives to a bucket in a field; "" if it cannot be one.
+// nameIn returns the name that a server gives a bucket in a field; "" if the value is unusable.
 func nameIn(h http.Header, field string) string {
 	name := first(h, field)
 	if len(name) > maxName {
@@ -229,11 +234,11 @@ func nameIn(h http.Header, field string) string {
 	return name
 }
 
-// nameOf returns the name of a bucket, the same in every process, with a digest in place of
-// a credential.
+// nameOf returns the name of a bucket. It is the same in every process, and holds a digest in place
+// of a credential.
 func (p *pacer) nameOf(k key, h http.Header) string {
 	name := k.host
-	if p.bucketName == nil {
+	if p.o.Bucket == nil {
 		name = k.scheme + "://" + k.host
 		if k.credential != 0 {
 			name += " " + digest(first(h, "Authorization"))
@@ -245,7 +250,7 @@ func (p *pacer) nameOf(k key, h http.Header) string {
 	return name
 }
 
-// digest returns a text that tells secrets apart and reveals none.
+// digest returns a text that tells secrets apart and does not reveal them.
 func digest(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:12])

@@ -2,10 +2,10 @@ package client
 
 import "net/http"
 
-// Transport is an [http.RoundTripper] that keeps to the limits of servers. [New] makes one;
-// the zero value is of no use. It is safe for concurrent use. It has
-// nothing to close and starts no goroutine. It keeps what it knows of 1,024 buckets, and of those
-// that are in use, and forgets first those that are free first.
+// Transport is an [http.RoundTripper] that keeps to the limits of servers. [New] returns one; the
+// zero value is unusable. It is safe for concurrent use. It starts no goroutine, so there is
+// nothing to close. It remembers 1,024 buckets, and those that are in use. When it needs room, it
+// forgets the bucket that is free first; of a site with many buckets, its own.
 type Transport struct {
 	base http.RoundTripper
 	*pacer
@@ -24,8 +24,8 @@ func New(o Options) (*Transport, error) {
 	return t, nil
 }
 
-// MustNew is [New] for options that the program sets. It panics if they have a mistake; the
-// zero Options have none.
+// MustNew is [New] for options that are constants of the program. It panics if they have a mistake;
+// the zero Options have none.
 func MustNew(o Options) *Transport {
 	t, err := New(o)
 	if err != nil {
@@ -34,16 +34,20 @@ func MustNew(o Options) *Transport {
 	return t
 }
 
-// RoundTrip implements [http.RoundTripper]. A request whose body cannot be rewound is sent
-// once. The answer to a denied request that is not repeated is returned as it came.
+// RoundTrip implements [http.RoundTripper]. It sends a request once if its body cannot be rewound.
+// It returns a denial that it does not repeat as it came.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	c := call{request: r, header: r.Header, id: t.identify(r), rewinds: rewinds(r), attempt: 1}
+	ctx := r.Context()
+	c := call{
+		request: r, header: r.Header, id: t.identify(r), rewinds: rewinds(r), harmless: harmless(r),
+		attempt: 1,
+	}
 	if r.URL != nil {
 		c.path = r.URL.Path
 	}
 	defer t.abandon(&c)
 	for sent := false; ; sent = true {
-		if err := t.wait(r.Context(), &c); err != nil {
+		if err := t.wait(ctx, &c); err != nil {
 			if !sent && r.Body != nil {
 				r.Body.Close()
 			}
@@ -56,14 +60,14 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		response, err := t.base.RoundTrip(outgoing)
 		if response == nil || err != nil {
-			if t.refused(&c, err) {
+			if t.refused(ctx, &c, err) {
 				continue
 			}
 			return response, err
 		}
 		c.response = response
 		a := t.answerOf(response)
-		if !t.observe(r.Context(), &c, &a) {
+		if !t.observe(ctx, &c, &a) {
 			t.endWithBody(&c, response)
 			c.response = nil
 			return response, nil
@@ -80,7 +84,7 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-// outgoingOf returns r as it is sent: with a body of its own if it was sent before.
+// outgoingOf returns r as it is sent. If it was sent before, that is a clone with a new body.
 func outgoingOf(r *http.Request, again bool) (*http.Request, error) {
 	if !again {
 		return r, nil
@@ -94,7 +98,7 @@ func outgoingOf(r *http.Request, again bool) (*http.Request, error) {
 	return r, err
 }
 
-// answerOf reads a response. What a 403 of GitHub is about may stand in its body.
+// answerOf reads a response. The subject of a 403 of GitHub may stand in its body.
 func (t *Transport) answerOf(response *http.Response) answer {
 	a := t.read(response.StatusCode, response.Header, 0)
 	if a.unclear && saysRateLimit(response) {
@@ -103,8 +107,8 @@ func (t *Transport) answerOf(response *http.Response) answer {
 	return a
 }
 
-// abandon ends a call that has no answer: an error is all that there is, or Options.Base or
-// another function of the program has panicked.
+// abandon ends a call that has no answer: it failed, or Options.Base or another function of the
+// program panicked.
 func (t *Transport) abandon(c *call) {
 	if c.response != nil && c.response.Body != nil {
 		c.response.Body.Close()
