@@ -1,5 +1,5 @@
-// Package pacing lets clients of remote procedure calls use the pacer of package client, which is
-// not exported.
+// Package pacing gives clients of remote procedure calls the pacer of package client, which does
+// not export it.
 package pacing
 
 import (
@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// New returns a function that begins calls which keep to the limits of servers. options is a
-// client.Options. The error reports every mistake in them; that Base is set is one. Package client
-// sets New.
-var New func(options any) (func(context.Context, Call) Turn, error)
+// New returns a function that begins calls, which keep to the limits of servers. options is a
+// client.Options; the error reports every mistake in it, a Base included. Package client sets New.
+var New func(options any) (begin func(context.Context, Call) Turn, err error)
 
-// Call describes a call. For functions of options it is made into an HTTP request.
+// Call describes a call. Functions of options see it as an HTTP request.
 type Call struct {
 	Scheme, Target string // of the server
 	Method         string // "/package.Service/Method"
@@ -22,20 +21,21 @@ type Call struct {
 	Once           bool // cannot be sent again
 }
 
-// Turn is one call. Its methods are called one at a time.
+// Turn is one call. Its methods must not run at the same time.
 type Turn interface {
 	// Wait waits until the next attempt may start. It returns a *client.WaitError or the error of
 	// the context.
 	Wait(context.Context) error
-	// Observe notes the answer to the latest attempt, and reports whether there is to be another.
+	// Observe learns from the answer to the latest attempt, and reports whether the call is to be
+	// sent again.
 	Observe(context.Context, Answer) (again bool)
-	// End ends the call. It may be called more than once.
+	// End ends the call. More calls of End do nothing.
 	End()
 }
 
-// Answer is how an attempt ends.
+// Answer is the answer to an attempt.
 type Answer struct {
 	Status int           // as in HTTP
 	Fields http.Header   // by canonical names
-	Wait   time.Duration // that is told elsewhere than in Fields; 0: none is
+	Wait   time.Duration // that is told elsewhere than in Fields; 0: none
 }
