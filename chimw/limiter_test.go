@@ -179,7 +179,7 @@ func TestMistakesAreFoundAtSetUp(t *testing.T) {
 	}
 }
 
-func TestMiddlewareOfChiAroundALimiterThatLooksAtAnswersKeepsPusher(t *testing.T) {
+func TestMiddlewareOfChiAroundALimiterKeepsPusher(t *testing.T) {
 	limiter := chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
 		Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1_000)), Key: keyfuncs.Constant[*http.Request]("everybody"),
 		FinalCost: core.SpentCost,

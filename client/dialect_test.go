@@ -308,7 +308,7 @@ func testRoutesOfDiscord(t *testing.T, latency time.Duration) {
 
 // The first request of another route is decided after the answer that names the bucket. Nobody
 // knows yet that it is counted there.
-func TestWhatIsLeftOfABucketIsNotUsedUpBeforeARouteThatMayShareItIsAnswered(t *testing.T) {
+func TestAnUnansweredRouteReservesUnitsOfEachBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &discord{}
 		server := scripted(func(n int, r *http.Request) *http.Response {

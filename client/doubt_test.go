@@ -43,7 +43,7 @@ func (s *script) longestGap() (longest time.Duration) {
 }
 
 // Servers that allow everything, and tell nonsense.
-func TestWhatIsToldWithoutADenialHoldsBackForMaxWaitAndIsThenDoubted(t *testing.T) {
+func TestAnswersWithoutADenialAreDoubtedAfterMaxWait(t *testing.T) {
 	for name, fields := range map[string]func(n int) []string{
 		"nothing left": func(int) []string { return []string{"RateLimit", `"a";r=0;t=86400`} },
 		"nothing left, by older fields": func(int) []string {
@@ -82,7 +82,7 @@ func TestWhatIsToldWithoutADenialHoldsBackForMaxWaitAndIsThenDoubted(t *testing.
 	}
 }
 
-func TestOneRequestIsLetThroughToDoubtAndTheOthersWaitForItsAnswer(t *testing.T) {
+func TestOneRequestDoubtsAndTheOthersWaitForItsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := scripted(func(n int, _ *http.Request) *http.Response {
 			if n == 1 {

@@ -329,7 +329,7 @@ func TestRetriesKeepToTheirBudget(t *testing.T) {
 	})
 }
 
-func TestAnUnknownBucketSendsOneRequestAndWaitsASecondForItsAnswer(t *testing.T) {
+func TestAnUnknownBucketWaitsASecondForItsFirstAnswer(t *testing.T) {
 	for _, delay := range []time.Duration{100 * time.Millisecond, 5 * time.Second} {
 		t.Run(delay.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -396,7 +396,7 @@ func TestAThousandRequestsThatWaitForOneResetArrivePaced(t *testing.T) {
 }
 
 // The server decides the first of four requests last. Its answer alone knows when more is left.
-func TestAnAnswerThatHasNothingLeftCountsThoughAnswersToLaterRequestsOvertakeIt(t *testing.T) {
+func TestAnOvertakenAnswerWithNothingLeftStillCounts(t *testing.T) {
 	for before := range 4 { // so many of the other answers arrive before it
 		t.Run(fmt.Sprint(before), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -77,7 +77,7 @@ func TestRequestsEndOnceThoughOutcomesAreEndedByMany(t *testing.T) {
 	}
 }
 
-func TestTheUnitsOfAllRulesAreReleasedThoughAnObserverEndsItsGoroutine(t *testing.T) {
+func TestUnitsAreReleasedThoughAnObserverEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.MustNew(core.Config[string]{
 			Rules: []core.Rule[string]{

@@ -266,7 +266,7 @@ func TestLimitForIsPassedTheKeyThatWasFound(t *testing.T) {
 	}
 }
 
-func TestARequestThatCannotBeIdentifiedIsUnavailableAndCostsNothing(t *testing.T) {
+func TestARequestWithoutAnIdentityIsUnavailableAndFree(t *testing.T) {
 	one := func(request) int64 { return 1 }
 	for name, rule := range map[string]core.Rule[request]{
 		"key fails":       {Limit: perMinute(1), Key: fails},

@@ -92,7 +92,7 @@ func TestBeforeRoutingThereIsOneRoute(t *testing.T) {
 	want(t, e, "GET", "/a", 429)
 }
 
-func TestPagesThatDoNotExistAndMethodsThatAreNotAllowedShareOneKey(t *testing.T) {
+func TestUnknownPagesAndRefusedMethodsShareOneKey(t *testing.T) {
 	e := newEcho()
 	e.Use(perDay(3, echomw.RoutePattern).Middleware())
 	e.GET("/users/:id", ok)

@@ -91,7 +91,7 @@ func TestOnDenialShowsOnlyWhatWasDenied(t *testing.T) {
 		"Retry-After: 3600")
 }
 
-func TestADenialFurtherInDoesNotShowWhatAnOuterLimiterKeepsToItself(t *testing.T) {
+func TestAnInnerDenialHidesWhatTheOuterLimiterHides(t *testing.T) {
 	outer, inner := []published{perHour}, []published{perMinute}
 	for _, formats := range everyFormat {
 		for _, outerShow := range []headers.Show{headers.OnDenial, headers.Omit} {
@@ -173,7 +173,7 @@ func TestOtherFieldsStay(t *testing.T) {
 	want(t, h, "Content-Type: text/plain", "Retry-After: 7", `RateLimit-Policy: "default";q=100;w=60`, `RateLimit: "default";r=50;t=30`)
 }
 
-func TestJitterIsAddedToRetryAfterAndTOfTheRulesThatStoodInTheWayAlike(t *testing.T) {
+func TestJitterIsAddedAlikeToRetryAfterAndTOfDenyingRules(t *testing.T) {
 	policies := []published{perMinute, perHour, {Name: "other", Limit: perHour.Limit}}
 	options := headers.Options{Jitter: 10 * time.Second}
 	o := decided(t, policies, denied(0, 30*time.Second, time.Minute), denied(0, 20*time.Second, time.Minute), allowed(5, 18*time.Second, time.Hour))

@@ -93,7 +93,7 @@ func TestNoWindowSeesMoreThanItsUnitsByTheInstantsOfItsDecisions(t *testing.T) {
 }
 
 // The same for anchored windows, each of which begins with its first decision.
-func TestNoAnchoredWindowSeesMoreThanItsUnitsByTheInstantsOfItsDecisions(t *testing.T) {
+func TestNoAnchoredWindowAdmitsMoreByItsOwnInstants(t *testing.T) {
 	const windows, period = 40, 8000
 	limit := limits.AnchoredWindow(limits.Per(20, period*time.Microsecond))
 	var clock atomic.Int64

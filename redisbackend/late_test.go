@@ -11,7 +11,7 @@ import (
 
 // A request whose budget of 50ms ends fails, unless this process runs late
 // and the server answers others: then it waits on, but not for ever.
-func TestABudgetIsExceededOnlyByAProcessThatRunsLateWhileRepliesComeIn(t *testing.T) {
+func TestOnlyALateProcessWithRepliesExceedsItsBudget(t *testing.T) {
 	const never = time.Hour
 	for _, tt := range []struct {
 		name             string

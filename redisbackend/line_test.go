@@ -118,7 +118,7 @@ func queue(t *testing.T, ctx context.Context, b *redisbackend.Bare, g *gate, gro
 	return decisions, errs, callers.Wait
 }
 
-func TestEqualRequestsThatWaitAreDecidedByOneCallAsOneAfterTheOther(t *testing.T) {
+func TestOneCallDecidesEqualRequestsOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	client, g := startGate(t)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

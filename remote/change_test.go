@@ -14,7 +14,7 @@ import (
 
 // Operators raise a limit because somebody is being denied. However it changes, and with a lease or
 // without, the first request under the new limit starts its period, and no denial is cached beyond it.
-func TestALimitThatChangesWhileItDeniesIsFeltWithinAPeriodOfTheNewOne(t *testing.T) {
+func TestAChangedLimitIsFeltWithinAPeriodOfTheNewOne(t *testing.T) {
 	day, hour := limits.PerDay(1000), limits.PerHour(500)
 	for _, change := range []struct{ old, new limits.Limit }{
 		{limits.TokenBucket(day, 1000), limits.TokenBucket(hour, 500)},

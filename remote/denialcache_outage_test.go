@@ -51,7 +51,7 @@ func gives(t *testing.T, b backends.Backend, key string, limit limits.Limit, cos
 	}
 }
 
-func TestWhileTheInnerBackendFailsADenialHoldsForAllOfItsRetryAfter(t *testing.T) {
+func TestInAnOutageADenialHoldsForAllOfItsRetryAfter(t *testing.T) {
 	limit := limits.TokenBucket(limits.Per(1, time.Hour), 1)
 	outage(t, limit, func(t *testing.T, inner *faltering, cache *remote.DenialCache) {
 		asking.Denied(t, cache, "k", limit, 2) // never

@@ -46,7 +46,7 @@ func serve(room bool) func() {
 	}
 }
 
-func TestAShedAnswerCostsAtMostSixAllocationsAndAnAdmittedRequestTwo(t *testing.T) {
+func TestSheddingCostsSixAllocationsAndAdmittingTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no window ends meanwhile
 		for room, most := range map[bool]float64{true: 2, false: 6} {
 			if got := testing.AllocsPerRun(1000, serve(room)); got > most {

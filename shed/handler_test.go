@@ -102,7 +102,7 @@ func TestRetryAfterIsOneToFourSecondsAtRandom(t *testing.T) {
 	}
 }
 
-func TestA503HasNoFieldsOfAnOuterLimiterAndNoContentOfAnOuterHandler(t *testing.T) {
+func TestA503HasNothingOfAnOuterLimiterOrHandler(t *testing.T) {
 	outer := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
 		Name: "outer", Limit: limits.FixedWindow(limits.PerDay(10)), Key: keyfuncs.Address(keyfuncs.Peer),
 	}}})

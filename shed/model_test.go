@@ -352,7 +352,7 @@ func FuzzTheLimiterIsItsModel(f *testing.F) {
 }
 
 // A request may have read its class before a Replace that leaves the class out.
-func TestARequestOfAClassThatIsLeftOutMeanwhileIsOfTheLeastImportant(t *testing.T) {
+func TestARequestOfARemovedClassIsOfTheLeastImportant(t *testing.T) {
 	l := &limiter{epoch: time.Now()}
 	old := l.configure([]Class{{Name: "old"}}, limits{fixed: 10})[0]
 	l.configure([]Class{{Name: "new"}, {Name: "last", Share: 50}}, limits{fixed: 10})

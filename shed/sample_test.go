@@ -42,7 +42,7 @@ func TestLimitsAreOneToMaxInFlight(t *testing.T) {
 	}
 }
 
-func TestAWindowEndsAfterAQuarterOfASecondAndTwentyCompletionsOrAfterASecond(t *testing.T) {
+func TestAWindowEndsByItsCompletionsOrAfterASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := asked(100)
 		s := byIndexUsing(t, a, shed.Options[int]{})

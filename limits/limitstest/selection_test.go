@@ -97,7 +97,7 @@ type sixClaiming struct{ six }
 
 func (sixClaiming) Supports(limits.Limit) bool { return true }
 
-func TestABackendThatClaimsToSupportAnchoredWindowsIsTestedForThem(t *testing.T) {
+func TestAClaimToSupportAnchoredWindowsIsTested(t *testing.T) {
 	h := overMemory(func(b backends.Backend) backends.Backend { return sixLying{b} })
 	h.Decisions = 0 // as many as by default: few of the random limits are anchored windows
 	for _, name := range []string{

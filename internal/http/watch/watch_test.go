@@ -188,7 +188,7 @@ func TestAControllerFindsWhatIsInsideAndIsRecorded(t *testing.T) {
 	}
 }
 
-func TestAWriterThatUnwrapsToNothingThatHijacksUnwrapsToTheServers(t *testing.T) {
+func TestAWriterThatCannotHijackUnwrapsToTheServers(t *testing.T) {
 	server := httptest.NewRecorder()
 	w, _ := Around(server, nil)
 	if inner := w.(interface{ Unwrap() http.ResponseWriter }).Unwrap(); inner != server {
