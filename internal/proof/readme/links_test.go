@@ -16,6 +16,7 @@ var (
 	link      = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	document  = regexp.MustCompile(`\bdocs/\w+\.md\b`)
 	cited     = regexp.MustCompile(`\bDESIGN ([0-9]+)(?: and ([0-9]+))?`)
+	ourFile   = regexp.MustCompile(`https://(?:github\.com/weir-go/weir/blob|raw\.githubusercontent\.com/weir-go/weir)/main/([\w./-]+)(?:#([\w-]+))?`)
 	linkLabel = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
@@ -101,6 +102,26 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		}
 	}, ".md")
 	if n < 60 {
+		t.Errorf("found %d links", n)
+	}
+}
+
+// Forms and SECURITY-INSIGHTS.yml are read elsewhere, so their links name the place of a file on GitHub.
+func TestLinksToOurFilesLeadSomewhere(t *testing.T) {
+	n := 0
+	walk(t, func(name string) {
+		for i, line := range lines(t, name) {
+			for _, m := range ourFile.FindAllStringSubmatch(line, -1) {
+				n++
+				if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
+					t.Errorf("%s:%d: %s: there is no such file", name, i+1, m[0])
+				} else if m[2] != "" && !headings(t, m[1])[m[2]] {
+					t.Errorf("%s:%d: %s: there is no such heading", name, i+1, m[0])
+				}
+			}
+		}
+	}, ".md", ".yml", ".yaml")
+	if n < 8 {
 		t.Errorf("found %d links", n)
 	}
 }
