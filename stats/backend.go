@@ -11,29 +11,30 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// Backend is a [backends.Backend] that times another. It passes everything on as it is, and
-// has the optional methods of the other: those that it lacks return an error that is
-// [errors.ErrUnsupported]. It is safe for concurrent use.
+// Backend is a [backends.Backend] that measures how long the calls of another take. It passes calls
+// and results on unchanged. It has every optional method; a method that the inner backend lacks
+// returns [errors.ErrUnsupported]. It is safe for concurrent use.
 type Backend struct {
 	inner  backends.Backend
 	counts *backendCounts
 }
 
-// Backend returns inner with a clock around it, for backends outside this process: a
-// decision of a [memory.Memory] takes less time than to look at the clock. Put it directly
-// around the backend, inside a breaker, so that what the breaker refuses is not counted.
-// The name is a label of metrics; backends of one name are counted together. Of a nil inner
-// it returns nil, which constructors of limiters and wrappers report.
+// Backend wraps inner to measure its calls. It is for backends outside this process: a decision of
+// a [memory.Memory] takes less time than reading the clock. Put it directly around the backend,
+// inside a breaker, so that it does not count calls that the breaker refuses. The name is a label
+// of metrics; backends of one name share their counters. If inner is nil, Backend returns nil, and
+// the constructors of limiters and wrappers report it.
 func (s *Stats) Backend(name string, inner backends.Backend) *Backend {
 	if isnil.Of(inner) {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &Backend{inner, named(s.backends, label(name), func() *backendCounts { return new(backendCounts) })}
+	return &Backend{
+		inner, named(s.backends, label(name), func() *backendCounts { return new(backendCounts) }),
+	}
 }
 
-// operation is a method of a backend.
 type operation uint8
 
 const (
@@ -54,20 +55,26 @@ type operationCounts struct {
 }
 
 // Take implements [backends.Backend].
-func (b *Backend) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) (err error) {
+func (b *Backend) Take(
+	ctx context.Context, charges []backends.Charge, out []limits.Decision,
+) (err error) {
 	defer b.counts.time(opTake, time.Now(), &err)
 	return b.inner.Take(ctx, charges, out)
 }
 
 // Peek implements [backends.Peeker] if the inner backend does.
-func (b *Backend) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) (err error) {
+func (b *Backend) Peek(
+	ctx context.Context, charges []backends.Charge, out []limits.Decision,
+) (err error) {
 	defer b.counts.time(opPeek, time.Now(), &err)
 	return backends.Peek(ctx, b.inner, charges, out)
 }
 
 // Settle implements [backends.Settler] if the inner backend does. One call may carry the
 // endings of many requests.
-func (b *Backend) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) (err error) {
+func (b *Backend) Settle(
+	ctx context.Context, endings []backends.Ending, out []limits.Settlement,
+) (err error) {
 	defer b.counts.time(opSettle, time.Now(), &err)
 	return backends.Settle(ctx, b.inner, endings, out)
 }
@@ -87,18 +94,17 @@ func (b *Backend) Count(ctx context.Context) (n int, err error) {
 // Supports implements [backends.Supporter].
 func (b *Backend) Supports(limit limits.Limit) bool { return backends.Supports(b.inner, limit) }
 
-// HonoursDeadline reports whether the inner backend says that it keeps to deadlines, as
-// package remote asks.
+// HonoursDeadline reports whether the inner backend keeps to deadlines. Package remote asks for it.
 func (b *Backend) HonoursDeadline() bool {
 	h, ok := b.inner.(interface{ HonoursDeadline() bool })
 	return ok && h.HonoursDeadline()
 }
 
-// Unwrap returns the inner backend. Limiters find there what else a backend can do, such
-// as [backends.Divided].
+// Unwrap returns the inner backend. Limiters look there for optional interfaces, such as
+// [backends.Divided].
 func (b *Backend) Unwrap() backends.Backend { return b.inner }
 
-// time counts a call that began at start and returned *err. A panic counts as an error.
+// time counts one call that began at start and returned *err. A panic counts as an error.
 func (c *backendCounts) time(op operation, start time.Time, err *error) {
 	took := time.Since(start)
 	counts := &c[op]
@@ -115,7 +121,7 @@ func (c *backendCounts) time(op operation, start time.Time, err *error) {
 	counts.reason(*err).Add(1)
 }
 
-// reason returns the counter of an error. Reasons are few: they are labels of metrics.
+// reason returns the counter for err. Reasons are few because they are labels of metrics.
 func (c *operationCounts) reason(err error) *atomic.Int64 {
 	timeout, ok := errors.AsType[interface {
 		error
@@ -137,8 +143,11 @@ func (c *backendCounts) snapshot(name string) BackendSnapshot {
 	for op := range c {
 		of := &c[op]
 		shot.Operations = append(shot.Operations, OperationSnapshot{
-			Name: operationNames[op], Succeeded: of.succeeded.snapshot(), Failed: of.failed.snapshot(),
-			Errors: Errors{of.timeout.Load(), of.canceled.Load(), of.unsupported.Load(), of.other.Load()},
+			Name: operationNames[op], Succeeded: of.succeeded.snapshot(),
+			Failed: of.failed.snapshot(),
+			Errors: Errors{
+				of.timeout.Load(), of.canceled.Load(), of.unsupported.Load(), of.other.Load(),
+			},
 		})
 	}
 	return shot

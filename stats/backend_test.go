@@ -69,7 +69,9 @@ func TestCallsOfABackendAreTimed(t *testing.T) {
 		} {
 			take()
 		}
-		if err := b.Settle(t.Context(), []backends.Ending{{Scope: "s", Key: "k", Limit: charges[0].Limit, Taken: 1, Ticket: out[0].Ticket, Lasts: time.Minute}}, make([]limits.Settlement, 1)); err != nil {
+		if err := b.Settle(t.Context(),
+			[]backends.Ending{{Scope: "s", Key: "k", Limit: charges[0].Limit, Taken: 1, Ticket: out[0].Ticket,
+				Lasts: time.Minute}}, make([]limits.Settlement, 1)); err != nil {
 			t.Error(err)
 		}
 		if err := b.Reset(t.Context(), "s", "k"); err != nil {
@@ -77,10 +79,12 @@ func TestCallsOfABackendAreTimed(t *testing.T) {
 		}
 		shot := counts.Snapshot().Backends[0]
 		took := shot.Operations[0]
-		if got := took.Succeeded; got.Count() != 3 || got.Counts[0] != 1 || got.Counts[4] != 1 || got.Counts[len(got.Bounds)] != 1 || got.Sum != time.Hour+3250*time.Microsecond {
+		if got := took.Succeeded; got.Count() != 3 || got.Counts[0] != 1 || got.Counts[4] != 1 ||
+			got.Counts[len(got.Bounds)] != 1 || got.Sum != time.Hour+3250*time.Microsecond {
 			t.Errorf("succeeded: %+v", got)
 		}
-		if got, want := took.Errors, (stats.Errors{Timeout: 2, Canceled: 1, Unsupported: 1, Other: 2}); got != want || took.Failed.Count() != 6 {
+		if got, want := took.Errors, (stats.Errors{Timeout: 2, Canceled: 1, Unsupported: 1, Other: 2}); got != want ||
+			took.Failed.Count() != 6 {
 			t.Errorf("errors: %+v: want %+v", got, want)
 		}
 		for i, want := range []int64{3, 0, 1, 1, 0} {
@@ -149,7 +153,10 @@ func TestAMemoryShowsWhatItDisplaces(t *testing.T) {
 		counts := stats.New(quietly())
 		m := memory.MustNew(memory.Options{MaxKeys: 100})
 		counts.WatchMemory("local", m)
-		l := core.MustNew(core.Config[request]{Backend: m, Rules: []core.Rule[request]{{Name: "a", Limit: limits.FixedWindow(limits.PerDay(9)), Key: byKey}}})
+		l := core.MustNew(core.Config[request]{
+			Backend: m,
+			Rules:   []core.Rule[request]{{Name: "a", Limit: limits.FixedWindow(limits.PerDay(9)), Key: byKey}},
+		})
 		decide := func(n int) {
 			for i := range n {
 				l.Decide(t.Context(), request{key: fmt.Sprint(i)})
@@ -157,7 +164,8 @@ func TestAMemoryShowsWhatItDisplaces(t *testing.T) {
 		}
 		decide(50)
 		begun := time.Now()
-		if got, want := counts.Snapshot().Memories[0], (stats.MemorySnapshot{Name: "local", Keys: 50, CountedAt: begun, MaxKeys: 100}); got != want {
+		if got, want := counts.Snapshot().Memories[0],
+			(stats.MemorySnapshot{Name: "local", Keys: 50, CountedAt: begun, MaxKeys: 100}); got != want {
 			t.Errorf("%+v: want %+v", got, want)
 		}
 		decide(1000)
@@ -167,7 +175,8 @@ func TestAMemoryShowsWhatItDisplaces(t *testing.T) {
 			t.Errorf("%+v: want 50 keys, counted before, and some displaced", got)
 		}
 		time.Sleep(time.Second)
-		if later := counts.Snapshot().Memories[0]; later.Keys+int(later.Displaced) != 1000 || later.Displaced != got.Displaced {
+		if later := counts.Snapshot().Memories[0]; later.Keys+int(later.Displaced) != 1000 ||
+			later.Displaced != got.Displaced {
 			t.Errorf("%+v: want 1000 keys, displaced ones included", later)
 		}
 	})
@@ -177,12 +186,17 @@ func TestAMemoryShowsWhatItDisplaces(t *testing.T) {
 func TestLeasesShowWhatTheyHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(quietly())
-		stack := remote.MustNewStack(memory.MustNew(memory.Options{}), remote.StackOptions{Lease: time.Second, Logger: discard})
+		stack := remote.MustNewStack(memory.MustNew(memory.Options{}),
+			remote.StackOptions{Lease: time.Second, Logger: discard})
 		counts.WatchLeases("redis", stack.Leases)
-		counts.WatchLeases("without", remote.MustNewStack(memory.MustNew(memory.Options{}), remote.StackOptions{Logger: discard}).Leases)
+		counts.WatchLeases("without",
+			remote.MustNewStack(memory.MustNew(memory.Options{}), remote.StackOptions{Logger: discard}).Leases)
 		api := counts.Limiter("api")
 		limiter := core.MustNew(core.Config[string]{
-			Rules:   []core.Rule[string]{{Name: "all", Limit: limits.TokenBucket(limits.PerSecond(1000), 1000), Key: func(k string) (string, error) { return k, nil }}},
+			Rules: []core.Rule[string]{
+				{Name: "all", Limit: limits.TokenBucket(limits.PerSecond(1000), 1000),
+					Key: func(k string) (string, error) { return k, nil }},
+			},
 			Backend: stack, Observer: api,
 		})
 		for range 12 {
@@ -190,11 +204,15 @@ func TestLeasesShowWhatTheyHold(t *testing.T) {
 			synctest.Wait()
 		}
 		shot := counts.Snapshot()
-		want := []stats.LeaseSnapshot{{"redis", backends.LeaseCounts{Keys: 1, Held: 12, BlocksTaken: 1, UnitsTaken: 16}}, {"without", backends.LeaseCounts{}}}
+		want := []stats.LeaseSnapshot{
+			{"redis", backends.LeaseCounts{Keys: 1, Held: 12, BlocksTaken: 1, UnitsTaken: 16}},
+			{"without", backends.LeaseCounts{}},
+		}
 		if !slices.Equal(shot.Leases, want) {
 			t.Errorf("got  %+v\nwant %+v", shot.Leases, want)
 		}
-		leased := shot.Limiters[0].Rules[0].Count(func(d stats.DecisionCount) bool { return d.Source == limits.SourceLease })
+		leased := shot.Limiters[0].Rules[0].Count(
+			func(d stats.DecisionCount) bool { return d.Source == limits.SourceLease })
 		if leased != 4 {
 			t.Errorf("%d decisions by leases, want 4", leased)
 		}
@@ -209,7 +227,8 @@ func TestABreakerShowsItsChanges(t *testing.T) {
 		stack := remote.MustNewStack(counts.Backend("redis", f), remote.StackOptions{Logger: discard})
 		counts.WatchBreaker("redis", stack.Status)
 		begun := time.Now()
-		if got, want := counts.Snapshot().Breakers[0], (stats.BreakerSnapshot{Name: "redis", State: "closed", Since: begun}); got != want {
+		if got, want := counts.Snapshot().Breakers[0],
+			(stats.BreakerSnapshot{Name: "redis", State: "closed", Since: begun}); got != want {
 			t.Errorf("%+v: want %+v", got, want)
 		}
 		charges := []backends.Charge{{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(100)), Cost: 1}}
@@ -217,7 +236,8 @@ func TestABreakerShowsItsChanges(t *testing.T) {
 		for range 8 {
 			stack.Take(t.Context(), charges, make([]limits.Decision, 1))
 		}
-		if got := counts.Snapshot().Breakers[0]; !got.Open || got.State != "open" || got.Opened != 1 || !got.Since.After(begun) {
+		if got := counts.Snapshot().Breakers[0]; !got.Open || got.State != "open" || got.Opened != 1 ||
+			!got.Since.After(begun) {
 			t.Errorf("%+v: want open", got)
 		}
 		f.takes, f.err = 0, nil

@@ -69,7 +69,9 @@ func BenchmarkDecide(b *testing.B) {
 		"counted":   counts.Limiter("api"),
 	} {
 		l := core.MustNew(core.Config[string]{
-			Rules:    []core.Rule[string]{{Name: "per-client", Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000), Key: byText}},
+			Rules: []core.Rule[string]{
+				{Name: "per-client", Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000), Key: byText},
+			},
 			Observer: observer,
 		})
 		b.Run(name, func(b *testing.B) {
@@ -87,7 +89,8 @@ func BenchmarkSnapshot(b *testing.B) {
 	counts := stats.New(quietly())
 	var rules []core.Rule[string]
 	for i := range 100 {
-		rules = append(rules, core.Rule[string]{Name: fmt.Sprint("rule ", i), Limit: limits.FixedWindow(limits.PerDay(9)), Key: byText})
+		rules = append(rules,
+			core.Rule[string]{Name: fmt.Sprint("rule ", i), Limit: limits.FixedWindow(limits.PerDay(9)), Key: byText})
 	}
 	counts.Limiter("api").ObserveLimiter(core.MustNew(core.Config[string]{Rules: rules}))
 	for b.Loop() {

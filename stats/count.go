@@ -10,64 +10,65 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// verdicts counts requests by verdict, except those that a rule counts. Each is on
-// cache lines of its own.
+// verdicts counts requests by verdict, except requests that a counter of a rule includes (see
+// kind). Each element of an array of verdicts has cache lines of its own.
 type verdicts struct {
-	of [4]atomic.Int64
-	_  [96]byte
+	counts [4]atomic.Int64
+	_      [96]byte
 }
 
-// maxRules is how many names of rules have counters of their own.
+// maxRules is the number of rule names with counters of their own.
 const maxRules = 1000
 
-// Other is the name under which the rules beyond 1,000 names of a limiter are counted
-// together.
+// Other is the name that all further rules share once a limiter has 1,000 names of rules.
 const Other = "(other)"
 
-// maxIndex is how many rules of a limiter are found by their index. Others are found by
-// their name, which takes some 10 ns.
+// maxIndex is the number of rules of a limiter that are found by index. Later rules are found by
+// name, which takes about 10 ns more.
 const maxIndex = 64
 
-// stripes is how many copies of each counter there are, so that processors seldom wait for
+// stripes is the number of copies of each counter. Several copies keep processors from waiting for
 // each other.
 const stripes = 8
 
-// stripeOf returns which copy of the counters to use for o, which is on the stack of the
-// calling goroutine. No two goroutines share a stack, so its address spreads them. A random
-// number does so more evenly, and takes 4 ns.
+// stripeOf returns the copy of the counters to use for o, which is on the stack of the calling
+// goroutine. Goroutines do not share a stack, so the address spreads them over the copies. A random
+// number would spread them more evenly, and takes 4 ns.
 func stripeOf(o *core.Outcome) uint {
-	const goldenRatio = 0x9e3779b97f4a7c15 // Knuth, The Art of Computer Programming, volume 3, section 6.4
+	// Knuth, The Art of Computer Programming, volume 3, section 6.4
+	const goldenRatio = 0x9e3779b97f4a7c15
 	return uint(uint64(uintptr(unsafe.Pointer(o))>>11)*goldenRatio>>61) % stripes
 }
 
-// see makes the counters of rules that are in force, and notes where they are.
-func (l *Counters) see(states []core.RuleState) {
+// see creates counters for the rules in force, and records their indexes.
+func (c *Counters) see(states []core.RuleState) {
 	for i := range states {
-		if r := l.ruleOf(states[i].Name); i < maxIndex && l.byIndex[i].Load() != r {
-			l.byIndex[i].Store(r)
+		if r := c.ruleOf(states[i].Name); i < maxIndex && c.byIndex[i].Load() != r {
+			c.byIndex[i].Store(r)
 		}
 	}
 }
 
-// count counts one request. The commonest kind comes first: its only rule allowed it.
-func (l *Counters) count(o *core.Outcome) {
+// count counts one request. The most common kind has a fast path: a single rule that allowed it.
+func (c *Counters) count(o *core.Outcome) {
 	if o.Len() == 1 && o.Allowed() {
 		if d := o.At(0); d.Allowed && d.Source.Counted() && d.Cost == 1 && d.Delay == 0 {
 			k := aloneTaken
 			if isNear(d) {
 				k = aloneNear
 			}
-			l.rule(d).stripes[stripeOf(o)].cells[cell(d.Source, d.Mode() == core.Shadow, k)].Add(1)
+			c.rule(d).stripes[stripeOf(o)].cells[cell(d.Source, d.Mode() == core.Shadow, k)].Add(1)
 			return
 		}
 	}
-	l.countAny(o)
+	c.countAny(o)
 }
 
-// countAny counts one request of whatever kind.
-func (l *Counters) countAny(o *core.Outcome) {
+// countAny counts any request.
+func (c *Counters) countAny(o *core.Outcome) {
 	stripe, verdict := stripeOf(o), o.Verdict()
-	denies, counted := false, false // whether a rule says no, and counts the request, too
+	// whether a rule denies, and whether its counter includes the request
+	denies, counted := false, false
 	binding := -1
 	if verdict == core.Denied {
 		binding = o.BindingRule()
@@ -81,55 +82,55 @@ func (l *Counters) countAny(o *core.Outcome) {
 		k := kindOf(d, verdict, n == 1, i == binding)
 		counted = k >= aloneTaken
 		denies = denies || !d.Allowed
-		r := l.rule(d)
+		r := c.rule(d)
 		r.count(stripe, k, d)
 		if !d.Source.Counted() {
 			r.failed[failure.Of(o.Err(), d.Rule(), d.Source)].Add(1)
 		}
 	}
-	if of := &l.verdicts[stripe].of; !counted && int(verdict) < len(of) {
-		of[verdict].Add(1)
+	if counts := &c.verdicts[stripe].counts; !counted && int(verdict) < len(counts) {
+		counts[verdict].Add(1)
 	}
 	if denies {
-		l.denials.note(o, binding)
+		c.denials.note(o, binding)
 	}
 }
 
-// rule returns the counters of the rule of d.
-func (l *Counters) rule(d *core.RuleDecision) *rule {
+// rule returns the counters of the rule that made d.
+func (c *Counters) rule(d *core.RuleDecision) *rule {
 	i := d.Index()
 	if uint(i) >= maxIndex {
-		return l.ruleOf(d.Rule())
+		return c.ruleOf(d.Rule())
 	}
-	r := l.byIndex[i].Load()
+	r := c.byIndex[i].Load()
 	switch {
 	case r == nil:
-		r = l.ruleOf(d.Rule())
-		l.byIndex[i].Store(r)
-	case r.name != d.Rule(): // until see is called again, or because two limiters use l
-		r = l.ruleOf(d.Rule())
+		r = c.ruleOf(d.Rule())
+		c.byIndex[i].Store(r)
+	case r.name != d.Rule(): // until the next call of see, or because two limiters use c
+		r = c.ruleOf(d.Rule())
 	}
 	return r
 }
 
-// ruleOf returns the counters of a rule, which it makes if there are none.
-func (l *Counters) ruleOf(name string) *rule {
-	rules := *l.byName.Load()
+// ruleOf returns the counters of the named rule, and creates them if needed.
+func (c *Counters) ruleOf(name string) *rule {
+	rules := *c.byName.Load()
 	if r := rules[name]; r != nil {
 		return r
 	}
 	if len(rules) > maxRules {
 		return rules[Other]
 	}
-	return l.addRule(name)
+	return c.addRule(name)
 }
 
-func (l *Counters) addRule(name string) *rule {
+func (c *Counters) addRule(name string) *rule {
 	name = label(name)
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	rules := make(map[string]*rule)
-	for known, r := range *l.byName.Load() {
+	for known, r := range *c.byName.Load() {
 		rules[known] = r
 	}
 	if len(rules) >= maxRules {
@@ -138,15 +139,15 @@ func (l *Counters) addRule(name string) *rule {
 	if r := rules[name]; r != nil {
 		return r
 	}
-	r := newRule(name, len(l.rules))
+	r := newRule(name, len(c.rules))
 	rules[name] = r
-	l.rules = append(l.rules, r)
-	l.byName.Store(&rules)
+	c.rules = append(c.rules, r)
+	c.byName.Store(&rules)
 	return r
 }
 
-func (l *Counters) allRules() []*rule {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.rules)
+func (c *Counters) allRules() []*rule {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.rules)
 }

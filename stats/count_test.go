@@ -88,7 +88,8 @@ func (s *slowly) check(t *testing.T, shot stats.LimiterSnapshot) {
 			t.Errorf("decisions of %s, want and got:\n%s", rule.Name, diff)
 		}
 		if rule.Binding != want.binding || rule.NearLimit != want.near || rule.Units != want.units {
-			t.Errorf("%s: binding %d, near %d, units %d: want %d, %d, %d", rule.Name, rule.Binding, rule.NearLimit, rule.Units, want.binding, want.near, want.units)
+			t.Errorf("%s: binding %d, near %d, units %d: want %d, %d, %d", rule.Name, rule.Binding, rule.NearLimit,
+				rule.Units, want.binding, want.near, want.units)
 		}
 	}
 }
@@ -132,8 +133,10 @@ func TestEveryRequestIsCountedOnceAsItsOutcomeSays(t *testing.T) {
 		{{Name: "local", Limit: limit, Key: byKey, Local: true}},
 		{{Name: "held", Limit: limits.Concurrent(3), Key: byKey}},
 		{
-			{Name: "a", Limit: limit, Key: byKey}, {Name: "b", Limit: limits.TokenBucket(limits.PerHour(9), 4), Key: orFails, Cost: costOf},
-			{Name: "c", Limit: limit, Key: byKey, Mode: core.Shadow}, {Name: "d", Limit: limits.FixedWindow(limits.PerHour(5)), Key: byKey, Local: true},
+			{Name: "a", Limit: limit, Key: byKey},
+			{Name: "b", Limit: limits.TokenBucket(limits.PerHour(9), 4), Key: orFails, Cost: costOf},
+			{Name: "c", Limit: limit, Key: byKey, Mode: core.Shadow},
+			{Name: "d", Limit: limits.FixedWindow(limits.PerHour(5)), Key: byKey, Local: true},
 			{Name: "e", Limit: limit, Key: byKey, OnFailure: core.FailOpen},
 		},
 	} {
@@ -172,8 +175,10 @@ func TestDecisionsByLeasesAreCountedAsSuch(t *testing.T) {
 		counts := stats.New(quietly())
 		leases := remote.MustNewLeaseCache(memory.MustNew(memory.Options{}), remote.LeaseOptions{})
 		l := core.MustNew(core.Config[request]{
-			Backend:  remote.MustNewDenialCache(leases, remote.DenialCacheOptions{}),
-			Rules:    []core.Rule[request]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerMinute(6000)), Key: byKey, Cost: costOf}},
+			Backend: remote.MustNewDenialCache(leases, remote.DenialCacheOptions{}),
+			Rules: []core.Rule[request]{
+				{Name: "per-client", Limit: limits.FixedWindow(limits.PerMinute(6000)), Key: byKey, Cost: costOf},
+			},
 			Observer: counts.Limiter("api"),
 		})
 		for range 12 {
@@ -186,7 +191,8 @@ func TestDecisionsByLeasesAreCountedAsSuch(t *testing.T) {
 		got := map[limits.Source]int64{}
 		for _, d := range only(counts).Rules[0].Decisions {
 			got[d.Source] += d.Count
-			if d.Count > 0 && d.Allowed != (d.Source <= limits.SourceLease && d.Source != limits.SourceDenialCache) && d.Source != limits.SourcePrimary {
+			if d.Count > 0 && d.Allowed != (d.Source <= limits.SourceLease && d.Source != limits.SourceDenialCache) &&
+				d.Source != limits.SourcePrimary {
 				t.Errorf("%+v", d)
 			}
 		}
@@ -207,7 +213,8 @@ func TestDecisionsThatARuleMayMakeAreThereAtZero(t *testing.T) {
 	}})
 	counts.Limiter("api").ObserveLimiter(l)
 	shot := only(counts)
-	if len(shot.Rules) != 5 || shot.Rules[1].Mode != core.Shadow || shot.Rules[1].Limit.Burst() != 9 || !shot.Rules[0].InForce {
+	if len(shot.Rules) != 5 || shot.Rules[1].Mode != core.Shadow || shot.Rules[1].Limit.Burst() != 9 ||
+		!shot.Rules[0].InForce {
 		t.Fatalf("rules: %+v", shot.Rules)
 	}
 	zeros := func(mode, second string) []string {
@@ -275,14 +282,17 @@ func TestBeyondAThousandNamesRulesAreCountedTogether(t *testing.T) {
 		Observer: counts.Limiter("api"),
 	})
 	for i := range 1099 {
-		if err := l.Replace([]core.Rule[request]{{Name: fmt.Sprint("rule ", i), Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey}}); err != nil {
+		if err := l.Replace(
+			[]core.Rule[request]{{Name: fmt.Sprint("rule ", i), Limit: limits.FixedWindow(limits.PerHour(1)),
+				Key: byKey}}); err != nil {
 			t.Fatal(err)
 		}
 		l.Decide(t.Context(), request{key: "k"})
 	}
 	shot := only(counts)
 	if last := shot.Rules[len(shot.Rules)-1]; len(shot.Rules) != 1001 || last.Name != stats.Other || last.Units != 100 {
-		t.Errorf("%d rules, the last %q with %d units: want 1001, %q with 100", len(shot.Rules), last.Name, last.Units, stats.Other)
+		t.Errorf("%d rules, the last %q with %d units: want 1001, %q with 100", len(shot.Rules), last.Name, last.Units,
+			stats.Other)
 	}
 }
 
@@ -290,7 +300,9 @@ func TestBeyondAThousandNamesRulesAreCountedTogether(t *testing.T) {
 func TestKeysAreNoNames(t *testing.T) {
 	counts := stats.New(quietly())
 	l := core.MustNew(core.Config[request]{
-		Rules:    []core.Rule[request]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey, Cost: costOf}},
+		Rules: []core.Rule[request]{
+			{Name: "per-client", Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey, Cost: costOf},
+		},
 		Observer: counts.Limiter("api"),
 	})
 	counts.Limiter("api").ObserveLimiter(l)
@@ -349,7 +361,8 @@ func TestCountersNeverFallAndLoseNothing(t *testing.T) {
 		}
 		for i, r := range before.Rules {
 			if shot.Rules[i].Units < r.Units || shot.Rules[i].Count(nil) < r.Count(nil) {
-				t.Errorf("%s: %d units after %d, %d decisions after %d", r.Name, shot.Rules[i].Units, r.Units, shot.Rules[i].Count(nil), r.Count(nil))
+				t.Errorf("%s: %d units after %d, %d decisions after %d", r.Name, shot.Rules[i].Units, r.Units,
+					shot.Rules[i].Count(nil), r.Count(nil))
 			}
 		}
 		before = shot
@@ -375,7 +388,8 @@ func TestEndsAreCountedByRule(t *testing.T) {
 	api := counts.Limiter("api")
 	l := core.MustNew(core.Config[request]{
 		Rules: []core.Rule[request]{
-			{Name: "tokens", Limit: limits.FixedWindow(limits.PerHour(10)), Key: byKey, Cost: costOf, FinalCost: core.SpentCost},
+			{Name: "tokens", Limit: limits.FixedWindow(limits.PerHour(10)), Key: byKey, Cost: costOf,
+				FinalCost: core.SpentCost},
 			{Name: "at-once", Limit: limits.Concurrent(5), Key: byKey},
 		},
 		Observer: api,
@@ -391,10 +405,12 @@ func TestEndsAreCountedByRule(t *testing.T) {
 	api.ObserveEnd(limits.Settlement{Rule: "tokens", Err: fmt.Errorf("x: %w", backends.ErrEndingDropped)})
 	api.ObserveEnd(limits.Settlement{Rule: "tokens", Err: errors.New("away")})
 	shot := only(counts)
-	if got, want := shot.Rules[0].Settlements, (stats.Settlements{Ended: 4, Returned: 3, Charged: 15, Forgiven: 11, Lost: 1, Dropped: 1}); got != want {
+	if got, want := shot.Rules[0].Settlements,
+		(stats.Settlements{Ended: 4, Returned: 3, Charged: 15, Forgiven: 11, Lost: 1, Dropped: 1}); got != want {
 		t.Errorf("tokens: %+v: want %+v", got, want)
 	}
-	if got, want := shot.Rules[1].Settlements, (stats.Settlements{Ended: 2, Returned: 2}); got != want || shot.Held != 0 {
+	if got, want := shot.Rules[1].Settlements, (stats.Settlements{Ended: 2, Returned: 2}); got != want ||
+		shot.Held != 0 {
 		t.Errorf("at-once: %+v, %d held: want %+v, 0", got, shot.Held, want)
 	}
 }
@@ -433,7 +449,9 @@ func TestWhatFailedIsCountedByReason(t *testing.T) {
 	counts := stats.New(quietly())
 	limit := limits.FixedWindow(limits.PerMinute(1000))
 	decide := func(n int, backend, fallback backends.Backend, rules ...core.Rule[request]) {
-		l := core.MustNew(core.Config[request]{Rules: rules, Backend: backend, Fallback: fallback, Observer: counts.Limiter("api")})
+		l := core.MustNew(core.Config[request]{
+			Rules: rules, Backend: backend, Fallback: fallback, Observer: counts.Limiter("api"),
+		})
 		for range n {
 			l.Decide(t.Context(), request{})
 		}
@@ -442,23 +460,33 @@ func TestWhatFailedIsCountedByReason(t *testing.T) {
 	fails := func(request) (string, error) { return "", down }
 	decide(1, nil, nil, core.Rule[request]{Name: "key", Limit: limit, Key: fails})
 	decide(2, nil, nil, core.Rule[request]{Name: "key", Limit: limit, Key: fails, OnFailure: core.FailOpen})
-	decide(3, nil, nil, core.Rule[request]{Name: "key", Limit: limit, Key: func(request) (string, error) { panic("boom") }, Mode: core.Shadow})
-	decide(4, nil, nil, core.Rule[request]{Name: "limit", LimitFor: func(request, string) (limits.Limit, error) { return limits.Limit{}, nil }, Key: works})
-	decide(5, nil, nil, core.Rule[request]{Name: "cost", Limit: limit, Key: works, Cost: func(request) int64 { return -1 }})
+	decide(
+		3, nil, nil, core.Rule[request]{
+			Name: "key", Limit: limit, Key: func(request) (string, error) { panic("boom") }, Mode: core.Shadow,
+		})
+	decide(
+		4, nil, nil, core.Rule[request]{
+			Name: "limit", LimitFor: func(request, string) (limits.Limit, error) { return limits.Limit{}, nil },
+			Key: works,
+		})
+	decide(5, nil, nil,
+		core.Rule[request]{Name: "cost", Limit: limit, Key: works, Cost: func(request) int64 { return -1 }})
 	away := &elsewhere{fails: true}
 	decide(6, away, nil, core.Rule[request]{Name: "backend", Limit: limit, Key: works, OnFailure: core.FailClosed})
 	decide(7, away, nil, core.Rule[request]{Name: "backend", Limit: limit, Key: works, OnFailure: core.FailOpen})
 	decide(8, away, away, core.Rule[request]{Name: "fallback", Limit: limit, Key: works},
 		core.Rule[request]{Name: "backend", Limit: limit, Key: works, OnFailure: core.FailOpen})
 	decide(9, away, nil, core.Rule[request]{Name: "fine", Limit: limit, Key: works}) // the fallback decides
-	decide(10, nil, nil, core.Rule[request]{Name: "fine", Limit: limit, Key: works}, core.Rule[request]{Name: "key", Limit: limit, Key: fails})
+	decide(10, nil, nil, core.Rule[request]{Name: "fine", Limit: limit, Key: works},
+		core.Rule[request]{Name: "key", Limit: limit, Key: fails})
 
 	got := make(map[string]stats.Failures)
 	for _, rule := range counts.Snapshot().Limiters[0].Rules {
 		got[rule.Name] = rule.Failures
 	}
 	want := map[string]stats.Failures{
-		"key": {Key: 16}, "limit": {Limit: 4}, "cost": {Cost: 5}, "backend": {Backend: 21}, "fallback": {Fallback: 8}, "fine": {},
+		"key": {Key: 16}, "limit": {Limit: 4}, "cost": {Cost: 5}, "backend": {Backend: 21}, "fallback": {Fallback: 8},
+		"fine": {},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("failures by rule, want and got:\n%s", diff)

@@ -10,18 +10,18 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// denials are the lists that denials are entered into. The memory for them is made at the
-// first denial.
+// denials records the keys that are denied most, and the latest denials. It allocates the lists at
+// the first denial.
 type denials struct {
-	of      *Counters
-	lines   *lines
-	skipped atomic.Int64
+	counters *Counters
+	lines    *lines
+	skipped  atomic.Int64
 
 	mu     sync.Mutex
 	seed   maphash.Seed
 	top    *topKeys
 	recent *recentDenials
-	quiet  *time.Timer // asks whether rules have stopped to deny; nil: none denies
+	quiet  *time.Timer // fires to find rules that stopped denying; nil: no rule is denying
 }
 
 const (
@@ -29,9 +29,8 @@ const (
 	recentLast = time.Hour
 )
 
-// recentDenials is a ring of the last denials.
 type recentDenials struct {
-	n    uint64 // entered so far
+	n    uint64 // recorded so far
 	ring [maxRecent]recentDenial
 }
 
@@ -46,8 +45,8 @@ type recentDenial struct {
 	retryAfter time.Duration
 }
 
-// note enters the denials of o, of which the decision that binds is given. It does not wait
-// for another goroutine: under a flood a part of the denials says enough.
+// note records the denials of o; binding is the index of the binding decision. It skips o if
+// another goroutine holds the lock: under a flood, a sample of the denials is enough.
 func (d *denials) note(o *core.Outcome, binding int) {
 	if !d.mu.TryLock() {
 		d.skipped.Add(1)
@@ -66,9 +65,9 @@ func (d *denials) note(o *core.Outcome, binding int) {
 		if p.Allowed || !p.Source.Counted() || !shadow && i != binding {
 			continue
 		}
-		r := d.of.rule(p)
+		r := d.counters.rule(p)
 		hash := maphash.String(d.seed, p.Key) + uint64(r.number)*0x9e3779b97f4a7c15
-		if shadow { // a rule may be a shadow at one time only
+		if shadow { // a rule is a shadow only part of the time
 			hash = ^hash
 		}
 		d.top.generations[d.top.current].add(hash, r.number, shadow, p.Key)
@@ -95,7 +94,7 @@ func (d *denials) snapshot(shot *LimiterSnapshot, now time.Time) {
 	if d.top == nil {
 		return
 	}
-	rules := d.of.allRules()
+	rules := d.counters.allRules()
 	shot.Top = d.top.snapshot(now, rules)
 	for i := range min(d.recent.n, maxRecent) {
 		from := &d.recent.ring[(d.recent.n-1-i)%maxRecent]
@@ -103,7 +102,8 @@ func (d *denials) snapshot(shot *LimiterSnapshot, now time.Time) {
 			break
 		}
 		denial := Denial{
-			At: from.at, Rule: rules[from.rule].name, Source: from.source, Limit: from.limit, Cost: from.cost,
+			At: from.at, Rule: rules[from.rule].name, Source: from.source, Limit: from.limit,
+			Cost:      from.cost,
 			Remaining: from.remaining, RetryAfter: from.retryAfter,
 		}
 		denial.Key, denial.Cut = from.key.text()

@@ -18,7 +18,9 @@ import (
 func denying(o stats.Options, rules ...core.Rule[request]) (*core.Limiter[request], *stats.Stats) {
 	counts := stats.New(o)
 	if len(rules) == 0 {
-		rules = []core.Rule[request]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey, Cost: costOf}}
+		rules = []core.Rule[request]{
+			{Name: "per-client", Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey, Cost: costOf},
+		}
 	}
 	l := core.MustNew(core.Config[request]{Rules: rules, Observer: counts.Limiter("api")})
 	counts.Limiter("api").ObserveLimiter(l)
@@ -117,7 +119,8 @@ func TestAKeyCountsApartForWhenItsRuleWasAShadow(t *testing.T) {
 	}
 	l.Decide(t.Context(), request{key: "ann", cost: tooMuch})
 	top := only(counts).Top.Keys
-	if len(top) != 2 || top[0].Mode != core.Shadow || top[0].Count != 3 || top[1].Mode != core.Enforce || top[1].Count != 1 {
+	if len(top) != 2 || top[0].Mode != core.Shadow || top[0].Count != 3 || top[1].Mode != core.Enforce ||
+		top[1].Count != 1 {
 		t.Errorf("%+v: want 3 that would have been denied and 1 that was", top)
 	}
 }
@@ -126,7 +129,9 @@ func TestAKeyCountsApartForEachRuleAndForItsShadow(t *testing.T) {
 	l, counts := denying(quietly(),
 		core.Rule[request]{Name: "a", Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey},
 		core.Rule[request]{Name: "b", Limit: limits.FixedWindow(limits.PerHour(2)), Key: byKey, Mode: core.Shadow},
-		core.Rule[request]{Name: "c", Limit: limits.TokenBucket(limits.PerHour(1), 1), Key: byKey, Cost: costOf, Mode: core.Shadow},
+		core.Rule[request]{
+			Name: "c", Limit: limits.TokenBucket(limits.PerHour(1), 1), Key: byKey, Cost: costOf, Mode: core.Shadow,
+		},
 	)
 	for range 3 {
 		l.Decide(t.Context(), request{key: "ann", cost: tooMuch})
@@ -157,9 +162,12 @@ func TestTheLastDenialsAreKeptForAnHour(t *testing.T) {
 		now := time.Now()
 		got := only(counts).Denials
 		want := []stats.Denial{
-			{At: now, Rule: "per-client", Key: "late", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1, RetryAfter: now.Truncate(time.Hour).Add(time.Hour).Sub(now)},
-			{At: now.Add(-time.Second), Rule: "per-client", Key: long[:92], Cut: true, Limit: limits.FixedWindow(limits.PerHour(1)), Cost: tooMuch, Remaining: 1, RetryAfter: limits.Never},
-			{At: now.Add(-time.Second - time.Hour), Rule: "per-client", Key: "early", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: tooMuch, Remaining: 1, RetryAfter: limits.Never},
+			{At: now, Rule: "per-client", Key: "late", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1,
+				RetryAfter: now.Truncate(time.Hour).Add(time.Hour).Sub(now)},
+			{At: now.Add(-time.Second), Rule: "per-client", Key: long[:92], Cut: true,
+				Limit: limits.FixedWindow(limits.PerHour(1)), Cost: tooMuch, Remaining: 1, RetryAfter: limits.Never},
+			{At: now.Add(-time.Second - time.Hour), Rule: "per-client", Key: "early",
+				Limit: limits.FixedWindow(limits.PerHour(1)), Cost: tooMuch, Remaining: 1, RetryAfter: limits.Never},
 		}[:2]
 		if len(got) != 2 || !same(got[0], want[0]) || !same(got[1], want[1]) {
 			t.Errorf("%+v\nwant %+v", got, want)

@@ -1,5 +1,5 @@
-// Package stats counts what limiters do, for metrics, logs and the operator's page. It
-// counts once, in this process, and everything else reads one [Snapshot].
+// Package stats counts the decisions of limiters, for metrics, logs and the operator's page. It
+// counts once, in this process, and all readers share one [Snapshot].
 //
 //	counts := stats.New(stats.Options{})
 //	api := counts.Limiter("api")
@@ -8,21 +8,21 @@
 //		Observer:   api,
 //	})
 //
-// It works with the limiters of all frameworks. A rule is counted, from zero, as soon as the limiter
-// is made. [Snapshot.Metrics] is one table of all numbers for exporters.
+// It works with the limiters of all frameworks. The counters of a rule exist, with the value 0, as
+// soon as the limiter is made. [Snapshot.Metrics] returns all numbers as one table for exporters.
 //
-// [Stats.WatchShedder] shows the shedders of package shed as well, which count for
-// themselves.
+// [Stats.WatchShedder] adds a shedder of package shed to the snapshots. Shedders have counters of
+// their own.
 //
-// A decision on a request with one rule costs two atomic additions at most, no lock and no
-// allocation. Denials cost more, and less than a microsecond: they are entered into the
-// list of the keys denied most, and into the last denials. Both lists are bounded. If
-// another goroutine is using them they are left alone: [LimiterSnapshot].Skipped says
-// how often.
+// A decision on a request with one rule costs at most two atomic additions, no lock and no
+// allocation. A denial costs more, but less than a microsecond: it is recorded in the list of the
+// keys denied most and in the list of the latest denials. Both lists are bounded. If another
+// goroutine holds their lock, the denial is not recorded; [LimiterSnapshot].Skipped counts such
+// denials.
 //
-// The counters of a rule take 8 KiB, the lists of a limiter that denies 128 KiB.
+// The counters of a rule take 8 KiB; the lists of a limiter that denies take 128 KiB.
 //
-// Counters are of names alone: of limiters, rules and backends. Keys are in
-// [TopKey], [Denial] and nowhere else. They may identify people, so these fields are not
-// part of the JSON of a Snapshot; whoever shows them masks them.
+// Counters are labelled by names of limiters, rules and backends, never by keys. Keys are only in
+// [TopKey] and [Denial]. They may identify people, so the JSON of a Snapshot omits these fields;
+// mask them before you show them.
 package stats

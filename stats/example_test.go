@@ -24,12 +24,13 @@ import (
 
 // stdout returns a logger that writes no times, for examples.
 func stdout() *slog.Logger {
-	return slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey || a.Key == "retry_after" {
-			return slog.Attr{}
-		}
-		return a
-	}}))
+	return slog.New(
+		slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey || a.Key == "retry_after" {
+				return slog.Attr{}
+			}
+			return a
+		}}))
 }
 
 var perClient = core.Rule[string]{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(2)), Key: byText}
@@ -285,7 +286,9 @@ func ExampleStats_Snapshot() {
 // shot returns a snapshot of a limiter that has allowed two requests and denied three.
 func shot() stats.Snapshot {
 	counts := stats.New(stats.Options{Logger: discard})
-	next := core.Rule[string]{Name: "tomorrow", Limit: limits.FixedWindow(limits.PerDay(1)), Key: byText, Mode: core.Shadow}
+	next := core.Rule[string]{
+		Name: "tomorrow", Limit: limits.FixedWindow(limits.PerDay(1)), Key: byText, Mode: core.Shadow,
+	}
 	l := core.MustNew(core.Config[string]{
 		Rules: []core.Rule[string]{perClient, next}, Observer: counts.Limiter("jobs"),
 	})
@@ -425,7 +428,8 @@ func ExampleRequests_Total() {
 
 func ExampleRuleSnapshot() {
 	for _, rule := range shot().Limiters[0].Rules {
-		fmt.Println(rule.Name, rule.Mode, rule.Units, "units,", rule.Binding, "denied,", rule.NearLimit, "near the limit")
+		fmt.Println(rule.Name, rule.Mode, rule.Units, "units,", rule.Binding, "denied,", rule.NearLimit,
+			"near the limit")
 	}
 	// Output:
 	// per-client enforce 2 units, 3 denied, 1 near the limit

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Histogram counts durations. The zero Histogram has counted nothing.
+// Histogram counts durations. The zero Histogram is empty.
 type Histogram struct {
-	// Bounds are the upper bounds of all buckets but the last, inclusive. All histograms
-	// have the same, from 0.25 ms to a minute.
+	// Bounds are the inclusive upper bounds of all buckets except the last. They are the same in
+	// all histograms, from 0.25 ms to a minute.
 	Bounds []time.Duration
-	// Counts has one more: Counts[i] is how many durations were above Bounds[i-1] and not
-	// above Bounds[i]. They do not add up, unlike the buckets of Prometheus.
+	// Counts has one element more than Bounds: Counts[i] is the number of durations above
+	// Bounds[i-1] and at most Bounds[i]. Unlike the buckets of Prometheus, they are not cumulative.
 	Counts []int64
 	Sum    time.Duration
 }
 
-// Count returns how many durations were counted.
+// Count returns the number of durations.
 func (h Histogram) Count() int64 {
 	var n int64
 	for _, c := range h.Counts {
@@ -35,7 +35,7 @@ var histogramBounds = [...]time.Duration{
 	10 * time.Second, 30 * time.Second, time.Minute,
 }
 
-// histogram counts durations from many goroutines at once.
+// histogram is a Histogram for concurrent use.
 type histogram struct {
 	counts [len(histogramBounds) + 1]atomic.Int64
 	sum    atomic.Int64 // nanoseconds

@@ -19,7 +19,10 @@ func TestCountersOfALimiterThatIsReplacedDoNotFall(t *testing.T) {
 	api := counts.Limiter("api")
 	preflight := func(n int) *nethttp.Limiter {
 		limit := nethttp.MustNew(nethttp.Config{
-			Rules:         []nethttp.Rule{{Name: "all", Limit: limits.FixedWindow(limits.PerDay(1)), Key: func(*http.Request) (string, error) { return "k", nil }}},
+			Rules: []nethttp.Rule{
+				{Name: "all", Limit: limits.FixedWindow(limits.PerDay(1)),
+					Key: func(*http.Request) (string, error) { return "k", nil }},
+			},
 			SkipPreflight: true,
 		})
 		api.ObserveLimiter(limit)
@@ -81,7 +84,8 @@ func TestWhatPassesALimiterWithoutADecisionIsSeen(t *testing.T) {
 		time.Sleep(time.Minute)
 		shot := only(counts)
 		if shot.Preflights != 1 || shot.QueueFull != 1 || shot.QueueLeft != 1 || shot.Waiting != 0 {
-			t.Errorf("%d preflights, %d without room, %d left, %d wait: want 1, 1, 1, 0", shot.Preflights, shot.QueueFull, shot.QueueLeft, shot.Waiting)
+			t.Errorf("%d preflights, %d without room, %d left, %d wait: want 1, 1, 1, 0", shot.Preflights,
+				shot.QueueFull, shot.QueueLeft, shot.Waiting)
 		}
 		if want := (stats.Requests{Allowed: 4, Abandoned: 1}); shot.Requests != want {
 			t.Errorf("%+v: want %+v", shot.Requests, want)

@@ -14,32 +14,33 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// Counters are the counters of a limiter, and the [core.Observer] that counts into them.
-// [Stats.Limiter] makes them. They are safe for concurrent use.
+// Counters are the counters of one limiter. They implement [core.Observer]. [Stats.Limiter] returns
+// them. They are safe for concurrent use.
 type Counters struct {
-	byIndex  [maxIndex]atomic.Pointer[rule]   // guesses: where rules were when they were last seen
-	byName   atomic.Pointer[map[string]*rule] // the map is never written
+	// the rule last seen at each index; may be out of date
+	byIndex  [maxIndex]atomic.Pointer[rule]
+	byName   atomic.Pointer[map[string]*rule] // maps are replaced, never written
 	verdicts [stripes]verdicts
 
-	name     string
-	denials  denials
-	watching atomic.Pointer[watching]
+	name    string
+	denials denials
+	watched atomic.Pointer[watchedLimiter]
 
-	mu    sync.Mutex // of whoever adds rules
+	mu    sync.Mutex // guards rules and replacing byName
 	rules []*rule    // in the order in which they were first seen
 }
 
-// stateful is what a limiter tells about itself.
+// stateful is a limiter that reports its state.
 type stateful interface{ State() core.State }
 
-// watching is a limiter that is limiterState, and the counters of those before it.
-type watching struct {
+// watchedLimiter is the limiter that is watched now, with the counters of the limiters before it.
+type watchedLimiter struct {
 	limiter stateful
 	before  core.State
 }
 
-// state returns the state of the limiter, with the counters of all limiters that were limiterState.
-func (w *watching) state() core.State {
+// state returns the state of the limiter, with the counters of earlier limiters added.
+func (w *watchedLimiter) state() core.State {
 	s := w.limiter.State()
 	s.Preflights += w.before.Preflights
 	s.QueueFull += w.before.QueueFull
@@ -48,19 +49,20 @@ func (w *watching) state() core.State {
 }
 
 func newLimiter(name string, lines *lines) *Counters {
-	l := &Counters{name: name}
-	l.byName.Store(&map[string]*rule{})
-	l.denials.of, l.denials.lines = l, lines
-	return l
+	c := &Counters{name: name}
+	c.byName.Store(&map[string]*rule{})
+	c.denials.counters, c.denials.lines = c, lines
+	return c
 }
 
-// ObserveDecision implements [core.Observer]: it counts every request once, also those whose context
-// ended ([core.Abandoned]).
-func (l *Counters) ObserveDecision(_ context.Context, _ any, o core.Outcome) { l.count(&o) }
+// ObserveDecision implements [core.Observer]. It counts every request once, including requests
+// whose context ended ([core.Abandoned]).
+func (c *Counters) ObserveDecision(_ context.Context, _ any, o core.Outcome) { c.count(&o) }
 
-// ObserveEnd implements [core.Observer]: it counts what became of the end of a request under one rule.
-func (l *Counters) ObserveEnd(s limits.Settlement) {
-	ends := &l.ruleOf(s.Rule).ends
+// ObserveEnd implements [core.Observer]. It counts how the end of a request was settled for one
+// rule.
+func (c *Counters) ObserveEnd(s limits.Settlement) {
+	ends := &c.ruleOf(s.Rule).ends
 	switch {
 	case errors.Is(s.Err, backends.ErrEndingDropped):
 		ends.dropped.Add(1)
@@ -80,50 +82,51 @@ func addUnits(to *atomic.Int64, n int64) {
 	}
 }
 
-// ObserveLimiter implements [core.Observer]. Snapshots show the rules of limiter as they are then:
-// limits, modes, overrides, what is held, what waits. Rules are counted from zero as soon as
-// ObserveLimiter or a snapshot has seen them. l keeps limiter alive. A later limiter takes its place
-// in snapshots, and the counters stay.
-func (l *Counters) ObserveLimiter(limiter interface{ State() core.State }) {
+// ObserveLimiter implements [core.Observer]. From now on, snapshots show the current state of
+// limiter: its rules with limits, modes and overrides, the units held, the requests waiting. The
+// counters of a rule exist as soon as ObserveLimiter or a snapshot has seen the rule. c keeps a
+// reference to limiter. A later limiter replaces it in snapshots; the counters stay.
+func (c *Counters) ObserveLimiter(limiter interface{ State() core.State }) {
 	if isnil.Of(limiter) {
 		return
 	}
-	l.see(limiter.State().Rules)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	next := &watching{limiter: limiter}
-	if before := l.watching.Load(); before != nil {
+	c.see(limiter.State().Rules)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := &watchedLimiter{limiter: limiter}
+	if before := c.watched.Load(); before != nil {
 		if reflect.ValueOf(limiter).Comparable() && before.limiter == limiter {
 			return
 		}
 		next.before = before.state()
 	}
-	l.watching.Store(next)
+	c.watched.Store(next)
 }
 
-func (l *Counters) snapshot(now time.Time) LimiterSnapshot {
-	shot := LimiterSnapshot{Name: l.name}
+func (c *Counters) snapshot(now time.Time) LimiterSnapshot {
+	shot := LimiterSnapshot{Name: c.name}
 	inForce := make(map[string]core.RuleState)
-	if watching := l.watching.Load(); watching != nil {
-		state := watching.state()
-		l.see(state.Rules)
+	if w := c.watched.Load(); w != nil {
+		state := w.state()
+		c.see(state.Rules)
 		for _, rule := range state.Rules {
 			inForce[rule.Name] = rule
 		}
 		shot.Held, shot.HeldSince, shot.Waiting = state.Held, state.HeldSince, state.Waiting
-		shot.Preflights, shot.QueueFull, shot.QueueLeft = state.Preflights, state.QueueFull, state.QueueLeft
+		shot.Preflights = state.Preflights
+		shot.QueueFull, shot.QueueLeft = state.QueueFull, state.QueueLeft
 	}
-	for i := range l.verdicts {
-		of := &l.verdicts[i].of
-		shot.Requests.Allowed += of[core.Allowed].Load()
-		shot.Requests.Denied += of[core.Denied].Load()
-		shot.Requests.Unavailable += of[core.Unavailable].Load()
-		shot.Requests.Abandoned += of[core.Abandoned].Load()
+	for i := range c.verdicts {
+		counts := &c.verdicts[i].counts
+		shot.Requests.Allowed += counts[core.Allowed].Load()
+		shot.Requests.Denied += counts[core.Denied].Load()
+		shot.Requests.Unavailable += counts[core.Unavailable].Load()
+		shot.Requests.Abandoned += counts[core.Abandoned].Load()
 	}
-	for _, r := range l.allRules() {
+	for _, r := range c.allRules() {
 		state, ok := inForce[r.name]
 		shot.Rules = append(shot.Rules, r.snapshot(state, ok, &shot.Requests))
 	}
-	l.denials.snapshot(&shot, now)
+	c.denials.snapshot(&shot, now)
 	return shot
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/weir-go/weir/memory"
 )
 
-// lines writes log lines in order, on a goroutine that ends when all are written: a logger
-// that blocks holds up no request.
+// lines writes log lines in order. The goroutine that writes them ends when the queue is empty, so
+// a logger that blocks never delays a request.
 type lines struct {
 	logger *slog.Logger
 	key    func(rule, key string) string
 
 	mu      sync.Mutex
-	memory  *memory.Memory // of linesPerMinute; nil: not needed yet
+	memory  *memory.Memory // counts linesPerMinute; nil until the first use
 	queue   []line
 	writing bool
 }
 
-// maxLines is how many lines wait for a logger that blocks. Later ones are dropped.
+// maxLines is the length of the queue while the logger blocks. Later lines are dropped.
 const maxLines = 4096
 
-// wait returns 0 if a rule may log a line now, otherwise how long it may not.
+// wait returns how long a rule has to wait before it may log a line; 0 if it may log now.
 func (l *lines) wait(limiter, rule string) time.Duration {
 	l.mu.Lock()
 	if l.memory == nil {
@@ -35,24 +35,25 @@ func (l *lines) wait(limiter, rule string) time.Duration {
 	store := l.memory
 	l.mu.Unlock()
 	var d [1]limits.Decision
-	err := store.Take(context.Background(), []backends.Charge{{Scope: limiter, Key: rule, Limit: linesPerMinute, Cost: 1}}, d[:])
+	err := store.Take(context.Background(),
+		[]backends.Charge{{Scope: limiter, Key: rule, Limit: linesPerMinute, Cost: 1}}, d[:])
 	if err != nil || d[0].Allowed {
 		return 0
 	}
 	return d[0].RetryAfter
 }
 
-// add has what written.
-func (l *lines) add(what line) {
+// add queues a line.
+func (l *lines) add(entry line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.queue) >= maxLines {
 		return
 	}
 	if l.key == nil {
-		what.key = "" // nobody will ask for it, and it may be part of a large request
+		entry.key = "" // unused without Key, and it may hold a large request in memory
 	}
-	l.queue = append(l.queue, what)
+	l.queue = append(l.queue, entry)
 	if !l.writing {
 		l.writing = true
 		go l.writeAll()
@@ -62,54 +63,56 @@ func (l *lines) add(what line) {
 func (l *lines) writeAll() {
 	ended := false
 	defer func() {
-		if !ended { // by runtime.Goexit in the logger
+		if !ended { // runtime.Goexit in the logger
 			go l.writeAll()
 		}
 	}()
 	for {
-		what, ok := l.next()
+		entry, ok := l.next()
 		if !ok {
 			ended = true
 			return
 		}
-		l.write(&what)
+		l.write(&entry)
 	}
 }
 
-func (l *lines) next() (what line, ok bool) {
+func (l *lines) next() (entry line, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.queue) == 0 {
 		l.queue, l.writing = nil, false
 		return line{}, false
 	}
-	what, l.queue = l.queue[0], l.queue[1:]
-	return what, true
+	entry, l.queue = l.queue[0], l.queue[1:]
+	return entry, true
 }
 
-func (l *lines) write(what *line) {
-	defer func() { _ = recover() }() // a panic of the logger cannot be logged
+func (l *lines) write(entry *line) {
+	defer func() { _ = recover() }() // a panic of the logger has no place to be logged
 	logger := l.logger
 	if logger == nil {
 		logger = slog.Default()
 	}
-	if what.ofShedder {
-		logger.LogAttrs(context.Background(), what.level, what.message, what.shedAttrs()...)
+	if entry.ofShedder {
+		logger.LogAttrs(context.Background(), entry.level, entry.message, entry.shedAttrs()...)
 		return
 	}
-	attrs := append(make([]slog.Attr, 0, 6), slog.String("limiter", what.limiter), slog.String("rule", what.rule))
-	if what.over {
-		attrs = append(attrs, slog.Int64("denied", what.denied), slog.Duration("after", what.lasted))
-	} else if what.retryAfter != limits.Never {
-		attrs = append(attrs, slog.Duration("retry_after", what.retryAfter))
+	attrs := append(make([]slog.Attr, 0, 6), slog.String("limiter", entry.limiter),
+		slog.String("rule", entry.rule))
+	if entry.over {
+		attrs = append(attrs, slog.Int64("denied", entry.denied),
+			slog.Duration("after", entry.lasted))
+	} else if entry.retryAfter != limits.Never {
+		attrs = append(attrs, slog.Duration("retry_after", entry.retryAfter))
 	}
-	if what.suppressed > 0 {
-		attrs = append(attrs, slog.Int64("suppressed", what.suppressed))
+	if entry.suppressed > 0 {
+		attrs = append(attrs, slog.Int64("suppressed", entry.suppressed))
 	}
-	if l.key != nil && !what.over {
-		if key := l.key(what.rule, what.key); key != "" {
+	if l.key != nil && !entry.over {
+		if key := l.key(entry.rule, entry.key); key != "" {
 			attrs = append(attrs, slog.String("key", key))
 		}
 	}
-	logger.LogAttrs(context.Background(), what.level, what.message, attrs...)
+	logger.LogAttrs(context.Background(), entry.level, entry.message, attrs...)
 }

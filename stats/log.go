@@ -7,22 +7,22 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// quietAfter is how long a rule has denied nothing when its denials count as over.
+// quietAfter is the time without denials after which a rule counts as no longer denying.
 const quietAfter = time.Minute
 
 // linesPerMinute bounds the lines of one rule between the first denial and the last.
 var linesPerMinute = limits.SlidingWindow(limits.PerMinute(10))
 
-// ruleLog is what the log lines of one rule need. The zero ruleLog does not deny.
+// ruleLog is the logging state of one rule. The zero ruleLog is that of a rule that is not denying.
 type ruleLog struct {
 	denying     bool
-	since, last time.Time // of these denials
-	before      int64     // denials that were counted before these
-	logged      int64     // denials that were counted at the latest line
-	silentUntil time.Time // no line before then
+	since, last time.Time // first and latest denial of this episode
+	before      int64     // denials counted before this episode
+	logged      int64     // denials counted at the latest line
+	silentUntil time.Time // do not log before this time
 }
 
-// logLocked logs one denial, if it is the first, or no line was written for a while.
+// logLocked logs a denial if it is the first of an episode, or if the rule may log again.
 func (d *denials) logLocked(r *rule, now time.Time, key string, retryAfter time.Duration) {
 	log := &r.log
 	log.last = now
@@ -32,31 +32,33 @@ func (d *denials) logLocked(r *rule, now time.Time, key string, retryAfter time.
 		*log = ruleLog{denying: true, since: now, last: now, before: n - 1, logged: n}
 		d.lines.add(line{
 			level: slog.LevelWarn, message: "weir: a rule denies",
-			limiter: d.of.name, rule: r.name, key: key, retryAfter: retryAfter,
+			limiter: d.counters.name, rule: r.name, key: key, retryAfter: retryAfter,
 		})
 		if d.quiet == nil {
 			d.quiet = time.AfterFunc(quietAfter, d.lookForQuiet)
 		}
 	case now.Before(log.silentUntil):
 	default:
-		if wait := d.lines.wait(d.of.name, r.name); wait > 0 {
+		if wait := d.lines.wait(d.counters.name, r.name); wait > 0 {
 			log.silentUntil = now.Add(wait)
 			return
 		}
 		n := r.denied()
 		d.lines.add(line{
 			level: slog.LevelInfo, message: "weir: denied",
-			limiter: d.of.name, rule: r.name, key: key, retryAfter: retryAfter, suppressed: max(0, n-log.logged-1),
+			limiter: d.counters.name, rule: r.name, key: key, retryAfter: retryAfter,
+			suppressed: max(0, n-log.logged-1),
 		})
 		log.logged = n
 	}
 }
 
-// lookForQuiet logs which rules have stopped to deny. It looks again while others go on.
+// lookForQuiet logs which rules stopped denying, and fires again while other rules deny.
 func (d *denials) lookForQuiet() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	rules := d.of.allRules() // with the lock: no rule begins to deny without being one of them
+	// under the lock, so that every rule that is denying is in the list
+	rules := d.counters.allRules()
 	now, next := time.Now(), time.Duration(0)
 	for _, r := range rules {
 		log := &r.log
@@ -73,7 +75,7 @@ func (d *denials) lookForQuiet() {
 		n := r.denied()
 		d.lines.add(line{
 			level: slog.LevelInfo, message: "weir: a rule denies no more",
-			limiter: d.of.name, rule: r.name, suppressed: max(0, n-log.logged),
+			limiter: d.counters.name, rule: r.name, suppressed: max(0, n-log.logged),
 			over: true, denied: n - log.before, lasted: log.last.Sub(log.since),
 		})
 	}
@@ -82,11 +84,11 @@ func (d *denials) lookForQuiet() {
 	}
 }
 
-// denied returns how many requests the rule, enforced, has denied.
+// denied returns the number of requests that the rule denied while it was enforced.
 func (r *rule) denied() (denials int64) {
 	for source := range limits.SourceClosed {
 		if source == limits.SourceLease {
-			continue // denies nothing
+			continue // never denies
 		}
 		for _, k := range [...]kind{denied, deniedMost, aloneDenied} {
 			for i := range r.stripes {
@@ -97,21 +99,20 @@ func (r *rule) denied() (denials int64) {
 	return denials
 }
 
-// line is one line of the log.
 type line struct {
 	level         slog.Level
 	message       string
 	limiter, rule string
 	key           string
 	retryAfter    time.Duration
-	suppressed    int64 // denials since the line before that have none
+	suppressed    int64 // denials since the previous line that were not logged
 
-	over   bool // the rule denies no more
+	over   bool // the rule stopped denying
 	denied int64
 	lasted time.Duration
 
-	ofShedder      bool // what follows, in place of limiter and rule
+	ofShedder      bool // the fields below apply, in place of limiter and rule
 	shedder, class string
 	inFlightLimit  int
-	shed           int64 // since the line before; all, if it is over
+	shed           int64 // since the previous line; in total if over
 }

@@ -97,7 +97,9 @@ func TestTheLogSaysWhenDenialsBeginAndEnd(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		last := ""
-		if last = text(); strings.Count(last, "\n") != 1 || !strings.Contains(last, `level=INFO msg="weir: a rule denies no more" limiter=api rule=per-client denied=100 after=1m39s`) {
+		if last = text(); strings.Count(last, "\n") != 1 ||
+			!strings.Contains(last,
+				`level=INFO msg="weir: a rule denies no more" limiter=api rule=per-client denied=100 after=1m39s`) {
 			t.Errorf("the last line: %s", last)
 		}
 		if _, after, ok := strings.Cut(last, "suppressed="); ok {
@@ -144,14 +146,17 @@ func TestEachRuleHasLinesOfItsOwnAndShadowsHaveNone(t *testing.T) {
 		limit := limits.TokenBucket(limits.PerHour(1), 1)
 		l, _ := denying(stats.Options{Logger: logger},
 			core.Rule[request]{Name: "a", Limit: limit, Key: byKey},
-			core.Rule[request]{Name: "b", Limit: limit, Cost: costOf, Key: func(request) (string, error) { return "all", nil }},
+			core.Rule[request]{
+				Name: "b", Limit: limit, Cost: costOf, Key: func(request) (string, error) { return "all", nil },
+			},
 			core.Rule[request]{Name: "c", Limit: limit, Key: byKey, Mode: core.Shadow, Cost: costOf},
 		)
 		l.Decide(t.Context(), request{key: "ann", cost: 0})
 		l.Decide(t.Context(), request{key: "ann", cost: 0})
 		l.Decide(t.Context(), request{key: "bob", cost: tooMuch})
 		synctest.Wait()
-		if got := text(); strings.Count(got, "WARN") != 2 || !strings.Contains(got, "rule=a") || !strings.Contains(got, "rule=b") {
+		if got := text(); strings.Count(got, "WARN") != 2 || !strings.Contains(got, "rule=a") ||
+			!strings.Contains(got, "rule=b") {
 			t.Errorf("lines:\n%s", got)
 		}
 	})

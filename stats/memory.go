@@ -8,25 +8,24 @@ import (
 	"github.com/weir-go/weir/memory"
 )
 
-// countEvery is how often the keys of a memory are counted at most: it looks at every
-// slot of the memory.
+// countEvery is the shortest time between two counts of the keys of a memory. A count reads every
+// slot.
 const countEvery = 10 * time.Second
 
-// watched is a memory that is watched.
-type watched struct {
-	of *memory.Memory
+type watchedMemory struct {
+	memory *memory.Memory
 
 	mu        sync.Mutex
 	keys      int
 	countedAt time.Time
 }
 
-func (m *watched) snapshot(name string, now time.Time) MemorySnapshot {
+func (m *watchedMemory) snapshot(name string, now time.Time) MemorySnapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.countedAt.IsZero() || now.Sub(m.countedAt) >= countEvery {
-		m.keys, _ = m.of.Count(context.Background()) // a Memory does not fail
+		m.keys, _ = m.memory.Count(context.Background()) // Count of a Memory never fails
 		m.countedAt = now
 	}
-	return MemorySnapshot{name, m.keys, m.countedAt, m.of.MaxKeys(), m.of.Displaced()}
+	return MemorySnapshot{name, m.keys, m.countedAt, m.memory.MaxKeys(), m.memory.Displaced()}
 }

@@ -11,100 +11,146 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Metric is one metric of a [Snapshot], under the names of Prometheus and those of
-// OpenTelemetry.
+// Metric is one metric of a [Snapshot], with its names in Prometheus and in OpenTelemetry.
 type Metric struct {
 	// Name and Labels follow https://prometheus.io/docs/practices/naming/:
 	// weir_rule_units_total with the labels limiter and rule.
 	Name   string
 	Labels []string
 
-	// Instrument and Attributes follow
-	// https://opentelemetry.io/docs/specs/semconv/general/naming/:
-	// weir.rate_limiting.units with weir.limiter.name and weir.policy_rule.name. There is
-	// an attribute for each label, in the same order.
+	// Instrument and Attributes follow https://opentelemetry.io/docs/specs/semconv/general/naming/:
+	// weir.rate_limiting.units with weir.limiter.name and weir.policy_rule.name. Attributes are in
+	// the order of Labels, one for each.
 	Instrument string
 	Attributes []string
 
-	// Kind is "counter", "gauge", "timestamp" or "histogram". A timestamp is a gauge in
-	// Prometheus: seconds since 1970, or 0 if there is no such time. OpenTelemetry shows
-	// how long ago that is, and Instrument says so.
+	// Kind is "counter", "gauge", "timestamp" or "histogram". A timestamp is a gauge in Prometheus:
+	// seconds since 1970, or 0 for none. OpenTelemetry shows an age instead, and Instrument ends in
+	// "age".
 	Kind string
-	Unit string // as OpenTelemetry writes it, such as "s", "{request}" or "1"
+	Unit string // in the notation of OpenTelemetry, such as "s", "{request}" or "1"
 	Help string
 
 	Series []Series
 }
 
-// Series is one series of a [Metric].
 type Series struct {
-	Labels    []string  // the values of Metric.Labels: names that the program chose, and words of weir
+	Labels    []string  // the values of Metric.Labels
 	Value     float64   // exact for counts up to 2^53
-	Histogram Histogram // in place of Value, if that is the kind
+	Histogram Histogram // set instead of Value if Kind is "histogram"
 }
 
-// table has all metrics, by the names and attributes of OpenTelemetry without "weir.". A
-// gauge without a unit is 1 or 0.
+// table lists all metrics, with the names and attributes of OpenTelemetry without the prefix
+// "weir.". A gauge without a unit is 1 or 0.
 var table = [...]struct{ name, kind, unit, labels, help string }{
-	{"requests", "counter", "{request}", "limiter.name verdict", "Requests by verdict. Requests that wait in a queue are allowed."},
-	{"preflights", "counter", "{request}", "limiter.name", "CORS preflight requests that passed without a decision."},
-	{"queue.waiting", "gauge", "{request}", "limiter.name", "Requests that wait for their turn in a leaky queue now."},
-	{"queue.full", "counter", "{request}", "limiter.name", "Requests that were unavailable because no more could wait in a leaky queue."},
-	{"queue.left", "counter", "{request}", "limiter.name", "Requests that ended while they waited in a leaky queue."},
-	{"held", "gauge", "{unit}", "limiter.name", "Units of concurrency limits that requests under way hold."},
-	{"held.age", "timestamp", "s", "limiter.name", "Since when the oldest request that has something to end has been under way; 0 if there is none."},
+	{"requests", "counter", "{request}", "limiter.name verdict",
+		"Requests by verdict. Requests that wait in a queue are allowed."},
+	{"preflights", "counter", "{request}", "limiter.name",
+		"CORS preflight requests that passed without a decision."},
+	{"queue.waiting", "gauge", "{request}", "limiter.name",
+		"Requests that wait for their turn in a leaky queue now."},
+	{"queue.full", "counter", "{request}", "limiter.name",
+		"Requests that were unavailable because no more could wait in a leaky queue."},
+	{"queue.left", "counter", "{request}", "limiter.name",
+		"Requests that ended while they waited in a leaky queue."},
+	{"held", "gauge", "{unit}", "limiter.name",
+		"Units of concurrency limits that requests under way hold."},
+	{"held.age", "timestamp", "s", "limiter.name", "Since when the oldest request that has " +
+		"something to end has been under way; 0 if there is none."},
 
-	{"rate_limiting.decisions", "counter", "{decision}", "limiter.name policy_rule.name decision mode decision.source", "Decisions of a rule, by what it decided, whether it is enforced, and who decided."},
-	{"rate_limiting.failures", "counter", "{decision}", "limiter.name policy_rule.name error.type", "Decisions that a rule could not make, so that they count for nobody, by what failed: its key, limit or cost, the backend, or the fallback."},
-	{"rate_limiting.binding", "counter", "{request}", "limiter.name policy_rule.name", "Denied requests whose binding rule this was: the one that makes the client wait longest."},
-	{"rate_limiting.units", "counter", "{unit}", "limiter.name policy_rule.name", "Units that allowed requests have taken, before what their ends returned or charged."},
-	{"rate_limiting.near_limit", "counter", "{request}", "limiter.name policy_rule.name", "Allowed requests that left a fifth of the limit or less."},
-	{"rate_limiting.limit", "gauge", "{unit}", "limiter.name policy_rule.name", "Units that the limit allows in its period; of a concurrency limit, at once."},
-	{"rate_limiting.period", "gauge", "s", "limiter.name policy_rule.name", "The period of the limit; 0 for a concurrency limit."},
-	{"rate_limiting.enforced", "gauge", "1", "limiter.name policy_rule.name", "Share of the keys for which the rule is enforced: 0 for a shadow or a disabled rule."},
-	{"rate_limiting.mode", "gauge", "", "limiter.name policy_rule.name mode", "1 for the mode of the rule, 0 for the others; share is enforced for a share of the keys."},
-	{"rate_limiting.overridden", "gauge", "", "limiter.name policy_rule.name", "1 while an override is in force on the rule."},
-	{"queue.delay", "histogram", "s", "limiter.name policy_rule.name", "How long requests had to wait for their turn in a leaky queue."},
-	{"settlements", "counter", "{settlement}", "limiter.name policy_rule.name result", "Ends of requests, by what became of them: done, lost (the backend failed) or dropped (too many waited)."},
-	{"settlements.units", "counter", "{unit}", "limiter.name policy_rule.name kind", "Units that ends of requests returned, charged in addition, or could not charge."},
+	{"rate_limiting.decisions", "counter", "{decision}",
+		"limiter.name policy_rule.name decision mode decision.source",
+		"Decisions of a rule, by what it decided, whether it is enforced, and who decided."},
+	{"rate_limiting.failures", "counter", "{decision}", "limiter.name policy_rule.name error.type",
+		"Decisions that a rule could not make, by what failed: its key, limit or cost, the " +
+			"backend, or the fallback."},
+	{"rate_limiting.binding", "counter", "{request}", "limiter.name policy_rule.name",
+		"Denied requests whose binding rule this was: the one that makes the client wait longest."},
+	{"rate_limiting.units", "counter", "{unit}", "limiter.name policy_rule.name",
+		"Units that allowed requests have taken, before what their ends returned or charged."},
+	{"rate_limiting.near_limit", "counter", "{request}", "limiter.name policy_rule.name",
+		"Allowed requests that left a fifth of the limit or less."},
+	{"rate_limiting.limit", "gauge", "{unit}", "limiter.name policy_rule.name",
+		"Units that the limit allows in its period; of a concurrency limit, at once."},
+	{"rate_limiting.period", "gauge", "s", "limiter.name policy_rule.name",
+		"The period of the limit; 0 for a concurrency limit."},
+	{"rate_limiting.enforced", "gauge", "1", "limiter.name policy_rule.name",
+		"Share of the keys for which the rule is enforced: 0 for a shadow or a disabled rule."},
+	{"rate_limiting.mode", "gauge", "", "limiter.name policy_rule.name mode",
+		"1 for the mode of the rule, 0 for the others; share is enforced for a share of the keys."},
+	{"rate_limiting.overridden", "gauge", "", "limiter.name policy_rule.name",
+		"1 while an override is in force on the rule."},
+	{"queue.delay", "histogram", "s", "limiter.name policy_rule.name",
+		"How long requests had to wait for their turn in a leaky queue."},
+	{"settlements", "counter", "{settlement}", "limiter.name policy_rule.name result",
+		"Ends of requests, by what became of them: done, lost (the backend failed) or dropped " +
+			"(too many waited)."},
+	{"settlements.units", "counter", "{unit}", "limiter.name policy_rule.name kind",
+		"Units that ends of requests returned, charged in addition, or could not charge."},
 
-	{"shed.requests", "counter", "{request}", "shedder.name shed.class shed.verdict", "Requests that a shedder decided, by class: admitted, shed (answered 503), shadowed (would have been shed) or left (the request's context ended in the queue: its client left, or the server was over its deadline or shut down). No exempt ones."},
-	{"shed.in_flight", "gauge", "{request}", "shedder.name shed.class", "Requests in flight, by class. Streams and exempt requests are not in flight."},
-	{"shed.waiting", "gauge", "{request}", "shedder.name shed.class", "Requests that wait in the queue of a shedder now."},
-	{"shed.class.share", "gauge", "1", "shedder.name shed.class", "How much of the limit a class and all that are more important may fill."},
+	{"shed.requests", "counter", "{request}", "shedder.name shed.class shed.verdict",
+		"Requests that a shedder decided, by class: admitted, shed (answered 503), shadowed " +
+			"(would have been shed) or left (the request's context ended in the queue: its " +
+			"client left, or the server was over its deadline or shut down). No exempt ones."},
+	{"shed.in_flight", "gauge", "{request}", "shedder.name shed.class",
+		"Requests in flight, by class. Streams and exempt requests are not in flight."},
+	{"shed.waiting", "gauge", "{request}", "shedder.name shed.class",
+		"Requests that wait in the queue of a shedder now."},
+	{"shed.class.share", "gauge", "1", "shedder.name shed.class",
+		"How much of the limit a class and all that are more important may fill."},
 	{"shed.exempt", "counter", "{request}", "shedder.name", "Requests that a shedder never sheds."},
-	{"shed.limit", "gauge", "{request}", "shedder.name", "How many requests may be in flight at once: what the shedder has learned."},
-	{"shed.max_limit", "gauge", "{request}", "shedder.name", "What the limit of a shedder never exceeds."},
-	{"shed.streams", "gauge", "{stream}", "shedder.name", "Answers that have become streams, so that they are no longer in flight."},
-	{"shed.oldest", "gauge", "s", "shedder.name", "For how long the oldest request in flight has been running; 0 if there is none."},
-	{"shed.mode", "gauge", "", "shedder.name mode", "1 for the mode of the shedder, 0 for the others."},
-	{"shed.algorithm.panics", "counter", "{panic}", "shedder.name", "Panics of the algorithm that finds the limit, which left the limit as it was."},
+	{"shed.limit", "gauge", "{request}", "shedder.name",
+		"How many requests may be in flight at once: what the shedder has learned."},
+	{"shed.max_limit", "gauge", "{request}", "shedder.name",
+		"What the limit of a shedder never exceeds."},
+	{"shed.streams", "gauge", "{stream}", "shedder.name",
+		"Answers that have become streams, so that they are no longer in flight."},
+	{"shed.oldest", "gauge", "s", "shedder.name",
+		"For how long the oldest request in flight has been running; 0 if there is none."},
+	{"shed.mode", "gauge", "", "shedder.name mode",
+		"1 for the mode of the shedder, 0 for the others."},
+	{"shed.algorithm.panics", "counter", "{panic}", "shedder.name",
+		"Panics of the algorithm that finds the limit, which left the limit as it was."},
 
-	{"backend.operation.duration", "histogram", "s", "backend.name backend.operation result", "How long calls of a backend took."},
-	{"backend.operation.errors", "counter", "{error}", "backend.name backend.operation error.type", "Calls of a backend that failed, by reason."},
-	{"breaker.open", "gauge", "", "breaker.name", "1 while the circuit breaker is open, so that its backend is not asked."},
-	{"breaker.changes", "counter", "{change}", "breaker.name breaker.state", "How often the circuit breaker changed to a state."},
-	{"memory.keys", "gauge", "{key}", "memory.name", "Keys with live state in a memory, counted every 10 s at most."},
+	{"backend.operation.duration", "histogram", "s", "backend.name backend.operation result",
+		"How long calls of a backend took."},
+	{"backend.operation.errors", "counter", "{error}", "backend.name backend.operation error.type",
+		"Calls of a backend that failed, by reason."},
+	{"breaker.open", "gauge", "", "breaker.name",
+		"1 while the circuit breaker is open, so that its backend is not asked."},
+	{"breaker.changes", "counter", "{change}", "breaker.name breaker.state",
+		"How often the circuit breaker changed to a state."},
+	{"memory.keys", "gauge", "{key}", "memory.name",
+		"Keys with live state in a memory, counted every 10 s at most."},
 	{"memory.max_keys", "gauge", "{key}", "memory.name", "Keys that a memory has room for."},
-	{"memory.displaced", "counter", "{key}", "memory.name", "Keys whose place others took, because the memory was full."},
-	{"lease.held", "gauge", "{unit}", "backend.name", "Units of a backend that this process has taken in advance and may spend now."},
+	{"memory.displaced", "counter", "{key}", "memory.name",
+		"Keys whose place others took, because the memory was full."},
+	{"lease.held", "gauge", "{unit}", "backend.name",
+		"Units of a backend that this process has taken in advance and may spend now."},
 	{"lease.keys", "gauge", "{key}", "backend.name", "Keys of which this process holds units."},
-	{"lease.blocks", "counter", "{block}", "backend.name result", "Blocks of units that were asked for: taken, denied because too little remained, or failed because the backend did not answer."},
-	{"lease.units", "counter", "{unit}", "backend.name kind", "Units of blocks: taken; returned to the backend; void, that is neither spent nor returned."},
+	{"lease.blocks", "counter", "{block}", "backend.name result", "Blocks of units that were " +
+		"asked for: taken, denied because too little remained, or failed because the backend " +
+		"did not answer."},
+	{"lease.units", "counter", "{unit}", "backend.name kind", "Units of blocks: taken; returned " +
+		"to the backend; void, that is neither spent nor returned."},
 
-	{"policy.loads", "counter", "{load}", "policy.name result", "Loads of a policy file: applied, or failed, so that the policy of before stayed in force."},
-	{"policy.age", "timestamp", "s", "policy.name", "Since when the policy in force has been applied."},
+	{"policy.loads", "counter", "{load}", "policy.name result", "Loads of a policy file: " +
+		"applied, or failed, so that the policy of before stayed in force."},
+	{"policy.age", "timestamp", "s", "policy.name",
+		"Since when the policy in force has been applied."},
 	{"policy.failing", "gauge", "", "policy.name", "1 while the file is not the policy in force."},
-	{"policy.info", "gauge", "", "policy.name policy.digest", "1, with the digest of the policy in force."},
+	{"policy.info", "gauge", "", "policy.name policy.digest",
+		"1, with the digest of the policy in force."},
 }
 
-// Metrics returns the numbers of s as metrics, for exporters. All metrics are there, in the
-// same order each time, those without series too.
+// Metrics returns the numbers of s as metrics, for exporters. All metrics are present, always in
+// the same order, even those without series.
 //
-// A series whose first event a rate or an alert needs exists at 0 from the start. Left out
-// until there is something to count are: decisions by leases, by denial caches and in a mode
-// that the rule is not in; limits and costs that fail; ends of requests; leaky queues; preflights; leases; what a shedder
-// would have shed; and calls of a backend that fail or are no Take.
+// A series exists with the value 0 from the start if a rate or an alert needs its first event.
+// These series exist only once there is something to count: decisions by leases, by denial caches
+// and in a mode that the rule is not in; limits and costs that fail; ends of requests; leaky
+// queues; preflights; leases; requests that a shadow shedder would have shed; failed calls of a
+// backend and calls other than Take.
 func (s Snapshot) Metrics() []Metric {
 	all := make([]Metric, len(table))
 	m := make(metrics, len(table))
@@ -140,10 +186,13 @@ func (s Snapshot) Metrics() []Metric {
 	return all
 }
 
-// metric returns the i-th metric of the table without series.
+// metric returns the i-th metric of the table, without series.
 func metric(i int) Metric {
 	row := &table[i]
-	m := Metric{Name: prometheusName(row.name, row.kind, row.unit), Instrument: "weir." + row.name, Kind: row.kind, Unit: row.unit, Help: row.help}
+	m := Metric{
+		Name: prometheusName(row.name, row.kind, row.unit), Instrument: "weir." + row.name,
+		Kind: row.kind, Unit: row.unit, Help: row.help,
+	}
 	if row.unit == "" {
 		m.Unit = "1"
 	}
@@ -157,11 +206,11 @@ func metric(i int) Metric {
 	return m
 }
 
-// errorType is an attribute of the semantic conventions of OpenTelemetry.
+// errorType is an attribute of OpenTelemetry's semantic conventions.
 const errorType = "error.type"
 
-// shorter makes the words of a name in Prometheus, where rate_limiting is rule, and which asks
-// for timestamps where OpenTelemetry asks for ages.
+// shorter turns words of OpenTelemetry names into those of Prometheus names, such as rate_limiting
+// into rule. Prometheus shows timestamps where OpenTelemetry shows ages.
 var shorter = strings.NewReplacer(
 	"rate_limiting", "rule",
 	"backend.operation", "backend",
@@ -171,7 +220,7 @@ var shorter = strings.NewReplacer(
 	".", "_",
 )
 
-// prometheusName returns the name in Prometheus. A counter ends in total, all others in their
+// prometheusName returns the name in Prometheus. A counter ends in _total, any other metric in its
 // unit.
 func prometheusName(name, kind, unit string) string {
 	name = "weir_" + shorter.Replace(name)
@@ -189,7 +238,7 @@ func prometheusName(name, kind, unit string) string {
 	}
 }
 
-// prometheusLabel returns the label of an attribute: what it is the name of, or its last word.
+// prometheusLabel returns the label for an attribute: the word before ".name", or the last word.
 func prometheusLabel(attribute string) string {
 	switch attribute {
 	case "policy_rule.name":
@@ -203,10 +252,10 @@ func prometheusLabel(attribute string) string {
 	return of[strings.LastIndexByte(of, '.')+1:]
 }
 
-// metrics are the metrics of one snapshot, by their names in the table.
+// metrics holds the metrics of one snapshot by their names in the table.
 type metrics map[string]*Metric
 
-// add adds a series with its value. labels are kept.
+// add adds a series. It keeps labels.
 func add[N int | int64 | float64](to metrics, name string, value N, labels ...string) {
 	to[name].Series = append(to[name].Series, Series{Labels: labels, Value: float64(value)})
 }
@@ -222,8 +271,8 @@ func (m metrics) time(name string, t time.Time, labels ...string) {
 	add(m, name, float64(t.UnixMicro())/1e6, labels...)
 }
 
-// states adds 1 for the state that holds and 0 for the others. The others exist too: not
-// every system notices at once that a series is gone.
+// states adds a series for each state: 1 for the current state, 0 for the others. The zeros are
+// there because some systems notice late that a series is gone.
 func (m metrics) states(name, holds string, states []string, labels ...string) {
 	for _, state := range states {
 		add(m, name, bit(state == holds), append(slices.Clip(labels), state)...)
@@ -238,7 +287,8 @@ func (m metrics) limiter(l *LimiterSnapshot) {
 	if l.Preflights > 0 {
 		add(m, "preflights", l.Preflights, l.Name)
 	}
-	queues, ends := l.Waiting > 0 || l.QueueFull > 0 || l.QueueLeft > 0, l.Held > 0 || !l.HeldSince.IsZero()
+	queues := l.Waiting > 0 || l.QueueFull > 0 || l.QueueLeft > 0
+	ends := l.Held > 0 || !l.HeldSince.IsZero()
 	for i := range l.Rules {
 		rule := &l.Rules[i]
 		m.rule(l.Name, rule)
@@ -255,13 +305,13 @@ func (m metrics) limiter(l *LimiterSnapshot) {
 	}
 }
 
-// queues reports whether requests wait for their turn by r as it is now, or ever did.
+// queues reports whether requests wait for this rule in a leaky queue, or ever waited.
 func (r *RuleSnapshot) queues() bool {
 	return algorithm.Of(r.Limit.Algorithm()).Queues || r.Delay.Count() > 0
 }
 
-// ends reports whether requests have something to end by r as it is now, or ever had. A rule
-// with a FinalCost shows at its first end.
+// ends reports whether requests have something to end under this rule, or ever had. A rule with a
+// FinalCost shows at its first end.
 func (r *RuleSnapshot) ends() bool {
 	return algorithm.Of(r.Limit.Algorithm()).Held || r.Settlements.Ended > 0
 }
@@ -272,7 +322,8 @@ func (m metrics) rule(limiter string, rule *RuleSnapshot) {
 		if d.Allowed {
 			decision = core.Allowed
 		}
-		add(m, "rate_limiting.decisions", d.Count, limiter, rule.Name, decision.String(), d.Mode.String(), d.Source.String())
+		add(m, "rate_limiting.decisions", d.Count, limiter, rule.Name, decision.String(),
+			d.Mode.String(), d.Source.String())
 	}
 	m.failures(limiter, rule)
 	add(m, "rate_limiting.binding", rule.Binding, limiter, rule.Name)
@@ -295,7 +346,7 @@ func (m metrics) rule(limiter string, rule *RuleSnapshot) {
 	}
 }
 
-// failures adds what failed. Most rules have no function but Key.
+// failures adds the failures of a rule. Most rules have no function other than Key.
 func (m metrics) failures(limiter string, rule *RuleSnapshot) {
 	f := rule.Failures
 	for part, n := range [failure.Parts]int64{f.Key, f.Limit, f.Cost, f.Backend, f.Fallback} {
@@ -305,7 +356,7 @@ func (m metrics) failures(limiter string, rule *RuleSnapshot) {
 	}
 }
 
-// inForce adds what a rule is now. A rule with a LimitFor has no limit of its own.
+// inForce adds the current settings of a rule. A rule with a LimitFor has no limit of its own.
 func (m metrics) inForce(limiter string, rule *RuleSnapshot) {
 	if rule.Limit != (limits.Limit{}) {
 		units := rule.Limit.Rate().Units
@@ -320,7 +371,8 @@ func (m metrics) inForce(limiter string, rule *RuleSnapshot) {
 		mode = "share"
 	}
 	add(m, "rate_limiting.enforced", float64(share)/100, limiter, rule.Name)
-	m.states("rate_limiting.mode", mode, []string{"enforce", "share", "shadow", "disabled"}, limiter, rule.Name)
+	m.states("rate_limiting.mode", mode, []string{"enforce", "share", "shadow", "disabled"},
+		limiter, rule.Name)
 	add(m, "rate_limiting.overridden", bit(!rule.Override.Until.IsZero()), limiter, rule.Name)
 }
 

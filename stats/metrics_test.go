@@ -94,7 +94,8 @@ func shows(before, after []stats.Metric, count bool) bool {
 	for i := range after {
 		for j, s := range after[i].Series {
 			was := before[i].Series[j]
-			if s.Value > was.Value || s.Histogram.Sum > was.Histogram.Sum || s.Histogram.Count() > was.Histogram.Count() {
+			if s.Value > was.Value || s.Histogram.Sum > was.Histogram.Sum ||
+				s.Histogram.Count() > was.Histogram.Count() {
 				return true
 			}
 		}
@@ -185,11 +186,13 @@ func TestEveryMetricIsWellFormedAndHasSeries(t *testing.T) {
 	kinds := []string{"counter", "gauge", "timestamp", "histogram"}
 	names := make(map[string]bool)
 	for _, m := range filled().Metrics() {
-		if !prometheus.MatchString(m.Name) || !openTelemetry.MatchString(m.Instrument) || !slices.Contains(kinds, m.Kind) ||
+		if !prometheus.MatchString(m.Name) || !openTelemetry.MatchString(m.Instrument) ||
+			!slices.Contains(kinds, m.Kind) ||
 			m.Unit == "" || !strings.HasSuffix(m.Help, ".") || len(m.Labels) != len(m.Attributes) {
 			t.Errorf("%+v", m)
 		}
-		if (m.Kind == "counter") != strings.HasSuffix(m.Name, "_total") || m.Unit == "s" && !strings.HasSuffix(m.Name, "_seconds") {
+		if (m.Kind == "counter") != strings.HasSuffix(m.Name, "_total") ||
+			m.Unit == "s" && !strings.HasSuffix(m.Name, "_seconds") {
 			t.Errorf("%s is a %s of %s", m.Name, m.Kind, m.Unit)
 		}
 		if names[m.Name] || names[m.Instrument] {
@@ -258,7 +261,8 @@ func TestOnlySeriesThatNoAlertNeedsAppearLater(t *testing.T) {
 			Backend: counts.Backend("redis", redis),
 			Rules: []core.Rule[request]{
 				{Name: "plain", Limit: limits.FixedWindow(limits.PerDay(3)), Key: byKey},
-				{Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(100)), Key: byKey, Cost: costOf, FinalCost: core.SpentCost},
+				{Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(100)), Key: byKey, Cost: costOf,
+					FinalCost: core.SpentCost},
 				{Name: "at-once", Limit: limits.Concurrent(10), Key: byKey},
 				{Name: "tomorrow", Limit: limits.FixedWindow(limits.PerDay(2)), Key: orFails, Mode: core.Shadow},
 				{Name: "open", Limit: limits.FixedWindow(limits.PerDay(9)), Key: byKey, OnFailure: core.FailOpen},
@@ -348,9 +352,10 @@ func TestALimiterOfPlainRulesHasFewSeries(t *testing.T) {
 		}
 	}
 	want := map[string]int{
-		"weir_requests_total":           4,
-		"weir_rule_decisions_total":     12, // six of each rule: allowed and denied by the backend and the fallback, open, closed
-		"weir_rule_failures_total":      9,  // of key, backend and fallback
+		"weir_requests_total": 4,
+		// six of each rule: allowed and denied by the backend and the fallback, open, closed
+		"weir_rule_decisions_total":     12,
+		"weir_rule_failures_total":      9, // of key, backend and fallback
 		"weir_rule_binding_total":       3,
 		"weir_rule_units_total":         3,
 		"weir_rule_near_limit_total":    3,

@@ -6,18 +6,18 @@ import (
 	"github.com/weir-go/weir/internal/ground/isnil"
 )
 
-// PolicyStatus is what becomes of a policy file: the Status of package policy has these
-// methods. They must be quick and safe for concurrent use.
+// PolicyStatus reports on a policy file. The Status of package policy implements it. The methods
+// must be quick and safe for concurrent use.
 type PolicyStatus interface {
-	Digest() string                        // of the content in force
-	Applied() time.Time                    // since when it is in force
-	Failure() (since time.Time, err error) // why newer content is not in force; nil: there is none
-	Loads() (applied, failed int64)        // a failure that lasts is one
+	Digest() string     // digest of the content in force
+	Applied() time.Time // when the content in force was applied
+	// why newer content is not in force; nil if there is none
+	Failure() (since time.Time, err error)
+	Loads() (applied, failed int64) // a failure that lasts counts once
 }
 
-// WatchPolicy has snapshots show what becomes of a policy file. The name is a label of
-// metrics. A later call with the same name watches another file instead, or none if
-// status is nil.
+// WatchPolicy adds a policy file to snapshots. The name is a label of metrics. A later call with
+// the same name replaces the file, or removes it if status is nil.
 func (s *Stats) WatchPolicy(name string, status PolicyStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

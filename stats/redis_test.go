@@ -36,7 +36,8 @@ func TestEverySourceOfAStackOnRedisIsCounted(t *testing.T) {
 		Backend: stack,
 		Rules: []core.Rule[request]{
 			{Name: "clients", Limit: limits.SlidingLog(limits.PerHour(4)), Key: byKey, Cost: costOf},
-			{Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1000)), Key: byKey, Cost: func(request) int64 { return 10 }, FinalCost: core.SpentCost},
+			{Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1000)), Key: byKey,
+				Cost: func(request) int64 { return 10 }, FinalCost: core.SpentCost},
 		},
 		// Counters are told first, so that they have counted what settled receives.
 		Observer: told{api, func(s limits.Settlement) { settled <- s }},
@@ -61,7 +62,9 @@ func TestEverySourceOfAStackOnRedisIsCounted(t *testing.T) {
 
 	shot := counts.Snapshot()
 	clients := shot.Limiters[0].Rules[0]
-	for source, want := range map[limits.Source]int64{limits.SourcePrimary: 2, limits.SourceDenialCache: 1, limits.SourceFallback: 1} {
+	for source, want := range map[limits.Source]int64{
+		limits.SourcePrimary: 2, limits.SourceDenialCache: 1, limits.SourceFallback: 1,
+	} {
 		if n := clients.Count(func(d stats.DecisionCount) bool { return d.Source == source }); n != want {
 			t.Errorf("%d decisions of %v: want %d", n, source, want)
 		}
@@ -73,8 +76,10 @@ func TestEverySourceOfAStackOnRedisIsCounted(t *testing.T) {
 		t.Errorf("ends: %+v: want 2, with 14 units returned", got)
 	}
 	ops := shot.Backends[0].Operations
-	if take, settle := ops[0], ops[2]; take.Succeeded.Count() != 2 || take.Failed.Count() != 1 || take.Errors.Other != 1 || settle.Succeeded.Count() != 1 {
-		t.Errorf("%d takes, %d failed (%+v), %d settled: want 2, 1, 1", take.Succeeded.Count(), take.Failed.Count(), take.Errors, settle.Succeeded.Count())
+	if take, settle := ops[0], ops[2]; take.Succeeded.Count() != 2 || take.Failed.Count() != 1 ||
+		take.Errors.Other != 1 || settle.Succeeded.Count() != 1 {
+		t.Errorf("%d takes, %d failed (%+v), %d settled: want 2, 1, 1", take.Succeeded.Count(), take.Failed.Count(),
+			take.Errors, settle.Succeeded.Count())
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// rule has the counters of one rule.
+// rule holds the counters of one rule.
 type rule struct {
 	name   string
-	number uint16                    // in the limiter's list
+	number uint16                    // index in Counters.rules
 	delay  atomic.Pointer[histogram] // nil: no request had to wait
 	ends   ends
 	log    ruleLog // guarded by the lock of the denials
@@ -21,19 +21,19 @@ type rule struct {
 	stripes [stripes]stripe
 }
 
-// kind is what a decision comes to. Kinds of requests with one rule say what the request
-// came to as well, so that it needs no counter of its own.
+// kind classifies a decision. The kinds named alone… are for requests with one rule. They determine
+// the verdict on the request, too, so it needs no counter of its own.
 type kind uint8
 
 const (
-	notTaken    kind = iota // allowed, and nothing taken: another rule denied, or the cost is 0
-	taken                   // allowed
-	takenNear               // allowed, and a fifth of the limit or less is left
-	denied                  // denied
-	deniedMost              // denied, and the rule binds
-	aloneTaken              // of the only rule: allowed
-	aloneNear               // of the only rule: allowed, with a fifth left
-	aloneDenied             // of the only rule: denied
+	notTaken kind = iota // allowed, nothing taken: another rule denied, or the cost is 0
+	taken
+	takenNear // allowed, and at most a fifth of the limit is left
+	denied
+	deniedMost  // denied by the binding rule
+	aloneTaken  // allowed by the only rule
+	aloneNear   // the same, and at most a fifth of the limit is left
+	aloneDenied // denied by the only rule
 	kinds       = iota
 )
 
@@ -41,14 +41,14 @@ const (
 type stripe struct {
 	cells [cells]atomic.Int64
 	extra atomic.Int64 // units taken, less one for each decision that took
-	_     [120]byte    // two stripes share no pair of cache lines
+	_     [120]byte    // keeps stripes on different pairs of cache lines
 }
 
-// cells is how many combinations of source, mode and kind there are.
+// cells is the number of combinations of source, mode and kind.
 const cells = int(limits.SourceNotAsked-1) * 2 * kinds
 
-// cell returns the counter of a combination. A denial cache only denies and leases only
-// allow, so they share their counters: see sourceOf.
+// cell returns the index of a combination. A denial cache only denies and leases only allow, so
+// they share cells: see sourceOf.
 func cell(source limits.Source, shadow bool, k kind) int {
 	if source >= limits.SourceLease {
 		source--
@@ -60,14 +60,15 @@ func cell(source limits.Source, shadow bool, k kind) int {
 	return i*kinds + int(k)
 }
 
-// ends counts ends by what became of them: their sum less one of them would fall now and
-// then, as another goroutine counts in between.
+// ends counts ends by their result. It has no total: a total less one of them could fall while
+// another goroutine counts.
 type ends struct{ done, returned, charged, forgiven, lost, dropped atomic.Int64 }
 
-// sourceOf returns the source that a counter is of.
+// sourceOf returns the source that cell c counts.
 func sourceOf(c int) limits.Source {
 	source := limits.Source(c / kinds / 2)
-	if source > limits.SourceDenialCache || source == limits.SourceDenialCache && !kind(c%kinds).denies() {
+	if source > limits.SourceDenialCache ||
+		source == limits.SourceDenialCache && !kind(c%kinds).denies() {
 		source++
 	}
 	return source
@@ -75,7 +76,7 @@ func sourceOf(c int) limits.Source {
 
 func newRule(name string, number int) *rule { return &rule{name: name, number: uint16(number)} }
 
-// kindOf returns what the decision d comes to in a request with a verdict.
+// kindOf classifies d, a decision on a request with the given verdict.
 func kindOf(d *core.RuleDecision, verdict core.Verdict, alone, binds bool) kind {
 	switch {
 	case !d.Allowed && alone && verdict == verdictOf(d):
@@ -97,12 +98,12 @@ func kindOf(d *core.RuleDecision, verdict core.Verdict, alone, binds bool) kind 
 	return k
 }
 
-// isNear reports whether d leaves a fifth of the limit or less.
+// isNear reports whether d leaves at most a fifth of the limit.
 func isNear(d *core.RuleDecision) bool {
 	return d.Source.Counted() && d.Remaining <= d.Limit().Burst()/5
 }
 
-// verdictOf returns the verdict on a request whose only rule has denied it.
+// verdictOf returns the verdict on a request whose only rule denied it.
 func verdictOf(d *core.RuleDecision) core.Verdict {
 	switch {
 	case d.Mode() == core.Shadow:
@@ -124,7 +125,9 @@ func (r *rule) count(to uint, k kind, d *core.RuleDecision) {
 	}
 }
 
-func (k kind) took() bool { return k == taken || k == takenNear || k == aloneTaken || k == aloneNear }
+func (k kind) took() bool {
+	return k == taken || k == takenNear || k == aloneTaken || k == aloneNear
+}
 
 func (k kind) near() bool { return k == takenNear || k == aloneNear }
 
@@ -139,7 +142,7 @@ func (r *rule) delayed(d time.Duration) {
 	h.add(d)
 }
 
-// each calls f with each combination that has decisions, and how many.
+// each calls f for each combination with decisions, with their number.
 func (r *rule) each(f func(source limits.Source, shadow bool, k kind, n int64)) {
 	var sums [cells]int64
 	for i := range r.stripes {
@@ -154,11 +157,12 @@ func (r *rule) each(f func(source limits.Source, shadow bool, k kind, n int64)) 
 	}
 }
 
-// snapshot returns the counters of r, and adds to requests those that r counts.
+// snapshot returns the counters of r, and adds to requests the requests that r counts.
 func (r *rule) snapshot(state core.RuleState, inForce bool, requests *Requests) RuleSnapshot {
 	shot := RuleSnapshot{Name: r.name, InForce: inForce}
 	if inForce {
-		shot.Scope, shot.Limit, shot.Mode, shot.Override = state.Scope, state.Limit, state.Mode, state.Override
+		shot.Scope, shot.Limit = state.Scope, state.Limit
+		shot.Mode, shot.Override = state.Mode, state.Override
 		shot.Local, shot.DenyAs503 = state.Local, state.DenyAs503
 	}
 	for i := range r.stripes {
@@ -185,7 +189,8 @@ func (r *rule) snapshot(state core.RuleState, inForce bool, requests *Requests) 
 	}
 	done, lost, dropped := r.ends.done.Load(), r.ends.lost.Load(), r.ends.dropped.Load()
 	shot.Settlements = Settlements{
-		done + lost + dropped, r.ends.returned.Load(), r.ends.charged.Load(), r.ends.forgiven.Load(), lost, dropped,
+		done + lost + dropped, r.ends.returned.Load(), r.ends.charged.Load(),
+		r.ends.forgiven.Load(), lost, dropped,
 	}
 	if h := r.delay.Load(); h != nil {
 		shot.Delay = h.snapshot()
@@ -195,7 +200,7 @@ func (r *rule) snapshot(state core.RuleState, inForce bool, requests *Requests) 
 	return shot
 }
 
-// countAlone counts the requests that only one rule decided.
+// countAlone adds n requests that only one rule decided.
 func (r *Requests) countAlone(source limits.Source, shadow bool, k kind, n int64) {
 	switch {
 	case k == aloneTaken || k == aloneNear || k == aloneDenied && shadow:
@@ -207,7 +212,6 @@ func (r *Requests) countAlone(source limits.Source, shadow bool, k kind, n int64
 	}
 }
 
-// bit returns 1 for true.
 func bit(b bool) int {
 	if b {
 		return 1
@@ -215,8 +219,10 @@ func bit(b bool) int {
 	return 0
 }
 
-// decisionCounts lists the counts of r, and zeros of what a rate wants to see the first of.
-func (r *RuleSnapshot) decisionCounts(of *[limits.SourceNotAsked][2][2]int64) (counts []DecisionCount) {
+// decisionCounts lists the counts of r. It includes zeros where a rate has to see the first event.
+func (r *RuleSnapshot) decisionCounts(
+	of *[limits.SourceNotAsked][2][2]int64,
+) (counts []DecisionCount) {
 	for _, mode := range [...]core.Mode{core.Enforce, core.Shadow} {
 		for _, allowed := range [...]bool{true, false} {
 			for source := range limits.SourceNotAsked {
@@ -230,7 +236,7 @@ func (r *RuleSnapshot) decisionCounts(of *[limits.SourceNotAsked][2][2]int64) (c
 	return counts
 }
 
-// decides reports whether r, as it is now, makes decisions of a mode, Enforce or Shadow.
+// decides reports whether r currently makes decisions in mode, which is Enforce or Shadow.
 func (r *RuleSnapshot) decides(mode core.Mode) bool {
 	if mode == core.Enforce {
 		return r.Mode.Percent() > 0
@@ -238,8 +244,8 @@ func (r *RuleSnapshot) decides(mode core.Mode) bool {
 	return r.Mode != core.Enforce && r.Mode != core.Disabled
 }
 
-// isDecidedBy reports whether a source may make such decisions of r. Leases and denial caches
-// may too, if there are any, which r does not know.
+// isDecidedBy reports whether source may make such decisions for r. Leases and denial caches are
+// left out: r does not know whether there are any.
 func (r *RuleSnapshot) isDecidedBy(source limits.Source, allowed bool) bool {
 	switch source {
 	case limits.SourcePrimary:

@@ -44,7 +44,8 @@ func TestAShedderShowsItsClasses(t *testing.T) {
 			t.Fatalf("got %+v", shot.Shedders)
 		}
 		api := shot.Shedders[0]
-		if api.Mode != core.Enforce || api.Limit != 2 || api.MaxInFlight != 10_000 || api.InFlight != 2 || api.Exempt != 1 || api.ExemptTotal != 1 || api.Oldest != 3*time.Second {
+		if api.Mode != core.Enforce || api.Limit != 2 || api.MaxInFlight != 10_000 || api.InFlight != 2 ||
+			api.Exempt != 1 || api.ExemptTotal != 1 || api.Oldest != 3*time.Second {
 			t.Errorf("got %+v", api)
 		}
 		want := []stats.ShedderClassState{
@@ -79,7 +80,8 @@ func TestClassesWhoseNamesLookAlikeAreCountedTogether(t *testing.T) {
 		shedder.Acquire(t.Context(), class)
 	}
 	classes := counts.Snapshot().Shedders[0].Classes
-	if len(classes) != 2 || classes[0].Name != "a\uFFFD" || classes[0].Admitted != 2 || classes[0].InFlight != 2 || classes[1].Name != "b" || classes[1].Admitted != 1 {
+	if len(classes) != 2 || classes[0].Name != "a\uFFFD" || classes[0].Admitted != 2 || classes[0].InFlight != 2 ||
+		classes[1].Name != "b" || classes[1].Admitted != 1 {
 		t.Errorf("got %+v", classes)
 	}
 }
@@ -96,7 +98,8 @@ func TestWhatIsNilIsNotWatched(t *testing.T) {
 		counts.WatchPolicy("policy", nil)
 		counts.Limiter("api").ObserveLimiter(nil)
 		shot := counts.Snapshot()
-		if n := len(shot.Shedders) + len(shot.Memories) + len(shot.Breakers) + len(shot.Leases) + len(shot.Policies); n > 0 {
+		if n := len(shot.Shedders) + len(shot.Memories) + len(shot.Breakers) + len(shot.Leases) +
+			len(shot.Policies); n > 0 {
 			t.Errorf("got %d parts in %+v, want none", n, shot)
 		}
 		counts.WatchShedder("api", newShedder(core.Enforce))

@@ -6,37 +6,37 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// ShedderState is what a shedder of package shed does now and has done, for gauges, counters
-// and pages. shed.State is another name of it. It is here so that a program that counts
-// without package shed contains neither that package nor net/http.
+// ShedderState is the state of a shedder of package shed, for gauges, counters and pages.
+// shed.State is an alias of it. It is defined here so that a program that counts without package
+// shed links neither that package nor net/http.
 type ShedderState struct {
 	Mode        core.Mode
-	Limit       int // how many may be in flight
-	MaxInFlight int // what Limit never exceeds
+	Limit       int // how many requests may be in flight
+	MaxInFlight int // the upper bound of Limit
 	InFlight    int
-	Streams     int                 // answers that have become streams: not in flight any more
-	Exempt      int                 // exempt requests under way: not in flight
-	Shadowed    int                 // under way that shadow admitted: not in flight
+	Streams     int                 // responses that became streams: no longer in flight
+	Exempt      int                 // exempt requests running: not in flight
+	Shadowed    int                 // running requests that Shadow let pass: not in flight
 	Waiting     int                 // in the queue
-	Oldest      time.Duration       // for how long the oldest request in flight has been running
-	Routes      int                 // with samples of their own
-	Tenants     int                 // that are known by their names
+	Oldest      time.Duration       // age of the oldest request in flight
+	Routes      int                 // routes with samples of their own
+	Tenants     int                 // tenants known by name
 	Updates     int64               // windows after which the limit was decided
-	Panics      int64               // of them that panicked, and left the limit as it was
-	ExemptTotal int64               // exempt requests ever
-	Classes     []ShedderClassState // the most important first
+	Panics      int64               // Updates that panicked, and left the limit unchanged
+	ExemptTotal int64               // exempt requests since the start
+	Classes     []ShedderClassState // most important first
 }
 
-// ShedderClassState is what a [ShedderState] says of a class. Counters start when the class is
+// ShedderClassState is the state of one class of a [ShedderState]. Counters start when the class is
 // first named, and survive Replace.
 type ShedderClassState struct {
 	Name     string
 	Share    int // percent of the limit
-	Entry    int // a request enters if fewer than so many are in flight
+	Entry    int // a request enters if fewer than this many are in flight
 	InFlight int
 	Waiting  int
-	Admitted int64 // requests that went on, without those that Shadow let pass
+	Admitted int64 // admitted, without those that Shadow let pass
 	Shed     int64
-	Shadowed int64 // that would have been shed
-	Left     int64 // whose context ended in the queue: the client left, or the server was over its deadline or shut down
+	Shadowed int64 // Shadow let them pass; Enforce would have shed them
+	Left     int64 // context ended in the queue: client gone, deadline or shutdown
 }

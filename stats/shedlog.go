@@ -8,22 +8,21 @@ import (
 )
 
 const (
-	lookEvery     = 5 * time.Second // at shedders, for the log
-	shedLineEvery = time.Minute     // while a class is shed
+	lookEvery     = 5 * time.Second // how often counters of shedders are read for the log
+	shedLineEvery = time.Minute     // while a class is being shed
 )
 
-// shedder is a shedder that is watched.
 type shedder struct {
 	state func() ShedderState
-	logs  map[string]*shedLog // by class; belongs to whoever looks
+	logs  map[string]*shedLog // by class; guarded by the goroutine that looks
 }
 
-// shedLog is what the log lines of one class need.
+// shedLog is the logging state of one class.
 type shedLog struct {
 	shedding              bool
 	since, last, loggedAt time.Time
-	before, logged        int64 // shed before these, and at the latest line
-	seen                  int64 // shed at the latest look
+	before, logged        int64 // number shed before this episode, and at the latest line
+	seen                  int64 // number shed at the latest look
 }
 
 func newShedder(state func() ShedderState) *shedder {
@@ -34,9 +33,9 @@ func newShedder(state func() ShedderState) *shedder {
 	return sh
 }
 
-// logSheddersLocked has s look at its shedders from now on. Shedders tell nobody what they
-// shed, so that a request that is shed costs nothing more, and do not know s. Its timer
-// alone keeps s, and the log goes on.
+// logSheddersLocked starts reading the counters of shedders for the log. Shedders do not report to
+// s, so that shedding a request costs nothing more. The timer keeps a reference to s, so logging
+// continues if the program drops it.
 func (s *Stats) logSheddersLocked() {
 	if s.looks {
 		return
@@ -63,7 +62,8 @@ func (s *Stats) lookAtShedders(now time.Time) {
 				sh.logs[c.Name] = new(shedLog)
 			}
 		}
-		for _, class := range slices.Sorted(maps.Keys(sh.logs)) { // those that a Replace has left out, too
+		// includes classes that a Replace removed
+		for _, class := range slices.Sorted(maps.Keys(sh.logs)) {
 			log := sh.logs[class]
 			if l, ok := log.look(max(log.seen, shed[class]), now); ok {
 				l.shedder, l.class, l.inFlightLimit, l.ofShedder = name, class, state.Limit, true
@@ -73,14 +73,17 @@ func (s *Stats) lookAtShedders(now time.Time) {
 	}
 }
 
-// look returns the line that is due, if one is, when n requests have been shed in all.
+// look returns the line that is due, if any, when n requests have been shed in total.
 func (log *shedLog) look(n int64, now time.Time) (line, bool) {
 	rose := n > log.seen
 	before := log.seen
 	log.seen = n
 	switch {
 	case rose && !log.shedding:
-		*log = shedLog{shedding: true, since: now, last: now, loggedAt: now, before: before, logged: n, seen: n}
+		*log = shedLog{
+			shedding: true, since: now, last: now, loggedAt: now, before: before, logged: n,
+			seen: n,
+		}
 		return line{level: slog.LevelWarn, message: "weir: a shedder sheds", shed: n - before}, true
 	case rose:
 		log.last = now
@@ -92,17 +95,19 @@ func (log *shedLog) look(n int64, now time.Time) (line, bool) {
 		return line{level: slog.LevelInfo, message: "weir: shed", shed: shed}, true
 	case log.shedding && now.Sub(log.last) >= quietAfter:
 		log.shedding = false
-		return line{level: slog.LevelInfo, message: "weir: a shedder sheds no more", over: true, shed: n - log.before, lasted: log.last.Sub(log.since)}, true
+		return line{level: slog.LevelInfo, message: "weir: a shedder sheds no more", over: true,
+			shed: n - log.before, lasted: log.last.Sub(log.since)}, true
 	}
 	return line{}, false
 }
 
-// shedAttrs are the attributes of a line of a shedder.
-func (what *line) shedAttrs() []slog.Attr {
-	attrs := append(make([]slog.Attr, 0, 5), slog.String("shedder", what.shedder), slog.String("class", what.class),
-		slog.Int64("shed", what.shed), slog.Int("limit", what.inFlightLimit))
-	if what.over {
-		attrs = append(attrs, slog.Duration("after", what.lasted))
+// shedAttrs returns the attributes of a line about a shedder.
+func (entry *line) shedAttrs() []slog.Attr {
+	attrs := append(make([]slog.Attr, 0, 5), slog.String("shedder", entry.shedder),
+		slog.String("class", entry.class),
+		slog.Int64("shed", entry.shed), slog.Int("limit", entry.inFlightLimit))
+	if entry.over {
+		attrs = append(attrs, slog.Duration("after", entry.lasted))
 	}
 	return attrs
 }

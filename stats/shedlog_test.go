@@ -42,7 +42,9 @@ func TestTheLogSaysWhenSheddingBeginsAndEnds(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if got, want := text(), `level=INFO msg="weir: a shedder sheds no more" shedder=api class=other shed=100 limit=2 after=1m35s`+"\n"; got != want {
+		if got, want := text(),
+			`level=INFO msg="weir: a shedder sheds no more" shedder=api class=other shed=100 limit=2 after=1m35s`+
+				"\n"; got != want {
 			t.Errorf("got\n%swant\n%s", got, want)
 		}
 		for range 3 {
@@ -50,7 +52,8 @@ func TestTheLogSaysWhenSheddingBeginsAndEnds(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if got, want := text(), `level=WARN msg="weir: a shedder sheds" shedder=api class=new shed=2 limit=2`+"\n"; got != want {
+		if got, want := text(), `level=WARN msg="weir: a shedder sheds" shedder=api class=new shed=2 limit=2`+
+			"\n"; got != want {
 			t.Errorf("got\n%swant\n%s", got, want)
 		}
 	})
@@ -68,7 +71,8 @@ func TestTheLogGoesOnThoughNobodyHoldsTheStats(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if got, want := text(), `level=WARN msg="weir: a shedder sheds" shedder=api class=other shed=8 limit=2`+"\n"; got != want {
+		if got, want := text(), `level=WARN msg="weir: a shedder sheds" shedder=api class=other shed=8 limit=2`+
+			"\n"; got != want {
 			t.Errorf("got\n%swant\n%s", got, want)
 		}
 	})
@@ -104,7 +108,8 @@ func TestTheLogOfAShedderNamesNoClient(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if got := text(); !strings.Contains(got, "class=all shed=1") || strings.Contains(got, "secret") || strings.Contains(got, "never") {
+		if got := text(); !strings.Contains(got, "class=all shed=1") || strings.Contains(got, "secret") ||
+			strings.Contains(got, "never") {
 			t.Error(got)
 		}
 	})

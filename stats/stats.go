@@ -14,20 +14,19 @@ import (
 
 // Options are the options of [New]. The zero value is ready to use.
 type Options struct {
-	// Logger gets a line when a rule begins to deny requests, a line when it has denied
-	// none for a minute, and at most ten a minute in between. It gets the same for each
-	// class that a shedder sheds, with one line a minute in between. nil: the logger that
-	// slog.Default returns at that time. To log nothing, use a slog.DiscardHandler.
+	// Logger gets a line when a rule begins to deny requests, a line when it has denied none for a
+	// minute, and at most ten a minute in between. For each class that a shedder sheds it gets the
+	// same lines, with one a minute in between. nil: slog.Default at the time of the line. To log
+	// nothing, use a slog.DiscardHandler.
 	Logger *slog.Logger
 
-	// Key returns how a log line shows a key, such as a digest with a secret; "" leaves it
-	// out. It is called on a goroutine of the Stats, never while a request is decided.
-	// nil: no line has a key.
+	// Key returns the form of a key in log lines, such as a keyed digest; "" omits it. It is called
+	// on a goroutine of the Stats, never while a request is decided. nil: log lines have no key.
 	Key func(rule, key string) string
 }
 
-// Stats has the counters of the limiters, shedders, backends, breakers, memories and policies
-// of a program. It is safe for concurrent use and needs no closing.
+// Stats holds the counters of the limiters, shedders, backends, breakers, memories and policies of
+// a program. It is safe for concurrent use and needs no closing.
 type Stats struct {
 	lines lines
 	since time.Time
@@ -35,22 +34,21 @@ type Stats struct {
 	mu       sync.Mutex
 	limiters map[string]*Counters
 	backends map[string]*backendCounts
-	memories map[string]*watched
+	memories map[string]*watchedMemory
 	breakers map[string]breakerStatus
 	leases   map[string]func() backends.LeaseCounts
 	shedders map[string]*shedder
 	policies map[string]PolicyStatus
-	looks    bool // at shedders
+	looks    bool // the timer that reads shedders runs
 }
 
-// New returns a Stats without counters.
 func New(options Options) *Stats {
 	return &Stats{
 		lines:    lines{logger: options.Logger, key: options.Key},
 		since:    time.Now(),
 		limiters: make(map[string]*Counters),
 		backends: make(map[string]*backendCounts),
-		memories: make(map[string]*watched),
+		memories: make(map[string]*watchedMemory),
 		breakers: make(map[string]breakerStatus),
 		leases:   make(map[string]func() backends.LeaseCounts),
 		shedders: make(map[string]*shedder),
@@ -58,10 +56,9 @@ func New(options Options) *Stats {
 	}
 }
 
-// Limiter returns the counters of the limiter of that name, which it makes if there are
-// none. The name is a label of metrics: short, stable and nothing that a client chooses.
-// Limiters that use the counters of one name are counted together. In this name and all
-// others, U+FFFD stands for bytes that are not UTF-8.
+// Limiter returns the counters of the named limiter, and creates them if needed. The name is a
+// label of metrics: short, stable, and never chosen by a client. Limiters of one name share their
+// counters. In all names, U+FFFD replaces bytes that are not UTF-8.
 func (s *Stats) Limiter(name string) *Counters {
 	name = label(name)
 	s.mu.Lock()
@@ -69,16 +66,16 @@ func (s *Stats) Limiter(name string) *Counters {
 	return named(s.limiters, name, func() *Counters { return newLimiter(name, &s.lines) })
 }
 
-// WatchMemory has snapshots show how full m is. A limiter without a Backend has a memory
-// that nobody can watch: make one with [memory.New] and set Config.Backend to it. A
-// later call with the same name watches another memory instead, or none if m is nil.
+// WatchMemory adds m to snapshots. The memory of a limiter without a Backend cannot be watched:
+// make one with [memory.New] and set Config.Backend to it. A later call with the same name replaces
+// m, or removes it if m is nil.
 func (s *Stats) WatchMemory(name string, m *memory.Memory) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	watch(s.memories, name, &watched{of: m}, m == nil)
+	watch(s.memories, name, &watchedMemory{memory: m}, m == nil)
 }
 
-// watch sets the value of a name, or removes the name if there is nothing to watch.
+// watch sets the value of a name, or removes the name if unset.
 func watch[V any](values map[string]V, name string, v V, unset bool) {
 	if name = label(name); unset {
 		delete(values, name)
@@ -89,37 +86,38 @@ func watch[V any](values map[string]V, name string, v V, unset bool) {
 
 type breakerStatus func() (state string, since time.Time, opened int64)
 
-// WatchBreaker has snapshots show what status returns: "open", or another state in which
-// the breaker calls its backend; since when; and how often it has opened. The method
-// Status of a breaker is such a function. status must be quick and safe for concurrent
-// use. A later call with the same name replaces it, or removes it if status is nil.
-func (s *Stats) WatchBreaker(name string, status func() (state string, since time.Time, opened int64)) {
+// WatchBreaker adds a circuit breaker to snapshots. status is the method Status of a
+// redisbackend.Backend, or of a breaker or stack of package remote. It must be quick and safe for
+// concurrent use. A later call with the same name replaces it, or removes it if status is nil.
+func (s *Stats) WatchBreaker(
+	name string, status func() (state string, since time.Time, opened int64),
+) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	watch(s.breakers, name, status, status == nil)
 }
 
-// WatchLeases has snapshots show what counts returns: what this process holds of the units
-// of a backend, and what became of those that it has taken. Such functions are the method
-// Counts of a [remote.LeaseCache] and the method Leases of a remote.Stack. It must be quick
-// and safe for concurrent use. A later call with the same name replaces it, or removes it if
-// counts is nil.
+// WatchLeases adds the leased units of a backend to snapshots. counts is the method Leases of a
+// redisbackend.Backend or of a remote.Stack, or Counts of a remote.LeaseCache. It must be quick and
+// safe for concurrent use. A later call with the same name replaces it, or removes it if counts is
+// nil.
 func (s *Stats) WatchLeases(name string, counts func() backends.LeaseCounts) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	watch(s.leases, name, counts, counts == nil)
 }
 
-// Snapshot returns all counters. It asks the limiters, shedders, memories, breakers and leases
-// that are watched, so that gauges are of this moment; keys of a memory are counted every 10 s at
-// most. Everything is sorted by name, rules are in the order in which they were first
-// seen. A counter never falls from one snapshot to the next. Counters of one snapshot are
-// read one after the other, while requests are decided.
+// Snapshot returns all counters. It reads the current state of limiters, shedders, memories,
+// breakers and leases, so gauges are current; keys of a memory are counted at most every 10 s.
+// Everything is sorted by name, rules by the order in which they were first seen. A counter never
+// falls from one snapshot to the next. The counters of one snapshot are read one after the other,
+// while requests are decided.
 func (s *Stats) Snapshot() Snapshot {
 	s.mu.Lock()
-	limiters, backends, memories := maps.Clone(s.limiters), maps.Clone(s.backends), maps.Clone(s.memories)
-	breakers, leases, policies := maps.Clone(s.breakers), maps.Clone(s.leases), maps.Clone(s.policies)
-	shedders := maps.Clone(s.shedders)
+	limiters, shedders := maps.Clone(s.limiters), maps.Clone(s.shedders)
+	backends, memories := maps.Clone(s.backends), maps.Clone(s.memories)
+	breakers, leases := maps.Clone(s.breakers), maps.Clone(s.leases)
+	policies := maps.Clone(s.policies)
 	s.mu.Unlock()
 	now := time.Now()
 	shot := Snapshot{At: now, Since: s.since}
@@ -137,7 +135,8 @@ func (s *Stats) Snapshot() Snapshot {
 	}
 	for _, name := range slices.Sorted(maps.Keys(breakers)) {
 		state, since, opened := breakers[name]()
-		shot.Breakers = append(shot.Breakers, BreakerSnapshot{name, state, state == "open", since, opened})
+		shot.Breakers = append(shot.Breakers,
+			BreakerSnapshot{name, state, state == "open", since, opened})
 	}
 	for _, name := range slices.Sorted(maps.Keys(leases)) {
 		shot.Leases = append(shot.Leases, LeaseSnapshot{name, leases[name]()})
@@ -148,11 +147,11 @@ func (s *Stats) Snapshot() Snapshot {
 	return shot
 }
 
-// label returns name as a label of metrics. Exporters fail as a whole on bytes that are not
-// UTF-8, and two names that look alike in the end have to be one before.
+// label returns name as a label of metrics, in valid UTF-8: exporters reject everything otherwise.
+// It is applied before names are compared, so two names that become equal share their counters.
 func label(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
-// named returns the value of a name, made if there is none.
+// named returns the value of a name, and creates it if needed.
 func named[V any](values map[string]V, name string, make func() V) V {
 	v, ok := values[name]
 	if !ok {

@@ -8,34 +8,33 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// topKeys finds the keys that are denied most among any number of keys, by the Space-Saving
-// algorithm (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and Top-k
-// Elements in Data Streams, 2005). It counts in two generations of a minute each, so that
-// what is over is forgotten. It takes 64 KiB.
+// topKeys finds the keys that are denied most, with bounded memory of 64 KiB, by the Space-Saving
+// algorithm (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and Top-k Elements in
+// Data Streams, 2005). It counts in two generations of a minute each, so old denials expire.
 type topKeys struct {
 	generations [2]generation
 	current     int
-	since       time.Time // when the current generation began
+	since       time.Time // start of the current generation
 }
 
-// generationLasts is how long one generation counts.
+// generationLasts is the length of a generation.
 const generationLasts = time.Minute
 
 const (
 	maxTop   = 256 // counters of a generation
-	topSlots = 512 // of its hash table; twice as many as there are counters
-	keyBytes = 92  // of a key are kept
+	topSlots = 512 // slots of its hash table, two for each counter
+	keyBytes = 92  // bytes of a key that are kept
 )
 
-// generation is one Space-Saving summary. A key that has no counter takes over the one
-// with the lowest count, and inherits it: so much may be the count of others.
+// generation is one Space-Saving summary. A key without a counter takes over the counter with the
+// lowest count and inherits the count as its possible error.
 type generation struct {
 	n        int
 	denials  int64
 	counters [maxTop]topCounter
-	heap     [maxTop]uint8    // of counters, the lowest first
-	places   [maxTop]uint8    // of each counter, in the heap
-	slots    [topSlots]uint16 // of the hash table: counter + 1; 0 is empty
+	heap     [maxTop]uint8    // heap of counters, lowest first
+	places   [maxTop]uint8    // place of each counter in the heap
+	slots    [topSlots]uint16 // hash table: counter + 1; 0 is empty
 }
 
 type topCounter struct {
@@ -46,7 +45,7 @@ type topCounter struct {
 	key          shortKey
 }
 
-// shortKey keeps the first bytes of a key in place, so that it needs no memory of its own.
+// shortKey holds the first bytes of a key in place, without an allocation.
 type shortKey struct {
 	bytes  [keyBytes]byte
 	length uint8 // above keyBytes: the key was longer
@@ -61,7 +60,7 @@ func (k *shortKey) text() (key string, cut bool) {
 	return string(k.bytes[:min(k.length, keyBytes)]), k.length > keyBytes
 }
 
-// turn begins a new generation if it is time.
+// turn starts a new generation if the current one is a minute old.
 func (t *topKeys) turn(now time.Time) {
 	age := now.Sub(t.since)
 	if age < generationLasts {
@@ -82,7 +81,7 @@ func (g *generation) clear() {
 	clear(g.slots[:])
 }
 
-// add counts one denial of a key, whose hash is of the rule and of shadow too.
+// add counts one denial of a key. hash covers the rule and shadow, too.
 func (g *generation) add(hash uint64, rule uint16, shadow bool, key string) {
 	g.denials++
 	slot := g.find(hash)
@@ -109,7 +108,7 @@ func (g *generation) add(hash uint64, rule uint16, shadow bool, key string) {
 	g.increase(i)
 }
 
-// find returns the slot that has hash, or the empty one where it belongs.
+// find returns the slot of hash, or the empty slot for it.
 func (g *generation) find(hash uint64) int {
 	for slot := int(hash % topSlots); ; slot = (slot + 1) % topSlots {
 		if at := g.slots[slot]; at == 0 || g.counters[at-1].hash == hash {
@@ -118,8 +117,8 @@ func (g *generation) find(hash uint64) int {
 	}
 }
 
-// drop removes hash from the table, and moves those back that come after it (Knuth, The Art
-// of Computer Programming, volume 3, section 6.4, algorithm R).
+// drop removes hash from the table and closes the gap (Knuth, The Art of Computer Programming,
+// volume 3, section 6.4, algorithm R).
 func (g *generation) drop(hash uint64) {
 	hole := g.find(hash)
 	for slot := hole; ; {
@@ -137,11 +136,11 @@ func (g *generation) drop(hash uint64) {
 	g.slots[hole] = 0
 }
 
-// increase counts one more for the i-th counter.
+// increase adds 1 to the i-th counter.
 func (g *generation) increase(i int) {
 	c := &g.counters[i]
 	if c.count++; c.count == 0 {
-		c.count-- // as many as it can count
+		c.count-- // the counter stays at its maximum
 	}
 	for at := int(g.places[i]); ; {
 		least := at
@@ -158,7 +157,7 @@ func (g *generation) increase(i int) {
 	}
 }
 
-// rise moves the counter at a place, which is new, to where it belongs.
+// rise moves the new counter at a place up to its position in the heap.
 func (g *generation) rise(at int) {
 	for at > 0 {
 		parent := (at - 1) / 2
@@ -175,7 +174,7 @@ func (g *generation) swap(a, b int) {
 	g.places[g.heap[a]], g.places[g.heap[b]] = uint8(a), uint8(b)
 }
 
-// missed returns how many denials a key may have that has no counter.
+// missed returns how many denials a key without a counter may have.
 func (g *generation) missed() int64 {
 	if g.n < maxTop {
 		return 0
@@ -183,8 +182,8 @@ func (g *generation) missed() int64 {
 	return int64(g.counters[g.heap[0]].count)
 }
 
-// snapshot returns the keys of both generations. A key that only one of them knows may have
-// been denied in the other as often as the least of its counters says.
+// snapshot returns the keys of both generations. For a key that has a counter in only one of them,
+// it adds the lowest count of the other as a possible error.
 func (t *topKeys) snapshot(now time.Time, rules []*rule) TopKeys {
 	t.turn(now)
 	current, previous := &t.generations[t.current], &t.generations[1-t.current]

@@ -12,9 +12,9 @@ import (
 	"github.com/weir-go/weir/stats"
 )
 
-// NewProducer returns what hands over what s has counted, for the option WithProducer of a
-// reader. It is safe for concurrent use. Counters are cumulative, since [stats.New], also
-// for exporters that prefer deltas.
+// NewProducer returns a producer that exports the counters of s. Pass it to a reader with
+// metric.WithProducer. It is safe for concurrent use. Counters are cumulative since [stats.New],
+// also for exporters that prefer deltas.
 func NewProducer(s *stats.Stats) metric.Producer { return producer{s} }
 
 type producer struct{ stats *stats.Stats }
@@ -26,7 +26,8 @@ func (p producer) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
 	for _, m := range shot.Metrics() {
 		if len(m.Series) > 0 {
 			metrics = append(metrics, metricdata.Metrics{
-				Name: m.Instrument, Description: m.Help, Unit: m.Unit, Data: dataOf(&m, shot.Since, shot.At),
+				Name: m.Instrument, Description: m.Help, Unit: m.Unit,
+				Data: dataOf(&m, shot.Since, shot.At),
 			})
 		}
 	}
@@ -45,10 +46,13 @@ func dataOf(m *stats.Metric, since, at time.Time) metricdata.Aggregation {
 			h := s.Histogram
 			points = append(points, metricdata.HistogramDataPoint[float64]{
 				Attributes: attributesOf(m, s), StartTime: since, Time: at,
-				Count: uint64(h.Count()), Sum: h.Sum.Seconds(), Bounds: inSeconds(h.Bounds), BucketCounts: unsigned(h.Counts),
+				Count: uint64(h.Count()), Sum: h.Sum.Seconds(), Bounds: inSeconds(h.Bounds),
+				BucketCounts: unsigned(h.Counts),
 			})
 		}
-		return metricdata.Histogram[float64]{DataPoints: points, Temporality: metricdata.CumulativeTemporality}
+		return metricdata.Histogram[float64]{
+			DataPoints: points, Temporality: metricdata.CumulativeTemporality,
+		}
 	case "counter":
 		var points []metricdata.DataPoint[int64]
 		for _, s := range m.Series {
@@ -56,15 +60,18 @@ func dataOf(m *stats.Metric, since, at time.Time) metricdata.Aggregation {
 				Attributes: attributesOf(m, s), StartTime: since, Time: at, Value: int64(s.Value),
 			})
 		}
-		return metricdata.Sum[int64]{DataPoints: points, Temporality: metricdata.CumulativeTemporality, IsMonotonic: true}
+		return metricdata.Sum[int64]{
+			DataPoints: points, Temporality: metricdata.CumulativeTemporality, IsMonotonic: true,
+		}
 	}
 	var points []metricdata.DataPoint[float64]
 	for _, s := range m.Series {
 		value := s.Value
-		if m.Kind == "timestamp" && value != 0 { // an age, in OpenTelemetry
+		if m.Kind == "timestamp" && value != 0 { // OpenTelemetry shows the age
 			value = max(0, at.Sub(time.UnixMicro(int64(value*1e6))).Seconds())
 		}
-		points = append(points, metricdata.DataPoint[float64]{Attributes: attributesOf(m, s), Time: at, Value: value})
+		points = append(points,
+			metricdata.DataPoint[float64]{Attributes: attributesOf(m, s), Time: at, Value: value})
 	}
 	return metricdata.Gauge[float64]{DataPoints: points}
 }
@@ -73,7 +80,7 @@ func attributesOf(m *stats.Metric, s stats.Series) attribute.Set {
 	attributes := make([]attribute.KeyValue, len(s.Labels))
 	for i, value := range s.Labels {
 		if m.Attributes[i] == "error.type" && value == "other" {
-			value = "_OTHER" // as the semantic conventions have it
+			value = "_OTHER" // value of the semantic conventions
 		}
 		attributes[i] = attribute.String(m.Attributes[i], value)
 	}

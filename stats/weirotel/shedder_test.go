@@ -43,7 +43,8 @@ func TestASpanSaysThatARequestWasShed(t *testing.T) {
 				got += string(a.Key) + "=" + a.Value.String() + " "
 			}
 			if got != row.want[i] || span.Status().Code != codes.Unset {
-				t.Errorf("%v: the span of request %d has %q and status %v, want %q", row.mode, i, got, span.Status(), row.want[i])
+				t.Errorf("%v: the span of request %d has %q and status %v, want %q", row.mode, i, got, span.Status(),
+					row.want[i])
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/shed"
 )
 
-// Attributes of spans are those of metrics.
+// Attributes of spans have the names of those of metrics.
 const (
 	verdict     = attribute.Key("weir.verdict") // denied, unavailable, abandoned
 	ruleName    = attribute.Key("weir.policy_rule.name")
@@ -20,11 +20,11 @@ const (
 	shedClass   = attribute.Key("weir.shed.class")
 )
 
-// ObserveSpan writes on the span of ctx why a request was not allowed: the verdict and, if
-// it was denied, the binding rule with its mode and who decided. It never sets the status of
-// the span: a 429 is no error of the server, and otelhttp makes a 503 one by itself. It
-// does nothing for requests that are allowed, and without a span that records. It is for the
-// OnDecision of core.ObserverFuncs. R is the framework's request.
+// ObserveSpan records on the span of ctx why a request was not allowed: the verdict and, for a
+// denial, the binding rule with its mode and source. It never sets the status of the span: a 429 is
+// not an error of the server, and otelhttp marks a 503 by itself. It ignores allowed requests and
+// spans that do not record. Use it as the OnDecision of core.ObserverFuncs. R is the framework's
+// request.
 func ObserveSpan[R any](ctx context.Context, _ R, o core.Outcome) {
 	if o.Verdict() == core.Allowed {
 		return
@@ -36,17 +36,17 @@ func ObserveSpan[R any](ctx context.Context, _ R, o core.Outcome) {
 	attributes := []attribute.KeyValue{verdict.String(o.Verdict().String())}
 	if i := o.BindingRule(); i >= 0 && o.Verdict() == core.Denied {
 		d := o.At(i)
-		attributes = append(attributes, ruleName.String(d.Rule()), mode.String(d.Mode().String()), source.String(d.Source.String()))
+		attributes = append(attributes, ruleName.String(d.Rule()), mode.String(d.Mode().String()),
+			source.String(d.Source.String()))
 	}
 	span.SetAttributes(attributes...)
 }
 
-// ObserveShedSpan writes on the span of ctx that a request was shed, would have been, or
-// that its context ended in the queue, and of which class it was. A 503 without these
-// attributes is of a limiter or of the service itself. Like [ObserveSpan] it leaves the
-// status of the span alone, and does nothing for other requests and without a span that
-// records. It is to be the Observe of the options of a shedder. R is the framework's
-// request.
+// ObserveShedSpan records on the span of ctx that a request was shed, that shadow mode would have
+// shed it, or that its context ended in the queue, with its class. A 503 without these attributes
+// comes from a limiter or from the service itself. Like [ObserveSpan] it never sets the status of
+// the span, and ignores other requests and spans that do not record. Use it as Observe of
+// shed.Options. R is the framework's request.
 func ObserveShedSpan[R any](ctx context.Context, _ R, e shed.Event) {
 	verdict := e.Verdict.String()
 	switch {

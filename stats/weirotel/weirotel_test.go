@@ -39,7 +39,9 @@ func newWorld(t *testing.T) (*metric.ManualReader, *core.Limiter[string]) {
 			{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(3)), Key: self},
 			{Name: "next", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: self, Mode: core.Shadow},
 			{Name: "at-once", Limit: limits.Concurrent(100), Key: self},
-			{Name: "by-plan", LimitFor: func(string, string) (limits.Limit, error) { return limits.SlidingLog(limits.PerDay(1000)), nil }, Key: self},
+			{Name: "by-plan", LimitFor: func(string, string) (limits.Limit, error) {
+				return limits.SlidingLog(limits.PerDay(1000)), nil
+			}, Key: self},
 			{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1000), 100_000), Key: self},
 		},
 		Backend:  s.Backend("redis", store),
@@ -52,7 +54,10 @@ func newWorld(t *testing.T) (*metric.ManualReader, *core.Limiter[string]) {
 	s.WatchMemory("fallback", store)
 	s.WatchBreaker("redis", func() (string, time.Time, int64) { return "open", time.Now(), 2 })
 	s.WatchLeases("redis", func() backends.LeaseCounts {
-		return backends.LeaseCounts{Keys: 1, Held: 2, BlocksTaken: 3, BlocksDenied: 4, BlocksFailed: 5, UnitsTaken: 60, UnitsReturned: 7, UnitsVoid: 8}
+		return backends.LeaseCounts{
+			Keys: 1, Held: 2, BlocksTaken: 3, BlocksDenied: 4, BlocksFailed: 5, UnitsTaken: 60, UnitsReturned: 7,
+			UnitsVoid: 8,
+		}
 	})
 	s.WatchShedder("api", newShedder(t))
 	s.WatchPolicy("weir.yaml", broken{})
@@ -79,7 +84,8 @@ func collect(t *testing.T, reader metric.Reader) map[string]float64 {
 	}
 	for _, scope := range all.ScopeMetrics {
 		for _, m := range scope.Metrics {
-			if !strings.HasPrefix(m.Name, "weir.") || strings.HasSuffix(m.Name, "total") || m.Unit == "" || m.Description == "" {
+			if !strings.HasPrefix(m.Name, "weir.") || strings.HasSuffix(m.Name, "total") || m.Unit == "" ||
+				m.Description == "" {
 				t.Errorf("%s, in %q (%q), is not named as OpenTelemetry names", m.Name, m.Unit, m.Description)
 			}
 			switch data := m.Data.(type) {
@@ -161,7 +167,8 @@ func TestATimestampIsAnAge(t *testing.T) {
 		provider := metric.NewMeterProvider(metric.WithReader(reader))
 		defer provider.Shutdown(t.Context())
 		got := collect(t, reader)
-		if a, n := got["weir.policy.age{weir.policy.name=applied}"], got["weir.policy.age{weir.policy.name=never}"]; a != 5400 || n != 0 {
+		if a, n := got["weir.policy.age{weir.policy.name=applied}"],
+			got["weir.policy.age{weir.policy.name=never}"]; a != 5400 || n != 0 {
 			t.Errorf("ages of %v and %v s, want 5400 and 0", a, n)
 		}
 	})

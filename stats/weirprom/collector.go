@@ -6,9 +6,9 @@ import (
 	"github.com/weir-go/weir/stats"
 )
 
-// NewCollector returns a collector of what s has counted. Register it once, with
-// [prometheus.Registerer]. Two collectors of one registry need different Stats and names
-// of limiters that differ, which prometheus.WrapRegistererWith can add as a label.
+// NewCollector returns a collector of the counters of s. Register it once, with
+// [prometheus.Registerer]. Two collectors in one registry need different Stats and different names
+// of limiters; prometheus.WrapRegistererWith can add a label that tells them apart.
 func NewCollector(s *stats.Stats) prometheus.Collector {
 	c := &collector{stats: s}
 	for _, m := range (stats.Snapshot{}).Metrics() {
@@ -19,7 +19,7 @@ func NewCollector(s *stats.Stats) prometheus.Collector {
 
 type collector struct {
 	stats *stats.Stats
-	descs []*prometheus.Desc // in the order of the metrics of a snapshot
+	descs []*prometheus.Desc // in the order of stats.Snapshot.Metrics
 }
 
 // Describe implements [prometheus.Collector].
@@ -36,17 +36,21 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 			switch m.Kind {
 			case "histogram":
 				count, buckets := cumulative(s.Histogram)
-				to <- prometheus.MustNewConstHistogram(c.descs[i], count, s.Histogram.Sum.Seconds(), buckets, s.Labels...)
+				to <- prometheus.MustNewConstHistogram(c.descs[i], count, s.Histogram.Sum.Seconds(),
+					buckets, s.Labels...)
 			case "counter":
-				to <- prometheus.MustNewConstMetric(c.descs[i], prometheus.CounterValue, s.Value, s.Labels...)
+				to <- prometheus.MustNewConstMetric(c.descs[i], prometheus.CounterValue, s.Value,
+					s.Labels...)
 			default:
-				to <- prometheus.MustNewConstMetric(c.descs[i], prometheus.GaugeValue, s.Value, s.Labels...)
+				to <- prometheus.MustNewConstMetric(c.descs[i], prometheus.GaugeValue, s.Value,
+					s.Labels...)
 			}
 		}
 	}
 }
 
-// cumulative returns the buckets of h by their bounds in seconds. They add up in Prometheus.
+// cumulative returns the buckets of h by their bounds in seconds, with cumulative counts as
+// Prometheus requires.
 func cumulative(h stats.Histogram) (count uint64, buckets map[float64]uint64) {
 	buckets = make(map[float64]uint64, len(h.Bounds))
 	sum := uint64(0)

@@ -88,7 +88,9 @@ func TestNumbersAreThoseOfTheRequests(t *testing.T) {
 			t.Errorf("the scrape has no\n%s\nbut\n%s", line, strings.Join(near, ""))
 		}
 	}
-	for _, absent := range []string{`weir_rule_limit_units{limiter="api",rule="by-plan"}`, "denial-cache", "client-", "a mistake"} {
+	for _, absent := range []string{
+		`weir_rule_limit_units{limiter="api",rule="by-plan"}`, "denial-cache", "client-", "a mistake",
+	} {
 		if strings.Contains(text, absent) {
 			t.Errorf("the scrape has %s", absent)
 		}

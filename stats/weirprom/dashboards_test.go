@@ -189,7 +189,8 @@ func TestTheDashboardShowsUnitsOfRulesWithAndWithoutEnds(t *testing.T) {
 	if i < 0 {
 		t.Fatal("the dashboard does not ask for weir_rule_units_total")
 	}
-	query := strings.NewReplacer("$__rate_interval", "5m", "$limiter", ".*", "$rule", ".*", "$instance", ".*").Replace(queries[i])
+	query := strings.NewReplacer("$__rate_interval", "5m", "$limiter", ".*", "$rule", ".*", "$instance",
+		".*").Replace(queries[i])
 	file := filepath.Join(t.TempDir(), "units.yaml")
 	test := fmt.Sprintf(`
 tests:

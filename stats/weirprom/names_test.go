@@ -23,7 +23,8 @@ func TestNamesOfAnyBytesAreScraped(t *testing.T) {
 		s.WatchMemory(name, memory.MustNew(memory.Options{}))
 		s.WatchBreaker(name, func() (string, time.Time, int64) { return "open", time.Time{}, 0 })
 		s.WatchLeases(name, func() backends.LeaseCounts { return backends.LeaseCounts{} })
-		s.WatchShedder(name, shed.MustNew(shed.Options[int]{Classes: []shed.Class{{Name: "c" + name}, {Name: "c\xfd"}}}))
+		s.WatchShedder(name,
+			shed.MustNew(shed.Options[int]{Classes: []shed.Class{{Name: "c" + name}, {Name: "c\xfd"}}}))
 		s.WatchPolicy(name, digest("01234567890é"+name))
 	}
 	s.WatchPolicy("short", digest("01"))

@@ -14,7 +14,9 @@ func newLimiterOf(t testing.TB, s *stats.Stats, n int) *core.Limiter[string] {
 	counts := s.Limiter("api")
 	rules := make([]core.Rule[string], n)
 	for i := range rules {
-		rules[i] = core.Rule[string]{Name: "rule-" + strconv.Itoa(i), Limit: limits.FixedWindow(limits.PerDay(3)), Key: self}
+		rules[i] = core.Rule[string]{
+			Name: "rule-" + strconv.Itoa(i), Limit: limits.FixedWindow(limits.PerDay(3)), Key: self,
+		}
 	}
 	limiter, err := core.New(core.Config[string]{Rules: rules, Observer: counts})
 	if err != nil {

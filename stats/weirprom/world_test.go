@@ -39,9 +39,12 @@ func newWorld(t testing.TB) (*prometheus.Registry, *core.Limiter[string], *stats
 			{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(3)), Key: self},
 			{Name: "next", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: self, Mode: core.Shadow},
 			{Name: "at-once", Limit: limits.Concurrent(100), Key: self},
-			{Name: "tokens", Limit: limits.SlidingWindow(limits.PerDay(1_000_000)), Key: self, Cost: func(string) int64 { return 10 }, FinalCost: core.SpentCost},
+			{Name: "tokens", Limit: limits.SlidingWindow(limits.PerDay(1_000_000)), Key: self,
+				Cost: func(string) int64 { return 10 }, FinalCost: core.SpentCost},
 			{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1000), 100_000), Key: self},
-			{Name: "by-plan", LimitFor: func(string, string) (limits.Limit, error) { return limits.SlidingLog(limits.PerDay(1000)), nil }, Key: self},
+			{Name: "by-plan", LimitFor: func(string, string) (limits.Limit, error) {
+				return limits.SlidingLog(limits.PerDay(1000)), nil
+			}, Key: self},
 			{Name: "off", Limit: limits.SlidingLog(limits.PerDay(1000)), Key: self, Mode: core.Disabled},
 		},
 		Backend:  s.Backend("redis", store),
@@ -53,7 +56,10 @@ func newWorld(t testing.TB) (*prometheus.Registry, *core.Limiter[string], *stats
 	s.WatchMemory("fallback", store)
 	s.WatchBreaker("redis", func() (string, time.Time, int64) { return "open", time.Now(), 2 })
 	s.WatchLeases("redis", func() backends.LeaseCounts {
-		return backends.LeaseCounts{Keys: 1, Held: 2, BlocksTaken: 3, BlocksDenied: 4, BlocksFailed: 5, UnitsTaken: 60, UnitsReturned: 7, UnitsVoid: 8}
+		return backends.LeaseCounts{
+			Keys: 1, Held: 2, BlocksTaken: 3, BlocksDenied: 4, BlocksFailed: 5, UnitsTaken: 60, UnitsReturned: 7,
+			UnitsVoid: 8,
+		}
 	})
 	s.WatchShedder("api", newShedder(t, core.Enforce))
 	s.WatchShedder("next", newShedder(t, core.Shadow))
