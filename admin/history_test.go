@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/admin"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/shed"
 	"github.com/weir-go/weir/stats"
@@ -167,10 +168,10 @@ func (c *changing) Differences() []string {
 	return c.differences
 }
 
-func (c *changing) breaker() (state string, since time.Time, opened int64) {
+func (c *changing) breaker() backends.BreakerStatus {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.state, c.since, c.opened
+	return backends.BreakerStatus{State: c.state, Since: c.since, Opened: c.opened}
 }
 
 // change makes the breaker another, which has opened so often since.
@@ -256,7 +257,10 @@ func TestAPageThatNobodyServesIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(stats.Options{})
 		looks := 0
-		counts.WatchBreaker("redis", func() (string, time.Time, int64) { looks++; return "closed", time.Time{}, 0 })
+		counts.WatchBreaker("redis", func() backends.BreakerStatus {
+			looks++
+			return backends.BreakerStatus{State: "closed"}
+		})
 		page, err := admin.New(ann, admin.Sources{Stats: counts}, admin.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -278,12 +282,12 @@ func TestAPageThatNobodyServesIsForgotten(t *testing.T) {
 func TestAHistoryOfSomethingThatPanicsIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, admin.Options{})
-		s.counts.WatchBreaker("redis", func() (string, time.Time, int64) { panic("a mistake of the program") })
+		s.counts.WatchBreaker("redis", func() backends.BreakerStatus { panic("a mistake of the program") })
 		pass(11 * time.Second)
 		if got := strings.Count(s.logged(), "the history lacks a sample"); got != 2 {
 			t.Errorf("%d lines: %s", got, s.logged())
 		}
-		s.counts.WatchBreaker("redis", func() (string, time.Time, int64) { return "closed", time.Time{}, 0 })
+		s.counts.WatchBreaker("redis", func() backends.BreakerStatus { return backends.BreakerStatus{State: "closed"} })
 		pass(5 * time.Second)
 		if v := s.history(); len(v.Times) != 2 || v.Times[1]-v.Times[0] != 15_000 {
 			t.Errorf("it does not go on: %+v", v)

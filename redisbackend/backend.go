@@ -178,7 +178,7 @@ func (b *Backend) Unwrap() backends.Backend { return b.stack }
 
 // Status returns the state of the breaker, for health checks and metrics: see
 // [remote.Breaker.Status].
-func (b *Backend) Status() (state string, since time.Time, opened int64) { return b.stack.Status() }
+func (b *Backend) Status() backends.BreakerStatus { return b.stack.Status() }
 
 // Leases returns what this process holds of busy keys, and has done with leases: see
 // [remote.LeaseCache.Counts]. Without [Options].Lease it returns the zero value.

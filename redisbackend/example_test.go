@@ -13,6 +13,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
@@ -144,8 +145,7 @@ func ExampleBackend_Status() {
 	client, end := miniClient()
 	defer end()
 	backend := redisbackend.MustNew(client, redisbackend.Options{})
-	state, _, _ := backend.Status()
-	fmt.Println("ready:", state == "closed")
+	fmt.Println("ready:", backend.Status().State == "closed")
 	// Output: ready: true
 }
 

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // circuit opens when decisions keep failing. While it is open, it lets one probe through at a time.
@@ -36,19 +38,19 @@ type part struct {
 
 const parts = 10
 
-// Status returns "open" or "closed", since when, and how often the breaker has opened, for
-// health checks and metrics. It takes no lock.
+// Status returns whether the breaker is open, for health checks and metrics. It takes no lock.
 //
-// It says what recent decisions have shown, and nothing about a server that none of them
-// asked. Where keys are spread over several servers, the breaker stays closed while
+// The status shows what recent decisions have found, and nothing about a server that none of
+// them asked. Where keys are spread over several servers, the breaker stays closed while
 // another server has decided well within the last minute; the log of the backend
 // reports each server.
-func (b *Breaker) Status() (state string, since time.Time, opened int64) {
+func (b *Breaker) Status() backends.BreakerStatus {
 	s := b.circuit.status.Load()
+	state := "closed"
 	if s.open {
-		return "open", s.since, s.opened
+		state = "open"
 	}
-	return "closed", s.since, s.opened
+	return backends.BreakerStatus{State: state, Since: s.since, Opened: s.opened}
 }
 
 func (c *circuit) isOpen() bool { return c.status.Load().open }

@@ -76,12 +76,11 @@ func ExampleNewBreaker() {
 		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(100)), Key: byCustomer}},
 	})
 	decideWhile := func(state string) {
-		for now := state; now == state; now, _, _ = b.Status() {
+		for b.Status().State == state {
 			limiter.Decide(context.Background(), job{"ann"})
 		}
 		o := limiter.Decide(context.Background(), job{"ann"})
-		state, _, _ = b.Status()
-		fmt.Println(state, "on", o.At(0).Source)
+		fmt.Println(b.Status().State, "on", o.At(0).Source)
 	}
 	decideWhile("closed")
 	backend.up = true
@@ -118,8 +117,7 @@ func ExampleStackOptions_Validate() {
 // A health check asks the stack. It should not be one whose failure restarts the server.
 func ExampleStack() {
 	stack := remote.MustNewStack(&far{}, remote.StackOptions{})
-	state, _, _ := stack.Status()
-	fmt.Println("ready:", state == "closed")
+	fmt.Println("ready:", stack.Status().State == "closed")
 	// Output: ready: true
 }
 
@@ -131,8 +129,8 @@ func ExampleStack_Leases() {
 
 func ExampleBreaker_Status() {
 	b := remote.MustNewBreaker(&far{}, remote.BreakerOptions{Logger: stdout()})
-	state, since, opened := b.Status()
-	fmt.Println(state, time.Since(since) < time.Hour, opened)
+	s := b.Status()
+	fmt.Println(s.State, time.Since(s.Since) < time.Hour, s.Opened)
 	// Output: closed true 0
 }
 
@@ -144,7 +142,7 @@ func ExampleBreakerOptions() {
 		Logger: logTo(w),
 	}
 	b := remote.MustNewBreaker(&far{}, options)
-	for state := "closed"; state == "closed"; state, _, _ = b.Status() {
+	for b.Status().State == "closed" {
 		b.Take(context.Background(), nil, nil)
 	}
 	line, _ := bufio.NewReader(logged).ReadString('\n')
@@ -263,7 +261,6 @@ func ExampleBreaker_errors() {
 	for range 100 {
 		b.Take(context.Background(), nil, nil)
 	}
-	state, _, _ := b.Status()
-	fmt.Println(state)
+	fmt.Println(b.Status().State)
 	// Output: closed
 }

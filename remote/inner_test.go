@@ -145,12 +145,7 @@ func (s *states) expect(t *testing.T, want ...string) {
 	}
 }
 
-func state(b interface {
-	Status() (state string, since time.Time, opened int64)
-}) string {
-	s, _, _ := b.Status()
-	return s
-}
+func state(b interface{ Status() backends.BreakerStatus }) string { return b.Status().State }
 
 // fixture is a breaker that wraps an inner backend, in virtual time.
 type fixture struct {

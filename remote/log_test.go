@@ -69,18 +69,20 @@ func TestEveryChangeIsLoggedOnceForManyCallers(t *testing.T) {
 			synctest.Wait()
 		}
 		many(3300 * time.Millisecond)
-		state, opened, n := w.breaker.Status()
-		if state != "open" || opened != start.Add(200*time.Millisecond) || n != 1 {
-			t.Errorf("%s since %v, opened %d times: want open since 200ms after %v, once", state, opened, n, start)
+		open := w.breaker.Status()
+		if open.State != "open" || open.Since != start.Add(200*time.Millisecond) || open.Opened != 1 {
+			t.Errorf("%s since %v, opened %d times: want open since 200ms after %v, once", open.State, open.Since, open.Opened, start)
 		}
 		w.inner.recovers()
 		many(6 * time.Second)
-		state, since, n := w.breaker.Status()
-		if state != "closed" || since.Sub(start) < 3300*time.Millisecond || since.Sub(start) > 4400*time.Millisecond || n != 1 {
-			t.Errorf("%s since %v, opened %d times: want closed within 1.1s after 3.3s, opened once", state, since, n)
+		closed := w.breaker.Status()
+		if late := closed.Since.Sub(start); closed.State != "closed" || late < 3300*time.Millisecond ||
+			late > 4400*time.Millisecond || closed.Opened != 1 {
+			t.Errorf("%s since %v, opened %d times: want closed within 1.1s after 3.3s, opened once",
+				closed.State, closed.Since, closed.Opened)
 		}
 		want := degraded +
-			"level=INFO msg=\"weir: backend recovered\" after=" + since.Sub(opened).String() + "\n"
+			"level=INFO msg=\"weir: backend recovered\" after=" + closed.Since.Sub(open.Since).String() + "\n"
 		if got := lines.take(); got != want {
 			t.Errorf("logged\n%s\nwant\n%s", got, want)
 		}

@@ -72,7 +72,7 @@ func (o StackOptions) breaker() BreakerOptions {
 }
 
 // Status returns the state of the breaker, for health checks and metrics: see [Breaker.Status].
-func (s *Stack) Status() (state string, since time.Time, opened int64) { return s.breaker.Status() }
+func (s *Stack) Status() backends.BreakerStatus { return s.breaker.Status() }
 
 // Leases returns what the lease cache holds and has done: see [LeaseCache.Counts].
 // Without [StackOptions].Lease it returns the zero value.

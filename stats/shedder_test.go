@@ -104,7 +104,9 @@ func TestWhatIsNilIsNotWatched(t *testing.T) {
 		}
 		counts.WatchShedder("api", newShedder(core.Enforce))
 		counts.WatchMemory("memory", memory.MustNew(memory.Options{}))
-		counts.WatchBreaker("redis", func() (string, time.Time, int64) { return "closed", time.Now(), 0 })
+		counts.WatchBreaker("redis", func() backends.BreakerStatus {
+			return backends.BreakerStatus{State: "closed", Since: time.Now()}
+		})
 		counts.WatchLeases("redis", func() backends.LeaseCounts { return backends.LeaseCounts{} })
 	}
 	if b := counts.Backend("redis", nil); !isnil.Of(b) {

@@ -35,7 +35,7 @@ type Stats struct {
 	limiters map[string]*Counters
 	backends map[string]*backendCounts
 	memories map[string]*watchedMemory
-	breakers map[string]breakerStatus
+	breakers map[string]func() backends.BreakerStatus
 	leases   map[string]func() backends.LeaseCounts
 	shedders map[string]*shedder
 	policies map[string]PolicyStatus
@@ -49,7 +49,7 @@ func New(options Options) *Stats {
 		limiters: make(map[string]*Counters),
 		backends: make(map[string]*backendCounts),
 		memories: make(map[string]*watchedMemory),
-		breakers: make(map[string]breakerStatus),
+		breakers: make(map[string]func() backends.BreakerStatus),
 		leases:   make(map[string]func() backends.LeaseCounts),
 		shedders: make(map[string]*shedder),
 		policies: make(map[string]PolicyStatus),
@@ -84,14 +84,10 @@ func watch[V any](values map[string]V, name string, v V, unset bool) {
 	values[name] = v
 }
 
-type breakerStatus func() (state string, since time.Time, opened int64)
-
 // WatchBreaker adds a circuit breaker to snapshots. status is the method Status of a
 // redisbackend.Backend, or of a breaker or stack of package remote. It must be quick and safe for
 // concurrent use. A later call with the same name replaces it, or removes it if status is nil.
-func (s *Stats) WatchBreaker(
-	name string, status func() (state string, since time.Time, opened int64),
-) {
+func (s *Stats) WatchBreaker(name string, status func() backends.BreakerStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	watch(s.breakers, name, status, status == nil)
@@ -134,9 +130,9 @@ func (s *Stats) Snapshot() Snapshot {
 		shot.Memories = append(shot.Memories, memories[name].snapshot(name, now))
 	}
 	for _, name := range slices.Sorted(maps.Keys(breakers)) {
-		state, since, opened := breakers[name]()
+		b := breakers[name]()
 		shot.Breakers = append(shot.Breakers,
-			BreakerSnapshot{name, state, state == "open", since, opened})
+			BreakerSnapshot{name, b.State, b.State == "open", b.Since, b.Opened})
 	}
 	for _, name := range slices.Sorted(maps.Keys(leases)) {
 		shot.Leases = append(shot.Leases, LeaseSnapshot{name, leases[name]()})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
+
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
@@ -54,7 +55,7 @@ func Dead() (Decide, error) {
 		}
 		return nil
 	}
-	for deadline, state := time.Now().Add(time.Minute), ""; state != "open"; state, _, _ = b.Status() {
+	for deadline := time.Now().Add(time.Minute); b.Status().State != "open"; {
 		if time.Now().After(deadline) {
 			return nil, errors.New("the breaker does not open")
 		}

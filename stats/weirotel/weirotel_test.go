@@ -52,7 +52,9 @@ func newWorld(t *testing.T) (*metric.ManualReader, *core.Limiter[string]) {
 	}
 	counts.ObserveLimiter(limiter)
 	s.WatchMemory("fallback", store)
-	s.WatchBreaker("redis", func() (string, time.Time, int64) { return "open", time.Now(), 2 })
+	s.WatchBreaker("redis", func() backends.BreakerStatus {
+		return backends.BreakerStatus{State: "open", Since: time.Now(), Opened: 2}
+	})
 	s.WatchLeases("redis", func() backends.LeaseCounts {
 		return backends.LeaseCounts{
 			Keys: 1, Held: 2, BlocksTaken: 3, BlocksDenied: 4, BlocksFailed: 5, UnitsTaken: 60, UnitsReturned: 7,

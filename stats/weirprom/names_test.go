@@ -21,7 +21,7 @@ func TestNamesOfAnyBytesAreScraped(t *testing.T) {
 		s.Limiter(name).ObserveEnd(limits.Settlement{Rule: name})
 		s.Backend(name, memory.MustNew(memory.Options{}))
 		s.WatchMemory(name, memory.MustNew(memory.Options{}))
-		s.WatchBreaker(name, func() (string, time.Time, int64) { return "open", time.Time{}, 0 })
+		s.WatchBreaker(name, func() backends.BreakerStatus { return backends.BreakerStatus{State: "open"} })
 		s.WatchLeases(name, func() backends.LeaseCounts { return backends.LeaseCounts{} })
 		s.WatchShedder(name,
 			shed.MustNew(shed.Options[int]{Classes: []shed.Class{{Name: "c" + name}, {Name: "c\xfd"}}}))

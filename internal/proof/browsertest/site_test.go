@@ -77,11 +77,11 @@ func newSite(t *testing.T, options admin.Options) *site {
 	})
 	counts.WatchMemory("memory", store)
 	started := time.Now()
-	counts.WatchBreaker("redis", func() (string, time.Time, int64) {
+	counts.WatchBreaker("redis", func() backends.BreakerStatus {
 		if s.open.Load() {
-			return "open", started, 1
+			return backends.BreakerStatus{State: "open", Since: started, Opened: 1}
 		}
-		return "closed", started, 0
+		return backends.BreakerStatus{State: "closed", Since: started}
 	})
 	counts.WatchLeases("redis", func() backends.LeaseCounts {
 		return backends.LeaseCounts{Keys: 1, Held: 16, BlocksTaken: 3, UnitsTaken: 48, UnitsReturned: 2}

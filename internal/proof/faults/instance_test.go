@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
@@ -165,9 +166,4 @@ func (in *instance) reports(t testing.TB) (opened int) {
 }
 
 // state returns the state of a breaker: "open" or "closed".
-func state(b interface {
-	Status() (state string, since time.Time, opened int64)
-}) string {
-	s, _, _ := b.Status()
-	return s
-}
+func state(b interface{ Status() backends.BreakerStatus }) string { return b.Status().State }
