@@ -46,7 +46,8 @@ func TestBadFilesReportEveryMistake(t *testing.T) {
 			t.Errorf("%s (want -, got +):\n%s", path, diff)
 		}
 		for _, m := range policy.Mistakes(err) {
-			if strings.Contains(m.Text, "\n") || strings.Contains(m.Text, "k-123") || strings.Contains(m.Text, "core:") || strings.Contains(m.Text, "keyfuncs:") {
+			if strings.Contains(m.Text, "\n") || strings.Contains(m.Text, "k-123") ||
+				strings.Contains(m.Text, "core:") || strings.Contains(m.Text, "keyfuncs:") {
 				t.Errorf("%s: not for people: %v", path, m)
 			}
 		}
@@ -65,7 +66,8 @@ func TestTheNameOfAFileIsQuotedIfItIsNotVisible(t *testing.T) {
 
 func TestUnusualPatternsAreAccepted(t *testing.T) {
 	for _, pattern := range []string{
-		"/v1/things:cancel", "/:", "/a*b", "/:7", "192.0.2.7/login", "192.0.2.7/24/x", "[::1]/x", "PURGE /x", "PROPFIND /", "MOVE /x", "/%3Fx",
+		"/v1/things:cancel", "/:", "/a*b", "/:7", "192.0.2.7/login", "192.0.2.7/24/x", "[::1]/x", "PURGE /x",
+		"PROPFIND /", "MOVE /x", "/%3Fx",
 	} {
 		text := "version: 1\nrules: [{name: a, match: " + strconv.Quote(pattern) + ", key: everybody, limit: 1/s}]"
 		if err := policy.Check("policy", []byte(text)); err != nil {

@@ -17,7 +17,8 @@ func manyRules(n int) []byte {
 	var b strings.Builder
 	b.WriteString("version: 1\nclient: {peer: true}\nprogram: {keys: [user], plans: [plan]}\nrules:\n")
 	for i := range n {
-		fmt.Fprintf(&b, "  - name: rule-%d\n    match:\n      - POST /service-%d/{id}\n    limit: token-bucket 100/minute burst 20\n    key: {first: [user, address]}\n", i, i)
+		fmt.Fprintf(&b, "  - name: rule-%d\n    match:\n      - POST /service-%d/{id}\n"+
+			"    limit: token-bucket 100/minute burst 20\n    key: {first: [user, address]}\n", i, i)
 		if i%4 == 0 {
 			b.WriteString("    cost:\n      - {match: POST /big, units: 10}\n    mode: shadow\n")
 		}
@@ -55,9 +56,10 @@ func longLists(size int) map[string]string {
 	}
 	const rule = "version: 1\nprogram: {keys: [user], plans: [plan]}\nrules:\n  - name: a\n    key: user\n"
 	return map[string]string{
-		"patterns":  rule + "    limit: 1/s\n    match: [" + many("/%x, ") + "]\n",
-		"plans":     rule + "    limit: {by: plan, default: 1/s, plans: {" + many("p%x: 1/s, ") + "}}\n",
-		"statuses":  rule + "    limit: 1/s\n    final-cost: [{units: 1, status: [" + strings.Repeat("401, ", size/5) + "]}]\n",
+		"patterns": rule + "    limit: 1/s\n    match: [" + many("/%x, ") + "]\n",
+		"plans":    rule + "    limit: {by: plan, default: 1/s, plans: {" + many("p%x: 1/s, ") + "}}\n",
+		"statuses": rule + "    limit: 1/s\n    final-cost: [{units: 1, status: [" + strings.Repeat("401, ", size/5) +
+			"]}]\n",
 		"overrides": rule + "    limit: 1/s\n    overrides: [" + many("{for: {user: u%x}, limit: 2/s}, ") + "]\n",
 		"parts":     strings.Replace(rule, "key: user", "key: ["+many("header h%x, ")+"]\n    limit: 1/s\n", 1),
 		"lists":     "lists: {" + many("l%x: 192.0.2.1, ") + "}\n" + rule + "    limit: 1/s\n",
@@ -73,7 +75,8 @@ func TestLongListsLoad(t *testing.T) {
 			t.Errorf("%s differ from themselves", name)
 		}
 	}
-	if err := policy.Check("long.yaml", []byte("version: 1\n"+strings.Repeat("rulez: 1\n", 10_000))); len(policy.Mistakes(err)) < 10_000 {
+	if err := policy.Check("long.yaml",
+		[]byte("version: 1\n"+strings.Repeat("rulez: 1\n", 10_000))); len(policy.Mistakes(err)) < 10_000 {
 		t.Errorf("%.200v", err)
 	}
 }
@@ -98,13 +101,17 @@ func BenchmarkParseLongLists(b *testing.B) {
 // may cost 60 ns more than one without.
 func BenchmarkDecide(b *testing.B) {
 	fromFile := func(rule string) []core.Rule[request] {
-		p, err := policy.Parse("bench.yaml", []byte("version: 1\nclient: {peer: true}\nrules:\n  - name: a\n    key: address\n    limit: 1000000000/second\n"+rule), names)
+		p, err := policy.Parse("bench.yaml",
+			[]byte("version: 1\nclient: {peer: true}\nrules:\n  - name: a\n    key: address\n"+
+				"    limit: 1000000000/second\n"+rule), names)
 		if err != nil {
 			b.Fatal(err)
 		}
 		return p.Rules()
 	}
-	second := core.Rule[request]{Name: "b", Limit: limits.SlidingWindow(limits.PerSecond(1_000_000_000)), Key: keyfuncs.Address(keyfuncs.Peer)}
+	second := core.Rule[request]{
+		Name: "b", Limit: limits.SlidingWindow(limits.PerSecond(1_000_000_000)), Key: keyfuncs.Address(keyfuncs.Peer),
+	}
 	code := second
 	code.Name = "a"
 	none := code
@@ -119,7 +126,8 @@ func BenchmarkDecide(b *testing.B) {
 		{"code that applies, and another", []core.Rule[request]{code, second}},
 		{"file that matches, and another", append(fromFile("    match: POST /oauth/{provider}/token\n"), second)},
 		{"code that does not apply, and another", []core.Rule[request]{none, second}},
-		{"file that does not match, and another", append(fromFile("    match: POST /oauth/{provider}/tokens\n"), second)},
+		{"file that does not match, and another",
+			append(fromFile("    match: POST /oauth/{provider}/tokens\n"), second)},
 		{"file that does not match a subtree, and another", append(fromFile("    match: /api/\n"), second)},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
@@ -135,7 +143,10 @@ func BenchmarkDecide(b *testing.B) {
 
 func TestAMatchAllocatesNothing(t *testing.T) {
 	allocations := func(rule string) float64 {
-		p, err := policy.Parse("bench.yaml", []byte("version: 1\nclient: {peer: true}\nrules:\n  - {name: b, key: everybody, limit: 1000000000/second}\n  - name: a\n    key: everybody\n    limit: 1000000000/second\n"+rule), names)
+		p, err := policy.Parse("bench.yaml",
+			[]byte("version: 1\nclient: {peer: true}\nrules:\n"+
+				"  - {name: b, key: everybody, limit: 1000000000/second}\n  - name: a\n    key: everybody\n"+
+				"    limit: 1000000000/second\n"+rule), names)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +155,9 @@ func TestAMatchAllocatesNothing(t *testing.T) {
 		return testing.AllocsPerRun(1000, func() { l.Decide(r.Context(), r) })
 	}
 	without := allocations("")
-	for _, rule := range []string{"    match: POST /oauth/{provider}/token\n", "    match: /other\n", "    match: /\n    except: GET /health\n"} {
+	for _, rule := range []string{
+		"    match: POST /oauth/{provider}/token\n", "    match: /other\n", "    match: /\n    except: GET /health\n",
+	} {
 		if got := allocations(rule); got > without {
 			t.Errorf("%q: %v allocations, %v without", rule, got, without)
 		}

@@ -11,14 +11,15 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// builder makes rules of a file.
+// builder builds the rules of a file.
 type builder[R any] struct {
-	file   *fileText
-	names  Names[R]
-	inside map[string]func(R) (string, error) // by the names of lists: fails for who is outside
+	file  *fileText
+	names Names[R]
+	// by the names of lists: returns an error for addresses outside
+	inside map[string]func(R) (string, error)
 }
 
-// build returns the rules of a file that has no mistakes.
+// build returns the rules of f, which must have no mistakes.
 func build[R any](f *fileText, names Names[R]) []core.Rule[R] {
 	b := &builder[R]{f, names, make(map[string]func(R) (string, error))}
 	rules := make([]core.Rule[R], len(f.rules))
@@ -29,7 +30,9 @@ func build[R any](f *fileText, names Names[R]) []core.Rule[R] {
 }
 
 func (b *builder[R]) rule(r *rule) core.Rule[R] {
-	key := buildKey(r.key, func(k *key) func(R) (string, error) { return b.names.source(k, b.file.client) })
+	key := buildKey(r.key, func(k *key) func(R) (string, error) {
+		return b.names.source(k, b.file.client)
+	})
 	rule := core.Rule[R]{
 		Name:      r.name,
 		Key:       b.restricted(r, key),
@@ -54,7 +57,7 @@ func (b *builder[R]) rule(r *rule) core.Rule[R] {
 	return rule
 }
 
-// restricted returns key for the requests to which r applies.
+// restricted returns key restricted to the requests that r applies to.
 func (b *builder[R]) restricted(r *rule, key func(R) (string, error)) func(R) (string, error) {
 	key = b.outside(r.except, key)
 	match, except := r.match, onlyPlaces(r.except)
@@ -62,9 +65,10 @@ func (b *builder[R]) restricted(r *rule, key func(R) (string, error)) func(R) (s
 		return key
 	}
 	names := b.names
-	if len(match) == 1 && match[0].pattern != nil && len(except) == 0 { // the commonest case
+	if len(match) == 1 && match[0].pattern != nil && len(except) == 0 { // the most common case
 		p := match[0].pattern
-		if direct, ok := any(key).(func(*http.Request) (string, error)); ok { // 15 ns less than by core.When
+		// 15 ns less than core.When
+		if direct, ok := any(key).(func(*http.Request) (string, error)); ok {
 			return any(whenMatched(p, direct)).(func(R) (string, error))
 		}
 		return core.When(func(r R) bool { return names.leadsTo(p, r) }, key)
@@ -75,7 +79,9 @@ func (b *builder[R]) restricted(r *rule, key func(R) (string, error)) func(R) (s
 }
 
 // whenMatched is [core.When] for a pattern.
-func whenMatched(p *pattern, key func(*http.Request) (string, error)) func(*http.Request) (string, error) {
+func whenMatched(
+	p *pattern, key func(*http.Request) (string, error),
+) func(*http.Request) (string, error) {
 	return func(r *http.Request) (string, error) {
 		if !p.matches(r) {
 			return "", core.ErrDoesNotApply
@@ -99,9 +105,9 @@ func (names Names[R]) matches(conditions []condition, r R) bool {
 	return false
 }
 
-// leadsTo reports whether r matches p by its path, or by the route that the framework has
-// chosen: echo gives the last parameter of a route the rest of the path, slashes included.
-// Routers of net/http do not.
+// leadsTo reports whether r matches p by its path or by the route that the framework chose. In
+// echo, the last parameter of a route gets the rest of the path with its slashes; routers of
+// net/http do not do that.
 func (names Names[R]) leadsTo(p *pattern, r R) bool {
 	request := names.Request(r)
 	if p.matches(request) {
@@ -111,7 +117,7 @@ func (names Names[R]) leadsTo(p *pattern, r R) bool {
 	return !plain && names.Route != nil && p.matchesRoute(request, names.Route(r))
 }
 
-// excepts reports whether r meets one of conditions beyond doubt.
+// excepts reports whether r certainly meets one of conditions.
 func (names Names[R]) excepts(conditions []condition, r R) bool {
 	for i := range conditions {
 		c := &conditions[i]
@@ -126,8 +132,8 @@ func (names Names[R]) excepts(conditions []condition, r R) bool {
 	return false
 }
 
-// hasRoute reports whether r was routed by the route of c. The patterns of net/http begin
-// with a method if they have one; the method that counts is that of r.
+// hasRoute reports whether the framework routed r by the route of c. A pattern of net/http may
+// begin with a method; hasRoute compares the method of r instead.
 func (names Names[R]) hasRoute(c *condition, r R) bool {
 	route := names.Route(r)
 	if _, place, ok := strings.Cut(route, " "); ok {
@@ -136,7 +142,7 @@ func (names Names[R]) hasRoute(c *condition, r R) bool {
 	return route == c.route && (c.method == "" || c.hasMethod(names.Request(r).Method))
 }
 
-// onlyPlaces returns the conditions that are no lists.
+// onlyPlaces returns the conditions that are not lists.
 func onlyPlaces(conditions []condition) (places []condition) {
 	for _, c := range conditions {
 		if c.list == "" {
@@ -146,9 +152,11 @@ func onlyPlaces(conditions []condition) (places []condition) {
 	return places
 }
 
-// outside returns key for the requests whose address is on none of the lists among
+// outside returns key restricted to requests whose address is on none of the lists among
 // conditions.
-func (b *builder[R]) outside(conditions []condition, key func(R) (string, error)) func(R) (string, error) {
+func (b *builder[R]) outside(
+	conditions []condition, key func(R) (string, error),
+) func(R) (string, error) {
 	var ranges, names []string
 	for _, c := range conditions {
 		if c.list != "" {
@@ -160,9 +168,10 @@ func (b *builder[R]) outside(conditions []condition, key func(R) (string, error)
 		return key
 	}
 	id := strings.Join(names, " ")
-	inside := b.inside[id] // rules that except the same lists share a set
+	inside := b.inside[id] // rules that except the same lists share one function
 	if inside == nil {
-		inside, _ = keyfuncs.Inside(b.names.addressOf(b.file), ranges, keyfuncs.Constant[R]("")) // no error: ranges are checked
+		// cannot fail: ranges are checked
+		inside, _ = keyfuncs.Inside(b.names.addressOf(b.file), ranges, keyfuncs.Constant[R](""))
 		b.inside[id] = inside
 	}
 	return func(r R) (string, error) {
@@ -177,7 +186,7 @@ func (b *builder[R]) outside(conditions []condition, key func(R) (string, error)
 	}
 }
 
-// cost returns the cost function of c, nil if a request costs 1.
+// cost returns the cost function of c, or nil if every request costs 1.
 func (b *builder[R]) cost(c *cost) func(R) int64 {
 	names := b.names
 	switch {
@@ -197,8 +206,8 @@ func (b *builder[R]) cost(c *cost) func(R) int64 {
 	return nil
 }
 
-// limitFor returns the function that finds the limit of a request: the override of its
-// key, the limit of its plan, or the limit of the rule.
+// limitFor returns the function that finds the limit of a request: the override of its key, else
+// the limit of its plan, else the limit of the rule.
 func (b *builder[R]) limitFor(r *rule) func(R, string) (limits.Limit, error) {
 	base := func(R, string) (limits.Limit, error) { return r.limit.fixed, nil }
 	if r.limit.by.text != "" {

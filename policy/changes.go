@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// Change is one difference between two policies. It is for logs and pages: its texts name
-// no key.
+// Change is one difference between two policies, for logs and pages. Its texts contain no key.
 type Change struct {
 	Rule     string // "": outside of rules
-	Field    string // "": the rule as a whole
-	Old, New string // "": there was, or is, none
+	Field    string // "": the whole rule
+	Old, New string // "": none
 }
 
 // String returns the change as one line, such as rule "api": limit: 100/minute → 200/minute.
@@ -32,8 +31,8 @@ func (c Change) String() string {
 	return b.String() + c.Old + " → " + c.New
 }
 
-// Changes returns what differs between old and p, in the order of the file. Comments, and
-// names under program, are no difference. If old is nil, every rule is new.
+// Changes returns the differences between old and p, in the order of the file. Comments and names
+// under program do not count. If old is nil, every rule is new.
 func (p *Policy[R]) Changes(old *Policy[R]) []Change {
 	if old == nil {
 		return changes(&fileText{}, p.file)
@@ -96,11 +95,11 @@ func changes(old, f *fileText) (all []Change) {
 	return all
 }
 
-// described is a field of a rule as text. What must not be shown, since it is a key, is in
-// hidden.
+// described is one field of a rule as text. hidden holds what must not be shown because it is a
+// key.
 type described struct{ field, text, hidden string }
 
-// describe returns all fields of r but its name, in one order.
+// describe returns all fields of r except its name, in a fixed order.
 func (r *rule) describe() []described {
 	overrides, keys := r.describeOverrides()
 	return []described{

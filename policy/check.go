@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// check reports mistakes that no field has alone.
+// check reports mistakes that involve several fields.
 func (f *fileText) check(d *decoder) {
 	names := make(map[string]*rule)
 	scopes := make(map[string]*rule)
@@ -17,7 +17,9 @@ func (f *fileText) check(d *decoder) {
 		}
 		d.rule = r.name
 		if other := names[r.name]; other != nil {
-			d.in("name", func() { d.mistake(r.at, "another rule has this name, in line %d: rename one", other.at.line) })
+			d.in("name", func() {
+				d.mistake(r.at, "another rule has this name, in line %d: rename one", other.at.line)
+			})
 		}
 		names[r.name] = r
 		f.checkNames(d, r)
@@ -28,20 +30,23 @@ func (f *fileText) check(d *decoder) {
 	d.rule = ""
 }
 
-// checkNames reports names that the file does not declare, and what needs client.
+// checkNames reports names that the file does not declare, and keys that need client.
 func (f *fileText) checkNames(d *decoder, r *rule) {
 	r.key.sourcesOf(func(k *key) {
 		d.in("key", func() {
 			switch {
 			case k.source == "address" && f.client == nil:
-				d.mistake(k.at, "address needs client: say at the top of the file how addresses are found, such as client: {peer: true}")
+				d.mistake(k.at, "address needs client: say at the top of the file how addresses "+
+					"are found, such as client: {peer: true}")
 			case k.source == "" && k.text != "" && f.declared.keys.at[k.text] == nil:
 				d.undeclared(k.at, k.text, "keys", f.declared.keys)
 			}
 		})
 	})
 	if r.limit.by.text != "" && f.declared.plans.at[r.limit.by.text] == nil {
-		d.in("limit.by", func() { d.undeclared(r.limit.by.at, r.limit.by.text, "plans", f.declared.plans) })
+		d.in("limit.by", func() {
+			d.undeclared(r.limit.by.at, r.limit.by.text, "plans", f.declared.plans)
+		})
 	}
 	if r.cost.name != "" && f.declared.costs.at[r.cost.name] == nil {
 		d.in("cost", func() { d.undeclared(r.cost.at, r.cost.name, "costs", f.declared.costs) })
@@ -55,13 +60,14 @@ func (f *fileText) checkNames(d *decoder, r *rule) {
 				d.mistake(c.at, "there is no list %s: add it to lists", quote(c.list))
 			}
 			if f.client == nil {
-				d.mistake(c.at, "a list needs client: say at the top of the file how addresses are found, such as client: {peer: true}")
+				d.mistake(c.at, "a list needs client: say at the top of the file how addresses "+
+					"are found, such as client: {peer: true}")
 			}
 		})
 	}
 }
 
-// undeclared reports a name that program does not have.
+// undeclared reports a name that the file does not declare under program.
 func (d *decoder) undeclared(n *node, name, kind string, declared wordSet) {
 	for i := 0; i < len(declared.words) && d.helps(); i++ {
 		if w := declared.words[i]; isNearly(w.text, name) {
@@ -77,24 +83,29 @@ func (d *decoder) undeclared(n *node, name, kind string, declared wordSet) {
 			}
 		}
 	}
-	d.mistake(n, "program.%s has no %s: declare it there if the program supplies it", kind, quote(name))
+	d.mistake(n, "program.%s has no %s: declare it there if the program supplies it", kind,
+		quote(name))
 }
 
-// checkRule reports fields of r that do not go together.
+// checkRule reports fields of r that contradict each other.
 func (f *fileText) checkRule(d *decoder, r *rule) {
 	if most := r.limit.fixed.Burst() - 1; r.noDelay != 0 && (r.limit.by.text != "" || most >= 0) {
 		d.in("no-delay", func() {
 			switch {
 			case !r.limit.fixed.Algorithm().Delays() || len(r.overrides) > 0:
-				d.mistake(r.at, "only a leaky queue without plans and overrides has this: remove it")
+				d.mistake(r.at,
+					"only a leaky queue without plans and overrides has this: remove it")
 			case r.noDelay > most:
-				d.mistake(r.at, "must be at most %d, less than the capacity (got %d): a token bucket delays nothing", most, r.noDelay)
+				d.mistake(r.at, "must be at most %d, less than the capacity (got %d): a token "+
+					"bucket delays nothing", most, r.noDelay)
 			}
 		})
 	}
-	if r.final != nil && len(r.final.cases) > 0 && r.cost.isZero() && !slices.ContainsFunc(r.final.cases, func(c *finalCase) bool { return c.units > 0 }) {
+	if r.final != nil && len(r.final.cases) > 0 && r.cost.isZero() &&
+		!slices.ContainsFunc(r.final.cases, func(c *finalCase) bool { return c.units > 0 }) {
 		d.in("final-cost", func() {
-			d.mistake(r.final.at, "with cost: 0 no status costs anything: add an entry such as {status: 401, units: 1}, or remove cost")
+			d.mistake(r.final.at, "with cost: 0 no status costs anything: add an entry such as "+
+				"{status: 401, units: 1}")
 		})
 	}
 	if !r.limit.fixed.Algorithm().Holds() {
@@ -102,7 +113,8 @@ func (f *fileText) checkRule(d *decoder, r *rule) {
 	}
 	if r.final != nil {
 		d.in("final-cost", func() {
-			d.mistake(r.final.at, "a concurrency limit has none, since its units are released at the end of the request: remove it")
+			d.mistake(r.final.at, "a concurrency limit has none, since its units are released "+
+				"at the end of the request: remove it")
 		})
 	}
 	if r.unit != core.Requests {
@@ -110,14 +122,16 @@ func (f *fileText) checkRule(d *decoder, r *rule) {
 	}
 	if len(r.overrides) > 0 {
 		d.in("overrides", func() {
-			d.mistake(r.overrides[0].at, "a concurrency limit has no overrides: write a rule with a limit of its own")
+			d.mistake(r.overrides[0].at,
+				"a concurrency limit has no overrides: write a rule with a limit of its own")
 		})
 	}
-	const most = 64 // of one charge under a concurrency limit
+	const most = 64 // units of one charge under a concurrency limit
 	for _, units := range append(r.cost.unitsOf(), r.cost.units) {
 		if units > most {
 			d.in("cost", func() {
-				d.mistake(r.cost.at, "a request costs at most %d of a concurrency limit (got %d)", most, units)
+				d.mistake(r.cost.at, "a request costs at most %d of a concurrency limit (got %d)",
+					most, units)
 			})
 			break
 		}
@@ -131,7 +145,7 @@ func (c *cost) unitsOf() (units []int64) {
 	return units
 }
 
-// checkScope reports rules of one scope that do not count alike.
+// checkScope reports rules of one scope that count differently.
 func (f *fileText) checkScope(d *decoder, r *rule, scopes map[string]*rule) {
 	at := r.at
 	if r.scope.at != nil {
@@ -140,7 +154,8 @@ func (f *fileText) checkScope(d *decoder, r *rule, scopes map[string]*rule) {
 	scope := r.scopeIn(f.domain)
 	d.in("scope", func() {
 		if len(scope) > 64 {
-			d.mistake(at, "domain and scope have more than 64 characters together: shorten one (got %s)", quote(scope))
+			d.mistake(at, "domain and scope have more than 64 characters together: shorten one "+
+				"(got %s)", quote(scope))
 		}
 		other := scopes[scope]
 		switch {
@@ -148,24 +163,27 @@ func (f *fileText) checkScope(d *decoder, r *rule, scopes map[string]*rule) {
 			scopes[scope] = r
 		case other.name == r.name:
 		case other.local != r.local:
-			d.mistake(at, "is also that of rule %q in line %d, and one of them is local: a local rule counts apart, so give it a scope of its own", other.name, other.at.line)
+			d.mistake(at, "is also that of rule %q in line %d, and one of them is local: give "+
+				"it a scope of its own", other.name, other.at.line)
 		case other.depends() || r.depends() || other.limit.fixed != r.limit.fixed:
-			d.mistake(at, "is also that of rule %q in line %d: rules of one scope count together and need one equal limit, without plans and overrides", other.name, other.at.line)
+			d.mistake(at, "is also that of rule %q in line %d: give rules of one scope the same "+
+				"limit, without plans and overrides", other.name, other.at.line)
 		}
 	})
 }
 
-// checkOverrides finds the keys of the overrides of r.
+// checkOverrides computes the keys of the overrides of r.
 func (f *fileText) checkOverrides(d *decoder, r *rule) {
 	keys := make(map[string]*override)
 	for _, o := range r.overrides {
-		if len(o.of) == 0 || strings.Contains(r.key.text, "[]") || !r.key.isComplete() {
+		if len(o.values) == 0 || strings.Contains(r.key.text, "[]") || !r.key.isComplete() {
 			continue // reported already
 		}
 		d.path = append(d.path, "overrides", "for")
 		d.overrideKey(r.key, o, f.client)
 		if other := keys[o.key]; other != nil && o.key != "" {
-			d.mistake(o.at, "another override is for the same key, in line %d: remove one", other.at.line)
+			d.mistake(o.at, "another override is for the same key, in line %d: remove one",
+				other.at.line)
 		}
 		keys[o.key] = o
 		d.path = d.path[:len(d.path)-2]

@@ -16,10 +16,11 @@ type condition struct {
 	list    string   // "": none
 }
 
-// conditions reads the entries of match, route or except, and adds them to before. An
-// entry that is there twice is a mistake; patterns that overlap are not, since all of them
-// lead to the same rule.
-func (d *decoder) conditions(n *node, before []condition, read func(*decoder, *node, string) (condition, bool)) []condition {
+// conditions reads the entries of match, route or except, and appends them to before. A duplicate
+// entry is a mistake. Overlapping patterns are not, since they lead to the same rule.
+func (d *decoder) conditions(
+	n *node, before []condition, read func(*decoder, *node, string) (condition, bool),
+) []condition {
 	type entry struct {
 		text    string
 		pattern bool
@@ -39,7 +40,8 @@ func (d *decoder) conditions(n *node, before []condition, read func(*decoder, *n
 		}
 		is := entry{c.text, c.pattern != nil}
 		if other := seen[is]; other != nil {
-			d.mistake(item, "%s is here twice, also in line %d: remove one", quote(c.text), other.line)
+			d.mistake(item, "%s is here twice, also in line %d: remove one", quote(c.text),
+				other.line)
 			return
 		}
 		seen[is] = item
@@ -62,16 +64,18 @@ func (d *decoder) pattern(n *node, text string) (condition, bool) {
 	return condition{word: word{text, n}, pattern: p}, true
 }
 
-// otherLanguage returns what to write instead of a network, a query, or a segment of a
-// framework's route; "" if text has none. ServeMux takes them for hosts and literals, so a
-// rule for them would be for no request.
+// otherLanguage returns the correction for a network, a query, or a parameter in the syntax of a
+// framework; "" if text has none of these. ServeMux would read them as hosts and literals, so the
+// rule would match no request.
 func otherLanguage(text string) string {
 	place := text[strings.LastIndexByte(text, ' ')+1:]
 	if _, err := netip.ParsePrefix(place); err == nil {
-		return "a pattern is no network: write the network under lists, and except: list with its name"
+		return "a pattern is no network: write the network under lists, and except: list with " +
+			"its name"
 	}
 	if _, err := netip.ParseAddr(place); err == nil {
-		return "a pattern is no address: write the address under lists, and except: list with its name"
+		return "a pattern is no address: write the address under lists, and except: list with " +
+			"its name"
 	}
 	slash := strings.IndexByte(place, '/')
 	if slash < 0 {
@@ -81,14 +85,16 @@ func otherLanguage(text string) string {
 		return "patterns have neither scheme nor port: write example.com/path or /path"
 	}
 	if strings.ContainsAny(place, "?#") {
-		return "patterns see the path alone: write it without ? and #, or a key or cost of the program that reads the query"
+		return "patterns match the path alone: write it without ? and #"
 	}
 	for segment := range strings.SplitSeq(place[slash+1:], "/") {
 		switch {
 		case segment == "*" || segment == "**":
-			return "patterns end in a slash for all that is below, as in /api/, and have {name} for one segment: write that instead of " + segment
+			return "/api/ matches all paths below, and {name} matches one segment: write that " +
+				"instead of " + segment
 		case strings.HasPrefix(segment, ":") && isIdentifier(segment[1:]):
-			return "patterns have {" + segment[1:] + "} for a segment: write that, or use route for the routes of the framework"
+			return "patterns have {" + segment[1:] +
+				"} for a segment: write that, or use route for the routes of the framework"
 		}
 	}
 	return ""
@@ -108,10 +114,12 @@ func (d *decoder) route(n *node, text string) (condition, bool) {
 	return c, true
 }
 
-// methods are those that clients send. There are others, so an unknown one is no mistake.
-var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE", "QUERY"}
+// methods are the common methods. Others exist, so an unknown method is not a mistake.
+var methods = []string{
+	"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE", "QUERY",
+}
 
-// method reports a method that no request has because it is not in capitals, or misspelt.
+// method reports a method that no request has, because it is not in capitals or is misspelt.
 func (d *decoder) method(n *node, method string) {
 	upper := strings.ToUpper(method)
 	switch {
@@ -142,7 +150,8 @@ func (d *decoder) exception(n *node, text string) (condition, bool) {
 	return d.pattern(n, text)
 }
 
-// hasMethod reports whether c is for requests of a method.
+// hasMethod reports whether c applies to requests with method.
 func (c *condition) hasMethod(method string) bool {
-	return c.method == "" || c.method == method || c.method == http.MethodGet && method == http.MethodHead
+	return c.method == "" || c.method == method ||
+		c.method == http.MethodGet && method == http.MethodHead
 }

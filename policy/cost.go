@@ -9,7 +9,7 @@ import (
 
 const maxCost = 1_000_000_000
 
-// cost is what a request costs: a number, a function of the program, or by pattern.
+// cost is the cost of a request: a number, a function of the program, or a list of cases.
 type cost struct {
 	at    *node // nil: 1
 	name  string
@@ -17,10 +17,12 @@ type cost struct {
 	cases []*costCase
 }
 
-// isZero reports whether every request costs nothing until it has ended.
-func (c *cost) isZero() bool { return c.at != nil && c.name == "" && c.cases == nil && c.units == 0 }
+// isZero reports whether every request is free until it ends.
+func (c *cost) isZero() bool {
+	return c.at != nil && c.name == "" && c.cases == nil && c.units == 0
+}
 
-// costCase is one entry of a list of costs. Without conditions it is for every request.
+// costCase is one entry of a list of costs. Without conditions it matches every request.
 type costCase struct {
 	at    *node
 	match []condition
@@ -28,8 +30,12 @@ type costCase struct {
 }
 
 var costObject = object[costCase]{"costCase", []field[costCase]{
-	{"match", false, func(d *decoder, n *node, c *costCase) { c.match = d.conditions(n, c.match, (*decoder).pattern) }},
-	{"route", false, func(d *decoder, n *node, c *costCase) { c.match = d.conditions(n, c.match, (*decoder).route) }},
+	{"match", false, func(d *decoder, n *node, c *costCase) {
+		c.match = d.conditions(n, c.match, (*decoder).pattern)
+	}},
+	{"route", false, func(d *decoder, n *node, c *costCase) {
+		c.match = d.conditions(n, c.match, (*decoder).route)
+	}},
 	{"units", true, func(d *decoder, n *node, c *costCase) { c.units = d.number(n, 0, maxCost) }},
 }}
 
@@ -48,7 +54,8 @@ func (d *decoder) cost(n *node) cost {
 	case n.kind == scalar && isName(n.text):
 		c.name = n.text
 	default:
-		d.mistake(n, "must be a number of units, a cost of the program, or a list such as [{match: POST /reports, units: 10}] (got %s)", n.describe())
+		d.mistake(n, "must be a number of units, a cost of the program, or a list such as "+
+			"[{match: POST /reports, units: 10}] (got %s)", n.describe())
 	}
 	return c
 }
@@ -58,7 +65,8 @@ func (d *decoder) checkCases(cases []*costCase) {
 	seen := make(map[string]*node)
 	for i, c := range cases {
 		if len(c.match) == 0 && i < len(cases)-1 {
-			d.mistake(c.at, "an entry without match is for every request: move it to the end, or add match")
+			d.mistake(c.at, "an entry without match is for every request: move it to the end, "+
+				"or add match")
 		}
 		for _, m := range c.match {
 			text := m.text
@@ -66,7 +74,8 @@ func (d *decoder) checkCases(cases []*costCase) {
 				text = "route " + text
 			}
 			if other := seen[text]; other != nil {
-				d.mistake(m.at, "%s has a cost already, in line %d: the first one counts, so remove one", quote(text), other.line)
+				d.mistake(m.at, "%s has a cost already, in line %d: the first one counts, so "+
+					"remove one", quote(text), other.line)
 				continue
 			}
 			seen[text] = m.at
@@ -74,10 +83,10 @@ func (d *decoder) checkCases(cases []*costCase) {
 	}
 }
 
-// finalCost is what a request has cost once its status is known.
+// finalCost is the cost of a request once its status is known.
 type finalCost struct {
 	at    *node
-	cases []*finalCase // none: what was spent
+	cases []*finalCase // none: the units spent
 }
 
 type finalCase struct {
@@ -99,7 +108,8 @@ func (d *decoder) finalCost(n *node) *finalCost {
 		return f
 	}
 	if n.kind != list {
-		d.mistake(n, "must be spent or a list such as [{status: [401, 5xx], units: 1}] (got %s)", n.describe())
+		d.mistake(n, "must be spent or a list such as [{status: [401, 5xx], units: 1}] (got %s)",
+			n.describe())
 		return f
 	}
 	d.list(n, func(item *node) {
@@ -118,7 +128,8 @@ func (d *decoder) status(n *node, c *finalCase) {
 	case n.kind == scalar && isClass && len(class) == 1 && '1' <= class[0] && class[0] <= '5':
 		first = int(class[0]-'0') * 100
 		last = first + 99
-	case n.kind == scalar && len(n.text) == 3 && isDigits(n.text) && '1' <= n.text[0] && n.text[0] <= '5':
+	case n.kind == scalar && len(n.text) == 3 && isDigits(n.text) && '1' <= n.text[0] &&
+		n.text[0] <= '5':
 		first = int(n.text[0]-'0')*100 + int(n.text[1]-'0')*10 + int(n.text[2]-'0')
 		last = first
 	default:
@@ -131,7 +142,7 @@ func (d *decoder) status(n *node, c *finalCase) {
 	c.texts = append(c.texts, strings.ToLower(n.text))
 }
 
-// function returns the [core.Rule].FinalCost of f.
+// function returns f as a [core.Rule].FinalCost.
 func (f *finalCost) function() func(core.Result) int64 {
 	if f == nil {
 		return nil
@@ -141,7 +152,8 @@ func (f *finalCost) function() func(core.Result) int64 {
 	}
 	cases := f.cases
 	return func(result core.Result) int64 {
-		if result.Status == 0 || result.Panicked || result.Left { // leaving early must not make a request cheap
+		// leaving early must not make a request cheaper
+		if result.Status == 0 || result.Panicked || result.Left {
 			return max(result.Cost, core.SpentCost(result))
 		}
 		for _, c := range cases {
@@ -153,9 +165,9 @@ func (f *finalCost) function() func(core.Result) int64 {
 	}
 }
 
-// costOf returns the cost of r by the cases of a list: that of the first case that matches,
-// otherwise 1. Where a case matches in some readings of the path only, the highest cost of
-// all that may be meant counts, so that no spelling makes a request cheaper.
+// costOf returns the cost of r: that of the first case that matches, or 1 if none does. If a case
+// matches in only some readings of the path, costOf returns the highest cost of all possible
+// readings, so that no spelling makes a request cheaper.
 func (names Names[R]) costOf(cases []*costCase, r R) int64 {
 	highest := int64(0)
 	for _, c := range cases {

@@ -80,7 +80,9 @@ func (s *story) costs(r request, cost int64) {
 const head = "version: 1\nclient: {peer: true}\nprogram: {keys: [user], plans: [plan], costs: [report-size]}\nrules:\n"
 
 func TestACostAboveItsLimitClosesARoute(t *testing.T) {
-	for _, limit := range []string{"1/day", "token-bucket 1/day", "leaky-queue 1/day", "sliding-log 1/day", "concurrent 1"} {
+	for _, limit := range []string{
+		"1/day", "token-bucket 1/day", "leaky-queue 1/day", "sliding-log 1/day", "concurrent 1",
+	} {
 		s := tell(t, head+"  - {name: closed, match: /export, key: everybody, limit: "+limit+", cost: 2}\n")
 		closed := send("GET", "/export", "192.0.2.1")
 		o := s.limiter.Decide(closed.Context(), closed)
@@ -126,13 +128,16 @@ rules:
 // An address that is not known is on no list.
 // The routes of ServeMux begin with their methods.
 func TestAnExceptionMayBeARouteWithAMethod(t *testing.T) {
-	s := tell(t, "version: 1\nrules:\n  - {name: a, key: everybody, limit: 9/s, except: [\"route POST /users/{id}\", \"route GET /items\", route /plain]}\n")
+	s := tell(t, "version: 1\nrules:\n  - {name: a, key: everybody, limit: 9/s, except: [\"route POST "+
+		"/users/{id}\", \"route GET /items\", route /plain]}\n")
 	for _, test := range []struct {
 		method, pattern string
 		rules           int
 	}{
-		{"POST", "POST /users/{id}", 0}, {"POST", "/users/{id}", 0}, {"PUT", "/users/{id}", 1}, {"PUT", "PUT /users/{id}", 1},
-		{"HEAD", "GET /items", 0}, {"HEAD", "/items", 0}, {"POST", "/items", 1}, {"POST", "/plain", 0}, {"POST", "POST /plain", 0}, {"GET", "", 1},
+		{"POST", "POST /users/{id}", 0}, {"POST", "/users/{id}", 0}, {"PUT", "/users/{id}", 1},
+		{"PUT", "PUT /users/{id}", 1},
+		{"HEAD", "GET /items", 0}, {"HEAD", "/items", 0}, {"POST", "/items", 1}, {"POST", "/plain", 0},
+		{"POST", "POST /plain", 0}, {"GET", "", 1},
 	} {
 		r := send(test.method, "/", "192.0.2.1")
 		r.Pattern = test.pattern
@@ -149,14 +154,20 @@ type routed struct {
 }
 
 func TestFindingOutThatARuleDoesNotApplyAllocatesNothing(t *testing.T) {
-	p, err := policy.Parse("test.yaml", []byte("version: 1\nrules:\n  - {name: a, key: everybody, limit: 9/s, match: \"POST /users/{id}/posts\"}\n  - {name: b, key: everybody, limit: 9/s, match: [\"POST /users/{id}/posts\", /x], route: /y}\n"), policy.Names[*routed]{
-		Request: func(r *routed) *http.Request { return r.Request }, Route: func(r *routed) string { return r.route },
-	})
+	p, err := policy.Parse("test.yaml",
+		[]byte("version: 1\nrules:\n  - {name: a, key: everybody, limit: 9/s, match: \"POST /users/{id}/posts\"}\n"+
+			"  - {name: b, key: everybody, limit: 9/s, match: [\"POST /users/{id}/posts\", /x], route: /y}\n"),
+		policy.Names[*routed]{
+			Request: func(r *routed) *http.Request { return r.Request },
+			Route:   func(r *routed) string { return r.route },
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, rule := range p.Rules() {
-		for route, applies := range map[string]bool{"/users/:id": false, "/users/:id/posts": true, "/users/*": false, "": false} {
+		for route, applies := range map[string]bool{
+			"/users/:id": false, "/users/:id/posts": true, "/users/*": false, "": false,
+		} {
 			r := &routed{send("POST", "/users/7/posts/8", "192.0.2.1"), route}
 			if n := testing.AllocsPerRun(100, func() { rule.Key(r) }); n > 0 {
 				t.Errorf("rule %s, route %q: %v allocations", rule.Name, route, n)
@@ -169,7 +180,8 @@ func TestFindingOutThatARuleDoesNotApplyAllocatesNothing(t *testing.T) {
 }
 
 func TestARequestWithoutAnAddressIsNoException(t *testing.T) {
-	s := tell(t, head[:len("version: 1\nclient: {peer: true}\n")]+"lists: {all: [0.0.0.0/0]}\nrules:\n  - {name: a, key: everybody, limit: 1/s, except: list all}\n")
+	s := tell(t, head[:len("version: 1\nclient: {peer: true}\n")]+
+		"lists: {all: [0.0.0.0/0]}\nrules:\n  - {name: a, key: everybody, limit: 1/s, except: list all}\n")
 	r := send("GET", "/", "192.0.2.1")
 	r.RemoteAddr = "192.0.2.1"
 	if o := s.limiter.Decide(r.Context(), r); o.Verdict() != core.Unavailable {
@@ -196,7 +208,8 @@ func TestKeysAreThoseOfKeyfuncs(t *testing.T) {
 		"{first: [api-key X-Key, everybody]}": "api-key.X-Key:" + keyfuncs.Digest("secret"),
 	} {
 		s := tell(t, head+"  - {name: a, key: "+key+", limit: 100/s}\n")
-		r := send("GET", "/x/7", "192.0.2.1", "X-Tenant", "acme", "X-Key", "secret", "Cookie", "sid=s1", "Authorization", "Bearer token", "X-User", "ann")
+		r := send("GET", "/x/7", "192.0.2.1", "X-Tenant", "acme", "X-Key", "secret", "Cookie", "sid=s1",
+			"Authorization", "Bearer token", "X-User", "ann")
 		r.Pattern = "/x/{id}"
 		s.key(r, want)
 	}
@@ -214,12 +227,15 @@ func TestClientSaysWhatAnAddressIs(t *testing.T) {
 		"{single-header: {name: x-real-ip, any-peer: true}, ipv6-prefix: 128}": "203.0.113.9",
 	} {
 		s := tell(t, "version: 1\nclient: "+client+"\nrules:\n  - {name: a, key: address, limit: 100/s}\n")
-		s.key(send("GET", "/", "10.0.0.1", "X-Forwarded-For", "198.51.100.1, 203.0.113.7", "Forwarded", `for="[2001:db8::7]"`, "X-Real-IP", "203.0.113.9"), want)
+		s.key(
+			send("GET", "/", "10.0.0.1", "X-Forwarded-For", "198.51.100.1, 203.0.113.7", "Forwarded",
+				`for="[2001:db8::7]"`, "X-Real-IP", "203.0.113.9"), want)
 	}
 }
 
 func TestPlansHaveLimits(t *testing.T) {
-	s := tell(t, head+"  - {name: a, key: user, limit: {by: plan, plans: {free: 10/s, pro: token-bucket 20/s burst 5}, default: 1/s}}\n")
+	s := tell(t, head+"  - {name: a, key: user, limit: {by: plan, plans: {free: 10/s, pro: token-bucket 20/s burst "+
+		"5}, default: 1/s}}\n")
 	s.has(send("GET", "/", "192.0.2.1", "X-User", "a", "X-Plan", "free"), 1, "sliding-window 10/1s")
 	s.has(send("GET", "/", "192.0.2.1", "X-User", "b", "X-Plan", "pro"), 1, "token-bucket 20/1s burst 5")
 	s.has(send("GET", "/", "192.0.2.1", "X-User", "c", "X-Plan", "gold"), 1, "sliding-window 1/1s")
@@ -330,7 +346,9 @@ func TestOverridesEndByTheInstantThatNamesSay(t *testing.T) {
 		}
 		return at
 	}
-	p, err := policy.Parse("test.yaml", []byte(head+"  - {name: a, key: user, limit: 1/s, overrides: [{for: {user: ann}, limit: 2/s, until: 2001-01-02}]}\n"), replayed)
+	p, err := policy.Parse("test.yaml",
+		[]byte(head+"  - {name: a, key: user, limit: 1/s, overrides: [{for: {user: ann}, limit: 2/s, until: "+
+			"2001-01-02}]}\n"), replayed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -451,7 +469,9 @@ func TestARuleHasTheFieldsOfTheFile(t *testing.T) {
 	for _, r := range p.Rules() {
 		rules[r.Name] = r
 	}
-	if r := rules["everybody"]; r.Scope != "shop/everybody" || r.OnFailure != core.FailOpen || r.Limit != limits.SlidingWindow(limits.PerSecond(2000)) || r.LimitFor != nil || r.Cost != nil || r.FinalCost != nil {
+	if r := rules["everybody"]; r.Scope != "shop/everybody" || r.OnFailure != core.FailOpen ||
+		r.Limit != limits.SlidingWindow(limits.PerSecond(2000)) || r.LimitFor != nil || r.Cost != nil ||
+		r.FinalCost != nil {
 		t.Errorf("%+v", r)
 	}
 	if r := rules["failed-log-ins"]; r.Mode != core.EnforceFor(25) || r.FinalCost == nil {
@@ -469,11 +489,13 @@ func TestARuleHasTheFieldsOfTheFile(t *testing.T) {
 }
 
 func TestAFrameworkWithoutARequestIsToldSo(t *testing.T) {
-	_, err := policy.Parse("test.yaml", []byte(head+"  - {name: a, key: address, limit: 1/s}\n  - {name: b, match: /x, key: user, limit: 1/s}\n  - {name: c, route: /x, key: user, limit: 1/s}\n"), policy.Names[string]{
-		Keys:  map[string]func(string) (string, error){"user": keyfuncs.Constant[string]("x")},
-		Plans: map[string]func(string) (string, error){"plan": keyfuncs.Constant[string]("x")},
-		Costs: map[string]func(string) int64{"report-size": func(string) int64 { return 1 }},
-	})
+	_, err := policy.Parse("test.yaml",
+		[]byte(head+"  - {name: a, key: address, limit: 1/s}\n  - {name: b, match: /x, key: user, limit: 1/s}\n"+
+			"  - {name: c, route: /x, key: user, limit: 1/s}\n"), policy.Names[string]{
+			Keys:  map[string]func(string) (string, error){"user": keyfuncs.Constant[string]("x")},
+			Plans: map[string]func(string) (string, error){"plan": keyfuncs.Constant[string]("x")},
+			Costs: map[string]func(string) int64{"report-size": func(string) int64 { return 1 }},
+		})
 	if got := policy.Mistakes(err); len(got) != 3 {
 		t.Errorf("%v", err)
 	}
@@ -492,9 +514,11 @@ func TestChangesNameNoKey(t *testing.T) {
 		}
 		return p
 	}
-	old := load(head + "  - {name: a, key: user, limit: 1/s, overrides: [{for: {user: tenant-1}, limit: 2/s}]}\n  - {name: b, key: user, limit: 1/s}\n")
+	old := load(head + "  - {name: a, key: user, limit: 1/s, overrides: [{for: {user: tenant-1}, limit: 2/s}]}\n" +
+		"  - {name: b, key: user, limit: 1/s}\n")
 	p := load("version: 1\ndomain: d\nlists: {l: [192.0.2.1]}\n" + head[len("version: 1\n"):] +
-		"  - {name: a, key: user, limit: 3/s, mode: shadow, overrides: [{for: {user: tenant-2}, limit: 2/s}]}\n  - {name: c, match: /x, key: user, limit: 1/s}\n")
+		"  - {name: a, key: user, limit: 3/s, mode: shadow, overrides: [{for: {user: tenant-2}, limit: 2/s}]}\n" +
+		"  - {name: c, match: /x, key: user, limit: 1/s}\n")
 	var got []string
 	for _, c := range p.Changes(old) {
 		got = append(got, c.String())

@@ -10,12 +10,12 @@ import (
 // decoder reads nodes into a file and collects mistakes.
 type decoder struct {
 	file     string
-	rule     string   // the name of the rule in hand
-	path     []string // the fields that lead to the one in hand
+	rule     string   // name of the current rule
+	path     []string // fields that lead to the current one
 	mistakes []*Mistake
 }
 
-// mistake reports a mistake at n, in the field in hand.
+// mistake reports a mistake at n in the current field.
 func (d *decoder) mistake(n *node, format string, args ...any) {
 	d.mistakes = append(d.mistakes, &Mistake{
 		File: d.file, Line: n.line, Column: n.column, Rule: d.rule,
@@ -23,14 +23,15 @@ func (d *decoder) mistake(n *node, format string, args ...any) {
 	})
 }
 
-// in calls read with the name of a field on the path.
+// in calls read with field added to the path.
 func (d *decoder) in(field string, read func()) {
 	d.path = append(d.path, field)
 	read()
 	d.path = d.path[:len(d.path)-1]
 }
 
-// object is what a map of the file may have. A test compares the objects with the schema.
+// object lists the fields that a map of the file may have. A test compares the objects with the
+// schema.
 type object[T any] struct {
 	name   string // in the schema
 	fields []field[T]
@@ -51,7 +52,9 @@ func readObject[T any](d *decoder, o *object[T], n *node, into *T) {
 	var few [24]*node
 	seen := few[:len(o.fields)]
 	for _, e := range n.entries {
-		i := slices.IndexFunc(o.fields, func(f field[T]) bool { return e.name.kind == scalar && f.name == e.name.text })
+		i := slices.IndexFunc(o.fields, func(f field[T]) bool {
+			return e.name.kind == scalar && f.name == e.name.text
+		})
 		if i < 0 {
 			d.mistake(e.name, "%s", o.unknown(e.name, d.helps()))
 			continue
@@ -85,8 +88,8 @@ func (o *object[T]) names() string {
 	return strings.Join(names, ", ")
 }
 
-// unknown returns what is wrong with the name of a field that o does not have. helps: it
-// looks for the name that was meant.
+// unknown returns the error text for a field that o does not have. If helps is true, it suggests
+// the field that was meant.
 func (o *object[T]) unknown(name *node, helps bool) string {
 	if name.kind == scalar && helps {
 		for _, f := range o.fields {
@@ -98,15 +101,13 @@ func (o *object[T]) unknown(name *node, helps bool) string {
 	return fmt.Sprintf("there is no field %s: the fields are %s", name.describe(), o.names())
 }
 
-// helps reports whether a mistake is one of those that people will see, so that it is worth
-// the time to look for what was meant.
+// helps reports whether the next mistake will be shown, so that a suggestion is worth the time.
 func (d *decoder) helps() bool { return len(d.mistakes) < maxShown }
 
 var separators = strings.NewReplacer("-", "", "_", "", " ", "")
 
-// isNearly reports whether a misspelling turned one word into the other: other signs
-// between its words or another case of letters, one letter too few, too many
-// or wrong, or two letters in the wrong order.
+// isNearly reports whether a misspelling turns one word into the other: different separators or
+// case, one letter missing, added or wrong, or two letters swapped.
 func isNearly(a, b string) bool {
 	a, b = strings.ToLower(separators.Replace(a)), strings.ToLower(separators.Replace(b))
 	if len(a) > len(b) {
@@ -126,7 +127,7 @@ func isNearly(a, b string) bool {
 	return a[i:] == b[i+1:]
 }
 
-// text returns the text of a scalar, and reports anything else.
+// text returns the text of a scalar, and reports any other node.
 func (d *decoder) text(n *node) (string, bool) {
 	if n.kind != scalar || n.isNull() {
 		d.mistake(n, "must be a text (got %s)", n.describe())
@@ -162,8 +163,8 @@ func (d *decoder) number(n *node, least, most int64) int64 {
 	return least
 }
 
-// isDigits reports whether s is a number as people write it: 010 is one in no two
-// languages.
+// isDigits reports whether s is a decimal number without leading zeros: programs disagree about
+// 010.
 func isDigits(s string) bool {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
@@ -178,14 +179,14 @@ func (d *decoder) choice(n *node, words []string) int {
 	i := slices.Index(words, n.text)
 	if n.kind != scalar || i < 0 {
 		last := len(words) - 1
-		d.mistake(n, "must be %s or %s (got %s)", strings.Join(words[:last], ", "), words[last], n.describe())
+		d.mistake(n, "must be %s or %s (got %s)", strings.Join(words[:last], ", "), words[last],
+			n.describe())
 		return 0
 	}
 	return i
 }
 
-// each calls read with every item of a list, or with a scalar or map that stands for a
-// list of one.
+// each calls read for every item of a list. A scalar or a map counts as a list of one.
 func (d *decoder) each(n *node, read func(*node)) {
 	if n.kind != list {
 		read(n)
@@ -194,7 +195,7 @@ func (d *decoder) each(n *node, read func(*node)) {
 	d.list(n, read)
 }
 
-// list calls read with every item of a list that must not be empty.
+// list calls read for every item of a list, which must not be empty.
 func (d *decoder) list(n *node, read func(*node)) {
 	if n.kind != list {
 		d.mistake(n, "must be a list (got %s)", n.describe())

@@ -52,7 +52,8 @@ func Example() {
 
 func ExampleLoad() {
 	p, err := policy.Load("testdata/good/shop.yaml", policy.Names[*http.Request]{
-		Keys:  map[string]func(*http.Request) (string, error){"user": keyfuncs.Header("X-User")}, // set by your authentication
+		// set by your authentication
+		Keys:  map[string]func(*http.Request) (string, error){"user": keyfuncs.Header("X-User")},
 		Plans: map[string]func(*http.Request) (string, error){"plan": keyfuncs.Header("X-Plan")},
 		Costs: map[string]func(*http.Request) int64{"report-size": func(*http.Request) int64 { return 1 }},
 	})
@@ -151,7 +152,8 @@ rules:
     overrides:
       - {for: {user: tenant-42}, limit: 500/minute, until: 2026-12-31, why: migration}
 `), policy.Names[*http.Request]{
-		Keys: map[string]func(*http.Request) (string, error){"user": keyfuncs.Header("X-User")}, // set by your authentication
+		// set by your authentication
+		Keys: map[string]func(*http.Request) (string, error){"user": keyfuncs.Header("X-User")},
 	})
 	fmt.Println(p.Expired(time.Date(2026, 12, 30, 23, 59, 59, 0, time.UTC)))
 	fmt.Println(p.Expired(time.Date(2026, 12, 31, 0, 0, 0, 0, time.UTC)))
@@ -256,7 +258,9 @@ func ExampleWatchPolicy() {
 		}
 		options, _ := p.Shed()
 		return shedder.Replace(options)
-	}, policy.Options{Every: time.Millisecond, Logger: slog.New(slog.DiscardHandler), Observe: func(policy.Event) { stop() }})
+	}, policy.Options{
+		Every: time.Millisecond, Logger: slog.New(slog.DiscardHandler), Observe: func(policy.Event) { stop() },
+	})
 	fmt.Println(shedder.State().Mode)
 	// Output:
 	// enforce
@@ -285,7 +289,9 @@ func ExampleSchema() {
 }
 
 func ExampleEvent() {
-	e := policy.Event{File: "weir.yaml", Changes: []policy.Change{{Rule: "log-in", Field: "limit", Old: "2/1h", New: "5/1h"}}}
+	e := policy.Event{
+		File: "weir.yaml", Changes: []policy.Change{{Rule: "log-in", Field: "limit", Old: "2/1h", New: "5/1h"}},
+	}
 	fmt.Println(e.File, e.Changes)
 	// Output: weir.yaml [rule "log-in": limit: 2/1h → 5/1h]
 }

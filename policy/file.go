@@ -11,22 +11,22 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// fileText is a policy file, read and checked as far as that needs no program.
+// fileText is a policy file, read and checked without the functions of the program.
 type fileText struct {
 	name, digest string
 	domain       string
 	declared     declared
 	client       *client
 	lists        []*addressList
-	listOf       map[string]*addressList // the same by name
+	listOf       map[string]*addressList // lists by name
 	rules        []*rule
 	shed         *shedding // nil: none
 }
 
-// declared is what the file says that the program supplies.
+// declared holds the names that the file expects the program to supply.
 type declared struct{ keys, plans, costs wordSet }
 
-// wordSet is words in the order of the file, and by their text.
+// wordSet is a set of words, in the order of the file and by text.
 type wordSet struct {
 	words []word
 	at    map[string]*node
@@ -44,12 +44,12 @@ type addressList struct {
 	ranges []string
 }
 
-// client says how the address of a client is found.
+// client tells how the address of a client is found.
 type client struct {
 	kind   *node
-	text   string // the source and its arguments, for comparing
+	text   string // the source and its arguments, for comparisons
 	source keyfuncs.AddrSource
-	ipv6   int // how many bits of an IPv6 address count
+	ipv6   int // prefix length that counts as one client
 	ipv6At *node
 }
 
@@ -66,12 +66,15 @@ var fileObject = object[fileText]{"policy", []field[fileText]{
 		}
 		f.domain = text
 	}},
-	{"program", false, func(d *decoder, n *node, f *fileText) { readObject(d, &programObject, n, &f.declared) }},
+	{"program", false, func(d *decoder, n *node, f *fileText) {
+		readObject(d, &programObject, n, &f.declared)
+	}},
 	{"client", false, func(d *decoder, n *node, f *fileText) {
 		f.client = &client{ipv6: 64}
 		readObject(d, &clientObject, n, f.client)
 		if f.client.kind == nil && n.kind == mapping {
-			d.mistake(n, "must say how addresses are found: peer: true, trusted-proxies, forwarded, proxy-count or single-header")
+			d.mistake(n, "must say how addresses are found: peer: true, trusted-proxies, "+
+				"forwarded, proxy-count or single-header")
 		}
 	}},
 	{"lists", false, readLists},
@@ -81,8 +84,10 @@ var fileObject = object[fileText]{"policy", []field[fileText]{
 	{"shed", false, func(d *decoder, n *node, f *fileText) {
 		f.shed = &shedding{at: n}
 		readObject(d, &shedObject, n, f.shed)
-		if classes := f.shed.classes; f.shed.maxInFlight == 1 && shareOfLast(classes) < shareOfLast(classes[:min(1, len(classes))]) {
-			d.mistake(n, "max-in-flight must be at least 2 with these classes, as the last place is for the first of them (got 1)")
+		if classes := f.shed.classes; f.shed.maxInFlight == 1 &&
+			shareOfLast(classes) < shareOfLast(classes[:min(1, len(classes))]) {
+			d.mistake(n, "max-in-flight must be at least 2 with these classes, as the last "+
+				"place is for the first of them (got 1)")
 		}
 	}},
 }}
@@ -104,11 +109,14 @@ func (d *decoder) declarations(n *node) wordSet {
 		other := set.at[text]
 		switch {
 		case other != nil:
-			d.mistake(item, "%s is here twice, also in line %d: remove one", quote(text), other.line)
+			d.mistake(item, "%s is here twice, also in line %d: remove one", quote(text),
+				other.line)
 		case !isName(text):
-			d.mistake(item, "a name must have 1 to 40 letters, digits, - and _, and begin with a letter (got %s)", quote(text))
+			d.mistake(item, "a name must have 1 to 40 letters, digits, - and _, and begin with "+
+				"a letter (got %s)", quote(text))
 		case isReserved(text):
-			d.mistake(item, "%s has a meaning of its own: give the function another name", quote(text))
+			d.mistake(item, "%s has a meaning of its own: give the function another name",
+				quote(text))
 		default:
 			set.words, set.at[text] = append(set.words, word{text, item}), item
 		}
@@ -116,12 +124,12 @@ func (d *decoder) declarations(n *node) wordSet {
 	return set
 }
 
-// isWord reports whether s has 1 to most letters, digits, - and _.
+// isWord reports whether s consists of 1 to most letters, digits, - and _.
 func isWord(s string, most int) bool {
 	return len(s) <= most && isToken(s) && !strings.ContainsAny(s, "!#$%&'*+.^`|~")
 }
 
-// isName reports whether s can be the name of a function of the program.
+// isName reports whether s is a valid name for a function of the program.
 func isName(s string) bool {
 	return isWord(s, 40) && ('a' <= s[0]|0x20 && s[0]|0x20 <= 'z')
 }
@@ -129,7 +137,8 @@ func isName(s string) bool {
 var clientObject = object[client]{"client", []field[client]{
 	{"peer", false, func(d *decoder, n *node, c *client) {
 		if !d.boolean(n) {
-			d.mistake(n, "must be true: remove it if there are proxies in front (got %s)", n.describe())
+			d.mistake(n, "must be true: remove it if there are proxies in front (got %s)",
+				n.describe())
 		}
 		c.is(d, n, "peer", keyfuncs.Peer, nil)
 	}},
@@ -158,10 +167,13 @@ var clientObject = object[client]{"client", []field[client]{
 		}
 		c.is(d, n, "", nil, nil)
 		if n.kind == mapping && (len(h.proxies) > 0) == h.anyPeer {
-			d.mistake(n, "needs trusted-proxies, or any-peer: true if nobody but the proxy can connect, and not both")
+			d.mistake(n, "needs either trusted-proxies, or any-peer: true if only the proxy can "+
+				"connect")
 		}
 	}},
-	{"ipv6-prefix", false, func(d *decoder, n *node, c *client) { c.ipv6, c.ipv6At = int(d.number(n, 32, 128)), n }},
+	{"ipv6-prefix", false, func(d *decoder, n *node, c *client) {
+		c.ipv6, c.ipv6At = int(d.number(n, 32, 128)), n
+	}},
 }}
 
 type singleHeader struct {
@@ -172,11 +184,13 @@ type singleHeader struct {
 
 var singleHeaderObject = object[singleHeader]{"singleHeader", []field[singleHeader]{
 	{"name", true, func(d *decoder, n *node, h *singleHeader) { h.name, _ = d.text(n) }},
-	{"trusted-proxies", false, func(d *decoder, n *node, h *singleHeader) { h.proxies = d.texts(n) }},
+	{"trusted-proxies", false, func(d *decoder, n *node, h *singleHeader) {
+		h.proxies = d.texts(n)
+	}},
 	{"any-peer", false, func(d *decoder, n *node, h *singleHeader) { h.anyPeer = d.boolean(n) }},
 }}
 
-// texts reads a text or a list of texts.
+// texts reads one text or a list of texts.
 func (d *decoder) texts(n *node) (texts []string) {
 	d.each(n, func(item *node) {
 		if text, ok := d.text(item); ok {
@@ -186,10 +200,11 @@ func (d *decoder) texts(n *node) (texts []string) {
 	return texts
 }
 
-// is sets the source of c, and reports a second one.
+// is sets the source of c, and reports a second source.
 func (c *client) is(d *decoder, n *node, text string, source keyfuncs.AddrSource, err error) {
 	if c.kind != nil {
-		d.mistake(n, "addresses are found in one way only, and line %d says another: remove one", c.kind.line)
+		d.mistake(n, "addresses are found in one way only, and line %d says another: remove one",
+			c.kind.line)
 		return
 	}
 	c.kind, c.text, c.source = n, text, source
@@ -200,8 +215,8 @@ func (c *client) is(d *decoder, n *node, text string, source keyfuncs.AddrSource
 	}
 }
 
-// withoutPrefix returns a line of an error of another package of ours, without the name of
-// the package and of the constructor.
+// withoutPrefix returns a line of an error of another package of weir without the names of package
+// and constructor.
 func withoutPrefix(line, prefix string) string {
 	line = strings.TrimPrefix(strings.TrimSpace(line), prefix)
 	if constructor, after, ok := strings.Cut(line, ": "); ok && isWord(constructor, 40) {
@@ -218,12 +233,15 @@ func readLists(d *decoder, n *node, f *fileText) {
 	f.listOf = make(map[string]*addressList)
 	for _, e := range n.entries {
 		l := &addressList{word: word{e.name.text, e.name}}
-		if e.name.kind != scalar || !isWord(l.text, 40) || e.name.isNull() || e.name.isNumberOrBoolean() {
-			d.mistake(e.name, "the name of a list must have 1 to 40 letters, digits, - and _, in quotes if it is a number (got %s)", e.name.describe())
+		if e.name.kind != scalar || !isWord(l.text, 40) || e.name.isNull() ||
+			e.name.isNumberOrBoolean() {
+			d.mistake(e.name, "the name of a list must have 1 to 40 letters, digits, - and _, "+
+				"in quotes if it is a number (got %s)", e.name.describe())
 			continue
 		}
 		if other := f.listOf[l.text]; other != nil {
-			d.mistake(e.name, "list %s is here twice, also in line %d: remove one", quote(l.text), other.at.line)
+			d.mistake(e.name, "list %s is here twice, also in line %d: remove one", quote(l.text),
+				other.at.line)
 			continue
 		}
 		f.lists, f.listOf[l.text] = append(f.lists, l), l
@@ -246,7 +264,8 @@ func (d *decoder) ranges(n *node, l *addressList) {
 			l.ranges = append(l.ranges, text)
 			return
 		}
-		if _, err := keyfuncs.Inside(keyfuncs.Peer, []string{text}, keyfuncs.Constant[*http.Request]("")); err != nil {
+		if _, err := keyfuncs.Inside(keyfuncs.Peer, []string{text},
+			keyfuncs.Constant[*http.Request]("")); err != nil {
 			d.mistake(item, "%s", withoutPrefix(err.Error(), "keyfuncs: "))
 			return
 		}

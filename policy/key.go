@@ -7,11 +7,11 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// key is what a rule counts by: one source, several joined, or the first of several.
+// key is the key of a rule: one source, several joined, or the first of several that is present.
 type key struct {
-	word   // of a source its canonical text, such as "header X-Tenant"
+	word   // canonical text of a source, such as "header X-Tenant"
 	kind   keyKind
-	source string // "address", "header", …; "": a function of the program
+	source string // "address", "header", …; "" for a function of the program
 	arg    string // of header, cookie and api-key
 	parts  []*key // of joined and first
 }
@@ -24,13 +24,13 @@ const (
 	first
 )
 
-// sources are the keys that need no program, and whether a name follows.
+// sources maps the built-in sources to whether a name follows them.
 var sources = map[string]bool{
 	"address": false, "everybody": false, "route": false, "bearer": false,
 	"header": true, "cookie": true, "api-key": true,
 }
 
-// isReserved reports whether a name is not free for a function of the program.
+// isReserved reports whether name cannot be that of a function of the program.
 func isReserved(name string) bool {
 	_, ok := sources[name]
 	return ok || name == "first" || name == "spent"
@@ -67,7 +67,7 @@ func (d *decoder) key(n *node) *key {
 	return k
 }
 
-// parts reads the keys of a list.
+// parts reads a list of keys.
 func (d *decoder) parts(n *node) (parts []*key) {
 	seen := make(map[string]bool)
 	d.list(n, func(item *node) {
@@ -81,11 +81,12 @@ func (d *decoder) parts(n *node) (parts []*key) {
 	return parts
 }
 
-// alternatives reports keys of first that are never used or have no name.
+// alternatives reports keys of first that can never be used or have no name.
 func (d *decoder) alternatives(k *key) {
 	for i, part := range k.parts {
 		if i < len(k.parts)-1 && (part.source == "address" || part.source == "everybody") {
-			d.mistake(part.at, "every request has %s, so what follows is never used: move it to the end", part.source)
+			d.mistake(part.at, "every request has %s, so what follows is never used: move it to "+
+				"the end", part.source)
 		}
 		if part.kind == first {
 			d.mistake(part.at, "first within first: write one list")
@@ -96,7 +97,7 @@ func (d *decoder) alternatives(k *key) {
 	}
 }
 
-// label is the name of a key of first, which its keys begin with.
+// label returns the prefix that first adds to the keys of k.
 func (k *key) label() string {
 	if k.kind == single {
 		return strings.ReplaceAll(k.text, " ", ".")
@@ -108,7 +109,7 @@ func (k *key) label() string {
 	return strings.Join(labels, "+")
 }
 
-// name is k in words.
+// name returns k in words.
 func (k *key) name() string {
 	switch {
 	case k.source == "api-key":
@@ -156,11 +157,12 @@ func (d *decoder) source(n *node, k *key) {
 	case takesName:
 		d.mistake(n, "needs one name, as in %s X-Name (got %s)", words[0], quote(text))
 	default:
-		d.mistake(n, "must be address, everybody, route, bearer, header X, cookie X, api-key X or a key of the program (got %s)", quote(text))
+		d.mistake(n, "must be address, everybody, route, bearer, header X, cookie X, api-key X "+
+			"or a key of the program (got %s)", quote(text))
 	}
 }
 
-// whyNoKey returns why no header, cookie or API key has the name of k.
+// whyNoKey returns why the name of k is not valid for a header, cookie or API key.
 func whyNoKey(k *key) string {
 	switch {
 	case k.source == "cookie":
@@ -168,7 +170,7 @@ func whyNoKey(k *key) string {
 	case k.arg == "Host":
 		return "Host is no header in Go: the program supplies such a key, by keyfuncs.Host"
 	case k.arg == "X-Forwarded-For" || k.arg == "Forwarded":
-		return "clients and proxies write into this header together: write key: address, and say in client who the proxies are"
+		return "clients and proxies both write this header: write key: address"
 	}
 	return "must be the name of a header"
 }
@@ -188,7 +190,7 @@ func requestKey(k *key) func(*http.Request) (string, error) {
 	return nil
 }
 
-// sourcesOf calls visit with every source of k.
+// sourcesOf calls visit for every source of k.
 func (k *key) sourcesOf(visit func(*key)) {
 	if k.kind == single {
 		visit(k)
@@ -198,8 +200,8 @@ func (k *key) sourcesOf(visit func(*key)) {
 	}
 }
 
-// buildKey returns the key function of k, whose sources are the functions that source
-// returns.
+// buildKey returns the key function of k. The parameter source returns the key function of one
+// source.
 func buildKey[R any](k *key, source func(*key) func(R) (string, error)) func(R) (string, error) {
 	if k.kind == single {
 		return source(k)

@@ -28,7 +28,8 @@ func TestRulesNameTheirKeys(t *testing.T) {
 		}
 		text += "rules:\n  - name: limited\n    key: " + key + "\n    limit: 5/s\n"
 		member := func(*http.Request) (string, error) { return "", nil }
-		p, err := policy.Parse("weir.yaml", []byte(text), policy.Names[*http.Request]{Keys: map[string]func(*http.Request) (string, error){"member": member}})
+		p, err := policy.Parse("weir.yaml", []byte(text),
+			policy.Names[*http.Request]{Keys: map[string]func(*http.Request) (string, error){"member": member}})
 		if err != nil {
 			t.Errorf("%s: %v", key, err)
 			continue

@@ -7,13 +7,13 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// limit is the limit of a rule: one for all, or one for each plan.
+// limit is the limit of a rule: one for all keys, or one for each plan.
 type limit struct {
 	at       *node
 	fixed    limits.Limit
 	by       word
 	plans    []plan
-	fallback limits.Limit // of keys with no plan, or one that is not listed
+	fallback limits.Limit // for keys without a plan, or with a plan that is not listed
 }
 
 type plan struct {
@@ -28,7 +28,8 @@ var planObject = object[limit]{"planLimit", []field[limit]{
 	}},
 	{"plans", true, func(d *decoder, n *node, l *limit) {
 		if n.kind != mapping || len(n.entries) == 0 {
-			d.mistake(n, "must be a map of plans to limits, such as {free: 100/hour, pro: 10000/hour} (got %s)", n.describe())
+			d.mistake(n, "must be a map of plans to limits, such as {free: 100/hour, pro: "+
+				"10000/hour} (got %s)", n.describe())
 			return
 		}
 		seen := make(map[string]*node)
@@ -39,10 +40,11 @@ var planObject = object[limit]{"planLimit", []field[limit]{
 	{"default", true, func(d *decoder, n *node, l *limit) { l.fallback = d.parseLimit(n) }},
 }}
 
-// plan reads a plan and its limit. seen has the plans before it.
+// plan reads a plan and its limit. seen holds the plans before it.
 func (d *decoder) plan(e entry, l *limit, seen map[string]*node) {
 	if e.name.kind != scalar || e.name.text == "" || e.name.isNull() || e.name.isNumberOrBoolean() {
-		d.mistake(e.name, "the name of a plan must be a text: write it in quotes (got %s)", e.name.describe())
+		d.mistake(e.name, "the name of a plan must be a text: write it in quotes (got %s)",
+			e.name.describe())
 		return
 	}
 	d.in(e.name.text, func() {
@@ -62,7 +64,8 @@ func (d *decoder) limit(n *node) limit {
 		readObject(d, &planObject, n, &l)
 		for _, p := range append(l.plans, plan{word{"default", n}, l.fallback}) {
 			if p.limit.Algorithm().Holds() {
-				d.mistake(p.at, "a concurrency limit cannot depend on the plan: write a rule with a fixed limit")
+				d.mistake(p.at, "a concurrency limit cannot depend on the plan: write a rule "+
+					"with a fixed limit")
 			}
 		}
 		return l
@@ -94,17 +97,17 @@ func (d *decoder) parseLimit(n *node) limits.Limit {
 	return l
 }
 
-// depends reports whether the limit depends on the request.
+// depends reports whether the limit of r depends on the request.
 func (r *rule) depends() bool { return r.limit.by.at != nil || len(r.overrides) > 0 }
 
-// override is another limit for one key.
+// override is a different limit for one key.
 type override struct {
-	at    *node
-	of    []entry // for: names of keys and their values
-	key   string  // what the key function returns for them
-	limit limits.Limit
-	until time.Time // zero: for good
-	why   string
+	at     *node
+	values []entry // for: sources and their values
+	key    string  // the key that the key function returns for them
+	limit  limits.Limit
+	until  time.Time // zero: no end
+	why    string
 }
 
 var overrideObject = object[override]{"override", []field[override]{
@@ -113,18 +116,20 @@ var overrideObject = object[override]{"override", []field[override]{
 			d.mistake(n, "must be a map of keys to values, such as {user: tenant-42}")
 			return
 		}
-		o.of = n.entries
+		o.values = n.entries
 	}},
 	{"limit", true, func(d *decoder, n *node, o *override) {
 		o.limit = d.parseLimit(n)
 		if o.limit.Algorithm().Holds() {
-			d.mistake(n, "a concurrency limit cannot be an override: write a rule with a fixed limit")
+			d.mistake(n, "a concurrency limit cannot be an override: write a rule with a fixed "+
+				"limit")
 		}
 	}},
 	{"until", false, func(d *decoder, n *node, o *override) {
 		until, err := time.Parse(time.DateOnly, n.text)
 		if n.kind != scalar || err != nil {
-			d.mistake(n, "must be a day such as 2026-12-31, at whose beginning in UTC the override ends (got %s)", n.describe())
+			d.mistake(n, "must be a day such as 2026-12-31, at whose beginning in UTC the "+
+				"override ends (got %s)", n.describe())
 			return
 		}
 		o.until = until
@@ -132,5 +137,5 @@ var overrideObject = object[override]{"override", []field[override]{
 	{"why", false, func(d *decoder, n *node, o *override) { o.why, _ = d.text(n) }},
 }}
 
-// hasEnded reports whether o is inert at an instant.
+// hasEnded reports whether o no longer applies at now.
 func (o *override) hasEnded(now time.Time) bool { return !o.until.IsZero() && !now.Before(o.until) }

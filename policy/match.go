@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Servers read an unusual path in different ways: some unescape it before they route,
-// some resolve dots and double slashes, some drop a slash at the end. A limit must not be
-// escaped by a spelling, and an exception must not be reached by one. So a request
-// matches if it does in any of these readings, and is excepted only if it is in all.
+// Servers read an unusual path in different ways: some unescape it before they route, some resolve
+// dots and double slashes, some drop a slash at the end. No spelling may evade a limit, and no
+// spelling may reach an exception. A request therefore matches if any of these readings matches,
+// and is excepted only if all of them match.
 
-// matches reports whether r matches p in any reading of its path: as http.ServeMux reads
-// it if p is its only pattern, redirections included, unescaped first, not cleaned, or
-// with another slash at the end. It allocates nothing.
+// matches reports whether r matches p in any reading of its path: as http.ServeMux with p as its
+// only pattern reads it, including redirections; unescaped first; not cleaned; or with a slash more
+// or less at the end. It allocates nothing.
 func (p *pattern) matches(r *http.Request) bool {
 	if !p.isFor(r) {
 		return false
@@ -24,14 +24,15 @@ func (p *pattern) matches(r *http.Request) bool {
 	return p.matchesLoosely(u.Path, false) || u.RawPath != "" && p.matchesLoosely(u.RawPath, true)
 }
 
-// matchesRoute reports whether p matches the route of r in a framework, such as
-// "/users/:id". The path alone tells what a route with * is for.
+// matchesRoute reports whether p matches the framework's route of r, such as "/users/:id". It
+// returns false for a route with *: compare the path instead.
 func (p *pattern) matchesRoute(r *http.Request, route string) bool {
-	return route != "" && strings.IndexByte(route, '*') < 0 && p.isFor(r) && p.matchesAsIs(route, false)
+	return route != "" && strings.IndexByte(route, '*') < 0 && p.isFor(r) &&
+		p.matchesAsIs(route, false)
 }
 
-// excepts reports whether r matches p in every reading of its path. A path with escapes
-// that it need not have is none: routers differ in whether they see them.
+// excepts reports whether r matches p in every reading of its path. A path with needless escapes
+// never does, because routers read them differently.
 func (p *pattern) excepts(r *http.Request) bool {
 	if !p.matchesMethod(r.Method) || p.host != "" && p.host != hostOf(r.Host) {
 		return false
@@ -44,22 +45,24 @@ func isAmbiguous(r *http.Request) bool {
 	return r.URL == nil || r.URL.RawPath != "" || isUnclean(r.URL.Path)
 }
 
-// isFor reports whether p is for the method of r and its host, however that is written.
+// isFor reports whether p has the method and host of r, in any spelling of the host.
 func (p *pattern) isFor(r *http.Request) bool {
 	return p.matchesMethod(r.Method) && (p.host == "" || sameHost(p.host, r.Host))
 }
 
 func (p *pattern) matchesMethod(method string) bool {
-	return p.method == "" || p.method == method || p.method == http.MethodGet && method == http.MethodHead
+	return p.method == "" || p.method == method ||
+		p.method == http.MethodGet && method == http.MethodHead
 }
 
-// sameHost compares the host of a pattern with that of a request, in any case of letters,
-// with or without port and final dot.
-func sameHost(host, of string) bool {
-	return strings.EqualFold(host, of) || strings.EqualFold(host, strings.TrimSuffix(hostOf(of), "."))
+// sameHost reports whether the host of a pattern is that of a request, ignoring case, port and a
+// final dot.
+func sameHost(pattern, host string) bool {
+	return strings.EqualFold(pattern, host) ||
+		strings.EqualFold(pattern, strings.TrimSuffix(hostOf(host), "."))
 }
 
-// hostOf returns a host without its port, and an IPv6 address without brackets.
+// hostOf returns host without its port, and an IPv6 address without brackets.
 func hostOf(host string) string {
 	colon := strings.LastIndexByte(host, ':')
 	switch {
@@ -76,8 +79,8 @@ func hostOf(host string) string {
 	return host[:colon]
 }
 
-// matchesLoosely reports whether a path, which may be escaped, matches as it is, cleaned,
-// or with a slash more or less at the end.
+// matchesLoosely reports whether a path, which may be escaped, matches unchanged, cleaned, or with
+// a slash more or less at the end.
 func (p *pattern) matchesLoosely(path string, escaped bool) bool {
 	if p.matchesAsIs(path, escaped) {
 		return true
@@ -85,13 +88,14 @@ func (p *pattern) matchesLoosely(path string, escaped bool) bool {
 	if n := len(path); n > 1 && path[n-1] == '/' && p.matchesAsIs(path[:n-1], escaped) {
 		return true
 	}
-	if p.parent != nil && !strings.HasSuffix(path, "/") && p.parent.matchesAsIs(path, escaped) { // ServeMux redirects it to the subtree
+	// ServeMux redirects to the subtree
+	if p.parent != nil && !strings.HasSuffix(path, "/") && p.parent.matchesAsIs(path, escaped) {
 		return true
 	}
 	return isUnclean(path) && p.matchesCleaned(path, escaped)
 }
 
-// matchesAsIs reports whether a path matches without being cleaned.
+// matchesAsIs reports whether a path matches unchanged.
 func (p *pattern) matchesAsIs(path string, escaped bool) bool {
 	segments := p.segments
 	if !escaped {
@@ -123,14 +127,14 @@ func (p *pattern) matchesAsIs(path string, escaped bool) bool {
 	return path == ""
 }
 
-// endsInSlash reports whether p can match a path by the slash at its end alone.
+// endsInSlash reports whether p can match a path because of its final slash alone.
 func (p *pattern) endsInSlash() bool {
 	last := &p.segments[len(p.segments)-1]
 	return last.kind == restOf || last.kind == literal && last.text == "/"
 }
 
-// matches reports whether one segment of a path matches s. The slash at the end of a path
-// is a segment "/", which is no wildcard's.
+// matches reports whether one segment of a path matches s. The slash at the end of a path is a
+// segment "/", which no wildcard matches.
 func (s *segment) matches(part string, escaped bool) bool {
 	if !escaped || strings.IndexByte(part, '%') < 0 {
 		if s.kind == wildcard {
@@ -138,13 +142,13 @@ func (s *segment) matches(part string, escaped bool) bool {
 		}
 		return s.text == part
 	}
-	if s.kind == wildcard { // also an escaped slash, which ServeMux takes for the end of the path
+	if s.kind == wildcard { // even an escaped slash, which ServeMux takes for the end of the path
 		return true
 	}
 	return equalUnescaped(s.text, part)
 }
 
-// equalUnescaped reports whether escaped, unescaped, is text. Allocates nothing.
+// equalUnescaped reports whether unescaping escaped yields text. It allocates nothing.
 func equalUnescaped(text, escaped string) bool {
 	i := 0
 	for ; i < len(text) && escaped != ""; i++ {
@@ -183,7 +187,7 @@ func hexDigit(c byte) byte {
 	return 16
 }
 
-// isUnclean reports whether a path may change when it is cleaned.
+// isUnclean reports whether cleaning may change path.
 func isUnclean(path string) bool {
 	if path == "" || path[0] != '/' {
 		return true
@@ -196,16 +200,16 @@ func isUnclean(path string) bool {
 	return false
 }
 
-// isDots reports whether the first segment of s, which begins with a dot, is . or .. alone.
+// isDots reports whether the first segment of s, which begins with a dot, is exactly . or ..
 func isDots(s string) bool {
 	s = strings.TrimPrefix(s[1:], ".")
 	return s == "" || s[0] == '/'
 }
 
-// matchesCleaned reports whether a path matches once double slashes and dots are
-// resolved, as ServeMux does.
+// matchesCleaned reports whether a path matches after double slashes and dots are resolved, as
+// ServeMux does.
 func (p *pattern) matchesCleaned(path string, escaped bool) bool {
-	var parts [maxSegments]string // the first ones
+	var parts [maxSegments]string // the first segments of the path
 	depth := 0
 	for rest := path; rest != ""; {
 		part := rest
@@ -229,7 +233,7 @@ func (p *pattern) matchesCleaned(path string, escaped bool) bool {
 		return p.matchesAsIs("/", false)
 	}
 	last := &p.segments[len(p.segments)-1]
-	n := len(p.segments) // segments before the slash at the end
+	n := len(p.segments) // segments before the final slash
 	if p.endsInSlash() {
 		n--
 	}
@@ -244,8 +248,8 @@ func (p *pattern) matchesCleaned(path string, escaped bool) bool {
 	return true
 }
 
-// matchesLastSlash reports whether parts match where the last of them is an escaped slash
-// that the literal "/" of p matches.
+// matchesLastSlash reports whether parts match when the last of them is an escaped slash that
+// matches the literal "/" of p.
 func (p *pattern) matchesLastSlash(parts []string, depth int, escaped bool) bool {
 	if depth != len(p.segments) || len(parts) != depth {
 		return false

@@ -94,7 +94,8 @@ func TestPatternsMatch(t *testing.T) {
 
 func TestPatternsThatNeverMatchAreRefused(t *testing.T) {
 	for _, text := range []string{
-		"", "login", "PO ST /x", "POST login", "(/) /x", "//", "//x", "/a/../b", "/a/./b", "/{", "/{}", "/a{x}", "/{x}a", "/{x y}",
+		"", "login", "PO ST /x", "POST login", "(/) /x", "//", "//x", "/a/../b", "/a/./b", "/{", "/{}", "/a{x}",
+		"/{x}a", "/{x y}",
 		"/{$}/a", "/{x...}/a", "/{x}/{x}", "{host}/a", "/{1a}", "/" + strings.Repeat("a/", 40),
 	} {
 		if _, err := parsePattern(text); err == nil {
@@ -105,7 +106,9 @@ func TestPatternsThatNeverMatchAreRefused(t *testing.T) {
 
 func TestMatchingAllocatesNothing(t *testing.T) {
 	patterns := []*pattern{mustPattern(t, "POST /oauth/{provider}/token"), mustPattern(t, "/api/")}
-	for _, target := range []string{"/oauth/x/token", "/%6Fauth/x/token", "//oauth/./x/../y/token", "/api%2F" + strings.Repeat("x/../", 1000)} {
+	for _, target := range []string{
+		"/oauth/x/token", "/%6Fauth/x/token", "//oauth/./x/../y/token", "/api%2F" + strings.Repeat("x/../", 1000),
+	} {
 		r := request("POST", target)
 		if n := testing.AllocsPerRun(100, func() {
 			for _, p := range patterns {
@@ -139,9 +142,12 @@ func muxPattern(text string, r *http.Request) (pattern string, ok bool) {
 func FuzzPatternsAgreeWithServeMux(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"/", "GET", "/a"}, {"POST /login", "POST", "//login"}, {"/a/{$}", "GET", "/a/"}, {"/a/{$}", "GET", "/a"},
-		{"/a/{x...}", "GET", "/a"}, {"/a/{x}/b", "GET", "/a/%2F/b"}, {"/a/%2F", "GET", "/a/"}, {"example.com/", "GET", "http://example.com:1/"},
-		{"/a/{$}", "GET", "/a/%2F"}, {"GET /%zz", "HEAD", "/%25zz"}, {"/a/../b", "GET", "/b"}, {"CONNECT /a/", "CONNECT", "/a"},
-		{"/é", "GET", "/%c3%a9"}, {"/a", "GET", "/a/."}, {"/{a}", "GET", "/.."}, {"/a/{b}/", "GET", "/a/./b"}, {"/*", "OPTIONS", "*"},
+		{"/a/{x...}", "GET", "/a"}, {"/a/{x}/b", "GET", "/a/%2F/b"}, {"/a/%2F", "GET", "/a/"},
+		{"example.com/", "GET", "http://example.com:1/"},
+		{"/a/{$}", "GET", "/a/%2F"}, {"GET /%zz", "HEAD", "/%25zz"}, {"/a/../b", "GET", "/b"},
+		{"CONNECT /a/", "CONNECT", "/a"},
+		{"/é", "GET", "/%c3%a9"}, {"/a", "GET", "/a/."}, {"/{a}", "GET", "/.."}, {"/a/{b}/", "GET", "/a/./b"},
+		{"/*", "OPTIONS", "*"},
 	} {
 		f.Add(seed[0], seed[1], seed[2])
 	}
@@ -155,7 +161,8 @@ func FuzzPatternsAgreeWithServeMux(f *testing.F) {
 				if i := strings.IndexAny(text, " \t"); i >= 0 {
 					place = strings.TrimLeft(text[i:], " \t")
 				}
-				if i := strings.IndexByte(place, '/'); isClean(place[i:]) && !strings.ContainsAny(place[:i], "} \t") && strings.TrimLeft(text, " \t") == text {
+				if i := strings.IndexByte(place, '/'); isClean(place[i:]) && !strings.ContainsAny(place[:i], "} \t") &&
+					strings.TrimLeft(text, " \t") == text {
 					t.Fatalf("%q is refused, and ServeMux accepts it: %v", text, err)
 				}
 			} else if err == nil {
@@ -165,12 +172,16 @@ func FuzzPatternsAgreeWithServeMux(f *testing.F) {
 		}
 		matches, excepts := p.matches(r), p.excepts(r)
 		if routed != "" && !matches {
-			t.Fatalf("%q does not match %s %q of %q, and ServeMux routes it by %q", text, method, target, r.Host, routed)
+			t.Fatalf("%q does not match %s %q of %q, and ServeMux routes it by %q", text, method, target, r.Host,
+				routed)
 		}
 		if excepts && (routed == "" || !matches) {
-			t.Fatalf("%q excepts %s %q of %q, matches %v, and ServeMux routes it by %q", text, method, target, r.Host, matches, routed)
+			t.Fatalf("%q excepts %s %q of %q, matches %v, and ServeMux routes it by %q", text, method, target, r.Host,
+				matches, routed)
 		}
-		if !matches || routed != "" || isAmbiguous(r) || method == http.MethodConnect || r.Host != strings.ToLower(hostOf(r.Host)) || strings.ToLower(p.host) != p.host || strings.HasSuffix(r.Host, ".") || strings.HasSuffix(p.host, ".") {
+		if !matches || routed != "" || isAmbiguous(r) || method == http.MethodConnect ||
+			r.Host != strings.ToLower(hostOf(r.Host)) || strings.ToLower(p.host) != p.host ||
+			strings.HasSuffix(r.Host, ".") || strings.HasSuffix(p.host, ".") {
 			return
 		}
 		short := *r.URL

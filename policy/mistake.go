@@ -11,17 +11,17 @@ import (
 	"unicode/utf8"
 )
 
-// Mistake is one thing in a policy file that is to be changed.
+// Mistake is one thing that has to be changed in a policy file.
 type Mistake struct {
-	File         string // as it was given to [Load], [Parse] or [Check]
-	Line, Column int    // from 1; 0: the file as a whole
-	Rule         string // its name; "": outside of rules
+	File         string // as passed to [Load], [Parse] or [Check]
+	Line, Column int    // from 1; 0: the whole file
+	Rule         string // name of the rule; "": outside of rules
 	Field        string // such as "limit.plans.free"; "": none
 	Text         string // what to change
 }
 
-// Error returns the mistake as one line: file:line:column: rule "x": field: text. The name
-// of a file is in quotes if a part of it cannot be seen.
+// Error returns the mistake as one line: file:line:column: rule "x": field: text. The name of the
+// file is quoted if a character of it is invisible.
 func (m *Mistake) Error() string {
 	var b strings.Builder
 	b.WriteString(shownName(m.File))
@@ -39,20 +39,21 @@ func (m *Mistake) Error() string {
 	return b.String()
 }
 
-// shownName returns the name of a file as errors show it: in quotes, with escapes, if a part
-// of it cannot be seen. An end of a line in a name would otherwise begin an error of its own.
+// shownName returns the name of a file for errors: quoted, with escapes, if a character of it is
+// invisible. A newline in a name would otherwise look like the start of another error.
 func shownName(file string) string {
-	if utf8.ValidString(file) && !strings.ContainsFunc(file, func(c rune) bool { return !unicode.IsGraphic(c) }) {
+	if utf8.ValidString(file) &&
+		!strings.ContainsFunc(file, func(c rune) bool { return !unicode.IsGraphic(c) }) {
 		return file
 	}
 	return strconv.Quote(file)
 }
 
-// maxShown is how many mistakes the text of an error has. A program that writes the text
-// to a log is to survive a file of a million mistakes.
+// maxShown is the number of mistakes that the text of an error lists. A program that logs the text
+// must survive a file with a million mistakes.
 const maxShown = 50
 
-// collect returns mistakes as one error, in the order of the file; nil if there are none.
+// collect returns mistakes as one error, in the order of the file, or nil if there are none.
 func collect(mistakes []*Mistake) error {
 	if len(mistakes) == 0 {
 		return nil
@@ -61,14 +62,14 @@ func collect(mistakes []*Mistake) error {
 	return mistakesError(mistakes)
 }
 
-// sortMistakes brings mistakes into the order of the file.
+// sortMistakes sorts mistakes in the order of the file.
 func sortMistakes(mistakes []*Mistake) {
 	slices.SortStableFunc(mistakes, func(a, b *Mistake) int {
 		return cmp.Or(a.Line-b.Line, a.Column-b.Column)
 	})
 }
 
-// mistakesError is every mistake of a file. [Mistakes] returns them.
+// mistakesError holds every mistake of a file. [Mistakes] returns them.
 type mistakesError []*Mistake
 
 func (e mistakesError) Error() string {
@@ -94,9 +95,8 @@ func (e mistakesError) Unwrap() []error {
 	return errs
 }
 
-// Mistakes returns every mistake that err, an error of [Load], [Parse] or [Check],
-// reports, in the order of the file. It is nil for another error, such as that of a file
-// that cannot be read.
+// Mistakes returns every mistake that err reports, in the order of the file. It returns nil if err
+// is not an error of [Load], [Parse] or [Check], or is about a file that cannot be read.
 func Mistakes(err error) []*Mistake {
 	var all mistakesError
 	if errors.As(err, &all) {

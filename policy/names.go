@@ -10,42 +10,41 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// Names is what a program supplies to its policy files: functions, by the names that files
-// declare under program and use in rules. A file may use fewer than there are. The zero
-// value supplies nothing, which is enough for net/http and chi and files that count by
-// address, header or cookie. R is the request type of the framework.
+// Names holds the functions that a program supplies to its policy files, by the names that files
+// declare under program and use in rules. A file may use only some of them. The zero value supplies
+// nothing; it is enough for net/http and chi with files that count by address, header or cookie. R
+// is the request type of the framework.
 type Names[R any] struct {
 	// Request returns the net/http form of a request. nil: R is *http.Request.
 	Request func(R) *http.Request
 
-	// Route returns the pattern by which the framework has routed a request, such as
-	// "/users/:id", and "" if there is none. It is for route in rules and for the key
-	// route. Limiters that run before routing have none. nil: the Pattern of an
-	// http.Request if R is *http.Request, otherwise files cannot use route.
+	// Route returns the pattern that the framework routed a request by, such as "/users/:id"; "" if
+	// there is none, as before routing. Rules with route and the key route use it. nil: the Pattern
+	// of an http.Request if R is *http.Request; otherwise files cannot use route.
 	Route func(R) string
 
-	// Keys has key functions: see package keyfuncs.
+	// Keys holds key functions: see package keyfuncs.
 	Keys map[string]func(R) (string, error)
 
-	// Plans has functions that return the plan of a request, such as "pro". A plan must
-	// depend on the key alone. [core.ErrAbsent], an empty plan, and a plan that the rule
-	// does not list have the default limit. Any other error fails like one of a key.
+	// Plans holds functions that return the plan of a request, such as "pro". A plan must depend on
+	// the key alone. For [core.ErrAbsent], an empty plan and a plan that the rule does not list,
+	// the default limit applies. Any other error counts as a failure of the rule, like an error of
+	// a key function.
 	Plans map[string]func(R) (string, error)
 
-	// Costs has functions that return how many units a request takes: see [core.Rule].
+	// Costs holds functions that return how many units a request takes: see [core.Rule].
 	Costs map[string]func(R) int64
 
-	// Address returns the address of the client in place of what the file says under
-	// client. It is for tools that know the address otherwise, such as one that replays a
-	// log. nil: as the file says.
+	// Address returns the address of the client, and replaces the client section of the file. It is
+	// for tools that know addresses from elsewhere, such as a log. nil: the file decides.
 	Address func(R) (netip.Addr, error)
 
-	// Now returns the instant by which overrides end for a request. It is for tools that
-	// replay requests of another day. nil: the clock of the system.
+	// Now returns the current time for a request, which decides whether overrides have ended. It is
+	// for tools that replay requests of another day. nil: the system clock.
 	Now func(R) time.Time
 }
 
-// complete returns names with the defaults for a net/http request.
+// complete returns names with defaults for requests of net/http.
 func (names Names[R]) complete() Names[R] {
 	if own, ok := any(&names).(*Names[*http.Request]); ok {
 		if own.Request == nil {
@@ -58,7 +57,7 @@ func (names Names[R]) complete() Names[R] {
 	return names
 }
 
-// missing reports what f needs and names does not supply.
+// missing reports the functions that f uses and names does not supply.
 func (names Names[R]) missing(f *fileText) (mistakes []*Mistake) {
 	d := &decoder{file: f.name}
 	supplied := func(kind string, words []word, keys []string, isNil func(string) bool) {
@@ -72,25 +71,34 @@ func (names Names[R]) missing(f *fileText) (mistakes []*Mistake) {
 				has = "it supplies none"
 			}
 			d.in("program."+kind, func() {
-				d.mistake(w.at, "the program does not supply %s: remove it, or add it to %s of policy.Names (%s)", quote(w.text), strings.ToUpper(kind[:1])+kind[1:], has)
+				d.mistake(w.at, "the program does not supply %s: remove it, or add it to %s of "+
+					"policy.Names (%s)", quote(w.text), strings.ToUpper(kind[:1])+kind[1:], has)
 			})
 		}
 	}
-	supplied("keys", f.declared.keys.words, namesOf(names.Keys), func(s string) bool { return names.Keys[s] == nil })
-	supplied("plans", f.declared.plans.words, namesOf(names.Plans), func(s string) bool { return names.Plans[s] == nil })
-	supplied("costs", f.declared.costs.words, namesOf(names.Costs), func(s string) bool { return names.Costs[s] == nil })
+	supplied("keys", f.declared.keys.words, namesOf(names.Keys),
+		func(s string) bool { return names.Keys[s] == nil })
+	supplied("plans", f.declared.plans.words, namesOf(names.Plans),
+		func(s string) bool { return names.Plans[s] == nil })
+	supplied("costs", f.declared.costs.words, namesOf(names.Costs),
+		func(s string) bool { return names.Costs[s] == nil })
 	for _, r := range f.rules {
 		d.rule = r.name
 		if n := r.needsRequest(); n != nil && names.Request == nil {
-			d.mistake(n, "reads the request of net/http, and the program has no Request in policy.Names")
+			d.mistake(n, "reads the request of net/http, and the program has no Request in "+
+				"policy.Names")
 		}
 		if n := r.needsRoute(); n != nil && names.Route == nil {
-			d.mistake(n, "reads the route of the framework, and the program has no Route in policy.Names")
+			d.mistake(n, "reads the route of the framework, and the program has no Route in "+
+				"policy.Names")
 		}
 	}
 	d.rule = ""
 	if n := f.shed.needsRequest(); n != nil && names.Request == nil {
-		d.in("shed", func() { d.mistake(n, "reads the request of net/http, and the program has no Request in policy.Names") })
+		d.in("shed", func() {
+			d.mistake(n, "reads the request of net/http, and the program has no Request in "+
+				"policy.Names")
+		})
 	}
 	return d.mistakes
 }
@@ -111,7 +119,7 @@ func (r *rule) conditionsOf() []condition {
 	return all
 }
 
-// needsRequest returns what of r reads the request of net/http, nil if nothing does.
+// needsRequest returns the first node of r that needs the request of net/http, or nil.
 func (r *rule) needsRequest() (n *node) {
 	for _, c := range r.conditionsOf() {
 		if c.pattern != nil || c.method != "" || c.list != "" {
@@ -126,7 +134,7 @@ func (r *rule) needsRequest() (n *node) {
 	return n
 }
 
-// needsRoute returns what of r reads the route, nil if nothing does.
+// needsRoute returns the first node of r that needs the route, or nil.
 func (r *rule) needsRoute() (n *node) {
 	for _, c := range r.conditionsOf() {
 		if c.route != "" {
@@ -156,7 +164,8 @@ func (names Names[R]) source(k *key, c *client) func(R) (string, error) {
 			direct, ok = names.Address, true
 		}
 		if ok {
-			key, _ := keyfuncs.AddressPrefix(direct, c.ipv6) // no error: the number of bits is checked
+			// cannot fail: the number of bits is checked
+			key, _ := keyfuncs.AddressPrefix(direct, c.ipv6)
 			return key
 		}
 		key, _ := keyfuncs.AddressPrefix(c.source, c.ipv6)
@@ -173,7 +182,7 @@ func (names Names[R]) addressOf(f *fileText) func(R) (netip.Addr, error) {
 	return lift(names, func(r *http.Request) (netip.Addr, error) { return f.client.source(r) })
 }
 
-// lift adapts a function of an http.Request.
+// lift turns a function of an http.Request into one of R.
 func lift[R, T any](names Names[R], f func(*http.Request) (T, error)) func(R) (T, error) {
 	if direct, ok := any(f).(func(R) (T, error)); ok {
 		return direct

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// node is a value of the file with its place. It is all that this package knows of YAML:
-// what is in yaml.go makes nodes, and everything else reads them.
+// node is a value of the file with its place. The rest of the package reads nodes; only yaml.go
+// knows YAML.
 type node struct {
 	kind         nodeKind
-	text         string  // of a scalar
-	plain        bool    // of a scalar: without quotes
-	items        []*node // of a list
-	entries      []entry // of a map, in the order of the file
+	text         string  // scalar only
+	plain        bool    // scalar without quotes
+	items        []*node // list only
+	entries      []entry // map only, in the order of the file
 	line, column int
 }
 
@@ -27,7 +27,7 @@ const (
 	mapping
 )
 
-// isNull reports whether n is no value: a field without one, or null.
+// isNull reports whether n is null or a field without a value.
 func (n *node) isNull() bool {
 	if n.kind != scalar || !n.plain {
 		return false
@@ -39,8 +39,8 @@ func (n *node) isNull() bool {
 	return false
 }
 
-// isNumberOrBoolean reports whether YAML or JSON take n for a number or a boolean. Such
-// texts change on the way through other programs: 010 becomes 8.
+// isNumberOrBoolean reports whether YAML or JSON read n as a number or a boolean. Other programs
+// may change such texts: 010 becomes 8.
 func (n *node) isNumberOrBoolean() bool {
 	if n.kind != scalar || !n.plain {
 		return false
@@ -55,10 +55,11 @@ func (n *node) isNumberOrBoolean() bool {
 	}
 	_, intErr := strconv.ParseInt(text, 0, 64)
 	_, floatErr := strconv.ParseFloat(text, 64)
-	return intErr == nil || floatErr == nil || errors.Is(intErr, strconv.ErrRange) || errors.Is(floatErr, strconv.ErrRange)
+	return intErr == nil || floatErr == nil || errors.Is(intErr, strconv.ErrRange) ||
+		errors.Is(floatErr, strconv.ErrRange)
 }
 
-// describe returns what n is, for errors. It shows the text of scalars.
+// describe returns n in words, for errors. It quotes the text of scalars.
 func (n *node) describe() string {
 	switch {
 	case n.kind == list:

@@ -2,4 +2,4 @@
 
 package policy
 
-const nonBlocking = 0 // there are no named pipes among the files
+const nonBlocking = 0 // files are never named pipes here

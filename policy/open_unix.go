@@ -4,5 +4,5 @@ package policy
 
 import "syscall"
 
-// nonBlocking opens a named pipe without waiting for its writer.
+// nonBlocking makes opening a named pipe return without waiting for a writer.
 const nonBlocking = syscall.O_NONBLOCK

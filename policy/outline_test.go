@@ -28,8 +28,10 @@ rules:
 	want := &policy.Outline{
 		Keys: []string{"user", "tenant"}, Plans: []string{"plan"}, Costs: []string{"size"},
 		Rules: []policy.RuleOutline{
-			{Name: "a", Line: 6, Key: "first [user, [address, header X-Tenant]]", Sources: []string{"user", "address", "header X-Tenant"}, Plan: "plan", Cost: "size", Address: true},
-			{Name: "b", Line: 10, Key: "everybody", Sources: []string{"everybody"}, Address: true, Route: true, Host: true},
+			{Name: "a", Line: 6, Key: "first [user, [address, header X-Tenant]]",
+				Sources: []string{"user", "address", "header X-Tenant"}, Plan: "plan", Cost: "size", Address: true},
+			{Name: "b", Line: 10, Key: "everybody", Sources: []string{"everybody"}, Address: true, Route: true,
+				Host: true},
 		},
 	}
 	if !reflect.DeepEqual(o, want) {
@@ -44,37 +46,60 @@ rules:
 func TestKeysThatAClientIsFreeToChangeAreDoubtful(t *testing.T) {
 	byTenant := "{name: a, key: header X-Tenant, limit: 1/s"
 	for name, file := range map[string]struct{ rules, warns string }{
-		"a header":                         {byTenant + "}", "a"},
-		"a cookie":                         {"{name: a, key: cookie sid, limit: 1/s}", "a"},
-		"an API key":                       {"{name: a, key: api-key X-API-Key, limit: 1/s}", "a"},
-		"a token":                          {"{name: a, key: bearer, limit: 1/s}", "a"},
-		"an address":                       {"{name: a, key: address, limit: 1/s}", ""},
-		"everybody":                        {"{name: a, key: everybody, limit: 1/s}", ""},
-		"a key of the program":             {"{name: a, key: user, limit: 1/s}", ""},
-		"a header beside an address":       {"{name: a, key: [address, header X-Tenant], limit: 1/s}", "a"},
-		"a token or else the address":      {"{name: a, key: {first: [bearer, address]}, limit: 1/s}", "a"},
-		"a header, and a rule for all":     {byTenant + "}, {name: b, key: address, limit: 1/s}", ""},
-		"a shadow stops nobody":            {byTenant + "}, {name: b, key: address, limit: 1/s, mode: shadow}", "a"},
-		"nor does a part":                  {byTenant + "}, {name: b, key: address, limit: 1/s, mode: enforce 50%}", "a"},
-		"a disabled rule":                  {byTenant + ", mode: disabled}", ""},
-		"two headers":                      {byTenant + "}, {name: b, key: bearer, limit: 1/s}", "a b"},
-		"a rule of another place":          {byTenant + "}, {name: b, match: /login, key: address, limit: 1/s}", "a"},
-		"a rule of the same place":         {byTenant + ", match: [/a, /b]}, {name: b, match: [/b, /a, /c], key: address, limit: 1/s}", ""},
-		"a rule of one of two places":      {byTenant + ", match: [/a, /b]}, {name: b, match: /a, key: address, limit: 1/s}", "a"},
-		"a rule of all below":              {byTenant + ", match: POST /api/x}, {name: b, match: /api/, key: address, limit: 1/s}", ""},
-		"a rule of all below, by wildcard": {byTenant + `, match: "/{tenant}/{id}/x"}, {name: b, match: "/{t}/", key: address, limit: 1/s}`, ""},
-		"a rule of something below":        {byTenant + ", match: /api/}, {name: b, match: /api/x/, key: address, limit: 1/s}", "a"},
-		"a rule of every path":             {byTenant + "}, {name: b, match: /, key: address, limit: 1/s}", ""},
-		"a rule of another method":         {byTenant + ", match: POST /a}, {name: b, match: GET /a, key: address, limit: 1/s}", "a"},
-		"GET has HEAD":                     {byTenant + ", match: HEAD /a}, {name: b, match: GET /a, key: address, limit: 1/s}", ""},
-		"a rule of one method":             {byTenant + ", match: /a}, {name: b, match: GET /a, key: address, limit: 1/s}", "a"},
-		"a rule of one host":               {byTenant + ", match: /a}, {name: b, match: example.com/a, key: address, limit: 1/s}", "a"},
-		"a rule of a route":                {byTenant + ", route: /a}, {name: b, route: /a, key: address, limit: 1/s}", ""},
-		"a route is no pattern":            {byTenant + ", route: /a}, {name: b, match: /a, key: address, limit: 1/s}", "a"},
-		"a rule with an exception":         {byTenant + "}, {name: b, except: /a, key: address, limit: 1/s}", "a"},
-		"rules with one exception":         {byTenant + ", except: [/b, /a]}, {name: b, except: /a, key: address, limit: 1/s}", ""},
+		"a header":                     {byTenant + "}", "a"},
+		"a cookie":                     {"{name: a, key: cookie sid, limit: 1/s}", "a"},
+		"an API key":                   {"{name: a, key: api-key X-API-Key, limit: 1/s}", "a"},
+		"a token":                      {"{name: a, key: bearer, limit: 1/s}", "a"},
+		"an address":                   {"{name: a, key: address, limit: 1/s}", ""},
+		"everybody":                    {"{name: a, key: everybody, limit: 1/s}", ""},
+		"a key of the program":         {"{name: a, key: user, limit: 1/s}", ""},
+		"a header beside an address":   {"{name: a, key: [address, header X-Tenant], limit: 1/s}", "a"},
+		"a token or else the address":  {"{name: a, key: {first: [bearer, address]}, limit: 1/s}", "a"},
+		"a header, and a rule for all": {byTenant + "}, {name: b, key: address, limit: 1/s}", ""},
+		"a shadow stops nobody":        {byTenant + "}, {name: b, key: address, limit: 1/s, mode: shadow}", "a"},
+		"nor does a part": {
+			byTenant + "}, {name: b, key: address, limit: 1/s, mode: enforce 50%}", "a",
+		},
+		"a disabled rule":         {byTenant + ", mode: disabled}", ""},
+		"two headers":             {byTenant + "}, {name: b, key: bearer, limit: 1/s}", "a b"},
+		"a rule of another place": {byTenant + "}, {name: b, match: /login, key: address, limit: 1/s}", "a"},
+		"a rule of the same place": {
+			byTenant + ", match: [/a, /b]}, {name: b, match: [/b, /a, /c], key: address, limit: 1/s}", "",
+		},
+		"a rule of one of two places": {
+			byTenant + ", match: [/a, /b]}, {name: b, match: /a, key: address, limit: 1/s}", "a",
+		},
+		"a rule of all below": {
+			byTenant + ", match: POST /api/x}, {name: b, match: /api/, key: address, limit: 1/s}", "",
+		},
+		"a rule of all below, by wildcard": {
+			byTenant + `, match: "/{tenant}/{id}/x"}, {name: b, match: "/{t}/", key: address, limit: 1/s}`, "",
+		},
+		"a rule of something below": {
+			byTenant + ", match: /api/}, {name: b, match: /api/x/, key: address, limit: 1/s}", "a",
+		},
+		"a rule of every path": {byTenant + "}, {name: b, match: /, key: address, limit: 1/s}", ""},
+		"a rule of another method": {
+			byTenant + ", match: POST /a}, {name: b, match: GET /a, key: address, limit: 1/s}", "a",
+		},
+		"GET has HEAD": {
+			byTenant + ", match: HEAD /a}, {name: b, match: GET /a, key: address, limit: 1/s}", "",
+		},
+		"a rule of one method": {
+			byTenant + ", match: /a}, {name: b, match: GET /a, key: address, limit: 1/s}", "a",
+		},
+		"a rule of one host": {
+			byTenant + ", match: /a}, {name: b, match: example.com/a, key: address, limit: 1/s}", "a",
+		},
+		"a rule of a route":        {byTenant + ", route: /a}, {name: b, route: /a, key: address, limit: 1/s}", ""},
+		"a route is no pattern":    {byTenant + ", route: /a}, {name: b, match: /a, key: address, limit: 1/s}", "a"},
+		"a rule with an exception": {byTenant + "}, {name: b, except: /a, key: address, limit: 1/s}", "a"},
+		"rules with one exception": {
+			byTenant + ", except: [/b, /a]}, {name: b, except: /a, key: address, limit: 1/s}", "",
+		},
 	} {
-		o, err := policy.ReadOutline("weir.yaml", []byte("version: 1\nprogram: {keys: [user]}\nclient: {peer: true}\nrules: ["+file.rules+"]\n"))
+		o, err := policy.ReadOutline("weir.yaml",
+			[]byte("version: 1\nprogram: {keys: [user]}\nclient: {peer: true}\nrules: ["+file.rules+"]\n"))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -93,7 +118,9 @@ func TestKeysThatAClientIsFreeToChangeAreDoubtful(t *testing.T) {
 
 func TestAddressesThatClientsChooseAreDoubtful(t *testing.T) {
 	for bits, want := range map[int]int{32: 0, 64: 0, 65: 1, 128: 1} {
-		o, err := policy.ReadOutline("weir.yaml", fmt.Appendf(nil, "version: 1\nclient: {peer: true, ipv6-prefix: %d}\nrules: [{name: a, key: address, limit: 1/s}]\n", bits))
+		o, err := policy.ReadOutline("weir.yaml",
+			fmt.Appendf(nil, "version: 1\nclient: {peer: true, ipv6-prefix: %d}\n"+
+				"rules: [{name: a, key: address, limit: 1/s}]\n", bits))
 		if err != nil || len(o.Warnings) != want {
 			t.Errorf("%d bits: %v, %v", bits, o.Warnings, err)
 		}
@@ -127,6 +154,6 @@ rules:
 	// the program supplies [customer]
 	// per-tenant reads header X-Tenant
 	// per-customer reads customer, address
-	// weir.yaml:5:29: rule "per-tenant": key: a client has a new limit whenever it changes its header X-Tenant, unless a gateway of yours sets it: add a rule by address for the same requests, or count by a key of the program
+	// weir.yaml:5:29: rule "per-tenant": key: a client gets a new limit by changing its header X-Tenant, unless a gateway of yours sets it: add a rule by address
 	// weir.yaml:10:17: rule "per-customer": overrides: the override ended at the beginning of 2020-01-01 in UTC: remove it
 }

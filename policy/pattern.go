@@ -16,16 +16,16 @@ type pattern struct {
 	host     string // "": any
 	segments []segment
 
-	prefix string   // the literal segments before another one, such as "/api/v1/", for speed
-	after  int      // how many segments these are
-	parent *pattern // of a subtree: its path without the slash at its end; otherwise nil
+	prefix string   // literal segments before the first other one, such as "/api/v1/", for speed
+	after  int      // number of segments in prefix
+	parent *pattern // of a subtree: its path without the final slash; otherwise nil
 }
 
-// segment is one part of a pattern's path. As in ServeMux, a slash at the end of a
-// pattern is a segment of kind rest, and {$} is the literal "/".
+// segment is one part of a pattern's path. As in ServeMux, a final slash is a segment of kind
+// restOf, and {$} is the literal "/".
 type segment struct {
 	kind segmentKind
-	text string // of a literal, unescaped
+	text string // unescaped text of a literal
 }
 
 type segmentKind uint8
@@ -33,34 +33,41 @@ type segmentKind uint8
 const (
 	literal segmentKind = iota
 	wildcard
-	restOf // the rest of the path: the last segment only
+	restOf // rest of the path: last segment only
 )
 
-// maxSegments bounds the path of a pattern, so that matching needs a fixed amount of
-// memory.
+// maxSegments limits the path of a pattern, so that matching needs a fixed amount of memory.
 const maxSegments = 32
 
-// parsePattern parses a pattern of http.ServeMux. Other than ServeMux, it refuses paths
-// that are not clean, which ServeMux accepts without a method and never matches.
+// parsePattern parses a pattern of http.ServeMux. It rejects paths that are not clean. ServeMux
+// accepts them without a method, and never matches them.
 func parsePattern(text string) (*pattern, error) {
 	p := &pattern{text: text}
 	rest := text
 	if method, after, ok := strings.Cut(strings.ReplaceAll(text, "\t", " "), " "); ok {
 		if !isToken(method) {
-			return nil, errors.New("must be a pattern such as /users/{id} or POST /login: the method has characters that no method has")
+			return nil,
+				errors.New("must be a pattern such as /users/{id} or POST /login: the method " +
+					"has characters that no method has")
 		}
 		p.method, rest = method, strings.TrimLeft(after, " ")
 	}
 	slash := strings.IndexByte(rest, '/')
 	if slash < 0 {
-		return nil, errors.New("must be a pattern such as /users/{id} or POST /login: the path must begin with a slash")
+		return nil,
+			errors.New("must be a pattern such as /users/{id} or POST /login: the path must " +
+				"begin with a slash")
 	}
 	p.host, rest = rest[:slash], rest[slash:]
 	if strings.ContainsAny(p.host, "{} ") {
-		return nil, errors.New("the host must be a name without { and blanks: wildcards are parts of the path, as in /{id}")
+		return nil,
+			errors.New("the host must be a name without { and blanks: wildcards are parts of " +
+				"the path, as in /{id}")
 	}
 	if !isClean(rest) {
-		return nil, errors.New("the path must be clean, since requests are cleaned first: write it without double slashes, dots and double dots")
+		return nil,
+			errors.New("the path must be clean, since requests are cleaned first: write it " +
+				"without double slashes, dots and double dots")
 	}
 	if err := p.parsePath(rest); err != nil {
 		return nil, err
@@ -69,11 +76,12 @@ func parsePattern(text string) (*pattern, error) {
 	return p, nil
 }
 
-// compile finds what makes matching quick.
+// compile precomputes the fields that make matching fast.
 func (p *pattern) compile() {
 	last := len(p.segments) - 1
 	p.prefix = "/"
-	for p.after < last && p.segments[p.after].kind == literal && !strings.Contains(p.segments[p.after].text, "/") {
+	for p.after < last && p.segments[p.after].kind == literal &&
+		!strings.Contains(p.segments[p.after].text, "/") {
 		p.prefix += p.segments[p.after].text + "/"
 		p.after++
 	}
@@ -92,7 +100,7 @@ func isClean(p string) bool {
 func (p *pattern) parsePath(rest string) error {
 	names := make(map[string]bool)
 	for rest != "" {
-		rest = rest[1:] // the slash
+		rest = rest[1:] // skip the slash
 		if rest == "" {
 			p.segments = append(p.segments, segment{kind: restOf})
 			break
@@ -109,7 +117,8 @@ func (p *pattern) parsePath(rest string) error {
 		p.segments = append(p.segments, s)
 	}
 	if len(p.segments) > maxSegments {
-		return fmt.Errorf("a pattern has at most %d segments (got %d)", maxSegments, len(p.segments))
+		return fmt.Errorf("a pattern has at most %d segments (got %d)", maxSegments,
+			len(p.segments))
 	}
 	return nil
 }
@@ -140,7 +149,9 @@ func parseSegment(text string, last bool, names map[string]bool) (segment, error
 	}
 	switch {
 	case !isIdentifier(name):
-		return segment{}, errors.New("the name of a wildcard must have letters, digits and _ only, and begin with no digit")
+		return segment{},
+			errors.New("the name of a wildcard must have letters, digits and _ only, and begin " +
+				"with no digit")
 	case names[name]:
 		return segment{}, fmt.Errorf("two wildcards have the name %.40q: rename one", name)
 	}

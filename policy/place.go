@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// placeOf returns the place of a mistake of which the YAML library does not tell it, zeros
-// if that is not known.
+// placeOf returns the place of a mistake that the YAML library reports without one; zeros if
+// unknown.
 func placeOf(why string, text []byte) (line, column int) {
 	if why == oneDocument {
 		return placeOfSecond(text)
@@ -31,14 +31,15 @@ func placeOfSecond(text []byte) (line, column int) {
 	return 0, 0
 }
 
-// placeOfNoText returns the place of the first byte of text that is no text in UTF-8, zeros
-// if all is. The library does not tell it.
+// placeOfNoText returns the place of the first byte that is not UTF-8 text; zeros if none.
+// The library does not report it.
 func placeOfNoText(text []byte) (line, column int) {
 	line, column = 1, 1
 	for len(text) > 0 {
 		c, size := utf8.DecodeRune(text)
 		switch {
-		case c == utf8.RuneError && size == 1, c < ' ' && c != '\t' && c != '\n' && c != '\r', c == 0x7f, 0x80 <= c && c < 0xa0 && c != 0x85:
+		case c == utf8.RuneError && size == 1, c < ' ' && c != '\t' && c != '\n' &&
+			c != '\r', c == 0x7f, 0x80 <= c && c < 0xa0 && c != 0x85:
 			return line, column
 		case c == '\n':
 			line, column = line+1, 0

@@ -11,16 +11,16 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// Policy is a policy file for requests of type R. It never changes and is safe for
-// concurrent use. Make one with [Load] or [Parse].
+// Policy is a policy file for requests of type R. It is immutable and safe for concurrent use. Make
+// one with [Load] or [Parse].
 type Policy[R any] struct {
 	file  *fileText
 	names Names[R]
 	rules []core.Rule[R]
 }
 
-// Load reads the policy file at path. Its error reports every mistake of the file (see
-// [Mistakes]), or why it cannot be read.
+// Load reads the policy file at path. Its error reports every mistake of the file (see [Mistakes]),
+// or why the file cannot be read.
 func Load[R any](path string, names Names[R]) (*Policy[R], error) {
 	text, err := readAll(path)
 	if err != nil {
@@ -29,8 +29,8 @@ func Load[R any](path string, names Names[R]) (*Policy[R], error) {
 	return Parse(path, text, names)
 }
 
-// Parse is [Load] of a text. name stands for the file in mistakes, and [Watch] reads the
-// file of that name.
+// Parse is [Load] for a text. name is the file name in mistakes, and [Watch] reads the file of that
+// name.
 func Parse[R any](name string, text []byte, names Names[R]) (*Policy[R], error) {
 	f, err := readFile(name, text)
 	if err != nil {
@@ -43,28 +43,27 @@ func Parse[R any](name string, text []byte, names Names[R]) (*Policy[R], error) 
 	return &Policy[R]{f, names, build(f, names)}, nil
 }
 
-// Check reads a file as far as that needs no program: it takes the names that the file
-// declares under program for granted. Its error is that of [Parse].
+// Check checks a file without the functions of the program: it assumes that the program supplies
+// all names declared under program. Its error is that of [Parse].
 func Check(name string, text []byte) error {
 	_, err := readFile(name, text)
 	return err
 }
 
-// Rules returns the rules of p, for the Rules of a configuration. Rules of mode disabled
-// are among them. Overrides are found by what Key of a rule returns: a program that puts
-// another key in its place passes LimitFor that of the file. The slice is the caller's.
+// Rules returns the rules of p for a limiter's Config, including rules of mode disabled. Overrides
+// look up the key that the rule's Key returns: a program that wraps Key must pass the original key
+// to LimitFor. The caller owns the slice.
 func (p *Policy[R]) Rules() []core.Rule[R] { return slices.Clone(p.rules) }
 
-// Digest returns the SHA-256 of the file in hexadecimal, by which one can tell whether
-// all servers have the same.
+// Digest returns the SHA-256 of the file in hexadecimal. Compare it to see whether all servers use
+// the same file.
 func (p *Policy[R]) Digest() string { return p.file.digest }
 
-// Expired returns one line for each override of p that has ended by now, so that somebody
-// removes it. It does nothing any more. The lines name no key.
+// Expired returns one line for each override of p that ended before now. Such an override has no
+// effect and can be removed from the file. The lines contain no key.
 func (p *Policy[R]) Expired(now time.Time) []string { return p.file.expired(time.Time{}, now) }
 
-// expired returns one line for each override that has ended after one instant and by
-// another.
+// expired returns one line for each override that ended after the time after and not after by.
 func (f *fileText) expired(after, by time.Time) (lines []string) {
 	for _, r := range f.rules {
 		for _, o := range r.overrides {
@@ -79,8 +78,8 @@ func (f *fileText) expired(after, by time.Time) (lines []string) {
 
 var errNoFile = errors.New("is not a file")
 
-// readAll reads a file of at most a byte more than a policy file may have. It opens files
-// only: to open a device may do something.
+// readAll reads a file, up to one byte more than a policy file may have. It opens regular files
+// only: opening a device may have an effect.
 func readAll(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -92,7 +91,7 @@ func readAll(path string) ([]byte, error) {
 	return open(path)
 }
 
-// open is readAll of what was a file a moment ago.
+// open opens path without blocking, in case it is no longer a regular file.
 func open(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|nonBlocking, 0)
 	if err != nil {

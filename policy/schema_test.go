@@ -44,7 +44,8 @@ func (s *schemaValidator) validate(path string, schema map[string]any, value any
 		case "$ref":
 			why = s.validate(path, s.definition(arg.(string)), value)
 		case "type":
-			ok := map[string]bool{"object": isObject, "array": isArray, "string": isString, "integer": isNumber && number == math.Trunc(number), "boolean": value == true || value == false}[arg.(string)]
+			ok := map[string]bool{"object": isObject, "array": isArray, "string": isString, "integer": isNumber &&
+				number == math.Trunc(number), "boolean": value == true || value == false}[arg.(string)]
 			if !ok {
 				why = wrong("is no %v", arg)
 			}
@@ -240,7 +241,8 @@ func TestGoodFilesHaveTheFormOfTheSchema(t *testing.T) {
 
 // What the schema cannot know is in the list: mistakes within texts, or between fields.
 func TestBadFilesDoNotHaveTheFormOfTheSchema(t *testing.T) {
-	beyond := strings.Fields("duplicate-fields client-ranges client-header client-header-open keys undeclared not-supplied no-client patterns other-patterns routes scopes json limits modes concurrent names-without-quotes")
+	beyond := strings.Fields("duplicate-fields client-ranges client-header client-header-open keys undeclared " +
+		"not-supplied no-client patterns other-patterns routes scopes json limits modes concurrent names-without-quotes")
 	s := newSchemaValidator(t)
 	paths, _ := filepath.Glob("testdata/bad/*")
 	for _, path := range paths {

@@ -53,7 +53,9 @@ func TestAFileSaysHowLoadIsShed(t *testing.T) {
 			t.Errorf("%s: class %d, want %d", request, got, class)
 		}
 	}
-	for request, exempt := range map[string]bool{"GET /healthz": true, "HEAD /healthz": true, "POST /healthz": false, "GET //healthz": false, "GET /api": false} {
+	for request, exempt := range map[string]bool{
+		"GET /healthz": true, "HEAD /healthz": true, "POST /healthz": false, "GET //healthz": false, "GET /api": false,
+	} {
 		method, path, _ := strings.Cut(request, " ")
 		if got := options.Exempt(httptest.NewRequest(method, path, nil)); got != exempt {
 			t.Errorf("%s: exempt %v, want %v", request, got, exempt)
@@ -62,7 +64,8 @@ func TestAFileSaysHowLoadIsShed(t *testing.T) {
 	if _, err := shed.New(options); err != nil {
 		t.Error(err)
 	}
-	without, err := policy.Parse("p.yaml", []byte("version: 1\nrules: [{name: all, key: everybody, limit: 100/s}]\n"), policy.Names[*http.Request]{})
+	without, err := policy.Parse("p.yaml", []byte("version: 1\nrules: [{name: all, key: everybody, limit: 100/s}]\n"),
+		policy.Names[*http.Request]{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +124,8 @@ func TestAWatchedFileChangesHowLoadIsShed(t *testing.T) {
 
 func TestALimitOfOneLeavesTheFirstClassNoPlace(t *testing.T) {
 	file := func(classes string) []byte {
-		return []byte("version: 1\nrules: [{name: all, key: everybody, limit: 100/s}]\nshed:\n  max-in-flight: 1\n" + classes)
+		return []byte("version: 1\nrules: [{name: all, key: everybody, limit: 100/s}]\nshed:\n  max-in-flight: 1\n" +
+			classes)
 	}
 	for classes, wrong := range map[string]bool{
 		"":                           false,
@@ -131,7 +135,9 @@ func TestALimitOfOneLeavesTheFirstClassNoPlace(t *testing.T) {
 		"  classes: [{name: pay, match: POST /pay, share: 60}, {name: rest, share: 60}]\n": false,
 	} {
 		_, err := policy.Parse("p.yaml", file(classes), policy.Names[*http.Request]{})
-		if got := err != nil && strings.Contains(err.Error(), "max-in-flight must be at least 2 with these classes"); got != wrong || err != nil && !wrong {
+		if got := err != nil &&
+			strings.Contains(err.Error(), "max-in-flight must be at least 2 with these classes"); got != wrong ||
+			err != nil && !wrong {
 			t.Errorf("%s%v", classes, err)
 		}
 	}

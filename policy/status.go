@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Status is what becomes of a policy while [Watch] follows its file, for pages and health
-// checks. Make one with [Policy.Status] and put it into [Options]. It is safe for
-// concurrent use. Its texts name no key.
+// Status reports on a policy while [Watch] follows its file, for pages and health checks. Make one
+// with [Policy.Status] and set it in [Options]. It is safe for concurrent use. Its texts contain no
+// key.
 type Status struct {
 	mu          sync.Mutex
 	source      string
@@ -21,14 +21,14 @@ type Status struct {
 	whyNot      func(rule string, r any) string
 }
 
-// Status returns a new Status, which says that p came into force now.
+// Status returns a new Status. It records that p came into force now.
 func (p *Policy[R]) Status() *Status {
 	s := &Status{}
 	put(s, p, nil)
 	return s
 }
 
-// put records that p came into force, with changes from the policy before.
+// put records that p came into force, with its changes.
 func put[R any](s *Status, p *Policy[R], changes []Change) {
 	if s == nil {
 		return
@@ -50,8 +50,8 @@ func put[R any](s *Status, p *Policy[R], changes []Change) {
 	}
 }
 
-// fail records why the file is not in force, and whether that is another failure than
-// before.
+// fail records why the file is not in force. another tells whether the failure differs from the
+// previous one.
 func (s *Status) fail(err error, another bool) {
 	if s == nil {
 		return
@@ -83,31 +83,31 @@ func (s *Status) Source() string { s.mu.Lock(); defer s.mu.Unlock(); return s.so
 // Digest returns the digest of the policy in force: see [Policy.Digest].
 func (s *Status) Digest() string { s.mu.Lock(); defer s.mu.Unlock(); return s.digest }
 
-// Applied returns since when the policy in force has been so.
+// Applied returns when the policy in force was applied.
 func (s *Status) Applied() time.Time { s.mu.Lock(); defer s.mu.Unlock(); return s.applied }
 
-// Differences returns what the policy in force has changed, one line for each [Change]; nil
-// if it is the first. The slice is not to be modified.
+// Differences returns one line for each [Change] that the policy in force made; nil if it is the
+// first. Do not modify the slice.
 func (s *Status) Differences() []string { s.mu.Lock(); defer s.mu.Unlock(); return s.differences }
 
-// Failure returns why the file is not in force as it is now, and since when it has not
-// been; nil if it is in force.
+// Failure returns why the current content of the file is not in force, and since when; nil if it is
+// in force.
 func (s *Status) Failure() (since time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.since, s.err
 }
 
-// Loads returns how many policies have come into force, the first included, and how often
-// the file could not, where a failure that lasts is one.
+// Loads returns how many policies came into force, including the first, and how many loads failed.
+// A failure that lasts counts once.
 func (s *Status) Loads() (applied, failed int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.loads[0], s.loads[1]
 }
 
-// WhyNot is [Policy.WhyNot] of the policy in force. It is "" for policies of another type of
-// request.
+// WhyNot is [Policy.WhyNot] of the policy in force. It returns "" for policies of another request
+// type.
 func (s *Status) WhyNot(rule string, r *http.Request) string {
 	s.mu.Lock()
 	whyNot := s.whyNot

@@ -35,7 +35,8 @@ func TestAStatusFollowsItsFile(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if status.Source() != path || status.Digest() != p.Digest() || !status.Applied().Equal(begun) || len(status.Differences()) != 0 {
+		if status.Source() != path || status.Digest() != p.Digest() || !status.Applied().Equal(begun) ||
+			len(status.Differences()) != 0 {
 			t.Errorf("at first: %q %q %v %v", status.Source(), status.Digest(), status.Applied(), status.Differences())
 		}
 		write(t, path, "version: 2\n")
@@ -52,7 +53,8 @@ func TestAStatusFollowsItsFile(t *testing.T) {
 		write(t, path, rate(2))
 		looks(2)
 		since, err = status.Failure()
-		if err != nil || !since.IsZero() || status.Digest() == p.Digest() || !status.Applied().Equal(time.Now()) || len(status.Differences()) != 1 {
+		if err != nil || !since.IsZero() || status.Digest() == p.Digest() || !status.Applied().Equal(time.Now()) ||
+			len(status.Differences()) != 1 {
 			t.Errorf("of another policy: %v, %v, applied %v, %v", err, since, status.Applied(), status.Differences())
 		}
 		write(t, path, "version: 2\n")
@@ -107,7 +109,9 @@ func TestAPolicySaysWhyARuleDoesNotApply(t *testing.T) {
 	for i := range 20 {
 		fmt.Fprintf(&many, "      - /place-%d\n", i)
 	}
-	p, err = policy.Parse("weir.yaml", []byte("version: 1\nrules:\n  - name: many\n    match:\n"+many.String()+"    key: everybody\n    limit: 5/minute\n"), policy.Names[*http.Request]{})
+	p, err = policy.Parse("weir.yaml",
+		[]byte("version: 1\nrules:\n  - name: many\n    match:\n"+many.String()+
+			"    key: everybody\n    limit: 5/minute\n"), policy.Names[*http.Request]{})
 	must(t, err)
 	if why := p.WhyNot("many", httptest.NewRequest("GET", "/", nil)); !strings.HasSuffix(why, "/place-7 and 12 more") {
 		t.Errorf("of twenty patterns: %q", why)
@@ -127,7 +131,8 @@ func ExamplePolicy_Status() {
 	status := p.Status()
 	// go policy.Watch(ctx, p, limit.Replace, policy.Options{Status: status})
 	_, failure := status.Failure()
-	fmt.Println(filepath.Base(status.Source()), len(status.Digest()), status.Differences(), failure, status.Applied().IsZero())
+	fmt.Println(filepath.Base(status.Source()), len(status.Digest()), status.Differences(), failure,
+		status.Applied().IsZero())
 	fmt.Println(status.WhyNot("log-in", httptest.NewRequest("GET", "/", nil)))
 	// Output:
 	// weir.yaml 64 [] <nil> false

@@ -8,13 +8,14 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// warnings returns what f may say and perhaps does not mean, in the order of the file. f
-// has no mistakes.
+// warnings returns valid texts of f that are perhaps not meant, in the order of the file. f must
+// have no mistakes.
 func (f *fileText) warnings(now time.Time) []*Mistake {
 	d := &decoder{file: f.name}
 	if f.client != nil && f.client.ipv6 > 64 {
 		d.in("client.ipv6-prefix", func() {
-			d.mistake(f.client.ipv6At, "whoever has IPv6 has at least the addresses of a /64, so each client has a new limit whenever it likes: write 64 or less (got %d)", f.client.ipv6)
+			d.mistake(f.client.ipv6At, "a client of IPv6 chooses among the addresses of a /64, "+
+				"each with a new limit: write 64 or less (got %d)", f.client.ipv6)
 		})
 	}
 	for _, r := range f.rules {
@@ -30,13 +31,13 @@ func (f *fileText) warnings(now time.Time) []*Mistake {
 	return d.mistakes
 }
 
-// endedText says that o has ended.
+// endedText returns the warning that o has ended.
 func (o *override) endedText() string {
-	return "the override ended at the beginning of " + o.until.Format(time.DateOnly) + " in UTC: remove it"
+	return "the override ended at the beginning of " + o.until.Format(time.DateOnly) +
+		" in UTC: remove it"
 }
 
-// warnOfFreeKey warns if a client changes the key of r whenever it likes, and no other rule
-// stops it.
+// warnOfFreeKey warns if clients can change the key of r freely and no other rule limits them.
 func (f *fileText) warnOfFreeKey(d *decoder, r *rule) {
 	if r.mode == core.Disabled {
 		return
@@ -52,13 +53,14 @@ func (f *fileText) warnOfFreeKey(d *decoder, r *rule) {
 		unless = "a gateway of yours sets it"
 	}
 	d.in("key", func() {
-		d.mistake(free.at, "a client has a new limit whenever it changes its %s, unless %s: add a rule by address for the same requests, or count by a key of the program", free.describe(), unless)
+		d.mistake(free.at, "a client gets a new limit by changing its %s, unless %s: add a rule "+
+			"by address", free.describe(), unless)
 	})
 }
 
-// free returns a source of k that a client changes at no cost, nil if there is none. One
-// is enough: it is a part of the key, or takes the place of what follows. What the program
-// supplies is taken to be checked.
+// free returns a source of k that a client can change at no cost, or nil. One is enough, whether k
+// joins its sources or takes the first. Functions of the program are assumed to verify their
+// values.
 func (k *key) free() (free *key) {
 	k.sourcesOf(func(k *key) {
 		switch k.source {
@@ -71,7 +73,7 @@ func (k *key) free() (free *key) {
 	return free
 }
 
-// describe returns what a client sends for the source k.
+// describe returns the part of a request that the source k reads.
 func (k *key) describe() string {
 	switch k.source {
 	case "api-key":
@@ -82,8 +84,8 @@ func (k *key) describe() string {
 	return k.text
 }
 
-// covers reports whether every request to which other applies is one of r, as far as the
-// texts of patterns tell.
+// covers reports whether r applies to every request that other applies to, as far as the texts of
+// patterns tell.
 func (r *rule) covers(other *rule) bool {
 	excepted := func(c condition) bool {
 		return slices.ContainsFunc(other.except, func(o condition) bool { return o.text == c.text })
@@ -105,7 +107,7 @@ func (r *rule) covers(other *rule) bool {
 	return !slices.ContainsFunc(other.match, func(o condition) bool { return !matched(o) })
 }
 
-// everyPath is the pattern that every request matches.
+// everyPath matches every request.
 var everyPath = &pattern{segments: []segment{{kind: restOf}}}
 
 // covers reports whether every request that meets other meets c.
@@ -114,12 +116,14 @@ func (c *condition) covers(other *condition) bool {
 		return c.text == other.text && c.route == other.route
 	}
 	p, o := c.pattern, other.pattern
-	if p.host != "" && !strings.EqualFold(p.host, o.host) || p.method != "" && (o.method == "" || !p.matchesMethod(o.method)) {
+	if p.host != "" && !strings.EqualFold(p.host, o.host) ||
+		p.method != "" && (o.method == "" || !p.matchesMethod(o.method)) {
 		return false
 	}
 	if slices.Equal(p.segments, o.segments) {
 		return true
 	}
 	last := len(p.segments) - 1
-	return p.segments[last].kind == restOf && len(o.segments) > last && slices.Equal(p.segments[:last], o.segments[:last])
+	return p.segments[last].kind == restOf && len(o.segments) > last &&
+		slices.Equal(p.segments[:last], o.segments[:last])
 }

@@ -11,61 +11,64 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// Options configures [Watch]. The zero value of every field is a usable default.
+// Options are the options of [Watch]. The zero value is ready to use.
 type Options struct {
-	// Every is how often the file is read. A change is applied once two successive reads
-	// agree on it. 0: 2 seconds.
+	// Every is the interval between reads of the file. A change is applied once two successive
+	// reads agree. 0: 2 seconds.
 	Every time.Duration
 
-	// Logger gets one line for each policy that is applied, one for each distinct reason
-	// why none is, and one for each override that ends. No line names a key. nil:
-	// slog.Default().
+	// Logger gets one line for each policy that is applied, one for each distinct failure, and one
+	// for each override that ends. The lines contain no key. nil: slog.Default().
 	Logger *slog.Logger
 
-	// Observe is called once for each [Event], on the goroutine of Watch, and not while the
-	// file stays as it is. nil: nothing.
+	// Observe is called for each [Event], on the goroutine of Watch. It is not called while the
+	// file stays unchanged. nil: no calls.
 	Observe func(Event)
 
-	// Status is kept up to date, and is for this Watch alone: see [Policy.Status]. nil:
-	// nothing.
+	// Status is updated by this Watch and must not be shared with another: see [Policy.Status].
+	// nil: none.
 	Status *Status
 }
 
-// Event is one load of a watched file: a policy that was applied, or a failure. A failure
-// that lasts is one event. If it passes because the file has the policy in force again,
-// that is an event without Changes.
+// Event is one load of a watched file: a policy that was applied, or a failure. A failure that
+// lasts is one event. If a failure ends because the file holds the policy in force again, that is
+// an event without Changes.
 type Event struct {
 	File    string
-	Digest  string   // of the content; "": it could not be read
-	Changes []Change // from the policy before, if the content is a policy
+	Digest  string   // digest of the content; "": the file could not be read
+	Changes []Change // changes from the previous policy, if the content is a policy
 	Expired []string // overrides that have ended: see [Policy.Expired]
 	Err     error    // why the policy was not applied; nil: it is in force
 }
 
-// Watch applies the file of p again whenever it changes: it makes a policy of the new
-// content and calls apply with its rules, such as the Replace of a limiter. It returns
-// when ctx ends, with the error of ctx, so run it in a goroutine of its own. It first
-// compares the file with p, whose rules are in force when Watch is called: a change
-// between Load and Watch is not lost.
+// Watch reloads the file of p whenever it changes: it parses the new content and calls apply with
+// its rules. apply is usually the Replace of a limiter. Watch blocks until ctx ends and returns the
+// error of ctx, so run it in a goroutine of its own. It first compares the file with p, whose rules
+// must be in force, so a change between Load and Watch is not lost.
 //
-// Watch compares content, every two seconds, and needs no events of the file system: it
-// follows swapped symbolic links (ConfigMaps of Kubernetes), editors that rename, and
-// network file systems. If the file is missing, cannot be read, has a mistake, or apply
-// returns an error or panics, the policy of before stays in force, and Watch goes on trying. A
-// content that only one read has seen is never applied, since it may be half written.
+// Watch compares content, every two seconds by default, and needs no file system events. It works
+// with swapped symbolic links (ConfigMaps of Kubernetes), editors that rename, and network file
+// systems. The previous policy stays in force, and Watch keeps trying, if the file is missing,
+// cannot be read or has a mistake, or if apply returns an error or panics. Content that only one
+// read has seen is never applied, since it may be half written.
 //
-// Watch returns at once if p or apply is nil, or Every is negative. It passes on the rules
-// alone; [WatchPolicy] is for files that also say how load is shed.
-func Watch[R any](ctx context.Context, p *Policy[R], apply func([]core.Rule[R]) error, options Options) error {
+// Watch returns at once if p or apply is nil, or if Every is negative. It passes on the rules
+// alone; use [WatchPolicy] for files with a shed section.
+func Watch[R any](
+	ctx context.Context, p *Policy[R], apply func([]core.Rule[R]) error, options Options,
+) error {
 	if apply == nil {
-		return errors.New("policy: apply is nil: pass a function that takes the rules, such as Replace of a limiter")
+		return errors.New("policy: apply is nil: pass a function that takes the rules, such as " +
+			"Replace of a limiter")
 	}
 	return WatchPolicy(ctx, p, func(p *Policy[R]) error { return apply(p.Rules()) }, options)
 }
 
-// WatchPolicy is [Watch] with a function that takes all of a policy: its Rules, and what
-// its Shed returns for a shedder.
-func WatchPolicy[R any](ctx context.Context, p *Policy[R], apply func(*Policy[R]) error, options Options) error {
+// WatchPolicy is [Watch] with a function that gets the whole policy: its Rules, and its Shed for a
+// shedder.
+func WatchPolicy[R any](
+	ctx context.Context, p *Policy[R], apply func(*Policy[R]) error, options Options,
+) error {
 	switch {
 	case p == nil:
 		return errors.New("policy: the policy to watch is nil: make one with Load")
@@ -89,7 +92,7 @@ func WatchPolicy[R any](ctx context.Context, p *Policy[R], apply func(*Policy[R]
 			return ctx.Err()
 		case <-ticker.C:
 		}
-		if err := ctx.Err(); err != nil { // both may have happened
+		if err := ctx.Err(); err != nil { // ctx may have ended at the same time
 			return err
 		}
 	}
@@ -100,18 +103,19 @@ type watcher[R any] struct {
 	options  Options
 	current  *Policy[R] // in force
 	apply    func(*Policy[R]) error
-	last     []byte // what the read before has seen; nil: it failed
-	refused  string // the digest of a content with mistakes
+	last     []byte // content of the previous read; nil: it failed
+	refused  string // digest of content with mistakes
 	failure  string // the reason that was reported last
 	lastLook time.Time
 }
 
-// look reads the file and applies what two reads agree on.
+// look reads the file, and applies content that two reads agree on.
 func (w *watcher[R]) look() {
 	w.reportExpired()
 	text, err := readAll(w.current.file.name)
 	if err != nil {
-		w.last, w.refused = nil, "" // what was refused is worth a line when it is back
+		// report the same mistakes again once the file can be read again
+		w.last, w.refused = nil, ""
 		w.fail(Event{Err: err})
 		return
 	}
@@ -123,7 +127,8 @@ func (w *watcher[R]) look() {
 		w.options.Status.recover()
 		if w.failure != "" {
 			w.failure, w.refused = "", ""
-			w.options.Logger.Info("policy: the file has the policy in force again", "file", w.current.file.name, "digest", digest)
+			w.options.Logger.Info("policy: the file has the policy in force again", "file",
+				w.current.file.name, "digest", digest)
 			w.observe(Event{Digest: digest, Expired: w.current.Expired(time.Now())})
 		}
 	case agreed && digest != w.refused:
@@ -141,7 +146,7 @@ func (w *watcher[R]) load(text []byte, digest string) {
 	}
 	event := Event{Digest: digest, Changes: p.Changes(w.current), Expired: p.Expired(time.Now())}
 	if event.Err = w.applySafely(p); event.Err != nil {
-		w.fail(event) // and again at the next look: the reason may pass
+		w.fail(event) // retried at the next look: the cause may pass
 		return
 	}
 	w.current, w.failure, w.refused = p, "", ""
@@ -150,13 +155,14 @@ func (w *watcher[R]) load(text []byte, digest string) {
 	for i, c := range event.Changes {
 		changes[i] = c.String()
 	}
-	w.options.Logger.Info("policy: applied", "file", p.file.name, "digest", digest, "changes", changes)
-	w.lastLook = time.Time{} // report what has ended in the new file
+	w.options.Logger.Info("policy: applied", "file", p.file.name, "digest", digest, "changes",
+		changes)
+	w.lastLook = time.Time{} // report overrides of the new file that have ended
 	w.observe(event)
 }
 
-// applySafely calls apply and turns a panic in it into an error: a change of the file must
-// not end the program.
+// applySafely calls apply and turns a panic into an error: a change of the file must not end the
+// program.
 func (w *watcher[R]) applySafely(p *Policy[R]) (err error) {
 	returned := false
 	defer func() {
@@ -169,7 +175,7 @@ func (w *watcher[R]) applySafely(p *Policy[R]) (err error) {
 	return err
 }
 
-// fail reports why the policy in force stays, unless that was reported last.
+// fail reports why the current policy stays in force, unless it reported the same reason last.
 func (w *watcher[R]) fail(event Event) {
 	reason := event.Digest + " " + event.Err.Error()
 	w.options.Status.fail(event.Err, reason != w.failure)
@@ -177,7 +183,8 @@ func (w *watcher[R]) fail(event Event) {
 		return
 	}
 	w.failure = reason
-	w.options.Logger.Error("policy: not applied, the policy in force stays", "file", w.current.file.name, "error", event.Err)
+	w.options.Logger.Error("policy: not applied, the policy in force stays", "file",
+		w.current.file.name, "error", event.Err)
 	w.observe(event)
 }
 

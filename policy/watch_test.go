@@ -185,7 +185,8 @@ func TestWatchAppliesWhatTwoReadsAgreeOn(t *testing.T) {
 		w.says(1, "sliding-window 1/1s → sliding-window 2/1s")
 		w.looks(3)
 		w.rates(2)
-		if events := w.seen(); len(events) != 1 || events[0].Err != nil || len(events[0].Changes) != 1 || events[0].File != w.path || len(events[0].Digest) != 64 {
+		if events := w.seen(); len(events) != 1 || events[0].Err != nil || len(events[0].Changes) != 1 ||
+			events[0].File != w.path || len(events[0].Digest) != 64 {
 			w.Errorf("%+v", events)
 		}
 	})
@@ -200,7 +201,8 @@ func TestAChangeBeforeWatchIsNotLost(t *testing.T) {
 		applied := 0
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		policy.Watch(ctx, p, func([]core.Rule[request]) error { applied++; return nil }, policy.Options{Logger: slog.New(slog.DiscardHandler)})
+		policy.Watch(ctx, p, func([]core.Rule[request]) error { applied++; return nil },
+			policy.Options{Logger: slog.New(slog.DiscardHandler)})
 		if applied != 1 {
 			t.Errorf("applied %d times", applied)
 		}
@@ -231,7 +233,8 @@ func TestAMistakeChangesNothingAndIsLoggedOnce(t *testing.T) {
 			w.Fatalf("%+v", events)
 		}
 		// A page that shows the last event must not show a mistake that is mended.
-		if back := events[2]; back.Err != nil || len(back.Changes) != 0 || back.File != w.path || len(back.Digest) != 64 {
+		if back := events[2]; back.Err != nil || len(back.Changes) != 0 || back.File != w.path ||
+			len(back.Digest) != 64 {
 			w.Errorf("the policy in force again: %+v", back)
 		}
 	})
@@ -501,10 +504,14 @@ func TestWatchRefusesWhatCannotWork(t *testing.T) {
 	must(t, err)
 	apply := func([]core.Rule[request]) error { return nil }
 	for want, err := range map[string]error{
-		"policy: the policy to watch is nil":                          policy.Watch(t.Context(), nil, apply, policy.Options{}),
-		"policy: apply is nil: pass a function that takes the rules":  policy.Watch(t.Context(), p, nil, policy.Options{}),
-		"policy: apply is nil: pass a function that takes the policy": policy.WatchPolicy(t.Context(), p, nil, policy.Options{}),
-		"policy: Options.Every must not be negative (got":             policy.Watch(t.Context(), p, apply, policy.Options{Every: -1}),
+		"policy: the policy to watch is nil": policy.Watch(t.Context(), nil, apply,
+			policy.Options{}),
+		"policy: apply is nil: pass a function that takes the rules": policy.Watch(t.Context(), p, nil,
+			policy.Options{}),
+		"policy: apply is nil: pass a function that takes the policy": policy.WatchPolicy(t.Context(), p, nil,
+			policy.Options{}),
+		"policy: Options.Every must not be negative (got": policy.Watch(t.Context(), p, apply,
+			policy.Options{Every: -1}),
 	} {
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

@@ -7,10 +7,9 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// WhyNot returns why the rule of that name does not apply to r, in words for people: the
-// patterns that it does not match, the exception that it meets, or that the rule is
-// disabled. It is "" if r matches, if there is no such rule, or if a function of [Names]
-// panics.
+// WhyNot returns, in words for people, why the named rule does not apply to r: the patterns that r
+// does not match, the exception that it meets, or that the rule is disabled. It returns "" if the
+// rule applies, if there is no such rule, or if a function of [Names] panics.
 func (p *Policy[R]) WhyNot(rule string, r R) (why string) {
 	defer func() {
 		if recover() != nil {
@@ -41,10 +40,10 @@ func (p *Policy[R]) whyNot(rule *rule, r R) string {
 	return ""
 }
 
-// onList reports whether the address of r is on a list. A request without an address is on
-// none.
+// onList reports whether the address of r is on a list. A request without an address is on no list.
 func (p *Policy[R]) onList(name string, r R) bool {
-	inside, err := keyfuncs.Inside(p.names.addressOf(p.file), p.file.listOf[name].ranges, keyfuncs.Constant[R](""))
+	inside, err := keyfuncs.Inside(p.names.addressOf(p.file), p.file.listOf[name].ranges,
+		keyfuncs.Constant[R](""))
 	if err != nil {
 		return false
 	}
@@ -52,7 +51,7 @@ func (p *Policy[R]) onList(name string, r R) bool {
 	return err == nil
 }
 
-// maxNamed is how many conditions are named. A rule may have thousands.
+// maxNamed is the number of conditions that a text names. A rule may have thousands.
 const maxNamed = 8
 
 func several(conditions []condition) string {

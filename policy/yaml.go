@@ -11,23 +11,23 @@ import (
 
 const (
 	maxSize  = 1 << 20 // bytes of a file
-	maxDepth = 32      // of lists and maps within each other
+	maxDepth = 32      // nesting of lists and maps
 )
 
 var errDepth = fmt.Errorf("lists and maps are more than %d deep: write it flatter", maxDepth)
 
-// parseYAML reads text, which is YAML or JSON, into nodes. A file is one document without
-// aliases, anchors, tags and merge keys. The library reports one mistake of syntax; what
-// comes behind it cannot be read.
+// parseYAML parses text, which is YAML or JSON, into nodes. A file is one document without aliases,
+// anchors, tags and merge keys. The library reports only the first syntax error.
 func parseYAML(file string, text []byte) (root *node, mistakes []*Mistake) {
 	mistake := func(line, column int, format string, args ...any) {
-		mistakes = append(mistakes, &Mistake{File: file, Line: line, Column: column, Text: fmt.Sprintf(format, args...)})
+		mistakes = append(mistakes,
+			&Mistake{File: file, Line: line, Column: column, Text: fmt.Sprintf(format, args...)})
 	}
 	if len(text) > maxSize {
 		mistake(0, 0, "a policy file has at most %d bytes (got %d)", maxSize, len(text))
 		return nil, mistakes
 	}
-	defer func() { // a library that fails on a hostile file must not end the program
+	defer func() { // a panic of the library on a hostile file must not end the program
 		if v := recover(); v != nil {
 			mistake(0, 0, "the file cannot be read as YAML")
 			root = nil
@@ -40,7 +40,8 @@ func parseYAML(file string, text []byte) (root *node, mistakes []*Mistake) {
 		}
 		return nil
 	}))
-	if err := yaml.Load(text, &document, yaml.WithPlugin(bounds), yaml.WithUniqueKeys(false)); err != nil {
+	if err := yaml.Load(text, &document, yaml.WithPlugin(bounds),
+		yaml.WithUniqueKeys(false)); err != nil {
 		line, column, why := describeYAML(err)
 		if line == 0 {
 			line, column = placeOf(why, text)
@@ -70,7 +71,8 @@ func describeYAML(err error) (line, column int, text string) {
 		text = errDepth.Error()
 	}
 	for _, hint := range hints {
-		if strings.Contains(text, hint.text) || text == "" && strings.Contains(err.Error(), hint.text) {
+		if strings.Contains(text, hint.text) ||
+			text == "" && strings.Contains(err.Error(), hint.text) {
 			if hint.replace {
 				text = hint.hint
 			} else {
@@ -82,7 +84,7 @@ func describeYAML(err error) (line, column int, text string) {
 	return one.Mark.Line, one.Mark.Column, text
 }
 
-// hints say what to do about errors of the library.
+// hints are the repairs for errors of the library.
 var hints = []struct {
 	text, hint string
 	replace    bool
@@ -92,11 +94,15 @@ var hints = []struct {
 	{"<document start>", oneDocument, true},
 	{"no documents", "the file is empty: write version: 1 and rules", true},
 	{"unknown anchor", noAliases, true},
-	{"',' or ']'", "braces in brackets open a map, so quote patterns there, as in [\"/users/{id}\"], or write one per line", false},
-	{"',' or '}'", "braces in braces open a map, so quote patterns there, as in {match: \"/users/{id}\"}, or write one field per line", false},
-	{"cannot start any token", "indent with blanks, not tabs, and quote values that begin with @ or `", false},
+	{"',' or ']'", "braces in brackets open a map: quote patterns there, as in [\"/users/{id}\"]",
+		false},
+	{"',' or '}'", "braces in braces open a map: quote patterns there, as in {match: " +
+		"\"/users/{id}\"}", false},
+	{"cannot start any token", "indent with blanks, not tabs, and quote values that begin with " +
+		"@ or `", false},
 	{"mapping values are not allowed", "quote values that have a colon and a blank", false},
-	{"invalid Unicode character escape code", "write the character itself instead of \\ud83d and the like", false},
+	{"invalid Unicode character escape code",
+		"write the character itself instead of \\ud83d and the like", false},
 	{"UTF-8", "the file is not UTF-8: save it as UTF-8", true},
 	{"control characters", "the file has control characters: remove them", true},
 }
@@ -105,7 +111,7 @@ const oneDocument = "a file is one document: remove what follows the first"
 
 const noAliases = "anchors and aliases are not supported: write the value where it belongs"
 
-// convert returns the nodes of y. It reports what a policy file must not have.
+// convert returns y as nodes. It reports constructs that a policy file must not have.
 func convert(y *yaml.Node, mistake func(line, column int, format string, args ...any)) *node {
 	n := &node{line: y.Line, column: y.Column}
 	if y.Anchor != "" {
@@ -128,7 +134,8 @@ func convert(y *yaml.Node, mistake func(line, column int, format string, args ..
 		n.kind = mapping
 		n.entries = make([]entry, 0, len(y.Content)/2)
 		for i := 0; i+1 < len(y.Content); i += 2 {
-			n.entries = append(n.entries, entry{convert(y.Content[i], mistake), convert(y.Content[i+1], mistake)})
+			n.entries = append(n.entries,
+				entry{convert(y.Content[i], mistake), convert(y.Content[i+1], mistake)})
 		}
 	default:
 		n.text = y.Value
