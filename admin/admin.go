@@ -16,27 +16,27 @@ import (
 	"github.com/weir-go/weir/stats"
 )
 
-// Person is who sent a request for the page.
+// Person is the sender of a request for the page.
 type Person struct {
-	Name      string // in audit records, logs and overrides. "": nobody, who sees nothing
-	MayChange bool   // if Options.Changes allows it at all
+	Name      string // for audit records, logs and overrides; "": access is denied
+	MayChange bool   // takes effect only with Options.Changes
 }
 
-// Sources is what the page shows.
+// Sources are the data of the page.
 type Sources struct {
-	// Stats counts what the limiters do. Required.
+	// Stats has the counters of the limiters. Required.
 	Stats *stats.Stats
 
-	// Limiters are those that the page explains and changes, by the names they have in
-	// Stats. None: the page shows what Stats has, such as shedders, and explains nothing.
+	// Limiters are the limiters that the page explains and changes, by their names in Stats.
+	// Without any, the page shows everything in Stats, such as shedders, and explains nothing.
 	Limiters map[string]Limiter
 
-	// Policy is where the rules come from. nil: the program.
+	// Policy is the source of the rules. nil: the program.
 	Policy Policy
 }
 
-// Limiter is a limiter of any framework: those of nethttp, chimw, ginmw, echomw, echo5mw
-// and core have these methods. One that is a [RequestExplainer], too, explains requests.
+// Limiter is a limiter of any framework: the limiters of nethttp, chimw, ginmw, echomw, echo5mw and
+// core implement it. The page explains requests to limiters that also implement [RequestExplainer].
 type Limiter interface {
 	State() core.State
 	Override(rule string, o core.Override) error
@@ -44,47 +44,48 @@ type Limiter interface {
 	ResetKey(ctx context.Context, rule, key string) error
 }
 
-// RequestExplainer is a limiter whose requests the page can make up: those of nethttp and
-// chimw.
+// RequestExplainer is a limiter of HTTP requests that the page can build: the limiters of nethttp
+// and chimw implement it.
 type RequestExplainer interface {
 	Explain(r *http.Request) core.Outcome
 }
 
-// Options configures [New]. The zero value is ready to use: a read-only page with masked
+// Options are the options of [New]. The zero value is ready to use: a read-only page with masked
 // keys for the local host.
 type Options struct {
-	// Instance is the name of this process among those of the service. "": the page says
-	// "this instance".
+	// Instance is the name of this process within the service. "": the page says "this instance".
 	Instance string
 
-	// Changes allows changes to people who may make them.
+	// Changes allows changes by people whose MayChange is true.
 	Changes bool
 
-	// Hosts are the names and addresses, without a port, by which the page may be asked
-	// for, such as "ops.example.com". Nil: localhost, 127.0.0.1 and ::1.
+	// Hosts are the host names and addresses of the page, without a port, such as
+	// "ops.example.com". Requests for other hosts are refused. nil: localhost, 127.0.0.1 and ::1.
 	Hosts []string
 
-	// Keys says how keys are shown. Zero: Masked.
+	// Keys selects how keys are shown. Zero: Masked.
 	Keys KeyDisplay
 
-	// Audit is called once for every change that was tried, before it is answered. Its
-	// context does not end when the client leaves. It must be safe for concurrent use.
-	// nil: nothing is called.
+	// Audit is called once for every attempted change, before the answer. Its context does not end
+	// when the client leaves. It must be safe for concurrent use. nil: no calls.
 	Audit func(context.Context, Change)
 
-	// Logger gets a line for every change that was tried or refused, without its key, and
-	// for every failure to tell who asks. nil: slog.Default().
+	// Logger gets a line for every attempted or refused change, without its key, and for every
+	// failure to identify a sender. nil: slog.Default().
 	Logger *slog.Logger
 }
 
-// New returns the handler of the page. who says who sent a request: by the session, the
-// certificate or the header of a proxy that authenticates. It must be safe for concurrent
-// use. A request for which it returns an error, no name, or panics is answered 403. The
-// error reports every mistake in the arguments.
-func New(who func(*http.Request) (Person, error), sources Sources, o Options) (http.Handler, error) {
+// New returns the handler of the page. who identifies the sender of a request: by its session, its
+// certificate, or a header of a proxy that authenticates. It must be safe for concurrent use. If
+// who returns an error or no name, or panics, the request is answered 403. The error reports every
+// mistake in the arguments.
+func New(
+	who func(*http.Request) (Person, error), sources Sources, o Options,
+) (http.Handler, error) {
 	var errs []error
 	if who == nil {
-		errs = append(errs, errors.New("admin: who: is nil: pass a function that says who sent a request"))
+		errs = append(errs,
+			errors.New("admin: who: is nil: pass a function that says who sent a request"))
 	}
 	if sources.Stats == nil {
 		errs = append(errs, errors.New("admin: stats: is nil: make one with stats.New"))
@@ -96,7 +97,9 @@ func New(who func(*http.Request) (Person, error), sources Sources, o Options) (h
 	}
 	for _, host := range o.Hosts {
 		if host == "" || strings.ContainsAny(host, "/ ") || hostOf(host) != host {
-			errs = append(errs, fmt.Errorf("admin: hosts: must be names or addresses without scheme and port (got %q)", host))
+			errs = append(errs,
+				fmt.Errorf("admin: hosts: must be names or addresses without scheme and port "+
+					"(got %q)", host))
 		}
 	}
 	if o.Keys > Shown {
@@ -119,7 +122,8 @@ func New(who func(*http.Request) (Person, error), sources Sources, o Options) (h
 		who: who, sources: sources, options: o, names: slices.Sorted(maps.Keys(sources.Limiters)),
 		mask: mask, rows: newRows(mask), sameOrigin: http.NewCrossOriginProtection(),
 	}
-	p.snapshot.make, p.earlier.make, p.past.make, p.denials.make = p.viewSnapshot, p.viewEarlier, p.viewHistory, p.viewDenials
+	p.snapshot.make, p.earlier.make, p.past.make, p.denials.make = p.viewSnapshot, p.viewEarlier,
+		p.viewHistory, p.viewDenials
 	p.follow()
 	return p, nil
 }

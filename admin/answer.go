@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// maxBody is how large the content of a request may be.
+// maxBody is the largest content of a request.
 const maxBody = 64 << 10
 
-// failure is why something was not done, for the person who asked.
+// failure tells the sender why a request failed.
 type failure struct {
 	status int
 	text   string
@@ -23,7 +23,7 @@ type failure struct {
 
 func (f *failure) Error() string { return f.text }
 
-// read calls serve if r only reads.
+// read calls serve if r is a GET or HEAD.
 func (p *page) read(w http.ResponseWriter, r *http.Request, serve func()) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -40,15 +40,16 @@ func (p *page) post(w http.ResponseWriter, r *http.Request, serve func()) {
 		refuse(w, http.StatusMethodNotAllowed, "use POST")
 		return
 	}
-	// No form of HTML sends JSON, so another site's form gets no further.
-	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
+	// HTML forms cannot send JSON, so this stops forms of other sites.
+	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
+		mediaType != "application/json" {
 		refuse(w, http.StatusUnsupportedMediaType, "the content must be application/json")
 		return
 	}
 	serve()
 }
 
-// change calls serve if r is a POST of JSON by a person who may change things.
+// change calls serve if r is a POST of JSON by a person who may make changes.
 func (p *page) change(w http.ResponseWriter, r *http.Request, person Person, serve func()) {
 	p.post(w, r, func() {
 		why := ""
@@ -61,18 +62,22 @@ func (p *page) change(w http.ResponseWriter, r *http.Request, person Person, ser
 			serve()
 			return
 		}
-		p.log(r.Context(), slog.LevelWarn, "weir: admin: a change was refused", slog.String("who", person.Name), slog.String("path", r.URL.Path))
+		p.log(r.Context(), slog.LevelWarn, "weir: admin: a change was refused",
+			slog.String("who", person.Name), slog.String("path", r.URL.Path))
 		refuse(w, http.StatusForbidden, why)
 	})
 }
 
-// handle answers r with what f returns for the content of r.
+// handle decodes the content of r, calls f, and answers with its result.
 func handle[Q, A any](w http.ResponseWriter, r *http.Request, f func(*http.Request, Q) (A, error)) {
 	handleAs(w, r, Person{}, func(r *http.Request, _ Person, q Q) (A, error) { return f(r, q) })
 }
 
-// handleAs is handle for a person.
-func handleAs[Q, A any](w http.ResponseWriter, r *http.Request, person Person, f func(*http.Request, Person, Q) (A, error)) {
+// handleAs is handle for changes by a person.
+func handleAs[Q, A any](
+	w http.ResponseWriter, r *http.Request, person Person,
+	f func(*http.Request, Person, Q) (A, error),
+) {
 	var q Q
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	decoder.DisallowUnknownFields()
@@ -115,7 +120,7 @@ func answer(w http.ResponseWriter, v any) {
 	w.Write(text)
 }
 
-// refuse answers with a status and why.
+// refuse answers with a status and the reason.
 func refuse(w http.ResponseWriter, status int, why string) {
 	text, _ := json.Marshal(struct{ Error string }{strings.ToValidUTF8(why, "\uFFFD")})
 	w.Header().Set("Content-Type", "application/json")
@@ -123,8 +128,8 @@ func refuse(w http.ResponseWriter, status int, why string) {
 	w.Write(text)
 }
 
-// view is something that all pages see alike. It is made at most every viewLasts, so a
-// hundred open pages cost about what one does.
+// view is an answer that is the same for all pages. It is computed at most every viewLasts, so a
+// hundred open pages cost about as much as one.
 type view struct {
 	make func(now time.Time) any
 
@@ -159,7 +164,7 @@ func (v *view) read() ([]byte, error) {
 	return v.text, nil
 }
 
-// forget makes the next reader see what is new.
+// forget makes the next read compute the answer again.
 func (v *view) forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -21,7 +21,10 @@ import (
 
 var (
 	changes = []string{"/api/forgive", "/api/mode", "/api/limit", "/api/clear"}
-	reads   = []string{"/", "/page.css", "/page.js", "/icon.svg", "/api/session", "/api/snapshot", "/api/earlier", "/api/history", "/api/denials"}
+	reads   = []string{
+		"/", "/page.css", "/page.js", "/icon.svg", "/api/session", "/api/snapshot", "/api/earlier", "/api/history",
+		"/api/denials",
+	}
 )
 
 // shadowed is a change that works.
@@ -73,9 +76,12 @@ func TestAnotherHostIsRefused(t *testing.T) {
 		host string
 		ok   bool
 	}{
-		{local, "localhost:8081", true}, {local, "LOCALHOST", true}, {local, "127.0.0.1:8081", true}, {local, "[::1]:8081", true}, {local, "[::1]", true},
-		{local, "attacker.example", false}, {local, "localhost.attacker.example:8081", false}, {local, "127.0.0.1.attacker.example", false},
-		{local, "", false}, {local, "0.0.0.0:8081", false}, {local, "localhost:8081:1", false}, {local, "10.0.0.7:8081", false},
+		{local, "localhost:8081", true}, {local, "LOCALHOST", true}, {local, "127.0.0.1:8081", true},
+		{local, "[::1]:8081", true}, {local, "[::1]", true},
+		{local, "attacker.example", false}, {local, "localhost.attacker.example:8081", false},
+		{local, "127.0.0.1.attacker.example", false},
+		{local, "", false}, {local, "0.0.0.0:8081", false}, {local, "localhost:8081:1", false},
+		{local, "10.0.0.7:8081", false},
 		{named, "ops.example.com", true}, {named, "ops.example.com:443", true}, {named, "[2001:db8::1]:443", true},
 		{named, "localhost:8081", false}, {named, "example.com", false}, {named, "evil-ops.example.com", false},
 	} {
@@ -86,7 +92,8 @@ func TestAnotherHostIsRefused(t *testing.T) {
 			r.Header.Set("Sec-Fetch-Site", "same-origin")
 		}
 		for _, path := range reads {
-			if w := row.site.send("GET", path, "", rebound); (w.Code == http.StatusOK) != row.ok || !row.ok && w.Code != http.StatusMisdirectedRequest {
+			if w := row.site.send("GET", path, "", rebound); (w.Code == http.StatusOK) != row.ok ||
+				!row.ok && w.Code != http.StatusMisdirectedRequest {
 				t.Errorf("GET %s of host %q: %d", path, row.host, w.Code)
 			}
 		}
@@ -125,7 +132,10 @@ func TestAnotherSiteChangesNothing(t *testing.T) {
 			}
 		}
 		// What a form can send, where no field tells of another site.
-		for _, content := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/json", "application/jsonx", "application/json-patch+json", "text/plain; a=application/json"} {
+		for _, content := range []string{
+			"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/json",
+			"application/jsonx", "application/json-patch+json", "text/plain; a=application/json",
+		} {
 			w := s.send("POST", path, shadowed, func(r *http.Request) { r.Header.Set("Content-Type", content) })
 			if w.Code != http.StatusUnsupportedMediaType {
 				t.Errorf("%s with content %q: %d", path, content, w.Code)
@@ -133,7 +143,8 @@ func TestAnotherSiteChangesNothing(t *testing.T) {
 		}
 	}
 	s.unchanged("another site")
-	if w := s.send("POST", "/api/mode", shadowed, site("http://localhost:8081", "same-origin")); w.Code != http.StatusOK {
+	if w := s.send("POST", "/api/mode", shadowed,
+		site("http://localhost:8081", "same-origin")); w.Code != http.StatusOK {
 		t.Errorf("the page itself: %d %s", w.Code, w.Body)
 	}
 }
@@ -142,7 +153,8 @@ func TestOnlyPostChanges(t *testing.T) {
 	s := newSite(t, admin.Options{Changes: true})
 	for _, path := range append(changes, "/api/explain") {
 		for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY", "post"} {
-			if w := s.send(method, path+"?Rule=per-client&Mode=shadow", shadowed); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "POST" {
+			if w := s.send(method, path+"?Rule=per-client&Mode=shadow",
+				shadowed); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "POST" {
 				t.Errorf("%s %s: %d, Allow %q", method, path, w.Code, w.Header().Get("Allow"))
 			}
 		}
@@ -184,14 +196,20 @@ func TestABadBodyChangesNothing(t *testing.T) {
 	deep := strings.Repeat(`{"Key":`, 20_000)
 	for _, path := range append(changes, "/api/explain") {
 		s.fails(http.StatusRequestEntityTooLarge, path, large, "too large")
-		s.fails(http.StatusRequestEntityTooLarge, path, `{"Rule":"per-client"}`+strings.Repeat(" ", 64<<10), "too large")
-		for _, body := range []string{"{", "[]", `"x"`, "nul", shadowed + shadowed, `{"Rule":1}`, `{"unknown":1}`, deep, "\x00", `{"Rule":"a"}x`} {
-			if w := s.send("POST", path, body); w.Code != http.StatusBadRequest && w.Code != http.StatusRequestEntityTooLarge {
+		s.fails(http.StatusRequestEntityTooLarge, path, `{"Rule":"per-client"}`+strings.Repeat(" ", 64<<10),
+			"too large")
+		for _, body := range []string{
+			"{", "[]", `"x"`, "nul", shadowed + shadowed, `{"Rule":1}`, `{"unknown":1}`, deep, "\x00", `{"Rule":"a"}x`,
+		} {
+			if w := s.send("POST", path, body); w.Code != http.StatusBadRequest &&
+				w.Code != http.StatusRequestEntityTooLarge {
 				t.Errorf("%s %.20s: %d %s", path, body, w.Code, w.Body)
 			}
 		}
 	}
-	if w := s.send("POST", "/api/mode", "", func(r *http.Request) { r.Header.Set("Content-Type", "application/json") }); w.Code != http.StatusBadRequest {
+	if w := s.send("POST", "/api/mode", "", func(r *http.Request) {
+		r.Header.Set("Content-Type", "application/json")
+	}); w.Code != http.StatusBadRequest {
 		t.Errorf("no body: %d", w.Code)
 	}
 	s.unchanged("a bad body")
@@ -200,7 +218,11 @@ func TestABadBodyChangesNothing(t *testing.T) {
 func TestEveryAnswerIsProtected(t *testing.T) {
 	s := newSite(t, admin.Options{Changes: true})
 	other := func(r *http.Request) { r.Host = "attacker.example" }
-	answers := []*httptest.ResponseRecorder{s.send("GET", "/", "", other), s.send("GET", "/none", ""), s.send("GET", "/api/mode", ""), s.send("POST", "/api/mode", shadowed), s.send("POST", "/api/mode", "{"), s.send("POST", "/api/limit", `{"Rule":"none"}`)}
+	answers := []*httptest.ResponseRecorder{
+		s.send("GET", "/", "", other), s.send("GET", "/none", ""), s.send("GET", "/api/mode", ""),
+		s.send("POST", "/api/mode", shadowed), s.send("POST", "/api/mode", "{"),
+		s.send("POST", "/api/limit", `{"Rule":"none"}`),
+	}
 	for _, path := range reads {
 		answers = append(answers, s.send("GET", path, ""))
 	}
@@ -208,7 +230,8 @@ func TestEveryAnswerIsProtected(t *testing.T) {
 		h := w.Header()
 		policy := h.Get("Content-Security-Policy")
 		for _, part := range []string{
-			"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'",
+			"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'",
+			"frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'",
 			"require-trusted-types-for 'script'", "trusted-types 'none'",
 		} {
 			if !strings.Contains(policy, part) {
@@ -218,7 +241,9 @@ func TestEveryAnswerIsProtected(t *testing.T) {
 		if strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") {
 			t.Errorf("answer %d: the policy is loose: %q", i, policy)
 		}
-		if h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" || h.Get("X-Frame-Options") != "DENY" || h.Get("Content-Type") == "" || h.Get("Access-Control-Allow-Origin") != "" {
+		if h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" ||
+			h.Get("Referrer-Policy") != "no-referrer" || h.Get("X-Frame-Options") != "DENY" ||
+			h.Get("Content-Type") == "" || h.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("answer %d: fields %v", i, h)
 		}
 	}
@@ -230,13 +255,16 @@ func TestScriptsInNamesAndKeysStayText(t *testing.T) {
 	rule := perClient(1)
 	rule.Name = script
 	rule.Key = func(*http.Request) (string, error) { return "\u2028" + script + "\xff", nil }
-	s := newSiteOf(t, func(*http.Request) (admin.Person, error) { return admin.Person{Name: script, MayChange: true}, nil }, nil,
+	s := newSiteOf(t, func(*http.Request) (admin.Person, error) {
+		return admin.Person{Name: script, MayChange: true}, nil
+	}, nil,
 		admin.Options{Changes: true, Keys: admin.Shown, Instance: script}, rule)
 	s.visit("192.0.2.7")
 	s.visit("192.0.2.7")
 	body, _ := json.Marshal(map[string]any{"Rule": script, "Mode": "shadow", "Why": script})
 	for _, w := range []*httptest.ResponseRecorder{
-		s.send("POST", "/api/mode", string(body)), s.send("GET", "/api/snapshot", ""), s.send("GET", "/api/denials", ""), s.send("GET", "/api/session", ""),
+		s.send("POST", "/api/mode", string(body)), s.send("GET", "/api/snapshot", ""),
+		s.send("GET", "/api/denials", ""), s.send("GET", "/api/session", ""),
 		s.send("POST", "/api/explain", `{"Key":"<b>","Rule":"<b>"}`), s.send("POST", "/api/explain", `{"<b>":1}`),
 	} {
 		if strings.ContainsAny(w.Body.String(), "<>\u2028") || !strings.Contains(w.Body.String(), `\u003c`) {
@@ -247,7 +275,8 @@ func TestScriptsInNamesAndKeysStayText(t *testing.T) {
 
 // A file that wrote HTML, or asked another host, would undo the policy of the page.
 func TestTheFilesOfThePageAreSmallAndHarmless(t *testing.T) {
-	bad := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|setHTML|createContextualFragment|\son[a-z]+="|style="|(src|href|action)="(/|[a-z]+:)|url\(|@import|https?://[^"']*`)
+	bad := regexp.MustCompile(
+		`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|setHTML|createContextualFragment|\son[a-z]+="|style="|(src|href|action)="(/|[a-z]+:)|url\(|@import|https?://[^"']*`)
 	size := 0
 	err := fs.WalkDir(admin.Files(), "page", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -278,7 +307,8 @@ func TestThePageWorksUnderAnyPath(t *testing.T) {
 		}
 		page := readAll(t, answer.Body)
 		answer.Body.Close()
-		if answer.StatusCode != http.StatusOK || prefix != "" && answer.Request.URL.EscapedPath() != prefix+"/" || !strings.Contains(page, "page.js") {
+		if answer.StatusCode != http.StatusOK || prefix != "" && answer.Request.URL.EscapedPath() != prefix+"/" ||
+			!strings.Contains(page, "page.js") {
 			t.Errorf("under %q: %d at %v", prefix, answer.StatusCode, answer.Request.URL)
 		}
 		for _, link := range regexp.MustCompile(`(?:src|href)="([^"#]+)"`).FindAllStringSubmatch(page, -1) {
@@ -319,7 +349,9 @@ func (c *counting) State() core.State {
 func TestAHundredOpenPagesCostWhatOneDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := &counting{Limiter: nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{perClient(1)}})}
-		page, err := admin.New(ann, admin.Sources{Stats: stats.New(stats.Options{}), Limiters: map[string]admin.Limiter{"api": limiter}}, admin.Options{})
+		page, err := admin.New(ann,
+			admin.Sources{Stats: stats.New(stats.Options{}), Limiters: map[string]admin.Limiter{"api": limiter}},
+			admin.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

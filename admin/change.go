@@ -12,17 +12,17 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Change is the record of a change that somebody tried.
+// Change records an attempted change.
 type Change struct {
 	At            time.Time
 	Who           string // Person.Name
-	Action        string // forgive, mode, limit, clear
+	Action        string // forgive, mode, limit or clear
 	Limiter, Rule string
-	Key           string    // of forgive, as the page shows it
+	Key           string    // key of forgive, as the page shows it
 	From, To      string    // modes or limits
-	Until         time.Time // when an override ends by itself
-	Why           string    // what the person wrote
-	Err           error     // why nothing has changed; nil: it has
+	Until         time.Time // end of the override
+	Why           string    // text by the person
+	Err           error     // why nothing changed; nil: the change was made
 }
 
 const (
@@ -31,28 +31,30 @@ const (
 	maxWhy      = 200
 )
 
-// order is what somebody wants to be changed.
-type order struct {
+// changeRequest is the content of a request for a change.
+type changeRequest struct {
 	Limiter, Rule string
-	Key           *string // of forgive; or ID, of a row
+	Key           *string // of forgive; or ID
 	ID            string
-	Mode          string // of mode
-	Limit         string // of limit
-	Minutes       int64  // how long; 0: an hour
+	Mode          string
+	Limit         string
+	Minutes       int64 // length of the override; 0: 60
 	Why           string
 }
 
-// done is the answer to a change.
-type done struct {
+// changeResult is the answer to a change.
+type changeResult struct {
 	Done  string
 	Until int64
 }
 
-// errPanicked is the error of a change that panicked. The log has what the panic said.
-var errPanicked = &failure{http.StatusInternalServerError, "this failed: see the log of the program"}
+// errPanicked is the error of a change that panicked. The log has the value of the panic.
+var errPanicked = &failure{
+	http.StatusInternalServerError, "this failed: see the log of the program",
+}
 
-// attempt calls change, which calls a limiter, perhaps one of the program. A panic is an
-// error: whatever becomes of what somebody tried, it is recorded.
+// attempt calls change, which may call a limiter of the program. It turns a panic into an error, so
+// that the change is recorded in any case.
 func (p *page) attempt(ctx context.Context, change func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -63,13 +65,14 @@ func (p *page) attempt(ctx context.Context, change func() error) (err error) {
 	return change()
 }
 
-// record logs and audits a change, and lets every page see it. Whoever leaves before the
-// answer does not end the context of the audit.
+// record logs and audits a change, and makes all views recompute. The context of the audit does not
+// end when the client leaves.
 func (p *page) record(ctx context.Context, c *Change) {
 	ctx = context.WithoutCancel(ctx)
 	c.At = time.Now()
 	attrs := []slog.Attr{
-		slog.String("who", c.Who), slog.String("action", c.Action), slog.String("limiter", c.Limiter), slog.String("rule", c.Rule),
+		slog.String("who", c.Who), slog.String("action", c.Action),
+		slog.String("limiter", c.Limiter), slog.String("rule", c.Rule),
 	}
 	if c.Action != "forgive" {
 		attrs = append(attrs, slog.String("from", c.From), slog.String("to", c.To))
@@ -91,14 +94,14 @@ func (p *page) record(ctx context.Context, c *Change) {
 		return
 	}
 	defer func() {
-		if v := recover(); v != nil { // the change is made, and logged
+		if v := recover(); v != nil { // the change was made and logged
 			p.logPanic(ctx, "weir: admin: Audit panicked", v)
 		}
 	}()
 	p.options.Audit(ctx, *c)
 }
 
-func (p *page) forgive(r *http.Request, who Person, o order) (*done, error) {
+func (p *page) forgive(r *http.Request, who Person, o changeRequest) (*changeResult, error) {
 	at, err := p.rowOf(o.ID, o.Limiter, o.Rule, o.Key)
 	if err != nil {
 		return nil, err
@@ -111,7 +114,10 @@ func (p *page) forgive(r *http.Request, who Person, o order) (*done, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := Change{Who: who.Name, Action: "forgive", Limiter: name, Rule: at.rule, Key: p.mask.text(at.key, state.KeyName), Why: shortened(o.Why)}
+	c := Change{
+		Who: who.Name, Action: "forgive", Limiter: name, Rule: at.rule,
+		Key: p.mask.text(at.key, state.KeyName), Why: shortened(o.Why),
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), explainTime)
 	defer cancel()
 	c.Err = p.attempt(ctx, func() error { return limiter.ResetKey(ctx, at.rule, at.key) })
@@ -119,36 +125,39 @@ func (p *page) forgive(r *http.Request, who Person, o order) (*done, error) {
 	if c.Err != nil {
 		return nil, c.Err
 	}
-	return &done{Done: fmt.Sprintf("%s starts afresh under rule %s", c.Key, at.rule)}, nil
+	return &changeResult{Done: fmt.Sprintf("%s starts afresh under rule %s", c.Key, at.rule)}, nil
 }
 
-func (p *page) setMode(r *http.Request, who Person, o order) (*done, error) {
-	return p.override(r, who, "mode", o, func(state *core.RuleState, in *core.Override, c *Change) error {
-		c.From, c.To = state.Mode.String(), shortened(o.Mode)
-		mode, err := core.ParseMode(o.Mode)
-		in.Mode = &mode
-		return err
-	})
+func (p *page) setMode(r *http.Request, who Person, o changeRequest) (*changeResult, error) {
+	return p.override(r, who, "mode", o,
+		func(state *core.RuleState, in *core.Override, c *Change) error {
+			c.From, c.To = state.Mode.String(), shortened(o.Mode)
+			mode, err := core.ParseMode(o.Mode)
+			in.Mode = &mode
+			return err
+		})
 }
 
-func (p *page) setLimit(r *http.Request, who Person, o order) (*done, error) {
-	return p.override(r, who, "limit", o, func(state *core.RuleState, in *core.Override, c *Change) error {
-		c.From, c.To = limitText(state.Limit), shortened(o.Limit)
-		limit, err := limits.Parse(o.Limit)
-		in.Limit = limit
-		return err
-	})
+func (p *page) setLimit(r *http.Request, who Person, o changeRequest) (*changeResult, error) {
+	return p.override(r, who, "limit", o,
+		func(state *core.RuleState, in *core.Override, c *Change) error {
+			c.From, c.To = limitText(state.Limit), shortened(o.Limit)
+			limit, err := limits.Parse(o.Limit)
+			in.Limit = limit
+			return err
+		})
 }
 
-func (p *page) clear(r *http.Request, who Person, o order) (*done, error) {
-	return p.override(r, who, "clear", o, func(state *core.RuleState, in *core.Override, c *Change) error {
-		c.From, c.To = overrideText(&state.Override), overrideText(&core.Override{})
-		*in, c.Until = core.Override{}, time.Time{}
-		return nil
-	})
+func (p *page) clear(r *http.Request, who Person, o changeRequest) (*changeResult, error) {
+	return p.override(r, who, "clear", o,
+		func(state *core.RuleState, in *core.Override, c *Change) error {
+			c.From, c.To = overrideText(&state.Override), overrideText(&core.Override{})
+			*in, c.Until = core.Override{}, time.Time{}
+			return nil
+		})
 }
 
-// overrideText says what an override changes.
+// overrideText returns the text of an override.
 func overrideText(o *core.Override) string {
 	var parts []string
 	if o.Mode != nil {
@@ -163,9 +172,12 @@ func overrideText(o *core.Override) string {
 	return strings.Join(parts, ", ")
 }
 
-// override changes the override of a rule. set changes what there is: a mode and a limit
-// may be overridden together, and end together.
-func (p *page) override(r *http.Request, who Person, action string, o order, set func(*core.RuleState, *core.Override, *Change) error) (*done, error) {
+// override changes the override of a rule. set modifies the override in force: mode and limit may
+// be overridden together, and end together.
+func (p *page) override(
+	r *http.Request, who Person, action string, o changeRequest,
+	set func(*core.RuleState, *core.Override, *Change) error,
+) (*changeResult, error) {
 	name, limiter, err := p.limiter(o.Limiter)
 	if err == nil {
 		_, err = p.rule(limiter, o.Rule)
@@ -178,20 +190,28 @@ func (p *page) override(r *http.Request, who Person, action string, o order, set
 	case o.Minutes == 0:
 		lasts = defaultTime
 	case o.Minutes < 1 || o.Minutes > int64(maxTime/time.Minute):
-		return nil, &failure{http.StatusBadRequest, "minutes: must be 1 to 1440: for longer, change the rules"}
+		return nil, &failure{
+			http.StatusBadRequest, "minutes: must be 1 to 1440: for longer, change the rules",
+		}
 	}
-	c := Change{Who: who.Name, Action: action, Limiter: name, Rule: o.Rule, Until: time.Now().Add(lasts), Why: shortened(o.Why)}
+	c := Change{
+		Who: who.Name, Action: action, Limiter: name, Rule: o.Rule, Until: time.Now().Add(lasts),
+		Why: shortened(o.Why),
+	}
 	c.Err = p.attempt(r.Context(), func() error { return p.changeOverride(limiter, &c, set) })
 	p.record(r.Context(), &c)
 	if c.Err != nil {
 		return nil, c.Err
 	}
 	text := fmt.Sprintf("rule %s: %s, was %s", c.Rule, c.To, c.From)
-	return &done{text, millis(c.Until)}, nil
+	return &changeResult{text, millis(c.Until)}, nil
 }
 
-// changeOverride reads, changes and writes the override of a rule, for one person at a time.
-func (p *page) changeOverride(limiter Limiter, c *Change, set func(*core.RuleState, *core.Override, *Change) error) error {
+// changeOverride reads, modifies and writes the override of a rule. A lock makes changes one after
+// the other.
+func (p *page) changeOverride(
+	limiter Limiter, c *Change, set func(*core.RuleState, *core.Override, *Change) error,
+) error {
 	p.changing.Lock()
 	defer p.changing.Unlock()
 	state, err := p.rule(limiter, c.Rule)
@@ -206,7 +226,7 @@ func (p *page) changeOverride(limiter Limiter, c *Change, set func(*core.RuleSta
 	return limiter.Override(c.Rule, in)
 }
 
-// shortened returns what a person wrote in one line of bounded length.
+// shortened returns a person's text as one line of bounded length.
 func shortened(why string) string {
 	why = strings.Join(strings.Fields(why), " ")
 	if runes := []rune(why); len(runes) > maxWhy {

@@ -35,18 +35,24 @@ func TestAKeyIsForgivenByItsRowOrByItself(t *testing.T) {
 			t.Errorf("forgiven by %s: %d", by, got)
 		}
 		audits := s.audited()
-		if len(audits) != 1 || audits[0].Who != "ann" || audits[0].Action != "forgive" || audits[0].Limiter != "api" || audits[0].Rule != "per-client" || !strings.HasPrefix(audits[0].Key, "address in 192.0.2.0/24#") || audits[0].Why != "a customer called" || audits[0].Err != nil || audits[0].At.IsZero() {
+		if len(audits) != 1 || audits[0].Who != "ann" || audits[0].Action != "forgive" || audits[0].Limiter != "api" ||
+			audits[0].Rule != "per-client" || !strings.HasPrefix(audits[0].Key, "address in 192.0.2.0/24#") ||
+			audits[0].Why != "a customer called" || audits[0].Err != nil || audits[0].At.IsZero() {
 			t.Errorf("by %s: audited as %+v", by, audits)
 		}
-		if log := s.logged(); strings.Count(log, "\n") != 1 || strings.Contains(log, "until=") || strings.Contains(log, "from=") || strings.Contains(log, "192.0.2") || !strings.Contains(log, "who=ann action=forgive") {
+		if log := s.logged(); strings.Count(log, "\n") != 1 || strings.Contains(log, "until=") ||
+			strings.Contains(log, "from=") || strings.Contains(log, "192.0.2") ||
+			!strings.Contains(log, "who=ann action=forgive") {
 			t.Errorf("by %s: the log says %s", by, log)
 		}
 	}
 }
 
 func TestWhatIsHeldIsNotForgiven(t *testing.T) {
-	s := newSite(t, admin.Options{Changes: true}, nethttp.Rule{Name: "at-once", Limit: limits.Concurrent(1), Key: keyfuncs.Address(keyfuncs.Peer)})
-	s.fails(http.StatusUnprocessableEntity, "/api/forgive", `{"Rule":"at-once","Key":"192.0.2.7"}`, "released when the requests end")
+	s := newSite(t, admin.Options{Changes: true},
+		nethttp.Rule{Name: "at-once", Limit: limits.Concurrent(1), Key: keyfuncs.Address(keyfuncs.Peer)})
+	s.fails(http.StatusUnprocessableEntity, "/api/forgive", `{"Rule":"at-once","Key":"192.0.2.7"}`,
+		"released when the requests end")
 	if id := s.explain(`{"Key":"192.0.2.7"}`).Rules[0].ID; id != "" {
 		t.Error("an explanation offers to forgive it")
 	}
@@ -95,7 +101,8 @@ func TestAChangeOfARuleEndsByItself(t *testing.T) {
 		s := newSite(t, admin.Options{Changes: true})
 		s.ask("POST", "/api/mode", `{"Rule":"per-client","Mode":"enforce 25%","Why":"too\nmany  calls"}`, nil)
 		v := s.snapshot().Rules[0]
-		if v.Mode != "enforce 25%" || v.GivenMode != "enforce" || v.Until != time.Now().Add(time.Hour).UnixMilli() || v.Why != "ann: too many calls" {
+		if v.Mode != "enforce 25%" || v.GivenMode != "enforce" || v.Until != time.Now().Add(time.Hour).UnixMilli() ||
+			v.Why != "ann: too many calls" {
 			t.Errorf("after a change of mode: %+v", v)
 		}
 		if want := "  - name: per-client\n    mode: enforce 25% # was enforce\n"; v.YAML != want {
@@ -104,10 +111,12 @@ func TestAChangeOfARuleEndsByItself(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		s.ask("POST", "/api/limit", `{"Limiter":"api","Rule":"per-client","Limit":"5/day","Minutes":1440}`, nil)
 		v = s.snapshot().Rules[0]
-		if v.Mode != "enforce 25%" || v.Limit != "sliding-window 5/1d" || v.Until != time.Now().Add(24*time.Hour).UnixMilli() {
+		if v.Mode != "enforce 25%" || v.Limit != "sliding-window 5/1d" ||
+			v.Until != time.Now().Add(24*time.Hour).UnixMilli() {
 			t.Errorf("after a change of limit, too: %+v", v)
 		}
-		if want := "  - name: per-client\n    limit: sliding-window 5/1d # was fixed-window 1/1d\n    mode: enforce 25% # was enforce\n"; v.YAML != want {
+		if want := "  - name: per-client\n    limit: sliding-window 5/1d # was fixed-window 1/1d\n" +
+			"    mode: enforce 25% # was enforce\n"; v.YAML != want {
 			t.Errorf("to write: %q, want %q", v.YAML, want)
 		}
 		if err := s.limit.Replace([]nethttp.Rule{perClient(3)}); err != nil {
@@ -118,7 +127,8 @@ func TestAChangeOfARuleEndsByItself(t *testing.T) {
 			t.Errorf("a reload has ended the change: %+v", v)
 		}
 		time.Sleep(24 * time.Hour)
-		if v = s.snapshot().Rules[0]; v.Limit != "fixed-window 3/1d" || v.Mode != "enforce" || v.Until != 0 || v.YAML != "" {
+		if v = s.snapshot().Rules[0]; v.Limit != "fixed-window 3/1d" || v.Mode != "enforce" || v.Until != 0 ||
+			v.YAML != "" {
 			t.Errorf("a day later: %+v", v)
 		}
 		s.ask("POST", "/api/mode", `{"Rule":"per-client","Mode":"shadow"}`, nil)
@@ -133,7 +143,8 @@ func TestAChangeOfARuleEndsByItself(t *testing.T) {
 			{Action: "clear", From: "shadow", To: "as given", Why: "over"},
 		}
 		for i, a := range s.audited() {
-			if a.Action != want[i].Action || a.From != want[i].From || a.To != want[i].To || a.Why != want[i].Why || a.Who != "ann" || a.Until.IsZero() != (a.Action == "clear") {
+			if a.Action != want[i].Action || a.From != want[i].From || a.To != want[i].To || a.Why != want[i].Why ||
+				a.Who != "ann" || a.Until.IsZero() != (a.Action == "clear") {
 				t.Errorf("audit %d: %+v, want %+v", i, a, want[i])
 			}
 		}
@@ -142,7 +153,8 @@ func TestAChangeOfARuleEndsByItself(t *testing.T) {
 
 func TestANameThatYAMLWouldReadOtherwiseIsQuoted(t *testing.T) {
 	for name, want := range map[string]string{
-		"per-client": `per-client`, "login": "login", "true": `"true"`, "on": `"on"`, "010": `"010"`, "a: b": `"a: b"`, `a"b`: `"a\"b"`, "- a": `"- a"`, "a #b": `"a #b"`,
+		"per-client": `per-client`, "login": "login", "true": `"true"`, "on": `"on"`, "010": `"010"`, "a: b": `"a: b"`,
+		`a"b`: `"a\"b"`, "- a": `"- a"`, "a #b": `"a #b"`,
 	} {
 		rule := perClient(1)
 		rule.Name = name

@@ -18,7 +18,7 @@ type denialView struct {
 
 const maxDenials = 256
 
-// viewDenials returns the last denials of all limiters, latest first.
+// viewDenials returns the latest denials of all limiters, latest first.
 func (p *page) viewDenials(now time.Time) any {
 	type denial struct {
 		limiter string
@@ -40,18 +40,20 @@ func (p *page) viewDenials(now time.Time) any {
 	}
 	slices.SortStableFunc(denials, func(a, b denial) int { return b.At.Compare(a.At) })
 	views := []denialView{}
-	for _, d := range denials[:min(maxDenials, len(denials))] { // no others have ids: these would be forgotten for them
+	// only these get ids, since ids of others would displace them
+	for _, d := range denials[:min(maxDenials, len(denials))] {
 		id := p.rowID(row{d.limiter, d.Rule, d.Key, d.Limit}, d.Cut, now)
 		kind, key := p.mask.show(d.Key, names[ruleKey{d.limiter, d.Rule}])
 		views = append(views, denialView{
-			millis(d.At), d.limiter, d.Rule, kind, key, id, limitText(d.Limit), d.Source.String(), d.Cost, d.Remaining, micros(d.RetryAfter),
+			millis(d.At), d.limiter, d.Rule, kind, key, id, limitText(d.Limit), d.Source.String(),
+			d.Cost, d.Remaining, micros(d.RetryAfter),
 		})
 	}
 	return views
 }
 
-// rowID returns the id of a row, "" if nothing can be done about it: its key was cut, or
-// the page does not know its limiter.
+// rowID returns the id of a row. It returns "" if the page cannot change the row: its key was cut,
+// or its limiter is not in Sources.
 func (p *page) rowID(r row, cut bool, now time.Time) string {
 	if cut || p.sources.Limiters[r.limiter] == nil {
 		return ""

@@ -109,7 +109,8 @@ func ExampleOptions() {
 		Hosts:    []string{"localhost", "ops.example.com"},
 		Keys:     admin.Shown,
 		Audit: func(_ context.Context, c admin.Change) {
-			fmt.Println(c.Who, c.Action, c.Limiter, c.Rule, c.Key, c.From, c.To, time.Until(c.Until).Round(time.Hour), c.Why, c.Err)
+			fmt.Println(c.Who, c.Action, c.Limiter, c.Rule, c.Key, c.From, c.To, time.Until(c.Until).Round(time.Hour),
+				c.Why, c.Err)
 		},
 		Logger: quiet,
 	})
@@ -117,7 +118,8 @@ func ExampleOptions() {
 		fmt.Println(err)
 		return
 	}
-	r := httptest.NewRequest("POST", "/api/mode", strings.NewReader(`{"Rule":"per-client","Mode":"shadow","Why":"a partner shares an address"}`))
+	r := httptest.NewRequest("POST", "/api/mode",
+		strings.NewReader(`{"Rule":"per-client","Mode":"shadow","Why":"a partner shares an address"}`))
 	r.Host = "ops.example.com"
 	r.Header.Set("X-Operator", "ann")
 	r.Header.Set("Content-Type", "application/json")
@@ -151,7 +153,8 @@ func ExampleChange() {
 		o := limiter.Decide(r)
 		fmt.Println(o.Verdict())
 	}
-	forgive := httptest.NewRequest("POST", "/api/forgive", strings.NewReader(`{"Rule":"per-client","Key":"192.0.2.1","Why":"a customer called"}`))
+	forgive := httptest.NewRequest("POST", "/api/forgive",
+		strings.NewReader(`{"Rule":"per-client","Key":"192.0.2.1","Why":"a customer called"}`))
 	forgive.Host = "localhost"
 	forgive.Header.Set("X-Operator", "ann")
 	forgive.Header.Set("Content-Type", "application/json")
@@ -247,7 +250,8 @@ func ExampleRequestExplainer() {
 // The limiters of core, and of every framework, are a Limiter.
 func ExampleLimiter() {
 	var limiter admin.Limiter = core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
-		Name: "per-user", Limit: limits.FixedWindow(limits.PerDay(2)), Key: func(user string) (string, error) { return user, nil },
+		Name: "per-user", Limit: limits.FixedWindow(limits.PerDay(2)),
+		Key: func(user string) (string, error) { return user, nil },
 	}}})
 	d, err := limiter.ExplainKey(context.Background(), "per-user", "ann", limits.Limit{})
 	fmt.Println(d.Remaining, err)

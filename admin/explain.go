@@ -10,33 +10,33 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// question asks what would become of a key, of a row of the page, or of a request.
+// question asks for the decisions on a key, on a row of the page, or on a request.
 type question struct {
 	Limiter string
 	Rule    string // "": all rules
 	Key     *string
-	ID      string // of a row, instead of Limiter, Rule and Key
+	ID      string // of a row, in place of Limiter, Rule and Key
 	Limit   string // for rules whose limit depends on the request
 	Request *requestText
 }
 
-// reply is what each rule says.
+// reply is the answer to a question.
 type reply struct {
 	Verdict string // of a request; "" for a key
 	Error   string // of the request as a whole
-	Binding string // the rule that binds
+	Binding string // the binding rule
 	Rules   []verdict
 }
 
-// verdict is what one rule says. If it does not match, or cannot say, Why has the reason
-// and the numbers mean nothing.
+// verdict is the decision of one rule. If the rule does not apply or cannot decide, Why has the
+// reason and the numbers are meaningless.
 type verdict struct {
 	Rule, Mode string
 	Matches    bool
-	Counted    bool // the numbers mean something
+	Counted    bool // the numbers are meaningful
 	Allowed    bool
 	Kind, Key  string
-	ID         string // to forgive the key; "": it cannot be
+	ID         string // id to forgive the key; "": not possible
 	Limit      string
 	Source     string
 	Cost       int64
@@ -46,7 +46,7 @@ type verdict struct {
 	Why        string
 }
 
-// explainTime is how long a backend may take to explain.
+// explainTime is the time limit for a backend.
 const explainTime = 2 * time.Second
 
 func (p *page) explain(r *http.Request, q question) (*reply, error) {
@@ -86,7 +86,9 @@ func (p *page) explain(r *http.Request, q question) (*reply, error) {
 }
 
 // explainKey asks one rule about a key. limit is for rules with a LimitFor.
-func (p *page) explainKey(ctx context.Context, limiter Limiter, at row, rule *core.RuleState, limit limits.Limit) verdict {
+func (p *page) explainKey(
+	ctx context.Context, limiter Limiter, at row, rule *core.RuleState, limit limits.Limit,
+) verdict {
 	v := verdict{Rule: rule.Name, Mode: rule.Mode.String(), Matches: true, Cost: 1}
 	v.Kind, v.Key = p.mask.show(at.key, rule.KeyName)
 	switch {
@@ -110,14 +112,15 @@ func (p *page) explainKey(ctx context.Context, limiter Limiter, at row, rule *co
 	return v
 }
 
-// decided adds the numbers of a decision.
+// decided sets the numbers of a decision.
 func (v *verdict) decided(d *limits.Decision) {
 	v.Counted, v.Allowed, v.Source = d.Source.Counted(), d.Allowed, d.Source.String()
-	v.Remaining, v.RetryAfter, v.ResetAfter = d.Remaining, micros(d.RetryAfter), micros(d.ResetAfter)
+	v.Remaining, v.RetryAfter, v.ResetAfter = d.Remaining, micros(d.RetryAfter),
+		micros(d.ResetAfter)
 }
 
-// forgivable returns the id of a row for a key, "" if its limit is not to be reset, or the
-// key is too long for a row.
+// forgivable returns the id of a row for a key. It returns "" if the limit cannot be reset, or if
+// the key is too long for a row.
 func (p *page) forgivable(limiter, rule, key string, limit limits.Limit) string {
 	if limit.Algorithm().Holds() {
 		return ""
@@ -125,7 +128,7 @@ func (p *page) forgivable(limiter, rule, key string, limit limits.Limit) string 
 	return p.rows.id(row{limiter, rule, key, limit}, time.Now())
 }
 
-// limiter returns the limiter of a name, and the name: if there is only one, "" is enough.
+// limiter returns the named limiter and its name. "" stands for the only limiter.
 func (p *page) limiter(name string) (string, Limiter, error) {
 	if name == "" && len(p.names) == 1 {
 		name = p.names[0]
@@ -133,7 +136,10 @@ func (p *page) limiter(name string) (string, Limiter, error) {
 	if l := p.sources.Limiters[name]; l != nil {
 		return name, l, nil
 	}
-	return "", nil, &failure{http.StatusNotFound, fmt.Sprintf("there is no limiter %.64q: the names are %q", name, p.names)}
+	return "", nil, &failure{
+		http.StatusNotFound,
+		fmt.Sprintf("there is no limiter %.64q: the names are %q", name, p.names),
+	}
 }
 
 // rule returns the state of a rule of a limiter.
@@ -143,15 +149,17 @@ func (p *page) rule(limiter Limiter, name string) (core.RuleState, error) {
 			return state, nil
 		}
 	}
-	return core.RuleState{}, &failure{http.StatusNotFound, fmt.Sprintf("there is no rule %.64q", name)}
+	return core.RuleState{},
+		&failure{http.StatusNotFound, fmt.Sprintf("there is no rule %.64q", name)}
 }
 
-// rowOf returns the row that a request names by an id, or in full.
+// rowOf returns the row that a request identifies by id, or by limiter, rule and key.
 func (p *page) rowOf(id, limiter, rule string, key *string) (row, error) {
 	if id != "" {
 		r, ok := p.rows.find(id)
 		if !ok {
-			return row{}, &failure{http.StatusNotFound, "this row is too old: look again, or type the key"}
+			return row{},
+				&failure{http.StatusNotFound, "this row is too old: look again, or type the key"}
 		}
 		return r, nil
 	}

@@ -39,10 +39,15 @@ func TestAnExplanationTakesNothing(t *testing.T) {
 	s.visit("192.0.2.7")
 	before := s.snapshot().Limiters[0]
 	for range 5 {
-		for _, body := range []string{`{"Key":"192.0.2.7"}`, `{"Limiter":"api","Rule":"per-client","Key":"192.0.2.7"}`, `{"Request":{"Path":"/","Address":"192.0.2.7"}}`} {
+		for _, body := range []string{
+			`{"Key":"192.0.2.7"}`, `{"Limiter":"api","Rule":"per-client","Key":"192.0.2.7"}`,
+			`{"Request":{"Path":"/","Address":"192.0.2.7"}}`,
+		} {
 			v := s.explain(body)
 			r := v.Rules[0]
-			if len(v.Rules) != 1 || !r.Matches || !r.Counted || !r.Allowed || r.Remaining != 1 || !strings.HasPrefix(r.Key, "192.0.2.0/24#") || r.Limit != "fixed-window 2/1d" || r.Source != "primary" || r.ResetAfter <= 0 || r.ID == "" {
+			if len(v.Rules) != 1 || !r.Matches || !r.Counted || !r.Allowed || r.Remaining != 1 ||
+				!strings.HasPrefix(r.Key, "192.0.2.0/24#") || r.Limit != "fixed-window 2/1d" || r.Source != "primary" ||
+				r.ResetAfter <= 0 || r.ID == "" {
 				t.Errorf("%s: %+v", body, v)
 			}
 		}
@@ -91,7 +96,8 @@ rules:
 		t.Fatal(err)
 	}
 	s := newSiteOf(t, ann, p.Status(), admin.Options{}, p.Rules()...)
-	v := s.explain(`{"Request":{"Method":"GET","Path":"/login?x=1","Address":"192.0.2.7","Headers":[["x-user","alice"]]}}`)
+	v := s.explain(
+		`{"Request":{"Method":"GET","Path":"/login?x=1","Address":"192.0.2.7","Headers":[["x-user","alice"]]}}`)
 	if v.Verdict != "allowed" || len(v.Rules) != 3 {
 		t.Fatalf("%+v", v)
 	}
@@ -100,7 +106,8 @@ rules:
 			t.Errorf("%+v, want %q", r, why)
 		}
 	}
-	if r := v.Rules[2]; r.Mode != "shadow" || r.Kind != "header X-User" || !strings.HasPrefix(r.Key, "a") || strings.Contains(r.Key, "alice") {
+	if r := v.Rules[2]; r.Mode != "shadow" || r.Kind != "header X-User" || !strings.HasPrefix(r.Key, "a") ||
+		strings.Contains(r.Key, "alice") {
 		t.Errorf("the shadow: %+v", r)
 	}
 	v = s.explain(`{"Request":{"Method":"POST","Path":"/login","Address":"192.0.2.7","Headers":[["X-Tenant","acme"]]}}`)
@@ -116,18 +123,23 @@ rules:
 func TestARuleThatCannotSayIsNotGuessed(t *testing.T) {
 	seven := func(*http.Request, string) (limits.Limit, error) { return limits.FixedWindow(limits.PerDay(7)), nil }
 	plan := nethttp.Rule{Name: "plan", Key: keyfuncs.Address(keyfuncs.Peer), LimitFor: seven}
-	broken := nethttp.Rule{Name: "broken", Key: func(*http.Request) (string, error) { return "", errors.New("no database") }, Limit: limits.FixedWindow(limits.PerDay(7))}
+	broken := nethttp.Rule{
+		Name: "broken", Key: func(*http.Request) (string, error) { return "", errors.New("no database") },
+		Limit: limits.FixedWindow(limits.PerDay(7)),
+	}
 	after := perClient(1)
 	s := newSite(t, admin.Options{}, plan, broken, after)
 	v := s.explain(`{"Key":"192.0.2.7","Rule":"plan"}`)
 	if r := v.Rules[0]; r.Counted || !strings.Contains(r.Why, "depends on the request") {
 		t.Errorf("without a limit: %+v", r)
 	}
-	if r := s.explain(`{"Key":"192.0.2.7","Rule":"plan","Limit":"9/day"}`).Rules[0]; r.Remaining != 9 || r.Limit != "sliding-window 9/1d" {
+	if r := s.explain(`{"Key":"192.0.2.7","Rule":"plan","Limit":"9/day"}`).Rules[0]; r.Remaining != 9 ||
+		r.Limit != "sliding-window 9/1d" {
 		t.Errorf("with a limit: %+v", r)
 	}
 	v = s.explain(`{"Request":{"Address":"192.0.2.7"}}`)
-	if v.Verdict != "unavailable" || !strings.Contains(v.Error, "no database") || v.Rules[1].Counted || v.Rules[2].Why != "was not reached" {
+	if v.Verdict != "unavailable" || !strings.Contains(v.Error, "no database") || v.Rules[1].Counted ||
+		v.Rules[2].Why != "was not reached" {
 		t.Errorf("a request that nobody can be charged for: %+v", v)
 	}
 }
@@ -135,12 +147,15 @@ func TestARuleThatCannotSayIsNotGuessed(t *testing.T) {
 func TestARequestThatIsNoneIsRefused(t *testing.T) {
 	s := newSite(t, admin.Options{})
 	for _, body := range []string{
-		`{"Request":{"Path":"login"}}`, `{"Request":{"Method":"GET /"}}`, `{"Request":{"Method":"G\nT"}}`, `{"Request":{"Path":"/\u0000"}}`, `{"Request":{"Host":"a b"}}`,
-		`{"Request":{"Address":"localhost"}}`, `{"Request":{"Address":"192.0.2.7:1"}}`, `{"Request":{"Headers":[["a b","c"]]}}`, `{"Request":{"Headers":[["",""]]}}`, `{}`, `{"ID":""}`,
+		`{"Request":{"Path":"login"}}`, `{"Request":{"Method":"GET /"}}`, `{"Request":{"Method":"G\nT"}}`,
+		`{"Request":{"Path":"/\u0000"}}`, `{"Request":{"Host":"a b"}}`,
+		`{"Request":{"Address":"localhost"}}`, `{"Request":{"Address":"192.0.2.7:1"}}`,
+		`{"Request":{"Headers":[["a b","c"]]}}`, `{"Request":{"Headers":[["",""]]}}`, `{}`, `{"ID":""}`,
 	} {
 		s.fails(http.StatusBadRequest, "/api/explain", body, "")
 	}
-	s.fails(http.StatusNotFound, "/api/explain", `{"Limiter":"none","Key":"a"}`, `no limiter \"none\": the names are [\"api\"]`)
+	s.fails(http.StatusNotFound, "/api/explain", `{"Limiter":"none","Key":"a"}`,
+		`no limiter \"none\": the names are [\"api\"]`)
 	s.fails(http.StatusNotFound, "/api/explain", `{"Limiter":"none","Request":{}}`, "no limiter")
 	s.fails(http.StatusNotFound, "/api/explain", `{"Rule":"none","Key":"a"}`, "no rule")
 	s.fails(http.StatusNotFound, "/api/explain", `{"ID":"none"}`, "too old")
@@ -148,8 +163,15 @@ func TestARequestThatIsNoneIsRefused(t *testing.T) {
 }
 
 func TestAFrameworkWithoutRequestsOfNetHTTPExplainsKeys(t *testing.T) {
-	limit := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(3)), Key: keyfuncs.Constant[*gin.Context]("everybody")}}})
-	page, err := admin.New(ann, admin.Sources{Stats: stats.New(stats.Options{}), Limiters: map[string]admin.Limiter{"api": limit}}, admin.Options{})
+	limit := ginmw.MustNew(ginmw.Config{
+		Rules: []ginmw.Rule{
+			{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(3)),
+				Key: keyfuncs.Constant[*gin.Context]("everybody")},
+		},
+	})
+	page, err := admin.New(ann,
+		admin.Sources{Stats: stats.New(stats.Options{}), Limiters: map[string]admin.Limiter{"api": limit}},
+		admin.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,8 @@ const (
 	maxMarks     = 100
 )
 
-// history is what was decided in the last ten minutes, and what changed meanwhile. It reads
-// the counters of stats, so a request pays nothing for it.
+// history holds the decisions of the last ten minutes and the changes in that time. It samples the
+// counters of stats, so it costs nothing per request.
 type history struct {
 	sources *Sources
 
@@ -36,34 +36,34 @@ type history struct {
 // ruleKey names a rule. The zero ruleKey is all requests.
 type ruleKey struct{ limiter, rule string }
 
-// What samples of all requests and of a rule count. Each is a sum at each of the times.
+// Kinds of counts in a sample, for all requests and for each rule. The values are running totals.
 const (
 	historyAllowed = iota
 	historyDenied
 	historyUnavailable
 	historyShed
-	historyAdmitted // by shedders
+	historyAdmitted // of shedders
 	historyKinds
 
-	historyWouldDeny = historyUnavailable // of a rule
+	historyWouldDeny = historyUnavailable // of rules
 )
 
-// mark is something that changed.
+// mark is a change at a time.
 type mark struct {
 	at   time.Time
 	text string
 }
 
-// state is what marks are the changes of.
+// state is compared with the previous state to find changes.
 type state struct {
 	known     bool
-	applied   time.Time // the policy
+	applied   time.Time // when the policy was applied
 	overrides map[ruleKey]core.Override
-	opened    map[string]int64 // how often breakers have opened
-	isBroken  map[string]bool  // whether breakers are open, or try whether they may close
+	opened    map[string]int64 // how often each breaker has opened
+	isBroken  map[string]bool  // whether each breaker is open or half open
 }
 
-// follow samples now, and every 5 s as long as p is in use.
+// follow samples now, and every 5 s as long as p is referenced.
 func (p *page) follow() {
 	p.history.sources = &p.sources
 	p.history.samples = make(map[ruleKey]*[historyKinds][]int64)
@@ -71,7 +71,7 @@ func (p *page) follow() {
 	sampleLater(weak.Make(p))
 }
 
-// sampleLater keeps no page that nobody serves.
+// sampleLater holds only a weak reference, so a page that is no longer served is collected.
 func sampleLater(page weak.Pointer[page]) {
 	time.AfterFunc(sampleEvery, func() {
 		if p := page.Value(); p != nil {
@@ -81,13 +81,13 @@ func sampleLater(page weak.Pointer[page]) {
 	})
 }
 
-// sample adds a sample. Limiters, policies and breakers of the program may panic.
+// sample adds a sample. It recovers from panics of limiters, policies and breakers of the program.
 func (p *page) sample() {
 	defer p.noPanic()
 	p.history.sample()
 }
 
-// look adds marks of what has just been changed.
+// look adds marks for changes made just now.
 func (p *page) look() {
 	defer p.noPanic()
 	shot := p.sources.Stats.Snapshot()
@@ -113,18 +113,20 @@ func (h *history) sample() {
 		l := &shot.Limiters[i]
 		for j := range l.Rules {
 			allowed, denied, wouldDeny := decided(&l.Rules[j])
-			h.addLocked(ruleKey{l.Name, l.Rules[j].Name}, [historyKinds]int64{historyAllowed: allowed, historyDenied: denied, historyWouldDeny: wouldDeny})
+			h.addLocked(ruleKey{l.Name, l.Rules[j].Name}, [historyKinds]int64{
+				historyAllowed: allowed, historyDenied: denied, historyWouldDeny: wouldDeny,
+			})
 		}
 	}
 	h.forgetLocked(shot.At)
 	for i := range shot.Limiters {
 		shot.Limiters[i].Top, shot.Limiters[i].Denials = stats.TopKeys{}, nil
 	}
-	const enough = 2 // so that one is 5 s old
+	const enough = 2 // the older one is at least 5 s old
 	h.recent = append(h.recent[max(0, len(h.recent)-enough+1):], shot)
 }
 
-// earlier returns the counters of at least 5 s ago, or the first ones: rates begin there.
+// earlier returns the counters of at least 5 s ago, or the first ones, as the start of rates.
 func (h *history) earlier(now time.Time) (shot *stats.Snapshot) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -153,7 +155,7 @@ func allRequests(shot *stats.Snapshot) (sums [historyKinds]int64) {
 	return sums
 }
 
-// addLocked adds the sums of the latest sample. What is new has decided nothing before.
+// addLocked appends the sums of the latest sample. A new key gets zeros for earlier samples.
 func (h *history) addLocked(key ruleKey, sums [historyKinds]int64) {
 	of := h.samples[key]
 	if of == nil {
@@ -168,8 +170,8 @@ func (h *history) addLocked(key ruleKey, sums [historyKinds]int64) {
 	}
 }
 
-// forgetLocked forgets what is too old to be shown, but for the sample before, which begins
-// the first stretch.
+// forgetLocked removes what is too old to be shown. It keeps one sample before, as the start of the
+// first interval.
 func (h *history) forgetLocked(now time.Time) {
 	old := 0
 	for old+1 < len(h.times) && now.Sub(h.times[old]) > historyLasts {
@@ -184,13 +186,17 @@ func (h *history) forgetLocked(now time.Time) {
 	h.marks = slices.DeleteFunc(h.marks, func(m mark) bool { return now.Sub(m.at) > historyLasts })
 }
 
-// lookLocked adds a mark for each change since it was last called.
+// lookLocked adds a mark for each change since the previous call.
 func (h *history) lookLocked(shot *stats.Snapshot) {
 	now := shot.At
-	next := state{known: true, overrides: make(map[ruleKey]core.Override), opened: make(map[string]int64), isBroken: make(map[string]bool)}
+	next := state{
+		known: true, overrides: make(map[ruleKey]core.Override),
+		opened: make(map[string]int64), isBroken: make(map[string]bool),
+	}
 	var marks []mark
 	add := func(at time.Time, text string) {
-		if age := now.Sub(at); age < 0 || age > 2*sampleEvery { // it is new, whatever a clock says
+		// the change is new; its time is not plausible
+		if age := now.Sub(at); age < 0 || age > 2*sampleEvery {
 			at = now
 		}
 		marks = append(marks, mark{at, text})
@@ -229,7 +235,7 @@ func (h *history) lookLocked(shot *stats.Snapshot) {
 			add(now, "rule "+h.nameOf(key)+": "+overrideText(&is)+because(is.Why))
 		}
 	}
-	if h.before.known { // else all of it was so before
+	if h.before.known { // otherwise everything was so from the start
 		slices.SortStableFunc(marks, func(a, b mark) int { return a.at.Compare(b.at) })
 		h.marks = append(h.marks, marks...)
 		h.marks = slices.Delete(h.marks, 0, max(0, len(h.marks)-maxMarks))
@@ -237,7 +243,7 @@ func (h *history) lookLocked(shot *stats.Snapshot) {
 	h.before = next
 }
 
-// nameOf returns the name of a rule, with that of its limiter if there are several.
+// nameOf returns the name of a rule, with its limiter if there are several.
 func (h *history) nameOf(key ruleKey) string {
 	if len(h.sources.Limiters) > 1 {
 		return key.limiter + " / " + key.rule
@@ -245,7 +251,7 @@ func (h *history) nameOf(key ruleKey) string {
 	return key.rule
 }
 
-// because returns why somebody has changed something, in brackets.
+// because returns the reason of a change, in brackets.
 func because(why string) string {
 	if why == "" {
 		return ""
@@ -253,7 +259,7 @@ func because(why string) string {
 	return " (" + why + ")"
 }
 
-// summary returns the first lines of what a policy changed.
+// summary returns the first lines of the differences of a policy.
 func summary(differences []string) string {
 	const shown = 3
 	if len(differences) == 0 {
@@ -267,14 +273,14 @@ func summary(differences []string) string {
 }
 
 type historyView struct {
-	Every int64   // milliseconds between samples, about
+	Every int64   // approximate milliseconds between samples
 	Times []int64 // of samples, oldest first
 	All   lineView
 	Rules []lineView
 	Marks []markView
 }
 
-// lineView has a count for each stretch between two of Times. A list without a count is nil.
+// lineView has a count for each interval between two elements of Times. A list of zeros is nil.
 type lineView struct {
 	Limiter, Rule               string  `json:",omitempty"`
 	Allowed, Denied             []int64 `json:",omitempty"`
@@ -291,9 +297,12 @@ func (p *page) viewHistory(now time.Time) any {
 	h := &p.history
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// By the monotonic clock: a step of the wall clock changes the length of no stretch.
+	// Use the monotonic clock, so that a step of the wall clock changes no interval.
 	at := func(t time.Time) int64 { return now.UnixMilli() - now.Sub(t).Milliseconds() }
-	v := historyView{Every: sampleEvery.Milliseconds(), Times: []int64{}, Rules: []lineView{}, Marks: []markView{}}
+	v := historyView{
+		Every: sampleEvery.Milliseconds(), Times: []int64{}, Rules: []lineView{},
+		Marks: []markView{},
+	}
 	for _, t := range h.times {
 		v.Times = append(v.Times, at(t))
 	}
@@ -301,13 +310,17 @@ func (p *page) viewHistory(now time.Time) any {
 		v.Marks = append(v.Marks, markView{at(m.at), m.text})
 	}
 	for key, of := range h.samples {
-		line := lineView{Limiter: key.limiter, Rule: key.rule, Allowed: rises(of[historyAllowed]), Denied: rises(of[historyDenied])}
+		line := lineView{
+			Limiter: key.limiter, Rule: key.rule, Allowed: rises(of[historyAllowed]),
+			Denied: rises(of[historyDenied]),
+		}
 		if key != (ruleKey{}) {
 			line.WouldDeny = rises(of[historyWouldDeny])
 			v.Rules = append(v.Rules, line)
 			continue
 		}
-		line.Unavailable, line.Shed, line.Admitted = rises(of[historyUnavailable]), rises(of[historyShed]), rises(of[historyAdmitted])
+		line.Unavailable, line.Shed, line.Admitted = rises(of[historyUnavailable]),
+			rises(of[historyShed]), rises(of[historyAdmitted])
 		v.All = line
 	}
 	slices.SortFunc(v.Rules, func(a, b lineView) int {
@@ -316,8 +329,8 @@ func (p *page) viewHistory(now time.Time) any {
 	return v
 }
 
-// rises returns by how much each sum is above the one before, nil if none is. A shedder that
-// takes the place of another counts from zero.
+// rises returns the increase of each sum over the previous one, or nil if none. A replaced
+// shedder counts from zero again.
 func rises(sums []int64) []int64 {
 	if len(sums) == 0 || sums[0] == sums[len(sums)-1] {
 		return nil

@@ -90,10 +90,12 @@ func TestThePageHasTenMinutes(t *testing.T) {
 		}
 		pass(6 * time.Second)
 		v := s.history()
-		if !slices.Equal(v.Times, []int64{begun, begun + 5000}) || !slices.Equal(v.All.Allowed, []int64{2}) || !slices.Equal(v.All.Denied, []int64{1}) || v.All.Shed != nil {
+		if !slices.Equal(v.Times, []int64{begun, begun + 5000}) || !slices.Equal(v.All.Allowed, []int64{2}) ||
+			!slices.Equal(v.All.Denied, []int64{1}) || v.All.Shed != nil {
 			t.Errorf("after 5 s: %+v", v)
 		}
-		if len(v.Rules) != 2 || v.Rules[0].Rule != "per-client" || !slices.Equal(v.Rules[0].Denied, []int64{1}) || v.Rules[0].WouldDeny != nil || !slices.Equal(v.Rules[1].WouldDeny, []int64{2}) {
+		if len(v.Rules) != 2 || v.Rules[0].Rule != "per-client" || !slices.Equal(v.Rules[0].Denied, []int64{1}) ||
+			v.Rules[0].WouldDeny != nil || !slices.Equal(v.Rules[1].WouldDeny, []int64{2}) {
 			t.Errorf("its rules: %+v", v.Rules)
 		}
 		pass(time.Hour)
@@ -107,10 +109,12 @@ func TestThePageHasTenMinutes(t *testing.T) {
 		pass(5 * time.Second)
 		v = s.history()
 		last := len(v.Times) - 1
-		if last != 120 || v.Times[last]-v.Times[0] != 600_000 || len(v.All.Allowed) != last || v.All.Allowed[last-1] != 2 || v.All.Denied != nil {
+		if last != 120 || v.Times[last]-v.Times[0] != 600_000 || len(v.All.Allowed) != last ||
+			v.All.Allowed[last-1] != 2 || v.All.Denied != nil {
 			t.Errorf("after an hour: %+v", v)
 		}
-		if got := v.Rules[0]; got.Rule != "later" || len(got.Allowed) != last || got.Allowed[0] != 0 || got.Allowed[last-1] != 1 {
+		if got := v.Rules[0]; got.Rule != "later" || len(got.Allowed) != last || got.Allowed[0] != 0 ||
+			got.Allowed[last-1] != 1 {
 			t.Errorf("a rule that came later: %+v", got)
 		}
 	})
@@ -137,7 +141,8 @@ func TestThePageHasTenMinutesOfWhatIsShed(t *testing.T) {
 		pass(5 * time.Second)
 		counts.WatchShedder("api", full())
 		pass(5 * time.Second)
-		if v := s.history(); !slices.Equal(v.All.Shed, []int64{2, 0, 2}) || !slices.Equal(v.All.Admitted, []int64{1, 0, 1}) {
+		if v := s.history(); !slices.Equal(v.All.Shed, []int64{2, 0, 2}) ||
+			!slices.Equal(v.All.Admitted, []int64{1, 0, 1}) {
 			t.Errorf("%+v", v.All)
 		}
 	})
@@ -202,7 +207,8 @@ func TestThePageMarksWhatChanged(t *testing.T) {
 		counts.WatchBreaker("redis", world.breaker)
 		api := counts.Limiter("api")
 		limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{perClient(1)}, Observer: api})
-		page, err := admin.New(ann, admin.Sources{Stats: counts, Limiters: map[string]admin.Limiter{"api": limit}, Policy: world},
+		page, err := admin.New(ann,
+			admin.Sources{Stats: counts, Limiters: map[string]admin.Limiter{"api": limit}, Policy: world},
 			admin.Options{Changes: true, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)

@@ -13,21 +13,21 @@ import (
 	"unicode/utf8"
 )
 
-// KeyDisplay says how keys are shown.
+// KeyDisplay selects how keys are shown.
 type KeyDisplay uint8
 
 const (
-	// Masked: an IPv4 address as its /24, an IPv6 address as its /48, anything else as at
-	// most four characters, and each with a short digest. Before it stands what kind of key it
-	// is, by the KeyName of its rule. Equal keys look equal until the
-	// process ends. The digest says nothing to whoever has no access to this process.
+	// Masked shows an IPv4 address as its /24, an IPv6 address as its /48, and any other key as at
+	// most four characters, each with a short digest. The kind of the key, from the KeyName of its
+	// rule, stands before it. Equal keys look equal until the process ends. The digest is useless
+	// without access to this process.
 	Masked KeyDisplay = iota
-	// Shown: as they are. Keys may identify persons.
+	// Shown shows keys unchanged. Keys may identify people.
 	Shown
 )
 
-// masker hides keys. Its digests are HMACs under a key that dies with the process, since
-// whoever sees the plain digest of an address finds the address by trying.
+// masker masks keys. Its digests are HMACs with a key that exists only in this process: a plain
+// digest of an address can be found by trying all addresses.
 type masker struct {
 	display KeyDisplay
 	secret  [32]byte
@@ -39,14 +39,15 @@ func newMasker(display KeyDisplay) *masker {
 	return m
 }
 
-// show returns in words of what kind a key is, "" if nothing tells, and the key as it is shown.
-// name is the KeyName of its rule.
+// show returns the kind of a key in words, "" if unknown, and the key as it is shown. name is the
+// KeyName of its rule.
 func (m *masker) show(key, name string) (kind, shown string) {
 	if key == "" {
 		return "", "(no key)"
 	}
 	kind, shown = kindOf(key, name)
-	if network, ok := hideAddress(shown); ok && m.display != Shown && kind != "" && strings.Contains(network, "/") {
+	if network, ok := hideAddress(shown); ok && m.display != Shown && kind != "" &&
+		strings.Contains(network, "/") {
 		kind += " in"
 	}
 	if m.display == Shown {
@@ -54,19 +55,19 @@ func (m *masker) show(key, name string) (kind, shown string) {
 	} else {
 		shown = m.hide(shown, 0)
 	}
-	if kind == shown { // everybody
+	if kind == shown { // key of keyfuncs.Constant: one key for all requests
 		kind = ""
 	}
 	return strings.Map(visible, kind), strings.Map(visible, shown)
 }
 
-// text is show in one line.
+// text returns the result of show as one text.
 func (m *masker) text(key, name string) string {
 	kind, shown := m.show(key, name)
 	return strings.TrimPrefix(kind+" "+shown, " ")
 }
 
-// kindOf returns in words of what kind a key is, and the key without what says so.
+// kindOf returns the kind of a key in words, and the key without the part that tells the kind.
 func kindOf(key, name string) (kind, rest string) {
 	names := strings.Split(name, " or ")
 	if name != "" && len(names) == 1 {
@@ -85,18 +86,18 @@ func kindOf(key, name string) (kind, rest string) {
 	return formOf(key), key
 }
 
-// formOf says what the form of a key tells about it.
+// formOf returns the kind that the form of a key suggests.
 func formOf(key string) string {
 	if _, ok := hideAddress(key); ok {
 		return "address"
 	}
-	if len(key) == 32 && strings.Trim(key, "0123456789abcdef") == "" { // of keyfuncs.Digest
+	if len(key) == 32 && strings.Trim(key, "0123456789abcdef") == "" { // a keyfuncs.Digest
 		return "credential"
 	}
 	return ""
 }
 
-// inWords returns the name of a key function, as FirstNamed and policy files have it, in words.
+// inWords returns in words the name of a key function, as in FirstNamed and policy files.
 func inWords(name string) string {
 	words := strings.Split(name, "+")
 	for i, word := range words {
@@ -113,8 +114,8 @@ func inWords(name string) string {
 	return strings.Join(words, " + ")
 }
 
-// visible returns c, or a sign in place of what cannot be seen: control characters, and
-// those by which a client could turn the text around it.
+// visible replaces characters that are invisible: control characters, and those that a client could
+// use to reorder the text around them.
 func visible(c rune) rune {
 	if !unicode.IsGraphic(c) {
 		return unicode.ReplacementChar
@@ -122,11 +123,11 @@ func visible(c rune) rune {
 	return c
 }
 
-// maxNesting is how deeply keys of Join and First are taken apart.
+// maxNesting is how deeply keys of Join and First are parsed.
 const maxNesting = 4
 
-// hide masks key. It understands the keys of Join, First, FirstNamed and Address of package
-// keyfuncs, and those of policy files.
+// hide masks key. It parses the keys of Join, First, FirstNamed and Address of package keyfuncs,
+// and those of policy files.
 func (m *masker) hide(key string, depth int) string {
 	if depth < maxNesting {
 		name, rest, isChosen := chosen(key)
@@ -144,7 +145,7 @@ func (m *masker) hide(key string, depth int) string {
 		}
 	}
 	if network, ok := hideAddress(key); ok {
-		if network != key { // clients of one network are told apart
+		if network != key { // tells clients of one network apart
 			network += m.mark(key)
 		}
 		return network
@@ -155,15 +156,15 @@ func (m *masker) hide(key string, depth int) string {
 	return m.shorten(key)
 }
 
-// isDistinct reports whether the rest of a key of First has a form of its own. 0:5:alice3:GET
-// might be a Join whose first part is empty, and 1:2001:db8:: an address that nobody has.
+// isDistinct reports whether the rest of a key of First has a recognizable form. Without that,
+// 0:5:alice3:GET may also be a Join with an empty first part, and 1:2001:db8:: may be an address.
 func isDistinct(rest string) bool {
 	_, ok := hideAddress(rest)
 	return ok || joined(rest) != nil
 }
 
-// joined returns the parts of a key of keyfuncs.Join, nil if key is none. Every part
-// follows its length and a colon. A single part is left to chosen.
+// joined returns the parts of a key of keyfuncs.Join, or nil. Each part follows its length and a
+// colon. A single part is left to chosen.
 func joined(key string) (parts []string) {
 	for key != "" {
 		digits, rest, ok := strings.Cut(key, ":")
@@ -179,8 +180,8 @@ func joined(key string) (parts []string) {
 	return parts
 }
 
-// chosen splits a key of keyfuncs.First or FirstNamed: a position or a name, and a colon.
-// Only common names are shown. Any other might be a part of what a client has sent.
+// chosen splits a key of keyfuncs.First or FirstNamed into a position or a name, and the rest after
+// the colon. It accepts only common names: any other may be part of a value that a client sent.
 func chosen(key string) (name, rest string, ok bool) {
 	name, rest, ok = strings.Cut(key, ":")
 	if !ok || rest == "" {
@@ -192,9 +193,9 @@ func chosen(key string) (name, rest string, ok bool) {
 	return name, rest, isKeyName(name)
 }
 
-// isKeyName reports whether name is that of a key function, as in policy files:
-// address+header.X-Tenant. Words that name nothing else in there have no second part: of
-// user.smith or token.x the second part might be a client's.
+// isKeyName reports whether name is the name of a key function, as in policy files:
+// address+header.X-Tenant. Only sources with an argument may have a second part: in user.smith or
+// token.x it might come from a client.
 func isKeyName(name string) bool {
 	for part := range strings.SplitSeq(name, "+") {
 		word, field, isField := strings.Cut(part, ".")
@@ -217,11 +218,10 @@ var commonNames = []string{
 	"organization", "peer", "plan", "route", "session", "tenant", "token", "user",
 }
 
-// sixToFour has the addresses of RFC 3056.
+// sixToFour is the prefix of RFC 3056.
 var sixToFour = netip.MustParsePrefix("2002::/16")
 
-// hideAddress returns the network of an address, or of a network: as keyfuncs.Address
-// writes both.
+// hideAddress returns the network of an address or of a network, as keyfuncs.Address writes them.
 func hideAddress(key string) (string, bool) {
 	address, bits, isPrefix := strings.Cut(key, "/")
 	a, err := netip.ParseAddr(address)
@@ -233,7 +233,7 @@ func hideAddress(key string) (string, bool) {
 	switch {
 	case a.Is4():
 		shown = 24
-	case sixToFour.Contains(a): // an IPv4 address follows the first 16 bits
+	case sixToFour.Contains(a): // the first 16 bits are followed by an IPv4 address
 		shown = 16 + 24
 	}
 	if n, err := strconv.Atoi(bits); isPrefix && err == nil && n >= 0 {
@@ -244,7 +244,7 @@ func hideAddress(key string) (string, bool) {
 	return netip.PrefixFrom(a, shown).Masked().String(), true
 }
 
-// isPublic reports whether key is a word of a rule rather than of a client.
+// isPublic reports whether key is a word of a rule, not of a client.
 func isPublic(key string) bool {
 	switch key {
 	case "", "everybody", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY":
@@ -270,7 +270,7 @@ func (m *masker) shorten(key string) string {
 // mark returns a short digest of a key.
 func (m *masker) mark(key string) string { return "#" + m.digest("mask", key)[:6] }
 
-// digest returns the HMAC of texts, none of which can be mistaken for a part of another.
+// digest returns the HMAC of texts, with unambiguous boundaries.
 func (m *masker) digest(texts ...string) string {
 	h := hmac.New(sha256.New, m.secret[:])
 	for _, s := range texts {

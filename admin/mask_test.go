@@ -38,18 +38,20 @@ func TestKeysAreMasked(t *testing.T) {
 		"user:alice":                       "user a…#",                    // FirstNamed
 		"7:0:alice3:GET":                   "0: a…# + GET",                // Join of First
 		"0:5:alice3:GET":                   "0: a…# + GET",                // First of Join
-		"address+header.X-Tenant:9:192.0.2.74:acme": "address + header X-Tenant 192.0.2.0/24# + a…#", // of a policy file
+		// of a policy file
+		"address+header.X-Tenant:9:192.0.2.74:acme": "address + header X-Tenant 192.0.2.0/24# + a…#",
 		"cookie.session:alice":                      "cookie session a…#",
 		"header.a b:alice":                          "head…#",
 		"user.smith:secret":                         "user…#",
 		"token.0123456789abcdef:1":                  "toke…#",
 		"2002:c000:204::1":                          "address in 2002:c000:200::/40#", // 6to4 of 192.0.2.4
-		"alice:secret":                              "alic…#",                         // a name that a client may have chosen
-		"https://example.com/alice":                 "http…#",
-		"GET /users/alice":                          "GET …#",
-		"100:alice":                                 "100…#",
-		"05:alice":                                  "05…#",
-		"\xff\xfe\xfd":                              "\uFFFD…#",
+		// a name that a client may have chosen
+		"alice:secret":              "alic…#",
+		"https://example.com/alice": "http…#",
+		"GET /users/alice":          "GET …#",
+		"100:alice":                 "100…#",
+		"05:alice":                  "05…#",
+		"\xff\xfe\xfd":              "\uFFFD…#",
 	} {
 		if got := digests.ReplaceAllString(mask(key, ""), "#"); got != want {
 			t.Errorf("%q is shown as %q, want %q", key, got, want)
@@ -113,7 +115,10 @@ func TestADigestTellsKeysApartAndDiesWithTheProcess(t *testing.T) {
 
 // Keys are what clients send. Whatever they are, they are shown in little and never whole.
 func FuzzMask(f *testing.F) {
-	for _, key := range []string{"5:alice3:GET", "0:0:0:0:0:0:0:0:alice", "1:1:1:1:", strings.Repeat("1:", 500), "user:user:user:user:user:alice", "-1:a", "99999999999999999999:a"} {
+	for _, key := range []string{
+		"5:alice3:GET", "0:0:0:0:0:0:0:0:alice", "1:1:1:1:", strings.Repeat("1:", 500),
+		"user:user:user:user:user:alice", "-1:a", "99999999999999999999:a",
+	} {
 		f.Add(key)
 	}
 	mask := admin.Mask(admin.Masked)

@@ -19,7 +19,7 @@ type page struct {
 	who        func(*http.Request) (Person, error)
 	sources    Sources
 	options    Options
-	names      []string // of the limiters, sorted
+	names      []string // names of the limiters, sorted
 	mask       *masker
 	rows       *rows
 	sameOrigin *http.CrossOriginProtection
@@ -27,13 +27,14 @@ type page struct {
 	history history
 
 	snapshot, earlier, past, denials view
-	changing                         sync.Mutex // an override is read, changed and written by one at a time
+	// held while an override is read, modified and written
+	changing sync.Mutex
 }
 
 //go:embed page
 var files embed.FS
 
-// assets are the files of the page, by path.
+// assets are the files of the page by path.
 var assets = map[string]struct{ file, contentType string }{
 	"":         {"page/page.html", "text/html; charset=utf-8"},
 	"page.css": {"page/page.css", "text/css; charset=utf-8"},
@@ -47,13 +48,14 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if v := recover(); v == http.ErrAbortHandler {
 			panic(v)
-		} else if v != nil { // nothing is written yet: answers are made as a whole
+		} else if v != nil { // nothing was written yet: answers are written at once
 			p.logPanic(r.Context(), "weir: admin: an answer panicked", v)
 			refuse(w, http.StatusInternalServerError, errPanicked.text)
 		}
 	}()
 	if !slices.Contains(p.options.Hosts, hostOf(r.Host)) {
-		refuse(w, http.StatusMisdirectedRequest, "this page is not served under this host name: add it to Hosts of admin.Options")
+		refuse(w, http.StatusMisdirectedRequest,
+			"this page is not served under this host name: add it to Hosts of admin.Options")
 		return
 	}
 	if err := p.sameOrigin.Check(r); err != nil {
@@ -100,11 +102,13 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// protect sets what every answer has.
+// protect sets the headers of every answer.
 func protect(h http.Header) {
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "+
-		"frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; "+
+		"connect-src 'self'; img-src 'self'; "+
+		"frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for "+
+		"'script'; trusted-types 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
@@ -112,8 +116,7 @@ func protect(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// hostOf returns a host without its port, and an IPv6 address without brackets, in small
-// letters.
+// hostOf returns host in lower case without its port, and an IPv6 address without brackets.
 func hostOf(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -123,7 +126,7 @@ func hostOf(host string) string {
 	return strings.ToLower(host)
 }
 
-// identify returns who sent r. The text of an error of who is for the log alone.
+// identify returns the sender of r. It logs the error of who, and does not send it.
 func (p *page) identify(r *http.Request) (person Person, ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -133,7 +136,8 @@ func (p *page) identify(r *http.Request) (person Person, ok bool) {
 	}()
 	person, err := p.who(r)
 	if err != nil {
-		p.log(r.Context(), slog.LevelWarn, "weir: admin: a request for the page was refused", slog.Any("error", err))
+		p.log(r.Context(), slog.LevelWarn, "weir: admin: a request for the page was refused",
+			slog.Any("error", err))
 	}
 	return person, err == nil && person.Name != ""
 }
@@ -142,13 +146,14 @@ func (p *page) log(ctx context.Context, level slog.Level, text string, attrs ...
 	p.options.Logger.LogAttrs(ctx, level, text, attrs...)
 }
 
-// logPanic logs a panic of what the program has given to the page.
+// logPanic logs a panic in a function that the program passed to the page.
 func (p *page) logPanic(ctx context.Context, text string, v any) {
-	p.log(ctx, slog.LevelError, text, slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+	p.log(ctx, slog.LevelError, text, slog.Any("panic", v),
+		slog.String("stack", string(debug.Stack())))
 }
 
-// toDirectory redirects a request for the page without a slash at the end, since relative
-// links need it. The path before StripPrefix is in RequestURI alone.
+// toDirectory redirects a request without a final slash, which relative links need. Only RequestURI
+// has the path before StripPrefix.
 func toDirectory(w http.ResponseWriter, r *http.Request) {
 	u, err := url.ParseRequestURI(r.RequestURI)
 	if err != nil || u.Path == "" || strings.HasSuffix(u.Path, "/") {
@@ -162,21 +167,22 @@ func toDirectory(w http.ResponseWriter, r *http.Request) {
 func serveFile(w http.ResponseWriter, r *http.Request, name, contentType string) {
 	content, err := files.ReadFile(name)
 	if err != nil {
-		panic(err) // assets names files that are embedded
+		panic(err) // cannot fail: assets are embedded
 	}
 	w.Header().Set("Content-Type", contentType)
 	w.Write(content)
 }
 
-// session is what a person may do.
+// session tells what a person may do.
 type session struct {
 	Instance, Name string
 	MayChange      bool
-	Explains       []string // the limiters that explain requests
+	Explains       []string // limiters that explain requests
 }
 
 func (p *page) session(person Person) session {
-	s := session{Instance: p.options.Instance, Name: person.Name, MayChange: p.options.Changes && person.MayChange}
+	s := session{Instance: p.options.Instance, Name: person.Name, MayChange: p.options.Changes &&
+		person.MayChange}
 	for _, name := range p.names {
 		if _, ok := p.sources.Limiters[name].(RequestExplainer); ok {
 			s.Explains = append(s.Explains, name)

@@ -29,7 +29,8 @@ func TestAChangeThatPanicsIsRecordedAndAnswered(t *testing.T) {
 	s := newSite(t, admin.Options{})
 	s.serve(frail{s.limit}, func(_ context.Context, c admin.Change) { s.audits = append(s.audits, c) })
 	for i, path := range []string{"/api/forgive", "/api/mode", "/api/limit", "/api/clear"} {
-		s.fails(http.StatusInternalServerError, path, `{"Rule":"per-client","Key":"192.0.2.7","Mode":"shadow","Limit":"5/s"}`, "see the log")
+		s.fails(http.StatusInternalServerError, path,
+			`{"Rule":"per-client","Key":"192.0.2.7","Mode":"shadow","Limit":"5/s"}`, "see the log")
 		if a := s.audited(); len(a) != i+1 || a[i].Err == nil {
 			t.Errorf("%s: audited as %+v", path, a)
 		}
@@ -58,7 +59,8 @@ func TestWhoeverLeavesIsAudited(t *testing.T) {
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	for _, path := range []string{"/api/mode", "/api/forgive"} {
-		s.send("POST", path, `{"Rule":"per-client","Mode":"shadow","Key":"192.0.2.7"}`, func(r *http.Request) { *r = *r.WithContext(gone) })
+		s.send("POST", path, `{"Rule":"per-client","Mode":"shadow","Key":"192.0.2.7"}`,
+			func(r *http.Request) { *r = *r.WithContext(gone) })
 	}
 	if len(errs) != 2 || errs[0] != nil || errs[1] != nil {
 		t.Errorf("the contexts of the audits: %v", errs)
@@ -68,7 +70,8 @@ func TestWhoeverLeavesIsAudited(t *testing.T) {
 // serve puts another page in place of that of s, which changes limiter.
 func (s *site) serve(limiter admin.Limiter, audit func(context.Context, admin.Change)) {
 	s.Helper()
-	page, err := admin.New(ann, admin.Sources{Stats: stats.New(stats.Options{}), Limiters: map[string]admin.Limiter{"api": limiter}},
+	page, err := admin.New(ann,
+		admin.Sources{Stats: stats.New(stats.Options{}), Limiters: map[string]admin.Limiter{"api": limiter}},
 		admin.Options{Changes: true, Audit: audit, Logger: slog.New(slog.NewTextHandler(s, nil))})
 	if err != nil {
 		s.Fatal(err)

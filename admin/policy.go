@@ -5,19 +5,20 @@ import (
 	"time"
 )
 
-// Policy is where rules come from: the Status of package policy, or something else that
-// follows a source of rules. Its methods must be safe for concurrent use, and their texts
-// must not name keys.
+// Policy is the source of the rules: the Status of package policy, or another type that follows a
+// source of rules. Its methods must be safe for concurrent use, and their texts must not contain
+// keys.
 type Policy interface {
-	Source() string                        // such as the name of a file
-	Digest() string                        // of the content in force
-	Applied() time.Time                    // since when it is in force
-	Differences() []string                 // what it changed, in lines for people
-	Failure() (since time.Time, err error) // why newer content is not in force; nil: there is none
+	Source() string        // such as the name of a file
+	Digest() string        // digest of the content in force
+	Applied() time.Time    // when the content in force was applied
+	Differences() []string // changes that it made, in lines for people
+	// why newer content is not in force; nil if none
+	Failure() (since time.Time, err error)
 }
 
-// reasoner is a [Policy] that says why a rule does not apply to a request; "" if it does
-// not know.
+// reasoner is a [Policy] that knows why a rule does not apply to a request. It returns "" if it
+// does not.
 type reasoner interface {
 	WhyNot(rule string, r *http.Request) string
 }

@@ -13,17 +13,16 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// requestText is a request that somebody makes up.
+// requestText is a request that a person wrote, to be explained.
 type requestText struct {
 	Method  string // "": GET
 	Path    string // "": /
 	Host    string
 	Address string      // of the client
-	Route   string      // the pattern by which a mux has routed it
+	Route   string      // pattern that a mux routed it by
 	Headers [][2]string // names and values
 }
 
-// build returns the request.
 func (t *requestText) build(ctx context.Context) (*http.Request, error) {
 	bad := func(format string, values ...any) error {
 		return &failure{http.StatusBadRequest, fmt.Sprintf(format, values...)}
@@ -32,12 +31,13 @@ func (t *requestText) build(ctx context.Context) (*http.Request, error) {
 	if !strings.HasPrefix(place, "/") {
 		return nil, bad("path: must begin with a slash")
 	}
-	r, err := http.NewRequestWithContext(ctx, cmp.Or(t.Method, http.MethodGet), "http://"+cmp.Or(t.Host, "localhost")+place, http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, cmp.Or(t.Method, http.MethodGet),
+		"http://"+cmp.Or(t.Host, "localhost")+place, http.NoBody)
 	if err != nil {
 		return nil, bad("method, host or path: not those of a request")
 	}
 	r.RequestURI, r.Pattern = place, t.Route
-	r.URL.Scheme, r.URL.Host = "", "" // as servers read requests
+	r.URL.Scheme, r.URL.Host = "", "" // as servers parse requests
 	if t.Address != "" {
 		address, err := netip.ParseAddr(strings.TrimSpace(t.Address))
 		if err != nil {
@@ -62,11 +62,12 @@ func (t *requestText) build(ctx context.Context) (*http.Request, error) {
 // isToken reports whether s is a token (RFC 9110, section 5.6.2).
 func isToken(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
-		return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+		return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') &&
+			!strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 	})
 }
 
-// explainRequest asks all rules of a limiter about a request.
+// explainRequest explains a request with all rules of a limiter.
 func (p *page) explainRequest(ctx context.Context, q *question) (*reply, error) {
 	name, limiter, err := p.limiter(q.Limiter)
 	if err != nil {
@@ -74,7 +75,10 @@ func (p *page) explainRequest(ctx context.Context, q *question) (*reply, error) 
 	}
 	explainer, ok := limiter.(RequestExplainer)
 	if !ok {
-		return nil, &failure{http.StatusUnprocessableEntity, "requests of this limiter's framework cannot be made up here: explain a key"}
+		return nil, &failure{
+			http.StatusUnprocessableEntity,
+			"requests of this limiter's framework cannot be made up here: explain a key",
+		}
 	}
 	r, err := q.Request.build(ctx)
 	if err != nil {
@@ -95,10 +99,11 @@ func (p *page) explainRequest(ctx context.Context, q *question) (*reply, error) 
 	for _, rule := range limiter.State().Rules {
 		v := verdict{Rule: rule.Name, Mode: rule.Mode.String()}
 		if d, ok := decided[rule.Name]; ok {
-			v.Matches, v.Mode, v.Limit, v.Cost = true, d.Mode().String(), limitText(d.Limit()), d.Cost
+			v.Matches, v.Mode, v.Limit, v.Cost = true, d.Mode().String(), limitText(d.Limit()),
+				d.Cost
 			v.Kind, v.Key = p.mask.show(d.Key, rule.KeyName)
 			v.decided(&d.Decision)
-			if d.Key != "" || d.Source.Counted() { // else the key function may have failed
+			if d.Key != "" || d.Source.Counted() { // otherwise the key function may have failed
 				v.ID = p.forgivable(name, rule.Name, d.Key, d.Limit())
 			}
 			v.Why = whyUncounted(d.Source)
@@ -110,7 +115,7 @@ func (p *page) explainRequest(ctx context.Context, q *question) (*reply, error) 
 	return a, nil
 }
 
-// whyUncounted says why a decision has no numbers; "" if it has.
+// whyUncounted returns why a decision has no numbers; "" if it has.
 func whyUncounted(source limits.Source) string {
 	switch source {
 	case limits.SourceOpen:
@@ -123,7 +128,7 @@ func whyUncounted(source limits.Source) string {
 	return ""
 }
 
-// whyNot says why a rule has no part in an outcome.
+// whyNot returns why a rule did not take part in an outcome.
 func (p *page) whyNot(rule *core.RuleState, r *http.Request, o *core.Outcome) string {
 	if rule.Mode == core.Disabled {
 		return "the rule is disabled"

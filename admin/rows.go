@@ -7,15 +7,15 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// row is a key that a page shows. Buttons name it by an opaque id, so that a page that
-// must not see keys can forgive them.
+// row is a key on the page. Buttons identify it by an opaque id, so a page with masked keys can
+// forgive them.
 type row struct {
 	limiter, rule, key string
-	limit              limits.Limit // in force for the key when the row was made; zero: not known
+	limit              limits.Limit // limit when the row was made; zero: unknown
 }
 
-// rows remembers which rows were shown of late. Its memory is bounded: it keeps two
-// generations of at most maxRows each, and forgets the older one within an hour.
+// rows remembers rows that were shown recently. Its memory is bounded: it holds two generations of
+// at most maxRows each, and drops the older one within an hour.
 type rows struct {
 	mask *masker
 
@@ -26,7 +26,7 @@ type rows struct {
 
 const (
 	maxRows    = 4096
-	maxRowKey  = 1024 // bytes: a row of a longer key has no id
+	maxRowKey  = 1024 // bytes; a row with a longer key has no id
 	rowsLiving = 30 * time.Minute
 )
 
@@ -34,8 +34,8 @@ func newRows(mask *masker) *rows {
 	return &rows{mask: mask, young: make(map[string]row), turned: time.Now()}
 }
 
-// id returns the id of r and remembers r, with the limit that is known of it. It returns ""
-// if the key is too long to be remembered.
+// id returns the id of r and remembers r with its latest known limit. It returns "" if the key is
+// too long.
 func (rs *rows) id(r row, now time.Time) string {
 	if len(r.key) > maxRowKey {
 		return ""
@@ -57,7 +57,7 @@ func (rs *rows) id(r row, now time.Time) string {
 	return id
 }
 
-// find returns the row of an id, if it was shown of late.
+// find returns the row of an id, if it was shown recently.
 func (rs *rows) find(id string) (row, bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

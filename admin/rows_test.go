@@ -49,7 +49,9 @@ func TestEveryRowOfManyLimitersIsKnown(t *testing.T) {
 func TestADeniedKeyIsExplainedUnderTheLimitThatDeniedIt(t *testing.T) {
 	s := newSite(t, admin.Options{}, nethttp.Rule{
 		Name: "by-plan", Key: keyfuncs.Address(keyfuncs.Peer),
-		LimitFor: func(*http.Request, string) (limits.Limit, error) { return limits.FixedWindow(limits.PerDay(1)), nil },
+		LimitFor: func(*http.Request, string) (limits.Limit, error) {
+			return limits.FixedWindow(limits.PerDay(1)), nil
+		},
 	})
 	s.visit("192.0.2.7")
 	s.visit("192.0.2.7")
@@ -68,7 +70,8 @@ func TestAKeyThatIsTooLongForARowIsExplained(t *testing.T) {
 		length int
 		has    bool
 	}{{1024, true}, {1025, false}, {60_000, false}} {
-		if v := s.explain(`{"Key":"` + strings.Repeat("k", row.length) + `"}`).Rules[0]; !v.Counted || (v.ID != "") != row.has {
+		if v := s.explain(`{"Key":"` + strings.Repeat("k", row.length) + `"}`).Rules[0]; !v.Counted ||
+			(v.ID != "") != row.has {
 			t.Errorf("%d bytes: %+v", row.length, v)
 		}
 	}
@@ -76,7 +79,8 @@ func TestAKeyThatIsTooLongForARowIsExplained(t *testing.T) {
 
 func TestAKeyThatIsNotKnownIsNotForgiven(t *testing.T) {
 	s := newSite(t, admin.Options{Changes: true}, nethttp.Rule{
-		Name: "strange", Limit: limits.FixedWindow(limits.PerDay(1)), Key: func(*http.Request) (string, error) { panic("no key") },
+		Name: "strange", Limit: limits.FixedWindow(limits.PerDay(1)),
+		Key: func(*http.Request) (string, error) { panic("no key") },
 	})
 	if v := s.explain(`{"Request":{}}`).Rules[0]; v.ID != "" || v.Counted {
 		t.Errorf("%+v", v)

@@ -13,15 +13,15 @@ import (
 
 type ruleView struct {
 	Limiter, Name, Scope  string
-	KeyName               string // what its keys are, in words
-	InForce               bool   // false: the rule is gone, and keeps its counters
+	KeyName               string // kind of its keys, in words
+	InForce               bool   // false: the rule is gone; its counters stay
 	Ours                  bool   // the page can explain and change the rule
-	Limit, Mode           string // Limit "": by request
+	Limit, Mode           string // Limit "": depends on the request
 	GivenLimit, GivenMode string
-	Percent               int // of the keys, for which the rule is enforced
+	Percent               int // percentage of keys for which the rule is enforced
 	Local, Concurrent     bool
-	Capacity              bool  // its denials are 503
-	Until                 int64 // of an override; 0: there is none
+	Capacity              bool  // its denials are answered 503
+	Until                 int64 // end of the override; 0: none
 	Why, YAML             string
 
 	Allowed, Denied, WouldDeny, Binding, NearLimit, Units int64
@@ -29,8 +29,8 @@ type ruleView struct {
 	Lost, Dropped                                         int64 // ends of requests
 }
 
-// viewRules returns the rules of a limiter: those in force first, in their order. A limiter
-// that the page does not know shows what stats know.
+// viewRules returns the rules of a limiter, those in force first. For a limiter that is not in
+// Sources it returns only what stats knows.
 func (p *page) viewRules(name string, rules []stats.RuleSnapshot) (views []ruleView) {
 	counted := make(map[string]*stats.RuleSnapshot, len(rules))
 	for i := range rules {
@@ -53,7 +53,9 @@ func (p *page) viewRules(name string, rules []stats.RuleSnapshot) (views []ruleV
 		v := ruleView{Limiter: name, Name: r.Name, Scope: r.Scope}
 		if limiter == nil && r.InForce {
 			v = viewRule(name, &core.RuleState{
-				Name: r.Name, Scope: r.Scope, Limit: r.Limit, Mode: r.Mode, Local: r.Local, DenyAs503: r.DenyAs503, Override: r.Override, GivenLimit: r.Limit, GivenMode: r.Mode,
+				Name: r.Name, Scope: r.Scope, Limit: r.Limit, Mode: r.Mode, Local: r.Local,
+				DenyAs503: r.DenyAs503, Override: r.Override, GivenLimit: r.Limit,
+				GivenMode: r.Mode,
 			})
 			v.Ours = false
 		}
@@ -65,9 +67,12 @@ func (p *page) viewRules(name string, rules []stats.RuleSnapshot) (views []ruleV
 
 func viewRule(limiter string, r *core.RuleState) ruleView {
 	v := ruleView{
-		Limiter: limiter, Name: r.Name, Scope: r.Scope, KeyName: r.KeyName, InForce: true, Ours: true,
-		Limit: limitText(r.Limit), Mode: r.Mode.String(), GivenLimit: limitText(r.GivenLimit), GivenMode: r.GivenMode.String(),
-		Percent: r.Mode.Percent(), Local: r.Local, Capacity: r.DenyAs503, Concurrent: r.Limit.Algorithm().Holds(),
+		Limiter: limiter, Name: r.Name, Scope: r.Scope, KeyName: r.KeyName, InForce: true,
+		Ours:  true,
+		Limit: limitText(r.Limit), Mode: r.Mode.String(), GivenLimit: limitText(r.GivenLimit),
+		GivenMode: r.GivenMode.String(),
+		Percent:   r.Mode.Percent(), Local: r.Local, Capacity: r.DenyAs503,
+		Concurrent: r.Limit.Algorithm().Holds(),
 	}
 	if !r.Override.Until.IsZero() {
 		v.Until, v.Why = r.Override.Until.UnixMilli(), r.Override.Why
@@ -99,7 +104,7 @@ func (v *ruleView) count(r *stats.RuleSnapshot) {
 	v.Lost, v.Dropped = r.Settlements.Lost, r.Settlements.Dropped
 }
 
-// decided returns how much a rule has decided.
+// decided returns how many requests a rule decided.
 func decided(r *stats.RuleSnapshot) (allowed, denied, wouldDeny int64) {
 	for _, d := range r.Decisions {
 		switch {
@@ -114,11 +119,11 @@ func decided(r *stats.RuleSnapshot) (allowed, denied, wouldDeny int64) {
 	return allowed, denied, wouldDeny
 }
 
-// plain is a rule name that YAML reads as a text without quotes.
+// plain matches rule names that YAML reads as text without quotes.
 var plain = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)+$|^[a-z]{4,}[0-9]*$`)
 
-// difference returns what to write into a policy file so that an override becomes its
-// content; "" if there is nothing to write.
+// difference returns the lines of a policy file that make an override permanent; "" if there are
+// none.
 func difference(r *core.RuleState) string {
 	limit, mode := r.Limit != r.GivenLimit, r.Mode != r.GivenMode
 	if !limit && !mode {
@@ -126,7 +131,7 @@ func difference(r *core.RuleState) string {
 	}
 	name := r.Name
 	if !plain.MatchString(name) || name == "true" || name == "false" || name == "null" {
-		quoted, _ := json.Marshal(name) // ASCII, so this is a double-quoted scalar of YAML, too
+		quoted, _ := json.Marshal(name) // JSON in ASCII is a double-quoted scalar of YAML, too
 		name = string(quoted)
 	}
 	var b strings.Builder

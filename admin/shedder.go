@@ -2,7 +2,7 @@ package admin
 
 import "github.com/weir-go/weir/stats"
 
-// shedderView is a shedder, which the page shows and cannot change.
+// shedderView is a shedder. The page shows shedders and cannot change them.
 type shedderView struct {
 	Name, Mode                                                       string
 	Limit, MaxInFlight, InFlight, Streams, Exempt, Shadowed, Waiting int
@@ -26,7 +26,9 @@ func viewShedder(s *stats.ShedderSnapshot) shedderView {
 		Classes: make([]classView, 0, len(s.Classes)),
 	}
 	for _, c := range s.Classes {
-		v.Classes = append(v.Classes, classView{c.Name, c.Share, c.Entry, c.InFlight, c.Waiting, c.Admitted, c.Shed, c.Shadowed, c.Left})
+		v.Classes = append(v.Classes, classView{
+			c.Name, c.Share, c.Entry, c.InFlight, c.Waiting, c.Admitted, c.Shed, c.Shadowed, c.Left,
+		})
 	}
 	return v
 }

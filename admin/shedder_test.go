@@ -24,7 +24,10 @@ func TestThePageTellsWhatIsShedFromWhatIsDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(stats.Options{Logger: slog.New(slog.DiscardHandler)})
 		api := counts.Limiter("api")
-		full := nethttp.Rule{Name: "full", Limit: limits.FixedWindow(limits.PerDay(4)), Key: func(*http.Request) (string, error) { return "all", nil }, DenyAs503: true}
+		full := nethttp.Rule{
+			Name: "full", Limit: limits.FixedWindow(limits.PerDay(4)),
+			Key: func(*http.Request) (string, error) { return "all", nil }, DenyAs503: true,
+		}
 		limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{perClient(1), full}, Observer: api})
 		shedder := shed.MustNew(shed.Options[*http.Request]{
 			Classes:  []shed.Class{{Name: "critical"}, {Name: "<b>other</b>", Share: 50}},
@@ -32,7 +35,8 @@ func TestThePageTellsWhatIsShedFromWhatIsDenied(t *testing.T) {
 			Limit:    2,
 		})
 		counts.WatchShedder("api", shedder)
-		page, err := admin.New(ann, admin.Sources{Stats: counts, Limiters: map[string]admin.Limiter{"api": limit}}, admin.Options{Changes: true})
+		page, err := admin.New(ann, admin.Sources{Stats: counts, Limiters: map[string]admin.Limiter{"api": limit}},
+			admin.Options{Changes: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,14 +76,18 @@ func TestThePageTellsWhatIsShedFromWhatIsDenied(t *testing.T) {
 		if l := v.Limiters[0]; l.Allowed != 4 || l.Denied != 2 || l.Unavailable != 0 {
 			t.Errorf("the limiter: %+v", l)
 		}
-		if len(v.Shedders) != 1 || fmt.Sprint(v.Shedders[0]) != "{api enforce 2 10000 1 2000000 [{critical 100 2 0 6 0 0 0} {<b>other</b> 50 1 1 1 1 0 0}]}" {
+		if len(v.Shedders) != 1 ||
+			fmt.Sprint(v.Shedders[0]) != "{api enforce 2 10000 1 2000000 [{critical 100 2 0 6 0 0 0} {<b>other</b> "+
+				"50 1 1 1 1 0 0}]}" {
 			t.Errorf("the shedders: %v", v.Shedders)
 		}
 		held.End(shed.Result{})
 
 		// Nothing on the page changes a shedder.
 		for _, path := range []string{"/api/mode", "/api/limit", "/api/clear"} {
-			s.fails(http.StatusNotFound, path, `{"Limiter":"api","Rule":"critical"`+map[string]string{"/api/mode": `,"Mode":"disabled"`, "/api/limit": `,"Limit":"1/second"`}[path]+`}`, "critical")
+			s.fails(http.StatusNotFound, path, `{"Limiter":"api","Rule":"critical"`+
+				map[string]string{"/api/mode": `,"Mode":"disabled"`, "/api/limit": `,"Limit":"1/second"`}[path]+`}`,
+				"critical")
 		}
 		if state := shedder.State(); state.Mode != core.Enforce || state.Limit != 2 {
 			t.Errorf("the shedder: %+v", state)
@@ -92,7 +100,8 @@ func TestAProgramWithoutAShedderHasNoneOnItsPage(t *testing.T) {
 	if text := s.send("GET", "/api/snapshot", "").Body.String(); strings.Contains(text, "Shedders") {
 		t.Error(text)
 	}
-	if page := s.send("GET", "/", "").Body.String(); !strings.Contains(page, `<section id="shedding" aria-labelledby="shed" hidden>`) {
+	if page := s.send("GET", "/", "").Body.String(); !strings.Contains(page,
+		`<section id="shedding" aria-labelledby="shed" hidden>`) {
 		t.Error("the panel of shedders is not hidden at first")
 	}
 }
@@ -125,7 +134,10 @@ func TestAPageNeedsNoLimiter(t *testing.T) {
 }
 
 func TestThePageMarksRulesWithCapacity(t *testing.T) {
-	full := nethttp.Rule{Name: "full", Limit: limits.Concurrent(4), Key: func(*http.Request) (string, error) { return "all", nil }, DenyAs503: true}
+	full := nethttp.Rule{
+		Name: "full", Limit: limits.Concurrent(4), Key: func(*http.Request) (string, error) { return "all", nil },
+		DenyAs503: true,
+	}
 	s := newSite(t, admin.Options{}, perClient(1), full)
 	var v struct {
 		Rules []struct {

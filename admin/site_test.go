@@ -53,7 +53,9 @@ func (s *site) audited() []admin.Change {
 func ann(*http.Request) (admin.Person, error) { return admin.Person{Name: "ann", MayChange: true}, nil }
 
 func perClient(n int64) nethttp.Rule {
-	return nethttp.Rule{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)), Key: keyfuncs.Address(keyfuncs.Peer)}
+	return nethttp.Rule{
+		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)), Key: keyfuncs.Address(keyfuncs.Peer),
+	}
 }
 
 // newSite returns a site with rules, one request a day for each client if there are none.
@@ -62,7 +64,10 @@ func newSite(t *testing.T, options admin.Options, rules ...nethttp.Rule) *site {
 	return newSiteOf(t, ann, nil, options, rules...)
 }
 
-func newSiteOf(t *testing.T, who func(*http.Request) (admin.Person, error), policy admin.Policy, options admin.Options, rules ...nethttp.Rule) *site {
+func newSiteOf(
+	t *testing.T, who func(*http.Request) (admin.Person, error), policy admin.Policy, options admin.Options,
+	rules ...nethttp.Rule,
+) *site {
 	t.Helper()
 	if rules == nil {
 		rules = []nethttp.Rule{perClient(1)}
@@ -77,7 +82,8 @@ func newSiteOf(t *testing.T, who func(*http.Request) (admin.Person, error), poli
 		defer s.mu.Unlock()
 		s.audits = append(s.audits, c)
 	}
-	page, err := admin.New(who, admin.Sources{Stats: counts, Limiters: map[string]admin.Limiter{"api": s.limit}, Policy: policy}, options)
+	page, err := admin.New(who,
+		admin.Sources{Stats: counts, Limiters: map[string]admin.Limiter{"api": s.limit}, Policy: policy}, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,11 +173,14 @@ func (s *site) denials() (v []denial) {
 }
 
 func TestAPageNeedsToKnowWhoAsksAndWhatToShow(t *testing.T) {
-	_, err := admin.New(nil, admin.Sources{Limiters: map[string]admin.Limiter{"a": nil}}, admin.Options{Hosts: []string{"http://a", ""}, Keys: 7})
+	_, err := admin.New(nil, admin.Sources{Limiters: map[string]admin.Limiter{"a": nil}},
+		admin.Options{Hosts: []string{"http://a", ""}, Keys: 7})
 	if err == nil {
 		t.Fatal("there is a page of nothing for anybody")
 	}
-	for _, text := range []string{"who: is nil", "stats: is nil", `limiter "a": is nil`, `got "http://a"`, `got ""`, "keys: must be"} {
+	for _, text := range []string{
+		"who: is nil", "stats: is nil", `limiter "a": is nil`, `got "http://a"`, `got ""`, "keys: must be",
+	} {
 		if !strings.Contains(err.Error(), text) {
 			t.Errorf("%q is not in\n%v", text, err)
 		}
@@ -189,13 +198,15 @@ func TestThePageShowsWhatLimitersDo(t *testing.T) {
 	if len(v.Limiters) != 1 || v.Limiters[0].Allowed != 2 || v.Limiters[0].Denied != 1 {
 		t.Errorf("limiters: %+v", v.Limiters)
 	}
-	if len(v.Rules) != 2 || v.Rules[0].Denied != 1 || v.Rules[0].Binding != 1 || v.Rules[0].Limit != "fixed-window 2/1d" || v.Rules[1].WouldDeny == 0 || v.Rules[1].Mode != "shadow" {
+	if len(v.Rules) != 2 || v.Rules[0].Denied != 1 || v.Rules[0].Binding != 1 ||
+		v.Rules[0].Limit != "fixed-window 2/1d" || v.Rules[1].WouldDeny == 0 || v.Rules[1].Mode != "shadow" {
 		t.Errorf("rules: %+v", v.Rules)
 	}
 	if v.Policy != nil {
 		t.Errorf("a program without a policy has %+v", v.Policy)
 	}
-	if d := s.denials(); len(d) != 1 || d[0].Rule != "per-client" || !strings.HasPrefix(d[0].Key, "192.0.2.0/24#") || d[0].Source != "primary" {
+	if d := s.denials(); len(d) != 1 || d[0].Rule != "per-client" || !strings.HasPrefix(d[0].Key, "192.0.2.0/24#") ||
+		d[0].Source != "primary" {
 		t.Errorf("denials: %+v", d)
 	}
 	var session struct {
@@ -218,7 +229,8 @@ func TestARuleThatIsGoneKeepsItsNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := s.snapshot()
-	if len(v.Rules) != 2 || v.Rules[0].Name != "other" || !v.Rules[0].InForce || v.Rules[1].Name != "per-client" || v.Rules[1].InForce || v.Rules[1].Allowed != 1 {
+	if len(v.Rules) != 2 || v.Rules[0].Name != "other" || !v.Rules[0].InForce || v.Rules[1].Name != "per-client" ||
+		v.Rules[1].InForce || v.Rules[1].Allowed != 1 {
 		t.Errorf("%+v", v.Rules)
 	}
 }
@@ -228,7 +240,8 @@ func TestLimitersThatOnlyOneSideKnowsAreShown(t *testing.T) {
 	counted := counts.Limiter("counted")
 	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{perClient(1)}, Observer: counted})
 	other := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{perClient(2)}})
-	page, err := admin.New(ann, admin.Sources{Stats: counts, Limiters: map[string]admin.Limiter{"other": other}}, admin.Options{})
+	page, err := admin.New(ann, admin.Sources{Stats: counts, Limiters: map[string]admin.Limiter{"other": other}},
+		admin.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +250,9 @@ func TestLimitersThatOnlyOneSideKnowsAreShown(t *testing.T) {
 	}
 	s := &site{T: t, page: page}
 	v := s.snapshot()
-	if len(v.Rules) != 2 || v.Rules[0].Limiter != "counted" || !v.Rules[0].InForce || v.Rules[0].Ours || v.Rules[0].Limit != "fixed-window 1/1d" || v.Rules[0].Denied != 1 || v.Rules[1].Limiter != "other" || !v.Rules[1].Ours || v.Rules[1].Limit != "fixed-window 2/1d" {
+	if len(v.Rules) != 2 || v.Rules[0].Limiter != "counted" || !v.Rules[0].InForce || v.Rules[0].Ours ||
+		v.Rules[0].Limit != "fixed-window 1/1d" || v.Rules[0].Denied != 1 || v.Rules[1].Limiter != "other" ||
+		!v.Rules[1].Ours || v.Rules[1].Limit != "fixed-window 2/1d" {
 		t.Errorf("%+v", v.Rules)
 	}
 	if len(v.Top) != 1 || v.Top[0].ID != "" || len(s.denials()) != 1 || s.denials()[0].ID != "" {

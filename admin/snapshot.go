@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/stats"
 )
 
-// The views have times as milliseconds since the Unix epoch, 0 for none, and waits as
-// microseconds, −1 for never.
+// In views, times are milliseconds since the Unix epoch, or 0 for none; waits are microseconds, or
+// −1 for never.
 
 type snapshotView struct {
 	At, Since int64
@@ -17,7 +17,7 @@ type snapshotView struct {
 	Rules     []ruleView
 	Top       []topView
 	TopSince  int64
-	Spread    bool // the list of top keys says little
+	Spread    bool // the list of top keys is not useful
 	Skipped   int64
 	Shedders  []shedderView `json:",omitempty"`
 	Memories  []memoryView
@@ -50,7 +50,8 @@ type operationView struct {
 	Backend, Operation                    string
 	Succeeded, Failed                     int64
 	Timeout, Canceled, Unsupported, Other int64
-	Median, P99                           int64 // at most, of all calls so far; above the highest bound it is that bound
+	// upper bounds, over all calls so far; the highest bound if above it
+	Median, P99 int64
 }
 
 type breakerView struct {
@@ -73,8 +74,8 @@ func (p *page) viewSnapshot(now time.Time) any {
 	return p.view(&shot, now)
 }
 
-// viewEarlier is a snapshot of some seconds ago, so that a page that has just been opened has rates. It
-// lacks keys, and is nil if no sample could be taken.
+// viewEarlier returns a snapshot from some seconds ago, so that a page that was just opened has
+// rates. It lacks keys, and is nil if there is no sample.
 func (p *page) viewEarlier(now time.Time) any {
 	if shot := p.history.earlier(now); shot != nil {
 		return p.view(shot, now)
@@ -87,15 +88,17 @@ func (p *page) view(shot *stats.Snapshot, now time.Time) snapshotView {
 	for i := range shot.Limiters {
 		l := &shot.Limiters[i]
 		v.Limiters = append(v.Limiters, limiterView{
-			l.Name, l.Requests.Allowed, l.Requests.Denied, l.Requests.Unavailable, l.Requests.Abandoned,
+			l.Name, l.Requests.Allowed, l.Requests.Denied, l.Requests.Unavailable,
+			l.Requests.Abandoned,
 			l.Preflights, l.QueueFull, l.QueueLeft, int64(l.Waiting), l.Held, millis(l.HeldSince),
 		})
 		v.Rules = append(v.Rules, p.viewRules(l.Name, l.Rules)...)
 		p.viewTop(l, &v, now)
 		v.Skipped += l.Skipped
 	}
-	for _, name := range p.names { // limiters that nobody counts
-		if !slices.ContainsFunc(shot.Limiters, func(l stats.LimiterSnapshot) bool { return l.Name == name }) {
+	for _, name := range p.names { // limiters without counters
+		if !slices.ContainsFunc(shot.Limiters,
+			func(l stats.LimiterSnapshot) bool { return l.Name == name }) {
 			v.Rules = append(v.Rules, p.viewRules(name, nil)...)
 		}
 	}
@@ -111,14 +114,15 @@ func (p *page) view(shot *stats.Snapshot, now time.Time) snapshotView {
 		}
 	}
 	for _, b := range shot.Breakers {
-		v.Breakers = append(v.Breakers, breakerView{b.Name, b.State, b.Open, millis(b.Since), b.Opened})
+		v.Breakers = append(v.Breakers,
+			breakerView{b.Name, b.State, b.Open, millis(b.Since), b.Opened})
 	}
 	v.Leases = shot.Leases
 	v.Policy = p.viewPolicy()
 	return v
 }
 
-// maxTop is how many of the keys that a limiter denied most are shown.
+// maxTop is how many top keys of a limiter are shown.
 const maxTop = 20
 
 func (p *page) viewTop(l *stats.LimiterSnapshot, v *snapshotView, now time.Time) {
@@ -129,11 +133,13 @@ func (p *page) viewTop(l *stats.LimiterSnapshot, v *snapshotView, now time.Time)
 	for _, k := range l.Top.Keys[:min(maxTop, len(l.Top.Keys))] {
 		id := p.rowID(row{l.Name, k.Rule, k.Key, limits.Limit{}}, k.Cut, now)
 		name := ""
-		if i := slices.IndexFunc(v.Rules, func(r ruleView) bool { return r.Limiter == l.Name && r.Name == k.Rule }); i >= 0 {
+		if i := slices.IndexFunc(v.Rules,
+			func(r ruleView) bool { return r.Limiter == l.Name && r.Name == k.Rule }); i >= 0 {
 			name = v.Rules[i].KeyName
 		}
 		kind, key := p.mask.show(k.Key, name)
-		v.Top = append(v.Top, topView{l.Name, k.Rule, k.Mode.String(), kind, key, id, k.Count, k.Error})
+		v.Top = append(v.Top,
+			topView{l.Name, k.Rule, k.Mode.String(), kind, key, id, k.Count, k.Error})
 	}
 }
 
@@ -143,13 +149,14 @@ func viewOperation(backend string, o *stats.OperationSnapshot) []operationView {
 		return nil
 	}
 	return []operationView{{
-		backend, o.Name, succeeded, failed, o.Errors.Timeout, o.Errors.Canceled, o.Errors.Unsupported, o.Errors.Other,
+		backend, o.Name, succeeded, failed, o.Errors.Timeout, o.Errors.Canceled,
+		o.Errors.Unsupported, o.Errors.Other,
 		quantile(&o.Succeeded, 50), quantile(&o.Succeeded, 99),
 	}}
 }
 
-// quantile returns the upper bound of the bucket in which a percentile of h is, of the last
-// bucket its lower bound.
+// quantile returns the upper bound of the bucket that contains a percentile of h, or the lower
+// bound of the last bucket.
 func quantile(h *stats.Histogram, percent int64) int64 {
 	left := h.Count() * percent / 100
 	for i, n := range h.Counts {
@@ -165,7 +172,10 @@ func (p *page) viewPolicy() *policyView {
 	if policy == nil {
 		return nil
 	}
-	v := &policyView{Source: policy.Source(), Digest: policy.Digest(), Applied: millis(policy.Applied()), Differences: policy.Differences()}
+	v := &policyView{
+		Source: policy.Source(), Digest: policy.Digest(), Applied: millis(policy.Applied()),
+		Differences: policy.Differences(),
+	}
 	if since, err := policy.Failure(); err != nil {
 		v.FailingSince, v.Failure = millis(since), err.Error()
 	}

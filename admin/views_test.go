@@ -61,7 +61,8 @@ func TestThePageSaysThatAPolicyIsNotInForce(t *testing.T) {
 	since := time.UnixMilli(1_700_000_000_000)
 	s := newSiteOf(t, ann, failing{since}, admin.Options{})
 	p := s.snapshot().Policy
-	if p == nil || p.Failure != "weir.yaml:3:1: rules: is missing" || p.FailingSince != since.UnixMilli() || len(p.Differences) != 2 {
+	if p == nil || p.Failure != "weir.yaml:3:1: rules: is missing" || p.FailingSince != since.UnixMilli() ||
+		len(p.Differences) != 2 {
 		t.Errorf("%+v", p)
 	}
 	if v := s.explain(`{"Request":{"Path":"/"}}`); v.Rules[0].Rule != "per-client" {

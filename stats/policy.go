@@ -11,7 +11,7 @@ import (
 type PolicyStatus interface {
 	Digest() string     // digest of the content in force
 	Applied() time.Time // when the content in force was applied
-	// why newer content is not in force; nil if there is none
+	// why newer content is not in force; nil if none
 	Failure() (since time.Time, err error)
 	Loads() (applied, failed int64) // a failure that lasts counts once
 }

@@ -38,7 +38,7 @@ type LimiterSnapshot struct {
 	Waiting                          int
 
 	// Held is the number of units of concurrency limits that are held now. HeldSince is when the
-	// oldest request that has not ended yet was decided; the zero Time if there is none.
+	// oldest request that has not ended yet was decided; the zero Time if none.
 	Held      int
 	HeldSince time.Time
 
@@ -68,7 +68,7 @@ type RuleSnapshot struct {
 	Mode      core.Mode
 	Local     bool
 	DenyAs503 bool
-	Override  core.Override `json:",omitzero"` // the zero Override if there is none
+	Override  core.Override `json:",omitzero"` // the zero Override if none
 
 	// Decisions has one element for each combination that occurred, in a fixed order. It also has
 	// zeros for combinations that the rule may decide in its mode, except those of leases and
@@ -211,6 +211,6 @@ type PolicySnapshot struct {
 	Failed       int64     // failed loads: the previous policy stayed in force
 	Digest       string    // digest of the content in force
 	AppliedAt    time.Time // when it came into force
-	FailingSince time.Time // since when newer content is not in force; zero if there is none
-	Failure      string    // why, for people, never a label; "" if there is none
+	FailingSince time.Time // since when newer content is not in force; zero if none
+	Failure      string    // why, for people, never a label; "" if none
 }
