@@ -125,8 +125,8 @@ func (o AnnouncerOptions) validate() error {
 }
 
 // Announce implements [backends.Announcer].
-func (a *Announcer) Announce(what backends.Announcement) {
-	if len(what.Scope)+len(what.Key) > maxAnnouncedKey {
+func (a *Announcer) Announce(announcement backends.Announcement) {
+	if len(announcement.Scope)+len(announcement.Key) > maxAnnouncedKey {
 		a.dropped.Add(1)
 		return
 	}
@@ -141,7 +141,7 @@ func (a *Announcer) Announce(what backends.Announcement) {
 		return
 	}
 	a.quota--
-	a.queue = append(a.queue, what)
+	a.queue = append(a.queue, announcement)
 	if !a.sending {
 		a.sending = true
 		a.tasks.Go(a.send)
@@ -158,18 +158,18 @@ func (a *Announcer) send() {
 			a.mu.Unlock()
 			return
 		}
-		some := a.queue[:n]
+		denials := a.queue[:n]
 		a.queue = a.queue[n:]
 		a.mu.Unlock()
-		if err := a.publish(some); err != nil {
-			a.dropped.Add(int64(len(some)))
+		if err := a.publish(denials); err != nil {
+			a.dropped.Add(int64(len(denials)))
 		} else {
-			a.sent.Add(int64(len(some)))
+			a.sent.Add(int64(len(denials)))
 		}
 	}
 }
 
-func (a *Announcer) publish(some []backends.Announcement) (err error) {
+func (a *Announcer) publish(denials []backends.Announcement) (err error) {
 	defer func() { // of a hook of the client
 		if v := recover(); v != nil {
 			err = panicked(v)
@@ -177,7 +177,7 @@ func (a *Announcer) publish(some []backends.Announcement) (err error) {
 	}()
 	ctx, cancel := context.WithTimeout(a.ctx, announceTimeout)
 	defer cancel()
-	message, err := encodeAnnouncements(a.instance, some, time.Now())
+	message, err := encodeAnnouncements(a.instance, denials, time.Now())
 	if err != nil {
 		return err
 	}

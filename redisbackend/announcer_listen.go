@@ -138,7 +138,7 @@ func (a *Announcer) subscribe() (*redis.PubSub, error) {
 
 // hear passes on a message of another process.
 func (a *Announcer) hear(message string) {
-	instance, all, err := decodeAnnouncements(message, time.Now())
+	instance, announcements, err := decodeAnnouncements(message, time.Now())
 	if err != nil {
 		a.refused.Add(1)
 		return
@@ -146,13 +146,13 @@ func (a *Announcer) hear(message string) {
 	if instance == a.instance {
 		return
 	}
-	a.received.Add(int64(len(all)))
+	a.received.Add(int64(len(announcements)))
 	a.mu.Lock()
 	heard := a.heard
 	a.mu.Unlock()
-	for i := range all {
+	for i := range announcements {
 		for _, tell := range heard {
-			tell(all[i])
+			tell(announcements[i])
 		}
 	}
 }

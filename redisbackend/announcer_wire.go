@@ -41,11 +41,11 @@ const (
 var errMessage = errors.New("redisbackend: not an announcement")
 
 func encodeAnnouncements(
-	instance [instanceSize]byte, all []backends.Announcement, now time.Time,
+	instance [instanceSize]byte, announcements []backends.Announcement, now time.Time,
 ) ([]byte, error) {
 	m := message[[]*announced]{Version: announcementVersion, Instance: instance[:]}
-	for i := range all {
-		a := &all[i]
+	for i := range announcements {
+		a := &announcements[i]
 		left := func(wait time.Duration) int64 {
 			return max(0, a.Asked.Add(wait).Sub(now).Microseconds())
 		}
@@ -62,7 +62,7 @@ func encodeAnnouncements(
 // those of encodeAnnouncements unread.
 func decodeAnnouncements(
 	text string, arrived time.Time,
-) (instance [instanceSize]byte, all []backends.Announcement, err error) {
+) (instance [instanceSize]byte, announcements []backends.Announcement, err error) {
 	var m message[[maxTogether]*announced]
 	if len(text) > maxMessage || json.Unmarshal([]byte(text), &m) != nil ||
 		m.Version != announcementVersion || len(m.Instance) != instanceSize || m.Denials[0] == nil {
@@ -75,9 +75,9 @@ func decodeAnnouncements(
 		if !d.possible() {
 			return instance, nil, errMessage
 		}
-		all = append(all, d.received(arrived))
+		announcements = append(announcements, d.received(arrived))
 	}
-	return [instanceSize]byte(m.Instance), all, nil
+	return [instanceSize]byte(m.Instance), announcements, nil
 }
 
 func (d *announced) possible() bool {

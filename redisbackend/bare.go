@@ -40,9 +40,9 @@ type Bare struct {
 
 	requests sync.Pool // of *request
 
-	spread    spread // scopes whose units may be returned
-	giveBacks *giveBacks
-	holds     *holds
+	returnable scopeSet // scopes whose units may be returned
+	giveBacks  *giveBacks
+	holds      *holds
 }
 
 // NewBare returns a bare backend on client, which is one that [New] takes, or an error that
@@ -180,12 +180,12 @@ func (b *Bare) decide(ctx context.Context, charges []backends.Charge, out []limi
 		return nil
 	}
 	r := b.requests.Get().(*request)
-	back, err := b.decideRequest(ctx, r, charges, out, mode)
-	if back {
+	owned, err := b.decideRequest(ctx, r, charges, out, mode)
+	if owned {
 		b.recycle(r)
 		if err != nil && b.calendarClock.learn(err) {
 			r = b.requests.Get().(*request)
-			if back, err = b.decideRequest(ctx, r, charges, out, mode); back {
+			if owned, err = b.decideRequest(ctx, r, charges, out, mode); owned {
 				b.recycle(r)
 			}
 		}
@@ -196,15 +196,15 @@ func (b *Bare) decide(ctx context.Context, charges []backends.Charge, out []limi
 // decideRequest decides charges in the memory of r, and reports whether no call uses that any more.
 func (b *Bare) decideRequest(
 	ctx context.Context, r *request, charges []backends.Charge, out []limits.Decision, mode mode,
-) (back bool, err error) {
+) (owned bool, err error) {
 	if err := b.accountsOf(charges, r, mode); err != nil {
 		return true, err
 	}
-	all, back, err := b.decideAccounts(ctx, r, mode)
+	all, owned, err := b.decideAccounts(ctx, r, mode)
 	if err != nil {
-		return back, fmt.Errorf("redisbackend: %w", err)
+		return owned, fmt.Errorf("redisbackend: %w", err)
 	}
-	for i, owner := range r.owners {
+	for i, owner := range r.accountOf {
 		if charges[i].Shadow {
 			out[i] = all[owner].shadow
 		} else {
@@ -214,65 +214,65 @@ func (b *Bare) decideRequest(
 	if b.lines.partitioner.Load() != nil {
 		b.markTransient(charges, out)
 	}
-	if r.holds && !mode.peeks {
-		b.hold(r, charges, out)
+	if r.hasHeld && !mode.peeks {
+		b.noteHeld(r, charges, out)
 	}
 	return true, nil
 }
 
 // request is the memory of a decision, pooled.
 type request struct {
-	merged   []backends.Account
-	accounts []account // the same, with names and encoded limits
-	owners   []int     // index of the account of each charge
-	ask      ask
-	holds    bool // some accounts are of concurrency limits
+	merged    []backends.Account
+	accounts  []account // the same, with names and encoded limits
+	accountOf []int     // index of the account of each charge
+	take      takeJob
+	hasHeld   bool // some accounts are of concurrency limits
 }
 
 func (b *Bare) recycle(r *request) {
 	clear(r.merged)
 	clear(r.accounts)
-	r.merged, r.accounts, r.owners, r.holds = r.merged[:0], r.accounts[:0], r.owners[:0], false
-	r.ask.reset()
+	r.merged, r.accounts, r.accountOf, r.hasHeld = r.merged[:0], r.accounts[:0], r.accountOf[:0], false
+	r.take.reset()
 	b.requests.Put(r)
 }
 
 // decideAccounts decides all accounts, in one step if one partition keeps them all. It reports whether
 // no call uses r any more.
-func (b *Bare) decideAccounts(ctx context.Context, r *request, mode mode) (all []result, back bool, err error) {
+func (b *Bare) decideAccounts(ctx context.Context, r *request, mode mode) (all []result, owned bool, err error) {
 	if locate := b.lines.partitioner.Load(); locate != nil && len(r.accounts) > 1 {
 		groups, err := groupsOf(r.accounts, *locate)
 		if err != nil {
 			return nil, true, err
 		}
 		if len(groups) > 1 {
-			all, err := b.decideSpread(ctx, groups, r.accounts, mode)
+			all, err := b.decideGroups(ctx, groups, r.accounts, mode)
 			return all, true, err
 		}
 	}
-	back, err = b.step(ctx, &r.ask, r.accounts, mode)
-	if back && len(r.accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") && b.lines.learnSlots() {
-		r.ask.reset()
+	owned, err = b.step(ctx, &r.take, r.accounts, mode)
+	if owned && len(r.accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") && b.lines.learnSlots() {
+		r.take.reset()
 		return b.decideAccounts(ctx, r, mode)
 	}
 	if err != nil {
-		return nil, back, err
+		return nil, owned, err
 	}
-	return r.ask.results, true, nil
+	return r.take.results, true, nil
 }
 
 // step decides accounts that one partition keeps. It reports whether the caller owns a and accounts again.
-func (b *Bare) step(ctx context.Context, a *ask, accounts []account, mode mode) (back bool, err error) {
+func (b *Bare) step(ctx context.Context, t *takeJob, accounts []account, mode mode) (owned bool, err error) {
 	if err := ctx.Err(); err != nil && !b.lines.mayBeLate(err) {
 		return true, err
 	}
-	l, err := b.lines.of(ctx, accounts[0].name)
+	l, err := b.lines.lineOf(ctx, accounts[0].name)
 	if err != nil {
 		return true, err
 	}
-	a.prepare(ctx, b, accounts, mode)
-	if back, err = l.decide(ctx, a); err != nil {
-		return back, b.lines.blame(l.explained(err, accounts), l)
+	t.prepare(ctx, b, accounts, mode)
+	if owned, err = l.decide(ctx, t); err != nil {
+		return owned, b.lines.blame(l.explained(err, accounts), l)
 	}
 	return true, nil
 }

@@ -133,14 +133,14 @@ func check(ctx context.Context, client redis.Scripter, key string) error {
 	var clock time.Time
 	for first := true; ; first = false {
 		var found findings
-		call := scriptCall{script: &checkScript, keys: []string{key}, receiver: &found, most: maxText}
+		c := scriptCall{script: &checkScript, keys: []string{key}, receiver: &found, most: maxText}
 		if first { // a server that knows the script does not show whether it may be sent
-			call.run(ctx, client, "eval", checkScript.source)
+			c.run(ctx, client, "eval", checkScript.source)
 		} else {
-			run(ctx, client, &call)
+			run(ctx, client, &c)
 		}
-		if call.err != nil {
-			return howToAllow(withoutTLS(call.err, client), key)
+		if c.err != nil {
+			return howToAllow(withoutTLS(c.err, client), key)
 		}
 		if !first {
 			var err error

@@ -26,7 +26,7 @@ type group struct {
 	partition any
 	accounts  []account
 	at        []int // the index of each in its request
-	ask       ask
+	take      takeJob
 	results   []result
 }
 
@@ -77,10 +77,10 @@ func groupsOf(accounts []account, locate partitioner) ([]*group, error) {
 }
 
 // decideSpread decides groups of accounts, and sets the tickets of these.
-func (b *Bare) decideSpread(ctx context.Context, groups []*group, accounts []account, mode mode) ([]result, error) {
-	decide := b.takeSpread
+func (b *Bare) decideGroups(ctx context.Context, groups []*group, accounts []account, mode mode) ([]result, error) {
+	decide := b.takeGroups
 	if mode.peeks {
-		decide = b.peekSpread
+		decide = b.peekGroups
 	}
 	if err := decide(ctx, groups, mode); err != nil {
 		return nil, err
@@ -101,30 +101,30 @@ func (b *Bare) decideSpread(ctx context.Context, groups []*group, accounts []acc
 	return all, nil
 }
 
-func (b *Bare) peekSpread(ctx context.Context, groups []*group, mode mode) error {
+func (b *Bare) peekGroups(ctx context.Context, groups []*group, mode mode) error {
 	for _, g := range groups {
-		if _, err := b.step(ctx, &g.ask, g.accounts, mode); err != nil {
+		if _, err := b.step(ctx, &g.take, g.accounts, mode); err != nil {
 			return err
 		}
-		copy(g.results, g.ask.results)
+		copy(g.results, g.take.results)
 	}
 	return nil
 }
 
 // takeSpread takes what groups charge, one after the other. The first that denies ends that: the others
 // take nothing, and their waits are not told.
-func (b *Bare) takeSpread(ctx context.Context, groups []*group, mode mode) error {
-	b.spread.add(groups[:len(groups)-1])
+func (b *Bare) takeGroups(ctx context.Context, groups []*group, mode mode) error {
+	b.returnable.add(groups[:len(groups)-1])
 	for i, g := range groups {
-		if _, err := b.step(ctx, &g.ask, g.accounts, mode); err != nil {
+		if _, err := b.step(ctx, &g.take, g.accounts, mode); err != nil {
 			b.giveBack(ctx, groups[:i])
 			return err
 		}
-		copy(g.results, g.ask.results)
+		copy(g.results, g.take.results)
 		if g.isDenied() {
 			b.giveBack(ctx, groups[:i])
 			for _, taken := range groups[:i] {
-				taken.forget()
+				taken.markNotAsked()
 			}
 			return nil
 		}
@@ -133,7 +133,7 @@ func (b *Bare) takeSpread(ctx context.Context, groups []*group, mode mode) error
 }
 
 // forget makes the results of g those of accounts that no server was asked about.
-func (g *group) forget() {
+func (g *group) markNotAsked() {
 	for i := range g.results {
 		g.results[i] = resultNotAsked
 	}
@@ -157,7 +157,7 @@ func (g *group) isDenied() bool {
 
 // spread is the set of scopes that a Bare has charged in a group that others followed. It
 // is read without a lock, and only grows.
-type spread struct {
+type scopeSet struct {
 	mu     sync.Mutex
 	scopes atomic.Pointer[map[string]struct{}]
 }
@@ -167,7 +167,7 @@ type spread struct {
 const maxSpread = 1024
 
 // has reports whether a scope is in the set.
-func (s *spread) has(scope string) bool {
+func (s *scopeSet) has(scope string) bool {
 	scopes := s.scopes.Load()
 	if scopes == nil {
 		return false
@@ -178,7 +178,7 @@ func (s *spread) has(scope string) bool {
 
 // add puts the scopes of groups into the set. That is done before they are taken, so that a
 // request that their units deny finds them there.
-func (s *spread) add(groups []*group) {
+func (s *scopeSet) add(groups []*group) {
 	for _, g := range groups {
 		for i := range g.accounts {
 			s.addScope(g.accounts[i].Scope)
@@ -186,7 +186,7 @@ func (s *spread) add(groups []*group) {
 	}
 }
 
-func (s *spread) addScope(scope string) {
+func (s *scopeSet) addScope(scope string) {
 	if s.has(scope) {
 		return
 	}
@@ -205,6 +205,6 @@ func (s *spread) addScope(scope string) {
 func (b *Bare) markTransient(charges []backends.Charge, out []limits.Decision) {
 	for i := range out {
 		d := &out[i]
-		d.Transient = !d.Allowed && d.RetryAfter != limits.Never && b.spread.has(charges[i].Scope)
+		d.Transient = !d.Allowed && d.RetryAfter != limits.Never && b.returnable.has(charges[i].Scope)
 	}
 }

@@ -30,7 +30,7 @@ func (l *line) explained(err error, accounts []account) error {
 	isSilent := l.answeredAt.IsZero()
 	l.mu.Unlock()
 	if isSilent {
-		err = withoutTLS(err, l.all.client)
+		err = withoutTLS(err, l.lines.client)
 	}
 	text := err.Error()
 	switch {
@@ -56,10 +56,10 @@ func advised(err error) error {
 	if text, _, quotes := strings.Cut(err.Error(), ", with args beginning with"); quotes {
 		return redisError(text)
 	}
-	var call *os.SyscallError
+	var syscallErr *os.SyscallError
 	isClosed := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-	if errors.As(err, &call) {
-		isClosed = slices.Contains([]string{"read", "write", "wsarecv", "wsasend"}, call.Syscall)
+	if errors.As(err, &syscallErr) {
+		isClosed = slices.Contains([]string{"read", "write", "wsarecv", "wsasend"}, syscallErr.Syscall)
 	}
 	if isClosed {
 		return fmt.Errorf("%w: %s", err, closedByServer)

@@ -59,13 +59,13 @@ func TakeToGiveBack(ctx context.Context, b *Bare, c backends.Charge) (d limits.D
 	if err := b.accountsOf([]backends.Charge{c}, &r, mode{instant: b.instant()}); err != nil {
 		return d, nil, err
 	}
-	if _, err := b.step(ctx, &r.ask, r.accounts, mode{instant: b.instant()}); err != nil {
+	if _, err := b.step(ctx, &r.take, r.accounts, mode{instant: b.instant()}); err != nil {
 		return d, nil, err
 	}
-	return r.ask.results[0].enforced, func() (bool, error) {
-		s := b.returnsOf(r.accounts, r.ask.results)[0]
+	return r.take.results[0].enforced, func() (bool, error) {
+		s := b.refundsOf(r.accounts, r.take.results)[0]
 		e := s.errand(ctx)
-		s.settled(e, b.sendAll(ctx, []*errand{e})[0])
+		s.record(e, b.sendAll(ctx, []*errand{e})[0])
 		return s.out.Returned > 0, s.out.Err
 	}, nil
 }
@@ -90,7 +90,7 @@ func Apart(b *Bare, charges ...backends.Charge) bool {
 
 // Spread is how many scopes b knows to be charged together with others.
 func Spread(b *Bare) int {
-	if scopes := b.spread.scopes.Load(); scopes != nil {
+	if scopes := b.returnable.scopes.Load(); scopes != nil {
 		return len(*scopes)
 	}
 	return 0
@@ -126,7 +126,7 @@ func WaitForEver(b *Bare) {
 func WaitFor(b *Bare, patience time.Duration) { b.lines.patience = patience }
 
 // OneCall has b make one call at a time to each server.
-func OneCall(b *Bare) { b.lines.most = 1 }
+func OneCall(b *Bare) { b.lines.maxCalls = 1 }
 
 // Client is the client that b works with.
 func Client(b *Bare) redis.Scripter { return b.client }
@@ -139,7 +139,7 @@ func RunOnce(ctx context.Context, client redis.Scripter, source string, parts bo
 	s := newScript(source)
 	for _, keys := range of {
 		calls = append(calls, &scriptCall{
-			script: &s, keys: keys, once: true, parts: parts, receiver: anything{}, most: maxText,
+			script: &s, keys: keys, once: true, divisible: parts, receiver: anything{}, most: maxText,
 		})
 	}
 	run(ctx, client, calls...)
@@ -170,16 +170,16 @@ func RenewAll(b *Bare) {
 	waitForRenewals()
 	now := time.Now()
 	for n := h.due.First; n != nil; n = n.Next {
-		n.Of.at = now
+		n.Of.dueAt = now
 	}
 	for n := h.retries.First; n != nil; n = n.Next {
 		if n.Of.isRenewed() {
-			n.Of.at = now
+			n.Of.dueAt = now
 		}
 	}
 	h.runLocked(now)
 	waitForRenewals()
-	for h.due.First != nil && !h.due.First.Of.at.After(time.Now()) && !h.closed {
+	for h.due.First != nil && !h.due.First.Of.dueAt.After(time.Now()) && !h.closed {
 		h.runLocked(time.Now())
 		waitForRenewals()
 	}
@@ -190,7 +190,7 @@ func HeldName(b *Bare, scope, key string) string { return b.heldName(scope, key)
 
 // Forget has b neither renew nor release what it holds.
 func Forget(b *Bare, c backends.Charge, d limits.Decision) {
-	b.holds.forget(span{b.heldName(c.Scope, c.Key), d.Ticket, c.Cost})
+	b.holds.forget(idRange{b.heldName(c.Scope, c.Key), d.Ticket, c.Cost})
 }
 
 // Holding is how many charges b holds units for, and how many units it has yet to release.
@@ -198,7 +198,7 @@ func Holding(b *Bare) (charges int, unreleased int64) {
 	h := b.holds
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.of), h.units
+	return len(h.running), h.units
 }
 
 // WaitForReleases waits until ReleasesAreDone.
@@ -220,7 +220,7 @@ func ReleasesAreDone(b *Bare) bool {
 	return h.areReleasesDoneLocked()
 }
 
-func (h *holds) areReleasesDoneLocked() bool { return len(h.sent) == 0 && h.retries.First == nil }
+func (h *holds) areReleasesDoneLocked() bool { return len(h.inFlight) == 0 && h.retries.First == nil }
 
 // SettleDigest is the digest of the script that settles.
 var SettleDigest = settleScript.digest
@@ -240,7 +240,7 @@ func Renewing(b *Bare) (n int) {
 }
 
 func (h *holds) renewingLocked() (n int) {
-	for k := range h.sent {
+	for k := range h.inFlight {
 		if k.isRenewed() {
 			n++
 		}
@@ -279,7 +279,7 @@ var JudgeClock = judgeClock
 func RunLate(b *Bare) {
 	l := b.lines.only
 	now := time.Now().Add(callTimeout)
-	l.all.late.note(now, 40*time.Millisecond)
+	l.lines.late.note(now, 40*time.Millisecond)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answeredAt = now
@@ -296,37 +296,37 @@ func SetClockWrong(b *Bare, by time.Duration) { b.calendarClock.ahead.Store(by.M
 func ReadReply(
 	b *Bare, groups [][]backends.Charge, now int64, size int, reply func(number int64) string,
 ) ([][]limits.Decision, []error) {
-	var cs calls
-	var clock serverInstants
+	var bs batches
+	var clock serverClock
 	clock.believe(now)
 	requests, jobs := make([]request, len(groups)), []*job(nil)
 	for i, charges := range groups {
 		if err := b.accountsOf(charges, &requests[i], mode{}); err != nil {
 			panic(err)
 		}
-		requests[i].ask.prepare(context.Background(), b, requests[i].accounts, mode{})
-		jobs = append(jobs, &requests[i].ask.job)
+		requests[i].take.prepare(context.Background(), b, requests[i].accounts, mode{})
+		jobs = append(jobs, &requests[i].take.job)
 	}
-	cs.plan(jobs, nil)
-	k := cs.all[0]
-	k.expect(&clock)
-	k.command = newScriptCommand(k.receiver, k.most)
-	text := []byte(reply(k.command.number))
+	bs.plan(jobs, nil)
+	sent := bs.list[0]
+	sent.expect(&clock)
+	sent.command = newScriptCommand(sent.receiver, sent.most)
+	text := []byte(reply(sent.command.number))
 	for piece := range slices.Chunk(text, size) {
-		if _, k.sent = k.command.Write(piece); k.sent != nil {
+		if _, sent.readErr = sent.command.Write(piece); sent.readErr != nil {
 			break
 		}
 	}
-	k.finish()
-	cs.outcome()
+	sent.finish()
+	bs.outcome()
 	decisions, errs := make([][]limits.Decision, len(groups)), make([]error, len(groups))
 	for i := range requests {
 		r := &requests[i]
-		if errs[i] = r.ask.err; errs[i] != nil {
+		if errs[i] = r.take.err; errs[i] != nil {
 			continue
 		}
-		all := r.ask.results
-		for j, owner := range r.owners {
+		all := r.take.results
+		for j, owner := range r.accountOf {
 			if d := all[owner].enforced; !groups[i][j].Shadow {
 				decisions[i] = append(decisions[i], d)
 			} else {

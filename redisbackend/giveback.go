@@ -65,22 +65,22 @@ func (g *giveBacks) wait(ctx context.Context) {
 // giveBack returns what groups took. It does not wait for that.
 func (b *Bare) giveBack(ctx context.Context, groups []*group) {
 	for _, g := range groups {
-		b.giveBackAll(ctx, b.returnsOf(g.accounts, g.results), maxGiveBacks)
-		b.holds.releaseLater(g.ask.spans, false)
+		b.giveBackAll(ctx, b.refundsOf(g.accounts, g.results), maxGiveBacks)
+		b.holds.releaseLater(g.take.ids, false)
 	}
 }
 
 // giveBackUnawaited returns what a took, whose caller has left.
-func (b *Bare) giveBackUnawaited(a *ask) {
-	if a.err != nil || a.mode.peeks || !a.allowed {
+func (b *Bare) giveBackUnawaited(t *takeJob) {
+	if t.err != nil || t.mode.peeks || !t.allowed {
 		return
 	}
-	b.giveBackAll(a.ctx, b.returnsOf(a.accounts, a.results), maxUnawaited)
-	b.holds.releaseLater(a.spans, false)
+	b.giveBackAll(t.ctx, b.refundsOf(t.accounts, t.results), maxUnawaited)
+	b.holds.releaseLater(t.ids, false)
 }
 
 // giveBackAll sends what is to be given back, unless so much waits already.
-func (b *Bare) giveBackAll(ctx context.Context, all []*settling, most int) {
+func (b *Bare) giveBackAll(ctx context.Context, all []*settleTask, most int) {
 	for _, s := range all {
 		if !b.giveBacks.begin(most) {
 			return
@@ -96,13 +96,13 @@ func (b *Bare) giveBackAll(ctx context.Context, all []*settling, most int) {
 // returnsOf returns the settlements that give back what accounts took, except for units of
 // concurrency limits. The instant of the taking is that of the reply. If the clock has stepped
 // back the taking is later, and less is returned.
-func (b *Bare) returnsOf(accounts []account, results []result) (all []*settling) {
+func (b *Bare) refundsOf(accounts []account, results []result) (all []*settleTask) {
 	for i := range accounts {
-		a, s := &accounts[i], &results[i]
-		e := &backends.Ending{Limit: a.Limit, Taken: a.Enforced, Ticket: s.enforced.At}
-		reset := s.enforced.ResetAfter
-		if a.HasShadow && s.shadow.Allowed {
-			e.Taken, reset = e.Taken+a.Shadow, s.shadow.ResetAfter
+		a, r := &accounts[i], &results[i]
+		e := &backends.Ending{Limit: a.Limit, Taken: a.Enforced, Ticket: r.enforced.At}
+		reset := r.enforced.ResetAfter
+		if a.HasShadow && r.shadow.Allowed {
+			e.Taken, reset = e.Taken+a.Shadow, r.shadow.ResetAfter
 		}
 		if a.limit.Queues { // known by when its units have drained
 			e.Ticket += reset.Microseconds()
@@ -110,7 +110,7 @@ func (b *Bare) returnsOf(accounts []account, results []result) (all []*settling)
 		e.Taken = min(e.Taken, 1<<53) // more only bans have, and their count is full
 		if e.Taken > 0 && !a.limit.Held {
 			out := new(limits.Settlement)
-			all = append(all, &settling{backend: b, kind: "g ", ending: e, out: out, name: a.name, limit: a.limit})
+			all = append(all, &settleTask{backend: b, kind: "g ", ending: e, out: out, name: a.name, limit: a.limit})
 		}
 	}
 	return all

@@ -23,7 +23,7 @@ func TestAServerHasTheMoreTimeTheFurtherAwayItIs(t *testing.T) {
 		{"slow beyond measure", time.Minute, time.Second, 1001 * time.Millisecond},
 		{"not heard of", 0, 500 * time.Millisecond, 501 * time.Millisecond},
 	} {
-		l := newLine(&lines{most: 16, patience: quietFor}, "a")
+		l := newLine(&lines{maxCalls: 16, patience: quietFor}, "a")
 		now := time.Now()
 		if tt.answeredIn > 0 {
 			l.judgeLocked(now, now.Add(-tt.answeredIn), true, true, nil)
@@ -42,7 +42,7 @@ func TestAServerThatRepliesOnlyWithErrorsIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, nil))
-		l := newLine(&lines{most: 16, patience: quietFor, logger: logger}, "198.51.100.1:6379")
+		l := newLine(&lines{maxCalls: 16, patience: quietFor, logger: logger}, "198.51.100.1:6379")
 		judge := func(err error) {
 			l.mu.Lock()
 			now := time.Now()

@@ -32,8 +32,8 @@ func TestOnlyALateProcessWithRepliesExceedsItsBudget(t *testing.T) {
 		{name: "the caller leaves", late: 20 * time.Millisecond, answersEnd: never, repliedAt: never, leaves: true, noEarlier: 10, noLat: 10},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLine(&lines{most: 16, patience: quietFor}, "")
-			a := &ask{done: make(chan struct{}, 1)}
+			l := newLine(&lines{maxCalls: 16, patience: quietFor}, "")
+			a := &takeJob{answered: make(chan struct{}, 1)}
 			begin := time.Now()
 			end := make(chan struct{})
 			var rest sync.WaitGroup
@@ -41,14 +41,14 @@ func TestOnlyALateProcessWithRepliesExceedsItsBudget(t *testing.T) {
 			rest.Go(func() { // the rest of the process, and of the server
 				for ; ; time.Sleep(5 * time.Millisecond) {
 					now := time.Now()
-					l.all.late.note(now, tt.late)
+					l.lines.late.note(now, tt.late)
 					if now.Sub(begin) < tt.answersEnd {
 						l.mu.Lock()
 						l.answeredAt, l.answeredIn = now, time.Millisecond
 						l.mu.Unlock()
 					}
 					if now.Sub(begin) == tt.repliedAt {
-						a.done <- struct{}{}
+						a.answered <- struct{}{}
 					}
 					select {
 					case <-end:

@@ -17,27 +17,27 @@ import (
 // are, the more each sends, and the less a job costs. So a line has few under way, enough that server
 // and client work at the same time, and one more every callEvery.
 type line struct {
-	all  *lines
-	name string // of the server, in the log; "": there is only one
+	lines *lines
+	name  string // of the server, in the log; "": there is only one
 
-	mu         sync.Mutex
-	calls      int                // under way
-	begunAt    time.Time          // when the latest of them was begun
-	queues     [4]list.List[*job] // of jobs that wait: renewals, and takings, those with more busy keys behind
-	weight     int                // of these
-	endings    list.List[*job]    // that wait
-	ends       int                // calls under way that are of endings
-	endedLast  bool               // the latest call was of endings
-	waiting    map[string]int     // jobs that have a key, by its name
-	bound      context.Context    // of the calls that start now
-	boundUntil time.Time
+	mu              sync.Mutex
+	calls           int                // under way
+	begunAt         time.Time          // when the latest of them was begun
+	queues          [4]list.List[*job] // of jobs that wait: renewals, and takings, those with more busy keys behind
+	weight          int                // of these
+	endings         list.List[*job]    // that wait
+	endingCalls     int                // calls under way that are of endings
+	endingsWereLast bool               // the latest call was of endings
+	waiting         map[string]int     // jobs that have a key, by its name
+	callCtx         context.Context    // of the calls that start now
+	callCtxEnds     time.Time
 	health
-	instants serverInstants
+	clock serverClock
 
-	workers sync.Pool    // of *worker
-	watch   *time.Timer  // nil: not made yet
-	watched bool         // it runs
-	wellAt  atomic.Int64 // when it last decided, in nanoseconds since epoch; negative: has failed since
+	workers   sync.Pool    // of *worker
+	timer     *time.Timer  // nil: not made yet
+	timerRuns bool         // it runs
+	wellAt    atomic.Int64 // when it last decided, in nanoseconds since epoch; negative: has failed since
 }
 
 const (
@@ -59,8 +59,8 @@ const (
 	busyKey = 32
 )
 
-func newLine(all *lines, name string) *line {
-	l := &line{all: all, name: name, waiting: make(map[string]int)}
+func newLine(lines *lines, name string) *line {
+	l := &line{lines: lines, name: name, waiting: make(map[string]int)}
 	l.workers.New = func() any {
 		w := &worker{line: l}
 		w.run = w.work
@@ -73,24 +73,24 @@ func newLine(all *lines, name string) *line {
 // give-backs, renewals and releases are jobs. A line sends them, several in a call. Its caller may
 // leave before the answer; then nothing of the job is used again.
 type job struct {
-	ctx      context.Context // hooks of the client see its values
-	script   *script
-	form     string // takings of one form differ in their keys only
-	apart    bool   // it is written apart: its arguments are its own
-	keys     []string
-	args     []any // of the script, about these keys
-	instant  int64 // that the script is given; 0: it uses the server's clock
-	priority priority
-	weight   int  // how many keys it counts as in a call
-	width    int  // numbers in its reply
-	once     bool // the client does not send it again
-	owner    owner
+	ctx        context.Context // hooks of the client see its values
+	script     *script
+	form       string // takings of one form differ in their keys only
+	hasOwnArgs bool   // it is written apart: its arguments are its own
+	keys       []string
+	args       []any // of the script, about these keys
+	instant    int64 // that the script is given; 0: it uses the server's clock
+	priority   priority
+	weight     int  // how many keys it counts as in a call
+	width      int  // numbers in its reply
+	once       bool // the client does not send it again
+	owner      owner
 
 	// Set before it is answered.
-	now     int64 // the instant at which it was decided; of takings only
-	numbers []int64
-	isLeft  bool // the script has left it for another call: it had worked for long enough
-	err     error
+	now         int64 // the instant at which it was decided; of takings only
+	numbers     []int64
+	isPostponed bool // the script has left it for another call: it had worked for long enough
+	err         error
 
 	fate atomic.Int32
 
@@ -173,12 +173,12 @@ func (l *line) queueLocked(now time.Time, probes bool, jobs ...*job) {
 		l.collectLocked(w, ends)
 		go w.run()
 	}
-	l.watchLocked(now)
+	l.callOrWaitLocked(now)
 }
 
 // mayCallLocked reports whether one more call may be made. Jobs that fill a call wait for none.
 func (l *line) mayCallLocked(now time.Time) bool {
-	return l.calls < l.all.most &&
+	return l.calls < l.lines.maxCalls &&
 		(l.calls < freeCalls || l.weight >= maxWeight || l.failures > 0 || now.Sub(l.begunAt) >= callEvery)
 }
 
@@ -189,7 +189,7 @@ func (l *line) beginLocked(now time.Time) *worker {
 		l.quietSince = now
 	}
 	l.begunAt = now
-	w.bound, w.since = l.contextLocked(now), now
+	w.callCtx, w.since = l.contextLocked(now), now
 	return w
 }
 
@@ -224,13 +224,13 @@ func (l *line) unlinkLocked(j *job) {
 
 // countLocked adds to the weight of what waits, and to the number of jobs that wait for each key of j.
 // What ends makes no key busy: it gives units back.
-func (l *line) countLocked(j *job, by int) {
+func (l *line) countLocked(j *job, sign int) {
 	if j.priority == ending {
 		return
 	}
-	l.weight += by * j.weight
+	l.weight += sign * j.weight
 	for _, key := range j.keys {
-		if l.waiting[key] += by; l.waiting[key] == 0 {
+		if l.waiting[key] += sign; l.waiting[key] == 0 {
 			delete(l.waiting, key)
 		}
 	}
@@ -241,41 +241,41 @@ func (l *line) countLocked(j *job, by int) {
 func (l *line) nextLocked() (ends, waits bool) {
 	endingsWait := l.endings.First != nil
 	if l.weight > 0 {
-		return endingsWait && l.ends == 0 && !l.endedLast, true
+		return endingsWait && l.endingCalls == 0 && !l.endingsWereLast, true
 	}
-	return true, endingsWait && l.ends < (l.all.most+1)/2
+	return true, endingsWait && l.endingCalls < (l.lines.maxCalls+1)/2
 }
 
 // collectLocked moves waiting jobs to w, as many as one call may send: endings, or all others. So no
 // decision waits for a settlement in the same pipeline.
 func (l *line) collectLocked(w *worker, ends bool) {
 	weight := 0
-	collect := func(q *list.List[*job], most int) {
-		for q.First != nil && weight < most {
+	collect := func(q *list.List[*job], maxOfQueue int) {
+		for q.First != nil && weight < maxOfQueue {
 			j := q.First.Of
 			weight += j.weight
 			l.unlinkLocked(j)
 			w.jobs = append(w.jobs, j)
 		}
 	}
-	w.ends, l.endedLast = ends, ends
+	w.takesEndings, l.endingsWereLast = ends, ends
 	if ends {
 		collect(&l.endings, maxWeight)
-		l.ends++
+		l.endingCalls++
 	} else {
 		for i := range l.queues {
-			most := maxWeight - (maxWeight-weight)/8 // the rest is left for the queues behind, so that they advance too
+			maxOfQueue := maxWeight - (maxWeight-weight)/8 // the rest is left for the queues behind, so that they advance too
 			if i == len(l.queues)-1 {
-				most = maxWeight
+				maxOfQueue = maxWeight
 			}
-			collect(&l.queues[i], most)
+			collect(&l.queues[i], maxOfQueue)
 		}
 	}
 }
 
 // watchLocked begins a call for waiting jobs if it may. A timer begins another one for the rest: the calls
 // under way may never end, since a connection may be broken.
-func (l *line) watchLocked(now time.Time) {
+func (l *line) callOrWaitLocked(now time.Time) {
 	ends, waits := l.nextLocked()
 	if waits && l.mayCallLocked(now) {
 		w := l.beginLocked(now)
@@ -283,22 +283,22 @@ func (l *line) watchLocked(now time.Time) {
 		go w.run()
 		_, waits = l.nextLocked()
 	}
-	if !waits || l.watched || l.calls >= l.all.most {
+	if !waits || l.timerRuns || l.calls >= l.lines.maxCalls {
 		return
 	}
-	l.watched = true
-	if l.watch == nil {
-		l.watch = time.AfterFunc(callEvery, l.look)
+	l.timerRuns = true
+	if l.timer == nil {
+		l.timer = time.AfterFunc(callEvery, l.onTimer)
 		return
 	}
-	l.watch.Reset(callEvery)
+	l.timer.Reset(callEvery)
 }
 
-func (l *line) look() {
+func (l *line) onTimer() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.watched = false
-	l.watchLocked(time.Now())
+	l.timerRuns = false
+	l.callOrWaitLocked(time.Now())
 }
 
 // withdraw reports whether j still waits, and removes it then: its script does not run.
@@ -330,14 +330,14 @@ func (c *callContext) Value(key any) any {
 // within an eighth of callTimeout share it, and with it a timer. A line with the patience
 // for more than callTimeout gives its calls as much.
 func (l *line) contextLocked(now time.Time) context.Context {
-	timeout := max(callTimeout, l.all.patience)
-	if l.bound == nil || l.boundUntil.Sub(now) < timeout || l.bound.Err() != nil {
-		l.boundUntil = now.Add(timeout + callTimeout/8)
-		bound, cancel := context.WithDeadline(context.Background(), l.boundUntil)
+	timeout := max(callTimeout, l.lines.patience)
+	if l.callCtx == nil || l.callCtxEnds.Sub(now) < timeout || l.callCtx.Err() != nil {
+		l.callCtxEnds = now.Add(timeout + callTimeout/8)
+		bound, cancel := context.WithDeadline(context.Background(), l.callCtxEnds)
 		_ = cancel // the deadline ends it
-		l.bound = bound
+		l.callCtx = bound
 	}
-	return l.bound
+	return l.callCtx
 }
 
 // idle reports whether nothing is under way and nothing waits.

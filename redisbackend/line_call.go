@@ -29,15 +29,15 @@ const (
 )
 
 // call is jobs that one call of a script does.
-type call struct {
+type batch struct {
 	scriptCall
 	at    destination
 	jobs  []*job
-	clock *serverInstants // nil: the instant is given, or not replied
+	clock *serverClock // nil: the instant is given, or not replied
 }
 
 // decides reports whether k is of the script that decides.
-func (k *call) decides() bool { return k.at.script == &takeScript }
+func (b *batch) decides() bool { return b.at.script == &takeScript }
 
 // destination is what the jobs of a call have in common.
 type destination struct {
@@ -47,168 +47,168 @@ type destination struct {
 }
 
 // calls are the calls of one pipeline, and memory for making them that is reused.
-type calls struct {
-	all   []*call
-	spare []*call
-	of    map[destination]*call // nil if there is one
-	forms map[string]int        // the order of requests that are not alike
-	text  []byte
+type batches struct {
+	list          []*batch
+	spare         []*batch
+	byDestination map[destination]*batch // nil if there is one
+	forms         map[string]int         // the order of requests that are not alike
+	text          []byte
 }
 
 // plan makes the calls that do some jobs, one for each destination.
-func (cs *calls) plan(jobs []*job, locate *partitioner) {
+func (bs *batches) plan(jobs []*job, locate *partitioner) {
 	for _, j := range jobs {
 		at := destination{script: j.script, instant: j.instant}
 		if locate != nil {
 			at.partition, _, _ = (*locate)(j.keys[0]) // if it is unknown, the call fails
 		}
-		k := cs.to(at)
-		k.jobs = append(k.jobs, j)
+		b := bs.to(at)
+		b.jobs = append(b.jobs, j)
 	}
-	for _, k := range cs.all {
-		cs.write(k)
+	for _, b := range bs.list {
+		bs.write(b)
 	}
 }
 
 // to returns the call for a destination.
-func (cs *calls) to(at destination) *call {
-	if len(cs.all) > 0 && cs.all[0].at == at {
-		return cs.all[0]
-	} else if k := cs.of[at]; k != nil {
-		return k
+func (bs *batches) to(at destination) *batch {
+	if len(bs.list) > 0 && bs.list[0].at == at {
+		return bs.list[0]
+	} else if b := bs.byDestination[at]; b != nil {
+		return b
 	}
-	k := cs.add(at)
-	if len(cs.all) > 1 {
-		if cs.of == nil {
-			cs.of = make(map[destination]*call)
+	b := bs.add(at)
+	if len(bs.list) > 1 {
+		if bs.byDestination == nil {
+			bs.byDestination = make(map[destination]*batch)
 		}
-		cs.of[at] = k
+		bs.byDestination[at] = b
 	}
-	return k
+	return b
 }
 
-func (cs *calls) add(at destination) *call {
-	var k *call
-	if n := len(cs.spare); n > 0 {
-		k, cs.spare = cs.spare[n-1], cs.spare[:n-1]
+func (bs *batches) add(at destination) *batch {
+	var b *batch
+	if n := len(bs.spare); n > 0 {
+		b, bs.spare = bs.spare[n-1], bs.spare[:n-1]
 	} else {
-		k = new(call)
+		b = new(batch)
 	}
-	k.at = at
-	cs.all = append(cs.all, k)
-	return k
+	b.at = at
+	bs.list = append(bs.list, b)
+	return b
 }
 
-func (cs *calls) reset() {
-	for _, k := range cs.all {
-		clear(k.jobs)
-		clear(k.keys)
-		clear(k.args)
-		*k = call{scriptCall{keys: k.keys[:0], args: k.args[:0]}, destination{}, k.jobs[:0], nil}
-		cs.spare = append(cs.spare, k)
+func (bs *batches) reset() {
+	for _, b := range bs.list {
+		clear(b.jobs)
+		clear(b.keys)
+		clear(b.args)
+		*b = batch{scriptCall{keys: b.keys[:0], args: b.args[:0]}, destination{}, b.jobs[:0], nil}
+		bs.spare = append(bs.spare, b)
 	}
-	clear(cs.all)
-	cs.all = cs.all[:0]
-	clear(cs.of)
+	clear(bs.list)
+	bs.list = bs.list[:0]
+	clear(bs.byDestination)
 }
 
 // write writes the KEYS and ARGV of a call.
-func (cs *calls) write(k *call) {
-	k.parts = len(k.jobs) > 1
-	if !k.decides() {
-		for _, j := range k.jobs {
-			k.keys, k.args = append(k.keys, j.keys...), append(k.args, j.args...)
+func (bs *batches) write(b *batch) {
+	b.divisible = len(b.jobs) > 1
+	if !b.decides() {
+		for _, j := range b.jobs {
+			b.keys, b.args = append(b.keys, j.keys...), append(b.args, j.args...)
 		}
-		if k.at.instant != 0 {
-			k.args = append(k.args, k.at.instant)
+		if b.at.instant != 0 {
+			b.args = append(b.args, b.at.instant)
 		}
 		return
 	}
-	if j := k.jobs[0]; !k.parts && isOrdinary(j) {
-		k.keys, k.args = append(k.keys, j.keys...), append(append(k.args, ""), j.args...)
+	if j := b.jobs[0]; !b.divisible && isOrdinary(j) {
+		b.keys, b.args = append(b.keys, j.keys...), append(append(b.args, ""), j.args...)
 		return
 	}
-	cs.sortByForm(k.jobs)
-	k.args = append(k.args, any("server"))
-	if k.at.instant != 0 {
-		k.args[0] = k.at.instant
+	bs.sortByForm(b.jobs)
+	b.args = append(b.args, any("server"))
+	if b.at.instant != 0 {
+		b.args[0] = b.at.instant
 	}
-	for rest := k.jobs; len(rest) > 0; {
+	for rest := b.jobs; len(rest) > 0; {
 		first, n := rest[0], 1
-		for n < len(rest) && !first.apart && rest[n].form == first.form {
+		for n < len(rest) && !first.hasOwnArgs && rest[n].form == first.form {
 			n++
 		}
 		for _, j := range rest[:n] {
-			k.keys = append(k.keys, j.keys...)
+			b.keys = append(b.keys, j.keys...)
 		}
-		k.args = append(append(k.args, cs.head(first, n)), first.args...)
+		b.args = append(append(b.args, bs.head(first, n)), first.args...)
 		rest = rest[n:]
 	}
 }
 
 // isOrdinary reports whether take.lua needs no head for a job that is alone.
 func isOrdinary(j *job) bool {
-	a := j.owner.(*ask)
-	return a.mode == (mode{}) && !a.hasLogs
+	t := j.owner.(*takeJob)
+	return t.mode == (mode{}) && !t.hasLogs
 }
 
 // head returns what take.lua is told of n requests that are alike.
-func (cs *calls) head(first *job, n int) string {
-	cs.text = append(append(cs.text[:0], first.owner.(*ask).mode.name()...), ' ')
-	cs.text = append(strconv.AppendInt(cs.text, int64(n), 10), ' ')
-	cs.text = strconv.AppendInt(cs.text, int64(len(first.keys)), 10)
-	return string(cs.text)
+func (bs *batches) head(first *job, n int) string {
+	bs.text = append(append(bs.text[:0], first.owner.(*takeJob).mode.name()...), ' ')
+	bs.text = append(strconv.AppendInt(bs.text, int64(n), 10), ' ')
+	bs.text = strconv.AppendInt(bs.text, int64(len(first.keys)), 10)
+	return string(bs.text)
 }
 
 // sortByForm groups requests of equal form.
-func (cs *calls) sortByForm(jobs []*job) {
-	if cs.forms == nil {
-		cs.forms = make(map[string]int)
+func (bs *batches) sortByForm(jobs []*job) {
+	if bs.forms == nil {
+		bs.forms = make(map[string]int)
 	}
-	clear(cs.forms)
+	clear(bs.forms)
 	for _, j := range jobs {
-		if cs.forms[j.form] == 0 {
-			cs.forms[j.form] = len(cs.forms) + 1
+		if bs.forms[j.form] == 0 {
+			bs.forms[j.form] = len(bs.forms) + 1
 		}
 	}
-	if len(cs.forms) > 1 {
-		slices.SortStableFunc(jobs, func(a, b *job) int { return cs.forms[a.form] - cs.forms[b.form] })
+	if len(bs.forms) > 1 {
+		slices.SortStableFunc(jobs, func(a, b *job) int { return bs.forms[a.form] - bs.forms[b.form] })
 	}
 }
 
 // send makes the calls that do some jobs. Each reply has an error of its own.
-func (l *line) send(ctx context.Context, cs *calls, jobs []*job) {
-	cs.plan(jobs, l.all.partitioner.Load())
-	l.run(ctx, cs.all)
+func (l *line) send(ctx context.Context, bs *batches, jobs []*job) {
+	bs.plan(jobs, l.lines.partitioner.Load())
+	l.run(ctx, bs.list)
 	// A Cluster rejects a call for keys of several slots, or of a slot that is just being
 	// moved. Such a call has done nothing, so each of its jobs is sent apart. The others keep
 	// their replies.
 	var apart []*job
 	failed := false
-	for _, k := range cs.all {
-		err := k.err
+	for _, b := range bs.list {
+		err := b.err
 		if err == nil { // HasErrorPrefix allocates
 			continue
 		}
 		failed = true
 		crosses := redis.HasErrorPrefix(err, "CROSSSLOT")
-		if k.parts && crosses {
-			l.all.learnSlots()
+		if b.divisible && crosses {
+			l.lines.learnSlots()
 		}
-		if k.parts && (crosses || redis.HasErrorPrefix(err, "TRYAGAIN")) {
-			apart = append(apart, k.jobs...)
-			k.jobs = k.jobs[:0]
+		if b.divisible && (crosses || redis.HasErrorPrefix(err, "TRYAGAIN")) {
+			apart = append(apart, b.jobs...)
+			b.jobs = b.jobs[:0]
 		}
 	}
-	if sent := len(cs.all); len(apart) > 0 {
+	if sent := len(bs.list); len(apart) > 0 {
 		for _, j := range apart {
-			k := cs.add(destination{script: j.script, instant: j.instant})
-			k.jobs = append(k.jobs, j)
-			cs.write(k)
+			b := bs.add(destination{script: j.script, instant: j.instant})
+			b.jobs = append(b.jobs, j)
+			bs.write(b)
 		}
-		l.run(ctx, cs.all[sent:])
+		l.run(ctx, bs.list[sent:])
 	}
-	for wait := firstWait; failed && wait <= lastWait && l.sendAgain(ctx, cs, wait); wait *= 2 {
+	for wait := firstWait; failed && wait <= lastWait && l.sendAgain(ctx, bs, wait); wait *= 2 {
 	}
 }
 
@@ -220,11 +220,11 @@ const (
 )
 
 // sendAgain makes the calls of such requests again after a wait, and reports whether there are any.
-func (l *line) sendAgain(ctx context.Context, cs *calls, wait time.Duration) bool {
-	var again []*call
-	for _, k := range cs.all {
-		if len(k.jobs) > 0 && redis.HasErrorPrefix(k.err, "TRYAGAIN") {
-			again = append(again, k)
+func (l *line) sendAgain(ctx context.Context, bs *batches, wait time.Duration) bool {
+	var again []*batch
+	for _, b := range bs.list {
+		if len(b.jobs) > 0 && redis.HasErrorPrefix(b.err, "TRYAGAIN") {
+			again = append(again, b)
 		}
 	}
 	if len(again) == 0 {
@@ -237,47 +237,47 @@ func (l *line) sendAgain(ctx context.Context, cs *calls, wait time.Duration) boo
 		return false
 	case <-timer.C:
 	}
-	for _, k := range again {
-		k.command, k.err = nil, nil
+	for _, b := range again {
+		b.command, b.err = nil, nil
 	}
 	l.run(ctx, again)
 	return true
 }
 
-func (l *line) run(ctx context.Context, all []*call) {
-	calls := make([]*scriptCall, len(all))
-	for i, k := range all {
-		k.expect(&l.instants)
-		k.once = k.once || l.all.once
-		calls[i] = &k.scriptCall
+func (l *line) run(ctx context.Context, list []*batch) {
+	calls := make([]*scriptCall, len(list))
+	for i, b := range list {
+		b.expect(&l.clock)
+		b.once = b.once || l.lines.once
+		calls[i] = &b.scriptCall
 	}
-	run(ctx, l.all.client, calls...)
+	run(ctx, l.lines.client, calls...)
 }
 
 // expect sets what the reply to k may be. The clock is that of the server.
-func (k *call) expect(clock *serverInstants) {
-	k.script, k.receiver, k.most = k.at.script, k, maxText
-	if k.decides() && k.at.instant == 0 {
-		k.clock = clock
+func (b *batch) expect(clock *serverClock) {
+	b.script, b.receiver, b.most = b.at.script, b, maxText
+	if b.decides() && b.at.instant == 0 {
+		b.clock = clock
 	}
-	for _, j := range k.jobs {
-		k.most += numberSize * j.width
-		k.once = k.once || j.once
+	for _, j := range b.jobs {
+		b.most += numberSize * j.width
+		b.once = b.once || j.once
 	}
 }
 
 // outcome says whether the server answered a call, whether one decided, and the latest error. A call that
 // failed fails all of its jobs. The jobs of any other have numbers, or errors of their own.
-func (cs *calls) outcome() (reached, decided bool, latest error) {
-	for _, k := range cs.all {
+func (bs *batches) outcome() (reached, decided bool, latest error) {
+	for _, b := range bs.list {
 		switch {
-		case len(k.jobs) == 0: // they were sent apart
-		case k.err == nil:
+		case len(b.jobs) == 0: // they were sent apart
+		case b.err == nil:
 			reached, decided = true, true
 		default:
-			reached, latest = reached || answers(k.err), k.err
-			for _, j := range k.jobs {
-				j.err = k.err
+			reached, latest = reached || answers(b.err), b.err
+			for _, j := range b.jobs {
+				j.err = b.err
 			}
 		}
 	}
@@ -285,19 +285,19 @@ func (cs *calls) outcome() (reached, decided bool, latest error) {
 }
 
 // receive implements [receiver]: it sets the numbers or the error of every job.
-func (k *call) receive(r *reply) (err error) {
+func (b *batch) receive(r *reply) (err error) {
 	var now int64
-	if k.decides() {
+	if b.decides() {
 		var ok bool
 		now, ok = r.number()
 		switch {
-		case !ok || k.at.instant != 0 && k.at.instant != now:
+		case !ok || b.at.instant != 0 && b.at.instant != now:
 			return errForeign
-		case k.clock != nil && !k.clock.believe(now):
+		case b.clock != nil && !b.clock.believe(now):
 			return errClock
 		}
 	}
-	for _, j := range k.jobs {
+	for _, j := range b.jobs {
 		j.now = now
 		if !j.receive(r) {
 			return errForeign
@@ -306,8 +306,8 @@ func (k *call) receive(r *reply) (err error) {
 	if !r.hasEnded() {
 		return errForeign
 	}
-	for i, j := range k.jobs {
-		if j.err == nil && (!j.owner.read(j.numbers) || j.isLeft && i == 0) {
+	for i, j := range b.jobs {
+		if j.err == nil && (!j.owner.read(j.numbers) || j.isPostponed && i == 0) {
 			j.err = errImpossible
 			err = errImpossible
 		}

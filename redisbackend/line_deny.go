@@ -12,53 +12,53 @@ import (
 
 // share is what requests have in common that one denial answers: they charge a key by a limit for
 // as many units.
-type share struct {
+type denialKey struct {
 	name  string
 	limit limits.Limit
 	units int64
 }
 
-func (a *account) share() share { return share{a.name, a.Limit, a.Enforced} }
+func (a *account) denialKey() denialKey { return denialKey{a.name, a.Limit, a.Enforced} }
 
 // denyWaitingLocked takes requests out of the queues that the denials of a call answer, and denies them.
 // They wait for a busy key that denied a job of the call, and charge it as much. They have waited since
 // before the call began: a later request may find units that were returned after it.
-func (l *line) denyWaitingLocked(jobs []*job, begun time.Time) (denied []*ask) {
-	var denials map[share]limits.Decision
+func (l *line) denyWaitingLocked(jobs []*job, begun time.Time) (denied []*takeJob) {
+	var denials map[denialKey]limits.Decision
 	for _, j := range jobs {
-		if a, ok := j.owner.(*ask); ok {
-			denials = l.addDenialsLocked(denials, a)
+		if t, ok := j.owner.(*takeJob); ok {
+			denials = l.addDenialsLocked(denials, t)
 		}
 	}
 	for i := range l.queues {
 		if len(denials) == 0 {
 			break
 		}
-		for k := l.queues[i].First; k != nil; {
-			next := k.Next
-			if a, ok := k.Of.owner.(*ask); ok && a.queuedAt.Before(begun) && a.denyBy(denials) {
-				l.unlinkLocked(&a.job)
-				a.err = nil
-				denied = append(denied, a)
+		for node := l.queues[i].First; node != nil; {
+			next := node.Next
+			if t, ok := node.Of.owner.(*takeJob); ok && t.queuedAt.Before(begun) && t.denyBy(denials) {
+				l.unlinkLocked(&t.job)
+				t.err = nil
+				denied = append(denied, t)
 			}
-			k = next
+			node = next
 		}
 	}
 	return denied
 }
 
 // addDenialsLocked adds the denials of a by busy keys, unless it peeks or has an instant of its own.
-func (l *line) addDenialsLocked(denials map[share]limits.Decision, a *ask) map[share]limits.Decision {
-	if a.err != nil || a.mode != (mode{}) {
+func (l *line) addDenialsLocked(denials map[denialKey]limits.Decision, t *takeJob) map[denialKey]limits.Decision {
+	if t.err != nil || t.mode != (mode{}) {
 		return denials
 	}
-	for i := range a.accounts {
-		of, d := &a.accounts[i], a.results[i].enforced
-		if of.Enforced > 0 && !d.Allowed && l.waiting[of.name] >= busyKey {
+	for i := range t.accounts {
+		account, d := &t.accounts[i], t.results[i].enforced
+		if account.Enforced > 0 && !d.Allowed && l.waiting[account.name] >= busyKey {
 			if denials == nil {
-				denials = make(map[share]limits.Decision)
+				denials = make(map[denialKey]limits.Decision)
 			}
-			denials[of.share()] = d
+			denials[account.denialKey()] = d
 		}
 	}
 	return denials
@@ -66,17 +66,17 @@ func (l *line) addDenialsLocked(denials map[share]limits.Decision, a *ask) map[s
 
 // denyBy denies a by the first denial of one of its accounts, if there is any. The server is not asked
 // about the others.
-func (a *ask) denyBy(denials map[share]limits.Decision) bool {
-	for i := range a.accounts {
-		d, ok := denials[a.accounts[i].share()]
-		if !ok || a.mode != (mode{}) {
+func (t *takeJob) denyBy(denials map[denialKey]limits.Decision) bool {
+	for i := range t.accounts {
+		d, ok := denials[t.accounts[i].denialKey()]
+		if !ok || t.mode != (mode{}) {
 			continue
 		}
-		a.now, a.allowed, a.results = d.At, false, a.results[:0]
-		for range a.accounts {
-			a.results = append(a.results, resultNotAsked)
+		t.now, t.allowed, t.results = d.At, false, t.results[:0]
+		for range t.accounts {
+			t.results = append(t.results, resultNotAsked)
 		}
-		a.results[i].enforced = d
+		t.results[i].enforced = d
 		return true
 	}
 	return false

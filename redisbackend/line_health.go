@@ -92,10 +92,10 @@ func (l *line) admitLocked(now time.Time) (probes bool, err error) {
 	if !l.down && !l.isDownLocked(now) {
 		return false, nil
 	}
-	mayProbe := (!l.probing || now.Sub(l.probedAt) >= probeFor) && l.calls < l.all.most+maxProbes
+	mayProbe := (!l.probing || now.Sub(l.probedAt) >= probeFor) && l.calls < l.lines.maxCalls+maxProbes
 	switch {
 	case l.name == "":
-		mayProbe = mayProbe && l.calls >= l.all.most
+		mayProbe = mayProbe && l.calls >= l.lines.maxCalls
 	case l.mayBeBackLocked(now):
 		return false, nil
 	case !mayProbe:
@@ -132,15 +132,15 @@ func (l *line) isDownLocked(now time.Time) bool {
 	if l.failures >= failuresInRow {
 		quiet = max(quiet, l.failedAt.Sub(l.failingSince))
 	}
-	return quiet > l.all.patience && quiet > l.patienceLocked(now)
+	return quiet > l.lines.patience && quiet > l.patienceLocked(now)
 }
 
 func (l *line) patienceLocked(now time.Time) time.Duration {
-	patience := max(l.all.patience, roundTrips*l.answeredIn)
+	patience := max(l.lines.patience, roundTrips*l.answeredIn)
 	if l.answeredAt.IsZero() {
 		patience = max(patience, quietAtFirst)
 	}
-	return min(patience, max(l.all.patience, callTimeout)) + l.all.late.allowance(now)
+	return min(patience, max(l.lines.patience, callTimeout)) + l.lines.late.allowance(now)
 }
 
 // judgeLocked records the outcome of a call.
@@ -213,7 +213,7 @@ func (l *line) report() {
 
 func (l *line) log(c condition, err error) {
 	defer func() { _ = recover() }() // a panic of the logger cannot be logged
-	logger := l.all.logger
+	logger := l.lines.logger
 	if logger == nil {
 		logger = slog.Default()
 	}
@@ -240,13 +240,13 @@ const (
 )
 
 // lateness is how long a goroutine that was ready to run has lately waited until it ran, at most.
-type lateness struct{ at, by atomic.Int64 }
+type lateness struct{ notedAt, longest atomic.Int64 }
 
 // note notes that one has waited for so long. Within 100 ms a shorter wait changes nothing.
 func (l *lateness) note(now time.Time, late time.Duration) {
 	if late >= time.Millisecond && l.within(now, 2*slice) < late {
-		l.at.Store(now.UnixNano())
-		l.by.Store(int64(late))
+		l.notedAt.Store(now.UnixNano())
+		l.longest.Store(int64(late))
 	}
 }
 
@@ -272,11 +272,11 @@ func (l *lateness) excuses(ctx context.Context, since time.Time, latest func() t
 }
 
 // within returns the lateness noted within a time before now.
-func (l *lateness) within(now time.Time, last time.Duration) time.Duration {
-	if now.UnixNano()-l.at.Load() > int64(last) {
+func (l *lateness) within(now time.Time, span time.Duration) time.Duration {
+	if now.UnixNano()-l.notedAt.Load() > int64(span) {
 		return 0
 	}
-	return time.Duration(l.by.Load())
+	return time.Duration(l.longest.Load())
 }
 
 // allowance returns how much longer to wait for a server because this process runs late.
@@ -288,13 +288,13 @@ func (l *lateness) allowance(now time.Time) time.Duration {
 // request that has waited since an instant, or this process runs too late to tell.
 func (l *line) timelyLocked(ctx context.Context, since time.Time) bool {
 	deadline, ok := ctx.Deadline()
-	return ok && l.answeredIn < deadline.Sub(since) || l.all.late.within(time.Now(), 2*slice) >= lateEnough
+	return ok && l.answeredIn < deadline.Sub(since) || l.lines.late.within(time.Now(), 2*slice) >= lateEnough
 }
 
 // behind reports whether ctx ended because this process runs late, not because the server
 // is slow.
-func (l *line) behind(ctx context.Context, since time.Time) bool {
-	return l.all.late.excuses(ctx, since, func() time.Time {
+func (l *line) shouldWaitOn(ctx context.Context, since time.Time) bool {
+	return l.lines.late.excuses(ctx, since, func() time.Time {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.answeredAt

@@ -40,7 +40,7 @@ func silence(ctx context.Context, _ string, _ int) error {
 func TestAProbeOfEndingsHasJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := MustNewBare(&answering{answer: silence}, BareOptions{HashTag: "one"})
-		b.lines.most = 1
+		b.lines.maxCalls = 1
 		e := backends.Ending{
 			Scope: "s", Key: "k", Limit: limits.LeakyBucket(limits.PerDay(1), 10), Taken: 2, Final: 1, Ticket: 1,
 		}
@@ -66,7 +66,7 @@ func TestRenewalsDoNotPileUpWhileAServerIsSilent(t *testing.T) {
 		const units = 2000
 		b := MustNewBare(&answering{answer: silence}, BareOptions{HashTag: "one", HoldTime: minHoldTime})
 		for i := range units {
-			b.holds.add(span{b.heldName("s", fmt.Sprint(i)), b.holds.issue(1), 1})
+			b.holds.add(idRange{b.heldName("s", fmt.Sprint(i)), b.holds.issue(1), 1})
 		}
 		for range 5 {
 			time.Sleep(minHoldTime)
@@ -103,7 +103,7 @@ func TestTheSecondReleaseIsLaterThanAnyRenewal(t *testing.T) {
 			}
 		}}, BareOptions{HashTag: "one", HoldTime: minHoldTime})
 		id := b.holds.issue(1)
-		b.holds.add(span{b.heldName("s", "k"), id, 1})
+		b.holds.add(idRange{b.heldName("s", "k"), id, 1})
 		held.Store(true)
 		time.Sleep(minHoldTime/3 + b.holds.slack() + time.Millisecond) // the renewal has just begun
 		e := backends.Ending{Scope: "s", Key: "k", Limit: limits.Concurrent(1), Taken: 1, Ticket: id}

@@ -14,15 +14,15 @@ import (
 // worker makes the calls of a line one after the other, on a goroutine of its own, until
 // no job waits.
 type worker struct {
-	line   *line
-	run    func() // work; a method value made once, so that go allocates nothing
-	jobs   []*job
-	calls  calls
-	bound  context.Context // of the call
-	since  time.Time
-	inline bool // it makes the call on the goroutine of the caller
-	ends   bool // the call is of endings
-	probes bool // it was started above the limit of calls, and ends after one
+	line         *line
+	run          func() // work; a method value made once, so that go allocates nothing
+	jobs         []*job
+	batches      batches
+	callCtx      context.Context // of the call
+	since        time.Time
+	inline       bool // it makes the call on the goroutine of the caller
+	takesEndings bool // the call is of endings
+	probes       bool // it was started above the limit of calls, and ends after one
 }
 
 // panicked returns the error of a panic below the client. go-redis itself panics at a length that
@@ -40,7 +40,7 @@ var errExited = errors.New("a hook of the client ended the goroutine by runtime.
 
 func (w *worker) work() {
 	now := time.Now()
-	w.line.all.late.note(now, now.Sub(w.since))
+	w.line.lines.late.note(now, now.Sub(w.since))
 	for w.round() {
 	}
 }
@@ -57,7 +57,7 @@ func (w *worker) round() (more bool) {
 			go w.run()
 		}
 	}()
-	w.line.send(w.context(), &w.calls, w.jobs)
+	w.line.send(w.context(), &w.batches, w.jobs)
 	err, exits = nil, false
 	return false // w.end says
 }
@@ -82,7 +82,7 @@ func (l *line) mayCallInlineLocked(ctx context.Context, now time.Time) bool {
 		return true // it waits as long as the client does in any case
 	}
 	_, ends := ctx.Deadline()
-	return ends && l.all.endsOnTime && l.answeredFast && l.all.late.within(now, time.Second) == 0
+	return ends && l.lines.endsOnTime && l.answeredFast && l.lines.late.within(now, time.Second) == 0
 }
 
 // context returns the context of a call, with the values of its first job's context.
@@ -92,9 +92,9 @@ func (w *worker) context() context.Context {
 	case w.inline:
 		return first
 	case first == context.Background():
-		return w.bound
+		return w.callCtx
 	}
-	return &callContext{w.bound, first}
+	return &callContext{w.callCtx, first}
 }
 
 // end answers the jobs of a call and reports whether w has another call to make. failure, if not
@@ -107,9 +107,9 @@ func (w *worker) end(failure error) (more bool) {
 	l, now := w.line, time.Now()
 	reached, decided, latest := false, false, failure
 	if failure == nil {
-		reached, decided, latest = w.calls.outcome()
+		reached, decided, latest = w.batches.outcome()
 	}
-	var denied []*ask
+	var denied []*takeJob
 	l.mu.Lock()
 	l.judgeLocked(now, w.since, reached, decided, latest)
 	yields := !w.inline && l.yieldsLocked(now)
@@ -118,30 +118,30 @@ func (w *worker) end(failure error) (more bool) {
 	}
 	l.mu.Unlock()
 
-	for _, a := range denied {
-		a.answer()
+	for _, t := range denied {
+		t.answer()
 	}
-	var left []*job
+	var postponed []*job
 	for _, j := range w.jobs {
 		if failure != nil {
 			j.err = failure
 		}
-		if j.isLeft && j.err == nil && j.fate.Load() == underWay {
-			left = append(left, j)
+		if j.isPostponed && j.err == nil && j.fate.Load() == underWay {
+			postponed = append(postponed, j)
 		} else {
 			j.owner.answer()
 		}
 	}
-	w.calls.reset()
+	w.batches.reset()
 	if yields {
-		now = l.all.late.measure() // yields, and notes for how long
+		now = l.lines.late.measure() // yields, and notes for how long
 	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	clear(w.jobs)
 	w.jobs = w.jobs[:0]
-	for _, j := range left {
+	for _, j := range postponed {
 		l.enqueueLocked(j, now)
 	}
 	if w.probes {
@@ -149,19 +149,19 @@ func (w *worker) end(failure error) (more bool) {
 	}
 	w.inline = false
 	l.calls--
-	if w.ends {
-		l.ends--
+	if w.takesEndings {
+		l.endingCalls--
 	}
-	w.ends = false
+	w.takesEndings = false
 	if ends, waits := l.nextLocked(); waits && l.mayCallLocked(now) {
 		l.collectLocked(w, ends)
 		l.calls++
 		l.begunAt = now
-		w.bound, w.since = l.contextLocked(now), now
+		w.callCtx, w.since = l.contextLocked(now), now
 		return true
 	}
-	l.watchLocked(now)
-	w.bound = nil
+	l.callOrWaitLocked(now)
+	w.callCtx = nil
 	l.workers.Put(w)
 	return false
 }
@@ -170,7 +170,7 @@ func (w *worker) end(failure error) (more bool) {
 // callers that have just been answered may ask again. If goroutines already wait to run,
 // the worker would be the last of them, and should not.
 func (l *line) yieldsLocked(now time.Time) bool {
-	return l.weight < maxWeight/2 && l.all.late.within(now, 2*slice) == 0
+	return l.weight < maxWeight/2 && l.lines.late.within(now, 2*slice) == 0
 }
 
 // endsCallsOnTime reports whether all calls of a client end at the deadline of their

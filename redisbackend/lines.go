@@ -16,7 +16,7 @@ type lines struct {
 	once       bool // the client would send calls again, see unrepeatedCommand
 	redirects  bool // the client belongs to a Cluster, or may
 	endsOnTime bool // the client ends calls at the deadline of their context
-	most       int  // calls under way to each
+	maxCalls   int  // calls under way to each
 	logger     *slog.Logger
 	patience   time.Duration // quietFor
 	late       lateness
@@ -50,7 +50,7 @@ const (
 )
 
 func newLines(client redis.Scripter, logger *slog.Logger) *lines {
-	ls := &lines{client: client, most: callsOf(client), logger: logger, patience: quietFor}
+	ls := &lines{client: client, maxCalls: callsOf(client), logger: logger, patience: quietFor}
 	_, isSingle := client.(single)
 	_, isRing := client.(ring)
 	ls.redirects = !isSingle && !isRing
@@ -103,7 +103,7 @@ func callsOf(client redis.Scripter) int {
 }
 
 // of returns the line of the server that keeps a name.
-func (ls *lines) of(ctx context.Context, name string) (*line, error) {
+func (ls *lines) lineOf(ctx context.Context, name string) (*line, error) {
 	if ls.only != nil {
 		return ls.only, nil
 	}
@@ -127,35 +127,35 @@ func (ls *lines) of(ctx context.Context, name string) (*line, error) {
 // learnFirst waits until a client has learned where names are kept, or ctx ends.
 func (ls *lines) learnFirst(ctx context.Context, name string) error {
 	ls.mu.Lock()
-	p := ls.attempt
-	if p == nil {
-		p = &learning{done: make(chan struct{}), err: errExited}
-		ls.attempt = p
-		go ls.study(context.WithoutCancel(ctx), p, name)
+	attempt := ls.attempt
+	if attempt == nil {
+		attempt = &learning{done: make(chan struct{}), err: errExited}
+		ls.attempt = attempt
+		go ls.runAttempt(context.WithoutCancel(ctx), attempt, name)
 	}
 	ls.mu.Unlock()
 	select {
-	case <-p.done:
-		return p.err
+	case <-attempt.done:
+		return attempt.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (ls *lines) study(ctx context.Context, p *learning, name string) {
+func (ls *lines) runAttempt(ctx context.Context, attempt *learning, name string) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	defer func() {
 		if v := recover(); v != nil {
-			p.err = panicked(v)
+			attempt.err = panicked(v)
 		}
 		ls.mu.Lock()
 		defer ls.mu.Unlock()
 		ls.attempt = nil
-		ls.known.Store(p.err == nil)
-		close(p.done)
+		ls.known.Store(attempt.err == nil)
+		close(attempt.done)
 	}()
-	p.err = ls.learn(ctx, name)
+	attempt.err = ls.learn(ctx, name)
 }
 
 func (ls *lines) add(server *redis.Client) *line {
@@ -179,7 +179,7 @@ func (ls *lines) add(server *redis.Client) *line {
 }
 
 // othersAreWell reports whether a server other than those of some lines is well.
-func (ls *lines) othersAreWell(but ...*line) bool {
+func (ls *lines) othersAreWell(excluded ...*line) bool {
 	all := ls.byServer.Load()
 	if all == nil {
 		return false
@@ -187,7 +187,7 @@ func (ls *lines) othersAreWell(but ...*line) bool {
 	now := time.Now()
 next:
 	for _, l := range *all {
-		for _, other := range but {
+		for _, other := range excluded {
 			if l == other {
 				continue next
 			}

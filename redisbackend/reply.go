@@ -78,15 +78,15 @@ func (r *reply) hasEnded() bool { return len(r.text) == 0 }
 const maxJump = 24 * time.Hour
 
 // serverInstants is what is known of the clock of a server.
-type serverInstants struct {
+type serverClock struct {
 	mu      sync.Mutex
-	latest  serverInstant
-	doubted serverInstant // of the reply before, which was not believed; otherwise zero
+	latest  clockReading
+	doubted clockReading // of the reply before, which was not believed; otherwise zero
 }
 
 // serverInstant is an instant of a server, in microseconds since the Unix epoch, and when it was
 // told.
-type serverInstant struct {
+type clockReading struct {
 	us int64
 	at time.Time
 }
@@ -94,25 +94,25 @@ type serverInstant struct {
 // believe reports whether a server may tell an instant: it is within a day of what the one before
 // lets expect. A clock that has been set differs by more. So the first instant after that is not
 // believed, and the next is, on another connection, if it agrees with that one.
-func (s *serverInstants) believe(us int64) bool {
-	told := serverInstant{us, time.Now()}
+func (s *serverClock) believe(us int64) bool {
+	reading := clockReading{us, time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if us <= 0 || us > never {
 		return false
 	}
-	if s.latest.at.IsZero() || told.agrees(s.latest) || told.agrees(s.doubted) {
-		s.latest, s.doubted = told, serverInstant{}
+	if s.latest.at.IsZero() || reading.agrees(s.latest) || reading.agrees(s.doubted) {
+		s.latest, s.doubted = reading, clockReading{}
 		return true
 	}
-	s.doubted = told
+	s.doubted = reading
 	return false
 }
 
 // agrees reports whether a server may show i, if it showed an instant before.
-func (i serverInstant) agrees(before serverInstant) bool {
-	expected := before.us + i.at.Sub(before.at).Microseconds()
-	return !before.at.IsZero() && max(i.us-expected, expected-i.us) <= maxJump.Microseconds()
+func (r clockReading) agrees(before clockReading) bool {
+	expected := before.us + r.at.Sub(before.at).Microseconds()
+	return !before.at.IsZero() && max(r.us-expected, expected-r.us) <= maxJump.Microseconds()
 }
 
 const (

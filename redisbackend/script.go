@@ -28,7 +28,7 @@ func file(name string) string {
 // Scripts are files one after the other. A line "--- name" of a file is replaced by what has that name, so
 // that functions are made only where they are needed.
 var (
-	families    = chain()
+	families    = familyChain()
 	stateSource = file("debt") + replace(file("state"), "families", families, "convert", file("convert"))
 
 	neededProducts = "if not muldiv then\n" + file("products") + "end\n"
@@ -51,7 +51,7 @@ var (
 )
 
 // chain returns the file of the family that letter names, for any of them.
-func chain() string {
+func familyChain() string {
 	var b strings.Builder
 	word := "if"
 	for _, f := range familyFiles() {
@@ -114,16 +114,16 @@ type pipeliner interface{ Pipeline() redis.Pipeliner }
 
 // scriptCall is one call of a script.
 type scriptCall struct {
-	script   *script
-	keys     []string
-	args     []any
-	once     bool // the client does not send it again
-	parts    bool // it can be sent in parts
-	receiver receiver
-	most     int // bytes of its reply, at most
-	command  *scriptCommand
-	sent     error // what a client said that reads replies itself
-	err      error // nil: the receiver has read the reply
+	script    *script
+	keys      []string
+	args      []any
+	once      bool // the client does not send it again
+	divisible bool // it can be sent in parts
+	receiver  receiver
+	most      int // bytes of its reply, at most
+	command   *scriptCommand
+	readErr   error // what a client said that reads replies itself
+	err       error // nil: the receiver has read the reply
 }
 
 // run makes calls, in one pipeline if there are several and the client has pipelines. A server that
@@ -170,23 +170,23 @@ func (c *scriptCall) send(ctx context.Context, to redis.Scripter, name, text str
 	c.command = newScriptCommand(c.receiver, c.most)
 	client, ok := to.(processor)
 	if !ok {
-		call, args := to.EvalSha, append([]any{c.command.number}, c.args...)
+		eval, args := to.EvalSha, append([]any{c.command.number}, c.args...)
 		if name == "eval" {
-			call = to.Eval
+			eval = to.Eval
 		}
-		reply, err := call(ctx, text, c.keys, args...).Result()
+		reply, err := eval(ctx, text, c.keys, args...).Result()
 		if err == nil {
 			err = c.command.readValue(reply)
 		}
-		c.sent = err
+		c.readErr = err
 		return
 	}
-	all := make([]any, 0, 4+len(c.keys)+len(c.args))
-	all = append(all, name, text, len(c.keys))
+	words := make([]any, 0, 4+len(c.keys)+len(c.args))
+	words = append(words, name, text, len(c.keys))
 	for _, key := range c.keys {
-		all = append(all, key)
+		words = append(words, key)
 	}
-	c.command.Cmder = redis.NewRawWriteToCmd(ctx, c.command, append(append(all, c.command.number), c.args...)...)
+	c.command.Cmder = redis.NewRawWriteToCmd(ctx, c.command, append(append(words, c.command.number), c.args...)...)
 	c.command.SetFirstKeyPos(3)
 	cmd := redis.Cmder(c.command)
 	if c.once {
@@ -200,7 +200,7 @@ func (c *scriptCall) finish() {
 	if c.command == nil {
 		return // a hook of the client has panicked before
 	}
-	err := c.sent
+	err := c.readErr
 	if c.command.Cmder != nil {
 		err = c.command.Err() // a deferred auto-pipeliner then waits for the reply
 	}

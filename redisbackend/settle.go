@@ -29,26 +29,26 @@ func (b *Bare) Settle(ctx context.Context, endings []backends.Ending, out []limi
 	clear(out)
 	ctx, cancel := context.WithTimeout(ctx, max(settleBudget, b.lines.patience))
 	defer cancel()
-	all := b.settlingsOf(endings, out)
-	ended := b.holds.endedBy(endings, out)
+	tasks := b.settleTasksOf(endings, out)
+	releases := b.holds.releasesOf(endings, out)
 	var errands []*errand
-	for _, s := range all {
+	for _, s := range tasks {
 		errands = append(errands, s.errand(ctx))
 	}
-	for _, e := range ended {
-		errands = append(errands, b.holds.errand(ctx, e.hold))
+	for _, e := range releases {
+		errands = append(errands, b.holds.errandFor(ctx, e.hold))
 	}
 	errs := b.sendAll(ctx, errands)
-	for i, s := range all {
-		s.settled(errands[i], errs[i])
+	for i, s := range tasks {
+		s.record(errands[i], errs[i])
 	}
-	b.holds.ended(ended, errs[len(all):])
-	all, errands = b.askedAgain(all), nil
-	for _, s := range all {
+	b.holds.recordReleases(releases, errs[len(tasks):])
+	tasks, errands = b.withRightPeriods(tasks), nil
+	for _, s := range tasks {
 		errands = append(errands, s.errand(ctx))
 	}
 	for i, err := range b.sendAll(ctx, errands) {
-		all[i].settled(errands[i], err)
+		tasks[i].record(errands[i], err)
 	}
 	return nil
 }
@@ -64,8 +64,8 @@ type errand struct {
 // read implements [owner]. settle.lua replies -1 for what it leaves for another call.
 func (e *errand) read(numbers []int64) bool {
 	n := numbers[0]
-	e.isLeft = n == -1 && e.script == &settleScript
-	return n >= 0 && n <= e.most || e.isLeft
+	e.isPostponed = n == -1 && e.script == &settleScript
+	return n >= 0 && n <= e.most || e.isPostponed
 }
 
 // answer implements [owner].
@@ -85,36 +85,36 @@ func (b *Bare) newErrand(ctx context.Context, s *script, key string, weight int,
 
 // send sends e to the server of its key.
 func (b *Bare) send(e *errand) (err error) {
-	if e.line, err = b.lines.of(unwaiting, e.keys[0]); err == nil {
+	if e.line, err = b.lines.lineOf(endedContext, e.keys[0]); err == nil {
 		err = e.line.submit(time.Now(), &e.job)
 	}
 	return err
 }
 
 // sendAll sends errands and waits for the answers until ctx ends. It returns the error of each.
-func (b *Bare) sendAll(ctx context.Context, all []*errand) []error {
-	errs := make([]error, len(all))
+func (b *Bare) sendAll(ctx context.Context, errands []*errand) []error {
+	errs := make([]error, len(errands))
 	byLine := make(map[*line][]*job)
-	var left atomic.Int64
-	left.Store(1)
+	var unanswered atomic.Int64
+	unanswered.Store(1)
 	done := make(chan struct{})
 	count := func() {
-		if left.Add(-1) == 0 {
+		if unanswered.Add(-1) == 0 {
 			close(done)
 		}
 	}
-	for i, e := range all {
+	for i, e := range errands {
 		e.done = count
-		if e.line, errs[i] = b.lines.of(ctx, e.keys[0]); errs[i] == nil {
+		if e.line, errs[i] = b.lines.lineOf(ctx, e.keys[0]); errs[i] == nil {
 			byLine[e.line] = append(byLine[e.line], &e.job)
-			left.Add(1)
+			unanswered.Add(1)
 		}
 	}
-	down := make(map[*line]error)
+	refused := make(map[*line]error)
 	for l, jobs := range byLine {
 		if err := l.submit(time.Now(), jobs...); err != nil {
-			down[l] = err
-			left.Add(-int64(len(jobs)))
+			refused[l] = err
+			unanswered.Add(-int64(len(jobs)))
 		}
 	}
 	count()
@@ -122,11 +122,11 @@ func (b *Bare) sendAll(ctx context.Context, all []*errand) []error {
 	case <-done:
 	case <-ctx.Done():
 	}
-	for i, e := range all {
+	for i, e := range errands {
 		switch {
 		case errs[i] != nil: // its server is not known
-		case down[e.line] != nil:
-			errs[i] = down[e.line]
+		case refused[e.line] != nil:
+			errs[i] = refused[e.line]
 		case e.fate.Load() == answered:
 			errs[i] = e.err
 		case e.line.withdraw(&e.job) || e.abandon():
@@ -154,7 +154,7 @@ func (b *Bare) ServerOf(scope, key string, limit limits.Limit) any {
 }
 
 // settling is an ending on its way.
-type settling struct {
+type settleTask struct {
 	backend *Bare
 	kind    string // for settle.lua; "": as the ending says
 	ending  *backends.Ending
@@ -165,7 +165,7 @@ type settling struct {
 
 // settlingsOf returns the endings that have something to return or to charge, but for
 // those of concurrency limits.
-func (b *Bare) settlingsOf(endings []backends.Ending, out []limits.Settlement) (all []*settling) {
+func (b *Bare) settleTasksOf(endings []backends.Ending, out []limits.Settlement) (all []*settleTask) {
 	for i := range endings {
 		e := &endings[i]
 		if algorithm.Of(e.Limit.Algorithm()).Held || e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
@@ -176,14 +176,14 @@ func (b *Bare) settlingsOf(endings []backends.Ending, out []limits.Settlement) (
 			out[i].Err = fmt.Errorf("redisbackend: limit of scope %q: %w", e.Scope, err)
 			continue
 		}
-		all = append(all, &settling{backend: b, ending: e, out: &out[i], name: b.name(e.Scope, e.Key), limit: limit})
+		all = append(all, &settleTask{backend: b, ending: e, out: &out[i], name: b.name(e.Scope, e.Key), limit: limit})
 	}
 	return all
 }
 
 // askedAgain returns those of all whose calendars were sent for the wrong clock, with the right ones. Nothing was
 // returned or charged.
-func (b *Bare) askedAgain(all []*settling) (again []*settling) {
+func (b *Bare) withRightPeriods(all []*settleTask) (again []*settleTask) {
 	for _, s := range all {
 		if s.out.Err == nil || !b.calendarClock.learn(s.out.Err) {
 			continue
@@ -197,7 +197,7 @@ func (b *Bare) askedAgain(all []*settling) (again []*settling) {
 }
 
 // errand returns the job that settles s.
-func (s *settling) errand(ctx context.Context) *errand {
+func (s *settleTask) errand(ctx context.Context) *errand {
 	kind := cmp.Or(s.kind, "r ")
 	if s.ending.Final > s.ending.Taken {
 		kind = "c "
@@ -208,15 +208,15 @@ func (s *settling) errand(ctx context.Context) *errand {
 }
 
 // settled sets the out of s.
-func (s *settling) settled(by *errand, err error) {
-	e := s.ending
+func (s *settleTask) record(e *errand, err error) {
+	ending := s.ending
 	switch {
 	case err != nil:
 		s.out.Err = fmt.Errorf("redisbackend: settle: %w", err)
-	case e.Final < e.Taken:
-		s.out.Returned = by.numbers[0]
+	case ending.Final < ending.Taken:
+		s.out.Returned = e.numbers[0]
 	default:
-		s.out.Charged, s.out.Forgiven = by.numbers[0], e.Final-e.Taken-by.numbers[0]
+		s.out.Charged, s.out.Forgiven = e.numbers[0], ending.Final-ending.Taken-e.numbers[0]
 	}
 }
 

@@ -27,7 +27,7 @@ type account struct {
 
 // accountsOf merges charges into the accounts of r, and sets the owner of each charge.
 func (b *Bare) accountsOf(charges []backends.Charge, r *request, mode mode) (err error) {
-	r.merged, r.owners, err = backends.Accounts(charges, r.merged, r.owners)
+	r.merged, r.accountOf, err = backends.Accounts(charges, r.merged, r.accountOf)
 	if err != nil {
 		return fmt.Errorf("redisbackend: %w", err)
 	}
@@ -37,14 +37,14 @@ func (b *Bare) accountsOf(charges []backends.Charge, r *request, mode mode) (err
 			return fmt.Errorf("redisbackend: limit of scope %q: %w", a.Scope, err)
 		}
 		if limit.Held {
-			r.holds = true
+			r.hasHeld = true
 			r.accounts = append(r.accounts, b.heldAccount(a, limit, mode))
 			continue
 		}
 		r.accounts = append(r.accounts, account{Account: a, name: b.name(a.Scope, a.Key), limit: limit})
 	}
 	for i := range charges {
-		a := &r.accounts[r.owners[i]]
+		a := &r.accounts[r.accountOf[i]]
 		a.enforces = a.enforces || !charges[i].Shadow
 		if lasts := charges[i].Lasts; lasts > 0 {
 			a.settles, a.lasts = true, max(a.lasts, lasts.Microseconds())
@@ -67,15 +67,15 @@ func formOf(accounts []account, mode mode) string {
 }
 
 // units returns the units of an account of a request as an argument of take.lua.
-func (a *account) units(of *ask) any {
-	held := !of.mode.peeks && a.limit.Held
+func (a *account) units(t *takeJob) any {
+	held := !t.mode.peeks && a.limit.Held
 	if !held && a.enforces && !a.HasShadow && !a.settles {
 		return a.Enforced
 	}
 	var room [64]byte
 	text := a.appendUnits(room[:0])
 	if held {
-		text = of.backend.holds.appendID(append(text, '#'), a.ticket)
+		text = t.backend.holds.appendID(append(text, '#'), a.ticket)
 	}
 	return string(text)
 }
@@ -136,7 +136,7 @@ type result struct {
 }
 
 // found is the state of a key that a request found, under the limit that it charged.
-type found struct {
+type foundState struct {
 	family.Used
 	now     int64           // the instant of the decision
 	asOf    int64           // the same, or that of the state if the clock has stepped back
@@ -151,41 +151,41 @@ type found struct {
 const never = 1<<53 - 1
 
 // found takes what take.lua has replied for a off the numbers of a request. ok is false if that cannot be.
-func (a *account) found(of *ask, states, waits, serials *[]int64) (f found, ok bool) {
+func (a *account) readState(t *takeJob, states, waits, serials *[]int64) (s foundState, ok bool) {
 	numbers := (*states)[:a.limit.width]
 	*states = (*states)[a.limit.width:]
-	f.Used = family.Used{At: numbers[0], A: numbers[1]}
+	s.Used = family.Used{At: numbers[0], A: numbers[1]}
 	if len(numbers) > 2 {
-		f.B = numbers[2]
+		s.B = numbers[2]
 	}
-	f.now, f.asOf = of.now, max(of.now, f.At)
-	f.allowed, f.takes = of.allowed, of.allowed && !of.mode.peeks
+	s.now, s.asOf = t.now, max(t.now, s.At)
+	s.allowed, s.takes = t.allowed, t.allowed && !t.mode.peeks
 	switch a.Limit.Algorithm() {
 	case limits.AlgorithmFixedWindow:
-		f.B = numbers[3]
+		s.B = numbers[3]
 	case limits.AlgorithmAnchoredWindow:
-		f.B = numbers[3] << 1
+		s.B = numbers[3] << 1
 	case limits.AlgorithmCalendar:
-		end := f.At + numbers[2]
-		f.B, f.period = numbers[3], calendar.Period{Start: f.At, End: end, Next: end + numbers[4]}
+		end := s.At + numbers[2]
+		s.B, s.period = numbers[3], calendar.Period{Start: s.At, End: end, Next: end + numbers[4]}
 	}
 	if a.limit.Lists {
-		*waits = (*waits)[copy(f.waits[:a.waits()], *waits):]
+		*waits = (*waits)[copy(s.waits[:a.waits()], *waits):]
 	}
 	if a.settles {
-		f.serial, *serials = (*serials)[0], (*serials)[1:]
+		s.serial, *serials = (*serials)[0], (*serials)[1:]
 	}
 	rate := a.Limit.Rate() // a level may be that of a higher maximum, and twice as high as that
 	isLevel := !a.limit.Drains ||
-		!arith.ProductExceeds(f.A, rate.Units, 2*algorithm.MaxUnits+2, rate.Period.Microseconds())
-	return f, isLevel && f.serial < maxSerials
+		!arith.ProductExceeds(s.A, rate.Units, 2*algorithm.MaxUnits+2, rate.Period.Microseconds())
+	return s, isLevel && s.serial < maxSerials
 }
 
 // maxSerials is above the serials of states.
 const maxSerials = 1 << 17
 
 // decide decides n units of s, which is f or f after the enforced charges. wait is what a log tells.
-func (a *account) decide(f *found, s family.Used, n, wait int64) (family.Used, family.Told, bool) {
+func (a *account) decide(f *foundState, s family.Used, n, wait int64) (family.Used, family.Told, bool) {
 	switch {
 	case a.limit.Lists:
 		fits := n == 0 || n <= a.limit.Max-s.A
@@ -205,7 +205,7 @@ func (a *account) decide(f *found, s family.Used, n, wait int64) (family.Used, f
 
 // result describes what was decided on a. fits says whether the enforced charges fit; ok is false if f cannot
 // be. If the request is allowed, the shadow charges come on top of the enforced ones.
-func (a *account) result(f *found) (r result, fits, ok bool) {
+func (a *account) result(f *foundState) (r result, fits, ok bool) {
 	after, t, fits := a.decide(f, f.Used, a.Enforced, f.waits[0])
 	r.enforced, ok = a.describe(f, after, t, a.Enforced, fits, f.waits[0])
 	if ok && a.HasShadow {
@@ -225,7 +225,7 @@ func (a *account) result(f *found) (r result, fits, ok bool) {
 // describe returns the decision of n units of f, which left the state after. A request that has taken nothing is
 // told what there is without its units: Remaining and Reset are those of f.
 func (a *account) describe(
-	f *found, after family.Used, t family.Told, n int64, fits bool, wait int64,
+	f *foundState, after family.Used, t family.Told, n int64, fits bool, wait int64,
 ) (d limits.Decision, ok bool) {
 	if !f.takes {
 		untilFits := t.Wait

@@ -59,7 +59,7 @@ func (b *Bare) encode(l limits.Limit, instant int64) (*encoded, error) {
 	if err := l.Validate(); err != nil {
 		return nil, err
 	}
-	e := encode(l, b.holds.time)
+	e := encode(l, b.holds.holdTime)
 	if l.Algorithm() == limits.AlgorithmCalendar {
 		e = withPeriods(e, b.calendarClock.now(instant))
 	}

@@ -86,7 +86,7 @@ type Breaker struct {
 	honoursDeadline bool // what inner reports
 	circuit         circuit
 
-	calls     sync.Pool    // of *asked
+	pending   sync.Pool    // of *asked
 	underWay  atomic.Int64 // calls on goroutines of their own
 	abandoned atomic.Int64 // of these
 }
@@ -105,7 +105,7 @@ func NewBreaker(inner backends.Backend, options BreakerOptions) (*Breaker, error
 	if h, ok := inner.(deadlineHonourer); ok {
 		b.honoursDeadline = h.HonoursDeadline()
 	}
-	b.calls.New = func() any { return newAsked(b) }
+	b.pending.New = func() any { return newPendingCall(b) }
 	return b, nil
 }
 

@@ -17,13 +17,13 @@ type instant struct {
 	err     error
 }
 
-func (b *instant) HonoursDeadline() bool { return b.honours }
+func (i *instant) HonoursDeadline() bool { return i.honours }
 
-func (b *instant) Take(_ context.Context, _ []backends.Charge, out []limits.Decision) error {
+func (i *instant) Take(_ context.Context, _ []backends.Charge, out []limits.Decision) error {
 	for i := range out {
 		out[i].Allowed = true
 	}
-	return b.err
+	return i.err
 }
 
 // opened returns a breaker that stays open.

@@ -19,7 +19,7 @@ const (
 // asked is one call of the inner backend on a goroutine of its own. It has all the
 // memory that this goroutine may touch: of the caller's memory, only strings and the
 // context. It returns to the pool when both goroutines are done with it.
-type asked struct {
+type pendingCall struct {
 	b       *Breaker
 	ctx     context.Context
 	peeks   bool
@@ -33,8 +33,8 @@ type asked struct {
 	run      func() // c.work, a method value made in advance, so that the go statement does not allocate
 }
 
-func newAsked(b *Breaker) *asked {
-	c := &asked{b: b, answered: make(chan struct{}, 1), timer: time.NewTimer(b.budget)}
+func newPendingCall(b *Breaker) *pendingCall {
+	c := &pendingCall{b: b, answered: make(chan struct{}, 1), timer: time.NewTimer(b.budget)}
 	c.run = c.work
 	return c
 }
@@ -42,15 +42,15 @@ func newAsked(b *Breaker) *asked {
 // askOnGoroutine calls the inner backend on a goroutine of its own, and abandons the
 // call when the budget or ctx ends.
 func (b *Breaker) askOnGoroutine(ctx context.Context, peeks bool, charges []backends.Charge, out []limits.Decision) (err error) {
-	most := int64(maxCalls)
+	maxUnderWay := int64(maxCalls)
 	if !b.circuit.isOpen() {
-		most -= probeCalls
+		maxUnderWay -= probeCalls
 	}
-	if b.underWay.Add(1) > most {
+	if b.underWay.Add(1) > maxUnderWay {
 		b.underWay.Add(-1)
 		return ErrBusy
 	}
-	c := b.calls.Get().(*asked)
+	c := b.pending.Get().(*pendingCall)
 	c.ctx, c.peeks = ctx, peeks
 	c.charges = append(c.charges, charges...)
 	c.out = append(c.out, make([]limits.Decision, len(out))...)
@@ -80,14 +80,14 @@ func (b *Breaker) askOnGoroutine(ctx context.Context, peeks bool, charges []back
 }
 
 // work calls the inner backend. It runs on the goroutine of the call.
-func (c *asked) work() {
+func (c *pendingCall) work() {
 	defer c.end()
 	c.err = errExited // unless it returns
 	c.err = askInner(c.ctx, c.b.inner, c.peeks, c.charges, c.out)
 }
 
 // end hands the answer to the caller, or ends what an abandoned call has taken.
-func (c *asked) end() {
+func (c *pendingCall) end() {
 	b := c.b
 	if c.over.CompareAndSwap(false, true) {
 		b.underWay.Add(-1)
@@ -102,11 +102,11 @@ func (c *asked) end() {
 	c.recycle()
 }
 
-func (c *asked) recycle() {
+func (c *pendingCall) recycle() {
 	c.timer.Stop()
 	clear(c.charges)
 	c.ctx, c.charges, c.out, c.err = nil, c.charges[:0], c.out[:0], nil
-	c.b.calls.Put(c)
+	c.b.pending.Put(c)
 }
 
 // discard returns what was taken by charges that can be ended: those with Lasts, and those

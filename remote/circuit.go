@@ -14,13 +14,13 @@ type circuit struct {
 	log             breakerLog
 	status          atomic.Pointer[status]
 
-	mu           sync.Mutex
-	window       [parts]part
-	failingSince time.Time // the first failure in the window
-	row          int       // failures since the latest success
-	rowSince     time.Time // the first of them
-	probeAfter   time.Time // while it is open
-	probing      bool
+	mu            sync.Mutex
+	window        [parts]part
+	failingSince  time.Time // the first failure in the window
+	failuresInRow int       // failures since the latest success
+	inRowSince    time.Time // the first of them
+	probeAfter    time.Time // while it is open
+	probing       bool
 }
 
 // status is the state of a circuit. It is never changed: each change of state makes another.
@@ -95,14 +95,14 @@ func (c *circuit) record(s *status, err error, counts bool) {
 
 // changeLocked closes the circuit if it was open in s, and opens it otherwise.
 func (c *circuit) changeLocked(s *status, err error, now time.Time) {
-	is := &status{!s.open, now, s.opened}
-	if is.open {
-		is.opened++
+	next := &status{!s.open, now, s.opened}
+	if next.open {
+		next.opened++
 		c.probeAfter = now.Add(c.openFor)
 	}
-	c.window, c.row = [parts]part{}, 0
-	c.status.Store(is)
-	c.log.changed(is.open, err, now.Sub(s.since))
+	c.window, c.failuresInRow = [parts]part{}, 0
+	c.status.Store(next)
+	c.log.changed(next.open, err, now.Sub(s.since))
 }
 
 // keepsFailingLocked counts a decision and reports whether to open. Failures must go on for a
@@ -115,7 +115,7 @@ func (c *circuit) keepsFailingLocked(err error, now, closedSince time.Time) bool
 	}
 	if err == nil {
 		p.succeeded++
-		c.row = 0
+		c.failuresInRow = 0
 		return false
 	}
 	p.failed++
@@ -127,13 +127,13 @@ func (c *circuit) keepsFailingLocked(err error, now, closedSince time.Time) bool
 		}
 	}
 	if failed == 1 {
-		c.failingSince, c.row = now, 0
+		c.failingSince, c.failuresInRow = now, 0
 	}
-	if c.row == 0 {
-		c.rowSince = now
+	if c.failuresInRow == 0 {
+		c.inRowSince = now
 	}
-	c.row++
-	return min(c.row, failed) >= 5 && now.Sub(c.rowSince) >= 4*c.budget ||
+	c.failuresInRow++
+	return min(c.failuresInRow, failed) >= 5 && now.Sub(c.inRowSince) >= 4*c.budget ||
 		failed >= max(10, succeeded) && now.Sub(c.failingSince) >= 20*c.budget
 }
 

@@ -58,12 +58,12 @@ type DenialCacheOptions struct {
 // any moment. When the inner backend returns an error, and the context has not ended,
 // a denial older than MaxAge answers instead of the error.
 type DenialCache struct {
-	inner  backends.Backend
-	maxAge int64 // microseconds
-	base   time.Time
-	leases *LeaseCache                 // in inner; nil: none
-	ends   *endings.Backend            // to inner
-	sets   []atomic.Pointer[denialSet] // nil: nothing was denied or reset yet
+	inner     backends.Backend
+	maxAge    int64 // microseconds
+	base      time.Time
+	leases    *LeaseCache                 // in inner; nil: none
+	returning *endings.Backend            // to inner
+	sets      []atomic.Pointer[denialSet] // nil: nothing was denied or reset yet
 
 	announcer backends.Announcer // nil: nothing is announced
 
@@ -89,12 +89,12 @@ func NewDenialCache(inner backends.Backend, options DenialCacheOptions) (*Denial
 		options.MaxAge = defaultMaxAge
 	}
 	c := &DenialCache{
-		inner:  inner,
-		leases: leasesIn(inner),
-		ends:   endings.Of(inner),
-		maxAge: options.MaxAge.Microseconds(),
-		base:   time.Now(),
-		sets:   make([]atomic.Pointer[denialSet], (options.MaxEntries+denialWays-1)/denialWays),
+		inner:     inner,
+		leases:    leasesIn(inner),
+		returning: endings.Of(inner),
+		maxAge:    options.MaxAge.Microseconds(),
+		base:      time.Now(),
+		sets:      make([]atomic.Pointer[denialSet], (options.MaxEntries+denialWays-1)/denialWays),
 
 		announcer: options.Announcer,
 
@@ -193,7 +193,7 @@ func cacheable(charges []backends.Charge, i int) bool {
 // mayBeLifted reports whether endings of this process, which the inner backend has not
 // answered, may lift a denial of ch.
 func (c *DenialCache) mayBeLifted(ch *backends.Charge) bool {
-	return c.ends.Waits(ch.Scope, ch.Key)
+	return c.returning.Waits(ch.Scope, ch.Key)
 }
 
 // Settle implements [backends.Settler] if the inner backend does. A denial of a key that has units

@@ -145,9 +145,9 @@ func (c *DenialCache) outlastsLocked(d *denial, set *denialSet, ch *backends.Cha
 }
 
 // findLocked returns the denial that d replaces, or nil.
-func (set *denialSet) findLocked(d *denial, ch *backends.Charge) *denial {
-	for i := range set.denials {
-		if old := &set.denials[i]; old.heard == d.heard && old.answers(d.hash, ch) {
+func (s *denialSet) findLocked(d *denial, ch *backends.Charge) *denial {
+	for i := range s.denials {
+		if old := &s.denials[i]; old.heard == d.heard && old.answers(d.hash, ch) {
 			return old
 		}
 	}
@@ -193,7 +193,7 @@ func (c *DenialCache) maxAgeOf(limit *limits.Limit) int64 {
 	if c.leases == nil {
 		return c.maxAge
 	}
-	if lease := c.leases.terms.of(limit, c.leases.term).lease; lease > 0 {
+	if lease := c.leases.terms.get(limit, c.leases.term).lease; lease > 0 {
 		return min(c.maxAge, lease)
 	}
 	return c.maxAge

@@ -11,12 +11,12 @@ import (
 // lease is the units of a key that this process has taken. Charges find and spend them
 // without a lock; they come and go under the lock of the set.
 type lease struct {
-	scope, key   string
-	limit        limits.Limit
-	used, next   atomic.Pointer[block] // next is spent when used is
-	asked, units atomic.Int64          // spent since the demand was last looked at
-	rest         atomic.Int64          // of the demand
-	notBefore    atomic.Int64          // when to ask for the next block; never while one is asked for
+	scope, key     string
+	limit          limits.Limit
+	used, next     atomic.Pointer[block] // next is spent when used is
+	charges, units atomic.Int64          // spent since the demand was last looked at
+	remaining      atomic.Int64          // of the demand
+	notBefore      atomic.Int64          // when to ask for the next block; never while one is asked for
 }
 
 // spend spends units of a block for ch, sets d to the decision and returns the block, nil
@@ -28,7 +28,7 @@ func (c *LeaseCache) spend(terms *leaseTerms, ch *backends.Charge, d *limits.Dec
 	counted := int64(1)
 	if l := set.find(ch); l != nil {
 		if b = l.spend(ch.Cost, c, terms, d); b != nil {
-			l.asked.Add(1)
+			l.charges.Add(1)
 			l.units.Add(ch.Cost)
 			now := c.now()
 			if l.next.Load() != nil || now.mono < l.notBefore.Load() || !b.endsSoon(terms, now) {
@@ -49,9 +49,9 @@ func (c *LeaseCache) spend(terms *leaseTerms, ch *backends.Charge, d *limits.Dec
 	if l != nil {
 		l.endUsedLocked(now)
 	}
-	if demand.asking || set.resets > 0 || demand.asked < leaseDemand && demand.before == 0 ||
+	if demand.requesting || set.resets > 0 || demand.charges < leaseDemand && demand.before == 0 ||
 		l != nil && (now.mono < l.notBefore.Load() || l.next.Load() != nil || !l.used.Load().endsSoon(terms, now)) {
-		return b, demand.asked >= leaseDemand/2 || l != nil
+		return b, demand.charges >= leaseDemand/2 || l != nil
 	}
 	held := int64(0)
 	if l != nil {
@@ -64,10 +64,10 @@ func (c *LeaseCache) spend(terms *leaseTerms, ch *backends.Charge, d *limits.Dec
 			l = &lease{scope: strings.Clone(ch.Scope), key: strings.Clone(ch.Key), limit: ch.Limit}
 			set.leased[i].Store(l)
 		}
-		demand.asking = true
-		l.rest.Store(demand.rest)
+		demand.requesting = true
+		l.remaining.Store(demand.remaining)
 		l.notBefore.Store(now.mono + terms.lease)
-		go c.ask(set, demand, l, terms, k, ch.Lasts, demand.resets)
+		go c.requestBlock(set, demand, l, terms, k, ch.Lasts, demand.resets)
 	case l != nil:
 		l.notBefore.Store(now.mono + terms.lease/32)
 	}
@@ -85,7 +85,7 @@ func (l *lease) spend(n int64, c *LeaseCache, terms *leaseTerms, d *limits.Decis
 			return nil
 		}
 	}
-	b.describe(d, terms, max(0, l.rest.Load())+used.left(now)+next.left(now), now)
+	b.describe(d, terms, max(0, l.remaining.Load())+used.left(now)+next.left(now), now)
 	return b
 }
 
@@ -117,7 +117,7 @@ func (c *LeaseCache) mayHold(ch *backends.Charge) bool {
 		return true
 	}
 	for i := range set.demand {
-		if set.leased[i].Load() == l && set.demand[i].asking {
+		if set.leased[i].Load() == l && set.demand[i].requesting {
 			return true
 		}
 	}
@@ -153,7 +153,7 @@ func (c *LeaseCache) void(scope, key string, n int) {
 			continue
 		}
 		d.resets++
-		d.rest = -1
+		d.remaining = -1
 		l := set.leased[i].Load()
 		if l == nil {
 			continue

@@ -11,9 +11,9 @@ import (
 )
 
 // ask takes a block of k units from the inner backend.
-func (c *LeaseCache) ask(set *leaseSet, demand *demand, l *lease, terms *leaseTerms, k int64, lasts time.Duration, resets int) {
+func (c *LeaseCache) requestBlock(set *leaseSet, demand *demand, l *lease, terms *leaseTerms, k int64, lasts time.Duration, resets int) {
 	if lasts == 0 && c.settles {
-		lasts = terms.lasts // so that what is not spent can be returned
+		lasts = terms.chargeLasts // so that what is not spent can be returned
 	}
 	charges := []backends.Charge{{Scope: l.scope, Key: l.key, Limit: terms.tight, Cost: k, Lasts: lasts}}
 	out := make([]limits.Decision, 1)
@@ -23,24 +23,24 @@ func (c *LeaseCache) ask(set *leaseSet, demand *demand, l *lease, terms *leaseTe
 	defer func() { // if the inner backend ends the goroutine, too
 		set.mu.Lock()
 		now, void := c.now(), false
-		demand.asking = false
+		demand.requesting = false
 		switch d := &out[0]; {
 		case !answered:
 			c.counters.failed.Add(1)
 			l.notBefore.Store(now.mono + terms.lease)
 		case d.Source != limits.SourcePrimary || !d.Allowed:
 			c.counters.denied.Add(1)
-			demand.rest = d.Remaining
+			demand.remaining = d.Remaining
 			l.notBefore.Store(now.mono + terms.lease/8)
 		default:
 			c.counters.taken.Add(1)
 			c.counters.units.Add(k)
 			l.notBefore.Store(now.mono)
 			if void = demand.resets != resets || !c.holdLocked(set, l, newBlock(terms, k, sent, now, d), terms, lasts, now); !void {
-				demand.rest = d.Remaining
+				demand.remaining = d.Remaining
 			}
 		}
-		l.rest.Store(demand.rest)
+		l.remaining.Store(demand.remaining)
 		set.mu.Unlock()
 		if void {
 			c.returnUnits(terms, l, k, out[0].Ticket, lasts)
@@ -62,7 +62,7 @@ func (c *LeaseCache) holdLocked(set *leaseSet, l *lease, b *block, terms *leaseT
 		set.mu.Unlock()
 		switch {
 		case left == 0:
-		case terms.ends && b.until != terms.until: // it has ended, and counts them no more
+		case terms.isWindow && b.spendFor != terms.spendFor: // it has ended, and counts them no more
 			c.counters.void(left)
 		default:
 			c.returnUnits(terms, l, left, b.Ticket, lasts)

@@ -15,7 +15,7 @@ type block struct {
 	size            int64
 	sent            instant // when it was asked for
 	answered        instant
-	until           int64 // after sent, microseconds
+	spendFor        int64 // after sent, microseconds
 	timer           *time.Timer
 	limits.Decision // on the block
 }
@@ -30,26 +30,26 @@ func (c *LeaseCache) now() instant {
 	return instant{now.Sub(c.base).Microseconds(), now.UnixMicro()}
 }
 
-func (now instant) since(then instant) int64 {
-	return max(now.mono-then.mono, now.wall-then.wall)
+func (i instant) since(then instant) int64 {
+	return max(i.mono-then.mono, i.wall-then.wall)
 }
 
 // newBlock returns a block of k units on which d was the decision.
 func newBlock(terms *leaseTerms, k int64, sent, answered instant, d *limits.Decision) *block {
-	b := &block{size: k, sent: sent, answered: answered, until: terms.until, Decision: *d}
+	b := &block{size: k, sent: sent, answered: answered, spendFor: terms.spendFor, Decision: *d}
 	b.units.Store(k)
 	at := time.UnixMicro(d.At)
 	if _, end, ok := terms.limit.Window(at); ok { // no unit is spent beyond the window that counts it
-		b.until = min(b.until, (end.Sub(at) - leaseSlack).Microseconds())
+		b.spendFor = min(b.spendFor, (end.Sub(at) - leaseSlack).Microseconds())
 	}
 	if terms.limit.Period() != "" { // what is stored may end sooner
-		b.until = min(b.until, (d.EffectiveWindow - leaseSlack).Microseconds())
+		b.spendFor = min(b.spendFor, (d.EffectiveWindow - leaseSlack).Microseconds())
 	}
 	return b
 }
 
 // lasting returns for how long units of b may still be spent, in microseconds.
-func (b *block) lasting(now instant) int64 { return b.until - now.since(b.sent) }
+func (b *block) lasting(now instant) int64 { return b.spendFor - now.since(b.sent) }
 
 // left returns how many units of b, which may be nil, may be spent now.
 func (b *block) left(now instant) int64 {
@@ -105,7 +105,7 @@ func (b *block) describe(d *limits.Decision, terms *leaseTerms, remaining int64,
 		Allowed: true, Source: limits.SourceLease, Remaining: remaining,
 		ResetAfter: max(0, b.ResetAfter-arith.Wait(passed)), At: b.At + passed, Ticket: b.Ticket,
 	}
-	if terms.ends {
+	if terms.isWindow {
 		d.EffectiveWindow = max(time.Microsecond, b.EffectiveWindow-arith.Wait(passed))
 	} else {
 		d.EffectiveWindow = terms.effectiveWindow(remaining)

@@ -18,7 +18,7 @@ func TestABlockIsSpentFromItsAnswerToItsEndByBothClocks(t *testing.T) {
 		"the wall clock has stepped back":  {instant{second + 49_000, 0}, false},
 		"it has stepped back in the lease": {instant{second + 48_999, 0}, true},
 	} {
-		b := &block{size: 10, sent: instant{second, second}, answered: instant{second + 100, second + 100}, until: 49_000}
+		b := &block{size: 10, sent: instant{second, second}, answered: instant{second + 100, second + 100}, spendFor: 49_000}
 		b.units.Store(10)
 		if got := b.spend(1, c.now); got != c.fits {
 			t.Errorf("%s: spent %v, want %v", name, got, c.fits)
@@ -30,7 +30,7 @@ func TestABlockIsSpentFromItsAnswerToItsEndByBothClocks(t *testing.T) {
 }
 
 func TestABlockThatIsOverTakesNothingBack(t *testing.T) {
-	b := &block{size: 10, until: 1000}
+	b := &block{size: 10, spendFor: 1000}
 	b.units.Store(10)
 	if b.spend(11, instant{}) || !b.spend(4, instant{}) || !b.giveBack(1) {
 		t.Error("10 units, of which 4 are spent and 1 comes back")

@@ -27,29 +27,29 @@ type leaseSet struct {
 
 // demand is how busy a key is under a limit.
 type demand struct {
-	hash         uint64 // of scope and key; 0: empty
-	limit        limits.Limit
-	since        int64 // start of the stretch of one lease in which charges are counted
-	asked, units int64 // charges and their units in that stretch
-	before       int64 // units in the stretch before it, if that was a busy one
-	rest         int64 // what remained at the last answer; −1: nobody has asked
-	asking       bool  // a block is being asked for
-	resets       int   // how often the units of the key became void
+	hash           uint64 // of scope and key; 0: empty
+	limit          limits.Limit
+	since          int64 // start of the stretch of one lease in which charges are counted
+	charges, units int64 // charges and their units in that stretch
+	before         int64 // units in the stretch before it, if that was a busy one
+	remaining      int64 // what remained at the last answer; −1: nobody has asked
+	requesting     bool  // a block is being asked for
+	resets         int   // how often the units of the key became void
 }
 
 // claimLocked returns the place of a hash. If there is none it takes that of the key that
 // is least busy, but for those that have blocks; it returns −1 if all of them do.
-func (set *leaseSet) claimLocked(hash uint64, limit *limits.Limit, now int64) int {
+func (s *leaseSet) claimLocked(hash uint64, limit *limits.Limit, now int64) int {
 	victim, least := -1, int64(0)
-	for i := range set.demand {
-		d := &set.demand[i]
+	for i := range s.demand {
+		d := &s.demand[i]
 		if d.hash == hash && d.limit == *limit {
 			return i
 		}
-		if l := set.leased[i].Load(); d.asking || l != nil && l.used.Load() != nil {
+		if l := s.leased[i].Load(); d.requesting || l != nil && l.used.Load() != nil {
 			continue
 		}
-		busy := d.asked
+		busy := d.charges
 		if d.hash == 0 || now-d.since >= 2*maxLease.Microseconds() {
 			busy = -1
 		}
@@ -58,16 +58,16 @@ func (set *leaseSet) claimLocked(hash uint64, limit *limits.Limit, now int64) in
 		}
 	}
 	if victim >= 0 {
-		set.leased[victim].Store(nil)
-		set.demand[victim] = demand{hash: hash, limit: *limit, since: now, rest: -1, resets: set.demand[victim].resets}
+		s.leased[victim].Store(nil)
+		s.demand[victim] = demand{hash: hash, limit: *limit, since: now, remaining: -1, resets: s.demand[victim].resets}
 	}
 	return victim
 }
 
 // find returns the lease of a key, nil if it is not leased.
-func (set *leaseSet) find(ch *backends.Charge) *lease {
-	for i := range set.leased {
-		if l := set.leased[i].Load(); l != nil && l.key == ch.Key && l.scope == ch.Scope && l.limit == ch.Limit {
+func (s *leaseSet) find(ch *backends.Charge) *lease {
+	for i := range s.leased {
+		if l := s.leased[i].Load(); l != nil && l.key == ch.Key && l.scope == ch.Scope && l.limit == ch.Limit {
 			return l
 		}
 	}
@@ -77,17 +77,17 @@ func (set *leaseSet) find(ch *backends.Charge) *lease {
 // countLocked counts charges, of n units, and those that were decided from blocks.
 func (d *demand) countLocked(terms *leaseTerms, l *lease, charges, n, now int64) {
 	if l != nil {
-		d.asked += l.asked.Swap(0)
+		d.charges += l.charges.Swap(0)
 		d.units = arith.Sum(d.units, l.units.Swap(0))
 	}
 	if age := now - d.since; age >= terms.lease {
 		d.before = 0
-		if age < 2*terms.lease && d.asked >= leaseDemand {
+		if age < 2*terms.lease && d.charges >= leaseDemand {
 			d.before = d.units
 		}
-		d.since, d.asked, d.units = now, 0, 0
+		d.since, d.charges, d.units = now, 0, 0
 	}
-	d.asked += charges
+	d.charges += charges
 	d.units = arith.Sum(d.units, n*charges)
 }
 
@@ -95,7 +95,7 @@ func (d *demand) countLocked(terms *leaseTerms, l *lease, charges, n, now int64)
 // it. Both together are no more than the largest block: that is all that a denial of another
 // process may wait for.
 func (d *demand) sizeLocked(terms *leaseTerms, cost, held int64) int64 {
-	k := min(terms.block-held, d.rest/4, max(16, 2*max(d.units, d.before)))
+	k := min(terms.maxBlock-held, d.remaining/4, max(16, 2*max(d.units, d.before)))
 	if k < minBlock || k < 2*cost {
 		return 0
 	}
@@ -110,9 +110,9 @@ func (c *LeaseCache) learn(ch *backends.Charge, d *limits.Decision) {
 	defer set.mu.Unlock()
 	for i := range set.demand {
 		if known := &set.demand[i]; known.hash == hash && known.limit == ch.Limit {
-			known.rest = d.Remaining
+			known.remaining = d.Remaining
 			if l := set.leased[i].Load(); l != nil {
-				l.rest.Store(d.Remaining)
+				l.remaining.Store(d.Remaining)
 			}
 		}
 	}

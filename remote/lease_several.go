@@ -11,22 +11,22 @@ import (
 type leaseScratch struct {
 	charges   []backends.Charge
 	decisions []limits.Decision
-	asked     []int // index of each charge in those of the caller
+	indexes   []int // index of each charge in those of the caller
 	aside     []setAside
 }
 
 // setAside is units of a block that a request with several rules has spent if the inner
 // backend allows the other rules.
 type setAside struct {
-	at    int // index of the charge; −1: none
-	n     int64
+	index int // index of the charge; −1: none
+	units int64
 	block *block
 }
 
 func (s *leaseScratch) clear() {
 	clear(s.charges)
 	clear(s.aside)
-	s.charges, s.decisions, s.asked, s.aside = s.charges[:0], s.decisions[:0], s.asked[:0], s.aside[:0]
+	s.charges, s.decisions, s.indexes, s.aside = s.charges[:0], s.decisions[:0], s.indexes[:0], s.aside[:0]
 }
 
 // mixedMargin is how long a block has to last so that its units are set aside for a request
@@ -49,7 +49,7 @@ func (c *LeaseCache) takeOthers(ctx context.Context, s *leaseScratch, charges []
 	now := c.now()
 	kept := s.aside[:0]
 	for i, next := 0, 0; i < len(charges); i++ {
-		if next < len(s.aside) && s.aside[next].at == i {
+		if next < len(s.aside) && s.aside[next].index == i {
 			aside := s.aside[next]
 			next++
 			if aside.block.lasting(now) >= mixedMargin {
@@ -59,8 +59,8 @@ func (c *LeaseCache) takeOthers(ctx context.Context, s *leaseScratch, charges []
 			c.giveBack(&aside)
 		}
 		ch := charges[i]
-		ch.Limit = c.terms.of(&ch.Limit, c.term).tight
-		s.charges, s.asked = append(s.charges, ch), append(s.asked, i)
+		ch.Limit = c.terms.get(&ch.Limit, c.term).tight
+		s.charges, s.indexes = append(s.charges, ch), append(s.indexes, i)
 		s.decisions = append(s.decisions, limits.Decision{})
 	}
 	s.aside = kept
@@ -76,7 +76,7 @@ func (c *LeaseCache) takeOthers(ctx context.Context, s *leaseScratch, charges []
 		return err
 	}
 	denied := false
-	for j, i := range s.asked {
+	for j, i := range s.indexes {
 		d := &s.decisions[j]
 		out[i] = *d
 		denied = denied || !d.Allowed && !charges[i].Shadow
@@ -86,9 +86,9 @@ func (c *LeaseCache) takeOthers(ctx context.Context, s *leaseScratch, charges []
 	}
 	if returned = !denied; denied {
 		for _, aside := range s.aside { // a charge that fits where others do not
-			d := &out[aside.at]
-			d.Remaining += aside.n
-			d.EffectiveWindow, d.Ticket = c.terms.of(&charges[aside.at].Limit, c.term).effectiveWindow(d.Remaining), 0
+			d := &out[aside.index]
+			d.Remaining += aside.units
+			d.EffectiveWindow, d.Ticket = c.terms.get(&charges[aside.index].Limit, c.term).effectiveWindow(d.Remaining), 0
 		}
 	}
 	return nil
@@ -96,7 +96,7 @@ func (c *LeaseCache) takeOthers(ctx context.Context, s *leaseScratch, charges []
 
 // giveBack returns what was set aside to its block. Of a block that is over it is void.
 func (c *LeaseCache) giveBack(aside *setAside) {
-	if !aside.block.giveBack(aside.n) {
-		c.counters.void(aside.n)
+	if !aside.block.giveBack(aside.units) {
+		c.counters.void(aside.units)
 	}
 }

@@ -11,23 +11,23 @@ import (
 
 // leaseTerms are the terms on which the keys of a limit are leased, computed once.
 type leaseTerms struct {
-	limit limits.Limit
-	tight limits.Limit // what the inner backend is asked for; limit itself where nothing is leased
-	lease int64        // microseconds; 0: not leased
-	until int64        // how long after asking for them units are spent, microseconds
-	block int64        // the most units that are asked for at once
-	lasts time.Duration
-	ends  bool // all units are back when a window ends
+	limit       limits.Limit
+	tight       limits.Limit // what the inner backend is asked for; limit itself where nothing is leased
+	lease       int64        // microseconds; 0: not leased
+	spendFor    int64        // how long after asking for them units are spent, microseconds
+	maxBlock    int64        // the most units that are asked for at once
+	chargeLasts time.Duration
+	isWindow    bool // all units are back when a window ends
 }
 
 // newLeaseTerms returns the terms of limit.
 func newLeaseTerms(limit limits.Limit, term time.Duration) *leaseTerms {
 	tight, lease := Leased(limit, term)
-	t := &leaseTerms{limit: limit, tight: tight, lease: lease.Microseconds(), ends: algorithm.Of(limit.Algorithm()).Ends}
+	t := &leaseTerms{limit: limit, tight: tight, lease: lease.Microseconds(), isWindow: algorithm.Of(limit.Algorithm()).Ends}
 	if lease > 0 {
-		t.until = (lease - leaseSlack).Microseconds()
-		t.block = leaseBlock(limit, t.lease)
-		t.lasts = 2 * lease
+		t.spendFor = (lease - leaseSlack).Microseconds()
+		t.maxBlock = leaseBlock(limit, t.lease)
+		t.chargeLasts = 2 * lease
 	}
 	return t
 }
@@ -41,7 +41,7 @@ func (t *leaseTerms) effectiveWindow(n int64) time.Duration {
 // replace each other, which costs as much as computing them.
 type leaseTermsCache [64]atomic.Pointer[leaseTerms]
 
-func (c *leaseTermsCache) of(limit *limits.Limit, term time.Duration) *leaseTerms {
+func (c *leaseTermsCache) get(limit *limits.Limit, term time.Duration) *leaseTerms {
 	mixed := uint64(limit.Rate().Units)*0x9E3779B97F4A7C15 ^ uint64(limit.Rate().Period)*0xC2B2AE3D27D4EB4F ^ uint64(limit.Burst())*0x165667B19E3779F9 ^ uint64(limit.Algorithm())<<58
 	slot := &c[mixed>>58]
 	if t := slot.Load(); t != nil && t.limit == *limit {

@@ -126,7 +126,7 @@ func (c *LeaseCache) Take(ctx context.Context, charges []backends.Charge, out []
 	var s *leaseScratch
 	for i := range charges {
 		ch := &charges[i]
-		terms := c.terms.of(&ch.Limit, c.term)
+		terms := c.terms.get(&ch.Limit, c.term)
 		if terms.lease == 0 {
 			continue
 		}
@@ -173,30 +173,30 @@ func (c *LeaseCache) Settle(ctx context.Context, endings []backends.Ending, out 
 	if len(endings) != len(out) {
 		return errors.New("remote: lease cache: endings and settlements differ in length")
 	}
-	var others []backends.Ending
-	var asked []int
+	var forInner []backends.Ending
+	var indexes []int
 	for i, e := range endings {
-		terms := c.terms.of(&e.Limit, c.term)
+		terms := c.terms.get(&e.Limit, c.term)
 		if terms.lease > 0 && e.Final < e.Taken && e.Final >= 0 && c.returnLocally(&e) {
 			out[i] = limits.Settlement{Returned: e.Taken - e.Final}
 			continue
 		}
 		e.Limit = terms.tight
-		others, asked = append(others, e), append(asked, i)
+		forInner, indexes = append(forInner, e), append(indexes, i)
 	}
-	if len(others) == 0 {
+	if len(forInner) == 0 {
 		return nil
 	}
-	results := make([]limits.Settlement, len(others))
-	if err := backends.Settle(ctx, c.inner, others, results); err != nil {
-		if len(others) == len(endings) {
+	results := make([]limits.Settlement, len(forInner))
+	if err := backends.Settle(ctx, c.inner, forInner, results); err != nil {
+		if len(forInner) == len(endings) {
 			return err
 		}
 		for j := range results {
 			results[j] = limits.Settlement{Err: err}
 		}
 	}
-	for j, i := range asked {
+	for j, i := range indexes {
 		out[i] = results[j]
 	}
 	return nil
@@ -206,7 +206,7 @@ func (c *LeaseCache) Settle(ctx context.Context, endings []backends.Ending, out 
 func (c *LeaseCache) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	tight := make([]backends.Charge, len(charges))
 	for i, ch := range charges {
-		ch.Limit = c.terms.of(&ch.Limit, c.term).tight
+		ch.Limit = c.terms.get(&ch.Limit, c.term).tight
 		tight[i] = ch
 	}
 	return backends.Peek(ctx, c.inner, tight, out)
