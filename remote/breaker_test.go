@@ -224,7 +224,7 @@ func TestGoroutinesAreBounded(t *testing.T) {
 func callsUnderWay() int {
 	stacks := make([]byte, 4<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	return bytes.Count(stacks, []byte("remote.(*asked).work("))
+	return bytes.Count(stacks, []byte("remote.(*pendingCall).work("))
 }
 
 func TestAPlaceIsFreeAgainWhenItsCallReturns(t *testing.T) {
