@@ -9,53 +9,69 @@ import (
 	"github.com/weir-go/weir/internal/ground/list"
 )
 
-// line queues the jobs for one server and makes the calls that send them. Each call runs on a
-// goroutine that ends when there is no more work. A call does not end with its caller: it goes on
-// without, and the next call can use the connection that it makes.
+// line queues the jobs for one server and sends them. A call is one round trip: one script, or on
+// a Cluster several scripts in one pipeline. Calls run on goroutines that end when no job waits. A
+// call outlives its callers, so that a connection that took too long for them serves the next
+// ones.
 //
-// Jobs gather while calls are under way, and the next call sends them together. The fewer calls there
-// are, the more each sends, and the less a job costs. So a line has few under way, enough that server
-// and client work at the same time, and one more every callEvery.
+// Jobs gather while calls are under way, and the next call sends them together. Large calls cost
+// less for each job. So a line starts few calls: up to freeCalls at once, and above that one every
+// callEvery.
+//
+// Jobs wait in these queues, and a call takes them in this order:
+//
+//	queues[0]   renewals: a unit that is renewed too late is given to another process
+//	queues[1]   takings of keys that are not busy
+//	queues[2]   takings of one busy key
+//	queues[3]   takings of several busy keys
+//	endings     settlements, releases, give-backs: in calls of their own
+//
+// A key is busy once busyKey jobs wait for it. Suppose that a client floods key A with 1,000
+// requests. The first 32 wait in queues[1], the other 968 in queues[2]. A request for key B then
+// waits in queues[1], behind 32 requests and not behind 1,000. A call has room for maxWeight = 128
+// keys. If all three queues of takings are full, the call takes 112 keys from queues[1], 14 from
+// queues[2] and 2 from queues[3], so that each queue advances.
 type line struct {
 	lines *lines
 	name  string // of the server, in the log; "": there is only one
 
 	mu              sync.Mutex
-	calls           int                // under way
-	begunAt         time.Time          // when the latest of them was begun
-	queues          [4]list.List[*job] // of jobs that wait: renewals, and takings, those with more busy keys behind
-	weight          int                // of these
-	endings         list.List[*job]    // that wait
-	endingCalls     int                // calls under way that are of endings
-	endingsWereLast bool               // the latest call was of endings
-	waiting         map[string]int     // jobs that have a key, by its name
-	callCtx         context.Context    // of the calls that start now
+	calls           int       // under way
+	begunAt         time.Time // when the latest call began
+	queues          [4]list.List[*job]
+	weight          int // of all jobs in queues
+	endings         list.List[*job]
+	endingCalls     int             // calls under way that send endings
+	endingsWereLast bool            // the latest call sent endings
+	waiting         map[string]int  // how many jobs in queues have a key, by its name
+	callCtx         context.Context // of the calls that start now
 	callCtxEnds     time.Time
 	health
 	clock serverClock
 
-	workers   sync.Pool    // of *worker
-	timer     *time.Timer  // nil: not made yet
-	timerRuns bool         // it runs
-	wellAt    atomic.Int64 // when it last decided, in nanoseconds since epoch; negative: has failed since
+	workers   sync.Pool   // of *worker
+	timer     *time.Timer // nil: not made yet
+	timerRuns bool
+	wellAt    atomic.Int64 // latest decision, Unix nanoseconds; negative: it has failed since
 }
 
 const (
-	// freeCalls is how many calls may be under way however lately the latest was begun.
+	// freeCalls is how many calls may be under way without a pause between them.
 	freeCalls = 4
 
-	// callEvery is how long a job waits for a further call, at most, unless the most are under way.
+	// callEvery is the pause before each further call. A job waits longer only if maxCalls calls
+	// are under way.
 	callEvery = 500 * time.Microsecond
 
-	// callTimeout is how long a call may take, whatever the deadlines of its callers:
-	// long enough to connect over a slow network.
+	// callTimeout is how long a call may take, whatever the deadlines of its callers. It is long
+	// enough to connect over a slow network.
 	callTimeout = time.Second
 
-	// longestCall is how long it may take: calls that start within an eighth of callTimeout share a
-	// context.
+	// longestCall is how long a call may really take: calls that start within an eighth of
+	// callTimeout share a context.
 	longestCall = 9 * callTimeout / 8
 
-	// busyKey is how many jobs wait for a key that is busy: others go first.
+	// busyKey is how many jobs must wait for a key to make it busy.
 	busyKey = 32
 )
 
@@ -69,70 +85,72 @@ func newLine(lines *lines, name string) *line {
 	return l
 }
 
-// job is one question to one server: some keys, and what a script is told of them. Takings, settlements,
-// give-backs, renewals and releases are jobs. A line sends them, several in a call. Its caller may
-// leave before the answer; then nothing of the job is used again.
+// job is what one script is asked about some keys of one server: a taking, settlement, give-back,
+// renewal, release or reset. A line sends several jobs in one call. Their callers may leave before
+// the answer; the memory of such a job is not used again.
 type job struct {
 	ctx        context.Context // hooks of the client see its values
 	script     *script
-	form       string // takings of one form differ in their keys only
-	hasOwnArgs bool   // it is written apart: its arguments are its own
+	form       string // takings of equal form differ only in their keys
+	hasOwnArgs bool   // even jobs of equal form have other arguments
 	keys       []string
 	args       []any // of the script, about these keys
-	instant    int64 // that the script is given; 0: it uses the server's clock
+	instant    int64 // at which the script decides; 0: it reads the server's clock
 	priority   priority
-	weight     int  // how many keys it counts as in a call
-	width      int  // numbers in its reply
-	once       bool // the client does not send it again
+	weight     int  // its cost, in keys
+	width      int  // how many numbers its reply has
+	once       bool // the client must not send it again
 	owner      owner
 
 	// Set before it is answered.
-	now         int64 // the instant at which it was decided; of takings only
+	now         int64 // of takings: the instant of the decision
 	numbers     []int64
-	isPostponed bool // the script has left it for another call: it had worked for long enough
+	isPostponed bool // the script had worked for long enough and did not start it
 	err         error
 
 	fate atomic.Int32
 
 	// Guarded by the mutex of the line.
-	queue    *list.List[*job] // that it waits in; nil: it does not wait
+	queue    *list.List[*job] // nil: it does not wait
 	queuedAt time.Time
 	node     list.Node[*job]
 }
 
-// owner knows what a job means.
+// owner interprets the reply to a job.
 type owner interface {
-	// read reads the numbers of its reply, and reports whether the script may have replied them.
+	// read reads the numbers of the reply. It returns false if the script never replies them.
 	read(numbers []int64) bool
 
-	// answer is called once the line is done with the job.
+	// answer tells the caller. The line does not use the job any more.
 	answer()
 }
 
-// priority says which jobs a call takes first.
+// priority is the order in which a call takes jobs.
 type priority uint8
 
 const (
-	renewing priority = iota // units that are renewed too late are given to others
+	renewing priority = iota
 	taking
 	ending
 )
 
-// The fates of a job. The first to finish with it changes underWay to another.
+// The fate of a job is underWay until it is answered or its caller leaves, whichever comes first.
 const (
-	underWay  int32 = iota
-	answered        // its caller has the answer
-	abandoned       // its caller left first
+	underWay int32 = iota
+	answered
+	abandoned
 )
 
-// isAwaited reports whether the caller of j is still there. It is called once, before j is answered.
+// isAwaited reports whether the caller of j still waits. The line calls it once, before it answers
+// j.
 func (j *job) isAwaited() bool { return j.fate.CompareAndSwap(underWay, answered) }
 
-// abandon is called when the caller of j leaves. It reports whether no answer has come.
+// abandon marks j as abandoned by its caller. It returns false if j has been answered.
 func (j *job) abandon() bool { return j.fate.CompareAndSwap(underWay, abandoned) }
 
-// submit sends jobs or queues them. Their owners are answered once that is done, unless there is an error
-// or they are withdrawn. What fits into one call is sent in its order.
+// submit sends jobs or queues them. It returns an error if the server is down. Otherwise the
+// owners are answered later, except for jobs that are withdrawn. Jobs that fit into one call are
+// sent in their order.
 func (l *line) submit(now time.Time, jobs ...*job) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,8 +161,8 @@ func (l *line) submit(now time.Time, jobs ...*job) error {
 	return err
 }
 
-// submitInline is submit for one job. If nothing waits, it may instead return a worker, which is to make
-// the call on the goroutine of the caller, and to end it with ctx.
+// submitInline is submit for one job. If no other job waits, it may return a worker instead: the
+// caller then makes the call on its own goroutine, and ctx ends it.
 func (l *line) submitInline(ctx context.Context, j *job, now time.Time) (*worker, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,7 +170,8 @@ func (l *line) submitInline(ctx context.Context, j *job, now time.Time) (*worker
 	if err != nil {
 		return nil, err
 	}
-	if _, waits := l.nextLocked(); !waits && !probes && l.mayCallLocked(now) && l.mayCallInlineLocked(ctx, now) {
+	_, waits := l.nextLocked()
+	if !waits && !probes && l.mayCallLocked(now) && l.mayCallInlineLocked(ctx, now) {
 		w := l.beginLocked(now)
 		w.jobs, w.inline = append(w.jobs, j), true
 		return w, nil
@@ -161,7 +180,7 @@ func (l *line) submitInline(ctx context.Context, j *job, now time.Time) (*worker
 	return nil, nil
 }
 
-// queueLocked queues jobs, and begins a call if one may be made. A probe is made in any case.
+// queueLocked queues jobs and starts a call if it may. It always starts a probe.
 func (l *line) queueLocked(now time.Time, probes bool, jobs ...*job) {
 	for _, j := range jobs {
 		l.enqueueLocked(j, now)
@@ -176,13 +195,15 @@ func (l *line) queueLocked(now time.Time, probes bool, jobs ...*job) {
 	l.callOrWaitLocked(now)
 }
 
-// mayCallLocked reports whether one more call may be made. Jobs that fill a call wait for none.
+// mayCallLocked reports whether one more call may start. Jobs that fill a call do not wait for
+// callEvery.
 func (l *line) mayCallLocked(now time.Time) bool {
 	return l.calls < l.lines.maxCalls &&
-		(l.calls < freeCalls || l.weight >= maxWeight || l.failures > 0 || now.Sub(l.begunAt) >= callEvery)
+		(l.calls < freeCalls || l.weight >= maxWeight || l.failures > 0 ||
+			now.Sub(l.begunAt) >= callEvery)
 }
 
-// beginLocked returns a worker for one more call.
+// beginLocked counts a new call and returns a worker for it.
 func (l *line) beginLocked(now time.Time) *worker {
 	w := l.workers.Get().(*worker)
 	if l.calls++; l.calls == 1 {
@@ -193,8 +214,7 @@ func (l *line) beginLocked(now time.Time) *worker {
 	return w
 }
 
-// enqueueLocked queues j. Each busy key moves a taking one queue back, so that others do not wait
-// behind a client that sends more than Redis can decide.
+// enqueueLocked queues j. Each busy key moves a taking one queue back: see line.
 func (l *line) enqueueLocked(j *job, now time.Time) {
 	j.queuedAt, j.node.Of = now, j
 	place := 0
@@ -222,8 +242,8 @@ func (l *line) unlinkLocked(j *job) {
 	l.countLocked(j, -1)
 }
 
-// countLocked adds to the weight of what waits, and to the number of jobs that wait for each key of j.
-// What ends makes no key busy: it gives units back.
+// countLocked adds j to the counts of waiting jobs, or with sign -1 subtracts it. Endings are not
+// counted: they return units, so they make no key busy.
 func (l *line) countLocked(j *job, sign int) {
 	if j.priority == ending {
 		return
@@ -236,8 +256,9 @@ func (l *line) countLocked(j *job, sign int) {
 	}
 }
 
-// nextLocked reports whether the next call is of endings, and whether one of the waiting jobs may be sent.
-// Endings have every second call, one at a time, while others wait; else they have half of all calls.
+// nextLocked returns whether the next call sends endings, and whether any waiting job may be sent.
+// While others wait, every second call sends endings, one at a time. Otherwise endings may use
+// half of all calls.
 func (l *line) nextLocked() (ends, waits bool) {
 	endingsWait := l.endings.First != nil
 	if l.weight > 0 {
@@ -246,8 +267,8 @@ func (l *line) nextLocked() (ends, waits bool) {
 	return true, endingsWait && l.endingCalls < (l.lines.maxCalls+1)/2
 }
 
-// collectLocked moves waiting jobs to w, as many as one call may send: endings, or all others. So no
-// decision waits for a settlement in the same pipeline.
+// collectLocked moves waiting jobs to w, as many as one call may send: either endings or all
+// others. So no decision waits for a settlement in the same pipeline.
 func (l *line) collectLocked(w *worker, ends bool) {
 	weight := 0
 	collect := func(q *list.List[*job], maxOfQueue int) {
@@ -264,7 +285,7 @@ func (l *line) collectLocked(w *worker, ends bool) {
 		l.endingCalls++
 	} else {
 		for i := range l.queues {
-			maxOfQueue := maxWeight - (maxWeight-weight)/8 // the rest is left for the queues behind, so that they advance too
+			maxOfQueue := maxWeight - (maxWeight-weight)/8 // so that the queues behind advance too
 			if i == len(l.queues)-1 {
 				maxOfQueue = maxWeight
 			}
@@ -273,8 +294,8 @@ func (l *line) collectLocked(w *worker, ends bool) {
 	}
 }
 
-// watchLocked begins a call for waiting jobs if it may. A timer begins another one for the rest: the calls
-// under way may never end, since a connection may be broken.
+// callOrWaitLocked starts a call for waiting jobs if it may. Jobs that must wait are sent by a
+// timer after callEvery: the calls under way may never return if a connection is broken.
 func (l *line) callOrWaitLocked(now time.Time) {
 	ends, waits := l.nextLocked()
 	if waits && l.mayCallLocked(now) {
@@ -301,7 +322,8 @@ func (l *line) onTimer() {
 	l.callOrWaitLocked(time.Now())
 }
 
-// withdraw reports whether j still waits, and removes it then: its script does not run.
+// withdraw removes j from its queue, so that it is never sent. It returns false if j has been
+// sent.
 func (l *line) withdraw(j *job) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -312,35 +334,34 @@ func (l *line) withdraw(j *job) bool {
 	return true
 }
 
-// callContext is the context of a call: it ends with the call, and has the values of a
-// caller.
+// callContext ends with a call, and has the values of a caller's context.
 type callContext struct {
 	context.Context
 	values context.Context
 }
 
 func (c *callContext) Value(key any) any {
-	if v := c.Context.Value(key); v != nil { // package context finds the parent by a value
+	if v := c.Context.Value(key); v != nil { // package context finds parents by a value
 		return v
 	}
 	return c.values.Value(key)
 }
 
-// contextLocked returns a context that ends the calls that start now. Calls that start
-// within an eighth of callTimeout share it, and with it a timer. A line with the patience
-// for more than callTimeout gives its calls as much.
+// contextLocked returns the context of the calls that start now. Calls that start within an eighth
+// of callTimeout share it, and with it a timer. A line whose patience is longer than callTimeout
+// gives its calls as much time.
 func (l *line) contextLocked(now time.Time) context.Context {
 	timeout := max(callTimeout, l.lines.patience)
 	if l.callCtx == nil || l.callCtxEnds.Sub(now) < timeout || l.callCtx.Err() != nil {
 		l.callCtxEnds = now.Add(timeout + callTimeout/8)
 		bound, cancel := context.WithDeadline(context.Background(), l.callCtxEnds)
-		_ = cancel // the deadline ends it
+		_ = cancel // the deadline releases the timer
 		l.callCtx = bound
 	}
 	return l.callCtx
 }
 
-// idle reports whether nothing is under way and nothing waits.
+// idle reports whether no call is under way. Then no job waits.
 func (l *line) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

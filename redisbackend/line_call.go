@@ -11,56 +11,55 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The jobs that wait are sent in as few calls of scripts as possible: one for each script and
-// partition. A call of take.lua decides its requests one after the other, at one instant. The fixed
-// cost of a call is then shared.
+// A call sends its jobs in few scripts: one for each script, partition and instant. take.lua
+// decides its requests one after the other, at one instant. They share the fixed cost of a script.
 
 const (
-	// maxWeight is how many keys the jobs of a pipeline are about, at most: scripts must
-	// not block the server for more than a millisecond.
+	// maxWeight is how many keys a call has at most: scripts must not block the server for more
+	// than a millisecond.
 	maxWeight = 128
 
-	// numberSize is how many bytes a number of a reply has, at most.
+	// numberSize is the longest text of a number in a reply.
 	numberSize = len(" 9007199254740991")
 
-	// unitsWeight is how many units of a concurrency limit count as one more key: each is
-	// written.
+	// unitsWeight is how many units of a concurrency limit weigh as much as a key: the script
+	// writes each of them.
 	unitsWeight = 8
 )
 
-// call is jobs that one call of a script does.
+// batch is the jobs of one script.
 type batch struct {
 	scriptCall
 	at    destination
 	jobs  []*job
-	clock *serverClock // nil: the instant is given, or not replied
+	clock *serverClock // checks the instant in the reply; nil: there is none, or it was given
 }
 
-// decides reports whether k is of the script that decides.
+// decides reports whether the script of b is take.lua.
 func (b *batch) decides() bool { return b.at.script == &takeScript }
 
-// destination is what the jobs of a call have in common.
+// destination is what all jobs of a batch have in common.
 type destination struct {
 	script    *script
-	partition any // that keeps their keys; nil: there is only one
+	partition any // keeps their keys; nil: there is only one
 	instant   int64
 }
 
-// calls are the calls of one pipeline, and memory for making them that is reused.
+// batches are the scripts of one call. A worker reuses their memory.
 type batches struct {
 	list          []*batch
 	spare         []*batch
-	byDestination map[destination]*batch // nil if there is one
-	forms         map[string]int         // the order of requests that are not alike
+	byDestination map[destination]*batch // nil while there is only one
+	forms         map[string]int         // the place of each form in a batch, from 1
 	text          []byte
 }
 
-// plan makes the calls that do some jobs, one for each destination.
+// plan puts jobs into batches, one for each destination, and writes their arguments.
 func (bs *batches) plan(jobs []*job, locate *partitioner) {
 	for _, j := range jobs {
 		at := destination{script: j.script, instant: j.instant}
 		if locate != nil {
-			at.partition, _, _ = (*locate)(j.keys[0]) // if it is unknown, the call fails
+			at.partition, _, _ = (*locate)(j.keys[0]) // on an error the script fails
 		}
 		b := bs.to(at)
 		b.jobs = append(b.jobs, j)
@@ -70,7 +69,7 @@ func (bs *batches) plan(jobs []*job, locate *partitioner) {
 	}
 }
 
-// to returns the call for a destination.
+// to returns the batch for a destination.
 func (bs *batches) to(at destination) *batch {
 	if len(bs.list) > 0 && bs.list[0].at == at {
 		return bs.list[0]
@@ -112,7 +111,7 @@ func (bs *batches) reset() {
 	clear(bs.byDestination)
 }
 
-// write writes the KEYS and ARGV of a call.
+// write writes the KEYS and ARGV of a batch: see the headers of the scripts.
 func (bs *batches) write(b *batch) {
 	b.divisible = len(b.jobs) > 1
 	if !b.decides() {
@@ -125,7 +124,8 @@ func (bs *batches) write(b *batch) {
 		return
 	}
 	if j := b.jobs[0]; !b.divisible && isOrdinary(j) {
-		b.keys, b.args = append(b.keys, j.keys...), append(append(b.args, ""), j.args...)
+		b.keys = append(b.keys, j.keys...)
+		b.args = append(append(b.args, ""), j.args...)
 		return
 	}
 	bs.sortByForm(b.jobs)
@@ -146,13 +146,13 @@ func (bs *batches) write(b *batch) {
 	}
 }
 
-// isOrdinary reports whether take.lua needs no head for a job that is alone.
+// isOrdinary reports whether take.lua can decide j, the only job of its batch, without a head.
 func isOrdinary(j *job) bool {
 	t := j.owner.(*takeJob)
 	return t.mode == (mode{}) && !t.hasLogs
 }
 
-// head returns what take.lua is told of n requests that are alike.
+// head returns the argument of take.lua before the first of n requests of one form.
 func (bs *batches) head(first *job, n int) string {
 	bs.text = append(append(bs.text[:0], first.owner.(*takeJob).mode.name()...), ' ')
 	bs.text = append(strconv.AppendInt(bs.text, int64(n), 10), ' ')
@@ -172,16 +172,18 @@ func (bs *batches) sortByForm(jobs []*job) {
 		}
 	}
 	if len(bs.forms) > 1 {
-		slices.SortStableFunc(jobs, func(a, b *job) int { return bs.forms[a.form] - bs.forms[b.form] })
+		slices.SortStableFunc(jobs, func(i, j *job) int {
+			return bs.forms[i.form] - bs.forms[j.form]
+		})
 	}
 }
 
-// send makes the calls that do some jobs. Each reply has an error of its own.
+// send makes a call that sends jobs. Each batch has an error of its own.
 func (l *line) send(ctx context.Context, bs *batches, jobs []*job) {
 	bs.plan(jobs, l.lines.partitioner.Load())
 	l.run(ctx, bs.list)
-	// A Cluster rejects a call for keys of several slots, or of a slot that is just being
-	// moved. Such a call has done nothing, so each of its jobs is sent apart. The others keep
+	// A Cluster rejects a script with keys of several slots, or of a slot that is being moved. The
+	// script has not run, so each of its jobs is sent in a script of its own. Other batches keep
 	// their replies.
 	var apart []*job
 	failed := false
@@ -212,14 +214,14 @@ func (l *line) send(ctx context.Context, bs *batches, jobs []*job) {
 	}
 }
 
-// A request that charges several keys of a slot that is half moved is sent again after firstWait, after
-// twice as long, and so on up to lastWait.
+// A request with several keys of a slot that is half moved is sent again after 8, 16 and 32 ms.
 const (
 	firstWait = 8 * time.Millisecond
 	lastWait  = 4 * firstWait
 )
 
-// sendAgain makes the calls of such requests again after a wait, and reports whether there are any.
+// sendAgain waits and then sends batches again that failed for a half moved slot. It returns false
+// if there are none.
 func (l *line) sendAgain(ctx context.Context, bs *batches, wait time.Duration) bool {
 	var again []*batch
 	for _, b := range bs.list {
@@ -254,7 +256,7 @@ func (l *line) run(ctx context.Context, list []*batch) {
 	run(ctx, l.lines.client, calls...)
 }
 
-// expect sets what the reply to k may be. The clock is that of the server.
+// expect prepares b for its reply, which bears an instant of clock.
 func (b *batch) expect(clock *serverClock) {
 	b.script, b.receiver, b.most = b.at.script, b, maxText
 	if b.decides() && b.at.instant == 0 {
@@ -266,12 +268,12 @@ func (b *batch) expect(clock *serverClock) {
 	}
 }
 
-// outcome says whether the server answered a call, whether one decided, and the latest error. A call that
-// failed fails all of its jobs. The jobs of any other have numbers, or errors of their own.
+// outcome returns whether the server answered, whether it ran any script without an error, and the
+// latest error. An error of a batch is the error of all its jobs.
 func (bs *batches) outcome() (reached, decided bool, latest error) {
 	for _, b := range bs.list {
 		switch {
-		case len(b.jobs) == 0: // they were sent apart
+		case len(b.jobs) == 0: // they were sent in scripts of their own
 		case b.err == nil:
 			reached, decided = true, true
 		default:
@@ -315,8 +317,8 @@ func (b *batch) receive(r *reply) (err error) {
 	return err
 }
 
-// receive reads the numbers of j, or its error, which is about the value of a key. It reports
-// whether there are as many numbers as there have to be.
+// receive reads the numbers of j, or an error about the value of its key. It returns false if
+// there are too few numbers.
 func (j *job) receive(r *reply) bool {
 	j.numbers = j.numbers[:0]
 	if j.err = r.error(); j.err != nil {
@@ -332,21 +334,21 @@ func (j *job) receive(r *reply) bool {
 	return true
 }
 
-// A ClusterClient sends a command up to MaxRedirects times again, to find the server that
-// keeps its keys. It does so even if the connection breaks before the reply, whatever
-// MaxRetries is. A Ring sends it up to MaxRetries times again. The server may have run the
-// command already, and would take its units twice.
+// A ClusterClient sends a command up to MaxRedirects times again to find the server of its keys.
+// It does so even after the connection broke before the reply, whatever MaxRetries is. A Ring
+// sends it up to MaxRetries times again. The server may have run the command already, and would
+// take its units twice.
 
-// unrepeatedCommand is a command that the client does not send again, whatever its error. It still follows
-// redirections, and looks for a connection again.
+// unrepeatedCommand is a command that the client does not send again after an error. The client
+// still follows redirections, and tries again to get a connection.
 type unrepeatedCommand struct{ redis.Cmder }
 
 // NoRetry implements [redis.Cmder].
 func (unrepeatedCommand) NoRetry() bool { return true }
 
-// mayHaveRun reports whether a server may have run a script although the call failed with err. A
-// ClusterClient repeats the commands of a pipeline that were redirected or had no connection. If one
-// of them then gets no reply, those behind it keep the error of the first attempt.
+// mayHaveRun reports whether a server may have run a script although the client returned err. A
+// ClusterClient repeats those commands of a pipeline that were redirected or had no connection. If
+// one of them then gets no reply, the ones behind it keep their first error.
 func (ls *lines) mayHaveRun(err error) bool {
 	var network *net.OpError
 	switch {

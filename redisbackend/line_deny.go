@@ -6,12 +6,11 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// If 32 or more requests wait for one key and the key denies one of them, the same answer denies the others
-// that charge it as much. The server would deny them, too, and asking it for each would delay the requests
-// of other keys.
+// If 32 or more requests wait for one key and the key denies one, the same answer denies the
+// others that charge it as much. The server would deny them, too, and asking it would delay the
+// requests of other keys.
 
-// share is what requests have in common that one denial answers: they charge a key by a limit for
-// as many units.
+// denialKey identifies charges that one denial answers: equal keys, limits and units.
 type denialKey struct {
 	name  string
 	limit limits.Limit
@@ -20,9 +19,9 @@ type denialKey struct {
 
 func (a *account) denialKey() denialKey { return denialKey{a.name, a.Limit, a.Enforced} }
 
-// denyWaitingLocked takes requests out of the queues that the denials of a call answer, and denies them.
-// They wait for a busy key that denied a job of the call, and charge it as much. They have waited since
-// before the call began: a later request may find units that were returned after it.
+// denyWaitingLocked takes waiting requests out of the queues if a denial in this call answers
+// them, and denies them. The denial must come from a busy key. The requests must have waited
+// before the call began: units may have been returned since.
 func (l *line) denyWaitingLocked(jobs []*job, begun time.Time) (denied []*takeJob) {
 	var denials map[denialKey]limits.Decision
 	for _, j := range jobs {
@@ -36,7 +35,8 @@ func (l *line) denyWaitingLocked(jobs []*job, begun time.Time) (denied []*takeJo
 		}
 		for node := l.queues[i].First; node != nil; {
 			next := node.Next
-			if t, ok := node.Of.owner.(*takeJob); ok && t.queuedAt.Before(begun) && t.denyBy(denials) {
+			t, ok := node.Of.owner.(*takeJob)
+			if ok && t.queuedAt.Before(begun) && t.denyBy(denials) {
 				l.unlinkLocked(&t.job)
 				t.err = nil
 				denied = append(denied, t)
@@ -47,8 +47,11 @@ func (l *line) denyWaitingLocked(jobs []*job, begun time.Time) (denied []*takeJo
 	return denied
 }
 
-// addDenialsLocked adds the denials of a by busy keys, unless it peeks or has an instant of its own.
-func (l *line) addDenialsLocked(denials map[denialKey]limits.Decision, t *takeJob) map[denialKey]limits.Decision {
+// addDenialsLocked adds the denials of t by busy keys. A peek, or a request with an instant of its
+// own, adds none.
+func (l *line) addDenialsLocked(
+	denials map[denialKey]limits.Decision, t *takeJob,
+) map[denialKey]limits.Decision {
 	if t.err != nil || t.mode != (mode{}) {
 		return denials
 	}
@@ -64,8 +67,8 @@ func (l *line) addDenialsLocked(denials map[denialKey]limits.Decision, t *takeJo
 	return denials
 }
 
-// denyBy denies a by the first denial of one of its accounts, if there is any. The server is not asked
-// about the others.
+// denyBy denies t by the first of its accounts that a denial answers. Its other accounts are
+// marked as not asked. It returns false if no denial answers.
 func (t *takeJob) denyBy(denials map[denialKey]limits.Decision) bool {
 	for i := range t.accounts {
 		d, ok := denials[t.accounts[i].denialKey()]

@@ -11,54 +11,60 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// One of several servers may fail while the others work. A line then takes its server to be
-// down: its requests fail at once, except for one at a time, which is the probe.
+// One of several servers may fail while the others work. Its line then takes it to be down:
+// requests fail at once, except for one at a time, the probe.
+//
+// For example a server on a fast network stops answering at 0 ms, under 100 requests a second:
+//
+//	  0 ms   calls get no answer; callers fail when their budgets end
+//	100 ms   the server is down (quietFor): requests fail at once
+//	100 ms   one request is sent as a probe; another every second (probeFor)
+//	  ...    the probe at 4,100 ms is answered: all requests are sent again
 
 const (
-	// quietFor is how long a server may leave all calls unanswered, or fail them, before
-	// it is down. A distant server has roundTrips times the duration of its latest
-	// answer: calls may be connecting, over TLS.
+	// quietFor is how long a server may leave all calls unanswered, or fail them, before it is
+	// down. A distant server has eight times the duration of its latest call (roundTrips), since
+	// calls may have to connect over TLS.
 	quietFor   = 100 * time.Millisecond
 	roundTrips = 8
 
-	// quietAtFirst is the same for a server that has not answered yet.
+	// quietAtFirst is the same for a server that has never answered.
 	quietAtFirst = 500 * time.Millisecond
 
-	// failuresInRow is how many calls in a row must fail before a server is down.
+	// failuresInRow is how many calls must fail in a row before a server is down.
 	failuresInRow = 3
 
-	// probeFor is how long a probe prevents the next one, and how long after a failure a
-	// server that has not been asked since is still taken to be down.
+	// probeFor is the time from one probe to the next. A server that nothing was sent to for that
+	// long after a failure may be back.
 	probeFor = time.Second
 
-	// maxProbes is how many probes may be under way above the limit of calls.
+	// maxProbes is how many probes may be under way beyond maxCalls.
 	maxProbes = 4
 
-	// wellFor is how long a server counts as well after a decision if it has not been
-	// asked since.
+	// wellFor is how long a decision counts as a sign that its server is well.
 	wellFor = time.Minute
 )
 
-// errDown is the error of a request for a server that is down. It counts against the
-// backend unless another server is well.
+// errDown is the error of a request for a server that is down. It counts against the backend
+// unless another server is well.
 var errDown = errors.New("the server of this key does not answer, while others may")
 
-// health is what a line knows about its server, guarded by the mutex of the line.
+// health is what a line knows about its server. The mutex of the line guards it.
 type health struct {
-	quietSince   time.Time // with calls under way: the latest answer, or the start of the first
+	quietSince   time.Time // latest answer, or later start of the first call under way
 	answeredAt   time.Time
-	answeredIn   time.Duration // the duration of that call
-	failures     int           // calls that failed without an answer since then
-	failingSince time.Time
-	failedAt     time.Time // the latest of them
-	latest       error     // failure of these
-	latestReply  error     // the latest error that the server replied
-	answeredFast bool      // the latest call was answered fast
+	answeredIn   time.Duration // duration of the latest call that was answered
+	failures     int           // calls since then that got no answer
+	failingSince time.Time     // the first of these
+	failedAt     time.Time     // the latest of these
+	latest       error         // error of the latest of these
+	latestReply  error         // latest error that the server replied
+	answeredFast bool          // the latest call was answered within fastAnswer
 	probing      bool
 	probedAt     time.Time
-	retriedAt    time.Time // when it was first asked again after a pause
+	retriedAt    time.Time // when all requests were sent again after a pause
 
-	errorReplies      int // calls in a row that the server answered only with errors
+	errorReplies      int // calls in a row that were answered only with errors
 	errorRepliesSince time.Time
 
 	condition condition
@@ -67,7 +73,7 @@ type health struct {
 	down      bool
 }
 
-// condition is the condition of a server, as logged.
+// condition is the condition of a server in the log.
 type condition uint8
 
 const (
@@ -81,18 +87,19 @@ func answers(err error) bool {
 	if err == nil {
 		return true
 	}
-	var reply redis.Error // allocates, so only here
+	var reply redis.Error // allocates, so it comes last
 	return errors.As(err, &reply)
 }
 
-// admitLocked returns an error if a request must neither be sent nor wait. probes is true if it is to be
-// sent as a probe, even above the limit of calls. Requests of the only server may wait for it: they need a
-// probe only if the most calls are under way, 16 say, and none of them is answered.
+// admitLocked returns an error if a request must fail at once, since its server is down. probes is
+// true if the request is to be sent as a probe, even beyond maxCalls. Requests of the only server
+// may queue: they need a probe only if maxCalls calls are under way and none is answered.
 func (l *line) admitLocked(now time.Time) (probes bool, err error) {
 	if !l.down && !l.isDownLocked(now) {
 		return false, nil
 	}
-	mayProbe := (!l.probing || now.Sub(l.probedAt) >= probeFor) && l.calls < l.lines.maxCalls+maxProbes
+	mayProbe := (!l.probing || now.Sub(l.probedAt) >= probeFor) &&
+		l.calls < l.lines.maxCalls+maxProbes
 	switch {
 	case l.name == "":
 		mayProbe = mayProbe && l.calls >= l.lines.maxCalls
@@ -107,9 +114,9 @@ func (l *line) admitLocked(now time.Time) (probes bool, err error) {
 	return mayProbe, nil
 }
 
-// mayBeBackLocked notes that one of several servers is down, and reports whether all requests are sent all
-// the same. That begins if the server has not been asked for a second after a failure, and ends when they
-// have found that it is still down.
+// mayBeBackLocked marks one of several servers as down. It reports whether all requests are sent
+// all the same: nothing was sent for a second after a failure, so the server may be back. That
+// ends as soon as the server has been silent for its patience again.
 func (l *line) mayBeBackLocked(now time.Time) bool {
 	if !l.down {
 		l.down = true
@@ -122,8 +129,8 @@ func (l *line) mayBeBackLocked(now time.Time) bool {
 	return now.Sub(l.retriedAt) <= l.patienceLocked(now)
 }
 
-// isDownLocked reports whether the server has answered nothing for too long. The time since the latest
-// failure does not count if no call has been made in it.
+// isDownLocked reports whether the server has not answered for longer than its patience. A time in
+// which no call was made does not count.
 func (l *line) isDownLocked(now time.Time) bool {
 	var quiet time.Duration
 	if l.calls > 0 {
@@ -135,6 +142,8 @@ func (l *line) isDownLocked(now time.Time) bool {
 	return quiet > l.lines.patience && quiet > l.patienceLocked(now)
 }
 
+// patienceLocked returns how long the server may be silent. A server 40 ms away has 320 ms, one 1
+// ms away 100 ms.
 func (l *line) patienceLocked(now time.Time) time.Duration {
 	patience := max(l.lines.patience, roundTrips*l.answeredIn)
 	if l.answeredAt.IsZero() {
@@ -143,7 +152,8 @@ func (l *line) patienceLocked(now time.Time) time.Duration {
 	return min(patience, max(l.lines.patience, callTimeout)) + l.lines.late.allowance(now)
 }
 
-// judgeLocked records the outcome of a call.
+// judgeLocked records the outcome of a call that began at since. decided is false if the server
+// answered only with errors.
 func (l *line) judgeLocked(now, since time.Time, answered, decided bool, failure error) {
 	if decided {
 		l.wellAt.Store(now.UnixNano())
@@ -176,7 +186,7 @@ func (l *line) judgeLocked(now, since time.Time, answered, decided bool, failure
 	}
 }
 
-// isWell reports whether the latest call of the server decided, lately.
+// isWell reports whether the latest call of the server decided, less than wellFor ago.
 func (l *line) isWell(now time.Time) bool {
 	at := l.wellAt.Load()
 	return at > 0 && now.UnixNano()-at < wellFor.Nanoseconds()
@@ -230,19 +240,20 @@ func (l *line) log(c condition, err error) {
 	}
 }
 
-// The wait for a reply ends with ctx, unless this process runs late: if it has more goroutines to run than
-// time, it does not read its replies. While it runs late and other replies come in, the wait goes on, for a
-// second at most. Take a budget of 50 ms, and goroutines that wait 20 ms until they run. A request waits on
-// after 50 ms as long as another reply came in within the last 50 + 2·20 = 90 ms.
+// A process that has more goroutines to run than CPU time reads its replies late. That is no fault
+// of the server. So a request whose context has ended waits on, for a second at most, while this
+// process runs late and other replies come in. For example goroutines wait 20 ms until they run,
+// and the budget is 50 ms. The request waits on after 50 ms if another reply came within the last
+// 50 + 2·20 = 90 ms.
 const (
-	lateEnough = 5 * time.Millisecond // for a goroutine that is ready to run
+	lateEnough = 5 * time.Millisecond // a process with such a lateness runs late
 	slice      = 50 * time.Millisecond
 )
 
-// lateness is how long a goroutine that was ready to run has lately waited until it ran, at most.
+// lateness is the longest that a goroutine has lately waited to run although it was ready.
 type lateness struct{ notedAt, longest atomic.Int64 }
 
-// note notes that one has waited for so long. Within 100 ms a shorter wait changes nothing.
+// note records that a goroutine was late. Within 100 ms only a longer lateness counts.
 func (l *lateness) note(now time.Time, late time.Duration) {
 	if late >= time.Millisecond && l.within(now, 2*slice) < late {
 		l.notedAt.Store(now.UnixNano())
@@ -250,7 +261,7 @@ func (l *lateness) note(now time.Time, late time.Duration) {
 	}
 }
 
-// measure yields, notes how long that took, and returns the instant after that.
+// measure yields, records how long that took, and returns the time afterwards.
 func (l *lateness) measure() (now time.Time) {
 	before := time.Now()
 	runtime.Gosched()
@@ -259,10 +270,11 @@ func (l *lateness) measure() (now time.Time) {
 	return now
 }
 
-// excuses reports whether a request that has waited since an instant is to wait on although
-// ctx has ended: this process runs late, and replies come in. latest returns the instant
-// of the latest one.
-func (l *lateness) excuses(ctx context.Context, since time.Time, latest func() time.Time) bool {
+// excuses reports whether a request that has waited since an instant should wait on although the
+// deadline of ctx has passed. latest returns the instant of the latest reply.
+func (l *lateness) excuses(
+	ctx context.Context, since time.Time, latest func() time.Time,
+) bool {
 	if ctx.Err() != context.DeadlineExceeded {
 		return false // the caller has left
 	}
@@ -271,7 +283,7 @@ func (l *lateness) excuses(ctx context.Context, since time.Time, latest func() t
 	return late >= lateEnough && now.Sub(since) < callTimeout && now.Sub(latest()) < slice+2*late
 }
 
-// within returns the lateness noted within a time before now.
+// within returns the lateness if it was recorded within a span before now, otherwise 0.
 func (l *lateness) within(now time.Time, span time.Duration) time.Duration {
 	if now.UnixNano()-l.notedAt.Load() > int64(span) {
 		return 0
@@ -279,20 +291,21 @@ func (l *lateness) within(now time.Time, span time.Duration) time.Duration {
 	return time.Duration(l.longest.Load())
 }
 
-// allowance returns how much longer to wait for a server because this process runs late.
+// allowance returns how much more patience servers have because this process runs late.
 func (l *lateness) allowance(now time.Time) time.Duration {
 	return min(20*l.within(now, time.Second), time.Second)
 }
 
-// timelyLocked reports whether the server answers calls in less time than ctx gave a
-// request that has waited since an instant, or this process runs too late to tell.
+// timelyLocked reports whether the latest call took less time than ctx gave a request that has
+// waited since an instant. If this process runs late it cannot tell, and reports true.
 func (l *line) timelyLocked(ctx context.Context, since time.Time) bool {
 	deadline, ok := ctx.Deadline()
-	return ok && l.answeredIn < deadline.Sub(since) || l.lines.late.within(time.Now(), 2*slice) >= lateEnough
+	return ok && l.answeredIn < deadline.Sub(since) ||
+		l.lines.late.within(time.Now(), 2*slice) >= lateEnough
 }
 
-// behind reports whether ctx ended because this process runs late, not because the server
-// is slow.
+// shouldWaitOn reports whether a request should wait on although ctx has ended: this process runs
+// late, and the server answers others.
 func (l *line) shouldWaitOn(ctx context.Context, since time.Time) bool {
 	return l.lines.late.excuses(ctx, since, func() time.Time {
 		l.mu.Lock()

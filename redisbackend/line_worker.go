@@ -11,22 +11,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// worker makes the calls of a line one after the other, on a goroutine of its own, until
-// no job waits.
+// worker makes the calls of a line one after the other until no job waits. It runs on a goroutine
+// of its own, or for one call on that of a caller.
 type worker struct {
 	line         *line
-	run          func() // work; a method value made once, so that go allocates nothing
+	run          func() // w.work: a method value made once, so that go statements allocate nothing
 	jobs         []*job
 	batches      batches
-	callCtx      context.Context // of the call
+	callCtx      context.Context
 	since        time.Time
-	inline       bool // it makes the call on the goroutine of the caller
-	takesEndings bool // the call is of endings
-	probes       bool // it was started above the limit of calls, and ends after one
+	inline       bool // the call runs on the goroutine of the caller
+	takesEndings bool // the call sends endings
+	probes       bool // the call is a probe: it may exceed maxCalls
 }
 
-// panicked returns the error of a panic below the client. go-redis itself panics at a length that
-// no memory has, in what it reads besides the replies of scripts.
+// panicked returns the error of a panic below the client. go-redis panics itself if a server
+// announces a reply too long for any memory.
 func panicked(v any) error {
 	if err, ok := v.(runtime.Error); ok && strings.Contains(err.Error(), "makeslice") {
 		return errLength
@@ -45,8 +45,8 @@ func (w *worker) work() {
 	}
 }
 
-// round makes a call and answers its jobs. It reports whether w has another call to make. If it
-// has not, w has been pooled.
+// round makes a call and answers its jobs. It reports whether w has another call to make.
+// Otherwise w is back in the pool.
 func (w *worker) round() (more bool) {
 	err, exits := error(errExited), true
 	defer func() {
@@ -59,33 +59,34 @@ func (w *worker) round() (more bool) {
 	}()
 	w.line.send(w.context(), &w.batches, w.jobs)
 	err, exits = nil, false
-	return false // w.end says
+	return false // the deferred function sets it
 }
 
-// callInline makes the call of w, which is for one job alone, on the goroutine of the caller. That saves
-// two switches of goroutines, a third of the time that a decision takes besides Redis.
+// callInline makes the call of w, which has one job, on the goroutine of the caller. That saves
+// two switches of goroutines: a third of the time of a decision outside Redis.
 func (w *worker) callInline(done <-chan struct{}) {
-	defer func() { <-done }() // also if a hook of the client ends the goroutine
+	defer func() { <-done }() // even if a hook of the client ends the goroutine
 	if w.round() {
 		go w.run()
 	}
 }
 
-// fastAnswer is the longest answer of a server that inline calls are made to. The time of
-// a caller then suffices for a new connection, too.
+// fastAnswer is how fast the latest answer of a server must have been for inline calls: then a
+// caller's time suffices for a new connection, too.
 const fastAnswer = 2 * time.Millisecond
 
-// mayCallInlineLocked reports whether the caller may make a call inline. Such a call ends when the caller
-// would leave.
+// mayCallInlineLocked reports whether a caller with this context may make its call inline. Such a
+// call must end when the caller would leave.
 func (l *line) mayCallInlineLocked(ctx context.Context, now time.Time) bool {
 	if ctx.Done() == nil {
-		return true // it waits as long as the client does in any case
+		return true // the caller waits as long as the client does
 	}
 	_, ends := ctx.Deadline()
-	return ends && l.lines.endsOnTime && l.answeredFast && l.lines.late.within(now, time.Second) == 0
+	return ends && l.lines.endsOnTime && l.answeredFast &&
+		l.lines.late.within(now, time.Second) == 0
 }
 
-// context returns the context of a call, with the values of its first job's context.
+// context returns the context of a call. Hooks of the client see the values of its first job.
 func (w *worker) context() context.Context {
 	first := w.jobs[0].ctx
 	switch {
@@ -97,12 +98,12 @@ func (w *worker) context() context.Context {
 	return &callContext{w.callCtx, first}
 }
 
-// end answers the jobs of a call and reports whether w has another call to make. failure, if not
-// nil, is the error of the whole call.
+// end answers the jobs of a call and reports whether w has another call to make. A failure that is
+// not nil is the error of the whole call.
 //
-// The order is worth a quarter of the rate: answers first, then a yield, then what waits is collected. A
-// call counts as under way until its callers have their answers and may have asked again. Else each of
-// those who ask again begins a call of its own.
+// The order is worth a quarter of the throughput: answer, yield, then collect waiting jobs. The
+// call counts as under way until its callers have had time to ask again. Otherwise each of them
+// would start a call of its own.
 func (w *worker) end(failure error) (more bool) {
 	l, now := w.line, time.Now()
 	reached, decided, latest := false, false, failure
@@ -134,7 +135,7 @@ func (w *worker) end(failure error) (more bool) {
 	}
 	w.batches.reset()
 	if yields {
-		now = l.lines.late.measure() // yields, and notes for how long
+		now = l.lines.late.measure()
 	}
 
 	l.mu.Lock()
@@ -166,15 +167,15 @@ func (w *worker) end(failure error) (more bool) {
 	return false
 }
 
-// yieldsLocked reports whether a worker should yield before it collects waiting jobs:
-// callers that have just been answered may ask again. If goroutines already wait to run,
-// the worker would be the last of them, and should not.
+// yieldsLocked reports whether a worker should yield before it collects waiting jobs, so that
+// callers that were just answered may ask again. If other goroutines already wait to run, the
+// worker would run last, and should not yield.
 func (l *line) yieldsLocked(now time.Time) bool {
 	return l.weight < maxWeight/2 && l.lines.late.within(now, 2*slice) == 0
 }
 
-// endsCallsOnTime reports whether all calls of a client end at the deadline of their
-// context, whatever they are waiting for.
+// endsCallsOnTime reports whether a client ends every call at the deadline of its context, even
+// while it connects.
 func endsCallsOnTime(client redis.Scripter) bool {
 	c, ok := client.(*redis.Client)
 	if !ok {
@@ -182,5 +183,6 @@ func endsCallsOnTime(client redis.Scripter) bool {
 	}
 	o := c.Options()
 	return o.ContextTimeoutEnabled && o.OnConnect == nil && o.Limiter == nil &&
-		o.CredentialsProvider == nil && o.CredentialsProviderContext == nil && o.StreamingCredentialsProvider == nil
+		o.CredentialsProvider == nil && o.CredentialsProviderContext == nil &&
+		o.StreamingCredentialsProvider == nil
 }

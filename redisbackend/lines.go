@@ -13,39 +13,38 @@ import (
 // lines are the lines to the servers of a client.
 type lines struct {
 	client     redis.Scripter
-	once       bool // the client would send calls again, see unrepeatedCommand
-	redirects  bool // the client belongs to a Cluster, or may
-	endsOnTime bool // the client ends calls at the deadline of their context
-	maxCalls   int  // calls under way to each
+	once       bool // the client would send calls again: see unrepeatedCommand
+	redirects  bool // the client follows redirections of a Cluster, or may
+	endsOnTime bool // see endsCallsOnTime
+	maxCalls   int  // under way to each server
 	logger     *slog.Logger
-	patience   time.Duration // quietFor
+	patience   time.Duration // quietFor; tests are more patient
 	late       lateness
 
-	partitioner atomic.Pointer[partitioner]                  // nil: one step decides all
-	only        *line                                        // nil: there are several
-	serverOf    func(name string) (*redis.Client, error)     // the server that keeps a name
-	learn       func(ctx context.Context, name string) error // learns what serverOf needs; nil: nothing
+	partitioner atomic.Pointer[partitioner] // nil: one script decides all keys
+	only        *line                       // nil: there are several servers
+	serverOf    func(name string) (*redis.Client, error)
+	learn       func(ctx context.Context, name string) error // once before serverOf; or nil
 
-	known    atomic.Bool
+	known    atomic.Bool // learn has succeeded
 	mu       sync.Mutex
-	attempt  *learning // under way; nil: none
+	attempt  *learning // call of learn under way; nil: none
 	byServer atomic.Pointer[map[*redis.Client]*line]
 }
 
-// learning is an attempt to learn where names are kept. err is set before done is
-// closed.
+// learning is a call of lines.learn. err is set before done is closed.
 type learning struct {
 	done chan struct{}
 	err  error
 }
 
 const (
-	// mostCalls bounds the calls under way to a server if its pool has more connections, or if
-	// the client hides it, as an auto-pipeliner does.
+	// mostCalls bounds maxCalls if the pool of the client is larger, or hidden as that of an
+	// auto-pipeliner.
 	mostCalls = 16
 
-	// maxLines is how many lines are kept. The servers of a Cluster come and go; above
-	// the maximum, lines without work are dropped.
+	// maxLines is how many lines are kept. The servers of a Cluster come and go. Above maxLines
+	// idle lines are dropped.
 	maxLines = 64
 )
 
@@ -58,7 +57,7 @@ func newLines(client redis.Scripter, logger *slog.Logger) *lines {
 	case cluster:
 		ls.once = true
 		ls.serverOf = func(name string) (*redis.Client, error) {
-			return client.MasterForKey(context.Background(), name) // does not wait any more
+			return client.MasterForKey(context.Background(), name) // no I/O after learn
 		}
 		ls.learn = func(ctx context.Context, name string) error {
 			_, err := client.MasterForKey(ctx, name)
@@ -74,8 +73,8 @@ func newLines(client redis.Scripter, logger *slog.Logger) *lines {
 	return ls
 }
 
-// learnSlots notes that the client hides a Cluster, as a CROSSSLOT error shows, unless it is known to.
-// It reports whether the client can be asked slot by slot.
+// learnSlots makes the backend group keys by slot from now on, after a CROSSSLOT error has shown
+// that the client hides a Cluster. It returns false if the client cannot be asked slot by slot.
 func (ls *lines) learnSlots() bool {
 	hiding, ok := ls.client.(processor)
 	if ok && ls.partitioner.Load() == nil {
@@ -85,7 +84,7 @@ func (ls *lines) learnSlots() bool {
 	return ok
 }
 
-// callsOf returns how many calls a client can have under way to one server.
+// callsOf returns how many calls to one server may be under way: PoolSize, 16 at most.
 func callsOf(client redis.Scripter) int {
 	size := 0
 	switch client := client.(type) {
@@ -102,7 +101,7 @@ func callsOf(client redis.Scripter) int {
 	return min(size, mostCalls)
 }
 
-// of returns the line of the server that keeps a name.
+// lineOf returns the line to the server that keeps a name.
 func (ls *lines) lineOf(ctx context.Context, name string) (*line, error) {
 	if ls.only != nil {
 		return ls.only, nil
@@ -124,7 +123,7 @@ func (ls *lines) lineOf(ctx context.Context, name string) (*line, error) {
 	return ls.add(server), nil
 }
 
-// learnFirst waits until a client has learned where names are kept, or ctx ends.
+// learnFirst waits until learn has returned, or ctx ends. Callers share one attempt.
 func (ls *lines) learnFirst(ctx context.Context, name string) error {
 	ls.mu.Lock()
 	attempt := ls.attempt
@@ -178,7 +177,7 @@ func (ls *lines) add(server *redis.Client) *line {
 	return l
 }
 
-// othersAreWell reports whether a server other than those of some lines is well.
+// othersAreWell reports whether any server is well besides those of the excluded lines.
 func (ls *lines) othersAreWell(excluded ...*line) bool {
 	all := ls.byServer.Load()
 	if all == nil {
@@ -199,7 +198,8 @@ next:
 	return false
 }
 
-// blame returns the error of failing servers, marked as spared if another server is well.
+// blame returns the error of failing servers. It is spared if another server is well: then the
+// breaker does not count it.
 func (ls *lines) blame(err error, failing ...*line) error {
 	if ls.only != nil || !ls.othersAreWell(failing...) {
 		return err
@@ -207,8 +207,8 @@ func (ls *lines) blame(err error, failing ...*line) error {
 	return spared{err}
 }
 
-// mayBeLate reports whether a request may be sent although its context has ended with err:
-// its budget passed because this process runs late.
+// mayBeLate reports whether a request may be sent although its context has ended with err, because
+// its budget passed while this process ran late.
 func (ls *lines) mayBeLate(err error) bool {
 	if err != context.DeadlineExceeded {
 		return false
