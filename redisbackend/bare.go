@@ -16,8 +16,8 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// BareOptions are the options of [NewBare]. The zero value is ready to use. Its fields are those of
-// [Options].
+// BareOptions are the options of [NewBare]. The zero value is ready to use. [Options] describes
+// the fields.
 type BareOptions struct {
 	Prefix   string
 	HashTag  string
@@ -26,21 +26,21 @@ type BareOptions struct {
 	Logger   *slog.Logger
 }
 
-// Bare keeps state in Redis, with nothing in front of it: a slow server makes decisions wait as
-// long as their contexts allow. It is the part of a [Backend] for programs that compose their own.
-// It is safe for concurrent use. The caller closes its client, after [Bare.Close].
+// Bare keeps state in Redis, without a breaker or cache in front: a slow server makes decisions
+// wait as long as their contexts allow. It is the part of a [Backend] for programs that compose
+// their own. It is safe for concurrent use. The caller closes its client, after [Bare.Close].
 type Bare struct {
 	client        redis.Scripter
 	lines         *lines
-	now           func() time.Time // of tests; nil: the server's clock
+	now           func() time.Time // set by tests; nil: the server's clock decides
 	prefix        string
-	tagged        map[string]bool // the scopes of Options.Together
+	tagged        map[string]bool // scopes in Options.Together
 	limits        encodedLimits
 	calendarClock calendarClock
 
 	requests sync.Pool // of *request
 
-	returnable scopeSet // scopes whose units may be returned
+	returnable scopeSet // scopes whose units may be given back: see markTransient
 	giveBacks  *giveBacks
 	holds      *holds
 }
@@ -63,7 +63,7 @@ func MustNewBare(client redis.Scripter, options BareOptions) *Bare {
 	return b
 }
 
-// newBare returns a backend on a client and options that are valid.
+// newBare returns a backend on a client and options that are known to be valid.
 func newBare(client redis.Scripter, options BareOptions) *Bare {
 	prefix := options.Prefix
 	if prefix == "" {
@@ -90,14 +90,14 @@ func newBare(client redis.Scripter, options BareOptions) *Bare {
 	return b
 }
 
-// Close ends the renewal of units that are held, so they end within [Options].HoldTime. First it
-// waits for the endings of requests, for give-backs and for releases, for a second each at most;
-// units that have not been given back by then stay taken. It returns nil. The caller closes the
-// client after that.
+// Close stops the renewal of held units, which then end within [Options].HoldTime. Before that it
+// waits for endings, give-backs and releases that are under way, a second at most for each kind.
+// Units that have not been given back by then stay taken. It returns nil. The caller closes the
+// client afterwards.
 func (b *Bare) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleBudget)
 	defer cancel()
-	_ = endings.Await(ctx, b) // the others report their own errors
+	_ = endings.Await(ctx, b) // endings report their own errors
 	ctx, cancel = context.WithTimeout(context.Background(), giveBackBudget)
 	defer cancel()
 	b.giveBacks.wait(ctx)
@@ -130,31 +130,30 @@ func (b *Bare) Reset(ctx context.Context, scope, key string) (err error) {
 	return nil
 }
 
-// Supports implements [backends.Supporter]. It reports whether the scripts know the
-// algorithm of limit: all that this version of weir has.
+// Supports implements [backends.Supporter]. It reports whether the scripts know the algorithm of
+// limit. They know every algorithm of this version of weir.
 func (b *Bare) Supports(limit limits.Limit) bool {
 	a := int(limit.Algorithm())
 	return a < len(algorithms) && algorithms[a].letter != 0
 }
 
-// HonoursDeadline reports that [Bare.Take] and [Bare.Peek] fail as soon as
-// the deadline of their context has passed, whatever the client is doing: the client
-// works on goroutines of the backend. Package remote asks, and then needs no goroutine
-// of its own for a decision.
+// HonoursDeadline returns true: [Bare.Take] and [Bare.Peek] fail as soon as the deadline of their
+// context has passed, whatever the client is doing. Calls run on goroutines of the backend. So
+// package remote needs no goroutine of its own for a decision.
 //
-// The one exception is a process that runs late: its goroutines wait for five
-// milliseconds or more until they run, so it does not read replies in time. While it is
-// late and other replies come in, Take waits longer, for a second at most. A call on the
-// caller's own goroutine that fails for this reason is repeated once.
+// The exception is a process that is short of CPU: its goroutines wait five milliseconds or more
+// until they run, so that it reads replies late. Meanwhile Take waits longer, a second at most, as
+// long as other replies come in. A call on the caller's own goroutine that fails for this reason
+// is repeated once.
 func (b *Bare) HonoursDeadline() bool { return true }
 
-// mode says how a request is decided.
+// mode is how a request is decided.
 type mode struct {
 	peeks   bool
-	instant int64 // that the script is given; 0: it uses the server's clock
+	instant int64 // at which the script decides; 0: it reads the server's clock
 }
 
-// name is the name of a mode in take.lua.
+// name returns the name of m in take.lua.
 func (m mode) name() string {
 	if m.peeks {
 		return "peek"
@@ -162,7 +161,7 @@ func (m mode) name() string {
 	return "take"
 }
 
-// instant returns the instant that scripts are given.
+// instant returns the instant at which scripts decide; 0: they read the server's clock.
 func (b *Bare) instant() int64 {
 	if b.now == nil {
 		return 0
@@ -172,7 +171,9 @@ func (b *Bare) instant() int64 {
 
 var errLengths = errors.New("redisbackend: charges and decisions differ in length")
 
-func (b *Bare) decide(ctx context.Context, charges []backends.Charge, out []limits.Decision, mode mode) error {
+func (b *Bare) decide(
+	ctx context.Context, charges []backends.Charge, out []limits.Decision, mode mode,
+) error {
 	if len(charges) != len(out) {
 		return errLengths
 	}
@@ -193,22 +194,22 @@ func (b *Bare) decide(ctx context.Context, charges []backends.Charge, out []limi
 	return err
 }
 
-// decideRequest decides charges in the memory of r, and reports whether no call uses that any more.
+// decideRequest decides charges in the memory of r. owned is false if a call may still use r.
 func (b *Bare) decideRequest(
 	ctx context.Context, r *request, charges []backends.Charge, out []limits.Decision, mode mode,
 ) (owned bool, err error) {
 	if err := b.accountsOf(charges, r, mode); err != nil {
 		return true, err
 	}
-	all, owned, err := b.decideAccounts(ctx, r, mode)
+	results, owned, err := b.decideAccounts(ctx, r, mode)
 	if err != nil {
 		return owned, fmt.Errorf("redisbackend: %w", err)
 	}
-	for i, owner := range r.accountOf {
+	for i, at := range r.accountOf {
 		if charges[i].Shadow {
-			out[i] = all[owner].shadow
+			out[i] = results[at].shadow
 		} else {
-			out[i] = all[owner].enforced
+			out[i] = results[at].enforced
 		}
 	}
 	if b.lines.partitioner.Load() != nil {
@@ -220,38 +221,42 @@ func (b *Bare) decideRequest(
 	return true, nil
 }
 
-// request is the memory of a decision, pooled.
+// request is the memory of a decision. Decisions reuse it.
 type request struct {
 	merged    []backends.Account
-	accounts  []account // the same, with names and encoded limits
+	accounts  []account // merged, with names and encoded limits
 	accountOf []int     // index of the account of each charge
 	take      takeJob
-	hasHeld   bool // some accounts are of concurrency limits
+	hasHeld   bool // a charge is of a concurrency limit
 }
 
 func (b *Bare) recycle(r *request) {
 	clear(r.merged)
 	clear(r.accounts)
-	r.merged, r.accounts, r.accountOf, r.hasHeld = r.merged[:0], r.accounts[:0], r.accountOf[:0], false
+	r.merged, r.accounts, r.accountOf = r.merged[:0], r.accounts[:0], r.accountOf[:0]
+	r.hasHeld = false
 	r.take.reset()
 	b.requests.Put(r)
 }
 
-// decideAccounts decides all accounts, in one step if one partition keeps them all. It reports whether
-// no call uses r any more.
-func (b *Bare) decideAccounts(ctx context.Context, r *request, mode mode) (all []result, owned bool, err error) {
+// decideAccounts decides the accounts of r: in one step if one partition keeps all, otherwise
+// group by group. owned is false if a call may still use r.
+func (b *Bare) decideAccounts(
+	ctx context.Context, r *request, mode mode,
+) (results []result, owned bool, err error) {
 	if locate := b.lines.partitioner.Load(); locate != nil && len(r.accounts) > 1 {
 		groups, err := groupsOf(r.accounts, *locate)
 		if err != nil {
 			return nil, true, err
 		}
 		if len(groups) > 1 {
-			all, err := b.decideGroups(ctx, groups, r.accounts, mode)
-			return all, true, err
+			results, err := b.decideGroups(ctx, groups, r.accounts, mode)
+			return results, true, err
 		}
 	}
 	owned, err = b.step(ctx, &r.take, r.accounts, mode)
-	if owned && len(r.accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") && b.lines.learnSlots() {
+	crosses := owned && len(r.accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT")
+	if crosses && b.lines.learnSlots() {
 		r.take.reset()
 		return b.decideAccounts(ctx, r, mode)
 	}
@@ -261,8 +266,11 @@ func (b *Bare) decideAccounts(ctx context.Context, r *request, mode mode) (all [
 	return r.take.results, true, nil
 }
 
-// step decides accounts that one partition keeps. It reports whether the caller owns a and accounts again.
-func (b *Bare) step(ctx context.Context, t *takeJob, accounts []account, mode mode) (owned bool, err error) {
+// step decides accounts that one partition keeps. owned is false if a call may still use t and
+// accounts.
+func (b *Bare) step(
+	ctx context.Context, t *takeJob, accounts []account, mode mode,
+) (owned bool, err error) {
 	if err := ctx.Err(); err != nil && !b.lines.mayBeLate(err) {
 		return true, err
 	}

@@ -13,27 +13,26 @@ import (
 	"github.com/weir-go/weir/internal/ground/slot"
 )
 
-// ErrEvicts is part of the error of [Backend.Check] if a server may drop live
-// state when its memory is full.
-var ErrEvicts = errors.New("the eviction policy drops live state, and with it what clients have used: set maxmemory-policy to noeviction")
+// ErrEvicts is part of the error of [Backend.Check] if a server may evict live state when its
+// memory is full. Clients then get their whole limit again.
+var ErrEvicts = errors.New(
+	"the eviction policy drops live state: set maxmemory-policy to noeviction")
 
-// Check returns nil if every server of the client is reachable, takes writes, runs the
-// scripts, has a clock that goes, is Redis 6.2 or later or Valkey, and evicts nothing; if a
-// Cluster serves all its slots; and if no node of a Cluster is taken for a server that stands
-// alone. Otherwise its error reports everything that is wrong. If errors.Is finds
-// [ErrEvicts] in it, the server still decides. If the script ran, the
-// error names the server that was found, such as Valkey 8.1.1.
+// Check returns nil if the client and its servers are fit for use. Each server must be reachable,
+// be Redis 6.2 or later or Valkey, take writes, run the scripts, evict nothing, and have a clock
+// that goes and differs by less than a day. A Cluster must serve all its slots, and a
+// [redis.Client] must not be connected to a node of one. Otherwise the error reports everything
+// that is wrong. If errors.Is finds [ErrEvicts] in it, the server still decides. If the script
+// ran, the error names the server, such as Valkey 8.1.1.
 //
-// Call it when a program starts, or from a readiness probe. It is optional: a limiter
-// also works if Check fails, and applies the [core.FailurePolicy] of its rules to decisions
-// that fail.
+// Call it when a program starts, and log the error. Do not fail a readiness probe because of it: a
+// limiter works without Redis, too, and applies the [core.FailurePolicy] of its rules.
 //
-// Check needs the command INFO, which decisions do not need, and CLUSTER INFO on a
-// Cluster. An error about a forbidden command names it, and docs/redis.md lists the
-// commands to allow.
+// Check needs the command INFO, which decisions do not need, and CLUSTER INFO on a Cluster. An
+// error about a forbidden command names it, and docs/redis.md lists the commands to allow.
 //
-// Check asks every master of a Cluster, and every shard in the RingOptions.Addrs of a
-// Ring. Of any other client, such as an auto-pipeliner, it asks one server.
+// Check asks every master of a Cluster, and every shard in the RingOptions.Addrs of a Ring. Of any
+// other client, such as an auto-pipeliner, it asks one server.
 func (b *Bare) Check(ctx context.Context) error {
 	err := b.checkAll(ctx)
 	if err != nil {
@@ -50,24 +49,28 @@ func (b *Bare) checkAll(ctx context.Context) (err error) {
 	}()
 	switch client := b.client.(type) {
 	case cluster:
-		return each(ctx, client, client.ForEachMaster, func(ctx context.Context, master *redis.Client) error {
+		checkMaster := func(ctx context.Context, master *redis.Client) error {
 			return b.checkMaster(ctx, client, master)
-		})
+		}
+		return each(ctx, client, client.ForEachMaster, checkMaster)
 	case ring:
-		err := each(ctx, client, client.ForEachShard, func(ctx context.Context, shard *redis.Client) error {
+		checkShard := func(ctx context.Context, shard *redis.Client) error {
 			return check(ctx, shard, b.prefix+"check")
-		})
-		if up, all := client.Len(), len(client.Options().Addrs); up < all { // the client does not ask the others
-			err = errors.Join(err, fmt.Errorf("%d of %d shards are up", up, all))
+		}
+		err := each(ctx, client, client.ForEachShard, checkShard)
+		up, shards := client.Len(), len(client.Options().Addrs)
+		if up < shards { // ForEachShard leaves out shards that are down
+			err = errors.Join(err, fmt.Errorf("%d of %d shards are up", up, shards))
 		}
 		return err
 	}
 	return check(ctx, b.client, b.prefix+"check")
 }
 
-// each checks every server of a client and returns all errors.
+// each checks every server of a client and joins the errors.
 func each(
-	ctx context.Context, client redis.Scripter, forEach func(context.Context, func(context.Context, *redis.Client) error) error,
+	ctx context.Context, client redis.Scripter,
+	forEach func(context.Context, func(context.Context, *redis.Client) error) error,
 	check func(context.Context, *redis.Client) error,
 ) error {
 	var mu sync.Mutex
@@ -91,13 +94,14 @@ func each(
 	return errors.Join(append(errs, err)...)
 }
 
-// checkMaster asks a master about the state of its Cluster, and runs the check on a key that
-// this master keeps.
+// checkMaster checks what a master says of its Cluster, and then the master itself with a key that
+// it keeps.
 func (b *Bare) checkMaster(ctx context.Context, client cluster, master *redis.Client) error {
 	info, err := master.ClusterInfo(ctx).Result()
-	if err != nil && strings.Contains(err.Error(), "run the 'cluster' command") { // as before Redis 7: CLUSTER INFO is meant
-		return fmt.Errorf("%w: allow the user +cluster|info, and see docs/redis.md for what else it needs", err)
-	} else if err != nil {
+	switch {
+	case err != nil && strings.Contains(err.Error(), "run the 'cluster' command"):
+		return fmt.Errorf("%w: allow the user +cluster|info", err) // Redis 6 names no subcommand
+	case err != nil:
 		return howToAllow(advised(err), "")
 	}
 	var errs []error
@@ -128,13 +132,13 @@ func (b *Bare) keyAt(ctx context.Context, client cluster, master *redis.Client) 
 	return "", errors.New("keeps no slot")
 }
 
-// check runs the check script on the server that keeps key.
+// check runs the check script twice on the server that keeps key.
 func check(ctx context.Context, client redis.Scripter, key string) error {
 	var clock time.Time
 	for first := true; ; first = false {
 		var found findings
 		c := scriptCall{script: &checkScript, keys: []string{key}, receiver: &found, most: maxText}
-		if first { // a server that knows the script does not show whether it may be sent
+		if first { // EVAL also shows whether scripts may be sent
 			c.run(ctx, client, "eval", checkScript.source)
 		} else {
 			run(ctx, client, &c)
@@ -144,23 +148,25 @@ func check(ctx context.Context, client redis.Scripter, key string) error {
 		}
 		if !first {
 			var err error
-			if _, ok := client.(single); ok && cmp.Or(field(found.info, "redis_mode"), field(found.info, "server_mode")) == "cluster" { // Valkey has the latter
+			mode := cmp.Or(field(found.info, "redis_mode"), field(found.info, "server_mode"))
+			if _, ok := client.(single); ok && mode == "cluster" {
 				err = errors.New(useCluster)
 			}
-			if err = errors.Join(err, judge(found.info), judgeClock(clock, found.now)); err != nil {
+			err = errors.Join(err, judge(found.info), judgeClock(clock, found.now))
+			if err != nil {
 				err = fmt.Errorf("%s: %w", product(found.info), err)
 			}
 			return err
 		}
 		clock = found.now
-		time.Sleep(time.Millisecond) // a clock need not tell all microseconds apart
+		time.Sleep(time.Millisecond) // clocks may be coarser than a microsecond
 	}
 }
 
-// findings is what check.lua replies.
+// findings is the reply of check.lua.
 type findings struct {
 	now  time.Time
-	info string // its sections server and memory
+	info string // the sections server and memory of INFO
 }
 
 // receive implements [receiver].
@@ -173,28 +179,31 @@ func (f *findings) receive(r *reply) error {
 	return nil
 }
 
-// clockTolerance is by how much the clocks of a server and of this process may differ.
+// clockTolerance is how far the clock of a server may be from the one of this machine.
 const clockTolerance = 24 * time.Hour
 
-// judgeClock returns what is wrong with the clock of a server, which scripts have read twice. Some
-// servers that speak the protocol of Redis have one that stands still in scripts: nothing would ever
-// come back.
+// judgeClock returns an error if the clock of a server is wrong. Scripts have read it twice. Some
+// servers that speak the protocol of Redis have a clock that stands still in scripts: no unit
+// would ever be returned.
 func judgeClock(first, second time.Time) error {
 	if !second.After(first) {
-		return errors.New("the clock stands still: TIME in two scripts, a millisecond apart, replied the same")
+		return errors.New("the clock stands still: two scripts read the same TIME, 1 ms apart")
 	}
 	if off := time.Until(second).Abs(); off > clockTolerance {
-		return fmt.Errorf("the clock is %v off this machine's: set one of them", off.Round(time.Minute))
+		off = off.Round(time.Minute)
+		return fmt.Errorf("the clock is %v off this machine's: set one of them", off)
 	}
 	return nil
 }
 
-// judge returns what is wrong with a server, by the sections server and memory of its INFO.
+// judge returns an error if a server is too old or evicts, by the sections server and memory of
+// its INFO.
 func judge(info string) error {
 	var errs []error
 	var major, minor int
 	if field(info, "valkey_version") == "" {
-		if _, err := fmt.Sscanf(field(info, "redis_version"), "%d.%d", &major, &minor); err != nil || major < 6 || major == 6 && minor < 2 {
+		_, err := fmt.Sscanf(field(info, "redis_version"), "%d.%d", &major, &minor)
+		if err != nil || major < 6 || major == 6 && minor < 2 {
 			errs = append(errs, errors.New("needs Redis 6.2 or later, or Valkey"))
 		}
 	}
@@ -204,18 +213,20 @@ func judge(info string) error {
 	return errors.Join(errs...)
 }
 
-// product returns the name and the version of a server, by the section server of its INFO. Servers that
-// speak like Redis tell a redis_version, besides their own.
+// product returns the name and version of a server, by the section server of its INFO. Servers
+// that imitate Redis have a redis_version besides their own.
 func product(server string) string {
 	for _, p := range []struct{ name, version string }{
-		{"Valkey", "valkey_version"}, {"Dragonfly", "dragonfly_version"}, {"Garnet", "garnet_version"},
+		{"Valkey", "valkey_version"},
+		{"Dragonfly", "dragonfly_version"},
+		{"Garnet", "garnet_version"},
 	} {
 		if version := field(server, p.version); version != "" {
 			return p.name + " " + version
 		}
 	}
 	name := "Redis "
-	if strings.Contains(server, "\nfeatures:") { // which KeyDB alone has
+	if strings.Contains(server, "\nfeatures:") { // only KeyDB has this field
 		name = "KeyDB "
 	}
 	return name + field(server, "redis_version")

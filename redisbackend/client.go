@@ -10,13 +10,13 @@ import (
 	"github.com/weir-go/weir/internal/ground/isnil"
 )
 
-// processor is a client, or part of one, whose commands can be sent at most once.
+// processor is a client, or part of one, that can be told not to send a command again.
 type processor interface {
 	redis.Scripter
 	Process(context.Context, redis.Cmder) error
 }
 
-// The kinds of clients. Each is an interface, so that types that embed a client count, too.
+// The kinds of clients. They are interfaces, so that types that embed a client count, too.
 type (
 	single interface { // redis.Client
 		processor
@@ -44,19 +44,22 @@ type (
 	}
 )
 
-// validateClient returns what is wrong with a client of limits.
+// validateClient returns an error if limits cannot be kept on client.
 func validateClient(client redis.Scripter, hashTag string) error {
 	if isnil.Of(client) {
-		return fmt.Errorf("redisbackend: client: is nil (got %T): pass a client of go-redis", client)
+		return fmt.Errorf("redisbackend: client: is nil (got %T): pass a go-redis client", client)
 	}
 	switch client.(type) {
 	case redis.Pipeliner:
-		return errors.New("redisbackend: client: a pipeline sends nothing by itself: pass the client, or its AutoPipeline")
+		return errors.New(
+			"redisbackend: client: a pipeline sends nothing by itself: pass its client")
 	case single, cluster, ring, autoPipeliner:
 		return nil
 	}
 	if hashTag == "" {
-		return fmt.Errorf("redisbackend: client: a %T may spread keys unseen: pass the client that it wraps, or set HashTag", client)
+		return fmt.Errorf(
+			"redisbackend: client: a %T may spread keys unseen: pass the client that it wraps",
+			client)
 	}
 	return nil
 }
@@ -64,19 +67,22 @@ func validateClient(client redis.Scripter, hashTag string) error {
 func (o *BareOptions) validate() error {
 	errs := []error{validatePrefix(o.Prefix)}
 	if strings.ContainsAny(o.HashTag, "{}") {
-		errs = append(errs, fmt.Errorf("redisbackend: hash tag: must have no braces, which are put around it (got %q)", o.HashTag))
+		errs = append(errs, fmt.Errorf(
+			"redisbackend: hash tag: must have no braces (got %q)", o.HashTag))
 	}
 	if o.HashTag != "" && len(o.Together) > 0 {
-		errs = append(errs, errors.New("redisbackend: together: HashTag keeps all states in one slot already: remove one of them"))
+		errs = append(errs, errors.New(
+			"redisbackend: together: HashTag keeps all states in one slot: remove one of them"))
 	}
 	if o.HoldTime != 0 && (o.HoldTime < minHoldTime || o.HoldTime > maxHoldTime) {
-		errs = append(errs, fmt.Errorf("redisbackend: hold time: must be %v to %v, or 0 for %v (got %v)",
+		errs = append(errs, fmt.Errorf(
+			"redisbackend: hold time: must be %v to %v, or 0 for %v (got %v)",
 			minHoldTime, maxHoldTime, defaultHoldTime, o.HoldTime))
 	}
 	return errors.Join(errs...)
 }
 
-// usesTLS reports whether a client is known to use TLS.
+// usesTLS reports whether the options of a client show that it uses TLS.
 func usesTLS(client redis.Scripter) bool {
 	switch client := client.(type) {
 	case single:
@@ -90,11 +96,11 @@ func usesTLS(client redis.Scripter) bool {
 }
 
 // unqueued is an auto-pipeliner whose scripts go past its queue: each is a pipeline of one
-// command to the client of the auto-pipeliner. Lines gather the requests already. The queue
-// ignores the deadlines of contexts, and sends what must not be sent again one after the other.
+// command. Lines gather requests already. The queue would ignore the deadlines of contexts, and
+// would send commands that must not be repeated one by one.
 type unqueued struct{ autoPipeliner }
 
-// direct returns client, or the client past the queue if client is an auto-pipeliner.
+// direct returns client, or for an auto-pipeliner the client past its queue.
 func direct(client redis.Scripter) redis.Scripter {
 	if client, ok := client.(autoPipeliner); ok {
 		return unqueued{client}
@@ -104,7 +110,7 @@ func direct(client redis.Scripter) redis.Scripter {
 
 func (c unqueued) Process(ctx context.Context, cmd redis.Cmder) error {
 	pipe := c.Pipeline()
-	_ = pipe.Process(ctx, cmd) // only queues it in pipe
+	_ = pipe.Process(ctx, cmd) // only adds it to pipe
 	_, err := pipe.Exec(ctx)
 	return err
 }

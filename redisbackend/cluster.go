@@ -15,26 +15,26 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// No script can decide keys that are spread over several servers. The accounts of such a
-// request are grouped by partition: the slot of a Cluster or the shard of a Ring that keeps
-// them. The groups are taken one after the other, in the order of their first accounts. The
-// first that denies ends that, and what the earlier ones took is returned. Until then another
-// request may be denied too early; none is admitted too many.
+// No script can decide keys that are spread over several servers. The accounts of such a request
+// are grouped by partition: the slot of a Cluster or the shard of a Ring. The groups are taken one
+// after the other, in the order of their first accounts. The first that denies ends the request,
+// and what the earlier ones took is given back: see giveBack. Until then another request may be
+// denied too early. None is ever admitted beyond a limit.
 
-// group is the accounts of one partition, which one step can decide.
+// group is the accounts of one partition. One step decides them.
 type group struct {
 	partition any
 	accounts  []account
-	at        []int // the index of each in its request
+	indexes   []int // of the accounts in their request
 	take      takeJob
 	results   []result
 }
 
-// partitioner returns the partition that keeps a name, a comparable value, and the client
-// to ask.
+// partitioner returns the partition that keeps a name, as a comparable value, and the client to
+// ask.
 type partitioner func(name string) (partition any, client processor, err error)
 
-// partitionerOf returns the partitioner of a client, nil if one step decides all names.
+// partitionerOf returns the partitioner of a client. It is nil if one script decides all names.
 func partitionerOf(client redis.Scripter) partitioner {
 	switch client := client.(type) {
 	case cluster:
@@ -71,13 +71,16 @@ func groupsOf(accounts []account, locate partitioner) ([]*group, error) {
 			g = &group{partition: partition}
 			groups = append(groups, g)
 		}
-		g.accounts, g.at, g.results = append(g.accounts, accounts[i]), append(g.at, i), append(g.results, resultNotAsked)
+		g.accounts, g.indexes = append(g.accounts, accounts[i]), append(g.indexes, i)
+		g.results = append(g.results, resultNotAsked)
 	}
 	return groups, nil
 }
 
-// decideSpread decides groups of accounts, and sets the tickets of these.
-func (b *Bare) decideGroups(ctx context.Context, groups []*group, accounts []account, mode mode) ([]result, error) {
+// decideGroups decides groups of accounts, and sets the tickets of accounts.
+func (b *Bare) decideGroups(
+	ctx context.Context, groups []*group, accounts []account, mode mode,
+) ([]result, error) {
 	decide := b.takeGroups
 	if mode.peeks {
 		decide = b.peekGroups
@@ -86,19 +89,19 @@ func (b *Bare) decideGroups(ctx context.Context, groups []*group, accounts []acc
 		return nil, err
 	}
 	if slices.ContainsFunc(groups, (*group).isDenied) {
-		for _, g := range groups { // a denied request has no turn in a queue
+		for _, g := range groups { // a denied request does not queue
 			for i := range g.results {
 				g.results[i].enforced.Delay, g.results[i].shadow.Delay = 0, 0
 			}
 		}
 	}
-	all := make([]result, len(accounts))
+	results := make([]result, len(accounts))
 	for _, g := range groups {
-		for i, at := range g.at {
-			all[at], accounts[at].ticket = g.results[i], g.accounts[i].ticket
+		for i, index := range g.indexes {
+			results[index], accounts[index].ticket = g.results[i], g.accounts[i].ticket
 		}
 	}
-	return all, nil
+	return results, nil
 }
 
 func (b *Bare) peekGroups(ctx context.Context, groups []*group, mode mode) error {
@@ -111,10 +114,10 @@ func (b *Bare) peekGroups(ctx context.Context, groups []*group, mode mode) error
 	return nil
 }
 
-// takeSpread takes what groups charge, one after the other. The first that denies ends that: the others
-// take nothing, and their waits are not told.
+// takeGroups takes groups one after the other until one denies. It then gives back what the
+// earlier ones took, and the waits of the others stay unknown.
 func (b *Bare) takeGroups(ctx context.Context, groups []*group, mode mode) error {
-	b.returnable.add(groups[:len(groups)-1])
+	b.returnable.add(groups[:len(groups)-1]) // the last group is never given back
 	for i, g := range groups {
 		if _, err := b.step(ctx, &g.take, g.accounts, mode); err != nil {
 			b.giveBack(ctx, groups[:i])
@@ -132,15 +135,14 @@ func (b *Bare) takeGroups(ctx context.Context, groups []*group, mode mode) error
 	return nil
 }
 
-// forget makes the results of g those of accounts that no server was asked about.
+// markNotAsked resets the results of g to those of accounts that no server was asked about.
 func (g *group) markNotAsked() {
 	for i := range g.results {
 		g.results[i] = resultNotAsked
 	}
 }
 
-// isDenied reports whether g denies its request. Shadow charges do not, even on a key that is
-// banned.
+// isDenied reports whether g denies its request. Shadow charges never do, even on a banned key.
 func (g *group) isDenied() bool {
 	for i := range g.accounts {
 		if g.accounts[i].enforces && !g.results[i].enforced.Allowed {
@@ -150,34 +152,33 @@ func (g *group) isDenied() bool {
 	return false
 }
 
-// A denial by a key of a Cluster or Ring may be due to units that another request is about to
-// return. It is then marked Transient, so that no cache repeats it. Only what is not in the last
-// group of its request is returned. Its scopes are few, and the same in all processes of an
-// application.
+// A denial by a key of a Cluster or Ring may be due to units that another request is about to give
+// back. It is then marked Transient, so that no cache repeats it. Only groups that another group
+// follows are ever given back, so only scopes in such groups have Transient denials. These scopes
+// are few, and the same in all processes of an application.
 
-// spread is the set of scopes that a Bare has charged in a group that others followed. It
-// is read without a lock, and only grows.
+// scopeSet is a set of scopes that only grows. It is read without a lock.
 type scopeSet struct {
 	mu     sync.Mutex
 	scopes atomic.Pointer[map[string]struct{}]
 }
 
-// maxSpread is how many scopes the set has, at most. If there are more, perhaps one for each
-// user, every scope counts as a member.
-const maxSpread = 1024
+// maxScopes bounds a scopeSet. If an application has more scopes, perhaps one for each user, every
+// scope counts as a member.
+const maxScopes = 1024
 
-// has reports whether a scope is in the set.
+// has reports whether a scope is in s.
 func (s *scopeSet) has(scope string) bool {
 	scopes := s.scopes.Load()
 	if scopes == nil {
 		return false
 	}
 	_, ok := (*scopes)[scope]
-	return ok || len(*scopes) > maxSpread
+	return ok || len(*scopes) > maxScopes
 }
 
-// add puts the scopes of groups into the set. That is done before they are taken, so that a
-// request that their units deny finds them there.
+// add adds the scopes of groups. Callers add them before they take the groups, so that a request
+// that these units deny finds its scope.
 func (s *scopeSet) add(groups []*group) {
 	for _, g := range groups {
 		for i := range g.accounts {
@@ -200,11 +201,11 @@ func (s *scopeSet) addScope(scope string) {
 	s.scopes.Store(&more)
 }
 
-// markTransient marks the denials that may be due to units about to be returned. A denial for
-// ever is not.
+// markTransient marks the denials that may be due to units about to be given back.
 func (b *Bare) markTransient(charges []backends.Charge, out []limits.Decision) {
 	for i := range out {
 		d := &out[i]
-		d.Transient = !d.Allowed && d.RetryAfter != limits.Never && b.returnable.has(charges[i].Scope)
+		d.Transient = !d.Allowed && d.RetryAfter != limits.Never &&
+			b.returnable.has(charges[i].Scope)
 	}
 }

@@ -283,7 +283,7 @@ func ExampleBackend_Check() {
 func ExampleErrEvicts() {
 	fmt.Println(redisbackend.ErrEvicts)
 	// Output:
-	// the eviction policy drops live state, and with it what clients have used: set maxmemory-policy to noeviction
+	// the eviction policy drops live state: set maxmemory-policy to noeviction
 }
 
 // Decisions fail after Close.

@@ -9,23 +9,31 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// Units go back to a key if its request was denied on another server, failed, or if its caller has left
-// before the answer. A give-back is sent at most once: if it fails, the units stay taken, which can only
-// deny too early.
+// A taking is given back if another server denied its request, the request failed, or its caller
+// left before the answer. For example a Cluster keeps the keys "user" and "team" of a request on
+// two servers:
+//
+//	user   allows the request and takes 1 unit: 41 of 100 are in use
+//	team   denies the request
+//	user   gets a give-back: 40 are in use
+//
+// Until the give-back arrives, another request may be denied too early. A give-back is sent at
+// most once. If it is lost, its units stay taken until they expire.
 
 // giveBackBudget is how long Close waits for give-backs.
 const giveBackBudget = time.Second
 
 const (
-	// maxGiveBacks is how many keys may wait for the return of their units. Units beyond that stay taken.
+	// maxGiveBacks is how many give-backs may be under way. Further ones are not sent: their units
+	// stay taken.
 	maxGiveBacks = 1 << 14
 
-	// maxUnawaited is how many of them may wait while the caller of another taking has left. Clients that
-	// hang up all the time would else cost others as much as they cost themselves.
+	// maxUnawaited is the same for takings whose callers have left. A lower bound keeps clients
+	// that hang up all the time from slowing down others.
 	maxUnawaited = maxWeight / 2
 )
 
-// giveBacks counts the give-backs under way, and the takings whose callers have left before the answer.
+// giveBacks counts the give-backs under way.
 type giveBacks struct {
 	mu    sync.Mutex
 	count int
@@ -38,7 +46,7 @@ func newGiveBacks() *giveBacks {
 	return g
 }
 
-// begin counts one more, unless there are so many already.
+// begin counts one more give-back. It returns false if there are already so many.
 func (g *giveBacks) begin(most int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -57,12 +65,12 @@ func (g *giveBacks) end() {
 	}
 }
 
-// wait waits until nothing is to be given back, or ctx ends.
+// wait waits until no give-back is under way, or ctx ends.
 func (g *giveBacks) wait(ctx context.Context) {
 	waitUntil(ctx, &g.ended, func() bool { return g.count == 0 })
 }
 
-// giveBack returns what groups took. It does not wait for that.
+// giveBack sends back what groups took. It does not wait for the answers.
 func (b *Bare) giveBack(ctx context.Context, groups []*group) {
 	for _, g := range groups {
 		b.giveBackAll(ctx, b.refundsOf(g.accounts, g.results), maxGiveBacks)
@@ -70,7 +78,7 @@ func (b *Bare) giveBack(ctx context.Context, groups []*group) {
 	}
 }
 
-// giveBackUnawaited returns what a took, whose caller has left.
+// giveBackUnawaited sends back what t took after its caller has left.
 func (b *Bare) giveBackUnawaited(t *takeJob) {
 	if t.err != nil || t.mode.peeks || !t.allowed {
 		return
@@ -79,9 +87,9 @@ func (b *Bare) giveBackUnawaited(t *takeJob) {
 	b.holds.releaseLater(t.ids, false)
 }
 
-// giveBackAll sends what is to be given back, unless so much waits already.
-func (b *Bare) giveBackAll(ctx context.Context, all []*settleTask, most int) {
-	for _, s := range all {
+// giveBackAll sends give-backs while fewer than most are under way.
+func (b *Bare) giveBackAll(ctx context.Context, tasks []*settleTask, most int) {
+	for _, s := range tasks {
 		if !b.giveBacks.begin(most) {
 			return
 		}
@@ -93,10 +101,10 @@ func (b *Bare) giveBackAll(ctx context.Context, all []*settleTask, most int) {
 	}
 }
 
-// returnsOf returns the settlements that give back what accounts took, except for units of
-// concurrency limits. The instant of the taking is that of the reply. If the clock has stepped
-// back the taking is later, and less is returned.
-func (b *Bare) refundsOf(accounts []account, results []result) (all []*settleTask) {
+// refundsOf returns the settlements that give back what accounts took, apart from units of
+// concurrency limits. The instant of a taking is that of its reply. If the clock has stepped back,
+// the taking counts from a later instant, and less is returned.
+func (b *Bare) refundsOf(accounts []account, results []result) (tasks []*settleTask) {
 	for i := range accounts {
 		a, r := &accounts[i], &results[i]
 		e := &backends.Ending{Limit: a.Limit, Taken: a.Enforced, Ticket: r.enforced.At}
@@ -104,14 +112,16 @@ func (b *Bare) refundsOf(accounts []account, results []result) (all []*settleTas
 		if a.HasShadow && r.shadow.Allowed {
 			e.Taken, reset = e.Taken+a.Shadow, r.shadow.ResetAfter
 		}
-		if a.limit.Queues { // known by when its units have drained
+		if a.limit.Queues { // a queue knows takings by when their units have drained
 			e.Ticket += reset.Microseconds()
 		}
-		e.Taken = min(e.Taken, 1<<53) // more only bans have, and their count is full
+		e.Taken = min(e.Taken, 1<<53) // only bans take more, and their counts are full by then
 		if e.Taken > 0 && !a.limit.Held {
 			out := new(limits.Settlement)
-			all = append(all, &settleTask{backend: b, kind: "g ", ending: e, out: out, name: a.name, limit: a.limit})
+			tasks = append(tasks, &settleTask{
+				backend: b, kind: "g ", ending: e, out: out, name: a.name, limit: a.limit,
+			})
 		}
 	}
-	return all
+	return tasks
 }

@@ -17,85 +17,95 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// A unit of a concurrency limit is held under an id, which ends by itself unless it is
-// renewed. This process knows what it holds, and renews it after a third of
-// Options.HoldTime. A release names the ids, so it may be repeated: what cannot be released
-// now is released later. A renewal is sent again before the first one has failed: a call may take a
-// second, and HoldTime may be three. One timer fires when the first of all this is due.
+// A unit of a concurrency limit is held in Redis under an id, and ends by itself after HoldTime.
+// This process renews it until its request ends, and then releases it by its id. Renewals and
+// releases may be repeated. For example, with a HoldTime of 30 s:
+//
+//	 0 s   a request takes a unit, which ends at 30 s
+//	10 s   this process renews it after HoldTime/3: it ends at 40 s
+//	20 s   the next renewal gets no answer
+//	23 s   the renewal is sent again after HoldTime/10: it ends at 53 s
+//	25 s   the request ends, and the unit is released
+//	26 s   it is released again: the renewal of 20 s might have arrived after the release
+//
+// A renewal or release that fails is retried after HoldTime/30, a second at most. If this process
+// crashes at 25 s, the unit counts until 53 s. All holds share one timer.
 
 const (
 	defaultHoldTime = 30 * time.Second
 	minHoldTime     = 3 * time.Second
 	maxHoldTime     = time.Hour
 
-	// maxUnreleased is how many units wait to be released while the server does not
-	// answer. What is beyond that ends by itself.
+	// maxUnreleased is how many units may wait for their release while the server does not answer.
+	// Units beyond that end by themselves.
 	maxUnreleased = 1 << 16
 
-	// maxRetryWait is the longest wait after a renewal or release that failed: a thirtieth of HoldTime,
-	// or this.
+	// maxRetryWait bounds the wait after a renewal or release that failed.
 	maxRetryWait = time.Second
 )
 
-// span is units of one key, whose ids are consecutive.
+// idRange is units of one key with consecutive ids.
 type idRange struct {
-	key   string // in Redis
+	key   string // its name in Redis
 	first int64
 	count int64
 }
 
-// holds is what this process holds, and what it has to release.
+// holds is what this process holds, and what it still has to release.
 type holds struct {
 	backend  *Bare
-	holdTime time.Duration // for which a unit is held unless it is renewed
+	holdTime time.Duration
 	logger   *slog.Logger
-	nonce    [6]byte // of all ids
-	last     atomic.Int64
+	nonce    [6]byte      // first bytes of all ids
+	last     atomic.Int64 // latest id
 
 	mu             sync.Mutex
-	running        map[int64]*hold  // of requests that run, by the first id
-	due            list.List[*hold] // to be renewed, soonest first
-	unconfirmed    list.List[*hold] // to be renewed again unless the server answers before, soonest first
-	retries        list.List[*hold] // to be renewed or released after a failure, soonest first
-	secondReleases list.List[*hold] // to be released a second time, soonest first
-	inFlight       map[*hold]int    // how many renewals or releases are under way
-	units          int64            // to be released
+	running        map[int64]*hold  // holds of requests that run, by the first id
+	due            list.List[*hold] // to renew; all lists are ordered by dueAt
+	unconfirmed    list.List[*hold] // to renew again, unless the server answers before
+	retries        list.List[*hold] // to renew or release again after a failure
+	secondReleases list.List[*hold] // to release a second time
+	inFlight       map[*hold]int    // renewals and releases under way
+	units          int64            // that wait for their release
 	timer          *time.Timer
 	wakesAt        time.Time // when the timer fires; zero: it does not
 	closed         bool
 	lostAt         time.Time // when Redis was last found to have lost units
-	answered       sync.Cond // a renewal or release has been
+	answered       sync.Cond // signals each end of a renewal or release
 }
 
-// hold is a span that is held by a request that runs, or that is to be released.
+// hold is an idRange that a running request holds, or that is to be released.
 type hold struct {
 	idRange
 	node         list.Node[*hold]
-	list         *list.List[*hold] // that it is in; nil: none
-	dueAt        time.Time         // when it is due there
-	latestErrand *errand           // its latest renewal or release
-	mayReappear  bool              // a call without a reply may put it back after its release: it is released again
-	endsBy       time.Time         // when its units have ended by themselves; zero: its request runs
+	list         *list.List[*hold] // nil: it is in none
+	dueAt        time.Time         // in its list
+	latestErrand *errand           // latest renewal or release
+	mayReappear  bool              // a call without a reply may hold it again: release it twice
+	endsBy       time.Time         // when its units end by themselves; zero: its request runs
 }
 
 func newHolds(b *Bare, lasting time.Duration, logger *slog.Logger) *holds {
-	h := &holds{backend: b, logger: logger, running: make(map[int64]*hold), inFlight: make(map[*hold]int)}
+	h := &holds{
+		backend: b, logger: logger,
+		running: make(map[int64]*hold), inFlight: make(map[*hold]int),
+	}
 	h.answered.L = &h.mu
 	_, _ = rand.Read(h.nonce[:]) // never fails
 	h.setTime(lasting)
 	return h
 }
 
-// setTime sets for how long units are held. Their ids say so, see concurrent.lua.
+// setTime sets HoldTime. Ids contain it: see concurrent.lua.
 func (h *holds) setTime(lasting time.Duration) {
 	h.holdTime = lasting
 	h.nonce[0] = byte(math.Ceil(4 * math.Log2(lasting.Seconds())))
 }
 
-// issue returns the first of n new ids.
+// issue returns the first of n new consecutive ids.
 func (h *holds) issue(n int64) int64 { return h.last.Add(n) - n + 1 }
 
-// appendID appends an id as it is in Redis.
+// appendID appends an id as Redis stores it: 12 bytes.
 func (h *holds) appendID(to []byte, id int64) []byte {
 	to = append(to, h.nonce[:]...)
 	return append(to, binary.BigEndian.AppendUint64(nil, uint64(id))[2:]...)
@@ -108,7 +118,7 @@ func newHold(ids idRange, mayReappear bool) *hold {
 	return k
 }
 
-// errand returns the job that renews or releases k.
+// errandFor returns the job that renews k while its request runs, and releases it afterwards.
 func (h *holds) errandFor(ctx context.Context, k *hold) *errand {
 	ids := make([]byte, 0, k.count*12)
 	for j := range k.count {
@@ -116,17 +126,18 @@ func (h *holds) errandFor(ctx context.Context, k *hold) *errand {
 	}
 	weight := 1 + int(k.count/unitsWeight)
 	if k.isRenewed() {
-		e := h.backend.newErrand(ctx, &renewScript, k.key, weight, k.count, ids, h.holdTime.Microseconds())
+		lasting := h.holdTime.Microseconds()
+		e := h.backend.newErrand(ctx, &renewScript, k.key, weight, k.count, ids, lasting)
 		e.priority = renewing
 		return e
 	}
 	return h.backend.newErrand(ctx, &releaseScript, k.key, weight, k.count, ids)
 }
 
-// isRenewed reports whether the request of k runs.
+// isRenewed reports whether the request of k still runs, so that k is renewed.
 func (k *hold) isRenewed() bool { return k.endsBy.IsZero() }
 
-// add notes units that Redis has just counted as held.
+// add starts to renew units that Redis has just counted as held.
 func (h *holds) add(ids idRange) {
 	now := time.Now()
 	h.mu.Lock()
@@ -136,17 +147,17 @@ func (h *holds) add(ids idRange) {
 	h.waitLocked(k, &h.due, now.Add(h.holdTime/3+h.slack()), now)
 }
 
-// slack is how much too early a span may be renewed, so that many are renewed at once.
+// slack is how much too early a hold may be renewed, so that one call renews many.
 func (h *holds) slack() time.Duration { return h.holdTime / 60 }
 
-// waitLocked puts k, which is in no list, into one, at the end of which its instant is.
+// waitLocked appends k, which is in no list, to one. No other hold of the list is due later.
 func (h *holds) waitLocked(k *hold, queue *list.List[*hold], dueAt, now time.Time) {
 	k.list, k.dueAt = queue, dueAt
 	queue.Add(&k.node)
 	h.wakeLocked(now, dueAt)
 }
 
-// retryLocked puts off a renewal or release of k that has failed: by a second, or a thirtieth of HoldTime.
+// retryLocked schedules another attempt after a renewal or release of k failed.
 func (h *holds) retryLocked(k *hold, now time.Time) {
 	h.waitLocked(k, &h.retries, now.Add(min(maxRetryWait, h.holdTime/30)), now)
 }
@@ -158,28 +169,32 @@ func (k *hold) leaveList() {
 	}
 }
 
-// endedHold is the hold of an ending, and where to say what became of it.
+// heldEnding is an ending of a concurrency limit, with its result.
 type heldEnding struct {
 	hold *hold
 	out  *limits.Settlement
 }
 
-// endedBy returns the holds of endings of concurrency limits, which are to be released.
-func (h *holds) releasesOf(endings []backends.Ending, out []limits.Settlement) (ended []heldEnding) {
+// releasesOf stops renewing the units of endings of concurrency limits, and returns their holds
+// for release.
+func (h *holds) releasesOf(
+	endings []backends.Ending, out []limits.Settlement,
+) (ended []heldEnding) {
 	for i := range endings {
 		e := &endings[i]
 		if !algorithm.Of(e.Limit.Algorithm()).Held {
 			continue
 		}
 		if out[i].Returned = e.Taken; e.Taken > 0 {
-			ended = append(ended, heldEnding{h.forget(idRange{h.backend.heldName(e.Scope, e.Key), e.Ticket, e.Taken}), &out[i]})
+			ids := idRange{h.backend.heldName(e.Scope, e.Key), e.Ticket, e.Taken}
+			ended = append(ended, heldEnding{h.forget(ids), &out[i]})
 		}
 	}
 	return ended
 }
 
-// ended notes what became of the releases of endings. What a server has not confirmed is released
-// later. If too much waits already, the ending has an error, and its units end by themselves.
+// recordReleases records the results of releases. A release without a confirmation is retried. If
+// maxUnreleased units already wait, the ending has an error and its units end by themselves.
 func (h *holds) recordReleases(ended []heldEnding, errs []error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -197,8 +212,7 @@ func (h *holds) recordReleases(ended []heldEnding, errs []error) {
 	}
 }
 
-// forget stops renewing a span and returns it for release. A renewal without a reply may arrive after the
-// release, so a span that was renewed is released a second time.
+// forget stops renewing units and returns them for release.
 func (h *holds) forget(ids idRange) *hold {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -213,8 +227,8 @@ func (h *holds) forget(ids idRange) *hold {
 	return ended
 }
 
-// releaseLater releases spans without a caller that waits. mayRise says that a taking without a reply may
-// arrive after the release.
+// releaseLater releases units for which no caller waits. mayReappear is true if a taking without a
+// reply may arrive after the release.
 func (h *holds) releaseLater(ranges []idRange, mayReappear bool) {
 	if len(ranges) == 0 {
 		return
@@ -231,7 +245,8 @@ func (h *holds) releaseLater(ranges []idRange, mayReappear bool) {
 	}
 }
 
-// mayReleaseLocked adds k to what is to be released, and reports false if that is too much.
+// mayReleaseLocked adds k to the units that wait for release. It returns false if there are too
+// many.
 func (h *holds) mayReleaseLocked(k *hold, now time.Time) bool {
 	if h.closed || h.units+k.count > maxUnreleased {
 		return false
@@ -240,7 +255,7 @@ func (h *holds) mayReleaseLocked(k *hold, now time.Time) bool {
 	return true
 }
 
-// releasedLocked notes that the release of k has ended with err.
+// releasedLocked records that a release of k ended with err.
 func (h *holds) releasedLocked(k *hold, now time.Time, err error) {
 	switch {
 	case err != nil && now.Before(k.endsBy):
@@ -253,7 +268,7 @@ func (h *holds) releasedLocked(k *hold, now time.Time, err error) {
 	}
 }
 
-// unwaiting is a context that has ended.
+// endedContext is a context that has ended: lineOf then does no I/O.
 var endedContext = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -264,7 +279,7 @@ var endedContext = func() context.Context {
 func (h *holds) sendLocked(now time.Time, due ...*hold) {
 	jobs, holdsOf := make(map[*line][]*job), make(map[*line][]*hold)
 	for _, k := range due {
-		h.withdrawLocked(k) // it has waited in vain
+		h.withdrawLocked(k)
 		e := h.errandFor(context.Background(), k)
 		e.done = func() { h.finish(k, e) }
 		if k.latestErrand = e; k.isRenewed() {
@@ -289,14 +304,15 @@ func (h *holds) sendLocked(now time.Time, due ...*hold) {
 	}
 }
 
-// withdrawLocked withdraws the latest renewal of k if it has not been sent. So of each hold one waits at most.
+// withdrawLocked withdraws the latest errand of k if it has not been sent. So at most one errand
+// of a hold waits.
 func (h *holds) withdrawLocked(k *hold) {
 	if e := k.latestErrand; e != nil && e.line != nil && e.line.withdraw(&e.job) {
 		h.sentLocked(k)
 	}
 }
 
-// sentLocked notes that a renewal or release of k is no longer under way.
+// sentLocked records the end of a renewal or release of k.
 func (h *holds) sentLocked(k *hold) {
 	if h.inFlight[k]--; h.inFlight[k] == 0 {
 		delete(h.inFlight, k)
@@ -304,7 +320,7 @@ func (h *holds) sentLocked(k *hold) {
 	h.answered.Broadcast()
 }
 
-// finish notes what became of the renewal or release of k.
+// finish handles the answer to a renewal or release of k.
 func (h *holds) finish(k *hold, e *errand) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -315,6 +331,8 @@ func (h *holds) finish(k *hold, e *errand) {
 	h.finishLocked(k, time.Now(), unknown, e.err)
 }
 
+// finishLocked handles the end of a renewal or release of k. unknown is how many of its units
+// Redis did not know.
 func (h *holds) finishLocked(k *hold, now time.Time, unknown int64, err error) {
 	h.sentLocked(k)
 	switch {
@@ -335,7 +353,7 @@ func (h *holds) finishLocked(k *hold, now time.Time, unknown int64, err error) {
 	}
 }
 
-// wakeLocked has the timer fire at an instant at the latest.
+// wakeLocked sets the timer to fire at an instant or earlier.
 func (h *holds) wakeLocked(now, at time.Time) {
 	if h.closed || !h.wakesAt.IsZero() && !at.Before(h.wakesAt) {
 		return
@@ -354,7 +372,7 @@ func (h *holds) wake() {
 	h.runLocked(time.Now())
 }
 
-// runLocked sends what is due, and sets the timer for the rest.
+// runLocked sends all holds that are due, and sets the timer for the rest.
 func (h *holds) runLocked(now time.Time) {
 	if h.closed {
 		return
@@ -365,14 +383,16 @@ func (h *holds) runLocked(now time.Time) {
 	h.sendDueLocked(&h.unconfirmed, now, now)
 	h.sendDueLocked(&h.retries, now, now)
 	h.sendDueLocked(&h.secondReleases, now, now)
-	for _, queue := range [...]*list.List[*hold]{&h.due, &h.unconfirmed, &h.retries, &h.secondReleases} {
+	for _, queue := range [...]*list.List[*hold]{
+		&h.due, &h.unconfirmed, &h.retries, &h.secondReleases,
+	} {
 		if queue.First != nil {
 			h.wakeLocked(now, queue.First.Of.dueAt)
 		}
 	}
 }
 
-// sendDueLocked sends what is due in a list by an instant.
+// sendDueLocked sends the holds of a queue that are due by an instant.
 func (h *holds) sendDueLocked(queue *list.List[*hold], by, now time.Time) {
 	var due []*hold
 	for n := queue.First; n != nil && !n.Of.dueAt.After(by); n = queue.First {
@@ -384,8 +404,9 @@ func (h *holds) sendDueLocked(queue *list.List[*hold], by, now time.Time) {
 	}
 }
 
-// restoreLocked renews everything at once: Redis has lost units, or this process did
-// not run for as long as they are held. Until all are renewed, others are found to be lost.
+// restoreLocked renews all holds at once: Redis has lost units, or this process did not run for
+// HoldTime. It does so once in HoldTime/3, since each renewal finds more lost units until all are
+// renewed.
 func (h *holds) restoreLocked(now time.Time) {
 	if now.Sub(h.lostAt) < h.holdTime/3 {
 		return
@@ -404,7 +425,7 @@ func (h *holds) restoreLocked(now time.Time) {
 	}(h.logger, len(h.running))
 }
 
-// close releases what waits to be released, once. Nothing else is sent any more.
+// close sends waiting releases once, and stops all renewals and retries.
 func (h *holds) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), settleBudget)
 	defer cancel()
@@ -430,7 +451,7 @@ func (h *holds) waitForReleases(ctx context.Context) {
 	waitUntil(ctx, &h.answered, func() bool { return len(h.inFlight) == 0 })
 }
 
-// waitUntil waits until done, which it calls with the lock of changed, or ctx ends.
+// waitUntil waits until done returns true or ctx ends. It calls done with the lock of changed.
 func waitUntil(ctx context.Context, changed *sync.Cond, done func() bool) {
 	stop := context.AfterFunc(ctx, func() {
 		changed.L.Lock()
@@ -445,12 +466,12 @@ func waitUntil(ctx context.Context, changed *sync.Cond, done func() bool) {
 	}
 }
 
-// A taking by a concurrency limit is under ids that the client chose. If its caller does not learn what
-// became of it, its units are released: whether its reply was lost, its caller has left,
-// or another server denied the request. No call for it is repeated, since a repetition
-// would find the units of the first attempt held, and might deny for them.
+// The client chooses the ids of the units that a request takes. If its caller does not learn the
+// result, its units are released by these ids: the reply was lost, the caller has left, or another
+// server denied the request. The client must not repeat such a taking. A repetition would find the
+// units of the first attempt held, and might be denied because of them.
 
-// heldAccount returns the account of a concurrency limit.
+// heldAccount returns the account of a concurrency limit, with new ids unless it is peeked.
 func (b *Bare) heldAccount(charged backends.Account, limit *encoded, mode mode) account {
 	a := account{Account: charged, name: b.heldName(charged.Scope, charged.Key), limit: limit}
 	if !mode.peeks {
@@ -459,14 +480,14 @@ func (b *Bare) heldAccount(charged backends.Account, limit *encoded, mode mode) 
 	return a
 }
 
-// releaseIfTaken releases the units of a request that failed, if its call may have taken them.
+// releaseIfTaken releases the units of a request that failed, if its script may have run.
 func (t *takeJob) releaseIfTaken() {
 	if len(t.ids) > 0 && t.backend.lines.mayHaveRun(t.err) {
 		t.backend.holds.releaseLater(t.ids, true)
 	}
 }
 
-// reissue gives a new ids: it is asked again, and the old ones are being released.
+// reissue gives t new ids: it is sent again while the former units are being released.
 func (t *takeJob) reissue() {
 	former := t.ids
 	if len(former) == 0 {
@@ -483,7 +504,7 @@ func (t *takeJob) reissue() {
 	}
 }
 
-// hold sets the tickets of a request that was decided, and notes what it holds.
+// noteHeld sets the tickets of a decided request, and starts to renew the units that it holds.
 func (b *Bare) noteHeld(r *request, charges []backends.Charge, out []limits.Decision) {
 	allowed := true
 	for i := range charges {
@@ -491,10 +512,11 @@ func (b *Bare) noteHeld(r *request, charges []backends.Charge, out []limits.Deci
 	}
 	for i, owner := range r.accountOf {
 		a, ch, d := &r.accounts[owner], &charges[i], &out[i]
-		if !allowed || !d.Allowed || ch.Cost == 0 || !a.limit.Held || d.Source == limits.SourceNotAsked {
+		if !allowed || !d.Allowed || ch.Cost == 0 || !a.limit.Held ||
+			d.Source == limits.SourceNotAsked {
 			continue
 		}
-		// The ids of shadow charges follow those of the others.
+		// The ids of enforced charges come first, then those of shadow charges.
 		d.Ticket = a.ticket
 		if ch.Shadow {
 			d.Ticket += a.Enforced

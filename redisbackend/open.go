@@ -11,23 +11,22 @@ import (
 )
 
 // Open returns a backend as [New] does, on a client of its own, made from a URL. It does no I/O:
-// decisions, or [Backend.Check], report a server that cannot be reached. The URL has one of
-// the forms that go-redis reads:
+// decisions, or [Backend.Check], report a server that cannot be reached. go-redis reads these
+// forms of URLs:
 //
-//	redis://user:password@host:6379/0                                     one server
-//	rediss://host:6379                                                    the same, over TLS
-//	unix://user:password@/path/to/redis.sock?db=0                         the same, over a unix socket
-//	redis://host1:6379?addr=host2:6379&addr=host3:6379                    a Cluster, by some of its nodes
-//	redis://host1:26379/0?master_name=mymaster&addr=host2:26379           a server that Sentinels watch
+//	redis://user:password@host:6379/0                            one server
+//	rediss://host:6379                                           over TLS
+//	unix://user:password@/path/to/redis.sock?db=0                over a unix socket
+//	redis://host1:6379?addr=host2:6379&addr=host3:6379           a Cluster, by some of its nodes
+//	redis://host1:26379/0?master_name=mymaster&addr=host2:26379  a server watched by Sentinels
 //
-// The last form names Sentinels; user and password of the server itself are then
-// the parameters username and password. Other parameters set fields of the options
-// of go-redis: pool_size=20, dial_timeout=1s.
+// In the last form the hosts are Sentinels. The user and password of the server are then the
+// parameters username and password. Other parameters set options of go-redis: pool_size=20,
+// dial_timeout=1s.
 //
-// Open sets three of them where the URL does not: a command ends with the deadline
-// of its context (ContextTimeoutEnabled), is not sent again (MaxRetries: -1), and
-// a refused connection is not dialed again (DialerRetries: 1), so that a decision
-// falls back at once.
+// Open sets three options that the URL leaves out, so that a decision fails at once: a command
+// ends with the deadline of its context (ContextTimeoutEnabled), is not sent again (MaxRetries:
+// -1), and a refused connection is not dialed again (DialerRetries: 1).
 //
 // In a user or password write / ? # and @ as %2F %3F %23 and %40.
 //
@@ -46,8 +45,9 @@ func Open(url string, options Options) (*Backend, error) {
 	return b, nil
 }
 
-// OpenAnnouncer returns an announcer on a client of its own, made from a URL as by [Open],
-// which Close closes. It does no I/O. The error reports every mistake, and does not contain the URL.
+// OpenAnnouncer returns an announcer on a client of its own, made from a URL as in [Open].
+// [Announcer.Close] closes the client. It does no I/O. The error reports every mistake, and does
+// not contain the URL.
 func OpenAnnouncer(url string, options AnnouncerOptions) (*Announcer, error) {
 	client, err := clientFor(url)
 	if err != nil {
@@ -63,18 +63,19 @@ func OpenAnnouncer(url string, options AnnouncerOptions) (*Announcer, error) {
 }
 
 var (
-	errURL = errors.New("redisbackend: url: is not like redis://user:password@host:6379/0, rediss://host:6379 " +
-		"or unix:///path/to/redis.sock")
-	errEncode = errors.New("redisbackend: url: has an @ or # behind the host: write / ? # @ of a password as %2F %3F %23 %40")
+	errURL = errors.New("redisbackend: url: is not like redis://user:password@host:6379/0, " +
+		"rediss://host:6379 or unix:///path/to/redis.sock")
+	errEncode = errors.New("redisbackend: url: has an @ or # behind the host: " +
+		"write / ? # @ of a password as %2F %3F %23 %40")
 )
 
-// clientFor returns a client for a URL, or an error that does not quote it.
+// clientFor returns a client for a URL. Its error does not quote the URL.
 func clientFor(text string) (redis.UniversalClient, error) {
 	u, err := url.Parse(text)
 	if err != nil {
 		return nil, errURL
 	}
-	if u.Fragment != "" { // then the host is a part of the user or password, and would be in the errors of dials
+	if u.Fragment != "" { // the host is then part of a password, and dial errors would show it
 		return nil, errEncode
 	}
 	parameters := u.Query()
@@ -103,7 +104,7 @@ func clientFor(text string) (redis.UniversalClient, error) {
 	}
 }
 
-// prepare sets the three options that Open promises, unless the URL sets them.
+// prepare sets the three options that Open promises, except for those that the URL sets.
 func prepare(deadlines *bool, retries, dials *int) {
 	*deadlines = true
 	if *retries == 0 {
@@ -114,11 +115,11 @@ func prepare(deadlines *bool, retries, dials *int) {
 	}
 }
 
-// optionNames is the names of options, as go-redis lists unknown ones.
+// optionNames finds the names of unknown options in an error of go-redis.
 var optionNames = regexp.MustCompile(`^redis: unexpected option: ([a-z_]+(?:, [a-z_]+)*)$`)
 
-// withoutURL returns err, about a URL, with what does not need to be secret: the names of options
-// that are unknown. Behind a ? with an @ there may be the rest of a password.
+// withoutURL replaces err, an error about a URL, by one without secrets: it may name unknown
+// options. Behind a ? with an @ there may be the rest of a password.
 func withoutURL(err error, u *url.URL) error {
 	names := optionNames.FindStringSubmatch(err.Error())
 	switch {
@@ -127,5 +128,6 @@ func withoutURL(err error, u *url.URL) error {
 	case names == nil:
 		return errURL
 	}
-	return fmt.Errorf("redisbackend: url: unexpected option: %.48s: see the fields of redis.Options", names[1])
+	return fmt.Errorf(
+		"redisbackend: url: unexpected option: %.48s: see the fields of redis.Options", names[1])
 }

@@ -13,16 +13,17 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// settleBudget is how long a Settle may take.
+// settleBudget is how long Settle may take.
 const settleBudget = time.Second
 
 var errSettleLengths = errors.New("redisbackend: endings and settlements differ in length")
 
-// Settle implements [backends.Settler]. It takes a second at most, and returns an error only
-// if endings and out differ in length: what is not known of an ending is in the Err of its
-// Settlement. A call whose reply is lost is not sent again, since the server may have run
-// it.
-func (b *Bare) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
+// Settle implements [backends.Settler]. It takes a second at most. It returns an error only if
+// endings and out differ in length: each [limits.Settlement] has the error of its ending. If a
+// reply is lost the ending is not sent again, since the server may have settled it.
+func (b *Bare) Settle(
+	ctx context.Context, endings []backends.Ending, out []limits.Settlement,
+) error {
 	if len(endings) != len(out) {
 		return errSettleLengths
 	}
@@ -53,15 +54,16 @@ func (b *Bare) Settle(ctx context.Context, endings []backends.Ending, out []limi
 	return nil
 }
 
-// errand is a job about one key whose reply is one number.
+// errand is a job about one key whose reply is one number: a settlement, give-back, renewal,
+// release or reset.
 type errand struct {
 	job
 	line *line
-	most int64  // that the script may reply
-	done func() // is called when it is answered, unless its caller has left
+	most int64  // the largest number that the script may reply
+	done func() // called with the answer, unless the caller has left
 }
 
-// read implements [owner]. settle.lua replies -1 for what it leaves for another call.
+// read implements [owner]. settle.lua replies -1 if it postpones a job to another call.
 func (e *errand) read(numbers []int64) bool {
 	n := numbers[0]
 	e.isPostponed = n == -1 && e.script == &settleScript
@@ -75,11 +77,14 @@ func (e *errand) answer() {
 	}
 }
 
-// newErrand returns an errand of a weight in keys.
-func (b *Bare) newErrand(ctx context.Context, s *script, key string, weight int, most int64, args ...any) *errand {
+// newErrand returns an errand. Its weight is in keys.
+func (b *Bare) newErrand(
+	ctx context.Context, s *script, key string, weight int, most int64, args ...any,
+) *errand {
 	e := &errand{most: most}
-	e.ctx, e.script, e.keys, e.args, e.instant = ctx, s, []string{key}, args, b.instant()
-	e.priority, e.weight, e.width, e.once, e.owner = ending, weight, 1, true, e
+	e.ctx, e.script, e.instant, e.owner = ctx, s, b.instant(), e
+	e.keys, e.args, e.weight, e.width = []string{key}, args, weight, 1
+	e.priority, e.once = ending, true
 	return e
 }
 
@@ -91,7 +96,8 @@ func (b *Bare) send(e *errand) (err error) {
 	return err
 }
 
-// sendAll sends errands and waits for the answers until ctx ends. It returns the error of each.
+// sendAll sends errands and waits for the answers until ctx ends. It returns an error or nil for
+// each.
 func (b *Bare) sendAll(ctx context.Context, errands []*errand) []error {
 	errs := make([]error, len(errands))
 	byLine := make(map[*line][]*job)
@@ -124,7 +130,7 @@ func (b *Bare) sendAll(ctx context.Context, errands []*errand) []error {
 	}
 	for i, e := range errands {
 		switch {
-		case errs[i] != nil: // its server is not known
+		case errs[i] != nil: // no line: its server is not known
 		case refused[e.line] != nil:
 			errs[i] = refused[e.line]
 		case e.fate.Load() == answered:
@@ -153,22 +159,25 @@ func (b *Bare) ServerOf(scope, key string, limit limits.Limit) any {
 	return nil
 }
 
-// settling is an ending on its way.
+// settleTask is an ending, or a give-back, for settle.lua.
 type settleTask struct {
 	backend *Bare
-	kind    string // for settle.lua; "": as the ending says
+	kind    string // argument of settle.lua; "": the ending determines it
 	ending  *backends.Ending
 	out     *limits.Settlement
 	name    string
 	limit   *encoded
 }
 
-// settlingsOf returns the endings that have something to return or to charge, but for
-// those of concurrency limits.
-func (b *Bare) settleTasksOf(endings []backends.Ending, out []limits.Settlement) (all []*settleTask) {
+// settleTasksOf returns the tasks of endings that return or charge units, apart from those of
+// concurrency limits.
+func (b *Bare) settleTasksOf(
+	endings []backends.Ending, out []limits.Settlement,
+) (tasks []*settleTask) {
 	for i := range endings {
 		e := &endings[i]
-		if algorithm.Of(e.Limit.Algorithm()).Held || e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
+		if algorithm.Of(e.Limit.Algorithm()).Held ||
+			e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
 			continue
 		}
 		limit, err := b.encode(e.Limit, b.instant())
@@ -176,15 +185,18 @@ func (b *Bare) settleTasksOf(endings []backends.Ending, out []limits.Settlement)
 			out[i].Err = fmt.Errorf("redisbackend: limit of scope %q: %w", e.Scope, err)
 			continue
 		}
-		all = append(all, &settleTask{backend: b, ending: e, out: &out[i], name: b.name(e.Scope, e.Key), limit: limit})
+		tasks = append(tasks, &settleTask{
+			backend: b, ending: e, out: &out[i], name: b.name(e.Scope, e.Key), limit: limit,
+		})
 	}
-	return all
+	return tasks
 }
 
-// askedAgain returns those of all whose calendars were sent for the wrong clock, with the right ones. Nothing was
-// returned or charged.
-func (b *Bare) withRightPeriods(all []*settleTask) (again []*settleTask) {
-	for _, s := range all {
+// withRightPeriods returns the tasks that failed because the server's clock is in none of the
+// calendar periods that were sent. It gives them the right ones. They have returned and charged
+// nothing so far.
+func (b *Bare) withRightPeriods(tasks []*settleTask) (again []*settleTask) {
+	for _, s := range tasks {
 		if s.out.Err == nil || !b.calendarClock.learn(s.out.Err) {
 			continue
 		}
@@ -196,18 +208,19 @@ func (b *Bare) withRightPeriods(all []*settleTask) (again []*settleTask) {
 	return again
 }
 
-// errand returns the job that settles s.
+// errand returns the job of s.
 func (s *settleTask) errand(ctx context.Context) *errand {
 	kind := cmp.Or(s.kind, "r ")
 	if s.ending.Final > s.ending.Taken {
 		kind = "c "
 	}
 	most := max(s.ending.Taken-s.ending.Final, s.ending.Final-s.ending.Taken)
-	weight, args := algorithms[s.ending.Limit.Algorithm()].ends, settleArguments(kind, s.limit, s.ending)
+	weight := algorithms[s.ending.Limit.Algorithm()].ends
+	args := settleArguments(kind, s.limit, s.ending)
 	return s.backend.newErrand(ctx, &settleScript, s.name, weight, most, args...)
 }
 
-// settled sets the out of s.
+// record sets the result of s from the answer to its errand.
 func (s *settleTask) record(e *errand, err error) {
 	ending := s.ending
 	switch {
@@ -220,10 +233,10 @@ func (s *settleTask) record(e *errand, err error) {
 	}
 }
 
-// A ticket is the instant of a taking, modulo two years, or of a sliding window the number
-// of its window, and above that the serial of the state that it left. Units of a state that
-// was begun, converted or rebased since are not known any more: without the serial, their
-// return would be taken out of what others have in use.
+// A ticket is the serial of the state that a taking left, and below it 46 bits of the taking's
+// instant, which wrap after two years. For a sliding window they are the number of its window. A
+// state that began, was converted or was rebased since has another serial, and nothing is returned
+// to it: the units in use there belong to other takings.
 const (
 	ticketBits = 46
 	ticketMask = 1<<ticketBits - 1
@@ -231,14 +244,16 @@ const (
 
 func ticketOf(at, serial int64) int64 { return serial<<ticketBits | at&ticketMask }
 
-// settleArguments returns the arguments of settle.lua for an ending.
+// settleArguments returns the arguments of settle.lua for an ending: see settle.lua.
 func settleArguments(kind string, limit *encoded, e *backends.Ending) []any {
 	ticket := max(0, e.Ticket)
 	switch kind {
 	case "c ":
-		return []any{limit.text, fmt.Sprintf("c %d %d", e.Final-e.Taken, max(0, e.Lasts.Microseconds()))}
+		lasts := max(0, e.Lasts.Microseconds())
+		return []any{limit.text, fmt.Sprintf("c %d %d", e.Final-e.Taken, lasts)}
 	case "g ":
 		return []any{limit.text, fmt.Sprintf("g %d 0 %d", e.Taken, ticket)}
 	}
-	return []any{limit.text, fmt.Sprintf("r %d %d %d %d", e.Taken-e.Final, e.Final, ticket&ticketMask, ticket>>ticketBits)}
+	at, serial := ticket&ticketMask, ticket>>ticketBits
+	return []any{limit.text, fmt.Sprintf("r %d %d %d %d", e.Taken-e.Final, e.Final, at, serial)}
 }

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// ask is the job that decides what one caller charges on one server. A call may still read and answer
-// it after its caller has left; then its memory is not used again.
+// takeJob is the job that decides what one caller charges on one server. A call may still use it
+// after its caller has left. Then its memory is not reused.
 type takeJob struct {
 	job
 	backend   *Bare
 	accounts  []account
 	hasLogs   bool
-	statesEnd int // the numbers of its reply up to the end of states
-	waitsEnd  int // and up to the end of waits; serials follow
+	statesEnd int // index in its reply behind the states: the waits of logs follow
+	waitsEnd  int // index behind the waits: the serials follow
 	mode      mode
-	answered  chan struct{} // receives once it is answered, if its caller waits
+	answered  chan struct{} // receives once t is answered, if its caller still waits
 
-	// Set before it is answered, unless there is an error.
+	// Set before t is answered, unless there is an error.
 	allowed bool
-	results []result // of the accounts
+	results []result // one for each account
 
-	ids []idRange // of the units that it may come to hold, one for each concurrency limit
+	ids []idRange // one for each concurrency limit
 }
 
-// prepare sets what to ask: these accounts, in this mode.
+// prepare makes t the job that decides accounts in a mode.
 func (t *takeJob) prepare(ctx context.Context, b *Bare, accounts []account, mode mode) {
 	t.backend, t.accounts, t.mode = b, accounts, mode
 	t.ctx, t.script, t.priority, t.owner = ctx, &takeScript, taking, t
@@ -64,7 +64,7 @@ func (t *takeJob) setArguments() {
 	}
 }
 
-// reset empties a for reuse. No call may use it any more.
+// reset empties t for reuse. No call may use t any more.
 func (t *takeJob) reset() {
 	clear(t.keys)
 	clear(t.args)
@@ -74,7 +74,7 @@ func (t *takeJob) reset() {
 	}
 }
 
-// read implements [owner].
+// read implements [owner]: it describes the decisions from the states in the reply.
 func (t *takeJob) read(numbers []int64) bool {
 	t.allowed, t.results = numbers[0] == 1, t.results[:0]
 	for _, n := range numbers {
@@ -82,7 +82,8 @@ func (t *takeJob) read(numbers []int64) bool {
 			return false
 		}
 	}
-	states, waits, serials, allFit := numbers[1:t.statesEnd], numbers[t.statesEnd:t.waitsEnd], numbers[t.waitsEnd:], true
+	states, waits := numbers[1:t.statesEnd], numbers[t.statesEnd:t.waitsEnd]
+	serials, allFit := numbers[t.waitsEnd:], true
 	for i := range t.accounts {
 		account := &t.accounts[i]
 		f, ok := account.readState(t, &states, &waits, &serials)
@@ -111,8 +112,8 @@ func (t *takeJob) answer() {
 	}
 }
 
-// decide asks the server of l and waits for the answer until ctx ends. It reports whether the caller
-// owns a again: otherwise a call still uses it.
+// decide sends t and waits for the answer until ctx ends. owned is false if a call may still use
+// t.
 func (l *line) decide(ctx context.Context, t *takeJob) (owned bool, err error) {
 	since := time.Now()
 	inline, err := l.submitInline(ctx, &t.job, since)
@@ -126,8 +127,8 @@ func (l *line) decide(ctx context.Context, t *takeJob) (owned bool, err error) {
 	if t.err == nil || !l.shouldWaitOn(ctx, since) {
 		return true, t.err
 	}
-	// The process did not run in time. What the call took, if it did, stays taken, except for
-	// units that it holds: they have been released.
+	// This process ran late, so t is sent again. Units that the first call took stay taken, except
+	// for those of concurrency limits: they are being released.
 	t.fate.Store(underWay)
 	t.reissue()
 	if err := l.submit(time.Now(), &t.job); err != nil {
@@ -136,7 +137,7 @@ func (l *line) decide(ctx context.Context, t *takeJob) (owned bool, err error) {
 	return l.await(ctx, t, since)
 }
 
-// await waits for the answer to a, which was submitted at an instant, until ctx ends.
+// await waits until ctx ends for the answer to t, which was submitted at since.
 func (l *line) await(ctx context.Context, t *takeJob, since time.Time) (owned bool, err error) {
 	select {
 	case <-t.answered:
@@ -156,13 +157,14 @@ func (l *line) await(ctx context.Context, t *takeJob, since time.Time) (owned bo
 		return true, l.unanswered(ctx, since, true)
 	}
 	if !t.abandon() {
-		<-t.answered // it comes just now
+		<-t.answered // answered at the same moment
 		return true, t.err
 	}
 	return false, l.unanswered(ctx, since, false)
 }
 
-// unanswered returns the error of a taking, submitted at an instant, whose context has ended.
+// unanswered returns the error of a job, submitted at since, whose context has ended. waited is
+// true if the job was never sent.
 func (l *line) unanswered(ctx context.Context, since time.Time, waited bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,6 +178,7 @@ func (l *line) unanswered(ctx context.Context, since time.Time, waited bool) err
 	return err
 }
 
-// errBusy is part of the error of a request that waited for too long while the server
-// answered others in time. That is load, not a failure of the server.
-var errBusy = errors.New("too many requests wait for the server, which answers others in time: raise the time budget or the PoolSize of the client, or wait until its connections are made")
+// errBusy is part of the error of a request that waited too long while the server answered others
+// in time. That is load, and no failure of the server.
+var errBusy = errors.New(
+	"too many requests wait for the server, which answers others in time: raise the time budget")
