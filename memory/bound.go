@@ -20,11 +20,12 @@ type Bound struct {
 	bound  atomic.Pointer[scopedLimit]
 }
 
-var errBindConcurrent = errors.New("memory: a concurrency limit releases units at the end of a request: use a Limiter of package core")
+var errBindConcurrent = errors.New(
+	"memory: bind: a concurrency limit releases units when a request ends: use package core")
 
-// Bind returns what limits each key of a scope by one limit, without rules. It counts together
-// with all that m decides of this scope. It returns an error if the limit is not
-// legal, or is a concurrency limit, whose units must be released.
+// Bind returns a Bound, which limits each key of a scope without rules. It counts together with
+// every other charge on this scope of m. It returns an error if the limit is not legal, or is a
+// concurrency limit, whose units must be released.
 func (m *Memory) Bind(scope string, limit limits.Limit) (*Bound, error) {
 	if algorithm.Of(limit.Algorithm()).Held {
 		return nil, errBindConcurrent
@@ -45,8 +46,8 @@ func (b *Bound) Take(key string, n int64) (d limits.Decision, err error) {
 	return d, err
 }
 
-// TakeInto is Take with a place for the decision, which saves a fifth of the time. With an error the
-// decision is the zero value, a denial.
+// TakeInto is Take that writes the decision to d, which saves a fifth of the time. On an error d
+// becomes the zero value, a denial.
 func (b *Bound) TakeInto(d *limits.Decision, key string, n int64) error {
 	if n < 0 || b.memory.clock.given != nil || !b.memory.takeOne(b.bound.Load(), key, n, d) {
 		return b.takeAnew(key, n, d)
@@ -63,7 +64,7 @@ func (b *Bound) takeAnew(key string, n int64, d *limits.Decision) (err error) {
 		return err
 	}
 	b.bound.Store(bound)
-	defer call.PanicAsError(b.memory, &err) // of the caller's clock
+	defer call.PanicAsError(b.memory, &err) // Options.Clock may panic
 	var out [1]limits.Decision
 	if err = b.memory.Take(context.Background(), charges[:], out[:]); err == nil {
 		*d = out[0]

@@ -6,41 +6,42 @@ import (
 	"time"
 )
 
-// clock tells the instant in microseconds since the Unix epoch. It never goes back. It reads the
-// monotonic clock, at half the price of the wall clock, and looks at the wall clock every
-// resyncEvery: where that has gone ahead, the clock follows; where it has gone back, the clock
-// goes on as before, ahead of it.
+// clock returns instants in microseconds since the Unix epoch. It never goes back. It reads the
+// monotonic clock, which costs half as much as the wall clock, and compares it with the wall clock
+// every resyncEvery. If the wall clock has gone ahead, this clock follows. If it has gone back,
+// this clock runs on, ahead of it.
 type clock struct {
-	base     time.Time    // where elapsed counts from
+	base     time.Time    // elapsed is the time since base
 	offset   atomic.Int64 // instant = elapsed + offset, nanoseconds
 	syncedAt atomic.Int64 // elapsed at the last look at the wall clock
-	behind   atomic.Int64 // by how much the wall clock is behind the instants, microseconds
+	behind   atomic.Int64 // how far the wall clock is behind the instants, microseconds
 
 	sync   sync.Mutex // guards wall
-	wall   int64      // at the last look, nanoseconds
+	wall   int64      // wall clock at the last look, nanoseconds
 	given  func() time.Time
-	latest atomic.Int64 // from given
+	latest atomic.Int64 // the latest instant that given has returned
 }
 
 const (
 	resyncEvery = 100 * time.Millisecond
 
-	// A wall clock that is off by less than this has not stepped: two clocks
-	// read one after the other differ by as much when the machine is busy.
+	// A smaller difference is no step of the wall clock: on a busy machine, two clocks read one
+	// after the other differ by as much.
 	stepTolerance = 2 * time.Millisecond
 
-	// Time has not passed on the monotonic clock if it seems to be more than this while the wall
-	// clock has gone back: a synctest bubble has begun, which has clocks of its own.
+	// If more than this seems to have passed while the wall clock went back, no time has passed: a
+	// synctest bubble with its own clocks has begun.
 	mostIdle = time.Hour
 
-	// Nor has more than this passed at all: a bubble has ended. Bubbles begin in the year 2000.
+	// If more than this seems to have passed, no time has passed: a bubble has ended. Bubbles begin
+	// in the year 2000.
 	mostPassed = 10 * 365 * 24 * time.Hour
 
 	// Instants are limited to 53 bits of microseconds: 1970 to 2255.
 	maxInstant = 1<<53 - 1
 )
 
-// start starts the clock, which is given if that is not nil.
+// start starts the clock. It follows given unless that is nil.
 func (c *clock) start(given func() time.Time) {
 	c.given = given
 	c.base = time.Now()
@@ -48,7 +49,7 @@ func (c *clock) start(given func() time.Time) {
 	c.offset.Store(c.wall)
 }
 
-// now returns the instant.
+// now returns the present instant.
 func (c *clock) now() int64 {
 	if c.given != nil {
 		return c.latestGiven()
@@ -72,12 +73,11 @@ func (c *clock) latestGiven() int64 {
 	}
 }
 
-// at returns what the wall clock shows at an instant.
+// at returns the time of the wall clock at an instant.
 func (c *clock) at(now int64) int64 { return max(0, now-c.behind.Load()) }
 
-// resync looks at both clocks. It believes only a second look at a wall clock that agrees with the
-// first, since a thread that is stopped between reading one clock and the other sees a step where
-// there is none.
+// resync compares both clocks. It believes a step of the wall clock only if a second look shows the
+// same step: a thread that is suspended between the two readings sees a step where there is none.
 func (c *clock) resync(look func() (elapsed, wall int64)) {
 	c.sync.Lock()
 	defer c.sync.Unlock()

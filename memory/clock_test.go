@@ -104,7 +104,8 @@ func TestAStepIsBelievedOnlyIfItIsSeenTwice(t *testing.T) {
 			looked++
 			return 7, 7 + tt.seen[looked-1]
 		})
-		if got := c.offset.Load(); got != tt.want || looked != tt.wantLooked || c.syncedAt.Load() != 7 || c.behind.Load() != tt.wantBehind.Microseconds() {
+		if got := c.offset.Load(); got != tt.want || looked != tt.wantLooked || c.syncedAt.Load() != 7 ||
+			c.behind.Load() != tt.wantBehind.Microseconds() {
 			t.Errorf("%s: %d ns after %d looks, synced at %d, behind by %d µs; want %d after %d, at 7, behind by %v",
 				tt.name, got, looked, c.syncedAt.Load(), c.behind.Load(), tt.want, tt.wantLooked, tt.wantBehind)
 		}
@@ -118,7 +119,8 @@ func TestAfterAStepBackUnitsGoOnDraining(t *testing.T) {
 			out := make([]limits.Decision, 1)
 			take := func() limits.Decision {
 				t.Helper()
-				if err := m.Take(t.Context(), []backends.Charge{{Key: "k", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Cost: 1}}, out); err != nil {
+				if err := m.Take(t.Context(),
+					[]backends.Charge{{Key: "k", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Cost: 1}}, out); err != nil {
 					t.Fatal(err)
 				}
 				return out[0]
@@ -151,7 +153,8 @@ func TestACallerThatReadTheClockTooEarlyGetsNoSecondBudget(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := MustNew(Options{MaxKeys: 1})
 				take := func(scope, key string, cost int64) bool {
-					all := []backends.Charge{{Scope: scope, Key: key, Limit: limit, Cost: cost}, {Scope: "group", Key: key, Limit: limits.FixedWindow(limits.PerDay(1_000_000)), Cost: 1}}
+					all := []backends.Charge{{Scope: scope, Key: key, Limit: limit, Cost: cost}, {Scope: "group", Key: key,
+						Limit: limits.FixedWindow(limits.PerDay(1_000_000)), Cost: 1}}
 					out := make([]limits.Decision, charges)
 					if err := m.Take(t.Context(), all[:charges], out); err != nil {
 						t.Fatal(err)
@@ -184,7 +187,8 @@ func TestAGroupLeavesItsInstantInEachOfItsShards(t *testing.T) {
 		m := MustNew(Options{MaxKeys: 100_000})
 		var charges []backends.Charge
 		for i := range 20 {
-			charges = append(charges, backends.Charge{Scope: "s", Key: string(rune('a' + i)), Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 1})
+			charges = append(charges,
+				backends.Charge{Scope: "s", Key: string(rune('a' + i)), Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 1})
 		}
 		out := make([]limits.Decision, len(charges))
 		time.Sleep(time.Second)
@@ -210,7 +214,8 @@ func TestABubbleThatEndsTakesNoYearsWithIt(t *testing.T) {
 	out := make([]limits.Decision, 1)
 	take := func(t *testing.T, n int64) bool {
 		t.Helper()
-		if err := m.Take(t.Context(), []backends.Charge{{Key: "k", Limit: limits.TokenBucket(limits.PerDay(10), 10), Cost: n}}, out); err != nil {
+		if err := m.Take(t.Context(),
+			[]backends.Charge{{Key: "k", Limit: limits.TokenBucket(limits.PerDay(10), 10), Cost: n}}, out); err != nil {
 			t.Fatal(err)
 		}
 		return out[0].Allowed

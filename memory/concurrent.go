@@ -2,10 +2,10 @@ package memory
 
 import "github.com/weir-go/weir/internal/ground/family"
 
-// Units of concurrency limits are in a table of their own in the key's shard: a key in flight must
-// not be displaced, and has no instant at which it is fresh.
+// A shard keeps the units of concurrency limits in a table of their own: a key in flight must not
+// be displaced, and no instant is known at which it becomes fresh.
 
-// storeHeldLocked makes units the number that is held under a hash.
+// storeHeldLocked sets the number of units that are held under a hash.
 func (sh *shard) storeHeldLocked(hash uint64, units int64) {
 	if sh.held == nil {
 		sh.held = &heldTable{slots: make([]heldSlot, leastHeldSlots)}
@@ -13,8 +13,8 @@ func (sh *shard) storeHeldLocked(hash uint64, units int64) {
 	sh.held.set(hash, units)
 }
 
-// hold counts n more units of a concurrency limit as held, whether they fit or not. It
-// releases −n units if n is negative.
+// hold adds n units to those that a key holds, whether they fit or not. A negative n releases
+// units.
 func (m *Memory) hold(scope, key string, n int64) {
 	hash := m.limits.hash(m.limits.hashScope(scope), key)
 	sh := m.shardOf(hash)

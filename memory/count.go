@@ -6,9 +6,9 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Reset implements [backends.Resetter]. Units of concurrency limits stay held. While more keys are
-// live than MaxKeys, a key that was reset may start from the summary of displaced keys
-// instead of fresh.
+// Reset implements [backends.Resetter]. Units of concurrency limits stay held. If the store has
+// displaced keys, a key that was reset may start from the summary of displaced keys instead of
+// fresh.
 func (m *Memory) Reset(_ context.Context, scope, key string) error {
 	hash := m.limits.hash(m.limits.hashScope(scope), key)
 	sh := m.shardOf(hash)
@@ -20,7 +20,7 @@ func (m *Memory) Reset(_ context.Context, scope, key string) error {
 	return nil
 }
 
-// Count implements [backends.Counter]. It looks at every slot, one shard at a time.
+// Count implements [backends.Counter]. It reads every slot, one shard at a time.
 func (m *Memory) Count(context.Context) (int, error) {
 	now := m.clock.now()
 	live := 0
@@ -43,9 +43,9 @@ func (m *Memory) Count(context.Context) (int, error) {
 // MaxKeys returns how many keys may have live state before one displaces another.
 func (m *Memory) MaxKeys() int { return m.maxKeys }
 
-// Displaced returns how many keys have lost their place to another, because more were live
-// than MaxKeys. A number that rises shows a flood of new keys, or a MaxKeys that is too low:
-// new keys are then denied early.
+// Displaced returns how many keys have lost their slot because more than MaxKeys were live. A
+// rising number means a flood of new keys, or a MaxKeys that is too low. New keys are then denied
+// early.
 func (m *Memory) Displaced() int64 {
 	var n int64
 	for i := range m.shards {
@@ -57,9 +57,9 @@ func (m *Memory) Displaced() int64 {
 	return n
 }
 
-// retireLimits frees the ids of unused limits: those that no state is under. It
-// stops all decisions while it looks at every state: some ten milliseconds for a
-// million keys. So it runs only when all ids are given out, and at most once a second.
+// retireLimits frees the ids of limits that no state names. It stops all decisions while it looks
+// at every state: some ten milliseconds for a million keys. So it runs only when all ids are given
+// out, and at most once a second.
 func (m *Memory) retireLimits() error {
 	m.sweep.Lock()
 	defer m.sweep.Unlock()
@@ -91,8 +91,8 @@ func (m *Memory) retireLimits() error {
 	}
 	for i := range m.shards {
 		for f := range m.shards[i].floors {
-			if of := &m.shards[i].floors[f]; !inUse[of.limitID] {
-				of.limitID = 0 // it may be another limit's from now on
+			if floor := &m.shards[i].floors[f]; !inUse[floor.limitID] {
+				floor.limitID = 0 // the id may soon name another limit
 			}
 		}
 	}

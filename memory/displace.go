@@ -1,13 +1,12 @@
 package memory
 
-// displaceLocked evicts one of the keys in the buckets of visits, which are full, adds
-// its state to the floor of its limit, and returns a slot that is then free in the
-// first two buckets. A new key under limit takes that slot.
+// displaceLocked evicts one key from the buckets of visits, which are all full, adds its state to
+// the floor of its limit, and returns the slot that this frees in one of the first two buckets. A
+// new key under limit takes that slot.
 //
-// The victim belongs to the scope with most keys in the buckets. Among scopes with as
-// many keys, limit's own scope yields. So a flood of keys in one scope displaces
-// itself. Within the scope the victim is the key that is fresh soonest, and among
-// those the key that has used least.
+// The victim belongs to the scope with the most keys in the buckets; in a tie, to limit's own
+// scope. So a flood of keys in one scope displaces itself. Within the scope, the victim is the key
+// that is fresh soonest; in a tie, the key that has used least.
 func (sh *shard) displaceLocked(visits []visit, limit *scopedLimit, now int64) *entry {
 	victim, from, mixed := sh.soonestLocked(visits, anyShare)
 	if mixed {
@@ -25,9 +24,9 @@ func (sh *shard) displaceLocked(visits []visit, limit *scopedLimit, now int64) *
 
 const anyShare = -1
 
-// soonestLocked returns the key with a share number that is fresh soonest, and among
-// those the key that has used least, with the index of its visit. It also reports
-// whether there are keys with other share numbers.
+// soonestLocked returns, of the keys with a share number, the one that is fresh soonest (in a tie,
+// the one that has used least) and the index of its visit. mixed reports whether the buckets have
+// keys of several share numbers.
 func (sh *shard) soonestLocked(visits []visit, share int) (victim *entry, from int, mixed bool) {
 	var soonest, least int64
 	id := sh.buckets[visits[0].bucket][0].limitID
@@ -57,8 +56,8 @@ func (sh *shard) soonestLocked(visits []visit, share int) (victim *entry, from i
 	return victim, from, mixed
 }
 
-// crowdedLocked returns the share number that most keys in the buckets of visits have:
-// own if no other has more.
+// crowdedLocked returns the share number of most keys in the buckets of visits. It returns own
+// unless another number has more keys.
 func (sh *shard) crowdedLocked(visits []visit, own uint8) uint8 {
 	var keys [shares]uint16
 	most := own

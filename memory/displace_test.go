@@ -53,13 +53,15 @@ func TestAFloodDisplacesItselfAndNotTheRegularsOfAnotherScope(t *testing.T) {
 		limits.SlidingLog(limits.PerMinute(100)),
 		limits.AnchoredWindow(limits.PerMinute(100)),
 	} {
-		for _, test := range []struct{ places, stay float64 }{{0.1, 0.99}, {0.4, 0.99}, {0.9, 0.7}} { // they have a claim to half
+		// they have a claim to half
+		for _, test := range []struct{ places, stay float64 }{{0.1, 0.99}, {0.4, 0.99}, {0.9, 0.7}} {
 			if raceEnabled && test.places != 0.4 { // some ten times as slow
 				continue
 			}
 			denied, stayed := crowded(t, maxKeys, int(test.places*maxKeys), limit)
 			if denied > 0.001 {
-				t.Errorf("%v: %.1f%% of the requests of regulars were denied, who are %v of MaxKeys", limit, 100*denied, test.places)
+				t.Errorf("%v: %.1f%% of the requests of regulars were denied, who are %v of MaxKeys", limit, 100*denied,
+					test.places)
 			}
 			lasting := limit.Algorithm() != limits.AlgorithmTokenBucket
 			if lasting && stayed < test.stay { // those of a bucket are fresh at times

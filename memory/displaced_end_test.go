@@ -39,7 +39,8 @@ func ask(t *testing.T, m *memory.Memory, l limits.Limit, n int64) limits.Decisio
 func late(t *testing.T, m *memory.Memory, l limits.Limit, taken, final, ticket int64) limits.Settlement {
 	t.Helper()
 	out := make([]limits.Settlement, 1)
-	if err := m.Settle(t.Context(), []backends.Ending{{Scope: "s", Key: "k", Limit: l, Taken: taken, Final: final, Ticket: ticket}}, out); err != nil {
+	if err := m.Settle(t.Context(),
+		[]backends.Ending{{Scope: "s", Key: "k", Limit: l, Taken: taken, Final: final, Ticket: ticket}}, out); err != nil {
 		t.Fatal(err)
 	}
 	return out[0]
@@ -71,8 +72,10 @@ func TestTwoLateEndsOfAnAnchoredWindowHideNoDisplacedUnits(t *testing.T) {
 
 func TestATakingUnderTheFormerLimitHidesNoDisplacedUnits(t *testing.T) {
 	for _, former := range []limits.Limit{
-		limits.TokenBucket(limits.PerSecond(10), 10), limits.LeakyQueue(limits.PerSecond(10), 10), limits.SlidingWindow(limits.PerSecond(100)),
-		limits.SlidingLog(limits.PerSecond(100)), limits.AnchoredWindow(limits.PerSecond(100)), limits.FixedWindow(limits.PerSecond(100)),
+		limits.TokenBucket(limits.PerSecond(10), 10), limits.LeakyQueue(limits.PerSecond(10), 10),
+		limits.SlidingWindow(limits.PerSecond(100)),
+		limits.SlidingLog(limits.PerSecond(100)), limits.AnchoredWindow(limits.PerSecond(100)),
+		limits.FixedWindow(limits.PerSecond(100)),
 	} {
 		for _, refunded := range []bool{false, true} {
 			t.Run(fmt.Sprint(former, refunded), func(t *testing.T) {
@@ -103,7 +106,8 @@ func TestAnotherLimitLiftsNoBan(t *testing.T) {
 		}
 		under := changed
 		if look {
-			_ = m.Peek(t.Context(), []backends.Charge{{Scope: "s", Key: "k", Limit: changed, Cost: 1}}, make([]limits.Decision, 1))
+			_ = m.Peek(t.Context(), []backends.Charge{{Scope: "s", Key: "k", Limit: changed, Cost: 1}},
+				make([]limits.Decision, 1))
 			under = ban
 		}
 		if d := ask(t, m, under, 1); d.Allowed {
@@ -129,15 +133,18 @@ func TestAPeekChangesNoWait(t *testing.T) {
 // It must not hide what the store remembers of the key.
 func TestWhatEndsLateGivesADisplacedKeyNoFreshBudget(t *testing.T) {
 	for _, former := range []limits.Limit{
-		limits.TokenBucket(limits.PerSecond(10), 10), limits.LeakyQueue(limits.PerSecond(10), 10), limits.SlidingWindow(limits.PerSecond(100)),
-		limits.SlidingLog(limits.PerSecond(100)), limits.AnchoredWindow(limits.PerSecond(100)), limits.FixedWindow(limits.PerSecond(100)),
+		limits.TokenBucket(limits.PerSecond(10), 10), limits.LeakyQueue(limits.PerSecond(10), 10),
+		limits.SlidingWindow(limits.PerSecond(100)),
+		limits.SlidingLog(limits.PerSecond(100)), limits.AnchoredWindow(limits.PerSecond(100)),
+		limits.FixedWindow(limits.PerSecond(100)),
 	} {
 		for _, later := range []time.Duration{0, time.Second / 2, 3 * time.Second} {
 			for _, together := range []bool{false, true} {
 				now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 				m := memory.MustNew(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }})
 				present := limits.FixedWindow(limits.PerDay(10))
-				asking.Take(t, m, backends.Charge{Scope: "s", Key: "k", Limit: present, Cost: 9}) // the least of all: it is displaced first
+				// the least of all: it is displaced first
+				asking.Take(t, m, backends.Charge{Scope: "s", Key: "k", Limit: present, Cost: 9})
 				for i := 0; m.Displaced() == 0; i++ {
 					asking.Take(t, m, backends.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: present, Cost: 10})
 				}
@@ -182,7 +189,8 @@ func TestAFullStoreAdmitsNoMoreThanExactWhateverEndsLate(t *testing.T) {
 				keys = 60
 			}
 			limit := present[scope]
-			return backends.Charge{Scope: fmt.Sprint(scope), Key: fmt.Sprint(random.IntN(keys)), Limit: limit, Cost: 1 + random.Int64N(limit.Burst())}
+			return backends.Charge{Scope: fmt.Sprint(scope), Key: fmt.Sprint(random.IntN(keys)), Limit: limit,
+				Cost: 1 + random.Int64N(limit.Burst())}
 		}
 		for range 300 {
 			now = now.Add(time.Duration(random.Int64N([]int64{10, 200_000, 3_000_000}[random.IntN(3)])) * time.Microsecond)
@@ -192,7 +200,9 @@ func TestAFullStoreAdmitsNoMoreThanExactWhateverEndsLate(t *testing.T) {
 				if random.IntN(4) == 0 {
 					former = limits.Ban(limits.PerMinute(1+random.Int64N(9)), time.Minute)
 				}
-				asking.Settle(t, full, backends.Ending{Scope: charges[0].Scope, Key: charges[0].Key, Limit: former, Taken: 1, Final: 2 + random.Int64N(30)})
+				asking.Settle(t, full,
+					backends.Ending{Scope: charges[0].Scope, Key: charges[0].Key, Limit: former, Taken: 1,
+						Final: 2 + random.Int64N(30)})
 				continue
 			}
 			got, want := make([]limits.Decision, len(charges)), make([]limits.Decision, len(charges))
@@ -206,7 +216,8 @@ func TestAFullStoreAdmitsNoMoreThanExactWhateverEndsLate(t *testing.T) {
 			for i := range got {
 				admitted = admitted && got[i].Allowed
 				if !got[i].Allowed && got[i].RetryAfter < want[i].RetryAfter {
-					t.Fatalf("round %d of seed %d: %+v is told %v, want at least %v", round, seed, charges[i], got[i].RetryAfter, want[i].RetryAfter)
+					t.Fatalf("round %d of seed %d: %+v is told %v, want at least %v", round, seed, charges[i], got[i].RetryAfter,
+						want[i].RetryAfter)
 				}
 			}
 			if !admitted {

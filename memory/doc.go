@@ -1,10 +1,11 @@
-// Package memory keeps what keys have used in this process: a [backends.Backend] in bounded memory,
-// which the garbage collector does not scan.
+// Package memory is a [backends.Backend] in this process. Its memory is bounded, and the garbage
+// collector does not scan it.
 //
-// A limiter of package core uses one by itself. For keys without rules, [Memory.Bind] is all there
-// is:
+// A limiter of package core makes a Memory by itself. To limit keys without rules, call
+// [Memory.Bind]:
 //
-//	logins, err := memory.MustNew(memory.Options{}).Bind("logins", limits.SlidingWindow(limits.PerMinute(5)))
+//	store := memory.MustNew(memory.Options{})
+//	logins, err := store.Bind("logins", limits.SlidingWindow(limits.PerMinute(5)))
 //	...
 //	d, err := logins.Take(user, 1)
 //

@@ -49,14 +49,15 @@ func ExampleBound_Take() {
 
 func ExampleMemory_Bind() {
 	m := memory.MustNew(memory.Options{})
-	for _, limit := range []limits.Limit{limits.SlidingLog(limits.PerMinute(100)), limits.SlidingLog(limits.PerMinute(0)), limits.Concurrent(5)} {
+	for _, limit := range []limits.Limit{limits.SlidingLog(limits.PerMinute(100)), limits.SlidingLog(limits.PerMinute(0)),
+		limits.Concurrent(5)} {
 		_, err := m.Bind("api", limit)
 		fmt.Println(err)
 	}
 	// Output:
 	// <nil>
 	// memory: limit of scope "api": units of a sliding-log must be 1 to 10000 (got 0)
-	// memory: a concurrency limit releases units at the end of a request: use a Limiter of package core
+	// memory: bind: a concurrency limit releases units when a request ends: use package core
 }
 
 // With room for as many keys as there are customers, nobody is ever displaced.

@@ -2,33 +2,41 @@ package memory
 
 import "github.com/weir-go/weir/internal/ground/family"
 
-// What a shard has displaced is remembered in a summary of the scope: how many units a key may have
-// in use, and until when. A key that is not found starts from there. So being displaced never
-// gives a key a fresh budget, and the summary takes the same room whatever the limits.
+// A shard remembers the keys that it displaced in one summary for each scope: how many units such a
+// key may have in use, and until when. A key that is not found starts from the summary. So a
+// displaced key never gets a fresh budget, and a summary has the same size for every limit.
+//
+// An example. At 0 s a shard displaces three keys of one scope:
+//
+//	3 units, until 10 s     steps: 3 until 10 s
+//	9 units, until 4 s      steps: 9 until 4 s, 3 until 10 s
+//	2 units, until 8 s      steps: as before; 3 until 10 s covers it
+//
+// A key that is not found starts with 9 units before 4 s, with 3 until 10 s, and then with none.
 
-// floor is the summary of a scope. Its steps are those that no other covers, in the order of their
-// ends, so the first that has not ended has most units.
+// floor is the summary of a scope: the steps that no other step covers, by their ends. So later
+// steps have fewer units, and the first step that has not ended has the most.
 type floor struct {
-	scope   uint64 // floorOf a limit; 0: all scopes
+	scope   uint64 // a result of floorOf; 0: all scopes
 	steps   [floorSteps]floorStep
-	limitID uint16 // what was displaced was all under this limit; 0: under several
+	limitID uint16 // the limit of all keys displaced into it; 0: several limits
 }
 
-// floorStep says that a key may have so many units in use until an instant. The zero step is none.
+// floorStep says that a key may have units in use until an instant. The zero value is no step.
 type floorStep struct{ units, until int64 }
 
 const (
-	// floorSteps is how many steps a floor has. Two that are next to each other become one where
-	// there are more: as many units as the one has, for as long as the other lasts.
+	// floorSteps is how many steps a floor has. A fifth step merges two neighbours into one that
+	// covers both: 9 until 4 s and 8 until 6 s become 9 until 6 s.
 	floorSteps = 4
 
-	// maxFloors is how many floors a shard has: 4 KiB. The last is for scopes that find no place. It
-	// counts for all scopes, since a scope may have found one later.
+	// maxFloors is how many floors a shard has: 4 KiB. Scopes that find no floor free share the
+	// last one. It counts for all scopes, since such a scope may get a floor of its own later.
 	maxFloors = 51
 )
 
-// floorOf returns the number of the floor of limit. What counts for a ban is not what counts for a
-// rate.
+// floorOf identifies the floor of limit. Bans have floors of their own: they count other units than
+// rates do.
 func floorOf(limit *scopedLimit) uint64 {
 	if limit.Bans {
 		return ^limit.scopeHash
@@ -36,7 +44,7 @@ func floorOf(limit *scopedLimit) uint64 {
 	return limit.scopeHash
 }
 
-// raiseFloorLocked adds a step, of a key that is displaced under limit, to the floor of its scope.
+// raiseFloorLocked adds the step of a key that is displaced under limit to the floor of its scope.
 func (sh *shard) raiseFloorLocked(limit *scopedLimit, added floorStep, now int64) {
 	if added.units == 0 || added.until <= now {
 		return
@@ -76,44 +84,45 @@ func (sh *shard) raiseFloorLocked(limit *scopedLimit, added floorStep, now int64
 	sh.floors[free].raise(added, now)
 }
 
-// raise adds a step, and drops those that have ended or that it covers.
+// raise adds a step, and drops the steps that have ended or that it covers. If there are too many,
+// it merges the two neighbours whose units differ least.
 func (f *floor) raise(added floorStep, now int64) {
-	var all [floorSteps + 1]floorStep
+	var steps [floorSteps + 1]floorStep
 	n, placed := 0, false
 	for _, step := range f.steps {
 		switch {
 		case step.until <= now, step.units <= added.units && step.until <= added.until:
 			continue
 		case step.units >= added.units && step.until >= added.until:
-			placed = true // it is covered
+			placed = true // an older step covers it
 		case !placed && step.until > added.until:
-			all[n], placed = added, true
+			steps[n], placed = added, true
 			n++
 		}
-		all[n] = step
+		steps[n] = step
 		n++
 	}
 	if !placed {
-		all[n] = added
+		steps[n] = added
 		n++
 	}
 	if n > floorSteps {
 		least := 0
 		for i := 1; i < n-1; i++ {
-			if all[i].units-all[i+1].units < all[least].units-all[least+1].units {
+			if steps[i].units-steps[i+1].units < steps[least].units-steps[least+1].units {
 				least = i
 			}
 		}
-		all[least].until = all[least+1].until
-		copy(all[least+1:], all[least+2:])
+		steps[least].until = steps[least+1].until
+		copy(steps[least+1:], steps[least+2:])
 	}
-	copy(f.steps[:], all[:])
+	copy(f.steps[:], steps[:])
 	if n < floorSteps {
 		clear(f.steps[n:])
 	}
 }
 
-// used returns how many units a key of f may have in use at now.
+// used returns how many units a key that was displaced into f may have in use at now.
 func (f *floor) used(now int64) int64 {
 	for _, step := range f.steps {
 		if step.until > now {
@@ -134,7 +143,7 @@ func (sh *shard) floorLocked(limit *scopedLimit, now int64) (used int64) {
 }
 
 // displacedOtherwiseLocked reports whether a key of limit that is not found may have been displaced
-// under another limit. A state under limit would then hide what is remembered of it.
+// under another limit. A new state under limit would then hide the summary.
 func (sh *shard) displacedOtherwiseLocked(limit *scopedLimit, now int64) bool {
 	for i := range sh.floors {
 		f := &sh.floors[i]
@@ -146,8 +155,8 @@ func (sh *shard) displacedOtherwiseLocked(limit *scopedLimit, now int64) bool {
 	return false
 }
 
-// floorWaitLocked returns the wait, from now, until a key under limit that is not found has at most
-// so many units in use.
+// floorWaitLocked returns the wait until a key under limit that is not found has no more than most
+// units in use.
 func (sh *shard) floorWaitLocked(limit *scopedLimit, most, now int64) (wait int64) {
 	for i := range sh.floors {
 		f := &sh.floors[i]
@@ -163,8 +172,8 @@ func (sh *shard) floorWaitLocked(limit *scopedLimit, most, now int64) (wait int6
 	return wait
 }
 
-// rememberedLocked returns what is remembered of s, a state of limit. A ban is not inherited, but only
-// the units short of it.
+// rememberedLocked returns the step for s, a state of limit that is displaced. Of a banned key it
+// keeps one unit less than the number that bans, so that no key inherits a ban.
 func (sh *shard) rememberedLocked(limit *scopedLimit, s family.Used, now int64) floorStep {
 	s, t, _ := limit.family.Decide(s, 0, now, &sh.nodes)
 	if limit.Bans {

@@ -18,7 +18,8 @@ import (
 func anyLimit(random *rand.Rand) limits.Limit {
 	rate := limits.Per(1+random.Int64N(20), time.Duration(1+random.Int64N(10_000))*time.Millisecond)
 	choices := []limits.Limit{
-		limits.TokenBucket(rate, 1+random.Int64N(30)), limits.LeakyBucket(rate, 1+random.Int64N(30)), limits.LeakyQueue(rate, 1+random.Int64N(30)),
+		limits.TokenBucket(rate, 1+random.Int64N(30)), limits.LeakyBucket(rate, 1+random.Int64N(30)),
+		limits.LeakyQueue(rate, 1+random.Int64N(30)),
 		limits.FixedWindow(rate), limits.SlidingWindow(rate), limits.AnchoredWindow(rate), limits.SlidingLog(rate),
 	}
 	return choices[random.IntN(len(choices))]
@@ -57,7 +58,8 @@ func TestTheWaitsOfAKeyThatWasDisplacedWork(t *testing.T) {
 					look := func(wait time.Duration, cost int64) limits.Decision {
 						now = now.Add(wait)
 						out := make([]limits.Decision, 1)
-						if err := m.Peek(t.Context(), []backends.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost}}, out); err != nil {
+						if err := m.Peek(t.Context(), []backends.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost}},
+							out); err != nil {
 							t.Fatal(err)
 						}
 						return out[0]
@@ -172,7 +174,8 @@ func TestAFloodOfKeysBansNoNewcomer(t *testing.T) {
 	}
 	flood()
 	asking.Take(t, m, backends.Charge{Scope: "log-in", Key: "another", Limit: ban, Cost: 1})
-	if d := asking.Take(t, m, backends.Charge{Scope: "log-in", Key: "another", Limit: ban, Cost: number}); d.Allowed || d.RetryAfter > period {
+	if d := asking.Take(t, m, backends.Charge{Scope: "log-in", Key: "another", Limit: ban, Cost: number}); d.Allowed ||
+		d.RetryAfter > period {
 		t.Errorf("another is denied by what others have used: %+v", d)
 	}
 }
@@ -219,8 +222,10 @@ func TestARefundLiftsNoBanByWhatWasDisplaced(t *testing.T) {
 // A key in a full store that gets units back has more left by as many, not what displaced keys have left.
 func TestARefundInAFullStoreComesBack(t *testing.T) {
 	for _, limit := range []limits.Limit{
-		limits.TokenBucket(limits.PerHour(10), 10), limits.LeakyQueue(limits.PerHour(10), 10), limits.FixedWindow(limits.PerHour(10)),
-		limits.SlidingWindow(limits.PerHour(10)), limits.AnchoredWindow(limits.PerHour(10)), limits.SlidingLog(limits.PerHour(10)),
+		limits.TokenBucket(limits.PerHour(10), 10), limits.LeakyQueue(limits.PerHour(10), 10),
+		limits.FixedWindow(limits.PerHour(10)),
+		limits.SlidingWindow(limits.PerHour(10)), limits.AnchoredWindow(limits.PerHour(10)),
+		limits.SlidingLog(limits.PerHour(10)),
 		limits.Ban(limits.PerHour(11), time.Hour),
 	} {
 		now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
@@ -231,16 +236,20 @@ func TestARefundInAFullStoreComesBack(t *testing.T) {
 		}
 		before := asking.Take(t, m, backends.Charge{Scope: "s", Key: "ann", Limit: limit, Cost: 0}).Remaining
 		s := refund(t, m, "ann", limit, 10, 0, d.Ticket)
-		if after := asking.Take(t, m, backends.Charge{Scope: "s", Key: "ann", Limit: limit, Cost: 0}).Remaining; after-before != s.Returned {
+		if after := asking.Take(t, m,
+			backends.Charge{Scope: "s", Key: "ann", Limit: limit, Cost: 0}).Remaining; after-before != s.Returned {
 			t.Errorf("%v: %d more remain, and %d are returned", limit, after-before, s.Returned)
 		}
 	}
 }
 
-func refund(t *testing.T, m *memory.Memory, key string, limit limits.Limit, taken, final, ticket int64) limits.Settlement {
+func refund(t *testing.T, m *memory.Memory, key string, limit limits.Limit, taken, final,
+	ticket int64) limits.Settlement {
 	t.Helper()
 	out := make([]limits.Settlement, 1)
-	if err := m.Settle(t.Context(), []backends.Ending{{Scope: "s", Key: key, Limit: limit, Taken: taken, Final: final, Ticket: ticket}}, out); err != nil {
+	if err := m.Settle(t.Context(),
+		[]backends.Ending{{Scope: "s", Key: key, Limit: limit, Taken: taken, Final: final,
+			Ticket: ticket}}, out); err != nil {
 		t.Fatal(err)
 	}
 	return out[0]
@@ -255,19 +264,23 @@ func TestWhatADisplacedBanCountedEndsWithItsOwnPeriod(t *testing.T) {
 		reset     time.Duration
 	}{
 		{"one ban", []limits.Limit{limits.Ban(limits.PerMinute(10), time.Hour)}, time.Minute},
-		{"two bans", []limits.Limit{limits.Ban(limits.Per(10, 2*time.Minute), time.Hour), limits.Ban(limits.PerMinute(10), time.Hour)}, 2 * time.Minute},
+		{"two bans", []limits.Limit{limits.Ban(limits.Per(10, 2*time.Minute), time.Hour),
+			limits.Ban(limits.PerMinute(10), time.Hour)}, 2 * time.Minute},
 		{"a longer period", []limits.Limit{limits.Ban(limits.PerDay(10), time.Hour)}, 24 * time.Hour},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 			m := memory.MustNew(memory.Options{MaxKeys: 4, Clock: func() time.Time { return now }})
 			for i := range 200 {
-				asking.Take(t, m, backends.Charge{Scope: "ban", Key: fmt.Sprint(i), Limit: test.displaced[i%len(test.displaced)], Cost: 2})
+				asking.Take(t, m, backends.Charge{Scope: "ban", Key: fmt.Sprint(i), Limit: test.displaced[i%len(test.displaced)],
+					Cost: 2})
 			}
 			ban := limits.Ban(limits.PerHour(20), time.Hour) // 9 units are inherited: one less than 10
 			look := func(remaining int64, reset time.Duration) {
 				t.Helper()
-				if d := asking.Take(t, m, backends.Charge{Scope: "ban", Key: "new", Limit: ban, Cost: 0}); d.Remaining != remaining || d.ResetAfter != reset {
+				if d := asking.Take(t, m,
+					backends.Charge{Scope: "ban", Key: "new", Limit: ban, Cost: 0}); d.Remaining != remaining ||
+					d.ResetAfter != reset {
 					t.Errorf("remaining %d, reset after %v, want %d, %v", d.Remaining, d.ResetAfter, remaining, reset)
 				}
 			}

@@ -46,7 +46,8 @@ func FuzzBan(f *testing.F) {
 
 func FuzzCalendar(f *testing.F) {
 	fuzzLimit(f, func(r limits.Rate, burst int64) limits.Limit {
-		periods := [...]limits.Period{limits.Day, limits.Week, limits.Month.From(int(1 + uint64(burst)%31)), limits.Year, limits.Day.In("Europe/Berlin"), limits.Month.In("America/St_Johns")}
+		periods := [...]limits.Period{limits.Day, limits.Week, limits.Month.From(int(1 + uint64(burst)%31)), limits.Year,
+			limits.Day.In("Europe/Berlin"), limits.Month.In("America/St_Johns")}
 		return limits.Calendar(r.Units, periods[uint64(burst)%uint64(len(periods))])
 	})
 }
@@ -64,7 +65,8 @@ func fuzzLimit(f *testing.F, limitOf func(limits.Rate, int64) limits.Limit) {
 	f.Add(int64(7), int64(3), int64(3000), []byte{16, 64, 250, 64, 251, 64, 252, 64})
 	f.Add(int64(1_000_000_000), int64(1_000_000_000), int64(1000), []byte{0, 255, 3, 255, 251, 7})
 	f.Add(int64(1), int64(90), int64(366*24*3600*1e6), []byte{0, 255, 255, 255, 250, 4, 251, 4})
-	f.Add(int64(100), int64(20), int64(60_000_000), []byte{0, 100, 249, 16, 0, 100, 249, 255, 10, 1, 10, 1, 0, 60, 249, 0, 0, 3})
+	f.Add(int64(100), int64(20), int64(60_000_000),
+		[]byte{0, 100, 249, 16, 0, 100, 249, 255, 10, 1, 10, 1, 0, 60, 249, 0, 0, 3})
 	f.Fuzz(func(t *testing.T, units, burst, micros int64, script []byte) {
 		limit := limitOf(limits.Per(units, time.Duration(micros)*time.Microsecond), burst)
 		if limit.Validate() != nil || len(script) > 200 {

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// group is the charges of one Take or Peek, pooled.
+// group holds the charges of one Take or Peek. Groups are pooled.
 type group struct {
 	charges []backends.Charge
 	out     []limits.Decision
@@ -19,26 +19,27 @@ type group struct {
 
 	now     int64
 	allowed bool // every enforced charge fits
-	peeking bool // nothing is to change
-	taking  bool // the charges that fit are to be taken
+	peeking bool // this is a Peek: no state changes
+	taking  bool // allowed, and not peeking
 }
 
 // part is one charge of a group.
 type part struct {
 	limit *scopedLimit
 	hash  uint64
-	lead  int   // index of the first charge on the same key; its own index if it is that
-	lasts int64 // microseconds: Charge.Lasts, the longest
-	sum   [2]int64
-	asked [2]bool // there are charges of the kind
+	lead  int      // index of the first charge on the same key, which decides for all of them
+	lasts int64    // the longest Charge.Lasts on the key, in microseconds
+	sum   [2]int64 // by kind: the cost of all charges on the key
+	has   [2]bool  // by kind: the key has charges of it
 
-	// Lead only: what was found, and then what the charges leave behind.
+	// Only in the lead: the state that was found, and later the state after the charges.
 	used      family.Used
 	displaced bool // see loadLocked
-	takes     bool // something was added to used
+	takes     bool // the charges add units to used
 }
 
-// Charges on one key are decided as one: enforced ones first, then shadows.
+// The kinds of charges. The charges of one kind on one key are decided as one charge: first the
+// enforced ones, then the shadows.
 const (
 	enforced = 0
 	shadow   = 1
@@ -53,8 +54,8 @@ func kindOf(ch *backends.Charge) int {
 
 var errLengths = errors.New("memory: charges and decisions differ in length")
 
-// takeAll decides a group of charges at one instant. If taking is set it takes all
-// that fit, or none.
+// takeAll decides charges at one instant. If taking is set, it takes their units unless an enforced
+// charge is denied.
 func (m *Memory) takeAll(charges []backends.Charge, out []limits.Decision, taking bool) error {
 	if len(charges) != len(out) {
 		return errLengths
@@ -92,14 +93,14 @@ func (m *Memory) takeAll(charges []backends.Charge, out []limits.Decision, takin
 	return nil
 }
 
-// release returns g to the pool, without references to the memory of its caller.
+// release returns g to the pool, without references to its caller's memory.
 func (m *Memory) release(g *group) {
 	clear(g.parts)
 	g.charges, g.out, g.parts = nil, nil, g.parts[:0]
 	m.groups.Put(g)
 }
 
-// identify finds limit and hash of each charge, and sums up the charges on one key.
+// identify finds the limit and the hash of each charge, and adds up the charges on one key.
 func (m *Memory) identify(g *group) error {
 	for i := range g.charges {
 		ch := &g.charges[i]
@@ -117,18 +118,18 @@ func (m *Memory) identify(g *group) error {
 		}
 		lead := &g.parts[p.lead]
 		if lead.limit != limit && lead.limit.Given != limit.Given {
-			_, _, err := backends.Accounts(g.charges, nil, nil) // says which
+			_, _, err := backends.Accounts(g.charges, nil, nil) // its error names the charges
 			return fmt.Errorf("memory: %w", err)
 		}
 		lead.lasts = max(lead.lasts, ch.Lasts.Microseconds())
-		lead.asked[kindOf(ch)] = true
+		lead.has[kindOf(ch)] = true
 		sum := &lead.sum[kindOf(ch)]
 		*sum = arith.Sum(*sum, ch.Cost)
 	}
 	return nil
 }
 
-// lock locks the shards of the group in the order of their index, each once.
+// lock locks each shard of the group once, by ascending index, so that two groups never deadlock.
 func (m *Memory) lock(g *group) {
 	last := -1
 	for {

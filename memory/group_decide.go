@@ -5,7 +5,8 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// decideLocked decides the group.
+// decideLocked decides the group in three passes: do the enforced charges fit, what is each key's
+// decision, and, if the group takes units, store the new states.
 func (m *Memory) decideLocked(g *group) {
 	g.allowed = true
 	for i := range g.parts {
@@ -19,7 +20,7 @@ func (m *Memory) decideLocked(g *group) {
 		} else {
 			p.used, p.displaced = sh.loadLocked(sh.findLocked(p.hash), p.limit, g.now, !g.peeking)
 		}
-		if p.asked[enforced] { // a shadow does not stand in the way, even of a key that is banned
+		if p.has[enforced] { // shadows deny nothing, not even those of a banned key
 			_, _, fits := p.limit.family.Decide(p.used, p.sum[enforced], g.now, &sh.nodes)
 			g.allowed = g.allowed && fits
 		}
@@ -27,7 +28,7 @@ func (m *Memory) decideLocked(g *group) {
 	g.taking = g.allowed && !g.peeking
 	for i := range g.parts {
 		if p := &g.parts[i]; p.lead == i {
-			g.decideAccountLocked(p, m.shardOf(p.hash))
+			g.decideLeadLocked(p, m.shardOf(p.hash))
 		}
 	}
 	if !g.taking {
@@ -50,12 +51,12 @@ func (m *Memory) decideLocked(g *group) {
 	}
 }
 
-// decideAccountLocked decides the charges on the key that p leads, and adds what they
-// take to p. sh is the shard of the key.
-func (g *group) decideAccountLocked(p *part, sh *shard) {
+// decideLeadLocked decides the charges on the key of the lead p, and adds the units that they take
+// to p. sh is the shard of the key.
+func (g *group) decideLeadLocked(p *part, sh *shard) {
 	found, displaced, limit := p.used, p.displaced, p.limit
 	for kind, n := range p.sum {
-		if !p.asked[kind] {
+		if !p.has[kind] {
 			continue
 		}
 		after, t, fits := sh.decideLocked(limit, p.used, p.displaced, n, g.now)
@@ -68,7 +69,7 @@ func (g *group) decideAccountLocked(p *part, sh *shard) {
 			d.Delay = limit.Queued(after, n)
 			p.used, p.displaced, p.takes = after, false, true
 		}
-		if !g.taking { // what is left is what was found
+		if !g.taking { // nothing is taken: describe the state that was found
 			_, left, _ := sh.decideLocked(limit, found, displaced, 0, g.now)
 			if !fits {
 				left.Wait = t.Wait
@@ -80,8 +81,7 @@ func (g *group) decideAccountLocked(p *part, sh *shard) {
 	}
 }
 
-// answer sets the decision on all charges of one kind on the key that the charge at
-// index lead leads.
+// answer sets the decision of all charges of one kind whose lead is at index lead.
 func (g *group) answer(lead, kind int, d *limits.Decision) {
 	for i := lead; i < len(g.parts); i++ {
 		if g.parts[i].lead == lead && kindOf(&g.charges[i]) == kind {

@@ -6,21 +6,22 @@ import (
 	"unsafe"
 )
 
-// tableRef is where the table of a shard is, for callers without its lock. The size is
-// written last and read first, so that it is never larger than the table.
+// tableRef locates the table of a shard for callers without the shard's lock. The size is written
+// last and read first, so it is never larger than the table.
 type tableRef struct {
 	size  atomic.Uint64
 	first atomic.Pointer[tableBucket]
 }
 
-// firstSlot returns the first slot of the first home of a hash, without the lock of
-// the shard. While the shard grows it may be another slot. The processor can load the
-// slot while it waits for the lock, which takes a third off the time of a key that two
-// processors charge. A table that a shard has grown out of is empty.
+// firstSlot returns the first slot of the first home of a hash. It needs no lock, so the processor
+// loads the slot while it waits for the lock; a key that two processors charge takes a third less
+// time. While the shard grows, the slot may be a wrong one, or one of an old table, which is empty:
+// the caller compares the hash.
 func (m *Memory) firstSlot(hash uint64) *entry {
 	ref := &m.tables[hash>>m.shift]
 	home := firstHome(hash, ref.size.Load())
-	return &(*tableBucket)(unsafe.Add(unsafe.Pointer(ref.first.Load()), home*uint64(unsafe.Sizeof(tableBucket{}))))[0]
+	return &(*tableBucket)(
+		unsafe.Add(unsafe.Pointer(ref.first.Load()), home*uint64(unsafe.Sizeof(tableBucket{}))))[0]
 }
 
 // useLocked makes table the table of the shard.
@@ -35,8 +36,8 @@ func subtable(table []tableBucket, i, size int) []tableBucket {
 	return table[i*size : (i+1)*size : (i+1)*size]
 }
 
-// sizeAbove returns the next size of a shard that has size buckets. The sizes are
-// the largest one, half of it, a quarter and so on, at least 2.
+// sizeAbove returns the size to which a shard of size buckets grows. The sizes are m.size, half of
+// it, a quarter and so on, at least 2.
 func (m *Memory) sizeAbove(size int) int {
 	next := m.size
 	for next > 2 && (next+1)/2 > size {
@@ -45,7 +46,7 @@ func (m *Memory) sizeAbove(size int) int {
 	return next
 }
 
-// growing reports whether the table is smaller than it may become.
+// growing reports whether the table may still grow.
 func (sh *shard) growing() bool { return len(sh.buckets) < sh.memory.size }
 
 // growLocked doubles the table, and reports whether it did. That takes some 100 µs for
@@ -61,8 +62,8 @@ func (sh *shard) growLocked() bool {
 	return false
 }
 
-// moveToLocked moves the shard to a table that was never used, and reports whether it
-// did. It does not if a key finds no slot.
+// moveToLocked moves the shard to an empty table. It returns false, and leaves the shard as it was,
+// if a key finds no slot.
 func (sh *shard) moveToLocked(table []tableBucket) bool {
 	old := sh.buckets
 	sh.buckets = table
@@ -75,12 +76,12 @@ func (sh *shard) moveToLocked(table []tableBucket) bool {
 		}
 	}
 	sh.useLocked(table)
-	clear(old) // a caller that has a slot of it finds no key there
+	clear(old) // a caller of firstSlot may still read it
 	return true
 }
 
-// insertLocked copies e, an entry of another table, to an empty slot, and reports
-// whether there is one.
+// insertLocked copies e, an entry of another table, to an empty slot. It returns false if it finds
+// none.
 func (sh *shard) insertLocked(e *entry) bool {
 	a, b := sh.homes(e.hash)
 	for _, home := range [...]uint32{a, b} {
@@ -93,7 +94,7 @@ func (sh *shard) insertLocked(e *entry) bool {
 		}
 	}
 	var visits [searchWidth]visit
-	const never = math.MinInt64 // no state is fresh
+	const never = math.MinInt64 // at this instant no state is fresh
 	_, slot := sh.searchLocked(visits[:], a, b, never)
 	if slot == nil {
 		return false

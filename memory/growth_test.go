@@ -41,7 +41,8 @@ func TestAStoreHasEveryKeyAtEverySizeItGrowsThrough(t *testing.T) {
 			ch := charge(key)
 			ch.Cost = 0
 			if err := m.Peek(t.Context(), []backends.Charge{ch}, out); err != nil || out[0].Remaining != 20-used[key] {
-				t.Fatalf("MaxKeys %d, %d live: key %d of %v: %+v, %v, want %d used", maxKeys, len(used), key, ch.Limit, out[0], err, used[key])
+				t.Fatalf("MaxKeys %d, %d live: key %d of %v: %+v, %v, want %d used", maxKeys, len(used), key, ch.Limit, out[0], err,
+					used[key])
 			}
 		}
 		next := 0

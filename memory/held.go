@@ -1,8 +1,8 @@
 package memory
 
-// heldTable counts the units that are held, by hash. It is a hash table with open
-// addressing, since a key usually comes with its only request and goes with it: a map
-// makes BenchmarkStartToEnd a quarter slower. A slot without units is empty.
+// heldTable counts the held units of each hash. It is a hash table with open addressing, because
+// most keys come and go with one request: a map makes BenchmarkStartToEnd a quarter slower. A slot
+// without units is empty.
 type heldTable struct {
 	slots []heldSlot // a power of two of them
 	used  int        // at most half of them
@@ -13,7 +13,7 @@ type heldSlot struct {
 	units int64
 }
 
-// leastHeldSlots is how many slots the smallest table has.
+// leastHeldSlots is the size of the smallest table.
 const leastHeldSlots = 8
 
 // of returns the units held under a hash.
@@ -24,7 +24,7 @@ func (t *heldTable) of(hash uint64) int64 {
 	return t.slots[t.find(hash)].units
 }
 
-// len returns how many keys are held.
+// len returns how many keys hold units.
 func (t *heldTable) len() int {
 	if t == nil {
 		return 0
@@ -32,7 +32,7 @@ func (t *heldTable) len() int {
 	return t.used
 }
 
-// set makes units the number that is held under a hash.
+// set sets the number of units that are held under a hash.
 func (t *heldTable) set(hash uint64, units int64) {
 	i := t.find(hash)
 	switch {
@@ -52,7 +52,7 @@ func (t *heldTable) set(hash uint64, units int64) {
 	t.slots[i] = heldSlot{hash, units}
 }
 
-// find returns the slot of a hash: the one that it is in, or the empty one to put it in.
+// find returns the slot of a hash, or the empty slot to store it in.
 func (t *heldTable) find(hash uint64) uint64 {
 	mask := uint64(len(t.slots) - 1)
 	i := hash & mask
@@ -62,8 +62,8 @@ func (t *heldTable) find(hash uint64) uint64 {
 	return i
 }
 
-// remove empties a slot, and moves back those behind it that would not be found across the
-// gap.
+// remove empties a slot. Then it moves back the entries behind it that find would miss because of
+// the gap.
 func (t *heldTable) remove(gap uint64) {
 	mask := uint64(len(t.slots) - 1)
 	for i := (gap + 1) & mask; t.slots[i].units != 0; i = (i + 1) & mask {
@@ -76,8 +76,7 @@ func (t *heldTable) remove(gap uint64) {
 	t.used--
 }
 
-// grow doubles the table. It does not shrink: as many keys as were held once may be held
-// again.
+// grow doubles the table. The table never shrinks: what was in flight once may be in flight again.
 func (t *heldTable) grow() {
 	old := t.slots
 	t.slots = make([]heldSlot, 2*len(old))

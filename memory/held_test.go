@@ -26,7 +26,8 @@ func TestUnitsThatAreHeldAreThoseTakenAndNotReleased(t *testing.T) {
 				t.Fatal(err)
 			}
 			if allowed := held[key]+n <= 5; out[0].Allowed != allowed {
-				t.Fatalf("%d keys, step %d: %d units on top of %d: allowed %v, want %v", keys, i, n, held[key], out[0].Allowed, allowed)
+				t.Fatalf("%d keys, step %d: %d units on top of %d: allowed %v, want %v", keys, i, n, held[key], out[0].Allowed,
+					allowed)
 			}
 			if out[0].Allowed && n > 0 {
 				held[key] += n

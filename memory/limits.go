@@ -12,29 +12,29 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// scopedLimit is a limit in a scope, as one Memory knows it. A state names its
-// scopedLimit by a 16-bit id.
+// scopedLimit is a compiled limit in a scope of one Memory. A state names its scopedLimit by a
+// 16-bit id.
 type scopedLimit struct {
 	family.Numbers
 	family    family.Compiled
 	scope     string
 	id        uint16
-	share     uint8 // number of the scope, for sharing out slots and nodes of logs
+	share     uint8 // number of the scope; scopes share slots and nodes of logs
 	scopeHash uint64
-	retired   atomic.Bool // set under the locks of all shards: the id may be another limit's
+	retired   atomic.Bool // its id may name another limit; set under the locks of all shards
 }
 
-// scopedLimits interns scopedLimits. Reading recent takes no lock.
+// scopedLimits interns the scopedLimits of a Memory. Reading recent or byID takes no lock.
 type scopedLimits struct {
 	recent [256]atomic.Pointer[scopedLimit] // by recentIndex
 	byID   [256]atomic.Pointer[limitPage]   // by the high byte of the id; ids start at 1
 
-	mu     sync.Mutex // guards known, issued, free, scopes and shares
+	mu     sync.Mutex // guards the fields below up to shares
 	known  map[limitKey]*scopedLimit
-	issued int // the highest id ever given out
+	issued int // the highest id issued so far
 	free   []uint16
 	scopes map[string]uint8 // the share of each scope in known
-	shares uint8            // the last share given out
+	shares uint8            // the last share number given to a scope
 
 	scopeSeed, keySeed maphash.Seed
 }
@@ -49,19 +49,19 @@ type limitKey struct {
 const maxLimits = 1<<16 - 1
 
 var errTooManyLimits = fmt.Errorf(
-	"memory: more than %d limits have live state at once: let LimitFor choose among fewer limits", maxLimits)
+	"memory: %d limits have live state, and no more fit: let LimitFor choose among fewer", maxLimits)
 
 func (c *scopedLimits) init() {
 	c.known, c.scopes = make(map[limitKey]*scopedLimit), make(map[string]uint8)
 	c.scopeSeed, c.keySeed = maphash.MakeSeed(), maphash.MakeSeed()
 }
 
-// recentIndex returns the index of a limit in recent, computed from few of its fields.
-// Two limits with the same index that are charged in turn take the lock each time.
+// recentIndex returns the index of a limit in recent. It hashes only a few fields, for speed. Two
+// limits with one index that are charged in turn evict each other, and each charge takes the lock.
 func recentIndex(scope string, l *limits.Limit) uint8 {
 	h := uint64(l.Rate().Units)*0x9e3779b97f4a7c15 + uint64(l.Rate().Period)*0xc2b2ae3d27d4eb4f +
 		uint64(l.Burst())*0x165667b19e3779f9 + uint64(len(scope))<<57 + uint64(l.Algorithm())<<60
-	for _, c := range []byte(l.Period()) { // "" of most limits
+	for _, c := range []byte(l.Period()) { // "" for most limits
 		h = (h ^ uint64(c)) * 0x9e3779b97f4a7c15
 	}
 	if scope != "" {
@@ -70,8 +70,7 @@ func recentIndex(scope string, l *limits.Limit) uint8 {
 	return uint8(h >> 56)
 }
 
-// of returns the scopedLimit of ch. If it fails with errLimitsFull, the caller retires
-// limits and tries again.
+// of returns the scopedLimit of ch. On errLimitsFull the caller retires limits and tries again.
 func (c *scopedLimits) of(ch *backends.Charge) (*scopedLimit, error) {
 	slot := &c.recent[recentIndex(ch.Scope, &ch.Limit)]
 	if limit := slot.Load(); limit != nil && limit.Given == ch.Limit && limit.scope == ch.Scope {
@@ -82,7 +81,8 @@ func (c *scopedLimits) of(ch *backends.Charge) (*scopedLimit, error) {
 
 var errLimitsFull = errors.New("memory: all limit ids are in use")
 
-func (c *scopedLimits) intern(ch *backends.Charge, slot *atomic.Pointer[scopedLimit]) (*scopedLimit, error) {
+func (c *scopedLimits) intern(ch *backends.Charge,
+	slot *atomic.Pointer[scopedLimit]) (*scopedLimit, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := limitKey{ch.Scope, ch.Limit}
@@ -96,7 +96,8 @@ func (c *scopedLimits) intern(ch *backends.Charge, slot *atomic.Pointer[scopedLi
 			return nil, err
 		}
 		compiled, numbers := family.Compile(ch.Limit)
-		limit = &scopedLimit{Numbers: numbers, family: compiled, scope: ch.Scope, id: id, share: c.shareLocked(ch.Scope), scopeHash: c.hashScope(ch.Scope)}
+		limit = &scopedLimit{Numbers: numbers, family: compiled, scope: ch.Scope, id: id,
+			share: c.shareLocked(ch.Scope), scopeHash: c.hashScope(ch.Scope)}
 		page := c.byID[id>>8].Load()
 		if page == nil {
 			page = new(limitPage)
@@ -122,8 +123,8 @@ func (c *scopedLimits) nextIDLocked() (uint16, error) {
 	return 0, errLimitsFull
 }
 
-// shareLocked returns the share number of a scope, and gives it the next one if it has
-// none. There are 256 numbers: more scopes than that share them.
+// shareLocked returns the share number of a scope; a new scope gets the next one. There are 256
+// numbers, so with more scopes several have one number.
 func (c *scopedLimits) shareLocked(scope string) uint8 {
 	share, known := c.scopes[scope]
 	if !known {
@@ -134,12 +135,10 @@ func (c *scopedLimits) shareLocked(scope string) uint8 {
 	return share
 }
 
-// hashScope returns the hash of a scope.
 func (c *scopedLimits) hashScope(scope string) uint64 { return maphash.String(c.scopeSeed, scope) }
 
-// hash returns the hash of a key under a scope with the given hash: 64 bits by secret
-// seeds, so that a client cannot choose keys that collide. It is never the hash of an empty
-// slot.
+// hash returns the 64-bit hash of a key in a scope. The seeds are secret, so a client cannot choose
+// keys that collide. The result is never unused or vacated.
 func (c *scopedLimits) hash(scopeHash uint64, key string) uint64 {
 	h := maphash.String(c.keySeed, key) ^ scopeHash
 	if h <= vacated {
@@ -148,11 +147,11 @@ func (c *scopedLimits) hash(scopeHash uint64, key string) uint64 {
 	return h
 }
 
-// get returns the scopedLimit with an id that a state names.
+// get returns the scopedLimit with the id of a state.
 func (c *scopedLimits) get(id uint16) *scopedLimit { return c.byID[id>>8].Load()[id&0xff].Load() }
 
-// retire frees every id that is not in use. The caller has the locks of all shards, so
-// that no other goroutine is about to write an id.
+// retire frees every id that is not in use. The caller holds the locks of all shards, so no other
+// goroutine can write an id meanwhile.
 func (c *scopedLimits) retire(inUse []bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

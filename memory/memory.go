@@ -15,29 +15,25 @@ import (
 
 // Options are the options of [New]. The zero value is ready to use.
 type Options struct {
-	// MaxKeys is how many keys may have live state before one displaces
-	// another. A full store takes 39 bytes for each (64 below 8,192), an empty one
-	// some 32 KB, or a byte for ten keys of MaxKeys where those are millions.
-	// A key in a bucket of a rule with a FinalCost takes 200 bytes more, and a key whose
-	// limit has changed 150, until the former limit would have given all units back.
-	// 0: 262,144 keys, 10 MiB when full.
+	// MaxKeys is how many keys may have live state before one displaces another. A full store takes
+	// 39 bytes a key (64 below 8,192 keys). An empty one takes about 32 KB, and 0.1 byte for each
+	// key of MaxKeys if those are millions. A key in a bucket of a rule with a FinalCost takes 200
+	// bytes more. So does, with 150 bytes, a key whose limit has changed, until the former limit
+	// would have given all units back. 0: 262,144 keys, 10 MiB when full.
 	MaxKeys int
 
-	// MaxLogEntries is how many takings the sliding logs of all keys may
-	// remember beyond the latest of each key, which is part of the key. Each
-	// costs 16 bytes, allocated as needed. They are divided evenly over the parts
-	// of the Memory, of up to 16,384 keys each, at least 256 for a part. When a part
-	// has used up its own, neighbouring takings of the longest logs are remembered
-	// together, as of the later, until there is room again.
-	// 0: 1,048,576 entries, 16 MiB at most; with the default MaxKeys, 32,768 for
-	// a part.
+	// MaxLogEntries is how many takings the sliding logs of all keys may remember, without the
+	// latest of each key, which is stored with the key. Each takes 16 bytes, allocated as needed.
+	// The parts of a Memory, of up to 16,384 keys each, divide them evenly, at least 256 a part. A
+	// part that has used up its entries merges neighbouring takings of its longest logs, as of the
+	// later one, until there is room again. 0: 1,048,576 entries, 16 MiB at most; with the default
+	// MaxKeys, 32,768 for a part.
 	MaxLogEntries int
 
-	// Clock tells the time, for replaying the past; while it goes back, time stands still.
-	// Tests do not need it: in a testing/synctest bubble the default follows the bubble's clock.
-	// Instants before 1970 count as 1970, those after 2255 as 2255.
-	// nil: the wall clock, looked at every 100ms and kept by the monotonic
-	// clock in between.
+	// Clock tells the time, for replaying the past. While it goes back, time stands still. Tests do
+	// not need it: in a testing/synctest bubble the default follows the bubble's clock. Instants
+	// before 1970 count as 1970, those after 2255 as 2255. nil: the wall clock, read every 100 ms,
+	// with the monotonic clock in between.
 	Clock func() time.Time
 }
 
@@ -50,37 +46,36 @@ const (
 // Memory is a [backends.Backend] that keeps state in this process, in bounded memory. It is
 // safe for concurrent use, and needs no closing.
 //
-// A Memory starts small and grows with its live keys: some 100 bytes a key at most.
-// Growing costs a decision now and then some 100 µs, and is the only time at which a
-// decision allocates, sliding logs aside. A Memory does not shrink: as many keys as were
-// live once may be live again. It has no goroutine.
+// A Memory starts small and grows with its live keys, to about 100 bytes a key at most. Growth
+// costs an occasional decision about 100 µs. Apart from growth and sliding logs, a decision
+// allocates nothing. A Memory does not shrink: as many keys as were live once may be live again. It
+// has no goroutine.
 //
-// Up to MaxKeys live keys, nothing is displaced. Beyond that a new key displaces
-// one of some 32 whose slot it may take: of the scope that has most of them, the
-// one whose state is fresh soonest. What was displaced is remembered in a summary:
-// a key that is not found starts from the largest state displaced in its scope
-// and part of the table. So a flood of new keys may have new keys of its own scope
-// denied early, the more the longer it lasts, and never buys anyone a unit too
-// many, but for a ban. A key that was displaced while it was banned may charge once.
-// Once the period is over in which it was banned, it may charge until it is banned anew. A scope that
-// has no more than its share of MaxKeys loses next to nothing to another.
+// Up to MaxKeys live keys, nothing is displaced. Beyond that, a new key displaces one of about 32
+// keys whose slots it may take: of the scope with the most of them, the key that is fresh soonest.
+// A summary remembers the displaced keys: a key that is not found starts from the largest state
+// displaced in its scope and part of the table. So a flood of new keys may deny new keys of its own
+// scope early, more so the longer it lasts. It never gives a key a unit too many, except after a
+// ban: a key that was displaced while banned may charge once; after the period in which it was
+// banned, it may charge until it is banned again. A scope within its share of MaxKeys loses almost
+// nothing to another.
 //
-// The summary takes at most 4 KiB for every 8,192 keys of MaxKeys. It remembers 50
-// scopes apart in each part of the table, each as some numbers of units and until when they
-// may be in use, so the RetryAfter of a key that is not found may be later than necessary.
+// The summary takes at most 4 KiB for every 8,192 keys of MaxKeys. Each part of the table remembers
+// 50 scopes separately: four numbers of units a scope, and until when they may be in use. So the
+// RetryAfter of a key that is not found may be late.
 //
-// Time never goes back. After the wall clock has stepped back, units go on draining, and windows
-// by the calendar turn over early, by the step, until the process restarts or the wall clock has
-// caught up: nothing is admitted twice, and no key is locked out. [limits.Decision].At is by the
-// wall clock all the same.
+// Time never goes back. After the wall clock steps back, units keep draining, and windows by the
+// calendar turn over early, by the step, until the process restarts or the wall clock has caught
+// up. Nothing is admitted twice, and no key is locked out. [limits.Decision].At still follows the
+// wall clock.
 //
-// Keys are told apart by a 64-bit hash with a secret seed.
+// A 64-bit hash with a secret seed identifies a key.
 type Memory struct {
 	limits scopedLimits
 	shards []shard
-	shift  uint       // of a hash, to the index of its shard
+	shift  uint       // hash >> shift is the index of its shard
 	tables []tableRef // of the shards
-	size   int        // how many buckets a shard grows to
+	size   int        // buckets of a shard that has grown fully
 	clock  clock
 
 	groups sync.Pool // of *group
@@ -93,13 +88,12 @@ type Memory struct {
 
 // New returns an empty Memory, or an error that reports every mistake in options.
 //
-// A limiter of package core without a Backend makes a Memory of its own. To have several limiters
-// share one, set Config.Backend of each to it. MaxKeys and MaxLogEntries then bound
-// all of them together: add up the keys that each has live at once. A key of two
-// rules takes two slots. If there are more live keys than MaxKeys, each scope keeps
-// its share. Rules of different scopes never meet. Rules of one scope count together,
-// and the scope is the rule's Name unless set: two limiters that each have a rule
-// "per-client" need a Scope each, unless they are meant to share one budget.
+// A limiter of package core without a Backend makes its own Memory. Limiters share a Memory if
+// Config.Backend of each is that Memory. MaxKeys and MaxLogEntries then bound all of them together:
+// add up the keys that each has live at once. A key of two rules takes two slots. If more keys than
+// MaxKeys are live, each scope keeps its share. Rules of different scopes never meet. Rules of one
+// scope count together, and the scope is the rule's Name unless set. So two limiters that each have
+// a rule "per-client" need a Scope each, unless they should share one budget.
 func New(options Options) (*Memory, error) {
 	if err := options.validate(); err != nil {
 		return nil, err
@@ -129,8 +123,8 @@ func New(options Options) (*Memory, error) {
 	return m, nil
 }
 
-// MustNew is [New] for options that the program sets. It panics if they have a mistake; the
-// zero Options have none.
+// MustNew is [New] for options that stand in the program. It panics on a mistake. The zero Options
+// have none.
 func MustNew(options Options) *Memory {
 	m, err := New(options)
 	if err != nil {
@@ -142,19 +136,22 @@ func MustNew(options Options) *Memory {
 func (o *Options) validate() error {
 	var errs []error
 	if o.MaxKeys < 0 || o.MaxKeys > maxMaxKeys {
-		errs = append(errs, fmt.Errorf("memory: max keys: must be 1 to %d, or 0 for %d (got %d)", maxMaxKeys, defaultMaxKeys, o.MaxKeys))
+		errs = append(errs, fmt.Errorf("memory: max keys: must be 1 to %d, or 0 for %d (got %d)",
+			maxMaxKeys, defaultMaxKeys, o.MaxKeys))
 	}
 	if o.MaxLogEntries < 0 || o.MaxLogEntries > maxMaxKeys {
-		errs = append(errs, fmt.Errorf("memory: max log entries: must be 1 to %d, or 0 for %d (got %d)", maxMaxKeys, defaultMaxLogEntries, o.MaxLogEntries))
+		errs = append(errs, fmt.Errorf("memory: max log entries: must be 1 to %d, or 0 for %d (got %d)",
+			maxMaxKeys, defaultMaxLogEntries, o.MaxLogEntries))
 	}
 	return errors.Join(errs...)
 }
 
-// layout returns how many shards of how many buckets keep maxKeys keys. Keys
-// fall on shards by chance, so a shard has room for its share, six standard
-// deviations more, and the slack that a cuckoo table needs. No shard has more than
-// 16,384 keys, since it grows within a decision; of the hash, 16 bits say which
-// shard it is.
+// layout returns the number of shards for maxKeys keys, and of buckets in each. Keys fall on shards
+// by chance, so a shard has room for its share, for six standard deviations more, and for the slack
+// that a cuckoo table needs. A shard has at most 16,384 keys, since a decision waits while it
+// grows. There are at most 2¹⁶ shards: the top 16 bits of a hash select one.
+//
+// For 262,144 keys: 32 shards of 8,192 keys, each of 8,192·1.19/4 = 2,437 buckets.
 func layout(maxKeys int) (shards, buckets int) {
 	const keysPerShard = 8192
 	shards = 1
@@ -180,7 +177,8 @@ func (m *Memory) Take(_ context.Context, charges []backends.Charge, out []limits
 	if len(charges) == 1 && len(out) == 1 {
 		ch := &charges[0]
 		limit := m.limits.recent[recentIndex(ch.Scope, &ch.Limit)].Load()
-		if limit != nil && limit.Given == ch.Limit && limit.scope == ch.Scope && ch.Cost >= 0 && ch.Lasts == 0 && m.takeOne(limit, ch.Key, ch.Cost, &out[0]) {
+		if limit != nil && limit.Given == ch.Limit && limit.scope == ch.Scope && ch.Cost >= 0 &&
+			ch.Lasts == 0 && m.takeOne(limit, ch.Key, ch.Cost, &out[0]) {
 			return nil
 		}
 	}
@@ -192,7 +190,7 @@ func (m *Memory) Peek(_ context.Context, charges []backends.Charge, out []limits
 	return m.takeAll(charges, out, false)
 }
 
-// limitOf returns the limit of a charge and checks the charge.
+// limitOf checks a charge and returns its limit.
 func (m *Memory) limitOf(ch *backends.Charge) (*scopedLimit, error) {
 	if ch.Cost < 0 {
 		return nil, fmt.Errorf("memory: cost must not be negative (got %d)", ch.Cost)

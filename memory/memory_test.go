@@ -30,7 +30,8 @@ func count(t *testing.T, m *memory.Memory, want int) {
 func TestTheClockIsTheWallClock(t *testing.T) {
 	m := memory.MustNew(memory.Options{})
 	before := time.Now()
-	d := asking.Take(t, m, backends.Charge{Scope: "s", Key: "k", Limit: limits.SlidingWindow(limits.PerMinute(1)), Cost: 1})
+	d := asking.Take(t, m,
+		backends.Charge{Scope: "s", Key: "k", Limit: limits.SlidingWindow(limits.PerMinute(1)), Cost: 1})
 	after := time.Now()
 	const tolerance = 5 * time.Millisecond // two clocks, read apart
 	if at := time.UnixMicro(d.At); at.Before(before.Add(-tolerance)) || at.After(after.Add(tolerance)) {
@@ -43,7 +44,8 @@ func TestTheClockFollowsABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, m := range []*memory.Memory{outside, memory.MustNew(memory.Options{})} {
 			limit := limits.TokenBucket(limits.PerSecond(1), 1)
-			if d := asking.Take(t, m, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.At != time.Now().UnixMicro() {
+			if d := asking.Take(t, m,
+				backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.At != time.Now().UnixMicro() {
 				t.Errorf("decided at %v, the bubble's clock says %v", time.UnixMicro(d.At), time.Now())
 			}
 			time.Sleep(time.Second - time.Microsecond)
@@ -57,7 +59,8 @@ func TestTheClockFollowsABubble(t *testing.T) {
 // Callers that are late for a window are told an instant of the one that they are
 // counted in, so that counting by At finds no window with too many.
 func TestNoWindowSeesMoreThanItsUnitsByTheInstantsOfItsDecisions(t *testing.T) {
-	for _, limit := range []limits.Limit{limits.FixedWindow(limits.Per(20, 8*time.Millisecond)), limits.SlidingWindow(limits.Per(20, 8*time.Millisecond))} {
+	for _, limit := range []limits.Limit{limits.FixedWindow(limits.Per(20, 8*time.Millisecond)),
+		limits.SlidingWindow(limits.Per(20, 8*time.Millisecond))} {
 		const windows = 40
 		var clock atomic.Int64
 		clock.Store(time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
@@ -185,7 +188,8 @@ func TestUpToMaxKeysNothingIsDisplaced(t *testing.T) {
 			limit := limits.SlidingWindow(limits.PerHour(2))
 			for pass := range int64(2) {
 				for i := range maxKeys {
-					if d := asking.Take(t, m, backends.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 1}); !d.Allowed || d.Remaining != 1-pass {
+					if d := asking.Take(t, m, backends.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 1}); !d.Allowed ||
+						d.Remaining != 1-pass {
 						t.Fatalf("MaxKeys %d, pass %d, key %d: %+v", maxKeys, pass, i, d)
 					}
 				}
@@ -238,7 +242,8 @@ func TestAFloodInOneScopeLeavesOthersAlone(t *testing.T) {
 		if d := asking.Take(t, m, backends.Charge{Scope: "flooded", Key: "new", Limit: limit, Cost: 1}); d.Allowed {
 			t.Errorf("in the flooded scope: %+v, want an early denial", d)
 		}
-		if d := asking.Take(t, m, backends.Charge{Scope: "calm", Key: "new", Limit: limit, Cost: 1}); !d.Allowed || d.Remaining != 2 {
+		if d := asking.Take(t, m, backends.Charge{Scope: "calm", Key: "new", Limit: limit, Cost: 1}); !d.Allowed ||
+			d.Remaining != 2 {
 			t.Errorf("in a scope of its own: %+v, want a fresh key", d)
 		}
 	})
@@ -290,7 +295,8 @@ func TestLogEntriesAreUsedAgain(t *testing.T) {
 				m.Reset(t.Context(), "s", key)
 				asking.Allowed(t, m, key, limit, 5)
 			} else {
-				asking.Take(t, m, backends.Charge{Scope: "s", Key: key, Limit: limits.FixedWindow(limits.PerSecond(1000)), Cost: 1}) // the log becomes a window
+				// the log becomes a window
+				asking.Take(t, m, backends.Charge{Scope: "s", Key: key, Limit: limits.FixedWindow(limits.PerSecond(1000)), Cost: 1})
 			}
 			time.Sleep(time.Second)
 		}
@@ -334,7 +340,8 @@ func TestPeekTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memory.MustNew(memory.Options{})
 		limit := limits.TokenBucket(limits.PerMinute(2), 2)
-		charges := []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 2}, {Scope: "s", Key: "other", Limit: limit, Cost: 3}}
+		charges := []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 2}, {Scope: "s", Key: "other", Limit: limit,
+			Cost: 3}}
 		for n := 1; n <= 2; n++ {
 			out := make([]limits.Decision, n)
 			for range 3 {
@@ -380,7 +387,9 @@ func TestLimitsThatChangeForEverNeverUseUpTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memory.MustNew(memory.Options{MaxKeys: 1000})
 		for i := range int64(200_000) { // three times what has a place at once
-			d := asking.Take(t, m, backends.Charge{Scope: "s", Key: fmt.Sprint(i % 500), Limit: limits.TokenBucket(limits.PerSecond(1000+i), 1000+i), Cost: 1})
+			d := asking.Take(t, m,
+				backends.Charge{Scope: "s", Key: fmt.Sprint(i % 500), Limit: limits.TokenBucket(limits.PerSecond(1000+i), 1000+i),
+					Cost: 1})
 			if !d.Allowed {
 				t.Fatalf("limit %d: %+v", i, d)
 			}
@@ -395,7 +404,8 @@ func TestMoreLiveLimitsThanTheStoreCanTellApartIsAnError(t *testing.T) {
 		out := make([]limits.Decision, 1)
 		taken := 0
 		for i := range int64(70_000) {
-			err := m.Take(t.Context(), []backends.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: limits.FixedWindow(limits.PerDay(1 + i)), Cost: 1}}, out)
+			err := m.Take(t.Context(),
+				[]backends.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: limits.FixedWindow(limits.PerDay(1 + i)), Cost: 1}}, out)
 			if err == nil {
 				taken++
 			} else if !strings.Contains(err.Error(), "65535") {
@@ -425,7 +435,9 @@ func TestIDsOfOldLimitsAreUsedAgainWhileOthersDecide(t *testing.T) {
 				out := make([]limits.Decision, 1)
 				for i := range int64(limitsEach) {
 					n := 1000 + g*limitsEach + i
-					err := m.Take(t.Context(), []backends.Charge{{Scope: "churn", Key: fmt.Sprint(n), Limit: limits.TokenBucket(limits.PerSecond(n), n), Cost: 1}}, out)
+					err := m.Take(t.Context(),
+						[]backends.Charge{{Scope: "churn", Key: fmt.Sprint(n), Limit: limits.TokenBucket(limits.PerSecond(n), n),
+							Cost: 1}}, out)
 					if err != nil || !out[0].Allowed {
 						t.Errorf("limit %d: %+v, %v", n, out[0], err)
 						return
@@ -508,7 +520,8 @@ func TestChargesInAnyOrderNeverDeadlock(t *testing.T) {
 	wg.Wait()
 	total := int64(0)
 	for i := range 12 {
-		total += 1_000_000 - asking.Take(t, m, backends.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 0}).Remaining
+		total += 1_000_000 - asking.Take(t, m,
+			backends.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 0}).Remaining
 	}
 	if total != 8*500*6 {
 		t.Errorf("%d units taken, want %d", total, 8*500*6)
@@ -551,7 +564,8 @@ func TestTheSummaryOfDisplacedKeysIsBoundedWhateverTheLimits(t *testing.T) {
 		if i%2 == 0 {
 			scope = fmt.Sprint(i % 2000)
 		}
-		asking.Take(t, m, backends.Charge{Scope: scope, Key: fmt.Sprint(i), Limit: limits.FixedWindow(limits.PerDay(1_000_000 + i%3001)), Cost: 1})
+		asking.Take(t, m, backends.Charge{Scope: scope, Key: fmt.Sprint(i),
+			Limit: limits.FixedWindow(limits.PerDay(1_000_000 + i%3001)), Cost: 1})
 	}
 	const shards = 4
 	if bytes := memory.Summary(m); bytes > shards*4096 {
@@ -641,7 +655,9 @@ func TestDisplacedKeysAreCounted(t *testing.T) {
 	m := memory.MustNew(memory.Options{MaxKeys: 64})
 	out := make([]limits.Decision, 1)
 	for i := range 500 {
-		if err := m.Take(t.Context(), []backends.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: limits.FixedWindow(limits.PerMinute(9)), Cost: 1}}, out); err != nil {
+		if err := m.Take(t.Context(),
+			[]backends.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: limits.FixedWindow(limits.PerMinute(9)),
+				Cost: 1}}, out); err != nil {
 			t.Fatal(err)
 		}
 	}

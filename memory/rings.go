@@ -2,11 +2,11 @@ package memory
 
 import "github.com/weir-go/weir/internal/ground/family"
 
-// noteTakingLocked records, before units are taken from the bucket of a hash, the level
-// that they find. lasts is that of the charge, in microseconds. A bucket has a ring from
-// its first charge that lasts on, until a charge that does not last finds it empty or
-// under another algorithm: a backend that forgets fresh keys then has the same rings. A
-// leaky queue returns nothing by levels, and has none.
+// noteTakingLocked records the level that a taking finds in the bucket of a hash; it is called
+// before the units are added. lasts is Charge.Lasts in microseconds. A bucket gets a ring with its
+// first charge that has a Lasts. It loses the ring when a charge without Lasts finds it empty or
+// under another algorithm, so a backend that forgets fresh keys has the same rings. A leaky queue
+// has no ring, since its refunds do not depend on levels.
 func (sh *shard) noteTakingLocked(e *entry, hash uint64, limit *scopedLimit, lasts, now int64) {
 	r := sh.rings[hash]
 	if r == nil && lasts == 0 {
@@ -27,8 +27,8 @@ func (sh *shard) noteTakingLocked(e *entry, hash uint64, limit *scopedLimit, las
 	}
 }
 
-// endsRing reports whether e, nil for a key without state, has no levels to remember at
-// the instant now.
+// endsRing reports whether e, nil for a key without state, has no level to remember at now: it is
+// not a bucket, or it is empty.
 func (sh *shard) endsRing(e *entry, now int64) bool {
 	if e == nil {
 		return true
@@ -41,19 +41,19 @@ func (sh *shard) endsRing(e *entry, now int64) bool {
 	return s.A == 0 && s.B == 0
 }
 
-// storeRingLocked keeps r. Rings of keys that are gone are dropped when there are twice
-// as many as at the last look.
+// storeRingLocked stores r. When the map has doubled since the last sweep, it removes the rings of
+// keys that are gone.
 func (sh *shard) storeRingLocked(hash uint64, r *family.Ring) {
 	if sh.rings == nil {
 		sh.rings = make(map[uint64]*family.Ring)
 	}
-	if len(sh.rings) >= sh.ringsLook {
+	if len(sh.rings) >= sh.ringsSweep {
 		for hash := range sh.rings {
 			if sh.findLocked(hash) == nil {
 				delete(sh.rings, hash)
 			}
 		}
-		sh.ringsLook = max(64, 2*len(sh.rings))
+		sh.ringsSweep = max(64, 2*len(sh.rings))
 	}
 	sh.rings[hash] = r
 }

@@ -51,7 +51,8 @@ func TestABucketReturnsWhatItRemembersToBeHigher(t *testing.T) {
 		least          int64         // percent
 	}{
 		{"pages", 100 * time.Millisecond, 100, 1, 5 * time.Millisecond, 200 * time.Millisecond, 10, true, 97},
-		{"pages of which some fail", 100 * time.Millisecond, 1000, 10, 5 * time.Millisecond, 200 * time.Millisecond, 20, false, 99},
+		{"pages of which some fail", 100 * time.Millisecond, 1000, 10, 5 * time.Millisecond, 200 * time.Millisecond, 20,
+			false, 99},
 		{"almost at one time", time.Millisecond, 1000, 100, 4 * time.Millisecond, 400 * time.Millisecond, 0, true, 75},
 		{"now and then", time.Millisecond, 1000, 100, 100 * time.Millisecond, 400 * time.Millisecond, 0, true, 75},
 		{"some of it", time.Millisecond, 1000, 100, 50 * time.Millisecond, 400 * time.Millisecond, 0, false, 95},
@@ -111,7 +112,8 @@ func TestABucketReturnsWhatItRemembersToBeHigher(t *testing.T) {
 						requests[i].i = -1 // nothing of it is left
 					}
 				}
-				charge := backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1 + random.Int64N(test.cost), Lasts: time.Second}
+				charge := backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1 + random.Int64N(test.cost),
+					Lasts: time.Second}
 				out := make([]limits.Decision, 1)
 				if err := m.Take(t.Context(), []backends.Charge{charge}, out); err != nil {
 					t.Fatal(err)
@@ -125,7 +127,8 @@ func TestABucketReturnsWhatItRemembersToBeHigher(t *testing.T) {
 				}
 				bucket.at, bucket.cost = append(bucket.at, now.UnixMicro()), append(bucket.cost, charge.Cost*unit)
 				requests = append(requests, running{
-					backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: charge.Cost, Final: final, Ticket: out[0].Ticket, Lasts: charge.Lasts},
+					backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: charge.Cost, Final: final, Ticket: out[0].Ticket,
+						Lasts: charge.Lasts},
 					len(bucket.cost) - 1, now.Add(time.Duration(random.Int64N(int64(test.lasting)))),
 				})
 				if exact := max(0, bucket.replay()); level() != exact {

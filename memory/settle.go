@@ -12,9 +12,9 @@ import (
 
 var errEndingLengths = errors.New("memory: endings and settlements differ in length")
 
-// Settle implements [backends.Settler]. It never fails for endings of charges that the Memory has
-// decided.
-func (m *Memory) Settle(_ context.Context, endings []backends.Ending, out []limits.Settlement) error {
+// Settle implements [backends.Settler]. It fails for no ending of a charge that the Memory decided.
+func (m *Memory) Settle(_ context.Context, endings []backends.Ending,
+	out []limits.Settlement) error {
 	if len(endings) != len(out) {
 		return errEndingLengths
 	}
@@ -60,11 +60,12 @@ func (m *Memory) settleOne(e *backends.Ending, s *limits.Settlement) {
 	}
 }
 
-// refundLocked returns the units of a taking that it has not cost in the end, as far as
-// [family.Compiled].Refund does, and how many fewer are in use for it now: what has drained, faded or
-// expired since has come back by itself. A state that is gone or fresh has nothing to return, and
-// neither has one that was converted since: its units count as taken later.
-func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Ending, now int64) int64 {
+// refundLocked gives back the units that a taking did not cost, as far as [family.Compiled].Refund
+// allows. It returns how many units fewer are in use now: units that have drained, faded or expired
+// came back by themselves. It gives nothing back if the state is gone, fresh, or was converted
+// since, because converted units count as taken later.
+func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Ending,
+	now int64) int64 {
 	entry := sh.findLocked(hash)
 	if entry == nil || !entry.knows(e.Ticket) {
 		return 0
@@ -92,7 +93,7 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 			sh.clearLocked(entry)
 			return returned
 		}
-		// fresh, but not unknown: that would start from what was displaced
+		// Keep the fresh state: without it the key would start from the floor or the change.
 		sh.releaseLocked(&entry.state)
 		after, _ = sh.asOfLocked(under, family.Used{}, now)
 		after.Serial = sh.serialLocked(under, after)
@@ -101,18 +102,18 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 	return returned
 }
 
-// chargeLocked charges n units that a taking has cost above its estimate, whether they
-// fit or not, and returns how many: as many as leave the key owing at most the maximum. A
-// live state under another limit stays as it is: it would have to be converted, and what
-// has ended must not undo what was taken since, or lift a ban. What is remembered of keys that were
-// displaced under other limits stays, too: the units are added to it.
+// chargeLocked charges n units that a taking cost above its estimate, whether they fit or not. It
+// charges no more than leave the key owing the maximum, and returns how many. It leaves a live
+// state under another limit as it is: a conversion could undo later takings or lift a ban. If the
+// key may have been displaced under another limit, it adds the units to the floor instead of
+// storing a state that would hide the floor.
 func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int64) int64 {
 	entry := sh.findLocked(hash)
 	if entry != nil && sh.livesUnderAnotherLocked(entry, limit, now) {
 		return 0
 	}
 	s, displaced := sh.loadLocked(entry, limit, now, false)
-	owes := int64(0) // above the maximum, which is the most that a key that is not found starts from
+	owes := int64(0) // the floor's units above the maximum; loadLocked has cut them off
 	if displaced && !limit.Bans {
 		owes = max(0, sh.floorLocked(limit, now)-limit.Max)
 	}
@@ -133,7 +134,7 @@ func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int
 	return n
 }
 
-// livesUnderAnotherLocked reports whether e would have to be converted to limit.
+// livesUnderAnotherLocked reports whether e has live state that limit would have to convert.
 func (sh *shard) livesUnderAnotherLocked(e *entry, limit *scopedLimit, now int64) bool {
 	under := sh.limits.get(e.limitID)
 	switch {

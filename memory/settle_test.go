@@ -41,9 +41,10 @@ func TestABusyBucketReturnsNearlyAllThatRequestsDidNotNeed(t *testing.T) {
 		}
 		if out[0].Allowed {
 			used += 1000
-			heap.Push(&running, ending{now.Add(5*time.Second + time.Duration(random.Int64N(10_000))*time.Millisecond), backends.Ending{
-				Scope: "s", Key: "k", Limit: limit, Taken: 4000, Final: 1000, Ticket: out[0].Ticket, Lasts: charge.Lasts,
-			}})
+			heap.Push(&running, ending{now.Add(5*time.Second + time.Duration(random.Int64N(10_000))*time.Millisecond),
+				backends.Ending{
+					Scope: "s", Key: "k", Limit: limit, Taken: 4000, Final: 1000, Ticket: out[0].Ticket, Lasts: charge.Lasts,
+				}})
 		}
 	}
 	t.Logf("%d a minute", used/minutes)
@@ -75,7 +76,8 @@ func (e *endings) Pop() any {
 func TestAQueueReturnsNothingOnceARequestWithoutAnEndIsBehind(t *testing.T) {
 	now := time.UnixMicro(1_700_000_000_000_000)
 	store := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
-	charge := backends.Charge{Scope: "s", Key: "k", Limit: limits.LeakyQueue(limits.PerMinute(10), 10), Cost: 3, Lasts: time.Minute}
+	charge := backends.Charge{Scope: "s", Key: "k", Limit: limits.LeakyQueue(limits.PerMinute(10), 10), Cost: 3,
+		Lasts: time.Minute}
 	first, second := make([]limits.Decision, 1), make([]limits.Decision, 1)
 	if err := store.Take(t.Context(), []backends.Charge{charge}, first); err != nil {
 		t.Fatal(err)
@@ -87,7 +89,9 @@ func TestAQueueReturnsNothingOnceARequestWithoutAnEndIsBehind(t *testing.T) {
 	if second[0].Delay != 18*time.Second {
 		t.Fatalf("got %+v", second[0])
 	}
-	if s := asking.Settle(t, store, backends.Ending{Scope: "s", Key: "k", Limit: charge.Limit, Taken: 3, Ticket: first[0].Ticket, Lasts: time.Minute}); s.Returned != 0 {
+	if s := asking.Settle(t, store,
+		backends.Ending{Scope: "s", Key: "k", Limit: charge.Limit, Taken: 3, Ticket: first[0].Ticket,
+			Lasts: time.Minute}); s.Returned != 0 {
 		t.Errorf("%d units are returned, and the request behind waits for them", s.Returned)
 	}
 }
@@ -101,7 +105,8 @@ func TestALogGoesOnAfterItsLatestTakingIsReturned(t *testing.T) {
 		t.Helper()
 		now = now.Add(after)
 		out := make([]limits.Decision, 1)
-		if err := store.Take(t.Context(), []backends.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost, Lasts: time.Second}}, out); err != nil {
+		if err := store.Take(t.Context(),
+			[]backends.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost, Lasts: time.Second}}, out); err != nil {
 			t.Fatal(err)
 		}
 		return out[0]
@@ -109,7 +114,8 @@ func TestALogGoesOnAfterItsLatestTakingIsReturned(t *testing.T) {
 	take("k", 2, 0)
 	take("k", 2, time.Second)
 	d := take("k", 2, time.Second)
-	asking.Settle(t, store, backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 2, Ticket: d.Ticket, Lasts: time.Second})
+	asking.Settle(t, store,
+		backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 2, Ticket: d.Ticket, Lasts: time.Second})
 	take("other", 1, 0)
 	take("other", 3, time.Second)
 	if d := take("k", 1, 57*time.Second); d.Remaining != 7 { // the first has expired, the second has not
@@ -123,14 +129,16 @@ func TestALogGoesOnAfterItsLatestTakingIsReturned(t *testing.T) {
 // A charge at the end can exceed what the next window has, and more so after a change to
 // a lower limit.
 func TestAWindowThatOwesSaysWhenAUnitFits(t *testing.T) {
-	for _, limit := range []limits.Limit{limits.FixedWindow(limits.PerMinute(10)), limits.AnchoredWindow(limits.PerMinute(10))} {
+	for _, limit := range []limits.Limit{limits.FixedWindow(limits.PerMinute(10)),
+		limits.AnchoredWindow(limits.PerMinute(10))} {
 		now := time.UnixMicro(1_700_000_040_000_000)
 		store := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
 		charge := backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 10, Lasts: time.Second}
 		out := make([]limits.Decision, 1)
 		for _, cost := range []int64{10, 0} {
 			if charge.Cost = cost; cost == 0 {
-				asking.Settle(t, store, backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 10, Final: 30, Ticket: out[0].Ticket})
+				asking.Settle(t, store,
+					backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 10, Final: 30, Ticket: out[0].Ticket})
 			}
 			if err := store.Take(t.Context(), []backends.Charge{charge}, out); err != nil {
 				t.Fatal(err)
@@ -144,13 +152,15 @@ func TestAWindowThatOwesSaysWhenAUnitFits(t *testing.T) {
 
 func TestABanThatWasLoweredForgivesWhatIsAboveTwiceItsNumber(t *testing.T) {
 	store := memory.MustNew(memory.Options{})
-	charge := backends.Charge{Scope: "s", Key: "k", Limit: limits.Ban(limits.PerHour(100), time.Hour), Cost: 50, Lasts: time.Second}
+	charge := backends.Charge{Scope: "s", Key: "k", Limit: limits.Ban(limits.PerHour(100), time.Hour), Cost: 50,
+		Lasts: time.Second}
 	out := make([]limits.Decision, 1)
 	if err := store.Take(t.Context(), []backends.Charge{charge}, out); err != nil {
 		t.Fatal(err)
 	}
 	lower := limits.Ban(limits.PerHour(10), time.Hour)
-	got := asking.Settle(t, store, backends.Ending{Scope: "s", Key: "k", Limit: lower, Taken: 50, Final: 55, Ticket: out[0].Ticket})
+	got := asking.Settle(t, store,
+		backends.Ending{Scope: "s", Key: "k", Limit: lower, Taken: 50, Final: 55, Ticket: out[0].Ticket})
 	if got.Charged != 0 || got.Forgiven != 5 {
 		t.Errorf("got %+v, want 5 forgiven", got)
 	}
@@ -183,8 +193,10 @@ func TestALogIsWholeAfterItsLatestTakingWasReturned(t *testing.T) {
 // A request that was charged before its key was reset gave away what others took since.
 func TestARefundOfWhatWasResetTakesNothingFromOthers(t *testing.T) {
 	for _, limit := range []limits.Limit{
-		limits.FixedWindow(limits.PerHour(10)), limits.SlidingWindow(limits.PerHour(10)), limits.AnchoredWindow(limits.PerHour(10)),
-		limits.SlidingLog(limits.PerHour(10)), limits.TokenBucket(limits.PerHour(10), 10), limits.LeakyQueue(limits.PerHour(10), 10),
+		limits.FixedWindow(limits.PerHour(10)), limits.SlidingWindow(limits.PerHour(10)),
+		limits.AnchoredWindow(limits.PerHour(10)),
+		limits.SlidingLog(limits.PerHour(10)), limits.TokenBucket(limits.PerHour(10), 10),
+		limits.LeakyQueue(limits.PerHour(10), 10),
 		limits.Ban(limits.PerHour(20), time.Hour),
 	} {
 		var now time.Time
@@ -196,7 +208,8 @@ func TestARefundOfWhatWasResetTakesNothingFromOthers(t *testing.T) {
 		left := asking.Lasting(t, m, "k", limit, 8).Remaining
 		s := asking.Settle(t, m, asking.EndingOf(before, "k", limit, 8, 0))
 		if d := asking.Lasting(t, m, "k", limit, 0); d.Remaining != left || s.Returned != 0 {
-			t.Errorf("%v: %d remain after a refund of what was reset, which returned %d; want %d and 0", limit.Algorithm(), d.Remaining, s.Returned, left)
+			t.Errorf("%v: %d remain after a refund of what was reset, which returned %d; want %d and 0", limit.Algorithm(),
+				d.Remaining, s.Returned, left)
 		}
 	}
 }
@@ -235,7 +248,8 @@ func TestTheEndOfARequestDoesNotUndoABan(t *testing.T) {
 		t.Error("the end of a request under another limit has lifted a ban")
 	}
 	nine := asking.Lasting(t, m, "n", limits.Ban(limits.PerHour(10), time.Minute), 9)
-	if s := asking.Settle(t, m, asking.EndingOf(nine, "n", limits.Ban(limits.PerHour(4), time.Minute), 9, 12)); s.Charged != 0 || s.Forgiven != 3 {
+	if s := asking.Settle(t, m,
+		asking.EndingOf(nine, "n", limits.Ban(limits.PerHour(4), time.Minute), 9, 12)); s.Charged != 0 || s.Forgiven != 3 {
 		t.Errorf("beyond twice a lowered number: %+v, want 3 forgiven", s)
 	}
 }
@@ -257,13 +271,15 @@ func TestAShadowOfABannedKeyStandsInNobodysWay(t *testing.T) {
 
 // A key that owes a whole window waits for the end of the next.
 func TestTheWindowOfADebtEndsWithIt(t *testing.T) {
-	for _, limit := range []limits.Limit{limits.FixedWindow(limits.PerMinute(10)), limits.AnchoredWindow(limits.PerMinute(10))} {
+	for _, limit := range []limits.Limit{limits.FixedWindow(limits.PerMinute(10)),
+		limits.AnchoredWindow(limits.PerMinute(10))} {
 		var now time.Time
 		m := memoryAt(&now)
 		asking.Settle(t, m, asking.EndingOf(asking.Lasting(t, m, "k", limit, 10), "k", limit, 10, 1000))
 		for _, lasts := range []time.Duration{0, time.Minute} { // each has a path of its own
 			out := make([]limits.Decision, 1)
-			if err := m.Take(t.Context(), []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Lasts: lasts}}, out); err != nil {
+			if err := m.Take(t.Context(), []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Lasts: lasts}},
+				out); err != nil {
 				t.Fatal(err)
 			}
 			if d := out[0]; d.EffectiveWindow != 2*time.Minute || d.ResetAfter != 2*time.Minute {
@@ -271,7 +287,8 @@ func TestTheWindowOfADebtEndsWithIt(t *testing.T) {
 			}
 		}
 		changed := limits.AnchoredWindow(limits.PerHour(50))
-		if d := asking.Lasting(t, m, "k", changed, 0); limit.Algorithm() == changed.Algorithm() && d.ResetAfter > 2*time.Hour {
+		if d := asking.Lasting(t, m, "k", changed, 0); limit.Algorithm() == changed.Algorithm() &&
+			d.ResetAfter > 2*time.Hour {
 			t.Errorf("under another limit: %+v", d)
 		}
 	}
@@ -279,13 +296,15 @@ func TestTheWindowOfADebtEndsWithIt(t *testing.T) {
 
 // An ending may come from another process, with any length.
 func TestAnEndingWithANegativeLengthIsOneWithoutLength(t *testing.T) {
-	for _, lasts := range []time.Duration{-1, -time.Microsecond, -7 * time.Microsecond, -time.Second, math.MinInt64, math.MaxInt64} {
+	for _, lasts := range []time.Duration{-1, -time.Microsecond, -7 * time.Microsecond, -time.Second, math.MinInt64,
+		math.MaxInt64} {
 		now := time.UnixMicro(1_700_000_000_000_000)
 		m := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
 		limit := limits.TokenBucket(limits.PerMinute(10), 10)
 		for range 3 {
 			d := asking.Take(t, m, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1})
-			s := asking.Settle(t, m, backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 1, Final: 2, Ticket: d.Ticket, Lasts: lasts})
+			s := asking.Settle(t, m,
+				backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 1, Final: 2, Ticket: d.Ticket, Lasts: lasts})
 			if s.Charged != 1 {
 				t.Errorf("%v: %+v", lasts, s)
 			}
@@ -314,7 +333,8 @@ func TestAConcurrencyLimitThatOwesTheMostAdmitsNoMore(t *testing.T) {
 func TestADisplacedKeyThatOwesMoreOwesAllOfIt(t *testing.T) {
 	rate := limits.PerMinute(10)
 	for _, limit := range []limits.Limit{
-		limits.TokenBucket(rate, 10), limits.LeakyBucket(rate, 10), limits.LeakyQueue(rate, 10), limits.FixedWindow(rate), limits.AnchoredWindow(rate), limits.SlidingWindow(rate), limits.SlidingLog(rate),
+		limits.TokenBucket(rate, 10), limits.LeakyBucket(rate, 10), limits.LeakyQueue(rate, 10), limits.FixedWindow(rate),
+		limits.AnchoredWindow(rate), limits.SlidingWindow(rate), limits.SlidingLog(rate),
 	} {
 		now := time.UnixMicro(1_700_000_040_000_000)
 		clock := func() time.Time { return now }
@@ -350,7 +370,8 @@ func TestAQueueReturnsNothingOnceAShadowIsBehind(t *testing.T) {
 	for _, together := range []bool{false, true} {
 		now := time.UnixMicro(1_700_000_000_000_000)
 		store := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
-		first := backends.Charge{Scope: "s", Key: "k", Limit: limits.LeakyQueue(limits.PerMinute(10), 10), Cost: 3, Lasts: time.Minute}
+		first := backends.Charge{Scope: "s", Key: "k", Limit: limits.LeakyQueue(limits.PerMinute(10), 10), Cost: 3,
+			Lasts: time.Minute}
 		behind := first
 		behind.Lasts, behind.Shadow = 0, true
 		out := make([]limits.Decision, 2)
@@ -367,7 +388,9 @@ func TestAQueueReturnsNothingOnceAShadowIsBehind(t *testing.T) {
 		if err != nil || out[1].Delay != 18*time.Second {
 			t.Fatal(err, out)
 		}
-		got := asking.Settle(t, store, backends.Ending{Scope: "s", Key: "k", Limit: first.Limit, Taken: 3, Final: 1, Ticket: out[0].Ticket, Lasts: time.Minute})
+		got := asking.Settle(t, store,
+			backends.Ending{Scope: "s", Key: "k", Limit: first.Limit, Taken: 3, Final: 1, Ticket: out[0].Ticket,
+				Lasts: time.Minute})
 		if got.Returned != 0 {
 			t.Errorf("in one call: %v: %+v", together, got)
 		}

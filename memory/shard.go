@@ -7,76 +7,84 @@ import (
 	"github.com/weir-go/weir/internal/ground/family"
 )
 
-// entry is one slot of the table: 32 bytes without pointers, so that the
-// garbage collector never looks at them.
+// entry is one slot of the table: 32 bytes without pointers, so the garbage collector does not scan
+// them.
 type entry struct {
-	hash uint64 // of scope and key, or why the slot is empty
+	hash uint64 // of scope and key; unused or vacated in an empty slot
 	state
 }
 
-// The hashes of empty slots.
+// The hash field of an empty slot.
 const (
-	unused  = 0 // since the table was made
-	vacated = 1
+	unused  = 0 // it never had an entry
+	vacated = 1 // it had one
 )
 
 func (e *entry) empty() bool { return e.hash <= vacated }
 
 const bucketSlots = 4
 
-// tableBucket is four slots in two neighbouring cache lines. A key may live
-// in either of two buckets: eight slots.
+// tableBucket is four slots in two neighbouring cache lines. A key has two buckets, its homes: it
+// may be in any of their eight slots.
 type tableBucket [bucketSlots]entry
 
-// fetch makes the processor load both cache lines of a bucket that is needed soon. The
-// cache misses of a search then overlap, which halves the time of a flood.
+// fetch loads both cache lines of a bucket before it is needed. The cache misses of a search then
+// overlap, which halves the time of a flood.
 func (b *tableBucket) fetch() {
 	atomic.LoadUint64(&b[0].hash)
 	atomic.LoadUint64(&b[2].hash)
 }
 
-// shard is a part of a [Memory] with its own lock: a cuckoo hash table that grows up
-// to its share of MaxKeys. A slot whose state is fresh is free space.
+// shard is a part of a [Memory] with its own lock: a cuckoo hash table that grows up to its share
+// of MaxKeys. A slot whose state is fresh is free.
+//
+// In a cuckoo table every key has two homes. A new key whose homes are full moves another key to
+// that key's other home. An example, with one slot a bucket instead of four:
+//
+//	ann   homes 1 and 4   is in 1
+//	bob   homes 4 and 2   is in 4
+//	eve   homes 1 and 4   is new: both are full, so the search looks at the other homes
+//	      of their keys: ann's is 4 (full), bob's is 2 (free)
+//	      bob moves from 4 to 2, and eve goes to 4
 type shard struct {
 	mu      sync.Mutex
-	latest  int64 // instant at which the shard has decided
+	latest  int64 // the latest instant at which the shard has decided
 	limits  *scopedLimits
 	buckets []tableBucket // at least 2
-	full    bool          // the last search for a slot found none, and the table grows no more
-	near    uint8         // how many more searches must not be far ones
+	full    bool          // the last search found no slot, and the table has its final size
+	near    uint8         // how many more searches must not use searchWidthFar
 	floors  []floor       // at most maxFloors
 	nodes   logNodes
 	memory  *Memory
 	ref     *tableRef
 
-	serial uint16 // of the latest state that is new
+	serial uint16 // the latest serial that serialLocked gave to a state
 
-	held *heldTable // units of concurrency limits in flight; nil: there never were any
+	held *heldTable // units of concurrency limits in flight; nil until the first
 
-	rings     map[uint64]*family.Ring // of buckets with charges that last, by hash
-	ringsLook int                     // at how many to look for those whose bucket has no entry any more
+	rings      map[uint64]*family.Ring // by hash, of buckets with charges that have a Lasts
+	ringsSweep int                     // at this size storeRingLocked sweeps
 
-	changes     map[uint64]change // of keys whose limit has changed, by hash
-	changesLook int               // at how many to look for those that no limit starts from
+	changes      map[uint64]change // by hash, of keys whose limit has changed
+	changesSweep int               // at this size storeChangeLocked sweeps
 
-	displaced int64 // keys whose places others took
+	displaced int64 // how many keys were displaced
 
-	_ [40]byte // 256 in all: no two locks in one pair of cache lines
+	_ [40]byte // pads to 256 bytes: no two locks in one pair of cache lines
 }
 
-// nowLocked returns the instant of a caller that read the clock at now before it had the lock:
-// no earlier than that of anybody who had the lock before.
+// nowLocked returns the instant at which to decide. The caller read now before it got the lock; the
+// result is no earlier than the instant of any earlier holder of the lock.
 func (sh *shard) nowLocked(now int64) int64 {
 	sh.latest = max(sh.latest, now)
 	return sh.latest
 }
 
-// firstHome returns which of size buckets is the first home of a hash.
+// firstHome returns the index, below size, of the first home of a hash.
 func firstHome(hash, size uint64) uint64 { return uint64(uint32(hash)) * size >> 32 }
 
-// homes returns the two buckets in which a key may live, never the same one. Of
-// the hash, the 16 bits at the top choose the shard, the next ones the second
-// home, and those in the middle the first.
+// homes returns the two homes of a hash, which always differ. The top 16 bits of a hash choose the
+// shard, bits 0 to 31 the first home, and bits 16 to 47 the second.
 func (sh *shard) homes(hash uint64) (uint32, uint32) {
 	a := uint32(firstHome(hash, uint64(len(sh.buckets))))
 	b := uint32(uint64(uint32(hash>>16)) * uint64(len(sh.buckets)) >> 32)
@@ -88,9 +96,9 @@ func (sh *shard) homes(hash uint64) (uint32, uint32) {
 	return a, b
 }
 
-// findLocked returns the entry of hash, nil if there is none. A key goes to its second
-// home only when its first is full. So a slot in the first that was never used ends
-// the search, which saves half the cache misses while a store fills.
+// findLocked returns the entry of hash, or nil. A key goes to its second home only if its first is
+// full. So an unused slot in the first home ends the search, which saves half the cache misses
+// while a store fills.
 func (sh *shard) findLocked(hash uint64) *entry {
 	bucket := &sh.buckets[firstHome(hash, uint64(len(sh.buckets)))]
 	for i := range bucket {
@@ -111,8 +119,8 @@ func (sh *shard) findLocked(hash uint64) *entry {
 	return nil
 }
 
-// storeLocked writes s, to which units were just added, as the state of hash under
-// limit. e is the entry of hash, nil if it has none.
+// storeLocked stores s, to which units were just added, as the state of hash under limit. e is the
+// entry of hash, or nil.
 func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s family.Used, now int64) {
 	found := e != nil
 	if !found {
@@ -132,8 +140,9 @@ func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s family
 	e.set(s)
 }
 
-// serialLocked returns the serial of s, of which units were just taken: a new one if it has none, since it
-// is new or converted. Of a leaky queue only the last taking is ever returned.
+// serialLocked returns the serial of s after a taking. A state that is new or was converted gets
+// the next one. A leaky queue gets a new one with each taking, since only its last taking can be
+// returned.
 func (sh *shard) serialLocked(limit *scopedLimit, s family.Used) uint16 {
 	if s.Serial != 0 && !limit.Queues {
 		return s.Serial
@@ -144,8 +153,7 @@ func (sh *shard) serialLocked(limit *scopedLimit, s family.Used) uint16 {
 	return sh.serial
 }
 
-// releaseLocked frees the list of a log that is about to be overwritten. It does nothing for
-// other families.
+// releaseLocked frees the nodes of s, if s is a log that is about to be overwritten.
 func (sh *shard) releaseLocked(s *state) {
 	if s.limitID == 0 || s.a == 0 {
 		return
@@ -162,8 +170,8 @@ func (sh *shard) clearLocked(e *entry) {
 	*e = entry{hash: vacated}
 }
 
-// reusableLocked reports whether e is empty, or its state is fresh at now and no limit starts from a
-// change of its key.
+// reusableLocked reports whether a new key may take the slot e: it is empty, or its state is fresh
+// at now and no limit starts from a change of its key.
 func (sh *shard) reusableLocked(e *entry, now int64) bool {
 	if e.empty() {
 		return true

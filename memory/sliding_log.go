@@ -2,22 +2,24 @@ package memory
 
 import "github.com/weir-go/weir/internal/ground/family"
 
-// Entry and SetUnits implement [family.Entries].
+// Entry implements [family.Entries].
 func (l *logNodes) Entry(i uint32) (at, units int64, next uint32) {
 	node := l.at(i)
 	return node.at, int64(node.cost), node.next
 }
 
+// SetUnits implements [family.Entries].
 func (l *logNodes) SetUnits(i uint32, units int64) { l.at(i).cost = uint32(units) }
 
-// setLog makes s a log with these numbers and nodes.
+// setLog sets the numbers and the list of nodes of s, a log.
 func (s *state) setLog(sum, latest int64, head, tail uint32) {
 	s.set(s.used().WithLog(sum, latest, head, tail))
 }
 
-// storeLogLocked is storeLocked for a log. found is false if the key lost its nodes since s was read:
-// its earlier takings then count as the latest, for longer than they should.
-func (sh *shard) storeLogLocked(e *entry, hash uint64, limit *scopedLimit, s family.Used, now int64, found bool) {
+// storeLogLocked is storeLocked for a log. found is false if the key lost its nodes after s was
+// read. All its takings then count as one, as of the latest: longer than they should.
+func (sh *shard) storeLogLocked(e *entry, hash uint64, limit *scopedLimit, s family.Used, now int64,
+	found bool) {
 	l := &sh.nodes
 	head, sum, latest := s.Head(), s.Sum(), s.Latest()
 	if !found && head != 0 {
@@ -32,15 +34,15 @@ func (sh *shard) storeLogLocked(e *entry, hash uint64, limit *scopedLimit, s fam
 		e.a = 0
 	}
 	node := uint32(0)
-	if latest > 0 && s.At != now { // the taking before needs a node
+	if latest > 0 && s.At != now { // the latest taking so far moves to a node
 		if node = l.get(limit.share); node == 0 {
 			node = sh.findNodeLocked(e, limit)
 		}
 	}
 	tail, cost := uint32(0), s.Pending()
-	if listed { // takings may have been merged since s was read
-		found := e.used()
-		head, tail, sum, latest = found.Head(), found.Tail(), found.Sum(), found.Latest()
+	if listed { // findNodeLocked may have merged takings
+		stored := e.used()
+		head, tail, sum, latest = stored.Head(), stored.Tail(), stored.Sum(), stored.Latest()
 	}
 	if node != 0 {
 		*l.at(node) = logNode{at: s.At, cost: uint32(latest)}
@@ -51,15 +53,15 @@ func (sh *shard) storeLogLocked(e *entry, hash uint64, limit *scopedLimit, s fam
 		}
 		tail = node
 	} else {
-		// Either both were taken at the same instant, or there is no node. Then the
-		// taking before counts as taken now, for longer than it should.
+		// Both takings have the same instant, or there is no node. Without a node the earlier
+		// taking counts as taken now: longer than it should.
 		cost += latest
 	}
 	e.hash, e.limitID = hash, limit.id
 	e.set(family.Used{At: now, Serial: s.Serial}.WithLog(sum+s.Pending(), cost, head, tail))
 }
 
-// cut frees the nodes of s, a log, that after does not have: those behind its last one.
+// cut frees the nodes of s, a log, behind the last node of after.
 func (l *logNodes) cut(s *state, after family.Used, share uint8) {
 	before := s.used()
 	if before.Tail() == after.Tail() {

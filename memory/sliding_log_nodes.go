@@ -5,30 +5,30 @@ import (
 	"math/bits"
 )
 
-// logNode is one taking, or several that are merged.
+// logNode is one taking, or several that were merged.
 type logNode struct {
 	at   int64
 	cost uint32
-	next uint32 // in the log or in the list of free nodes; 0: none
+	next uint32 // next node of the log, or of the free list; 0: none
 }
 
-// shares is how many share numbers there are. Scopes are numbered, so that each has
-// its share of nodes and slots. Where there are more scopes, several have one number.
+// shares is how many share numbers there are. Scopes are numbered, so that each gets its share of
+// nodes and slots. With more scopes, several have one number.
 const shares = 256
 
 const pieceNodes = 256 // 4 KiB
 
-// logNodes are the nodes of one shard, numbered from 1. They are allocated in pieces, as
-// needed, and are never returned. They contain no pointers.
+// logNodes holds the nodes of one shard, numbered from 1. They are allocated in pieces, as needed,
+// and never freed to the system. They contain no pointers.
 type logNodes struct {
 	pieces []*[pieceNodes]logNode
-	made   uint32          // how many nodes there are
-	most   uint32          // how many there may be
-	free   uint32          // list of those that no log uses
-	inUse  *[shares]uint32 // by share number
-	hand   uint32          // the bucket at which sweepLocked looked last
+	made   uint32          // nodes allocated
+	most   uint32          // nodes that may be allocated
+	free   uint32          // head of the list of unused nodes
+	inUse  *[shares]uint32 // nodes in logs, by share number
+	hand   uint32          // the bucket at which sweepLocked stopped
 
-	failedAt int64 // when a log with few nodes, of a scope that has most of them, last found none
+	failedAt int64 // when findNodeLocked last found no node for a log of few nodes in a scope of many
 }
 
 func (l *logNodes) at(i uint32) *logNode {
@@ -36,7 +36,7 @@ func (l *logNodes) at(i uint32) *logNode {
 	return &l.pieces[i/pieceNodes][i%pieceNodes]
 }
 
-// get returns a free node, or 0.
+// get returns an unused node, or 0.
 func (l *logNodes) get(share uint8) uint32 {
 	i := l.free
 	switch {
@@ -51,7 +51,7 @@ func (l *logNodes) get(share uint8) uint32 {
 	return i
 }
 
-// make returns a node that was never used.
+// make allocates a node.
 func (l *logNodes) make() uint32 {
 	if l.made == 0 {
 		l.inUse = new([shares]uint32)
@@ -63,14 +63,14 @@ func (l *logNodes) make() uint32 {
 	return l.made
 }
 
-// put makes the node i free.
+// put adds the node i to the free list.
 func (l *logNodes) put(i uint32, share uint8) {
 	l.at(i).next = l.free
 	l.free = i
 	l.inUse[share]--
 }
 
-// release frees the list of s.
+// release frees the nodes of s, a log.
 func (l *logNodes) release(s *state, share uint8) {
 	for i := s.used().Head(); i != 0; {
 		next := l.at(i).next
@@ -79,7 +79,7 @@ func (l *logNodes) release(s *state, share uint8) {
 	}
 }
 
-// expire frees the nodes of s, a log under limit, that have expired at the instant asOf.
+// expire frees the nodes of s, a log under limit, that have expired at asOf.
 func (l *logNodes) expire(s *state, limit *scopedLimit, asOf int64) {
 	before := s.used()
 	after := limit.DropExpired(before, asOf, l)
@@ -91,7 +91,7 @@ func (l *logNodes) expire(s *state, limit *scopedLimit, asOf int64) {
 	s.set(after)
 }
 
-// length returns how many nodes the list of s has, counting up to most.
+// length returns how many nodes s has, counting up to most.
 func (l *logNodes) length(s *state, most int) (n int) {
 	for i := s.used().Head(); i != 0 && n < most; i = l.at(i).next {
 		n++
@@ -100,27 +100,27 @@ func (l *logNodes) length(s *state, most int) (n int) {
 }
 
 const (
-	// How far sweepLocked looks at most.
+	// sweepLocked stops after so many buckets, or after so many logs.
 	sweepBuckets = 256
 	sweepLogs    = 12
 
-	// longLog is how many nodes make a log long enough to yield.
+	// sweepLocked also stops at a log of so many nodes: it is long enough to be merged.
 	longLog = 256
 
-	// fewNodes is how many nodes a log needs before its own takings are merged for its
-	// next one. A log with fewer does better to wait until one of its nodes expires.
+	// A log merges its own takings only if it has fewNodes nodes. A shorter one waits until one of
+	// its nodes expires.
 	fewNodes = 4
 
-	// searchPause is the part of the period for which such a log is not searched for
-	// again after a search that failed.
+	// After a search for the shorter one fails, the next is skipped for 1/searchPause of the
+	// period.
 	searchPause = 256
 )
 
-// findNodeLocked returns a node for the log in e, a state under limit or an empty one,
-// when none is free; 0 if it finds none. It looks for nodes that have expired. If it finds
-// none, the scope with most nodes in the shard yields, of those that it has seen and
-// limit's own: takings in the longest log that it has seen of that scope are merged.
-// Within limit's scope, only a log with at least two nodes more than the one in e yields.
+// findNodeLocked returns a node for the log in e, which is under limit or empty, when no node is
+// unused. It returns 0 if it finds none. It first frees expired nodes. If there are none, it merges
+// takings of another log: of the scopes that the sweep saw and limit's own, the one with the most
+// nodes yields, with its longest log seen. Within limit's own scope, only a log with at least two
+// nodes more than e yields; without one, e merges its own takings if it has fewNodes.
 func (sh *shard) findNodeLocked(e *entry, limit *scopedLimit) uint32 {
 	l := &sh.nodes
 	own := l.length(&e.state, longLog)
@@ -145,10 +145,10 @@ func (sh *shard) findNodeLocked(e *entry, limit *scopedLimit) uint32 {
 	return l.get(limit.share)
 }
 
-// sweepLocked frees expired nodes in some buckets, from where it stopped last time, until
-// a node is free. It also returns the longest log that it has seen of the scope with most
-// nodes, or of the one with the given share if none has more, and how many nodes that has.
-func (sh *shard) sweepLocked(share uint8) (longest *entry, most int, of uint8) {
+// sweepLocked frees expired nodes, from the bucket where it stopped last time, until a node is
+// unused. It also returns the longest log that it saw of the scope with the most nodes (in a tie,
+// of the given share), the nodes of that log, and the share number of the scope.
+func (sh *shard) sweepLocked(share uint8) (longest *entry, most int, crowded uint8) {
 	l := &sh.nodes
 	logs := 0
 	for range min(sweepBuckets, len(sh.buckets)) {
@@ -169,7 +169,8 @@ func (sh *shard) sweepLocked(share uint8) (longest *entry, most int, of uint8) {
 				continue
 			}
 			logs++
-			if n := l.length(&e.state, longLog); limit.share == share && n > most || l.inUse[limit.share] > l.inUse[share] {
+			if n := l.length(&e.state, longLog); limit.share == share && n > most ||
+				l.inUse[limit.share] > l.inUse[share] {
 				longest, most, share = e, n, limit.share
 			}
 		}
@@ -180,17 +181,24 @@ func (sh *shard) sweepLocked(share uint8) (longest *entry, most int, of uint8) {
 	return longest, most, share
 }
 
-// merge frees a quarter of the nodes of s or more, at least one. Takings in one
-// interval of time become one, at the instant of the last of them: they count for longer,
-// by less than the interval. The interval is a power of two of microseconds, so that
-// intervals nest: no taking counts for longer than by the longest one, however often a log
-// is merged.
+// merge frees at least a quarter of the nodes of s, and at least one. It merges the takings within
+// one interval into the last of them, so they count longer, by less than the interval. The interval
+// is a power of two microseconds. So intervals nest: however often a log is merged, no taking
+// counts longer by more than the longest interval.
+//
+// An example. The nodes are at 1, 2, 5 and 11 µs, and the latest taking is at 13 µs:
+//
+//	keep 3 of 4 nodes   (13 − 1)/3 = 4, so shift is 3: intervals of 8 µs
+//	0 to 7 µs           1, 2 and 5 become one node at 5 µs
+//	8 to 15 µs          11 becomes part of the latest taking
+//	                    one node is left, and three are free
 func (l *logNodes) merge(s *state, share uint8) {
 	n := l.length(s, math.MaxInt)
 	log := s.used()
-	shift := 63 // everything becomes one with the latest taking
+	shift := 63 // one interval: all become part of the latest taking
 	if keep := int64(n - max(1, n/4)); keep > 0 {
-		shift = bits.Len64(uint64((s.at - l.at(log.Head()).at) / keep)) // at most keep intervals, and that of the latest
+		// at most keep intervals, and the latest's
+		shift = bits.Len64(uint64((s.at - l.at(log.Head()).at) / keep))
 	}
 	latest := log.Latest()
 	head, tail := uint32(0), uint32(0)

@@ -57,7 +57,8 @@ func (m *Memory) check(t *testing.T, most int) (short bool) {
 			seen[n] = true
 		}
 		if int(l.made) != len(seen) || int(l.made) > most || len(l.pieces)*pieceNodes >= int(l.made)+pieceNodes {
-			t.Fatalf("shard %d: %d nodes in %d pieces, of which %d are in use or free, want at most %d", i, l.made, len(l.pieces), len(seen), most)
+			t.Fatalf("shard %d: %d nodes in %d pieces, of which %d are in use or free, want at most %d", i, l.made,
+				len(l.pieces), len(seen), most)
 		}
 	}
 	return short
@@ -79,7 +80,8 @@ func TestLogsShortOfNodesKeepThemInOrderAndAllowNothingTooMuch(t *testing.T) {
 			now, longest := start, start
 			options.Clock = func() time.Time { return now }
 			m := MustNew(options)
-			choices := []limits.Limit{limits.SlidingLog(limits.PerMinute(100)), limits.SlidingLog(limits.PerHour(2000)), limits.SlidingLog(limits.Per(20, 10*time.Second)), limits.SlidingWindow(limits.PerMinute(50))}
+			choices := []limits.Limit{limits.SlidingLog(limits.PerMinute(100)), limits.SlidingLog(limits.PerHour(2000)),
+				limits.SlidingLog(limits.Per(20, 10*time.Second)), limits.SlidingWindow(limits.PerMinute(50))}
 			type taking struct{ at, units int64 }
 			takings := map[string][]taking{} // of each key under a limit that stays
 			for call := range 20_000 {
@@ -101,7 +103,8 @@ func TestLogsShortOfNodesKeepThemInOrderAndAllowNothingTooMuch(t *testing.T) {
 				for i := range charges {
 					scope := random.IntN(4)
 					key := fmt.Sprint(random.IntN(1 + random.IntN(60)))
-					charges[i] = backends.Charge{Scope: fmt.Sprint(scope), Key: key, Limit: choices[scope], Cost: 1 + random.Int64N(3), Shadow: random.IntN(3) == 0}
+					charges[i] = backends.Charge{Scope: fmt.Sprint(scope), Key: key, Limit: choices[scope], Cost: 1 + random.Int64N(3),
+						Shadow: random.IntN(3) == 0}
 					if scope == 1 && random.IntN(10) == 0 {
 						charges[i].Scope, charges[i].Limit = "changing", choices[random.IntN(4)]
 					}

@@ -81,7 +81,8 @@ func TestLogsThatHaveExpiredDenyNobody(t *testing.T) {
 			}
 		}
 		if denied > 0 {
-			t.Errorf("%+v: %.1f%% of the requests of the last %d clients were denied", options, 100*float64(denied)/float64(requests), late)
+			t.Errorf("%+v: %.1f%% of the requests of the last %d clients were denied", options,
+				100*float64(denied)/float64(requests), late)
 		}
 	}
 }

@@ -2,9 +2,8 @@ package memory
 
 import "math"
 
-// claimLocked returns an empty slot for a new key under limit: one of its eight, if
-// need be after moving other keys to their second homes. If there is none the table
-// grows. If the table cannot grow, it is full, and displaceLocked empties a slot.
+// claimLocked returns an empty slot for a new key under limit, one of its eight. If none is free,
+// it moves other keys to their other homes; else it grows the table; else it displaces a key.
 func (sh *shard) claimLocked(hash uint64, limit *scopedLimit, now int64) *entry {
 	for {
 		a, b := sh.homes(hash)
@@ -20,8 +19,7 @@ func (sh *shard) claimLocked(hash uint64, limit *scopedLimit, now int64) *entry 
 	}
 }
 
-// freeSlotLocked empties a reusable slot of a bucket and returns it, nil if there is
-// none.
+// freeSlotLocked empties a reusable slot of a bucket and returns it, or nil.
 func (sh *shard) freeSlotLocked(bucket uint32, now int64) *entry {
 	slots := &sh.buckets[bucket]
 	for i := range slots {
@@ -33,17 +31,15 @@ func (sh *shard) freeSlotLocked(bucket uint32, now int64) *entry {
 	return nil
 }
 
-// How many buckets a search for a slot looks at. When a store has MaxKeys keys, seven
-// in ten buckets are full. Of those that a search looks at even more are full, because
-// keys in their second home had a full first one. So a search of 64 buckets may fail
-// before there are MaxKeys keys: that displaced a key in one of a thousand stores of
-// 100,000 keys. Therefore the first key is displaced only after a search of 256
-// buckets, which never failed in hundreds of shards that had eight standard deviations
-// more keys than their share.
+// The number of buckets that a search for a slot looks at. In a store with MaxKeys keys, seven in
+// ten buckets are full. A search meets even more full ones, because a key in its second home had a
+// full first home. So a search of 64 buckets may fail below MaxKeys: that displaced a key in one of
+// a thousand stores of 100,000 keys. Therefore a far search of 256 buckets precedes the first
+// displacement. It never failed in hundreds of shards that had eight standard deviations more keys
+// than their share.
 //
-// Once a search has found the shard full, the next ones look at few buckets until one
-// succeeds. A table that can grow does so when 16 buckets are full, which happens from
-// a load of three quarters on.
+// After a search has found the shard full, the next ones look at 8 buckets until one succeeds. A
+// table that can grow does so when 16 buckets are full: at a load of three quarters and more.
 const (
 	searchWidth        = 64
 	searchWidthFar     = 256
@@ -51,17 +47,17 @@ const (
 	searchWidthGrowing = 16
 )
 
-// visit is a bucket that a search for a slot looks at: the other home of the key in a
-// slot of the parent visit's bucket.
+// visit is a step of a search. The bucket is the other home of the key that is in the given slot of
+// the parent visit's bucket.
 type visit struct {
 	bucket uint32
 	parent uint8
 	slot   uint8
 }
 
-// makeRoomLocked empties a slot in bucket a or b, which are full, and returns it. If
-// no chain of moves empties one, the table grows, and makeRoomLocked returns nil. If
-// the table cannot grow, it displaces one of the keys that the search looked at.
+// makeRoomLocked empties a slot in the full buckets a and b by a chain of moves, and returns it. If
+// there is no chain, it grows the table and returns nil. If the table cannot grow, it displaces one
+// of the keys that the search looked at.
 func (sh *shard) makeRoomLocked(a, b uint32, limit *scopedLimit, now int64) *entry {
 	width := searchWidth
 	switch {
@@ -85,8 +81,8 @@ func (sh *shard) makeRoomLocked(a, b uint32, limit *scopedLimit, now int64) *ent
 	return e
 }
 
-// searchFarLocked is a search of more buckets, which takes some microseconds. After
-// one that fails the shard does without for a while: the next would fail too.
+// searchFarLocked searches 256 buckets, which takes some microseconds. After a failure the next 255
+// calls do nothing, since another search would fail too.
 func (sh *shard) searchFarLocked(a, b uint32, now int64) *entry {
 	if sh.near > 0 {
 		sh.near--
@@ -100,11 +96,10 @@ func (sh *shard) searchFarLocked(a, b uint32, now int64) *entry {
 	return e
 }
 
-// searchLocked searches breadth-first, from the full buckets a and b, for a chain of
-// moves that ends at a free slot. Each move takes a key to its other home.
-// searchLocked makes the moves and returns the slot that they leave free in a or b,
-// nil if it finds no chain within len(visits) buckets. It also returns how many
-// buckets it looked at; they are in visits.
+// searchLocked searches breadth-first, from the full buckets a and b, for a chain of moves that
+// ends at a free slot. Each move takes a key to its other home. searchLocked makes the moves and
+// returns the slot that they free in a or b, or nil if it finds no chain within len(visits)
+// buckets. It also returns how many visits it made.
 func (sh *shard) searchLocked(visits []visit, a, b uint32, now int64) (int, *entry) {
 	visits[0], visits[1] = visit{bucket: a}, visit{bucket: b}
 	n := 2
@@ -133,8 +128,8 @@ func (sh *shard) searchLocked(visits []visit, a, b uint32, now int64) (int, *ent
 	return n, nil
 }
 
-// moveLocked makes the moves that lead to a free slot in the bucket of the i-th visit,
-// and returns the slot that they leave free in the first two buckets.
+// moveLocked makes the moves that end in free, a slot in the bucket of the i-th visit, and returns
+// the slot that they free in one of the first two buckets.
 func (sh *shard) moveLocked(visits []visit, i int, free *entry) *entry {
 	for ; i >= 2; i = int(visits[i].parent) {
 		from := &sh.buckets[visits[visits[i].parent].bucket][visits[i].slot]

@@ -2,7 +2,7 @@ package memory
 
 import "github.com/weir-go/weir/limits"
 
-// takeOne is takeAll for a single charge of n ≥ 0 units on a key under limit. It decides nothing and
+// takeOne is takeAll for one charge of n ≥ 0 units on a key under limit. It decides nothing and
 // returns false if limit was retired or is a concurrency limit.
 func (m *Memory) takeOne(limit *scopedLimit, key string, n int64, d *limits.Decision) bool {
 	hash := m.limits.hash(limit.scopeHash, key)
@@ -20,7 +20,7 @@ func (m *Memory) takeOne(limit *scopedLimit, key string, n int64, d *limits.Deci
 	if e == nil || e.limitID != limit.id || limit.Lists || sh.rings != nil {
 		sh.takeLocked(e, hash, limit, n, now, d)
 		sh.mu.Unlock()
-	} else { // most takings: the state is in its place
+	} else { // most takings: the state is under limit, and nothing else depends on it
 		s, t, fits := limit.family.Decide(e.used(), n, now, &sh.nodes)
 		d.Ticket, d.Delay = 0, 0
 		if fits && n > 0 {
@@ -38,9 +38,10 @@ func (m *Memory) takeOne(limit *scopedLimit, key string, n int64, d *limits.Deci
 	return true
 }
 
-// takeLocked decides a charge of n units on hash under limit, and takes them if they
-// fit. e is the entry of hash, nil if it has none.
-func (sh *shard) takeLocked(e *entry, hash uint64, limit *scopedLimit, n, now int64, d *limits.Decision) {
+// takeLocked decides a charge of n units on hash under limit, and takes them if they fit. e is the
+// entry of hash, or nil.
+func (sh *shard) takeLocked(e *entry, hash uint64, limit *scopedLimit, n, now int64,
+	d *limits.Decision) {
 	found, displaced := sh.loadLocked(e, limit, now, true)
 	s, t, fits := sh.decideLocked(limit, found, displaced, n, now)
 	d.Ticket, d.Delay = 0, 0

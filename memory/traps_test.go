@@ -48,8 +48,10 @@ func TestABucketThatOwesFarMoreThanItHoldsTellsSo(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 		charge := backends.Charge{Scope: "s", Key: "k", Limit: small, Cost: 1}
-		want := limits.Decision{RetryAfter: test.retry, ResetAfter: test.retry, EffectiveWindow: test.retry, At: now.UnixMicro()}
-		for name, got := range map[string]limits.Decision{"peeked": peek(t, m, charge)[0], "taken": asking.Take(t, m, charge)} {
+		want := limits.Decision{RetryAfter: test.retry, ResetAfter: test.retry, EffectiveWindow: test.retry,
+			At: now.UnixMicro()}
+		for name, got := range map[string]limits.Decision{"peeked": peek(t, m, charge)[0],
+			"taken": asking.Take(t, m, charge)} {
 			if got != want {
 				t.Errorf("%v: %s: %+v\nwant %+v", small, name, got, want)
 			}
@@ -81,7 +83,8 @@ func TestADeniedGroupTellsWhatIsLeftWithoutIt(t *testing.T) {
 		shadow := fits
 		shadow.Shadow = true
 		out := make([]limits.Decision, 3)
-		if err := m.Take(t.Context(), []backends.Charge{fits, shadow, {Scope: "full", Key: "k", Limit: full, Cost: 1}}, out); err != nil {
+		if err := m.Take(t.Context(), []backends.Charge{fits, shadow, {Scope: "full", Key: "k", Limit: full, Cost: 1}},
+			out); err != nil {
 			t.Fatal(err)
 		}
 		if out[2].Allowed || out[0] != want || out[0].Ticket != 0 || out[0].Delay != 0 || out[0].Remaining != 6 {
@@ -106,7 +109,8 @@ func TestWhatABanInheritsEndsAtOneInstant(t *testing.T) {
 	for _, key := range []string{"k", "new"} {
 		now = now.Add(time.Second)
 		d := peek(t, m, backends.Charge{Scope: "s", Key: key, Limit: ban, Cost: 1})[0]
-		if d.Allowed != (key == "new") || d.Allowed && d.EffectiveWindow != d.ResetAfter || !d.Allowed && d.RetryAfter != d.ResetAfter {
+		if d.Allowed != (key == "new") || d.Allowed && d.EffectiveWindow != d.ResetAfter ||
+			!d.Allowed && d.RetryAfter != d.ResetAfter {
 			t.Errorf("%s: %+v", key, d)
 		}
 		if d.ResetAfter <= 0 || d.ResetAfter >= time.Minute {
@@ -172,7 +176,8 @@ func addToTheLargestLog(t *testing.T) {
 		},
 		"a group": func(n int64) limits.Decision {
 			out := make([]limits.Decision, 2)
-			if err := m.Take(t.Context(), []backends.Charge{{Scope: "t", Key: "k", Limit: log, Cost: 1}, charge(n)}, out); err != nil {
+			if err := m.Take(t.Context(), []backends.Charge{{Scope: "t", Key: "k", Limit: log, Cost: 1}, charge(n)},
+				out); err != nil {
 				t.Fatal(err)
 			}
 			return out[1]
@@ -191,7 +196,9 @@ func addToTheLargestLog(t *testing.T) {
 			time.Sleep(2 * time.Microsecond) // in the bubble
 		}
 	}
-	if s := asking.Settle(t, m, backends.Ending{Scope: "s", Key: "k", Limit: log, Taken: 0, Final: 65_535}); s.Charged != 10_000 || s.Forgiven != 55_535 {
+	if s := asking.Settle(t, m,
+		backends.Ending{Scope: "s", Key: "k", Limit: log, Taken: 0, Final: 65_535}); s.Charged != 10_000 ||
+		s.Forgiven != 55_535 {
 		t.Fatalf("%+v", s)
 	}
 	for way, take := range ways {
