@@ -18,22 +18,23 @@ type Options struct {
 	// MaxKeys is how many keys may have live state before one displaces another. A full store takes
 	// 39 bytes a key (64 below 8,192 keys). An empty one takes about 32 KB, and 0.1 byte for each
 	// key of MaxKeys if those are millions. A key in a bucket of a rule with a FinalCost takes 200
-	// bytes more. So does, with 150 bytes, a key whose limit has changed, until the former limit
-	// would have given all units back. 0: 262,144 keys, 10 MiB when full.
+	// bytes more. A key whose limit has changed takes 150 bytes more, until the former limit would
+	// have given all units back.
+	// 0: 262,144 keys, 10 MiB when full.
 	MaxKeys int
 
 	// MaxLogEntries is how many takings the sliding logs of all keys may remember, without the
 	// latest of each key, which is stored with the key. Each takes 16 bytes, allocated as needed.
 	// The parts of a Memory, of up to 16,384 keys each, divide them evenly, at least 256 a part. A
 	// part that has used up its entries merges neighbouring takings of its longest logs, as of the
-	// later one, until there is room again. 0: 1,048,576 entries, 16 MiB at most; with the default
-	// MaxKeys, 32,768 for a part.
+	// later one, until there is room again.
+	// 0: 1,048,576 entries, 16 MiB at most; with the default MaxKeys, 32,768 a part.
 	MaxLogEntries int
 
 	// Clock tells the time, for replaying the past. While it goes back, time stands still. Tests do
 	// not need it: in a testing/synctest bubble the default follows the bubble's clock. Instants
-	// before 1970 count as 1970, those after 2255 as 2255. nil: the wall clock, read every 100 ms,
-	// with the monotonic clock in between.
+	// before 1970 count as 1970, those after 2255 as 2255.
+	// nil: the wall clock, read every 100 ms, with the monotonic clock in between.
 	Clock func() time.Time
 }
 

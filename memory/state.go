@@ -48,8 +48,8 @@ func (sh *shard) loadLocked(e *entry, limit *scopedLimit, now int64,
 
 // decideLocked decides a charge of n units on s. If displaced is set, the waits come from the
 // floors, since s does not know them.
-func (sh *shard) decideLocked(limit *scopedLimit, s family.Used, displaced bool, n,
-	now int64) (after family.Used, t family.Told, fits bool) {
+func (sh *shard) decideLocked(limit *scopedLimit, s family.Used, displaced bool,
+	n, now int64) (after family.Used, t family.Told, fits bool) {
 	after, t, fits = limit.family.Decide(s, n, now, &sh.nodes)
 	if !displaced || fits && n > 0 {
 		return after, t, fits

@@ -1,5 +1,5 @@
-// Package address reads IP addresses as proxies, servers and logs write them. Header fields
-// and access logs are read by the same functions, so both name one client alike.
+// Package address reads IP addresses as proxies, servers and logs write them. The same functions
+// read header fields and access logs, so a client has one name in both.
 package address
 
 import (
@@ -17,9 +17,9 @@ var (
 )
 
 // Parse reads an address as proxies write it into X-Forwarded-For: 192.0.2.1, 192.0.2.1:80,
-// 2001:db8::1, [2001:db8::1] or [2001:db8::1]:80. hasPort reports that a port follows. The
-// port of an IPv6 address needs brackets: in 2001:db8::1:8080 the last group is a part of the
-// address. The result is that of [Clean].
+// 2001:db8::1, [2001:db8::1] or [2001:db8::1]:80. hasPort reports that a port follows. The port of
+// an IPv6 address needs brackets: in 2001:db8::1:8080 the last group is a part of the address. The
+// address is cleaned by [Clean].
 func Parse(s string) (addr netip.Addr, hasPort bool, err error) {
 	host, port, bare, ok := cutPort(s)
 	if !ok || !bare && !isPort(port) {
@@ -29,8 +29,8 @@ func Parse(s string) (addr netip.Addr, hasPort bool, err error) {
 	return addr, !bare, err
 }
 
-// ParseNode reads the address of a node of RFC 7239 (section 6). A node differs from the
-// texts of [Parse] in two ways: its port may be obfuscated, and an IPv6 address needs brackets.
+// ParseNode reads the address of a node of RFC 7239 (section 6). It differs from [Parse] in two
+// ways: a port may be obfuscated, and an IPv6 address needs brackets.
 func ParseNode(s string) (netip.Addr, error) {
 	host, port, bare, ok := cutPort(s)
 	if !ok || !bare && !isPort(port) && !isObfuscated(port) {
@@ -43,9 +43,9 @@ func ParseNode(s string) (netip.Addr, error) {
 	return parseHost(host, bracketed)
 }
 
-// ParseWithPort reads a text of which its writer says that it ends in a port, such as the
-// column client:port of AWS. So in 2001:db8::1:8080 the last group is the port, with or without
-// brackets. A text that cannot end in a port is read by [Parse].
+// ParseWithPort reads a text that should end in a port, such as the column client:port of AWS. So
+// in 2001:db8::1:8080 the last group is the port, with or without brackets. A text that cannot end
+// in a port goes to [Parse].
 func ParseWithPort(s string) (netip.Addr, error) {
 	if colon := strings.LastIndexByte(s, ':'); colon > 0 && s[0] != '[' && isPort(s[colon+1:]) {
 		if addr, err := parseHost(s[:colon], false); err != ErrSyntax {
@@ -56,8 +56,8 @@ func ParseWithPort(s string) (netip.Addr, error) {
 	return addr, err
 }
 
-// Clean returns addr in the form that can be compared with ranges, masked and printed: IPv4
-// is not mapped into IPv6, and there is no zone.
+// Clean returns addr without a zone, and an IPv4-mapped address as IPv4. The result can be compared
+// with ranges, masked and printed.
 func Clean(addr netip.Addr) (netip.Addr, error) {
 	addr = addr.Unmap().WithZone("")
 	if !addr.IsValid() || addr.IsUnspecified() {
@@ -76,11 +76,11 @@ func AppendKey(b []byte, addr netip.Addr, ipv6Bits int) []byte {
 	return addr.AppendTo(b)
 }
 
-// MaxKey is the length of the longest text of AppendKey.
+// MaxKey is the length of the longest text that AppendKey appends.
 const MaxKey = maxText + len("/128")
 
-// cutPort cuts host[:port] in two and removes the brackets of host. bare reports that
-// there is no port. A text with two colons and no brackets is all host.
+// cutPort splits host[:port] and removes the brackets of host. bare reports that there is no port.
+// A text with two colons and no brackets is a host without a port.
 func cutPort(s string) (host, port string, bare, ok bool) {
 	if s == "" {
 		return "", "", false, false
@@ -103,9 +103,8 @@ func cutPort(s string) (host, port string, bare, ok bool) {
 	return s[:colon], s[colon+1:], false, true
 }
 
-// parseHost parses an address without a port. It removes the zone before parsing,
-// because netip keeps every zone it parses in memory, and a client may have written
-// this text.
+// parseHost parses an address without a port. It removes the zone first: netip keeps every zone
+// that it parses in memory for ever, and a client may have written this text.
 func parseHost(host string, bracketed bool) (netip.Addr, error) {
 	host, zone, zoned := strings.Cut(host, "%")
 	if len(host) > maxText {
@@ -142,7 +141,8 @@ func isObfuscated(s string) bool {
 	}
 	for i := range len(s) {
 		c := s[i]
-		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '.' && c != '_' && c != '-' {
+		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '.' && c != '_' &&
+			c != '-' {
 			return false
 		}
 	}

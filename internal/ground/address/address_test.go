@@ -80,7 +80,8 @@ func TestAddressesAreReadAsTheyAreWritten(t *testing.T) {
 			got    netip.Addr
 			err    error
 			want   string
-		}{{"Parse", hop, hopErr, row.hop}, {"ParseNode", node, nodeErr, row.node}, {"ParseWithPort", withPort, portErr, row.withPort}} {
+		}{{"Parse", hop, hopErr, row.hop}, {"ParseNode", node, nodeErr, row.node}, {"ParseWithPort", withPort, portErr,
+			row.withPort}} {
 			want := netip.Addr{}
 			if c.want != "" {
 				want = netip.MustParseAddr(c.want)
@@ -94,7 +95,8 @@ func TestAddressesAreReadAsTheyAreWritten(t *testing.T) {
 
 func TestAPortIsTold(t *testing.T) {
 	for text, want := range map[string]bool{
-		"192.0.2.1": false, "192.0.2.1:80": true, "2001:db8::1": false, "[2001:db8::1]": false, "[2001:db8::1]:80": true, "2001:db8::1:80": false,
+		"192.0.2.1": false, "192.0.2.1:80": true, "2001:db8::1": false, "[2001:db8::1]": false, "[2001:db8::1]:80": true,
+		"2001:db8::1:80": false,
 	} {
 		if _, got, err := address.Parse(text); err != nil || got != want {
 			t.Errorf("%s: got %v, %v; want %v", text, got, err, want)

@@ -1,31 +1,31 @@
-// Package algorithm has the table of algorithms: what packages ask of an algorithm, besides its
-// arithmetic. Package limits has their names as constants.
+// Package algorithm is the table of algorithms: a row for each, a column for each property that
+// packages ask for. Package family has their arithmetic, package limits their constants.
 package algorithm
 
 // Algorithm is one row of the table.
 type Algorithm struct {
 	Name string // in text
-	Most int64  // units that a limit may have
+	Most int64  // the most units that a limit may have
 	Traits
 }
 
-// Traits are what tells algorithms apart.
+// Traits are the properties in which algorithms differ.
 type Traits struct {
-	Required bool // every backend decides it
-	Leased   bool // processes may take units in advance
-	Drains   bool // it drains continuously, and has a burst of its own
-	Queues   bool // requests are told when their turn is; only the last taking is ever returned
-	Lists    bool // a state may have a list of entries
-	Ends     bool // all units come back at one instant, at which the window ends
-	Moves    bool // each taking may move the start of a window
-	Held     bool // units are held until they are released, so no wait is known
-	Bans     bool // any number of units fits until the key is banned; then a charge of 0 is denied, too
+	Required bool // every backend must decide it
+	Leased   bool // a process may take units in advance
+	Drains   bool // its units drain continuously, and it has a burst
+	Queues   bool // each request is told its turn, so only the last taking can be returned
+	Lists    bool // a state has a list of takings
+	Ends     bool // all units come back when the window ends
+	Moves    bool // a taking may move the start of a window
+	Held     bool // a request holds its units until it ends, so no wait is known
+	Bans     bool // any number of units fits until the key is banned; a ban denies cost 0, too
 }
 
 // MaxUnits is the highest number of units of a limit.
 const MaxUnits = 1_000_000_000
 
-// table is in the order of the constants of package limits. The first row is no algorithm.
+// table is indexed by the constants of package limits. The first row is no algorithm.
 var table = [...]Algorithm{
 	{},
 	{"token-bucket", MaxUnits, Traits{Required: true, Leased: true, Drains: true}},
@@ -40,10 +40,10 @@ var table = [...]Algorithm{
 	{"calendar", MaxUnits, Traits{Leased: true, Ends: true}},
 }
 
-// End is the number after that of the last algorithm.
+// End is one more than the number of the last algorithm.
 const End = len(table)
 
-// Of returns the row of a, a limits.Algorithm; an empty one if there is no such algorithm.
+// Of returns the row of a, a limits.Algorithm. The row of an unknown algorithm is empty.
 func Of[A ~uint8](a A) *Algorithm {
 	if int(a) >= len(table) {
 		a = 0

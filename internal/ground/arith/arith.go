@@ -1,4 +1,4 @@
-// Package arith computes with 128 bits in between.
+// Package arith is exact integer arithmetic whose products may take 128 bits.
 package arith
 
 import (
@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Wait converts microseconds. What is longer than a Duration becomes the longest whole number of them.
+// Wait converts microseconds to a Duration. A longer time becomes the longest Duration of whole
+// microseconds.
 func Wait(us int64) time.Duration {
 	const longest = math.MaxInt64 / int64(time.Microsecond)
 	return time.Duration(min(us, longest)) * time.Microsecond
@@ -22,20 +23,21 @@ func CeilDiv(a, b int64) int64 {
 	return q
 }
 
-// Muldiv returns ⌊a·m/d⌋ for a, m ≥ 0 and d > 0, by way of 128 bits. The
-// quotient must fit 63 bits.
+// Muldiv returns ⌊a·m/d⌋ for a, m ≥ 0 and d > 0. The product takes 128 bits; the quotient must fit
+// 63.
 func Muldiv(a, m, d int64) int64 { return MuldivPlus(a, m, 0, d) }
 
 // MuldivCeil returns ⌈a·m/d⌉ under the conditions of [Muldiv].
 func MuldivCeil(a, m, d int64) int64 { return MuldivPlus(a, m, d-1, d) }
 
-// ProductExceeds reports whether a·b > c·d, all of them positive.
+// ProductExceeds reports whether a·b > c·d, for positive a, b, c and d.
 func ProductExceeds(a, b, c, d int64) bool {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	hi2, lo2 := bits.Mul64(uint64(c), uint64(d))
 	return hi > hi2 || hi == hi2 && lo > lo2
 }
 
+// GCD returns the greatest common divisor of a and b.
 func GCD(a, b int64) int64 {
 	for b != 0 {
 		a, b = b, a%b

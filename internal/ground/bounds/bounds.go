@@ -1,4 +1,4 @@
-// Package bounds has what limits and the backends that decide by them agree on.
+// Package bounds has the bounds that limits and all backends share.
 package bounds
 
 const (

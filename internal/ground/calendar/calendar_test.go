@@ -34,7 +34,8 @@ func TestADayBeginsWhenClocksFirstShowIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, year := range []int{1900, 1969, 1970, 1971, 1972, 1987, 1993, 1994, 1999, 2000, 2006, 2011, 2018, 2023, 2024, 2026, 2037, 2038, 2100, 2254} {
+		for _, year := range []int{1900, 1969, 1970, 1971, 1972, 1987, 1993, 1994, 1999, 2000, 2006, 2011, 2018, 2023, 2024,
+			2026, 2037, 2038, 2100, 2254} {
 			day := time.Date(year, 1, 2, 0, 0, 0, 0, time.UTC)
 			last := c.At(day.Add(-36 * time.Hour).UnixMicro()).End
 			for ; day.Year() == year; day = day.AddDate(0, 0, 1) {
@@ -49,7 +50,8 @@ func TestADayBeginsWhenClocksFirstShowIt(t *testing.T) {
 				}
 				for before := start - 30*time.Hour.Microseconds(); before < start; before += 7 * time.Minute.Microseconds() {
 					if shows(before) {
-						t.Fatalf("%s: %v begins at %v, and clocks showed it at %v", zone, day, time.UnixMicro(start).In(c.zone), time.UnixMicro(before).In(c.zone))
+						t.Fatalf("%s: %v begins at %v, and clocks showed it at %v", zone, day, time.UnixMicro(start).In(c.zone),
+							time.UnixMicro(before).In(c.zone))
 					}
 				}
 				if start < last || start == last && c.start(n+1) > start && c.At(start).Start != start {
@@ -64,7 +66,8 @@ func TestADayBeginsWhenClocksFirstShowIt(t *testing.T) {
 // TestEachInstantLiesInOnePeriod walks from one period to the next, and asks for instants in between.
 func TestEachInstantLiesInOnePeriod(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	texts := []string{"day", "week", "week from sunday", "month", "month from 15", "month from 29", "month from 31", "year", "year from april 6", "year from february 29", "year from december 31"}
+	texts := []string{"day", "week", "week from sunday", "month", "month from 15", "month from 29", "month from 31",
+		"year", "year from april 6", "year from february 29", "year from december 31"}
 	for _, zone := range oddZones {
 		for _, text := range texts {
 			unit, start, _ := Split(text)
@@ -107,7 +110,8 @@ func TestPeriodsBeginOnTheirDays(t *testing.T) {
 		{"day in Europe/Berlin", "2026-03-29T12:00:00Z", "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"}, // 23 hours
 		{"day in Europe/Berlin", "2026-10-25T12:00:00Z", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"}, // 25
 		{"day in America/St_Johns", "2006-10-29T02:40:00Z", "2006-10-29T02:30:00Z", "2006-10-30T03:30:00Z"},
-		{"day in Pacific/Apia", "2011-12-30T12:00:00Z", "2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z"}, // the 31st, after the 29th
+		// the 31st, after the 29th
+		{"day in Pacific/Apia", "2011-12-30T12:00:00Z", "2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z"},
 		{"week", "2026-11-24T12:00:00Z", "2026-11-23T00:00:00Z", "2026-11-30T00:00:00Z"},
 		{"week from sunday", "2026-11-24T12:00:00Z", "2026-11-22T00:00:00Z", "2026-11-29T00:00:00Z"},
 		{"week from tuesday", "2026-11-24T00:00:00Z", "2026-11-24T00:00:00Z", "2026-12-01T00:00:00Z"},
@@ -142,7 +146,8 @@ func TestWithoutZoneDataTheErrorSaysWhatToImport(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	loadZone = time.LoadLocation
-	if _, err := Of("month in Europe/Viena"); err == nil || strings.Contains(err.Error(), "tzdata") || !strings.Contains(err.Error(), "unknown time zone") {
+	if _, err := Of("month in Europe/Viena"); err == nil || strings.Contains(err.Error(), "tzdata") ||
+		!strings.Contains(err.Error(), "unknown time zone") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := Of("month in Europe/Vienna"); err != nil {
@@ -153,14 +158,17 @@ func TestWithoutZoneDataTheErrorSaysWhatToImport(t *testing.T) {
 // The file systems of machines find zones by more names than the IANA has: "Europe//Berlin", and endlessly many others.
 func TestAZoneHasNoOtherNamesThanThoseOfTheIANA(t *testing.T) {
 	for _, zone := range []string{
-		"Europe//Berlin", "./Europe/Berlin", "Europe/./Berlin", "Europe/../Europe/Berlin", "/Europe/Berlin", "Europe/Berlin/", ".", "..", "/",
-		"posix/Europe/Berlin", "right/Europe/Berlin", "posixrules", "localtime", "Local", "Europe\\Berlin", "Europe/Berlin\x00", "Europe/B\u00e9rlin",
+		"Europe//Berlin", "./Europe/Berlin", "Europe/./Berlin", "Europe/../Europe/Berlin", "/Europe/Berlin", "Europe/Berlin/",
+		".", "..", "/",
+		"posix/Europe/Berlin", "right/Europe/Berlin", "posixrules", "localtime", "Local", "Europe\\Berlin",
+		"Europe/Berlin\x00", "Europe/B\u00e9rlin",
 	} {
 		if _, err := Of("day in " + zone); err == nil || !strings.Contains(err.Error(), "a time zone is a name of the IANA") {
 			t.Errorf("%q: %v", zone, err)
 		}
 	}
-	for _, zone := range []string{"Etc/GMT+5", "America/Port-au-Prince", "America/Argentina/ComodRivadavia", "EST5EDT", "America/North_Dakota/New_Salem"} {
+	for _, zone := range []string{"Etc/GMT+5", "America/Port-au-Prince", "America/Argentina/ComodRivadavia", "EST5EDT",
+		"America/North_Dakota/New_Salem"} {
 		if _, err := Of("day in " + zone); err != nil {
 			t.Errorf("%q: %v", zone, err)
 		}

@@ -13,7 +13,8 @@ import (
 // UTC is the zone of a period that names none.
 const UTC = "UTC"
 
-// Text returns the text of a period, without what is usual: "month from 15 in Europe/Berlin".
+// Text returns the text of a period, such as "month from 15 in Europe/Berlin". It omits the usual
+// start and UTC.
 func Text(unit, start, zone string) string {
 	text := unit
 	if start != "" && start != usual[unit] {
@@ -25,17 +26,18 @@ func Text(unit, start, zone string) string {
 	return text
 }
 
-// usual is the day on which the periods of each unit begin if none is named.
+// usual is the day on which a period of each unit begins unless the text names another.
 var usual = map[string]string{"day": "", "week": "monday", "month": "1", "year": "january 1"}
 
-// Split returns the parts of a text of Text.
+// Split returns the parts of a text that Text wrote.
 func Split(text string) (unit, start, zone string) {
 	text, zone, _ = strings.Cut(text, " in ")
 	unit, start, _ = strings.Cut(text, " from ")
 	return unit, start, zone
 }
 
-// Length returns the longest time that the periods of a text last, but for the hour by which clocks change.
+// Length returns the longest time that a period of a text lasts, without the hour by which clocks
+// change.
 func Length(text string) time.Duration {
 	unit, _, _ := Split(text)
 	return lengths[unit]
@@ -43,15 +45,17 @@ func Length(text string) time.Duration {
 
 const day = 24 * time.Hour
 
-var lengths = map[string]time.Duration{"day": day, "week": 7 * day, "month": 31 * day, "year": 366 * day}
+var lengths = map[string]time.Duration{"day": day, "week": 7 * day, "month": 31 * day,
+	"year": 366 * day}
 
-// known has the calendars by their texts. There are as many as zones times days of a year, at most.
+// known has the calendars by their texts: at most as many as zones times days of a year.
 var known sync.Map
 
-// made counts calendars.
-var made atomic.Int64
+// lastID is the ID of the latest Calendar.
+var lastID atomic.Int64
 
-// Of returns the calendar of a text, the same one for the same text, or an error that says what to change.
+// Of returns the calendar of a text. Equal texts get the same Calendar. The error says what to
+// change.
 func Of(text string) (*Calendar, error) {
 	if c, ok := known.Load(text); ok {
 		return c.(*Calendar), nil
@@ -62,7 +66,7 @@ func Of(text string) (*Calendar, error) {
 	if err := errors.Join(err, zoneErr); err != nil {
 		return nil, err
 	}
-	c, _ := known.LoadOrStore(text, &Calendar{ID: made.Add(1), kind: k, zone: zone})
+	c, _ := known.LoadOrStore(text, &Calendar{ID: lastID.Add(1), kind: k, zone: zone})
 	return c.(*Calendar), nil
 }
 
@@ -94,13 +98,14 @@ func kindOf(unit, start string) (kind, error) {
 		}
 		return kind{}, fmt.Errorf(`a year begins on a date such as "april 6" (got %q)`, shown(start))
 	}
-	return kind{}, fmt.Errorf("a period of the calendar is a day, week, month or year (got %q)", shown(unit))
+	return kind{}, fmt.Errorf("a period of the calendar is a day, week, month or year (got %q)",
+		shown(unit))
 }
 
 // dateOf reads "april 6".
 func dateOf(text string) (month time.Month, d int, ok bool) {
-	name, of, _ := strings.Cut(text, " ")
-	d, ok = number(of)
+	name, day, _ := strings.Cut(text, " ")
+	d, ok = number(day)
 	for month = time.January; month <= time.December; month++ {
 		if name == strings.ToLower(month.String()) {
 			const leapYear = 2000
@@ -111,19 +116,19 @@ func dateOf(text string) (month time.Month, d int, ok bool) {
 	return 0, 0, false
 }
 
-// number reads a number as Itoa writes it, so that equal periods have equal texts.
+// number reads a number as Itoa writes it. It refuses "07", so that equal periods have equal texts.
 func number(text string) (n int, ok bool) {
 	n, err := strconv.Atoi(text)
 	return n, err == nil && strconv.Itoa(n) == text
 }
 
-// zones has those that were found, by name.
+// zones has the zones found so far, by name.
 var zones sync.Map
 
-// loadZone is replaced by tests.
+// loadZone is a variable for tests.
 var loadZone = time.LoadLocation
 
-// zoneOf returns the zone of a name of the IANA.
+// zoneOf returns the zone of an IANA name.
 func zoneOf(name string) (*time.Location, error) {
 	if name == "" {
 		return time.UTC, nil
@@ -132,7 +137,8 @@ func zoneOf(name string) (*time.Location, error) {
 		return z.(*time.Location), nil
 	}
 	if !mayBeZone(name) {
-		return nil, fmt.Errorf(`a time zone is a name of the IANA such as "Europe/Berlin" (got %q)`, shown(name))
+		return nil, fmt.Errorf(`a time zone is a name of the IANA such as "Europe/Berlin" (got %q)`,
+			shown(name))
 	}
 	zone, err := loadZone(name)
 	if err == nil {
@@ -140,14 +146,17 @@ func zoneOf(name string) (*time.Location, error) {
 		return zone, nil
 	}
 	if _, missing := loadZone("Europe/London"); missing != nil {
-		return nil, fmt.Errorf(`time zone %q: this program has no time zone data: import _ "time/tzdata" in it, or install the data of the system`, shown(name))
+		return nil, fmt.Errorf(`time zone %q: no time zone data: import _ "time/tzdata" in the program`,
+			shown(name))
 	}
-	return nil, fmt.Errorf(`unknown time zone %q: use a name of the IANA such as "Europe/Berlin"`, shown(name))
+	return nil, fmt.Errorf(`unknown time zone %q: use a name of the IANA such as "Europe/Berlin"`,
+		shown(name))
 }
 
-// mayBeZone reports whether a name may be one of the IANA. Systems find the files of others, too: "Europe//Berlin"
-// would be another calendar than "Europe/Berlin", and there would be no end of such names. What "localtime",
-// "posixrules" and the names of systems without and with leap seconds stand for differs between machines.
+// mayBeZone reports whether name may be an IANA name. Systems open the files of other names, too.
+// "Europe//Berlin" would make a second calendar of "Europe/Berlin", and there are endless such
+// names. "localtime", "posixrules", "posix/…" and "right/…" mean different things on different
+// machines.
 func mayBeZone(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if part == "" || strings.ContainsFunc(part, isNotInZones) {
@@ -162,10 +171,11 @@ func mayBeZone(name string) bool {
 	return len(name) <= 64
 }
 
-// isNotInZones reports whether no part of the name of a zone has r.
+// isNotInZones reports whether no IANA name contains r.
 func isNotInZones(r rune) bool {
-	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '+')
+	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+		strings.ContainsRune("_-+", r))
 }
 
-// shown returns the beginning of a text.
+// shown returns the first 60 bytes of a text, for an error.
 func shown(text string) string { return fmt.Sprintf("%.60s", text) }

@@ -1,4 +1,5 @@
-// Package call calls backends, which are other people's code: a panic in one becomes an error.
+// Package call calls the methods of backends and turns their panics into errors: a backend is code
+// that weir does not control.
 package call
 
 import (
@@ -9,29 +10,33 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// Take calls b.Take. A charge that b leaves undecided is denied.
-func Take(ctx context.Context, b backends.Backend, charges []backends.Charge, out []limits.Decision) (err error) {
+// Take calls b.Take. It first clears out, so a charge that b leaves undecided is denied.
+func Take(ctx context.Context, b backends.Backend, charges []backends.Charge,
+	out []limits.Decision) (err error) {
 	clear(out)
 	defer PanicAsError(b, &err)
 	return b.Take(ctx, charges, out)
 }
 
 // Peek calls [backends.Peek].
-func Peek(ctx context.Context, b backends.Backend, charges []backends.Charge, out []limits.Decision) (err error) {
+func Peek(ctx context.Context, b backends.Backend, charges []backends.Charge,
+	out []limits.Decision) (err error) {
 	clear(out)
 	defer PanicAsError(b, &err)
 	return backends.Peek(ctx, b, charges, out)
 }
 
 // Settle calls [backends.Settle].
-func Settle(ctx context.Context, b backends.Backend, endings []backends.Ending, out []limits.Settlement) (err error) {
+func Settle(ctx context.Context, b backends.Backend, endings []backends.Ending,
+	out []limits.Settlement) (err error) {
 	defer PanicAsError(b, &err)
 	return backends.Settle(ctx, b, endings, out)
 }
 
-// ReturnOf returns the ending of a charge that was decided so and is to have cost nothing.
+// ReturnOf returns the Ending that refunds the charge ch in full. d is the decision on it.
 func ReturnOf(ch *backends.Charge, d *limits.Decision) backends.Ending {
-	return backends.Ending{Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Taken: ch.Cost, Ticket: d.Ticket, Lasts: ch.Lasts}
+	return backends.Ending{Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Taken: ch.Cost,
+		Ticket: d.Ticket, Lasts: ch.Lasts}
 }
 
 // Reset calls [backends.Reset].
@@ -40,7 +45,7 @@ func Reset(ctx context.Context, b backends.Backend, scope, key string) (err erro
 	return backends.Reset(ctx, b, scope, key)
 }
 
-// PanicAsError makes a panic in a call of b an error, if it is deferred around it.
+// PanicAsError turns a panic in a call of b into an error. Defer it in the function that calls b.
 func PanicAsError(b backends.Backend, err *error) {
 	if v := recover(); v != nil {
 		*err = fmt.Errorf("weir: backend %T: panic: %v", b, v)

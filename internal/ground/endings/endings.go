@@ -1,4 +1,5 @@
-// Package endings sends the ends of requests to backends, so that no request waits for its own.
+// Package endings sends the endings of requests to backends. A request does not wait for its own
+// end.
 package endings
 
 import (
@@ -15,12 +16,11 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// senders has the sender of each backend outside this process.
+// senders has a sender for each backend outside this process.
 var senders = perbackend.Shared[*sender]{New: newSender}
 
-// Await waits until b, or the backend that it wraps, has answered all endings of requests that
-// this process has for it, or ctx has ended, whose error it then returns. A backend in this
-// process has nothing to wait for.
+// Await waits until b, or the backend that it wraps, has answered all endings of this process. If
+// ctx ends first, it returns the error of ctx. For a backend in this process it returns at once.
 func Await(ctx context.Context, b backends.Backend) error {
 	if s := senders.Known(b); s != nil {
 		return s.awaitIdle(ctx)
@@ -28,15 +28,15 @@ func Await(ctx context.Context, b backends.Backend) error {
 	return nil
 }
 
-// Backend is a backend that ends what it has taken.
+// Backend sends endings to a backends.Backend.
 type Backend struct {
 	backend backends.Backend
-	via     any              // equal for equal backends, whatever they are
-	sender  *sender          // nil: endings do not wait for anybody
-	divided backends.Divided // nil: endings of several keys are sent together
+	via     any              // backend if it is comparable, else a pointer of its own
+	sender  *sender          // nil: the backend is in this process and settles at once
+	divided backends.Divided // nil: the backend has one server
 }
 
-// Of returns what ends what b has taken.
+// Of returns the Backend that sends endings to b.
 func Of(b backends.Backend) *Backend {
 	s := &Backend{backend: b, via: new(byte)}
 	if reflect.ValueOf(b).Comparable() {
@@ -50,13 +50,15 @@ func Of(b backends.Backend) *Backend {
 	return s
 }
 
-// Waits reports whether endings of a key wait for an answer.
-func (s *Backend) Waits(scope, key string) bool { return s.sender != nil && s.sender.waits(scope, key) }
+// Waits reports whether the backend has yet to answer endings of a key.
+func (s *Backend) Waits(scope, key string) bool {
+	return s.sender != nil && s.sender.waits(scope, key)
+}
 
-// Remote reports whether endings wait for another process.
+// Remote reports whether the backend is outside this process, so that endings wait in a queue.
 func (s *Backend) Remote() bool { return s.sender != nil }
 
-// Pending returns the endings of the keys of charges that the backend has not answered.
+// Pending returns the unanswered endings of the keys of charges.
 func (s *Backend) Pending(charges []backends.Charge) []Awaited {
 	if s.sender == nil {
 		return nil
@@ -64,34 +66,33 @@ func (s *Backend) Pending(charges []backends.Charge) []Awaited {
 	return s.sender.pending(charges)
 }
 
-// Await waits until endings are answered or ctx has ended, for at most so long.
-func (s *Backend) Await(ctx context.Context, most time.Duration, all []Awaited) {
+// Await waits until endings are answered or ctx ends, and no longer than most.
+func (s *Backend) Await(ctx context.Context, most time.Duration, awaited []Awaited) {
 	over := time.NewTimer(most)
 	defer over.Stop()
-	s.sender.await(ctx, over.C, all)
+	s.sender.await(ctx, over.C, awaited)
 }
 
-// sender sends the endings of requests to a backend outside this process, so that the end of a
-// request waits for nobody: to each of its servers one call at a time, with all that wait. All
-// limiters on one innermost backend share it.
+// sender sends endings to a backend outside this process: to each server one call at a time, with
+// the endings that wait for it. All limiters on one innermost backend share a sender.
 type sender struct {
 	mu         sync.Mutex
-	queues     map[any]*queue // by server; each has a goroutine that lives as long as it
-	idle       chan struct{}  // closed when no queue is left; nil: nobody waits for that
+	queues     map[any]*queue // by server; each queue has a goroutine
+	idle       chan struct{}  // closed when no queue is left; nil: no caller waits for it
 	unanswered map[accountKey]*unanswered
 }
 
-// queue is what waits for a server.
+// queue is the endings that wait for one server.
 type queue struct {
-	waiting []*sending
-	endings int // of waiting, those that may be dropped
+	waiting []*request
+	endings int // how many endings in waiting may be dropped
 }
 
-// sending is what one request ends on one server.
-type sending struct {
+// request is the endings of one request on one server.
+type request struct {
 	to      *Backend
 	endings []backends.Ending
-	of      []int // their numbers, for report; nil: 0, 1, 2
+	numbers []int // their indexes in the call of Send; nil: 0, 1, 2, …
 	report  func(int, limits.Settlement)
 }
 
@@ -100,18 +101,18 @@ type accountKey struct{ scope, key string }
 // unanswered counts the endings of a key while some of them wait for an answer.
 type unanswered struct {
 	queued, answered uint64
-	changed          chan struct{} // closed when answered grows; nil: nobody waits for that
+	changed          chan struct{} // closed when answered grows; nil: no caller waits for it
 }
 
 const (
-	// maxWaitingEndings is how many endings wait for a backend. Releases of concurrency
-	// limits do not count: there are no more than were held.
+	// maxWaitingEndings is how many endings a queue holds. Releases of concurrency limits do not
+	// count: there are no more than were held.
 	maxWaitingEndings = 16_384
 
-	// maxSentEndings is how many endings one call has at most, a request aside.
+	// maxSentEndings bounds the endings of one call. The last request may exceed it.
 	maxSentEndings = 1_024
 
-	// settleTimeout ends a call of a backend that does not answer.
+	// settleTimeout ends a call that the backend does not answer.
 	settleTimeout = 5 * time.Second
 )
 
@@ -121,7 +122,7 @@ func newSender() *sender {
 	return &sender{queues: make(map[any]*queue), unanswered: make(map[accountKey]*unanswered)}
 }
 
-// awaitIdle waits until nothing is left to be sent, or ctx ends.
+// awaitIdle waits until no queue is left, or ctx ends.
 func (s *sender) awaitIdle(ctx context.Context) error {
 	s.mu.Lock()
 	if len(s.queues) == 0 {
@@ -141,20 +142,20 @@ func (s *sender) awaitIdle(ctx context.Context) error {
 	}
 }
 
-// Send settles endings of a request, and calls report for each. If another process keeps what they
-// are about, it queues them for each server by itself and does not wait. Where too much waits for a
-// server, endings are dropped, unless one releases units of a concurrency limit.
+// Send settles the endings of a request, and calls report for each. For a backend outside this
+// process it queues them by server and does not wait. If a queue is full, it drops the endings,
+// unless one of them releases units of a concurrency limit.
 func (s *Backend) Send(endings []backends.Ending, report func(int, limits.Settlement)) {
-	what := &sending{to: s, endings: endings, report: report}
+	r := &request{to: s, endings: endings, report: report}
 	if s.sender == nil {
 		results := make([]limits.Settlement, len(endings))
 		err := call.Settle(context.Background(), s.backend, endings, results)
 		for i := range results {
-			what.done(i, results[i], err)
+			r.done(i, results[i], err)
 		}
 		return
 	}
-	for server, part := range what.divide() {
+	for server, part := range r.divide() {
 		if !s.sender.queue(server, part) {
 			for i := range part.endings {
 				part.done(i, limits.Settlement{}, backends.ErrEndingDropped)
@@ -163,41 +164,42 @@ func (s *Backend) Send(endings []backends.Ending, report func(int, limits.Settle
 	}
 }
 
-// divide returns what by its servers.
-func (what *sending) divide() map[any]*sending {
-	if what.to.divided == nil {
-		return map[any]*sending{nil: what}
+// divide splits r by server.
+func (r *request) divide() map[any]*request {
+	if r.to.divided == nil {
+		return map[any]*request{nil: r}
 	}
-	parts := make(map[any]*sending)
-	for i, e := range what.endings {
-		server := what.to.serverOf(e)
+	parts := make(map[any]*request)
+	for i, e := range r.endings {
+		server := r.to.serverOf(e)
 		part := parts[server]
 		if part == nil {
-			part = &sending{to: what.to, report: what.report}
+			part = &request{to: r.to, report: r.report}
 			parts[server] = part
 		}
-		part.endings, part.of = append(part.endings, e), append(part.of, i)
+		part.endings, part.numbers = append(part.endings, e), append(part.numbers, i)
 	}
 	return parts
 }
 
-// serverOf asks which server an ending is for. A panic, or what cannot be compared, means that it is
-// not known.
+// serverOf asks the backend which server an ending is for. It returns nil if the backend panics or
+// returns a value that cannot be compared.
 func (s *Backend) serverOf(e backends.Ending) (server any) {
 	defer func() {
 		if recover() != nil {
 			server = nil
 		}
 	}()
-	if server = s.divided.ServerOf(e.Scope, e.Key, e.Limit); server != nil && !reflect.ValueOf(server).Comparable() {
+	if server = s.divided.ServerOf(e.Scope, e.Key, e.Limit); server != nil &&
+		!reflect.ValueOf(server).Comparable() {
 		return nil
 	}
 	return server
 }
 
-// queue reports whether there was room.
-func (s *sender) queue(server any, what *sending) bool {
-	may := what.mayBeDropped()
+// queue adds r to the queue of a server. It returns false if the queue is full.
+func (s *sender) queue(server any, r *request) bool {
+	droppable := r.mayBeDropped()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.queues[server]
@@ -206,13 +208,13 @@ func (s *sender) queue(server any, what *sending) bool {
 		s.queues[server] = q
 		go s.run(server, q)
 	}
-	if may > 0 && q.endings+may > maxWaitingEndings {
+	if droppable > 0 && q.endings+droppable > maxWaitingEndings {
 		return false
 	}
-	q.waiting = append(q.waiting, what)
-	q.endings += may
-	for i := range what.endings {
-		e := &what.endings[i]
+	q.waiting = append(q.waiting, r)
+	q.endings += droppable
+	for i := range r.endings {
+		e := &r.endings[i]
 		key := accountKey{e.Scope, e.Key}
 		u := s.unanswered[key]
 		if u == nil {
@@ -224,27 +226,27 @@ func (s *sender) queue(server any, what *sending) bool {
 	return true
 }
 
-// mayBeDropped returns how many endings of what may be dropped: all, or none if one of
-// them releases units of a concurrency limit.
-func (what *sending) mayBeDropped() int {
-	for i := range what.endings {
-		if algorithm.Of(what.endings[i].Limit.Algorithm()).Held {
+// mayBeDropped returns how many endings of r may be dropped: all, or none if one of them releases
+// units of a concurrency limit.
+func (r *request) mayBeDropped() int {
+	for i := range r.endings {
+		if algorithm.Of(r.endings[i].Limit.Algorithm()).Held {
 			return 0
 		}
 	}
-	return len(what.endings)
+	return len(r.endings)
 }
 
-// run sends until nothing waits for a server.
+// run makes calls until no request waits for a server.
 func (s *sender) run(server any, q *queue) {
 	for batch := s.next(server, q); batch != nil; batch = s.next(server, q) {
-		s.settle(server, q, &asked{batch: batch})
+		s.settle(server, q, &settleCall{batch: batch})
 	}
 }
 
-// settle makes a call and reports what became of its endings. If the backend or an observer ends the
-// goroutine another one goes on.
-func (s *sender) settle(server any, q *queue, c *asked) {
+// settle makes the call c and reports its settlements. If the backend or an observer ends the
+// goroutine (runtime.Goexit), another goroutine goes on.
+func (s *sender) settle(server any, q *queue, c *settleCall) {
 	returned := false
 	defer func() {
 		if returned {
@@ -264,21 +266,21 @@ func (s *sender) settle(server any, q *queue, c *asked) {
 	returned = true
 }
 
-// next takes the requests of the next call, all to the backend of the first that waits. It returns
-// nil, and removes the queue, if none waits.
-func (s *sender) next(server any, q *queue) []*sending {
+// next removes the requests of the next call from the queue. All have the backend of the first. If
+// none waits, next removes the queue and returns nil.
+func (s *sender) next(server any, q *queue) []*request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var batch []*sending
+	var batch []*request
 	kept, endings := q.waiting[:0], 0
-	for _, what := range q.waiting {
-		if endings >= maxSentEndings || len(batch) > 0 && what.to.via != batch[0].to.via {
-			kept = append(kept, what)
+	for _, r := range q.waiting {
+		if endings >= maxSentEndings || len(batch) > 0 && r.to.via != batch[0].to.via {
+			kept = append(kept, r)
 			continue
 		}
-		batch = append(batch, what)
-		endings += len(what.endings)
-		q.endings -= what.mayBeDropped()
+		batch = append(batch, r)
+		endings += len(r.endings)
+		q.endings -= r.mayBeDropped()
 	}
 	clear(q.waiting[len(kept):])
 	if q.waiting = kept; len(batch) > 0 {
@@ -291,19 +293,20 @@ func (s *sender) next(server any, q *queue) []*sending {
 	return nil
 }
 
-// asked is a call of Settle for the endings of a batch, and how far it has been reported.
-type asked struct {
-	batch   []*sending
+// settleCall is a call of Settle with the endings of a batch. It remembers how many have been
+// reported.
+type settleCall struct {
+	batch   []*request
 	made    bool
 	results []limits.Settlement
 	err     error
-	next    int // ending to report
+	next    int // index of the next ending to report
 }
 
-func (c *asked) make() {
+func (c *settleCall) make() {
 	var all []backends.Ending
-	for _, what := range c.batch {
-		all = append(all, what.endings...)
+	for _, r := range c.batch {
+		all = append(all, r.endings...)
 	}
 	c.results, c.err = make([]limits.Settlement, len(all)), errExited
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
@@ -311,38 +314,38 @@ func (c *asked) make() {
 	c.err = call.Settle(ctx, c.batch[0].to.backend, all, c.results)
 }
 
-// report reports what became of the endings, each once.
-func (c *asked) report() {
+// report reports the settlement of each ending once.
+func (c *settleCall) report() {
 	first := 0
-	for _, what := range c.batch {
-		for i := range what.endings {
+	for _, r := range c.batch {
+		for i := range r.endings {
 			if at := first + i; at >= c.next {
 				c.next = at + 1
-				what.done(i, c.results[at], c.err)
+				r.done(i, c.results[at], c.err)
 			}
 		}
-		first += len(what.endings)
+		first += len(r.endings)
 	}
 }
 
-// done reports what became of the i-th ending.
-func (what *sending) done(i int, result limits.Settlement, err error) {
+// done reports the settlement of ending i.
+func (r *request) done(i int, result limits.Settlement, err error) {
 	if err != nil {
 		result = limits.Settlement{Err: err}
 	}
-	if what.of != nil {
-		i = what.of[i]
+	if r.numbers != nil {
+		i = r.numbers[i]
 	}
-	what.report(i, result)
+	r.report(i, result)
 }
 
-// answered notes that the endings of batch do not wait any more.
-func (s *sender) answered(batch []*sending) {
+// answered records that the backend has answered the endings of batch.
+func (s *sender) answered(batch []*request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, what := range batch {
-		for i := range what.endings {
-			key := accountKey{what.endings[i].Scope, what.endings[i].Key}
+	for _, r := range batch {
+		for i := range r.endings {
+			key := accountKey{r.endings[i].Scope, r.endings[i].Key}
 			u := s.unanswered[key]
 			u.answered++
 			if u.changed != nil {
@@ -356,45 +359,45 @@ func (s *sender) answered(batch []*sending) {
 	}
 }
 
-// Awaited says how many endings of the key of a charge have to be answered.
+// Awaited says how many endings of a charge's key a caller waits for.
 type Awaited struct {
-	Charge int
-	of     *unanswered
-	n      uint64
+	Charge int // its index
+	key    *unanswered
+	n      uint64 // wait until the key has so many answered
 }
 
-// pending returns the endings of the keys of charges that the backend has not answered.
+// pending returns the unanswered endings of the keys of charges.
 func (s *sender) pending(charges []backends.Charge) []Awaited {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.unanswered) == 0 {
 		return nil
 	}
-	var all []Awaited
+	var awaited []Awaited
 	for i := range charges {
 		if charges[i].Shadow {
 			continue
 		}
 		if u := s.unanswered[accountKey{charges[i].Scope, charges[i].Key}]; u != nil {
-			all = append(all, Awaited{i, u, u.queued})
+			awaited = append(awaited, Awaited{i, u, u.queued})
 		}
 	}
-	return all
+	return awaited
 }
 
-// await waits until endings are answered, ctx has ended, or the time is over.
-func (s *sender) await(ctx context.Context, over <-chan time.Time, all []Awaited) {
-	for _, a := range all {
+// await waits until the endings are answered, ctx ends, or over fires.
+func (s *sender) await(ctx context.Context, over <-chan time.Time, awaited []Awaited) {
+	for _, a := range awaited {
 		for {
 			s.mu.Lock()
-			if a.of.answered >= a.n {
+			if a.key.answered >= a.n {
 				s.mu.Unlock()
 				break
 			}
-			if a.of.changed == nil {
-				a.of.changed = make(chan struct{})
+			if a.key.changed == nil {
+				a.key.changed = make(chan struct{})
 			}
-			changed := a.of.changed
+			changed := a.key.changed
 			s.mu.Unlock()
 			select {
 			case <-changed:
@@ -407,7 +410,7 @@ func (s *sender) await(ctx context.Context, over <-chan time.Time, all []Awaited
 	}
 }
 
-// waits reports whether endings of a key wait for an answer.
+// waits reports whether the backend has yet to answer endings of a key.
 func (s *sender) waits(scope, key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package failure has the errors of outcomes for those who log and count them: what failed, of which rule, and whether
-// its text may be logged.
+// Package failure has the errors of outcomes. They say what failed, in which rule, and whether the
+// text may be logged.
 package failure
 
 import (
@@ -9,26 +9,26 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Part is what failed.
+// Part is a part of a decision that can fail.
 type Part uint8
 
 const (
-	Key      Part   = iota // the Key of a rule
-	Limit                  // its LimitFor, or the limit that these returned
-	Cost                   // its Cost
+	Key      Part   = iota // Rule.Key
+	Limit                  // Rule.LimitFor, or the limit that it returned
+	Cost                   // Rule.Cost
 	Backend                // the backend of the limiter
 	Fallback               // the fallback, after the backend
-	Parts    = iota        // how many there are
+	Parts    = iota        // the number of parts
 )
 
 var names = [Parts]string{"key", "limit", "cost", "backend", "fallback"}
 
-// String returns a word for logs and labels.
+// String returns the word for logs and labels.
 func (p Part) String() string { return names[p] }
 
-// Error is what failed in an outcome.
+// Error is one failure in an outcome.
 type Error struct {
-	Rule string // "": the part is a backend, which decides rules together
+	Rule string // "" if a backend failed, which decides all rules together
 	Part Part
 	Err  error
 }
@@ -42,7 +42,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// All returns the Errors in err, which is that of an outcome.
+// All returns the Errors in err, the error of an outcome.
 func All(err error) iter.Seq[*Error] {
 	return func(yield func(*Error) bool) { each(err, yield) }
 }
@@ -63,8 +63,8 @@ func each(err error, yield func(*Error) bool) bool {
 	return true
 }
 
-// Of returns what failed for a rule in an outcome with error err. Its decision has the source SourceOpen or
-// SourceClosed.
+// Of returns the part that failed for a rule. err is the error of the outcome. source is the source
+// of the rule's decision: SourceOpen or SourceClosed.
 func Of(err error, rule string, source limits.Source) Part {
 	part := Backend
 	for e := range All(err) {
@@ -78,13 +78,14 @@ func Of(err error, rule string, source limits.Source) Part {
 	return part
 }
 
-// Safe is an error whose text has nothing of a request, so that it may be logged.
+// Safe marks an error whose text contains nothing of a request. It may be logged.
 type Safe struct{ Err error }
 
 func (e *Safe) Error() string { return e.Err.Error() }
 func (e *Safe) Unwrap() error { return e.Err }
 
-// Panic is a panic of a function of a rule. It is no error of what it panicked with.
+// Panic is the error of a rule's function that panicked. It does not unwrap to Value, even if that
+// is an error.
 type Panic struct{ Value any }
 
 func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }

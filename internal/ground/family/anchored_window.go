@@ -1,26 +1,26 @@
 package family
 
-// anchoredWindow is the anchored window. It starts with a taking while none is open, and ends a
-// period later. Its state is the start, the units in it, in B whether each taking moves the start
-// (see Inherit), and above that bit how many units the next window starts with: that one then
-// starts at the end of this one.
+// anchoredWindow is the anchored window. A taking opens a window if none is open; the window ends a
+// period later. If a window owes units, the next one starts at its end, holding them. Bit 0 of B
+// says that each taking moves the start (see Inherit); the bits above are the units that the next
+// window owes.
 type anchoredWindow struct{ Numbers }
 
 func newAnchoredWindow(l Numbers) Compiled { return &anchoredWindow{l} }
 
-// Moves reports whether each taking moves the start of s, the state of an anchored window.
+// Moves reports whether each taking moves the start of s, an anchored window.
 func (s Used) Moves() bool { return s.B&1 != 0 }
 
-// WithMoves returns s, whose start each taking moves.
+// WithMoves returns s with a start that each taking moves.
 func (s Used) WithMoves() Used {
 	s.B |= 1
 	return s
 }
 
-// Decide empties s if its window has ended. The next window starts with a taking: one without units
-// starts at now already. A window that each taking moves starts there from now on.
+// Decide empties s if its window has ended. A window without units is not open, so its start is
+// now. If each taking moves the start, a taking moves it to now.
 func (l *anchoredWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
-	if e := now - s.At; e >= l.Period || s.A == 0 { // an empty one has not opened
+	if e := now - s.At; e >= l.Period || s.A == 0 { // an empty window is not open
 		debt, passed := s.B>>1, e/l.Period
 		if left := l.owed(debt, passed); debt > 0 && left > 0 {
 			s.At, s.A, s.B = s.At+passed*l.Period, left, s.B&1|l.owed(debt, passed+1)<<1
@@ -34,9 +34,11 @@ func (l *anchoredWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bo
 		s = s.inWindow(n, now)
 		ask = 1
 	}
-	return s, Told{s.A, max(0, l.FreshAt(s)-now), s.At + l.Period*l.windowsUntilFits(s.B>>1, ask) - now}, fits
+	wait := s.At + l.Period*l.windowsUntilFits(s.B>>1, ask) - now
+	return s, Told{s.A, max(0, l.FreshAt(s)-now), wait}, fits
 }
 
+// inWindow adds n units to the window of s.
 func (s Used) inWindow(n, now int64) Used {
 	s.A += n
 	if s.Moves() {
@@ -55,20 +57,22 @@ func (l *anchoredWindow) Charge(s Used, n, inUse, now int64) (Used, int64) {
 
 // Inherit makes s a window that each taking moves.
 //
-// The window of a key that is not found has started at an unknown instant. If it has ended since, the
-// key's next taking starts a new one, which ends later than one that starts now. So each taking
-// moves the start: when the moved window has ended, so has every window that the key may have had.
+// The window of a displaced key opened at an unknown instant. An example with a period of 10 s: the
+// key is displaced, asks at 0 s, and asks again at 6 s. Had its window ended at 5 s, the second
+// taking would have opened one that ends at 16 s. A window that starts at 0 s would end at 10 s,
+// and admit too early. So each taking moves the start: the moved window ends at 16 s.
 func (*anchoredWindow) Inherit(s Used, units int64) (Used, bool) {
 	s.A, s.B = units, 1
 	return s, true
 }
 
-// Refund takes units out of the window of the taking. A window without units is as if it had
-// never started. If the taking started the window and should have cost nothing, the
-// window of the others would have started later, and nothing can be returned.
-func (l *anchoredWindow) Refund(s Used, of Refund, _ Entries) Used {
-	n := of.Taken - of.Final
-	if of.At < s.At || of.At >= s.At+l.Period || s.Moves() || n > s.A || of.At == s.At && of.Final == 0 && s.A > n {
+// Refund takes units out of the window of the taking. A window without units has never opened. If
+// the taking opened the window and cost nothing in the end, later takings would have opened it
+// later; then nothing is returned.
+func (l *anchoredWindow) Refund(s Used, r Refund, _ Entries) Used {
+	n := r.Taken - r.Final
+	opened := r.At == s.At && r.Final == 0 && s.A > n
+	if r.At < s.At || r.At >= s.At+l.Period || s.Moves() || n > s.A || opened {
 		return s
 	}
 	s.A -= n

@@ -7,26 +7,31 @@ import (
 )
 
 // ban is the ban. It counts units in periods that each start with a key's first unit. The charge
-// that reaches the number bans the key. Its state is the start of the period, in A the instant at
-// which the ban ends, or 0, and in B the units.
+// that reaches the number bans the key. A is the instant at which the ban ends, or 0.
 //
-// A key that is not found may have used as much as keys that were displaced. It inherits so many
-// units: −A of those in B. With its own they deny it until a period after its last unit. They never
-// ban it: only as many units of its own do, each less than a period after the one before, since its
-// period began at an unknown instant. Lifting a ban forgets which units were inherited.
+// A key that is not found inherits the units of displaced keys: −A of the units in B. Inherited and
+// own units together deny the key until a period after its last unit. Inherited units never ban it.
+// Only own units do: as many as the number, each less than a period after the one before, since the
+// key's period began at an unknown instant. Lifting a ban forgets which units were inherited.
+//
+// An example. Ten units in a minute ban for an hour; a key inherits 9:
+//
+//	at 0 s    it takes 1: A = −9, B = 10. It is denied until 60 s, and not banned: 1 is its own
+//	at 60 s   it is fresh
 type ban struct {
 	Numbers
 	banFor int64 // µs
 }
 
-// Whatever the limits, a period, units and the end of a ban mean the same.
+// Every ban reads a period, its units and the end of a ban alike.
 func newBan(l Numbers) Compiled {
-	l.form = [2]int64{}
+	l.scale = [2]int64{}
 	l.Max = l.Given.Rate().Units
 	return &ban{l, l.Given.Lasting().Microseconds()}
 }
 
-// Decide has any number of units fit, unless the key is banned or denied for what it has inherited.
+// Decide lets any number of units fit unless the key is banned, or has used the number with what it
+// inherited.
 func (l *ban) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
 	if now >= l.FreshAt(s) {
 		s = Used{At: now}
@@ -46,9 +51,9 @@ func (l *ban) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
 	return s, Told{inUse, until, wait}, fits
 }
 
-// add bans the key if the units reach the number.
+// add adds n units, and bans the key if its own units reach the number.
 func (l *ban) add(s Used, n, now int64) Used {
-	if s.B == 0 || s.A < 0 { // the period in which others used theirs may end sooner than one of its own
+	if s.B == 0 || s.A < 0 { // with inherited units each taking starts the period again
 		s.At = now
 	}
 	units := arith.Sum(s.B, n)
@@ -59,7 +64,7 @@ func (l *ban) add(s Used, n, now int64) Used {
 	return s
 }
 
-// Charge ignores what is charged during a ban.
+// Charge charges nothing during a ban.
 func (l *ban) Charge(s Used, n, inUse, now int64) (Used, int64) {
 	if n = l.owable(n, inUse); n <= 0 || s.A > 0 {
 		return s, 0
@@ -72,13 +77,13 @@ func (*ban) Inherit(s Used, units int64) (Used, bool) {
 	return s, true
 }
 
-// Refund takes units out of the period of the taking, and lifts the ban that they made. Of a count
-// that is as large as there are it returns none: how much of it there would be is not known.
-func (l *ban) Refund(s Used, of Refund, _ Entries) Used {
-	if of.At < s.At || of.At >= s.At+l.Period || s.B == math.MaxUint32 {
+// Refund takes units out of the period of the taking, and lifts the ban if too few are left. It
+// returns nothing from a count at its maximum, 2³² − 1, which may have been more.
+func (l *ban) Refund(s Used, r Refund, _ Entries) Used {
+	if r.At < s.At || r.At >= s.At+l.Period || s.B == math.MaxUint32 {
 		return s
 	}
-	s.B -= min(of.Taken-of.Final, s.B+min(0, s.A))
+	s.B -= min(r.Taken-r.Final, s.B+min(0, s.A))
 	if s.B < l.Max {
 		s.A = min(0, s.A)
 	}

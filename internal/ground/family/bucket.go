@@ -7,17 +7,23 @@ import (
 	"github.com/weir-go/weir/internal/ground/bounds"
 )
 
-// bucket is token bucket, leaky bucket and leaky queue. Its state is the level: the time until the
-// bucket is empty, as of the last taking. Units that fit add the time in which they drain. A token
-// bucket is a leaky bucket seen from the other side. A leaky queue is one that also tells each
-// request when its turn is.
+// bucket is the token bucket, the leaky bucket and the leaky queue. Its state is the level: the
+// time until the bucket is empty, as of the last taking. A taking adds the time in which its units
+// drain. A token bucket is a leaky bucket whose free room is its tokens. A leaky queue also tells
+// each request its turn.
+//
+// An example: 2 units a second, burst 4, so a unit drains in 500 ms and the bucket is full at 2 s.
+//
+//	at 0 ms     take 3: the level is 1,500 ms; room for 500 ms, so 1 unit remains
+//	at 200 ms   the level is 1,300 ms; 2 units need 1,000 ms: denied, 300 ms over
+//	at 500 ms   the level is 1,000 ms; 2 units fit, and the level is 2,000 ms
 type bucket struct {
 	Numbers
-	full span // the time in which Max units drain
+	full span // the level of a full bucket: the time in which Max units drain
 }
 
 func newBucket(l Numbers) Compiled {
-	l.form = [2]int64{l.p, l.q}
+	l.scale = [2]int64{l.p, l.q}
 	return &bucket{l, l.drain(l.Max)}
 }
 
@@ -45,7 +51,7 @@ func (l *bucket) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
 	inUse := int64(0)
 	if room.us >= 0 {
 		inUse = l.Max - l.unitsDrained(room)
-	} else { // it owes
+	} else { // the key owes units
 		over := l.minus(level, l.full)
 		inUse = l.Max + arith.MuldivPlus(over.us, l.q, over.frac+l.p-1, l.p)
 	}
@@ -57,7 +63,7 @@ func (l *bucket) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
 
 func (*bucket) FreshAt(s Used) int64 { return s.At + s.level().ceil() }
 
-// Charge leaves a level of at most twice the full one, and of at most 100 years.
+// Charge raises the level to at most twice the full one, and at most 100 years.
 func (l *bucket) Charge(s Used, n, _, _ int64) (Used, int64) {
 	most := l.plus(l.full, l.full)
 	if most.us >= bounds.BucketFill {
@@ -73,35 +79,35 @@ func (l *bucket) Charge(s Used, n, _, _ int64) (Used, int64) {
 	return s, n
 }
 
-// Refund returns all units of the last taking. Units of an earlier one have drained in part, as the
-// ring knows; without a ring, the time since counts as drained. A leaky queue returns only those of
-// the last taking: the requests behind an earlier one have been told when their turn is.
-func (l *bucket) Refund(s Used, of Refund, _ Entries) Used {
-	cost := l.drain(min(of.Taken-of.Final, l.Max))
-	whole := l.drain(min(of.Taken, l.Max)).us
+// Refund returns all units of the last taking. Units of an earlier one have drained in part. The
+// ring knows how much; without a ring, all the time since counts as drained. A leaky queue returns
+// units of the last taking only: the requests behind an earlier one have been told their turn.
+func (l *bucket) Refund(s Used, r Refund, _ Entries) Used {
+	cost := l.drain(min(r.Taken-r.Final, l.Max))
+	whole := l.drain(min(r.Taken, l.Max)).us
 	worth := cost
 	switch {
-	case of.At == s.At:
-	case l.Queues || of.At > s.At:
+	case r.At == s.At:
+	case l.Queues || r.At > s.At:
 		return s
-	case of.Ring != nil:
-		worth = minSpan(cost, span{of.Ring.worth(of.At, whole, cost.ceil(), s.At), 0})
-	case cost.us < s.At-of.At:
+	case r.Ring != nil:
+		worth = minSpan(cost, span{r.Ring.worth(r.At, whole, cost.ceil(), s.At), 0})
+	case cost.us < s.At-r.At:
 		return s
 	default:
-		worth.us -= s.At - of.At
+		worth.us -= s.At - r.At
 	}
 	worth = minSpan(worth, s.level())
-	if of.Ring != nil && of.At != s.At && worth != (span{}) {
-		of.Ring.lower(of.At, whole, worth.ceil(), s.At)
+	if r.Ring != nil && r.At != s.At && worth != (span{}) {
+		r.Ring.lower(r.At, whole, worth.ceil(), s.At)
 	}
 	left := l.minus(s.level(), worth)
 	s.A, s.B = left.us, left.frac
 	return s
 }
 
-// Queued returns how long n units, which have left s behind, wait until those before them have left a
-// leaky queue. It returns 0 for other algorithms.
+// Queued returns how long a request of n units waits for its turn in a leaky queue. s is the state
+// after its taking. For other algorithms it returns 0.
 func (l *Numbers) Queued(s Used, n int64) time.Duration {
 	if !l.Queues {
 		return 0

@@ -152,7 +152,8 @@ func TestBucketByItsDefinition(t *testing.T) {
 			rate = limits.Per(1+random.Int64N(1e9), time.Duration(1000+random.Int64N(1e9))*time.Microsecond)
 			burst = 1 + random.Int64N(1e9)
 		}
-		all := []limits.Limit{limits.TokenBucket(rate, burst), limits.LeakyBucket(rate, burst), limits.LeakyQueue(rate, burst)}
+		all := []limits.Limit{limits.TokenBucket(rate, burst), limits.LeakyBucket(rate, burst),
+			limits.LeakyQueue(rate, burst)}
 		return all[random.IntN(3)]
 	})
 }

@@ -2,9 +2,8 @@ package family
 
 import "github.com/weir-go/weir/internal/ground/calendar"
 
-// calendarWindow is the calendar limit, which counts in periods of a calendar. Its state is the start
-// of the period, the units in it, and in B those that the next period owes. What is more than that
-// one holds is forgiven.
+// calendarWindow is the calendar limit, which counts in periods of a calendar. Only the next period
+// owes units; what exceeds its maximum is forgiven.
 type calendarWindow struct {
 	Numbers
 	periods *calendar.Calendar
@@ -15,10 +14,11 @@ func newCalendar(l Numbers) Compiled {
 	if err != nil {
 		panic(err) // the limit is legal
 	}
-	l.form = [2]int64{periods.ID}
+	l.scale = [2]int64{periods.ID}
 	return &calendarWindow{l, periods}
 }
 
+// Decide begins a new period if that of s has ended.
 func (l *calendarWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
 	if p := l.periods.At(now); s.At < p.Start {
 		owed := int64(0)
@@ -30,8 +30,7 @@ func (l *calendarWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bo
 	return l.DecideIn(l.periods.At(s.At), s, n, now)
 }
 
-// DecideIn decides n units of a state of a calendar limit at an instant of its period p, and adds them if
-// they fit.
+// DecideIn is Decide for a state of a calendar limit whose period p has begun and not ended.
 func (l *Numbers) DecideIn(p calendar.Period, s Used, n, now int64) (Used, Told, bool) {
 	fits := n == 0 || n <= l.Max-s.A
 	ask := int64(1)
@@ -40,24 +39,24 @@ func (l *Numbers) DecideIn(p calendar.Period, s Used, n, now int64) (Used, Told,
 	} else {
 		ask = n
 	}
-	end := p.End // at which the units fit, at most the maximum
-	if s.B+ask > l.Max {
+	end := p.End         // the units fit when this period ends
+	if s.B+ask > l.Max { // or, because of what the next one owes, when that ends
 		end = p.Next
 	}
 	return s, Told{s.A, max(0, freshIn(p, s)-now), end - now}, fits
 }
 
-// Charge notes what the period passes on to the next.
+// Charge passes units above the maximum on to the next period.
 func (l *calendarWindow) Charge(s Used, n, inUse, _ int64) (Used, int64) {
 	return l.chargeWindow(s, n, inUse)
 }
 
-// Refund returns units to the period of the taking, if that still counts.
-func (l *calendarWindow) Refund(s Used, of Refund, _ Entries) Used {
-	if of.At < s.At || of.At >= l.periods.At(s.At).End {
+// Refund takes units out of the period of the taking, if that has not ended.
+func (l *calendarWindow) Refund(s Used, r Refund, _ Entries) Used {
+	if r.At < s.At || r.At >= l.periods.At(s.At).End {
 		return s
 	}
-	return l.returnToWindow(s, of.Taken-of.Final)
+	return l.returnToWindow(s, r.Taken-r.Final)
 }
 
 func (l *calendarWindow) FreshAt(s Used) int64 {
@@ -67,7 +66,7 @@ func (l *calendarWindow) FreshAt(s Used) int64 {
 	return freshIn(l.periods.At(s.At), s)
 }
 
-// freshIn is FreshAt of a state in its period.
+// freshIn is FreshAt for a state of the period p.
 func freshIn(p calendar.Period, s Used) int64 {
 	switch {
 	case s.B > 0:

@@ -2,12 +2,12 @@ package family
 
 import "math"
 
-// concurrent is the concurrency limit, which counts the units that are held: taken and not yet
-// released. Its state is a number in A, which has no instant.
+// concurrent is the concurrency limit. It counts the units that are held: taken and not yet
+// released. Its state has no instant.
 type concurrent struct{ Numbers }
 
-// retryAfter is the wait that a denial by a concurrency limit gives. It is a guess, since it is not
-// known when a request ends.
+// retryAfter is the wait of a denial by a concurrency limit: a guess, since the end of a request is
+// not known.
 const retryAfter = 1_000_000
 
 func newConcurrent(l Numbers) Compiled { return &concurrent{l} }
@@ -20,19 +20,19 @@ func (l *concurrent) Decide(s Used, n, _ int64, _ Entries) (Used, Told, bool) {
 	return s, Told{InUse: s.A, Wait: retryAfter}, fits
 }
 
-// Held returns how many units are held if n more are than the units held so far, whether they fit or not;
-// if n is negative, −n fewer.
+// Held returns held + n, the units held after n more are taken (n < 0: released). It stays within 0
+// and MaxInt64.
 func Held(held, n int64) int64 { return max(0, held+min(n, math.MaxInt64-held)) }
 
-// Charge adds all units.
+// Charge adds all n units.
 func (*concurrent) Charge(s Used, n, _, _ int64) (Used, int64) {
 	before := s.A
 	s.A = Held(before, n)
 	return s, s.A - before
 }
 
-func (*concurrent) Refund(s Used, of Refund, _ Entries) Used {
-	s.A = Held(s.A, of.Final-of.Taken)
+func (*concurrent) Refund(s Used, r Refund, _ Entries) Used {
+	s.A = Held(s.A, r.Final-r.Taken)
 	return s
 }
 

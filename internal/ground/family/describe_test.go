@@ -23,7 +23,8 @@ func TestDescribe(t *testing.T) {
 		remaining            int64
 		retry, reset, window time.Duration
 	}{
-		{"allowed: what is left is spread over the time in which as much drains", bucket, 1, Told{3, 6, 0}, true, 2, 0, 6 * s, 4 * s},
+		{"allowed: what is left is spread over the time in which as much drains", bucket, 1, Told{3, 6, 0}, true, 2, 0, 6 * s,
+			4 * s},
 		{"allowed: that time is rounded up", third, 1, Told{InUse: 2}, true, 1, 0, 0, 334 * us},
 		{"allowed, and nothing is left: until a unit fits", bucket, 1, Told{5, 9, 1}, true, 0, 0, 9 * s, s},
 		{"allowed, and the key owes", bucket, 0, Told{8, 16, 8}, true, 0, 0, 16 * s, 8 * s},
@@ -48,8 +49,9 @@ func TestDescribe(t *testing.T) {
 		got := limits.Decision{Source: limits.SourceLease, Transient: true, Delay: s, Ticket: 7, At: 8}
 		l.Describe(&got, test.n, test.told, test.fits)
 		want := limits.Decision{
-			Allowed: test.fits, Remaining: test.remaining, RetryAfter: test.retry, ResetAfter: test.reset, EffectiveWindow: test.window,
-			Delay: s, Ticket: 7, At: 8,
+			Allowed: test.fits, Remaining: test.remaining, RetryAfter: test.retry, ResetAfter: test.reset,
+			EffectiveWindow: test.window,
+			Delay:           s, Ticket: 7, At: 8,
 		}
 		if got != want {
 			t.Errorf("%s:\n%+v, want\n%+v", test.name, got, want)

@@ -1,8 +1,8 @@
-// Package family is what each algorithm does to the numbers that a key has used. Its functions
-// are pure: they take a state by value and return the one after it. They have no clock, no lock and
-// no store; package memory keeps the states.
+// Package family is the arithmetic of each algorithm on the state of a key. Its functions are pure:
+// they take a state by value and return the next one. They have no clock, no lock and no store;
+// package memory stores the states.
 //
-// All times are in microseconds, and instants count from the Unix epoch.
+// All times are in microseconds. Instants count from the Unix epoch.
 package family
 
 import (
@@ -11,88 +11,93 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Used is what a key has used. Each family gives the numbers a meaning:
+// Used is the state of a key. Each family gives the numbers a meaning:
 //
-//	                  At                       A                          B
-//	bucket            instant of last taking   level, whole µs            level, fraction
-//	sliding window    start of the window      units in it                units in the one before
-//	fixed window      start of the window      units in it                what the next owes
-//	anchored window   start of the window      units in it                1 if each taking moves the start; above, what the next owes
-//	log               instant of last taking   list of earlier takings    sum, units of the last, and of the one that is not stored yet
-//	calendar          start of the period      units in it                what the next owes
-//	ban               start of the period      end of the ban, 0: none,   units in the period
-//	                                           below: units inherited
-//	concurrency limit                          units held
+//	                 At                   A                      B
+//	bucket           last taking          level, whole µs        level, fraction
+//	sliding window   start of the window  units in it            units in the one before
+//	fixed window     start of the window  units in it            units that the next one owes
+//	anchored window  start of the window  units in it            bit 0: each taking moves the start;
+//	                                                             above: units that the next one owes
+//	sliding log      last taking          earlier takings        see slidingLog
+//	calendar         start of the period  units in it            units that the next one owes
+//	ban              start of the period  end of the ban;        units in it
+//	                                      0: not banned;
+//	                                      below 0: −inherited units
+//	concurrency                           units held
 //
-// The zero value has used nothing. It has four fields, since the compiler keeps no larger struct
-// in registers.
+// The zero value has used nothing. It has four fields, since the compiler keeps no larger struct in
+// registers.
 type Used struct {
 	At, A, B int64
-	Serial   uint16 // of a store: a state that starts anew has 0
+	Serial   uint16 // set by a store; a family sets it to 0 when it begins a new state
 }
 
-// Told is what there is to say on a decision.
+// Told is what a family says on a decision besides its answer.
 type Told struct {
-	InUse int64 // units that count afterwards, those above the maximum included
-	Reset int64 // until the state is that of a key that has used nothing
-	Wait  int64 // until the units fit; if they do: until the window ends or, if nothing is left, until a unit fits
+	InUse int64 // units in use after the decision; more than the maximum if the key owes
+	Reset int64 // the wait until the state is fresh
+
+	// The wait until the units fit. If they fit: the wait until the window ends (Traits.Ends) or,
+	// without windows, until one more unit fits.
+	Wait int64
 }
 
-// Compiled is a limit as its family decides by it.
+// Compiled is a limit, compiled for its family.
 type Compiled interface {
-	// Decide makes s what it is at the instant now, which is no earlier, and adds n units if they fit.
-	// It is the only arithmetic of a decision. log has the earlier takings of sliding logs.
+	// Decide advances s to the instant now, which is not before s.At, and adds n units if they fit.
+	// It is the only arithmetic of a decision. log stores the earlier takings of sliding logs.
 	Decide(s Used, n, now int64, log Entries) (after Used, told Told, fits bool)
 
-	// Charge adds up to n units to s, a state as of now with so many in use, whether they fit or not,
-	// and returns how many. The key then owes at most the maximum.
+	// Charge adds up to n units, whether they fit or not, and returns how many it added. s is a
+	// state as of now, with inUse units in use. The key then owes at most the maximum.
 	Charge(s Used, n, inUse, now int64) (Used, int64)
 
-	// FreshAt returns the instant at which s equals the state of a key that has used nothing.
+	// FreshAt returns the instant at which s becomes fresh.
 	FreshAt(s Used) int64
 
-	// Refund returns units that a taking has put into s, as far as the key then has at least as much
-	// in use now as if they had never been taken. In doubt it returns none. Of a ban this holds until
-	// the period ends: a refund of the taking that began the period leaves its start, so units taken
-	// later leave with it, sooner than in a period that they had begun.
+	// Refund takes units of a taking out of s. Afterwards at least as much is in use as if the
+	// units had never been taken; in doubt it takes out none. For a ban this holds until the period
+	// ends: the refund of the taking that began a period does not move its start, so later units
+	// leave with the period, earlier than in one that they had begun.
 	Refund(s Used, of Refund, log Entries) Used
 
-	// Inherit returns what s, which is fresh, is for a key that may have had so many units in use for
-	// an unknown time. ok is false if Charge does the same.
-	Inherit(s Used, units int64) (of Used, ok bool)
+	// Inherit returns the state of a key that may have units in use since an unknown instant. s is
+	// fresh, as of now. ok is false if Charge does the same.
+	Inherit(s Used, units int64) (inherited Used, ok bool)
 
 	numbers() *Numbers
 }
 
-// Refund is what a taking has not cost in the end.
+// Refund describes a taking that cost less than it took: Taken − Final units go back.
 type Refund struct {
 	Taken, Final int64
-	At           int64 // when it was taken
+	At           int64 // the instant of the taking
 	Now          int64
-	Ring         *Ring // of a bucket that remembers levels; nil: it does not
+	Ring         *Ring // the levels of the bucket; nil: they are unknown
 }
 
-// Entries are the earlier takings of sliding logs. A list is linked by the numbers of its entries,
-// from the oldest on; 0 ends it.
+// Entries stores the earlier takings of sliding logs as linked lists of numbered entries, oldest
+// first. The number 0 ends a list.
 type Entries interface {
 	Entry(i uint32) (at, units int64, next uint32)
 	SetUnits(i uint32, units int64)
 }
 
-// Numbers are what the arithmetic of every family needs of a limit.
+// Numbers is what every family needs of a limit.
 type Numbers struct {
 	Given  limits.Limit
 	Max    int64 // the most units that fit at one instant
 	Period int64
 
-	algorithm.Traits // a Ring may remember the levels of one that drains
+	algorithm.Traits // of the algorithm
 
-	form [2]int64 // of one algorithm, states mean the same under limits with equal forms
-	p, q int64    // one unit comes with every p/q, in lowest terms
-	unit span     // p/q
+	scale [2]int64 // limits of one algorithm and scale read a state alike
+	p, q  int64    // one unit comes every p/q µs, in lowest terms
+	unit  span     // p/q µs
 }
 
-// families makes a limit of each algorithm out of its numbers.
+// families has the constructor of each algorithm.
 var families = [...]func(Numbers) Compiled{
 	limits.AlgorithmTokenBucket:    newBucket,
 	limits.AlgorithmLeakyBucket:    newBucket,
@@ -117,7 +122,7 @@ func Compile(given limits.Limit) (Compiled, Numbers) {
 		l.p, l.q = l.Period/g, units/g
 		l.unit = span{l.p / l.q, l.p % l.q}
 	}
-	l.form = [2]int64{l.Period}
+	l.scale = [2]int64{l.Period}
 	compiled := families[given.Algorithm()](l)
 	return compiled, *compiled.numbers()
 }
@@ -127,13 +132,13 @@ func (l *Numbers) numbers() *Numbers { return l }
 // Inherit is the default: Charge does the same.
 func (*Numbers) Inherit(Used, int64) (Used, bool) { return Used{}, false }
 
-// Carries reports whether a state that was written under from means the same under l.
+// Carries reports whether l reads a state that was written under from as from does.
 func (l *Numbers) Carries(from *Numbers) bool {
-	return l.Given.Algorithm() == from.Given.Algorithm() && l.form == from.form
+	return l.Given.Algorithm() == from.Given.Algorithm() && l.scale == from.scale
 }
 
-// Size returns a number that is larger the more a state has used, and 0 if that is nothing. It is
-// compared, not counted.
+// Size returns a number that grows with what a state has used, and 0 if that is nothing. It has no
+// unit: compare it with others of l only.
 func (l *Numbers) Size(s Used) int64 {
 	switch {
 	case l.Lists:
@@ -144,7 +149,7 @@ func (l *Numbers) Size(s Used) int64 {
 	return s.A + s.B
 }
 
-// Describe sets d to the decision on n units. It leaves Delay, Ticket and At to the store.
+// Describe sets d to the decision on n units, except Delay, Ticket and At, which the store sets.
 func (l *Numbers) Describe(d *limits.Decision, n int64, t Told, fits bool) {
 	d.Allowed = fits
 	d.Source, d.Transient = limits.SourcePrimary, false

@@ -1,6 +1,6 @@
 package family
 
-// fixedWindow is the fixed window. It forgets the window before, except for a debt.
+// fixedWindow is the fixed window. Of the window before it remembers only a debt.
 type fixedWindow struct{ Numbers }
 
 func newFixedWindow(l Numbers) Compiled { return &fixedWindow{l} }
@@ -17,19 +17,20 @@ func (l *fixedWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool)
 	} else {
 		ask = n
 	}
-	return s, Told{s.A, max(0, l.FreshAt(s)-now), s.At + l.Period*l.windowsUntilFits(s.B, ask) - now}, fits
+	wait := s.At + l.Period*l.windowsUntilFits(s.B, ask) - now
+	return s, Told{s.A, max(0, l.FreshAt(s)-now), wait}, fits
 }
 
 func (l *fixedWindow) Charge(s Used, n, inUse, _ int64) (Used, int64) {
 	return l.chargeWindow(s, n, inUse)
 }
 
-// Refund returns units to the window of the taking, if that still counts.
-func (l *fixedWindow) Refund(s Used, of Refund, _ Entries) Used {
-	if of.At < s.At || of.At >= s.At+l.Period {
+// Refund takes units out of the window of the taking, if that has not ended.
+func (l *fixedWindow) Refund(s Used, r Refund, _ Entries) Used {
+	if r.At < s.At || r.At >= s.At+l.Period {
 		return s
 	}
-	return l.returnToWindow(s, of.Taken-of.Final)
+	return l.returnToWindow(s, r.Taken-r.Final)
 }
 
 func (l *fixedWindow) FreshAt(s Used) int64 {

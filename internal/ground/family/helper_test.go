@@ -89,7 +89,8 @@ func (k *key) do(s step) (o outcome) {
 		o.word = fmt.Sprint("charged ", o.added)
 	case "return":
 		if k.limit.FreshAt(k.used) > now || k.Held {
-			k.used = k.limit.Refund(k.used, Refund{Taken: s.of, Final: s.of - s.n, At: begin + s.from, Now: now, Ring: k.ring}, k.entries)
+			k.used = k.limit.Refund(k.used, Refund{Taken: s.of, Final: s.of - s.n, At: begin + s.from, Now: now, Ring: k.ring},
+				k.entries)
 			k.entries.cut(k.used)
 		}
 	case "inherit": // a key that is not found
@@ -307,7 +308,8 @@ func (m *model) follow(k *key, random *rand.Rand, steps *[]string) string {
 		parts = m.parts(k)
 	}
 	for range 100 {
-		s.at += []int64{0, 0, random.Int64N(1 + k.Period/k.Max), random.Int64N(1 + k.Period), random.Int64N(1 + 3*k.Period), max(0, o.Wait), o.Reset, 1}[random.IntN(8)]
+		s.at += []int64{0, 0, random.Int64N(1 + k.Period/k.Max), random.Int64N(1 + k.Period), random.Int64N(1 + 3*k.Period),
+			max(0, o.Wait), o.Reset, 1}[random.IntN(8)]
 		s.verb, s.n = "take", []int64{1, 1 + random.Int64N(1+k.Max/4), random.Int64N(k.Max + 3)}[random.IntN(3)]
 		now, i := begin+s.at, -1
 		switch random.IntN(8) {

@@ -2,32 +2,33 @@ package family
 
 import "math"
 
-// Ring remembers the least levels that a bucket had, so that units can be returned long after they
-// were taken. A taking leaves the bucket higher by its cost until the bucket, lower by as much, would
-// have been empty: what has drained since would not have drained. So a refund is worth at most the
-// least level that later takings have found. The ring keeps that level for slices of time.
+// Ring remembers the least levels of a bucket, so that units can be returned long after they were
+// taken. A taking raises the level by its cost. Without it, the bucket would have been empty
+// earlier, and from then on nothing would have drained. So a refund is worth at most the least
+// level that later takings have found. The ring keeps that level for each slice of time.
 //
 // An example: one unit drains in 1 s, and each slice is 1 s.
 //
 //	at 0 s    A takes 5 units: the level is 5 s
 //	at 1 s    B finds 4 s and takes 1: the level is 5 s, the least of slice 1 is 4 s
 //	at 4 s    C finds 2 s and takes 1: the level is 3 s, the least of slice 4 is 2 s
-//	at 5 s    A returns 4 units. Without A, the bucket would have been empty when C came: 2 s of
-//	          its cost drained before that. So A's units are worth 2 s, the least level since.
+//	at 5 s    A returns 4 units; the level is 2 s. Without them, the bucket would have been
+//	          empty from 2 s to 4 s, and the level would be 0. So they are worth 2 s, the least
+//	          level since A.
 type Ring struct {
-	emptyAt int64 // the latest instant at which the level was 0, or was not known
-	width   int64 // of a slice
-	newest  int64 // number of the latest slice: instant / width
-	least   [ringSlices]int64
+	emptyAt int64             // the latest instant at which the level was 0 or unknown
+	width   int64             // of a slice, µs
+	newest  int64             // number of the latest slice: instant / width
+	least   [ringSlices]int64 // least level found in a slice, at its number modulo ringSlices
 }
 
-// ringSlices times the width is Charge.Lasts: with 8 slices, 98 of 100 units come back that a memory
-// of every level would return.
+// ringSlices slices cover Charge.Lasts. With 8 slices, 98% of the units come back that a memory of
+// every level would return.
 const ringSlices = 8
 
-const unknownLevel = math.MaxInt64 // of a slice without takings
+const unknownLevel = math.MaxInt64 // in a slice without takings
 
-// NewRing returns a ring that knows no level before now, for charges that last so long.
+// NewRing returns a ring that knows no level before now. lasts is Charge.Lasts in microseconds.
 func NewRing(now, lasts int64) *Ring {
 	r := new(Ring)
 	r.begin(now, widthOf(lasts))
@@ -43,7 +44,7 @@ func (r *Ring) begin(now, width int64) {
 	}
 }
 
-// Restart makes r forget all levels. lasts is that of the charges to come; 0: as before.
+// Restart makes r forget all levels. lasts is that of the next charges; 0 keeps the width.
 func (r *Ring) Restart(now, lasts int64) {
 	width := r.width
 	if lasts != 0 {
@@ -52,10 +53,10 @@ func (r *Ring) Restart(now, lasts int64) {
 	r.begin(now, width)
 }
 
-// Spans reports whether r is for charges that last so long. 0: for any.
+// Spans reports whether r suits charges with this lasts. 0 suits every ring.
 func (r *Ring) Spans(lasts int64) bool { return lasts == 0 || widthOf(lasts) == r.width }
 
-// Note records a taking at the instant now, which found a bucket at s.
+// Note records that a taking at now has found the bucket in the state s.
 func (r *Ring) Note(now int64, s Used) {
 	if s.A == 0 && s.B == 0 {
 		r.begin(now, r.width)
@@ -73,10 +74,10 @@ func (r *Ring) Note(now int64, s Used) {
 	*least = min(*least, s.A)
 }
 
-// worth returns how much of the time d, in which units of a taking at the instant at drain, the level
-// is higher for it now. The whole taking drains in cost, and the latest taking was at the instant
-// last. Later takings have found what the ring says, and at least what this one found and its cost,
-// less what drained since.
+// worth returns how much of d, the drain time of the units that a taking at the instant at returns,
+// is still part of the level. cost is the drain time of the whole taking, and last the instant of
+// the latest taking. Later takings have found at least the levels of the ring, and at least the
+// level after this taking less the time since.
 func (r *Ring) worth(at, cost, d, last int64) int64 {
 	slice := at / r.width
 	if at < r.emptyAt || r.newest-slice >= ringSlices {
@@ -89,9 +90,9 @@ func (r *Ring) worth(at, cost, d, last int64) int64 {
 	return d
 }
 
-// lower lowers what takings since the instant at have found by d, which is returned of a taking at that
-// instant. Some levels of its slice are of earlier takings; the later ones are not below what the
-// taking leaves behind, less what drains.
+// lower lowers the levels found since the instant at by d, which a taking at that instant has
+// returned. The slice of that taking may have levels of earlier takings, which stay. So no level
+// falls below the level after this taking less the time since.
 func (r *Ring) lower(at, cost, d, last int64) {
 	slice := max(at/r.width, r.newest-ringSlices+1)
 	level := r.foundAt(at) + cost - d
@@ -102,15 +103,15 @@ func (r *Ring) lower(at, cost, d, last int64) {
 	}
 }
 
-// foundAt returns a level that a taking at the instant at has found at least.
+// foundAt returns a lower bound of the level that a taking at the instant at has found.
 func (r *Ring) foundAt(at int64) int64 {
 	if least := r.least[at/r.width%ringSlices]; at > r.emptyAt && least != unknownLevel {
 		return least
 	}
-	return 0 // it opened the ring, which does not know what it found
+	return 0 // the taking began the ring
 }
 
-// elapsedIn returns how long after the instant at takings of a slice were at most.
+// elapsedIn returns the longest time from the instant at to a taking in a slice.
 func (r *Ring) elapsedIn(slice, at, last int64) int64 {
 	return min(last, (slice+1)*r.width-1) - at
 }

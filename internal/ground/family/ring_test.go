@@ -93,6 +93,7 @@ func TestRingByItsDefinition(t *testing.T) {
 		},
 	}, func(random *rand.Rand) *key {
 		rate := anyRate(random)
-		return newRingKey(limits.TokenBucket(rate, 1+random.Int64N(50)), time.Duration(1+random.Int64N(int64(10*rate.Period))))
+		return newRingKey(limits.TokenBucket(rate, 1+random.Int64N(50)),
+			time.Duration(1+random.Int64N(int64(10*rate.Period))))
 	})
 }

@@ -1,30 +1,31 @@
 package family
 
-// slidingLog is the sliding log: a list of takings, oldest first. The latest is in the state itself,
-// so a key with one taking needs no entry. The others are entries of a store.
+// slidingLog is the sliding log: a list of takings, oldest first. The latest taking is in the state
+// itself, so a key with one taking needs no entry. The others are entries of a store.
 //
-// A is the first and the last entry of the list. B is three numbers: the units of all takings, those of the
-// latest, and those that were taken since, which have no place yet.
+// A is two numbers: the first and the last entry of the list. B is three: the units of all takings,
+// those of the latest, and those of a pending taking, which Decide made and the store has yet to
+// put in its place.
 type slidingLog struct{ Numbers }
 
 func newSlidingLog(l Numbers) Compiled { return &slidingLog{l} }
 
-// Sum returns the units of all takings of a log, without the pending one.
+// Sum returns the units of all takings of a log except the pending one.
 func (s Used) Sum() int64 { return s.B >> 16 & 0xffff }
 
 // Latest returns the units of the latest taking of a log.
 func (s Used) Latest() int64 { return s.B & 0xffff }
 
-// Pending returns the units of the taking that has no place in a log yet.
+// Pending returns the units of the pending taking of a log.
 func (s Used) Pending() int64 { return s.B >> 32 }
 
-// Head returns the first entry of the list of a log; 0: it has none.
+// Head returns the first entry of a log's list, or 0.
 func (s Used) Head() uint32 { return uint32(s.A >> 32) }
 
-// Tail returns the last entry of the list of a log.
+// Tail returns the last entry of a log's list, or 0.
 func (s Used) Tail() uint32 { return uint32(s.A) }
 
-// WithLog returns s with other numbers and another list. Nothing is pending.
+// WithLog returns s with these numbers and this list, and with no pending taking.
 func (s Used) WithLog(sum, latest int64, head, tail uint32) Used {
 	s.A, s.B = packList(head, tail), packLog(sum, latest)
 	return s
@@ -33,7 +34,7 @@ func (s Used) WithLog(sum, latest int64, head, tail uint32) Used {
 func packLog(sum, latest int64) int64  { return sum<<16 | latest }
 func packList(head, tail uint32) int64 { return int64(head)<<32 | int64(tail) }
 
-// LogOf returns a log of one taking at an instant.
+// LogOf returns a log with one taking.
 func LogOf(units, at int64) Used { return Used{At: at, B: packLog(units, units)} }
 
 func (l *slidingLog) Decide(s Used, n, now int64, log Entries) (Used, Told, bool) {
@@ -62,7 +63,7 @@ func (l *slidingLog) Decide(s Used, n, now int64, log Entries) (Used, Told, bool
 	return s, t, fits
 }
 
-// DropExpired removes from s, a log, the entries that no longer count at now. The store frees them.
+// DropExpired removes the entries from s, a log, that have expired at now. The store frees them.
 func (l *Numbers) DropExpired(s Used, now int64, log Entries) Used {
 	head, tail := s.Head(), s.Tail()
 	for head != 0 {
@@ -79,8 +80,8 @@ func (l *Numbers) DropExpired(s Used, now int64, log Entries) Used {
 	return s
 }
 
-// untilExpired returns the wait until so many of the oldest units have expired. It looks at each of
-// their takings.
+// untilExpired returns the wait until the oldest units have expired, as many as given. It reads
+// each of their takings.
 func (l *slidingLog) untilExpired(s Used, units, now int64, log Entries) int64 {
 	for i := s.Head(); i != 0; {
 		at, expire, next := log.Entry(i)
@@ -101,18 +102,18 @@ func (l *slidingLog) Charge(s Used, n, inUse, _ int64) (Used, int64) {
 	return s, n
 }
 
-// FreshAt looks at the latest taking alone, even if all its units were returned.
+// FreshAt is when the latest taking expires, even if all its units were returned.
 func (l *slidingLog) FreshAt(s Used) int64 { return s.At + l.Period }
 
-// Refund takes units off the taking, if it is still remembered by itself. It looks at the takings
-// before that one. If the latest has none left, the entry before it that has some takes its place,
-// and the store drops that and those behind it.
-func (l *slidingLog) Refund(s Used, of Refund, log Entries) Used {
-	if of.Now-of.At >= l.Period {
-		return s // it has expired
+// Refund takes units off the taking, if no merge has hidden it. It reads the entries up to the
+// taking. If the latest taking has no units left, the last entry with units takes its place, and
+// the store drops that entry and those behind it.
+func (l *slidingLog) Refund(s Used, r Refund, log Entries) Used {
+	if r.Now-r.At >= l.Period {
+		return s // the taking has expired
 	}
-	n, sum, latest := of.Taken-of.Final, s.Sum(), s.Latest()
-	if of.At == s.At {
+	n, sum, latest := r.Taken-r.Final, s.Sum(), s.Latest()
+	if r.At == s.At {
 		n = min(n, latest)
 		s.B = packLog(sum-n, latest-n)
 		if latest == n && sum > n {
@@ -123,9 +124,9 @@ func (l *slidingLog) Refund(s Used, of Refund, log Entries) Used {
 	for i := s.Head(); i != 0; {
 		at, units, next := log.Entry(i)
 		switch {
-		case at > of.At:
+		case at > r.At:
 			return s
-		case at == of.At:
+		case at == r.At:
 			n = min(n, units)
 			log.SetUnits(i, units-n)
 			s.B = packLog(sum-n, latest)
@@ -136,7 +137,7 @@ func (l *slidingLog) Refund(s Used, of Refund, log Entries) Used {
 	return s
 }
 
-// withoutLatest makes the latest entry that has units the latest taking.
+// withoutLatest replaces the latest taking by the last entry that has units.
 func (s Used) withoutLatest(log Entries) Used {
 	before, latest := uint32(0), uint32(0)
 	for i, last := s.Head(), uint32(0); i != 0; {

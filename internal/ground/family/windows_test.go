@@ -37,7 +37,10 @@ func TestEachWindowTakesOffItsMaximumOfADebt(t *testing.T) {
 
 func TestAKeyOwesTheMaximumAtMost(t *testing.T) {
 	_, l := Compile(limits.FixedWindow(limits.Per(10, 10*time.Second)))
-	for _, test := range []struct{ n, inUse, want int64 }{{5, 0, 5}, {25, 0, 20}, {5, 15, 5}, {6, 15, 5}, {1, 20, 0}, {1, 99, 0}} {
+	for _, test := range []struct {
+		n, inUse,
+		want int64
+	}{{5, 0, 5}, {25, 0, 20}, {5, 15, 5}, {6, 15, 5}, {1, 20, 0}, {1, 99, 0}} {
 		if got := l.owable(test.n, test.inUse); got != test.want {
 			t.Errorf("%d in use: %d of %d are owed, want %d", test.inUse, got, test.n, test.want)
 		}

@@ -1,20 +1,20 @@
-// Package list has a linked list whose nodes are fields of what is in it: adding allocates nothing,
-// and removing takes constant time.
+// Package list is an intrusive linked list: nodes are fields of the elements. Add allocates
+// nothing, and Remove takes constant time.
 package list
 
-// List is a list of values in the order in which they were added. The zero List is empty.
+// List is a doubly linked list. The zero List is empty.
 type List[T any] struct {
 	First, Last *Node[T]
 	Size        int
 }
 
-// Node links the value Of into a list. It is in one list at a time.
+// Node is a node of a list whose value is Of. It may be in one list at a time.
 type Node[T any] struct {
 	Of         T
 	Prev, Next *Node[T]
 }
 
-// Add adds n, which is in no list, at the end.
+// Add adds n at the end. n must be in no list.
 func (l *List[T]) Add(n *Node[T]) {
 	n.Prev, n.Next = l.Last, nil
 	if l.Last == nil {
@@ -26,7 +26,7 @@ func (l *List[T]) Add(n *Node[T]) {
 	l.Size++
 }
 
-// AddFirst adds n, which is in no list, at the beginning.
+// AddFirst adds n at the beginning. n must be in no list.
 func (l *List[T]) AddFirst(n *Node[T]) {
 	n.Prev, n.Next = nil, l.First
 	if l.First == nil {
@@ -38,7 +38,7 @@ func (l *List[T]) AddFirst(n *Node[T]) {
 	l.Size++
 }
 
-// Remove removes n, which is in l.
+// Remove removes n, which must be in l.
 func (l *List[T]) Remove(n *Node[T]) {
 	if n.Prev == nil {
 		l.First = n.Next

@@ -1,4 +1,5 @@
-// Package perbackend keeps what all that stands before one backend shares.
+// Package perbackend keeps a value for each backend, which all wrappers and limiters of the backend
+// share.
 package perbackend
 
 import (
@@ -10,24 +11,23 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// Shared keeps a T for each innermost backend, for as long as the backend is in use. T is a pointer:
-// of all pointers there is one copy of the code.
+// Shared keeps a T for each innermost backend, until the backend is garbage. T is a pointer type,
+// so the compiler makes one copy of this code.
 type Shared[T any] struct {
 	New func() T
 
-	mu sync.Mutex
-	of map[identity]T
+	mu   sync.Mutex
+	byID map[identity]T
 }
 
-// identity names a backend without keeping it alive.
+// identity identifies a backend without keeping it alive.
 type identity struct {
-	kind reflect.Type // a struct and its first field have one address
+	kind reflect.Type // the address alone may also be that of the first field
 	at   weak.Pointer[byte]
 }
 
-// Of returns the T of b. Those that wrap the same innermost backend have the same, if that is a
-// pointer. Otherwise it is the caller's own: values that are equal need not be one backend, and
-// neither need pointers to nothing.
+// Of returns the T of the backend that b wraps, if that is a pointer. Otherwise it returns a new T:
+// two equal values may be different backends, and so may two pointers to zero-size structs.
 func (s *Shared[T]) Of(b backends.Backend) T {
 	b = backends.Innermost(b)
 	id, at := identityOf(b)
@@ -36,20 +36,20 @@ func (s *Shared[T]) Of(b backends.Backend) T {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	shared, ok := s.of[id]
+	shared, ok := s.byID[id]
 	if !ok {
 		shared = s.New()
-		if s.of == nil {
-			s.of = make(map[identity]T)
+		if s.byID == nil {
+			s.byID = make(map[identity]T)
 		}
-		s.of[id] = shared
+		s.byID[id] = shared
 		runtime.AddCleanup(at, s.forget, id)
 	}
 	runtime.KeepAlive(b)
 	return shared
 }
 
-// Known returns the T that Of has made for b, or nil.
+// Known returns the T that Of made for b, or nil.
 func (s *Shared[T]) Known(b backends.Backend) (shared T) {
 	b = backends.Innermost(b)
 	id, at := identityOf(b)
@@ -58,7 +58,7 @@ func (s *Shared[T]) Known(b backends.Backend) (shared T) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	shared = s.of[id]
+	shared = s.byID[id]
 	runtime.KeepAlive(b)
 	return shared
 }
@@ -67,17 +67,17 @@ func (s *Shared[T]) Known(b backends.Backend) (shared T) {
 func (s *Shared[T]) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.of)
+	return len(s.byID)
 }
 
 func (s *Shared[T]) forget(id identity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.of, id)
+	delete(s.byID, id)
 }
 
-// identityOf returns the identity of an innermost backend and where it is, nil if it has
-// none.
+// identityOf returns the identity and the address of an innermost backend, or nil if it has no
+// identity.
 func identityOf(b backends.Backend) (id identity, at *byte) {
 	v := reflect.ValueOf(b)
 	if v.Kind() != reflect.Pointer || v.Type().Elem().Size() == 0 {

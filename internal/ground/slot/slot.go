@@ -1,13 +1,13 @@
-// Package slot finds the hash slots of a Redis Cluster.
+// Package slot computes the hash slots of a Redis Cluster.
 package slot
 
 import "strings"
 
-// Slots is how many there are.
+// Slots is the number of slots.
 const Slots = 16384
 
-// Of returns the hash slot of a name: its CRC-16, or that of its hash tag, as
-// of the Redis Cluster specification, "Key distribution model".
+// Of returns the hash slot of a name: the CRC-16 of its hash tag or, without one, of the name
+// (Redis Cluster specification, "Key distribution model").
 func Of(name string) uint16 {
 	if _, rest, ok := strings.Cut(name, "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {

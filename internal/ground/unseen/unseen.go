@@ -1,12 +1,12 @@
-// Package unseen says what a framework keeps from the functions of package keyfuncs.
+// Package unseen marks requests of which a framework hides something that package keyfuncs needs.
 package unseen
 
 import "context"
 
 type tlsKey struct{}
 
-// TLS returns the context of a request whose state of TLS is not known.
+// TLS returns a copy of ctx for a request whose TLS state is hidden.
 func TLS(ctx context.Context) context.Context { return context.WithValue(ctx, tlsKey{}, true) }
 
-// IsTLS reports whether it is that of such a request.
+// IsTLS reports whether ctx came from TLS.
 func IsTLS(ctx context.Context) bool { return ctx.Value(tlsKey{}) != nil }
