@@ -80,7 +80,8 @@ func withoutTLS(err error, client redis.Scripter) error {
 }
 
 const (
-	useCluster  = "the server is a node of a Cluster: use redis.ClusterClient or addr= in the URL"
+	useCluster = "the server is a node of a Cluster: " +
+		"use a redis.ClusterClient, or addr= in the URL"
 	raiseMemory = "the server's memory is full: raise maxmemory"
 
 	closedByServer = "the server closed the connection: a restart, maxclients, or TLS on one side?"
