@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // Services of different releases must agree, so lots never change.
@@ -88,4 +89,27 @@ func TestRequestsWithoutANameGetALotEach(t *testing.T) {
 			t.Errorf("%d in flight, want nearly the limit of 100: a request has the first lot soon", got)
 		}
 	})
+}
+
+// A freed place goes to the newest waiter whose lot may enter. Only so many are looked at, since
+// all that is done under the lock.
+func TestFewWaitersArePassedOverForTheirLots(t *testing.T) {
+	for newer, want := range map[int]bool{mostPassed - 1: true, mostPassed: false} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &limiter{epoch: time.Now()}
+			c := l.configure(nil, limits{fixed: 10, maxWaiting: 100})[0]
+			first, _ := l.enter(c, 0, 0, false)
+			for range 9 {
+				l.enter(c, 0, 0, false)
+			}
+			_, w := l.enter(c, 0, 0, true)
+			for range newer {
+				l.enter(c, 0, lots-1, true)
+			}
+			first.permit.End(Result{})
+			if got := w.entry.permit != nil; got != want {
+				t.Errorf("behind %d newer waiters with the last lot one with the first is let in: %v, want %v", newer, got, want)
+			}
+		})
+	}
 }

@@ -121,18 +121,25 @@ func (l *limiter) emptyLocked(now instant) {
 	}
 }
 
-// dispatchLocked lets in all waiters that may begin: the most important class first, of a class the
+// mostPassed is how many waiters of a class may be passed over for their tenants and lots at once.
+// All of 9,000 take 270 µs under the lock.
+const mostPassed = 32
+
+// dispatchLocked lets in waiters that may begin: the most important class first, of a class the
 // newest that may enter by its tenant and its lot.
 func (l *limiter) dispatchLocked(now instant) {
 	for _, c := range l.classes {
-		for n := c.waiting.First; n != nil && l.admitsLocked(c, nil, 0, now); {
+		passed := 0
+		for n := c.waiting.First; n != nil && passed < mostPassed && l.admitsLocked(c, nil, 0, now); {
 			w := n.Of
 			n = n.Next
-			if l.admitsLocked(c, w.tenant, w.lot, now) {
-				l.removeLocked(w)
-				p := l.beginLocked(c, w.tenant, now)
-				l.decideLocked(w, p, now)
+			if !l.admitsLocked(c, w.tenant, w.lot, now) {
+				passed++
+				continue
 			}
+			l.removeLocked(w)
+			p := l.beginLocked(c, w.tenant, now)
+			l.decideLocked(w, p, now)
 		}
 	}
 }
