@@ -40,6 +40,7 @@ type class struct {
 	closedAt  instant
 
 	admitted, shed, shadowed, left int64
+	ahead                          int64 // of shed and shadowed
 }
 
 // retired is the rank of a class that a Replace has left out.

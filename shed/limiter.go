@@ -201,6 +201,7 @@ func (l *limiter) ahead(c *class) entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := entry{ahead: true, limit: l.limit, inFlight: l.inFlight}
+	c.ahead++
 	if !l.advisory {
 		c.shed++
 		return e

@@ -77,7 +77,11 @@ func TestWhatServicesBehindRefuseIsShedAhead(t *testing.T) {
 			t.Errorf("%d shed ahead, while services behind refuse none", b.ahead[0])
 		}
 		b.play(5*time.Second, first, rate(100))
+		before := b.State().Classes[0].Ahead
 		b.play(20*time.Second, first, rate(100))
+		if got := int(b.State().Classes[0].Ahead - before); got != b.ahead[0] {
+			t.Errorf("State says that %d more were shed ahead, want %d", got, b.ahead[0])
+		}
 		if b.granted[0] < 1900 || b.refused[0] > 300 {
 			t.Errorf("of 8000: %d granted and %d refused behind, want at least 1900 of 2000 that can be, and at most 300",
 				b.granted[0], b.refused[0])
@@ -119,7 +123,7 @@ func TestShadowShedsNothingAhead(t *testing.T) {
 		b := newBehind(t, core.Shadow)
 		b.play(5*time.Second, first, none)
 		state := b.State()
-		if b.ahead[0] > 0 || state.Classes[0].Shadowed < 1000 || state.Shadowed > 0 {
+		if c := state.Classes[0]; b.ahead[0] > 0 || c.Shadowed < 1000 || c.Ahead != c.Shadowed || state.Shadowed > 0 {
 			t.Errorf("%d shed ahead, %+v; want none, and most counted in Shadowed", b.ahead[0], state)
 		}
 	})

@@ -26,6 +26,7 @@ func (l *limiter) state() State {
 		s.Classes = append(s.Classes, stats.ShedderClassState{
 			Name: c.name, Share: c.share, Entry: c.full, InFlight: c.inFlight, Waiting: c.waiting.Size,
 			Admitted: c.admitted, Shed: c.shed, Shadowed: c.shadowed, Left: c.left,
+			Ahead: c.ahead,
 		})
 	}
 	return s

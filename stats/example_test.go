@@ -333,6 +333,7 @@ func ExampleSnapshot_Metrics() {
 	// weir_settlements_total{limiter,rule,result} counter weir.settlements
 	// weir_settled_units_total{limiter,rule,kind} counter weir.settlements.units
 	// weir_shed_requests_total{shedder,class,verdict} counter weir.shed.requests
+	// weir_shed_ahead_total{shedder,class} counter weir.shed.ahead
 	// weir_shed_in_flight_requests{shedder,class} gauge weir.shed.in_flight
 	// weir_shed_waiting_requests{shedder,class} gauge weir.shed.waiting
 	// weir_shed_class_share_ratio{shedder,class} gauge weir.shed.class.share

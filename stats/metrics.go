@@ -92,6 +92,9 @@ var table = [...]struct{ name, kind, unit, labels, help string }{
 		"Requests that a shedder decided, by class: admitted, shed (answered 503), shadowed " +
 			"(would have been shed) or left (the request's context ended in the queue: its " +
 			"client left, or the server was over its deadline or shut down). No exempt ones."},
+	{"shed.ahead", "counter", "{request}", "shedder.name shed.class",
+		"Requests among those that were shed or shadowed: services behind would have shed them. " +
+			"Only where there were any."},
 	{"shed.in_flight", "gauge", "{request}", "shedder.name shed.class",
 		"Requests in flight, by class. Streams and exempt requests are not in flight."},
 	{"shed.waiting", "gauge", "{request}", "shedder.name shed.class",
@@ -383,6 +386,9 @@ func (m metrics) shedder(s *ShedderSnapshot) {
 		add(m, "shed.requests", c.Left, s.Name, c.Name, "left")
 		if s.Mode == core.Shadow || c.Shadowed > 0 {
 			add(m, "shed.requests", c.Shadowed, s.Name, c.Name, "shadowed")
+		}
+		if c.Ahead > 0 {
+			add(m, "shed.ahead", c.Ahead, s.Name, c.Name)
 		}
 		add(m, "shed.in_flight", c.InFlight, s.Name, c.Name)
 		add(m, "shed.waiting", c.Waiting, s.Name, c.Name)

@@ -49,6 +49,7 @@ func shedderSnapshot(name string, state ShedderState) ShedderSnapshot {
 		same.Admitted += c.Admitted
 		same.Shed += c.Shed
 		same.Shadowed += c.Shadowed
+		same.Ahead += c.Ahead
 		same.Left += c.Left
 	}
 	state.Classes = classes

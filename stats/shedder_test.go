@@ -131,3 +131,27 @@ func TestAnotherShedderOfTheSameNameIsWatched(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+func TestWhatIsShedAheadIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		counts := stats.New(quietly())
+		s := shed.MustNew(shed.Options[int]{Limit: 100, Needs: func(int) string { return "all" }})
+		counts.WatchShedder("api", s)
+		ahead := 0
+		for range 100 {
+			p, e := s.Acquire(t.Context(), 0)
+			p.End(shed.Result{Failed: true, Refused: true})
+			if e.Ahead {
+				ahead++
+			}
+		}
+		if got := counts.Snapshot().Shedders[0].Classes[0]; ahead < 50 || got.Ahead != int64(ahead) || got.Shed != got.Ahead {
+			t.Errorf("%d are shed ahead, counted as %+v", ahead, got)
+		}
+		for _, m := range counts.Snapshot().Metrics() {
+			if m.Name == "weir_shed_ahead_total" && (len(m.Series) != 1 || m.Series[0].Value != float64(ahead)) {
+				t.Errorf("the metric has %+v, want %d", m.Series, ahead)
+			}
+		}
+	})
+}

@@ -38,5 +38,6 @@ type ShedderClassState struct {
 	Admitted int64 // admitted, without those that Shadow let pass
 	Shed     int64
 	Shadowed int64 // Shadow let them pass; Enforce would have shed them
+	Ahead    int64 // of Shed and Shadowed: services behind would have shed them, see shed.Options.Needs
 	Left     int64 // context ended in the queue: client gone, deadline or shutdown
 }
