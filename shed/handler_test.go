@@ -17,6 +17,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/ground/shedlimit"
 	"github.com/weir-go/weir/internal/http/shedgate"
+	"github.com/weir-go/weir/internal/http/watch"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
@@ -353,6 +354,26 @@ func TestAGateBelievesItsFramework(t *testing.T) {
 		time.Sleep(time.Minute)
 		s.Acquire(t.Context(), nil)
 		if got := a.last(); got.Completed != 1 || got.Failed != 1 || got.Routes[0].Route != "framework's" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestACallOfAGateThatAsksNothingFailsByItsError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &scripted{limits: []int{10, 10}}
+		s := using(t, a, shed.Options[int]{})
+		gate := shedgate.New(s, shedgate.Config[int]{})
+		oops := errors.New("oops")
+		for _, want := range []error{oops, nil, nil} {
+			denial, err := gate.ServeCall(t.Context(), 0, func(watch.Listener) error { return want })
+			if denial != nil || err != want {
+				t.Errorf("%v, %v, want %v", denial, err, want)
+			}
+		}
+		time.Sleep(time.Minute)
+		s.Acquire(t.Context(), 0)
+		if got := a.last(); got.Completed != 2 || got.Failed != 1 {
 			t.Errorf("%+v", got)
 		}
 	})
