@@ -148,17 +148,7 @@ func (g *Graph) Run(limiters []Limiter, load float64, seed uint64) *GraphResult 
 	}
 	r.out.Shed, r.out.Wasted = make([]int, len(limiters)), make([]float64, len(limiters))
 	r.arriveNext()
-	for {
-		at, happen := r.events.pop()
-		if at >= g.Length {
-			break
-		}
-		if at > r.now {
-			time.Sleep(at - r.now)
-			r.now = at
-		}
-		happen()
-	}
+	r.events.play(&r.now, g.Length, func(happen func()) { happen() })
 	slices.Sort(r.out.Latencies)
 	r.out.Seconds = (g.Length - g.From).Seconds()
 	for i := range r.out.Wasted {

@@ -58,6 +58,22 @@ func (h *heap[T]) pop() (at time.Duration, what T) {
 	}
 }
 
+// play lets what is in the heap, and what is added meanwhile, happen until end. It sleeps from one
+// instant to the next and keeps now.
+func (h *heap[T]) play(now *time.Duration, end time.Duration, happen func(T)) {
+	for {
+		at, what := h.pop()
+		if at >= end {
+			return
+		}
+		if at > *now {
+			time.Sleep(at - *now)
+			*now = at
+		}
+		happen(what)
+	}
+}
+
 // queue has those that wait for a slot, the oldest first.
 type queue[T any] struct {
 	items  []T

@@ -215,17 +215,7 @@ func (s *Scenario) Run(l Limiter, o Options) *Result {
 	if o.Each != nil {
 		r.add(time.Second, tick, nil)
 	}
-	for {
-		at, e := r.events.pop()
-		if at >= s.Length {
-			break
-		}
-		if at > r.now {
-			time.Sleep(at - r.now)
-			r.now = at
-		}
-		r.happen(e)
-	}
+	r.events.play(&r.now, s.Length, r.happen)
 	r.out.close(s)
 	return &r.out
 }
