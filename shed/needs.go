@@ -15,6 +15,10 @@ const (
 	doubling  = 1.0  // the same while they refuse none
 	tolerable = 0.05 // part that they refuse from which beyond holds
 	knocks    = 4.0  // requests in needLife that go on whatever they refuse
+	mostUsual = 0.75 // part that may be usual
+	unchanged = 0.8  // times need.worst: few requests are refused as much as many were
+	worstLife = time.Minute
+	usualLife = 5 * time.Minute // while fewer than all go on, or none is refused
 )
 
 // needs sheds ahead what services behind would refuse: of each name as many requests that, of those
@@ -37,6 +41,10 @@ type need struct {
 	asked   [maxClasses]float64 // that have ended or were shed ahead, by class
 	got     float64             // that services behind did not refuse
 	refused float64             // that they did
+
+	usual float64 // part that they refuse at any load; 0: not known
+	worst float64 // most that they have refused of late
+	whole bool    // all requests go on, and some are refused
 }
 
 // admit returns what a request of a class needs, and whether it may go on.
@@ -73,9 +81,14 @@ func (n *needs) ofLocked(name string, now instant) *need {
 	return x
 }
 
-// roomLocked returns how many of the requests that were asked should have gone on. A quarter of what
-// services behind would not have refused goes on in any case: where they refuse more than a tenth at
-// any load, a tenth more than succeed would be fewer each second.
+// roomLocked returns how many of the requests that were asked should have gone on: a tenth more than
+// succeeded, and at least a quarter of those that would succeed if as large a part did.
+//
+// Services that refuse a part p at any load would get fewer and fewer: of 100 requests with p = 0.3
+// 70 succeed, so 77 go on, of which 54 succeed, so 59 go on, down to the quarter: 17. It is a trial.
+// Under a real overload that few are hardly refused. If the part is still what it was, it is usual:
+// 1.1·(17·0.7)/(1-0.3) = 19 go on, then 21, until all do. A real overload beside it is seen, as the
+// part rises above the usual one.
 func (x *need) roomLocked() float64 {
 	part := x.refused / max(1, x.got+x.refused)
 	more := beyond + (doubling-beyond)*max(0, 1-part/tolerable)
@@ -83,7 +96,13 @@ func (x *need) roomLocked() float64 {
 	for _, asked := range x.asked {
 		total += asked
 	}
-	return knocks + max((1+more)*x.got, total*(1-part)/4)
+	room, least := (1+more)*x.got/(1-x.usual), total*(1-part)/4
+	x.worst = max(x.worst, part)
+	if room < least && part <= mostUsual && part > unchanged*x.worst {
+		x.usual = part
+	}
+	x.whole = room >= total && part > tolerable
+	return knocks + max(room, least)
 }
 
 func (x *need) ageLocked(now instant) {
@@ -91,6 +110,10 @@ func (x *need) ageLocked(now instant) {
 		return
 	}
 	left := half(now-x.at, needLife)
+	x.worst *= half(now-x.at, worstLife)
+	if !x.whole {
+		x.usual *= half(now-x.at, usualLife)
+	}
 	x.at = now
 	x.got *= left
 	x.refused *= left

@@ -2,6 +2,7 @@ package shed
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -116,6 +117,27 @@ func TestNothingIsShedAheadSoonAfterAnOutage(t *testing.T) {
 			t.Errorf("%d of 2000 shed ahead, from 15 s after the outage on", b.ahead[0])
 		}
 	})
+}
+
+// A tenth more than succeed would be fewer each second.
+func TestAServiceThatRefusesSomeAtAnyLoadGetsAll(t *testing.T) {
+	for _, p := range []float64{0.15, 0.3, 0.6} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBehind(t, core.Enforce)
+			random := rand.New(rand.NewPCG(1, 2))
+			some := func() bool { return random.Float64() >= p }
+			b.play(2*time.Minute, first, some)
+			b.play(2*time.Minute, first, some)
+			if b.ahead[0] > 960 {
+				t.Errorf("%.2f refused at any load: %d of 48000 shed ahead from the third minute on, want at most 960", p, b.ahead[0])
+			}
+			full := rate(100)
+			b.play(time.Minute, first, func() bool { return some() && full() })
+			if part := float64(b.ahead[0]) / 24000; part < 0.1 && p < 0.5 {
+				t.Errorf("%.2f refused at any load: %.3f shed ahead though the service is full, too", p, part)
+			}
+		})
+	}
 }
 
 func TestShadowShedsNothingAhead(t *testing.T) {

@@ -72,9 +72,9 @@ type Options[R any] struct {
 	// route call the same ones. While these shed some of the requests of a name, so that the answer is
 	// 503, or Unavailable of a call, the Shedder sheds most of them ahead, the least important first.
 	// Otherwise other services would work in vain. After 256 names, all others are one. It
-	// must not depend on what a client says of itself. Set it only where a 503 means load: services
-	// that refuse more than a tenth at any load get much less than they could do, and an
-	// [http.TimeoutHandler] inside answers 503, too. What is shed ahead is drawn without regard to
+	// must not depend on what a client says of itself. Set it only where a 503 means load: an
+	// [http.TimeoutHandler] inside answers 503, too. Of a service that refuses more than a tenth at
+	// any load the Shedder learns that within a minute or two; until then it gets less than it could. What is shed ahead is drawn without regard to
 	// Tenant. nil: nothing is shed ahead.
 	Needs func(R) string
 
