@@ -7,21 +7,25 @@ import (
 	"github.com/weir-go/weir/internal/ground/shedlimit"
 )
 
-// adaptive is the algorithm that finds a limit. It counts the requests that wait, and keeps as many waiting as
-// the service needs to stay busy.
+// adaptive finds a limit. It counts the requests that wait, and keeps as many waiting as the
+// service needs to stay busy.
 //
 // By Little's law, x requests a second that each wait w are x·w requests that wait. The wait of a
-// route is how much its fast requests, a low quantile of its latencies, take longer than they took
-// without a queue: its baseline. A queue that stands delays every request. A burst, a slow request
-// and another mix of routes leave the fast ones of each route as they were.
+// route is how much longer its fast requests take than without a queue. The fast ones are a low
+// quantile of its latencies; the time without a queue is its baseline. A standing queue delays
+// every request. A burst, a slow request or another mix of routes leaves the fast requests as
+// they were.
+//
+// An example: fast requests take 30 ms, their baseline is 20 ms, and 400 complete a second. So
+// 400·0.010 = 4 requests wait, and 400·0.020 = 8 are served. If 5 may wait, the limit grows. If
+// only 2 may, it falls to 8 + 2 = 10.
 //
 // Baselines are learned while requests are not limited, and by trials. Nothing else raises a
 // baseline, so a long overload does not become normal. TCP Vegas (Brakmo and Peterson, 1994) counts
 // waiting packets in the same way, CoDel (Nichols and Jacobson, 2012) judges a standing queue by a
-// minimum, and BBR (Cardwell and others, 2016) tries what it believes.
+// minimum, and BBR (Cardwell and others, 2016) tests its estimates by trials.
 //
-// It decides about samples, never about a request, so floats do no harm. These files have its
-// parts:
+// It decides about samples, never about a request, so floats do no harm. Its files:
 //
 //	adaptive_state.go     the states, and what a window does in each: begin here
 //	adaptive_view.go      a Sample as counts of requests
@@ -37,7 +41,7 @@ type adaptive struct {
 	now   time.Time
 	limit float64
 	state state
-	after state // that follows draining and settling; steady if no trial goes on
+	after state // follows draining and settling; steady if no trial is under way
 
 	recent  recent
 	queue   queueing
@@ -52,12 +56,12 @@ type adaptive struct {
 // clients are requests that wait for their clients.
 type clients struct {
 	waiting float64 // now, or of late
-	crowd   bool    // they have become more, and others were shed
+	crowd   bool    // their number rises, and others are shed
 }
 
 const (
-	startLimit  = 100 // of which more than mostIdle are lent
-	fewest      = 5   // completions that a window needs to be judged
+	startLimit  = 100 // the first limit: mostIdle, and the rest as a loan
+	fewest      = 5   // completions without which a window is not judged
 	shortWindow = 250 * time.Millisecond
 	longWindow  = 2 * time.Second
 	mostWindows = 16 * time.Second
@@ -77,7 +81,7 @@ func newAdaptive() *adaptive {
 // Window makes a window longer if few requests complete.
 func (a *adaptive) Window() (least, most time.Duration, completed int) {
 	if wait := a.drain.cleanAt.Sub(a.now); wait > 0 && wait < shortWindow {
-		return wait, wait, 1 // that window teaches nothing
+		return wait, wait, 1 // until requests from before a decrease have ended
 	}
 	if len(a.base.routes) == 0 {
 		return firstWindow, a.recent.window, 20
@@ -90,9 +94,9 @@ func (a *adaptive) Window() (least, most time.Duration, completed int) {
 
 // Update returns the limit from now on.
 //
-// Requests that wait for their clients use nothing of the service. The algorithm does not look at
-// them, and they get places of their own, as many as wait or waited of late. While more and more
-// wait and others are shed for it, windows are short.
+// Requests that wait for their clients use nothing of the service. They do not count, and get
+// places of their own, as many as wait or waited of late. While their number rises and others are
+// shed, windows are short.
 func (a *adaptive) Update(s shedlimit.Sample) int {
 	a.held.bind(&s)
 	switch {
@@ -109,7 +113,7 @@ func (a *adaptive) Update(s shedlimit.Sample) int {
 		a.remember(&s, w)
 		a.state = a.next(a.state, &s, w)
 		a.believe(w)
-	case s.Limit > 0: // of the algorithm before this one
+	case s.Limit > 0: // of the options before
 		a.limit, a.loan.lent, a.loan.safe = float64(s.Limit), 0, 0
 	}
 	a.limit = min(max(a.limit, 1, float64(s.MinLimit)), float64(s.MaxLimit))
@@ -126,14 +130,15 @@ func (a *adaptive) leaveOutClients(s *shedlimit.Sample) {
 	a.clients.waiting = max(wait, a.clients.waiting*half(s.Elapsed, idleLife))
 }
 
-// inForce returns the limit with the loan.
+// inForce returns the limit with the loan and with the places of their own.
 func (a *adaptive) inForce(most int) int {
 	return min(int(math.Round(a.reach()))+a.places(), most)
 }
 
-// reach returns how many requests may be in flight that have no places of their own.
+// reach returns how many requests without places of their own may be in flight.
 func (a *adaptive) reach() float64 { return max(a.limit, a.loan.lent) }
 
-// places implements glancer: it returns how many places of the limit are for requests that wait for
-// their clients or are held.
-func (a *adaptive) places() int { return int(math.Round(a.clients.waiting)) + a.held.places(a.reach()) }
+// places implements glancer: these places are for requests that wait for their clients or are held.
+func (a *adaptive) places() int {
+	return int(math.Round(a.clients.waiting)) + a.held.places(a.reach())
+}

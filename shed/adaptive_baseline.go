@@ -8,21 +8,27 @@ import (
 
 const (
 	lowQuantile = 0.1
-	enoughKnown = 20 // completions make a baseline; the first ones are the fastest
+	enoughKnown = 20 // completions make a baseline
 
-	// For how long a baseline is believed while requests are limited. A probe lasts some windows,
-	// so with long windows it is rare.
+	// A baseline is believed for so long while requests are limited, or for so many windows if that
+	// is longer: a probe lasts some windows.
 	believed, believedWindows = 30 * time.Second, 60
 )
 
 // baselines say how long requests take without a queue.
+//
+// An example: the fast requests of a route took 20 ms while nothing was limited. That is its
+// baseline. Now requests are limited and take 50 ms, so they seem to wait for 30 ms; or a
+// dependency has become slower. After 30 s a probe halves the requests in flight. If they now
+// take 25 ms, they had waited, and 20 ms stays. If they still take 50 ms and fewer complete, they
+// had not waited, and 50 ms becomes the baseline.
 type baselines struct {
 	routes map[string]*baseline
 	usual  float64   // seconds that the requests in flight take, on average
 	sure   time.Time // when the baselines were last confirmed; zero: never
-	calm   int       // windows in a row that were not limited
+	calm   int       // windows in a row that the limit did not bound
 	ended  int       // requests that have ever completed
-	early  bool      // fewer have completed than are in flight: the fastest of those that began
+	early  bool      // fewer have completed than are in flight: only the fastest
 }
 
 // figures describe the latencies of a route, in seconds.
@@ -30,7 +36,7 @@ type figures struct {
 	low    float64 // lowQuantile of them
 	mean   float64
 	spread float64 // their mean square over their mean
-	high   float64 // few are longer
+	high   float64 // the 99th percentile
 }
 
 // measure returns the figures of sorted latencies.
@@ -55,11 +61,11 @@ func measure(sorted []time.Duration) figures {
 // baseline says how long requests of a route take without a queue.
 type baseline struct {
 	figures
-	completed int // that it was made of, until there are enough
+	completed int // requests that it was made of, until there are enough
 }
 
-// gather adds a window to a baseline of few completions, or of early ones. wait is for how long
-// requests of all routes wait.
+// gather adds a window to a baseline that has few completions, or early ones. wait is the mean wait
+// of all routes.
 func (b *baseline) gather(r seen, wait float64, early bool) {
 	if b.completed >= enoughKnown && !early {
 		return
@@ -91,7 +97,7 @@ func (b *baseline) learn(r seen, rise float64) {
 // set makes a window without a queue the baseline.
 func (b *baseline) set(r seen) { b.figures = r.figures }
 
-// lower sets a baseline that is too slow, as a window was faster, with a queue or without.
+// lower lowers a baseline to a window that was faster, with a queue or without.
 func (b *baseline) lower(r seen) {
 	if r.low < b.low {
 		b.figures = figures{r.low, min(r.mean, b.mean), min(r.spread, b.spread), r.high}
@@ -121,15 +127,15 @@ func (a *adaptive) learn(w *view) {
 	}
 }
 
-// unsure reports, after a window that took so long, that a probe has to confirm the baselines: they
-// come from a time with a queue, or from long ago.
+// unsure reports that a probe has to confirm the baselines: they were learned with a queue, or long
+// ago. took is the length of the window.
 func (a *adaptive) unsure(took time.Duration) bool {
 	return a.base.sure.IsZero() || a.now.Sub(a.base.sure) > max(believed, believedWindows*took)
 }
 
-// expect sets what is usual. The longer requests take, the more of those in flight are of that
-// kind, so it is the mean square over the mean. Requests in flight take at least as long as their
-// ages say: early on, that is longer.
+// expect sets baselines.usual. Slow requests stay in flight longer, so the mean of those in flight
+// is the mean square over the mean: if 9 of 10 requests take 10 ms and one 110 ms, it is 65 ms, not
+// 20. Requests in flight take at least as long as their ages say. Early on, that is longer.
 func (a *adaptive) expect(s *shedlimit.Sample, w *view) {
 	mean, square := w.moments()
 	if w.completed < fewest || mean == 0 {

@@ -12,13 +12,13 @@ const (
 	longDrain = 5 * time.Second
 )
 
-// drain is the time after a decrease in which requests end that were admitted before it, or that
-// waited behind those. Their latencies say nothing of the present limit.
+// drain is the time after a decrease until the requests have ended that were admitted before it,
+// and those that waited behind them. Their latencies say nothing of the new limit.
 type drain struct {
-	until   time.Time // draining lasts so long, unless the requests have ended before
-	atMost  time.Time
-	cleanAt time.Time // what is admitted under the limit ends from then on
-	left    float64   // requests that were admitted before, if the oldest end first
+	until   time.Time // draining lasts at least so long
+	atMost  time.Time // and no longer
+	cleanAt time.Time // from then on, requests end that began under the new limit
+	left    float64   // requests from before the decrease, if the oldest end first
 }
 
 // cut lowers the limit to what goal requests in flight need, and to no less than mostCut of those
@@ -27,7 +27,7 @@ func (a *adaptive) cut(w *view, goal float64) {
 	goal = min(w.now, max(goal, mostCut*w.now))
 	scale := 1.0
 	if w.limited {
-		// Classes with a smaller share fill a part of the limit, of the lower one too.
+		// Classes with small shares fill only a part of the limit, and will of the lower one.
 		scale = max(1, a.reach()/w.now)
 	}
 	a.limit = max(1, min(a.reach(), goal*scale))
@@ -36,7 +36,7 @@ func (a *adaptive) cut(w *view, goal float64) {
 	a.drain.until = a.now.Add(min(2*time.Second, w.takes(w.now-goal)))
 }
 
-// drained reports whether no more are in flight than the limit allows, or time is up.
+// drained reports whether no more requests are in flight than the limit allows, or time is up.
 func (a *adaptive) drained(s *shedlimit.Sample, w *view) bool {
 	d := &a.drain
 	over := float64(s.InFlight) > math.Round(a.limit) || a.now.Before(d.until)
@@ -48,8 +48,8 @@ func (a *adaptive) drained(s *shedlimit.Sample, w *view) bool {
 	return true
 }
 
-// settled reports whether all requests that ended in the window were admitted under the present
-// limit, and began behind others that were.
+// settled reports whether all requests that ended in the window began under the present limit, and
+// waited behind none from before.
 func (a *adaptive) settled(s *shedlimit.Sample, w *view) bool {
 	d := &a.drain
 	if start := a.now.Add(-s.Elapsed); !start.Before(d.cleanAt) {

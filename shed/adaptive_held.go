@@ -9,24 +9,29 @@ import (
 
 const (
 	mostHeld  = firstTimes * startLimit // see held.bound
-	heldTimes = 4                       // times what is usual, and
-	leastHeld = 200 * time.Millisecond  // longer than this: a request that is older may be held
+	leastHeld = 200 * time.Millisecond  // a request may be held from this age on,
+	heldTimes = 4                       // and so many times what is usual
 	evenLife  = 2 * time.Second         // in which held.usual doubles or halves, at most
 )
 
-// held are requests that take much longer than others and that others have overtaken. They need
-// nothing that those need. So they get places of their own, as requests do that wait for their
-// clients. Otherwise a few of one client would keep all places of a low limit.
+// held counts requests that take much longer than others and that others have overtaken. They do
+// not need what the others wait for. So they get places of their own, as requests that wait for
+// their clients do. Otherwise a few slow requests of one client would fill a low limit.
+//
+// An example: 10 ms is usual, so an overtaken request is held at the age of 240 ms. With 30 of them
+// and a limit of 6, 36 requests may be in flight.
 type held struct {
-	now   int     // requests
-	most  int     // that may be held for now
-	bound int     // of all in flight, if most of them are held: MaxInFlight; mostHeld if that is not set
-	usual float64 // baselines.usual, as it changes slowly: slow requests that end together must not change what is slow
+	now   int // requests
+	most  int // requests that may be held for now
+	bound int // their places raise the limit to this at most: MaxInFlight, or mostHeld without it
+
+	// usual follows baselines.usual slowly, so that slow requests that end together do not change
+	// what is slow.
+	usual float64
 }
 
-// places returns how many places are for held requests, if reach others may be in flight. They
-// raise the limit to bound, and no further: when a dependency hangs, its requests would pile up
-// otherwise.
+// places returns how many places are for held requests, if reach others may be in flight. Beyond
+// bound there are none: when a dependency hangs, its requests would pile up.
 func (h *held) places(reach float64) int {
 	return max(0, min(h.now, h.bound-int(math.Round(reach))))
 }
@@ -36,10 +41,10 @@ func (a *adaptive) piles(w *view) bool {
 	return float64(a.held.now) > w.inFlight && a.held.now+int(math.Round(a.reach())) >= a.held.bound
 }
 
-// hold takes these requests out of s.
+// hold counts the held requests, and takes them out of s.
 func (a *adaptive) hold(s *shedlimit.Sample) {
 	a.held.now = 0
-	// A request may stop waiting for its client while ages are read: then there is an age too many.
+	// A request may stop waiting for its client while ages are read. Then there is an age too many.
 	if len(a.base.routes) == 0 || len(s.Ages) == 0 || s.InFlight <= 0 || s.Overtaken == 0 {
 		return
 	}
@@ -68,8 +73,8 @@ func (h *held) bind(s *shedlimit.Sample) {
 	}
 }
 
-// trust updates how many requests may be held. While a route waits alone, they may wait as well,
-// and become no more.
+// trust updates how many requests may be held. While a route waits alone, held requests may be part
+// of its queue, so their number may not rise.
 func (a *adaptive) trust(s *shedlimit.Sample, w *view) {
 	switch {
 	case w.waiting > w.room && w.waitsAlone():

@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	leastIdle = 6.0                    // limit of a service with nothing to do, at least
-	mostIdle  = 20.0                   // at most, if its requests are fast: 6 at once for a class with a share of 30%
+	leastIdle = 6.0                    // least limit of an idle service
+	mostIdle  = 20.0                   // at most, if requests are fast: 6 for a share of 30%
 	headroom  = 2.0                    // limit above the most in flight, while no request waits
 	peakLife  = 10 * time.Second       // see recent.peak
-	idleLife  = 2 * time.Second        // in which half of the limit above headroom goes away
-	standing  = 450 * time.Millisecond // an older queue is no burst
+	idleLife  = 2 * time.Second        // halves the limit above headroom
+	standing  = 450 * time.Millisecond // a queue that lasts longer is no burst
 )
 
 // recent is what the last windows saw.
 type recent struct {
 	peak   float64       // most in flight, with the held ones, halved each peakLife
 	sheds  float64       // part of requests that is shed, over the last second
-	rate   float64       // completions a second, over the last second in which requests were limited
+	rate   float64       // completions a second, over the last second with limited requests
 	work   float64       // view.busy, over the same time
 	window time.Duration // that a window lasts at most
 }
@@ -32,8 +32,8 @@ type queueing struct {
 	late  bool          // the window before was late, too
 }
 
-// remember updates recent, the limit of a service that has become calm, and for how long a queue
-// has stood.
+// remember updates recent and for how long a queue has stood, and lowers the limit of a service
+// that has become calm.
 func (a *adaptive) remember(s *shedlimit.Sample, w *view) {
 	r := &a.recent
 	r.peak = max(float64(s.PeakInFlight+a.held.now), r.peak*half(s.Elapsed, peakLife))
@@ -41,13 +41,13 @@ func (a *adaptive) remember(s *shedlimit.Sample, w *view) {
 	case !w.limited || r.rate == 0:
 		r.rate, r.work = w.rate, w.busy
 	case w.rate > 0:
-		// Completions of one window vary with what happened to complete in it.
+		// One window is too short to tell.
 		old := half(s.Elapsed, time.Second/2)
 		r.rate = w.rate + (r.rate-w.rate)*old
 		r.work = w.busy + (r.work-w.busy)*old
 	}
 	if !w.limited {
-		// A limit that is not needed for long would let too many in at once.
+		// A limit from a busy time would let too many in at once.
 		over := a.limit - max(headroom*r.peak, idle(w.typical))
 		a.limit -= max(0, over) * (1 - half(s.Elapsed, idleLife))
 	}
@@ -63,17 +63,18 @@ func (a *adaptive) remember(s *shedlimit.Sample, w *view) {
 	}
 }
 
-// goal returns how many requests should be in flight, or infinity if no fewer than are.
+// goal returns how many requests should be in flight, or infinity if the number need not fall.
 //
-// A queue that the limit did not bound is a burst until a second window has seen it. So is
-// lateness. For a route that waits alone no other is shed.
+// Unless the limit bounds a queue, it is a burst until a second window has seen it. The same holds
+// for lateness. If a route waits alone, no other is shed for it.
 func (a *adaptive) goal(s *shedlimit.Sample, w *view) float64 {
 	goal, alone := math.Inf(1), w.waitsAlone()
-	if a.waits(s, w) > w.room && a.queue.stood >= standing && (w.limited || a.queue.stood > s.Elapsed) && !alone {
+	stands := a.queue.stood >= standing && (w.limited || a.queue.stood > s.Elapsed)
+	if a.waits(s, w) > w.room && stands && !alone {
 		goal = w.busy + w.room
 	}
 	if w.excess > 0 && (w.limited || a.queue.late) && !alone {
-		// So many fewer that a trial can tell whether that helps.
+		// The decrease is deep enough for a trial to tell whether it helps.
 		goal = min(goal, max(w.inFlight-w.excess, w.needed))
 		goal = min(goal, max(0.9*deepCut*w.inFlight, w.needed))
 	}
@@ -81,7 +82,7 @@ func (a *adaptive) goal(s *shedlimit.Sample, w *view) float64 {
 	return goal
 }
 
-// grow raises the limit if nothing speaks against it.
+// grow raises the limit, unless answers are nearly late or held requests pile up.
 func (a *adaptive) grow(s *shedlimit.Sample, w *view) {
 	a.trial.from, a.trial.full = 0, 0
 	if w.nearly || a.piles(w) {
@@ -104,7 +105,7 @@ func (a *adaptive) grow(s *shedlimit.Sample, w *view) {
 }
 
 // freeze keeps the limit at what was in flight of late, and a few more, while a route waits alone.
-// So no other route is shed for it, and its queue grows no longer.
+// So no other route is shed for it, and its queue stops growing.
 func (a *adaptive) freeze(w *view) {
 	if a.queue.stood < standing {
 		return
@@ -121,13 +122,13 @@ func (a *adaptive) reached(w *view) float64 {
 	return min(a.reach(), w.now)
 }
 
-// idle returns the limit of a service with nothing to do: as many requests as would end within a
-// second one after the other, from leastIdle to mostIdle.
+// idle returns the limit of an idle service: as many requests as end in a second, one after the
+// other, from leastIdle to mostIdle.
 func idle(typical time.Duration) float64 {
 	return min(max(leastIdle, 1/typical.Seconds()), mostIdle)
 }
 
-// half returns the part that is left after a time, if each life takes half.
+// half returns the part that is left after a time, if each life halves it.
 func half(passed, life time.Duration) float64 {
 	return math.Exp2(-float64(passed) / float64(life))
 }

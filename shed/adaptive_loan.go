@@ -11,12 +11,17 @@ import (
 // the next window is too late. So the limiter asks before it sheds. As long as no request waits, by
 // the ages of those in flight, the algorithm lends as many places as were safe before, and takes
 // them back at once if requests wait.
+//
+// An example: 5 requests of 20 ms were in flight of late, so the limit is 10. 80 at once were
+// safe before. 60 come at one instant. At the eleventh no request in flight is older than 26 ms,
+// 1.3 times what is usual, so 80 places are lent and all 60 begin. If 40 of them wait soon after,
+// the loan falls to the 20 that do not, and an eighth of the 60.
 
 const (
 	firstUsual  = 1.0                   // seconds; see baselines.usual
 	firstWindow = 25 * time.Millisecond // until a request has completed
 	firstGrowth = 100 * time.Millisecond
-	firstTimes  = 4 // times startLimit may be lent until then and while it is early, once more each firstGrowth
+	firstTimes  = 4 // times startLimit may be lent early on: one more each firstGrowth
 
 	notable    = 0.5 // times baselines.usual: a faster request overtakes none
 	mostQuiet  = 100 * time.Millisecond
@@ -35,7 +40,8 @@ type loan struct {
 // glanceFrom implements glancer.
 func (a *adaptive) glanceFrom() (inFlight int, age time.Duration) {
 	inFlight = int(math.Round(a.limit)) + a.places()
-	if lends := len(a.base.routes) == 0 || a.limit < max(a.loan.safe, a.loan.lent); lends && !a.lowered() {
+	lends := len(a.base.routes) == 0 || a.limit < max(a.loan.safe, a.loan.lent)
+	if lends && !a.lowered() {
 		return inFlight, 0
 	}
 	if a.held.now > 0 {
@@ -53,27 +59,30 @@ func (a *adaptive) glance(s shedlimit.Sample) int {
 	free := waiting < 1 && !a.loan.doubt && !a.lowered()
 	switch {
 	case (len(a.base.routes) == 0 || a.base.early && free) && len(s.Ages) > 0:
-		a.loan.lent = max(a.loan.lent, startLimit*min(firstTimes, 1+s.Ages[0].Seconds()/firstGrowth.Seconds()))
+		times := min(firstTimes, 1+s.Ages[0].Seconds()/firstGrowth.Seconds())
+		a.loan.lent = max(a.loan.lent, startLimit*times)
 	case free:
 		a.loan.lent = max(a.loan.lent, a.loan.safe)
 	}
 	if a.knocks(s.Quiet) {
-		a.loan.lent = max(a.loan.lent, min(float64(s.InFlight+1), max(a.loan.safe, knocked*a.limit)))
+		most := max(a.loan.safe, knocked*a.limit)
+		a.loan.lent = max(a.loan.lent, min(float64(s.InFlight+1), most))
 	}
 	return a.inForce(s.MaxLimit)
 }
 
 // knocks reports that nothing has completed for so long that the requests in flight hang, or are
-// slow. One more in each glance shows which: in a service that answers it completes, and has
-// overtaken the others.
+// slow. One more request per glance shows which: if the service answers, it completes and overtakes
+// the others.
 func (a *adaptive) knocks(quiet time.Duration) bool {
-	return len(a.base.routes) > 0 && a.after == steady && a.state != draining && quiet > a.quietFor()
+	lowered := a.after != steady || a.state == draining
+	return len(a.base.routes) > 0 && !lowered && quiet > a.quietFor()
 }
 
-// quietFor is for how long nothing has to complete before knocks is true.
+// quietFor returns after which time without a completion knocks is true.
 func (a *adaptive) quietFor() time.Duration { return 2 * (mostQuiet + seconds(a.base.usual)) }
 
-// takeBack lowers the loan to the requests in flight that do not wait, if more than a few wait.
+// takeBack lowers the loan, if more than a few requests wait, to those that do not and a few.
 func (a *adaptive) takeBack(waiting float64, inFlight int) {
 	if few := max(a.loan.few, fewOfThose*float64(inFlight)); waiting > few {
 		a.loan.lent = min(a.loan.lent, float64(inFlight)-waiting+few)
@@ -84,7 +93,7 @@ func (a *adaptive) takeBack(waiting float64, inFlight int) {
 // believe updates what is safe, and ends a loan that is not needed.
 func (a *adaptive) believe(w *view) {
 	switch {
-	case a.lowered() && a.state != stuck: // when stuck, nothing was decided
+	case a.lowered() && a.state != stuck: // stuck decides nothing
 		a.loan.safe = min(a.loan.safe, a.limit)
 	case w.limited:
 		a.loan.safe = max(a.loan.safe, a.limit)
@@ -97,7 +106,7 @@ func (a *adaptive) believe(w *view) {
 	}
 }
 
-// overtakes implements glancer. Until it is known what is usual, all requests overtake others.
+// overtakes implements glancer. Until baselines.usual is known, all requests overtake others.
 func (a *adaptive) overtakes() time.Duration {
 	if len(a.base.routes) == 0 {
 		return 0

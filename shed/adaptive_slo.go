@@ -10,9 +10,9 @@ import (
 
 // punctuality judges each route by the SLO: a route is late if a tenth of its answers are.
 //
-// A lower limit shortens queues, and nothing else. So a route whose fast requests do not wait, or
-// that would be late without waiting, sheds nothing: otherwise a client could ask for it on
-// purpose.
+// A lower limit shortens queues, and nothing else. So no request is shed for a route whose fast
+// requests do not wait, or that would be late without a queue. Otherwise a client could ask for it
+// on purpose.
 func (w *view) punctuality(s *shedlimit.Sample) {
 	onTime := 0.0
 	var rest seen // routes with few completions, together
@@ -20,7 +20,7 @@ func (w *view) punctuality(s *shedlimit.Sample) {
 	judge := func(r *seen, p90 time.Duration) {
 		over := func(slo time.Duration) float64 {
 			late := (p90 - slo).Seconds()
-			if late > r.wait { // it would be late without a queue, too
+			if late > r.wait { // it would be late without a queue
 				return 0
 			}
 			return max(0, late)
@@ -60,7 +60,7 @@ func (w *view) punctuality(s *shedlimit.Sample) {
 		onTime += rest.mean
 	}
 	if onTime > 0 {
-		w.needed += onTime + 3*math.Sqrt(onTime) + 1 // at times so many come at once
+		w.needed += onTime + 3*math.Sqrt(onTime) + 1 // three standard deviations for chance
 	}
 }
 

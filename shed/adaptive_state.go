@@ -7,11 +7,11 @@ type state uint8
 
 const (
 	steady   state = iota // learns, raises the limit, or begins a decrease
-	draining              // waits until requests that were admitted before a decrease have ended
+	draining              // waits until requests from before a decrease have ended
 	settling              // waits until those that began behind them have ended
-	trying                // compares what a deep decrease has changed with what was before
-	probing               // compares after a decrease whose purpose is to learn
-	stuck                 // waits, as most requests in flight hang
+	trying                // compares the time after a deep decrease with that before
+	probing               // the same after a decrease that is made to learn
+	stuck                 // waits while most requests in flight hang
 )
 
 func (s state) String() string {
@@ -64,8 +64,7 @@ func (a *adaptive) steady(s *shedlimit.Sample, w *view) state {
 	case a.waits(s, w) > w.room && w.waitsAlone():
 		a.freeze(w)
 	case a.waits(s, w) > w.room:
-		// Wait and see whether the queue stands. If one window is as long as that, let it not grow
-		// meanwhile.
+		// Wait until the queue stands. In a window that long, it must not grow meanwhile.
 		if !w.limited && a.queue.stood >= standing {
 			a.limit = min(a.limit, w.now)
 		}
@@ -78,7 +77,7 @@ func (a *adaptive) steady(s *shedlimit.Sample, w *view) state {
 	return steady
 }
 
-// draining waits until requests that were admitted before a decrease have ended.
+// draining waits until requests from before a decrease have ended.
 func (a *adaptive) draining(s *shedlimit.Sample, w *view) state {
 	if a.drained(s, w) {
 		return settling
@@ -94,7 +93,7 @@ func (a *adaptive) settling(s *shedlimit.Sample, w *view) state {
 	return settling
 }
 
-// trying judges a decrease that was to shorten a queue.
+// trying judges a decrease that was made to shorten a queue.
 func (a *adaptive) trying(_ *shedlimit.Sample, w *view) state {
 	verdict, latency := a.trial.judge(a.now, w)
 	if verdict == early {
@@ -104,8 +103,8 @@ func (a *adaptive) trying(_ *shedlimit.Sample, w *view) state {
 	switch {
 	case verdict == untried:
 	case latency > 1.1:
-		// The service has become slower meanwhile. If the trial has cost throughput, take it back:
-		// the next window begins another one.
+		// The service has become slower meanwhile. If the trial cost throughput, undo it: the next
+		// window begins another one.
 		if verdict == starved {
 			a.limit = a.trial.limit
 		}
@@ -117,7 +116,7 @@ func (a *adaptive) trying(_ *shedlimit.Sample, w *view) state {
 	return steady
 }
 
-// probing judges a decrease that was to show how many wait.
+// probing judges a decrease that was made to learn how many wait.
 func (a *adaptive) probing(_ *shedlimit.Sample, w *view) state {
 	verdict, latency := a.trial.judge(a.now, w)
 	if verdict == early {
@@ -134,7 +133,7 @@ func (a *adaptive) probing(_ *shedlimit.Sample, w *view) state {
 		for _, r := range a.trial.seen.routes {
 			r.base.lower(r)
 		}
-		// While latency falls there may be less of a queue still, unless what was known holds.
+		// While latency falls, a queue may be left, unless the baselines hold.
 		if a.trial.confirms || latency > 0.9 || pace > 0.85 && pace < 1.1 || a.limit < 4 {
 			a.base.sure = a.now
 			a.limit = a.trial.limit
@@ -143,12 +142,12 @@ func (a *adaptive) probing(_ *shedlimit.Sample, w *view) state {
 	return steady
 }
 
-// stuck lowers the limit to the requests that hang and the others, until fewer hang.
+// stuck keeps the limit at the requests that hang and what the others need, until fewer hang.
 func (a *adaptive) stuck(s *shedlimit.Sample, w *view) state {
 	switch {
 	case w.stuck(s):
-		// Less would not help those in flight. More would only get stuck as well.
-		// A decrease that the start of this has caused is undone.
+		// A lower limit helps no request in flight. A higher one lets more hang. A decrease that
+		// the beginning of the hang caused is undone.
 		a.limit = min(max(a.limit, a.trial.from), float64(w.overdue)+w.busy+w.room)
 		a.after = steady
 		a.drain = drain{atMost: a.now.Add(longDrain)}
@@ -158,8 +157,8 @@ func (a *adaptive) stuck(s *shedlimit.Sample, w *view) state {
 	return stuck
 }
 
-// lowered reports that requests may be in flight that were admitted before a decrease, or that a
-// trial goes on.
+// lowered reports that requests from before a decrease may be in flight, or that a trial is under
+// way.
 func (a *adaptive) lowered() bool {
 	return a.after != steady || a.state == draining || a.state == stuck
 }

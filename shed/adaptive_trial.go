@@ -7,26 +7,31 @@ import (
 
 // trial is a decrease whose effect shows whether requests wait. If they do, latency falls and
 // throughput does not. If they do not, throughput falls and latency does not; then the decrease is
-// undone, and the latencies of now become the baselines. That is how a slower dependency is
-// learned.
+// undone, and the latencies of now become the baselines. So a slower dependency is learned.
+//
+// An example: 100 requests are in flight, 500 complete a second in 200 ms each, and the baseline is
+// 100 ms. So 50 seem to wait. 10 may, so the limit falls to 60. Then there are two cases:
+//
+//	500 a second complete in 120 ms   they had waited: the limit stays
+//	300 a second complete in 200 ms   they had not: the limit is 100 again, the baseline 200 ms
 type trial struct {
 	from     float64 // limit before the first of several decreases or probes in a row
-	full     float64 // completions a second then, or before a later one if that is more
-	confirms bool    // it is a probe, and the baselines were confirmed before
+	full     float64 // completions a second then, or before a later decrease if that is more
+	confirms bool    // it is a probe of baselines that were confirmed before
 	ends     time.Time
 	limit    float64 // before
 	inFlight float64 // before
 	rate     float64 // completions a second, before
 	work     float64 // see view.busy, before
 	low      map[*baseline]float64
-	seen     *view // all windows since
+	seen     *view // all windows since then
 }
 
 const (
 	deepCut  = 0.75 // part of the requests in flight; a decrease to more shows nothing
 	enough   = 0.2  // part of the requests in flight that a trial must take away
 	longWait = 10 * time.Second
-	judged   = 40.0 // completions that show a small difference, if all requests take the same
+	judged   = 40.0 // completions that show a small difference, if all take the same time
 )
 
 // verdict says what a trial has shown.
@@ -83,8 +88,8 @@ func (t *trial) judge(now time.Time, w *view) (v verdict, latency float64) {
 	t.seen = w
 	tried := w.limited && t.inFlight-w.inFlight >= enough*t.inFlight
 	if now.Before(t.ends) && float64(w.completed) < judged*w.noise {
-		// These are too few for a small difference. A large one shows at once, and so does a
-		// baseline that still holds.
+		// These are too few to show a small difference. A large one shows at once, and so does a
+		// baseline that holds.
 		if w.completed < fewest || !tried {
 			return early, 1
 		}
@@ -103,8 +108,8 @@ func (t *trial) judge(now time.Time, w *view) (v verdict, latency float64) {
 	return busy, latency
 }
 
-// undo takes back a decrease that left the service with too few requests, and learns how long they
-// take.
+// undo raises the limit again after a decrease that left the service with too few requests, and
+// learns how long they take.
 func (a *adaptive) undo() state {
 	w := a.trial.seen
 	for _, r := range w.routes {
@@ -117,14 +122,15 @@ func (a *adaptive) undo() state {
 	return settling
 }
 
-// needs returns the limit with which as many requests complete as before several decreases, if they
+// needs returns the limit with which as many requests complete as before the decreases, if they
 // take as long as now.
 func (a *adaptive) needs(w *view) float64 {
 	t := &a.trial
 	work, wait := 0.0, 0.0
 	for _, r := range w.routes {
 		work += r.rate * r.base.mean
-		wait += r.rate * (evenWait*r.base.mean + unevenWait*w.gaps*max(0, r.base.spread-r.base.mean))
+		wait += r.rate * (evenWait*r.base.mean +
+			unevenWait*w.gaps*max(0, r.base.spread-r.base.mean))
 	}
 	if w.rate == 0 {
 		return 0
@@ -150,7 +156,7 @@ func (t *trial) effect(w *view, deviations float64) (latency float64, starved bo
 	}
 	fewer := t.inFlight - w.inFlight
 	fell := 1 - w.busy/t.work
-	waited := (before - low) / rate * t.rate / fewer // 1: all that are fewer had waited
+	waited := (before - low) / rate * t.rate / fewer // 1: all that are gone had waited
 	noise := deviations * math.Sqrt(w.noise/float64(w.completed))
 	return low / before, waited < 0.7 && fell > max(0.12, 0.3*fewer/t.inFlight, noise)
 }

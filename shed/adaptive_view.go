@@ -19,19 +19,19 @@ type view struct {
 
 	busy    float64 // would be in flight without a queue
 	waiting float64 // waited, on average
-	behind  float64 // of them, waited for what other requests need, too: see waitsAlone
+	behind  float64 // of them, waited for what other requests need: see waitsAlone
 	room    float64 // may wait
 	gaps    float64 // part of unevenWait that counts: see adaptive.gaps
-	noise   float64 // mean square of service times over the square of their mean; 1 if all are the same
-	overdue int     // in flight for far too long
+	noise   float64 // mean square of service times over the square of their mean; at least 1
+	overdue int     // have been in flight for far too long
 	aged    float64 // wait by their ages: see adaptive.aged
 
 	typical time.Duration // mean latency
 
 	// With an SLO: see punctuality.
-	excess float64 // so many fewer should wait
-	needed float64 // limit that is never cut
-	nearly bool    // some are late, or nearly
+	excess float64 // requests that should not wait
+	needed float64 // no decrease goes below this limit
+	nearly bool    // some answers are late, or nearly
 }
 
 // seen is what a window says of a route.
@@ -57,7 +57,9 @@ func (a *adaptive) look(s *shedlimit.Sample) *view {
 		if len(r.Latencies) == 0 {
 			continue
 		}
-		x := seen{figures: measure(r.Latencies), base: a.base.routes[r.Route], completed: r.Completed}
+		x := seen{
+			figures: measure(r.Latencies), base: a.base.routes[r.Route], completed: r.Completed,
+		}
 		if x.base == nil {
 			x.base = &baseline{figures: x.figures}
 			a.base.routes[r.Route] = x.base
@@ -92,8 +94,7 @@ func (a *adaptive) look(s *shedlimit.Sample) *view {
 	return w
 }
 
-// join adds the window that follows those of w. Numbers of the end of a window become those of the
-// one added.
+// join adds the window that follows those of w. Numbers at the end of a window are those of next.
 func (w *view) join(next *view) {
 	part := next.took / (w.took + next.took)
 	mix := func(old *float64, to, part float64) { *old += (to - *old) * part }

@@ -15,18 +15,18 @@ const (
 	mostWait   = 10                    // times what requests take
 	muchShed   = 0.3                   // see adaptive.gaps
 
-	// A request may wait for this part of what requests take, and of what differences between them
-	// add.
+	// A request may wait for evenWait of the mean time of requests, and for unevenWait of what
+	// differences between them add.
 	evenWait, unevenWait = 0.6, 0.9
 
 	old = 1.3 // times baselines.usual: an older request may wait
 
-	aloneAtMost = 0.25 // part of the waiting requests that waits behind others, if a route waits alone
+	aloneAtMost = 0.25 // part of the waiting requests that waits behind others: see waitsAlone
 )
 
-// waits returns how many requests wait. Before the first decrease the limit is a guess. In a window
-// that is long enough for a queue to stand, requests in flight that are too old count as well: they
-// would complete too late to show that the limit is too high.
+// waits returns how many requests wait. Before the first decrease the limit is a guess. In a
+// window that is long enough for a queue to stand, requests in flight that are too old count as
+// well: their completions would show too late that the limit is too high.
 func (a *adaptive) waits(s *shedlimit.Sample, w *view) float64 {
 	if w.limited && a.queue.known == 0 && s.Elapsed >= standing {
 		return w.waiting + w.aged
@@ -36,8 +36,8 @@ func (a *adaptive) waits(s *shedlimit.Sample, w *view) float64 {
 
 // behind returns how many requests of the route waited behind others. In a queue that all share,
 // first come, first served, no request is overtaken before it is served. So a request has waited in
-// it until it was overtaken, at most. inFlight is the mean of all routes, and bounds what a few
-// long waits that end in one window would amount to.
+// it at most until it was overtaken. inFlight is the mean of all routes. It bounds the sum of a few
+// long waits that end in one window.
 func (x *seen) behind(r *shedlimit.RouteSample, inFlight float64) float64 {
 	if x.mean == 0 {
 		return 0
@@ -49,9 +49,9 @@ func (x *seen) behind(r *shedlimit.RouteSample, inFlight float64) float64 {
 	return min(x.rate, inFlight/x.mean) * wait
 }
 
-// waitsAlone reports that requests wait for what most other requests do not need: requests that
-// began later completed meanwhile. It may be a queue of a route's own, or a route that has become
-// slow. A lower limit would shed the others for it.
+// waitsAlone reports that requests wait for what most others do not need: requests that began later
+// completed meanwhile. A route may have a queue of its own, or may have become slow. A lower limit
+// would shed the others for it.
 func (w *view) waitsAlone() bool { return w.behind <= min(w.room, w.waiting*aloneAtMost) }
 
 // mayWait returns how many requests may wait.
@@ -75,7 +75,8 @@ func (w *view) mayWait() float64 {
 		return 0
 	}
 	mean, spread := mean/waiting, square/mean
-	each := min(mostWait*mean, max(leastWait.Seconds(), evenWait*mean+unevenWait*w.gaps*max(0, spread-mean)))
+	each := min(mostWait*mean, max(leastWait.Seconds(),
+		evenWait*mean+unevenWait*w.gaps*max(0, spread-mean)))
 	if wait == 0 {
 		return w.rate * each
 	}
@@ -83,8 +84,8 @@ func (w *view) mayWait() float64 {
 }
 
 // gaps returns which part of unevenWait counts. Without a long queue, slots are empty after a run
-// of slow requests, until other requests arrive. The more are shed, the sooner others arrive, and
-// of many slots few become empty at once.
+// of slow requests, until others arrive. The more requests are shed, the sooner others arrive; and
+// of many slots, few become empty at once.
 func (a *adaptive) gaps(w *view) float64 {
 	return 1 + (1/math.Sqrt(max(1, w.busy))-1)*min(1, a.recent.sheds/muchShed)
 }
@@ -123,14 +124,16 @@ func (a *adaptive) aged(s *shedlimit.Sample) float64 {
 
 // older returns how many ages, the longest first, are above than.
 func older(ages []time.Duration, than time.Duration) int {
-	n, _ := slices.BinarySearchFunc(ages, than, func(age, t time.Duration) int { return cmp.Compare(t, age) })
+	n, _ := slices.BinarySearchFunc(ages, than, func(age, t time.Duration) int {
+		return cmp.Compare(t, age)
+	})
 	return n
 }
 
-// overdue returns how many requests have been in flight for twice as long as the slowest request of
-// any route, including those that have just completed: in a long queue all are old. So a dependency
-// that hangs is seen although nothing completes. A request that others have overtaken is slow, and
-// shows no hang.
+// overdue returns how many requests have been in flight for twice as long as the slowest request
+// of any route. Those that have just completed count among the slowest: in a long queue all are
+// old. So a hang shows although nothing completes. A request that others have overtaken is slow,
+// and shows no hang.
 func (a *adaptive) overdue(s *shedlimit.Sample, w *view) int {
 	if len(a.base.routes) == 0 || len(s.Ages) == 0 {
 		return 0
