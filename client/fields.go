@@ -10,8 +10,6 @@ import (
 const (
 	fieldRateLimit  = "Ratelimit"
 	fieldPolicy     = "Ratelimit-Policy"
-	fieldXLimit     = "X-Ratelimit-Limit"
-	fieldXRemaining = "X-Ratelimit-Remaining"
 	fieldShopify    = "X-Shopify-Shop-Api-Call-Limit"
 	sourceRateLimit = "RateLimit"
 	maxInteger      = 999_999_999_999_999 // RFC 9651, section 3.3.1; longer times are sent as this
@@ -22,8 +20,8 @@ const (
 
 // A family is three fields that tell a limit together. docs/client.md says who sends which.
 type family struct {
-	limit, remaining, reset string // canonical
-	source                  string // reset, as it is documented
+	limit, remaining, reset string
+	source                  string // reset as it is documented; the three above become canonical
 	milliseconds            bool   // reset is the length of the period, in milliseconds
 	part                    bool   // only a part of the limit is renewed at reset
 }
@@ -31,26 +29,29 @@ type family struct {
 // families are all families, in the order in which they are believed: newer drafts before older
 // ones, and a number of seconds before an instant.
 var families = [...]family{
-	{limit: "Ratelimit-Limit", remaining: "Ratelimit-Remaining",
-		reset: "Ratelimit-Reset", source: "RateLimit-Reset"},
-	{limit: fieldXLimit, remaining: fieldXRemaining,
-		reset: "X-Ratelimit-Reset-After", source: "X-RateLimit-Reset-After"},
-	{limit: fieldXLimit, remaining: fieldXRemaining,
-		reset: "X-Ratelimit-Reset", source: "X-RateLimit-Reset"},
-	{limit: fieldXLimit, remaining: fieldXRemaining, part: true,
-		reset: "X-Ratelimit-Interval-Seconds", source: "X-RateLimit-Interval-Seconds"},
-	{limit: "X-Rate-Limit-Limit", remaining: "X-Rate-Limit-Remaining",
-		reset: "X-Rate-Limit-Reset", source: "X-Rate-Limit-Reset"},
-	{limit: "X-Ratelimit-Limit-Requests", remaining: "X-Ratelimit-Remaining-Requests",
-		reset: "X-Ratelimit-Reset-Requests", source: "x-ratelimit-reset-requests"},
-	{limit: "Anthropic-Ratelimit-Requests-Limit",
-		remaining: "Anthropic-Ratelimit-Requests-Remaining",
-		reset:     "Anthropic-Ratelimit-Requests-Reset",
-		source:    "anthropic-ratelimit-requests-reset"},
-	{limit: "X-Hubspot-Ratelimit-Max", remaining: "X-Hubspot-Ratelimit-Remaining",
-		reset:        "X-Hubspot-Ratelimit-Interval-Milliseconds",
-		source:       "X-HubSpot-RateLimit-Interval-Milliseconds",
-		milliseconds: true},
+	{limit: "RateLimit-Limit", remaining: "RateLimit-Remaining", reset: "RateLimit-Reset"},
+	{limit: "X-RateLimit-Limit", remaining: "X-RateLimit-Remaining", reset: "X-RateLimit-Reset-After"},
+	{limit: "X-RateLimit-Limit", remaining: "X-RateLimit-Remaining", reset: "X-RateLimit-Reset"},
+	{limit: "X-RateLimit-Limit", remaining: "X-RateLimit-Remaining",
+		reset: "X-RateLimit-Interval-Seconds", part: true},
+	{limit: "X-Rate-Limit-Limit", remaining: "X-Rate-Limit-Remaining", reset: "X-Rate-Limit-Reset"},
+	{limit: "x-ratelimit-limit-requests", remaining: "x-ratelimit-remaining-requests",
+		reset: "x-ratelimit-reset-requests"},
+	{limit: "anthropic-ratelimit-requests-limit",
+		remaining: "anthropic-ratelimit-requests-remaining",
+		reset:     "anthropic-ratelimit-requests-reset"},
+	{limit: "X-HubSpot-RateLimit-Max", remaining: "X-HubSpot-RateLimit-Remaining",
+		reset: "X-HubSpot-RateLimit-Interval-Milliseconds", milliseconds: true},
+}
+
+func init() {
+	for i := range families {
+		f := &families[i]
+		f.source = f.reset
+		for _, field := range []*string{&f.limit, &f.remaining, &f.reset} {
+			*field = http.CanonicalHeaderKey(*field)
+		}
+	}
 }
 
 // quota is the rest of a limit, as an answer tells it.

@@ -125,7 +125,7 @@ func FuzzAnswersAreReadInRange(f *testing.F) {
 		h := make(http.Header)
 		for name, value := range map[string]string{
 			"Retry-After": retry, fieldRateLimit: limit, "Ratelimit-Remaining": remaining, "Ratelimit-Reset": reset,
-			fieldXRemaining: remaining, "X-Ratelimit-Reset": xReset, "Date": date,
+			"X-Ratelimit-Remaining": remaining, "X-Ratelimit-Reset": xReset, "Date": date,
 			"Retry-After-Ms": retry, "X-Rate-Limit-Remaining": remaining, "X-Rate-Limit-Reset": reset, fieldShopify: limit,
 			"X-Hubspot-Ratelimit-Remaining": remaining, "X-Hubspot-Ratelimit-Interval-Milliseconds": xReset,
 		} {
