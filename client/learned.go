@@ -113,7 +113,7 @@ func (l *learned) learn(tk ticket, now instant) {
 	case l.count == 0 && l.busy(now): // the server seems to be down
 		return
 	case l.count < enough && !l.sure:
-		l.every = max(l.every, over/time.Duration(max(l.count, 1))*10/9)
+		l.every = max(l.every, min(over/time.Duration(max(l.count, 1))*10/9, slowest))
 		return // and count on
 	default:
 		// Just before the denial the server has taken what it leaks, and what had leaked while
@@ -140,7 +140,7 @@ func (l *learned) observe(now instant, newer, waiting bool, strikes int) {
 		n := max(l.recent.total-l.before-1, 1)
 		l.every = max(l.deniedAt-l.from, time.Second) / time.Duration(n) * 10 / 9
 		if strikes > 1 && !l.busy(now) {
-			l.every = max(l.every, now-l.since)
+			l.every = max(l.every, min(now-l.since, slowest))
 		}
 		l.recent.restart(now) // nothing was sent meanwhile
 	case !waiting: // the pace holds nothing back
@@ -173,11 +173,11 @@ func (l *learned) slowDown(tk ticket) {
 // speedUp learns from an answer at a slow pace that is no denial. Slower processes speed up by
 // more, so that all that share a limit reach the same pace. Each answer in a row counts more.
 //
-//	a request each 60 s: by 10% after the first answer, 18% after the second, and 50% at most
-//	a request each 10 s: by 5% after each of the first answers
+//	a request each 60 s: by 20% after the first answer, 32% after the second, and 50% at most
+//	a request each 10 s: by 5% after the first answer, 6% after the second
 func (l *learned) speedUp() {
 	l.streak++
-	part := min(max(0.05, float64(l.streak)*l.every.Minutes()/10), 0.5)
+	part := min(max(0.05, float64(l.streak)*l.every.Minutes()/5), 0.5)
 	l.every -= time.Duration(float64(l.every) * part)
 }
 

@@ -82,7 +82,7 @@ func hundred(told bool) scenario {
 		latency: 20 * time.Millisecond, workers: 1, clients: 100, each: 10, stagger: 500 * time.Millisecond,
 		options: client.Options{MaxWait: 10 * time.Minute, Attempts: 1000},
 		ideal:   980 * time.Minute / 80,
-		most:    figures{3.5, 560, 5000},
+		most:    figures{1.8, 560, 20},
 	}
 	if told {
 		s.name, s.server = "100 processes, told", fixed{limit: 80, period: time.Minute, fields: draft8}.new
@@ -128,9 +128,9 @@ func TestHardScenarios(t *testing.T) {
 	}
 }
 
-// Neither of the published clients is told more than ours, and AATB knows the quota and what all
-// others do. Where answers tell what is left, ours is denied less often and is done sooner. Where
-// they do not, it takes longer at the end.
+// AATB knows the quota and what all other clients do, and ours does not. Yet it is denied about as
+// seldom, and done about as soon; sooner where answers tell what is left. Of 50 runs that tell
+// nothing, the mean is 1.16 with 484 denials, and that of AATB 1.15 with 481.
 func TestAHundredProcessesAreDeniedLessThanPublishedOnes(t *testing.T) {
 	for _, told := range []bool{false, true} {
 		run := func(name string, wrap func(http.RoundTripper, int) http.RoundTripper) (got figures) {
@@ -143,11 +143,15 @@ func TestAHundredProcessesAreDeniedLessThanPublishedOnes(t *testing.T) {
 			return got
 		}
 		ours, aatb, backoff := run("weir", nil), run("AATB", newTelemetry(80).client), run("backoff", newBackoff)
-		if most := aatb.denials * 11 / 10; ours.denials > most || 4*ours.denials > backoff.denials {
+		if most := aatb.denials * 5 / 4; ours.denials > most || 4*ours.denials > backoff.denials {
 			t.Errorf("told %v: %d denials, want %d at most, and a quarter of %d", told, ours.denials, most, backoff.denials)
 		}
-		if told && ours.over > aatb.over+0.05 {
-			t.Errorf("a time of %.2f, want %.2f at most", ours.over, aatb.over+0.05)
+		slower := 0.4 // of single runs
+		if told {
+			slower = 0.05
+		}
+		if ours.over > aatb.over+slower {
+			t.Errorf("told %v: a time of %.2f, want %.2f at most", told, ours.over, aatb.over+slower)
 		}
 	}
 }

@@ -25,17 +25,24 @@ type backoff struct {
 	strikes int // denials in a row
 }
 
+// silences are the waits after silent denials in a row, and how much is added at random. After the
+// first one a request is denied again only if other processes use the limit, too. The third is the
+// longest: a hundred processes must not come back at once. Those that are denied again have starved,
+// and come back more often.
+var silences = [...]struct{ wait, more time.Duration }{
+	{time.Second, time.Second / 2},
+	{8 * time.Second, 20 * time.Second},
+	{90 * time.Second, 3 * time.Minute},
+	{time.Minute, time.Minute}, // and all later ones
+}
+
 // observe notes a denial. Denials of requests in flight together are one strike; anew begins
-// another. every is the time between two requests at the learned pace, 0 without one.
+// another. alone says that no other process uses the limit, as far as is known. every is the time
+// between two requests at the learned pace, 0 without one.
 //
-// The first wait is a second. If the server denies again after it, other processes use the limit,
-// too. The more there are, the longer the waits have to be: they grow eightfold twice and then
-// double, and up to as much again is added at random. If alone, the client shares the limit with no
-// other: waits double, and up to a half is added.
-//
-//	strikes     1      2      3       4        5
-//	alone       1.5 s  3 s    6 s     12 s     24 s at most
-//	not alone   1.5 s  16 s   128 s   256 s    512 s at most
+//	strikes     1             2             3              4
+//	alone       1 to 1.5 s    2 to 3 s      4 to 6 s       8 to 12 s
+//	not alone   1 to 1.5 s    8 to 28 s     90 to 270 s    60 to 120 s
 func (o *backoff) observe(now instant, anew, alone bool, every time.Duration) {
 	if anew || o.strikes == 0 {
 		o.strikes++
@@ -48,11 +55,11 @@ func (o *backoff) observe(now instant, anew, alone bool, every time.Duration) {
 		// the denied request would be denied again after the time of a single request.
 		wait := every << min(o.strikes, 12)
 		o.until = now + min(wait+rand.N(wait/4+1), time.Hour)
-	case o.strikes <= 1 || alone:
+	case alone:
 		wait := time.Second << min(o.strikes-1, 12)
 		o.until = max(o.until, now+wait+rand.N(wait/2))
 	default:
-		wait := time.Second << min(3*(o.strikes-1), o.strikes+3, 12)
-		o.until = max(o.until, now+wait+rand.N(wait))
+		s := silences[min(o.strikes, len(silences))-1]
+		o.until = max(o.until, now+s.wait+rand.N(s.more))
 	}
 }
