@@ -19,7 +19,8 @@ var illegal = limits.SlidingLog(limits.PerMinute(1_000_000))
 
 func TestACapOfOnesOwnIsKept(t *testing.T) {
 	for _, limit := range []limits.Limit{
-		limits.TokenBucket(limits.PerSecond(10), 1), limits.LeakyQueue(limits.PerSecond(10), 100), limits.SlidingLog(limits.PerSecond(10)),
+		limits.TokenBucket(limits.PerSecond(10), 1), limits.LeakyQueue(limits.PerSecond(10), 100),
+		limits.SlidingLog(limits.PerSecond(10)),
 	} {
 		t.Run(limit.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -65,7 +66,8 @@ func TestACapOfRequestsAtOnceIsHeldUntilTheirEnd(t *testing.T) {
 		})
 		var wg sync.WaitGroup
 		for range 2 { // processes
-			c := newClient(t, server, client.Options{Limit: limits.Concurrent(3), Backend: backend, MaxWait: time.Hour})
+			c := newClient(t, server, client.Options{Limit: limits.Concurrent(3), Backend: backend,
+				MaxWait: time.Hour})
 			for range 10 {
 				wg.Go(func() {
 					if _, err := get(c, "http://a/"); err != nil {
@@ -104,7 +106,8 @@ func TestAProcessKeepsTheCapByItselfWhileTheBackendFails(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if elapsed := time.Since(server.began); elapsed < 4*time.Second || elapsed > 5*time.Second || alone < 5 {
+		if elapsed := time.Since(server.began); elapsed < 4*time.Second || elapsed > 5*time.Second ||
+			alone < 5 {
 			t.Errorf("5 requests took %v, and the failure was reported %d times", elapsed, alone)
 		}
 	})
@@ -132,7 +135,8 @@ type remote struct {
 	asked, asking, most int
 }
 
-func (r *remote) Take(ctx context.Context, charges []backends.Charge, decisions []limits.Decision) error {
+func (r *remote) Take(ctx context.Context, charges []backends.Charge,
+	decisions []limits.Decision) error {
 	r.mu.Lock()
 	r.asked++
 	r.asking++
@@ -148,11 +152,13 @@ func (r *remote) Take(ctx context.Context, charges []backends.Charge, decisions 
 // Many requests wait for a cap that is used up. They do not all ask the backend whether there
 // is more.
 func TestOneRequestAsksForACapThatIsUsedUp(t *testing.T) {
-	for _, limit := range []limits.Limit{limits.FixedWindow(limits.Per(2, 10*time.Second)), limits.TokenBucket(limits.PerSecond(1), 1)} {
+	for _, limit := range []limits.Limit{limits.FixedWindow(limits.Per(2, 10*time.Second)),
+		limits.TokenBucket(limits.PerSecond(1), 1)} {
 		t.Run(limit.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				backend := &remote{Memory: memory.MustNew(memory.Options{})}
-				c := newClient(t, scripted(always(200)), client.Options{Limit: limit, Backend: backend, MaxWait: time.Hour})
+				c := newClient(t, scripted(always(200)), client.Options{Limit: limit, Backend: backend,
+					MaxWait: time.Hour})
 				for range 2 { // it is known, and used up
 					if _, err := get(c, "http://a/"); err != nil {
 						t.Fatal(err)

@@ -53,7 +53,8 @@ func mostOf(limit limits.Limit, windows int) int64 {
 func (l loop) run(t *testing.T, options client.Options, clients int) (r result) {
 	t.Helper()
 	limiter := nethttp.MustNew(nethttp.Config{
-		Rules:      []nethttp.Rule{{Name: "everybody", Limit: l.limit, Key: keyfuncs.Constant[*http.Request]("everybody")}},
+		Rules: []nethttp.Rule{{Name: "everybody", Limit: l.limit,
+			Key: keyfuncs.Constant[*http.Request]("everybody")}},
 		Headers:    headers.Options{Formats: []headers.Format{l.format}},
 		MaxWaiting: 1000,
 	})
@@ -76,7 +77,8 @@ func (l loop) run(t *testing.T, options client.Options, clients int) (r result) 
 	// Windows begin at multiples of the period: the loop begins with one.
 	begin := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	time.Sleep(time.Until(begin))
-	ctx, cancel := context.WithDeadline(t.Context(), begin.Add(time.Duration(l.windows)*period-time.Millisecond))
+	ctx, cancel := context.WithDeadline(t.Context(),
+		begin.Add(time.Duration(l.windows)*period-time.Millisecond))
 	defer cancel()
 	var wg sync.WaitGroup
 	for range clients {
@@ -119,7 +121,8 @@ var rateLimits = []limits.Limit{
 	limits.AnchoredWindow(limits.PerMinute(120)),
 }
 
-var formats = []headers.Format{headers.IETF, headers.Draft7, headers.Draft6, headers.GitHub, headers.DeltaSeconds, headers.Discord, headers.EpochSeconds}
+var formats = []headers.Format{headers.IETF, headers.Draft7, headers.Draft6, headers.GitHub,
+	headers.DeltaSeconds, headers.Discord, headers.EpochSeconds}
 
 // A short run tries one of eight.
 func TestAClosedLoopUsesTheLimitAndIsNotDenied(t *testing.T) {
@@ -132,9 +135,11 @@ func TestAClosedLoopUsesTheLimitAndIsNotDenied(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("%v/%v/%d", limit.Algorithm(), format, workers), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						r := loop{limit: limit, format: format, workers: workers, windows: 10}.run(t, client.Options{}, 1)
+						r := loop{limit: limit, format: format, workers: workers, windows: 10}.run(t,
+							client.Options{}, 1)
 						if *trace {
-							fmt.Printf("%-16v %-12v %2d: %.3f of %d, %d denied\n", limit.Algorithm(), format, workers, r.used(), r.most, r.denied)
+							fmt.Printf("%-16v %-12v %2d: %.3f of %d, %d denied\n", limit.Algorithm(), format, workers,
+								r.used(), r.most, r.denied)
 						}
 						if r.early > 0 {
 							t.Errorf("%d requests were denied after the first answer", r.early)
@@ -160,10 +165,12 @@ func TestAClosedLoopIsNotDeniedThoughAnswersOvertakeEachOther(t *testing.T) {
 		for _, format := range []headers.Format{headers.IETF, headers.GitHub} {
 			t.Run(fmt.Sprintf("%v/%v", limit.Algorithm(), format), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					l := loop{limit: limit, format: format, workers: 64, windows: 4, latency: 200 * time.Millisecond}
+					l := loop{limit: limit, format: format, workers: 64, windows: 4,
+						latency: 200 * time.Millisecond}
 					r := l.run(t, client.Options{}, 1)
 					if *trace {
-						fmt.Printf("%-16v %-12v %2d, latency: %.3f of %d, %d denied\n", limit.Algorithm(), format, l.workers, r.used(), r.most, r.denied)
+						fmt.Printf("%-16v %-12v %2d, latency: %.3f of %d, %d denied\n", limit.Algorithm(), format,
+							l.workers, r.used(), r.most, r.denied)
 					}
 					if r.early > 0 {
 						t.Errorf("%d requests were denied after the first answer", r.early)
@@ -185,18 +192,21 @@ func TestSmallLimitsAreNotDeniedAndOlderFieldsLeaveAPartUnused(t *testing.T) {
 		used  float64 // with older fields
 	}{
 		{limits.SlidingWindow(limits.PerMinute(60)), 0.95},
-		{limits.SlidingWindow(limits.PerMinute(30)), 0.80}, // 248 to 254 of 300: by the order in which workers ask
+		// 248 to 254 of 300: by the order in which workers ask.
+		{limits.SlidingWindow(limits.PerMinute(30)), 0.80},
 		{limits.SlidingLog(limits.PerMinute(30)), 0.80},
 		{limits.FixedWindow(limits.PerMinute(30)), 0.97},
 		{limits.TokenBucket(limits.PerMinute(30), 2), 0.65},
 		{limits.LeakyQueue(limits.PerMinute(30), 2), 0.65},
 		{limits.LeakyQueue(limits.PerMinute(60), 2), 0.65},
 	} {
-		for _, format := range []headers.Format{headers.IETF, headers.Draft6, headers.GitHub, headers.Discord} {
+		for _, format := range []headers.Format{headers.IETF, headers.Draft6, headers.GitHub,
+			headers.Discord} {
 			for _, workers := range []int{1, 16} {
 				t.Run(fmt.Sprintf("%v/%v/%d", test.limit, format, workers), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						r := loop{limit: test.limit, format: format, workers: workers, windows: 10}.run(t, client.Options{}, 1)
+						r := loop{limit: test.limit, format: format, workers: workers, windows: 10}.run(t,
+							client.Options{}, 1)
 						if r.early > 0 {
 							t.Errorf("%d requests were denied after the first answer", r.early)
 						}
@@ -205,7 +215,8 @@ func TestSmallLimitsAreNotDeniedAndOlderFieldsLeaveAPartUnused(t *testing.T) {
 							want = 0.97
 						}
 						if r.used() < want {
-							t.Errorf("%.1f%% of the limit was used (%d of %d), want %.0f%%", 100*r.used(), r.allowed, r.most, 100*want)
+							t.Errorf("%.1f%% of the limit was used (%d of %d), want %.0f%%", 100*r.used(), r.allowed,
+								r.most, 100*want)
 						}
 					})
 				})
@@ -219,12 +230,15 @@ func TestTwoProcessesShareACapThroughABackend(t *testing.T) {
 		for _, workers := range []int{1, 16} {
 			t.Run(fmt.Sprintf("%v/%d", limit.Algorithm(), workers), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					l := loop{limit: limit, format: headers.IETF, workers: workers, windows: 10, latency: 20 * time.Millisecond}
+					l := loop{limit: limit, format: headers.IETF, workers: workers, windows: 10,
+						latency: 20 * time.Millisecond}
 					r := l.run(t, client.Options{Limit: limit, Backend: memory.MustNew(memory.Options{})}, 2)
 					if *trace {
-						fmt.Printf("%-16v shared %2d: %.3f of %d, %d denied\n", limit.Algorithm(), workers, r.used(), r.most, r.denied)
+						fmt.Printf("%-16v shared %2d: %.3f of %d, %d denied\n", limit.Algorithm(), workers, r.used(),
+							r.most, r.denied)
 					}
-					if share := float64(r.denied) / float64(r.denied+r.allowed); share > 0.02 { // most often none; 15 of 1200 by the order in which workers ask
+					// Most often none; 15 of 1200 by the order in which workers ask.
+					if share := float64(r.denied) / float64(r.denied+r.allowed); share > 0.02 {
 						t.Errorf("%.1f%% were denied (%d of %d)", 100*share, r.denied, r.denied+r.allowed)
 					}
 					if r.used() < 0.90 {

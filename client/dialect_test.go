@@ -46,15 +46,18 @@ func (g *github) answer(_ int, r *http.Request) *http.Response {
 		g.lastWrite = now
 	}
 	if now.After(g.reset) {
-		g.left, g.reset = map[string]int{"core": 20, "search": 5, "code_scanning_upload": 3}, now.Add(10*time.Minute)
+		g.left, g.reset = map[string]int{"core": 20, "search": 5,
+			"code_scanning_upload": 3}, now.Add(10*time.Minute)
 	}
 	if now.Before(g.secondary) {
 		g.denied++
-		a := answer(403, "Content-Type", "application/json; charset=utf-8", "Date", now.UTC().Format(http.TimeFormat))
+		a := answer(403, "Content-Type", "application/json; charset=utf-8", "Date",
+			now.UTC().Format(http.TimeFormat))
 		if g.retry {
 			a.Header.Set("Retry-After", fmt.Sprint(int(g.secondary.Sub(now)/time.Second)+1))
 		}
-		const body = `{"message":"You have exceeded a secondary rate limit.","documentation_url":"https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`
+		const body = `{"message":"You have exceeded a secondary rate limit.",` +
+			`"documentation_url":"https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`
 		a.Body, a.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
 		return a
 	}
@@ -80,7 +83,8 @@ func newGitHub(t *testing.T, g *github, o client.Options) (*client.Transport, *s
 // These are paths of no resource.
 func TestDialectsTakeEveryPath(t *testing.T) {
 	for _, dialect := range []client.Dialect{client.GitHub, client.Discord} {
-		for _, path := range []string{"", "/", "/api", "/api/", "/api/v10", "/api/v3", "//", "/repos", "/repos/o//"} {
+		for _, path := range []string{"", "/", "/api", "/api/", "/api/v10", "/api/v3", "//", "/repos",
+			"/repos/o//"} {
 			synctest.Test(t, func(t *testing.T) {
 				c := newClient(t, scripted(always(200)), client.Options{Dialect: dialect})
 				if _, err := get(c, "http://a"+path); err != nil {
@@ -98,10 +102,12 @@ func TestTheResourcesOfGitHubAreApart(t *testing.T) {
 		for range 5 {
 			get(c, "https://api.github.com/search/issues")
 		}
-		if response, _ := get(c, "https://api.github.com/user"); response.StatusCode != 200 || time.Since(server.began) > 0 {
+		if response, _ := get(c, "https://api.github.com/user"); response.StatusCode != 200 ||
+			time.Since(server.began) > 0 {
 			t.Error("core waits for search")
 		}
-		if response, err := get(c, "https://api.github.com/search/issues"); err != nil || response.StatusCode != 200 {
+		if response, err := get(c, "https://api.github.com/search/issues"); err != nil ||
+			response.StatusCode != 200 {
 			t.Errorf("%v, %v, want 200 after the reset", response, err)
 		}
 		if elapsed := time.Since(server.began); elapsed < 10*time.Minute || g.denied != 1 {
@@ -115,7 +121,9 @@ func TestGitHubNamesTheResourceOfARoute(t *testing.T) {
 		g := &github{}
 		c, server := newGitHub(t, g, client.Options{MaxWait: time.Hour})
 		for range 4 { // of 3
-			if response, err := get(c, "https://api.github.com/repos/o/r/code-scanning/sarifs"); err != nil || response.StatusCode != 200 {
+			if response, err := get(c,
+				"https://api.github.com/repos/o/r/code-scanning/sarifs"); err != nil ||
+				response.StatusCode != 200 {
 				t.Fatal(response, err)
 			}
 		}
@@ -123,7 +131,8 @@ func TestGitHubNamesTheResourceOfARoute(t *testing.T) {
 			t.Errorf("%d were denied, after %v", g.denied, time.Since(server.began))
 		}
 		start := time.Now()
-		if _, err := get(c, "https://api.github.com/repos/o/r/issues"); err != nil || time.Since(start) > 0 {
+		if _, err := get(c, "https://api.github.com/repos/o/r/issues"); err != nil ||
+			time.Since(start) > 0 {
 			t.Errorf("core waits for code scanning: %v", err)
 		}
 	})
@@ -155,7 +164,8 @@ func TestASecondaryLimitOfGitHubHoldsBackTheAccount(t *testing.T) {
 					synctest.Wait()
 				}
 				wg.Wait()
-				if elapsed := time.Since(start); g.denied != 1 || elapsed < test.least || elapsed > test.most+10*time.Second {
+				if elapsed := time.Since(start); g.denied != 1 || elapsed < test.least ||
+					elapsed > test.most+10*time.Second {
 					t.Errorf("%d were denied, and the last was answered after %v", g.denied, elapsed)
 				}
 			})
@@ -167,7 +177,8 @@ func TestAnotherForbiddenOfGitHubIsNoLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const body = `{"message":"Resource not accessible by personal access token"}`
 		server := scripted(func(int, *http.Request) *http.Response {
-			a := answer(403, "Content-Type", "application/json", "X-RateLimit-Remaining", "9", "X-RateLimit-Reset", "60", "X-RateLimit-Resource", "core")
+			a := answer(403, "Content-Type", "application/json", "X-RateLimit-Remaining", "9",
+				"X-RateLimit-Reset", "60", "X-RateLimit-Resource", "core")
 			a.Body, a.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
 			return a
 		})
@@ -189,12 +200,14 @@ func TestWritesToGitHubStartASecondApartAfterASecondaryDenial(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 10 {
 			wg.Go(func() {
-				do(c, request(t, []string{"POST", "PATCH", "PUT", "DELETE"}[i%4], "https://api.github.com/repos/o/r/issues", nil))
+				do(c, request(t, []string{"POST", "PATCH", "PUT", "DELETE"}[i%4],
+					"https://api.github.com/repos/o/r/issues", nil))
 			})
 		}
 		wg.Wait()
 		if g.fast != 0 || g.denied != 1 || time.Since(server.began) > 15*time.Second {
-			t.Errorf("%d writes were too close, %d denied, and ten took %v", g.fast, g.denied, time.Since(server.began))
+			t.Errorf("%d writes were too close, %d denied, and ten took %v", g.fast, g.denied,
+				time.Since(server.began))
 		}
 	})
 }
@@ -208,7 +221,8 @@ func TestWritesToGitHubKeepToItsLimits(t *testing.T) {
 			wg.Go(func() { do(c, request(t, "POST", "https://api.github.com/repos/o/r/issues", nil)) })
 		}
 		wg.Wait()
-		for n, period := range map[int]time.Duration{80: time.Minute, 500: time.Hour, 1: 100 * time.Millisecond} {
+		for n, period := range map[int]time.Duration{80: time.Minute, 500: time.Hour,
+			1: 100 * time.Millisecond} {
 			for i := range server.at[n:] {
 				if over := server.at[i+n] - server.at[i]; over < period {
 					t.Fatalf("%d writes in %v", n+1, over)
@@ -250,7 +264,8 @@ func (d *discord) answer(_ int, r *http.Request) *http.Response {
 	defer d.mu.Unlock()
 	if !d.global.take(50, time.Second) {
 		d.denied++
-		return answer(429, "Retry-After", "1", "X-RateLimit-Global", "true", "X-RateLimit-Scope", "global")
+		return answer(429, "Retry-After", "1", "X-RateLimit-Global", "true", "X-RateLimit-Scope",
+			"global")
 	}
 	channel := strings.Split(r.URL.Path, "/")[4]
 	if d.buckets == nil {
@@ -308,7 +323,7 @@ func testRoutesOfDiscord(t *testing.T, latency time.Duration) {
 
 // The first request of another route is decided after the answer that names the bucket. Nobody
 // knows yet that it is counted there.
-func TestAnUnansweredRouteReservesUnitsOfEachBucket(t *testing.T) {
+func TestARouteInFlightCountsAgainstABucketItMayShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &discord{}
 		server := scripted(func(n int, r *http.Request) *http.Response {
@@ -344,13 +359,15 @@ func TestAGlobalDenialOfDiscordHoldsBackAllRoutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := scripted(func(n int, _ *http.Request) *http.Response {
 			if n == 1 {
-				return answer(429, "Retry-After", "3", "X-RateLimit-Global", "true", "X-RateLimit-Scope", "global")
+				return answer(429, "Retry-After", "3", "X-RateLimit-Global", "true", "X-RateLimit-Scope",
+					"global")
 			}
 			return answer(200)
 		})
 		c := newClient(t, server, client.Options{Dialect: client.Discord})
 		for _, path := range []string{"channels/1", "guilds/2", "users/@me"} {
-			if response, err := get(c, "https://discord.com/api/v10/"+path); err != nil || response.StatusCode != 200 {
+			if response, err := get(c, "https://discord.com/api/v10/"+path); err != nil ||
+				response.StatusCode != 200 {
 				t.Error(response, err)
 			}
 		}
@@ -378,7 +395,8 @@ func testInvalidRequests(t *testing.T, channels int) {
 		var err error
 		for i := range 12_000 {
 			time.Sleep(10 * time.Millisecond)
-			if _, err = get(c, fmt.Sprintf("https://discord.com/api/v10/channels/%d", i%channels)); err != nil {
+			if _, err = get(c, fmt.Sprintf("https://discord.com/api/v10/channels/%d",
+				i%channels)); err != nil {
 				break
 			}
 		}
@@ -429,11 +447,12 @@ func TestASuccessEndsTheBackoffOfAnAccount(t *testing.T) {
 			return answer(429, global...)
 		})
 		var waits []time.Duration
-		c := newClient(t, server, client.Options{Dialect: client.Discord, Attempts: 1, MaxWait: time.Minute, Observe: func(e client.Event) {
-			if e.Kind == client.Limited {
-				waits = append(waits, e.Wait)
-			}
-		}})
+		c := newClient(t, server, client.Options{Dialect: client.Discord, Attempts: 1,
+			MaxWait: time.Minute, Observe: func(e client.Event) {
+				if e.Kind == client.Limited {
+					waits = append(waits, e.Wait)
+				}
+			}})
 		get(c, "http://a/x") // denied: 1
 		done := make(chan struct{})
 		go func() { get(c, "http://a/slow"); close(done) }() // 2, which is sent before the next denial
@@ -483,7 +502,8 @@ func TestOfAnAccountTheRequestThatHasWaitedLongestGoesFirst(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		wg.Wait()
-		want := []string{"denied", "1", "2", "denied", "3", "4", "5"} // ready again after 2.2 s, when 3 has waited for less
+		// Ready again after 2.2 s, when 3 has waited for less.
+		want := []string{"denied", "1", "2", "denied", "3", "4", "5"}
 		if !slices.Equal(order, want) {
 			t.Errorf("order %v, want %v", order, want)
 		}

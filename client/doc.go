@@ -14,10 +14,10 @@
 //
 // A request is never sent earlier than the server said, and never waits longer than
 // [Options.MaxWait] or its context allows. A denial with a longer wait goes back at once,
-// untouched. A request that was held back and not sent fails with a [*WaitError]. There are three exceptions.
-// After a refused connection, a Transport forgets what the server said before it restarted. A wait
-// that was told without a denial is doubted: after MaxWait without any request, one is let through.
-// A told end of a period is ignored if earlier ends renewed little.
+// untouched. A request that was held back and not sent fails with a [*WaitError]. There are three
+// exceptions. After a refused connection, a Transport forgets what the server said before it
+// restarted. A wait that was told without a denial is doubted: after MaxWait without any request,
+// one is let through. A told end of a period is ignored if earlier ends renewed little.
 //
 // The limit waits, not the request: after one denial all requests of the same bucket are held back.
 // When the wait ends one of them goes first. Its answer tells how fast the others follow.

@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/client"
 )
 
-// poll sends a request every so often for some time. It returns how many were answered, and how many failed with
-// a WaitError.
+// poll sends a request every so often for some time. It returns how many were answered, and how
+// many failed with a WaitError.
 func poll(t *testing.T, c http.RoundTripper, every, over time.Duration) (answered, failed int) {
 	t.Helper()
 	for end := time.Now().Add(over); time.Now().Before(end); time.Sleep(every) {
@@ -31,7 +31,8 @@ func poll(t *testing.T, c http.RoundTripper, every, over time.Duration) (answere
 }
 
 func xRateLimit(limit, left int, reset string) []string {
-	return []string{"X-RateLimit-Limit", fmt.Sprint(limit), "X-RateLimit-Remaining", fmt.Sprint(left), "X-RateLimit-Reset", reset}
+	return []string{"X-RateLimit-Limit", fmt.Sprint(limit), "X-RateLimit-Remaining", fmt.Sprint(left),
+		"X-RateLimit-Reset", reset}
 }
 
 // longestGap returns the longest time in which nothing was sent.
@@ -43,7 +44,7 @@ func (s *script) longestGap() (longest time.Duration) {
 }
 
 // Servers that allow everything, and tell nonsense.
-func TestAnswersWithoutADenialAreDoubtedAfterMaxWait(t *testing.T) {
+func TestAToldWaitWithoutADenialIsDoubtedAfterMaxWait(t *testing.T) {
 	for name, fields := range map[string]func(n int) []string{
 		"nothing left": func(int) []string { return []string{"RateLimit", `"a";r=0;t=86400`} },
 		"nothing left, by older fields": func(int) []string {
@@ -59,19 +60,24 @@ func TestAnswersWithoutADenialAreDoubtedAfterMaxWait(t *testing.T) {
 			return xRateLimit(2000, max(1000-n, 0), "2592000")
 		},
 		"something left after the one that is let through": func(n int) []string {
-			return []string{"RateLimit", fmt.Sprintf(`"a";r=%d;t=86400`, (50-n%50)%50), "RateLimit-Policy", `"a";q=50;w=60`}
+			return []string{"RateLimit", fmt.Sprintf(`"a";r=%d;t=86400`, (50-n%50)%50), "RateLimit-Policy",
+				`"a";q=50;w=60`}
 		},
 	} {
 		for _, maxWait := range []time.Duration{time.Millisecond, 10 * time.Second} {
 			t.Run(fmt.Sprintf("%s, %v", name, maxWait), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					server := scripted(func(n int, _ *http.Request) *http.Response { return answer(200, fields(n)...) })
+					server := scripted(func(n int, _ *http.Request) *http.Response {
+						return answer(200,
+							fields(n)...)
+					})
 					c := newClient(t, server, client.Options{MaxWait: maxWait})
 					const every = 250 * time.Millisecond
 					answered, failed := poll(t, c, every, 20*time.Minute)
 					wait := max(maxWait, time.Second) // for which nothing is sent
 					if most := int(wait / every); failed == 0 || failed > most {
-						t.Errorf("%d requests failed and %d did not, want some to, and %d at most", failed, answered, most)
+						t.Errorf("%d requests failed and %d did not, want some to, and %d at most", failed, answered,
+							most)
 					}
 					if gap := server.longestGap(); gap > wait+2*every {
 						t.Errorf("nothing was sent for %v, want %v at most", gap, wait)
@@ -82,7 +88,7 @@ func TestAnswersWithoutADenialAreDoubtedAfterMaxWait(t *testing.T) {
 	}
 }
 
-func TestOneRequestDoubtsAndTheOthersWaitForItsAnswer(t *testing.T) {
+func TestOthersWaitForTheRequestThatTestsAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := scripted(func(n int, _ *http.Request) *http.Response {
 			if n == 1 {
@@ -109,8 +115,8 @@ func TestOneRequestDoubtsAndTheOthersWaitForItsAnswer(t *testing.T) {
 	})
 }
 
-// A server whose limit is that of an hour, and no longer than it says: of those that are let through to doubt
-// that, one is denied.
+// A server whose limit is that of an hour, and no longer than it says: of those that are let
+// through to doubt that, one is denied.
 func TestAClaimThatADenialHasProvenIsDoubtedNoMore(t *testing.T) {
 	type fieldsOf = func(limit, left int, period, reset time.Duration, now time.Time) []string
 	for name, fields := range map[string]fieldsOf{"RateLimit": draft8, "X-RateLimit": epoch} {
@@ -128,8 +134,8 @@ func TestAClaimThatADenialHasProvenIsDoubtedNoMore(t *testing.T) {
 	}
 }
 
-// The fields tell milliseconds, which are read as seconds, and denials say how long the wait is. What they deny is
-// not taken for a proof of 30 days.
+// The fields tell milliseconds, which are read as seconds, and denials say how long the wait is.
+// What they deny is not taken for a proof of 30 days.
 func TestADenialProvesNoLongerWaitThanItAsksFor(t *testing.T) {
 	milliseconds := func(limit, left int, _, reset time.Duration, _ time.Time) []string {
 		return xRateLimit(limit, left, fmt.Sprint(reset.Milliseconds()))
@@ -145,7 +151,8 @@ func TestADenialProvesNoLongerWaitThanItAsksFor(t *testing.T) {
 	})
 }
 
-// All denials ask for ten seconds, whatever is left of the hour. After those of the first hour the fields are believed.
+// All denials ask for ten seconds, whatever is left of the hour. After those of the first hour the
+// fields are believed.
 func TestDenialsThatAreRepeatedProveMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
@@ -172,8 +179,8 @@ func TestDenialsThatAreRepeatedProveMore(t *testing.T) {
 	})
 }
 
-// The limit is renewed each minute, and all answers say that it will be in an hour. The client takes what is
-// renewed for a refill, and follows that: about half of the limit is used.
+// The limit is renewed each minute, and all answers say that it will be in an hour. The client
+// takes what is renewed for a refill, and follows that: about half of the limit is used.
 func TestALimitThatIsRenewedEarlierThanToldIsUsed(t *testing.T) {
 	hour := func(limit, left int, _, _ time.Duration, _ time.Time) []string {
 		return xRateLimit(limit, left, "3600")
@@ -215,11 +222,14 @@ func TestADenialMakesClaimsBelievedAgain(t *testing.T) {
 	})
 }
 
-// The end is always an hour away: nothing is spread until then, though a tenth of the limit is left.
+// The end is always an hour away: nothing is spread until then, though a tenth of the limit is
+// left.
 func TestAnEndThatMovesWithEachAnswerPacesNothing(t *testing.T) {
 	for name, told := range map[string]func(since time.Duration) string{
 		"the length of a period": func(time.Duration) string { return "3600" },
-		"milliseconds to go":     func(since time.Duration) string { return fmt.Sprint((time.Hour - since).Milliseconds()) },
+		"milliseconds to go": func(since time.Duration) string {
+			return fmt.Sprint((time.Hour - since).Milliseconds())
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -258,7 +268,10 @@ func TestEvenlySpreadsThoughItsGapsAreLongerThanMaxWait(t *testing.T) {
 func TestAnEndThatDoesNotMovePaces(t *testing.T) {
 	for name, told := range map[string]func(left int, since time.Duration) time.Duration{
 		"a window": func(_ int, since time.Duration) time.Duration { return time.Hour - since },
-		"a bucket": func(left int, _ time.Duration) time.Duration { return time.Duration(600-left) * 6 * time.Second },
+		"a bucket": func(left int,
+			_ time.Duration) time.Duration {
+			return time.Duration(600-left) * 6 * time.Second
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -275,8 +288,10 @@ func TestAnEndThatDoesNotMovePaces(t *testing.T) {
 				before := time.Now()
 				get(c, "http://a/")
 				var held *client.WaitError
-				if _, err := get(c, "http://a/"); time.Since(before) < 10*time.Second && !errors.As(err, &held) {
-					t.Errorf("with %d left for %v two requests took %v", left, told(left, time.Since(begun)), time.Since(before))
+				if _, err := get(c, "http://a/"); time.Since(before) < 10*time.Second &&
+					!errors.As(err, &held) {
+					t.Errorf("with %d left for %v two requests took %v", left, told(left, time.Since(begun)),
+						time.Since(before))
 				}
 			})
 		})

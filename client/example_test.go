@@ -28,9 +28,8 @@ func limited(n int64) *httptest.Server {
 		}},
 		Headers: headers.Options{Formats: []headers.Format{headers.IETF}},
 	})
-	return httptest.NewServer(limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "hello")
-	})))
+	hello := func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }
+	return httptest.NewServer(limiter.Handler(http.HandlerFunc(hello)))
 }
 
 func Example() {
@@ -93,7 +92,8 @@ func ExampleWaitError() {
 			response.Body.Close()
 		}
 	}
-	e := &client.WaitError{Bucket: "https://api.example.com", Wait: time.Hour, Source: "Retry-After", Bound: "MaxWait"}
+	e := &client.WaitError{Bucket: "https://api.example.com", Wait: time.Hour, Source: "Retry-After",
+		Bound: "MaxWait"}
 	fmt.Println(e.Error())
 	// Output:
 	// try again later: true
@@ -145,7 +145,8 @@ func ExampleOptions_limit() {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}
 	})
 	shared := memory.MustNew(memory.Options{}) // or a redisbackend
-	options := client.Options{Base: ok, Limit: limits.AnchoredWindow(limits.PerHour(3)), Backend: shared}
+	options := client.Options{Base: ok, Limit: limits.AnchoredWindow(limits.PerHour(3)),
+		Backend: shared}
 	one, other := client.MustNew(options), client.MustNew(options)
 	for i, t := range []*client.Transport{one, other, one, other} {
 		r, _ := http.NewRequest("GET", "https://api.example.com/", nil)
@@ -163,11 +164,13 @@ func ExampleOptions_limit() {
 // A program that counts what happens keeps no key: Bucket may tell credentials apart.
 func ExampleEvent() {
 	counts := make(map[client.EventKind]int)
-	t := client.MustNew(client.Options{Base: canned(denial), Observe: func(e client.Event) { counts[e.Kind]++ }})
+	t := client.MustNew(client.Options{Base: canned(denial),
+		Observe: func(e client.Event) { counts[e.Kind]++ }})
 	r, _ := http.NewRequest("GET", "https://api.example.com/", nil)
 	t.RoundTrip(r)
 	t.RoundTrip(r)
-	fmt.Println(counts[client.Limited], counts[client.GaveUp], counts[client.Held], counts[client.Repeated], counts[client.Alone])
+	fmt.Println(counts[client.Limited], counts[client.GaveUp], counts[client.Held],
+		counts[client.Repeated], counts[client.Alone])
 	// Output: 1 2 0 0 0
 }
 
@@ -190,7 +193,8 @@ func ExampleEvent_paused() {
 }
 
 func ExampleEventKind_String() {
-	fmt.Println(client.Held, client.Limited, client.Repeated, client.GaveUp, client.Alone, client.Paused, client.Resumed)
+	fmt.Println(client.Held, client.Limited, client.Repeated, client.GaveUp, client.Alone,
+		client.Paused, client.Resumed)
 	// Output: held limited repeated gave up alone paused resumed
 }
 
@@ -220,16 +224,17 @@ func ExamplePace() {
 
 // A 403 of GitHub may be a limit. What searches have used up leaves other requests alone.
 func ExampleDialect() {
-	t := client.MustNew(client.Options{Dialect: client.GitHub, Base: canned(func(r *http.Request) *http.Response {
-		if strings.HasPrefix(r.URL.Path, "/search/") {
-			return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody, Header: http.Header{
-				"X-Ratelimit-Resource":  {"search"},
-				"X-Ratelimit-Remaining": {"0"},
-				"X-Ratelimit-Reset":     {fmt.Sprint(time.Now().Add(time.Hour).Unix())},
-			}}
-		}
-		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{}}
-	})})
+	t := client.MustNew(client.Options{Dialect: client.GitHub,
+		Base: canned(func(r *http.Request) *http.Response {
+			if strings.HasPrefix(r.URL.Path, "/search/") {
+				return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody, Header: http.Header{
+					"X-Ratelimit-Resource":  {"search"},
+					"X-Ratelimit-Remaining": {"0"},
+					"X-Ratelimit-Reset":     {fmt.Sprint(time.Now().Add(time.Hour).Unix())},
+				}}
+			}
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{}}
+		})})
 	for _, path := range []string{"/search/issues", "/search/issues", "/user"} {
 		r, _ := http.NewRequest("GET", "https://api.github.com"+path, nil)
 		response, err := t.RoundTrip(r)

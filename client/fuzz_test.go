@@ -18,7 +18,8 @@ func FuzzStructuredReadsAsTheParserDoes(f *testing.F) {
 	f.Add(`"a\"";r=1;t=1`, `"b";q=1`)
 	f.Add(`"a";r=1;t=1`, `"a";q=1;w=0`)
 	f.Add(`limit=10, remaining=0, reset=9`, "")
-	f.Add(`"a"; r=0; t=9; pk=:YWJj=:; acme="x;r=5", b;r=0;t=20`, `"a";q=100;qu="content-bytes", b;q=7;qu="request"`)
+	f.Add(`"a"; r=0; t=9; pk=:YWJj=:; acme="x;r=5", b;r=0;t=20`,
+		`"a";q=100;qu="content-bytes", b;q=7;qu="request"`)
 	f.Fuzz(func(t *testing.T, limit, policy string) {
 		var policies []string
 		if policy != "" {
@@ -32,7 +33,8 @@ func FuzzStructuredReadsAsTheParserDoes(f *testing.F) {
 }
 
 // parsed is structured by a parser of RFC 9651. It is not ok if there is something that structured
-// reads otherwise: more members than it reads, numbers without a name, lists in lists, keys and names twice.
+// reads otherwise: more members than it reads, numbers without a name, lists in lists, keys and
+// names twice.
 func parsed(values, policies []string) (least quota, ok bool) {
 	list, err := httpsfv.UnmarshalList(values)
 	if err != nil {
@@ -59,7 +61,8 @@ func parsed(values, policies []string) (least quota, ok bool) {
 		}
 		_, a := item.Params.Get("a")
 		_, w := item.Params.Get("w")
-		q := quota{left: param(item, "r"), limit: limits[text(item)], end: param(item, "t"), source: sourceRateLimit}
+		q := quota{left: param(item, "r"), limit: limits[text(item)], end: param(item, "t"),
+			source: sourceRateLimit}
 		if a || w {
 			return quota{}, false
 		}
@@ -120,13 +123,16 @@ func FuzzAnswersAreReadInRange(f *testing.F) {
 	f.Add("5", `"a";r=1;t=2`, "0", "1", "4000000000", "Thu, 01 Jan 1970 00:00:00 GMT")
 	f.Add("9223372036854775807", "limit=1, remaining=0, reset=9", "1.5", "-5", "1e9", "x")
 	f.Add("", "", "9", "99999999999999999999.999999999999", "1470173023123", "")
-	f.Add("3, 1746136938000", "32/40", "9.5, 0;w=1", "6m0s", "2021-05-10T11:00Z, 1746136938000000001", "Mon, 10 May 2021 10:59:30 GMT")
+	f.Add("3, 1746136938000", "32/40", "9.5, 0;w=1", "6m0s", "2021-05-10T11:00Z, 1746136938000000001",
+		"Mon, 10 May 2021 10:59:30 GMT")
 	f.Fuzz(func(t *testing.T, retry, limit, remaining, reset, xReset, date string) {
 		h := make(http.Header)
 		for name, value := range map[string]string{
-			"Retry-After": retry, fieldRateLimit: limit, "Ratelimit-Remaining": remaining, "Ratelimit-Reset": reset,
+			"Retry-After": retry, fieldRateLimit: limit, "Ratelimit-Remaining": remaining,
+			"Ratelimit-Reset":       reset,
 			"X-Ratelimit-Remaining": remaining, "X-Ratelimit-Reset": xReset, "Date": date,
-			"Retry-After-Ms": retry, "X-Rate-Limit-Remaining": remaining, "X-Rate-Limit-Reset": reset, fieldShopify: limit,
+			"Retry-After-Ms": retry, "X-Rate-Limit-Remaining": remaining, "X-Rate-Limit-Reset": reset,
+			fieldShopify:                    limit,
 			"X-Hubspot-Ratelimit-Remaining": remaining, "X-Hubspot-Ratelimit-Interval-Milliseconds": xReset,
 		} {
 			if value != "" {
@@ -137,7 +143,8 @@ func FuzzAnswersAreReadInRange(f *testing.F) {
 		if wait, _, ok := retryOf(h); ok && (wait > longest || wait < least) {
 			t.Errorf("Retry-After %q is %v", retry, wait)
 		}
-		if q, ok := quotaOf(h); ok && (q.left < 0 || q.left > maxCount || q.limit < 0 || q.limit > maxCount || q.window > longest || q.source == "") {
+		if q, ok := quotaOf(h); ok && (q.left < 0 || q.left > maxCount || q.limit < 0 ||
+			q.limit > maxCount || q.window > longest || q.source == "") {
 			t.Errorf("%v is %+v", h, q)
 		}
 	})

@@ -31,15 +31,19 @@ var lies = [][]string{
 	{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1"},
 	{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1000000000"},
 	{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "9223372036854775807"},
-	{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1000000000", "Date", "Fri, 31 Dec 9999 23:59:59 GMT"},
-	{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "4000000000", "Date", "Thu, 01 Jan 1970 00:00:00 GMT"},
-	{"X-RateLimit-Remaining", "99999999999999999999", "X-RateLimit-Reset", "0", "X-RateLimit-Limit", "0"},
+	{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1000000000", "Date",
+		"Fri, 31 Dec 9999 23:59:59 GMT"},
+	{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "4000000000", "Date",
+		"Thu, 01 Jan 1970 00:00:00 GMT"},
+	{"X-RateLimit-Remaining", "99999999999999999999", "X-RateLimit-Reset", "0", "X-RateLimit-Limit",
+		"0"},
 	{"RateLimit", `"a";r=0;t=0`},
 	{"RateLimit", `"a";r=999999999999999;t=999999999999999`, "RateLimit-Policy", `"a";q=0;w=1`},
 	{"RateLimit", `"a";r=1;t=999999999999999`},
 	{"RateLimit", `limit=0, remaining=0, reset=0`},
 	{"RateLimit-Remaining", "0", "RateLimit-Reset", "0"},
-	{"X-RateLimit-Global", "true", "Retry-After", "0", "X-RateLimit-Bucket", strings.Repeat("b", 1<<20)},
+	{"X-RateLimit-Global", "true", "Retry-After", "0", "X-RateLimit-Bucket",
+		strings.Repeat("b", 1<<20)},
 	{"X-RateLimit-Bucket", "\x00", "X-RateLimit-Scope", "shared", "Retry-After", "1"},
 	{"X-RateLimit-Resource", "\x00", "Retry-After", "1"},
 }
@@ -52,7 +56,8 @@ func TestNoServerMakesTheClientSendMoreOrWaitLongerThanAllowed(t *testing.T) {
 				t.Run(fmt.Sprint(i, status, dialect), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						server := scripted(always(status, fields...))
-						c := newClient(t, server, client.Options{MaxWait: maxWait, Attempts: attempts, Dialect: dialect})
+						c := newClient(t, server, client.Options{MaxWait: maxWait, Attempts: attempts,
+							Dialect: dialect})
 						sent := 0
 						for range 8 {
 							before, start := server.count(), time.Now()
@@ -101,14 +106,17 @@ func TestEveryRequestEndsWhateverServersSay(t *testing.T) {
 					status := []int{200, 200, 200, 200, 403, 429, 503}[random.IntN(7)]
 					fields := lies[random.IntN(len(lies))]
 					if random.IntN(3) == 0 {
-						fields = []string{"RateLimit", fmt.Sprintf(`"a";r=%d;t=%d`, random.IntN(20), random.IntN(9)), "X-RateLimit-Bucket", fmt.Sprint(random.IntN(3)), "X-RateLimit-Resource", fmt.Sprint(random.IntN(3))}
+						fields = []string{"RateLimit", fmt.Sprintf(`"a";r=%d;t=%d`, random.IntN(20), random.IntN(9)),
+							"X-RateLimit-Bucket", fmt.Sprint(random.IntN(3)), "X-RateLimit-Resource",
+							fmt.Sprint(random.IntN(3))}
 					}
 					delay := time.Duration(random.IntN(3000)) * time.Millisecond
 					mu.Unlock()
 					time.Sleep(delay)
 					return answer(status, fields...)
 				})
-				c := newClient(t, server, client.Options{MaxWait: 20 * time.Second, Dialect: dialect, MaxInFlight: 5})
+				c := newClient(t, server, client.Options{MaxWait: 20 * time.Second, Dialect: dialect,
+					MaxInFlight: 5})
 				var wg sync.WaitGroup
 				for i := range 50 {
 					wg.Go(func() {
@@ -222,7 +230,8 @@ func (e endless) Close() error               { return nil }
 
 func TestTheBodyOfADenialDoesNotHoldTheNextAttemptUp(t *testing.T) {
 	read := 0
-	for name, body := range map[string]io.ReadCloser{"slow": slow{make(chan struct{})}, "endless": endless{&read}} {
+	for name, body := range map[string]io.ReadCloser{"slow": slow{make(chan struct{})},
+		"endless": endless{&read}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				if name == "slow" {
@@ -236,7 +245,8 @@ func TestTheBodyOfADenialDoesNotHoldTheNextAttemptUp(t *testing.T) {
 					a.Body = body
 					return a
 				})
-				if response, err := get(newClient(t, server, client.Options{}), "http://a/"); err != nil || response.StatusCode != 200 {
+				if response, err := get(newClient(t, server, client.Options{}), "http://a/"); err != nil ||
+					response.StatusCode != 200 {
 					t.Fatal(response, err)
 				}
 				if elapsed := time.Since(server.began); elapsed > 2*time.Second || read > 128<<10 {
@@ -262,7 +272,8 @@ func TestCachedAnswersSayNothing(t *testing.T) {
 }
 
 func TestFieldsOfManyLinesCostLittle(t *testing.T) {
-	for _, field := range []string{"Retry-After", "X-Retry-After", "Ratelimit-Reset", "X-Ratelimit-Reset"} {
+	for _, field := range []string{"Retry-After", "X-Retry-After", "Ratelimit-Reset",
+		"X-Ratelimit-Reset"} {
 		for _, line := range []string{"x", "2x", "Mon Jan 02 2006 15:04:0", "5,5,5,5,5,5"} {
 			h := http.Header{"Ratelimit-Remaining": {"5"}, "X-Ratelimit-Remaining": {"5"}}
 			h[field] = slices.Repeat([]string{line}, 10<<20/(len(field)+len(line)+4))
@@ -300,8 +311,10 @@ func TestAServerThatSetsItsClockIsObeyedAllTheSame(t *testing.T) {
 				status = 429
 				denied++
 			}
-			return answer(status, "Date", time.Now().Add(offset).UTC().Format(http.TimeFormat), "X-RateLimit-Limit", "10",
-				"X-RateLimit-Remaining", fmt.Sprint(10-w.used), "X-RateLimit-Reset", fmt.Sprint(w.ends.Add(offset).Unix()))
+			return answer(status, "Date", time.Now().Add(offset).UTC().Format(http.TimeFormat),
+				"X-RateLimit-Limit", "10",
+				"X-RateLimit-Remaining", fmt.Sprint(10-w.used), "X-RateLimit-Reset",
+				fmt.Sprint(w.ends.Add(offset).Unix()))
 		})
 		c := newClient(t, server, client.Options{MaxWait: 2 * time.Minute})
 		for range 100 {
@@ -317,9 +330,11 @@ func TestAServerThatSetsItsClockIsObeyedAllTheSame(t *testing.T) {
 }
 
 func TestAFieldOfTenMegabytesCostsNothing(t *testing.T) {
-	for _, field := range []string{"Ratelimit", "Ratelimit-Policy", "Ratelimit-Limit", "Ratelimit-Remaining", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "Date", "Retry-After"} {
+	for _, field := range []string{"Ratelimit", "Ratelimit-Policy", "Ratelimit-Limit",
+		"Ratelimit-Remaining", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "Date", "Retry-After"} {
 		for _, part := range []string{"9", ",", "(", " ", `"a";r=1;t=1,`} {
-			h := http.Header{"Ratelimit-Remaining": {"5"}, "X-Ratelimit-Remaining": {"5"}, "X-Ratelimit-Reset": {"4000000000"}, "Date": {httpDate(0)}}
+			h := http.Header{"Ratelimit-Remaining": {"5"}, "X-Ratelimit-Remaining": {"5"},
+				"X-Ratelimit-Reset": {"4000000000"}, "Date": {httpDate(0)}}
 			h[field] = []string{strings.Repeat(part, 10<<20/len(part))}
 			c := newClient(t, canned(func(*http.Request) *http.Response {
 				return &http.Response{StatusCode: 503, Header: h, Body: http.NoBody}

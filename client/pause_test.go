@@ -12,8 +12,8 @@ import (
 	"github.com/weir-go/weir/client"
 )
 
-// A diary has what Observe was told, one word for each event. What pauses and resumes has its time in whole seconds, rounded,
-// and what asked for it.
+// A diary has what Observe was told, one word for each event. What pauses and resumes has its time
+// in whole seconds, rounded, and what asked for it.
 type diary struct{ entries []string }
 
 func (d *diary) observe(e client.Event) {
@@ -94,7 +94,8 @@ func TestTheEndOfAPauseIsTold(t *testing.T) {
 	}
 }
 
-// A secondary limit holds back all resources of an account. Its end is told of the bucket that was denied.
+// A secondary limit holds back all resources of an account. Its end is told of the bucket that was
+// denied.
 func TestTheEndOfAPauseOfAnAccountIsToldOfTheBucketThatWasDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := scripted(func(n int, _ *http.Request) *http.Response {
@@ -104,11 +105,12 @@ func TestTheEndOfAPauseOfAnAccountIsToldOfTheBucketThatWasDenied(t *testing.T) {
 			return answer(200)
 		})
 		var buckets []string
-		c := newClient(t, server, client.Options{Dialect: client.GitHub, Attempts: 1, Observe: func(e client.Event) {
-			if e.Kind == client.Limited || e.Kind == client.Resumed {
-				buckets = append(buckets, e.Kind.String()+" "+e.Bucket)
-			}
-		}})
+		c := newClient(t, server, client.Options{Dialect: client.GitHub, Attempts: 1,
+			Observe: func(e client.Event) {
+				if e.Kind == client.Limited || e.Kind == client.Resumed {
+					buckets = append(buckets, e.Kind.String()+" "+e.Bucket)
+				}
+			}})
 		get(c, "https://api.github.com/search/issues")
 		get(c, "https://api.github.com/user")
 		if len(buckets) != 2 || !strings.HasPrefix(buckets[1], "resumed ") ||

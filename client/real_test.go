@@ -96,10 +96,13 @@ func TestRealSockets(t *testing.T) {
 		t.Run(test.limit.Algorithm().String(), func(t *testing.T) {
 			t.Parallel()
 			limiter := nethttp.MustNew(nethttp.Config{
-				Rules:   []nethttp.Rule{{Name: "all", Limit: test.limit, Key: keyfuncs.Constant[*http.Request]("all")}},
+				Rules: []nethttp.Rule{{Name: "all", Limit: test.limit,
+					Key: keyfuncs.Constant[*http.Request]("all")}},
 				Headers: headers.Options{Formats: []headers.Format{test.format}}, MaxWaiting: 100,
 			})
-			server := httptest.NewServer(limiter.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+			server := httptest.NewServer(limiter.Handler(http.HandlerFunc(func(http.ResponseWriter,
+				*http.Request) {
+			})))
 			defer server.Close()
 			var y tally
 			y.run(t, server.URL, 8, 10*time.Second, client.Options{MaxWait: time.Minute})
@@ -121,20 +124,25 @@ const { rateLimit } = require('express-rate-limit')
 const app = express()
 for (const path of ['draft-6', 'draft-7', 'draft-8', 'capped', 'silent']) {
   app.use('/' + path, rateLimit({ windowMs: 5000, limit: 50, legacyHeaders: false,
-    standardHeaders: path.startsWith('draft') ? path : false, identifier: 'all' }), (req, res) => res.send('hello'))
+    standardHeaders: path.startsWith('draft') ? path : false, identifier: 'all' }),
+    (req, res) => res.send('hello'))
 }
-const server = app.listen(0, '127.0.0.1', () => console.log('listening on ' + server.address().port))
+const server = app.listen(0, '127.0.0.1', () => {
+  console.log('listening on ' + server.address().port)
+})
 `
 
 func TestExpressRateLimit(t *testing.T) {
 	testrun.FullOnly(t, "express-rate-limit, which npm installs")
 	t.Parallel()
 	dir := t.TempDir()
-	install := testrun.Command(t, "npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", dir, "express@5", "express-rate-limit@8")
+	install := testrun.Command(t, "npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix",
+		dir, "express@5", "express-rate-limit@8")
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("npm: %v\n%s", err, out)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "server.js"), []byte(expressProgram), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "server.js"), []byte(expressProgram),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	node := testrun.Command(t, "node", "server.js")
@@ -169,7 +177,8 @@ func TestExpressRateLimit(t *testing.T) {
 		var y tally
 		// Its window begins when the first request arrives, which takes longer than for
 		// later ones: a tenth of a second is to spare.
-		y.run(t, url+"capped", 8, 14*time.Second, client.Options{MaxWait: time.Minute, Limit: limits.SlidingLog(limits.Per(50, 5100*time.Millisecond))})
+		y.run(t, url+"capped", 8, 14*time.Second, client.Options{MaxWait: time.Minute,
+			Limit: limits.SlidingLog(limits.Per(50, 5100*time.Millisecond))})
 		t.Logf("%d allowed, %d denied", y.ok.Load(), y.denied.Load())
 		if y.denied.Load() > 0 || y.ok.Load() < 50 {
 			t.Errorf("%d allowed, %d denied", y.ok.Load(), y.denied.Load())
@@ -197,7 +206,8 @@ daemon off; master_process off; pid nginx.pid; error_log stderr crit;
 events {}
 http {
   access_log off;
-  client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3; uwsgi_temp_path t4; scgi_temp_path t5;
+  client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3; uwsgi_temp_path t4;
+  scgi_temp_path t5;
   limit_req_zone $binary_remote_addr zone=capped:1m rate=20r/s;
   limit_req_zone $binary_remote_addr zone=silent:1m rate=20r/s;
   limit_req_status 429;
@@ -219,7 +229,8 @@ func TestNginx(t *testing.T) {
 	}
 	os.Mkdir(filepath.Join(dir, "html"), 0o777)
 	os.Chmod(dir, 0o755)
-	for name, text := range map[string]string{"nginx.conf": fmt.Sprintf(nginxConfig, addr), "html/capped": "hello", "html/silent": "hello"} {
+	for name, text := range map[string]string{"nginx.conf": fmt.Sprintf(nginxConfig, addr),
+		"html/capped": "hello", "html/silent": "hello"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +254,8 @@ func TestNginx(t *testing.T) {
 		t.Parallel()
 		var y tally
 		// nginx counts by the millisecond, and would deny what comes a millisecond early.
-		y.run(t, url+"capped", 8, 6*time.Second, client.Options{MaxWait: time.Minute, Limit: limits.TokenBucket(limits.PerSecond(20), 19)})
+		y.run(t, url+"capped", 8, 6*time.Second, client.Options{MaxWait: time.Minute,
+			Limit: limits.TokenBucket(limits.PerSecond(20), 19)})
 		t.Logf("%d allowed, %d denied", y.ok.Load(), y.denied.Load())
 		if y.denied.Load() > 0 || y.ok.Load() < 60 {
 			t.Errorf("%d allowed, %d denied", y.ok.Load(), y.denied.Load())

@@ -28,14 +28,16 @@ type scenario struct {
 	requests int           // of all clients together
 	workers  int           // of each client
 	clients  int           // processes that share the limit; 0: one
-	each     int           // of each client alone, in place of requests; 0: they take them from requests
-	stagger  time.Duration // clients start one after the other, within twenty of these
-	options  client.Options
-	wrap     func(base http.RoundTripper, i int) http.RoundTripper // client i; nil: that of options
-	method   string                                                // "": GET
-	path     func(i int) string                                    // of request i; nil: "/"
-	ideal    time.Duration                                         // of a client that knows all, over a network without latency
-	most     figures
+	// Of each client alone, in place of requests; 0: they take them from requests.
+	each    int
+	stagger time.Duration // clients start one after the other, within twenty of these
+	options client.Options
+	wrap    func(base http.RoundTripper, i int) http.RoundTripper // client i; nil: that of options
+	method  string                                                // "": GET
+	path    func(i int) string                                    // of request i; nil: "/"
+	// Of a client that knows all, over a network without latency.
+	ideal time.Duration
+	most  figures
 }
 
 // figures are what a scenario comes to.
@@ -45,7 +47,10 @@ type figures struct {
 	errors  int     // that the program saw: it sends such a request again a quarter of a second later
 }
 
-func (f figures) String() string { return fmt.Sprintf("%.2f · %d · %d", f.over, f.denials, f.errors) }
+func (f figures) String() string {
+	return fmt.Sprintf("%.2f · %d · %d", f.over, f.denials,
+		f.errors)
+}
 
 // A model is a server. It is asked about one request at a time, and says what it answers and
 // how much later; it may refuse the connection.
@@ -194,8 +199,11 @@ var scenarios = []scenario{
 		name: "a server that is away from 12 s to 15 s",
 		server: func() model {
 			return &restarting{
-				begin: func() model { return fixed{limit: 50, period: 10 * time.Second, fields: draft8, byKey: true}.new() },
-				down:  12 * time.Second, up: 15 * time.Second,
+				begin: func() model {
+					return fixed{limit: 50, period: 10 * time.Second, fields: draft8,
+						byKey: true}.new()
+				},
+				down: 12 * time.Second, up: 15 * time.Second,
 			}
 		},
 		latency: 20 * time.Millisecond, requests: 300, workers: 32,
@@ -205,12 +213,14 @@ var scenarios = []scenario{
 }
 
 // onDiscord is a job that asks each channel in turn. The account may send 50 requests a second.
-func onDiscord(channels, requests, workers int, latency, ideal time.Duration, most figures) scenario {
+func onDiscord(channels, requests, workers int, latency, ideal time.Duration,
+	most figures) scenario {
 	return scenario{
 		name: fmt.Sprintf("Discord, %d channels", channels), server: newChannels,
-		latency: latency, requests: requests, workers: workers, options: client.Options{Dialect: client.Discord},
-		path:  func(i int) string { return fmt.Sprintf("/api/v10/channels/%d/messages", i%channels) },
-		ideal: ideal, most: most,
+		latency: latency, requests: requests, workers: workers,
+		options: client.Options{Dialect: client.Discord},
+		path:    func(i int) string { return fmt.Sprintf("/api/v10/channels/%d/messages", i%channels) },
+		ideal:   ideal, most: most,
 	}
 }
 
@@ -234,12 +244,15 @@ func drawn(random *rand.Rand) (all []scenario) {
 		}
 		for _, byKey := range []bool{true, false} {
 			f := fixed{limit: between(30, 200), byKey: byKey,
-				period: []time.Duration{5, 6, 10, 12}[random.IntN(4)] * time.Second, // windows begin with the minute
-				fields: []func(int, int, time.Duration, time.Duration, time.Time) []string{draft6, draft7, draft8, epoch}[random.IntN(4)]}
+				// Windows begin with the minute.
+				period: []time.Duration{5, 6, 10, 12}[random.IntN(4)] * time.Second,
+				fields: []func(int, int, time.Duration, time.Duration, time.Time) []string{draft6, draft7,
+					draft8, epoch}[random.IntN(4)]}
 			windows := between(4, 6)
 			all = append(all, scenario{
 				name:   fmt.Sprintf("window of %d in %v, by key %v", f.limit, f.period, byKey),
-				server: f.new, latency: latency(), requests: windows*f.limit + f.limit*between(2, 10)/10, workers: between(8, 80),
+				server: f.new, latency: latency(), requests: windows*f.limit + f.limit*between(2, 10)/10,
+				workers: between(8, 80),
 				options: client.Options{MaxWait: time.Minute},
 				ideal:   time.Duration(windows) * f.period,
 				most:    figures{1.4, 5, 0},
@@ -262,7 +275,8 @@ func TestScenariosThatAreDrawn(t *testing.T) {
 	for _, seed := range []uint64{31, 99, 11, 4242} {
 		random := rand.New(rand.NewPCG(seed, 0))
 		for i, s := range drawn(random) {
-			t.Run(fmt.Sprintf("%d/%d %s", seed, i, s.name), func(t *testing.T) { s.test(t, rand.New(rand.NewPCG(seed, uint64(i)))) })
+			t.Run(fmt.Sprintf("%d/%d %s", seed, i, s.name),
+				func(t *testing.T) { s.test(t, rand.New(rand.NewPCG(seed, uint64(i)))) })
 		}
 	}
 }
@@ -461,7 +475,8 @@ func (f *fixed) answer(_ *http.Request, now time.Time) (*http.Response, time.Dur
 func ceil(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
 func draft6(limit, left int, period, reset time.Duration, _ time.Time) []string {
-	return []string{"RateLimit-Policy", fmt.Sprintf("%d;w=%d", limit, ceil(period)), "RateLimit-Limit", fmt.Sprint(limit),
+	return []string{"RateLimit-Policy", fmt.Sprintf("%d;w=%d", limit, ceil(period)), "RateLimit-Limit",
+		fmt.Sprint(limit),
 		"RateLimit-Remaining", fmt.Sprint(left), "RateLimit-Reset", fmt.Sprint(ceil(reset))}
 }
 
@@ -472,26 +487,32 @@ func draft7(limit, left int, period, reset time.Duration, _ time.Time) []string 
 
 func draft8(limit, left int, period, reset time.Duration, _ time.Time) []string {
 	name := fmt.Sprintf(`"%d-in-%dsec"`, limit, ceil(period))
-	return []string{"RateLimit-Policy", fmt.Sprintf("%s; q=%d; w=%d; pk=:YTk0OWIyOWI0ZTcz:", name, limit, ceil(period)),
+	return []string{"RateLimit-Policy", fmt.Sprintf("%s; q=%d; w=%d; pk=:YTk0OWIyOWI0ZTcz:", name,
+		limit, ceil(period)),
 		"RateLimit", fmt.Sprintf("%s; r=%d; t=%d", name, left, ceil(reset))}
 }
 
 func epoch(limit, left int, _, reset time.Duration, now time.Time) []string {
 	return []string{"Date", now.UTC().Format(http.TimeFormat), "X-RateLimit-Limit", fmt.Sprint(limit),
-		"X-RateLimit-Remaining", fmt.Sprint(left), "X-RateLimit-Reset", fmt.Sprint(ceil(time.Duration(now.Add(reset).UnixNano())))}
+		"X-RateLimit-Remaining", fmt.Sprint(left), "X-RateLimit-Reset",
+		fmt.Sprint(ceil(time.Duration(now.Add(reset).UnixNano())))}
 }
 
 func gitLab(limit, left int, _, reset time.Duration, now time.Time) []string {
-	return []string{"Date", now.UTC().Format(http.TimeFormat), "RateLimit-Limit", fmt.Sprint(limit), "RateLimit-Observed", fmt.Sprint(limit - left),
-		"RateLimit-Remaining", fmt.Sprint(left), "RateLimit-Reset", fmt.Sprint(now.Add(reset).Unix()), "RateLimit-ResetTime", now.Add(reset).UTC().Format(http.TimeFormat)}
+	return []string{"Date", now.UTC().Format(http.TimeFormat), "RateLimit-Limit", fmt.Sprint(limit),
+		"RateLimit-Observed", fmt.Sprint(limit - left),
+		"RateLimit-Remaining", fmt.Sprint(left), "RateLimit-Reset", fmt.Sprint(now.Add(reset).Unix()),
+		"RateLimit-ResetTime", now.Add(reset).UTC().Format(http.TimeFormat)}
 }
 
 func reddit(limit, left int, _, reset time.Duration, _ time.Time) []string {
-	return []string{"X-Ratelimit-Used", fmt.Sprint(limit - left), "X-Ratelimit-Remaining", fmt.Sprintf("%d.0", left), "X-Ratelimit-Reset", fmt.Sprint(ceil(reset))}
+	return []string{"X-Ratelimit-Used", fmt.Sprint(limit - left), "X-Ratelimit-Remaining",
+		fmt.Sprintf("%d.0", left), "X-Ratelimit-Reset", fmt.Sprint(ceil(reset))}
 }
 
 func brave(limit, left int, _, reset time.Duration, _ time.Time) []string {
-	return []string{"X-RateLimit-Limit", fmt.Sprintf("%d, 15000", limit), "X-RateLimit-Remaining", fmt.Sprintf("%d, 14000", left),
+	return []string{"X-RateLimit-Limit", fmt.Sprintf("%d, 15000", limit), "X-RateLimit-Remaining",
+		fmt.Sprintf("%d, 14000", left),
 		"X-RateLimit-Reset", fmt.Sprintf("%d, 1419704", ceil(reset))}
 }
 
@@ -506,7 +527,8 @@ func (l *leaking) answer(_ *http.Request, now time.Time) (*http.Response, time.D
 	l.level = max(l.level-now.Sub(l.last).Seconds()*float64(l.size)/20, 0)
 	l.last = now
 	if l.level+1 > float64(l.size) {
-		return answer(429, "X-Shopify-Shop-Api-Call-Limit", fmt.Sprintf("%d/%[1]d", l.size), "Retry-After", "2.0"), 0, nil
+		return answer(429, "X-Shopify-Shop-Api-Call-Limit", fmt.Sprintf("%d/%[1]d", l.size),
+			"Retry-After", "2.0"), 0, nil
 	}
 	l.level++
 	used := int(math.Ceil(l.level))
@@ -524,7 +546,8 @@ func newChannels() model { return &channels{} }
 
 func (d *channels) answer(r *http.Request, _ time.Time) (*http.Response, time.Duration, error) {
 	if !d.global.take(50, time.Second) {
-		return answer(429, "Retry-After", fmt.Sprintf("%.3f", time.Until(d.global.ends).Seconds()), "X-RateLimit-Global", "true", "X-RateLimit-Scope", "global"), 0, nil
+		return answer(429, "Retry-After", fmt.Sprintf("%.3f", time.Until(d.global.ends).Seconds()),
+			"X-RateLimit-Global", "true", "X-RateLimit-Scope", "global"), 0, nil
 	}
 	channel := strings.Split(r.URL.Path, "/")[4]
 	if d.each == nil {
@@ -560,7 +583,8 @@ type restarting struct {
 func (s *restarting) answer(r *http.Request, now time.Time) (*http.Response, time.Duration, error) {
 	since := now.Sub(began)
 	if since >= s.down && since < s.up {
-		return nil, 0, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+		return nil, 0, &net.OpError{Op: "dial", Net: "tcp",
+			Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	}
 	if s.now == nil || since >= s.up && !s.again {
 		s.now, s.again = s.begin(), since >= s.up

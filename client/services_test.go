@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/client"
 )
 
-// Answers of services, as they were recorded or as their documentation shows them, and what is believed of
-// each. The table of docs/client.md has the same services.
+// Answers of services, as they were recorded or as their documentation shows them, and what is
+// believed of each. The table of docs/client.md has the same services.
 var services = []struct {
 	name   string
 	page   string // that documents the fields, or has the record
@@ -22,39 +22,53 @@ var services = []struct {
 	source string        // of wait
 }{
 	{
-		name: "GitHub", page: "https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api",
-		fields: "Date: Mon, 01 Jul 2013 17:27:06 GMT\nx-ratelimit-limit: 60\nx-ratelimit-remaining: 56\nx-ratelimit-used: 4\nx-ratelimit-reset: 1372700873",
-		left:   56, wait: 20*time.Minute + 48*time.Second, source: "X-RateLimit-Reset",
+		name: "GitHub",
+		page: "https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api",
+		fields: "Date: Mon, 01 Jul 2013 17:27:06 GMT\nx-ratelimit-limit: 60\n" +
+			"x-ratelimit-remaining: 56\nx-ratelimit-used: 4\nx-ratelimit-reset: 1372700873",
+		left: 56, wait: 20*time.Minute + 48*time.Second, source: "X-RateLimit-Reset",
 	},
 	{
-		name: "GitLab", page: "https://docs.gitlab.com/administration/settings/user_and_ip_rate_limits/, https://gitlab.com/gitlab-org/gitlab/-/issues/217312",
-		fields: "Date: Wed, 17 Jul 2019 00:58:02 GMT\nRateLimit-Limit: 600\nRateLimit-Observed: 6\nRateLimit-Remaining: 594\nRateLimit-Reset: 1563325137\nRateLimit-ResetTime: Wed, 17 Jul 2019 00:58:57 GMT",
-		left:   594, wait: 56 * time.Second, source: "RateLimit-Reset",
+		name: "GitLab",
+		page: "https://docs.gitlab.com/administration/settings/user_and_ip_rate_limits/, " +
+			"https://gitlab.com/gitlab-org/gitlab/-/issues/217312",
+		fields: "Date: Wed, 17 Jul 2019 00:58:02 GMT\nRateLimit-Limit: 600\nRateLimit-Observed: 6\n" +
+			"RateLimit-Remaining: 594\nRateLimit-Reset: 1563325137\n" +
+			"RateLimit-ResetTime: Wed, 17 Jul 2019 00:58:57 GMT",
+		left: 594, wait: 56 * time.Second, source: "RateLimit-Reset",
 	},
 	{
 		name: "Docker Hub, its registry", page: "https://docs.docker.com/docker-hub/usage/pulls/",
-		fields: "ratelimit-limit: 100;w=21600\nratelimit-remaining: 76;w=21600\ndocker-ratelimit-source: 192.0.2.1",
-		left:   none,
+		fields: "ratelimit-limit: 100;w=21600\nratelimit-remaining: 76;w=21600\n" +
+			"docker-ratelimit-source: 192.0.2.1",
+		left: none,
 	},
 	{
-		name: "Docker Hub, its API", page: "https://github.com/docker/hub-feedback/issues/2459", status: 429,
-		fields: "date: Thu, 01 May 2025 22:01:18 GMT\nx-ratelimit-limit: 180\nx-ratelimit-reset: 1746136938\nx-ratelimit-remaining: 0\nretry-after: 1746136938",
-		wait:   61 * time.Second, source: "Retry-After",
+		name: "Docker Hub, its API", page: "https://github.com/docker/hub-feedback/issues/2459",
+		status: 429,
+		fields: "date: Thu, 01 May 2025 22:01:18 GMT\nx-ratelimit-limit: 180\n" +
+			"x-ratelimit-reset: 1746136938\nx-ratelimit-remaining: 0\nretry-after: 1746136938",
+		wait: 61 * time.Second, source: "Retry-After",
 	},
 	{
-		name: "Docker Hub, in milliseconds", page: "https://github.com/rancher/charts-build-scripts/pull/230", status: 429,
+		name: "Docker Hub, in milliseconds",
+		page: "https://github.com/rancher/charts-build-scripts/pull/230", status: 429,
 		fields: "date: Thu, 01 May 2025 22:01:18 GMT\nretry-after: 1746136938000",
 		wait:   61 * time.Second, source: "Retry-After",
 	},
 	{
 		name: "Discord", page: "https://docs.discord.com/developers/topics/rate-limits",
-		fields: "X-RateLimit-Limit: 5\nX-RateLimit-Remaining: 4\nX-RateLimit-Reset: 1470173023.123\nX-RateLimit-Reset-After: 0.937\nX-RateLimit-Bucket: abcd1234",
-		left:   4, wait: 937 * time.Millisecond, source: "X-RateLimit-Reset-After",
+		fields: "X-RateLimit-Limit: 5\nX-RateLimit-Remaining: 4\nX-RateLimit-Reset: 1470173023.123\n" +
+			"X-RateLimit-Reset-After: 0.937\nX-RateLimit-Bucket: abcd1234",
+		left: 4, wait: 937 * time.Millisecond, source: "X-RateLimit-Reset-After",
 	},
 	{
-		name: "Discord, a denial", page: "https://docs.discord.com/developers/topics/rate-limits", status: 429,
-		fields: "Retry-After: 65\nX-RateLimit-Limit: 10\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1470173023.123\nX-RateLimit-Reset-After: 64.57\nX-RateLimit-Bucket: abcd1234\nX-RateLimit-Scope: user",
-		wait:   65 * time.Second, source: "Retry-After",
+		name: "Discord, a denial", page: "https://docs.discord.com/developers/topics/rate-limits",
+		status: 429,
+		fields: "Retry-After: 65\nX-RateLimit-Limit: 10\nX-RateLimit-Remaining: 0\n" +
+			"X-RateLimit-Reset: 1470173023.123\nX-RateLimit-Reset-After: 64.57\n" +
+			"X-RateLimit-Bucket: abcd1234\nX-RateLimit-Scope: user",
+		wait: 65 * time.Second, source: "Retry-After",
 	},
 	{
 		name: "Stripe", page: "https://docs.stripe.com/rate-limits", status: 429,
@@ -62,62 +76,93 @@ var services = []struct {
 		wait:   time.Second, source: "backoff",
 	},
 	{
-		name: "OpenAI", page: "https://platform.openai.com/docs/guides/rate-limits, https://thoughtbot.com/blog/openai-rate-limits",
-		fields: "x-ratelimit-limit-requests: 60\nx-ratelimit-limit-tokens: 150000\nx-ratelimit-remaining-requests: 59\nx-ratelimit-remaining-tokens: 149984\nx-ratelimit-reset-requests: 1s\nx-ratelimit-reset-tokens: 6m0s",
-		left:   59, wait: time.Second, source: "x-ratelimit-reset-requests",
+		name: "OpenAI",
+		page: "https://platform.openai.com/docs/guides/rate-limits, " +
+			"https://thoughtbot.com/blog/openai-rate-limits",
+		fields: "x-ratelimit-limit-requests: 60\nx-ratelimit-limit-tokens: 150000\n" +
+			"x-ratelimit-remaining-requests: 59\nx-ratelimit-remaining-tokens: 149984\n" +
+			"x-ratelimit-reset-requests: 1s\nx-ratelimit-reset-tokens: 6m0s",
+		left: 59, wait: time.Second, source: "x-ratelimit-reset-requests",
 	},
 	{
-		name: "OpenAI, in milliseconds", page: "https://community.openai.com/t/how-to-get-rate-limit-reset-time-for-response-api/1268905",
-		fields: "x-ratelimit-limit-requests: 5000\nx-ratelimit-limit-tokens: 160000\nx-ratelimit-remaining-requests: 4999\nx-ratelimit-remaining-tokens: 159976\nx-ratelimit-reset-requests: 12ms\nx-ratelimit-reset-tokens: 9ms",
-		left:   4999, wait: 12 * time.Millisecond, source: "x-ratelimit-reset-requests",
+		name: "OpenAI, in milliseconds",
+		page: "https://community.openai.com/t/how-to-get-rate-limit-reset-time-for-response-api/1268905",
+		fields: "x-ratelimit-limit-requests: 5000\nx-ratelimit-limit-tokens: 160000\n" +
+			"x-ratelimit-remaining-requests: 4999\nx-ratelimit-remaining-tokens: 159976\n" +
+			"x-ratelimit-reset-requests: 12ms\nx-ratelimit-reset-tokens: 9ms",
+		left: 4999, wait: 12 * time.Millisecond, source: "x-ratelimit-reset-requests",
 	},
 	{
-		name: "OpenAI, as Azure has it", page: "https://learn.microsoft.com/en-us/answers/questions/5625878/azure-openai-responses-api-x-ratelimit-headers-val",
-		fields: "x-ratelimit-limit-tokens: -1\nx-ratelimit-remaining-tokens: -1\nx-ratelimit-reset-tokens: 0",
-		left:   none,
+		name: "OpenAI, as Azure has it",
+		page: "https://learn.microsoft.com/en-us/answers/questions/5625878/azure-openai-responses-api-x-ratelimit-headers-val",
+		fields: "x-ratelimit-limit-tokens: -1\nx-ratelimit-remaining-tokens: -1\n" +
+			"x-ratelimit-reset-tokens: 0",
+		left: none,
 	},
 	{
-		name: "Anthropic", page: "https://platform.claude.com/docs/en/api/rate-limits, https://rdrr.io/cran/tidyllm/src/tests/testthat/claude/api.anthropic.com/v1/messages-e050b5-POST.R",
-		fields: "date: Thu, 21 Aug 2025 12:41:00 GMT\nanthropic-ratelimit-requests-limit: 1000\nanthropic-ratelimit-requests-remaining: 999\nanthropic-ratelimit-requests-reset: 2025-08-21T12:41:09Z\nanthropic-ratelimit-tokens-limit: 96000\nanthropic-ratelimit-tokens-remaining: 0\nanthropic-ratelimit-tokens-reset: 2025-08-21T12:50:59Z",
-		left:   999, wait: 10 * time.Second, source: "anthropic-ratelimit-requests-reset",
+		name: "Anthropic",
+		page: "https://platform.claude.com/docs/en/api/rate-limits, " +
+			"https://rdrr.io/cran/tidyllm/src/tests/testthat/claude/api.anthropic.com/v1/messages-e050b5-POST.R",
+		fields: "date: Thu, 21 Aug 2025 12:41:00 GMT\nanthropic-ratelimit-requests-limit: 1000\n" +
+			"anthropic-ratelimit-requests-remaining: 999\n" +
+			"anthropic-ratelimit-requests-reset: 2025-08-21T12:41:09Z\n" +
+			"anthropic-ratelimit-tokens-limit: 96000\nanthropic-ratelimit-tokens-remaining: 0\n" +
+			"anthropic-ratelimit-tokens-reset: 2025-08-21T12:50:59Z",
+		left: 999, wait: 10 * time.Second, source: "anthropic-ratelimit-requests-reset",
 	},
 	{
-		name: "Anthropic, a denial", page: "https://platform.claude.com/docs/en/api/rate-limits", status: 429,
-		fields: "date: Thu, 21 Aug 2025 12:41:00 GMT\nretry-after: 13\nanthropic-ratelimit-requests-remaining: 0\nanthropic-ratelimit-requests-reset: 2025-08-21T12:41:12Z",
-		wait:   13 * time.Second, source: "Retry-After",
+		name: "Anthropic, a denial", page: "https://platform.claude.com/docs/en/api/rate-limits",
+		status: 429,
+		fields: "date: Thu, 21 Aug 2025 12:41:00 GMT\nretry-after: 13\n" +
+			"anthropic-ratelimit-requests-remaining: 0\n" +
+			"anthropic-ratelimit-requests-reset: 2025-08-21T12:41:12Z",
+		wait: 13 * time.Second, source: "Retry-After",
 	},
 	{
-		name: "Atlassian, its cloud", page: "https://developer.atlassian.com/cloud/jira/platform/rate-limiting, https://jira.atlassian.com/browse/JRACLOUD-69262",
-		fields: "Date: Mon, 10 May 2021 10:59:30 GMT\nX-RateLimit-Limit: 350\nX-RateLimit-Remaining: 69\nX-RateLimit-NearLimit: true\nX-RateLimit-Reset: 2021-05-10T11:00Z",
-		left:   69, wait: 90 * time.Second, source: "X-RateLimit-Reset",
+		name: "Atlassian, its cloud",
+		page: "https://developer.atlassian.com/cloud/jira/platform/rate-limiting, " +
+			"https://jira.atlassian.com/browse/JRACLOUD-69262",
+		fields: "Date: Mon, 10 May 2021 10:59:30 GMT\nX-RateLimit-Limit: 350\n" +
+			"X-RateLimit-Remaining: 69\nX-RateLimit-NearLimit: true\nX-RateLimit-Reset: 2021-05-10T11:00Z",
+		left: 69, wait: 90 * time.Second, source: "X-RateLimit-Reset",
 	},
 	{
-		name: "Atlassian, a denial", page: "https://developer.atlassian.com/cloud/jira/platform/rate-limiting", status: 429,
-		fields: "Date: Mon, 10 May 2021 10:59:30 GMT\nRetry-After: 5\nX-RateLimit-Reset: 2021-05-10T11:00Z\nRateLimit-Reason: jira-burst-based",
-		wait:   5 * time.Second, source: "Retry-After",
+		name: "Atlassian, a denial",
+		page: "https://developer.atlassian.com/cloud/jira/platform/rate-limiting", status: 429,
+		fields: "Date: Mon, 10 May 2021 10:59:30 GMT\nRetry-After: 5\n" +
+			"X-RateLimit-Reset: 2021-05-10T11:00Z\nRateLimit-Reason: jira-burst-based",
+		wait: 5 * time.Second, source: "Retry-After",
 	},
 	{
-		name: "Atlassian, its data center", page: "https://confluence.atlassian.com/conf87/_ratelimiting_httpheaders-1333822054.html",
-		fields: "X-RateLimit-Limit: 1800\nX-RateLimit-Remaining: 9\nX-RateLimit-Interval-Seconds: 60\nX-RateLimit-FillRate: 300\nretry-after: 0",
-		left:   9, wait: time.Minute, source: "X-RateLimit-Interval-Seconds",
+		name: "Atlassian, its data center",
+		page: "https://confluence.atlassian.com/conf87/_ratelimiting_httpheaders-1333822054.html",
+		fields: "X-RateLimit-Limit: 1800\nX-RateLimit-Remaining: 9\nX-RateLimit-Interval-Seconds: 60\n" +
+			"X-RateLimit-FillRate: 300\nretry-after: 0",
+		left: 9, wait: time.Minute, source: "X-RateLimit-Interval-Seconds",
 	},
 	{
-		name: "Shopify", page: "https://shopify.dev/docs/api/admin-rest/usage/rate-limits, https://community.shopify.com/t/api-rate-limits-question/232461",
+		name: "Shopify",
+		page: "https://shopify.dev/docs/api/admin-rest/usage/rate-limits, " +
+			"https://community.shopify.com/t/api-rate-limits-question/232461",
 		fields: "X-Shopify-Shop-Api-Call-Limit: 32/40",
 		left:   8, wait: 4500 * time.Millisecond, source: "X-Shopify-Shop-Api-Call-Limit",
 	},
 	{
-		name: "Shopify, a denial", page: "https://shopify.dev/docs/api/admin-rest/usage/rate-limits", status: 429,
+		name: "Shopify, a denial", page: "https://shopify.dev/docs/api/admin-rest/usage/rate-limits",
+		status: 429,
 		fields: "X-Shopify-Shop-Api-Call-Limit: 40/40\nRetry-After: 2.0",
 		wait:   2 * time.Second, source: "Retry-After",
 	},
 	{
 		name: "X", page: "https://docs.x.com/x-api/fundamentals/rate-limits",
-		fields: "Date: Tue, 16 Jan 2024 15:50:00 GMT\nx-rate-limit-limit: 900\nx-rate-limit-remaining: 847\nx-rate-limit-reset: 1705420800",
-		left:   847, wait: 10*time.Minute + time.Second, source: "X-Rate-Limit-Reset",
+		fields: "Date: Tue, 16 Jan 2024 15:50:00 GMT\nx-rate-limit-limit: 900\n" +
+			"x-rate-limit-remaining: 847\nx-rate-limit-reset: 1705420800",
+		left: 847, wait: 10*time.Minute + time.Second, source: "X-Rate-Limit-Reset",
 	},
 	{
-		name: "Reddit", page: "https://www.reddit.com/r/redditdev/comments/1yxrp7/formal_ratelimiting_headers/, https://github.com/tolik518/factorion-bot/pull/146",
+		name: "Reddit",
+		page: "https://www.reddit.com/r/redditdev/comments/1yxrp7/formal_ratelimiting_headers/, " +
+			"https://github.com/tolik518/factorion-bot/pull/146",
 		fields: "X-Ratelimit-Used: 91\nX-Ratelimit-Remaining: 9.0\nX-Ratelimit-Reset: 574.25",
 		left:   9, wait: 574250 * time.Millisecond, source: "X-RateLimit-Reset",
 	},
@@ -128,58 +173,81 @@ var services = []struct {
 	},
 	{
 		name: "Okta", page: "https://developer.okta.com/docs/reference/rl-best-practices/",
-		fields: "Date: Thu, 31 Dec 2020 23:59:20 GMT\nX-Rate-Limit-Limit: 1200\nX-Rate-Limit-Remaining: 1199\nX-Rate-Limit-Reset: 1609459200",
-		left:   1199, wait: 41 * time.Second, source: "X-Rate-Limit-Reset",
+		fields: "Date: Thu, 31 Dec 2020 23:59:20 GMT\nX-Rate-Limit-Limit: 1200\n" +
+			"X-Rate-Limit-Remaining: 1199\nX-Rate-Limit-Reset: 1609459200",
+		left: 1199, wait: 41 * time.Second, source: "X-Rate-Limit-Reset",
 	},
 	{
-		name: "Okta, a denial", page: "https://developer.okta.com/docs/reference/rl-best-practices/", status: 429,
-		fields: "Date: Thu, 31 Dec 2020 23:59:20 GMT\nX-Rate-Limit-Limit: 1200\nX-Rate-Limit-Remaining: 0\nX-Rate-Limit-Reset: 1609459200",
-		wait:   41 * time.Second, source: "X-Rate-Limit-Reset",
+		name: "Okta, a denial", page: "https://developer.okta.com/docs/reference/rl-best-practices/",
+		status: 429,
+		fields: "Date: Thu, 31 Dec 2020 23:59:20 GMT\nX-Rate-Limit-Limit: 1200\n" +
+			"X-Rate-Limit-Remaining: 0\nX-Rate-Limit-Reset: 1609459200",
+		wait: 41 * time.Second, source: "X-Rate-Limit-Reset",
 	},
 	{
-		name: "Zendesk", page: "https://developer.zendesk.com/documentation/api-basics/best-practices/best-practices-for-avoiding-rate-limiting",
-		fields: "x-rate-limit: 700\nratelimit-limit: 700\nx-rate-limit-remaining: 699\nratelimit-remaining: 699\nratelimit-reset: 41\nzendesk-ratelimit-tickets-index: total=100; remaining=99; resets=41",
-		left:   699, wait: 41 * time.Second, source: "RateLimit-Reset",
+		name: "Zendesk",
+		page: "https://developer.zendesk.com/documentation/api-basics/best-practices/best-practices-for-avoiding-rate-limiting",
+		fields: "x-rate-limit: 700\nratelimit-limit: 700\nx-rate-limit-remaining: 699\n" +
+			"ratelimit-remaining: 699\nratelimit-reset: 41\n" +
+			"zendesk-ratelimit-tickets-index: total=100; remaining=99; resets=41",
+		left: 699, wait: 41 * time.Second, source: "RateLimit-Reset",
 	},
 	{
-		name: "Zendesk, most answers", page: "https://developer.zendesk.com/documentation/api-basics/best-practices/best-practices-for-avoiding-rate-limiting",
+		name:   "Zendesk, most answers",
+		page:   "https://developer.zendesk.com/documentation/api-basics/best-practices/best-practices-for-avoiding-rate-limiting",
 		fields: "X-Rate-Limit: 700\nX-Rate-Limit-Remaining: 699",
 		left:   none,
 	},
 	{
 		name: "HubSpot", page: "https://developers.hubspot.com/docs/api/usage-details",
-		fields: "X-HubSpot-RateLimit-Daily: 250000\nX-HubSpot-RateLimit-Daily-Remaining: 249000\nX-HubSpot-RateLimit-Interval-Milliseconds: 10000\nX-HubSpot-RateLimit-Max: 100\nX-HubSpot-RateLimit-Remaining: 99\nX-HubSpot-RateLimit-Secondly: 10\nX-HubSpot-RateLimit-Secondly-Remaining: 9",
-		left:   99, wait: 10 * time.Second, source: "X-HubSpot-RateLimit-Interval-Milliseconds",
+		fields: "X-HubSpot-RateLimit-Daily: 250000\nX-HubSpot-RateLimit-Daily-Remaining: 249000\n" +
+			"X-HubSpot-RateLimit-Interval-Milliseconds: 10000\nX-HubSpot-RateLimit-Max: 100\n" +
+			"X-HubSpot-RateLimit-Remaining: 99\nX-HubSpot-RateLimit-Secondly: 10\n" +
+			"X-HubSpot-RateLimit-Secondly-Remaining: 9",
+		left: 99, wait: 10 * time.Second, source: "X-HubSpot-RateLimit-Interval-Milliseconds",
 	},
 	{
-		name: "Azure", page: "https://learn.microsoft.com/en-us/azure/azure-resource-manager/management/request-limits-and-throttling",
-		fields: "x-ms-ratelimit-remaining-subscription-reads: 11999\nx-ms-ratelimit-remaining-resource: Microsoft.Compute/GetVMScaleSet3Min;197,Microsoft.Compute/GetVMScaleSet30Min;1297",
-		left:   none,
+		name: "Azure",
+		page: "https://learn.microsoft.com/en-us/azure/azure-resource-manager/management/request-limits-and-throttling",
+		fields: "x-ms-ratelimit-remaining-subscription-reads: 11999\n" +
+			"x-ms-ratelimit-remaining-resource: Microsoft.Compute/GetVMScaleSet3Min;197," +
+			"Microsoft.Compute/GetVMScaleSet30Min;1297",
+		left: none,
 	},
 	{
-		name: "Azure, a denial", page: "https://learn.microsoft.com/en-us/azure/azure-resource-manager/management/request-limits-and-throttling", status: 429,
+		name:   "Azure, a denial",
+		page:   "https://learn.microsoft.com/en-us/azure/azure-resource-manager/management/request-limits-and-throttling",
+		status: 429,
 		fields: "x-ms-ratelimit-remaining-subscription-reads: 0\nRetry-After: 7",
 		wait:   7 * time.Second, source: "Retry-After",
 	},
 	{
-		name: "Azure Cosmos DB", page: "https://learn.microsoft.com/en-us/rest/api/cosmos-db/common-cosmosdb-rest-response-headers", status: 429,
+		name:   "Azure Cosmos DB",
+		page:   "https://learn.microsoft.com/en-us/rest/api/cosmos-db/common-cosmosdb-rest-response-headers",
+		status: 429,
 		fields: "x-ms-retry-after-ms: 5500",
 		wait:   5500 * time.Millisecond, source: "x-ms-retry-after-ms",
 	},
 	{
-		name: "Brave Search", page: "https://api.search.brave.com/app/documentation/web-search/response-headers",
-		fields: "X-RateLimit-Limit: 1, 15000\nX-RateLimit-Policy: 1;w=1, 15000;w=2592000\nX-RateLimit-Remaining: 1, 1000\nX-RateLimit-Reset: 1, 1419704",
-		left:   1, wait: time.Second, source: "X-RateLimit-Reset",
+		name: "Brave Search",
+		page: "https://api.search.brave.com/app/documentation/web-search/response-headers",
+		fields: "X-RateLimit-Limit: 1, 15000\nX-RateLimit-Policy: 1;w=1, 15000;w=2592000\n" +
+			"X-RateLimit-Remaining: 1, 1000\nX-RateLimit-Reset: 1, 1419704",
+		left: 1, wait: time.Second, source: "X-RateLimit-Reset",
 	},
 	{
-		name: "Rachio", page: "https://rachio.discoursehosting.net/t/api-rate-limiting-enhancements/10944",
-		fields: "Date: Mon, 12 Mar 2018 23:00:00 GMT\nX-RateLimit-Limit: 1700\nX-RateLimit-Remaining: 4\nX-RateLimit-Reset: 2018-03-13T00:00:00Z",
-		left:   4, wait: time.Hour + time.Second, source: "X-RateLimit-Reset",
+		name: "Rachio",
+		page: "https://rachio.discoursehosting.net/t/api-rate-limiting-enhancements/10944",
+		fields: "Date: Mon, 12 Mar 2018 23:00:00 GMT\nX-RateLimit-Limit: 1700\n" +
+			"X-RateLimit-Remaining: 4\nX-RateLimit-Reset: 2018-03-13T00:00:00Z",
+		left: 4, wait: time.Hour + time.Second, source: "X-RateLimit-Reset",
 	},
 	{
 		name: "lemlist", page: "https://developer.lemlist.com/api-reference/getting-started/rate-limits",
-		fields: "Date: Tue, 16 Feb 2021 08:02:41 GMT\nRetry-After: 2\nX-RateLimit-Limit: 20\nX-RateLimit-Remaining: 7\nX-RateLimit-Reset: Tue Feb 16 2021 09:02:42 GMT+0100 (Central European Standard Time)",
-		left:   7, wait: 2 * time.Second, source: "X-RateLimit-Reset",
+		fields: "Date: Tue, 16 Feb 2021 08:02:41 GMT\nRetry-After: 2\nX-RateLimit-Limit: 20\n" +
+			"X-RateLimit-Remaining: 7\n" +
+			"X-RateLimit-Reset: Tue Feb 16 2021 09:02:42 GMT+0100 (Central European Standard Time)",
+		left: 7, wait: 2 * time.Second, source: "X-RateLimit-Reset",
 	},
 }
 
@@ -198,46 +266,63 @@ func TestAnswersOfServicesAreUnderstood(t *testing.T) {
 	}
 }
 
-// testLeft tests what an answer with these fields is taken to have left, and for how long: a client that spreads
-// its requests evenly holds the next one back for window/(left+1).
+// testLeft tests what an answer with these fields is taken to have left, and for how long: a client
+// that spreads its requests evenly holds the next one back for window/(left+1).
 func testLeft(t *testing.T, fields string, left int64, window time.Duration, source string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(began))
-		c := newClient(t, scripted(always(200, list(fields)...)), client.Options{Pace: client.Evenly, MaxWait: 1})
+		c := newClient(t, scripted(always(200, list(fields)...)),
+			client.Options{Pace: client.Evenly, MaxWait: 1})
 		get(c, "http://a/")
 		_, err := get(c, "http://a/")
 		var held *client.WaitError
 		switch isHeld := errors.As(err, &held); {
 		case left == none && err != nil:
 			t.Errorf("the next request ended with %v, want nothing to be believed", err)
-		case left != none && (!isHeld || held.Wait != window/time.Duration(left+1) || held.Source != source):
-			t.Errorf("the next request ended with %+v, want a wait of %v, a part of %v, by %s", err, window/time.Duration(left+1), window, source)
+		case left != none && (!isHeld || held.Wait != window/time.Duration(left+1) ||
+			held.Source != source):
+			t.Errorf("the next request ended with %+v, want a wait of %v, a part of %v, by %s", err,
+				window/time.Duration(left+1), window, source)
 		}
 	})
 }
 
-// Of several limits in one field the least counts, and of those with as much left the one that lasts
-// longest. All lines of a field are one list.
+// Of several limits in one field the least counts, and of those with as much left the one that
+// lasts longest. All lines of a field are one list.
 func TestOfSeveralLimitsTheLeastCounts(t *testing.T) {
 	for name, s := range map[string]struct {
 		fields string
 		left   int64
 		window time.Duration
 	}{
-		"the second":                     {"X-RateLimit-Remaining: 30, 9, 12\nX-RateLimit-Reset: 1, 60, 3600", 9, time.Minute},
-		"equals":                         {"X-RateLimit-Remaining: 9, 9, 12\nX-RateLimit-Reset: 60, 1, 3600", 9, time.Minute},
-		"one reset":                      {"X-RateLimit-Remaining: 30, 9\nX-RateLimit-Reset: 60", 9, time.Minute},
-		"several resets of one":          {"X-RateLimit-Remaining: 9\nX-RateLimit-Reset: 1, 60", 9, time.Minute},
-		"several lines":                  {"X-RateLimit-Remaining: 30\nX-RateLimit-Remaining: 9\nX-RateLimit-Reset: 1\nX-RateLimit-Reset: 60", 9, time.Minute},
-		"one that is no number":          {"X-RateLimit-Remaining: unlimited, 9\nX-RateLimit-Reset: 1, 60", 9, time.Minute},
-		"one that does not end":          {"X-RateLimit-Remaining: 3, 9\nX-RateLimit-Reset: -, 60", 9, time.Minute},
-		"one that is no element":         {"X-RateLimit-Remaining: , 9\nX-RateLimit-Reset: , 60", 9, time.Minute},
-		"parameters":                     {"X-RateLimit-Remaining: 30;w=1, 9;w=60\nX-RateLimit-Reset: 1, 60", 9, time.Minute},
-		"decimals are rounded down":      {"X-RateLimit-Remaining: 9.99\nX-RateLimit-Reset: 60.0", 9, time.Minute},
-		"those of older drafts":          {"RateLimit-Remaining: 30.5, 9.5\nRateLimit-Reset: 1, 60.000", 9, time.Minute},
-		"many limits, of which 16 count": {"X-RateLimit-Remaining: 9,9,9,9, 9,9,9,9, 9,9,9,9, 9,9,9,9, 1\nX-RateLimit-Reset: 60", 9, time.Minute},
-		"a date, which has a comma":      {"Date: " + httpDate(0) + "\nX-RateLimit-Remaining: 30, 9\nX-RateLimit-Reset: " + httpDate(59*time.Second), 9, time.Minute},
+		"the second": {"X-RateLimit-Remaining: 30, 9, 12\n" +
+			"X-RateLimit-Reset: 1, 60, 3600", 9, time.Minute},
+		"equals": {"X-RateLimit-Remaining: 9, 9, 12\n" +
+			"X-RateLimit-Reset: 60, 1, 3600", 9, time.Minute},
+		"one reset": {"X-RateLimit-Remaining: 30, 9\nX-RateLimit-Reset: 60", 9,
+			time.Minute},
+		"several resets of one": {"X-RateLimit-Remaining: 9\nX-RateLimit-Reset: 1, 60", 9,
+			time.Minute},
+		"several lines": {"X-RateLimit-Remaining: 30\nX-RateLimit-Remaining: 9\n" +
+			"X-RateLimit-Reset: 1\nX-RateLimit-Reset: 60", 9, time.Minute},
+		"one that is no number": {"X-RateLimit-Remaining: unlimited, 9\n" +
+			"X-RateLimit-Reset: 1, 60", 9, time.Minute},
+		"one that does not end": {"X-RateLimit-Remaining: 3, 9\nX-RateLimit-Reset: -, 60", 9,
+			time.Minute},
+		"one that is no element": {"X-RateLimit-Remaining: , 9\nX-RateLimit-Reset: , 60", 9,
+			time.Minute},
+		"parameters": {"X-RateLimit-Remaining: 30;w=1, 9;w=60\n" +
+			"X-RateLimit-Reset: 1, 60", 9, time.Minute},
+		"decimals are rounded down": {"X-RateLimit-Remaining: 9.99\nX-RateLimit-Reset: 60.0", 9,
+			time.Minute},
+		"those of older drafts": {"RateLimit-Remaining: 30.5, 9.5\nRateLimit-Reset: 1, 60.000",
+			9, time.Minute},
+		"many limits, of which 16 count": {
+			"X-RateLimit-Remaining: 9,9,9,9, 9,9,9,9, 9,9,9,9, 9,9,9,9, 1\nX-RateLimit-Reset: 60",
+			9, time.Minute},
+		"a date, which has a comma": {"Date: " + httpDate(0) + "\nX-RateLimit-Remaining: 30, 9\n" +
+			"X-RateLimit-Reset: " + httpDate(59*time.Second), 9, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			source := "X-RateLimit-Reset"

@@ -79,13 +79,15 @@ var hardScenarios = []scenario{
 func hundred(told bool) scenario {
 	s := scenario{
 		name: "100 processes, untold", server: dripping{perMinute: 80, burst: 20}.new,
-		latency: 20 * time.Millisecond, workers: 1, clients: 100, each: 10, stagger: 500 * time.Millisecond,
+		latency: 20 * time.Millisecond, workers: 1, clients: 100, each: 10,
+		stagger: 500 * time.Millisecond,
 		options: client.Options{MaxWait: 10 * time.Minute, Attempts: 1000},
 		ideal:   980 * time.Minute / 80,
 		most:    figures{1.8, 560, 20},
 	}
 	if told {
-		s.name, s.server = "100 processes, told", fixed{limit: 80, period: time.Minute, fields: draft8}.new
+		s.name, s.server = "100 processes, told", fixed{limit: 80, period: time.Minute,
+			fields: draft8}.new
 		s.ideal, s.most = 12*time.Minute, figures{1.2, 550, 10}
 	}
 	return s
@@ -142,9 +144,11 @@ func TestAHundredProcessesAreDeniedLessThanPublishedOnes(t *testing.T) {
 			}
 			return got
 		}
-		ours, aatb, backoff := run("weir", nil), run("AATB", newTelemetry(80).client), run("backoff", newBackoff)
+		ours, aatb, backoff := run("weir", nil), run("AATB", newTelemetry(80).client), run("backoff",
+			newBackoff)
 		if most := aatb.denials * 5 / 4; ours.denials > most || 4*ours.denials > backoff.denials {
-			t.Errorf("told %v: %d denials, want %d at most, and a quarter of %d", told, ours.denials, most, backoff.denials)
+			t.Errorf("told %v: %d denials, want %d at most, and a quarter of %d", told, ours.denials, most,
+				backoff.denials)
 		}
 		slower := 0.4 // of single runs
 		if told {
@@ -177,7 +181,8 @@ func (h *httprate) answer(_ *http.Request, now time.Time) (*http.Response, time.
 	}
 	rest := 1 - float64(now.Sub(h.begins))/float64(h.period)
 	used := int(math.Round(float64(h.previous)*rest + float64(h.current)))
-	fields := []string{"Date", now.UTC().Format(http.TimeFormat), "X-RateLimit-Limit", fmt.Sprint(h.limit),
+	fields := []string{"Date", now.UTC().Format(http.TimeFormat), "X-RateLimit-Limit",
+		fmt.Sprint(h.limit),
 		"X-RateLimit-Reset", fmt.Sprint(h.begins.Add(h.period).Unix())}
 	if used+1 > h.limit {
 		fields = append(fields, "X-RateLimit-Remaining", fmt.Sprint(h.limit-used))
@@ -192,12 +197,15 @@ func (h *httprate) answer(_ *http.Request, now time.Time) (*http.Response, time.
 type writes struct{ minute, hour window }
 
 func (g *writes) answer(*http.Request, time.Time) (*http.Response, time.Duration, error) {
-	fields := append(xRateLimit(5000, 4000, fmt.Sprint(began.Add(time.Hour).Unix())), "X-RateLimit-Resource", "core")
+	fields := append(xRateLimit(5000, 4000, fmt.Sprint(began.Add(time.Hour).Unix())),
+		"X-RateLimit-Resource", "core")
 	if !g.minute.take(80, time.Minute) {
-		return answer(403, append(fields, "Retry-After", fmt.Sprint(ceil(time.Until(g.minute.ends))))...), 0, nil
+		return answer(403, append(fields, "Retry-After",
+			fmt.Sprint(ceil(time.Until(g.minute.ends))))...), 0, nil
 	}
 	if !g.hour.take(500, time.Hour) {
-		return answer(403, append(fields, "Retry-After", fmt.Sprint(ceil(time.Until(g.hour.ends))))...), 0, nil
+		return answer(403, append(fields, "Retry-After",
+			fmt.Sprint(ceil(time.Until(g.hour.ends))))...), 0, nil
 	}
 	return answer(201, fields...), 0, nil
 }
@@ -282,7 +290,8 @@ type aatb struct {
 
 func (t *telemetry) client(base http.RoundTripper, id int) http.RoundTripper {
 	now := time.Now()
-	return &aatb{telemetry: t, id: id, base: base, rate: aatbRate, tokens: 1, used: now, reported: now, changed: now}
+	return &aatb{telemetry: t, id: id, base: base, rate: aatbRate, tokens: 1, used: now, reported: now,
+		changed: now}
 }
 
 func (c *aatb) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -349,5 +358,6 @@ func (c *aatb) congested() {
 		by = 2
 	}
 	c.rate, c.tokens, c.changed, c.reported = max(c.rate/by, 0.01), 1.1, now, now
-	c.after = now.Add(time.Duration((denials+1)*60/c.perMinute*float64(time.Second)) + rand.N(time.Second))
+	fit := time.Duration((denials + 1) * 60 / c.perMinute * float64(time.Second))
+	c.after = now.Add(fit + rand.N(time.Second))
 }

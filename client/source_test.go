@@ -15,9 +15,12 @@ import (
 func TestEveryWaitSaysWhatAskedForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-			Name: "all", Limit: limits.TokenBucket(limits.PerSecond(1000), 20), Key: keyfuncs.Constant[*http.Request]("all"),
+			Name: "all", Limit: limits.TokenBucket(limits.PerSecond(1000), 20),
+			Key: keyfuncs.Constant[*http.Request]("all"),
 		}}})
-		base, stop := serve(limiter.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+		base, stop := serve(limiter.Handler(http.HandlerFunc(func(http.ResponseWriter,
+			*http.Request) {
+		})))
 		defer stop()
 		c := newClient(t, base, client.Options{Observe: func(e client.Event) {
 			if e.Wait > 0 && e.Source == "" {

@@ -91,7 +91,8 @@ func TestAWaitErrorIsFoundThroughAClientAndShowsNoCredential(t *testing.T) {
 			t.Errorf("error %T, want a *url.Error", err)
 		}
 		wantWaitError(t, err, time.Hour-time.Second, "Retry-After")
-		if s := fmt.Sprintf("%v %+v", err, errors.Unwrap(err)); strings.Contains(s, "hunter2") || strings.Contains(err.Error(), "Bearer") {
+		if s := fmt.Sprintf("%v %+v", err, errors.Unwrap(err)); strings.Contains(s, "hunter2") ||
+			strings.Contains(err.Error(), "Bearer") {
 			t.Errorf("error shows the credential: %s", s)
 		}
 	})
@@ -119,19 +120,23 @@ func TestAWaitErrorSaysWhatItsWaitIsLongerThan(t *testing.T) {
 		maxWait, context time.Duration
 		bound, text      string
 	}{
-		"MaxWait":                 {5 * time.Second, 0, "MaxWait", "longer than MaxWait allows"},
-		"MaxWait, the sooner":     {5 * time.Second, 10 * time.Second, "MaxWait", "longer than MaxWait allows"},
-		"the context":             {time.Minute, 10 * time.Second, "context", "longer than the context allows"},
-		"the context, the sooner": {10 * time.Second, 5 * time.Second, "context", "longer than the context allows"},
+		"MaxWait": {5 * time.Second, 0, "MaxWait", "longer than MaxWait allows"},
+		"MaxWait, the sooner": {5 * time.Second, 10 * time.Second, "MaxWait",
+			"longer than MaxWait allows"},
+		"the context": {time.Minute, 10 * time.Second, "context",
+			"longer than the context allows"},
+		"the context, the sooner": {10 * time.Second, 5 * time.Second, "context",
+			"longer than the context allows"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var told []string
-				c := newClient(t, scripted(always(429, "Retry-After", "20")), client.Options{MaxWait: tt.maxWait, Observe: func(e client.Event) {
-					if e.Kind == client.GaveUp {
-						told = append(told, e.Why)
-					}
-				}})
+				c := newClient(t, scripted(always(429, "Retry-After", "20")),
+					client.Options{MaxWait: tt.maxWait, Observe: func(e client.Event) {
+						if e.Kind == client.GaveUp {
+							told = append(told, e.Why)
+						}
+					}})
 				ctx := t.Context()
 				if tt.context > 0 {
 					var cancel context.CancelFunc
@@ -204,7 +209,8 @@ func TestABodyIsSentAgainInFull(t *testing.T) {
 		server := scripted(once("Retry-After", "1"))
 		r := request(t, "POST", "http://a/", strings.NewReader("hello"))
 		response, err := do(newClient(t, server, client.Options{}), r)
-		if err != nil || response.StatusCode != 200 || !slices.Equal(server.bodies, []string{"hello", "hello"}) {
+		if err != nil || response.StatusCode != 200 ||
+			!slices.Equal(server.bodies, []string{"hello", "hello"}) {
 			t.Errorf("%v, %v, bodies %q", response, err, server.bodies)
 		}
 	})
@@ -282,7 +288,8 @@ func TestA503IsRepeatedOnlyIfItHasARetryAfterAndNoHarmIsDone(t *testing.T) {
 				if test.key != "" {
 					r.Header.Set(test.key, "k")
 				}
-				if _, err := do(newClient(t, server, client.Options{}), r); err != nil || server.count() != test.sent {
+				if _, err := do(newClient(t, server, client.Options{}), r); err != nil ||
+					server.count() != test.sent {
 					t.Errorf("%d requests, %v, want %d", server.count(), err, test.sent)
 				}
 			})
@@ -294,7 +301,8 @@ func TestOtherAnswersAndErrorsAreLeftAlone(t *testing.T) {
 	for _, status := range []int{301, 400, 401, 403, 404, 408, 500, 502, 504} {
 		synctest.Test(t, func(t *testing.T) {
 			server := scripted(always(status, "Retry-After", "1"))
-			if response, err := get(newClient(t, server, client.Options{}), "http://a/"); err != nil || response.StatusCode != status || server.count() != 1 {
+			if response, err := get(newClient(t, server, client.Options{}), "http://a/"); err != nil ||
+				response.StatusCode != status || server.count() != 1 {
 				t.Errorf("%d: %v, %v after %d requests", status, response, err, server.count())
 			}
 		})
@@ -323,7 +331,8 @@ func TestRetriesKeepToTheirBudget(t *testing.T) {
 				t.Fatal(response, err)
 			}
 		}
-		if sent, most := server.count(), requests+requests/10+10; sent > most || time.Since(server.began) > time.Minute {
+		if sent, most := server.count(), requests+requests/10+10; sent > most ||
+			time.Since(server.began) > time.Minute {
 			t.Errorf("%d requests in %v, want %d at most", sent, time.Since(server.began), most)
 		}
 	})
@@ -388,7 +397,8 @@ func TestAThousandRequestsThatWaitForOneResetArrivePaced(t *testing.T) {
 					most = max(most, n)
 				}
 				if len(server.at) != 1001 || server.at[1] < 10*time.Second || most > 250 {
-					t.Errorf("%d requests, the second at %v, up to %d within a second, want 250 at most", len(server.at), server.at[1], most)
+					t.Errorf("%d requests, the second at %v, up to %d within a second, want 250 at most",
+						len(server.at), server.at[1], most)
 				}
 			})
 		})
@@ -396,7 +406,7 @@ func TestAThousandRequestsThatWaitForOneResetArrivePaced(t *testing.T) {
 }
 
 // The server decides the first of four requests last. Its answer alone knows when more is left.
-func TestAnOvertakenAnswerWithNothingLeftStillCounts(t *testing.T) {
+func TestAnOvertakenAnswerWithNothingLeftCounts(t *testing.T) {
 	for before := range 4 { // so many of the other answers arrive before it
 		t.Run(fmt.Sprint(before), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -514,7 +524,8 @@ func TestBucketsAreApart(t *testing.T) {
 		}{
 			{"http://limited/other", "a", true}, {"http://LIMITED:80/", "a", true},
 			{"http://limited/", "b", false}, {"http://limited/", "", false},
-			{"https://limited/", "c", false}, {"http://limited:81/", "c", false}, {"http://other/", "a", false},
+			{"https://limited/", "c", false}, {"http://limited:81/", "c", false},
+			{"http://other/", "a", false},
 		} {
 			r := request(t, "GET", test.url, nil)
 			if test.credential != "" {
@@ -552,8 +563,10 @@ func TestARedirectToAnotherOriginIsCountedThere(t *testing.T) {
 }
 
 func TestOptionsThatAreIllegalAreReportedTogether(t *testing.T) {
-	_, err := client.New(client.Options{Limit: illegal, MaxInFlight: -1, MaxWait: -1, Attempts: -1, Pace: 9, Dialect: 9})
-	for _, field := range []string{"limit", "max in flight", "max wait", "attempts", "pace", "dialect"} {
+	_, err := client.New(client.Options{Limit: illegal, MaxInFlight: -1, MaxWait: -1, Attempts: -1,
+		Pace: 9, Dialect: 9})
+	for _, field := range []string{"limit", "max in flight", "max wait", "attempts", "pace",
+		"dialect"} {
 		if !strings.Contains(fmt.Sprint(err), "client: "+field+": ") {
 			t.Errorf("%v does not name %s", err, field)
 		}
@@ -566,8 +579,9 @@ func TestOptionsThatAreIllegalAreReportedTogether(t *testing.T) {
 
 func TestAccountsAndDenialsThatAreIllegal(t *testing.T) {
 	for want, o := range map[string]client.Options{
-		"Standard has no accounts":           {Account: limits.PerSecond(5)},
-		"must be 1 to 10000 units":           {Dialect: client.Discord, Account: limits.PerSecond(10_001)},
+		"Standard has no accounts": {Account: limits.PerSecond(5)},
+		"must be 1 to 10000 units": {Dialect: client.Discord,
+			Account: limits.PerSecond(10_001)},
 		"in a positive period (got 5 in 0s)": {Dialect: client.GitHub, Account: limits.Rate{Units: 5}},
 		"(got 200)":                          {Denials: []int{503, 200}},
 		"429, which always denies":           {Denials: []int{429}},

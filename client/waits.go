@@ -25,10 +25,10 @@ type backoff struct {
 	strikes int // denials in a row
 }
 
-// silences are the waits after silent denials in a row, and how much is added at random. After the
-// first one a request is denied again only if other processes use the limit, too. The third is the
-// longest: a hundred processes must not come back at once. Those that are denied again have starved,
-// and come back more often.
+// silences are the waits after silent denials in a row, and how much is added at random. If a
+// request is denied again after the first wait, other processes use the limit, too. The third wait
+// is the longest: a hundred processes must not come back at once. Processes that are denied again
+// have starved, and come back more often.
 var silences = [...]struct{ wait, more time.Duration }{
 	{time.Second, time.Second / 2},
 	{8 * time.Second, 20 * time.Second},

@@ -19,8 +19,8 @@ type Client struct {
 	begin func(context.Context, pacing.Call) pacing.Turn
 }
 
-// New returns a client, or an error that reports every mistake in o. Base must not be set: calls are
-// sent by their own client.
+// New returns a client, or an error that reports every mistake in o. Base must not be set: calls
+// are sent by their own client.
 func New(o client.Options) (*Client, error) {
 	begin, err := pacing.New(o)
 	if err != nil {
@@ -39,8 +39,8 @@ type Answer struct {
 	Retry  time.Duration // of RetryInfo; 0: none
 }
 
-// These codes deny if a wait comes with them. Without a wait they may mean something else: a message
-// that is too large, or a server that is not there.
+// These codes deny if a wait comes with them. Without a wait they may mean something else: a
+// message that is too large, or a server that is not there.
 const (
 	exhausted   = 8
 	unavailable = 14

@@ -40,7 +40,8 @@ func TestTheErrorOfACallThatIsNotSentIsThatOfItsContext(t *testing.T) {
 		if err := c.Do(ctx, anywhere, allowed); err != context.DeadlineExceeded {
 			t.Errorf("unary: %v", err)
 		}
-		if _, err := c.Stream(ctx, anywhere, func(*callclient.Stream) error { return nil }); err != context.DeadlineExceeded {
+		if _, err := c.Stream(ctx, anywhere,
+			func(*callclient.Stream) error { return nil }); err != context.DeadlineExceeded {
 			t.Errorf("stream: %v", err)
 		}
 	})
@@ -65,7 +66,8 @@ func TestAPanicOfAnObserverOfAStreamIsDropped(t *testing.T) {
 	})
 }
 
-// Whatever a server says, no call waits longer than MaxWait, nor earlier than it said, and none panics.
+// Whatever a server says, no call waits longer than MaxWait, nor earlier than it said, and none
+// panics.
 func TestHostileAnswers(t *testing.T) {
 	const exhausted = 8
 	fields := func(of ...string) http.Header {
@@ -79,20 +81,32 @@ func TestHostileAnswers(t *testing.T) {
 		answer callclient.Answer
 		held   time.Duration // the calls behind it; at least
 	}{
-		"a wait of 292 years":        {callclient.Answer{Code: exhausted, Retry: math.MaxInt64}, time.Hour},
-		"a wait of 50 years":         {callclient.Answer{Code: exhausted, Retry: 50 * 365 * 24 * time.Hour}, time.Hour},
-		"a negative wait":            {callclient.Answer{Code: exhausted, Retry: math.MinInt64}, 0},
-		"a wait of a nanosecond":     {callclient.Answer{Code: exhausted, Retry: 1}, 1},
-		"no number":                  {callclient.Answer{Code: exhausted, Fields: fields("Retry-After", "NaN")}, 0},
-		"infinity":                   {callclient.Answer{Code: exhausted, Fields: fields("Retry-After", "Inf")}, 0},
-		"an exponent":                {callclient.Answer{Code: exhausted, Fields: fields("Retry-After", "1e9")}, 0},
-		"a negative field":           {callclient.Answer{Code: exhausted, Fields: fields("Retry-After", "-5")}, 0},
-		"a huge field":               {callclient.Answer{Code: exhausted, Fields: fields("Retry-After", "99999999999999999999999")}, time.Hour},
-		"RetryInfo against a field":  {callclient.Answer{Code: exhausted, Retry: 10 * time.Second, Fields: fields("Retry-After", "1")}, 10 * time.Second},
-		"nothing left for ever":      {callclient.Answer{Fields: fields("Ratelimit", `"a";r=0;t=999999999999999`)}, time.Hour},
-		"less than nothing left":     {callclient.Answer{Fields: fields("Ratelimit", `"a";r=-5;t=10`)}, 0},
-		"more than there is":         {callclient.Answer{Fields: fields("Ratelimit", `"a";r=999999999999999;t=1`, "Ratelimit-Policy", `"a";q=1`)}, 0},
-		"bytes that are no text":     {callclient.Answer{Code: exhausted, Fields: fields("Ratelimit", "\xff\x00\xfe", "Retry-After", "\x00")}, 0},
+		"a wait of 292 years": {callclient.Answer{Code: exhausted, Retry: math.MaxInt64},
+			time.Hour},
+		"a wait of 50 years": {callclient.Answer{Code: exhausted,
+			Retry: 50 * 365 * 24 * time.Hour}, time.Hour},
+		"a negative wait":        {callclient.Answer{Code: exhausted, Retry: math.MinInt64}, 0},
+		"a wait of a nanosecond": {callclient.Answer{Code: exhausted, Retry: 1}, 1},
+		"no number": {callclient.Answer{Code: exhausted,
+			Fields: fields("Retry-After", "NaN")}, 0},
+		"infinity": {callclient.Answer{Code: exhausted,
+			Fields: fields("Retry-After", "Inf")}, 0},
+		"an exponent": {callclient.Answer{Code: exhausted,
+			Fields: fields("Retry-After", "1e9")}, 0},
+		"a negative field": {callclient.Answer{Code: exhausted,
+			Fields: fields("Retry-After", "-5")}, 0},
+		"a huge field": {callclient.Answer{Code: exhausted,
+			Fields: fields("Retry-After", "99999999999999999999999")}, time.Hour},
+		"RetryInfo against a field": {callclient.Answer{Code: exhausted, Retry: 10 * time.Second,
+			Fields: fields("Retry-After", "1")}, 10 * time.Second},
+		"nothing left for ever": {callclient.Answer{Fields: fields("Ratelimit",
+			`"a";r=0;t=999999999999999`)}, time.Hour},
+		"less than nothing left": {callclient.Answer{Fields: fields("Ratelimit", `"a";r=-5;t=10`)},
+			0},
+		"more than there is": {callclient.Answer{Fields: fields("Ratelimit",
+			`"a";r=999999999999999;t=1`, "Ratelimit-Policy", `"a";q=1`)}, 0},
+		"bytes that are no text": {callclient.Answer{Code: exhausted,
+			Fields: fields("Ratelimit", "\xff\x00\xfe", "Retry-After", "\x00")}, 0},
 		"a code that does not exist": {callclient.Answer{Code: math.MaxUint32, Retry: time.Hour}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +114,8 @@ func TestHostileAnswers(t *testing.T) {
 				time.Sleep(time.Until(time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)))
 				options := client.Options{MaxWait: 30 * time.Minute, Attempts: 1}
 				l := mustNew(options)
-				if err := l.Do(t.Context(), anywhere, func() callclient.Answer { return c.answer }); err != nil {
+				if err := l.Do(t.Context(), anywhere,
+					func() callclient.Answer { return c.answer }); err != nil {
 					t.Fatal(err)
 				}
 				began := time.Now()
