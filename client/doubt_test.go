@@ -88,6 +88,22 @@ func TestAToldWaitWithoutADenialIsDoubtedAfterMaxWait(t *testing.T) {
 	}
 }
 
+// The server tells again and again that nothing is left, and allows everything.
+func TestARefutedClaimHoldsNothingBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := scripted(always(200, "RateLimit", `"a";r=0;t=86400`))
+		c := newClient(t, server, client.Options{MaxWait: 10 * time.Second})
+		get(c, "http://a/")
+		time.Sleep(10 * time.Second)
+		start := time.Now()
+		for range 20 {
+			if _, err := get(c, "http://a/"); err != nil || time.Since(start) > 0 {
+				t.Fatalf("%v after %v, want no wait", err, time.Since(start))
+			}
+		}
+	})
+}
+
 func TestOthersWaitForTheRequestThatTestsAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := scripted(func(n int, _ *http.Request) *http.Response {

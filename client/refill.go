@@ -19,7 +19,6 @@ type refill struct {
 
 	gap          time.Duration // between two requests that are spread
 	shareAgain   instant       // nothing starts before: the share of this process is used up
-	followUntil  instant       // requests follow a refill
 	spreadUntil  instant       // requests that waited for a limit are spread, as long as some wait
 	promise      promise
 	releaseUntil instant // requests that waited for a renewal start one after the other
@@ -49,9 +48,6 @@ func (f *refill) observe(now instant, q quota, grown int64, t *told) {
 	if grown <= 0 {
 		return
 	}
-	if t.left <= t.low() {
-		f.followUntil = now + q.window
-	}
 	if f.grown += grown; f.grown >= 4 {
 		f.every, f.grown, f.over = max(f.over/time.Duration(f.grown), 1), 0, 0
 	}
@@ -79,7 +75,7 @@ func (f *refill) next(b *bucket, o *Options, now instant) instant {
 // spreads reports whether requests start a gap apart.
 func (b *bucket) spreads(o *Options, now instant) bool {
 	t := &b.told
-	return now < b.refill.spreadUntil || now < b.refill.followUntil ||
+	return now < b.refill.spreadUntil ||
 		t.known && (o.Pace == Evenly || t.crowded(b.queue.Size) ||
 			t.left <= t.low() && !t.alone(now) && b.trustsReset(o.MaxWait))
 }
