@@ -29,20 +29,29 @@ func TestTheAnswersOfEachAlgorithm(t *testing.T) {
 		resetS, atS int    // the same, rounded up
 	}{
 		// A bucket gains a unit in 6 seconds; 1 of the 7 is missing.
-		{limit: limits.TokenBucket(rate, 10), allowed: 36, denied: 6, reset: "24.000", resetS: 24, resetAt: "39.250", atS: 40},
-		{limit: limits.LeakyBucket(rate, 10), allowed: 36, denied: 6, reset: "24.000", resetS: 24, resetAt: "39.250", atS: 40},
-		{limit: limits.LeakyQueue(rate, 10), allowed: 36, denied: 6, reset: "24.000", resetS: 24, resetAt: "39.250", atS: 40},
+		{limit: limits.TokenBucket(rate, 10), allowed: 36, denied: 6, reset: "24.000", resetS: 24, resetAt: "39.250",
+			atS: 40},
+		{limit: limits.LeakyBucket(rate, 10), allowed: 36, denied: 6, reset: "24.000", resetS: 24, resetAt: "39.250",
+			atS: 40},
+		{limit: limits.LeakyQueue(rate, 10), allowed: 36, denied: 6, reset: "24.000", resetS: 24, resetAt: "39.250",
+			atS: 40},
 		// The window ends in 44.75 seconds.
-		{limit: limits.FixedWindow(rate), allowed: 45, denied: 45, reset: "44.750", resetS: 45, resetAt: "60.000", atS: 60},
+		{limit: limits.FixedWindow(rate), allowed: 45, denied: 45, reset: "44.750", resetS: 45, resetAt: "60.000",
+			atS: 60},
 		// A microsecond into the next window the 4 weigh 3. They have weight until it ends.
-		{limit: limits.SlidingWindow(rate), allowed: 36, denied: 45, reset: "104.750", resetS: 105, resetAt: "120.000", atS: 120},
+		{limit: limits.SlidingWindow(rate), allowed: 36, denied: 45, reset: "104.750", resetS: 105, resetAt: "120.000",
+			atS: 120},
 		// The 4 count for a minute.
-		{limit: limits.SlidingLog(rate), allowed: 36, denied: 60, reset: "60.000", resetS: 60, resetAt: "75.250", atS: 76},
+		{limit: limits.SlidingLog(rate), allowed: 36, denied: 60, reset: "60.000", resetS: 60, resetAt: "75.250",
+			atS: 76},
 		// The window opened with the 4, and closes in a minute.
-		{limit: limits.AnchoredWindow(rate), allowed: 60, denied: 60, reset: "60.000", resetS: 60, resetAt: "75.250", atS: 76},
+		{limit: limits.AnchoredWindow(rate), allowed: 60, denied: 60, reset: "60.000", resetS: 60, resetAt: "75.250",
+			atS: 76},
 	}
-	own := []limits.Algorithm{limits.AlgorithmConcurrent, limits.AlgorithmBan, limits.AlgorithmCalendar} // have tests of their own
-	for i, algorithm := range slices.DeleteFunc(limits.Algorithms(), func(a limits.Algorithm) bool { return slices.Contains(own, a) }) {
+	// have tests of their own
+	own := []limits.Algorithm{limits.AlgorithmConcurrent, limits.AlgorithmBan, limits.AlgorithmCalendar}
+	for i, algorithm := range slices.DeleteFunc(limits.Algorithms(),
+		func(a limits.Algorithm) bool { return slices.Contains(own, a) }) {
 		if i >= len(tests) || tests[i].limit.Algorithm() != algorithm {
 			t.Fatalf("the table does not have %v in its place", algorithm)
 		}
@@ -66,17 +75,22 @@ func TestTheAnswersOfEachAlgorithm(t *testing.T) {
 				t.Helper()
 				o := limiter.Decide(context.Background(), units)
 				policies := []published{{Name: "ten", Limit: tt.limit}}
-				modern := written(t, headers.Options{Formats: []headers.Format{headers.IETF, headers.Draft6, headers.GitHub}}, policies, &o)
+				modern := written(t,
+					headers.Options{Formats: []headers.Format{headers.IETF, headers.Draft6, headers.GitHub}}, policies,
+					&o)
 				want(t, modern, append(more,
 					`RateLimit-Policy: "ten";q=10;w=60`, `RateLimit: "ten";r=6`+window,
 					"RateLimit-Limit: 10", "RateLimit-Remaining: 6", fmt.Sprintf("RateLimit-Reset: %d", reset),
-					"X-RateLimit-Limit: 10", "X-RateLimit-Remaining: 6", "X-RateLimit-Used: 4", "X-RateLimit-Resource: ten",
+					"X-RateLimit-Limit: 10", "X-RateLimit-Remaining: 6", "X-RateLimit-Used: 4",
+					"X-RateLimit-Resource: ten",
 					fmt.Sprintf("X-RateLimit-Reset: %d", epoch+tt.atS),
 				)...)
-				old := written(t, headers.Options{Formats: []headers.Format{headers.Draft7, headers.DeltaSeconds}}, policies, &o)
+				old := written(t, headers.Options{Formats: []headers.Format{headers.Draft7, headers.DeltaSeconds}},
+					policies, &o)
 				want(t, old, append(more,
 					"RateLimit-Policy: 10;w=60", fmt.Sprintf("RateLimit: limit=10, remaining=6, reset=%d", reset),
-					"X-RateLimit-Limit: 10", "X-RateLimit-Remaining: 6", fmt.Sprintf("X-RateLimit-Reset: %d", tt.resetS),
+					"X-RateLimit-Limit: 10", "X-RateLimit-Remaining: 6",
+					fmt.Sprintf("X-RateLimit-Reset: %d", tt.resetS),
 				)...)
 				if !o.Allowed() {
 					more = append(more, "X-RateLimit-Scope: user")
@@ -105,11 +119,14 @@ func epochPlus(epoch int, seconds string) string {
 func TestALocalRuleIsShown(t *testing.T) {
 	rules := rulesOf(perMinute, perHour)
 	rules[0].Limit, rules[0].Local = limits.AnchoredWindow(limits.PerDay(1)), true
-	limiter := core.MustNew(core.Config[string]{Rules: rules, Backend: prepared{allowed(500, 30*time.Minute, time.Hour)}})
+	limiter := core.MustNew(core.Config[string]{
+		Rules: rules, Backend: prepared{allowed(500, 30*time.Minute, time.Hour)},
+	})
 	synctest.Test(t, func(t *testing.T) {
 		ok, no := limiter.Decide(t.Context(), "client"), limiter.Decide(t.Context(), "client")
 		want(t, written(t, headers.Options{}, rules, &ok),
-			`RateLimit-Policy: "default";q=1;w=86400, "hourly";q=1000;w=3600`, `RateLimit: "default";r=0;t=86400, "hourly";r=500;t=1800`)
+			`RateLimit-Policy: "default";q=1;w=86400, "hourly";q=1000;w=3600`,
+			`RateLimit: "default";r=0;t=86400, "hourly";r=500;t=1800`)
 		want(t, written(t, headers.Options{}, rules, &no),
 			`RateLimit-Policy: "default";q=1;w=86400`, `RateLimit: "default";r=0;t=86400`, "Retry-After: 86400")
 	})

@@ -35,8 +35,12 @@ func TestTheAnswersOfABan(t *testing.T) {
 			remaining := fmt.Sprint("remaining=", tt.decision.Remaining)
 			want(t, written(t, headers.Options{Formats: []headers.Format{headers.Draft7}}, policies, o), append(tt.more,
 				"RateLimit-Policy: 5;w=600", fmt.Sprintf("RateLimit: limit=5, %s, reset=%d", remaining, tt.reset))...)
-			x := []string{"X-RateLimit-Limit: 5", fmt.Sprint("X-RateLimit-Remaining: ", tt.decision.Remaining), fmt.Sprint("X-RateLimit-Reset: ", 1795262400+tt.epoch)}
-			want(t, written(t, headers.Options{Formats: []headers.Format{headers.EpochSeconds}}, policies, o), append(x, tt.more...)...)
+			x := []string{
+				"X-RateLimit-Limit: 5", fmt.Sprint("X-RateLimit-Remaining: ", tt.decision.Remaining),
+				fmt.Sprint("X-RateLimit-Reset: ", 1795262400+tt.epoch),
+			}
+			want(t, written(t, headers.Options{Formats: []headers.Format{headers.EpochSeconds}}, policies, o),
+				append(x, tt.more...)...)
 		})
 	}
 	// The window of a ban is its period, however long the ban lasts.

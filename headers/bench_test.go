@@ -37,7 +37,8 @@ func BenchmarkIETF1Rule(b *testing.B) {
 }
 
 func BenchmarkIETF3Rules(b *testing.B) {
-	o := decided(b, threePolicies, allowed(99, 10*time.Second, time.Second), allowed(50, 30*time.Second, time.Minute), allowed(500, 30*time.Minute, time.Hour))
+	o := decided(b, threePolicies, allowed(99, 10*time.Second, time.Second), allowed(50, 30*time.Second, time.Minute),
+		allowed(500, 30*time.Minute, time.Hour))
 	benchmark(b, headers.Options{}, threePolicies, nil, o)
 }
 

@@ -23,7 +23,8 @@ func TestTheWindowOfACalendarPolicyIsThePeriod(t *testing.T) {
 		{"February", "2419200", "3600", limits.Month, now},
 		{"March", "2678400", "2678400", limits.Month, now.Add(time.Hour)},
 		{"March in Berlin", "2674800", "2674800", limits.Month.In("Europe/Berlin"), now},
-		{"a day of 25 hours", "90000", "3600", limits.Day.In("Europe/Berlin"), time.Date(2026, time.October, 25, 22, 0, 0, 0, time.UTC)},
+		{"a day of 25 hours", "90000", "3600", limits.Day.In("Europe/Berlin"),
+			time.Date(2026, time.October, 25, 22, 0, 0, 0, time.UTC)},
 	} {
 		limit := limits.Calendar(10_000, tt.period)
 		for _, options := range []core.Rule[int64]{

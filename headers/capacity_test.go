@@ -38,7 +38,10 @@ func TestA503HasNoFieldsOfAnyRule(t *testing.T) {
 	} {
 		for _, formats := range append(everyFormat, nil) {
 			for _, show := range []headers.Show{headers.Always, headers.OnDenial, headers.Omit} {
-				options := headers.Options{Formats: formats, Show: show, Custom: func(http.Header, core.Outcome) { t.Errorf("%s: Custom was called", name) }}
+				options := headers.Options{
+					Formats: formats, Show: show,
+					Custom: func(http.Header, core.Outcome) { t.Errorf("%s: Custom was called", name) },
+				}
 				w := writer(t, options, policies...)
 				h := http.Header{}
 				w.Write(h, o)
@@ -46,7 +49,8 @@ func TestA503HasNoFieldsOfAnyRule(t *testing.T) {
 
 				// Nor of a limiter around this one, in whatever format.
 				for _, outer := range everyFormat {
-					h := written(t, headers.Options{Formats: outer}, []published{perHour}, decided(t, []published{perHour}, allowed(500, 30*time.Minute, time.Hour)))
+					h := written(t, headers.Options{Formats: outer}, []published{perHour},
+						decided(t, []published{perHour}, allowed(500, 30*time.Minute, time.Hour)))
 					h.Set("X-Request-Id", "7")
 					w.Write(h, o)
 					want(t, h, "Retry-After: 1", "X-Request-Id: 7")
@@ -61,7 +65,9 @@ func TestRetryAfterOfA503IsAsOptionsSay(t *testing.T) {
 	o := capacity(t, policies, []string{"uploads", "default"}, full, denied(7, 12*time.Second, time.Minute))
 	want(t, written(t, headers.Options{CapPace: true}, policies, o), "Retry-After: 12")
 	want(t, written(t, headers.Options{RetryAfter: headers.Window}, policies, o), "Retry-After: 60")
-	want(t, written(t, headers.Options{RetryAfter: headers.Window}, policies, capacity(t, policies, []string{"uploads"}, full, allowed(7, time.Second, time.Minute))), "Retry-After: 1")
+	want(t,
+		written(t, headers.Options{RetryAfter: headers.Window}, policies,
+			capacity(t, policies, []string{"uploads"}, full, allowed(7, time.Second, time.Minute))), "Retry-After: 1")
 }
 
 func TestCapacityBesideAnotherDenialIsA429WithTheFieldsOfBoth(t *testing.T) {
@@ -71,14 +77,18 @@ func TestCapacityBesideAnotherDenialIsA429WithTheFieldsOfBoth(t *testing.T) {
 	for _, formats := range everyFormat {
 		for _, show := range []headers.Show{headers.Always, headers.OnDenial, headers.Omit} {
 			options := headers.Options{Formats: formats, Show: show}
-			if diff := cmp.Diff(written(t, options, policies, decided(t, policies, decisions...)), written(t, options, policies, mixed)); diff != "" {
+			if diff := cmp.Diff(written(t, options, policies, decided(t, policies, decisions...)),
+				written(t, options, policies, mixed)); diff != "" {
 				t.Errorf("%v, show %d: not the fields of a denial without DenyAs503:\n%s", formats, show, diff)
 			}
 		}
 	}
 	// Allowed, a rule about capacity is shown like any other.
-	want(t, written(t, headers.Options{}, policies, capacity(t, policies, []string{"uploads"}, held(3), allowed(50, 30*time.Second, time.Minute))),
-		`RateLimit-Policy: "uploads";q=10;qu="concurrent-requests", "default";q=100;w=60`, `RateLimit: "uploads";r=3, "default";r=50;t=30`)
+	want(t,
+		written(t, headers.Options{}, policies,
+			capacity(t, policies, []string{"uploads"}, held(3), allowed(50, 30*time.Second, time.Minute))),
+		`RateLimit-Policy: "uploads";q=10;qu="concurrent-requests", "default";q=100;w=60`,
+		`RateLimit: "uploads";r=3, "default";r=50;t=30`)
 }
 
 func TestAnAnswerAboutCapacityCostsTwoAllocations(t *testing.T) {

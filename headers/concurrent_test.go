@@ -46,10 +46,15 @@ func TestTheAnswersOfAConcurrencyLimit(t *testing.T) {
 		o := limiter.Decide(context.Background(), tt.units)
 		triple := []string{"RateLimit-Limit: 10", "RateLimit-Remaining: 6", "RateLimit-Reset: 1"}
 		x := []string{"X-RateLimit-Limit: 10", "X-RateLimit-Remaining: 6"}
-		github := append([]string{"X-RateLimit-Reset: 1795262417", "X-RateLimit-Used: 4", "X-RateLimit-Resource: uploads"}, x...) // 16.25, rounded up
-		discord := append([]string{"X-RateLimit-Reset: 1795262416.250", "X-RateLimit-Reset-After: 1.000", "X-RateLimit-Bucket: uploads"}, x...)
+		// 16.25, rounded up
+		github := append([]string{"X-RateLimit-Reset: 1795262417", "X-RateLimit-Used: 4",
+			"X-RateLimit-Resource: uploads"}, x...)
+		discord := append([]string{"X-RateLimit-Reset: 1795262416.250", "X-RateLimit-Reset-After: 1.000",
+			"X-RateLimit-Bucket: uploads"}, x...)
 		for format, lines := range map[headers.Format][]string{
-			headers.IETF:         {`RateLimit-Policy: "uploads";q=10;qu="concurrent-requests"`, `RateLimit: "uploads";r=6`},
+			headers.IETF: {
+				`RateLimit-Policy: "uploads";q=10;qu="concurrent-requests"`, `RateLimit: "uploads";r=6`,
+			},
 			headers.Draft7:       {"RateLimit: limit=10, remaining=6, reset=1"},
 			headers.Draft6:       triple,
 			headers.GitHub:       github,
@@ -58,9 +63,13 @@ func TestTheAnswersOfAConcurrencyLimit(t *testing.T) {
 			headers.Discord:      append(discord, tt.scope...),
 		} {
 			t.Run(fmt.Sprint(format, tt.units), func(t *testing.T) {
-				for _, p := range []published{uploads, {Name: "uploads", Limit: uploads.Limit, Unit: core.ConcurrentRequests}, {Name: "uploads"}} {
+				for _, p := range []published{
+					uploads, {Name: "uploads", Limit: uploads.Limit, Unit: core.ConcurrentRequests}, {Name: "uploads"},
+				} {
 					for _, choice := range []headers.RetryAfter{headers.LeastWait, headers.Window} {
-						options := headers.Options{Formats: []headers.Format{format}, RetryAfter: choice, CapPace: format == headers.IETF}
+						options := headers.Options{
+							Formats: []headers.Format{format}, RetryAfter: choice, CapPace: format == headers.IETF,
+						}
 						want(t, written(t, options, []published{p}, &o), append(lines, tt.more...)...)
 					}
 				}
@@ -97,8 +106,11 @@ func TestAConcurrencyLimitBesideARate(t *testing.T) {
 			o := decided(t, policies, tt.decisions...)
 			for _, known := range [][]published{policies, {{Name: "uploads"}, {Name: "default"}}} {
 				want(t, written(t, headers.Options{RetryAfter: tt.retry}, known, o),
-					append(tt.ietf, `RateLimit-Policy: "uploads";q=10;qu="concurrent-requests", "default";q=100;w=60`)...)
-				want(t, written(t, headers.Options{RetryAfter: tt.retry, Formats: []headers.Format{headers.Draft7}}, known, o),
+					append(tt.ietf,
+						`RateLimit-Policy: "uploads";q=10;qu="concurrent-requests", "default";q=100;w=60`)...)
+				want(t,
+					written(t, headers.Options{RetryAfter: tt.retry, Formats: []headers.Format{headers.Draft7}}, known,
+						o),
 					append(tt.draft7, "RateLimit-Policy: 100;w=60")...)
 			}
 		})
@@ -139,18 +151,28 @@ func TestAConcurrencyLimitStacks(t *testing.T) {
 		want          []string
 	}{
 		{"inside a rate", perHour, uploads, allowed(500, 30*time.Minute, time.Hour), held(3), headers.IETF,
-			[]string{`RateLimit-Policy: "hourly";q=1000;w=3600, "uploads";q=10;qu="concurrent-requests"`, `RateLimit: "hourly";r=500;t=1800, "uploads";r=3`}},
+			[]string{
+				`RateLimit-Policy: "hourly";q=1000;w=3600, "uploads";q=10;qu="concurrent-requests"`,
+				`RateLimit: "hourly";r=500;t=1800, "uploads";r=3`,
+			}},
 		{"around a rate", uploads, perHour, held(3), allowed(500, 30*time.Minute, time.Hour), headers.IETF,
-			[]string{`RateLimit-Policy: "uploads";q=10;qu="concurrent-requests", "hourly";q=1000;w=3600`, `RateLimit: "uploads";r=3, "hourly";r=500;t=1800`}},
+			[]string{
+				`RateLimit-Policy: "uploads";q=10;qu="concurrent-requests", "hourly";q=1000;w=3600`,
+				`RateLimit: "uploads";r=3, "hourly";r=500;t=1800`,
+			}},
 		{"inside a rate, full", perHour, uploads, allowed(500, 30*time.Minute, time.Hour), full, headers.IETF,
-			[]string{`RateLimit-Policy: "hourly";q=1000;w=3600, "uploads";q=10;qu="concurrent-requests"`, `RateLimit: "hourly";r=500;t=1800, "uploads";r=0`, "Retry-After: 1"}},
+			[]string{
+				`RateLimit-Policy: "hourly";q=1000;w=3600, "uploads";q=10;qu="concurrent-requests"`,
+				`RateLimit: "hourly";r=500;t=1800, "uploads";r=0`, "Retry-After: 1",
+			}},
 		{"Draft7: fewer left", perHour, uploads, allowed(500, 30*time.Minute, time.Hour), held(3), headers.Draft7,
 			[]string{"RateLimit-Policy: 1000;w=3600", "RateLimit: limit=10, remaining=3, reset=1"}},
 		{"Draft7: more left", perHour, uploads, allowed(2, 30*time.Minute, time.Hour), held(3), headers.Draft7,
 			[]string{"RateLimit-Policy: 1000;w=3600", "RateLimit: limit=1000, remaining=2, reset=3600"}},
 		{"Draft7: a rate within", uploads, perHour, held(3), allowed(500, 30*time.Minute, time.Hour), headers.Draft7,
 			[]string{"RateLimit-Policy: 1000;w=3600", "RateLimit: limit=10, remaining=3, reset=1"}},
-		{"EpochSeconds: equal, so the longer reset", uploads, perHour, held(3), allowed(3, 30*time.Minute, time.Hour), headers.EpochSeconds,
+		{"EpochSeconds: equal, so the longer reset", uploads, perHour, held(3), allowed(3, 30*time.Minute, time.Hour),
+			headers.EpochSeconds,
 			[]string{"X-RateLimit-Limit: 1000", "X-RateLimit-Remaining: 3", "X-RateLimit-Reset: 1795266001"}},
 		{"DeltaSeconds: full", perHour, uploads, allowed(0, 30*time.Minute, time.Hour), full, headers.DeltaSeconds,
 			[]string{"X-RateLimit-Limit: 10", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1", "Retry-After: 1"}},
@@ -165,8 +187,10 @@ func TestAConcurrencyLimitStacks(t *testing.T) {
 		})
 	}
 	t.Run("Draft7 in IETF leaves no policy of IETF", func(t *testing.T) {
-		h := written(t, headers.Options{}, []published{perHour}, decided(t, []published{perHour}, allowed(500, 30*time.Minute, time.Hour)))
-		writer(t, headers.Options{Formats: []headers.Format{headers.Draft7}}, uploads).Write(h, decided(t, []published{uploads}, held(3)))
+		h := written(t, headers.Options{}, []published{perHour},
+			decided(t, []published{perHour}, allowed(500, 30*time.Minute, time.Hour)))
+		writer(t, headers.Options{Formats: []headers.Format{headers.Draft7}}, uploads).Write(h,
+			decided(t, []published{uploads}, held(3)))
 		want(t, h, "RateLimit: limit=10, remaining=3, reset=1")
 	})
 }
@@ -207,7 +231,8 @@ func (brokenSettler) Settle(context.Context, []backends.Ending, []limits.Settlem
 func TestJitterOfAConcurrencyLimitMovesRetryAfterAlone(t *testing.T) {
 	seen := map[string]bool{}
 	for range 300 {
-		h := written(t, headers.Options{Jitter: 10 * time.Second}, []published{uploads}, decided(t, []published{uploads}, full))
+		h := written(t, headers.Options{Jitter: 10 * time.Second}, []published{uploads},
+			decided(t, []published{uploads}, full))
 		if retry := integer(t, h.Get("Retry-After")); retry < 1 || retry > 11 || h.Get("RateLimit") != `"uploads";r=0` {
 			t.Fatalf("got %v", h)
 		}
@@ -226,15 +251,19 @@ func TestTheUnitOfAPolicyFitsItsLimit(t *testing.T) {
 	}{
 		{uploads.Limit, core.Requests, ""},
 		{uploads.Limit, core.ConcurrentRequests, ""},
-		{uploads.Limit, core.ContentBytes, "a concurrency limit counts concurrent requests: remove Unit (got content-bytes)"},
+		{uploads.Limit, core.ContentBytes, "a concurrency limit counts concurrent requests: remove Unit (got " +
+			"content-bytes)"},
 		{perMinute.Limit, core.ContentBytes, ""},
-		{perMinute.Limit, core.ConcurrentRequests, "only a concurrency limit counts concurrent requests: remove Unit or use limits.Concurrent"},
-		{limits.Limit{}, core.ConcurrentRequests, "only a concurrency limit counts concurrent requests: remove Unit or use limits.Concurrent"},
+		{perMinute.Limit, core.ConcurrentRequests,
+			"only a concurrency limit counts concurrent requests: remove Unit or use limits.Concurrent"},
+		{limits.Limit{}, core.ConcurrentRequests,
+			"only a concurrency limit counts concurrent requests: remove Unit or use limits.Concurrent"},
 		{perMinute.Limit, 3, "must be Requests or ContentBytes (got 3)"},
 	} {
 		_, err := headers.New(headers.Options{}, []published{{Name: "p", Limit: tt.limit, Unit: tt.unit}})
 		switch {
-		case tt.want == "" && err != nil, tt.want != "" && (err == nil || err.Error() != `headers: rule "p": unit: `+tt.want):
+		case tt.want == "" && err != nil, tt.want != "" &&
+			(err == nil || err.Error() != `headers: rule "p": unit: `+tt.want):
 			t.Errorf("%v, %v: got error %v", tt.limit, tt.unit, err)
 		}
 	}

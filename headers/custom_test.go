@@ -46,7 +46,9 @@ func TestCustomIsCalledOnTheAnswersThatHaveFields(t *testing.T) {
 		"no room in the queue": {queued, [3]int{}},
 		"abandoned":            {&abandoned, [3]int{}},
 		"no rules that apply":  {decidedFor(t, "client", rules), [3]int{1, 0, 0}},
-		"nothing counted":      {decided(t, policies, limits.Decision{Allowed: true, Source: limits.SourceOpen}), [3]int{1, 0, 0}},
+		"nothing counted": {
+			decided(t, policies, limits.Decision{Allowed: true, Source: limits.SourceOpen}), [3]int{1, 0, 0},
+		},
 	} {
 		for show, calls := range tt.want {
 			for _, formats := range [][]headers.Format{nil, {}, {headers.GitHub}} {

@@ -8,9 +8,11 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// appendDrafts appends the fields of Draft6 and Draft7 for d, the decision that binds.
-// retry is the value of Retry-After, 0 if there is none.
-func (w *Writer) appendDrafts(text []byte, v *values, h http.Header, o *core.Outcome, d *core.RuleDecision, retry int64) []byte {
+// appendDrafts appends the fields of Draft6 and Draft7 for d, the binding decision. retry is the
+// value of Retry-After, or 0 without one.
+func (w *Writer) appendDrafts(
+	text []byte, v *values, h http.Header, o *core.Outcome, d *core.RuleDecision, retry int64,
+) []byte {
 	limit, remaining := w.allowance(d).quota, count(d.Remaining)
 	// Draft -07, section 4: reset should equal Retry-After.
 	reset := retry
@@ -23,7 +25,8 @@ func (w *Writer) appendDrafts(text []byte, v *values, h http.Header, o *core.Out
 		text = v.addInteger(fieldRemaining, text, remaining)
 		text = v.addInteger(fieldReset, text, reset)
 	}
-	if outer := fieldRateLimit.in(h); w.has(Draft7) && ours.binds(entry(outer, "remaining="), entry(outer, "reset=")) {
+	if outer := fieldRateLimit.in(h); w.has(Draft7) &&
+		ours.binds(entry(outer, "remaining="), entry(outer, "reset=")) {
 		text = append(text, "limit="...)
 		text = strconv.AppendInt(text, limit, 10)
 		text = append(text, ", remaining="...)
@@ -37,20 +40,22 @@ func (w *Writer) appendDrafts(text []byte, v *values, h http.Header, o *core.Out
 	return w.appendIntegerPolicies(text, v, h, o)
 }
 
-// appendIntegerPolicies appends RateLimit-Policy of drafts -04 to -07, merged with the
-// lines that h has already. No quota may appear twice (draft -07, section 3.5). A quota
-// that is listed there stays; of our own policies with equal quotas, the one with the
-// longer window stays, since it is the stricter one. A policy without a window is
-// omitted: these drafts require w, and clients may ignore a malformed field.
-func (w *Writer) appendIntegerPolicies(text []byte, v *values, h http.Header, o *core.Outcome) []byte {
+// appendIntegerPolicies appends RateLimit-Policy of drafts -04 to -07, merged with the lines that h
+// has already. No quota may appear twice (draft -07, section 3.5). A quota that is listed there
+// stays. Of our own policies with equal quotas, the stricter one stays: the one with the longer
+// window. A policy without a window is omitted: these drafts require w, and clients may ignore a
+// malformed field.
+func (w *Writer) appendIntegerPolicies(
+	text []byte, v *values, h http.Header, o *core.Outcome,
+) []byte {
 	start := len(text)
 	outer := fieldPolicy.in(h)
 	text = appendList(text, outer, isDigit)
 	merged := len(text) > start
 	switch {
 	case !merged && !w.has(Draft7) && present(outer):
-		// An outer limiter has written the field of IETF. It takes precedence over
-		// the field of Draft6, as it does where one limiter writes both formats.
+		// An outer limiter has written the field of IETF. That field takes precedence over the
+		// field of Draft6, as it does when one limiter writes both formats.
 		return text
 	case !merged && w.integerMembers != "" && w.allFixed(o):
 		v.addShared(fieldPolicy, text, w.integerMembers)
@@ -68,7 +73,7 @@ func (w *Writer) appendIntegerPolicies(text []byte, v *values, h http.Header, o 
 		text = appendIntegerMember(separate(text, start), a)
 	}
 	if len(text) == start {
-		// What is there is of another format, and RateLimit is now ours.
+		// The existing value is of another format, and RateLimit is now ours.
 		delete(h, keys[fieldPolicy])
 		return text
 	}
@@ -87,8 +92,8 @@ func (w *Writer) covered(o *core.Outcome, i int, a allowance) bool {
 	return false
 }
 
-// joinIntegerMembers returns RateLimit-Policy with all policies that have a window, or
-// "" if there is none, or one of the policies has no fixed limit.
+// joinIntegerMembers returns RateLimit-Policy with all policies that have a window. It returns ""
+// if no policy has a window, or if a policy has no fixed limit.
 func (w *Writer) joinIntegerMembers() string {
 	var text []byte
 	for i := range w.policies {
@@ -107,9 +112,8 @@ func (w *Writer) joinIntegerMembers() string {
 	return string(text)
 }
 
-// covers reports whether a stands for other in a list in which no quota may appear
-// twice. The longer window does; if the windows are equal, the one that comes first
-// does.
+// covers reports whether a stands for other in a list in which no quota may appear twice: the
+// longer window does, or the first of two equal windows.
 func (a allowance) covers(other allowance, before bool) bool {
 	return a.quota == other.quota && (a.window > other.window || a.window == other.window && before)
 }
@@ -137,8 +141,7 @@ func (w *Writer) allFixed(o *core.Outcome) bool {
 	return true
 }
 
-// entry returns the value of the first dictionary entry in lines that begins with
-// prefix, or "" if there is none.
+// entry returns the value of the first dictionary entry in lines that begins with prefix, or "".
 func entry(lines []string, prefix string) string {
 	for _, line := range lines {
 		for e := range strings.SplitSeq(line, ",") {

@@ -48,7 +48,9 @@ func TestDraft6AndDraft7FieldsOfEachDecision(t *testing.T) {
 func TestDraft6AndDraft7ShareOnePolicyField(t *testing.T) {
 	policies := []published{perMinute, perHour}
 	options := headers.Options{Formats: []headers.Format{headers.Draft7, headers.Draft6}}
-	want(t, written(t, options, policies, decided(t, policies, allowed(50, 30*time.Second, time.Minute), allowed(500, 30*time.Minute, time.Hour))),
+	want(t,
+		written(t, options, policies,
+			decided(t, policies, allowed(50, 30*time.Second, time.Minute), allowed(500, 30*time.Minute, time.Hour))),
 		"RateLimit-Policy: 100;w=60, 1000;w=3600",
 		"RateLimit: limit=100, remaining=50, reset=60",
 		"RateLimit-Limit: 100", "RateLimit-Remaining: 50", "RateLimit-Reset: 60",
@@ -74,11 +76,16 @@ func TestTheRuleThatBindsIsTheOneShown(t *testing.T) {
 		minute, hourly limits.Decision
 		want           string
 	}{
-		{"the lower remaining", allowed(50, 1, time.Minute), allowed(49, 1, time.Hour), "limit=1000, remaining=49, reset=3600"},
-		{"then the longer reset", allowed(50, 1, time.Minute), allowed(50, 1, time.Hour), "limit=1000, remaining=50, reset=3600"},
-		{"then the first", allowed(50, 1, time.Minute), allowed(50, 1, time.Minute), "limit=100, remaining=50, reset=60"},
-		{"the denied", denied(50, time.Second, time.Minute), allowed(0, 1, time.Hour), "limit=100, remaining=50, reset=1"},
-		{"the longer wait", denied(0, time.Second, time.Minute), denied(9, 2*time.Second, time.Hour), "limit=1000, remaining=9, reset=2"},
+		{"the lower remaining", allowed(50, 1, time.Minute), allowed(49, 1, time.Hour),
+			"limit=1000, remaining=49, reset=3600"},
+		{"then the longer reset", allowed(50, 1, time.Minute), allowed(50, 1, time.Hour),
+			"limit=1000, remaining=50, reset=3600"},
+		{"then the first", allowed(50, 1, time.Minute), allowed(50, 1, time.Minute),
+			"limit=100, remaining=50, reset=60"},
+		{"the denied", denied(50, time.Second, time.Minute), allowed(0, 1, time.Hour),
+			"limit=100, remaining=50, reset=1"},
+		{"the longer wait", denied(0, time.Second, time.Minute), denied(9, 2*time.Second, time.Hour),
+			"limit=1000, remaining=9, reset=2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := written(t, options, policies, decided(t, policies, tt.minute, tt.hourly))
@@ -118,7 +125,8 @@ func TestOfPoliciesWithOneQuotaTheStricterIsListed(t *testing.T) {
 	t.Run("but not if it did not count", func(t *testing.T) {
 		policies := []published{second, minute, day}
 		open := limits.Decision{Allowed: true, Source: limits.SourceOpen}
-		if got := written(t, options, policies, decided(t, policies, d, open, d)).Get("RateLimit-Policy"); got != "10;w=1, 100;w=86400" {
+		if got := written(t, options, policies, decided(t, policies, d, open, d)).Get(
+			"RateLimit-Policy"); got != "10;w=1, 100;w=86400" {
 			t.Errorf("got %s", got)
 		}
 	})

@@ -76,9 +76,12 @@ func ExampleNew() {
 }
 
 func ExampleValidate() {
-	options := headers.Options{Formats: []headers.Format{headers.Discord}, DiscordShared: []string{"defualt"}}
+	options := headers.Options{
+		Formats:       []headers.Format{headers.Discord},
+		DiscordScopes: map[string]headers.DiscordScope{"defualt": headers.DiscordShared},
+	}
 	fmt.Println(headers.Validate(options, []core.Rule[string]{rule}))
-	// Output: headers: discord shared: there is no rule "defualt"
+	// Output: headers: discord scopes: there is no rule "defualt"
 }
 
 func ExampleWriter_Write() {
@@ -121,9 +124,11 @@ func ExampleDelete() {
 // The limit of the plan is found for each request.
 func ExampleNew_limitFor() {
 	perPlan := core.Rule[string]{
-		Name:     "plan",
-		LimitFor: func(string, string) (limits.Limit, error) { return limits.TokenBucket(limits.PerMinute(600), 60), nil },
-		Key:      rule.Key,
+		Name: "plan",
+		LimitFor: func(string, string) (limits.Limit, error) {
+			return limits.TokenBucket(limits.PerMinute(600), 60), nil
+		},
+		Key: rule.Key,
 	}
 	rules := []core.Rule[string]{rule, perPlan}
 	writer, _ := headers.New(headers.Options{}, rules)
@@ -137,7 +142,10 @@ func ExampleNew_limitFor() {
 }
 
 func ExampleFormat() {
-	for _, format := range []headers.Format{headers.IETF, headers.Draft7, headers.Draft6, headers.GitHub, headers.DeltaSeconds, headers.Discord, headers.EpochSeconds} {
+	for _, format := range []headers.Format{
+		headers.IETF, headers.Draft7, headers.Draft6, headers.GitHub, headers.DeltaSeconds, headers.Discord,
+		headers.EpochSeconds,
+	} {
 		options := headers.Options{Formats: []headers.Format{format}}
 		writer, _ := headers.New(options, []core.Rule[string]{rule})
 		h := http.Header{}
@@ -347,7 +355,7 @@ func ExampleDigest() {
 func ExampleOptions_discord() {
 	writer, err := headers.New(headers.Options{
 		Formats:       []headers.Format{headers.Discord},
-		DiscordGlobal: []string{"default"}, // whatever route the client calls
+		DiscordScopes: map[string]headers.DiscordScope{"default": headers.DiscordGlobal}, // on every route
 	}, []core.Rule[string]{rule})
 	if err != nil {
 		panic(err)

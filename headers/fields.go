@@ -18,7 +18,7 @@ const (
 	fieldRemaining
 	fieldReset
 
-	fieldXLimit // the first of the X-RateLimit fields
+	fieldXLimit // first of the X-RateLimit fields
 	fieldXRemaining
 	fieldXReset
 	fieldXUsed
@@ -55,32 +55,32 @@ var keys = [fields]string{
 
 // in returns the lines of f in h.
 func (f field) in(h http.Header) []string {
-	if len(h) == 0 { // of most answers: saves 2% of a request
+	if len(h) == 0 { // true for most answers: saves 2% of a request
 		return nil
 	}
 	return h[keys[f]]
 }
 
-// Delete deletes the fields of all formats from h. It leaves Retry-After. It is for answers that
-// have nothing to do with the client's quotas, such as a 503, where an outer limiter may
-// have written fields. A [Writer] does so itself.
+// Delete deletes the fields of all formats from h, and keeps Retry-After. It is for answers that
+// the client's quotas did not cause, such as a 503, if an outer limiter may have written fields. A
+// [Writer] does this itself.
 func Delete(h http.Header) {
 	for f := fieldRetryAfter + 1; f < fields; f++ {
 		delete(h, keys[f])
 	}
 }
 
-// values records which part of an answer's text is the value of which field. The values
-// are written one after another into one text, so that all of them together cost one
-// string and one slice. Both belong to this answer alone.
+// values records which part of an answer's text is the value of which field. The values are written
+// one after another into one text, so all of them together cost one string and one slice. Both
+// belong to this answer alone.
 //
-// The text is handed from function to function instead of being a field of values:
-// behind a pointer, its first bytes could not be on the stack.
+// Functions pass the text as an argument instead of keeping it in a field of values: behind a
+// pointer, its first bytes could not be on the stack.
 type values struct {
 	n      int
 	field  [fields]field
 	end    [fields]uint32
-	shared string // the value of the field whose text is empty
+	shared string // value of the field whose text is empty
 }
 
 // add makes the text after the end of the previous value the value of f. f must not
@@ -104,8 +104,8 @@ func (v *values) addString(f field, text []byte, s string) []byte {
 	return text
 }
 
-// addShared makes s the value of f without copying it, which takes 5% off a request. Only one field can have
-// a shared value.
+// addShared makes s the value of f without copying it, which takes 5% off a request. Only one field
+// can have a shared value.
 func (v *values) addShared(f field, text []byte, s string) {
 	v.add(f, text)
 	v.shared = s

@@ -6,10 +6,9 @@ import "fmt"
 type Format uint8
 
 const (
-	// IETF is RateLimit and RateLimit-Policy as in
-	// draft-ietf-httpapi-ratelimit-headers-11. IETF will follow later drafts; the
-	// fields of today will then get a constant of their own, as those of draft -07 have
-	// Draft7.
+	// IETF is RateLimit and RateLimit-Policy as in draft-ietf-httpapi-ratelimit-headers-11. IETF
+	// will follow later drafts. The fields of draft -11 will then get a constant of their own, as
+	// Draft7 did.
 	IETF Format = iota + 1
 
 	// Draft7 is RateLimit and RateLimit-Policy as in draft -07, the only draft in
@@ -27,10 +26,10 @@ const (
 	// DeltaSeconds is X-RateLimit-Limit, -Remaining and -Reset (seconds from now).
 	DeltaSeconds
 
-	// Discord is X-RateLimit-Limit, -Remaining, -Reset (seconds since the Unix
-	// epoch), -Reset-After (seconds from now) and -Bucket (the rule's name), as
-	// Discord sends them: the seconds have three decimals. A denial also has
-	// -Scope and, if the scope is global, -Global. See [Options.DiscordShared].
+	// Discord is X-RateLimit-Limit, -Remaining, -Reset (seconds since the Unix epoch), -Reset-After
+	// (seconds from now) and -Bucket (the rule's name), as Discord sends them: the seconds have
+	// three decimals. A denial also has -Scope (see [DiscordScope]) and, if the scope is global,
+	// -Global.
 	Discord
 
 	// EpochSeconds is X-RateLimit-Limit, -Remaining and -Reset (seconds since the
@@ -59,9 +58,9 @@ func (f Format) String() string {
 
 func (f Format) known() bool { return f != 0 && int(f) < len(formatNames) }
 
-// conflicts are the pairs of formats that one answer cannot carry. IETF and Draft6 are
-// no such pair: they share only RateLimit-Policy, which is then the one of IETF, and
-// the other three fields of Draft6 stand without it.
+// conflicts are the pairs of formats that one answer cannot carry. IETF and Draft6 do not conflict:
+// they share only RateLimit-Policy, which is then the one of IETF, and the other three fields of
+// Draft6 are written without it.
 var conflicts = [...]struct {
 	a, b Format
 	why  string
@@ -75,20 +74,19 @@ var conflicts = [...]struct {
 	{Discord, EpochSeconds, "both use X-RateLimit-Reset with different precision"},
 }
 
-// Show says which answers get the fields of the formats, and which rules the fields
-// name. [Options].Custom is called for the same answers. An answer with status 503 has no
-// fields, whatever Show says. Show does not change Retry-After, which is on every answer
-// to a request that is not allowed, nor fields that an outer limiter has written.
+// Show selects which answers get the fields of the formats, and which rules the fields name.
+// [Options].Custom is called for the same answers. An answer with status 503 has no fields,
+// whatever Show is. Show does not change Retry-After, which is on every answer to a request that is
+// not allowed, nor fields that an outer limiter has written.
 type Show uint8
 
 const (
 	// Always shows all rules on every answer, whether the request is allowed or
 	// denied.
 	Always Show = iota
-	// OnDenial shows only the rules that denied, and only on denials. It suits a
-	// login route, which need not publish how many tries are left.
+	// OnDenial shows only the rules that denied, and only on denials. It suits a login route, which
+	// need not publish the number of tries left.
 	OnDenial
-	// Omit leaves out the fields. The answers of package nethttp then name no rule in
-	// their bodies either.
+	// Omit omits the fields. The bodies of package nethttp then name no rule either.
 	Omit
 )

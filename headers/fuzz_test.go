@@ -48,7 +48,8 @@ func (s *source) name(index int) string {
 }
 
 func (s *source) limit() limits.Limit {
-	rate := limits.Per(1+s.below(1_000_000_000), time.Duration(1000+s.below(366*24*3600*1_000_000-1000))*time.Microsecond)
+	rate := limits.Per(1+s.below(1_000_000_000),
+		time.Duration(1000+s.below(366*24*3600*1_000_000-1000))*time.Microsecond)
 	burst := 1 + s.below(1_000_000_000)
 	choices := []limits.Limit{
 		limits.SlidingWindow(rate), limits.FixedWindow(rate), limits.SlidingLog(rate), limits.AnchoredWindow(rate),
@@ -143,7 +144,9 @@ func (s *source) options() headers.Options {
 		o.Formats = append(o.Formats, headers.Draft6)
 	}
 	if x := s.below(5); x > 0 || o.Formats == nil {
-		o.Formats = append(o.Formats, []headers.Format{headers.GitHub, headers.GitHub, headers.DeltaSeconds, headers.Discord, headers.EpochSeconds}[x])
+		o.Formats = append(o.Formats,
+			[]headers.Format{headers.GitHub, headers.GitHub, headers.DeltaSeconds, headers.Discord,
+				headers.EpochSeconds}[x])
 	}
 	if s.below(4) == 1 {
 		o.RetryAfter = headers.Window
@@ -174,9 +177,9 @@ func checkWrite(t *testing.T, data []byte) {
 		}
 	}
 	if len(options.Formats) > 0 && options.Formats[len(options.Formats)-1] == headers.Discord {
-		options.DiscordShared = []string{policies[0].Name}
+		options.DiscordScopes = map[string]headers.DiscordScope{policies[0].Name: headers.DiscordShared}
 		if len(policies) > 1 {
-			options.DiscordGlobal = []string{policies[1].Name}
+			options.DiscordScopes[policies[1].Name] = headers.DiscordGlobal
 		}
 		model.options = options
 	}

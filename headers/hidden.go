@@ -14,14 +14,14 @@ func (w *Writer) hide(names []string) {
 	}
 }
 
-// isHidden reports whether d is a decision of a rule that the fields do not show.
+// isHidden reports whether [Options].Hidden names the rule of d.
 func (w *Writer) isHidden(d *core.RuleDecision) bool {
 	p := w.policy(d)
 	return p != nil && p.hidden
 }
 
-// binding returns the index of the decision that binds among those that the fields show, in the
-// order of [core.Outcome.BindingRule]. It returns -1 if they show none.
+// binding returns the index of the binding decision among those that the fields show, in the order
+// of [core.Outcome.BindingRule], or -1 if they show none.
 func (w *Writer) binding(o *core.Outcome) int {
 	if !w.hides {
 		return o.BindingRule()

@@ -14,20 +14,25 @@ import (
 func TestTheFieldsSayNothingOfHiddenRules(t *testing.T) {
 	secret := published{Name: "secret", Limit: limits.SlidingWindow(limits.PerSecond(7))}
 	policies := []published{secret, perMinute}
-	for _, formats := range [][]headers.Format{{headers.IETF, headers.Draft6, headers.GitHub}, {headers.Draft7, headers.Discord}} {
+	for _, formats := range [][]headers.Format{
+		{headers.IETF, headers.Draft6, headers.GitHub}, {headers.Draft7, headers.Discord},
+	} {
 		w := writer(t, headers.Options{Formats: formats, Hidden: []string{"secret"}}, policies...)
 		for name, o := range map[string]*core.Outcome{
 			"allowed": decided(t, policies, allowed(0, 0, time.Second), allowed(30, time.Second, time.Second)),
-			"denied":  decided(t, policies, denied(0, 3*time.Second, 3*time.Second), allowed(30, time.Second, time.Second)),
+			"denied": decided(t, policies, denied(0, 3*time.Second, 3*time.Second),
+				allowed(30, time.Second, time.Second)),
 		} {
 			h := http.Header{}
 			w.Write(h, o)
 			for field, values := range h {
-				if text := strings.Join(values, ","); strings.Contains(text, "secret") || strings.Contains(text, "7;w=1") {
+				if text := strings.Join(values, ","); strings.Contains(text, "secret") ||
+					strings.Contains(text, "7;w=1") {
 					t.Errorf("%s: %s: %s", name, field, text)
 				}
 			}
-			if limit, left := h.Get("X-RateLimit-Limit"), h.Get("X-RateLimit-Remaining"); limit != "100" || left != "30" {
+			if limit, left := h.Get("X-RateLimit-Limit"), h.Get("X-RateLimit-Remaining"); limit != "100" ||
+				left != "30" {
 				t.Errorf("%s: X-RateLimit-Limit %q, Remaining %q: want those of the other rule", name, limit, left)
 			}
 			want := ""
@@ -45,7 +50,9 @@ func TestAnAnswerOfHiddenRulesAloneHasNoFields(t *testing.T) {
 	o := decided(t, []published{perMinute}, denied(0, 3*time.Second, 3*time.Second))
 	for _, show := range []headers.Show{headers.Always, headers.OnDenial} {
 		h := http.Header{}
-		writer(t, headers.Options{Formats: []headers.Format{headers.IETF, headers.GitHub}, Hidden: []string{"default"}, Show: show}, perMinute).Write(h, o)
+		writer(t,
+			headers.Options{Formats: []headers.Format{headers.IETF, headers.GitHub}, Hidden: []string{"default"},
+				Show: show}, perMinute).Write(h, o)
 		if len(h) != 1 || h.Get("Retry-After") != "3" {
 			t.Errorf("%v", h)
 		}

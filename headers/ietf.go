@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Parameter names of draft -11. They stand in one place because a rename of r and t is
-// pending (pull request 166 of the working group's repository).
+// Parameter names of draft -11, in one place because a rename of r and t is pending (pull request
+// 166 of the working group's repository).
 const (
 	paramQuota     = "q"  // RateLimit-Policy, section 3.1.1
 	paramUnit      = "qu" // RateLimit-Policy, section 3.1.2
@@ -20,9 +20,9 @@ const (
 	paramPartition = "pk" // RateLimit, section 4.1.3
 )
 
-// appendMember appends a member of RateLimit-Policy (draft -11, section 3). It writes
-// no unit for requests, the default: the draft has two names for that unit. It writes no
-// window if there is none, as w is optional and must be positive (section 3.1.3).
+// appendMember appends a member of RateLimit-Policy (draft -11, section 3). It omits the unit of
+// requests, which is the default: the draft has two names for it. It omits a window of 0, since w
+// is optional and must be positive (section 3.1.3).
 func appendMember(text []byte, name string, a allowance, unit core.Unit) []byte {
 	text = appendString(text, name)
 	text = append(text, ";"+paramQuota+"="...)
@@ -38,8 +38,7 @@ func appendMember(text []byte, name string, a allowance, unit core.Unit) []byte 
 	return strconv.AppendInt(text, a.window, 10)
 }
 
-// joinMembers returns RateLimit-Policy with all policies, or "" if one of them has no
-// fixed limit.
+// joinMembers returns RateLimit-Policy with all policies, or "" if a policy has no fixed limit.
 func (w *Writer) joinMembers() string {
 	var text []byte
 	for i := range w.policies {
@@ -55,7 +54,9 @@ func (w *Writer) joinMembers() string {
 // appendIETF appends RateLimit and RateLimit-Policy, merged with the values that h has
 // already. It also returns the largest t among the rules that did not allow the
 // request.
-func (w *Writer) appendIETF(text []byte, v *values, h http.Header, o *core.Outcome, jitter time.Duration) (_ []byte, longest int64) {
+func (w *Writer) appendIETF(
+	text []byte, v *values, h http.Header, o *core.Outcome, jitter time.Duration,
+) (_ []byte, longest int64) {
 	start := len(text)
 	if outer := fieldRateLimit.in(h); outer != nil {
 		text = appendList(text, outer, isQuote)
@@ -89,14 +90,16 @@ func (w *Writer) appendIETF(text []byte, v *values, h http.Header, o *core.Outco
 	return w.appendPolicies(text, v, outer, o, allFixed), longest
 }
 
-// beginQuota appends the beginning of the member of RateLimit for a rule.
+// beginQuota appends the start of the member of RateLimit for a rule.
 func beginQuota(text []byte, name string) []byte {
 	return append(appendString(text, name), ";"+paramAvailable+"="...)
 }
 
-// appendQuota appends the member of RateLimit for d (draft -11, section 4), of whose rule p is the
-// policy, nil if it is not known. It also returns t, or 0 if the member has no t.
-func (w *Writer) appendQuota(text []byte, p *policy, d *core.RuleDecision, jitter time.Duration) (_ []byte, t int64) {
+// appendQuota appends the member of RateLimit for d (draft -11, section 4). p is the policy of d's
+// rule, or nil if unknown. It also returns t, or 0 if the member has no t.
+func (w *Writer) appendQuota(
+	text []byte, p *policy, d *core.RuleDecision, jitter time.Duration,
+) (_ []byte, t int64) {
 	if p != nil {
 		text = append(text, p.quota...)
 	} else {
@@ -137,9 +140,10 @@ func (w *Writer) effective(d *core.RuleDecision, available int64, jitter time.Du
 // maxSeconds is the longest wait, in seconds, that a time.Duration can hold.
 const maxSeconds = int64((limits.Never - 1) / time.Second)
 
-// appendPolicies appends RateLimit-Policy, merged with outer, the lines that are there
-// already.
-func (w *Writer) appendPolicies(text []byte, v *values, outer []string, o *core.Outcome, allFixed bool) []byte {
+// appendPolicies appends RateLimit-Policy, merged with outer, the existing lines.
+func (w *Writer) appendPolicies(
+	text []byte, v *values, outer []string, o *core.Outcome, allFixed bool,
+) []byte {
 	start := len(text)
 	text = appendList(text, outer, isQuote)
 	if allFixed {

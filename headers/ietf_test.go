@@ -22,16 +22,23 @@ func TestIETFFieldsOfEachDecision(t *testing.T) {
 	}{
 		{"half spent", allowed(50, 30*time.Second, time.Minute), []string{`RateLimit: "default";r=50;t=30`}},
 		{"untouched", allowed(100, 60*time.Second, 0), []string{`RateLimit: "default";r=100;t=60`}},
-		{"seconds round up", allowed(50, 29*time.Second+time.Microsecond, time.Minute), []string{`RateLimit: "default";r=50;t=30`}},
-		{"nothing left, yet allowed", allowed(0, 300*time.Millisecond, time.Minute), []string{`RateLimit: "default";r=0;t=1`}},
+		{"seconds round up", allowed(50, 29*time.Second+time.Microsecond, time.Minute),
+			[]string{`RateLimit: "default";r=50;t=30`}},
+		{"nothing left, yet allowed", allowed(0, 300*time.Millisecond, time.Minute),
+			[]string{`RateLimit: "default";r=0;t=1`}},
 		{"no window", allowed(5, 0, 0), []string{`RateLimit: "default";r=5;t=0`}},
 		{"window that never ends", allowed(5, limits.Never, 0), []string{`RateLimit: "default";r=5`}},
-		{"denied", denied(0, 12*time.Second, time.Minute), []string{`RateLimit: "default";r=0;t=12`, "Retry-After: 12"}},
-		{"denied for less than a second", denied(0, time.Microsecond, time.Minute), []string{`RateLimit: "default";r=0;t=1`, "Retry-After: 1"}},
-		{"denied with units left", denied(7, 12*time.Second, time.Minute), []string{`RateLimit: "default";r=7;t=12`, "Retry-After: 12"}},
+		{"denied", denied(0, 12*time.Second, time.Minute),
+			[]string{`RateLimit: "default";r=0;t=12`, "Retry-After: 12"}},
+		{"denied for less than a second", denied(0, time.Microsecond, time.Minute),
+			[]string{`RateLimit: "default";r=0;t=1`, "Retry-After: 1"}},
+		{"denied with units left", denied(7, 12*time.Second, time.Minute),
+			[]string{`RateLimit: "default";r=7;t=12`, "Retry-After: 12"}},
 		{"denied for ever", denied(100, limits.Never, 0), []string{`RateLimit: "default";r=100`}},
-		{"negative numbers of a faulty backend", allowed(-1, -time.Second, 0), []string{`RateLimit: "default";r=0;t=0`}},
-		{"huge numbers of a faulty backend", allowed(1<<62, limits.Never-1, 0), []string{`RateLimit: "default";r=999999999999999;t=9223372037`}},
+		{"negative numbers of a faulty backend", allowed(-1, -time.Second, 0),
+			[]string{`RateLimit: "default";r=0;t=0`}},
+		{"huge numbers of a faulty backend", allowed(1<<62, limits.Never-1, 0),
+			[]string{`RateLimit: "default";r=999999999999999;t=9223372037`}},
 	}
 	policies := []published{perMinute}
 	for _, tt := range tests {
@@ -81,7 +88,8 @@ func TestAPolicyIsItsLimitsBurstAndTheTimeThatTakes(t *testing.T) {
 
 func TestEveryCountedRuleIsListedInOrder(t *testing.T) {
 	h := written(t, headers.Options{}, threePolicies, decided(t, threePolicies,
-		allowed(99, 10*time.Second, time.Second), denied(0, 30*time.Second, time.Minute), allowed(500, 30*time.Minute, time.Hour)))
+		allowed(99, 10*time.Second, time.Second), denied(0, 30*time.Second, time.Minute),
+		allowed(500, 30*time.Minute, time.Hour)))
 	want(t, h,
 		`RateLimit-Policy: "burst";q=100;w=10, "default";q=100;w=60, "hourly";q=1000;w=3600`,
 		`RateLimit: "burst";r=99;t=10, "default";r=0;t=30, "hourly";r=500;t=1800`,
@@ -91,7 +99,8 @@ func TestEveryCountedRuleIsListedInOrder(t *testing.T) {
 
 func TestRetryAfterIsTheLongestWaitOfTheRulesThatStoodInTheWay(t *testing.T) {
 	h := written(t, headers.Options{}, threePolicies, decided(t, threePolicies,
-		denied(0, 100*time.Millisecond, time.Second), denied(3, 30*time.Second, time.Minute), allowed(500, 30*time.Minute, time.Hour)))
+		denied(0, 100*time.Millisecond, time.Second), denied(3, 30*time.Second, time.Minute),
+		allowed(500, 30*time.Minute, time.Hour)))
 	want(t, h,
 		`RateLimit-Policy: "burst";q=100;w=10, "default";q=100;w=60, "hourly";q=1000;w=3600`,
 		`RateLimit: "burst";r=0;t=1, "default";r=3;t=30, "hourly";r=500;t=1800`,
@@ -130,7 +139,8 @@ func TestADecisionThatCountedNothingIsNotListed(t *testing.T) {
 func TestARuleThatDoesNotApplyIsNotListed(t *testing.T) {
 	rules := rulesOf(threePolicies...)
 	rules[1].Key = core.When(func(string) bool { return false }, rules[1].Key)
-	o := decidedFor(t, "client", rules, allowed(99, 10*time.Second, time.Second), allowed(500, 30*time.Minute, time.Hour))
+	o := decidedFor(t, "client", rules, allowed(99, 10*time.Second, time.Second),
+		allowed(500, 30*time.Minute, time.Hour))
 	want(t, written(t, headers.Options{}, threePolicies, o),
 		`RateLimit-Policy: "burst";q=100;w=10, "hourly";q=1000;w=3600`,
 		`RateLimit: "burst";r=99;t=10, "hourly";r=500;t=1800`,
@@ -160,7 +170,9 @@ func TestALimitFoundPerRequestIsShownAsFound(t *testing.T) {
 }
 
 func TestAPolicyThatCountsBytesSaysSo(t *testing.T) {
-	fixed := published{Name: "upload", Limit: limits.TokenBucket(limits.PerHour(1_000_000), 1_000_000), Unit: core.ContentBytes}
+	fixed := published{
+		Name: "upload", Limit: limits.TokenBucket(limits.PerHour(1_000_000), 1_000_000), Unit: core.ContentBytes,
+	}
 	found := published{Name: "plan", Unit: core.ContentBytes}
 	room := allowed(400, 6*time.Second, time.Minute)
 	o := decided(t, []published{fixed, perHour}, room, room)
@@ -185,7 +197,8 @@ func TestAFallbacksShareIsShownAsWhatItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := limiter.Decide(context.Background(), "client")
-	want(t, written(t, headers.Options{}, policies, &o), `RateLimit-Policy: "default";q=25;w=60`, `RateLimit: "default";r=20;t=48`)
+	want(t, written(t, headers.Options{}, policies, &o), `RateLimit-Policy: "default";q=25;w=60`,
+		`RateLimit: "default";r=20;t=48`)
 }
 
 func TestNamesAreEscaped(t *testing.T) {
@@ -200,7 +213,8 @@ func TestNamesAreEscaped(t *testing.T) {
 }
 
 func TestAWriterMadeWithoutPoliciesWritesTheSame(t *testing.T) {
-	o := decided(t, threePolicies, allowed(99, 10*time.Second, time.Second), denied(0, 30*time.Second, time.Minute), allowed(500, 30*time.Minute, time.Hour))
+	o := decided(t, threePolicies, allowed(99, 10*time.Second, time.Second), denied(0, 30*time.Second, time.Minute),
+		allowed(500, 30*time.Minute, time.Hour))
 	all := []headers.Format{headers.IETF, headers.Draft6, headers.Discord}
 	with := written(t, headers.Options{Formats: all}, threePolicies, o)
 	for name, policies := range map[string][]published{
@@ -258,14 +272,17 @@ func TestCapPaceRaisesTUntilNoPaceIsHigherThanThePolicys(t *testing.T) {
 		decision limits.Decision
 		want     []string
 	}{
-		{"the draft's bad example", allowed(10000, 10*time.Second, 10*time.Second), []string{`RateLimit: "p";r=10000;t=1000`}},
+		{"the draft's bad example", allowed(10000, 10*time.Second, 10*time.Second),
+			[]string{`RateLimit: "p";r=10000;t=1000`}},
 		{"rounded up", allowed(11, time.Second, time.Second), []string{`RateLimit: "p";r=11;t=2`}},
 		{"slow enough already", allowed(10, 500*time.Second, 500*time.Second), []string{`RateLimit: "p";r=10;t=500`}},
 		{"nothing left", allowed(0, 10*time.Second, 10*time.Second), []string{`RateLimit: "p";r=0;t=10`}},
 		{"denied", denied(0, 10*time.Second, 10*time.Second), []string{`RateLimit: "p";r=0;t=10`, "Retry-After: 10"}},
-		{"denied with units left", denied(5000, 10*time.Second, 10*time.Second), []string{`RateLimit: "p";r=5000;t=500`, "Retry-After: 500"}},
+		{"denied with units left", denied(5000, 10*time.Second, 10*time.Second),
+			[]string{`RateLimit: "p";r=5000;t=500`, "Retry-After: 500"}},
 		{"never", denied(5000, limits.Never, 10*time.Second), []string{`RateLimit: "p";r=5000`}},
-		{"huge numbers of a faulty backend", allowed(1<<62, time.Second, 0), []string{`RateLimit: "p";r=999999999999999;t=9223372036`}},
+		{"huge numbers of a faulty backend", allowed(1<<62, time.Second, 0),
+			[]string{`RateLimit: "p";r=999999999999999;t=9223372036`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -276,7 +293,10 @@ func TestCapPaceRaisesTUntilNoPaceIsHigherThanThePolicys(t *testing.T) {
 }
 
 func TestCapPaceOfAFaultyBackendIsHeldToWhatFits(t *testing.T) {
-	for _, limit := range []limits.Limit{limits.FixedWindow(limits.Per(1, 366*24*time.Hour)), limits.FixedWindow(limits.Per(7, 366*24*time.Hour)), limits.FixedWindow(limits.Per(1_000_000, 366*24*time.Hour))} {
+	for _, limit := range []limits.Limit{
+		limits.FixedWindow(limits.Per(1, 366*24*time.Hour)), limits.FixedWindow(limits.Per(7, 366*24*time.Hour)),
+		limits.FixedWindow(limits.Per(1_000_000, 366*24*time.Hour)),
+	} {
 		policies := []published{{Name: "p", Limit: limit}}
 		for r := int64(1); r > 0; r *= 7 {
 			written(t, headers.Options{CapPace: true}, policies, decided(t, policies, allowed(r, time.Second, 0)))

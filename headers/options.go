@@ -3,6 +3,7 @@ package headers
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -17,47 +18,45 @@ type Options struct {
 	// RateLimit-Policy. nil: IETF. Empty but not nil: none; Custom must be set then.
 	Formats []Format
 
-	// Show says which answers get the fields. Zero: Always.
+	// Show selects the answers that get the fields. Zero: Always.
 	Show Show
 
-	// Custom adds fields of your own, or changes those that the formats wrote. It is
-	// called after the formats, for the same answers: see Show. It is not called
-	// if the status is 503, and never if Show is Omit.
+	// Custom adds fields of your own, or changes those that the formats wrote. It is called after
+	// the formats, for the same answers: see Show. It is not called if the status is 503, and never
+	// if Show is Omit.
 	//
-	// The outcome has all rules, whatever Show says. With OnDenial, publish only the
-	// rules that denied. Never publish a key. The numbers of a decision mean something
-	// only if [limits.Source.Counted] is true for it.
+	// The outcome has all rules, whatever Show is. With OnDenial, publish only the rules that
+	// denied. Never publish a key. The numbers of a decision are valid only if
+	// [limits.Source.Counted] is true for it.
 	//
-	// Custom must be quick and safe for concurrent use. It must not keep the header. It
-	// must not shorten Retry-After: a client would come back too early and be denied.
-	// nil: nothing.
+	// Custom must be quick and safe for concurrent use. It must not keep the header. It must not
+	// shorten Retry-After: a client would come back too early and be denied. nil: nothing.
 	Custom func(http.Header, core.Outcome)
 
-	// ShadowField names a field, such as "X-Shadow-Denied", that lists the shadow rules
-	// that would have denied the request. It is for tests of a limit that is not enforced
-	// yet: clients should not see it. "": none.
+	// ShadowField names a field, such as "X-Shadow-Denied", that lists the shadow rules that would
+	// have denied the request. Use it to test a limit before it is enforced. Clients should not see
+	// it. "": none.
 	ShadowField string
 
-	// Hidden names rules of which the fields say nothing, whether they allow or deny: limits
-	// that are not published, such as a second limit that protects the service. A denial by
-	// such a rule has its Retry-After, and the fields of the other rules. The answers of
-	// package nethttp do not name it either. nil: none.
+	// Hidden names rules that the fields omit, whether they allow or deny: limits that are not
+	// published, such as a second limit that protects the service. A denial by such a rule has its
+	// Retry-After, and the fields of the other rules. The answers of package nethttp do not name it
+	// either. nil: none.
 	Hidden []string
 
-	// RetryAfter says what Retry-After is on a denial. Zero: LeastWait.
+	// RetryAfter selects the value of Retry-After on a denial. Zero: LeastWait.
 	RetryAfter RetryAfter
 
-	// PartitionKey returns the parameter pk of IETF for the key of a decision. It
-	// serves clients that use several keys at once. The parameter must not reveal the
-	// key: [Digest] is a ready-made function. Only the members of RateLimit have it, so
-	// that RateLimit-Policy is the same on all answers. It is omitted if the result is
-	// empty or the request had no key. nil: no pk.
+	// PartitionKey returns the parameter pk of IETF for the key of a decision. It serves clients
+	// that use several keys at once. The parameter must not reveal the key: [Digest] is a
+	// ready-made function. Only the members of RateLimit have pk, so RateLimit-Policy is the same
+	// on all answers. It is omitted if the result is empty or the request had no key. nil: no pk.
 	PartitionKey func(key string) []byte
 
-	// CapPace raises t of IETF so that r per t seconds is never a faster pace than q
-	// per w seconds (draft -11, section 8.5). It matters near the end of a fixed
-	// or anchored window, when all its units may be left for one second. If a request was denied
-	// because its cost exceeds a positive remaining, Retry-After rises with t.
+	// CapPace raises t of IETF so that r per t seconds is never a faster pace than q per w seconds
+	// (draft -11, section 8.5). It matters near the end of a fixed or anchored window, when all its
+	// units may be left for one second. If a request was denied because its cost exceeds a positive
+	// remaining, Retry-After rises with t.
 	CapPace bool
 
 	// Jitter spreads clients that were denied together, so that they do not come back
@@ -65,19 +64,16 @@ type Options struct {
 	// time to t of the rules that did not allow the request. At most 24h. 0: none.
 	Jitter time.Duration
 
-	// DiscordShared and DiscordGlobal name rules and set the X-RateLimit-Scope of their
-	// denials. "shared" means that many clients use up the same units; "global" means
-	// that the rule counts all requests of a client, whatever the route. All other
-	// rules have "user". A request without a key has "shared", since it is counted
-	// together with all others that have none.
-	DiscordShared, DiscordGlobal []string
+	// DiscordScopes maps names of rules to the X-RateLimit-Scope of their denials: see
+	// [DiscordScope]. nil: none.
+	DiscordScopes map[string]DiscordScope
 }
 
 const maxJitter = 24 * time.Hour
 
-// Validate returns nil if options are legal for a limiter with these rules, or an error that reports
-// every mistake in options. [New] calls it and also reports mistakes in the rules. Call Validate alone if
-// those have been reported already.
+// Validate returns an error that reports every mistake in options for a limiter with these rules.
+// [New] calls it and also reports mistakes in the rules. Call Validate alone if those were reported
+// elsewhere.
 func Validate[R any](options Options, rules []core.Rule[R]) error {
 	return options.validate(policiesOf(rules))
 }
@@ -85,78 +81,81 @@ func Validate[R any](options Options, rules []core.Rule[R]) error {
 func (options *Options) validate(policies []policy) error {
 	errs := validateFormats(options.Formats)
 	if options.Formats != nil && len(options.Formats) == 0 && options.Custom == nil {
-		errs = append(errs, errors.New("headers: formats: is empty: use nil for IETF, set Custom, or set Show to Omit"))
+		errs = append(errs, errors.New("headers: formats: is empty: use nil for IETF"))
 	}
 	if options.Show > Omit {
-		errs = append(errs, fmt.Errorf("headers: show: must be Always, OnDenial or Omit (got %d)", options.Show))
+		errs = append(errs,
+			fmt.Errorf("headers: show: must be Always, OnDenial or Omit (got %d)", options.Show))
 	}
 	if options.RetryAfter > Window {
-		errs = append(errs, fmt.Errorf("headers: retry after: must be LeastWait or Window (got %d)", options.RetryAfter))
+		errs = append(errs,
+			fmt.Errorf("headers: retry after: must be LeastWait or Window (got %d)",
+				options.RetryAfter))
 	}
 	if options.Jitter < 0 || options.Jitter > maxJitter {
-		errs = append(errs, fmt.Errorf("headers: jitter: must be 0 to 24h (got %v)", options.Jitter))
+		errs = append(errs,
+			fmt.Errorf("headers: jitter: must be 0 to 24h (got %v)", options.Jitter))
 	}
 	if ietf := options.Formats == nil || slices.Contains(options.Formats, IETF); !ietf {
 		if options.PartitionKey != nil {
-			errs = append(errs, errors.New("headers: partition key: only IETF has one: add IETF to formats or remove it"))
+			errs = append(errs,
+				errors.New("headers: partition key: only IETF has one: add IETF to formats"))
 		}
 		if options.CapPace {
-			errs = append(errs, errors.New("headers: cap pace: only IETF has a pace: add IETF to formats or remove it"))
+			errs = append(errs,
+				errors.New("headers: cap pace: only IETF has a pace: add IETF to formats"))
 		}
 	}
 	if err := validateShadowField(options.ShadowField); err != nil {
 		errs = append(errs, err)
 	}
-	return errors.Join(append(errs, options.validateScopes(policies)...)...)
+	return errors.Join(append(errs, options.validateNames(policies)...)...)
 }
 
 func validateFormats(formats []Format) (errs []error) {
 	for i, f := range formats {
 		if !f.known() {
-			errs = append(errs, fmt.Errorf("headers: formats: must be IETF, Draft7, Draft6, GitHub, DeltaSeconds, Discord or EpochSeconds (got %d)", uint8(f)))
-		} else if first := slices.Index(formats, f); first < i && !slices.Contains(formats[first+1:i], f) {
+			errs = append(errs,
+				fmt.Errorf("headers: formats: must be IETF, Draft7, Draft6, GitHub, "+
+					"DeltaSeconds, Discord or EpochSeconds (got %d)", uint8(f)))
+		} else if first := slices.Index(formats, f); first < i &&
+			!slices.Contains(formats[first+1:i], f) {
 			errs = append(errs, fmt.Errorf("headers: formats: %v is listed more than once", f))
 		}
 	}
 	for _, c := range conflicts {
 		if slices.Contains(formats, c.a) && slices.Contains(formats, c.b) {
-			errs = append(errs, fmt.Errorf("headers: formats: %v and %v %s: choose one", c.a, c.b, c.why))
+			errs = append(errs,
+				fmt.Errorf("headers: formats: %v and %v %s: choose one", c.a, c.b, c.why))
 		}
 	}
 	return errs
 }
 
-func (options *Options) validateScopes(policies []policy) (errs []error) {
+func (options *Options) validateNames(policies []policy) (errs []error) {
 	for _, name := range options.Hidden {
 		if !named(policies, name) {
 			errs = append(errs, fmt.Errorf("headers: hidden: there is no rule %q", name))
 		}
 	}
-	for _, list := range []struct {
-		field string
-		names []string
-	}{
-		{"discord shared", options.DiscordShared},
-		{"discord global", options.DiscordGlobal},
-	} {
-		if len(list.names) > 0 && !slices.Contains(options.Formats, Discord) {
-			errs = append(errs, fmt.Errorf("headers: %s: only Discord has a scope: add Discord to formats or remove it", list.field))
-		}
-		for _, name := range list.names {
-			if !named(policies, name) {
-				errs = append(errs, fmt.Errorf("headers: %s: there is no rule %q", list.field, name))
-			}
-		}
+	if len(options.DiscordScopes) > 0 && !slices.Contains(options.Formats, Discord) {
+		errs = append(errs,
+			errors.New("headers: discord scopes: only Discord has a scope: add Discord to formats"))
 	}
-	for _, name := range options.DiscordGlobal {
-		if slices.Contains(options.DiscordShared, name) {
-			errs = append(errs, fmt.Errorf("headers: discord global: %q is also in discord shared: choose one", name))
+	for _, name := range slices.Sorted(maps.Keys(options.DiscordScopes)) {
+		if !named(policies, name) {
+			errs = append(errs, fmt.Errorf("headers: discord scopes: there is no rule %q", name))
+		}
+		if scope := options.DiscordScopes[name]; scope != DiscordShared && scope != DiscordGlobal {
+			errs = append(errs,
+				fmt.Errorf("headers: discord scopes: rule %q: must be DiscordShared or "+
+					"DiscordGlobal (got %q)", name, scope))
 		}
 	}
 	return errs
 }
 
-// named reports whether one of policies has the name.
+// named reports whether a policy has the name.
 func named(policies []policy, name string) bool {
 	return slices.ContainsFunc(policies, func(p policy) bool { return p.name == name })
 }

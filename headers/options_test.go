@@ -20,8 +20,7 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		CapPace:       true,
 		Jitter:        -time.Second,
 		Hidden:        []string{"default", "nosuch"},
-		DiscordShared: []string{"default"},
-		DiscordGlobal: []string{"default", "nosuch"},
+		DiscordScopes: map[string]headers.DiscordScope{"default": "user", "nosuch": headers.DiscordGlobal},
 	}, []published{
 		perMinute,
 		perMinute,
@@ -40,13 +39,12 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		"headers: show: must be Always, OnDenial or Omit (got 3)",
 		"headers: retry after: must be LeastWait or Window (got 2)",
 		"headers: jitter: must be 0 to 24h (got -1s)",
-		"headers: partition key: only IETF has one: add IETF to formats or remove it",
-		"headers: cap pace: only IETF has a pace: add IETF to formats or remove it",
+		"headers: partition key: only IETF has one: add IETF to formats",
+		"headers: cap pace: only IETF has a pace: add IETF to formats",
 		`headers: hidden: there is no rule "nosuch"`,
-		"headers: discord shared: only Discord has a scope: add Discord to formats or remove it",
-		"headers: discord global: only Discord has a scope: add Discord to formats or remove it",
-		`headers: discord global: there is no rule "nosuch"`,
-		`headers: discord global: "default" is also in discord shared: choose one`,
+		"headers: discord scopes: only Discord has a scope: add Discord to formats",
+		`headers: discord scopes: rule "default": must be DiscordShared or DiscordGlobal (got "user")`,
+		`headers: discord scopes: there is no rule "nosuch"`,
 		`headers: rule "default": name: must be unique (got "default" more than once)`,
 		`headers: rule "": name: must be one or more characters of printable ASCII (got "")`,
 		`headers: rule "tab\t": name: must be one or more characters of printable ASCII (got "tab\t")`,
@@ -96,7 +94,7 @@ func TestFormatsThatBreakEachOtherAreRefused(t *testing.T) {
 
 func TestAnEmptyListOfFormatsIsAMistakeAndNilIsIETF(t *testing.T) {
 	_, err := headers.New[string](headers.Options{Formats: []headers.Format{}}, nil)
-	if err == nil || err.Error() != "headers: formats: is empty: use nil for IETF, set Custom, or set Show to Omit" {
+	if err == nil || err.Error() != "headers: formats: is empty: use nil for IETF" {
 		t.Errorf("got error %v", err)
 	}
 	policies := []published{perMinute}
@@ -107,7 +105,8 @@ func TestAnEmptyListOfFormatsIsAMistakeAndNilIsIETF(t *testing.T) {
 }
 
 func TestAFormatListedThreeTimesIsReportedOnce(t *testing.T) {
-	_, err := headers.New[string](headers.Options{Formats: []headers.Format{headers.IETF, headers.IETF, headers.IETF}}, nil)
+	_, err := headers.New[string](headers.Options{Formats: []headers.Format{headers.IETF, headers.IETF, headers.IETF}},
+		nil)
 	if err == nil || err.Error() != "headers: formats: IETF is listed more than once" {
 		t.Errorf("got error %v", err)
 	}
@@ -135,7 +134,9 @@ func TestNewKeepsNothingOfItsArguments(t *testing.T) {
 }
 
 func TestAnUnknownFormatHasAName(t *testing.T) {
-	for f, want := range map[headers.Format]string{0: "Format(0)", headers.EpochSeconds: "EpochSeconds", 8: "Format(8)"} {
+	for f, want := range map[headers.Format]string{
+		0: "Format(0)", headers.EpochSeconds: "EpochSeconds", 8: "Format(8)",
+	} {
 		if got := f.String(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

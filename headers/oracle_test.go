@@ -223,7 +223,8 @@ func (s *oracle) listIntegers(ds []*core.RuleDecision) {
 	// The longest window of each quota, at its first place.
 	var kept []policy
 	for i, p := range ours {
-		if !slices.ContainsFunc(ours, func(other policy) bool { return other.q == p.q && other.w > p.w }) && slices.Index(ours, p) == i {
+		if !slices.ContainsFunc(ours, func(other policy) bool { return other.q == p.q && other.w > p.w }) &&
+			slices.Index(ours, p) == i {
 			kept = append(kept, p)
 		}
 	}
@@ -265,21 +266,25 @@ func (s *oracle) vendor(f headers.Format, d *core.RuleDecision) *single {
 	switch f {
 	case headers.GitHub:
 		v.reset = rat(ceil(instant))
-		v.fields = []string{fmt.Sprint("X-RateLimit-Used: ", max(0, q-d.Remaining)), "X-RateLimit-Resource: " + d.Rule()}
+		v.fields = []string{
+			fmt.Sprint("X-RateLimit-Used: ", max(0, q-d.Remaining)), "X-RateLimit-Resource: " + d.Rule(),
+		}
 	case headers.EpochSeconds:
 		v.reset = rat(ceil(instant))
 	case headers.DeltaSeconds:
 		v.reset = rat(ceil(after))
 	case headers.Discord:
 		v.reset = milli(instant)
-		v.fields = []string{"X-RateLimit-Reset-After: " + milli(after).FloatString(3), "X-RateLimit-Bucket: " + d.Rule()}
+		v.fields = []string{
+			"X-RateLimit-Reset-After: " + milli(after).FloatString(3), "X-RateLimit-Bucket: " + d.Rule(),
+		}
 		if d.Allowed {
 			break
 		}
 		scope := "user"
-		if d.Key == "" || slices.Contains(s.options.DiscordShared, d.Rule()) {
+		if d.Key == "" || s.options.DiscordScopes[d.Rule()] == headers.DiscordShared {
 			scope = "shared"
-		} else if slices.Contains(s.options.DiscordGlobal, d.Rule()) {
+		} else if s.options.DiscordScopes[d.Rule()] == headers.DiscordGlobal {
 			scope = "global"
 			v.fields = append(v.fields, "X-RateLimit-Global: true")
 		}
@@ -310,7 +315,8 @@ func (s *oracle) header() http.Header {
 		add("RateLimit-Policy", s.integers)
 	}
 	if v := s.triple; v != nil {
-		lines = append(lines, fmt.Sprint("RateLimit-Limit: ", v.limit), fmt.Sprint("RateLimit-Remaining: ", v.remaining), "RateLimit-Reset: "+v.reset.RatString())
+		lines = append(lines, fmt.Sprint("RateLimit-Limit: ", v.limit),
+			fmt.Sprint("RateLimit-Remaining: ", v.remaining), "RateLimit-Reset: "+v.reset.RatString())
 	}
 	if v := s.dictionary; v != nil {
 		dict := httpsfv.NewDictionary()
@@ -324,7 +330,8 @@ func (s *oracle) header() http.Header {
 		if s.has(headers.Discord) {
 			reset = v.reset.FloatString(3)
 		}
-		lines = append(lines, fmt.Sprint("X-RateLimit-Limit: ", v.limit), fmt.Sprint("X-RateLimit-Remaining: ", v.remaining), "X-RateLimit-Reset: "+reset)
+		lines = append(lines, fmt.Sprint("X-RateLimit-Limit: ", v.limit),
+			fmt.Sprint("X-RateLimit-Remaining: ", v.remaining), "X-RateLimit-Reset: "+reset)
 		lines = append(lines, v.fields...)
 	}
 	if s.retry > 0 {

@@ -10,16 +10,16 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// policy describes a rule to clients, with the text that is the same in every answer.
+// policy describes a rule to clients. It holds the texts that are the same in every answer.
 type policy struct {
 	name  string
 	limit limits.Limit // zero: LimitFor returns it per request
-	unit  core.Unit    // what the rule counts, in the parameter qu of IETF
+	unit  core.Unit    // of the units, for the parameter qu of IETF
 	allowance
-	member string // in RateLimit-Policy; "" if it is not the same for every request
-	quota  string // the beginning of its member in RateLimit
-	scope  string // the value of X-RateLimit-Scope
-	hidden bool   // by Options.Hidden
+	member string       // member of RateLimit-Policy; "" if it depends on the request
+	quota  string       // start of its member of RateLimit
+	scope  DiscordScope // value of X-RateLimit-Scope
+	hidden bool         // named by Options.Hidden
 }
 
 // policiesOf returns the policies of rules, in the same order.
@@ -34,7 +34,7 @@ func policiesOf[R any](rules []core.Rule[R]) []policy {
 // concurrent reports whether p describes a rule with a concurrency limit.
 func (p *policy) concurrent() bool { return p.limit.Algorithm().Holds() }
 
-// validatePolicies reports every mistake in policies, in the words of their rules.
+// validatePolicies reports every mistake in policies, in the terms of their rules.
 func validatePolicies(policies []policy) error {
 	var errs []error
 	seen := make(map[string]bool)
@@ -42,10 +42,13 @@ func validatePolicies(policies []policy) error {
 		p := &policies[i]
 		prefix := fmt.Sprintf("headers: rule %q: ", p.name)
 		if p.name == "" || !isString(p.name) {
-			errs = append(errs, fmt.Errorf("%sname: must be one or more characters of printable ASCII (got %q)", prefix, p.name))
+			errs = append(errs,
+				fmt.Errorf("%sname: must be one or more characters of printable ASCII (got %q)",
+					prefix, p.name))
 		}
 		if seen[p.name] {
-			errs = append(errs, fmt.Errorf("%sname: must be unique (got %q more than once)", prefix, p.name))
+			errs = append(errs,
+				fmt.Errorf("%sname: must be unique (got %q more than once)", prefix, p.name))
 		}
 		seen[p.name] = true
 		if err := p.validateUnit(); err != nil {
@@ -66,21 +69,24 @@ func validatePolicies(policies []policy) error {
 func (p *policy) validateUnit() error {
 	switch {
 	case p.concurrent() && p.unit != core.Requests && p.unit != core.ConcurrentRequests:
-		return fmt.Errorf("a concurrency limit counts concurrent requests: remove Unit (got %v)", p.unit)
+		return fmt.Errorf("a concurrency limit counts concurrent requests: remove Unit (got %v)",
+			p.unit)
 	case p.unit == core.ConcurrentRequests && !p.concurrent():
-		return errors.New("only a concurrency limit counts concurrent requests: remove Unit or use limits.Concurrent")
+		return errors.New("only a concurrency limit counts concurrent requests: remove Unit or " +
+			"use limits.Concurrent")
 	case p.unit > core.ConcurrentRequests:
 		return fmt.Errorf("must be Requests or ContentBytes (got %d)", p.unit)
 	}
 	return nil
 }
 
-// allowance is a limit as clients see it: quota units in window seconds. A concurrency
-// limit has no window, which is 0 then.
+// allowance is a limit as clients see it: quota units in window seconds. The window of a
+// concurrency limit is 0.
 type allowance struct{ quota, window int64 }
 
-// allowanceAt returns the allowance of l at an instant, in microseconds since the Unix epoch: periods of the
-// calendar differ in length. At 0, of decisions that nobody made, it is that of the longest.
+// allowanceAt returns the allowance of l at an instant, in microseconds since the Unix epoch:
+// calendar periods differ in length. At 0, for outcomes without a backend's clock, it returns the
+// allowance of the longest period.
 func allowanceAt(l limits.Limit, at int64) allowance {
 	if start, end, ok := l.Window(time.UnixMicro(at)); ok && isCalendar(l) && at != 0 {
 		return allowance{l.Burst(), int64(end.Sub(start) / time.Second)}
@@ -96,17 +102,18 @@ func allowanceOf(l limits.Limit) allowance {
 		return allowance{quota: l.Burst()}
 	}
 	return allowance{
-		quota:  l.Burst(),
-		window: max(1, ceilMulDiv(l.Burst(), rate.Period.Microseconds(), rate.Units*microsPerSecond)),
+		quota: l.Burst(),
+		window: max(1,
+			ceilMulDiv(l.Burst(), rate.Period.Microseconds(), rate.Units*microsPerSecond)),
 	}
 }
 
-// compile adds the texts.
+// compile sets the texts.
 func (p *policy) compile() {
 	if p.concurrent() {
 		p.unit = core.ConcurrentRequests
 	}
-	p.scope = scopeUser
+	p.scope = discordUser
 	p.quota = string(beginQuota(nil, p.name))
 	if p.limit != (limits.Limit{}) && !isCalendar(p.limit) {
 		p.allowance = allowanceOf(p.limit)
@@ -114,7 +121,7 @@ func (p *policy) compile() {
 	}
 }
 
-// policy returns the policy of d's rule, nil if d comes from another limiter.
+// policy returns the policy of d's rule, or nil if d comes from another limiter.
 func (w *Writer) policy(d *core.RuleDecision) *policy {
 	if uint(d.Index()) >= uint(len(w.policies)) {
 		return nil
@@ -125,13 +132,13 @@ func (w *Writer) policy(d *core.RuleDecision) *policy {
 	return nil
 }
 
-// fixed reports whether d was decided by the limit of p, which may be nil. It was not
-// if LimitFor returned the limit, or if d is by a fallback that applies a share of it.
+// fixed reports whether d was decided by the limit of p, which may be nil. It was not if LimitFor
+// returned the limit, or if a fallback applied a share of it.
 func (p *policy) fixed(d *core.RuleDecision) bool {
 	return p != nil && p.member != "" && p.limit == d.Limit()
 }
 
-// allowance returns the allowance by which d was decided.
+// allowance returns the allowance that decided d.
 func (w *Writer) allowance(d *core.RuleDecision) allowance {
 	if p := w.policy(d); p.fixed(d) {
 		return p.allowance

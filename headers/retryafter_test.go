@@ -21,16 +21,21 @@ func TestAWindowOfRetryAfterIsTheLongestOfWhatDenied(t *testing.T) {
 		{"one", []limits.Decision{no, ok, ok}, "3", "60"},
 		{"another", []limits.Decision{ok, ok, no}, "3", "12"},
 		{"two", []limits.Decision{no, no, ok}, "3", "3600"},
-		{"the longest wait is of the shorter window", []limits.Decision{denied(0, 59*time.Second, time.Minute), ok, no}, "59", "60"},
-		{"a wait longer than the window", []limits.Decision{denied(0, 61*time.Second, time.Minute), ok, ok}, "61", "61"},
-		{"a wait just longer", []limits.Decision{denied(0, time.Minute+time.Microsecond, time.Minute), ok, ok}, "61", "61"},
+		{"the longest wait is of the shorter window", []limits.Decision{denied(0, 59*time.Second, time.Minute), ok, no},
+			"59", "60"},
+		{"a wait longer than the window", []limits.Decision{denied(0, 61*time.Second, time.Minute), ok, ok}, "61",
+			"61"},
+		{"a wait just longer", []limits.Decision{denied(0, time.Minute+time.Microsecond, time.Minute), ok, ok}, "61",
+			"61"},
 		{"no wait helps", []limits.Decision{denied(0, limits.Never, time.Minute), ok, ok}, "", ""},
 		{"no wait helps with one", []limits.Decision{no, denied(0, limits.Never, time.Minute), ok}, "", ""},
 		{"allowed", []limits.Decision{ok, ok, ok}, "", ""},
 	} {
 		for _, show := range []headers.Show{headers.Always, headers.OnDenial, headers.Omit} {
 			o := decided(t, policies, tt.decisions...)
-			for choice, want := range map[headers.RetryAfter]string{headers.LeastWait: tt.least, headers.Window: tt.want} {
+			for choice, want := range map[headers.RetryAfter]string{
+				headers.LeastWait: tt.least, headers.Window: tt.want,
+			} {
 				h := written(t, headers.Options{Show: show, RetryAfter: choice}, policies, o)
 				if got := h.Get("Retry-After"); got != want {
 					t.Errorf("%s, show %d, choice %d: got %q, want %q", tt.name, show, choice, got, want)
@@ -45,7 +50,8 @@ func TestAWindowOfRetryAfterLeavesTheLeastWaitInT(t *testing.T) {
 	o := decided(t, policies, denied(0, 3*time.Second, time.Minute))
 	want(t, written(t, headers.Options{RetryAfter: headers.Window}, policies, o),
 		`RateLimit-Policy: "default";q=100;w=60`, `RateLimit: "default";r=0;t=3`, "Retry-After: 60")
-	want(t, written(t, headers.Options{RetryAfter: headers.Window, Formats: []headers.Format{headers.Draft7}}, policies, o),
+	want(t,
+		written(t, headers.Options{RetryAfter: headers.Window, Formats: []headers.Format{headers.Draft7}}, policies, o),
 		`RateLimit-Policy: 100;w=60`, `RateLimit: limit=100, remaining=0, reset=60`, "Retry-After: 60")
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// writeShadows adds to h the names of the shadow rules that would have denied o, each a
-// string of RFC 9651.
+// writeShadows adds to h the names of the shadow rules that would have denied o, each as a string
+// of RFC 9651.
 func (w *Writer) writeShadows(h http.Header, o *core.Outcome) {
 	var text []byte
 	for i := range o.Len() {
@@ -23,8 +23,8 @@ func (w *Writer) writeShadows(h http.Header, o *core.Outcome) {
 	}
 }
 
-// validateShadowField returns an error if name is not that of a field, or is one that
-// denials have anyway.
+// validateShadowField returns an error if name is not a field name, or if denials have that field
+// anyway.
 func validateShadowField(name string) error {
 	if name == "" {
 		return nil
@@ -34,8 +34,10 @@ func validateShadowField(name string) error {
 			return fmt.Errorf("headers: shadow field: %.30q is not the name of a field", name)
 		}
 	}
-	if key := http.CanonicalHeaderKey(name); key == "Retry-After" || strings.Contains(key, "Ratelimit") {
-		return errors.New("headers: shadow field: must not be a field that clients read limits from")
+	if key := http.CanonicalHeaderKey(name); key == "Retry-After" ||
+		strings.Contains(key, "Ratelimit") {
+		return errors.New(
+			"headers: shadow field: must not be a field that clients read limits from")
 	}
 	return nil
 }

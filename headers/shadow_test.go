@@ -33,7 +33,8 @@ func TestClientsLearnNothingOfShadows(t *testing.T) {
 					t.Errorf("request %d: %s: %s", i, name, text)
 				}
 			}
-			if got, want := h.Get("X-Shadow-Denied"), `"next"`; field != "" && (got == want) != (i > 0) || field == "" && got != "" {
+			if got, want := h.Get("X-Shadow-Denied"), `"next"`; field != "" && (got == want) != (i > 0) ||
+				field == "" && got != "" {
 				t.Errorf("request %d: X-Shadow-Denied: %q", i, got)
 			}
 			if got := h.Get("X-RateLimit-Limit"); got != "2" {
@@ -45,7 +46,8 @@ func TestClientsLearnNothingOfShadows(t *testing.T) {
 
 func TestAShadowFieldHasTheNameOfAField(t *testing.T) {
 	for _, name := range []string{"a b", "a:b", "ä", "Retry-After", "ratelimit-policy", "X-RateLimit-Limit"} {
-		if err := headers.Validate[string](headers.Options{ShadowField: name}, nil); err == nil || !strings.Contains(err.Error(), "shadow field") {
+		if err := headers.Validate[string](headers.Options{ShadowField: name}, nil); err == nil ||
+			!strings.Contains(err.Error(), "shadow field") {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// appendList appends the members of the list in lines, written by another limiter, as
-// one line. begins reports whether a byte can begin a member of the wanted type. If a
-// line begins otherwise appendList appends nothing: joined with our members, it would
-// make the whole field malformed.
+// appendList appends the members of the list in lines, written by another limiter, as one line.
+// begins reports whether a byte can begin a member of the wanted type. If a line begins otherwise,
+// appendList appends nothing: joined with our members, the line would make the whole field
+// malformed.
 func appendList(text []byte, lines []string, begins func(byte) bool) []byte {
 	start := len(text)
 	for _, line := range lines {
@@ -38,16 +38,16 @@ func separate(text []byte, start int) []byte {
 	return append(text, ", "...)
 }
 
-// standing orders decisions for fields that have room for only one.
+// standing orders decisions for fields with room for only one.
 type standing struct {
 	denied    bool
 	remaining int64
-	reset     int64 // microseconds, rounded as the field is
+	reset     int64 // microseconds, rounded like the field
 }
 
-// binds reports whether s replaces the values of an outer limiter, which allowed the
-// request. A denial binds first, then the lower remaining, then the longer reset, then
-// the outer limiter. Values that cannot be parsed are replaced.
+// binds reports whether s replaces the values of an outer limiter, which allowed the request. A
+// denial binds first, then the lower remaining, then the longer reset, then the outer limiter.
+// Values that cannot be parsed are replaced.
 func (s standing) binds(remaining, reset string) bool {
 	if s.denied || remaining == "" {
 		return true
@@ -60,7 +60,7 @@ func (s standing) binds(remaining, reset string) bool {
 	return !ok || s.reset > r
 }
 
-// parseMicros parses seconds, with or without decimals, into microseconds: a wait or an instant.
+// parseMicros parses seconds, with or without decimals, into microseconds.
 func parseMicros(s string) (int64, bool) {
 	whole, decimals, _ := strings.Cut(s, ".")
 	seconds, err := strconv.ParseInt(whole, 10, 64)
@@ -81,7 +81,7 @@ func parseMicros(s string) (int64, bool) {
 	return seconds*microsPerSecond + micros, true
 }
 
-// first returns the first of lines, or "" if there is none.
+// first returns the first of lines, or "".
 func first(lines []string) string {
 	if len(lines) == 0 {
 		return ""
@@ -89,7 +89,7 @@ func first(lines []string) string {
 	return lines[0]
 }
 
-// present reports whether any of lines has text.
+// present reports whether a line has text.
 func present(lines []string) bool {
 	for _, line := range lines {
 		if trim(line) != "" {

@@ -14,7 +14,9 @@ import (
 
 // stacked returns the fields after an outer limiter of perHour and an inner one
 // of perMinute have written, each with its own formats and decision.
-func stacked(t *testing.T, outer headers.Format, hourly limits.Decision, inner headers.Format, minute limits.Decision) http.Header {
+func stacked(
+	t *testing.T, outer headers.Format, hourly limits.Decision, inner headers.Format, minute limits.Decision,
+) http.Header {
 	t.Helper()
 	h := http.Header{}
 	for _, l := range []struct {
@@ -31,7 +33,9 @@ func stacked(t *testing.T, outer headers.Format, hourly limits.Decision, inner h
 }
 
 func TestStackedLimitersShareOneListOfPolicies(t *testing.T) {
-	want(t, stacked(t, headers.IETF, allowed(500, 30*time.Minute, time.Hour), headers.IETF, denied(0, 30*time.Second, time.Minute)),
+	want(t,
+		stacked(t, headers.IETF, allowed(500, 30*time.Minute, time.Hour), headers.IETF,
+			denied(0, 30*time.Second, time.Minute)),
 		`RateLimit-Policy: "hourly";q=1000;w=3600, "default";q=100;w=60`,
 		`RateLimit: "hourly";r=500;t=1800, "default";r=0;t=30`,
 		"Retry-After: 30",
@@ -50,13 +54,16 @@ func TestLinesThatOthersAddedAreFoldedIntoOne(t *testing.T) {
 
 func TestAnEmptyLineIsNoList(t *testing.T) {
 	policies := []published{perMinute}
-	for _, before := range []http.Header{{"Ratelimit": {"", " "}, "Ratelimit-Policy": {}}, {"Ratelimit": nil, "Ratelimit-Policy": {"\t"}}} {
+	for _, before := range []http.Header{
+		{"Ratelimit": {"", " "}, "Ratelimit-Policy": {}}, {"Ratelimit": nil, "Ratelimit-Policy": {"\t"}},
+	} {
 		for format, lines := range map[headers.Format][]string{
 			headers.IETF:   {`RateLimit-Policy: "default";q=100;w=60`, `RateLimit: "default";r=50;t=30`},
 			headers.Draft7: {"RateLimit-Policy: 100;w=60", "RateLimit: limit=100, remaining=50, reset=60"},
 		} {
 			h := before.Clone()
-			writer(t, headers.Options{Formats: []headers.Format{format}}, policies...).Write(h, decided(t, policies, allowed(50, 30*time.Second, time.Minute)))
+			writer(t, headers.Options{Formats: []headers.Format{format}}, policies...).Write(h,
+				decided(t, policies, allowed(50, 30*time.Second, time.Minute)))
 			want(t, h, lines...)
 		}
 	}
@@ -64,7 +71,8 @@ func TestAnEmptyLineIsNoList(t *testing.T) {
 
 func TestALimitFoundPerRequestIsMergedToo(t *testing.T) {
 	h := fields(`RateLimit: "a";r=1`, `RateLimit-Policy: "a";q=1`)
-	writer(t, headers.Options{}, published{Name: "default"}).Write(h, decided(t, []published{perMinute}, allowed(50, 30*time.Second, time.Minute)))
+	writer(t, headers.Options{}, published{Name: "default"}).Write(h,
+		decided(t, []published{perMinute}, allowed(50, 30*time.Second, time.Minute)))
 	want(t, h, `RateLimit: "a";r=1, "default";r=50;t=30`, `RateLimit-Policy: "a";q=1, "default";q=100;w=60`)
 }
 
@@ -97,11 +105,17 @@ func TestWhereOnePolicyHasRoomTheOneThatBindsIsShownAsASet(t *testing.T) {
 		{"a denial for ever wins", allowed(0, 1, time.Hour), denied(50, limits.Never, time.Second), true},
 	}
 	sets := map[headers.Format][]string{
-		headers.Draft6:       {"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"},
-		headers.Draft7:       {"RateLimit"},
-		headers.GitHub:       {"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Used", "X-RateLimit-Resource"},
+		headers.Draft6: {"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"},
+		headers.Draft7: {"RateLimit"},
+		headers.GitHub: {
+			"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Used",
+			"X-RateLimit-Resource",
+		},
 		headers.DeltaSeconds: {"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"},
-		headers.Discord:      {"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Reset-After", "X-RateLimit-Bucket", "X-RateLimit-Scope"},
+		headers.Discord: {
+			"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Reset-After",
+			"X-RateLimit-Bucket", "X-RateLimit-Scope",
+		},
 	}
 	for _, tt := range tests {
 		for format, set := range sets {
@@ -144,11 +158,14 @@ func TestAResetInTheFarFutureIsCompared(t *testing.T) {
 }
 
 func TestASetOfAnotherFormatIsReplacedWhole(t *testing.T) {
-	h := stacked(t, headers.GitHub, allowed(500, 1, time.Hour), headers.Discord, allowed(50, 30*time.Second, time.Minute))
-	want(t, h, "X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 50", "X-RateLimit-Reset: 1795262460.250", "X-RateLimit-Reset-After: 60.000", "X-RateLimit-Bucket: default")
+	h := stacked(t, headers.GitHub, allowed(500, 1, time.Hour), headers.Discord,
+		allowed(50, 30*time.Second, time.Minute))
+	want(t, h, "X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 50", "X-RateLimit-Reset: 1795262460.250",
+		"X-RateLimit-Reset-After: 60.000", "X-RateLimit-Bucket: default")
 
 	h = stacked(t, headers.GitHub, allowed(5, 1, time.Hour), headers.Discord, allowed(50, 30*time.Second, time.Minute))
-	want(t, h, "X-RateLimit-Limit: 1000", "X-RateLimit-Remaining: 5", "X-RateLimit-Reset: 1795266001", "X-RateLimit-Used: 995", "X-RateLimit-Resource: hourly")
+	want(t, h, "X-RateLimit-Limit: 1000", "X-RateLimit-Remaining: 5", "X-RateLimit-Reset: 1795266001",
+		"X-RateLimit-Used: 995", "X-RateLimit-Resource: hourly")
 }
 
 func TestWhatCannotBeReadIsReplaced(t *testing.T) {

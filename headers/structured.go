@@ -45,7 +45,7 @@ func appendBytes(text, b []byte) []byte {
 // count returns n as an Integer: 0 if n is negative, at most maxInteger.
 func count(n int64) int64 { return min(max(n, 0), maxInteger) }
 
-// ceilSeconds returns ⌈d⌉ in seconds, 0 if d is negative.
+// ceilSeconds returns ⌈d⌉ in seconds, or 0 if d is negative.
 func ceilSeconds(d time.Duration) int64 {
 	return ceilDiv(max(int64(d), 0), int64(time.Second))
 }

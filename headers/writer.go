@@ -19,20 +19,20 @@ type Writer struct {
 	retryAfter   RetryAfter
 	custom       func(http.Header, core.Outcome)
 	shadowField  string // canonical; "": none
-	hides        bool   // at least one policy
+	hides        bool   // a policy is hidden
 
 	policies []policy
 
-	// The values of RateLimit-Policy for an outcome in which every rule was counted
-	// by its fixed limit; "" if a rule has none. They save 8 to 20% of an answer with
-	// three rules, and about 10% with Draft7.
+	// The values of RateLimit-Policy for an outcome in which every rule was counted by its fixed
+	// limit; "" if a rule has no fixed limit. They save 8 to 20% of an answer with three rules, and
+	// about 10% with Draft7.
 	members        string
 	integerMembers string
 }
 
-// New returns a writer for the outcomes of a limiter with these rules, or an error that reports every
-// mistake in its arguments. Of a rule it uses the name, which clients see, the limit and the unit. The
-// order of rules is that of [core.Config].Rules.
+// New returns a writer for the outcomes of a limiter with these rules. It uses the name of a rule,
+// which clients see, the limit and the unit. rules must be in the order of [core.Config].Rules. The
+// error reports every mistake in the arguments.
 func New[R any](options Options, rules []core.Rule[R]) (*Writer, error) {
 	policies := policiesOf(rules)
 	if err := errors.Join(options.validate(policies), validatePolicies(policies)); err != nil {
@@ -63,10 +63,9 @@ func newWriter(options Options, policies []policy) *Writer {
 		policies[i].compile()
 	}
 	w.hide(options.Hidden)
-	w.setScope(options.DiscordShared, scopeShared)
-	w.setScope(options.DiscordGlobal, scopeGlobal)
+	w.setScopes(options.DiscordScopes)
 	w.members = w.joinMembers()
-	if w.has(Draft6) || w.has(Draft7) { // compares all policies with each other
+	if w.has(Draft6) || w.has(Draft7) { // expensive: compares all policies with each other
 		w.integerMembers = w.joinIntegerMembers()
 	}
 	return w
@@ -86,25 +85,25 @@ const xFormats = 1<<GitHub | 1<<DeltaSeconds | 1<<Discord | 1<<EpochSeconds
 
 func (w *Writer) has(f Format) bool { return w.formats&(1<<f) != 0 }
 
-// shows reports whether the fields show d. They show no shadow, of which clients must not
-// know, and no rule of [Options].Hidden. With [OnDenial] they show no rule that allowed the
-// request, since a denial must not publish the budgets of other rules.
+// shows reports whether the fields show d. They omit shadows, which clients must not see, and rules
+// of [Options].Hidden. With [OnDenial] they omit rules that allowed the request, since a denial
+// must not publish the quotas of other rules.
 func (w *Writer) shows(d *core.RuleDecision) bool {
-	return d.Mode() == core.Enforce && d.Source.Counted() && (w.show != OnDenial || !d.Allowed) && !(w.hides && w.isHidden(d))
+	return d.Mode() == core.Enforce && d.Source.Counted() && (w.show != OnDenial || !d.Allowed) &&
+		!(w.hides && w.isHidden(d))
 }
 
-// Write sets the fields for o in h and then calls [Options].Custom. Call it once per
-// request, before the response is sent and before the next handler, so that an inner
-// limiter finds the fields and adds its own.
+// Write sets the fields for o in h and then calls [Options].Custom. Call it once per request,
+// before the response is sent and before the next handler, so that an inner limiter finds the
+// fields and adds its own.
 //
-// On a denial that no wait ends, Write deletes Retry-After from h. An outcome with the
-// status 503 gets Retry-After alone. The client's quotas are not the reason for it, so
-// Write also deletes the fields of all formats from h, where an outer limiter may have
-// written them. Each value is a fresh slice that other
-// code may change or append to.
+// On a denial that no wait ends, Write deletes Retry-After from h. An outcome with the status 503
+// gets Retry-After alone. The client's quotas did not cause it, so Write also deletes the fields of
+// all formats from h, which an outer limiter may have written. Each value is a fresh slice that
+// other code may change or append to.
 func (w *Writer) Write(h http.Header, o *core.Outcome) {
 	var v values
-	var buf [256]byte // longer text costs one more allocation
+	var buf [256]byte // a longer text costs one more allocation
 	text := buf[:0]
 	if w.shadowField != "" {
 		w.writeShadows(h, o)
@@ -146,10 +145,12 @@ func (w *Writer) showsFields(o *core.Outcome) bool {
 	return false
 }
 
-// appendFields appends the fields of all formats. It returns the text and the value of
-// Retry-After: retry, raised to the largest t among the rules that did not allow the
-// request (draft -11, section 6). A retry of 0 means no Retry-After and stays 0.
-func (w *Writer) appendFields(text []byte, v *values, h http.Header, o *core.Outcome, jitter time.Duration, retry int64) ([]byte, int64) {
+// appendFields appends the fields of all formats. It returns the text and the value of Retry-After:
+// retry, raised to the largest t among the rules that did not allow the request (draft -11, section
+// 6). A retry of 0 means no Retry-After and stays 0.
+func (w *Writer) appendFields(
+	text []byte, v *values, h http.Header, o *core.Outcome, jitter time.Duration, retry int64,
+) ([]byte, int64) {
 	if w.has(IETF) {
 		var t int64
 		text, t = w.appendIETF(text, v, h, o, jitter)
@@ -157,7 +158,7 @@ func (w *Writer) appendFields(text []byte, v *values, h http.Header, o *core.Out
 			retry = max(retry, t)
 		}
 	}
-	if w.formats == 1<<IETF { // needs no rule that binds: saves 5 to 15% of an answer
+	if w.formats == 1<<IETF { // needs no binding rule: saves 5 to 15% of an answer
 		return text, retry
 	}
 	binding := w.binding(o)

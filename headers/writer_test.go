@@ -76,7 +76,9 @@ func TestOnDenialShowsOnlyWhatWasDenied(t *testing.T) {
 				alone := written(t, options, []published{address}, decided(t, []published{address}, spent))
 				for _, tries := range []int64{0, 1, 2} {
 					h := http.Header{}
-					w.Write(h, decided(t, policies, allowed(tries, time.Hour, time.Hour), spent, allowed(999, time.Hour, time.Hour)))
+					w.Write(h,
+						decided(t, policies, allowed(tries, time.Hour, time.Hour), spent,
+							allowed(999, time.Hour, time.Hour)))
 					if diff := cmp.Diff(alone, h); diff != "" {
 						t.Errorf("%d tries left: the fields are not those of the address alone:\n%s", tries, diff)
 					}
@@ -97,12 +99,14 @@ func TestAnInnerDenialHidesWhatTheOuterLimiterHides(t *testing.T) {
 		for _, outerShow := range []headers.Show{headers.OnDenial, headers.Omit} {
 			for _, innerShow := range []headers.Show{headers.Always, headers.OnDenial, headers.Omit} {
 				h := http.Header{}
-				writer(t, headers.Options{Formats: formats, Show: outerShow}, outer...).Write(h, decided(t, outer, allowed(999, time.Hour, time.Hour)))
+				writer(t, headers.Options{Formats: formats, Show: outerShow}, outer...).Write(h,
+					decided(t, outer, allowed(999, time.Hour, time.Hour)))
 				o := decided(t, inner, denied(0, 30*time.Second, time.Minute))
 				options := headers.Options{Formats: formats, Show: innerShow}
 				writer(t, options, inner...).Write(h, o)
 				if diff := cmp.Diff(written(t, options, inner, o), h); diff != "" {
-					t.Errorf("%v, %d in %d: not the inner limiter's fields alone:\n%s", formats, innerShow, outerShow, diff)
+					t.Errorf("%v, %d in %d: not the inner limiter's fields alone:\n%s", formats, innerShow, outerShow,
+						diff)
 				}
 			}
 		}
@@ -153,7 +157,8 @@ func TestAnAbandonedOutcomeGetsRetryAfterAlone(t *testing.T) {
 
 func TestTheZeroOutcomeIsADenial(t *testing.T) {
 	for _, formats := range everyFormat {
-		want(t, written(t, headers.Options{Formats: formats}, []published{perMinute}, new(core.Outcome)), "Retry-After: 1")
+		want(t, written(t, headers.Options{Formats: formats}, []published{perMinute}, new(core.Outcome)),
+			"Retry-After: 1")
 	}
 }
 
@@ -170,13 +175,15 @@ func TestOtherFieldsStay(t *testing.T) {
 	policies := []published{perMinute}
 	h := fields("Content-Type: text/plain", "Retry-After: 7")
 	writer(t, headers.Options{}, policies...).Write(h, decided(t, policies, allowed(50, 30*time.Second, time.Minute)))
-	want(t, h, "Content-Type: text/plain", "Retry-After: 7", `RateLimit-Policy: "default";q=100;w=60`, `RateLimit: "default";r=50;t=30`)
+	want(t, h, "Content-Type: text/plain", "Retry-After: 7", `RateLimit-Policy: "default";q=100;w=60`,
+		`RateLimit: "default";r=50;t=30`)
 }
 
 func TestJitterIsAddedAlikeToRetryAfterAndTOfDenyingRules(t *testing.T) {
 	policies := []published{perMinute, perHour, {Name: "other", Limit: perHour.Limit}}
 	options := headers.Options{Jitter: 10 * time.Second}
-	o := decided(t, policies, denied(0, 30*time.Second, time.Minute), denied(0, 20*time.Second, time.Minute), allowed(5, 18*time.Second, time.Hour))
+	o := decided(t, policies, denied(0, 30*time.Second, time.Minute), denied(0, 20*time.Second, time.Minute),
+		allowed(5, 18*time.Second, time.Hour))
 	w := writer(t, options, policies...)
 	seen := map[string]bool{}
 	for range 300 {
@@ -272,7 +279,9 @@ func TestOneWriterServesManyGoroutines(t *testing.T) {
 			for range 50 {
 				h := http.Header{}
 				w.Write(h, o)
-				if !maps.EqualFunc(h, expected, func(a, b []string) bool { return strings.Join(a, "\n") == strings.Join(b, "\n") }) {
+				if !maps.EqualFunc(h, expected, func(a, b []string) bool {
+					return strings.Join(a, "\n") == strings.Join(b, "\n")
+				}) {
 					t.Errorf("got %v, want %v", h, expected)
 				}
 			}
@@ -283,11 +292,18 @@ func TestOneWriterServesManyGoroutines(t *testing.T) {
 
 func TestAnAnswerCostsTwoAllocations(t *testing.T) {
 	for name, decisions := range map[string][]limits.Decision{
-		"allowed": {allowed(99, 10*time.Second, time.Second), allowed(50, 30*time.Second, time.Minute), allowed(500, 30*time.Minute, time.Hour)},
-		"denied":  {allowed(99, 10*time.Second, time.Second), denied(0, 30*time.Second, time.Minute), allowed(500, 30*time.Minute, time.Hour)},
+		"allowed": {
+			allowed(99, 10*time.Second, time.Second), allowed(50, 30*time.Second, time.Minute),
+			allowed(500, 30*time.Minute, time.Hour),
+		},
+		"denied": {
+			allowed(99, 10*time.Second, time.Second), denied(0, 30*time.Second, time.Minute),
+			allowed(500, 30*time.Minute, time.Hour),
+		},
 	} {
 		for _, formats := range append(everyFormat, nil) {
-			w := writer(t, headers.Options{Formats: formats, CapPace: formats == nil, Jitter: time.Second}, threePolicies...)
+			w := writer(t, headers.Options{Formats: formats, CapPace: formats == nil, Jitter: time.Second},
+				threePolicies...)
 			o := decided(t, threePolicies, decisions...)
 			h := http.Header{}
 			w.Write(h, o)

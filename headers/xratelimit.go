@@ -7,30 +7,36 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// The values of X-RateLimit-Scope.
+// DiscordScope is the X-RateLimit-Scope of a rule in [Discord], which tells a client who shares its
+// units. A rule without one has the scope "user". A denial without a key has DiscordShared, since
+// all requests without a key count together.
+type DiscordScope string
+
 const (
-	scopeUser   = "user"
-	scopeShared = "shared"
-	scopeGlobal = "global"
+	// DiscordShared is the scope of a rule whose units many clients use.
+	DiscordShared DiscordScope = "shared"
+
+	// DiscordGlobal is the scope of a rule that counts all requests of a client, on every route.
+	DiscordGlobal DiscordScope = "global"
+
+	discordUser DiscordScope = "user"
 )
 
-// setScope sets the scope of the policies with the given names.
-func (w *Writer) setScope(names []string, scope string) {
-	for _, name := range names {
-		for i := range w.policies {
-			if w.policies[i].name == name {
-				w.policies[i].scope = scope
-			}
+// setScopes sets the scopes of the policies by their names.
+func (w *Writer) setScopes(scopes map[string]DiscordScope) {
+	for i := range w.policies {
+		if scope, ok := scopes[w.policies[i].name]; ok {
+			w.policies[i].scope = scope
 		}
 	}
 }
 
-// appendX appends the fields of GitHub, DeltaSeconds, Discord or EpochSeconds for d,
-// the decision that binds. All X-RateLimit fields are one set: if ours replace an outer
-// limiter's, none of the outer limiter's stays.
+// appendX appends the fields of GitHub, DeltaSeconds, Discord or EpochSeconds for d, the binding
+// decision. All X-RateLimit fields are one set: if ours replace those of an outer limiter, none of
+// its fields stays.
 func (w *Writer) appendX(text []byte, v *values, h http.Header, d *core.RuleDecision) []byte {
 	remaining := count(d.Remaining)
-	var reset int64 // microseconds, rounded as the field will be
+	var reset int64 // microseconds, rounded like the field
 	switch {
 	case w.has(GitHub), w.has(EpochSeconds):
 		reset = roundUp(resetAt(d), microsPerSecond)
@@ -72,15 +78,15 @@ func (w *Writer) appendDiscord(text []byte, v *values, d *core.RuleDecision, res
 	if d.Allowed {
 		return text
 	}
-	scope := scopeUser
+	scope := discordUser
 	if p := w.policy(d); p != nil {
 		scope = p.scope
 	}
 	if d.Key == "" {
-		scope = scopeShared
+		scope = DiscordShared
 	}
-	text = v.addString(fieldXScope, text, scope)
-	if scope == scopeGlobal {
+	text = v.addString(fieldXScope, text, string(scope))
+	if scope == DiscordGlobal {
 		text = v.addString(fieldXGlobal, text, "true")
 	}
 	return text

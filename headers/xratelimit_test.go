@@ -18,46 +18,93 @@ func TestXRateLimitFieldsOfEachDecision(t *testing.T) {
 		retry                  []string
 	}{
 		{"allowed", allowed(50, 30*time.Second, 44*time.Second+500*time.Millisecond),
-			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 50", "X-RateLimit-Used: 50", "X-RateLimit-Reset: 1795262445", "X-RateLimit-Resource: default"},
+			[]string{
+				"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 50", "X-RateLimit-Used: 50",
+				"X-RateLimit-Reset: 1795262445", "X-RateLimit-Resource: default",
+			},
 			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 50", "X-RateLimit-Reset: 45"},
-			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 50", "X-RateLimit-Reset: 1795262444.750", "X-RateLimit-Reset-After: 44.500", "X-RateLimit-Bucket: default"},
+			[]string{
+				"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 50", "X-RateLimit-Reset: 1795262444.750",
+				"X-RateLimit-Reset-After: 44.500", "X-RateLimit-Bucket: default",
+			},
 			nil},
 		{"the sum is rounded, not its parts", allowed(50, 30*time.Second, 44*time.Second+750*time.Millisecond),
-			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 50", "X-RateLimit-Used: 50", "X-RateLimit-Reset: 1795262445", "X-RateLimit-Resource: default"},
+			[]string{
+				"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 50", "X-RateLimit-Used: 50",
+				"X-RateLimit-Reset: 1795262445", "X-RateLimit-Resource: default",
+			},
 			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 50", "X-RateLimit-Reset: 45"},
-			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 50", "X-RateLimit-Reset: 1795262445.000", "X-RateLimit-Reset-After: 44.750", "X-RateLimit-Bucket: default"},
+			[]string{
+				"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 50", "X-RateLimit-Reset: 1795262445.000",
+				"X-RateLimit-Reset-After: 44.750", "X-RateLimit-Bucket: default",
+			},
 			nil},
 		{"a microsecond more", allowed(50, 30*time.Second, 44*time.Second+750*time.Millisecond+time.Microsecond),
-			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 50", "X-RateLimit-Used: 50", "X-RateLimit-Reset: 1795262446", "X-RateLimit-Resource: default"},
+			[]string{
+				"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 50", "X-RateLimit-Used: 50",
+				"X-RateLimit-Reset: 1795262446", "X-RateLimit-Resource: default",
+			},
 			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 50", "X-RateLimit-Reset: 45"},
-			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 50", "X-RateLimit-Reset: 1795262445.001", "X-RateLimit-Reset-After: 44.751", "X-RateLimit-Bucket: default"},
+			[]string{
+				"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 50", "X-RateLimit-Reset: 1795262445.001",
+				"X-RateLimit-Reset-After: 44.751", "X-RateLimit-Bucket: default",
+			},
 			nil},
 		{"denied", denied(0, 12*time.Second, time.Minute),
-			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Used: 100", "X-RateLimit-Reset: 1795262461", "X-RateLimit-Resource: default"},
+			[]string{
+				"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Used: 100",
+				"X-RateLimit-Reset: 1795262461", "X-RateLimit-Resource: default",
+			},
 			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 60"},
-			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1795262460.250", "X-RateLimit-Reset-After: 60.000", "X-RateLimit-Bucket: default", "X-RateLimit-Scope: user"},
+			[]string{
+				"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1795262460.250",
+				"X-RateLimit-Reset-After: 60.000", "X-RateLimit-Bucket: default", "X-RateLimit-Scope: user",
+			},
 			[]string{"Retry-After: 12"}},
 		{"more left than there can be", allowed(101, 30*time.Second, 0),
-			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 101", "X-RateLimit-Used: 0", "X-RateLimit-Reset: 1795262401", "X-RateLimit-Resource: default"},
+			[]string{
+				"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 101", "X-RateLimit-Used: 0",
+				"X-RateLimit-Reset: 1795262401", "X-RateLimit-Resource: default",
+			},
 			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 101", "X-RateLimit-Reset: 0"},
-			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 101", "X-RateLimit-Reset: 1795262400.250", "X-RateLimit-Reset-After: 0.000", "X-RateLimit-Bucket: default"},
+			[]string{
+				"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 101", "X-RateLimit-Reset: 1795262400.250",
+				"X-RateLimit-Reset-After: 0.000", "X-RateLimit-Bucket: default",
+			},
 			nil},
-		{"negative numbers of a faulty backend", limits.Decision{Allowed: true, Remaining: -1, ResetAfter: -time.Second, At: -1},
-			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Used: 100", "X-RateLimit-Reset: 0", "X-RateLimit-Resource: default"},
+		{"negative numbers of a faulty backend",
+			limits.Decision{Allowed: true, Remaining: -1, ResetAfter: -time.Second, At: -1},
+			[]string{
+				"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Used: 100", "X-RateLimit-Reset: 0",
+				"X-RateLimit-Resource: default",
+			},
 			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 0"},
-			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 0.000", "X-RateLimit-Reset-After: 0.000", "X-RateLimit-Bucket: default"},
+			[]string{
+				"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 0.000",
+				"X-RateLimit-Reset-After: 0.000", "X-RateLimit-Bucket: default",
+			},
 			nil},
-		{"huge numbers of a faulty backend", limits.Decision{Allowed: true, Remaining: 1, ResetAfter: limits.Never, At: 1<<63 - 1},
-			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 1", "X-RateLimit-Used: 99", "X-RateLimit-Reset: 9223372036854", "X-RateLimit-Resource: default"},
+		{"huge numbers of a faulty backend",
+			limits.Decision{Allowed: true, Remaining: 1, ResetAfter: limits.Never, At: 1<<63 - 1},
+			[]string{
+				"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 1", "X-RateLimit-Used: 99",
+				"X-RateLimit-Reset: 9223372036854", "X-RateLimit-Resource: default",
+			},
 			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 1", "X-RateLimit-Reset: 9223372037"},
-			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 1", "X-RateLimit-Reset: 9223372036853.776", "X-RateLimit-Reset-After: 9223372036.855", "X-RateLimit-Bucket: default"},
+			[]string{
+				"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 1", "X-RateLimit-Reset: 9223372036853.776",
+				"X-RateLimit-Reset-After: 9223372036.855", "X-RateLimit-Bucket: default",
+			},
 			nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			o := decided(t, policies, tt.decision)
 			epoch := []string{tt.github[0], tt.github[1], tt.github[3]} // limit, remaining, reset
-			for format, lines := range map[headers.Format][]string{headers.GitHub: tt.github, headers.DeltaSeconds: tt.delta, headers.Discord: tt.discord, headers.EpochSeconds: epoch} {
+			for format, lines := range map[headers.Format][]string{
+				headers.GitHub: tt.github, headers.DeltaSeconds: tt.delta, headers.Discord: tt.discord,
+				headers.EpochSeconds: epoch,
+			} {
 				t.Run(format.String(), func(t *testing.T) {
 					h := written(t, headers.Options{Formats: []headers.Format{format}}, policies, o)
 					want(t, h, append(lines, tt.retry...)...)
@@ -75,7 +122,8 @@ func TestTheEpochOfAResetDoesNotWobble(t *testing.T) {
 		d.At = now
 		for _, format := range []headers.Format{headers.GitHub, headers.EpochSeconds} {
 			options := headers.Options{Formats: []headers.Format{format}}
-			if got := written(t, options, policies, decided(t, policies, d)).Get("X-RateLimit-Reset"); got != "1795262460" {
+			if got := written(t, options, policies,
+				decided(t, policies, d)).Get("X-RateLimit-Reset"); got != "1795262460" {
 				t.Fatalf("%v, at %d: got %s, want 1795262460", format, now, got)
 			}
 		}
@@ -83,11 +131,15 @@ func TestTheEpochOfAResetDoesNotWobble(t *testing.T) {
 }
 
 func TestDiscordsScopeSaysWhoSharesTheUnits(t *testing.T) {
-	policies := []published{{Name: "webhook", Limit: perMinute.Limit}, {Name: "everything", Limit: perMinute.Limit}, {Name: "route", Limit: perMinute.Limit}}
+	policies := []published{
+		{Name: "webhook", Limit: perMinute.Limit}, {Name: "everything", Limit: perMinute.Limit},
+		{Name: "route", Limit: perMinute.Limit},
+	}
 	options := headers.Options{
-		Formats:       []headers.Format{headers.Discord},
-		DiscordShared: []string{"webhook"},
-		DiscordGlobal: []string{"everything"},
+		Formats: []headers.Format{headers.Discord},
+		DiscordScopes: map[string]headers.DiscordScope{
+			"webhook": headers.DiscordShared, "everything": headers.DiscordGlobal,
+		},
 	}
 	ok, no := allowed(50, 30*time.Second, time.Minute), denied(0, 30*time.Second, time.Minute)
 	for _, tt := range []struct {
@@ -97,12 +149,13 @@ func TestDiscordsScopeSaysWhoSharesTheUnits(t *testing.T) {
 		{"many clients", "client", "shared", "", []limits.Decision{no, ok, ok}},
 		{"all requests of one client", "client", "global", "true", []limits.Decision{ok, no, ok}},
 		{"one client", "client", "user", "", []limits.Decision{ok, ok, no}},
-		{"nobody in particular", "", "shared", "", []limits.Decision{ok, no, ok}},
+		{"no key", "", "shared", "", []limits.Decision{ok, no, ok}},
 		{"allowed", "client", "", "", []limits.Decision{ok, ok, ok}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := written(t, options, policies, decidedFor(t, tt.key, rulesOf(policies...), tt.decisions...))
-			if scope, global := h.Get("X-RateLimit-Scope"), h.Get("X-RateLimit-Global"); scope != tt.scope || global != tt.global {
+			if scope, global := h.Get("X-RateLimit-Scope"), h.Get("X-RateLimit-Global"); scope != tt.scope ||
+				global != tt.global {
 				t.Errorf("got scope %q, global %q; want %q, %q", scope, global, tt.scope, tt.global)
 			}
 		})

@@ -48,9 +48,13 @@ func TestTheWriterFollowsTheRulesOfTheRequest(t *testing.T) {
 // The options of the header fields are read at every change.
 func TestTheHeaderOptionsAreCopied(t *testing.T) {
 	config := perClient(limits.FixedWindow(limits.PerMinute(100)))
-	config.Headers = headers.Options{Formats: []headers.Format{headers.Discord}, DiscordShared: []string{config.Rules[0].Name}}
+	config.Headers = headers.Options{
+		Formats:       []headers.Format{headers.Discord},
+		DiscordScopes: map[string]headers.DiscordScope{config.Rules[0].Name: headers.DiscordShared},
+	}
 	limit := nethttp.MustNew(config)
-	config.Headers.Formats[0], config.Headers.DiscordShared[0] = headers.GitHub, "another"
+	config.Headers.Formats[0] = headers.GitHub
+	config.Headers.DiscordScopes["another"] = headers.DiscordShared
 	if err := limit.Replace(config.Rules); err != nil {
 		t.Error(err)
 	}

@@ -680,10 +680,13 @@ func TestEachMistakeIsReportedOnce(t *testing.T) {
 		}},
 		"odd name that a header option has too": {
 			rules:   []nethttp.Rule{named("naïve")},
-			headers: headers.Options{Formats: []headers.Format{headers.Discord}, DiscordShared: []string{"naïve", "nosuch"}},
+			headers: headers.Options{
+				Formats:       []headers.Format{headers.Discord},
+				DiscordScopes: map[string]headers.DiscordScope{"naïve": headers.DiscordShared, "nosuch": headers.DiscordShared},
+			},
 			want: []string{
 				`core: rule "naïve": name: must be printable ASCII (got "naïve")`,
-				`headers: discord shared: there is no rule "nosuch"`,
+				`headers: discord scopes: there is no rule "nosuch"`,
 			},
 		},
 		"headers alone": {

@@ -184,7 +184,7 @@ func (b bucket) limiter(backend backends.Backend) (*nethttp.Limiter, error) {
 		Hidden:  []string{global.Name},
 	}
 	if b.shared {
-		fields.DiscordShared = []string{b.name}
+		fields.DiscordScopes = map[string]headers.DiscordScope{b.name: headers.DiscordShared}
 	}
 	return nethttp.New(nethttp.Config{
 		Rules: []nethttp.Rule{

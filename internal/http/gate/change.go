@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -21,12 +22,11 @@ type answering struct {
 	violated []string // the names of rules in problem documents
 }
 
-// clone returns options with slices of their own: they are read at every change of rules.
+// clone returns options with slices and maps of its own: every change of rules reads them.
 func clone(options headers.Options) headers.Options {
 	options.Formats = slices.Clone(options.Formats)
 	options.Hidden = slices.Clone(options.Hidden)
-	options.DiscordShared = slices.Clone(options.DiscordShared)
-	options.DiscordGlobal = slices.Clone(options.DiscordGlobal)
+	options.DiscordScopes = maps.Clone(options.DiscordScopes)
 	return options
 }
 

@@ -99,15 +99,18 @@ func testCarriedOver[R any](t *testing.T, a Adapter[R]) {
 
 func testMistake[R any](t *testing.T, a Adapter[R]) {
 	limit, made := changing(daily[R]("shared", 2), daily[R]("other", 9))
-	limit.Headers = headers.Options{Formats: []headers.Format{headers.IETF, headers.Discord}, DiscordShared: []string{"shared"}}
+	limit.Headers = headers.Options{
+		Formats:       []headers.Format{headers.IETF, headers.Discord},
+		DiscordScopes: map[string]headers.DiscordScope{"shared": headers.DiscordShared},
+	}
 	app := a.Serve(t, App[R]{Site: limit})
-	if err := (*made).Replace([]core.Rule[R]{daily[R]("new", 5)}); err == nil || !strings.Contains(err.Error(), `discord shared: there is no rule "shared"`) {
+	if err := (*made).Replace([]core.Rule[R]{daily[R]("new", 5)}); err == nil || !strings.Contains(err.Error(), `discord scopes: there is no rule "shared"`) {
 		t.Errorf("a rule is gone that the header options name: %v", err)
 	}
 	err := (*made).Replace([]core.Rule[R]{daily[R]("new", 0)})
-	if err == nil || !strings.Contains(err.Error(), `discord shared: there is no rule "shared"`) || !strings.Contains(err.Error(), `rule "new": limit`) {
+	if err == nil || !strings.Contains(err.Error(), `discord scopes: there is no rule "shared"`) || !strings.Contains(err.Error(), `rule "new": limit`) {
 		t.Errorf("two mistakes: %v", err)
-	} else if n := strings.Count(err.Error(), "discord shared"); n != 1 {
+	} else if n := strings.Count(err.Error(), "discord scopes"); n != 1 {
 		t.Errorf("a mistake is reported %d times: %v", n, err)
 	}
 	if err := (*made).Replace(nil); err == nil {
