@@ -10,37 +10,38 @@ import (
 	"github.com/weir-go/weir/internal/ground/address"
 )
 
-// Address returns the key function of the client's address that source finds. An IPv4
-// address is the key as a whole; an IPv6 address counts by its /64. Keys are canonical
-// texts such as "203.0.113.7" and "2001:db8:1:2::/64", never text from a header. The
-// key function fails if source fails. If source is nil, the result is nil.
+// Address returns the key function of the client's address, as source finds it. An IPv4 address is
+// its own key; an IPv6 address counts by its /64. Keys are canonical texts such as "203.0.113.7"
+// and "2001:db8:1:2::/64", never text from a header. The key function fails if source fails. If
+// source is nil, the result is nil.
 //
-// A host chooses the last 64 bits of its IPv6 address freely (RFC 8981), so a limit on
-// single IPv6 addresses limits nobody. IPv4 addresses that a translator has embedded in
-// IPv6 (RFC 6052, 6to4) count as IPv6. If all your IPv4 clients come through such a
-// translator they share one key, unless an [AddrSource] of your own extracts their
-// addresses.
+// A host chooses the last 64 bits of its IPv6 address freely (RFC 8981), so a host could evade a
+// limit on single IPv6 addresses. IPv4 addresses that a translator has embedded in IPv6 (RFC 6052,
+// 6to4) count as IPv6. If all your IPv4 clients come through such a translator they share one key,
+// unless an [AddrSource] of your own extracts their addresses.
 //
-// source may also take another type of request, such as a function that returns the
-// client address of a web framework.
+// source may also take another type of request, such as a function that returns the client address
+// of a web framework.
 //
-// Another key costs a client as much as another address: see the documentation of
-// source. With IPv6 it costs another network, of which an end site may have 256 (/56)
-// or 65,536 (/48) (RFC 6177).
+// Another key costs a client as much as another address: see the documentation of source. With IPv6
+// it costs another network, of which an end site may have 256 (/56) or 65,536 (/48) (RFC 6177).
 func Address[R any](source func(R) (netip.Addr, error)) func(R) (string, error) {
 	return addressKey(source, 64)
 }
 
-// AddressPrefix is [Address] with IPv6 addresses counted by their first ipv6Bits bits,
-// 32 to 128. Providers assign /48 to /64. Fewer bits put whole neighbourhoods under one
-// key; more bits give a single host many keys.
-func AddressPrefix[R any](source func(R) (netip.Addr, error), ipv6Bits int) (func(R) (string, error), error) {
+// AddressPrefix is [Address] with IPv6 addresses counted by their first ipv6Bits bits, 32 to 128.
+// Providers assign /48 to /64. Fewer bits put whole neighbourhoods under one key; more bits give a
+// single host many keys.
+func AddressPrefix[R any](
+	source func(R) (netip.Addr, error), ipv6Bits int,
+) (func(R) (string, error), error) {
 	var errs []error
 	if source == nil {
 		errs = append(errs, errors.New("keyfuncs: AddressPrefix: source must not be nil"))
 	}
 	if ipv6Bits < 32 || ipv6Bits > 128 {
-		errs = append(errs, fmt.Errorf("keyfuncs: AddressPrefix: IPv6 bits must be 32 to 128 (got %d)", ipv6Bits))
+		errs = append(errs,
+			fmt.Errorf("keyfuncs: AddressPrefix: IPv6 bits must be 32 to 128 (got %d)", ipv6Bits))
 	}
 	if errs != nil {
 		return nil, errors.Join(errs...)
@@ -49,7 +50,9 @@ func AddressPrefix[R any](source func(R) (netip.Addr, error), ipv6Bits int) (fun
 }
 
 // MustAddressPrefix is [AddressPrefix] for use at start-up. It panics on an error.
-func MustAddressPrefix[R any](source func(R) (netip.Addr, error), ipv6Bits int) func(R) (string, error) {
+func MustAddressPrefix[R any](
+	source func(R) (netip.Addr, error), ipv6Bits int,
+) func(R) (string, error) {
 	return must(AddressPrefix(source, ipv6Bits))
 }
 
@@ -74,8 +77,8 @@ func addressKey[R any](source func(R) (netip.Addr, error), ipv6Bits int) func(R)
 		}
 		var buf [address.MaxKey]byte
 		text := address.AppendKey(buf[:0], addr, ipv6Bits)
-		// The text of an IPv4 peer is canonical already. Sharing it with the request
-		// saves the only allocation of this function.
+		// The text of an IPv4 peer is already canonical. Sharing it with the request saves the only
+		// allocation of this function.
 		if r, ok := any(r).(*http.Request); ok && strings.HasPrefix(r.RemoteAddr, string(text)) {
 			return r.RemoteAddr[:len(text)], nil
 		}

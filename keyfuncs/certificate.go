@@ -10,7 +10,7 @@ import (
 
 // CommonName is the key function of the common name in the client's certificate. It returns
 // core.ErrAbsent if the client sent no certificate, or one without a common name. It returns an
-// error if nothing has verified the certificate: [crypto/tls.Config].ClientAuth has to be
+// error if the certificate was not verified: set [crypto/tls.Config].ClientAuth to
 // VerifyClientCertIfGiven or RequireAndVerifyClientCert. A name of more than 64 bytes is
 // represented by its digest, as in [Header].
 //
@@ -29,12 +29,13 @@ func CommonName(r *http.Request) (string, error) {
 
 // SPIFFEID is the key function of the SPIFFE ID in the client's certificate, such as
 // "spiffe://example.org/billing". It returns core.ErrAbsent if the client sent no certificate, or
-// one without a URI. It returns an error if the certificate has several URIs or one that is no SPIFFE
-// ID (X509-SVID, section 2), and, like [CommonName], if nothing has verified it. An ID of more than
-// 64 bytes is represented by its digest, as in [Header].
+// one without a URI. It returns an error if the certificate has several URIs or a URI that is not a
+// SPIFFE ID (X509-SVID, section 2), and, like [CommonName], if the certificate was not verified. An
+// ID of more than 64 bytes is represented by its digest, as in [Header].
 //
-// Programs that verify certificates by a function in [crypto/tls.Config].VerifyPeerCertificate, as those of
-// go-spiffe do, leave no trace of it here: use [Value] with the ID that their library returns.
+// Programs that verify certificates by a function in [crypto/tls.Config].VerifyPeerCertificate, as
+// those of go-spiffe do, leave no trace of it here: use [Value] with the ID that their library
+// returns.
 //
 // Another key costs a client another certificate of an authority in ClientCAs.
 func SPIFFEID(r *http.Request) (string, error) {
@@ -46,13 +47,14 @@ func SPIFFEID(r *http.Request) (string, error) {
 		return "", core.ErrAbsent
 	}
 	id := leaf.URIs[0]
-	if len(leaf.URIs) > 1 || id.Scheme != "spiffe" || id.Host == "" || id.User != nil || id.RawQuery != "" || id.Fragment != "" {
+	if len(leaf.URIs) > 1 || id.Scheme != "spiffe" || id.Host == "" || id.User != nil ||
+		id.RawQuery != "" || id.Fragment != "" {
 		return "", errNoSPIFFEID
 	}
 	return bounded(id.String()), nil
 }
 
-// clientCertificate returns the client's certificate, which has been verified.
+// clientCertificate returns the verified certificate of the client.
 func clientCertificate(r *http.Request) (*x509.Certificate, error) {
 	switch {
 	case unseen.IsTLS(r.Context()):

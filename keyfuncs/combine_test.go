@@ -160,7 +160,10 @@ func TestCombinatorsOfNothingAreNil(t *testing.T) {
 
 func TestTheLimiterReportsAKeyFunctionThatCouldNotBeMade(t *testing.T) {
 	rule := core.Rule[*http.Request]{Name: "r", Limit: limits.SlidingWindow(limits.PerMinute(1))}
-	for _, key := range []key{keyfuncs.Header("Host"), keyfuncs.Address(keyfuncs.AddrSource(nil)), keyfuncs.Join(keyfuncs.Method, keyfuncs.Cookie(""))} {
+	for _, key := range []key{
+		keyfuncs.Header("Host"), keyfuncs.Address(keyfuncs.AddrSource(nil)),
+		keyfuncs.Join(keyfuncs.Method, keyfuncs.Cookie("")),
+	} {
 		rule.Key = key
 		if _, err := core.New(core.Config[*http.Request]{Rules: []core.Rule[*http.Request]{rule}}); err == nil {
 			t.Error("got no error")
@@ -193,7 +196,8 @@ func TestNoErrorHoldsAnyPartOfTheRequest(t *testing.T) {
 	for _, key := range []key{
 		keyfuncs.Address(keyfuncs.Peer), keyfuncs.Address(keyfuncs.MustProxyCount(1)),
 		keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.1")), keyfuncs.Address(keyfuncs.MustForwarded("10.0.0.1")),
-		keyfuncs.Address(keyfuncs.MustSingleHeader("X-Real-IP")), keyfuncs.APIKey("X-API-Key"), keyfuncs.BearerToken, keyfuncs.BasicAuthUser,
+		keyfuncs.Address(keyfuncs.MustSingleHeader("X-Real-IP")), keyfuncs.APIKey("X-API-Key"), keyfuncs.BearerToken,
+		keyfuncs.BasicAuthUser,
 	} {
 		_, err := key(r)
 		if err == nil || strings.Contains(err.Error(), secret) {

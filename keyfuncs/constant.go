@@ -1,7 +1,7 @@
 package keyfuncs
 
-// Constant returns the key function that counts all requests under one key. It is for a
-// limit that everybody shares:
+// Constant returns the key function that counts all requests under one key. It is for a limit that
+// all clients share:
 //
 //	Key: keyfuncs.Constant[*http.Request]("everybody")
 //

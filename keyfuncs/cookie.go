@@ -49,14 +49,13 @@ func Cookie(name string) func(*http.Request) (string, error) {
 	}
 }
 
-// fewCookies is the largest number of cookies that Cookie parses by itself: as many as
-// every browser keeps for a site (RFC 6265, section 6.1). Above it Request.Cookie
-// decides, because GODEBUG may change how many net/http reads. Request.Cookie is
-// correct for few cookies too, but allocates room for every one.
+// fewCookies is the largest number of cookies that Cookie parses by itself: as many as every
+// browser keeps for a site (RFC 6265, section 6.1). With more cookies it calls Request.Cookie,
+// because GODEBUG may change how many net/http reads. Request.Cookie is correct for few cookies
+// too, but allocates room for every one.
 const fewCookies = 50
 
-// areMany reports whether lines hold more than fewCookies cookies. It counts as
-// net/http does.
+// areMany reports whether lines hold more than fewCookies cookies, counted as in net/http.
 func areMany(lines []string) bool {
 	count := len(lines)
 	for _, line := range lines {

@@ -30,19 +30,17 @@ func APIKey(header string) func(*http.Request) (string, error) {
 	}
 }
 
-// BearerToken is the key function of the [Digest] of the token in an Authorization
-// header of scheme Bearer, in upper or lower case (RFC 6750, section 2.1). It returns
-// core.ErrAbsent if there is no token, and an error if there are several Authorization
-// lines.
+// BearerToken is the key function of the [Digest] of the token in an Authorization header of scheme
+// Bearer, in upper or lower case (RFC 6750, section 2.1). It returns core.ErrAbsent if there is no
+// token, and an error if there are several Authorization lines.
 //
-// A token is a token68 (RFC 9110, section 11.2): letters, digits, "-._~+/", and "=" at
-// its end. Anything else counts as no token: two tokens, say, or a token followed by a
-// parameter. Otherwise the text beside a token would give it as many keys as a client
-// likes. Tokens are compared byte by byte, "=" included.
+// A token is a token68 (RFC 9110, section 11.2): letters, digits, "-._~+/", and "=" at its end. Any
+// other text counts as no token, such as two tokens, or a token followed by a parameter. Otherwise
+// a client could get any number of keys by varying the text beside its token. Tokens are compared
+// byte by byte, including "=".
 //
-// Another key costs a client nothing unless something has checked the token. A renewed
-// token is another key of the same user; behind authentication, count users with
-// [FromContext] instead.
+// Another key costs a client nothing unless something has checked the token. A renewed token is
+// another key of the same user; behind authentication, count users with [FromContext] instead.
 func BearerToken(r *http.Request) (string, error) {
 	token, err := credentials(r, "Bearer")
 	if err != nil {
@@ -67,8 +65,8 @@ func isToken68(s string) bool {
 	return s != ""
 }
 
-// inToken68 marks the characters of a token68 other than "=". Tokens are long, and a
-// look-up takes a third of the time of the comparisons.
+// inToken68 marks the characters of a token68 other than "=". Tokens are long, and a table look-up
+// takes a third of the time of comparisons.
 var inToken68 = func() (in [256]bool) {
 	for c := range in {
 		in[c] = isAlphanumeric(byte(c)) || strings.IndexByte("-._~+/", byte(c)) >= 0
@@ -76,16 +74,16 @@ var inToken68 = func() (in [256]bool) {
 	return in
 }()
 
-// BasicAuthUser is the key function of the user name in an Authorization header of
-// scheme Basic (RFC 7617). The password is not part of the key. BasicAuthUser returns
-// core.ErrAbsent if the user name is missing or the header malformed. It returns an
-// error if there are several Authorization lines or the name has more than 767 bytes. A
-// name of more than 64 bytes is represented by its digest, as in [Header].
+// BasicAuthUser is the key function of the user name in an Authorization header of scheme Basic
+// (RFC 7617). The password is not part of the key. BasicAuthUser returns core.ErrAbsent if the user
+// name is missing or the header malformed. It returns an error if there are several Authorization
+// lines or the name has more than 767 bytes. A name of more than 64 bytes is represented by its
+// digest, as in [Header].
 //
-// Another key costs a client nothing unless something has checked the password. As the
-// key of a login, it limits guesses at the password of one user, but lets anybody use
-// up that user's limit. Names are compared byte by byte: if your users' names are not,
-// each spelling of a name has a limit of its own.
+// Another key costs a client nothing unless something has checked the password. As the key of a
+// login, it limits guesses at the password of one user, but any client can use up that user's
+// limit. Names are compared byte by byte: if your program ignores case, each spelling of a name has
+// a limit of its own.
 func BasicAuthUser(r *http.Request) (string, error) {
 	encoded, err := credentials(r, "Basic")
 	if err != nil {
@@ -118,7 +116,8 @@ func credentials(r *http.Request, scheme string) (string, error) {
 		return "", err
 	}
 	n := len(scheme)
-	if len(value) <= n || value[n] != ' ' && value[n] != '\t' || !strings.EqualFold(value[:n], scheme) {
+	if len(value) <= n || value[n] != ' ' && value[n] != '\t' ||
+		!strings.EqualFold(value[:n], scheme) {
 		return "", core.ErrAbsent
 	}
 	return textproto.TrimString(value[n:]), nil

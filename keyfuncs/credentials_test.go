@@ -50,13 +50,16 @@ func TestSeveralLinesOfACredentialAreAnError(t *testing.T) {
 		key    key
 		fields []string
 	}{
-		"header":         {keyfuncs.Header("X-Tenant"), []string{"X-Tenant: a", "X-Tenant: b"}},
-		"an empty line":  {keyfuncs.Header("X-Tenant"), []string{"X-Tenant: ", "X-Tenant: b"}},
-		"API key":        {keyfuncs.APIKey("X-API-Key"), []string{"X-API-Key: a", "X-API-Key: a"}},
-		"bearer token":   {keyfuncs.BearerToken, []string{"Authorization: Bearer a", "Authorization: Bearer b"}},
-		"two schemes":    {keyfuncs.BearerToken, []string{"Authorization: Basic YTpi", "Authorization: Bearer b"}},
-		"basic user":     {keyfuncs.BasicAuthUser, []string{basic("a:b"), basic("c:d")}},
-		"inside a First": {keyfuncs.First(keyfuncs.APIKey("X-API-Key"), keyfuncs.Address(keyfuncs.Peer)), []string{"X-API-Key: a", "X-API-Key: b"}},
+		"header":        {keyfuncs.Header("X-Tenant"), []string{"X-Tenant: a", "X-Tenant: b"}},
+		"an empty line": {keyfuncs.Header("X-Tenant"), []string{"X-Tenant: ", "X-Tenant: b"}},
+		"API key":       {keyfuncs.APIKey("X-API-Key"), []string{"X-API-Key: a", "X-API-Key: a"}},
+		"bearer token":  {keyfuncs.BearerToken, []string{"Authorization: Bearer a", "Authorization: Bearer b"}},
+		"two schemes":   {keyfuncs.BearerToken, []string{"Authorization: Basic YTpi", "Authorization: Bearer b"}},
+		"basic user":    {keyfuncs.BasicAuthUser, []string{basic("a:b"), basic("c:d")}},
+		"inside a First": {
+			keyfuncs.First(keyfuncs.APIKey("X-API-Key"), keyfuncs.Address(keyfuncs.Peer)),
+			[]string{"X-API-Key: a", "X-API-Key: b"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) { wantUnidentified(t, c.key, request("203.0.113.7:1", c.fields...)) })
 	}
@@ -90,7 +93,9 @@ func TestALongValueIsRepresentedByItsDigest(t *testing.T) {
 }
 
 func TestNamesThatAreNoneMakeNoKeyFunction(t *testing.T) {
-	for _, name := range []string{"", " ", "X Tenant", "X-Tenant:", "Ä", "Host", "host", "X-Forwarded-For", "forwarded"} {
+	for _, name := range []string{
+		"", " ", "X Tenant", "X-Tenant:", "Ä", "Host", "host", "X-Forwarded-For", "forwarded",
+	} {
 		if keyfuncs.Header(name) != nil {
 			t.Errorf("Header(%q) is not nil", name)
 		}
@@ -136,7 +141,9 @@ func TestTheAuthenticationSchemeIsCaseInsensitive(t *testing.T) {
 }
 
 func TestAnotherSchemeIsAnAbsentCredential(t *testing.T) {
-	for _, value := range []string{"", "Bearer", "Bearer ", "Bearerk", "Basic YWxpY2U6cA==", "Digest username=alice", "k"} {
+	for _, value := range []string{
+		"", "Bearer", "Bearer ", "Bearerk", "Basic YWxpY2U6cA==", "Digest username=alice", "k",
+	} {
 		wantAbsent(t, keyfuncs.BearerToken, request("", "Authorization: "+value))
 	}
 	wantAbsent(t, keyfuncs.BearerToken, request(""))
@@ -172,7 +179,8 @@ func TestTheCookieIsTheOneThatTheHandlerSees(t *testing.T) {
 	key := keyfuncs.Cookie("sid")
 	for _, lines := range [][]string{
 		{"sid=a"}, {`sid="a"`}, {"x=y; sid=a; z"}, {"sid=a; sid=b"}, {"sid=b", "sid=a"},
-		{`sid=\; sid=a`}, {"SID=b; sid=a"}, {" sid =a"}, {"xsid=b;sid=a"}, {";;sid=a;"}, {"x=sid=b; sid=a"}, {"sid=a=b"}, {"sid=a b"},
+		{`sid=\; sid=a`}, {"SID=b; sid=a"}, {" sid =a"}, {"xsid=b;sid=a"}, {";;sid=a;"}, {"x=sid=b; sid=a"},
+		{"sid=a=b"}, {"sid=a b"},
 	} {
 		r := request("")
 		r.Header["Cookie"] = lines
@@ -201,7 +209,9 @@ func wantSameCookie(t *testing.T, key key, r *http.Request, name string) {
 
 func TestAsManyCookiesAreReadAsTheHandlerReads(t *testing.T) {
 	key := keyfuncs.Cookie("sid")
-	for _, setting := range []string{"", "httpcookiemaxnum=50", "httpcookiemaxnum=100", "httpcookiemaxnum=4000", "httpcookiemaxnum=0"} {
+	for _, setting := range []string{
+		"", "httpcookiemaxnum=50", "httpcookiemaxnum=100", "httpcookiemaxnum=4000", "httpcookiemaxnum=0",
+	} {
 		t.Run(setting, func(t *testing.T) {
 			if setting != "" {
 				t.Setenv("GODEBUG", setting)
@@ -223,11 +233,14 @@ func TestAsManyCookiesAreReadAsTheHandlerReads(t *testing.T) {
 
 // If a token with a text beside it had a key, each text would be another key.
 func TestABearerTokenIsAToken68(t *testing.T) {
-	for _, token := range []string{"k", "0", "mF_9.B5f-4.1JqM", "a+b/c~d", "eyJhbGciOiJIUzI1NiJ9.e30.c2ln", "Zm9vYg==", "k="} {
+	for _, token := range []string{
+		"k", "0", "mF_9.B5f-4.1JqM", "a+b/c~d", "eyJhbGciOiJIUzI1NiJ9.e30.c2ln", "Zm9vYg==", "k=",
+	} {
 		wantKey(t, keyfuncs.BearerToken, request("", "Authorization: Bearer "+token), keyfuncs.Digest(token))
 	}
 	for _, token := range []string{
-		"", "=", "==", "=k", "k=k", "k k", "k  k", "k\tk", "k,", "k, k", "k,k", "k;", "k; realm=x", `"k"`, "k\x00", "k\x7f", "k\u00e4", "k\xff", "k:p", "k@x", "k\\",
+		"", "=", "==", "=k", "k=k", "k k", "k  k", "k\tk", "k,", "k, k", "k,k", "k;", "k; realm=x", `"k"`, "k\x00",
+		"k\x7f", "k\u00e4", "k\xff", "k:p", "k@x", "k\\",
 	} {
 		r := request("")
 		r.Header["Authorization"] = []string{"Bearer " + token}
@@ -272,14 +285,16 @@ func TestAnUnknownCredentialIsAbsent(t *testing.T) {
 	wantKey(t, first, request("203.0.113.7:1", "X-API-Key: k-eve2"), "1:203.0.113.7")
 
 	tenants := []string{"acme"}
-	tenant := keyfuncs.Known(keyfuncs.Header("X-Tenant"), func(key string) bool { return slices.Contains(tenants, key) })
+	tenant := keyfuncs.Known(keyfuncs.Header("X-Tenant"),
+		func(key string) bool { return slices.Contains(tenants, key) })
 	wantKey(t, tenant, request("", "X-Tenant: acme"), "acme")
 	wantAbsent(t, tenant, request("", "X-Tenant: evil"))
 	wantAbsent(t, keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet()), request("", "X-API-Key: k"))
 }
 
 func TestKnownOfNothingIsNil(t *testing.T) {
-	if keyfuncs.Known(keyfuncs.BearerToken, nil) != nil || keyfuncs.Known[*http.Request](nil, keyfuncs.DigestSet("k")) != nil {
+	if keyfuncs.Known(keyfuncs.BearerToken, nil) != nil ||
+		keyfuncs.Known[*http.Request](nil, keyfuncs.DigestSet("k")) != nil {
 		t.Error("a nil argument must make a nil key function")
 	}
 }

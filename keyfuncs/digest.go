@@ -5,14 +5,14 @@ import (
 	"encoding/hex"
 )
 
-// Digest returns the key by which this package counts a secret: the first 128 bits of
-// its SHA-256, as 32 hexadecimal digits. The backend never sees the secret itself.
-// Common tools compute the same key:
+// Digest returns the key by which this package counts a secret: the first 128 bits of its SHA-256,
+// as 32 hexadecimal digits. The backend never sees the secret itself. Common tools compute the same
+// key:
 //
 //	printf %s "$SECRET" | sha256sum | cut -c1-32
 //
-// A digest hides secrets that cannot be guessed, such as random tokens. Whoever sees
-// the digest of a guessable secret can find the secret by trying.
+// A digest hides secrets that cannot be guessed, such as random tokens. A guessable secret can be
+// found from its digest by trying.
 func Digest(secret string) string {
 	sum := sum256(secret)
 	var text [32]byte
@@ -20,12 +20,11 @@ func Digest(secret string) string {
 	return string(text[:])
 }
 
-// maxVerbatim is the largest number of bytes of a client's text that is a key as it
-// stands.
+// maxVerbatim is the maximal length in bytes of a client's text that is used unchanged as a key.
 const maxVerbatim = 64
 
-// longPrefix begins the key of a longer text. With 64 digits after it, the key has more
-// than maxVerbatim bytes, so no text that is a key as it stands can equal it.
+// longPrefix begins the key of a longer text. With the 64 digits after it, the key has more than
+// maxVerbatim bytes, so it never equals a text that is used unchanged.
 const longPrefix = "sha256:"
 
 // bounded returns s, or its digest if s has more than maxVerbatim bytes. Different
@@ -41,7 +40,7 @@ func bounded(s string) string {
 	return string(text[:])
 }
 
-// sum256 hashes s without copying all of it: s may be as long as a request may be.
+// sum256 hashes s without copying all of it: s may be as long as a request.
 func sum256(s string) (sum [sha256.Size]byte) {
 	var block [1024]byte
 	if len(s) <= len(block) {

@@ -13,12 +13,15 @@ import (
 // source does not describe the network in front of the server.
 //
 // The texts of the errors are fixed and never contain any part of the request.
-var ErrUnidentified error = &failure.Safe{Err: errors.New("keyfuncs: cannot tell who sent the request")}
+var ErrUnidentified error = &failure.Safe{
+	Err: errors.New("keyfuncs: cannot tell who sent the request"),
+}
 
 // These errors are created at start-up, so that failing allocates nothing.
 var (
 	errPeer        = unidentified("the peer has no IP address")
-	errOverwritten = unidentified("RemoteAddr has no port: middleware such as chi's RealIP or gorilla's ProxyHeaders has overwritten it with the value of a header: remove that middleware and use TrustedProxies or SingleHeader")
+	errOverwritten = unidentified("RemoteAddr has no port: " +
+		"replace RealIP or ProxyHeaders by TrustedProxies")
 	errAddress     = unidentified("the address is missing, unspecified or invalid")
 	errMissing     = unidentified("the forwarding header is missing")
 	errHop         = unidentified("a hop of the forwarding header is not an IP address")
@@ -26,10 +29,13 @@ var (
 	errTooManyHops = unidentified("the forwarding header has too many hops")
 	errSeveral     = unidentified("a header that may have one line has several")
 	errTooLong     = unidentified("the credential is too long")
-	errUnverified  = unidentified("nothing has verified the client's certificate: set tls.Config.ClientAuth to VerifyClientCertIfGiven or RequireAndVerifyClientCert")
-	errUnseen      = unidentified("interceptors of Connect do not see certificates: put connectmw.WithTLS around the handlers")
-	errNoSPIFFEID  = unidentified("the client's certificate has several URIs, or one that is no SPIFFE ID")
-	errNoText      = unidentified("the value is not a string, an integer or a fmt.Stringer")
+	errUnverified  = unidentified("the client's certificate is not verified: " +
+		"set tls.Config.ClientAuth")
+	errUnseen = unidentified("Connect hides certificates: " +
+		"put connectmw.WithTLS around the handlers")
+	errNoSPIFFEID = unidentified("the client's certificate has several URIs, " +
+		"or one that is no SPIFFE ID")
+	errNoText = unidentified("the value is not a string, an integer or a fmt.Stringer")
 )
 
 func unidentified(why string) error {

@@ -482,7 +482,8 @@ func ExampleMustInside() {
 }
 
 func ExampleOutside() {
-	_, err := keyfuncs.Outside(keyfuncs.Peer, []string{"10.0.0.0/8", "10.0.0.0-10.0.0.255"}, keyfuncs.Address(keyfuncs.Peer))
+	_, err := keyfuncs.Outside(keyfuncs.Peer, []string{"10.0.0.0/8", "10.0.0.0-10.0.0.255"},
+		keyfuncs.Address(keyfuncs.Peer))
 	fmt.Println(err)
 	// Output: keyfuncs: Outside: range "10.0.0.0-10.0.0.255": must be a CIDR range or an IP address without zone
 }
@@ -527,7 +528,7 @@ func ExampleCommonName() {
 	r.TLS.VerifiedChains = [][]*x509.Certificate{{certificate}}
 	show(keyfuncs.CommonName, r)
 	// Output:
-	// keyfuncs: cannot tell who sent the request: nothing has verified the client's certificate: set tls.Config.ClientAuth to VerifyClientCertIfGiven or RequireAndVerifyClientCert
+	// keyfuncs: cannot tell who sent the request: the client's certificate is not verified: set tls.Config.ClientAuth
 	// billing
 }
 

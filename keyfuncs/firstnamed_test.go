@@ -13,22 +13,26 @@ import (
 
 func TestANamedKeyIsPrecededByItsName(t *testing.T) {
 	for want, key := range map[string]func(pair) (string, error){
-		"user:a":    keyfuncs.FirstNamed(keyfuncs.Named("user", first), keyfuncs.Named("address", second)),
-		"address:b": keyfuncs.FirstNamed(keyfuncs.Named("user", none), keyfuncs.Named("address", second), keyfuncs.Named("x", broken)),
-		"c:b":       keyfuncs.FirstNamed(keyfuncs.Named("a", none), keyfuncs.Named("b", empty), keyfuncs.Named("c", second)),
+		"user:a": keyfuncs.FirstNamed(keyfuncs.Named("user", first), keyfuncs.Named("address", second)),
+		"address:b": keyfuncs.FirstNamed(keyfuncs.Named("user", none), keyfuncs.Named("address", second),
+			keyfuncs.Named("x", broken)),
+		"c:b": keyfuncs.FirstNamed(keyfuncs.Named("a", none), keyfuncs.Named("b", empty), keyfuncs.Named("c", second)),
 	} {
 		if got, err := key(pair{"a", "b"}); err != nil || got != want {
 			t.Errorf("got %q, %v; want %q", got, err, want)
 		}
 	}
-	if got, err := keyfuncs.FirstNamed(keyfuncs.Named("a", none), keyfuncs.Named("b", empty))(pair{}); got != "" || !errors.Is(err, core.ErrAbsent) {
+	if got, err := keyfuncs.FirstNamed(keyfuncs.Named("a", none), keyfuncs.Named("b", empty))(pair{}); got != "" ||
+		!errors.Is(err, core.ErrAbsent) {
 		t.Errorf("got %q, %v; want core.ErrAbsent", got, err)
 	}
-	if got, err := keyfuncs.FirstNamed(keyfuncs.Named("a", broken), keyfuncs.Named("b", first))(pair{}); got != "" || err != errBroken {
+	if got, err := keyfuncs.FirstNamed(keyfuncs.Named("a", broken), keyfuncs.Named("b", first))(pair{}); got != "" ||
+		err != errBroken {
 		t.Errorf("got %q, %v; want %v", got, err, errBroken)
 	}
 	never := core.When(func(pair) bool { return false }, first)
-	if _, err := keyfuncs.FirstNamed(keyfuncs.Named("a", never), keyfuncs.Named("b", first))(pair{}); err != core.ErrDoesNotApply {
+	if _, err := keyfuncs.FirstNamed(keyfuncs.Named("a", never),
+		keyfuncs.Named("b", first))(pair{}); err != core.ErrDoesNotApply {
 		t.Errorf("got %v, want core.ErrDoesNotApply itself", err)
 	}
 }
@@ -50,7 +54,9 @@ func TestNamedKeysNeverRunIntoEachOther(t *testing.T) {
 	key := keyfuncs.FirstNamed(named...)
 	seen := make(map[string]pair)
 	for _, name := range names {
-		for _, text := range []string{"a", "user:a", "r:a", ":a", "0:a", "address:a", "203.0.113.7", "user", ":", "::", "1:", "name:a", "ser:a"} {
+		for _, text := range []string{
+			"a", "user:a", "r:a", ":a", "0:a", "address:a", "203.0.113.7", "user", ":", "::", "1:", "name:a", "ser:a",
+		} {
 			p := pair{name, text}
 			got, err := key(p)
 			if err != nil {
@@ -76,9 +82,10 @@ func TestANameThatCouldRunIntoAnotherIsRefused(t *testing.T) {
 		}
 	}
 	for name, key := range map[string]func(pair) (string, error){
-		"nothing":      keyfuncs.FirstNamed[pair](),
-		"nil":          keyfuncs.FirstNamed(keyfuncs.Named("a", first), keyfuncs.Named[pair]("b", nil)),
-		"a name twice": keyfuncs.FirstNamed(keyfuncs.Named("a", first), keyfuncs.Named("b", none), keyfuncs.Named("a", second)),
+		"nothing": keyfuncs.FirstNamed[pair](),
+		"nil":     keyfuncs.FirstNamed(keyfuncs.Named("a", first), keyfuncs.Named[pair]("b", nil)),
+		"a name twice": keyfuncs.FirstNamed(keyfuncs.Named("a", first), keyfuncs.Named("b", none),
+			keyfuncs.Named("a", second)),
 		"a zero value": keyfuncs.FirstNamed(keyfuncs.NamedKey[pair]{}),
 	} {
 		if key != nil {

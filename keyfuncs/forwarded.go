@@ -34,11 +34,11 @@ func Forwarded(ranges ...string) (AddrSource, error) {
 // MustForwarded is [Forwarded] for use at start-up. It panics on an error.
 func MustForwarded(ranges ...string) AddrSource { return must(Forwarded(ranges...)) }
 
-// lastUnquotedComma splits lists with quoted strings (RFC 9110, section 5.6.4), from
-// the right. It needs no look at the left part of s, which a client may have written.
-// The right end of a line is outside quotes. Each quote that no backslash escapes opens
-// or closes a string, and in a well-formed element nothing else does. So the elements
-// that proxies appended are split correctly whatever precedes them, even an open quote.
+// lastUnquotedComma splits lists with quoted strings (RFC 9110, section 5.6.4), from the right. It
+// does not read the left part of s, which a client may have written. The right end of a line is
+// outside quotes. Each quote that no backslash escapes opens or closes a string, and in a
+// well-formed element nothing else does. The elements that proxies appended are therefore split
+// correctly whatever precedes them, even an open quote.
 func lastUnquotedComma(s string) (int, error) {
 	from := max(0, len(s)-maxElementText)
 	quoted := false
@@ -62,8 +62,7 @@ func lastUnquotedComma(s string) (int, error) {
 	return -1, nil
 }
 
-// escaped reports whether the byte after s is escaped: whether s ends in an odd number
-// of backslashes.
+// escaped reports whether the byte after s is escaped: s ends in an odd number of backslashes.
 func escaped(s string) bool {
 	backslashes := len(s) - len(strings.TrimRight(s, `\`))
 	return backslashes%2 == 1

@@ -12,7 +12,8 @@ func TestForwardedIsReadAsRFC7239Says(t *testing.T) {
 	for _, c := range []hopCase{
 		{"one proxy", "10.0.0.1:80", []string{"for=203.0.113.7"}, "203.0.113.7"},
 		{"an untrusted peer is the client", "203.0.113.7:80", []string{"for=198.51.100.1"}, "203.0.113.7"},
-		{"all parameters", "10.0.0.1:80", []string{`by=10.0.0.1;for=203.0.113.7;host="a.example:80";proto=https`}, "203.0.113.7"},
+		{"all parameters", "10.0.0.1:80", []string{`by=10.0.0.1;for=203.0.113.7;host="a.example:80";proto=https`},
+			"203.0.113.7"},
 		{"names in capitals", "10.0.0.1:80", []string{"FOR=203.0.113.7;Proto=https"}, "203.0.113.7"},
 		{"IPv6 with port", "10.0.0.1:80", []string{`For="[2001:db8:cafe::17]:4711"`}, "2001:db8:cafe::17"},
 		{"IPv6", "10.0.0.1:80", []string{`for="[2001:db8:cafe::17]"`}, "2001:db8:cafe::17"},
@@ -21,15 +22,21 @@ func TestForwardedIsReadAsRFC7239Says(t *testing.T) {
 		{"quoted without need", "10.0.0.1:80", []string{`for="203.0.113.7"`}, "203.0.113.7"},
 		{"quoted pairs", "10.0.0.1:80", []string{`for="20\3.0.113\.7"`}, "203.0.113.7"},
 		{"mapped", "10.0.0.1:80", []string{`for="[::ffff:203.0.113.7]"`}, "203.0.113.7"},
-		{"trusted hops", "10.0.0.1:80", []string{`for=203.0.113.7, for="[2001:db8:f::1]", for="10.0.0.2:80";proto=http`}, "203.0.113.7"},
-		{"several lines", "10.0.0.1:80", []string{"for=203.0.113.7", "for=10.0.0.3;proto=http", "for=10.0.0.2"}, "203.0.113.7"},
-		{"white space around semicolons", "10.0.0.1:80", []string{"for=203.0.113.7 ; proto=http\t; by=10.0.0.1"}, "203.0.113.7"},
+		{"trusted hops", "10.0.0.1:80",
+			[]string{`for=203.0.113.7, for="[2001:db8:f::1]", for="10.0.0.2:80";proto=http`}, "203.0.113.7"},
+		{"several lines", "10.0.0.1:80", []string{"for=203.0.113.7", "for=10.0.0.3;proto=http", "for=10.0.0.2"},
+			"203.0.113.7"},
+		{"white space around semicolons", "10.0.0.1:80", []string{"for=203.0.113.7 ; proto=http\t; by=10.0.0.1"},
+			"203.0.113.7"},
 		{"empty elements", "10.0.0.1:80", []string{",for=203.0.113.7, ,, for=10.0.0.2,", ""}, "203.0.113.7"},
 		{"empty pairs", "10.0.0.1:80", []string{";;for=203.0.113.7;"}, "203.0.113.7"},
-		{"a comma in quotes", "10.0.0.1:80", []string{`for=203.0.113.7;ext="a, for=198.51.100.1", for=10.0.0.2`}, "203.0.113.7"},
+		{"a comma in quotes", "10.0.0.1:80", []string{`for=203.0.113.7;ext="a, for=198.51.100.1", for=10.0.0.2`},
+			"203.0.113.7"},
 		{"a semicolon in quotes", "10.0.0.1:80", []string{`ext="a;for=198.51.100.1";for=203.0.113.7`}, "203.0.113.7"},
-		{"an escaped quote in quotes", "10.0.0.1:80", []string{`for=203.0.113.7;ext="a\", for=198.51.100.1;b=\""`}, "203.0.113.7"},
-		{"an escaped backslash before the quote", "10.0.0.1:80", []string{`for=203.0.113.7;ext="a\\", for=10.0.0.2;ext="\\\\"`}, "203.0.113.7"},
+		{"an escaped quote in quotes", "10.0.0.1:80", []string{`for=203.0.113.7;ext="a\", for=198.51.100.1;b=\""`},
+			"203.0.113.7"},
+		{"an escaped backslash before the quote", "10.0.0.1:80",
+			[]string{`for=203.0.113.7;ext="a\\", for=10.0.0.2;ext="\\\\"`}, "203.0.113.7"},
 		{"an extension named like it", "10.0.0.1:80", []string{"forx=198.51.100.1;for=203.0.113.7"}, "203.0.113.7"},
 		{"a port without quotes", "10.0.0.1:80", []string{"for=203.0.113.7:4711;host=a.example:80"}, "203.0.113.7"},
 		{"brackets without quotes", "10.0.0.1:80", []string{"for=[2001:db8:cafe::17]:4711"}, "2001:db8:cafe::17"},
@@ -54,9 +61,12 @@ func TestAForgedElementIsNeverBelieved(t *testing.T) {
 		"for twice":                     "for=198.51.100.1;for=198.51.100.2",
 		"nothing":                       "",
 	} {
-		hopCase{name + ", same line", "10.0.0.1:80", []string{forged + ", " + proxy}, "203.0.113.7"}.run(t, source, "Forwarded")
-		hopCase{name + ", line of its own", "10.0.0.1:80", []string{forged, proxy}, "203.0.113.7"}.run(t, source, "Forwarded")
-		hopCase{name + ", trusted hop follows", "10.0.0.1:80", []string{forged, proxy, "for=10.0.0.2"}, "203.0.113.7"}.run(t, source, "Forwarded")
+		hopCase{name + ", same line", "10.0.0.1:80", []string{forged + ", " + proxy}, "203.0.113.7"}.run(t, source,
+			"Forwarded")
+		hopCase{name + ", line of its own", "10.0.0.1:80", []string{forged, proxy}, "203.0.113.7"}.run(t, source,
+			"Forwarded")
+		hopCase{name + ", trusted hop follows", "10.0.0.1:80", []string{forged, proxy, "for=10.0.0.2"},
+			"203.0.113.7"}.run(t, source, "Forwarded")
 	}
 }
 

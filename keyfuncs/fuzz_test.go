@@ -34,7 +34,9 @@ var hopGrammar = regexp.MustCompile(`(?s)^(?:([0-9.]+)(?::[0-9]{1,5})?` +
 var withPort = regexp.MustCompile(`(?s)^(?:[0-9.]+|\[.*\]):[0-9]{1,5}$`)
 
 // slowClient walks a whole list, parsed beforehand.
-func slowClient(peer string, hops []string, parse func(string) (netip.Addr, bool), trusted netip.Prefix) (netip.Addr, bool) {
+func slowClient(
+	peer string, hops []string, parse func(string) (netip.Addr, bool), trusted netip.Prefix,
+) (netip.Addr, bool) {
 	addr, ok := slowHop(peer)
 	ok = ok && withPort.MatchString(peer)
 	if ok && trusted.Contains(addr) && len(hops) == 0 {
@@ -123,12 +125,14 @@ func checkInstead(t *testing.T, source keyfuncs.AddrSource, r *http.Request) {
 	peer, peerErr := keyfuncs.Peer(r)
 	orPeer, orPeerErr := keyfuncs.OrPeer(source)(r)
 	if err == nil && (orPeer != want || orPeerErr != nil) || err != nil && (orPeer != peer || orPeerErr != peerErr) {
-		t.Errorf("OrPeer: got %v, %v; the source has %v, %v, and the peer is %v, %v", orPeer, orPeerErr, want, err, peer, peerErr)
+		t.Errorf("OrPeer: got %v, %v; the source has %v, %v, and the peer is %v, %v", orPeer, orPeerErr, want, err,
+			peer, peerErr)
 	}
 	wantCanonical(t, keyfuncs.OrPeer(source), r)
 	key, keyErr := keyfuncs.Address(source)(r)
 	together, togetherErr := keyfuncs.OrShared(keyfuncs.Address(source))(r)
-	if keyErr == nil && (together != key || togetherErr != nil) || keyErr != nil && (together != "" || togetherErr != core.ErrAbsent) {
+	if keyErr == nil && (together != key || togetherErr != nil) ||
+		keyErr != nil && (together != "" || togetherErr != core.ErrAbsent) {
 		t.Errorf("OrShared: got %q, %v; the key is %q, %v", together, togetherErr, key, keyErr)
 	}
 	moved := r.WithContext(r.Context())
@@ -238,7 +242,10 @@ func checkForwarded(t *testing.T, peer, line1, line2 string) {
 
 	// Whatever a client sends, the element that a proxy appends decides.
 	const element = `for="203.0.113.7:80";host="a, \"b\"";proto=https`
-	for _, lines := range [][]string{{line1, line2 + ", " + element}, {line1, line2 + "," + element + ",for=10.0.0.2"}, {line1, line2, element, "for=10.0.0.2"}} {
+	for _, lines := range [][]string{
+		{line1, line2 + ", " + element}, {line1, line2 + "," + element + ",for=10.0.0.2"},
+		{line1, line2, element, "for=10.0.0.2"},
+	} {
 		r := request("10.0.0.1:80")
 		r.Header["Forwarded"] = lines
 		wantSame(t, source, r, netip.MustParseAddr("203.0.113.7"), true, true)
@@ -247,10 +254,15 @@ func checkForwarded(t *testing.T, peer, line1, line2 string) {
 
 // Fuzzing seldom finds headers that are nearly correct. These are.
 func TestSourcesAgreeWithSlowReadersOnHeadersNearlyRight(t *testing.T) {
-	addresses := []string{"10.0.0.2", "203.0.113.7", "::ffff:10.0.0.3", "2001:db8::1", "[2001:db8::1]", "[::ffff:10.0.0.3]", "fe80::1%x", "0.0.0.0", "unknown", "_x"}
+	addresses := []string{
+		"10.0.0.2", "203.0.113.7", "::ffff:10.0.0.3", "2001:db8::1", "[2001:db8::1]", "[::ffff:10.0.0.3]", "fe80::1%x",
+		"0.0.0.0", "unknown", "_x",
+	}
 	hop := append([]string{":80", ":", ",", ",", ", ", " ", "", ",,", ":123456"}, addresses...)
-	pairs := append([]string{"for=", "for=", "For=", "by=", "x=", ";", ";", "; ", ",", ", ", "=", " ", `"`, `"`, `\"`, `\\`, `\`, ":80", ":_x",
-		`for="10.0.0.2"`, `for="[2001:db8::1]:80"`, `x="\""`, `x=", for=1.1.1.1"`, `for="203\.0.113.7"`, "for=10.0.0.4;by=x"}, addresses...)
+	pairs := append([]string{"for=", "for=", "For=", "by=", "x=", ";", ";", "; ", ",", ", ", "=", " ", `"`, `"`, `\"`,
+		`\\`, `\`, ":80", ":_x",
+		`for="10.0.0.2"`, `for="[2001:db8::1]:80"`, `x="\""`, `x=", for=1.1.1.1"`, `for="203\.0.113.7"`,
+		"for=10.0.0.4;by=x"}, addresses...)
 	random := testrun.Random(t)
 	line := func(words []string) string {
 		var b strings.Builder

@@ -7,19 +7,17 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// Header returns the key function of a header's value, without surrounding white space.
-// A value of more than 64 bytes is represented by "sha256:" and its SHA-256 in
-// hexadecimal, which is longer than any value that is a key as it stands. If the header
-// is missing or empty, the key function returns core.ErrAbsent. Several lines of the
-// header are an error, because the handler may use another line than the limiter (RFC
-// 9110, section 5.3).
+// Header returns the key function of a header's value, without surrounding white space. A value of
+// more than 64 bytes is represented by "sha256:" and its SHA-256 in hexadecimal, which is longer
+// than any value that is used unchanged. If the header is missing or empty, the key function
+// returns core.ErrAbsent. Several lines of the header are an error, because the handler may use
+// another line than the limiter (RFC 9110, section 5.3).
 //
-// The backend sees the value as it is: for secrets use [APIKey]. The result is nil if
-// name is not the name of a header, or is Host (see [Host]), X-Forwarded-For or
-// Forwarded (see [Address]).
+// The backend sees the value unchanged: for secrets use [APIKey]. The result is nil if name is not
+// the name of a header, or is Host (see [Host]), X-Forwarded-For or Forwarded (see [Address]).
 //
-// Another key costs a client nothing, unless something in front of the limiter sets or
-// checks the header. See [Known].
+// Another key costs a client nothing, unless something in front of the limiter sets or checks the
+// header. See [Known].
 func Header(name string) func(*http.Request) (string, error) {
 	name, ok := headerName(name)
 	if !ok {
@@ -50,9 +48,8 @@ func onlyLine(r *http.Request, name string) (string, error) {
 	return value, nil
 }
 
-// headerName returns the canonical form of name. It reports whether name is that of a
-// header that net/http keeps in the request's header and whose one value is set by one
-// party.
+// headerName returns the canonical form of name. It reports whether name is a header field that
+// net/http keeps in the request's header and that one party sets as a whole.
 func headerName(name string) (string, bool) {
 	name = http.CanonicalHeaderKey(name)
 	switch name {

@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// maxHops is the number of elements of a forwarding header that are read. maxHopText
-// and maxElementText are the numbers of bytes of one element that are read. These
-// bounds keep the work independent of what a client sends, even if it may claim trusted
-// addresses.
+// maxHops is the number of elements of a forwarding header that are read. maxHopText and
+// maxElementText are the numbers of bytes of one element that are read. These bounds keep the work
+// independent of what a client sends, even if it may claim trusted addresses.
 const (
 	maxHops        = 64
 	maxHopText     = 128  // an IPv6 address with zone, brackets and port, and some white space
@@ -20,8 +19,9 @@ const (
 
 // forwardList is the syntax of a header to which each proxy appends a hop.
 type forwardList struct {
-	header    string                           // canonical
-	lastComma func(string) (int, error)        // returns the index of the comma before the last element, -1 if there is only one
+	header string // canonical
+	// returns the index of the comma before the last element, or -1
+	lastComma func(string) (int, error)
 	parse     func(string) (netip.Addr, error) // parses one element
 	skipEmpty bool
 }
@@ -37,7 +37,7 @@ func (list *forwardList) of(r *http.Request) hops {
 // read.
 type hops struct {
 	list  *forwardList
-	lines []string // lines that have not been started
+	lines []string // lines not started yet
 	rest  string   // the unread part of the current line
 	open  bool     // rest has another element, which may be empty
 	count int      // elements read
@@ -46,8 +46,7 @@ type hops struct {
 // errNoMoreHops is never returned to callers of the package.
 var errNoMoreHops = errors.New("keyfuncs: no more hops")
 
-// next returns the next element to the left, without surrounding white space, or
-// errNoMoreHops if there is none.
+// next returns the next element to the left, without surrounding white space, or errNoMoreHops.
 func (h *hops) next() (string, error) {
 	for {
 		if !h.open {

@@ -6,17 +6,16 @@ import (
 	"strings"
 )
 
-// Join returns the key function of several keys together: requests count together if
-// they agree in every key. If one of keys returns an error, so does the joined key
-// function; that includes core.ErrAbsent and core.ErrDoesNotApply. An empty key is a
-// part like any other. Without arguments, or with a nil function among them, the result
-// is nil.
+// Join returns the key function of several keys together: requests count together if they agree in
+// every key. If one of keys returns an error, including core.ErrAbsent and core.ErrDoesNotApply, so
+// does the joined key function. An empty key is a part like any other. Without arguments, or with a
+// nil function among them, the result is nil.
 //
-// Each part begins with its length, as in "5:alice3:GET", so that different lists of
-// parts never have the same key.
+// Each part begins with its length, as in "5:alice3:GET", so that different lists of parts never
+// have the same key.
 //
-// Another key costs a client as much as the cheapest of keys. A limit by address that
-// is joined with an endless free choice, such as [Path], limits nobody.
+// Another key costs a client as much as the cheapest of keys. Do not join an address with an
+// endless free choice, such as [Path]: each client could evade the limit.
 func Join[R any](keys ...func(R) (string, error)) func(R) (string, error) {
 	if !complete(keys) {
 		return nil
@@ -46,7 +45,7 @@ func Join[R any](keys ...func(R) (string, error)) func(R) (string, error) {
 	}
 }
 
-// complete reports whether there are keys and none of them is nil.
+// complete reports whether keys is not empty and has no nil.
 func complete[R any](keys []func(R) (string, error)) bool {
 	for _, key := range keys {
 		if key == nil {

@@ -17,7 +17,9 @@ import "github.com/weir-go/weir/core"
 //
 // Another key costs a client another known one. Known does not replace authentication:
 // the request is let through either way.
-func Known[R any](key func(R) (string, error), known func(key string) bool) func(R) (string, error) {
+func Known[R any](
+	key func(R) (string, error), known func(key string) bool,
+) func(R) (string, error) {
 	if key == nil || known == nil {
 		return nil
 	}

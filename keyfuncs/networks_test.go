@@ -36,7 +36,8 @@ func applies[R any](t *testing.T, inside, outside func(R) (string, error), r R) 
 	case in == "" && inErr == core.ErrDoesNotApply && out == "key" && outErr == nil:
 		return false
 	}
-	t.Fatalf("%v: Inside: %q, %v; Outside: %q, %v; want the key from one and core.ErrDoesNotApply from the other", r, in, inErr, out, outErr)
+	t.Fatalf("%v: Inside: %q, %v; Outside: %q, %v; want the key from one and core.ErrDoesNotApply from the other", r,
+		in, inErr, out, outErr)
 	return false
 }
 
@@ -129,7 +130,9 @@ func TestWhoHasNoAddressIsNeitherInsideNorOutside(t *testing.T) {
 			return "key", nil
 		}
 		for _, ranges := range [][]string{nil, {"10.0.0.0/8"}, {"0.0.0.0/0", "::/0"}} {
-			for _, f := range []func(pair) (string, error){keyfuncs.MustInside(source, ranges, key), keyfuncs.MustOutside(source, ranges, key)} {
+			for _, f := range []func(pair) (string, error){
+				keyfuncs.MustInside(source, ranges, key), keyfuncs.MustOutside(source, ranges, key),
+			} {
 				got, err := f(pair{})
 				if got != "" || err != c.want && (c.want != keyfuncs.ErrUnidentified || !errors.Is(err, c.want)) {
 					t.Errorf("%s, %v: got %q, %v; want %v", name, ranges, got, err, c.want)
@@ -179,7 +182,8 @@ func TestWithOrPeerABrokenHeaderHasTheListOfTheProxy(t *testing.T) {
 		r := request("10.0.0.1:80", "X-Forwarded-For: "+header)
 		for network, want := range map[string]bool{"10.0.0.0/8": true, "203.0.113.0/24": false} {
 			ranges := []string{network}
-			if got := applies(t, keyfuncs.MustInside(source, ranges, key), keyfuncs.MustOutside(source, ranges, key), r); got != want {
+			if got := applies(t, keyfuncs.MustInside(source, ranges, key), keyfuncs.MustOutside(source, ranges, key),
+				r); got != want {
 				t.Errorf("%s, %s: inside is %t, want %t", header, network, got, want)
 			}
 		}
@@ -193,7 +197,10 @@ func TestAKeyInsideANetworkFailsAsItsKeyDoes(t *testing.T) {
 	for _, c := range []struct {
 		key  func(pair) (string, error)
 		want error
-	}{{none, core.ErrAbsent}, {broken, errBroken}, {core.When(func(pair) bool { return false }, first), core.ErrDoesNotApply}} {
+	}{
+		{none, core.ErrAbsent}, {broken, errBroken},
+		{core.When(func(pair) bool { return false }, first), core.ErrDoesNotApply},
+	} {
 		if key, err := keyfuncs.MustInside(anywhere, []string{"10.0.0.1"}, c.key)(pair{}); key != "" || err != c.want {
 			t.Errorf("Inside: got %q, %v; want %v itself", key, err, c.want)
 		}
@@ -213,7 +220,9 @@ keyfuncs: Inside: range "unix": must be a CIDR range or an IP address without zo
 keyfuncs: Inside: range "fe80::1%eth0": must be a CIDR range or an IP address without zone
 keyfuncs: Inside: range "fe80::%eth0/10": must be a CIDR range or an IP address without zone
 keyfuncs: Inside: range "::ffff:0:0/95": covers more than the IPv4 addresses mapped into IPv6: write an IPv4 range`
-	ranges := []string{"", "10.0.0.0/33", "10.0.0.0/8", " 10.0.0.1", "unix", "fe80::1%eth0", "fe80::%eth0/10", "::ffff:0:0/95"}
+	ranges := []string{
+		"", "10.0.0.0/33", "10.0.0.0/8", " 10.0.0.1", "unix", "fe80::1%eth0", "fe80::%eth0/10", "::ffff:0:0/95",
+	}
 	if key, err := keyfuncs.Inside[pair](nil, ranges, nil); key != nil || err == nil || err.Error() != text {
 		t.Errorf("got\n%v\nwant\n%s", err, text)
 	}
@@ -222,7 +231,8 @@ keyfuncs: Inside: range "::ffff:0:0/95": covers more than the IPv4 addresses map
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 	// A source or key that could not be made is a mistake at any depth.
-	if key, err := keyfuncs.Outside(keyfuncs.OrPeer(nil), nil, keyfuncs.Header("Host")); key != nil || err == nil || strings.Count(err.Error(), "\n") != 1 {
+	if key, err := keyfuncs.Outside(keyfuncs.OrPeer(nil), nil, keyfuncs.Header("Host")); key != nil || err == nil ||
+		strings.Count(err.Error(), "\n") != 1 {
 		t.Errorf("got %v, want two mistakes", err)
 	}
 }

@@ -37,7 +37,8 @@ func startNginx(t *testing.T, serves string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "nginx.conf"), fmt.Appendf(nil, nginxConfig, addr, serves), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "nginx.conf"), fmt.Appendf(nil, nginxConfig, addr, serves),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	cmd := testrun.Command(t, "nginx", "-p", dir, "-c", "nginx.conf")
@@ -89,7 +90,8 @@ func TestARequestFromTheMachineOfNginxHasAnAddress(t *testing.T) {
 		fmt.Fprint(w, k, " ", err)
 	}))
 	defer app.Close()
-	url := startNginx(t, "location / { proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; proxy_pass "+app.URL+"; }")
+	url := startNginx(t, "location / { proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; proxy_pass "+
+		app.URL+"; }")
 	if got := get(t, url); got != "127.0.0.1 <nil>" {
 		t.Errorf("got %s", got)
 	}
@@ -100,10 +102,12 @@ func TestARequestFromTheMachineOfNginxHasAnAddress(t *testing.T) {
 
 func TestNginxFindsTheSameClient(t *testing.T) {
 	source := keyfuncs.MustTrustedProxies("127.0.0.1", "10.0.0.0/8")
-	url := startNginx(t, "set_real_ip_from 127.0.0.1; set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For; real_ip_recursive on;"+
+	url := startNginx(t, "set_real_ip_from 127.0.0.1; set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For; "+
+		"real_ip_recursive on;"+
 		"location / { return 200 $remote_addr; }")
 	for _, list := range []string{
-		"127.0.0.1", "10.0.0.2", "10.0.0.3, 10.0.0.2", "10.0.0.3,127.0.0.1, 10.0.0.2", "203.0.113.7", "203.0.113.7, 10.0.0.2",
+		"127.0.0.1", "10.0.0.2", "10.0.0.3, 10.0.0.2", "10.0.0.3,127.0.0.1, 10.0.0.2", "203.0.113.7",
+		"203.0.113.7, 10.0.0.2",
 		"10.0.0.9, 203.0.113.7", "127.0.0.1, 203.0.113.7, 10.0.0.2", "198.51.100.1, 203.0.113.7",
 	} {
 		want := get(t, url, list)

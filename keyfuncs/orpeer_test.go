@@ -34,10 +34,12 @@ func TestThePeerCountsWhereTheSourceCannotTell(t *testing.T) {
 
 func TestEverySourceMayFallBackToThePeer(t *testing.T) {
 	for name, source := range map[string]keyfuncs.AddrSource{
-		"ProxyCount":         keyfuncs.MustProxyCount(2),
-		"Forwarded":          keyfuncs.MustForwarded("192.0.2.0/24"),
-		"SingleHeader":       keyfuncs.MustSingleHeader("X-Real-IP"),
-		"an error":           func(*http.Request) (netip.Addr, error) { return netip.MustParseAddr("203.0.113.7"), errBroken },
+		"ProxyCount":   keyfuncs.MustProxyCount(2),
+		"Forwarded":    keyfuncs.MustForwarded("192.0.2.0/24"),
+		"SingleHeader": keyfuncs.MustSingleHeader("X-Real-IP"),
+		"an error": func(*http.Request) (netip.Addr, error) {
+			return netip.MustParseAddr("203.0.113.7"), errBroken
+		},
 		"absent":             func(*http.Request) (netip.Addr, error) { return netip.Addr{}, core.ErrAbsent },
 		"no address":         func(*http.Request) (netip.Addr, error) { return netip.Addr{}, nil },
 		"unspecified":        func(*http.Request) (netip.Addr, error) { return netip.IPv6Unspecified(), nil },

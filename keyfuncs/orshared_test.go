@@ -56,7 +56,10 @@ func TestARequestThatCannotBeIdentifiedIsCountedNotRefused(t *testing.T) {
 		for _, c := range []struct {
 			header string
 			want   core.Verdict
-		}{{"203.0.113.7", core.Allowed}, {"x", core.Allowed}, {"y", core.Denied}, {"", core.Denied}, {"203.0.113.8", core.Allowed}} {
+		}{
+			{"203.0.113.7", core.Allowed}, {"x", core.Allowed}, {"y", core.Denied}, {"", core.Denied},
+			{"203.0.113.8", core.Allowed},
+		} {
 			o := limiter.Decide(t.Context(), request("10.0.0.1:80", "X-Forwarded-For: "+c.header))
 			if o.Verdict() != c.want || o.Err() != nil {
 				t.Errorf("%v, %q: %v, %v; want %v", failure, c.header, o.Verdict(), o.Err(), c.want)

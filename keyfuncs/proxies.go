@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// proxies is a set of peers and hops that are trusted.
+// proxies is a set of trusted peers and hops.
 type proxies struct {
 	ranges rangeSet
-	unix   bool // peers over a unix socket are trusted too
+	unix   bool // trusts peers over a unix socket too
 }
 
 var (
@@ -23,7 +23,8 @@ var (
 func parseProxies(constructor string, texts []string) (*proxies, error) {
 	isUnix := func(text string) bool { return text == "unix" }
 	unix := slices.ContainsFunc(texts, isUnix)
-	ranges, err := parseRanges(constructor, slices.DeleteFunc(slices.Clone(texts), isUnix), parseProxyRange)
+	ranges, err := parseRanges(constructor, slices.DeleteFunc(slices.Clone(texts), isUnix),
+		parseProxyRange)
 	return &proxies{ranges, unix}, err
 }
 
@@ -48,8 +49,8 @@ func (p *proxies) peer(r *http.Request) (addr netip.Addr, trusted bool, err erro
 	return addr, err == nil && p.ranges.contains(addr), err
 }
 
-// client returns the peer if p does not trust it, otherwise the rightmost hop that p does not trust. If p
-// trusts all hops, it returns the farthest: a proxy that p trusts has written it.
+// client returns the peer if p does not trust it, otherwise the rightmost hop that p does not
+// trust. If p trusts all hops, it returns the farthest, which a trusted proxy has written.
 func (p *proxies) client(r *http.Request, list *forwardList) (netip.Addr, error) {
 	addr, trusted, err := p.peer(r)
 	if err != nil || !trusted {

@@ -91,11 +91,13 @@ func TestWhereEveryHopIsTrustedTheFarthestIsTheClient(t *testing.T) {
 	}
 
 	overUnix := request("@", xff+": 127.0.0.1")
-	overUnix = overUnix.WithContext(context.WithValue(overUnix.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "/run/app", Net: "unix"}))
+	overUnix = overUnix.WithContext(
+		context.WithValue(overUnix.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "/run/app", Net: "unix"}))
 	wantKey(t, keyfuncs.Address(keyfuncs.MustTrustedProxies("unix", "127.0.0.1")), overUnix, "127.0.0.1")
 
 	user := func(*http.Request) (string, error) { return "", core.ErrAbsent }
-	wantKey(t, keyfuncs.First(user, keyfuncs.Address(source)), request("127.0.0.1:80", xff+": 127.0.0.1"), "1:127.0.0.1")
+	wantKey(t, keyfuncs.First(user, keyfuncs.Address(source)), request("127.0.0.1:80", xff+": 127.0.0.1"),
+		"1:127.0.0.1")
 	wantKey(t, keyfuncs.FirstNamed(keyfuncs.Named("user", user), keyfuncs.Named("address", keyfuncs.Address(source))),
 		request("127.0.0.1:80", xff+": 127.0.0.1"), "address:127.0.0.1")
 }
@@ -103,10 +105,14 @@ func TestWhereEveryHopIsTrustedTheFarthestIsTheClient(t *testing.T) {
 // A client outside the ranges gains nothing by claiming addresses inside them, since a proxy appends its own.
 func TestOnlyWhoIsTrustedReachesTheFarthestHop(t *testing.T) {
 	source := keyfuncs.MustTrustedProxies("10.0.0.0/8", "127.0.0.1")
-	for _, forged := range []string{"127.0.0.1", "10.0.0.9", "10.0.0.9, 127.0.0.1", "::ffff:10.0.0.9", "10.0.0.9:80,10.0.0.8", ""} {
+	for _, forged := range []string{
+		"127.0.0.1", "10.0.0.9", "10.0.0.9, 127.0.0.1", "::ffff:10.0.0.9", "10.0.0.9:80,10.0.0.8", "",
+	} {
 		for _, proxies := range []string{"203.0.113.7", "203.0.113.7, 10.0.0.2", "203.0.113.7, 10.0.0.3, 10.0.0.2"} {
-			hopCase{forged + " in front of " + proxies, "10.0.0.1:80", []string{forged + ", " + proxies}, "203.0.113.7"}.run(t, source, xff)
-			hopCase{forged + " in a line before " + proxies, "10.0.0.1:80", []string{forged, proxies}, "203.0.113.7"}.run(t, source, xff)
+			hopCase{forged + " in front of " + proxies, "10.0.0.1:80", []string{forged + ", " + proxies},
+				"203.0.113.7"}.run(t, source, xff)
+			hopCase{forged + " in a line before " + proxies, "10.0.0.1:80", []string{forged, proxies},
+				"203.0.113.7"}.run(t, source, xff)
 		}
 		hopCase{forged + ", without a proxy", "203.0.113.7:80", []string{forged}, "203.0.113.7"}.run(t, source, xff)
 	}
@@ -118,7 +124,8 @@ func TestATrustedProxyThatContradictsItsDescriptionIsAnError(t *testing.T) {
 		{name: "no header", remote: "10.0.0.1:80"},
 		{name: "an empty header", remote: "10.0.0.1:80", lines: []string{""}},
 		{name: "unknown", remote: "10.0.0.1:80", lines: []string{"203.0.113.7, unknown"}},
-		{name: "garbage left of a trusted hop", remote: "10.0.0.1:80", lines: []string{"203.0.113.7, garbage, 10.0.0.2"}},
+		{name: "garbage left of a trusted hop", remote: "10.0.0.1:80",
+			lines: []string{"203.0.113.7, garbage, 10.0.0.2"}},
 		{name: "an empty hop", remote: "10.0.0.1:80", lines: []string{"203.0.113.7, , 10.0.0.2"}},
 		{name: "a comma at the end", remote: "10.0.0.1:80", lines: []string{"203.0.113.7,"}},
 		{name: "an empty line at the end", remote: "10.0.0.1:80", lines: []string{"203.0.113.7", ""}},
@@ -137,8 +144,9 @@ func TestAnErrorSaysWhatToLookFor(t *testing.T) {
 		"the peer has no IP address":                          request("@"),
 		"the forwarding header is missing":                    request("10.0.0.1:80"),
 		"a hop of the forwarding header is not an IP address": request("10.0.0.1:80", xff+": unknown"),
-		"the forwarding header has too many hops":             request("10.0.0.1:80", xff+": "+strings.Repeat("10.0.0.2,", 99)+"10.0.0.2"),
-		"the address is missing, unspecified or invalid":      request("10.0.0.1:80", xff+": 0.0.0.0"),
+		"the forwarding header has too many hops": request("10.0.0.1:80",
+			xff+": "+strings.Repeat("10.0.0.2,", 99)+"10.0.0.2"),
+		"the address is missing, unspecified or invalid": request("10.0.0.1:80", xff+": 0.0.0.0"),
 	} {
 		if _, err := source(r); err == nil || err.Error() != "keyfuncs: cannot tell who sent the request: "+want {
 			t.Errorf("got %v, want %s", err, want)
@@ -162,7 +170,9 @@ func TestAHopCannotDodgeTheTrustListByItsNotation(t *testing.T) {
 }
 
 func TestARangeMayBeWrittenInManyWays(t *testing.T) {
-	for _, text := range []string{"10.0.0.0/8", "10.1.2.3/8", "10.0.0.1", "10.0.0.1/32", "::ffff:10.0.0.0/104", "::ffff:10.0.0.1"} {
+	for _, text := range []string{
+		"10.0.0.0/8", "10.1.2.3/8", "10.0.0.1", "10.0.0.1/32", "::ffff:10.0.0.0/104", "::ffff:10.0.0.1",
+	} {
 		source := keyfuncs.MustTrustedProxies(text)
 		hopCase{text, "10.0.0.1:80", []string{"203.0.113.7"}, "203.0.113.7"}.run(t, source, xff)
 	}
@@ -236,20 +246,25 @@ func TestMustPanicsAtStartUp(t *testing.T) {
 func TestTheNthHopFromTheRightIsTheClient(t *testing.T) {
 	one, two := keyfuncs.MustProxyCount(1), keyfuncs.MustProxyCount(2)
 	hopCase{"one proxy", "@", []string{"203.0.113.7"}, "203.0.113.7"}.run(t, one, xff)
-	hopCase{"one proxy, forged hops", "@", []string{"198.51.100.1, 10.0.0.1, 203.0.113.7"}, "203.0.113.7"}.run(t, one, xff)
+	hopCase{"one proxy, forged hops", "@", []string{"198.51.100.1, 10.0.0.1, 203.0.113.7"}, "203.0.113.7"}.run(t, one,
+		xff)
 	hopCase{"one proxy, a forged line", "@", []string{"198.51.100.1", "203.0.113.7"}, "203.0.113.7"}.run(t, one, xff)
 	hopCase{"two proxies", "@", []string{"203.0.113.7, 10.0.0.1"}, "203.0.113.7"}.run(t, two, xff)
 	hopCase{"two proxies, two lines", "@", []string{"203.0.113.7", "10.0.0.1"}, "203.0.113.7"}.run(t, two, xff)
-	hopCase{"two proxies, forged hops", "@", []string{"198.51.100.1, 203.0.113.7", "10.0.0.1"}, "203.0.113.7"}.run(t, two, xff)
-	hopCase{"the hop right of the client is not read", "@", []string{"203.0.113.7, unknown"}, "203.0.113.7"}.run(t, two, xff)
+	hopCase{"two proxies, forged hops", "@", []string{"198.51.100.1, 203.0.113.7", "10.0.0.1"}, "203.0.113.7"}.run(t,
+		two, xff)
+	hopCase{"the hop right of the client is not read", "@", []string{"203.0.113.7, unknown"}, "203.0.113.7"}.run(t, two,
+		xff)
 	hopCase{"the client may be private", "@", []string{"192.168.1.2"}, "192.168.1.2"}.run(t, one, xff)
 
 	hopCase{name: "no header", remote: "203.0.113.7:80"}.run(t, one, xff)
 	hopCase{name: "too few hops", remote: "203.0.113.7:80", lines: []string{"203.0.113.7"}}.run(t, two, xff)
 	hopCase{name: "an empty header", remote: "203.0.113.7:80", lines: []string{""}}.run(t, one, xff)
 	hopCase{name: "an empty hop counts", remote: "203.0.113.7:80", lines: []string{"203.0.113.7,,"}}.run(t, two, xff)
-	hopCase{name: "an endless hop on the way", remote: "@", lines: []string{"203.0.113.7, " + strings.Repeat("1", 1000)}}.run(t, two, xff)
-	hopCase{name: "garbage at the place", remote: "203.0.113.7:80", lines: []string{"203.0.113.7, x, 10.0.0.1"}}.run(t, two, xff)
+	hopCase{name: "an endless hop on the way", remote: "@",
+		lines: []string{"203.0.113.7, " + strings.Repeat("1", 1000)}}.run(t, two, xff)
+	hopCase{name: "garbage at the place", remote: "203.0.113.7:80", lines: []string{"203.0.113.7, x, 10.0.0.1"}}.run(t,
+		two, xff)
 }
 
 func TestANumberOfProxiesOutOfRangeIsAMistake(t *testing.T) {
@@ -266,18 +281,24 @@ func TestANumberOfProxiesOutOfRangeIsAMistake(t *testing.T) {
 
 func TestTheWalkEndsWhoeverWroteTheHeader(t *testing.T) {
 	source := keyfuncs.MustTrustedProxies("10.0.0.0/8")
-	hopCase{"63 trusted hops", "10.0.0.1:80", []string{"203.0.113.7" + strings.Repeat(",10.0.0.1", 63)}, "203.0.113.7"}.run(t, source, xff)
-	hopCase{"64 trusted hops", "10.0.0.1:80", []string{"203.0.113.7" + strings.Repeat(",10.0.0.1", 64)}, ""}.run(t, source, xff)
-	hopCase{"64 lines", "10.0.0.1:80", append([]string{"203.0.113.7"}, strings.Fields(strings.Repeat("10.0.0.1 ", 64))...), ""}.run(t, source, xff)
+	hopCase{"63 trusted hops", "10.0.0.1:80", []string{"203.0.113.7" + strings.Repeat(",10.0.0.1", 63)},
+		"203.0.113.7"}.run(t, source, xff)
+	hopCase{"64 trusted hops", "10.0.0.1:80", []string{"203.0.113.7" + strings.Repeat(",10.0.0.1", 64)}, ""}.run(t,
+		source, xff)
+	hopCase{"64 lines", "10.0.0.1:80",
+		append([]string{"203.0.113.7"}, strings.Fields(strings.Repeat("10.0.0.1 ", 64))...), ""}.run(t, source, xff)
 	hopCase{"an endless hop", "10.0.0.1:80", []string{strings.Repeat("1", 1<<20)}, ""}.run(t, source, xff)
-	hopCase{"endless white space", "10.0.0.1:80", []string{"203.0.113.7" + strings.Repeat(" ", 1<<20)}, ""}.run(t, source, xff)
-	hopCase{"an endless hop left of the client", "10.0.0.1:80", []string{strings.Repeat("1", 1<<20) + ", 203.0.113.7"}, "203.0.113.7"}.run(t, source, xff)
+	hopCase{"endless white space", "10.0.0.1:80", []string{"203.0.113.7" + strings.Repeat(" ", 1<<20)}, ""}.run(t,
+		source, xff)
+	hopCase{"an endless hop left of the client", "10.0.0.1:80", []string{strings.Repeat("1", 1<<20) + ", 203.0.113.7"},
+		"203.0.113.7"}.run(t, source, xff)
 	hopCase{"an endless zone", "10.0.0.1:80", []string{"fe80::1%" + strings.Repeat("z", 1<<20)}, ""}.run(t, source, xff)
 }
 
 func TestAUnixPeerFailsClosedUnlessItIsTrusted(t *testing.T) {
 	overUnix := func(r *http.Request) *http.Request {
-		return r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "/run/app", Net: "unix"}))
+		return r.WithContext(
+			context.WithValue(r.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "/run/app", Net: "unix"}))
 	}
 	forwarded := []string{xff + ": 203.0.113.7", "Forwarded: for=203.0.113.7", "X-Real-Ip: 203.0.113.7"}
 	for name, constructor := range map[string]func(...string) (keyfuncs.AddrSource, error){
@@ -320,7 +341,9 @@ func TestARealUnixSocketIsRecognised(t *testing.T) {
 		err  error
 	}
 	answers := make(chan [3]answer, 1)
-	sources := [3]keyfuncs.AddrSource{keyfuncs.Peer, keyfuncs.MustTrustedProxies("127.0.0.0/8"), keyfuncs.MustTrustedProxies("unix")}
+	sources := [3]keyfuncs.AddrSource{
+		keyfuncs.Peer, keyfuncs.MustTrustedProxies("127.0.0.0/8"), keyfuncs.MustTrustedProxies("unix"),
+	}
 	server := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var a [3]answer
 		for i, source := range sources {
@@ -393,7 +416,9 @@ func TestASingleHeaderMayBeGatedOnThePeer(t *testing.T) {
 }
 
 func TestASingleHeaderIsNeverAList(t *testing.T) {
-	for _, name := range []string{"X-Forwarded-For", "x-forwarded-for", "Forwarded", "FORWARDED", "Host", "", "X Real IP", "X-Real-IP:"} {
+	for _, name := range []string{
+		"X-Forwarded-For", "x-forwarded-for", "Forwarded", "FORWARDED", "Host", "", "X Real IP", "X-Real-IP:",
+	} {
 		if source, err := keyfuncs.SingleHeader(name); source != nil || err == nil {
 			t.Errorf("%q: got no error", name)
 		}

@@ -12,7 +12,8 @@ import (
 
 var (
 	errNoRange   = errors.New("must be a CIDR range or an IP address without zone")
-	errWideRange = errors.New("covers more than the IPv4 addresses mapped into IPv6: write an IPv4 range")
+	errWideRange = errors.New("covers more than the IPv4 addresses mapped into IPv6: write an " +
+		"IPv4 range")
 )
 
 // parseRange parses a CIDR range or a single IP address. It clears the host bits. A
@@ -43,7 +44,7 @@ type rangeSet struct {
 	ipv4, ipv6 []span
 }
 
-// span is the addresses from first to last, both included.
+// span is the addresses from first to last, inclusive.
 type span struct{ first, last number }
 
 // number is an address as an integer. An IPv4 address has 32 bits, all in low.
@@ -51,7 +52,9 @@ type number struct{ high, low uint64 }
 
 // parseRanges returns the set of the addresses in texts. It reports every text that
 // parse refuses under the name of constructor.
-func parseRanges(constructor string, texts []string, parse func(string) (netip.Prefix, error)) (rangeSet, error) {
+func parseRanges(
+	constructor string, texts []string, parse func(string) (netip.Prefix, error),
+) (rangeSet, error) {
 	var set rangeSet
 	var errs []error
 	for _, text := range texts {
@@ -69,7 +72,7 @@ func parseRanges(constructor string, texts []string, parse func(string) (netip.P
 	return set, errors.Join(errs...)
 }
 
-// contains reports whether addr, which clean has returned, is in the set.
+// contains reports whether the set has addr, a result of clean.
 func (set *rangeSet) contains(addr netip.Addr) bool {
 	spans := set.ipv6
 	if addr.Is4() {
@@ -92,8 +95,8 @@ func spanOf(prefix netip.Prefix) span {
 	return span{first, last}
 }
 
-// outermost returns the spans that are not in another one, sorted. The spans of two
-// prefixes are disjoint, or one is in the other.
+// outermost returns, sorted, the spans that no other span contains. The spans of two prefixes are
+// disjoint, or one contains the other.
 func outermost(spans []span) []span {
 	slices.SortFunc(spans, func(a, b span) int {
 		return cmp.Or(a.first.compare(b.first), b.last.compare(a.last))
@@ -104,7 +107,7 @@ func outermost(spans []span) []span {
 			kept = append(kept, s)
 		}
 	}
-	return slices.Clone(kept) // spans may be much longer
+	return slices.Clone(kept) // spans may have a much larger capacity
 }
 
 func numberOf(addr netip.Addr) number {

@@ -80,7 +80,8 @@ func FuzzInside(f *testing.F) {
 	f.Add([]byte{8, 10, 0, 0, 0, 24, 10, 1, 2, 3, 32, 10, 255, 255, 255}, []byte{}, []byte{10, 1, 2, 4})
 	f.Add([]byte{1, 0, 0, 0, 0, 1, 128, 0, 0, 0}, []byte{}, []byte{255, 255, 255, 255})
 	f.Add([]byte{0, 0, 0, 0, 0}, append([]byte{0}, make([]byte, 16)...), netip.MustParseAddr("ffff::").AsSlice())
-	f.Add([]byte{}, append([]byte{64, 0x20, 1, 0xd, 0xb8}, make([]byte, 12)...), netip.MustParseAddr("2001:db8::1").AsSlice())
+	f.Add([]byte{}, append([]byte{64, 0x20, 1, 0xd, 0xb8}, make([]byte, 12)...),
+		netip.MustParseAddr("2001:db8::1").AsSlice())
 	f.Fuzz(func(t *testing.T, ipv4, ipv6, addr []byte) {
 		var ranges []netip.Prefix
 		for ; len(ipv4) >= 5 && len(ranges) < 50; ipv4 = ipv4[5:] {

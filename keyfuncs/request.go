@@ -22,14 +22,13 @@ func Method(r *http.Request) (string, error) {
 	return "other", nil
 }
 
-// Host is the key function of the host that the request is for, in lower case, without
-// port and trailing dot. An IPv6 address keeps its brackets. Without a host the key is
-// "". All hosts that are too long to be a name (RFC 1035, section 2.3.4) share one key,
-// "*". Host never fails.
+// Host is the key function of the host that the request is for, in lower case, without port and
+// trailing dot. An IPv6 address keeps its brackets. Without a host the key is "". All hosts that
+// are too long to be a name (RFC 1035, section 2.3.4) share one key, "*". Host never fails.
 //
-// Another key costs a client nothing, and there are endless keys: a client may ask for
-// any host. Unless something in front refuses hosts that are not yours, a limit by host
-// limits nobody, even joined with an address. See [Known].
+// Another key costs a client nothing, and there are endless keys: a client may ask for any host.
+// Unless something in front refuses hosts that are not yours, a client can evade a limit by host,
+// even joined with an address. See [Known].
 func Host(r *http.Request) (string, error) {
 	host := r.Host
 	if len(host) > maxHost+len(".:65535") {

@@ -29,8 +29,9 @@ func TestAHostIsOneKeyInAnyNotation(t *testing.T) {
 		"api.example:8080": "api.example", "Api.example.:8080": "api.example", "api.example:": "api.example",
 		"203.0.113.7:80": "203.0.113.7", "[2001:DB8::1]:80": "[2001:db8::1]", "[2001:db8::1]": "[2001:db8::1]",
 		"": "", ":80": "",
-		strings.Repeat("a", 253): strings.Repeat("a", 253), strings.Repeat("A", 253) + ".:65535": strings.Repeat("a", 253),
-		strings.Repeat("a", 254): "*", strings.Repeat("b", 254): "*", strings.Repeat("a", 1<<20): "*",
+		strings.Repeat("a", 253):             strings.Repeat("a", 253),
+		strings.Repeat("A", 253) + ".:65535": strings.Repeat("a", 253),
+		strings.Repeat("a", 254):             "*", strings.Repeat("b", 254): "*", strings.Repeat("a", 1<<20): "*",
 	} {
 		r := request("")
 		r.Host = host

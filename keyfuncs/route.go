@@ -32,11 +32,12 @@ func MuxPattern(mux *http.ServeMux) func(*http.Request) (string, error) {
 	}
 }
 
-// registered returns the pattern of r. Where http.ServeMux redirects to a path with a slash
-// at its end, it takes that path for the pattern, for CONNECT and in Go 1.25 for all
-// methods. Clients choose it, so it counts as none.
+// registered returns the pattern of r. When http.ServeMux redirects to a path with a final slash,
+// it reports that path as the pattern, for CONNECT and in Go 1.25 for all methods. Clients choose
+// it, so registered returns "".
 func registered(pattern string, r *http.Request) string {
-	if !strings.HasSuffix(pattern, "/") || pattern[0] != '/' || strings.HasSuffix(r.URL.Path, "/") || path.Clean(r.URL.Path)+"/" != pattern {
+	if !strings.HasSuffix(pattern, "/") || pattern[0] != '/' ||
+		strings.HasSuffix(r.URL.Path, "/") || path.Clean(r.URL.Path)+"/" != pattern {
 		return pattern
 	}
 	return ""

@@ -8,12 +8,11 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// Value returns the key function of a value that read finds in a request of any type,
-// such as a value that earlier middleware stored in a framework's own context. The
-// value is a string, an integer or a [fmt.Stringer]. If it is nil or its text is empty,
-// the key is core.ErrAbsent. A value of another type is an error. A text of more than
-// 64 bytes is represented by its digest, as in [Header]. If read is nil, the result is
-// nil.
+// Value returns the key function of a value that read finds in a request of any type, such as a
+// value that earlier middleware stored in a framework's own context. The value is a string, an
+// integer or a [fmt.Stringer]; any other type is an error. If it is nil or its text is empty, the
+// key is core.ErrAbsent. A text of more than 64 bytes is represented by its digest, as in [Header].
+// If read is nil, the result is nil.
 //
 // Another key costs a client as much as another value.
 func Value[R any](read func(R) any) func(R) (string, error) {
@@ -32,7 +31,7 @@ func Value[R any](read func(R) any) func(R) (string, error) {
 	}
 }
 
-// textOf returns the text of a value, "" if it is nil or has none.
+// textOf returns the text of a value, or "" if it is nil.
 func textOf(value any) (string, error) {
 	switch v := value.(type) {
 	case nil:

@@ -25,7 +25,8 @@ func TestAValueIsAKeyIfItHasAText(t *testing.T) {
 		value any
 		want  string
 	}{
-		{"ann", "ann"}, {name("ann"), "ann"}, {7, "7"}, {id(-7), "-7"}, {uint8(7), "7"}, {uint64(1<<64 - 1), "18446744073709551615"},
+		{"ann", "ann"}, {name("ann"), "ann"}, {7, "7"}, {id(-7), "-7"}, {uint8(7), "7"},
+		{uint64(1<<64 - 1), "18446744073709551615"},
 		{netip.MustParseAddr("192.0.2.1"), "192.0.2.1"}, {time.Second, "1s"}, {long, "sha256:" + sha(long)},
 	} {
 		if got, err := key(store{c.value}); got != c.want || err != nil {
@@ -52,7 +53,8 @@ func TestAnAddressMayComeFromAnyTypeOfRequest(t *testing.T) {
 	source := func(s store) (netip.Addr, error) { return netip.ParseAddr(s.value.(string)) }
 	key := keyfuncs.Address(source)
 	for text, want := range map[string]string{
-		"203.0.113.7": "203.0.113.7", "::ffff:203.0.113.7": "203.0.113.7", "2001:db8:1:2:3::4": "2001:db8:1:2::/64", "fe80::1%eth0": "fe80::/64",
+		"203.0.113.7": "203.0.113.7", "::ffff:203.0.113.7": "203.0.113.7", "2001:db8:1:2:3::4": "2001:db8:1:2::/64",
+		"fe80::1%eth0": "fe80::/64",
 	} {
 		if got, err := key(store{text}); got != want || err != nil {
 			t.Errorf("%s: %q, %v, want %q", text, got, err, want)

@@ -30,8 +30,10 @@ func TestASourceSeesThePeerThatIsKeptElsewhere(t *testing.T) {
 		}, "10.0.0.1"},
 	} {
 		source := keyfuncs.WithPeer(savedPeer, c.source)
-		for _, remote := range []string{"203.0.113.1", "203.0.113.1:80", "", "@", "10.0.0.9:80"} { // as middleware left it
-			r := request(remote, "Saved: 10.0.0.1:80", "X-Forwarded-For: 203.0.113.7", "Forwarded: for=203.0.113.8", "X-Real-IP: 203.0.113.9")
+		// as middleware left it
+		for _, remote := range []string{"203.0.113.1", "203.0.113.1:80", "", "@", "10.0.0.9:80"} {
+			r := request(remote, "Saved: 10.0.0.1:80", "X-Forwarded-For: 203.0.113.7", "Forwarded: for=203.0.113.8",
+				"X-Real-IP: 203.0.113.9")
 			wantKey(t, keyfuncs.Address(source), r, c.want)
 			if r.RemoteAddr != remote {
 				t.Errorf("%s: RemoteAddr %q became %q", name, remote, r.RemoteAddr)
@@ -45,8 +47,12 @@ func TestASourceSeesThePeerThatIsKeptElsewhere(t *testing.T) {
 func TestAPeerKeptElsewhereIsReadAsStrictly(t *testing.T) {
 	for name, source := range looksAtThePeer {
 		source = keyfuncs.WithPeer(savedPeer, source)
-		for _, saved := range []string{"", "@", "10.0.0.1", "203.0.113.7", "2001:db8::1", "[2001:db8::1]", "x:80", "10.0.0.1:", "10.0.0.1:x", "10.0.0.1:80, 1.2.3.4:80", "0.0.0.0:80"} {
-			r := request("203.0.113.1:80", "X-Forwarded-For: 198.51.100.1", "Forwarded: for=198.51.100.1", "X-Real-IP: 198.51.100.1")
+		for _, saved := range []string{
+			"", "@", "10.0.0.1", "203.0.113.7", "2001:db8::1", "[2001:db8::1]", "x:80", "10.0.0.1:", "10.0.0.1:x",
+			"10.0.0.1:80, 1.2.3.4:80", "0.0.0.0:80",
+		} {
+			r := request("203.0.113.1:80", "X-Forwarded-For: 198.51.100.1", "Forwarded: for=198.51.100.1",
+				"X-Real-IP: 198.51.100.1")
 			r.Header.Set("Saved", saved)
 			t.Run(name+" "+saved, func(t *testing.T) { wantUnidentified(t, keyfuncs.Address(source), r) })
 		}
@@ -64,7 +70,8 @@ func TestARequestOverAUnixSocketStaysOne(t *testing.T) {
 func TestTheRequestIsNotChangedForOthers(t *testing.T) {
 	r := request("203.0.113.1:80", "Saved: 10.0.0.1:80")
 	source := keyfuncs.WithPeer(savedPeer, func(seen *http.Request) (netip.Addr, error) {
-		if seen == r || seen.RemoteAddr != "10.0.0.1:80" || seen.Method != r.Method || seen.URL != r.URL || seen.Context() != r.Context() {
+		if seen == r || seen.RemoteAddr != "10.0.0.1:80" || seen.Method != r.Method || seen.URL != r.URL ||
+			seen.Context() != r.Context() {
 			t.Errorf("the source got %+v", seen)
 		}
 		seen.RemoteAddr = "x"

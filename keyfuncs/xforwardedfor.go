@@ -12,29 +12,27 @@ var xForwardedFor = &forwardList{
 	parse:     parseHop,
 }
 
-// TrustedProxies returns the [AddrSource] for servers behind proxies of known addresses
-// that append to X-Forwarded-For. The source reads the hops from the right, the peer
-// first. The first one that is not in ranges is the client. So a peer that is not in
-// ranges is the client, whatever header it sends, and the source never reads what a
-// client wrote.
+// TrustedProxies returns the [AddrSource] for servers behind proxies of known addresses that append
+// to X-Forwarded-For. The source reads the hops from the right, the peer first. The client is the
+// first hop that is not in ranges. A peer that is not in ranges is therefore the client, whatever
+// header it sends, and the source never reads text that a client wrote.
 //
-// Ranges are CIDR ranges, single IP addresses, or "unix". "unix" trusts peers over a
-// unix socket; without it, such a peer is an error. No range may cover all addresses.
-// Every mistake is reported. Without ranges the source is [Peer], so that a program may
-// leave them to its configuration. If there is a proxy all the same, all clients share
-// its key.
+// Ranges are CIDR ranges, single IP addresses, or "unix". "unix" trusts peers over a unix socket;
+// without it, such a peer is an error. No range may cover all addresses. Every mistake is reported.
+// Without ranges the source is [Peer], so that a program may leave them to its configuration. If
+// there is a proxy all the same, all clients share its key.
 //
 // If all hops are in ranges, the farthest is the client, as for nginx, Express and Rails: a program
 // on the machine of a proxy, such as curl on the local host, or a proxy itself.
 //
-// The source fails if a trusted peer sent no X-Forwarded-For, as a load balancer's
-// health check may (exempt its path), or if the proxy does not append to it. It fails if a hop
-// that it has to read is not an IP address (with or without port), and after 64 hops.
+// The source fails if a trusted peer sent no X-Forwarded-For, as a load balancer's health check may
+// (exempt its path), or if the proxy does not append to it. It fails if a hop that it has to read
+// is not an IP address (with or without port), and after 64 hops.
 //
-// Another address costs a client another machine or network, as long as every proxy in
-// ranges appends the address of its own peer. It is free for clients that send from ranges
-// themselves: they may claim any address, in ranges or not. So leave out addresses from which others
-// can send, such as those of a CDN that any customer of it can use.
+// Another address costs a client another machine or network, as long as every proxy in ranges
+// appends the address of its own peer. It is free for clients that send from ranges themselves:
+// they may claim any address, in ranges or not. So leave out addresses from which others can send,
+// such as those of a CDN that any customer of it can use.
 func TrustedProxies(ranges ...string) (AddrSource, error) {
 	return trustedList("TrustedProxies", xForwardedFor, ranges)
 }
@@ -52,20 +50,21 @@ func trustedList(constructor string, list *forwardList, ranges []string) (AddrSo
 	return func(r *http.Request) (netip.Addr, error) { return trusted.client(r, list) }, nil
 }
 
-// ProxyCount returns the [AddrSource] for servers behind exactly n proxies that each
-// append to X-Forwarded-For and whose addresses are unknown or change. The client is
-// the n-th hop from the right. n is 1 to 64.
+// ProxyCount returns the [AddrSource] for servers behind exactly n proxies that each append to
+// X-Forwarded-For and whose addresses are unknown or change. The client is the n-th hop from the
+// right. n is 1 to 64.
 //
-// The source fails if there are fewer than n hops or if the n-th is not an IP address.
-// It does not check the peer, so it is safe only behind a firewall or network that lets
-// nobody but the proxies connect. If you know the addresses of the proxies,
-// [TrustedProxies] checks more.
+// The source fails if there are fewer than n hops or if the n-th is not an IP address. It does not
+// check the peer, so it is safe only behind a firewall or network that lets only the proxies
+// connect. If you know the addresses of the proxies, [TrustedProxies] checks more.
 //
-// Another address costs a client another machine or network, as long as all requests
-// pass all n proxies. It is free for clients that can bypass one.
+// Another address costs a client another machine or network, as long as all requests pass all n
+// proxies. It is free for clients that can bypass one.
 func ProxyCount(n int) (AddrSource, error) {
 	if n < 1 || n > maxHops {
-		return nil, fmt.Errorf("keyfuncs: ProxyCount: number of proxies must be 1 to %d (got %d)", maxHops, n)
+		return nil,
+			fmt.Errorf("keyfuncs: ProxyCount: number of proxies must be 1 to %d (got %d)", maxHops,
+				n)
 	}
 	return func(r *http.Request) (netip.Addr, error) {
 		hops := xForwardedFor.of(r)
