@@ -190,8 +190,8 @@ func TestCheckNamesWhatTheUserMayNotDo(t *testing.T) {
 	prefix := uniquePrefix()
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
 	for without, want := range map[string]string{
-		"+info": "+info,", "+set": "+set,", "+time": "+time,", "+get": "+get,", "+exists": "+exists,", "+getrange": "+getrange,", "+del": "+del,",
-		"+evalsha": "+evalsha,",
+		"+info": "+info", "+set": "+set", "+time": "+time", "+get": "+get", "+exists": "+exists", "+getrange": "+getrange", "+del": "+del",
+		"+evalsha": "+evalsha",
 	} {
 		user(t, admin, prefix, strings.ReplaceAll(aclDecide+" "+aclCheck+" ", without+" ", " "))
 		if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "allow the user "+want) {
@@ -199,12 +199,12 @@ func TestCheckNamesWhatTheUserMayNotDo(t *testing.T) {
 		}
 	}
 	user(t, admin, prefix, "+evalsha +eval")
-	if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "allow the user +time +set +get +exists +getrange +del +info,") {
+	if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "allow the user +time +set +get +exists +getrange +del +info") {
 		t.Errorf("without any: error %v, want one that says to allow all", err)
 	}
 	ok(t, admin.ScriptFlush(t.Context()).Err())
 	user(t, admin, prefix, "+evalsha")
-	if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "allow the user +eval,") {
+	if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "allow the user +eval") {
 		t.Errorf("without +eval: error %v, want one that says to allow it", err)
 	}
 	user(t, admin, "other", aclDecide, aclCheck)
@@ -218,10 +218,10 @@ func TestCheckNamesWhatTheUserMayNotDo(t *testing.T) {
 // What other versions say in place of what the server of these tests does.
 func TestCheckUnderstandsEveryServersRefusal(t *testing.T) {
 	for text, want := range map[string]string{
-		"ERR The user executing the script can't run this command or subcommand; commands: info":                                        "+info,",
-		"ERR ACL failure in script: User o'brien has no permissions to run the 'time' command; commands: time info":                     "+time +info,",
-		"NOPERM User o'brien has no permissions to run the 'evalsha' command":                                                           "+evalsha,",
-		"NOPERM this user has no permissions to run the 'cluster|info' command":                                                         "+cluster|info,",
+		"ERR The user executing the script can't run this command or subcommand; commands: info":                                        "+info",
+		"ERR ACL failure in script: User o'brien has no permissions to run the 'time' command; commands: time info":                     "+time +info",
+		"NOPERM User o'brien has no permissions to run the 'evalsha' command":                                                           "+evalsha",
+		"NOPERM this user has no permissions to run the 'cluster|info' command":                                                         "+cluster|info",
 		"NOPERM this user has no permissions to access one of the keys used as arguments":                                               "its keys, ~weir:*",
 		"NOPERM No permissions to access a key":                                                                                         "its keys, ~weir:*",
 		"ERR ACL failure in script: User o'brien has no permissions to access the 'weir:check' key; commands: set":                      "its keys, ~weir:*",

@@ -20,30 +20,30 @@ import (
 
 // AnnouncerOptions are the options of [NewAnnouncer]. The zero value is ready to use.
 type AnnouncerOptions struct {
-	// Prefix starts the name of the channel: processes of equal prefixes hear each other.
-	// Use that of [Options]. "": "weir".
+	// Prefix starts the name of the channel. Processes with the same prefix hear each other. Use
+	// the one of [Options]. "": "weir".
 	Prefix string
 
-	// PerSecond is how many denials this process announces in a second at most. What comes
-	// above that is dropped. 0: 1,000.
+	// PerSecond is how many denials this process announces in a second at most. It drops any
+	// others. 0: 1,000.
 	PerSecond int
 
-	// Logger logs when Redis cannot be listened to (a warning), and when it can be again.
-	// nil: the logger that slog.Default returns at that time.
+	// Logger logs a warning when Redis cannot be listened to, and information when it can be
+	// again. nil: the logger that slog.Default returns at that time.
 	Logger *slog.Logger
 }
 
-// Announcer is a [backends.Announcer] over the publish and subscribe commands of Redis, which
-// are sharded in a Cluster of Redis 7 or later. It is safe for concurrent use. From the
-// first denial cache that listens on, it has one connection and one goroutine, until Close.
+// Announcer is a [backends.Announcer] over the publish and subscribe commands of Redis. In a
+// Cluster of Redis 7 or later the channel is sharded. An Announcer is safe for concurrent use.
+// Once a denial cache listens, it has one connection and one goroutine, until Close.
 //
-// A denial is published once. A message that is lost is not sent again: processes that missed
-// it ask their backend themselves. A message says how long its denial still lasts, and that
-// time counts from receipt, so a denial ends elsewhere later by the way of its message.
+// A denial is published once. A message that is lost is not sent again: processes that missed it
+// ask their backend themselves. A message says how long its denial still lasts, and receivers
+// count from its arrival. So a denial ends elsewhere later by the time that its message took.
 //
 // A user who may publish on the channel can have requests denied, for MaxAge after each message:
-// see [remote.DenialCacheOptions]. A user needs +publish +spublish +subscribe +ssubscribe and
-// the channel PREFIX:denials.
+// see [remote.DenialCacheOptions]. A user needs +publish +spublish +subscribe +ssubscribe and the
+// channel PREFIX:denials.
 type Announcer struct {
 	client    redis.UniversalClient
 	own       io.Closer // the client, if OpenAnnouncer made it; otherwise nil
@@ -58,8 +58,8 @@ type Announcer struct {
 
 	mu        sync.Mutex
 	closed    bool
-	second    time.Time // when the second began in which quota is what is left
-	quota     int
+	second    time.Time // start of the second that quota belongs to
+	quota     int       // announcements left in it
 	queue     []backends.Announcement
 	sending   bool
 	listening bool
@@ -68,19 +68,19 @@ type Announcer struct {
 	sent, received, dropped, refused atomic.Int64
 }
 
-// AnnouncerCounts are what an [Announcer] has done since it was made, in denials.
+// AnnouncerCounts counts denials since an [Announcer] was made.
 type AnnouncerCounts struct {
 	Sent     int64 // published
-	Received int64 // of other processes
+	Received int64 // from other processes
 	Dropped  int64 // not published: too many in a second, or Redis did not answer
-	Refused  int64 // messages of the channel that are not announcements
+	Refused  int64 // messages on the channel that are not announcements
 }
 
 const (
 	defaultAnnounced = 1_000
 	announceTimeout  = time.Second
 	maxAnnouncedKey  = 4 << 10 // bytes of scope and key; longer ones are dropped
-	maxTogether      = 128     // announcements in a message
+	maxTogether      = 128     // announcements in one message
 )
 
 // NewAnnouncer returns an announcer on client, or an error that reports every mistake in the
@@ -88,7 +88,8 @@ const (
 func NewAnnouncer(client redis.UniversalClient, options AnnouncerOptions) (*Announcer, error) {
 	err := options.validate()
 	if isnil.Of(client) {
-		err = errors.Join(fmt.Errorf("redisbackend: client: is nil (got %T): pass a client of go-redis", client), err)
+		err = errors.Join(fmt.Errorf(
+			"redisbackend: client: is nil (got %T): pass a go-redis client", client), err)
 	}
 	if err != nil {
 		return nil, err
@@ -119,7 +120,9 @@ func MustNewAnnouncer(client redis.UniversalClient, options AnnouncerOptions) *A
 func (o AnnouncerOptions) validate() error {
 	var errs []error
 	if o.PerSecond < 0 {
-		errs = append(errs, fmt.Errorf("redisbackend: per second: must be positive, or 0 for %d (got %d)", defaultAnnounced, o.PerSecond))
+		errs = append(errs, fmt.Errorf(
+			"redisbackend: per second: must be positive, or 0 for %d (got %d)",
+			defaultAnnounced, o.PerSecond))
 	}
 	return errors.Join(append(errs, validatePrefix(o.Prefix))...)
 }
@@ -148,7 +151,7 @@ func (a *Announcer) Announce(announcement backends.Announcement) {
 	}
 }
 
-// send publishes what is queued, until nothing is.
+// send publishes queued announcements until none is left.
 func (a *Announcer) send() {
 	for {
 		a.mu.Lock()
@@ -170,7 +173,7 @@ func (a *Announcer) send() {
 }
 
 func (a *Announcer) publish(denials []backends.Announcement) (err error) {
-	defer func() { // of a hook of the client
+	defer func() { // a hook of the client may panic
 		if v := recover(); v != nil {
 			err = panicked(v)
 		}
@@ -189,17 +192,17 @@ func (a *Announcer) publish(denials []backends.Announcement) (err error) {
 	return a.client.Publish(ctx, a.channel, message).Err()
 }
 
-// unknownCommand reports whether a server does not have a command: sharded channels are
-// new in Redis 7.
+// unknownCommand reports whether a server does not know a command. Sharded channels are new in
+// Redis 7.
 func unknownCommand(err error) bool { return redis.HasErrorPrefix(err, "unknown command") }
 
-// Counts returns what a has done so far.
+// Counts returns counts since a was made.
 func (a *Announcer) Counts() AnnouncerCounts {
 	return AnnouncerCounts{a.sent.Load(), a.received.Load(), a.dropped.Load(), a.refused.Load()}
 }
 
-// Close ends the connection that listens, and waits for it, five seconds at most where
-// Redis is silent. What is announced afterwards is dropped. The caller closes the client.
+// Close ends the connection that listens and waits for that, five seconds at most if Redis is
+// silent. Later announcements are dropped. The caller of [NewAnnouncer] closes the client.
 func (a *Announcer) Close() error {
 	a.mu.Lock()
 	a.closed = true

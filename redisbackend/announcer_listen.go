@@ -25,24 +25,27 @@ func (a *Announcer) Listen(heard func(backends.Announcement)) {
 
 const (
 	subscribeTimeout = 5 * time.Second
-	silenceTimeout   = 3 * time.Second // then the connection is tried
+	silenceTimeout   = 3 * time.Second // a PING follows
 	minListenPause   = 100 * time.Millisecond
 	maxListenPause   = 5 * time.Second
 )
 
-// listen hears what others announce until a is closed.
+// listen passes on announcements of other processes until a is closed.
 func (a *Announcer) listen() {
 	pause, failing := minListenPause, false
 	for a.ctx.Err() == nil {
 		err := a.subscribed(func() {
 			if failing {
-				a.log().Info("weir: denials of other instances are heard again", "channel", a.channel)
+				a.log().Info("weir: denials of other instances are heard again",
+					"channel", a.channel)
 			}
 			pause, failing = minListenPause, false
 		})
 		if err != nil && a.ctx.Err() == nil && !failing {
 			failing = true
-			a.log().Warn("weir: denials of other instances are not heard: this instance asks Redis itself", "channel", a.channel, "error", err)
+			const message = "weir: denials of other instances are not heard: " +
+				"this instance asks Redis itself"
+			a.log().Warn(message, "channel", a.channel, "error", err)
 		}
 		select {
 		case <-a.ctx.Done():
@@ -59,12 +62,11 @@ func (a *Announcer) log() *slog.Logger {
 	return slog.Default()
 }
 
-// subscribed hears what others announce for as long as one subscription lasts, and calls
-// begun when it has begun.
+// subscribed subscribes, calls begun, and passes on announcements until the subscription ends.
 //
-// It reads the connection itself. The channels of go-redis subscribe again on a new
-// connection, and go on in silence if the server refuses that, as a node of a Cluster does
-// that has just been started. They also keep to plain channels after an upgrade to sharded ones.
+// It reads the connection itself. The channels of go-redis would subscribe again on a new
+// connection. If the server refuses that, as a new node of a Cluster does, they stay silent. They
+// also keep to plain channels after an upgrade to sharded ones.
 func (a *Announcer) subscribed(begun func()) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -77,7 +79,7 @@ func (a *Announcer) subscribed(begun func()) (err error) {
 		return err
 	}
 	defer subscription.Close()
-	defer context.AfterFunc(a.ctx, func() { subscription.Close() })() // ends what is read
+	defer context.AfterFunc(a.ctx, func() { subscription.Close() })() // ends ReceiveTimeout
 	begun()
 	for silent := false; a.ctx.Err() == nil && a.shard() == shard; {
 		message, err := subscription.ReceiveTimeout(a.ctx, silenceTimeout)
@@ -94,7 +96,7 @@ func (a *Announcer) subscribed(begun func()) (err error) {
 			return err
 		}
 		switch m := message.(type) {
-		case *redis.Subscription: // the slot of the channel has moved, or go-redis has another connection
+		case *redis.Subscription: // the slot of the channel moved, or go-redis connected again
 			return nil
 		case *redis.Message:
 			a.hear(m.Payload)
@@ -103,9 +105,9 @@ func (a *Announcer) subscribed(begun func()) (err error) {
 	return nil
 }
 
-// shard returns the shard of a Ring that has the channel now: while one is down, another has
-// its channels, and connections to that go on when the first is back. Of other clients it
-// is nil.
+// shard returns the shard of a Ring that has the channel now, and nil for other clients. While a
+// shard is down, another one has its channels. A connection to that one would live on after the
+// first shard is back.
 func (a *Announcer) shard() *redis.Client {
 	r, ok := a.client.(ring)
 	if !ok {
@@ -115,7 +117,7 @@ func (a *Announcer) shard() *redis.Client {
 	return shard
 }
 
-// subscribe waits until the server has confirmed a subscription.
+// subscribe subscribes and waits for the confirmation of the server.
 func (a *Announcer) subscribe() (*redis.PubSub, error) {
 	ctx, cancel := context.WithTimeout(a.ctx, subscribeTimeout)
 	defer cancel()

@@ -9,16 +9,16 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// message is one message of the channel, in JSON. It is written from a slice of denials and read
-// into an array, so that a reader allocates nothing for more denials than a message has.
+// message is one message of the channel, in JSON. It is written from a slice and read into an
+// array: a message with too many denials costs a reader no memory.
 type message[denials []*announced | [maxTogether]*announced] struct {
 	Version  int     `json:"version"`
 	Instance []byte  `json:"instance"`
 	Denials  denials `json:"denials"`
 }
 
-// announced is a denial in a message. Scopes and keys need not be UTF-8, so they travel as bytes.
-// Waits are microseconds from when the message was made.
+// announced is a denial in a message. Scopes and keys are bytes, since they need not be UTF-8.
+// Waits are microseconds from the making of the message.
 type announced struct {
 	Scope      []byte       `json:"scope"`
 	Key        []byte       `json:"key"`
@@ -32,10 +32,10 @@ type announced struct {
 const (
 	announcementVersion = 1
 	instanceSize        = 8
-	maxMessage          = maxTogether * 2 * maxAnnouncedKey // 1 MiB: base64 makes a third more of keys
+	maxMessage          = maxTogether * 2 * maxAnnouncedKey // 1 MiB: base64 adds a third to keys
 
-	maxRemaining = 1_000_000_000                            // the most units of any limit
-	maxWait      = int64(100 * 366 * 24 * time.Hour / 1000) // microseconds: above those of any limit
+	maxRemaining = 1_000_000_000                            // the largest limit
+	maxWait      = int64(100 * 366 * 24 * time.Hour / 1000) // microseconds: longer than any wait
 )
 
 var errMessage = errors.New("redisbackend: not an announcement")
@@ -58,8 +58,8 @@ func encodeAnnouncements(
 	return json.Marshal(&m)
 }
 
-// decodeAnnouncements reads a message that arrived at an instant. It refuses messages longer than
-// those of encodeAnnouncements unread.
+// decodeAnnouncements reads a message that arrived at an instant. It refuses messages that are
+// longer than those of encodeAnnouncements without reading them.
 func decodeAnnouncements(
 	text string, arrived time.Time,
 ) (instance [instanceSize]byte, announcements []backends.Announcement, err error) {
@@ -80,12 +80,14 @@ func decodeAnnouncements(
 	return [instanceSize]byte(m.Instance), announcements, nil
 }
 
+// possible reports whether a process may announce d.
 func (d *announced) possible() bool {
-	return d.RetryAfter >= 0 && d.RetryAfter <= maxWait && d.ResetAfter >= 0 && d.ResetAfter <= maxWait &&
-		d.Cost >= 0 && len(d.Scope)+len(d.Key) <= maxAnnouncedKey && d.Limit.Validate() == nil
+	return d.RetryAfter >= 0 && d.RetryAfter <= maxWait &&
+		d.ResetAfter >= 0 && d.ResetAfter <= maxWait && d.Cost >= 0 &&
+		len(d.Scope)+len(d.Key) <= maxAnnouncedKey && d.Limit.Validate() == nil
 }
 
-// received returns the announcement as if this process had asked when it arrived.
+// received returns d as if this process had asked at the time of its arrival.
 func (d *announced) received(arrived time.Time) backends.Announcement {
 	retryAfter := time.Duration(d.RetryAfter) * time.Microsecond
 	return backends.Announcement{

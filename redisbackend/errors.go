@@ -84,7 +84,7 @@ const (
 		"use a redis.ClusterClient, or addr= in the URL"
 	raiseMemory = "the server's memory is full: raise maxmemory"
 
-	closedByServer = "the server closed the connection: a restart, maxclients, or TLS on one side?"
+	closedByServer = "the server closed the connection: a restart, maxclients, or TLS on one side alone?"
 	unansweredTLS  = "no TLS handshake so far: if the server speaks none, use redis://"
 )
 

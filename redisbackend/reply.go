@@ -11,26 +11,37 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A script replies one string: the number of its call, and for each question numbers or an error. A reply
-// is believed if it belongs to its call, if nothing is missing or left over, and if each number is one
-// that the script can compute. A proxy that is out of step passes on the replies of other calls, and each
-// of them looks like an answer. So a call sends a number of its own, and its reply begins with that number.
+// A script replies one string: the number of its call, and for each job numbers or an error. For
+// example the reply to two takings of a fixed window of 10 a minute, one allowed and one denied:
 //
-// go-redis writes a reply to a [redis.RawWriteToCmd] before it has allocated any of it, and closes
-// the connection if that fails. So a reply that is not believed is the last of its connection.
+//	2718281828                  the number of the call
+//	1700000042500000            the instant of the decisions, in microseconds
+//	1 1700000040000000 3 0 0    allowed; the window that began then had 3 units and no debt
+//	0 1700000040000000 10 0 0   denied; the window of the other key had 10 units
+//
+// A proxy that is out of step passes on replies to other calls, which look like answers. So each
+// call sends a random number, and its reply must begin with that number. Nothing may be missing or
+// left over, and each number must be one that the script can compute.
+//
+// go-redis passes a reply to a [redis.RawWriteToCmd] before it allocates any of it, and closes the
+// connection if that fails. So a reply that is not believed is the last one of its connection.
 
 var (
-	errForeign    = errors.New("the reply is not that of this call: is a proxy out of step, or is this not Redis?")
-	errImpossible = errors.New("the reply has a number that the script never computes: is this Redis or Valkey?")
-	errClock      = errors.New("the server's clock has jumped by more than a day: believed once the next reply agrees")
-	errUnread     = errors.New("there is no reply: a hook of the client answered in place of the server")
+	errForeign = errors.New("the reply is not that of this call: " +
+		"is a proxy out of step, or is this not Redis?")
+	errImpossible = errors.New("the reply has a number that the script never computes: " +
+		"is this Redis or Valkey?")
+	errClock = errors.New("the server's clock has jumped by more than a day: " +
+		"believed once the next reply agrees")
+	errUnread = errors.New("there is no reply: " +
+		"a hook of the client answered in place of the server")
 )
 
-// receiver reads the reply to a call. Its error says why the reply is not believed.
+// receiver reads the reply to a script. Its error says why the reply is not believed.
 type receiver interface{ receive(*reply) error }
 
-// reply is what is left of a reply. A space stands before each number, before " !" an error, and behind
-// that the end of a line.
+// reply is the unread rest of a reply. Each number follows a space. An error is " !", its text and
+// the end of a line.
 type reply struct{ text []byte }
 
 // number reads a number.
@@ -50,7 +61,7 @@ func (r *reply) number() (n int64, ok bool) {
 	return n, true
 }
 
-// error reads an error, and returns nil if a number comes next.
+// error reads an error. It returns nil if a number comes next.
 func (r *reply) error() error {
 	text, isError := bytes.CutPrefix(r.text, []byte(" !"))
 	if !isError {
@@ -64,36 +75,36 @@ func (r *reply) error() error {
 	return redisError(string(text))
 }
 
-// rest reads what is left.
+// rest reads all that is left.
 func (r *reply) rest() string {
 	text := string(r.text)
 	r.text = nil
 	return text
 }
 
-// hasEnded reports whether all has been read.
+// hasEnded reports whether nothing is left.
 func (r *reply) hasEnded() bool { return len(r.text) == 0 }
 
-// maxJump is by how much the clock of a server may differ from what it was expected to show.
+// maxJump is how far the clock of a server may be from its expected reading.
 const maxJump = 24 * time.Hour
 
-// serverInstants is what is known of the clock of a server.
+// serverClock is what is known of the clock of a server.
 type serverClock struct {
 	mu      sync.Mutex
 	latest  clockReading
-	doubted clockReading // of the reply before, which was not believed; otherwise zero
+	doubted clockReading // of the latest reply, if that was not believed
 }
 
-// serverInstant is an instant of a server, in microseconds since the Unix epoch, and when it was
-// told.
+// clockReading is an instant on the clock of a server, in microseconds since the Unix epoch, and
+// when its reply arrived.
 type clockReading struct {
 	us int64
 	at time.Time
 }
 
-// believe reports whether a server may tell an instant: it is within a day of what the one before
-// lets expect. A clock that has been set differs by more. So the first instant after that is not
-// believed, and the next is, on another connection, if it agrees with that one.
+// believe reports whether to believe a reading of the clock. A reading is believed if it is within
+// a day of the expected one. If a clock is set by more, the first reading afterwards is not
+// believed. The next one is, since it agrees with the first; it comes on another connection.
 func (s *serverClock) believe(us int64) bool {
 	reading := clockReading{us, time.Now()}
 	s.mu.Lock()
@@ -109,7 +120,7 @@ func (s *serverClock) believe(us int64) bool {
 	return false
 }
 
-// agrees reports whether a server may show i, if it showed an instant before.
+// agrees reports whether a clock that showed the reading before may show r.
 func (r clockReading) agrees(before clockReading) bool {
 	expected := before.us + r.at.Sub(before.at).Microseconds()
 	return !before.at.IsZero() && max(r.us-expected, expected-r.us) <= maxJump.Microseconds()
@@ -117,21 +128,21 @@ func (r clockReading) agrees(before clockReading) bool {
 
 const (
 	maxLine = 16 << 10 // bytes
-	maxText = 64 << 10 // bytes that a reply may have besides numbers: a section of INFO has a tenth of that
+	maxText = 64 << 10 // bytes of a reply besides numbers: ten sections of INFO
 )
 
-// scriptCommand sends a call of a script, and reads the reply.
+// scriptCommand is the command that runs a script once, and reads the reply.
 type scriptCommand struct {
 	redis.Cmder
 	number int64 // of the call, ten digits
-	most   int   // bytes of the reply, at most
+	most   int   // the longest reply, in bytes
 
 	mu         sync.Mutex
-	receiver   receiver // nil: the call is over, and its memory is used for another
+	receiver   receiver // nil: the call is over, and its memory may be reused
 	isReceived bool
 
-	// What has been read of the reply. The first piece behind an end begins a new one.
-	ended  bool
+	// The part of the reply that was read so far.
+	ended  bool // the next piece begins another reply
 	pieces []byte
 	reply  reply
 }
@@ -140,13 +151,13 @@ func newScriptCommand(to receiver, most int) *scriptCommand {
 	return &scriptCommand{receiver: to, most: most, number: 1e9 + rand.Int64N(9e9), ended: true}
 }
 
-// NoRetry implements [redis.Cmder]. A client asks it before it sends the command again.
+// NoRetry implements [redis.Cmder]. Clients call it before they send the command again.
 func (c *scriptCommand) NoRetry() bool {
 	c.ended = true
 	return false
 }
 
-// close ends the reading, and reports whether the receiver has read the reply.
+// close detaches the receiver. It reports whether the receiver has read the reply.
 func (c *scriptCommand) close() (isReceived bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,8 +165,8 @@ func (c *scriptCommand) close() (isReceived bool) {
 	return c.isReceived
 }
 
-// Write implements [io.Writer]. It reads a piece of the reply. An error of the server keeps the
-// connection, any other closes it.
+// Write implements [io.Writer]. It reads a piece of the reply. The connection survives an error
+// that the server replied; any other error closes it.
 func (c *scriptCommand) Write(piece []byte) (int, error) {
 	if c.ended {
 		c.begin()
@@ -185,7 +196,7 @@ func (c *scriptCommand) begin() {
 	c.ended, c.pieces = false, nil
 }
 
-// parse returns the string that a reply is, if all of it is there, or the error that it is.
+// parse returns the string in a reply if all of it has arrived, or the error in the reply.
 func (c *scriptCommand) parse(text []byte) (body []byte, isWhole bool, err error) {
 	line, rest, hasLine := bytes.Cut(text, []byte("\r\n"))
 	switch {
@@ -209,7 +220,7 @@ func (c *scriptCommand) parse(text []byte) (body []byte, isWhole bool, err error
 	return rest[:n], true, nil
 }
 
-// receive hands on the string that a reply is.
+// receive passes the string in a reply to the receiver.
 func (c *scriptCommand) receive(body []byte) error {
 	var room [20]byte
 	rest, isOwn := bytes.CutPrefix(body, strconv.AppendInt(room[:0], c.number, 10))
@@ -227,8 +238,8 @@ func (c *scriptCommand) receive(body []byte) error {
 	return err
 }
 
-// readValue reads the reply to a call by a client that reads replies itself. Nothing closes its
-// connection: if it is out of step, each later reply of it is an error, too.
+// readValue reads a reply from a client that parses replies itself. Nothing closes its connection:
+// if that is out of step, each later reply is an error, too.
 func (c *scriptCommand) readValue(value any) error {
 	text, ok := value.(string)
 	if c.begin(); !ok || len(text) > c.most {
@@ -238,9 +249,8 @@ func (c *scriptCommand) readValue(value any) error {
 	return c.receive([]byte(text))
 }
 
-// redisError returns an error that a server has replied, of the type that go-redis has for most of
-// them.
+// redisError returns an error that a server replied. Its type is that of most errors of go-redis.
 func redisError(text string) error { return as(redis.Nil, text) }
 
-// as returns text in the type of like, which go-redis does not export.
-func as[T ~string](_ T, text string) T { return T(text) }
+// as converts text to the type of like, which go-redis does not export.
+func as[T ~string](like T, text string) T { return T(text) }

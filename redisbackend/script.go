@@ -25,23 +25,33 @@ func file(name string) string {
 	return string(text)
 }
 
-// Scripts are files one after the other. A line "--- name" of a file is replaced by what has that name, so
-// that functions are made only where they are needed.
+// A script is put together from files. A line "--- name" of a file is replaced by another file or
+// by a text. Functions are then made only in the calls that need them:
+//
+//	takeScript    clock, take with one inside: enough for most calls
+//	              families, products, serial, bucket_ring: where a limit needs them
+//	              debt, state, convert, read: for a state that take does not read itself
+//	settleScript  clock, products, bucket_ring, serial, debt, state with families and convert,
+//	              settle
 var (
 	families    = familyChain()
-	stateSource = file("debt") + replace(file("state"), "families", families, "convert", file("convert"))
+	stateSource = file("debt") +
+		replace(file("state"), "families", families, "convert", file("convert"))
 
 	neededProducts = "if not muldiv then\n" + file("products") + "end\n"
 	neededRing     = "if not noteLevel then\n" + file("bucket_ring") + "end\n"
 
-	takeScript = newScript("local given, settles = ARGV[2], false\n" + file("clock") + replace(file("take"),
+	takeLocals = "local given, settles = ARGV[2], false\n"
+	takeScript = newScript(takeLocals + file("clock") + replace(file("take"),
 		"one", replace(file("one"), "families", families, "products", file("products")),
 		"families", families,
 		"products", file("products"),
 		"serial", file("serial"),
 		"bucket_ring", file("bucket_ring"),
 		"states", "(function()\n"+neededProducts+neededRing+stateSource+file("read")+"end)()\n"))
-	settleScript = newScript("local given, settles, written, isSure = ARGV[2 * #KEYS + 2], true, nil, nil\n" +
+
+	settleLocals = "local given, settles, written, isSure = ARGV[2 * #KEYS + 2], true, nil, nil\n"
+	settleScript = newScript(settleLocals +
 		file("clock") + file("products") + file("bucket_ring") + file("serial") +
 		"local errorOf, noteTaken, write\n" + stateSource + file("settle"))
 	renewScript   = newScript(file("renew"))
@@ -50,7 +60,7 @@ var (
 	resetScript   = newScript(file("reset"))
 )
 
-// chain returns the file of the family that letter names, for any of them.
+// familyChain returns an if statement over letter. For each family it includes the family's file.
 func familyChain() string {
 	var b strings.Builder
 	word := "if"
@@ -65,12 +75,12 @@ func familyChain() string {
 // familyFile is the file of a family, and the letters of its algorithms.
 type familyFile struct{ name, letters string }
 
-// familyFiles returns the files of families, in the order of the algorithms.
+// familyFiles returns the files of families in the order of the algorithms.
 func familyFiles() (all []familyFile) {
 	for _, a := range algorithms {
 		i := slices.IndexFunc(all, func(f familyFile) bool { return f.name == a.file })
 		switch {
-		case a.file == "": // of no algorithm
+		case a.file == "": // a number that no algorithm has
 		case i < 0:
 			all = append(all, familyFile{a.file, string(a.letter)})
 		default:
@@ -80,7 +90,7 @@ func familyFiles() (all []familyFile) {
 	return all
 }
 
-// replace returns source with texts in the places of their names.
+// replace returns source with lines "--- name" replaced: texts are names, each with its text.
 func replace(source string, texts ...string) string {
 	for i := 0; i < len(texts); i += 2 {
 		texts[i] = "--- " + texts[i] + "\n"
@@ -88,7 +98,7 @@ func replace(source string, texts ...string) string {
 	return strings.NewReplacer(texts...).Replace(source)
 }
 
-// script is a Lua script and the digest by which a server knows it.
+// script is a Lua script and the digest that servers know it by.
 type script struct{ source, digest string }
 
 func newScript(source string) script {
@@ -97,8 +107,7 @@ func newScript(source string) script {
 	return script{source, hex.EncodeToString(digest[:])}
 }
 
-// withoutComments returns source without comment lines: a third of what servers are sent
-// and parse.
+// withoutComments returns source without its comment lines, which are a third of it.
 func withoutComments(source string) string {
 	var b strings.Builder
 	for line := range strings.Lines(source) {
@@ -112,29 +121,29 @@ func withoutComments(source string) string {
 // pipeliner is a client that can send several commands at once.
 type pipeliner interface{ Pipeline() redis.Pipeliner }
 
-// scriptCall is one call of a script.
+// scriptCall is one script to run: its arguments and its outcome.
 type scriptCall struct {
 	script    *script
 	keys      []string
 	args      []any
-	once      bool // the client does not send it again
-	divisible bool // it can be sent in parts
+	once      bool // the client must not send it again
+	divisible bool // its jobs can be sent in scripts of their own
 	receiver  receiver
-	most      int // bytes of its reply, at most
+	most      int // the longest reply, in bytes
 	command   *scriptCommand
-	readErr   error // what a client said that reads replies itself
+	readErr   error // from a client that parses replies itself
 	err       error // nil: the receiver has read the reply
 }
 
-// run makes calls, in one pipeline if there are several and the client has pipelines. A server that
-// does not know a script, because it was restarted or its scripts were flushed, is sent the source. Each
+// run runs scripts, in one pipeline if there are several and the client has pipelines. A server
+// that does not know a script gets its source: it was restarted, or its scripts were flushed. Each
 // call has an error of its own.
 func run(ctx context.Context, client redis.Scripter, calls ...*scriptCall) {
 	if client, ok := client.(pipeliner); ok && len(calls) > 1 {
 		runTogether(ctx, client.Pipeline(), calls)
 	}
 	for _, c := range calls {
-		if c.command == nil || c.isUnknown() { // an earlier call may have taught the server
+		if c.command == nil || c.isUnknown() { // another call may have sent the source since
 			c.run(ctx, client, "evalsha", c.script.digest)
 		}
 		if c.isUnknown() {
@@ -144,7 +153,7 @@ func run(ctx context.Context, client redis.Scripter, calls ...*scriptCall) {
 }
 
 func runTogether(ctx context.Context, pipe redis.Pipeliner, calls []*scriptCall) {
-	defer func() { // also if a hook of the client panics
+	defer func() { // even if a hook of the client panics
 		for _, c := range calls {
 			c.finish()
 		}
@@ -156,13 +165,13 @@ func runTogether(ctx context.Context, pipe redis.Pipeliner, calls []*scriptCall)
 }
 
 func (c *scriptCall) run(ctx context.Context, client redis.Scripter, name, text string) {
-	defer c.finish() // also if a hook of the client panics
+	defer c.finish() // even if a hook of the client panics
 	c.send(ctx, client, name, text)
 }
 
-// isUnknown reports whether the server does not know the script of c.
+// isUnknown reports whether the server does not know the script.
 func (c *scriptCall) isUnknown() bool {
-	return c.err != nil && redis.HasErrorPrefix(c.err, "NOSCRIPT") // which allocates
+	return c.err != nil && redis.HasErrorPrefix(c.err, "NOSCRIPT") // HasErrorPrefix allocates
 }
 
 // send sends c, or queues it if to is a pipeline.
@@ -186,27 +195,28 @@ func (c *scriptCall) send(ctx context.Context, to redis.Scripter, name, text str
 	for _, key := range c.keys {
 		words = append(words, key)
 	}
-	c.command.Cmder = redis.NewRawWriteToCmd(ctx, c.command, append(append(words, c.command.number), c.args...)...)
+	words = append(append(words, c.command.number), c.args...)
+	c.command.Cmder = redis.NewRawWriteToCmd(ctx, c.command, words...)
 	c.command.SetFirstKeyPos(3)
 	cmd := redis.Cmder(c.command)
 	if c.once {
 		cmd = unrepeatedCommand{cmd}
 	}
-	_ = client.Process(ctx, cmd) // the command has the error, too
+	_ = client.Process(ctx, cmd) // c.command has the error, too
 }
 
-// finish sets the error of c, once the client is done with it.
+// finish sets the error of c. The client is done with it.
 func (c *scriptCall) finish() {
 	if c.command == nil {
-		return // a hook of the client has panicked before
+		return // a hook of the client panicked first
 	}
 	err := c.readErr
 	if c.command.Cmder != nil {
-		err = c.command.Err() // a deferred auto-pipeliner then waits for the reply
+		err = c.command.Err() // waits for the reply of a deferred auto-pipeliner
 	}
 	isReceived := c.command.close()
 	switch {
-	case isReceived && errors.Is(err, errImpossible): // the requests concerned have it
+	case isReceived && errors.Is(err, errImpossible): // it is the error of some jobs
 		c.err = nil
 	case err != nil:
 		c.err = advised(err)

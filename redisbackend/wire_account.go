@@ -13,19 +13,19 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// account is the sum of all charges of one Take on one key: what take.lua is told of it, and
-// how its reply is read.
+// account is the sum of all charges of one Take on one key. It writes the arguments of take.lua
+// and reads the reply.
 type account struct {
 	backends.Account
 	name     string
 	limit    *encoded
-	enforces bool  // it has charges that are not Shadow, perhaps of no units
-	settles  bool  // it has charges that last, and gets a ticket
-	lasts    int64 // the longest of them, microseconds
-	ticket   int64 // of a concurrency limit: the first id of its units
+	enforces bool  // some charges are not Shadow, even if they cost no units
+	settles  bool  // some charges have Lasts, so they get a ticket
+	lasts    int64 // the longest Lasts, in microseconds
+	ticket   int64 // of a concurrency limit: the id of its first unit
 }
 
-// accountsOf merges charges into the accounts of r, and sets the owner of each charge.
+// accountsOf merges charges into the accounts of r, and sets the account of each charge.
 func (b *Bare) accountsOf(charges []backends.Charge, r *request, mode mode) (err error) {
 	r.merged, r.accountOf, err = backends.Accounts(charges, r.merged, r.accountOf)
 	if err != nil {
@@ -41,7 +41,8 @@ func (b *Bare) accountsOf(charges []backends.Charge, r *request, mode mode) (err
 			r.accounts = append(r.accounts, b.heldAccount(a, limit, mode))
 			continue
 		}
-		r.accounts = append(r.accounts, account{Account: a, name: b.name(a.Scope, a.Key), limit: limit})
+		name := b.name(a.Scope, a.Key)
+		r.accounts = append(r.accounts, account{Account: a, name: name, limit: limit})
 	}
 	for i := range charges {
 		a := &r.accounts[r.accountOf[i]]
@@ -53,9 +54,10 @@ func (b *Bare) accountsOf(charges []backends.Charge, r *request, mode mode) (err
 	return nil
 }
 
-// formOf returns a text that is the same for requests that are alike but for their keys.
+// formOf returns a text that is equal for requests that differ only in their keys.
 func formOf(accounts []account, mode mode) string {
-	if a := &accounts[0]; len(accounts) == 1 && !mode.peeks && a.Enforced == 1 && !a.HasShadow && !a.settles {
+	a := &accounts[0]
+	if len(accounts) == 1 && !mode.peeks && a.Enforced == 1 && !a.HasShadow && !a.settles {
 		return a.limit.takesOne
 	}
 	text := append(make([]byte, 0, 64*len(accounts)), mode.name()...)
@@ -66,7 +68,8 @@ func formOf(accounts []account, mode mode) string {
 	return string(text)
 }
 
-// units returns the units of an account of a request as an argument of take.lua.
+// units returns the argument of take.lua for the units of a, which belongs to t: 3, or
+// "3,1@60000000" for 3 enforced units and 1 shadow unit that last a minute.
 func (a *account) units(t *takeJob) any {
 	held := !t.mode.peeks && a.limit.Held
 	if !held && a.enforces && !a.HasShadow && !a.settles {
@@ -80,7 +83,7 @@ func (a *account) units(t *takeJob) any {
 	return string(text)
 }
 
-// appendUnits appends the units of a as in an argument of take.lua.
+// appendUnits appends that argument, without the ids of units that are held.
 func (a *account) appendUnits(to []byte) []byte {
 	if a.enforces {
 		to = strconv.AppendInt(to, a.Enforced, 10)
@@ -94,7 +97,7 @@ func (a *account) appendUnits(to []byte) []byte {
 	return to
 }
 
-// weight returns how many keys a counts as in a call.
+// weight returns the cost of a in a call, in keys.
 func (a *account) weight() int {
 	if !a.limit.Held {
 		return a.limit.weight
@@ -102,7 +105,7 @@ func (a *account) weight() int {
 	return a.limit.weight + int(a.held()/unitsWeight)
 }
 
-// waits returns how many waits a has in a reply.
+// waits returns how many waits the reply has for a. Only logs have any.
 func (a *account) waits() int {
 	switch {
 	case !a.limit.Lists:
@@ -113,7 +116,7 @@ func (a *account) waits() int {
 	return 1
 }
 
-// held returns how many units a may hold, at most. More than its limit never fits.
+// held returns how many units a may come to hold. A charge above the limit never fits.
 func (a *account) held() int64 {
 	most := a.Limit.Burst()
 	if !a.limit.Held || a.Enforced > most {
@@ -126,66 +129,74 @@ func (a *account) held() int64 {
 	return n
 }
 
-// take.lua replies the states that a request found, and whether it was allowed. What remains and for how
-// long to wait follows from them by package family, as it does in memory. So it is checked, too, that the
-// request was to be allowed.
+// take.lua replies the states that a request found, and whether it was allowed. Package family
+// computes from them what remains and how long to wait, as package memory does. That also checks
+// whether the request was rightly allowed.
 
-// result is what was decided on an account.
+// result is the decisions on an account.
 type result struct {
 	enforced, shadow limits.Decision
 }
 
-// found is the state of a key that a request found, under the limit that it charged.
+// foundState is the state that a request found for a key, under the limit that it charged.
 type foundState struct {
 	family.Used
 	now     int64           // the instant of the decision
-	asOf    int64           // the same, or that of the state if the clock has stepped back
+	asOf    int64           // now, or the later instant of the state if the clock stepped back
 	period  calendar.Period // of a calendar
-	waits   [2]int64        // of a log: how long the enforced and the shadow charges wait
+	waits   [2]int64        // of a log: for the enforced and for the shadow charges
 	serial  int64           // of the state that the request left; 0: it took nothing
-	allowed bool            // the request
-	takes   bool            // the request is allowed, and no peek
+	allowed bool            // the request was allowed
+	takes   bool            // the request was allowed, and is no peek
 }
 
-// never is above all numbers of a reply, and stands for [limits.Never] in states.
+// never is above all numbers of a reply. In states it stands for [limits.Never].
 const never = 1<<53 - 1
 
-// found takes what take.lua has replied for a off the numbers of a request. ok is false if that cannot be.
-func (a *account) readState(t *takeJob, states, waits, serials *[]int64) (s foundState, ok bool) {
+// readState reads the state of a from the front of the numbers of t. It returns false if the
+// script never replies such numbers.
+func (a *account) readState(
+	t *takeJob, states, waits, serials *[]int64,
+) (f foundState, ok bool) {
 	numbers := (*states)[:a.limit.width]
 	*states = (*states)[a.limit.width:]
-	s.Used = family.Used{At: numbers[0], A: numbers[1]}
+	f.Used = family.Used{At: numbers[0], A: numbers[1]}
 	if len(numbers) > 2 {
-		s.B = numbers[2]
+		f.B = numbers[2]
 	}
-	s.now, s.asOf = t.now, max(t.now, s.At)
-	s.allowed, s.takes = t.allowed, t.allowed && !t.mode.peeks
+	f.now, f.asOf = t.now, max(t.now, f.At)
+	f.allowed, f.takes = t.allowed, t.allowed && !t.mode.peeks
 	switch a.Limit.Algorithm() {
 	case limits.AlgorithmFixedWindow:
-		s.B = numbers[3]
+		f.B = numbers[3]
 	case limits.AlgorithmAnchoredWindow:
-		s.B = numbers[3] << 1
+		f.B = numbers[3] << 1
 	case limits.AlgorithmCalendar:
-		end := s.At + numbers[2]
-		s.B, s.period = numbers[3], calendar.Period{Start: s.At, End: end, Next: end + numbers[4]}
+		end := f.At + numbers[2]
+		f.B = numbers[3]
+		f.period = calendar.Period{Start: f.At, End: end, Next: end + numbers[4]}
 	}
 	if a.limit.Lists {
-		*waits = (*waits)[copy(s.waits[:a.waits()], *waits):]
+		*waits = (*waits)[copy(f.waits[:a.waits()], *waits):]
 	}
 	if a.settles {
-		s.serial, *serials = (*serials)[0], (*serials)[1:]
+		f.serial, *serials = (*serials)[0], (*serials)[1:]
 	}
-	rate := a.Limit.Rate() // a level may be that of a higher maximum, and twice as high as that
-	isLevel := !a.limit.Drains ||
-		!arith.ProductExceeds(s.A, rate.Units, 2*algorithm.MaxUnits+2, rate.Period.Microseconds())
-	return s, isLevel && s.serial < maxSerials
+	// A debt may make a level twice as high as the bucket. The bucket may have been larger.
+	rate, highest := a.Limit.Rate(), int64(2*algorithm.MaxUnits+2)
+	isPossible := !a.limit.Drains ||
+		!arith.ProductExceeds(f.A, rate.Units, highest, rate.Period.Microseconds())
+	return f, isPossible && f.serial < maxSerials
 }
 
-// maxSerials is above the serials of states.
+// maxSerials is above all serials: see serial.lua.
 const maxSerials = 1 << 17
 
-// decide decides n units of s, which is f or f after the enforced charges. wait is what a log tells.
-func (a *account) decide(f *foundState, s family.Used, n, wait int64) (family.Used, family.Told, bool) {
+// decide decides n units of the state s: f as it was found, or f after the enforced charges. wait
+// is how long a log says to wait.
+func (a *account) decide(
+	f *foundState, s family.Used, n, wait int64,
+) (after family.Used, told family.Told, fits bool) {
 	switch {
 	case a.limit.Lists:
 		fits := n == 0 || n <= a.limit.Max-s.A
@@ -203,8 +214,9 @@ func (a *account) decide(f *foundState, s family.Used, n, wait int64) (family.Us
 	return a.limit.family.Decide(s, n, f.asOf, nil)
 }
 
-// result describes what was decided on a. fits says whether the enforced charges fit; ok is false if f cannot
-// be. If the request is allowed, the shadow charges come on top of the enforced ones.
+// result describes the decisions on a. fits reports whether the enforced charges fit. ok is false
+// if f is impossible. If the request is allowed, the shadow charges come on top of the enforced
+// ones.
 func (a *account) result(f *foundState) (r result, fits, ok bool) {
 	after, t, fits := a.decide(f, f.Used, a.Enforced, f.waits[0])
 	r.enforced, ok = a.describe(f, after, t, a.Enforced, fits, f.waits[0])
@@ -215,15 +227,15 @@ func (a *account) result(f *foundState) (r result, fits, ok bool) {
 		}
 		after, t, shadowFits := a.decide(f, s, a.Shadow, f.waits[1])
 		r.shadow, ok = a.describe(f, after, t, a.Shadow, shadowFits, f.waits[1])
-		if a.limit.Queues && r.shadow.Ticket != 0 { // a queue returns only its latest taking
+		if a.limit.Queues && r.shadow.Ticket != 0 { // only the latest taking of a queue is returned
 			r.enforced.Ticket &= ticketMask
 		}
 	}
 	return r, fits, ok
 }
 
-// describe returns the decision of n units of f, which left the state after. A request that has taken nothing is
-// told what there is without its units: Remaining and Reset are those of f.
+// describe returns the decision on n units of f, which left the state after. A request that took
+// nothing gets the Remaining and ResetAfter of f itself.
 func (a *account) describe(
 	f *foundState, after family.Used, t family.Told, n int64, fits bool, wait int64,
 ) (d limits.Decision, ok bool) {
@@ -234,11 +246,12 @@ func (a *account) describe(
 		}
 	}
 	if !fits && n > a.limit.Max && !a.limit.Bans {
-		t.Wait = 0 // it is not told
+		t.Wait = 0 // it never fits
 	}
 	ahead := f.asOf - f.now
 	t.Reset, t.Wait = t.Reset+ahead, t.Wait+ahead
-	if t.Reset < 0 || t.Wait < 0 || max(t.Reset, t.Wait) > longestWait || !fits && t.Wait == 0 && n <= a.limit.Max {
+	if t.Reset < 0 || t.Wait < 0 || max(t.Reset, t.Wait) > longestWait ||
+		!fits && t.Wait == 0 && n <= a.limit.Max {
 		return d, false
 	}
 	a.limit.Describe(&d, n, t, fits)
@@ -259,7 +272,7 @@ func (a *account) describe(
 	return d, true
 }
 
-// longestWait is above every wait, in microseconds. It is the same for all limits, since a key may have been
-// charged under another one: a window may owe for 200 years if its limit was lowered, a bucket may drain
-// for 100, and a step back of the clock adds a period.
+// longestWait is above every wait, in microseconds. All limits share it, since a key may have been
+// charged under another limit. A window may owe for 200 years if its limit was lowered, a bucket
+// may drain for 100, and a step back of the clock adds a period.
 const longestWait = int64(202 * 366 * 24 * time.Hour / time.Microsecond)

@@ -10,11 +10,11 @@ import (
 	"github.com/weir-go/weir/internal/ground/calendar"
 )
 
-// calendarClock is by how much the servers' clocks are known to be ahead of this process's, in microseconds: 0
-// until one has said that the difference is a period of the calendar or more.
+// calendarClock is how far the clocks of the servers are ahead of this process, in microseconds.
+// It stays 0 until a server has said that it is in another period.
 type calendarClock struct{ ahead atomic.Int64 }
 
-// now returns the instant that scripts are given or, if that is 0, what the server's clock may say.
+// now returns the given instant or, if that is 0, an estimate of the server's clock.
 func (c *calendarClock) now(given int64) int64 {
 	if given != 0 {
 		return given
@@ -27,8 +27,8 @@ func (c *calendarClock) isWithin(from, until, given int64) bool {
 	return now >= from && now < until
 }
 
-// learn reports whether err is of a server whose clock is in none of the periods that it was sent. It
-// will be sent others.
+// learn reports whether err comes from a server whose clock is in none of the periods that it was
+// sent. If so, the next periods will be around that clock.
 func (c *calendarClock) learn(err error) bool {
 	_, rest, found := strings.Cut(err.Error(), "WEIR asks again at ")
 	digits, _, _ := strings.Cut(rest, ":")
@@ -40,15 +40,15 @@ func (c *calendarClock) learn(err error) bool {
 	return true
 }
 
-// withPeriods returns e, of a calendar limit, with the periods around an instant: see calendar.lua.
+// withPeriods adds to e, of a calendar limit, the periods around an instant: see calendar.lua.
 func withPeriods(e *encoded, instant int64) *encoded {
 	c, err := calendar.Of(string(e.limit.Period()))
 	if err != nil {
-		panic(err) // the limit is legal
+		panic(err) // the limit was validated
 	}
 	starts := c.Around(instant)
 	for i := range starts {
-		starts[i] = max(0, starts[i]) // no clock of a server shows an earlier instant
+		starts[i] = max(0, starts[i]) // servers have no earlier instant
 	}
 	text := strings.Trim(fmt.Sprint(starts), "[]")
 	e.text = fmt.Sprintf("%v~%s", e.text, text)

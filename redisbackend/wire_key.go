@@ -8,43 +8,45 @@ import (
 	"strings"
 )
 
-// maxKeyLength is the length up to which a key is part of a name in Redis. A longer key is
-// replaced by its digest, so that clients cannot fill the memory of Redis with keys.
+// maxKeyLength is the longest key that is part of a name in Redis. A longer key is replaced by its
+// digest, so that clients cannot fill the memory of Redis with keys.
 const maxKeyLength = 128
 
-// Marks of the kinds of values. They keep a sorted set apart from the string that a scope
-// and key had before its limit became a concurrency limit.
+// A name has a mark of the kind of its value. A scope and key may have had a string before their
+// limit became a concurrency limit; the sorted set then has another name.
 const (
 	markState = ""
 	markHeld  = "h"
 )
 
-// validatePrefix returns what is wrong with the prefix of [Options]. Two legal prefixes never share a
-// name. Suppose that one prefix and a colon begin the other prefix: every name of the shorter prefix
-// continues with a brace or a length, perhaps behind a mark, and the longer prefix does not.
+// validatePrefix returns an error if prefix is illegal. Two legal prefixes never share a name.
+// Suppose that one prefix and a colon begin the other prefix. A name of the shorter one goes on
+// with a brace or a length, perhaps behind a mark, and the longer prefix does not.
 func validatePrefix(prefix string) error {
 	if strings.ContainsAny(prefix, "{}") {
-		return fmt.Errorf("redisbackend: prefix: must have no braces (got %q): a hash tag goes into HashTag", prefix)
+		return fmt.Errorf(
+			"redisbackend: prefix: must have no braces (got %q): use HashTag", prefix)
 	}
 	for _, part := range strings.Split(prefix, ":")[1:] {
-		if number := strings.TrimPrefix(part, markHeld); number != "" && strings.Trim(number, "0123456789") == "" {
-			return fmt.Errorf("redisbackend: prefix: must have no %q after a colon (got %q), or prefixes share keys: write \"-\" for \":\"", part, prefix)
+		number := strings.TrimPrefix(part, markHeld)
+		if number != "" && strings.Trim(number, "0123456789") == "" {
+			return fmt.Errorf("redisbackend: prefix: must have no %q after a colon (got %q), "+
+				"or prefixes share keys: write \"-\" for \":\"", part, prefix)
 		}
 	}
 	return nil
 }
 
-// appendName appends the name of the state of a scope and key in Redis. The length of the
-// scope comes first, so that no two pairs share a name.
+// appendName appends the name of the state of a scope and key in Redis:
 //
-// If the scope or key contains a brace, the empty hash tag "{}" precedes them. Redis then
-// hashes the whole name. Without it, a client that sends "{x}" in its key could choose the
-// slot of its states and send all its load to one server. Also, all keys of a scope such
-// as "GET /items/{id}" would share one slot.
+//	weir:10:per-client:198.51.100.7        the length of the scope keeps pairs apart
+//	weir:{}:15:GET /items/{id}:u1          a brace in the scope or key
+//	weir:{0a1b2c3d4e5f6071}:8:per-user:u1  a scope of Options.Together: a digest of the key
+//	weir:h4:jobs:u1                        markHeld: units of a concurrency limit
 //
-// In a scope of Options.Together the hash tag is a digest of the key.
-//
-// mark says what kind of value there is, see the constants.
+// Redis hashes the text in the first braces of a name, or all of it if they are empty. So a client
+// that sends "{x}" in its key cannot choose the slot of its states, and the keys of a scope such
+// as "GET /items/{id}" do not share one slot.
 func (b *Bare) appendName(to []byte, mark, scope, key string) []byte {
 	to = append(to, b.prefix...)
 	if b.tagged != nil && b.tagged[scope] {
@@ -79,7 +81,7 @@ func (b *Bare) name(scope, key string) string {
 	return string(b.appendName(room[:0], markState, scope, key))
 }
 
-// heldName is name for the units that are held by a concurrency limit.
+// heldName is name for the units that a concurrency limit holds.
 func (b *Bare) heldName(scope, key string) string {
 	var room [256]byte
 	return string(b.appendName(room[:0], markHeld, scope, key))

@@ -10,14 +10,14 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// algorithms are the letters by which scripts and states name algorithms, and the files of their families.
-// Those that are asked for most come first in each script.
+// algorithms has for each algorithm its letter in scripts and states, and the file of its family.
+// Scripts look for families in this order, so frequent ones come first.
 var algorithms = [...]struct {
 	letter  byte
 	file    string
-	numbers int // of a state in a reply, see take.lua
-	takes   int // how many keys a taking counts as in a call
-	ends    int // and a settlement: a bucket remembers levels; a script ends early if it has to write much of a log
+	numbers int // of a state in a reply: see take.lua
+	takes   int // cost of a taking, in keys
+	ends    int // cost of a settlement, in keys
 }{
 	limits.AlgorithmTokenBucket:    {'t', "bucket", 3, 1, 2},
 	limits.AlgorithmLeakyBucket:    {'l', "bucket", 3, 1, 2},
@@ -33,33 +33,35 @@ var algorithms = [...]struct {
 
 const version = '1'
 
-// encoded is a limit and the form in which scripts read it.
+// encoded is a limit as scripts read it.
 type encoded struct {
 	family.Numbers
 	limit    limits.Limit
 	family   family.Compiled
-	width    int    // how many numbers a state has in a reply
-	weight   int    // how many keys a taking counts as in a call
-	text     any    // version and algorithm, capacity in units, P and Q: see state.lua
-	takesOne string // the form of a request that takes one unit by it
+	width    int    // numbers of a state in a reply
+	weight   int    // cost of a taking, in keys
+	text     any    // a string, "1t 10 600000 1": version, letter, maximum, P, Q; see state.lua
+	takesOne string // the form of a request that takes one unit
 
-	from, until int64 // of a calendar the instants, microseconds since the Unix epoch, for which it is
+	from, until int64 // of a calendar: valid between these instants, Unix microseconds
 }
 
 // encodedLimits caches the encoded forms of the limits in use.
 type encodedLimits [256]atomic.Pointer[encoded]
 
-// encode returns the encoded form of a limit, or an error if it is invalid. The instant is that which scripts are
-// given, 0 for the server's.
+// encode returns the encoded form of a limit, or an error if it is invalid. instant is when the
+// script decides; 0: it reads the server's clock.
 func (b *Bare) encode(l limits.Limit, instant int64) (*encoded, error) {
 	entry := &b.limits[cacheIndex(l)]
-	if e := entry.Load(); e != nil && e.limit == l && (e.until == 0 || b.calendarClock.isWithin(e.from, e.until, instant)) {
+	e := entry.Load()
+	if e != nil && e.limit == l &&
+		(e.until == 0 || b.calendarClock.isWithin(e.from, e.until, instant)) {
 		return e, nil
 	}
 	if err := l.Validate(); err != nil {
 		return nil, err
 	}
-	e := encode(l, b.holds.holdTime)
+	e = encode(l, b.holds.holdTime)
 	if l.Algorithm() == limits.AlgorithmCalendar {
 		e = withPeriods(e, b.calendarClock.now(instant))
 	}
@@ -68,11 +70,14 @@ func (b *Bare) encode(l limits.Limit, instant int64) (*encoded, error) {
 }
 
 func cacheIndex(l limits.Limit) uint8 {
-	h := hashOf(string(l.Period())) ^ uint64(l.Rate().Units) ^ bits.RotateLeft64(uint64(l.Rate().Period), 16) ^ bits.RotateLeft64(uint64(l.Burst()), 32) ^ uint64(l.Algorithm())<<48
+	rate := l.Rate()
+	h := hashOf(string(l.Period())) ^ uint64(rate.Units) ^
+		bits.RotateLeft64(uint64(rate.Period), 16) ^
+		bits.RotateLeft64(uint64(l.Burst()), 32) ^ uint64(l.Algorithm())<<48
 	return uint8(h * 0x9e3779b97f4a7c15 >> 56)
 }
 
-// hashOf returns a number of a text, the same in every process; 0 of "".
+// hashOf returns a hash of a text that is the same in every process. The hash of "" is 0.
 func hashOf(text string) (h uint64) {
 	for _, c := range []byte(text) {
 		h = (h ^ uint64(c) + 1) * 0x9e3779b97f4a7c15
@@ -81,8 +86,8 @@ func hashOf(text string) (h uint64) {
 	return h
 }
 
-// encode returns the encoded form of a legal limit. Units of a concurrency limit are held for the time hold
-// unless they are renewed.
+// encode returns the encoded form of a legal limit. hold is the time for which a concurrency limit
+// holds a unit.
 func encode(l limits.Limit, hold time.Duration) *encoded {
 	rate := l.Rate()
 	p, q := rate.Period.Microseconds(), rate.Units
