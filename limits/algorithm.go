@@ -24,7 +24,7 @@ const (
 	AlgorithmCalendar
 )
 
-// Algorithms returns all algorithms, in the order of their constants.
+// Algorithms returns all algorithms in the order of their constants.
 func Algorithms() []Algorithm {
 	var all []Algorithm
 	for a := AlgorithmTokenBucket; int(a) < algorithm.End; a++ {
@@ -41,16 +41,16 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("Algorithm(%d)", uint8(a))
 }
 
-// Holds reports whether requests hold their units until they end, as those of [Concurrent] do.
+// Holds reports whether a request holds its units until it ends, as under [Concurrent].
 func (a Algorithm) Holds() bool { return algorithm.Of(a).Held }
 
-// Delays reports whether a request may have to wait for its turn, as one of [LeakyQueue] may.
+// Delays reports whether a request may have to wait for its turn, as under [LeakyQueue].
 func (a Algorithm) Delays() bool { return algorithm.Of(a).Queues }
 
-// HasBurst reports whether a limit has a burst or capacity of its own beside its rate.
+// HasBurst reports whether a limit has a burst or a capacity beside its rate.
 func (a Algorithm) HasBurst() bool { return algorithm.Of(a).Drains }
 
-// algorithmNames returns the names of all algorithms, in the order of their constants.
+// algorithmNames returns the names of all algorithms in the order of their constants.
 func algorithmNames() (names []string) {
 	for _, a := range Algorithms() {
 		names = append(names, a.String())
@@ -58,8 +58,8 @@ func algorithmNames() (names []string) {
 	return names
 }
 
-// one returns a's name with its article.
-func (a Algorithm) one() string {
+// withArticle returns a's name with its article.
+func (a Algorithm) withArticle() string {
 	name := a.String()
 	if algorithm.Of(a).Held {
 		name = "concurrency limit"

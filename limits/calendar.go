@@ -10,11 +10,11 @@ import (
 	"github.com/weir-go/weir/internal/ground/calendar"
 )
 
-// Period is a period of the calendar, in the text that [Parse] reads behind the slash: "month" or
-// "month from 15 in Europe/Berlin". [Limit.Validate] of a limit with it says what is wrong.
+// Period is a period of the calendar, written as [Parse] reads it behind the slash: "month" or
+// "month from 15 in Europe/Berlin". [Limit.Validate] reports a text that is not legal.
 type Period string
 
-// The periods of the calendar in UTC. A week begins on Monday, a month on its first day, and a year on
+// The periods of the calendar in UTC. A week begins on Monday, a month on its first day, a year on
 // January 1.
 const (
 	Day   Period = "day"
@@ -23,8 +23,8 @@ const (
 	Year  Period = "year"
 )
 
-// From returns p with another first day: of a month 1 to 31, where the last day of a month stands
-// for those that it does not have; of a week 1 (Monday) to 7 (Sunday). A year has [Period.FromDate].
+// From returns p with another first day: 1 to 31 for a month, 1 (Monday) to 7 (Sunday) for a week.
+// A shorter month begins on its last day. For a year, use [Period.FromDate].
 func (p Period) From(day int) Period {
 	start := strconv.Itoa(day)
 	if strings.HasPrefix(string(p), string(Week)) && day >= 1 && day <= 7 {
@@ -33,7 +33,8 @@ func (p Period) From(day int) Period {
 	return p.from(start)
 }
 
-// FromDate returns p, a year, with another first day. In a year without February 29, it is February 28.
+// FromDate returns p, a year, with another first day. Without a February 29, a year from then
+// begins on February 28.
 func (p Period) FromDate(month time.Month, day int) Period {
 	return p.from(strings.ToLower(month.String()) + " " + strconv.Itoa(day))
 }
@@ -43,25 +44,26 @@ func (p Period) from(start string) Period {
 	return Period(calendar.Text(unit, start, zone))
 }
 
-// In returns p in a time zone of the IANA, such as "Europe/Berlin". Its data come from the system or,
-// if a program imports it, from time/tzdata.
+// In returns p in a time zone of the IANA, such as "Europe/Berlin". The data of zones come from the
+// system or, if the program imports it, from time/tzdata.
 func (p Period) In(zone string) Period {
 	unit, start, _ := calendar.Split(string(p))
 	return Period(calendar.Text(unit, start, zone))
 }
 
-// Calendar counts in periods of the calendar: a plan's 10,000 requests a month are
-// Calendar(10_000, Month). A period begins at midnight in its time zone, so that days with a
-// change of clocks last 23 or 25 hours. Around the turn of a period it may allow twice its units within
-// a short time, as [FixedWindow] may.
+// Calendar counts in periods of the calendar: a plan's 10,000 requests a month are Calendar(10_000,
+// Month). A period begins at midnight in its time zone, so days last 23 or 25 hours where clocks
+// change. Like [FixedWindow], it may allow twice its units within a short time around the end of a
+// period.
 //
-// Where a request is charged more than it took, its period may owe units to the next, and to that alone.
+// If a request costs more than it took, its period may pass units on to the next period, but no
+// further.
 func Calendar(units int64, period Period) Limit {
 	p := Period(calendar.Text(calendar.Split(string(period))))
 	return Limit{AlgorithmCalendar, Rate{units, calendar.Length(string(p))}, units, unique.Make(p)}
 }
 
-// Period returns the period of a calendar limit, "" if l is none.
+// Period returns the period of a calendar limit, and "" for other limits.
 func (l Limit) Period() Period {
 	if l.algorithm != AlgorithmCalendar {
 		return ""
@@ -69,8 +71,9 @@ func (l Limit) Period() Period {
 	return l.period.Value()
 }
 
-// Window returns the window that an instant lies in, if all keys have the same windows: those of a
-// [FixedWindow], [SlidingWindow] or [Calendar] limit that is legal. The end belongs to the next window.
+// Window returns the window that contains an instant. The end belongs to the next window. ok is
+// true for a legal [FixedWindow], [SlidingWindow] or [Calendar] limit: all its keys have the same
+// windows.
 func (l Limit) Window(at time.Time) (start, end time.Time, ok bool) {
 	switch l.algorithm {
 	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
@@ -95,13 +98,14 @@ func (l Limit) Window(at time.Time) (start, end time.Time, ok bool) {
 	return start, end, false
 }
 
-// validatePeriod returns what is wrong with the period of a calendar limit.
+// validatePeriod reports a mistake in the period of a calendar limit.
 func (l Limit) validatePeriod() error {
 	_, err := calendar.Of(string(l.Period()))
 	return err
 }
 
-// parseCalendar reads the words behind "calendar". The names of zones have capital letters and slashes.
+// parseCalendar reads the words behind "calendar". It cuts the zone off first: the names of zones
+// have capital letters and slashes.
 func parseCalendar(given []string) (Limit, error) {
 	zone := ""
 	if n := len(given); n >= 2 && strings.EqualFold(given[n-2], "in") {
@@ -120,4 +124,5 @@ func parseCalendar(given []string) (Limit, error) {
 	return Calendar(n, Period(calendar.Text(period, start, zone))), nil
 }
 
-var errCalendarForm = errors.New(`want calendar units/period [from day] [in zone], such as "calendar 10000/month" or "calendar 10000/month from 15 in Europe/Berlin"`)
+var errCalendarForm = errors.New(`want calendar units/period [from day] [in zone],` +
+	` such as "calendar 10000/month from 15 in Europe/Berlin"`)

@@ -5,48 +5,47 @@ import (
 	"time"
 )
 
-// Decision is the answer to one charge. Waits are whole microseconds and count
-// from At, on the assumption that nothing else is charged meanwhile. The zero
-// Decision denies.
+// Decision is the answer to one charge. Waits are whole microseconds. They count from At, and
+// assume that nothing else is charged meanwhile. The zero Decision denies.
 type Decision struct {
 	Allowed bool
 	Source  Source // who decided
 
-	// Transient marks a denial that may rest on units about to be given back, so
-	// that it may end before RetryAfter: a backend that keeps the keys of a
-	// request on several servers takes at each and gives back where another
-	// denies. remote.DenialCache does not remember it. Never set if allowed.
+	// Transient marks a denial that may end before RetryAfter, because units may be given back. A
+	// backend with several servers takes at each, and gives the units back if another server
+	// denies; meanwhile it may deny other requests. remote.DenialCache does not cache such denials.
+	// It is false if Allowed.
 	Transient bool
 
-	// Remaining is the largest cost that would be allowed now, after this
-	// decision; never negative.
+	// Remaining is the largest cost that would be allowed now, after this decision. It is never
+	// negative.
 	Remaining int64
 
-	// RetryAfter is 0 if allowed. Otherwise it is the least wait after which
-	// the same charge is allowed, or [Never].
+	// RetryAfter is 0 if Allowed. Otherwise it is the least wait after which the same charge is
+	// allowed, or [Never].
 	RetryAfter time.Duration
 
-	// ResetAfter is the wait until the key's state equals that of a key never
+	// ResetAfter is the wait until the key is fresh: its state then equals that of a key never
 	// charged.
 	ResetAfter time.Duration
 
-	// EffectiveWindow is the time over which Remaining is to be spread: the
-	// parameter t of the IETF RateLimit field (draft-ietf-httpapi-ratelimit-headers-11,
-	// section 4.1.2). If Remaining is 0 it is the wait until one unit fits; on
-	// a denial it equals RetryAfter. Of a concurrency limit it is [Never].
+	// EffectiveWindow is the time over which a client should spread Remaining: the parameter t of
+	// the IETF RateLimit field (draft-ietf-httpapi-ratelimit-headers-11, section 4.1.2). If
+	// Remaining is 0, it is the wait until one unit fits. On a denial it equals RetryAfter. For a
+	// concurrency limit it is [Never].
 	EffectiveWindow time.Duration
 
-	// Delay is how long an allowed request of a leaky queue has to wait for
-	// its turn; 0 for every other algorithm.
+	// Delay is how long an allowed request must wait for its turn in a leaky queue. It is 0 for
+	// other algorithms.
 	Delay time.Duration
 
 	// At is the backend's clock at the decision, in microseconds since the
 	// Unix epoch: time.UnixMicro(d.At).
 	At int64
 
-	// Ticket is what the backend needs to know the taking by at its end, see [Ending].
-	// What it says is the backend's own business. Without meaning if nothing was taken, or
-	// the charge has no end.
+	// Ticket identifies the taking to the backend when the request ends: see backends.Ending. Its
+	// format is private to the backend. It is meaningless if nothing was taken, or if the charge
+	// has no end.
 	Ticket int64
 }
 
@@ -75,7 +74,8 @@ const (
 	SourceNotAsked
 )
 
-var sourceNames = [...]string{"primary", "denial-cache", "lease", "fallback", "local", "open", "closed", "not-asked"}
+var sourceNames = [...]string{"primary", "denial-cache", "lease", "fallback", "local", "open",
+	"closed", "not-asked"}
 
 // String returns a short name for logs and metric labels, such as "fallback".
 func (s Source) String() string {
@@ -85,6 +85,6 @@ func (s Source) String() string {
 	return fmt.Sprintf("Source(%d)", uint8(s))
 }
 
-// Counted reports whether a decision of this source rests on counted state, so
-// that its numbers mean something.
+// Counted reports whether a decision of this source comes from counted state. Otherwise its numbers
+// mean nothing.
 func (s Source) Counted() bool { return s <= SourceLocal }

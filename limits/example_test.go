@@ -98,7 +98,7 @@ func ExampleParse() {
 	// sliding-window 100/1h <nil>
 	// sliding-window 5/10s <nil>
 	// token-bucket 100/1m burst 20 <nil>
-	// limit not set limits: "100/fortnight": "fortnight" is not a period: use second, minute, hour, day, 7d or a duration such as 10s or 1m30s
+	// limit not set limits: "100/fortnight": "fortnight" is not a period: use second, minute, hour, day, 7d or 1m30s
 }
 
 // Giving a plan twice of everything, whatever its limit is.
@@ -181,7 +181,8 @@ func ExampleLimit() {
 		fmt.Print(limit, ":")
 		for range 4 {
 			decision := make([]limits.Decision, 1)
-			if err := store.Take(context.Background(), []backends.Charge{{Key: "k", Limit: limit, Cost: 1}}, decision); err != nil {
+			if err := store.Take(context.Background(), []backends.Charge{{Key: "k", Limit: limit, Cost: 1}},
+				decision); err != nil {
 				fmt.Print(err)
 			}
 			switch d := decision[0]; {
@@ -246,7 +247,8 @@ func ExampleCalendar() {
 }
 
 func ExamplePeriod() {
-	for _, period := range []limits.Period{limits.Day, limits.Week, limits.Month, limits.Year, "month from 15 in Europe/Berlin"} {
+	for _, period := range []limits.Period{limits.Day, limits.Week, limits.Month, limits.Year,
+		"month from 15 in Europe/Berlin"} {
 		fmt.Println(limits.Calendar(10_000, period))
 	}
 	// Output:
@@ -302,7 +304,8 @@ func ExampleDecision() {
 			fmt.Println(err)
 		}
 		d := decisions[0]
-		fmt.Println(d.Allowed, d.Remaining, "retry after", d.RetryAfter, "reset after", d.ResetAfter, "spread over", d.EffectiveWindow)
+		fmt.Println(d.Allowed, d.Remaining, "retry after", d.RetryAfter, "reset after", d.ResetAfter, "spread over",
+			d.EffectiveWindow)
 	}
 	fmt.Println("at", time.UnixMicro(decisions[0].At).UTC().Format(time.TimeOnly))
 	// Output:

@@ -33,15 +33,20 @@ func TestEveryIllegalLimitIsRefusedByNameValueAndRange(t *testing.T) {
 		{limits.SlidingWindow(limits.Per(1, -time.Second)), []string{"period must be positive", "got -1s"}},
 		{limits.SlidingWindow(limits.Per(1, 999*time.Microsecond)), []string{"1ms to 8784h", "got 999µs"}},
 		{limits.SlidingWindow(limits.Per(1, 367*24*time.Hour)), []string{"1ms to 8784h", "got 8808h0m0s"}},
-		{limits.SlidingWindow(limits.Rate{Units: 1, Period: time.Second + time.Nanosecond}), []string{"whole number of microseconds", "got 1.000000001s"}},
+		{limits.SlidingWindow(limits.Rate{Units: 1, Period: time.Second + time.Nanosecond}),
+			[]string{"whole number of microseconds", "got 1.000000001s"}},
 		{limits.TokenBucket(limits.PerSecond(1), 0), []string{"burst", "1 to 1000000000", "got 0"}},
 		{limits.LeakyBucket(limits.PerSecond(1), -5), []string{"burst", "got -5"}},
 		{limits.LeakyQueue(limits.PerSecond(1), 1_000_000_001), []string{"burst", "got 1000000001"}},
-		{limits.TokenBucket(limits.Per(1, 366*24*time.Hour), 100), []string{"a burst of 100 at 1 per 366d takes over 100 years"}},
+		{limits.TokenBucket(limits.Per(1, 366*24*time.Hour), 100),
+			[]string{"a burst of 100 at 1 per 366d takes over 100 years"}},
 		{limits.TokenBucket(limits.Per(1, 366*24*time.Hour), 1_000_000_000), []string{"100 years"}},
 		{limits.TokenBucket(limits.Per(0, 0), 0), []string{"units", "period", "burst"}},
-		{limits.Calendar(0, limits.Month.From(32)), []string{"units of a calendar must be 1 to 1000000000", "got 0", "a month begins on a day from 1 to 31", `got "32"`}},
-		{limits.Calendar(1, "fortnight"), []string{"a period of the calendar is a day, week, month or year", `got "fortnight"`}},
+		{limits.Calendar(0, limits.Month.From(32)),
+			[]string{"units of a calendar must be 1 to 1000000000", "got 0", "a month begins on a day from 1 to 31",
+				`got "32"`}},
+		{limits.Calendar(1, "fortnight"),
+			[]string{"a period of the calendar is a day, week, month or year", `got "fortnight"`}},
 		{limits.Calendar(1, limits.Day.From(2)), []string{"a day begins at midnight", `remove "from 2"`}},
 		{limits.Calendar(1, limits.Week.From(8)), []string{"a week begins on a day", `got "8"`}},
 		{limits.Calendar(1, limits.Year.From(8)), []string{"a year begins on a date", `got "8"`}},
@@ -111,7 +116,8 @@ func TestParseLimitReadsWhatPeopleWrite(t *testing.T) {
 		{"ban 10/10m for 1h", limits.Ban(limits.Per(10, 10*time.Minute), time.Hour)},
 		{"anchored-window 60/hour", limits.AnchoredWindow(limits.PerHour(60))},
 		{"calendar 10000/month", limits.Calendar(10_000, limits.Month)},
-		{" Calendar 10000 PER Month FROM 15 IN Europe/Berlin", limits.Calendar(10_000, limits.Month.From(15).In("Europe/Berlin"))},
+		{" Calendar 10000 PER Month FROM 15 IN Europe/Berlin",
+			limits.Calendar(10_000, limits.Month.From(15).In("Europe/Berlin"))},
 		{"calendar 10000/month from 1 in UTC", limits.Calendar(10_000, limits.Month)},
 		{"calendar 5/week from Sunday", limits.Calendar(5, limits.Week.From(7))},
 		{"calendar 5/week from monday", limits.Calendar(5, limits.Week)},
@@ -213,7 +219,9 @@ func FuzzTheShareOfALegalLimitIsLegal(f *testing.F) {
 }
 
 func FuzzParseLimitRoundTrips(f *testing.F) {
-	for _, text := range []string{"100/minute", "token-bucket 100/1m burst 20", "sliding-log 3/5m", "leaky-queue 7 per 1h0m0.5s", "-1/s", "fixed-window 1/366d", "calendar 5/month from 15 in Europe/Berlin", "calendar 5/year from april 6"} {
+	for _, text := range []string{"100/minute", "token-bucket 100/1m burst 20", "sliding-log 3/5m",
+		"leaky-queue 7 per 1h0m0.5s", "-1/s", "fixed-window 1/366d", "calendar 5/month from 15 in " +
+			"Europe/Berlin", "calendar 5/year from april 6"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -263,7 +271,8 @@ func TestRateOf(t *testing.T) {
 			t.Fatalf("%v per second: %v, which is %v", perSecond, rate, got)
 		}
 	}
-	for _, perSecond := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), 1e10, 1e-9, math.SmallestNonzeroFloat64} {
+	for _, perSecond := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), 1e10, 1e-9,
+		math.SmallestNonzeroFloat64} {
 		if rate := limits.RateOf(perSecond); limits.FixedWindow(rate).Validate() == nil {
 			t.Errorf("%v per second is %v", perSecond, rate)
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Parse reads a limit as people write it:
+// Parse reads a limit in text:
 //
 //	100/minute                      sliding-window, since no algorithm is named
 //	100 per hour
@@ -25,10 +25,9 @@ import (
 //	calendar 500/week from sunday
 //	calendar 1000000/year from april 6 in Europe/London
 //
-// The period is a unit (second, minute, hour, day, their plurals or sec, min, s,
-// m, h, d), a number of days (7d) or a [time.Duration]; a burst, or capacity, of
-// a bucket that is not given equals the units. The limit is legal
-// ([Limit.Validate]), or the error says what to change.
+// The period is a unit (second, minute, hour, day, their plurals or sec, min, s, m, h, d), a number
+// of days (7d) or a [time.Duration]. A bucket without a burst or capacity has one that equals the
+// units. The limit is legal ([Limit.Validate]), or the error says what to change.
 func Parse(s string) (Limit, error) {
 	l, err := parseLimit(s)
 	if err == nil {
@@ -40,8 +39,8 @@ func Parse(s string) (Limit, error) {
 	return l, nil
 }
 
-// String returns the form that [Parse] reads back to an equal limit, such
-// as "token-bucket 100/1m burst 20".
+// String returns a text that [Parse] reads as an equal limit, such as "token-bucket 100/1m burst
+// 20".
 func (l Limit) String() string {
 	if l == (Limit{}) {
 		return "limit not set"
@@ -62,8 +61,7 @@ func (l Limit) String() string {
 	return s
 }
 
-// MarshalText implements [encoding.TextMarshaler] by [Limit.String]. It fails
-// for a limit that is not legal.
+// MarshalText implements [encoding.TextMarshaler] by [Limit.String]. It fails if l is not legal.
 func (l Limit) MarshalText() ([]byte, error) {
 	if err := l.Validate(); err != nil {
 		return nil, fmt.Errorf("limits: %w", err)
@@ -71,8 +69,8 @@ func (l Limit) MarshalText() ([]byte, error) {
 	return []byte(l.String()), nil
 }
 
-// UnmarshalText implements [encoding.TextUnmarshaler] by [Parse], so that a
-// limit can live in a flag, in YAML or in JSON.
+// UnmarshalText implements [encoding.TextUnmarshaler] by [Parse], so a limit can stand in a flag,
+// in YAML or in JSON.
 func (l *Limit) UnmarshalText(text []byte) error {
 	parsed, err := Parse(string(text))
 	if err != nil {
@@ -82,17 +80,20 @@ func (l *Limit) UnmarshalText(text []byte) error {
 	return nil
 }
 
-var errLimitForm = errors.New(`want [algorithm] units/period [burst n], such as "100/minute" or "token-bucket 100/1m burst 20"`)
+var errLimitSyntax = errors.New(
+	`want [algorithm] units/period [burst n], such as "100/minute" or "token-bucket 100/1m burst 20"`)
 
 func parseLimit(s string) (Limit, error) {
-	if given := strings.Fields(s); len(given) > 0 && strings.EqualFold(given[0], AlgorithmCalendar.String()) {
+	if given := strings.Fields(s); len(given) > 0 &&
+		strings.EqualFold(given[0], AlgorithmCalendar.String()) {
 		return parseCalendar(given[1:])
 	}
 	words := strings.Fields(strings.ReplaceAll(strings.ToLower(s), "/", " / "))
 	algorithm := AlgorithmSlidingWindow
 	if len(words) > 0 && !strings.ContainsAny(words[0][:1], "-+0123456789") {
 		if algorithm = algorithmNamed(words[0]); algorithm == 0 {
-			return Limit{}, fmt.Errorf("unknown algorithm %.30q: use one of %s", words[0], strings.Join(algorithmNames(), ", "))
+			return Limit{}, fmt.Errorf("unknown algorithm %.30q: use one of %s", words[0],
+				strings.Join(algorithmNames(), ", "))
 		}
 		words = words[1:]
 	}
@@ -106,7 +107,7 @@ func parseLimit(s string) (Limit, error) {
 	if n := len(words); n >= 2 && (words[n-2] == "burst" || words[n-2] == "capacity") {
 		words, burst = words[:n-2], words[n-1]
 	}
-	rate, err := parseRate(words, errLimitForm)
+	rate, err := parseRate(words, errLimitSyntax)
 	if err != nil {
 		return Limit{}, err
 	}
@@ -115,20 +116,21 @@ func parseLimit(s string) (Limit, error) {
 		return l, nil
 	}
 	if !algorithm.HasBurst() {
-		return Limit{}, fmt.Errorf("%s has no burst of its own: remove %q or name a bucket", algorithm.one(), "burst "+burst)
+		return Limit{}, fmt.Errorf("%s has no burst of its own: remove %q",
+			algorithm.withArticle(), "burst "+burst)
 	}
 	l.burst, err = parseUnits(burst)
 	return l, err
 }
 
 var (
-	errConcurrentForm = errors.New(`want concurrent units, such as "concurrent 20"`)
-	errBanForm        = errors.New(`want ban units/period for duration, such as "ban 10/10m for 1h"`)
+	errConcurrentSyntax = errors.New(`want concurrent units, such as "concurrent 20"`)
+	errBanSyntax        = errors.New(`want ban units/period for duration, such as "ban 10/10m for 1h"`)
 )
 
 func parseConcurrent(words []string) (Limit, error) {
 	if len(words) != 1 {
-		return Limit{}, errConcurrentForm
+		return Limit{}, errConcurrentSyntax
 	}
 	n, err := parseUnits(words[0])
 	return Concurrent(n), err
@@ -137,9 +139,9 @@ func parseConcurrent(words []string) (Limit, error) {
 func parseBan(words []string) (Limit, error) {
 	n := len(words)
 	if n < 2 || words[n-2] != "for" {
-		return Limit{}, errBanForm
+		return Limit{}, errBanSyntax
 	}
-	rate, err := parseRate(words[:n-2], errBanForm)
+	rate, err := parseRate(words[:n-2], errBanSyntax)
 	if err != nil {
 		return Limit{}, err
 	}
@@ -147,12 +149,11 @@ func parseBan(words []string) (Limit, error) {
 	return Ban(rate, lasting), err
 }
 
-// parseRate reads "100 / minute" or "100 per minute"; what has another form is the error
-// form.
-func parseRate(words []string, form error) (rate Rate, err error) {
+// parseRate reads "100 / minute" or "100 per minute". It returns errSyntax for another text.
+func parseRate(words []string, errSyntax error) (rate Rate, err error) {
 	units, period, ok := splitRate(words)
 	if !ok {
-		return Rate{}, form
+		return Rate{}, errSyntax
 	}
 	if rate.Units, err = parseUnits(units); err != nil {
 		return Rate{}, err
@@ -202,22 +203,21 @@ func parsePeriod(s string) (time.Duration, error) {
 	}
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		if n, err := strconv.ParseInt(days, 10, 64); err == nil {
-			return time.Duration(min(n, 100_000)) * 24 * time.Hour, nil // either is too long
+			return time.Duration(min(n, 100_000)) * 24 * time.Hour, nil // Validate refuses 100,000 days
 		}
 	}
 	switch Period(s) {
 	case Week, Month, Year:
-		return 0, fmt.Errorf(`a %[1]s has a calendar: write "calendar 1000/%[1]s" or a number of days such as 30d`, s)
+		return 0, fmt.Errorf(`a %[1]s has a calendar: write "calendar 1000/%[1]s"`, s)
 	}
 	p, err := time.ParseDuration(s)
 	if err != nil {
-		return 0, fmt.Errorf("%.30q is not a period: use second, minute, hour, day, 7d or a duration such as 10s or 1m30s", s)
+		return 0, fmt.Errorf("%.30q is not a period: use second, minute, hour, day, 7d or 1m30s", s)
 	}
 	return p, nil
 }
 
-// shortDuration is d.String without zero minutes and seconds at the end, or a
-// number of days.
+// shortDuration is d.String without zero minutes and seconds at the end; whole days become "7d".
 func shortDuration(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d >= day && d%day == 0 {

@@ -8,26 +8,24 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Account is what the charges of one [Backend.Take] come to on one key. A backend
-// decides the enforced units of each account as one charge, then the shadow units as
-// one charge on top, and answers every charge with the decision on its part of the
-// account.
+// Account is the sum of the charges of one [Backend.Take] on one key. A backend decides the
+// enforced units of an account as one charge, and then the shadow units as one charge on top. It
+// answers every charge with the decision on its part of the account.
 type Account struct {
 	Scope, Key string
 	Limit      limits.Limit
-	Enforced   int64 // units of the charges that are not Shadow
-	Shadow     int64 // units of those that are
-	HasShadow  bool  // there are Shadow charges, perhaps of no units
+	Enforced   int64 // units of charges that are not Shadow
+	Shadow     int64 // units of Shadow charges
+	HasShadow  bool  // there are Shadow charges, perhaps of 0 units
 }
 
-// Accounts groups charges by scope and key, for those who write a [Backend]. It
-// appends the accounts, in the order in which they are first charged, and for each
-// charge the index of its account in the result. Both slices may be nil, or empty
-// ones that are used again. Units that sum to more than math.MaxInt64 become that,
-// which is above every limit.
+// Accounts groups charges by scope and key. It is a help for authors of a [Backend]. It appends the
+// accounts to accounts, in the order of their first charges. For each charge it appends the index
+// of its account to owners. Both slices may be nil or empty. A sum above math.MaxInt64 becomes
+// that, which exceeds every limit.
 //
-// It returns an error if a cost is negative or if two limits charge one key. It does
-// not validate limits.
+// It returns an error if a cost is negative, or if two limits charge one key. It does not validate
+// limits.
 func Accounts(charges []Charge, accounts []Account, owners []int) ([]Account, []int, error) {
 	for i := range charges {
 		ch := &charges[i]
@@ -63,5 +61,6 @@ func accountOf(accounts []Account, ch *Charge) int {
 }
 
 func errTwoLimits(scope string, a, b limits.Limit) error {
-	return fmt.Errorf("scope %q is charged twice for one key, by limits %v and %v: rules of one scope need equal limits", scope, a, b)
+	return fmt.Errorf(
+		"scope %q: one key is charged by %v and %v: rules of one scope need equal limits", scope, a, b)
 }

@@ -6,27 +6,27 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Announcer carries denials between the denial caches of several processes, so that a key
-// that one of them has seen denied is denied by all without a question. See
-// package remote. Package redisbackend has one.
+// Announcer carries denials between the denial caches of several processes. If one process sees a
+// key denied, all deny it without asking the backend. See package remote; package redisbackend has
+// an Announcer.
 type Announcer interface {
-	// Announce tells the other processes of a. It does not wait, and may drop a: the others
-	// then ask the backend themselves.
+	// Announce sends a to the other processes. It does not wait, and may drop a: the others then
+	// ask the backend themselves.
 	Announce(a Announcement)
 
-	// Listen has heard called with what other processes announce, one call at a time. What
-	// this process announces is not heard here.
+	// Listen calls heard with each announcement of another process, one call at a time.
+	// Announcements of this process are not heard here.
 	Listen(heard func(Announcement))
 }
 
-// Announcement is a denial that one process tells others of.
+// Announcement is a denial that one process announces to others.
 type Announcement struct {
 	Scope, Key string
 	Limit      limits.Limit
 	Cost       int64
 
-	// Asked is when the question was sent, on the clock of this process. A listener may be
-	// told when the announcement arrived instead. The waits of Decision count from Asked.
+	// Asked is when the request to the backend was sent, on the clock of this process. For a
+	// listener it may be when the announcement arrived. The waits of Decision count from Asked.
 	Asked    time.Time
 	Decision limits.Decision
 }

@@ -9,61 +9,67 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Charge asks for units of one limit under one key.
+// Charge is a request for units of one limit under one key.
 type Charge struct {
 	Scope string // keeps the keys of one rule apart from those of another
-	Key   string // who is counted; "" is the key of all requests that have none
+	Key   string // who is counted; "" for all requests without a key
 	Limit limits.Limit
 	Cost  int64 // units to take; 0 looks without taking, below 0 is an error
 
-	// Shadow charges are decided, and taken if they fit and the others do, but
-	// never stand in the way of the others.
+	// Shadow charges are decided. They are taken if they fit and the request is allowed. They never
+	// deny other charges.
 	Shadow bool
 
-	// Lasts says that the charge may be ended with other units than it took, see
-	// [Settler], and how long until then most requests last. 0: it has no end, or
-	// Limit is a concurrency limit.
+	// Lasts says that the charge may end with other units than it took (see [Settler]), and how
+	// long most requests last until then. 0: it has no end, or Limit is a concurrency limit.
 	Lasts time.Duration
 }
 
-// Backend keeps the state of every key and takes units atomically. Limiters
-// call it from many goroutines. memory.New makes the one that lives in this
-// process; package limitstest has the suite that every implementation passes.
+// Backend keeps the state of every key and takes units atomically. Limiters call it from many
+// goroutines. memory.New makes one in this process. Package limitstest has the suite that every
+// implementation passes.
 //
-// A backend around another that passes scopes and keys on as they are should
-// have a method Unwrap() Backend that returns the other: limiters on both then
-// share one fallback, see core.Config.
+// A clock that steps back must neither give units away nor lock a key out. Either the backend's
+// time stands still until its clock has caught up. Or, after a step that is too long to wait for,
+// the first Take counts the units in use as taken now.
+//
+// The limit under a key may change. If algorithm and period are the same (for buckets: the rate),
+// the state carries over. Otherwise the first Take with the new limit converts it: the units in use
+// count as taken now, at most the new maximum. A backend may drop only state that is fresh.
+// docs/DESIGN.md has the rules in section 5, and in section 11 what the backends of weir give up.
+//
+// A wrapper that passes scopes and keys on unchanged should have a method Unwrap() Backend that
+// returns the inner backend: limiters on both then share one fallback (see core.Config).
 type Backend interface {
-	// Take decides all charges as one atomic step, at one instant: if every
-	// charge that is not Shadow fits, all that fit are taken; otherwise none
-	// is. It sets out[i] to the decision on charges[i]; the two have equal
-	// length. Charges that name the same scope and key are decided as one
-	// charge of their summed cost; different limits among them are an error.
+	// Take decides all charges as one atomic step, at one instant. If every charge that is not
+	// Shadow fits, Take takes all that fit; otherwise it takes none. It sets out[i] to the decision
+	// on charges[i]; both slices have equal length. Charges on the same scope and key are decided
+	// as one charge of their summed cost. Different limits among them are an error.
 	//
-	// A denial is a decision. An error means that there is no decision, and
-	// the content of out is then meaningless. Its text has no key, since limiters
-	// log it. Take keeps neither slice, and answers or fails soon after ctx ends.
+	// A denial is a decision. An error means that there is no decision; out is then meaningless.
+	// The text of an error has no key, since limiters log it. Take keeps neither slice, and returns
+	// soon after ctx ends.
 	Take(ctx context.Context, charges []Charge, out []limits.Decision) error
 }
 
-// Peeker is implemented by backends that can decide without taking.
+// Peeker is a Backend that can decide without taking.
 type Peeker interface {
-	// Peek sets out as Take would at this instant, but takes nothing, so that
-	// Remaining is what there is without the charge.
+	// Peek decides as Take would at this instant, but takes nothing. So Remaining is what is left
+	// without the charge.
 	Peek(ctx context.Context, charges []Charge, out []limits.Decision) error
 }
 
-// Resetter is implemented by backends that can forget a key.
+// Resetter is a Backend that can forget a key.
 type Resetter interface {
-	// Reset makes the state of key under scope fresh, as if it had never been
-	// charged. To reset a key that has no state is no error.
+	// Reset makes the state of key under scope fresh, as if it had never been charged. A key
+	// without state is no error.
 	Reset(ctx context.Context, scope, key string) error
 }
 
-// Counter is implemented by backends that can count their keys.
+// Counter is a Backend that can count its keys.
 type Counter interface {
-	// Count returns how many keys have a state that is not fresh. It may have
-	// to look at every one of them.
+	// Count returns how many keys have a state that is not fresh. It may read the state of every
+	// key.
 	Count(ctx context.Context) (int, error)
 }
 

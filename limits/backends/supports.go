@@ -5,20 +5,19 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Supporter is implemented by backends that can say which limits they decide.
+// Supporter is a Backend that says which limits it decides. A backend that decides fewer algorithms
+// than [Supports] assumes, or more, must be one.
 type Supporter interface {
-	// Supports reports whether the backend decides limit, which is legal.
+	// Supports reports whether the backend decides a limit, which is legal.
 	Supports(limit limits.Limit) bool
 }
 
-// Supports reports whether b decides limit, which is legal. It asks b, or the first
-// of the backends that b wraps that is a [Supporter], following their methods
-// Unwrap() Backend. Of a backend that does not say it assumes the algorithms that
-// every backend has to decide: token bucket, leaky bucket, leaky queue, fixed
-// window, sliding window and sliding log.
+// Supports reports whether b decides a limit, which is legal. It asks the first [Supporter] among b
+// and the backends that it wraps (by their methods Unwrap() Backend). If there is none, it assumes
+// the token bucket, leaky bucket, leaky queue, fixed window, sliding window and sliding log.
 //
-// core.New reports a rule that its backend, or the fallback, does not support. A limit
-// that LimitFor finds and the backend does not support is an error of LimitFor.
+// core.New reports a rule that its backend or fallback does not support. If LimitFor returns a
+// limit that the backend does not support, LimitFor fails.
 func Supports(b Backend, limit limits.Limit) bool {
 	if s, ok := As[Supporter](b); ok {
 		return s.Supports(limit)
