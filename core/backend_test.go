@@ -49,7 +49,8 @@ func TestWhatIsNotUsedCostsKilobytes(t *testing.T) {
 	}{
 		"a denial cache": {36 << 10, func() { remote.MustNewDenialCache(&asking.Broken{}, remote.DenialCacheOptions{}) }},
 		"a limiter with a key": {64 << 10, func() {
-			l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}}})
+			l := core.MustNew(core.Config[request]{
+				Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}}})
 			decide(t, l, request{user: "ann"}, core.Allowed)
 		}},
 	} {

@@ -28,8 +28,10 @@ func BenchmarkDecide(b *testing.B) {
 // A request with an end, from start to end, beside one that two rates decide.
 func BenchmarkStartToEnd(b *testing.B) {
 	key := func(key string) (string, error) { return key, nil }
-	rate := core.Rule[string]{Name: "rate", Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000_000), Key: key}
-	other := core.Rule[string]{Name: "other", Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000_000), Key: key}
+	rate := core.Rule[string]{Name: "rate", Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000_000),
+		Key: key}
+	other := core.Rule[string]{Name: "other", Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000_000),
+		Key: key}
 	held := core.Rule[string]{Name: "held", Limit: limits.Concurrent(100_000), Key: key}
 	banned := core.Rule[string]{Name: "ban", Limit: limits.Ban(limits.PerMinute(1_000_000_000), time.Hour), Key: key}
 	for _, bench := range []struct {

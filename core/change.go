@@ -11,11 +11,11 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Override changes one rule of one process until an instant. Fields that are nil or zero
-// leave things alone; the zero Override ends the one in force.
+// Override changes one rule of one process until an instant. A nil or zero field changes nothing.
+// The zero Override ends the override in force.
 type Override struct {
-	Mode  *Mode        `json:",omitzero"` // nil: that of the rule
-	Limit limits.Limit `json:",omitzero"` // of all rules of the scope; zero: that of the rule
+	Mode  *Mode        `json:",omitzero"` // nil: the rule's mode
+	Limit limits.Limit `json:",omitzero"` // for all rules of the scope; zero: the rule's limit
 	Until time.Time    `json:",omitzero"` // when it ends; required
 	Why   string       `json:",omitzero"` // for people who read it
 }
@@ -26,11 +26,11 @@ type override struct {
 	timer *time.Timer
 }
 
-// Replace puts other rules into force, from the next request on. Everything else of the
-// limiter stays. Requests under way, those that wait in a queue too, end as they began.
-// What keys have used stays used, since that hangs on scope and key; a rule that becomes
-// [Rule].Local, or no longer is, counts elsewhere from then on. If a rule has a mistake,
-// Replace changes nothing and reports every mistake. It is safe for concurrent use.
+// Replace puts other rules into force from the next request on. The rest of the configuration
+// stays. Requests in flight, and those that wait in a queue, keep their rules until they end. What
+// keys have used stays used, since state belongs to scope and key. But a rule whose [Rule].Local
+// changes counts in another place from then on. If a rule has a mistake, Replace changes nothing
+// and reports every mistake. It is safe for concurrent use.
 func (l *Limiter[R]) Replace(rules []Rule[R]) error {
 	l.change.Lock()
 	defer l.change.Unlock()
@@ -40,12 +40,12 @@ func (l *Limiter[R]) Replace(rules []Rule[R]) error {
 	return l.install(rules, overrides)
 }
 
-// install puts rules into force with overrides on them. If it fails, nothing has changed.
-// The caller has the lock.
+// install puts rules with overrides into force. If it fails, it changes nothing. The caller holds
+// l.change.
 func (l *Limiter[R]) install(rules []Rule[R], overrides map[string]*override) error {
 	config := l.config
 	config.Rules = rules
-	if err := config.validate(); err != nil { // also what an override hides: it ends
+	if err := config.validate(); err != nil { // without overrides, since they end
 		return err
 	}
 	if len(overrides) > 0 {
@@ -68,8 +68,8 @@ func (l *Limiter[R]) install(rules []Rule[R], overrides map[string]*override) er
 	return nil
 }
 
-// overridden returns rules with overrides on them. A limit is left alone where LimitFor
-// finds it now.
+// overridden returns rules with overrides applied. It does not override the limit of a rule with a
+// LimitFor.
 func overridden[R any](rules []Rule[R], overrides map[string]*override) []Rule[R] {
 	if len(overrides) == 0 {
 		return rules
@@ -99,13 +99,12 @@ func indexOf[R any](rules []Rule[R], name string) int {
 	return slices.IndexFunc(rules, func(rule Rule[R]) bool { return rule.Name == name })
 }
 
-// Override changes the rule of that name in this process until an instant, on top of what
-// [New] and [Limiter.Replace] say, and replaces an earlier Override of the rule. It ends
-// then by itself, and when Replace leaves out the rule. It returns an error, and changes
-// nothing, if there is no such rule, Until is not in the future, the limit is not legal,
-// the rule has a LimitFor, or another rule of its scope is overridden with another limit.
-// For a change that reaches all instances, and lasts, change the rules. It is safe for
-// concurrent use.
+// Override changes the rule of that name in this process until an instant. It outranks [New] and
+// [Limiter.Replace], and replaces an earlier Override of the rule. It ends by itself at that
+// instant, or when Replace removes the rule. It returns an error, and changes nothing, if there is
+// no such rule, Until is not in the future, the limit is not legal, the rule has a LimitFor, or
+// another rule of its scope is overridden with another limit. To change a rule for good and on all
+// instances, change the rules. It is safe for concurrent use.
 func (l *Limiter[R]) Override(rule string, o Override) error {
 	l.change.Lock()
 	defer l.change.Unlock()
@@ -120,21 +119,21 @@ func (l *Limiter[R]) Override(rule string, o Override) error {
 	if overrides == nil {
 		overrides = make(map[string]*override)
 	}
-	in := &override{Override: o.clone()}
-	overrides[rule] = in
+	added := &override{Override: o.clone()}
+	overrides[rule] = added
 	if err := l.install(l.config.Rules, overrides); err != nil {
 		return err
 	}
-	limiter := weak.Make(l) // the timer must not keep a limiter that is not used any more
-	in.timer = time.AfterFunc(time.Until(o.Until), func() {
+	limiter := weak.Make(l) // the timer must not keep an unused limiter alive
+	added.timer = time.AfterFunc(time.Until(o.Until), func() {
 		if l := limiter.Value(); l != nil {
-			l.endOverride(rule, in)
+			l.endOverride(rule, added)
 		}
 	})
 	return nil
 }
 
-// clone returns a copy of o that shares nothing with it.
+// clone returns a copy of o that shares no pointer with it.
 func (o Override) clone() Override {
 	if o.Mode != nil {
 		mode := *o.Mode
@@ -156,7 +155,8 @@ func (l *Limiter[R]) validateOverride(rule string, o *Override) error {
 	case o.Until.IsZero():
 		errs = append(errs, errors.New("until: is not set: say when it ends"))
 	case !o.Until.After(time.Now()):
-		errs = append(errs, fmt.Errorf("until: must be in the future (got %v)", o.Until.UTC().Format(time.RFC3339)))
+		errs = append(errs, fmt.Errorf("until: must be in the future (got %v)",
+			o.Until.UTC().Format(time.RFC3339)))
 	}
 	if o.Mode != nil {
 		if err := o.Mode.validate(); err != nil {
@@ -167,28 +167,31 @@ func (l *Limiter[R]) validateOverride(rule string, o *Override) error {
 		if err := o.Limit.Validate(); err != nil {
 			errs = append(errs, prefixEach("limit: ", err))
 		} else if l.config.Rules[i].varies() {
-			errs = append(errs, errors.New("limit: the limit depends on the request (LimitFor, or plans or overrides of a policy file) and cannot be overridden: override the mode"))
+			errs = append(errs, errors.New(
+				"limit: LimitFor, or a policy file's plan, finds it: override the mode"))
 		} else if other := l.otherLimit(i, o.Limit); other != "" {
-			errs = append(errs, fmt.Errorf("limit: rule %q has the same scope and is overridden with another limit: clear that override first", other))
+			errs = append(errs, fmt.Errorf(
+				"limit: rule %q has the same scope and another override: clear that one first", other))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// otherLimit returns the name of another rule of the scope of the i-th that is overridden
-// with another limit, "" if there is none.
+// otherLimit returns the name of a rule that has the scope of rule i and is overridden with another
+// limit, or "".
 func (l *Limiter[R]) otherLimit(i int, limit limits.Limit) string {
 	rules := l.config.Rules
 	for j := range rules {
 		o := l.overrides[rules[j].Name]
-		if j != i && o != nil && o.Limit != (limits.Limit{}) && o.Limit != limit && rules[j].scopeOrName() == rules[i].scopeOrName() {
+		if j != i && o != nil && o.Limit != (limits.Limit{}) && o.Limit != limit &&
+			rules[j].scopeOrName() == rules[i].scopeOrName() {
 			return rules[j].Name
 		}
 	}
 	return ""
 }
 
-// endOverride ends an override of a rule, if it is still in force.
+// endOverride ends an override of a rule if it is still in force.
 func (l *Limiter[R]) endOverride(rule string, ended *override) {
 	l.change.Lock()
 	defer l.change.Unlock()
@@ -197,7 +200,7 @@ func (l *Limiter[R]) endOverride(rule string, ended *override) {
 	}
 	overrides := maps.Clone(l.overrides)
 	delete(overrides, rule)
-	if err := l.install(l.config.Rules, overrides); err != nil { // only preparing can fail: what was in force stays
+	if err := l.install(l.config.Rules, overrides); err != nil { // Prepare failed: try again
 		ended.timer.Reset(time.Minute)
 	}
 }

@@ -71,7 +71,8 @@ func TestAnEndThatComesLater(t *testing.T) {
 	ending := plain
 	ending.FinalCost = func(core.Result) int64 { return 0 }
 	slots := rule("slots", limits.Concurrent(64), core.Enforce)
-	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{plain}, Observer: core.ObserverFuncs[string]{OnEnd: func(limits.Settlement) { settled.Add(1) }}})
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{plain},
+		Observer: core.ObserverFuncs[string]{OnEnd: func(limits.Settlement) { settled.Add(1) }}})
 	var deciding sync.WaitGroup
 	var kept, ends atomic.Int64
 	for range 32 {
@@ -163,7 +164,8 @@ func TestARenamedRuleOfOneScopeKeepsItsCount(t *testing.T) {
 }
 
 func TestNoRulesAreAMistake(t *testing.T) {
-	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)}})
+	l := core.MustNew(core.Config[string]{
+		Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)}})
 	if err := l.Replace(nil); err == nil || !strings.Contains(err.Error(), "no rules") {
 		t.Errorf("Replace(nil): %v", err)
 	}
@@ -190,7 +192,8 @@ func TestACachedDenialDoesNotOutliveItsLimit(t *testing.T) {
 	if o := l.Decide(context.Background(), "ann"); !o.Allowed() || o.At(0).Remaining != 1 {
 		t.Errorf("under the higher limit: %v, %d left", o.Verdict(), o.At(0).Remaining)
 	}
-	if err := l.Override("a", core.Override{Limit: limits.FixedWindow(limits.PerDay(2)), Until: time.Now().Add(time.Hour)}); err != nil {
+	if err := l.Override("a",
+		core.Override{Limit: limits.FixedWindow(limits.PerDay(2)), Until: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	if o := l.Decide(context.Background(), "ann"); o.Allowed() {
@@ -211,7 +214,8 @@ func TestAnOverrideHidesNoMistake(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.Limit = limits.FixedWindow(limits.PerDay(2))
-		if err := l.Replace([]core.Rule[string]{a, b}); err == nil || !strings.Contains(err.Error(), "need one fixed, equal limit") {
+		if err := l.Replace([]core.Rule[string]{a, b}); err == nil ||
+			!strings.Contains(err.Error(), "need one fixed, equal limit") {
 			t.Errorf("limits that differ, under an override: %v", err)
 		}
 		time.Sleep(time.Minute)
@@ -226,15 +230,20 @@ func TestAnOverriddenLimitYieldsToALimitFor(t *testing.T) {
 	shadow := core.Shadow
 	a := rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{a}})
-	if err := l.Override("a", core.Override{Mode: &shadow, Limit: limits.FixedWindow(limits.PerDay(9)), Until: time.Now().Add(time.Hour)}); err != nil {
+	if err := l.Override("a",
+		core.Override{Mode: &shadow, Limit: limits.FixedWindow(limits.PerDay(9)),
+			Until: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
-	a.Limit, a.LimitFor = limits.Limit{}, func(string, string) (limits.Limit, error) { return limits.FixedWindow(limits.PerDay(1)), nil }
+	a.Limit = limits.Limit{}
+	a.LimitFor = func(string, string) (limits.Limit, error) { return limits.FixedWindow(limits.PerDay(1)), nil }
 	replace(t, l, a)
-	if o := l.Decide(context.Background(), "ann"); o.At(0).Limit() != limits.FixedWindow(limits.PerDay(1)) || o.At(0).Mode() != core.Shadow {
+	if o := l.Decide(context.Background(), "ann"); o.At(0).Limit() != limits.FixedWindow(limits.PerDay(1)) ||
+		o.At(0).Mode() != core.Shadow {
 		t.Errorf("decided by %+v", o.At(0))
 	}
-	if _, err := l.ExplainKey(context.Background(), "a", "ann", limits.Limit{}); err == nil || !strings.Contains(err.Error(), "pass the limit of the key") {
+	if _, err := l.ExplainKey(context.Background(), "a", "ann", limits.Limit{}); err == nil ||
+		!strings.Contains(err.Error(), "pass the limit of the key") {
 		t.Errorf("ExplainKey without a limit: %v", err)
 	}
 }
@@ -249,7 +258,8 @@ func TestTwoOverridesOfAScopeNeedOneLimit(t *testing.T) {
 	if err := l.Override("a", core.Override{Limit: limits.FixedWindow(limits.PerDay(8)), Until: until}); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Override("b", core.Override{Limit: limits.FixedWindow(limits.PerDay(9)), Until: until}); err == nil || !strings.Contains(err.Error(), `rule "a" has the same scope`) {
+	if err := l.Override("b", core.Override{Limit: limits.FixedWindow(limits.PerDay(9)), Until: until}); err == nil ||
+		!strings.Contains(err.Error(), `rule "a" has the same scope`) {
 		t.Errorf("another limit: %v", err)
 	}
 	if err := l.Override("b", core.Override{Limit: limits.FixedWindow(limits.PerDay(8)), Until: until}); err != nil {
@@ -258,14 +268,16 @@ func TestTwoOverridesOfAScopeNeedOneLimit(t *testing.T) {
 	if err := l.Override("a", core.Override{}); err != nil {
 		t.Error(err)
 	}
-	if states := l.State().Rules; states[0].Limit != limits.FixedWindow(limits.PerDay(8)) || states[1].Limit != states[0].Limit {
+	if states := l.State().Rules; states[0].Limit != limits.FixedWindow(limits.PerDay(8)) ||
+		states[1].Limit != states[0].Limit {
 		t.Errorf("one override is left: %+v", states)
 	}
 }
 
 func TestAnOverrideSharesNothingWithItsCaller(t *testing.T) {
 	mode := core.Shadow
-	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)}})
+	l := core.MustNew(core.Config[string]{
+		Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)}})
 	if err := l.Override("a", core.Override{Mode: &mode, Until: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}); err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +335,8 @@ func TestOverridesEndUnderLoad(t *testing.T) {
 func TestAnOverrideKeepsNoLimiter(t *testing.T) {
 	collected := make(chan struct{})
 	func() {
-		l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)}})
+		l := core.MustNew(core.Config[string]{
+			Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)}})
 		if err := l.Override("a", core.Override{Why: "forever", Until: time.Now().AddDate(100, 0, 0)}); err != nil {
 			t.Fatal(err)
 		}
@@ -359,16 +372,17 @@ func TestAChangeThatIsRefusedChangesNothing(t *testing.T) {
 	fail, boom := false, false
 	modes := make(map[int32]core.Mode)
 	a := rule("a", limits.FixedWindow(limits.PerDay(2)), core.Enforce)
-	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{a}, Observer: prepares(func(revision int32, rules []core.Rule[string]) error {
-		if boom {
-			panic("boom")
-		}
-		if fail {
-			return errors.New("no")
-		}
-		modes[revision] = rules[0].Mode
-		return nil
-	})})
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{a},
+		Observer: prepares(func(revision int32, rules []core.Rule[string]) error {
+			if boom {
+				panic("boom")
+			}
+			if fail {
+				return errors.New("no")
+			}
+			modes[revision] = rules[0].Mode
+			return nil
+		})})
 	shadow := core.Override{Mode: new(core.Mode), Until: time.Now().Add(time.Hour)}
 	*shadow.Mode = core.Shadow
 	fail = true

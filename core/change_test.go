@@ -50,7 +50,8 @@ func TestAShadowNeverStandsInTheWay(t *testing.T) {
 }
 
 func TestSwitchingAShadowOnResetsNothing(t *testing.T) {
-	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(2)), core.Shadow)}})
+	l := core.MustNew(core.Config[string]{
+		Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(2)), core.Shadow)}})
 	for range 2 {
 		l.Decide(context.Background(), "ann")
 	}
@@ -64,7 +65,8 @@ func TestSwitchingAShadowOnResetsNothing(t *testing.T) {
 
 func TestAShareOfTheKeysIsEnforcedTheSameEverywhere(t *testing.T) {
 	enforced := func(percent int) map[string]bool {
-		l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.EnforceFor(percent))}})
+		l := core.MustNew(core.Config[string]{
+			Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.EnforceFor(percent))}})
 		keys := map[string]bool{}
 		for i := range 2000 {
 			key := fmt.Sprint("key", i)
@@ -100,7 +102,8 @@ func TestAShareOfTheKeysIsEnforcedTheSameEverywhere(t *testing.T) {
 
 func TestDisabledRulesAreLeftOut(t *testing.T) {
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
-		rule("off", limits.FixedWindow(limits.PerDay(1)), core.Disabled), rule("on", limits.FixedWindow(limits.PerDay(2)), core.Enforce),
+		rule("off", limits.FixedWindow(limits.PerDay(1)), core.Disabled),
+		rule("on", limits.FixedWindow(limits.PerDay(2)), core.Enforce),
 	}})
 	l.Decide(context.Background(), "ann")
 	o := l.Decide(context.Background(), "ann")
@@ -125,8 +128,10 @@ func TestAShadowThatFailsClosedClosesNothing(t *testing.T) {
 }
 
 func TestAReplacementWithAMistakeChangesNothing(t *testing.T) {
-	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)}})
-	bad := []core.Rule[string]{rule("", limits.Limit{}, core.Mode(700)), rule("b", limits.FixedWindow(limits.PerDay(0)), core.Enforce)}
+	l := core.MustNew(core.Config[string]{
+		Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)}})
+	bad := []core.Rule[string]{rule("", limits.Limit{}, core.Mode(700)),
+		rule("b", limits.FixedWindow(limits.PerDay(0)), core.Enforce)}
 	err := l.Replace(bad)
 	if err == nil || !strings.Contains(err.Error(), "mode") || !strings.Contains(err.Error(), `rule "b"`) {
 		t.Errorf("Replace: %v", err)
@@ -150,10 +155,11 @@ func TestReplacingUnderLoadLosesAndMixesNothing(t *testing.T) {
 		}
 	}
 	var names sync.Map // of the first rules, by revision
-	l := core.MustNew(core.Config[string]{Rules: sets[0], Observer: prepares(func(revision int32, rules []core.Rule[string]) error {
-		names.Store(revision, rules[0].Name)
-		return nil
-	})})
+	l := core.MustNew(core.Config[string]{Rules: sets[0],
+		Observer: prepares(func(revision int32, rules []core.Rule[string]) error {
+			names.Store(revision, rules[0].Name)
+			return nil
+		})})
 	var admitted, decided atomic.Int64
 	var done atomic.Bool
 	var deciding, replacing sync.WaitGroup
@@ -192,7 +198,8 @@ func TestARequestEndsByTheRulesThatDecidedIt(t *testing.T) {
 	refunded := rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)
 	refunded.FinalCost = func(core.Result) int64 { return 0 }
 	at := []core.Rule[string]{refunded, rule("at once", limits.Concurrent(1), core.Enforce)}
-	l := core.MustNew(core.Config[string]{Rules: at, Observer: core.ObserverFuncs[string]{OnEnd: func(s limits.Settlement) { ended = append(ended, s) }}})
+	l := core.MustNew(core.Config[string]{Rules: at,
+		Observer: core.ObserverFuncs[string]{OnEnd: func(s limits.Settlement) { ended = append(ended, s) }}})
 	o := l.Decide(context.Background(), "ann")
 	if err := l.Replace([]core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)}); err != nil {
 		t.Fatal(err)
@@ -211,8 +218,10 @@ func TestARequestEndsByTheRulesThatDecidedIt(t *testing.T) {
 
 func TestAnOverrideEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", limits.TokenBucket(limits.PerHour(1), 1), core.Enforce)}})
-		more := core.Override{Limit: limits.TokenBucket(limits.PerHour(1), 3), Until: time.Now().Add(time.Minute), Why: "a busy day"}
+		l := core.MustNew(core.Config[string]{
+			Rules: []core.Rule[string]{rule("a", limits.TokenBucket(limits.PerHour(1), 1), core.Enforce)}})
+		more := core.Override{Limit: limits.TokenBucket(limits.PerHour(1), 3), Until: time.Now().Add(time.Minute),
+			Why: "a busy day"}
 		if err := l.Override("a", more); err != nil {
 			t.Fatal(err)
 		}
@@ -224,7 +233,8 @@ func TestAnOverrideEndsByItself(t *testing.T) {
 		if state := l.State().Rules[0]; state.Limit != more.Limit || state.Override.Why != "a busy day" {
 			t.Errorf("Rules: %+v", state)
 		}
-		if err := l.Replace([]core.Rule[string]{rule("a", limits.TokenBucket(limits.PerHour(1), 2), core.Enforce)}); err != nil {
+		if err := l.Replace([]core.Rule[string]{
+			rule("a", limits.TokenBucket(limits.PerHour(1), 2), core.Enforce)}); err != nil {
 			t.Fatal(err)
 		}
 		if state := l.State().Rules[0]; state.Limit != more.Limit {
@@ -232,7 +242,8 @@ func TestAnOverrideEndsByItself(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if state := l.State().Rules[0]; state.Limit != limits.TokenBucket(limits.PerHour(1), 2) || state.Override != (core.Override{}) {
+		if state := l.State().Rules[0]; state.Limit != limits.TokenBucket(limits.PerHour(1), 2) ||
+			state.Override != (core.Override{}) {
 			t.Errorf("after its end: %+v", state)
 		}
 		shadow := core.Shadow
@@ -251,10 +262,12 @@ func TestAnOverrideEndsByItself(t *testing.T) {
 		if err := l.Override("a", core.Override{Mode: &shadow, Until: time.Now().Add(time.Minute)}); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Replace([]core.Rule[string]{rule("b", limits.TokenBucket(limits.PerHour(1), 2), core.Enforce)}); err != nil {
+		if err := l.Replace([]core.Rule[string]{
+			rule("b", limits.TokenBucket(limits.PerHour(1), 2), core.Enforce)}); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Replace([]core.Rule[string]{rule("a", limits.TokenBucket(limits.PerHour(1), 2), core.Enforce)}); err != nil {
+		if err := l.Replace([]core.Rule[string]{
+			rule("a", limits.TokenBucket(limits.PerHour(1), 2), core.Enforce)}); err != nil {
 			t.Fatal(err)
 		}
 		if state := l.State().Rules[0]; state.Mode != core.Enforce {
@@ -295,7 +308,8 @@ func TestRulesAreJSON(t *testing.T) {
 func TestOverrideSaysWhatIsWrong(t *testing.T) {
 	varying := rule("plan", limits.Limit{}, core.Enforce)
 	varying.LimitFor = func(string, string) (limits.Limit, error) { return limits.FixedWindow(limits.PerDay(1)), nil }
-	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce), varying}})
+	l := core.MustNew(core.Config[string]{
+		Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce), varying}})
 	later, invalid := time.Now().Add(time.Hour), core.Mode(123)
 	for want, try := range map[string]struct {
 		rule string
@@ -340,7 +354,8 @@ func TestAnExplanationThatNobodyAwaitsIsAbandoned(t *testing.T) {
 
 func TestExplainTakesNothing(t *testing.T) {
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
-		rule("a", limits.FixedWindow(limits.PerDay(2)), core.Enforce), rule("b", limits.FixedWindow(limits.PerDay(1)), core.Shadow),
+		rule("a", limits.FixedWindow(limits.PerDay(2)), core.Enforce),
+		rule("b", limits.FixedWindow(limits.PerDay(1)), core.Shadow),
 	}})
 	for range 5 {
 		o := l.Explain(context.Background(), "ann")

@@ -13,7 +13,8 @@ func TestAConcurrencyLimitHoldsUnitsUntilTheEnd(t *testing.T) {
 		{Name: "uploads", Limit: limits.Concurrent(2), Key: self},
 		{Name: "rate", Limit: limits.TokenBucket(limits.PerMinute(100), 100), Key: self},
 	}})
-	a, b, c := l.Decide(context.Background(), "ann"), l.Decide(context.Background(), "ann"), l.Decide(context.Background(), "ann")
+	a, b, c := l.Decide(context.Background(), "ann"), l.Decide(context.Background(), "ann"), l.Decide(context.Background(),
+		"ann")
 	if !a.Allowed() || !b.Allowed() || c.Allowed() {
 		t.Fatalf("of three at once, allowed: %v, %v, %v; want true, true, false", a.Allowed(), b.Allowed(), c.Allowed())
 	}

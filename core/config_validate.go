@@ -15,16 +15,20 @@ func (config *Config[R]) validate() error {
 		errs = append(errs, errors.New("core: no rules: a limiter needs at least one"))
 	}
 	if config.Instances < 0 {
-		errs = append(errs, fmt.Errorf("core: instances: must be positive, or 0 for 1 (got %d)", config.Instances))
+		errs = append(errs, fmt.Errorf("core: instances: must be positive, or 0 for 1 (got %d)",
+			config.Instances))
 	}
 	if config.MaxWaiting < 0 {
-		errs = append(errs, fmt.Errorf("core: max waiting: must be positive, or 0 for %d (got %d)", defaultMaxWaiting, config.MaxWaiting))
+		errs = append(errs, fmt.Errorf("core: max waiting: must be positive, or 0 for %d (got %d)",
+			defaultMaxWaiting, config.MaxWaiting))
 	}
 	if config.Backend != nil && isnil.Of(config.Backend) {
-		errs = append(errs, fmt.Errorf("core: backend: is a nil %T: make one, or leave Backend nil for one in this process", config.Backend))
+		errs = append(errs, fmt.Errorf("core: backend: is a nil %T: make one, or leave Backend nil",
+			config.Backend))
 	}
 	if config.Fallback != nil && isnil.Of(config.Fallback) {
-		errs = append(errs, fmt.Errorf("core: fallback: is a nil %T: make one, or leave Fallback nil for one in this process", config.Fallback))
+		errs = append(errs, fmt.Errorf("core: fallback: is a nil %T: make one, or leave Fallback nil",
+			config.Fallback))
 	}
 	names := make(map[string]bool)
 	scopes := make(map[string]*Rule[R])
@@ -44,7 +48,8 @@ func (config *Config[R]) validate() error {
 			}
 		}
 		if names[rule.Name] && rule.Name != "" {
-			errs = append(errs, fmt.Errorf("core: rule %q: name: another rule has the same name: rename one; rules of one Scope count together", rule.Name))
+			errs = append(errs, fmt.Errorf("core: rule %q: name: another rule has the same name: rename one",
+				rule.Name))
 			continue
 		}
 		names[rule.Name] = true
@@ -52,31 +57,38 @@ func (config *Config[R]) validate() error {
 		if other := scopes[scope]; other == nil {
 			scopes[scope] = rule
 		} else if rule.Local != other.Local {
-			errs = append(errs, fmt.Errorf("core: rule %q: scope: %q is also the scope of rule %q: a Local rule counts apart, so give it a scope of its own", rule.Name, scope, other.Name))
+			errs = append(errs, fmt.Errorf(
+				"core: rule %q: scope: %q is also the scope of rule %q: give the Local rule its own",
+				rule.Name, scope, other.Name))
 		} else if rule.varies() || other.varies() || rule.Limit != other.Limit {
-			errs = append(errs, fmt.Errorf("core: rule %q: scope: %q is also the scope of rule %q, whose limit may differ: rules of one scope count together and need one fixed, equal limit", rule.Name, scope, other.Name))
+			errs = append(errs, fmt.Errorf(
+				"core: rule %q: scope: %q is also the scope of rule %q: both need one fixed, equal limit",
+				rule.Name, scope, other.Name))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// unsupported returns an error if b, which is given as role, does not decide the
-// limit of rule, or cannot end what rule charges.
+// unsupported returns an error if b cannot carry out the endings of rule, or does not decide its
+// limit. role is "backend" or "fallback".
 func (rule *Rule[R]) unsupported(role string, b backends.Backend) error {
 	if isnil.Of(b) {
 		return nil
 	}
 	if rule.hasEnd() && !backends.CanSettle(b) {
-		return fmt.Errorf("core: rule %q: the %s, a %T, cannot end what it charges (it is no backends.Settler): use another backend, or remove FinalCost and concurrency limits", rule.Name, role, backends.Innermost(b))
+		return fmt.Errorf("core: rule %q: the %s, a %T, cannot end what it charges: "+
+			"use a backends.Settler",
+			rule.Name, role, backends.Innermost(b))
 	}
 	if rule.varies() || rule.Limit.Validate() != nil || backends.Supports(b, rule.Limit) {
 		return nil
 	}
-	return fmt.Errorf("core: rule %q: limit: the %s, a %T, does not decide %v limits: choose another algorithm or backend; one of your own says by backends.Supporter what it decides", rule.Name, role, b, rule.Limit.Algorithm())
+	return fmt.Errorf("core: rule %q: limit: the %s, a %T, does not decide %v limits: "+
+		"see backends.Supporter",
+		rule.Name, role, b, rule.Limit.Algorithm())
 }
 
-// prefixEach puts prefix before every one of the joined errors in err, so that
-// each line of the whole stands for itself.
+// prefixEach puts prefix before each of the errors joined in err, so that each line is complete.
 func prefixEach(prefix string, err error) error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

@@ -13,17 +13,18 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// scratch is the working memory of one decision, besides its outcome, pooled.
+// scratch is the working memory of one decision. It is pooled.
 type scratch struct {
 	charges   []backends.Charge
 	decisions []limits.Decision
-	charged   []int    // index in the outcome of each charge
-	used      int      // charges filled in
-	local     *scratch // of the charges of rules that are Local; nil: there are none
+	charged   []int    // of each charge: the index of its rule in the outcome
+	used      int      // how many charges are filled in
+	local     *scratch // for the charges of Local rules; nil: no rule is Local
 }
 
 func newScratch(n int) *scratch {
-	return &scratch{charges: make([]backends.Charge, n), decisions: make([]limits.Decision, n), charged: make([]int, n)}
+	return &scratch{charges: make([]backends.Charge, n), decisions: make([]limits.Decision, n),
+		charged: make([]int, n)}
 }
 
 func (s *scratch) clear() {
@@ -31,36 +32,35 @@ func (s *scratch) clear() {
 	s.used = 0
 }
 
-// Decide decides r against all rules as one atomic step and takes what it costs
-// if it is allowed. It never fails: what goes wrong is part of the outcome.
-func (limiter *Limiter[R]) Decide(ctx context.Context, r R) (o Outcome) {
-	limiter.DecideInto(ctx, r, &o)
+// Decide decides r against all rules as one atomic step, and takes its costs if it is allowed. It
+// never fails: failures are part of the outcome.
+func (l *Limiter[R]) Decide(ctx context.Context, r R) (o Outcome) {
+	l.DecideInto(ctx, r, &o)
 	return o
 }
 
-// DecideInto is Decide with a place for the outcome. What o held before is lost. It saves a copy of the
-// outcome, a tenth of the time. It reports whether the request has something to end, so that
-// [Outcome.End] matters.
-func (limiter *Limiter[R]) DecideInto(ctx context.Context, r R, o *Outcome) (ends bool) {
-	l := limiter.current.Load()
-	o.reset(Allowed, l.revision)
-	if l.fast != nil {
-		l.decideOne(ctx, r, o)
+// DecideInto is Decide that overwrites o with the outcome, which saves a copy, a tenth of the time.
+// It returns true if the caller must call [Outcome.End].
+func (l *Limiter[R]) DecideInto(ctx context.Context, r R, o *Outcome) (ends bool) {
+	set := l.current.Load()
+	o.reset(Allowed, set.revision)
+	if set.fast != nil {
+		set.decideOne(ctx, r, o)
 	} else if !o.abandonIfEnded(ctx) {
-		l.decide(ctx, r, o)
-		if l.ledger != nil && o.verdict == Allowed {
-			l.begin(ctx, r, o)
+		set.decide(ctx, r, o)
+		if set.ledger != nil && o.verdict == Allowed {
+			set.begin(ctx, r, o)
 			return o.request != nil
 		}
 	}
-	if l.observe != nil {
-		l.observe.ObserveDecision(ctx, r, *o)
+	if set.observe != nil {
+		set.observe.ObserveDecision(ctx, r, *o)
 	}
 	return false
 }
 
-// decideOne is decide for a rule that a memory decides by itself. That takes half the time: no charge
-// is written down, and one defer is for all.
+// decideOne is decide for one rule that a Memory decides. It takes half the time: it writes no
+// charge, and one defer serves all steps.
 func (l *ruleSet[R]) decideOne(ctx context.Context, r R, o *Outcome) {
 	rule := &l.rules[0]
 	returned := false
@@ -88,23 +88,25 @@ func (l *ruleSet[R]) decideOne(ctx context.Context, r R, o *Outcome) {
 	}
 }
 
-// failOne records that the key function of the only rule failed with err, or that ctx has ended.
+// failOne records that ctx has ended, or that the key function of the only rule failed with err.
 func (l *ruleSet[R]) failOne(ctx context.Context, err error, o *Outcome) {
 	if rule := &l.rules[0]; !o.abandonIfEnded(ctx) {
 		l.failRule(rule, &rule.ruleIdentity, err, o)
 	}
 }
 
-// takeOne asks the backend for the only charge of a request, where l.fast could not decide it.
+// takeOne asks the backend for the only charge of a request, after l.fast failed to decide it.
 func (l *ruleSet[R]) takeOne(ctx context.Context, key string, o *Outcome) {
 	s := l.scratch.Get().(*scratch)
 	defer l.release(s)
 	rule := &l.rules[0]
-	s.charges[0], s.charged[0], s.used = backends.Charge{Scope: rule.scope, Key: key, Limit: rule.Limit, Cost: 1}, 0, 1
+	s.charges[0], s.charged[0], s.used = backends.Charge{Scope: rule.scope, Key: key,
+		Limit: rule.Limit, Cost: 1}, 0, 1
 	l.take(ctx, s, o)
 }
 
-// begin gives o, which is allowed, an end, and ends it if the Observer does not return.
+// begin begins the request of o, which is allowed, in the ledger. It ends the request if the
+// Observer panics or exits.
 func (l *ruleSet[R]) begin(ctx context.Context, r R, o *Outcome) {
 	l.ledger.begin(o)
 	if l.observe == nil {
@@ -141,23 +143,22 @@ func (l *ruleSet[R]) decide(ctx context.Context, r R, o *Outcome) {
 	}
 }
 
-// charge adds to o what its rules charge r, and fills s with the charges.
+// charge adds the rules that apply to r to o, and their charges to s.
 func (l *ruleSet[R]) charge(r R, s *scratch, o *Outcome) {
-	all := s
 	for i := range l.rules {
 		rule := &l.rules[i]
-		s := all
+		to := s
 		if rule.Local && s.local != nil {
-			s = s.local
+			to = s.local
 		}
-		ch := &s.charges[s.used]
+		ch := &to.charges[to.used]
 		ch.Scope, ch.Limit, ch.Cost, ch.Lasts = rule.scope, rule.Limit, 1, rule.lasts
 		err := rule.find(r, ch)
 		identity := rule.as(ch.Key)
 		if err != nil {
 			*ch = backends.Charge{}
 			if l.failRule(rule, identity, err, o) {
-				l.markNotAsked(all, o)
+				l.markNotAsked(s, o)
 				break
 			}
 			continue
@@ -167,12 +168,12 @@ func (l *ruleSet[R]) charge(r R, s *scratch, o *Outcome) {
 		if rule.varies {
 			o.At(o.Len() - 1).limit = intern(&ch.Limit)
 		}
-		s.charged[s.used] = o.Len() - 1
-		s.used++
+		to.charged[to.used] = o.Len() - 1
+		to.used++
 	}
 }
 
-// markNotAsked records that the backend was asked for no charge of s.
+// markNotAsked records that no backend was asked for the charges of s.
 func (l *ruleSet[R]) markNotAsked(s *scratch, o *Outcome) {
 	o.markAll(limits.SourceNotAsked, s)
 	if s.local != nil {
@@ -180,7 +181,7 @@ func (l *ruleSet[R]) markNotAsked(s *scratch, o *Outcome) {
 	}
 }
 
-// as returns the identity that rule has for a key: enforced, or a shadow.
+// as returns the identity of rule for a key: enforced or shadow.
 func (rule *compiledRule[R]) as(key string) *ruleIdentity {
 	if rule.Mode == Enforce || rule.Mode > 0 && rule.Mode.enforces(shareHash(rule.name, key)) {
 		return &rule.ruleIdentity
@@ -207,13 +208,13 @@ func (l *ruleSet[R]) take(ctx context.Context, s *scratch, o *Outcome) {
 	}
 }
 
-// ownEndingsWait is how long a denied request waits for endings of its key that this process has
-// not had answered.
+// ownEndingsWait is how long a denied request waits until the backend has answered endings of its
+// keys from this process.
 const ownEndingsWait = 50 * time.Millisecond
 
-// ownEndings returns the endings of this process, of the keys of charges, that the backend has
-// not answered. They are noted before the charges are taken: an ending that is answered while
-// the denial is on its way would be missed afterwards.
+// ownEndings returns the endings of this process, on the keys of charges, that the backend has not
+// answered. It is called before the charges are taken: afterwards it would miss an ending that was
+// answered while the denial was on its way.
 func (l *ruleSet[R]) ownEndings(charges []backends.Charge) []endings.Awaited {
 	if l.endings == nil {
 		return nil
@@ -221,9 +222,9 @@ func (l *ruleSet[R]) ownEndings(charges []backends.Charge) []endings.Awaited {
 	return l.endings.primary.Pending(charges)
 }
 
-// takeAfter asks once more where a key is denied that has had endings of this process: a client
-// that sends one request after the other must not be denied by its own last one. It waits for
-// their answers, for ownEndingsWait at most.
+// takeAfter asks again if a denied key had unanswered endings of this process. It first waits for
+// their answers, at most ownEndingsWait. So a client that sends one request after the other is not
+// denied because of its own last request.
 func (l *ruleSet[R]) takeAfter(
 	ctx context.Context, own []endings.Awaited, charges []backends.Charge, decisions []limits.Decision,
 ) error {
@@ -235,9 +236,10 @@ func (l *ruleSet[R]) takeAfter(
 	return call.Take(ctx, l.backend, charges, decisions)
 }
 
-// failRule adds to o a rule whose functions failed with err. It adds nothing if the key function
-// says that the rule does not apply. It reports whether the request is then unavailable.
-func (l *ruleSet[R]) failRule(rule *compiledRule[R], identity *ruleIdentity, err error, o *Outcome) bool {
+// failRule adds a rule to o whose functions failed with err. If err is ErrDoesNotApply, it adds
+// nothing. It returns true if the request is unavailable because of the failure.
+func (l *ruleSet[R]) failRule(rule *compiledRule[R], identity *ruleIdentity, err error,
+	o *Outcome) bool {
 	if _, failed := err.(*failure.Error); !failed && errors.Is(err, ErrDoesNotApply) {
 		return false
 	}

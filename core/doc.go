@@ -2,8 +2,8 @@
 // framework: a request is a value of any type R.
 //
 // A [Rule] is a named [limits.Limit] with the functions that find the key and the cost of a
-// request. A [Limiter] decides each request against all of its rules in one atomic step, and
-// returns an [Outcome]: the decision of each rule, and what they come to.
+// request. A [Limiter] decides each request against all of its rules in one atomic step. It returns
+// an [Outcome]: the decision of each rule and the verdict on the request.
 //
 //	limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
 //		Name:  "mails",
@@ -15,7 +15,7 @@
 //		// retry in outcome.RetryAfter()
 //	}
 //
-// A [backends.Backend] keeps the state: that of package memory in this process, that of package
-// redisbackend, behind package remote, for several. A denied request takes nothing. A limit never
-// admits more than its definition in docs/DESIGN.md, section 5, whatever runs at once.
+// A [backends.Backend] keeps the state. Package memory has one for one process; package
+// redisbackend, with package remote, has one for several. A denied request takes nothing. A limit
+// never admits more than its definition in docs/DESIGN.md, section 5, under any concurrency.
 package core

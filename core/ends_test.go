@@ -48,7 +48,8 @@ func TestABackendThatCannotBeComparedIsSettled(t *testing.T) {
 
 // The state of a key in debt stays above the full one when it is displaced.
 func TestADisplacedDebtStaysADebt(t *testing.T) {
-	for _, limit := range []limits.Limit{limits.TokenBucket(limits.PerHour(10), 10), limits.TokenBucket(limits.PerSecond(10_000_000), 10_000)} {
+	for _, limit := range []limits.Limit{limits.TokenBucket(limits.PerHour(10), 10),
+		limits.TokenBucket(limits.PerSecond(10_000_000), 10_000)} {
 		now := time.UnixMicro(1_700_000_000_000_000)
 		m := memory.MustNew(memory.Options{MaxKeys: 4, Clock: func() time.Time { return now }})
 		take := func(i int, n int64) limits.Decision {
@@ -60,7 +61,8 @@ func TestADisplacedDebtStaysADebt(t *testing.T) {
 		}
 		for i := range 60 {
 			d := take(i, limit.Burst())
-			asking.Settle(t, m, backends.Ending{Scope: fmt.Sprint(i), Limit: limit, Taken: limit.Burst(), Final: 3 * limit.Burst(), Ticket: d.Ticket})
+			asking.Settle(t, m, backends.Ending{Scope: fmt.Sprint(i), Limit: limit, Taken: limit.Burst(),
+				Final: 3 * limit.Burst(), Ticket: d.Ticket})
 		}
 		for i := range 60 {
 			if take(i, 1).Allowed {
@@ -216,11 +218,13 @@ func TestEndingsForASilentServerDelayNoOthers(t *testing.T) {
 		reported := make(map[string][]time.Duration)
 		var mu sync.Mutex
 		rule := func(name, key string) core.Rule[string] {
-			return core.Rule[string]{Name: name, Limit: limits.Concurrent(1), Key: func(string) (string, error) { return key, nil }}
+			return core.Rule[string]{Name: name, Limit: limits.Concurrent(1),
+				Key: func(string) (string, error) { return key, nil }}
 		}
 		l := core.MustNew(core.Config[string]{
 			Backend: backend,
-			Rules:   []core.Rule[string]{rule("a", "silent"), rule("b", "well"), rule("c", "nowhere"), rule("d", "well"), rule("e", "anywhere")},
+			Rules: []core.Rule[string]{rule("a", "silent"), rule("b", "well"), rule("c", "nowhere"), rule("d", "well"),
+				rule("e", "anywhere")},
 			Observer: core.ObserverFuncs[string]{OnEnd: func(s limits.Settlement) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -234,7 +238,8 @@ func TestEndingsForASilentServerDelayNoOthers(t *testing.T) {
 		o.End(core.Result{})
 		endings.Await(t.Context(), backend)
 		want := map[string][]time.Duration{
-			"a": {5 * time.Second}, "b": {time.Millisecond}, "c": {time.Millisecond}, "d": {time.Millisecond}, "e": {time.Millisecond},
+			"a": {5 * time.Second}, "b": {time.Millisecond}, "c": {time.Millisecond}, "d": {time.Millisecond},
+			"e": {time.Millisecond},
 		}
 		if !maps.EqualFunc(reported, want, slices.Equal) {
 			t.Errorf("reported after %v, want %v", reported, want)

@@ -2,13 +2,12 @@ package core
 
 import "errors"
 
-// ErrAbsent is what a key function returns when the request has no such key,
-// for example because a header is missing. The rule then counts all such
-// requests together under one reserved key, so that leaving a header out
-// neither escapes the limit nor fails the request. An empty key means the same.
+// ErrAbsent is the error of a key function for a request without the key, such as one without a
+// header. The rule counts all such requests together under one reserved key. So a client that
+// leaves a header out neither escapes the limit nor fails. An empty key means the same.
 var ErrAbsent = errors.New("core: the request has no such key")
 
-// ErrDoesNotApply is what the key function of [When] returns for a request to
-// which the rule does not apply: the rule is left out of the outcome. A function
-// that treats the errors of another key function hands this one on as it is.
+// ErrDoesNotApply is the error of a key function for a request to which the rule does not apply, as
+// [When] returns it. The outcome then has no decision of the rule. A key function that handles the
+// errors of another one must return this error unchanged.
 var ErrDoesNotApply = errors.New("core: the rule does not apply to this request")

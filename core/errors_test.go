@@ -18,7 +18,8 @@ import (
 // Keys may be addresses or secrets: no error may hold one, whatever it looks like.
 func TestNoErrorNamesAKey(t *testing.T) {
 	const secret = "5ecret"
-	keys := []string{secret, secret + "\n", "%s" + secret, "\x00" + secret, "\xff" + secret, secret + strings.Repeat("x", 100_000)}
+	keys := []string{secret, secret + "\n", "%s" + secret, "\x00" + secret, "\xff" + secret,
+		secret + strings.Repeat("x", 100_000)}
 
 	charge := func(key string, limit limits.Limit, cost int64) backends.Charge {
 		return backends.Charge{Scope: "s", Key: key, Limit: limit, Cost: cost}
@@ -43,14 +44,16 @@ func TestNoErrorNamesAKey(t *testing.T) {
 			}
 		}
 		noSecret(t, "reset", secret, backends.Reset(t.Context(), &asking.Broken{}, "s", key))
-		noSecret(t, "reset behind a cache", secret, backends.Reset(t.Context(), remote.MustNewDenialCache(&asking.Broken{}, remote.DenialCacheOptions{}), "s", key))
+		noSecret(t, "reset behind a cache", secret,
+			backends.Reset(t.Context(), remote.MustNewDenialCache(&asking.Broken{}, remote.DenialCacheOptions{}), "s", key))
 
 		byKey := func(request) (string, error) { return key, nil }
 		for name, rule := range map[string]core.Rule[request]{
-			"negative cost":   {Limit: perMinute(1), Key: byKey, Cost: func(request) int64 { return -1 }},
-			"panic in cost":   {Limit: perMinute(1), Key: byKey, Cost: func(request) int64 { panic("boom") }},
-			"illegal limit":   {Key: byKey, LimitFor: func(request, string) (limits.Limit, error) { return perMinute(0), nil }},
-			"failing limit":   {Key: byKey, LimitFor: func(request, string) (limits.Limit, error) { return limits.Limit{}, errBroken }},
+			"negative cost": {Limit: perMinute(1), Key: byKey, Cost: func(request) int64 { return -1 }},
+			"panic in cost": {Limit: perMinute(1), Key: byKey, Cost: func(request) int64 { panic("boom") }},
+			"illegal limit": {Key: byKey, LimitFor: func(request, string) (limits.Limit, error) { return perMinute(0), nil }},
+			"failing limit": {Key: byKey,
+				LimitFor: func(request, string) (limits.Limit, error) { return limits.Limit{}, errBroken }},
 			"key with error":  {Limit: perMinute(1), Key: func(request) (string, error) { return key, errBroken }},
 			"failing backend": {Limit: perMinute(1), Key: byKey},
 			"closed":          {Limit: perMinute(1), Key: byKey, OnFailure: core.FailClosed},
@@ -81,13 +84,16 @@ func noSecret(t *testing.T, name, secret string, err error) {
 
 // What a rule's functions and a backend say is in the outcome, for errors.Is.
 func TestAnOutcomesErrorIsWhatFailed(t *testing.T) {
-	rule := core.Rule[request]{Name: "user", Limit: perMinute(1), Key: func(request) (string, error) { return "", fmt.Errorf("lookup: %w", errBroken) }}
+	rule := core.Rule[request]{Name: "user", Limit: perMinute(1),
+		Key: func(request) (string, error) { return "", fmt.Errorf("lookup: %w", errBroken) }}
 	o := decide(t, core.MustNew(core.Config[request]{Rules: []core.Rule[request]{rule}}), request{}, core.Unavailable)
 	if !errors.Is(o.Err(), errBroken) || o.Err().Error() != `core: rule "user": key: lookup: broken` {
 		t.Errorf("error %v, want the key function's, wrapped once", o.Err())
 	}
 	rule.Key = byUser
-	o = decide(t, core.MustNew(core.Config[request]{Backend: &asking.Broken{Err: context.DeadlineExceeded}, Rules: []core.Rule[request]{rule}}), request{user: "ann"}, core.Allowed)
+	o = decide(t, core.MustNew(
+		core.Config[request]{Backend: &asking.Broken{Err: context.DeadlineExceeded},
+			Rules: []core.Rule[request]{rule}}), request{user: "ann"}, core.Allowed)
 	if !errors.Is(o.Err(), context.DeadlineExceeded) {
 		t.Errorf("error %v, want the backend's", o.Err())
 	}

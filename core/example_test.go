@@ -48,7 +48,7 @@ func ExampleNew() {
 	fmt.Println(err)
 	// Output:
 	// core: rule "per-customer": limit: period must be positive (got -1s)
-	// core: rule "volume": key: is nil: set a key function; those of keyfuncs are nil if a header name or a part is not legal
+	// core: rule "volume": key: is nil: set a key function (keyfuncs returns nil for illegal arguments)
 	// core: rule "volume": limit: burst must be 1 to 1000000000 (got 0)
 }
 
@@ -71,7 +71,8 @@ func ExampleLimiter_Decide() {
 	limiter := core.MustNew(core.Config[job]{
 		Rules: []core.Rule[job]{
 			{Name: "jobs", Limit: limits.FixedWindow(limits.PerDay(100)), Key: byCustomer},
-			{Name: "bytes", Limit: limits.FixedWindow(limits.PerDay(5000)), Key: byCustomer, Cost: func(j job) int64 { return j.bytes }},
+			{Name: "bytes", Limit: limits.FixedWindow(limits.PerDay(5000)), Key: byCustomer,
+				Cost: func(j job) int64 { return j.bytes }},
 		},
 	})
 	for _, j := range []job{{"ann", 4000}, {"ann", 2000}, {"ann", 1000}} {
@@ -344,7 +345,8 @@ func ExampleOutcome_Delay() {
 
 func ExampleOutcome_BindingRule() {
 	limiter := core.MustNew(core.Config[job]{Rules: []core.Rule[job]{
-		{Name: "everybody", Limit: limits.FixedWindow(limits.PerDay(1000)), Key: func(job) (string, error) { return "everybody", nil }},
+		{Name: "everybody", Limit: limits.FixedWindow(limits.PerDay(1000)),
+			Key: func(job) (string, error) { return "everybody", nil }},
 		{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(10)), Key: byCustomer},
 	}})
 	outcome := limiter.Decide(context.Background(), job{customer: "ann"})
@@ -383,7 +385,8 @@ func ExampleOtherwise() {
 	rules := []core.Rule[string]{
 		{Name: "search", Limit: limits.FixedWindow(limits.PerDay(100)), Key: core.When(is("/search"), everybody)},
 	}
-	other := core.Rule[string]{Name: "other", Limit: limits.FixedWindow(limits.PerDay(1)), Key: core.Otherwise(rules, everybody)}
+	other := core.Rule[string]{Name: "other", Limit: limits.FixedWindow(limits.PerDay(1)),
+		Key: core.Otherwise(rules, everybody)}
 	limiter := core.MustNew(core.Config[string]{Rules: append(rules, other)})
 	for _, path := range []string{"/search", "/search", "/export", "/export"} {
 		o := limiter.Decide(context.Background(), path)

@@ -13,10 +13,9 @@ import (
 	"github.com/weir-go/weir/memory"
 )
 
-// decideWithoutBackend decides the charges of s after the backend failed with err, as
-// the rules' OnFailure say. If a rule fails closed, the request is unavailable and
-// nothing is taken. Otherwise the fallback decides the rules that fall back, in one
-// step, and the others are allowed.
+// decideWithoutBackend decides the charges of s by each rule's OnFailure, after the backend failed
+// with err. If a rule fails closed, the request is unavailable and takes nothing. Otherwise the
+// fallback decides the rules that fall back, in one step, and the other rules allow.
 func (l *ruleSet[R]) decideWithoutBackend(ctx context.Context, err error, s *scratch, o *Outcome) {
 	o.err = errors.Join(o.err, &failure.Error{Part: failure.Backend, Err: err})
 	local := 0
@@ -44,11 +43,11 @@ func (l *ruleSet[R]) decideWithoutBackend(ctx context.Context, err error, s *scr
 	}
 }
 
-// policy returns the OnFailure of the at-th rule of o.
+// policy returns the OnFailure of rule at of o.
 func policy(o *Outcome, at int) FailurePolicy { return o.At(at).rule.onFailure }
 
-// markWithoutBackend records what rules decide that do not fall back. Those that fail
-// closed are shadows.
+// markWithoutBackend records the decisions of the rules that do not fall back. The rules that fail
+// closed here are shadows.
 func (l *ruleSet[R]) markWithoutBackend(s *scratch, o *Outcome) {
 	for _, at := range s.charged[:s.used] {
 		source := limits.SourceOpen
@@ -59,11 +58,12 @@ func (l *ruleSet[R]) markWithoutBackend(s *scratch, o *Outcome) {
 	}
 }
 
-// makeUnavailable makes o unavailable because of the rules of s whose OnFailure is why. The other rules of
-// s are then SourceNotAsked. If all rules whose OnFailure is why are shadows, it only marks these.
+// makeUnavailable makes o unavailable because of the rules of s whose OnFailure is why, and marks
+// the other rules of s SourceNotAsked. If all rules whose OnFailure is why are shadows, it marks
+// only these.
 //
-// After the fallback has failed, s has only the rules that fall back. So those that fail open stay
-// SourceOpen: they would have let the request through.
+// After a failure of the fallback, s has only the rules that fall back. So rules that fail open
+// stay SourceOpen: they would have allowed the request.
 func (l *ruleSet[R]) makeUnavailable(why FailurePolicy, s *scratch, o *Outcome) {
 	charged := s.charged[:s.used]
 	for _, at := range charged {
@@ -110,11 +110,11 @@ func (l *ruleSet[R]) fallBack(ctx context.Context, s *scratch, o *Outcome) error
 	return nil
 }
 
-// fallbacks has what the limiters on a backend fall back to, unless they say: rules of one scope
-// count together while the backend fails, too.
+// fallbacks has the default fallback of each backend. All limiters on the backend share it, so
+// rules of one scope count together also while the backend fails.
 var fallbacks = perbackend.Shared[*fallback]{New: func() *fallback { return new(fallback) }}
 
-// fallback makes a Memory when it is first asked for it.
+// fallback makes its Memory when it is first used.
 type fallback struct {
 	once   sync.Once
 	memory *memory.Memory

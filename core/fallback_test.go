@@ -162,9 +162,10 @@ func (uncomparable) Take(context.Context, []backends.Charge, []limits.Decision) 
 
 func TestAFallbackThatIsGivenIsNotShared(t *testing.T) {
 	down := &asking.Broken{Err: errBroken}
-	given := core.MustNew(core.Config[request]{Backend: down, Fallback: memory.MustNew(memory.Options{}), Rules: []core.Rule[request]{
-		{Name: "given", Scope: "clients", Limit: limits.FixedWindow(limits.PerDay(10)), Key: byUser},
-	}})
+	given := core.MustNew(
+		core.Config[request]{Backend: down, Fallback: memory.MustNew(memory.Options{}), Rules: []core.Rule[request]{
+			{Name: "given", Scope: "clients", Limit: limits.FixedWindow(limits.PerDay(10)), Key: byUser},
+		}})
 	if n := admitted(on(down, "shared"), given); n != 20 {
 		t.Errorf("%d were admitted, want 10 by each", n)
 	}
@@ -265,7 +266,8 @@ func TestWhatHoldsANilPointerIsRefused(t *testing.T) {
 				t.Errorf("error %v, want one that says %q", err, want)
 			}
 		}
-		if _, err := remote.NewDenialCache(b, remote.DenialCacheOptions{}); err == nil || !strings.Contains(err.Error(), "is nil (got "+what) {
+		if _, err := remote.NewDenialCache(b, remote.DenialCacheOptions{}); err == nil ||
+			!strings.Contains(err.Error(), "is nil (got "+what) {
 			t.Errorf("a denial cache around a nil %s: error %v, want one that says so", what, err)
 		}
 	}

@@ -6,12 +6,12 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// interned has limits that were found for requests: by LimitFor, or for a fallback.
+// interned has limits of single requests: results of LimitFor, and shares of a fallback.
 var interned [256]atomic.Pointer[limits.Limit]
 
-// intern returns a pointer to a limit equal to l. Outcomes have pointers, since they are cleared and
-// copied for every request. It allocates for a limit that it does not know: the first time, and again
-// if more than a hundred or so are in use at once.
+// intern returns a pointer to a limit equal to l. Outcomes keep pointers, because each request
+// clears and copies them. intern allocates for a limit that it sees for the first time, and again
+// if more than about a hundred limits are in use at once.
 func intern(l *limits.Limit) *limits.Limit {
 	rate := l.Rate()
 	first := uint8((uint64(rate.Units)*0x9e3779b97f4a7c15 + uint64(rate.Period)*0xc2b2ae3d27d4eb4f +

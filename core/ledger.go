@@ -17,45 +17,47 @@ import (
 	"github.com/weir-go/weir/memory"
 )
 
-// ledger knows the requests of a limiter that have an end and have not ended, and ends
-// them with the backends that decided. A limiter whose rules have no end has none.
+// ledger has the requests of a limiter that have yet to end, and sends their endings to the
+// backends that decided. A limiter whose rules have no end has no ledger.
 type ledger struct {
-	primary  *settling
-	fallback func() *settling              // of the rules that fall back
-	local    atomic.Pointer[memory.Memory] // of the rules that are Local; nil: there were none
+	primary  *settler
+	fallback func() *settler               // for rules that fall back
+	local    atomic.Pointer[memory.Memory] // for Local rules; nil: no rule was Local
 	observe  Observer                      // nil: none
 
 	lists   [ledgerLists]requestList
-	next    atomic.Uint32 // which list the next record belongs to
-	records sync.Pool     // of *request that have ended
+	next    atomic.Uint32 // the list of the next record
+	records sync.Pool     // of *request without a request
 }
 
-// ledgerLists is in how many lists requests are, so that their ends do not queue.
+// ledgerLists is the number of lists of requests. Several lists have several locks, so requests
+// that end at once do not wait for each other.
 const ledgerLists = 8
 
-// requestList has requests that have not ended, the oldest first.
+// requestList has requests in flight, the oldest first.
 type requestList struct {
 	mu       sync.Mutex
 	requests list.List[*request]
-	units    int // of concurrency limits
+	units    int // units of concurrency limits that they hold
 	_        [24]byte
 }
 
-// settling is a backend that ends what it has taken.
-type settling struct {
+// settler sends endings to a backend.
+type settler struct {
 	*endings.Backend
-	memory *memory.Memory // the backend itself, or nil
+	memory *memory.Memory // the backend, if it is a Memory; else nil
 }
 
-func settlingBy(b backends.Backend) *settling {
+func settlerOf(b backends.Backend) *settler {
 	m, _ := b.(*memory.Memory)
-	return &settling{endings.Of(b), m}
+	return &settler{endings.Of(b), m}
 }
 
-func newLedger(primary backends.Backend, fallback func() backends.Backend, observe Observer) *ledger {
+func newLedger(primary backends.Backend, fallback func() backends.Backend,
+	observe Observer) *ledger {
 	l := &ledger{
-		primary:  settlingBy(primary),
-		fallback: sync.OnceValue(func() *settling { return settlingBy(fallback()) }),
+		primary:  settlerOf(primary),
+		fallback: sync.OnceValue(func() *settler { return settlerOf(fallback()) }),
 		observe:  observe,
 	}
 	l.records.New = func() any {
@@ -66,15 +68,16 @@ func newLedger(primary backends.Backend, fallback func() backends.Backend, obser
 	return l
 }
 
-// request is what an admitted request still has to end. All copies of its [Outcome]
-// share it. A record serves one request after another, and an outcome has the generation that it
-// belongs to. A stale outcome has an older generation and does nothing.
+// request is a record of the charges that an admitted request has yet to end. All copies of its
+// [Outcome] share it. A record serves one request after another, each with a generation of its own.
+// An outcome keeps the generation: one with an older generation is stale, and its End does nothing.
 type request struct {
-	ledger     *ledger
-	list       *requestList // always the same; its lock guards what follows, until the request has ended
+	ledger *ledger
+	// never changes; its lock guards the fields below until the request has ended
+	list       *requestList
 	state      requestState
-	sentAway   bool   // a goroutine reports later what became of it
-	generation uint16 // how many requests it has served; at lastGeneration it serves no more
+	sentAway   bool   // the endings are queued: a goroutine will report on them
+	generation uint16 // how many requests it has served; at lastGeneration it retires
 	taken      []taken
 	fewTaken   [2]taken // enough for most requests
 
@@ -82,31 +85,31 @@ type request struct {
 	node list.Node[*request]
 }
 
-// requestState is zero in a record without a request: only its generation and its state may then
-// be looked at, with the lock.
+// requestState is ended in a record without a request. Then only generation and state may be read,
+// with the lock.
 type requestState uint8
 
 const (
 	ended requestState = iota
 	underWay
-	detached // only the function that Detach returned ends it
+	detached // only the function returned by Detach can end it
 )
 
 const lastGeneration = math.MaxUint16
 
-// taken is one charge of a request that has an end.
+// taken is one charge that has an end.
 type taken struct {
 	rule   *ruleIdentity
 	limit  *limits.Limit
 	key    string
 	cost   int64
-	spent  int64         // −1: nothing was said
-	final  int64         // what it has come to at the end
-	source limits.Source // SourcePrimary for SourceLease, too
+	spent  int64         // −1: Spend was not called
+	final  int64         // the final cost
+	source limits.Source // the backend to end it with; SourcePrimary for SourceLease too
 	ticket int64
 }
 
-// begin gives o, which is allowed, a request with an end if it was charged for one.
+// begin adds the request of o, which is allowed, if a charge of it has an end.
 func (l *ledger) begin(o *Outcome) {
 	var q *request
 	for i := range o.Len() {
@@ -118,9 +121,11 @@ func (l *ledger) begin(o *Outcome) {
 			q = l.records.Get().(*request)
 			q.at = 0
 		}
-		q.taken = append(q.taken, taken{rule: d.rule, limit: d.limit, key: d.Key, cost: d.Cost, spent: -1, source: d.Source, ticket: d.Ticket})
+		q.taken = append(q.taken,
+			taken{rule: d.rule, limit: d.limit, key: d.Key, cost: d.Cost, spent: -1, source: d.Source,
+				ticket: d.Ticket})
 		t := &q.taken[len(q.taken)-1]
-		if t.source == limits.SourceLease { // of units that the backend has given
+		if t.source == limits.SourceLease { // the backend has charged the units
 			t.source = limits.SourcePrimary
 		}
 		if l.mirrors(t) {
@@ -133,26 +138,25 @@ func (l *ledger) begin(o *Outcome) {
 	}
 }
 
-// forget keeps the record of q, which has ended, for another request: to allocate one for
-// each made BenchmarkStartToEnd half as slow again.
+// forget puts q, which has ended, back into the pool. A new record for each request made
+// BenchmarkStartToEnd half as slow again.
 func (l *ledger) forget(q *request) {
 	if q.sentAway || q.generation == lastGeneration {
 		return
 	}
-	clear(q.taken) // it holds no memory of the user's
+	clear(q.taken) // keep no memory of the user's alive
 	q.taken = q.taken[:0]
 	l.records.Put(q)
 }
 
-// mirrors reports whether the fallback holds the units of t, too, which the backend has
-// allowed: if it has to decide next, it starts from what runs.
+// mirrors reports whether the fallback also holds the units of t, which the backend has allowed. So
+// a fallback that must decide starts from the requests in flight.
 func (l *ledger) mirrors(t *taken) bool {
 	return t.rule.held && t.source == limits.SourcePrimary && t.rule.onFailure == FallBack &&
 		l.primary.memory == nil && !l.fallback().Remote()
 }
 
-// mirror tells the fallback how many units of t it has held until now, and how many it
-// holds from now on.
+// mirror tells the fallback how many units of t it held before, and how many it holds after.
 func (l *ledger) mirror(t *taken, before, after int64) {
 	var endings [1]backends.Ending
 	var out [1]limits.Settlement
@@ -165,7 +169,7 @@ func (l *ledger) mirror(t *taken, before, after int64) {
 	l.fallback().Send(slices.Clone(endings[:]), func(int, limits.Settlement) {})
 }
 
-// add begins a generation of q and returns its number.
+// add begins the next generation of q and returns it.
 func (l *ledger) add(q *request) uint16 {
 	open, units := q.list, q.units()
 	open.mu.Lock()
@@ -178,6 +182,7 @@ func (l *ledger) add(q *request) uint16 {
 	return generation
 }
 
+// spend implements [Outcome.Spend] for a generation of q.
 func (q *request) spend(generation uint16, rule string, n int64) bool {
 	q.list.mu.Lock()
 	defer q.list.mu.Unlock()
@@ -195,7 +200,8 @@ func (q *request) spend(generation uint16, rule string, n int64) bool {
 	return counted
 }
 
-// detach reports whether the given generation of q is under way, which it then leaves to its caller.
+// detach makes the given generation of q detached. It returns false if that generation is not under
+// way.
 func (q *request) detach(generation uint16) bool {
 	q.list.mu.Lock()
 	defer q.list.mu.Unlock()
@@ -206,15 +212,15 @@ func (q *request) detach(generation uint16) bool {
 	return true
 }
 
-// end ends the request, which is in a given generation, if it is in state from.
+// end ends the given generation of q if it is in state from.
 func (q *request) end(generation uint16, result Result, from requestState) {
 	if q.list.remove(q, generation, from) {
 		q.ledger.settle(q, result)
 	}
 }
 
-// remove ends the given generation of q and takes it out of its list. It reports whether q was
-// in state from; if not, it does nothing.
+// remove ends the given generation of q and removes it from its list. If q is not in state from, it
+// does nothing and returns false.
 func (open *requestList) remove(q *request, generation uint16, from requestState) bool {
 	open.mu.Lock()
 	if q.generation != generation || q.state != from {
@@ -239,8 +245,8 @@ func (q *request) units() int {
 	return units
 }
 
-// held returns how many units of concurrency limits are held, and since when the request
-// that has not ended for longest is under way.
+// held returns how many units of concurrency limits are held, and when the oldest request in flight
+// began.
 func (l *ledger) held() (units int, oldest time.Time) {
 	at := int64(math.MaxInt64)
 	for i := range l.lists {
@@ -258,10 +264,10 @@ func (l *ledger) held() (units int, oldest time.Time) {
 	return units, time.UnixMicro(at)
 }
 
-// settle ends the charges of q with the backends that made them.
+// settle sends the endings of q to the backends that decided its charges.
 //
-// The functions of the user may end the goroutine. So each step is deferred before the
-// one that comes first.
+// Functions of the user run in most steps and may end the goroutine (runtime.Goexit). So the steps
+// are deferred, the last one first: each runs whatever ended the one before.
 func (l *ledger) settle(q *request, result Result) {
 	defer l.forget(q)
 	defer l.reportUnchanged(q)
@@ -279,8 +285,8 @@ func (l *ledger) settle(q *request, result Result) {
 	}
 }
 
-// finalCost returns what t should have cost. The function is the user's: what is not a
-// cost, and a panic, leave the estimate.
+// finalCost returns the final cost of t. If the user's function panics or returns a negative
+// number, that is the estimate.
 func (t *taken) finalCost(result Result) (final int64) {
 	if t.rule.held {
 		return 0
@@ -300,7 +306,7 @@ func (t *taken) finalCost(result Result) (final int64) {
 
 func (l *ledger) settlePrimary(q *request) { l.send(l.primary, q, limits.SourcePrimary) }
 
-// settleFallback also releases the units that the fallback holds though it did not decide.
+// settleFallback also releases the units that the fallback holds by mirror.
 func (l *ledger) settleFallback(q *request) {
 	decided := false
 	for i := range q.taken {
@@ -321,7 +327,7 @@ func (l *ledger) settleLocal(q *request) {
 	}
 }
 
-// reportUnchanged reports the charges that have cost what they were estimated at.
+// reportUnchanged reports the charges whose final cost is their estimate.
 func (l *ledger) reportUnchanged(q *request) {
 	if l.observe == nil {
 		return
@@ -333,35 +339,34 @@ func (l *ledger) reportUnchanged(q *request) {
 	}
 }
 
-// endsWith reports whether t has something to end with the backend that is the source of
-// its decision.
+// endsWith reports whether t needs an ending by the backend of source.
 func (t *taken) endsWith(source limits.Source) bool {
 	return t.source == source && (t.rule.held || t.final != t.cost)
 }
 
-// send has a backend end what it has decided.
-func (l *ledger) send(to *settling, q *request, source limits.Source) {
+// send sends the endings of the charges that source decided.
+func (l *ledger) send(to *settler, q *request, source limits.Source) {
 	if to.memory != nil {
 		l.settleIn(to.memory, q, 0, source)
 		return
 	}
 	var endings []backends.Ending
-	var of []*taken
+	var owners []*taken // of each ending
 	for i := range q.taken {
 		if t := &q.taken[i]; t.endsWith(source) {
 			endings = append(endings, backends.Ending{})
 			t.ending(&endings[len(endings)-1])
-			of = append(of, t)
+			owners = append(owners, t)
 		}
 	}
 	if len(endings) > 0 {
 		q.sentAway = q.sentAway || to.Remote()
-		to.Send(endings, func(i int, s limits.Settlement) { l.report(of[i], s) })
+		to.Send(endings, func(i int, s limits.Settlement) { l.report(owners[i], s) })
 	}
 }
 
-// settleIn is send for a Memory, from the i-th charge on: one by one, so that nothing is
-// allocated.
+// settleIn is send for a Memory, from charge i on. It sends one ending at a time, so that it
+// allocates nothing.
 func (l *ledger) settleIn(m *memory.Memory, q *request, i int, source limits.Source) {
 	var endings [1]backends.Ending
 	var out [1]limits.Settlement
@@ -381,27 +386,30 @@ func (l *ledger) settleIn(m *memory.Memory, q *request, i int, source limits.Sou
 	}
 }
 
-// carryOut has m carry out one ending. It returns an error if the clock of m panics: the ending is lost.
-func carryOut(m *memory.Memory, endings *[1]backends.Ending, out *[1]limits.Settlement) (err error) {
+// carryOut calls m.Settle for one ending. If the clock of m panics, it returns an error, and the
+// ending is lost.
+func carryOut(m *memory.Memory, endings *[1]backends.Ending,
+	out *[1]limits.Settlement) (err error) {
 	defer call.PanicAsError(m, &err)
 	return m.Settle(context.Background(), endings[:], out[:])
 }
 
-// reportAndSettleIn reports the i-th charge and settles the others, though the observer may
-// end the goroutine.
-func (l *ledger) reportAndSettleIn(m *memory.Memory, q *request, i int, source limits.Source, s limits.Settlement) {
+// reportAndSettleIn reports charge i and then settles the charges behind it, even if the observer
+// ends the goroutine.
+func (l *ledger) reportAndSettleIn(m *memory.Memory, q *request, i int, source limits.Source,
+	s limits.Settlement) {
 	defer l.settleIn(m, q, i+1, source)
 	l.report(&q.taken[i], s)
 }
 
-// ending sets e to what t has to end.
+// ending fills e for t.
 func (t *taken) ending(e *backends.Ending) {
 	e.Scope, e.Key, e.Limit = t.rule.scope, t.key, *t.limit
 	e.Taken, e.Final, e.Ticket, e.Lasts = t.cost, t.final, t.ticket, t.rule.lasts
 }
 
-// report tells the observer what became of t. A panic of the observer is dropped: the
-// request is over, and others may wait for the goroutine.
+// report calls the observer with the settlement of t. It drops a panic of the observer: the request
+// is over, and other requests may wait for this goroutine.
 func (l *ledger) report(t *taken, s limits.Settlement) {
 	if l.observe == nil {
 		return

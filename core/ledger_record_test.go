@@ -17,7 +17,8 @@ func TestAnOutcomeThatHasEndedEndsNoOtherRequest(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // so that records live long
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
 		{Name: "busy", Limit: limits.Concurrent(1), Key: self},
-		{Name: "tokens", Limit: limits.SlidingLog(limits.PerDay(1)), Key: self, FinalCost: core.OnStatus(func(int) bool { return false })},
+		{Name: "tokens", Limit: limits.SlidingLog(limits.PerDay(1)), Key: self,
+			FinalCost: core.OnStatus(func(int) bool { return false })},
 	}})
 	var old []core.Outcome
 	requests := 1<<17 + 5
@@ -48,7 +49,8 @@ func TestAnOutcomeThatHasEndedEndsNoOtherRequest(t *testing.T) {
 // Outcomes are ended by several goroutines at once, while the records of their requests
 // already serve others.
 func TestRequestsEndOnceThoughOutcomesAreEndedByMany(t *testing.T) {
-	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(4), Key: self}}})
+	l := core.MustNew(core.Config[string]{
+		Rules: []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(4), Key: self}}})
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -100,8 +102,10 @@ func TestUnitsAreReleasedThoughAnObserverEndsItsGoroutine(t *testing.T) {
 
 func TestARequestWithAnEndCostsNoAllocation(t *testing.T) {
 	held := core.Rule[string]{Name: "busy", Limit: limits.Concurrent(5), Key: self}
-	rate := core.Rule[string]{Name: "rate", Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000_000), Key: self}
-	tokens := core.Rule[string]{Name: "tokens", Limit: rate.Limit, Key: self, Cost: func(string) int64 { return 4 }, FinalCost: func(core.Result) int64 { return 1 }}
+	rate := core.Rule[string]{Name: "rate", Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000_000),
+		Key: self}
+	tokens := core.Rule[string]{Name: "tokens", Limit: rate.Limit, Key: self, Cost: func(string) int64 { return 4 },
+		FinalCost: func(core.Result) int64 { return 1 }}
 	for name, rules := range map[string][]core.Rule[string]{
 		"concurrency":     {held},
 		"a rate as well":  {rate, held},

@@ -11,85 +11,84 @@ import (
 	"github.com/weir-go/weir/memory"
 )
 
-// Config is what a [Limiter] is made of. The zero value of every field but
-// Rules is a usable default.
+// Config is the configuration of a [Limiter]. The zero value of every field except Rules is a
+// usable default.
 type Config[R any] struct {
-	// Rules are decided together for every request, in one atomic step. Required.
+	// Rules decide every request together, in one atomic step. Required.
 	Rules []Rule[R]
 
 	// Backend keeps the state. nil: a new [memory.New] with its defaults.
 	Backend backends.Backend
 
 	// Fallback decides for rules that [FallBack] while Backend fails.
-	// nil: a [memory.New] with its defaults, made when it is first needed, which
-	// takes some 3 ms. All limiters on one Backend share it, so that rules of one
-	// scope count together while Backend fails too. Wrappers are one Backend with
-	// what they wrap if they have a method Unwrap() Backend. A Backend that is no
-	// pointer shares nothing: give its limiters one Fallback.
+	// nil: a [memory.New] with its defaults, made at its first use, which takes about 3 ms. All
+	// limiters on one Backend share it, so rules of one scope count together also while Backend
+	// fails. A wrapper with a method Unwrap() Backend counts as the backend that it wraps. A
+	// Backend that is no pointer shares nothing: give its limiters one Fallback.
 	//
-	// A Fallback that is [backends.InProcess] counts what runs under concurrency limits
-	// while Backend works; another one starts from nothing.
+	// A Fallback that is [backends.InProcess] also counts the requests in flight under concurrency
+	// limits while Backend works. Another Fallback starts from 0.
 	Fallback backends.Backend
 
-	// Instances is the number of processes that share Backend. Above 1, each
-	// falls back to its share of every limit, rounded up. 0: the whole limit.
+	// Instances is the number of processes that share Backend. If it is above 1, each process falls
+	// back to its share of every limit, rounded up. 0: the whole limit.
 	Instances int
 
-	// Observer is told of decisions, ends and changes, such as counters of package stats or
-	// [ObserverFuncs]. nil: nothing is told.
+	// Observer is called with decisions and ends: counters of package stats, or [ObserverFuncs].
+	// nil: no observer.
 	Observer Observer
 
-	// MaxWaiting is how many requests may wait for their turn at once in [Limiter.Wait], if a
-	// limit is a leaky queue. Each one holds a goroutine. A further request is [Unavailable]
-	// with the error [ErrQueueFull], and its slot stays spent. 0: 10,000.
+	// MaxWaiting is how many requests may wait for their turn at once in [Limiter.Wait], if a limit
+	// is a leaky queue. Each holds a goroutine. A further request becomes [Unavailable] with the
+	// error [ErrQueueFull], and its slot stays spent. 0: 10,000.
 	MaxWaiting int
 }
 
-// Limiter decides requests of type R against its rules. It is safe for
-// concurrent use. Make one at start-up and keep it: a limiter made anew for
-// every request never limits anything. In tests, make one for each test: what a
-// package variable has counted in one test counts in the next.
+// Limiter decides requests of type R against its rules. It is safe for concurrent use. Make one at
+// start-up and keep it: a new limiter for each request never limits. In tests, make one for each
+// test: a package variable would carry its counts from one test to the next.
 type Limiter[R any] struct {
 	current atomic.Pointer[ruleSet[R]]
 	backend backends.Backend
 	room    waitingRoom
-	prepare preparer[R] // nil: nothing has to be prepared
-	observe Observer    // nil: nothing is told
+	prepare preparer[R] // nil: the Observer is no preparer
+	observe Observer    // nil: none
 
-	change    sync.Mutex // guards what follows
-	config    Config[R]  // its Rules are those of New or the last Replace
-	revision  int32      // of the rules that were compiled last
+	change    sync.Mutex // guards the fields below
+	config    Config[R]  // with the Rules of New or the last Replace
+	revision  int32      // of the latest ruleSet
 	overrides map[string]*override
-	ledger    *ledger                 // nil: no rule ever had an end
-	local     *memory.Memory          // of the rules that are Local; nil: none ever was, or backend is in this process
-	fallback  func() backends.Backend // nil: no rule ever needed one
+	ledger    *ledger // nil: no rule had an end so far
+	// for Local rules; nil: no rule was Local so far, or backend is in this process
+	local    *memory.Memory
+	fallback func() backends.Backend // nil: no rule fell back so far
 }
 
-// ruleSet is what decides requests until rules change. It does not change itself: a
-// request is decided by one ruleSet from start to end.
+// ruleSet is the compiled rules. It never changes; a change of rules makes a new one. One ruleSet
+// decides a request from start to end.
 type ruleSet[R any] struct {
-	rules     []compiledRule[R] // those that are disabled left out
+	rules     []compiledRule[R] // without disabled rules
 	backend   backends.Backend
 	fallback  func() backends.Backend
 	instances int
 	revision  int32
 	observe   Observer
 	scratch   sync.Pool      // of *scratch
-	fast      *memory.Bound  // decides the only rule directly; nil: Decide takes no fast path
+	fast      *memory.Bound  // decides the only rule; nil: there is no fast path
 	ledger    *ledger        // nil: no rule has an end
-	endings   *ledger        // of these rules or of earlier ones; nil: none had an end
+	endings   *ledger        // of these or earlier rules; nil: no rule had an end so far
 	local     *memory.Memory // nil: no rule is Local, or backend is in this process
 }
 
 type compiledRule[R any] struct {
-	ruleIdentity              // of the rule where it is enforced
-	shadowed     ruleIdentity // and where it is a shadow
+	ruleIdentity              // for keys for which the rule is enforced
+	shadowed     ruleIdentity // for the other keys
 	Rule[R]
 	backend backends.Backend
-	varies  bool // Rule.varies
+	varies  bool // whether it has a LimitFor
 }
 
-// closedRetryAfter is the wait that a rule which cannot decide asks for.
+// closedRetryAfter is the RetryAfter of a rule that cannot decide.
 const closedRetryAfter = time.Second
 
 // New returns a limiter, or an error that reports every mistake in config.
@@ -116,7 +115,7 @@ func New[R any](config Config[R]) (*Limiter[R], error) {
 	return l, nil
 }
 
-// compile returns what decides by rules, which are valid, overrides included.
+// compile returns the ruleSet of rules, which are valid and include overrides.
 func (l *Limiter[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
 	has := func(f func(rule Rule[R]) bool) bool { return slices.ContainsFunc(rules, f) }
 	set := &ruleSet[R]{
@@ -135,7 +134,7 @@ func (l *Limiter[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
 		if l.ledger == nil {
 			l.ledger = newLedger(l.backend, l.fallbackFor(true), l.observe)
 		}
-		l.ledger.local.Store(l.local) // also after the last Local rule is gone: requests are under way
+		l.ledger.local.Store(l.local) // never nil again: requests of former Local rules may be in flight
 		set.ledger = l.ledger
 	}
 	set.endings = l.ledger
@@ -153,7 +152,8 @@ func (l *Limiter[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
 		enforced := rule.identity(i)
 		shadowed := enforced
 		shadowed.mode = Shadow
-		set.rules = append(set.rules, compiledRule[R]{enforced, shadowed, rule, l.backendOf(&rule), rule.varies()})
+		set.rules = append(set.rules,
+			compiledRule[R]{enforced, shadowed, rule, l.backendOf(&rule), rule.varies()})
 	}
 	n := len(set.rules)
 	set.fast = set.findFastPath()
@@ -167,8 +167,8 @@ func (l *Limiter[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
 	return set, nil
 }
 
-// fallbackFor returns what makes the fallback, nil if no rule needs one. It is the same
-// for all rules that ever are in force.
+// fallbackFor returns the function that returns the fallback, or nil if no rule needs one. It never
+// changes once it is set.
 func (l *Limiter[R]) fallbackFor(needed bool) func() backends.Backend {
 	if !needed || l.fallback != nil {
 		return l.fallback
@@ -181,7 +181,7 @@ func (l *Limiter[R]) fallbackFor(needed bool) func() backends.Backend {
 	return l.fallback
 }
 
-// identity returns what outcomes know of rule, which is the i-th.
+// identity returns the part of rule, the i-th, that outcomes refer to.
 func (rule *Rule[R]) identity(i int) ruleIdentity {
 	return ruleIdentity{
 		index: i, name: rule.Name, scope: rule.scopeOrName(), limit: new(rule.Limit), unit: rule.unitOf(),
@@ -199,9 +199,8 @@ func (l *Limiter[R]) backendOf(rule *Rule[R]) backends.Backend {
 	return l.backend
 }
 
-// findFastPath returns the fast path of l, nil if l needs the general one. A limiter
-// has it if it has one rule, with a fixed limit and cost, on a Memory, and what it charges
-// has no end.
+// findFastPath returns the fast path of l, or nil. A limiter has one if its only rule has a fixed
+// limit, costs 1 and has no end, and its backend is a Memory.
 func (l *ruleSet[R]) findFastPath() *memory.Bound {
 	if len(l.rules) != 1 || l.rules[0].Mode != Enforce {
 		return nil
@@ -218,7 +217,7 @@ func (l *ruleSet[R]) findFastPath() *memory.Bound {
 	return keys
 }
 
-// MustNew is [New] for package variables: it panics if config has a mistake.
+// MustNew is [New] for package variables. It panics if config has a mistake.
 func MustNew[R any](config Config[R]) *Limiter[R] {
 	l, err := New(config)
 	if err != nil {

@@ -102,10 +102,11 @@ func TestWhatARequestReallyCost(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var seen settled
-			l := core.MustNew(core.Config[string]{Observer: core.ObserverFuncs[string]{OnEnd: seen.observe}, Rules: []core.Rule[string]{{
-				Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(10)), Key: self, FinalCost: test.final,
-				Cost: func(key string) int64 { return int64(len(key)) },
-			}}})
+			l := core.MustNew(core.Config[string]{Observer: core.ObserverFuncs[string]{OnEnd: seen.observe},
+				Rules: []core.Rule[string]{{
+					Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(10)), Key: self, FinalCost: test.final,
+					Cost: func(key string) int64 { return int64(len(key)) },
+				}}})
 			o := decideOn(l, "four")
 			for _, n := range test.spend {
 				if !o.Spend("tokens", n) {
@@ -124,7 +125,8 @@ func TestWhatARequestReallyCost(t *testing.T) {
 				t.Fatalf("ObserveEnd was called %d times", len(seen.all))
 			}
 			s := seen.all[0]
-			if got := 6 + s.Returned - s.Charged; max(0, got) != test.left || s.Rule != "tokens" || s.Scope != "tokens" || s.Taken != 4 || s.Err != nil {
+			if got := 6 + s.Returned - s.Charged; max(0, got) != test.left || s.Rule != "tokens" || s.Scope != "tokens" ||
+				s.Taken != 4 || s.Err != nil {
 				t.Errorf("%+v leaves %d of 10, want %d", s, got, test.left)
 			}
 		})
@@ -133,7 +135,8 @@ func TestWhatARequestReallyCost(t *testing.T) {
 
 func TestARequestEndsOnce(t *testing.T) {
 	var seen settled
-	l := core.MustNew(core.Config[string]{Observer: core.ObserverFuncs[string]{OnEnd: seen.observe}, Rules: []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(3), Key: self}}})
+	l := core.MustNew(core.Config[string]{Observer: core.ObserverFuncs[string]{OnEnd: seen.observe},
+		Rules: []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(3), Key: self}}})
 	o := decideOn(l, "k")
 	var all sync.WaitGroup
 	for range 20 {
@@ -172,7 +175,7 @@ func TestAPanicKeepsNothing(t *testing.T) {
 		decideOn(panics, "k")
 	}()
 	if held := panics.State().Held; held != 0 {
-		t.Errorf("after a panic in Observe: %d held", held)
+		t.Errorf("after a panic in ObserveDecision: %d held", held)
 	}
 	l := core.MustNew(core.Config[string]{
 		Observer: core.ObserverFuncs[string]{OnEnd: func(limits.Settlement) { panic("observe end") }},
@@ -197,9 +200,10 @@ func TestAPanicOfTheClockStaysInEnd(t *testing.T) {
 		return time.UnixMicro(0)
 	}})
 	var seen settled
-	l := core.MustNew(core.Config[string]{Backend: backend, Observer: core.ObserverFuncs[string]{OnEnd: seen.observe}, Rules: []core.Rule[string]{
-		{Name: "tokens", Limit: limits.TokenBucket(limits.PerDay(10), 10), Key: self, FinalCost: core.SpentCost},
-	}})
+	l := core.MustNew(core.Config[string]{Backend: backend, Observer: core.ObserverFuncs[string]{OnEnd: seen.observe},
+		Rules: []core.Rule[string]{
+			{Name: "tokens", Limit: limits.TokenBucket(limits.PerDay(10), 10), Key: self, FinalCost: core.SpentCost},
+		}})
 	o := decideOn(l, "k")
 	o.Spend("tokens", 5)
 	isBroken = true
@@ -213,7 +217,8 @@ func TestAPanicOfTheClockStaysInEnd(t *testing.T) {
 // though the backend learns of its end later.
 func TestASequentialClientIsNeverDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := core.MustNew(core.Config[string]{Backend: newRemote(10 * time.Millisecond), Rules: []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(1), Key: self}}})
+		l := core.MustNew(core.Config[string]{Backend: newRemote(10 * time.Millisecond),
+			Rules: []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(1), Key: self}}})
 		for i := range 10_000 {
 			o := decideOn(l, "k")
 			if !o.Allowed() {
@@ -231,15 +236,19 @@ func TestEndingsAreDroppedWhereTooManyWaitAndReleasesNever(t *testing.T) {
 		b := newRemote(0)
 		b.hung = make(chan struct{})
 		var dropped, ended atomic.Int64
-		l := core.MustNew(core.Config[string]{Backend: b, Observer: core.ObserverFuncs[string]{OnEnd: func(s limits.Settlement) {
-			ended.Add(1)
-			if errors.Is(s.Err, backends.ErrEndingDropped) {
-				dropped.Add(1)
-			}
-		}}, Rules: []core.Rule[string]{{
-			Name: "rate", Limit: limits.FixedWindow(limits.PerDay(1_000_000)), Key: self, FinalCost: func(core.Result) int64 { return 0 },
-		}}})
-		holds := core.MustNew(core.Config[string]{Backend: b, Rules: []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(100_000), Key: self}}})
+		l := core.MustNew(core.Config[string]{Backend: b,
+			Observer: core.ObserverFuncs[string]{OnEnd: func(s limits.Settlement) {
+				ended.Add(1)
+				if errors.Is(s.Err, backends.ErrEndingDropped) {
+					dropped.Add(1)
+				}
+			}}, Rules: []core.Rule[string]{{
+				Name: "rate", Limit: limits.FixedWindow(limits.PerDay(1_000_000)), Key: self,
+				FinalCost: func(core.Result) int64 { return 0 },
+			}}})
+		holds := core.MustNew(
+			core.Config[string]{Backend: b,
+				Rules: []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(100_000), Key: self}}})
 		const n = 20_000
 		for range n {
 			o := decideOn(l, "k")
@@ -282,7 +291,9 @@ func TestAFallbackKnowsWhatIsHeld(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newRemote(0)
 				var seen settled
-				l := core.MustNew(core.Config[string]{Backend: b, Fallback: fallback, Observer: core.ObserverFuncs[string]{OnEnd: seen.observe}, Rules: []core.Rule[string]{{Name: "busy", Limit: limit, Key: self}}})
+				l := core.MustNew(core.Config[string]{Backend: b, Fallback: fallback,
+					Observer: core.ObserverFuncs[string]{OnEnd: seen.observe},
+					Rules:    []core.Rule[string]{{Name: "busy", Limit: limit, Key: self}}})
 				var under []core.Outcome
 				start := func(fails bool, want int) { // makes five requests
 					t.Helper()
@@ -342,7 +353,8 @@ func TestAFallbackKnowsWhatIsHeld(t *testing.T) {
 func TestAFallbackOutsideThisProcessStartsFromNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, fallback, limit := newRemote(0), newRemote(0), limits.Concurrent(2)
-		l := core.MustNew(core.Config[string]{Backend: b, Fallback: fallback, Rules: []core.Rule[string]{{Name: "busy", Limit: limit, Key: self}}})
+		l := core.MustNew(core.Config[string]{Backend: b, Fallback: fallback,
+			Rules: []core.Rule[string]{{Name: "busy", Limit: limit, Key: self}}})
 		var under []core.Outcome
 		for i := range 6 {
 			b.fails.Store(i >= 3)
@@ -359,7 +371,8 @@ func TestAFallbackOutsideThisProcessStartsFromNothing(t *testing.T) {
 			o.End(core.Result{})
 		}
 		synctest.Wait()
-		if here, there := holdsLeft(t, fallback, "busy", "k", limit), holdsLeft(t, b, "busy", "k", limit); here != 2 || there != 2 {
+		if here, there := holdsLeft(t, fallback, "busy", "k", limit), holdsLeft(t, b, "busy", "k", limit); here != 2 ||
+			there != 2 {
 			t.Errorf("%d and %d of 2 are free when all have ended", here, there)
 		}
 	})
@@ -382,7 +395,8 @@ func TestALocalRuleIsAskedFirst(t *testing.T) {
 		}})
 		first := decideOn(l, "k")
 		asked := b.calls.Load()
-		if second := decideOn(l, "k"); second.Allowed() || b.calls.Load() != asked || second.At(2).Source != limits.SourceNotAsked || second.At(1).Source != limits.SourceLocal {
+		if second := decideOn(l, "k"); second.Allowed() || b.calls.Load() != asked ||
+			second.At(2).Source != limits.SourceNotAsked || second.At(1).Source != limits.SourceLocal {
 			t.Errorf("denied here: %+v, and the backend is asked %d times more", second.At(2), b.calls.Load()-asked)
 		}
 		first.End(core.Result{})
@@ -407,7 +421,8 @@ func TestALocalRuleIsAskedFirst(t *testing.T) {
 // One unit of a key that was known already did not come back: its ticket said nothing.
 func TestALocalUnitComesBackWhenTheBackendDenies(t *testing.T) {
 	choices := []limits.Limit{
-		limits.TokenBucket(limits.PerDay(9), 9), limits.LeakyQueue(limits.PerDay(9), 9), limits.FixedWindow(limits.PerDay(9)), limits.SlidingWindow(limits.PerDay(9)),
+		limits.TokenBucket(limits.PerDay(9), 9), limits.LeakyQueue(limits.PerDay(9), 9), limits.FixedWindow(limits.PerDay(9)),
+		limits.SlidingWindow(limits.PerDay(9)),
 		limits.AnchoredWindow(limits.PerDay(9)), limits.SlidingLog(limits.PerDay(9)), limits.Ban(limits.PerDay(9), time.Hour),
 	}
 	for _, limit := range choices {
@@ -418,7 +433,8 @@ func TestALocalUnitComesBackWhenTheBackendDenies(t *testing.T) {
 			}})
 			for i, remain := range []int64{8, 7, 6, 6, 6} { // a denial shows the unit as taken
 				if o := decideOn(l, "k"); o.Allowed() != (i < 2) || o.At(0).Remaining != remain {
-					t.Errorf("%v: request %d: allowed %v, %d remain here, want %d", limit.Algorithm(), i+1, o.Allowed(), o.At(0).Remaining, remain)
+					t.Errorf("%v: request %d: allowed %v, %d remain here, want %d", limit.Algorithm(), i+1, o.Allowed(),
+						o.At(0).Remaining, remain)
 				}
 				time.Sleep(time.Millisecond)
 			}
@@ -449,7 +465,8 @@ func TestNewReportsRulesThatCannotEnd(t *testing.T) {
 		{"a concurrency limit has none", core.Rule[string]{Limit: limits.Concurrent(1), FinalCost: final, Local: true}},
 	} {
 		test.rule.Name, test.rule.Key = "r", self
-		_, err := core.New(core.Config[string]{Backend: plainBackend{memory.MustNew(memory.Options{})}, Rules: []core.Rule[string]{test.rule}})
+		_, err := core.New(core.Config[string]{Backend: plainBackend{memory.MustNew(memory.Options{})},
+			Rules: []core.Rule[string]{test.rule}})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("error %v, want one that says %q", err, test.want)
 		}
@@ -459,9 +476,11 @@ func TestNewReportsRulesThatCannotEnd(t *testing.T) {
 func TestACostOrLimitThatIsNotLegalIsAFailure(t *testing.T) {
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
 		{Name: "busy", Limit: limits.Concurrent(100), Key: self, Cost: func(key string) int64 { return int64(len(key)) }},
-		{Name: "plan", Key: self, OnFailure: core.FailOpen, LimitFor: func(string, string) (limits.Limit, error) { return limits.Concurrent(5), nil }},
+		{Name: "plan", Key: self, OnFailure: core.FailOpen,
+			LimitFor: func(string, string) (limits.Limit, error) { return limits.Concurrent(5), nil }},
 	}})
-	if o := decideOn(l, strings.Repeat("k", 65)); o.Verdict() != core.Unavailable || !strings.Contains(o.Err().Error(), "at most 64") {
+	if o := decideOn(l, strings.Repeat("k", 65)); o.Verdict() != core.Unavailable ||
+		!strings.Contains(o.Err().Error(), "at most 64") {
 		t.Errorf("a cost of 65: %v, %v", o.Verdict(), o.Err())
 	}
 	o := decideOn(l, strings.Repeat("k", 64))
@@ -477,7 +496,9 @@ func TestAFailureCountsThoughItsEstimateIsNothing(t *testing.T) {
 		Name: "ban", Limit: limits.Ban(limits.PerMinute(4), time.Hour), Key: self, Cost: func(string) int64 { return 0 },
 		FinalCost: core.OnStatus(func(status int) bool { return status == 401 }),
 	}}})
-	for i, end := range []core.Result{{Status: 401}, {Status: 200}, {Left: true}, {Panicked: true, Status: 200}, {Status: 401}} {
+	for i, end := range []core.Result{
+		{Status: 401}, {Status: 200}, {Left: true}, {Panicked: true, Status: 200}, {Status: 401},
+	} {
 		o := decideOn(l, "ann")
 		if !o.Allowed() {
 			t.Fatalf("request %d is denied", i)

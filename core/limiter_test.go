@@ -62,7 +62,8 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 			{Name: "", Limit: perMinute(1), Key: byUser},
 			{Name: "naïve", Limit: perMinute(1), Key: byUser},
 			{Name: strings.Repeat("x", 65), Limit: perMinute(1), Key: byUser},
-			{Name: "plan", Limit: perMinute(1), LimitFor: func(request, string) (limits.Limit, error) { return limits.Limit{}, nil }, Key: byUser},
+			{Name: "plan", Limit: perMinute(1),
+				LimitFor: func(request, string) (limits.Limit, error) { return limits.Limit{}, nil }, Key: byUser},
 			{Name: "unset", Key: byUser},
 			{Name: "policy", Limit: perMinute(1), Key: byUser, OnFailure: 9},
 			{Name: "unit", Limit: perMinute(1), Key: byUser, Unit: 7},
@@ -78,7 +79,7 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 	for _, want := range []string{
 		"core: instances: must be positive, or 0 for 1 (got -1)",
 		`core: rule "login": limit: period must be positive (got -1s)`,
-		`core: rule "login": name: another rule has the same name: rename one; rules of one Scope count together`,
+		`core: rule "login": name: another rule has the same name: rename one`,
 		`core: rule "login": key: is nil`,
 		`core: rule 3 of 13: name: is empty`,
 		`core: rule "naïve": name: must be printable ASCII`,
@@ -269,13 +270,15 @@ func TestLimitForIsPassedTheKeyThatWasFound(t *testing.T) {
 func TestARequestWithoutAnIdentityIsUnavailableAndFree(t *testing.T) {
 	one := func(request) int64 { return 1 }
 	for name, rule := range map[string]core.Rule[request]{
-		"key fails":       {Limit: perMinute(1), Key: fails},
-		"key panics":      {Limit: perMinute(1), Key: panics},
-		"cost negative":   {Limit: perMinute(1), Key: byUser, Cost: func(request) int64 { return -3 }},
-		"cost panics":     {Limit: perMinute(1), Key: byUser, Cost: func(request) int64 { panic("boom") }},
-		"limit fails":     {Key: byUser, LimitFor: func(request, string) (limits.Limit, error) { return perMinute(1), errBroken }},
-		"limit illegal":   {Key: byUser, LimitFor: func(request, string) (limits.Limit, error) { return perMinute(0), nil }},
-		"limit for key":   {Key: byUser, LimitFor: func(request, string) (limits.Limit, error) { return perMinute(1), errBroken }},
+		"key fails":     {Limit: perMinute(1), Key: fails},
+		"key panics":    {Limit: perMinute(1), Key: panics},
+		"cost negative": {Limit: perMinute(1), Key: byUser, Cost: func(request) int64 { return -3 }},
+		"cost panics":   {Limit: perMinute(1), Key: byUser, Cost: func(request) int64 { panic("boom") }},
+		"limit fails": {Key: byUser,
+			LimitFor: func(request, string) (limits.Limit, error) { return perMinute(1), errBroken }},
+		"limit illegal": {Key: byUser, LimitFor: func(request, string) (limits.Limit, error) { return perMinute(0), nil }},
+		"limit for key": {Key: byUser,
+			LimitFor: func(request, string) (limits.Limit, error) { return perMinute(1), errBroken }},
 		"of key, illegal": {Key: byUser, LimitFor: func(request, string) (limits.Limit, error) { return perMinute(0), nil }},
 		"of key, panics":  {Key: byUser, LimitFor: func(request, string) (limits.Limit, error) { panic("boom") }, Cost: one},
 		"limit panics":    {Key: byUser, LimitFor: func(request, string) (limits.Limit, error) { panic("boom") }, Cost: one},
@@ -317,14 +320,16 @@ func TestABackendThatFailsEndsAsTheRulesSay(t *testing.T) {
 		return core.Rule[request]{Name: name, Limit: perMinute(2), Key: key, OnFailure: f}
 	}
 	for _, down := range []*asking.Broken{{Err: errBroken}, {Err: nil}} {
-		back, open, closed := rule("back", byUser, core.FallBack), rule("open", byRoute, core.FailOpen), rule("closed", byUser, core.FailClosed)
+		back, open, closed := rule("back", byUser, core.FallBack), rule("open", byRoute, core.FailOpen), rule("closed",
+			byUser, core.FailClosed)
 		backToo := rule("back too", byRoute, core.FallBack)
 
 		t.Run("fall back and open", func(t *testing.T) {
 			l := core.MustNew(core.Config[request]{Backend: down, Rules: []core.Rule[request]{back, open, backToo}})
 			for range 2 {
 				o := decide(t, l, request{user: "ann", route: "/"}, core.Allowed)
-				if s := [3]limits.Source{o.At(0).Source, o.At(1).Source, o.At(2).Source}; s != [3]limits.Source{limits.SourceFallback, limits.SourceOpen, limits.SourceFallback} {
+				if s := [3]limits.Source{o.At(0).Source, o.At(1).Source,
+					o.At(2).Source}; s != [3]limits.Source{limits.SourceFallback, limits.SourceOpen, limits.SourceFallback} {
 					t.Errorf("sources %v", s)
 				}
 				if o.Err() == nil {
@@ -341,9 +346,11 @@ func TestABackendThatFailsEndsAsTheRulesSay(t *testing.T) {
 		})
 		t.Run("any closed rule closes the request", func(t *testing.T) {
 			local := memory.MustNew(memory.Options{})
-			l := core.MustNew(core.Config[request]{Backend: down, Fallback: local, Rules: []core.Rule[request]{back, open, closed}})
+			l := core.MustNew(core.Config[request]{Backend: down, Fallback: local,
+				Rules: []core.Rule[request]{back, open, closed}})
 			o := decide(t, l, request{user: "ann", route: "/"}, core.Unavailable)
-			if o.At(2).Source != limits.SourceClosed || o.At(0).Source != limits.SourceNotAsked || o.At(1).Source != limits.SourceNotAsked {
+			if o.At(2).Source != limits.SourceClosed || o.At(0).Source != limits.SourceNotAsked ||
+				o.At(1).Source != limits.SourceNotAsked {
 				t.Errorf("sources %v %v %v", o.At(0).Source, o.At(1).Source, o.At(2).Source)
 			}
 			if n, _ := local.Count(t.Context()); n != 0 {
@@ -396,7 +403,8 @@ func TestEachPlanFallsBackToItsOwnShare(t *testing.T) {
 	for i := range 2 {
 		o := decide(t, l, request{user: "pro", route: "/"}, core.Allowed)
 		plan, route := o.At(0), o.At(1)
-		if plan.Limit() != limits.TokenBucket(limits.PerMinute(3), 2) || plan.Remaining != int64(1-i) || plan.Source != limits.SourceFallback {
+		if plan.Limit() != limits.TokenBucket(limits.PerMinute(3), 2) || plan.Remaining != int64(1-i) ||
+			plan.Source != limits.SourceFallback {
 			t.Errorf("plan %+v, want a quarter of pro's", plan)
 		}
 		if route.Limit() != perMinute(25) || route.Remaining != int64(24-i) {
@@ -414,7 +422,8 @@ func TestEachPlanFallsBackToItsOwnShare(t *testing.T) {
 // limiter takes its shortcut for one rule on memory.
 func TestAMemoryThatRefusesAChargeIsAFailure(t *testing.T) {
 	m := memory.MustNew(memory.Options{})
-	rule := core.Rule[request]{Name: "user", Limit: perMinute(10), Key: byUser, Cost: func(r request) int64 { return r.cost }}
+	rule := core.Rule[request]{Name: "user", Limit: perMinute(10), Key: byUser,
+		Cost: func(r request) int64 { return r.cost }}
 	l := core.MustNew(core.Config[request]{Backend: m, Rules: []core.Rule[request]{rule}})
 	decide(t, l, request{user: "ann", cost: -1}, core.Unavailable)
 	decide(t, l, request{user: "ann", cost: 0}, core.Allowed)
@@ -429,9 +438,10 @@ func TestAnEndedContextGetsNoAnswerAndCostsNothing(t *testing.T) {
 	m := memory.MustNew(memory.Options{})
 	var observed []core.Verdict
 	l := core.MustNew(core.Config[request]{
-		Backend:  m,
-		Rules:    []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}},
-		Observer: core.ObserverFuncs[request]{OnDecision: func(_ context.Context, _ request, o core.Outcome) { observed = append(observed, o.Verdict()) }},
+		Backend: m,
+		Rules:   []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}},
+		Observer: core.ObserverFuncs[request]{
+			OnDecision: func(_ context.Context, _ request, o core.Outcome) { observed = append(observed, o.Verdict()) }},
 	})
 	o := l.Decide(ctx, request{user: "ann"})
 	if o.Verdict() != core.Abandoned || !errors.Is(o.Err(), context.Canceled) || o.Allowed() {
@@ -455,9 +465,10 @@ func TestARequestThatIsAbandonedWhileItIsDecidedIsObserved(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var observed []core.Verdict
 		l := core.MustNew(core.Config[request]{
-			Backend:  leaving{cancel},
-			Rules:    []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: key(cancel)}},
-			Observer: core.ObserverFuncs[request]{OnDecision: func(_ context.Context, _ request, o core.Outcome) { observed = append(observed, o.Verdict()) }},
+			Backend: leaving{cancel},
+			Rules:   []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: key(cancel)}},
+			Observer: core.ObserverFuncs[request]{
+				OnDecision: func(_ context.Context, _ request, o core.Outcome) { observed = append(observed, o.Verdict()) }},
 		})
 		if l.Decide(ctx, request{user: "ann"}); !slices.Equal(observed, []core.Verdict{core.Abandoned}) {
 			t.Errorf("%s: observed %v: want abandoned, once", name, observed)
@@ -532,7 +543,8 @@ func (s *silent) Take(_ context.Context, _ []backends.Charge, out []limits.Decis
 
 func TestWhatABackendDoesNotDecideIsDenied(t *testing.T) {
 	b := &silent{answers: []limits.Decision{{Allowed: true, Remaining: 41}}}
-	l := core.MustNew(core.Config[request]{Backend: b, Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(50), Key: byUser}}})
+	l := core.MustNew(core.Config[request]{Backend: b,
+		Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(50), Key: byUser}}})
 	decide(t, l, request{user: "ann"}, core.Allowed)
 	b.answers = nil
 	for range 100 {
@@ -541,7 +553,8 @@ func TestWhatABackendDoesNotDecideIsDenied(t *testing.T) {
 }
 
 func TestEveryLineOfAnErrorNamesItsRule(t *testing.T) {
-	_, err := core.New(core.Config[request]{Rules: []core.Rule[request]{{Name: "user", Limit: limits.TokenBucket(limits.Per(0, 0), 0), Key: byUser}}})
+	_, err := core.New(core.Config[request]{
+		Rules: []core.Rule[request]{{Name: "user", Limit: limits.TokenBucket(limits.Per(0, 0), 0), Key: byUser}}})
 	for line := range strings.Lines(err.Error()) {
 		if !strings.HasPrefix(line, `core: rule "user": limit: `) {
 			t.Errorf("line %q does not say whose limit", line)
@@ -549,7 +562,7 @@ func TestEveryLineOfAnErrorNamesItsRule(t *testing.T) {
 	}
 }
 
-func TestObserveSeesEveryDecidedRequestOnce(t *testing.T) {
+func TestTheObserverSeesEveryDecidedRequestOnce(t *testing.T) {
 	var seen []string
 	l := core.MustNew(core.Config[request]{
 		Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}},
@@ -599,7 +612,8 @@ func TestAnOutcomeHoldsAnyNumberOfRules(t *testing.T) {
 	o := decide(t, l, request{user: "ann"}, core.Allowed)
 	for i := range 9 {
 		d := o.At(i)
-		if d.Index() != i || d.Rule() != rules[i].Name || d.Scope() != d.Rule() || d.Key != "ann" || d.Cost != 1 || d.Remaining != int64(19-i) {
+		if d.Index() != i || d.Rule() != rules[i].Name || d.Scope() != d.Rule() || d.Key != "ann" || d.Cost != 1 ||
+			d.Remaining != int64(19-i) {
 			t.Errorf("decision %d: %+v", i, d)
 		}
 	}
@@ -697,7 +711,8 @@ func TestADecisionByTwoRulesAllocatesNothing(t *testing.T) {
 	for n := 1; n <= len(keys); n++ {
 		var rules []core.Rule[request]
 		for i := range n {
-			rules = append(rules, core.Rule[request]{Name: keys[i], Limit: limits.SlidingWindow(limits.PerMinute(5)), Key: byUser})
+			rules = append(rules,
+				core.Rule[request]{Name: keys[i], Limit: limits.SlidingWindow(limits.PerMinute(5)), Key: byUser})
 		}
 		l := core.MustNew(core.Config[request]{Rules: rules})
 		got := testing.AllocsPerRun(100, func() { l.Decide(context.Background(), request{user: "ann"}) })

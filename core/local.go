@@ -10,9 +10,8 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// takeWithLocal has the charges of s decided: those of Local rules first, by the memory
-// of this process, and if it allows them the others by the backend. If these do not let
-// the request go on, the local units are returned.
+// takeWithLocal decides Local rules first, by the memory of this process. If they allow, the
+// backend decides the other rules. If these do not allow the request, the local units are returned.
 func (l *ruleSet[R]) takeWithLocal(ctx context.Context, s *scratch, o *Outcome) {
 	local := s.local
 	charges, decisions := local.charges[:local.used], local.decisions[:local.used]
@@ -42,16 +41,15 @@ func (l *ruleSet[R]) takeWithLocal(ctx context.Context, s *scratch, o *Outcome) 
 	returned = true
 }
 
-// unavailable makes o unavailable because the memory of this process failed with err: its
-// charges are wrong.
+// unavailable makes o unavailable because the memory of this process refused the charges with err.
 func (l *ruleSet[R]) unavailable(err error, s *scratch, o *Outcome) {
 	o.verdict, o.err = Unavailable, errors.Join(o.err, &failure.Error{Part: failure.Backend, Err: err})
 	o.markAll(limits.SourceClosed, s.local)
 	o.markAll(limits.SourceNotAsked, s)
 }
 
-// returnLocal returns what the memory of this process has taken for a request that does
-// not go on.
+// returnLocal returns the units that the memory of this process has taken for a request that is not
+// allowed.
 func (l *ruleSet[R]) returnLocal(charges []backends.Charge, decisions []limits.Decision) {
 	endings := make([]backends.Ending, 0, len(charges))
 	for i := range charges {

@@ -13,17 +13,17 @@ type Mode int16
 const (
 	// Enforce: the rule denies what exceeds its limit.
 	Enforce Mode = 0
-	// Shadow: the rule is decided and counted like any other, and never stands in the way
-	// of a request. Outcomes tell what it would have done.
+	// Shadow: the rule is decided and counted like any other, but never denies a request. Outcomes
+	// say what it would have done.
 	Shadow Mode = -1
-	// Disabled: the rule is left out.
+	// Disabled: the rule is ignored.
 	Disabled Mode = -2
 )
 
-// EnforceFor returns the mode of a rule that is enforced for percent of its keys, 0 to
-// 100, and a [Shadow] for the others. A hash of rule and key says which, so it is the same
-// keys on every instance, and a higher percentage adds keys. 0 is Shadow and 100 Enforce;
-// [New] reports other numbers.
+// EnforceFor returns the mode of a rule that is enforced for a percentage of its keys, and is a
+// [Shadow] for the others. A hash of rule and key chooses the keys. So every instance enforces for
+// the same keys, and a higher percentage only adds keys. 0 is Shadow and 100 Enforce. [New] refuses
+// numbers below 0 or above 100.
 func EnforceFor(percent int) Mode {
 	switch {
 	case percent == 0:
@@ -38,7 +38,7 @@ func EnforceFor(percent int) Mode {
 
 const invalidMode Mode = -3
 
-// Percent returns for how many of 100 keys m enforces: 0 to 100.
+// Percent returns the percentage of keys for which m enforces, 0 to 100.
 func (m Mode) Percent() int {
 	switch {
 	case m == Enforce:
@@ -49,8 +49,7 @@ func (m Mode) Percent() int {
 	return int(m)
 }
 
-// ParseMode reads what [Mode.String] writes: "enforce", "shadow", "disabled" or a share of
-// the keys, such as "enforce 25%".
+// ParseMode reads "enforce", "shadow", "disabled", or a percentage of keys such as "enforce 25%".
 func ParseMode(s string) (Mode, error) {
 	words := strings.Fields(strings.ToLower(s))
 	switch {
@@ -63,15 +62,16 @@ func ParseMode(s string) (Mode, error) {
 	case len(words) == 2 && words[0] == "enforce" && strings.HasSuffix(words[1], "%"):
 		number := strings.TrimSuffix(words[1], "%")
 		percent, err := strconv.Atoi(number)
-		if err != nil || percent < 0 || percent > 100 || number != strconv.Itoa(percent) { // no sign, no zero in front
+		if err != nil || percent < 0 || percent > 100 || number != strconv.Itoa(percent) { // "+5", "05"
 			return 0, fmt.Errorf("core: mode %.30q: must be a whole number of percent, 0 to 100", s)
 		}
 		return EnforceFor(percent), nil
 	}
-	return 0, fmt.Errorf("core: mode %.30q: want enforce, shadow, disabled or a share of the keys such as enforce 25%%", s)
+	return 0, fmt.Errorf(
+		"core: mode %.30q: want enforce, shadow, disabled or a share of the keys such as enforce 25%%", s)
 }
 
-// String returns the form that [ParseMode] reads.
+// String returns the text that [ParseMode] reads.
 func (m Mode) String() string {
 	switch {
 	case m == Enforce:
@@ -86,8 +86,7 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", int(m))
 }
 
-// MarshalText implements [encoding.TextMarshaler] by [Mode.String]. It fails for a mode
-// that is not legal.
+// MarshalText implements [encoding.TextMarshaler] by [Mode.String]. It fails if m is not legal.
 func (m Mode) MarshalText() ([]byte, error) {
 	if err := m.validate(); err != nil {
 		return nil, fmt.Errorf("core: mode: %w", err)
@@ -114,7 +113,7 @@ func (m Mode) validate() error {
 	return nil
 }
 
-// enforces reports whether m enforces a rule for a key whose hash is given.
+// enforces reports whether m enforces a rule for a key with this hash.
 func (m Mode) enforces(hash uint64) bool {
 	switch {
 	case m == Enforce:
@@ -125,8 +124,8 @@ func (m Mode) enforces(hash uint64) bool {
 	return hash%100 < uint64(m)
 }
 
-// shareHash returns the hash by which [EnforceFor] chooses keys of a rule: FNV-1a with a
-// final mix, the same in every process.
+// shareHash returns the hash by which [EnforceFor] chooses the keys of a rule: FNV-1a with a final
+// mix. It is the same in every process.
 func shareHash(rule, key string) uint64 {
 	h := uint64(14695981039346656037)
 	for _, s := range [...]string{rule, "\x00", key} {

@@ -20,7 +20,8 @@ func TestModesAsText(t *testing.T) {
 			t.Errorf("%v is written %q and read as %v (%v, %v)", want, back, again, err, err2)
 		}
 	}
-	for _, text := range []string{"", "off", "enforce 101%", "enforce -1%", "enforce 2.5%", "shadow 5%", "enforce 5", "enforce +5%", "enforce -0%", "enforce 007%", "enforce %", "enforce NaN%"} {
+	for _, text := range []string{"", "off", "enforce 101%", "enforce -1%", "enforce 2.5%", "shadow 5%", "enforce 5",
+		"enforce +5%", "enforce -0%", "enforce 007%", "enforce %", "enforce NaN%"} {
 		if m, err := core.ParseMode(text); err == nil {
 			t.Errorf("%q is %v", text, m)
 		}

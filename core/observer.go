@@ -6,30 +6,37 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Observer is told what a [Limiter] does. Counters of package stats are one, and [ObserverFuncs]
-// is one made of functions. Its methods must be quick and safe for concurrent use.
+// Observer is called with the decisions and ends of a [Limiter]. Package stats has an Observer that
+// counts; [ObserverFuncs] is one made of functions. The methods must be quick and safe for
+// concurrent use.
 type Observer interface {
-	// ObserveDecision is called once for every call of Decide, before it returns, on its
-	// goroutine, also if the outcome is [Abandoned]. request is the R of the limiter, such as an
+	// ObserveDecision is called once for every call of Decide, on its goroutine and before it
+	// returns, even if the outcome is [Abandoned]. request is the R of the limiter, such as an
 	// *http.Request.
+	//
+	// A request whose outcome is allowed here may still be refused: one with a Delay waits in a
+	// queue ([Limiter.Wait]), which may be full ([ErrQueueFull]), or whose wait its context may
+	// end. No method of Observer is called then. State.QueueFull and State.QueueLeft count such
+	// requests.
 	ObserveDecision(ctx context.Context, request any, o Outcome)
 
 	// ObserveEnd is called once for every rule with an end, after the end of a request that the
-	// rule allowed. It is called on the goroutine that calls [Outcome.End], or on one of its own
-	// if the backend is outside this process. A panic in it is dropped.
+	// rule allowed. It is called on the goroutine that calls [Outcome.End], or on another one if
+	// the backend is outside this process. A panic in it is dropped.
 	ObserveEnd(limits.Settlement)
 
-	// ObserveLimiter is called by [New] with the limiter, whose state may be read from then on. An
-	// adapter passes its own.
+	// ObserveLimiter is called by [New] with the limiter, so that the Observer can read its State.
+	// An adapter passes its own limiter.
 	ObserveLimiter(limiter interface{ State() State })
 }
 
-// ObserverFuncs is an [Observer] made of functions. Each field may be nil. R is the request of the
-// limiter: of another limiter's requests, OnDecision is told nothing.
+// ObserverFuncs is an [Observer] made of functions. Each field may be nil. R is the request type of
+// the limiter. OnDecision is not called for requests of another type. A request that OnDecision
+// sees allowed may still be refused by a full queue: see [Observer].
 type ObserverFuncs[R any] struct {
-	OnDecision func(context.Context, R, Outcome) // is ObserveDecision
-	OnEnd      func(limits.Settlement)           // is ObserveEnd
-	Next       Observer                          // is told everything, after the functions
+	OnDecision func(context.Context, R, Outcome) // called by ObserveDecision
+	OnEnd      func(limits.Settlement)           // called by ObserveEnd
+	Next       Observer                          // called after the functions, with everything
 }
 
 // ObserveDecision implements [Observer].
@@ -59,18 +66,19 @@ func (f ObserverFuncs[R]) ObserveLimiter(limiter interface{ State() State }) {
 	}
 }
 
-// preparer is an Observer that has to prepare for rules before they come into force, and may
-// refuse them. Adapters have one, for what writes header fields.
+// preparer is an Observer that prepares for rules before they come into force, and may refuse them.
+// Adapters have one, to prepare header fields.
 type preparer[R any] interface {
-	// Prepare is called with the rules that come into force, overrides included, and with the
-	// [Outcome.Revision] that they are going to have.
+	// Prepare is called with the rules that will come into force, overrides included, and with
+	// their [Outcome.Revision].
 	Prepare(revision int32, rules []Rule[R]) error
 
-	// Observed returns the Observer to tell of decisions and ends; nil: none.
+	// Observed returns the Observer for decisions and ends; nil: none.
 	Observed() Observer
 }
 
-// prepares returns observer as a preparer, nil if it is another kind, and the Observer to tell.
+// prepares returns observer as a preparer, or nil if it is none, and the Observer for decisions and
+// ends.
 func prepares[R any](observer Observer) (preparer[R], Observer) {
 	if p, ok := observer.(preparer[R]); ok {
 		return p, p.Observed()

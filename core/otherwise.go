@@ -5,16 +5,18 @@ import (
 	"slices"
 )
 
-// Otherwise makes a rule apply only to requests that none of rules limits: it is for a last rule for
-// everything that others do not name. It returns a key function that is key for those and, for all
-// others, leaves the rule out of the outcome by [ErrDoesNotApply].
+// Otherwise makes a rule apply only to requests that no rule of rules limits. It is for a last rule
+// that limits everything else. It returns a key function that calls key for those requests, and
+// returns [ErrDoesNotApply] for all others.
 //
-//	rules = append(rules, core.Rule[R]{Name: "other", Limit: limit, Key: core.Otherwise(rules, client)})
+//	rest := core.Rule[R]{Name: "rest", Limit: limit, Key: core.Otherwise(rules, client)}
+//	rules = append(rules, rest)
 //
-// A rule limits a request if its Key does not return ErrDoesNotApply and its Mode enforces it for that
-// key. So a shadow beside the last rule lifts no limit. A rule whose Key fails, or is [ErrAbsent], counts
-// as one that limits. Modes are those of rules: an [Override] changes nothing here. The Keys of rules are
-// called once more. rules is copied. If key is nil so is the result, which [New] then reports.
+// A rule limits a request if its Key does not return ErrDoesNotApply and its Mode enforces it for
+// that key. So a shadow leaves its requests to the last rule. A rule whose Key fails, or returns
+// [ErrAbsent], also limits. Modes are those in rules: an [Override] changes nothing here. The Keys
+// of rules are called a second time. Otherwise copies rules. If key is nil the result is nil, which
+// [New] reports.
 func Otherwise[R any](rules []Rule[R], key func(R) (string, error)) func(R) (string, error) {
 	if key == nil {
 		return nil
@@ -30,14 +32,14 @@ func Otherwise[R any](rules []Rule[R], key func(R) (string, error)) func(R) (str
 	}
 }
 
-// limits reports whether rule applies to r and is enforced.
+// limits reports whether rule applies to r and is enforced for its key.
 func (rule *Rule[R]) limits(r R) (limits bool) {
 	if rule.Key == nil || rule.Mode.Percent() == 0 {
 		return false
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			limits = true // the rule fails by itself
+			limits = true // the rule itself will fail
 		}
 	}()
 	key, err := rule.Key(r)
@@ -50,12 +52,12 @@ func (rule *Rule[R]) limits(r R) (limits bool) {
 	return !errors.Is(err, ErrDoesNotApply)
 }
 
-// Applies reports whether a rule that is enforced, for some keys at least, applies to r. It calls the
-// Keys of rules, and asks no backend. It is for the start of a program, to find requests that nothing
-// limits.
-func (limiter *Limiter[R]) Applies(r R) bool {
-	l := limiter.current.Load()
-	return slices.ContainsFunc(l.rules, func(rule compiledRule[R]) bool {
+// Applies reports whether a rule that is enforced, at least for some keys, applies to r. It calls
+// the Keys of rules, and asks no backend. Call it at the start of a program, to find requests that
+// nothing limits.
+func (l *Limiter[R]) Applies(r R) bool {
+	set := l.current.Load()
+	return slices.ContainsFunc(set.rules, func(rule compiledRule[R]) bool {
 		if rule.Mode.Percent() == 0 {
 			return false
 		}

@@ -29,14 +29,18 @@ func TestTheLastRuleIsForWhatNoOtherLimits(t *testing.T) {
 		{Name: "a", Limit: limit, Key: core.When(is("/a"), everybody)},
 		{Name: "b", Limit: limit, Key: core.When(is("/b"), everybody)},
 		{Name: "b too", Limit: limit, Key: core.When(is("/b"), everybody)},
-		{Name: "absent", Limit: limit, Key: core.When(is("/absent"), func(string) (string, error) { return "", core.ErrAbsent })},
-		{Name: "fails", Limit: limit, Key: core.When(is("/fails"), func(string) (string, error) { return "", broken }), OnFailure: core.FailOpen},
-		{Name: "panics", Limit: limit, Key: core.When(is("/panics"), func(string) (string, error) { panic("boom") }), OnFailure: core.FailOpen},
+		{Name: "absent", Limit: limit,
+			Key: core.When(is("/absent"), func(string) (string, error) { return "", core.ErrAbsent })},
+		{Name: "fails", Limit: limit, Key: core.When(is("/fails"), func(string) (string, error) { return "", broken }),
+			OnFailure: core.FailOpen},
+		{Name: "panics", Limit: limit, Key: core.When(is("/panics"), func(string) (string, error) { panic("boom") }),
+			OnFailure: core.FailOpen},
 		{Name: "shadow", Limit: limit, Key: core.When(is("/shadow"), everybody), Mode: core.Shadow},
 		{Name: "disabled", Limit: limit, Key: core.When(is("/disabled"), everybody), Mode: core.Disabled},
 	}
 	other := core.Rule[string]{Name: "other", Limit: limit, Key: core.Otherwise(rules, everybody)}
-	without, with := core.MustNew(core.Config[string]{Rules: rules}), core.MustNew(core.Config[string]{Rules: append(rules, other)})
+	without, with := core.MustNew(core.Config[string]{Rules: rules}), core.MustNew(
+		core.Config[string]{Rules: append(rules, other)})
 	for path, want := range map[string][]string{
 		"/a": {"a"}, "/b": {"b", "b too"}, "/absent": {"absent"}, "/fails": {"fails"}, "/panics": {"panics"},
 		"/shadow": {"shadow", "other"}, "/disabled": {"other"}, "/else": {"other"},
@@ -62,7 +66,8 @@ func TestTheLastRuleIsForKeysThatAShareLeavesOut(t *testing.T) {
 	limit := limits.FixedWindow(limits.PerMinute(1000))
 	byPath := func(path string) (string, error) { return path, nil }
 	rules := []core.Rule[string]{{Name: "share", Limit: limit, Key: byPath, Mode: core.EnforceFor(50)}}
-	l := core.MustNew(core.Config[string]{Rules: append(rules, core.Rule[string]{Name: "other", Limit: limit, Key: core.Otherwise(rules, byPath)})})
+	l := core.MustNew(core.Config[string]{
+		Rules: append(rules, core.Rule[string]{Name: "other", Limit: limit, Key: core.Otherwise(rules, byPath)})})
 	both := 0
 	for c := 'a'; c <= 'z'; c++ {
 		o := l.Decide(t.Context(), string(c))

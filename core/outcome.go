@@ -7,20 +7,20 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Verdict is what an [Outcome] comes to.
+// Verdict is the answer of an [Outcome].
 type Verdict uint8
 
 const (
-	// Denied: at least one rule's limit is exceeded. Over HTTP: 429, or 503 if it is
-	// about capacity alone, see [Outcome.Status].
+	// Denied: a request exceeds the limit of at least one rule. Over HTTP: 429, or 503 if only
+	// capacity is short, see [Outcome.Status].
 	Denied Verdict = iota
 	// Allowed: the request may go on, after [Outcome.Delay].
 	Allowed
-	// Unavailable: a rule could not be applied (its key, cost or limit function
-	// or its backend failed) and does not fail open. Over HTTP: 503.
+	// Unavailable: a rule could not be applied, because its Key, Cost, LimitFor or backend failed,
+	// and does not fail open; or the queue was full. Over HTTP: 503.
 	Unavailable
-	// Abandoned: the caller's context ended first. Over HTTP: a bare 503, which a client that
-	// has left does not see.
+	// Abandoned: the caller's context ended first. Over HTTP: a bare 503, which a client that has
+	// left does not see.
 	Abandoned
 )
 
@@ -34,14 +34,17 @@ func (v Verdict) String() string {
 	return "unknown"
 }
 
-// RuleDecision is one rule's part of an [Outcome]. Its methods say which rule, and need one that
-// [Outcome.At] returned.
+// RuleDecision is one rule's part of an [Outcome]. Its methods describe the rule; they need a
+// RuleDecision that [Outcome.At] returned.
 type RuleDecision struct {
 	rule  *ruleIdentity
-	limit *limits.Limit // a pointer: Outcomes are cleared and copied for every request
+	limit *limits.Limit // a pointer: each request clears and copies an Outcome
 
-	Key  string // "" if the request had none; may identify a person: do not log it or label metrics with it
-	Cost int64  // how many units the request takes
+	// Key is "" if the request had none. It may identify a person: do not log it, and do not
+	// label metrics with it.
+	Key string
+
+	Cost int64 // how many units the request takes
 	limits.Decision
 }
 
@@ -54,17 +57,17 @@ func (d *RuleDecision) Rule() string { return d.rule.name }
 // Scope returns the scope in which the rule counts.
 func (d *RuleDecision) Scope() string { return d.rule.scope }
 
-// Limit returns the limit that decided: of a fallback, its share.
+// Limit returns the limit that decided. For a fallback that is the share of this process.
 func (d *RuleDecision) Limit() limits.Limit { return *d.limit }
 
 // Unit returns what Cost, the limit and Remaining count.
 func (d *RuleDecision) Unit() Unit { return d.rule.unit }
 
-// Mode returns [Enforce] or [Shadow]: a shadow does not stand in the way.
+// Mode returns [Enforce], or [Shadow] if the rule cannot deny this request.
 func (d *RuleDecision) Mode() Mode { return d.rule.mode }
 
-// Binds reports whether d, rather than e, says when a request may come again or how much is left:
-// it comes before e in the order of [Outcome.BindingRule].
+// Binds reports whether d binds more than e, in the order of [Outcome.BindingRule]: when both rules
+// say how long to wait or how much is left, d is right.
 func (d *RuleDecision) Binds(e *RuleDecision) bool {
 	switch {
 	case d.Allowed != e.Allowed:
@@ -78,7 +81,7 @@ func (d *RuleDecision) Binds(e *RuleDecision) bool {
 	}
 }
 
-// charge makes d the decision of a rule that charges cost units to key, except for what is decided.
+// charge sets the fields of d except its Decision: a rule charges cost units to key.
 func (d *RuleDecision) charge(rule *ruleIdentity, key string, cost int64) {
 	d.rule, d.limit, d.Key, d.Cost = rule, rule.limit, key, cost
 }
@@ -86,66 +89,68 @@ func (d *RuleDecision) charge(rule *ruleIdentity, key string, cost int64) {
 // inlineDecisions is how many rules an Outcome holds without allocating.
 const inlineDecisions = 2
 
-// Outcome is the answer to one request: the decision of every rule that
-// applied to it, and what they come to. The zero Outcome denies. An Outcome is
-// a value and may be kept; most of its methods take a pointer only because it is large.
+// Outcome is the answer to one request: the verdict, and the decision of every rule that applied.
+// The zero Outcome denies. An Outcome is a value and may be kept; most methods take a pointer only
+// because it is large.
 type Outcome struct {
 	answer
 	first [inlineDecisions]RuleDecision
 	more  []RuleDecision
 }
 
-// answer is the small part of an Outcome: its methods need no pointer, so that
-// limiter.Decide(ctx, r).Allowed() compiles. No struct of it has more than four fields: the compiler
-// copies larger ones wherever a method is called.
+// answer is the small part of an Outcome. Its methods need no pointer, so limiter.Decide(ctx,
+// r).Allowed() compiles. Its structs have at most four fields, since the compiler copies larger
+// ones at each call of a method.
 type answer struct {
 	standing
 	err     error
 	request *request // nil: nothing to end
 }
 
+// standing is a part of answer, which may have four fields only.
 type standing struct {
 	verdict    Verdict
-	generation uint16 // of request
+	generation uint16 // the generation of request
 	revision   int32
 	n          int32
 }
 
+// ruleIdentity is the part of a compiled rule that outcomes refer to.
 type ruleIdentity struct {
 	index       int
 	name, scope string
-	limit       *limits.Limit // of Rule.Limit
+	limit       *limits.Limit // Rule.Limit
 	unit        Unit
 	mode        Mode // Enforce or Shadow
 	capacity    bool
 	onFailure   FailurePolicy
 
-	hasEnd    bool               // what it charges has an end
-	held      bool               // its units are held until then
-	finalCost func(Result) int64 // nil: they are held, or there is no end
+	hasEnd    bool               // its charges have an end
+	held      bool               // it has a concurrency limit: its units are held until then
+	finalCost func(Result) int64 // nil: it is held, or its charges have no end
 	lasts     time.Duration
-	undelayed time.Duration // by which a Delay is shorter than the backend says
+	undelayed time.Duration // by how much a Delay is shorter than that of the backend
 }
 
-// delay returns the Delay of a decision of rule, of which the backend says d.
+// delay returns the Delay of a decision of rule for which the backend returned d.
 func (rule *ruleIdentity) delay(d time.Duration) time.Duration { return max(0, d-rule.undelayed) }
 
-// Verdict returns what the outcome comes to.
+// Verdict returns the verdict.
 func (o answer) Verdict() Verdict { return o.verdict }
 
 // Allowed reports whether the request may go on.
 func (o answer) Allowed() bool { return o.verdict == Allowed }
 
-// Err returns what failed, nil if nothing did. An outcome may be allowed and
-// have an error, when a fallback or an open rule stood in for a failed backend.
-// It is for the operator: do not show its text to clients.
+// Err returns the failures, joined, or nil. An outcome may be allowed and have an error: a fallback
+// or an open rule stood in for a failed backend. Err is for the operator: do not show its text to
+// clients.
 func (o answer) Err() error { return o.err }
 
 // Len returns the number of rules that applied to the request.
 func (o answer) Len() int { return int(o.n) }
 
 // At returns the decision of the i-th rule that applied, in the order of [Config].Rules. It is a
-// part of o: read it, and leave it as it is. It panics if i is not in [0, o.Len()).
+// part of o: do not change it. At panics if i is not in [0, o.Len()).
 func (o *Outcome) At(i int) *RuleDecision {
 	if uint(i) >= uint(o.Len()) {
 		panic("core: Outcome.At: index out of range")
@@ -156,13 +161,12 @@ func (o *Outcome) At(i int) *RuleDecision {
 	return &o.more[i-inlineDecisions]
 }
 
-// Revision returns which rules decided: 1 for those of [New], and one more for each change by
-// [Limiter.Replace], [Limiter.Override] or the end of an override.
+// Revision returns the number of the rules that decided: 1 for those of [New], and one more after
+// each [Limiter.Replace], [Limiter.Override] or end of an override.
 func (o answer) Revision() int32 { return o.revision }
 
-// RetryAfter returns 0 if the outcome is allowed, otherwise the longest wait
-// among the decisions that stood in the way; [limits.Never] if one of them never
-// yields.
+// RetryAfter returns 0 if the outcome is allowed, and otherwise the longest RetryAfter of the rules
+// that denied. It is [limits.Never] if one of them will never allow the request.
 func (o *Outcome) RetryAfter() time.Duration {
 	var longest time.Duration
 	for i := range o.Len() {
@@ -173,8 +177,8 @@ func (o *Outcome) RetryAfter() time.Duration {
 	return longest
 }
 
-// Delay returns how long an allowed request has to wait for its turn before it
-// goes on: the longest Delay among its decisions.
+// Delay returns how long an allowed request must wait for its turn: the longest Delay of its
+// decisions.
 func (o *Outcome) Delay() time.Duration {
 	if o.verdict != Allowed {
 		return 0
@@ -188,9 +192,8 @@ func (o *Outcome) Delay() time.Duration {
 	return longest
 }
 
-// Status returns the status code that an HTTP answer to the request has: 429 if o
-// is denied, or 503 if only rules with DenyAs503 denied it; 503 if it is unavailable
-// or abandoned; 200 if it is allowed.
+// Status returns the status of an HTTP answer: 200 if o is allowed; 429 if it is denied, or 503 if
+// only rules with DenyAs503 denied it; 503 if it is unavailable or abandoned.
 func (o *Outcome) Status() int {
 	switch o.verdict {
 	case Denied:
@@ -204,8 +207,8 @@ func (o *Outcome) Status() int {
 	return 503
 }
 
-// capacityOnly reports whether all rules that deny o are about capacity, and none because
-// the request costs more than the limit ever allows, which is the client's doing.
+// capacityOnly reports whether all rules that deny o have DenyAs503. A request that costs more than
+// the limit ever allows is the client's mistake, and not one of capacity.
 func (o *Outcome) capacityOnly() bool {
 	only := false
 	for i := range o.Len() {
@@ -219,11 +222,11 @@ func (o *Outcome) capacityOnly() bool {
 	return only
 }
 
-// BindingRule returns the index, for [Outcome.At], of the decision that binds: a
-// denied one before an allowed one, among the denied the one with the longest
-// RetryAfter, then the one with the lowest Remaining, then the one with the
-// longest ResetAfter, then the first. A shadow does not bind. It returns -1 if no rule
-// was counted.
+// BindingRule returns the index, for [Outcome.At], of the decision that binds. A denied one binds
+// before an allowed one; then the one with the longest RetryAfter, the lowest Remaining, the
+// longest ResetAfter, and the first. A shadow does not bind. It returns -1 if no enforced rule was
+// counted: no rule applied; or the Key, LimitFor or Cost of a rule failed, so that no backend was
+// asked; or the backend failed without a fallback.
 func (o *Outcome) BindingRule() int {
 	binding := -1
 	for i := range o.Len() {
@@ -238,31 +241,30 @@ func (o *Outcome) BindingRule() int {
 	return binding
 }
 
-// End ends the request: units of concurrency limits are released, and every rule with a
-// FinalCost is charged its final cost. A caller of [Limiter.Decide] must call End once
-// an allowed request is over, best in a defer; middleware does so itself. End does
-// nothing for an outcome that is not allowed, or that has no rule with an end. Of all
-// calls, on the outcome and its copies and from any goroutine, only the first counts. It
-// does not wait: a backend in another process is told afterwards, and what became of the
-// endings is reported to [Config].Observer.
+// End ends the request. It releases the units of concurrency limits, and charges every rule with a
+// FinalCost its final cost. A caller of [Limiter.Decide] must call End when an allowed request is
+// over, best in a defer; middleware does so itself. End does nothing if the outcome is not allowed,
+// or has no rule with an end. Only the first call counts, on the outcome or a copy and from any
+// goroutine. End does not wait: a backend in another process gets the endings later, and
+// [Config].Observer gets the settlements.
 func (o *Outcome) End(result Result) {
 	if o.request != nil {
 		o.request.end(o.generation, result, underWay)
 	}
 }
 
-// Spend adds n units to what the request has really cost under the rule of that name. The
-// first call replaces the rule's estimate; see [SpentCost]. It reports whether this counts:
-// not if the rule has no FinalCost or did not charge this request, n is negative, or the
-// request has ended. Goroutines may call it at once. Sums above math.MaxInt64 become that.
+// Spend adds n units to the real cost of the request under a rule. The first call replaces the
+// rule's estimate; see [SpentCost]. It returns false, and counts nothing, if the rule has no
+// FinalCost or did not charge this request, if n is negative, or if the request has ended. It is
+// safe for concurrent use. Sums above math.MaxInt64 become that.
 func (o *Outcome) Spend(rule string, n int64) bool {
 	return o.request != nil && n >= 0 && o.request.spend(o.generation, rule, n)
 }
 
-// Detach leaves the end of the request to the caller, who must call end when it is over;
-// [Outcome.End] then does nothing. It is for a request that outlives its handler, such as
-// a hijacked connection, or that is over before. ok is false, and end nil, if the request
-// has nothing to end, has ended, or is detached already.
+// Detach leaves the end of the request to the caller, who must call end when the request is over;
+// [Outcome.End] then does nothing. It is for a request that ends before or after its handler, such
+// as a hijacked connection. ok is false, and end nil, if the request has nothing to end, has ended,
+// or is detached already.
 func (o *Outcome) Detach() (end func(Result), ok bool) {
 	q, generation := o.request, o.generation
 	if q == nil || !q.detach(generation) {
@@ -271,8 +273,8 @@ func (o *Outcome) Detach() (end func(Result), ok bool) {
 	return func(result Result) { q.end(generation, result, detached) }, true
 }
 
-// reset makes o an outcome in which no rule applied. It leaves the decisions as they are: the
-// caller of grow sets every field.
+// reset makes o an outcome without rules. It does not clear the decisions: the caller of grow sets
+// every field.
 func (o *Outcome) reset(verdict Verdict, revision int32) {
 	o.answer = answer{standing: standing{verdict: verdict, revision: revision}}
 	o.more = nil
@@ -291,7 +293,7 @@ func (o *Outcome) grow() *RuleDecision {
 	return &o.more[len(o.more)-1]
 }
 
-// charge adds to o a rule that charges cost units to key.
+// charge appends a rule that charges cost units to key, and returns its decision.
 func (o *Outcome) charge(rule *ruleIdentity, key string, cost int64) *limits.Decision {
 	d := o.grow()
 	d.charge(rule, key, cost)
@@ -299,7 +301,7 @@ func (o *Outcome) charge(rule *ruleIdentity, key string, cost int64) *limits.Dec
 	return &d.Decision
 }
 
-// record records the decision on the at-th rule of o.
+// record records the decision of rule at of o.
 func (o *Outcome) record(at int, d *limits.Decision) {
 	answered := o.At(at)
 	answered.Decision = *d
@@ -311,8 +313,7 @@ func (o *Outcome) record(at int, d *limits.Decision) {
 	}
 }
 
-// markAll records, for every charge of s, the decision of a source that counts
-// nothing.
+// markAll records, for every charge of s, that source decided without counting.
 func (o *Outcome) markAll(source limits.Source, s *scratch) {
 	for _, at := range s.charged[:s.used] {
 		o.At(at).Decision = uncounted(source)
@@ -328,8 +329,8 @@ func (o *Outcome) abandonIfEnded(ctx context.Context) bool {
 	return err != nil
 }
 
-// abandonIfDue is abandonIfEnded after a failure: a backend that watches the deadline may fail
-// before the context notices.
+// abandonIfDue abandons o if the deadline of ctx has passed. A backend that watches the deadline
+// may fail before ctx has ended.
 func (o *Outcome) abandonIfDue(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	due := ok && !time.Now().Before(deadline)
@@ -339,16 +340,17 @@ func (o *Outcome) abandonIfDue(ctx context.Context) bool {
 	return due
 }
 
-// abandon makes o abandoned because of err.
+// abandon makes o abandoned with err.
 func (o *Outcome) abandon(err error) {
 	o.reset(Abandoned, o.revision)
 	o.err = err
 }
 
-// uncounted returns the decision of a source that counts nothing.
+// uncounted returns the decision of a source that does not count.
 func uncounted(source limits.Source) limits.Decision {
 	if source == limits.SourceClosed {
-		return limits.Decision{Source: source, RetryAfter: closedRetryAfter, EffectiveWindow: closedRetryAfter}
+		return limits.Decision{Source: source, RetryAfter: closedRetryAfter,
+			EffectiveWindow: closedRetryAfter}
 	}
 	return limits.Decision{Source: source, Allowed: true}
 }

@@ -18,7 +18,8 @@ func queued(t *testing.T, most int) (*core.Limiter[string], core.Outcome) {
 	t.Helper()
 	clock := func() time.Time { return time.Unix(1_800_000_000, 0) }
 	limiter := core.MustNew(core.Config[string]{
-		Rules:      []core.Rule[string]{{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 9), Key: func(r string) (string, error) { return r, nil }}},
+		Rules: []core.Rule[string]{{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 9),
+			Key: func(r string) (string, error) { return r, nil }}},
 		Backend:    memory.MustNew(memory.Options{Clock: clock}),
 		MaxWaiting: most,
 	})
@@ -88,12 +89,13 @@ func ExampleLimiter_Wait() {
 }
 
 func TestTheStatusIsThatOfTheVerdict(t *testing.T) {
-	rule := core.Rule[string]{Name: "r", Limit: limits.TokenBucket(limits.PerDay(1), 1), OnFailure: core.FailClosed, Key: func(r string) (string, error) {
-		if r == "" {
-			return "", errors.New("no key")
-		}
-		return r, nil
-	}}
+	rule := core.Rule[string]{Name: "r", Limit: limits.TokenBucket(limits.PerDay(1), 1), OnFailure: core.FailClosed,
+		Key: func(r string) (string, error) {
+			if r == "" {
+				return "", errors.New("no key")
+			}
+			return r, nil
+		}}
 	limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule}})
 	left, leave := context.WithCancel(t.Context())
 	leave()
@@ -134,7 +136,8 @@ func TestAnOutcomeHasNothingOfTheOneBeforeIt(t *testing.T) {
 		cancel()
 		var many []core.Rule[request]
 		for i := range 5 {
-			many = append(many, core.Rule[request]{Name: fmt.Sprint("rule", i), Limit: limits.LeakyQueue(limits.PerMinute(60), 2), Key: byUser})
+			many = append(many, core.Rule[request]{Name: fmt.Sprint("rule", i),
+				Limit: limits.LeakyQueue(limits.PerMinute(60), 2), Key: byUser})
 		}
 		kinds := map[string]struct {
 			ctx   context.Context
@@ -143,11 +146,14 @@ func TestAnOutcomeHasNothingOfTheOneBeforeIt(t *testing.T) {
 			"one rule":   {t.Context(), many[:1]},
 			"two rules":  {t.Context(), many[:2]},
 			"five rules": {t.Context(), many},
-			"no rule":    {t.Context(), []core.Rule[request]{{Name: "never", Limit: perMinute(1), Key: core.When(func(request) bool { return false }, byUser)}}},
-			"failed":     {t.Context(), []core.Rule[request]{{Name: "fails", Limit: perMinute(1), Key: fails}}},
-			"open":       {t.Context(), []core.Rule[request]{{Name: "fails", Limit: perMinute(1), Key: fails, OnFailure: core.FailOpen}, many[0]}},
-			"end":        {t.Context(), []core.Rule[request]{{Name: "held", Limit: limits.Concurrent(2), Key: byUser}}},
-			"ended":      {ended, many},
+			"no rule": {t.Context(),
+				[]core.Rule[request]{{Name: "never", Limit: perMinute(1),
+					Key: core.When(func(request) bool { return false }, byUser)}}},
+			"failed": {t.Context(), []core.Rule[request]{{Name: "fails", Limit: perMinute(1), Key: fails}}},
+			"open": {t.Context(),
+				[]core.Rule[request]{{Name: "fails", Limit: perMinute(1), Key: fails, OnFailure: core.FailOpen}, many[0]}},
+			"end":   {t.Context(), []core.Rule[request]{{Name: "held", Limit: limits.Concurrent(2), Key: byUser}}},
+			"ended": {ended, many},
 		}
 		type pair struct{ reused, fresh *core.Limiter[request] }
 		limiters := make(map[string]pair)

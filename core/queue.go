@@ -7,23 +7,25 @@ import (
 	"time"
 )
 
-// ErrQueueFull is the error of an outcome that is [Unavailable] because [Config].MaxWaiting requests
-// already wait for their turn. If it is frequent, raise MaxWaiting, or lower the capacity of the
-// queue so that fewer requests of one key wait.
+// ErrQueueFull is the error of an outcome that is [Unavailable] because [Config].MaxWaiting
+// requests already wait for their turn. [Limiter.Wait] returns it after the rules have allowed the
+// request, so the [Observer] has seen an allowed outcome; State.QueueFull counts it. If it is
+// frequent, raise MaxWaiting, or lower the capacity of the queue so that fewer requests of one key
+// wait.
 var ErrQueueFull = errors.New("core: the queue is full")
 
-// defaultMaxWaiting is used if MaxWaiting is 0.
+// defaultMaxWaiting replaces a MaxWaiting of 0.
 const defaultMaxWaiting = 10_000
 
-// Wait waits for the turn of an allowed request: for [Outcome.Delay] from now on. It returns an
-// error, and makes o [Unavailable], if too many wait ([ErrQueueFull]) or ctx ends. The slot stays
-// spent: the requests behind have been told when they may start.
-func (limiter *Limiter[R]) Wait(ctx context.Context, o *Outcome) error {
+// Wait waits for the turn of an allowed request: for [Outcome.Delay] from now. If too many requests
+// wait ([ErrQueueFull]), or ctx ends, it makes o [Unavailable] and returns the error. The slot
+// stays spent, since later requests have been told their turn.
+func (l *Limiter[R]) Wait(ctx context.Context, o *Outcome) error {
 	delay := o.Delay()
 	if delay <= 0 {
 		return nil
 	}
-	err := limiter.room.wait(ctx, delay)
+	err := l.room.wait(ctx, delay)
 	if err != nil {
 		o.verdict, o.err = Unavailable, errors.Join(o.err, err)
 	}
@@ -32,7 +34,8 @@ func (limiter *Limiter[R]) Wait(ctx context.Context, o *Outcome) error {
 
 // waitingRoom bounds the number of requests that wait.
 type waitingRoom struct {
-	waiting, full, left atomic.Int64 // full: requests that were not let in; left: that ended inside
+	// full: requests refused; left: requests that ended while they waited
+	waiting, full, left atomic.Int64
 	capacity            int64
 }
 
@@ -54,7 +57,7 @@ func (room *waitingRoom) wait(ctx context.Context, delay time.Duration) error {
 	case <-turn.C:
 	case <-ctx.Done():
 	}
-	err := ctx.Err() // if the delay is short or the process slow, ctx may have ended too
+	err := ctx.Err() // both may have happened
 	if err != nil {
 		room.left.Add(1)
 	}

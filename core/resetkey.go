@@ -9,11 +9,11 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// ResetKey makes the state of a key fresh under the rule of that name, in the backend that
-// decides the rule, as if the key had never been charged. The key is one that the rule's
-// key function returns. Rules of equal scope share the state. A fallback keeps its own. It
-// returns an error if there is no such rule, the backend fails or cannot reset, or the rule
-// has a [limits.Concurrent] limit, whose units are released when the requests end.
+// ResetKey makes the state of a key under a rule fresh, as if it had never been charged, in the
+// backend that decides the rule. The key is a result of the rule's Key. Rules of equal scope share
+// the state. A fallback keeps its own. It returns an error if there is no such rule, if the backend
+// fails or cannot reset, or if the rule has a [limits.Concurrent] limit, whose units are released
+// when requests end.
 func (l *Limiter[R]) ResetKey(ctx context.Context, rule, key string) error {
 	b, scope, err := l.stateOf(rule)
 	if err != nil {
@@ -22,7 +22,7 @@ func (l *Limiter[R]) ResetKey(ctx context.Context, rule, key string) error {
 	return call.Reset(ctx, b, scope, key)
 }
 
-// stateOf returns where the state of the rule of that name is.
+// stateOf returns the backend and the scope of the state of a rule.
 func (l *Limiter[R]) stateOf(rule string) (b backends.Backend, scope string, err error) {
 	l.change.Lock()
 	defer l.change.Unlock()
@@ -32,7 +32,8 @@ func (l *Limiter[R]) stateOf(rule string) (b backends.Backend, scope string, err
 	case i < 0:
 		return nil, "", errors.New("there is no rule of this name")
 	case rules[i].holds():
-		return nil, "", errors.New("a concurrency limit has nothing to reset: its units are released when the requests end")
+		return nil, "", errors.New(
+			"a concurrency limit has nothing to reset: its units are released when the requests end")
 	}
 	return l.backendOf(&rules[i]), rules[i].scopeOrName(), nil
 }

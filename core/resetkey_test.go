@@ -66,7 +66,8 @@ func TestRulesTellWhatIsGivenFromWhatIsInForce(t *testing.T) {
 		if err := l.Override("a", over); err != nil {
 			t.Fatal(err)
 		}
-		if r := l.State().Rules[0]; r.Limit != over.Limit || r.Mode != shadow || r.GivenLimit != given || r.GivenMode != core.EnforceFor(25) {
+		if r := l.State().Rules[0]; r.Limit != over.Limit || r.Mode != shadow || r.GivenLimit != given ||
+			r.GivenMode != core.EnforceFor(25) {
 			t.Errorf("with an override: %+v", r)
 		}
 		time.Sleep(time.Minute)

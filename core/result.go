@@ -1,21 +1,21 @@
 package core
 
-// Result is how a request ended. The zero Result says nothing: it is that of a request
-// whose handler cannot tell.
+// Result says how a request ended. The zero Result says nothing: use it if the handler does not
+// know.
 type Result struct {
-	Status   int   // of the answer; 0: not known
-	Bytes    int64 // of the answer's body
+	Status   int   // of the answer; 0: unknown
+	Bytes    int64 // length of the answer's body
 	Panicked bool  // the handler panicked
 	Left     bool  // the client left before the answer was complete
 
-	// Cost and Spent are filled in for [Rule].FinalCost, rule by rule, and ignored by
-	// [Outcome.End]. Cost is what the request was charged at its start. Spent is the sum
-	// of what [Outcome.Spend] said; −1: it was not called.
+	// Cost and Spent are set for [Rule].FinalCost, rule by rule; [Outcome.End] ignores them. Cost
+	// is the charge at the start of the request. Spent is the sum of the calls of [Outcome.Spend];
+	// −1: there was none.
 	Cost, Spent int64
 }
 
-// SpentCost is a [Rule].FinalCost: what [Outcome.Spend] said, the estimate if it said
-// nothing. After a panic it is no less than the estimate.
+// SpentCost is a [Rule].FinalCost: the sum of the calls of [Outcome.Spend], or the estimate if
+// there was none. After a panic it is at least the estimate.
 func SpentCost(result Result) int64 {
 	switch {
 	case result.Spent < 0:
@@ -26,16 +26,16 @@ func SpentCost(result Result) int64 {
 	return result.Spent
 }
 
-// OnStatus returns a [Rule].FinalCost that charges a request by the status of its
-// answer. A request for whose status charge is true costs what [SpentCost] says, and 1 if that is
-// an estimate of 0; any other costs nothing. So a rule counts failed log-ins only:
+// OnStatus returns a [Rule].FinalCost that charges a request by the status of its answer. If charge
+// returns true for the status, the request costs its [SpentCost], and 1 if that is an estimate of
+// 0. Otherwise it costs nothing. So a rule counts only failed log-ins:
 //
 //	FinalCost: core.OnStatus(func(status int) bool { return status == 401 }),
 //
-// The cost is charged at the start and comes back at the end, so parallel guesses do not
-// pass the limit. A request costs at least its estimate if it has no status, its handler
-// panicked, or its client left: leaving early must not make a guess free. OnStatus
-// returns nil if charge is nil; [New] takes that for a rule without a FinalCost.
+// The cost is charged at the start and returned at the end, so parallel guesses do not pass the
+// limit. A request costs at least its estimate if it has no status, its handler panicked, or its
+// client left: a client must not get free guesses by leaving early. OnStatus returns nil if charge
+// is nil; [New] then sees a rule without a FinalCost.
 func OnStatus(charge func(status int) bool) func(Result) int64 {
 	if charge == nil {
 		return nil
@@ -51,7 +51,7 @@ func OnStatus(charge func(status int) bool) func(Result) int64 {
 	}
 }
 
-// atLeastOne is SpentCost for what counts even if the estimate is 0.
+// atLeastOne is SpentCost, but 1 instead of an estimate of 0.
 func atLeastOne(result Result) int64 {
 	if result.Spent < 0 {
 		return max(1, result.Cost)

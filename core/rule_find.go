@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// find calls the functions of rule on r and fills in ch.
+// find calls the functions of rule on r, and fills in ch.
 func (rule *compiledRule[R]) find(r R, ch *backends.Charge) (err error) {
 	ch.Key, err = rule.key(r)
 	if err == nil && rule.varies {
@@ -23,7 +23,7 @@ func (rule *compiledRule[R]) find(r R, ch *backends.Charge) (err error) {
 	return err
 }
 
-// key calls rule.Key. A request without the key has the reserved key "".
+// key calls rule.Key. A request without the key gets the reserved key "".
 func (rule *compiledRule[R]) key(r R) (key string, err error) {
 	returned := false
 	defer func() {
@@ -49,7 +49,7 @@ func (rule *compiledRule[R]) keyError(err error) (string, error) {
 	return "", rule.failed(failure.Key, err)
 }
 
-// failed returns the error of an outcome for which a part of rule failed with err.
+// failed returns the error of an outcome in which a part of rule failed with err.
 func (rule *compiledRule[R]) failed(part failure.Part, err error) error {
 	return &failure.Error{Rule: rule.name, Part: part, Err: err}
 }
@@ -68,13 +68,14 @@ func (rule *compiledRule[R]) limitFor(r R, key string) (limit limits.Limit, err 
 	return limit, nil
 }
 
-// validateFound returns what is wrong with a limit that LimitFor has found.
+// validateFound reports a mistake in a limit that LimitFor returned.
 func (rule *compiledRule[R]) validateFound(limit limits.Limit) error {
 	switch err := limit.Validate(); {
 	case err != nil:
 		return err
 	case algorithm.Of(limit.Algorithm()).Held:
-		return errors.New("LimitFor must not return a concurrency limit: give each its own rule, with When")
+		return errors.New("LimitFor must not return a concurrency limit: give each its " +
+			"own rule, with When")
 	case !backends.Supports(rule.backend, limit):
 		return fmt.Errorf("the backend, a %T, does not decide %v limits", rule.backend, limit.Algorithm())
 	}
@@ -98,7 +99,7 @@ func (rule *compiledRule[R]) cost(r R) (cost int64, err error) {
 	return cost, nil
 }
 
-// recovered, deferred around a call of a part of rule, makes a panic in it an error like any other.
+// recovered turns a panic in a function of rule into an error. Defer it before the call.
 func (rule *compiledRule[R]) recovered(part failure.Part, returned *bool, err *error) {
 	if !*returned {
 		*err = rule.failed(part, &failure.Panic{Value: recover()})

@@ -6,29 +6,30 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// State is what a limiter does now and has done, for pages, gauges and logs.
+// State is a snapshot of a limiter and its counters, for pages, gauges and logs.
 type State struct {
-	Rules []RuleState // in force, in the order of [Config].Rules, those that are disabled too
+	Rules []RuleState // in force, in the order of [Config].Rules, with disabled rules
 
-	// Held is how many units of concurrency limits the requests hold that have not ended.
-	// HeldSince is the instant of the decision on the oldest request that has something to end,
-	// by the clock of its backend; the zero Time if no request has. A number that only rises, or
-	// an instant of long ago, shows that [Outcome.End] is not called.
+	// Held is how many units of concurrency limits the requests in flight hold. HeldSince is the
+	// instant of the decision on the oldest request in flight that has an end, by the clock of its
+	// backend; the zero Time if there is none. If the number only rises, or the instant is long
+	// ago, the program forgets to call [Outcome.End].
 	Held      int
 	HeldSince time.Time
 
-	// Waiting is how many requests wait for their turn in a leaky queue. QueueFull is how many
-	// were unavailable because no more could wait, and QueueLeft how many ended while they waited.
+	// Waiting is how many requests wait for their turn in a leaky queue. QueueFull is how many were
+	// refused with [ErrQueueFull], and QueueLeft how many ended while they waited. The rules had
+	// allowed these requests.
 	Waiting              int
 	QueueFull, QueueLeft int64
 
-	// Preflights is how many requests that look like CORS preflights passed without a decision,
-	// because of an adapter's SkipPreflight.
+	// Preflights is how many requests that look like CORS preflights an adapter's SkipPreflight let
+	// pass without a decision.
 	Preflights int64
 }
 
-// RuleState is a rule as it is in force, for pages, gauges and logs. In JSON, limits and
-// modes are texts, and what is zero is left out.
+// RuleState is a rule in force, for pages, gauges and logs. In JSON, limits and modes are texts,
+// and most zero fields are omitted.
 type RuleState struct {
 	Name      string
 	Scope     string
@@ -37,24 +38,24 @@ type RuleState struct {
 	Mode      Mode
 	Local     bool     `json:",omitzero"`
 	DenyAs503 bool     `json:",omitzero"` // see [Rule].DenyAs503
-	Override  Override `json:",omitzero"` // the zero Override: none is in force
+	Override  Override `json:",omitzero"` // zero: none is in force
 
-	// GivenLimit and GivenMode are those of [New] or the last Replace. They differ from
-	// Limit and Mode where an override is in force, on this rule or on one of its scope.
+	// GivenLimit and GivenMode are those of [New] or the last Replace. They differ from Limit and
+	// Mode while an override is in force on this rule, or on a rule of its scope.
 	GivenLimit limits.Limit `json:",omitzero"`
 	GivenMode  Mode
 }
 
-// State returns what limiter does now and has done.
-func (limiter *Limiter[R]) State() State {
-	limiter.change.Lock()
-	ledger := limiter.ledger
-	limiter.change.Unlock()
+// State returns a snapshot of the limiter and its counters.
+func (l *Limiter[R]) State() State {
+	l.change.Lock()
+	ledger := l.ledger
+	l.change.Unlock()
 	s := State{
-		Rules:     limiter.rules(),
-		Waiting:   int(limiter.room.waiting.Load()),
-		QueueFull: limiter.room.full.Load(),
-		QueueLeft: limiter.room.left.Load(),
+		Rules:     l.rules(),
+		Waiting:   int(l.room.waiting.Load()),
+		QueueFull: l.room.full.Load(),
+		QueueLeft: l.room.left.Load(),
 	}
 	if ledger != nil {
 		s.Held, s.HeldSince = ledger.held()
@@ -62,8 +63,7 @@ func (limiter *Limiter[R]) State() State {
 	return s
 }
 
-// rules returns the rules in force, in the order of [Config].Rules, those that are
-// disabled too.
+// rules returns the rules in force, in the order of [Config].Rules, with disabled rules.
 func (l *Limiter[R]) rules() []RuleState {
 	l.change.Lock()
 	defer l.change.Unlock()
@@ -71,7 +71,8 @@ func (l *Limiter[R]) rules() []RuleState {
 	for i, rule := range overridden(l.config.Rules, l.overrides) {
 		given := &l.config.Rules[i]
 		state := RuleState{
-			Name: rule.Name, Scope: rule.scopeOrName(), KeyName: rule.KeyName, Limit: rule.Limit, Mode: rule.Mode,
+			Name: rule.Name, Scope: rule.scopeOrName(), KeyName: rule.KeyName, Limit: rule.Limit,
+			Mode:  rule.Mode,
 			Local: rule.Local, DenyAs503: rule.DenyAs503,
 			GivenLimit: given.Limit, GivenMode: given.Mode,
 		}

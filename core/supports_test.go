@@ -44,15 +44,18 @@ func TestABackendThatDoesNotSayDecidesTheFirstSixAlgorithms(t *testing.T) {
 	store := memory.MustNew(memory.Options{})
 	plain := plainBackend{store}
 	for _, l := range []limits.Limit{
-		limits.TokenBucket(limits.PerHour(1), 1), limits.LeakyBucket(limits.PerHour(1), 1), limits.LeakyQueue(limits.PerHour(1), 1),
+		limits.TokenBucket(limits.PerHour(1), 1), limits.LeakyBucket(limits.PerHour(1), 1),
+		limits.LeakyQueue(limits.PerHour(1), 1),
 		limits.FixedWindow(limits.PerHour(1)), limits.SlidingWindow(limits.PerHour(1)), limits.SlidingLog(limits.PerHour(1)),
 		anchored, limits.Concurrent(1), limits.Ban(limits.PerHour(1), time.Hour), limits.Calendar(1, limits.Month),
 	} {
 		want := l.Algorithm() <= limits.AlgorithmSlidingLog
-		if backends.Supports(plain, l) != want || backends.Supports(remote.MustNewDenialCache(plain, remote.DenialCacheOptions{}), l) != want {
+		if backends.Supports(plain, l) != want ||
+			backends.Supports(remote.MustNewDenialCache(plain, remote.DenialCacheOptions{}), l) != want {
 			t.Errorf("%v: supported %v, want %v", l, !want, want)
 		}
-		if !backends.Supports(store, l) || !backends.Supports(remote.MustNewDenialCache(wrapped{store}, remote.DenialCacheOptions{}), l) {
+		if !backends.Supports(store, l) ||
+			!backends.Supports(remote.MustNewDenialCache(wrapped{store}, remote.DenialCacheOptions{}), l) {
 			t.Errorf("%v is not supported by a memory, or by what wraps one", l)
 		}
 	}
@@ -60,9 +63,12 @@ func TestABackendThatDoesNotSayDecidesTheFirstSixAlgorithms(t *testing.T) {
 
 func TestARuleThatItsBackendCannotDecideIsAMistake(t *testing.T) {
 	plain := wrapped{plainBackend{memory.MustNew(memory.Options{})}}
-	rules := []core.Rule[request]{{Name: "hourly", Limit: anchored, Key: byUser}, {Name: "minute", Limit: perMinute(1), Key: byUser}}
+	rules := []core.Rule[request]{
+		{Name: "hourly", Limit: anchored, Key: byUser}, {Name: "minute", Limit: perMinute(1), Key: byUser},
+	}
 	_, err := core.New(core.Config[request]{Rules: rules, Backend: plain})
-	want := `core: rule "hourly": limit: the backend, a core_test.wrapped, does not decide anchored-window limits: choose another algorithm or backend; one of your own says by backends.Supporter what it decides`
+	want := `core: rule "hourly": limit: the backend, a core_test.wrapped, does not decide anchored-window limits: ` +
+		`see backends.Supporter`
 	if err == nil || err.Error() != want {
 		t.Errorf("the backend: %v, want\n%s", err, want)
 	}

@@ -14,14 +14,16 @@ import (
 )
 
 func queueOf(limit limits.Limit, undelayed int64) core.Rule[string] {
-	return core.Rule[string]{Name: "queue", Limit: limit, NoDelay: undelayed, Key: func(key string) (string, error) { return key, nil }}
+	return core.Rule[string]{Name: "queue", Limit: limit, NoDelay: undelayed,
+		Key: func(key string) (string, error) { return key, nil }}
 }
 
 // With "limit_req rate=10r/s burst=20 delay=8" nginx answers the first request and eight more at
 // once, delays twelve and denies the rest.
 func TestUndelayedUnitsOfAQueueGoOnAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{queueOf(limits.LeakyQueue(limits.PerSecond(10), 21), 8)}})
+		limiter := core.MustNew(
+			core.Config[string]{Rules: []core.Rule[string]{queueOf(limits.LeakyQueue(limits.PerSecond(10), 21), 8)}})
 		for i := range 23 {
 			o := limiter.Decide(t.Context(), "ann")
 			want := time.Duration(max(0, i-8)) * 100 * time.Millisecond
@@ -44,7 +46,8 @@ func TestUndelayedChangesNothingButTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		random := testrun.Random(t)
 		for range 50 {
-			limit := limits.LeakyQueue(limits.Per(1+random.Int64N(50), time.Duration(1+random.Int64N(3000))*time.Millisecond), 2+random.Int64N(30))
+			limit := limits.LeakyQueue(limits.Per(1+random.Int64N(50), time.Duration(1+random.Int64N(3000))*time.Millisecond),
+				2+random.Int64N(30))
 			undelayed := 1 + random.Int64N(limit.Burst()-1)
 			short := time.Duration(undelayed*limit.Rate().Period.Microseconds()/limit.Rate().Units) * time.Microsecond
 			plain := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{queueOf(limit, 0)}})
@@ -52,9 +55,11 @@ func TestUndelayedChangesNothingButTheWait(t *testing.T) {
 			for range 100 {
 				a, b := plain.Decide(t.Context(), "ann"), other.Decide(t.Context(), "ann")
 				if want := max(0, a.Delay()-short); a.Verdict() != b.Verdict() || b.Delay() != want {
-					t.Fatalf("%v, undelayed %d: %v and %v, delay %v, want %v", limit, undelayed, a.Verdict(), b.Verdict(), b.Delay(), want)
+					t.Fatalf("%v, undelayed %d: %v and %v, delay %v, want %v", limit, undelayed, a.Verdict(), b.Verdict(),
+						b.Delay(), want)
 				}
-				if d, e := a.At(0), b.At(0); d.Remaining != e.Remaining || d.RetryAfter != e.RetryAfter || d.ResetAfter != e.ResetAfter || e.Delay != b.Delay() {
+				if d, e := a.At(0), b.At(0); d.Remaining != e.Remaining || d.RetryAfter != e.RetryAfter ||
+					d.ResetAfter != e.ResetAfter || e.Delay != b.Delay() {
 					t.Fatalf("%v, undelayed %d: %+v and %+v", limit, undelayed, d, e)
 				}
 				time.Sleep(time.Duration(random.Int64N(int64(2 * limit.Rate().Period / time.Duration(limit.Rate().Units)))))
@@ -69,8 +74,10 @@ func TestOnlyAQueueHasUndelayedUnits(t *testing.T) {
 		want string
 	}{
 		{queueOf(limits.TokenBucket(limits.PerSecond(10), 21), 8), "no delay: only a leaky queue delays"},
-		{queueOf(limits.LeakyQueue(limits.PerSecond(10), 21), 21), "no delay: must be 0 to 20, less than the capacity (got 21)"},
-		{queueOf(limits.LeakyQueue(limits.PerSecond(10), 21), -1), "no delay: must be 0 to 20, less than the capacity (got -1)"},
+		{queueOf(limits.LeakyQueue(limits.PerSecond(10), 21), 21),
+			"no delay: must be 0 to 20, less than the capacity (got 21)"},
+		{queueOf(limits.LeakyQueue(limits.PerSecond(10), 21), -1),
+			"no delay: must be 0 to 20, less than the capacity (got -1)"},
 		{queueOf(limits.Limit{}, 1), "no delay: only a leaky queue delays"},
 	} {
 		_, err := core.New(core.Config[string]{Rules: []core.Rule[string]{c.rule}})
@@ -82,7 +89,8 @@ func TestOnlyAQueueHasUndelayedUnits(t *testing.T) {
 
 func TestExplainKnowsOfUndelayedUnits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{queueOf(limits.LeakyQueue(limits.PerSecond(10), 21), 8)}})
+		limiter := core.MustNew(
+			core.Config[string]{Rules: []core.Rule[string]{queueOf(limits.LeakyQueue(limits.PerSecond(10), 21), 8)}})
 		for range 10 {
 			limiter.Decide(t.Context(), "ann")
 		}

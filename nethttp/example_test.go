@@ -88,7 +88,7 @@ func ExampleNew() {
 	})
 	fmt.Println(err)
 	// Output:
-	// core: rule "per-client": key: is nil: set a key function; those of keyfuncs are nil if a header name or a part is not legal
+	// core: rule "per-client": key: is nil: set a key function (keyfuncs returns nil for illegal arguments)
 	// core: rule "per-client": limit: units of a sliding-window must be 1 to 1000000000 (got 0)
 	// headers: formats: IETF and Draft7 both use RateLimit and RateLimit-Policy with different types: choose one
 }

@@ -672,7 +672,7 @@ func TestEachMistakeIsReportedOnce(t *testing.T) {
 	}{
 		"empty name": {rules: []nethttp.Rule{named("")}, want: []string{`core: rule 1 of 1: name: is empty`}},
 		"odd name":   {rules: []nethttp.Rule{named("naïve")}, want: []string{`core: rule "naïve": name: must be printable ASCII (got "naïve")`}},
-		"name twice": {rules: []nethttp.Rule{rule, rule}, want: []string{`core: rule "per-client": name: another rule has the same name: rename one; rules of one Scope count together`}},
+		"name twice": {rules: []nethttp.Rule{rule, rule}, want: []string{`core: rule "per-client": name: another rule has the same name: rename one`}},
 		"illegal limit": {rules: []nethttp.Rule{illegal}, want: []string{
 			`core: rule "illegal": limit: units of a token-bucket must be 1 to 1000000000 (got 0)`,
 			`core: rule "illegal": limit: period must be positive (got -1s)`,
