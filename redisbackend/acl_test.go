@@ -275,7 +275,7 @@ func worksUnderAnACL(t *testing.T, c *cluster) {
 	if err := works(aclDecide, aclCheck, aclMasters); err == nil || !strings.Contains(err.Error(), "take: ") {
 		t.Errorf("without %s: %v, want an error of taking", aclCluster, err)
 	}
-	if err := works(aclDecide, aclCluster, aclCheck); err == nil || !strings.Contains(err.Error(), "allow the user "+aclMasters+",") {
+	if err := works(aclDecide, aclCluster, aclCheck); err == nil || !strings.Contains(err.Error(), "allow the user "+aclMasters) {
 		t.Errorf("without %s: %v, want an error of Check that says to allow it", aclMasters, err)
 	}
 }

@@ -4,8 +4,12 @@
 --   a    the units in it
 --   b    those of them that were taken at its start
 --
--- A window that owes units to the next has a state of version 2, which has their number behind the ";".
--- In memory that is debt. The next window then starts at its end.
+-- A window may owe units to the next one. Its state then has version 2, and the debt behind the
+-- ";". The next window starts when it ends.
+--
+-- For example 10 a minute are allowed. A request takes 5 units at 12:00:20, and its settlement
+-- charges 10 more. The window from 12:00:20 has a = 15 and a debt of 5. The next one starts at
+-- 12:01:20 with a = 5.
 
 take = function(most, P, _, asOf, at, a, b, n, debt, isRead)
   local highest = debt and 2000000000 or most
@@ -61,8 +65,9 @@ if family then
       return n
     end
 
-    -- If a taking that started the window should have cost nothing, the window of others would have
-    -- started later. The core refunds nothing then; a give-back does if others took at the start, too.
+    -- The taking that started the window may turn out to cost nothing. Without it the window of
+    -- later takings would have started later, so nothing is refunded. A give-back does refund it
+    -- if others took at the start, too.
     family.refund = function(s, n, final, ticket)
       local from = ticket - s.at
       if from < 0 or from >= s.limit.P or n > s.a then

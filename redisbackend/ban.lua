@@ -1,12 +1,12 @@
--- Bans count units in periods that each start with a key's first unit. The charge that reaches the
--- number bans the key. Q is how long a ban lasts.
+-- Bans count units in periods that each start with the first unit of a key. The charge that
+-- reaches the maximum bans the key for the time Q.
 --
 --   at   the start of the period
---   a    the instant at which the ban ends; 0: the key is not banned
+--   a    the end of the ban; 0: the key is not banned
 --   b    the units in the period
 
 take = function(most, P, Q, asOf, at, a, b, n, _, isRead)
-  if isRead and (b > 4294967295 or a > 0 and (a <= at or a - at > 63244800000000)) then -- two leap years
+  if isRead and (b > 4294967295 or a > 0 and (a <= at or a - at > 63244800000000)) then -- 2 years
     return nil
   end
   if asOf >= (a > 0 and a or b > 0 and at + P or at) then
@@ -48,7 +48,7 @@ if family then
   end
 
   if settles then
-    -- What is charged during a ban is ignored.
+    -- Charges during a ban are ignored.
     family.owe = function(s, n)
       n = s.a > 0 and 0 or max(0, min(n, 2 * s.limit.most - s.b))
       if n > 0 then
@@ -58,7 +58,7 @@ if family then
       return n
     end
 
-    -- Of a count that is as large as counts get, how much there would be is not known.
+    -- A full count may stand for more units, so nothing is refunded.
     family.refund = function(s, n, final, ticket)
       if ticket < s.at or ticket >= s.at + s.limit.P or s.b == 4294967295 then
         return 0

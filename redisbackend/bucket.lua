@@ -1,9 +1,12 @@
--- Token buckets, leaky buckets and queues. A taking adds to the level, which drains at the rate of the
--- limit: a unit with every P/Q microseconds, in lowest terms.
+-- Token buckets, leaky buckets and queues. A taking adds to the level, which drains by one unit in
+-- P/Q microseconds, a fraction in lowest terms.
 --
 --   at   the instant of the latest taking
---   a    the level: the time until the bucket is empty, whole microseconds
+--   a    the level: the time until the bucket is empty, in whole microseconds
 --   b    the fraction of another microsecond, in Q-ths
+--
+-- For example a bucket drains 3 units a second: P/Q is 1000000/3. A taking of one unit from an
+-- empty bucket leaves a = 333333 and b = 1, since 1000000/3 = 333333 + 1/3.
 
 take = function(most, P, Q, asOf, at, a, b, n, _, isRead)
   local full, fullFrac, us, frac = most * P, 0, n * P, 0
@@ -11,7 +14,8 @@ take = function(most, P, Q, asOf, at, a, b, n, _, isRead)
     full, fullFrac = timeOf(P, Q, most)
     us, frac = timeOf(P, Q, n)
   end
-  if isRead and (b >= Q or a > 3155760000000000 or a > 2 * full + (2 * fullFrac < Q and 0 or 1)) then -- 100 years
+  if isRead and (b >= Q or a > 3155760000000000 -- 100 years
+      or a > 2 * full + (2 * fullFrac < Q and 0 or 1)) then
     return nil
   end
   a = a - (asOf - at)
@@ -29,8 +33,8 @@ take = function(most, P, Q, asOf, at, a, b, n, _, isRead)
   return fits, asOf, a, b, b > 0 and a + 1 or a
 end
 
--- A state may have the ring of bucket_ring.lua. A leaky queue has none: it returns nothing by levels.
--- A ring is old if it is of another limit.
+-- A state may have the ring of bucket_ring.lua. A leaky queue has none, since it refunds only its
+-- latest taking. A ring is old if another limit made it.
 if family then
   -- units returns how many whole units drain in a time.
   local function units(limit, us, frac)
@@ -90,18 +94,19 @@ if family then
       return n
     end
 
-    -- Units are worth to their taking what they cost if it is the latest. Otherwise some of them may
-    -- have drained: without a ring, what drains in the time since.
+    -- Units of the latest taking are worth all that they cost. Units of an earlier one may have
+    -- drained since: without a ring, all time since then counts as drained.
     family.refund = function(s, n, final, ticket)
       local limit = s.limit
       local us, frac = timeOf(limit.P, limit.Q, min(n, limit.most))
       local whole = timeOf(limit.P, limit.Q, min(n + (final or 0), limit.most))
       if limit.letter == 'q' then
-        if final and ticket ~= s.at or not final and s.at + (s.b > 0 and s.a + 1 or s.a) ~= ticket then
-          return 0 -- those who queued behind have delays that count on these units
+        local drained = s.at + (s.b > 0 and s.a + 1 or s.a)
+        if final and ticket ~= s.at or not final and ticket ~= drained then
+          return 0 -- requests behind in the queue already have their delays
         end
       elseif ticket > s.at then
-        return 0 -- the clock has stepped back since, so how much has drained is not known
+        return 0 -- the clock has stepped back: how much has drained is unknown
       elseif ticket ~= s.at and s.ring then
         local most = worth(s.ring, ticket, whole, frac > 0 and us + 1 or us, s.at)
         if most <= us then

@@ -1,17 +1,19 @@
--- Quotas by the calendar. Clients know its periods: they send the starts of the one that they are in, of
--- the one before and of three after. The clock of the server decides between them. What is stored
--- decides until it ends, whatever clients send: they may have other data of time zones.
+-- Quotas by the calendar. Clients know its periods. They send the starts of five: the one before
+-- the period that they are in, that one, and three after it. The clock of the server decides
+-- between them. A stored period lasts until its end whatever clients send: their data of time
+-- zones may differ.
 --
 --   at   the start of the period
 --   a    the units in it
---   b    how long it lasts
+--   b    its length
 --
--- A period that owes units to the next has a state of version 2, which has their number behind the ";",
--- and how long the next lasts. In memory that is debt. What is more than the next period holds is
--- forgiven. P is the longest that a period lasts: by other data of a time zone one may last half as
--- long again. Q stands for the calendar: it is a number made from its text.
+-- A period may owe units to the next one. Its state then has version 2, and behind the ";" the
+-- debt and the length of the next period. A debt above the maximum of the next period is forgiven.
+--
+-- P is the longest period. Other data of a time zone may make one half as long again. Q stands for
+-- the calendar: a number made from its text.
 
--- take returns nil, too, if the instant is in none of the periods.
+-- take also returns nil if the instant is in none of the periods.
 take = function(most, P, _, asOf, at, a, b, n, debt, isRead, periods)
   local stop = at + b
   if isRead and (b < 1 or b > 2 * P or a > (debt and 2000000000 or most)) then
@@ -27,7 +29,8 @@ take = function(most, P, _, asOf, at, a, b, n, debt, isRead, periods)
       for i = 1, #starts < 5 and 2 or 3 do
         if asOf >= starts[i] and asOf < starts[i + 1] then
           before, first, last = starts[i - 1] or starts[i] - 1, starts[i], starts[i + 1]
-          if b > 0 and stop > first then -- by other data of the zone: the rest belongs to one of the two
+          if b > 0 and stop > first then -- by other data of the zone
+            -- If less than half of this period is left, the rest counts to the next one.
             first, last = stop, last - stop < (last - first) / 2 and starts[i + 2] or last
           end
         end
@@ -35,7 +38,7 @@ take = function(most, P, _, asOf, at, a, b, n, debt, isRead, periods)
       if not first then
         return nil
       end
-    else -- of a limit that the request does not charge
+    else -- the request charges another limit
       before, first, last = stop - 1, asOf, asOf + P
     end
     a = debt and (stop > before or stop == first) and (debt < most and debt or most) or 0
@@ -48,7 +51,7 @@ take = function(most, P, _, asOf, at, a, b, n, debt, isRead, periods)
   end
   local fresh = stop
   if debt and debt > 0 then -- the next period starts with a debt
-    fresh = stop + P -- unless it is known
+    fresh = stop + P -- if the end of the next period is unknown
     for start in string.gmatch(periods or '', '%d+') do
       if start + 0 > stop then
         fresh = start + 0
@@ -63,7 +66,7 @@ if family then
   family.ends = true
   family.calendar = true
 
-  -- next returns how long the period after that of a state lasts.
+  -- next returns the length of the period after that of a state.
   local function next(s)
     local stop = s.at + s.b
     for start in string.gmatch(s.limit.periods or '', '%d+') do
@@ -86,7 +89,8 @@ if family then
       return false
     end
     s.debt = debt + 0
-    if not s.limit.periods then -- the request charges another limit: what was stored says which periods follow
+    if not s.limit.periods then
+      -- The request charges another limit. The state says which period follows.
       local stop = s.at + s.b
       s.limit = copy(s.limit)
       s.limit.periods = digits(stop) .. ' ' .. digits(stop + next) .. ' 9007199254740991'

@@ -1,10 +1,10 @@
--- Tells what server this is, and that it runs scripts, takes writes and allows
--- the commands that every decision may need.
+-- Checks that this server runs scripts, takes writes and allows the commands of decisions, and
+-- replies what server it is.
 --
 -- KEYS   a key that nothing else uses
 -- ARGV   the number of the call
--- reply  that number, TIME in microseconds, and INFO server and memory; or the first error,
---        "; commands: " and the names of all commands that failed
+-- reply  the number of the call, TIME in microseconds, and the text of INFO server and memory;
+--        or the first error, "; commands: " and the names of all commands that failed
 
 local failed, why = {}, nil
 local function call(name, ...)

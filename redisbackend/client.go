@@ -52,7 +52,7 @@ func validateClient(client redis.Scripter, hashTag string) error {
 	switch client.(type) {
 	case redis.Pipeliner:
 		return errors.New(
-			"redisbackend: client: a pipeline sends nothing by itself: pass its client")
+			"redisbackend: client: a pipeline sends nothing by itself: pass the client")
 	case single, cluster, ring, autoPipeliner:
 		return nil
 	}

@@ -1,24 +1,25 @@
 -- The clock of a script.
 --
--- Numbers are whole and below 2^53, instants too, and so is every intermediate result. floor(x / y) is
--- then exact. An instant is subtracted from another before a time is added. Times are microseconds.
+-- All numbers are whole and below 2^53, and so is each intermediate result. floor(x / y) is then
+-- exact. Times and instants are microseconds. Subtract instants from each other before you add
+-- times to them.
 --
--- A call pays for each function that it makes, and for each variable that the function uses from
--- outside. So functions are made where they are first needed.
+-- A call pays for each function that it creates, and for each outer variable in it. So scripts
+-- create functions where they first need them.
 
 local floor, format, match, sub = math.floor, string.format, string.match, string.sub
 
--- now is the instant of the decision. grace is the time, in milliseconds, for which Redis keeps a state
--- after it is fresh: the clock that expires keys may be ahead. Tests give an instant, which may stand
--- still for longer.
+-- now is the instant of the decision. Redis keeps a state for grace milliseconds after it is
+-- fresh, since the clock that expires keys may be ahead. Tests give an instant, which may stand
+-- still for a day.
 local now, grace, latestSerial = tonumber(given), 86400000, nil
 if not now then
   local time = redis.call('TIME')
   now, grace = time[1] * 1000000 + time[2], 1000
-  latestSerial = now -- see newSerial
+  latestSerial = now -- see serial.lua
 end
 
--- whole writes a number in full. %d is quicker, but has 32 bits on some servers.
+-- whole is the format of a number in full. %d is quicker, but has 32 bits on some servers.
 local whole = format('%d', 4294967296) == '4294967296' and '%d' or '%.0f'
 local wholes = ' ' .. whole .. ' ' .. whole .. ' ' .. whole
 
@@ -26,4 +27,4 @@ local muldiv, timeOf -- see products.lua
 local owedAfter, windowsUntilFresh -- see debt.lua
 local newSerial -- see serial.lua
 local min, max, noteLevel, encodeRing, decodeRing, worth, lower -- see bucket_ring.lua
-local family -- what a file of a family sets besides take; nil where only take is needed
+local family -- what the file of a family sets besides take; nil if only take is needed

@@ -1,25 +1,25 @@
--- Concurrency limits. A key is a sorted set of the units that are held, under a name of its own. P is
--- the time for which a unit is held unless it is renewed.
+-- Concurrency limits. A key is a sorted set of the units that are held, under a name of its own. P
+-- is the time for which a unit is held unless it is renewed.
 --
---   member  12 bytes that identify the unit: the time for which its process holds units, 5 of the
---           process, 6 of a counter
---   score   the instant at which it ends unless it is renewed
+--   member  12 bytes that identify a unit: 1 for the hold time of its process, 5 random ones
+--           of the process, 6 of a counter
+--   score   the instant at which the unit ends unless it is renewed
 --
--- The first byte is four times the binary logarithm of that time in seconds, rounded up. A unit that
--- ends later than so long from now has seen a step back of the clock. It then ends so long from now:
--- its process, if it lives, renews it before.
+-- The first byte is four times the binary logarithm of the hold time in seconds, rounded up: 20
+-- for 30 s, since 2^(20/4) = 32. A unit whose end is further away than that has seen the clock
+-- step back. Its end is then moved to now plus that time: its process, if it lives, renews it
+-- before.
 --
--- The limit is not stored, so a changed one is in force at once. A unit whose time is over does not
--- count. Takings remove such units, since a request that is denied, and one that only looks, write
--- nothing. There may be many, of a process that has died, so a taking removes 500 at most, and corrects
--- as many.
+-- The limit is not stored, so a changed one is in force at once. A unit past its end does not
+-- count. Takings remove such units; denied requests and peeks write nothing. A process that died
+-- may leave many, so a taking removes 500 at most, and corrects as many.
 --
 -- In memory a state has
 --
---   a      the units that count
---   over   those whose time is over
---   held   the same, when it was read
---   firstID the id of the first unit that is taken
+--   a        the units that count
+--   over     the units past their ends
+--   held     a, when the key was read
+--   firstID  the id of the first unit that is taken
 
 take = function(most, _, _, _, at, a, b, n)
   local fits = n == 0 or a + n <= most
@@ -40,10 +40,10 @@ if family then
     return sub(id, 1, 6) .. char(unpack(bytes))
   end
 
-  -- stepBack corrects those of the last n units of a key that end too late, or of the last 500. The
-  -- last unit is one of them, unless processes hold units for different times.
+  -- stepBack corrects those of the latest n units, or of the latest 500, whose ends are too far
+  -- away. The very latest is one of them, unless processes have different hold times.
   local function stepBack(key, n)
-    local function latest(id) -- when a unit ends that is renewed now
+    local function latest(id) -- the end of a unit that is renewed now
       return now + floor(1000000 * 2 ^ ((byte(id) or 0) / 4))
     end
     local last = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')
@@ -56,12 +56,12 @@ if family then
     for i = 1, #ahead, 2 do
       local most = latest(ahead[i])
       if tonumber(ahead[i + 1]) > most then
-        redis.pcall('ZADD', key, digits(most), ahead[i]) -- fails where a request only looks
+        redis.pcall('ZADD', key, digits(most), ahead[i]) -- fails in a peek
       end
     end
   end
 
-  -- The commands are quick however many units are held.
+  -- These commands are quick however many units are held.
   family.open = function(s)
     local key, over = s.key, 0
     local all = redis.call('ZCARD', key)
@@ -77,8 +77,8 @@ if family then
     s.at, s.a, s.b, s.held, s.over = 0, all - over, 0, all - over, over
   end
 
-  -- write adds the units that were taken before it removes those whose time is over: a server without
-  -- memory refuses only the first command that writes.
+  -- write adds the taken units before it removes those past their ends. A server without memory
+  -- refuses only the first command that writes.
   family.write = function(s)
     local ends, taken = digits(now + s.limit.P), s.a - s.held
     for i = 0, taken - 1, 500 do

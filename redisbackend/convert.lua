@@ -1,12 +1,21 @@
--- Stored states of other limits, and those that are far ahead of the clock.
+-- Stored states of other limits, and states that are far ahead of the clock.
+--
+-- The clock may step back, or another server with another clock may take over. For example a limit
+-- allows 100 a minute, and the fixed window of 12:00 has 80 units. The clock steps back to
+--
+--   11:59:30  less than a period: the window stays at 12:00, and waits count until 12:01
+--   11:30:00  more than a period: the state is rebased, and the window of 11:30 has 80 units
+--
+-- Conversion of a state to another limit is shown in state.lua.
 
--- maxStepBack returns the longest step back of a clock during which a state stays at its latest taking.
+-- maxStepBack returns the longest step back after which a state stays as it is.
 local function maxStepBack(limit)
   return limit.family.drains and 1000000 or max(1000000, limit.P)
 end
 
--- began returns, as of now, the state of a key that took the units of a change at its instant, as many
--- as the maximum. A change that is far ahead is rebased, like a state. begun is the same as of that instant.
+-- began returns the state of a key, as of now, that took the units of a change at its instant, as
+-- many as the maximum. If the instant is far ahead it is rebased first. The field begun is the
+-- same state as of that instant.
 local function began(key, limit, change)
   local owner, n = limit.family, min(change.units, limit.most)
   local at, ends = change.at, change.ends
@@ -15,9 +24,10 @@ local function began(key, limit, change)
   end
   local s = fresh(key, limit, owner.calendar and max(now, at) or at)
   if owner.calendar and at < s.at then
-    n = 0 -- in a period before
+    n = 0 -- the change was in an earlier period
   end
-  change = { at = at, units = change.units, ends = ends, kind = change.units > limit.most and 1 or 0 }
+  local kind = change.units > limit.most and 1 or 0
+  change = { at = at, units = change.units, ends = ends, kind = kind }
   if n == 0 then
     s = fresh(key, limit, now)
   else
@@ -35,7 +45,7 @@ local function began(key, limit, change)
   return s
 end
 
--- changed returns an advanced state under a limit that counts otherwise.
+-- changed converts an advanced state to a limit that counts differently.
 local function changed(key, limit, s)
   local used, change = inUse(s), s.change
   local ends = min(now + untilFresh(s), 9007199254740991)
@@ -43,7 +53,8 @@ local function changed(key, limit, s)
     change = { at = s.asOf, units = used, ends = ends }
   elseif change.kind == 2 then
     local gone = min(change.units, limit.most) - inUse(began(key, limit, change))
-    change = { at = s.asOf, units = max(used, change.units - gone), ends = max(change.ends, ends) }
+    local units = max(used, change.units - gone)
+    change = { at = s.asOf, units = units, ends = max(change.ends, ends) }
   end
   local new = began(key, limit, change)
   new.converted = used > 0 or s.change ~= nil
@@ -59,8 +70,8 @@ local function changed(key, limit, s)
   return new
 end
 
--- isCut reports whether a state of the same counting was converted to a smaller maximum than that of a
--- limit, and its change says that more is in use.
+-- isCut reports whether an earlier conversion to a smaller maximum cut the units of a state off.
+-- Under a limit with a larger maximum, its change then says that more units are in use.
 local function isCut(key, limit, s)
   local change = s.change
   if not change or change.kind == 0 or limit.most <= s.limit.most then
@@ -71,31 +82,33 @@ local function isCut(key, limit, s)
   return inUse(began(key, limit, change)) > inUse(stored)
 end
 
--- rebased returns a state that is far ahead as of now. No time is credited: a bucket keeps the level of
--- its latest taking, and the units that a window or log has then count as taken now.
+-- rebased returns a state that is far ahead, moved to now. No time is credited: a bucket keeps the
+-- level of its latest taking, and all units of a window or log count as taken now.
 local function rebased(key, s)
   local back, change = fresh(key, s.limit, now), s.change
   s.limit.family.rebase(s, back)
   if change then
     local ahead = max(0, change.at - now)
-    back.change = { at = change.at - ahead, units = change.units, ends = change.ends - ahead, kind = change.kind }
+    back.change = {
+      at = change.at - ahead, units = change.units, ends = change.ends - ahead, kind = change.kind,
+    }
   end
   back.rebased = copy(back)
   return back
 end
 
--- converted returns a stored state under a limit. If it is stored under another one, the two may be the
--- same state; otherwise the units in use are converted.
+-- converted returns a stored state under a limit. Two limits may share a state: sameState.
+-- Otherwise the units in use are converted.
 converted = function(key, limit, s)
   local from, longest = s.limit, maxStepBack(s.limit)
   if sameState(limit, from) then
-    longest = min(longest, maxStepBack(limit)) -- that of a ban is its period
+    longest = min(longest, maxStepBack(limit)) -- bans with different periods share a state
   end
   if s.at - now > longest then
     if not from.family.calendar or sameState(limit, from) then
       s = rebased(key, s)
     elseif not limit.family.bans then
-      -- A calendar whose periods are not known: its units count as taken now under the other limit.
+      -- The periods of this calendar are unknown: its units count as taken now.
       local new = began(key, limit, { at = now, units = s.a, ends = now + s.b })
       new.rebased, new.converted = copy(new), true
       return new
@@ -109,7 +122,7 @@ converted = function(key, limit, s)
     return s
   elseif sameState(limit, from) and not isCut(key, limit, s) then
     local wait = untilFresh(s)
-    if wait <= 0 then -- Redis may have dropped it
+    if wait <= 0 then -- Redis may have expired it
       local new = fresh(key, limit, now)
       new.rebased, new.change = s.rebased, s.change
       return new
@@ -117,12 +130,12 @@ converted = function(key, limit, s)
     s.limit = limit
     advance(s)
     local lasts = untilFresh(s)
-    s.unwritten = lasts > 0 and lasts ~= wait and s -- from now on it lasts as long as limit says
+    s.unwritten = lasts > 0 and lasts ~= wait and s -- its expiry changes
     return s
   end
   advance(s)
   local new
-  if limit.family.bans or from.family.bans then -- the units of a ban are not those of a rate
+  if limit.family.bans or from.family.bans then -- a ban counts other units than a rate
     new = fresh(key, limit, now)
     new.converted = untilFresh(s) > 0 or s.change ~= nil
   else

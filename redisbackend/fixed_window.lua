@@ -1,11 +1,11 @@
--- Fixed windows. They start at the multiples of their period.
+-- Fixed windows. Windows start at the multiples of their period.
 --
 --   at   the start of the window
 --   a    the units in it
 --   b    0
 --
--- A window that owes units to the next has a state of version 2, which has their number behind the ";".
--- In memory that is debt.
+-- A window may owe units to the next one. Its state then has version 2, and the debt behind the
+-- ";": see debt.lua.
 
 take = function(most, P, _, asOf, at, a, b, n, debt, isRead)
   if isRead and (at % P ~= 0 or a > (debt and 2000000000 or most) or b > 0) then

@@ -1,5 +1,5 @@
--- Decides a request that takes units by one limit, from a state of that limit: most do. The rest of
--- take.lua would decide the same, and decides what is left. This part only saves time.
+-- Decides most requests: they take units by one limit, and their state is of that limit. The rest
+-- of take.lua would decide the same, and decides all other requests. This part only saves time.
 
 do
   local text, n, at, a, b, state = argv[3], tonumber(argv[4]), 0, 0, 0, ' 0 0 0'

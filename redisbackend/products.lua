@@ -1,6 +1,7 @@
 -- Products that may pass 2^53.
 
--- muldiv returns the quotient and remainder of a*m/d, for a <= d < 2^45, m < 2^35.
+-- muldiv returns the quotient and remainder of a*m/d, for a <= d < 2^45 and m < 2^35. It divides
+-- by digits of seven bits, so that no product passes 2^53.
 muldiv = function(a, m, d)
   local product = a * m
   if product < 9007199254740992 then
@@ -16,8 +17,8 @@ muldiv = function(a, m, d)
   return q, r
 end
 
--- timeOf returns the quotient and remainder of P*n/Q: the time in which n units come if one comes
--- with every P/Q.
+-- timeOf returns the quotient and remainder of P*n/Q: the time in which n units drain, if one
+-- drains in P/Q.
 timeOf = function(P, Q, n)
   local whole = floor(P / Q)
   local us, frac = muldiv(P - whole * Q, n, Q)

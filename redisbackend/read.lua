@@ -1,6 +1,6 @@
--- The states that take.lua does not read itself.
+-- Reads states that take.lua does not read itself.
 
--- told returns what a reply says of a state.
+-- told returns the numbers of a state in a reply.
 local function told(s)
   local owner = s.limit.family
   if not owner.wait then
@@ -13,8 +13,7 @@ local function told(s)
   return ' ' .. digits(s.at) .. ' ' .. digits(s.a)
 end
 
--- waitsOf returns what a reply says of a log besides: how long the charges of a request wait that found
--- a units in use.
+-- waitsOf returns the waits of a log in a reply, for a request that found a units in use.
 waitsOf = function(s, by, a, allowed, takes)
   local text, used, wait = '', a, s.limit.family.wait
   for _, n in ipairs({ by.n, by.shadow }) do
@@ -28,14 +27,14 @@ waitsOf = function(s, by, a, allowed, takes)
   return text
 end
 
--- stateOf returns the state of the key of a charge, and what a reply says of it. text is that of
--- state.lua's read.
+-- stateOf returns the state of the key of a charge, and its numbers in a reply. text is the
+-- argument of read in state.lua.
 stateOf = function(key, by, text, takes)
   local s = load(key, limitOf(by.periods and by.text .. '~' .. by.periods or by.text), text)
   if not s then
     error(unreadable, 0)
   end
-  if takes then -- for denied requests too: otherwise nothing would drain between them
+  if takes then -- even if the request is denied: otherwise nothing would drain
     if s.unwritten then
       write(s.unwritten)
     elseif s.rebased then

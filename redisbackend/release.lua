@@ -1,10 +1,11 @@
--- Releases units of concurrency limits. To release a unit again does nothing.
+-- Releases units of concurrency limits. Releasing a unit again does nothing.
 --
--- KEYS   the keys; one may be there several times
--- ARGV   the number of the call; for each key the ids of its units, 12 bytes each; what follows is
---        ignored
--- reply  that number; for each key how many of its units were held, or an error, as that of
---        take.lua
+-- KEYS   the keys; a key may occur several times
+-- ARGV   the number of the call
+--        for each key the ids of its units, 12 bytes each
+--        anything after that is ignored
+-- reply  the number of the call
+--        for each key how many of its units were held, or an error as in take.lua
 
 local function release(key, ids)
   local released, arguments = 0, {}

@@ -1,13 +1,13 @@
--- Has units of concurrency limits held for another while. A unit that the server does
--- not know is put back, even above the limit: its request is under way.
+-- Renews units of concurrency limits. A unit that the server does not know is put back, even above
+-- the limit: its request is under way.
 --
--- KEYS   the keys; one may be there several times
--- ARGV   the number of the call; for each key:
---          the ids of its units, 12 bytes each
---          for how long units are held, in microseconds, the same for all
---        then the instant in microseconds since the Unix epoch, if not the server's
--- reply  that number; for each key how many of its units the server did not know, or an error, as
---        that of take.lua
+-- KEYS   the keys; a key may occur several times
+-- ARGV   the number of the call
+--        for each key the ids of its units, 12 bytes each, and the time for which units are held,
+--        in microseconds, the same for all
+--        the instant in microseconds since the Unix epoch, if the server's clock does not decide
+-- reply  the number of the call
+--        for each key how many of its units the server did not know, or an error as in take.lua
 
 local hold, instant, grace = tonumber(ARGV[3]), tonumber(ARGV[2 * #KEYS + 2]), 86400000
 if not instant then
@@ -17,11 +17,11 @@ end
 local now, score = string.format('%.0f', instant), string.format('%.0f', instant + hold)
 local ttl = string.format('%.0f', math.ceil(hold / 1000) + grace)
 
-local most = 500 -- units whose time is over, which this script removes
+local most = 500 -- units past their ends that this script removes
 
 local function renew(key, ids)
-  -- First a command that writes and needs no memory: a server that has none left refuses only the
-  -- first one that does, and must not forget units that are held.
+  -- First a command that writes and needs no memory. A server without memory refuses only the
+  -- first command that needs some, and must not forget units that are held.
   local over = redis.pcall('ZCOUNT', key, '-inf', now)
   if type(over) == 'number' then
     over = math.min(over, most)

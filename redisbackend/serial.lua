@@ -1,7 +1,7 @@
--- A serial, 1 to 131,071, tells a state from others that its key has had, also at the same instant. It is the
--- server's clock in microseconds, modulo 131,071, so two within 131 ms are never equal. One script may need
--- several: each is one above the one before. A taking at serial 7 is refunded only if the state still has 7;
--- a state that was converted or begun since has another.
+-- A serial, 1 to 131,071, tells the states apart that a key has had, even at the same instant. A
+-- taking at serial 7 is refunded only if the state still has serial 7: a state that was converted
+-- or begun since has another one. A serial is the server's clock in microseconds modulo 131,071,
+-- so two within 131 ms differ. If one script needs several, each is one above the one before.
 newSerial = function()
   if not latestSerial then
     local time = redis.call('TIME')

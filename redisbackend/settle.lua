@@ -1,36 +1,40 @@
--- Ends takings: returns units that they have not cost in the end, and charges what they
--- have cost above. Of each key in turn, so that a key may be there several times.
+-- Ends takings: refunds units that they did not cost in the end, and charges units that they cost
+-- in addition. It handles its keys one after the other, so a key may occur several times.
 --
 -- KEYS   the keys
--- ARGV   the number of the call; for each key:
---          the limit under which was taken, as in a state
---          "r ", the units to return, those that the taking has cost, its instant modulo
---          2^46, or of sliding windows the number of its window, and the serial of the
---          state that it left; or
---          "g ", the units to give back, all that were taken, 0, and the instant of the reply
---          to the taking, of queues that at which its units have drained; or
---          "c ", the units to charge and for how long the taking was to last
---        then the instant in microseconds since the Unix epoch, if not the server's
--- reply  that number; for each key how many units fewer it has in use now, or how many were charged; of a
---        give-back how many were returned; -1 if logs before it were so much work that it is to be sent
---        again; or an error, as that of take.lua, if its state cannot be read or written
+-- ARGV   the number of the call
+--        for each key the limit of the taking, as in a state, and one of
+--          "r " returned " " cost " " at " " serial
+--                 the units to return, and those that the taking did cost; its instant modulo 2^46,
+--                 or for a sliding window the number of its window; the serial of its state
+--          "g " taken " 0 " at
+--                 a give-back of all units; the instant in the reply to the taking, or for a queue
+--                 the instant at which the units have drained
+--          "c " units " " lasts
+--                 the units to charge, and for how long the taking was to last
+--        the instant in microseconds since the Unix epoch, if the server's clock does not decide
+-- reply  the number of the call
+--        for each key how many units fewer are in use now (r), were returned (g) or charged (c);
+--        -1 if logs were so much work that the key must be sent again;
+--        or an error as in take.lua if its state cannot be read or written
 
--- inUseNow returns how many units of a stored state are in use now, those that a bucket has drained
--- in part included.
+-- inUseNow returns how many units of a stored state are in use now. A unit that has drained in
+-- part counts as in use.
 local function inUseNow(stored)
   local s = copy(stored)
   advance(s)
   return inUse(s)
 end
 
--- isDoubtful reports whether a ring may give back too much of a taking whose reply had the instant at. If the
--- clock had stepped back by then, the units count from a later instant, perhaps of another slice.
+-- isDoubtful reports whether a ring might give back too much of a taking whose reply had the
+-- instant at. If the clock had stepped back by then, the units count from a later instant, perhaps
+-- of another slice.
 local function isDoubtful(s, at)
   return s.ring and floor(at / s.ring.width) ~= floor(s.at / s.ring.width)
 end
 
--- refund returns units; final and serial are nil for a give-back. A state that is gone or
--- fresh has none to return, nor has one that was begun, converted or rebased since.
+-- refund returns units to a key. final and serial are nil for a give-back. It returns 0 if the
+-- state is gone or fresh, or has begun or was converted or rebased since the taking.
 local function refund(key, limit, n, final, ticket, serial)
   local s = read(key, limit)
   if not s then
@@ -44,7 +48,7 @@ local function refund(key, limit, n, final, ticket, serial)
   end
   if serial and from.letter == 's' then
     ticket = ticket * from.P
-  elseif serial then -- the instant that is nearest to the state
+  elseif serial then -- of all instants with these 46 bits, the one nearest to the state
     ticket = s.at + (ticket - s.at + 35184372088832) % 70368744177664 - 35184372088832
   end
   local returnUnits = from.family.refund
@@ -53,11 +57,11 @@ local function refund(key, limit, n, final, ticket, serial)
   end
   local before = inUseNow(s)
   returnUnits(s, n, final, ticket)
-  return min(n, before - inUseNow(s)) -- what has drained or faded has come back by itself
+  return min(n, before - inUseNow(s)) -- what has drained came back by itself
 end
 
--- charge charges units whether they fit or not, as many as may be owed. A live state under
--- another limit stays as it is: what has ended must not undo what was taken since.
+-- charge charges units whether they fit or not, as many as may be owed. A live state under another
+-- limit stays as it is: an ending must not undo later takings.
 local function charge(key, limit, n, lasts)
   local s, owner = load(key, limit), limit.family
   if not s then
@@ -77,19 +81,20 @@ local function charge(key, limit, n, lasts)
     return 0
   end
   if limit.letter == 'q' then
-    s.serial = nil -- no taking is the last any more
+    s.serial = nil -- no taking is the latest any more
   end
   noteTaken(s)
   write(s)
   return n
 end
 
-local function settle(key, limit, what)
-  local kind, a, b, c, d = match(what, '^(%a) (%d+) (%d+) ?(%d*) ?(%d*)$')
-  if kind ~= 'c' then
-    return refund(key, limit, tonumber(a), kind == 'r' and tonumber(b) or nil, tonumber(c), tonumber(d))
+local function settle(key, limit, ending)
+  local kind, n, other, at, serial = match(ending, '^(%a) (%d+) (%d+) ?(%d*) ?(%d*)$')
+  if kind == 'c' then
+    return charge(key, limit, tonumber(n), tonumber(other))
   end
-  return charge(key, limit, tonumber(a), tonumber(b))
+  local final = kind == 'r' and tonumber(other) or nil
+  return refund(key, limit, tonumber(n), final, tonumber(at), tonumber(serial))
 end
 
 local reply = { ARGV[1] }

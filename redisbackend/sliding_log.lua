@@ -1,27 +1,36 @@
--- Sliding logs. A log has its takings in order, each with the number of units taken
--- before it. Takings count for a period; those of one instant are one taking.
+-- Sliding logs. A log lists its takings in order, each with the number of units taken before it.
+-- Takings count for a period. Takings at one instant are one taking.
 --
 --   state    limit " " first " " count " " total [" " serial] [":" gaps] ";" takings
---   gap      index units         eight and sixteen digits
 --   taking   at start            sixteen digits each
+--   gap      index units         eight and sixteen digits
 --
 -- first is the index of the oldest taking that counted at the latest one, count the number of
--- takings, total the units up to the end. Spaces fill the header, so that it is written in place.
--- Behind the last taking there may be room for others.
+-- takings, total the units of all. Spaces fill the header, so that it can be written in place.
+-- Behind the last taking there may be room for others. For example the takings
 --
--- Gaps are units that were returned: so many fewer come before the taking of the index, and before
--- those up to the next gap. To note a gap is quicker than to write all these takings. If two gaps
--- are close, or there are many, the takings between two gaps are written, and the two become one.
+--   index  at        start   units
+--   0      12:00:00      0       2
+--   1      12:00:10      2       1
+--   2      12:00:20      3       4      total 7
+--
+-- A refund of one unit of taking 0 lowers the start of the takings 1 and 2, and the total. Rather
+-- than write all these, it adds a gap:
+--
+--   index 1, units 1   the takings from 1 on start one unit lower than their texts say
+--
+-- The units of a gap include those of the gaps before it. If two gaps are close, or there are more
+-- than eight, the takings between two gaps are written, and the two become one.
 --
 -- In memory:
 --
 --   at       the instant of the latest taking
---   a        the units that count, those that this script takes included
---   latest   the instant of the latest taking that is stored
+--   a        the units that count, with those that this script takes
+--   latest   the instant of the latest stored taking
 --   start    the units before the first taking
 --   counted  the units of the stored takings that count
 --   header   the length of the stored header
---   room     how many takings are stored, or could be
+--   room     how many takings the stored text has or has room for
 --   seen     the texts of takings that were read
 
 take = function(most, P, _, asOf, at, a, b, n)
@@ -33,12 +42,11 @@ take = function(most, P, _, asOf, at, a, b, n)
 end
 
 if family then
-  local shortHeader, longHeader = 80, 320 -- a header with a change and all gaps has at most 309
+  local shortHeader, longHeader = 80, 320 -- the longest header has 309 bytes
   local spaces = string.rep(' ', longHeader)
   local mostGaps, close = 8, 32
 
-  -- search returns the first i in [low, high] for which is(i), high if there is no
-  -- other.
+  -- search returns the first i in [low, high) for which is(i) is true, otherwise high.
   local function search(low, high, is)
     while low < high do
       local middle = floor((low + high) / 2)
@@ -51,7 +59,7 @@ if family then
     return low
   end
 
-  -- before returns the units before the i-th taking, of those that are stored.
+  -- before returns the units before the i-th taking. start is what its text says.
   local function before(s, i, start)
     local gaps = s.gaps
     if gaps == '' or tonumber(sub(gaps, 1, 8)) > i then
@@ -64,8 +72,8 @@ if family then
     return start - tonumber(sub(gaps, 24 * k - 15, 24 * k))
   end
 
-  -- takingAt returns the instant of the i-th taking and the units before it; behind the last there is
-  -- no instant, and all units are before it.
+  -- takingAt returns the instant of the i-th taking and the units before it. Behind the last
+  -- taking it returns nil and all units.
   local function takingAt(s, i)
     if i >= s.count then
       return nil, before(s, i, s.total)
@@ -86,13 +94,14 @@ if family then
     s.first, s.count, s.total, s.header, s.room, s.gaps, s.seen = 0, 0, 0, 0, 0, '', {}
   end
 
-  -- takings returns the text of the takings from one up to another, which is left out.
+  -- takings returns the text of the takings in [from, to).
   local function takings(s, from, to)
     work = work + (to - from) / 20
     if s.header == 0 then -- nothing is stored
       return from == to and '' or s.seen[0]
     end
-    return from == to and '' or redis.call('GETRANGE', s.key, s.header + 32 * from, s.header + 32 * to - 1)
+    local first, last = s.header + 32 * from, s.header + 32 * to - 1
+    return from == to and '' or redis.call('GETRANGE', s.key, first, last)
   end
 
   local function put(s, i, text)
@@ -100,13 +109,12 @@ if family then
     redis.call('SETRANGE', s.key, s.header + 32 * i, text)
   end
 
-  -- gapsOf returns a list of the gaps: { index, units } of each, where units are those that the gap
-  -- before it has not.
+  -- gapsOf returns a list of { index, units }, where units leaves out those of the gaps before.
   local function gapsOf(s)
     local gaps, all = {}, 0
     for k = 1, #s.gaps, 24 do
       local i, units = tonumber(sub(s.gaps, k, k + 7)), tonumber(sub(s.gaps, k + 8, k + 23))
-      if i > s.first then -- what is before all that count is before none
+      if i > s.first then -- a gap before the first taking changes nothing
         gaps[#gaps + 1] = { i, units - all }
       end
       all = units
@@ -126,13 +134,16 @@ if family then
   local function header(s)
     local text = encodeChange(s.change) .. (s.serial and '2' or '1') .. sub(s.limit.text, 2)
     text = text .. format(wholes, s.first, s.count, s.total)
-    text = text .. (s.serial and format(' %06d', s.serial) or '') .. (s.gaps ~= '' and ':' .. s.gaps or '')
-    local length = #text < s.header and s.header or #text < shortHeader and shortHeader or longHeader
+    text = text .. (s.serial and format(' %06d', s.serial) or '')
+    text = text .. (s.gaps ~= '' and ':' .. s.gaps or '')
+    local length = #text < shortHeader and shortHeader or longHeader
+    length = #text < s.header and s.header or length
     return text .. sub(spaces, #text + 2, length) .. ';', length
   end
 
-  -- store writes the header, and the latest taking if there is a new one. Where the header has no room, or half of
-  -- what is stored no longer counts, it writes all that counts, unless this script has written much.
+  -- store writes the header, and the latest taking if there is a new one. It writes all that
+  -- counts if the header has grown, or if less than half of the stored takings count, unless this
+  -- script has written much.
   local function store(s, latest, wait)
     if s.change then
       wait = max(wait, s.change.ends - now)
@@ -165,15 +176,16 @@ if family then
     s.count, s.seen[0] = 1, format('%016.0f%016.0f', s.asOf, 0)
   end
 
-  -- decode sets s, all but its key and limit, from the start of what its key has. It returns
-  -- nil if that was written under another limit, false if the limit cannot have written it.
+  -- decode sets s from the start of the stored text. It returns nil if another limit wrote that,
+  -- and false if this limit cannot have written it.
   family.decode = function(s, text)
     local first, count, total, serial, gaps, header =
       match(text, '^' .. s.limit.text .. ' (%d+) (%d+) (%d+) ?(%d*):?(%d*) *;()')
     if not first then
       return nil
     end
-    s.first, s.count, s.total, s.serial = tonumber(first), tonumber(count), tonumber(total), tonumber(serial)
+    s.first, s.count = tonumber(first), tonumber(count)
+    s.total, s.serial = tonumber(total), tonumber(serial)
     s.header, s.gaps, s.seen = header - 1 + (s.change and s.change.length or 0), gaps, {}
     s.room = (redis.call('STRLEN', s.key) - s.header) / 32
     if s.count == 0 and s.change then -- all of its units were returned
@@ -186,7 +198,8 @@ if family then
     _, start = takingAt(s, s.first)
     s.at, last = takingAt(s, s.count - 1)
     _, stop = takingAt(s, s.count)
-    if max(s.at, s.total) >= 9007199254740992 or start > last or last >= stop or stop - start > 2 * s.limit.most then
+    if max(s.at, s.total) >= 9007199254740992 or start > last or last >= stop
+      or stop - start > 2 * s.limit.most then
       return false
     end
     s.latest, s.start, s.counted, s.a, s.b = s.at, start, stop - start, stop - start, 0
@@ -210,7 +223,7 @@ if family then
     s.a, s.start = s.counted, start
   end
 
-  -- wait returns how long n units wait on top of so many in use, 0 if they fit or never fit.
+  -- wait returns how long n units wait while so many are in use; 0 if they fit, or never fit.
   family.wait = function(s, used, n)
     local excess = used + n - s.limit.most
     if excess <= 0 or n > s.limit.most then
@@ -240,7 +253,7 @@ if family then
   end
 
   if settles then
-    -- rewrite adds units to what is before each of the takings from one up to another.
+    -- rewrite adds units to the start of each taking in [from, to).
     local function rewrite(s, from, to, units)
       work = work + to - from
       local text, changed = takings(s, from, to), {}
@@ -251,7 +264,7 @@ if family then
       put(s, from, table.concat(changed))
     end
 
-    -- addGap adds one, or units to that which is there.
+    -- addGap adds a gap, or units to the gap at its index.
     local function addGap(gaps, i, units)
       local k = 1
       while gaps[k] and gaps[k][1] < i do
@@ -264,7 +277,7 @@ if family then
       end
     end
 
-    -- move moves the takings from one up to another by one place, and returns the gaps then.
+    -- move moves the takings in [from, to) by one place, and returns the new gaps.
     local function move(s, from, to, by)
       local gaps = {}
       for _, gap in ipairs(gapsOf(s)) do
@@ -274,8 +287,9 @@ if family then
       return gaps
     end
 
-    -- merge makes one of the two gaps with the fewest takings in between, until there are not too many and
-    -- none are close. The first taking and the end are like gaps, which then take in the other one.
+    -- merge merges the two gaps with the fewest takings between them, until there are few gaps and
+    -- none are close. The first taking and the end count as gaps; merging with them removes the
+    -- gap.
     local function merge(s, gaps)
       while gaps[1] do
         local k, least, from = 1, s.count, s.first
@@ -309,7 +323,7 @@ if family then
       return n
     end
 
-    -- The takings on one side of a taking that has no units left take its place.
+    -- If a taking has no units left, the takings on its shorter side move into its place.
     family.refund = function(s, n, final, ticket)
       if final and max(now, s.at) - ticket >= s.limit.P then
         return 0 -- it has expired

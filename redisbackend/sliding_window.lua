@@ -1,14 +1,18 @@
--- Sliding windows. Windows start at the multiples of their period. The units of the window before
--- count, too, in proportion to the part of it that is less than a period ago.
+-- Sliding windows. Windows start at the multiples of their period. Units of the window before
+-- count in proportion to the part of that window that is less than a period ago.
 --
 --   at   the start of the window
 --   a    the units in it
 --   b    the units in the window before
 --
--- A window owes by the weight of its units in the next.
+-- For example 40 s of a minute have passed, and a = 5 and b = 30. The last 20 s of the window
+-- before still count: 5 + 30 * 20/60 = 15 units are in use.
+--
+-- A window owes nothing to the next one: its units count there by their weight anyhow.
 
 take = function(most, P, _, asOf, at, a, b, n, _, isRead)
-  if isRead and (at % P ~= 0 or a > 2 * most or b > 2000000000 or not muldiv and b > 2 * most) then
+  if isRead and (at % P ~= 0 or a > 2 * most or b > 2000000000
+      or not muldiv and b > 2 * most) then
     return nil
   end
   local age = asOf - at

@@ -1,68 +1,78 @@
--- The states of keys for what the first part of take.lua leaves, and for settle.lua: states with
--- serials, debts or rings, of other limits, of logs and concurrency limits, and clocks that have
--- stepped back.
+-- The states of keys that take.lua leaves to this file, and those of settle.lua: with serials,
+-- debts or rings, of other limits, of logs and concurrency limits, and ahead of the clock.
 --
 -- A limit is a text:
---   "1" letter " " most " " P " " Q         1 is the version. The letter is that of the algorithm, P and Q
---                                           are as the file of its family says; mostly P is the period
--- and of a calendar that is charged, "~" and the starts of periods, see calendar.lua.
+--   "1" letter " " most " " P " " Q
+-- 1 is the version. The letter is that of the algorithm, most the maximum. The file of a family
+-- says what P and Q are; mostly P is the period. If a request charges a calendar, "~" and the
+-- starts of periods follow: see calendar.lua.
 --
 -- A state is a string that starts with its limit:
---   state     limit " " at " " a " " b      all but logs and concurrency limits
--- The file of a family says what its numbers mean; sliding_log.lua has a layout of its own. A state
--- with more than these numbers starts with "2", and has behind a ";" its serial, 0 for none, and the
--- rest. It has a serial from the first charge that lasts on. Programs that know version 1 alone report
--- it and leave it alone. A state whose limit has changed starts with
+--   limit " " at " " a " " b
+-- The file of a family says what the numbers mean. sliding_log.lua has a layout of its own;
+-- concurrent.lua has no strings. For example "1t 10 6000000 1 1700000000000000 18000000 0" is a
+-- token bucket of 10 that gets a unit every 6 s, and whose level is 18 s: three units are in use.
+--
+-- Version 2 starts with "2". Behind a ";" it has the serial of the state, 0 for none, and what its
+-- family adds. The first charge that lasts gives a state its serial. A program that knows only
+-- version 1 reports such a state and leaves it alone.
+--
+-- Version 3 is for a limit that has changed. It starts with a change, and goes on as above:
 --   "3" at " " units " " ends " " kind "|"
--- and goes on as above: so many units were in use when its limit changed, and count as taken at that
--- instant. The former limit would have given all back when it ends. The kind is
---   0   nothing has been taken since; a taking drops the change
---   1   the same, and the units are above the new maximum; a taking makes it 2
+-- units were in use when the limit changed, and count as taken at that instant. Under the former
+-- limit they would all have been back at the instant ends. The kind is
+--   0   nothing has been taken since: a taking drops the change
+--   1   the same, and the units are above the new maximum: a taking makes it 2
 --   2   something has been taken since
--- Limits that follow start from the change, so a limit that comes back finds the same instant. Of kind 2 they
--- also count what was taken since. For example 80 of 100 a minute are in use at 12:00, and the limit becomes 50
--- an hour. The state has 50 units, and a change of 80 until 12:01, of kind 1. If the old limit comes back
--- before 12:01, it finds 80 in use.
+-- The next limit starts from the change, so that a limit that comes back finds what it left. From
+-- kind 2 it also counts what was taken since. For example 80 of 100 a minute are in use:
+--
+--   12:00:00  the limit becomes 50 an hour: 50 are in use
+--             the change has 80 units that end at 12:01:00, and kind 1
+--   12:00:10  the limit becomes 100 a minute again: 80 are in use until 12:01:00
 --
 -- In memory a state has its key and limit, the numbers of its text, and
---   asOf      the instant to which it has been advanced: now, or the latest taking if the clock has
---             stepped back since
---   change    the numbers of its start, if its limit has changed
---   converted something lives under the limit that it was stored under
---   unwritten its limit has changed: what to write, even if nothing is taken; that is no later than its
---             latest taking, since denied requests must not keep it where it is when the clock steps back
---   rebased   it was rebased: what to write, even if nothing is taken
+--   asOf       the instant to which it was advanced: now, or its latest taking if the clock stepped
+--              back since
+--   change     the numbers of its change
+--   converted  units lived under the limit that it was stored under
+--   unwritten  what to write for a changed limit even if nothing is taken; it is as of the latest
+--              taking: denied requests must not postpone a state
+--   rebased    what to write after it was rebased, even if nothing is taken
 --
 -- The file of a family sets
---   take      decides n units of a state by a limit, as of asOf, which is no earlier than at. debt is what
---             the state owes, nil for nothing, and periods are those of a calendar. It returns
---             whether they fit; the state then, which has taken them if they do; the time from asOf until
---             that equals a state that has used nothing; and what it owes. To take no units always fits,
---             except by a ban. The state 0, 0, 0 is that of a key that has used nothing. If others may have
---             written the state, isRead is true, and the result nil if the limit cannot have written it
--- and in family, where more is needed:
+--   take      decides n units of a state as of asOf, which is not before at. debt is what the state
+--             owes, nil for nothing, and periods are those of a calendar. It returns
+--               whether they fit; to take 0 always fits, except during a ban
+--               the new at, a and b, with the units if they fit
+--               the time from asOf until the state is as good as fresh
+--               the new debt
+--             A key that has used nothing has the state 0, 0, 0. isRead is true for a state that
+--             others may have written: the result is nil if the limit cannot have written it.
+-- and in family, where state.lua needs more:
 --   drains    its numbers are times, in Q-ths
 --   ends      it counts in windows: all units are back when one ends
---   calendar  Q says which windows they are
+--   calendar  Q says which calendar
 --   bans      any number of units fits a key that is not banned
---   encode    returns what only version 2 has, if it has anything
---   read      reads that; false if the limit cannot have written it
+--   encode    returns what version 2 adds, if anything
+--   read      reads that; it returns false if the limit cannot have written it
 --   rebase    adds to a fresh state what counts after the clock stepped back
---   used      returns the units in use at asOf, rounded up; otherwise that is a
---   note      notes what a charge finds that a settlement adds, for how long it lasts
+--   used      returns the units in use at asOf, rounded up; without it a is that number
+--   note      records what a charge that lasts finds, for a refund later
 --   owe       charges n units whether they fit or not, as many as may be owed, and returns them
---   refund    returns n of the units of a taking to a stored state, and writes it; returns how many, as
---             many as cannot credit a unit too many
--- Logs and held units are no numbers. They have open, which sets a state that has nothing, or reads it,
--- and write of their own.
+--   refund    returns n units of a taking to a stored state, and writes it; it returns how many,
+--             and never credits too many
+-- Logs and concurrency limits have open, which sets a state that has nothing or reads it, and a
+-- write of their own.
 
 min, max = math.min, math.max
 
 -- unreadable is the error of a key whose state this version cannot have written.
-local unreadable = 'WEIR the state of a key was not written by this version of weir: run one version on every instance, or delete the keys'
+local unreadable = 'WEIR the state of a key is of another version of weir: '
+  .. 'run one version on all instances'
 
--- work is how long, in microseconds, this script has worked on what is long, about: logs, and many units
--- that are held. Once it is 500, what can wait is left for another script.
+-- work estimates how many microseconds this script has worked on logs and held units. From 500 on
+-- it leaves what can wait to another script.
 local work = 0
 
 -- digits returns n in full.
@@ -78,22 +88,23 @@ local function copy(s)
   return other
 end
 
--- errorOf returns what was raised as a part of a reply.
+-- errorOf returns an error as a part of a reply.
 errorOf = function(why)
   why = type(why) == 'table' and why.err or why
   if match(why, 'WRONGTYPE') then
-    why = 'WEIR a key holds a value of another type: another program uses the prefix; reset the key or delete it'
+    why = 'WEIR a key holds a value of another type, perhaps of another program: delete the key'
   end
   return ' !' .. (match(why, '^WEIR') and why or 'ERR ' .. why) .. '\n'
 end
 
--- step returns what the family of a state says of n more units.
+-- step returns what take returns for n more units of a state.
 local function step(s, n, asOf)
   local limit = s.limit
-  local fits, at, a, b, reset, debt =
-    limit.family.take(limit.most, limit.P, limit.Q, asOf or s.asOf, s.at, s.a, s.b, n, s.debt, false, limit.periods)
+  local fits, at, a, b, reset, debt = limit.family.take(limit.most, limit.P, limit.Q,
+    asOf or s.asOf, s.at, s.a, s.b, n, s.debt, false, limit.periods)
   if fits == nil then
-    error('WEIR asks again at ' .. digits(now) .. ': the clock of the client is wrong by a period of the calendar or more', 0)
+    error('WEIR asks again at ' .. digits(now)
+      .. ': the clock of the client is wrong by a period of the calendar or more', 0)
   end
   return fits, at, a, b, reset, debt
 end
@@ -104,19 +115,20 @@ local function take(s, n)
   _, s.at, s.a, s.b, _, s.debt = step(s, n)
 end
 
--- untilFresh returns the wait, from now, until a state, which may be a stored one, equals one that has
--- used nothing.
+-- untilFresh returns the time from now until a state is as good as fresh. The state may be a
+-- stored one.
 local function untilFresh(s)
   local asOf = s.asOf or max(now, s.at)
   local _, _, _, _, reset = step(s, 0, asOf)
   return reset + asOf - now
 end
 
--- noteTaken drops a change from which no limit starts once something is taken.
+-- noteTaken updates the change of a state from which units were taken.
 noteTaken = function(s)
   local change = s.change
   if change then
-    s.change = change.kind ~= 0 and { at = change.at, units = change.units, ends = change.ends, kind = 2 } or nil
+    s.change = change.kind ~= 0
+      and { at = change.at, units = change.units, ends = change.ends, kind = 2 } or nil
   end
 end
 
@@ -124,15 +136,16 @@ local function encodeChange(change)
   if not change then
     return ''
   end
-  return '3' .. sub(format(wholes, change.at, change.units, change.ends), 2) .. format(' %d|', change.kind)
+  local numbers = sub(format(wholes, change.at, change.units, change.ends), 2)
+  return '3' .. numbers .. format(' %d|', change.kind)
 end
 
--- expiry returns the milliseconds after which Redis deletes a state that is fresh after a wait.
+-- expiry returns when Redis deletes a state that is fresh after a wait, in milliseconds.
 local function expiry(wait)
   return digits(floor((max(0, wait) + 999) / 1000) + grace)
 end
 
--- write writes a state: at the end, if a script has several requests.
+-- write writes a state. If the script has several requests, that happens at its end.
 write = function(s)
   local owner, wait = s.limit.family, untilFresh(s)
   if s.change then
@@ -144,7 +157,7 @@ write = function(s)
       if written[s.key] then
         writes[written[s.key]], written[s.key] = false, nil
       end
-      texts = {} -- the others read again
+      texts = {} -- later requests read again
     end
     return
   end
@@ -167,9 +180,8 @@ end
 
 local keep, addOwed, subtract
 if settles then
-  -- keep writes a state from which units were returned, as of its latest taking: only takings keep a
-  -- state where it is when the clock steps back. An empty one is deleted, unless other limits start from a
-  -- change of it.
+  -- keep writes a state after a refund, as of its latest taking: only takings may postpone a state
+  -- while it is ahead of the clock. It deletes an empty state, unless the state has a change.
   keep = function(s, empty)
     if empty and not s.change then
       redis.call('DEL', s.key)
@@ -178,7 +190,7 @@ if settles then
     end
   end
 
-  -- addOwed charges n units to a window that passes on what is above its maximum, as many as may be owed.
+  -- addOwed charges n units to a window whose excess goes to the next one, as many as may be owed.
   addOwed = function(s, n)
     local most = s.limit.most
     n = max(0, min(n, 2 * most - s.a))
@@ -199,7 +211,7 @@ if settles then
   end
 end
 
--- familyOf returns what the file of a family sets, {} for an unknown letter.
+-- familyOf returns what the file of a family sets; {} for an unknown letter.
 local made = {}
 local function familyOf(letter)
   if not made[letter] then
@@ -212,14 +224,15 @@ local function familyOf(letter)
   return made[letter]
 end
 
--- limitOf returns the limit in a text, the same one for the same text, nil if it names no limit.
+-- limitOf returns the limit in a text, nil if there is none. The same text gives the same table.
 local limits = {}
 local function limitOf(text)
   if not limits[text] then
     local plain, periods = match(text, '^([^~]*)~?(.*)$')
     local letter, most, P, Q = match(plain, '^1(%a) (%d+) (%d+) (%d+)$')
     local owner = letter and familyOf(letter)
-    if not owner or not owner.take or P + 0 < 1 or Q + 0 < 1 or max(most, P, Q) >= 9007199254740992 then
+    if not owner or not owner.take or P + 0 < 1 or Q + 0 < 1
+      or max(most, P, Q) >= 9007199254740992 then
       return nil
     end
     limits[text] = {
@@ -241,8 +254,8 @@ local function fresh(key, limit, asOf)
   return s
 end
 
--- advance brings a stored state forward to now. If the clock has stepped back, the state stays at its
--- latest taking, unless all that it took was returned.
+-- advance brings a stored state forward to now. If the clock stepped back, the state stays at its
+-- latest taking, unless all that it took was refunded.
 local function advance(s)
   if s.rebased then
     return
@@ -262,7 +275,7 @@ local function advance(s)
   end
   take(s, 0)
   if s.a == 0 and s.b == 0 or s.at ~= at and owner.ends then
-    s.serial = nil -- nothing is returned to what is over
+    s.serial = nil -- what is over gets no refund
   end
 end
 
@@ -272,15 +285,16 @@ local function inUse(s)
   return used and used(s) or s.a
 end
 
--- sameState reports whether a state under one limit is also one under the other.
+-- sameState reports whether two limits share the states of their keys.
 local function sameState(limit, other)
   local owner = limit.family
   return limit.letter == other.letter
-    and (owner.bans or limit.P == other.P and (limit.Q == other.Q or not owner.drains and not owner.calendar))
+    and (owner.bans or limit.P == other.P
+      and (limit.Q == other.Q or not owner.drains and not owner.calendar))
 end
 
--- decode returns the state of a key in a text, and what only version 2 has, nil if it was written under
--- another limit, false if the limit cannot have written it.
+-- decode returns the state of a key from its text; more is what version 2 adds. It returns nil if
+-- another limit wrote the text, and false if this limit cannot have written it.
 local function decode(key, limit, text, more, change)
   local s, owner = { key = key, limit = limit, change = change }, limit.family
   if owner.decode then
@@ -293,12 +307,14 @@ local function decode(key, limit, text, more, change)
   end
   s.at, s.a, s.b = at + 0, a + 0, b + 0
   return (more == '' or owner.read(s, more)) and s.at < 9007199254740992
-    and owner.take(limit.most, limit.P, limit.Q, s.at, s.at, s.a, s.b, 0, s.debt, true, limit.periods) ~= nil and s
+    and owner.take(limit.most, limit.P, limit.Q, s.at, s.at, s.a, s.b, 0, s.debt, true,
+      limit.periods) ~= nil
+    and s
 end
 
--- read returns the stored state of a key, under the limit that it was written under, nil if there is
--- none, false if it cannot be read. Most often the limit is the expected one, which is quick to see. text
--- is its start, false if nothing was found, nil if it has not been read.
+-- read returns the stored state of a key, under the limit that wrote it. It returns nil if there
+-- is none, and false if it cannot be read. It tries the expected limit first. text is the first
+-- 1,024 bytes of the state, false if nothing was found, nil if nothing was read.
 local function read(key, expected, text)
   if not text then
     if text == false and isSure then
@@ -317,7 +333,8 @@ local function read(key, expected, text)
       return false
     end
     text = sub(text, length)
-    change = { at = at + 0, units = units + 0, ends = ends + 0, kind = kind + 0, length = length - 1 }
+    change = { at = at + 0, units = units + 0, ends = ends + 0, kind = kind + 0 }
+    change.length = length - 1
   end
   local version2, serial, more = sub(text, 1, 1) == '2', nil, ''
   if version2 and sub(text, 2, 2) == 'g' then
@@ -352,7 +369,7 @@ end
 
 local converted -- see convert.lua
 
--- load returns the state of a key under a limit. It is nil if the state cannot be read.
+-- load returns the state of a key under a limit, nil if it cannot be read.
 local function load(key, limit, text)
   if limit.letter == 'c' then
     return fresh(key, limit, now)

@@ -1,42 +1,46 @@
--- Decides requests one after the other, at one instant. Each takes all that it charges or nothing. All
--- keys are read first, and each that has changed is written once, at the end. A server that refuses to
--- write refuses the first write, so either all requests have taken what they were granted, or the reply
--- is an error and none has. Logs and concurrency limits are read and written as their requests are
--- decided.
+-- Decides requests one after the other, at one instant. A request takes all that it charges, or
+-- nothing. All keys are read first, and each that has changed is written once, at the end. A server
+-- that refuses to write refuses the first write. So either all allowed requests take their units,
+-- or the reply is an error and none does. Logs and concurrency limits are read and written as
+-- their requests are decided.
 --
 -- KEYS   the keys of a request, each once, then those of the next
 -- ARGV   the number of the call
---        "" if there is one request, which takes and charges no log. Otherwise first "server" for the
---        clock of the server, or the instant in microseconds since the Unix epoch; and for each request
---        its mode, "take" or "peek"; how many follow that differ in their keys only, it included;
---        and its number of keys. Then for each key
---          its limit, see state.lua
---          the units of its enforced charges, "" if it has none; if it has shadow charges, "," and the
---          units of those; if they last, "@" and for how long: they may be settled; of a concurrency
---          limit "#" and the id of the first unit of each request, see concurrent.lua
--- reply  the number of the call and the instant, and for each request 1 if it is allowed, otherwise 0,
---        and for each of its keys the state that it found under its limit:
---          at, a, b         see the file of its family; of concurrency limits 0, the units held, 0
---          what it owes     of fixed and anchored windows and calendars
---          how long the period after lasts, which starts with that; of calendars
---          of logs instead at, and the units in use
---        for each log how long the enforced charges wait, and the shadow charges if there are any, or if
---        they fit and nothing is left one unit; and for each key whose charges last the serial of the
---        state that they left, 0 if nothing was taken
---        They are numbers, with a space before each but the first. A request that charges a key whose
---        state cannot be read takes nothing, and has in place of all this an error: "!", a text, and
---        the end of a line. Clients tell by the states what remains and for how long to wait.
+--        "" if there is one request, which takes and charges no log. Otherwise "server" for the
+--        clock of the server, or the instant in microseconds since the Unix epoch; and then for
+--        each group of requests of one form: "take" or "peek", how many requests follow, and how
+--        many keys each has: "take 3 2"
+--        for each key of a request (of a group, once for all)
+--          its limit: see state.lua
+--          its units: 3 enforced ones; "3,1" with a shadow one; ",1" with only that; "3@60000000"
+--          if a charge lasts a minute, so that a settlement may follow; "3#" and the ids of the
+--          first unit of each request for a concurrency limit: see concurrent.lua
+-- reply  the number of the call and the instant
+--        for each request 1 if it is allowed, otherwise 0, and
+--          for each key the state that it found, under its limit:
+--            at, a, b             see the file of its family; of concurrency limits 0, the units, 0
+--            the debt             of fixed and anchored windows and calendars
+--            the length of the period that follows and starts with the debt, of calendars
+--            of logs only at, and the units in use
+--          for each log how long the enforced charges wait, and then the shadow charges if there
+--          are any; if they fit, how long one more unit waits
+--          for each key with a charge that lasts the serial of its new state; 0 if nothing was
+--          taken
+--        All are numbers, with a space before each but the first.
+--        A request with a key whose state cannot be read takes nothing. In place of its numbers it
+--        has an error: "!", a text and the end of a line.
 --
--- Most states are read here: they were written under the limit that is charged, and the clock has not
--- stepped back. state.lua reads the others.
+-- Clients compute from the states what remains and how long to wait. Most states are read here: the
+-- charged limit wrote them, and the clock has not stepped back. state.lua reads the others.
 
 local keys, argv, isAlone = KEYS, ARGV, ARGV[2] == ''
 local nowText = format(whole, now)
 
--- What keys have. Of one key, only is the whole text, nil for another type. Of several, texts has the first
--- 1,024 bytes of each, by its place, and false for none: a log may be long, under whatever limit its key is
--- charged now. A key of another type reads as false, too. isSure is true if every false is a key that does
--- not exist, false if some may be of another type, and nil until a request asks.
+-- What the keys have. Of one key, only is the whole text, or nil if it has another type. Of
+-- several, texts has the first 1,024 bytes of each, or false for none: a log may be long, and may
+-- have been written under another limit. A key of another type gives false, too. isSure is true if
+-- every false is a key that does not exist, false if some may have another type, and nil until a
+-- request needs to know.
 local texts, only, isSure
 if not isAlone or keys[2] then
   texts = {}
@@ -58,18 +62,18 @@ if isAlone and not argv[5] then
 end
 
 local reply, length = { argv[1] .. ' ' .. nowText, nil }, 1
--- What several requests have changed since is in writes, in this order: name, text and expiry of a key
--- after the other; written has its place there by name.
+-- writes has what several requests have changed since: name, text and expiry of a key, then those
+-- of the next. last is its length. written has the index of the text, by name.
 local writes, last, written
 if not isAlone then
   writes, last, written = {}, 0, {}
 end
 
-local stateOf, waitsOf, errorOf, write, noteTaken -- see read.lua, once a state needs it
-local after -- the argument of ZCOUNT, once a request needs it
-local takeOf = {} -- what files of families set, by letter
-local news, expiries = { nil, nil, nil }, { nil, nil, nil } -- what a request writes for its keys, if it is allowed
-local place, i = 0, isAlone and 2 or 3 -- of the latest key, and of the next argument
+local stateOf, waitsOf, errorOf, write, noteTaken -- see read.lua and state.lua; often not needed
+local after -- an argument of ZCOUNT
+local takeOf = {} -- by letter
+local news, expiries = { nil, nil, nil }, { nil, nil, nil } -- what a request writes for its keys
+local place, i = 0, isAlone and 2 or 3 -- index of the latest key, and of the next argument
 while argv[i] do
   local mode, alike, size = 'take', 1, nil
   if isAlone then
@@ -78,7 +82,7 @@ while argv[i] do
     mode, alike, size = match(argv[i], '^(%a+) (%d+) (%d+)$')
     alike, size = alike + 0, size + 0
   end
-  local takes, form = mode == 'take', { nil, nil, nil }
+  local takes, charges = mode == 'take', { nil, nil, nil }
   for j = 1, size do
     local text, units, tail, periods = argv[i + 2 * j - 1], argv[i + 2 * j], '', nil
     local letter, most, P, Q = match(text, '^1(%a) (%d+) (%d+) (%d+)$')
@@ -100,29 +104,33 @@ while argv[i] do
       takeOf[letter] = take
     end
     local n = tonumber(units)
-    local by = { text = text, letter = letter, most = most, P = P, Q = Q, n = n, take = take, tail = tail }
+    local by = {
+      text = text, letter = letter, most = most, P = P, Q = Q, n = n, take = take, tail = tail,
+    }
     if not n or periods then
       local enforced, shadow, lasts, ids = match(units, '^(%d*),?(%d*)@?(%d*)#?(.*)$')
       by.isMore, by.n, by.isFree = true, tonumber(enforced) or 0, enforced == ''
       by.shadow, by.lasts, by.ids, by.periods = tonumber(shadow), tonumber(lasts), ids, periods
     end
-    form[j] = by
+    charges[j] = by
   end
 
   for request = 1, alike do
     local allowed, wrong, found, logs, serials, zeros = true, nil, '', nil, '', ''
     for j = 1, size do
-      local by, key = form[j], keys[place + j]
-      local letter, most, P, Q, n, shadow, lasts, periods = by.letter, by.most, by.P, by.Q, by.n, nil, nil, nil
+      local by, key = charges[j], keys[place + j]
+      local letter, most, P, Q, n = by.letter, by.most, by.P, by.Q, by.n
+      local shadow, lasts, periods
       if by.isMore then
         shadow, lasts, periods = by.shadow, by.lasts, by.periods
       end
-      local at, a, b, debt, serial, ring, asOf, state, s = 0, 0, 0, nil, nil, nil, now, ' 0 0 0', nil
+      local at, a, b, asOf, state = 0, 0, 0, now, ' 0 0 0'
+      local debt, serial, ring, s
       local text, isKnown
       if letter == 'c' then
         after = after or '(' .. nowText
         a = redis.pcall('ZCARD', key)
-        isKnown = a == 0 or redis.pcall('ZCOUNT', key, after, format(whole, now + P)) == a -- all of them count
+        isKnown = a == 0 or redis.pcall('ZCOUNT', key, after, format(whole, now + P)) == a
         state = isKnown and format(' 0 %d 0', a)
         isKnown = isKnown and (n == 1 and not shadow or not takes)
       else
@@ -133,7 +141,7 @@ while argv[i] do
             text = texts[place + j]
           end
         end
-        if letter ~= 'g' and text and #text < 512 then -- a longer one has zeros that a reply must not repeat
+        if letter ~= 'g' and text and #text < 512 then -- a longer text may be padded with zeros
           local length = #by.text
           state, at, a, b = match(text, '^( (%d+) (%d+) (%d+))$', length + 1)
           if at then
@@ -141,10 +149,11 @@ while argv[i] do
             isKnown = at <= now and sub(text, 1, length) == by.text
           elseif sub(text, 1, 1) == '2' then
             local more
-            state, at, a, b, serial, more = match(text, '^( (%d+) (%d+) (%d+));(%d+) ?([%d -]*)$', length + 1)
+            state, at, a, b, serial, more =
+              match(text, '^( (%d+) (%d+) (%d+));(%d+) ?([%d -]*)$', length + 1)
             at, a, b, serial = tonumber(at) or now + 1, tonumber(a), tonumber(b), tonumber(serial)
-            isKnown = at <= now and sub(text, 2, length) == sub(by.text, 2)
-              and serial < 131072 and (serial > 0 and more == '' or more ~= '' and (letter == 't' or letter == 'l'))
+            isKnown = at <= now and sub(text, 2, length) == sub(by.text, 2) and serial < 131072
+              and (serial > 0 and more == '' or more ~= '' and (letter == 't' or letter == 'l'))
             if isKnown and more ~= '' then
               if not decodeRing then
                 --- bucket_ring
@@ -166,14 +175,14 @@ while argv[i] do
       end
 
       local fits, newAt, newA, newB, reset, owes
-      if isKnown and (periods or lasts or serial or ring) then -- first bring the state forward to now
+      if isKnown and (periods or lasts or serial or ring) then -- first advance the state to now
         local before = at
         fits, at, a, b = by.take(most, P, Q, now, at, a, b, 0, nil, text, periods)
         if periods and fits then
           state = format(wholes, at, a, b)
         end
         if a == 0 and b == 0 or at ~= before and by.tail ~= '' then
-          serial = nil -- nothing is returned to what is over
+          serial = nil -- what is over gets no refund
         end
         isKnown = fits ~= nil
       end
@@ -196,7 +205,8 @@ while argv[i] do
           logs[#logs + 1] = { s, by, s.a }
         end
         at, a, b, debt, serial, ring, asOf = s.at, s.a, s.b, s.debt, s.serial, s.ring, s.asOf
-        fits, newAt, newA, newB, reset, owes = by.take(most, P, Q, asOf, at, a, b, n, debt, nil, periods)
+        fits, newAt, newA, newB, reset, owes =
+          by.take(most, P, Q, asOf, at, a, b, n, debt, nil, periods)
       end
 
       allowed = allowed and (fits or by.isFree)
@@ -218,7 +228,7 @@ while argv[i] do
             end
             ring = noteLevel(ring, asOf, a, b, lasts or 0)
           elseif letter == 'q' then
-            ring, serial = nil, nil -- of a queue only the latest taking is ever returned
+            ring, serial = nil, nil -- a queue refunds only its latest taking
           end
           if lasts and not serial then
             if not newSerial then
@@ -236,7 +246,8 @@ while argv[i] do
         else
           local new = by.text .. format(wholes, newAt, newA, newB)
           if serial or ring then
-            new = '2' .. sub(new, 2) .. ';' .. format(whole, serial or 0) .. (ring and ' ' .. encodeRing(ring) or '')
+            new = '2' .. sub(new, 2) .. ';' .. format(whole, serial or 0)
+            new = new .. (ring and ' ' .. encodeRing(ring) or '')
           end
           news[j], expiries[j] = new, format(whole, floor((reset + 999) / 1000) + grace)
         end
@@ -254,15 +265,17 @@ while argv[i] do
       end
     end
     length = length + 1
-    reply[length] = wrong or (allowed and ' 1' or ' 0') .. found .. (allowed and takes and serials or zeros)
+    reply[length] = wrong
+      or (allowed and ' 1' or ' 0') .. found .. (allowed and takes and serials or zeros)
     for j = 1, allowed and takes and not wrong and size or 0 do
-      local by, key, new = form[j], keys[place + j], news[j]
+      local by, key, new = charges[j], keys[place + j], news[j]
       local expires = expiries[j]
       if new and not expires and new ~= by then
         noteTaken(new)
         write(new)
       elseif new and not expires then
-        redis.call('ZADD', key, format(whole, now + by.P), sub(by.ids, 12 * request - 11, 12 * request))
+        local id = sub(by.ids, 12 * request - 11, 12 * request)
+        redis.call('ZADD', key, format(whole, now + by.P), id)
         redis.call('PEXPIRE', key, format(whole, floor((by.P + 999) / 1000) + grace))
       elseif new and isAlone then
         redis.call('SET', key, new, 'PX', expires)

@@ -30,7 +30,7 @@ var defects = []struct{ name, by, file, now, then string }{
 	},
 	{
 		"a connection is thrown away after the budget", "FarAway", "redisbackend/line.go",
-		"l.boundUntil = now.Add(timeout + callTimeout/8)", "l.boundUntil = now.Add(50 * time.Millisecond)",
+		"l.callCtxEnds = now.Add(timeout + callTimeout/8)", "l.callCtxEnds = now.Add(50 * time.Millisecond)",
 	},
 	{
 		"a fallback for each limiter", "TestSeeds$", "internal/ground/perbackend/perbackend.go",
@@ -50,7 +50,7 @@ var defects = []struct{ name, by, file, now, then string }{
 	},
 	{
 		"a block of a lease is spent after its time", "TestSeeds$", "remote/lease_block.go",
-		"int64 { return b.until - now.since(b.sent) }", "int64 { return b.until - now.since(b.sent) + 1_000_000 }",
+		"int64 { return b.spendFor - now.since(b.sent) }", "int64 { return b.spendFor - now.since(b.sent) + 1_000_000 }",
 	},
 	{
 		"ends to all servers go in one call", "ASilentServer", "redisbackend/settle.go", "		return server\n", "		_ = server\n",
