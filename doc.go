@@ -1,5 +1,5 @@
-// Package weir is the map of a library that limits HTTP requests. It holds no
-// code. What you import is:
+// Package weir is the table of contents of a rate limiter for HTTP servers. It has no code.
+// Import these packages:
 //
 //   - [github.com/weir-go/weir/nethttp]: middleware for net/http. Start here.
 //   - [github.com/weir-go/weir/chimw], [github.com/weir-go/weir/ginmw],
@@ -12,26 +12,28 @@
 //     HTTP.
 //   - [github.com/weir-go/weir/memory]: the backend in this process, and limiters of keys
 //     without rules.
-//   - [github.com/weir-go/weir/keyfuncs]: whom to count. Client addresses by what
-//     stands in front of your server, API keys, users, routes, and combinations.
+//   - [github.com/weir-go/weir/keyfuncs]: functions that say who is counted: client addresses
+//     behind proxies, API keys, users, routes, and combinations.
 //   - [github.com/weir-go/weir/headers]: response header fields, current and old.
 //   - [github.com/weir-go/weir/redisbackend]: the same limits in Redis, shared by
 //     many servers.
 //   - [github.com/weir-go/weir/policy]: rules in a file, which may change while the
 //     program runs.
-//   - [github.com/weir-go/weir/remote]: what keeps a slow or dead backend from
-//     slowing the requests: a time budget and a circuit breaker.
+//   - [github.com/weir-go/weir/remote]: protects requests from a slow or dead backend: a time
+//     budget, a circuit breaker, remembered denials.
 //   - [github.com/weir-go/weir/shed]: sheds load when a service has too much of it.
 //   - [github.com/weir-go/weir/client]: outgoing requests that keep to the limits of
 //     servers.
 //   - [github.com/weir-go/weir/stats]: counters of what limiters do, for metrics,
 //     logs and the operator.
 //   - [github.com/weir-go/weir/admin]: a page for the people who operate a service.
-//   - [github.com/weir-go/weir/limits/backends]: what a backend implements, for a store of
+//   - [github.com/weir-go/weir/limits/backends]: the interfaces of a backend, for a store of
 //     your own; [github.com/weir-go/weir/limits/limitstest]: the tests that it passes.
 //
 // limits, memory, core, keyfuncs, headers, nethttp, remote, shed, client, stats and admin import
-// the standard library alone, and each adapter its framework. In their examples and in the README:
+// the standard library alone, and each adapter its framework.
+//
+// Words of this documentation:
 //
 //   - A limit is an algorithm with its rate and burst.
 //   - A rule is a named limit with the functions that find key and cost of a
