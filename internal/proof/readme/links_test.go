@@ -16,7 +16,8 @@ var (
 	link      = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	document  = regexp.MustCompile(`\bdocs/\w+\.md\b`)
 	cited     = regexp.MustCompile(`\bDESIGN ([0-9]+)(?: and ([0-9]+))?`)
-	ourFile   = regexp.MustCompile(`https://(?:github\.com/weir-go/weir/blob|raw\.githubusercontent\.com/weir-go/weir)/main/([\w./-]+)(?:#([\w-]+))?`)
+	onGitHub  = `https://(?:github\.com/weir-go/weir/blob|raw\.githubusercontent\.com/weir-go/weir)/main/`
+	ourFile   = regexp.MustCompile(onGitHub + `([\w./-]+)(?:#([\w-]+))?`)
 	linkLabel = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
