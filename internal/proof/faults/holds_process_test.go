@@ -63,7 +63,7 @@ func TestAProcessThatIsKilledHoldsForHoldTimeOnly(t *testing.T) {
 }
 
 // A process that was stopped for too long knows nothing of it: its requests go on.
-func TestAProcessStoppedForHoldTimeExceedsByWhatItHeld(t *testing.T) {
+func TestAProcessThatIsStoppedExceedsByWhatItHeld(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	other := newHolder(newClient(t, s.addr), holding{hold: shortHold, onFailure: core.FailClosed, budget: patience})
