@@ -1,8 +1,7 @@
 // Package chimw limits the requests of chi routers.
 //
-// chi uses the handlers and middleware of net/http, so its [Limiter] is the one of
-// package nethttp. This package names it for users of chi and adds key functions that
-// know chi's routes.
+// chi uses the handlers and middleware of net/http, so [Limiter] is the one of package nethttp.
+// This package adds key functions that know chi's routes.
 //
 //	limiter := chimw.MustNew(chimw.Config{
 //		Rules: []chimw.Rule{{

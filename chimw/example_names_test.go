@@ -42,7 +42,9 @@ func oncePerDay(key func(*http.Request) (string, error)) *chimw.Limiter {
 
 func ExampleNew() {
 	_, err := chimw.New(chimw.Config{
-		Rules: []chimw.Rule{{Name: "per-client", Limit: limits.SlidingWindow(limits.PerMinute(0)), Key: chimw.RoutePattern}},
+		Rules: []chimw.Rule{
+			{Name: "per-client", Limit: limits.SlidingWindow(limits.PerMinute(0)), Key: chimw.RoutePattern},
+		},
 	})
 	fmt.Println(err)
 	// Output: core: rule "per-client": limit: units of a sliding-window must be 1 to 1000000000 (got 0)
@@ -80,7 +82,9 @@ func ExampleLimiter() {
 
 func ExampleOutcomeFrom() {
 	limiter := chimw.MustNew(chimw.Config{
-		Rules:            []chimw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(5), 5), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Rules: []chimw.Rule{
+			{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(5), 5), Key: keyfuncs.Address(keyfuncs.Peer)},
+		},
 		OutcomeInContext: true,
 	})
 	r := chi.NewRouter()
@@ -164,7 +168,9 @@ func ExampleRule() {
 // Denials in the JSON format of an API.
 func ExampleConfig() {
 	limiter := chimw.MustNew(chimw.Config{
-		Rules: []chimw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Rules: []chimw.Rule{
+			{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)},
+		},
 		Denied: func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(o.Status())
@@ -181,7 +187,10 @@ func ExampleConfig() {
 
 func ExamplePlainText() {
 	limiter := chimw.MustNew(chimw.Config{
-		Rules:  []chimw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Rules: []chimw.Rule{
+			{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1),
+				Key: keyfuncs.Address(keyfuncs.Peer)},
+		},
 		Denied: chimw.PlainText,
 		// A clock that stands still, so that the output is always the same.
 		Backend: memory.MustNew(memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),

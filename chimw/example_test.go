@@ -24,7 +24,8 @@ var (
 		OnFailure: core.FailClosed, // no log-in is better than unlimited guesses
 	}}})
 	pages = chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
-		Name: "pages", Limit: limits.TokenBucket(limits.PerDay(3), 3), Key: keyfuncs.Join(chimw.PathParam("id"), keyfuncs.Address(keyfuncs.Peer)),
+		Name: "pages", Limit: limits.TokenBucket(limits.PerDay(3), 3),
+		Key: keyfuncs.Join(chimw.PathParam("id"), keyfuncs.Address(keyfuncs.Peer)),
 	}}})
 )
 

@@ -14,26 +14,23 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// RoutePattern is the key function of the pattern by which chi routes the request, such
-// as "/users/{id}". The pattern has no method, and includes the patterns of all routers
-// on the way. In middleware given to Use, chi knows only a part of the pattern, so
-// RoutePattern looks up the rest of the route ahead. The key is "" if no pattern
-// matches and outside chi: all 404s and 405s share one key, and [keyfuncs.Join] keeps
-// its other parts. RoutePattern never fails.
+// RoutePattern is the key function of the pattern that chi routes the request by, such as
+// "/users/{id}". The pattern has no method, and includes the patterns of all routers on the way. In
+// middleware passed to Use, chi knows only a part of the pattern, so RoutePattern looks up the rest
+// of the route ahead. The key is "" if no pattern matches and outside chi: all 404s and 405s share
+// one key, and [keyfuncs.Join] keeps its other parts. RoutePattern never fails.
 //
-// The key is the same wherever the limiter is, on two conditions. First, middleware
-// that rewrites paths or methods, such as chi's StripSlashes, must be outside every
-// limiter. Second, a mounted router must not be wrapped. In Mount("/sub",
-// middleware.NoCache(sub)), every key that is looked up ahead is "/sub/*": write
-// With(middleware.NoCache).Mount("/sub", sub).
+// The key is the same wherever the limiter is, on two conditions. First, middleware that rewrites
+// paths or methods, such as chi's StripSlashes, must be outside every limiter. Second, a mounted
+// router must not be wrapped. In Mount("/sub", middleware.NoCache(sub)), every key that is looked
+// up ahead is "/sub/*": write With(middleware.NoCache).Mount("/sub", sub).
 //
-// The path at which a router is mounted is a pattern of its own, the same with a slash at
-// its end: "/sub" is the key of what sub routes by "/" or by a catch-all "/*", and of
-// 404s and 405s there. So such a catch-all has two keys, since all other paths that it
-// matches have "/sub/*". To count them together, cut "/*" off the key.
+// The path of a mounted router, with or without a final slash, has a key of its own: "/sub" is the
+// key of requests that sub routes by "/" or by a catch-all "/*", and of 404s and 405s there. Such a
+// catch-all therefore has two keys, since all other paths that it matches have "/sub/*". To count
+// them together, cut "/*" off the key.
 //
-// Another key costs a client nothing, but it can only choose among the patterns you
-// registered.
+// Another key costs a client nothing, but it can only choose among the patterns you registered.
 func RoutePattern(r *http.Request) (string, error) {
 	rctx := chi.RouteContext(r.Context())
 	if rctx == nil {
@@ -44,18 +41,17 @@ func RoutePattern(r *http.Request) (string, error) {
 	return route.RoutePattern(), nil
 }
 
-// PathParam returns the key function of a parameter in the path, such as "id" of
-// "/users/{id}", or "*". In middleware given to Use, chi does not know the parameter
-// yet, so PathParam looks up the route ahead, as [RoutePattern] does. If the parameter
-// is missing or empty, the key is core.ErrAbsent. A value of more than 64 bytes is
-// represented by its digest, as in [keyfuncs.Header]. If name is empty, the result is
-// nil.
+// PathParam returns the key function of a parameter in the path, such as "id" of "/users/{id}", or
+// "*". In middleware passed to Use, chi does not know the parameter yet, so PathParam looks up the
+// route ahead, as [RoutePattern] does. If the parameter is missing or empty, the key is
+// core.ErrAbsent. A value of more than 64 bytes is represented by its digest, as in
+// [keyfuncs.Header]. If name is empty, the result is nil.
 //
-// The value is unescaped: /users/alice and /users/%61lice have one key. chi.URLParam
-// returns "%61lice" for the second, so unescape it in your handler too.
+// The value is unescaped: /users/alice and /users/%61lice have one key. chi.URLParam returns
+// "%61lice" for the second, so unescape it in your handler too.
 //
-// Another key costs a client nothing, and there may be endless keys: PathParam limits
-// what happens to one thing, not what one client does.
+// Another key costs a client nothing, and there may be endless keys: PathParam limits requests for
+// one thing, not requests of one client.
 func PathParam(name string) func(*http.Request) (string, error) {
 	if name == "" {
 		return nil
@@ -68,15 +64,14 @@ func PathParam(name string) func(*http.Request) (string, error) {
 		route := lookUp(rctx, r)
 		defer release(route, rctx)
 		if name == "*" && isWhole(route) {
-			return nil // the "*" found is that of a mount, and chi empties it later
+			return nil // the "*" belongs to a mount, and chi empties it later
 		}
 		return unescaped(rctx, r, route.URLParam(name))
 	})
 }
 
-// unescaped returns the value of a parameter without escapes. The value has escapes if
-// chi routed by URL.RawPath. chi does so if there is a RawPath, unless middleware has
-// set its path to URL.Path.
+// unescaped returns the value of a parameter without escapes. The value has escapes if chi routed
+// by URL.RawPath. chi does so if there is a RawPath, unless middleware set chi's path to URL.Path.
 func unescaped(rctx *chi.Context, r *http.Request, value string) string {
 	if r.URL.RawPath == "" || isPartOf(r.URL.Path, routedPath(rctx, r)) {
 		return value
@@ -99,16 +94,16 @@ func isPartOf(path, routed string) bool {
 	return ok && !strings.ContainsAny(format, "./")
 }
 
-// ClientIP returns the address that [middleware.GetClientIPAddr] returns. It is for
-// programs that use one of chi's ClientIPFrom middlewares before the limiter and want
-// to configure trust in one place:
+// ClientIP returns the address that [middleware.GetClientIPAddr] returns. It is for programs that
+// use one of chi's ClientIPFrom middlewares before the limiter and want to configure trust in one
+// place:
 //
 //	Key: keyfuncs.Address(chimw.ClientIP)
 //
-// It fails if there is no address: the middleware found none, or is missing.
+// It fails if the middleware found no address, or is missing.
 //
-// Another address costs a client what that middleware demands. Do not put chi's
-// middleware.RealIP before any limiter: it believes everybody.
+// Another address costs a client what that middleware demands. Do not put chi's middleware.RealIP
+// before any limiter: it believes every client.
 func ClientIP(r *http.Request) (netip.Addr, error) {
 	addr := middleware.GetClientIPAddr(r.Context())
 	if !addr.IsValid() {
@@ -117,4 +112,6 @@ func ClientIP(r *http.Request) (netip.Addr, error) {
 	return addr, nil
 }
 
-var errNoClientIP error = &failure.Safe{Err: fmt.Errorf("%w: chi found no IP address", keyfuncs.ErrUnidentified)}
+var errNoClientIP error = &failure.Safe{
+	Err: fmt.Errorf("%w: chi found no IP address", keyfuncs.ErrUnidentified),
+}

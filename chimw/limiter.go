@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/nethttp"
 )
 
-// Rule is a named limit and how to apply it to a request: see [core.Rule].
+// Rule is a rule for HTTP requests: see [core.Rule].
 type Rule = nethttp.Rule
 
 // Config configures a [Limiter]: see [nethttp.Config].
@@ -18,7 +18,7 @@ type Config = nethttp.Config
 // method Handler to Use and With. It is safe for concurrent use.
 type Limiter = nethttp.Limiter
 
-// New returns a limiter, or an error that reports every mistake in config.
+// New returns a limiter. The error reports every mistake in config.
 func New(config Config) (*Limiter, error) { return nethttp.New(config) }
 
 // MustNew is [New] for package variables. It panics if config has a mistake.
@@ -29,17 +29,13 @@ func MustNew(config Config) *Limiter { return nethttp.MustNew(config) }
 // [Config].OutcomeInContext set.
 func OutcomeFrom(ctx context.Context) (core.Outcome, bool) { return nethttp.OutcomeFrom(ctx) }
 
-// Detach leaves the end of the request with context ctx to the caller, who must call end
-// when it is over. It is [nethttp.Detach].
+// Detach is [nethttp.Detach].
 func Detach(ctx context.Context) (end func(core.Result), ok bool) { return nethttp.Detach(ctx) }
 
-// Spend adds n units to what the request with context ctx has really cost under the rule
-// of that name, and reports whether it counted anywhere. It is [nethttp.Spend].
+// Spend is [nethttp.Spend].
 func Spend(ctx context.Context, rule string, n int64) bool { return nethttp.Spend(ctx, rule, n) }
 
-// PlainText answers a request that is denied or could not be decided with one line of
-// plain text, whatever the client prefers. It is for [Config].Denied. It is
-// [nethttp.PlainText].
+// PlainText is [nethttp.PlainText], for [Config].Denied.
 func PlainText(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 	nethttp.PlainText(w, r, o)
 }

@@ -13,13 +13,16 @@ import (
 	"github.com/weir-go/weir/chimw"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/internal/proof/parity"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 )
 
 // perDay is a limiter that allows n requests.
 func perDay(n int64, key func(*http.Request) (string, error)) *chimw.Limiter {
-	return chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{Name: "test", Limit: limits.TokenBucket(limits.PerDay(n), n), Key: key}}})
+	return chimw.MustNew(chimw.Config{
+		Rules: []chimw.Rule{{Name: "test", Limit: limits.TokenBucket(limits.PerDay(n), n), Key: key}},
+	})
 }
 
 var everybody = keyfuncs.Constant[*http.Request]("everybody")
@@ -100,7 +103,8 @@ func TestPagesThatDoNotExistAreCountedWhereTheLimiterIs(t *testing.T) {
 
 	r = chi.NewRouter()
 	r.Get("/", ok)
-	r.With(perDay(1, everybody).Handler).NotFound(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
+	r.With(perDay(1, everybody).Handler).NotFound(
+		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
 	want(t, r, "GET", "/no/such/page", 410)
 	want(t, r, "GET", "/no/such/page", 429)
 	want(t, r, "GET", "/", 200)
@@ -181,7 +185,8 @@ func TestMistakesAreFoundAtSetUp(t *testing.T) {
 
 func TestMiddlewareOfChiAroundALimiterKeepsPusher(t *testing.T) {
 	limiter := chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
-		Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1_000)), Key: keyfuncs.Constant[*http.Request]("everybody"),
+		Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1_000)),
+		Key:       keyfuncs.Constant[*http.Request]("everybody"),
 		FinalCost: core.SpentCost,
 	}}})
 	wraps := func(next http.Handler) http.Handler {
@@ -197,13 +202,5 @@ func TestMiddlewareOfChiAroundALimiterKeepsPusher(t *testing.T) {
 			t.Errorf("%s: Flusher %v, Pusher %v, want both", r.Proto, flushes, pushes)
 		}
 	})
-	server := httptest.NewUnstartedServer(r)
-	server.EnableHTTP2 = true
-	server.StartTLS()
-	defer server.Close()
-	response, err := server.Client().Get(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response.Body.Close()
+	parity.ServeOnce(t, r, true)
 }

@@ -15,10 +15,9 @@ var contexts = sync.Pool{New: func() any { return chi.NewRouteContext() }}
 
 var slash = []byte("/")
 
-// lookUp returns a context that has the whole route of r. If chi knows all of it
-// already, that is rctx, the context of r. Otherwise it is a pooled context with the
-// result of a search from the outermost router on; it has no patterns if none matches.
-// Pass the result to release afterwards.
+// lookUp returns a context with the whole route of r. If rctx, the context of r, has the whole
+// route, lookUp returns rctx. Otherwise it searches from the outermost router and returns a pooled
+// context, which has no patterns if none matches. Pass the result to release afterwards.
 func lookUp(rctx *chi.Context, r *http.Request) *chi.Context {
 	if isWhole(rctx) || rctx.Routes == nil {
 		return rctx
@@ -40,7 +39,7 @@ func lookUp(rctx *chi.Context, r *http.Request) *chi.Context {
 	return ahead
 }
 
-// release returns to the pool what lookUp returned for rctx.
+// release returns the result of lookUp for rctx to the pool.
 func release(route, rctx *chi.Context) {
 	if route != rctx {
 		contexts.Put(route)
@@ -54,16 +53,15 @@ func isWhole(rctx *chi.Context) bool {
 	return n > 0 && !strings.HasSuffix(rctx.RoutePatterns[n-1], "*")
 }
 
-// routedPath returns the path by which the outermost router routes r. Middleware may
-// have replaced the path of the URL for chi. A mounted router has only the rest of the
-// path, so routedPath builds the beginning from the patterns passed so far and their
-// parameters.
+// routedPath returns the path that the outermost router routes r by. Middleware may have replaced
+// the path of the URL for chi. A mounted router has only the rest of the path, so routedPath
+// rebuilds the start from the patterns so far and their parameters.
 func routedPath(rctx *chi.Context, r *http.Request) string {
 	if len(rctx.RoutePatterns) == 0 {
 		return cmp.Or(rctx.RoutePath, r.URL.RawPath, r.URL.Path, "/")
 	}
 	path, params := make([]byte, 0, 64), rctx.URLParams
-	start := 0 // where the part of the last pattern begins
+	start := 0 // start of the part of the last pattern
 	for _, pattern := range rctx.RoutePatterns {
 		before, wild := strings.CutSuffix(pattern, "*")
 		path = bytes.TrimSuffix(path, slash)
@@ -72,12 +70,15 @@ func routedPath(rctx *chi.Context, r *http.Request) string {
 		if !wild {
 			return string(path)
 		}
-		if rest := popParam(&params, "*"); rest != "" { // chi empties it when it enters a mounted router
+		// chi empties "*" when it enters a mounted router
+		if rest := popParam(&params, "*"); rest != "" {
 			return string(append(path, rest...))
 		}
 	}
-	if !bytes.HasSuffix(path, slash) || r.PathValue("*") == "" && rctx.RoutePath == string(path[start:]) {
-		return string(path) // the wildcard matched nothing, and RoutePath is the path that contains it
+	if !bytes.HasSuffix(path, slash) ||
+		r.PathValue("*") == "" && rctx.RoutePath == string(path[start:]) {
+		// the wildcard matched nothing, and RoutePath is the path that contains it
+		return string(path)
 	}
 	return string(append(bytes.TrimSuffix(path, slash), cmp.Or(rctx.RoutePath, "/")...))
 }
@@ -85,7 +86,7 @@ func routedPath(rctx *chi.Context, r *http.Request) string {
 // fill appends pattern to path, with the values of its parameters in place of their
 // names.
 func fill(path []byte, pattern string, params *chi.RouteParams) []byte {
-	depth := 0 // of braces: a regular expression may have some too
+	depth := 0 // of braces, which regular expressions may contain too
 	for i := range len(pattern) {
 		switch c := pattern[i]; {
 		case c == '{':
@@ -102,8 +103,7 @@ func fill(path []byte, pattern string, params *chi.RouteParams) []byte {
 	return path
 }
 
-// popParam removes the first parameter called name, and all before it, and returns its
-// value, or "" if there is none.
+// popParam removes all parameters up to the first one called name, and returns its value or "".
 func popParam(params *chi.RouteParams, name string) string {
 	i := slices.Index(params.Keys, name)
 	if i < 0 {

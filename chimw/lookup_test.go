@@ -89,7 +89,10 @@ func TestARouteHasOneKeyWhereverTheLimiterIs(t *testing.T) {
 }
 
 // found sends a request and fails unless each limiter on its way finds the key want.
-func found(t *testing.T, build func(limit func(http.Handler) http.Handler) *chi.Mux, key func(*http.Request) (string, error), request, want string) {
+func found(
+	t *testing.T, build func(limit func(http.Handler) http.Handler) *chi.Mux, key func(*http.Request) (string, error),
+	request, want string,
+) {
 	t.Helper()
 	rec := &recorder{key: key}
 	method, path, _ := strings.Cut(request, " ")
@@ -126,7 +129,8 @@ func TestARouteIsFoundByThePathThatMiddlewareLeft(t *testing.T) {
 		{"GetHead", middleware.GetHead, "HEAD /api/acme/items/1", "/api/{tenant}/items/{id}"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			found(t, func(limit func(http.Handler) http.Handler) *chi.Mux { return everywhere(limit, c.before) }, chimw.RoutePattern, c.request, c.want)
+			found(t, func(limit func(http.Handler) http.Handler) *chi.Mux { return everywhere(limit, c.before) },
+				chimw.RoutePattern, c.request, c.want)
 		})
 	}
 }
@@ -139,7 +143,8 @@ func TestMiddlewareOfASubRouterMayRewriteThePathBeforeTheLimiter(t *testing.T) {
 	}{
 		{"StripSlashes", middleware.StripSlashes, "GET /sub/items/1/", "/sub/items/{id}"},
 		{"StripSlashes", middleware.StripSlashes, "GET /sub/items/a%2Fb/", "/sub/items/{id}"},
-		{"StripPrefix", middleware.StripPrefix("/sub"), "GET /sub/items/1", "/sub/items/{id}"}, // chi routes by the rest of the path
+		// chi routes by the rest of the path
+		{"StripPrefix", middleware.StripPrefix("/sub"), "GET /sub/items/1", "/sub/items/{id}"},
 		{"StripPrefix", middleware.StripPrefix("/sub"), "GET /sub/none", ""},
 		{"URLFormat", middleware.URLFormat, "GET /sub/items/1.json", "/sub/items/{id}"},
 	} {
@@ -251,7 +256,8 @@ func TestAMountedRouterMustNotBeWrapped(t *testing.T) {
 	}
 	found(t, limited["wrapped, Use"], chimw.RoutePattern, "GET /sub/items/1", "/sub/*")
 	found(t, limited["wrapped, Use"], chimw.PathParam("id"), "GET /sub/items/1", core.ErrAbsent.Error())
-	found(t, limited["wrapped, route"], chimw.RoutePattern, "GET /sub/items/1", "/sub/items/{id}") // as chi knows it there
+	// as chi knows it there
+	found(t, limited["wrapped, route"], chimw.RoutePattern, "GET /sub/items/1", "/sub/items/{id}")
 	found(t, limited["wrapped, route"], chimw.PathParam("id"), "GET /sub/items/1", "1")
 	found(t, limited["With, Use"], chimw.RoutePattern, "GET /sub/items/1", "/sub/items/{id}")
 	found(t, limited["With, Use"], chimw.PathParam("id"), "GET /sub/items/1", "1")
@@ -347,7 +353,8 @@ func TestAContextMadeByHandIsTakenAsItIs(t *testing.T) {
 
 func TestAParameterIsFoundWhereverTheLimiterIs(t *testing.T) {
 	for path, id := range map[string]string{
-		"/users/1": "1", "/api/acme/items/2": "2", "/api/acme/none": core.ErrAbsent.Error(), "/files/3": core.ErrAbsent.Error(),
+		"/users/1": "1", "/api/acme/items/2": "2", "/api/acme/none": core.ErrAbsent.Error(),
+		"/files/3": core.ErrAbsent.Error(),
 	} {
 		rec := &recorder{key: chimw.PathParam("id")}
 		ask(everywhere(perDay(100, rec.find).Handler), "GET", path)
@@ -462,22 +469,30 @@ func TestAParameterHasOneKeyHoweverItIsEncoded(t *testing.T) {
 		{"wildcard", nil, "*", "GET /files/%61/b%2Fc", "a/b/c"},
 		{"half an escape", nil, "first", "GET /halves/%61", "%"},
 		{"CleanPath", chi.Middlewares{middleware.CleanPath}, "id", "GET //users//%61", "a"},
-		{"CleanPath, sub-router", chi.Middlewares{middleware.CleanPath}, "id", "GET //api/acme//items/%61%2561/", "a%61"},
+		{"CleanPath, sub-router", chi.Middlewares{middleware.CleanPath}, "id", "GET //api/acme//items/%61%2561/",
+			"a%61"},
 		{"CleanPath, as Go writes it", chi.Middlewares{middleware.CleanPath}, "id", "GET //users//a%2561", "a%61"},
 		{"CleanPath, wildcard", chi.Middlewares{middleware.CleanPath}, "*", "GET /files/%61//b", "a/b"},
 		{"CleanPath, decoy", chi.Middlewares{middleware.CleanPath}, "id", "GET /users/%2561/../%61", "a"},
 		{"StripSlashes", chi.Middlewares{middleware.StripSlashes}, "id", "GET /users/%61", "a"},
-		{"StripSlashes, which unescapes", chi.Middlewares{middleware.StripSlashes}, "id", "GET /users/%61%2561/", "a%61"},
+		{"StripSlashes, which unescapes", chi.Middlewares{middleware.StripSlashes}, "id", "GET /users/%61%2561/",
+			"a%61"},
 		{"URLFormat, which unescapes", chi.Middlewares{middleware.URLFormat}, "id", "GET /users/%61%2561.json", "a%61"},
 		{"URLFormat, as Go writes it", chi.Middlewares{middleware.URLFormat}, "id", "GET /users/a%2561.json", "a%61"},
 		{"URLFormat, empty format", chi.Middlewares{middleware.URLFormat}, "id", "GET /users/%61%2561.", "a%61"},
 		{"URLFormat, no format", chi.Middlewares{middleware.URLFormat}, "id", "GET /users/%61%2561", "a%61"},
-		{"URLFormat, sub-router", chi.Middlewares{middleware.URLFormat}, "id", "GET /api/%61/items/%61%2561.json", "a%61"},
-		{"URLFormat after StripSlashes", chi.Middlewares{middleware.StripSlashes, middleware.URLFormat}, "id", "GET /users/%61%2561.json/", "a%61"},
-		{"StripSlashes after URLFormat", chi.Middlewares{middleware.URLFormat, middleware.StripSlashes}, "id", "GET /users/%61%2561/.json", "a%61"},
-		{"URLFormat after CleanPath", chi.Middlewares{middleware.CleanPath, middleware.URLFormat}, "id", "GET //users/%61%2561.json", "a%61"},
-		{"URLFormat after CleanPath, decoy", chi.Middlewares{middleware.CleanPath, middleware.URLFormat}, "id", "GET /users/%2561.x/../%61.json", "a"},
-		{"StripSlashes, sub-router", chi.Middlewares{middleware.StripSlashes}, "id", "GET /api/%61/items/a%2561/", "a%61"},
+		{"URLFormat, sub-router", chi.Middlewares{middleware.URLFormat}, "id", "GET /api/%61/items/%61%2561.json",
+			"a%61"},
+		{"URLFormat after StripSlashes", chi.Middlewares{middleware.StripSlashes, middleware.URLFormat}, "id",
+			"GET /users/%61%2561.json/", "a%61"},
+		{"StripSlashes after URLFormat", chi.Middlewares{middleware.URLFormat, middleware.StripSlashes}, "id",
+			"GET /users/%61%2561/.json", "a%61"},
+		{"URLFormat after CleanPath", chi.Middlewares{middleware.CleanPath, middleware.URLFormat}, "id",
+			"GET //users/%61%2561.json", "a%61"},
+		{"URLFormat after CleanPath, decoy", chi.Middlewares{middleware.CleanPath, middleware.URLFormat}, "id",
+			"GET /users/%2561.x/../%61.json", "a"},
+		{"StripSlashes, sub-router", chi.Middlewares{middleware.StripSlashes}, "id", "GET /api/%61/items/a%2561/",
+			"a%61"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			found(t, func(limit func(http.Handler) http.Handler) *chi.Mux {
@@ -494,7 +509,8 @@ func TestLookingAheadLeavesTheRequestAsItWas(t *testing.T) {
 	r.Use(perDay(9, keyfuncs.Join(chimw.RoutePattern, chimw.PathParam("id"))).Handler)
 	r.Get("/users/{id}", func(w http.ResponseWriter, r *http.Request) {
 		rctx := chi.RouteContext(r.Context())
-		if got := rctx.RoutePattern() + " " + rctx.URLParam("id") + " " + r.PathValue("id"); got != "/users/{id} 1 1" || len(rctx.URLParams.Keys) != 1 {
+		if got := rctx.RoutePattern() + " " + rctx.URLParam("id") + " " + r.PathValue("id"); got != "/users/{id} 1 1" ||
+			len(rctx.URLParams.Keys) != 1 {
 			t.Errorf("the handler found %q, parameters %v", got, rctx.URLParams)
 		}
 	})

@@ -20,10 +20,12 @@ type contextKey string
 
 func TestParity(t *testing.T) {
 	parity.Run(t, parity.Adapter[*http.Request]{
-		Serve:        serve,
-		Request:      func(r *http.Request) *http.Request { return r },
-		Lift:         func(f func(*http.Request) (string, error)) func(*http.Request) (string, error) { return f },
-		LiftLimit:    func(f func(*http.Request) (limits.Limit, error)) func(*http.Request) (limits.Limit, error) { return f },
+		Serve:   serve,
+		Request: func(r *http.Request) *http.Request { return r },
+		Lift:    func(f func(*http.Request) (string, error)) func(*http.Request) (string, error) { return f },
+		LiftLimit: func(f func(*http.Request) (limits.Limit, error)) func(*http.Request) (limits.Limit, error) {
+			return f
+		},
 		RoutePattern: chimw.RoutePattern,
 		PathParam:    chimw.PathParam,
 		ContextValue: func(name string) func(*http.Request) (string, error) {
@@ -42,7 +44,8 @@ func serve(t *testing.T, app parity.App[*http.Request]) http.Handler {
 		}
 		config := chimw.Config{
 			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observer: c.Observer,
-			Headers: c.Headers, SkipPreflight: c.SkipPreflight, MaxWaiting: c.MaxWaiting, OutcomeInContext: c.OutcomeInContext,
+			Headers: c.Headers, SkipPreflight: c.SkipPreflight, MaxWaiting: c.MaxWaiting,
+			OutcomeInContext: c.OutcomeInContext,
 		}
 		if c.Sorry {
 			config.Denied = func(w http.ResponseWriter, _ *http.Request, o core.Outcome) { parity.Sorry(w, o) }

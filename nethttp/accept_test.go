@@ -99,7 +99,11 @@ func FuzzEveryLegalNameGivesAValidProblem(f *testing.F) {
 	f.Add("per-client")
 	f.Add(`a"b\c</script>`)
 	f.Fuzz(func(t *testing.T, name string) {
-		config := nethttp.Config{Rules: []nethttp.Rule{{Name: name, Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}}}
+		config := nethttp.Config{
+			Rules: []nethttp.Rule{
+				{Name: name, Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)},
+			},
+		}
 		if _, err := nethttp.New(config); err != nil {
 			t.Skip()
 		}
@@ -107,7 +111,8 @@ func FuzzEveryLegalNameGivesAValidProblem(f *testing.F) {
 		var problem struct {
 			Violated []string `json:"violated-policies"`
 		}
-		if err := json.Unmarshal([]byte(body), &problem); err != nil || len(problem.Violated) != 1 || problem.Violated[0] != name {
+		if err := json.Unmarshal([]byte(body), &problem); err != nil || len(problem.Violated) != 1 ||
+			problem.Violated[0] != name {
 			t.Errorf("name %q: %s, %v", name, body, err)
 		}
 	})

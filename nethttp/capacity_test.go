@@ -24,7 +24,10 @@ const (
 
 // service is a rule about the whole service, of n requests at once.
 func service(n int64) nethttp.Rule {
-	return nethttp.Rule{Name: "service", Limit: limits.Concurrent(n), Key: keyfuncs.Constant[*http.Request]("everybody"), DenyAs503: true}
+	return nethttp.Rule{
+		Name: "service", Limit: limits.Concurrent(n), Key: keyfuncs.Constant[*http.Request]("everybody"),
+		DenyAs503: true,
+	}
 }
 
 // during returns the answer of a limiter to a request that comes while another one is in
@@ -54,12 +57,22 @@ func TestAServiceAtCapacityAnswers503WithoutNumbers(t *testing.T) {
 		change func(*http.Request)
 		body   string
 	}{
-		"problem":    {nethttp.Config{}, func(*http.Request) {}, atCapacity},
-		"plain":      {nethttp.Config{}, plain, "The service is at capacity: retry in 1 second.\n"},
-		"PlainText":  {nethttp.Config{Denied: nethttp.PlainText}, func(*http.Request) {}, "The service is at capacity: retry in 1 second.\n"},
-		"on denial":  {nethttp.Config{Headers: headers.Options{Show: headers.OnDenial}}, func(*http.Request) {}, atCapacity},
-		"never":      {nethttp.Config{Headers: headers.Options{Show: headers.Omit}}, func(*http.Request) {}, atCapacity},
-		"by formats": {nethttp.Config{Headers: headers.Options{Formats: []headers.Format{headers.IETF, headers.Draft6, headers.GitHub}}}, func(*http.Request) {}, atCapacity},
+		"problem": {nethttp.Config{}, func(*http.Request) {}, atCapacity},
+		"plain":   {nethttp.Config{}, plain, "The service is at capacity: retry in 1 second.\n"},
+		"PlainText": {
+			nethttp.Config{Denied: nethttp.PlainText}, func(*http.Request) {},
+			"The service is at capacity: retry in 1 second.\n",
+		},
+		"on denial": {
+			nethttp.Config{Headers: headers.Options{Show: headers.OnDenial}}, func(*http.Request) {}, atCapacity,
+		},
+		"never": {
+			nethttp.Config{Headers: headers.Options{Show: headers.Omit}}, func(*http.Request) {}, atCapacity,
+		},
+		"by formats": {
+			nethttp.Config{Headers: headers.Options{Formats: []headers.Format{headers.IETF, headers.Draft6,
+				headers.GitHub}}}, func(*http.Request) {}, atCapacity,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.config.Rules = append(perClient(limits.FixedWindow(limits.PerMinute(10))).Rules, service(1))
@@ -100,7 +113,8 @@ func TestCapacityAndAnotherDenialAnswer429AndNameBoth(t *testing.T) {
 		wantStatus(t, w, http.StatusTooManyRequests)
 		wantField(t, w, "Retry-After", "60")
 		wantField(t, w, "RateLimit", `"per-client";r=0;t=60, "service";r=0`)
-		if want := tooMany + `60 seconds.","violated-policies":["per-client","service"]}` + "\n"; w.Body.String() != want {
+		if want := tooMany + `60 seconds.","violated-policies":["per-client","service"]}` +
+			"\n"; w.Body.String() != want {
 			t.Errorf("body %s, want %s", w.Body, want)
 		}
 	})
@@ -129,7 +143,8 @@ func TestACostAboveTheCapacityIsToldThatNoWaitHelps(t *testing.T) {
 	w := get(nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{rule}}).Handler(&hello{}))
 	wantStatus(t, w, http.StatusTooManyRequests) // the client's doing
 	wantField(t, w, "Retry-After", "")
-	if body := w.Body.String(); !strings.Contains(body, "retrying will not help") || !strings.Contains(body, "violated") {
+	if body := w.Body.String(); !strings.Contains(body, "retrying will not help") ||
+		!strings.Contains(body, "violated") {
 		t.Errorf("body %s", body)
 	}
 }
@@ -137,7 +152,9 @@ func TestACostAboveTheCapacityIsToldThatNoWaitHelps(t *testing.T) {
 func TestADenialByALocalRuleIsNamed(t *testing.T) {
 	config := perClient(limits.FixedWindow(limits.PerHour(1000)))
 	config.Backend = memory.MustNew(memory.Options{})
-	local := nethttp.Rule{Name: "here", Limit: limits.AnchoredWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer), Local: true}
+	local := nethttp.Rule{
+		Name: "here", Limit: limits.AnchoredWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer), Local: true,
+	}
 	config.Backend, config.Rules = afar{config.Backend}, append(config.Rules, local)
 	synctest.Test(t, func(t *testing.T) {
 		handler := nethttp.MustNew(config).Handler(&hello{})

@@ -65,7 +65,9 @@ func TestNoRuleAppliesAfterAReplacement(t *testing.T) {
 	never := core.When(func(*http.Request) bool { return false }, keyfuncs.Path)
 	rules := []nethttp.Rule{{Name: "none", Limit: limits.FixedWindow(limits.PerMinute(1)), Key: never}}
 	custom := 0
-	limit := nethttp.MustNew(nethttp.Config{Rules: rules, Headers: headers.Options{Custom: func(http.Header, core.Outcome) { custom++ }}})
+	limit := nethttp.MustNew(nethttp.Config{
+		Rules: rules, Headers: headers.Options{Custom: func(http.Header, core.Outcome) { custom++ }},
+	})
 	handler := limit.Handler(&hello{})
 	wantStatus(t, get(handler), http.StatusOK)
 	if err := limit.Replace(rules); err != nil {
@@ -116,7 +118,10 @@ func allocationsOf(limit *nethttp.Limiter) float64 {
 func BenchmarkReplaceAThousandRules(b *testing.B) {
 	rules := make([]nethttp.Rule, 1000)
 	for i := range rules {
-		rules[i] = nethttp.Rule{Name: fmt.Sprint("rule", i), Limit: limits.SlidingWindow(limits.PerMinute(int64(1 + i))), Key: keyfuncs.Address(keyfuncs.Peer)}
+		rules[i] = nethttp.Rule{
+			Name: fmt.Sprint("rule", i), Limit: limits.SlidingWindow(limits.PerMinute(int64(1 + i))),
+			Key: keyfuncs.Address(keyfuncs.Peer),
+		}
 	}
 	limit := nethttp.MustNew(nethttp.Config{Rules: rules})
 	b.ReportAllocs()

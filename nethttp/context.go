@@ -25,23 +25,21 @@ func OutcomeFrom(ctx context.Context) (core.Outcome, bool) {
 	return core.Outcome{}, false
 }
 
-// Detach leaves the end of the request with context ctx to the caller, who must call end
-// when it is over. Without it the end of the handler is the end of the request. It is for
-// a request that outlives its handler, such as a hijacked connection, or that is over
-// before its handler, such as one whose costly part is done while a slow client reads the
-// answer. Any goroutine may call end; only the first call counts. A panic of the handler
-// does not end a detached request: defer end if the handler is to call it. end sets the
-// result, so give it the status of the answer.
+// Detach detaches the end of the request with context ctx from its handler: the caller must call
+// end when the request is over. Without Detach, the request ends when the handler returns. Use it
+// for a request that outlives its handler, such as a hijacked connection, or for one whose costly
+// part is over earlier, while a slow client still reads the answer. Any goroutine may call end;
+// only the first call counts. A panic of the handler does not end a detached request: if the
+// handler calls end, defer it. end sets the result, so pass the status of the answer.
 //
-// With several limiters, end ends what the request has to end with all of them that have
-// let it in. ok is false, and end nil, if there is nothing to end: no limiter has a rule
-// with a concurrency limit or a FinalCost that charged the request, the request has
-// ended, or it is detached already.
+// With several limiters, end ends the request for all that allowed it. ok is false, and end nil, if
+// there is nothing to end: no rule with a concurrency limit or a FinalCost charged the request, the
+// request has ended, or it is already detached.
 func Detach(ctx context.Context) (end func(core.Result), ok bool) { return gate.Detach(ctx) }
 
-// Spend adds n units to what the request with context ctx has really cost under the rule
-// of that name, which needs a FinalCost such as [core.SpentCost]. The first call replaces the
-// rule's estimate; see [core.Outcome.Spend]. A handler may call it again and again while
-// it streams, and goroutines at once. With several limiters it reaches every rule of the
-// name. It reports whether it counted anywhere.
+// Spend adds n units to the final cost of the request with context ctx under the named rule, which
+// needs a FinalCost such as [core.SpentCost]. The first call replaces the rule's estimate; see
+// [core.Outcome.Spend]. A handler may call it repeatedly while it streams, and from several
+// goroutines. With several limiters it applies to every rule of that name. It reports whether there
+// was such a rule.
 func Spend(ctx context.Context, rule string, n int64) bool { return gate.Spend(ctx, rule, n) }

@@ -16,7 +16,9 @@ import (
 // A limit is raised while the program runs. What is used stays used.
 func ExampleLimiter_Replace() {
 	perClient := func(n int64) []nethttp.Rule {
-		return []nethttp.Rule{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)), Key: keyfuncs.Address(keyfuncs.Peer)}}
+		return []nethttp.Rule{
+			{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)), Key: keyfuncs.Address(keyfuncs.Peer)},
+		}
 	}
 	limiter := nethttp.MustNew(nethttp.Config{Rules: perClient(1)})
 	handler := limiter.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -53,7 +55,8 @@ func ExampleLimiter_Override() {
 	ask()
 	ask()
 	shadow := core.Shadow
-	err := limiter.Override("per-client", core.Override{Mode: &shadow, Until: time.Now().Add(time.Hour), Why: "a partner is behind one address"})
+	err := limiter.Override("per-client",
+		core.Override{Mode: &shadow, Until: time.Now().Add(time.Hour), Why: "a partner is behind one address"})
 	if err != nil {
 		fmt.Println(err)
 	}

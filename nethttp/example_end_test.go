@@ -47,7 +47,9 @@ func ExampleSpend() {
 			Cost:      func(*http.Request) int64 { return 100 },
 			FinalCost: core.SpentCost,
 		}},
-		Observer: core.ObserverFuncs[*http.Request]{OnEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) }},
+		Observer: core.ObserverFuncs[*http.Request]{
+			OnEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
+		},
 	})
 	handler := limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, tokens := range []int64{12, 30, 9} { // while it streams
@@ -68,7 +70,9 @@ func ExampleConfig_observeEnd() {
 			Key:       keyfuncs.Address(keyfuncs.Peer),
 			FinalCost: core.OnStatus(func(status int) bool { return status == http.StatusUnauthorized }),
 		}},
-		Observer: core.ObserverFuncs[*http.Request]{OnEnd: func(s limits.Settlement) { fmt.Println(s.Rule, "charged", s.Taken, "finally", s.Final) }},
+		Observer: core.ObserverFuncs[*http.Request]{
+			OnEnd: func(s limits.Settlement) { fmt.Println(s.Rule, "charged", s.Taken, "finally", s.Final) },
+		},
 	})
 	login := limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("password") != "right" {
@@ -103,7 +107,8 @@ func ExampleLimiter_State_held() {
 func ExampleLimiter_State_preflights() {
 	limiter := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
-			Name: "everybody", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Constant[*http.Request]("everybody"),
+			Name: "everybody", Limit: limits.FixedWindow(limits.PerDay(1)),
+			Key: keyfuncs.Constant[*http.Request]("everybody"),
 		}},
 		SkipPreflight: true,
 	})
@@ -117,7 +122,8 @@ func ExampleLimiter_State_preflights() {
 
 func ExampleLimiter_State_queue() {
 	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: "in-turn", Limit: limits.LeakyQueue(limits.PerSecond(10), 20), Key: keyfuncs.Constant[*http.Request]("everybody"),
+		Name: "in-turn", Limit: limits.LeakyQueue(limits.PerSecond(10), 20),
+		Key: keyfuncs.Constant[*http.Request]("everybody"),
 	}}})
 	s := limiter.State()
 	fmt.Println(s.Waiting, "wait,", s.QueueFull, "found no room,", s.QueueLeft, "left")

@@ -126,7 +126,9 @@ func ExampleRule() {
 
 func ExampleConfig_denied() {
 	limiter := nethttp.MustNew(nethttp.Config{
-		Rules: []nethttp.Rule{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Rules: []nethttp.Rule{
+			{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)},
+		},
 		Denied: func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(o.Status())
@@ -143,7 +145,10 @@ func ExampleConfig_denied() {
 
 func ExamplePlainText() {
 	limiter := nethttp.MustNew(nethttp.Config{
-		Rules:  []nethttp.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Rules: []nethttp.Rule{
+			{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1),
+				Key: keyfuncs.Address(keyfuncs.Peer)},
+		},
 		Denied: nethttp.PlainText,
 		// A clock that stands still, so that the output is always the same.
 		Backend: memory.MustNew(memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
@@ -189,7 +194,8 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 func ExampleConfig_capacity() {
 	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{
 		{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(100), 100), Key: keyfuncs.Address(keyfuncs.Peer)},
-		{Name: "service", Limit: limits.Concurrent(1), Key: keyfuncs.Constant[*http.Request]("everybody"), DenyAs503: true},
+		{Name: "service", Limit: limits.Concurrent(1), Key: keyfuncs.Constant[*http.Request]("everybody"),
+			DenyAs503: true},
 	}})
 	var handler http.Handler
 	handler = limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -210,13 +216,16 @@ func ExampleConfig_capacity() {
 
 // A backend that fails, its fallback, and the operator's view of both.
 func ExampleConfig() {
-	perClient := nethttp.Rule{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(4)), Key: keyfuncs.Address(keyfuncs.Peer)}
+	perClient := nethttp.Rule{
+		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(4)), Key: keyfuncs.Address(keyfuncs.Peer),
+	}
 	limiter := nethttp.MustNew(nethttp.Config{
 		Rules:     []nethttp.Rule{perClient},
 		Backend:   unreachable{},                                 // a backend that many instances share
 		Fallback:  memory.MustNew(memory.Options{MaxKeys: 1000}), // while it is down
 		Instances: 4,                                             // each allows a quarter then
-		Observer: core.ObserverFuncs[*http.Request]{OnDecision: func(_ context.Context, r *http.Request, o core.Outcome) {
+		Observer: core.ObserverFuncs[*http.Request]{OnDecision: func(_ context.Context, r *http.Request,
+			o core.Outcome) {
 			fmt.Println(r.Method, o.Verdict(), "by", o.At(0).Source, "despite:", o.Err())
 		}},
 	})
@@ -250,7 +259,9 @@ func (unreachable) Take(context.Context, []backends.Charge, []limits.Decision) e
 // requests to the handler past every rule.
 func ExampleConfig_skipPreflight() {
 	limiter := nethttp.MustNew(nethttp.Config{
-		Rules:         []nethttp.Rule{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Rules: []nethttp.Rule{
+			{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)},
+		},
 		SkipPreflight: true,
 	})
 	cors := func(next http.Handler) http.Handler {
@@ -283,7 +294,8 @@ func ExampleConfig_skipPreflight() {
 // Requests start 10 ms apart, one after the other, instead of being denied.
 func ExampleLimiter_Handler_queue() {
 	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: "evenly", Limit: limits.LeakyQueue(limits.PerSecond(100), 50), Key: keyfuncs.Constant[*http.Request]("everybody"),
+		Name: "evenly", Limit: limits.LeakyQueue(limits.PerSecond(100), 50),
+		Key: keyfuncs.Constant[*http.Request]("everybody"),
 	}}})
 	handler := limiter.Handler(hi)
 	start := time.Now()
@@ -302,7 +314,9 @@ func ExampleLimiter_Handler_queue() {
 // A handler that decides and answers by itself.
 func ExampleLimiter_Decide() {
 	limiter := nethttp.MustNew(nethttp.Config{
-		Rules: []nethttp.Rule{{Name: "previews", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Rules: []nethttp.Rule{
+			{Name: "previews", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)},
+		},
 	})
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		outcome := limiter.Decide(r)
@@ -321,7 +335,9 @@ func ExampleLimiter_Decide() {
 
 func ExampleOutcomeFrom() {
 	limiter := nethttp.MustNew(nethttp.Config{
-		Rules:            []nethttp.Rule{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(5)), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Rules: []nethttp.Rule{
+			{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(5)), Key: keyfuncs.Address(keyfuncs.Peer)},
+		},
 		OutcomeInContext: true,
 	})
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -337,7 +353,8 @@ func ExampleOutcomeFrom() {
 func ExampleConfig_maxWaiting() {
 	limiter := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
-			Name: "evenly", Limit: limits.LeakyQueue(limits.PerDay(1), 3), Key: keyfuncs.Constant[*http.Request]("everybody"),
+			Name: "evenly", Limit: limits.LeakyQueue(limits.PerDay(1), 3),
+			Key: keyfuncs.Constant[*http.Request]("everybody"),
 		}},
 		MaxWaiting: 1,
 		Denied: func(w http.ResponseWriter, r *http.Request, o core.Outcome) {

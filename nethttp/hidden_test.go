@@ -24,7 +24,9 @@ func TestNoBodyNamesAHiddenRule(t *testing.T) {
 	for range 2 {
 		w := httptest.NewRecorder()
 		limit.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-		if w.Code == http.StatusTooManyRequests && !strings.Contains(w.Body.String(), `"violated-policies":["public"]`) || strings.Contains(w.Body.String(), "secret") {
+		if w.Code == http.StatusTooManyRequests &&
+			!strings.Contains(w.Body.String(), `"violated-policies":["public"]`) ||
+			strings.Contains(w.Body.String(), "secret") {
 			t.Errorf("%d: %s", w.Code, w.Body)
 		}
 	}

@@ -10,11 +10,10 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// Rule is a named limit and how to apply it to a request: see [core.Rule].
+// Rule is a rule for HTTP requests: see [core.Rule].
 type Rule = core.Rule[*http.Request]
 
-// Config configures a [Limiter]. The zero value of every field but Rules is a usable
-// default.
+// Config configures a [Limiter]. Only Rules is required.
 type Config struct {
 	// Rules are decided together for every request, in one atomic step. Required.
 	Rules []Rule
@@ -22,24 +21,23 @@ type Config struct {
 	// Backend keeps the state. nil: in-process memory, see [memory.New].
 	Backend backends.Backend
 
-	// Fallback decides while Backend fails, for the rules that fall back. nil:
-	// in-process memory, which is created when it is first needed and shared by all
-	// limiters on one Backend. See [core.Config].
+	// Fallback decides while Backend fails, for the rules that fall back. nil: in-process memory,
+	// created at its first use and shared by all limiters on one Backend. See [core.Config].
 	Fallback backends.Backend
 
 	// Instances is the number of processes that share Backend. If it is above 1, each
 	// falls back to its share of every limit. 0: each falls back to the whole limit.
 	Instances int
 
-	// Observer is told of decisions, ends and changes, such as counters of package stats or
-	// [core.ObserverFuncs]. nil: nothing is told.
+	// Observer observes decisions, ends and changes: counters of package stats, or
+	// [core.ObserverFuncs]. nil: none.
 	Observer core.Observer
 
-	// Logger gets a line when a rule cannot decide, and then one a minute for each rule and
-	// what failed, with the number of requests since. So it says why a request was answered 503.
-	// No line has a key. Of an error of the program's own functions it has the type alone,
-	// unless the error is a [slog.LogValuer]. nil: the logger that slog.Default returns at
-	// that time. To log nothing, use a slog.DiscardHandler.
+	// Logger gets a line when a rule cannot decide, which explains a 503. Further lines follow once
+	// a minute for each rule and cause, with the number of requests. Lines contain no key. For an
+	// error of the program's own functions they contain only its type, unless it is a
+	// [slog.LogValuer]. nil: slog.Default at the time of the line. To log nothing, use a
+	// slog.DiscardHandler.
 	Logger *slog.Logger
 
 	// Headers chooses the response header fields. Zero: RateLimit and RateLimit-Policy
@@ -47,39 +45,35 @@ type Config struct {
 	// request that is not allowed.
 	Headers headers.Options
 
-	// Denied answers a request that is denied or could not be decided. The status is that
-	// of [core.Outcome.Status]: 429, or 503 if the request could not be decided or only
-	// rules with DenyAs503 denied it. [PlainText] is a ready-made Denied. The header fields
-	// are set when it is called, Cache-Control: no-store among them. The outcome has all
-	// rules, whatever Headers shows: tell clients only of the rules that denied, and of
-	// none in a 503.
+	// Denied answers a request that is denied or could not be decided. The status is that of
+	// [core.Outcome.Status]: 429, or 503 if the request could not be decided or only rules with
+	// DenyAs503 denied it. [PlainText] is a ready-made Denied. The header fields are already set,
+	// including Cache-Control: no-store. The outcome has all rules, whatever Headers shows: tell
+	// clients only about the rules that denied, and about no rule in a 503.
 	//
 	// Denied must write the status, otherwise net/http sends 200.
 	//
-	// A request whose context has ended gets a bare 503, without a call of
-	// Denied. nil: a problem document or plain text, whichever the client prefers.
+	// A request whose context has ended gets a bare 503, and Denied is not called. nil: a problem
+	// document or plain text, whichever the client prefers.
 	Denied func(http.ResponseWriter, *http.Request, core.Outcome)
 
-	// SkipPreflight lets anybody past every rule, even during a ban, with a request that
-	// looks like a CORS preflight: OPTIONS with the fields Origin and
-	// Access-Control-Request-Method, whoever sends them. It is for CORS middleware
-	// inside the limiter, which answers these requests itself. If they reach a handler that
-	// does work for OPTIONS, that is not limited. Other OPTIONS requests count. A browser
-	// reports a denied preflight as a broken page, so it is better to put the CORS
-	// middleware outside the limiter, and to leave SkipPreflight unset.
+	// SkipPreflight lets requests pass all rules, even during a ban, if they look like a CORS
+	// preflight: OPTIONS with the fields Origin and Access-Control-Request-Method. Any client can
+	// send such a request. It is for CORS middleware inside the limiter, which answers preflights
+	// itself. If another handler does work for them, that work is not limited. Other OPTIONS
+	// requests count. It is better to put the CORS middleware outside the limiter and leave
+	// SkipPreflight unset: browsers report a denied preflight as a broken page.
 	SkipPreflight bool
 
-	// MaxWaiting is how many requests may wait for their turn at once, if a limit is a
-	// leaky queue. Each one holds a goroutine and its connection. A further request is
-	// answered with 503 and Retry-After, like one that could not be decided. Its
-	// outcome becomes [core.Unavailable] with the error [core.ErrQueueFull], after the Observer
-	// has seen it allowed, and its slot stays spent. 0: 10,000.
+	// MaxWaiting is the number of requests that may wait at once, if a limit is a leaky queue. Each
+	// one holds a goroutine and its connection. A further request is answered with 503 and
+	// Retry-After. Its outcome becomes [core.Unavailable] with the error [core.ErrQueueFull], after
+	// the Observer has seen it allowed, and its slot stays spent. 0: 10,000.
 	MaxWaiting int
 
-	// OutcomeInContext makes [OutcomeFrom] return the outcome in later handlers and in
-	// Denied. It costs a shallow copy of the request. A mux inside the limiter writes
-	// Pattern and the values of PathValue into the copy, so handlers outside the
-	// limiter do not see them.
+	// OutcomeInContext makes [OutcomeFrom] return the outcome in later handlers and in Denied. It
+	// costs a shallow copy of the request. A mux inside the limiter sets Pattern and the values of
+	// PathValue on the copy, so handlers outside the limiter do not see them.
 	OutcomeInContext bool
 }
 
@@ -88,7 +82,7 @@ type Limiter struct {
 	gate *gate.Gate[*http.Request]
 }
 
-// New returns a limiter, or an error that reports every mistake in config.
+// New returns a limiter. The error reports every mistake in config.
 func New(config Config) (*Limiter, error) {
 	gateConfig := gate.Config[*http.Request]{
 		Config: core.Config[*http.Request]{
@@ -129,19 +123,18 @@ func MustNew(config Config) *Limiter {
 	return l
 }
 
-// Decide decides r and takes its cost, without answering it. It is for handlers that
-// act on the outcome themselves. If a rule has a concurrency limit or a FinalCost, whoever
-// calls Decide must call [core.Outcome.End] when the request is over.
+// Decide decides r and takes its cost, without answering it. It is for handlers that act on the
+// outcome themselves. If a rule has a concurrency limit or a FinalCost, the caller must call
+// [core.Outcome.End] when the request is over.
 func (l *Limiter) Decide(r *http.Request) core.Outcome { return l.gate.Decide(r, r) }
 
-// State returns what the limiter does: see [core.State].
+// State returns the state of the limiter: see [core.State].
 func (l *Limiter) State() core.State { return l.gate.State() }
 
-// Handler returns a handler that passes only allowed requests to next. All handlers of
-// one limiter count together. The request ends when next returns or panics, unless
-// [Detach] is called. If a rule has a FinalCost, next gets a ResponseWriter that counts; it
-// is the server's own otherwise. Handler panics if next is nil, or if l is nil or was not
-// made by [New].
+// Handler returns a handler that passes only allowed requests to next. All handlers of one limiter
+// count together. The request ends when next returns or panics, unless [Detach] is called. If a
+// rule has a FinalCost, next gets a ResponseWriter that counts, otherwise the server's own. Handler
+// panics if next is nil, or if l is nil or was not made by [New].
 func (l *Limiter) Handler(next http.Handler) http.Handler {
 	if l == nil || l.gate == nil {
 		panic("nethttp: Limiter.Handler: the limiter is nil or zero: make one with New")
@@ -161,17 +154,16 @@ type handler struct {
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_ = h.gate.Serve(w, r, r, h.next) // nobody returns an error
+	_ = h.gate.Serve(w, r, r, h.next) // next and Denied return nil
 }
 
 // PlainText answers a request that is denied or could not be decided with the status of
-// [core.Outcome.Status] and one line of plain text, whatever the client prefers. The line
-// is such as "Too many requests: retry in 30 seconds.", or "The service is at capacity:
-// retry in 1 second.", and names no rule. PlainText is for
-// [Config].Denied:
+// [core.Outcome.Status] and one line of plain text, whatever the client prefers. Examples are "Too
+// many requests: retry in 30 seconds." and "The service is at capacity: retry in 1 second." The
+// line names no rule. PlainText is for [Config].Denied:
 //
 //	nethttp.Config{Rules: rules, Denied: nethttp.PlainText}
 //
-// It takes the wait from the header field Retry-After, if that is set. If o is allowed
-// or abandoned, PlainText does nothing.
+// It takes the wait from the header field Retry-After, if that is set. If o is allowed or
+// abandoned, PlainText does nothing.
 func PlainText(w http.ResponseWriter, r *http.Request, o core.Outcome) { gate.PlainText(w, r, o) }

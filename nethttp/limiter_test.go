@@ -27,7 +27,9 @@ import (
 )
 
 func perClient(limit limits.Limit) nethttp.Config {
-	return nethttp.Config{Rules: []nethttp.Rule{{Name: "per-client", Limit: limit, Key: keyfuncs.Address(keyfuncs.Peer)}}}
+	return nethttp.Config{
+		Rules: []nethttp.Rule{{Name: "per-client", Limit: limit, Key: keyfuncs.Address(keyfuncs.Peer)}},
+	}
 }
 
 // hello counts how often it is called.
@@ -101,7 +103,8 @@ func TestADeniedRequestIsAnsweredWithAProblemAndGoesNoFurther(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil {
 			t.Fatalf("%v in %s", err, w.Body)
 		}
-		if problem.Type != "https://iana.org/assignments/http-problem-types#quota-exceeded" || problem.Title != "Quota Exceeded" ||
+		if problem.Type != "https://iana.org/assignments/http-problem-types#quota-exceeded" ||
+			problem.Title != "Quota Exceeded" ||
 			problem.Status != 429 || problem.Detail != "Too many requests: retry in 30 seconds." ||
 			len(problem.Violated) != 1 || problem.Violated[0] != "per-client" {
 			t.Errorf("problem %+v", problem)
@@ -147,8 +150,9 @@ func TestFieldsOfAnOuterHandlersContentAreNotLeftOnADenial(t *testing.T) {
 	limiter := nethttp.MustNew(perClient(limits.FixedWindow(limits.PerMinute(1)))).Handler(&hello{})
 	outer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{
-			"Allow": "GET", "ETag": `"v1"`, "Last-Modified": "Sat, 21 Nov 2026 09:00:00 GMT", "Expires": "0", "Content-Encoding": "br",
-			"Content-Length": "5", "Cache-Control": "public, max-age=3600", "X-Request-Id": "1",
+			"Allow": "GET", "ETag": `"v1"`, "Last-Modified": "Sat, 21 Nov 2026 09:00:00 GMT", "Expires": "0",
+			"Content-Encoding": "br",
+			"Content-Length":   "5", "Cache-Control": "public, max-age=3600", "X-Request-Id": "1",
 		} {
 			w.Header().Set(name, value)
 		}
@@ -182,7 +186,8 @@ func TestAClientWithoutAnIdentityIsAnswered503NotA429(t *testing.T) {
 	wantField(t, w, "Retry-After", "1")
 	wantField(t, w, "Cache-Control", "no-store")
 	wantField(t, w, "RateLimit", "")
-	if body := w.Body.String(); !strings.Contains(body, "#temporary-reduced-capacity") || strings.Contains(body, "violated") || !json.Valid(w.Body.Bytes()) {
+	if body := w.Body.String(); !strings.Contains(body, "#temporary-reduced-capacity") ||
+		strings.Contains(body, "violated") || !json.Valid(w.Body.Bytes()) {
 		t.Errorf("body %s", body)
 	}
 	if next.called.Load() != 0 {
@@ -203,7 +208,9 @@ var errSecret = errors.New("dial redis://:hunter2@10.0.0.1: refused")
 func (down) Take(context.Context, []backends.Charge, []limits.Decision) error { return errSecret }
 
 func TestABackendThatFailsNeverShowsItsError(t *testing.T) {
-	for failure, want := range map[core.FailurePolicy]int{core.FallBack: 200, core.FailOpen: 200, core.FailClosed: 503} {
+	for failure, want := range map[core.FailurePolicy]int{
+		core.FallBack: 200, core.FailOpen: 200, core.FailClosed: 503,
+	} {
 		config := perClient(limits.FixedWindow(limits.PerMinute(1)))
 		config.Backend = down{}
 		config.Rules[0].OnFailure = failure
@@ -230,7 +237,8 @@ func TestFourRoutesOfOneScopeAdmitOneLimitWhileTheBackendIsDown(t *testing.T) {
 		limit := nethttp.MustNew(nethttp.Config{
 			Backend: remote.MustNewDenialCache(backend, remote.DenialCacheOptions{}),
 			Rules: []nethttp.Rule{{
-				Name: fmt.Sprint("route-", i), Scope: "clients", Limit: limits.FixedWindow(limits.PerDay(10)), Key: keyfuncs.Address(keyfuncs.Peer),
+				Name: fmt.Sprint("route-", i), Scope: "clients", Limit: limits.FixedWindow(limits.PerDay(10)),
+				Key: keyfuncs.Address(keyfuncs.Peer),
 			}},
 		})
 		mux.Handle(fmt.Sprint("GET /", i), limit.Handler(&hello{}))
@@ -253,7 +261,8 @@ func TestFourRoutesOfOneScopeAdmitOneLimitWhileTheBackendIsDown(t *testing.T) {
 		}
 	}
 	if admitted != 10 || backend.asked.Load() != 60 {
-		t.Errorf("%d of 60 were admitted, the backend was asked %d times: want 10, and 60", admitted, backend.asked.Load())
+		t.Errorf("%d of 60 were admitted, the backend was asked %d times: want 10, and 60", admitted,
+			backend.asked.Load())
 	}
 }
 
@@ -333,7 +342,8 @@ func TestSkipPreflightLetsAnybodyPastABan(t *testing.T) {
 		}
 		wantStatus(t, get(handler), 429)
 		if reached != test.want || limit.State().Preflights != 1000 {
-			t.Errorf("%s: %d requests reached the handler, want %d; %d preflights", name, reached, test.want, limit.State().Preflights)
+			t.Errorf("%s: %d requests reached the handler, want %d; %d preflights", name, reached, test.want,
+				limit.State().Preflights)
 		}
 	}
 }
@@ -391,7 +401,9 @@ func TestOneLimiterOnSeveralRoutesCountsThemTogether(t *testing.T) {
 func TestAKeyByRoutePatternIsKnownBeforeAndInsideTheMux(t *testing.T) {
 	at := func(path string) func(*http.Request) { return func(r *http.Request) { r.URL.Path = path } }
 	config := func(key func(*http.Request) (string, error)) nethttp.Config {
-		return nethttp.Config{Rules: []nethttp.Rule{{Name: "route", Limit: limits.FixedWindow(limits.PerHour(2)), Key: key}}}
+		return nethttp.Config{
+			Rules: []nethttp.Rule{{Name: "route", Limit: limits.FixedWindow(limits.PerHour(2)), Key: key}},
+		}
 	}
 	t.Run("outside", func(t *testing.T) {
 		mux := http.NewServeMux()
@@ -671,18 +683,28 @@ func TestEachMistakeIsReportedOnce(t *testing.T) {
 		want    []string
 	}{
 		"empty name": {rules: []nethttp.Rule{named("")}, want: []string{`core: rule 1 of 1: name: is empty`}},
-		"odd name":   {rules: []nethttp.Rule{named("naïve")}, want: []string{`core: rule "naïve": name: must be printable ASCII (got "naïve")`}},
-		"name twice": {rules: []nethttp.Rule{rule, rule}, want: []string{`core: rule "per-client": name: another rule has the same name: rename one`}},
+		"odd name": {
+			rules: []nethttp.Rule{named("naïve")},
+			want:  []string{`core: rule "naïve": name: must be printable ASCII (got "naïve")`},
+		},
+		"name twice": {
+			rules: []nethttp.Rule{rule, rule},
+			want: []string{
+				`core: rule "per-client": name: another rule has the same name: rename one`,
+			},
+		},
 		"illegal limit": {rules: []nethttp.Rule{illegal}, want: []string{
 			`core: rule "illegal": limit: units of a token-bucket must be 1 to 1000000000 (got 0)`,
 			`core: rule "illegal": limit: period must be positive (got -1s)`,
 			`core: rule "illegal": limit: burst must be 1 to 1000000000 (got 0)`,
 		}},
 		"odd name that a header option has too": {
-			rules:   []nethttp.Rule{named("naïve")},
+			rules: []nethttp.Rule{named("naïve")},
 			headers: headers.Options{
-				Formats:       []headers.Format{headers.Discord},
-				DiscordScopes: map[string]headers.DiscordScope{"naïve": headers.DiscordShared, "nosuch": headers.DiscordShared},
+				Formats: []headers.Format{headers.Discord},
+				DiscordScopes: map[string]headers.DiscordScope{
+					"naïve": headers.DiscordShared, "nosuch": headers.DiscordShared,
+				},
 			},
 			want: []string{
 				`core: rule "naïve": name: must be printable ASCII (got "naïve")`,
@@ -734,10 +756,13 @@ const urlencoded, multipartForm = "application/x-www-form-urlencoded", "multipar
 func TestFormsReadByAKeyStayForTheHandler(t *testing.T) {
 	const parts = "--x\r\nContent-Disposition: form-data; name=\"user\"\r\n\r\nann\r\n" +
 		"--x\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\npw\r\n--x--\r\n"
-	for name, read := range map[string]func(*http.Request, string) string{"FormValue": (*http.Request).FormValue, "PostFormValue": (*http.Request).PostFormValue} {
-		handler := http.MaxBytesHandler(byForm(read).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			fmt.Fprintf(w, "%s/%s", r.FormValue("user"), r.PostFormValue("password"))
-		})), 500)
+	for name, read := range map[string]func(*http.Request, string) string{
+		"FormValue": (*http.Request).FormValue, "PostFormValue": (*http.Request).PostFormValue,
+	} {
+		handler := http.MaxBytesHandler(
+			byForm(read).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				fmt.Fprintf(w, "%s/%s", r.FormValue("user"), r.PostFormValue("password"))
+			})), 500)
 		for _, body := range [][2]string{{urlencoded, "user=ann&password=pw"}, {multipartForm, parts}} {
 			w := post(handler, body[0], body[1])
 			wantStatus(t, w, http.StatusOK)
@@ -761,11 +786,12 @@ func TestABodyThatIsNoFormStaysForTheHandlerWhatTheKeyAsksFor(t *testing.T) {
 // Nobody escapes a key that comes from the body by sending too long a body. Such
 // requests count together, and the handler finds no form rather than half of one.
 func TestABodyOverItsBoundCountsAsOneWithoutTheKey(t *testing.T) {
-	handler := http.MaxBytesHandler(byForm((*http.Request).PostFormValue).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, err := r.Body.Read(make([]byte, 1))
-		var tooLarge *http.MaxBytesError
-		fmt.Fprint(w, len(r.PostForm), errors.As(err, &tooLarge))
-	})), 100)
+	handler := http.MaxBytesHandler(
+		byForm((*http.Request).PostFormValue).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, err := r.Body.Read(make([]byte, 1))
+			var tooLarge *http.MaxBytesError
+			fmt.Fprint(w, len(r.PostForm), errors.As(err, &tooLarge))
+		})), 100)
 	large := func(user string) *httptest.ResponseRecorder {
 		return post(handler, urlencoded, "user="+user+"&padding="+strings.Repeat("x", 200))
 	}

@@ -21,9 +21,11 @@ func TestParity(t *testing.T) {
 			mux = http.NewServeMux()
 			return serveParity(t, mux, app)
 		},
-		Request:      func(r *http.Request) *http.Request { return r },
-		Lift:         same,
-		LiftLimit:    func(f func(*http.Request) (limits.Limit, error)) func(*http.Request) (limits.Limit, error) { return f },
+		Request: func(r *http.Request) *http.Request { return r },
+		Lift:    same,
+		LiftLimit: func(f func(*http.Request) (limits.Limit, error)) func(*http.Request) (limits.Limit, error) {
+			return f
+		},
 		RoutePattern: func(r *http.Request) (string, error) { return keyfuncs.MuxPattern(mux)(r) },
 		PathParam: func(name string) func(*http.Request) (string, error) {
 			return keyfuncs.Value(func(r *http.Request) any { return r.PathValue(name) })
@@ -48,7 +50,8 @@ func serveParity(t *testing.T, mux *http.ServeMux, app parity.App[*http.Request]
 		}
 		config := nethttp.Config{
 			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observer: c.Observer,
-			Headers: c.Headers, SkipPreflight: c.SkipPreflight, MaxWaiting: c.MaxWaiting, OutcomeInContext: c.OutcomeInContext,
+			Headers: c.Headers, SkipPreflight: c.SkipPreflight, MaxWaiting: c.MaxWaiting,
+			OutcomeInContext: c.OutcomeInContext,
 		}
 		if c.Sorry {
 			config.Denied = func(w http.ResponseWriter, _ *http.Request, o core.Outcome) { parity.Sorry(w, o) }
@@ -77,8 +80,12 @@ func serveParity(t *testing.T, mux *http.ServeMux, app parity.App[*http.Request]
 		o, ok := nethttp.OutcomeFrom(r.Context())
 		parity.Left(w, o, ok)
 	})
-	mux.HandleFunc("GET /conflict", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(parity.ErrConflict.StatusCode()) })
-	mux.HandleFunc("GET /breaks", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	mux.HandleFunc("GET /conflict", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(parity.ErrConflict.StatusCode())
+	})
+	mux.HandleFunc("GET /breaks", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+	})
 	mux.Handle("GET /users/{id}", route(user))
 	mux.Handle("POST /login", route(hello))
 	mux.HandleFunc("/login", func(w http.ResponseWriter, _ *http.Request) { parity.NotAllowed(w) })

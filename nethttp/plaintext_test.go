@@ -29,24 +29,40 @@ func TestPlainTextSaysWhatIsTrueOfTheOutcome(t *testing.T) {
 		status  int
 		want    string
 	}{
-		"denied":             {headers.Options{}, "/", 1, 429, "Too many requests: retry in 60 seconds.\n"},
-		"hidden":             {headers.Options{Show: headers.Omit}, "/", 1, 429, "Too many requests: retry in 60 seconds.\n"},
-		"never":              {headers.Options{}, "/", 2, 429, "This request costs more than its limit ever allows: retrying will not help.\n"},
-		"undecided":          {headers.Options{}, "/nobody", 1, 503, "The service cannot decide on this request right now: retry in 1 second.\n"},
-		"Retry-After raised": {headers.Options{Custom: retryAfter("90")}, "/", 1, 429, "Too many requests: retry in 90 seconds.\n"},
-		"Retry-After long":   {headers.Options{Custom: retryAfter("1033200")}, "/", 1, 429, "Too many requests: retry in 11 days and 23 hours.\n"},
-		"Retry-After gone":   {headers.Options{Custom: retryAfter("")}, "/", 1, 429, "Too many requests.\n"},
-		"Retry-After a date": {headers.Options{Custom: retryAfter("Sun, 22 Nov 2026 00:00:00 GMT")}, "/", 1, 429, "Too many requests.\n"},
+		"denied": {headers.Options{}, "/", 1, 429, "Too many requests: retry in 60 seconds.\n"},
+		"hidden": {
+			headers.Options{Show: headers.Omit}, "/", 1, 429, "Too many requests: retry in 60 seconds.\n",
+		},
+		"never": {
+			headers.Options{}, "/", 2, 429, "This request costs more than its limit ever allows: retrying will not " +
+				"help.\n",
+		},
+		"undecided": {
+			headers.Options{}, "/nobody", 1, 503,
+			"The service cannot decide on this request right now: retry in 1 second.\n",
+		},
+		"Retry-After raised": {
+			headers.Options{Custom: retryAfter("90")}, "/", 1, 429, "Too many requests: retry in 90 seconds.\n",
+		},
+		"Retry-After long": {
+			headers.Options{Custom: retryAfter("1033200")}, "/", 1, 429,
+			"Too many requests: retry in 11 days and 23 hours.\n",
+		},
+		"Retry-After gone": {headers.Options{Custom: retryAfter("")}, "/", 1, 429, "Too many requests.\n"},
+		"Retry-After a date": {
+			headers.Options{Custom: retryAfter("Sun, 22 Nov 2026 00:00:00 GMT")}, "/", 1, 429, "Too many requests.\n",
+		},
 		"Retry-After quoted": {headers.Options{Custom: retryAfter(`1","x":"`)}, "/", 1, 429, "Too many requests.\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			limit := nethttp.MustNew(nethttp.Config{
-				Rules: []nethttp.Rule{{Name: "secret-name", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: fails, Cost: func(r *http.Request) int64 {
-					if r.Header.Get("Spend") != "" {
-						return 1
-					}
-					return tt.cost
-				}}},
+				Rules: []nethttp.Rule{{Name: "secret-name", Limit: limits.TokenBucket(limits.PerMinute(1), 1),
+					Key: fails, Cost: func(r *http.Request) int64 {
+						if r.Header.Get("Spend") != "" {
+							return 1
+						}
+						return tt.cost
+					}}},
 				Headers: tt.options,
 				Denied:  nethttp.PlainText,
 				Backend: memory.MustNew(memory.Options{MaxKeys: 10, Clock: stopped}),
@@ -63,7 +79,9 @@ func TestPlainTextSaysWhatIsTrueOfTheOutcome(t *testing.T) {
 				if method == "HEAD" {
 					want = ""
 				}
-				if w.Code != tt.status || w.Body.String() != want || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" || w.Header().Get("Cache-Control") != "no-store" {
+				if w.Code != tt.status || w.Body.String() != want ||
+					w.Header().Get("Content-Type") != "text/plain; charset=utf-8" ||
+					w.Header().Get("Cache-Control") != "no-store" {
 					t.Errorf("%s: %d %v %q, want %d %q", method, w.Code, w.Header(), w.Body, tt.status, want)
 				}
 			}
@@ -74,7 +92,10 @@ func TestPlainTextSaysWhatIsTrueOfTheOutcome(t *testing.T) {
 // A problem document contains nothing that Custom wrote.
 func TestAProblemDocumentHoldsNoTextOfRetryAfter(t *testing.T) {
 	limit := nethttp.MustNew(nethttp.Config{
-		Rules:   []nethttp.Rule{{Name: "r", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: func(*http.Request) (string, error) { return "k", nil }}},
+		Rules: []nethttp.Rule{
+			{Name: "r", Limit: limits.TokenBucket(limits.PerDay(1), 1),
+				Key: func(*http.Request) (string, error) { return "k", nil }},
+		},
 		Headers: headers.Options{Custom: retryAfter(`1","x":"`)},
 	})
 	handler := limit.Handler(http.NotFoundHandler())
@@ -99,7 +120,8 @@ func retryAfter(value string) func(http.Header, core.Outcome) {
 
 func TestPlainTextAnswersNeitherWhatIsAllowedNorWhoHasLeft(t *testing.T) {
 	limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
-		Name: "r", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: func(r string) (string, error) { return r, nil },
+		Name: "r", Limit: limits.TokenBucket(limits.PerDay(1), 1),
+		Key: func(r string) (string, error) { return r, nil },
 	}}})
 	left, leave := context.WithCancel(t.Context())
 	leave()

@@ -63,7 +63,8 @@ func openQueue(t *testing.T, server *http.Server, outside func(http.Handler) htt
 	t.Helper()
 	q := &queue{pipes: &pipes{make(chan net.Conn), make(chan struct{})}}
 	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 9), Key: keyfuncs.Constant[*http.Request]("everybody"),
+		Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 9),
+		Key: keyfuncs.Constant[*http.Request]("everybody"),
 	}}})
 	server.Handler = outside(limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, q.body = io.Copy(io.Discard, r.Body)
@@ -110,7 +111,8 @@ func TestAClientThatLeavesTheQueueIsNoticedOnceItsBodyHasBeenRead(t *testing.T) 
 
 		{"a body that is not read", post + "Content-Length: 2\r\n\r\nab", alone, 1},
 		{"chunks that are not read", post + "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n", alone, 1},
-		{"no chunk, which is not known before it is read", post + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", alone, 1},
+		{"no chunk, which is not known before it is read", post + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", alone,
+			1},
 		{"a body that is still to be asked for", post + "Content-Length: 2\r\nExpect: 100-continue\r\n\r\n", alone, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -156,11 +158,12 @@ func TestAClientOfHTTP2ThatLeavesTheQueueIsNoticed(t *testing.T) {
 				server.Protocols.SetUnencryptedHTTP2(true)
 				q := openQueue(t, server, alone)
 				conns := make(chan net.Conn, 1)
-				transport := &http.Transport{Protocols: server.Protocols, DialContext: func(context.Context, string, string) (net.Conn, error) {
-					conn := q.dial()
-					conns <- conn
-					return conn, nil
-				}}
+				transport := &http.Transport{Protocols: server.Protocols,
+					DialContext: func(context.Context, string, string) (net.Conn, error) {
+						conn := q.dial()
+						conns <- conn
+						return conn, nil
+					}}
 				defer transport.CloseIdleConnections()
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -192,7 +195,8 @@ func TestReadTimeoutRunsInTheQueue(t *testing.T) {
 		body    error
 	}{
 		{"no body", &http.Server{ReadTimeout: time.Millisecond}, alone, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", nil},
-		{"a body that the handler reads", &http.Server{ReadTimeout: 100 * time.Millisecond}, alone, large, context.DeadlineExceeded},
+		{"a body that the handler reads", &http.Server{ReadTimeout: 100 * time.Millisecond}, alone, large,
+			context.DeadlineExceeded},
 		{"a body that is read outside", &http.Server{ReadTimeout: 100 * time.Millisecond}, reading, large, nil},
 		{"ReadHeaderTimeout", &http.Server{ReadHeaderTimeout: 100 * time.Millisecond}, alone, large, nil},
 	} {
@@ -207,7 +211,8 @@ func TestReadTimeoutRunsInTheQueue(t *testing.T) {
 					t.Fatalf("%v, %v, %d served", response, err, q.served.Load())
 				}
 				var timeout net.Error
-				if failed := errors.As(q.body, &timeout) && timeout.Timeout(); failed != (c.body != nil) || !failed && q.body != nil {
+				if failed := errors.As(q.body, &timeout) && timeout.Timeout(); failed != (c.body != nil) ||
+					!failed && q.body != nil {
 					t.Errorf("the handler read the body with error %v, want %v", q.body, c.body)
 				}
 			})
@@ -331,7 +336,8 @@ func TestAPlaceInTheQueueIsGivenBackWhateverHappens(t *testing.T) {
 		ask() // panics behind it
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		wantStatus(t, get(panicking, func(r *http.Request) { *r = *r.WithContext(ctx) }), http.StatusServiceUnavailable) // leaves it
+		// leaves it
+		wantStatus(t, get(panicking, func(r *http.Request) { *r = *r.WithContext(ctx) }), http.StatusServiceUnavailable)
 		wantStatus(t, get(limit.Handler(&hello{})), http.StatusOK)
 	})
 }
@@ -341,10 +347,15 @@ func TestARefusalForWantOfRoomIsAnUnavailableOutcome(t *testing.T) {
 		config := perClient(limits.LeakyQueue(limits.PerHour(1), 9))
 		config.MaxWaiting, config.OutcomeInContext = 1, true
 		var observed []core.Verdict
-		config.Observer = core.ObserverFuncs[*http.Request]{OnDecision: func(_ context.Context, _ *http.Request, o core.Outcome) { observed = append(observed, o.Verdict()) }}
+		config.Observer = core.ObserverFuncs[*http.Request]{
+			OnDecision: func(_ context.Context, _ *http.Request, o core.Outcome) {
+				observed = append(observed, o.Verdict())
+			},
+		}
 		config.Denied = func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 			inContext, ok := nethttp.OutcomeFrom(r.Context())
-			if o.Verdict() != core.Unavailable || !errors.Is(o.Err(), core.ErrQueueFull) || !ok || inContext.Verdict() != core.Unavailable {
+			if o.Verdict() != core.Unavailable || !errors.Is(o.Err(), core.ErrQueueFull) || !ok ||
+				inContext.Verdict() != core.Unavailable {
 				t.Errorf("%v, %v; in the context %v", o.Verdict(), o.Err(), inContext.Verdict())
 			}
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -366,7 +377,8 @@ func TestARefusalForWantOfRoomIsAnUnavailableOutcome(t *testing.T) {
 func TestANegativeMaxWaitingIsAMistake(t *testing.T) {
 	config := nethttp.Config{MaxWaiting: -1}
 	_, err := nethttp.New(config)
-	if err == nil || !strings.Contains(err.Error(), "core: max waiting: must be positive, or 0 for 10000 (got -1)") || !strings.Contains(err.Error(), "core: ") {
+	if err == nil || !strings.Contains(err.Error(), "core: max waiting: must be positive, or 0 for 10000 (got -1)") ||
+		!strings.Contains(err.Error(), "core: ") {
 		t.Errorf("got %v, want the mistakes of rules and of max waiting", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/proof/parity"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
@@ -20,7 +21,8 @@ import (
 // watching returns a limiter that looks at the answers and hands their results to see.
 func watching(see func(core.Result)) *nethttp.Limiter {
 	return nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1_000_000)), Key: keyfuncs.Constant[*http.Request]("everybody"),
+		Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1_000_000)),
+		Key: keyfuncs.Constant[*http.Request]("everybody"),
 		FinalCost: func(r core.Result) int64 {
 			if see != nil {
 				see(r)
@@ -44,24 +46,10 @@ func abilities(w http.ResponseWriter) string {
 	)
 }
 
-// serveOnce sends a request to a server with handler h.
-func serveOnce(t *testing.T, h http.Handler, http2 bool) {
-	t.Helper()
-	server := httptest.NewUnstartedServer(h)
-	server.EnableHTTP2 = http2
-	server.StartTLS()
-	defer server.Close()
-	response, err := server.Client().Get(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response.Body.Close()
-}
-
 func TestAWatchedWriterHasWhatTheServersOwnHas(t *testing.T) {
 	for name, serve := range map[string]func(http.Handler){
-		"HTTP/1":   func(h http.Handler) { serveOnce(t, h, false) },
-		"HTTP/2":   func(h http.Handler) { serveOnce(t, h, true) },
+		"HTTP/1":   func(h http.Handler) { parity.ServeOnce(t, h, false) },
+		"HTTP/2":   func(h http.Handler) { parity.ServeOnce(t, h, true) },
 		"recorder": func(h http.Handler) { h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)) },
 		"a writer of a middleware": func(h http.Handler) {
 			h.ServeHTTP(struct{ http.ResponseWriter }{&sink{http.Header{}}}, httptest.NewRequest("GET", "/", nil))
@@ -113,11 +101,21 @@ func TestTheStatusOfAnAnswerIsWhatTheServerSends(t *testing.T) {
 		{"nothing", func(http.ResponseWriter, *http.Request) {}, 0},
 		{"an empty write", func(w http.ResponseWriter, _ *http.Request) { w.Write(nil) }, 0},
 		{"early hints alone", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(103) }, 0},
-		{"early hints, then a status", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(103); w.WriteHeader(404) }, 0},
+		{"early hints, then a status", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(103)
+			w.WriteHeader(404)
+		}, 0},
 		{"two statuses", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401); w.WriteHeader(200) }, 0},
-		{"a status after the body", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "abc"); w.WriteHeader(500) }, 3},
-		{"a status after a flush", func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush(); w.WriteHeader(500) }, 0},
-		{"a copy", func(w http.ResponseWriter, _ *http.Request) { io.Copy(w, io.LimitReader(zeros{}, 100_000)) }, 100_000},
+		{"a status after the body", func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "abc")
+			w.WriteHeader(500)
+		}, 3},
+		{"a status after a flush", func(w http.ResponseWriter, _ *http.Request) {
+			w.(http.Flusher).Flush()
+			w.WriteHeader(500)
+		}, 0},
+		{"a copy", func(w http.ResponseWriter, _ *http.Request) { io.Copy(w, io.LimitReader(zeros{}, 100_000)) },
+			100_000},
 		{"a copy that fails at once", func(w http.ResponseWriter, _ *http.Request) {
 			io.Copy(w, io.MultiReader(failing{}))
 			w.WriteHeader(502)
@@ -125,7 +123,9 @@ func TestTheStatusOfAnAnswerIsWhatTheServerSends(t *testing.T) {
 		{"a file", func(w http.ResponseWriter, r *http.Request) {
 			http.ServeContent(w, r, "a.txt", time.Time{}, strings.NewReader("some text"))
 		}, 9},
-		{"a redirection", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/there", http.StatusFound) }, -1},
+		{"a redirection", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/there", http.StatusFound)
+		}, -1},
 	} {
 		results := make(chan core.Result, 1)
 		server := httptest.NewUnstartedServer(watching(func(r core.Result) { results <- r }).Handler(c.handler))
@@ -152,7 +152,8 @@ func TestTheStatusOfAnAnswerIsWhatTheServerSends(t *testing.T) {
 func TestTheControllerReachesTheConnectionThroughAWatchedWriter(t *testing.T) {
 	server := httptest.NewServer(watching(nil).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		c := http.NewResponseController(w)
-		if err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{}), c.EnableFullDuplex(), c.Flush()); err != nil {
+		if err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{}), c.EnableFullDuplex(),
+			c.Flush()); err != nil {
 			t.Error(err)
 		}
 		conn, _, err := c.Hijack()
@@ -188,7 +189,8 @@ func TestAWatchedWriterCostsOneAllocation(t *testing.T) {
 	serve := func(final func(core.Result) int64) float64 {
 		rules := []nethttp.Rule{
 			{Name: "slots", Limit: limits.Concurrent(9), Key: keyfuncs.Constant[*http.Request]("everybody")},
-			{Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1_000_000)), Key: keyfuncs.Constant[*http.Request]("everybody"), FinalCost: final},
+			{Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1_000_000)),
+				Key: keyfuncs.Constant[*http.Request]("everybody"), FinalCost: final},
 		}
 		handler := nethttp.MustNew(nethttp.Config{Rules: rules}).Handler(nothing)
 		r := httptest.NewRequest("GET", "/", nil)
