@@ -16,7 +16,8 @@ import (
 func ExampleLimiter_Replace() {
 	perClient := func(n int64) []echo5mw.Rule {
 		return []echo5mw.Rule{{
-			Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+			Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)),
+			Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 		}}
 	}
 	limiter := echo5mw.MustNew(echo5mw.Config{Rules: perClient(1)})
@@ -43,7 +44,8 @@ func ExampleLimiter_Replace() {
 // A client that was denied by mistake is let in at once.
 func ExampleLimiter_ResetKey() {
 	limiter := echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
-		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)),
+		Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 	}}})
 	e := echo.New()
 	e.Use(limiter.Middleware())

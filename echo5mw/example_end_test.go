@@ -45,7 +45,9 @@ func ExampleSpend() {
 			Cost:      func(*echo.Context) int64 { return 100 },
 			FinalCost: core.SpentCost,
 		}},
-		Observer: core.ObserverFuncs[*echo.Context]{OnEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) }},
+		Observer: core.ObserverFuncs[*echo.Context]{
+			OnEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
+		},
 	})
 	e := echo.New()
 	e.POST("/chat", func(c *echo.Context) error {

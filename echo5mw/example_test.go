@@ -26,7 +26,8 @@ var (
 		OnFailure: core.FailClosed, // no log-in is better than unlimited guesses
 	}}})
 	pages = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
-		Name: "pages", Limit: limits.TokenBucket(limits.PerDay(3), 3), Key: keyfuncs.Join(echo5mw.PathParam("id"), client),
+		Name: "pages", Limit: limits.TokenBucket(limits.PerDay(3), 3),
+		Key: keyfuncs.Join(echo5mw.PathParam("id"), client),
 	}}})
 )
 

@@ -13,11 +13,11 @@ import (
 	"github.com/weir-go/weir/nethttp"
 )
 
-// Rule is a named limit and how to apply it to a request: see [core.Rule].
+// Rule is a rule for HTTP requests: see [core.Rule].
 type Rule = core.Rule[*echo.Context]
 
-// Config configures a [Limiter]. [nethttp.Config] describes its fields. The comments here say what
-// differs.
+// Config configures a [Limiter]. [nethttp.Config] describes its fields; the comments here describe
+// differences.
 type Config struct {
 	Rules     []Rule
 	Backend   backends.Backend
@@ -28,16 +28,16 @@ type Config struct {
 	Headers   headers.Options
 
 	// Denied either writes the answer and returns nil, or returns an error, such as
-	// echo.NewHTTPError(o.Status()), for the error handler of the Echo to answer. If it does neither,
-	// status 200 is sent. Denied is not called if the response is committed, because it is too late
-	// for an answer then.
+	// echo.NewHTTPError(o.Status()), which the error handler of the Echo answers. If it does
+	// neither, status 200 is sent. Denied is not called if the response is committed, because it is
+	// too late for an answer then.
 	Denied func(*echo.Context, core.Outcome) error
 
 	SkipPreflight bool
 	MaxWaiting    int
 
-	// OutcomeInContext makes [OutcomeFrom] return the outcome, allowed or not: in later handlers, in
-	// Denied, in outer middleware after next, and in the error handler of the Echo.
+	// OutcomeInContext makes [OutcomeFrom] return the outcome, allowed or not: in later handlers,
+	// in Denied, in outer middleware after next, and in the error handler of the Echo.
 	OutcomeInContext bool
 }
 
@@ -46,7 +46,7 @@ type Limiter struct {
 	gate *gate.Gate[*echo.Context]
 }
 
-// New returns a limiter, or an error that reports every mistake in config.
+// New returns a limiter. The error reports every mistake in config.
 func New(config Config) (*Limiter, error) {
 	gateConfig := gate.Config[*echo.Context]{
 		Config: core.Config[*echo.Context]{
@@ -65,7 +65,9 @@ func New(config Config) (*Limiter, error) {
 		Answered:      answered,
 	}
 	if config.Denied != nil {
-		gateConfig.Denied = func(_ http.ResponseWriter, c *echo.Context, o core.Outcome) error { return config.Denied(c, o) }
+		gateConfig.Denied = func(_ http.ResponseWriter, c *echo.Context, o core.Outcome) error {
+			return config.Denied(c, o)
+		}
 	}
 	if config.OutcomeInContext {
 		gateConfig.Attach = withOutcome
@@ -89,7 +91,7 @@ func MustNew(config Config) *Limiter {
 // Decide decides c and takes its cost, without answering it: see [nethttp.Limiter.Decide].
 func (l *Limiter) Decide(c *echo.Context) core.Outcome { return l.gate.Decide(c.Request(), c) }
 
-// State returns what the limiter does: see [core.State].
+// State returns the state of the limiter: see [core.State].
 func (l *Limiter) State() core.State { return l.gate.State() }
 
 // Middleware returns middleware that passes only allowed requests to the next handler.
@@ -114,9 +116,7 @@ func committed(c *echo.Context) bool {
 	return err == nil && response.Committed
 }
 
-// PlainText answers a request that is denied or could not be decided with one line of
-// plain text, whatever the client prefers. It is for [Config].Denied. It calls
-// [nethttp.PlainText].
+// PlainText is [nethttp.PlainText], for [Config].Denied.
 func PlainText(c *echo.Context, o core.Outcome) error {
 	nethttp.PlainText(c.Response(), c.Request(), o)
 	return nil

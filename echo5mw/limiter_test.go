@@ -23,7 +23,9 @@ func perDay(n int64, key func(*echo.Context) (string, error)) *echo5mw.Limiter {
 }
 
 func perDayConfig(n int64, key func(*echo.Context) (string, error)) echo5mw.Config {
-	return echo5mw.Config{Rules: []echo5mw.Rule{{Name: "test", Limit: limits.TokenBucket(limits.PerDay(n), n), Key: key}}}
+	return echo5mw.Config{
+		Rules: []echo5mw.Rule{{Name: "test", Limit: limits.TokenBucket(limits.PerDay(n), n), Key: key}},
+	}
 }
 
 var everybody = keyfuncs.Constant[*echo.Context]("everybody")
@@ -195,7 +197,9 @@ func TestWhatIsCommittedStays(t *testing.T) {
 		t.Error("Denied was called, with nothing left to answer")
 		return nil
 	}
-	for name, limit := range map[string]*echo5mw.Limiter{"the limiter's answer": perDay(1, everybody), "an answer of your own": echo5mw.MustNew(config)} {
+	for name, limit := range map[string]*echo5mw.Limiter{
+		"the limiter's answer": perDay(1, everybody), "an answer of your own": echo5mw.MustNew(config),
+	} {
 		e := newEcho()
 		e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
 			return func(c *echo.Context) error {
@@ -303,7 +307,8 @@ func TestADenialsOutcomeReplacesThatOfAnOuterLimiter(t *testing.T) {
 		handled = ""
 		w := want(t, e, "GET", c.path, c.status)
 		if logged != c.logged || handled != c.error {
-			t.Errorf("%s: %d was logged as %q and handled as %q, want %q and %q", c.path, w.Code, logged, handled, c.logged, c.error)
+			t.Errorf("%s: %d was logged as %q and handled as %q, want %q and %q", c.path, w.Code, logged, handled,
+				c.logged, c.error)
 		}
 		if c.error != "" && !strings.Contains(w.Body.String(), "Denied sees denied") {
 			t.Errorf("content %s", w.Body)
@@ -416,7 +421,8 @@ func TestKeysThatCannotWorkAreNil(t *testing.T) {
 }
 
 func TestMistakesAreFoundAtSetUp(t *testing.T) {
-	if _, err := echo5mw.New(echo5mw.Config{Rules: []echo5mw.Rule{{Name: "x", Key: echo5mw.Lift(keyfuncs.Header(""))}}}); err == nil ||
+	if _, err := echo5mw.New(
+		echo5mw.Config{Rules: []echo5mw.Rule{{Name: "x", Key: echo5mw.Lift(keyfuncs.Header(""))}}}); err == nil ||
 		!strings.Contains(err.Error(), `rule "x": key: is nil`) || !strings.Contains(err.Error(), `rule "x": limit: `) {
 		t.Errorf("New: %v", err)
 	}

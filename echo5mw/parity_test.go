@@ -35,7 +35,8 @@ func serve(t *testing.T, app parity.App[*echo.Context]) http.Handler {
 		}
 		config := echo5mw.Config{
 			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observer: c.Observer,
-			Headers: c.Headers, SkipPreflight: c.SkipPreflight, MaxWaiting: c.MaxWaiting, OutcomeInContext: c.OutcomeInContext,
+			Headers: c.Headers, SkipPreflight: c.SkipPreflight, MaxWaiting: c.MaxWaiting,
+			OutcomeInContext: c.OutcomeInContext,
 		}
 		if c.Sorry {
 			config.Denied = func(c *echo.Context, o core.Outcome) error {

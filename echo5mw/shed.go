@@ -9,10 +9,10 @@ import (
 	"github.com/weir-go/weir/shed"
 )
 
-// Shed returns middleware that passes only requests that s admits to the next handler, and
-// answers the others with status 503. All middleware of one shedder counts together. It
-// goes outside limiters and authentication. Where [shed.Options].Route is nil, the route of
-// a request is its Path. Shed panics if s is nil or was not made by [shed.New].
+// Shed returns middleware that passes only requests that s admits to the next handler, and answers
+// the others with status 503. All middleware of one shedder counts together. It goes outside
+// limiters and authentication. If [shed.Options].Route is nil, the route of a request is its Path.
+// Shed panics if s is nil or was not made by [shed.New].
 func Shed(s *shed.Shedder[*echo.Context]) echo.MiddlewareFunc {
 	gate := shedgate.New(s, shedgate.Config[*echo.Context]{
 		Route:       (*echo.Context).Path,

@@ -1,8 +1,8 @@
 // Package echomw limits the requests of echo handlers, version 4.
 //
-// A [Limiter] decides each request against its rules before the next handler sees it.
-// It describes the decision in response header fields and answers requests that are
-// denied. It wraps all routes, the routes of a group, or a single route:
+// A [Limiter] decides each request against its rules before the next handler sees it. It describes
+// the decision in response header fields and answers requests that are denied. It wraps all routes,
+// the routes of a group, or a single route:
 //
 //	limiter := echomw.MustNew(echomw.Config{
 //		Rules: []echomw.Rule{{
@@ -15,18 +15,16 @@
 //	api := e.Group("/api", limiter.Middleware())      // a group
 //	e.POST("/login", postLogin, limiter.Middleware()) // one route
 //
-// It answers as package nethttp does: see there. The limiter writes the answer itself
-// and its middleware returns a nil error, so that the error handler of the Echo does
-// not replace the answer. To have the error handler answer denials, set
-// [Config].Denied.
+// Its answers are those of package nethttp. The limiter writes the answer itself and its middleware
+// returns a nil error, so that the error handler of the Echo does not replace the answer. To have
+// the error handler answer denials, set [Config].Denied.
 //
 // # Order of middleware
 //
-// Middleware given to Use runs after routing and knows the route. Middleware given to
-// Pre runs before routing and does not. If earlier middleware has committed the
-// response, it is too late for header fields and for an answer. A denial then only ends
-// the request.
+// Middleware passed to Use runs after routing and knows the route. Middleware passed to Pre runs
+// before routing and does not. If earlier middleware has committed the response, it is too late for
+// header fields and for an answer. A denial then only ends the request.
 //
-// The response of the context is passed on unchanged, so streaming, hijacking and
-// protocol upgrades work as without the limiter.
+// The response of the context is passed on unchanged, so streaming, hijacking and protocol upgrades
+// work as without the limiter.
 package echomw

@@ -10,18 +10,15 @@ import (
 	"github.com/weir-go/weir/nethttp"
 )
 
-// Detach leaves the end of the request with context c to the caller, who must call end
-// when it is over. It is for a request that outlives its handler, such as a hijacked
-// connection, or that is over before its handler. A panic of the handler does not end a
-// detached request. end does not use c. Otherwise Detach is [nethttp.Detach], which
-// reaches all limiters that the request has passed.
+// Detach detaches the end of the request with context c from its handler: the caller must call end
+// when the request is over. It is [nethttp.Detach] for this package's requests. end does not use c.
 func Detach(c echo.Context) (end func(core.Result), ok bool) {
 	return nethttp.Detach(c.Request().Context())
 }
 
-// Spend adds n units to what the request with context c has really cost under the rule of
-// that name, and reports whether it counted anywhere. It is [nethttp.Spend], which
-// functions that have only c.Request().Context() may call.
+// Spend adds n units to the final cost of the request with context c under the named rule, and
+// reports whether there was such a rule. Functions that have only c.Request().Context() may call
+// [nethttp.Spend].
 func Spend(c echo.Context, rule string, n int64) bool {
 	return nethttp.Spend(c.Request().Context(), rule, n)
 }
@@ -31,8 +28,8 @@ func withContext(c echo.Context, ctx context.Context) echo.Context {
 	return c
 }
 
-// answered implements [gate.Config].Answered. Where err is not nil and there is no
-// answer, the error handler of the Echo is about to answer.
+// answered implements [gate.Config].Answered. If err is not nil and there is no answer, the error
+// handler of the Echo is about to answer.
 func answered(c echo.Context, err error) (status int, bytes int64, written bool) {
 	switch r := c.Response(); {
 	case r.Committed:
@@ -43,9 +40,8 @@ func answered(c echo.Context, err error) (status int, bytes int64, written bool)
 	return statusOf(err), 0, false
 }
 
-// statusOf returns the status with which echo's own error handler answers err, 0 if it
-// finds none in it. It does not look into errors that wrap an echo.HTTPError, other than
-// another one.
+// statusOf returns the status that echo's own error handler answers err with, or 0 if err has none.
+// Like that handler, it unwraps only an echo.HTTPError within another one.
 func statusOf(err error) int {
 	e, ok := err.(*echo.HTTPError)
 	if !ok {

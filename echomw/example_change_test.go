@@ -16,7 +16,8 @@ import (
 func ExampleLimiter_Replace() {
 	perClient := func(n int64) []echomw.Rule {
 		return []echomw.Rule{{
-			Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)), Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+			Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)),
+			Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 		}}
 	}
 	limiter := echomw.MustNew(echomw.Config{Rules: perClient(1)})
@@ -43,7 +44,8 @@ func ExampleLimiter_Replace() {
 // A client that was denied by mistake is let in at once.
 func ExampleLimiter_ResetKey() {
 	limiter := echomw.MustNew(echomw.Config{Rules: []echomw.Rule{{
-		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)),
+		Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 	}}})
 	e := echo.New()
 	e.Use(limiter.Middleware())

@@ -42,7 +42,9 @@ func oncePerDay(key func(echo.Context) (string, error)) *echomw.Limiter {
 
 func ExampleNew() {
 	_, err := echomw.New(echomw.Config{
-		Rules: []echomw.Rule{{Name: "per-client", Limit: limits.SlidingWindow(limits.PerMinute(0)), Key: echomw.RoutePattern}},
+		Rules: []echomw.Rule{
+			{Name: "per-client", Limit: limits.SlidingWindow(limits.PerMinute(0)), Key: echomw.RoutePattern},
+		},
 	})
 	fmt.Println(err)
 	// Output: core: rule "per-client": limit: units of a sliding-window must be 1 to 1000000000 (got 0)
@@ -58,7 +60,8 @@ func ExampleMustNew() {
 func ExampleLimiter_Middleware() {
 	perDay := func(name string, n int64) echo.MiddlewareFunc {
 		return echomw.MustNew(echomw.Config{Rules: []echomw.Rule{{
-			Name: name, Limit: limits.TokenBucket(limits.PerDay(n), n), Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+			Name: name, Limit: limits.TokenBucket(limits.PerDay(n), n),
+			Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 		}}}).Middleware()
 	}
 	e := echo.New()
@@ -95,7 +98,10 @@ func ExampleLimiter_Decide() {
 // Denials in the JSON format of an API.
 func ExampleConfig_denied() {
 	limiter := echomw.MustNew(echomw.Config{
-		Rules: []echomw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Rules: []echomw.Rule{
+			{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(1), 1),
+				Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer))},
+		},
 		Denied: func(c echo.Context, o core.Outcome) error {
 			return c.JSON(o.Status(), map[string]string{"error": o.Verdict().String()})
 		},
@@ -110,7 +116,10 @@ func ExampleConfig_denied() {
 
 func ExampleOutcomeFrom() {
 	limiter := echomw.MustNew(echomw.Config{
-		Rules:            []echomw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(5), 5), Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Rules: []echomw.Rule{
+			{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(5), 5),
+				Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer))},
+		},
 		OutcomeInContext: true,
 	})
 	e := echo.New()
@@ -226,7 +235,9 @@ func ExampleRealIP() {
 // Counting outcomes by rule and verdict, never by key.
 func ExampleConfig_observe() {
 	limiter := echomw.MustNew(echomw.Config{
-		Rules: []echomw.Rule{{Name: "per-route", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: echomw.RoutePattern}},
+		Rules: []echomw.Rule{
+			{Name: "per-route", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: echomw.RoutePattern},
+		},
 		Observer: core.ObserverFuncs[echo.Context]{OnDecision: func(_ context.Context, c echo.Context, o core.Outcome) {
 			fmt.Println(c.Path(), o.Verdict())
 		}},
@@ -243,7 +254,10 @@ func ExampleConfig_observe() {
 // Denials answered by the error handler of the Echo, like other errors.
 func ExampleConfig_errorHandler() {
 	limiter := echomw.MustNew(echomw.Config{
-		Rules: []echomw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Rules: []echomw.Rule{
+			{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(1), 1),
+				Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer))},
+		},
 		Denied: func(_ echo.Context, o core.Outcome) error {
 			return echo.NewHTTPError(o.Status(), "please try again later")
 		},
@@ -261,7 +275,8 @@ func ExampleRule() {
 	limiter := echomw.MustNew(echomw.Config{Rules: []echomw.Rule{{
 		Name:  "writes",
 		Limit: limits.TokenBucket(limits.PerDay(12), 12),
-		Key:   core.When(func(c echo.Context) bool { return c.Request().Method != "GET" }, echomw.Lift(keyfuncs.Address(keyfuncs.Peer))),
+		Key: core.When(func(c echo.Context) bool { return c.Request().Method != "GET" },
+			echomw.Lift(keyfuncs.Address(keyfuncs.Peer))),
 		Cost: func(c echo.Context) int64 {
 			if c.Request().URL.Path == "/import" {
 				return 10
@@ -286,7 +301,10 @@ func ExampleRule() {
 
 func ExamplePlainText() {
 	limiter := echomw.MustNew(echomw.Config{
-		Rules:  []echomw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Rules: []echomw.Rule{
+			{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1),
+				Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer))},
+		},
 		Denied: echomw.PlainText,
 		// A clock that stands still, so that the output is always the same.
 		Backend: memory.MustNew(memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),

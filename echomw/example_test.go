@@ -26,7 +26,8 @@ var (
 		OnFailure: core.FailClosed, // no log-in is better than unlimited guesses
 	}}})
 	pages = echomw.MustNew(echomw.Config{Rules: []echomw.Rule{{
-		Name: "pages", Limit: limits.TokenBucket(limits.PerDay(3), 3), Key: keyfuncs.Join(echomw.PathParam("id"), client),
+		Name: "pages", Limit: limits.TokenBucket(limits.PerDay(3), 3),
+		Key: keyfuncs.Join(echomw.PathParam("id"), client),
 	}}})
 )
 

@@ -23,32 +23,30 @@ func Lift[T any](f func(*http.Request) (T, error)) func(echo.Context) (T, error)
 	return func(c echo.Context) (T, error) { return f(c.Request()) }
 }
 
-// RoutePattern is the key function of the pattern by which echo routed the request,
-// such as "/users/:id", without the method. The key is "" if no pattern matched and in
-// middleware given to Pre: all 404s and 405s share one key, and [keyfuncs.Join] keeps
-// its other parts. A group that has middleware is an exception: it answers its 404s
-// under a pattern of its own, such as "/api/*". RoutePattern never fails.
+// RoutePattern is the key function of the pattern that echo routed the request by, such as
+// "/users/:id", without the method. The key is "" if no pattern matched and in middleware passed to
+// Pre: all 404s and 405s share one key, and [keyfuncs.Join] keeps its other parts. A group that has
+// middleware is an exception: it answers its 404s under a pattern of its own, such as "/api/*".
+// RoutePattern never fails.
 //
-// Another key costs a client nothing, but it can only choose among the patterns you
-// registered.
+// Another key costs a client nothing, but it can only choose among the patterns you registered.
 func RoutePattern(c echo.Context) (string, error) {
-	if c.Get(echo.ContextKeyHeaderAllow) != nil { // a 405: the pattern belongs to other methods
+	if c.Get(echo.ContextKeyHeaderAllow) != nil { // a 405: the pattern is for other methods
 		return "", nil
 	}
 	return c.Path(), nil
 }
 
-// PathParam returns the key function of a parameter in the path, such as "id" of
-// "/users/:id". The value is unescaped, even if c.Param returns it escaped:
-// "/users/%61" has the key of "/users/a". If the parameter is missing or empty, the key
-// is core.ErrAbsent. A value of more than 64 bytes is represented by its digest, as in
-// [keyfuncs.Header]. If name is empty, the result is nil.
+// PathParam returns the key function of a parameter in the path, such as "id" of "/users/:id". The
+// value is unescaped, even if c.Param returns it escaped: "/users/%61" has the key of "/users/a".
+// If the parameter is missing or empty, the key is core.ErrAbsent. A value of more than 64 bytes is
+// represented by its digest, as in [keyfuncs.Header]. If name is empty, the result is nil.
 //
-// If no route goes on after a parameter, echo takes the rest of the path for its value,
-// slashes included: for "/users/a/" c.Param is "a/", which is another key.
+// If no route continues after a parameter, its value is the rest of the path with all slashes: for
+// "/users/a/" c.Param is "a/", which is another key.
 //
-// Another key costs a client nothing, and there may be endless keys: PathParam limits
-// what happens to one thing, not what one client does.
+// Another key costs a client nothing, and there may be endless keys: PathParam limits requests for
+// one thing, not requests of one client.
 func PathParam(name string) func(echo.Context) (string, error) {
 	if name == "" {
 		return nil
@@ -56,8 +54,8 @@ func PathParam(name string) func(echo.Context) (string, error) {
 	return keyfuncs.Value(func(c echo.Context) any { return pathParam(c, name) })
 }
 
-// pathParam returns c.Param(name), unescaped if echo returns it escaped. It does if it
-// routed by URL.RawPath, which it uses if there is one. URL.Path is unescaped already.
+// pathParam returns c.Param(name), unescaped if necessary: echo routes by URL.RawPath if there is
+// one. URL.Path is already unescaped.
 func pathParam(c echo.Context, name string) string {
 	value := c.Param(name)
 	if c.Request().URL.RawPath == "" {
@@ -87,21 +85,21 @@ func ContextValue(name string) func(echo.Context) (string, error) {
 //
 //	Key: keyfuncs.Address(echomw.RealIP)
 //
-// It fails if echo finds no address. It also fails if echo took the address from a
-// RemoteAddr that [keyfuncs.Peer] refuses, because middleware has overwritten it. An
-// IPExtractor may only start from RemoteAddr, as the one of X-Forwarded-For does.
-// RealIP cannot check that case: let nothing overwrite RemoteAddr.
+// It fails if echo finds no address. It also fails if echo took the address from a RemoteAddr that
+// [keyfuncs.Peer] refuses, because middleware has overwritten it. It cannot check a RemoteAddr that
+// an IPExtractor only starts from, as the one of X-Forwarded-For does: let no middleware overwrite
+// RemoteAddr.
 //
-// Another address costs a client nothing until you set IPExtractor. Without one, echo
-// v4 believes the leftmost part of X-Forwarded-For, then X-Real-IP, from everybody.
-// [echo.ExtractIPFromXFFHeader] believes every private, loopback and link-local address
-// unless told otherwise. Do not use [echo.ExtractIPFromRealIPHeader] before echo 4.12: it
-// believes everybody who sends an address of those ranges. The sources of package
-// keyfuncs, lifted, believe nobody by default.
+// Another address costs a client nothing until you set IPExtractor. Without one, echo v4 believes
+// the leftmost part of X-Forwarded-For, then X-Real-IP, from any client.
+// [echo.ExtractIPFromXFFHeader] believes every private, loopback and link-local address unless told
+// otherwise. Do not use [echo.ExtractIPFromRealIPHeader] before echo 4.12: it believes any client
+// that sends an address of those ranges. The sources of package keyfuncs, lifted, believe no client
+// by default.
 func RealIP(c echo.Context) (netip.Addr, error) {
 	text := c.RealIP()
 	addr, err := netip.ParseAddr(text)
-	if err != nil { // err is dropped: it contains the text, which a client may have written
+	if err != nil { // drop err: its text may come from a client
 		return netip.Addr{}, errNoRealIP
 	}
 	if strings.Contains(c.Request().RemoteAddr, text) {
@@ -112,4 +110,6 @@ func RealIP(c echo.Context) (netip.Addr, error) {
 	return addr, nil
 }
 
-var errNoRealIP error = &failure.Safe{Err: fmt.Errorf("%w: echo found no IP address", keyfuncs.ErrUnidentified)}
+var errNoRealIP error = &failure.Safe{
+	Err: fmt.Errorf("%w: echo found no IP address", keyfuncs.ErrUnidentified),
+}

@@ -187,7 +187,9 @@ func TestWhatIsCommittedStays(t *testing.T) {
 		t.Error("Denied was called, with nothing left to answer")
 		return nil
 	}
-	for name, limit := range map[string]*echomw.Limiter{"the limiter's answer": perDay(1, everybody), "an answer of your own": echomw.MustNew(config)} {
+	for name, limit := range map[string]*echomw.Limiter{
+		"the limiter's answer": perDay(1, everybody), "an answer of your own": echomw.MustNew(config),
+	} {
 		e := newEcho()
 		e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
 			return func(c echo.Context) error {
@@ -294,7 +296,8 @@ func TestADenialsOutcomeReplacesThatOfAnOuterLimiter(t *testing.T) {
 		handled = ""
 		w := want(t, e, "GET", c.path, c.status)
 		if logged != c.logged || handled != c.error {
-			t.Errorf("%s: %d was logged as %q and handled as %q, want %q and %q", c.path, w.Code, logged, handled, c.logged, c.error)
+			t.Errorf("%s: %d was logged as %q and handled as %q, want %q and %q", c.path, w.Code, logged, handled,
+				c.logged, c.error)
 		}
 		if c.error != "" && !strings.Contains(w.Body.String(), "Denied sees denied") {
 			t.Errorf("content %s", w.Body)
@@ -384,7 +387,8 @@ func TestKeysThatCannotWorkAreNil(t *testing.T) {
 }
 
 func TestMistakesAreFoundAtSetUp(t *testing.T) {
-	if _, err := echomw.New(echomw.Config{Rules: []echomw.Rule{{Name: "x", Key: echomw.Lift(keyfuncs.Header(""))}}}); err == nil ||
+	if _, err := echomw.New(
+		echomw.Config{Rules: []echomw.Rule{{Name: "x", Key: echomw.Lift(keyfuncs.Header(""))}}}); err == nil ||
 		!strings.Contains(err.Error(), `rule "x": key: is nil`) || !strings.Contains(err.Error(), `rule "x": limit: `) {
 		t.Errorf("New: %v", err)
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/weir-go/weir/shed"
 )
 
-// Shed returns middleware that passes only requests that s admits to the next handler, and
-// answers the others with status 503. All middleware of one shedder counts together. It
-// goes outside limiters and authentication. Where [shed.Options].Route is nil, the route of
-// a request is its Path. Shed panics if s is nil or was not made by [shed.New].
+// Shed returns middleware that passes only requests that s admits to the next handler, and answers
+// the others with status 503. All middleware of one shedder counts together. It goes outside
+// limiters and authentication. If [shed.Options].Route is nil, the route of a request is its Path.
+// Shed panics if s is nil or was not made by [shed.New].
 //
 // Call [shed.Stream] with c.Response().Writer: in older releases of echo 4, c.Response() has no
 // method Unwrap.
@@ -26,7 +26,7 @@ func Shed(s *shed.Shedder[echo.Context]) echo.MiddlewareFunc {
 	})
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		proceed := func(w http.ResponseWriter, c echo.Context) error {
-			response := c.Response() // next may set another
+			response := c.Response() // next may replace it
 			own := response.Writer
 			response.Writer = w
 			defer func() { response.Writer = own }()

@@ -1,8 +1,8 @@
 // Package ginmw limits the requests of gin handlers.
 //
-// A [Limiter] decides each request against its rules before the handlers after it. It
-// describes the decision in response header fields and answers requests that are
-// denied. It goes before all routes, the routes of a group, or a single route:
+// A [Limiter] decides each request against its rules before the handlers after it. It describes the
+// decision in response header fields and answers requests that are denied. It goes before all
+// routes, the routes of a group, or a single route:
 //
 //	limiter := ginmw.MustNew(ginmw.Config{
 //		Rules: []ginmw.Rule{{
@@ -15,17 +15,16 @@
 //	api := r.Group("/api", limiter.Handler())      // a group
 //	r.POST("/login", limiter.Handler(), postLogin) // one route
 //
-// It answers as package nethttp does: see there. After an answer of its own it calls
-// Abort, so that no later handler runs.
+// Its answers are those of package nethttp. After an answer of its own it calls Abort, so that no
+// later handler runs.
 //
 // # Order of handlers
 //
-// gin answers some requests before any handler runs: redirects to the path with or
-// without a trailing slash cost nothing. A handler sees 404s and 405s only if it was
-// given to Use of the engine. If an earlier handler has written to the response, it is
-// too late for header fields and for an answer. A denial then only stops the chain.
+// gin answers some requests before any handler runs: its redirects to the path with or without a
+// trailing slash cost nothing. A handler sees 404s and 405s only if it was passed to Use of the
+// engine. If an earlier handler has written to the response, it is too late for header fields and
+// for an answer. A denial then only stops the chain.
 //
-// The writer of the context is passed on unchanged, so streaming, hijacking and
-// protocol upgrades work as without the limiter. A copy made by c.Copy has the outcome
-// too.
+// The writer of the context is passed on unchanged, so streaming, hijacking and protocol upgrades
+// work as without the limiter. A copy made by c.Copy has the outcome too.
 package ginmw

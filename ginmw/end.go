@@ -10,18 +10,15 @@ import (
 	"github.com/weir-go/weir/nethttp"
 )
 
-// Detach leaves the end of the request with context c to the caller, who must call end
-// when it is over. It is for a request that outlives its handler, such as a hijacked
-// connection, or that is over before its handler. A panic of the handler does not end a
-// detached request. end does not use c. Otherwise Detach is [nethttp.Detach], which
-// reaches all limiters that the request has passed.
+// Detach detaches the end of the request with context c from its handler: the caller must call end
+// when the request is over. It is [nethttp.Detach] for this package's requests. end does not use c.
 func Detach(c *gin.Context) (end func(core.Result), ok bool) {
 	return nethttp.Detach(c.Request.Context())
 }
 
-// Spend adds n units to what the request with context c has really cost under the rule of
-// that name, and reports whether it counted anywhere. It is [nethttp.Spend], which
-// functions that have only c.Request.Context() may call.
+// Spend adds n units to the final cost of the request with context c under the named rule, and
+// reports whether there was such a rule. Functions that have only c.Request.Context() may call
+// [nethttp.Spend].
 func Spend(c *gin.Context, rule string, n int64) bool {
 	return nethttp.Spend(c.Request.Context(), rule, n)
 }
@@ -31,8 +28,8 @@ func withContext(c *gin.Context, ctx context.Context) *gin.Context {
 	return c
 }
 
-// answered implements [gate.Config].Answered. Where c has errors and no answer,
-// middleware outside the limiter is about to answer.
+// answered implements [gate.Config].Answered. If c has errors and no answer, middleware outside the
+// limiter is about to answer.
 func answered(c *gin.Context, _ error) (status int, bytes int64, written bool) {
 	switch w := c.Writer; {
 	case w.Written():

@@ -16,7 +16,8 @@ import (
 func ExampleLimiter_Replace() {
 	perClient := func(n int64) []ginmw.Rule {
 		return []ginmw.Rule{{
-			Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+			Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)),
+			Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 		}}
 	}
 	limiter := ginmw.MustNew(ginmw.Config{Rules: perClient(1)})
@@ -43,7 +44,8 @@ func ExampleLimiter_Replace() {
 // A client that was denied by mistake is let in at once.
 func ExampleLimiter_ResetKey() {
 	limiter := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
-		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)),
+		Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 	}}})
 	r := gin.New()
 	r.Use(limiter.Handler())

@@ -45,7 +45,9 @@ func ExampleSpend() {
 			Cost:      func(*gin.Context) int64 { return 100 },
 			FinalCost: core.SpentCost,
 		}},
-		Observer: core.ObserverFuncs[*gin.Context]{OnEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) }},
+		Observer: core.ObserverFuncs[*gin.Context]{
+			OnEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
+		},
 	})
 	r := gin.New()
 	r.POST("/chat", limiter.Handler(), func(c *gin.Context) {

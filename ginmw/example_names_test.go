@@ -39,7 +39,9 @@ func oncePerDay(key func(*gin.Context) (string, error)) *ginmw.Limiter {
 
 func ExampleNew() {
 	_, err := ginmw.New(ginmw.Config{
-		Rules: []ginmw.Rule{{Name: "per-client", Limit: limits.SlidingWindow(limits.PerMinute(0)), Key: ginmw.RoutePattern}},
+		Rules: []ginmw.Rule{
+			{Name: "per-client", Limit: limits.SlidingWindow(limits.PerMinute(0)), Key: ginmw.RoutePattern},
+		},
 	})
 	fmt.Println(err)
 	// Output: core: rule "per-client": limit: units of a sliding-window must be 1 to 1000000000 (got 0)
@@ -55,7 +57,8 @@ func ExampleMustNew() {
 func ExampleLimiter_Handler() {
 	perDay := func(name string, n int64) gin.HandlerFunc {
 		return ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
-			Name: name, Limit: limits.TokenBucket(limits.PerDay(n), n), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+			Name: name, Limit: limits.TokenBucket(limits.PerDay(n), n),
+			Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 		}}}).Handler()
 	}
 	r := gin.New()
@@ -93,7 +96,10 @@ func ExampleLimiter_Decide() {
 // Denials in the JSON format of an API.
 func ExampleConfig_denied() {
 	limiter := ginmw.MustNew(ginmw.Config{
-		Rules: []ginmw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Rules: []ginmw.Rule{
+			{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(1), 1),
+				Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))},
+		},
 		Denied: func(c *gin.Context, o core.Outcome) {
 			c.AbortWithStatusJSON(o.Status(), gin.H{"error": o.Verdict().String()})
 		},
@@ -108,7 +114,10 @@ func ExampleConfig_denied() {
 
 func ExampleOutcomeFrom() {
 	limiter := ginmw.MustNew(ginmw.Config{
-		Rules:            []ginmw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(5), 5), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Rules: []ginmw.Rule{
+			{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(5), 5),
+				Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))},
+		},
 		OutcomeInContext: true,
 	})
 	r := gin.New()
@@ -216,7 +225,9 @@ func ExampleClientIP() {
 // Counting outcomes by rule and verdict, never by key.
 func ExampleConfig_observe() {
 	limiter := ginmw.MustNew(ginmw.Config{
-		Rules: []ginmw.Rule{{Name: "per-route", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: ginmw.RoutePattern}},
+		Rules: []ginmw.Rule{
+			{Name: "per-route", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: ginmw.RoutePattern},
+		},
 		Observer: core.ObserverFuncs[*gin.Context]{OnDecision: func(_ context.Context, c *gin.Context, o core.Outcome) {
 			fmt.Println(c.FullPath(), o.Verdict())
 		}},
@@ -235,7 +246,8 @@ func ExampleRule() {
 	limiter := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
 		Name:  "writes",
 		Limit: limits.TokenBucket(limits.PerDay(12), 12),
-		Key:   core.When(func(c *gin.Context) bool { return c.Request.Method != "GET" }, ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))),
+		Key: core.When(func(c *gin.Context) bool { return c.Request.Method != "GET" },
+			ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))),
 		Cost: func(c *gin.Context) int64 {
 			if c.Request.URL.Path == "/import" {
 				return 10
@@ -260,7 +272,10 @@ func ExampleRule() {
 
 func ExamplePlainText() {
 	limiter := ginmw.MustNew(ginmw.Config{
-		Rules:  []ginmw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Rules: []ginmw.Rule{
+			{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1),
+				Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))},
+		},
 		Denied: ginmw.PlainText,
 		// A clock that stands still, so that the output is always the same.
 		Backend: memory.MustNew(memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),

@@ -21,24 +21,21 @@ func Lift[T any](f func(*http.Request) (T, error)) func(*gin.Context) (T, error)
 	return func(c *gin.Context) (T, error) { return f(c.Request) }
 }
 
-// RoutePattern is the key function of the pattern by which gin routed the request, such
-// as "/users/:id", without the method. The key is "" if no pattern matched: all 404s
-// and 405s share one key, and [keyfuncs.Join] keeps its other parts. RoutePattern never
-// fails.
+// RoutePattern is the key function of the pattern that gin routed the request by, such as
+// "/users/:id", without the method. The key is "" if no pattern matched: all 404s and 405s share
+// one key, and [keyfuncs.Join] keeps its other parts. RoutePattern never fails.
 //
-// Another key costs a client nothing, but it can only choose among the patterns you
-// registered.
+// Another key costs a client nothing, but it can only choose among the patterns you registered.
 func RoutePattern(c *gin.Context) (string, error) { return c.FullPath(), nil }
 
-// PathParam returns the key function of a parameter in the path, such as "id" of
-// "/users/:id". The value is the one that c.Param returns. It is unescaped, so that one
-// thing has one key, unless you set UseRawPath or UseEscapedPath of the engine without
-// UnescapePathValues. If the parameter is missing or empty, the key is core.ErrAbsent.
-// A value of more than 64 bytes is represented by its digest, as in [keyfuncs.Header].
-// If name is empty, the result is nil.
+// PathParam returns the key function of a parameter in the path, such as "id" of "/users/:id". The
+// value is the one that c.Param returns. It is unescaped, so that one thing has one key, unless you
+// set UseRawPath or UseEscapedPath of the engine without UnescapePathValues. If the parameter is
+// missing or empty, the key is core.ErrAbsent. A value of more than 64 bytes is represented by its
+// digest, as in [keyfuncs.Header]. If name is empty, the result is nil.
 //
-// Another key costs a client nothing, and there may be endless keys: PathParam limits
-// what happens to one thing, not what one client does.
+// Another key costs a client nothing, and there may be endless keys: PathParam limits requests for
+// one thing, not requests of one client.
 func PathParam(name string) func(*gin.Context) (string, error) {
 	if name == "" {
 		return nil
@@ -62,24 +59,25 @@ func ContextValue(name string) func(*gin.Context) (string, error) {
 	})
 }
 
-// ClientIP returns the address that c.ClientIP returns. It is for programs that
-// configure trusted proxies in the engine and want to do so in one place:
+// ClientIP returns the address that c.ClientIP returns. It is for programs that configure trusted
+// proxies in the engine and want to do so in one place:
 //
 //	Key: keyfuncs.Address(ginmw.ClientIP)
 //
 // It fails if gin finds no address.
 //
-// Another address costs a client nothing until you call [gin.Engine.SetTrustedProxies],
-// because by default gin believes X-Forwarded-For from everybody. Even after that call,
-// gin believes everybody on a unix socket, and believes the header that
-// [gin.Engine].TrustedPlatform names from everybody. The sources of package keyfuncs,
-// lifted, believe nobody by default.
+// Another address costs a client nothing until you call [gin.Engine.SetTrustedProxies], because by
+// default gin believes X-Forwarded-For from any client. Even after that call, gin believes any
+// client on a unix socket, and believes the header named by [gin.Engine].TrustedPlatform from any
+// client. The sources of package keyfuncs, lifted, believe no client by default.
 func ClientIP(c *gin.Context) (netip.Addr, error) {
 	addr, err := netip.ParseAddr(c.ClientIP())
-	if err != nil { // err is dropped: it contains the text, which a client may have written
+	if err != nil { // drop err: its text may come from a client
 		return netip.Addr{}, errNoClientIP
 	}
 	return addr, nil
 }
 
-var errNoClientIP error = &failure.Safe{Err: fmt.Errorf("%w: gin found no IP address", keyfuncs.ErrUnidentified)}
+var errNoClientIP error = &failure.Safe{
+	Err: fmt.Errorf("%w: gin found no IP address", keyfuncs.ErrUnidentified),
+}

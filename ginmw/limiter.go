@@ -14,11 +14,11 @@ import (
 	"github.com/weir-go/weir/nethttp"
 )
 
-// Rule is a named limit and how to apply it to a request: see [core.Rule].
+// Rule is a rule for HTTP requests: see [core.Rule].
 type Rule = core.Rule[*gin.Context]
 
-// Config configures a [Limiter]. [nethttp.Config] describes its fields. The comments here say what
-// differs.
+// Config configures a [Limiter]. [nethttp.Config] describes its fields; the comments here describe
+// differences.
 type Config struct {
 	Rules     []Rule
 	Backend   backends.Backend
@@ -36,8 +36,8 @@ type Config struct {
 	SkipPreflight bool
 	MaxWaiting    int
 
-	// OutcomeInContext makes [OutcomeFrom] return the outcome, allowed or not: in later handlers, in
-	// Denied, and in earlier handlers after c.Next.
+	// OutcomeInContext makes [OutcomeFrom] return the outcome, allowed or not: in later handlers,
+	// in Denied, and in earlier handlers after c.Next.
 	OutcomeInContext bool
 }
 
@@ -46,7 +46,7 @@ type Limiter struct {
 	gate *gate.Gate[*gin.Context]
 }
 
-// New returns a limiter, or an error that reports every mistake in config.
+// New returns a limiter. The error reports every mistake in config.
 func New(config Config) (*Limiter, error) {
 	gateConfig := gate.Config[*gin.Context]{
 		Config: core.Config[*gin.Context]{
@@ -66,7 +66,7 @@ func New(config Config) (*Limiter, error) {
 	}
 	if config.Denied != nil {
 		gateConfig.Denied = func(_ http.ResponseWriter, c *gin.Context, o core.Outcome) error {
-			c.Abort() // before Denied, so that a c.Next in it runs nothing
+			c.Abort() // before Denied, so that a c.Next in it runs no handler
 			config.Denied(c, o)
 			return nil
 		}
@@ -93,7 +93,7 @@ func MustNew(config Config) *Limiter {
 // Decide decides c and takes its cost, without answering it: see [nethttp.Limiter.Decide].
 func (l *Limiter) Decide(c *gin.Context) core.Outcome { return l.gate.Decide(c.Request, c) }
 
-// State returns what the limiter does: see [core.State].
+// State returns the state of the limiter: see [core.State].
 func (l *Limiter) State() core.State { return l.gate.State() }
 
 // Handler returns a handler that lets only allowed requests through to the handlers
@@ -112,7 +112,7 @@ func (l *Limiter) Handler() gin.HandlerFunc {
 	}
 }
 
-// errProceeded is what proceed returns, so that its caller knows that it was called.
+// errProceeded tells the caller of Serve that proceed was called.
 var errProceeded = errors.New("ginmw: the request went on")
 
 // proceed calls the handlers after the limiter.
@@ -121,9 +121,7 @@ func proceed(_ http.ResponseWriter, c *gin.Context) error {
 	return errProceeded
 }
 
-// PlainText answers a request that is denied or could not be decided with one line of
-// plain text, whatever the client prefers. It is for [Config].Denied. It calls
-// [nethttp.PlainText].
+// PlainText is [nethttp.PlainText], for [Config].Denied.
 func PlainText(c *gin.Context, o core.Outcome) {
 	nethttp.PlainText(c.Writer, c.Request, o)
 }

@@ -115,7 +115,9 @@ func newEngine() *gin.Engine { return gin.New() }
 
 // defaultEngine is gin.Default without its output.
 func defaultEngine() *gin.Engine {
-	defer func(w, e io.Writer) { gin.DefaultWriter, gin.DefaultErrorWriter = w, e }(gin.DefaultWriter, gin.DefaultErrorWriter)
+	defer func(w, e io.Writer) {
+		gin.DefaultWriter, gin.DefaultErrorWriter = w, e
+	}(gin.DefaultWriter, gin.DefaultErrorWriter)
 	gin.DefaultWriter, gin.DefaultErrorWriter = io.Discard, io.Discard
 	return gin.Default()
 }
@@ -222,7 +224,9 @@ func TestADenialsOutcomeReplacesThatOfAnOuterLimiter(t *testing.T) {
 		return o.Verdict().String()
 	}
 	byHandler := inner
-	byHandler.Denied = func(c *gin.Context, _ core.Outcome) { c.String(http.StatusTooManyRequests, "Denied sees "+verdict(c)) }
+	byHandler.Denied = func(c *gin.Context, _ core.Outcome) {
+		c.String(http.StatusTooManyRequests, "Denied sees "+verdict(c))
+	}
 	r := gin.New()
 	logged := ""
 	r.Use(func(c *gin.Context) {
@@ -246,7 +250,9 @@ func TestADenialsOutcomeReplacesThatOfAnOuterLimiter(t *testing.T) {
 func TestWhatIsCommittedStays(t *testing.T) {
 	config := perDayConfig(1, everybody)
 	config.Denied = func(*gin.Context, core.Outcome) { t.Error("Denied was called, with nothing left to answer") }
-	for name, limit := range map[string]*ginmw.Limiter{"the limiter's answer": perDay(1, everybody), "an answer of your own": ginmw.MustNew(config)} {
+	for name, limit := range map[string]*ginmw.Limiter{
+		"the limiter's answer": perDay(1, everybody), "an answer of your own": ginmw.MustNew(config),
+	} {
 		r := gin.New()
 		r.Use(func(c *gin.Context) { c.String(http.StatusAccepted, "already said.") })
 		r.Use(limit.Handler())
@@ -293,7 +299,8 @@ func TestAnAddressThatGinMakesUpIsAnError(t *testing.T) {
 	r = gin.New()
 	r.Use(perDay(1, keyfuncs.Address(ginmw.ClientIP)).Handler())
 	r.GET("/", ok)
-	overwritten := http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) { // as gorilla's ProxyHeaders does
+	// as gorilla's ProxyHeaders does
+	overwritten := http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		request.RemoteAddr = "198.51.100.1"
 		r.ServeHTTP(w, request)
 	})
@@ -301,7 +308,8 @@ func TestAnAddressThatGinMakesUpIsAnError(t *testing.T) {
 
 	request := httptest.NewRequest("GET", "/", nil)
 	request.RemoteAddr = "@"
-	local := context.WithValue(request.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "/run/app.sock", Net: "unix"})
+	local := context.WithValue(request.Context(), http.LocalAddrContextKey,
+		&net.UnixAddr{Name: "/run/app.sock", Net: "unix"})
 	w := httptest.NewRecorder()
 	r.ServeHTTP(w, request.WithContext(local))
 	if w.Code != 503 {
@@ -322,7 +330,8 @@ func TestKeysThatCannotWorkAreNil(t *testing.T) {
 }
 
 func TestMistakesAreFoundAtSetUp(t *testing.T) {
-	if _, err := ginmw.New(ginmw.Config{Rules: []ginmw.Rule{{Name: "x", Key: ginmw.Lift(keyfuncs.Header(""))}}}); err == nil ||
+	if _, err := ginmw.New(
+		ginmw.Config{Rules: []ginmw.Rule{{Name: "x", Key: ginmw.Lift(keyfuncs.Header(""))}}}); err == nil ||
 		!strings.Contains(err.Error(), `rule "x": key: is nil`) || !strings.Contains(err.Error(), `rule "x": limit: `) {
 		t.Errorf("New: %v", err)
 	}

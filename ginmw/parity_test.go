@@ -38,7 +38,8 @@ func serve(t *testing.T, app parity.App[*gin.Context]) http.Handler {
 		}
 		config := ginmw.Config{
 			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observer: c.Observer,
-			Headers: c.Headers, SkipPreflight: c.SkipPreflight, MaxWaiting: c.MaxWaiting, OutcomeInContext: c.OutcomeInContext,
+			Headers: c.Headers, SkipPreflight: c.SkipPreflight, MaxWaiting: c.MaxWaiting,
+			OutcomeInContext: c.OutcomeInContext,
 		}
 		if c.Sorry {
 			config.Denied = func(c *gin.Context, o core.Outcome) { parity.Sorry(c.Writer, o) }

@@ -12,11 +12,10 @@ import (
 	"github.com/weir-go/weir/shed"
 )
 
-// Shed returns a handler that lets only requests that s admits through to the handlers
-// after it, and answers the others with status 503. All handlers of one shedder count
-// together. It goes before limiters and authentication. Where [shed.Options].Route is nil,
-// the route of a request is its FullPath. Shed panics if s is nil or was not made by
-// [shed.New].
+// Shed returns a handler that lets only requests that s admits through to the handlers after it,
+// and answers the others with status 503. All handlers of one shedder count together. It goes
+// before limiters and authentication. If [shed.Options].Route is nil, the route of a request is its
+// FullPath. Shed panics if s is nil or was not made by [shed.New].
 func Shed(s *shed.Shedder[*gin.Context]) gin.HandlerFunc {
 	gate := shedgate.New(s, shedgate.Config[*gin.Context]{
 		Route:       (*gin.Context).FullPath,
@@ -34,7 +33,7 @@ func Shed(s *shed.Shedder[*gin.Context]) gin.HandlerFunc {
 // proceedWatched calls the handlers after the shedder with a writer that tells it of
 // streams.
 func proceedWatched(w http.ResponseWriter, c *gin.Context) error {
-	// Not by comparing w with c.Writer: that panics if their type is not comparable.
+	// Do not compare w with c.Writer: that panics if their type is not comparable.
 	if _, ok := w.(gin.ResponseWriter); !ok {
 		own := c.Writer
 		c.Writer = &watchedWriter{own, w}
@@ -44,19 +43,20 @@ func proceedWatched(w http.ResponseWriter, c *gin.Context) error {
 	return errProceeded
 }
 
-// watchedWriter is a writer of gin that writes, flushes and hijacks as another one does, which is around it.
+// watchedWriter is a writer of gin that writes, flushes and hijacks by another writer that wraps
+// it.
 type watchedWriter struct {
 	gin.ResponseWriter
 	around http.ResponseWriter
 }
 
-// Unwrap is what http.ResponseController and [shed.Stream] ask for.
+// Unwrap serves http.ResponseController and [shed.Stream].
 func (w *watchedWriter) Unwrap() http.ResponseWriter { return w.around }
 
-// Write writes by the writer around it, which tells the shedder of the time that takes.
+// Write writes by the wrapper, which measures the time for the shedder.
 func (w *watchedWriter) Write(p []byte) (int, error) { return w.around.Write(p) }
 
-// WriteString implements io.StringWriter, likewise.
+// WriteString implements io.StringWriter in the same way.
 func (w *watchedWriter) WriteString(s string) (int, error) { return io.WriteString(w.around, s) }
 
 // Flush implements http.Flusher.
