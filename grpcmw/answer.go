@@ -18,10 +18,10 @@ import (
 	"github.com/weir-go/weir/internal/http/gate"
 )
 
-// headerPool has empty headers, in which fields are written. Their values go into metadata.
+// headerPool holds empty headers for the fields, whose values are moved into metadata.
 var headerPool = sync.Pool{New: func() any { return make(http.Header) }}
 
-// metadata returns the fields that were written, once.
+// metadata returns the written fields as metadata. The second call returns nil.
 func (c *call) metadata() metadata.MD {
 	if c.fields == nil {
 		return nil
@@ -31,7 +31,7 @@ func (c *call) metadata() metadata.MD {
 	return md
 }
 
-// dropFields gives the header back that Fields has returned.
+// dropFields returns the header of Fields to the pool.
 func (c *call) dropFields() {
 	clear(c.fields)
 	headerPool.Put(c.fields)
@@ -46,7 +46,7 @@ func metadataOf(fields http.Header) metadata.MD {
 	return md
 }
 
-// lower returns the name of a field as metadata has it. To know the common ones spares an allocation for each.
+// lower returns the name of a field in lower case, without an allocation for common names.
 func lower(name string) string {
 	switch name {
 	case "Ratelimit":
@@ -59,7 +59,7 @@ func lower(name string) string {
 	return strings.ToLower(name)
 }
 
-// pushback is how a server tells gRPC's own retries when to repeat a call: gRFC A6.
+// pushback tells gRPC's own retries when to repeat a call: gRFC A6.
 const pushback = "grpc-retry-pushback-ms"
 
 // trailer returns the trailer of a call that may not go on.
@@ -71,8 +71,8 @@ func (c *call) trailer(r *gate.Refusal) metadata.MD {
 	return md
 }
 
-// pushbackOf returns the wait in milliseconds, rounded up; -1 if no wait helps, or none that every
-// client can read.
+// pushbackOf returns the wait in milliseconds, rounded up. It returns -1 if no wait helps, or if
+// the wait is too long for some clients.
 func pushbackOf(wait time.Duration) string {
 	ms := (wait + time.Millisecond - 1) / time.Millisecond
 	if wait <= 0 || ms > math.MaxInt32 {
@@ -81,7 +81,8 @@ func pushbackOf(wait time.Duration) string {
 	return strconv.FormatInt(int64(ms), 10)
 }
 
-// refuse returns the error of a call that may not go on. It comes before trailer, which says whether to wait.
+// refuse returns the error of a call that may not go on. Call it before trailer, since it decides
+// whether the client may try again.
 func (c *call) refuse(r *gate.Refusal) error {
 	if r.Status == 0 {
 		return status.FromContextError(r.Err).Err()
@@ -103,8 +104,10 @@ func (c *call) refuse(r *gate.Refusal) error {
 	return s.Err()
 }
 
-// refusal returns a status with details: the wait if that is positive, and the rules that denied.
-func refusal(code codes.Code, message string, wait time.Duration, violated []string) *status.Status {
+// refusal returns a status with details: the wait, if positive, and the rules that denied.
+func refusal(
+	code codes.Code, message string, wait time.Duration, violated []string,
+) *status.Status {
 	s := status.New(code, message)
 	var details []protoadapt.MessageV1
 	if wait > 0 {
@@ -113,18 +116,19 @@ func refusal(code codes.Code, message string, wait time.Duration, violated []str
 	if len(violated) > 0 {
 		failure := new(errdetails.QuotaFailure)
 		for _, name := range violated {
-			failure.Violations = append(failure.Violations, &errdetails.QuotaFailure_Violation{Subject: name, Description: message})
+			failure.Violations = append(failure.Violations,
+				&errdetails.QuotaFailure_Violation{Subject: name, Description: message})
 		}
 		details = append(details, failure)
 	}
 	detailed, err := s.WithDetails(details...)
-	if err != nil { // impossible: the messages are ours
+	if err != nil { // impossible with these messages
 		return s
 	}
 	return detailed
 }
 
-// statusOf returns the HTTP status of what a handler has returned.
+// statusOf returns the HTTP status for the error of a handler.
 func statusOf(err error) int {
 	if err == nil {
 		return http.StatusOK

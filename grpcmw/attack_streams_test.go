@@ -53,14 +53,17 @@ func TestStreamsThatAreKilled(t *testing.T) {
 		streams = 10_000
 	}
 	const atOnce = 20
-	for name, backend := range map[string]backends.Backend{"memory": nil, "flaky": &flaky{Memory: memory.MustNew(memory.Options{})}} {
+	for name, backend := range map[string]backends.Backend{
+		"memory": nil, "flaky": &flaky{Memory: memory.MustNew(memory.Options{})},
+	} {
 		t.Run(name, func(t *testing.T) {
 			var running, most, spent, ends atomic.Int64
 			l := newLimiter(t, grpcmw.Config{
 				Backend: backend,
 				Rules: []grpcmw.Rule{
 					{Name: "at once", Limit: limits.Concurrent(atOnce), Key: keyfuncs.Constant[*grpcmw.Call]("all")},
-					{Name: "messages", Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000), Key: keyfuncs.Constant[*grpcmw.Call]("all"), FinalCost: core.SpentCost},
+					{Name: "messages", Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000),
+						Key: keyfuncs.Constant[*grpcmw.Call]("all"), FinalCost: core.SpentCost},
 				},
 				Observer: core.ObserverFuncs[*grpcmw.Call]{OnEnd: func(s limits.Settlement) { ends.Add(1) }},
 			})
@@ -99,7 +102,8 @@ func TestStreamsThatAreKilled(t *testing.T) {
 				}
 				return nil
 			}}
-			listener := listen(t, s, grpc.ChainUnaryInterceptor(shedUnary, l.Unary()), grpc.ChainStreamInterceptor(recoverStream, shedStream, l.Stream()))
+			listener := listen(t, s, grpc.ChainUnaryInterceptor(shedUnary, l.Unary()),
+				grpc.ChainStreamInterceptor(recoverStream, shedStream, l.Stream()))
 			var clients sync.WaitGroup
 			for range 32 {
 				clients.Go(func() {
@@ -114,7 +118,10 @@ func TestStreamsThatAreKilled(t *testing.T) {
 			clients.Wait()
 			waitFor(t, "nothing is held", func() bool { units := l.State().Held; return units == 0 })
 			left.Wait()
-			waitFor(t, "nothing is in flight", func() bool { state := shedder.State(); return state.InFlight == 0 && state.Streams == 0 })
+			waitFor(t, "nothing is in flight", func() bool {
+				state := shedder.State()
+				return state.InFlight == 0 && state.Streams == 0
+			})
 			waitFor(t, "the backend has all back", func() bool {
 				d, err := l.ExplainKey(t.Context(), "at once", "all", limits.Limit{})
 				return err == nil && d.Remaining == atOnce
@@ -202,7 +209,8 @@ func TestPanicsOfHooks(t *testing.T) {
 			}
 		},
 		"Observe": func(c *grpcmw.Config, on *bool) {
-			c.Observer = core.ObserverFuncs[*grpcmw.Call]{OnDecision: func(context.Context, *grpcmw.Call, core.Outcome) {
+			c.Observer = core.ObserverFuncs[*grpcmw.Call]{OnDecision: func(context.Context, *grpcmw.Call,
+				core.Outcome) {
 				if *on {
 					boom()
 				}
@@ -227,11 +235,13 @@ func TestPanicsOfHooks(t *testing.T) {
 			on := new(bool)
 			config := grpcmw.Config{Rules: []grpcmw.Rule{
 				{Name: "at once", Limit: limits.Concurrent(1), Key: keyfuncs.Constant[*grpcmw.Call]("all")},
-				{Name: "calls", Limit: limits.FixedWindow(limits.PerDay(1000)), Key: keyfuncs.Constant[*grpcmw.Call]("all")},
+				{Name: "calls", Limit: limits.FixedWindow(limits.PerDay(1000)),
+					Key: keyfuncs.Constant[*grpcmw.Call]("all")},
 			}}
 			breakIt(&config, on)
 			l := newLimiter(t, config)
-			c := serve(t, new(service), grpc.ChainUnaryInterceptor(recoverUnary, l.Unary()), grpc.ChainStreamInterceptor(recoverStream, l.Stream()))
+			c := serve(t, new(service), grpc.ChainUnaryInterceptor(recoverUnary, l.Unary()),
+				grpc.ChainStreamInterceptor(recoverStream, l.Stream()))
 			*on = true
 			for range 3 {
 				ask(t.Context(), c)
@@ -295,7 +305,8 @@ func TestABackendIsLostWhileStreamsAreOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := &flaky{Memory: memory.MustNew(memory.Options{})}
 		l := newLimiter(t, grpcmw.Config{Backend: backend, Rules: []grpcmw.Rule{
-			{Name: "a", Limit: limits.Concurrent(1000), Key: keyfuncs.Constant[*grpcmw.Call]("all"), OnFailure: core.FailClosed},
+			{Name: "a", Limit: limits.Concurrent(1000), Key: keyfuncs.Constant[*grpcmw.Call]("all"),
+				OnFailure: core.FailClosed},
 		}})
 		c := serve(t, waits(), both(l)...)
 		ctx, leave := context.WithCancel(t.Context())
@@ -319,13 +330,15 @@ func TestABackendIsLostWhileStreamsAreOpen(t *testing.T) {
 // Two clients in a chain wait once, and two limiters in a chain hold and give back what each has taken.
 func TestChains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		outer, inner := newLimiter(t, grpcmw.Config{Rules: everybody(limits.Concurrent(5))}), newLimiter(t, grpcmw.Config{Rules: everybody(limits.TokenBucket(limits.PerMinute(60), 1))})
+		outer, inner := newLimiter(t, grpcmw.Config{Rules: everybody(limits.Concurrent(5))}),
+			newLimiter(t, grpcmw.Config{Rules: everybody(limits.TokenBucket(limits.PerMinute(60), 1))})
 		u1, s1 := grpcmw.MustClient(client.Options{MaxWait: time.Minute})
 		u2, s2 := grpcmw.MustClient(client.Options{MaxWait: time.Minute})
 		listener := listen(t, new(service),
 			grpc.ChainUnaryInterceptor(outer.Unary(), inner.Unary(), outer.Unary()),
 			grpc.ChainStreamInterceptor(outer.Stream(), inner.Stream(), outer.Stream()))
-		c := pb.NewTestServiceClient(dial(t, listener, grpc.WithChainUnaryInterceptor(u1, u2), grpc.WithChainStreamInterceptor(s1, s2)))
+		c := pb.NewTestServiceClient(
+			dial(t, listener, grpc.WithChainUnaryInterceptor(u1, u2), grpc.WithChainStreamInterceptor(s1, s2)))
 		for i := range 20 {
 			if i%2 == 0 {
 				if got := ask(t.Context(), c); got.code != codes.OK {

@@ -41,7 +41,8 @@ func newTarget(t *testing.T, start func(*testing.T, *grpc.Server) string, tapped
 	const allowed = 50
 	of := new(target)
 	l := newLimiter(t, grpcmw.Config{Rules: []grpcmw.Rule{
-		{Name: "calls", Limit: limits.TokenBucket(limits.PerDay(allowed), allowed), Key: keyfuncs.Constant[*grpcmw.Call]("all")},
+		{Name: "calls", Limit: limits.TokenBucket(limits.PerDay(allowed), allowed),
+			Key: keyfuncs.Constant[*grpcmw.Call]("all")},
 		{Name: "at once", Limit: limits.Concurrent(4), Key: keyfuncs.Address(grpcmw.Peer)},
 		{Name: "token", Limit: limits.FixedWindow(limits.PerDay(1_000_000)), Key: grpcmw.Lift(keyfuncs.BearerToken)},
 	}})
@@ -61,7 +62,10 @@ func newTarget(t *testing.T, start func(*testing.T, *grpc.Server) string, tapped
 			t.Errorf("%d calls were served, want 1 to %d", n, allowed)
 		}
 	})
-	options := []grpc.ServerOption{grpc.ChainUnaryInterceptor(recoverUnary, l.Unary(), unary), grpc.ChainStreamInterceptor(recoverStream, l.Stream(), stream)}
+	options := []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(recoverUnary, l.Unary(), unary),
+		grpc.ChainStreamInterceptor(recoverStream, l.Stream(), stream),
+	}
 	var server *grpc.Server
 	if tapped {
 		options = append(options, grpc.InTapHandle(l.Tap(func() *grpc.Server { return server })))
@@ -87,14 +91,17 @@ func waitFor(t *testing.T, what string, so func() bool) {
 
 // eachServer runs an attack on both servers, and on one with a tap.
 func eachServer(t *testing.T, s *service, attack func(t *testing.T, of *target)) {
-	for name, start := range map[string]func(*testing.T, *grpc.Server) string{"Serve": startServer, "ServeHTTP": startHTTP, "Tap": startServer} {
+	for name, start := range map[string]func(*testing.T, *grpc.Server) string{
+		"Serve": startServer, "ServeHTTP": startHTTP, "Tap": startServer,
+	} {
 		t.Run(name, func(t *testing.T) { attack(t, newTarget(t, start, name == "Tap", s)) })
 	}
 }
 
 func dialTCP(t *testing.T, address string) pb.TestServiceClient {
 	t.Helper()
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithMaxHeaderListSize(math.MaxInt32))
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithMaxHeaderListSize(math.MaxInt32))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,14 +180,16 @@ func (r *raw) begin(method string) uint32 {
 	defer r.mu.Unlock()
 	r.block.Reset()
 	for _, field := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", "/grpc.testing.TestService/" + method}, {":authority", "server"},
+		{":method", "POST"}, {":scheme", "http"}, {":path", "/grpc.testing.TestService/" + method},
+		{":authority", "server"},
 		{"content-type", "application/grpc"}, {"te", "trailers"},
 	} {
 		r.encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]})
 	}
 	id := r.next
 	r.next += 2
-	if r.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: r.block.Bytes(), EndHeaders: true}) != nil {
+	if r.framer.WriteHeaders(
+		http2.HeadersFrameParam{StreamID: id, BlockFragment: r.block.Bytes(), EndHeaders: true}) != nil {
 		return 0
 	}
 	return id
@@ -314,12 +323,15 @@ func TestDeadlinesOfAMicrosecond(t *testing.T) {
 			r.mu.Lock()
 			r.block.Reset()
 			for _, field := range [][2]string{
-				{":method", "POST"}, {":scheme", "http"}, {":path", "/grpc.testing.TestService/FullDuplexCall"}, {":authority", "server"},
+				{":method", "POST"}, {":scheme", "http"}, {":path", "/grpc.testing.TestService/FullDuplexCall"},
+				{":authority", "server"},
 				{"content-type", "application/grpc"}, {"te", "trailers"}, {"grpc-timeout", "1u"},
 			} {
 				r.encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]})
 			}
-			r.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: r.next, BlockFragment: r.block.Bytes(), EndHeaders: true})
+			r.framer.WriteHeaders(http2.HeadersFrameParam{
+				StreamID: r.next, BlockFragment: r.block.Bytes(), EndHeaders: true,
+			})
 			r.next += 2
 			r.mu.Unlock()
 		}

@@ -11,27 +11,27 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// Call is a call that a server has received. Rules read it. It is not to be kept.
+// Call is a call that a server has received. Rules read it and must not keep it.
 type Call struct {
-	// Context is that of the call. It has the metadata and the peer: see
+	// Context is the context of the call. It has the metadata and the peer: see
 	// metadata.FromIncomingContext and peer.FromContext.
 	Context context.Context
 
 	// FullMethod is the method in the form "/package.Service/Method".
 	FullMethod string
 
-	// Message is the message of a unary call. nil: a stream, whose messages have not arrived. When
-	// [Limiter.Tap] decides a unary call, Message is not nil, but of a type that says nothing.
+	// Message is the message of a unary call. It is nil for a stream, whose messages have not
+	// arrived. When [Limiter.Tap] decides a unary call, Message is an empty value, not nil.
 	Message any
 
-	unregistered bool          // a handler of unknown methods serves it
-	derived      bool          // Context is not that of the stream
-	request      *http.Request // that Request has returned
+	unregistered bool // served by the handler of unknown methods
+	derived      bool // Context differs from that of the stream
+	request      *http.Request // result of Request
 }
 
-// Request returns the call in the form of package http, for policy files and functions that read an
-// http.Request: a POST for the full method, with the metadata as header fields, the peer's address,
-// the state of TLS, and no body. It is made once.
+// Request returns the call as an http.Request, for policy files and functions that read one: a POST
+// for the full method, with the metadata as header fields, the peer's address, the state of TLS,
+// and no body. Every call of Request returns the same http.Request.
 func (c *Call) Request() *http.Request {
 	if c.request == nil {
 		c.request = c.newRequest()
@@ -47,7 +47,7 @@ func (c *Call) newRequest() *http.Request {
 	}
 	for name, values := range md {
 		switch {
-		case len(values) == 0: // another interceptor has set none
+		case len(values) == 0: // an interceptor set an empty list
 		case name == ":authority":
 			r.Host = values[0]
 		case !strings.HasPrefix(name, ":"):
@@ -62,7 +62,7 @@ func (c *Call) newRequest() *http.Request {
 		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
 			r.TLS = &info.State
 		}
-		if p.LocalAddr != nil { // by which package keyfuncs tells a unix socket
+		if p.LocalAddr != nil { // lets package keyfuncs recognize a unix socket
 			ctx = context.WithValue(ctx, http.LocalAddrContextKey, p.LocalAddr)
 		}
 	}

@@ -17,49 +17,57 @@ import (
 	"github.com/weir-go/weir/internal/http/callclient"
 )
 
-// Client returns the interceptors of a client that keeps to the limits of servers, as a [client.Transport]
-// does. It reads RetryInfo of codes.ResourceExhausted and codes.Unavailable, and the fields of limits in
-// header and trailer. After a denial it holds back all calls of the same bucket, and it spreads calls if little is
-// left. A call is never sent earlier than the server said, and never waits longer than
-// [client.Options].MaxWait or its deadline: it then ends with codes.ResourceExhausted and a
-// [*client.WaitError]. Use both interceptors.
+// Client returns the interceptors of a client that follows the limits of servers, as a
+// [client.Transport] does. It reads RetryInfo of codes.ResourceExhausted and codes.Unavailable, and
+// the fields of limits in header and trailer. After a denial it holds back all calls of the same
+// bucket. It spreads calls if few units are left. It never sends a call earlier than the server
+// allows. If a call would have to wait longer than [client.Options].MaxWait or its deadline, it
+// ends with codes.ResourceExhausted and a [*client.WaitError]. Use both interceptors.
 //
-// A unary call that is denied with codes.ResourceExhausted is repeated, within the budget of a Transport. One that
-// ends with codes.Unavailable is repeated if the server said when, and it has metadata idempotency-key. Streams are
-// not: the caller has to. Give the interceptors no retry policy of gRPC for codes.ResourceExhausted beside them.
+// A unary call that is denied with codes.ResourceExhausted is repeated, within the budget of a
+// Transport. One that ends with codes.Unavailable is repeated if the server sent a wait and the
+// call has metadata idempotency-key. Streams are never repeated: the caller has to do so. Do not
+// set a retry policy of gRPC for codes.ResourceExhausted as well.
 //
-// In functions of options a call is a POST for its full method, with its metadata as the header. The
-// default bucket is the target of the connection and a digest of the metadata authorization, without that
-// of credentials.PerRPCCredentials. [client.Options].Observe hears of answers to streams on goroutines of gRPC, and
-// a panic there is dropped. A stream that says nothing for ten seconds counts as allowed. Client
-// returns an error that reports every mistake in o. That Base is set is one.
+// Functions in options see a call as a POST for its full method, with its metadata as the header.
+// The default bucket is the target of the connection and a digest of the metadata authorization,
+// without that of credentials.PerRPCCredentials. gRPC calls [client.Options].Observe for answers to
+// streams on its own goroutines, and a panic there is dropped. A stream without an answer for ten
+// seconds counts as allowed. The error reports every mistake in o, including a Base.
 func Client(o client.Options) (grpc.UnaryClientInterceptor, grpc.StreamClientInterceptor, error) {
 	c, err := callclient.New(o)
 	if err != nil {
 		return nil, nil, err
 	}
-	unary := func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	unary := func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn,
+		invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 		var err error
 		held := c.Do(ctx, describe(ctx, conn, method), func() callclient.Answer {
 			var header, trailer metadata.MD
-			// The slice of options belongs to the caller, and each attempt has metadata of its own.
-			err = invoke(ctx, method, request, reply, conn, append(options[:len(options):len(options)], grpc.Header(&header), grpc.Trailer(&trailer))...)
+			// The caller owns the slice of options, and each attempt has metadata of its own.
+			err = invoke(ctx, method, request, reply, conn,
+				append(options[:len(options):len(options)], grpc.Header(&header),
+					grpc.Trailer(&trailer))...)
 			return answerOf(err, header, trailer)
 		})
 		return errorOf(held, err)
 	}
-	stream := func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	stream := func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
+		streamer grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
 		var opened grpc.ClientStream
-		s, err := c.Stream(ctx, describe(ctx, conn, method), func(s *callclient.Stream) (err error) {
-			var header, trailer metadata.MD
-			// A stream also ends when its connection closes, or a message cannot be sent.
-			ended := grpc.OnFinish(func(err error) {
-				s.Answer(func() callclient.Answer { return answerOf(err, header, trailer) })
-				s.End()
+		s, err := c.Stream(ctx, describe(ctx, conn, method),
+			func(s *callclient.Stream) (err error) {
+				var header, trailer metadata.MD
+				// A stream also ends when its connection closes or a message cannot be sent.
+				ended := grpc.OnFinish(func(err error) {
+					s.Answer(func() callclient.Answer { return answerOf(err, header, trailer) })
+					s.End()
+				})
+				opened, err = streamer(ctx, desc, conn, method,
+					append(options[:len(options):len(options)], grpc.Header(&header),
+						grpc.Trailer(&trailer), ended)...)
+				return err
 			})
-			opened, err = streamer(ctx, desc, conn, method, append(options[:len(options):len(options)], grpc.Header(&header), grpc.Trailer(&trailer), ended)...)
-			return err
-		})
 		switch {
 		case s == nil:
 			return nil, errorOf(err, nil)
@@ -80,10 +88,12 @@ func MustClient(o client.Options) (grpc.UnaryClientInterceptor, grpc.StreamClien
 	return unary, stream
 }
 
-// describe returns the call as options see it.
+// describe returns the call for functions in options.
 func describe(ctx context.Context, conn *grpc.ClientConn, method string) callclient.Call {
 	md, _ := metadata.FromOutgoingContext(ctx)
-	return callclient.Call{Scheme: "grpc", Target: conn.Target(), Method: method, Header: headerOf(md)}
+	return callclient.Call{
+		Scheme: "grpc", Target: conn.Target(), Method: method, Header: headerOf(md),
+	}
 }
 
 func headerOf(mds ...metadata.MD) http.Header {
@@ -112,7 +122,7 @@ func answerOf(err error, header, trailer metadata.MD) callclient.Answer {
 	return a
 }
 
-// errorOf returns the error of a call that was held back, or else that of its last attempt.
+// errorOf returns the error of a call that was held back, otherwise the error of its last attempt.
 func errorOf(held, err error) error {
 	var wait *client.WaitError
 	switch {
@@ -137,16 +147,16 @@ func (e *heldBack) GRPCStatus() *status.Status {
 	return refusal(codes.ResourceExhausted, e.wait.Error(), max(e.wait.Wait, time.Microsecond), nil)
 }
 
-// clientStream is a stream of which limits are read.
+// clientStream reads the limits in the answers to a stream.
 type clientStream struct {
 	grpc.ClientStream
 	of   *callclient.Stream
-	many bool // messages of the server
+	many bool // the server streams
 }
 
 func (s *clientStream) Header() (metadata.MD, error) {
 	md, err := s.ClientStream.Header()
-	if err == nil && md != nil { // nil: a trailer alone, which RecvMsg returns
+	if err == nil && md != nil { // nil: only a trailer, which RecvMsg reads
 		s.of.Answer(func() callclient.Answer { return answerOf(nil, md, nil) })
 	}
 	return md, err

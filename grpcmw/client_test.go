@@ -29,22 +29,29 @@ import (
 )
 
 // kept returns a client that keeps to the limits of a server with a limiter, and what it does.
-func kept(t *testing.T, s *service, limit limits.Limit, o client.Options) (pb.TestServiceClient, *grpcmw.Limiter, *atomic.Int32) {
+func kept(
+	t *testing.T, s *service, limit limits.Limit, o client.Options,
+) (pb.TestServiceClient, *grpcmw.Limiter, *atomic.Int32) {
 	t.Helper()
 	denied := new(atomic.Int32)
-	l := newLimiter(t, grpcmw.Config{Rules: everybody(limit), Observer: core.ObserverFuncs[*grpcmw.Call]{OnDecision: func(_ context.Context, _ *grpcmw.Call, o core.Outcome) {
-		if !o.Allowed() {
-			denied.Add(1)
-		}
-	}}})
+	l := newLimiter(t,
+		grpcmw.Config{Rules: everybody(limit),
+			Observer: core.ObserverFuncs[*grpcmw.Call]{OnDecision: func(_ context.Context, _ *grpcmw.Call,
+				o core.Outcome) {
+				if !o.Allowed() {
+					denied.Add(1)
+				}
+			}}})
 	unary, stream := grpcmw.MustClient(o)
-	conn := dial(t, listen(t, s, both(l)...), grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream))
+	conn := dial(t, listen(t, s, both(l)...), grpc.WithChainUnaryInterceptor(unary),
+		grpc.WithChainStreamInterceptor(stream))
 	return pb.NewTestServiceClient(conn), l, denied
 }
 
 func TestAClientAloneWithALimitIsNotDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, _, denied := kept(t, new(service), limits.TokenBucket(limits.PerMinute(60), 10), client.Options{MaxWait: time.Hour})
+		client, _, denied := kept(t, new(service), limits.TokenBucket(limits.PerMinute(60), 10),
+			client.Options{MaxWait: time.Hour})
 		began := time.Now()
 		for range 100 {
 			if got := ask(t.Context(), client); got.code != codes.OK {
@@ -59,11 +66,13 @@ func TestAClientAloneWithALimitIsNotDenied(t *testing.T) {
 
 func TestADeniedCallIsRepeatedWhenTheServerSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, l, denied := kept(t, new(service), limits.TokenBucket(limits.PerMinute(2), 1), client.Options{MaxWait: time.Hour})
+		client, l, denied := kept(t, new(service), limits.TokenBucket(limits.PerMinute(2), 1),
+			client.Options{MaxWait: time.Hour})
 		l.Decide(&grpcmw.Call{Context: t.Context()}) // somebody else
 		began := time.Now()
 		got := ask(t.Context(), client)
-		if took := time.Since(began); got.code != codes.OK || denied.Load() != 1 || took < 30*time.Second || took > 32*time.Second {
+		if took := time.Since(began); got.code != codes.OK || denied.Load() != 1 || took < 30*time.Second ||
+			took > 32*time.Second {
 			t.Errorf("%+v after %v, %d denied", got, took, denied.Load())
 		}
 	})
@@ -71,7 +80,8 @@ func TestADeniedCallIsRepeatedWhenTheServerSaid(t *testing.T) {
 
 func TestNoCallWaitsBeyondItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		conn, l, denied := kept(t, new(service), limits.TokenBucket(limits.PerMinute(1), 1), client.Options{MaxWait: time.Hour})
+		conn, l, denied := kept(t, new(service), limits.TokenBucket(limits.PerMinute(1), 1),
+			client.Options{MaxWait: time.Hour})
 		l.Decide(&grpcmw.Call{Context: t.Context()})
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
@@ -82,7 +92,8 @@ func TestNoCallWaitsBeyondItsDeadline(t *testing.T) {
 		}
 		_, err := conn.UnaryCall(ctx, new(pb.SimpleRequest)) // which is held back
 		var wait *client.WaitError
-		if wantCode(t, err, codes.ResourceExhausted); !errors.As(err, &wait) || wait.Wait < 50*time.Second || denied.Load() != 1 || time.Since(began) != 0 {
+		if wantCode(t, err, codes.ResourceExhausted); !errors.As(err, &wait) || wait.Wait < 50*time.Second ||
+			denied.Load() != 1 || time.Since(began) != 0 {
 			t.Errorf("%v after %v, %d denied", err, time.Since(began), denied.Load())
 		}
 		stream, err := conn.FullDuplexCall(ctx)
@@ -124,7 +135,8 @@ func TestAnUnavailableCallIsRepeatedIfItHasAnIdempotencyKey(t *testing.T) {
 				if served.Add(1) > 1 {
 					return new(pb.SimpleResponse), nil
 				}
-				s, err := status.New(codes.Unavailable, "full").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
+				s, err := status.New(codes.Unavailable,
+					"full").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
 				if err != nil {
 					t.Error(err)
 				}
@@ -140,7 +152,8 @@ func TestAnUnavailableCallIsRepeatedIfItHasAnIdempotencyKey(t *testing.T) {
 
 func TestStreamsWaitForWhatTheyHaveLearned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		conn, _, denied := kept(t, new(service), limits.TokenBucket(limits.PerMinute(2), 1), client.Options{MaxWait: time.Hour})
+		conn, _, denied := kept(t, new(service), limits.TokenBucket(limits.PerMinute(2), 1),
+			client.Options{MaxWait: time.Hour})
 		began := time.Now()
 		for range 4 {
 			stream, err := conn.StreamingOutputCall(t.Context(), new(pb.StreamingOutputCallRequest))
@@ -199,7 +212,8 @@ func TestAStreamThatTheClientBeginsIsOpenAtOnce(t *testing.T) {
 
 func TestTheBaseOfAClientIsItsOwn(t *testing.T) {
 	_, _, err := grpcmw.Client(client.Options{Base: http.DefaultTransport, Attempts: -1})
-	if err == nil || !strings.Contains(err.Error(), "client: base: ") || !strings.Contains(err.Error(), "client: attempts: ") {
+	if err == nil || !strings.Contains(err.Error(), "client: base: ") ||
+		!strings.Contains(err.Error(), "client: attempts: ") {
 		t.Errorf("got %v, want an error that names Base and Attempts", err)
 	}
 }
@@ -207,7 +221,8 @@ func TestTheBaseOfAClientIsItsOwn(t *testing.T) {
 // gRPC says Canceled or DeadlineExceeded, whatever the cause of the end is.
 func TestACallThatIsHeldBackEndsWithTheCodeOfItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		conn, l, _ := kept(t, new(service), limits.TokenBucket(limits.PerMinute(1), 1), client.Options{MaxWait: time.Hour})
+		conn, l, _ := kept(t, new(service), limits.TokenBucket(limits.PerMinute(1), 1),
+			client.Options{MaxWait: time.Hour})
 		l.Decide(&grpcmw.Call{Context: t.Context()})
 		for range 2 { // denied, and then held back
 			leaving, leave := context.WithCancelCause(t.Context())
@@ -228,7 +243,8 @@ func TestAStreamEndsWithoutItsContext(t *testing.T) {
 	for name, end := range map[string]func(*grpc.ClientConn, pb.TestService_FullDuplexCallClient){
 		"its connection closes": func(conn *grpc.ClientConn, _ pb.TestService_FullDuplexCallClient) { conn.Close() },
 		"a message that cannot be sent": func(_ *grpc.ClientConn, stream pb.TestService_FullDuplexCallClient) {
-			if err := stream.Send(&pb.StreamingOutputCallRequest{Payload: &pb.Payload{Body: make([]byte, 100)}}); err == nil {
+			if err := stream.Send(
+				&pb.StreamingOutputCallRequest{Payload: &pb.Payload{Body: make([]byte, 100)}}); err == nil {
 				t.Error("it was sent")
 			}
 		},
@@ -261,7 +277,8 @@ func waitsForStreams() *service { return &service{duplex: waits().duplex} }
 // Streams may be silent for hours, and have been decided all the same.
 func TestSilentStreamsSlowNobodyDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		conn, _, denied := kept(t, waitsForStreams(), limits.TokenBucket(limits.PerMinute(60), 60), client.Options{MaxInFlight: 51})
+		conn, _, denied := kept(t, waitsForStreams(), limits.TokenBucket(limits.PerMinute(60), 60),
+			client.Options{MaxInFlight: 51})
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
 		for range 50 {
@@ -297,14 +314,16 @@ func TestADeniedStreamHoldsBackNoOtherClient(t *testing.T) {
 			l := newLimiter(t, grpcmw.Config{Rules: []grpcmw.Rule{{
 				Name:  "streams",
 				Limit: limits.Concurrent(2),
-				Key:   core.When(func(c *grpcmw.Call) bool { return c.Message == nil }, keyfuncs.Constant[*grpcmw.Call]("all")),
+				Key: core.When(func(c *grpcmw.Call) bool { return c.Message == nil },
+					keyfuncs.Constant[*grpcmw.Call]("all")),
 			}}})
 			unary, stream := grpcmw.MustClient(client.Options{})
 			if apart {
 				_, stream = grpcmw.MustClient(client.Options{})
 			}
 			listener := listen(t, waitsForStreams(), both(l)...)
-			conn := pb.NewTestServiceClient(dial(t, listener, grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream)))
+			conn := pb.NewTestServiceClient(
+				dial(t, listener, grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream)))
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			for i := range 3 {
@@ -338,9 +357,11 @@ func TestACallThatItsClientEndsIsNoAnswer(t *testing.T) {
 		}}
 		var decided atomic.Int32
 		l := newLimiter(t, grpcmw.Config{
-			Rules:    everybody(limits.TokenBucket(limits.PerMinute(1), 1)),
-			Headers:  headers.Options{Show: headers.OnDenial},
-			Observer: core.ObserverFuncs[*grpcmw.Call]{OnDecision: func(context.Context, *grpcmw.Call, core.Outcome) { decided.Add(1) }},
+			Rules:   everybody(limits.TokenBucket(limits.PerMinute(1), 1)),
+			Headers: headers.Options{Show: headers.OnDenial},
+			Observer: core.ObserverFuncs[*grpcmw.Call]{
+				OnDecision: func(context.Context, *grpcmw.Call, core.Outcome) { decided.Add(1) },
+			},
 		})
 		unary, _ := grpcmw.MustClient(client.Options{MaxWait: time.Hour, Attempts: 1})
 		conn := pb.NewTestServiceClient(dial(t, listen(t, slow, both(l)...), grpc.WithChainUnaryInterceptor(unary)))
@@ -369,7 +390,9 @@ func TestACallThatItsClientEndsIsNoAnswer(t *testing.T) {
 func TestAPanicOfAnOptionIsThatOfTheCaller(t *testing.T) {
 	for name, end := range map[string]func(){"panic": func() { panic("boom") }, "exit": runtime.Goexit} {
 		unary, stream := grpcmw.MustClient(client.Options{Bucket: func(*http.Request) string { end(); return "" }})
-		conn := pb.NewTestServiceClient(dial(t, listen(t, new(service)), grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream)))
+		conn := pb.NewTestServiceClient(
+			dial(t, listen(t, new(service)), grpc.WithChainUnaryInterceptor(unary),
+				grpc.WithChainStreamInterceptor(stream)))
 		for kind, call := range map[string]func(){
 			"unary": func() { ask(t.Context(), conn) }, "stream": func() { conn.FullDuplexCall(t.Context()) },
 		} {

@@ -1,8 +1,8 @@
-// Package grpcmw limits the calls of a gRPC server, and keeps the calls of a client to the limits of
+// Package grpcmw limits the calls of a gRPC server, and makes a client follow the limits of
 // servers.
 //
 // A [Limiter] decides each call against its rules before its handler runs. Install its tap and both
-// of its interceptors: that of unary calls does not see streams.
+// interceptors: the one for unary calls does not see streams.
 //
 //	limiter := grpcmw.MustNew(grpcmw.Config{
 //		Rules: []grpcmw.Rule{{
@@ -25,30 +25,30 @@
 //
 // # Calls that cannot be decoded
 //
-// Calls that cannot be decoded are never counted by interceptors, however much work they make: those
-// with garbage, an unknown encoding, or a message that becomes too large. Calls for methods that the
-// server does not have reach no interceptor either. [Limiter.Tap] decides by peer, metadata and method
-// before the message is read, so it counts and denies these calls too.
+// Interceptors never see calls that cannot be decoded, although these cost work: calls with
+// garbage, an unknown encoding, or a message that becomes too large. They do not see calls for
+// unknown methods either. [Limiter.Tap] decides by peer, metadata and method before the message is
+// read, so it counts and denies these calls too.
 //
 // # Answers
 //
-// A denied call ends with codes.ResourceExhausted, and with the details RetryInfo and QuotaFailure. A
-// call that could not be decided, and one that is denied by rules with DenyAs503 alone, ends with
+// A denied call ends with codes.ResourceExhausted, and with the details RetryInfo and QuotaFailure.
+// A call that could not be decided, or that only rules with DenyAs503 denied, ends with
 // codes.Unavailable and RetryInfo. RetryInfo is missing if no wait helps. A call whose context has
 // ended gets codes.Canceled or codes.DeadlineExceeded.
 //
-// The fields of package headers, in lower case, are header metadata of a call that is allowed, and
-// trailer metadata of any other. So a denial is a response of trailers alone, as a client has to see
-// it to repeat the call by its retry policy, and it has grpc-retry-pushback-ms: the client waits that long,
-// and does not repeat the call if no wait helps. Several limiters in one chain each add their fields:
-// better give all rules to one limiter, and conditions to the rules by [core.When]. A denial by
-// [Limiter.Tap] has the details, and no metadata.
+// The fields of package headers, in lower case, are header metadata of an allowed call, and trailer
+// metadata of any other. A denial is a response with trailers only, which a client's retry policy
+// requires. It has grpc-retry-pushback-ms: the client waits that long, or does not repeat the call
+// if no wait helps. Several limiters in one chain each add their fields: it is better to give all
+// rules to one limiter, and conditions to the rules by [core.When]. A denial by [Limiter.Tap] has
+// the details, but no metadata.
 //
 // # Streams
 //
-// A stream is one request, which ends when its handler does. Concurrency limits hold it until then. A
-// handler may say what messages have cost by [Spend].
+// A stream is one request, which ends when its handler returns. It holds units of concurrency
+// limits until then. A handler may charge for messages by [Spend].
 //
-// Without a tap, a unary call is decided once its message has arrived: grpc.MaxRecvMsgSize bounds
-// what that takes. A stream is decided before its first message.
+// Without a tap, a unary call is decided after its message has arrived: grpc.MaxRecvMsgSize bounds
+// the message. A stream is decided before its first message.
 package grpcmw

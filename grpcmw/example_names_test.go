@@ -30,7 +30,8 @@ func handler(context.Context, any) (any, error) { return "served", nil }
 
 // send has a limiter decide a unary call, and prints the answer.
 func send(l *grpcmw.Limiter, ctx context.Context, method string, handler grpc.UnaryHandler) {
-	response, err := l.Unary()(ctx, new(healthpb.HealthCheckRequest), &grpc.UnaryServerInfo{FullMethod: method}, handler)
+	response, err := l.Unary()(ctx, new(healthpb.HealthCheckRequest), &grpc.UnaryServerInfo{FullMethod: method},
+		handler)
 	fmt.Println(response, status.Code(err))
 }
 
@@ -46,12 +47,16 @@ func fromAddress(ip string) context.Context {
 
 // once is a limiter that allows one call a day for each key.
 func once(key func(*grpcmw.Call) (string, error)) *grpcmw.Limiter {
-	return grpcmw.MustNew(grpcmw.Config{Rules: []grpcmw.Rule{{Name: "once", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: key}}})
+	return grpcmw.MustNew(grpcmw.Config{
+		Rules: []grpcmw.Rule{{Name: "once", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: key}},
+	})
 }
 
 func ExampleNew() {
 	_, err := grpcmw.New(grpcmw.Config{
-		Rules: []grpcmw.Rule{{Name: "per-client", Limit: limits.SlidingWindow(limits.PerMinute(0)), Key: grpcmw.Method}},
+		Rules: []grpcmw.Rule{
+			{Name: "per-client", Limit: limits.SlidingWindow(limits.PerMinute(0)), Key: grpcmw.Method},
+		},
 	})
 	fmt.Println(err)
 	// Output: core: rule "per-client": limit: units of a sliding-window must be 1 to 1000000000 (got 0)
@@ -119,7 +124,8 @@ func ExampleLimiter_Tap() {
 	}
 	defer conn.Close()
 	for range 2 {
-		err := conn.Invoke(context.Background(), healthpb.Health_Check_FullMethodName, "", nil, grpc.ForceCodec(garbage{}))
+		err := conn.Invoke(context.Background(), healthpb.Health_Check_FullMethodName, "", nil,
+			grpc.ForceCodec(garbage{}))
 		fmt.Println(status.Code(err))
 	}
 	// Output:
@@ -148,7 +154,9 @@ func ExampleLimiter_Decide() {
 }
 
 func ExampleLimiter_State_held() {
-	slots := grpcmw.MustNew(grpcmw.Config{Rules: []grpcmw.Rule{{Name: "slots", Limit: limits.Concurrent(5), Key: grpcmw.Method}}})
+	slots := grpcmw.MustNew(grpcmw.Config{
+		Rules: []grpcmw.Rule{{Name: "slots", Limit: limits.Concurrent(5), Key: grpcmw.Method}},
+	})
 	send(slots, context.Background(), "/shop.v1.Orders/Place", func(context.Context, any) (any, error) {
 		units := slots.State().Held
 		return fmt.Sprint(units, " held"), nil
@@ -280,7 +288,8 @@ func ExampleRule() {
 	}}})
 	wrong := status.Error(codes.Unauthenticated, "wrong password")
 	for _, err := range []error{nil, wrong, nil} {
-		send(failures, fromAddress("192.0.2.1"), "/users.v1.Users/LogIn", func(context.Context, any) (any, error) { return "welcome", err })
+		send(failures, fromAddress("192.0.2.1"), "/users.v1.Users/LogIn",
+			func(context.Context, any) (any, error) { return "welcome", err })
 	}
 	// Output:
 	// welcome OK
@@ -290,7 +299,9 @@ func ExampleRule() {
 
 func ExampleOutcomeFrom() {
 	limiter := grpcmw.MustNew(grpcmw.Config{
-		Rules:            []grpcmw.Rule{{Name: "a", Limit: limits.TokenBucket(limits.PerDay(5), 5), Key: grpcmw.Method}},
+		Rules: []grpcmw.Rule{
+			{Name: "a", Limit: limits.TokenBucket(limits.PerDay(5), 5), Key: grpcmw.Method},
+		},
 		OutcomeInContext: true,
 	})
 	send(limiter, context.Background(), "/a.B/C", func(ctx context.Context, _ any) (any, error) {
@@ -324,7 +335,9 @@ func ExampleSpend() {
 
 // A job that goes on after its call has been answered.
 func ExampleDetach() {
-	jobs := grpcmw.MustNew(grpcmw.Config{Rules: []grpcmw.Rule{{Name: "jobs", Limit: limits.Concurrent(1), Key: grpcmw.Service}}})
+	jobs := grpcmw.MustNew(grpcmw.Config{
+		Rules: []grpcmw.Rule{{Name: "jobs", Limit: limits.Concurrent(1), Key: grpcmw.Service}},
+	})
 	var end func(core.Result)
 	start := func(ctx context.Context, _ any) (any, error) {
 		end, _ = grpcmw.Detach(ctx)
@@ -343,7 +356,9 @@ func ExampleDetach() {
 func ExampleLimiter_Replace() {
 	limiter := once(grpcmw.Method)
 	send(limiter, context.Background(), "/a.B/C", handler)
-	err := limiter.Replace([]grpcmw.Rule{{Name: "once", Limit: limits.TokenBucket(limits.PerDay(2), 2), Key: grpcmw.Method}})
+	err := limiter.Replace([]grpcmw.Rule{
+		{Name: "once", Limit: limits.TokenBucket(limits.PerDay(2), 2), Key: grpcmw.Method},
+	})
 	fmt.Println(err, len(limiter.State().Rules))
 	send(limiter, context.Background(), "/a.B/C", handler)
 	// Output:
@@ -354,7 +369,8 @@ func ExampleLimiter_Replace() {
 
 func ExampleLimiter_Override() {
 	limiter := once(grpcmw.Method)
-	fmt.Println(limiter.Override("twice", core.Override{Mode: new(core.Shadow), Until: time.Now().Add(time.Hour)}) != nil)
+	fmt.Println(
+		limiter.Override("twice", core.Override{Mode: new(core.Shadow), Until: time.Now().Add(time.Hour)}) != nil)
 	fmt.Println(limiter.Override("once", core.Override{Mode: new(core.Shadow), Until: time.Now().Add(time.Hour)}))
 	for range 2 {
 		send(limiter, context.Background(), "/a.B/C", handler)
@@ -414,9 +430,10 @@ func ExampleShed() {
 	)
 	_ = server // register services, and serve
 
-	_, err := unary(context.Background(), nil, &grpc.UnaryServerInfo{FullMethod: "/a.B/C"}, func(context.Context, any) (any, error) {
-		return nil, errors.New("in flight: " + fmt.Sprint(shedder.State().InFlight))
-	})
+	_, err := unary(context.Background(), nil, &grpc.UnaryServerInfo{FullMethod: "/a.B/C"},
+		func(context.Context, any) (any, error) {
+			return nil, errors.New("in flight: " + fmt.Sprint(shedder.State().InFlight))
+		})
 	fmt.Println(err)
 	// Output: in flight: 1
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// Lift adapts a function of *http.Request to [*Call], by [Call.Request]. It is for the key functions
-// of package keyfuncs that read header fields, which are the metadata of a call, an address or a
-// certificate, and for functions for LimitFor:
+// Lift adapts a function of *http.Request to [*Call], by [Call.Request]. It is for LimitFor, and
+// for the key functions of package keyfuncs that read an address, a certificate, or header fields,
+// which are the metadata of a call:
 //
 //	Key: grpcmw.Lift(keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.0/8")))
 //	Key: grpcmw.Lift(keyfuncs.Header("x-tenant"))
@@ -29,8 +29,8 @@ func Lift[T any](f func(*http.Request) (T, error)) func(*Call) (T, error) {
 	return func(c *Call) (T, error) { return f(c.Request()) }
 }
 
-// Peer returns the address at the other end of the connection. It is [keyfuncs.Peer] without making
-// an http.Request, for [keyfuncs.Address]:
+// Peer returns the address at the other end of the connection. It is [keyfuncs.Peer] without
+// building an http.Request, for [keyfuncs.Address]:
 //
 //	Key: keyfuncs.Address(grpcmw.Peer)
 //
@@ -51,9 +51,9 @@ func Peer(c *Call) (netip.Addr, error) {
 	return keyfuncs.Peer((&http.Request{RemoteAddr: p.Addr.String()}).WithContext(c.Context))
 }
 
-// Method is the key function of the full method, such as "/package.Service/Method". All methods that
-// no service has registered share the key "", if a handler of unknown services answers them. Method
-// never fails.
+// Method is the key function of the full method, such as "/package.Service/Method". All
+// unregistered methods share the key "", if a handler of unknown services serves them. Method never
+// fails.
 //
 // Another key costs a client nothing, but it can only choose among the methods you registered.
 func Method(c *Call) (string, error) {
@@ -63,8 +63,8 @@ func Method(c *Call) (string, error) {
 	return c.FullMethod, nil
 }
 
-// Service is the key function of the service, such as "package.Service": [Method] for all methods of
-// a service together.
+// Service is the key function of the service, such as "package.Service": [Method] for all methods
+// of a service together.
 func Service(c *Call) (string, error) {
 	if c.unregistered {
 		return "", nil

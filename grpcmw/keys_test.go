@@ -45,7 +45,10 @@ func (t text) String() string  { return string(t) }
 
 // overTLS returns a peer with a certificate.
 func overTLS(verified bool) *peer.Peer {
-	leaf := &x509.Certificate{Subject: pkix.Name{CommonName: "billing"}, URIs: []*url.URL{{Scheme: "spiffe", Host: "example.org", Path: "/billing"}}}
+	leaf := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "billing"},
+		URIs:    []*url.URL{{Scheme: "spiffe", Host: "example.org", Path: "/billing"}},
+	}
 	state := tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}
 	if verified {
 		state.VerifiedChains = [][]*x509.Certificate{{leaf}}
@@ -59,9 +62,12 @@ func TestKeys(t *testing.T) {
 	proxies := grpcmw.Lift(keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.0/8", "unix")))
 	peerKey := keyfuncs.Address(grpcmw.Peer)
 	lifted := grpcmw.Lift(keyfuncs.Address(keyfuncs.Peer))
-	unix := &peer.Peer{Addr: &net.UnixAddr{Net: "unix", Name: "192.0.2.1:1"}, LocalAddr: &net.UnixAddr{Net: "unix", Name: "/run/s"}}
+	unix := &peer.Peer{
+		Addr: &net.UnixAddr{Net: "unix", Name: "192.0.2.1:1"}, LocalAddr: &net.UnixAddr{Net: "unix", Name: "/run/s"},
+	}
 	overHTTP := from(&peer.Peer{Addr: text("192.0.2.1:1")})
-	overHTTP.Context = context.WithValue(overHTTP.Context, http.LocalAddrContextKey, net.Addr(&net.UnixAddr{Net: "unix"}))
+	overHTTP.Context = context.WithValue(overHTTP.Context, http.LocalAddrContextKey,
+		net.Addr(&net.UnixAddr{Net: "unix"}))
 	for _, c := range []struct {
 		name string
 		key  func(*grpcmw.Call) (string, error)
@@ -80,21 +86,28 @@ func TestKeys(t *testing.T) {
 		{"such a socket, of ServeHTTP", peerKey, overHTTP, "", keyfuncs.ErrUnidentified},
 		{"a peer, lifted", lifted, from(tcp("192.0.2.1:1")), "192.0.2.1", nil},
 		{"no peer, lifted", lifted, from(nil), "", keyfuncs.ErrUnidentified},
-		{"a client that forges a hop", proxies, from(tcp("192.0.2.1:1"), "x-forwarded-for", "203.0.113.7"), "192.0.2.1", nil},
-		{"a client behind a proxy", proxies, from(tcp("10.0.0.1:1"), "x-forwarded-for", "198.51.100.9, 203.0.113.7"), "203.0.113.7", nil},
-		{"a client that sends a hop of its own", proxies, from(tcp("10.0.0.1:1"), "x-forwarded-for", "198.51.100.9", "x-forwarded-for", "203.0.113.7"), "203.0.113.7", nil},
+		{"a client that forges a hop", proxies, from(tcp("192.0.2.1:1"), "x-forwarded-for", "203.0.113.7"), "192.0.2.1",
+			nil},
+		{"a client behind a proxy", proxies, from(tcp("10.0.0.1:1"), "x-forwarded-for", "198.51.100.9, 203.0.113.7"),
+			"203.0.113.7", nil},
+		{"a client that sends a hop of its own", proxies,
+			from(tcp("10.0.0.1:1"), "x-forwarded-for", "198.51.100.9", "x-forwarded-for", "203.0.113.7"), "203.0.113.7",
+			nil},
 		{"a proxy over a unix socket", proxies, from(unix, "x-forwarded-for", "203.0.113.7"), "203.0.113.7", nil},
 		{"a proxy that sends no hop", proxies, from(tcp("10.0.0.1:1")), "", keyfuncs.ErrUnidentified},
 		{"metadata", grpcmw.Lift(keyfuncs.Header("x-tenant")), from(nil, "x-tenant", "acme"), "acme", nil},
 		{"no metadata", grpcmw.Lift(keyfuncs.Header("x-tenant")), from(nil), "", core.ErrAbsent},
-		{"metadata twice", grpcmw.Lift(keyfuncs.Header("x-tenant")), from(nil, "x-tenant", "acme", "x-tenant", "other"), "", keyfuncs.ErrUnidentified},
-		{"a token", grpcmw.Lift(keyfuncs.BearerToken), from(nil, "authorization", "Bearer t"), keyfuncs.Digest("t"), nil},
+		{"metadata twice", grpcmw.Lift(keyfuncs.Header("x-tenant")), from(nil, "x-tenant", "acme", "x-tenant", "other"),
+			"", keyfuncs.ErrUnidentified},
+		{"a token", grpcmw.Lift(keyfuncs.BearerToken), from(nil, "authorization", "Bearer t"), keyfuncs.Digest("t"),
+			nil},
 		{"a host", grpcmw.Lift(keyfuncs.Host), from(nil, ":authority", "API.example:443"), "api.example", nil},
 		{"a path", grpcmw.Lift(keyfuncs.Path), from(nil), "/shop.v1.Orders/Place", nil},
 		{"a verb", grpcmw.Lift(keyfuncs.Method), from(nil), "POST", nil},
 		{"a name in a certificate", grpcmw.Lift(keyfuncs.CommonName), from(overTLS(true)), "billing", nil},
 		{"a SPIFFE ID", grpcmw.Lift(keyfuncs.SPIFFEID), from(overTLS(true)), "spiffe://example.org/billing", nil},
-		{"a certificate that nobody verified", grpcmw.Lift(keyfuncs.SPIFFEID), from(overTLS(false)), "", keyfuncs.ErrUnidentified},
+		{"a certificate that nobody verified", grpcmw.Lift(keyfuncs.SPIFFEID), from(overTLS(false)), "",
+			keyfuncs.ErrUnidentified},
 		{"no certificate", grpcmw.Lift(keyfuncs.SPIFFEID), from(tcp("192.0.2.1:1")), "", core.ErrAbsent},
 		{"a method", grpcmw.Method, from(nil), "/shop.v1.Orders/Place", nil},
 		{"a service", grpcmw.Service, from(nil), "shop.v1.Orders", nil},
@@ -115,7 +128,9 @@ func TestMethodsThatNobodyHasRegisteredAreOneKey(t *testing.T) {
 		{Name: "method", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: grpcmw.Method},
 		{Name: "service", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: grpcmw.Service},
 	}})
-	conn := dial(t, listen(t, new(service), append(both(l), grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return nil }))...))
+	conn := dial(t,
+		listen(t, new(service),
+			append(both(l), grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return nil }))...))
 	for i, method := range []string{"/a.B/C", "/a.B/D", "/x.Y/Z"} {
 		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, method)
 		if err != nil {

@@ -15,14 +15,13 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// Rule is a named limit and how to apply it to a call: see [core.Rule]. The status in the
-// [core.Result] of a FinalCost is that of google/rpc/code.proto for the code of the call, such as
-// 401 for codes.Unauthenticated. It is 0 after a panic, and if the client has left. Bytes is 0.
+// Rule is a rule for calls: see [core.Rule]. The status in the [core.Result] of a FinalCost is the
+// HTTP status that google/rpc/code.proto names for the code of the call, such as 401 for
+// codes.Unauthenticated. It is 0 after a panic and if the client has left. Bytes is 0.
 type Rule = core.Rule[*Call]
 
-// Config configures a [Limiter]. [nethttp.Config] describes its fields: what it says of requests
-// holds for calls, and what it says of status 503 for codes.Unavailable. The comments here say what
-// differs.
+// Config configures a [Limiter]. [nethttp.Config] describes its fields, with calls for requests and
+// codes.Unavailable for status 503; the comments here describe differences.
 type Config struct {
 	Rules     []Rule
 	Backend   backends.Backend
@@ -31,19 +30,19 @@ type Config struct {
 	Observer  core.Observer
 	Logger    *slog.Logger
 
-	// Headers chooses the fields that clients get as metadata, under names in lower case.
+	// Headers chooses the fields that clients get as metadata, with names in lower case.
 	Headers headers.Options
 
-	// Denied returns the error of a call that is denied or could not be decided, instead of that of s,
-	// which has the code, a message and the details RetryInfo and QuotaFailure. If it returns nil, the
-	// error is that of s. A call that could not be decided and gets a code that blames it, such as
-	// codes.Unauthenticated, is not told to try again. nil: the error of s.
+	// Denied returns the error of a call that is denied or could not be decided. s is the default,
+	// with the code, a message and the details RetryInfo and QuotaFailure; it is used if Denied
+	// returns nil. If a call could not be decided and Denied returns a code that blames the client,
+	// such as codes.Unauthenticated, the client is not told to try again. nil: s.
 	Denied func(c *Call, o core.Outcome, s *status.Status) error
 
 	MaxWaiting int
 
-	// OutcomeInContext makes [OutcomeFrom] return the outcome of an allowed call in its handler and in
-	// the interceptors inside.
+	// OutcomeInContext makes [OutcomeFrom] return the outcome of an allowed call in its handler and
+	// in the interceptors inside.
 	OutcomeInContext bool
 }
 
@@ -53,10 +52,10 @@ type Limiter struct {
 	denied func(*Call, core.Outcome, *status.Status) error
 
 	unary, stream, tap atomic.Bool  // which of Unary, Stream and Tap were called
-	refused            atomic.Int64 // calls that Tap has refused and whose deadlines are ahead
+	refused            atomic.Int64 // calls refused by Tap whose deadlines have not passed
 }
 
-// New returns a limiter, or an error that reports every mistake in config.
+// New returns a limiter. The error reports every mistake in config.
 func New(config Config) (*Limiter, error) {
 	gateConfig := gate.Config[*Call]{
 		Config: core.Config[*Call]{
@@ -96,32 +95,42 @@ func (l *Limiter) Decide(c *Call) core.Outcome {
 	return o
 }
 
-// State returns what the limiter does: see [core.State].
+// State returns the state of the limiter: see [core.State].
 func (l *Limiter) State() core.State { return l.gate.State() }
 
-// Unary returns the interceptor that passes only allowed calls to their handlers. Use [Limiter.Stream]
-// as well: this one does not see streams. All interceptors of one limiter count together. A call ends
-// when its handler has returned or panicked, unless [Detach] is called. Unary panics if l is nil or was
-// not made by [New].
+// Unary returns the interceptor that passes only allowed calls to their handlers. Use
+// [Limiter.Stream] as well: this one does not see streams. All interceptors of one limiter count
+// together. A call ends when its handler has returned or panicked, unless [Detach] is called. Unary
+// panics if l is nil or was not made by [New].
 func (l *Limiter) Unary() grpc.UnaryServerInterceptor {
 	l.check("Unary")
 	l.unary.Store(true)
-	return func(ctx context.Context, message any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		u := &unary{call: call{Call: Call{Context: ctx, FullMethod: info.FullMethod, Message: message}, limiter: l}, handler: handler}
+	return func(ctx context.Context, message any, info *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler) (any, error) {
+		u := &unary{
+			call: call{Call: Call{Context: ctx, FullMethod: info.FullMethod, Message: message},
+				limiter: l}, handler: handler,
+		}
 		err := l.serve(ctx, &u.Call, u)
 		return u.response, err
 	}
 }
 
-// Stream returns the interceptor that passes only allowed streams to their handlers: see [Limiter.Unary],
-// which does not see them. A stream ends when its handler has returned or panicked.
+// Stream returns the interceptor that passes only allowed streams to their handlers. A stream ends
+// when its handler has returned or panicked. See [Limiter.Unary].
 func (l *Limiter) Stream() grpc.StreamServerInterceptor {
 	l.check("Stream")
 	l.stream.Store(true)
-	return func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	return func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
+		handler grpc.StreamHandler) error {
 		ctx := stream.Context()
 		s := &streaming{
-			call:   call{Call: Call{Context: ctx, FullMethod: info.FullMethod, unregistered: server == nil}, limiter: l},
+			call: call{
+				Call: Call{
+					Context: ctx, FullMethod: info.FullMethod, unregistered: server == nil,
+				},
+				limiter: l,
+			},
 			stream: stream, server: server, handler: handler,
 		}
 		return l.serve(ctx, &s.Call, s)
@@ -134,7 +143,7 @@ func (l *Limiter) check(method string) {
 	}
 }
 
-// call is the part of a [gate.Caller] that unary calls and streams share.
+// call is the part of [gate.Caller] that unary calls and streams share.
 type call struct {
 	Call
 	limiter *Limiter
@@ -155,7 +164,7 @@ type unary struct {
 }
 
 func (u *unary) Go() (int, error) {
-	_ = grpc.SetHeader(u.Context, u.metadata()) // fails if the header has been sent
+	_ = grpc.SetHeader(u.Context, u.metadata()) // fails if the header was sent
 	var err error
 	u.response, err = u.handler(u.Context, u.Message)
 	return statusOf(err), err

@@ -30,7 +30,8 @@ func TestAStreamMayHaveAnyContext(t *testing.T) {
 	outside := func(server any, s grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) error {
 		return h(server, &streamWithin{s, contextOfMap{s.Context(), nil}})
 	}
-	stream, err := serve(t, new(service), grpc.ChainStreamInterceptor(recoverStream, outside, l.Stream())).FullDuplexCall(t.Context())
+	stream, err := serve(t, new(service),
+		grpc.ChainStreamInterceptor(recoverStream, outside, l.Stream())).FullDuplexCall(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,17 +24,23 @@ import (
 
 func TestADeniedCallIsToldWhenToComeBackAndMay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := serve(t, new(service), both(newLimiter(t, grpcmw.Config{Rules: everybody(limits.TokenBucket(limits.PerMinute(2), 1))}))...)
+		client := serve(t, new(service),
+			both(newLimiter(t, grpcmw.Config{Rules: everybody(limits.TokenBucket(limits.PerMinute(2), 1))}))...)
 		first := ask(t.Context(), client)
-		if first.code != codes.OK || first.header.Get("ratelimit")[0] != `"everybody";r=0;t=30` || first.header.Get("ratelimit-policy")[0] != `"everybody";q=1;w=30` || len(first.header.Get("retry-after")) > 0 {
+		if first.code != codes.OK || first.header.Get("ratelimit")[0] != `"everybody";r=0;t=30` ||
+			first.header.Get("ratelimit-policy")[0] != `"everybody";q=1;w=30` ||
+			len(first.header.Get("retry-after")) > 0 {
 			t.Errorf("%+v", first)
 		}
 		time.Sleep(29*time.Second + 600*time.Millisecond)
 		denied := ask(t.Context(), client)
-		if denied.code != codes.ResourceExhausted || denied.retry != 400*time.Millisecond || denied.violated != "everybody" {
+		if denied.code != codes.ResourceExhausted || denied.retry != 400*time.Millisecond ||
+			denied.violated != "everybody" {
 			t.Errorf("%+v", denied)
 		}
-		if len(denied.header) > 1 || denied.trailer.Get("retry-after")[0] != "1" || denied.trailer.Get("ratelimit")[0] != `"everybody";r=0;t=1` || denied.trailer.Get("grpc-retry-pushback-ms")[0] != "400" {
+		if len(denied.header) > 1 || denied.trailer.Get("retry-after")[0] != "1" ||
+			denied.trailer.Get("ratelimit")[0] != `"everybody";r=0;t=1` ||
+			denied.trailer.Get("grpc-retry-pushback-ms")[0] != "400" {
 			t.Errorf("the fields are not in the trailer alone: %+v", denied)
 		}
 		time.Sleep(denied.retry - time.Microsecond)
@@ -51,8 +57,10 @@ func TestADeniedCallIsToldWhenToComeBackAndMay(t *testing.T) {
 // The retry policy of gRPC itself waits as long as the server says.
 func TestTheRetryPolicyOfAClientKeepsToTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		listener := listen(t, new(service), both(newLimiter(t, grpcmw.Config{Rules: everybody(limits.TokenBucket(limits.PerMinute(2), 1))}))...)
-		client := pb.NewTestServiceClient(dial(t, listener, grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "retryPolicy": {
+		listener := listen(t, new(service),
+			both(newLimiter(t, grpcmw.Config{Rules: everybody(limits.TokenBucket(limits.PerMinute(2), 1))}))...)
+		client := pb.NewTestServiceClient(
+			dial(t, listener, grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "retryPolicy": {
 			"maxAttempts": 2, "initialBackoff": "0.01s", "maxBackoff": "0.01s", "backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}`)))
 		ask(t.Context(), client)
 		began := time.Now()
@@ -65,7 +73,10 @@ func TestTheRetryPolicyOfAClientKeepsToTheWait(t *testing.T) {
 func TestEachRefusalHasItsCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key := keyfuncs.Constant[*grpcmw.Call]("everybody")
-		down := core.Rule[*grpcmw.Call]{Name: "closed", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: func(*grpcmw.Call) (string, error) { return "", errors.New("secret") }}
+		down := core.Rule[*grpcmw.Call]{
+			Name: "closed", Limit: limits.TokenBucket(limits.PerDay(1), 1),
+			Key: func(*grpcmw.Call) (string, error) { return "", errors.New("secret") },
+		}
 		for _, c := range []struct {
 			name     string
 			rule     grpcmw.Rule
@@ -75,17 +86,24 @@ func TestEachRefusalHasItsCode(t *testing.T) {
 			pushback string
 			fields   bool
 		}{
-			{"a limit", grpcmw.Rule{Name: "a", Limit: limits.TokenBucket(limits.PerHour(2), 1), Key: key}, codes.ResourceExhausted, 30 * time.Minute, "a", "1800000", true},
-			{"requests at once", grpcmw.Rule{Name: "a", Limit: limits.Concurrent(1), Key: key}, codes.ResourceExhausted, time.Second, "a", "1000", true},
-			{"a full service", grpcmw.Rule{Name: "a", Limit: limits.Concurrent(1), Key: key, DenyAs503: true}, codes.Unavailable, time.Second, "", "1000", false},
-			{"a cost that never fits", grpcmw.Rule{Name: "a", Limit: limits.TokenBucket(limits.PerHour(2), 1), Key: key, Cost: func(*grpcmw.Call) int64 { return 2 }}, codes.ResourceExhausted, -1, "a", "-1", true},
+			{"a limit", grpcmw.Rule{Name: "a", Limit: limits.TokenBucket(limits.PerHour(2), 1), Key: key},
+				codes.ResourceExhausted, 30 * time.Minute, "a", "1800000", true},
+			{"requests at once", grpcmw.Rule{Name: "a", Limit: limits.Concurrent(1), Key: key}, codes.ResourceExhausted,
+				time.Second, "a", "1000", true},
+			{"a full service", grpcmw.Rule{Name: "a", Limit: limits.Concurrent(1), Key: key, DenyAs503: true},
+				codes.Unavailable, time.Second, "", "1000", false},
+			{"a cost that never fits",
+				grpcmw.Rule{Name: "a", Limit: limits.TokenBucket(limits.PerHour(2), 1), Key: key,
+					Cost: func(*grpcmw.Call) int64 { return 2 }}, codes.ResourceExhausted, -1, "a", "-1", true},
 			{"failed closed", down, codes.Unavailable, time.Second, "", "1000", false},
 		} {
 			l := newLimiter(t, grpcmw.Config{Rules: []grpcmw.Rule{c.rule}})
 			held := l.Decide(&grpcmw.Call{Context: t.Context(), FullMethod: unaryMethod})
 			got := ask(t.Context(), serve(t, new(service), both(l)...))
 			held.End(core.Result{})
-			if got.code != c.code || got.retry != c.retry || got.violated != c.violated || got.trailer.Get("grpc-retry-pushback-ms")[0] != c.pushback || (len(got.trailer.Get("ratelimit")) > 0) != c.fields {
+			if got.code != c.code || got.retry != c.retry || got.violated != c.violated ||
+				got.trailer.Get("grpc-retry-pushback-ms")[0] != c.pushback ||
+				(len(got.trailer.Get("ratelimit")) > 0) != c.fields {
 				t.Errorf("%s: %+v", c.name, got)
 			}
 		}
@@ -93,7 +111,12 @@ func TestEachRefusalHasItsCode(t *testing.T) {
 }
 
 func TestNoErrorOfTheServerReachesTheClient(t *testing.T) {
-	l := newLimiter(t, grpcmw.Config{Rules: []grpcmw.Rule{{Name: "a", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: func(*grpcmw.Call) (string, error) { return "", errors.New("secret") }}}})
+	l := newLimiter(t, grpcmw.Config{
+		Rules: []grpcmw.Rule{
+			{Name: "a", Limit: limits.TokenBucket(limits.PerDay(1), 1),
+				Key: func(*grpcmw.Call) (string, error) { return "", errors.New("secret") }},
+		},
+	})
 	_, err := serve(t, new(service), both(l)...).UnaryCall(t.Context(), new(pb.SimpleRequest))
 	if wantCode(t, err, codes.Unavailable); strings.Contains(err.Error(), "secret") {
 		t.Error(err)
@@ -159,7 +182,8 @@ func TestHoweverACallEndsNothingIsHeld(t *testing.T) {
 		results := make(chan core.Result, 10)
 		rules := everybody(limits.Concurrent(1))
 		rules = append(rules, grpcmw.Rule{
-			Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1000)), Key: keyfuncs.Constant[*grpcmw.Call]("everybody"),
+			Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1000)),
+			Key:       keyfuncs.Constant[*grpcmw.Call]("everybody"),
 			FinalCost: func(r core.Result) int64 { results <- r; return core.SpentCost(r) },
 		})
 		l := newLimiter(t, grpcmw.Config{Rules: rules})
@@ -170,14 +194,16 @@ func TestHoweverACallEndsNothingIsHeld(t *testing.T) {
 		}
 		s := new(service)
 		client := serve(t, s,
-			grpc.ChainUnaryInterceptor(func(ctx context.Context, m any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (r any, err error) {
-				defer recovered(&err)
-				return h(ctx, m)
-			}, l.Unary()),
-			grpc.ChainStreamInterceptor(func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
-				defer recovered(&err)
-				return h(server, stream)
-			}, l.Stream()))
+			grpc.ChainUnaryInterceptor(
+				func(ctx context.Context, m any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (r any, err error) {
+					defer recovered(&err)
+					return h(ctx, m)
+				}, l.Unary()),
+			grpc.ChainStreamInterceptor(
+				func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
+					defer recovered(&err)
+					return h(server, stream)
+				}, l.Stream()))
 		for _, c := range []struct {
 			name    string
 			handler func(context.Context) error
@@ -185,10 +211,13 @@ func TestHoweverACallEndsNothingIsHeld(t *testing.T) {
 			code    codes.Code
 		}{
 			{"an answer", func(context.Context) error { return nil }, core.Result{Status: 200}, codes.OK},
-			{"an error with a code", func(context.Context) error { return status.Error(codes.Unauthenticated, "") }, core.Result{Status: 401}, codes.Unauthenticated},
-			{"an error without one", func(context.Context) error { return errors.New("broken") }, core.Result{Status: 500}, codes.Unknown},
+			{"an error with a code", func(context.Context) error { return status.Error(codes.Unauthenticated, "") },
+				core.Result{Status: 401}, codes.Unauthenticated},
+			{"an error without one", func(context.Context) error { return errors.New("broken") },
+				core.Result{Status: 500}, codes.Unknown},
 			{"a panic", func(context.Context) error { panic("boom") }, core.Result{Panicked: true}, codes.Internal},
-			{"a client that leaves", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, core.Result{Left: true}, codes.DeadlineExceeded},
+			{"a client that leaves", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+				core.Result{Left: true}, codes.DeadlineExceeded},
 			{"units that were spent", func(ctx context.Context) error {
 				grpcmw.Spend(ctx, "tokens", 3)
 				grpcmw.Spend(ctx, "tokens", 4)
@@ -310,7 +339,11 @@ func TestTheOutcomeIsInTheContext(t *testing.T) {
 	}
 	s.duplex = func(stream pb.TestService_FullDuplexCallServer) error { note(stream.Context()); return nil }
 	for _, want := range []int64{-1, 8} {
-		client := serve(t, s, both(newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(9))), OutcomeInContext: want > 0}))...)
+		client := serve(t, s,
+			both(
+				newLimiter(t,
+					grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(9))),
+						OutcomeInContext: want > 0}))...)
 		ask(t.Context(), client)
 		if got := <-seen; got != want {
 			t.Errorf("%d left, want %d", got, want)
@@ -351,13 +384,18 @@ func TestTheProgramAnswersDenialsItself(t *testing.T) {
 }
 
 func TestFieldsThatWereChosenAreMetadata(t *testing.T) {
-	config := grpcmw.Config{Rules: everybody(limits.TokenBucket(limits.PerDay(1), 1)), Headers: headers.Options{Formats: []headers.Format{headers.EpochSeconds}, RetryAfter: headers.Window}}
+	config := grpcmw.Config{
+		Rules:   everybody(limits.TokenBucket(limits.PerDay(1), 1)),
+		Headers: headers.Options{Formats: []headers.Format{headers.EpochSeconds}, RetryAfter: headers.Window},
+	}
 	client := serve(t, new(service), both(newLimiter(t, config))...)
-	if got := ask(t.Context(), client); got.header.Get("x-ratelimit-limit")[0] != "1" || len(got.header.Get("ratelimit")) > 0 {
+	if got := ask(t.Context(), client); got.header.Get("x-ratelimit-limit")[0] != "1" ||
+		len(got.header.Get("ratelimit")) > 0 {
 		t.Errorf("%+v", got)
 	}
 	got := ask(t.Context(), client)
-	if got.trailer.Get("x-ratelimit-remaining")[0] != "0" || got.trailer.Get("retry-after")[0] != "86400" || got.retry != 24*time.Hour {
+	if got.trailer.Get("x-ratelimit-remaining")[0] != "0" || got.trailer.Get("retry-after")[0] != "86400" ||
+		got.retry != 24*time.Hour {
 		t.Errorf("the wait is not that of the options: %+v", got)
 	}
 }
@@ -385,7 +423,8 @@ func TestRulesChangeWhileCallsAreUnderWay(t *testing.T) {
 	if got := ask(t.Context(), client); got.code != codes.OK {
 		t.Errorf("%+v", got)
 	}
-	if err := l.Override("everybody", core.Override{Limit: limits.TokenBucket(limits.PerDay(3), 3), Until: time.Now().Add(time.Hour)}); err != nil {
+	if err := l.Override("everybody",
+		core.Override{Limit: limits.TokenBucket(limits.PerDay(3), 3), Until: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	if o := l.Explain(&grpcmw.Call{Context: t.Context()}); o.At(0).Remaining != 1 || len(l.State().Rules) != 1 {
@@ -400,13 +439,17 @@ func TestRulesChangeWhileCallsAreUnderWay(t *testing.T) {
 }
 
 func TestMistakesAreReportedTogether(t *testing.T) {
-	_, err := grpcmw.New(grpcmw.Config{Rules: []grpcmw.Rule{{Name: "a"}}, MaxWaiting: -1, Headers: headers.Options{Jitter: -1}})
+	_, err := grpcmw.New(grpcmw.Config{
+		Rules: []grpcmw.Rule{{Name: "a"}}, MaxWaiting: -1, Headers: headers.Options{Jitter: -1},
+	})
 	for _, want := range []string{"key: is nil", "limit:", "max waiting", "jitter"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: nothing of %q", err, want)
 		}
 	}
-	for name, use := range map[string]func(*grpcmw.Limiter){"Unary": func(l *grpcmw.Limiter) { l.Unary() }, "Stream": func(l *grpcmw.Limiter) { l.Stream() }} {
+	for name, use := range map[string]func(*grpcmw.Limiter){
+		"Unary": func(l *grpcmw.Limiter) { l.Unary() }, "Stream": func(l *grpcmw.Limiter) { l.Stream() },
+	} {
 		for _, l := range []*grpcmw.Limiter{nil, {}} {
 			func() {
 				defer func() {

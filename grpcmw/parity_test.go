@@ -26,7 +26,9 @@ import (
 )
 
 func TestParity(t *testing.T) {
-	for name, start := range map[string]func(*testing.T, *grpc.Server) string{"Serve": startServer, "ServeHTTP": startHTTP} {
+	for name, start := range map[string]func(*testing.T, *grpc.Server) string{
+		"Serve": startServer, "ServeHTTP": startHTTP,
+	} {
 		t.Run(name, func(t *testing.T) {
 			parity.RunCalls(t, caller(func(t *testing.T, app parity.CallApp[*grpcmw.Call]) parity.CallClient {
 				return open(t, app, start, false)
@@ -44,7 +46,9 @@ func TestParityOfCallsThatTapDecides(t *testing.T) {
 	}, func(c *grpcmw.Call) string { return c.Request().Header.Get("X-Message") })) // sent besides the message
 }
 
-func caller(open func(*testing.T, parity.CallApp[*grpcmw.Call]) parity.CallClient, message func(*grpcmw.Call) string) parity.Caller[*grpcmw.Call] {
+func caller(
+	open func(*testing.T, parity.CallApp[*grpcmw.Call]) parity.CallClient, message func(*grpcmw.Call) string,
+) parity.Caller[*grpcmw.Call] {
 	return parity.Caller[*grpcmw.Call]{
 		Open:        open,
 		Lift:        grpcmw.Lift[string],
@@ -89,7 +93,9 @@ func startHTTP(t *testing.T, server *grpc.Server) string {
 }
 
 // open starts a server with app. tapped: the limiter Site has a tap, and calls have deadlines.
-func open(t *testing.T, app parity.CallApp[*grpcmw.Call], start func(*testing.T, *grpc.Server) string, tapped bool) parity.CallClient {
+func open(
+	t *testing.T, app parity.CallApp[*grpcmw.Call], start func(*testing.T, *grpc.Server) string, tapped bool,
+) parity.CallClient {
 	t.Helper()
 	var server *grpc.Server
 	options := []grpc.ServerOption{}
@@ -121,13 +127,15 @@ func open(t *testing.T, app parity.CallApp[*grpcmw.Call], start func(*testing.T,
 			options = append(options, grpc.InTapHandle(l.Tap(func() *grpc.Server { return server })))
 		}
 	}
-	server = grpc.NewServer(append(options, grpc.ChainUnaryInterceptor(unary...), grpc.ChainStreamInterceptor(stream...))...)
+	server = grpc.NewServer(
+		append(options, grpc.ChainUnaryInterceptor(unary...), grpc.ChainStreamInterceptor(stream...))...)
 	for _, name := range []string{"parity.v1.First", "parity.v1.Second"} {
 		server.RegisterService(describeService(name, app), app)
 	}
 	dialing := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
 	if tapped {
-		dialing = append(dialing, grpc.WithUnaryInterceptor(withDeadline), grpc.WithStreamInterceptor(streamWithDeadline))
+		dialing = append(dialing, grpc.WithUnaryInterceptor(withDeadline),
+			grpc.WithStreamInterceptor(streamWithDeadline))
 	}
 	conn, err := grpc.NewClient(start(t, server), dialing...)
 	if err != nil {
@@ -137,13 +145,19 @@ func open(t *testing.T, app parity.CallApp[*grpcmw.Call], start func(*testing.T,
 	return &parityClient{conn}
 }
 
-func withDeadline(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+func withDeadline(
+	ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	options ...grpc.CallOption,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
 	return invoke(ctx, method, request, reply, conn, options...)
 }
 
-func streamWithDeadline(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
+func streamWithDeadline(
+	ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer,
+	options ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Hour)
 	return streamer(ctx, desc, conn, method, append(options, grpc.OnFinish(func(error) { cancel() }))...)
 }
@@ -171,7 +185,8 @@ func recovered(err *error) {
 
 // describe describes a service of the application, as generated code does.
 func describeService(name string, app parity.CallApp[*grpcmw.Call]) *grpc.ServiceDesc {
-	unary := func(server any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+	unary := func(server any, ctx context.Context, decode func(any) error,
+		interceptor grpc.UnaryServerInterceptor) (any, error) {
 		message := new(wrapperspb.StringValue)
 		if err := decode(message); err != nil {
 			return nil, err
@@ -184,14 +199,16 @@ func describeService(name string, app parity.CallApp[*grpcmw.Call]) *grpc.Servic
 			}
 			return wrapperspb.String("hello"), nil
 		}
-		return interceptor(ctx, message, &grpc.UnaryServerInfo{Server: server, FullMethod: "/" + name + "/Unary"}, handler)
+		return interceptor(ctx, message, &grpc.UnaryServerInfo{Server: server, FullMethod: "/" + name + "/Unary"},
+			handler)
 	}
 	desc := &grpc.ServiceDesc{
 		ServiceName: name, HandlerType: (*any)(nil),
 		Methods: []grpc.MethodDesc{{MethodName: "Unary", Handler: unary}},
 	}
 	for _, s := range streams {
-		run := map[string]func(context.Context, parity.ServerMessages) error{"Down": app.Down, "Up": app.Up}[s.StreamName]
+		run := map[string]func(context.Context, parity.ServerMessages) error{"Down": app.Down,
+			"Up": app.Up}[s.StreamName]
 		if run == nil {
 			run = parity.Echo
 		}
@@ -229,7 +246,8 @@ func outgoing(ctx context.Context, fields http.Header) context.Context {
 
 func (c *parityClient) Call(ctx context.Context, service string, fields http.Header, message string) parity.CallAnswer {
 	var header, trailer metadata.MD
-	err := c.conn.Invoke(outgoing(ctx, fields), "/"+service+"/Unary", wrapperspb.String(message), new(wrapperspb.StringValue), grpc.Header(&header), grpc.Trailer(&trailer))
+	err := c.conn.Invoke(outgoing(ctx, fields), "/"+service+"/Unary", wrapperspb.String(message),
+		new(wrapperspb.StringValue), grpc.Header(&header), grpc.Trailer(&trailer))
 	return parityAnswer(err, header, trailer)
 }
 

@@ -39,7 +39,9 @@ func (s *service) UnaryCall(ctx context.Context, m *pb.SimpleRequest) (*pb.Simpl
 	return s.unary(ctx, m)
 }
 
-func (s *service) StreamingOutputCall(m *pb.StreamingOutputCallRequest, stream pb.TestService_StreamingOutputCallServer) error {
+func (s *service) StreamingOutputCall(
+	m *pb.StreamingOutputCallRequest, stream pb.TestService_StreamingOutputCallServer,
+) error {
 	if s.down == nil {
 		return stream.Send(new(pb.StreamingOutputCallResponse))
 	}
@@ -95,7 +97,9 @@ func dial(t testing.TB, listener *bufconn.Listener, options ...grpc.DialOption) 
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:///server", append(options,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return listener.DialContext(ctx)
+		}),
 	)...)
 	if err != nil {
 		t.Fatal(err)

@@ -13,19 +13,21 @@ import (
 )
 
 // Shed returns the interceptors that pass only calls that s admits to their handlers, and end the
-// others with codes.Unavailable and RetryInfo. Use both: that of unary calls does not see streams.
-// All interceptors of one shedder count together. They go outside limiters and authentication. Where
-// [shed.Options].Route is nil, the route of a call is its full method. If [shed.Options].Denied returns
-// an error, the call ends with it; what Denied writes is not sent, but for header fields, which become
-// trailer metadata.
+// others with codes.Unavailable and RetryInfo. Use both: the one for unary calls does not see
+// streams. All interceptors of one shedder count together. They go outside limiters and
+// authentication. If [shed.Options].Route is nil, the route of a call is its full method. If
+// [shed.Options].Denied returns an error, the call ends with it. Header fields that Denied sets
+// become trailer metadata; its other output is dropped.
 //
-// A stream is in flight until its first message to the client, as an answer over HTTP is until its first
-// Flush. The time in which a handler waits for the client's messages is the client's.
+// A stream is in flight until its first message to the client, as an HTTP response is until its
+// first Flush. The time that a handler waits for the client's messages does not count as the
+// service's.
 //
 // Shed panics if s is nil or was not made by [shed.New].
 func Shed(s *shed.Shedder[*Call]) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
 	g := shedcall.New(s, func(c *Call) string { return c.FullMethod }, statusOf)
-	unary := func(ctx context.Context, message any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (response any, err error) {
+	unary := func(ctx context.Context, message any, info *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler) (response any, err error) {
 		c := &Call{Context: ctx, FullMethod: info.FullMethod, Message: message}
 		refusal, err := g.Serve(ctx, c, func(*shedcall.Stream) (err error) {
 			response, err = handler(ctx, message)
@@ -37,8 +39,11 @@ func Shed(s *shed.Shedder[*Call]) (grpc.UnaryServerInterceptor, grpc.StreamServe
 		}
 		return response, err
 	}
-	stream := func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-		c := &Call{Context: stream.Context(), FullMethod: info.FullMethod, unregistered: server == nil}
+	stream := func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
+		handler grpc.StreamHandler) error {
+		c := &Call{
+			Context: stream.Context(), FullMethod: info.FullMethod, unregistered: server == nil,
+		}
 		watched := &watchedStream{ServerStream: stream}
 		refusal, err := g.Serve(c.Context, c, func(s *shedcall.Stream) error {
 			watched.of = s
@@ -53,7 +58,7 @@ func Shed(s *shed.Shedder[*Call]) (grpc.UnaryServerInterceptor, grpc.StreamServe
 	return unary, stream
 }
 
-// watchedStream is a stream of which a shedder sees when it waits for the client.
+// watchedStream tells a shedder when a stream waits for the client.
 type watchedStream struct {
 	grpc.ServerStream
 	of *shedcall.Stream
@@ -74,7 +79,7 @@ func (s *watchedStream) SendHeader(md metadata.MD) error {
 }
 
 func shedTrailer(r *shedcall.Refusal) metadata.MD {
-	delete(r.Fields, "Cache-Control") // no cache stores calls
+	delete(r.Fields, "Cache-Control") // calls are not cached
 	md := metadataOf(r.Fields)
 	if r.Left == nil {
 		md[pushback] = []string{pushbackOf(r.Wait)}
@@ -82,7 +87,7 @@ func shedTrailer(r *shedcall.Refusal) metadata.MD {
 	return md
 }
 
-// shedError returns the error of a call that was shed. err is that of [shed.Options].Denied.
+// shedError returns the error of a call that was shed. err is the error of [shed.Options].Denied.
 func shedError(r *shedcall.Refusal, err error) error {
 	switch {
 	case err != nil:

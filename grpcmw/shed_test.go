@@ -27,7 +27,9 @@ import (
 // shedding returns the options that install a shedder before a limiter.
 func shedding(s *shed.Shedder[*grpcmw.Call], l *grpcmw.Limiter) []grpc.ServerOption {
 	unary, stream := grpcmw.Shed(s)
-	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(unary, l.Unary()), grpc.ChainStreamInterceptor(stream, l.Stream())}
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(unary, l.Unary()), grpc.ChainStreamInterceptor(stream, l.Stream()),
+	}
 }
 
 // using returns a shedder whose limit a finds.
@@ -73,7 +75,9 @@ func TestACallAboveTheLimitOfAShedderAsksNoLimiter(t *testing.T) {
 		<-begun
 		got := ask(t.Context(), client)
 		seconds := int(got.retry / time.Second)
-		if got.code != codes.Unavailable || seconds < 1 || seconds > 4 || got.trailer.Get("retry-after")[0] != strconv.Itoa(seconds) || got.trailer.Get("grpc-retry-pushback-ms")[0] != strconv.Itoa(1000*seconds) {
+		if got.code != codes.Unavailable || seconds < 1 || seconds > 4 ||
+			got.trailer.Get("retry-after")[0] != strconv.Itoa(seconds) ||
+			got.trailer.Get("grpc-retry-pushback-ms")[0] != strconv.Itoa(1000*seconds) {
 			t.Errorf("%+v", got)
 		}
 		if len(got.trailer.Get("ratelimit")) > 0 || len(got.trailer.Get("cache-control")) > 0 {
@@ -230,7 +234,8 @@ func TestCallsThatServicesBehindShedAreShedAhead(t *testing.T) {
 				calls++
 				return nil, status.Error(code, "")
 			}
-			unary, _ := grpcmw.Shed(shed.MustNew(shed.Options[*grpcmw.Call]{Needs: func(c *grpcmw.Call) string { return c.FullMethod }}))
+			unary, _ := grpcmw.Shed(
+				shed.MustNew(shed.Options[*grpcmw.Call]{Needs: func(c *grpcmw.Call) string { return c.FullMethod }}))
 			client := serve(t, s, grpc.UnaryInterceptor(unary))
 			for range 100 {
 				ask(t.Context(), client)
@@ -254,8 +259,10 @@ func TestTheProgramAnswersCallsThatAreShed(t *testing.T) {
 			return c.err
 		}})
 		permit, _ := s.Acquire(t.Context(), nil)
-		client := serve(t, new(service), shedding(s, newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(10)))}))...)
-		if got := ask(t.Context(), client); got.code != c.want || !slices.Equal(got.trailer.Get("x-in-flight"), []string{"1"}) {
+		client := serve(t, new(service),
+			shedding(s, newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(10)))}))...)
+		if got := ask(t.Context(), client); got.code != c.want ||
+			!slices.Equal(got.trailer.Get("x-in-flight"), []string{"1"}) {
 			t.Errorf("%+v, want %v", got, c.want)
 		}
 		permit.End(shed.Result{})
@@ -266,7 +273,8 @@ func TestAShedderInShadowLetsCallsPass(t *testing.T) {
 	s := shed.MustNew(shed.Options[*grpcmw.Call]{Limit: 1, Mode: core.Shadow})
 	permit, _ := s.Acquire(t.Context(), nil)
 	defer permit.End(shed.Result{})
-	client := serve(t, new(service), shedding(s, newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(10)))}))...)
+	client := serve(t, new(service),
+		shedding(s, newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(10)))}))...)
 	if got := ask(t.Context(), client); got.code != codes.OK {
 		t.Errorf("%+v", got)
 	}

@@ -15,8 +15,9 @@ import (
 )
 
 // Tap returns the handle for grpc.InTapHandle that decides each call before its message is read, by
-// peer, metadata and method. Calls that cannot be decoded are never counted by interceptors: those
-// with garbage, an unknown encoding, or a message above grpc.MaxRecvMsgSize. Install all three:
+// peer, metadata and method. It counts calls that cannot be decoded, which interceptors never see:
+// calls with garbage, an unknown encoding, or a message above grpc.MaxRecvMsgSize. Install all
+// three:
 //
 //	var server *grpc.Server
 //	server = grpc.NewServer(
@@ -25,24 +26,25 @@ import (
 //		grpc.ChainStreamInterceptor(limiter.Stream()),
 //	)
 //
-// The handle calls the function once, at the first call, to learn which methods the server has.
-// The interceptors do not decide again. They send the fields of an allowed call, let it wait in a
-// queue, and end it. A call that does not reach them ends with its stream: [core.Result] is zero.
+// The handle calls the function once, at the first call, to find the methods of the server. The
+// interceptors do not decide again. They send the fields of an allowed call, let it wait in a
+// queue, and end it. A call that does not reach them ends with its stream, with the zero
+// [core.Result].
 //
 // A denied call has the same code, message and details as without Tap. gRPC sends no metadata with
 // it: no fields and no grpc-retry-pushback-ms. RetryInfo has the wait, and [Client] reads it.
 //
-//   - Rules see no message, and no value that an interceptor puts into the context. Rules that need
-//     them belong to a second limiter, without Tap. Calls that [Shed] sheds were counted before.
+//   - Rules see no message, and no value that an interceptor puts into the context. Put rules that
+//     need them into a second limiter, without Tap. Calls that [Shed] sheds are counted.
 //   - A connection waits for each decision about its calls: a microsecond in memory, a round trip
 //     with Redis. Decide in memory if a proxy sends the calls of all clients over one connection.
-//   - gRPC keeps a timer for each refused call until its deadline, however far. So while 16,384
-//     refused calls (7 MB) have deadlines ahead, the interceptors refuse further ones, after their
-//     messages were read: bound these by grpc.MaxRecvMsgSize. Without both interceptors nothing
-//     bounds the timers.
-//   - A server has one InTapHandle. If yours calls this one, it must not refuse the call later: gRPC
-//     would not end what the call holds.
-//   - grpc.Server.ServeHTTP calls no handle. There the interceptors decide.
+//   - gRPC keeps a timer for each refused call until its deadline, however late. Tap therefore
+//     refuses no further call while 16,384 refused calls (7 MB) have deadlines in the future. The
+//     interceptors then refuse calls, after their messages were read: bound messages by
+//     grpc.MaxRecvMsgSize. Without both interceptors the number of timers has no bound.
+//   - A server has one InTapHandle. If yours calls this one, it must not refuse the call
+//     afterwards: the call would hold its units forever.
+//   - grpc.Server.ServeHTTP does not call the handle. There the interceptors decide.
 //
 // Tap panics if server is nil, or if l is nil or was not made by [New].
 func (l *Limiter) Tap(server func() *grpc.Server) tap.ServerInHandle {
@@ -62,13 +64,14 @@ func (l *Limiter) Tap(server func() *grpc.Server) tap.ServerInHandle {
 	}
 }
 
-// unread is the message of a unary call that has not been read.
+// unread is the Message of a unary call before its message is read.
 type unread struct{}
 
-// methodsOf returns whether each method of a server streams, by its full name.
+// methodsOf maps the full names of a server's methods to whether they stream.
 func methodsOf(server *grpc.Server) map[string]bool {
 	if server == nil {
-		panic("grpcmw: Limiter.Tap: the function returned no server: return the one that has the handle")
+		panic("grpcmw: Limiter.Tap: the function returned no server: return the one that has " +
+			"the handle")
 	}
 	streams := make(map[string]bool)
 	for service, info := range server.GetServiceInfo() {
@@ -79,8 +82,8 @@ func methodsOf(server *grpc.Server) map[string]bool {
 	return streams
 }
 
-// decideTap decides c. It returns the error of a call that Tap refuses, otherwise the context in
-// which the interceptors find the outcome.
+// decideTap decides c. It returns the error of a call that Tap refuses, otherwise a context with
+// the outcome for the interceptors.
 func (l *Limiter) decideTap(c *call) (context.Context, error) {
 	ctx, d := c.Context, new(decided)
 	d.outcome, d.ends = l.gate.DecideCall(ctx, &c.Call)
@@ -90,7 +93,7 @@ func (l *Limiter) decideTap(c *call) (context.Context, error) {
 		return ctx, statusError(c.refuse(refusal))
 	}
 	if d.ends {
-		context.AfterFunc(ctx, func() { // gRPC cancels ctx when the stream is over
+		context.AfterFunc(ctx, func() { // gRPC cancels ctx when the stream ends
 			if d.claim() {
 				d.outcome.End(core.Result{})
 			}
@@ -99,11 +102,11 @@ func (l *Limiter) decideTap(c *call) (context.Context, error) {
 	return context.WithValue(ctx, decidedKey{l}, d), nil
 }
 
-// maxRefused is how many refused calls may have deadlines ahead: gRPC does not stop their timers
-// (operateHeaders in http2_server.go of grpc-go 1.83).
+// maxRefused is the number of refused calls whose deadlines may be in the future: gRPC does not
+// stop their timers (operateHeaders in http2_server.go of grpc-go 1.83).
 var maxRefused int64 = 16_384
 
-// refusesNow reports whether Tap itself refuses a call with context ctx.
+// refusesNow reports whether Tap, not the interceptors, refuses a call with context ctx.
 func (l *Limiter) refusesNow(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	if !ok || !l.unary.Load() || !l.stream.Load() {
@@ -113,25 +116,25 @@ func (l *Limiter) refusesNow(ctx context.Context) bool {
 		l.refused.Add(-1)
 		return false
 	}
-	// context.AfterFunc would keep ctx until then, with the metadata that the client has sent.
+	// context.AfterFunc would keep ctx, with the client's metadata, until then.
 	time.AfterFunc(time.Until(deadline), func() { l.refused.Add(-1) })
 	return true
 }
 
-// decided is what Tap has decided about a call.
+// decided is the decision of Tap on a call.
 type decided struct {
 	outcome core.Outcome
-	ends    bool // it has something to end
+	ends    bool // the call has something to end
 	claimed atomic.Bool
 }
 
-// claim reports whether it is called for the first time. That caller ends the outcome.
+// claim returns true once. The caller that gets true ends the outcome.
 func (d *decided) claim() bool { return d.claimed.CompareAndSwap(false, true) }
 
 // decidedKey is the key of a [decided] in the context of a call.
 type decidedKey struct{ by *Limiter }
 
-// serve serves a call, and decides it unless Tap has done so.
+// serve serves a call. It decides the call if Tap has not.
 func (l *Limiter) serve(ctx context.Context, c *Call, caller gate.Caller) error {
 	if !l.tap.Load() {
 		return l.gate.ServeCall(ctx, c, caller)
@@ -140,14 +143,14 @@ func (l *Limiter) serve(ctx context.Context, c *Call, caller gate.Caller) error 
 	switch {
 	case ok && d.claim():
 		return l.gate.ServeDecided(ctx, c, &d.outcome, d.ends, caller)
-	case ok && ctx.Err() != nil: // the call has ended with its stream
+	case ok && ctx.Err() != nil: // the call ended with its stream
 		return status.FromContextError(ctx.Err()).Err()
 	}
 	return l.gate.ServeCall(ctx, c, caller)
 }
 
-// statusError returns err with the status that gRPC gives to the error of a handler. To an error of
-// a tap without a status it gives codes.PermissionDenied.
+// statusError returns err with the status that gRPC gives the error of a handler. gRPC would give
+// codes.PermissionDenied to an error of a tap without a status.
 func statusError(err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err

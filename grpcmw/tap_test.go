@@ -74,7 +74,9 @@ func overHTTP2(t *testing.T) *http.Client {
 }
 
 // post sends a call, and returns its status and message.
-func post(t *testing.T, client *http.Client, address, path string, body []byte, fields ...string) (code, message string) {
+func post(
+	t *testing.T, client *http.Client, address, path string, body []byte, fields ...string,
+) (code, message string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+address+path, bytes.NewReader(body))
 	if err != nil {
@@ -115,12 +117,14 @@ func undecodable(t *testing.T) []struct {
 	}{
 		{"garbage", unaryMethod, frame(false, []byte("\xff\xff\xff\xff")), nil, "13"},
 		{"a message that is compressed without an encoding", unaryMethod, frame(true, []byte("abc")), nil, "13"},
-		{"an encoding that the server does not know", unaryMethod, frame(true, []byte("abc")), []string{"Grpc-Encoding", "brotli"}, "12"},
+		{"an encoding that the server does not know", unaryMethod, frame(true, []byte("abc")),
+			[]string{"Grpc-Encoding", "brotli"}, "12"},
 		{"no gzip", unaryMethod, frame(true, []byte("abc")), []string{"Grpc-Encoding", "gzip"}, "13"},
 		{"a bomb", unaryMethod, frame(true, bomb(t)), []string{"Grpc-Encoding", "gzip"}, "8"},
 		{"a message that is too large", unaryMethod, frame(false, make([]byte, 5<<20))[:9], nil, "8"},
 		{"a message that ends too early", unaryMethod, frame(false, make([]byte, 100))[:50], nil, "2"},
-		{"an encoding of a stream", "/grpc.testing.TestService/FullDuplexCall", nil, []string{"Grpc-Encoding", "brotli"}, "12"},
+		{"an encoding of a stream", "/grpc.testing.TestService/FullDuplexCall", nil,
+			[]string{"Grpc-Encoding", "brotli"}, "12"},
 		{"a method that the server does not have", "/grpc.testing.TestService/Other", frame(false, nil), nil, "12"},
 		{"a service that the server does not have", "/a.B/C", frame(false, nil), nil, "12"},
 	}
@@ -135,10 +139,14 @@ func TestCallsThatCannotBeDecodedAreCountedAndDenied(t *testing.T) {
 			ends := make(chan limits.Settlement, calls)
 			l := newLimiter(t, grpcmw.Config{
 				Rules: []grpcmw.Rule{
-					{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(allowed), allowed), Key: keyfuncs.Address(grpcmw.Peer)},
+					{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(allowed), allowed),
+						Key: keyfuncs.Address(grpcmw.Peer)},
 					{Name: "at once", Limit: limits.Concurrent(1), Key: keyfuncs.Constant[*grpcmw.Call]("all")},
 				},
-				Observer: core.ObserverFuncs[*grpcmw.Call]{OnDecision: func(context.Context, *grpcmw.Call, core.Outcome) { seen.Add(1) }, OnEnd: func(s limits.Settlement) { ends <- s }},
+				Observer: core.ObserverFuncs[*grpcmw.Call]{
+					OnDecision: func(context.Context, *grpcmw.Call, core.Outcome) { seen.Add(1) },
+					OnEnd:      func(s limits.Settlement) { ends <- s },
+				},
 			})
 			address := startServer(t, tapped(l, new(service)))
 			for i := range calls {
@@ -193,11 +201,14 @@ func TestTapRefusesAsInterceptorsDo(t *testing.T) {
 		{"a limit", grpcmw.Rule{Limit: bucket, Key: key}, nil, codes.ResourceExhausted},
 		{"requests at once", grpcmw.Rule{Limit: limits.Concurrent(1), Key: key}, nil, codes.ResourceExhausted},
 		{"a full service", grpcmw.Rule{Limit: limits.Concurrent(1), Key: key, DenyAs503: true}, nil, codes.Unavailable},
-		{"a cost that never fits", grpcmw.Rule{Limit: bucket, Key: key, Cost: func(*grpcmw.Call) int64 { return 2 }}, nil, codes.ResourceExhausted},
+		{"a cost that never fits", grpcmw.Rule{Limit: bucket, Key: key, Cost: func(*grpcmw.Call) int64 { return 2 }},
+			nil, codes.ResourceExhausted},
 		{"failed closed", grpcmw.Rule{Limit: bucket, Key: broken}, nil, codes.Unavailable},
-		{"a status of the program", grpcmw.Rule{Limit: bucket, Key: key}, own(status.Error(codes.Aborted, "no")), codes.Aborted},
+		{"a status of the program", grpcmw.Rule{Limit: bucket, Key: key}, own(status.Error(codes.Aborted, "no")),
+			codes.Aborted},
 		{"an error of the program", grpcmw.Rule{Limit: bucket, Key: key}, own(errors.New("no")), codes.Unknown},
-		{"an error of a context", grpcmw.Rule{Limit: bucket, Key: key}, own(context.DeadlineExceeded), codes.DeadlineExceeded},
+		{"an error of a context", grpcmw.Rule{Limit: bucket, Key: key}, own(context.DeadlineExceeded),
+			codes.DeadlineExceeded},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c.rule.Name = "everybody"
@@ -206,13 +217,15 @@ func TestTapRefusesAsInterceptorsDo(t *testing.T) {
 			defer held.End(core.Result{})
 			refused := func(client pb.TestServiceClient) (told, string) {
 				var got told
-				_, err := client.UnaryCall(t.Context(), new(pb.SimpleRequest), grpc.Header(&got.header), grpc.Trailer(&got.trailer))
+				_, err := client.UnaryCall(t.Context(), new(pb.SimpleRequest), grpc.Header(&got.header),
+					grpc.Trailer(&got.trailer))
 				got.read(err)
 				return got, status.Convert(err).Message()
 			}
 			want, message := refused(serve(t, new(service), both(l)...))
 			got, text := refused(serveTapped(t, l, new(service)))
-			if want.code != c.code || got.code != want.code || got.retry != want.retry || got.violated != want.violated || text != message {
+			if want.code != c.code || got.code != want.code || got.retry != want.retry ||
+				got.violated != want.violated || text != message {
 				t.Errorf("%s: %+v %q, want %+v %q", c.name, got, text, want, message)
 			}
 			for name := range metadata.Join(got.header, got.trailer) {
@@ -227,13 +240,17 @@ func TestTapRefusesAsInterceptorsDo(t *testing.T) {
 func TestACallIsDecidedOnceByTapAndInterceptors(t *testing.T) {
 	var seen, handled atomic.Int32
 	observe := func(context.Context, *grpcmw.Call, core.Outcome) { seen.Add(1) }
-	l := newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(9))), Observer: core.ObserverFuncs[*grpcmw.Call]{OnDecision: observe}, OutcomeInContext: true})
-	client := serveTapped(t, l, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-		if o, ok := grpcmw.OutcomeFrom(ctx); ok && o.At(0).Remaining == 8 {
-			handled.Add(1)
-		}
-		return new(pb.SimpleResponse), nil
-	}})
+	l := newLimiter(t, grpcmw.Config{
+		Rules:    everybody(limits.FixedWindow(limits.PerDay(9))),
+		Observer: core.ObserverFuncs[*grpcmw.Call]{OnDecision: observe}, OutcomeInContext: true,
+	})
+	client := serveTapped(t, l,
+		&service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			if o, ok := grpcmw.OutcomeFrom(ctx); ok && o.At(0).Remaining == 8 {
+				handled.Add(1)
+			}
+			return new(pb.SimpleResponse), nil
+		}})
 	got := ask(t.Context(), client)
 	if got.code != codes.OK || !slices.Equal(got.header.Get("ratelimit-policy"), []string{`"everybody";q=9;w=86400`}) {
 		t.Errorf("%+v", got)
@@ -245,7 +262,8 @@ func TestACallIsDecidedOnceByTapAndInterceptors(t *testing.T) {
 	if _, err := stream.Recv(); err != io.EOF {
 		t.Error(err)
 	}
-	if o := l.Explain(&grpcmw.Call{Context: t.Context(), FullMethod: unaryMethod}); seen.Load() != 2 || handled.Load() != 1 || o.At(0).Remaining != 7 {
+	if o := l.Explain(&grpcmw.Call{Context: t.Context(), FullMethod: unaryMethod}); seen.Load() != 2 ||
+		handled.Load() != 1 || o.At(0).Remaining != 7 {
 		t.Errorf("%d decisions seen, %d calls handled with the outcome, %+v", seen.Load(), handled.Load(), o.At(0))
 	}
 }
@@ -253,9 +271,13 @@ func TestACallIsDecidedOnceByTapAndInterceptors(t *testing.T) {
 // A client chooses the path, and would have a fresh budget with each.
 func TestTapCountsMethodsThatTheServerDoesNotHaveTogether(t *testing.T) {
 	client := overHTTP2(t)
-	l := newLimiter(t, grpcmw.Config{Rules: []grpcmw.Rule{{Name: "method", Limit: limits.FixedWindow(limits.PerDay(3)), Key: grpcmw.Method}}})
+	l := newLimiter(t, grpcmw.Config{
+		Rules: []grpcmw.Rule{{Name: "method", Limit: limits.FixedWindow(limits.PerDay(3)), Key: grpcmw.Method}},
+	})
 	address := startServer(t, tapped(l, new(service)))
-	for i, path := range []string{"/a.B/C", "/a.B/D", "/grpc.testing.TestService/", "//grpc.testing.TestService/UnaryCall", "/x", "/"} {
+	for i, path := range []string{
+		"/a.B/C", "/a.B/D", "/grpc.testing.TestService/", "//grpc.testing.TestService/UnaryCall", "/x", "/",
+	} {
 		want := "12"
 		if i >= 3 {
 			want = "8"
@@ -273,7 +295,8 @@ func TestTapCountsMethodsThatTheServerDoesNotHaveTogether(t *testing.T) {
 func TestTapKnowsStreams(t *testing.T) {
 	isStream := func(c *grpcmw.Call) bool { return c.Message == nil }
 	l := newLimiter(t, grpcmw.Config{Rules: []grpcmw.Rule{{
-		Name: "streams", Limit: limits.FixedWindow(limits.PerDay(1)), Key: core.When(isStream, keyfuncs.Constant[*grpcmw.Call]("all")),
+		Name: "streams", Limit: limits.FixedWindow(limits.PerDay(1)),
+		Key: core.When(isStream, keyfuncs.Constant[*grpcmw.Call]("all")),
 	}}})
 	client := serveTapped(t, l, new(service))
 	for range 3 {
@@ -298,7 +321,10 @@ func TestRefusedCallsWithDeadlinesAheadAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen atomic.Int32
 		observe := func(context.Context, *grpcmw.Call, core.Outcome) { seen.Add(1) }
-		l := newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(1))), Observer: core.ObserverFuncs[*grpcmw.Call]{OnDecision: observe}})
+		l := newLimiter(t, grpcmw.Config{
+			Rules:    everybody(limits.FixedWindow(limits.PerDay(1))),
+			Observer: core.ObserverFuncs[*grpcmw.Call]{OnDecision: observe},
+		})
 		client := serveTapped(t, l, new(service))
 		ask(t.Context(), client)
 		refused := func(timeout time.Duration, byTap bool) {
@@ -309,7 +335,8 @@ func TestRefusedCallsWithDeadlinesAheadAreBounded(t *testing.T) {
 			}
 			defer cancel()
 			got := ask(ctx, client)
-			if got.code != codes.ResourceExhausted || (got.trailer.Get("retry-after") == nil) != byTap || got.violated != "everybody" {
+			if got.code != codes.ResourceExhausted || (got.trailer.Get("retry-after") == nil) != byTap ||
+				got.violated != "everybody" {
 				t.Errorf("%+v, want it refused by the tap: %v", got, byTap)
 			}
 		}
@@ -350,7 +377,8 @@ func TestTapAloneRefusesHoweverManyAreRefused(t *testing.T) {
 	defer grpcmw.SetMaxRefused(0)()
 	var server *grpc.Server
 	l := newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(1)))})
-	server = grpc.NewServer(grpc.InTapHandle(l.Tap(func() *grpc.Server { return server })), grpc.ChainUnaryInterceptor(l.Unary()))
+	server = grpc.NewServer(grpc.InTapHandle(l.Tap(func() *grpc.Server { return server })),
+		grpc.ChainUnaryInterceptor(l.Unary()))
 	pb.RegisterTestServiceServer(server, new(service))
 	client := pb.NewTestServiceClient(dial(t, listenOn(t, server)))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -370,13 +398,15 @@ func TestTapAloneRefusesHoweverManyAreRefused(t *testing.T) {
 // A backend may be far away. Here a key function waits.
 func TestATapThatWaitsHoldsUpItsConnectionAlone(t *testing.T) {
 	begun, release := make(chan bool), make(chan bool)
-	l := newLimiter(t, grpcmw.Config{Rules: []grpcmw.Rule{{Name: "slow", Limit: limits.FixedWindow(limits.PerDay(9)), Key: func(c *grpcmw.Call) (string, error) {
-		if md, _ := metadata.FromIncomingContext(c.Context); md.Get("slow") != nil {
-			begun <- true
-			<-release
-		}
-		return "", nil
-	}}}})
+	l := newLimiter(t,
+		grpcmw.Config{Rules: []grpcmw.Rule{{Name: "slow", Limit: limits.FixedWindow(limits.PerDay(9)),
+			Key: func(c *grpcmw.Call) (string, error) {
+				if md, _ := metadata.FromIncomingContext(c.Context); md.Get("slow") != nil {
+					begun <- true
+					<-release
+				}
+				return "", nil
+			}}}})
 	listener := listenOn(t, tapped(l, new(service)))
 	slow, other := pb.NewTestServiceClient(dial(t, listener)), pb.NewTestServiceClient(dial(t, listener))
 	var waiting sync.WaitGroup
@@ -401,13 +431,14 @@ func TestTwoLimitersWithTapsDecideEachForItself(t *testing.T) {
 	get := func() *grpc.Server { return server }
 	first, last := inner.Tap(get), outer.Tap(get) // last: what holds units
 	options := append(both(outer), both(inner)...)
-	server = grpc.NewServer(append(options, grpc.InTapHandle(func(ctx context.Context, info *tap.Info) (context.Context, error) {
-		ctx, err := first(ctx, info)
-		if err != nil {
-			return ctx, err
-		}
-		return last(ctx, info)
-	}))...)
+	server = grpc.NewServer(
+		append(options, grpc.InTapHandle(func(ctx context.Context, info *tap.Info) (context.Context, error) {
+			ctx, err := first(ctx, info)
+			if err != nil {
+				return ctx, err
+			}
+			return last(ctx, info)
+		}))...)
 	pb.RegisterTestServiceServer(server, new(service))
 	client := pb.NewTestServiceClient(dial(t, listenOn(t, server)))
 	for _, want := range []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted} {

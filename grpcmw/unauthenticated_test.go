@@ -42,22 +42,29 @@ func TestACallWithoutATokenIsNotRepeated(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var attempts atomic.Int32
 				l := newLimiter(t, grpcmw.Config{
-					Rules: []grpcmw.Rule{{Name: "user", Limit: limits.FixedWindow(limits.PerMinute(100)), Key: func(*grpcmw.Call) (string, error) {
-						return "", errNoToken
-					}}},
-					Observer: core.ObserverFuncs[*grpcmw.Call]{OnDecision: func(context.Context, *grpcmw.Call, core.Outcome) { attempts.Add(1) }},
-					Denied:   c.denied,
+					Rules: []grpcmw.Rule{{Name: "user", Limit: limits.FixedWindow(limits.PerMinute(100)),
+						Key: func(*grpcmw.Call) (string, error) {
+							return "", errNoToken
+						}}},
+					Observer: core.ObserverFuncs[*grpcmw.Call]{
+						OnDecision: func(context.Context, *grpcmw.Call, core.Outcome) { attempts.Add(1) },
+					},
+					Denied: c.denied,
 				})
-				client := pb.NewTestServiceClient(dial(t, listen(t, new(service), both(l)...), grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}],
+				client := pb.NewTestServiceClient(
+					dial(t, listen(t, new(service), both(l)...),
+						grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}],
 					"retryPolicy": {"maxAttempts": 3, "initialBackoff": "0.01s", "maxBackoff": "0.01s", "backoffMultiplier": 1,
 					"retryableStatusCodes": ["UNAVAILABLE", "UNAUTHENTICATED"]}}]}`))) // the worst client: it repeats both
 				began := time.Now()
 				got := ask(t.Context(), client)
 				if got.code != c.code || attempts.Load() != c.attempts {
-					t.Errorf("%v after %d attempts and %v, want %v after %d", got.code, attempts.Load(), time.Since(began), c.code, c.attempts)
+					t.Errorf("%v after %d attempts and %v, want %v after %d", got.code, attempts.Load(),
+						time.Since(began), c.code, c.attempts)
 				}
 				final := c.code == codes.Unauthenticated
-				if got.retry > 0 && final || (len(got.trailer.Get("retry-after")) == 0) != final || (got.trailer.Get("grpc-retry-pushback-ms")[0] == "-1") != final {
+				if got.retry > 0 && final || (len(got.trailer.Get("retry-after")) == 0) != final ||
+					(got.trailer.Get("grpc-retry-pushback-ms")[0] == "-1") != final {
 					t.Errorf("told to wait: %+v", got)
 				}
 

@@ -24,7 +24,10 @@ import (
 
 // ruleFor returns a rule for the calls for which applies is true.
 func ruleFor(name string, applies func(*grpcmw.Call) bool) grpcmw.Rule {
-	return grpcmw.Rule{Name: name, Limit: limits.FixedWindow(limits.PerMinute(1000)), Key: core.When(applies, keyfuncs.Address(grpcmw.Peer))}
+	return grpcmw.Rule{
+		Name: name, Limit: limits.FixedWindow(limits.PerMinute(1000)),
+		Key: core.When(applies, keyfuncs.Address(grpcmw.Peer)),
+	}
 }
 
 func isMethod(name string) func(*grpcmw.Call) bool {
@@ -44,10 +47,12 @@ func TestMethodsThatNothingLimitsAreListed(t *testing.T) {
 	isUnary := func(c *grpcmw.Call) bool { return c.Message != nil }
 	unary := []string{test + "CacheableUnaryCall", test + "EmptyCall", test + "UnaryCall", test + "UnimplementedCall"}
 
-	if got, want := unlimited(ruleFor("health", isHealth), ruleFor("streams", isStream)), unary; !slices.Equal(got, want) {
+	if got, want := unlimited(ruleFor("health", isHealth), ruleFor("streams", isStream)),
+		unary; !slices.Equal(got, want) {
 		t.Errorf("health and streams have rules: got %v, want %v", got, want)
 	}
-	if got := unlimited(ruleFor("health", isHealth), ruleFor("unary", isUnary)); len(got) != 4 || !slices.Contains(got, test+"FullDuplexCall") {
+	if got := unlimited(ruleFor("health", isHealth), ruleFor("unary", isUnary)); len(got) != 4 ||
+		!slices.Contains(got, test+"FullDuplexCall") {
 		t.Errorf("health and unary calls have rules: got %v", got)
 	}
 	if got := unlimited(ruleFor("misspelt", isMethod("/UnaryCal"))); !slices.Contains(got, test+"UnaryCall") {
@@ -62,7 +67,10 @@ func TestMethodsThatNothingLimitsAreListed(t *testing.T) {
 		t.Errorf("a shadow limits nothing: got %v", got)
 	}
 	rules := []grpcmw.Rule{ruleFor("health", isHealth)}
-	other := grpcmw.Rule{Name: "other", Limit: limits.FixedWindow(limits.PerMinute(1)), Key: core.Otherwise(rules, keyfuncs.Address(grpcmw.Peer))}
+	other := grpcmw.Rule{
+		Name: "other", Limit: limits.FixedWindow(limits.PerMinute(1)),
+		Key: core.Otherwise(rules, keyfuncs.Address(grpcmw.Peer)),
+	}
 	if got := unlimited(append(rules, other)...); len(got) > 0 {
 		t.Errorf("a last rule is for the others: got %v", got)
 	}
@@ -73,7 +81,9 @@ func TestMethodsThatNothingLimitsAreListed(t *testing.T) {
 }
 
 func TestMethodsThatAPolicyFileForgetsAreListed(t *testing.T) {
-	p, err := policy.Parse("weir.yaml", []byte(`{version: 1, rules: [{name: calls, match: POST /grpc.testing.TestService/, except: POST /grpc.testing.TestService/EmptyCall, key: everybody, limit: 10/minute}]}`),
+	p, err := policy.Parse("weir.yaml",
+		[]byte(
+			`{version: 1, rules: [{name: calls, match: POST /grpc.testing.TestService/, except: POST /grpc.testing.TestService/EmptyCall, key: everybody, limit: 10/minute}]}`),
 		policy.Names[*grpcmw.Call]{Request: (*grpcmw.Call).Request})
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +99,9 @@ func TestMethodsThatAPolicyFileForgetsAreListed(t *testing.T) {
 // A last rule limits calls of methods that no other rule names, over the wire.
 func TestWhatNoRuleNamesHasTheLastRule(t *testing.T) {
 	all := keyfuncs.Constant[*grpcmw.Call]("all")
-	rules := []grpcmw.Rule{{Name: "unary", Limit: limits.FixedWindow(limits.PerDay(100)), Key: core.When(isMethod("/UnaryCall"), all)}}
+	rules := []grpcmw.Rule{
+		{Name: "unary", Limit: limits.FixedWindow(limits.PerDay(100)), Key: core.When(isMethod("/UnaryCall"), all)},
+	}
 	other := grpcmw.Rule{Name: "other", Limit: limits.FixedWindow(limits.PerDay(1)), Key: core.Otherwise(rules, all)}
 	client := serve(t, new(service), both(newLimiter(t, grpcmw.Config{Rules: append(rules, other)}))...)
 	for range 3 {
