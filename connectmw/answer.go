@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/internal/http/gate"
 )
 
-// refuse returns the error of a call that may not go on. header is that of the response.
+// refuse returns the error of a call that may not go on. header is the header of the response.
 func (l *Limiter) refuse(c *Call, r *gate.Refusal, header http.Header) error {
 	answer.SetUncached(header)
 	if r.Status == 0 {
@@ -37,7 +37,7 @@ func (l *Limiter) refuse(c *Call, r *gate.Refusal, header http.Header) error {
 	return refused
 }
 
-// endedError returns the error of a call whose context has ended with err.
+// endedError returns the error of a call whose context ended with err.
 func endedError(err error) error {
 	code := connect.CodeCanceled
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -46,11 +46,13 @@ func endedError(err error) error {
 	return connect.NewError(code, err)
 }
 
-// refusal returns an error with details: the wait if that is positive, and the rules that denied.
-func refusal(code connect.Code, message string, wait time.Duration, violated []string) *connect.Error {
+// refusal returns an error with details: the wait, if positive, and the rules that denied.
+func refusal(
+	code connect.Code, message string, wait time.Duration, violated []string,
+) *connect.Error {
 	err := connect.NewError(code, errors.New(message))
 	add := func(m proto.Message) {
-		if detail, e := connect.NewErrorDetail(m); e == nil { // always: the messages are ours
+		if detail, e := connect.NewErrorDetail(m); e == nil { // always so with these messages
 			err.AddDetail(detail)
 		}
 	}
@@ -60,14 +62,15 @@ func refusal(code connect.Code, message string, wait time.Duration, violated []s
 	if len(violated) > 0 {
 		failure := new(errdetails.QuotaFailure)
 		for _, name := range violated {
-			failure.Violations = append(failure.Violations, &errdetails.QuotaFailure_Violation{Subject: name, Description: message})
+			failure.Violations = append(failure.Violations,
+				&errdetails.QuotaFailure_Violation{Subject: name, Description: message})
 		}
 		add(failure)
 	}
 	return err
 }
 
-// statusOf returns the HTTP status of what a handler has returned.
+// statusOf returns the HTTP status for the error of a handler.
 func statusOf(err error) int {
 	switch {
 	case err == nil:

@@ -50,7 +50,8 @@ func newTargetWith(t *testing.T, http2 bool, headerBytes int, run func(context.C
 	const allowed = 50
 	of := new(target)
 	of.limiter = newLimiter(t, connectmw.Config{Rules: []connectmw.Rule{
-		{Name: "calls", Limit: limits.TokenBucket(limits.PerDay(allowed), allowed), Key: keyfuncs.Constant[*connectmw.Call]("all")},
+		{Name: "calls", Limit: limits.TokenBucket(limits.PerDay(allowed), allowed),
+			Key: keyfuncs.Constant[*connectmw.Call]("all")},
 		{Name: "at once", Limit: limits.Concurrent(4), Key: keyfuncs.Address(connectmw.Peer)},
 		{Name: "token", Limit: limits.FixedWindow(limits.PerDay(1_000_000)), Key: connectmw.Lift(keyfuncs.BearerToken)},
 	}})
@@ -68,44 +69,52 @@ func newTargetWith(t *testing.T, http2 bool, headerBytes int, run func(context.C
 		connect.WithInterceptors(of.limiter.Interceptor()),
 	}
 	mux := http.NewServeMux()
-	mux.Handle(greet, connect.NewUnaryHandler(greet, func(ctx context.Context, _ *connect.Request[message]) (*connect.Response[message], error) {
-		of.served.Add(1)
-		return connect.NewResponse(wrapperspb.String("hello")), run(ctx)
-	}, with...))
-	mux.Handle(upload, connect.NewClientStreamHandler(upload, func(ctx context.Context, s *connect.ClientStream[message]) (*connect.Response[message], error) {
-		of.served.Add(1)
-		for s.Receive() {
-		}
-		return connect.NewResponse(wrapperspb.String("done")), run(ctx)
-	}, with...))
-	mux.Handle(chat, connect.NewBidiStreamHandler(chat, func(ctx context.Context, s *connect.BidiStream[message, message]) error {
-		of.served.Add(1)
-		for {
-			m, err := s.Receive()
-			if errors.Is(err, io.EOF) {
-				return run(ctx)
+	mux.Handle(greet,
+		connect.NewUnaryHandler(greet,
+			func(ctx context.Context, _ *connect.Request[message]) (*connect.Response[message], error) {
+				of.served.Add(1)
+				return connect.NewResponse(wrapperspb.String("hello")), run(ctx)
+			}, with...))
+	mux.Handle(upload,
+		connect.NewClientStreamHandler(upload,
+			func(ctx context.Context, s *connect.ClientStream[message]) (*connect.Response[message], error) {
+				of.served.Add(1)
+				for s.Receive() {
+				}
+				return connect.NewResponse(wrapperspb.String("done")), run(ctx)
+			}, with...))
+	mux.Handle(chat,
+		connect.NewBidiStreamHandler(chat, func(ctx context.Context, s *connect.BidiStream[message, message]) error {
+			of.served.Add(1)
+			for {
+				m, err := s.Receive()
+				if errors.Is(err, io.EOF) {
+					return run(ctx)
+				}
+				if err != nil {
+					return err
+				}
+				if err := s.Send(m); err != nil {
+					return err
+				}
 			}
-			if err != nil {
-				return err
-			}
-			if err := s.Send(m); err != nil {
-				return err
-			}
-		}
-	}, with...))
-	mux.Handle(tick, connect.NewServerStreamHandler(tick, func(ctx context.Context, _ *connect.Request[message], s *connect.ServerStream[message]) error {
-		of.served.Add(1)
-		page := wrapperspb.String(strings.Repeat("x", 1<<16))
-		for {
-			if err := s.Send(page); err != nil {
-				return err
-			}
-		}
-	}, with...))
+		}, with...))
+	mux.Handle(tick,
+		connect.NewServerStreamHandler(tick,
+			func(ctx context.Context, _ *connect.Request[message], s *connect.ServerStream[message]) error {
+				of.served.Add(1)
+				page := wrapperspb.String(strings.Repeat("x", 1<<16))
+				for {
+					if err := s.Send(page); err != nil {
+						return err
+					}
+				}
+			}, with...))
 	of.client, of.url = startWith(t, mux, http2, headerBytes)
 	t.Cleanup(func() {
 		of.client.CloseIdleConnections()
-		waitFor(t, "nothing is held while the server runs", func() bool { units := of.limiter.State().Held; return units == 0 })
+		waitFor(t, "nothing is held while the server runs",
+			func() bool { units := of.limiter.State().Held; return units == 0 })
 	})
 	return of
 }
@@ -165,7 +174,8 @@ func TestRapidResets(t *testing.T) {
 					cancel()
 					end.Close()
 				}()
-				of.post(ctx, []string{greet, upload}[i%2], []string{"application/json", "application/connect+json"}[i%2], body)
+				of.post(ctx, []string{greet, upload}[i%2],
+					[]string{"application/json", "application/connect+json"}[i%2], body)
 				body.Close()
 			}
 		})
@@ -190,7 +200,8 @@ func TestMessagesThatNeverEnd(t *testing.T) {
 			wg.Go(func() { end.Write([]byte{0, 0, 0x3f, 0xff, 0xff, '"'}) }) // of 4 MB
 		}
 		waitFor(t, "all slots are held", func() bool { units := of.limiter.State().Held; return units == 4 })
-		if status := of.post(t.Context(), greet, "application/json", strings.NewReader(`"x"`)); status != http.StatusTooManyRequests {
+		if status := of.post(t.Context(), greet, "application/json",
+			strings.NewReader(`"x"`)); status != http.StatusTooManyRequests {
 			t.Errorf("beside them: %d", status)
 		}
 		cancel()
@@ -204,12 +215,16 @@ func TestMessagesThatNeverEnd(t *testing.T) {
 func TestDeadlinesOfAMicrosecond(t *testing.T) {
 	of := newTarget(t, true, waits)
 	for range 500 {
-		of.post(t.Context(), greet, "application/grpc+json", strings.NewReader("\x00\x00\x00\x00\x03\"x\""), "Grpc-Timeout", "1u", "Te", "trailers")
-		of.post(t.Context(), upload, "application/grpc+json", strings.NewReader("\x00\x00\x00\x00\x03\"x\""), "Grpc-Timeout", "1u", "Te", "trailers")
+		of.post(t.Context(), greet, "application/grpc+json", strings.NewReader("\x00\x00\x00\x00\x03\"x\""),
+			"Grpc-Timeout", "1u", "Te", "trailers")
+		of.post(t.Context(), upload, "application/grpc+json", strings.NewReader("\x00\x00\x00\x00\x03\"x\""),
+			"Grpc-Timeout", "1u", "Te", "trailers")
 	}
-	of.post(t.Context(), greet, "application/grpc+json", strings.NewReader("\x00\x00\x00\x00\x03\"x\""), "Grpc-Timeout", "100m", "Te", "trailers")
+	of.post(t.Context(), greet, "application/grpc+json", strings.NewReader("\x00\x00\x00\x00\x03\"x\""), "Grpc-Timeout",
+		"100m", "Te", "trailers")
 	waitFor(t, "a call is served", func() bool {
-		of.post(t.Context(), greet, "application/grpc+json", strings.NewReader("\x00\x00\x00\x00\x03\"x\""), "Grpc-Timeout", "1S", "Te", "trailers")
+		of.post(t.Context(), greet, "application/grpc+json", strings.NewReader("\x00\x00\x00\x00\x03\"x\""),
+			"Grpc-Timeout", "1S", "Te", "trailers")
 		return of.served.Load() > 0
 	})
 }
@@ -255,7 +270,8 @@ func TestMetadataOf8MB(t *testing.T) {
 				of := newTargetWith(t, wire.http2, size, func(context.Context) error { return nil })
 				before := inUse()
 				ask := func(fields ...string) int {
-					return of.post(t.Context(), greet, wire.unary, strings.NewReader(wire.prefix+`""`), append(fields, "Te", "trailers")...)
+					return of.post(t.Context(), greet, wire.unary, strings.NewReader(wire.prefix+`""`),
+						append(fields, "Te", "trailers")...)
 				}
 				hostile := [][]string{
 					{"Authorization", "Bearer " + strings.Repeat("a", 8<<20)},
@@ -307,7 +323,8 @@ func TestHalfClosedStreams(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			begin := func(path string) {
-				r, _ := http.NewRequestWithContext(ctx, "POST", of.url+path, strings.NewReader("\x00\x00\x00\x00\x02\"\""))
+				r, _ := http.NewRequestWithContext(ctx, "POST", of.url+path,
+					strings.NewReader("\x00\x00\x00\x00\x02\"\""))
 				r.Header.Set("Content-Type", wire.stream)
 				r.Header.Set("Te", "trailers")
 				if response, err := of.client.Do(r); err == nil {
@@ -319,7 +336,8 @@ func TestHalfClosedStreams(t *testing.T) {
 				wg.Go(func() { begin([]string{tick, upload}[i%2]) })
 			}
 			waitFor(t, "all slots are held", func() bool { units := of.limiter.State().Held; return units == 4 })
-			if status := of.post(t.Context(), greet, "application/json", strings.NewReader(`"x"`)); status != http.StatusTooManyRequests {
+			if status := of.post(t.Context(), greet, "application/json",
+				strings.NewReader(`"x"`)); status != http.StatusTooManyRequests {
 				t.Errorf("beside them: %d", status)
 			}
 			cancel()
@@ -338,7 +356,8 @@ func TestHalfClosedConnections(t *testing.T) {
 		}
 		defer conn.Close()
 		path := []string{tick, upload}[i%2]
-		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/connect+json\r\nContent-Length: 7\r\n\r\n\x00\x00\x00\x00\x02\"\"", path)
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/connect+json\r\n"+
+			"Content-Length: 7\r\n\r\n\x00\x00\x00\x00\x02\"\"", path)
 		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
@@ -430,9 +449,12 @@ func talk(ctx context.Context, client *connect.Client[message, message], way int
 // Connect refuses streams of both over HTTP/1.1 before any interceptor.
 func TestStreamsOfBothNeedHTTP2(t *testing.T) {
 	of := newTarget(t, false, waits)
-	for _, contentType := range []string{"application/connect+json", "application/grpc-web+json", "application/grpc+json"} {
+	for _, contentType := range []string{
+		"application/connect+json", "application/grpc-web+json", "application/grpc+json",
+	} {
 		for range 20 {
-			if status := of.post(t.Context(), chat, contentType, strings.NewReader("\x00\x00\x00\x00\x02\"\"")); status != http.StatusHTTPVersionNotSupported {
+			if status := of.post(t.Context(), chat, contentType,
+				strings.NewReader("\x00\x00\x00\x00\x02\"\"")); status != http.StatusHTTPVersionNotSupported {
 				t.Errorf("%s: %d", contentType, status)
 			}
 		}

@@ -24,10 +24,13 @@ func TestNoSpellingOfAMethodPassesALimit(t *testing.T) {
 		const path = "/parity.v1.First/Unary"
 		var served atomic.Int32
 		mux := http.NewServeMux()
-		mux.Handle(path, connect.NewUnaryHandler(path, func(context.Context, *connect.Request[message]) (*connect.Response[message], error) {
-			served.Add(1)
-			return connect.NewResponse(wrapperspb.String("hello")), nil
-		}, connect.WithInterceptors(l.Interceptor()), connect.WithIdempotency(connect.IdempotencyNoSideEffects)))
+		mux.Handle(path,
+			connect.NewUnaryHandler(path,
+				func(context.Context, *connect.Request[message]) (*connect.Response[message], error) {
+					served.Add(1)
+					return connect.NewResponse(wrapperspb.String("hello")), nil
+				}, connect.WithInterceptors(l.Interceptor()),
+				connect.WithIdempotency(connect.IdempotencyNoSideEffects)))
 		c, server := start(t, mux, false)
 		return func(method, target string) bool {
 			before := served.Load()

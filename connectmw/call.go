@@ -11,9 +11,9 @@ import (
 	"github.com/weir-go/weir/internal/ground/unseen"
 )
 
-// Call is a call that a server has received. Rules read it. It is not to be kept.
+// Call is a call that a server has received. Rules read it and must not keep it.
 type Call struct {
-	// Context is that of the call.
+	// Context is the context of the call.
 	Context context.Context
 
 	// Spec has the procedure, in the form "/package.Service/Method", and the kind of stream.
@@ -22,25 +22,27 @@ type Call struct {
 	// Peer is the client, with the protocol that it speaks.
 	Peer connect.Peer
 
-	// Header is that of the request. It is not to be changed.
+	// Header is the header of the request. Do not modify it.
 	Header http.Header
 
-	// Message is the message of a unary call. nil: a stream, whose messages may not have arrived.
+	// Message is the message of a unary call. It is nil for a stream, whose messages may not have
+	// arrived.
 	Message any
 
-	request *http.Request // that Request has returned
+	request *http.Request // result of Request
 }
 
-// Request returns the call in the form of package http, for policy files and functions that read an
-// http.Request: a POST for the procedure, even if the client has sent a GET, with the header, the peer's
-// address, the state of TLS if [WithTLS] has kept it, and no body. It is made once.
+// Request returns the call as an http.Request, for policy files and functions that read one: a POST
+// for the procedure, even if the client sent a GET, with the header, the peer's address, the state
+// of TLS if [WithTLS] kept it, and no body. Every call of Request returns the same http.Request.
 func (c *Call) Request() *http.Request {
 	if c.request != nil {
 		return c.request
 	}
 	r := &http.Request{
-		Method: http.MethodPost, URL: &url.URL{Path: c.Spec.Procedure}, RequestURI: c.Spec.Procedure,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody,
+		Method: http.MethodPost, URL: &url.URL{Path: c.Spec.Procedure},
+		RequestURI: c.Spec.Procedure,
+		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody,
 		Header: c.Header, Host: c.Header.Get("Host"), RemoteAddr: c.Peer.Addr,
 	}
 	ctx, isSeen := c.Context, false
@@ -53,9 +55,10 @@ func (c *Call) Request() *http.Request {
 
 type tlsKey struct{}
 
-// WithTLS returns a handler that keeps the state of TLS of each request for rules, and calls next. It
-// goes around the handlers of Connect if a rule reads certificates, by [keyfuncs.CommonName] or
-// [keyfuncs.SPIFFEID]: interceptors do not see them otherwise, and these functions fail. It panics if next
+// WithTLS returns a handler that keeps the TLS state of each request for rules, and calls next. Put
+// it around the handlers of Connect if a rule reads certificates, by [keyfuncs.CommonName] or
+// [keyfuncs.SPIFFEID]: interceptors do not see them otherwise, and these functions fail. It panics
+// if next
 // is nil.
 func WithTLS(next http.Handler) http.Handler {
 	if next == nil {

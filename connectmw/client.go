@@ -14,25 +14,26 @@ import (
 	"github.com/weir-go/weir/internal/http/callclient"
 )
 
-// Client returns the interceptor of a client that keeps to the limits of servers, as a [client.Transport]
-// does. It reads RetryInfo of connect.CodeResourceExhausted and connect.CodeUnavailable, and the fields of limits
-// in header and trailer. After a denial it holds back all calls of the same bucket, and it spreads calls if little is
-// left. A call is never sent earlier than the server said, and never waits longer than
-// [client.Options].MaxWait or its deadline: it then ends with connect.CodeResourceExhausted and a
-// [*client.WaitError].
+// Client returns the interceptor of a client that follows the limits of servers, as a
+// [client.Transport] does. It reads RetryInfo of connect.CodeResourceExhausted and
+// connect.CodeUnavailable, and the fields of limits in header and trailer. After a denial it holds
+// back all calls of the same bucket. It spreads calls if few units are left. It never sends a call
+// earlier than the server allows. If a call would have to wait longer than [client.Options].MaxWait
+// or its deadline, it ends with connect.CodeResourceExhausted and a [*client.WaitError].
 //
-// A unary call that is denied with connect.CodeResourceExhausted is repeated, within the budget of a Transport. One
-// that ends with connect.CodeUnavailable is repeated if the server said when, and its procedure is idempotent by its
-// schema or it has a header Idempotency-Key. Streams are not: the caller has to.
+// A unary call that is denied with connect.CodeResourceExhausted is repeated, within the budget of
+// a Transport. One that ends with connect.CodeUnavailable is repeated if the server sent a wait,
+// and its procedure is idempotent by its schema or it has a header Idempotency-Key. Streams are
+// never repeated: the caller has to do so.
 //
-// In functions of options a call is a POST for its procedure, or a GET if that is idempotent, with its header. The
-// default bucket is the host and a digest of Authorization. A panic of [client.Options].Observe that is told of
-// the answer to a stream is dropped. A stream that says nothing for ten seconds counts as allowed.
-// In a server the interceptor does nothing. Client returns an error that reports every mistake in o. That Base is
-// set is one.
+// Functions in options see a call as a POST for its procedure, or a GET if that is idempotent, with
+// its header. The default bucket is the host and a digest of Authorization. A panic of
+// [client.Options].Observe for the answer to a stream is dropped. A stream without an answer for
+// ten seconds counts as allowed. In a server the interceptor has no effect. The error reports every
+// mistake in o, including a Base.
 //
-// A [client.Transport] below the client understands unary calls of the Connect protocol, but not of the others,
-// nor streams: use one or the other.
+// Do not use a [client.Transport] below the client as well. It understands unary calls of the
+// Connect protocol, but no other protocols and no streams.
 func Client(o client.Options) (connect.Interceptor, error) {
 	c, err := callclient.New(o)
 	if err != nil {
@@ -59,12 +60,13 @@ func (k keeper) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		}
 		var response connect.AnyResponse
 		var err error
-		held := k.client.Do(ctx, describe(request.Spec(), request.Peer(), request.Header()), func() callclient.Answer {
-			if response, err = next(ctx, request); err != nil {
-				return answerOf(err, nil, nil)
-			}
-			return answerOf(nil, response.Header(), response.Trailer())
-		})
+		held := k.client.Do(ctx, describe(request.Spec(), request.Peer(), request.Header()),
+			func() callclient.Answer {
+				if response, err = next(ctx, request); err != nil {
+					return answerOf(err, nil, nil)
+				}
+				return answerOf(nil, response.Header(), response.Trailer())
+			})
 		if held != nil {
 			return nil, heldBack(held)
 		}
@@ -78,11 +80,13 @@ func (k keeper) WrapStreamingClient(next connect.StreamingClientFunc) connect.St
 	}
 }
 
-func (k keeper) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+func (k keeper) WrapStreamingHandler(
+	next connect.StreamingHandlerFunc,
+) connect.StreamingHandlerFunc {
 	return next
 }
 
-// describe returns the call as options see it.
+// describe returns the call for functions in options.
 func describe(spec connect.Spec, peer connect.Peer, header http.Header) callclient.Call {
 	return callclient.Call{
 		Scheme: "http", Target: peer.Addr, Method: spec.Procedure, Header: header,
@@ -131,8 +135,8 @@ func heldBack(err error) error {
 	return endedError(err)
 }
 
-// clientConn is a stream that begins once limits allow it, with its first message: its header is complete
-// then.
+// clientConn is a stream that waits for its limits before its first message, when its header is
+// complete.
 type clientConn struct {
 	connect.StreamingClientConn
 	ctx    context.Context
@@ -143,11 +147,12 @@ type clientConn struct {
 	held  error
 }
 
-// begun begins the stream, and returns an error if it is held back.
+// begun begins the stream. It returns an error if the stream is held back.
 func (c *clientConn) begun() error {
 	c.begin.Do(func() {
 		var err error
-		c.of, err = c.client.Stream(c.ctx, describe(c.Spec(), c.Peer(), c.RequestHeader()), func(*callclient.Stream) error { return nil })
+		c.of, err = c.client.Stream(c.ctx, describe(c.Spec(), c.Peer(), c.RequestHeader()),
+			func(*callclient.Stream) error { return nil })
 		if err != nil {
 			c.held = heldBack(err)
 		}
@@ -191,7 +196,7 @@ func (c *clientConn) Receive(m any) error {
 }
 
 func (c *clientConn) CloseResponse() error {
-	c.begin.Do(func() { c.held = endedError(context.Canceled) }) // nothing was sent, and will not be
+	c.begin.Do(func() { c.held = endedError(context.Canceled) }) // nothing was sent or will be sent
 	if c.held != nil {
 		return nil
 	}

@@ -31,17 +31,22 @@ const countdown = "/greet.v1.Greeter/Count"
 
 func newServer(t *testing.T, limit limits.Limit) *server {
 	s := new(server)
-	s.limiter = newLimiter(t, connectmw.Config{Rules: everybody(limit), Observer: core.ObserverFuncs[*connectmw.Call]{OnDecision: func(_ context.Context, _ *connectmw.Call, o core.Outcome) {
-		if !o.Allowed() {
-			s.denied.Add(1)
-		}
-	}}})
+	s.limiter = newLimiter(t,
+		connectmw.Config{Rules: everybody(limit),
+			Observer: core.ObserverFuncs[*connectmw.Call]{OnDecision: func(_ context.Context, _ *connectmw.Call,
+				o core.Outcome) {
+				if !o.Allowed() {
+					s.denied.Add(1)
+				}
+			}}})
 	with := connect.WithInterceptors(s.limiter.Interceptor())
 	mux := http.NewServeMux()
 	mux.Handle(greet, connect.NewUnaryHandler(greet, greeter, with))
-	mux.Handle(countdown, connect.NewServerStreamHandler(countdown, func(_ context.Context, _ *connect.Request[message], s *connect.ServerStream[message]) error {
-		return s.Send(wrapperspb.String("one"))
-	}, with))
+	mux.Handle(countdown,
+		connect.NewServerStreamHandler(countdown,
+			func(_ context.Context, _ *connect.Request[message], s *connect.ServerStream[message]) error {
+				return s.Send(wrapperspb.String("one"))
+			}, with))
 	s.handler = mux
 	return s
 }
@@ -73,11 +78,12 @@ func startInBubble(t *testing.T, handler http.Handler, http2 bool) (*http.Client
 	server.Protocols.SetUnencryptedHTTP2(true)
 	done := make(chan error)
 	go func() { done <- server.Serve(listener) }()
-	transport := &http.Transport{Protocols: new(http.Protocols), DialContext: func(context.Context, string, string) (net.Conn, error) {
-		ours, theirs := net.Pipe()
-		listener.conns <- theirs
-		return ours, nil
-	}}
+	transport := &http.Transport{Protocols: new(http.Protocols),
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			listener.conns <- theirs
+			return ours, nil
+		}}
 	transport.Protocols.SetHTTP1(!http2)
 	transport.Protocols.SetUnencryptedHTTP2(http2)
 	t.Cleanup(func() {
@@ -100,7 +106,8 @@ func TestAClientKeepsToWhatItIsTold(t *testing.T) {
 func testAClientKeeps(t *testing.T, http2 bool, with []connect.ClientOption) {
 	s := newServer(t, limits.TokenBucket(limits.PerMinute(2), 1))
 	c, url := startInBubble(t, s.handler, http2)
-	options := append(with[:len(with):len(with)], connect.WithInterceptors(connectmw.MustClient(client.Options{MaxWait: time.Hour})))
+	options := append(with[:len(with):len(with)],
+		connect.WithInterceptors(connectmw.MustClient(client.Options{MaxWait: time.Hour})))
 	unary := connect.NewClient[message, message](c, url+greet, options...)
 	began := time.Now()
 	s.limiter.Decide(call()) // somebody else
@@ -109,7 +116,8 @@ func testAClientKeeps(t *testing.T, http2 bool, with []connect.ClientOption) {
 			t.Fatal(err)
 		}
 	}
-	stream, err := connect.NewClient[message, message](c, url+countdown, options...).CallServerStream(t.Context(), connect.NewRequest(wrapperspb.String("")))
+	stream, err := connect.NewClient[message, message](c, url+countdown, options...).CallServerStream(t.Context(),
+		connect.NewRequest(wrapperspb.String("")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +139,8 @@ func TestNoCallWaitsBeyondItsDeadline(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			s := newServer(t, limits.TokenBucket(limits.PerDay(1), 1))
 			c, url := start(t, s.handler, p.http2)
-			options := append(p.options[:len(p.options):len(p.options)], connect.WithInterceptors(connectmw.MustClient(client.Options{})))
+			options := append(p.options[:len(p.options):len(p.options)],
+				connect.WithInterceptors(connectmw.MustClient(client.Options{})))
 			unary := connect.NewClient[message, message](c, url+greet, options...)
 			s.limiter.Decide(call())
 			ask := func() error {
@@ -142,10 +151,12 @@ func TestNoCallWaitsBeyondItsDeadline(t *testing.T) {
 			if err := ask(); connect.CodeOf(err) != connect.CodeResourceExhausted || errors.As(err, &wait) {
 				t.Errorf("the answer is %v", err)
 			}
-			if err := ask(); connect.CodeOf(err) != connect.CodeResourceExhausted || !errors.As(err, &wait) || wait.Wait < 23*time.Hour {
+			if err := ask(); connect.CodeOf(err) != connect.CodeResourceExhausted || !errors.As(err, &wait) ||
+				wait.Wait < 23*time.Hour {
 				t.Errorf("a call that is held back: %v", err)
 			}
-			stream, err := connect.NewClient[message, message](c, url+countdown, options...).CallServerStream(t.Context(), connect.NewRequest(wrapperspb.String("")))
+			stream, err := connect.NewClient[message, message](c, url+countdown,
+				options...).CallServerStream(t.Context(), connect.NewRequest(wrapperspb.String("")))
 			if err == nil {
 				stream.Receive()
 				err = stream.Err()
@@ -159,7 +170,8 @@ func TestNoCallWaitsBeyondItsDeadline(t *testing.T) {
 
 func TestTheBaseOfAClientIsItsOwn(t *testing.T) {
 	_, err := connectmw.Client(client.Options{Base: http.DefaultTransport, Attempts: -1})
-	if err == nil || !strings.Contains(err.Error(), "client: base: ") || !strings.Contains(err.Error(), "client: attempts: ") {
+	if err == nil || !strings.Contains(err.Error(), "client: base: ") ||
+		!strings.Contains(err.Error(), "client: attempts: ") {
 		t.Errorf("got %v, want an error that names Base and Attempts", err)
 	}
 }

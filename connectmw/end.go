@@ -7,12 +7,11 @@ import (
 	"github.com/weir-go/weir/nethttp"
 )
 
-// Detach leaves the end of the call with context ctx to the caller, who must call end when it is
-// over. It is for work that outlives its handler. A panic of the handler does not end a detached
-// call. Otherwise Detach is [nethttp.Detach], which reaches all limiters that the call has passed.
+// Detach detaches the end of the call with context ctx from its handler: the caller must call end
+// when the call is over. It is for work that outlives its handler. It is [nethttp.Detach].
 func Detach(ctx context.Context) (end func(core.Result), ok bool) { return nethttp.Detach(ctx) }
 
-// Spend adds n units to what the call with context ctx has really cost under the rule of that
-// name, and reports whether it counted anywhere. A handler may call it for each message of a stream.
-// It is [nethttp.Spend].
+// Spend adds n units to the final cost of the call with context ctx under the named rule, and
+// reports whether there was such a rule. A handler may call it for each message of a stream. It is
+// [nethttp.Spend].
 func Spend(ctx context.Context, rule string, n int64) bool { return nethttp.Spend(ctx, rule, n) }

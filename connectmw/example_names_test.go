@@ -26,12 +26,14 @@ func visit(interceptor connect.Interceptor, handler func(context.Context) string
 	mux := http.NewServeMux()
 	for _, method := range []string{"Place", "Cancel", "Fail"} {
 		path := "/shop.v1.Orders/" + method
-		mux.Handle(path, connect.NewUnaryHandler(path, func(ctx context.Context, r *connect.Request[message]) (*connect.Response[message], error) {
-			if method == "Fail" {
-				return nil, connect.NewError(connect.CodeUnauthenticated, errors.New("wrong password"))
-			}
-			return connect.NewResponse(wrapperspb.String(handler(ctx))), nil
-		}, connect.WithInterceptors(interceptor)))
+		mux.Handle(path,
+			connect.NewUnaryHandler(path,
+				func(ctx context.Context, r *connect.Request[message]) (*connect.Response[message], error) {
+					if method == "Fail" {
+						return nil, connect.NewError(connect.CodeUnauthenticated, errors.New("wrong password"))
+					}
+					return connect.NewResponse(wrapperspb.String(handler(ctx))), nil
+				}, connect.WithInterceptors(interceptor)))
 	}
 	server := httptest.NewServer(mux)
 	defer server.Close()
@@ -57,7 +59,10 @@ var place = []string{"Place", "Place"}
 
 // call is one that a server has received.
 func call(fields ...string) *connectmw.Call {
-	c := &connectmw.Call{Context: context.Background(), Spec: connect.Spec{Procedure: "/shop.v1.Orders/Place"}, Header: make(http.Header)}
+	c := &connectmw.Call{
+		Context: context.Background(), Spec: connect.Spec{Procedure: "/shop.v1.Orders/Place"},
+		Header: make(http.Header),
+	}
 	for i := 0; i < len(fields); i += 2 {
 		c.Header.Set(fields[i], fields[i+1])
 	}
@@ -66,7 +71,10 @@ func call(fields ...string) *connectmw.Call {
 
 // once is a limiter that allows one call a day for each key.
 func once(key func(*connectmw.Call) (string, error)) *connectmw.Limiter {
-	return connectmw.MustNew(connectmw.Config{Rules: []connectmw.Rule{{Name: "once", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: key}}, Denied: brief})
+	return connectmw.MustNew(connectmw.Config{
+		Rules:  []connectmw.Rule{{Name: "once", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: key}},
+		Denied: brief,
+	})
 }
 
 // brief says no wait, which would differ each time.
@@ -76,7 +84,9 @@ func brief(_ *connectmw.Call, o core.Outcome, err *connect.Error) error {
 
 func ExampleNew() {
 	_, err := connectmw.New(connectmw.Config{
-		Rules: []connectmw.Rule{{Name: "per-client", Limit: limits.SlidingWindow(limits.PerMinute(0)), Key: connectmw.Method}},
+		Rules: []connectmw.Rule{
+			{Name: "per-client", Limit: limits.SlidingWindow(limits.PerMinute(0)), Key: connectmw.Method},
+		},
 	})
 	fmt.Println(err)
 	// Output: core: rule "per-client": limit: units of a sliding-window must be 1 to 1000000000 (got 0)
@@ -108,7 +118,9 @@ func ExampleLimiter_Decide() {
 }
 
 func ExampleLimiter_State_held() {
-	slots := connectmw.MustNew(connectmw.Config{Rules: []connectmw.Rule{{Name: "slots", Limit: limits.Concurrent(5), Key: connectmw.Method}}})
+	slots := connectmw.MustNew(connectmw.Config{
+		Rules: []connectmw.Rule{{Name: "slots", Limit: limits.Concurrent(5), Key: connectmw.Method}},
+	})
 	visit(slots.Interceptor(), func(context.Context) string {
 		units := slots.State().Held
 		return fmt.Sprint(units, " held")
@@ -118,7 +130,9 @@ func ExampleLimiter_State_held() {
 
 func ExampleLimiter_State_queue() {
 	queue := connectmw.MustNew(connectmw.Config{
-		Rules: []connectmw.Rule{{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 10), Key: connectmw.Method}},
+		Rules: []connectmw.Rule{
+			{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 10), Key: connectmw.Method},
+		},
 	})
 	s := queue.State()
 	fmt.Println(s.Waiting, s.QueueFull, s.QueueLeft)
@@ -234,7 +248,9 @@ func ExampleRule() {
 
 func ExampleOutcomeFrom() {
 	limiter := connectmw.MustNew(connectmw.Config{
-		Rules:            []connectmw.Rule{{Name: "a", Limit: limits.TokenBucket(limits.PerDay(5), 5), Key: connectmw.Method}},
+		Rules: []connectmw.Rule{
+			{Name: "a", Limit: limits.TokenBucket(limits.PerDay(5), 5), Key: connectmw.Method},
+		},
 		OutcomeInContext: true,
 	})
 	visit(limiter.Interceptor(), func(ctx context.Context) string {
@@ -264,7 +280,9 @@ func ExampleSpend() {
 
 // A job that goes on after its call has been answered.
 func ExampleDetach() {
-	jobs := connectmw.MustNew(connectmw.Config{Rules: []connectmw.Rule{{Name: "jobs", Limit: limits.Concurrent(1), Key: connectmw.Service}}, Denied: brief})
+	jobs := connectmw.MustNew(connectmw.Config{
+		Rules: []connectmw.Rule{{Name: "jobs", Limit: limits.Concurrent(1), Key: connectmw.Service}}, Denied: brief,
+	})
 	ends := make(chan func(core.Result), 2)
 	start := func(ctx context.Context) string {
 		end, _ := connectmw.Detach(ctx)
@@ -282,7 +300,9 @@ func ExampleDetach() {
 
 func ExampleLimiter_Replace() {
 	limiter := once(connectmw.Method)
-	err := limiter.Replace([]connectmw.Rule{{Name: "twice", Limit: limits.TokenBucket(limits.PerDay(2), 2), Key: connectmw.Method}})
+	err := limiter.Replace([]connectmw.Rule{
+		{Name: "twice", Limit: limits.TokenBucket(limits.PerDay(2), 2), Key: connectmw.Method},
+	})
 	fmt.Println(err, len(limiter.State().Rules))
 	visit(limiter.Interceptor(), served, place)
 	// Output:
@@ -358,7 +378,9 @@ func ExampleWithTLS() {
 // A client that waits as long as the server says, and spreads its calls.
 func ExampleClient() {
 	limiter := connectmw.MustNew(connectmw.Config{
-		Rules: []connectmw.Rule{{Name: "a", Limit: limits.TokenBucket(limits.Per(1, 10*time.Millisecond), 1), Key: connectmw.Method}},
+		Rules: []connectmw.Rule{
+			{Name: "a", Limit: limits.TokenBucket(limits.Per(1, 10*time.Millisecond), 1), Key: connectmw.Method},
+		},
 	})
 	mux := http.NewServeMux()
 	mux.Handle(greet, connect.NewUnaryHandler(greet, greeter, connect.WithInterceptors(limiter.Interceptor())))

@@ -59,6 +59,8 @@ func Example() {
 	// resource_exhausted
 }
 
-func greeter(_ context.Context, r *connect.Request[wrapperspb.StringValue]) (*connect.Response[wrapperspb.StringValue], error) {
+func greeter(
+	_ context.Context, r *connect.Request[wrapperspb.StringValue],
+) (*connect.Response[wrapperspb.StringValue], error) {
 	return connect.NewResponse(wrapperspb.String("Hello, " + r.Msg.GetValue() + ".")), nil
 }

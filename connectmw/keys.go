@@ -8,9 +8,8 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// Lift adapts a function of *http.Request to [*Call], by [Call.Request]. It is for the key functions
-// of package keyfuncs that read header fields, an address or a certificate, and for functions for
-// LimitFor:
+// Lift adapts a function of *http.Request to [*Call], by [Call.Request]. It is for LimitFor, and
+// for the key functions of package keyfuncs that read header fields, an address or a certificate:
 //
 //	Key: connectmw.Lift(keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.0/8")))
 //	Key: connectmw.Lift(keyfuncs.Header("X-Tenant"))
@@ -31,8 +30,8 @@ func Lift[T any](f func(*http.Request) (T, error)) func(*Call) (T, error) {
 //
 //	Key: keyfuncs.Address(connectmw.Peer)
 //
-// It fails over a unix socket, which has no address. Another address costs a client another machine or
-// network. Behind a proxy all clients share the proxy's address: see [keyfuncs.TrustedProxies].
+// It fails over a unix socket, which has no address. Another address costs a client another machine
+// or network. Behind a proxy all clients share the proxy's address: see [keyfuncs.TrustedProxies].
 func Peer(c *Call) (netip.Addr, error) { return keyfuncs.Peer(c.Request()) }
 
 // Method is the key function of the procedure, such as "/package.Service/Method". It never fails.
@@ -40,8 +39,8 @@ func Peer(c *Call) (netip.Addr, error) { return keyfuncs.Peer(c.Request()) }
 // Another key costs a client nothing, but it can only choose among the methods you registered.
 func Method(c *Call) (string, error) { return c.Spec.Procedure, nil }
 
-// Service is the key function of the service, such as "package.Service": [Method] for all methods of
-// a service together.
+// Service is the key function of the service, such as "package.Service": [Method] for all methods
+// of a service together.
 func Service(c *Call) (string, error) {
 	service := strings.TrimPrefix(c.Spec.Procedure, "/")
 	return service[:max(0, strings.LastIndexByte(service, '/'))], nil

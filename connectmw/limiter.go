@@ -13,14 +13,13 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// Rule is a named limit and how to apply it to a call: see [core.Rule]. The status in the
-// [core.Result] of a FinalCost is that of google/rpc/code.proto for the code of the call, such as
-// 401 for connect.CodeUnauthenticated. It is 0 after a panic, and if the client has left. Bytes is 0.
+// Rule is a rule for calls: see [core.Rule]. The status in the [core.Result] of a FinalCost is the
+// HTTP status that google/rpc/code.proto names for the code of the call, such as 401 for
+// connect.CodeUnauthenticated. It is 0 after a panic and if the client has left. Bytes is 0.
 type Rule = core.Rule[*Call]
 
-// Config configures a [Limiter]. [nethttp.Config] describes its fields: what it says of requests
-// holds for calls, and what it says of status 503 for connect.CodeUnavailable. The comments here say what
-// differs.
+// Config configures a [Limiter]. [nethttp.Config] describes its fields, with calls for requests and
+// connect.CodeUnavailable for status 503; the comments here describe differences.
 type Config struct {
 	Rules     []Rule
 	Backend   backends.Backend
@@ -30,16 +29,16 @@ type Config struct {
 	Logger    *slog.Logger
 	Headers   headers.Options
 
-	// Denied returns the error of a call that is denied or could not be decided, instead of err, which
-	// has the code, a message and the details RetryInfo and QuotaFailure. If it returns nil, the error
-	// is err. A call that could not be decided and gets a code that blames it, such as
-	// connect.CodeUnauthenticated, is not told to try again. nil: err.
+	// Denied returns the error of a call that is denied or could not be decided. err is the
+	// default, with the code, a message and the details RetryInfo and QuotaFailure; it is used if
+	// Denied returns nil. If a call could not be decided and Denied returns a code that blames the
+	// client, such as connect.CodeUnauthenticated, the client is not told to try again. nil: err.
 	Denied func(c *Call, o core.Outcome, err *connect.Error) error
 
 	MaxWaiting int
 
-	// OutcomeInContext makes [OutcomeFrom] return the outcome of an allowed call in its handler and in
-	// the interceptors inside.
+	// OutcomeInContext makes [OutcomeFrom] return the outcome of an allowed call in its handler and
+	// in the interceptors inside.
 	OutcomeInContext bool
 }
 
@@ -49,7 +48,7 @@ type Limiter struct {
 	denied func(*Call, core.Outcome, *connect.Error) error
 }
 
-// New returns a limiter, or an error that reports every mistake in config.
+// New returns a limiter. The error reports every mistake in config.
 func New(config Config) (*Limiter, error) {
 	gateConfig := gate.Config[*Call]{
 		Config: core.Config[*Call]{
@@ -89,13 +88,13 @@ func (l *Limiter) Decide(c *Call) core.Outcome {
 	return o
 }
 
-// State returns what the limiter does: see [core.State].
+// State returns the state of the limiter: see [core.State].
 func (l *Limiter) State() core.State { return l.gate.State() }
 
-// Interceptor returns the interceptor that passes only allowed calls to their handlers, unary calls and
-// streams. All interceptors of one limiter count together. A call ends when its handler has returned or
-// panicked, unless [Detach] is called. In a client the interceptor does nothing. Interceptor panics if l is
-// nil or was not made by [New].
+// Interceptor returns the interceptor that passes only allowed calls to their handlers, unary calls
+// and streams. All interceptors of one limiter count together. A call ends when its handler has
+// returned or panicked, unless [Detach] is called. In a client the interceptor has no effect.
+// Interceptor panics if l is nil or was not made by [New].
 func (l *Limiter) Interceptor() connect.Interceptor {
 	if l == nil || l.gate == nil {
 		panic("connectmw: Limiter.Interceptor: the limiter is nil or zero: make one with New")
@@ -116,11 +115,15 @@ func (i interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-func (i interceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+func (i interceptor) WrapStreamingClient(
+	next connect.StreamingClientFunc,
+) connect.StreamingClientFunc {
 	return next
 }
 
-func (i interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+func (i interceptor) WrapStreamingHandler(
+	next connect.StreamingHandlerFunc,
+) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		s := &streaming{Call: streamOf(ctx, conn), limiter: i.limiter, conn: conn, next: next}
 		return i.limiter.gate.ServeCall(ctx, &s.Call, s)
@@ -128,7 +131,10 @@ func (i interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) con
 }
 
 func callOf(ctx context.Context, request connect.AnyRequest) Call {
-	return Call{Context: ctx, Spec: request.Spec(), Peer: request.Peer(), Header: request.Header(), Message: request.Any()}
+	return Call{
+		Context: ctx, Spec: request.Spec(), Peer: request.Peer(), Header: request.Header(),
+		Message: request.Any(),
+	}
 }
 
 func streamOf(ctx context.Context, conn connect.StreamingHandlerConn) Call {
@@ -156,10 +162,10 @@ func (u *unary) Refuse(r *gate.Refusal) error {
 	return u.limiter.refuse(&u.Call, r, unaryHeader(u.Context))
 }
 
-// unaryHeader returns the header of the response to a unary call, whether that succeeds or not.
+// unaryHeader returns the header of the response to a unary call, successful or not.
 func unaryHeader(ctx context.Context) http.Header {
 	info, ok := connect.CallInfoForHandlerContext(ctx)
-	if !ok { // a test calls the interceptor without a handler
+	if !ok { // a test calls the interceptor without a server
 		return make(http.Header)
 	}
 	return info.ResponseHeader()

@@ -32,7 +32,9 @@ func everybody(limit limits.Limit) []connectmw.Rule {
 func TestADenialIsAnHTTPAnswer(t *testing.T) {
 	full := everybody(limits.TokenBucket(limits.PerDay(1), 1))
 	full[0].DenyAs503 = true
-	for status, rules := range map[int][]connectmw.Rule{429: everybody(limits.TokenBucket(limits.PerDay(1), 1)), 503: full} {
+	for status, rules := range map[int][]connectmw.Rule{
+		429: everybody(limits.TokenBucket(limits.PerDay(1), 1)), 503: full,
+	} {
 		l := newLimiter(t, connectmw.Config{Rules: rules})
 		c, server := start(t, connect.NewUnaryHandler(greet, greeter, connect.WithInterceptors(l.Interceptor())), false)
 		for _, want := range []int{200, status} {
@@ -42,7 +44,9 @@ func TestADenialIsAnHTTPAnswer(t *testing.T) {
 			}
 			response.Body.Close()
 			h := response.Header
-			if response.StatusCode != want || (h.Get("RateLimit") != "") != (want != 503) || (h.Get("Retry-After") != "") != (want != 200) || (h.Get("Cache-Control") == "no-store") != (want != 200) {
+			if response.StatusCode != want || (h.Get("RateLimit") != "") != (want != 503) ||
+				(h.Get("Retry-After") != "") != (want != 200) ||
+				(h.Get("Cache-Control") == "no-store") != (want != 200) {
 				t.Errorf("%s, fields %v, want %d", response.Status, h, want)
 			}
 		}
@@ -54,14 +58,16 @@ func TestFieldsOfHandlersStay(t *testing.T) {
 	l := newLimiter(t, connectmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(9)))})
 	shared := connect.NewError(connect.CodeNotFound, errors.New("no such thing")) // of all calls
 	shared.Meta().Set("X-Own", "kept")
-	c, server := start(t, connect.NewUnaryHandler(greet, func(_ context.Context, r *connect.Request[message]) (*connect.Response[message], error) {
-		if r.Msg.GetValue() == "" {
-			return nil, shared
-		}
-		response := connect.NewResponse(wrapperspb.String("hello"))
-		response.Header().Set("X-Own", "kept")
-		return response, nil
-	}, connect.WithInterceptors(l.Interceptor())), false)
+	c, server := start(t,
+		connect.NewUnaryHandler(greet,
+			func(_ context.Context, r *connect.Request[message]) (*connect.Response[message], error) {
+				if r.Msg.GetValue() == "" {
+					return nil, shared
+				}
+				response := connect.NewResponse(wrapperspb.String("hello"))
+				response.Header().Set("X-Own", "kept")
+				return response, nil
+			}, connect.WithInterceptors(l.Interceptor())), false)
 	client := connect.NewClient[message, message](c, server+greet)
 	response, err := client.CallUnary(t.Context(), connect.NewRequest(wrapperspb.String("x")))
 	if err != nil || response.Header().Get("X-Own") != "kept" || response.Header().Get("RateLimit") == "" {
@@ -95,11 +101,14 @@ func TestKeys(t *testing.T) {
 	}{
 		{"a peer", keyfuncs.Address(connectmw.Peer), from("192.0.2.1:1"), "192.0.2.1", nil},
 		{"no peer", keyfuncs.Address(connectmw.Peer), from(""), "", keyfuncs.ErrUnidentified},
-		{"an address that was written over the peer's", keyfuncs.Address(connectmw.Peer), from("192.0.2.1"), "", keyfuncs.ErrUnidentified},
-		{"a client that forges a hop", proxies, from("192.0.2.1:1", "X-Forwarded-For", "203.0.113.7"), "192.0.2.1", nil},
+		{"an address that was written over the peer's", keyfuncs.Address(connectmw.Peer), from("192.0.2.1"), "",
+			keyfuncs.ErrUnidentified},
+		{"a client that forges a hop", proxies, from("192.0.2.1:1", "X-Forwarded-For", "203.0.113.7"), "192.0.2.1",
+			nil},
 		{"a client behind a proxy", proxies, from("10.0.0.1:1", "X-Forwarded-For", "203.0.113.7"), "203.0.113.7", nil},
 		{"a host", connectmw.Lift(keyfuncs.Host), from("", "Host", "API.example:80"), "api.example", nil},
-		{"a certificate that nobody has kept", connectmw.Lift(keyfuncs.SPIFFEID), from("192.0.2.1:1"), "", keyfuncs.ErrUnidentified},
+		{"a certificate that nobody has kept", connectmw.Lift(keyfuncs.SPIFFEID), from("192.0.2.1:1"), "",
+			keyfuncs.ErrUnidentified},
 		{"no service", connectmw.Service, new(connectmw.Call), "", nil},
 	} {
 		if got, err := c.key(c.call); got != c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
@@ -119,7 +128,9 @@ func TestACertificateReachesTheRules(t *testing.T) {
 		key   string
 		err   error
 	}{
-		{"a certificate", &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}}}, "spiffe://example.org/billing", nil},
+		{"a certificate",
+			&tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf},
+				VerifiedChains: [][]*x509.Certificate{{leaf}}}, "spiffe://example.org/billing", nil},
 		{"none", new(tls.ConnectionState), "", core.ErrAbsent},
 		{"no TLS", nil, "", core.ErrAbsent},
 	} {
@@ -130,7 +141,9 @@ func TestACertificateReachesTheRules(t *testing.T) {
 			}
 			return key, err
 		}
-		l := newLimiter(t, connectmw.Config{Rules: []connectmw.Rule{{Name: "a", Limit: limits.FixedWindow(limits.PerDay(9)), Key: read}}})
+		l := newLimiter(t, connectmw.Config{
+			Rules: []connectmw.Rule{{Name: "a", Limit: limits.FixedWindow(limits.PerDay(9)), Key: read}},
+		})
 		handler := connectmw.WithTLS(connect.NewUnaryHandler(greet, greeter, connect.WithInterceptors(l.Interceptor())))
 		r := httptest.NewRequest("POST", greet, strings.NewReader(`"Ann"`))
 		r.Header.Set("Content-Type", "application/json")
@@ -178,7 +191,9 @@ func TestQueuesWaitWithinTheDeadline(t *testing.T) {
 }
 
 func TestMistakesAreReportedTogether(t *testing.T) {
-	_, err := connectmw.New(connectmw.Config{Rules: []connectmw.Rule{{Name: "a"}}, MaxWaiting: -1, Headers: headers.Options{Jitter: -1}})
+	_, err := connectmw.New(connectmw.Config{
+		Rules: []connectmw.Rule{{Name: "a"}}, MaxWaiting: -1, Headers: headers.Options{Jitter: -1},
+	})
 	for _, want := range []string{"key: is nil", "limit:", "max waiting", "jitter"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: nothing of %q", err, want)

@@ -42,12 +42,14 @@ func TestParity(t *testing.T) {
 				Open: func(t *testing.T, app parity.CallApp[*connectmw.Call]) parity.CallClient {
 					return open(t, app, p.http2, p.options)
 				},
-				Lift:        connectmw.Lift[string],
-				LiftLimit:   connectmw.Lift[limits.Limit],
-				Method:      connectmw.Method,
-				Service:     connectmw.Service,
-				Message:     func(c *connectmw.Call) string { return c.Message.(*message).GetValue() },
-				Error:       func(code uint32) error { return connect.NewError(connect.Code(code), errors.New("failed")) },
+				Lift:      connectmw.Lift[string],
+				LiftLimit: connectmw.Lift[limits.Limit],
+				Method:    connectmw.Method,
+				Service:   connectmw.Service,
+				Message:   func(c *connectmw.Call) string { return c.Message.(*message).GetValue() },
+				Error: func(code uint32) error {
+					return connect.NewError(connect.Code(code), errors.New("failed"))
+				},
 				OutcomeFrom: connectmw.OutcomeFrom,
 				Spend:       connectmw.Spend,
 				Detach:      connectmw.Detach,
@@ -81,7 +83,9 @@ func startWith(t testing.TB, handler http.Handler, http2 bool, headerBytes int) 
 	return &http.Client{Transport: transport}, server.URL
 }
 
-func open(t *testing.T, app parity.CallApp[*connectmw.Call], http2 bool, options []connect.ClientOption) parity.CallClient {
+func open(
+	t *testing.T, app parity.CallApp[*connectmw.Call], http2 bool, options []connect.ClientOption,
+) parity.CallClient {
 	t.Helper()
 	interceptors := []connect.Interceptor{}
 	if app.Shed != nil {
@@ -114,22 +118,28 @@ func open(t *testing.T, app parity.CallApp[*connectmw.Call], http2 bool, options
 	}
 	mux := http.NewServeMux()
 	for _, service := range []string{"/parity.v1.First/", "/parity.v1.Second/"} {
-		mux.Handle(service+"Unary", connect.NewUnaryHandler(service+"Unary", func(ctx context.Context, r *connect.Request[message]) (*connect.Response[message], error) {
-			if app.Unary != nil {
-				if err := app.Unary(ctx, r.Msg.GetValue()); err != nil {
-					return nil, err
-				}
-			}
-			return connect.NewResponse(wrapperspb.String("hello")), nil
-		}, with...))
-		mux.Handle(service+"Down", connect.NewServerStreamHandler(service+"Down", func(ctx context.Context, r *connect.Request[message], s *connect.ServerStream[message]) error {
-			return orEcho(app.Down)(ctx, &down{s: s, first: r.Msg})
-		}, with...))
-		mux.Handle(service+"Up", connect.NewClientStreamHandler(service+"Up", func(ctx context.Context, s *connect.ClientStream[message]) (*connect.Response[message], error) {
-			m := &up{s: s, answer: new(message)}
-			err := orEcho(app.Up)(ctx, m)
-			return connect.NewResponse(m.answer), err
-		}, with...))
+		mux.Handle(service+"Unary",
+			connect.NewUnaryHandler(service+"Unary",
+				func(ctx context.Context, r *connect.Request[message]) (*connect.Response[message], error) {
+					if app.Unary != nil {
+						if err := app.Unary(ctx, r.Msg.GetValue()); err != nil {
+							return nil, err
+						}
+					}
+					return connect.NewResponse(wrapperspb.String("hello")), nil
+				}, with...))
+		mux.Handle(service+"Down",
+			connect.NewServerStreamHandler(service+"Down",
+				func(ctx context.Context, r *connect.Request[message], s *connect.ServerStream[message]) error {
+					return orEcho(app.Down)(ctx, &down{s: s, first: r.Msg})
+				}, with...))
+		mux.Handle(service+"Up",
+			connect.NewClientStreamHandler(service+"Up",
+				func(ctx context.Context, s *connect.ClientStream[message]) (*connect.Response[message], error) {
+					m := &up{s: s, answer: new(message)}
+					err := orEcho(app.Up)(ctx, m)
+					return connect.NewResponse(m.answer), err
+				}, with...))
 	}
 	c, url := start(t, mux, http2)
 	return &parityClient{func(path string) *connect.Client[message, message] {

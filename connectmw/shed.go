@@ -13,15 +13,16 @@ import (
 )
 
 // Shed returns the interceptor that passes only calls that s admits to their handlers, and ends the
-// others with connect.CodeUnavailable and RetryInfo. All interceptors of one shedder count together. It goes
-// outside limiters and authentication. Where [shed.Options].Route is nil, the route of a call is its
-// procedure. If [shed.Options].Denied returns an error, the call ends with it; what Denied writes is not
-// sent, but for header fields.
+// others with connect.CodeUnavailable and RetryInfo. All interceptors of one shedder count
+// together. It goes outside limiters and authentication. If [shed.Options].Route is nil, the route
+// of a call is its procedure. If [shed.Options].Denied returns an error, the call ends with it.
+// Header fields that Denied sets are sent; its other output is dropped.
 //
-// A stream is in flight until its first message to the client, as an answer over HTTP is until its first
-// Flush. The time in which a handler waits for the client's messages is the client's.
+// A stream is in flight until its first message to the client, as an HTTP response is until its
+// first Flush. The time that a handler waits for the client's messages does not count as the
+// service's.
 //
-// In a client the interceptor does nothing. Shed panics if s is nil or was not made by [shed.New].
+// In a client the interceptor has no effect. Shed panics if s is nil or was not made by [shed.New].
 func Shed(s *shed.Shedder[*Call]) connect.Interceptor {
 	return shedder{shedcall.New(s, func(c *Call) string { return c.Spec.Procedure }, statusOf)}
 }
@@ -29,7 +30,8 @@ func Shed(s *shed.Shedder[*Call]) connect.Interceptor {
 type shedder struct{ gate *shedcall.Gate[*Call] }
 
 func (s shedder) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
-	return func(ctx context.Context, request connect.AnyRequest) (response connect.AnyResponse, err error) {
+	return func(ctx context.Context, request connect.AnyRequest) (response connect.AnyResponse,
+		err error) {
 		if request.Spec().IsClient {
 			return next(ctx, request)
 		}
@@ -49,7 +51,9 @@ func (s shedder) WrapStreamingClient(next connect.StreamingClientFunc) connect.S
 	return next
 }
 
-func (s shedder) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+func (s shedder) WrapStreamingHandler(
+	next connect.StreamingHandlerFunc,
+) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		c := streamOf(ctx, conn)
 		watched := &watchedConn{StreamingHandlerConn: conn}
@@ -64,7 +68,7 @@ func (s shedder) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect
 	}
 }
 
-// watchedConn is a stream of which a shedder sees when it waits for the client.
+// watchedConn tells a shedder when a stream waits for the client.
 type watchedConn struct {
 	connect.StreamingHandlerConn
 	of *shedcall.Stream
@@ -79,9 +83,9 @@ func (c *watchedConn) Send(m any) error {
 	return c.StreamingHandlerConn.Send(m)
 }
 
-// shedError returns the error of a call that was shed. err is that of [shed.Options].Denied.
+// shedError returns the error of a call that was shed. err is the error of [shed.Options].Denied.
 func shedError(r *shedcall.Refusal, header http.Header, err error) error {
-	headers.Delete(header) // of a limiter outside: the client's quotas are not the reason
+	headers.Delete(header) // fields of an outer limiter: the client's quotas are not the cause
 	maps.Copy(header, r.Fields)
 	switch {
 	case err != nil:

@@ -37,21 +37,26 @@ func TestACallWithoutATokenIsNotToldToWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := connectmw.MustNew(connectmw.Config{
-				Rules: []connectmw.Rule{{Name: "user", Limit: limits.FixedWindow(limits.PerMinute(100)), Key: func(*connectmw.Call) (string, error) {
-					return "", errNoToken
-				}}},
+				Rules: []connectmw.Rule{{Name: "user", Limit: limits.FixedWindow(limits.PerMinute(100)),
+					Key: func(*connectmw.Call) (string, error) {
+						return "", errNoToken
+					}}},
 				Denied: c.denied,
 			})
 			const path = "/shop.v1.Orders/Place"
 			mux := http.NewServeMux()
-			mux.Handle(path, connect.NewUnaryHandler(path, func(context.Context, *connect.Request[message]) (*connect.Response[message], error) {
-				return connect.NewResponse(wrapperspb.String("served")), nil
-			}, connect.WithInterceptors(l.Interceptor())))
+			mux.Handle(path,
+				connect.NewUnaryHandler(path,
+					func(context.Context, *connect.Request[message]) (*connect.Response[message], error) {
+						return connect.NewResponse(wrapperspb.String("served")), nil
+					}, connect.WithInterceptors(l.Interceptor())))
 			server := httptest.NewServer(mux)
 			defer server.Close()
-			_, err := connect.NewClient[message, message](server.Client(), server.URL+path).CallUnary(t.Context(), connect.NewRequest(wrapperspb.String("order")))
+			_, err := connect.NewClient[message, message](server.Client(), server.URL+path).CallUnary(t.Context(),
+				connect.NewRequest(wrapperspb.String("order")))
 			failed := new(connect.Error)
-			if !errors.As(err, &failed) || failed.Code() != c.code || (failed.Meta().Get("Retry-After") != "") != c.waits {
+			if !errors.As(err, &failed) || failed.Code() != c.code ||
+				(failed.Meta().Get("Retry-After") != "") != c.waits {
 				t.Errorf("%v, fields %v; want %v, waits %t", err, failed.Meta(), c.code, c.waits)
 			}
 		})

@@ -25,14 +25,18 @@ import (
 var shopFile = func() protoreflect.FileDescriptor {
 	method := func(name string, streams bool) *descriptorpb.MethodDescriptorProto {
 		text := proto.String(".google.protobuf.StringValue")
-		return &descriptorpb.MethodDescriptorProto{Name: proto.String(name), InputType: text, OutputType: text, ServerStreaming: proto.Bool(streams)}
+		return &descriptorpb.MethodDescriptorProto{
+			Name: proto.String(name), InputType: text, OutputType: text, ServerStreaming: proto.Bool(streams),
+		}
 	}
 	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
 		Name: proto.String("shop/v1/shop.proto"), Package: proto.String("shop.v1"), Syntax: proto.String("proto3"),
 		Dependency: []string{"google/protobuf/wrappers.proto"},
 		Service: []*descriptorpb.ServiceDescriptorProto{{
-			Name:   proto.String("Orders"),
-			Method: []*descriptorpb.MethodDescriptorProto{method("Place", false), method("Cancel", false), method("Follow", true)},
+			Name: proto.String("Orders"),
+			Method: []*descriptorpb.MethodDescriptorProto{
+				method("Place", false), method("Cancel", false), method("Follow", true),
+			},
 		}},
 	}, protoregistry.GlobalFiles)
 	if err != nil {
@@ -43,7 +47,10 @@ var shopFile = func() protoreflect.FileDescriptor {
 
 func TestProceduresThatNothingLimitsAreListed(t *testing.T) {
 	ruleFor := func(name string, applies func(*connectmw.Call) bool) connectmw.Rule {
-		return connectmw.Rule{Name: name, Limit: limits.FixedWindow(limits.PerMinute(1000)), Key: core.When(applies, keyfuncs.Address(connectmw.Peer))}
+		return connectmw.Rule{
+			Name: name, Limit: limits.FixedWindow(limits.PerMinute(1000)),
+			Key: core.When(applies, keyfuncs.Address(connectmw.Peer)),
+		}
 	}
 	is := func(method string) func(*connectmw.Call) bool {
 		return func(c *connectmw.Call) bool { return strings.HasSuffix(c.Spec.Procedure, "/"+method) }
@@ -53,12 +60,26 @@ func TestProceduresThatNothingLimitsAreListed(t *testing.T) {
 		rules []connectmw.Rule
 		want  []string
 	}{
-		"one has a rule":     {place, []string{"/shop.v1.Orders/Cancel", "/shop.v1.Orders/Follow"}},
-		"a name is misspelt": {[]connectmw.Rule{ruleFor("place", is("place"))}, []string{"/shop.v1.Orders/Cancel", "/shop.v1.Orders/Follow", "/shop.v1.Orders/Place"}},
-		"streams have one":   {append(slices.Clone(place), ruleFor("streams", func(c *connectmw.Call) bool { return c.Spec.StreamType != connect.StreamTypeUnary })), []string{"/shop.v1.Orders/Cancel"}},
-		"unary calls do":     {[]connectmw.Rule{ruleFor("unary", func(c *connectmw.Call) bool { return c.Message != nil })}, []string{"/shop.v1.Orders/Follow"}},
+		"one has a rule": {place, []string{"/shop.v1.Orders/Cancel", "/shop.v1.Orders/Follow"}},
+		"a name is misspelt": {
+			[]connectmw.Rule{ruleFor("place", is("place"))},
+			[]string{"/shop.v1.Orders/Cancel", "/shop.v1.Orders/Follow", "/shop.v1.Orders/Place"},
+		},
+		"streams have one": {
+			append(slices.Clone(place),
+				ruleFor("streams", func(c *connectmw.Call) bool {
+					return c.Spec.StreamType != connect.StreamTypeUnary
+				})), []string{
+				"/shop.v1.Orders/Cancel",
+			},
+		},
+		"unary calls do": {
+			[]connectmw.Rule{ruleFor("unary", func(c *connectmw.Call) bool { return c.Message != nil })},
+			[]string{"/shop.v1.Orders/Follow"},
+		},
 		"a last rule, for all": {append(slices.Clone(place), connectmw.Rule{
-			Name: "other", Limit: limits.FixedWindow(limits.PerMinute(1)), Key: core.Otherwise(place, keyfuncs.Address(connectmw.Peer)),
+			Name: "other", Limit: limits.FixedWindow(limits.PerMinute(1)),
+			Key: core.Otherwise(place, keyfuncs.Address(connectmw.Peer)),
 		}), nil},
 	} {
 		l := connectmw.MustNew(connectmw.Config{Rules: c.rules})
