@@ -10,11 +10,11 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// leastAnnounced is the least wait that is announced: a shorter one is nearly over when the
-// others hear of it.
+// leastAnnounced is the shortest wait that is announced. A shorter one is nearly over when others
+// hear of it.
 const leastAnnounced = time.Second
 
-// announce tells other processes of the denial of ch, asked for at the instant sent.
+// announce tells other processes of the denial of ch, which was asked for at the instant sent.
 func (c *DenialCache) announce(ch *backends.Charge, d *limits.Decision, sent int64) {
 	if c.announcer == nil || d.RetryAfter < leastAnnounced || d.RetryAfter == limits.Never {
 		return
@@ -28,11 +28,12 @@ func (c *DenialCache) announce(ch *backends.Charge, d *limits.Decision, sent int
 // hear remembers a denial that another process has announced, if its limit can cause it.
 func (c *DenialCache) hear(a backends.Announcement) {
 	ch := backends.Charge{Scope: a.Scope, Key: a.Key, Limit: a.Limit, Cost: a.Cost}
-	if a.Decision.Allowed || a.Decision.Transient || ch.Limit.Validate() != nil || !cacheable([]backends.Charge{ch}, 0) {
+	if a.Decision.Allowed || a.Decision.Transient || ch.Limit.Validate() != nil ||
+		!cacheable([]backends.Charge{ch}, 0) {
 		return
 	}
 	now := time.Now()
-	if a.Asked.After(now) { // nothing that was asked later than now replaces an answer
+	if a.Asked.After(now) { // otherwise it would replace answers to later questions
 		a.Asked = now
 	}
 	d, possible := bounded(&a)
@@ -45,17 +46,18 @@ func (c *DenialCache) hear(a backends.Announcement) {
 	c.rememberHeard(&ch, &d, a.Asked.Sub(c.base).Microseconds())
 }
 
-// bounded returns the denial of a within the bounds of its limit, whoever has announced
-// it, on the clock of this process. It is not possible if the limit never asks for such a
-// wait, or never allows such a cost. A charge has the same limit if the denial answers it,
-// so these are the bounds of this program's own.
+// bounded returns the denial of a on the clock of this process, and within the bounds of its
+// limit, since any process might have announced it. possible is false if the limit never causes
+// such a wait, or never allows such a cost. The denial answers only charges of the same limit, so
+// these are the bounds of this program.
 func bounded(a *backends.Announcement) (d limits.Decision, possible bool) {
 	longest := longestWait(a.Limit)
-	if a.Decision.RetryAfter > longest || a.Cost > a.Limit.Burst() && !algorithm.Of(a.Limit.Algorithm()).Bans {
+	if a.Decision.RetryAfter > longest ||
+		a.Cost > a.Limit.Burst() && !algorithm.Of(a.Limit.Algorithm()).Bans {
 		return d, false
 	}
 	return limits.Decision{
-		Remaining:       max(0, min(a.Decision.Remaining, a.Cost-1)), // more, and it were allowed
+		Remaining:       max(0, min(a.Decision.Remaining, a.Cost-1)), // below the cost
 		RetryAfter:      a.Decision.RetryAfter,
 		ResetAfter:      max(0, min(a.Decision.ResetAfter, longest)),
 		EffectiveWindow: a.Decision.RetryAfter,
@@ -63,11 +65,13 @@ func bounded(a *backends.Announcement) (d limits.Decision, possible bool) {
 	}, true
 }
 
-// longestWait returns the longest wait of a denial, and of its reset. A debt is as large as what is
-// allowed at once, a window counts in the next, and a clock that has stepped back makes waits
-// longer by a period at most. Only a limit that was lowered far below a debt asks for more.
+// longestWait returns the longest RetryAfter and ResetAfter of a denial. A debt is at most as
+// large as the burst, a window counts in the next one, and a step back of the clock adds a period.
+// Waits are longer only if a limit was lowered far below a debt.
 func longestWait(limit limits.Limit) time.Duration {
 	rate := limit.Rate()
-	full := arith.MuldivCeil(limit.Burst(), rate.Period.Microseconds(), rate.Units) // a period, but for a bucket
-	return arith.Wait(min(2*full, bounds.BucketFill)) + limit.Lasting() + max(rate.Period, time.Second)
+	// A full bucket drains in full; for a window full is its period.
+	full := arith.MuldivCeil(limit.Burst(), rate.Period.Microseconds(), rate.Units)
+	return arith.Wait(min(2*full, bounds.BucketFill)) + limit.Lasting() +
+		max(rate.Period, time.Second)
 }

@@ -20,31 +20,29 @@ import (
 // Errors that [Breaker.Take] and [Breaker.Peek] return, besides those of the backend
 // and of the caller's context. Their texts contain no key.
 var (
-	// ErrOpen means that the backend was not called because it keeps failing. The log
-	// line "weir: backend degraded" has the failure that opened the breaker.
+	// ErrOpen means that the backend was not called because it keeps failing. The log line "weir:
+	// backend degraded" has the failure that opened the breaker.
 	ErrOpen = errors.New("remote: the circuit is open: the backend keeps failing")
 
-	// ErrBudget means that the backend did not answer within the time budget. A client
-	// that dials a dead server again and again fails with it too. Check that the
-	// backend can be reached; look for slow commands on it and for packet loss on the
-	// way to it; or raise [BreakerOptions].Budget.
+	// ErrBudget means that the backend did not answer within the time budget. A client that dials
+	// a dead server again and again fails with it too. Check that the backend can be reached.
+	// Otherwise look for slow commands and packet loss, or raise [BreakerOptions].Budget.
 	ErrBudget = errors.New("remote: no answer within the time budget")
 
-	// ErrBusy means that a backend that does not honour deadlines was not called, because
-	// about 1,000 of its calls are under way, abandoned ones included.
+	// ErrBusy means that a backend that does not honour deadlines was not called, because about
+	// 1,000 of its calls are under way, with those that were abandoned.
 	ErrBusy = errors.New("remote: too many calls under way")
 
 	errLengths = errors.New("remote: the numbers of charges and decisions differ")
 	errExited  = errors.New("remote: the backend called runtime.Goexit instead of answering")
 )
 
-// deadlineHonourer is implemented by backends that know whether their Take and Peek
-// fail as soon as the deadline of the context has passed: see [Breaker].
+// deadlineHonourer is a backend that knows whether it honours deadlines: see [Breaker].
 type deadlineHonourer interface {
 	HonoursDeadline() bool
 }
 
-// sparer is implemented by errors that may say nothing against the backend: see [Breaker].
+// sparer is an error that may not count against the backend: see [Breaker].
 type sparer interface{ SparesBackend() bool }
 
 // BreakerOptions are the options of [NewBreaker]. The zero value is ready to use.
@@ -52,14 +50,14 @@ type BreakerOptions struct {
 	// Budget is how long a decision may take, an hour at most. 0: 50ms.
 	Budget time.Duration
 
-	// OpenFor is how long an open breaker waits before it probes the backend, and
-	// between one probe and the next. 0: 1s.
+	// OpenFor is the time from the opening of the breaker to its first probe of the backend, and
+	// from one probe to the next. 0: 1s.
 	OpenFor time.Duration
 
-	// Logger logs every change once: "weir: backend degraded" as a warning, with the failure
-	// and what follows, and "weir: backend recovered" as information. A backend that has never
-	// decided is "weir: backend fails from the start", a second after its first failure.
-	// nil: the logger that slog.Default returns at that time. To log nothing, use a
+	// Logger logs each change once: "weir: backend degraded" as a warning, with the failure and
+	// its effect, and "weir: backend recovered" as information. If a backend has never decided,
+	// the warning is "weir: backend fails from the start", a second after its first failure. nil:
+	// the logger that slog.Default returns at that time. To log nothing, use a
 	// slog.DiscardHandler.
 	Logger *slog.Logger
 }
@@ -70,29 +68,28 @@ const (
 	defaultOpenFor = time.Second
 )
 
-// Breaker is a [backends.Backend] that wraps another. It answers or fails within a time
-// budget, and fails at once while the other keeps failing. It is safe for concurrent
-// use and needs no closing.
+// Breaker is a [backends.Backend] that wraps another. It answers or fails within a time budget,
+// and fails at once while the other keeps failing. It is safe for concurrent use and needs no
+// closing.
 //
 // Two methods tell it about the inner backend. A backend honours deadlines if it has a method
-// HonoursDeadline() bool that returns true: its Take and Peek fail as soon as the deadline of
-// the context has passed, whether they wait for a connection, connect, write, read, or wait
-// before a retry. An error spares the backend if it has an error in its tree with a method
-// SparesBackend() bool that returns true: one server of several is dead, say. The breaker does
-// not count such an error.
+// HonoursDeadline() bool that returns true: its Take and Peek fail as soon as the deadline of the
+// context has passed, even while they wait for a connection, connect, write, read, or wait before
+// a retry. An error spares the backend if an error in its tree has a method SparesBackend() bool
+// that returns true: one server of several is dead, say. The breaker does not count such an error.
 type Breaker struct {
 	inner           backends.Backend
 	budget          time.Duration
-	honoursDeadline bool // what inner reports
+	honoursDeadline bool // inner does
 	circuit         circuit
 
 	pending   sync.Pool    // of *asked
 	underWay  atomic.Int64 // calls on goroutines of their own
-	abandoned atomic.Int64 // of these
+	abandoned atomic.Int64 // of these, calls without a caller
 }
 
-// NewBreaker returns a closed breaker that wraps inner, or an error that reports every mistake
-// in the arguments. It asks inner whether it honours deadlines, and calls nothing else of it.
+// NewBreaker returns a closed breaker that wraps inner, or an error that reports every mistake in
+// the arguments. The only method of inner that it calls is HonoursDeadline.
 func NewBreaker(inner backends.Backend, options BreakerOptions) (*Breaker, error) {
 	if err := errors.Join(validateInner(inner), options.validate()); err != nil {
 		return nil, err
@@ -118,15 +115,18 @@ func MustNewBreaker(inner backends.Backend, options BreakerOptions) *Breaker {
 func (o *BreakerOptions) validate() error {
 	var errs []error
 	if o.Budget < 0 || o.Budget > longestBudget {
-		errs = append(errs, fmt.Errorf("remote: budget: must be positive, at most %v, or 0 for %v (got %v)", longestBudget, defaultBudget, o.Budget))
+		errs = append(errs, fmt.Errorf(
+			"remote: budget: must be positive, at most %v, or 0 for %v (got %v)",
+			longestBudget, defaultBudget, o.Budget))
 	}
 	if o.OpenFor < 0 {
-		errs = append(errs, fmt.Errorf("remote: open for: must be positive, or 0 for %v (got %v)", defaultOpenFor, o.OpenFor))
+		errs = append(errs, fmt.Errorf(
+			"remote: open for: must be positive, or 0 for %v (got %v)", defaultOpenFor, o.OpenFor))
 	}
 	return errors.Join(errs...)
 }
 
-// validateInner returns what is wrong with the backend that a constructor wraps.
+// validateInner returns an error if the backend to wrap is nil.
 func validateInner(inner backends.Backend) error {
 	if isnil.Of(inner) {
 		return fmt.Errorf("remote: inner: is nil (got %T): pass the backend to wrap", inner)
@@ -134,7 +134,7 @@ func validateInner(inner backends.Backend) error {
 	return nil
 }
 
-// must returns v, which a constructor has made.
+// must returns v, and panics if err is not nil.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -142,20 +142,24 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Take implements [backends.Backend]. It refuses a context that has ended.
-func (b *Breaker) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
+// Take implements [backends.Backend]. It fails if the context has ended already.
+func (b *Breaker) Take(
+	ctx context.Context, charges []backends.Charge, out []limits.Decision,
+) error {
 	return b.decide(ctx, false, charges, out)
 }
 
-// Peek implements [backends.Peeker] if the inner backend does. The budget applies to it,
-// and it counts, as for Take.
-func (b *Breaker) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
+// Peek implements [backends.Peeker] if the inner backend does. The budget applies to it, and it
+// counts as a success or failure, as Take does.
+func (b *Breaker) Peek(
+	ctx context.Context, charges []backends.Charge, out []limits.Decision,
+) error {
 	return b.decide(ctx, true, charges, out)
 }
 
-// Reset implements [backends.Resetter] if the inner backend does. Like Count and Settle it
-// calls the inner backend even while the breaker is open, has no time budget but ctx, and
-// counts neither as a failure nor as a success.
+// Reset implements [backends.Resetter] if the inner backend does. Like Count and Settle it calls
+// the inner backend even while the breaker is open. Only ctx bounds its time, and it counts
+// neither as a success nor as a failure.
 func (b *Breaker) Reset(ctx context.Context, scope, key string) error {
 	return backends.Reset(ctx, b.inner, scope, key)
 }
@@ -164,7 +168,9 @@ func (b *Breaker) Reset(ctx context.Context, scope, key string) error {
 func (b *Breaker) Count(ctx context.Context) (int, error) { return backends.Count(ctx, b.inner) }
 
 // Settle implements [backends.Settler] if the inner backend does: see Reset.
-func (b *Breaker) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
+func (b *Breaker) Settle(
+	ctx context.Context, endings []backends.Ending, out []limits.Settlement,
+) error {
 	return backends.Settle(ctx, b.inner, endings, out)
 }
 
@@ -172,7 +178,9 @@ func (b *Breaker) Settle(ctx context.Context, endings []backends.Ending, out []l
 func (b *Breaker) Unwrap() backends.Backend { return b.inner }
 
 // decide takes, or peeks.
-func (b *Breaker) decide(ctx context.Context, peeks bool, charges []backends.Charge, out []limits.Decision) (err error) {
+func (b *Breaker) decide(
+	ctx context.Context, peeks bool, charges []backends.Charge, out []limits.Decision,
+) (err error) {
 	if len(charges) != len(out) {
 		return errLengths
 	}
@@ -185,17 +193,19 @@ func (b *Breaker) decide(ctx context.Context, peeks bool, charges []backends.Cha
 	}
 	counts := true
 	defer func() { // even if the backend ends this goroutine
-		_ = recover() // of a context, say: ask makes an error of a panic of the backend
+		_ = recover() // a context may panic; ask turns panics of the backend into errors
 		b.circuit.record(status, err, counts)
 	}()
-	err = errExited // unless it returns
+	err = errExited // unless ask returns
 	err = b.ask(ctx, peeks, charges, out)
 	counts = err == nil || b.blames(ctx, charges, err)
 	return err
 }
 
 // ask calls the inner backend and waits no longer than the budget.
-func (b *Breaker) ask(ctx context.Context, peeks bool, charges []backends.Charge, out []limits.Decision) error {
+func (b *Breaker) ask(
+	ctx context.Context, peeks bool, charges []backends.Charge, out []limits.Decision,
+) error {
 	if !b.honoursDeadline {
 		return b.askOnGoroutine(ctx, peeks, charges, out)
 	}
@@ -212,16 +222,19 @@ func (b *Breaker) ask(ctx context.Context, peeks bool, charges []backends.Charge
 	return err
 }
 
-func askInner(ctx context.Context, inner backends.Backend, peeks bool, charges []backends.Charge, out []limits.Decision) error {
+func askInner(
+	ctx context.Context, inner backends.Backend, peeks bool,
+	charges []backends.Charge, out []limits.Decision,
+) error {
 	if peeks {
 		return call.Peek(ctx, inner, charges, out)
 	}
 	return call.Take(ctx, inner, charges, out)
 }
 
-// blames reports whether err is a failure of the backend. It is not if the caller's context
-// has ended, or its deadline has passed, which a backend may notice before the context does;
-// nor if the charges are wrong for any backend.
+// blames reports whether err is a failure of the backend. It is not if the caller's context has
+// ended or its deadline has passed; a backend may notice the deadline before the context does. Nor
+// is it if the charges are wrong for any backend.
 func (b *Breaker) blames(ctx context.Context, charges []backends.Charge, err error) bool {
 	deadline, ok := ctx.Deadline()
 	var spares sparer
@@ -230,9 +243,12 @@ func (b *Breaker) blames(ctx context.Context, charges []backends.Charge, err err
 		return false
 	case err == ErrBusy:
 		return b.abandoned.Load() > maxCalls/2
-	case errors.As(err, &spares) && spares.SparesBackend(), errors.Is(err, errors.ErrUnsupported):
+	case errors.As(err, &spares) && spares.SparesBackend(),
+		errors.Is(err, errors.ErrUnsupported):
 		return false
 	}
 	_, _, wrong := backends.Accounts(charges, nil, nil)
-	return wrong == nil && !slices.ContainsFunc(charges, func(c backends.Charge) bool { return c.Limit.Validate() != nil })
+	return wrong == nil && !slices.ContainsFunc(charges, func(ch backends.Charge) bool {
+		return ch.Limit.Validate() != nil
+	})
 }

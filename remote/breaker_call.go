@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	maxCalls   = 1024 // under way on goroutines of their own, abandoned ones included
-	probeCalls = 128  // of these, left to an open breaker: calls that hang must not prevent probes
+	maxCalls   = 1024 // on goroutines of their own, with abandoned ones
+	probeCalls = 128  // of these, for an open breaker: calls that hang must not prevent probes
 )
 
-// asked is one call of the inner backend on a goroutine of its own. It has all the
-// memory that this goroutine may touch: of the caller's memory, only strings and the
-// context. It returns to the pool when both goroutines are done with it.
+// pendingCall is a call of the inner backend on a goroutine of its own. It has all memory that
+// this goroutine may write to; of the caller's it reads strings and the context. It returns to the
+// pool when both goroutines are done with it.
 type pendingCall struct {
 	b       *Breaker
 	ctx     context.Context
@@ -27,10 +27,10 @@ type pendingCall struct {
 	out     []limits.Decision
 	err     error
 
-	over     atomic.Bool   // answered or abandoned, whichever was first
-	answered chan struct{} // has room for one answer
+	over     atomic.Bool   // answered or abandoned
+	answered chan struct{} // of capacity 1
 	timer    *time.Timer
-	run      func() // c.work, a method value made in advance, so that the go statement does not allocate
+	run      func() // c.work: a method value made once, so that go statements allocate nothing
 }
 
 func newPendingCall(b *Breaker) *pendingCall {
@@ -39,9 +39,11 @@ func newPendingCall(b *Breaker) *pendingCall {
 	return c
 }
 
-// askOnGoroutine calls the inner backend on a goroutine of its own, and abandons the
-// call when the budget or ctx ends.
-func (b *Breaker) askOnGoroutine(ctx context.Context, peeks bool, charges []backends.Charge, out []limits.Decision) (err error) {
+// askOnGoroutine calls the inner backend on a goroutine of its own. It abandons the call when the
+// budget or ctx ends.
+func (b *Breaker) askOnGoroutine(
+	ctx context.Context, peeks bool, charges []backends.Charge, out []limits.Decision,
+) (err error) {
 	maxUnderWay := int64(maxCalls)
 	if !b.circuit.isOpen() {
 		maxUnderWay -= probeCalls
@@ -70,7 +72,7 @@ func (b *Breaker) askOnGoroutine(ctx context.Context, peeks bool, charges []back
 			b.abandoned.Add(1)
 			return err
 		}
-		<-c.answered // just now
+		<-c.answered // at the same moment
 	}
 	if err = c.err; err == nil {
 		copy(out, c.out)
@@ -79,14 +81,14 @@ func (b *Breaker) askOnGoroutine(ctx context.Context, peeks bool, charges []back
 	return err
 }
 
-// work calls the inner backend. It runs on the goroutine of the call.
+// work calls the inner backend, on the goroutine of the call.
 func (c *pendingCall) work() {
 	defer c.end()
-	c.err = errExited // unless it returns
+	c.err = errExited // unless askInner returns
 	c.err = askInner(c.ctx, c.b.inner, c.peeks, c.charges, c.out)
 }
 
-// end hands the answer to the caller, or ends what an abandoned call has taken.
+// end hands the answer to the caller. If the caller has left, it returns what the call has taken.
 func (c *pendingCall) end() {
 	b := c.b
 	if c.over.CompareAndSwap(false, true) {
@@ -109,16 +111,19 @@ func (c *pendingCall) recycle() {
 	c.b.pending.Put(c)
 }
 
-// discard returns what was taken by charges that can be ended: those with Lasts, and those
-// of concurrency limits.
-func (b *Breaker) discard(ctx context.Context, charges []backends.Charge, decisions []limits.Decision) {
+// discard returns the units of charges that can be ended: those with Lasts, and those of
+// concurrency limits.
+func (b *Breaker) discard(
+	ctx context.Context, charges []backends.Charge, decisions []limits.Decision,
+) {
 	var endings []backends.Ending
 	for i := range charges {
 		ch, d := &charges[i], &decisions[i]
 		if !ch.Shadow && (!d.Allowed || d.Source == limits.SourceNotAsked) {
 			return // denied: nothing was taken
 		}
-		if d.Allowed && ch.Cost > 0 && (ch.Lasts > 0 || algorithm.Of(ch.Limit.Algorithm()).Held) {
+		canEnd := ch.Lasts > 0 || algorithm.Of(ch.Limit.Algorithm()).Held
+		if d.Allowed && ch.Cost > 0 && canEnd {
 			endings = append(endings, call.ReturnOf(ch, d))
 		}
 	}
@@ -127,6 +132,6 @@ func (b *Breaker) discard(ctx context.Context, charges []backends.Charge, decisi
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	defer func() { _ = recover() }() // of the inner backend: there is nobody to tell
+	defer func() { _ = recover() }() // the inner backend may panic, and no caller is left
 	_ = backends.Settle(ctx, b.inner, endings, make([]limits.Settlement, len(endings)))
 }

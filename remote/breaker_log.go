@@ -9,23 +9,24 @@ import (
 	"time"
 )
 
-// effect is what follows while a backend fails. Rules choose it: see core.FailurePolicy.
+// effect is the effect of a failing backend in the log. Rules choose it: see core.FailurePolicy.
 const effect = "each process now decides by itself; rules that fail closed answer 503"
 
-// breakerLog logs what becomes of a backend, in order and on goroutines, so that a slow log delays no decision.
+// breakerLog logs changes of a backend in order. It does so on goroutines, so that a slow log
+// delays no decision.
 type breakerLog struct {
 	logger *slog.Logger // nil: that of slog.Default
 	isOpen func() bool
 
-	answered atomic.Bool // the backend has decided once; what follows, until then, is guarded by mu
+	answered atomic.Bool // the backend has decided once; mu guards what follows
 	mu       sync.Mutex
-	failing  time.Time     // since when; zero: nothing is known yet
-	warned   bool          // of that
-	written  chan struct{} // closed once the latest line is
+	failing  time.Time     // first failure before that; zero: none
+	warned   bool          // of failures from the start
+	written  chan struct{} // closed once the latest line is written
 }
 
-// decided notes a decision of the backend, or its failure. A backend that is not there from the start is logged, though
-// too few decisions ask it to open the circuit. It has within to connect.
+// decided records a decision of the backend, or its failure. It logs a backend that fails from the
+// start and goes on to for a while: there may be too few decisions to open the circuit.
 func (l *breakerLog) decided(failure error, within time.Duration) {
 	if l.answered.Load() {
 		return
@@ -43,22 +44,25 @@ func (l *breakerLog) decided(failure error, within time.Duration) {
 	}
 }
 
-// warn logs that a backend has failed from the start, unless that is over or the circuit has opened, which is logged.
+// warn logs that a backend has failed from the start. It does not if the backend has decided
+// since, or if the circuit has opened, which is logged by itself.
 func (l *breakerLog) warn(failure error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.answered.Load() && !l.isOpen() {
 		l.warned = true
-		l.writeLocked(slog.LevelWarn, "weir: backend fails from the start", "error", failure, "effect", effect)
+		l.writeLocked(slog.LevelWarn, "weir: backend fails from the start",
+			"error", failure, "effect", effect)
 	}
 }
 
-// changed logs that the circuit has opened or closed. The former state has lasted so long.
+// changed logs that the circuit has opened or closed. lasted is how long it was the other.
 func (l *breakerLog) changed(open bool, failure error, lasted time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if open {
-		l.writeLocked(slog.LevelWarn, "weir: backend degraded", "error", failure, "effect", effect)
+		l.writeLocked(slog.LevelWarn, "weir: backend degraded",
+			"error", failure, "effect", effect)
 	} else {
 		l.recoveredLocked(lasted)
 	}

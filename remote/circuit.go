@@ -8,7 +8,13 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// circuit opens when decisions keep failing. While it is open, it lets one probe through at a time.
+// circuit opens when decisions keep failing. While it is open, it admits one probe at a time. For
+// example the budget is 50 ms, OpenFor 1 s, and every decision fails from 0 ms on:
+//
+//	  50 ms   first failure
+//	 250 ms   five failures in a row over four budgets: the circuit opens
+//	1250 ms   the next decision is a probe, and fails
+//	2300 ms   the next probe succeeds: the circuit closes
 type circuit struct {
 	budget, openFor time.Duration
 	log             breakerLog
@@ -16,34 +22,34 @@ type circuit struct {
 
 	mu            sync.Mutex
 	window        [parts]part
-	failingSince  time.Time // the first failure in the window
+	failingSince  time.Time // first failure in the window
 	failuresInRow int       // failures since the latest success
-	inRowSince    time.Time // the first of them
-	probeAfter    time.Time // while it is open
+	inRowSince    time.Time // the first of these
+	probeAfter    time.Time // while the circuit is open
 	probing       bool
 }
 
-// status is the state of a circuit. It is never changed: each change of state makes another.
+// status is the state of a circuit. It is immutable: a change of state makes another.
 type status struct {
 	open   bool
 	since  time.Time
-	opened int64 // how often
+	opened int64 // how often the circuit has opened
 }
 
-// part counts the decisions of a tenth of the window.
+// part counts the decisions in a tenth of the window.
 type part struct {
-	number            int64 // since the latest change of state
+	number            int64 // from 0 at the latest change of state
 	succeeded, failed int
 }
 
 const parts = 10
 
-// Status returns whether the breaker is open, for health checks and metrics. It takes no lock.
+// Status returns whether the breaker is open, for metrics and alerts. It takes no lock. Readiness
+// should not depend on it: while the breaker is open, the failure policy of each rule answers.
 //
-// The status shows what recent decisions have found, and nothing about a server that none of
-// them asked. Where keys are spread over several servers, the breaker stays closed while
-// another server has decided well within the last minute; the log of the backend
-// reports each server.
+// It says what recent decisions have shown, and nothing about a server that none of them asked.
+// Where keys are spread over several servers, the breaker stays closed while another server has
+// decided within the last minute; the log of the backend reports each server.
 func (b *Breaker) Status() backends.BreakerStatus {
 	s := b.circuit.status.Load()
 	state := "closed"
@@ -55,8 +61,8 @@ func (b *Breaker) Status() backends.BreakerStatus {
 
 func (c *circuit) isOpen() bool { return c.status.Load().open }
 
-// admit returns the status under which a decision may be made now, nil if it may not. What it
-// admits has to be recorded.
+// admit returns the status under which a decision may be made now, or nil if it may not. The
+// decision must be recorded.
 func (c *circuit) admit() *status {
 	if s := c.status.Load(); !s.open {
 		return s
@@ -71,8 +77,8 @@ func (c *circuit) admit() *status {
 	return s
 }
 
-// record notes how a decision has ended that was admitted under s. One from before a change of
-// state says nothing. After a probe that does not count another may follow at once.
+// record records the end of a decision that was admitted under s. It ignores decisions from before
+// a change of state. After a probe that does not count, another may follow at once.
 func (c *circuit) record(s *status, err error, counts bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,8 +111,8 @@ func (c *circuit) changeLocked(s *status, err error, now time.Time) {
 	c.log.changed(next.open, err, now.Sub(s.since))
 }
 
-// keepsFailingLocked counts a decision and reports whether to open. Failures must go on for a
-// while: one slow command delays every call under way, and these fail together.
+// keepsFailingLocked counts a decision and reports whether the circuit should open. Failures must
+// go on for a while: one slow command delays every call under way, and these fail together.
 func (c *circuit) keepsFailingLocked(err error, now, closedSince time.Time) bool {
 	number := int64(now.Sub(closedSince) / c.partLasts())
 	p := &c.window[number%parts]
@@ -137,6 +143,6 @@ func (c *circuit) keepsFailingLocked(err error, now, closedSince time.Time) bool
 		failed >= max(10, succeeded) && now.Sub(c.failingSince) >= 20*c.budget
 }
 
-// partLasts returns how long a part of the window lasts: the window is ten seconds, or ten budgets
-// if that is longer.
+// partLasts returns the length of a part: the window is ten seconds, or ten budgets if that is
+// longer.
 func (c *circuit) partLasts() time.Duration { return max(time.Second, c.budget) }

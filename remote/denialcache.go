@@ -17,53 +17,49 @@ import (
 // DenialCacheOptions are the options of [NewDenialCache]. The zero value is
 // ready to use.
 type DenialCacheOptions struct {
-	// MaxEntries is how many denials are remembered; a new one then replaces
-	// the one that expires soonest among the few whose slot it may take. Each
-	// costs 130 bytes: 2 at once, the rest as denials come, four at a time.
-	// 0: 16,384, of 32 KiB at first and 2 MiB at most.
+	// MaxEntries is how many denials are remembered. A new one then replaces the one that expires
+	// soonest among the four in its set. A denial costs 130 bytes, in sets of four that are made
+	// when denials come. 0: 16,384, of 32 KiB at first and 2 MiB at most.
 	MaxEntries int
 
-	// MaxAge is how long a denial is believed at most while the inner backend
-	// answers, so that a reset or a changed limit elsewhere is soon seen. While
-	// it fails, a denial that it decided is believed for all of its RetryAfter. Around
-	// a [LeaseCache] it is a lease at most for limits that are leased, since units that
-	// lie idle elsewhere return by then. 0: 10s.
+	// MaxAge is how long a denial is believed at most while the inner backend answers. So a reset,
+	// or a limit that was changed elsewhere, is soon seen. While the inner backend fails, its
+	// denials are believed for all of their RetryAfter. Around a [LeaseCache] MaxAge is a lease at
+	// most for limits that are leased, since units that lie idle elsewhere return by then. 0: 10s.
 	MaxAge time.Duration
 
-	// Announcer tells the denial caches of other processes of denials that last a second
-	// or more, and this one of theirs. Such a denial answers as if this process had asked, for
-	// MaxAge at most, also while the inner backend fails. It is announced once, when it is
-	// decided: one that is lost on its way costs a question to the inner backend, or counting
-	// anew if that is in this process.
+	// Announcer tells the denial caches of other processes of denials that last a second or more,
+	// and this one of theirs. Such a denial answers as if this process had asked, for MaxAge at
+	// most, even while the inner backend fails. It is announced once. If the announcement is lost,
+	// the other process asks the inner backend itself.
 	//
-	// A process that can announce can have requests denied, for MaxAge after each announcement. A
-	// wait that the limit never asks for, or a cost that never fits, is ignored. What is
-	// announced makes no denial shorter, and takes no place of one that this process has
-	// asked for and believes. nil: denials stay in this process.
+	// A process that can announce can have requests denied, for MaxAge after each announcement.
+	// The cache ignores announcements with a wait that the limit never causes, or a cost that
+	// never fits. An announcement shortens no denial, and replaces none that this process has
+	// asked for and still believes. nil: denials stay in this process.
 	Announcer backends.Announcer
 }
 
-// DenialCache is a [backends.Backend] in front of another. It remembers denials, and answers a
-// charge that was denied from memory, without asking the inner backend, until the
-// denial's RetryAfter has passed. A client that keeps sending requests after a denial
-// then costs a look-up in local memory. That pays off where the inner backend is far
-// away, such as Redis.
+// DenialCache is a [backends.Backend] in front of another. It remembers denials. A charge that was
+// denied is answered from memory, without asking the inner backend, until the denial's RetryAfter
+// has passed. A client that goes on after a denial then costs a look-up in local memory. That pays
+// off where the inner backend is far away, such as Redis.
 //
-// A denial answers charges of the same scope, key, limit and cost, and counts from the
-// moment the question was sent. Charges with a cost of 0, and shadow charges, always
-// go to the inner backend. Waits count down. When the cache answers one charge of a
-// request, the others are marked [limits.SourceNotAsked].
+// A denial answers charges of the same scope, key, limit and cost, and counts from the moment the
+// question was sent. Charges with a cost of 0, and shadow charges, always go to the inner backend.
+// Waits count down. When the cache answers one charge of a request, the others are marked
+// [limits.SourceNotAsked].
 //
-// A denial that is [limits.Decision].Transient is not remembered, because it may expire at
-// any moment. When the inner backend returns an error, and the context has not ended,
-// a denial older than MaxAge answers instead of the error.
+// A denial that is [limits.Decision].Transient is not remembered, because it may end at any
+// moment. When the inner backend returns an error, and the context has not ended, a denial older
+// than MaxAge answers instead of the error.
 type DenialCache struct {
 	inner     backends.Backend
 	maxAge    int64 // microseconds
 	base      time.Time
-	leases    *LeaseCache                 // in inner; nil: none
-	returning *endings.Backend            // to inner
-	sets      []atomic.Pointer[denialSet] // nil: nothing was denied or reset yet
+	leases    *LeaseCache                 // within inner; nil: none
+	returning *endings.Backend            // endings on their way to inner
+	sets      []atomic.Pointer[denialSet] // nil until a key of the set is denied or reset
 
 	announcer backends.Announcer // nil: nothing is announced
 
@@ -76,8 +72,8 @@ const (
 	defaultMaxAge  = 10 * time.Second
 )
 
-// NewDenialCache returns a cache in front of inner, or an error that reports every mistake in
-// the arguments.
+// NewDenialCache returns a cache in front of inner, or an error that reports every mistake in the
+// arguments.
 func NewDenialCache(inner backends.Backend, options DenialCacheOptions) (*DenialCache, error) {
 	if err := errors.Join(validateInner(inner), options.validate()); err != nil {
 		return nil, err
@@ -115,23 +111,28 @@ func MustNewDenialCache(inner backends.Backend, options DenialCacheOptions) *Den
 func (o *DenialCacheOptions) validate() error {
 	var errs []error
 	if o.MaxEntries < 0 || o.MaxEntries > mostDenials {
-		errs = append(errs, fmt.Errorf("remote: max entries: must be 1 to %d, or 0 for %d (got %d)", mostDenials, defaultDenials, o.MaxEntries))
+		errs = append(errs, fmt.Errorf(
+			"remote: max entries: must be 1 to %d, or 0 for %d (got %d)",
+			mostDenials, defaultDenials, o.MaxEntries))
 	}
 	if o.MaxAge < 0 {
-		errs = append(errs, fmt.Errorf("remote: max age: must be positive, or 0 for %v (got %v)", defaultMaxAge, o.MaxAge))
+		errs = append(errs, fmt.Errorf(
+			"remote: max age: must be positive, or 0 for %v (got %v)", defaultMaxAge, o.MaxAge))
 	}
 	return errors.Join(append(errs, validateAnnouncer(o.Announcer))...)
 }
 
 func validateAnnouncer(a backends.Announcer) error {
 	if a != nil && isnil.Of(a) {
-		return fmt.Errorf("remote: announcer: is a nil %T: make one, or leave Announcer nil", a)
+		return fmt.Errorf("remote: announcer: is a nil %T: leave Announcer nil", a)
 	}
 	return nil
 }
 
 // Take implements [backends.Backend].
-func (c *DenialCache) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
+func (c *DenialCache) Take(
+	ctx context.Context, charges []backends.Charge, out []limits.Decision,
+) error {
 	if len(charges) != len(out) {
 		return errCacheLengths
 	}
@@ -150,9 +151,10 @@ func (c *DenialCache) Take(ctx context.Context, charges []backends.Charge, out [
 	}
 	for i := range out {
 		if aged && cacheable(charges, i) {
-			c.forget(&charges[i], sent) // replaced, or no longer true
+			c.forget(&charges[i], sent) // the answer replaces it
 		}
-		if !out[i].Allowed && !out[i].Transient && cacheable(charges, i) && !c.mayBeLifted(&charges[i]) {
+		if !out[i].Allowed && !out[i].Transient && cacheable(charges, i) &&
+			!c.mayBeLifted(&charges[i]) {
 			c.remember(&charges[i], &out[i], sent)
 			c.announce(&charges[i], &out[i], sent)
 		}
@@ -160,10 +162,12 @@ func (c *DenialCache) Take(ctx context.Context, charges []backends.Charge, out [
 	return nil
 }
 
-// recallAny answers charges if the cache has a denial of one of them that may be believed,
-// as any may while inner is failing. Otherwise it reports whether an older denial would
-// have answered.
-func (c *DenialCache) recallAny(charges []backends.Charge, out []limits.Decision, now int64, failing bool) (answered, aged bool) {
+// recallAny answers charges if the cache has a denial of one of them that it may believe. While
+// inner is failing it may believe any. aged reports whether a denial older than MaxAge would have
+// answered.
+func (c *DenialCache) recallAny(
+	charges []backends.Charge, out []limits.Decision, now int64, failing bool,
+) (answered, aged bool) {
 	for i := range charges {
 		out[i] = limits.Decision{Source: limits.SourceNotAsked, Allowed: true}
 		if !cacheable(charges, i) {
@@ -179,8 +183,8 @@ func (c *DenialCache) recallAny(charges []backends.Charge, out []limits.Decision
 	return answered, aged
 }
 
-// cacheable reports whether the decision on charges[i] is about that charge only and,
-// if it is a denial, denies the request.
+// cacheable reports whether the decision on charges[i] depends on that charge alone and, if it is
+// a denial, denies the request.
 func cacheable(charges []backends.Charge, i int) bool {
 	ch := &charges[i]
 	traits := &algorithm.Of(ch.Limit.Algorithm()).Traits
@@ -190,16 +194,18 @@ func cacheable(charges []backends.Charge, i int) bool {
 	return isAlone(charges, i)
 }
 
-// mayBeLifted reports whether endings of this process, which the inner backend has not
-// answered, may lift a denial of ch.
+// mayBeLifted reports whether a denial of ch may be over soon: this process has sent endings for
+// its key, and the inner backend has not answered them.
 func (c *DenialCache) mayBeLifted(ch *backends.Charge) bool {
 	return c.returning.Waits(ch.Scope, ch.Key)
 }
 
-// Settle implements [backends.Settler] if the inner backend does. A denial of a key that has units
-// back is forgotten.
-func (c *DenialCache) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
-	defer func() { // whatever the inner backend says, it may have returned the units
+// Settle implements [backends.Settler] if the inner backend does. Denials of a key that gets units
+// back are forgotten.
+func (c *DenialCache) Settle(
+	ctx context.Context, endings []backends.Ending, out []limits.Settlement,
+) error {
+	defer func() { // even after an error the units may be back
 		for i := range endings {
 			if e := &endings[i]; e.Final < e.Taken && !algorithm.Of(e.Limit.Algorithm()).Held {
 				c.forgetKey(e.Scope, e.Key)
@@ -213,18 +219,22 @@ func (c *DenialCache) Settle(ctx context.Context, endings []backends.Ending, out
 func (c *DenialCache) Unwrap() backends.Backend { return c.inner }
 
 // Peek implements [backends.Peeker] if the inner backend does.
-func (c *DenialCache) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
+func (c *DenialCache) Peek(
+	ctx context.Context, charges []backends.Charge, out []limits.Decision,
+) error {
 	return backends.Peek(ctx, c.inner, charges, out)
 }
 
 // Reset implements [backends.Resetter] if the inner backend does.
 func (c *DenialCache) Reset(ctx context.Context, scope, key string) error {
-	defer c.forgetKey(scope, key) // last, so that a denial that came in meanwhile is forgotten too
+	defer c.forgetKey(scope, key) // afterwards, to forget denials that came in meanwhile
 	return backends.Reset(ctx, c.inner, scope, key)
 }
 
 // Count implements [backends.Counter] if the inner backend does.
-func (c *DenialCache) Count(ctx context.Context) (int, error) { return backends.Count(ctx, c.inner) }
+func (c *DenialCache) Count(ctx context.Context) (int, error) {
+	return backends.Count(ctx, c.inner)
+}
 
 func (c *DenialCache) now() int64 { return time.Since(c.base).Microseconds() }
 

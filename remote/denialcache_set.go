@@ -11,27 +11,27 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// The table of a denial cache: sets of four denials, each with a lock of its own.
+// The table of a denial cache has sets of four denials, each with a lock of its own.
 
 const denialWays = 4
 
 type denialSet struct {
 	mu      sync.Mutex
-	resetAt int64 // when a key of this set was last reset; answers to earlier questions are not remembered
+	resetAt int64 // latest reset of a key; answers to earlier questions are not remembered
 	denials [denialWays]denial
 }
 
-// denial is a remembered decision. Instants are microseconds since base.
+// denial is a remembered denial. Instants are microseconds since DenialCache.base.
 type denial struct {
 	hash  uint64 // of scope and key; 0: empty
 	limit limits.Limit
 	cost  int64
-	sent  int64
-	heard bool // from another process, which asked
+	sent  int64 // when the question was sent
+	heard bool  // another process asked, and announced the answer
 	limits.Decision
 }
 
-// until returns when d ends. Never is later than any instant.
+// until returns when d ends. If that is never, it is later than any instant.
 func (d *denial) until() int64 { return d.sent + d.RetryAfter.Microseconds() }
 
 // recollection is the result of recall.
@@ -43,9 +43,11 @@ const (
 	tooOld
 )
 
-// recall sets out to the denial of ch, as of now, if the cache has one that may be
-// believed: of several, the one that lasts longest.
-func (c *DenialCache) recall(ch *backends.Charge, out *limits.Decision, now int64, failing bool) (found recollection) {
+// recall sets out to the denial of ch, as of now, if the cache has one that it may believe. Of
+// several it takes the one that lasts longest.
+func (c *DenialCache) recall(
+	ch *backends.Charge, out *limits.Decision, now int64, failing bool,
+) (found recollection) {
 	hash := c.hasher.hash(ch.Scope, ch.Key)
 	set := c.slot(hash).Load()
 	if set == nil {
@@ -67,16 +69,16 @@ func (c *DenialCache) recall(ch *backends.Charge, out *limits.Decision, now int6
 	if longest == nil {
 		return found
 	}
-	*out = longest.after(max(0, now-longest.sent)) // another caller may have asked after now
+	*out = longest.after(max(0, now-longest.sent)) // another caller may have sent it after now
 	return recalled
 }
 
-// answers reports whether d is a denial of ch, whose scope and key have the hash.
+// answers reports whether d answers ch, whose scope and key have the hash.
 func (d *denial) answers(hash uint64, ch *backends.Charge) bool {
 	return d.hash == hash && d.cost == ch.Cost && d.limit == ch.Limit
 }
 
-// after returns the decision as it is us microseconds later.
+// after returns the decision of d some microseconds after its question was sent.
 func (d *denial) after(us int64) limits.Decision {
 	later := d.Decision
 	later.Source = limits.SourceDenialCache
@@ -89,14 +91,14 @@ func (d *denial) after(us int64) limits.Decision {
 	return later
 }
 
-// remember keeps the denial of ch, asked for at the instant sent.
+// remember keeps the denial of ch, whose question was sent at the instant sent.
 func (c *DenialCache) remember(ch *backends.Charge, d *limits.Decision, sent int64) {
 	c.keep(ch, denial{limit: ch.Limit, cost: ch.Cost, sent: sent, Decision: *d})
 }
 
-// rememberHeard is remember for a denial that another process has announced. Anybody may
-// have announced it who reaches the announcer. So it stands beside the one that this process
-// has asked for, and shortens none that is believed.
+// rememberHeard is remember for a denial that another process has announced. Any process that
+// reaches the announcer may have forged it. So it is kept beside the denial that this process has
+// asked for, and shortens none that is believed.
 func (c *DenialCache) rememberHeard(ch *backends.Charge, d *limits.Decision, sent int64) {
 	c.keep(ch, denial{limit: ch.Limit, cost: ch.Cost, sent: sent, heard: true, Decision: *d})
 }
@@ -121,13 +123,13 @@ func (c *DenialCache) keep(ch *backends.Charge, d denial) {
 	}
 }
 
-// sameEnd is by how much the ends of two announced denials differ at most if they are the
-// same: their messages took longer or less long.
+// sameEnd is how far apart the ends of two announced denials may be that are really one: messages
+// differ in how long they travel.
 const sameEnd = time.Second
 
-// outlastsLocked reports whether d, which was heard, shortens no other denial of ch in set. It has
-// d end as those do that are the same. One that ends much sooner may be forged, or from after a
-// reset: the others are then too old soon.
+// outlastsLocked reports whether d, which was announced, shortens no other denial of ch. If d is
+// the same as another one it gets the same end. A d that ends much sooner is refused: it may be
+// forged. If it comes from after a reset, the other denials are soon too old anyhow.
 func (c *DenialCache) outlastsLocked(d *denial, set *denialSet, ch *backends.Charge) bool {
 	now := c.now()
 	for i := range set.denials {
@@ -154,9 +156,9 @@ func (s *denialSet) findLocked(d *denial, ch *backends.Charge) *denial {
 	return nil
 }
 
-// victimLocked returns the slot of set whose denial is believed least long. Those that this
-// process has asked for, and believes, yield last, and never to one that was heard: for that
-// it may return nil.
+// victimLocked returns the slot of set that a new denial takes: the one whose denial is believed
+// for the shortest time. Denials that this process has asked for, and still believes, go last, and
+// never for an announced one: then it returns nil.
 func (c *DenialCache) victimLocked(set *denialSet, heard bool) *denial {
 	now := c.now()
 	var slot *denial
@@ -164,7 +166,8 @@ func (c *DenialCache) victimLocked(set *denialSet, heard bool) *denial {
 	for i := range set.denials {
 		old := &set.denials[i]
 		own := !old.heard && c.believedUntil(old) > now
-		if slot == nil || own == slotOwn && c.believedUntil(old) < c.believedUntil(slot) || slotOwn && !own {
+		if slot == nil || slotOwn && !own ||
+			own == slotOwn && c.believedUntil(old) < c.believedUntil(slot) {
 			slot, slotOwn = old, own
 		}
 	}
@@ -174,12 +177,12 @@ func (c *DenialCache) victimLocked(set *denialSet, heard bool) *denial {
 	return slot
 }
 
-// believedUntil returns how long d answers while the inner backend does.
+// believedUntil returns until when d answers while the inner backend works.
 func (c *DenialCache) believedUntil(d *denial) int64 {
 	return min(d.until(), d.sent+c.maxAgeOf(&d.limit))
 }
 
-// standsUntil returns how long d answers at most, while the inner backend fails.
+// standsUntil returns until when d answers while the inner backend fails.
 func (c *DenialCache) standsUntil(d *denial) int64 {
 	if d.heard {
 		return c.believedUntil(d)
@@ -187,8 +190,8 @@ func (c *DenialCache) standsUntil(d *denial) int64 {
 	return d.until()
 }
 
-// maxAgeOf returns how long denials by a limit are believed while the inner backend
-// answers. What other processes hold of it counts as used, and returns within a lease.
+// maxAgeOf returns how long denials by a limit are believed while the inner backend works. Units
+// that other processes lease count as used, and return within a lease.
 func (c *DenialCache) maxAgeOf(limit *limits.Limit) int64 {
 	if c.leases == nil {
 		return c.maxAge
@@ -199,7 +202,7 @@ func (c *DenialCache) maxAgeOf(limit *limits.Limit) int64 {
 	return c.maxAge
 }
 
-// forget drops the denial of ch if it was asked for before the instant sent.
+// forget drops the denial of ch if its question was sent before the instant sent.
 func (c *DenialCache) forget(ch *backends.Charge, sent int64) {
 	hash := c.hasher.hash(ch.Scope, ch.Key)
 	set := c.slot(hash).Load()
@@ -215,7 +218,8 @@ func (c *DenialCache) forget(ch *backends.Charge, sent int64) {
 	}
 }
 
-// forgetKey drops all denials of a key, and those that were asked for before now.
+// forgetKey drops all denials of a key. Answers to questions that were sent before now will not be
+// remembered.
 func (c *DenialCache) forgetKey(scope, key string) {
 	hash := c.hasher.hash(scope, key)
 	set := c.set(hash)
@@ -234,7 +238,7 @@ func (c *DenialCache) slot(hash uint64) *atomic.Pointer[denialSet] {
 	return &c.sets[hash%uint64(len(c.sets))]
 }
 
-// set returns the set for a hash, and makes it if there is none.
+// set returns the set for a hash. It makes one if there is none.
 func (c *DenialCache) set(hash uint64) *denialSet {
 	slot := c.slot(hash)
 	if set := slot.Load(); set != nil {

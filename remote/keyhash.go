@@ -2,7 +2,7 @@ package remote
 
 import "hash/maphash"
 
-// keyHasher hashes the keys of a cache, by seeds that clients do not know.
+// keyHasher hashes the keys of a cache with seeds that clients do not know.
 type keyHasher struct{ scope, key maphash.Seed }
 
 func newKeyHasher() keyHasher { return keyHasher{maphash.MakeSeed(), maphash.MakeSeed()} }

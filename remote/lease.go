@@ -8,21 +8,32 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// lease is the units of a key that this process has taken. Charges find and spend them
-// without a lock; they come and go under the lock of the set.
+// lease is the units of a key that this process has taken. Charges find and spend them without a
+// lock. Blocks change under the lock of the set.
+//
+// For example a token bucket of 6,000 a minute is leased for a second, in which the rate brings
+// 100 units. A block has 50 at most: see demand.sizeLocked.
+//
+//	   0 ms   the eighth charge in a second: a block of 16 is requested
+//	  40 ms   the answer: 16 units, to spend until 999 ms after the request
+//	 300 ms   4 of the 16 are left, a quarter: the next block is requested
+//	 340 ms   the next block has arrived; it is spent when the first is used up
+//	1299 ms   the next block ends: units that were not spent are returned
 type lease struct {
 	scope, key     string
 	limit          limits.Limit
-	used, next     atomic.Pointer[block] // next is spent when used is
-	charges, units atomic.Int64          // spent since the demand was last looked at
-	remaining      atomic.Int64          // of the demand
-	notBefore      atomic.Int64          // when to ask for the next block; never while one is asked for
+	used, next     atomic.Pointer[block] // charges spend used first
+	charges, units atomic.Int64          // spent since demand.countLocked last added them
+	remaining      atomic.Int64          // see demand
+	notBefore      atomic.Int64          // earliest time to request the next block
 }
 
-// spend spends units of a block for ch, sets d to the decision and returns the block, nil
-// if there is none that has them. It also counts the charge, and has a block asked for
-// where that is due.
-func (c *LeaseCache) spend(terms *leaseTerms, ch *backends.Charge, d *limits.Decision) (b *block, busy bool) {
+// spend spends units of a block for ch, sets d to the decision and returns the block, or nil if no
+// block has enough units. It counts the charge, and requests a block if one is due. busy reports
+// whether the key is leased or about to be.
+func (c *LeaseCache) spend(
+	terms *leaseTerms, ch *backends.Charge, d *limits.Decision,
+) (b *block, busy bool) {
 	hash := c.hasher.hash(ch.Scope, ch.Key)
 	set := c.set(hash)
 	counted := int64(1)
@@ -50,7 +61,8 @@ func (c *LeaseCache) spend(terms *leaseTerms, ch *backends.Charge, d *limits.Dec
 		l.endUsedLocked(now)
 	}
 	if demand.requesting || set.resets > 0 || demand.charges < leaseDemand && demand.before == 0 ||
-		l != nil && (now.mono < l.notBefore.Load() || l.next.Load() != nil || !l.used.Load().endsSoon(terms, now)) {
+		l != nil && (now.mono < l.notBefore.Load() || l.next.Load() != nil ||
+			!l.used.Load().endsSoon(terms, now)) {
 		return b, demand.charges >= leaseDemand/2 || l != nil
 	}
 	held := int64(0)
@@ -60,7 +72,8 @@ func (c *LeaseCache) spend(terms *leaseTerms, ch *backends.Charge, d *limits.Dec
 	k := demand.sizeLocked(terms, ch.Cost, held)
 	switch {
 	case k > 0:
-		if l == nil || l.used.Load() == nil { // the caller's strings may be parts of larger ones
+		if l == nil || l.used.Load() == nil {
+			// The caller's strings may be parts of larger ones.
 			l = &lease{scope: strings.Clone(ch.Scope), key: strings.Clone(ch.Key), limit: ch.Limit}
 			set.leased[i].Store(l)
 		}
@@ -74,11 +87,11 @@ func (c *LeaseCache) spend(terms *leaseTerms, ch *backends.Charge, d *limits.Dec
 	return b, true
 }
 
-// spend spends n units of the blocks of l and sets d to the decision. It returns the block,
-// nil if none has them.
+// spend spends n units of a block of l, sets d to the decision and returns the block, or nil if no
+// block has enough units.
 func (l *lease) spend(n int64, c *LeaseCache, terms *leaseTerms, d *limits.Decision) *block {
 	used, next := l.used.Load(), l.next.Load()
-	now := c.now() // after the blocks are found, so that units are not spent before they are charged
+	now := c.now() // read last: no unit is spent before it is charged
 	b := used
 	if !b.spend(n, now) {
 		if b = next; !b.spend(n, now) {
@@ -89,7 +102,7 @@ func (l *lease) spend(n int64, c *LeaseCache, terms *leaseTerms, d *limits.Decis
 	return b
 }
 
-// endUsedLocked puts the next block in the place of the one in use if that is spent.
+// endUsedLocked replaces the block in use by the next one if it is used up or over.
 func (l *lease) endUsedLocked(now instant) {
 	for range 2 {
 		if b := l.used.Load(); b != nil && b.left(now) == 0 {
@@ -98,8 +111,7 @@ func (l *lease) endUsedLocked(now instant) {
 	}
 }
 
-// mayHold reports whether this process holds units of the key of ch, or has asked for a block
-// of them.
+// mayHold reports whether this process holds units of the key of ch, or has requested some.
 func (c *LeaseCache) mayHold(ch *backends.Charge) bool {
 	hash := c.hasher.hash(ch.Scope, ch.Key)
 	set := c.sets[hash%uint64(len(c.sets))].Load()
@@ -124,23 +136,25 @@ func (c *LeaseCache) mayHold(ch *backends.Charge) bool {
 	return false
 }
 
-// returnLocally returns units that a request has not used to the block from which it had
-// them. It reports false if there is no such block any more.
+// returnLocally returns units that a request did not use to the block that they are from. It
+// returns false if that block is over.
 func (c *LeaseCache) returnLocally(e *backends.Ending) bool {
-	l := c.set(c.hasher.hash(e.Scope, e.Key)).find(&backends.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
+	ch := backends.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit}
+	l := c.set(c.hasher.hash(e.Scope, e.Key)).find(&ch)
 	if l == nil || !c.settles {
 		return false
 	}
 	for _, b := range [...]*block{l.used.Load(), l.next.Load()} {
-		if b != nil && b.Ticket == e.Ticket && b.lasting(c.now()) > 0 && b.giveBack(e.Taken-e.Final) {
+		if b != nil && b.Ticket == e.Ticket && b.lasting(c.now()) > 0 &&
+			b.giveBack(e.Taken-e.Final) {
 			return true
 		}
 	}
 	return false
 }
 
-// void makes all units of a key void that this process holds or has asked for. It adds n to
-// the resets that are under way.
+// void makes all units of a key void that this process holds or has requested. It adds n to the
+// resets under way.
 func (c *LeaseCache) void(scope, key string, n int) {
 	hash := c.hasher.hash(scope, key)
 	set := c.set(hash)

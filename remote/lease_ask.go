@@ -10,17 +10,22 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// ask takes a block of k units from the inner backend.
-func (c *LeaseCache) requestBlock(set *leaseSet, demand *demand, l *lease, terms *leaseTerms, k int64, lasts time.Duration, resets int) {
+// requestBlock takes a block of k units from the inner backend.
+func (c *LeaseCache) requestBlock(
+	set *leaseSet, demand *demand, l *lease, terms *leaseTerms,
+	k int64, lasts time.Duration, resets int,
+) {
 	if lasts == 0 && c.settles {
-		lasts = terms.chargeLasts // so that what is not spent can be returned
+		lasts = terms.chargeLasts // units that are not spent can then be returned
 	}
-	charges := []backends.Charge{{Scope: l.scope, Key: l.key, Limit: terms.tight, Cost: k, Lasts: lasts}}
+	charges := []backends.Charge{
+		{Scope: l.scope, Key: l.key, Limit: terms.tight, Cost: k, Lasts: lasts},
+	}
 	out := make([]limits.Decision, 1)
 	ctx, cancel := context.WithTimeout(context.Background(), arith.Wait(terms.lease))
 	defer cancel()
 	sent, answered := c.now(), false
-	defer func() { // if the inner backend ends the goroutine, too
+	defer func() { // even if the inner backend ends the goroutine
 		set.mu.Lock()
 		now, void := c.now(), false
 		demand.requesting = false
@@ -36,7 +41,9 @@ func (c *LeaseCache) requestBlock(set *leaseSet, demand *demand, l *lease, terms
 			c.counters.taken.Add(1)
 			c.counters.units.Add(k)
 			l.notBefore.Store(now.mono)
-			if void = demand.resets != resets || !c.holdLocked(set, l, newBlock(terms, k, sent, now, d), terms, lasts, now); !void {
+			b := newBlock(terms, k, sent, now, d)
+			void = demand.resets != resets || !c.holdLocked(set, l, b, terms, lasts, now)
+			if !void {
 				demand.remaining = d.Remaining
 			}
 		}
@@ -49,8 +56,10 @@ func (c *LeaseCache) requestBlock(set *leaseSet, demand *demand, l *lease, terms
 	answered = call.Take(ctx, c.inner, charges, out) == nil
 }
 
-// holdLocked gives l a block. It returns false if it is too late for that.
-func (c *LeaseCache) holdLocked(set *leaseSet, l *lease, b *block, terms *leaseTerms, lasts time.Duration, now instant) bool {
+// holdLocked adds a block to l. It returns false if the block is over already.
+func (c *LeaseCache) holdLocked(
+	set *leaseSet, l *lease, b *block, terms *leaseTerms, lasts time.Duration, now instant,
+) bool {
 	lasting := b.lasting(now)
 	if lasting <= 0 {
 		return false
@@ -62,7 +71,7 @@ func (c *LeaseCache) holdLocked(set *leaseSet, l *lease, b *block, terms *leaseT
 		set.mu.Unlock()
 		switch {
 		case left == 0:
-		case terms.isWindow && b.spendFor != terms.spendFor: // it has ended, and counts them no more
+		case terms.isWindow && b.spendFor != terms.spendFor: // the window that counted them is over
 			c.counters.void(left)
 		default:
 			c.returnUnits(terms, l, left, b.Ticket, lasts)
@@ -77,11 +86,15 @@ func (c *LeaseCache) holdLocked(set *leaseSet, l *lease, b *block, terms *leaseT
 }
 
 // returnUnits returns units of a block to the inner backend.
-func (c *LeaseCache) returnUnits(terms *leaseTerms, l *lease, n, ticket int64, lasts time.Duration) {
+func (c *LeaseCache) returnUnits(
+	terms *leaseTerms, l *lease, n, ticket int64, lasts time.Duration,
+) {
 	if !c.settles {
 		c.counters.void(n)
 		return
 	}
-	endings := []backends.Ending{{Scope: l.scope, Key: l.key, Limit: terms.tight, Taken: n, Ticket: ticket, Lasts: lasts}}
+	endings := []backends.Ending{{
+		Scope: l.scope, Key: l.key, Limit: terms.tight, Taken: n, Ticket: ticket, Lasts: lasts,
+	}}
 	c.returns.Send(endings, func(_ int, s limits.Settlement) { c.counters.settled(n, s) })
 }

@@ -11,18 +11,18 @@ import (
 
 // block is units that the inner backend has charged and this process may spend.
 type block struct {
-	units           atomic.Int64 // that are left; below 0: it is over
+	units           atomic.Int64 // left; negative: the block is over
 	size            int64
-	sent            instant // when it was asked for
+	sent            instant // when it was requested
 	answered        instant
-	spendFor        int64 // after sent, microseconds
+	spendFor        int64 // how long after sent, in microseconds
 	timer           *time.Timer
-	limits.Decision // on the block
+	limits.Decision // of the inner backend
 }
 
-// instant is a reading of both clocks, in microseconds. The monotonic one may stand still
-// while a machine is suspended; the wall clock may step back. So what has passed is the
-// longer of the two.
+// instant is a reading of both clocks, in microseconds. The monotonic one may stand still while a
+// machine is suspended, and the wall clock may step back. So the longer of the two times has
+// passed.
 type instant struct{ mono, wall int64 }
 
 func (c *LeaseCache) now() instant {
@@ -34,24 +34,24 @@ func (i instant) since(then instant) int64 {
 	return max(i.mono-then.mono, i.wall-then.wall)
 }
 
-// newBlock returns a block of k units on which d was the decision.
+// newBlock returns a block of k units that the inner backend decided with d.
 func newBlock(terms *leaseTerms, k int64, sent, answered instant, d *limits.Decision) *block {
 	b := &block{size: k, sent: sent, answered: answered, spendFor: terms.spendFor, Decision: *d}
 	b.units.Store(k)
 	at := time.UnixMicro(d.At)
-	if _, end, ok := terms.limit.Window(at); ok { // no unit is spent beyond the window that counts it
+	if _, end, ok := terms.limit.Window(at); ok { // units are spent in the window that counts them
 		b.spendFor = min(b.spendFor, (end.Sub(at) - leaseSlack).Microseconds())
 	}
-	if terms.limit.Period() != "" { // what is stored may end sooner
+	if terms.limit.Period() != "" { // a stored period may end sooner
 		b.spendFor = min(b.spendFor, (d.EffectiveWindow - leaseSlack).Microseconds())
 	}
 	return b
 }
 
-// lasting returns for how long units of b may still be spent, in microseconds.
+// lasting returns for how many more microseconds units of b may be spent.
 func (b *block) lasting(now instant) int64 { return b.spendFor - now.since(b.sent) }
 
-// left returns how many units of b, which may be nil, may be spent now.
+// left returns how many units of b may be spent now. b may be nil.
 func (b *block) left(now instant) int64 {
 	if b == nil || b.lasting(now) <= 0 {
 		return 0
@@ -59,13 +59,13 @@ func (b *block) left(now instant) int64 {
 	return max(0, b.units.Load())
 }
 
-// endsSoon reports whether it is time to ask for another block: of b, which may be nil, a
-// quarter is left, or it ends soon.
+// endsSoon reports whether it is time to request another block: a quarter of b is left, in units
+// or in time. b may be nil.
 func (b *block) endsSoon(terms *leaseTerms, now instant) bool {
 	return b == nil || b.units.Load() <= b.size/4 || b.lasting(now) <= terms.lease/4
 }
 
-// spend spends n units, and reports whether b, which may be nil, has them.
+// spend spends n units. It returns false if b, which may be nil, has fewer.
 func (b *block) spend(n int64, now instant) bool {
 	if b == nil || now.mono < b.answered.mono || b.lasting(now) <= 0 {
 		return false
@@ -81,8 +81,8 @@ func (b *block) spend(n int64, now instant) bool {
 	}
 }
 
-// giveBack returns n units that were spent or set aside. It reports false if b is over;
-// they are void then.
+// giveBack returns n units that were spent or set aside. It returns false if b is over: they are
+// void.
 func (b *block) giveBack(n int64) bool {
 	for {
 		units := b.units.Load()
@@ -95,10 +95,10 @@ func (b *block) giveBack(n int64) bool {
 	}
 }
 
-// close ends b and returns what is left of it.
+// close ends b and returns the units that are left.
 func (b *block) close() int64 { return max(0, b.units.Swap(math.MinInt64)) }
 
-// describe sets d to the decision on units of b that are spent now.
+// describe sets d to the decision on a charge that is spent now.
 func (b *block) describe(d *limits.Decision, terms *leaseTerms, remaining int64, now instant) {
 	passed := now.since(b.sent)
 	*d = limits.Decision{

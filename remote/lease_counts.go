@@ -7,18 +7,23 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// leaseCounters counts blocks, not decisions: these are counted by whoever makes them.
+// leaseCounters counts blocks and their units. It does not count decisions.
 type leaseCounters struct {
 	taken, denied, failed   atomic.Int64
 	units, returned, voided atomic.Int64
 }
 
-// Counts returns what c holds and has done. It looks at all keys, without holding up any
-// decision. Counters never fall from one call to the next.
+// Counts returns what c holds, and counts since it was made. It looks at all keys, without
+// delaying any decision.
 func (c *LeaseCache) Counts() backends.LeaseCounts {
 	n := backends.LeaseCounts{
-		BlocksTaken: c.counters.taken.Load(), BlocksDenied: c.counters.denied.Load(), BlocksFailed: c.counters.failed.Load(),
-		UnitsTaken: c.counters.units.Load(), UnitsReturned: c.counters.returned.Load(), UnitsVoid: c.counters.voided.Load(),
+		BlocksTaken:  c.counters.taken.Load(),
+		BlocksDenied: c.counters.denied.Load(),
+		BlocksFailed: c.counters.failed.Load(),
+
+		UnitsTaken:    c.counters.units.Load(),
+		UnitsReturned: c.counters.returned.Load(),
+		UnitsVoid:     c.counters.voided.Load(),
 	}
 	now := c.now()
 	for i := range c.sets {
@@ -40,7 +45,7 @@ func (c *LeaseCache) Counts() backends.LeaseCounts {
 	return n
 }
 
-// settled counts n units that were to be returned, by what became of them.
+// settled counts units whose return has ended with s: they were returned or are void.
 func (n *leaseCounters) settled(units int64, s limits.Settlement) {
 	returned := int64(0)
 	if s.Err == nil {

@@ -11,34 +11,34 @@ import (
 
 const (
 	leaseWays = 4
-	// leaseDemand is how many charges within a lease make a key a busy one.
+	// leaseDemand is how many charges within a lease make a key busy.
 	leaseDemand = 8
-	// minBlock is the least block that is worth a call of its own.
+	// minBlock is the smallest block that is worth a call of its own.
 	minBlock = 4
 )
 
-// leaseSet is the few keys that may be in one place of the table.
+// leaseSet is the keys that share one place of the table, four at most.
 type leaseSet struct {
-	leased [leaseWays]atomic.Pointer[lease] // of demands, those that are or were leased
+	leased [leaseWays]atomic.Pointer[lease] // nil until the key of the demand is leased
 	mu     sync.Mutex                       // guards what follows, and all changes of leased
 	demand [leaseWays]demand
-	resets int // under way, of keys that may be here; no block is asked for meanwhile
+	resets int // under way; no block is requested meanwhile
 }
 
-// demand is how busy a key is under a limit.
+// demand is how busy a key is under a limit. Charges are counted in stretches of one lease.
 type demand struct {
 	hash           uint64 // of scope and key; 0: empty
 	limit          limits.Limit
-	since          int64 // start of the stretch of one lease in which charges are counted
-	charges, units int64 // charges and their units in that stretch
-	before         int64 // units in the stretch before it, if that was a busy one
-	remaining      int64 // what remained at the last answer; −1: nobody has asked
-	requesting     bool  // a block is being asked for
-	resets         int   // how often the units of the key became void
+	since          int64 // start of the stretch
+	charges, units int64 // in the stretch
+	before         int64 // units in the stretch before, if that was busy; otherwise 0
+	remaining      int64 // at the latest answer of the inner backend; −1: unknown
+	requesting     bool  // a request for a block is under way
+	resets         int   // how often all units of the key became void
 }
 
-// claimLocked returns the place of a hash. If there is none it takes that of the key that
-// is least busy, but for those that have blocks; it returns −1 if all of them do.
+// claimLocked returns the place of a hash. If it has none, it takes the place of the least busy
+// key without a block, and returns −1 if all have blocks.
 func (s *leaseSet) claimLocked(hash uint64, limit *limits.Limit, now int64) int {
 	victim, least := -1, int64(0)
 	for i := range s.demand {
@@ -59,22 +59,26 @@ func (s *leaseSet) claimLocked(hash uint64, limit *limits.Limit, now int64) int 
 	}
 	if victim >= 0 {
 		s.leased[victim].Store(nil)
-		s.demand[victim] = demand{hash: hash, limit: *limit, since: now, remaining: -1, resets: s.demand[victim].resets}
+		s.demand[victim] = demand{
+			hash: hash, limit: *limit, since: now, remaining: -1,
+			resets: s.demand[victim].resets,
+		}
 	}
 	return victim
 }
 
-// find returns the lease of a key, nil if it is not leased.
+// find returns the lease of a key, or nil.
 func (s *leaseSet) find(ch *backends.Charge) *lease {
 	for i := range s.leased {
-		if l := s.leased[i].Load(); l != nil && l.key == ch.Key && l.scope == ch.Scope && l.limit == ch.Limit {
+		l := s.leased[i].Load()
+		if l != nil && l.key == ch.Key && l.scope == ch.Scope && l.limit == ch.Limit {
 			return l
 		}
 	}
 	return nil
 }
 
-// countLocked counts charges, of n units, and those that were decided from blocks.
+// countLocked counts charges of n units each, and the charges that blocks decided since.
 func (d *demand) countLocked(terms *leaseTerms, l *lease, charges, n, now int64) {
 	if l != nil {
 		d.charges += l.charges.Swap(0)
@@ -91,9 +95,10 @@ func (d *demand) countLocked(terms *leaseTerms, l *lease, charges, n, now int64)
 	d.units = arith.Sum(d.units, n*charges)
 }
 
-// sizeLocked returns how many units to ask for besides those held, 0 if that is not worth
-// it. Both together are no more than the largest block: that is all that a denial of another
-// process may wait for.
+// sizeLocked returns how many units to request besides those held; 0 if that is not worth a call.
+// Suppose that 30 units were spent in the stretch, 10 are held and 4,000 remain. With a largest
+// block of 50 it returns the least of 50 − 10, 4,000/4 and 2·30: 40. Held and requested units
+// never exceed the largest block, since a denial of another process may have to wait for them.
 func (d *demand) sizeLocked(terms *leaseTerms, cost, held int64) int64 {
 	k := min(terms.maxBlock-held, d.remaining/4, max(16, 2*max(d.units, d.before)))
 	if k < minBlock || k < 2*cost {
@@ -102,7 +107,7 @@ func (d *demand) sizeLocked(terms *leaseTerms, cost, held int64) int64 {
 	return k
 }
 
-// learn notes what the inner backend says of the key of ch.
+// learn records what remains of the key of ch.
 func (c *LeaseCache) learn(ch *backends.Charge, d *limits.Decision) {
 	hash := c.hasher.hash(ch.Scope, ch.Key)
 	set := c.set(hash)

@@ -9,33 +9,36 @@ import (
 )
 
 const (
-	// minLease is the shortest term that pays for a question of its own.
+	// minLease is the shortest term that is worth a call of its own.
 	minLease = 10 * time.Millisecond
-	// maxLease is the longest term, so that what a process holds is soon back.
+	// maxLease is the longest term, so that unspent units are soon back.
 	maxLease = time.Second
-	// minLeasedBurst is the least burst that is worth dividing into blocks.
+	// minLeasedBurst is the smallest burst that is worth dividing into blocks.
 	minLeasedBurst = 20
-	// leaseSlack is taken off every term: the clocks of two machines differ by less than
-	// one part in a thousand, and no term is longer than a second.
+	// leaseSlack is taken off every term. The clocks of two machines differ by less than one part
+	// in a thousand, and no term is longer than a second.
 	leaseSlack = time.Millisecond
 )
 
-// Leased returns the limit that a [LeaseCache] asks its backend for in place of limit, and for
-// how long it spends units after asking for them, at most term. Units that are charged
-// under the tighter limit and spent within the lease never exceed limit, whatever the number
-// of processes. Of a limit that is not leased, it returns the limit and 0.
+// Leased returns the limit that a [LeaseCache] asks its backend for in place of limit, and the
+// lease: how long it spends units after asking for them, at most term. Units that are charged
+// under the tighter limit and spent within the lease never exceed limit, whatever the number of
+// processes. For a limit that is not leased, it returns the limit and 0.
 //
 //   - Token and leaky buckets have a burst that is lower by what the rate brings in a lease.
 //   - Sliding logs have a period that is longer by a lease.
-//   - Fixed and sliding windows and periods of the calendar are asked for as they are: units are spent in the window in
-//     which they were charged.
-//   - All others are not leased: queues, concurrency limits, bans, and windows that start
-//     with a key's first request.
+//   - Fixed and sliding windows and periods of the calendar stay as they are: units are spent
+//     in the window in which they were charged.
+//   - Queues, concurrency limits, bans, and windows that start with a key's first request are
+//     not leased.
 //
-// A lease is 5% of the period (2% of a sliding log's), or of the time in which a full
-// bucket drains if that is less; at most one second. Limits whose lease would be under 10
-// ms, whose tighter burst is under 20 units, or whose rate brings less than 7 units in a
-// lease, are not leased.
+// A lease is 5% of the period (2% of a sliding log's), or of the time in which a full bucket
+// drains if that is less; at most one second. For example a token bucket of 6,000 a minute has a
+// lease of 1 s, in which the rate brings 100 units, and a tighter burst of 5,900.
+//
+// Small limits are not leased either: those whose lease would be under 10 ms, whose tighter burst
+// is under 20 units, or whose rate brings 6 units or fewer in a lease. With a term of 1 s that
+// leaves windows and full buckets of more than 120 a second, 360 a minute or 21,600 an hour.
 func Leased(limit limits.Limit, term time.Duration) (limits.Limit, time.Duration) {
 	if limit.Validate() != nil {
 		return limit, 0
@@ -60,13 +63,14 @@ func Leased(limit limits.Limit, term time.Duration) (limits.Limit, time.Duration
 	case traits.Lists:
 		tight = limits.SlidingLog(limits.Per(rate.Units, rate.Period+arith.Wait(lease)))
 	}
-	if arith.Wait(lease) < minLease || tight.Burst() < minLeasedBurst || leaseBlock(limit, lease) < minBlock || tight.Validate() != nil {
+	if arith.Wait(lease) < minLease || tight.Burst() < minLeasedBurst ||
+		leaseBlock(limit, lease) < minBlock || tight.Validate() != nil {
 		return limit, 0
 	}
 	return tight, arith.Wait(lease)
 }
 
-// withBurst returns a bucket with another burst.
+// withBurst returns the bucket l with another burst.
 func withBurst(l limits.Limit, burst int64) limits.Limit {
 	if l.Algorithm() == limits.AlgorithmLeakyBucket {
 		return limits.LeakyBucket(l.Rate(), burst)
@@ -74,8 +78,8 @@ func withBurst(l limits.Limit, burst int64) limits.Limit {
 	return limits.TokenBucket(l.Rate(), burst)
 }
 
-// leaseBlock returns the most units that are asked for at once: half of what the rate of l
-// brings in a lease, in microseconds.
+// leaseBlock returns the size of the largest block: half of what the rate of l brings in a lease
+// of so many microseconds.
 func leaseBlock(l limits.Limit, lease int64) int64 {
 	return arith.MuldivCeil(l.Rate().Units, lease, 2*l.Rate().Period.Microseconds())
 }

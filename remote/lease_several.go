@@ -7,18 +7,18 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// leaseScratch is the working memory of a call of the inner backend, pooled.
+// leaseScratch is the memory for a call of the inner backend. Calls reuse it.
 type leaseScratch struct {
 	charges   []backends.Charge
 	decisions []limits.Decision
-	indexes   []int // index of each charge in those of the caller
+	indexes   []int // of charges, in those of the caller
 	aside     []setAside
 }
 
-// setAside is units of a block that a request with several rules has spent if the inner
-// backend allows the other rules.
+// setAside is units of a block that a request with several rules spends if the inner backend
+// allows its other rules.
 type setAside struct {
-	index int // index of the charge; −1: none
+	index int // of the charge
 	units int64
 	block *block
 }
@@ -26,14 +26,15 @@ type setAside struct {
 func (s *leaseScratch) clear() {
 	clear(s.charges)
 	clear(s.aside)
-	s.charges, s.decisions, s.indexes, s.aside = s.charges[:0], s.decisions[:0], s.indexes[:0], s.aside[:0]
+	s.charges, s.decisions = s.charges[:0], s.decisions[:0]
+	s.indexes, s.aside = s.indexes[:0], s.aside[:0]
 }
 
-// mixedMargin is how long a block has to last so that its units are set aside for a request
-// that the inner backend has to decide too: the time budget of a breaker.
+// mixedMargin is how long a block must last to set units aside for a request that the inner
+// backend decides too: the usual time budget.
 const mixedMargin = 50_000 // microseconds
 
-// isAlone reports whether no other charge names the key of charges[i].
+// isAlone reports whether charges[i] is the only one of its key.
 func isAlone(charges []backends.Charge, i int) bool {
 	for j := range charges {
 		if j != i && charges[j].Key == charges[i].Key && charges[j].Scope == charges[i].Scope {
@@ -43,9 +44,12 @@ func isAlone(charges []backends.Charge, i int) bool {
 	return true
 }
 
-// takeOthers has the inner backend decide the charges for which no units were set aside, or
-// only units that may expire before it answers.
-func (c *LeaseCache) takeOthers(ctx context.Context, s *leaseScratch, charges []backends.Charge, out []limits.Decision, watched uint64) error {
+// takeOthers lets the inner backend decide the charges without units set aside, and those whose
+// block may end before it answers.
+func (c *LeaseCache) takeOthers(
+	ctx context.Context, s *leaseScratch,
+	charges []backends.Charge, out []limits.Decision, watched uint64,
+) error {
 	now := c.now()
 	kept := s.aside[:0]
 	for i, next := 0, 0; i < len(charges); i++ {
@@ -65,7 +69,7 @@ func (c *LeaseCache) takeOthers(ctx context.Context, s *leaseScratch, charges []
 	}
 	s.aside = kept
 	returned := false
-	defer func() { // if the inner backend panics, too
+	defer func() { // even if the inner backend panics
 		if !returned {
 			for i := range s.aside {
 				c.giveBack(&s.aside[i])
@@ -85,16 +89,17 @@ func (c *LeaseCache) takeOthers(ctx context.Context, s *leaseScratch, charges []
 		}
 	}
 	if returned = !denied; denied {
-		for _, aside := range s.aside { // a charge that fits where others do not
+		for _, aside := range s.aside { // these charges fit, and others do not
 			d := &out[aside.index]
 			d.Remaining += aside.units
-			d.EffectiveWindow, d.Ticket = c.terms.get(&charges[aside.index].Limit, c.term).effectiveWindow(d.Remaining), 0
+			terms := c.terms.get(&charges[aside.index].Limit, c.term)
+			d.EffectiveWindow, d.Ticket = terms.effectiveWindow(d.Remaining), 0
 		}
 	}
 	return nil
 }
 
-// giveBack returns what was set aside to its block. Of a block that is over it is void.
+// giveBack returns units that were set aside to their block. If the block is over, they are void.
 func (c *LeaseCache) giveBack(aside *setAside) {
 	if !aside.block.giveBack(aside.units) {
 		c.counters.void(aside.units)

@@ -9,13 +9,13 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// leaseTerms are the terms on which the keys of a limit are leased, computed once.
+// leaseTerms are the terms on which keys of a limit are leased.
 type leaseTerms struct {
 	limit       limits.Limit
-	tight       limits.Limit // what the inner backend is asked for; limit itself where nothing is leased
+	tight       limits.Limit // for the inner backend: see Leased
 	lease       int64        // microseconds; 0: not leased
-	spendFor    int64        // how long after asking for them units are spent, microseconds
-	maxBlock    int64        // the most units that are asked for at once
+	spendFor    int64        // microseconds from the request for a block to the end of its use
+	maxBlock    int64        // the largest block
 	chargeLasts time.Duration
 	isWindow    bool // all units are back when a window ends
 }
@@ -23,7 +23,10 @@ type leaseTerms struct {
 // newLeaseTerms returns the terms of limit.
 func newLeaseTerms(limit limits.Limit, term time.Duration) *leaseTerms {
 	tight, lease := Leased(limit, term)
-	t := &leaseTerms{limit: limit, tight: tight, lease: lease.Microseconds(), isWindow: algorithm.Of(limit.Algorithm()).Ends}
+	t := &leaseTerms{
+		limit: limit, tight: tight, lease: lease.Microseconds(),
+		isWindow: algorithm.Of(limit.Algorithm()).Ends,
+	}
 	if lease > 0 {
 		t.spendFor = (lease - leaseSlack).Microseconds()
 		t.maxBlock = leaseBlock(limit, t.lease)
@@ -32,17 +35,21 @@ func newLeaseTerms(limit limits.Limit, term time.Duration) *leaseTerms {
 	return t
 }
 
-// effectiveWindow returns over which time n units are to be spread.
+// effectiveWindow returns the time over which a client should spread n units.
 func (t *leaseTerms) effectiveWindow(n int64) time.Duration {
-	return arith.Wait(arith.MuldivCeil(max(1, n), t.tight.Rate().Period.Microseconds(), t.tight.Rate().Units))
+	rate := t.tight.Rate()
+	return arith.Wait(arith.MuldivCeil(max(1, n), rate.Period.Microseconds(), rate.Units))
 }
 
-// leaseTermsCache remembers the terms of limits in use. Two limits that fall on one slot
-// replace each other, which costs as much as computing them.
+// leaseTermsCache caches the terms of limits in use. Two limits in one slot replace each other,
+// which costs as much as computing them.
 type leaseTermsCache [64]atomic.Pointer[leaseTerms]
 
 func (c *leaseTermsCache) get(limit *limits.Limit, term time.Duration) *leaseTerms {
-	mixed := uint64(limit.Rate().Units)*0x9E3779B97F4A7C15 ^ uint64(limit.Rate().Period)*0xC2B2AE3D27D4EB4F ^ uint64(limit.Burst())*0x165667B19E3779F9 ^ uint64(limit.Algorithm())<<58
+	rate := limit.Rate()
+	mixed := uint64(rate.Units)*0x9E3779B97F4A7C15 ^
+		uint64(rate.Period)*0xC2B2AE3D27D4EB4F ^
+		uint64(limit.Burst())*0x165667B19E3779F9 ^ uint64(limit.Algorithm())<<58
 	slot := &c[mixed>>58]
 	if t := slot.Load(); t != nil && t.limit == *limit {
 		return t

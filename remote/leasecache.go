@@ -15,51 +15,48 @@ import (
 
 // LeaseOptions are the options of [NewLeaseCache]. The zero value is ready to use.
 type LeaseOptions struct {
-	// Term is the longest time for which units are held, 10ms to 1s; that of a limit may
-	// be shorter, see [Leased]. All processes that share a backend need the same
-	// Term. With different ones as much as the rate brings in the longest Term may be
-	// admitted too much. 0: 1s.
+	// Term is the longest time for which units are held, 10ms to 1s. Limits with a short period
+	// have a shorter one, and small limits are not leased: see [Leased]. All processes that share
+	// a backend need the same Term. Otherwise they may admit too many: as many units as the rate
+	// brings in the longest Term. 0: 1s.
 	Term time.Duration
 
-	// MaxKeys is how many keys may be watched or leased at once, in groups of four. The
-	// others are decided by the inner backend. 0: 16,384, of 32 KiB at first and 5 MiB at
-	// most.
+	// MaxKeys is how many keys may be watched or leased at once, in groups of four. The inner
+	// backend decides all others. 0: 16,384, of 32 KiB at first and 5 MiB at most.
 	MaxKeys int
 }
 
-// LeaseCache is a [backends.Backend] in front of another, far away, that lets busy keys be decided
-// in this process. It takes a block of a key's units from the inner backend first, and
-// spends them afterwards, for at most the lease of the limit. Nothing is ever admitted
-// beyond the limit, whatever the number of processes: the inner backend decides under a
-// limit that is tighter by what a lease can shift, see [Leased]. The price is that
-// tighter limit, for every charge of a limit that can be leased, and units that lie idle in
-// the blocks of others for a lease at most.
+// LeaseCache is a [backends.Backend] in front of another one, far away. It decides busy keys in
+// this process: it takes a block of a key's units from the inner backend in advance, and spends
+// them for at most the lease of the limit. Whatever the number of processes, nothing is admitted
+// beyond the limit: the inner backend decides under a limit that is tighter by what a lease can
+// shift, see [Leased]. The price is that tighter limit, for every charge of a limit that can be
+// leased, and units that lie idle in the blocks of other processes, for a lease at most.
 //
-// A key is leased once it has been charged 8 times within a lease. A block is what the key
-// spends in two leases, at most a quarter of what remained at the last answer, and, with
-// what is held already, at most half of what the rate brings in a lease. It is asked for by
-// a call of its own, before the block in use is spent. Charges that find no units go to the
-// inner backend. So where little remains, the inner backend decides each charge, first come,
-// first served. Units that are not spent are returned at the end of the lease.
+// A key is leased once it has been charged 8 times within a lease. A block is what the key spends
+// in two leases. It is at most a quarter of what remained at the last answer, and, with what is
+// held already, at most half of what the rate brings in a lease. The cache requests it by a call
+// of its own before the block in use is spent. Charges that find no units go to the inner backend.
+// So where little remains, the inner backend decides each charge, first come, first served. Units
+// that are not spent are returned at the end of the lease.
 //
-// Decisions on leased units are [limits.SourceLease]. Their Remaining is the units of the own
-// blocks and those that remained at the last answer: an estimate. RetryAfter is that of the
-// inner backend, so it is never too early; it counts what lies idle as used. Peek sees the
-// inner backend alone. A Reset of another process is noticed after a lease.
+// Decisions on leased units are [limits.SourceLease]. Their Remaining is an estimate: the units of
+// this process's blocks and those that remained at the last answer. RetryAfter is that of the
+// inner backend. It is never too early, but counts idle units as used. Peek asks the inner backend
+// alone. A Reset in another process takes effect after a lease.
 //
 // Several charges are one step: units of those that are leased are set aside, and the inner
-// backend decides the others. If it denies them, what was set aside returns to its block.
-// Charges of cost 0 and several charges of one key always go to the inner backend.
+// backend decides the others. If it denies them, what was set aside returns to its block. Charges
+// of cost 0 and several charges of one key always go to the inner backend.
 //
-// It is safe for concurrent use and needs no closing: units that are held are returned by
-// themselves within a second. Put it around a breaker, and a [DenialCache] around it, as
-// remote.NewStack does.
+// It is safe for concurrent use and needs no closing: units that are held are returned within a
+// second. Put it around a breaker, and a [DenialCache] around it, as [NewStack] does.
 type LeaseCache struct {
 	inner   backends.Backend
 	term    time.Duration
 	base    time.Time
 	returns *endings.Backend
-	settles bool // inner can end what it has taken
+	settles bool // inner can return units
 	terms   leaseTermsCache
 	sets    []atomic.Pointer[leaseSet]
 	scratch sync.Pool // of *leaseScratch
@@ -74,8 +71,8 @@ const (
 	mostLeasedKeys    = 1 << 30
 )
 
-// NewLeaseCache returns a cache in front of inner, or an error that reports every mistake in
-// the arguments.
+// NewLeaseCache returns a cache in front of inner, or an error that reports every mistake in the
+// arguments.
 func NewLeaseCache(inner backends.Backend, options LeaseOptions) (*LeaseCache, error) {
 	if err := errors.Join(validateInner(inner), options.validate()); err != nil {
 		return nil, err
@@ -108,21 +105,27 @@ func MustNewLeaseCache(inner backends.Backend, options LeaseOptions) *LeaseCache
 func (o *LeaseOptions) validate() error {
 	var errs []error
 	if o.Term != 0 && (o.Term < minLease || o.Term > maxLease) {
-		errs = append(errs, fmt.Errorf("remote: term: must be %v to %v, or 0 for %v (got %v)", minLease, maxLease, maxLease, o.Term))
+		errs = append(errs, fmt.Errorf(
+			"remote: term: must be %v to %v, or 0 for %v (got %v)",
+			minLease, maxLease, maxLease, o.Term))
 	}
 	if o.MaxKeys < 0 || o.MaxKeys > mostLeasedKeys {
-		errs = append(errs, fmt.Errorf("remote: max keys: must be 1 to %d, or 0 for %d (got %d)", mostLeasedKeys, defaultLeasedKeys, o.MaxKeys))
+		errs = append(errs, fmt.Errorf(
+			"remote: max keys: must be 1 to %d, or 0 for %d (got %d)",
+			mostLeasedKeys, defaultLeasedKeys, o.MaxKeys))
 	}
 	return errors.Join(errs...)
 }
 
 // Take implements [backends.Backend].
-func (c *LeaseCache) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
+func (c *LeaseCache) Take(
+	ctx context.Context, charges []backends.Charge, out []limits.Decision,
+) error {
 	if len(charges) != len(out) {
 		return errLeaseLengths
 	}
 	local, leasable := 0, false
-	watched := uint64(0) // charges of keys that are about to be leased
+	watched := uint64(0) // bits of charges whose keys may soon be leased
 	var s *leaseScratch
 	for i := range charges {
 		ch := &charges[i]
@@ -167,9 +170,11 @@ func (c *LeaseCache) Take(ctx context.Context, charges []backends.Charge, out []
 	return err
 }
 
-// Settle implements [backends.Settler] if the inner backend does. Units of a block that still lasts
-// return to it.
-func (c *LeaseCache) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
+// Settle implements [backends.Settler] if the inner backend does. Units of a block that still
+// lasts return to the block.
+func (c *LeaseCache) Settle(
+	ctx context.Context, endings []backends.Ending, out []limits.Settlement,
+) error {
 	if len(endings) != len(out) {
 		return errors.New("remote: lease cache: endings and settlements differ in length")
 	}
@@ -203,7 +208,9 @@ func (c *LeaseCache) Settle(ctx context.Context, endings []backends.Ending, out 
 }
 
 // Peek implements [backends.Peeker] if the inner backend does.
-func (c *LeaseCache) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
+func (c *LeaseCache) Peek(
+	ctx context.Context, charges []backends.Charge, out []limits.Decision,
+) error {
 	tight := make([]backends.Charge, len(charges))
 	for i, ch := range charges {
 		ch.Limit = c.terms.get(&ch.Limit, c.term).tight
@@ -212,11 +219,11 @@ func (c *LeaseCache) Peek(ctx context.Context, charges []backends.Charge, out []
 	return backends.Peek(ctx, c.inner, tight, out)
 }
 
-// Reset implements [backends.Resetter] if the inner backend does. Units of the key that this process
-// holds are void.
+// Reset implements [backends.Resetter] if the inner backend does. Units of the key that this
+// process holds become void.
 func (c *LeaseCache) Reset(ctx context.Context, scope, key string) error {
 	c.void(scope, key, 1)
-	defer c.void(scope, key, -1) // what remained before is no longer known
+	defer c.void(scope, key, -1)
 	return backends.Reset(ctx, c.inner, scope, key)
 }
 
@@ -226,7 +233,7 @@ func (c *LeaseCache) Count(ctx context.Context) (int, error) { return backends.C
 // Unwrap returns the inner backend.
 func (c *LeaseCache) Unwrap() backends.Backend { return c.inner }
 
-// leasesIn returns the lease cache in b, nil if there is none.
+// leasesIn returns the lease cache within b, or nil.
 func leasesIn(b backends.Backend) *LeaseCache {
 	c, _ := backends.As[*LeaseCache](b)
 	return c
@@ -234,7 +241,7 @@ func leasesIn(b backends.Backend) *LeaseCache {
 
 var errLeaseLengths = errors.New("remote: lease cache: charges and decisions differ in length")
 
-// set returns the set for a hash, and makes it if there is none.
+// set returns the set for a hash. It makes one if there is none.
 func (c *LeaseCache) set(hash uint64) *leaseSet {
 	slot := &c.sets[hash%uint64(len(c.sets))]
 	if set := slot.Load(); set != nil {

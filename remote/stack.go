@@ -16,27 +16,27 @@ type StackOptions struct {
 	OpenFor time.Duration
 	Logger  *slog.Logger
 
-	// Lease puts a [LeaseCache] around the breaker: busy keys are then decided in this process,
-	// with units taken before. It is the Term of [LeaseOptions], and has to be the same on all
-	// instances. 0: every decision is the backend's.
+	// Lease puts a [LeaseCache] around the breaker: this process then decides busy keys by units
+	// that it took in advance. It is the Term of [LeaseOptions], and must be the same on all
+	// instances. 0: the backend makes every decision.
 	Lease time.Duration
 
 	// Announcer is that of [DenialCacheOptions]. nil: denials stay in this process.
 	Announcer backends.Announcer
 }
 
-// Stack is a backend in the recommended wrapping, which [NewStack] makes. It is safe for
-// concurrent use and needs no closing.
+// Stack is a backend in the recommended wrapping: see [NewStack]. It is safe for concurrent use
+// and needs no closing.
 type Stack struct {
-	*DenialCache // has all methods of a backend
+	*DenialCache // implements all interfaces of backends
 	breaker      *Breaker
 	leases       *LeaseCache // nil: none
 }
 
-// NewStack wraps inner in the recommended order, or returns an error that reports every mistake
-// in the arguments. From the outside in: a denial cache with its defaults, a lease cache if
-// [StackOptions].Lease is set, a breaker, inner. A backend of package redisbackend has its stack
-// around it already.
+// NewStack wraps inner in the recommended order, or returns an error that reports every mistake in
+// the arguments. From the outside in the order is a denial cache with its defaults, a lease cache
+// if [StackOptions].Lease is set, a breaker, and inner. A backend of redisbackend.New or
+// redisbackend.Open has its stack already.
 func NewStack(inner backends.Backend, options StackOptions) (*Stack, error) {
 	if err := errors.Join(validateInner(inner), options.Validate()); err != nil {
 		return nil, err
@@ -62,7 +62,8 @@ func (o StackOptions) Validate() error {
 	breaker := o.breaker()
 	errs := []error{breaker.validate()}
 	if o.Lease != 0 && (o.Lease < minLease || o.Lease > maxLease) {
-		errs = append(errs, fmt.Errorf("remote: lease: must be %v to %v, or 0 for none (got %v)", minLease, maxLease, o.Lease))
+		errs = append(errs, fmt.Errorf(
+			"remote: lease: must be %v to %v, or 0 for none (got %v)", minLease, maxLease, o.Lease))
 	}
 	return errors.Join(append(errs, validateAnnouncer(o.Announcer))...)
 }
@@ -74,7 +75,7 @@ func (o StackOptions) breaker() BreakerOptions {
 // Status returns the state of the breaker, for health checks and metrics: see [Breaker.Status].
 func (s *Stack) Status() backends.BreakerStatus { return s.breaker.Status() }
 
-// Leases returns what the lease cache holds and has done: see [LeaseCache.Counts].
+// Leases returns the units that the lease cache holds, and its counts: see [LeaseCache.Counts].
 // Without [StackOptions].Lease it returns the zero value.
 func (s *Stack) Leases() backends.LeaseCounts {
 	if s.leases == nil {
@@ -83,5 +84,5 @@ func (s *Stack) Leases() backends.LeaseCounts {
 	return s.leases.Counts()
 }
 
-// Unwrap returns the denial cache. Limiters find there what else a backend can do.
+// Unwrap returns the denial cache.
 func (s *Stack) Unwrap() backends.Backend { return s.DenialCache }
