@@ -66,7 +66,7 @@ type Options struct {
 	Wrap func(backends.Backend) backends.Backend
 
 	// Logger logs each change of Redis once. Warnings are "weir: backend degraded", with the
-	// failure and its effect; "weir: backend fails from the start" if Redis has never decided; and
+	// failure and its effect; "weir: backend fails from the start" if Redis never decided; and
 	// that Redis has lost units that are held. "weir: backend recovered" is information. Where
 	// there are several servers, "weir: Redis server down" and "weir: Redis server replies only
 	// with errors" are warnings, and "weir: Redis server answers again" is information. nil: the

@@ -227,7 +227,7 @@ type request struct {
 	accounts  []account // merged, with names and encoded limits
 	accountOf []int     // index of the account of each charge
 	take      takeJob
-	hasHeld   bool // a charge is of a concurrency limit
+	hasHeld   bool // a concurrency limit is charged
 }
 
 func (b *Bare) recycle(r *request) {

@@ -33,7 +33,7 @@
 // A call does not end with its caller. It may take a second if the client has
 // ContextTimeoutEnabled; otherwise the client's own timeouts end it. So a connection that was too
 // slow for one caller is ready for the next. A request whose caller leaves before it is sent takes
-// nothing. One that has been sent may still take its units.
+// nothing. After that it may still take its units.
 //
 // Calls run on goroutines that end when there is nothing to do, or on the goroutine of a caller if
 // the call ends by its deadline. The program need not stop any of them. A panic in a hook of the

@@ -304,7 +304,7 @@ func (h *holds) sendLocked(now time.Time, due ...*hold) {
 	}
 }
 
-// withdrawLocked withdraws the latest errand of k if it has not been sent. So at most one errand
+// withdrawLocked withdraws the latest errand of k if that still waits. So at most one errand
 // of a hold waits.
 func (h *holds) withdrawLocked(k *hold) {
 	if e := k.latestErrand; e != nil && e.line != nil && e.line.withdraw(&e.job) {

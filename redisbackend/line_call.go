@@ -32,7 +32,7 @@ type batch struct {
 	scriptCall
 	at    destination
 	jobs  []*job
-	clock *serverClock // checks the instant in the reply; nil: there is none, or it was given
+	clock *serverClock // checks the instant in the reply; nil: no check
 }
 
 // decides reports whether the script of b is take.lua.
@@ -183,7 +183,7 @@ func (l *line) send(ctx context.Context, bs *batches, jobs []*job) {
 	bs.plan(jobs, l.lines.partitioner.Load())
 	l.run(ctx, bs.list)
 	// A Cluster rejects a script with keys of several slots, or of a slot that is being moved. The
-	// script has not run, so each of its jobs is sent in a script of its own. Other batches keep
+	// script did not run, so each of its jobs goes in a script of its own. Other batches keep
 	// their replies.
 	var apart []*job
 	failed := false

@@ -21,9 +21,9 @@
 --   "3" at " " units " " ends " " kind "|"
 -- units were in use when the limit changed, and count as taken at that instant. Under the former
 -- limit they would all have been back at the instant ends. The kind is
---   0   nothing has been taken since: a taking drops the change
+--   0   nothing was taken since: a taking drops the change
 --   1   the same, and the units are above the new maximum: a taking makes it 2
---   2   something has been taken since
+--   2   something was taken since
 -- The next limit starts from the change, so that a limit that comes back finds what it left. From
 -- kind 2 it also counts what was taken since. For example 80 of 100 a minute are in use:
 --
@@ -224,7 +224,7 @@ local function familyOf(letter)
   return made[letter]
 end
 
--- limitOf returns the limit in a text, nil if there is none. The same text gives the same table.
+-- limitOf returns the limit in a text, nil if the text has none. The same text gives the same table.
 local limits = {}
 local function limitOf(text)
   if not limits[text] then

@@ -55,7 +55,7 @@ type BreakerOptions struct {
 	OpenFor time.Duration
 
 	// Logger logs each change once: "weir: backend degraded" as a warning, with the failure and
-	// its effect, and "weir: backend recovered" as information. If a backend has never decided,
+	// its effect, and "weir: backend recovered" as information. If a backend never decided,
 	// the warning is "weir: backend fails from the start", a second after its first failure. nil:
 	// the logger that slog.Default returns at that time. To log nothing, use a
 	// slog.DiscardHandler.

@@ -88,7 +88,7 @@ func (c *pendingCall) work() {
 	c.err = askInner(c.ctx, c.b.inner, c.peeks, c.charges, c.out)
 }
 
-// end hands the answer to the caller. If the caller has left, it returns what the call has taken.
+// end hands the answer to the caller. If the caller has left, it returns the units.
 func (c *pendingCall) end() {
 	b := c.b
 	if c.over.CompareAndSwap(false, true) {

@@ -44,7 +44,7 @@ func (l *breakerLog) decided(failure error, within time.Duration) {
 	}
 }
 
-// warn logs that a backend has failed from the start. It does not if the backend has decided
+// warn logs that a backend has failed from the start. It does not if the backend decided
 // since, or if the circuit has opened, which is logged by itself.
 func (l *breakerLog) warn(failure error) {
 	l.mu.Lock()

@@ -238,7 +238,7 @@ func (c *DenialCache) slot(hash uint64) *atomic.Pointer[denialSet] {
 	return &c.sets[hash%uint64(len(c.sets))]
 }
 
-// set returns the set for a hash. It makes one if there is none.
+// set returns the set for a hash. It makes the set if necessary.
 func (c *DenialCache) set(hash uint64) *denialSet {
 	slot := c.slot(hash)
 	if set := slot.Load(); set != nil {

@@ -241,7 +241,7 @@ func leasesIn(b backends.Backend) *LeaseCache {
 
 var errLeaseLengths = errors.New("remote: lease cache: charges and decisions differ in length")
 
-// set returns the set for a hash. It makes one if there is none.
+// set returns the set for a hash. It makes the set if necessary.
 func (c *LeaseCache) set(hash uint64) *leaseSet {
 	slot := &c.sets[hash%uint64(len(c.sets))]
 	if set := slot.Load(); set != nil {
