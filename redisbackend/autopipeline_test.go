@@ -71,7 +71,7 @@ func TestScriptsThatAreFlushedUnderLoadLoseNothing(t *testing.T) {
 	for name, client := range clients {
 		t.Run(name, func(t *testing.T) {
 			const callers, calls, most = 32, 40, 100
-			b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+			b := newBare(client)
 			c := charge("s", "k", limits.LeakyBucket(limits.PerDay(1), most), 1) // nothing drains meanwhile
 			var admitted atomic.Int64
 			var all sync.WaitGroup

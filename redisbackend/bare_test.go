@@ -176,14 +176,14 @@ func TestStatesLiveUntilTheyAreFreshAndASecondLonger(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	for _, limit := range everyAlgorithm {
 		expires(t, client, limit, func() (name string, fresh time.Duration) {
-			b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+			b := newBare(client)
 			name = redisbackend.Name(b, "s", "k")
 			take(t, b, charge("s", "k", limit, 3))
 			ok(t, client.Persist(t.Context(), name).Err()) // the next taking heals that
 			return name, take(t, b, charge("s", "k", limit, 3))[0].ResetAfter
 		})
 		expires(t, client, limit, func() (name string, fresh time.Duration) {
-			b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+			b := newBare(client)
 			return redisbackend.Name(b, "s", "k"), take(t, b, charge("s", "k", limit, 3))[0].ResetAfter
 		})
 	}

@@ -30,7 +30,7 @@ func TestWithOneCallAtATimeItKeepsTheContract(t *testing.T) {
 		Open: func(t testing.TB, now func() time.Time) backends.Backend {
 			client := redis.NewClient(&redis.Options{Addr: server.addr, PoolSize: 1, ContextTimeoutEnabled: true, ReadTimeout: time.Minute})
 			t.Cleanup(func() { client.Close() })
-			return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), now))
+			return redisbackend.HoldForEver(bareAt(client, now))
 		},
 		Decisions: sized(2000),
 	})
@@ -56,8 +56,8 @@ func callDecidesAsEachAlone(t *testing.T, common bool) {
 	random := testrun.Random(t)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	many := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), clock)
-	one := redisbackend.WithClock(redisbackend.MustNewBare(alone, redisbackend.BareOptions{Prefix: uniquePrefix()}), clock)
+	many := bareAt(client, clock)
+	one := bareAt(alone, clock)
 	choices := []limits.Limit{
 		limits.TokenBucket(limits.Per(2, 3*time.Millisecond), 7), limits.TokenBucket(limits.PerSecond(700), 9),
 		limits.LeakyBucket(limits.Per(3, 20*time.Millisecond), 4), limits.LeakyQueue(limits.PerSecond(300), 12),
@@ -204,7 +204,7 @@ func TestAStateThatCannotBeReadFailsOnlyThoseThatChargeIt(t *testing.T) {
 		"of another version": func(name string) error { return admin.Set(t.Context(), name, "2t 1 1 1 1 1 1", 0).Err() },
 		"of another type":    func(name string) error { return admin.LPush(t.Context(), name, "x").Err() },
 	} {
-		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+		b := newBare(client)
 		ok(t, spoil(redisbackend.Name(b, "s", "spoilt")))
 		spoilt, sound := charge("s", "spoilt", limit, 1), charge("s", "sound", limit, 1)
 		twice := sound
@@ -343,7 +343,7 @@ func TestNobodyWaitsBehindACallThatIsStuck(t *testing.T) {
 func TestACallTakesUnitsOfConcurrencyLimits(t *testing.T) {
 	client, g := startGate(t)
 	admin := newClient(t, client.Options().Addr)
-	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+	b := newBare(client)
 	slot := charge("slots", "k", limits.Concurrent(4), 1)
 	group := []backends.Charge{slot, charge("rate", "k", limits.TokenBucket(limits.PerHour(7), 9), 1)}
 	decisions, errs, wait := queue(t, t.Context(), b, g, [][]backends.Charge{group, {slot}, group, group})

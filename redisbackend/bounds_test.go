@@ -7,7 +7,6 @@ import (
 	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
-	"github.com/weir-go/weir/redisbackend"
 )
 
 // The wait of a denial works and is the least that does, also at the bounds of what limits may be,
@@ -44,8 +43,7 @@ func TestTheWaitOfADenialIsExactAtTheBoundsOfLimits(t *testing.T) {
 	for range testrun.Sized(1, 10) {
 		for _, pair := range pairs {
 			now := time.Date(2026, 1, 1, 0, 0, 0, 123456000, time.UTC)
-			b := redisbackend.WithClock(redisbackend.MustNewBare(client,
-				redisbackend.BareOptions{Prefix: uniquePrefix()}), func() time.Time { return now })
+			b := bareAt(client, func() time.Time { return now })
 			for range 8 {
 				limit := pair[random.IntN(2)]
 				full := limit.Burst()

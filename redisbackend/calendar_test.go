@@ -48,7 +48,7 @@ func TestTheServersClockDecidesWhichPeriodItIs(t *testing.T) {
 	}{
 		{0, 3}, {23 * time.Hour, 3}, {-23 * time.Hour, 3}, {80 * time.Hour, 4}, {-400 * 24 * time.Hour, 4}, {50 * 366 * 24 * time.Hour, 4},
 	} {
-		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+		b := newBare(client)
 		c := charge("s", "k", limits.Calendar(10, limits.Day), 1)
 		take(t, b, charge("s", "warm", limits.SlidingWindow(limits.PerDay(10)), 1)) // the server knows the script
 		redisbackend.SetClockWrong(b, tt.wrong)
@@ -69,7 +69,7 @@ func TestTheServersClockDecidesWhichPeriodItIs(t *testing.T) {
 func TestARequestWithAWrongClockIsDecidedAmongOthers(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
-	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+	b := newBare(client)
 	redisbackend.SetClockWrong(b, -1000*time.Hour)
 	month, minute := charge("month", "k", limits.Calendar(10, limits.Day), 1), charge("minute", "k", limits.TokenBucket(limits.PerHour(10), 10), 1)
 	for i := int64(1); i <= 3; i++ {
@@ -114,7 +114,7 @@ func TestAStoredPeriodDecidesUntilItEnds(t *testing.T) {
 		}},
 	} {
 		now := start
-		b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), func() time.Time { return now })
+		b := bareAt(client, func() time.Time { return now })
 		c := charge("s", "k", limits.Calendar(10, limits.Month), 8)
 		take(t, b, c)
 		key := redisbackend.Name(b, "s", "k")
@@ -136,7 +136,7 @@ func TestAnEndingWithAWrongClockIsSettled(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	for _, wrong := range []time.Duration{-80 * time.Hour, 80 * time.Hour, 50 * 366 * 24 * time.Hour} {
-		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+		b := newBare(client)
 		redisbackend.SetClockWrong(b, wrong)
 		limit := limits.Calendar(10, limits.Year)
 		if wrong.Abs() < 366*24*time.Hour {

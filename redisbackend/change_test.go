@@ -96,7 +96,7 @@ func TestALimitThatChangesFarFromNowIsDecidedAsByTheModel(t *testing.T) {
 	} {
 		now := time.Date(2195, 5, 14, 7, 14, 12, 0, time.UTC)
 		clock := func() time.Time { return now }
-		b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), clock)
+		b := bareAt(client, clock)
 		model := limitstest.NewExact(clock)
 		for i, step := range history {
 			c := charge("s", "k", step.limit, step.cost)

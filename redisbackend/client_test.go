@@ -60,7 +60,7 @@ func TestNoRingAdmitsMoreThanTheLimit(t *testing.T) {
 	ring := startRing(t)
 	type embedding struct{ *redis.Ring }
 	for what, b := range map[string]*redisbackend.Bare{
-		"as it is":           redisbackend.MustNewBare(ring, redisbackend.BareOptions{Prefix: uniquePrefix()}),
+		"as it is":           newBare(ring),
 		"embedded":           redisbackend.MustNewBare(embedding{ring}, redisbackend.BareOptions{Prefix: uniquePrefix()}),
 		"with a tag":         redisbackend.MustNewBare(ring, redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: "t"}),
 		"hidden, with a tag": redisbackend.MustNewBare(hidden{ring}, redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: "t"}),

@@ -32,7 +32,7 @@ func TestOnRedisItKeepsTheContract(t *testing.T) {
 func harness(addr string, decisions int) limitstest.Harness {
 	return limitstest.Harness{
 		Open: func(t testing.TB, now func() time.Time) backends.Backend {
-			return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.MustNewBare(newClient(t, addr), redisbackend.BareOptions{Prefix: uniquePrefix()}), now))
+			return redisbackend.HoldForEver(bareAt(newClient(t, addr), now))
 		},
 		Decisions: sized(decisions),
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
-	"github.com/weir-go/weir/redisbackend"
 )
 
 // One address tries one user after the other, on hundreds of connections at once.
@@ -14,7 +13,7 @@ import (
 // answer; the requests of somebody else, which came last, are decided.
 func TestACrowdOfOneKeyIsDeniedTogetherThoughItsRequestsDiffer(t *testing.T) {
 	client, g := startGate(t)
-	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+	b := newBare(client)
 	perAddress, perUser := limits.FixedWindow(limits.PerDay(3)), limits.SlidingWindow(limits.PerDay(100))
 	login := func(address, user string) []backends.Charge {
 		return []backends.Charge{charge("address", address, perAddress, 1), charge("user", user, perUser, 1)}

@@ -159,7 +159,7 @@ func TestAClusterThatChangesUnderLoad(t *testing.T) {
 	}
 
 	t.Run("a master is killed", func(t *testing.T) {
-		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+		b := newBare(client)
 		load := startLoad(t.Context(), b, 60, several)
 		load.more(t, 500)
 		c.masters[2].kill()

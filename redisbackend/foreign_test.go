@@ -20,8 +20,7 @@ func TestALogWithAForeignMiddleFailsOnlyThoseThatChargeIt(t *testing.T) {
 	client, g := startGate(t)
 	admin := newClient(t, client.Options().Addr)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}),
-		func() time.Time { return now })
+	b := bareAt(client, func() time.Time { return now })
 	log := limits.SlidingLog(limits.PerMinute(3))
 	spoilt, sound, other := charge("log", "spoilt", log, 1), charge("log", "sound", log, 1), charge("s",
 		"k", limits.FixedWindow(limits.PerDay(10)), 1)
@@ -64,8 +63,7 @@ func TestAForeignTextIsAnErrorAndStays(t *testing.T) {
 		limits.Ban(limits.PerHour(10), time.Hour),
 		limits.SlidingLog(limits.PerHour(10)),
 	}
-	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}),
-		func() time.Time { return now })
+	b := bareAt(client, func() time.Time { return now })
 	for _, limit := range all {
 		c := charge("s", "k", limit, 1)
 		name := redisbackend.Name(b, "s", "k")
@@ -232,7 +230,7 @@ func TestACallForOneRequestDecidesLikeOthers(t *testing.T) {
 // Names with spaces, line ends, NUL, patterns and braces are as good as others.
 func TestAnyScopeAndKeyIsDecided(t *testing.T) {
 	client, g := startGate(t)
-	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+	b := newBare(client)
 	limit := limits.FixedWindow(limits.PerDay(2))
 	odd := []string{"", " ", "\n", "\r\n", "\x00", "%s %d", "%", "{}", "{x}", "}{", "#", ":", "1:", "\xff\xfe",
 		strings.Repeat("x", 128), strings.Repeat("x", 129), strings.Repeat("x", 1<<20)}

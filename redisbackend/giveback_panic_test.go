@@ -29,7 +29,7 @@ func TestAHookThatMisbehavesInAGiveBackHarmsNobodyElse(t *testing.T) {
 			runtime.Goexit()
 		}
 	}))
-	b := redisbackend.MustNewBare(ring, redisbackend.BareOptions{Prefix: uniquePrefix()})
+	b := newBare(ring)
 	limit := limits.FixedWindow(limits.PerDay(1))
 	spent := charge("spent", "k", limit, 1)
 	take(t, b, spent)

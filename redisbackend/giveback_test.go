@@ -37,7 +37,7 @@ type shared struct {
 
 func newShared(t testing.TB, client redis.UniversalClient, key string, limit limits.Limit) *shared {
 	s := &shared{TB: t, client: client, key: key, limit: limit, now: time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC)}
-	s.backend = redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), func() time.Time { return s.now })
+	s.backend = bareAt(client, func() time.Time { return s.now })
 	s.model = limitstest.NewExact(func() time.Time {
 		if s.held.After(s.now) {
 			return s.held

@@ -9,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
-	"github.com/weir-go/weir/redisbackend"
 )
 
 // BenchmarkHold compares what Redis spends on the start and the end of a request that is
@@ -35,7 +34,7 @@ func BenchmarkHold(b *testing.B) {
 		{"held and one rate, 15 under way", func(i int) []backends.Charge { return []backends.Charge{held(i), rate(i)} }, 15},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+			backend := newBare(client)
 			defer backend.Close()
 			for i := range 100 * c.keep {
 				take(b, backend, held(i))

@@ -137,7 +137,7 @@ func TestOneCallDecidesEqualRequestsOneAfterTheOther(t *testing.T) {
 			"lasting":          {lasting(name, "lasting", limit, 2), second},
 			"lasting shadow":   {lasting(name, "lasts", limit, 2), shadow(lasting(name, "lasts", limit, 1))},
 		} {
-			b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), clock)
+			b := bareAt(client, clock)
 			store := memory.MustNew(memory.Options{MaxKeys: 1 << 10, Clock: clock})
 			for round := range 3 {
 				now = now.Add(time.Duration(1+round) * 1_234_567 * time.Microsecond)

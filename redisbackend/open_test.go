@@ -216,7 +216,7 @@ func TestCloseMayBeCalledWhileDecisionsAreMade(t *testing.T) {
 func TestCloseWaitsForTheEndsOfRequests(t *testing.T) {
 	addr := startRedis(t).addr
 	for range 10 {
-		given := redisbackend.MustNewBare(newClient(t, addr), redisbackend.BareOptions{Prefix: uniquePrefix()})
+		given := newBare(newClient(t, addr))
 		opened, err := redisbackend.Open("redis://"+addr, redisbackend.Options{Prefix: uniquePrefix(), Budget: time.Minute})
 		ok(t, err)
 		for b, bare := range map[interface {

@@ -51,8 +51,8 @@ func throughLiar(t *testing.T, l *liar) map[string]*redisbackend.Bare {
 		cluster.Close()
 	})
 	return map[string]*redisbackend.Bare{
-		"a server":                redisbackend.MustNewBare(one, redisbackend.BareOptions{Prefix: uniquePrefix()}),
-		"a Cluster, in pipelines": redisbackend.MustNewBare(cluster, redisbackend.BareOptions{Prefix: uniquePrefix()}),
+		"a server":                newBare(one),
+		"a Cluster, in pipelines": newBare(cluster),
 		"a wrapped client":        redisbackend.MustNewBare(onlyScripter{hidden}, redisbackend.BareOptions{HashTag: uniquePrefix()}),
 	}
 }

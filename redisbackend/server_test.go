@@ -10,13 +10,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/internal/proof/freeport"
 	"github.com/weir-go/weir/internal/proof/testrun"
+	"github.com/weir-go/weir/redisbackend"
 )
 
 var prefixes atomic.Int64
 
 func uniquePrefix() string { return fmt.Sprintf("test%d", prefixes.Add(1)) }
+
+// newBare returns a backend on client with a prefix of its own.
+func newBare(client redis.Scripter) *redisbackend.Bare {
+	return redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+}
+
+// bareAt is newBare with a clock that the test sets.
+func bareAt(client redis.Scripter, clock func() time.Time) *redisbackend.Bare {
+	return redisbackend.WithClock(newBare(client), clock)
+}
 
 // redisServer is a redis-server of a test's own.
 type redisServer struct {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/limits/backends"
-	"github.com/weir-go/weir/redisbackend"
 )
 
 // statsOf is how often the server has run a command since its statistics were reset, and for how long.
@@ -29,7 +28,7 @@ func BenchmarkSettle(b *testing.B) {
 	for _, final := range []int64{2, 8} {
 		for _, limit := range settled {
 			b.Run(fmt.Sprint(strings.ReplaceAll(limit.String(), "/", " in "), ", final ", final), func(b *testing.B) {
-				backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+				backend := newBare(client)
 				var spent float64
 				for b.Loop() {
 					b.StopTimer()

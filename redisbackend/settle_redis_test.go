@@ -36,7 +36,7 @@ func TestAStateOfADebtorLivesUntilItIsFreshAndASecondLonger(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	for _, limit := range settled {
 		expires(t, client, limit, func() (name string, fresh time.Duration) {
-			b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+			b := newBare(client)
 			c := lasting("s", "k", limit, 5)
 			s := settle(t, b, endingOf(c, take(t, b, c)[0], 25))[0]
 			if s.Charged+s.Forgiven != 20 || s.Charged < 14 || s.Err != nil {
@@ -139,7 +139,7 @@ func TestAnEndingThatCannotBeReadIsAnErrorAndTheOthersAreSettled(t *testing.T) {
 
 // settlesOnce settles by a client that repeats what it has no reply to.
 func settlesOnce(t *testing.T, client redis.UniversalClient, lose *atomic.Bool) {
-	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+	b := newBare(client)
 	limit := limits.LeakyBucket(limits.PerDay(1), 100)
 	for round := range 3 {
 		var endings []backends.Ending
@@ -336,8 +336,7 @@ func TestAKeyIsFreshOnceAllIsReturnedThoughItsLimitHadChanged(t *testing.T) {
 		limits.Calendar(10, limits.Day),
 	} {
 		now := time.Date(2026, time.January, 3, 0, 0, 0, 0, time.UTC)
-		b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}),
-			func() time.Time { return now })
+		b := bareAt(client, func() time.Time { return now })
 		take(t, b, charge("s", "k", limits.TokenBucket(limits.PerHour(1), 100), 50))
 		take(t, b, charge("s", "k", limit, 0))
 		now = now.Add(25 * time.Hour)

@@ -40,7 +40,7 @@ func newPair(t testing.TB, client redis.Scripter) *pair {
 	p := &pair{TB: t, now: time.UnixMicro(1_767_268_800_123_456), tickets: make(map[int64]int64)}
 	clock := func() time.Time { return p.now }
 	p.memory = memory.MustNew(memory.Options{Clock: clock})
-	p.remote = redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), clock)
+	p.remote = bareAt(client, clock)
 	return p
 }
 

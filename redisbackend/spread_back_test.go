@@ -19,8 +19,7 @@ func TestADeniedRequestOverSeveralSlotsGivesNothingAway(t *testing.T) {
 	denied := 0
 	for range testrun.Sized(15, 60) {
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		b := redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.MustNewBare(client,
-			redisbackend.BareOptions{Prefix: uniquePrefix()}), func() time.Time { return now }))
+		b := redisbackend.HoldForEver(bareAt(client, func() time.Time { return now }))
 		choices := []limits.Limit{
 			limits.TokenBucket(limits.Per(2, 3*time.Millisecond), 7), limits.TokenBucket(limits.Per(2,
 				3*time.Millisecond), 4), limits.LeakyQueue(limits.PerSecond(300), 12),

@@ -11,7 +11,6 @@ import (
 
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
-	"github.com/weir-go/weir/redisbackend"
 )
 
 // crowd is how many requests come at once.
@@ -38,7 +37,7 @@ func BenchmarkCrowdOverSlots(b *testing.B) {
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
-			backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+			backend := newBare(client)
 			take := func(charges []backends.Charge) (time.Duration, error) {
 				ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 				defer cancel()
@@ -94,7 +93,7 @@ func BenchmarkCrowdOverSlots(b *testing.B) {
 // denied by a rule of their own. It reports how many of 4,000 requests of others are denied.
 func BenchmarkOthersOfADeniedTaking(b *testing.B) {
 	client := startCluster(b).client(b)
-	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+	backend := newBare(client)
 	everybody := limits.TokenBucket(limits.PerDay(100_000), 100_000)
 	own := charge("own", "attacker", limits.FixedWindow(limits.PerDay(1)), 1)
 	take(b, backend, own)

@@ -23,8 +23,7 @@ func TestADeniedRequestOverSeveralSlotsTakesNothing(t *testing.T) {
 	for i := 0; i < testrun.Sized(12, 60) || denied < 20 && i < 1_000; i++ {
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		clock := func() time.Time { return now }
-		b := redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.MustNewBare(client,
-			redisbackend.BareOptions{Prefix: uniquePrefix()}), clock))
+		b := redisbackend.HoldForEver(bareAt(client, clock))
 		tagged := redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.MustNewBare(client,
 			redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: "one"}), clock))
 		choices := []limits.Limit{

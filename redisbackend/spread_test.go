@@ -143,7 +143,7 @@ func (b *inTurn) Reset(ctx context.Context, scope, key string) error {
 // back. Where the group was in one place it has never taken: then everything comes back.
 func whatIsGivenBackStaysTheLatest(t *testing.T, client redis.Scripter) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b := &inTurn{Bare: redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), func() time.Time { return now })}
+	b := &inTurn{Bare: bareAt(client, func() time.Time { return now })}
 	full := charge("full", "k", limits.FixedWindow(limits.PerDay(1)), 1)
 	take(t, b, full)
 	for _, test := range []struct {
@@ -180,7 +180,7 @@ func whatIsGivenBackStaysTheLatest(t *testing.T, client redis.Scripter) {
 func decidesGroupsExactly(t *testing.T, client redis.Scripter) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	b := &inTurn{Bare: redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), clock)}
+	b := &inTurn{Bare: bareAt(client, clock)}
 	model := limitstest.NewExact(clock)
 	choices := []limits.Limit{
 		limits.TokenBucket(limits.Per(1, 2*time.Millisecond), 5), limits.TokenBucket(limits.PerSecond(700), 9),
@@ -246,7 +246,7 @@ func skipNotAsked(t *testing.T, charges []backends.Charge, got, want []limits.De
 func staysExactUnderLoad(t *testing.T, client redis.Scripter) {
 	const keys, callers, most = 18, 64, 70
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()}), func() time.Time { return now })
+	b := bareAt(client, func() time.Time { return now })
 	rate := limits.PerHour(most)
 	choices := []limits.Limit{
 		limits.TokenBucket(rate, most), limits.LeakyBucket(rate, most), limits.LeakyQueue(rate, most), limits.FixedWindow(rate),

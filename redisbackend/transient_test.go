@@ -92,12 +92,12 @@ func TestDenialsThatMayRestOnAGiveBackAreTransient(t *testing.T) {
 	ring := startRing(t)
 	t.Run("on a Ring", func(t *testing.T) { forgetsTransientDenials(t, ring) })
 	t.Run("not of scopes charged alone", func(t *testing.T) {
-		b := redisbackend.MustNewBare(ring, redisbackend.BareOptions{Prefix: uniquePrefix()})
+		b := newBare(ring)
 		take(t, b, charge("all", "k", ten, 1), charge("user", "k", ten, 1))
 		remembersOtherDenials(t, b, false)
 	})
 	t.Run("not of the last rule of each request", func(t *testing.T) {
-		b := redisbackend.MustNewBare(ring, redisbackend.BareOptions{Prefix: uniquePrefix()})
+		b := newBare(ring)
 		for i := range 20 { // also of keys that lie together
 			take(t, b, charge("all", fmt.Sprint(i), ten, 1), charge("user", "k", ten, 0))
 		}
@@ -115,7 +115,7 @@ func TestDenialsThatMayRestOnAGiveBackAreTransient(t *testing.T) {
 		remembersOtherDenials(t, redisbackend.MustNewBare(client, redisbackend.BareOptions{}), true)
 	})
 	t.Run("of every scope where there are too many", func(t *testing.T) {
-		b := redisbackend.MustNewBare(ring, redisbackend.BareOptions{Prefix: uniquePrefix()})
+		b := newBare(ring)
 		full := charge("full", "k", ten, 10)
 		take(t, b, full)
 		for i := range 2000 { // two of three are spread

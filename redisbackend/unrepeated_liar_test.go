@@ -178,7 +178,7 @@ func TestATakingThatTheClientSentTwiceIsNotSentAThirdTime(t *testing.T) {
 		"LOADING Redis is loading the dataset in memory", "MOVED 1 " + server.addr, "ASK 1 " + server.addr, noConnection,
 	} {
 		client, lies := lyingCluster(t, server.addr)
-		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+		b := newBare(client)
 		redisbackend.WaitForEver(b)
 		c := charge("lies", "k", limits.LeakyBucket(limits.PerDay(1), 20), 3)
 		take(t, b, c)

@@ -12,7 +12,7 @@ import (
 // that can be settled.
 func TestStatesAreOfVersion2WhereChargesLast(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
-	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+	b := newBare(client)
 	for _, limit := range []limits.Limit{
 		limits.TokenBucket(limits.PerDay(10), 10), limits.LeakyBucket(limits.PerDay(10), 10), limits.LeakyQueue(limits.PerDay(10), 10),
 		limits.FixedWindow(limits.PerDay(10)), limits.SlidingWindow(limits.PerDay(10)), limits.AnchoredWindow(limits.PerDay(10)),

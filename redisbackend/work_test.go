@@ -278,7 +278,7 @@ func TestNoCallIsSlowWhateverItsKeysHaveDone(t *testing.T) {
 		longest[what] = min(longest[what], slices.Max(all))
 	}
 	for round := range 5 {
-		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+		b := newBare(client)
 		if round == 0 { // the scripts are not known yet
 			worst(t, admin, g, b, func(string) {})
 			ok(t, admin.Do(t.Context(), "slowlog", "reset").Err())
