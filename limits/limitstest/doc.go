@@ -34,10 +34,11 @@
 // [backends.Counter]; the suite checks those that it is. A wrapper returns
 // [errors.ErrUnsupported] for what the backend inside lacks.
 //
-// A backend need not decide every algorithm. The suite asks [backends.Supports], never
-// charges a limit that the backend does not support, and logs which algorithms a case
-// left out (go test -v shows it). The algorithms that [backends.Supports] assumes of every
-// backend are required: a backend that refuses one of them fails.
+// A backend need not decide every algorithm; one is enough. It says by [backends.Supporter] which
+// it decides; one that says nothing must decide those that [backends.Supports] assumes. The suite
+// never charges a limit that the backend does not support. A case that needs another algorithm is
+// skipped, and a case logs which algorithms it left out (go test -v shows it). A backend that
+// supports no limit fails, and so does one that supports only some limits of such an algorithm.
 //
 // # What it proves, and what it cannot
 //

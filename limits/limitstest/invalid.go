@@ -16,12 +16,12 @@ var errorCases = []testCase{
 		why:  "a negative cost, an invalid limit and one key under two limits are errors wherever they stand among valid charges, nothing is taken, and no key is in the message; a limit of 0 means neither nothing nor everything (DESIGN 5; backends.Backend)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			valid := backends.Charge{Scope: "s", Key: "secret-valid", Limit: tenPerMinute, Cost: 1}
+			valid := backends.Charge{Scope: "s", Key: "secret-valid", Limit: h.limits.tenPerMinute(), Cost: 1}
 			other := valid
 			other.Key = "secret-other"
 			for _, m := range invalidCharges(valid) {
 				for _, charges := range [][]backends.Charge{{m.charge}, {valid, m.charge}, {m.charge, valid}, {valid, other, m.charge}, {m.charge, other, valid}} {
-					if m.besideValid && len(charges) == 1 {
+					if m.besideValid && (len(charges) == 1 || m.charge.Limit == valid.Limit || !h.limits.has(m.charge.Limit)) {
 						continue
 					}
 					w.refuses(m.what, charges, dirty(len(charges)))
@@ -36,7 +36,7 @@ var errorCases = []testCase{
 		why:  "out has one decision for every charge (backends.Backend: the two have equal length)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			valid := backends.Charge{Scope: "s", Key: "secret-valid", Limit: tenPerMinute, Cost: 1}
+			valid := backends.Charge{Scope: "s", Key: "secret-valid", Limit: h.limits.tenPerMinute(), Cost: 1}
 			w.refuses("no room", []backends.Charge{valid}, nil)
 			w.refuses("too little room", []backends.Charge{valid, valid}, dirty(1))
 			w.refuses("too much room", []backends.Charge{valid}, dirty(2))
@@ -91,9 +91,9 @@ type invalid struct {
 // invalidCharges are charges that are an error, alone or beside valid.
 func invalidCharges(valid backends.Charge) []invalid {
 	all := []invalid{
-		{"a cost of -1", backends.Charge{Scope: "s", Key: "secret-bad", Limit: tenPerMinute, Cost: -1}, false},
-		{"the most negative cost", backends.Charge{Scope: "s", Key: "secret-bad", Limit: tenPerMinute, Cost: -1 << 63}, false},
-		{"a negative cost in shadow", backends.Charge{Scope: "s", Key: "secret-bad", Limit: tenPerMinute, Cost: -1, Shadow: true}, false},
+		{"a cost of -1", backends.Charge{Scope: "s", Key: "secret-bad", Limit: valid.Limit, Cost: -1}, false},
+		{"the most negative cost", backends.Charge{Scope: "s", Key: "secret-bad", Limit: valid.Limit, Cost: -1 << 63}, false},
+		{"a negative cost in shadow", backends.Charge{Scope: "s", Key: "secret-bad", Limit: valid.Limit, Cost: -1, Shadow: true}, false},
 		{"a negative cost that the sum hides", backends.Charge{Scope: valid.Scope, Key: valid.Key, Limit: valid.Limit, Cost: -1}, false},
 		{"one key under two limits", backends.Charge{Scope: valid.Scope, Key: valid.Key, Limit: limits.SlidingWindow(limits.PerMinute(11)), Cost: 1}, true},
 		{"one key under two limits, looking", backends.Charge{Scope: valid.Scope, Key: valid.Key, Limit: limits.FixedWindow(limits.PerMinute(10))}, true},

@@ -59,7 +59,7 @@ func (h Harness) stall(t testing.TB, l limits.Limit, maxKeys int, together bool)
 	w.take(victim...)
 	w.clock.advance(99 * ms)
 	if together {
-		victim = append(victim, backends.Charge{Scope: "plenty", Key: "victim", Limit: plenty, Cost: 1})
+		victim = append(victim, backends.Charge{Scope: "plenty", Key: "victim", Limit: h.limits.plenty(), Cost: 1})
 	}
 	meanwhile = func() {
 		w.clock.advance(1 * sec)

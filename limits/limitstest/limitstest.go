@@ -159,7 +159,7 @@ func (w world) expect(what string, charges []backends.Charge, want ...limits.Dec
 // canPeek reports whether b can peek.
 func canPeek(t testing.TB, b backends.Backend) bool {
 	t.Helper()
-	looking := []backends.Charge{{Scope: "can peek", Limit: tenPerMinute}}
+	looking := []backends.Charge{{Scope: "can peek", Limit: tryable(b)}}
 	err := backends.Peek(context.Background(), b, looking, dirty(1))
 	return can(t, "Peek", err)
 }

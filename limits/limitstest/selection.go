@@ -15,23 +15,36 @@ import (
 // selection chooses the limits of a case: those that its backend supports. It keeps
 // what it left out, so that the case can say so.
 type selection struct {
+	t       testing.TB
 	backend backends.Backend
 
 	mu      sync.Mutex
 	leftOut map[limits.Algorithm]limits.Limit // of each algorithm the first
 }
 
-// selectionOf returns the selection for a backend. It ends the test if the backend
-// refuses a limit that every backend must support: a suite that leaves everything out
-// would pass.
+// selectionOf returns the selection for a backend. It ends the test if the backend supports no
+// limit: a suite that leaves everything out would pass. It also ends the test if the backend
+// supports only some limits of an algorithm that [backends.Supports] assumes.
 func selectionOf(t testing.TB, b backends.Backend) *selection {
 	t.Helper()
-	for _, l := range slices.Concat(everyAlgorithm(limits.PerMinute(10)), typicalLimits, extremeLimits) {
-		if backends.Supports(undeclared{}, l) && !backends.Supports(b, l) {
-			t.Fatalf("the backend says that it does not support %s: every backend must decide the algorithms that backends.Supports lists", showLimit(l))
+	all := slices.Concat(everyAlgorithm(limits.PerMinute(10)), typicalLimits, extremeLimits)
+	supported := map[limits.Algorithm]limits.Limit{} // of each algorithm an example
+	for _, l := range all {
+		if backends.Supports(b, l) {
+			supported[l.Algorithm()] = l
 		}
 	}
-	return &selection{backend: b, leftOut: map[limits.Algorithm]limits.Limit{}}
+	if len(supported) == 0 {
+		t.Fatal("the backend says that it supports no limit: it must decide at least one algorithm")
+	}
+	for _, l := range all {
+		example, decides := supported[l.Algorithm()]
+		if decides && backends.Supports(undeclared{}, l) && !backends.Supports(b, l) {
+			t.Fatalf("the backend says that it supports %s and not %s: it must decide all legal limits of an algorithm, or none",
+				showLimit(example), showLimit(l))
+		}
+	}
+	return &selection{t: t, backend: b, leftOut: map[limits.Algorithm]limits.Limit{}}
 }
 
 // undeclared is a backend that does not say what it supports.
@@ -58,13 +71,53 @@ func (s *selection) of(choices ...limits.Limit) []limits.Limit {
 // all is everyAlgorithm for the backend.
 func (s *selection) all(rate limits.Rate) []limits.Limit { return s.of(everyAlgorithm(rate)...) }
 
-// rates is all that are rates.
+// rates returns the limits of all that are rates. It skips the case if there are none.
 func (s *selection) rates(rate limits.Rate) []limits.Limit {
-	return slices.DeleteFunc(s.all(rate), func(l limits.Limit) bool { return !isRate(l) })
+	rates := slices.DeleteFunc(s.all(rate), func(l limits.Limit) bool { return !isRate(l) })
+	if len(rates) == 0 {
+		s.t.SkipNow()
+	}
+	return rates
+}
+
+// tenPerMinute returns a limit of 10 a minute that comes back at the end of a minute, or drains in
+// one. It skips the case if there is none.
+func (s *selection) tenPerMinute() limits.Limit {
+	if s.has(tenPerMinute) {
+		return tenPerMinute
+	}
+	for _, l := range s.rates(limits.PerMinute(10)) {
+		if l.Rate().Period == mins {
+			return l
+		}
+	}
+	s.t.SkipNow()
+	return limits.Limit{}
+}
+
+// plenty returns a limit that no case exhausts.
+func (s *selection) plenty() limits.Limit {
+	return firstSupported(s.backend, append([]limits.Limit{plenty}, everyAlgorithm(limits.PerSecond(10_000))...))
+}
+
+// tryable returns a limit that b supports.
+func tryable(b backends.Backend) limits.Limit {
+	return firstSupported(b, append([]limits.Limit{tenPerMinute}, everyAlgorithm(limits.PerMinute(10))...))
+}
+
+// firstSupported returns the first of choices that b supports, or the first of all.
+func firstSupported(b backends.Backend, choices []limits.Limit) limits.Limit {
+	for _, l := range choices {
+		if backends.Supports(b, l) {
+			return l
+		}
+	}
+	return choices[0]
 }
 
 // randomRate is random that is a rate.
 func (s *selection) randomRate(random *rand.Rand) limits.Limit {
+	s.rates(limits.PerMinute(10)) // skips the case if there are none
 	for {
 		if l := s.random(random); isRate(l) {
 			return l

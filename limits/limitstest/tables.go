@@ -75,19 +75,19 @@ func (tb table) testCase() testCase {
 // way is how the charge of a step reaches the backend; its decision is the first.
 type way struct {
 	name    string
-	charges func(backends.Charge) []backends.Charge
+	charges func(c backends.Charge, plenty limits.Limit) []backends.Charge
 }
 
 var ways = []way{
-	{"alone", func(c backends.Charge) []backends.Charge { return []backends.Charge{c} }},
-	{"together with a key that has plenty", func(c backends.Charge) []backends.Charge {
+	{"alone", func(c backends.Charge, _ limits.Limit) []backends.Charge { return []backends.Charge{c} }},
+	{"together with a key that has plenty", func(c backends.Charge, plenty limits.Limit) []backends.Charge {
 		return []backends.Charge{c, {Scope: "plenty", Key: c.Key, Limit: plenty, Cost: 1}}
 	}},
-	{"in shadow", func(c backends.Charge) []backends.Charge {
+	{"in shadow", func(c backends.Charge, _ limits.Limit) []backends.Charge {
 		c.Shadow = true
 		return []backends.Charge{c}
 	}},
-	{"as two charges", func(c backends.Charge) []backends.Charge {
+	{"as two charges", func(c backends.Charge, _ limits.Limit) []backends.Charge {
 		rest := c
 		c.Cost = c.Cost / 2
 		rest.Cost -= c.Cost
@@ -97,7 +97,7 @@ var ways = []way{
 
 func (tb table) play(t testing.TB, h Harness, way way) {
 	t.Helper()
-	w := h.world(t)
+	w, plenty := h.world(t), h.limits.plenty()
 	if !tb.start.IsZero() {
 		w.clock.set(tb.start.UnixMicro())
 	}
@@ -107,7 +107,8 @@ func (tb table) play(t testing.TB, h Harness, way way) {
 			n++
 			w.clock.advance(s.advance)
 			s.want.At = w.clock.micros()
-			charges := way.charges(backends.Charge{Scope: "table", Key: way.name, Limit: p.limit, Cost: s.cost})
+			charge := backends.Charge{Scope: "table", Key: way.name, Limit: p.limit, Cost: s.cost}
+			charges := way.charges(charge, plenty)
 			got := w.take(charges...)
 			if d := diff(charges[:1], got[:1], []limits.Decision{s.want}); d != "" {
 				t.Fatalf("step %d, %s, charged %s:\n%s", n, instant(s.want.At), way.name, d)

@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// tolerant lets a backend mark denials as [limits.Decision].Transient, which no
-// model knows, and nothing else.
+// tolerant lets a backend mark denials as [limits.Decision].Transient, which no model knows. It
+// skips the rest of a case that charges a limit that the backend does not support.
 type tolerant struct {
 	t testing.TB
 	backends.Backend
@@ -32,11 +32,23 @@ func (h Harness) tolerating() Harness {
 func (b tolerant) Unwrap() backends.Backend { return b.Backend }
 
 func (b tolerant) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
+	b.skipUnsupported(charges)
 	return b.clear("Take", out, b.Backend.Take(ctx, charges, out))
 }
 
 func (b tolerant) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
+	b.skipUnsupported(charges)
 	return b.clear("Peek", out, backends.Peek(ctx, b.Backend, charges, out))
+}
+
+func (b tolerant) skipUnsupported(charges []backends.Charge) {
+	b.t.Helper()
+	for _, c := range charges {
+		if c.Limit.Validate() == nil && !backends.Supports(b.Backend, c.Limit) {
+			b.t.Logf("not tested to the end, since the backend does not support %s", showLimit(c.Limit))
+			b.t.SkipNow()
+		}
+	}
 }
 
 func (b tolerant) Reset(ctx context.Context, scope, key string) error {
