@@ -1,0 +1,141 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/nethttp"
+)
+
+// Options are the options of [New]. The zero value is ready to use.
+type Options struct {
+	// DeniedStatus is the status of the answer to a denied check, 400 to 499. nginx takes every
+	// status but 401, 403 and 2xx for an error of this program, so it needs 403; docs/gateway.md
+	// says how it becomes 429 again. 0: 429.
+	DeniedStatus int
+
+	// Logger gets one line a minute while there are checks that are not believed. No line has
+	// a part of a request. nil: the logger that slog.Default returns at that time.
+	Logger *slog.Logger
+}
+
+// New returns the handler of checks, which limiter decides. proxies are the peers that are
+// believed: CIDR ranges, single IP addresses, or "unix" for peers over a unix socket. The
+// error reports every mistake in the arguments.
+func New(limiter *nethttp.Limiter, proxies []string, o Options) (http.Handler, error) {
+	var errs []error
+	if limiter == nil {
+		errs = append(errs, errors.New("gateway: limiter must not be nil"))
+	}
+	if len(proxies) == 0 {
+		errs = append(errs, errors.New("gateway: proxies must name who is believed: without any, no check is answered"))
+	}
+	trusted, err := parsePeers(proxies)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	if o.DeniedStatus != 0 && (o.DeniedStatus < 400 || o.DeniedStatus > 499) {
+		errs = append(errs, fmt.Errorf("gateway: DeniedStatus must be 400 to 499 (got %d)", o.DeniedStatus))
+	}
+	if errs != nil {
+		return nil, errors.Join(errs...)
+	}
+	return &check{
+		trusted:      trusted,
+		deniedStatus: o.DeniedStatus,
+		refused:      minutely{logger: o.Logger},
+		decide:       limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })),
+	}, nil
+}
+
+// MustNew is [New] for arguments that the program sets. It panics if they have a mistake.
+func MustNew(limiter *nethttp.Limiter, proxies []string, o Options) http.Handler {
+	h, err := New(limiter, proxies, o)
+	if err != nil {
+		panic(err)
+	}
+	return h
+}
+
+type check struct {
+	trusted      peers
+	deniedStatus int // 0: as it is
+	decide       http.Handler
+	refused      minutely
+}
+
+// ServeHTTP answers a check. The body of the check is not read.
+func (c *check) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	original, err := c.trusted.original(r)
+	if err != nil {
+		c.refused.note(err)
+		w.Header().Set("Cache-Control", "no-store")
+		http.Error(w, "This check is not believed.", http.StatusServiceUnavailable)
+		return
+	}
+	if c.deniedStatus != 0 {
+		w = &deniedAs{w, c.deniedStatus}
+	}
+	c.decide.ServeHTTP(w, original)
+}
+
+// deniedAs writes another status in place of 429.
+type deniedAs struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *deniedAs) WriteHeader(status int) {
+	if status == http.StatusTooManyRequests {
+		status = w.status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Suits returns nil if a check can decide by all rules. Otherwise its error names each rule
+// that needs the end of the request, of which a check sees nothing.
+func Suits[R any](rules []core.Rule[R]) error {
+	var errs []error
+	for _, rule := range rules {
+		switch {
+		case rule.Mode == core.Disabled:
+		case rule.Limit.Algorithm().Holds():
+			errs = append(errs, fmt.Errorf("gateway: rule %q: a check sees no end of the request, so a limit on what runs at once cannot hold (got %v)", rule.Name, rule.Limit))
+		case rule.FinalCost != nil:
+			errs = append(errs, fmt.Errorf("gateway: rule %q: a check sees no answer, so it cannot know the final cost", rule.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// minutely logs what may happen with every request, one line a minute at most.
+type minutely struct {
+	logger *slog.Logger // nil: that of slog.Default
+	mu     sync.Mutex
+	next   time.Time
+	checks int64 // since the line before
+}
+
+func (m *minutely) note(why error) {
+	m.mu.Lock()
+	m.checks++
+	now, checks := time.Now(), m.checks
+	due := !now.Before(m.next)
+	if due {
+		m.next, m.checks = now.Add(time.Minute), 0
+	}
+	m.mu.Unlock()
+	if !due {
+		return
+	}
+	logger := m.logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	logger.Warn("gateway: a check is not believed, and is answered 503", "error", why.Error(), "checks", checks)
+}
