@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
-	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/gateway/internal/minutely"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -48,7 +47,7 @@ func New(limiter *nethttp.Limiter, proxies []string, o Options) (http.Handler, e
 	return &check{
 		trusted:      trusted,
 		deniedStatus: o.DeniedStatus,
-		refused:      minutely{logger: o.Logger},
+		refused:      minutely.Log{Logger: o.Logger, Level: slog.LevelWarn, Text: "gateway: a check is not believed, and is answered 503"},
 		decide:       limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })),
 	}, nil
 }
@@ -66,14 +65,14 @@ type check struct {
 	trusted      peers
 	deniedStatus int // 0: as it is
 	decide       http.Handler
-	refused      minutely
+	refused      minutely.Log
 }
 
 // ServeHTTP answers a check. The body of the check is not read.
 func (c *check) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	original, err := c.trusted.original(r)
 	if err != nil {
-		c.refused.note(err)
+		c.refused.Note(err)
 		w.Header().Set("Cache-Control", "no-store")
 		http.Error(w, "This check is not believed.", http.StatusServiceUnavailable)
 		return
@@ -111,31 +110,4 @@ func Suits[R any](rules []core.Rule[R]) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// minutely logs what may happen with every request, one line a minute at most.
-type minutely struct {
-	logger *slog.Logger // nil: that of slog.Default
-	mu     sync.Mutex
-	next   time.Time
-	checks int64 // since the line before
-}
-
-func (m *minutely) note(why error) {
-	m.mu.Lock()
-	m.checks++
-	now, checks := time.Now(), m.checks
-	due := !now.Before(m.next)
-	if due {
-		m.next, m.checks = now.Add(time.Minute), 0
-	}
-	m.mu.Unlock()
-	if !due {
-		return
-	}
-	logger := m.logger
-	if logger == nil {
-		logger = slog.Default()
-	}
-	logger.Warn("gateway: a check is not believed, and is answered 503", "error", why.Error(), "checks", checks)
 }

@@ -186,7 +186,7 @@ func TestWhatIsNotBelievedIsLoggedOnceAMinute(t *testing.T) {
 			answerOf(check, checkOf("198.51.100.77:1", proxied()))
 			time.Sleep(time.Second)
 		}
-		if lines := strings.Count(log.String(), "\n"); lines != 3 || !strings.Contains(log.String(), "checks=60") || strings.Contains(log.String(), "198.51.100.77") {
+		if lines := strings.Count(log.String(), "\n"); lines != 3 || !strings.Contains(log.String(), "requests=60") || strings.Contains(log.String(), "198.51.100.77") {
 			t.Errorf("%d lines:\n%s", lines, &log)
 		}
 	})

@@ -1,0 +1,61 @@
+// Package descriptors limits by the descriptors of Envoy: lists of keys and values, such as
+// ("tenant", "acme"), ("path", "/orders"), which a proxy sends and a file has limits for.
+//
+// The format of the file is that of github.com/envoyproxy/ratelimit, and so are the answers
+// unless a file asks for more:
+//
+//	domain: shop
+//	descriptors:
+//	  - key: tenant
+//	    rate_limit: {unit: minute, requests_per_unit: 100}
+//	    descriptors:
+//	      - key: path
+//	        value: /orders*
+//	        rate_limit: {unit: second, requests_per_unit: 5}
+//
+// A [Service] decides requests by a [Config]:
+//
+//	config, err := descriptors.Load("limits.yaml")
+//	service, err := descriptors.New(config, descriptors.Options{})
+//	answer, err := service.Decide(ctx, &descriptors.Request{Domain: "shop", Descriptors: ...})
+//
+// Package envoy serves it over gRPC and as JSON.
+//
+// # Matching
+//
+// The first entry of a descriptor is looked up among the descriptors of the domain, the
+// second among those below what the first has found, and so on. On each level the exact
+// pair is looked up first, then the values with wildcards in the order of the file, then
+// the key without a value. Only the limit of the last entry counts, so a descriptor needs as
+// many entries as the limit is deep. A descriptor without a limit is allowed.
+//
+// # Counting
+//
+// A limit by unit counts in a window, as the original does: a charge counts whether it fits
+// or not, and what is above the limit ends with the window. So a request with a hits addend
+// of 0 asks whether the window is over its limit, and a charge at the end of a stream may
+// bring it there. A window that is exactly full is not over. Months and years are those of
+// the calendar, in UTC; the original takes 30 and 365 days.
+//
+// Descriptors count apart from each other: one that is over keeps none of the others from
+// being charged. The same descriptor twice in one request is charged twice, in order.
+//
+// # Extensions
+//
+// These fields are of weir, and the original refuses them:
+//
+//	algorithm       of rate_limit, in place of unit: any limit of weir, such as "sliding-window 100/30s"
+//	rate_limits     of a descriptor, in place of rate_limit: a list, of which every limit counts
+//	all_or_nothing  of the file: a request that one limit denies is charged to none
+//	on_failure      of the file: fall-back (the default), open or closed, while the backend fails
+//
+// A limit with an algorithm takes nothing from a request that it denies. A hits addend of 0
+// is over if not one unit is left.
+//
+// # Bounds
+//
+// Whatever a proxy sends, a request has at most 64 descriptors of 16 entries, keys and
+// values of 4,096 bytes in all for each descriptor, and an addend of 1,000,000,000. Decide
+// refuses what is above with an [Invalid] error. A proxy may bring limits of its own, by
+// descriptor; they count in the same windows, so their number is no matter.
+package descriptors

@@ -1,0 +1,162 @@
+package descriptors
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/weir-go/weir/limits"
+)
+
+// domain is the limits of one file.
+type domain struct {
+	name         string
+	file         string
+	allOrNothing bool
+	onFailure    onFailure
+	level
+	overrides [Week + 1]rule // by unit: what descriptors with a Limit count by
+}
+
+// onFailure says what happens while the backend fails.
+type onFailure uint8
+
+const (
+	fallBack onFailure = iota
+	open
+	closed
+)
+
+var onFailureNames = []string{"fall-back", "open", "closed"}
+
+// level is a list of descriptors of a file.
+type level struct {
+	exact     map[Entry]*node
+	wildcards []wildcard // in the order of the file
+	keys      map[string]*node
+}
+
+// node is a descriptor of a file.
+type node struct {
+	level
+	rule   *rule  // nil: no limit
+	shares bool   // all values that match count together
+	value  string // as the file has it
+}
+
+// rule is the limits of a descriptor, and what the file says of them.
+type rule struct {
+	path          string // such as tenant.path_/orders*, for metrics
+	name          string
+	replaces      []string
+	unlimited     bool
+	shadow, quota bool
+	detailed      bool // metrics tell values apart
+	limits        []limit
+	metadata      map[string]any
+}
+
+// limit is one limit of a rule.
+type limit struct {
+	shown Limit
+	scope string
+
+	// A limit by unit is charged in a window of windowUnits, which a charge always fits into, and is
+	// over if the window has more than shown.RequestsPerUnit. A native limit is decided by the backend.
+	native bool
+	limit  limits.Limit
+}
+
+// wildcard is a value with stars. Each stands for any number of letters, none included.
+type wildcard struct {
+	key   string
+	parts []string // between the stars
+	node  *node
+}
+
+func newWildcard(key, value string, n *node) wildcard {
+	return wildcard{key, strings.Split(value, "*"), n}
+}
+
+func (w *wildcard) matches(value string) bool {
+	first, last := w.parts[0], w.parts[len(w.parts)-1]
+	rest, ok := strings.CutPrefix(value, first)
+	if !ok {
+		return false
+	}
+	if rest, ok = strings.CutSuffix(rest, last); !ok {
+		return false
+	}
+	for _, part := range w.parts[1 : len(w.parts)-1] { // the first place of each leaves most for those behind it
+		_, after, found := strings.Cut(rest, part)
+		if !found {
+			return false
+		}
+		rest = after
+	}
+	return true
+}
+
+// find returns the descriptor of l that e matches, nil if there is none.
+func (l *level) find(e Entry) *node {
+	if n := l.exact[e]; n != nil {
+		return n
+	}
+	for i := range l.wildcards {
+		if w := &l.wildcards[i]; w.key == e.Key && w.matches(e.Value) {
+			return w.node
+		}
+	}
+	return l.keys[e.Key]
+}
+
+// match returns the descriptor of the file that entries match, nil if there is none. It
+// appends the key under which they count to key. If whole, it does so without a match, too.
+func (d *domain) match(key []byte, entries []Entry, whole bool) (n *node, _ []byte) {
+	l := &d.level
+	for _, e := range entries {
+		if n = l.find(e); n == nil && !whole {
+			return nil, key
+		}
+		value := e.Value
+		if l = &noLevel; n != nil {
+			l = &n.level
+			if n.shares {
+				value = n.value
+			}
+		}
+		key = appendEntry(key, e.Key, value)
+	}
+	return n, key
+}
+
+var noLevel level
+
+// appendEntry appends an entry so that no other list of entries has the same text.
+func appendEntry(key []byte, name, value string) []byte {
+	key = strconv.AppendInt(key, int64(len(name)), 10)
+	key = append(append(key, ':'), name...)
+	key = strconv.AppendInt(key, int64(len(value)), 10)
+	return append(append(key, ':'), value...)
+}
+
+const (
+	// windowUnits is what a window of a limit by unit has room for.
+	windowUnits = 1_000_000_000
+
+	// maxCharge is the most that a request is charged to a window, and maxRequests the highest limit: a
+	// charge fits into any window that is not over its limit.
+	maxCharge   = windowUnits / 2
+	maxRequests = maxCharge - 1
+)
+
+// windows has the limit by which each unit is counted.
+var windows = func() (all [Week + 1]limits.Limit) {
+	all[Second] = limits.FixedWindow(limits.PerSecond(windowUnits))
+	all[Minute] = limits.FixedWindow(limits.PerMinute(windowUnits))
+	all[Hour] = limits.FixedWindow(limits.PerHour(windowUnits))
+	all[Day] = limits.FixedWindow(limits.PerDay(windowUnits))
+	all[Week] = limits.FixedWindow(limits.Per(windowUnits, 7*24*60*60*1e9))
+	all[Month] = limits.Calendar(windowUnits, limits.Month)
+	all[Year] = limits.Calendar(windowUnits, limits.Year)
+	return all
+}()

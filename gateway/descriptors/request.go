@@ -1,0 +1,181 @@
+package descriptors
+
+import (
+	"fmt"
+	"time"
+)
+
+// Request asks whether something may go on that each of its descriptors describes.
+type Request struct {
+	Domain      string
+	Descriptors []Descriptor
+
+	// Hits is how many units each descriptor without Hits of its own is charged. 0: 1.
+	Hits uint64
+}
+
+// Descriptor is a list of keys and values, by which a limit is looked up.
+type Descriptor struct {
+	Entries []Entry
+
+	// Limit is in force in place of the limit of the file. It is counted in the same window
+	// as a limit of the same unit. nil: that of the file.
+	Limit *Override
+
+	// Hits is how many units the descriptor is charged; 0 charges nothing, and asks whether
+	// the limit is exceeded. nil: that of the request.
+	Hits *uint64
+
+	// Refund returns the units of Hits instead of charging them, as far as the window has them.
+	Refund bool
+}
+
+// Entry is one pair of a [Descriptor].
+type Entry struct{ Key, Value string }
+
+// Override is a limit that comes with a request.
+type Override struct {
+	RequestsPerUnit uint32
+	Unit            Unit
+}
+
+// Answer is what a [Request] comes to.
+type Answer struct {
+	Over     bool     // the request is to be denied
+	Statuses []Status // one for each descriptor, in order
+	Source   Source   // who counted
+
+	// Metadata has that of the rules that are not exceeded, as the file has it. It is not to
+	// be modified. nil: there is none.
+	Metadata map[string]any
+}
+
+// Status is what one [Descriptor] comes to.
+type Status struct {
+	Over      bool
+	Shadowed  bool   // it is over, but for shadow_mode
+	Limit     *Limit // that decided; nil: there is none, or it is unlimited or replaced
+	Remaining uint32 // units that are left
+	Reset     time.Duration
+	Unlimited bool // Remaining is then the highest number
+}
+
+// Limit is a limit as answers show it.
+type Limit struct {
+	Name            string
+	RequestsPerUnit uint32
+	Unit            Unit // 0: its period is none of the units
+}
+
+// Unit is a unit of time in files and requests. Its numbers are those of Envoy.
+type Unit uint8
+
+// The units. A month and a year are those of the calendar, in UTC.
+const (
+	Second Unit = 1 + iota
+	Minute
+	Hour
+	Day
+	Month
+	Year
+	Week
+)
+
+var unitNames = [...]string{"unknown", "second", "minute", "hour", "day", "month", "year", "week"}
+
+// String returns the name that files have.
+func (u Unit) String() string {
+	if int(u) < len(unitNames) {
+		return unitNames[u]
+	}
+	return unitNames[0]
+}
+
+// Source says who counted the units of an [Answer].
+type Source uint8
+
+// The sources.
+const (
+	NotCounted Source = iota // no descriptor has a limit
+	Backend
+	Fallback // the memory of this process, because the backend failed
+	Open     // none: the backend failed, and the file says that its limits are then open
+)
+
+var sourceNames = [...]string{"none", "backend", "fallback", "open"}
+
+// String returns a short name for metadata and metric labels.
+func (s Source) String() string {
+	if int(s) < len(sourceNames) {
+		return sourceNames[s]
+	}
+	return "unknown"
+}
+
+// Invalid is the error for a request that breaks the protocol or a bound. Its text has no
+// part of the request.
+type Invalid string
+
+// Error returns what is wrong.
+func (e Invalid) Error() string { return string(e) }
+
+// Bounds of a request.
+const (
+	maxDescriptors = 64
+	maxEntries     = 16
+	maxText        = 4096 // bytes of the keys and values of a descriptor
+	maxDomain      = 256
+	maxHits        = 1_000_000_000
+)
+
+// validate returns an [Invalid] error if r breaks the protocol or a bound.
+func (r *Request) validate() error {
+	switch {
+	case r.Domain == "":
+		return Invalid("rate limit domain must not be empty")
+	case len(r.Domain) > maxDomain:
+		return invalidf("the domain must have at most %d bytes", maxDomain)
+	case len(r.Descriptors) == 0:
+		return Invalid("rate limit descriptor list must not be empty")
+	case len(r.Descriptors) > maxDescriptors:
+		return invalidf("a request must have at most %d descriptors (got %d)", maxDescriptors, len(r.Descriptors))
+	case r.Hits > maxHits:
+		return invalidf("hits_addend must be at most %d (got %d)", maxHits, r.Hits)
+	}
+	for i := range r.Descriptors {
+		d := &r.Descriptors[i]
+		if len(d.Entries) == 0 || len(d.Entries) > maxEntries {
+			return invalidf("descriptor %d must have 1 to %d entries (got %d)", i, maxEntries, len(d.Entries))
+		}
+		text := 0
+		for _, e := range d.Entries {
+			if e.Key == "" {
+				return invalidf("descriptor %d has an empty key", i)
+			}
+			text += len(e.Key) + len(e.Value)
+		}
+		if text > maxText {
+			return invalidf("the entries of descriptor %d must have at most %d bytes (got %d)", i, maxText, text)
+		}
+		if d.Hits != nil && *d.Hits > maxHits {
+			return invalidf("hits_addend of descriptor %d must be at most %d (got %d)", i, maxHits, *d.Hits)
+		}
+		if d.Limit != nil && (d.Limit.Unit < Second || d.Limit.Unit > Week) {
+			return invalidf("the limit of descriptor %d has no unit", i)
+		}
+		if d.Limit != nil && d.Limit.RequestsPerUnit > maxRequests {
+			return invalidf("the limit of descriptor %d must be at most %d (got %d)", i, maxRequests, d.Limit.RequestsPerUnit)
+		}
+	}
+	return nil
+}
+
+func invalidf(format string, args ...any) error { return Invalid(fmt.Sprintf(format, args...)) }
+
+// hits returns how many units a descriptor of r is charged.
+func (r *Request) hits(d *Descriptor) uint64 {
+	if d.Hits != nil {
+		return *d.Hits
+	}
+	return max(1, r.Hits)
+}

@@ -1,0 +1,424 @@
+package descriptors_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/gateway/descriptors"
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
+	"github.com/weir-go/weir/memory"
+)
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func TestEveryMistakeOfAllFilesIsReported(t *testing.T) {
+	_, err := descriptors.Parse(
+		descriptors.File{Name: "a.yaml", Text: []byte(`domain: shop
+colour: red
+on_failure: maybe
+descriptors:
+  - key: a
+    rate_limit: {unit: fortnight, requests_per_unit: 1}
+  - key: a
+    rate_limit: {unit: minute, requests_per_unit: -1}
+  - value: b
+    shadow_mode: 3
+  - key: c
+    rate_limit: {requests_per_unit: 5}
+    descriptors:
+      - {key: d, ratelimit: {}}
+      - {key: e, share_threshold: true, value: x, rate_limit: {unit: minute}}
+  - {key: f, rate_limit: {unlimited: true, unit: minute}}
+  - {key: g, rate_limit: {algorithm: leaky-queue 10/s capacity 5}}
+  - {key: h, rate_limit: {algorithm: concurrent 5}}
+  - {key: i, rate_limit: {algorithm: sliding-window many}}
+  - {key: j, rate_limit: {algorithm: 5/minute, unit: minute, requests_per_unit: 5}}
+  - {key: k, rate_limit: {unit: day, requests_per_unit: 4294967295}}
+  - {key: l, rate_limits: [{unit: day, requests_per_unit: 1}, {unit: DAY, requests_per_unit: 2}]}
+  - {key: m, rate_limit: {unit: day, requests_per_unit: 1, name: m, replaces: [{name: m}, {}]}}
+  - {key: n, key: "n", metadata: [1]}
+  - text
+`)},
+		descriptors.File{Name: "b.yaml", Text: []byte("domain: shop\n")},
+		descriptors.File{Name: "c.yaml", Text: []byte("domain: [\n")},
+		descriptors.File{Name: "d.yaml", Text: []byte("descriptors: []\n")},
+		descriptors.File{Name: "e.yaml", Text: []byte("")},
+		descriptors.File{Name: "f.yaml", Text: []byte("domain: f\nall_or_nothing: true\ndescriptors:\n  - {key: a, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 1}}\n  - &x {key: b}\n")},
+	)
+	var got []string
+	for _, m := range descriptors.Mistakes(err) {
+		got = append(got, m.Error())
+	}
+	want := []string{
+		"a.yaml:2:1: there is no field \"colour\"", "a.yaml:3:13: on_failure must be",
+		"a.yaml:6:24: rule \"a\": unit must be", "a.yaml:7:5: rule \"a\": this descriptor is here twice, also in line 5",
+		"a.yaml:8:", "a.yaml:9:5: ", "a.yaml:10:18: ", "a.yaml:12:17: rule \"c\": unit is required",
+		"a.yaml:14:18: rule \"c.d\": there is no field \"ratelimit\"", "a.yaml:15:35: rule \"c.e_x\": share_threshold", "a.yaml:15:63: rule \"c.e_x\": requests_per_unit is required",
+		"a.yaml:16:", "a.yaml:17:", "a.yaml:18:", "a.yaml:19:", "a.yaml:20:", "a.yaml:21:", "a.yaml:22:", "a.yaml:23:", "a.yaml:23:",
+		"a.yaml:24:14: rule \"n\": key is here twice", "a.yaml:24:", "a.yaml:25:5: must be a map",
+		"b.yaml:1:9: domain \"shop\" is also in a.yaml", "c.yaml:2:1: not YAML", "d.yaml:1:1: domain is required", "e.yaml: ",
+		"f.yaml:4:", "f.yaml:5:",
+	}
+	for i := range max(len(got), len(want)) {
+		switch {
+		case i >= len(got):
+			t.Errorf("missing: %s", want[i])
+		case i >= len(want):
+			t.Errorf("too many: %s", got[i])
+		case !strings.HasPrefix(got[i], want[i]):
+			t.Errorf("got  %s\nwant %s", got[i], want[i])
+		}
+	}
+	if text := err.Error(); strings.Count(text, "\n") != len(got)-1 {
+		t.Error(text)
+	}
+}
+
+func TestRequestsAboveABoundAreInvalid(t *testing.T) {
+	service := newService(t, plain, nil)
+	entry := []descriptors.Entry{{Key: "k", Value: "1"}}
+	one := func(entries []descriptors.Entry) []descriptors.Descriptor {
+		return []descriptors.Descriptor{{Entries: entries}}
+	}
+	many := func(n int) (all []descriptors.Descriptor) {
+		for range n {
+			all = append(all, descriptors.Descriptor{Entries: entry})
+		}
+		return all
+	}
+	hits := uint64(1_000_000_001)
+	for name, r := range map[string]descriptors.Request{
+		"no domain":                {Descriptors: one(entry)},
+		"a long domain":            {Domain: strings.Repeat("d", 257), Descriptors: one(entry)},
+		"no descriptors":           {Domain: "d"},
+		"65 descriptors":           {Domain: "d", Descriptors: many(65)},
+		"no entries":               {Domain: "d", Descriptors: one(nil)},
+		"17 entries":               {Domain: "d", Descriptors: one(make([]descriptors.Entry, 17))},
+		"an empty key":             {Domain: "d", Descriptors: one([]descriptors.Entry{{Value: "1"}})},
+		"a long value":             {Domain: "d", Descriptors: one([]descriptors.Entry{{Key: "k", Value: strings.Repeat("v", 4096)}})},
+		"many hits":                {Domain: "d", Descriptors: one(entry), Hits: hits},
+		"many hits of one":         {Domain: "d", Descriptors: []descriptors.Descriptor{{Entries: entry, Hits: &hits}}},
+		"a limit without a unit":   {Domain: "d", Descriptors: []descriptors.Descriptor{{Entries: entry, Limit: &descriptors.Override{RequestsPerUnit: 1}}}},
+		"a limit of a strange one": {Domain: "d", Descriptors: []descriptors.Descriptor{{Entries: entry, Limit: &descriptors.Override{RequestsPerUnit: 1, Unit: 8}}}},
+		"a limit that is too high": {Domain: "d", Descriptors: []descriptors.Descriptor{{Entries: entry, Limit: &descriptors.Override{RequestsPerUnit: 500_000_000, Unit: 1}}}},
+	} {
+		if _, err := service.Decide(t.Context(), &r); !isInvalid(err) || strings.Contains(err.Error(), "vvv") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := service.Decide(t.Context(), &descriptors.Request{Domain: "d", Descriptors: many(64)}); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct{ file, text string }{{several, "w=1 -1"}, {together, "k=1 -1"}, {together, "k=1 !5/minute"}} {
+		if _, err := newService(t, c.file, nil).Decide(t.Context(), ask(t, c.text)); !isInvalid(err) {
+			t.Errorf("%s: %v", c.text, err)
+		}
+	}
+}
+
+func isInvalid(err error) bool {
+	_, ok := errors.AsType[descriptors.Invalid](err)
+	return ok
+}
+
+// A memory tells 65,535 limits apart. Those that come with requests count in the windows that all share.
+func TestLimitsOfRequestsExhaustNothing(t *testing.T) {
+	service := newService(t, plain+"  - {key: b, rate_limit: {algorithm: 1/minute}}\n", nil)
+	for i := range 70_000 {
+		r := &descriptors.Request{Domain: "d", Descriptors: []descriptors.Descriptor{{
+			Entries: []descriptors.Entry{{Key: "k", Value: fmt.Sprint(i)}},
+			Limit:   &descriptors.Override{RequestsPerUnit: uint32(i), Unit: descriptors.Hour},
+		}}}
+		if _, err := service.Decide(t.Context(), r); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	if got := said(service.Decide(t.Context(), ask(t, "b=1"))); got != "ok: 0 of 1/minute" {
+		t.Error(got)
+	}
+}
+
+func TestTheResetIsTheTurnOfTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newService(t, `
+descriptors:
+  - {key: minute, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - {key: week, rate_limit: {unit: week, requests_per_unit: 1}}
+  - {key: month, rate_limit: {unit: month, requests_per_unit: 1}}
+  - {key: year, rate_limit: {unit: year, requests_per_unit: 1}}
+  - {key: bucket, rate_limit: {algorithm: token-bucket 1/minute}}
+`, nil)
+		time.Sleep(time.Until(time.Date(2000, 2, 28, 23, 59, 17, 500_000_000, time.UTC))) // a Monday of a leap year
+		for _, c := range []struct {
+			text string
+			want time.Duration
+		}{
+			{"minute=1", 43 * time.Second}, {"minute=1 +0", 43 * time.Second}, {"minute=1", 43 * time.Second},
+			{"week=1", 2*24*time.Hour + 43*time.Second}, {"month=1", 24*time.Hour + 43*time.Second},
+			{"year=1", 307*24*time.Hour + 43*time.Second}, {"bucket=1", 60 * time.Second}, {"bucket=1", 60 * time.Second},
+		} {
+			a, err := service.Decide(t.Context(), ask(t, c.text))
+			if err != nil || a.Statuses[0].Reset != c.want {
+				t.Errorf("%s: %v, %v, want %v", c.text, a.Statuses[0].Reset, err, c.want)
+			}
+		}
+		time.Sleep(43 * time.Second)
+		if got := said(service.Decide(t.Context(), ask(t, "month=1"))); got != "OVER: 0 of 1/month" { // the 29th
+			t.Error(got)
+		}
+		time.Sleep(24 * time.Hour)
+		if got := said(service.Decide(t.Context(), ask(t, "month=1 ; year=1"))); got != "OVER: ok 0 of 1/month, OVER 0 of 1/year" {
+			t.Error(got)
+		}
+	})
+}
+
+func TestMetadataIsThatOfRulesThatPass(t *testing.T) {
+	service := newService(t, `
+descriptors:
+  - {key: a, metadata: {tier: gold, of: {a: 1, x: yes}}, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - {key: b, metadata: {tier: silver, of: {b: [true, null]}}, rate_limit: {unit: minute, requests_per_unit: 9}}
+`, nil)
+	first, err := service.Decide(t.Context(), ask(t, "a=1 ; b=1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"tier": "gold", "of": map[string]any{"a": 1.0, "x": "yes", "b": []any{true, nil}}}
+	if !reflect.DeepEqual(first.Metadata, want) {
+		t.Errorf("%#v", first.Metadata)
+	}
+	second, err := service.Decide(t.Context(), ask(t, "a=1 ; b=1"))
+	if err != nil || second.Metadata["tier"] != "silver" || !second.Over {
+		t.Errorf("%v, %v", second.Metadata, err)
+	}
+}
+
+// failing is a backend that fails while it is down.
+type failing struct {
+	backends.Backend
+	down, panics bool
+}
+
+func (f *failing) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
+	if f.panics {
+		panic("boom")
+	}
+	if f.down {
+		return errors.New("down")
+	}
+	return f.Backend.Take(ctx, charges, out)
+}
+
+func (f *failing) Unwrap() backends.Backend { return f.Backend }
+
+func TestAFailingBackendIsToldAndFollowsTheFile(t *testing.T) {
+	for _, c := range []struct {
+		file, want string
+		source     descriptors.Source
+	}{
+		{plain, "ok: 1 of 3/minute", descriptors.Fallback}, // 2 of the 3 are this process's share
+		{"on_failure: open\n" + plain, "ok: -", descriptors.Open},
+		{"on_failure: closed\n" + plain, descriptors.ErrUnavailable.Error(), 0},
+	} {
+		for _, panics := range []bool{false, true} {
+			backend := &failing{Backend: memory.MustNew(memory.Options{}), down: true, panics: panics}
+			config, err := descriptors.Parse(descriptors.File{Name: "d", Text: []byte("domain: d\n" + c.file)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var log bytes.Buffer
+			service := descriptors.MustNew(config, descriptors.Options{Backend: backend, Instances: 2, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			a, err := service.Decide(t.Context(), ask(t, "k=secret"))
+			if got := said(a, err); got != c.want || a.Source != c.source {
+				t.Errorf("%q: %s by %v", c.file[:20], got, a.Source)
+			}
+			if lines := strings.Count(log.String(), "\n"); lines != 1 || strings.Contains(log.String(), "secret") {
+				t.Errorf("%s", &log)
+			}
+		}
+	}
+}
+
+func TestACallerThatHasLeftIsNoDecision(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	backend := &failing{Backend: memory.MustNew(memory.Options{}), down: true}
+	if a, err := newService(t, plain, backend).Decide(ctx, ask(t, "k=1")); !errors.Is(err, context.Canceled) || a.Statuses != nil {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+func metricsOf(s *descriptors.Service) string {
+	var b strings.Builder
+	for _, m := range s.Metrics() {
+		for _, one := range m.Series {
+			if one.Value > 0 {
+				fmt.Fprintf(&b, "%s %s %v\n", strings.TrimPrefix(m.Name, "weir_descriptor_"), strings.Join(one.Labels, " "), one.Value)
+			}
+		}
+	}
+	return b.String()
+}
+
+func TestMetricsHaveNamesOfTheFile(t *testing.T) {
+	service := newService(t, plain+`
+  - {key: v, value: "x*", rate_limit: {unit: day, requests_per_unit: 10}}
+  - {key: d, detailed_metric: true, rate_limit: {unit: day, requests_per_unit: 9}}
+`, nil)
+	for _, text := range []string{"k=secret", "k=secret +2", "k=secret", "s=1", "s=1", "u=1", "v=xsecret", "d=shown", "zz=secret", "@other k=1", "@ k=1", "k=1 !1/day", "k=1 +0"} {
+		service.Decide(t.Context(), ask(t, text))
+	}
+	const want = `requests_total d allowed backend 8
+requests_total d allowed none 2
+requests_total d denied backend 1
+hits_total d (override) near 1
+hits_total d d_shown within 1
+hits_total d k near 2
+hits_total d k over 1
+hits_total d k within 2
+hits_total d s near 1
+hits_total d s shadow 1
+hits_total d u within 1
+hits_total d v_x* within 1
+refused_total invalid 1
+refused_total unknown domain 1
+`
+	if got := metricsOf(service); got != want {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestValuesOfRequestsInMetricsAreBounded(t *testing.T) {
+	config, err := descriptors.Parse(descriptors.File{Name: "d", Text: []byte("domain: d\ndescriptors:\n  - {key: k, value_to_metric: true, rate_limit: {unit: day, requests_per_unit: 9}}\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := descriptors.MustNew(config, descriptors.Options{MaxDetailed: 3})
+	for i := range 50 {
+		service.Decide(t.Context(), ask(t, fmt.Sprintf("k=%d", i)))
+	}
+	service.Decide(t.Context(), ask(t, "k="+strings.Repeat("\xff", 2000)))
+	got := metricsOf(service)
+	if !strings.Contains(got, "d k_2 within 1") || strings.Contains(got, "k_3") || !strings.Contains(got, "d (other) within 48") {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestWhatIsCountedOutlastsAChangeOfTheFile(t *testing.T) {
+	service := newService(t, plain, nil)
+	service.Decide(t.Context(), ask(t, "k=1"))
+	config, err := descriptors.Parse(descriptors.File{Name: "d", Text: []byte("domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: minute, requests_per_unit: 5}}\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service.Replace(config)
+	if got := said(service.Decide(t.Context(), ask(t, "k=1"))); got != "ok: 3 of 5/minute" {
+		t.Error(got)
+	}
+	if got := metricsOf(service); !strings.Contains(got, "hits_total d k within 2") {
+		t.Error(got)
+	}
+}
+
+// A ConfigMap of Kubernetes is a directory of links to files in another directory, whose link is swapped.
+func TestAWatcherFollowsSwappedLinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		write := func(name, text string) {
+			t.Helper()
+			if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, name, "limits.yaml"), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			os.Remove(filepath.Join(dir, "next"))
+			if err := os.Symlink(name, filepath.Join(dir, "next")); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(filepath.Join(dir, "next"), filepath.Join(dir, "..data")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		limit := func(n int) string {
+			return fmt.Sprintf("domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: day, requests_per_unit: %d}}\n", n)
+		}
+		write("..one", limit(10))
+		if err := os.Symlink("..data/limits.yaml", filepath.Join(dir, "limits.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		service, watcher, err := descriptors.NewWatcher([]string{dir}, descriptors.Options{Logger: quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- watcher.Run(ctx) }()
+		steps := []struct {
+			dir, text, want string
+			applied, failed int64
+		}{
+			{"..two", limit(20), "ok: 19 of 20/day", 2, 0},
+			{"..three", "domain: d\ndescriptors: 5\n", "ok: 18 of 20/day", 2, 1},
+			{"..four", limit(30), "ok: 27 of 30/day", 3, 1},
+		}
+		for _, step := range steps {
+			write(step.dir, step.text)
+			time.Sleep(9 * time.Second)
+			if got := said(service.Decide(t.Context(), ask(t, "k=1"))); got != step.want {
+				t.Errorf("%s: %s", step.dir, got)
+			}
+			applied, failed := watcher.Loads()
+			if _, err := watcher.Failure(); (err != nil) != (step.dir == "..three") || applied != step.applied || failed != step.failed {
+				t.Errorf("%s: %v, %d applied, %d failed", step.dir, err, applied, failed)
+			}
+		}
+		stop()
+		<-ended
+	})
+}
+
+func TestAConfigurationHasItsMistakesReported(t *testing.T) {
+	if _, err := descriptors.New(nil, descriptors.Options{Instances: -1, MaxDetailed: -1}); err == nil || strings.Count(err.Error(), "\n") != 2 {
+		t.Error(err)
+	}
+	if _, err := descriptors.Load(t.TempDir()); err == nil {
+		t.Error("a directory without files")
+	}
+	if _, err := descriptors.Load("/dev/zero"); err == nil {
+		t.Error("a device")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{nested, wild, plain, named, quotas, several, together} {
+		f.Add("domain: d\n" + text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		config, err := descriptors.Parse(descriptors.File{Name: "f", Text: []byte(text)})
+		if err != nil {
+			if len(descriptors.Mistakes(err)) == 0 {
+				t.Errorf("no mistake: %v", err)
+			}
+			return
+		}
+		service := descriptors.MustNew(config, descriptors.Options{Backend: memory.MustNew(memory.Options{MaxKeys: 1000}), Fallback: memory.MustNew(memory.Options{MaxKeys: 1000})})
+		for _, domain := range config.Domains() {
+			service.Decide(t.Context(), &descriptors.Request{Domain: domain, Descriptors: []descriptors.Descriptor{
+				{Entries: []descriptors.Entry{{Key: "a", Value: "1"}, {Key: "b", Value: "x"}}},
+				{Entries: []descriptors.Entry{{Key: "k", Value: "f/x"}}},
+			}})
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package descriptors
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Watcher follows files of limits, and puts their changes into force. Make one with
+// [NewWatcher], and run it. It has the methods of a stats.PolicyStatus, and is safe for
+// concurrent use.
+type Watcher struct {
+	service *Service
+	paths   []string
+	logger  *slog.Logger
+
+	mu              sync.Mutex
+	digest          string // of what is in force
+	applied         time.Time
+	failing         time.Time // since when the files are not in force; zero: they are
+	err             error
+	loads, failures int64
+	last            string // what the read before has seen; "": it failed
+}
+
+// NewWatcher loads the limits of files and directories, and returns a service for them with
+// the watcher that follows them. The error reports every mistake.
+func NewWatcher(paths []string, o Options) (*Service, *Watcher, error) {
+	files, err := Read(paths...)
+	if err != nil {
+		return nil, nil, err
+	}
+	config, err := Parse(files...)
+	if err != nil {
+		return nil, nil, err
+	}
+	service, err := New(config, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return service, &Watcher{
+		service: service, paths: slices.Clone(paths), logger: o.Logger,
+		digest: digestOf(files), applied: time.Now(), loads: 1,
+	}, nil
+}
+
+// Run looks at the files every two seconds until ctx ends, and returns its error. It compares
+// content and needs no events of the file system, so it follows the swapped links of a
+// ConfigMap. What two successive reads agree on is put into force. If it has a mistake, or
+// a file cannot be read, the limits in force stay, and one line is logged.
+func (w *Watcher) Run(ctx context.Context) error {
+	ticker := time.NewTicker(2 * time.Second)
+	defer ticker.Stop()
+	for {
+		w.look()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// look reads the files once.
+func (w *Watcher) look() {
+	files, err := Read(w.paths...)
+	if err != nil {
+		w.fail("", err)
+		return
+	}
+	w.mu.Lock()
+	digest := digestOf(files)
+	agreed := digest == w.last
+	w.last = digest
+	inForce, failing := digest == w.digest, w.err != nil
+	if inForce {
+		w.failing, w.err = time.Time{}, nil
+	}
+	w.mu.Unlock()
+	switch {
+	case inForce && failing:
+		w.log().Info("descriptors: the files have the limits in force again", "digest", digest)
+	case inForce || !agreed:
+	default:
+		w.load(files, digest)
+	}
+}
+
+func (w *Watcher) load(files []File, digest string) {
+	config, err := Parse(files...)
+	if err != nil {
+		w.fail(digest, err)
+		return
+	}
+	w.service.Replace(config)
+	w.mu.Lock()
+	w.digest, w.applied, w.failing, w.err = digest, time.Now(), time.Time{}, nil
+	w.loads++
+	w.mu.Unlock()
+	w.log().Info("descriptors: applied", "digest", digest, "domains", config.Domains())
+}
+
+// fail notes why the limits in force stay, and logs it unless that is known.
+func (w *Watcher) fail(digest string, err error) {
+	w.mu.Lock()
+	known := w.err != nil && w.err.Error() == err.Error()
+	if w.err == nil {
+		w.failing = time.Now()
+	}
+	if !known {
+		w.failures++
+	}
+	w.err, w.last = err, digest
+	w.mu.Unlock()
+	if !known {
+		w.log().Error("descriptors: not applied, the limits in force stay", "error", err)
+	}
+}
+
+func (w *Watcher) log() *slog.Logger {
+	if w.logger != nil {
+		return w.logger
+	}
+	return slog.Default()
+}
+
+// digestOf returns the SHA-256 of names and texts in hexadecimal.
+func digestOf(files []File) string {
+	h := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(h, "%d %s\n%d\n", len(f.Name), f.Name, len(f.Text))
+		h.Write(f.Text)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Digest returns the digest of the files in force.
+func (w *Watcher) Digest() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.digest
+}
+
+// Applied returns since when the files in force are so.
+func (w *Watcher) Applied() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.applied
+}
+
+// Failure returns why the files are not in force as they are now, and since when; nil if
+// they are.
+func (w *Watcher) Failure() (since time.Time, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failing, w.err
+}
+
+// Loads returns how many times files came into force, the first included, and how often they
+// could not, where a failure that lasts is one.
+func (w *Watcher) Loads() (applied, failed int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.loads, w.failures
+}
