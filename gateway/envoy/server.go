@@ -1,0 +1,65 @@
+package envoy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	"github.com/weir-go/weir/gateway/internal/minutely"
+)
+
+// ServerOptions returns the options of a server for proxies. A connection has ten seconds for
+// its handshake, and ends if its peer does not answer pings. A message has at most 256 KiB,
+// its header 32 KiB, and a connection at most 1,000 calls at once. A panic of a call is logged to
+// logger and answered as an internal error; nil is the logger that slog.Default returns at that time.
+func ServerOptions(logger *slog.Logger) []grpc.ServerOption {
+	panics := &minutely.Log{Logger: logger, Level: slog.LevelError, Text: "envoy: a call panicked"}
+	return []grpc.ServerOption{
+		grpc.ConnectionTimeout(10 * time.Second), // otherwise two minutes for the preface
+		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.MaxHeaderListSize(32 << 10),
+		grpc.MaxConcurrentStreams(1000),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, message any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
+			returned := false
+			defer func() {
+				if !returned { // grpc-go recovers nothing
+					panics.Note(errors.New(textOf(recover())))
+					answer, err = nil, status.Error(codes.Internal, "the call failed")
+				}
+			}()
+			answer, err = next(ctx, message)
+			returned = true
+			return answer, err
+		}),
+	}
+}
+
+// textOf returns where a panic came from. Its value may have a part of the request.
+func textOf(value any) string { return fmt.Sprintf("panic with a %T\n%s", value, debug.Stack()) }
+
+// Health is the health service of a server.
+type Health struct{ server *health.Server }
+
+// RegisterHealth lets server answer grpc.health.v1.Health, for the server as a whole and for
+// the service "ratelimit", which probes of envoyproxy/ratelimit ask for. Both serve.
+func RegisterHealth(server grpc.ServiceRegistrar) *Health {
+	h := &Health{health.NewServer()}
+	healthpb.RegisterHealthServer(server, h.server)
+	h.server.SetServingStatus("ratelimit", healthpb.HealthCheckResponse_SERVING)
+	return h
+}
+
+// Shutdown says from now on that the server does not serve.
+func (h *Health) Shutdown() { h.server.Shutdown() }
