@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
+	"github.com/weir-go/weir/gateway/descriptors"
 	"github.com/weir-go/weir/policy"
 )
 
@@ -27,7 +29,8 @@ func newCheck() *cobra.Command {
 		Short: "Report every mistake of policy files, and test them by cases",
 		Long: `check reports every mistake of policy files, each with its line, its column and what to
 write instead. "-" is standard input. What the program supplies is taken for granted: a
-test beside the program finds names that it does not supply.
+test beside the program finds names that it does not supply. It reads files of limits by
+descriptors, in the format of envoyproxy/ratelimit, as well.
 
 It warns of what is allowed and perhaps not meant: keys that a client is free to change,
 such as a header, if no other rule stops it; addresses that clients choose; overrides that
@@ -85,7 +88,8 @@ limit, cost and mode. A key that the policy joins is a list, as in [203.0.113.7,
 type report struct {
 	Findings []finding `json:"findings"`
 	lines    []string
-	failed   error // a file could not be read
+	limits   []descriptors.File // by descriptors, which must not have one domain twice
+	failed   error              // a file could not be read
 }
 
 func (o *checkOptions) run(c *cobra.Command, files []string) error {
@@ -111,6 +115,10 @@ func (o *checkOptions) check(c *cobra.Command, r *report, name string) {
 		r.failed = errors.Join(r.failed, err)
 		return
 	}
+	if descriptors.Recognize(text) {
+		o.checkDescriptors(r, descriptors.File{Name: shown, Text: text})
+		return
+	}
 	t, err := newTrial(shown, text)
 	if err != nil {
 		mistakes := policy.Mistakes(err)
@@ -118,10 +126,7 @@ func (o *checkOptions) check(c *cobra.Command, r *report, name string) {
 			r.failed = errors.Join(r.failed, err)
 			return
 		}
-		for _, m := range mistakes {
-			r.Findings = append(r.Findings, findingOf(mistake, m))
-		}
-		r.say("%s: %s", visible.Name(shown), count(len(mistakes), "mistake"))
+		r.sayMistakes(shown, mistakes)
 		return
 	}
 	line := fmt.Sprintf("%s: %s, no mistakes", visible.Name(shown), count(len(t.rules), "rule"))
@@ -135,6 +140,35 @@ func (o *checkOptions) check(c *cobra.Command, r *report, name string) {
 	for _, name := range o.cases {
 		runCases(c, r, t, name)
 	}
+}
+
+// checkDescriptors checks one file of limits by descriptors.
+func (o *checkOptions) checkDescriptors(r *report, f descriptors.File) {
+	if len(o.cases) > 0 {
+		r.failed = errors.Join(r.failed, fmt.Errorf("%s has limits by descriptors: cases are of a policy", visible.Name(f.Name)))
+		return
+	}
+	_, err := descriptors.Parse(append(slices.Clone(r.limits), f)...)
+	r.limits = append(r.limits, f)
+	if err == nil {
+		r.say("%s: limits by descriptors, no mistakes", visible.Name(f.Name))
+		return
+	}
+	var mistakes []*policy.Mistake
+	for _, m := range descriptors.Mistakes(err) {
+		if m.File == f.Name { // those of other files are said already
+			mistakes = append(mistakes, m)
+		}
+	}
+	r.sayMistakes(f.Name, mistakes)
+}
+
+// sayMistakes notes the mistakes of a file.
+func (r *report) sayMistakes(shown string, mistakes []*policy.Mistake) {
+	for _, m := range mistakes {
+		r.Findings = append(r.Findings, findingOf(mistake, m))
+	}
+	r.say("%s: %s", visible.Name(shown), count(len(mistakes), "mistake"))
 }
 
 // runCases tests a policy by the cases of a file.

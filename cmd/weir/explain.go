@@ -23,6 +23,7 @@ type explainOptions struct {
 	header               []string
 	headers              string
 	program              []string
+	descriptors          []string
 	credentials          string
 	json                 bool
 }
@@ -50,6 +51,9 @@ masks keys unless it is set up otherwise.
 --policy and --url together find keys and limits by the file, and the page says how much
 is left for these keys. This works for every framework, and with --program.
 
+--descriptor asks a file of limits by descriptors, in the format of envoyproxy/ratelimit,
+which limit a descriptor has.
+
 The method is GET unless there is one. The path may be a URL, which names the host, too.
 
 Do not write secrets into a command line: other users of the machine see it, and shells
@@ -59,11 +63,15 @@ Without --credentials, the environment variable WEIR_CREDENTIALS has the same.`,
 		Example: `  weir explain --policy weir.yaml POST /login
   weir explain --policy weir.yaml --address 203.0.113.7 --header 'X-Tenant: acme' /items
   weir explain --policy weir.yaml --program customer=ann --program plan=pro /reports/7
+  weir explain --policy limits.yaml --descriptor tenant=acme,path=/orders
   weir explain --url http://127.0.0.1:8081 --headers customer.txt GET /reports/7
   weir explain --url https://ops.example.com/limits/ --credentials ~/.weir-ops \
     --policy weir.yaml --program customer=ann GET /reports/7`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
+			case len(o.descriptors) > 0 && (len(args) > 0 || o.policy == "" || o.url != ""):
+				return errors.New("--descriptor needs a file of limits, and no request, as in: weir explain --policy limits.yaml --descriptor tenant=acme")
+			case len(o.descriptors) > 0:
 			case len(args) == 0 || len(args) > 2:
 				return fmt.Errorf("name one request, as in: weir explain --policy weir.yaml POST /login (got %d arguments)",
 					len(args))
@@ -102,10 +110,12 @@ Without --credentials, the environment variable WEIR_CREDENTIALS has the same.`,
 	f.StringVar(&o.route, "route", "", "the route that the framework has chosen, such as `/users/:id`")
 	f.StringArrayVar(&o.program, "program", nil,
 		"what a function of the program returns, such as `customer=ann`; may be there several times")
+	f.StringArrayVar(&o.descriptors, "descriptor", nil,
+		"a descriptor, such as `tenant=acme,path=/orders`; may be there several times")
 	f.BoolVar(&o.json, "json", false, "print JSON: request, verdict, notes, and rules with applies, why, key, limit, cost, left and more")
 	c.MarkFlagFilename("policy", "yaml", "yml", "json")
 	c.RegisterFlagCompletionFunc("program", o.completeProgram)
-	for _, name := range []string{"url", "limiter", "address", "host", "header", "route"} {
+	for _, name := range []string{"url", "limiter", "address", "host", "header", "route", "descriptor"} {
 		c.RegisterFlagCompletionFunc(name, noFiles)
 	}
 	return c
@@ -124,6 +134,9 @@ func (o *explainOptions) completeProgram(c *cobra.Command, _ []string, _ string)
 }
 
 func (o *explainOptions) run(c *cobra.Command, args []string) error {
+	if len(o.descriptors) > 0 {
+		return o.runDescriptors(c)
+	}
 	if o.policy == "-" && o.headers == "-" {
 		return errors.New("--policy and --headers cannot both be standard input: name a file for one")
 	}

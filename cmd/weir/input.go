@@ -14,8 +14,8 @@ import (
 	"github.com/weir-go/weir/policy"
 )
 
-// maxInput is how many bytes of a file are read: a byte more than a policy file may have.
-const maxInput = 1<<20 + 1
+// maxInput is how many bytes of a file are read: a byte more than a file of limits by descriptors may have.
+const maxInput = 4<<20 + 1
 
 // readInput reads the file of a name, or standard input if the name is "-". It returns the
 // name by which people know it.

@@ -17,6 +17,7 @@ func commands() []*cobra.Command {
 		newExplain(),
 		newPlayground(),
 		newSchema(),
+		newServe(),
 		newSimulate(),
 	}
 }

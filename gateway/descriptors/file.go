@@ -618,3 +618,19 @@ func (r *reader) value(n *yaml.Node) any {
 	}
 	return n.Value
 }
+
+// Recognize reports whether a text is a file of limits by descriptors, and not a policy file
+// or anything else. It says nothing of mistakes.
+func Recognize(text []byte) bool {
+	r := new(reader)
+	root := r.parse(text)
+	if root == nil || root.Kind != yaml.MappingNode {
+		return false
+	}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if root.Content[i].Value == "descriptors" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,6 +1,7 @@
 package descriptors
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -160,3 +161,41 @@ var windows = func() (all [Week + 1]limits.Limit) {
 	all[Year] = limits.Calendar(windowUnits, limits.Year)
 	return all
 }()
+
+// Explanation is what a file has for a descriptor.
+type Explanation struct {
+	Rule          string   // such as "tenant_acme.path"
+	Limits        []string // such as "100/minute"; nil: unlimited
+	Shadow, Quota bool
+	Together      []string // values of the file under which others count together with the descriptor
+}
+
+// Explain returns what the limits of a domain have for a descriptor with these entries.
+// ok is false if there is no limit for it.
+func (c *Config) Explain(domain string, entries []Entry) (e Explanation, ok bool) {
+	d := c.domains[domain]
+	if d == nil {
+		return e, false
+	}
+	n, _ := d.match(nil, entries, false)
+	if n == nil || n.rule == nil {
+		return e, false
+	}
+	e = Explanation{Rule: n.rule.path, Shadow: n.rule.shadow, Quota: n.rule.quota}
+	for _, l := range n.rule.limits {
+		text := l.limit.String()
+		if l.shown.Unit != 0 && (!l.native || d.allOrNothing) {
+			text = fmt.Sprintf("%d/%v", l.shown.RequestsPerUnit, l.shown.Unit)
+		}
+		e.Limits = append(e.Limits, text)
+	}
+	l := &d.level
+	for _, entry := range entries {
+		n := l.find(entry)
+		if n.shares {
+			e.Together = append(e.Together, entry.Key+"="+n.value)
+		}
+		l = &n.level
+	}
+	return e, true
+}

@@ -1,0 +1,460 @@
+// Package serve is the service of "weir serve": it puts package gateway and those below it
+// together in one process.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/weir-go/weir/admin"
+	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/gateway/descriptors"
+	"github.com/weir-go/weir/gateway/envoy"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits/backends"
+	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/nethttp"
+	"github.com/weir-go/weir/policy"
+	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/stats"
+)
+
+// Config is what a service is made of.
+type Config struct {
+	Paths []string // a policy file, files of limits by descriptors, and directories of these
+
+	Check, GRPC, Operator string // addresses; "": none
+	Proxies               []string
+	DeniedStatus          int
+	TLS                   TLS
+
+	Redis     string        // the URL; "": memory
+	Budget    time.Duration // of a decision by Redis
+	Lease     time.Duration // 0: none
+	Instances int
+	MaxKeys   int // of the memory; 0: its default
+
+	Descriptors envoy.RateLimitOptions
+	Drain       time.Duration // how long requests have to end
+	Logger      *slog.Logger
+
+	// Listening is called once with the addresses of Check, GRPC and Operator, nil for those that are "".
+	Listening func(check, grpc, operator net.Addr)
+}
+
+// validate returns every mistake in c that no constructor reports.
+func (c *Config) validate() error {
+	errs := c.TLS.mistakes()
+	if c.Check == "" && c.GRPC == "" {
+		errs = append(errs, errors.New("nothing is served: name an address by --check or --grpc"))
+	}
+	if c.Lease != 0 && c.Redis == "" {
+		errs = append(errs, errors.New("--lease is for Redis: name it by --redis, or leave it out"))
+	}
+	if c.Drain < 0 {
+		errs = append(errs, fmt.Errorf("--drain must not be negative (got %v)", c.Drain))
+	}
+	return errors.Join(errs...)
+}
+
+// service is a Config that runs.
+type service struct {
+	Config
+	counters *stats.Stats
+	policy   *policy.Policy[*http.Request] // nil: no policy file
+	status   *policy.Status
+	limiter  *nethttp.Limiter
+	limits   *descriptors.Service // nil: no files of limits by descriptors
+	watcher  *descriptors.Watcher
+	certs    *certificates
+	close    []func() error // what ends after the servers
+	ready    atomic.Bool
+}
+
+// Run serves until ctx ends, and then until requests in flight have ended, or Config.Drain is
+// over. It returns an error if the service cannot begin, or cannot go on.
+func Run(ctx context.Context, config Config) error {
+	if err := config.validate(); err != nil {
+		return err
+	}
+	s := &service{Config: config, counters: stats.New(stats.Options{Logger: config.Logger})}
+	defer s.closeAll()
+	if err := s.load(); err != nil {
+		return err
+	}
+	servers, err := s.servers()
+	if err != nil {
+		return err
+	}
+	following, stop := context.WithCancel(ctx)
+	var followers sync.WaitGroup
+	s.follow(following, &followers)
+	defer followers.Wait()
+	defer stop()
+
+	failed := make(chan error, len(servers))
+	for _, one := range servers {
+		go func() { failed <- one.serve() }()
+	}
+	s.ready.Store(true)
+	s.Logger.Info("serve: ready", "paths", s.Paths)
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	s.ready.Store(false)
+	s.Logger.Info("serve: requests in flight end", "drain", s.Drain)
+	s.drain(servers)
+	return err
+}
+
+// load reads the files, and makes what decides.
+func (s *service) load() error {
+	policyPath, limitPaths, err := sort(s.Paths)
+	if err != nil {
+		return err
+	}
+	shared, counted, err := s.backends()
+	if err != nil {
+		return err
+	}
+	if limitPaths != nil {
+		s.limits, s.watcher, err = descriptors.NewWatcher(limitPaths, descriptors.Options{Backend: counted, Instances: s.Instances, Logger: s.Logger})
+		if err != nil {
+			return err
+		}
+		s.counters.WatchPolicy(strings.Join(limitPaths, " "), s.watcher)
+	}
+	if policyPath == "" {
+		return nil
+	}
+	if s.policy, err = policy.Load(policyPath, policy.Names[*http.Request]{}); err != nil {
+		return err
+	}
+	if err := suits(policyPath, s.policy); err != nil {
+		return err
+	}
+	s.limiter, err = nethttp.New(nethttp.Config{
+		Rules: s.policy.Rules(), Backend: shared, Instances: s.Instances,
+		Observer: s.counters.Limiter("checks"), Logger: s.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	s.status = s.policy.Status()
+	s.counters.WatchPolicy(policyPath, s.status)
+	if _, sheds := s.policy.Shed(); sheds {
+		s.Logger.Warn("serve: shed of the policy has no effect here: a check sees no request in flight", "file", policyPath)
+	}
+	return nil
+}
+
+// sort tells which of the paths is the policy file.
+func sort(paths []string) (policyPath string, limitPaths []string, err error) {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return "", nil, err
+		}
+		if !info.IsDir() {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return "", nil, err
+			}
+			if !descriptors.Recognize(text) {
+				if policyPath != "" {
+					return "", nil, fmt.Errorf("%s and %s are both policy files: there may be one", policyPath, path)
+				}
+				policyPath = path
+				continue
+			}
+		}
+		limitPaths = append(limitPaths, path)
+	}
+	return policyPath, limitPaths, nil
+}
+
+// suits returns what rules of a policy cannot do in a service in front of others.
+func suits(path string, p *policy.Policy[*http.Request]) error {
+	errs := []error{gateway.Suits(p.Rules())}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	outline, err := policy.ReadOutline(path, text)
+	if err != nil {
+		return err
+	}
+	for _, rule := range outline.Rules {
+		if rule.Route {
+			errs = append(errs, fmt.Errorf("%s:%d: rule %q: a service in front of others knows no routes of a framework: write match", path, rule.Line, rule.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// backends returns the backend of the policy, and the one that counts by descriptors. The second takes no leases:
+// a limit by unit would count their units as used.
+func (s *service) backends() (shared, counted backends.Backend, err error) {
+	if s.Redis == "" {
+		m, err := memory.New(memory.Options{MaxKeys: s.MaxKeys})
+		if err != nil {
+			return nil, nil, err
+		}
+		s.counters.WatchMemory("memory", m)
+		return m, m, nil
+	}
+	shared, err = s.openRedis("redis", s.Lease)
+	if err != nil || s.Lease == 0 {
+		return shared, shared, err
+	}
+	counted, err = s.openRedis("redis without leases", 0)
+	return shared, counted, err
+}
+
+func (s *service) openRedis(name string, lease time.Duration) (backends.Backend, error) {
+	b, err := redisbackend.Open(s.Redis, redisbackend.Options{
+		Budget: s.Budget, Lease: lease, Logger: s.Logger,
+		Wrap: func(inner backends.Backend) backends.Backend { return s.counters.Backend(name, inner) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.close = append(s.close, b.Close)
+	s.counters.WatchBreaker(name, b.Status)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := b.Check(ctx); err != nil {
+		s.Logger.Warn("serve: Redis will not do as it is; decisions fall back while it fails", "error", err)
+	}
+	if lease > 0 {
+		s.counters.WatchLeases(name, b.Leases)
+	}
+	return b, nil
+}
+
+func (s *service) closeAll() {
+	for _, end := range slices.Backward(s.close) {
+		if err := end(); err != nil {
+			s.Logger.Error("serve: close", "error", err)
+		}
+	}
+}
+
+// follow follows the files until ctx ends.
+func (s *service) follow(ctx context.Context, group *sync.WaitGroup) {
+	if s.policy != nil {
+		group.Go(func() {
+			policy.WatchPolicy(ctx, s.policy, s.apply, policy.Options{Logger: s.Logger, Status: s.status})
+		})
+	}
+	if s.watcher != nil {
+		group.Go(func() { s.watcher.Run(ctx) })
+	}
+	group.Go(func() { s.certs.follow(ctx) })
+}
+
+func (s *service) apply(p *policy.Policy[*http.Request]) error {
+	if err := suits(s.status.Source(), p); err != nil {
+		return err
+	}
+	return s.limiter.Replace(p.Rules())
+}
+
+// server is one that listens.
+type server struct {
+	serve func() error
+	end   func(context.Context)
+	last  bool // it ends after the others, since it tells of them
+}
+
+// servers listens on all addresses.
+func (s *service) servers() (all []server, err error) {
+	if s.certs, err = newCertificates(s.TLS, s.Logger); err != nil {
+		return nil, err
+	}
+	var listeners [3]net.Listener
+	var addresses [3]net.Addr
+	for i, address := range []string{s.Check, s.GRPC, s.Operator} {
+		if address == "" {
+			continue
+		}
+		if listeners[i], err = listen(address); err != nil {
+			for _, l := range listeners[:i] {
+				if l != nil {
+					l.Close()
+				}
+			}
+			return nil, err
+		}
+		addresses[i] = listeners[i].Addr()
+	}
+	for i, make := range []func(net.Listener) (server, error){s.checks, s.grpc, s.operator} {
+		if listeners[i] == nil {
+			continue
+		}
+		one, err := make(listeners[i])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	if s.Listening != nil {
+		s.Listening(addresses[0], addresses[1], addresses[2])
+	}
+	return all, nil
+}
+
+// checks serves GET /check and POST /json.
+func (s *service) checks(l net.Listener) (server, error) {
+	mux := http.NewServeMux()
+	if s.limiter != nil {
+		check, err := gateway.New(s.limiter, s.Proxies, gateway.Options{DeniedStatus: s.DeniedStatus, Logger: s.Logger})
+		if err != nil {
+			return server{}, err
+		}
+		mux.Handle("/check", check)
+	}
+	if s.limits != nil {
+		mux.Handle("POST /json", envoy.JSON(s.limits, s.Descriptors))
+	}
+	mux.HandleFunc("GET /healthcheck", func(w http.ResponseWriter, _ *http.Request) { s.tell(w, s.ready.Load()) })
+	return s.http(l, mux, s.certs), nil
+}
+
+// http returns a server whose connections all have time-outs.
+func (s *service) http(l net.Listener, handler http.Handler, certs *certificates) server {
+	h := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      time.Minute, // a request may wait in a leaky queue
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.Logger.Handler(), slog.LevelWarn),
+		TLSConfig:         certs.config(),
+	}
+	return server{
+		serve: func() error {
+			var err error
+			if h.TLSConfig != nil {
+				err = h.ServeTLS(l, "", "")
+			} else {
+				err = h.Serve(l)
+			}
+			if errors.Is(err, http.ErrServerClosed) {
+				return nil
+			}
+			return err
+		},
+		end: func(ctx context.Context) {
+			if h.Shutdown(ctx) != nil {
+				h.Close()
+			}
+		},
+	}
+}
+
+// grpc serves Envoy.
+func (s *service) grpc(l net.Listener) (server, error) {
+	options := envoy.ServerOptions(s.Logger)
+	if config := s.certs.config(); config != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(config)))
+	}
+	g := grpc.NewServer(options...)
+	if s.limits != nil {
+		envoy.RegisterRateLimits(g, s.limits, s.Descriptors)
+	}
+	if s.limiter != nil {
+		envoy.RegisterAuthorization(g, s.limiter, envoy.AuthorizationOptions{Logger: s.Logger})
+	}
+	health := envoy.RegisterHealth(g)
+	return server{
+		serve: func() error { return g.Serve(l) },
+		end: func(ctx context.Context) {
+			health.Shutdown()
+			ended := make(chan struct{})
+			go func() {
+				g.GracefulStop()
+				close(ended)
+			}()
+			select {
+			case <-ended:
+			case <-ctx.Done():
+				g.Stop()
+				<-ended
+			}
+		},
+	}, nil
+}
+
+// operator serves the people and programs that look after the service.
+func (s *service) operator(l net.Listener) (server, error) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { s.tell(w, true) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { s.tell(w, s.ready.Load()) })
+	mux.Handle("GET /metrics", metricsOf(func() []stats.Metric {
+		all := s.counters.Snapshot().Metrics()
+		if s.limits != nil {
+			all = append(all, s.limits.Metrics()...)
+		}
+		return all
+	}))
+	sources := admin.Sources{Stats: s.counters}
+	if s.limiter != nil {
+		sources.Limiters, sources.Policy = map[string]admin.Limiter{"checks": s.limiter}, s.status
+	}
+	page, err := admin.New(local, sources, admin.Options{Logger: s.Logger})
+	if err != nil {
+		return server{}, err
+	}
+	mux.Handle("/", page)
+	one := s.http(l, mux, nil)
+	one.last = true
+	return one, nil
+}
+
+// local lets people on this machine see the operator's page.
+func local(r *http.Request) (admin.Person, error) {
+	peer, err := keyfuncs.Peer(r)
+	if err != nil || !peer.IsLoopback() {
+		return admin.Person{}, errors.New("the operator's page is for this machine")
+	}
+	return admin.Person{Name: "operator"}, nil
+}
+
+func (s *service) tell(w http.ResponseWriter, well bool) {
+	if !well {
+		http.Error(w, "not ready", http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "OK")
+}
+
+// drain ends the servers: those that decide at once, and then the others.
+func (s *service) drain(servers []server) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.Drain)
+	defer cancel()
+	for _, last := range []bool{false, true} {
+		var group sync.WaitGroup
+		for _, one := range servers {
+			if one.last == last {
+				group.Go(func() { one.end(ctx) })
+			}
+		}
+		group.Wait()
+	}
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-go/weir/cmd/weir/internal/serve"
+	"github.com/weir-go/weir/gateway/descriptors"
+	"github.com/weir-go/weir/policy"
+)
+
+// serveOptions are the flags of serve.
+type serveOptions struct {
+	serve.Config
+	logJSON bool
+}
+
+// newServe returns the command serve.
+func newServe() *cobra.Command {
+	var o serveOptions
+	c := withExitStatus(&cobra.Command{
+		Use:   "serve [flags] <file or directory>...",
+		Short: "Limit requests for nginx, Envoy, Traefik, Caddy and HAProxy",
+		Long: `serve decides requests for proxies that ask before they pass a request on.
+docs/gateway.md of the repository has a configuration for each.
+
+A policy file limits requests as they are. nginx (auth_request), Traefik (ForwardAuth),
+Caddy (forward_auth) and HAProxy ask GET /check of --check, and Envoy (ext_authz) asks
+--grpc. Files and directories of limits by descriptors, in the format of
+envoyproxy/ratelimit, answer the rate limit filter of Envoy on --grpc, and POST /json of
+--check. There may be both.
+
+Files are read again when they change. One that has a mistake changes nothing: the log
+says so, and /metrics does.
+
+Counts are kept in the memory of the process. --redis keeps them in Redis, for several
+processes; the environment variable WEIR_REDIS_URL has the same, and no other user of the
+machine sees it. While Redis fails, rules do as their on-failure says.
+
+The fields that describe a request are believed only from --proxy. A check from
+elsewhere, or one that contradicts itself, is answered 503.
+
+--operator serves the operator's page to this machine, /metrics to Prometheus, /healthz
+and /readyz. An address may be a unix socket, as in unix:/run/weir.sock, and "" is none.
+
+SIGTERM and interrupt end the service: it is not ready from then on, and requests in
+flight have --drain to end.`,
+		Example: `  weir serve weir.yaml
+  weir serve --denied-status 403 --proxy 10.0.0.0/8 weir.yaml
+  weir serve --grpc unix:/run/weir.sock --check "" limits/
+  weir serve --redis redis://127.0.0.1:6379 --instances 3 weir.yaml limits/`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("name a policy file, or files of limits by descriptors, as in: weir serve weir.yaml")
+			}
+			return nil
+		},
+		ValidArgsFunction: policyFiles,
+		RunE:              func(c *cobra.Command, args []string) error { return o.run(c, args) },
+	}, `  0  the service has ended because it was told to
+  2  it cannot begin, or cannot go on: a file, an address, or the command line has a mistake`)
+	f := c.Flags()
+	f.SortFlags = false
+	f.StringVar(&o.Check, "check", ":8080", "serve checks over HTTP, and POST /json, on this `address`")
+	f.StringVar(&o.GRPC, "grpc", ":8081", "serve Envoy on this `address`")
+	f.StringVar(&o.Operator, "operator", "127.0.0.1:6070", "serve the operator's page, metrics and probes on this `address`")
+	f.StringSliceVar(&o.Proxies, "proxy", []string{"127.0.0.0/8", "::1", "unix"},
+		"believe checks over HTTP from this `range` of addresses, or from unix sockets; may be there several times")
+	f.IntVar(&o.DeniedStatus, "denied-status", 0, "answer denied checks over HTTP with this `status`; nginx needs 403 (default 429)")
+	f.StringVar(&o.Redis, "redis", "", "count in Redis at this `URL`; otherwise that of WEIR_REDIS_URL")
+	f.DurationVar(&o.Budget, "redis-budget", 250*time.Millisecond, "wait at most this `time` for Redis")
+	f.DurationVar(&o.Lease, "lease", 0, "hold units of busy keys of the policy for this `time`, 10ms to 1s: the same in all processes")
+	f.IntVar(&o.Instances, "instances", 0, "while Redis fails, divide every limit among so many processes (a `number`)")
+	f.IntVar(&o.MaxKeys, "max-keys", 0, "how many keys the memory counts at once (a `number`; default 262144)")
+	f.BoolVar(&o.Descriptors.Fields, "fields", false, "add RateLimit-Limit, -Remaining, -Reset and Retry-After to answers to descriptors")
+	f.BoolVar(&o.Descriptors.Metadata, "metadata", false, "add dynamic metadata to answers to descriptors")
+	f.BoolVar(&o.Descriptors.Shadow, "shadow", false, "let all requests with descriptors pass, and count what would be denied")
+	f.StringVar(&o.TLS.Cert, "tls-cert", "", "encrypt --check and --grpc with the certificate in `file`, which is read again when it changes")
+	f.StringVar(&o.TLS.Key, "tls-key", "", "the key of the certificate, in `file`")
+	f.StringVar(&o.TLS.ClientCA, "tls-client-ca", "", "ask proxies for a certificate that one in `file` has signed")
+	f.DurationVar(&o.Drain, "drain", 10*time.Second, "give requests in flight this `time` at the end")
+	f.BoolVar(&o.logJSON, "log-json", false, "log JSON instead of text")
+	for _, name := range []string{"tls-cert", "tls-key", "tls-client-ca"} {
+		c.MarkFlagFilename(name, "pem", "crt", "key")
+	}
+	for _, name := range []string{"check", "grpc", "operator", "proxy", "denied-status", "redis", "redis-budget", "lease", "instances", "max-keys", "drain"} {
+		c.RegisterFlagCompletionFunc(name, noFiles)
+	}
+	return c
+}
+
+func (o *serveOptions) run(c *cobra.Command, paths []string) error {
+	o.Paths = paths
+	if o.Redis == "" {
+		o.Redis = os.Getenv("WEIR_REDIS_URL")
+	}
+	var handler slog.Handler = slog.NewTextHandler(c.ErrOrStderr(), nil)
+	if o.logJSON {
+		handler = slog.NewJSONHandler(c.ErrOrStderr(), nil)
+	}
+	o.Logger = slog.New(handler)
+	o.Listening = func(check, grpc, operator net.Addr) {
+		for _, one := range []struct {
+			what    string
+			address net.Addr
+		}{{"check", check}, {"grpc", grpc}, {"operator", operator}} {
+			if one.address != nil {
+				o.Logger.Info("serve: listening", "for", one.what, "address", one.address.String())
+			}
+		}
+	}
+	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := serve.Run(ctx, o.Config)
+	if len(policy.Mistakes(err)) > 0 || len(descriptors.Mistakes(err)) > 0 {
+		return fmt.Errorf("a file has mistakes:\n%w", err)
+	}
+	return err
+}
