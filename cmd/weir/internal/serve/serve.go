@@ -276,9 +276,10 @@ func (s *service) apply(p *policy.Policy[*http.Request]) error {
 
 // server is one that listens.
 type server struct {
-	serve func() error
-	end   func(context.Context)
-	last  bool // it ends after the others, since it tells of them
+	listener net.Listener
+	serve    func() error
+	end      func(context.Context)
+	last     bool // it ends after the others, since it tells of them
 }
 
 // servers listens on all addresses.
@@ -286,31 +287,30 @@ func (s *service) servers() (all []server, err error) {
 	if s.certs, err = newCertificates(s.TLS, s.Logger); err != nil {
 		return nil, err
 	}
-	var listeners [3]net.Listener
 	var addresses [3]net.Addr
+	makers := []func(net.Listener) (server, error){s.checks, s.grpc, s.operator}
+	defer func() {
+		if err != nil { // what listens already
+			for _, one := range all {
+				one.listener.Close()
+			}
+		}
+	}()
 	for i, address := range []string{s.Check, s.GRPC, s.Operator} {
 		if address == "" {
 			continue
 		}
-		if listeners[i], err = listen(address); err != nil {
-			for _, l := range listeners[:i] {
-				if l != nil {
-					l.Close()
-				}
-			}
-			return nil, err
-		}
-		addresses[i] = listeners[i].Addr()
-	}
-	for i, make := range []func(net.Listener) (server, error){s.checks, s.grpc, s.operator} {
-		if listeners[i] == nil {
-			continue
-		}
-		one, err := make(listeners[i])
+		l, err := listen(address)
 		if err != nil {
-			return nil, err
+			return all, err
 		}
+		addresses[i] = l.Addr()
+		one, err := makers[i](l)
+		one.listener = l
 		all = append(all, one)
+		if err != nil {
+			return all, err
+		}
 	}
 	if s.Listening != nil {
 		s.Listening(addresses[0], addresses[1], addresses[2])

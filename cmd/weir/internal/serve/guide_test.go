@@ -1,0 +1,355 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/internal/proof/freeport"
+	"github.com/weir-go/weir/internal/proof/testrun"
+)
+
+const guide = "../../../../docs/gateway.md"
+
+// blocks returns the files that the guide shows, by the names in their first lines.
+func blocks(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(guide)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string]string)
+	for i, part := range strings.Split(string(text), "\n```") {
+		body, ok := strings.CutPrefix(part, "text\n")
+		first, _, _ := strings.Cut(body, "\n")
+		fields := strings.Fields(first)
+		if i%2 == 1 && ok && len(fields) > 1 && (fields[0] == "#" || fields[0] == "--") {
+			files[fields[1]] = body + "\n"
+		}
+	}
+	return files
+}
+
+// system is weir, a proxy and a program behind it, set up as the guide says.
+type system struct {
+	t      *testing.T
+	dir    string
+	ports  *strings.Replacer // from those of the guide to those of the test
+	url    string            // of the proxy
+	weir   *running
+	files  map[string]string
+	passed chan *http.Request // to the program
+}
+
+func setUp(t *testing.T, deniedStatus int, files ...string) *system {
+	t.Helper()
+	s := &system{t: t, dir: t.TempDir(), files: blocks(t), passed: make(chan *http.Request, 1000)}
+	for _, name := range []string{"weir.yaml", "limits.yaml"} {
+		// a test does not wait for the turn of an hour
+		s.write(name, strings.ReplaceAll(s.files[name], "unit: hour", "unit: year"))
+	}
+	config := Config{DeniedStatus: deniedStatus, Drain: time.Second}
+	for _, name := range files {
+		config.Paths = append(config.Paths, filepath.Join(s.dir, name))
+	}
+	s.weir = start(t, config)
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.passed <- r
+		if r.URL.Path == "/forbidden" {
+			w.WriteHeader(http.StatusForbidden)
+		}
+		fmt.Fprintln(w, "Hello.")
+	}))
+	t.Cleanup(app.Close)
+	proxy, err := freeport.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.url = "http://" + proxy
+	port := func(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
+	s.ports = strings.NewReplacer("8000", port(proxy), "8080", port(s.weir.check), "8081", port(s.weir.grpc), "9000", port(app.Listener.Addr().String()))
+	return s
+}
+
+// write writes a file, and returns its path.
+func (s *system) write(name, text string) string {
+	s.t.Helper()
+	path := filepath.Join(s.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	return path
+}
+
+// config writes a file as the guide shows it, with the ports of the test.
+func (s *system) config(name string) string {
+	s.t.Helper()
+	text, ok := s.files[name]
+	if !ok {
+		s.t.Fatalf("%s has no %s", guide, name)
+	}
+	return s.write(name, s.ports.Replace(text))
+}
+
+// run starts a proxy, and waits until it listens.
+func (s *system) run(name string, args ...string) {
+	s.t.Helper()
+	var log bytes.Buffer
+	cmd := testrun.Command(s.t, name, args...)
+	cmd.Dir, cmd.Stderr, cmd.Stdout, cmd.Cancel = s.dir, &log, &log, nil
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		cmd.Wait()
+		close(ended)
+	}()
+	s.t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-ended
+		if s.t.Failed() {
+			s.t.Logf("%s:\n%s", name, &log)
+		}
+	})
+	for {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err == nil {
+			conn.Close()
+			return
+		}
+		select {
+		case <-ended:
+			s.t.Fatalf("%s has ended: %s", exec.Command(name, args...), &log)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// ask sends a request, as a client that claims another address each time.
+func (s *system) ask(method, path string) *http.Response {
+	s.t.Helper()
+	claims++
+	r, err := http.NewRequest(method, s.url+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("X-Forwarded-For", fmt.Sprintf("198.51.100.%d", claims%250))
+	r.Header.Set("X-Forwarded-Uri", "/free")
+	r.Header.Set("X-Original-Uri", "/free")
+	r.Header.Set("X-Original-Url", "http://free.example/free")
+	r.Header.Set("X-Forwarded-Method", "OPTIONS")
+	r.Header.Set("X-Original-Method", "OPTIONS")
+	r.Header.Set("X-Forwarded-Host", "free.example")
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	return response
+}
+
+var claims int
+
+// want asks, and compares status and fields.
+func (s *system) want(method, path string, status int, fields ...string) {
+	s.t.Helper()
+	response := s.ask(method, path)
+	if response.StatusCode != status {
+		body, _ := io.ReadAll(response.Body)
+		s.t.Errorf("%s %s: %d, want %d, %v\n%s", method, path, response.StatusCode, status, response.Header, body)
+	}
+	for _, name := range fields {
+		if got := response.Header.Values(name); len(got) != 1 || got[0] == "" {
+			s.t.Errorf("%s %s: %d, %s is %q", method, path, response.StatusCode, name, got)
+		}
+	}
+}
+
+// limited asks as often as weir.yaml allows, and once more.
+func (s *system) limited(onAllowed ...string) {
+	s.t.Helper()
+	denied := []string{"RateLimit", "RateLimit-Policy", "Retry-After"}
+	s.want("POST", "/login", 200, onAllowed...)
+	s.want("POST", "/login?a=b%20c", 200, onAllowed...)
+	s.want("POST", "/login", 429, denied...)
+	s.want("POST", "//login", 429) // some spellings are refused before
+	for range 8 {
+		s.want("GET", "/login", 200, onAllowed...)
+	}
+	s.want("GET", "/", 429, denied...)
+	if passed := len(s.passed); passed != 10 {
+		s.t.Errorf("%d requests have passed", passed)
+	}
+}
+
+// closed asks once weir has ended.
+func (s *system) closed(status int) {
+	s.t.Helper()
+	for len(s.passed) > 0 {
+		<-s.passed
+	}
+	s.weir.end()
+	s.want("GET", "/", status)
+	if len(s.passed) > 0 {
+		s.t.Error("a request has passed without weir")
+	}
+}
+
+func TestNginxAsTheGuideSetsItUp(t *testing.T) {
+	nginx := testrun.Program(t, "nginx")
+	s := setUp(t, http.StatusForbidden, "weir.yaml")
+	s.config("nginx.conf")
+	temp := ""
+	for i, name := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		temp += fmt.Sprintf("%s_temp_path t%d; ", name, i)
+	}
+	text := strings.Replace(s.ports.Replace(s.files["nginx.conf"]), "http {", "http { access_log off; "+temp, 1)
+	s.write("nginx.conf", "daemon off; master_process off; pid nginx.pid; error_log stderr error;\n"+text)
+	s.run(nginx, "-p", s.dir, "-c", "nginx.conf")
+	s.limited("RateLimit", "RateLimit-Policy")
+	s.closed(500)
+}
+
+func TestA403OfTheProgramBehindNginxStays(t *testing.T) {
+	nginx := testrun.Program(t, "nginx")
+	s := setUp(t, http.StatusForbidden, "weir.yaml")
+	s.write("nginx.conf", "daemon off; master_process off; pid nginx.pid; error_log stderr error;\n"+s.ports.Replace(s.files["nginx.conf"]))
+	s.run(nginx, "-p", s.dir, "-c", "nginx.conf")
+	s.want("GET", "/forbidden", 403, "RateLimit")
+}
+
+func TestCaddyAsTheGuideSetsItUp(t *testing.T) {
+	caddy := testrun.Program(t, "caddy")
+	s := setUp(t, 0, "weir.yaml")
+	t.Setenv("HOME", s.dir)
+	s.run(caddy, "run", "--adapter", "caddyfile", "--config", s.config("Caddyfile"))
+	s.limited("RateLimit", "RateLimit-Policy")
+	s.closed(502)
+}
+
+func TestHAProxyAsTheGuideSetsItUp(t *testing.T) {
+	haproxy := testrun.Program(t, "haproxy")
+	s := setUp(t, 0, "weir.yaml")
+	s.config("weir.lua")
+	s.run(haproxy, "-f", s.config("haproxy.cfg"))
+	s.limited("RateLimit", "RateLimit-Policy")
+	s.closed(503)
+}
+
+func TestEnvoyAsTheGuideSetsItUp(t *testing.T) {
+	envoy := testrun.Program(t, "envoy")
+	s := setUp(t, 0, "weir.yaml", "limits.yaml")
+	s.run(envoy, "-c", s.config("envoy.yaml"), "--use-dynamic-base-id", "--concurrency", "1", "-l", "error")
+	s.want("GET", "/reports/1", 200, "X-Ratelimit-Remaining", "RateLimit")
+	s.want("GET", "/reports/2", 200, "X-Ratelimit-Remaining", "RateLimit")
+	s.want("GET", "/reports/3", 429, "X-Ratelimit-Remaining") // by the descriptor path
+	s.want("GET", "/", 200, "RateLimit")
+	s.want("GET", "/", 200, "RateLimit")
+	s.want("GET", "/", 429) // by the descriptor remote_address
+	s.weir.end()
+	s.want("GET", "/", 503)
+
+	s = setUp(t, 0, "weir.yaml") // without limits by descriptors, the second filter is left out
+	text := s.ports.Replace(s.files["envoy.yaml"])
+	from, to := strings.Index(text, "                  - name: envoy.filters.http.ratelimit"), strings.Index(text, "                  - name: envoy.filters.http.router")
+	s.run(envoy, "-c", s.write("envoy.yaml", text[:from]+text[to:]), "--use-dynamic-base-id", "--concurrency", "1", "-l", "error")
+	s.limited("RateLimit", "RateLimit-Policy")
+	s.closed(503)
+}
+
+// traefik asks and answers as ForwardAuth does with trustForwardHeader: false.
+func traefik(check, app string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked, _ := http.NewRequestWithContext(r.Context(), "GET", check, nil)
+		asked.Header = r.Header.Clone()
+		host, _, _ := net.SplitHostPort(r.RemoteAddr)
+		for name, value := range map[string]string{"For": host, "Method": r.Method, "Proto": "http", "Host": r.Host, "Uri": r.URL.RequestURI()} {
+			asked.Header.Set("X-Forwarded-"+name, value)
+		}
+		answer, err := http.DefaultClient.Do(asked)
+		if err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode >= 200 && answer.StatusCode < 300 {
+			passed, err := http.Get(app)
+			if err == nil {
+				passed.Body.Close()
+			}
+			w.WriteHeader(http.StatusOK)
+			return
+		}
+		for name, lines := range answer.Header {
+			w.Header()[name] = lines
+		}
+		w.WriteHeader(answer.StatusCode)
+		io.Copy(w, answer.Body)
+	})
+}
+
+func TestWhatTraefikDoesIsUnderstood(t *testing.T) {
+	s := setUp(t, 0, "weir.yaml")
+	var address string
+	for line := range strings.Lines(s.ports.Replace(s.files["dynamic.yaml"])) {
+		if _, after, ok := strings.Cut(line, "address: "); ok {
+			address = strings.TrimSpace(after)
+		}
+	}
+	proxy := httptest.NewServer(traefik(address, s.ports.Replace("http://127.0.0.1:9000/")))
+	defer proxy.Close()
+	s.url = proxy.URL
+	// Traefik hands on what clients send in X-Original-Uri: that contradicts, and nothing passes.
+	s.want("POST", "/login", 503)
+	http.DefaultClient.Transport = plain{}
+	defer func() { http.DefaultClient.Transport = nil }()
+	s.limited()
+	s.closed(500)
+}
+
+// plain sends requests without the fields X-Original.
+type plain struct{}
+
+func (plain) RoundTrip(r *http.Request) (*http.Response, error) {
+	for name := range r.Header {
+		if strings.HasPrefix(name, "X-Original-") {
+			r.Header.Del(name)
+		}
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func TestTheFilesOfTheGuideHaveNoMistakes(t *testing.T) {
+	files := blocks(t)
+	for _, name := range []string{"weir.yaml", "limits.yaml", "nginx.conf", "Caddyfile", "dynamic.yaml", "weir.lua", "haproxy.cfg", "envoy.yaml"} {
+		if files[name] == "" {
+			t.Errorf("%s has no %s", guide, name)
+		}
+	}
+	var paths []string
+	for _, name := range []string{"weir.yaml", "limits.yaml"} {
+		paths = append(paths, fileOf(t, name, files[name]))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := Run(ctx, Config{Paths: paths, GRPC: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,421 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/weir-go/weir/internal/proof/testrun"
+	"github.com/weir-go/weir/policy"
+	"github.com/weir-go/weir/stats"
+)
+
+const (
+	rules = `version: 1
+client: {peer: true}
+rules:
+  - {name: per-client, key: address, limit: 1/day}
+`
+	byDescriptor = `domain: shop
+descriptors:
+  - {key: tenant, rate_limit: {unit: year, requests_per_unit: 1}}
+`
+)
+
+// fileOf writes a file, and returns its path.
+func fileOf(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// running is a service in this process.
+type running struct {
+	check, grpc, operator string
+	stop                  context.CancelFunc
+	ended                 chan error
+	log                   *bytes.Buffer // to be read once the service has ended
+}
+
+func start(t *testing.T, config Config) *running {
+	t.Helper()
+	r := &running{ended: make(chan error, 1), log: new(bytes.Buffer)}
+	if config.Check == "" {
+		config.Check = "127.0.0.1:0"
+	}
+	config.GRPC, config.Operator = "127.0.0.1:0", "127.0.0.1:0"
+	config.Proxies = []string{"127.0.0.1", "unix"}
+	config.Logger = slog.New(slog.NewTextHandler(r.log, nil))
+	listening := make(chan struct{})
+	config.Listening = func(check, grpc, operator net.Addr) {
+		r.check, r.grpc, r.operator = check.String(), grpc.String(), operator.String()
+		close(listening)
+	}
+	var ctx context.Context
+	ctx, r.stop = context.WithCancel(context.Background())
+	go func() { r.ended <- Run(ctx, config) }()
+	select {
+	case <-listening:
+	case err := <-r.ended:
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		r.stop()
+		<-r.ended
+	})
+	return r
+}
+
+// end ends the service, and returns its error.
+func (r *running) end() error {
+	r.stop()
+	err := <-r.ended
+	r.ended <- err
+	return err
+}
+
+// ask asks for a check of an original request.
+func ask(t *testing.T, client *http.Client, url string) (int, http.Header) {
+	t.Helper()
+	r, err := http.NewRequest("GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = http.Header{
+		"X-Forwarded-Method": {"GET"}, "X-Forwarded-Host": {"shop.example"},
+		"X-Forwarded-Uri": {"/"}, "X-Forwarded-For": {"203.0.113.7"},
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	return response.StatusCode, response.Header
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+func dialTo(t *testing.T, address string) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func TestOneProcessAnswersAllProxies(t *testing.T) {
+	r := start(t, Config{Paths: []string{fileOf(t, "weir.yaml", rules), fileOf(t, "limits.yaml", byDescriptor)}, DeniedStatus: 403})
+	for _, want := range []int{204, 403} {
+		if got, h := ask(t, http.DefaultClient, "http://"+r.check+"/check"); got != want || h.Get("RateLimit") == "" {
+			t.Errorf("a check: %d, want %d, %v", got, want, h)
+		}
+	}
+	asked := &ratelimit.RateLimitRequest{Domain: "shop", Descriptors: []*common.RateLimitDescriptor{{
+		Entries: []*common.RateLimitDescriptor_Entry{{Key: "tenant", Value: "acme"}},
+	}}}
+	if a, err := ratelimit.NewRateLimitServiceClient(dialTo(t, r.grpc)).ShouldRateLimit(t.Context(), asked); err != nil || a.OverallCode != ratelimit.RateLimitResponse_OK {
+		t.Errorf("%v, %v", a, err)
+	}
+	response, err := http.Post("http://"+r.check+"/json", "application/json", strings.NewReader(`{"domain":"shop","descriptors":[{"entries":[{"key":"tenant","value":"acme"}]}]}`))
+	if err != nil || response.StatusCode != 429 {
+		t.Errorf("%v, %v", response, err)
+	} else {
+		response.Body.Close()
+	}
+	for path, want := range map[string]string{
+		"/healthz": "OK\n", "/readyz": "OK\n", "/": "<!doctype html>",
+		"/metrics": `weir_rule_binding_total{limiter="checks",rule="per-client"} 1`,
+	} {
+		if status, body := get(t, "http://"+r.operator+path); status != 200 || !strings.Contains(strings.ToLower(body), strings.ToLower(want)) {
+			t.Errorf("%s: %d %.300s", path, status, body)
+		}
+	}
+	_, metrics := get(t, "http://"+r.operator+"/metrics")
+	for _, want := range []string{`weir_descriptor_hits_total{domain="shop",rule="tenant",result="over"} 1`, `weir_memory_keys{`, `# TYPE weir_requests_total counter`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("/metrics has no %s", want)
+		}
+	}
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMetricsAreInTheFormatOfPrometheus(t *testing.T) {
+	promtool := testrun.Program(t, "promtool")
+	r := start(t, Config{Paths: []string{fileOf(t, "weir.yaml", rules), fileOf(t, "limits.yaml", byDescriptor)}})
+	ask(t, http.DefaultClient, "http://"+r.check+"/check")
+	_, metrics := get(t, "http://"+r.operator+"/metrics")
+	cmd := testrun.Command(t, promtool, "check", "metrics")
+	cmd.Stdin = strings.NewReader(metrics)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestLabelsAreEscaped(t *testing.T) {
+	w := new(recorder)
+	metricsOf(func() []stats.Metric {
+		return []stats.Metric{
+			{Name: "a", Labels: []string{"x"}, Kind: "counter", Help: "one\ntwo", Series: []stats.Series{{Labels: []string{"q\"\\\n\xff"}, Value: 2}}},
+			{Name: "h", Kind: "histogram", Series: []stats.Series{{Histogram: stats.Histogram{Bounds: []time.Duration{time.Second}, Counts: []int64{1, 2}, Sum: 5 * time.Second}}}},
+		}
+	}).ServeHTTP(w, nil)
+	const want = "# HELP a one\\ntwo\n# TYPE a counter\na{x=\"q\\\"\\\\\\n�\"} 2\n# HELP h \n# TYPE h histogram\nh_bucket{le=\"1\"} 1\nh_bucket{le=\"+Inf\"} 3\nh_sum 5\nh_count 3\n"
+	if got := w.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+type recorder struct{ bytes.Buffer }
+
+func (*recorder) Header() http.Header { return http.Header{} }
+func (*recorder) WriteHeader(int)     {}
+
+func TestRequestsInFlightEndOrAreEnded(t *testing.T) {
+	for _, drain := range []time.Duration{time.Hour, time.Millisecond} {
+		r := start(t, Config{Paths: []string{fileOf(t, "limits.yaml", byDescriptor)}, Drain: drain})
+		ctx, leave := context.WithCancel(t.Context())
+		stream, err := healthpb.NewHealthClient(dialTo(t, r.grpc)).Watch(ctx, &healthpb.HealthCheckRequest{Service: "ratelimit"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []healthpb.HealthCheckResponse_ServingStatus{healthpb.HealthCheckResponse_SERVING, healthpb.HealthCheckResponse_NOT_SERVING} {
+			if status, err := stream.Recv(); err != nil && drain == time.Hour || err == nil && status.Status != want {
+				t.Errorf("drain %v: %v, %v", drain, status, err)
+			}
+			r.stop()
+		}
+		if drain == time.Hour { // it waits for the stream, and tells of it
+			if status, _ := get(t, "http://"+r.operator+"/readyz"); status != 503 {
+				t.Errorf("ready: %d", status)
+			}
+			if status, _ := get(t, "http://"+r.operator+"/healthz"); status != 200 {
+				t.Errorf("healthy: %d", status)
+			}
+		} else {
+			defer leave()
+			if err := r.end(); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		leave()
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAChangedPolicyMustSuitTheService(t *testing.T) {
+	path := fileOf(t, "weir.yaml", rules)
+	s := &service{Config: Config{Paths: []string{path}, Logger: slog.New(slog.DiscardHandler)}, counters: stats.New(stats.Options{})}
+	if err := s.load(); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		strings.Replace(rules, "1/day", "concurrent 3", 1):                                                                   "sees no end",
+		strings.Replace(rules, "key: address", "key: route", 1) + "  - {name: r, route: /a, key: everybody, limit: 5/day}\n": "routes",
+		strings.Replace(rules, "1/day", "7/day", 1):                                                                          "",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, err := policy.Load(path, policy.Names[*http.Request]{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.apply(p); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+func TestAUnixSocketIsUsedAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weir.sock")
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}, DisableKeepAlives: true}}
+	for range 2 {
+		r := start(t, Config{Paths: []string{fileOf(t, "weir.yaml", rules)}, Check: "unix:" + path})
+		if got, _ := ask(t, client, "http://weir/check"); got != 204 {
+			t.Errorf("%d", got)
+		}
+		if _, err := listen("unix:" + path); err == nil {
+			t.Error("two processes listen on one socket")
+		}
+		r.end()
+		left, err := net.Listen("unix", path) // as a process that was killed leaves it
+		if err != nil {
+			t.Fatal(err)
+		}
+		left.(*net.UnixListener).SetUnlinkOnClose(false)
+		left.Close()
+	}
+	if _, err := listen("unix:" + fileOf(t, "notes.txt", "mine")); err == nil {
+		t.Error("a file was removed")
+	}
+}
+
+// authority signs certificates for tests.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := new(authority)
+	a.cert, a.key, a.pem, _ = sign(t, nil, "authority")
+	return a
+}
+
+// sign returns a certificate with its key, by a or by itself.
+func sign(t *testing.T, a *authority, name string) (cert *x509.Certificate, key *ecdsa.PrivateKey, certPEM, keyPEM []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(1000 * time.Hour),
+		IsCA: a == nil, BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{name},
+	}
+	parent, signer := template, key
+	if a != nil {
+		parent, signer = a.cert, a.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	der8, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der8})
+}
+
+func TestClientsNeedACertificateIfAnAuthorityIsNamed(t *testing.T) {
+	a := newAuthority(t)
+	_, _, cert, key := sign(t, a, "weir")
+	_, _, clientCert, clientKey := sign(t, a, "proxy")
+	r := start(t, Config{Paths: []string{fileOf(t, "weir.yaml", rules)}, TLS: TLS{Cert: fileOf(t, "cert", string(cert)), Key: fileOf(t, "key", string(key)), ClientCA: fileOf(t, "ca", string(a.pem))}})
+	roots := x509.NewCertPool()
+	roots.AddCert(a.cert)
+	config := &tls.Config{RootCAs: roots}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config}}
+	if response, err := client.Get("https://" + r.check + "/check"); err == nil {
+		response.Body.Close()
+		t.Error("a client without a certificate is answered")
+	}
+	pair, err := tls.X509KeyPair(clientCert, clientKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config = config.Clone()
+	config.Certificates = []tls.Certificate{pair}
+	client = &http.Client{Transport: &http.Transport{TLSClientConfig: config}}
+	if got, _ := ask(t, client, "https://"+r.check+"/check"); got != 204 {
+		t.Errorf("%d", got)
+	}
+}
+
+func TestCertificatesAreReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAuthority(t)
+		_, _, cert, key := sign(t, a, "one")
+		files := TLS{Cert: fileOf(t, "cert", string(cert)), Key: fileOf(t, "key", string(key))}
+		var log bytes.Buffer
+		c, err := newCertificates(files, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go c.follow(ctx)
+		name := func() string {
+			config, err := c.config().GetConfigForClient(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return config.Certificates[0].Leaf.Subject.CommonName
+		}
+		_, _, cert, key = sign(t, a, "two")
+		os.WriteFile(files.Cert, cert, 0o600) // the key does not fit yet
+		time.Sleep(25 * time.Second)
+		if name() != "one" || strings.Count(log.String(), "\n") != 1 {
+			t.Errorf("%s\n%s", name(), &log)
+		}
+		os.WriteFile(files.Key, key, 0o600)
+		time.Sleep(10 * time.Second)
+		if name() != "two" {
+			t.Error(name())
+		}
+	})
+}
+
+func TestWhatCannotBeginSaysWhy(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	good := fileOf(t, "weir.yaml", rules)
+	for want, config := range map[string]Config{
+		"both policy files":      {Paths: []string{good, fileOf(t, "b.yaml", rules)}, Check: "127.0.0.1:0"},
+		"address already in use": {Paths: []string{good}, Check: taken.Addr().String()},
+		"cert":                   {Paths: []string{good}, Check: "127.0.0.1:0", TLS: TLS{Cert: good, Key: good}},
+		"proxies must name":      {Paths: []string{good}, Check: "127.0.0.1:0"},
+		"redis":                  {Paths: []string{good}, Check: "127.0.0.1:0", Redis: "http://localhost"},
+	} {
+		config.Logger = slog.New(slog.DiscardHandler)
+		if err := Run(t.Context(), config); err == nil || !strings.Contains(strings.ToLower(err.Error()), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
