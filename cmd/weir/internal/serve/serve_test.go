@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -417,5 +418,37 @@ func TestWhatCannotBeginSaysWhy(t *testing.T) {
 		if err := Run(t.Context(), config); err == nil || !strings.Contains(strings.ToLower(err.Error()), want) {
 			t.Errorf("%s: %v", want, err)
 		}
+	}
+}
+
+// Prometheus answers a query for a name that is not there with nothing, which looks like a quiet service.
+func TestTheDashboardAsksForWhatIsThere(t *testing.T) {
+	text, err := os.ReadFile("../../../../dashboards/gateway.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, Config{Paths: []string{fileOf(t, "limits.yaml", byDescriptor)}})
+	response, err := http.Post("http://"+r.check+"/json", "application/json", strings.NewReader(`{"domain":"shop","descriptors":[{"entries":[{"key":"tenant","value":"acme"}]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	_, metrics := get(t, "http://"+r.operator+"/metrics")
+	found := 0
+	for _, name := range regexp.MustCompile(`weir_[a-z_]+`).FindAllString(string(text), -1) {
+		found++
+		if !strings.Contains(metrics, "\n"+name+"{") {
+			t.Errorf("/metrics has no %s", name)
+		}
+	}
+	for _, m := range regexp.MustCompile(`([a-z]+)=~?\\"([a-z|]+)\\"`).FindAllStringSubmatch(string(text), -1) {
+		for value := range strings.SplitSeq(m[2], "|") {
+			if !strings.Contains(metrics, m[1]+`="`+value+`"`) {
+				t.Errorf("/metrics has no %s=%q", m[1], value)
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("found %d names", found)
 	}
 }
