@@ -591,3 +591,32 @@ func (s *restarting) answer(r *http.Request, now time.Time) (*http.Response, tim
 	}
 	return s.now.answer(r, now)
 }
+
+// A program that sends a hundred requests every two minutes. What it did not send meanwhile says
+// nothing about the pace that the server takes.
+func TestAPauseOfTheProgramIsNoPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(began))
+		n := &network{
+			server: nginx{rate: 20, burst: 20, nodelay: true}.new(), latency: 20 * time.Millisecond,
+			random: newRandom(1, 2),
+		}
+		c := newClient(t, n, client.Options{})
+		for i := range 5 {
+			start := time.Now()
+			var wg sync.WaitGroup
+			for range 10 {
+				wg.Go(func() {
+					for range 10 {
+						get(c, "http://a/")
+					}
+				})
+			}
+			wg.Wait()
+			if took := time.Since(start); took > 8*time.Second { // 4 at best
+				t.Errorf("burst %d took %v", i, took)
+			}
+			time.Sleep(2*time.Minute - time.Since(start))
+		}
+	})
+}
