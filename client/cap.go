@@ -36,7 +36,7 @@ func (g *gate) next() instant {
 	return g.until
 }
 
-// take takes a unit of the cap for c, which is asking. It returns false if there is none: then c
+// take takes a unit of the cap for c, which is asking. It returns false if no unit is left: then c
 // has to be admitted again.
 func (p *pacer) take(ctx context.Context, c *call) (bool, error) {
 	var outcome core.Outcome

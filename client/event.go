@@ -49,7 +49,7 @@ type Event struct {
 	Request *http.Request // the caller's; do not change it
 	Bucket  string        // may tell credentials apart; do not publish it
 	Attempt int           // 1 is the first
-	Status  int           // of the answer; 0 if there is none
+	Status  int           // of the answer; 0 without one
 	Wait    time.Duration
 	Source  string // what asked for Wait, as in [WaitError]
 	Why     string // of GaveUp and Alone

@@ -116,7 +116,7 @@ func (o Options) compile() (Options, *core.Limiter[string], error) {
 	}
 	var limiter *core.Limiter[string]
 	if o.Limit == (limits.Limit{}) {
-		check(o.Backend == nil, "backend: keeps Limit, which is not set: set it or remove Backend")
+		check(o.Backend == nil, "backend: keeps Limit, which is not set: set it")
 	} else if err := o.Limit.Validate(); err != nil {
 		check(false, "limit: %w", err)
 	} else {

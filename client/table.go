@@ -112,7 +112,7 @@ func (p *pacer) find(c *call) *bucket {
 	return p.bucket(k, c)
 }
 
-// bucket returns the bucket of a key. It makes one if there is none.
+// bucket returns the bucket of a key, a new one for a new key.
 func (p *pacer) bucket(k key, c *call) *bucket {
 	if b := p.table.buckets[k]; b != nil {
 		return b
