@@ -12,8 +12,8 @@ import (
 // the ages of those in flight, the algorithm lends as many places as were safe before, and takes
 // them back at once if requests wait.
 //
-// An example: 5 requests of 20 ms were in flight of late, so the limit is 10. 80 at once were
-// safe before. 60 come at one instant. At the eleventh no request in flight is older than 26 ms,
+// An example: 5 requests of 20 ms were in flight of late, so the limit is 20. 80 at once were
+// safe before. 60 come at one instant. At the 21st no request in flight is older than 26 ms,
 // 1.3 times what is usual, so 80 places are lent and all 60 begin. If 40 of them wait soon after,
 // the loan falls to the 20 that do not, and an eighth of the 60.
 
@@ -75,8 +75,10 @@ func (a *adaptive) glance(s shedlimit.Sample) int {
 // slow. One more request per glance shows which: if the service answers, it completes and overtakes
 // the others.
 func (a *adaptive) knocks(quiet time.Duration) bool {
-	lowered := a.after != steady || a.state == draining
-	return len(a.base.routes) > 0 && !lowered && quiet > a.quietFor()
+	if len(a.base.routes) == 0 || a.after != steady || a.state == draining {
+		return false
+	}
+	return quiet > a.quietFor()
 }
 
 // quietFor returns after which time without a completion knocks is true.

@@ -141,7 +141,7 @@ func (a *adaptive) needs(w *view) float64 {
 // effect returns how many times as long fast requests take as before, and whether the service had
 // too few requests to be busy, by more than that many standard deviations.
 //
-// Throughput is in work, since fewer requests complete if more of them are of a slow route.
+// Throughput is in work: fewer requests complete if more of them are slow ones.
 func (t *trial) effect(w *view, deviations float64) (latency float64, starved bool) {
 	low, before, rate := 0.0, 0.0, 0.0
 	for _, r := range w.routes {

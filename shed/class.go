@@ -2,21 +2,19 @@ package shed
 
 // Class is a group of requests of one importance.
 type Class struct {
-	// Name says which class it is, in [Event] and [State]. Required, and different from
-	// those of the other classes.
+	// Name names the class in [Event] and [State]. Required, and unique.
 	Name string
 
-	// Share is how much of the limit this class and all that are more important may fill,
-	// in percent: 1 to 100, at most that of the class before. A request enters if fewer
-	// than Share percent of the limit are in flight, of whichever class they are. What is
-	// left of the limit is for the more important classes. Shares are rounded up, but the last place is always left to
-	// the first class, if its share is larger. So the limit is at least 2 if shares differ: one place for
-	// all classes, and one for the first.
+	// Share is the part of the limit, in percent, that this class and the more important ones may
+	// fill together: 1 to 100, at most that of the class before. A request enters if fewer than
+	// Share percent of the limit are in flight, of any class. The rest of the limit is for the more
+	// important classes. Shares are rounded up, but the last place is for the first class, if its
+	// share is larger. So the limit is at least 2 if shares differ: one place for all classes, and
+	// one for the first.
 	//
-	// With the adaptive algorithm a small share costs no throughput, since the limit rises
-	// until the service is busy, whatever class keeps it so. With [Options].Limit it does: a
-	// class that is alone does not go beyond its share. 0: by position 100, 50, 30, 20, and 20 for
-	// all that follow; that of the class before, if that is less.
+	// A small share costs no throughput, since the limit rises until the service is busy. With a
+	// fixed [Options].Limit it does: a class that is alone does not go beyond its share. 0: by
+	// position 100, 50, 30, 20, and 20 for all that follow; at most that of the class before.
 	Share int
 }
 
@@ -25,13 +23,13 @@ const maxClasses = 16
 
 var defaultShares = [...]int{100, 50, 30, 20}
 
-// class is a Class with what it counts. Its fields belong to the limiter's lock.
+// class is a Class and its counts. The limiter's lock guards its fields.
 type class struct {
 	name  string
 	share int // percent
 	rank  int // position, or retired
 	full  int // requests in flight below which a request of the class enters
-	low   int // the same of the last lot
+	low   int // the same for the last lot
 
 	inFlight int
 	waiting  queue
@@ -43,5 +41,5 @@ type class struct {
 	ahead                          int64 // of shed and shadowed
 }
 
-// retired is the rank of a class that a Replace has left out.
+// retired is the rank of a class that a Replace left out.
 const retired = maxClasses

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// clientTime is for how long a request has waited for its client: for content that it reads, or until what it writes
-// has left. The client decides that, so it says nothing of the service. It is safe for concurrent use.
+// clientTime measures how long a request waits for its client: for content that it reads, or until
+// an answer has left. The service has no part in that time. It is safe for concurrent use.
 type clientTime struct {
-	any   atomic.Bool // it ever waited; until then no call takes the lock
+	any   atomic.Bool // the request has ever waited; until then no call takes the lock
 	mu    sync.Mutex
-	waits int32         // under way
+	waits int32         // that have begun and not ended
 	since instant       // when the first of them began
-	total time.Duration // before
+	total time.Duration // of the waits before
 }
 
 func (c *clientTime) begin(now instant) {
@@ -33,7 +33,7 @@ func (c *clientTime) end(now instant) {
 	c.mu.Unlock()
 }
 
-// until returns the time until now, and whether the request waits now.
+// until returns how long the request has waited, and whether it waits now.
 func (c *clientTime) until(now instant) (total time.Duration, waits bool) {
 	if !c.any.Load() {
 		return 0, false
@@ -46,7 +46,7 @@ func (c *clientTime) until(now instant) (total time.Duration, waits bool) {
 	return c.total, false
 }
 
-// listener is a Permit as what a gate puts around the writer and the content of a request sees it.
+// listener is the Permit that the wrappers of a request's writer and content report to.
 type listener Permit
 
 func (l *listener) Stream() { (*Permit)(l).Stream() }

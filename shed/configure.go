@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/internal/ground/shedlimit"
 )
 
-// limits are the options that the limiter looks at.
+// limits are the options of the limiter.
 type limits struct {
 	algorithm  shedlimit.Algorithm // of this repository's tests; nil: the next field decides
 	fixed      int                 // 0: the limit is adaptive
@@ -18,7 +18,7 @@ type limits struct {
 	open       bool
 }
 
-// configure puts options into force and returns the classes.
+// configure puts options into force, and returns the classes.
 func (l *limiter) configure(names []Class, options limits) []*class {
 	if len(names) == 0 {
 		names = []Class{{Name: "all"}}
@@ -38,7 +38,7 @@ func (l *limiter) configure(names []Class, options limits) []*class {
 	}
 	l.adoptLocked(names)
 	if l.changeLocked(&options) {
-		l.window.begin(now, l.inFlight) // what others have seen is not for this one
+		l.window.begin(now, l.inFlight) // the algorithm before saw the old one
 		l.updateLocked(now)
 	} else {
 		l.setLimitLocked(l.limit)
@@ -51,10 +51,10 @@ func (l *limiter) configure(names []Class, options limits) []*class {
 	return l.classes
 }
 
-// adoptLocked makes the classes of these names the ones in force. It never writes the slice
-// of those before, which requests under way read.
+// adoptLocked puts the classes of these names into force. It writes to a new slice, since requests
+// under way read the old one.
 func (l *limiter) adoptLocked(names []Class) {
-	before := slices.Concat(l.classes, l.retired) // a copy, also if nothing is retired
+	before := slices.Concat(l.classes, l.retired) // a copy, even if nothing is retired
 	l.retired = nil
 	l.classes = make([]*class, len(names))
 	share := 100
@@ -71,7 +71,7 @@ func (l *limiter) adoptLocked(names []Class) {
 		}
 		c.share, c.rank = share, i
 		if i == 0 {
-			c.reopening = false // nothing is above it any more
+			c.reopening = false // no class is above it
 		}
 		l.classes[i] = c
 	}
@@ -82,11 +82,11 @@ func (l *limiter) adoptLocked(names []Class) {
 	}
 }
 
-// maxRetired is how many classes keep their counters for a Replace that names them again.
+// maxRetired classes keep their counters for a Replace that names them again.
 const maxRetired = 64
 
-// retireLocked leaves c out. Its waiters become those of the least important class, and its
-// requests in flight count for none.
+// retireLocked retires c. Its waiters move to the least important class. Its requests in flight
+// count for no class.
 func (l *limiter) retireLocked(c *class) {
 	c.rank = retired
 	last := l.classes[len(l.classes)-1]
@@ -99,13 +99,13 @@ func (l *limiter) retireLocked(c *class) {
 	}
 }
 
-// changeLocked puts the algorithm of options into force, and reports whether it is another one.
+// changeLocked puts the algorithm of options into force, and reports whether it changed.
 func (l *limiter) changeLocked(options *limits) bool {
 	next := options.algorithm
 	switch {
 	case next != nil:
 		if l.algorithm != nil {
-			return false // it serves the limiter for ever
+			return false // it stays
 		}
 	case options.fixed > 0:
 		if next = fixed(options.fixed); l.algorithm == next {

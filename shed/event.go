@@ -8,7 +8,7 @@ type Verdict uint8
 const (
 	Admitted Verdict = iota + 1 // it goes on
 	Shed                        // it is answered 503
-	Left                        // its context ended in the queue: its client has left, or the server's deadline is over
+	Left                        // its context ended in the queue: the client left, or time was up
 )
 
 // String returns "admitted", "shed" or "left".
@@ -28,10 +28,10 @@ func (v Verdict) String() string {
 type Event struct {
 	Verdict  Verdict
 	Class    string        // its name; "" if Exempt
-	Exempt   bool          // it is not counted as in flight
-	Shadow   bool          // admitted by the mode alone: with [core.Enforce] it would have been shed, or have waited on
+	Exempt   bool          // it does not count as in flight
+	Shadow   bool          // with [core.Enforce] it would have been shed, or would wait
 	Ahead    bool          // services behind would have shed it: see Options.Needs
 	Limit    int           // in force at the decision
 	InFlight int           // at the decision, with this request if it was admitted
-	Wait     time.Duration // that it spent in the queue
+	Wait     time.Duration // in the queue
 }

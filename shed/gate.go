@@ -31,12 +31,14 @@ func newGate[R any](s *Shedder[R], config shedgate.Config[R]) *gate[R] {
 }
 
 // Serve implements [shedgate.Gate].
-func (g *gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R, next func(http.ResponseWriter, R) error) (err error) {
+func (g *gate[R]) Serve(
+	w http.ResponseWriter, r *http.Request, request R, next func(http.ResponseWriter, R) error,
+) (err error) {
 	p, event := g.shedder.Acquire(r.Context(), request)
 	switch {
 	case event.Verdict != Admitted:
-		// Left too: a context also ends by a deadline of the server, or when it shuts down. A
-		// client that still listens must not take an empty 200 for the answer.
+		// Left, too: a context also ends by a deadline of the server, or as the server shuts down.
+		// Its client still listens, and must not get an empty 200.
 		return g.deny(w, r, request, event)
 	case p == nil:
 		return next(w, request)
@@ -54,14 +56,15 @@ func (g *gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R, next 
 	if !event.Exempt && !event.Shadow {
 		w, writer = watch.Around(w, (*listener)(p))
 		if g.WithRequest != nil && r.Body != nil && r.Body != http.NoBody {
-			// A copy: net/http looks at the body of its own request, while the handler runs and after it, to
-			// decide whether the connection can serve another one.
+			// A copy: net/http looks at the body of its own request to decide whether the
+			// connection can serve another one.
 			inner := r.WithContext(r.Context())
 			inner.Body = watch.Body(r.Body, (*listener)(p))
 			request = g.WithRequest(request, inner)
 			defer func() {
 				r.Pattern = inner.Pattern
-				r.MultipartForm = cmp.Or(r.MultipartForm, inner.MultipartForm) // net/http removes its files
+				// net/http removes the files of its own request.
+				r.MultipartForm = cmp.Or(r.MultipartForm, inner.MultipartForm)
 			}()
 		}
 	}
@@ -103,7 +106,7 @@ func (g *gate[R]) ServeCall(
 	return nil, err
 }
 
-// fieldsOnly is the writer of an answer of which the header matters alone.
+// fieldsOnly is a writer that keeps the header and drops the rest.
 type fieldsOnly http.Header
 
 func (f fieldsOnly) Header() http.Header         { return http.Header(f) }
@@ -111,7 +114,9 @@ func (f fieldsOnly) Write(b []byte) (int, error) { return len(b), nil }
 func (f fieldsOnly) WriteHeader(int)             {}
 
 // end ends a request, even if its context, Answered or Route panics.
-func (g *gate[R]) end(ctx context.Context, p *Permit, request R, answer func() (status int, failed bool)) {
+func (g *gate[R]) end(
+	ctx context.Context, p *Permit, request R, answer func() (status int, failed bool),
+) {
 	result := Result{Failed: true}
 	defer func() { p.End(result) }()
 	result.Left = ctx.Err() != nil
@@ -120,7 +125,7 @@ func (g *gate[R]) end(ctx context.Context, p *Permit, request R, answer func() (
 	result.Route = g.route(request)
 }
 
-// status returns the status of the answer to request, and whether that is no success.
+// status returns the status of the answer to request, and whether the request failed.
 func (g *gate[R]) status(request R, writer *watch.Writer, err error) (status int, failed bool) {
 	if g.Answered != nil {
 		status, _, _ = g.Answered(request, err)
@@ -160,11 +165,11 @@ func (g *gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, event 
 
 // prepare makes h the header of a denial, and returns Options.Denied.
 func (g *gate[R]) prepare(h http.Header) func(http.ResponseWriter, R, Event) error {
-	headers.Delete(h) // of an outer limiter: the client's quotas are not the reason
+	headers.Delete(h) // of an outer limiter: the quotas of the client are not the reason
 	answer.ReplaceContent(h)
 	h["Retry-After"] = []string{retries[rand.IntN(len(retries))]}
 	return g.shedder.settings.Load().denied
 }
 
-// retries are the values of Retry-After. One is drawn, so that clients do not come back at once.
+// retries are the values of Retry-After. One is drawn, so that clients come back apart.
 var retries = [...]string{"1", "2", "3", "4"}

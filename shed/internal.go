@@ -5,7 +5,7 @@ import (
 	"github.com/weir-go/weir/internal/http/shedgate"
 )
 
-// Adapters and tests of this repository reach gates and algorithms by these.
+// By these, adapters reach gates, and tests of this repository set algorithms.
 func init() {
 	shedgate.Open = func(shedder, config any) any {
 		return shedder.(interface{ gate(config any) any }).gate(config)

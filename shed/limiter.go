@@ -11,13 +11,13 @@ import (
 // instant is the time since the limiter was made, by the monotonic clock.
 type instant = time.Duration
 
-// limiter counts what is in flight and decides what may begin. It knows nothing of
-// requests. It is safe for concurrent use.
+// limiter counts requests in flight and decides which may begin. It knows their classes, tenants
+// and lots, and nothing else of them. It is safe for concurrent use.
 type limiter struct {
 	epoch time.Time
 
 	mu         sync.Mutex
-	latest     instant // when the lock was last taken
+	latest     instant // when lock was last called
 	algorithm  shedlimit.Algorithm
 	slo        time.Duration
 	maxLimit   int
@@ -28,11 +28,11 @@ type limiter struct {
 	limit    int
 	places   int // of the limit: see glancer
 	classes  []*class
-	retired  []*class // that a Replace has left out
+	retired  []*class // that a Replace left out
 	inFlight int
-	running  list.List[*Permit] // those in flight, the oldest first
+	running  list.List[*Permit] // in flight, the oldest first
 	waiting  int                // of all classes
-	tenants  *tenants           // nil: all requests are of one
+	tenants  *tenants           // nil: all requests are of one tenant
 
 	streams, exempt, shadowed int
 	exemptTotal               int64
@@ -40,17 +40,17 @@ type limiter struct {
 	window          window
 	updates, panics int64 // of the algorithm
 
-	glanced   instant       // when the algorithm has last looked between two windows
+	glanced   instant       // when the algorithm last looked between two windows
 	overtakes time.Duration // see glancer
-	overtook  instant       // the latest start of a request that has completed and took that long
-	completed instant       // when one last has
+	overtook  instant       // latest start of a completed request that took that long
+	completed instant       // when one last completed
 }
 
 func (l *limiter) now() instant { return time.Since(l.epoch) }
 
-// lock takes the lock and returns the time, which never goes back under the lock. The clock
-// is read before, since that takes longer than most of what is done under the lock; a
-// goroutine that then waits for the lock would be late.
+// lock takes the lock and returns the time, which never goes back under the lock. It reads the
+// clock before, since that takes longer than most work under the lock. A goroutine that waits for
+// the lock then has an old time.
 func (l *limiter) lock() (now instant) {
 	now = l.now()
 	l.mu.Lock()
@@ -58,15 +58,13 @@ func (l *limiter) lock() (now instant) {
 	return l.latest
 }
 
-// reopening is how long a class that more important ones had closed takes to fill its
-// share again.
+// reopening is how long a class takes to fill its share again after more important ones closed it.
 const reopening = time.Second
 
 // admitsLocked reports whether a request of c and x with that lot may begin.
 //
-// A class is closed when more important ones fill its share. When they end, it comes back
-// over a second. Otherwise all that its clients repeat would begin at once, and close it
-// again.
+// A class is closed when more important ones fill its share. When they end, it comes back over a
+// second. Otherwise all repeated requests would begin at once and close it again.
 func (l *limiter) admitsLocked(c *class, x *tenant, lot uint32, now instant) bool {
 	if l.inFlight >= l.fullLocked(c, x, lot, now) {
 		return false
@@ -82,9 +80,9 @@ func (l *limiter) admitsLocked(c *class, x *tenant, lot uint32, now instant) boo
 	return c.inFlight <= int(int64(c.full)*int64(passed)/int64(reopening))
 }
 
-// refuseLocked notes that a request of c did not get in at now. What closes c closes all
-// less important classes. They come back with it, whether or not they had requests: or they would
-// take the places that it leaves free.
+// refuseLocked notes that a request of c did not get in. If more important classes close c, they
+// close all less important ones, too. These come back together with c, whether or not they had
+// requests. Otherwise they would take the places that c leaves free.
 func (l *limiter) refuseLocked(c *class, now instant) {
 	above := 0
 	for _, other := range l.classes[:c.rank] {
@@ -123,18 +121,20 @@ func (l *limiter) leaveLocked(p *Permit, now instant) {
 	p.tenant.add(-1, now)
 }
 
-// entry is how a request gets past the limiter.
+// entry is what the limiter decided about a request.
 type entry struct {
-	permit          *Permit // nil: shed, or its client left
+	permit          *Permit // nil: the request was shed, or its client left
 	shadow, left    bool
 	ahead           bool // see Options.Needs
 	limit, inFlight int
 	wait            time.Duration
 }
 
-// acquire decides a request of c and of the tenant with that name, which is in the queue until done
-// is closed or maxWait is over, if it is not 0.
-func (l *limiter) acquire(done <-chan struct{}, c *class, name uint64, lot uint32, maxWait time.Duration) entry {
+// acquire decides a request of c and of the tenant with that name. If maxWait is not 0, the request
+// may wait in the queue, until done is closed or maxWait is over.
+func (l *limiter) acquire(
+	done <-chan struct{}, c *class, name uint64, lot uint32, maxWait time.Duration,
+) entry {
 	e, w := l.enter(c, name, lot, maxWait > 0 && !closed(done))
 	if w != nil {
 		return l.await(w, done, maxWait)
@@ -142,7 +142,7 @@ func (l *limiter) acquire(done <-chan struct{}, c *class, name uint64, lot uint3
 	return e
 }
 
-// closed reports whether done is. A request whose client has left already does not wait: it
+// closed reports whether done is closed. A request whose client has already left must not wait: it
 // could push out another one.
 func closed(done <-chan struct{}) bool {
 	select {
@@ -153,13 +153,13 @@ func closed(done <-chan struct{}) bool {
 	}
 }
 
-// enter decides a request of c and of the tenant with that name, or puts it into the queue if that
-// is allowed. Whether the limiter is open is read under the lock, and not with the request's
-// options: a request that enters the queue behind a Replace that has emptied it would wait in vain.
+// enter decides a request of c and of the tenant with that name, or puts it into the queue if
+// queue is true. The mode is read under the lock, not with the request's options. Otherwise a
+// request could enter the queue after a Replace has emptied it, and wait in vain.
 func (l *limiter) enter(c *class, name uint64, lot uint32, queue bool) (entry, *waiter) {
 	now := l.lock()
 	defer l.mu.Unlock()
-	if c.rank == retired { // by a Replace that the request has not seen
+	if c.rank == retired { // by a Replace after the request read its options
 		c = l.classes[len(l.classes)-1]
 	}
 	l.advanceLocked(now)
@@ -187,16 +187,19 @@ func (l *limiter) enter(c *class, name uint64, lot uint32, queue bool) (entry, *
 	return entry{limit: l.limit, inFlight: l.inFlight}, nil
 }
 
-// letPassLocked lets a request of c in that would have been shed.
+// letPassLocked lets a request of c in that the limiter would shed, as the mode is not Enforce.
 func (l *limiter) letPassLocked(c *class) entry {
 	l.window.shed++
 	l.shadowed++
 	c.shadowed++
-	return entry{permit: &Permit{limiter: l, class: c, state: shadowed}, shadow: true, limit: l.limit, inFlight: l.inFlight}
+	return entry{
+		permit: &Permit{limiter: l, class: c, state: shadowed}, shadow: true,
+		limit: l.limit, inFlight: l.inFlight,
+	}
 }
 
-// ahead sheds a request of c before services behind do, or lets it pass if the limiter is open. The
-// limit is not the reason, so the algorithm does not hear of it.
+// ahead sheds a request of c before services behind do, or lets it pass if the mode is not Enforce.
+// The limit is not the reason, so the window does not count it.
 func (l *limiter) ahead(c *class) entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,7 +224,7 @@ func (l *limiter) exempted() entry {
 	return entry{permit: &Permit{limiter: l, state: exempt}, limit: l.limit, inFlight: l.inFlight}
 }
 
-// advanceLocked ends the window if it is time, and lets in those who may then begin.
+// advanceLocked ends the window if it is time, and lets in the waiters that may then begin.
 func (l *limiter) advanceLocked(now instant) {
 	if l.window.over(now) {
 		l.updateLocked(now)
@@ -251,7 +254,7 @@ func (l *limiter) updateLocked(now instant) {
 		if !returns(func() { w.least, w.most, w.enough = a.Window() }) {
 			l.panics++
 		}
-		w.most = max(w.most, time.Millisecond) // not with every request
+		w.most = max(w.most, time.Millisecond) // no window for every request
 		w.least = max(w.least, time.Millisecond)
 	}
 }
@@ -268,10 +271,9 @@ func returns(f func()) (ok bool) {
 	return true
 }
 
-// setLimitLocked puts a limit into force. Its places for requests that need nothing that others
-// need are there for all classes: shares are of the other places. Whatever the limit is, and
-// whatever rounding makes of the shares, a class with less than the share of the first leaves that
-// one a place, and has one itself.
+// setLimitLocked puts a limit into force. l.places of it are for all classes, and shares are of the
+// rest: see glancer. At every limit, however shares are rounded, a class with a smaller share than
+// the first leaves it a place, and has a place itself.
 func (l *limiter) setLimitLocked(limit int) {
 	l.limit = min(max(limit, l.leastLocked()), l.maxLimit)
 	places := min(l.places, l.limit-1)
@@ -292,8 +294,7 @@ func (l *limiter) setLimitLocked(limit int) {
 	}
 }
 
-// leastLocked returns the least limit: 2 if the first class has a place of its own, which others
-// leave it.
+// leastLocked returns the least limit: 2 if the other classes leave the first one a place.
 func (l *limiter) leastLocked() int {
 	if last := l.classes[len(l.classes)-1]; last.share < l.classes[0].share {
 		return 2
@@ -301,32 +302,34 @@ func (l *limiter) leastLocked() int {
 	return 1
 }
 
-// glancer is an Algorithm that may change its limit between two windows.
+// glancer is an algorithm that may change its limit between two windows.
 type glancer interface {
-	// glanceFrom returns when the algorithm has to look before another request begins or is shed:
-	// if so many are in flight, and one of them is so old.
+	// glanceFrom returns when glance has to be called before another request begins or is shed: if
+	// so many are in flight, and one of them is that old.
 	glanceFrom() (inFlight int, age time.Duration)
-	// glance returns the limit from now on. The Sample is of the instant: it has nothing of the
-	// window.
+	// glance returns the limit from now on. The Sample is of this instant, without the window.
 	glance(shedlimit.Sample) (limit int)
-	// overtakes returns how long a request has to take to overtake others. What takes less may not
-	// need what is scarce.
+	// overtakes returns how long a request has to take to overtake others. Faster requests may not
+	// need the scarce resource.
 	overtakes() time.Duration
-	// places returns how many places of the limit are for all classes, for requests that need
-	// nothing that others need.
+	// places returns how many places of the limit are for requests that do not need the scarce
+	// resource, of all classes.
 	places() int
 }
 
 const glanceEvery = 10 * time.Millisecond
 
-// glanceLocked lets the algorithm look before a request begins or is shed that enters below full.
+// glanceLocked calls glance, if it is time, before a request that enters below full is decided.
 func (l *limiter) glanceLocked(full int, now instant) {
 	g, ok := l.algorithm.(glancer)
 	if !ok || now-l.glanced < glanceEvery {
 		return
 	}
 	from, age := g.glanceFrom()
-	if oldest := l.running.First; l.inFlight < min(full, from) || age > 0 && (oldest == nil || now-oldest.Of.start < age) {
+	if l.inFlight < min(full, from) {
+		return
+	}
+	if oldest := l.running.First; age > 0 && (oldest == nil || now-oldest.Of.start < age) {
 		return
 	}
 	l.glanced = now

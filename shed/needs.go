@@ -13,17 +13,17 @@ const (
 	needLife  = time.Second
 	beyond    = 0.1  // more than succeeded go on while services behind refuse some
 	doubling  = 1.0  // the same while they refuse none
-	tolerable = 0.05 // part that they refuse from which beyond holds
+	tolerable = 0.05 // refused part from which beyond holds
 	knocks    = 4.0  // requests in needLife that go on whatever they refuse
 	mostUsual = 0.75 // part that may be usual
-	unchanged = 0.8  // times need.worst: few requests are refused as much as many were
+	unchanged = 0.8  // times need.worst: as large a part of few is refused as of many
 	worstLife = time.Minute
 	usualLife = 5 * time.Minute // while fewer than all go on, or none is refused
 )
 
-// needs sheds ahead what services behind would refuse: of each name as many requests that, of those
-// that go on, these refuse about a tenth. The most important classes go on first. So the services
-// that would have done their part of such a request in vain have room for others.
+// needs sheds ahead what services behind would refuse. Of each name it sheds so many requests that
+// these services refuse about a tenth of the others. The most important classes go on first. A
+// service that would have done its part of a request in vain has room for another one.
 //
 // It is the client's side of "Handling Overload" (Beyer and others, Site Reliability Engineering,
 // 2016), by class. It is safe for concurrent use.
@@ -34,20 +34,20 @@ type needs struct {
 	looked instant // when idle names were last looked for
 }
 
-// need has the requests of a name, of which each needLife halves the count.
+// need counts the requests of a name. Each needLife halves the counts.
 type need struct {
 	of      *needs
 	at      instant
-	asked   [maxClasses]float64 // that have ended or were shed ahead, by class
-	got     float64             // that services behind did not refuse
-	refused float64             // that they did
+	asked   [maxClasses]float64 // ended or shed ahead, by class
+	got     float64             // not refused by services behind
+	refused float64             // refused by them
 
 	usual float64 // part that they refuse at any load; 0: not known
 	worst float64 // most that they have refused of late
 	whole bool    // all requests go on, and some are refused
 }
 
-// admit returns what a request of a class needs, and whether it may go on.
+// admit returns the counts of a name, and whether a request of a class may go on.
 func (n *needs) admit(name string, rank int, lot uint32, now instant) (*need, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -81,14 +81,14 @@ func (n *needs) ofLocked(name string, now instant) *need {
 	return x
 }
 
-// roomLocked returns how many of the requests that were asked should have gone on: a tenth more than
-// succeeded, and at least a quarter of those that would succeed if as large a part did.
+// roomLocked returns how many of the requests that were asked should have gone on: a tenth more
+// than succeeded, and at least a quarter of those that would succeed if as large a part did.
 //
-// Services that refuse a part p at any load would get fewer and fewer: of 100 requests with p = 0.3
-// 70 succeed, so 77 go on, of which 54 succeed, so 59 go on, down to the quarter: 17. It is a trial.
-// Under a real overload that few are hardly refused. If the part is still what it was, it is usual:
-// 1.1·(17·0.7)/(1-0.3) = 19 go on, then 21, until all do. A real overload beside it is seen, as the
-// part rises above the usual one.
+// Services that refuse a part p at any load would get fewer and fewer: of 100 requests with p =
+// 0.3 70 succeed, so 77 go on, of which 54 succeed, so 59 go on, down to the quarter: 17. It is a
+// trial. Under a real overload that few are hardly refused. If the part is still what it was, it
+// is usual: 1.1·(17·0.7)/(1-0.3) = 19 go on, then 21, until all do. A real overload beside it is
+// seen, as the part rises above the usual one.
 func (x *need) roomLocked() float64 {
 	part := x.refused / max(1, x.got+x.refused)
 	more := beyond + (doubling-beyond)*max(0, 1-part/tolerable)
@@ -122,7 +122,7 @@ func (x *need) ageLocked(now instant) {
 	}
 }
 
-// end notes how a request of a class that went on has ended, or that it has become a stream.
+// end counts a request that went on, when it has ended or has become a stream.
 func (x *need) end(rank int, result *Result, now instant) {
 	if x == nil || result.Left && result.Refused {
 		return

@@ -6,21 +6,20 @@ import (
 	"github.com/weir-go/weir/internal/ground/list"
 )
 
-// Permit is a request that a [Shedder] has let in. The caller must call End when the
-// request is over. All methods are safe for concurrent use, on a nil Permit too, which
-// does nothing.
+// Permit is a request that a [Shedder] has let in. The caller must call End when the request is
+// over. All methods are safe for concurrent use. On a nil Permit they do nothing.
 type Permit struct {
 	limiter *limiter
 	class   *class // nil if it is exempt
 	tenant  *tenant
 	node    list.Node[*Permit]
 	start   instant
-	need    *need         // nil: Options.Needs is
-	rank    int           // of its class when it began, for need
-	noted   time.Duration // of client, in windows until now
+	need    *need         // nil if Options.Needs is
+	rank    int           // of its class when it began
+	noted   time.Duration // of client, counted in windows
 	client  clientTime
-	passed  instant     // when a request that began later completed and could overtake it; 0: none has
-	state   permitState // belongs to the limiter's lock
+	passed  instant     // when a request that began later overtook it; 0: none has
+	state   permitState // guarded by the limiter's lock
 }
 
 type permitState uint8
@@ -36,11 +35,11 @@ const (
 // Result is how a request has ended.
 type Result struct {
 	Route  string // see Options.Route
-	Failed bool   // it did not succeed: a status from 400 on, a panic
+	Failed bool   // it did not succeed: a status from 400 on, or a panic
 	Left   bool   // its context ended before it did: the client left, or a deadline was over
 
-	// Refused says that it failed because a service that it needs has shed it: a status of 503. See
-	// Options.Needs.
+	// Refused says that a service behind has shed the request, so that it failed: a status of 503.
+	// See Options.Needs.
 	Refused bool
 }
 
@@ -54,16 +53,15 @@ func (p *Permit) End(result Result) {
 	}
 }
 
-// Stream says that the answer has become a stream or a connection of its own, whose length says
-// nothing of the service. From now on the request is not in flight, and it teaches the
-// algorithm nothing. It still has to End.
+// Stream takes the request out of flight: its answer has become a stream or a connection, whose
+// length says nothing of the service. The algorithm learns nothing from it. It still has to End.
 func (p *Permit) Stream() {
 	if p != nil && p.limiter.stream(p) {
 		p.need.end(p.rank, &Result{}, p.limiter.now())
 	}
 }
 
-// end ends p and returns the state in which it was. A nil result teaches the algorithm nothing.
+// end ends p, and returns its state before. A nil result teaches the algorithm nothing.
 func (l *limiter) end(p *Permit, result *Result) permitState {
 	now := l.lock()
 	defer l.mu.Unlock()
@@ -97,8 +95,8 @@ func (l *limiter) end(p *Permit, result *Result) permitState {
 	return state
 }
 
-// passLocked notes that a request has overtaken n and those that began before n. Those that were overtaken before are the oldest
-// ones, so each request is noted once.
+// passLocked marks n and the requests that began before it as overtaken. Those that are marked
+// already are the oldest ones, so it marks each request once.
 func passLocked(n *list.Node[*Permit], now instant) {
 	for ; n != nil && n.Of.passed == 0; n = n.Prev {
 		n.Of.passed = now

@@ -13,8 +13,8 @@ type waiter struct {
 	lot     uint32
 	node    list.Node[*waiter] // in the queue of its class
 	since   instant
-	decided chan struct{} // closed when the request has left the queue by another's doing
-	entry   entry         // valid then
+	decided chan struct{} // closed when another goroutine has taken it out of the queue
+	entry   entry         // valid once decided is closed
 }
 
 // queue has the waiters of a class, the newest first.
@@ -37,12 +37,13 @@ func waiterOf(n *list.Node[*waiter]) *waiter {
 	return n.Of
 }
 
-// join moves the waiters of other into q, in the order in which all began to wait.
+// join moves the waiters of other into q. All are in the order in which they began to wait.
 func (q *queue) join(other *queue) {
 	var all queue
 	for q.Size+other.Size > 0 {
 		from := q
-		if mine, theirs := q.oldest(), other.oldest(); mine == nil || theirs != nil && theirs.since < mine.since {
+		mine, theirs := q.oldest(), other.oldest()
+		if mine == nil || theirs != nil && theirs.since < mine.since {
 			from = other
 		}
 		w := from.oldest()
@@ -53,7 +54,7 @@ func (q *queue) join(other *queue) {
 }
 
 // enqueueLocked puts a request of c and x into the queue, or returns nil if there is no room: no
-// waiter is as unimportant as c.
+// waiter yields to it.
 func (l *limiter) enqueueLocked(c *class, x *tenant, lot uint32, now instant) *waiter {
 	room := l.maxWaiting
 	if room == 0 {
@@ -79,13 +80,14 @@ func (l *limiter) enqueueLocked(c *class, x *tenant, lot uint32, now instant) *w
 	return w
 }
 
-// victimLocked returns the waiter that yields to a request of c and x: the oldest one of the least
-// important class that is not more important than c, and of x or a tenant with more waiters than x.
-// nil: none.
+// victimLocked returns the waiter that yields to a request of c and x, or nil. It is the oldest one
+// of the least important class, is not more important than c, and is of x or of a tenant with more
+// waiters than x.
 func (l *limiter) victimLocked(c *class, x *tenant) *waiter {
 	for i := len(l.classes) - 1; i >= 0 && l.classes[i].rank >= c.rank; i-- {
 		for n := l.classes[i].waiting.Last; n != nil; n = n.Prev {
-			if other := n.Of.tenant; x == nil || other == nil || other == x || other.waiting > x.waiting {
+			other := n.Of.tenant
+			if x == nil || other == nil || other == x || other.waiting > x.waiting {
 				return n.Of
 			}
 		}
@@ -101,14 +103,14 @@ func (l *limiter) removeLocked(w *waiter) {
 	}
 }
 
-// decideLocked tells a waiter, which is not in the queue any more, that it is let in, or, if p
-// is nil, that it is shed.
+// decideLocked tells a waiter, which has left the queue, that it is let in; if p is nil, that it is
+// shed.
 func (l *limiter) decideLocked(w *waiter, p *Permit, now instant) {
 	w.entry = entry{permit: p, limit: l.limit, inFlight: l.inFlight, wait: now - w.since}
 	close(w.decided)
 }
 
-// emptyLocked lets all waiters pass, since the limiter is open: those who may begin first.
+// emptyLocked lets all waiters pass, as the mode is not Enforce. Those that fit begin first.
 func (l *limiter) emptyLocked(now instant) {
 	l.dispatchLocked(now)
 	for _, c := range l.classes {
@@ -130,7 +132,10 @@ const mostPassed = 32
 func (l *limiter) dispatchLocked(now instant) {
 	for _, c := range l.classes {
 		passed := 0
-		for n := c.waiting.First; n != nil && passed < mostPassed && l.admitsLocked(c, nil, 0, now); {
+		for n := c.waiting.First; n != nil && passed < mostPassed; {
+			if !l.admitsLocked(c, nil, 0, now) {
+				break
+			}
 			w := n.Of
 			n = n.Next
 			if !l.admitsLocked(c, w.tenant, w.lot, now) {
@@ -184,8 +189,8 @@ func (l *limiter) giveUp(w *waiter, left bool) entry {
 	return entry{left: left, limit: l.limit, inFlight: l.inFlight, wait: now - w.since}
 }
 
-// passOnLocked takes back the permit of a request whose client has left. The next one in the
-// queue gets it.
+// passOnLocked takes back the permit of a waiter whose client has left. The next waiter gets its
+// place.
 func (l *limiter) passOnLocked(w *waiter, now instant) {
 	p := w.entry.permit
 	w.entry.permit, w.entry.left = nil, true

@@ -13,20 +13,19 @@ import (
 	"github.com/weir-go/weir/internal/ground/shedlimit"
 )
 
-// Shedder admits as many requests at once as the service can answer in time, and sheds the
-// others. [New] makes it. It has no goroutine and nothing to close. It is safe for
-// concurrent use.
+// Shedder admits as many requests at once as the service can answer in time, and sheds the others.
+// [New] makes it. It starts no goroutine, and need not be closed. It is safe for concurrent use.
 type Shedder[R any] struct {
 	limiter  limiter
 	needs    needs
-	given    shedlimit.Algorithm // of this repository's tests; nil: options say which
-	seed     maphash.Seed        // of names of tenants
+	given    shedlimit.Algorithm // of this repository's tests; nil: options choose
+	seed     maphash.Seed        // for the names of tenants
 	settings atomic.Pointer[settings[R]]
 	replace  sync.Mutex // held by Replace
 	random   atomic.Uint64
 }
 
-// settings are what a request looks at. They are never written.
+// settings are the options that a request reads. They never change.
 type settings[R any] struct {
 	classes  []*class
 	classify func(R) int
@@ -63,12 +62,12 @@ func MustNew[R any](options Options[R]) *Shedder[R] {
 	return s
 }
 
-// Replace puts other options into force, from the next request on. What was learned stays:
-// the limit, latencies, what is in flight and all counters, which go by the names of
-// classes, and how much tenants use, unless options have no Tenant. Requests under way and in the queue go on; those of a class that is left out count
-// as the least important. If the new mode is [core.Shadow] or [core.Disabled], the queue is
-// emptied: all that wait in it are let in at once. If options have a mistake, Replace changes
-// nothing and reports every one.
+// Replace puts other options into force, from the next request on. What was learned stays: the
+// limit, latencies, requests in flight and all counters, which go by the names of classes. What
+// tenants use stays, too, unless options have no Tenant. Requests under way and in the queue go on.
+// Those of a class that is left out count as the least important. If the new mode is [core.Shadow]
+// or [core.Disabled], all requests in the queue are let in at once. If options have mistakes,
+// Replace reports them all and changes nothing.
 func (s *Shedder[R]) Replace(options Options[R]) error {
 	if err := options.check(); err != nil {
 		return err
@@ -76,21 +75,23 @@ func (s *Shedder[R]) Replace(options Options[R]) error {
 	s.replace.Lock()
 	defer s.replace.Unlock()
 	classes := s.limiter.configure(options.Classes, limits{
-		algorithm: s.given, fixed: options.Limit, slo: options.SLO, maxLimit: options.MaxInFlight, maxWaiting: options.MaxWaiting,
+		algorithm: s.given, fixed: options.Limit, slo: options.SLO,
+		maxLimit: options.MaxInFlight, maxWaiting: options.MaxWaiting,
 		fair: options.Tenant != nil, open: options.Mode != core.Enforce,
 	})
 	s.settings.Store(&settings[R]{
-		classes: classes, classify: options.Classify, tenant: options.Tenant, exempt: options.Exempt, route: options.Route,
-		needs: options.Needs, lot: options.Lot,
-		maxWait: options.MaxWait, mode: options.Mode, observe: options.Observe, denied: options.Denied,
+		classes: classes, classify: options.Classify, tenant: options.Tenant,
+		exempt: options.Exempt, route: options.Route, needs: options.Needs, lot: options.Lot,
+		maxWait: options.MaxWait, mode: options.Mode,
+		observe: options.Observe, denied: options.Denied,
 	})
 	return nil
 }
 
-// Acquire decides a request, and waits in the queue if there is one, until ctx ends at the
-// latest. If the verdict is Admitted, the caller must call [Permit.End] when
-// the request is over. Otherwise the Permit is nil, as it is of a request that comes while the mode is
-// [core.Disabled]. If Observe panics, the request has ended.
+// Acquire decides a request. If there is a queue, it waits there, until ctx ends at the latest.
+// If the verdict is Admitted, the caller must call [Permit.End] when the request is over.
+// Otherwise the Permit is nil. It is also nil while the mode is [core.Disabled]. If Observe
+// panics, Acquire ends the request.
 func (s *Shedder[R]) Acquire(ctx context.Context, request R) (*Permit, Event) {
 	set := s.settings.Load()
 	if set.mode == core.Disabled {
@@ -124,7 +125,9 @@ func (s *Shedder[R]) Acquire(ctx context.Context, request R) (*Permit, Event) {
 }
 
 // decide decides a request of c and of the tenant with that name.
-func (s *Shedder[R]) decide(ctx context.Context, set *settings[R], request R, c *class, name uint64) entry {
+func (s *Shedder[R]) decide(
+	ctx context.Context, set *settings[R], request R, c *class, name uint64,
+) entry {
 	lot := s.draw(set, request)
 	if set.needs == nil {
 		return s.limiter.acquire(ctx.Done(), c, name, lot, set.maxWait)
@@ -141,7 +144,7 @@ func (s *Shedder[R]) decide(ctx context.Context, set *settings[R], request R, c 
 	return got
 }
 
-// draw returns the lot of a request. Without Options.Lot all have the first.
+// draw returns the lot of a request. Without Options.Lot all have lot 0.
 func (s *Shedder[R]) draw(set *settings[R], request R) uint32 {
 	if set.lot == nil {
 		return 0
@@ -177,7 +180,7 @@ func (set *settings[R]) class(request R) *class {
 	return set.classes[last]
 }
 
-// State returns what s does now and has done. Of a Shedder that [New] has not made it is zero.
+// State returns what s does now and has done. It is zero if [New] did not make s.
 func (s *Shedder[R]) State() State {
 	set := s.settings.Load()
 	if set == nil {

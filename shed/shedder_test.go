@@ -268,7 +268,7 @@ func TestNewReportsEveryMistake(t *testing.T) {
 	if _, err := shed.New(shed.Options[int]{MaxInFlight: 1, Classes: []shed.Class{{Name: "a"}, {Name: "b", Share: 100}}}); err != nil {
 		t.Error(err)
 	}
-	if _, err := shed.New(shed.Options[int]{MaxWaiting: 3}); err == nil || !strings.Contains(err.Error(), "nobody waits without a max wait") {
+	if _, err := shed.New(shed.Options[int]{MaxWaiting: 3}); err == nil || !strings.Contains(err.Error(), "no request waits without a max wait: set it (got 3)") {
 		t.Error(err)
 	}
 }

@@ -2,11 +2,11 @@ package shed
 
 import "github.com/weir-go/weir/stats"
 
-// State is what a [Shedder] does now and has done, for gauges, counters and pages. Its
-// fields are those of [stats.ShedderState].
+// State is what a [Shedder] does now and has done, for gauges, counters and pages. Its fields are
+// those of [stats.ShedderState].
 type State = stats.ShedderState
 
-// state returns all but the mode.
+// state returns the State without the mode.
 func (l *limiter) state() State {
 	now := l.lock()
 	defer l.mu.Unlock()
@@ -24,7 +24,8 @@ func (l *limiter) state() State {
 	}
 	for _, c := range l.classes {
 		s.Classes = append(s.Classes, stats.ShedderClassState{
-			Name: c.name, Share: c.share, Entry: c.full, InFlight: c.inFlight, Waiting: c.waiting.Size,
+			Name: c.name, Share: c.share, Entry: c.full,
+			InFlight: c.inFlight, Waiting: c.waiting.Size,
 			Admitted: c.admitted, Shed: c.shed, Shadowed: c.shadowed, Left: c.left,
 			Ahead: c.ahead,
 		})

@@ -9,32 +9,36 @@ const (
 	mostTenants = 1000
 	mostYoung   = 1024
 	youngFor    = 2 * time.Second // a name is new for so long
-	youngKept   = 2 * youngFor    // no other name replaces it for so long
-	useLife     = 2 * time.Second // in which half of tenant.use goes away
+	youngKept   = 2 * youngFor    // and for so long no other name replaces it
+	useLife     = 2 * time.Second // halves tenant.use
 	countEvery  = 250 * time.Millisecond
-	notableUse  = 0.1 // part of the limit over all names, with which a tenant is active
-	candidates  = 8   // tenants of which the one that uses least is evicted
+	notableUse  = 0.1 // times an equal share of all names: a tenant that uses as much is active
+	candidates  = 8   // tenants are drawn, and the one that uses least is evicted
 
 	// A tenant may fill the limit of its class while it uses up to the first part of an equal
 	// share, and half of that limit from the second part on.
 	fullUntil, halfFrom = 0.75, 1.25
 )
 
-// tenants share the limit. While places are free, any of them may have them. The last half of the
-// places is for tenants that use less than an equal share. It belongs to the limiter's lock.
+// tenants share the limit. While places are free, any tenant may have them. The last half of the
+// places is for tenants that use less than an equal share. The limiter's lock guards it.
 //
-// Names are kept as hashes. A name that comes again after youngFor is a tenant of its own; until
-// then it is one of the newcomers, who are one tenant together. So a new name for each request
-// gains nothing, and evicts no tenant.
+// An example: the limit is 40, and 4 tenants are active, so an equal share is 10. A tenant with 7.5
+// in flight on average, or fewer, enters below 40. One with 10 enters below 30. One with 12.5 or
+// more enters below 20.
+//
+// Names are kept as hashes. A name that comes again after youngFor becomes a tenant. Until then
+// it is one of the newcomers, who are one tenant together. So a new name for each request gains
+// nothing, and evicts no tenant.
 type tenants struct {
 	known     map[uint64]*tenant // at most mostTenants
 	list      []*tenant          // the same
 	newcomers tenant
-	young     [mostYoung]young // by hash; a name replaces one that has not come again
-	active    float64          // tenants that use the service
-	share     float64          // an equal share of the limit, which is a mean as the use of tenants is
-	limit     float64          // that mean
-	counted   instant          // when all of them were computed
+	young     [mostYoung]young // by hash; a name replaces one that did not come again
+	active    float64          // number of tenants that use the service
+	share     float64          // an equal share of limit
+	limit     float64          // its mean, over the time over which the use of tenants is one
+	counted   instant          // when active, share and limit were computed
 	random    uint64
 }
 
@@ -52,7 +56,7 @@ type tenant struct {
 	waiting  int
 	use      float64 // requests in flight, on average, until the instant until
 	until    instant
-	asksTill instant // it counts as active until then, as one of its requests did not get in
+	asksTill instant // it is active until then: one of its requests did not get in
 }
 
 func newTenants() *tenants { return &tenants{known: make(map[uint64]*tenant), active: 1} }
@@ -73,8 +77,8 @@ func (t *tenants) of(name uint64, now instant) *tenant {
 	return &t.newcomers
 }
 
-// add makes a name a tenant. If there are too many, it evicts the one that uses least of some that
-// are drawn.
+// add makes a name a tenant. If there are too many, it draws some and evicts the one that uses
+// least.
 func (t *tenants) add(name uint64, now instant) *tenant {
 	x := &tenant{name: name, at: len(t.list), until: now}
 	if len(t.list) < mostTenants {
@@ -103,7 +107,7 @@ func (x *tenant) useAt(now instant) float64 {
 	return x.use
 }
 
-// add counts so many more requests in flight from now on. A nil tenant counts nothing.
+// add counts n more requests in flight from now on. A nil tenant counts nothing.
 func (x *tenant) add(n int, now instant) {
 	if x != nil {
 		x.useAt(now)
@@ -118,7 +122,7 @@ func (x *tenant) refused(now instant) {
 	}
 }
 
-// part returns which part of the limit of its class x may fill.
+// part returns the part of the places of its class that x may fill.
 func (t *tenants) part(x *tenant, limit int, now instant) float64 {
 	if t.share == 0 || now-t.counted >= countEvery {
 		t.count(float64(limit), now)
@@ -130,8 +134,8 @@ func (t *tenants) part(x *tenant, limit int, now instant) float64 {
 	return min(1, max(0.5, 1-(shares-fullUntil)*0.5/(halfFrom-fullUntil)))
 }
 
-// count counts the tenants that use the service, or asked and did not get in: one that fills all
-// places is not alone then.
+// count counts the tenants that use the service, or that asked and did not get in. With these, a
+// tenant that fills all places is not alone.
 func (t *tenants) count(limit float64, now instant) {
 	t.limit = limit + (t.limit-limit)*half(now-t.counted, useLife)
 	t.active, t.counted = 0, now
@@ -147,7 +151,7 @@ func (t *tenants) count(limit float64, now instant) {
 	t.share = t.limit / max(1, t.active)
 }
 
-// fullLocked returns below how many requests in flight a request of c and x with that lot enters.
+// fullLocked returns the number of requests in flight below which a request enters.
 func (l *limiter) fullLocked(c *class, x *tenant, lot uint32, now instant) int {
 	full := c.fullFor(lot)
 	if x == nil || l.tenants == nil {

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	maxRoutes    = 256 // with samples of their own
+	maxRoutes    = 256 // routes with samples of their own
 	otherRoute   = "other"
-	manyRoutes   = 16 // that may keep manySamples; those that follow keep fewSamples
+	manyRoutes   = 16 // routes keep manySamples each, the others fewSamples
 	manySamples  = 256
 	fewSamples   = 16
 	maxAges      = 1024
@@ -21,16 +21,16 @@ const (
 	windowSample = 20
 )
 
-// window is what happens between two updates. It belongs to the limiter's lock.
+// window counts what happens between two updates. The limiter's lock guards it.
 type window struct {
 	start       instant
-	least, most time.Duration // that it lasts
+	least, most time.Duration // how long it lasts
 	enough      int           // completions to end it after least
 
 	peak     int
 	area     float64 // of the requests in flight over time
 	areaAt   instant
-	clients  time.Duration // that requests have waited for their clients, of area
+	clients  time.Duration // of area, the time in which requests waited for their clients
 	admitted int
 	shed     int
 
@@ -48,7 +48,7 @@ type route struct {
 	name            string
 	completed, ends reservoir
 	keep            int           // 0: not active
-	first           time.Duration // of all that completed: see RouteSample
+	first           time.Duration // see RouteSample.First
 }
 
 // begin begins a window at now.
@@ -69,7 +69,7 @@ func (w *window) over(now instant) bool {
 	return passed >= w.most || passed >= w.least && w.completed >= w.enough
 }
 
-// flow adds the time until now, in which inFlight requests were in flight.
+// flow adds the time until now, during which inFlight requests were in flight.
 func (w *window) flow(inFlight int, now instant) {
 	if now > w.areaAt {
 		w.area += float64(inFlight) * float64(now-w.areaAt)
@@ -77,8 +77,8 @@ func (w *window) flow(inFlight int, now instant) {
 	}
 }
 
-// wait adds the time until now in which p waited for its client, and reports for how long it has in all, and
-// whether it does now.
+// wait adds the time until now during which p waited for its client. It returns how long p has
+// waited in all, and whether it waits now.
 func (w *window) wait(p *Permit, now instant) (total time.Duration, waits bool) {
 	total, waits = p.client.until(now)
 	w.clients += total - p.noted
@@ -86,7 +86,7 @@ func (w *window) wait(p *Permit, now instant) (total time.Duration, waits bool) 
 	return total, waits
 }
 
-// note adds the end of a request that took d, and was overtaken after first, or not before it ended.
+// note adds the end of a request that took d. first is the time until it was overtaken, or d.
 func (w *window) note(result *Result, d, first time.Duration) {
 	r := w.route(result.Route)
 	if r.keep == 0 {
@@ -129,7 +129,7 @@ func (w *window) route(name string) *route {
 	return r
 }
 
-// reservoir is a uniform draw from the durations that were added.
+// reservoir keeps a uniform draw from the durations that were added.
 type reservoir struct {
 	drawn []time.Duration
 	seen  int
@@ -150,7 +150,7 @@ func (r *reservoir) add(d time.Duration, keep int, random *uint64) {
 	}
 }
 
-// pick returns a number below n at random. It is a generator of our own, so that simulations repeat: splitmix64.
+// pick returns a random number below n. The generator is splitmix64, so that simulations repeat.
 func pick(random *uint64, n int) int {
 	*random += golden
 	return int(mix(*random) % uint64(n))
@@ -158,7 +158,7 @@ func pick(random *uint64, n int) int {
 
 const golden = 0x9e3779b97f4a7c15 // the step of splitmix64
 
-// mix has the last steps of splitmix64.
+// mix is the last steps of splitmix64.
 func mix(z uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
@@ -171,7 +171,8 @@ func (l *limiter) sampleLocked(now instant) shedlimit.Sample {
 	w.flow(l.inFlight, now)
 	s := shedlimit.Sample{
 		Now: l.epoch.Add(now), Elapsed: now - w.start,
-		Limit: l.limit, MinLimit: l.leastLocked(), MaxLimit: l.maxLimit, SLO: l.slo, Bounded: l.bounded,
+		Limit: l.limit, MinLimit: l.leastLocked(), MaxLimit: l.maxLimit, Bounded: l.bounded,
+		SLO:      l.slo,
 		InFlight: l.inFlight, PeakInFlight: w.peak,
 		Admitted: w.admitted, Shed: w.shed,
 		Completed: w.completed, Failed: w.failed, Left: w.left,
@@ -184,7 +185,8 @@ func (l *limiter) sampleLocked(now instant) shedlimit.Sample {
 		slices.Sort(r.completed.drawn)
 		slices.Sort(r.ends.drawn)
 		w.samples = append(w.samples, shedlimit.RouteSample{
-			Route: r.name, Completed: r.completed.seen, Failed: r.ends.seen, Total: r.completed.total,
+			Route: r.name, Completed: r.completed.seen, Failed: r.ends.seen,
+			Total:     r.completed.total,
 			Latencies: r.completed.drawn, Ends: r.ends.drawn, First: r.first,
 		})
 	}
@@ -196,7 +198,7 @@ func (l *limiter) sampleLocked(now instant) shedlimit.Sample {
 	return s
 }
 
-// agesLocked sets the fields of s that say for how long requests have been in flight.
+// agesLocked sets AtClients, Ages, Overtaken and Quiet of s.
 func (l *limiter) agesLocked(s *shedlimit.Sample, now instant) {
 	w := &l.window
 	w.ages = w.ages[:0]
