@@ -44,9 +44,9 @@ type Sample struct {
 	PeakInFlight int     // the most at any instant of the window
 	MeanInFlight float64 // over the time of the window
 
-	// AtClients and MeanAtClients are those in flight that wait for their clients: for content that
-	// the handler reads, or until an answer has left. That time is in no latency and in no age. With
-	// Acquire alone it is not known.
+	// AtClients and MeanAtClients are those in flight that wait for their clients: for content
+	// that the handler reads, or until an answer has left. That time is in no latency and in no
+	// age. With Acquire alone it is not known.
 	AtClients     int     // now
 	MeanAtClients float64 // over the time of the window
 
@@ -65,8 +65,8 @@ type Sample struct {
 	// the oldest included.
 	Ages []time.Duration
 
-	// Requests older than Overtaken were overtaken: one that began later has completed. 0: none was.
-	// The last request that could overtake others completed Quiet ago.
+	// Requests older than Overtaken were overtaken: one that began later has completed. 0: none
+	// was. The last request that could overtake others completed Quiet ago.
 	Overtaken, Quiet time.Duration
 }
 

@@ -17,8 +17,8 @@ import (
 // Gate sheds calls of type R. It is safe for concurrent use.
 type Gate[R any] struct{ of shedgate.Gate[R] }
 
-// New returns a gate. route returns the route of a call, and status that of the answer if its handler
-// returns an error. New panics if s is nil or was not made by [shed.New].
+// New returns a gate. route returns the route of a call. status returns the HTTP status that stands
+// for the error of a handler. New panics if s is nil or was not made by [shed.New].
 func New[R any](s *shed.Shedder[R], route func(R) string, status func(error) int) *Gate[R] {
 	answered := func(_ R, err error) (int, int64, bool) { return status(err), 0, false }
 	return &Gate[R]{shedgate.New(s, shedgate.Config[R]{Route: route, Answered: answered})}
@@ -29,19 +29,23 @@ type Refusal struct {
 	Fields http.Header
 	Detail string
 	Wait   time.Duration
-	Left   error // of the context that ended in the queue; nil: the call was shed
+	Left   error // of the context, which ended in the queue; nil: the call was shed
 }
 
-// Stream is what a shedder sees of a call under way.
+// Stream tells a shedder of the messages of a call.
 type Stream struct {
-	watch.Listener // nil: it sees nothing
+	watch.Listener // nil: the shedder ignores the call
 	sent           sync.Once
 }
 
-// Serve calls next if the call may go on, and returns its error. Otherwise it returns why not, and the
-// error of [shed.Options].Denied.
-func (g *Gate[R]) Serve(ctx context.Context, request R, next func(*Stream) error) (*Refusal, error) {
-	h, err := g.of.ServeCall(ctx, request, func(l watch.Listener) error { return next(&Stream{Listener: l}) })
+// Serve calls next if the call may go on, and returns its error. Otherwise it returns a refusal,
+// and the error of [shed.Options].Denied.
+func (g *Gate[R]) Serve(
+	ctx context.Context, request R, next func(*Stream) error,
+) (*Refusal, error) {
+	h, err := g.of.ServeCall(ctx, request, func(l watch.Listener) error {
+		return next(&Stream{Listener: l})
+	})
 	if h == nil {
 		return nil, err
 	}
@@ -54,14 +58,14 @@ func (g *Gate[R]) Serve(ctx context.Context, request R, next func(*Stream) error
 	}, err
 }
 
-// Send notes that a message goes to the client: the call is in flight no more.
+// Send says that a message goes to the client. The first one takes the call out of flight.
 func (s *Stream) Send() {
 	if s.Listener != nil {
 		s.sent.Do(s.Stream)
 	}
 }
 
-// Receive receives a message. The time that takes is the client's.
+// Receive receives a message. The time until it comes is the client's.
 func (s *Stream) Receive(receive func(any) error, message any) error {
 	if s.Listener != nil {
 		s.Wait()

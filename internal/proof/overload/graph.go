@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// Graph is services of which the first calls others. A request succeeds if all calls of its kind do.
+// Graph is a number of services. The first one, the front, calls the others. A request succeeds if
+// all calls of its kind succeed.
 type Graph struct {
 	Name     string
 	About    string
 	Services []Service
 	Kinds    []Kind
-	// InTurn makes a call only after the one before has succeeded. Otherwise all begin at once.
+	// InTurn makes each call after the one before has succeeded. Otherwise all begin at once.
 	InTurn bool
 	// SLO is the longest latency of a good answer.
 	SLO, Length time.Duration
@@ -20,8 +21,8 @@ type Graph struct {
 	From time.Duration
 }
 
-// Service is a number of slots with a queue in front, first come, first served. A request occupies
-// one for Time, uniformly between 0.8 and 1.2 times that. The front does its work before it calls.
+// Service is a number of slots behind a queue: first come, first served. A request occupies a slot
+// for 0.8 to 1.2 times Time, uniformly. The front does its work before it calls.
 type Service struct {
 	Name  string
 	Slots int
@@ -38,7 +39,7 @@ type Kind struct {
 	Calls []int
 }
 
-// Waited is a Limiter that is told how long each request has waited for a slot.
+// Waited is a Limiter that learns how long each request has waited for a slot.
 type Waited interface {
 	Waited(time.Duration)
 }
@@ -58,8 +59,8 @@ func (g *Graph) Capacity() float64 {
 	return least
 }
 
-// Most returns how many requests a second can succeed at a load: those of kinds with fewer calls
-// first. That is right if the calls of each kind are among those of the next.
+// Most returns how many requests a second can succeed at a load. It serves kinds with fewer calls
+// first. That is right if the calls of each kind are among those of the next one.
 func (g *Graph) Most(load float64) float64 {
 	kinds := slices.Clone(g.Kinds)
 	slices.SortStableFunc(kinds, func(a, b Kind) int { return len(a.Calls) - len(b.Calls) })
@@ -82,14 +83,14 @@ func (g *Graph) Most(load float64) float64 {
 	return most
 }
 
-// GraphResult is what was measured in a run of a [Graph].
+// GraphResult has the figures of a run of a [Graph].
 type GraphResult struct {
 	Offered, Good int
-	// Shed are the requests and calls that each service has shed.
+	// Shed counts the requests and calls that each service shed.
 	Shed []int
-	// Wasted is the part of each service's capacity that worked for requests without a good answer.
+	// Wasted is the part of each service's capacity that went into requests without a good answer.
 	Wasted []float64
-	// Latencies of all good answers, sorted.
+	// Latencies are those of all good answers, sorted.
 	Latencies []time.Duration
 	Seconds   float64
 }
@@ -103,9 +104,9 @@ type trip struct {
 	kind    *Kind
 	start   time.Duration
 	counted bool
-	u       []float64 // that say what it takes at each service
+	u       []float64 // draw its time at each service
 	work    []time.Duration
-	calls   int // that have not ended
+	calls   int // not yet ended
 	ended   bool
 	end     func(failed bool)
 }
@@ -136,12 +137,13 @@ type graphRun struct {
 	out      GraphResult
 }
 
-// Run runs the graph in the bubble that it is called in. Each service has a limiter. load is a
-// multiple of the capacity.
+// Run runs the graph in the bubble of its caller. Each service has a limiter. load is a multiple of
+// the capacity.
 func (g *Graph) Run(limiters []Limiter, load float64, seed uint64) *GraphResult {
 	stream := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }
 	r := &graphRun{
-		g: g, gaps: stream(1), kinds: stream(2), rate: load * g.Capacity(), stations: make([]station, len(limiters)),
+		g: g, gaps: stream(1), kinds: stream(2),
+		rate: load * g.Capacity(), stations: make([]station, len(limiters)),
 	}
 	for i, l := range limiters {
 		r.stations[i].l = l
@@ -164,11 +166,14 @@ func (r *graphRun) arriveNext() {
 	})
 }
 
-// start draws a request, the same for all limiters, and lets it enter the front.
+// start draws a request, which does not depend on the limiters, and lets it enter the front.
 func (r *graphRun) start() {
 	kind := r.kinds.Float64()
 	n := len(r.g.Services)
-	t := &trip{start: r.now, counted: r.now >= r.g.From, u: make([]float64, n), work: make([]time.Duration, n)}
+	t := &trip{
+		start: r.now, counted: r.now >= r.g.From,
+		u: make([]float64, n), work: make([]time.Duration, n),
+	}
 	t.Lot, t.Class = r.kinds.Float64(), 1
 	for i := range t.u {
 		t.u[i] = r.kinds.Float64()
@@ -198,7 +203,7 @@ func (r *graphRun) enter(t *trip, service int) (end func(bool), ok bool) {
 	return end, ok
 }
 
-// call makes the calls of t from the nth on that may begin now.
+// call makes the calls of t that may begin now, from the nth on.
 func (r *graphRun) call(t *trip, n int) {
 	calls := t.kind.Calls[n:]
 	if t.calls = len(calls); t.calls == 0 {
@@ -256,7 +261,7 @@ func (r *graphRun) serve(service int) {
 	}
 }
 
-// finish ends a request. What others still do for it is in vain.
+// finish ends a request. The work of other services for it is in vain from now on.
 func (r *graphRun) finish(t *trip, failed bool) {
 	if t.ended {
 		return
@@ -287,17 +292,23 @@ func Graphs() []*Graph {
 	both := []Kind{{"both", 1, []int{1, 2}}}
 	half := []Kind{{"one", 0.5, []int{1}}, {"both", 0.5, []int{1, 2}}}
 	of := func(name, about string, b Service, kinds []Kind, inTurn bool) *Graph {
-		return &Graph{Name: name, About: about, Services: []Service{front, a, b}, Kinds: kinds, InTurn: inTurn,
-			SLO: time.Second, Length: 40 * time.Second, From: 10 * time.Second}
+		return &Graph{
+			Name: name, About: about,
+			Services: []Service{front, a, b}, Kinds: kinds, InTurn: inTurn,
+			SLO: time.Second, Length: 40 * time.Second, From: 10 * time.Second,
+		}
 	}
 	return []*Graph{
 		of("both", "all need a and b, at once", b, both, false),
 		of("both, in turn", "all need a, then b", b, both, true),
 		of("both, b narrow", "all need a and b, and b can do a quarter", narrow, both, false),
-		of("both, b narrow, in turn", "all need a, then b, and b can do a quarter", narrow, both, true),
+		of("both, b narrow, in turn", "all need a, then b, and b can do a quarter",
+			narrow, both, true),
 		of("half", "half need a and b, half a alone", b, half, false),
 		of("half, in turn", "half need a, then b, half a alone", b, half, true),
-		of("half, b narrow", "half need a and b, half a alone, and b can do a quarter", narrow, half, false),
-		of("half, b narrow, in turn", "half need a, then b, half a alone, and b can do a quarter", narrow, half, true),
+		of("half, b narrow", "half need a and b, half a alone, and b can do a quarter",
+			narrow, half, false),
+		of("half, b narrow, in turn", "half need a, then b, half a alone, and b can do a quarter",
+			narrow, half, true),
 	}
 }

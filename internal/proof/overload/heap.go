@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// heap has what happens next first: by instant, and by the order in which it was added.
+// heap orders events by instant, and at one instant by when they were added.
 type heap[T any] struct {
 	items []timed[T]
 	seq   uint64
@@ -58,8 +58,8 @@ func (h *heap[T]) pop() (at time.Duration, what T) {
 	}
 }
 
-// play lets what is in the heap, and what is added meanwhile, happen until end. It sleeps from one
-// instant to the next and keeps now.
+// play passes the events of the heap to happen until end, with those that are added meanwhile. It
+// sleeps from one instant to the next, and sets now.
 func (h *heap[T]) play(now *time.Duration, end time.Duration, happen func(T)) {
 	for {
 		at, what := h.pop()
@@ -74,11 +74,11 @@ func (h *heap[T]) play(now *time.Duration, end time.Duration, happen func(T)) {
 	}
 }
 
-// queue has those that wait for a slot, the oldest first.
+// queue has the requests that wait for a slot, the oldest first.
 type queue[T any] struct {
 	items  []T
 	head   int
-	random bool // pop takes any of them
+	random bool // pop takes a random one
 	drawn  *rand.Rand
 }
 

@@ -1,8 +1,8 @@
-// Package overload simulates services that are offered more than they can do. It judges limiters of requests in
-// flight: the tests of package shed and the benchmarks run the same scenarios.
+// Package overload simulates services that are offered more than they can do. It measures limiters
+// of requests in flight: the tests of package shed and the benchmarks run the same scenarios.
 //
-// A run is one goroutine that sleeps from event to event in a testing/synctest bubble. So limiters see time.Now, a
-// run needs no time of its own, and a seed says all that happens in it.
+// A run is one goroutine that sleeps from event to event in a testing/synctest bubble. So limiters
+// may read time.Now, a run takes no real time, and its seed determines everything in it.
 package overload
 
 import (
@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// Request is what a limiter is told of a request.
+// Request is what a limiter knows of a request.
 type Request struct {
 	Route string
 	Class int // 0 is critical, 1 normal, 2 sheddable
-	// Tenant is whom it is of: see Route.Tenant.
+	// Tenant names its client: see Route.Tenant.
 	Tenant string
-	// Lot is the same at all services of a [Graph] that work for a request. It is uniform in [0, 1).
+	// Lot is the same at all services of a [Graph] that the request needs. It is uniform in [0, 1).
 	Lot float64
 }
 
-// Limiter is what stands in front of the service. Enter returns false for a request that it sheds, otherwise the
-// function that ends the request.
+// Limiter stands in front of a service. Enter returns false if it sheds the request. Otherwise the
+// caller calls end at the end of the request.
 type Limiter interface {
 	Enter(Request) (end func(failed bool), ok bool)
 }
@@ -29,19 +29,20 @@ type Limiter interface {
 // Route is one kind of request.
 type Route struct {
 	Name string
-	// Share is its part of all requests. The shares of all routes add up to 1 at any time.
+	// Share is its part of all requests. At any time the shares of all routes add up to 1.
 	Share func(at time.Duration) float64
-	// Time is how long a request that starts at the instant at occupies a slot. u is uniform in [0, 1).
+	// Time is how long a request occupies a slot, if it starts at the instant at. u is uniform in
+	// [0, 1).
 	Time func(at time.Duration, u float64) time.Duration
 	// Mean is the mean of Time at the instant at.
 	Mean func(at time.Duration) time.Duration
-	// Aside requests need no slot: health checks.
+	// Aside requests need no slot, as health checks do not.
 	Aside bool
-	// Tenant names whom the nth request is of. nil: the name of the route does.
+	// Tenant names the client of the nth request. nil: the name of the route.
 	Tenant func(n int) string
 }
 
-// Span is a stretch of the time of a run.
+// Span is a part of the time of a run.
 type Span struct{ From, To time.Duration }
 
 func (s Span) has(at time.Duration) bool { return s.From <= at && at < s.To }
@@ -50,19 +51,18 @@ func (s Span) has(at time.Duration) bool { return s.From <= at && at < s.To }
 type Order uint8
 
 const (
-	FirstCome Order = iota // a request gets a slot after those before it
-	AnyOrder               // a free slot goes to any request that waits, at random
-	Sharing                // all requests run at once and share the slots; Patience and Hang are ignored
+	FirstCome Order = iota // requests get slots in the order in which they come
+	AnyOrder               // a free slot goes to a random request of those that wait
+	Sharing                // all requests run at once and share the slots: no Patience, no Hang
 )
 
-// Siege are connections that ask for one route, each again when it is answered, or a moment
-// after it was shed. They begin within
-// a tenth of a second. Their requests count in Result.Of only.
+// Siege is a number of connections that ask for one route, each again when it is answered, or Again
+// after it was shed. They begin within a tenth of a second. Only Result.Of counts their requests.
 type Siege struct {
 	Span
 	Route       string
 	Connections int
-	Again       time.Duration // that moment
+	Again       time.Duration
 }
 
 // Scenario is a service, its requests and its clients. Loads are multiples of its capacity.
@@ -71,28 +71,29 @@ type Scenario struct {
 	About  string
 	Slots  int
 	Routes []Route
-	// Patience is how long a handler waits for a slot before it fails. 0 is for ever.
+	// Patience is how long a handler waits for a slot before it fails. 0: for ever.
 	Patience time.Duration
-	// Hang is when no request ends: those that would, end together afterwards.
+	// Hang is the span in which no request ends. Those that would end then, end at its end.
 	Hang Span
-	// Hangs is the route whose requests do that; "" means all.
+	// Hangs is the route whose requests hang; "" means all.
 	Hangs string
 	// Order is how the slots are shared among requests.
 	Order Order
-	// Siege are connections that ask for one route again and again.
+	// Siege asks for one route again and again.
 	Siege Siege
-	// Load is the multiple of the capacity that is offered at the instant at, in a run of the given load.
+	// Load is the multiple of the capacity that is offered at the instant at, in a run with the
+	// given load.
 	Load func(at time.Duration, load float64) float64
-	// Fixed means that capacity is that at the start, whatever happens later.
+	// Fixed means that the capacity at the start is that of the whole run.
 	Fixed bool
 	// SLO is the longest latency of a good answer. Timeout is when a client gives up.
 	SLO, Timeout time.Duration
 	Length       time.Duration
 	// From is when measuring starts.
 	From time.Duration
-	// Trouble is when sheds are not false at any load.
+	// Trouble is the span in which no shed counts as false.
 	Trouble Span
-	// Step is when the load rises or trouble starts, End when it is over. Both 0 if there is no such thing.
+	// Step is when the load rises or trouble starts, End when it is over. 0: neither happens.
 	Step, End time.Duration
 }
 
@@ -110,7 +111,7 @@ func (s *Scenario) Capacity(at time.Duration) float64 {
 	return float64(s.Slots) / busy
 }
 
-// Work returns how many requests a second the service can do at first that need a slot.
+// Work returns how many requests a second that need a slot the service can do at the start.
 func (s *Scenario) Work() float64 {
 	part := 0.0
 	for _, r := range s.Routes {
@@ -126,8 +127,8 @@ type Options struct {
 	Load    float64
 	Seed    uint64
 	Retries int
-	// Classes are the parts of requests that are critical and normal; the others are sheddable. All are
-	// normal if both are 0.
+	// Classes are the parts of requests that are critical and normal; the others are sheddable. If
+	// both are 0, all are normal.
 	Classes [2]float64
 	// Each is called once a simulated second, if set.
 	Each func(Second)
@@ -147,9 +148,9 @@ const (
 	arrive kind = iota
 	finish
 	giveUp
-	leave // a client that has waited for its timeout
+	leave // a client gives up after its timeout
 	tick
-	share // the first of those that share the slots may have ended
+	share // the first of the requests that share the slots may have ended
 )
 
 type event struct {
@@ -163,13 +164,13 @@ type request struct {
 	route   *Route
 	start   time.Duration
 	u       float64
-	tries   int // that are left
+	tries   int // left
 	counted bool
 	waits   bool
 	ended   bool
 	end     func(failed bool)
 	first   *outcome
-	siege   bool    // a connection of the siege asks
+	siege   bool    // of a connection of the siege
 	ends    float64 // with Sharing: see shared
 }
 
@@ -198,7 +199,10 @@ type run struct {
 // Run runs the scenario in the bubble that it is called in.
 func (s *Scenario) Run(l Limiter, o Options) *Result {
 	stream := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(o.Seed, n)) }
-	r := &run{s: s, o: o, l: l, began: time.Now(), gaps: stream(1), kinds: stream(2), again: stream(3)}
+	r := &run{
+		s: s, o: o, l: l, began: time.Now(),
+		gaps: stream(1), kinds: stream(2), again: stream(3),
+	}
 	r.waiting.random = s.Order == AnyOrder
 	r.waiting.drawn = stream(4)
 	r.out.Of = make(map[string]*Count)
@@ -272,7 +276,7 @@ func (r *run) arriveNext() {
 	r.add(r.now+time.Duration(r.gaps.ExpFloat64()/r.most*float64(time.Second)), arrive, nil)
 }
 
-// newRequest draws what is the same for each limiter: the kind of the request and how long it takes.
+// newRequest draws what does not depend on the limiter: the kind of a request and its time.
 func (r *run) newRequest() *request {
 	kind, class := r.kinds.Float64(), r.kinds.Float64()
 	q := &request{u: r.kinds.Float64(), tries: r.o.Retries, first: new(outcome)}
@@ -302,7 +306,7 @@ func (r *run) newRequest() *request {
 	return q
 }
 
-// name says whom a request is of.
+// name sets the client of a request.
 func (r *run) name(q *request) {
 	q.Tenant = q.Route
 	if of := r.out.Of[q.Route]; q.route.Tenant != nil {
@@ -371,14 +375,15 @@ func (r *run) retry(q *request, at time.Duration) {
 	r.add(at, arrive, &next)
 }
 
-// ask lets a connection of the siege ask at an instant, if it goes on.
+// ask lets a connection of the siege ask at an instant, unless the siege is over.
 func (r *run) ask(at time.Duration) {
 	if !r.s.Siege.has(at) {
 		return
 	}
 	for i := range r.s.Routes {
 		if r.s.Routes[i].Name == r.s.Siege.Route {
-			q := &request{u: r.again.Float64(), first: new(outcome), siege: true, route: &r.s.Routes[i]}
+			q := &request{u: r.again.Float64(), first: new(outcome), siege: true}
+			q.route = &r.s.Routes[i]
 			q.Route, q.Class = q.route.Name, 1
 			r.name(q)
 			r.add(at, arrive, q)
@@ -386,7 +391,7 @@ func (r *run) ask(at time.Duration) {
 	}
 }
 
-// share adds the event at which the first of those that share the slots ends, if no more begin.
+// share adds an event when the next request ends, if no other begins before.
 func (r *run) share() {
 	if at, first := r.shared.next(r.now); first != nil {
 		r.add(at, share, first)

@@ -5,27 +5,28 @@ import (
 	"time"
 )
 
-// Result is what was measured in a run.
+// Result has the figures of a run.
 type Result struct {
 	Offered, Tries, Good, Failed, Shed int
 	OfferedOf, GoodOf, ShedOf          [3]int // by class
-	// FalseSheds are those outside of trouble, Calm the tries there.
+	// FalseSheds are the sheds outside of Scenario.Trouble, Calm the tries there.
 	FalseSheds, Calm int
-	// Latencies of all answers but those shed or failed, sorted.
+	// Latencies are those of all answers that were neither shed nor failed, sorted.
 	Latencies []time.Duration
-	// FirstShed is how long after the step the first request was shed, LastShed how long after the end the last
-	// one was. Both -1 for never.
+	// FirstShed is the time from Scenario.Step to the first shed, LastShed that from Scenario.End
+	// to the last one. -1: never.
 	FirstShed, LastShed time.Duration
-	// AfterEnd is how many were shed after the end of the trouble.
+	// AfterEnd is how many requests were shed after Scenario.End.
 	AfterEnd int
 	Seconds  float64
-	// Of are the requests of each route from Scenario.From on, those that need no slot and those of a siege included.
+	// Of counts the requests of each route from Scenario.From on, with those that need no slot and
+	// those of a siege.
 	Of map[string]*Count
 
 	sawShed bool
 }
 
-// Count is what became of the requests of a route.
+// Count counts the requests of a route by how they ended.
 type Count struct {
 	Tries, Shed, Ended, Good int
 
@@ -78,7 +79,7 @@ func (x *Result) close(s *Scenario) {
 // Goodput returns the answers within the SLO, a second.
 func (x *Result) Goodput() float64 { return float64(x.Good) / x.Seconds }
 
-// Quantile returns the latency that the part q of the answers was within.
+// Quantile returns the latency within which the part q of the answers came.
 func (x *Result) Quantile(q float64) time.Duration {
 	if len(x.Latencies) == 0 {
 		return 0

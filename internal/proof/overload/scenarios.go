@@ -7,7 +7,7 @@ import (
 
 const ms = time.Millisecond
 
-// around is mean ± spread, uniformly.
+// around returns times between mean·(1-spread) and mean·(1+spread), uniformly.
 func around(mean time.Duration, spread float64) func(time.Duration, float64) time.Duration {
 	return func(_ time.Duration, u float64) time.Duration {
 		return time.Duration(float64(mean) * (1 + spread*(2*u-1)))
@@ -16,7 +16,7 @@ func around(mean time.Duration, spread float64) func(time.Duration, float64) tim
 
 func always[T any](x T) func(time.Duration) T { return func(time.Duration) T { return x } }
 
-// route has one share and one distribution of times, whatever the instant.
+// route returns a route whose share and times do not change.
 func route(name string, share float64, mean time.Duration, spread float64) Route {
 	return Route{Name: name, Share: always(share), Time: around(mean, spread), Mean: always(mean)}
 }
@@ -24,8 +24,12 @@ func route(name string, share float64, mean time.Duration, spread float64) Route
 // slower multiplies the times of a route by f(at).
 func (r Route) slower(f func(time.Duration) float64) Route {
 	t, mean := r.Time, r.Mean
-	r.Time = func(at time.Duration, u float64) time.Duration { return time.Duration(float64(t(at, u)) * f(at)) }
-	r.Mean = func(at time.Duration) time.Duration { return time.Duration(float64(mean(at)) * f(at)) }
+	r.Time = func(at time.Duration, u float64) time.Duration {
+		return time.Duration(float64(t(at, u)) * f(at))
+	}
+	r.Mean = func(at time.Duration) time.Duration {
+		return time.Duration(float64(mean(at)) * f(at))
+	}
 	return r
 }
 
@@ -39,7 +43,8 @@ func during(s Span, f float64) func(time.Duration) float64 {
 	}
 }
 
-// stepAt offers half of the capacity, or the load if that is less, and from the given instant on the load.
+// stepAt offers half of the capacity, or the load if that is less. From the instant from on, it
+// offers the load.
 func stepAt(from time.Duration) func(time.Duration, float64) float64 {
 	return func(at time.Duration, load float64) float64 {
 		if at < from {
@@ -53,8 +58,10 @@ func stepAt(from time.Duration) func(time.Duration, float64) float64 {
 func Scenarios() []*Scenario {
 	const calm, length = 10 * time.Second, 40 * time.Second
 	pool := route("/", 1, 50*ms, 0.2)
-	base := Scenario{Slots: 20, Routes: []Route{pool}, Load: stepAt(calm), SLO: 250 * ms, Timeout: time.Second,
-		Length: length, From: calm, Step: calm}
+	base := Scenario{
+		Slots: 20, Routes: []Route{pool}, Load: stepAt(calm), SLO: 250 * ms, Timeout: time.Second,
+		Length: length, From: calm, Step: calm,
+	}
 	of := func(name, about string, change func(*Scenario)) *Scenario {
 		s := base
 		s.Name, s.About = name, about
@@ -70,7 +77,8 @@ func Scenarios() []*Scenario {
 		of("bimodal", "8 slots, 95% of 2 ms and 5% of 100 ms on one route", func(s *Scenario) {
 			s.Slots, s.SLO = 8, 500*ms
 			fast, slow := around(2*ms, 0.5), around(100*ms, 0.2)
-			s.Routes = []Route{{Name: "/", Share: always(1.0), Mean: always(6900 * time.Microsecond),
+			mean := always(6900 * time.Microsecond)
+			s.Routes = []Route{{Name: "/", Share: always(1.0), Mean: mean,
 				Time: func(at time.Duration, u float64) time.Duration {
 					if u < 0.95 {
 						return fast(at, u/0.95)
@@ -78,7 +86,8 @@ func Scenarios() []*Scenario {
 					return slow(at, (u-0.95)/0.05)
 				}}}
 		}),
-		of("mix", "8 slots, routes of 2 ms and 100 ms; from 20 s to 30 s the slow one rises from 5% to 40% of requests", func(s *Scenario) {
+		of("mix", "8 slots, routes of 2 ms and 100 ms; "+
+			"from 20 s to 30 s the slow one rises from 5% to 40% of requests", func(s *Scenario) {
 			s.Slots, s.SLO = 8, 500*ms
 			share := func(at time.Duration) float64 {
 				return 0.05 + 0.35*math.Min(1, math.Max(0, (at-20*time.Second).Seconds()/10))
@@ -94,7 +103,8 @@ func Scenarios() []*Scenario {
 			s.Step, s.End = 20*time.Second, 50*time.Second
 			s.Routes = []Route{pool.slower(during(Span{20 * time.Second, 50 * time.Second}, 5))}
 		}),
-		of("slow-for-good", "20 slots of 50 ms, three times slower from 20 s on", func(s *Scenario) {
+		of("slow-for-good", "20 slots of 50 ms, "+
+			"three times slower from 20 s on", func(s *Scenario) {
 			s.Length, s.Fixed, s.SLO = 60*time.Second, true, 500*ms
 			s.Trouble, s.Step = Span{20 * time.Second, time.Hour}, 20*time.Second
 			s.Routes = []Route{pool.slower(during(Span{20 * time.Second, time.Hour}, 3))}
@@ -102,9 +112,11 @@ func Scenarios() []*Scenario {
 		of("hang", "20 slots of 50 ms, nothing ends from 20 s to 30 s", func(s *Scenario) {
 			s.Hang = Span{20 * time.Second, 30 * time.Second}
 			s.Length = 50 * time.Second
-			s.Trouble, s.Step, s.End = Span{20 * time.Second, 35 * time.Second}, s.Hang.From, s.Hang.To
+			s.Trouble = Span{20 * time.Second, 35 * time.Second}
+			s.Step, s.End = s.Hang.From, s.Hang.To
 		}),
-		of("timeouts", "20 slots of 50 ms, handlers that fail after 200 ms in the queue, under load from the start", func(s *Scenario) {
+		of("timeouts", "20 slots of 50 ms, handlers that fail after 200 ms in the queue, "+
+			"under load from the start", func(s *Scenario) {
 			s.Patience, s.Load, s.From, s.Step = 200*ms, stepAt(0), 0, 0
 		}),
 		of("few", "1 slot of 200 ms: five requests a second", func(s *Scenario) {
@@ -114,14 +126,16 @@ func Scenarios() []*Scenario {
 		of("cold", "20 slots of 50 ms, under load from the start", func(s *Scenario) {
 			s.Load, s.From, s.Step = stepAt(0), 0, 0
 		}),
-		of("health", "20 slots of 50 ms, and 90% of requests are health checks of 0.2 ms that need no slot", func(s *Scenario) {
+		of("health", "20 slots of 50 ms, and 90% of requests are health checks of 0.2 ms "+
+			"that need no slot", func(s *Scenario) {
 			check := route("/healthz", 0.9, 200*time.Microsecond, 0.5)
 			check.Aside = true
 			work := pool
 			work.Share = always(0.1)
 			s.Routes = []Route{check, work}
 		}),
-		of("spike", "20 slots of 50 ms, half of the capacity, the load from 20 s to 30 s only", func(s *Scenario) {
+		of("spike", "20 slots of 50 ms, half of the capacity, "+
+			"the load from 20 s to 30 s only", func(s *Scenario) {
 			s.Load = func(at time.Duration, load float64) float64 {
 				if at >= 20*time.Second && at < 30*time.Second {
 					return load

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// shared are requests that share the slots: each gets a slot of its own, or as much of one as all
-// others get.
+// shared has requests that share the slots: each gets a slot of its own, or an equal part of one.
 //
-// Its clock runs as fast as each of them does. So a request ends when the clock shows what it
-// showed at its start, and the time that the request takes.
+// Its clock runs as fast as each request does. So a request that takes 50 ms ends when the clock
+// has gone on by 50 ms.
 type shared struct {
 	slots   int
 	clock   float64 // seconds
@@ -39,7 +38,8 @@ func (p *shared) add(now time.Duration, q *request, slots int, takes time.Durati
 	p.running = slices.Insert(p.running, i, q)
 }
 
-// next returns when the first request ends if no more begin; nil if no request runs.
+// next returns the request that ends first, if no other begins before, and when it does. nil: no
+// request runs.
 func (p *shared) next(now time.Duration) (at time.Duration, q *request) {
 	p.advance(now)
 	if len(p.running) == 0 {
@@ -49,8 +49,8 @@ func (p *shared) next(now time.Duration) (at time.Duration, q *request) {
 	return now + time.Duration(max(0, q.ends-p.clock)/p.speed()*float64(time.Second)), q
 }
 
-// take takes q out if it has ended and is the first, and returns it. Another event was added for it
-// otherwise.
+// take removes q and returns it, if it is the first and has ended. Otherwise it returns nil:
+// another event was added for q.
 func (p *shared) take(now time.Duration, q *request) *request {
 	p.advance(now)
 	if len(p.running) == 0 || p.running[0] != q || q.ends-p.clock > 1e-6 {
