@@ -22,11 +22,12 @@ const (
 )
 
 // needs sheds ahead what services behind would refuse. Of each name it sheds so many requests that
-// these services refuse about a tenth of the others. The most important classes go on first. A
-// service that would have done its part of a request in vain has room for another one.
+// these services refuse about a tenth of the others. The most important classes go on first, and of
+// a class the tenants that use no more than others. A service that would have done its part of a
+// request in vain has room for another one.
 //
 // It is the client's side of "Handling Overload" (Beyer and others, Site Reliability Engineering,
-// 2016), by class. It is safe for concurrent use.
+// 2016), by class and tenant. It is safe for concurrent use.
 type needs struct {
 	mu     sync.Mutex
 	names  map[string]*need
@@ -38,29 +39,38 @@ type needs struct {
 type need struct {
 	of      *needs
 	at      instant
-	asked   [maxClasses]float64 // ended or shed ahead, by class
-	got     float64             // not refused by services behind
-	refused float64             // refused by them
+	asked   [2 * maxClasses]float64 // ended or shed ahead, by turn
+	got     float64                 // not refused by services behind
+	refused float64                 // refused by them
 
 	usual float64 // part that they refuse at any load; 0: not known
 	worst float64 // most that they have refused of late
 	whole bool    // all requests go on, and some are refused
 }
 
-// admit returns the counts of a name, and whether a request of a class may go on.
-func (n *needs) admit(name string, rank int, lot uint32, now instant) (*need, bool) {
+// turnOf returns how many groups of requests go on before those of a class: the more important
+// classes, and of its own class the tenants that use no more than others.
+func turnOf(rank int, over bool) int {
+	if over {
+		return 2*rank + 1
+	}
+	return 2 * rank
+}
+
+// admit returns the counts of a name, and whether a request with that turn may go on.
+func (n *needs) admit(name string, turn int, lot uint32, now instant) (*need, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	x := n.ofLocked(name, now)
 	x.ageLocked(now)
 	room := x.roomLocked()
-	for _, asked := range x.asked[:rank] {
+	for _, asked := range x.asked[:turn] {
 		room -= asked
 	}
-	if float64(lot)/lots*x.asked[rank] < room {
+	if float64(lot)/lots*x.asked[turn] < room {
 		return x, true
 	}
-	x.asked[rank]++
+	x.asked[turn]++
 	return nil, false
 }
 
@@ -123,14 +133,14 @@ func (x *need) ageLocked(now instant) {
 }
 
 // end counts a request that went on, when it has ended or has become a stream.
-func (x *need) end(rank int, result *Result, now instant) {
+func (x *need) end(turn int, result *Result, now instant) {
 	if x == nil || result.Left && result.Refused {
 		return
 	}
 	x.of.mu.Lock()
 	defer x.of.mu.Unlock()
 	x.ageLocked(now)
-	x.asked[rank]++
+	x.asked[turn]++
 	if result.Refused {
 		x.refused++
 	} else {

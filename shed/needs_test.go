@@ -140,6 +140,48 @@ func TestAServiceThatRefusesSomeAtAnyLoadGetsAll(t *testing.T) {
 	}
 }
 
+// Nine tenants ask for 20 a second each, a tenth for 400. Services behind grant 200 a second.
+func TestATenantOverItsShareIsShedAheadFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := MustNew(Options[int]{
+			Limit: 1000, Needs: func(int) string { return "all" }, Tenant: strconv.Itoa,
+		})
+		grants := rate(200)
+		var asked, ahead [10]int
+		ask := func(tenant int) {
+			asked[tenant]++
+			p, _ := s.Acquire(t.Context(), tenant)
+			if p == nil {
+				ahead[tenant]++
+				return
+			}
+			ok := grants()
+			time.AfterFunc(10*time.Millisecond, func() { p.End(Result{Failed: !ok, Refused: !ok}) })
+		}
+		play := func(seconds int) {
+			asked, ahead = [10]int{}, [10]int{}
+			for n := range seconds * 400 {
+				time.Sleep(2500 * time.Microsecond)
+				ask(9)
+				if n%20 < 9 {
+					ask(n % 20)
+				}
+			}
+		}
+		play(20)
+		play(20)
+		for tenant := range 9 {
+			if part := float64(ahead[tenant]) / float64(asked[tenant]); part > 0.05 {
+				t.Errorf("%.2f of the requests of tenant %d are shed ahead, want at most 0.05", part, tenant)
+			}
+		}
+		if part := float64(ahead[9]) / float64(asked[9]); part < 0.85 || part > 0.97 {
+			t.Errorf("%.2f of the requests of the tenant with most are shed ahead, want 0.85 to 0.97", part)
+		}
+		time.Sleep(time.Second)
+	})
+}
+
 func TestShadowShedsNothingAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBehind(t, core.Shadow)

@@ -76,8 +76,8 @@ type Options[R any] struct {
 	//
 	// Set it only where a 503 means load: an [http.TimeoutHandler] inside answers 503, too. If a
 	// service refuses more than a tenth at any load, the Shedder learns that within a minute or
-	// two; until then it sends less than that service could do. Tenant plays no part in what is
-	// shed ahead. nil: nothing is shed ahead.
+	// two; until then it sends less than that service could do. Of a class, requests of a Tenant
+	// that uses much more than the others do are shed ahead first. nil: nothing is shed ahead.
 	Needs func(R) string
 
 	// MaxWait is how long a request may wait in a queue for a place before it is shed. The newest

@@ -15,7 +15,7 @@ type Permit struct {
 	node    list.Node[*Permit]
 	start   instant
 	need    *need         // nil if Options.Needs is
-	rank    int           // of its class when it began
+	turn    int           // see turnOf
 	noted   time.Duration // of client, counted in windows
 	client  clientTime
 	passed  instant     // when a request that began later overtook it; 0: none has
@@ -49,7 +49,7 @@ func (p *Permit) End(result Result) {
 		return
 	}
 	if state := p.limiter.end(p, &result); state == inFlight || state == shadowed {
-		p.need.end(p.rank, &result, p.limiter.now())
+		p.need.end(p.turn, &result, p.limiter.now())
 	}
 }
 
@@ -57,7 +57,7 @@ func (p *Permit) End(result Result) {
 // length says nothing of the service. The algorithm learns nothing from it. It still has to End.
 func (p *Permit) Stream() {
 	if p != nil && p.limiter.stream(p) {
-		p.need.end(p.rank, &Result{}, p.limiter.now())
+		p.need.end(p.turn, &Result{}, p.limiter.now())
 	}
 }
 

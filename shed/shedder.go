@@ -132,14 +132,15 @@ func (s *Shedder[R]) decide(
 	if set.needs == nil {
 		return s.limiter.acquire(ctx.Done(), c, name, lot, set.maxWait)
 	}
-	rank := slices.Index(set.classes, c)
-	need, ok := s.needs.admit(set.needs(request), rank, s.drawAny(), s.limiter.now())
+	over := set.tenant != nil && s.limiter.isOver(name)
+	turn := turnOf(slices.Index(set.classes, c), over)
+	need, ok := s.needs.admit(set.needs(request), turn, s.drawAny(), s.limiter.now())
 	if !ok {
 		return s.limiter.ahead(c)
 	}
 	got := s.limiter.acquire(ctx.Done(), c, name, lot, set.maxWait)
 	if got.permit != nil && !got.shadow {
-		got.permit.need, got.permit.rank = need, rank
+		got.permit.need, got.permit.turn = need, turn
 	}
 	return got
 }

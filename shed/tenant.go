@@ -38,7 +38,8 @@ type tenants struct {
 	active    float64          // number of tenants that use the service
 	share     float64          // an equal share of limit
 	limit     float64          // its mean, over the time over which the use of tenants is one
-	counted   instant          // when active, share and limit were computed
+	mean      float64          // use of a tenant that uses the service
+	counted   instant          // when these were computed
 	random    uint64
 }
 
@@ -124,14 +125,25 @@ func (x *tenant) refused(now instant) {
 
 // part returns the part of the places of its class that x may fill.
 func (t *tenants) part(x *tenant, limit int, now instant) float64 {
-	if t.share == 0 || now-t.counted >= countEvery {
-		t.count(float64(limit), now)
-	}
+	t.refresh(limit, now)
 	if t.active <= 1 {
 		return 1
 	}
 	shares := x.useAt(now) / max(t.share, float64(limit)/t.active)
 	return min(1, max(0.5, 1-(shares-fullUntil)*0.5/(halfFrom-fullUntil)))
+}
+
+// over reports whether x uses much more than others do. The limit plays no part in it: that of a
+// front may be far above what is in flight.
+func (t *tenants) over(x *tenant, limit int, now instant) bool {
+	t.refresh(limit, now)
+	return x.useAt(now) > halfFrom*t.mean
+}
+
+func (t *tenants) refresh(limit int, now instant) {
+	if t.share == 0 || now-t.counted >= countEvery {
+		t.count(float64(limit), now)
+	}
 }
 
 // count counts the tenants that use the service, or that asked and did not get in. With these, a
@@ -140,15 +152,37 @@ func (t *tenants) count(limit float64, now instant) {
 	t.limit = limit + (t.limit-limit)*half(now-t.counted, useLife)
 	t.active, t.counted = 0, now
 	least := notableUse * t.limit / float64(len(t.list)+1)
-	for _, x := range t.list {
+	sum, users := 0.0, 0.0
+	for x := range t.each {
 		if x.useAt(now) >= least || now < x.asksTill {
 			t.active++
 		}
+		sum += x.use
 	}
-	if n := &t.newcomers; n.useAt(now) >= least || now < n.asksTill {
-		t.active++
+	least = notableUse * sum / float64(len(t.list)+1)
+	for x := range t.each {
+		if x.use >= least {
+			users++
+		}
 	}
-	t.share = t.limit / max(1, t.active)
+	t.share, t.mean = t.limit/max(1, t.active), sum/max(1, users)
+}
+
+// each yields all tenants.
+func (t *tenants) each(yield func(*tenant) bool) {
+	for _, x := range t.list {
+		if !yield(x) {
+			return
+		}
+	}
+	yield(&t.newcomers)
+}
+
+// isOver reports whether the tenant with that name uses much more than others do.
+func (l *limiter) isOver(name uint64) bool {
+	now := l.lock()
+	defer l.mu.Unlock()
+	return l.tenants != nil && l.tenants.over(l.tenants.of(name, now), l.limit, now)
 }
 
 // fullLocked returns the number of requests in flight below which a request enters.
