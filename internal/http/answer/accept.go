@@ -2,20 +2,20 @@ package answer
 
 import "strings"
 
-// maxAccept is the number of bytes of Accept that are read, all lines together. A
-// client that sends more gets the default.
+// maxAccept bounds the length of Accept, all lines together. A client that sends more gets the
+// default.
 const maxAccept = 512
 
 // PrefersText reports whether an Accept field (RFC 9110, section 12.5.1) gives
 // text/plain a higher weight than JSON. Equal weights mean JSON.
 func PrefersText(accept []string) bool {
-	if len(accept) == 1 && accept[0] == "*/*" { // of most programs: saves 5% of a denial
+	if len(accept) == 1 && accept[0] == "*/*" { // most programs send this; saves 5% of a denial
 		return false
 	}
 	text, json := preference{}, preference{}
 	room := maxAccept + 1
 	for _, line := range accept {
-		if room -= len(line) + 1; room < 0 { // one more for the comma that joins two lines
+		if room -= len(line) + 1; room < 0 { // 1 for the comma that joins two lines
 			return false
 		}
 		for line != "" {
@@ -34,7 +34,8 @@ func PrefersText(accept []string) bool {
 				json.offer(2, q)
 			case strings.EqualFold(name, "text/plain"):
 				text.offer(3, q)
-			case strings.EqualFold(name, "application/json"), strings.EqualFold(name, "application/problem+json"):
+			case strings.EqualFold(name, "application/json"), strings.EqualFold(name,
+				"application/problem+json"):
 				json.offer(3, q)
 			}
 		}
@@ -42,8 +43,8 @@ func PrefersText(accept []string) bool {
 	return text.weight > json.weight
 }
 
-// preference is the weight of a media type, taken from the most specific media range so
-// far that includes it.
+// preference is the weight of a media type: that of the most specific media range so far that
+// includes it.
 type preference struct{ specific, weight int }
 
 func (p *preference) offer(specific, weight int) {
@@ -52,7 +53,7 @@ func (p *preference) offer(specific, weight int) {
 	}
 }
 
-// weight returns the q parameter in thousandths, or 1000 if there is none.
+// weight returns the q parameter in thousandths, or 1000 without one.
 func weight(params string) int {
 	for params != "" {
 		var param string
@@ -65,8 +66,7 @@ func weight(params string) int {
 	return 1000
 }
 
-// thousandths parses a number from 0 to 1 with up to three decimals. It returns 0 for
-// any other text.
+// thousandths parses a number from 0 to 1 with up to three decimals. Any other text is 0.
 func thousandths(s string) int {
 	if s == "" || s[0] < '0' || s[0] > '1' || len(s) > 5 || len(s) > 1 && s[1] != '.' {
 		return 0

@@ -1,4 +1,4 @@
-// Package answer writes what limiters and shedders answer instead of the handler.
+// Package answer writes the answers of limiters and shedders, which replace those of the handler.
 package answer
 
 import (
@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// ReplaceContent prepares h for an answer that replaces the handler's. No cache may
-// store it (RFC 6585, section 4).
+// ReplaceContent prepares h for an answer that replaces the handler's and that no cache may store
+// (RFC 6585, section 4).
 func ReplaceContent(h http.Header) {
 	DeleteContent(h)
 	SetUncached(h)
@@ -16,19 +16,20 @@ func ReplaceContent(h http.Header) {
 
 const noStore = "no-store"
 
-// SetUncached says in h that no cache may store the answer.
+// SetUncached sets the field by which no cache stores the answer.
 func SetUncached(h http.Header) { h["Cache-Control"] = []string{noStore} }
 
-// DeleteContent deletes the fields of the answer that h is for.
+// DeleteContent deletes the fields in h that describe the handler's answer.
 func DeleteContent(h http.Header) {
 	for _, name := range contentFields {
 		delete(h, name)
 	}
 }
 
-// contentFields are fields that an outer handler may have set for the answer that a
-// denial replaces. gin sets Allow before any handler runs.
-var contentFields = [...]string{"Allow", "Content-Encoding", "Content-Length", "Etag", "Expires", "Last-Modified"}
+// contentFields are fields that an outer handler may have set for its own answer. gin sets Allow
+// before any handler runs.
+var contentFields = [...]string{"Allow", "Content-Encoding", "Content-Length", "Etag", "Expires",
+	"Last-Modified"}
 
 // Content types of answers.
 const (
@@ -36,15 +37,16 @@ const (
 	Text    = "text/plain; charset=utf-8"
 )
 
-// ReducedCapacity begins a problem document of the type of
-// draft-ietf-httpapi-ratelimit-headers-11, section 5. Its detail follows.
-const ReducedCapacity = `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503,"detail":"`
+// ReducedCapacity begins a problem document of a type of draft-ietf-httpapi-ratelimit-headers-11,
+// section 5. The text of its detail follows.
+const ReducedCapacity = `{"type":"https://iana.org/assignments/http-problem-types#` +
+	`temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503,"detail":"`
 
-// Bodies has buffers, so that an answer allocates none.
+// Bodies is a pool of buffers for answers.
 var Bodies = sync.Pool{New: func() any { return new([]byte) }}
 
-// AtCapacity answers 503 in the form that the client prefers. The wait is that of the header
-// field Retry-After, which is set already.
+// AtCapacity answers 503 as plain text or a problem document, as the client prefers. The caller has
+// set Retry-After, which has the wait.
 func AtCapacity(w http.ResponseWriter, r *http.Request) {
 	body := Bodies.Get().(*[]byte)
 	b := (*body)[:0]
@@ -60,13 +62,13 @@ func AtCapacity(w http.ResponseWriter, r *http.Request) {
 	Bodies.Put(body)
 }
 
-// AppendAtCapacity appends the reason of a service that is full, without the wait.
+// AppendAtCapacity appends the sentence of a full service, without its end.
 func AppendAtCapacity(b []byte) []byte { return append(b, "The service is at capacity"...) }
 
-// AppendWait ends a sentence with the wait in Retry-After.
+// AppendWait ends a sentence with the wait that Retry-After has in h.
 func AppendWait(b []byte, h http.Header) []byte { return AppendRetry(b, RetryAfter(h)) }
 
-// RetryAfter returns the value of Retry-After, "" if h has none.
+// RetryAfter returns the value of Retry-After in h, or "".
 func RetryAfter(h http.Header) string {
 	if v := h["Retry-After"]; len(v) > 0 {
 		return v[0]
@@ -74,11 +76,11 @@ func RetryAfter(h http.Header) string {
 	return ""
 }
 
-// AppendRetry ends a sentence with a wait, if that is a number of seconds. Of more than two hours
-// it says hours and minutes, of two days and more days and hours, rounded up.
+// AppendRetry ends a sentence with a wait if retry is a number of seconds. Above two hours it
+// writes hours and minutes, from two days on days and hours, rounded up.
 func AppendRetry(b []byte, retry string) []byte {
 	switch {
-	case !isSeconds(retry): // headers.Options.Custom may have written any text
+	case !isSeconds(retry): // headers.Options.Custom may write any text
 		return append(b, '.')
 	case retry == "1":
 		return append(b, ": retry in 1 second."...)
@@ -98,14 +100,14 @@ func AppendRetry(b []byte, retry string) []byte {
 	return append(b, '.')
 }
 
-// In seconds.
+// Units in seconds.
 const (
 	minute = 60
 	hour   = 60 * minute
 	day    = 24 * hour
 )
 
-// appendCounts appends a wait of some of a unit, and of a smaller one if it has any.
+// appendCounts appends a wait of n units and, if rest is not 0, of rest smaller units.
 func appendCounts(b []byte, n int64, unit string, rest int64, smaller string) []byte {
 	b = appendCount(b, n, unit)
 	if rest > 0 {
@@ -131,22 +133,24 @@ func isSeconds(s string) bool {
 	return s != ""
 }
 
-// Write answers with body.
+// Write writes an answer with body.
 func Write(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = []string{contentType}
 	send(w, h, r, status, body)
 }
 
-// WriteUncached is Write for an answer that no cache may store. Two fields share an allocation.
-func WriteUncached(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte) {
+// WriteUncached is Write for an answer that no cache may store. It allocates once for both fields.
+func WriteUncached(w http.ResponseWriter, r *http.Request, status int, contentType string,
+	body []byte) {
 	h, lines := w.Header(), []string{contentType, noStore}
 	h["Content-Type"], h["Cache-Control"] = lines[:1:1], lines[1:]
 	send(w, h, r, status, body)
 }
 
 func send(w http.ResponseWriter, h http.Header, r *http.Request, status int, body []byte) {
-	if r.Method == http.MethodHead { // the fields of a GET without the content (RFC 9110, section 9.3.2)
+	// the fields of a GET without the content (RFC 9110, section 9.3.2)
+	if r.Method == http.MethodHead {
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 		w.WriteHeader(status)
 		return

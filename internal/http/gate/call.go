@@ -12,33 +12,33 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Caller is the framework's side of a remote procedure call that [Gate.ServeCall] decides.
+// Caller is the framework's side of a remote procedure call in [Gate.ServeCall].
 type Caller interface {
-	// Fields returns the header that the fields are written into, with those of limiters
-	// outside, if the framework knows them. It is called once, before Go or Refuse.
+	// Fields returns the header to write the fields into. It has those of outer limiters if the
+	// framework knows them. It is called once, before Go or Refuse.
 	Fields() http.Header
 
-	// Go calls the handler, with the context that WithContext and Attach have set. It
-	// returns the status of its answer, as [StatusOfCode] does, and its error.
+	// Go calls the handler with the context that WithContext and Attach have set. It returns the
+	// status of the handler's answer, as [StatusOfCode] does, and the handler's error.
 	Go() (status int, err error)
 
-	// Refuse returns the error that a call gets instead of the handler's answer.
+	// Refuse returns the error to answer with instead of the handler.
 	Refuse(*Refusal) error
 }
 
-// Refusal says why a call may not go on.
+// Refusal says why a call was refused.
 type Refusal struct {
-	// Status is that of an HTTP answer: 429, 503, or 0 if the context has ended.
+	// Status is the status of an HTTP answer, 429 or 503, or 0 if the context has ended.
 	Status  int
-	Err     error         // of the context, if Status is 0
-	Detail  string        // the explanation, as problem documents have it
-	Wait    time.Duration // after which the call may be repeated; 0: no wait helps
+	Err     error         // the context's, if Status is 0
+	Detail  string        // the detail of a problem document
+	Wait    time.Duration // until the call may be repeated; 0: no wait helps
 	Outcome core.Outcome
 
 	violated []string
 }
 
-// Violated returns the names of the rules that denied, as far as clients may know them.
+// Violated returns the names of the rules that denied and that clients may know.
 func (r *Refusal) Violated() (names []string) {
 	if r.Status != http.StatusTooManyRequests || r.violated == nil {
 		return nil
@@ -51,15 +51,17 @@ func (r *Refusal) Violated() (names []string) {
 	return names
 }
 
-// NoWaitHelps reports whether an answer of the program's own with this code says that there is no use in trying again:
-// the call could not be decided, and the code says that it is to blame, as that for a missing token does.
+// NoWaitHelps reports whether the program answers the call with a code that says that a retry is
+// useless: the call could not be decided, and the code blames the call, as the code for a missing
+// token does.
 func (r *Refusal) NoWaitHelps(code uint32) bool {
 	status := StatusOfCode(code)
-	return r.Outcome.Verdict() == core.Unavailable && http.StatusBadRequest <= status && status <= http.StatusNotFound
+	return r.Outcome.Verdict() == core.Unavailable && http.StatusBadRequest <= status &&
+		status <= http.StatusNotFound
 }
 
-// ServeCall is [Gate.Serve] for a remote procedure call with context ctx. SkipPreflight, Denied,
-// Committed and Answered of [Config] play no part in it.
+// ServeCall is [Gate.Serve] for a remote procedure call with context ctx. It ignores SkipPreflight,
+// Denied, Committed and Answered of [Config].
 func (g *Gate[R]) ServeCall(ctx context.Context, request R, caller Caller) error {
 	var o core.Outcome
 	ends := g.engine.DecideInto(ctx, request, &o)
@@ -68,7 +70,8 @@ func (g *Gate[R]) ServeCall(ctx context.Context, request R, caller Caller) error
 }
 
 // ServeDecided is ServeCall for a call that [Gate.DecideCall] has decided.
-func (g *Gate[R]) ServeDecided(ctx context.Context, request R, o *core.Outcome, ends bool, caller Caller) (err error) {
+func (g *Gate[R]) ServeDecided(ctx context.Context, request R, o *core.Outcome, ends bool,
+	caller Caller) (err error) {
 	if ends {
 		return g.callToEnd(ctx, request, o, caller)
 	}
@@ -79,8 +82,8 @@ func (g *Gate[R]) ServeDecided(ctx context.Context, request R, o *core.Outcome, 
 	return err
 }
 
-// RefuseDecided returns why the call with outcome o may not go on, nil if it may. It writes the fields
-// into h, and does not wait for the turn of the call if a limit is a queue.
+// RefuseDecided returns the refusal of the call with outcome o, or nil if the call may go on. It
+// writes the fields of a refusal into h. It does not wait in a queue.
 func (g *Gate[R]) RefuseDecided(h http.Header, o *core.Outcome) *Refusal {
 	if o.Verdict() == core.Abandoned {
 		return &Refusal{Err: o.Err(), Outcome: *o}
@@ -93,9 +96,10 @@ func (g *Gate[R]) RefuseDecided(h http.Header, o *core.Outcome) *Refusal {
 	return g.refuse(h, o, a)
 }
 
-// callToEnd is ServeCall for a call that is allowed and has an end. It ends when callToEnd does,
-// however that is.
-func (g *Gate[R]) callToEnd(ctx context.Context, request R, o *core.Outcome, caller Caller) (err error) {
+// callToEnd is ServeCall for a call that is allowed and has an end. The call ends when callToEnd
+// returns or panics.
+func (g *Gate[R]) callToEnd(ctx context.Context, request R, o *core.Outcome,
+	caller Caller) (err error) {
 	result := core.Result{Panicked: true}
 	defer func() {
 		result.Left = ctx.Err() != nil
@@ -117,9 +121,10 @@ func (g *Gate[R]) callToEnd(ctx context.Context, request R, o *core.Outcome, cal
 	return err
 }
 
-// admitCall writes the fields, waits for the turn of the call if a limit is a queue, and returns
-// why it may not go on; nil if it may.
-func (g *Gate[R]) admitCall(ctx context.Context, request R, o *core.Outcome, caller Caller) *Refusal {
+// admitCall waits for the turn of the call if a limit is a queue, and writes the fields. It returns
+// the refusal, or nil if the call may go on.
+func (g *Gate[R]) admitCall(ctx context.Context, request R, o *core.Outcome,
+	caller Caller) *Refusal {
 	left := g.await(ctx, o)
 	if g.attach != nil {
 		g.attach(request, *o)
@@ -138,7 +143,7 @@ func (g *Gate[R]) admitCall(ctx context.Context, request R, o *core.Outcome, cal
 	return g.refuse(h, o, a)
 }
 
-// refuse returns why o, whose fields are in h, may not go on.
+// refuse returns the refusal of o, whose fields are in h.
 func (g *Gate[R]) refuse(h http.Header, o *core.Outcome, a *answering) *Refusal {
 	retry, status := answer.RetryAfter(h), o.Status()
 	return &Refusal{
@@ -147,29 +152,32 @@ func (g *Gate[R]) refuse(h http.Header, o *core.Outcome, a *answering) *Refusal 
 	}
 }
 
-// wait returns the wait that a refusal says: to the microsecond, unless the options of the fields
-// may have changed that of Retry-After.
+// wait returns the Wait of a refusal: to the microsecond, or that of Retry-After if the header
+// options may have changed it.
 func (g *Gate[R]) wait(retry string, o *core.Outcome) time.Duration {
-	if g.options.Jitter == 0 && g.options.RetryAfter == headers.LeastWait && !g.options.CapPace && g.options.Custom == nil {
+	if g.options.Jitter == 0 && g.options.RetryAfter == headers.LeastWait && !g.options.CapPace &&
+		g.options.Custom == nil {
 		switch wait := o.RetryAfter(); {
 		case wait == limits.Never:
 			return 0
-		case wait > 0: // 0 if the queue is full
+		case wait > 0: // it is 0 if the queue is full
 			return wait
 		}
 	}
-	seconds, err := strconv.ParseInt(retry, 10, 32) // a value of Custom that is no number says nothing
+	seconds, err := strconv.ParseInt(retry, 10, 32) // Custom may have written another text
 	if err != nil {
 		return 0
 	}
 	return time.Duration(seconds) * time.Second
 }
 
-// statuses are those that google/rpc/code.proto gives to the codes of gRPC and Connect.
+// statuses has the HTTP status of each code of gRPC and Connect, by google/rpc/code.proto.
 var statuses = [...]int{
 	200, 499, 500, 400, 504, // ok, canceled, unknown, invalid argument, deadline exceeded
-	404, 409, 403, 429, 400, // not found, already exists, permission denied, resource exhausted, failed precondition
-	409, 400, 501, 500, 503, 500, 401, // aborted, out of range, unimplemented, internal, unavailable, data loss, unauthenticated
+	// not found, already exists, permission denied, resource exhausted, failed precondition
+	404, 409, 403, 429, 400,
+	// aborted, out of range, unimplemented, internal, unavailable, data loss, unauthenticated
+	409, 400, 501, 500, 503, 500, 401,
 }
 
 // StatusOfCode returns the HTTP status of a code of gRPC or Connect, by google/rpc/code.proto.
@@ -180,7 +188,8 @@ func StatusOfCode(code uint32) int {
 	return http.StatusInternalServerError
 }
 
-// DecideCall is [Gate.Decide] for a remote procedure call. It reports whether the call has something to end.
+// DecideCall is [Gate.Decide] for a remote procedure call. ends reports whether the call has an
+// end.
 func (g *Gate[R]) DecideCall(ctx context.Context, request R) (o core.Outcome, ends bool) {
 	ends = g.engine.DecideInto(ctx, request, &o)
 	g.undecided.note(&o)

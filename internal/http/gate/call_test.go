@@ -54,8 +54,11 @@ func TestTheWaitOfACallIsThatOfItsFields(t *testing.T) {
 			{"exact", headers.Options{}, 100 * time.Millisecond, 100 * time.Millisecond},
 			{"a window", headers.Options{RetryAfter: headers.Window}, time.Second, time.Second},
 			{"jitter", headers.Options{Jitter: 10 * time.Second}, time.Second, 11 * time.Second},
-			{"a field of the program", headers.Options{Custom: func(h http.Header, _ core.Outcome) { h.Set("Retry-After", "7") }}, 7 * time.Second, 7 * time.Second},
-			{"a field that is no number", headers.Options{Custom: func(h http.Header, _ core.Outcome) { h.Set("Retry-After", "soon") }}, 0, 0},
+			{"a field of the program",
+				headers.Options{Custom: func(h http.Header, _ core.Outcome) { h.Set("Retry-After", "7") }}, 7 * time.Second,
+				7 * time.Second},
+			{"a field that is no number",
+				headers.Options{Custom: func(h http.Header, _ core.Outcome) { h.Set("Retry-After", "soon") }}, 0, 0},
 		} {
 			g := newGate(t, c.options, core.Rule[string]{Name: "a", Limit: limits.TokenBucket(limits.PerSecond(10), 1)})
 			g.DecideCall(t.Context(), "/a")
@@ -63,7 +66,8 @@ func TestTheWaitOfACallIsThatOfItsFields(t *testing.T) {
 			if err := g.ServeCall(t.Context(), "/a", denied); err == nil {
 				t.Fatalf("%s: allowed", c.name)
 			}
-			if r := denied.refused; r.Status != 429 || r.Wait < c.least || r.Wait > c.most || !slices.Equal(r.Violated(), []string{"a"}) {
+			if r := denied.refused; r.Status != 429 || r.Wait < c.least || r.Wait > c.most ||
+				!slices.Equal(r.Violated(), []string{"a"}) {
 				t.Errorf("%s: %d, %v, %v", c.name, r.Status, r.Wait, r.Violated())
 			}
 		}
@@ -80,7 +84,8 @@ func TestAPanicOfARefusalEndsTheCall(t *testing.T) {
 		t.Errorf("%d units held", units)
 	}
 	want := errors.New("mine")
-	if err := g.ServeCall(t.Context(), "/a", &call{fields: make(http.Header), goes: func() (int, error) { return 500, want }}); err != want {
+	if err := g.ServeCall(t.Context(), "/a",
+		&call{fields: make(http.Header), goes: func() (int, error) { return 500, want }}); err != want {
 		t.Error(err)
 	}
 }
@@ -90,13 +95,15 @@ func TestACallThatHasEndedIsNotServed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	c := &call{fields: make(http.Header)}
-	if g.ServeCall(ctx, "/a", c); c.refused == nil || c.refused.Status != 0 || c.refused.Err != context.Canceled || len(c.fields) > 0 {
+	if g.ServeCall(ctx, "/a", c); c.refused == nil || c.refused.Status != 0 || c.refused.Err != context.Canceled ||
+		len(c.fields) > 0 {
 		t.Errorf("%+v, fields %v", c.refused, c.fields)
 	}
 }
 
 func TestStatusesOfCodes(t *testing.T) {
-	for code, want := range map[uint32]int{0: 200, 1: 499, 3: 400, 4: 504, 5: 404, 7: 403, 8: 429, 14: 503, 16: 401, 17: 500, 1 << 31: 500} {
+	for code, want := range map[uint32]int{0: 200, 1: 499, 3: 400, 4: 504, 5: 404, 7: 403, 8: 429, 14: 503, 16: 401,
+		17: 500, 1 << 31: 500} {
 		if got := gate.StatusOfCode(code); got != want {
 			t.Errorf("code %d is %d, want %d", code, got, want)
 		}

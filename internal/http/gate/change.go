@@ -13,16 +13,16 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// answering is how to answer requests that certain rules have decided. A request is answered by the
-// rules that decided it, whatever rules are in force by then.
+// answering says how to answer the requests that one revision of the rules has decided. A request
+// keeps the rules that decided it, whatever rules are in force when it is answered.
 type answering struct {
 	revision int32 // of the rules
 	fields   *headers.Writer
-	watches  bool     // the answers: a rule has a FinalCost
+	watches  bool     // whether to watch the answers: a rule has a FinalCost
 	violated []string // the names of rules in problem documents
 }
 
-// clone returns options with slices and maps of its own: every change of rules reads them.
+// clone returns options with copies of its slices, which are read at every change of rules.
 func clone(options headers.Options) headers.Options {
 	options.Formats = slices.Clone(options.Formats)
 	options.Hidden = slices.Clone(options.Hidden)
@@ -30,8 +30,8 @@ func clone(options headers.Options) headers.Options {
 	return options
 }
 
-// preparing is the Observer that a Gate gives its engine. The engine tells it of rules before they
-// come into force, and the observer within of everything else.
+// preparing is the Observer that a Gate passes to its engine. The engine calls Prepare before rules
+// come into force. Decisions and ends go to the embedded Observer.
 type preparing[R any] struct {
 	core.Observer
 	gate *Gate[R]
@@ -40,10 +40,10 @@ type preparing[R any] struct {
 // Observed returns the Observer of the configuration.
 func (p *preparing[R]) Observed() core.Observer { return p.Observer }
 
-// ObserveLimiter does nothing: the Gate tells of itself.
+// ObserveLimiter does nothing: New passes the Gate itself to the Observer.
 func (p *preparing[R]) ObserveLimiter(interface{ State() core.State }) {}
 
-// Prepare makes what answers the requests that rules decide.
+// Prepare makes the answering of rules.
 func (p *preparing[R]) Prepare(revision int32, rules []core.Rule[R]) error {
 	g := p.gate
 	fields, err := headers.New(g.options, rules)
@@ -51,13 +51,13 @@ func (p *preparing[R]) Prepare(revision int32, rules []core.Rule[R]) error {
 		return &fieldsError{err}
 	}
 	a := &answering{revision, fields, hasFinalCost(rules), violated(rules, g.options)}
-	if before := g.newest.Swap(a); before != nil { // nothing after this refuses the rules
+	if before := g.newest.Swap(a); before != nil { // after Prepare the rules are in force
 		g.former.keep(before)
 	}
 	return nil
 }
 
-// answering returns how to answer the request with outcome o.
+// answering returns the answering of the rules that decided o.
 func (g *Gate[R]) answering(o *core.Outcome) *answering {
 	a := g.newest.Load()
 	if a.revision == o.Revision() {
@@ -69,34 +69,36 @@ func (g *Gate[R]) answering(o *core.Outcome) *answering {
 	return a
 }
 
-// mostFormer is how many changes of rules a request may outlast. After more, it is answered by the
-// newest rules.
+// mostFormer is how many changes of rules a request may outlast. A request that outlasts more is
+// answered by the newest rules.
 const mostFormer = 64
 
-// formerAnswerings are for requests that were decided before the latest change of rules.
+// formerAnswerings has the answerings of requests that were decided before the latest change of
+// rules.
 type formerAnswerings struct {
-	mu  sync.Mutex
-	all [mostFormer]*answering
+	mu   sync.Mutex
+	ring [mostFormer]*answering // by revision modulo mostFormer
 }
 
 func (f *formerAnswerings) keep(a *answering) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.all[a.revision%mostFormer] = a
+	f.ring[a.revision%mostFormer] = a
 }
 
 func (f *formerAnswerings) of(revision int32) *answering {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if a := f.all[revision%mostFormer]; a != nil && a.revision == revision {
+	if a := f.ring[revision%mostFormer]; a != nil && a.revision == revision {
 		return a
 	}
 	return nil
 }
 
-// hasFinalCost reports whether a rule looks at the answer.
+// hasFinalCost reports whether a rule has a FinalCost, which depends on the answer.
 func hasFinalCost[R any](rules []core.Rule[R]) bool {
-	return slices.ContainsFunc(rules, func(rule core.Rule[R]) bool { return rule.FinalCost != nil && rule.Mode != core.Disabled })
+	return slices.ContainsFunc(rules,
+		func(rule core.Rule[R]) bool { return rule.FinalCost != nil && rule.Mode != core.Disabled })
 }
 
 // fieldsError is a mistake in the options of the header fields.
@@ -104,8 +106,8 @@ type fieldsError struct{ error }
 
 func (e *fieldsError) Unwrap() error { return e.error }
 
-// alsoInFields returns err, by which rules are refused, with the mistakes in the options of
-// the header fields, unless err is about those.
+// alsoInFields joins err, which refuses rules, with the mistakes in the options of the header
+// fields, unless err has these already.
 func (g *Gate[R]) alsoInFields(rules []core.Rule[R], err error) error {
 	if err == nil {
 		return nil
@@ -116,9 +118,9 @@ func (g *Gate[R]) alsoInFields(rules []core.Rule[R], err error) error {
 	return errors.Join(err, headers.Validate(g.options, rules))
 }
 
-// Replace puts other rules into force, from the next request on, and changes nothing if
-// they have a mistake: see [core.Limiter.Replace]. A request is answered by the rules that
-// decided it. It is a mistake, too, if the header options name a rule that is gone.
+// Replace puts other rules into force from the next request on, and changes nothing if they have a
+// mistake: see [core.Limiter.Replace]. A request is answered by the rules that decided it. Header
+// options that name a missing rule are also a mistake.
 func (g *Gate[R]) Replace(rules []core.Rule[R]) error {
 	return g.alsoInFields(rules, g.engine.Replace(rules))
 }
@@ -135,7 +137,8 @@ func (g *Gate[R]) Explain(r *http.Request, request R) core.Outcome {
 
 // ExplainKey returns the decision that a request would have now under one rule and a key,
 // and takes nothing: see [core.Limiter.ExplainKey].
-func (g *Gate[R]) ExplainKey(ctx context.Context, rule, key string, limit limits.Limit) (limits.Decision, error) {
+func (g *Gate[R]) ExplainKey(ctx context.Context, rule, key string,
+	limit limits.Limit) (limits.Decision, error) {
 	return g.engine.ExplainKey(ctx, rule, key, limit)
 }
 

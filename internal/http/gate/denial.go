@@ -11,13 +11,15 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// quotaExceeded begins a problem document of the type of
-// draft-ietf-httpapi-ratelimit-headers-11, section 5.
-const quotaExceeded = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"detail":"`
+// quotaExceeded begins a problem document of a type of draft-ietf-httpapi-ratelimit-headers-11,
+// section 5.
+const quotaExceeded = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
+	`"title":"Quota Exceeded","status":429,"detail":"`
 
-// writeProblem answers with a problem document (RFC 9457). A document with status 429 has the names
-// that violated has for the rules that denied.
-func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, status int, violated []string) {
+// writeProblem answers with a problem document (RFC 9457). If the status is 429, the document names
+// the rules that denied, as violated has them.
+func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, status int,
+	violated []string) {
 	body := answer.Bodies.Get().(*[]byte)
 	b := (*body)[:0]
 	if status == http.StatusTooManyRequests {
@@ -44,12 +46,12 @@ func PlainText(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 	}
 }
 
-// plainText returns the same explanation as that of writeProblem.
+// plainText returns the explanation of writeProblem as plain text.
 func plainText(w http.ResponseWriter, o *core.Outcome, status int) []byte {
 	return append(appendDetail(nil, answer.RetryAfter(w.Header()), o, status), '\n')
 }
 
-// appendDetail appends an explanation of the answer, with the wait that Retry-After has.
+// appendDetail appends an explanation of the answer, with the wait of Retry-After.
 func appendDetail(b []byte, retry string, o *core.Outcome, status int) []byte {
 	switch {
 	case o.Verdict() != core.Denied:
@@ -64,8 +66,8 @@ func appendDetail(b []byte, retry string, o *core.Outcome, status int) []byte {
 	return answer.AppendRetry(b, retry)
 }
 
-// appendViolated appends the names of the rules that denied, in the extension member of
-// the IETF draft.
+// appendViolated appends the extension member of the IETF draft, with the names of the rules that
+// denied.
 func appendViolated(b []byte, o *core.Outcome, names []string) []byte {
 	named := false
 	for i := range o.Len() {
@@ -87,13 +89,14 @@ func appendViolated(b []byte, o *core.Outcome, names []string) []byte {
 	return b
 }
 
-// isViolated reports whether d denied, by a rule that clients may know. names are those of violated.
+// isViolated reports whether d is a denial by a rule that clients may know. names is a result of
+// violated.
 func isViolated(d *core.RuleDecision, names []string) bool {
 	return !d.Allowed && d.Mode() == core.Enforce && d.Source.Counted() && names[d.Index()] != ""
 }
 
-// violated returns the names of rules as problem documents have them, "" for those that are hidden;
-// nil if documents have no names.
+// violated returns the names of rules as JSON, and "" for hidden rules. It returns nil if documents
+// have no names.
 func violated[R any](rules []core.Rule[R], options headers.Options) []string {
 	if options.Show == headers.Omit {
 		return nil
@@ -107,7 +110,8 @@ func violated[R any](rules []core.Rule[R], options headers.Options) []string {
 	return names
 }
 
-// quote returns a name as JSON. It is printable ASCII, so only two of its characters need an escape.
+// quote returns a name as JSON. It is printable ASCII, so only two of its characters need an
+// escape.
 func quote(name string) string {
 	return `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`).Replace(name) + `"`
 }

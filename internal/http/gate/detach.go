@@ -39,11 +39,11 @@ func Spend(ctx context.Context, rule string, n int64) bool {
 	return counted
 }
 
-// endContext is the context of a request that a limiter has let in and that has an end.
+// endContext is the context of an allowed request that has an end.
 type endContext struct {
 	context.Context
 	outcome core.Outcome
-	outer   *endContext // that of the next limiter outside, nil if there is none
+	outer   *endContext // that of the next outer limiter, or nil
 }
 
 type endKey struct{}
@@ -53,7 +53,7 @@ func withEnd(ctx context.Context, o *core.Outcome) context.Context {
 	return &endContext{ctx, *o, endOf(ctx)}
 }
 
-// Value makes e findable in the contexts that are derived from it.
+// Value lets endOf find e in the contexts that are derived from it.
 func (e *endContext) Value(key any) any {
 	if key == (endKey{}) {
 		return e

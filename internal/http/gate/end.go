@@ -8,10 +8,11 @@ import (
 )
 
 // serveToEnd is Serve for a request that is allowed and has an end. The request ends when
-// serveToEnd does, however that is.
-func (g *Gate[R]) serveToEnd(w http.ResponseWriter, r *http.Request, request R, o *core.Outcome, next func(http.ResponseWriter, R) error) (err error) {
+// serveToEnd returns or panics.
+func (g *Gate[R]) serveToEnd(w http.ResponseWriter, r *http.Request, request R, o *core.Outcome,
+	next func(http.ResponseWriter, R) error) (err error) {
 	returned, admitted := false, false
-	var writer *watch.Writer // nil: nobody looks at the answer, or the framework knows it
+	var writer *watch.Writer // nil: no rule depends on the answer, or the framework knows it
 	defer func() {
 		result := core.Result{Panicked: !returned, Left: r.Context().Err() != nil}
 		defer func() { o.End(result) }() // even if the framework's writer panics
@@ -42,13 +43,13 @@ func (g *Gate[R]) serveToEnd(w http.ResponseWriter, r *http.Request, request R, 
 	return err
 }
 
-// answeredWith returns the status of an answer, 0 if it is not known.
+// answeredWith returns the status of an answer, or 0 if it is not known.
 func answeredWith(status int, written bool, result *core.Result) int {
 	switch {
 	case !written && (result.Panicked || result.Left):
-		return 0 // somebody outside may answer, or nobody
+		return 0 // an outer handler may still answer
 	case watch.IsInformational(status):
-		return http.StatusOK // net/http sends it behind the informational answers
+		return http.StatusOK // net/http sends it after the informational answers
 	}
 	return status
 }

@@ -55,7 +55,8 @@ func ExampleGate() {
 func ExampleNew() {
 	key := func(path string) (string, error) { return path, nil }
 	g, err := gate.New(gate.Config[string]{
-		Config: core.Config[string]{Rules: []core.Rule[string]{{Name: "path", Limit: limits.FixedWindow(limits.PerDay(1)), Key: key}}},
+		Config: core.Config[string]{
+			Rules: []core.Rule[string]{{Name: "path", Limit: limits.FixedWindow(limits.PerDay(1)), Key: key}}},
 		Denied: func(_ http.ResponseWriter, path string, o core.Outcome) error {
 			return fmt.Errorf("%s: %v", path, o.Verdict())
 		},

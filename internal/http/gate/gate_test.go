@@ -13,7 +13,8 @@ import (
 )
 
 var oneAMinute = []core.Rule[*http.Request]{{
-	Name: "all", Limit: limits.FixedWindow(limits.PerMinute(1)), Key: func(*http.Request) (string, error) { return "all", nil },
+	Name: "all", Limit: limits.FixedWindow(limits.PerMinute(1)),
+	Key: func(*http.Request) (string, error) { return "all", nil },
 }}
 
 func TestAResponseThatHasBegunIsNotAnsweredAgain(t *testing.T) {

@@ -83,13 +83,15 @@ func serve(g *gate.Gate[request], lines ...string) int {
 }
 
 func perAddress(name string) core.Rule[request] {
-	return core.Rule[request]{Name: name, Limit: limits.FixedWindow(limits.PerMinute(1000)), Key: keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.0/8"))}
+	return core.Rule[request]{Name: name, Limit: limits.FixedWindow(limits.PerMinute(1000)),
+		Key: keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.0/8"))}
 }
 
 func TestWhyNobodyCouldDecideIsLoggedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, log := gateOf(t, core.Config[request]{Rules: []core.Rule[request]{perAddress("a")}})
-		const missing = `error="keyfuncs: cannot tell who sent the request: the forwarding header is missing" effect="requests are unavailable (503)"`
+		const missing = `error="keyfuncs: cannot tell who sent the request: the forwarding header is missing" ` +
+			`effect="requests are unavailable (503)"`
 		for range 60 {
 			if status := serve(g); status != 503 {
 				t.Fatal(status)
@@ -103,7 +105,8 @@ func TestWhyNobodyCouldDecideIsLoggedOnceAMinute(t *testing.T) {
 
 		serve(g, "203.0.113.7, unknown") // another cause has a line of its own
 		serve(g)
-		log.wants(t, `WARN rule=a failed=key requests=1 error="keyfuncs: cannot tell who sent the request: a hop of the forwarding header is not an IP address" effect="requests are unavailable (503)"`)
+		log.wants(t, `WARN rule=a failed=key requests=1 error="keyfuncs: cannot tell who sent the request: a hop of the `+
+			`forwarding header is not an IP address" effect="requests are unavailable (503)"`)
 		time.Sleep(time.Minute)
 		log.wants(t, "WARN rule=a failed=key requests=1 "+missing)
 		time.Sleep(time.Hour)
@@ -119,7 +122,8 @@ func TestEachRuleSaysWhatFailedAndWhatFollows(t *testing.T) {
 	secret := "203.0.113.7"
 	broken := fmt.Errorf("%s is unknown: %w", secret, errors.New(secret))
 	fails := func(change func(*core.Rule[request])) []core.Rule[request] {
-		rule := core.Rule[request]{Name: "a", Limit: limits.FixedWindow(limits.PerMinute(1000)), Key: func(request) (string, error) { return "k", nil }}
+		rule := core.Rule[request]{Name: "a", Limit: limits.FixedWindow(limits.PerMinute(1000)),
+			Key: func(request) (string, error) { return "k", nil }}
 		change(&rule)
 		return []core.Rule[request]{rule}
 	}
@@ -127,7 +131,7 @@ func TestEachRuleSaysWhatFailedAndWhatFollows(t *testing.T) {
 		return fails(func(rule *core.Rule[request]) { rule.Key = f })
 	}
 	const unavailable = ` effect="requests are unavailable (503)"`
-	const hidden = `: its text may have a key, and is in Err of the outcome that the Observer gets"`
+	const hidden = `: its text may have a key: read Err of the Outcome"`
 	down := func(policy core.FailurePolicy) []core.Rule[request] {
 		return fails(func(rule *core.Rule[request]) { rule.OnFailure = policy })
 	}
@@ -135,29 +139,50 @@ func TestEachRuleSaysWhatFailedAndWhatFollows(t *testing.T) {
 		rules []core.Rule[request]
 		want  string
 	}{
-		"an error of the program": {key(func(request) (string, error) { return "", broken }), `WARN rule=a failed=key requests=1 error="a *errors.errorString` + hidden + unavailable},
-		"one that says what to log": {key(func(request) (string, error) { return "", fmt.Errorf("%s: %w", secret, tells{secret}) }),
+		"an error of the program": {key(func(request) (string, error) { return "", broken }),
+			`WARN rule=a failed=key requests=1 error="a *errors.errorString` + hidden + unavailable},
+		"one that says what to log": {
+			key(func(request) (string, error) { return "", fmt.Errorf("%s: %w", secret, tells{secret}) }),
 			`WARN rule=a failed=key requests=1 error="the tenant is unknown"` + unavailable},
-		"one that wraps ErrUnidentified": {key(func(request) (string, error) { return "", fmt.Errorf("%w: %s", keyfuncs.ErrUnidentified, secret) }),
+		"one that wraps ErrUnidentified": {
+			key(func(request) (string, error) { return "", fmt.Errorf("%w: %s", keyfuncs.ErrUnidentified, secret) }),
 			`WARN rule=a failed=key requests=1 error="keyfuncs: cannot tell who sent the request"` + unavailable},
-		"a panic":                {key(func(request) (string, error) { panic(secret) }), `WARN rule=a failed=key requests=1 error="panic with a string` + hidden + unavailable},
-		"a panic of the runtime": {key(func(r request) (string, error) { return r.Header["X"][3], nil }), `WARN rule=a failed=key requests=1 error="panic: runtime error: index out of range [3] with length 0"` + unavailable},
-		"a cost below 0":         {fails(func(rule *core.Rule[request]) { rule.Cost = func(request) int64 { return -1 } }), `WARN rule=a failed=cost requests=1 error="must not be negative (got -1)"` + unavailable},
-		"a panic of Cost":        {fails(func(rule *core.Rule[request]) { rule.Cost = func(request) int64 { panic(broken) } }), `WARN rule=a failed=cost requests=1 error="panic with a *fmt.wrapError` + hidden + unavailable},
+		"a panic": {key(func(request) (string, error) { panic(secret) }),
+			`WARN rule=a failed=key requests=1 error="panic with a string` + hidden + unavailable},
+		"a panic of the runtime": {key(func(r request) (string, error) { return r.Header["X"][3], nil }),
+			`WARN rule=a failed=key requests=1 error="panic: runtime error: index out of range [3] with length 0"` +
+				unavailable},
+		"a cost below 0": {fails(func(rule *core.Rule[request]) { rule.Cost = func(request) int64 { return -1 } }),
+			`WARN rule=a failed=cost requests=1 error="must not be negative (got -1)"` + unavailable},
+		"a panic of Cost": {
+			fails(func(rule *core.Rule[request]) { rule.Cost = func(request) int64 { panic(broken) } }),
+			`WARN rule=a failed=cost requests=1 error="panic with a *fmt.wrapError` + hidden + unavailable},
 		"a limit that is not legal": {fails(func(rule *core.Rule[request]) {
-			rule.Limit, rule.LimitFor = limits.Limit{}, func(request, string) (limits.Limit, error) { return limits.Limit{}, nil }
+			rule.Limit, rule.LimitFor = limits.Limit{}, func(request, string) (limits.Limit,
+				error) {
+				return limits.Limit{}, nil
+			}
 		}), ""},
 		"no limit": {fails(func(rule *core.Rule[request]) {
-			rule.Limit, rule.LimitFor = limits.Limit{}, func(request, string) (limits.Limit, error) { return limits.Limit{}, broken }
+			rule.Limit, rule.LimitFor = limits.Limit{}, func(request, string) (limits.Limit, error) {
+				return limits.Limit{},
+					broken
+			}
 		}),
 			`WARN rule=a failed=limit requests=1 error="a *errors.errorString` + hidden + unavailable},
 		"open": {fails(func(rule *core.Rule[request]) {
 			rule.Cost, rule.OnFailure = func(request) int64 { return -1 }, core.FailOpen
-		}), `WARN rule=a failed=cost requests=1 error="must not be negative (got -1)" effect="requests are allowed and not counted"`},
-		"a shadow":                    {fails(func(rule *core.Rule[request]) { rule.Cost, rule.Mode = func(request) int64 { return -1 }, core.Shadow }), `INFO rule=a failed=cost requests=1 error="must not be negative (got -1)" effect="none: the rule is a shadow"`},
-		"the backend fails: closed":   {down(core.FailClosed), `WARN rule=a failed=backend requests=1 error="no connection" effect="requests are unavailable (503)"`},
-		"the backend fails: open":     {down(core.FailOpen), `WARN rule=a failed=backend requests=1 error="no connection" effect="requests are allowed and not counted"`},
-		"the backend fails: fallback": {down(core.FallBack), `INFO rule=a failed=backend requests=1 error="no connection" effect="the fallback decides"`},
+		}), `WARN rule=a failed=cost requests=1 error="must not be negative (got -1)" effect="requests are allowed and not ` +
+			`counted"`},
+		"a shadow": {
+			fails(func(rule *core.Rule[request]) { rule.Cost, rule.Mode = func(request) int64 { return -1 }, core.Shadow }),
+			`INFO rule=a failed=cost requests=1 error="must not be negative (got -1)" effect="none: the rule is a shadow"`},
+		"the backend fails: closed": {down(core.FailClosed),
+			`WARN rule=a failed=backend requests=1 error="no connection" effect="requests are unavailable (503)"`},
+		"the backend fails: open": {down(core.FailOpen),
+			`WARN rule=a failed=backend requests=1 error="no connection" effect="requests are allowed and not counted"`},
+		"the backend fails: fallback": {down(core.FallBack),
+			`INFO rule=a failed=backend requests=1 error="no connection" effect="the fallback decides"`},
 		"of several, one fails closed": {[]core.Rule[request]{
 			{Name: "open", Limit: limits.FixedWindow(limits.PerMinute(1)), Key: keyfuncs.Path, OnFailure: core.FailOpen},
 			{Name: "closed", Limit: limits.FixedWindow(limits.PerMinute(1)), Key: keyfuncs.Path, OnFailure: core.FailClosed},
@@ -176,7 +201,8 @@ func TestEachRuleSaysWhatFailedAndWhatFollows(t *testing.T) {
 					t.Errorf("a key is logged: %s", log.text.String())
 				}
 				if c.want == "" { // the texts of package limits are their own business
-					if got := log.text.String(); !strings.Contains(got, "rule=a failed=limit requests=1") || strings.Contains(got, "its text may") {
+					if got := log.text.String(); !strings.Contains(got, "rule=a failed=limit requests=1") ||
+						strings.Contains(got, "its text may") {
 						t.Errorf("logged %s", got)
 					}
 					return
@@ -213,7 +239,8 @@ func TestAFullQueueIsLogged(t *testing.T) {
 		if status := serve(g); status != 503 {
 			t.Fatal(status)
 		}
-		log.wants(t, `WARN rule=queue failed=queue requests=1 error="core: the queue is full" effect="requests are unavailable (503)"`)
+		log.wants(t, `WARN rule=queue failed=queue requests=1 error="core: the queue is full" effect="requests are `+
+			`unavailable (503)"`)
 		time.Sleep(time.Hour)
 	})
 }
@@ -230,7 +257,8 @@ func TestWhatIsDecidedForHandlersIsLoggedAndWhatIsExplainedIsNot(t *testing.T) {
 		g.Decide(r.WithContext(ended), r) // its client has left
 		log.wants(t)
 		g.Decide(r, r)
-		log.wants(t, `WARN rule=a failed=key requests=1 error="keyfuncs: cannot tell who sent the request: the forwarding header is missing" effect="requests are unavailable (503)"`)
+		log.wants(t, `WARN rule=a failed=key requests=1 error="keyfuncs: cannot tell who sent the request: the forwarding `+
+			`header is missing" effect="requests are unavailable (503)"`)
 	})
 }
 
@@ -250,7 +278,8 @@ func (h blocks) Handle(context.Context, slog.Record) error {
 func TestALoggerThatBlocksOrPanicsHoldsUpNoRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := blocks{slog.DiscardHandler, make(chan struct{}, 100), make(chan struct{})}
-		g, err := gate.New(gate.Config[request]{Config: core.Config[request]{Rules: []core.Rule[request]{perAddress("a")}}, Logger: slog.New(enabled{h})})
+		g, err := gate.New(gate.Config[request]{Config: core.Config[request]{Rules: []core.Rule[request]{perAddress("a")}},
+			Logger: slog.New(enabled{h})})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -285,6 +314,7 @@ func TestWithoutALoggerThatOfSlogLogs(t *testing.T) {
 		log := new(logged)
 		slog.SetDefault(log.logger()) // after New: the default at that time logs
 		serve(g)
-		log.wants(t, `WARN rule=a failed=key requests=1 error="keyfuncs: cannot tell who sent the request: the forwarding header is missing" effect="requests are unavailable (503)"`)
+		log.wants(t, `WARN rule=a failed=key requests=1 error="keyfuncs: cannot tell who sent the request: the forwarding `+
+			`header is missing" effect="requests are unavailable (503)"`)
 	})
 }

@@ -5,21 +5,22 @@ import (
 	"os"
 )
 
-// Listener is told what becomes of a request. It must be safe for concurrent use, since content may be read
-// while an answer is written.
+// Listener is called about the time of a request. It must be safe for concurrent use, since content
+// may be read while an answer is written.
 type Listener interface {
-	// Stream says that the answer has become a stream or a connection of its own, which may last for any time. It
-	// comes before the first Flush, and after a Hijack.
+	// Stream says that the answer has become a stream or a connection, which may last for any time.
+	// It is called before the first Flush, and after a Hijack.
 	Stream()
-	// Wait says that the handler waits for its client from now on, and Resume that it does not any more. A handler
+	// Wait says that the handler begins to wait for its client, and Resume that it ends. A handler
 	// may wait several times at once.
 	Wait()
 	Resume()
 }
 
-// Body returns the content of a request, and tells the listener of the time that reading takes: the client
-// has to send it.
-func Body(content io.ReadCloser, listener Listener) io.ReadCloser { return &body{content, listener} }
+// Body returns the content of a request. Reading it counts as waiting for the client, who sends it.
+func Body(content io.ReadCloser, listener Listener) io.ReadCloser {
+	return &body{content, listener}
+}
 
 type body struct {
 	content  io.ReadCloser
@@ -32,14 +33,14 @@ func (b *body) Read(p []byte) (int, error) {
 	return b.content.Read(p)
 }
 
-// Close reads what the client still sends: net/http takes up to 256 kB of it.
+// Close may read the rest of the content, up to 256 kB, so it waits for the client too.
 func (b *body) Close() error {
 	b.listener.Wait()
 	defer b.listener.Resume()
 	return b.content.Close()
 }
 
-// wait says that w waits for its client until resume.
+// wait says that w waits for its client, until resume.
 func (w *Writer) wait() {
 	if w.listener != nil {
 		w.listener.Wait()
@@ -52,7 +53,8 @@ func (w *Writer) resume() {
 	}
 }
 
-// source is what is copied into an answer. The time in which it is read is the service's.
+// source is a Reader that is copied into an answer. Reading it is time of the service, not of the
+// client.
 type source struct {
 	io.Reader
 	listener Listener
@@ -64,8 +66,8 @@ func (s *source) Read(p []byte) (int, error) {
 	return s.Reader.Read(p)
 }
 
-// source returns src as net/http may read it while w waits for its client. A regular file stays what it is, so that the
-// kernel can send it: reading it takes no time worth mentioning.
+// source wraps src for net/http, which reads it while w waits for its client. It returns a regular
+// file as it is, so that the kernel can send it; reading a file takes almost no time.
 func (w *Writer) source(src io.Reader) io.Reader {
 	if w.listener == nil || isFile(src) {
 		return src

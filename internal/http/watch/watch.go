@@ -1,5 +1,6 @@
-// Package watch wraps http.ResponseWriter to record the status and the size of an answer. Package shed
-// also learns when an answer becomes a stream, and for how long a handler waits for its client.
+// Package watch wraps http.ResponseWriter to record the status and the size of an answer. Package
+// shed also learns when an answer becomes a stream, and for how long a handler waits for its
+// client.
 package watch
 
 import (
@@ -8,11 +9,12 @@ import (
 	"net/http"
 )
 
-// Around returns w with a [Writer] around it, which records what is written. listener, if it is not nil, is
-// told of the first Flush, of a Hijack that succeeds, and of the time that writing takes.
+// Around wraps w in a [Writer], which records the answer. It calls listener, unless that is nil,
+// about the first Flush, a successful Hijack, and the time that writing takes.
 //
-// Handlers assert Flusher, Hijacker, Pusher and CloseNotifier, and choose by that what to do. So the writer
-// has those that w has. Each combination adds 3 kB to every program. Around has six:
+// Handlers assert Flusher, Hijacker, Pusher and CloseNotifier to find out what they can do. So the
+// result implements those that w implements. Each combination adds 3 kB to every program. Around
+// has six:
 //
 //	Flusher Hijacker CloseNotifier  net/http over HTTP/1, gin
 //	Flusher Pusher CloseNotifier    net/http over HTTP/2
@@ -21,9 +23,9 @@ import (
 //	Flusher                         httptest
 //	none of them                    http.TimeoutHandler, middleware that has Unwrap alone
 //
-// For any other w it takes the first combination that w has wholly. An assertion then fails for the rest of w,
-// such as the Pusher of a Hijacker, or a Hijacker that is no Flusher. An [http.ResponseController] still finds
-// all that w can do.
+// For another w it takes the first combination that w implements completely. An assertion then
+// fails for the rest of w, such as the Pusher of a Hijacker, or a Hijacker that is no Flusher. An
+// [http.ResponseController] still finds every method of w.
 func Around(w http.ResponseWriter, listener Listener) (http.ResponseWriter, *Writer) {
 	around := shapeFor(w)
 	watched := around.self()
@@ -44,7 +46,8 @@ type (
 		http.Flusher
 		http.Pusher
 	}
-	closeNotifier interface{ CloseNotify() <-chan bool } // http.CloseNotifier is deprecated, gin asks for it
+	// http.CloseNotifier is deprecated, but gin asserts it
+	closeNotifier interface{ CloseNotify() <-chan bool }
 )
 
 func shapeFor(w http.ResponseWriter) watcher {
@@ -66,7 +69,8 @@ func shapeFor(w http.ResponseWriter) watcher {
 	return new(Writer)
 }
 
-// The letters of a type are the interfaces that it has. Each embeds a smaller one and adds one method.
+// The letters in the name of a type are its interfaces. Each type embeds a smaller one and adds one
+// method.
 type (
 	watchedF   struct{ Writer }
 	watchedFH  struct{ watchedF }
@@ -77,8 +81,12 @@ type (
 
 func (w *watchedF) Flush()                                        { _ = w.FlushError() }
 func (w *watchedFH) Hijack() (net.Conn, *bufio.ReadWriter, error) { return w.hijack() }
-func (w *watchedFHC) CloseNotify() <-chan bool                    { return w.inner.(closeNotifier).CloseNotify() }
-func (w *watchedFPC) CloseNotify() <-chan bool                    { return w.inner.(closeNotifier).CloseNotify() }
+func (w *watchedFHC) CloseNotify() <-chan bool {
+	return w.inner.(closeNotifier).CloseNotify()
+}
+func (w *watchedFPC) CloseNotify() <-chan bool {
+	return w.inner.(closeNotifier).CloseNotify()
+}
 func (w *watchedFP) Push(target string, options *http.PushOptions) error {
 	return w.inner.(http.Pusher).Push(target, options)
 }

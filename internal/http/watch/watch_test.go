@@ -179,7 +179,8 @@ func TestAControllerFindsWhatIsInsideAndIsRecorded(t *testing.T) {
 				}
 				switch {
 				case can && (err != nil || called.String() != do.letter || inner.calls != 1 || outer.calls != 1):
-					t.Errorf("%q, %s: %s: %v, calls %q, told %d and %d times", letters, name, do.letter, err, called, inner.calls, outer.calls)
+					t.Errorf("%q, %s: %s: %v, calls %q, told %d and %d times", letters, name, do.letter, err, called, inner.calls,
+						outer.calls)
 				case !can && (!errors.Is(err, http.ErrNotSupported) || called.Len() != 0 || inner.calls+outer.calls != 0):
 					t.Errorf("%q, %s: %s: %v, want it not supported", letters, name, do.letter, err)
 				}

@@ -7,16 +7,15 @@ import (
 	"net/http"
 )
 
-// Writer is a ResponseWriter that notes the status and counts the bytes of the answer.
-// See [Around] for what else it can do. It is not safe for concurrent use, as those of net/http
-// are not.
+// Writer is a ResponseWriter that records the status and counts the bytes of the answer. See
+// [Around] for its other methods. Like those of net/http, it is not safe for concurrent use.
 type Writer struct {
-	_        [0]func() // not to be compared: a function for that would be linked for each shape
+	_        [0]func() // prevents ==: the linker would keep a function for it for each shape
 	inner    http.ResponseWriter
-	listener Listener // nil: no one is told
+	listener Listener // nil: none
 	bytes    int64
-	status   int32 // 0: nothing is written
-	streamed bool  // the listener has been told
+	status   int32 // 0: nothing is written yet
+	streamed bool  // Stream of the listener was called
 }
 
 func (w *Writer) Header() http.Header { return w.inner.Header() }
@@ -24,22 +23,22 @@ func (w *Writer) Header() http.Header { return w.inner.Header() }
 // Bytes returns the length of the content so far.
 func (w *Writer) Bytes() int64 { return w.bytes }
 
-// Answer returns the status of the answer to a request whose handler has ended with err,
-// and whether anything is written.
+// Answer returns the status of the answer to a request whose handler returned err, and whether
+// anything was written.
 func (w *Writer) Answer(err error) (status int, written bool) {
 	switch {
 	case w.status != 0:
 		return int(w.status), true
 	case err != nil:
-		return 0, false // whoever gets the error may answer
+		return 0, false // an outer handler that gets the error may answer
 	}
 	return http.StatusOK, false // as net/http does
 }
 
 func (w *Writer) self() *Writer { return w }
 
-// Stream tells the Listeners of all writers around w that its answer has become a stream, and
-// reports whether there was one to tell.
+// Stream tells the Listeners of all Writers in w that its answer has become a stream. It returns
+// true if there was one.
 func Stream(w http.ResponseWriter) (told bool) {
 	for {
 		if around, ok := w.(watcher); ok && around.self().streams() {
@@ -53,7 +52,7 @@ func Stream(w http.ResponseWriter) (told bool) {
 	}
 }
 
-// streams tells the Listener, once.
+// streams tells the Listener once.
 func (w *Writer) streams() bool {
 	if w.listener == nil || w.streamed {
 		return false
@@ -83,14 +82,14 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// begin notes that something is written, which sends 200 if no status was.
+// begin records that something is written: net/http then sends 200 if no status was written.
 func (w *Writer) begin() {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
 }
 
-// WriteString is Write without a copy, if the writer inside can do that.
+// WriteString is Write without a copy if the inner writer can do that.
 func (w *Writer) WriteString(s string) (int, error) {
 	w.begin()
 	w.wait()
@@ -100,7 +99,7 @@ func (w *Writer) WriteString(s string) (int, error) {
 	return n, err
 }
 
-// ReadFrom lets the kernel send a file, if the writer inside can do that.
+// ReadFrom lets the kernel send a file if the inner writer can do that.
 func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
 	src = w.source(src)
 	w.wait()
@@ -112,7 +111,7 @@ func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
 	return n, err
 }
 
-// readFrom copies src into w: by ReadFrom if w has that.
+// readFrom copies src into w, by ReadFrom if w has it.
 func readFrom(w io.Writer, src io.Reader) (int64, error) {
 	if direct, ok := w.(io.ReaderFrom); ok {
 		return direct.ReadFrom(src)
@@ -120,8 +119,8 @@ func readFrom(w io.Writer, src io.Reader) (int64, error) {
 	return io.Copy(w, src)
 }
 
-// FlushError is what http.ResponseController asks for before Flush. Each Writer has it, so that it records a
-// flush of a writer that only Unwrap of w finds.
+// FlushError is the method that http.ResponseController looks for before Flush. Every Writer has
+// it, so it also records the flush of a writer that only Unwrap finds.
 func (w *Writer) FlushError() error {
 	if finds[http.Flusher](w.inner) || finds[interface{ FlushError() error }](w.inner) {
 		w.begin()
@@ -130,8 +129,8 @@ func (w *Writer) FlushError() error {
 	return http.NewResponseController(w.inner).Flush()
 }
 
-// Unwrap returns where http.ResponseController looks for what w lacks. If a writer there hijacks, it finds a
-// Hijack that records it.
+// Unwrap returns the writer in which http.ResponseController looks for methods that w lacks. If it
+// can hijack, its Hijack records that.
 func (w *Writer) Unwrap() http.ResponseWriter {
 	if finds[http.Hijacker](w.inner) {
 		return unwrapped{w}
@@ -144,7 +143,7 @@ type unwrapped struct{ *Writer }
 func (u unwrapped) Unwrap() http.ResponseWriter                  { return u.inner }
 func (u unwrapped) Hijack() (net.Conn, *bufio.ReadWriter, error) { return u.hijack() }
 
-// finds reports whether w is a T or unwraps to one, apart from Writers.
+// finds reports whether w is a T or unwraps to one, not counting Writers.
 func finds[T any](w http.ResponseWriter) bool {
 	for {
 		if ours, ok := w.(watcher); ok {
@@ -162,7 +161,7 @@ func finds[T any](w http.ResponseWriter) bool {
 	}
 }
 
-// hijack notes 101, which the handler is about to write to the connection.
+// hijack records the status 101, which the handler will write to the connection.
 func (w *Writer) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.inner).Hijack()
 	if err != nil {
@@ -175,7 +174,7 @@ func (w *Writer) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, err
 }
 
-// IsInformational reports whether another status follows one (RFC 9110, section 15.2).
+// IsInformational reports whether another status follows this one (RFC 9110, section 15.2).
 func IsInformational(status int) bool {
 	return status >= 100 && status < 200 && status != http.StatusSwitchingProtocols
 }
