@@ -12,24 +12,30 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// alternateCases charge one key under limits that alternate, as a rule does whose
-// LimitFor depends on more than the key. The units in use then drain by either limit, so
-// that a key may exceed each limit alone. It never exceeds a bound
-// for all of them together (DESIGN 5, "Changing a limit under live state").
+// alternateCases charge one key under limits that alternate, like a rule whose LimitFor depends on
+// more than the key. The units in use then drain by either limit, so a key may exceed each limit
+// alone. It never exceeds a bound for all limits together (DESIGN 5, "Changing a limit under live
+// state").
 var alternateCases = []testCase{
 	{
 		name: "limits that alternate give nothing away",
-		why:  "under two limits that alternate a key is admitted, in any stretch of time, at most the larger burst, what drains at both rates, the units of each fixed window and each anchored period that begins, and a unit for rounding for each sliding window that begins; a change that lowers a level and writes it back gives units away at every alternation (DESIGN 5, changing a limit)",
+		why: "under two limits that alternate a key is admitted, in any stretch of time, at most the " +
+			"larger burst, what drains at both rates, the units of each fixed window and each anchored " +
+			"period that begins, and a unit for rounding for each sliding window that begins; a change " +
+			"that lowers a level and writes it back gives units away at every alternation (DESIGN " +
+			"5, changing a limit)",
 		run: func(t testing.TB, h Harness) {
 			random := rand.New(rand.NewPCG(h.seed(t), 4))
-			choices := slices.DeleteFunc(h.limits.of(alternating...), func(l limits.Limit) bool { return !isRate(l) })
+			choices := slices.DeleteFunc(h.limits.of(alternating...),
+				func(l limits.Limit) bool { return !isRate(l) })
 			for i, a := range choices {
 				for j, b := range choices[i:] {
 					w := h.world(t)
 					w.clock.advance(duration(random.Int64N(day.Microseconds())))
 					for _, greedy := range []bool{true, false} {
 						pair := [2]limits.Limit{a, b}
-						all := w.alternate(random, fmt.Sprint("pair ", i, " ", i+j, " ", greedy), pair, greedy, h.alternations())
+						all := w.alternate(random, fmt.Sprint("pair ", i, " ", i+j, " ", greedy), pair, greedy,
+							h.alternations())
 						if excess := all.excess(pair); excess != "" {
 							t.Error(about(a, "alternating with %s: %s", showLimit(b), excess))
 						}
@@ -40,7 +46,9 @@ var alternateCases = []testCase{
 	},
 	{
 		name: "a limit that changes while it denies ends its denials within a period of the new one",
-		why:  "operators raise or shorten a limit because somebody is being denied: the first charge under the new one, denied too, starts its period, and others do not start it again (DESIGN 5, changing a limit)",
+		why: "operators raise or shorten a limit because clients are being denied: the first charge " +
+			"under the new one, denied too, starts its period, and others do not start it again (DESIGN " +
+			"5, changing a limit)",
 		run: func(t testing.TB, h Harness) {
 			random := rand.New(rand.NewPCG(h.seed(t), 5))
 			for _, old := range h.limits.rates(limits.PerDay(1000)) {
@@ -66,9 +74,11 @@ var alternateCases = []testCase{
 					}
 					until := w.clock.micros() + first.RetryAfter.Microseconds()
 					for w.clock.micros() < until-1 {
-						w.clock.advance(duration(min(until-1-w.clock.micros(), upTo(random, first.RetryAfter.Microseconds()))))
+						w.clock.advance(duration(
+							min(until-1-w.clock.micros(), upTo(random, first.RetryAfter.Microseconds()))))
 						if d := charge(l); d.Allowed || w.clock.micros()+d.RetryAfter.Microseconds() != until {
-							t.Error(about(old, "changed to %s, denied until %s, then at %s: %s", showLimit(l), instant(until), instant(w.clock.micros()), showDecision(d)))
+							t.Error(about(old, "changed to %s, denied until %s, then at %s: %s", showLimit(l),
+								instant(until), instant(w.clock.micros()), showDecision(d)))
 						}
 					}
 					w.clock.advance(1 * us)
@@ -80,8 +90,10 @@ var alternateCases = []testCase{
 		},
 	},
 	{
-		name: "limits that alternate lock nobody out who goes on asking",
-		why:  "while nothing is taken, each of two limits that alternate counts from the instant of the first change, so what one of them allows after a wait it allows then, however often the other was asked meanwhile (DESIGN 5, changing a limit)",
+		name: "limits that alternate lock out no key that goes on asking",
+		why: "while nothing is taken, each of two limits that alternate counts from the instant of " +
+			"the first change, so what one of them allows after a wait it allows then, however often the " +
+			"other was asked meanwhile (DESIGN 5, changing a limit)",
 		run: func(t testing.TB, h Harness) {
 			for _, old := range h.limits.rates(limits.PerDay(1000)) {
 				for _, l := range h.limits.rates(limits.PerHour(500)) {
@@ -101,7 +113,8 @@ var alternateCases = []testCase{
 					}
 					w.clock.advance(wait - 3*quarter)
 					if d := charge(l, 1); !d.Allowed {
-						t.Error(about(old, "alternating with %s, which was to allow after %s: %s", showLimit(l), wait, showDecision(d)))
+						t.Error(about(old, "alternating with %s, which was to allow after %s: %s", showLimit(l), wait,
+							showDecision(d)))
 					}
 				}
 			}
@@ -109,7 +122,9 @@ var alternateCases = []testCase{
 	},
 	{
 		name: "a smaller maximum in between hides nothing from a larger one",
-		why:  "1000 a day are used up, and 500 an hour, then 10 a day, deny: the key counts 10 of them under the latter, whose state carries over to 1000 a day, but which finds all 1000; else three limits in turn admit without end (DESIGN 5, changing a limit)",
+		why: "1000 a day are used up, and 500 an hour, then 10 a day, deny: the key counts 10 of them " +
+			"under the latter, whose state carries over to 1000 a day, but which finds all 1000; else " +
+			"three limits in turn admit without end (DESIGN 5, changing a limit)",
 		run: func(t testing.TB, h Harness) {
 			for _, large := range h.limits.rates(limits.PerDay(1000)) {
 				small := withMaximum(large, 10)
@@ -127,10 +142,12 @@ var alternateCases = []testCase{
 						w.clock.advance(1 * sec)
 						charge(between, 1)
 						if d := charge(small, 1); d.Allowed {
-							t.Error(about(large, "used up, then %s, then %s: %s", showLimit(between), showLimit(small), showDecision(d)))
+							t.Error(about(large, "used up, then %s, then %s: %s", showLimit(between), showLimit(small),
+								showDecision(d)))
 						}
 						if d := charge(large, 1); d.Allowed || d.Remaining != 0 {
-							t.Error(about(large, "used up, then %s, then %s, and back: %s", showLimit(between), showLimit(small), showDecision(d)))
+							t.Error(about(large, "used up, then %s, then %s, and back: %s", showLimit(between),
+								showLimit(small), showDecision(d)))
 						}
 					}
 				}
@@ -139,7 +156,8 @@ var alternateCases = []testCase{
 	},
 	{
 		name: "a peek under another limit changes nothing",
-		why:  "a peek converts as of now and writes nothing, so an operator who looks under a limit to come starts no period of it (DESIGN 5, changing a limit)",
+		why: "a peek converts as of now and writes nothing, so an operator who looks under a limit to " +
+			"come starts no period of it (DESIGN 5, changing a limit)",
 		run: func(t testing.TB, h Harness) {
 			if !canPeek(t, h.world(t).backend) {
 				return
@@ -149,7 +167,8 @@ var alternateCases = []testCase{
 					w := h.world(t)
 					peek := func(c backends.Charge) limits.Decision {
 						out := make([]limits.Decision, 1)
-						if err := backends.Peek(context.Background(), w.backend, []backends.Charge{c}, out); err != nil {
+						if err := backends.Peek(context.Background(), w.backend, []backends.Charge{c},
+							out); err != nil {
 							t.Fatalf("Peek: %v", err)
 						}
 						return out[0]
@@ -164,7 +183,8 @@ var alternateCases = []testCase{
 						stands := peek(c)
 						peek(next)
 						if d := peek(c); d != stands {
-							t.Error(about(old, "says %s; after a peek under %s %s", showDecision(stands), showLimit(l), showDecision(d)))
+							t.Error(about(old, "says %s; after a peek under %s %s", showDecision(stands), showLimit(l),
+								showDecision(d)))
 						}
 					}
 				}
@@ -173,11 +193,14 @@ var alternateCases = []testCase{
 	},
 	{
 		name: "a change of limit leaves the units in use as they are",
-		why:  "right after a change, a key that has used all of a limit has nothing left of one with the same maximum or a smaller one, and of a larger one the difference; changed back, it has nothing left (DESIGN 5, changing a limit)",
+		why: "right after a change, a key that has used all of a limit has nothing left of one with " +
+			"the same maximum or a smaller one, and of a larger one the difference; changed back, it has " +
+			"nothing left (DESIGN 5, changing a limit)",
 		run: func(t testing.TB, h Harness) {
 			for _, a := range h.limits.rates(limits.PerHour(90)) {
 				for _, most := range []int64{1, 30, 90, 100} {
-					sameRate := []limits.Limit{limits.TokenBucket(limits.PerHour(90), most), limits.LeakyBucket(limits.PerHour(90), most), limits.LeakyQueue(limits.PerHour(90), most)}
+					sameRate := []limits.Limit{limits.TokenBucket(limits.PerHour(90), most),
+						limits.LeakyBucket(limits.PerHour(90), most), limits.LeakyQueue(limits.PerHour(90), most)}
 					for _, b := range append(h.limits.rates(limits.PerHour(most)), sameRate...) {
 						w := h.world(t)
 						charge := func(l limits.Limit, cost int64) limits.Decision {
@@ -197,7 +220,7 @@ var alternateCases = []testCase{
 	},
 }
 
-// withMaximum is l with another maximum, to which its state carries over.
+// withMaximum returns l with another maximum. The state of l carries over to it.
 func withMaximum(l limits.Limit, most int64) limits.Limit {
 	rate := limits.Per(most, l.Rate().Period)
 	switch l.Algorithm() {
@@ -239,20 +262,21 @@ var alternating = []limits.Limit{
 	limits.Calendar(5, limits.Day),
 }
 
-// admission is what a key was admitted at an instant.
+// admission is the units that a key was admitted at an instant.
 type admission struct{ at, units int64 }
 
 type admissions []admission
 
-// alternations is how many calls each pair of limits gets: 40, fewer across a network, where
-// all pairs together would make most of the calls of the suite, and more for long runs.
+// alternations returns how many calls each pair of limits gets: 40; fewer across a network, where
+// the pairs would make most of the calls of the suite; more in long runs.
 func (h Harness) alternations() int {
 	return max(min(40, max(10, h.Decisions/25)), h.Decisions/250)
 }
 
-// alternate makes so many calls under one limit of the pair or the other. A greedy
-// caller takes whatever remains.
-func (w world) alternate(random *rand.Rand, key string, pair [2]limits.Limit, greedy bool, calls int) admissions {
+// alternate makes calls under either limit of the pair at random. A greedy caller takes all that
+// remains.
+func (w world) alternate(random *rand.Rand, key string, pair [2]limits.Limit, greedy bool,
+	calls int) admissions {
 	w.Helper()
 	var all admissions
 	for range calls {
@@ -282,7 +306,7 @@ func (w world) alternate(random *rand.Rand, key string, pair [2]limits.Limit, gr
 	return all
 }
 
-// excess says in which stretch of time too much was admitted, "" if in none.
+// excess describes a stretch of time in which too much was admitted, or returns "".
 func (all admissions) excess(pair [2]limits.Limit) string {
 	if len(all) == 0 {
 		return "nothing was admitted"
@@ -292,24 +316,27 @@ func (all admissions) excess(pair [2]limits.Limit) string {
 		for j := i; j < len(all); j++ {
 			units += all[j].units
 			if most := bound(pair, all[i].at, all[j].at); units > most {
-				return fmt.Sprintf("%d were admitted in %v, want at most %d", units, duration(all[j].at-all[i].at), most)
+				return fmt.Sprintf("%d were admitted in %v, want at most %d", units,
+					duration(all[j].at-all[i].at), most)
 			}
 		}
 	}
 	return ""
 }
 
-// bound is the most that alternating limits admit from one instant to another.
+// bound returns the most that alternating limits may admit from one instant to another.
 func bound(pair [2]limits.Limit, from, to int64) int64 {
 	burst, drained, begun := int64(0), int64(0), int64(0)
 	for _, l := range pair {
 		burst = max(burst, l.Burst())
-		windows := ceil(ratio(windowStart(to, l)-windowStart(from, l), micros(l), 1)) // of a calendar at least as many
+		// of a calendar at least as many
+		windows := ceil(ratio(windowStart(to, l)-windowStart(from, l), micros(l), 1))
 		switch l.Algorithm() {
 		case limits.AlgorithmFixedWindow, limits.AlgorithmCalendar:
 			begun += windows * l.Rate().Units
 			continue
-		case limits.AlgorithmAnchoredWindow: // they end at least a period apart, however often the limit changes
+		case limits.AlgorithmAnchoredWindow:
+			// they end at least a period apart, however often the limit changes
 			begun += ceil(ratio(to-from, micros(l), 1)) * l.Rate().Units
 			continue
 		case limits.AlgorithmSlidingWindow:

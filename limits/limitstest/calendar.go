@@ -9,19 +9,20 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// The periods of the calendar, by walking it: from day to day, until one is the first of a period, and
-// from minute to minute, until the clocks of the zone show it.
+// This file finds the periods of the calendar by walking: from day to day until a period begins,
+// and from minute to minute until the clocks of the zone show that day.
 
-// calendarStart is the start of the period of l that x is in, and calendarEnd its end. They are whole minutes,
-// as the offsets of all zones are since 1972.
+// calendarStart returns the start of the period of l that contains x. It is a whole minute, since
+// all zones have had offsets of whole minutes since 1972.
 func calendarStart(x int64, l limits.Limit) int64 {
-	day := civil(x, l).AddDate(0, 0, 1) // clocks may have shown it already
+	day := civil(x, l).AddDate(0, 0, 1) // clocks may have shown tomorrow already
 	for !begins(day, l) || firstMinute(day, l) > x {
 		day = day.AddDate(0, 0, -1)
 	}
 	return max(0, firstMinute(day, l))
 }
 
+// calendarEnd returns the end of the period of l that contains x.
 func calendarEnd(x int64, l limits.Limit) int64 {
 	day := civil(x, l)
 	for !begins(day, l) || firstMinute(day, l) <= x {
@@ -30,13 +31,13 @@ func calendarEnd(x int64, l limits.Limit) int64 {
 	return firstMinute(day, l)
 }
 
-// civil is the day that the clocks of l's zone show, as midnight of UTC.
+// civil returns the day that the clocks of l's zone show at x, as a midnight of UTC.
 func civil(x int64, l limits.Limit) time.Time {
 	year, month, day := time.UnixMicro(x).In(zoneOf(l)).Date()
 	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
 }
 
-// zoneOf is the zone of l, which is legal.
+// zoneOf returns the zone of l, which is legal.
 func zoneOf(l limits.Limit) *time.Location {
 	_, name, _ := strings.Cut(string(l.Period()), " in ")
 	if zone, ok := zonesByName.Load(name); ok {
@@ -52,7 +53,7 @@ func zoneOf(l limits.Limit) *time.Location {
 
 var zonesByName sync.Map
 
-// begins reports whether a period begins on a day.
+// begins reports whether a period of l begins on a day.
 func begins(day time.Time, l limits.Limit) bool {
 	period, _, _ := strings.Cut(string(l.Period()), " in ")
 	unit, from, _ := strings.Cut(period, " from ")
@@ -68,7 +69,8 @@ func begins(day time.Time, l limits.Limit) bool {
 	return true
 }
 
-// isDate reports whether a day has a number in its month, or is the last day of one that ends before.
+// isDate reports whether a day has the given number in its month, or is the last day of a shorter
+// month.
 func isDate(day time.Time, text string) bool {
 	n, err := strconv.Atoi(text)
 	if err != nil {
@@ -84,7 +86,7 @@ func or(text, otherwise string) string {
 	return text
 }
 
-// firstMinute is the first minute at which the clocks of l's zone show a day, or a later one.
+// firstMinute returns the first minute at which the clocks of l's zone show a day or a later one.
 func firstMinute(day time.Time, l limits.Limit) int64 {
 	key := dayOf{day, zoneOf(l)}
 	if x, ok := firstMinutes.Load(key); ok {

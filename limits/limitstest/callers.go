@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// lateWorld is a world in which every fourth call arrives late: between the reading
-// of the clock and what is done with it others read the clock.
+// lateWorld returns a world in which every fourth call is late: after it reads the clock, eight
+// other calls read the clock before it goes on.
 func (h Harness) lateWorld(t testing.TB) world {
 	t.Helper()
 	c := h.clockAt(newYear)
@@ -28,12 +28,12 @@ func (h Harness) lateWorld(t testing.TB) world {
 	})}
 }
 
-// overtaken counts callers, and lets some of them wait until others have overtaken them.
+// overtaken counts callers, and makes some of them wait until others have overtaken them.
 type overtaken struct{ callers atomic.Int64 }
 
 func (o *overtaken) arrive() int64 { return o.callers.Add(1) }
 
-// waitFor lets others run until so many have come, or none is left.
+// waitFor lets other goroutines run until n callers have arrived, or for 1,000 turns.
 func (o *overtaken) waitFor(n int64) {
 	for range 1000 {
 		if o.callers.Load() >= n {
@@ -47,21 +47,21 @@ func (o *overtaken) waitFor(n int64) {
 func (w world) concurrently(f func(i int)) {
 	w.Helper()
 	start := make(chan struct{})
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for i := range goroutines {
-		all.Go(func() {
+		wg.Go(func() {
 			<-start
 			f(i)
 		})
 	}
 	close(start)
-	all.Wait()
+	wg.Wait()
 	if w.Failed() {
 		w.FailNow()
 	}
 }
 
-// try is take for goroutines: an error fails the test and reads as a denial.
+// try is take for goroutines: after an error the test fails and the result is a denial.
 func (w world) try(charges ...backends.Charge) []limits.Decision {
 	w.Helper()
 	out := dirty(len(charges))
@@ -72,6 +72,7 @@ func (w world) try(charges ...backends.Charge) []limits.Decision {
 	return out
 }
 
+// admitted checks how many units were admitted.
 func (w world) admitted(l limits.Limit, got, want int64) {
 	w.Helper()
 	if got != want {
@@ -79,7 +80,7 @@ func (w world) admitted(l limits.Limit, got, want int64) {
 	}
 }
 
-// bounded checks the key k after more than the 20 callers that its limit allows.
+// bounded checks the key k, whose limit is 20, after more than 20 callers.
 func (w world) bounded(k int, l limits.Limit, admitted int64) {
 	w.Helper()
 	w.admitted(l, admitted, 20)

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// newYear is where the clock starts unless a case says otherwise. Windows of
-// every period that divides a day start with it.
+// newYear is the start of the clock unless a case says otherwise. Windows of every period that
+// divides a day start then.
 var newYear = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 const (
@@ -21,11 +21,11 @@ const (
 	day  = 24 * time.Hour
 )
 
-// clock is set by hand and read by backends, from any goroutine.
+// clock is set by cases and read by backends, from any goroutine.
 type clock struct {
 	instant atomic.Int64
 	keeps   bool         // the backend's time does not go back, whatever the clock shows
-	latest  atomic.Int64 // that the backend has seen
+	latest  atomic.Int64 // the latest instant that the backend has read
 }
 
 // clockAt returns a clock for a backend of h.
@@ -35,24 +35,25 @@ func (h Harness) clockAt(start time.Time) *clock {
 	return c
 }
 
-// restart sets the clock for another backend, which has seen no instant.
+// restart sets the clock for a new backend, which has read no instant.
 func (c *clock) restart(start time.Time) {
 	c.instant.Store(start.UnixMicro())
 	c.latest.Store(0)
 }
 
-// now is what backends are given.
+// now is the clock of backends.
 func (c *clock) now() time.Time {
 	now := c.instant.Load()
-	for latest := c.latest.Load(); now > latest && !c.latest.CompareAndSwap(latest, now); latest = c.latest.Load() {
+	for latest := c.latest.Load(); now > latest &&
+		!c.latest.CompareAndSwap(latest, now); latest = c.latest.Load() {
 	}
 	return time.UnixMicro(now)
 }
 
-// exact is what Exact is given: the instant at which the backend decides.
+// exact is the clock of Exact: the instant at which the backend decides.
 func (c *clock) exact() time.Time { return time.UnixMicro(c.micros()) }
 
-// micros is the instant at which the backend decides, in microseconds since the Unix epoch.
+// micros returns the instant at which the backend decides, in microseconds since the Unix epoch.
 func (c *clock) micros() int64 {
 	if c.keeps {
 		return max(c.instant.Load(), c.latest.Load())
@@ -66,8 +67,7 @@ func (c *clock) advance(d time.Duration) { c.instant.Add(d.Microseconds()) }
 // set moves the clock to an instant in microseconds since the Unix epoch.
 func (c *clock) set(instant int64) { c.instant.Store(instant) }
 
-// keepsTime reports whether the time of b, which nobody has asked yet, does not go back when its
-// clock does.
+// keepsTime reports whether the time of a new backend stands still when its clock goes back.
 func keepsTime(t testing.TB, open func(testing.TB, func() time.Time) backends.Backend) bool {
 	t.Helper()
 	c := new(clock)

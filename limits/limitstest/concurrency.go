@@ -14,13 +14,14 @@ import (
 // goroutines is how many callers the concurrent cases have.
 const goroutines = 64
 
-// concurrencyCases have many callers at once. Where the clock stands still the
-// number admitted is known exactly; where it moves, what was admitted and what
-// has drained must balance.
+// concurrencyCases have many callers at once. While the clock stands still, the number admitted is
+// known exactly. While it moves, the units admitted and the units drained must balance.
 var concurrencyCases = []testCase{
 	{
 		name: "exactly the limit is admitted to many callers at once",
-		why:  "the decision and the taking are one step: the limit is admitted, no unit more or less, and no two callers see the same Remaining; a backend that checks first and takes later admits more (DESIGN 1)",
+		why: "the decision and the taking are one step: the limit is admitted, no unit more or less, " +
+			"and no two callers see the same Remaining; a backend that checks first and takes later " +
+			"admits more (DESIGN 1)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			for _, l := range h.limits.rates(limits.PerHour(100)) {
@@ -47,7 +48,8 @@ var concurrencyCases = []testCase{
 	},
 	{
 		name: "exactly the limit is admitted at any cost",
-		why:  "callers that take several units each never take more than the limit in all (DESIGN 1: exact under any concurrency)",
+		why: "callers that take several units each never take more than the limit in all (DESIGN 1: " +
+			"exact under any concurrency)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			for _, l := range h.limits.rates(limits.PerHour(1000)) {
@@ -66,7 +68,7 @@ var concurrencyCases = []testCase{
 				if taken.Load()+d.Remaining != 1000 {
 					t.Error(about(l, "of 1000, %d were taken and %d remain", taken.Load(), d.Remaining))
 				}
-				if d.Remaining >= 13 { // together they ask for five times the limit, so somebody was denied
+				if d.Remaining >= 13 { // together they ask for five times the limit, so a caller was denied
 					t.Error(about(l, "%d remain, and a caller was denied", d.Remaining))
 				}
 			}
@@ -74,7 +76,8 @@ var concurrencyCases = []testCase{
 	},
 	{
 		name: "exactly the limit of each of many keys is admitted",
-		why:  "callers that work through many keys, each in its own order, change no count but that of the key they charge (DESIGN 1)",
+		why: "callers that work through many keys, each in its own order, change no count but that of " +
+			"the key they charge (DESIGN 1)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			const keys = 24
@@ -97,7 +100,9 @@ var concurrencyCases = []testCase{
 	},
 	{
 		name: "groups in any order neither deadlock nor take in part",
-		why:  "groups (a,b) and (b,a), and rings of keys, are all answered, and every key has lost exactly what the allowed groups took; a backend that locks keys in the order of the charges deadlocks (DESIGN 5 and 6)",
+		why: "groups (a,b) and (b,a), and rings of keys, are all answered, and every key has lost " +
+			"exactly what the allowed groups took; a backend that locks keys in the order of the charges " +
+			"deadlocks (DESIGN 5 and 6)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			const keys = 12
@@ -135,14 +140,17 @@ var concurrencyCases = []testCase{
 			})
 			for k := range taken {
 				if used := 90 - w.look(charge(k)).Remaining; used != taken[k].Load() {
-					t.Error(about(charge(k).Limit, "the allowed groups took %d of key %d, and %d are in use", taken[k].Load(), k, used))
+					t.Error(about(charge(k).Limit, "the allowed groups took %d of key %d, and %d are in use",
+						taken[k].Load(), k, used))
 				}
 			}
 		},
 	},
 	{
 		name: "two limits in one request admit exactly the smaller",
-		why:  "64 callers of (a,b) and (b,a) are admitted as often as the smaller limit allows, and the larger limit loses no more than that; limits that are taken one after the other lose more (DESIGN 5, several charges)",
+		why: "64 callers of (a,b) and (b,a) are admitted as often as the smaller limit allows, and " +
+			"the larger limit loses no more than that; limits that are taken one after the other lose " +
+			"more (DESIGN 5, several charges)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			larger := h.limits.rates(limits.PerHour(80))
@@ -163,14 +171,16 @@ var concurrencyCases = []testCase{
 					}
 				})
 				if n, left := admitted.Load(), w.look(b).Remaining; n != 50 || left != 30 {
-					t.Error(about(small, "with %s: %d were admitted, want 50; of the larger %d remain, want 30", showLimit(large), n, left))
+					t.Error(about(small, "with %s: %d were admitted, want 50; of the larger %d remain, want 30",
+						showLimit(large), n, left))
 				}
 			}
 		},
 	},
 	{
 		name: "looks, peeks and shadows take nothing from callers at once",
-		why:  "looks, peeks and shadows that do not fit leave every unit to the callers that charge, whatever runs at the same time (DESIGN 5)",
+		why: "looks, peeks and shadows that do not fit leave every unit to the callers that charge, " +
+			"whatever runs at the same time (DESIGN 5)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			peeks := canPeek(t, w.backend)
@@ -200,9 +210,12 @@ var concurrencyCases = []testCase{
 	},
 	{
 		name: "a bucket balances while the clock moves",
-		why:  "callers read the clock and arrive late, and the units admitted are exactly those that have drained and those in use; a bucket that takes late instants as they come drains the same time twice (DESIGN 5, a clock that steps back)",
+		why: "callers read the clock and arrive late, and the units admitted are exactly those that " +
+			"have drained and those in use; a bucket that takes late instants as they come drains the " +
+			"same time twice (DESIGN 5, a clock that steps back)",
 		run: func(t testing.TB, h Harness) {
-			const rounds = 12 // less than a second in all: a caller that is later than that has a clock that stepped back
+			// less than a second in all: a caller that is later than that has a clock that stepped back
+			const rounds = 12
 			for i, l := range h.limits.of(
 				limits.TokenBucket(limits.PerSecond(100), 100),
 				limits.LeakyBucket(limits.PerSecond(100), 100),
@@ -224,20 +237,23 @@ var concurrencyCases = []testCase{
 				passed := goroutines * rounds * ms
 				inUse := w.look(c).ResetAfter // at 10ms for each unit
 				if got := 100*10*ms + time.Duration(admitted.Load())*10*ms; got != passed+inUse {
-					t.Error(about(l, "%d were admitted in %s, and it takes %s to drain what is in use: they differ by %s", admitted.Load(), passed, inUse, got-passed-inUse))
+					t.Error(about(l, "%d were admitted in %s, and it takes %s to drain what is in use: they "+
+						"differ by %s", admitted.Load(), passed, inUse, got-passed-inUse))
 				}
 			}
 		},
 	},
 	{
 		name: "a fixed window admits exactly its units while the clock moves",
-		why:  "callers that arrive late, with an instant of the window before, are counted in the window that has begun, and clear none of its count (DESIGN 5, a clock that steps back)",
+		why: "callers that arrive late, with an instant of the window before, are counted in the " +
+			"window that has begun, and clear none of its count (DESIGN 5, a clock that steps back)",
 		run: func(t testing.TB, h Harness) {
 			w := h.lateWorld(t)
 			// Of the 160 calls of a window at most 64 are made in the one before
 			// and at most 64 come too late, so that each has enough to be full.
 			const windows, units = 20, 20
-			c := backends.Charge{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.Per(units, 8*ms)), Cost: 1}
+			c := backends.Charge{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.Per(units, 8*ms)),
+				Cost: 1}
 			if !h.limits.has(c.Limit) {
 				t.SkipNow()
 			}

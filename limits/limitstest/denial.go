@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// denialCases show what takes nothing, for every algorithm.
+// denialCases are about calls that take nothing, under every algorithm.
 var denialCases = []testCase{
 	{
 		name: "a denied request takes nothing",
@@ -33,7 +33,8 @@ var denialCases = []testCase{
 	},
 	{
 		name: "a cost of 0 is always allowed and takes nothing",
-		why:  "a look works on a fresh key, a full one and one above its maximum (DESIGN 5: n = 0 is always allowed)",
+		why: "a look works on a fresh key, a full one and one above its maximum (DESIGN 5: n = " +
+			"0 is always allowed)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			for _, l := range h.limits.rates(limits.PerMinute(10)) {
@@ -52,7 +53,8 @@ var denialCases = []testCase{
 	},
 	{
 		name: "a peek answers like a take and takes nothing",
-		why:  "a peek gives the decision of a take, and reports Remaining and ResetAfter as they are without it (DESIGN 5, backends.Peeker)",
+		why: "a peek gives the decision of a take, and reports Remaining and ResetAfter as they are " +
+			"without it (DESIGN 5, backends.Peeker)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			if !canPeek(t, w.backend) {
@@ -82,13 +84,15 @@ var denialCases = []testCase{
 	},
 	{
 		name: "instants are the clock's, in whole microseconds",
-		why:  "now is the clock rounded down to a microsecond, and Decision.At says it (DESIGN 5: time is counted in whole microseconds)",
+		why: "now is the clock rounded down to a microsecond, and Decision.At says it (DESIGN 5: time " +
+			"is counted in whole microseconds)",
 		run: func(t testing.TB, h Harness) {
 			clock := h.clockAt(newYear)
 			within := time.Duration(0)
 			b := h.Open(t, func() time.Time { return clock.now().Add(within) })
 			w := world{t, clock, b}
-			c := []backends.Charge{{Scope: "s", Key: "k", Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1), Cost: 1}}
+			c := []backends.Charge{{Scope: "s", Key: "k",
+				Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1), Cost: 1}}
 			w.expect("the first", c, allowed(0, 1*us, 1*us))
 			within = 999 * time.Nanosecond
 			w.expect("999ns later", c, denied(0, 1*us, 1*us))
@@ -107,14 +111,14 @@ var denialCases = []testCase{
 	},
 }
 
-// same checks that a look at c gives want, wherever the clock is.
-func (w world) same(what string, c backends.Charge, want limits.Decision) {
+// same checks that a look at c returns want, at the present instant.
+func (w world) same(label string, c backends.Charge, want limits.Decision) {
 	w.Helper()
 	c.Cost = 0
-	w.expect(what, []backends.Charge{c}, want)
+	w.expect(label, []backends.Charge{c}, want)
 }
 
-// peekIsLikeTake peeks at c on a key that looks like look.
+// peekIsLikeTake checks a peek at c on a key for which a look returned look.
 func (w world) peekIsLikeTake(c backends.Charge, look limits.Decision) {
 	w.Helper()
 	got := dirty(1)

@@ -1,6 +1,6 @@
-// Package limitstest checks that a [backends.Backend] keeps the contract: what
-// fits, what is taken, which waits are reported and what happens at the edges,
-// for every algorithm, under any concurrency, to the microsecond.
+// Package limitstest checks that a [backends.Backend] keeps its contract: which charges fit, which
+// units are taken, and which waits are reported, for every algorithm, under any concurrency, to the
+// microsecond.
 //
 // An implementation runs the suite from a test of its own:
 //
@@ -12,27 +12,24 @@
 //		})
 //	}
 //
-// Time is set by hand. The suite passes its clock to the backend, moves it
-// forward and back and never sleeps, so that nothing depends on how fast the
-// machine is.
+// The suite passes a clock of its own to the backend. It moves the clock forward and back and never
+// sleeps, so no result depends on the speed of the machine.
 //
-// What is expected comes from two sources that share nothing with any backend:
-// tables of literal decisions, and [Exact], a backend that is slow, keeps
-// everything for ever, computes with rational numbers and follows the
-// definitions to the letter. A random run that disagrees with Exact is cut down
-// to the shortest sequence that still does, and printed.
+// Expected decisions come from two sources that share no code with any backend: tables of literal
+// decisions, and [Exact], a slow backend that keeps everything for ever, computes with rational
+// numbers and follows the definitions to the letter. If a random run disagrees with Exact, the
+// suite prints the shortest sequence of calls it finds that still does.
 //
-// Each case prints on failure what it shows, and where that comes from: a section of
-// the design, by number.
+// On failure, each case prints the statement that it shows, and the section of the design that
+// makes it.
 //
 // # What a backend is free to do
 //
-// State that has become fresh may be dropped at once, later or never: the suite
-// does not step the clock back past the instant at which a key became fresh and
-// then ask for that key. A call whose context has ended may be answered or
-// refused. A denial may be marked Transient. A backend need not be a [backends.Peeker], [backends.Resetter] or
-// [backends.Counter]; the suite checks those that it is. A wrapper returns
-// [errors.ErrUnsupported] for what the backend inside lacks.
+// A backend may drop fresh state at once, later or never: the suite does not step the clock back
+// past the instant at which a key became fresh and then ask for that key. A call whose context has
+// ended may be answered or refused. A denial may be marked Transient. A backend need not be a
+// [backends.Peeker], [backends.Resetter] or [backends.Counter]; if it is one, the suite checks it.
+// A wrapper returns [errors.ErrUnsupported] for a method that the inner backend lacks.
 //
 // A backend need not decide every algorithm; one is enough. It says by [backends.Supporter] which
 // it decides; one that says nothing must decide those that [backends.Supports] assumes. The suite
@@ -42,9 +39,9 @@
 //
 // # What it proves, and what it cannot
 //
-// A deadlock shows as a test that does not end. Concurrent cases can only see
-// the interleavings that happen: run them with -race, and often. The suite has
-// tests of its own that hand it broken backends and demand that it notices.
+// After a deadlock the test does not end. Concurrent cases see only the interleavings that happen:
+// run them often, and with -race. Tests of the suite itself run it on broken backends and check
+// that it fails.
 //
 // References such as DESIGN 5 are to sections of docs/DESIGN.md.
 package limitstest

@@ -57,7 +57,7 @@ var endMutants = []mutant{
 			}
 		},
 		caughtBy: []string{
-			"what is held counts under every limit", "each charge of a request releases its own units",
+			"held units count under every limit", "each charge of a request releases its own units",
 			"concurrency and rates are taken together or not at all",
 		},
 	},
@@ -168,7 +168,7 @@ var endMutants = []mutant{
 				*u = usage{limit: u.limit, at: max(now, u.at), level: level}
 			})
 		},
-		caughtBy: []string{"a bucket returns what has not drained, and no more", endsExactly},
+		caughtBy: []string{"a bucket returns units that have not drained, and no more", endsExactly},
 	},
 	{
 		name: "a ring forgets when the bucket was empty",
@@ -186,7 +186,7 @@ var endMutants = []mutant{
 				*out = l.settle(now, e, t)
 			})
 		},
-		caughtBy: []string{"a bucket returns what has not drained, and no more", endsExactly},
+		caughtBy: []string{"a bucket returns units that have not drained, and no more", endsExactly},
 	},
 	{
 		name: "a bucket returns only what it would not have drained since",
@@ -201,8 +201,8 @@ var endMutants = []mutant{
 			})
 		},
 		caughtBy: []string{
-			"a busy bucket returns nearly all that requests did not need", "a bucket returns what has not drained, and no more",
-			"a bucket is at most 2 µs fuller than without what was returned",
+			"a busy bucket returns nearly all unused units", "a bucket returns units that have not drained, and no more",
+			"a refund leaves a bucket at most 2 µs fuller",
 		},
 	},
 	{
@@ -215,7 +215,7 @@ var endMutants = []mutant{
 				}
 			})
 		},
-		caughtBy: []string{"what has come back by itself is not said to be returned", endsExactly},
+		caughtBy: []string{"units that came back by themselves are not returned again", endsExactly},
 	},
 	{
 		name: "a debt is forgotten at the turn of the window",
@@ -223,7 +223,8 @@ var endMutants = []mutant{
 			b.ends(e, out)
 			b.edit(e, func(u *usage, _ int64) { u.debt = 0 })
 		},
-		caughtBy: []string{"what a request cost above its estimate is charged whether it fits or not", "a key owes no more than its maximum", endsExactly},
+		caughtBy: []string{"a cost above the estimate is charged whether it fits or not",
+			"a key owes no more than its maximum", endsExactly},
 	},
 	{
 		name: "a debt has no end",
@@ -242,12 +243,14 @@ var endMutants = []mutant{
 			_ = b.Exact.Peek(context.Background(), []backends.Charge{look}, out)
 			e.Final = min(e.Final, e.Taken+out[0].Remaining)
 		}
-	}, "what a request cost above its estimate is charged whether it fits or not", "a refund lifts the ban that it undoes", endsExactly, endsBack, endsChanged),
+	}, "a cost above the estimate is charged whether it fits or not", "a refund lifts the ban that it undoes", endsExactly,
+		endsBack, endsChanged),
 	settling("all that was taken is returned", func(_ *broken, e *backends.Ending) {
 		if e.Final < e.Taken {
 			e.Final = 0
 		}
-	}, "what a request did not need goes back to where it came from", "what many requests cost at once is what they cost in the end", "a window stays where its first request has opened it"),
+	}, "unused units return to where they were taken", "many requests at once are charged exactly their final costs",
+		"a window stays where its first request has opened it"),
 	{
 		name: "an end under an old limit starts the key anew",
 		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
@@ -259,7 +262,7 @@ var endMutants = []mutant{
 			})
 			b.ends(e, out)
 		},
-		caughtBy: []string{"the end of what is gone changes nothing", endsChanged},
+		caughtBy: []string{"the end of a taking that is gone changes nothing", endsChanged},
 	},
 	{
 		name: "a denial prolongs a ban",
@@ -275,7 +278,8 @@ var endMutants = []mutant{
 			})
 			return err
 		},
-		caughtBy: []string{"the charge that reaches the number is allowed and bans", "one charge at a time is decided as by the definitions"},
+		caughtBy: []string{"the charge that reaches the number is allowed and bans",
+			"one charge at a time is decided as by the definitions"},
 	},
 	telling("a ban lets a cost of 0 pass", func(c backends.Charge, d *limits.Decision) {
 		if isBan(c.Limit) && c.Cost == 0 && !d.Allowed {
@@ -315,7 +319,7 @@ var endMutants = []mutant{
 			}
 			return err
 		},
-		caughtBy: []string{"nobody inherits a ban"},
+		caughtBy: []string{"no key inherits a ban"},
 	},
 	{
 		name: "a shadow of a banned key denies the request",
@@ -342,7 +346,7 @@ var endMutants = []mutant{
 			})
 			return b.exactly(charges, out)
 		},
-		caughtBy: []string{"what is held counts under every limit"},
+		caughtBy: []string{"held units count under every limit"},
 	},
 	{
 		name: "a rate is taken when concurrency denies",

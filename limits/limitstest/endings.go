@@ -9,11 +9,15 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// What a request has come to is an edit of the history of its key. A refund makes a
-// taking smaller, and the usage is what the takings then lead to. A charge beyond the
-// estimate is one more taking, which nobody asks whether it fits (DESIGN 12).
+// The model of endings: the end of a request edits the history of its key, and the usage is
+// computed again from that history (DESIGN 12). A refund makes a taking smaller. A charge above the
+// estimate is one more taking, whether it fits or not.
+//
+// An example: 10 a minute in a sliding log. At 0 s a request takes 6, at 20 s another takes 3. At
+// 30 s the first ends, having cost 2. The history is edited to 2 at 0 s and 3 at 20 s, so 5 are in
+// use.
 
-// ticket names the charges of a call on one account: those enforced, or those in shadow.
+// ticket identifies the charges of one call on one account: the enforced ones, or the shadows.
 type ticket struct {
 	call   int64
 	shadow bool
@@ -28,13 +32,13 @@ func (t ticket) number() int64 {
 
 func ticketOf(number int64) ticket { return ticket{number >> 1, number&1 == 1} }
 
-// hold is units of a concurrency limit that are held.
+// hold is the units that a charge holds under a concurrency limit.
 type hold struct {
 	ticket
 	units int64
 }
 
-// units is how many units are held.
+// units returns how many units are held.
 func (u usage) units() int64 {
 	sum := int64(0)
 	for _, h := range u.held {
@@ -43,23 +47,24 @@ func (u usage) units() int64 {
 	return sum
 }
 
-// event is a taking that a key remembers.
+// event is a taking in the history of a key.
 type event struct {
 	ticket
 	at    int64
-	units *big.Rat // what is left of them
+	units *big.Rat // less what was returned
 	limit limits.Limit
-	extra bool // charged at the end of a request
+	extra bool // a charge above an estimate
 
 	edited bool // a part was returned
 }
 
 func (e event) equal(f event) bool {
-	return e.ticket == f.ticket && e.at == f.at && e.limit == f.limit && e.extra == f.extra && e.units.Cmp(f.units) == 0
+	return e.ticket == f.ticket && e.at == f.at && e.limit == f.limit && e.extra == f.extra &&
+		e.units.Cmp(f.units) == 0
 }
 
-// remembering is u, which a charge c left of found, with the charge in its history. A
-// key without charges that have an end has no history.
+// remembering returns u, the usage that the charge c made of found, with c in its history. A key
+// has no history until a charge has an end.
 func (u usage) remembering(found usage, c backends.Charge, e event) usage {
 	u.base, u.events = nil, nil
 	switch {
@@ -76,7 +81,7 @@ func (u usage) remembering(found usage, c backends.Charge, e event) usage {
 	return u
 }
 
-// with is u if its history had been events.
+// with returns u as it would be if its history had been events.
 func (u usage) with(events []event) usage {
 	r := *u.base
 	for i, e := range events {
@@ -84,8 +89,10 @@ func (u usage) with(events []event) usage {
 		switch n := floor(e.units); {
 		case isBucket(e.limit):
 			r = usage{limit: e.limit, at: e.at, level: new(big.Rat).Add(r.levelAt(e.at), e.units)}
-		case n == 0 && e.limit.Algorithm() == limits.AlgorithmSlidingLog: // what had left by then has left
-			r.takings = slices.DeleteFunc(slices.Clone(r.takings), func(t taking) bool { return t.at+micros(e.limit) <= e.at })
+		case n == 0 && e.limit.Algorithm() == limits.AlgorithmSlidingLog:
+			// what had left by then has left
+			r.takings = slices.DeleteFunc(slices.Clone(r.takings),
+				func(t taking) bool { return t.at+micros(e.limit) <= e.at })
 		case e.extra:
 			r = r.owing(e.at, n)
 		default:
@@ -97,9 +104,8 @@ func (u usage) with(events []event) usage {
 	return r
 }
 
-// owing is u after n units were charged at instant x at the end of a request, whether they
-// fit or not. At the turn of a window, what is above the maximum because
-// of such charges is carried.
+// owing returns u after n units above an estimate were charged at instant x, whether they fit or
+// not. The next window starts with such units above the maximum.
 func (u usage) owing(x, n int64) usage {
 	after := u.plus(x, n)
 	switch u.limit.Algorithm() {
@@ -109,8 +115,8 @@ func (u usage) owing(x, n int64) usage {
 	return after
 }
 
-// mayOwe is how many more units u may be charged at instant x under its limit: a key owes
-// at most the maximum, and a bucket drains within 100 years.
+// mayOwe returns how many units above estimates u may still be charged at instant x: a key owes at
+// most the maximum, and a bucket drains within 100 years.
 func (u usage) mayOwe(x int64) int64 {
 	most := u.limit.Burst()
 	switch {
@@ -129,7 +135,7 @@ func (u usage) mayOwe(x int64) int64 {
 	return max(0, 2*most-u.inUse(x))
 }
 
-// settle ends a charge as exactly as can be, and returns what became of it.
+// settle carries out an ending exactly, and returns its settlement.
 func (l ledger) settle(now int64, e backends.Ending, t ticket) limits.Settlement {
 	a := account{e.Scope, e.Key, e.Limit.Algorithm().Holds()}
 	switch {
@@ -150,8 +156,8 @@ func (l ledger) settle(now int64, e backends.Ending, t ticket) limits.Settlement
 	return limits.Settlement{Returned: returned(before, l[a], now, e.Taken-e.Final)}
 }
 
-// returned is how many of n units a refund has returned, which made a usage of another: how
-// many fewer are in use now.
+// returned returns how many of n units a refund that made after of before has returned: how many
+// units fewer are in use now.
 func returned(before, after usage, now, n int64) int64 {
 	if before.limit == (limits.Limit{}) {
 		return 0
@@ -160,7 +166,7 @@ func returned(before, after usage, now, n int64) int64 {
 	return min(n, before.inUse(x)-after.inUse(x))
 }
 
-// hold changes how many units are held under a ticket.
+// hold changes how many units a ticket holds.
 func (l ledger) hold(a account, e backends.Ending, t ticket) {
 	u := l[a]
 	u.limit, u.held = e.Limit, append(slices.Clone(u.held), hold{ticket: t})
@@ -170,14 +176,14 @@ func (l ledger) hold(a account, e backends.Ending, t ticket) {
 	l[a] = u
 }
 
-// charge charges units beyond the estimate and returns how many.
+// charge charges units above the estimate and returns how many.
 func (l ledger) charge(now int64, a account, e backends.Ending) int64 {
 	before := l[a].limit
 	if u, ok := l[a]; ok && u.rebasedBy(e.Limit, now).at != u.at {
 		l[a] = u.rebasedBy(e.Limit, now)
 	}
 	if l[a].limit != before || l[a].livesUnderAnother(e.Limit, now) {
-		return 0 // what was taken since must not be undone
+		return 0 // a conversion could undo later takings
 	}
 	u, x := l[a].foundBy(e.Limit, now)
 	found := u
@@ -186,11 +192,12 @@ func (l ledger) charge(now int64, a account, e backends.Ending) int64 {
 		return 0
 	}
 	c := backends.Charge{Limit: e.Limit, Cost: n, Lasts: e.Lasts}
-	l[a] = u.owing(x, n).remembering(found, c, event{ticket{}, x, new(big.Rat).SetInt64(n), e.Limit, true, false}).keeping(found)
+	l[a] = u.owing(x, n).remembering(found, c,
+		event{ticket{}, x, new(big.Rat).SetInt64(n), e.Limit, true, false}).keeping(found)
 	return n
 }
 
-// livesUnderAnother reports whether u would have to be converted to l.
+// livesUnderAnother reports whether a charge of l would have to convert u.
 func (u usage) livesUnderAnother(l limits.Limit, now int64) bool {
 	if u.limit == (limits.Limit{}) || u.isFresh(now) || u.carriesTo(l, now) {
 		return false
@@ -198,19 +205,19 @@ func (u usage) livesUnderAnother(l limits.Limit, now int64) bool {
 	return u.leavesNothingTo(l) || u.hasChange(now) || u.inUse(max(now, u.at)) > 0
 }
 
-// find returns the charge t in the history of u, −1 if u does not remember it.
+// find returns the index of the charge t in the history of u, or −1.
 func (u usage) find(t ticket) int {
 	return slices.IndexFunc(u.events, func(e event) bool { return e.ticket == t && t != ticket{} })
 }
 
-// without is u as if units of a charge had never been taken.
+// without returns u as if units of its i-th event had never been taken.
 func (u usage) without(i int, units *big.Rat) usage {
 	events := slices.Clone(u.events)
 	events[i].units, events[i].edited = new(big.Rat).Sub(events[i].units, units), true
 	return u.with(events)
 }
 
-// refund takes units of a charge out of the history of a.
+// refund takes units of the charge t out of the history of a.
 func (l ledger) refund(a account, t ticket, units *big.Rat) {
 	u := l[a]
 	i := u.find(t)
@@ -224,8 +231,8 @@ func (l ledger) refund(a account, t ticket, units *big.Rat) {
 	l[a] = u
 }
 
-// refundable is how many units a backend has to take out of the history of a key at the end
-// of a charge, and how many it may. Whether the key then has as many back is for [returned].
+// refundable returns how many units a backend must take out of the history of a key at the end of a
+// charge, and how many it may. [returned] says how many units the key then gets back.
 func (l ledger) refundable(now int64, a account, e backends.Ending, t ticket) (least, most int64) {
 	u := l[a]
 	i, n := u.find(t), e.Taken-e.Final
@@ -235,7 +242,7 @@ func (l ledger) refundable(now int64, a account, e backends.Ending, t ticket) (l
 	x, p, taken := max(now, u.at), micros(u.limit), u.events[i]
 	switch u.limit.Algorithm() {
 	case limits.AlgorithmFixedWindow, limits.AlgorithmCalendar:
-		if windowStart(taken.at, u.limit) == u.at { // that of the last taking, which may have left a debt
+		if windowStart(taken.at, u.limit) == u.at { // the window of the last taking
 			return n, n
 		}
 		return 0, 0
@@ -244,8 +251,8 @@ func (l ledger) refundable(now int64, a account, e backends.Ending, t ticket) (l
 		case taken.at < u.at: // the window before
 			return 0, 0
 		case opener && e.Final == 0 && u.curr > n:
-			// The window of the others would have opened later. If they were taken at the
-			// same instant it would not.
+			// The window of later takings would have opened later, unless they have the same
+			// instant.
 			if u.with(withoutUnits(u.events, i)).at == u.at {
 				return 0, n
 			}
@@ -263,7 +270,7 @@ func (l ledger) refundable(now int64, a account, e backends.Ending, t ticket) (l
 		}
 		return 0, 0
 	case limits.AlgorithmBan:
-		if u.curr >= math.MaxUint32 { // as far as a backend has to count
+		if u.curr >= math.MaxUint32 { // a backend need not count further
 			return 0, n
 		}
 		return n, n
@@ -279,7 +286,7 @@ func (l ledger) refundable(now int64, a account, e backends.Ending, t ticket) (l
 	return 0, n
 }
 
-// withoutUnits is events with nothing left of one.
+// withoutUnits returns events with no units left in the i-th.
 func withoutUnits(events []event, i int) []event {
 	events = slices.Clone(events)
 	events[i].units = new(big.Rat)

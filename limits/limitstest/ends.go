@@ -13,11 +13,13 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// endCases are about the ends of requests that cost more than estimated, and about how
-// ends are told (DESIGN 12). Those of backends that cannot settle are left out.
+// endCases are about requests that cost more than estimated, and about calls of Settle (DESIGN 12).
+// A backend that is no [backends.Settler] skips them.
 var endCases = []testCase{
-	endCase("what a request cost above its estimate is charged whether it fits or not",
-		"8 of 10 a minute are taken and cost 15: the key owes 5, and waits until they have drained, expired or been taken off the next window; a backend that charges only what fits lets everybody lie about the estimate (DESIGN 12)",
+	endCase("a cost above the estimate is charged whether it fits or not",
+		"8 of 10 a minute are taken and cost 15: the key owes 5, and waits until they have drained, "+
+			"expired or been taken off the next window; under a backend that charges only what fits, a "+
+			"client may lie about the estimate (DESIGN 12)",
 		func(w endWorld) {
 			for _, test := range []struct {
 				limit  limits.Limit
@@ -42,7 +44,8 @@ var endCases = []testCase{
 				one := a.charge
 				one.Cost = 1
 				if d := w.take(one)[0]; d.Allowed || d.RetryAfter != test.retry {
-					w.Error(about(test.limit, "owing 5: %s, want to be denied for %s", showDecision(d), test.retry))
+					w.Error(about(test.limit, "owing 5: %s, want to be denied for %s", showDecision(d),
+						test.retry))
 				}
 				w.clock.advance(mins)
 				if left := w.look(one).Remaining; left != test.minute {
@@ -52,7 +55,9 @@ var endCases = []testCase{
 			}
 		}),
 	endCase("a key owes no more than its maximum",
-		"of a million units above the estimate as many are charged as leave the key owing the maximum, and the rest is forgiven and said to be; a bucket drains within 100 years. Without a cap a key was locked out for 115 days (DESIGN 12)",
+		"of a million units above the estimate as many are charged as leave the key owing the maximum, "+
+			"and the rest is forgiven and said to be; a bucket drains within 100 years. Without a cap a "+
+			"key was locked out for 115 days (DESIGN 12)",
 		func(w endWorld) {
 			for _, l := range w.limits.rates(limits.PerMinute(10)) {
 				a := w.begin("k", l, 8)
@@ -73,7 +78,8 @@ var endCases = []testCase{
 			w.settles(w.begin("c", century, 40), 1000, limits.Settlement{Charged: 60, Forgiven: 900})
 		}),
 	endCase("a period of the calendar owes to the next alone",
-		"8 of 10 a month cost 15, and the next month starts with 5 of them; of 2 a month it starts full, and the month after that with nothing (DESIGN 5, the table of algorithms)",
+		"8 of 10 a month cost 15, and the next month starts with 5 of them; of 2 a month it starts "+
+			"full, and the month after that with nothing (DESIGN 5, the table of algorithms)",
 		func(w endWorld) {
 			month := limits.Calendar(10, limits.Month)
 			if !w.limits.has(month) {
@@ -88,7 +94,8 @@ var endCases = []testCase{
 				w.settles(a, 15, limits.Settlement{Charged: 7})
 				w.is(a, allowed(0, 29*day, 1*day))
 				a.charge.Limit, a.charge.Cost = limits.Calendar(after.units, limits.Month), 2
-				w.expect("2 more", []backends.Charge{a.charge}, denied(0, map[int64]time.Duration{10: day, 2: 29 * day}[after.units], 29*day))
+				w.expect("2 more", []backends.Charge{a.charge},
+					denied(0, map[int64]time.Duration{10: day, 2: 29 * day}[after.units], 29*day))
 				w.clock.advance(day)
 				if left := w.look(a.charge).Remaining; left != after.left {
 					w.Error(about(a.charge.Limit, "in February %d remain, want %d", left, after.left))
@@ -100,10 +107,12 @@ var endCases = []testCase{
 				w.expect("in March", []backends.Charge{a.charge}, allowed(after.units, 0, 31*day))
 			}
 		}),
-	endCase("what a key owes counts under the limit that it changes to",
-		"8 of 10 a minute cost 15, so that the key is fresh in two minutes; under 2 a minute it owes for four, from the first charge on, denied or not (DESIGN 5, changing a limit)",
+	endCase("a debt counts under the limit that the key changes to",
+		"8 of 10 a minute cost 15, so that the key is fresh in two minutes; under 2 a minute it owes "+
+			"for four, from the first charge on, denied or not (DESIGN 5, changing a limit)",
 		func(w endWorld) {
-			for _, limitOf := range []func(limits.Rate) limits.Limit{limits.FixedWindow, limits.AnchoredWindow} {
+			for _, limitOf := range []func(limits.Rate) limits.Limit{limits.FixedWindow,
+				limits.AnchoredWindow} {
 				if !w.limits.has(limitOf(limits.PerMinute(10))) {
 					continue
 				}
@@ -119,8 +128,9 @@ var endCases = []testCase{
 				w.clock.advance(3*hour - 3*mins)
 			}
 		}),
-	endCase("what many requests cost at once is what they cost in the end",
-		"64 callers take and end at one instant: what is left is the maximum less what all have cost, and nobody is allowed what does not fit (DESIGN 1: exact under any concurrency)",
+	endCase("many requests at once are charged exactly their final costs",
+		"64 callers take and end at one instant: what is left is the maximum less what all have cost, "+
+			"and no caller is allowed units that do not fit (DESIGN 1: exact under any concurrency)",
 		func(w endWorld) {
 			for _, l := range w.limits.rates(limits.PerHour(1000)) {
 				if l.Algorithm().Delays() { // returns only the last
@@ -130,12 +140,14 @@ var endCases = []testCase{
 				w.concurrently(func(i int) {
 					random := rand.New(rand.NewPCG(w.seed, uint64(i)))
 					for range 8 {
-						c := backends.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 1 + random.Int64N(9), Lasts: mins}
+						c := backends.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l,
+							Cost: 1 + random.Int64N(9), Lasts: mins}
 						if d := w.try(c)[0]; d.Allowed {
 							cost.Add(c.Cost)
 							final := 1 + random.Int64N(c.Cost)
 							cost.Add(final - c.Cost)
-							if s := w.end(begun{c, d}, final); s.Returned != c.Cost-final && l.Algorithm() != limits.AlgorithmAnchoredWindow {
+							if s := w.end(begun{c, d}, final); s.Returned != c.Cost-final &&
+								l.Algorithm() != limits.AlgorithmAnchoredWindow {
 								w.Error(about(l, "%d of %d returned, error %v", s.Returned, c.Cost-final, s.Err))
 							}
 						}
@@ -159,14 +171,17 @@ var endCases = []testCase{
 			}
 			l := limits.FixedWindow(limits.PerMinute(10))
 			a, b := w.begin("a", l, 5), w.begin("b", l, 5)
-			out := []limits.Settlement{{Returned: -7, Charged: -7, Forgiven: -7}, {Returned: -7, Charged: -7, Forgiven: -7}}
-			if err := backends.Settle(ctx, w.backend, []backends.Ending{a.ending(1), b.ending(7)}, out); err != nil || out[0].Returned != 4 || out[1].Charged != 2 || out[0].Charged != 0 || out[1].Returned != 0 {
+			out := []limits.Settlement{{Returned: -7, Charged: -7, Forgiven: -7}, {Returned: -7, Charged: -7,
+				Forgiven: -7}}
+			if err := backends.Settle(ctx, w.backend, []backends.Ending{a.ending(1), b.ending(7)},
+				out); err != nil || out[0].Returned != 4 || out[1].Charged != 2 || out[0].Charged != 0 ||
+				out[1].Returned != 0 {
 				w.Errorf("two endings in one call: %+v, %v", out, err)
 			}
 		}),
 }
 
-// endCase is a case that is left out where the backend cannot settle.
+// endCase returns a case that a backend without Settle skips.
 func endCase(name, why string, run func(w endWorld)) testCase {
 	return testCase{name: name, why: why, run: func(t testing.TB, h Harness) {
 		w := endWorld{h.world(t), h.limits, h.seed(t)}
@@ -178,19 +193,20 @@ func endCase(name, why string, run func(w endWorld)) testCase {
 	}}
 }
 
-// endWorld is a world whose requests end.
+// endWorld is a world of requests that end.
 type endWorld struct {
 	world
 	limits *selection
 	seed   uint64
 }
 
-// begun is a charge that has an end.
+// begun is a charge that was taken and has an end.
 type begun struct {
 	charge   backends.Charge
 	decision limits.Decision
 }
 
+// begin takes a charge of cost units of l, which must fit.
 func (w endWorld) begin(key string, l limits.Limit, cost int64) begun {
 	w.Helper()
 	return w.beginAs(backends.Charge{Scope: "s", Key: key, Limit: l, Cost: cost, Lasts: 20 * sec})
@@ -211,28 +227,33 @@ func (w endWorld) beginAs(c backends.Charge) begun {
 
 func (b begun) ending(final int64) backends.Ending {
 	c := b.charge
-	return backends.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: c.Cost, Final: final, Ticket: b.decision.Ticket, Lasts: c.Lasts}
+	return backends.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: c.Cost, Final: final,
+		Ticket: b.decision.Ticket, Lasts: c.Lasts}
 }
 
-// end ends b and returns what became of it, names and finals aside.
+// end ends b and returns its settlement without names, Taken and Final.
 func (w world) end(b begun, final int64) limits.Settlement {
 	w.Helper()
 	out := []limits.Settlement{{Returned: -7, Charged: -7, Forgiven: -7}}
-	if err := backends.Settle(context.Background(), w.backend, []backends.Ending{b.ending(final)}, out); err != nil {
+	if err := backends.Settle(context.Background(), w.backend, []backends.Ending{b.ending(final)},
+		out); err != nil {
 		w.Errorf("Settle: %v", err)
 	}
 	s := out[0]
-	return limits.Settlement{Returned: s.Returned, Charged: s.Charged, Forgiven: s.Forgiven, Err: s.Err}
+	return limits.Settlement{Returned: s.Returned, Charged: s.Charged, Forgiven: s.Forgiven,
+		Err: s.Err}
 }
 
+// settles ends b and checks its settlement.
 func (w endWorld) settles(b begun, final int64, want limits.Settlement) {
 	w.Helper()
 	if got := w.end(b, final); got != want {
-		w.Error(about(b.charge.Limit, "%d taken cost %d in the end: %+v, want %+v", b.charge.Cost, final, got, want))
+		w.Error(about(b.charge.Limit, "%d taken cost %d in the end: %+v, want %+v", b.charge.Cost, final,
+			got, want))
 	}
 }
 
-// is checks what a look at the key of b says.
+// is checks a look at the key of b.
 func (w endWorld) is(b begun, want limits.Decision) {
 	w.Helper()
 	want.At = w.clock.micros()

@@ -11,11 +11,10 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// Exact is a [backends.Backend] that does what the definitions say and nothing
-// clever: rational numbers, one mutex, no key ever displaced. It is what Run
-// compares other backends with, and serves differential tests and simulations
-// that must not be wrong; it is far too slow to serve requests. Its clock must
-// not say an instant before 1970.
+// Exact is a [backends.Backend] that follows the definitions literally: it computes with rational
+// numbers under one mutex, and never displaces a key. Run compares other backends with it. Use it
+// in differential tests and in simulations that must be right; it is far too slow for requests. Its
+// clock must not show an instant before 1970.
 //
 // It is also [backends.InProcess], a [backends.Settler], [backends.Peeker], [backends.Resetter] and
 // [backends.Counter], and safe for concurrent use.
@@ -52,9 +51,10 @@ func (e *Exact) takeLocked(now int64, charges []backends.Charge, out []limits.De
 	return err
 }
 
-// Settle implements [backends.Settler]. What was taken is replaced in the history of the key,
-// from which its usage follows.
-func (e *Exact) Settle(_ context.Context, endings []backends.Ending, out []limits.Settlement) error {
+// Settle implements [backends.Settler]. It edits the history of the key, from which the usage of
+// the key follows.
+func (e *Exact) Settle(_ context.Context, endings []backends.Ending,
+	out []limits.Settlement) error {
 	if len(endings) != len(out) {
 		return errors.New("limitstest: endings and settlements differ in length")
 	}
@@ -74,9 +74,9 @@ func (e *Exact) Peek(_ context.Context, charges []backends.Charge, out []limits.
 	return e.ledger.peek(now, charges, out)
 }
 
-// lock looks at the clock, and then locks: as it must if now may call the backend.
-// It believes that the clock has stepped back if a second look finds the same as
-// the first: otherwise the caller was late.
+// lock reads the clock before it locks, since now may call the backend. If the account is ahead of
+// the clock, lock reads the clock again: a late caller then reads a later instant, and only if the
+// account is still as far ahead has the clock stepped back.
 func (e *Exact) lock(charges []backends.Charge) (now int64) {
 	seen := int64(0)
 	for {

@@ -19,9 +19,13 @@ import (
 func TestWhatABackendIsFreeToDoPasses(t *testing.T) {
 	type opener func(now func() time.Time) backends.Backend
 	for name, open := range map[string]opener{
-		"keeping state for ever":                  func(now func() time.Time) backends.Backend { return NewExact(now) },
-		"dropping state once fresh":               func(now func() time.Time) backends.Backend { return &forgetful{exact: NewExact(now)} },
-		"refusing when time is up, and no extras": func(now func() time.Time) backends.Backend { return bare{punctual{NewExact(now)}} },
+		"keeping state for ever": func(now func() time.Time) backends.Backend { return NewExact(now) },
+		"dropping state once fresh": func(now func() time.Time) backends.Backend {
+			return &forgetful{exact: NewExact(now)}
+		},
+		"refusing when time is up, and no extras": func(now func() time.Time) backends.Backend {
+			return bare{punctual{NewExact(now)}}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

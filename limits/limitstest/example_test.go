@@ -28,7 +28,8 @@ func ExampleRun() {
 func ExampleNewExact() {
 	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 	exact := limitstest.NewExact(func() time.Time { return now })
-	for _, limit := range []limits.Limit{limits.TokenBucket(limits.PerMinute(6), 2), limits.SlidingLog(limits.PerMinute(2))} {
+	for _, limit := range []limits.Limit{limits.TokenBucket(limits.PerMinute(6), 2),
+		limits.SlidingLog(limits.PerMinute(2))} {
 		charge := backends.Charge{Scope: limit.String(), Key: "client", Limit: limit, Cost: 1}
 		for range 3 {
 			out := make([]limits.Decision, 1)

@@ -14,7 +14,8 @@ import (
 var expiryCases = []testCase{
 	{
 		name: "a long rest gives no more than the maximum",
-		why:  "absent state equals fresh state: after a second, a day or a year of rest the maximum is there and not a unit more (DESIGN 5)",
+		why: "absent state equals fresh state: after a second, a day or a year of rest the maximum is " +
+			"there and not a unit more (DESIGN 5)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			for _, l := range h.limits.rates(limits.PerSecond(10)) {
@@ -43,10 +44,12 @@ var expiryCases = []testCase{
 	},
 	{
 		name: "charging often does not make a key fresh early",
-		why:  "a state lives until it is fresh, counted from its last change and not from its first; a shorter time to live gives units away (DESIGN 5, TTLs)",
+		why: "a state lives until it is fresh, counted from its last change and not from its first; a " +
+			"shorter time to live gives units away (DESIGN 5, TTLs)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			c := backends.Charge{Scope: "s", Key: "k", Limit: limits.TokenBucket(limits.PerSecond(1), 100), Cost: 100}
+			c := backends.Charge{Scope: "s", Key: "k", Limit: limits.TokenBucket(limits.PerSecond(1), 100),
+				Cost: 100}
 			w.take(c)
 			c.Cost = 1
 			for range 300 { // three fills of the bucket, each taken as it drains
@@ -58,10 +61,12 @@ var expiryCases = []testCase{
 	},
 	{
 		name: "a state lives to its last microsecond",
-		why:  "a store that counts in milliseconds or seconds rounds a time to live up: an expiry never gives units away (DESIGN 5)",
+		why: "a store that counts in milliseconds or seconds rounds a time to live up: an expiry " +
+			"never gives units away (DESIGN 5)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			for _, l := range append(h.limits.rates(limits.Per(3, 1*ms)), h.limits.rates(limits.Per(7, 1001*us))...) {
+			for _, l := range append(h.limits.rates(limits.Per(3, 1*ms)),
+				h.limits.rates(limits.Per(7, 1001*us))...) {
 				c := backends.Charge{Scope: showLimit(l), Key: "k", Limit: l, Cost: l.Burst()}
 				for range 5 {
 					d := w.take(c)[0]
@@ -76,7 +81,8 @@ var expiryCases = []testCase{
 	},
 	{
 		name: "Reset makes a key fresh and leaves the others",
-		why:  "after a reset a key is as never charged, under any limit, and no other key or scope is (backends.Resetter)",
+		why: "after a reset a key is as never charged, under any limit, and no other key or scope is " +
+			"(backends.Resetter)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			if !canReset(t, w.backend) {
@@ -104,7 +110,8 @@ var expiryCases = []testCase{
 				}
 				reset(c.Scope, "never charged")
 				w.clock.advance(-1 * hour) // a reset also forgets where the clock stopped
-				fresh.EffectiveWindow = w.look(backends.Charge{Scope: c.Scope, Key: "unseen", Limit: l}).EffectiveWindow
+				fresh.EffectiveWindow = w.look(
+					backends.Charge{Scope: c.Scope, Key: "unseen", Limit: l}).EffectiveWindow
 				reset(c.Scope, c.Key)
 				w.same(about(l, "after a reset with the clock stopped"), c, fresh)
 				w.clock.advance(2 * hour)
@@ -113,7 +120,8 @@ var expiryCases = []testCase{
 	},
 	{
 		name: "Count counts the keys that are live",
-		why:  "a key counts from its first taking until it is fresh; denials, looks and peeks do not make one (backends.Counter)",
+		why: "a key counts from its first taking until it is fresh; denials, looks and peeks do not " +
+			"make one (backends.Counter)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			if !canCount(t, w.backend) {
@@ -129,10 +137,12 @@ var expiryCases = []testCase{
 				}
 			}
 			charge := func(l limits.Limit, key int, cost int64) backends.Charge {
-				return backends.Charge{Scope: l.Algorithm().String(), Key: strconv.Itoa(key), Limit: l, Cost: cost}
+				return backends.Charge{Scope: l.Algorithm().String(), Key: strconv.Itoa(key), Limit: l,
+					Cost: cost}
 			}
 			counts("at first", 0)
-			choices := slices.DeleteFunc(h.limits.rates(limits.PerMinute(10)), func(l limits.Limit) bool { return l.Rate().Period > mins })
+			choices := slices.DeleteFunc(h.limits.rates(limits.PerMinute(10)),
+				func(l limits.Limit) bool { return l.Rate().Period > mins })
 			for i, l := range choices {
 				w.take(charge(l, 1, 0))
 				w.take(charge(l, 2, 11))

@@ -6,16 +6,14 @@ import (
 	"testing"
 )
 
-// Fuzz lets the fuzzing engine choose limits, keys, costs and instants, and
-// compares every decision with that of [Exact], as Run does for random ones.
-// A fuzz test of an implementation calls it and nothing else:
+// Fuzz lets the fuzzing engine choose limits, keys, costs and instants, and compares every decision
+// with that of [Exact]. A fuzz test of an implementation only calls Fuzz:
 //
 //	func FuzzMemory(f *testing.F) { limitstest.Fuzz(f, harness) }
 //
-// Run it with -fuzzminimizetime 10x: where a backend hashes with a random seed
-// the same input takes other paths each time, and the engine would take a
-// minute on each that it tries to minimize. A difference found is cut down
-// anyway.
+// Run it with -fuzzminimizetime 10x. If a backend hashes with a random seed, one input takes a
+// different path each time, and the engine would spend a minute on each input that it minimizes.
+// Fuzz itself shortens the calls that lead to a difference.
 func Fuzz(f *testing.F, h Harness) {
 	f.Helper()
 	h = h.tolerating()
@@ -36,14 +34,14 @@ func Fuzz(f *testing.F, h Harness) {
 	})
 }
 
-// fuzzed is a source of numbers that somebody has chosen, as long as there are
-// any.
+// fuzzed is a source of random numbers from the bytes of the fuzzing engine, and then from another
+// source.
 type fuzzed struct {
 	choices []byte
-	after   rand.Source // a constant would be refused for ever where rand or a limit wants another
+	after   rand.Source // not a constant: rand and the limits may reject that for ever
 }
 
-// Uint64 uses four bytes, for the high bits: rand uses those first.
+// Uint64 uses four bytes as the high bits, which rand uses first.
 func (f *fuzzed) Uint64() uint64 {
 	if len(f.choices) < 4 {
 		return f.after.Uint64()

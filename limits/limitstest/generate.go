@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// seed is where random cases start; a failure prints it.
+// seed returns the seed of the random cases. A failure prints it.
 func (h Harness) seed(t testing.TB) uint64 {
 	t.Helper()
 	if h.Seed != 0 {
@@ -19,7 +19,7 @@ func (h Harness) seed(t testing.TB) uint64 {
 	return testrun.Seed(t)
 }
 
-// typicalLimits are what people configure.
+// typicalLimits are common configurations.
 var typicalLimits = []limits.Limit{
 	limits.TokenBucket(limits.PerSecond(10), 20),
 	limits.TokenBucket(limits.PerMinute(100), 20),
@@ -40,7 +40,7 @@ var typicalLimits = []limits.Limit{
 	limits.Calendar(10_000, limits.Month.From(31)),
 }
 
-// extremeLimits are at the edges of what is legal, or do not come out even.
+// extremeLimits are the largest and smallest legal limits, and limits with fractions.
 var extremeLimits = []limits.Limit{
 	limits.TokenBucket(limits.Per(1_000_000_000, 1*ms), 1_000_000_000),
 	limits.TokenBucket(limits.Per(1_000_000_000, 366*day), 1_000_000_000),
@@ -74,8 +74,7 @@ var extremeLimits = []limits.Limit{
 	limits.Calendar(1, limits.Day),
 }
 
-// randomLimit is any legal limit; common ones and extremes are as likely as
-// all the rest.
+// randomLimit returns any legal limit: a quarter typical, a quarter extreme.
 func randomLimit(random *rand.Rand) limits.Limit {
 	switch random.IntN(4) {
 	case 0:
@@ -84,7 +83,8 @@ func randomLimit(random *rand.Rand) limits.Limit {
 		return extremeLimits[random.IntN(len(extremeLimits))]
 	}
 	for {
-		rate := limits.Per(upTo(random, 1_000_000_000), time.Duration(999+upTo(random, (366*day).Microseconds()-999))*us)
+		rate := limits.Per(upTo(random, 1_000_000_000),
+			time.Duration(999+upTo(random, (366*day).Microseconds()-999))*us)
 		burst := upTo(random, 1_000_000_000)
 		limit := limits.Limit{}
 		switch random.IntN(10) {
@@ -116,15 +116,16 @@ func randomLimit(random *rand.Rand) limits.Limit {
 	}
 }
 
-// changedLimit is a limit that replaces l under live state: in one of
-// three cases the same but for its maximum.
+// changedLimit returns a limit that replaces l under live state. One in three differs from l in its
+// maximum only.
 func changedLimit(random *rand.Rand, l limits.Limit) limits.Limit {
 	if random.IntN(3) > 0 {
 		return randomLimit(random)
 	}
 	most, rate := upTo(random, 2*l.Burst()), l.Rate()
-	if times := upTo(random, 4); rate.Units*times <= 1_000_000_000 && rate.Period*time.Duration(times) <= 366*day {
-		rate.Units, rate.Period = rate.Units*times, rate.Period*time.Duration(times) // as a fraction, the same
+	if times := upTo(random, 4); rate.Units*times <= 1_000_000_000 &&
+		rate.Period*time.Duration(times) <= 366*day {
+		rate.Units, rate.Period = rate.Units*times, rate.Period*time.Duration(times) // the same fraction
 	}
 	changed := l
 	switch l.Algorithm() {
@@ -158,7 +159,7 @@ func changedLimit(random *rand.Rand, l limits.Limit) limits.Limit {
 	return changed
 }
 
-// randomPeriod is any period of the calendar, in a zone that the program has data of.
+// randomPeriod returns any period of the calendar, in a zone whose data the program has.
 func randomPeriod(random *rand.Rand) limits.Period {
 	period := [...]limits.Period{
 		limits.Day, limits.Week, limits.Month, limits.Year,
@@ -166,7 +167,8 @@ func randomPeriod(random *rand.Rand) limits.Period {
 		limits.Month.From(1 + random.IntN(31)),
 		limits.Year.FromDate(time.Month(1+random.IntN(12)), 1+random.IntN(28)),
 	}[random.IntN(7)]
-	zones := [...]string{"UTC", "Europe/Berlin", "America/St_Johns", "Pacific/Apia", "Asia/Kathmandu", "Australia/Lord_Howe", "America/Sao_Paulo"}
+	zones := [...]string{"UTC", "Europe/Berlin", "America/St_Johns", "Pacific/Apia", "Asia/Kathmandu",
+		"Australia/Lord_Howe", "America/Sao_Paulo"}
 	zoned := period.In(zones[random.IntN(len(zones))])
 	if limits.Calendar(1, zoned).Validate() != nil {
 		return period
@@ -174,10 +176,11 @@ func randomPeriod(random *rand.Rand) limits.Period {
 	return zoned
 }
 
-// randomCost is what a request costs of l after a decision like last.
+// randomCost returns the cost of a request under l, often at an edge of last, the last decision.
 func randomCost(random *rand.Rand, l limits.Limit, last limits.Decision) int64 {
 	if l.Algorithm().Holds() {
-		return [...]int64{0, 1, 1, 1, 2, upTo(random, 64), min(64, last.Remaining), min(64, last.Remaining+1), 64}[random.IntN(9)]
+		return [...]int64{0, 1, 1, 1, 2, upTo(random, 64), min(64, last.Remaining),
+			min(64, last.Remaining+1), 64}[random.IntN(9)]
 	}
 	switch random.IntN(12) {
 	case 0:
@@ -197,11 +200,12 @@ func randomCost(random *rand.Rand, l limits.Limit, last limits.Decision) int64 {
 	case 10:
 		return l.Burst()
 	}
-	return [...]int64{l.Burst() + 1, 1_000_000_001, math.MaxInt64, math.MaxInt64 - 1, 1 << 32, 1 << 53}[random.IntN(6)]
+	return [...]int64{l.Burst() + 1, 1_000_000_001, math.MaxInt64, math.MaxInt64 - 1, 1 << 32,
+		1 << 53}[random.IntN(6)]
 }
 
-// randomAdvance is how far the clock moves before a charge of l, if the last
-// decision on it was last. It goes to where something is about to happen.
+// randomAdvance returns how far the clock moves before a charge of l, often to an instant at which,
+// by the last decision, something changes.
 func randomAdvance(random *rand.Rand, l limits.Limit, now int64, last limits.Decision) int64 {
 	off := random.Int64N(3) - 1
 	p := max(1, micros(l))
@@ -231,8 +235,7 @@ func randomAdvance(random *rand.Rand, l limits.Limit, now int64, last limits.Dec
 	return 0
 }
 
-// upTo is a number from 1 to most, each order of magnitude as likely as the
-// others.
+// upTo returns a number from 1 to most. All orders of magnitude are equally likely.
 func upTo(random *rand.Rand, most int64) int64 {
 	n := int64(math.Exp(random.Float64() * math.Log(float64(most)+1)))
 	return max(1, min(n, most))

@@ -17,18 +17,23 @@ import (
 var groupCases = []testCase{
 	{
 		name: "charges are taken together or not at all",
-		why:  "when one of several charges is denied none takes anything, so that a request denied by the minute takes nothing from the hour; charges that fit report Allowed, with nothing taken (DESIGN 5, several charges)",
+		why: "when one of several charges is denied none takes anything, so that a request denied by " +
+			"the minute takes nothing from the hour; charges that fit report Allowed, with nothing taken " +
+			"(DESIGN 5, several charges)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			full := backends.Charge{Scope: "full", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1}
+			full := backends.Charge{Scope: "full", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)),
+				Cost: 1}
 			w.take(full)
 			for _, l := range h.limits.rates(limits.PerMinute(10)) {
 				c := backends.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 4}
 				w.take(c)
 				stands := w.look(c)
 				for range 3 {
-					w.expect(about(l, "in front of a full key"), []backends.Charge{c, full}, stands, denied(0, hour, hour))
-					w.expect(about(l, "behind a full key"), []backends.Charge{full, c}, denied(0, hour, hour), stands)
+					w.expect(about(l, "in front of a full key"), []backends.Charge{c, full}, stands,
+						denied(0, hour, hour))
+					w.expect(about(l, "behind a full key"), []backends.Charge{full, c}, denied(0, hour, hour),
+						stands)
 				}
 				w.same(about(l, "after denials of the group"), c, stands)
 			}
@@ -36,14 +41,16 @@ var groupCases = []testCase{
 	},
 	{
 		name: "a denied group is allowed after the longest of its waits",
-		why:  "a client that waits for the largest RetryAfter of its denied charges gets in, and 1µs earlier it does not (DESIGN 5, several charges; DESIGN 1)",
+		why: "a client that waits for the largest RetryAfter of its denied charges gets in, and 1µs " +
+			"earlier it does not (DESIGN 5, several charges; DESIGN 1)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			choices := h.limits.rates(limits.PerMinute(7))
 			for longest := range choices { // each algorithm has the longest wait in one round
 				var group []backends.Charge
 				for i, l := range choices {
-					c := backends.Charge{Scope: l.Algorithm().String(), Key: strconv.Itoa(longest), Limit: l, Cost: 6}
+					c := backends.Charge{Scope: l.Algorithm().String(), Key: strconv.Itoa(longest), Limit: l,
+						Cost: 6}
 					if i == longest {
 						c.Cost = 7
 					}
@@ -54,12 +61,14 @@ var groupCases = []testCase{
 				wait := time.Duration(0)
 				for i, d := range w.take(group...) {
 					if d.Allowed {
-						t.Error(about(choices[i], "3 of 7 are allowed where at least 6 are in use: %s", showDecision(d)))
+						t.Error(about(choices[i], "3 of 7 are allowed where at least 6 are in use: %s",
+							showDecision(d)))
 					}
 					wait = max(wait, d.RetryAfter)
 				}
 				inTime := func() bool {
-					return !slices.ContainsFunc(w.take(group...), func(d limits.Decision) bool { return !d.Allowed })
+					return !slices.ContainsFunc(w.take(group...),
+						func(d limits.Decision) bool { return !d.Allowed })
 				}
 				w.clock.advance(wait - 1*us)
 				if inTime() {
@@ -75,7 +84,8 @@ var groupCases = []testCase{
 	},
 	{
 		name: "a group takes of every algorithm at once",
-		why:  "one charge under each algorithm is taken in one step, and the next group that does not fit one of them takes of none (DESIGN 5, several charges)",
+		why: "one charge under each algorithm is taken in one step, and the next group that does not " +
+			"fit one of them takes of none (DESIGN 5, several charges)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			choices := h.limits.all(limits.PerMinute(10))
@@ -84,25 +94,30 @@ var groupCases = []testCase{
 				t.SkipNow()
 			}
 			group := make([]backends.Charge, len(choices))
-			for step, what := range [4]string{"the first 4", "the next 4", "4 once more, of one only 2", "2"} {
+			for step, label := range [4]string{"the first 4", "the next 4", "4 once more, of one only 2",
+				"2"} {
 				want := make([]limits.Decision, len(choices))
 				for i, l := range choices {
-					group[i] = backends.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: [4]int64{4, 4, 4, 2}[step]}
+					group[i] = backends.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l,
+						Cost: [4]int64{4, 4, 4, 2}[step]}
 					if step == 2 && l.Algorithm() == limits.AlgorithmFixedWindow {
 						group[i].Cost = 2
 					}
 					want[i] = togetherByTen[l.Algorithm()][step]
 				}
-				w.expect(what, group, want...)
+				w.expect(label, group, want...)
 			}
 		},
 	},
 	{
 		name: "charges of one key in one group are one charge",
-		why:  "they are decided as one charge of the summed cost, each reports that decision, and the sum is compared with the maximum; a backend that locks each charge deadlocks with itself (DESIGN 5, several charges)",
+		why: "they are decided as one charge of the summed cost, each reports that decision, and the " +
+			"sum is compared with the maximum; a backend that locks each charge deadlocks with itself " +
+			"(DESIGN 5, several charges)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			c := backends.Charge{Scope: "s", Key: "twice", Limit: limits.TokenBucket(limits.PerSecond(1), 10)}
+			c := backends.Charge{Scope: "s", Key: "twice",
+				Limit: limits.TokenBucket(limits.PerSecond(1), 10)}
 			with := func(cost int64) backends.Charge { c.Cost = cost; return c }
 			one := backends.Charge{Scope: "s", Key: "single", Limit: c.Limit, Cost: 1}
 			d := allowed(5, 5*sec, 5*sec)
@@ -111,16 +126,19 @@ var groupCases = []testCase{
 			w.expect("3 and 3", []backends.Charge{with(3), with(3), one}, d, d, allowed(9, 1*sec, 9*sec))
 			d = denied(5, limits.Never, 5*sec)
 			w.expect("6 and 5", []backends.Charge{with(6), with(5)}, d, d)
-			w.expect("more than the largest int64", []backends.Charge{with(math.MaxInt64), with(math.MaxInt64), with(3)}, d, d, d)
+			w.expect("more than the largest int64",
+				[]backends.Charge{with(math.MaxInt64), with(math.MaxInt64), with(3)}, d, d, d)
 			d = denied(5, 1*sec, 5*sec)
 			w.expect("0 and 6", []backends.Charge{with(0), with(6)}, d, d)
 			d = allowed(0, 10*sec, 1*sec)
-			w.expect("1, 1, 1, 1 and 1", []backends.Charge{with(1), with(1), with(1), with(1), with(1)}, d, d, d, d, d)
+			w.expect("1, 1, 1, 1 and 1", []backends.Charge{with(1), with(1), with(1), with(1), with(1)}, d,
+				d, d, d, d)
 		},
 	},
 	{
 		name: "a group is decided at one instant",
-		why:  "the clock is asked once for all charges, however fast it runs (DESIGN 5, several charges: evaluated at one instant)",
+		why: "the clock is asked once for all charges, however fast it runs (DESIGN 5, several " +
+			"charges: evaluated at one instant)",
 		run: func(t testing.TB, h Harness) {
 			clock := h.clockAt(newYear)
 			b := h.Open(t, func() time.Time {
@@ -135,7 +153,8 @@ var groupCases = []testCase{
 			for range 5 {
 				for _, d := range w.take(group...) {
 					if d.At != clock.micros() {
-						t.Errorf("one clock reading is %s, a decision is of %s", instant(clock.micros()), instant(d.At))
+						t.Errorf("one clock reading is %s, a decision is of %s", instant(clock.micros()),
+							instant(d.At))
 					}
 				}
 			}
@@ -143,7 +162,8 @@ var groupCases = []testCase{
 	},
 	{
 		name: "out has the decisions in the order of the charges",
-		why:  "out[i] is the decision on charges[i], whatever the order in which a backend works and however many there are (backends.Backend)",
+		why: "out[i] is the decision on charges[i], whatever the order in which a backend works and " +
+			"however many there are (backends.Backend)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			const n = 50
@@ -152,7 +172,8 @@ var groupCases = []testCase{
 			for round := int64(1); round <= 2; round++ {
 				for i := range group {
 					most := int64(100 + (i*37)%n) // no two are equal
-					group[i] = backends.Charge{Scope: strconv.Itoa(i % 7), Key: strconv.FormatInt(most, 10), Limit: limits.FixedWindow(limits.PerMinute(most)), Cost: 10}
+					group[i] = backends.Charge{Scope: strconv.Itoa(i % 7), Key: strconv.FormatInt(most, 10),
+						Limit: limits.FixedWindow(limits.PerMinute(most)), Cost: 10}
 					want[i] = allowed(most-10*round, 60*sec, 60*sec)
 				}
 				w.expect("round "+strconv.FormatInt(round, 10), group, want...)
@@ -161,14 +182,17 @@ var groupCases = []testCase{
 	},
 	{
 		name: "a backend keeps neither of the slices it is given",
-		why:  "callers reuse their space for charges and decisions (backends.Backend: Take keeps neither slice)",
+		why: "callers reuse their space for charges and decisions (backends.Backend: Take " +
+			"keeps neither slice)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			charges, out := make([]backends.Charge, 2), dirty(2)
 			left := [2]int64{100, 100}
 			for i := range int64(10) {
-				charges[0] = backends.Charge{Scope: "s", Key: "a", Limit: limits.FixedWindow(limits.PerMinute(100)), Cost: i}
-				charges[1] = backends.Charge{Scope: "s", Key: "b", Limit: limits.FixedWindow(limits.PerMinute(100)), Cost: 1}
+				charges[0] = backends.Charge{Scope: "s", Key: "a",
+					Limit: limits.FixedWindow(limits.PerMinute(100)), Cost: i}
+				charges[1] = backends.Charge{Scope: "s", Key: "b",
+					Limit: limits.FixedWindow(limits.PerMinute(100)), Cost: 1}
 				left[0], left[1] = left[0]-i, left[1]-1
 				given := slices.Clone(charges)
 				if err := w.backend.Take(context.Background(), charges, out); err != nil {
@@ -196,24 +220,35 @@ var groupCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			w.take()
-			if err := w.backend.Take(context.Background(), []backends.Charge{}, []limits.Decision{}); err != nil {
+			if err := w.backend.Take(context.Background(), []backends.Charge{},
+				[]limits.Decision{}); err != nil {
 				t.Errorf("Take of no charges: %v", err)
 			}
 		},
 	},
 }
 
-// togetherByTen is what groups of 4, 4, 4 (of the fixed window 2) and 2 units of 10 a
-// minute are told, under each algorithm. The third is denied.
+// togetherByTen has the decisions on four groups, under each algorithm with 10 a minute. The groups
+// take 4, 4, 4 (under the fixed window 2) and 2 units of each. The third is denied.
 var togetherByTen = map[limits.Algorithm][4]limits.Decision{
-	limits.AlgorithmTokenBucket:    {allowed(6, 24*sec, 36*sec), allowed(2, 48*sec, 12*sec), denied(2, 12*sec, 48*sec), allowed(0, 60*sec, 6*sec)},
-	limits.AlgorithmLeakyBucket:    {allowed(6, 24*sec, 36*sec), allowed(2, 48*sec, 12*sec), denied(2, 12*sec, 48*sec), allowed(0, 60*sec, 6*sec)},
-	limits.AlgorithmLeakyQueue:     {queued(0, 6, 24*sec, 36*sec), queued(24*sec, 2, 48*sec, 12*sec), denied(2, 12*sec, 48*sec), queued(48*sec, 0, 60*sec, 6*sec)},
-	limits.AlgorithmFixedWindow:    {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), allowed(0, 60*sec, 60*sec)},
-	limits.AlgorithmSlidingWindow:  {allowed(6, 120*sec, 36*sec), allowed(2, 120*sec, 12*sec), denied(2, 67*sec+500*ms+1*us, 120*sec), allowed(0, 120*sec, 60*sec+1*us)},
-	limits.AlgorithmSlidingLog:     {allowed(6, 60*sec, 36*sec), allowed(2, 60*sec, 12*sec), denied(2, 60*sec, 60*sec), allowed(0, 60*sec, 60*sec)},
-	limits.AlgorithmAnchoredWindow: {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), denied(2, 60*sec, 60*sec), allowed(0, 60*sec, 60*sec)},
-	limits.AlgorithmConcurrent:     {allowed(6, 0, limits.Never), allowed(2, 0, limits.Never), held(2, 1*sec), allowed(0, 0, limits.Never)},
-	limits.AlgorithmBan:            {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), allowed(0, hour, hour)},
-	limits.AlgorithmCalendar:       {allowed(6, day, day), allowed(2, day, day), denied(2, day, day), allowed(0, day, day)},
+	limits.AlgorithmTokenBucket: {allowed(6, 24*sec, 36*sec), allowed(2, 48*sec, 12*sec),
+		denied(2, 12*sec, 48*sec), allowed(0, 60*sec, 6*sec)},
+	limits.AlgorithmLeakyBucket: {allowed(6, 24*sec, 36*sec), allowed(2, 48*sec, 12*sec),
+		denied(2, 12*sec, 48*sec), allowed(0, 60*sec, 6*sec)},
+	limits.AlgorithmLeakyQueue: {queued(0, 6, 24*sec, 36*sec), queued(24*sec, 2, 48*sec, 12*sec),
+		denied(2, 12*sec, 48*sec), queued(48*sec, 0, 60*sec, 6*sec)},
+	limits.AlgorithmFixedWindow: {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec),
+		allowed(2, 60*sec, 60*sec), allowed(0, 60*sec, 60*sec)},
+	limits.AlgorithmSlidingWindow: {allowed(6, 120*sec, 36*sec), allowed(2, 120*sec, 12*sec),
+		denied(2, 67*sec+500*ms+1*us, 120*sec), allowed(0, 120*sec, 60*sec+1*us)},
+	limits.AlgorithmSlidingLog: {allowed(6, 60*sec, 36*sec), allowed(2, 60*sec, 12*sec),
+		denied(2, 60*sec, 60*sec), allowed(0, 60*sec, 60*sec)},
+	limits.AlgorithmAnchoredWindow: {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec),
+		denied(2, 60*sec, 60*sec), allowed(0, 60*sec, 60*sec)},
+	limits.AlgorithmConcurrent: {allowed(6, 0, limits.Never), allowed(2, 0, limits.Never),
+		held(2, 1*sec), allowed(0, 0, limits.Never)},
+	limits.AlgorithmBan: {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec),
+		allowed(2, 60*sec, 60*sec), allowed(0, hour, hour)},
+	limits.AlgorithmCalendar: {allowed(6, day, day), allowed(2, day, day), denied(2, day, day),
+		allowed(0, day, day)},
 }

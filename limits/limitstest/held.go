@@ -11,7 +11,8 @@ import (
 // heldCases are about concurrency limits (DESIGN 12).
 var heldCases = []testCase{
 	heldCase("units are held until the end, and no longer",
-		"a concurrency limit of 4 allows 4 units at once and the next when one is released, however much time passes; a cost of 0 holds nothing (DESIGN 12)",
+		"a concurrency limit of 4 allows 4 units at once and the next when one is released, however "+
+			"much time passes; a cost of 0 holds nothing (DESIGN 12)",
 		func(w endWorld) {
 			l := limits.Concurrent(4)
 			a, b := w.begin("k", l, 3), w.begin("k", l, 1)
@@ -33,20 +34,26 @@ var heldCases = []testCase{
 			w.is(many, allowed(100, 0, limits.Never))
 		}),
 	heldCase("units that another backend has allowed are held too",
-		"a backend in this process holds the units of an ending that says so, whether they fit or not, and releases them in parts; a fallback that does not know what runs allows it once more when an outage begins (backends.Ending)",
+		"a backend in this process holds the units of an ending that says so, whether they fit or not, "+
+			"and releases them in parts; a fallback that does not know what runs allows it once more when "+
+			"an outage begins (backends.Ending)",
 		func(w endWorld) {
 			if !backends.IsInProcess(w.backend) {
 				w.Logf("not tested, since the backend is no backends.InProcess")
 				return
 			}
 			l := limits.Concurrent(4)
-			charge := func(cost int64) backends.Charge { return backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost} }
+			charge := func(cost int64) backends.Charge {
+				return backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost}
+			}
 			own := w.begin("k", l, 3)
 			for _, step := range []struct{ before, after, left int64 }{
 				{0, 1, 0}, {0, 5, 0}, {4, 1, 0}, {3, 2, 0}, {1, 1, 0}, {2, 0, 1}, {0, 1, 0},
 			} {
 				other := begun{charge: charge(step.before)}
-				w.settles(other, step.after, limits.Settlement{Returned: max(0, step.before-step.after), Charged: max(0, step.after-step.before)})
+				w.settles(other, step.after,
+					limits.Settlement{Returned: max(0, step.before-step.after),
+						Charged: max(0, step.after-step.before)})
 				w.is(other, allowed(step.left, 0, limits.Never))
 				if step.left == 0 {
 					w.expect("one more", []backends.Charge{charge(1)}, held(0, sec))
@@ -55,25 +62,31 @@ var heldCases = []testCase{
 			w.settles(own, 0, limits.Settlement{Returned: 3})
 			w.is(own, allowed(3, 0, limits.Never))
 		}),
-	heldCase("what is held counts under every limit",
-		"a limit lowered below what is held denies until enough is released, and one that is raised allows the difference (DESIGN 12)",
+	heldCase("held units count under every limit",
+		"a limit lowered below what is held denies until enough is released, and one that is raised "+
+			"allows the difference (DESIGN 12)",
 		func(w endWorld) {
 			var all []begun
 			for range 5 {
 				all = append(all, w.begin("k", limits.Concurrent(5), 1))
 			}
-			w.expect("under 3", []backends.Charge{{Scope: "s", Key: "k", Limit: limits.Concurrent(3), Cost: 1}}, held(0, sec))
-			w.is(begun{charge: backends.Charge{Scope: "s", Key: "k", Limit: limits.Concurrent(8)}}, allowed(3, 0, limits.Never))
+			under3 := []backends.Charge{{Scope: "s", Key: "k", Limit: limits.Concurrent(3), Cost: 1}}
+			w.expect("under 3", under3, held(0, sec))
+			w.is(begun{charge: backends.Charge{Scope: "s", Key: "k", Limit: limits.Concurrent(8)}},
+				allowed(3, 0, limits.Never))
 			for i, b := range all[:3] {
 				w.settles(b, 0, limits.Settlement{Returned: 1})
-				w.is(begun{charge: backends.Charge{Scope: "s", Key: "k", Limit: limits.Concurrent(3)}}, allowed(max(0, int64(i)-1), 0, limits.Never))
+				w.is(begun{charge: backends.Charge{Scope: "s", Key: "k", Limit: limits.Concurrent(3)}},
+					allowed(max(0, int64(i)-1), 0, limits.Never))
 			}
 		}),
 	heldCase("concurrency and rates are taken together or not at all",
-		"a request that is denied for concurrency has cost no rate, and one that is denied by the rate holds nothing; LiteLLM burned the rate of refused requests (DESIGN 12)",
+		"a request that is denied for concurrency has cost no rate, and one that is denied by the rate "+
+			"holds nothing; LiteLLM burned the rate of refused requests (DESIGN 12)",
 		func(w endWorld) {
 			rate, busy := limits.FixedWindow(limits.PerHour(3)), limits.Concurrent(2)
-			both := []backends.Charge{{Scope: "busy", Key: "k", Limit: busy, Cost: 1}, {Scope: "rate", Key: "k", Limit: rate, Cost: 1, Lasts: sec}}
+			both := []backends.Charge{{Scope: "busy", Key: "k", Limit: busy, Cost: 1}, {Scope: "rate",
+				Key: "k", Limit: rate, Cost: 1, Lasts: sec}}
 			var first []limits.Decision
 			for i := range 2 {
 				d := w.take(both...)
@@ -92,10 +105,12 @@ var heldCases = []testCase{
 			w.is(begun{charge: both[0]}, allowed(1, 0, limits.Never))
 		}),
 	heldCase("each charge of a request releases its own units",
-		"two charges on one key in one call, and shadows, are held and released each for itself (backends.Settler)",
+		"two charges on one key in one call, and shadows, are held and released each for "+
+			"itself (backends.Settler)",
 		func(w endWorld) {
 			l := limits.Concurrent(10)
-			group := []backends.Charge{{Scope: "s", Key: "k", Limit: l, Cost: 1}, {Scope: "s", Key: "k", Limit: l, Cost: 2}, {Scope: "s", Key: "k", Limit: l, Cost: 4, Shadow: true}}
+			group := []backends.Charge{{Scope: "s", Key: "k", Limit: l, Cost: 1}, {Scope: "s", Key: "k",
+				Limit: l, Cost: 2}, {Scope: "s", Key: "k", Limit: l, Cost: 4, Shadow: true}}
 			d := w.take(group...)
 			for i, left := range []int64{4, 6, 10} {
 				w.settles(begun{group[i], d[i]}, 0, limits.Settlement{Returned: group[i].Cost})
@@ -103,7 +118,8 @@ var heldCases = []testCase{
 			}
 		}),
 	heldCase("a look holds nothing, and a reset releases nothing",
-		"Peek says what Take would and holds nothing; Reset leaves what is held; Count counts a key once while something is held (DESIGN 12)",
+		"Peek says what Take would and holds nothing; Reset leaves what is held; Count counts a key "+
+			"once while something is held (DESIGN 12)",
 		func(w endWorld) {
 			ctx, l := context.Background(), limits.Concurrent(3)
 			a := w.begin("k", l, 2)
@@ -116,7 +132,8 @@ var heldCases = []testCase{
 						want = allowed(1, 0, limits.Never)
 					}
 					want.At = w.clock.micros()
-					if err := backends.Peek(ctx, w.backend, []backends.Charge{c}, out); err != nil || !same(c, out[0], want) {
+					if err := backends.Peek(ctx, w.backend, []backends.Charge{c}, out); err != nil ||
+						!same(c, out[0], want) {
 						w.Errorf("Peek of %d: %s, %v, want %s", cost, showDecision(out[0]), err, showDecision(want))
 					}
 				}
@@ -134,7 +151,8 @@ var heldCases = []testCase{
 			}
 		}),
 	heldCase("never more than the limit is held by many callers at once",
-		"64 callers start and end requests: at no time do they hold more than the limit, and when all have ended nothing is held (DESIGN 1: exact under any concurrency)",
+		"64 callers start and end requests: at no time do they hold more than the limit, and when all "+
+			"have ended nothing is held (DESIGN 1: exact under any concurrency)",
 		func(w endWorld) {
 			const most = 20
 			l := limits.Concurrent(most)
@@ -175,6 +193,7 @@ var heldCases = []testCase{
 		}),
 }
 
+// counts checks the result of Count.
 func (w endWorld) counts(want int) {
 	w.Helper()
 	if n, err := backends.Count(context.Background(), w.backend); err != nil || n != want {
@@ -182,7 +201,7 @@ func (w endWorld) counts(want int) {
 	}
 }
 
-// heldCase is an endCase that is left out where there are no concurrency limits.
+// heldCase is an endCase for backends that decide concurrency limits.
 func heldCase(name, why string, run func(w endWorld)) testCase {
 	return endCase(name, why, func(w endWorld) {
 		if w.limits.has(limits.Concurrent(1)) {

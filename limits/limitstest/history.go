@@ -18,13 +18,15 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// historyCases record what several callers were told, and look for one order
-// of their calls in which [Exact] would have told them the same. A call may
-// only come before another in that order if it began before the other ended.
+// historyCases record the decisions that several callers got at once. Then they look for an order
+// of the calls in which [Exact] makes the same decisions. In that order a call may stand before
+// another only if it began before the other ended.
 var historyCases = []testCase{
 	{
 		name: "calls on one key are as if made one after another",
-		why:  "there is an order of the concurrent calls that explains every number in every decision, with callers that read the clock in one order and decide in another (DESIGN 1: exact under any concurrency)",
+		why: "there is an order of the concurrent calls that explains every number in every decision, " +
+			"with callers that read the clock in one order and decide in another (DESIGN 1: exact " +
+			"under any concurrency)",
 		run: func(t testing.TB, h Harness) {
 			random := rand.New(rand.NewPCG(h.seed(t), 2))
 			for _, s := range h.scenes() {
@@ -39,7 +41,8 @@ var historyCases = []testCase{
 	},
 	{
 		name: "groups are as if made one after another",
-		why:  "groups, duplicates and shadows over several keys included: nobody ever sees a part of a group taken (DESIGN 5, several charges)",
+		why: "groups, with duplicates and shadows over several keys: no caller ever sees a part of a " +
+			"group taken (DESIGN 5, several charges)",
 		run: func(t testing.TB, h Harness) {
 			random := rand.New(rand.NewPCG(h.seed(t), 3))
 			scenes := h.scenes()
@@ -64,9 +67,8 @@ var historyCases = []testCase{
 	},
 }
 
-// scene is a limit, and how its keys were used before a history begins. The
-// clock moves on by less than 40ms in a history, so that no key becomes fresh
-// within it: a backend would be free to forget it from then on.
+// scene is a limit, and the use of its keys before a history begins. A history lasts less than
+// 40ms, so no key becomes fresh within it: a backend could forget such a key.
 type scene struct {
 	limit  limits.Limit
 	start  time.Duration // after newYear
@@ -76,39 +78,46 @@ type scene struct {
 var scenes = []scene{
 	{limits.TokenBucket(limits.PerSecond(500), 64), 0, []step{{cost: 60}}}, // fresh in 120ms
 	{limits.LeakyQueue(limits.Per(7, 13*ms), 40), 0, []step{{cost: 38}}},
-	{limits.FixedWindow(limits.Per(30, 50*ms)), 0, []step{{cost: 1}}},                                                                    // ends in 50ms
-	{limits.SlidingWindow(limits.Per(60, 50*ms)), 30 * ms, []step{{cost: 50}}},                                                           // the next window starts within the history
-	{limits.SlidingLog(limits.Per(60, 50*ms)), 0, []step{{cost: 30}, {5 * ms, 10, limits.Decision{}}, {20 * ms, 15, limits.Decision{}}}}, // takings leave within it
-	{limits.AnchoredWindow(limits.Per(30, 50*ms)), 30 * ms, []step{{cost: 1}}},                                                           // closes in 50ms
+	// ends in 50ms
+	{limits.FixedWindow(limits.Per(30, 50*ms)), 0, []step{{cost: 1}}},
+	// the next window starts within the history
+	{limits.SlidingWindow(limits.Per(60, 50*ms)), 30 * ms, []step{{cost: 50}}},
+	// takings leave within it
+	{limits.SlidingLog(limits.Per(60, 50*ms)), 0,
+		[]step{{cost: 30}, {5 * ms, 10, limits.Decision{}}, {20 * ms, 15, limits.Decision{}}}},
+	// closes in 50ms
+	{limits.AnchoredWindow(limits.Per(30, 50*ms)), 30 * ms, []step{{cost: 1}}},
 }
 
-// scenes are those under limits that the backend supports.
+// scenes returns the scenes whose limits the backend supports.
 func (h Harness) scenes() []scene {
-	return slices.DeleteFunc(slices.Clone(scenes), func(s scene) bool { return !h.limits.has(s.limit) })
+	return slices.DeleteFunc(slices.Clone(scenes),
+		func(s scene) bool { return !h.limits.has(s.limit) })
 }
 
 func (s scene) charge(key int, cost int64) backends.Charge {
 	return backends.Charge{Scope: "scene", Key: fmt.Sprint(key), Limit: s.limit, Cost: cost}
 }
 
-// call is one Take or Reset in a history, and what it was told.
+// call is one Take or Reset in a history, with its decisions.
 type call struct {
-	span
+	lifetime
 	caller  int
 	charges []backends.Charge
-	reset   bool // of the first charge's account
+	reset   bool // a Reset of the first charge's key
 	told    []limits.Decision
 }
 
-// history is what happened in one scene.
+// history is the calls made in one scene.
 type history struct {
 	mu    sync.Mutex
-	time  atomic.Int64 // counts beginnings and ends of calls
+	time  atomic.Int64 // counts the beginnings and the ends of calls
 	calls []call
 }
 
-// record lets callers make random calls in a scene.
-func (s scene) record(t testing.TB, h Harness, random *rand.Rand, next func(*rand.Rand) []backends.Charge) *history {
+// record records random calls of several callers in a scene.
+func (s scene) record(t testing.TB, h Harness, random *rand.Rand,
+	next func(*rand.Rand) []backends.Charge) *history {
 	t.Helper()
 	const callers, each = 4, 12
 	w := h.lateWorld(t)
@@ -128,7 +137,7 @@ func (s scene) record(t testing.TB, h Harness, random *rand.Rand, next func(*ran
 		all.Go(func() {
 			for range each {
 				charges := next(caller)
-				// A bucket that was reset and charged anew would be fresh within the history.
+				// A bucket that is reset and charged again would become fresh within the history.
 				reset := resets && !isBucket(charges[0].Limit) && caller.IntN(24) == 0
 				past.call(w, call{caller: i, charges: charges, reset: reset})
 				if caller.IntN(3) == 0 {
@@ -146,7 +155,8 @@ func (p *history) call(w world, c call) {
 	w.Helper()
 	c.begin = p.time.Add(1)
 	if c.reset {
-		if err := backends.Reset(context.Background(), w.backend, c.charges[0].Scope, c.charges[0].Key); err != nil {
+		if err := backends.Reset(context.Background(), w.backend, c.charges[0].Scope,
+			c.charges[0].Key); err != nil {
 			w.Errorf("Reset: %v", err)
 		}
 	} else {
@@ -158,8 +168,8 @@ func (p *history) call(w world, c call) {
 	p.calls = append(p.calls, c)
 }
 
-// check looks for an order. In a history of single charges every key is looked
-// at on its own.
+// check fails the test if no order explains the calls. If each call has a single charge, it checks
+// each key by itself.
 func (p *history) check(t testing.TB, single bool) {
 	t.Helper()
 	if t.Failed() {
@@ -175,11 +185,12 @@ func (p *history) check(t testing.TB, single bool) {
 		parts[part] = append(parts[part], c)
 	}
 	for _, calls := range parts {
-		spans := make([]span, len(calls))
+		lifetimes := make([]lifetime, len(calls))
 		for i, c := range calls {
-			spans[i] = c.span
+			lifetimes[i] = c.lifetime
 		}
-		order := longestOrder(spans, ledger{}, func(l ledger, i int) (ledger, bool) { return l.explains(calls[i]) }, ledger.equal)
+		order := longestOrder(lifetimes, ledger{},
+			func(l ledger, i int) (ledger, bool) { return l.explains(calls[i]) }, ledger.equal)
 		if len(order) < len(calls) {
 			t.Errorf("no order of these %d calls explains what they were told", len(calls))
 			reportOrder(t, order, calls)
@@ -187,8 +198,8 @@ func (p *history) check(t testing.TB, single bool) {
 	}
 }
 
-// reportOrder prints the longest order that can be explained, and the calls that could
-// come next if they were told something else.
+// reportOrder prints the longest order that Exact explains. It also prints the calls that could
+// come next, with the decisions that Exact would have made.
 func reportOrder(t testing.TB, order []int, calls []call) {
 	t.Helper()
 	state := ledger{}
@@ -214,7 +225,7 @@ func reportOrder(t testing.TB, order []int, calls []call) {
 	}
 }
 
-// explains reports whether c is told what it was told if it finds l, and returns what it leaves.
+// explains reports whether c gets its decisions if it finds l, and returns the ledger after c.
 func (l ledger) explains(c call) (ledger, bool) {
 	after := maps.Clone(l)
 	if c.reset {
@@ -237,8 +248,10 @@ func (l ledger) equal(m ledger) bool { return maps.EqualFunc(l, m, usage.equal) 
 func (u usage) equal(v usage) bool {
 	sameLevel := u.level == v.level || u.level != nil && v.level != nil && u.level.Cmp(v.level) == 0
 	sameChange := u.change == v.change || u.change != nil && v.change != nil && *u.change == *v.change
-	return sameLevel && sameChange && u.limit == v.limit && u.at == v.at && u.curr == v.curr && u.prev == v.prev &&
-		u.debt == v.debt && u.until == v.until && slices.Equal(u.takings, v.takings) && slices.Equal(u.held, v.held) &&
+	return sameLevel && sameChange && u.limit == v.limit && u.at == v.at && u.curr == v.curr &&
+		u.prev == v.prev &&
+		u.debt == v.debt && u.until == v.until && slices.Equal(u.takings, v.takings) &&
+		slices.Equal(u.held, v.held) &&
 		slices.EqualFunc(u.events, v.events, event.equal)
 }
 

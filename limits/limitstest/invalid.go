@@ -13,18 +13,25 @@ import (
 var errorCases = []testCase{
 	{
 		name: "an invalid charge is an error and takes nothing",
-		why:  "a negative cost, an invalid limit and one key under two limits are errors wherever they stand among valid charges, nothing is taken, and no key is in the message; a limit of 0 means neither nothing nor everything (DESIGN 5; backends.Backend)",
+		why: "a negative cost, an invalid limit and one key under two limits are errors wherever they " +
+			"stand among valid charges, nothing is taken, and no key is in the message; a limit of 0 " +
+			"means neither nothing nor everything (DESIGN 5; backends.Backend)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			valid := backends.Charge{Scope: "s", Key: "secret-valid", Limit: h.limits.tenPerMinute(), Cost: 1}
+			valid := backends.Charge{Scope: "s", Key: "secret-valid", Limit: h.limits.tenPerMinute(),
+				Cost: 1}
 			other := valid
 			other.Key = "secret-other"
 			for _, m := range invalidCharges(valid) {
-				for _, charges := range [][]backends.Charge{{m.charge}, {valid, m.charge}, {m.charge, valid}, {valid, other, m.charge}, {m.charge, other, valid}} {
-					if m.besideValid && (len(charges) == 1 || m.charge.Limit == valid.Limit || !h.limits.has(m.charge.Limit)) {
+				for _, charges := range [][]backends.Charge{
+					{m.charge}, {valid, m.charge}, {m.charge, valid}, {valid, other, m.charge},
+					{m.charge, other, valid},
+				} {
+					if m.besideValid && (len(charges) == 1 || m.charge.Limit == valid.Limit ||
+						!h.limits.has(m.charge.Limit)) {
 						continue
 					}
-					w.refuses(m.what, charges, dirty(len(charges)))
+					w.refuses(m.label, charges, dirty(len(charges)))
 				}
 			}
 			w.same("after the errors, the valid key", valid, allowed(10, 0, 60*sec))
@@ -36,7 +43,8 @@ var errorCases = []testCase{
 		why:  "out has one decision for every charge (backends.Backend: the two have equal length)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			valid := backends.Charge{Scope: "s", Key: "secret-valid", Limit: h.limits.tenPerMinute(), Cost: 1}
+			valid := backends.Charge{Scope: "s", Key: "secret-valid", Limit: h.limits.tenPerMinute(),
+				Cost: 1}
 			w.refuses("no room", []backends.Charge{valid}, nil)
 			w.refuses("too little room", []backends.Charge{valid, valid}, dirty(1))
 			w.refuses("too much room", []backends.Charge{valid}, dirty(2))
@@ -46,7 +54,8 @@ var errorCases = []testCase{
 	},
 	{
 		name: "a call whose context has ended is never half done",
-		why:  "it may be answered or refused; refused, it took all of its charges or none (backends.Backend: atomic; DESIGN 7: a take without a reply)",
+		why: "it may be answered or refused; refused, it took all of its charges or none " +
+			"(backends.Backend: atomic; DESIGN 7: a take without a reply)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			ended, cancel := context.WithCancel(context.Background())
@@ -81,25 +90,36 @@ var errorCases = []testCase{
 	},
 }
 
-// invalid is a charge that is an error.
+// invalid is a charge that must be an error.
 type invalid struct {
-	what        string
+	label       string
 	charge      backends.Charge
-	besideValid bool // it is an error only beside the valid charge
+	besideValid bool // it is an error only in a group with the valid charge
 }
 
-// invalidCharges are charges that are an error, alone or beside valid.
+// invalidCharges returns charges that are an error, alone or in a group with valid.
 func invalidCharges(valid backends.Charge) []invalid {
 	all := []invalid{
-		{"a cost of -1", backends.Charge{Scope: "s", Key: "secret-bad", Limit: valid.Limit, Cost: -1}, false},
-		{"the most negative cost", backends.Charge{Scope: "s", Key: "secret-bad", Limit: valid.Limit, Cost: -1 << 63}, false},
-		{"a negative cost in shadow", backends.Charge{Scope: "s", Key: "secret-bad", Limit: valid.Limit, Cost: -1, Shadow: true}, false},
-		{"a negative cost that the sum hides", backends.Charge{Scope: valid.Scope, Key: valid.Key, Limit: valid.Limit, Cost: -1}, false},
-		{"one key under two limits", backends.Charge{Scope: valid.Scope, Key: valid.Key, Limit: limits.SlidingWindow(limits.PerMinute(11)), Cost: 1}, true},
-		{"one key under two limits, looking", backends.Charge{Scope: valid.Scope, Key: valid.Key, Limit: limits.FixedWindow(limits.PerMinute(10))}, true},
-		{"one key under two limits, in shadow", backends.Charge{Scope: valid.Scope, Key: valid.Key, Limit: limits.SlidingWindow(limits.PerMinute(11)), Cost: 1, Shadow: true}, true},
+		{"a cost of -1", backends.Charge{Scope: "s", Key: "secret-bad", Limit: valid.Limit, Cost: -1},
+			false},
+		{"the most negative cost",
+			backends.Charge{Scope: "s", Key: "secret-bad", Limit: valid.Limit, Cost: -1 << 63}, false},
+		{"a negative cost in shadow",
+			backends.Charge{Scope: "s", Key: "secret-bad", Limit: valid.Limit, Cost: -1, Shadow: true},
+			false},
+		{"a negative cost that the sum hides",
+			backends.Charge{Scope: valid.Scope, Key: valid.Key, Limit: valid.Limit, Cost: -1}, false},
+		{"one key under two limits",
+			backends.Charge{Scope: valid.Scope, Key: valid.Key,
+				Limit: limits.SlidingWindow(limits.PerMinute(11)), Cost: 1}, true},
+		{"one key under two limits, looking",
+			backends.Charge{Scope: valid.Scope, Key: valid.Key,
+				Limit: limits.FixedWindow(limits.PerMinute(10))}, true},
+		{"one key under two limits, in shadow",
+			backends.Charge{Scope: valid.Scope, Key: valid.Key,
+				Limit: limits.SlidingWindow(limits.PerMinute(11)), Cost: 1, Shadow: true}, true},
 	}
-	for what, limit := range map[string]limits.Limit{
+	for label, limit := range map[string]limits.Limit{
 		"no limit":                     {},
 		"no units":                     limits.FixedWindow(limits.PerMinute(0)),
 		"negative units":               limits.SlidingWindow(limits.PerMinute(-1)),
@@ -110,27 +130,29 @@ func invalidCharges(valid backends.Charge) []invalid {
 		"a period above 366 days":      limits.FixedWindow(limits.Per(1, 366*day+1*us)),
 		"a period with nanoseconds":    limits.FixedWindow(limits.Rate{Units: 1, Period: 1*sec + 1}),
 		"no burst":                     limits.TokenBucket(limits.PerMinute(1), 0),
-		"a burst too large":            limits.LeakyBucket(limits.PerSecond(1_000_000_000), 1_000_000_001),
-		"a fill of over 100 years":     limits.LeakyQueue(limits.Per(1, 8766*hour+1*us), 100),
+		"a burst too large": limits.LeakyBucket(limits.PerSecond(1_000_000_000),
+			1_000_000_001),
+		"a fill of over 100 years": limits.LeakyQueue(limits.Per(1, 8766*hour+1*us), 100),
 	} {
-		all = append(all, invalid{what, backends.Charge{Scope: "s", Key: "secret-bad", Limit: limit, Cost: 1}, false})
-		all = append(all, invalid{what + ", looking", backends.Charge{Scope: "s", Key: "secret-bad", Limit: limit}, false})
+		all = append(all, invalid{label,
+			backends.Charge{Scope: "s", Key: "secret-bad", Limit: limit, Cost: 1}, false})
+		all = append(all, invalid{label + ", looking",
+			backends.Charge{Scope: "s", Key: "secret-bad", Limit: limit}, false})
 	}
 	return all
 }
 
-// refuses checks that Take, and Peek if there is one, return an error that
-// names no key.
-func (w world) refuses(what string, charges []backends.Charge, out []limits.Decision) {
+// refuses checks that Take and Peek return an error that names no key.
+func (w world) refuses(label string, charges []backends.Charge, out []limits.Decision) {
 	w.Helper()
 	check := func(method string, err error) {
 		w.Helper()
 		if err == nil {
-			w.Errorf("%s: %s returned no error", what, method)
+			w.Errorf("%s: %s returned no error", label, method)
 			return
 		}
 		if strings.Contains(err.Error(), "secret") {
-			w.Errorf("%s: %s put a key into its error: %v", what, method, err)
+			w.Errorf("%s: %s put a key into its error: %v", label, method, err)
 		}
 	}
 	check("Take", w.backend.Take(context.Background(), charges, out))

@@ -10,13 +10,14 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// lateCases stall a caller between its reading of the clock and the decision. By then
-// its key is fresh, and others have displaced it. They need a store with little room,
-// so that keys are displaced.
+// lateCases stall a caller between its reading of the clock and the decision. Meanwhile its key
+// becomes fresh, and others displace it. They need a store with little room.
 var lateCases = []testCase{
 	{
-		name:  "a stalled caller gets no second budget when its key has been displaced",
-		why:   "the caller read the clock before its key became fresh, and decides after others have used the room of its key: what it is granted counts from the present on, not in a time that is over (DESIGN 6)",
+		name: "a stalled caller gets no second budget when its key has been displaced",
+		why: "the caller read the clock before its key became fresh, and decides after others have " +
+			"used the room of its key: what it is granted counts from the present on, not in a time " +
+			"that is over (DESIGN 6)",
 		small: true,
 		run: func(t testing.TB, h Harness) {
 			for _, together := range []bool{false, true} {
@@ -29,8 +30,10 @@ var lateCases = []testCase{
 		},
 	},
 	{
-		name:  "a fixed or anchored window never admits more than its units to late callers of a full store",
-		why:   "64 callers read the clock and arrive late, in a store that others have filled: no more is admitted than the units of all windows, of which no two start within a period (DESIGN 6)",
+		name: "a fixed or anchored window never admits more than its units to late " +
+			"callers of a full store",
+		why: "64 callers read the clock and arrive late, in a store that others have filled: no more " +
+			"is admitted than the units of all windows, of which no two start within a period (DESIGN 6)",
 		small: true,
 		run: func(t testing.TB, h Harness) {
 			for _, l := range h.limits.of(limits.FixedWindow(lateRate), limits.AnchoredWindow(lateRate)) {
@@ -59,7 +62,8 @@ func (h Harness) stall(t testing.TB, l limits.Limit, maxKeys int, together bool)
 	w.take(victim...)
 	w.clock.advance(99 * ms)
 	if together {
-		victim = append(victim, backends.Charge{Scope: "plenty", Key: "victim", Limit: h.limits.plenty(), Cost: 1})
+		victim = append(victim,
+			backends.Charge{Scope: "plenty", Key: "victim", Limit: h.limits.plenty(), Cost: 1})
 	}
 	meanwhile = func() {
 		w.clock.advance(1 * sec)
@@ -68,15 +72,16 @@ func (h Harness) stall(t testing.TB, l limits.Limit, maxKeys int, together bool)
 		}
 	}
 	if !w.take(victim...)[0].Allowed {
-		return // it may be denied, by the instant that it read
+		return // by the instant that it read, the charge may be denied
 	}
 	if d := w.take(victim...)[0]; d.Allowed {
-		t.Error(about(l, "with room for %d keys, a caller that was stalled while others came is allowed twice: %s", maxKeys, showDecision(d)))
+		t.Error(about(l, "with room for %d keys, a caller that was stalled while others came is "+
+			"allowed twice: %s", maxKeys, showDecision(d)))
 	}
 }
 
-// lateWindows is how many windows late callers charge in a store with little room, and
-// lateUnits how many units each has.
+// lateWindows is how many windows late callers charge, and lateUnits how many units each window
+// has.
 const (
 	lateWindows = 20
 	lateUnits   = 20
@@ -84,18 +89,20 @@ const (
 
 var lateRate = limits.Per(lateUnits, 8*ms)
 
-// windowsOneByOne stalls callers between the clock and the decision, some of them for
-// more than a window, while later callers decide.
+// windowsOneByOne stalls callers between clock and decision, some of them for more than a window,
+// while later callers are decided.
 func (h Harness) windowsOneByOne(t testing.TB, l limits.Limit) {
 	t.Helper()
 	w := world{t, h.clockAt(newYear), nil}
 	c := backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1}
-	stalls := [3]struct{ every, calls int }{{5, 30}, {40, 200}} // of every so many callers one waits for so many calls
+	// one of every callers waits for calls other calls
+	stalls := [3]struct{ every, calls int }{{5, 30}, {40, 200}}
 	var calls, depth int
 	var admitted int64
 	call := func() {
 		calls++
-		w.take(backends.Charge{Scope: "others", Key: fmt.Sprint(calls), Limit: limits.FixedWindow(limits.Per(1, 1*ms)), Cost: 1})
+		w.take(backends.Charge{Scope: "others", Key: fmt.Sprint(calls),
+			Limit: limits.FixedWindow(limits.Per(1, 1*ms)), Cost: 1})
 		if w.take(c)[0].Allowed {
 			admitted++
 		}
@@ -121,7 +128,7 @@ func (h Harness) windowsOneByOne(t testing.TB, l limits.Limit) {
 	}
 }
 
-// windowsAtOnce is windowsOneByOne with callers in goroutines of their own.
+// windowsAtOnce is windowsOneByOne with a goroutine for each caller.
 func (h Harness) windowsAtOnce(t testing.TB, l limits.Limit) {
 	t.Helper()
 	w := h.lateSmallWorld(t, 16)
@@ -129,7 +136,8 @@ func (h Harness) windowsAtOnce(t testing.TB, l limits.Limit) {
 	var admitted atomic.Int64
 	w.concurrently(func(caller int) {
 		for i := range 160 * lateWindows / goroutines {
-			other := backends.Charge{Scope: "others", Key: fmt.Sprint(caller, i), Limit: limits.FixedWindow(limits.Per(1, 1*ms)), Cost: 1}
+			other := backends.Charge{Scope: "others", Key: fmt.Sprint(caller, i),
+				Limit: limits.FixedWindow(limits.Per(1, 1*ms)), Cost: 1}
 			w.try(other)
 			if w.try(c)[0].Allowed {
 				admitted.Add(1)
@@ -142,7 +150,7 @@ func (h Harness) windowsAtOnce(t testing.TB, l limits.Limit) {
 	}
 }
 
-// lateSmallWorld is lateWorld for a store with room for maxKeys.
+// lateSmallWorld is lateWorld with room for maxKeys keys.
 func (h Harness) lateSmallWorld(t testing.TB, maxKeys int) world {
 	t.Helper()
 	h.Open = h.openSmall(maxKeys)

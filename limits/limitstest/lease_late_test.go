@@ -23,7 +23,8 @@ import (
 // instance does. Some instances ask steadily and then rest, others spend all that is left.
 func TestDenialsOfLeasedBucketsAreLateByAtMostTheirBound(t *testing.T) {
 	for _, limit := range []limits.Limit{
-		limits.TokenBucket(limits.PerSecond(1000), 1000), limits.LeakyBucket(limits.PerSecond(3000), 700), limits.TokenBucket(limits.PerMinute(6000), 2000),
+		limits.TokenBucket(limits.PerSecond(1000), 1000), limits.LeakyBucket(limits.PerSecond(3000), 700),
+		limits.TokenBucket(limits.PerMinute(6000), 2000),
 	} {
 		for _, instances := range []int{1, 2, 8, 32} {
 			t.Run(fmt.Sprintf("%v, %d instances", limit, instances), func(t *testing.T) {
@@ -43,7 +44,8 @@ func TestDenialsOfLeasedBucketsAreLateByAtMostTheirBound(t *testing.T) {
 						counted = d.after
 						least := leastWait(u, d)
 						if late := d.retry - least; late < 0 || late > bound {
-							t.Fatalf("a charge of %d at %d has to wait for %v, by the limit itself for %v: want later by 0 to %v", d.units, d.at, d.retry, least, bound)
+							t.Fatalf("a charge of %d at %d has to wait for %v, by the limit itself for %v: want later by 0 to %v", d.units,
+								d.at, d.retry, least, bound)
 						} else {
 							latest = max(latest, late)
 						}
@@ -74,7 +76,8 @@ type lateCharge struct {
 
 // lateRun returns what instances of a backend without delays were admitted, and which
 // denials that backend made, each by time.
-func lateRun(t *testing.T, limit limits.Limit, lease time.Duration, instances int, seed uint64) (admitted, denials []lateCharge) {
+func lateRun(t *testing.T, limit limits.Limit, lease time.Duration, instances int,
+	seed uint64) (admitted, denials []lateCharge) {
 	synctest.Test(t, func(t *testing.T) {
 		tight, _ := remote.Leased(limit, time.Second)
 		shared := memory.MustNew(memory.Options{})
@@ -88,7 +91,8 @@ func lateRun(t *testing.T, limit limits.Limit, lease time.Duration, instances in
 				mu.Lock() // one after the other, so that it is known what a denial comes after
 				defer mu.Unlock()
 				out := make([]limits.Decision, 1)
-				if err := cache.Take(context.Background(), []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: cost}}, out); err != nil {
+				if err := cache.Take(context.Background(), []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: cost}},
+					out); err != nil {
 					t.Error(err)
 					return false
 				}
@@ -131,6 +135,7 @@ func lateRun(t *testing.T, limit limits.Limit, lease time.Duration, instances in
 
 // leastWait returns how long the limit of the user would have d wait, with u in use.
 func leastWait(u usage, d lateCharge) time.Duration {
-	us := sort.Search(int(d.retry.Microseconds())+1, func(us int) bool { return u.inUse(d.at+int64(us))+d.units <= u.limit.Burst() })
+	us := sort.Search(int(d.retry.Microseconds())+1,
+		func(us int) bool { return u.inUse(d.at+int64(us))+d.units <= u.limit.Burst() })
 	return time.Duration(us) * time.Microsecond
 }

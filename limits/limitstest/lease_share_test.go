@@ -19,7 +19,8 @@ import (
 // together ask for twice the limit, or a little less than it, in equal parts or one of them
 // for half of all, are admitted nearly as much as without leases.
 func TestLeasesLeaveLittleOfTheLimitUnused(t *testing.T) {
-	for _, limit := range []limits.Limit{limits.TokenBucket(limits.PerSecond(1000), 1000), limits.SlidingWindow(limits.PerSecond(1000)), limits.FixedWindow(limits.PerSecond(1000))} {
+	for _, limit := range []limits.Limit{limits.TokenBucket(limits.PerSecond(1000), 1000),
+		limits.SlidingWindow(limits.PerSecond(1000)), limits.FixedWindow(limits.PerSecond(1000))} {
 		for _, instances := range []int{1, 2, 8, 32} {
 			for _, skewed := range []bool{false, true} {
 				for _, demand := range []int{2000, 950} {
@@ -42,7 +43,8 @@ func TestLeasesLeaveLittleOfTheLimitUnused(t *testing.T) {
 
 // leaseShare returns how many units a second instances are admitted, and which share of
 // them by leases.
-func leaseShare(t *testing.T, limit limits.Limit, instances, perSecond int, skewed, leases bool) (admitted, leased float64) {
+func leaseShare(t *testing.T, limit limits.Limit, instances, perSecond int,
+	skewed, leases bool) (admitted, leased float64) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := memory.MustNew(memory.Options{})
 		var mu sync.Mutex
@@ -52,7 +54,8 @@ func leaseShare(t *testing.T, limit limits.Limit, instances, perSecond int, skew
 		warm := time.Now().Add(3 * time.Second)
 		end := warm.Add(lasts)
 		for i := range instances {
-			var b backends.Backend = &leaseNetwork{inner: shared, dies: end.Add(time.Hour), delay: 500 * time.Microsecond, mu: &mu, counts: &counts, random: rand.New(rand.NewPCG(1, uint64(i)))}
+			var b backends.Backend = &leaseNetwork{inner: shared, dies: end.Add(time.Hour), delay: 500 * time.Microsecond,
+				mu: &mu, counts: &counts, random: rand.New(rand.NewPCG(1, uint64(i)))}
 			if leases {
 				b = remote.MustNewLeaseCache(b, remote.LeaseOptions{})
 			}

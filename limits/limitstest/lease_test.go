@@ -91,7 +91,8 @@ var leaseMutants = map[string]leaseRun{
 			return tight
 		},
 	},
-	"units of a window are spent in the next": {limit: limits.FixedWindow(limits.PerSecond(1000)), early: 500 * time.Millisecond},
+	"units of a window are spent in the next": {limit: limits.FixedWindow(limits.PerSecond(1000)),
+		early: 500 * time.Millisecond},
 }
 
 // leaseRun is a run of several instances.
@@ -158,7 +159,8 @@ func (r leaseRun) run(t *testing.T) (counts leaseCounts) {
 		end := time.Now().Add(40 * lease)
 		drained := random.IntN(2) == 0
 		for instance := range 2 + random.IntN(5) {
-			n := &leaseNetwork{run: r, inner: shared, lease: lease, counts: &counts, mu: &mu, random: rand.New(rand.NewPCG(random.Uint64(), 0))}
+			n := &leaseNetwork{run: r, inner: shared, lease: lease, counts: &counts, mu: &mu,
+				random: rand.New(rand.NewPCG(random.Uint64(), 0))}
 			n.tight, _ = remote.Leased(r.limit, time.Second)
 			n.faults, n.delay = random.IntN(3) > 0, time.Millisecond
 			if r.together {
@@ -271,7 +273,8 @@ func (w *leaseWorker) do(step leaseStep) {
 func (w *leaseWorker) ask() bool {
 	charges := []backends.Charge{{Scope: "s", Key: "k", Limit: w.limit, Cost: 1 + w.random.Int64N(2), Lasts: w.lasts}}
 	if !w.alone && w.random.IntN(4) == 0 { // the second rule decides elsewhere, and denies now and then
-		charges = append(charges, backends.Charge{Scope: "other", Key: "k", Limit: limits.LeakyQueue(limits.PerSecond(300), 50), Cost: 1})
+		charges = append(charges,
+			backends.Charge{Scope: "other", Key: "k", Limit: limits.LeakyQueue(limits.PerSecond(300), 50), Cost: 1})
 	}
 	out := make([]limits.Decision, len(charges))
 	err := w.cache.Take(context.Background(), charges, out)
@@ -296,7 +299,8 @@ func (w *leaseWorker) ask() bool {
 	}
 	*w.admitted = append(*w.admitted, a)
 	if w.lasts > 0 && w.random.IntN(2) == 0 {
-		e := backends.Ending{Scope: "s", Key: "k", Limit: w.limit, Taken: a.units, Final: w.random.Int64N(a.units + 1), Ticket: out[0].Ticket, Lasts: w.lasts}
+		e := backends.Ending{Scope: "s", Key: "k", Limit: w.limit, Taken: a.units, Final: w.random.Int64N(a.units + 1),
+			Ticket: out[0].Ticket, Lasts: w.lasts}
 		after := time.Duration(w.random.Int64N(int64(w.lease)))
 		time.AfterFunc(after, func() {
 			w.mu.Lock()

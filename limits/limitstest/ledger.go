@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// account is what state belongs to. The units that are held under a concurrency limit
-// are apart from what the key has used of a rate.
+// account identifies a state: by scope and key, and held apart, since the units that a key holds
+// under concurrency limits are independent of the units that it has used of a rate.
 type account struct {
 	scope, key string
 	held       bool
@@ -25,19 +25,19 @@ func accountOf(c backends.Charge) account {
 // ledger is the usage of every key. A key without an entry is fresh.
 type ledger map[account]usage
 
-// take sets out to the decisions on charges when the clock says now, and
-// returns the accounts that change, those it rebases or converts included. It changes nothing
-// itself.
+// take sets out to the decisions on charges when the clock shows now. It returns the accounts that
+// change, including those that it rebases or converts. It does not change l.
 //
-// Charges that are enforced and name one account are one charge of their summed
-// cost, and are decided before any shadow; so are the shadows of one account,
-// on top of what the enforced charges take.
+// The enforced charges on one account are one charge of their summed cost, decided before any
+// shadow. The shadows on one account are one charge too, on top of the units that the enforced
+// charges take.
 func (l ledger) take(now int64, charges []backends.Charge, out []limits.Decision) (ledger, error) {
 	return l.takeAs(0, now, charges, out)
 }
 
-// takeAs is take of a call that a later settlement may name.
-func (l ledger) takeAs(call int64, now int64, charges []backends.Charge, out []limits.Decision) (ledger, error) {
+// takeAs is take for a numbered call, which a later ending may name.
+func (l ledger) takeAs(call int64, now int64, charges []backends.Charge,
+	out []limits.Decision) (ledger, error) {
 	if err := validate(charges, out); err != nil {
 		return nil, err
 	}
@@ -76,9 +76,8 @@ func (l ledger) takeAs(call int64, now int64, charges []backends.Charge, out []l
 	return changes, nil
 }
 
-// changed returns the accounts of charges that are too far ahead of the clock, as they are rebased,
-// and those of other limits, as they are converted. A taking that is denied, or takes nothing,
-// changes them too.
+// changed returns the accounts of charges after rebasing those that are too far ahead of the clock
+// and converting those of other limits. A denied charge, or one of cost 0, does this too.
 func (l ledger) changed(now int64, charges []backends.Charge) ledger {
 	changes := ledger{}
 	for _, c := range charges {
@@ -90,8 +89,7 @@ func (l ledger) changed(now int64, charges []backends.Charge) ledger {
 	return changes
 }
 
-// ahead is the latest instant of the accounts of charges that would be rebased, 0 if
-// none would.
+// ahead returns the latest instant of the accounts of charges that would be rebased, or 0.
 func (l ledger) ahead(now int64, charges []backends.Charge) int64 {
 	latest := int64(0)
 	for _, c := range charges {
@@ -102,8 +100,7 @@ func (l ledger) ahead(now int64, charges []backends.Charge) int64 {
 	return latest
 }
 
-// peek sets out to what take would: the same answers, and the numbers that
-// stand while nothing is taken.
+// peek is take without taking: the same answers, with the numbers of the accounts as they are.
 func (l ledger) peek(now int64, charges []backends.Charge, out []limits.Decision) error {
 	if _, err := l.take(now, charges, out); err != nil {
 		return err
@@ -130,7 +127,7 @@ func (l ledger) live(now int64) int {
 	return n
 }
 
-// dropFresh forgets what is fresh, as a backend may.
+// dropFresh drops the fresh accounts, as a backend may.
 func (l ledger) dropFresh(now int64) {
 	for a, u := range l {
 		if u.isFresh(now) {
@@ -139,8 +136,8 @@ func (l ledger) dropFresh(now int64) {
 	}
 }
 
-// decide is the decision on one charge that finds u when the clock says now,
-// and the usage after it. Units are taken only if taking.
+// decide returns the decision on one charge that finds u when the clock shows now, and the usage
+// after it. It takes units only if taking.
 func decide(u usage, c backends.Charge, now int64, taking bool) (limits.Decision, usage) {
 	l, most := c.Limit, c.Limit.Burst()
 	found, x := u.foundBy(l, now)
@@ -194,11 +191,11 @@ func decide(u usage, c backends.Charge, now int64, taking bool) (limits.Decision
 	return d, after
 }
 
-// heldRetryAfter is what the model tells as the wait of a denial by a concurrency limit.
-// It is a guess: see compared.
+// heldRetryAfter is the RetryAfter of a denial by a concurrency limit in the model. It is a guess,
+// which same does not compare.
 const heldRetryAfter = 1 * sec
 
-// decideHeld is decide under a concurrency limit.
+// decideHeld is decide for a concurrency limit.
 func decideHeld(u usage, c backends.Charge, now int64, taking bool) (limits.Decision, usage) {
 	most := c.Limit.Burst()
 	d := limits.Decision{At: now, EffectiveWindow: limits.Never}
@@ -216,8 +213,8 @@ func decideHeld(u usage, c backends.Charge, now int64, taking bool) (limits.Deci
 	return d, u
 }
 
-// decideBan is decide under a ban, at instant x: what is banned is denied whatever it
-// costs, and what is not is allowed.
+// decideBan is decide for a ban, at instant x: a banned key is denied at any cost, and another key
+// is allowed.
 func decideBan(u usage, c backends.Charge, x, now int64, taking bool) (limits.Decision, usage) {
 	d := limits.Decision{At: now, Allowed: u.until == 0}
 	if d.Allowed && taking && c.Cost > 0 {
@@ -240,7 +237,7 @@ func decideBan(u usage, c backends.Charge, x, now int64, taking bool) (limits.De
 	return d, u
 }
 
-// sums merges the charges of each account: those enforced and those in shadow.
+// sums adds up the charges on each account, the enforced ones and the shadows.
 func sums(charges []backends.Charge) (enforced, shadows map[account]backends.Charge) {
 	enforced, shadows = map[account]backends.Charge{}, map[account]backends.Charge{}
 	for _, c := range charges {
@@ -260,7 +257,7 @@ func sums(charges []backends.Charge) (enforced, shadows map[account]backends.Cha
 	return enforced, shadows
 }
 
-// validate returns an error if a call is invalid.
+// validate returns an error if a call is not valid.
 func validate(charges []backends.Charge, out []limits.Decision) error {
 	if len(charges) != len(out) {
 		return fmt.Errorf("limitstest: %d charges, room for %d decisions", len(charges), len(out))
@@ -282,5 +279,5 @@ func validate(charges []backends.Charge, out []limits.Decision) error {
 	return nil
 }
 
-// duration is n microseconds.
+// duration returns n microseconds.
 func duration(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

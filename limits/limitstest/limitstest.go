@@ -12,39 +12,36 @@ import (
 
 // Harness opens the backends that Run tests. Open is required.
 type Harness struct {
-	// Open returns an empty backend whose clock is now, and arranges with
-	// t.Cleanup whatever has to be closed. The backend asks now for every Take or
-	// Peek, without a lock: a case may call the backend from within now,
-	// so that the call around it is late. It must not drop state before now says that it is fresh: a
-	// store that expires keys by a clock of its own has to let them live longer
-	// under test, since now stands still for as long as a case pleases.
+	// Open returns an empty backend whose clock is now, and closes it by t.Cleanup. The backend
+	// calls now once for every Take or Peek, and holds no lock then: a case may call the backend
+	// from within now, to make the outer call late. The backend must not drop state before it is
+	// fresh by now. If its store expires keys by a clock of its own, they must live longer under
+	// test, since now may stand still for long.
 	Open func(t testing.TB, now func() time.Time) backends.Backend
 
-	// OpenSmall is Open for a backend that keeps at most maxKeys keys and
-	// displaces some when there are more. nil: the backend is not bounded, and
-	// the cases about displacement are left out.
+	// OpenSmall is Open for a backend that keeps at most maxKeys keys and displaces some if there
+	// are more. nil: the backend is not bounded, and Run omits the cases about displacement.
 	OpenSmall func(t testing.TB, now func() time.Time, maxKeys int) backends.Backend
 
-	// Decisions is about how many decisions each of the random cases makes;
-	// the others shrink with it; those that fill a store, by its square. Lower it
-	// for a backend across a network.
+	// Decisions is about how many decisions each random case makes. Other cases shrink with it;
+	// those that fill a store shrink by its square. Lower it for a backend across a network.
 	// 0: 20,000.
 	Decisions int
 
-	// CountsLate says that the backend's Count may include keys that are fresh
-	// by now, because its store expires them by a clock of its own.
+	// CountsLate says that the backend's Count may include fresh keys, because its store expires
+	// keys by a clock of its own.
 	CountsLate bool
 
-	// Seed makes the random cases the same in each run. 0: a new one each time. A failure
-	// prints the flag -weir.seed that repeats it.
+	// Seed makes the random cases equal in each run. 0: a new one for each run. A failure prints
+	// the flag -weir.seed that repeats the run.
 	Seed uint64
 
 	limits    *selection // set for each case
 	keepsTime bool
 }
 
-// Run tests that the backends h opens keep the contract of [backends.Backend].
-// Each case is a subtest that prints on failure what it is there to show.
+// Run tests that the backends of h keep the contract of [backends.Backend]. Each case is a subtest
+// that on failure prints the statement it shows.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
 	if h.Open == nil {
@@ -61,11 +58,11 @@ func Run(t *testing.T, h Harness) {
 // testCase is one statement about backends.
 type testCase struct {
 	name  string
-	why   string // printed on failure: what the case shows, and where it comes from
+	why   string // printed on failure: the statement, and the section that makes it
 	small bool   // needs Harness.OpenSmall
 
-	stepsBack bool // says what a backend does whose time goes back with its clock
-	keepsTime bool // says what one does whose time does not
+	stepsBack bool // only for a backend whose time goes back with its clock
+	keepsTime bool // only for a backend whose time does not go back
 	run       func(t testing.TB, h Harness)
 }
 
@@ -93,24 +90,26 @@ func (c testCase) check(t testing.TB, h Harness) {
 	c.run(t, h)
 }
 
-// cases lists every statement, the simple ones first.
+// cases returns all cases, the simple ones first.
 func cases() []testCase {
 	var all []testCase
-	for _, tables := range [][]table{bucketTables, windowTables, anchoredTables, calendarTables, logTables, clockTables, changeTables} {
+	for _, tables := range [][]table{bucketTables, windowTables, anchoredTables, calendarTables,
+		logTables, clockTables, changeTables} {
 		for _, table := range tables {
 			all = append(all, table.testCase())
 		}
 	}
-	for _, some := range [][]testCase{
+	for _, group := range [][]testCase{
 		timeCases, denialCases, waitCases, groupCases, shadowCases, keyCases, errorCases,
-		expiryCases, alternateCases, concurrencyCases, historyCases, randomCases, smallCases, lateCases, honestCases, refundCases, endCases, heldCases, banCases,
+		expiryCases, alternateCases, concurrencyCases, historyCases, randomCases, smallCases, lateCases,
+		honestCases, refundCases, endCases, heldCases, banCases,
 	} {
-		all = append(all, some...)
+		all = append(all, group...)
 	}
 	return all
 }
 
-// world is one backend and its clock: what most cases work with.
+// world is a backend and its clock. Most cases use one.
 type world struct {
 	testing.TB
 	clock   *clock
@@ -140,19 +139,18 @@ func (w world) look(c backends.Charge) limits.Decision {
 	return w.take(c)[0]
 }
 
-// expect takes charges and compares the decisions, all but the instant, which
-// has to be the clock's.
-func (w world) expect(what string, charges []backends.Charge, want ...limits.Decision) {
+// expect takes charges and compares the decisions with want. Their At must be the clock's.
+func (w world) expect(label string, charges []backends.Charge, want ...limits.Decision) {
 	w.Helper()
 	if len(charges) != len(want) {
-		w.Fatalf("%s: %d charges are compared with %d decisions", what, len(charges), len(want))
+		w.Fatalf("%s: %d charges are compared with %d decisions", label, len(charges), len(want))
 	}
 	got := w.take(charges...)
 	for i := range want {
 		want[i].At = w.clock.micros()
 	}
 	if d := diff(charges, got, want); d != "" {
-		w.Errorf("%s:\n%s", what, d)
+		w.Errorf("%s:\n%s", label, d)
 	}
 }
 
@@ -167,7 +165,7 @@ func canPeek(t testing.TB, b backends.Backend) bool {
 // canReset reports whether b can reset.
 func canReset(t testing.TB, b backends.Backend) bool {
 	t.Helper()
-	return can(t, "Reset", backends.Reset(context.Background(), b, "can reset", "nobody"))
+	return can(t, "Reset", backends.Reset(context.Background(), b, "can reset", "k"))
 }
 
 // canCount reports whether b can count.

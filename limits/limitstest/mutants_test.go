@@ -15,13 +15,14 @@ import (
 
 // mutant is a backend with one defect: a change of what Exact does.
 type mutant struct {
-	name      string
-	take      func(e *broken, charges []backends.Charge, out []limits.Decision) error // nil: Exact's
-	peek      func(e *broken, charges []backends.Charge, out []limits.Decision) error
-	reset     func(e *broken, scope, key string) error
-	count     func(e *broken) (int, error)
-	settle    func(e *broken, ending backends.Ending, out *limits.Settlement)         // nil: Exact's
-	anyLength bool                                                                    // endings for which there is no room are no error
+	name   string
+	take   func(e *broken, charges []backends.Charge, out []limits.Decision) error // nil: Exact's
+	peek   func(e *broken, charges []backends.Charge, out []limits.Decision) error
+	reset  func(e *broken, scope, key string) error
+	count  func(e *broken) (int, error)
+	settle func(e *broken, ending backends.Ending, out *limits.Settlement) // nil: Exact's
+	// endings for which there is no room are no error
+	anyLength bool
 	ended     func(e *broken, charges []backends.Charge, out []limits.Decision) error // take, if the context has ended
 	caughtBy  []string                                                                // names of cases
 }
@@ -47,7 +48,8 @@ func (b *broken) pause() { b.halves.waitFor(b.halves.arrive() + 2) }
 
 func (m mutant) harness(seed uint64) Harness {
 	small := func(_ testing.TB, now func() time.Time, maxKeys int) backends.Backend {
-		return &broken{Exact: NewExact(now), mutant: m, maxKeys: maxKeys, limits: map[account]limits.Limit{}, until: map[account]int64{}, taken: map[string]int{}}
+		return &broken{Exact: NewExact(now), mutant: m, maxKeys: maxKeys, limits: map[account]limits.Limit{},
+			until: map[account]int64{}, taken: map[string]int{}}
 	}
 	return Harness{
 		Open:      func(t testing.TB, now func() time.Time) backends.Backend { return small(t, now, 0) },
@@ -195,13 +197,15 @@ var mutants = append(endMutants, []mutant{
 			d.RetryAfter += us
 			d.EffectiveWindow += us
 		}
-	}, "RetryAfter is the least wait that works", "a sliding window weighs the window before", "one charge at a time is decided as by the definitions"),
+	}, "RetryAfter is the least wait that works", "a sliding window weighs the window before",
+		"one charge at a time is decided as by the definitions"),
 	telling("RetryAfter is 1µs too short", func(_ backends.Charge, d *limits.Decision) {
 		if deniedForAWhile(d) {
 			d.RetryAfter -= us
 			d.EffectiveWindow -= us
 		}
-	}, "RetryAfter is the least wait that works", "a sliding log counts every taking for one period", "a denied group is allowed after the longest of its waits", "a leaky bucket gives the numbers of a token bucket"),
+	}, "RetryAfter is the least wait that works", "a sliding log counts every taking for one period",
+		"a denied group is allowed after the longest of its waits", "a leaky bucket gives the numbers of a token bucket"),
 	telling("RetryAfter is the wait until the key is fresh", func(_ backends.Charge, d *limits.Decision) {
 		if deniedForAWhile(d) {
 			d.RetryAfter, d.EffectiveWindow = d.ResetAfter, d.ResetAfter
@@ -211,14 +215,16 @@ var mutants = append(endMutants, []mutant{
 		if d.RetryAfter == limits.Never {
 			d.RetryAfter, d.EffectiveWindow = d.ResetAfter+us, d.ResetAfter+us
 		}
-	}, "RetryAfter is the least wait that works", "charges of one key in one group are one charge", "a shadow charge never stands in the way"),
+	}, "RetryAfter is the least wait that works", "charges of one key in one group are one charge",
+		"a shadow charge never stands in the way"),
 	telling("waits are counted in float64 seconds", func(_ backends.Charge, d *limits.Decision) {
 		if deniedForAWhile(d) {
 			at := float64(d.At) / 1e6
 			d.RetryAfter = time.Duration((at+d.RetryAfter.Seconds()-at)*1e6) * us
 			d.EffectiveWindow = d.RetryAfter
 		}
-	}, "a bucket works in the year 2200", "windows work in the year 2200", "a bucket drains one unit in 366 days", "fractions of a microsecond add up"),
+	}, "a bucket works in the year 2200", "windows work in the year 2200", "a bucket drains one unit in 366 days",
+		"fractions of a microsecond add up"),
 	telling("Remaining is one too many on a denial", func(_ backends.Charge, d *limits.Decision) {
 		if !d.Allowed {
 			d.Remaining++
@@ -234,24 +240,28 @@ var mutants = append(endMutants, []mutant{
 	}, "Remaining is the largest cost that is allowed now", "a fixed window of the same period keeps its count"),
 	telling("ResetAfter is never less than 1s", func(_ backends.Charge, d *limits.Decision) {
 		d.ResetAfter = max(d.ResetAfter, sec)
-	}, "after ResetAfter a key is as never charged", "the shortest window lasts a millisecond", "a state lives to its last microsecond"),
+	}, "after ResetAfter a key is as never charged", "the shortest window lasts a millisecond",
+		"a state lives to its last microsecond"),
 	telling("ResetAfter counts a full bucket", func(c backends.Charge, d *limits.Decision) {
 		if isBucket(c.Limit) && d.ResetAfter > 0 {
 			d.ResetAfter = duration(ceil(ratio(c.Limit.Burst(), c.Limit.Rate().Units, micros(c.Limit))))
 		}
-	}, "after ResetAfter a key is as never charged", "a large burst drains over 100 years", "rates with no common factor stay exact"),
+	}, "after ResetAfter a key is as never charged", "a large burst drains over 100 years",
+		"rates with no common factor stay exact"),
 	telling("EffectiveWindow is the period", func(c backends.Charge, d *limits.Decision) {
 		if d.Allowed {
 			d.EffectiveWindow = c.Limit.Rate().Period
 		}
-	}, "EffectiveWindow is the wait for one unit where there is none", "a sliding window of one unit waits for it to leave whole"),
+	}, "EffectiveWindow is the wait for one unit where there is none",
+		"a sliding window of one unit waits for it to leave whole"),
 	telling("EffectiveWindow of a denial is not its RetryAfter", func(_ backends.Charge, d *limits.Decision) {
 		if !d.Allowed {
 			d.EffectiveWindow = d.ResetAfter
 		}
 	}, "EffectiveWindow is the wait for one unit where there is none", "a group takes of every algorithm at once"),
 	telling("a leaky queue does not tell its delay", func(_ backends.Charge, d *limits.Decision) { d.Delay = 0 },
-		"a leaky queue tells each request how long to wait", "a leaky queue rounds its delay up", "a leaky queue adds the step to its delay"),
+		"a leaky queue tells each request how long to wait", "a leaky queue rounds its delay up",
+		"a leaky queue adds the step to its delay"),
 	telling("a leaky queue rounds its delay down", func(c backends.Charge, d *limits.Decision) {
 		if d.Delay%sec != 0 {
 			d.Delay -= us
@@ -277,7 +287,8 @@ var mutants = append(endMutants, []mutant{
 			}
 			return err
 		},
-		caughtBy: []string{"charges are taken together or not at all", "a shadow charge takes nothing when the others are denied", "groups are decided as by the definitions"},
+		caughtBy: []string{"charges are taken together or not at all",
+			"a shadow charge takes nothing when the others are denied", "groups are decided as by the definitions"},
 	},
 	{
 		name: "a field of out is left as it was",
@@ -294,7 +305,8 @@ var mutants = append(endMutants, []mutant{
 			}
 			return err
 		},
-		caughtBy: []string{"a token bucket drains one unit every p over q", "a backend keeps neither of the slices it is given"},
+		caughtBy: []string{"a token bucket drains one unit every p over q",
+			"a backend keeps neither of the slices it is given"},
 	},
 	telling("the wrong source is named", func(_ backends.Charge, d *limits.Decision) { d.Source = limits.SourceFallback },
 		"a token bucket drains one unit every p over q", "shadow charges alone are each on their own"),
@@ -307,14 +319,16 @@ var mutants = append(endMutants, []mutant{
 			}
 			return err
 		},
-		caughtBy: []string{"out has the decisions in the order of the charges", "a shadow charge comes after an enforced one of the same key"},
+		caughtBy: []string{"out has the decisions in the order of the charges",
+			"a shadow charge comes after an enforced one of the same key"},
 	},
 	telling("a look at a full key is denied", func(c backends.Charge, d *limits.Decision) {
 		if c.Cost == 0 && d.Remaining == 0 {
 			d.Allowed = false
 		}
 	}, "a cost of 0 is always allowed and takes nothing", "a smaller burst leaves the level as it is"),
-	asking("the key is joined with its scope", func(_ *broken, c *backends.Charge) { c.Scope, c.Key = "", c.Scope+":"+c.Key },
+	asking("the key is joined with its scope",
+		func(_ *broken, c *backends.Charge) { c.Scope, c.Key = "", c.Scope+":"+c.Key },
 		"scope and key are never joined so that two pairs collide"),
 	asking("the key is joined with its scope after escaping", func(_ *broken, c *backends.Charge) {
 		c.Scope, c.Key = "", strings.ReplaceAll(c.Scope, ":", "%3a")+":"+c.Key
@@ -341,9 +355,11 @@ var mutants = append(endMutants, []mutant{
 			c.Limit = first
 		}
 		b.limits[a] = c.Limit
-	}, "a smaller burst leaves the level as it is", "a larger burst leaves the level as it is", "another rate counts the units in use as taken now",
+	}, "a smaller burst leaves the level as it is", "a larger burst leaves the level as it is",
+		"another rate counts the units in use as taken now",
 		"an invalid charge is an error and takes nothing", "a bucket becomes a log and a bucket again",
-		"a limit changes while the clock is stopped", "one charge at a time is decided as by the definitions while limits change"),
+		"a limit changes while the clock is stopped",
+		"one charge at a time is decided as by the definitions while limits change"),
 	{
 		name: "a changed limit starts afresh",
 		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
@@ -357,11 +373,17 @@ var mutants = append(endMutants, []mutant{
 			return b.exactly(charges, out)
 		},
 		caughtBy: []string{
-			"an equal rate written otherwise carries the level over", "another algorithm of the same rate counts the units in use as taken now",
-			"a fixed window of another period counts the units in use in its current window", "a fixed window becomes a sliding one and a fixed one again",
-			"a sliding window of the same period keeps both counts", "a sliding log of the same period keeps its takings", "units in use count up to the new maximum",
-			"an anchored window of the same period keeps its start and its count", "an anchored window of another period counts the units in use as taken now", "a fixed window becomes an anchored one and a fixed one again",
-			"a full store never allows too much while limits change", "a full store never allows too much while limits change and the clock steps back",
+			"an equal rate written otherwise carries the level over",
+			"another algorithm of the same rate counts the units in use as taken now",
+			"a fixed window of another period counts the units in use in its current window",
+			"a fixed window becomes a sliding one and a fixed one again",
+			"a sliding window of the same period keeps both counts", "a sliding log of the same period keeps its takings",
+			"units in use count up to the new maximum",
+			"an anchored window of the same period keeps its start and its count",
+			"an anchored window of another period counts the units in use as taken now",
+			"a fixed window becomes an anchored one and a fixed one again",
+			"a full store never allows too much while limits change",
+			"a full store never allows too much while limits change and the clock steps back",
 			"everything at once is decided as by the definitions",
 		},
 	},
@@ -382,8 +404,10 @@ var mutants = append(endMutants, []mutant{
 			return err
 		},
 		caughtBy: []string{
-			"another rate counts the units in use as taken now", "one charge at a time is decided as by the definitions while limits change",
-			"what a key owes counts under the limit that it changes to", "a limit that changes while it denies ends its denials within a period of the new one",
+			"another rate counts the units in use as taken now",
+			"one charge at a time is decided as by the definitions while limits change",
+			"a debt counts under the limit that the key changes to",
+			"a limit that changes while it denies ends its denials within a period of the new one",
 		},
 	},
 	{
@@ -393,7 +417,8 @@ var mutants = append(endMutants, []mutant{
 			return b.exactly(charges, out)
 		},
 		caughtBy: []string{
-			"one charge at a time is decided as by the definitions while limits change", "limits that alternate lock nobody out who goes on asking",
+			"one charge at a time is decided as by the definitions while limits change",
+			"limits that alternate lock out no key that goes on asking",
 		},
 	},
 	{
@@ -457,10 +482,13 @@ var mutants = append(endMutants, []mutant{
 			return b.exactly(charges, out)
 		},
 		caughtBy: []string{
-			"a bucket stops its clock at the last taking", "a leaky queue adds the step to its delay", "a fixed window stops its clock at the start of the window",
-			"a sliding window stops its clock at the start of the window", "a sliding log stops its clock at the last taking", "an anchored window stops its clock at its start",
+			"a bucket stops its clock at the last taking", "a leaky queue adds the step to its delay",
+			"a fixed window stops its clock at the start of the window",
+			"a sliding window stops its clock at the start of the window", "a sliding log stops its clock at the last taking",
+			"an anchored window stops its clock at its start",
 			"a period of the calendar stops its clock at its start",
-			"one charge at a time is decided as by the definitions while the clock steps back", "instants are the clock's, in whole microseconds",
+			"one charge at a time is decided as by the definitions while the clock steps back",
+			"instants are the clock's, in whole microseconds",
 		},
 	},
 	{
@@ -492,9 +520,11 @@ var mutants = append(endMutants, []mutant{
 			return err
 		},
 		caughtBy: []string{
-			"a bucket that finds its clock more than a second back starts again from its last level", "a window that finds its clock far back counts its units as taken now",
+			"a bucket that finds its clock more than a second back starts again from its last level",
+			"a window that finds its clock far back counts its units as taken now",
 			"a log that finds its clock far back counts its units as taken now", "a limit changes while the clock is far back",
-			"an anchored window that finds its clock far back counts its units as taken now", "a calendar changes while the clock is far back",
+			"an anchored window that finds its clock far back counts its units as taken now",
+			"a calendar changes while the clock is far back",
 		},
 	},
 	{
@@ -512,7 +542,8 @@ var mutants = append(endMutants, []mutant{
 			maps.Copy(b.ledger, changes)
 			return err
 		},
-		caughtBy: []string{"a bucket that finds its clock more than a second back starts again from its last level", "a log that finds its clock far back counts its units as taken now"},
+		caughtBy: []string{"a bucket that finds its clock more than a second back starts again from its last level",
+			"a log that finds its clock far back counts its units as taken now"},
 	},
 	{
 		name: "a smaller burst lowers the level",
@@ -530,7 +561,8 @@ var mutants = append(endMutants, []mutant{
 			})
 			return b.exactly(charges, out)
 		},
-		caughtBy: []string{"a smaller burst leaves the level as it is", "limits that alternate give nothing away", "a change of limit leaves the units in use as they are"},
+		caughtBy: []string{"a smaller burst leaves the level as it is", "limits that alternate give nothing away",
+			"a change of limit leaves the units in use as they are"},
 	},
 	{
 		name: "a changed limit counts at most half of what is in use",
@@ -546,7 +578,8 @@ var mutants = append(endMutants, []mutant{
 			})
 			return b.exactly(charges, out)
 		},
-		caughtBy: []string{"limits that alternate give nothing away", "a change of limit leaves the units in use as they are"},
+		caughtBy: []string{"limits that alternate give nothing away",
+			"a change of limit leaves the units in use as they are"},
 	},
 	{
 		name: "fresh state is forgotten while others are late",
@@ -592,7 +625,8 @@ var mutants = append(endMutants, []mutant{
 			maps.Copy(b.ledger, changes)
 			return err
 		},
-		caughtBy: []string{"a bucket balances while the clock moves", "a fixed window admits exactly its units while the clock moves"},
+		caughtBy: []string{"a bucket balances while the clock moves",
+			"a fixed window admits exactly its units while the clock moves"},
 	},
 	{
 		name: "a step back lengthens the spread",
@@ -600,7 +634,8 @@ var mutants = append(endMutants, []mutant{
 			err := b.exactly(charges, out)
 			b.locked(func(l ledger, now int64) {
 				for i, c := range charges {
-					if step := l[accountOf(c)].at - now; step > 0 && err == nil && out[i].Remaining > 0 && out[i].Allowed && isBucket(c.Limit) {
+					if step := l[accountOf(c)].at - now; step > 0 && err == nil && out[i].Remaining > 0 && out[i].Allowed &&
+						isBucket(c.Limit) {
 						out[i].EffectiveWindow += duration(step)
 					}
 				}
@@ -623,7 +658,8 @@ var mutants = append(endMutants, []mutant{
 			})
 			return err
 		},
-		caughtBy: []string{"a denial does not move the instant at which the clock stops", "one charge at a time is decided as by the definitions while the clock steps back"},
+		caughtBy: []string{"a denial does not move the instant at which the clock stops",
+			"one charge at a time is decided as by the definitions while the clock steps back"},
 	},
 	{
 		name: "instants are milliseconds",
@@ -638,7 +674,8 @@ var mutants = append(endMutants, []mutant{
 		caughtBy: []string{
 			"instants are the clock's, in whole microseconds", "a day is a UTC day", "fractions of a microsecond add up",
 			"a bucket drains a million units each microsecond", "a sliding window of 7 per 3ms rounds its weight down",
-			"a sliding log of ten thousand units works within a millisecond", "a sliding log works over 366 days and in the year 2200",
+			"a sliding log of ten thousand units works within a millisecond",
+			"a sliding log works over 366 days and in the year 2200",
 			"a sliding window of a thousand million units in 366 days is exact", "a bucket takes 100 years to drain",
 		},
 	},
@@ -666,19 +703,22 @@ var mutants = append(endMutants, []mutant{
 			}
 			return err
 		},
-		caughtBy: []string{"a fixed window starts at a whole multiple of its period", "the longest window is aligned with the epoch", "a day is a UTC day"},
+		caughtBy: []string{"a fixed window starts at a whole multiple of its period",
+			"the longest window is aligned with the epoch", "a day is a UTC day"},
 	},
 	asking("a month of the calendar lasts 31 days", func(_ *broken, c *backends.Charge) {
 		if c.Limit.Algorithm() == limits.AlgorithmCalendar {
 			c.Limit = limits.FixedWindow(c.Limit.Rate())
 		}
-	}, "a month of the calendar ends with the month", "weeks and years begin on their days", "the calendar is known in 1970 and in 2254",
+	}, "a month of the calendar ends with the month", "weeks and years begin on their days",
+		"the calendar is known in 1970 and in 2254",
 		"another number of units keeps the period and its count", "one charge at a time is decided as by the definitions"),
 	asking("a calendar knows no zones", func(_ *broken, c *backends.Charge) {
 		if c.Limit.Algorithm() == limits.AlgorithmCalendar {
 			c.Limit = limits.Calendar(c.Limit.Rate().Units, c.Limit.Period().In("UTC"))
 		}
-	}, "days of a zone last 23 and 25 hours", "a day is begun once where clocks go back over midnight", "a month in a zone begins with the zone's day"),
+	}, "days of a zone last 23 and 25 hours", "a day is begun once where clocks go back over midnight",
+		"a month in a zone begins with the zone's day"),
 	asking("a month from the 31st begins on the 1st of the next", func(_ *broken, c *backends.Charge) {
 		if c.Limit.Algorithm() == limits.AlgorithmCalendar && c.Limit.Period() == limits.Month.From(31) {
 			c.Limit = limits.Calendar(c.Limit.Rate().Units, limits.Month)
@@ -696,14 +736,17 @@ var mutants = append(endMutants, []mutant{
 			})
 			return b.exactly(charges, out)
 		},
-		caughtBy: []string{"another number of units keeps the period and its count", "another period counts the units in use as taken now"},
+		caughtBy: []string{"another number of units keeps the period and its count",
+			"another period counts the units in use as taken now"},
 	},
 	asking("an anchored window is a fixed one", func(_ *broken, c *backends.Charge) {
 		if c.Limit.Algorithm() == limits.AlgorithmAnchoredWindow {
 			c.Limit = limits.FixedWindow(c.Limit.Rate())
 		}
-	}, "an anchored window opens with the first taking and closes a period later", "anchored windows work within a millisecond, over 366 days and in the year 2200",
-		"a fixed window becomes an anchored one and a fixed one again", "one charge at a time is decided as by the definitions"),
+	}, "an anchored window opens with the first taking and closes a period later",
+		"anchored windows work within a millisecond, over 366 days and in the year 2200",
+		"a fixed window becomes an anchored one and a fixed one again",
+		"one charge at a time is decided as by the definitions"),
 	{
 		name: "an anchored window moves with each taking",
 		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
@@ -711,7 +754,8 @@ var mutants = append(endMutants, []mutant{
 			b.locked(func(l ledger, now int64) {
 				for i, c := range charges {
 					a := accountOf(c)
-					if u := l[a]; err == nil && out[i].Allowed && c.Cost > 0 && u.limit == c.Limit && u.limit.Algorithm() == limits.AlgorithmAnchoredWindow {
+					if u := l[a]; err == nil && out[i].Allowed && c.Cost > 0 && u.limit == c.Limit &&
+						u.limit.Algorithm() == limits.AlgorithmAnchoredWindow {
 						u.at = max(u.at, now)
 						l[a] = u
 					}
@@ -720,8 +764,10 @@ var mutants = append(endMutants, []mutant{
 			return err
 		},
 		caughtBy: []string{
-			"an anchored window opens with the first taking and closes a period later", "an anchored window can be timed for two budgets",
-			"an anchored window of the same period keeps its start and its count", "one charge at a time is decided as by the definitions",
+			"an anchored window opens with the first taking and closes a period later",
+			"an anchored window can be timed for two budgets",
+			"an anchored window of the same period keeps its start and its count",
+			"one charge at a time is decided as by the definitions",
 		},
 	},
 	{
@@ -730,9 +776,10 @@ var mutants = append(endMutants, []mutant{
 		caughtBy: []string{"an anchored window opens with the first taking and closes a period later"},
 	},
 	{
-		name:     "a look opens an anchored window",
-		take:     opening(func(c backends.Charge, _ limits.Decision) bool { return c.Cost == 0 }),
-		caughtBy: []string{"an anchored window opens with the first taking and closes a period later", "one charge at a time is decided as by the definitions"},
+		name: "a look opens an anchored window",
+		take: opening(func(c backends.Charge, _ limits.Decision) bool { return c.Cost == 0 }),
+		caughtBy: []string{"an anchored window opens with the first taking and closes a period later",
+			"one charge at a time is decided as by the definitions"},
 	},
 	{
 		name: "a peek opens an anchored window",
@@ -748,7 +795,8 @@ var mutants = append(endMutants, []mutant{
 		name: "a time to live is rounded down to milliseconds",
 		take: expiring(func(d limits.Decision) time.Duration { return d.ResetAfter / ms * ms }),
 		caughtBy: []string{
-			"a state lives to its last microsecond", "fractions of a microsecond add up", "after ResetAfter a key is as never charged",
+			"a state lives to its last microsecond", "fractions of a microsecond add up",
+			"after ResetAfter a key is as never charged",
 		},
 	},
 	{
@@ -775,7 +823,8 @@ var mutants = append(endMutants, []mutant{
 			}
 			return err
 		},
-		caughtBy: []string{"charging often does not make a key fresh early", "a sliding log counts every taking for one period"},
+		caughtBy: []string{"charging often does not make a key fresh early",
+			"a sliding log counts every taking for one period"},
 	},
 	{
 		name: "a rest gives more than the maximum",
@@ -832,7 +881,8 @@ var mutants = append(endMutants, []mutant{
 			return nil
 		},
 		caughtBy: []string{
-			"exactly the limit is admitted to many callers at once", "exactly the limit is admitted at any cost", "exactly the limit of each of many keys is admitted",
+			"exactly the limit is admitted to many callers at once", "exactly the limit is admitted at any cost",
+			"exactly the limit of each of many keys is admitted",
 			"two limits in one request admit exactly the smaller", "looks, peeks and shadows take nothing from callers at once",
 			"calls on one key are as if made one after another",
 		},
@@ -870,8 +920,10 @@ var mutants = append(endMutants, []mutant{
 			return nil
 		},
 		caughtBy: []string{
-			"charges are taken together or not at all", "a group takes of every algorithm at once", "charges of one key in one group are one charge",
-			"a group is decided at one instant", "a shadow charge takes nothing when the others are denied", "two limits in one request admit exactly the smaller",
+			"charges are taken together or not at all", "a group takes of every algorithm at once",
+			"charges of one key in one group are one charge",
+			"a group is decided at one instant", "a shadow charge takes nothing when the others are denied",
+			"two limits in one request admit exactly the smaller",
 			"groups are decided as by the definitions", "groups are as if made one after another",
 		},
 	},
@@ -898,12 +950,14 @@ var mutants = append(endMutants, []mutant{
 		caughtBy: []string{"charges of one key in one group are one charge"},
 	},
 	asking("a shadow stands in the way", func(_ *broken, c *backends.Charge) { c.Shadow = false },
-		"a shadow charge never stands in the way", "shadow charges alone are each on their own", "a shadow charge comes after an enforced one of the same key"),
+		"a shadow charge never stands in the way", "shadow charges alone are each on their own",
+		"a shadow charge comes after an enforced one of the same key"),
 	asking("a shadow is not counted", func(_ *broken, c *backends.Charge) {
 		if c.Shadow {
 			c.Cost = 0
 		}
-	}, "a shadow charge never stands in the way", "shadow charges alone are each on their own", "a bucket works in the year 2200"),
+	}, "a shadow charge never stands in the way", "shadow charges alone are each on their own",
+		"a bucket works in the year 2200"),
 	{
 		name: "a shadow takes even when the others are denied",
 		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
@@ -920,7 +974,8 @@ var mutants = append(endMutants, []mutant{
 			}
 			return err
 		},
-		caughtBy: []string{"a shadow charge takes nothing when the others are denied", "groups are decided as by the definitions"},
+		caughtBy: []string{"a shadow charge takes nothing when the others are denied",
+			"groups are decided as by the definitions"},
 	},
 	{
 		name: "room for too many decisions is no error",
@@ -955,7 +1010,8 @@ var mutants = append(endMutants, []mutant{
 			return b.exactly(charges, out)
 		},
 		caughtBy: []string{
-			"a peek answers like a take and takes nothing", "looks, peeks and shadows take nothing from callers at once", "everything at once is decided as by the definitions",
+			"a peek answers like a take and takes nothing", "looks, peeks and shadows take nothing from callers at once",
+			"everything at once is decided as by the definitions",
 		},
 	},
 	{
@@ -964,12 +1020,14 @@ var mutants = append(endMutants, []mutant{
 			b.locked(func(l ledger, now int64) { _, err = l.take(now, charges, out) })
 			return err
 		},
-		caughtBy: []string{"a peek answers like a take and takes nothing", "everything at once is decided as by the definitions"},
+		caughtBy: []string{"a peek answers like a take and takes nothing",
+			"everything at once is decided as by the definitions"},
 	},
 	{
-		name:     "a reset does nothing",
-		reset:    func(*broken, string, string) error { return nil },
-		caughtBy: []string{"Reset makes a key fresh and leaves the others", "everything at once is decided as by the definitions"},
+		name:  "a reset does nothing",
+		reset: func(*broken, string, string) error { return nil },
+		caughtBy: []string{"Reset makes a key fresh and leaves the others",
+			"everything at once is decided as by the definitions"},
 	},
 	{
 		name: "a reset forgets the whole scope",
@@ -998,7 +1056,7 @@ var mutants = append(endMutants, []mutant{
 		name: "the oldest key makes room",
 		take: displacing(0),
 		caughtBy: []string{
-			"a flood of new keys buys nobody a fresh budget", "a full store never allows too much",
+			"a flood of new keys gives no key a fresh budget", "a full store never allows too much",
 			"a full store never allows too much while limits change", "no key is forgotten while it is live",
 		},
 	},
@@ -1026,7 +1084,7 @@ var mutants = append(endMutants, []mutant{
 			})
 			return err
 		},
-		caughtBy: []string{"a flood under many limits buys nobody a fresh budget"},
+		caughtBy: []string{"a flood under many limits gives no key a fresh budget"},
 	},
 	{
 		name: "a flood denies new keys for ever",
@@ -1046,14 +1104,14 @@ var mutants = append(endMutants, []mutant{
 		name: "entries of logs are never free again",
 		take: starving(func(b *broken, c backends.Charge) bool { return b.taken[c.Scope] > 20_000 }),
 		caughtBy: []string{
-			"clients that have left cost nobody a denial",
+			"clients that have left cost others no denial",
 		},
 	},
 	{
 		name: "the logs of one scope take from those of another",
 		take: starving(func(b *broken, c backends.Charge) bool { return b.taken["heavy"] > 20_000 && c.Scope != "heavy" }),
 		caughtBy: []string{
-			"long logs of one scope cost nobody in another a denial",
+			"long logs of one scope cost no denial in another",
 		},
 	},
 	{
@@ -1062,7 +1120,7 @@ var mutants = append(endMutants, []mutant{
 			return b.maxKeys > 0 && b.taken[c.Scope] > 1000 && b.now().Before(newYear)
 		}),
 		caughtBy: []string{
-			"logs from before a step of the clock cost nobody a denial",
+			"logs from before a step of the clock cost no denial",
 		},
 	},
 	{
@@ -1148,7 +1206,8 @@ func displacing(tooEarly int) func(*broken, []backends.Charge, []limits.Decision
 
 // opening takes, and has the window of a key that has none open with a charge that
 // takes nothing, if opens says so.
-func opening(opens func(backends.Charge, limits.Decision) bool) func(*broken, []backends.Charge, []limits.Decision) error {
+func opening(opens func(backends.Charge, limits.Decision) bool) func(
+	*broken, []backends.Charge, []limits.Decision) error {
 	return func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 		err := b.exactly(charges, out)
 		b.open(charges, out, opens)
@@ -1158,7 +1217,8 @@ func opening(opens func(backends.Charge, limits.Decision) bool) func(*broken, []
 
 // open remembers when windows opened too early, and moves those that have opened
 // since.
-func (b *broken) open(charges []backends.Charge, out []limits.Decision, opens func(backends.Charge, limits.Decision) bool) {
+func (b *broken) open(charges []backends.Charge, out []limits.Decision,
+	opens func(backends.Charge, limits.Decision) bool) {
 	b.locked(func(l ledger, now int64) {
 		for i, c := range charges {
 			if c.Limit.Algorithm() != limits.AlgorithmAnchoredWindow || out[i] == (limits.Decision{}) {

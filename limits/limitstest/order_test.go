@@ -9,7 +9,7 @@ import (
 
 // access is a call on a register: it reads value, or writes it.
 type access struct {
-	span
+	lifetime
 	writes bool
 	value  int
 }
@@ -55,11 +55,11 @@ func TestTheLongestOrderIsFound(t *testing.T) {
 	for range testrun.Sized(2_000, 50_000) {
 		n := 1 + random.IntN(6)
 		calls := make([]access, n)
-		spans := make([]span, n)
+		spans := make([]lifetime, n)
 		instants := random.Perm(2 * n)
 		for i := range calls {
 			a, b := int64(instants[2*i]), int64(instants[2*i+1])
-			spans[i] = span{min(a, b), max(a, b)}
+			spans[i] = lifetime{min(a, b), max(a, b)}
 			calls[i] = access{spans[i], random.IntN(2) == 0, random.IntN(3)}
 		}
 		step := stepOf(calls)
@@ -95,9 +95,9 @@ func TestTheLongestOrderIsFound(t *testing.T) {
 // the memory of what was tried there would be 16! of them.
 func TestAnOrderIsNotSoughtTwice(t *testing.T) {
 	const n = 17
-	spans := make([]span, n)
+	spans := make([]lifetime, n)
 	for i := range spans {
-		spans[i] = span{int64(i), int64(100 + i)}
+		spans[i] = lifetime{int64(i), int64(100 + i)}
 	}
 	tried := 0
 	got := longestOrder(spans, 0, func(sum, i int) (int, bool) {

@@ -13,22 +13,26 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// overflowStyle is what happens besides charges.
+// overflowStyle says whether the clock steps back, and whether limits change.
 type overflowStyle struct{ back, change bool }
 
-// smallCase plays random charges of more keys than the store has room for. Ledgers
-// follow the store: they take what the store has taken. One of them must allow it.
+// smallCase plays random charges of more keys than the store has room for. Ledgers follow the
+// store: they take the units that the store takes. At least one of them must allow each charge that
+// the store allows.
 func smallCase(name string, style overflowStyle) testCase {
 	return testCase{
-		name:  name,
-		why:   "whatever keys are displaced, the store allows no charge that the definitions, after all that it has allowed, deny (DESIGN 6: a little early denial, never one unit too many)",
+		name: name,
+		why: "whatever keys are displaced, the store allows no charge that the definitions, after " +
+			"all that it has allowed, deny (DESIGN 6: a little early denial, never one unit too many)",
 		small: true,
 		run: func(t testing.TB, h Harness) {
 			seed := h.seed(t)
 			const length = 400
 			for i := 0; i < max(1, h.Decisions/4/length) && !t.Failed(); i++ {
 				random := rand.New(rand.NewPCG(seed, uint64(i)))
-				c := &overflow{overflowStyle: style, random: random, ledgers: [3]ledger{{}, {}, {}}, names: map[account]int{}, log: map[string][]decided{}, maxKeys: 1 + random.IntN(12), keys: 2 + random.IntN(60)}
+				c := &overflow{overflowStyle: style, random: random, ledgers: [3]ledger{{}, {}, {}},
+					names: map[account]int{}, log: map[string][]decided{}, maxKeys: 1 + random.IntN(12), keys: 2 +
+						random.IntN(60)}
 				for range 1 + random.IntN(3) {
 					c.limits = append(c.limits, h.limits.lively(random))
 				}
@@ -55,18 +59,17 @@ type overflow struct {
 	random  *rand.Rand
 	maxKeys int
 	keys    int
-	limits  []limits.Limit  // of each scope
-	ledgers [3]ledger       // by what they rebase
-	names   map[account]int // how many names a key has had
+	limits  []limits.Limit  // by scope
+	ledgers [3]ledger       // see rebasesEvery
+	names   map[account]int // how often a key was renamed
 	calls   int
 	log     map[string][]decided // of each scope
 }
 
-// The ledgers differ in which keys they rebase after the clock has stepped back. A store
-// that has a key rebases it when it is charged, if it is too far ahead of the clock. Of
-// displaced keys a store does not know at which instant their clock has stopped: it may
-// rebase them sooner. Rebasing credits no time, so that a charge is right if one of the
-// ledgers allows it.
+// The ledgers differ in the keys that they rebase after the clock has stepped back. A store rebases
+// a key that it has when the key is charged, if it is too far ahead of the clock. For displaced
+// keys a store does not know the instant at which their clock stopped: it may rebase them sooner.
+// Rebasing credits no time, so a charge is right if one of the ledgers allows it.
 const (
 	rebasesEvery   = iota // key that is ahead of the clock, at every step
 	rebasesAhead          // every key that is too far ahead, at every step
@@ -79,14 +82,14 @@ type decided struct {
 	decision limits.Decision
 }
 
-// livelyLimit is a limit under which keys are live for a while.
+// livelyLimit returns a limit under which keys are live for a while.
 func livelyLimit(random *rand.Rand) limits.Limit {
 	rate := limits.Per(1+random.Int64N(8), time.Duration(1+random.Int64N(100))*sec)
 	every := everyAlgorithm(rate)
 	return every[random.IntN(len(every))]
 }
 
-// step makes one call and reports whether to go on.
+// step makes one call. It returns false after a failure.
 func (c *overflow) step() bool {
 	c.Helper()
 	before := c.clock.micros()
@@ -107,7 +110,7 @@ func (c *overflow) step() bool {
 		s := c.random.IntN(len(c.limits))
 		key := c.random.IntN(c.keys)
 		if c.random.IntN(3) == 0 {
-			key %= 3 // some come often
+			key %= 3 // some keys come often
 		}
 		charges = append(charges, backends.Charge{
 			Scope: fmt.Sprint("scope ", s), Key: c.name(s, key), Limit: c.limits[s],
@@ -115,8 +118,9 @@ func (c *overflow) step() bool {
 		})
 	}
 	for _, l := range c.ledgers {
-		maps.DeleteFunc(l, func(_ account, u usage) bool { // the store may have dropped it as well
-			return u.isFresh(now) && u.limit.Algorithm() != limits.AlgorithmAnchoredWindow // which rename looks at
+		maps.DeleteFunc(l, func(_ account, u usage) bool { // the store may have dropped it too
+			// which rename looks at
+			return u.isFresh(now) && u.limit.Algorithm() != limits.AlgorithmAnchoredWindow
 		})
 	}
 	changed := c.ledgers[rebasesCharged].changed(now, charges)
@@ -136,28 +140,30 @@ func (c *overflow) step() bool {
 	for i, charge := range charges {
 		c.log[charge.Scope] = append(c.log[charge.Scope], decided{charge, got[i]})
 	}
-	of, excess := c.follow(now, charges, got)
+	culprit, excess := c.follow(now, charges, got)
 	c.renameConverted(converted, charges, got)
 	if excess == "" {
 		return true
 	}
-	c.Errorf("with room for %d keys, and %d in each of %d scopes, call %d: %s", c.maxKeys, c.keys, len(c.limits), c.calls, excess)
-	log := c.log[of.Scope]
+	c.Errorf("with room for %d keys, and %d in each of %d scopes, call %d: %s", c.maxKeys, c.keys,
+		len(c.limits), c.calls, excess)
+	log := c.log[culprit.Scope]
 	for _, past := range log[max(0, len(log)-25):] {
 		c.Logf("  %s %s: %s", instant(past.decision.At), show(past.charge), showDecision(past.decision))
 	}
 	return false
 }
 
-// rename gives new names to keys of anchored windows that a store may have forgotten or
-// rebased when the clock steps back: it alone knows at which instant it has. For other
-// algorithms no such instant allows more than every ledger. But an anchored window that
-// opened earlier also closes earlier, and what is taken after that counts for longer.
+// rename gives new names to keys of anchored windows that a store may have forgotten or rebased
+// when the clock steps back: only the store knows at which instant. Under other algorithms,
+// whatever the instant, some ledger allows as much. But an anchored window that opened earlier also
+// closes earlier, and units taken after that count for longer.
 func (c *overflow) rename(before, now int64) {
 	for _, l := range c.ledgers {
 		forgettable := l.forgettable(before, now)
 		for a, u := range l {
-			if u.limit.Algorithm() == limits.AlgorithmAnchoredWindow && (forgettable[a] || u.rebased(now).at != u.at) {
+			if u.limit.Algorithm() == limits.AlgorithmAnchoredWindow &&
+				(forgettable[a] || u.rebased(now).at != u.at) {
 				a.key, _, _ = strings.Cut(a.key, "/")
 				c.names[a]++
 			}
@@ -165,9 +171,10 @@ func (c *overflow) rename(before, now int64) {
 	}
 }
 
-// renameConverted gives new names to keys that were converted and took nothing: a store that has
-// displaced them lets their units end as under the limit before.
-func (c *overflow) renameConverted(converted map[account]bool, charges []backends.Charge, got []limits.Decision) {
+// renameConverted gives new names to keys that were converted and took nothing. If the store has
+// displaced them, their units end as under the former limit.
+func (c *overflow) renameConverted(converted map[account]bool, charges []backends.Charge,
+	got []limits.Decision) {
 	left := maps.Clone(converted)
 	for i, charge := range charges {
 		if got[i].Allowed {
@@ -193,9 +200,10 @@ func (c *overflow) name(scope, key int) string {
 	return name
 }
 
-// follow takes from the ledgers what the store has taken. It returns the charge of which
-// that was too much, and why, "" if none was.
-func (c *overflow) follow(now int64, charges []backends.Charge, got []limits.Decision) (of backends.Charge, excess string) {
+// follow takes the units that the store took from the ledgers. If the store allowed too much, it
+// returns a charge and the reason.
+func (c *overflow) follow(now int64, charges []backends.Charge,
+	got []limits.Decision) (culprit backends.Charge, excess string) {
 	taken := map[account][]backends.Charge{}
 	for i, charge := range charges {
 		if !charge.Shadow && !got[i].Allowed {
@@ -207,45 +215,48 @@ func (c *overflow) follow(now int64, charges []backends.Charge, got []limits.Dec
 			taken[a] = append(taken[a], charge)
 		}
 	}
-	for a, of := range taken {
-		if of[0].Limit.Algorithm() == limits.AlgorithmBan { // a ban that is displaced is forgotten, and so is what it replaced
+	for a, together := range taken {
+		// a store forgets a displaced ban and the state before it
+		if together[0].Limit.Algorithm() == limits.AlgorithmBan {
 			for _, l := range c.ledgers {
 				delete(l, a)
 			}
 			continue
 		}
-		if excess := c.takeFromLedgers(now, of); excess != "" {
-			return of[0], excess
+		if excess := c.takeFromLedgers(now, together); excess != "" {
+			return together[0], excess
 		}
 	}
 	if len(charges) > 1 || c.change && c.back || !isRate(charges[0].Limit) {
 		return backends.Charge{}, ""
 	}
-	of = charges[0]
-	look := of
+	culprit = charges[0]
+	look := culprit
 	look.Cost = 0
 	most, soonest := int64(0), limits.Never
 	for _, l := range c.ledgers {
-		u := l[accountOf(of)]
+		u := l[accountOf(culprit)]
 		d, _ := decide(u, look, now, false)
 		most = max(most, d.Remaining)
-		d, _ = decide(u, of, now, false)
+		d, _ = decide(u, culprit, now, false)
 		soonest = min(soonest, d.RetryAfter)
 	}
 	if got[0].Remaining > most {
-		return of, fmt.Sprintf("says that %d remain of %s, where there are %d", got[0].Remaining, show(look), most)
+		return culprit, fmt.Sprintf("says that %d remain of %s, where there are %d", got[0].Remaining,
+			show(look), most)
 	}
 	// The wait of a displaced key may be too short once its limit has changed or the
 	// clock has stepped back.
 	if !c.change && !c.back && !got[0].Allowed && got[0].RetryAfter < soonest {
-		return of, fmt.Sprintf("says to retry %s in %s, where it takes %s", show(of), wait(got[0].RetryAfter), wait(soonest))
+		return culprit, fmt.Sprintf("says to retry %s in %s, where it takes %s", show(culprit),
+			wait(got[0].RetryAfter), wait(soonest))
 	}
-	return of, ""
+	return culprit, ""
 }
 
-// takeFromLedgers takes charges on one account, which the store has allowed. If every
-// ledger denies them it says why; a ledger that alone denies them copies the state of
-// one that does not.
+// takeFromLedgers takes charges on one account that the store has allowed. If every ledger denies
+// them, it returns the reason. A ledger that denies them while another allows them copies the state
+// of the other.
 func (c *overflow) takeFromLedgers(now int64, charges []backends.Charge) (excess string) {
 	var changes [len(c.ledgers)]ledger
 	var allowed ledger
@@ -257,7 +268,8 @@ func (c *overflow) takeFromLedgers(now int64, charges []backends.Charge) (excess
 		}
 		denied := slices.IndexFunc(want, func(d limits.Decision) bool { return !d.Allowed })
 		if denied >= 0 {
-			excess = fmt.Sprintf("allowed %s, which had %s", show(charges[denied]), showDecision(want[denied]))
+			excess = fmt.Sprintf("allowed %s, which had %s", show(charges[denied]),
+				showDecision(want[denied]))
 			continue
 		}
 		changes[i], allowed = after, after

@@ -12,32 +12,38 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// randomCases play long random scripts on a backend and on [Exact] and compare
-// every field of every decision.
+// randomCases play long random scripts on a backend and on [Exact], and compare every field of
+// every decision.
 var randomCases = []testCase{
 	randomCase("one charge at a time is decided as by the definitions", style{charges: 1}),
-	randomCase("one charge at a time is decided as by the definitions while the clock steps back", style{charges: 1, back: 8}),
-	randomCase("one charge at a time is decided as by the definitions while limits change", style{charges: 1, change: 6, back: 20}),
+	randomCase("one charge at a time is decided as by the definitions while the clock steps back",
+		style{charges: 1, back: 8}),
+	randomCase("one charge at a time is decided as by the definitions while limits change",
+		style{charges: 1, change: 6, back: 20}),
 	randomCase("groups are decided as by the definitions", style{charges: 5, back: 20}),
-	randomCase("requests that end are decided as if they had cost what they did", style{charges: 1, settle: 2}),
-	randomCase("requests that end are decided as if they had cost what they did while the clock steps back", style{charges: 1, settle: 2, back: 8}),
-	randomCase("requests that end are decided as if they had cost what they did while limits change", style{charges: 2, settle: 2, change: 8, reset: 30}),
+	randomCase("requests that end are decided as if they had cost what they did",
+		style{charges: 1, settle: 2}),
+	randomCase("requests that end are decided as if they had cost what they did while the clock "+
+		"steps back", style{charges: 1, settle: 2, back: 8}),
+	randomCase("requests that end are decided as if they had cost what they did while limits change",
+		style{charges: 2, settle: 2, change: 8, reset: 30}),
 	randomCase("everything at once is decided as by the definitions", everything),
 }
 
 var everything = style{charges: 4, change: 10, back: 10, peek: 8, reset: 30, settle: 3}
 
-// style is what a random script is made of: an event that has n happens in
-// about every n-th call; 0 is never.
+// style says how often each kind of event occurs in a random script: n is about every n-th call, 0
+// is never.
 type style struct {
-	charges                           int // at most so many in a call
+	charges                           int // the most charges of a call
 	back, change, peek, reset, settle int
 }
 
 func randomCase(name string, s style) testCase {
 	return testCase{
 		name: name,
-		why:  "for random legal limits, keys, costs and instants every field of every decision equals that of a slow model that computes with rational numbers (DESIGN 5)",
+		why: "for random legal limits, keys, costs and instants every field of every decision equals " +
+			"that of a slow model that computes with rational numbers (DESIGN 5)",
 		run: func(t testing.TB, h Harness) {
 			seed := h.seed(t)
 			for i := 0; i < max(1, h.Decisions/5/scriptLength) && !t.Failed(); i++ {
@@ -49,7 +55,7 @@ func randomCase(name string, s style) testCase {
 
 const scriptLength = 250
 
-// improvise plays one random script of so many calls as it makes it up.
+// improvise plays one random script of length calls, and makes it up as it plays.
 func (h Harness) improvise(t testing.TB, s style, length int, random *rand.Rand) {
 	t.Helper()
 	stage := h.stage(t, h.Open)
@@ -62,7 +68,8 @@ func (h Harness) improvise(t testing.TB, s style, length int, random *rand.Rand)
 	if s.settle > 0 && !backends.CanSettle(stage.backend) {
 		s.settle = 0
 	}
-	a := author{style: s, limits: h.limits, random: random, now: newYear.UnixMicro() + random.Int64N(day.Microseconds())}
+	a := author{style: s, limits: h.limits, random: random,
+		now: newYear.UnixMicro() + random.Int64N(day.Microseconds())}
 	for range 2 + random.IntN(7) {
 		a.accounts = append(a.accounts, a.newAccount(len(a.accounts)))
 	}
@@ -71,9 +78,9 @@ func (h Harness) improvise(t testing.TB, s style, length int, random *rand.Rand)
 		call := a.next(stage.exact)
 		calls = append(calls, call)
 		want, difference := stage.play(call)
-		for _, of := range a.accounts {
-			if stage.unsure[account{scope: of.scope, key: of.key}] {
-				of.rename()
+		for _, target := range a.accounts {
+			if stage.unsure[account{scope: target.scope, key: target.key}] {
+				target.rename()
 			}
 		}
 		if difference != "" {
@@ -82,12 +89,12 @@ func (h Harness) improvise(t testing.TB, s style, length int, random *rand.Rand)
 		}
 		a.remember(call, want)
 		if now := stage.clock.micros(); now > a.now && random.IntN(2) == 0 {
-			a.now = now // where the clock has stepped back, and the backend's time has not
+			a.now = now // the clock stepped back, but the backend's time did not
 		}
 	}
 }
 
-// author makes up the calls of a script.
+// author writes the calls of a script.
 type author struct {
 	style
 	limits   *selection
@@ -95,23 +102,22 @@ type author struct {
 	now      int64
 	accounts []*accountInPlay
 	takes    int64
-	open     []openCharge // that have not ended
+	open     []openCharge // charges that have not ended
 }
 
-// openCharge is a charge that a settle may end.
+// openCharge is a charge that a settle call may end.
 type openCharge struct {
 	id     int64
-	of     int
+	index  int
 	charge backends.Charge
 }
 
-// accountInPlay is an account with the limit that it is charged under and the
-// last decision on it.
+// accountInPlay is an account of a script, with its present limit and the last decision on it.
 type accountInPlay struct {
 	account
 	limit limits.Limit
 	last  limits.Decision
-	names int // how many names it has had
+	names int // how often it was renamed
 }
 
 var (
@@ -121,19 +127,20 @@ var (
 
 func (a *author) newAccount(i int) *accountInPlay {
 	return &accountInPlay{
-		account: account{scope: oddScopes[a.random.IntN(len(oddScopes))], key: fmt.Sprint(oddKeys[a.random.IntN(len(oddKeys))], i)},
-		limit:   a.limits.random(a.random),
+		account: account{scope: oddScopes[a.random.IntN(len(oddScopes))],
+			key: fmt.Sprint(oddKeys[a.random.IntN(len(oddKeys))], i)},
+		limit: a.limits.random(a.random),
 	}
 }
 
-// next makes up a call that finds Exact as it is.
+// next writes the next call. It reads the state of exact to know which keys a backend may forget.
 func (a *author) next(exact *Exact) scriptCall {
-	of := a.accounts[a.random.IntN(len(a.accounts))]
-	a.moveClock(exact, of)
+	target := a.accounts[a.random.IntN(len(a.accounts))]
+	a.moveClock(exact, target)
 	if len(a.open) > 0 && a.every(a.settle) {
 		return a.ending()
 	}
-	c := scriptCall{at: a.now, charges: []backends.Charge{a.charge(of)}}
+	c := scriptCall{at: a.now, charges: []backends.Charge{a.charge(target)}}
 	for a.charges > 1 && len(c.charges) < a.charges && a.random.IntN(2) == 0 {
 		c.charges = append(c.charges, a.charge(a.accounts[a.random.IntN(len(a.accounts))]))
 	}
@@ -149,7 +156,7 @@ func (a *author) next(exact *Exact) scriptCall {
 	return c
 }
 
-// ending makes up the end of a charge: mostly of a late one.
+// ending writes a settle call, mostly for a recent charge.
 func (a *author) ending() scriptCall {
 	i := a.random.IntN(len(a.open))
 	if a.random.IntN(2) == 0 {
@@ -157,7 +164,7 @@ func (a *author) ending() scriptCall {
 	}
 	o := a.open[i]
 	a.open = append(a.open[:i], a.open[i+1:]...)
-	c := scriptCall{at: a.now, verb: settle, id: o.id, of: o.of}
+	c := scriptCall{at: a.now, verb: settle, id: o.id, index: o.index}
 	if o.charge.Limit.Algorithm().Holds() {
 		return c
 	}
@@ -175,9 +182,10 @@ func (a *author) ending() scriptCall {
 	return c
 }
 
-func (a *author) charge(of *accountInPlay) backends.Charge {
+func (a *author) charge(target *accountInPlay) backends.Charge {
 	c := backends.Charge{
-		Scope: of.scope, Key: of.key, Limit: of.limit, Cost: randomCost(a.random, of.limit, of.last),
+		Scope: target.scope, Key: target.key, Limit: target.limit,
+		Cost:   randomCost(a.random, target.limit, target.last),
 		Shadow: a.charges > 1 && a.random.IntN(4) == 0,
 	}
 	if a.style.settle > 0 && !c.Limit.Algorithm().Holds() {
@@ -189,12 +197,11 @@ func (a *author) charge(of *accountInPlay) backends.Charge {
 	return c
 }
 
-// moveClock sets the instant of the next call, which is about of, and may
-// change the limit of of.
-func (a *author) moveClock(exact *Exact, of *accountInPlay) {
-	to := a.now + max(0, randomAdvance(a.random, of.limit, a.now, of.last))
+// moveClock sets the instant of the next call, which charges target, and may change target's limit.
+func (a *author) moveClock(exact *Exact, target *accountInPlay) {
+	to := a.now + max(0, randomAdvance(a.random, target.limit, a.now, target.last))
 	if a.every(a.back) {
-		to = a.now - upTo(a.random, min(2*max(1000, micros(of.limit)), day.Microseconds()*30))
+		to = a.now - upTo(a.random, min(2*max(1000, micros(target.limit)), day.Microseconds()*30))
 	}
 	earliest := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 	latest := time.Date(2200, time.January, 1, 0, 0, 0, 0, time.UTC)
@@ -211,36 +218,38 @@ func (a *author) moveClock(exact *Exact, of *accountInPlay) {
 				other.rename()
 			}
 		}
-		a.open = slices.DeleteFunc(a.open, func(o openCharge) bool { return forgettable[accountOf(o.charge)] })
+		a.open = slices.DeleteFunc(a.open,
+			func(o openCharge) bool { return forgettable[accountOf(o.charge)] })
 	}
 	a.now = to
 	if a.every(a.change) {
-		of.limit = a.limits.changed(a.random, of.limit)
+		target.limit = a.limits.changed(a.random, target.limit)
 	}
 }
 
-// rename gives the account a new key, which has no state.
-func (of *accountInPlay) rename() {
-	of.names++
-	of.key = fmt.Sprint(of.key, "/", of.names)
-	of.last = limits.Decision{}
+// rename gives the account a new key, without state.
+func (k *accountInPlay) rename() {
+	k.names++
+	k.key = fmt.Sprint(k.key, "/", k.names)
+	k.last = limits.Decision{}
 }
 
 func (a *author) remember(c scriptCall, want []limits.Decision) {
 	taken := !slices.ContainsFunc(want, func(d limits.Decision) bool { return !d.Allowed })
 	for i, d := range want {
-		if charge := c.charges[i]; taken && c.verb == take && c.id != 0 && charge.Cost > 0 && charge.Cost < math.MaxInt64/4 {
+		if charge := c.charges[i]; taken && c.verb == take && c.id != 0 && charge.Cost > 0 &&
+			charge.Cost < math.MaxInt64/4 {
 			if charge.Lasts > 0 || charge.Limit.Algorithm().Holds() {
 				a.open = append(a.open, openCharge{c.id, i, charge})
 			}
 		}
-		for _, of := range a.accounts {
-			if of.scope == c.charges[i].Scope && of.key == c.charges[i].Key {
-				of.last = d
+		for _, target := range a.accounts {
+			if target.scope == c.charges[i].Scope && target.key == c.charges[i].Key {
+				target.last = d
 			}
 		}
 	}
 }
 
-// every reports true about every n-th time; never if n is 0.
+// every returns true about every n-th time, and never if n is 0.
 func (a *author) every(n int) bool { return n > 0 && a.random.IntN(n) == 0 }

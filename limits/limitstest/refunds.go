@@ -10,10 +10,11 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// refundCases are about the ends of requests that cost less than estimated (DESIGN 12).
+// refundCases are about requests that cost less than estimated (DESIGN 12).
 var refundCases = []testCase{
-	endCase("what a request did not need goes back to where it came from",
-		"a taking of 6 that cost 2 leaves what a taking of 2 would have left, under every algorithm, however late within its window it ends",
+	endCase("unused units return to where they were taken",
+		"a taking of 6 that cost 2 leaves what a taking of 2 would have left, under every algorithm, "+
+			"however late within its window it ends",
 		func(w endWorld) {
 			for _, l := range w.limits.all(limits.PerMinute(10)) {
 				if l.Algorithm().Holds() {
@@ -21,7 +22,8 @@ var refundCases = []testCase{
 				}
 				for _, shadow := range []bool{false, true} {
 					key := fmt.Sprint(l.Algorithm(), shadow)
-					a := w.beginAs(backends.Charge{Scope: "s", Key: key, Limit: l, Cost: 6, Shadow: shadow, Lasts: mins})
+					a := w.beginAs(backends.Charge{Scope: "s", Key: key, Limit: l, Cost: 6, Shadow: shadow,
+						Lasts: mins})
 					w.settles(a, 2, limits.Settlement{Returned: 4})
 					b := w.begin(key+" 2", l, 2)
 					if got, want := w.look(a.charge), w.look(b.charge); !same(a.charge, got, want) {
@@ -39,7 +41,8 @@ var refundCases = []testCase{
 			}
 		}),
 	endCase("nothing is returned to a later window",
-		"6 units of a window that is over are not given to the next, neither when it is in use nor when nobody has come yet; those of a sliding window fade less (DESIGN 12)",
+		"6 units of a window that is over are not given to the next, whether it is in use or not yet; "+
+			"those of a sliding window fade less (DESIGN 12)",
 		func(w endWorld) {
 			for _, l := range w.limits.rates(limits.PerMinute(10)) {
 				if isBucket(l) {
@@ -59,8 +62,10 @@ var refundCases = []testCase{
 				w.clock.advance(3 * hour)
 			}
 		}),
-	endCase("what has come back by itself is not said to be returned",
-		"Returned is how many units fewer the key has in use: of 8 units at the end of a request what has drained, faded or expired by then is free anyhow, and nobody has it twice (limits.Settlement)",
+	endCase("units that came back by themselves are not returned again",
+		"Returned is how many units fewer the key has in use: of 8 units at the end of a request what "+
+			"has drained, faded or expired by then is free already, and no key gets it twice "+
+			"(limits.Settlement)",
 		func(w endWorld) {
 			ban := limits.Ban(limits.PerMinute(10), hour)
 			for i, test := range []struct {
@@ -99,10 +104,12 @@ var refundCases = []testCase{
 				left := w.look(a.charge).Remaining
 				w.settles(a, 0, limits.Settlement{Returned: test.returned})
 				if then := w.look(a.charge).Remaining; left != test.left || then != test.then {
-					w.Error(about(test.limit, "ended after %s: %d remain, then %d, want %d and %d", test.late, left, then, test.left, test.then))
+					w.Error(about(test.limit, "ended after %s: %d remain, then %d, want %d and %d", test.late,
+						left, then, test.left, test.then))
 				}
 			}
-			for i, l := range []limits.Limit{limits.FixedWindow(limits.PerMinute(10)), limits.AnchoredWindow(limits.PerMinute(10))} {
+			for i, l := range []limits.Limit{limits.FixedWindow(limits.PerMinute(10)),
+				limits.AnchoredWindow(limits.PerMinute(10))} {
 				if !w.limits.has(l) {
 					continue
 				}
@@ -118,7 +125,8 @@ var refundCases = []testCase{
 			}
 		}),
 	endCase("a window stays where its first request has opened it",
-		"an opener that cost less gives the difference back; one that cost nothing takes its window with it if it was alone, and gives nothing back if others are in it (DESIGN 12)",
+		"an opener that cost less gives the difference back; one that cost nothing takes its window "+
+			"with it if it was alone, and gives nothing back if others are in it (DESIGN 12)",
 		func(w endWorld) {
 			l := limits.AnchoredWindow(limits.PerMinute(10))
 			if !w.limits.has(l) {
@@ -139,10 +147,13 @@ var refundCases = []testCase{
 			w.settles(part, 1, limits.Settlement{Returned: 3})
 			w.is(part, allowed(7, 50*sec, 50*sec))
 		}),
-	endCase("a bucket returns what has not drained, and no more",
-		"a refund is worth what the key would have if it had never been taken: all of the last taking, nothing once the bucket was empty, and at most the least level that later takings found, which the ring of least levels remembers (DESIGN 12)",
+	endCase("a bucket returns units that have not drained, and no more",
+		"a refund is worth what the key would have if it had never been taken: all of the last taking, "+
+			"nothing once the bucket was empty, and at most the least level that later takings found, "+
+			"which the ring of least levels remembers (DESIGN 12)",
 		func(w endWorld) {
-			for _, l := range []limits.Limit{limits.TokenBucket(limits.PerMinute(60), 60), limits.LeakyBucket(limits.PerMinute(60), 60)} {
+			for _, l := range []limits.Limit{limits.TokenBucket(limits.PerMinute(60), 60),
+				limits.LeakyBucket(limits.PerMinute(60), 60)} {
 				a := w.begin("last", l, 20)
 				w.settles(a, 5, limits.Settlement{Returned: 15})
 				w.is(a, allowed(55, 5*sec, 55*sec))
@@ -163,11 +174,15 @@ var refundCases = []testCase{
 				w.clock.advance(3 * hour)
 			}
 		}),
-	endCase("a bucket is at most 2 µs fuller than without what was returned",
-		"levels are remembered in whole microseconds, and a unit may drain in a part of one: what is lost by that is bounded, and no bucket is emptier than if the units had never been taken (DESIGN 12)",
+	endCase("a refund leaves a bucket at most 2 µs fuller",
+		"levels are remembered in whole microseconds, and a unit may drain in a part of one: what is "+
+			"lost by that is bounded, and no bucket is emptier than if the units had never "+
+			"been taken (DESIGN 12)",
 		roundedRefunds),
-	endCase("a busy bucket returns nearly all that requests did not need",
-		"requests are estimated at 4,000, need 1,000, last 5 to 15 s and come four times a second: at least 55,000 of 60,000 a minute can be used, and never more than have drained; a backend that forgets levels lets 16,500 through (DESIGN 12)",
+	endCase("a busy bucket returns nearly all unused units",
+		"requests are estimated at 4,000, need 1,000, last 5 to 15 s and come four times a second: at "+
+			"least 55,000 of 60,000 a minute can be used, and never more than have drained; a backend "+
+			"that forgets levels lets 16,500 through (DESIGN 12)",
 		func(w endWorld) {
 			l := limits.TokenBucket(limits.PerMinute(60_000), 60_000)
 			random := rand.New(rand.NewPCG(w.seed, 5))
@@ -188,22 +203,26 @@ var refundCases = []testCase{
 				c := backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: 4000, Lasts: 20 * sec}
 				if d := w.take(c)[0]; d.Allowed {
 					used += 1000
-					running = append(running, ending{begun{c, d}, w.clock.micros() + (5*sec + time.Duration(random.Int64N(10_000))*ms).Microseconds()})
+					running = append(running,
+						ending{begun{c, d}, w.clock.micros() +
+							(5*sec + time.Duration(random.Int64N(10_000))*ms).Microseconds()})
 				}
 			}
 			if used < 55_000*minutes || used > 60_000*(minutes+1) {
 				w.Errorf("%d a minute are used, want 55,000 to 60,000, and the burst once", used/minutes)
 			}
 		}),
-	endCase("the end of what is gone changes nothing",
-		"a taking whose key was reset, has drained or was taken over by another limit has nothing to return, and what others have taken since stays taken",
+	endCase("the end of a taking that is gone changes nothing",
+		"a taking whose key was reset, has drained or was taken over by another limit has nothing to "+
+			"return, and what others have taken since stays taken",
 		func(w endWorld) {
 			ctx := context.Background()
 			for _, l := range w.limits.all(limits.PerHour(10)) {
 				if l.Algorithm().Holds() {
 					continue
 				}
-				w.settles(begun{backends.Charge{Scope: "s", Key: "nobody", Limit: l, Cost: 3, Lasts: sec}, w.begin("somebody", l, 3).decision}, 0, limits.Settlement{})
+				w.settles(begun{backends.Charge{Scope: "s", Key: "unknown", Limit: l, Cost: 3, Lasts: sec},
+					w.begin("another", l, 3).decision}, 0, limits.Settlement{})
 				if canReset(w, w.backend) {
 					a := w.begin("reset", l, 3)
 					if err := backends.Reset(ctx, w.backend, "s", "reset"); err != nil {
@@ -227,7 +246,8 @@ var refundCases = []testCase{
 					w.end(a, 0)
 					w.end(a, 30)
 					if got := w.look(b.charge); !same(b.charge, got, left) {
-						w.Error(about(l, "then %s, and the end of the first: %s, want %s", showLimit(other), showDecision(got), showDecision(left)))
+						w.Error(about(l, "then %s, and the end of the first: %s, want %s", showLimit(other),
+							showDecision(got), showDecision(left)))
 					}
 				}
 				w.clock.advance(2 * day)
@@ -239,18 +259,21 @@ var refundCases = []testCase{
 		}),
 }
 
-// roundedRefunds takes three times from buckets whose units drain in a part of a
-// microsecond, and returns the second taking whole.
+// roundedRefunds takes three times from buckets whose units drain in fractions of a microsecond,
+// and returns the whole second taking.
 func roundedRefunds(w endWorld) {
 	ctx := context.Background()
 	random := rand.New(rand.NewPCG(w.seed, 6))
 	for i := range 100 {
-		w.clock.set(newYear.Add(time.Duration(i) * hour).UnixMicro()) // all within one slice of time
-		l := limits.TokenBucket(limits.Per(1+random.Int64N(1000), time.Duration(1000+random.Int64N(1_000_000))*us), 100_000)
+		// all takings within one slice of time
+		w.clock.set(newYear.Add(time.Duration(i) * hour).UnixMicro())
+		l := limits.TokenBucket(
+			limits.Per(1+random.Int64N(1000), time.Duration(1000+random.Int64N(1_000_000))*us), 100_000)
 		key, exact, want := fmt.Sprint(i), NewExact(w.clock.exact), make([]limits.Decision, 1)
 		var returned begun
 		for j := range 3 {
-			c := backends.Charge{Scope: "s", Key: key, Limit: l, Cost: 1 + random.Int64N(1000), Lasts: 8 * hour}
+			c := backends.Charge{Scope: "s", Key: key, Limit: l, Cost: 1 + random.Int64N(1000),
+				Lasts: 8 * hour}
 			taken := w.beginAs(c)
 			if j == 1 {
 				returned = taken
@@ -265,7 +288,8 @@ func roundedRefunds(w endWorld) {
 		}
 		got := w.look(returned.charge).ResetAfter
 		if more := got - want[0].ResetAfter; more < 0 || more > 2*us {
-			w.Error(about(l, "%d returned: the bucket is empty in %s, want %s and at most 2 µs more", returned.charge.Cost, got, want[0].ResetAfter))
+			w.Error(about(l, "%d returned: the bucket is empty in %s, want %s and at most 2 µs more",
+				returned.charge.Cost, got, want[0].ResetAfter))
 		}
 	}
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// script is a sequence of calls, each at an instant of its own.
+// script is a sequence of calls, each with its instant.
 type script []scriptCall
 
 type scriptCall struct {
 	at      int64 // microseconds since the Unix epoch
 	verb    verb
-	charges []backends.Charge // reset: of the first, only scope and key
+	charges []backends.Charge // a reset uses scope and key of the first
 
-	id    int64 // of a take, that a settle may name
-	of    int   // settle: which of the charges of the take id is ended
-	final int64 // settle
+	id    int64 // of a take: a settle call names it
+	index int   // of a settle: the index of the charge that ends
+	final int64 // of a settle
 }
 
 type verb int
@@ -34,28 +34,30 @@ const (
 	settle
 )
 
-// stage is a backend, and Exact, that play a script side by side.
+// stage is a backend and Exact, which play a script side by side.
 type stage struct {
 	world
 	exact  *Exact
 	takes  map[int64]*takenCall
-	unsure map[account]bool // keys of which the model does not know how much they have in use
+	unsure map[account]bool // keys whose units in use the model does not know
 }
 
-// takenCall is a take that may be settled.
+// takenCall is a take whose charges a settle call may end.
 type takenCall struct {
 	charges    []backends.Charge
 	got, exact []limits.Decision
 }
 
-func (h Harness) stage(t testing.TB, open func(testing.TB, func() time.Time) backends.Backend) *stage {
+func (h Harness) stage(t testing.TB,
+	open func(testing.TB, func() time.Time) backends.Backend) *stage {
 	t.Helper()
 	c := h.clockAt(newYear)
-	return &stage{world: world{t, c, open(t, c.now)}, exact: NewExact(c.exact), takes: map[int64]*takenCall{}, unsure: map[account]bool{}}
+	return &stage{world: world{t, c, open(t, c.now)}, exact: NewExact(c.exact),
+		takes: map[int64]*takenCall{}, unsure: map[account]bool{}}
 }
 
-// play makes one call and returns what Exact decided, and how the backend
-// differs: "" if it does not.
+// play makes one call. It returns the decisions of Exact, and the difference of the backend's, or
+// "".
 func (s *stage) play(c scriptCall) (want []limits.Decision, difference string) {
 	s.Helper()
 	ctx := context.Background()
@@ -97,30 +99,31 @@ func (s *stage) play(c scriptCall) (want []limits.Decision, difference string) {
 	return want, diff(c.charges, got, want)
 }
 
-// settle ends a charge on the backend and checks what became of it. Exact then does what
-// the backend says that it has done, so that they go on from the same state.
+// settle ends a charge on the backend and checks the settlement. Exact then returns as many units
+// as the backend did, so both go on from equal states.
 func (s *stage) settle(c scriptCall) (difference string) {
 	s.Helper()
 	taken := s.takes[c.id]
 	if taken == nil {
-		return "" // the script was cut short
+		return "" // shrink has cut the take out
 	}
-	charge := taken.charges[c.of]
+	charge := taken.charges[c.index]
 	a := accountOf(charge)
 	for i, d := range taken.got { // nothing was taken if an enforced charge was denied
 		if !d.Allowed && !taken.charges[i].Shadow {
 			return ""
 		}
 	}
-	if !taken.got[c.of].Allowed || charge.Cost == 0 || s.unsure[a] {
+	if !taken.got[c.index].Allowed || charge.Cost == 0 || s.unsure[a] {
 		return ""
 	}
-	e := backends.Ending{Scope: charge.Scope, Key: charge.Key, Limit: charge.Limit, Taken: charge.Cost, Final: c.final, Ticket: taken.got[c.of].Ticket, Lasts: charge.Lasts}
+	e := backends.Ending{Scope: charge.Scope, Key: charge.Key, Limit: charge.Limit, Taken: charge.Cost,
+		Final: c.final, Ticket: taken.got[c.index].Ticket, Lasts: charge.Lasts}
 	out := []limits.Settlement{{Returned: -7, Charged: -7, Forgiven: -7}}
 	if err := backends.Settle(context.Background(), s.backend, []backends.Ending{e}, out); err != nil {
 		return fmt.Sprintf("Settle: %v", err)
 	}
-	got, t := out[0], ticketOf(taken.exact[c.of].Ticket)
+	got, t := out[0], ticketOf(taken.exact[c.index].Ticket)
 	got.Rule, got.Scope, got.Taken, got.Final = "", "", 0, 0
 	if a.held || e.Final >= e.Taken {
 		want := s.exact.ledger.settle(s.clock.micros(), e, t)
@@ -130,13 +133,14 @@ func (s *stage) settle(c scriptCall) (difference string) {
 		return ""
 	}
 	if got != (limits.Settlement{Returned: got.Returned}) {
-		return fmt.Sprintf("%s, which cost %d in the end: got %+v, want only units returned", show(charge), e.Final, got)
+		return fmt.Sprintf("%s, which cost %d in the end: got %+v, want only units returned",
+			show(charge), e.Final, got)
 	}
 	return s.follow(s.clock.micros(), e, t, got.Returned)
 }
 
-// follow has Exact return as much of a charge as the backend did, and checks what the backend
-// says of it.
+// follow returns as many units in Exact as the backend did, and checks the number that the backend
+// reported.
 func (s *stage) follow(now int64, e backends.Ending, t ticket, said int64) (difference string) {
 	s.Helper()
 	charge := backends.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit, Lasts: e.Lasts}
@@ -150,49 +154,57 @@ func (s *stage) follow(now int64, e backends.Ending, t ticket, said int64) (diff
 		most = 0
 	}
 	s.exact.ledger.refund(a, t, new(big.Rat).SetInt64(most))
-	if before.debt > 0 && slices.ContainsFunc(before.events, func(e event) bool { return e.limit != before.limit }) {
-		s.unsure[a] = true // whether a debt under a limit that has changed is still one
+	if before.debt > 0 &&
+		slices.ContainsFunc(before.events, func(e event) bool { return e.limit != before.limit }) {
+		s.unsure[a] = true // a debt under a changed limit may have ended
 		return ""
 	}
 	if want := returned(before, s.exact.ledger[a], now, n); said != want {
-		return fmt.Sprintf("%s: %d of %d units are said to be returned, want %d", show(charge), said, n, want)
+		return fmt.Sprintf("%s: %d of %d units are said to be returned, want %d", show(charge), said,
+			n, want)
 	}
 	return ""
 }
 
-// followBucket is follow for a bucket, which may return a part of a unit: the wait until it
-// is empty says how much.
-func (s *stage) followBucket(now int64, charge backends.Charge, t ticket, before usage, said, n int64) (difference string) {
+// followBucket is follow for a bucket, which may return a fraction of a unit: the wait until it is
+// empty says how much.
+func (s *stage) followBucket(now int64, charge backends.Charge, t ticket, before usage,
+	said, n int64) (difference string) {
 	s.Helper()
 	a, l := accountOf(charge), charge.Limit
 	x, look := max(now, before.at), s.look(charge)
 	all := before.without(before.find(t), new(big.Rat).SetInt64(n))
 	if most := returned(before, all, now, n); said < 0 || said > most {
-		return fmt.Sprintf("%s: %d of %d units are said to be returned, want at most %d", show(charge), said, n, most)
+		return fmt.Sprintf("%s: %d of %d units are said to be returned, want at most %d", show(charge),
+			said, n, most)
 	}
-	if micros(l)%l.Rate().Units != 0 || look.ResetAfter == 0 || before.at-now > maxStepBack(before.limit) || before.limit != l {
-		s.unsure[a] = true // a wait is in whole microseconds, the level is not
+	if micros(l)%l.Rate().Units != 0 || look.ResetAfter == 0 ||
+		before.at-now > maxStepBack(before.limit) || before.limit != l {
+		s.unsure[a] = true // the wait is rounded, so the level is not known
 		return ""
 	}
 	level := ratio(l.Rate().Units, micros(l), look.ResetAfter.Microseconds()-(x-now))
 	less := new(big.Rat).Sub(before.levelAt(x), level)
 	if less.Sign() < 0 || less.Cmp(new(big.Rat).SetInt64(n)) > 0 {
-		return fmt.Sprintf("%s: %d of %d units are said to be returned, and the key is fresh in %s, before in %s", show(charge), said, n, look.ResetAfter, duration(before.freshAt()-now))
+		return fmt.Sprintf("%s: %d of %d units are said to be returned, and the key is fresh in %s, "+
+			"before in %s", show(charge), said, n, look.ResetAfter, duration(before.freshAt()-now))
 	}
 	s.exact.ledger.refund(a, t, less)
 	if after := s.exact.ledger[a].levelAt(x); after.Cmp(level) != 0 {
-		return fmt.Sprintf("%s: more is returned than the key would have if it had never been taken: the key is fresh in %s", show(charge), look.ResetAfter)
+		return fmt.Sprintf("%s: more is returned than the key would have if it had never been taken: "+
+			"the key is fresh in %s", show(charge), look.ResetAfter)
 	}
 	if want := returned(before, s.exact.ledger[a], now, n); said != want {
-		return fmt.Sprintf("%s: %d of %d units are said to be returned, want %d", show(charge), said, n, want)
+		return fmt.Sprintf("%s: %d of %d units are said to be returned, want %d", show(charge), said,
+			n, want)
 	}
 	return ""
 }
 
-// replay plays a script from the start and returns its first difference, and after how
-// many calls it came. A script that charges a key that a backend may have forgotten has
-// none.
-func (h Harness) replay(t testing.TB, open func(testing.TB, func() time.Time) backends.Backend, calls script) (difference string, played int) {
+// replay plays a script from the start. It returns the first difference and the number of calls
+// played. A script that charges a key that a backend may have forgotten has no difference.
+func (h Harness) replay(t testing.TB, open func(testing.TB, func() time.Time) backends.Backend,
+	calls script) (difference string, played int) {
 	t.Helper()
 	s := h.stage(t, open)
 	forgotten := map[account]bool{}
@@ -204,7 +216,7 @@ func (h Harness) replay(t testing.TB, open func(testing.TB, func() time.Time) ba
 		}
 		charges := c.charges
 		if taken := s.takes[c.id]; c.verb == settle && taken != nil {
-			charges = taken.charges[c.of : c.of+1]
+			charges = taken.charges[c.index : c.index+1]
 		}
 		for _, charge := range charges {
 			if forgotten[accountOf(charge)] {
@@ -218,9 +230,8 @@ func (h Harness) replay(t testing.TB, open func(testing.TB, func() time.Time) ba
 	return "", 0
 }
 
-// forgettable are the accounts that a backend may have forgotten and Exact has not,
-// once the clock goes from one instant to another: they were fresh, and are not any
-// more.
+// forgettable returns the accounts that a backend may have forgotten, unlike Exact, when the clock
+// steps back from one instant to another: they were fresh, and no longer are.
 func (l ledger) forgettable(from, to int64) map[account]bool {
 	found := map[account]bool{}
 	if to < from {
@@ -233,9 +244,10 @@ func (l ledger) forgettable(from, to int64) map[account]bool {
 	return found
 }
 
-// shrink cuts a script that ends in a difference down to a short one that
-// still does, in at most so many replays.
-func (h Harness) shrink(t testing.TB, open func(testing.TB, func() time.Time) backends.Backend, calls script, replays int) (script, string) {
+// shrink shortens a script that ends in a difference, and still does afterwards, by at most replays
+// replays.
+func (h Harness) shrink(t testing.TB, open func(testing.TB, func() time.Time) backends.Backend,
+	calls script, replays int) (script, string) {
 	t.Helper()
 	difference, played := h.replay(t, open, calls)
 	if difference == "" {
@@ -255,12 +267,14 @@ func (h Harness) shrink(t testing.TB, open func(testing.TB, func() time.Time) ba
 	return calls, difference
 }
 
-// report fails the test with a difference and the shortest way to it.
-func (h Harness) report(t testing.TB, open func(testing.TB, func() time.Time) backends.Backend, calls script, difference string) {
+// report fails the test with a difference and a short script that leads to it.
+func (h Harness) report(t testing.TB,
+	open func(testing.TB, func() time.Time) backends.Backend, calls script, difference string) {
 	t.Helper()
 	short, d := h.shrink(t, open, calls, 400)
 	if d == "" {
-		t.Errorf("call %d:\n%s\n(it does not happen again when the same calls are made from the start)", len(calls), difference)
+		t.Errorf("call %d:\n%s\n(it does not happen again when the same calls are made from the start)",
+			len(calls), difference)
 		return
 	}
 	t.Errorf("after %d calls, which can be cut down to %d:\n%s", len(calls), len(short), d)
@@ -275,7 +289,7 @@ func (h Harness) report(t testing.TB, open func(testing.TB, func() time.Time) ba
 func (c scriptCall) show() string {
 	s := [...]string{take: "take", peek: "peek", reset: "reset", settle: "settle"}[c.verb]
 	if c.verb == settle {
-		return fmt.Sprintf("%s charge %d of take #%d at %d", s, c.of, c.id, c.final)
+		return fmt.Sprintf("%s charge %d of take #%d at %d", s, c.index, c.id, c.final)
 	}
 	if c.id != 0 {
 		s += fmt.Sprintf(" #%d", c.id)

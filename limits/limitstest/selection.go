@@ -12,14 +12,14 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// selection chooses the limits of a case: those that its backend supports. It keeps
-// what it left out, so that the case can say so.
+// selection chooses the limits of a case that the backend supports. It remembers the algorithms
+// that it left out, and report logs them.
 type selection struct {
 	t       testing.TB
 	backend backends.Backend
 
 	mu      sync.Mutex
-	leftOut map[limits.Algorithm]limits.Limit // of each algorithm the first
+	leftOut map[limits.Algorithm]limits.Limit // the first limit of each algorithm
 }
 
 // selectionOf returns the selection for a backend. It ends the test if the backend supports no
@@ -40,14 +40,15 @@ func selectionOf(t testing.TB, b backends.Backend) *selection {
 	for _, l := range all {
 		example, decides := supported[l.Algorithm()]
 		if decides && backends.Supports(undeclared{}, l) && !backends.Supports(b, l) {
-			t.Fatalf("the backend says that it supports %s and not %s: it must decide all legal limits of an algorithm, or none",
+			t.Fatalf("the backend says that it supports %s and not %s: it must decide all legal limits of "+
+				"an algorithm, or none",
 				showLimit(example), showLimit(l))
 		}
 	}
 	return &selection{t: t, backend: b, leftOut: map[limits.Algorithm]limits.Limit{}}
 }
 
-// undeclared is a backend that does not say what it supports.
+// undeclared is a backend that is no Supporter.
 type undeclared struct{ backends.Backend }
 
 // has reports whether the backend supports l.
@@ -63,12 +64,12 @@ func (s *selection) has(l limits.Limit) bool {
 	return false
 }
 
-// of returns those of limits that the backend supports.
+// of returns the choices that the backend supports.
 func (s *selection) of(choices ...limits.Limit) []limits.Limit {
 	return slices.DeleteFunc(slices.Clone(choices), func(l limits.Limit) bool { return !s.has(l) })
 }
 
-// all is everyAlgorithm for the backend.
+// all returns the limits of everyAlgorithm that the backend supports.
 func (s *selection) all(rate limits.Rate) []limits.Limit { return s.of(everyAlgorithm(rate)...) }
 
 // rates returns the limits of all that are rates. It skips the case if there are none.
@@ -97,12 +98,14 @@ func (s *selection) tenPerMinute() limits.Limit {
 
 // plenty returns a limit that no case exhausts.
 func (s *selection) plenty() limits.Limit {
-	return firstSupported(s.backend, append([]limits.Limit{plenty}, everyAlgorithm(limits.PerSecond(10_000))...))
+	return firstSupported(s.backend,
+		append([]limits.Limit{plenty}, everyAlgorithm(limits.PerSecond(10_000))...))
 }
 
 // tryable returns a limit that b supports.
 func tryable(b backends.Backend) limits.Limit {
-	return firstSupported(b, append([]limits.Limit{tenPerMinute}, everyAlgorithm(limits.PerMinute(10))...))
+	return firstSupported(b,
+		append([]limits.Limit{tenPerMinute}, everyAlgorithm(limits.PerMinute(10))...))
 }
 
 // firstSupported returns the first of choices that b supports, or the first of all.
@@ -115,7 +118,7 @@ func firstSupported(b backends.Backend, choices []limits.Limit) limits.Limit {
 	return choices[0]
 }
 
-// randomRate is random that is a rate.
+// randomRate returns a random limit that is a rate. It skips the case if there is none.
 func (s *selection) randomRate(random *rand.Rand) limits.Limit {
 	s.rates(limits.PerMinute(10)) // skips the case if there are none
 	for {
@@ -125,22 +128,22 @@ func (s *selection) randomRate(random *rand.Rand) limits.Limit {
 	}
 }
 
-// random is randomLimit for the backend.
+// random returns a randomLimit that the backend supports.
 func (s *selection) random(random *rand.Rand) limits.Limit {
 	return s.first(func() limits.Limit { return randomLimit(random) })
 }
 
-// changed is changedLimit for the backend.
+// changed returns a changedLimit that the backend supports.
 func (s *selection) changed(random *rand.Rand, l limits.Limit) limits.Limit {
 	return s.first(func() limits.Limit { return changedLimit(random, l) })
 }
 
-// lively is livelyLimit for the backend.
+// lively returns a livelyLimit that the backend supports.
 func (s *selection) lively(random *rand.Rand) limits.Limit {
 	return s.first(func() limits.Limit { return livelyLimit(random) })
 }
 
-// first draws until the backend supports what it has drawn.
+// first draws limits until the backend supports one.
 func (s *selection) first(draw func() limits.Limit) limits.Limit {
 	for {
 		if l := draw(); s.has(l) {
@@ -149,7 +152,7 @@ func (s *selection) first(draw func() limits.Limit) limits.Limit {
 	}
 }
 
-// report logs what was left out.
+// report logs the algorithms that the case left out.
 func (s *selection) report(t testing.TB) {
 	t.Helper()
 	s.mu.Lock()

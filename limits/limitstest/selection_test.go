@@ -78,7 +78,8 @@ func TestCasesSayWhatTheyLeaveOut(t *testing.T) {
 		r.run(func() { c.check(r, h) })
 		said := strings.Contains(r.log.String(), "does not support") && strings.Contains(r.log.String(), "anchored-window")
 		if charged := chargesAnchoredWindows(t, c); charged != said || r.failed {
-			t.Errorf("%q charges anchored windows where it can: %t; without them it fails: %t, and logs:\n%s", c.name, charged, r.failed, &r.log)
+			t.Errorf("%q charges anchored windows where it can: %t; without them it fails: %t, and logs:\n%s", c.name, charged,
+				r.failed, &r.log)
 		}
 	}
 }
@@ -133,7 +134,10 @@ func TestABackendThatSupportsTooLittleFails(t *testing.T) {
 	for name, supports := range map[string]func(limits.Limit) bool{
 		"nothing":            func(limits.Limit) bool { return false },
 		"no more than a day": func(l limits.Limit) bool { return l.Rate().Period <= day },
-		"only large log":     func(l limits.Limit) bool { return l.Algorithm() != limits.AlgorithmSlidingLog || l.Burst() > 5 },
+		"only large log": func(l limits.Limit) bool {
+			return l.Algorithm() != limits.AlgorithmSlidingLog ||
+				l.Burst() > 5
+		},
 	} {
 		h := overMemory(func(b backends.Backend) backends.Backend { return restricted{b, supports} })
 		for _, c := range cases() {

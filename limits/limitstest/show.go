@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// dirty returns n decisions with rubbish in every field, as a caller that
-// reuses its space has them: a backend must set them all.
+// dirty returns n decisions with rubbish in every field, like those of a caller that reuses its
+// slice. A backend must set every field.
 func dirty(n int) []limits.Decision {
 	out := make([]limits.Decision, n)
 	for i := range out {
@@ -23,29 +23,31 @@ func dirty(n int) []limits.Decision {
 	return out
 }
 
-// diff is "" if got equals want, tickets aside, which are the backend's own business;
-// otherwise it shows both, charge by charge.
+// diff returns "" if got equals want as same compares them. Otherwise it shows both, charge by
+// charge.
 func diff(charges []backends.Charge, got, want []limits.Decision) string {
 	var b strings.Builder
 	for i := range want {
 		if !same(charges[i], got[i], want[i]) {
-			fmt.Fprintf(&b, "  %s\n    got  %s\n    want %s\n    (%s)\n", show(charges[i]), showDecision(got[i]), showDecision(want[i]), fields(got[i], want[i]))
+			fmt.Fprintf(&b, "  %s\n    got  %s\n    want %s\n    (%s)\n", show(charges[i]),
+				showDecision(got[i]), showDecision(want[i]), fields(got[i], want[i]))
 		}
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// same reports whether got is want as far as the contract says what it is. A ticket is the
-// backend's own business, and when a unit of a concurrency limit is released is a guess.
+// same reports whether got equals want as far as the contract defines it. A ticket is private to
+// the backend, and the RetryAfter of a concurrency limit is a guess.
 func same(c backends.Charge, got, want limits.Decision) bool {
 	got.Ticket, want.Ticket = 0, 0
-	if c.Limit.Algorithm().Holds() && !want.Allowed && want.RetryAfter != limits.Never && got.RetryAfter > 0 {
+	if c.Limit.Algorithm().Holds() && !want.Allowed && want.RetryAfter != limits.Never &&
+		got.RetryAfter > 0 {
 		got.RetryAfter = want.RetryAfter
 	}
 	return got == want
 }
 
-// fields names the fields in which a and b differ, and by how much.
+// fields names the fields in which a and b differ, with the differences.
 func fields(a, b limits.Decision) string {
 	var names []string
 	add := func(name string, differ bool, by any) {
@@ -64,13 +66,14 @@ func fields(a, b limits.Decision) string {
 	return strings.Join(names, ", ")
 }
 
-// show is a charge in one line.
+// show returns a charge in one line.
 func show(c backends.Charge) string {
 	shadow := ""
 	if c.Shadow {
 		shadow = " in shadow"
 	}
-	return fmt.Sprintf("%d of %s to (%s, %s)%s", c.Cost, showLimit(c.Limit), shorten(c.Scope), shorten(c.Key), shadow)
+	return fmt.Sprintf("%d of %s to (%s, %s)%s", c.Cost, showLimit(c.Limit), shorten(c.Scope),
+		shorten(c.Key), shadow)
 }
 
 func showLimit(l limits.Limit) string {
@@ -96,7 +99,8 @@ func showDecision(d limits.Decision) string {
 		verdict = "allowed"
 	}
 	s := fmt.Sprintf("%s remaining %d, retry %s, reset %s, window %s, delay %s, at %d",
-		verdict, d.Remaining, wait(d.RetryAfter), wait(d.ResetAfter), wait(d.EffectiveWindow), wait(d.Delay), d.At)
+		verdict, d.Remaining, wait(d.RetryAfter), wait(d.ResetAfter), wait(d.EffectiveWindow), wait(
+			d.Delay), d.At)
 	if d.Source != limits.SourcePrimary {
 		s += ", source " + d.Source.String()
 	}
@@ -110,7 +114,7 @@ func wait(d time.Duration) string {
 	return d.String()
 }
 
-// shorten quotes s, and cuts it where it is long.
+// shorten quotes s, and cuts it after 40 bytes.
 func shorten(s string) string {
 	if len(s) > 40 {
 		return fmt.Sprintf("%q... (%d bytes)", s[:40], len(s))

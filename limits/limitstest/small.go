@@ -9,13 +9,14 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// smallCases are about stores that keep a bounded number of keys (DESIGN 6).
-// Within the bound they are exact. Beyond it they may deny early, but they never allow
-// what the definitions, after all that the store has allowed, would deny.
+// smallCases are about stores that keep a bounded number of keys (DESIGN 6). Within the bound they
+// are exact. Beyond it they may deny early. They never allow a charge that the definitions would
+// deny after all the charges that the store has allowed.
 var smallCases = []testCase{
 	{
-		name:  "a store with room for every key is exact",
-		why:   "up to its number of keys nothing is displaced, for one key, a few and thousands (DESIGN 6)",
+		name: "a store with room for every key is exact",
+		why: "up to its number of keys nothing is displaced, for one key, a few and " +
+			"thousands (DESIGN 6)",
 		small: true,
 		run: func(t testing.TB, h Harness) {
 			choices := h.limits.rates(limits.PerHour(5))
@@ -23,8 +24,10 @@ var smallCases = []testCase{
 				s := h.stage(t, h.openSmall(n))
 				for i := range n + min(n, 500) {
 					l := choices[i%n%len(choices)]
-					c := backends.Charge{Scope: l.Algorithm().String(), Key: fmt.Sprint(i % n), Limit: l, Cost: int64(3 + i%2)}
-					if _, d := s.play(scriptCall{at: s.clock.micros() + 1, charges: []backends.Charge{c}}); d != "" {
+					c := backends.Charge{Scope: l.Algorithm().String(), Key: fmt.Sprint(i % n), Limit: l,
+						Cost: int64(3 + i%2)}
+					if _, d := s.play(scriptCall{at: s.clock.micros() + 1,
+						charges: []backends.Charge{c}}); d != "" {
 						t.Errorf("with %d keys and room for as many, at charge %d:\n%s", n, i+1, d)
 						return
 					}
@@ -33,15 +36,17 @@ var smallCases = []testCase{
 		},
 	},
 	{
-		name:  "fresh keys make room for new ones",
-		why:   "a stream of new keys, of which the store has room for those that are live at one time, is decided exactly (DESIGN 6: state equal to fresh is free space)",
+		name: "fresh keys make room for new ones",
+		why: "a stream of new keys, of which the store has room for those that are live at one time, " +
+			"is decided exactly (DESIGN 6: state equal to fresh is free space)",
 		small: true,
 		run: func(t testing.TB, h Harness) {
 			for _, maxKeys := range []int{1, 3, 16, 100} {
 				s := h.stage(t, h.openSmall(maxKeys))
-				live := min(maxKeys, 5) // each key is live for so many seconds, and one comes each second
+				live := min(maxKeys, 5) // each key is live for live seconds, and one comes each second
 				charge := func(i int, cost int) backends.Charge {
-					return backends.Charge{Scope: "s", Key: fmt.Sprint("visitor ", i), Limit: limits.TokenBucket(limits.PerSecond(1), 5), Cost: int64(cost)}
+					return backends.Charge{Scope: "s", Key: fmt.Sprint("visitor ", i),
+						Limit: limits.TokenBucket(limits.PerSecond(1), 5), Cost: int64(cost)}
 				}
 				for i := range min(20*maxKeys, h.Decisions/20) {
 					at := newYear.UnixMicro() + int64(i)*sec.Microseconds()
@@ -58,8 +63,10 @@ var smallCases = []testCase{
 		},
 	},
 	{
-		name:  "a flood of new keys buys nobody a fresh budget",
-		why:   "ten times as many new keys as the store has room for do not give a key that has nothing left a fresh budget, as the eviction of the least recently used would, under its limit or under a changed one (DESIGN 1: bounded)",
+		name: "a flood of new keys gives no key a fresh budget",
+		why: "ten times as many new keys as the store has room for do not give a key that has " +
+			"nothing left a fresh budget, as the eviction of the least recently used would, under its " +
+			"limit or under a changed one (DESIGN 1: bounded)",
 		small: true,
 		run: func(t testing.TB, h Harness) {
 			w := world{t, h.clockAt(newYear), nil}
@@ -72,14 +79,16 @@ var smallCases = []testCase{
 						w.take(backends.Charge{Scope: "s", Key: fmt.Sprint("flood ", i), Limit: l, Cost: 5})
 						victim.Cost = 1
 						if i%maxKeys == 0 && w.take(victim)[0].Allowed {
-							t.Error(about(l, "with room for %d keys, after %d new ones, a key that had nothing left is allowed", maxKeys, i+1))
+							t.Error(about(l, "with room for %d keys, after %d new ones, a key that had nothing left "+
+								"is allowed", maxKeys, i+1))
 							break
 						}
 					}
 					changed := victim
 					for _, changed.Limit = range h.limits.rates(limits.PerHour(4)) {
 						if w.look(changed).Remaining > 0 {
-							t.Error(about(l, "with room for %d keys, after a flood, a key that had nothing left has something under %s", maxKeys, showLimit(changed.Limit)))
+							t.Error(about(l, "with room for %d keys, after a flood, a key that had nothing left has "+
+								"something under %s", maxKeys, showLimit(changed.Limit)))
 						}
 					}
 				}
@@ -87,8 +96,10 @@ var smallCases = []testCase{
 		},
 	},
 	{
-		name:  "a flood under many limits buys nobody a fresh budget",
-		why:   "a hundred limits of one scope are live in a store with little room: a key that has nothing left never gets more than its limit defines, at any instant, and what the store remembers of the displaced keys is forgotten when they are fresh (DESIGN 6: bounded)",
+		name: "a flood under many limits gives no key a fresh budget",
+		why: "a hundred limits of one scope are live in a store with little room: a key that has " +
+			"nothing left never gets more than its limit defines, at any instant, and what the store " +
+			"remembers of the displaced keys is forgotten when they are fresh (DESIGN 6: bounded)",
 		small: true,
 		run: func(t testing.TB, h Harness) {
 			w := world{t, h.clockAt(newYear), nil}
@@ -97,7 +108,8 @@ var smallCases = []testCase{
 					w.clock.restart(newYear)
 					w.backend = h.OpenSmall(t, w.clock.now, maxKeys)
 					flood := func(i int64) {
-						w.take(backends.Charge{Scope: "s", Key: fmt.Sprint("flood ", i), Limit: limits.FixedWindow(limits.PerDay(200 + i)), Cost: 1})
+						w.take(backends.Charge{Scope: "s", Key: fmt.Sprint("flood ", i),
+							Limit: limits.FixedWindow(limits.PerDay(200 + i)), Cost: 1})
 					}
 					for i := range int64(100) {
 						flood(i)
@@ -110,7 +122,8 @@ var smallCases = []testCase{
 					for ends, eighth := u.freshAt()-newYear.UnixMicro(), int64(0); eighth <= 8; eighth++ {
 						w.clock.set(newYear.UnixMicro() + max(0, ends*eighth/8-1))
 						if got, most := w.look(victim).Remaining, 1000-u.inUse(w.clock.micros()); got > most {
-							t.Error(about(l, "with room for %d keys, %d eighths of the way from its taking to fresh: %d remain, want at most %d", maxKeys, eighth, got, most))
+							t.Error(about(l, "with room for %d keys, %d eighths of the way from its taking to fresh: "+
+								"%d remain, want at most %d", maxKeys, eighth, got, most))
 						}
 					}
 					w.clock.advance(2 * day)
@@ -146,9 +159,11 @@ var smallCases = []testCase{
 		},
 	},
 	smallCase("a full store never allows too much", overflowStyle{}),
-	smallCase("a full store never allows too much while the clock steps back", overflowStyle{back: true}),
+	smallCase("a full store never allows too much while the clock steps back",
+		overflowStyle{back: true}),
 	smallCase("a full store never allows too much while limits change", overflowStyle{change: true}),
-	smallCase("a full store never allows too much while limits change and the clock steps back", overflowStyle{back: true, change: true}),
+	smallCase("a full store never allows too much while limits change and the clock steps back",
+		overflowStyle{back: true, change: true}),
 }
 
 func (h Harness) openSmall(maxKeys int) func(testing.TB, func() time.Time) backends.Backend {

@@ -10,47 +10,47 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// table is what one key is charged and told, step by step, with every number
-// worked out by hand.
+// table is a sequence of charges on one key, with the decisions worked out by hand.
 type table struct {
 	name, why string
 	start     time.Time // zero: newYear
 	phases    []phase
 }
 
-// phase is the steps under one limit. Tables of several phases change the limit
-// under live state.
+// phase is the steps under one limit. A table of several phases changes the limit under live state.
 type phase struct {
 	limit limits.Limit
 	steps []step
 }
 
 type step struct {
-	advance time.Duration // the clock moves by this first
+	advance time.Duration // the clock moves by this before the charge
 	cost    int64
-	want    limits.Decision // At is the clock's
+	want    limits.Decision // without At, which is the clock's
 }
 
 func allowed(remaining int64, reset, window time.Duration) limits.Decision {
-	return limits.Decision{Allowed: true, Remaining: remaining, ResetAfter: reset, EffectiveWindow: window}
+	return limits.Decision{Allowed: true, Remaining: remaining, ResetAfter: reset,
+		EffectiveWindow: window}
 }
 
 func queued(delay time.Duration, remaining int64, reset, window time.Duration) limits.Decision {
-	return limits.Decision{Allowed: true, Remaining: remaining, ResetAfter: reset, EffectiveWindow: window, Delay: delay}
+	return limits.Decision{Allowed: true, Remaining: remaining, ResetAfter: reset,
+		EffectiveWindow: window, Delay: delay}
 }
 
 func denied(remaining int64, retry, reset time.Duration) limits.Decision {
-	return limits.Decision{Remaining: remaining, RetryAfter: retry, ResetAfter: reset, EffectiveWindow: retry}
+	return limits.Decision{Remaining: remaining, RetryAfter: retry, ResetAfter: reset,
+		EffectiveWindow: retry}
 }
 
-// held is a denial by a concurrency limit. Its wait is a guess, which is not compared.
+// held returns a denial by a concurrency limit. Its wait is a guess, which is not compared.
 func held(remaining int64, retry time.Duration) limits.Decision {
 	return limits.Decision{Remaining: remaining, RetryAfter: retry, EffectiveWindow: limits.Never}
 }
 
-// testCase plays the table on several keys: alone, together with a key that
-// has plenty, in shadow, and with its cost split over two charges. All have to
-// give the same numbers.
+// testCase returns a case that plays the table on several keys: alone, together with a key that has
+// plenty, in shadow, and with the cost split over two charges. The numbers must be the same.
 func (tb table) testCase() testCase {
 	stepsBack := slices.ContainsFunc(tb.phases, func(p phase) bool {
 		return slices.ContainsFunc(p.steps, func(s step) bool { return s.advance < 0 })
@@ -62,7 +62,7 @@ func (tb table) testCase() testCase {
 		run: func(t testing.TB, h Harness) {
 			for _, p := range tb.phases {
 				if !h.limits.has(p.limit) {
-					t.SkipNow() // and the case says which limit
+					t.SkipNow() // the case logs which limit
 				}
 			}
 			for _, way := range ways {
@@ -72,17 +72,21 @@ func (tb table) testCase() testCase {
 	}
 }
 
-// way is how the charge of a step reaches the backend; its decision is the first.
+// way says in which charges the charge of a step reaches the backend. Its decision is the first.
 type way struct {
 	name    string
 	charges func(c backends.Charge, plenty limits.Limit) []backends.Charge
 }
 
 var ways = []way{
-	{"alone", func(c backends.Charge, _ limits.Limit) []backends.Charge { return []backends.Charge{c} }},
-	{"together with a key that has plenty", func(c backends.Charge, plenty limits.Limit) []backends.Charge {
-		return []backends.Charge{c, {Scope: "plenty", Key: c.Key, Limit: plenty, Cost: 1}}
+	{"alone", func(c backends.Charge,
+		_ limits.Limit) []backends.Charge {
+		return []backends.Charge{c}
 	}},
+	{"together with a key that has plenty",
+		func(c backends.Charge, plenty limits.Limit) []backends.Charge {
+			return []backends.Charge{c, {Scope: "plenty", Key: c.Key, Limit: plenty, Cost: 1}}
+		}},
 	{"in shadow", func(c backends.Charge, _ limits.Limit) []backends.Charge {
 		c.Shadow = true
 		return []backends.Charge{c}
@@ -122,8 +126,8 @@ var (
 	tenPerMinute = limits.SlidingWindow(limits.PerMinute(10))
 )
 
-// everyAlgorithm is a limit of n per period under each algorithm, by name; of n at once,
-// an hour's ban for n, or n a day of the calendar.
+// everyAlgorithm returns a limit of n per period under each algorithm. The concurrency limit is n
+// at once, the ban lasts an hour, and the calendar limit is n a day.
 func everyAlgorithm(rate limits.Rate) []limits.Limit {
 	return []limits.Limit{
 		limits.TokenBucket(rate, rate.Units),
@@ -139,13 +143,13 @@ func everyAlgorithm(rate limits.Rate) []limits.Limit {
 	}
 }
 
-// isRate reports whether l counts what was taken and gives it back as time passes, up to
-// the maximum and no further. A concurrency limit and a ban do not.
+// isRate reports whether units taken under l come back as time passes, and are at most the maximum.
+// That is not so for a concurrency limit or a ban.
 func isRate(l limits.Limit) bool {
 	return !l.Algorithm().Holds() && l.Algorithm() != limits.AlgorithmBan
 }
 
-// about labels what a case reports on one of several limits.
+// about returns a message of a case about one of several limits.
 func about(l limits.Limit, format string, args ...any) string {
 	return showLimit(l) + ": " + fmt.Sprintf(format, args...)
 }

@@ -6,12 +6,13 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// bucketTables are the token bucket and its twins, the leaky bucket and the
-// leaky queue. At q units per p a unit takes p/q to drain.
+// bucketTables are about the token bucket, the leaky bucket and the leaky queue. At q units per p,
+// a unit drains in p/q.
 var bucketTables = []table{
 	{
 		name: "a token bucket drains one unit every p over q",
-		why:  "a token bucket allows what fits, tells the least waits and drains continuously (DESIGN 5, the table of algorithms)",
+		why: "a token bucket allows what fits, tells the least waits and drains continuously (DESIGN " +
+			"5, the table of algorithms)",
 		phases: []phase{{limits.TokenBucket(limits.PerSecond(10), 5), []step{ // a unit drains in 100ms
 			{0, 1, allowed(4, 100*ms, 400*ms)},
 			{0, 3, allowed(1, 400*ms, 100*ms)},
@@ -32,7 +33,8 @@ var bucketTables = []table{
 	},
 	{
 		name: "a leaky bucket gives the numbers of a token bucket",
-		why:  "a leaky bucket polices: the same numbers as a token bucket read as a water level, and no delay (DESIGN 5)",
+		why: "a leaky bucket polices: the same numbers as a token bucket read as a water level, and " +
+			"no delay (DESIGN 5)",
 		phases: []phase{{limits.LeakyBucket(limits.PerMinute(4), 2), []step{ // a unit drains in 15s
 			{0, 0, allowed(2, 0, 30*sec)},
 			{0, 1, allowed(1, 15*sec, 15*sec)},
@@ -46,7 +48,8 @@ var bucketTables = []table{
 	},
 	{
 		name: "a leaky queue tells each request how long to wait",
-		why:  "an allowed request waits until the level that it found has drained, so that requests start p/q apart; a look waits for nothing (DESIGN 5)",
+		why: "an allowed request waits until the level that it found has drained, so that requests " +
+			"start p/q apart; a look waits for nothing (DESIGN 5)",
 		phases: []phase{{limits.LeakyQueue(limits.PerSecond(2), 3), []step{ // a unit drains in 500ms
 			{0, 1, queued(0, 2, 500*ms, 1*sec)},
 			{0, 1, queued(500*ms, 1, 1*sec, 500*ms)},
@@ -64,7 +67,8 @@ var bucketTables = []table{
 	},
 	{
 		name: "fractions of a microsecond add up",
-		why:  "no part of a unit is ever lost or gained by rounding: at 7 per 3ms a unit drains in 428 and 4/7 µs, which no float64 can say (DESIGN 5)",
+		why: "no part of a unit is ever lost or gained by rounding: at 7 per 3ms a unit drains in 428 " +
+			"and 4/7 µs, which no float64 can say (DESIGN 5)",
 		phases: []phase{{limits.TokenBucket(limits.Per(7, 3*ms), 10), []step{
 			{0, 1, allowed(9, 429*us, 3858*us)},
 			{0, 9, allowed(0, 4286*us, 429*us)},
@@ -80,7 +84,8 @@ var bucketTables = []table{
 	},
 	{
 		name: "a leaky queue rounds its delay up",
-		why:  "Delay is the time until the level found has drained, rounded up to a whole microsecond (DESIGN 5)",
+		why: "Delay is the time until the level found has drained, rounded up to a whole " +
+			"microsecond (DESIGN 5)",
 		phases: []phase{{limits.LeakyQueue(limits.Per(7, 3*ms), 3), []step{
 			{0, 1, queued(0, 2, 429*us, 858*us)},
 			{0, 1, queued(429*us, 1, 858*us, 429*us)},
@@ -90,7 +95,8 @@ var bucketTables = []table{
 	},
 	{
 		name: "a bucket drains a million units each microsecond",
-		why:  "the fastest legal rate, 10⁹ per 1ms, is exact: many units fit into one microsecond (DESIGN 5, legal limits)",
+		why: "the fastest legal rate, 10⁹ per 1ms, is exact: many units fit into one microsecond " +
+			"(DESIGN 5, legal limits)",
 		phases: []phase{{limits.TokenBucket(limits.Per(1_000_000_000, 1*ms), 1_000_000_000), []step{
 			{0, 1, allowed(999_999_999, 1*us, 1*ms)},
 			{0, 999_999_999, allowed(0, 1*ms, 1*us)},
@@ -105,7 +111,8 @@ var bucketTables = []table{
 	},
 	{
 		name: "a bucket drains one unit in 366 days",
-		why:  "the slowest legal rate is exact to the microsecond; where products overflow, a slow rate never denies (DESIGN 5, legal limits)",
+		why: "the slowest legal rate is exact to the microsecond; where products overflow, a slow " +
+			"rate never denies (DESIGN 5, legal limits)",
 		phases: []phase{{limits.LeakyBucket(limits.Per(1, 366*day), 1), []step{
 			{0, 1, allowed(0, 366*day, 366*day)},
 			{0, 1, denied(0, 366*day, 366*day)},
@@ -115,8 +122,10 @@ var bucketTables = []table{
 	},
 	{
 		name: "a bucket takes 100 years to drain",
-		why:  "the longest legal fill, b·p/q of 36,525 days, is exact and overflows nothing (DESIGN 5, legal limits)",
-		phases: []phase{{limits.TokenBucket(limits.Per(1, 8766*hour), 100), []step{ // a unit drains in 365.25 days
+		why: "the longest legal fill, b·p/q of 36,525 days, is exact and overflows nothing " +
+			"(DESIGN 5, legal limits)",
+		// a unit drains in 365.25 days
+		phases: []phase{{limits.TokenBucket(limits.Per(1, 8766*hour), 100), []step{
 			{0, 99, allowed(1, 867_834*hour, 8766*hour)},
 			{0, 1, allowed(0, 876_600*hour, 8766*hour)},
 			{0, 100, denied(0, 876_600*hour, 876_600*hour)},
@@ -127,7 +136,8 @@ var bucketTables = []table{
 	},
 	{
 		name: "a large burst drains over 100 years",
-		why:  "10⁹ units at 1 per 3.15576s overflow nothing and lose no microsecond (DESIGN 5, legal limits)",
+		why: "10⁹ units at 1 per 3.15576s overflow nothing and lose no microsecond " +
+			"(DESIGN 5, legal limits)",
 		phases: []phase{{limits.TokenBucket(limits.Per(1, 3_155_760*us), 1_000_000_000), []step{
 			{0, 1_000_000_000, allowed(0, 876_600*hour, 3_155_760*us)},
 			{1 * us, 0, allowed(0, 876_600*hour-1*us, 3_155_759*us)},
@@ -137,7 +147,8 @@ var bucketTables = []table{
 	},
 	{
 		name: "rates with no common factor stay exact",
-		why:  "a prime number of units per a period of almost a day keeps its fractions (DESIGN 5, one exact formulation)",
+		why: "a prime number of units per a period of almost a day keeps its fractions (DESIGN 5, " +
+			"one exact formulation)",
 		phases: []phase{
 			{limits.TokenBucket(limits.Per(999_999_937, 86_399_999_999*us), 1_000_000_000), []step{
 				{0, 333_333_333, allowed(666_666_667, 28_800_001_786*us, 57_600_003_657*us)},
@@ -150,10 +161,12 @@ var bucketTables = []table{
 		},
 	},
 	{
-		name:  "a bucket works in the year 2200",
-		why:   "instants far in the future lose no precision, as they do in a float64 (DESIGN 5: whole microseconds)",
+		name: "a bucket works in the year 2200",
+		why: "instants far in the future lose no precision, as they do in a float64 (DESIGN 5: " +
+			"whole microseconds)",
 		start: time.Date(2199, time.December, 31, 23, 59, 59, 999_999_000, time.UTC),
-		phases: []phase{{limits.LeakyQueue(limits.PerSecond(1_000_000), 2), []step{ // a unit drains in 1µs
+		// a unit drains in 1µs
+		phases: []phase{{limits.LeakyQueue(limits.PerSecond(1_000_000), 2), []step{
 			{0, 2, queued(0, 0, 2*us, 1*us)},
 			{0, 1, denied(0, 1*us, 2*us)},
 			{1 * us, 1, queued(1*us, 0, 2*us, 1*us)},

@@ -2,14 +2,16 @@ package limitstest
 
 import "github.com/weir-go/weir/limits"
 
-// changeTables charge live keys under another limit (DESIGN 5, "Changing a
-// limit under live state"). What carries over stays as it is; otherwise the units in use count as
-// taken when the key is first charged under the new limit, denied or not. Limits that follow before
-// anything is taken start from that instant, too.
+// changeTables charge live keys under another limit (DESIGN 5, "Changing a limit under live
+// state"). State that carries over stays as it is. Otherwise the units in use count as taken when
+// the key is first charged under the new limit, denied or not. Limits that follow before the next
+// taking also start from that instant.
 var changeTables = []table{
 	{
 		name: "a smaller burst leaves the level as it is",
-		why:  "a bucket whose burst shrinks under the same rate keeps its level, and what is above the new maximum drains before anything fits: a change gives no units away, and binds keys that are live already (DESIGN 5, changing a limit)",
+		why: "a bucket whose burst shrinks under the same rate keeps its level, and what is above the " +
+			"new maximum drains before anything fits: a change gives no units away, and binds keys that " +
+			"are live already (DESIGN 5, changing a limit)",
 		phases: []phase{
 			{limits.TokenBucket(limits.PerSecond(10), 5), []step{{0, 5, allowed(0, 500*ms, 100*ms)}}},
 			{limits.TokenBucket(limits.PerSecond(10), 3), []step{
@@ -23,7 +25,8 @@ var changeTables = []table{
 	},
 	{
 		name: "a larger burst leaves the level as it is",
-		why:  "a bucket whose burst grows under the same rate has the difference to give (DESIGN 5, changing a limit)",
+		why: "a bucket whose burst grows under the same rate has the difference to give (DESIGN " +
+			"5, changing a limit)",
 		phases: []phase{
 			{limits.TokenBucket(limits.PerSecond(10), 5), []step{{0, 5, allowed(0, 500*ms, 100*ms)}}},
 			{limits.TokenBucket(limits.PerSecond(10), 20), []step{
@@ -34,7 +37,8 @@ var changeTables = []table{
 	},
 	{
 		name: "an equal rate written otherwise carries the level over",
-		why:  "60 per minute is 1 per second: the level carries over with its fraction (DESIGN 5, changing a limit)",
+		why: "60 per minute is 1 per second: the level carries over with its fraction (DESIGN " +
+			"5, changing a limit)",
 		phases: []phase{
 			{limits.TokenBucket(limits.PerMinute(60), 10), []step{{0, 4, allowed(6, 4*sec, 6*sec)}}},
 			{limits.TokenBucket(limits.PerSecond(1), 10), []step{
@@ -46,7 +50,8 @@ var changeTables = []table{
 	},
 	{
 		name: "another rate counts the units in use as taken now",
-		why:  "units in use under the old rate, rounded up, count as taken when the new one first looks, and so they do under either until something is taken (DESIGN 5, changing a limit)",
+		why: "units in use under the old rate, rounded up, count as taken when the new one first " +
+			"looks, and so they do under either until something is taken (DESIGN 5, changing a limit)",
 		phases: []phase{
 			{limits.TokenBucket(limits.PerSecond(10), 5), []step{
 				{0, 4, allowed(1, 400*ms, 100*ms)},
@@ -69,7 +74,8 @@ var changeTables = []table{
 	},
 	{
 		name: "another algorithm of the same rate counts the units in use as taken now",
-		why:  "a leaky bucket is another algorithm than a token bucket, so that half a unit in use counts as one (DESIGN 5, changing a limit)",
+		why: "a leaky bucket is another algorithm than a token bucket, so that half a unit in use " +
+			"counts as one (DESIGN 5, changing a limit)",
 		phases: []phase{
 			{limits.TokenBucket(limits.PerSecond(10), 5), []step{{0, 4, allowed(1, 400*ms, 100*ms)}}},
 			{limits.LeakyBucket(limits.PerSecond(10), 5), []step{{150 * ms, 0, allowed(2, 300*ms, 200*ms)}}},
@@ -77,8 +83,9 @@ var changeTables = []table{
 		},
 	},
 	{
-		name:  "a fixed window of the same period keeps its count",
-		why:   "the count carries over to more units and to fewer; what is above the new maximum leaves Remaining 0, never less (DESIGN 5, changing a limit)",
+		name: "a fixed window of the same period keeps its count",
+		why: "the count carries over to more units and to fewer; what is above the new maximum " +
+			"leaves Remaining 0, never less (DESIGN 5, changing a limit)",
 		start: newYear.Add(20 * sec),
 		phases: []phase{
 			{limits.FixedWindow(limits.PerMinute(3)), []step{{0, 2, allowed(1, 40*sec, 40*sec)}}},
@@ -93,8 +100,10 @@ var changeTables = []table{
 		},
 	},
 	{
-		name:  "a fixed window of another period counts the units in use in its current window",
-		why:   "units of the minute count in the hour, and the hour's in the minute, at most the new maximum; what a smaller limit could not count, the larger one finds again (DESIGN 5, changing a limit)",
+		name: "a fixed window of another period counts the units in use in its current window",
+		why: "units of the minute count in the hour, and the hour's in the minute, at most the new " +
+			"maximum; what a smaller limit could not count, the larger one finds again (DESIGN " +
+			"5, changing a limit)",
 		start: newYear.Add(20 * sec),
 		phases: []phase{
 			{limits.FixedWindow(limits.PerMinute(3)), []step{{0, 2, allowed(1, 40*sec, 40*sec)}}},
@@ -114,8 +123,9 @@ var changeTables = []table{
 		},
 	},
 	{
-		name:  "a fixed window becomes a sliding one and a fixed one again",
-		why:   "what is in use counts in the current window, the weight of the previous one included (DESIGN 5, changing a limit)",
+		name: "a fixed window becomes a sliding one and a fixed one again",
+		why: "what is in use counts in the current window, the weight of the previous one included " +
+			"(DESIGN 5, changing a limit)",
 		start: newYear.Add(20 * sec),
 		phases: []phase{
 			{limits.FixedWindow(limits.PerMinute(10)), []step{{0, 4, allowed(6, 40*sec, 40*sec)}}},
@@ -132,7 +142,8 @@ var changeTables = []table{
 	},
 	{
 		name: "a sliding window of the same period keeps both counts",
-		why:  "counts above the new maximum carry over and weigh what they weigh (DESIGN 5, changing a limit)",
+		why: "counts above the new maximum carry over and weigh what they weigh (DESIGN " +
+			"5, changing a limit)",
 		phases: []phase{
 			{limits.SlidingWindow(limits.PerMinute(10)), []step{{0, 10, allowed(0, 120*sec, 60*sec+1*us)}}},
 			{limits.SlidingWindow(limits.PerMinute(4)), []step{
@@ -145,7 +156,8 @@ var changeTables = []table{
 	},
 	{
 		name: "a sliding log of the same period keeps its takings",
-		why:  "takings carry over to a smaller and a larger log; to another period they are one taking made now (DESIGN 5, changing a limit)",
+		why: "takings carry over to a smaller and a larger log; to another period they are one taking " +
+			"made now (DESIGN 5, changing a limit)",
 		phases: []phase{
 			{limits.SlidingLog(limits.Per(3, 10*sec)), []step{
 				{0, 1, allowed(2, 10*sec, 6_666_667*us)},
@@ -165,7 +177,8 @@ var changeTables = []table{
 	},
 	{
 		name: "a bucket becomes a log and a bucket again",
-		why:  "units in use become one taking, and takings become a level, as of now (DESIGN 5, changing a limit)",
+		why: "units in use become one taking, and takings become a level, as of now (DESIGN " +
+			"5, changing a limit)",
 		phases: []phase{
 			{limits.TokenBucket(limits.PerSecond(10), 5), []step{{0, 4, allowed(1, 400*ms, 100*ms)}}},
 			{limits.SlidingLog(limits.PerSecond(5)), []step{
@@ -177,7 +190,9 @@ var changeTables = []table{
 	},
 	{
 		name: "units in use count up to the new maximum",
-		why:  "a limit with a smaller maximum starts full, not overfull: after a change nobody waits longer than the new limit has it, also if the old one was used up; a larger one that comes back finds what was above (DESIGN 5, changing a limit)",
+		why: "a limit with a smaller maximum starts full, not overfull: after a change no key waits " +
+			"longer than the new limit asks, even if the old one was used up; a larger one that comes " +
+			"back finds what was above (DESIGN 5, changing a limit)",
 		phases: []phase{
 			{limits.FixedWindow(limits.PerMinute(10)), []step{{0, 10, allowed(0, 60*sec, 60*sec)}}},
 			{limits.TokenBucket(limits.PerSecond(1), 3), []step{
@@ -193,7 +208,8 @@ var changeTables = []table{
 	},
 	{
 		name: "a limit changes while the clock is stopped",
-		why:  "units in use count as taken at the instant at which the clock stopped, and waits are longer by the step (DESIGN 5, a clock that steps back)",
+		why: "units in use count as taken at the instant at which the clock stopped, and waits are " +
+			"longer by the step (DESIGN 5, a clock that steps back)",
 		phases: []phase{
 			{limits.TokenBucket(limits.PerSecond(10), 5), []step{{0, 3, allowed(2, 300*ms, 200*ms)}}},
 			{limits.SlidingLog(limits.PerSecond(5)), []step{
@@ -206,7 +222,8 @@ var changeTables = []table{
 	},
 	{
 		name: "fresh state does not care about a changed limit",
-		why:  "a key that has become fresh under its old limit is fresh under the new one (DESIGN 5: absent state equals fresh state)",
+		why: "a key that has become fresh under its old limit is fresh under the new one (DESIGN 5: " +
+			"absent state equals fresh state)",
 		phases: []phase{
 			{limits.TokenBucket(limits.PerSecond(1), 5), []step{{0, 5, allowed(0, 5*sec, 1*sec)}}},
 			{limits.FixedWindow(limits.PerMinute(5)), []step{{5 * sec, 5, allowed(0, 55*sec, 55*sec)}}},

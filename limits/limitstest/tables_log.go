@@ -6,11 +6,12 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// logTables are the sliding log: a taking counts while now < its instant + p.
+// logTables are about the sliding log: a taking counts while now < its instant + p.
 var logTables = []table{
 	{
 		name: "a sliding log counts every taking for one period",
-		why:  "a taking leaves one period after it was made, whole, and a denial waits until enough of the oldest have left (DESIGN 5, the table of algorithms)",
+		why: "a taking leaves one period after it was made, whole, and a denial waits until enough of " +
+			"the oldest have left (DESIGN 5, the table of algorithms)",
 		phases: []phase{{limits.SlidingLog(limits.Per(3, 10*sec)), []step{
 			{0, 0, allowed(3, 0, 10*sec)},
 			{0, 1, allowed(2, 10*sec, 6_666_667*us)},
@@ -41,8 +42,9 @@ var logTables = []table{
 		}}},
 	},
 	{
-		name:  "a sliding log works over 366 days and in the year 2200",
-		why:   "the longest legal log is exact, and far instants lose no precision (DESIGN 5, legal limits)",
+		name: "a sliding log works over 366 days and in the year 2200",
+		why: "the longest legal log is exact, and far instants lose no precision " +
+			"(DESIGN 5, legal limits)",
 		start: time.Date(2199, time.January, 1, 0, 0, 0, 1_000, time.UTC),
 		phases: []phase{{limits.SlidingLog(limits.Per(2, 366*day)), []step{
 			{0, 1, allowed(1, 366*day, 183*day)},

@@ -16,10 +16,13 @@ type tolerant struct {
 	backends.Backend
 }
 
-// tolerating returns h with backends that are tolerant.
+// tolerating returns h with tolerant backends.
 func (h Harness) tolerating() Harness {
 	open, openSmall := h.Open, h.OpenSmall
-	h.Open = func(t testing.TB, now func() time.Time) backends.Backend { return tolerant{t, open(t, now)} }
+	h.Open = func(t testing.TB,
+		now func() time.Time) backends.Backend {
+		return tolerant{t, open(t, now)}
+	}
 	if openSmall != nil {
 		h.OpenSmall = func(t testing.TB, now func() time.Time, maxKeys int) backends.Backend {
 			return tolerant{t, openSmall(t, now, maxKeys)}
@@ -31,12 +34,14 @@ func (h Harness) tolerating() Harness {
 // Unwrap lets [backends.Supports] ask the backend inside.
 func (b tolerant) Unwrap() backends.Backend { return b.Backend }
 
-func (b tolerant) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
+func (b tolerant) Take(ctx context.Context, charges []backends.Charge,
+	out []limits.Decision) error {
 	b.skipUnsupported(charges)
 	return b.clear("Take", out, b.Backend.Take(ctx, charges, out))
 }
 
-func (b tolerant) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
+func (b tolerant) Peek(ctx context.Context, charges []backends.Charge,
+	out []limits.Decision) error {
 	b.skipUnsupported(charges)
 	return b.clear("Peek", out, backends.Peek(ctx, b.Backend, charges, out))
 }
@@ -57,11 +62,12 @@ func (b tolerant) Reset(ctx context.Context, scope, key string) error {
 
 func (b tolerant) Count(ctx context.Context) (int, error) { return backends.Count(ctx, b.Backend) }
 
-func (b tolerant) clear(what string, out []limits.Decision, err error) error {
+func (b tolerant) clear(method string, out []limits.Decision, err error) error {
 	b.t.Helper()
 	for i := range out {
 		if err == nil && out[i].Allowed && out[i].Transient {
-			b.t.Errorf("%s: allowed, and Transient, which only a denial may be: %s", what, showDecision(out[i]))
+			b.t.Errorf("%s: allowed, and Transient, which only a denial may be: %s", method,
+				showDecision(out[i]))
 		}
 		out[i].Transient = false
 	}

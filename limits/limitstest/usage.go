@@ -8,37 +8,36 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// usage is what one key has in use, as the definitions have it (DESIGN 5, the
-// table of algorithms). Instants are microseconds since the Unix epoch. A usage
-// is never changed: taking makes a new one. The zero usage is fresh.
+// usage is the state of one key, as the definitions say (DESIGN 5, the table of algorithms).
+// Instants are in microseconds since the Unix epoch. A usage never changes: a taking returns a new
+// one. The zero usage is fresh.
 type usage struct {
 	limit limits.Limit
 
-	// at is the last taking of a bucket, when level was true, and of a log; the start of the window that
-	// curr counts in; of an anchored window the taking that opened it. If the clock steps back, it
-	// stops here for this key.
+	// at is, for a bucket or a log, the instant of the last taking. For windows it is the start of
+	// the window that curr counts in; for an anchored window, the taking that opened it. If the
+	// clock steps back, it stops at this instant for this key.
 	at int64
 
-	level      *big.Rat // buckets: units in use at at
-	curr, prev int64    // windows: units taken in the window of at, and in the one before it (anchored: no such). Bans: units of the period
+	level      *big.Rat // buckets: the units in use at the instant at
+	curr, prev int64    // windows: units in the window of at, and in the one before; bans: curr only
 	takings    []taking // log, oldest first
 
-	debt  int64  // fixed, anchored and calendar windows: what the next one starts with
-	until int64  // bans: when the ban ends; 0: there is none
+	debt  int64  // fixed, anchored and calendar windows: units that the next one starts with
+	until int64  // bans: when the ban ends; 0: not banned
 	held  []hold // concurrency limits
 
-	change *change // what the key had in use when its limit changed; nil: nothing that counts
+	change *change // the units in use when the limit changed; nil: none that count
 
-	base   *usage  // what history starts from
-	events []event // since base, if one of them has an end
+	base   *usage  // the usage before the first of events
+	events []event // takings since base, if one of them has an end
 }
 
 // taking is an entry of the sliding log.
 type taking struct{ at, units int64 }
 
-// inUse is how many whole units are in use at instant x, which is not before u.at, if
-// nothing is taken until then. n units fit if inUse + n is at most the maximum. It
-// never grows with x.
+// inUse returns how many whole units are in use at instant x ≥ u.at if nothing is taken until then.
+// n units fit if inUse + n is at most the maximum. It never grows with x.
 func (u usage) inUse(x int64) int64 {
 	switch u.limit.Algorithm() {
 	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow, limits.AlgorithmCalendar:
@@ -75,12 +74,12 @@ func (u usage) inUse(x int64) int64 {
 	return ceil(u.levelAt(x))
 }
 
-// open reports whether the anchored window of u is open at instant x. There is none
-// before anything is taken.
+// open reports whether the anchored window of u is open at instant x. A window without units is
+// not.
 func (u usage) open(x int64) bool { return u.curr > 0 && x-u.at < micros(u.limit) }
 
-// turned is u, of a fixed or anchored window, in the window of instant x: with what its
-// debt leaves. An anchored window that has closed without a debt is none.
+// turned returns u, a fixed or anchored window, in the window of instant x, with the rest of its
+// debt. An anchored window that closed without a debt is empty.
 func (u usage) turned(x int64) usage {
 	if u.limit.Algorithm() == limits.AlgorithmCalendar {
 		return u.turnedTo(windowStart(x, u.limit))
@@ -99,7 +98,8 @@ func (u usage) turned(x int64) usage {
 	return next
 }
 
-// turnedTo is u in the period of the calendar that starts at an instant. A period owes to the next alone.
+// turnedTo returns u in the period of the calendar that starts at an instant. A period owes only to
+// the next one.
 func (u usage) turnedTo(start int64) usage {
 	if start <= u.at {
 		return u
@@ -119,7 +119,7 @@ func (u usage) isOver(x int64) bool {
 	return x >= u.at+micros(u.limit)
 }
 
-// levelAt is the level of a bucket at instant x.
+// levelAt returns the level of a bucket at instant x.
 func (u usage) levelAt(x int64) *big.Rat {
 	drained := ratio(u.limit.Rate().Units, micros(u.limit), x-u.at)
 	level := new(big.Rat).Sub(u.level, drained)
@@ -129,8 +129,7 @@ func (u usage) levelAt(x int64) *big.Rat {
 	return level
 }
 
-// freshAt is the first instant at which u equals the usage of a key that was
-// never charged.
+// freshAt returns the first instant at which u equals the usage of a key that was never charged.
 func (u usage) freshAt() int64 {
 	switch p := micros(u.limit); {
 	case isBucket(u.limit):
@@ -147,9 +146,11 @@ func (u usage) freshAt() int64 {
 		return windowEnd(windowEnd(u.at, u.limit), u.limit)
 	case u.limit.Algorithm() == limits.AlgorithmCalendar && u.curr > 0:
 		return windowEnd(u.at, u.limit)
-	case (u.limit.Algorithm() == limits.AlgorithmFixedWindow || u.limit.Algorithm() == limits.AlgorithmAnchoredWindow) && u.curr > 0:
+	case (u.limit.Algorithm() == limits.AlgorithmFixedWindow ||
+		u.limit.Algorithm() == limits.AlgorithmAnchoredWindow) && u.curr > 0:
 		most := u.limit.Burst()
-		return u.at + p*(1+min((u.debt+most-1)/most, 2*36_525*day.Microseconds()/p)) // forgiven after 200 years
+		// forgiven after 200 years
+		return u.at + p*(1+min((u.debt+most-1)/most, 2*36_525*day.Microseconds()/p))
 	case u.limit.Algorithm() == limits.AlgorithmSlidingWindow && u.curr > 0:
 		return u.at + 2*p
 	case u.limit.Algorithm() == limits.AlgorithmSlidingWindow && u.prev > 0:
@@ -158,15 +159,15 @@ func (u usage) freshAt() int64 {
 	return u.at
 }
 
-// isFresh reports whether u equals fresh usage when the clock says now, under any limit.
+// isFresh reports whether u equals fresh usage under every limit when the clock shows now.
 func (u usage) isFresh(now int64) bool { return u.isUnused(now) && !u.hasChange(now) }
 
-// isUnused reports whether u equals fresh usage under its own limit when the clock says now.
+// isUnused reports whether u equals fresh usage under its own limit when the clock shows now.
 func (u usage) isUnused(now int64) bool {
 	return u.limit == limits.Limit{} || max(now, u.at) >= u.freshAt()
 }
 
-// plus is u after n units were taken at instant x, which is not before u.at.
+// plus returns u after n units were taken at instant x ≥ u.at.
 func (u usage) plus(x, n int64) usage {
 	after := usage{limit: u.limit, at: x}
 	switch u.limit.Algorithm() {
@@ -209,8 +210,8 @@ func (u usage) plus(x, n int64) usage {
 	return after
 }
 
-// wait is the least d at which n units, at most the maximum, fit at x+d if nothing is taken
-// until then; they do not fit at x.
+// wait returns the least d for which n units, at most the maximum, fit at x+d if nothing is taken
+// until then. They do not fit at x.
 func (u usage) wait(x, n int64) int64 {
 	if isBucket(u.limit) {
 		tooMuch := new(big.Rat).Add(u.levelAt(x), new(big.Rat).SetInt64(n-u.limit.Burst()))
@@ -228,13 +229,13 @@ func (u usage) wait(x, n int64) int64 {
 	return allowed
 }
 
-// drainTime is how many microseconds it takes a bucket to drain units.
+// drainTime returns the microseconds in which units drain from a bucket.
 func (u usage) drainTime(units *big.Rat) int64 {
 	perUnit := big.NewRat(micros(u.limit), u.limit.Rate().Units)
 	return ceil(perUnit.Mul(perUnit, units))
 }
 
-// fresh is the usage of a key that was never charged, under limit.
+// fresh returns the usage under limit of a key that was never charged.
 func fresh(limit limits.Limit, now int64) usage {
 	u := usage{limit: limit, at: now}
 	switch {

@@ -6,21 +6,21 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// A charge may find a usage under another limit than its own, or from a later instant
-// than the clock's.
+// A charge may find a usage of another limit, or of a later instant than the clock's. This file
+// converts and rebases such a usage.
 
-// change is what a key had in use when it was first charged under another limit (DESIGN 5,
+// change records what a key had in use when it was first charged under another limit (DESIGN 5,
 // "Changing a limit under live state").
 type change struct {
 	units int64
-	at    int64 // they count as taken then
-	until int64 // they would be gone under the limit that they were taken under
+	at    int64 // the instant at which they count as taken
+	until int64 // when the former limit would have given all back
 	taken bool  // units were taken since
-	above bool  // they are more than the maximum of the limit converted to
+	above bool  // units exceeds the maximum of the new limit
 }
 
-// begin is the usage of a key that took the units of c under l, as many as fit, and nothing since. If
-// c is far ahead when the clock says now, it is rebased, like a usage.
+// begin returns the usage of a key that took the units of c under l, as many as fit, and nothing
+// since. If c is too far ahead of the clock, which shows now, it is rebased like a usage.
 func (c change) begin(l limits.Limit, now int64) usage {
 	if ahead := c.at - now; ahead > maxStepBack(l) {
 		c.at, c.until = now, c.until-ahead
@@ -34,13 +34,13 @@ func (c change) begin(l limits.Limit, now int64) usage {
 	return u
 }
 
-// hasChange reports whether other limits start from the change of u when the clock says now. After a
-// taking they do so only if the limit it converted to could not count all of it.
+// hasChange reports whether other limits start from the change of u when the clock shows now. After
+// a taking they do so only if the new limit could not count all of its units.
 func (u usage) hasChange(now int64) bool {
 	return u.change != nil && u.change.until > now && (!u.change.taken || u.change.above)
 }
 
-// keeping is u, which a taking left of found, with what it keeps of a change.
+// keeping returns u, the usage that a taking made of found, with the change of found, now taken.
 func (u usage) keeping(found usage) usage {
 	u.change = nil
 	if found.change != nil {
@@ -51,14 +51,15 @@ func (u usage) keeping(found usage) usage {
 	return u
 }
 
-// leavesNothingTo reports whether a change from the limit of u to l starts fresh: what
-// counts for a ban is not what counts for a rate.
+// leavesNothingTo reports whether a change from the limit of u to l starts fresh: a ban counts
+// other units than a rate.
 func (u usage) leavesNothingTo(l limits.Limit) bool {
-	return u.limit.Algorithm() != l.Algorithm() && (u.limit.Algorithm() == limits.AlgorithmBan || l.Algorithm() == limits.AlgorithmBan)
+	return u.limit.Algorithm() != l.Algorithm() &&
+		(u.limit.Algorithm() == limits.AlgorithmBan || l.Algorithm() == limits.AlgorithmBan)
 }
 
-// carriesTo reports whether u is also a usage under l when the clock says now. It is not if it was
-// converted to a smaller maximum than that of l, and its change says that there is more in use.
+// carriesTo reports whether l can use u as it is when the clock shows now. It cannot if u was cut
+// to a smaller maximum than l's, and the change of u says that more is in use.
 func (u usage) carriesTo(l limits.Limit, now int64) bool {
 	if !sameCounting(u.limit, l) {
 		return false
@@ -70,10 +71,10 @@ func (u usage) carriesTo(l limits.Limit, now int64) bool {
 	return whole.inUse(max(now, whole.at)) <= u.inUse(max(now, u.at))
 }
 
-// changedTo is what a charge of limit l leaves of u when the clock says now, even if it takes nothing.
-// What does not carry over is converted: the units in use count as taken now, or at the instant of
-// the change before if nothing was taken since. What is fresh under its own limit is fresh under
-// any: a backend may have dropped it.
+// changedTo returns u after a charge of limit l has found it, even if that takes nothing, when the
+// clock shows now. A usage that does not carry over is converted: the units in use count as taken
+// now, or at the instant of the former change if nothing was taken since. A usage that is fresh
+// under its own limit is fresh under every limit, since a backend may have dropped it.
 func (u usage) changedTo(l limits.Limit, now int64) usage {
 	u = u.rebasedBy(l, now)
 	if u.limit == l || u.limit == (limits.Limit{}) || u.leavesNothingTo(l) {
@@ -85,17 +86,17 @@ func (u usage) changedTo(l limits.Limit, now int64) usage {
 		if u.isUnused(now) || changed.isUnused(now) || changed.freshAt() == u.freshAt() {
 			return u
 		}
-		if hasWindows(l) { // its debt has been paid off as under l up to now
+		if hasWindows(l) { // up to now its debt has fallen as under l
 			if turned := changed.turned(max(now, u.at)); turned.at != u.at {
 				turned.change = u.change
 				return turned
 			}
 		}
-		return changed // from now on it lasts as long as l says
+		return changed // l now decides how long it lasts
 	}
 	x := max(now, u.at)
 	c := change{units: u.inUse(x), at: x, until: u.freshAt()}
-	if u.isUnused(now) { // all of it was returned, and only takings have the clock stand still
+	if u.isUnused(now) { // all was returned, and only takings stop the clock
 		c.at = now
 	}
 	if u.hasChange(now) && u.change.taken {
@@ -112,9 +113,8 @@ func (u usage) changedTo(l limits.Limit, now int64) usage {
 	return after
 }
 
-// foundBy is u as a charge of limit l finds it when the clock says now, and the
-// instant at which that charge is decided: now, or later if the clock has
-// stepped back.
+// foundBy returns u as a charge of limit l finds it when the clock shows now, and the instant at
+// which that charge is decided: now, or later if the clock has stepped back.
 func (u usage) foundBy(l limits.Limit, now int64) (usage, int64) {
 	u = u.changedTo(l, now)
 	if sameCounting(u.limit, l) && !u.isUnused(now) {
@@ -133,15 +133,15 @@ func (u usage) foundBy(l limits.Limit, now int64) (usage, int64) {
 	return found, now
 }
 
-// rebased is u when the clock says now. A clock that is behind u.at stops there, unless
-// it has stepped back by more than maxStepBack. Then nobody can tell how much time has
-// passed since the last taking, so none has: a bucket keeps its level, and the units of
-// a window or log count as taken now (DESIGN 5, a clock that steps back).
+// rebased returns u when the clock shows now. A clock behind u.at stops at u.at, unless it has
+// stepped back by more than maxStepBack. Then the time since the last taking is unknown and counts
+// as none: a bucket keeps its level, and the units of a window or log count as taken now (DESIGN 5,
+// a clock that steps back).
 func (u usage) rebased(now int64) usage { return u.rebasedBeyond(maxStepBack(u.limit), now) }
 
-// rebasedBy is rebased as a charge of limit l does it. Where u carries over to a limit with a shorter
-// period, as a ban does, the longest step back is that of the shorter one. A store does not know the
-// periods of another calendar than that which is charged: what was taken in them counts as taken now under l.
+// rebasedBy is rebased by a charge of limit l. If u carries over to a limit with a shorter period,
+// as a ban does, the shorter period bounds the step back. A store knows only the calendar that is
+// charged: units taken in the periods of another calendar count as taken now under l.
 func (u usage) rebasedBy(l limits.Limit, now int64) usage {
 	if sameCounting(u.limit, l) {
 		return u.rebasedBeyond(min(maxStepBack(u.limit), maxStepBack(l)), now)
@@ -156,12 +156,13 @@ func (u usage) rebasedBy(l limits.Limit, now int64) usage {
 	return change{units: u.inUse(u.at), at: now, until: now + length}.begin(l, now)
 }
 
-// rebasedBeyond is rebased with another longest step back.
+// rebasedBeyond is rebased for steps back of more than most.
 func (u usage) rebasedBeyond(most, now int64) usage {
-	if u.limit == (limits.Limit{}) || u.limit.Algorithm().Holds() || u.at-now <= most || u.isFresh(now) {
+	if u.limit == (limits.Limit{}) || u.limit.Algorithm().Holds() || u.at-now <= most ||
+		u.isFresh(now) {
 		return u
 	}
-	u.base, u.events = nil, nil // when what was taken, nobody can tell any more
+	u.base, u.events = nil, nil // the instants of earlier takings are lost
 	if u.change != nil {
 		c, ahead := *u.change, max(0, u.change.at-now)
 		c.at, c.until = c.at-ahead, c.until-ahead
@@ -186,7 +187,7 @@ func (u usage) rebasedBeyond(most, now int64) usage {
 	return back
 }
 
-// maxStepBack is the longest step back, in microseconds, at which the clock stops.
+// maxStepBack returns the longest step back, in microseconds, at which the clock stops.
 func maxStepBack(l limits.Limit) int64 {
 	if isBucket(l) || l == (limits.Limit{}) || l.Algorithm().Holds() {
 		return sec.Microseconds()
@@ -194,7 +195,7 @@ func maxStepBack(l limits.Limit) int64 {
 	return max(sec.Microseconds(), micros(l))
 }
 
-// sameCounting reports whether usage under a carries over to b as it is.
+// sameCounting reports whether b can use a usage of a as it is.
 func sameCounting(a, b limits.Limit) bool {
 	if a.Algorithm() != b.Algorithm() {
 		return false

@@ -11,13 +11,15 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// waitCases check the numbers of a decision by trying them out: the same
-// history is played on a new key, the clock moved to where the number becomes
-// true, and to one microsecond before.
+// waitCases check the numbers of a decision by trying them: they play the same history on a new
+// key, and move the clock to the instant at which the number says something happens, and to one
+// microsecond before.
 var waitCases = []testCase{
 	{
 		name: "RetryAfter is the least wait that works",
-		why:  "a request one microsecond before RetryAfter is denied, and one at RetryAfter is allowed, so that it is not simply the whole window; it is Never exactly where no wait helps (DESIGN 1 and 5)",
+		why: "a request one microsecond before RetryAfter is denied, and one at RetryAfter is " +
+			"allowed, so that it is not simply the whole window; it is Never exactly where no wait " +
+			"helps (DESIGN 1 and 5)",
 		run: func(t testing.TB, h Harness) {
 			tryHistories(t, h, func(p *past, last backends.Charge, d limits.Decision) {
 				if never := last.Cost > last.Limit.Burst(); never != (d.RetryAfter == limits.Never) {
@@ -36,7 +38,8 @@ var waitCases = []testCase{
 	},
 	{
 		name: "Remaining is the largest cost that is allowed now",
-		why:  "as many units as Remaining are allowed at the same instant, and one more is denied; a Remaining from a second reading can promise units to a denied client (DESIGN 5)",
+		why: "as many units as Remaining are allowed at the same instant, and one more is denied; a " +
+			"Remaining from a second reading can promise units to a denied client (DESIGN 5)",
 		run: func(t testing.TB, h Harness) {
 			tryHistories(t, h, func(p *past, last backends.Charge, d limits.Decision) {
 				if d.Remaining < 0 {
@@ -49,7 +52,8 @@ var waitCases = []testCase{
 	},
 	{
 		name: "after ResetAfter a key is as never charged",
-		why:  "ResetAfter is the wait until the state equals fresh, to the microsecond, and a fresh state has none (DESIGN 5)",
+		why: "ResetAfter is the wait until the state equals fresh, to the microsecond, and a fresh " +
+			"state has none (DESIGN 5)",
 		run: func(t testing.TB, h Harness) {
 			tryHistories(t, h, func(p *past, last backends.Charge, d limits.Decision) {
 				look := p.look(d.ResetAfter)
@@ -68,11 +72,13 @@ var waitCases = []testCase{
 	},
 	{
 		name: "EffectiveWindow is the wait for one unit where there is none",
-		why:  "where nothing remains EffectiveWindow tells when one unit fits, or a fixed or anchored window ends, which is the same but for units of another limit (DESIGN 5, EffectiveWindow)",
+		why: "where nothing remains EffectiveWindow tells when one unit fits, or a fixed or anchored " +
+			"window ends, which is the same but for units of another limit (DESIGN 5, EffectiveWindow)",
 		run: func(t testing.TB, h Harness) {
 			tryHistories(t, h, func(p *past, last backends.Charge, d limits.Decision) {
 				if !d.Allowed && d.EffectiveWindow != d.RetryAfter {
-					p.fail("a denial has RetryAfter %s and EffectiveWindow %s", wait(d.RetryAfter), wait(d.EffectiveWindow))
+					p.fail("a denial has RetryAfter %s and EffectiveWindow %s", wait(d.RetryAfter),
+						wait(d.EffectiveWindow))
 				}
 				switch last.Limit.Algorithm() {
 				case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow, limits.AlgorithmCalendar:
@@ -89,11 +95,11 @@ var waitCases = []testCase{
 	},
 }
 
-// past is what happened to one key: enough to make it happen again.
+// past is the history of one key. It can be played again on another key.
 type past struct {
 	world
-	open    func() world // another one
-	limit   limits.Limit // now; it may have been another
+	open    func() world // opens another world
+	limit   limits.Limit // the present one
 	clones  int
 	charges []pastCharge
 }
@@ -104,15 +110,17 @@ type pastCharge struct {
 	cost  int64
 }
 
-// tryHistories calls try with many random histories of one key, the last
-// charge of each and the decision on it.
-func tryHistories(t testing.TB, h Harness, try func(p *past, last backends.Charge, d limits.Decision)) {
+// tryHistories calls try with many random histories of one key, each with its last charge and the
+// decision on it.
+func tryHistories(t testing.TB, h Harness,
+	try func(p *past, last backends.Charge, d limits.Decision)) {
 	t.Helper()
 	seed := h.seed(t)
 	random := rand.New(rand.NewPCG(seed, 1))
 	w := h.world(t)
 	for i := 0; i < max(1, h.Decisions/100) && !t.Failed(); i++ {
-		p := &past{world: w, open: func() world { return h.world(t) }, limit: h.limits.randomRate(random), clones: i * 1000}
+		p := &past{world: w, open: func() world { return h.world(t) }, limit: h.limits.randomRate(random),
+			clones: i * 1000}
 		p.goBack()
 		p.clock.set(newYear.UnixMicro() + random.Int64N(micros(p.limit)))
 		d := limits.Decision{}
@@ -123,7 +131,7 @@ func tryHistories(t testing.TB, h Harness, try func(p *past, last backends.Charg
 				}
 			}
 			cost := randomCost(random, p.limit, d)
-			if left == 0 && random.IntN(2) == 0 { // to be denied, with something left
+			if left == 0 && random.IntN(2) == 0 { // a denial with some units left
 				cost = min(d.Remaining+upTo(random, p.limit.Burst()), p.limit.Burst())
 			}
 			p.charges = append(p.charges, pastCharge{p.clock.micros(), p.limit, cost})
@@ -154,18 +162,18 @@ func (p *past) move(random *rand.Rand, d limits.Decision) {
 	}
 }
 
-// lastMove leaves room for the longest wait, a century, before 2255, where the
-// instants of backends may end.
+// lastMove leaves room for the longest wait, a century, before 2255: later instants may be too
+// large for backends.
 var lastMove = time.Date(2150, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// goBack makes it possible to charge at an earlier instant.
+// goBack opens another backend if this one cannot be charged at an earlier instant.
 func (p *past) goBack() {
 	if p.clock.keeps {
 		p.world = p.open()
 	}
 }
 
-// again plays the past on a new key and takes cost at a wait after its end.
+// again plays the past on a new key and charges cost after a wait.
 func (p *past) again(cost int64, wait time.Duration) limits.Decision {
 	p.Helper()
 	p.clones++
@@ -183,17 +191,17 @@ func (p *past) look(wait time.Duration) limits.Decision {
 	return p.again(0, wait)
 }
 
-func (p *past) allows(cost int64, wait time.Duration, what string) {
+func (p *past) allows(cost int64, wait time.Duration, label string) {
 	p.Helper()
 	if d := p.again(cost, wait); !d.Allowed {
-		p.fail("%d %s, %s later, are denied: %s", cost, what, wait, showDecision(d))
+		p.fail("%d %s, %s later, are denied: %s", cost, label, wait, showDecision(d))
 	}
 }
 
-func (p *past) denies(cost int64, wait time.Duration, what string) {
+func (p *past) denies(cost int64, wait time.Duration, label string) {
 	p.Helper()
 	if d := p.again(cost, wait); d.Allowed {
-		p.fail("%d %s, %s later, are allowed: %s", cost, what, wait, showDecision(d))
+		p.fail("%d %s, %s later, are allowed: %s", cost, label, wait, showDecision(d))
 	}
 }
 
