@@ -32,8 +32,8 @@ var randomCases = []testCase{
 
 var everything = style{charges: 4, change: 10, back: 10, peek: 8, reset: 30, settle: 3}
 
-// style says how often each kind of event occurs in a random script: n is about every n-th call, 0
-// is never.
+// style says how often each kind of event occurs in a random script: n is about every n-th call,
+// 0 is never.
 type style struct {
 	charges                           int // the most charges of a call
 	back, change, peek, reset, settle int
@@ -133,7 +133,8 @@ func (a *author) newAccount(i int) *accountInPlay {
 	}
 }
 
-// next writes the next call. It reads the state of exact to know which keys a backend may forget.
+// next writes the next call. It reads the state of exact to know which keys a backend may
+// forget.
 func (a *author) next(exact *Exact) scriptCall {
 	target := a.accounts[a.random.IntN(len(a.accounts))]
 	a.moveClock(exact, target)
@@ -197,7 +198,8 @@ func (a *author) charge(target *accountInPlay) backends.Charge {
 	return c
 }
 
-// moveClock sets the instant of the next call, which charges target, and may change target's limit.
+// moveClock sets the instant of the next call, which charges target, and may change target's
+// limit.
 func (a *author) moveClock(exact *Exact, target *accountInPlay) {
 	to := a.now + max(0, randomAdvance(a.random, target.limit, a.now, target.last))
 	if a.every(a.back) {

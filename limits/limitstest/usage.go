@@ -9,8 +9,8 @@ import (
 )
 
 // usage is the state of one key, as the definitions say (DESIGN 5, the table of algorithms).
-// Instants are in microseconds since the Unix epoch. A usage never changes: a taking returns a new
-// one. The zero usage is fresh.
+// Instants are in microseconds since the Unix epoch. A usage never changes: a taking returns a
+// new one. The zero usage is fresh.
 type usage struct {
 	limit limits.Limit
 
@@ -36,8 +36,8 @@ type usage struct {
 // taking is an entry of the sliding log.
 type taking struct{ at, units int64 }
 
-// inUse returns how many whole units are in use at instant x ≥ u.at if nothing is taken until then.
-// n units fit if inUse + n is at most the maximum. It never grows with x.
+// inUse returns how many whole units are in use at instant x ≥ u.at if nothing is taken until
+// then. n units fit if inUse + n is at most the maximum. It never grows with x.
 func (u usage) inUse(x int64) int64 {
 	switch u.limit.Algorithm() {
 	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow, limits.AlgorithmCalendar:
@@ -98,8 +98,8 @@ func (u usage) turned(x int64) usage {
 	return next
 }
 
-// turnedTo returns u in the period of the calendar that starts at an instant. A period owes only to
-// the next one.
+// turnedTo returns u in the period of the calendar that starts at an instant. A period owes only
+// to the next one.
 func (u usage) turnedTo(start int64) usage {
 	if start <= u.at {
 		return u
@@ -210,8 +210,8 @@ func (u usage) plus(x, n int64) usage {
 	return after
 }
 
-// wait returns the least d for which n units, at most the maximum, fit at x+d if nothing is taken
-// until then. They do not fit at x.
+// wait returns the least d for which n units, at most the maximum, fit at x+d if nothing is
+// taken until then. They do not fit at x.
 func (u usage) wait(x, n int64) int64 {
 	if isBucket(u.limit) {
 		tooMuch := new(big.Rat).Add(u.levelAt(x), new(big.Rat).SetInt64(n-u.limit.Burst()))

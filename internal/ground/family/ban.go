@@ -9,10 +9,11 @@ import (
 // ban is the ban. It counts units in periods that each start with a key's first unit. The charge
 // that reaches the number bans the key. A is the instant at which the ban ends, or 0.
 //
-// A key that is not found inherits the units of displaced keys: −A of the units in B. Inherited and
-// own units together deny the key until a period after its last unit. Inherited units never ban it.
-// Only own units do: as many as the number, each less than a period after the one before, since the
-// key's period began at an unknown instant. Lifting a ban forgets which units were inherited.
+// A key that is not found inherits the units of displaced keys: −A of the units in B. Inherited
+// and own units together deny the key until a period after its last unit. Inherited units never
+// ban it. Only own units do: as many as the number, each less than a period after the one
+// before, since the key's period began at an unknown instant. Lifting a ban forgets which units
+// were inherited.
 //
 // An example. Ten units in a minute ban for an hour; a key inherits 9:
 //
@@ -30,8 +31,8 @@ func newBan(l Numbers) Compiled {
 	return &ban{l, l.Given.Lasting().Microseconds()}
 }
 
-// Decide lets any number of units fit unless the key is banned, or has used the number with what it
-// inherited.
+// Decide lets any number of units fit unless the key is banned, or has used the number with what
+// it inherited.
 func (l *ban) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
 	if now >= l.FreshAt(s) {
 		s = Used{At: now}

@@ -2,12 +2,12 @@ package family
 
 import "github.com/weir-go/weir/internal/ground/arith"
 
-// span is an exact duration: us + frac/q microseconds, 0 ≤ frac < q, with the q of its limit. At 7
-// units a second q is 7, and one unit drains in span{142857, 1}: 142,857 1/7 µs.
+// span is an exact duration: us + frac/q microseconds, 0 ≤ frac < q, with the q of its limit. At
+// 7 units a second q is 7, and one unit drains in span{142857, 1}: 142,857 1/7 µs.
 type span struct{ us, frac int64 }
 
-// drain returns the time in which n units drain, 0 ≤ n ≤ 2·Max. For more units the result is wrong
-// and unused: they never fit.
+// drain returns the time in which n units drain, 0 ≤ n ≤ 2·Max. For more units the result is
+// wrong and unused: they never fit.
 func (l *Numbers) drain(n int64) span {
 	if l.unit.frac == 0 {
 		return span{n * l.unit.us, 0}

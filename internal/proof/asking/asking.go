@@ -1,4 +1,4 @@
-// Package asking has what tests of several packages ask a backend. Tests alone import it.
+// Package asking has helpers of tests that charge a backend. Only tests import it.
 package asking
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// Take has b decide one charge.
+// Take calls b.Take with one charge.
 func Take(t testing.TB, b backends.Backend, charge backends.Charge) limits.Decision {
 	t.Helper()
 	out := make([]limits.Decision, 1)
@@ -21,18 +21,22 @@ func Take(t testing.TB, b backends.Backend, charge backends.Charge) limits.Decis
 	return out[0]
 }
 
-// Lasting takes cost units of a key in scope s, by a charge that has an end.
-func Lasting(t testing.TB, b backends.Backend, key string, limit limits.Limit, cost int64) limits.Decision {
+// Lasting takes cost units of a key in scope s by a charge that has an end.
+func Lasting(t testing.TB, b backends.Backend, key string, limit limits.Limit,
+	cost int64) limits.Decision {
 	t.Helper()
-	return Take(t, b, backends.Charge{Scope: "s", Key: key, Limit: limit, Cost: cost, Lasts: time.Minute})
+	return Take(t, b, backends.Charge{Scope: "s", Key: key, Limit: limit, Cost: cost,
+		Lasts: time.Minute})
 }
 
-// EndingOf returns the end of a charge by Lasting, which was decided so.
-func EndingOf(d limits.Decision, key string, limit limits.Limit, taken, final int64) backends.Ending {
-	return backends.Ending{Scope: "s", Key: key, Limit: limit, Taken: taken, Final: final, Ticket: d.Ticket, Lasts: time.Minute}
+// EndingOf returns the ending of a charge by Lasting. d is the decision on it.
+func EndingOf(d limits.Decision, key string, limit limits.Limit,
+	taken, final int64) backends.Ending {
+	return backends.Ending{Scope: "s", Key: key, Limit: limit, Taken: taken, Final: final,
+		Ticket: d.Ticket, Lasts: time.Minute}
 }
 
-// Settle has s settle one ending.
+// Settle calls s.Settle with one ending.
 func Settle(t testing.TB, s backends.Settler, e backends.Ending) limits.Settlement {
 	t.Helper()
 	out := make([]limits.Settlement, 1)
@@ -42,7 +46,7 @@ func Settle(t testing.TB, s backends.Settler, e backends.Ending) limits.Settleme
 	return out[0]
 }
 
-// Allowed has b decide a charge in scope s, which must be allowed.
+// Allowed takes a charge in scope s, which must be allowed.
 func Allowed(t testing.TB, b backends.Backend, key string, limit limits.Limit, cost int64) {
 	t.Helper()
 	if d := Take(t, b, backends.Charge{Scope: "s", Key: key, Limit: limit, Cost: cost}); !d.Allowed {
@@ -50,7 +54,7 @@ func Allowed(t testing.TB, b backends.Backend, key string, limit limits.Limit, c
 	}
 }
 
-// Denied has b decide a charge in scope s, which must be denied.
+// Denied takes a charge in scope s, which must be denied.
 func Denied(t testing.TB, b backends.Backend, key string, limit limits.Limit, cost int64) {
 	t.Helper()
 	if d := Take(t, b, backends.Charge{Scope: "s", Key: key, Limit: limit, Cost: cost}); d.Allowed {
@@ -58,8 +62,7 @@ func Denied(t testing.TB, b backends.Backend, key string, limit limits.Limit, co
 	}
 }
 
-// Broken is a backend that fails with Err, or panics if that is nil, and counts how often it was
-// asked.
+// Broken is a backend that fails with Err, or panics if Err is nil, and counts its calls.
 type Broken struct {
 	Err   error
 	Asked int
@@ -77,7 +80,7 @@ func (b *Broken) Take(context.Context, []backends.Charge, []limits.Decision) err
 // Allocated returns how many bytes f allocates.
 func Allocated(f func()) uint64 {
 	least := ^uint64(0)
-	for range 5 { // others may allocate, too
+	for range 5 { // other goroutines may allocate too
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		f()

@@ -47,7 +47,8 @@ func startBrowser(t *testing.T) context.Context {
 	chromium.once.Do(func() {
 		options := append(chromedp.DefaultExecAllocatorOptions[:],
 			chromedp.ExecPath(path), chromedp.WSURLReadTimeout(patience), chromedp.WindowSize(1280, 900),
-			chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"), // a request elsewhere fails, and is reported
+			// a request elsewhere fails, and is reported
+			chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
 		)
 		if os.Geteuid() == 0 {
 			options = append(options, chromedp.NoSandbox)
@@ -100,7 +101,8 @@ func openAt(t *testing.T, address string) *tab {
 	if err := chromedp.Listen(ctx, b.listen); err != nil {
 		t.Fatal(err)
 	}
-	const report = `document.addEventListener('securitypolicyviolation', e => console.error('CSP: ' + e.violatedDirective + ' ' + e.blockedURI + ' ' + e.sample));`
+	const report = `document.addEventListener('securitypolicyviolation', e => console.error('CSP: ' + ` +
+		`e.violatedDirective + ' ' + e.blockedURI + ' ' + e.sample));`
 	command(b, network.Enable, network.EnableParams{})
 	command(b, log.Enable, cdp.Empty{})
 	command(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: report})

@@ -61,7 +61,8 @@ var guidePictures = map[string]func(*testing.T) []byte{
 		b.write("#ask input[name=path]", "/api/things")
 		b.write("#ask input[name=address]", "203.0.113.77")
 		b.press("#ask button")
-		b.until("it is explained", `document.getElementById('reply').textContent.includes('It would be denied by rule per-client.')`)
+		b.until("it is explained",
+			`document.getElementById('reply').textContent.includes('It would be denied by rule per-client.')`)
 		value[bool](b, `document.activeElement.blur(), true`)
 		b.scheme("light")
 		b.tall(1280)
@@ -127,12 +128,15 @@ func busyPage(t *testing.T) *tab {
 	s.traffic()
 	s.visit(120, "GET", "/api/things", "203.0.113.77")
 	b := open(t, s)
-	b.until("all is shown", `document.querySelectorAll('#top-table tbody tr').length > 5 && document.querySelectorAll('#denial-table tbody tr').length > 5`)
+	b.until("all is shown",
+		`document.querySelectorAll('#top-table tbody tr').length > 5 && document.querySelectorAll('#denial-table tbody `+
+			`tr').length > 5`)
 	const ago = `{
 		Allowed: Math.round(600 + 60 * Math.sin(i / 9) + 25 * Math.sin(i * 1.7)),
 		Denied: i < 70 ? 3 + i % 3 : Math.round(i < 96 ? 260 - 30 * Math.sin(i) : 160 - 20 * Math.sin(i)),
 	}`
-	b.remember(120, ago, `[[250, 'policy weir.yaml: applied: rule "per-client": limit: fixed-window 9/1d → fixed-window 3/1d'], [118, 'rule log-in: ban 5/1d for 1h (ann: ticket 7)']]`)
+	b.remember(120, ago, `[[250, 'policy weir.yaml: applied: rule "per-client": limit: fixed-window 9/1d → fixed-window `+
+		`3/1d'], [118, 'rule log-in: ban 5/1d for 1h (ann: ticket 7)']]`)
 	value[bool](b, `(() => {
 		const now = latest(), before = structuredClone({...now, byName: undefined, byLimiter: undefined, classes: undefined, byClass: undefined});
 		before.At -= 5000;
@@ -202,7 +206,8 @@ func fourWeekdays(t *testing.T) string {
 			n = 20 + random.IntN(50)
 		}
 		for i := range n {
-			fmt.Fprintf(&log, "203.0.%d.%d - - [%s] \"GET /things HTTP/1.1\" 200 512 \"-\" \"-\"\n", 100+client/200, client%200, at.Add(time.Duration(i)*400*time.Millisecond).Format("02/Jan/2006:15:04:05 -0700"))
+			fmt.Fprintf(&log, "203.0.%d.%d - - [%s] \"GET /things HTTP/1.1\" 200 512 \"-\" \"-\"\n", 100+client/200, client%200,
+				at.Add(time.Duration(i)*400*time.Millisecond).Format("02/Jan/2006:15:04:05 -0700"))
 		}
 	}
 	path := filepath.Join(t.TempDir(), "access.log")
@@ -221,7 +226,8 @@ func weekReport(t *testing.T) *tab {
 func (b *tab) view(width, height int64, scheme string) []byte {
 	b.Helper()
 	b.scheme(scheme)
-	command(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600})
+	command(b, emulation.SetDeviceMetricsOverride,
+		emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600})
 	b.do("move the mouse away", chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, 1, 1))
 	b.drawn()
 	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
@@ -250,7 +256,8 @@ func small(t *testing.T, picture []byte) []byte {
 		}
 	}
 	all := slices.SortedFunc(maps.Keys(counts), func(a, b color.RGBA) int {
-		return cmp.Or(cmp.Compare(a.R, b.R), cmp.Compare(a.G, b.G), cmp.Compare(a.B, b.B)) // so that the picture is the same each time
+		// so that the picture is the same each time
+		return cmp.Or(cmp.Compare(a.R, b.R), cmp.Compare(a.G, b.G), cmp.Compare(a.B, b.B))
 	})
 	off := func(a, b color.RGBA) int {
 		r, g, bl := int(a.R)-int(b.R), int(a.G)-int(b.G), int(a.B)-int(b.B)
@@ -297,7 +304,8 @@ func (b *tab) tall(width int64) {
 	b.size(width)
 	b.drawn()
 	height := value[int64](b, `document.documentElement.scrollHeight`)
-	command(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600})
+	command(b, emulation.SetDeviceMetricsOverride,
+		emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600})
 	b.drawn()
 }
 

@@ -20,10 +20,12 @@ func TestThePageIsSeenByDayAndNight(t *testing.T) {
 	b.until("the rules are shown", `document.querySelectorAll('#rule-table tbody tr').length === 5`)
 	s.visit(20, "GET", "/api/things", "203.0.113.77")
 	b.until("it says who denies", `document.getElementById('headline').textContent.startsWith('Rule per-client denies')`)
-	b.until("it says what leases hold", `document.getElementById('facts').textContent.includes('16 units held of 1 key, 48 taken in 3 blocks (2 returned)')`)
+	b.until("it says what leases hold",
+		`document.getElementById('facts').textContent.includes('16 units held of 1 key, 48 taken in 3 blocks (2 returned)')`)
 	b.shot("page")
 	s.open.Store(true)
-	b.until("it says that the backend is away", `document.getElementById('headline').textContent.startsWith('Backend redis does not answer')`)
+	b.until("it says that the backend is away",
+		`document.getElementById('headline').textContent.startsWith('Backend redis does not answer')`)
 	b.shot("broken")
 }
 
@@ -48,13 +50,18 @@ func TestThePageWhileRulesAreReplaced(t *testing.T) {
 	b.until("the new limit is shown", row("per-client")+`.cells[1].textContent === 'fixed-window 4/1dby address'`)
 	b.until("the new rule is shown", row("sign-in")+`?.cells[1].textContent.startsWith('ban ')`)
 	b.until("the old rule is gone", row("log-in")+`.cells[1].firstChild.textContent === 'gone'`)
-	b.until("the policy tells what changed", `document.getElementById('facts').textContent.includes('rule "per-client": limit: fixed-window 3/1d → fixed-window 4/1d')`)
-	if got := value[string](b, `document.activeElement.getAttribute('aria-label')`); got != "Change the mode of rule per-client" {
+	b.until("the policy tells what changed",
+		`document.getElementById('facts').textContent.includes('rule "per-client": limit: fixed-window 3/1d → `+
+			`fixed-window 4/1d')`)
+	if got := value[string](b,
+		`document.activeElement.getAttribute('aria-label')`); got != "Change the mode of rule per-client" {
 		t.Errorf("the focus has gone to %q", got)
 	}
 	s.write("version: 1\nrules: <script>alert(1)</script>\n")
-	b.until("a mistake in the file is shown", `document.getElementById('facts').textContent.includes('Policy not applied')`)
-	b.until("and is the headline", `document.getElementById('headline').textContent.startsWith('The policy file is not in force')`)
+	b.until("a mistake in the file is shown",
+		`document.getElementById('facts').textContent.includes('Policy not applied')`)
+	b.until("and is the headline",
+		`document.getElementById('headline').textContent.startsWith('The policy file is not in force')`)
 }
 
 func TestThePageSaysThatItIsBlind(t *testing.T) {
@@ -62,10 +69,14 @@ func TestThePageSaysThatItIsBlind(t *testing.T) {
 	b := open(t, s)
 	b.forgive("403")
 	s.unknown.Store(true)
-	b.until("it says that there is no news", `document.getElementById('lost').checkVisibility() && document.getElementById('lost').textContent.includes('you are not known here')`)
+	b.until("it says that there is no news",
+		`document.getElementById('lost').checkVisibility() && document.getElementById('lost').textContent.includes('you `+
+			`are not known here')`)
 	b.until("it is not live", `document.getElementById('live').textContent === 'not live'`)
 	s.unknown.Store(false)
-	b.until("it is live again", `!document.getElementById('lost').checkVisibility() && document.getElementById('live').textContent.startsWith('live')`)
+	b.until("it is live again",
+		`!document.getElementById('lost').checkVisibility() && `+
+			`document.getElementById('live').textContent.startsWith('live')`)
 }
 
 // A page that is opened, or opened again, knows what its process has counted before.
@@ -82,11 +93,14 @@ func TestThePageHasRatesAtOnce(t *testing.T) {
 		}).observe(document, {subtree: true, childList: true, characterData: true});`
 	command(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watch})
 	command(b, page.Reload, page.ReloadParams{})
-	b.until("the page is live", `document.getElementById('live').textContent.startsWith('live') && window.said !== undefined`)
+	b.until("the page is live",
+		`document.getElementById('live').textContent.startsWith('live') && window.said !== undefined`)
 	if first := value[string](b, `said.headline[0]`); first != "Rule per-client denies." {
 		t.Errorf("the page first says %q", first)
 	}
-	if unknown := value[string](b, `Object.keys(said).sort().join() + ': ' + Object.values(said).flat().filter(t => t === '–').length`); unknown != "headline,rule-table,shed-table,verdicts: 0" {
+	if unknown := value[string](b,
+		`Object.keys(said).sort().join() + ': ' + Object.values(said).flat().filter(t => t === `+
+			`'–').length`); unknown != "headline,rule-table,shed-table,verdicts: 0" {
 		t.Errorf("rates that are not known, by place: %s", unknown)
 	}
 	b.shot("reloaded")
@@ -96,7 +110,8 @@ func TestThePagePausesWhileNobodyLooks(t *testing.T) {
 	s := newSite(t, admin.Options{})
 	b := open(t, s)
 	hide := func(hidden string) {
-		value[bool](b, `Object.defineProperty(document, 'hidden', {value: `+hidden+`, configurable: true}); document.dispatchEvent(new Event('visibilitychange'))`)
+		value[bool](b, `Object.defineProperty(document, 'hidden', {value: `+hidden+`, configurable: true}); `+
+			`document.dispatchEvent(new Event('visibilitychange'))`)
 	}
 	hide("true")
 	b.until("it says that it pauses", `document.getElementById('live').textContent === 'paused'`)
@@ -120,13 +135,16 @@ func TestScriptsInNamesAndKeysAreText(t *testing.T) {
 	}
 	s.visit(9, "GET", "/api/things", "203.0.113.77")
 	b := open(t, s)
-	b.until("the name is text", `[...document.querySelectorAll('#rule-table th')].some(e => e.textContent.includes('`+script+`'))`)
-	b.until("the key is text", `[...document.querySelectorAll('#denial-table td')].some(e => e.textContent === '<b>kind</b> key`+script+`')`)
+	b.until("the name is text",
+		`[...document.querySelectorAll('#rule-table th')].some(e => e.textContent.includes('`+script+`'))`)
+	b.until("the key is text",
+		`[...document.querySelectorAll('#denial-table td')].some(e => e.textContent === '<b>kind</b> key`+script+`')`)
 	b.openRow("denial-table", "<b>kind</b> key<")
 	b.press(`#denial-table button[aria-label^="Why"]`)
 	b.until("the reply is text", `document.querySelector('#reply h3')?.textContent === '<b>kind</b> key`+script+`'`)
 	b.press(`#denial-table button[aria-label^="Forgive"]`)
-	b.until("the dialog is text", `document.getElementById('dialog-title').textContent === 'Forgive <b>kind</b> key`+script+`'`)
+	b.until("the dialog is text",
+		`document.getElementById('dialog-title').textContent === 'Forgive <b>kind</b> key`+script+`'`)
 	b.press("#dialog-do")
 	b.until("the toast is text", `document.getElementById('toast').textContent.includes('onerror')`)
 	if n := value[int](b, `document.querySelectorAll('img, main script').length`); n != 0 {
@@ -158,7 +176,9 @@ func TestThePageIsUsedByKeyboard(t *testing.T) {
 	b.do("begin at the top", chromedp.Focus(chromedp.CSS(".skip")))
 	var reached []string
 	for range 100 {
-		at := value[string](b, `(e => e === document.body ? '' : (e.getAttribute('aria-label') || e.name || e.textContent).trim() + (getComputedStyle(e).outlineStyle === 'none' ? ' (no focus to be seen)' : ''))(document.activeElement)`)
+		at := value[string](b,
+			`(e => e === document.body ? '' : (e.getAttribute('aria-label') || e.name || e.textContent).trim() + `+
+				`(getComputedStyle(e).outlineStyle === 'none' ? ' (no focus to be seen)' : ''))(document.activeElement)`)
 		if at == "" || len(reached) > 0 && at == reached[0] {
 			break
 		}
@@ -169,12 +189,18 @@ func TestThePageIsUsedByKeyboard(t *testing.T) {
 	if strings.Contains(all, "no focus to be seen") {
 		t.Errorf("the focus cannot be seen:\n%s", all)
 	}
-	for _, want := range []string{"Skip to the rules", "Requests over time", "everybody", "uploads", "Rule uploads over time", "Change the mode of rule uploads", "Change the limit of rule uploads", "about", "key", "rule", "limit", "Ask", "Why is address in 203.0.113.0/24", "Forgive address in 203.0.113.0/24"} {
+	for _, want := range []string{"Skip to the rules", "Requests over time", "everybody", "uploads",
+		"Rule uploads over time", "Change the mode of rule uploads", "Change the limit of rule " +
+			"uploads", "about", "key", "rule", "limit", "Ask", "Why is address in 203.0.113.0/24", "Forgive address " +
+			"in 203.0.113.0/24"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("the keyboard does not reach %q:\n%s", want, all)
 		}
 	}
-	if unnamed := value[string](b, `[...document.querySelectorAll('button, input, select, textarea, [role=img]')].filter(e => e.checkVisibility() && !e.getAttribute('aria-label') && !e.labels?.length && !e.textContent.trim()).map(e => e.outerHTML).join()`); unnamed != "" {
+	if unnamed := value[string](b,
+		`[...document.querySelectorAll('button, input, select, textarea, [role=img]')].filter(e => e.checkVisibility() && `+
+			`!e.getAttribute('aria-label') && !e.labels?.length && !e.textContent.trim()).map(e => `+
+			`e.outerHTML).join()`); unnamed != "" {
 		t.Errorf("without a name: %s", unnamed)
 	}
 	b.do("focus a button", chromedp.Focus(chromedp.CSS(`button[aria-label="Change the mode of rule uploads"]`)))
@@ -185,7 +211,8 @@ func TestThePageIsUsedByKeyboard(t *testing.T) {
 	}
 	b.key(kb.Escape)
 	b.until("the dialog closes", dialogClosed)
-	if got := value[string](b, `document.activeElement.getAttribute('aria-label')`); got != "Change the mode of rule uploads" {
+	if got := value[string](b,
+		`document.activeElement.getAttribute('aria-label')`); got != "Change the mode of rule uploads" {
 		t.Errorf("after the dialog, the focus is on %q", got)
 	}
 }

@@ -38,7 +38,8 @@ func (b *tab) shot(name string) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if err := os.WriteFile(filepath.Join(pictures, fmt.Sprintf("%s-%d-%s.png", name, width, scheme)), picture, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(pictures, fmt.Sprintf("%s-%d-%s.png", name, width, scheme)), picture,
+				0o644); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -59,7 +60,8 @@ func (b *tab) shotWhole(name string) {
 				continue
 			}
 			height := value[int64](b, `document.documentElement.scrollHeight`)
-			command(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600})
+			command(b, emulation.SetDeviceMetricsOverride,
+				emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600})
 			b.do("move the mouse away", chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, 1, 1))
 			b.drawn()
 			b.shotDialog(fmt.Sprintf("%s-%d-%s", name, width, scheme))
@@ -70,26 +72,33 @@ func (b *tab) shotWhole(name string) {
 // scheme makes it day or night.
 func (b *tab) scheme(name string) {
 	b.Helper()
-	command(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
+	command(b, emulation.SetEmulatedMedia,
+		emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
 }
 
 // drawn waits until the window has been drawn anew.
 func (b *tab) drawn() {
 	b.Helper()
-	promised[bool](b, `new Promise(r => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => r(true), 50))))`)
+	promised[bool](b, `new Promise(r => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => `+
+		`r(true), 50))))`)
 }
 
 // size makes the window so wide.
 func (b *tab) size(width int64) {
 	b.Helper()
-	command(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1, Mobile: width < 600})
+	command(b, emulation.SetDeviceMetricsOverride,
+		emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1, Mobile: width < 600})
 }
 
 // fits reports what is wider than the window.
 func (b *tab) fits(width int64) {
 	b.Helper()
 	if got := value[int64](b, `document.documentElement.scrollWidth`); got > width {
-		b.Errorf("the page is %d wide in a window of %d: %s", got, width, value[string](b, fmt.Sprintf(`[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > %d + 1 && !e.closest('thead')).map(e => e.tagName + '.' + e.className + ' ' + e.textContent.slice(0, 30)).slice(0, 5).join('; ')`, width)))
+		b.Errorf("the page is %d wide in a window of %d: %s", got, width,
+			value[string](b, fmt.Sprintf(
+				`[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > %d + 1 && `+
+					`!e.closest('thead')).map(e => e.tagName + '.' + e.className + ' ' + e.textContent.slice(0, 30)).slice(0, `+
+					`5).join('; ')`, width)))
 	}
 }
 

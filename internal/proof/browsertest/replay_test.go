@@ -50,12 +50,17 @@ func TestALogIsReplayedInThePage(t *testing.T) {
 	before := asked.Load()
 	b.chooseLog(log)
 	b.until("it is replayed", replayDone)
-	rows := value[[]string](b, `[...document.querySelectorAll('#replay-rows tr')].map(r => [...r.children].map(c => c.innerText.replace(/\s+/g, ' ').trim()).join('|'))`)
+	rows := value[[]string](b,
+		`[...document.querySelectorAll('#replay-rows tr')].map(r => [...r.children].map(c => c.innerText.replace(/\s+/g, ' `+
+			`').trim()).join('|'))`)
 	if len(rows) != 5 || rows[0] != "All 3,444 requests|" {
 		t.Fatalf("the rows are %q", rows)
 	}
 	rows = rows[1:]
-	if drawn := value[string](b, `[...document.querySelectorAll('#replay-rows path')].map(e => Math.min(2, e.getAttribute('d').split('M').length - 1)).join('')`); drawn != "2111" { // the log has one burst
+	// the log has one burst
+	if drawn := value[string](b,
+		`[...document.querySelectorAll('#replay-rows path')].map(e => Math.min(2, e.getAttribute('d').split('M').length - `+
+			`1)).join('')`); drawn != "2111" {
 		t.Errorf("over time, it draws columns: %s", drawn)
 	}
 	for i, limit := range []string{"60/1m", "fixed-window 40/1m"} {
@@ -70,14 +75,17 @@ func TestALogIsReplayedInThePage(t *testing.T) {
 		if r.Policy.Denied.High != r.Policy.Denied.Low {
 			d += "–" + strconv.FormatInt(r.Policy.Denied.High, 10)
 		}
-		if !strings.Contains(rows[i], limit+"||"+d+" ") || r.Policy.Denied.Low == 0 || !strings.Contains(rows[i], "% of requests|1 1.6% of clients|") {
+		if !strings.Contains(rows[i], limit+"||"+d+" ") || r.Policy.Denied.Low == 0 ||
+			!strings.Contains(rows[i], "% of requests|1 1.6% of clients|") {
 			t.Errorf("the page says %q, and weir simulate that %s are denied", rows[i], d)
 		}
 	}
 	if !strings.Contains(rows[3], "Not simulated: concurrent: a concurrency limit needs the duration of requests") {
 		t.Errorf("of a concurrency limit it says %q", rows[3])
 	}
-	if said := value[string](b, `document.getElementById('replay-says').textContent`); said != "access.log: 3,444 requests, 17 Nov 2026 10:05 – 20 Nov 2026 17:55 UTC, 61 clients." {
+	if said := value[string](b,
+		`document.getElementById('replay-says').textContent`); said != "access.log: 3,444 requests, 17 Nov 2026 10:05 – 20 "+
+		"Nov 2026 17:55 UTC, 61 clients." {
 		t.Errorf("it says %q", said)
 	}
 	if now := asked.Load(); now != before {
@@ -87,17 +95,21 @@ func TestALogIsReplayedInThePage(t *testing.T) {
 		b.size(width)
 		b.fits(width)
 		b.readable(fmt.Sprintf("a replay, %d wide", width))
-		if hidden := value[string](b, `[...document.querySelectorAll('#replayed td:not(.part)')].filter(e => innerWidth < 500 && getComputedStyle(e, '::before').content !== JSON.stringify(e.dataset.label)).map(e => e.textContent).join()`); hidden != "" {
+		if hidden := value[string](b,
+			`[...document.querySelectorAll('#replayed td:not(.part)')].filter(e => innerWidth < 500 && getComputedStyle(e, `+
+				`'::before').content !== JSON.stringify(e.dataset.label)).map(e => e.textContent).join()`); hidden != "" {
 			t.Errorf("%d wide: numbers have no label: %s", width, hidden)
 		}
 	}
 	b.pictureOf("playground-replay", "#replay")
 	b.size(1280)
-	value[bool](b, `(e => { e.value = '5/10s'; e.dispatchEvent(new Event('change', {bubbles: true})); return true })(document.querySelector('.panel textarea'))`)
+	value[bool](b, `(e => { e.value = '5/10s'; e.dispatchEvent(new Event('change', {bubbles: true})); return true `+
+		`})(document.querySelector('.panel textarea'))`)
 	b.until("the result goes with its limits", `!(`+replayDone+`) && document.getElementById('again').checkVisibility()`)
 	value[bool](b, `document.getElementById('again').focus(), true`)
 	b.key(kb.Enter)
-	b.until("it is replayed through the others", replayDone+` && document.querySelector('#replay-rows code').textContent === '5/10s'`)
+	b.until("it is replayed through the others",
+		replayDone+` && document.querySelector('#replay-rows code').textContent === '5/10s'`)
 	b.press("#restart")
 	if !value[bool](b, replayDone) {
 		t.Error("the clock has nothing to do with the result, and took it away")
@@ -113,7 +125,8 @@ func TestALogThatIsDroppedStaysInert(t *testing.T) {
 	quoted, _ := json.Marshal(string(text))
 	b.dropLog(`'<img src=x onerror=alert(3)>.log'`, string(quoted))
 	b.until("it is replayed", replayDone)
-	if said := value[string](b, `document.getElementById('replay-says').textContent`); !strings.HasPrefix(said, "<img src=x onerror=alert(3)>.log: 3,444 requests") {
+	if said := value[string](b, `document.getElementById('replay-says').textContent`); !strings.HasPrefix(said,
+		"<img src=x onerror=alert(3)>.log: 3,444 requests") {
 		t.Errorf("it says %q", said)
 	}
 	if n := value[int](b, `document.querySelectorAll('img, main script').length`); n != 0 {
@@ -123,7 +136,9 @@ func TestALogThatIsDroppedStaysInert(t *testing.T) {
 		t.Errorf("addresses are shown:\n%s", keys)
 	}
 	b.dropLog(`'notes.txt'`, `'<b>no</b> log\nat all\n'`)
-	b.until("what is no log is refused", `document.querySelector('#replay-says.mistake')?.textContent.startsWith('notes.txt: the format is not known') && !(`+replayDone+`)`)
+	b.until("what is no log is refused",
+		`document.querySelector('#replay-says.mistake')?.textContent.startsWith('notes.txt: the format is not known') && `+
+			`!(`+replayDone+`)`)
 	// Its third piece never comes, and seconds pass before each.
 	value[bool](b, `(() => {
 		let pieces = 0;
@@ -133,13 +148,21 @@ func TestALogThatIsDroppedStaysInert(t *testing.T) {
 		window.restore = () => { Blob.prototype.arrayBuffer = read; performance.now = now; return true; };
 		return true;
 	})()`)
-	b.dropLog(`'huge.log'`, `Array.from({length: 20000}, (_, j) => '203.0.113.' + j % 250 + ' - - [20/Nov/2026:12:00:' + String(Math.floor(j / 400)).padStart(2, '0') + ' +0000] "GET / HTTP/1.1" 200 1 "-" "-"\n').join('')`)
-	b.until("a long one says how far it is", `document.getElementById('part').checkVisibility() && document.getElementById('part').value > 0 && document.getElementById('replay-says').textContent === 'Reading huge.log' && / (s|min) left$/.test(document.getElementById('left').textContent)`)
+	b.dropLog(`'huge.log'`,
+		`Array.from({length: 20000}, (_, j) => '203.0.113.' + j % 250 + ' - - [20/Nov/2026:12:00:' + String(Math.floor(j / `+
+			`400)).padStart(2, '0') + ' +0000] "GET / HTTP/1.1" 200 1 "-" "-"\n').join('')`)
+	b.until("a long one says how far it is",
+		`document.getElementById('part').checkVisibility() && document.getElementById('part').value > 0 && `+
+			`document.getElementById('replay-says').textContent === 'Reading huge.log' && / (s|min) `+
+			`left$/.test(document.getElementById('left').textContent)`)
 	b.press("#stop")
-	b.until("and can be stopped", `document.getElementById('replay-says').textContent === 'Stopped.' && !document.getElementById('stop').checkVisibility()`)
+	b.until("and can be stopped",
+		`document.getElementById('replay-says').textContent === 'Stopped.' && `+
+			`!document.getElementById('stop').checkVisibility()`)
 	value[bool](b, `restore()`)
 	b.dropLog(`'access.log'`, string(quoted))
-	b.until("the next one is replayed", replayDone+` && document.getElementById('replay-says').textContent.startsWith('access.log: 3,444 requests')`)
+	b.until("the next one is replayed",
+		replayDone+` && document.getElementById('replay-says').textContent.startsWith('access.log: 3,444 requests')`)
 }
 
 func TestALogIsChosenByKeyboard(t *testing.T) {
@@ -147,12 +170,15 @@ func TestALogIsChosenByKeyboard(t *testing.T) {
 	b.press("#send")
 	b.until("a request is decided", `document.querySelector('.counts .allowed').textContent === '1'`)
 	b.press(`.presets a[href="#replay"]`)
-	b.until("the link leads there", `location.hash === '#replay' && (r => r.top >= 0 && r.top < innerHeight)(document.getElementById('replay').getBoundingClientRect())`)
+	b.until("the link leads there",
+		`location.hash === '#replay' && (r => r.top >= 0 && r.top < `+
+			`innerHeight)(document.getElementById('replay').getBoundingClientRect())`)
 	if n := value[string](b, `document.querySelector('.counts .allowed').textContent`); n != "1" {
 		t.Errorf("the link has begun anew: %s requests are allowed", n)
 	}
 	b.key(kb.Tab)
-	if at := value[string](b, `document.activeElement.id + ' ' + getComputedStyle(document.activeElement).outlineStyle`); at != "log solid" {
+	if at := value[string](b,
+		`document.activeElement.id + ' ' + getComputedStyle(document.activeElement).outlineStyle`); at != "log solid" {
 		t.Errorf("after the link, the next stop is %q", at)
 	}
 	if name := value[string](b, `document.getElementById('log').labels[0].textContent.trim()`); name != "Access log" {

@@ -64,7 +64,8 @@ func fourDays(t *testing.T) string {
 	begun := time.Date(2026, 11, 17, 10, 5, 0, 0, time.UTC)
 	var log strings.Builder
 	line := func(at time.Time, client int) {
-		fmt.Fprintf(&log, "198.51.%d.7 - - [%s] \"GET /<script>alert(1)</script> HTTP/1.1\" 200 5 \"-\" \"<img src=x onerror=alert(2)>\"\n", client, at.Format("02/Jan/2006:15:04:05 -0700"))
+		fmt.Fprintf(&log, "198.51.%d.7 - - [%s] \"GET /<script>alert(1)</script> HTTP/1.1\" 200 5 \"-\" \"<img src=x "+
+			"onerror=alert(2)>\"\n", client, at.Format("02/Jan/2006:15:04:05 -0700"))
 	}
 	for i := range 8 * 60 {
 		at := begun.Add(time.Duration(i) * 10 * time.Minute)
@@ -89,7 +90,8 @@ func openReport(t *testing.T, args ...string) *tab {
 	t.Helper()
 	page := filepath.Join(t.TempDir(), "report.html")
 	simulate(t, append([]string{"--html", page}, args...)...)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, page) }))
+	server := httptest.NewServer(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, page) }))
 	t.Cleanup(server.Close)
 	b := openAt(t, server.URL+"/report")
 	b.until("its charts are drawn", `document.querySelectorAll('#time svg, #peaks svg').length === 2`)
@@ -100,8 +102,10 @@ func TestTheReportIsReadableAtAnyWidth(t *testing.T) {
 	dir := t.TempDir()
 	policies := map[string]string{
 		"weir.yaml": "version: 1\nclient: {peer: true}\nrules:\n" +
-			"  - {name: per-client, key: address, limit: 30/minute}\n  - {name: quota, key: address, limit: fixed-window 60/day}\n" +
-			"  - {name: agents, key: header User-Agent, limit: 100/minute, mode: shadow}\n  - {name: tenants, key: header X-Tenant, limit: 100/minute}\n",
+			"  - {name: per-client, key: address, limit: 30/minute}\n  - {name: quota, key: address, limit: " +
+			"fixed-window 60/day}\n" +
+			"  - {name: agents, key: header User-Agent, limit: 100/minute, mode: shadow}\n  - {name: tenants, key: header " +
+			"X-Tenant, limit: 100/minute}\n",
 		"before.yaml": "version: 1\nclient: {peer: true}\nrules:\n  - {name: per-client, key: address, limit: 50/minute}\n",
 	}
 	for name, text := range policies {
@@ -109,27 +113,41 @@ func TestTheReportIsReadableAtAnyWidth(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b := openReport(t, "--policy", filepath.Join(dir, "weir.yaml"), "--against", filepath.Join(dir, "before.yaml"), "--ladder", fourDays(t))
+	b := openReport(t, "--policy", filepath.Join(dir, "weir.yaml"), "--against", filepath.Join(dir, "before.yaml"),
+		"--ladder", fourDays(t))
 	var labels string
 	for _, width := range []int64{1400, 700, 390, 320} { // 700 is 1400 at 200%
 		b.size(width)
 		b.drawn()
 		b.fits(width)
 		b.readable(strconv.FormatInt(width, 10) + " wide")
-		if cut := value[string](b, `[...document.querySelectorAll('svg text')].filter(e => { const r = e.getBoundingClientRect(); return r.left < 0 || r.right > innerWidth + 1 || r.width === 0; }).map(e => e.textContent).join()`); cut != "" {
+		if cut := value[string](b,
+			`[...document.querySelectorAll('svg text')].filter(e => { const r = e.getBoundingClientRect(); return r.left < 0 `+
+				`|| r.right > innerWidth + 1 || r.width === 0; }).map(e => e.textContent).join()`); cut != "" {
 			t.Errorf("%d wide: labels are cut: %s", width, cut)
 		}
-		if close := value[string](b, `[...document.querySelectorAll('#time svg, #peaks svg')].flatMap(svg => { const all = [...svg.querySelectorAll('text')].map(e => [e.textContent, e.getBoundingClientRect()]); return all.flatMap(([a, p], i) => all.slice(i + 1).filter(([, q]) => p.left < q.right && q.left < p.right && p.top + 3 < q.bottom && q.top + 3 < p.bottom).map(([c]) => a + ' and ' + c)); }).join()`); close != "" {
+		if close := value[string](b,
+			`[...document.querySelectorAll('#time svg, #peaks svg')].flatMap(svg => { const all = `+
+				`[...svg.querySelectorAll('text')].map(e => [e.textContent, e.getBoundingClientRect()]); return all.flatMap(([a, `+
+				`p], i) => all.slice(i + 1).filter(([, q]) => p.left < q.right && q.left < p.right && p.top + 3 < q.bottom && `+
+				`q.top + 3 < p.bottom).map(([c]) => a + ' and ' + c)); }).join()`); close != "" {
 			t.Errorf("%d wide: labels are on each other: %s", width, close)
 		}
-		if hidden := value[string](b, `[...document.querySelectorAll('.cards td')].filter(e => !e.dataset.label || innerWidth < 700 && getComputedStyle(e, '::before').content !== JSON.stringify(e.dataset.label)).map(e => e.textContent).join()`); hidden != "" {
+		if hidden := value[string](b,
+			`[...document.querySelectorAll('.cards td')].filter(e => !e.dataset.label || innerWidth < 700 && `+
+				`getComputedStyle(e, '::before').content !== JSON.stringify(e.dataset.label)).map(e => `+
+				`e.textContent).join()`); hidden != "" {
 			t.Errorf("%d wide: numbers of rules have no label: %s", width, hidden)
 		}
-		if small := value[string](b, `[...document.querySelectorAll('.bar')].filter(e => e.closest('details:not([open])') === null && e.getBoundingClientRect().width < 30).map(e => e.parentElement.textContent).join()`); small != "" {
+		if small := value[string](b,
+			`[...document.querySelectorAll('.bar')].filter(e => e.closest('details:not([open])') === null && `+
+				`e.getBoundingClientRect().width < 30).map(e => e.parentElement.textContent).join()`); small != "" {
 			t.Errorf("%d wide: bars have vanished: %s", width, small)
 		}
 		// Ticks of days stand at midnight, where the bar of midnight begins.
-		days := value[string](b, `[...document.querySelectorAll('#time .tick')].filter(e => /Nov/.test(e.textContent)).map(e => e.textContent + ' ' + e.dataset.at.slice(11)).join()`)
+		days := value[string](b,
+			`[...document.querySelectorAll('#time .tick')].filter(e => /Nov/.test(e.textContent)).map(e => e.textContent + ' `+
+				`' + e.dataset.at.slice(11)).join()`)
 		if want := "18 Nov 00:00:00.000Z,19 Nov 00:00:00.000Z,20 Nov 00:00:00.000Z"; days != want {
 			t.Errorf("%d wide: the days are %s, want %s", width, days, want)
 		}
@@ -150,12 +168,17 @@ func TestFewDenialsAreSeen(t *testing.T) {
 	b := openReport(t, "--limit", "60/minute", fourDays(t))
 	b.size(390)
 	b.drawn()
-	if highest := value[float64](b, `Math.max(...[...document.querySelectorAll('#time .denied, #time .maybe')].map(e => e.getBoundingClientRect()).filter(r => r.bottom > [...document.querySelectorAll('#time text')].find(e => e.textContent === 'denied alone').getBoundingClientRect().bottom).map(r => r.height))`); highest < 25 {
+	if highest := value[float64](b,
+		`Math.max(...[...document.querySelectorAll('#time .denied, #time .maybe')].map(e => `+
+			`e.getBoundingClientRect()).filter(r => r.bottom > [...document.querySelectorAll('#time text')].find(e => `+
+			`e.textContent === 'denied alone').getBoundingClientRect().bottom).map(r => r.height))`); highest < 25 {
 		t.Errorf("the highest bar of denials alone is %v high", highest)
 	}
 	for _, share := range value[[]string](b, `[...document.body.innerText.matchAll(/[\\d.]+%[^\\n]*/g)].map(m => m[0])`) {
 		if !regexp.MustCompile(`% of `).MatchString(share) && !strings.Contains(share, "%\n") {
-			if next := value[string](b, `document.querySelector('.figures').innerText.replace(/\\s+/g, ' ')`); !strings.Contains(next, share+" of requests denied") {
+			if next := value[string](b,
+				`document.querySelector('.figures').innerText.replace(/\\s+/g, ' ')`); !strings.Contains(next, share+" "+
+				"of requests denied") {
 				t.Errorf("the share %q does not say of what", share)
 			}
 		}
@@ -196,12 +219,15 @@ func TestTheReportQuotesWhatTheEngineDenies(t *testing.T) {
 			t.Errorf("at %s it says %q, want %q", line, got, want)
 		}
 	}
-	if got := readout(sliding, "50"); strings.Contains(got, "den") || !strings.HasPrefix(got, "1 of 61 keys asks for more than 50 in a minute.") {
+	if got := readout(sliding, "50"); strings.Contains(got, "den") ||
+		!strings.HasPrefix(got, "1 of 61 keys asks for more than 50 in a minute.") {
 		t.Errorf("for a limit that was not decided by it says %q", got)
 	}
 	fixed := openReport(t, "--limit", "fixed-window 60/minute", log)
 	for _, line := range []string{"40", "71"} {
-		if got, want := readout(fixed, line), "As a fixed window alone it would deny "+denied("fixed-window "+line+"/minute")+" of "; !strings.Contains(got, want) {
+		if got, want := readout(fixed,
+			line), "As a fixed window alone it would deny "+denied("fixed-window "+line+"/minute")+" of "+
+			""; !strings.Contains(got, want) {
 			t.Errorf("at %s it says %q, want %q", line, got, want)
 		}
 	}
@@ -212,14 +238,17 @@ func TestTheReportIsUsedByKeyboard(t *testing.T) {
 	var reached []string
 	for range 30 {
 		b.key(kb.Tab)
-		at := value[string](b, `(e => e === document.body ? '' : (e.getAttribute('aria-label') || e.id || e.textContent).trim().slice(0, 40) + (getComputedStyle(e).outlineStyle === 'none' ? ' (no focus to be seen)' : ''))(document.activeElement)`)
+		at := value[string](b,
+			`(e => e === document.body ? '' : (e.getAttribute('aria-label') || e.id || e.textContent).trim().slice(0, 40) + `+
+				`(getComputedStyle(e).outlineStyle === 'none' ? ' (no focus to be seen)' : ''))(document.activeElement)`)
 		if at == "" || len(reached) > 0 && at == reached[0] {
 			break
 		}
 		reached = append(reached, at)
 	}
 	all := strings.Join(reached, "\n")
-	for _, want := range []string{"Requests over time", "number", "Line, on a logarithmic scale", "per-address: 1 of", "1 log"} {
+	for _, want := range []string{"Requests over time", "number", "Line, on a logarithmic scale", "per-address: 1 of",
+		"1 log"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("the keyboard does not reach %q:\n%s", want, all)
 		}
@@ -235,7 +264,8 @@ func TestTheReportIsUsedByKeyboard(t *testing.T) {
 			t.Errorf("an arrow key on %s changes nothing: %q", selector, after)
 		}
 	}
-	if moving := value[int](b, `document.getAnimations().length`); moving != 0 { // prefers-reduced-motion has nothing to stop
+	// prefers-reduced-motion has nothing to stop
+	if moving := value[int](b, `document.getAnimations().length`); moving != 0 {
 		t.Errorf("%d things move by themselves", moving)
 	}
 }

@@ -45,7 +45,9 @@ func TestThePageShowsWhatIsShed(t *testing.T) {
 	b := open(t, s)
 	b.until("the panel is shown", `document.getElementById('shedding').checkVisibility()`)
 	b.until("it says that nothing is denied", `document.getElementById('headline').textContent === 'Nothing is denied.'`)
-	b.until("what is in flight is shown", `document.getElementById('shedders').textContent.startsWith('api: enforce, limit 2 (at most 10\u202f000), 1 in flight, the oldest for ')`)
+	b.until("what is in flight is shown",
+		`document.getElementById('shedders').textContent.startsWith('api: enforce, limit 2 (at most 10\u202f000), 1 in `+
+			`flight, the oldest for ')`)
 	acquire("/")
 	acquire("/o")
 	acquire("/o")
@@ -57,29 +59,39 @@ func TestThePageShowsWhatIsShed(t *testing.T) {
 	b.until("numbers are those of the classes", `[...`+other+`.cells].map(c => c.textContent).filter((t, i) => [0, 1, 2, 3, 9].includes(i)).join() === '<b>other</b>,50%,1,1,2'
 		&& [...`+critical+`.cells].map(c => c.textContent).filter((t, i) => [0, 1, 2, 3, 9].includes(i)).join() === 'critical,100%,2,1,0'`)
 	b.shot("shed")
-	verdicts := value[string](b, `[...document.querySelectorAll('#verdicts div')].filter(e => /^(Denied|Unavailable)/.test(e.textContent)).map(e => e.textContent).join()`)
+	verdicts := value[string](b,
+		`[...document.querySelectorAll('#verdicts div')].filter(e => /^(Denied|Unavailable)/.test(e.textContent)).map(e => `+
+			`e.textContent).join()`)
 	if verdicts != "Denied0/s,Unavailable0/s" {
 		t.Errorf("what is shed counts as %s", verdicts)
 	}
-	if n := value[int](b, `document.querySelectorAll('#shedding button, #shedding b b, #shedding td b, #shedding th b').length`); n != 0 {
+	if n := value[int](b,
+		`document.querySelectorAll('#shedding button, #shedding b b, #shedding td b, #shedding th b').length`); n != 0 {
 		t.Errorf("the panel has %d buttons or elements of a name", n)
 	}
 	s.visit(9, "GET", "/api/things", "203.0.113.77")
 	acquire("/o")
-	b.until("both are told apart", `document.getElementById('headline').textContent.includes('Rule per-client denies.') && document.getElementById('headline').textContent.includes('is shed, with a 503.')`)
+	b.until("both are told apart",
+		`document.getElementById('headline').textContent.includes('Rule per-client denies.') && `+
+			`document.getElementById('headline').textContent.includes('is shed, with a 503.')`)
 	next := newShedder(core.Shadow)
 	s.counts.WatchShedder("next", next)
 	for range 3 {
 		next.Acquire(t.Context(), httptest.NewRequest("GET", "/o", nil))
 	}
-	b.until("a shadow says what it would shed", `document.getElementById('shedders').textContent.includes('next: shadow, limit 2') && document.getElementById('shedders').textContent.includes('besides 2 let in by shadow alone')`)
+	b.until("a shadow says what it would shed",
+		`document.getElementById('shedders').textContent.includes('next: shadow, limit 2') && `+
+			`document.getElementById('shedders').textContent.includes('besides 2 let in by shadow alone')`)
 	b.until("classes have the names of their shedders", classRow("next / <b>other</b>")+`?.cells[9].textContent === '0'`)
 	off := shed.Options[*http.Request]{Mode: core.Disabled}
 	if err := next.Replace(off); err != nil {
 		t.Fatal(err)
 	}
-	b.until("a shedder that is disabled says so", `document.getElementById('shedders').textContent.includes('next: disabled')`)
-	if labels := value[string](b, `[...`+classRow("api / critical")+`.cells].slice(1).map(c => c.dataset.label).join()`); strings.Count(labels, ",") != 8 || strings.Contains(labels, "undefined") {
+	b.until("a shedder that is disabled says so",
+		`document.getElementById('shedders').textContent.includes('next: disabled')`)
+	if labels := value[string](b,
+		`[...`+classRow("api / critical")+`.cells].slice(1).map(c => `+
+			`c.dataset.label).join()`); strings.Count(labels, ",") != 8 || strings.Contains(labels, "undefined") {
 		t.Errorf("on narrow screens the numbers are labelled %q", labels)
 	}
 }
@@ -87,7 +99,8 @@ func TestThePageShowsWhatIsShed(t *testing.T) {
 func TestAServiceWithoutAShedderHasNoPanel(t *testing.T) {
 	s := newSite(t, admin.Options{})
 	b := open(t, s)
-	if value[bool](b, `document.getElementById('shedding').checkVisibility() || document.getElementById('verdicts').textContent.includes('Shed')`) {
+	if value[bool](b, `document.getElementById('shedding').checkVisibility() || `+
+		`document.getElementById('verdicts').textContent.includes('Shed')`) {
 		t.Error("there is a panel of shedders, and no shedder")
 	}
 }
@@ -112,6 +125,7 @@ func TestAServiceThatOnlyShedsHasNoRules(t *testing.T) {
 	for range 3 {
 		shedder.Acquire(t.Context(), httptest.NewRequest("GET", "/o", nil))
 	}
-	b.until("it says which class is shed", `document.getElementById('headline').textContent === 'The service is full: class <b>other</b> is shed, with a 503.'`)
+	b.until("it says which class is shed",
+		`document.getElementById('headline').textContent === 'The service is full: class <b>other</b> is shed, with a 503.'`)
 	b.shot("shed-only")
 }

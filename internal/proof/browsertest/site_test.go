@@ -104,7 +104,8 @@ func newSite(t *testing.T, options admin.Options) *site {
 		}
 		return admin.Person{Name: "ann", MayChange: true}, nil
 	}
-	page, err := admin.New(who, admin.Sources{Stats: counts, Limiters: map[string]admin.Limiter{"api": s.limit}, Policy: status}, options)
+	page, err := admin.New(who,
+		admin.Sources{Stats: counts, Limiters: map[string]admin.Limiter{"api": s.limit}, Policy: status}, options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,11 +10,12 @@ import (
 func TestTheLimitsOfSystemsOpen(t *testing.T) {
 	b := openPlayground(t, "")
 	for name, rules := range map[string]string{
-		"Stripe":           "Rate + in flight + fleet + fleet rest|Charges + in flight + fleet",
-		"GitHub":           "Core + points + concurrent|Core + points + concurrent",
-		"Discord":          "Messages + global|Reads + global",
-		"Cloudflare":       "Flood|Customer",
-		"API Gateway":      "Account + stage prod + plan rate + plan quota|Account + stage prod + method orders + plan rate + plan quota",
+		"Stripe":     "Rate + in flight + fleet + fleet rest|Charges + in flight + fleet",
+		"GitHub":     "Core + points + concurrent|Core + points + concurrent",
+		"Discord":    "Messages + global|Reads + global",
+		"Cloudflare": "Flood|Customer",
+		"API Gateway": "Account + stage prod + plan rate + plan quota|Account + stage prod + method orders + " +
+			"plan rate + plan quota",
 		"nginx":            "Plain|Burst|Nodelay|Delay",
 		"Envoy":            "Local + source + log in|Local + source + orders",
 		"a log-in":         "User minute + user quarter + user day|User minute|User quarter|User day",
@@ -23,18 +24,23 @@ func TestTheLimitsOfSystemsOpen(t *testing.T) {
 		link := `[...document.querySelectorAll('.presets a')].find(e => e.textContent === '` + name + `')`
 		value[bool](b, link+`.click(), true`)
 		b.until(name+" is chosen", link+`.getAttribute('aria-current') === 'true'`)
-		if got := value[string](b, `[...document.querySelectorAll('.panel h3')].map(e => e.textContent).join('|')`); got != rules {
+		if got := value[string](b,
+			`[...document.querySelectorAll('.panel h3')].map(e => e.textContent).join('|')`); got != rules {
 			t.Errorf("%s: the panels are %s, want %s", name, got, rules)
 		}
-		if got := value[string](b, `[...document.querySelectorAll('.wrong, .mistake')].map(e => e.textContent).join('')`); got != "" {
+		if got := value[string](b,
+			`[...document.querySelectorAll('.wrong, .mistake')].map(e => e.textContent).join('')`); got != "" {
 			t.Errorf("%s: %s", name, got)
 		}
 		want := value[string](b, `new URLSearchParams(`+link+`.search).get('speed') ?? '1'`)
 		if got := value[string](b, `document.getElementById('times').textContent`); got != "×"+want {
 			t.Errorf("%s: time passes %s, want ×%s", name, got, want)
 		}
-		b.until(name+": requests are decided", `[...document.querySelectorAll('.panel')].every(p => Number(p.querySelector('.counts .allowed').textContent) > 0)`)
-		b.until(name+": the answer has its rules", `document.querySelectorAll('#said li').length === `+string(rune('1'+strings.Count(strings.Split(rules, "|")[0], " + "))))
+		b.until(name+": requests are decided",
+			`[...document.querySelectorAll('.panel')].every(p => Number(p.querySelector('.counts .allowed').textContent) > 0)`)
+		b.until(name+": the answer has its rules",
+			`document.querySelectorAll('#said li').length === `+string(
+				rune('1'+strings.Count(strings.Split(rules, "|")[0], " + "))))
 		b.shotWhole("playground-" + strings.ToLower(strings.ReplaceAll(name, " ", "-")))
 	}
 }
@@ -46,7 +52,8 @@ func TestWhatIsNotDelayedIsNotSaidToWait(t *testing.T) {
 	b.press("#restart")
 	b.press(`[data-by="1000000"]`)
 	b.until("twelve are decided", panel("Delay")+`.querySelector('.allowed').textContent === '12'`)
-	if got := value[string](b, panel("Delay")+`.querySelector('.state').textContent`); got != "9 of 21 left, a wait of 400 ms" {
+	if got := value[string](b,
+		panel("Delay")+`.querySelector('.state').textContent`); got != "9 of 21 left, a wait of 400 ms" {
 		t.Errorf("the panel says %q", got)
 	}
 }

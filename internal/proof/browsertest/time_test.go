@@ -51,10 +51,13 @@ func TestTheFirstSecondsAreDrawn(t *testing.T) {
 	b.until("a sample is drawn", `(document.querySelector('#past path.denied')?.getAttribute('d') ?? '').includes('H')`)
 	b.until("a mark is drawn", `document.querySelectorAll('#past line.mark').length === 0`)
 	mode := core.Shadow
-	if err := s.limit.Override("per-client", core.Override{Mode: &mode, Why: "<b>too low</b>", Until: time.Now().Add(time.Hour)}); err != nil {
+	if err := s.limit.Override("per-client",
+		core.Override{Mode: &mode, Why: "<b>too low</b>", Until: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
-	b.until("the override is marked", `document.querySelectorAll('#past line.mark').length === 1 && document.getElementById('marks').textContent.endsWith('rule per-client: shadow (<b>too low</b>)')`)
+	b.until("the override is marked",
+		`document.querySelectorAll('#past line.mark').length === 1 && `+
+			`document.getElementById('marks').textContent.endsWith('rule per-client: shadow (<b>too low</b>)')`)
 }
 
 func TestThePastIsDrawnFromTheLeft(t *testing.T) {
@@ -72,7 +75,8 @@ func TestThePastIsDrawnFromTheLeft(t *testing.T) {
 		if got < test.filled-.01 || got > test.filled+.01 {
 			t.Errorf("%d stretches fill %.3f of the drawing, want %.3f", test.stretches, got, test.filled)
 		}
-		line := value[float64](b, `(p => p.x === 0 ? p.width / 136 : -1)(`+row("per-client")+`.querySelector('svg.line path.allowed').getBBox())`)
+		line := value[float64](b,
+			`(p => p.x === 0 ? p.width / 136 : -1)(`+row("per-client")+`.querySelector('svg.line path.allowed').getBBox())`)
 		if line < test.filled-.01 || line > test.filled+.01 {
 			t.Errorf("%d stretches fill %.3f of the line, want %.3f", test.stretches, line, test.filled)
 		}
@@ -85,23 +89,32 @@ func TestThePastHasAScale(t *testing.T) {
 	for _, test := range []struct {
 		count int
 		scale string
-	}{{0, "0 0.5 1.0"}, {1, "0 0.5 1.0"}, {30, "0 2 4 6"}, {60, "0 5 10 15"}, {100, "0 5 10 15 20"}, {1000, "0 50 100 150 200"}, {61000, "0 5\u202f000 10\u202f000 15\u202f000"}} {
+	}{{0, "0 0.5 1.0"}, {1, "0 0.5 1.0"}, {30, "0 2 4 6"}, {60, "0 5 10 15"}, {100, "0 5 10 15 20"}, {1000,
+		"0 50 100 150 200"}, {61000, "0 5\u202f000 10\u202f000 15\u202f000"}} {
 		b.remember(120, fmt.Sprintf(`{Allowed: i %% 2 ? %d : 0, Denied: 0}`, test.count), `[]`)
-		if got := value[string](b, `[...document.querySelectorAll('#past text[text-anchor=end]')].map(e => e.textContent).join(' ')`); got != test.scale {
+		if got := value[string](b,
+			`[...document.querySelectorAll('#past text[text-anchor=end]')].map(e => e.textContent).join(' `+
+				`')`); got != test.scale {
 			t.Errorf("for %d in 5 s the scale is %q, want %q", test.count, got, test.scale)
 		}
 		b.size(1400)
 		b.drawn()
-		if got := value[string](b, `[...document.querySelectorAll('#past text[text-anchor=middle]')].map(e => e.textContent).join(' ')`); got != "11:51 11:52 11:53 11:54 11:55 11:56 11:57 11:58 11:59" {
+		if got := value[string](b,
+			`[...document.querySelectorAll('#past text[text-anchor=middle]')].map(e => e.textContent).join(' `+
+				`')`); got != "11:51 11:52 11:53 11:54 11:55 11:56 11:57 11:58 11:59" {
 			t.Errorf("the times are %q", got)
 		}
 	}
-	if label := value[string](b, row("per-client")+`.querySelector('svg').getAttribute('aria-label')`); label != "Over time: at most 24\u202f400 a second allowed, 0 a second denied, 0 a second would be denied" {
+	if label := value[string](b,
+		row("per-client")+`.querySelector('svg').getAttribute('aria-label')`); label != "Over time: at most 24\u202f400 a "+
+		"second allowed, 0 a second denied, 0 a second would be denied" {
 		t.Errorf("told: %q", label)
 	}
 	for _, width := range []int64{1280, 500, 390} {
 		b.size(width)
-		if n := value[int](b, `[...document.querySelectorAll('svg.line')].filter(e => e.getBoundingClientRect().right > e.closest('td').getBoundingClientRect().right + 1).length`); n != 0 {
+		if n := value[int](b,
+			`[...document.querySelectorAll('svg.line')].filter(e => e.getBoundingClientRect().right > `+
+				`e.closest('td').getBoundingClientRect().right + 1).length`); n != 0 {
 			t.Errorf("in a window of %d, %d drawings reach into the next number", width, n)
 		}
 	}
@@ -116,7 +129,9 @@ func TestThePastIsReadByPointer(t *testing.T) {
 	}
 	point := func(x, y float64) {
 		t.Helper()
-		at := value[[]float64](b, fmt.Sprintf(`(r => [r.left + r.width * %v, r.top + r.height * %v])(document.querySelector('#past line.grid').getBoundingClientRect())`, x, y))
+		at := value[[]float64](b,
+			fmt.Sprintf(`(r => [r.left + r.width * %v, r.top + r.height * %v])(document.querySelector('#past `+
+				`line.grid').getBoundingClientRect())`, x, y))
 		b.do("move the pointer", chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, at[0], at[1]))
 	}
 	value[bool](b, pastPlot+`.scrollIntoView({block: 'center'}), true`)
@@ -132,12 +147,14 @@ func TestThePastIsReadByPointer(t *testing.T) {
 func TestThePastIsReadByKeyboard(t *testing.T) {
 	s := newSite(t, admin.Options{})
 	b := open(t, s)
-	b.remember(120, `{Allowed: i, Denied: 600 - 5 * i}`, `[[62, 'rule per-client: shadow (<b>ann</b>)'], [300, 'breaker redis: opened']]`)
+	b.remember(120, `{Allowed: i, Denied: 600 - 5 * i}`,
+		`[[62, 'rule per-client: shadow (<b>ann</b>)'], [300, 'breaker redis: opened']]`)
 	b.reach(`e.matches('#past .plot')`)
 	for _, test := range []struct{ key, says string }{
 		{kb.ArrowLeft, "11:59:50 to 11:59:55, per second: allowed 24, denied 2.0, unavailable 0"},
 		{kb.PageUp, "11:58:50 to 11:58:55, per second: allowed 21, denied 14, unavailable 0"},
-		{kb.ArrowRight, "11:58:55 to 11:59:00, per second: allowed 21, denied 13, unavailable 0. rule per-client: shadow (<b>ann</b>)"},
+		{kb.ArrowRight, "11:58:55 to 11:59:00, per second: allowed 21, denied 13, unavailable 0. rule per-client: " +
+			"shadow (<b>ann</b>)"},
 		{kb.Home, "11:50:00 to 11:50:05, per second: allowed 0, denied 120, unavailable 0"},
 		{kb.ArrowLeft, "11:50:00 to 11:50:05, per second: allowed 0, denied 120, unavailable 0"},
 		{kb.PageDown, "11:51:00 to 11:51:05, per second: allowed 2.4, denied 108, unavailable 0"},
@@ -148,7 +165,8 @@ func TestThePastIsReadByKeyboard(t *testing.T) {
 			t.Errorf("it says %q, want %q", got, test.says)
 		}
 	}
-	if got := value[string](b, `['min', 'now', 'max'].map(n => `+pastPlot+`.getAttribute('aria-value' + n)).join(' ')`); got != "0 119 119" {
+	if got := value[string](b,
+		`['min', 'now', 'max'].map(n => `+pastPlot+`.getAttribute('aria-value' + n)).join(' ')`); got != "0 119 119" {
 		t.Errorf("it stands at %s", got)
 	}
 	b.key(kb.ArrowLeft)
@@ -160,11 +178,15 @@ func TestWhatChangedIsMarked(t *testing.T) {
 	const script = `</script><img src=x onerror=alert(1)>`
 	s := newSite(t, admin.Options{})
 	b := open(t, s)
-	b.remember(120, `{Allowed: i}`, `[[500, 'a'], [302, '`+strings.ReplaceAll(script, "/", `\/`)+`'], [300, 'c'], [62, 'd']]`)
-	if got := value[string](b, `[...document.querySelectorAll('#past text.mark')].map(e => e.textContent).join()`); got != "1,2,4" {
+	b.remember(120, `{Allowed: i}`,
+		`[[500, 'a'], [302, '`+strings.ReplaceAll(script, "/", `\/`)+`'], [300, 'c'], [62, 'd']]`)
+	if got := value[string](b,
+		`[...document.querySelectorAll('#past text.mark')].map(e => e.textContent).join()`); got != "1,2,4" {
 		t.Errorf("the marks have the numbers %s: those that would overlap have none", got)
 	}
-	if got := value[string](b, `[...document.querySelectorAll('#marks li')].map(e => e.value + ' ' + e.textContent).join('\n')`); got != "1 11:51:40 a\n2 11:54:58 "+script+"\n3 11:55:00 c\n4 11:58:58 d" {
+	if got := value[string](b,
+		`[...document.querySelectorAll('#marks li')].map(e => e.value + ' ' + e.textContent).join('\n')`); got != "1 "+
+		"11:51:40 a\n2 11:54:58 "+script+"\n3 11:55:00 c\n4 11:58:58 d" {
 		t.Errorf("the marks are\n%s", got)
 	}
 	if n := value[int](b, `document.querySelectorAll('main img, main script').length`); n != 0 {
@@ -224,10 +246,14 @@ func TestNumbersStandBelowEachOther(t *testing.T) {
 	if got := value[[]int](b, points); len(got) != 5 || slices.Min(got) != slices.Max(got) {
 		t.Errorf("their decimal points are at %v", got)
 	}
-	if got := value[string](b, `[...document.querySelectorAll('#rule-table tbody tr')].map(r => r.cells_.allowed.textContent).join(' | ')`); got != "12\u202f346 | 38 | 10 | 2.4 | 0" {
+	if got := value[string](b,
+		`[...document.querySelectorAll('#rule-table tbody tr')].map(r => r.cells_.allowed.textContent).join(' | `+
+			`')`); got != "12\u202f346 | 38 | 10 | 2.4 | 0" {
 		t.Errorf("they are %s", got)
 	}
-	if got := value[string](b, `[2.21e3, 20e3, 64.04e3, 2.4e6, 59e6].map(waitInTable).join(' | ')`); got != "2.2 ms | 20.0 ms | 64.0 ms | 2.4 s | 59.0 s" {
+	if got := value[string](b,
+		`[2.21e3, 20e3, 64.04e3, 2.4e6, 59e6].map(waitInTable).join(' | ')`); got != "2.2 ms | 20.0 ms | 64.0 "+
+		"ms | 2.4 s | 59.0 s" {
 		t.Errorf("waits are %s", got)
 	}
 }
@@ -242,8 +268,13 @@ func TestAPercentageSaysOfWhat(t *testing.T) {
 	s.visit(1, "GET", "/api/things", "203.0.113.77")
 	b := open(t, s)
 	b.until("the mode says so", row("per-client")+`.cells[2].textContent === 'enforce 25% of keys'`)
-	b.until("backend and memory say so", `/99% of calls ≤ /.test(document.getElementById('facts').textContent) && / of 100.000 keys \(\d+%\)/.test(document.getElementById('facts').textContent)`)
-	if said := value[string](b, `document.querySelector('#shed-table thead').textContent + document.querySelector('#rules + .legend').textContent`); !strings.Contains(said, "Share of limit") || !strings.Contains(said, "Percentages are of the rule’s decisions") {
+	b.until("backend and memory say so",
+		`/99% of calls ≤ /.test(document.getElementById('facts').textContent) && / of 100.000 keys `+
+			`\(\d+%\)/.test(document.getElementById('facts').textContent)`)
+	if said := value[string](b,
+		`document.querySelector('#shed-table thead').textContent + document.querySelector('#rules + `+
+			`.legend').textContent`); !strings.Contains(said, "Share of limit") ||
+		!strings.Contains(said, "Percentages are of the rule’s decisions") {
 		t.Errorf("the tables say %q", said)
 	}
 }
@@ -257,13 +288,16 @@ func TestThePageIsReadable(t *testing.T) {
 	b.until("all is shown", `document.querySelectorAll('#denial-table tbody tr').length > 3`)
 	b.openRow("rule-table", "per-client")
 	b.openRow("denial-table", "address in 203.0.113.0/24")
-	b.remember(120, `{Allowed: i, Denied: 600 - 5 * i, WouldDeny: 10, Unavailable: 5, Shed: 50}`, `[[300, 'breaker redis: opened']]`)
+	b.remember(120, `{Allowed: i, Denied: 600 - 5 * i, WouldDeny: 10, Unavailable: 5, Shed: 50}`,
+		`[[300, 'breaker redis: opened']]`)
 	for _, width := range []int64{1400, 700, 320} {
 		b.size(width)
 		b.drawn()
 		b.fits(width)
 		b.readable(fmt.Sprintf("the page, %d wide", width))
-		if wide := value[float64](b, `Math.min(...[...document.querySelectorAll('.plot')].map(e => e.getBoundingClientRect().width / document.querySelector('main').getBoundingClientRect().width))`); wide < .8 {
+		if wide := value[float64](b,
+			`Math.min(...[...document.querySelectorAll('.plot')].map(e => e.getBoundingClientRect().width / `+
+				`document.querySelector('main').getBoundingClientRect().width))`); wide < .8 {
 			t.Errorf("in a window of %d, a drawing is %.2f of it", width, wide)
 		}
 	}
@@ -288,10 +322,15 @@ func TestThePageIsReadable(t *testing.T) {
 func TestNothingMovesForThoseWhoDoNotWantIt(t *testing.T) {
 	s := newSite(t, admin.Options{})
 	b := openAt(t, s.url)
-	command(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-reduced-motion", Value: "reduce"}}})
+	command(b, emulation.SetEmulatedMedia,
+		emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-reduced-motion", Value: "reduce"}}})
 	b.until("the page is live", `document.getElementById('live').textContent.startsWith('live')`)
 	b.openRow("rule-table", "per-client")
-	if moving := value[string](b, `[...document.querySelectorAll('*')].filter(e => { const s = getComputedStyle(e); return s.animationName !== 'none' || s.transitionDuration.split(',').some(d => parseFloat(d) > 0) || s.scrollBehavior === 'smooth'; }).map(e => e.tagName + '.' + e.className).join()`); moving != "" {
+	if moving := value[string](b,
+		`[...document.querySelectorAll('*')].filter(e => { const s = getComputedStyle(e); return s.animationName !== `+
+			`'none' || s.transitionDuration.split(',').some(d => parseFloat(d) > 0) || s.scrollBehavior === 'smooth'; `+
+			`}).map(e => e.tagName + '.' + e.className).join()`); moving != "" {
 		t.Errorf("these move: %s", moving)
 	}
 }

@@ -87,7 +87,8 @@ func constructors() []constructor {
 		shedding = shed.Options[*http.Request]{
 			SLO: -1, Limit: -1, MaxInFlight: -1, MaxWait: time.Hour, MaxWaiting: -1, Mode: 99, Classes: []shed.Class{{Share: 101}},
 		}
-		engine   = core.Config[string]{Rules: []core.Rule[string]{wrongRule[string]()}, Instances: -1, Backend: nilMemory, Fallback: nilMemory}
+		engine = core.Config[string]{Rules: []core.Rule[string]{wrongRule[string]()}, Instances: -1, Backend: nilMemory,
+			Fallback: nilMemory}
 		onHTTP   = nethttp.Config{Rules: []nethttp.Rule{wrongRule[*http.Request]()}, Instances: -1, Backend: nilMemory}
 		onGin    = ginmw.Config{Rules: []ginmw.Rule{wrongRule[*gin.Context]()}, Instances: -1, Backend: nilMemory}
 		onEcho   = echomw.Config{Rules: []echomw.Rule{wrongRule[echo.Context]()}, Instances: -1, Backend: nilMemory}
@@ -95,7 +96,8 @@ func constructors() []constructor {
 		sources  = admin.Sources{Limiters: map[string]admin.Limiter{"api": nil}}
 		page     = admin.Options{Hosts: []string{"https://x"}, Keys: 9}
 		address  func(*http.Request) (netip.Addr, error)
-		engineIs = []string{`core: rule "login": key: `, `core: rule "login": limit: `, `core: rule "login": on failure: `, `core: rule "login": unit: `, "core: instances: ", "core: backend: "}
+		engineIs = []string{`core: rule "login": key: `, `core: rule "login": limit: `, `core: rule "login": on failure: `,
+			`core: rule "login": unit: `, "core: instances: ", "core: backend: "}
 	)
 	return []constructor{
 		of("memory.New", func() (*memory.Memory, error) { return memory.New(inMemory) },
@@ -113,7 +115,8 @@ func constructors() []constructor {
 		of("remote.NewStack", func() (*remote.Stack, error) { return remote.NewStack(nil, stack) },
 			func() *remote.Stack { return remote.MustNewStack(nil, stack) },
 			"remote: inner: ", "remote: budget: ", "remote: open for: ", "remote: lease: ", "remote: announcer: "),
-		of("redisbackend.New", func() (*redisbackend.Backend, error) { return redisbackend.New((*redis.Client)(nil), redises) },
+		of("redisbackend.New",
+			func() (*redisbackend.Backend, error) { return redisbackend.New((*redis.Client)(nil), redises) },
 			func() *redisbackend.Backend { return redisbackend.MustNew((*redis.Client)(nil), redises) },
 			"redisbackend: client: ", "redisbackend: prefix: ", "redisbackend: hash tag: ", "redisbackend: together: ",
 			"redisbackend: hold time: ", "redisbackend: budget: ", "redisbackend: open for: ", "redisbackend: lease: "),
@@ -130,15 +133,19 @@ func constructors() []constructor {
 			"redisbackend: hold time: ", "redisbackend: budget: ", "redisbackend: open for: ", "redisbackend: lease: "),
 		of("redisbackend.NewBare", func() (*redisbackend.Bare, error) { return redisbackend.NewBare(nil, bare) },
 			func() *redisbackend.Bare { return redisbackend.MustNewBare(nil, bare) },
-			"redisbackend: client: ", "redisbackend: prefix: ", "redisbackend: hash tag: ", "redisbackend: together: ", "redisbackend: hold time: "),
-		of("redisbackend.NewAnnouncer", func() (*redisbackend.Announcer, error) { return redisbackend.NewAnnouncer(nil, announcer) },
+			"redisbackend: client: ", "redisbackend: prefix: ", "redisbackend: hash tag: ", "redisbackend: together: ",
+			"redisbackend: hold time: "),
+		of("redisbackend.NewAnnouncer",
+			func() (*redisbackend.Announcer, error) { return redisbackend.NewAnnouncer(nil, announcer) },
 			func() *redisbackend.Announcer { return redisbackend.MustNewAnnouncer(nil, announcer) },
 			"redisbackend: client: ", "redisbackend: per second: ", "redisbackend: prefix: "),
-		of("redisbackend.OpenAnnouncer", func() (*redisbackend.Announcer, error) { return redisbackend.OpenAnnouncer("localhost", announcer) }, nil,
+		of("redisbackend.OpenAnnouncer",
+			func() (*redisbackend.Announcer, error) { return redisbackend.OpenAnnouncer("localhost", announcer) }, nil,
 			"redisbackend: url: ", "redisbackend: per second: ", "redisbackend: prefix: "),
 		of("client.New", func() (*client.Transport, error) { return client.New(outgoing) },
 			func() *client.Transport { return client.MustNew(outgoing) },
-			"client: limit: ", "client: denials: ", "client: max in flight: ", "client: max wait: ", "client: attempts: ", "client: pace: ", "client: dialect: "),
+			"client: limit: ", "client: denials: ", "client: max in flight: ", "client: max wait: ", "client: attempts: ",
+			"client: pace: ", "client: dialect: "),
 		of("shed.New", func() (*shed.Shedder[*http.Request], error) { return shed.New(shedding) },
 			func() *shed.Shedder[*http.Request] { return shed.MustNew(shedding) },
 			"shed: slo: ", "shed: limit: ", "shed: max in flight: ", "shed: max wait: ", "shed: max waiting: ", "shed: mode: ", "shed: class 0: name: ", "shed: class 0: share: "),
@@ -174,7 +181,8 @@ func constructors() []constructor {
 		of("keyfuncs.ProxyCount", func() (keyfuncs.AddrSource, error) { return keyfuncs.ProxyCount(-1) },
 			func() keyfuncs.AddrSource { return keyfuncs.MustProxyCount(-1) },
 			"keyfuncs: ProxyCount: "),
-		of("limits.Parse", func() (limits.Limit, error) { return limits.Parse("fixed-window 0/-1s") }, nil, "limits: ", "period "),
+		of("limits.Parse", func() (limits.Limit, error) { return limits.Parse("fixed-window 0/-1s") }, nil, "limits: ",
+			"period "),
 		of("policy.Parse", func() (*policy.Policy[*http.Request], error) {
 			return policy.Parse("weir.yaml", []byte("rules: 5\nversion: 6\n"), policy.Names[*http.Request]{})
 		}, nil, "weir.yaml", "weir.yaml"),
@@ -257,16 +265,20 @@ func TestWhatCannotBeWrongNeverPanics(t *testing.T) {
 func TestZeroOptionsAreRight(t *testing.T) {
 	far := memory.MustNew(memory.Options{})
 	for name, f := range map[string]func() error{
-		"remote.NewBreaker":         func() error { return second(remote.NewBreaker(far, remote.BreakerOptions{})) },
-		"remote.NewDenialCache":     func() error { return second(remote.NewDenialCache(far, remote.DenialCacheOptions{})) },
-		"remote.NewLeaseCache":      func() error { return second(remote.NewLeaseCache(far, remote.LeaseOptions{})) },
-		"remote.NewStack":           func() error { return second(remote.NewStack(far, remote.StackOptions{})) },
-		"redisbackend.New":          func() error { return second(redisbackend.New(nowhere, redisbackend.Options{})) },
-		"redisbackend.NewBare":      func() error { return second(redisbackend.NewBare(nowhere, redisbackend.BareOptions{})) },
-		"redisbackend.NewAnnouncer": func() error { return second(redisbackend.NewAnnouncer(nowhere, redisbackend.AnnouncerOptions{})) },
-		"client.New":                func() error { return second(client.New(client.Options{})) },
-		"shed.New":                  func() error { return second(shed.New(shed.Options[int]{})) },
-		"headers.New":               func() error { return second(headers.New[int](headers.Options{}, nil)) },
+		"remote.NewBreaker":     func() error { return second(remote.NewBreaker(far, remote.BreakerOptions{})) },
+		"remote.NewDenialCache": func() error { return second(remote.NewDenialCache(far, remote.DenialCacheOptions{})) },
+		"remote.NewLeaseCache":  func() error { return second(remote.NewLeaseCache(far, remote.LeaseOptions{})) },
+		"remote.NewStack":       func() error { return second(remote.NewStack(far, remote.StackOptions{})) },
+		"redisbackend.New":      func() error { return second(redisbackend.New(nowhere, redisbackend.Options{})) },
+		"redisbackend.NewBare": func() error {
+			return second(redisbackend.NewBare(nowhere, redisbackend.BareOptions{}))
+		},
+		"redisbackend.NewAnnouncer": func() error {
+			return second(redisbackend.NewAnnouncer(nowhere, redisbackend.AnnouncerOptions{}))
+		},
+		"client.New":  func() error { return second(client.New(client.Options{})) },
+		"shed.New":    func() error { return second(shed.New(shed.Options[int]{})) },
+		"headers.New": func() error { return second(headers.New[int](headers.Options{}, nil)) },
 	} {
 		if err := f(); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -124,7 +124,8 @@ func loseMaster(t *testing.T, fate string, lost int, lose, giveBack func(*server
 			tolerated = h.primary
 		}
 		if h.primary == 0 || refused+inTheEnd > tolerated {
-			t.Errorf("%s: of decisions about keys of the other masters, %d by Redis, %d fell back at once, %d in the end: %v; the machine or a server was late by %v at most",
+			t.Errorf("%s: of decisions about keys of the other masters, %d by Redis, %d fell back at once, %d in the end: %v; "+
+				"the machine or a server was late by %v at most",
 				in.kind, h.primary, refused, inTheEnd, h.errs, late)
 		}
 		waited := 0
@@ -136,14 +137,17 @@ func loseMaster(t *testing.T, fate string, lost int, lose, giveBack func(*server
 		// While the machine stands still for several budgets, each caller waits as often.
 		few := by.callers*(1+int(late/budget)) + int(lasted/budget)
 		if s.primary+len(s.fell) < 300 || waited > 2*few {
-			t.Errorf("%s: of %d decisions about keys of the lost master %d waited, want about %d at most: each caller once, and one at a time",
+			t.Errorf("%s: of %d decisions about keys of the lost master %d waited, want about %d at most: each caller "+
+				"once, and one at a time",
 				in.kind, s.primary+len(s.fell), waited, few)
 		}
 		opened, _ := in.changes.opened(since, since.Add(lasted))
 		if opened > 0 && !stoodStill {
 			t.Errorf("%s: the breaker opened %d times: two masters of three were well", in.kind, opened)
 		}
-		t.Logf("FAULT one master of three %s, %s: healthy slots %d decisions a second by Redis, %d fell back at once, %d in the end, waits (median, 99%%, longest) %s ms; its slots %d fell back, of them %d waited, waits %s ms; gone for %s ms, breaker opened %d times; machine or servers late by up to %s ms",
+		t.Logf("FAULT one master of three %s, %s: healthy slots %d decisions a second by Redis, %d fell back at once, %d "+
+			"in the end, waits (median, 99%%, longest) %s ms; its slots %d fell back, of them %d waited, waits %s ms; gone "+
+			"for %s ms, breaker opened %d times; machine or servers late by up to %s ms",
 			fate, in.kind, int(float64(h.primary)/lasted.Seconds()), refused, inTheEnd, spread(append(h.waits, h.fell...)),
 			len(s.fell), waited, spread(s.fell), ms(lasted), opened, ms(late))
 	}

@@ -109,7 +109,8 @@ func TestOneConnectionServesACrowd(t *testing.T) {
 		if primary < all {
 			t.Errorf("%s: in the last of %d rounds, Redis decided %d of %d", in.kind, rounds, primary, all)
 		}
-		t.Logf("FAULT one connection for %d callers, %v from the server, %s: by Redis in the first round %d of %d, in round %d %d",
+		t.Logf("FAULT one connection for %d callers, %v from the server, %s: by Redis in the first round %d "+
+			"of %d, in round %d %d",
 			crowded, p.trip, in.kind, first, all, round, primary)
 	}
 }

@@ -58,9 +58,10 @@ func TestAFloodOfRequestsThatDifferHurtsNobodyElse(t *testing.T) {
 		connections int
 		vary        func(n int) string
 	}{
-		"by cost":          {3000, func(n int) string { return fmt.Sprintf("X-Cost: %d\r\n", 1000+n) }},
-		"by user":          {2000, func(n int) string { return fmt.Sprintf("X-User: u%d\r\n", n) }},
-		"by cost and user": {1000, func(n int) string { return fmt.Sprintf("X-Cost: %d\r\nX-User: u%d\r\n", 1000+n, n) }}, // more than that take time from others
+		"by cost": {3000, func(n int) string { return fmt.Sprintf("X-Cost: %d\r\n", 1000+n) }},
+		"by user": {2000, func(n int) string { return fmt.Sprintf("X-User: u%d\r\n", n) }},
+		// more than that take time from others
+		"by cost and user": {1000, func(n int) string { return fmt.Sprintf("X-Cost: %d\r\nX-User: u%d\r\n", 1000+n, n) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			connections := c.connections
@@ -147,7 +148,9 @@ func floodOnce(t *testing.T, connections int, fields func(n int) string) (notice
 	if n := calm.failed.Load(); n > 0 {
 		notice("others: %d of %d answers were not 200", n, calm.answers.Load())
 	}
-	t.Logf("FAULT %d connections of one client, %d requests in %s ms, %d of them not decided by Redis: statuses %v; by route %v; %d requests of %d others: %v; waits in the limiter (longest, ms) flooder %s, others %s; breaker opened %d times",
+	t.Logf("FAULT %d connections of one client, %d requests in %s ms, %d of them not decided by Redis: statuses %v; by "+
+		"route %v; %d requests of %d others: %v; waits in the limiter (longest, ms) flooder %s, others %s; "+
+		"breaker opened %d times",
 		connections, floodAsks, ms(took), late, statuses, r.Flooder, calm.answers.Load(), calmClients, r.Others,
 		ms(time.Duration(r.Flooder.longest())), ms(time.Duration(r.Others.longest())), r.Opened)
 	return noticed
@@ -236,7 +239,8 @@ func (f flood) ask(t *testing.T, times int, fields func(n int) string) map[int]i
 			conn.SetDeadline(time.Now().Add(2 * patience))
 			reader := bufio.NewReaderSize(conn, 1<<10)
 			for j := range times {
-				fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: site\r\nX-Forwarded-For: %s\r\n%s\r\n", sitePaths[(i+j)%len(sitePaths)], flooder, fields(i*times+j))
+				fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: site\r\nX-Forwarded-For: %s\r\n%s\r\n", sitePaths[(i+j)%len(sitePaths)],
+					flooder, fields(i*times+j))
 				response, err := http.ReadResponse(reader, nil)
 				if err != nil {
 					t.Errorf("connection %d, request %d: %v", i, j, err)
@@ -279,7 +283,8 @@ func startCalm(t *testing.T, addr string) *calm {
 					return
 				case <-pace.C:
 				}
-				request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+sitePaths[j%len(sitePaths)], nil)
+				request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet,
+					"http://"+addr+sitePaths[j%len(sitePaths)], nil)
 				request.Header.Set("X-Forwarded-For", fmt.Sprintf("198.51.100.%d", i))
 				response, err := client.Do(request)
 				c.answers.Add(1)

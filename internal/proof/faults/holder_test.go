@@ -52,7 +52,8 @@ type holding struct {
 // that a slow machine does not look like a slow Redis.
 func newHolder(client redis.Scripter, of holding) *holder {
 	watchStalls()
-	h := &holder{backend: redisbackend.MustNewBare(client, redisbackend.BareOptions{HoldTime: of.hold, Logger: slog.New(slog.DiscardHandler)})}
+	h := &holder{backend: redisbackend.MustNewBare(client,
+		redisbackend.BareOptions{HoldTime: of.hold, Logger: slog.New(slog.DiscardHandler)})}
 	guarded := remote.MustNewBreaker(h.backend, remote.BreakerOptions{
 		Budget: of.budget, OpenFor: 250 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})

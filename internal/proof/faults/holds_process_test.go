@@ -57,9 +57,11 @@ func TestAProcessThatIsKilledHoldsForHoldTimeOnly(t *testing.T) {
 	if most := underWay(other); most != atOnce {
 		t.Errorf("%d under way", most)
 	}
-	t.Logf("FAULT a process that held %d of %d is killed: another was denied %d times, and had each unit when its HoldTime was over; 0 above the limit", atOnce, atOnce, denied)
+	t.Logf("FAULT a process that held %d of %d is killed: another was denied %d times, and had each unit when its "+
+		"HoldTime was over; 0 above the limit", atOnce, atOnce, denied)
 	other.end()
-	exactAgain(t, other.backend, other, newHolder(newClient(t, s.addr), holding{hold: shortHold, onFailure: core.FailClosed, budget: patience}))
+	exactAgain(t, other.backend, other,
+		newHolder(newClient(t, s.addr), holding{hold: shortHold, onFailure: core.FailClosed, budget: patience}))
 }
 
 // A process that was stopped for too long knows nothing of it: its requests go on.
@@ -94,9 +96,11 @@ func TestAProcessThatIsStoppedExceedsByWhatItHeld(t *testing.T) {
 	if n := other.start(t, 3); n != 0 {
 		exceeded(t, "%d above the limit while the process holds all", n)
 	}
-	t.Logf("FAULT a process that held %d of %d is stopped for longer than HoldTime: %d under way at most, of %d; put back when it went on", atOnce, atOnce, most, 2*atOnce)
+	t.Logf("FAULT a process that held %d of %d is stopped for longer than HoldTime: %d under way at most, of %d; put "+
+		"back when it went on", atOnce, atOnce, most, 2*atOnce)
 	if n := p.tell(t, 0); n != 0 {
 		t.Errorf("%d under way after the end", n)
 	}
-	exactAgain(t, other.backend, other, newHolder(newClient(t, s.addr), holding{hold: shortHold, onFailure: core.FailClosed, budget: patience}))
+	exactAgain(t, other.backend, other,
+		newHolder(newClient(t, s.addr), holding{hold: shortHold, onFailure: core.FailClosed, budget: patience}))
 }

@@ -15,7 +15,8 @@ func TestWhatAFallbackAllowedRunsBesidesTheLimit(t *testing.T) {
 	s := startServer(t)
 	of := holding{hold: shortHold, onFailure: core.FallBack, budget: time.Second, instances: 2}
 	const share = (atOnce + 1) / 2
-	mine, other, idle := newHolder(newClient(t, s.addr), of), newHolder(newClient(t, s.addr), of), newHolder(newClient(t, s.addr), of)
+	mine, other, idle := newHolder(newClient(t, s.addr), of), newHolder(newClient(t, s.addr),
+		of), newHolder(newClient(t, s.addr), of)
 	decides := func(h *holder) bool { // Redis allows h one more
 		o := h.decide(t)
 		return o.Allowed() && o.At(0).Source == limits.SourcePrimary
@@ -39,7 +40,8 @@ func TestWhatAFallbackAllowedRunsBesidesTheLimit(t *testing.T) {
 	s.restart(t)
 	looks := newHolder(newClient(t, s.addr), of)
 	eventually(t, "Redis decides again", func() bool { return decides(mine) })
-	eventually(t, "Redis knows the unit again that it had lost", func() bool { looks.start(t, 1); return inRedis(t, looks.backend) >= atOnce })
+	eventually(t, "Redis knows the unit again that it had lost",
+		func() bool { looks.start(t, 1); return inRedis(t, looks.backend) >= atOnce })
 	all, bound := underWay(mine, other, idle, looks), atOnce+3*share
 	if all > bound {
 		exceeded(t, "%d under way, want %d at most", all, bound)
@@ -47,7 +49,8 @@ func TestWhatAFallbackAllowedRunsBesidesTheLimit(t *testing.T) {
 	if n := looks.start(t, 2) + mine.start(t, 2) + other.start(t, 2); n != 0 {
 		exceeded(t, "%d more while %d are under way", n, all)
 	}
-	t.Logf("FAULT kill -9 while requests are under way, Instances 2, three processes: %d under way at most, of %d", all, bound)
+	t.Logf("FAULT kill -9 while requests are under way, Instances 2, three processes: %d under way at most, of %d", all,
+		bound)
 	for _, h := range []*holder{mine, other, idle, looks} {
 		h.end()
 	}

@@ -37,7 +37,8 @@ func TestHoldsThatWereFlushedArePutBack(t *testing.T) {
 	if n := other.start(t, 2); n != 0 {
 		exceeded(t, "%d above the limit", n)
 	}
-	t.Logf("FAULT FLUSHALL while %d of %d are held: %d under way at most, of %d; put back by renewals", atOnce, atOnce, most, 2*atOnce)
+	t.Logf("FAULT FLUSHALL while %d of %d are held: %d under way at most, of %d; put back by renewals", atOnce, atOnce,
+		most, 2*atOnce)
 	mine.end()
 	exactAgain(t, other.backend, mine, other)
 }
@@ -92,7 +93,8 @@ func TestAReplicaThatTakesOverHasWhatWasReplicated(t *testing.T) {
 			if n := mine.start(t, 2) + other.start(t, 2); n != 0 {
 				exceeded(t, "%d more after the failover", n)
 			}
-			t.Logf("FAULT failover while %d of %d are held, %s: %d under way at most, of %d", atOnce, atOnce, name, most, atOnce+lost)
+			t.Logf("FAULT failover while %d of %d are held, %s: %d under way at most, of %d", atOnce, atOnce, name, most,
+				atOnce+lost)
 			mine.end()
 			other.end()
 			exactAgain(t, other.backend, mine, other)

@@ -34,8 +34,9 @@ func startSite(t *testing.T, in *instance) *site {
 				Name: s.paths[i][1:], Limit: limit, OnFailure: policy,
 				Key: func(r *http.Request) (string, error) { return r.URL.RawQuery, nil },
 			}},
-			Backend:  in.stack,
-			Observer: core.ObserverFuncs[*http.Request]{OnDecision: func(_ context.Context, _ *http.Request, o core.Outcome) { s.source[i].Store(int32(o.At(0).Source)) }},
+			Backend: in.stack,
+			Observer: core.ObserverFuncs[*http.Request]{
+				OnDecision: func(_ context.Context, _ *http.Request, o core.Outcome) { s.source[i].Store(int32(o.At(0).Source)) }},
 		})
 		mux.Handle(s.paths[i], limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, "welcome")

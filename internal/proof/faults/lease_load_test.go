@@ -146,7 +146,8 @@ type leaseFault struct {
 // fallback has admitted fits the limit as well.
 func (l *leasers) outlast(t *testing.T, f leaseFault) {
 	t.Helper()
-	l.await(t, "all instances hold units", func(in *leaser) bool { return in.by[before][limits.SourceLease] > 100 && in.backend.Leases().Held > 0 })
+	l.await(t, "all instances hold units",
+		func(in *leaser) bool { return in.by[before][limits.SourceLease] > 100 && in.backend.Leases().Held > 0 })
 	held := int64(0)
 	for _, in := range l.all {
 		held += in.backend.Leases().Held
@@ -196,8 +197,10 @@ func (l *leasers) outlast(t *testing.T, f leaseFault) {
 	if over > bound {
 		t.Errorf("%d of %d admissions by Redis and leases are beyond the limit, want %d at most", over, len(shared), bound)
 	}
-	t.Logf("FAULT leases, %s: %d units held, %d spent from then on, %d fell back, waits up to %s ms; Redis decided again and leases too after %s ms; %d admitted by Redis and leases, %d beyond the limit, bound %d",
-		f.name, held, by[during][limits.SourceLease], by[during][limits.SourceFallback]+by[after][limits.SourceFallback], ms(longest), ms(again), len(shared), over, bound)
+	t.Logf("FAULT leases, %s: %d units held, %d spent from then on, %d fell back, waits up to %s ms; Redis decided "+
+		"again and leases too after %s ms; %d admitted by Redis and leases, %d beyond the limit, bound %d",
+		f.name, held, by[during][limits.SourceLease], by[during][limits.SourceFallback]+by[after][limits.SourceFallback], ms(
+			longest), ms(again), len(shared), over, bound)
 	eventually(t, "nothing is held", func() bool {
 		return !slices.ContainsFunc(l.all, func(in *leaser) bool { return in.backend.Leases().Held > 0 })
 	})

@@ -65,7 +65,8 @@ func TestLeasesOutlastAFailoverOfACluster(t *testing.T) {
 	var client *redis.ClusterClient
 	all := func() redis.UniversalClient {
 		client = redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: []string{masters[0].addr, masters[1].addr, masters[2].addr}, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
+			Addrs: []string{masters[0].addr, masters[1].addr, masters[2].addr}, ContextTimeoutEnabled: true, MaxRetries: -1,
+			DialerRetries:              1,
 			ClusterStateReloadInterval: 200e6,
 		})
 		return client
@@ -99,7 +100,8 @@ func TestLeasesOutlastAFailoverBySentinel(t *testing.T) {
 	})
 	startLeasers(t, "client", func() redis.UniversalClient {
 		return redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: "limits", SentinelAddrs: []string{sentinel}, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
+			MasterName: "limits", SentinelAddrs: []string{sentinel}, ContextTimeoutEnabled: true, MaxRetries: -1,
+			DialerRetries: 1,
 		})
 	}).outlast(t, leaseFault{
 		name: "kill -9 of a master, Sentinel makes its replica master", strike: master.kill, heal: func() {}, lost: 1,
@@ -114,7 +116,8 @@ func startSentinel(t *testing.T, master *server) string {
 	addr := freeAddr(t)
 	_, own, _ := net.SplitHostPort(addr)
 	config := filepath.Join(t.TempDir(), "sentinel.conf") // which it rewrites
-	text := fmt.Sprintf("port %s\nbind 127.0.0.1\nloglevel warning\nsentinel monitor limits %s %s 1\nsentinel down-after-milliseconds limits 1000\nsentinel failover-timeout limits 5000\n", own, host, port)
+	text := fmt.Sprintf("port %s\nbind 127.0.0.1\nloglevel warning\nsentinel monitor limits %s %s 1\nsentinel "+
+		"down-after-milliseconds limits 1000\nsentinel failover-timeout limits 5000\n", own, host, port)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,8 @@ type load struct {
 }
 
 func startLoad(t testing.TB, fleet []*instance, by clients) *load {
-	l := &load{fleet: fleet, clients: by, prefix: fmt.Sprintf("load %d ", prefixes.Add(1)), errs: make(map[string]int), ended: make(chan struct{})}
+	l := &load{fleet: fleet, clients: by, prefix: fmt.Sprintf("load %d ", prefixes.Add(1)), errs: make(map[string]int),
+		ended: make(chan struct{})}
 	l.end = sync.OnceFunc(func() {
 		close(l.ended)
 		l.group.Wait()

@@ -64,5 +64,6 @@ func TestInstancesThatFallBackAdmitTheirShare(t *testing.T) {
 	if want := len(fleet) * ((units + len(fleet) - 1) / len(fleet)); admitted != want {
 		t.Errorf("%d admitted, want %d: a share each, rounded up", admitted, want)
 	}
-	t.Logf("FAULT kill -9, Config.Instances %d: %d admitted of a limit of %d, all by fallbacks", len(fleet), admitted, units)
+	t.Logf("FAULT kill -9, Config.Instances %d: %d admitted of a limit of %d, all by fallbacks", len(fleet), admitted,
+		units)
 }

@@ -88,17 +88,21 @@ func TestThirtyTwoProcessesAdmitExactlyTheLimit(t *testing.T) {
 		least, most = min(least, a), max(most, a)
 	}
 	if admitted != childLimit || admitted+denied+cached != processes*childGoroutines*childRequests {
-		t.Errorf("%d admitted, %d denied by Redis and %d by a denial cache, want %d admitted", admitted, denied, cached, childLimit)
+		t.Errorf("%d admitted, %d denied by Redis and %d by a denial cache, want %d admitted", admitted, denied, cached,
+			childLimit)
 	}
-	t.Logf("FAULT %d processes on one key: %d requests, %d admitted of a limit of %d, between %d and %d by one process; %d denied by Redis, %d by denial caches; %s ms",
-		processes, processes*childGoroutines*childRequests, admitted, childLimit, least, most, denied, cached, ms(time.Since(start)))
+	t.Logf("FAULT %d processes on one key: %d requests, %d admitted of a limit of %d, between %d and %d by one process; "+
+		"%d denied by Redis, %d by denial caches; %s ms",
+		processes, processes*childGoroutines*childRequests, admitted, childLimit, least, most, denied, cached, ms(
+			time.Since(start)))
 }
 
 // child is one of the processes: it says that it is ready, waits for the end of
 // its input, makes its requests, and says what became of them. Its budget is
 // large, since 33 processes may have but one processor.
 func child(addr string) int {
-	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: patience, MaxRetries: -1})
+	client := redis.NewClient(
+		&redis.Options{Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: patience, MaxRetries: -1})
 	defer client.Close()
 	limiter := core.MustNew(core.Config[string]{
 		Rules: []core.Rule[string]{{
@@ -211,7 +215,8 @@ func TestClocksAnHourApartMakeNoDifference(t *testing.T) {
 	if apart < time.Hour {
 		t.Errorf("the clocks are %v apart: the test shows nothing", apart)
 	}
-	t.Logf("FAULT application clocks %v apart: through Redis, %d admitted of a limit of %d, no instant sent, each decided at the server's time, seen at most %s ms later; without Redis %v, by clocks %v apart",
+	t.Logf("FAULT application clocks %v apart: through Redis, %d admitted of a limit of %d, no instant sent, each "+
+		"decided at the server's time, seen at most %s ms later; without Redis %v, by clocks %v apart",
 		time.Hour, admitted, units, ms(time.Duration(spread)*time.Microsecond), alone, apart.Round(time.Minute))
 }
 

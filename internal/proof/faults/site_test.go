@@ -107,7 +107,8 @@ func (t *tally) add(o core.Outcome, cost int64, rules int, took time.Duration) {
 // floodedSite is a site behind a proxy, as the README would have it: it says where
 // it is, answers until its input ends, and says what it has decided.
 func floodedSite(redisAddr string) int {
-	client := redis.NewClient(&redis.Options{Addr: redisAddr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
+	client := redis.NewClient(
+		&redis.Options{Addr: redisAddr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
 	defer client.Close()
 	var mu sync.Mutex
 	var report siteReport
@@ -118,8 +119,9 @@ func floodedSite(redisAddr string) int {
 	for i, policy := range policies {
 		limiter := nethttp.MustNew(nethttp.Config{
 			Rules: []nethttp.Rule{{
-				Name: sitePaths[i][1:], Limit: limits.TokenBucket(limits.PerSecond(floodRate), floodBurst), Key: address, OnFailure: policy,
-				Cost: costOf,
+				Name: sitePaths[i][1:], Limit: limits.TokenBucket(limits.PerSecond(floodRate), floodBurst), Key: address,
+				OnFailure: policy,
+				Cost:      costOf,
 			}, {
 				Name: sitePaths[i][1:] + " by user", Limit: limits.SlidingWindow(limits.PerDay(1000)), OnFailure: policy,
 				Key: core.When(func(r *http.Request) bool { return r.Header.Get("X-User") != "" }, keyfuncs.Header("X-User")),

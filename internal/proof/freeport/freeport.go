@@ -8,13 +8,14 @@ import (
 	"sync"
 )
 
-// The ports are below those that systems give to outgoing connections, and to listeners that ask for any port: such a
-// port may be taken again before the server listens on it.
+// The ports are below those that systems assign to outgoing connections and to listeners on port 0:
+// such a port may be in use again before the server listens on it.
 const first, last = 10_000, 30_000
 
-var given sync.Map // ports that this process has been given
+var given sync.Map // ports that Address has returned
 
-// Address returns an address of this machine on which nobody listens. It returns no address twice.
+// Address returns an address of this machine on which no server listens. It returns no address
+// twice.
 func Address() (string, error) {
 	var err error
 	for range 1000 {

@@ -1,5 +1,5 @@
-// Gogithub is the program of docs/client.md that calls GitHub by go-github. It is a module of its own, so that no
-// other module requires go-github.
+// Gogithub is the program of docs/client.md that calls GitHub by go-github. It is a separate
+// module, so that no other module requires go-github.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// newClient returns a client of GitHub whose calls wait until they are not denied.
+// newClient returns a client of GitHub whose calls wait instead of being denied.
 func newClient(base http.RoundTripper, token string) (*github.Client, error) {
 	return github.NewClient(
 		github.WithTransport(weirclient.MustNew(weirclient.Options{
@@ -39,7 +39,7 @@ func newClient(base http.RoundTripper, token string) (*github.Client, error) {
 	)
 }
 
-// show says whether calls wait.
+// show prints the waits of calls.
 func show(e weirclient.Event) {
 	switch e.Kind {
 	case weirclient.Limited, weirclient.Paused:

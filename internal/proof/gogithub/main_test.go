@@ -130,7 +130,8 @@ func TestCallsOfGoGitHubWaitWhereItWouldFail(t *testing.T) {
 					t.Fatal(err)
 				}
 				if failed := call(test.ctx, t, client, 12); failed != test.failed || server.denied > 0 {
-					t.Errorf("of 12 calls at a limit of 5, %d failed, and %d were denied, want %d and 0", failed, server.denied, test.failed)
+					t.Errorf("of 12 calls at a limit of 5, %d failed, and %d were denied, want %d and 0", failed, server.denied,
+						test.failed)
 				}
 			})
 		})

@@ -18,8 +18,9 @@ const module = "github.com/weir-go/weir"
 // mayImport lists, for each package of the library, the other packages of this module
 // that it may import. It may import what those may. Add a new package here first.
 var mayImport = map[string][]string{
-	"":                  {},
-	"limits":            {"internal/ground/algorithm", "internal/ground/arith", "internal/ground/bounds", "internal/ground/calendar"},
+	"": {},
+	"limits": {"internal/ground/algorithm", "internal/ground/arith", "internal/ground/bounds",
+		"internal/ground/calendar"},
 	"limits/backends":   {"internal/ground/isnil", "limits"},
 	"limits/limitstest": {"internal/proof/testrun", "limits/backends"},
 	"memory":            {"internal/ground/call", "internal/ground/family"},
@@ -56,7 +57,8 @@ func mayReach(path string) (all []string) {
 }
 
 // standardLibraryOnly lists the packages that depend on the standard library alone.
-var standardLibraryOnly = []string{"", "admin", "client", "core", "headers", "keyfuncs", "limits", "limits/backends", "limits/limitstest", "memory", "nethttp", "shed", "stats"}
+var standardLibraryOnly = []string{"", "admin", "client", "core", "headers", "keyfuncs", "limits", "limits/backends",
+	"limits/limitstest", "memory", "nethttp", "shed", "stats"}
 
 // forTests says what no package of the library imports, and why go.mod requires it all the same: it is
 // in the list of modules of every program that requires weir.
@@ -167,7 +169,8 @@ func TestImportsFollowTheDesign(t *testing.T) {
 func TestAPackageImportsItsOwnModulesAlone(t *testing.T) {
 	packages := list(t)
 	of := func(path, from string) bool {
-		return slices.ContainsFunc(mayImportOf[from], func(m string) bool { return path == m || strings.HasPrefix(path, m+"/") })
+		return slices.ContainsFunc(mayImportOf[from],
+			func(m string) bool { return path == m || strings.HasPrefix(path, m+"/") })
 	}
 	for from, modules := range mayImportOf {
 		p := packages[module+"/"+from]
@@ -207,7 +210,8 @@ func TestGoModRequiresWhatTheLibraryImports(t *testing.T) {
 		switch {
 		case r.Indirect:
 		case len(by) == 0 && why == "":
-			t.Errorf("go.mod requires %s, which only tests and examples import: move them to a module of their own, or say why in forTests", r.Path)
+			t.Errorf("go.mod requires %s, which only tests and examples import: move them to a module of their own, or say "+
+				"why in forTests", r.Path)
 		case len(by) > 0 && why != "":
 			t.Errorf("%s is imported by %v: delete it from forTests", r.Path, by)
 		}

@@ -22,7 +22,8 @@ var lifts = map[string]string{
 
 	"google.golang.org/protobuf":    "GO-2024-2611 in protojson: fixed in 1.33.0",
 	"github.com/klauspost/cpuid/v2": "go-redis 9.20.0 requires it",
-	"github.com/mattn/go-isatty":    "echo 4.16.0 requires it: GO-2026-6881 and seven more are fixed there, and GO-2025-3553 of golang-jwt, which it has no more",
+	"github.com/mattn/go-isatty": "echo 4.16.0 requires it: GO-2026-6881 and seven more are fixed there, and " +
+		"GO-2025-3553 of golang-jwt, which it has no more",
 }
 
 // program is one that has the oldest supported releases of a framework and imports ours.
@@ -33,7 +34,9 @@ type program struct {
 }
 
 var programs = []program{
-	{"github.com/gin-gonic/gin", []string{"limits", "limits/limitstest", "memory", "core", "headers", "keyfuncs", "nethttp", "shed", "client", "stats", "admin", "ginmw"}, ""},
+	{"github.com/gin-gonic/gin",
+		[]string{"limits", "limits/limitstest", "memory", "core", "headers", "keyfuncs", "nethttp", "shed", "client", "stats",
+			"admin", "ginmw"}, ""},
 	{"github.com/go-chi/chi/v5", []string{"chimw"}, ""},
 	{"github.com/labstack/echo/v4", []string{"echomw"}, ""},
 	{"github.com/labstack/echo/v5", []string{"echo5mw"}, "echo5mw"},

@@ -43,19 +43,19 @@ func runBehaviour[R any](t *testing.T, a Adapter[R]) {
 	runChanges(t, a)
 }
 
-// everybody returns a limit that all requests share.
+// everybody returns a limiter of one rule with one key for all requests.
 func everybody[R any](limit limits.Limit) *Config[R] {
-	return &Config[R]{Config: core.Config[R]{
-		Rules:   []core.Rule[R]{{Name: "everybody", Limit: limit, Key: keyfuncs.Constant[R]("everybody")}},
-		Backend: newLedger(),
-	}}
+	rule := core.Rule[R]{Name: "everybody", Limit: limit, Key: keyfuncs.Constant[R]("everybody")}
+	return &Config[R]{Config: core.Config[R]{Rules: []core.Rule[R]{rule}, Backend: newLedger()}}
 }
 
 // serve starts a server for an application in which handler answers GET /extra behind
 // limit.
-func serve[R any](t *testing.T, a Adapter[R], limit *Config[R], handler http.HandlerFunc) *httptest.Server {
+func serve[R any](t *testing.T, a Adapter[R], limit *Config[R],
+	handler http.HandlerFunc) *httptest.Server {
 	t.Helper()
-	server := httptest.NewServer(a.Serve(t, App[R]{Site: limit, Extra: map[string]http.Handler{"/extra": handler}}))
+	server := httptest.NewServer(
+		a.Serve(t, App[R]{Site: limit, Extra: map[string]http.Handler{"/extra": handler}}))
 	t.Cleanup(server.Close)
 	return server
 }
@@ -78,7 +78,8 @@ func wantStatus(t *testing.T, r *http.Response, want int) {
 }
 
 func testConcurrency[R any](t *testing.T, a Adapter[R]) {
-	server := serve(t, a, everybody[R](limits.SlidingWindow(limits.PerDay(50))), func(w http.ResponseWriter, _ *http.Request) {})
+	server := serve(t, a, everybody[R](limits.SlidingWindow(limits.PerDay(50))),
+		func(w http.ResponseWriter, _ *http.Request) {})
 	var allowed, denied atomic.Int32
 	done := make(chan error)
 	for range 8 {
@@ -113,8 +114,8 @@ func testConcurrency[R any](t *testing.T, a Adapter[R]) {
 	}
 }
 
-// testOverwritten has a RemoteAddr that outer middleware has overwritten, as chi's
-// RealIP does.
+// testOverwritten sends requests whose RemoteAddr outer middleware has overwritten, as chi's RealIP
+// does.
 func testOverwritten[R any](t *testing.T, a Adapter[R]) {
 	limit := everybody[R](limits.FixedWindow(limits.PerDay(3)))
 	limit.Rules[0].Key = a.Lift(keyfuncs.Address(keyfuncs.Peer))

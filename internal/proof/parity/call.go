@@ -13,7 +13,8 @@ import (
 
 // Caller is an adapter for remote procedure calls under test. Its calls are of type R.
 type Caller[R any] struct {
-	// Open starts a server with the application, and returns a client of it that ends with the test.
+	// Open starts a server with the application, and returns a client of it. Both end with the
+	// test.
 	Open func(t *testing.T, app CallApp[R]) CallClient
 
 	Lift            func(func(*http.Request) (string, error)) func(R) (string, error)
@@ -21,28 +22,29 @@ type Caller[R any] struct {
 	Method, Service func(R) (string, error)
 	Message         func(R) string // of a unary call
 
-	Error       func(code uint32) error // as a handler returns it
+	Error       func(code uint32) error // the error that a handler returns for a code
 	OutcomeFrom func(context.Context) (core.Outcome, bool)
 	Spend       func(ctx context.Context, rule string, n int64) bool
 	Detach      func(ctx context.Context) (end func(core.Result), ok bool)
 }
 
-// CallApp is the application that an adapter for calls builds. From the outside in, it has what turns
-// panics into CodeInternal, the shedder, and the limiters. Those that are nil are left out. Messages are
-// strings, such as wrapperspb.StringValue. Each of two services, parity.v1.First and parity.v1.Second, has
-// the methods
+// CallApp is the application that an adapter for calls builds. From the outside in, it has an
+// interceptor that turns panics into CodeInternal, the shedder, and the limiters, except those that
+// are nil. Messages are strings, such as wrapperspb.StringValue. Each of two services,
+// parity.v1.First and parity.v1.Second, has the methods
 //
 //	Unary    one message for one
 //	Down     the server streams
 //	Up       the client streams
 type CallApp[R any] struct {
 	Shed        *shed.Shedder[R]
-	Site, Group *Config[R]                                             // limiters, the outer one first
-	Unary       func(ctx context.Context, message string) error        // before the answer "hello"; nil: nothing
-	Down, Up    func(ctx context.Context, stream ServerMessages) error // nil: receive everything and send "hello"
+	Site, Group *Config[R] // limiters, the outer one first
+	// called before the answer "hello"; nil: none
+	Unary    func(ctx context.Context, message string) error
+	Down, Up func(ctx context.Context, stream ServerMessages) error // nil: Echo
 }
 
-// ServerMessages are those of a stream, on the side of the server.
+// ServerMessages is the server's side of a stream.
 type ServerMessages interface {
 	Send(string) error
 	Receive() (string, error) // io.EOF at the end
@@ -56,7 +58,7 @@ type CallClient interface {
 	Stream(ctx context.Context, method string, fields http.Header) ClientMessages
 }
 
-// ClientMessages are those of a stream, on the side of the client.
+// ClientMessages is the client's side of a stream.
 type ClientMessages interface {
 	Send(string) error
 	CloseSend()
@@ -64,12 +66,12 @@ type ClientMessages interface {
 	Answer() CallAnswer       // after the end
 }
 
-// CallAnswer is how a call ends.
+// CallAnswer is the end of a call.
 type CallAnswer struct {
 	Code     uint32
 	Text     string        // of the error
 	Fields   http.Header   // of header and trailer
-	Retry    time.Duration // of RetryInfo; 0: there is none
+	Retry    time.Duration // of RetryInfo; 0 without one
 	Violated []string      // the subjects of QuotaFailure
 }
 

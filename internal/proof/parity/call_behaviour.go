@@ -86,7 +86,7 @@ func testCallConcurrency[R any](t *testing.T, a Caller[R]) {
 	}
 }
 
-// waysToEnd are those of handlers.
+// waysToEnd returns the ways in which a handler may end.
 func waysToEnd[R any](a Caller[R]) []struct {
 	name    string
 	handler func(context.Context) error
@@ -100,9 +100,12 @@ func waysToEnd[R any](a Caller[R]) []struct {
 		want    core.Result
 	}{
 		{"an answer", func(context.Context) error { return nil }, CodeOK, core.Result{Status: 200}},
-		{"an error with a code", func(context.Context) error { return a.Error(CodeUnauthenticated) }, CodeUnauthenticated, core.Result{Status: 401}},
-		{"an error without one", func(context.Context) error { return errors.New("broken") }, 2, core.Result{Status: 500}},
-		{"a panic", func(context.Context) error { panic("boom") }, CodeInternal, core.Result{Panicked: true}},
+		{"an error with a code", func(context.Context) error { return a.Error(CodeUnauthenticated) },
+			CodeUnauthenticated, core.Result{Status: 401}},
+		{"an error without one", func(context.Context) error { return errors.New("broken") }, 2,
+			core.Result{Status: 500}},
+		{"a panic", func(context.Context) error { panic("boom") }, CodeInternal,
+			core.Result{Panicked: true}},
 	}
 }
 
@@ -110,7 +113,11 @@ func testCallEnds[R any](t *testing.T, a Caller[R]) {
 	for _, way := range waysToEnd(a) {
 		limit, ends := ending[R]()
 		run := func(ctx context.Context, _ ServerMessages) error { return way.handler(ctx) }
-		client := a.Open(t, CallApp[R]{Site: limit, Unary: func(ctx context.Context, _ string) error { return way.handler(ctx) }, Down: run, Up: run})
+		client := a.Open(t, CallApp[R]{Site: limit,
+			Unary: func(ctx context.Context,
+				_ string) error {
+				return way.handler(ctx)
+			}, Down: run, Up: run})
 		wantAnswer(t, hello(t.Context(), client), way.code)
 		ends.wantEnd(t, way.want)
 		stream := client.Stream(t.Context(), "Down", nil)
@@ -148,11 +155,12 @@ func testCallHolds[R any](t *testing.T, a Caller[R]) {
 	var l Limiter[R]
 	limit.Made = func(made Limiter[R]) { l = made }
 	may := make(chan bool)
-	client := a.Open(t, CallApp[R]{Site: limit, Down: func(_ context.Context, stream ServerMessages) error {
-		stream.Send("one")
-		<-may
-		return stream.Send("two")
-	}})
+	client := a.Open(t, CallApp[R]{Site: limit,
+		Down: func(_ context.Context, stream ServerMessages) error {
+			stream.Send("one")
+			<-may
+			return stream.Send("two")
+		}})
 	stream := client.Stream(t.Context(), "Down", nil)
 	stream.CloseSend()
 	if text, err := stream.Receive(); text != "one" || err != nil {
@@ -175,19 +183,21 @@ func testCallSpends[R any](t *testing.T, a Caller[R]) {
 	settled := make(chan limits.Settlement, 1)
 	limit := everybody[R](limits.FixedWindow(limits.PerDay(100)))
 	limit.Rules[0].FinalCost = core.SpentCost
-	limit.Observer = core.ObserverFuncs[R]{OnEnd: func(s limits.Settlement) { settled <- s }, Next: limit.Observer}
-	client := a.Open(t, CallApp[R]{Site: limit, Up: func(ctx context.Context, stream ServerMessages) error {
-		for {
-			if _, err := stream.Receive(); err == io.EOF {
-				return stream.Send("done")
-			} else if err != nil {
-				return err
+	limit.Observer = core.ObserverFuncs[R]{OnEnd: func(s limits.Settlement) { settled <- s },
+		Next: limit.Observer}
+	client := a.Open(t, CallApp[R]{Site: limit,
+		Up: func(ctx context.Context, stream ServerMessages) error {
+			for {
+				if _, err := stream.Receive(); err == io.EOF {
+					return stream.Send("done")
+				} else if err != nil {
+					return err
+				}
+				if !a.Spend(ctx, "everybody", 2) {
+					t.Error("nothing was spent")
+				}
 			}
-			if !a.Spend(ctx, "everybody", 2) {
-				t.Error("nothing was spent")
-			}
-		}
-	}})
+		}})
 	stream := client.Stream(t.Context(), "Up", nil)
 	for range 5 {
 		if err := stream.Send("x"); err != nil {
@@ -203,14 +213,15 @@ func testCallSpends[R any](t *testing.T, a Caller[R]) {
 
 func testCallDetach[R any](t *testing.T, a Caller[R]) {
 	ends := make(chan func(core.Result), 1)
-	client := a.Open(t, CallApp[R]{Site: everybody[R](limits.Concurrent(1)), Unary: func(ctx context.Context, _ string) error {
-		end, ok := a.Detach(ctx)
-		if !ok {
-			t.Error("there is nothing to end")
-		}
-		ends <- end
-		return nil
-	}})
+	client := a.Open(t, CallApp[R]{Site: everybody[R](limits.Concurrent(1)),
+		Unary: func(ctx context.Context, _ string) error {
+			end, ok := a.Detach(ctx)
+			if !ok {
+				t.Error("there is nothing to end")
+			}
+			ends <- end
+			return nil
+		}})
 	wantAnswer(t, hello(t.Context(), client), CodeOK)
 	wantAnswer(t, hello(t.Context(), client), CodeResourceExhausted)
 	next(t, ends)(core.Result{Status: 200})
@@ -240,14 +251,16 @@ func testCallOutcome[R any](t *testing.T, a Caller[R]) {
 		stream := client.Stream(t.Context(), "Down", nil)
 		stream.CloseSend()
 		drain(stream)
-		if second := next(t, left); in && (first != 8 || second != 7) || !in && (first != -1 || second != -1) {
+		if second := next(t, left); in && (first != 8 || second != 7) ||
+			!in && (first != -1 || second != -1) {
 			t.Errorf("%d and %d left", first, second)
 		}
 	}
 }
 
 // queued opens an application with a queue in which the second call waits for a day.
-func queued[R any](t *testing.T, a Caller[R], maxWaiting int) (client CallClient, l Limiter[R], waits chan bool, served *atomic.Int32) {
+func queued[R any](t *testing.T, a Caller[R],
+	maxWaiting int) (client CallClient, l Limiter[R], waits chan bool, served *atomic.Int32) {
 	limit := everybody[R](limits.LeakyQueue(limits.PerDay(1), 3))
 	limit.Backend, limit.MaxWaiting, limit.Made = nil, maxWaiting, func(made Limiter[R]) { l = made }
 	waits, served = make(chan bool, 9), new(atomic.Int32)
@@ -255,7 +268,8 @@ func queued[R any](t *testing.T, a Caller[R], maxWaiting int) (client CallClient
 		OnDecision: func(_ context.Context, _ R, o core.Outcome) { waits <- o.Delay() > 0 },
 		Next:       limit.Observer,
 	}
-	client = a.Open(t, CallApp[R]{Site: limit, Unary: func(context.Context, string) error { served.Add(1); return nil }})
+	client = a.Open(t, CallApp[R]{Site: limit,
+		Unary: func(context.Context, string) error { served.Add(1); return nil }})
 	wantAnswer(t, hello(t.Context(), client), CodeOK)
 	<-waits
 	return client, l, waits, served
@@ -266,12 +280,14 @@ func testCallLeaves[R any](t *testing.T, a Caller[R]) {
 	ctx, leave := context.WithCancel(t.Context())
 	answer := make(chan CallAnswer, 1)
 	go func() { answer <- hello(ctx, client) }()
-	// Observe is too early: a tap of gRPC decides before the call can wait.
+	// ObserveDecision is too early: a tap of gRPC decides before the call can wait.
 	waitFor(t, "the call waits", func() bool { return l.State().Waiting == 1 })
 	leave()
 	wantAnswer(t, <-answer, CodeCanceled)
-	waitFor(t, "the call has left", func() bool { s := l.State(); return s.Waiting == 0 && s.QueueLeft == 1 })
-	if d, err := l.ExplainKey(t.Context(), "everybody", "everybody", limits.Limit{}); err != nil || d.Remaining != 1 || served.Load() != 1 {
+	waitFor(t, "the call has left",
+		func() bool { s := l.State(); return s.Waiting == 0 && s.QueueLeft == 1 })
+	if d, err := l.ExplainKey(t.Context(), "everybody", "everybody", limits.Limit{}); err != nil ||
+		d.Remaining != 1 || served.Load() != 1 {
 		t.Errorf("%d left, %v, %d served", d.Remaining, err, served.Load())
 	}
 }
@@ -293,7 +309,8 @@ func testCallFullQueue[R any](t *testing.T, a Caller[R]) {
 	<-waits
 	waitFor(t, "a call waits", func() bool { return l.State().Waiting == 1 })
 	got := hello(t.Context(), client)
-	if wantAnswer(t, got, CodeUnavailable); got.Retry != time.Second || got.Fields.Get("Retry-After") != "1" || got.Fields.Get("RateLimit") != "" {
+	if wantAnswer(t, got, CodeUnavailable); got.Retry != time.Second ||
+		got.Fields.Get("Retry-After") != "1" || got.Fields.Get("RateLimit") != "" {
 		t.Errorf("%+v", got)
 	}
 	leave()
@@ -313,13 +330,16 @@ func testCallChanges[R any](t *testing.T, a Caller[R]) {
 		t.Fatal(err)
 	}
 	got := hello(t.Context(), client)
-	if wantAnswer(t, got, CodeOK); !slices.Equal(got.Fields.Values("RateLimit-Policy"), []string{`"everybody";q=2;w=86400`}) {
+	if wantAnswer(t, got, CodeOK); !slices.Equal(got.Fields.Values("RateLimit-Policy"),
+		[]string{`"everybody";q=2;w=86400`}) {
 		t.Errorf("%v", got.Fields)
 	}
 	if err := l.ResetKey(t.Context(), "everybody", "everybody"); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Override("everybody", core.Override{Limit: limits.TokenBucket(limits.PerDay(1), 1), Until: time.Now().Add(time.Hour)}); err != nil {
+	if err := l.Override("everybody",
+		core.Override{Limit: limits.TokenBucket(limits.PerDay(1), 1),
+			Until: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	wantAnswer(t, hello(t.Context(), client), CodeOK)
@@ -327,7 +347,8 @@ func testCallChanges[R any](t *testing.T, a Caller[R]) {
 }
 
 // sheddingCalls opens an application with a shedder in front of a limiter.
-func sheddingCalls[R any](t *testing.T, a Caller[R], options shed.Options[R], app CallApp[R]) (CallClient, *shed.Shedder[R]) {
+func sheddingCalls[R any](t *testing.T, a Caller[R], options shed.Options[R],
+	app CallApp[R]) (CallClient, *shed.Shedder[R]) {
 	t.Helper()
 	s, err := shed.New(options)
 	if err != nil {
@@ -354,7 +375,9 @@ func testCallShed[R any](t *testing.T, a Caller[R]) {
 	<-begun
 	second := hello(t.Context(), client)
 	wantAnswer(t, second, CodeUnavailable)
-	if retry := second.Fields.Get("Retry-After"); !slices.Contains([]string{"1", "2", "3", "4"}, retry) || second.Retry.Seconds() != float64(retry[0]-'0') || !strings.HasPrefix(second.Text, "The service is at capacity: retry in "+retry) {
+	if retry := second.Fields.Get("Retry-After"); !slices.Contains([]string{"1", "2", "3", "4"},
+		retry) || second.Retry.Seconds() != float64(retry[0]-'0') ||
+		!strings.HasPrefix(second.Text, "The service is at capacity: retry in "+retry) {
 		t.Errorf("%+v", second)
 	}
 	if second.Fields.Get("RateLimit") != "" || second.Fields.Get("RateLimit-Policy") != "" {
@@ -366,7 +389,9 @@ func testCallShed[R any](t *testing.T, a Caller[R]) {
 	may <- true
 	wantAnswer(t, next(t, first), CodeOK)
 	go func() { <-begun; may <- true }()
-	if third := hello(t.Context(), client); third.Code != CodeOK || third.Fields.Get("RateLimit") != `"everybody";r=9998;t=86400` && !strings.HasPrefix(third.Fields.Get("RateLimit"), `"everybody";r=9998;`) {
+	if third := hello(t.Context(), client); third.Code != CodeOK ||
+		third.Fields.Get("RateLimit") != `"everybody";r=9998;t=86400` &&
+			!strings.HasPrefix(third.Fields.Get("RateLimit"), `"everybody";r=9998;`) {
 		t.Errorf("a call that was shed has been counted by the limiter: %+v", third)
 	}
 	waitFor(t, "nothing is in flight", func() bool { return s.State().InFlight == 0 })
@@ -404,7 +429,7 @@ func testCallShedStreams[R any](t *testing.T, a Caller[R]) {
 }
 
 func testCallShedEnds[R any](t *testing.T, a Caller[R]) {
-	ends := ends{of: make(map[string][2]int)}
+	ends := ends{byRoute: make(map[string][2]int)}
 	handlers := make(chan func(context.Context) error, 1)
 	s := watching[R](t, &ends)
 	client := sheddingCallsBy(t, a, s, CallApp[R]{Unary: func(ctx context.Context, _ string) error { return (<-handlers)(ctx) }})
@@ -419,6 +444,6 @@ func testCallShedEnds[R any](t *testing.T, a Caller[R]) {
 		client.Call(t.Context(), "parity.v1.Second", nil, "")
 		ends.mu.Lock()
 		defer ends.mu.Unlock()
-		return ends.of["/"+firstService+"/Unary"] == [2]int{1, 3}
+		return ends.byRoute["/"+firstService+"/Unary"] == [2]int{1, 3}
 	})
 }

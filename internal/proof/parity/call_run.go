@@ -19,9 +19,9 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// callTable is a transcript in the form of table. A line "> First" is a call of Unary of a service, and
-// "> First Down" one of its stream, with fields behind it. The answer is its code, the fields of limits,
-// what its details say, and the message of its error.
+// callTable is a transcript like table. A line "> First" is a call of a service's Unary, and ">
+// First Down" one of its stream, with the fields behind it. The answer is the code, the fields of
+// limits, the details, and the message of the error.
 //
 //go:embed call_table.txt
 var callTable string
@@ -90,7 +90,7 @@ func callTranscript[R any](t *testing.T, a Caller[R], app CallApp[R], want strin
 	return b.String()
 }
 
-// callAndTell makes a call and writes its answer to b.
+// callAndTell makes a call and writes the answer to b.
 func callAndTell(t *testing.T, b *strings.Builder, client CallClient, lines []string) {
 	t.Helper()
 	fields := make(http.Header)
@@ -121,7 +121,8 @@ func callAndTell(t *testing.T, b *strings.Builder, client CallClient, lines []st
 	fmt.Fprintf(b, "< %s\n", codeName(answer.Code))
 	var told []string
 	for name, values := range answer.Fields {
-		if name := strings.ToLower(name); strings.Contains(name, "ratelimit") || name == "retry-after" || name == "x-quota" || name == "x-shadow" {
+		if name := strings.ToLower(name); strings.Contains(name, "ratelimit") || name == "retry-after" ||
+			name == "x-quota" || name == "x-shadow" {
 			told = append(told, name+": "+strings.Join(values, ", "))
 		}
 	}
@@ -157,7 +158,8 @@ func codeName(code uint32) string {
 // callScenarios returns the applications of the table by name.
 func callScenarios[R any](a Caller[R]) map[string]CallApp[R] {
 	one := func(name string, limit limits.Limit, key func(R) (string, error)) *Config[R] {
-		return &Config[R]{Config: core.Config[R]{Rules: []core.Rule[R]{{Name: name, Limit: limit, Key: key}}}}
+		return &Config[R]{Config: core.Config[R]{
+			Rules: []core.Rule[R]{{Name: name, Limit: limit, Key: key}}}}
 	}
 	perMinute := func(name string, n int64) *Config[R] {
 		return one(name, limits.FixedWindow(limits.PerMinute(n)), a.Lift(client))
@@ -170,49 +172,73 @@ func callScenarios[R any](a Caller[R]) map[string]CallApp[R] {
 		return with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Formats = formats })
 	}
 	fails := func(failure core.FailurePolicy) CallApp[R] {
-		return with(perMinute("per-client", 1), func(c *Config[R]) { c.Backend, c.Rules[0].OnFailure = down{}, failure })
+		return with(perMinute("per-client", 1),
+			func(c *Config[R]) { c.Backend, c.Rules[0].OnFailure = down{}, failure })
 	}
 	everybody := keyfuncs.Constant[R]("all")
 	return map[string]CallApp[R]{
-		"a client is denied, told when to come back, and may": {Site: one("per-client", limits.TokenBucket(limits.PerMinute(2), 2), a.Lift(client))},
-		"unary calls and streams of a client count together":  {Site: perMinute("per-client", 4)},
-		"a cost that never fits":                              with(perMinute("per-client", 3), func(c *Config[R]) { c.Rules[0].Cost = func(r R) int64 { return int64(len(a.Message(r))) } }),
-		"a client without an identity":                        {Site: perMinute("per-client", 1)},
-		"a client without an identity, failing open":          with(perMinute("per-client", 1), func(c *Config[R]) { c.Rules[0].OnFailure = core.FailOpen }),
-		"the backend fails: fall back":                        fails(core.FallBack),
-		"the backend fails: open":                             fails(core.FailOpen),
-		"the backend fails: closed":                           fails(core.FailClosed),
-		"the service is full":                                 with(perMinute("capacity", 1), func(c *Config[R]) { c.Rules[0].DenyAs503 = true }),
-		"a denial of the application's own":                   with(perMinute("per-client", 1), func(c *Config[R]) { c.Sorry = true }),
-		"stacked limiters":                                    {Site: perMinute("site", 3), Group: perMinute("group", 1)},
-		"methods count apart":                                 {Site: one("method", limits.FixedWindow(limits.PerMinute(1)), a.Method)},
-		"services count apart":                                {Site: one("service", limits.FixedWindow(limits.PerMinute(1)), a.Service)},
-		"a token, else an address":                            {Site: one("caller", limits.FixedWindow(limits.PerMinute(1)), keyfuncs.First(a.Lift(keyfuncs.BearerToken), a.Lift(client)))},
-		"metadata that may be left out":                       {Site: one("tenant", limits.FixedWindow(limits.PerMinute(1)), a.Lift(tenant))},
-		"a shadow denies nothing":                             with(perMinute("new", 1), func(c *Config[R]) { c.Rules[0].Mode, c.Headers.ShadowField = core.Shadow, "X-Shadow" }),
-		"an anchored window":                                  {Site: one("per-client", limits.AnchoredWindow(limits.PerMinute(1)), a.Lift(client))},
-		"a sliding window":                                    {Site: one("per-client", limits.SlidingWindow(limits.PerMinute(1)), a.Lift(client))},
-		"a queue lets calls through one by one":               {Site: one("queue", limits.LeakyQueue(limits.PerSecond(1000), 2), a.Lift(client))},
-		"the fields of draft 7":                               formats(headers.Draft7),
-		"the fields of GitHub":                                formats(headers.IETF, headers.GitHub),
-		"fields of the application's own":                     with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Custom = quota }),
-		"fields on denials only":                              with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Show = headers.OnDenial }),
-		"no fields but retry-after":                           with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Show = headers.Omit }),
-		"the name of a rule is a text":                        {Site: perMinute(`say "hi" \ bye`, 1)},
-		"a wait that is a window":                             with(one("per-client", limits.TokenBucket(limits.PerMinute(2), 1), a.Lift(client)), func(c *Config[R]) { c.Headers.RetryAfter = headers.Window }),
+		"a client is denied, told when to come back, and may": {
+			Site: one("per-client", limits.TokenBucket(limits.PerMinute(2), 2), a.Lift(client))},
+		"unary calls and streams of a client count together": {Site: perMinute("per-client", 4)},
+		"a cost that never fits": with(perMinute("per-client", 3),
+			func(c *Config[R]) { c.Rules[0].Cost = func(r R) int64 { return int64(len(a.Message(r))) } }),
+		"a client without an identity": {Site: perMinute("per-client", 1)},
+		"a client without an identity, failing open": with(perMinute("per-client", 1),
+			func(c *Config[R]) { c.Rules[0].OnFailure = core.FailOpen }),
+		"the backend fails: fall back": fails(core.FallBack),
+		"the backend fails: open":      fails(core.FailOpen),
+		"the backend fails: closed":    fails(core.FailClosed),
+		"the service is full": with(perMinute("capacity", 1),
+			func(c *Config[R]) { c.Rules[0].DenyAs503 = true }),
+		"a denial of the application's own": with(perMinute("per-client", 1),
+			func(c *Config[R]) { c.Sorry = true }),
+		"stacked limiters": {Site: perMinute("site", 3),
+			Group: perMinute("group", 1)},
+		"methods count apart": {
+			Site: one("method", limits.FixedWindow(limits.PerMinute(1)), a.Method)},
+		"services count apart": {
+			Site: one("service", limits.FixedWindow(limits.PerMinute(1)), a.Service)},
+		"a token, else an address": {
+			Site: one("caller", limits.FixedWindow(limits.PerMinute(1)),
+				keyfuncs.First(a.Lift(keyfuncs.BearerToken), a.Lift(client)))},
+		"metadata that may be left out": {
+			Site: one("tenant", limits.FixedWindow(limits.PerMinute(1)), a.Lift(tenant))},
+		"a shadow denies nothing": with(perMinute("new", 1),
+			func(c *Config[R]) { c.Rules[0].Mode, c.Headers.ShadowField = core.Shadow, "X-Shadow" }),
+		"an anchored window": {
+			Site: one("per-client", limits.AnchoredWindow(limits.PerMinute(1)), a.Lift(client))},
+		"a sliding window": {
+			Site: one("per-client", limits.SlidingWindow(limits.PerMinute(1)), a.Lift(client))},
+		"a queue lets calls through one by one": {
+			Site: one("queue", limits.LeakyQueue(limits.PerSecond(1000), 2), a.Lift(client))},
+		"the fields of draft 7": formats(headers.Draft7),
+		"the fields of GitHub":  formats(headers.IETF, headers.GitHub),
+		"fields of the application's own": with(perMinute("per-client", 1),
+			func(c *Config[R]) { c.Headers.Custom = quota }),
+		"fields on denials only": with(perMinute("per-client", 1),
+			func(c *Config[R]) { c.Headers.Show = headers.OnDenial }),
+		"no fields but retry-after": with(perMinute("per-client", 1),
+			func(c *Config[R]) { c.Headers.Show = headers.Omit }),
+		"the name of a rule is a text": {Site: perMinute(`say "hi" \ bye`, 1)},
+		"a wait that is a window": with(
+			one("per-client", limits.TokenBucket(limits.PerMinute(2), 1), a.Lift(client)),
+			func(c *Config[R]) { c.Headers.RetryAfter = headers.Window }),
 		"limits by plan": with(perMinute("plan", 1), func(c *Config[R]) {
 			c.Rules[0].Limit, c.Rules[0].LimitFor = limits.Limit{}, withoutKey(a.LiftLimit(plan))
 		}),
-		"a rule that is not published": with(perMinute("hidden", 1), func(c *Config[R]) { c.Headers.Hidden = []string{"hidden"} }),
+		"a rule that is not published": with(perMinute("hidden", 1),
+			func(c *Config[R]) { c.Headers.Hidden = []string{"hidden"} }),
 		"several rules, all or nothing": {Site: &Config[R]{Config: core.Config[R]{Rules: []core.Rule[R]{
 			{Name: "wide", Limit: limits.FixedWindow(limits.PerMinute(3)), Key: everybody},
 			{Name: "narrow", Limit: limits.FixedWindow(limits.PerMinute(1)), Key: a.Lift(client)},
-			{Name: "second", Limit: limits.SlidingLog(limits.PerHour(1)), Key: core.When(func(r R) bool { s, _ := a.Service(r); return s == "parity.v1.Second" }, a.Lift(client))},
+			{Name: "second", Limit: limits.SlidingLog(limits.PerHour(1)),
+				Key: core.When(func(r R) bool { s, _ := a.Service(r); return s == "parity.v1.Second" },
+					a.Lift(client))},
 		}}}},
 	}
 }
 
-// drain receives everything from stream and returns how it ends.
+// drain receives all messages from stream and returns its end.
 func drain(stream ClientMessages) CallAnswer {
 	for {
 		if _, err := stream.Receive(); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// runChanges tests rules that change while requests run.
+// runChanges tests rules that change while requests are in flight.
 func runChanges[R any](t *testing.T, a Adapter[R]) {
 	for _, b := range []struct {
 		name string
@@ -40,15 +40,18 @@ func runChanges[R any](t *testing.T, a Adapter[R]) {
 	}
 }
 
-// daily returns a rule of n requests a day for everybody.
+// daily returns a rule of n requests a day, with one key for all.
 func daily[R any](name string, n int64) core.Rule[R] {
-	return core.Rule[R]{Name: name, Limit: limits.FixedWindow(limits.PerDay(n)), Key: keyfuncs.Constant[R]("everybody")}
+	return core.Rule[R]{Name: name, Limit: limits.FixedWindow(limits.PerDay(n)),
+		Key: keyfuncs.Constant[R]("everybody")}
 }
 
-// changing returns a limiter with rules, and where its adapter puts it when it is made.
+// changing returns a configuration with rules, and a pointer to the limiter that the adapter will
+// make of it.
 func changing[R any](rules ...core.Rule[R]) (*Config[R], *Limiter[R]) {
 	made := new(Limiter[R])
-	return &Config[R]{Config: core.Config[R]{Rules: rules}, Made: func(l Limiter[R]) { *made = l }}, made
+	return &Config[R]{Config: core.Config[R]{Rules: rules},
+		Made: func(l Limiter[R]) { *made = l }}, made
 }
 
 func must(t *testing.T, err error) {
@@ -58,41 +61,44 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// said is an answer and its content.
-type said struct {
+// reply is an answer and its content.
+type reply struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// hear sends GET path to an application without a connection.
-func hear(t *testing.T, app http.Handler, path string) said {
+// send sends GET path to an application without a connection.
+func send(t *testing.T, app http.Handler, path string) reply {
 	t.Helper()
 	w := httptest.NewRecorder()
 	app.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
-	return said{w.Code, w.Header(), w.Body.String()}
+	return reply{w.Code, w.Header(), w.Body.String()}
 }
 
 func testCarriedOver[R any](t *testing.T, a Adapter[R]) {
 	limit, made := changing(daily[R]("wide", 9), daily[R]("narrow", 2))
 	app := a.Serve(t, App[R]{Site: limit})
-	hear(t, app, "/hello")
-	hear(t, app, "/hello")
+	send(t, app, "/hello")
+	send(t, app, "/hello")
 	must(t, (*made).Replace([]core.Rule[R]{daily[R]("narrow", 3), daily[R]("new", 5)}))
-	third := hear(t, app, "/hello")
-	if got := third.header["Ratelimit"]; third.status != http.StatusOK || len(got) != 1 || !strings.HasPrefix(got[0], `"narrow";r=0;t=`) || !strings.Contains(got[0], `"new";r=4;t=`) {
+	third := send(t, app, "/hello")
+	if got := third.header["Ratelimit"]; third.status != http.StatusOK || len(got) != 1 ||
+		!strings.HasPrefix(got[0], `"narrow";r=0;t=`) || !strings.Contains(got[0], `"new";r=4;t=`) {
 		t.Errorf("%d, RateLimit %q", third.status, got)
 	}
 	if got := third.header.Get("RateLimit-Policy"); got != `"narrow";q=3;w=86400, "new";q=5;w=86400` {
 		t.Errorf("RateLimit-Policy %s", got)
 	}
-	if fourth := hear(t, app, "/hello"); fourth.status != http.StatusTooManyRequests || !strings.Contains(fourth.body, `"violated-policies":["narrow"]`) {
+	if fourth := send(t, app, "/hello"); fourth.status != http.StatusTooManyRequests ||
+		!strings.Contains(fourth.body, `"violated-policies":["narrow"]`) {
 		t.Errorf("%d: %s", fourth.status, fourth.body)
 	}
 	disabled := daily[R]("narrow", 3)
 	disabled.Mode = core.Disabled
 	must(t, (*made).Replace([]core.Rule[R]{disabled}))
-	if free := hear(t, app, "/hello"); free.status != http.StatusOK || free.header.Get("RateLimit") != "" || free.header.Get("RateLimit-Policy") != "" {
+	if free := send(t, app, "/hello"); free.status != http.StatusOK ||
+		free.header.Get("RateLimit") != "" || free.header.Get("RateLimit-Policy") != "" {
 		t.Errorf("without a rule: %d, fields %v", free.status, free.header)
 	}
 }
@@ -117,7 +123,8 @@ func testMistake[R any](t *testing.T, a Adapter[R]) {
 		t.Error("no rules are no mistake")
 	}
 	for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
-		if got := hear(t, app, "/hello"); got.status != want || !strings.Contains(got.header.Get("RateLimit-Policy"), `"shared";q=2`) {
+		if got := send(t, app, "/hello"); got.status != want ||
+			!strings.Contains(got.header.Get("RateLimit-Policy"), `"shared";q=2`) {
 			t.Errorf("request %d: %d, fields %v", i, got.status, got.header)
 		}
 	}
@@ -130,30 +137,36 @@ func testOverride[R any](t *testing.T, a Adapter[R]) {
 	synctest.Test(t, func(t *testing.T) {
 		limit, made := changing(daily[R]("a", 1))
 		app := a.Serve(t, App[R]{Site: limit})
-		hear(t, app, "/hello")
+		send(t, app, "/hello")
 		until := time.Now().Add(time.Minute)
-		must(t, (*made).Override("a", core.Override{Limit: limits.FixedWindow(limits.PerDay(3)), Until: until, Why: "a launch"}))
-		if got := hear(t, app, "/hello"); got.status != http.StatusOK || !strings.HasPrefix(got.header.Get("RateLimit-Policy"), `"a";q=3;`) {
+		must(t, (*made).Override("a",
+			core.Override{Limit: limits.FixedWindow(limits.PerDay(3)), Until: until, Why: "a launch"}))
+		if got := send(t, app, "/hello"); got.status != http.StatusOK ||
+			!strings.HasPrefix(got.header.Get("RateLimit-Policy"), `"a";q=3;`) {
 			t.Errorf("under the override: %d, fields %v", got.status, got.header)
 		}
-		if state := (*made).State().Rules[0]; state.Override.Why != "a launch" || state.Limit != limits.FixedWindow(limits.PerDay(3)) {
+		if state := (*made).State().Rules[0]; state.Override.Why != "a launch" ||
+			state.Limit != limits.FixedWindow(limits.PerDay(3)) {
 			t.Errorf("Rules: %+v", state)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got := hear(t, app, "/hello"); got.status != http.StatusTooManyRequests || !strings.HasPrefix(got.header.Get("RateLimit-Policy"), `"a";q=1;`) {
+		if got := send(t, app, "/hello"); got.status != http.StatusTooManyRequests ||
+			!strings.HasPrefix(got.header.Get("RateLimit-Policy"), `"a";q=1;`) {
 			t.Errorf("after the override: %d, fields %v", got.status, got.header)
 		}
 		shadow := core.Shadow
 		must(t, (*made).Override("a", core.Override{Mode: &shadow, Until: time.Now().Add(time.Minute)}))
-		if got := hear(t, app, "/hello"); got.status != http.StatusOK || got.header.Get("RateLimit") != "" || got.header.Get("RateLimit-Policy") != "" {
+		if got := send(t, app, "/hello"); got.status != http.StatusOK ||
+			got.header.Get("RateLimit") != "" || got.header.Get("RateLimit-Policy") != "" {
 			t.Errorf("as a shadow: %d, fields %v", got.status, got.header)
 		}
 		must(t, (*made).Override("a", core.Override{}))
-		if got := hear(t, app, "/hello"); got.status != http.StatusTooManyRequests {
+		if got := send(t, app, "/hello"); got.status != http.StatusTooManyRequests {
 			t.Errorf("after the override is cleared: %d", got.status)
 		}
-		if err := (*made).Override("none", core.Override{Mode: &shadow, Until: time.Now().Add(time.Minute)}); err == nil {
+		if err := (*made).Override("none",
+			core.Override{Mode: &shadow, Until: time.Now().Add(time.Minute)}); err == nil {
 			t.Error("a rule is overridden that there is not")
 		}
 	})
@@ -162,28 +175,31 @@ func testOverride[R any](t *testing.T, a Adapter[R]) {
 // testExplain explains every request that is decided.
 func testExplain[R any](t *testing.T, a Adapter[R]) {
 	limit, made := changing(daily[R]("a", 2))
-	asked := 0
-	limit.Observer = core.ObserverFuncs[R]{OnDecision: func(ctx context.Context, request R, decided core.Outcome) {
-		asked++
-		left := int64(2 - min(asked, 2))
-		for range 3 {
-			o := (*made).Explain(request)
-			if o.Allowed() != (left > 0) || o.Len() != 1 || o.At(0).Remaining != left || o.At(0).Rule() != "a" {
-				t.Errorf("after %d requests: %v, %d left", asked, o.Verdict(), o.At(0).Remaining)
+	decisions := 0
+	limit.Observer = core.ObserverFuncs[R]{
+		OnDecision: func(ctx context.Context, request R, decided core.Outcome) {
+			decisions++
+			left := int64(2 - min(decisions, 2))
+			for range 3 {
+				o := (*made).Explain(request)
+				if o.Allowed() != (left > 0) || o.Len() != 1 || o.At(0).Remaining != left ||
+					o.At(0).Rule() != "a" {
+					t.Errorf("after %d requests: %v, %d left", decisions, o.Verdict(), o.At(0).Remaining)
+				}
 			}
-		}
-		if d, err := (*made).ExplainKey(ctx, "a", decided.At(0).Key, limits.Limit{}); err != nil || d.Remaining != left {
-			t.Errorf("the key after %d requests: %d left, %v", asked, d.Remaining, err)
-		}
-	}, Next: limit.Observer}
+			if d, err := (*made).ExplainKey(ctx, "a", decided.At(0).Key, limits.Limit{}); err != nil ||
+				d.Remaining != left {
+				t.Errorf("the key after %d requests: %d left, %v", decisions, d.Remaining, err)
+			}
+		}, Next: limit.Observer}
 	app := a.Serve(t, App[R]{Site: limit})
 	for _, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
-		if got := hear(t, app, "/hello"); got.status != want {
+		if got := send(t, app, "/hello"); got.status != want {
 			t.Errorf("%d, want %d", got.status, want)
 		}
 	}
-	if asked != 3 {
-		t.Errorf("Observe was called %d times, want 3: an explanation is no request", asked)
+	if decisions != 3 {
+		t.Errorf("OnDecision was called %d times, want 3: an explanation is no request", decisions)
 	}
 	if _, err := (*made).ExplainKey(t.Context(), "none", "everybody", limits.Limit{}); err == nil {
 		t.Error("a rule is explained that there is not")

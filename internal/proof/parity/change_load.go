@@ -20,9 +20,9 @@ import (
 
 var ruleNames = regexp.MustCompile(`"([a-z]+-(?:one|two))"`)
 
-// setOf returns which set of rules, "one" or "two", an answer is by. It reports an error if
-// the answer is by a mixture, or by none.
-func setOf(a said) (set string, err error) {
+// setOf returns the set of rules, "one" or "two", that made an answer. It returns an error if the
+// answer is of both sets or of none.
+func setOf(a reply) (set string, err error) {
 	fields := []string{a.header.Get("RateLimit"), a.header.Get("RateLimit-Policy")}
 	if a.status == http.StatusTooManyRequests {
 		var document struct {
@@ -50,8 +50,8 @@ func setOf(a said) (set string, err error) {
 	return set, nil
 }
 
-// testReplacedUnderLoad replaces rules every millisecond while 64 clients send requests.
-// One of the sets looks at the answers and has an end. Both count in the same scopes.
+// testReplacedUnderLoad replaces rules every millisecond while 64 clients send requests. One of the
+// sets has a FinalCost. Both count in the same scopes.
 func testReplacedUnderLoad[R any](t *testing.T, a Adapter[R]) {
 	const clients, each, most = 64, 20, 900
 	var sets [2][]core.Rule[R]
@@ -69,7 +69,9 @@ func testReplacedUnderLoad[R any](t *testing.T, a Adapter[R]) {
 		}
 		return r.Cost
 	}
-	sets[1] = append(sets[1], core.Rule[R]{Name: "slots-two", Limit: limits.Concurrent(clients), Key: sets[1][0].Key, Mode: core.Shadow})
+	sets[1] = append(sets[1],
+		core.Rule[R]{Name: "slots-two", Limit: limits.Concurrent(clients), Key: sets[1][0].Key,
+			Mode: core.Shadow})
 	limit, made := changing(sets[0]...)
 	var decided atomic.Int64
 	limit.Observer = core.ObserverFuncs[R]{
@@ -88,7 +90,7 @@ func testReplacedUnderLoad[R any](t *testing.T, a Adapter[R]) {
 	client := &http.Client{Transport: transport}
 
 	var done atomic.Bool
-	tenth := make(chan struct{}) // half of the requests wait for it
+	tenth := make(chan struct{}) // half of the requests wait until the tenth change
 	var replacing, asking sync.WaitGroup
 	replacing.Go(func() {
 		every := time.NewTicker(time.Millisecond)
@@ -117,7 +119,7 @@ func testReplacedUnderLoad[R any](t *testing.T, a Adapter[R]) {
 				}
 				body, _ := io.ReadAll(response.Body)
 				response.Body.Close()
-				set, err := setOf(said{response.StatusCode, response.Header, string(body)})
+				set, err := setOf(reply{response.StatusCode, response.Header, string(body)})
 				if err != nil {
 					t.Errorf("%s: %v", response.Status, err)
 				}
@@ -137,9 +139,10 @@ func testReplacedUnderLoad[R any](t *testing.T, a Adapter[R]) {
 	asking.Wait()
 	done.Store(true)
 	replacing.Wait()
-	server.Close() // all handlers have returned then, and all requests ended
+	server.Close() // after Close all handlers have returned and all requests have ended
 	if allowed.Load() != most || denied.Load() != clients*each-most || decided.Load() != clients*each {
-		t.Errorf("%d allowed, %d denied, %d decided of %d, want %d allowed", allowed.Load(), denied.Load(), decided.Load(), clients*each, most)
+		t.Errorf("%d allowed, %d denied, %d decided of %d, want %d allowed", allowed.Load(),
+			denied.Load(), decided.Load(), clients*each, most)
 	}
 	if held := (*made).State().Held; held != 0 || ends.Load() != allowedByTwo.Load() {
 		t.Errorf("%d units are held; %d ends of %d requests", held, ends.Load(), allowedByTwo.Load())

@@ -13,25 +13,26 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// testReplacedInQueue has a request wait for a minute and rules come that deny it.
+// testReplacedInQueue puts rules into force that deny a request while it waits in a queue.
 func testReplacedInQueue[R any](t *testing.T, a Adapter[R]) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := daily[R]("queue", 1)
 		queue.Limit = limits.LeakyQueue(limits.PerMinute(1), 9)
 		limit, made := changing(queue)
 		app := a.Serve(t, App[R]{Site: limit})
-		hear(t, app, "/hello")
-		waiting := make(chan said)
+		send(t, app, "/hello")
+		waiting := make(chan reply)
 		began := time.Now()
-		go func() { waiting <- hear(t, app, "/hello") }()
+		go func() { waiting <- send(t, app, "/hello") }()
 		synctest.Wait()
 		must(t, (*made).Replace([]core.Rule[R]{daily[R]("new", 1)}))
-		hear(t, app, "/hello")
-		if denied := hear(t, app, "/hello"); denied.status != http.StatusTooManyRequests {
+		send(t, app, "/hello")
+		if denied := send(t, app, "/hello"); denied.status != http.StatusTooManyRequests {
 			t.Errorf("by the new rule: %d", denied.status)
 		}
 		got := <-waiting
-		if waited := time.Since(began); got.status != http.StatusOK || got.body != "hello" || waited != time.Minute {
+		if waited := time.Since(began); got.status != http.StatusOK || got.body != "hello" ||
+			waited != time.Minute {
 			t.Errorf("after %v: %d, %q", waited, got.status, got.body)
 		}
 		for _, field := range []string{"RateLimit", "RateLimit-Policy"} {
@@ -42,8 +43,8 @@ func testReplacedInQueue[R any](t *testing.T, a Adapter[R]) {
 	})
 }
 
-// testReplacedUnderWay takes away the rules of a request that holds a slot and whose cost
-// is an estimate.
+// testReplacedUnderWay removes the rules of a request that holds a slot and whose cost is an
+// estimate.
 func testReplacedUnderWay[R any](t *testing.T, a Adapter[R]) {
 	limit, ends := ending[R]()
 	before := limit.Rules

@@ -12,17 +12,17 @@ import (
 	"github.com/weir-go/weir/internal/http/gate"
 )
 
-// onlyInGateConfig are the fields of a gate.Config that adapters fill in themselves.
+// onlyInGateConfig are the fields of gate.Config that adapters set themselves.
 var onlyInGateConfig = []string{"Answered", "Attach", "Committed", "WithContext"}
 
-// onlyInAdapters are the fields of a Config that a gate.Config has under another name.
+// onlyInAdapters are the fields of an adapter's Config that gate.Config has under another name.
 var onlyInAdapters = []string{"OutcomeInContext"} // Attach
 
-// notOfCalls are the fields that have no meaning for remote procedure calls.
+// notOfCalls are the fields that mean nothing for remote procedure calls.
 var notOfCalls = []string{"SkipPreflight"}
 
-// SameConfig checks that the Config of an adapter has the fields that all have, and that New, in
-// the file limiter.go of the package under test, reads every one and forwards those of a
+// SameConfig checks that the Config of an adapter has the common fields. It also checks that New,
+// in the file limiter.go of the package under test, reads every field, and forwards the fields of
 // core.Config under their own names.
 func SameConfig[C any](t *testing.T) { sameConfig(t, reflect.TypeFor[C](), nil) }
 
@@ -33,7 +33,8 @@ func sameConfig(t *testing.T, config reflect.Type, without []string) {
 	ofCore := fieldsOf(reflect.TypeFor[core.Config[int]]())
 	want := slices.Clone(ofCore)
 	for _, field := range fieldsOf(reflect.TypeFor[gate.Config[int]]()) {
-		if field != "Config" && !slices.Contains(onlyInGateConfig, field) && !slices.Contains(without, field) {
+		if field != "Config" && !slices.Contains(onlyInGateConfig, field) &&
+			!slices.Contains(without, field) {
 			want = append(want, field)
 		}
 	}
@@ -62,8 +63,8 @@ func fieldsOf(config reflect.Type) (names []string) {
 	return names
 }
 
-// usesOf returns which fields of the variable config a file reads, and which of them it
-// assigns to a field of the same name.
+// usesOf returns the fields of the variable config that a file reads, and those that it assigns to
+// a field of the same name.
 func usesOf(t *testing.T, path string) (read, forwarded map[string]bool) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)

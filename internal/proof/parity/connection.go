@@ -15,32 +15,35 @@ import (
 
 // A limiter must not disturb the connection: upgrades, streams, HTTP/2.
 
-// testUpgrade sends the handshake of RFC 6455 and then lines.
+// testUpgrade sends the handshake of RFC 6455, and then lines.
 func testUpgrade[R any](t *testing.T, a Adapter[R]) {
-	server := serve(t, a, everybody[R](limits.FixedWindow(limits.PerDay(1))), func(w http.ResponseWriter, r *http.Request) {
-		if _, ok := w.(http.Hijacker); !ok {
-			t.Errorf("%T is not an http.Hijacker", w)
-			return
-		}
-		conn, rw, err := w.(http.Hijacker).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer conn.Close()
-		rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n")
-		rw.Flush()
-		line, _ := rw.ReadString('\n')
-		rw.WriteString("echo " + line)
-		rw.Flush()
-	})
+	server := serve(t, a, everybody[R](limits.FixedWindow(limits.PerDay(1))),
+		func(w http.ResponseWriter, r *http.Request) {
+			if _, ok := w.(http.Hijacker); !ok {
+				t.Errorf("%T is not an http.Hijacker", w)
+				return
+			}
+			conn, rw, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " +
+				"websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n")
+			rw.Flush()
+			line, _ := rw.ReadString('\n')
+			rw.WriteString("echo " + line)
+			rw.Flush()
+		})
 	upgrade := func() (*http.Response, string) {
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		io.WriteString(conn, "GET /extra HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+		io.WriteString(conn, "GET /extra HTTP/1.1\r\nHost: x\r\nConnection: "+
+			"Upgrade\r\nUpgrade: websocket\r\n"+
 			"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
 		r := bufio.NewReader(conn)
 		response, err := http.ReadResponse(r, nil)
@@ -112,13 +115,15 @@ func checkStream(t *testing.T, server *httptest.Server, release chan<- struct{},
 		t.Errorf("RateLimit %s", got)
 	}
 	denied := get(t, server, "/extra")
-	if wantStatus(t, denied, http.StatusTooManyRequests); denied.Header.Get("Retry-After") != "86400" || denied.ProtoMajor != major {
+	if wantStatus(t, denied,
+		http.StatusTooManyRequests); denied.Header.Get("Retry-After") != "86400" ||
+		denied.ProtoMajor != major {
 		t.Errorf("HTTP/%d, fields %v", denied.ProtoMajor, denied.Header)
 	}
 }
 
-// testController expects the same as without a limiter. Echo before 4.11 hides the
-// connection.
+// testController checks that an http.ResponseController works as without a limiter. Echo before
+// 4.11 hides the connection.
 func testController[R any](t *testing.T, a Adapter[R]) {
 	setDeadline := func(site *Config[R]) (err error) {
 		server := serve(t, a, site, func(w http.ResponseWriter, r *http.Request) {
@@ -131,7 +136,8 @@ func testController[R any](t *testing.T, a Adapter[R]) {
 		return err
 	}
 	bare := setDeadline(nil)
-	if err := setDeadline(everybody[R](limits.FixedWindow(limits.PerDay(9)))); fmt.Sprint(err) != fmt.Sprint(bare) {
+	if err := setDeadline(everybody[R](limits.FixedWindow(limits.PerDay(9)))); fmt.Sprint(
+		err) != fmt.Sprint(bare) {
 		t.Errorf("SetWriteDeadline: %v, and %v without a limiter", err, bare)
 	}
 }

@@ -7,16 +7,16 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// The allocations per request of the net/http adapter: the text of the fields and their values, and the
-// values of the fields of a denial.
+// The allocations per request of the net/http adapter: the text of the fields and their values, and
+// for a denial the values of its own fields.
 const (
 	allowedAllocs = 2
 	deniedAllocs  = 3
 )
 
-// Cost checks that a limiter adds as many allocations to an application as the net/http adapter, and at
-// most so many more. serve builds the application with the limit, or without a limiter if the limit is
-// zero. The application answers GET / without content.
+// Cost checks that a limiter adds at most more allocations to an application beyond those of the
+// net/http adapter. serve builds the application with the limit, or without a limiter if the limit
+// is zero. The application answers GET / without content.
 func Cost(t *testing.T, more float64, serve func(limits.Limit) http.Handler) {
 	if raceEnabled {
 		t.Skip("the race detector makes pools drop objects")
@@ -34,13 +34,14 @@ func Cost(t *testing.T, more float64, serve func(limits.Limit) http.Handler) {
 	} {
 		got := allocs(c.handler) - bare
 		if got > c.most {
-			t.Errorf("%s: %v allocations more than without a limiter (%v), want at most %v", c.name, got, bare, c.most)
+			t.Errorf("%s: %v allocations more than without a limiter (%v), want at most %v", c.name, got,
+				bare, c.most)
 		}
 	}
 }
 
-// Benchmark measures the application without a limiter, with one that allows, and with
-// one that denies.
+// Benchmark measures the application without a limiter, with a limiter that allows, and with one
+// that denies.
 func Benchmark(b *testing.B, serve func(limits.Limit) http.Handler) {
 	denying := serve(limits.SlidingWindow(limits.PerDay(1)))
 	request(denying)()

@@ -18,7 +18,7 @@ import (
 	"github.com/weir-go/weir/memory"
 )
 
-// runEnds tests that a request ends once, and with which result.
+// runEnds tests that a request ends once, and with the right result.
 func runEnds[R any](t *testing.T, a Adapter[R]) {
 	for _, b := range []struct {
 		name string
@@ -48,14 +48,14 @@ func runEnds[R any](t *testing.T, a Adapter[R]) {
 	}
 }
 
-// endings are what the limiter under test says of the ends of requests.
+// endings records the ends that the limiter under test reports.
 type endings struct {
-	results     chan core.Result // as the rule tokens sees them
+	results     chan core.Result // the results that the rule tokens gets
 	settlements chan limits.Settlement
 }
 
-// ending returns a limiter with the rule slots, one request at once, and the rule tokens,
-// an estimate of 10 units.
+// ending returns a limiter with the rule slots (one request at once) and the rule tokens (an
+// estimate of 10 units).
 func ending[R any]() (*Config[R], *endings) {
 	e := &endings{make(chan core.Result, 64), make(chan limits.Settlement, 64)}
 	key := keyfuncs.Constant[R]("everybody")
@@ -75,19 +75,19 @@ func ending[R any]() (*Config[R], *endings) {
 	}}, e
 }
 
-// next receives from what. It gives up after half a minute, which no test should take.
-func next[T any](t *testing.T, what <-chan T) (v T) {
+// next receives from values. It gives up after half a minute, longer than any test should take.
+func next[T any](t *testing.T, values <-chan T) (v T) {
 	t.Helper()
 	select {
-	case v = <-what:
+	case v = <-values:
 	case <-time.After(30 * time.Second):
 		t.Fatalf("no %T arrived", v)
 	}
 	return v
 }
 
-// wantEnd expects that one request has ended with want, which has neither Cost nor Spent,
-// and that its slot is free. Bytes below 0 are any number.
+// wantEnd checks that one request has ended with want, without Cost and Spent, and that its slot is
+// free. Bytes below 0 match any number.
 func (e *endings) wantEnd(t *testing.T, want core.Result) {
 	t.Helper()
 	got := next(t, e.results)
@@ -108,7 +108,7 @@ func (e *endings) wantEnd(t *testing.T, want core.Result) {
 	e.wantNoEnd(t)
 }
 
-// wantNoEnd expects that no request has ended but those already seen.
+// wantNoEnd checks that no further request has ended.
 func (e *endings) wantNoEnd(t *testing.T) {
 	t.Helper()
 	if len(e.results) > 0 || len(e.settlements) > 0 {
@@ -116,28 +116,30 @@ func (e *endings) wantNoEnd(t *testing.T) {
 	}
 }
 
-// recorder is a backend that decides as its memory does and lists what it is to end. It
-// is no Memory, so limiters ask it from a goroutine of their own.
+// recorder is a backend that decides by a Memory and records the endings it gets. Since it is no
+// Memory, limiters send endings from another goroutine.
 type recorder struct {
 	*memory.Memory
 	mu      sync.Mutex
 	endings []backends.Ending
 }
 
-func (r *recorder) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
+func (r *recorder) Settle(ctx context.Context, endings []backends.Ending,
+	out []limits.Settlement) error {
 	r.mu.Lock()
 	r.endings = append(r.endings, slices.Clone(endings)...)
 	r.mu.Unlock()
 	return r.Memory.Settle(ctx, endings, out)
 }
 
-// testFinalCosts has a rule count failures only.
+// testFinalCosts tests a rule that counts failures only.
 func testFinalCosts[R any](t *testing.T, a Adapter[R]) {
 	backend := &recorder{Memory: memory.MustNew(memory.Options{MaxKeys: 1000})}
 	settled := make(chan limits.Settlement, 1)
 	limit := &Config[R]{Config: core.Config[R]{
 		Rules: []core.Rule[R]{{
-			Name: "failures", Limit: limits.FixedWindow(limits.PerDay(1000)), Key: keyfuncs.Constant[R]("everybody"),
+			Name: "failures", Limit: limits.FixedWindow(limits.PerDay(1000)),
+			Key:       keyfuncs.Constant[R]("everybody"),
 			Cost:      func(R) int64 { return 2 },
 			FinalCost: core.OnStatus(func(status int) bool { return status >= 400 }),
 		}},
@@ -148,10 +150,14 @@ func testFinalCosts[R any](t *testing.T, a Adapter[R]) {
 		status, _ := strconv.Atoi(r.URL.Query().Get("status"))
 		w.WriteHeader(status)
 	})
-	server.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	server.Client().CheckRedirect = func(*http.Request,
+		[]*http.Request) error {
+		return http.ErrUseLastResponse
+	}
 	returned := 0
 	for _, path := range []string{
-		"/extra?status=200", "/extra?status=204", "/extra?status=302", "/extra?status=401", "/extra?status=404",
+		"/extra?status=200", "/extra?status=204", "/extra?status=302", "/extra?status=401",
+		"/extra?status=404",
 		"/extra?status=500", "/extra?status=503", "/hello", "/nowhere", "/conflict", "/breaks",
 	} {
 		response := get(t, server, path)
@@ -160,7 +166,8 @@ func testFinalCosts[R any](t *testing.T, a Adapter[R]) {
 			want = 0
 			returned++
 		}
-		if s := next(t, settled); s.Rule != "failures" || s.Taken != 2 || s.Final != want || s.Err != nil {
+		if s := next(t, settled); s.Rule != "failures" || s.Taken != 2 || s.Final != want ||
+			s.Err != nil {
 			t.Errorf("GET %s: %s: settled %+v, want a final cost of %d", path, response.Status, s, want)
 		}
 	}
@@ -172,11 +179,12 @@ func testFinalCosts[R any](t *testing.T, a Adapter[R]) {
 		}
 	}
 	if len(backend.endings) != returned {
-		t.Errorf("%d endings, want %d: only what differs from its estimate has one", len(backend.endings), returned)
+		t.Errorf("%d endings, want %d: only what differs from its estimate has one", len(backend.endings),
+			returned)
 	}
 }
 
-// testStatuses expects the status and the size that the client has seen.
+// testStatuses checks that the result has the status and the size that the client saw.
 func testStatuses[R any](t *testing.T, a Adapter[R]) {
 	limit, ends := ending[R]()
 	app := a.Serve(t, App[R]{Site: limit, Extra: map[string]http.Handler{

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/nethttp"
 )
 
-// Requests that last longer or shorter than their handler, and what they spend.
+// Requests that last longer or shorter than their handler, and their spending.
 
 // newConnections counts the connections of a server.
 func newConnections(n *atomic.Int32) func(net.Conn, http.ConnState) {
@@ -26,9 +26,10 @@ func newConnections(n *atomic.Int32) func(net.Conn, http.ConnState) {
 	}
 }
 
-// serveReporting starts a server for an application with the limiter site, and reports
-// when the application has done with a request of /extra.
-func serveReporting[R any](t *testing.T, a Adapter[R], site *Config[R], handler http.HandlerFunc) (*httptest.Server, <-chan bool) {
+// serveReporting starts a server for an application with the limiter site. The channel reports each
+// request of /extra when the application has returned.
+func serveReporting[R any](t *testing.T, a Adapter[R], site *Config[R],
+	handler http.HandlerFunc) (*httptest.Server, <-chan bool) {
 	t.Helper()
 	app := a.Serve(t, App[R]{Site: site, Extra: map[string]http.Handler{"/extra": handler}})
 	returned := make(chan bool, 16)
@@ -42,9 +43,10 @@ func serveReporting[R any](t *testing.T, a Adapter[R], site *Config[R], handler 
 	return server, returned
 }
 
-const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n"
+const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: " +
+	"Upgrade\r\nUpgrade: lines\r\n\r\n"
 
-// upgrade opens a connection for lines.
+// upgrade opens a connection that carries lines.
 func upgrade(t *testing.T, server *httptest.Server) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -52,7 +54,8 @@ func upgrade(t *testing.T, server *httptest.Server) (net.Conn, *bufio.Reader) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	io.WriteString(conn, "GET /extra HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n")
+	io.WriteString(conn, "GET /extra HTTP/1.1\r\nHost: x\r\nConnection: "+
+		"Upgrade\r\nUpgrade: lines\r\n\r\n")
 	r := bufio.NewReader(conn)
 	response, err := http.ReadResponse(r, nil)
 	if err != nil {
@@ -171,14 +174,16 @@ func testSpend[R any](t *testing.T, a Adapter[R]) {
 				t.Errorf("%d tokens were not spent", n)
 			}
 		}
-		if nethttp.Spend(r.Context(), "tokens", -1) || nethttp.Spend(r.Context(), "slots", 1) || nethttp.Spend(r.Context(), "nobody", 1) {
+		if nethttp.Spend(r.Context(), "tokens", -1) || nethttp.Spend(r.Context(), "slots", 1) ||
+			nethttp.Spend(r.Context(), "nobody", 1) {
 			t.Error("spent what cannot be")
 		}
 	})
 	if body, err := io.ReadAll(get(t, server, "/extra").Body); string(body) != "word word word word " {
 		t.Errorf("the body was %q, %v", body, err)
 	}
-	if got, want := next(t, ends.results), (core.Result{Status: http.StatusOK, Bytes: 20, Cost: 10, Spent: 16}); got != want {
+	if got, want := next(t,
+		ends.results), (core.Result{Status: http.StatusOK, Bytes: 20, Cost: 10, Spent: 16}); got != want {
 		t.Errorf("ended with %+v, want %+v", got, want)
 	}
 	for range 2 {
@@ -203,7 +208,7 @@ func testClientLeaves[R any](t *testing.T, a Adapter[R]) {
 	ends.wantEnd(t, core.Result{Left: true})
 }
 
-// testStacked has a limiter around a route inside one around the application.
+// testStacked tests a limiter around a route inside one around the application.
 func testStacked[R any](t *testing.T, a Adapter[R]) {
 	site, outer := ending[R]()
 	route, inner := ending[R]()
@@ -236,18 +241,20 @@ func testStacked[R any](t *testing.T, a Adapter[R]) {
 	for _, ends := range []*endings{outer, inner} {
 		ends.wantEnd(t, core.Result{Status: http.StatusAccepted})
 	}
-	wantStatus(t, get(t, server, "/users/7"), http.StatusOK) // the inner one knows the status through the outer one
+	// the inner limiter learns the status through the outer one
+	wantStatus(t, get(t, server, "/users/7"), http.StatusOK)
 	for _, ends := range []*endings{outer, inner} {
 		ends.wantEnd(t, core.Result{Status: http.StatusOK, Bytes: 6})
 	}
 }
 
 func testNothingAttached[R any](t *testing.T, a Adapter[R]) {
-	server := serve(t, a, everybody[R](limits.FixedWindow(limits.PerDay(9))), func(_ http.ResponseWriter, r *http.Request) {
-		end, ok := nethttp.Detach(r.Context())
-		if ok || end != nil || nethttp.Spend(r.Context(), "everybody", 1) {
-			t.Error("a request without an end was detached, or spent something")
-		}
-	})
+	server := serve(t, a, everybody[R](limits.FixedWindow(limits.PerDay(9))),
+		func(_ http.ResponseWriter, r *http.Request) {
+			end, ok := nethttp.Detach(r.Context())
+			if ok || end != nil || nethttp.Spend(r.Context(), "everybody", 1) {
+				t.Error("a request without an end was detached, or spent something")
+			}
+		})
 	wantStatus(t, get(t, server, "/extra"), http.StatusOK)
 }

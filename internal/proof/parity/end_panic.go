@@ -28,12 +28,13 @@ func testSequential[R any](http2 bool) func(*testing.T, Adapter[R]) {
 		limit, _ := ending[R]()
 		limit.Rules, limit.Observer = limit.Rules[:1], nil
 		var connections atomic.Int32
-		server := httptest.NewUnstartedServer(a.Serve(t, App[R]{Site: limit, Extra: map[string]http.Handler{
-			"/extra": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				io.WriteString(w, "hello")
-				w.(http.Flusher).Flush() // the client may have all of the body before the end
-			}),
-		}}))
+		server := httptest.NewUnstartedServer(
+			a.Serve(t, App[R]{Site: limit, Extra: map[string]http.Handler{
+				"/extra": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					io.WriteString(w, "hello")
+					w.(http.Flusher).Flush() // the client may have all of the body before the end
+				}),
+			}}))
 		server.Config.ConnState = newConnections(&connections)
 		if http2 {
 			server.EnableHTTP2 = true
@@ -64,8 +65,8 @@ func testSequential[R any](http2 bool) func(*testing.T, Adapter[R]) {
 	}
 }
 
-// onOneConnection returns a client that sends every request on one connection. That of
-// net/http opens another where its own goroutines run late.
+// onOneConnection returns a client that sends every request on one connection. The client of
+// net/http opens another if its own goroutines run late.
 func onOneConnection(t *testing.T, url string) func() (*http.Response, error) {
 	t.Helper()
 	request, err := http.NewRequest(http.MethodGet, url, nil)
@@ -90,19 +91,21 @@ func testPanicEnds[R any](where Recover) func(*testing.T, Adapter[R]) {
 	return func(t *testing.T, a Adapter[R]) {
 		limit, ends := ending[R]()
 		server := httptest.NewServer(a.Serve(t, App[R]{
-			Site:    limit,
-			Extra:   map[string]http.Handler{"/extra": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") })},
+			Site: limit,
+			Extra: map[string]http.Handler{
+				"/extra": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") })},
 			Recover: where,
 		}))
 		t.Cleanup(server.Close)
 		for range 3 {
 			wantStatus(t, get(t, server, "/extra"), http.StatusInternalServerError)
-			if where == Outside { // nobody has answered when the limiter sees it
+			if where == Outside { // there is no answer yet when the panic passes the limiter
 				ends.wantEnd(t, core.Result{Panicked: true})
 				continue
 			}
 			got := next(t, ends.results)
-			if got.Panicked || got.Status != http.StatusInternalServerError && !(a.ErrorsTravel && got.Status == 0) {
+			if got.Panicked || got.Status != http.StatusInternalServerError &&
+				!(a.ErrorsTravel && got.Status == 0) {
 				t.Errorf("ended with %+v", got)
 			}
 			next(t, ends.settlements)
@@ -112,12 +115,13 @@ func testPanicEnds[R any](where Recover) func(*testing.T, Adapter[R]) {
 	}
 }
 
-// testDeniedPanics fills the queue, so that a request that was allowed is answered by
-// Denied, which panics.
+// testDeniedPanics fills the queue, so that Denied, which panics, answers an allowed request.
 func testDeniedPanics[R any](t *testing.T, a Adapter[R]) {
 	limit, ends := ending[R]()
 	limit.Rules[0].Limit = limits.Concurrent(9)
-	limit.Rules = append(limit.Rules, core.Rule[R]{Name: "queue", Limit: limits.LeakyQueue(limits.PerDay(1), 9), Key: limit.Rules[0].Key})
+	limit.Rules = append(limit.Rules,
+		core.Rule[R]{Name: "queue", Limit: limits.LeakyQueue(limits.PerDay(1), 9),
+			Key: limit.Rules[0].Key})
 	limit.MaxWaiting, limit.Boom = 1, true
 	server := httptest.NewServer(a.Serve(t, App[R]{Site: limit, Recover: Outside}))
 	t.Cleanup(server.Close)
@@ -131,8 +135,8 @@ func testDeniedPanics[R any](t *testing.T, a Adapter[R]) {
 	ends.wantEnd(t, core.Result{Status: http.StatusServiceUnavailable, Left: true})
 }
 
-// testAbortedProxy has a reverse proxy whose server breaks off in the middle of its
-// answer. The proxy then panics with http.ErrAbortHandler.
+// testAbortedProxy tests a reverse proxy whose server breaks off in the middle of its answer. The
+// proxy then panics with http.ErrAbortHandler.
 func testAbortedProxy[R any](t *testing.T, a Adapter[R]) {
 	behind := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "1000")
@@ -159,7 +163,7 @@ func testAbortedProxy[R any](t *testing.T, a Adapter[R]) {
 	}
 }
 
-// testGoexit has a handler call runtime.Goexit, as the methods FailNow of tests do.
+// testGoexit tests a handler that calls runtime.Goexit, as t.FailNow does.
 func testGoexit[R any](t *testing.T, a Adapter[R]) {
 	limit, ends := ending[R]()
 	app := a.Serve(t, App[R]{Site: limit, Extra: map[string]http.Handler{

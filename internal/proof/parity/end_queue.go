@@ -10,9 +10,9 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Requests that end in the queue, where they hold units already.
+// Requests that end in the queue, in which they already hold units.
 
-// queueing returns a limiter as ending does, with a queue and enough slots.
+// queueing is ending with a queue and enough slots.
 func queueing[R any]() (*Config[R], *endings) {
 	limit, ends := ending[R]()
 	limit.Rules[0].Limit = limits.Concurrent(9)
@@ -41,8 +41,8 @@ func testQueueLeaverEnds[R any](t *testing.T, a Adapter[R]) {
 	ends.wantEnd(t, core.Result{Status: http.StatusServiceUnavailable, Left: true})
 }
 
-// twoInQueue sends two requests for one place in the queue. It returns the answer to the
-// one that does not get it, and has the other leave.
+// twoInQueue sends two requests for one place in the queue. It returns the answer to the refused
+// one, and a function by which the other leaves.
 func twoInQueue(t *testing.T, server *httptest.Server) (refused *http.Response, leave func()) {
 	t.Helper()
 	answers := make(chan *http.Response, 2)
@@ -82,7 +82,7 @@ func testFullQueueEnds[R any](t *testing.T, a Adapter[R]) {
 	ends.wantEnd(t, core.Result{Status: http.StatusServiceUnavailable, Left: true})
 }
 
-// deadline is the context of a server whose deadline a test ends.
+// deadline is a context whose deadline a test triggers.
 type deadline struct {
 	context.Context
 	ended chan struct{}

@@ -9,20 +9,22 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Requests that do not end with an answer of the handler.
+// Requests that end without an answer of the handler.
 
-// testPanic expects the limiter to decide before the handler panics, so that requests
-// that panic are not free.
+// testPanic checks that the limiter decides before the handler panics, so that such requests are
+// not free.
 func testPanic[R any](where Recover) func(*testing.T, Adapter[R]) {
 	return func(t *testing.T, a Adapter[R]) {
 		server := httptest.NewServer(a.Serve(t, App[R]{
-			Site:    everybody[R](limits.FixedWindow(limits.PerDay(1))),
-			Extra:   map[string]http.Handler{"/extra": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") })},
+			Site: everybody[R](limits.FixedWindow(limits.PerDay(1))),
+			Extra: map[string]http.Handler{
+				"/extra": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") })},
 			Recover: where,
 		}))
 		defer server.Close()
 		first := get(t, server, "/extra")
-		if wantStatus(t, first, http.StatusInternalServerError); first.Header.Get("RateLimit") != `"everybody";r=0;t=86400` {
+		if wantStatus(t, first,
+			http.StatusInternalServerError); first.Header.Get("RateLimit") != `"everybody";r=0;t=86400` {
 			t.Errorf("fields %v", first.Header)
 		}
 		wantStatus(t, get(t, server, "/extra"), http.StatusTooManyRequests)
@@ -30,7 +32,8 @@ func testPanic[R any](where Recover) func(*testing.T, Adapter[R]) {
 }
 
 func testAbort[R any](t *testing.T, a Adapter[R]) {
-	server := serve(t, a, everybody[R](limits.FixedWindow(limits.PerDay(9))), func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	server := serve(t, a, everybody[R](limits.FixedWindow(limits.PerDay(9))),
+		func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	if response, err := server.Client().Get(server.URL + "/extra"); err == nil {
 		response.Body.Close()
 		t.Errorf("answered %s, want no answer", response.Status)
@@ -44,7 +47,8 @@ func testLeft[R any](t *testing.T, a Adapter[R]) {
 	cancel()
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/hello", nil))
-	wantStatus(t, w.Result(), http.StatusServiceUnavailable) // a server that shuts down ends contexts, too
+	// a server that shuts down ends contexts too
+	wantStatus(t, w.Result(), http.StatusServiceUnavailable)
 	if w.Header().Get("Retry-After") != "1" || w.Header().Get("RateLimit") != "" || w.Body.Len() != 0 {
 		t.Errorf("fields %v, content %q: want Retry-After alone", w.Header(), w.Body)
 	}

@@ -1,6 +1,6 @@
-// Package parity tests that all adapters behave alike. It has a table of requests and
-// answers, and tests of how a limiter works together with the rest of a server. Each
-// adapter, net/http's own among them, builds the same application and passes.
+// Package parity tests that all adapters behave alike. It has a table of requests and answers, and
+// tests of a limiter together with the rest of a server. Each adapter builds the same application
+// and must pass.
 package parity
 
 import (
@@ -26,8 +26,8 @@ type Adapter[R any] struct {
 	Lift      func(func(*http.Request) (string, error)) func(R) (string, error)
 	LiftLimit func(func(*http.Request) (limits.Limit, error)) func(R) (limits.Limit, error)
 
-	// ErrorsTravel: errors of handlers are answered outside the limiter, and the writer of
-	// the framework does not tell of a hijack.
+	// ErrorsTravel says that the framework answers errors of handlers outside the limiter, and that
+	// its writer does not report a hijack.
 	ErrorsTravel bool
 
 	RoutePattern func(R) (string, error)
@@ -46,10 +46,10 @@ type Config[R any] struct {
 	PlainText        bool // denials are answered by the adapter's PlainText
 	Boom             bool // Denied panics
 
-	Made func(Limiter[R]) // called with the limiter; nil: nothing
+	Made func(Limiter[R]) // called with the limiter, unless it is nil
 }
 
-// Limiter is what the limiters of all adapters have.
+// Limiter is the methods of the limiters of all adapters.
 type Limiter[R any] interface {
 	Replace(rules []core.Rule[R]) error
 	Override(rule string, o core.Override) error
@@ -59,10 +59,10 @@ type Limiter[R any] interface {
 	ResetKey(ctx context.Context, rule, key string) error
 }
 
-// App is the application that an adapter builds. From the outside in, it has the
-// framework's recoverer if Recover is Outside; middleware that sets the value "user" to
-// the field X-User if there is one; the limiter Site; and the recoverer if Recover is
-// Inside. A limiter that is nil is left out. The routes are
+// App is the application that an adapter builds. From the outside in, it has the framework's
+// recoverer if Recover is Outside; middleware that sets the value "user" to the field X-User, if
+// there is one; the limiter Site, unless it is nil; and the recoverer if Recover is Inside. The
+// routes are
 //
 //	GET /hello, OPTIONS /hello    Hello
 //	GET /left                     Left, with the outcome in the context
@@ -76,7 +76,7 @@ type Limiter[R any] interface {
 //	GET of each path in Extra     its handler; behind Route
 //	everything else               NotFound
 type App[R any] struct {
-	Shed               *shed.Shedder[R] // outside of the limiters; nil: none
+	Shed               *shed.Shedder[R] // outside the limiters; nil: none
 	Site, Group, Route *Config[R]
 	Extra              map[string]http.Handler
 	Recover            Recover
@@ -88,13 +88,13 @@ type StatusError int
 func (e StatusError) Error() string   { return http.StatusText(int(e)) }
 func (e StatusError) StatusCode() int { return int(e) }
 
-// ErrConflict is an error of a handler that has a status.
+// ErrConflict is an error of a handler with a status.
 const ErrConflict = StatusError(http.StatusConflict)
 
-// ErrBroken is one that has none.
+// ErrBroken is an error of a handler without a status.
 var ErrBroken = errors.New("broken")
 
-// Recover says where the framework's recoverer is.
+// Recover is the place of the framework's recoverer.
 type Recover int
 
 const (
@@ -103,14 +103,14 @@ const (
 	Inside
 )
 
-// Hello answers a request that was let through.
+// Hello answers an allowed request.
 func Hello(w http.ResponseWriter) { answer(w, http.StatusOK, "hello") }
 
 // User answers with a parameter of the path.
 func User(w http.ResponseWriter, id string) { answer(w, http.StatusOK, "user "+id) }
 
-// Left answers with the remaining units of the outcome in the context, and what its
-// shadow rules say.
+// Left answers with the remaining units of the outcome in the context, and with the decisions of
+// its shadow rules.
 func Left(w http.ResponseWriter, o core.Outcome, ok bool) {
 	if !ok {
 		answer(w, http.StatusOK, "nobody knows")
@@ -134,12 +134,12 @@ func NotAllowed(w http.ResponseWriter) {
 	w.WriteHeader(http.StatusMethodNotAllowed)
 }
 
-// Sorry answers a denial in the application's own way.
+// Sorry answers a denial with a text of the application.
 func Sorry(w http.ResponseWriter, o core.Outcome) {
 	answer(w, o.Status(), SorryText(o))
 }
 
-// SorryText is what Sorry says.
+// SorryText returns the text of Sorry.
 func SorryText(o core.Outcome) string {
 	rule := "nobody"
 	if i := o.BindingRule(); i >= 0 {

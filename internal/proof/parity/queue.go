@@ -17,7 +17,7 @@ import (
 
 // Requests that wait for their turn.
 
-// testLeaving has a client leave after its request has entered the queue.
+// testLeaving tests a client that leaves after its request has entered the queue.
 func testLeaving[R any](t *testing.T, a Adapter[R]) {
 	limit := everybody[R](limits.LeakyQueue(limits.PerDay(1), 3))
 	decided := make(chan core.Outcome, 2)
@@ -28,13 +28,13 @@ func testLeaving[R any](t *testing.T, a Adapter[R]) {
 	observed := func() (o core.Outcome) {
 		select {
 		case o = <-decided:
-		case <-time.After(30 * time.Second): // reached only if Observe is never called
-			t.Error("the limiter did not call Observe")
+		case <-time.After(30 * time.Second): // reached only if OnDecision is never called
+			t.Error("the limiter did not call OnDecision")
 		}
 		return o
 	}
 	var called atomic.Int32
-	ended := make(chan int, 2) // with this status
+	ended := make(chan int, 2) // the statuses of ended requests
 	app := a.Serve(t, App[R]{Site: limit, Extra: map[string]http.Handler{
 		"/extra": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called.Add(1) }),
 	}})
@@ -71,7 +71,7 @@ func testLeaving[R any](t *testing.T, a Adapter[R]) {
 	}
 }
 
-// logged is a writer of a middleware that logs the status.
+// logged is the writer of a middleware that logs the status.
 type logged struct {
 	http.ResponseWriter
 	status int
@@ -84,7 +84,7 @@ func (l *logged) WriteHeader(status int) {
 	l.ResponseWriter.WriteHeader(status)
 }
 
-// testFullQueue sends two requests for one place in the queue. One of them gets it.
+// testFullQueue sends two requests for one place in the queue. One of them must be refused.
 func testFullQueue[R any](sorry bool) func(*testing.T, Adapter[R]) {
 	return func(t *testing.T, a Adapter[R]) {
 		limit := everybody[R](limits.LeakyQueue(limits.PerDay(1), 9))
@@ -116,14 +116,17 @@ func testFullQueue[R any](sorry bool) func(*testing.T, Adapter[R]) {
 		refused := <-answers
 		leave()
 		if waiting := <-answers; refused == nil || waiting != nil || called.Load() != 1 {
-			t.Fatalf("answers %v and %v, %d served: want one answer, and one request in the queue until it leaves", refused, waiting, called.Load())
+			t.Fatalf("answers %v and %v, %d served: want one answer, and one request in the queue until "+
+				"it leaves", refused, waiting, called.Load())
 		}
-		want, body := http.StatusServiceUnavailable, "The service cannot decide on this request right now: retry in 1 second."
+		want, body := http.StatusServiceUnavailable, "The service cannot decide on this request right "+
+			"now: retry in 1 second."
 		if sorry {
 			body = "sorry, unavailable by everybody" // as Sorry answers
 		}
 		wantStatus(t, refused.Response, want)
-		if h := refused.Header; h.Get("Retry-After") != "1" || h.Get("RateLimit") != "" || h.Get("Cache-Control") != "no-store" || !strings.Contains(refused.body, body) {
+		if h := refused.Header; h.Get("Retry-After") != "1" || h.Get("RateLimit") != "" ||
+			h.Get("Cache-Control") != "no-store" || !strings.Contains(refused.body, body) {
 			t.Errorf("fields %v, content %q", h, refused.body)
 		}
 		var left strings.Builder
@@ -133,12 +136,14 @@ func testFullQueue[R any](sorry bool) func(*testing.T, Adapter[R]) {
 	}
 }
 
-// testDeadline has a request wait for a day in a server that gives it a millisecond.
+// testDeadline sends a request that must wait for a day to a server with a deadline of a
+// millisecond.
 func testDeadline[R any](t *testing.T, a Adapter[R]) {
 	var called atomic.Int32
 	app := a.Serve(t, App[R]{
-		Site:  everybody[R](limits.LeakyQueue(limits.PerDay(1), 3)),
-		Extra: map[string]http.Handler{"/extra": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called.Add(1) })},
+		Site: everybody[R](limits.LeakyQueue(limits.PerDay(1), 3)),
+		Extra: map[string]http.Handler{
+			"/extra": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called.Add(1) })},
 	})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if called.Load() > 0 {
@@ -152,7 +157,8 @@ func testDeadline[R any](t *testing.T, a Adapter[R]) {
 	wantStatus(t, get(t, server, "/extra"), http.StatusOK)
 	late := get(t, server, "/extra")
 	wantStatus(t, late, http.StatusServiceUnavailable)
-	if late.Header.Get("Retry-After") != "1" || late.Header.Get("Cache-Control") != "no-store" || called.Load() != 1 {
+	if late.Header.Get("Retry-After") != "1" || late.Header.Get("Cache-Control") != "no-store" ||
+		called.Load() != 1 {
 		t.Errorf("fields %v, %d requests served", late.Header, called.Load())
 	}
 }

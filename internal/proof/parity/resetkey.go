@@ -13,7 +13,7 @@ func testResetKey[R any](t *testing.T, a Adapter[R]) {
 		if i == 2 {
 			must(t, (*made).ResetKey(t.Context(), "a", "everybody"))
 		}
-		if got := hear(t, app, "/hello"); got.status != want {
+		if got := send(t, app, "/hello"); got.status != want {
 			t.Errorf("request %d: %d, want %d", i, got.status, want)
 		}
 	}

@@ -20,14 +20,13 @@ import (
 	"github.com/weir-go/weir/memory"
 )
 
-// table is a transcript. For each scenario it has the requests with the expected
-// answers, and then the remaining units of every key, in the order in which the keys
-// were first charged.
+// table is a transcript. For each scenario it has the requests with the expected answers. Then it
+// has the remaining units of every key, in the order of their first charges.
 //
 //	# name of the scenario
 //	after 30s              the clock moves on before the next request
 //	> GET /hello           a request and its fields
-//	< 200                  its answer: status, fields but Date, content
+//	< 200                  its answer: status, fields except Date, content
 //	= per-client: 1 of 2   the remaining units
 //
 //go:embed table.txt
@@ -148,8 +147,7 @@ func ask(t *testing.T, b *strings.Builder, server *httptest.Server, lines []stri
 	}
 }
 
-// withDeadline gives a request with the field X-Deadline a server deadline that has
-// passed already.
+// withDeadline gives a request with the field X-Deadline a deadline in the past.
 func withDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Deadline") != "" {
@@ -161,8 +159,7 @@ func withDeadline(next http.Handler) http.Handler {
 	})
 }
 
-// ledger is the memory backend with a clock set by hand. It lists the keys that were
-// charged.
+// ledger is a Memory with a clock that the test sets. It lists the keys that were charged.
 type ledger struct {
 	memory *memory.Memory
 
@@ -190,7 +187,8 @@ func (l *ledger) advance(d time.Duration) {
 func (l *ledger) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	l.mu.Lock()
 	for _, c := range charges {
-		if !slices.ContainsFunc(l.seen, func(s backends.Charge) bool { return s.Scope == c.Scope && s.Key == c.Key }) {
+		if !slices.ContainsFunc(l.seen,
+			func(s backends.Charge) bool { return s.Scope == c.Scope && s.Key == c.Key }) {
 			l.seen = append(l.seen, backends.Charge{Scope: c.Scope, Key: c.Key, Limit: c.Limit})
 		}
 	}
@@ -198,7 +196,8 @@ func (l *ledger) Take(ctx context.Context, charges []backends.Charge, out []limi
 	return l.memory.Take(ctx, charges, out)
 }
 
-func (l *ledger) Settle(ctx context.Context, endings []backends.Ending, out []limits.Settlement) error {
+func (l *ledger) Settle(ctx context.Context, endings []backends.Ending,
+	out []limits.Settlement) error {
 	return l.memory.Settle(ctx, endings, out)
 }
 

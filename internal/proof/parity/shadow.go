@@ -30,22 +30,32 @@ func shadowsOf[R any]() []core.Rule[R] {
 	}
 	return []core.Rule[R]{
 		shadow("tight", func(*core.Rule[R]) {}),
-		shadow("slow", func(r *core.Rule[R]) { r.Limit = limits.FixedWindow(limits.Per(1, 300*24*time.Hour)) }),
+		shadow("slow", func(r *core.Rule[R]) {
+			r.Limit = limits.FixedWindow(limits.Per(1, 300*24*time.Hour))
+		}),
 		shadow("full", func(r *core.Rule[R]) { r.DenyAs503 = true }),
 		shadow("dear", func(r *core.Rule[R]) { r.Cost = func(R) int64 { return 99 } }),
-		shadow("slots", func(r *core.Rule[R]) { r.Limit, r.Cost = limits.Concurrent(1), func(R) int64 { return 2 } }),
-		shadow("no key", func(r *core.Rule[R]) { r.Key = func(R) (string, error) { return "", errors.New("no key") } }),
+		shadow("slots", func(r *core.Rule[R]) {
+			r.Limit, r.Cost = limits.Concurrent(1),
+				func(R) int64 { return 2 }
+		}),
+		shadow("no key", func(r *core.Rule[R]) {
+			r.Key = func(R) (string, error) { return "", errors.New("no key") }
+		}),
 		shadow("no cost", func(r *core.Rule[R]) { r.Cost = func(R) int64 { return -1 } }),
 		shadow("panics", func(r *core.Rule[R]) { r.Cost = func(R) int64 { panic("boom") } }),
 		shadow("no limit", func(r *core.Rule[R]) {
 			r.Limit, r.OnFailure = limits.Limit{}, core.FailClosed
-			r.LimitFor = func(R, string) (limits.Limit, error) { return limits.Limit{}, errors.New("no limit") }
+			r.LimitFor = func(R, string) (limits.Limit, error) {
+				return limits.Limit{},
+					errors.New("no limit")
+			}
 		}),
 	}
 }
 
-// testShadows expects the same answers with shadow rules, before and after the others, and
-// without them.
+// testShadows checks that the answers are the same without shadow rules, and with shadow rules
+// before and after the others.
 func testShadows[R any](t *testing.T, a Adapter[R]) {
 	for name, options := range map[string]headers.Options{
 		"IETF":      {},
@@ -67,7 +77,8 @@ func testShadows[R any](t *testing.T, a Adapter[R]) {
 }
 
 func testShadowsWithoutBackend[R any](t *testing.T, a Adapter[R]) {
-	for name, failure := range map[string]core.FailurePolicy{"open": core.FailOpen, "closed": core.FailClosed, "fall back": core.FallBack} {
+	for name, failure := range map[string]core.FailurePolicy{"open": core.FailOpen,
+		"closed": core.FailClosed, "fall back": core.FallBack} {
 		t.Run(name, func(t *testing.T) {
 			sameWithShadows(t, a, func() *Config[R] {
 				limit := everybody[R](limits.FixedWindow(limits.PerDay(2)))
@@ -79,19 +90,20 @@ func testShadowsWithoutBackend[R any](t *testing.T, a Adapter[R]) {
 	}
 }
 
-// sameWithShadows compares the answers of limit with those of limit and shadow rules, each
-// of which fails closed once.
+// sameWithShadows compares the answers of limit with those of limit and shadow rules, with each
+// shadow once failing closed.
 func sameWithShadows[R any](t *testing.T, a Adapter[R], limit func() *Config[R]) {
 	t.Helper()
-	answers := func(change func([]core.Rule[R]) []core.Rule[R]) (all []map[string]any) {
+	answers := func(change func([]core.Rule[R]) []core.Rule[R]) (everything []map[string]any) {
 		limit := limit()
 		limit.Rules = change(limit.Rules)
 		app := a.Serve(t, App[R]{Site: limit})
 		for range 4 {
-			got := hear(t, app, "/hello")
-			all = append(all, map[string]any{"status": got.status, "fields": got.header, "content": got.body})
+			got := send(t, app, "/hello")
+			everything = append(everything,
+				map[string]any{"status": got.status, "fields": got.header, "content": got.body})
 		}
-		return all
+		return everything
 	}
 	want := answers(func(rules []core.Rule[R]) []core.Rule[R] { return rules })
 	shadows := shadowsOf[R]()
@@ -122,14 +134,14 @@ func sameWithShadows[R any](t *testing.T, a Adapter[R], limit func() *Config[R])
 	}
 }
 
-// testShadowQueue would wait for a day.
+// testShadowQueue would wait for a day if a shadow delayed requests.
 func testShadowQueue[R any](t *testing.T, a Adapter[R]) {
 	limit := everybody[R](limits.LeakyQueue(limits.PerDay(1), 9))
 	limit.Rules[0].Mode = core.Shadow
 	limit.MaxWaiting = 1
 	app := a.Serve(t, App[R]{Site: limit})
 	for range 3 {
-		if got := hear(t, app, "/hello"); got.status != http.StatusOK {
+		if got := send(t, app, "/hello"); got.status != http.StatusOK {
 			t.Errorf("%d", got.status)
 		}
 	}
@@ -142,8 +154,9 @@ func testModes[R any](t *testing.T, a Adapter[R]) {
 	limit.Rules = append(limit.Rules, shadow)
 	limit.OutcomeInContext = true
 	app := a.Serve(t, App[R]{Site: limit})
-	for _, want := range []string{"8 left; shadow tight primary, allows true", "7 left; shadow tight primary, allows false"} {
-		if got := hear(t, app, "/left"); got.body != want {
+	for _, want := range []string{"8 left; shadow tight primary, allows true",
+		"7 left; shadow tight primary, allows false"} {
+		if got := send(t, app, "/left"); got.body != want {
 			t.Errorf("%q, want %q", got.body, want)
 		}
 	}
@@ -157,7 +170,7 @@ func testShadowField[R any](t *testing.T, a Adapter[R]) {
 	limit.Headers.ShadowField = shadowField
 	app := a.Serve(t, App[R]{Site: limit})
 	for i, want := range []string{"", `"a \"tight\" one"`, `"a \"tight\" one"`} {
-		got := hear(t, app, "/hello")
+		got := send(t, app, "/hello")
 		if v := got.header.Get(shadowField); v != want {
 			t.Errorf("request %d: %d, %s: %s, want %s", i, got.status, shadowField, v, want)
 		}
@@ -167,7 +180,7 @@ func testShadowField[R any](t *testing.T, a Adapter[R]) {
 	}
 }
 
-// testShadowFieldOnce ends a request in the queue whose fields are written already.
+// testShadowFieldOnce ends a request in the queue after its fields were written.
 func testShadowFieldOnce[R any](t *testing.T, a Adapter[R]) {
 	limit := everybody[R](limits.LeakyQueue(limits.PerDay(1), 9))
 	shadow := daily[R]("tight", 1)
@@ -181,10 +194,12 @@ func testShadowFieldOnce[R any](t *testing.T, a Adapter[R]) {
 		}
 	}, Next: limit.Observer}
 	app := a.Serve(t, App[R]{Site: limit})
-	hear(t, app, "/hello")
+	send(t, app, "/hello")
 	w := httptest.NewRecorder()
-	app.ServeHTTP(w, httptest.NewRequestWithContext(&deadline{t.Context(), ended}, "GET", "/hello", nil))
-	if got := w.Header()[shadowField]; w.Code != http.StatusServiceUnavailable || len(got) != 1 || got[0] != `"tight"` {
+	app.ServeHTTP(w, httptest.NewRequestWithContext(&deadline{t.Context(), ended}, "GET",
+		"/hello", nil))
+	if got := w.Header()[shadowField]; w.Code != http.StatusServiceUnavailable || len(got) != 1 ||
+		got[0] != `"tight"` {
 		t.Errorf("%d, %s: %q", w.Code, shadowField, got)
 	}
 }

@@ -34,8 +34,8 @@ func runShed[R any](t *testing.T, a Adapter[R]) {
 // ends is an algorithm with a limit of 1 that counts how the requests of each route have
 // ended.
 type ends struct {
-	mu sync.Mutex
-	of map[string][2]int // completed and failed
+	mu      sync.Mutex
+	byRoute map[string][2]int // completed and failed
 }
 
 func (e *ends) Update(sample shedlimit.Sample) int {
@@ -43,8 +43,8 @@ func (e *ends) Update(sample shedlimit.Sample) int {
 	defer e.mu.Unlock()
 	for _, r := range sample.Routes {
 		route := strings.NewReplacer("{id}", "ID", ":id", "ID", "GET ", "").Replace(r.Route)
-		n := e.of[route]
-		e.of[route] = [2]int{n[0] + r.Completed, n[1] + r.Failed}
+		n := e.byRoute[route]
+		e.byRoute[route] = [2]int{n[0] + r.Completed, n[1] + r.Failed}
 	}
 	return 1
 }
@@ -148,7 +148,7 @@ func testShedDenied[R any](t *testing.T, a Adapter[R]) {
 }
 
 func testShedEnds[R any](t *testing.T, a Adapter[R]) {
-	ends := ends{of: make(map[string][2]int)}
+	ends := ends{byRoute: make(map[string][2]int)}
 	s := watching[R](t, &ends)
 	server := sheddingBy(t, a, s, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery == "abort" {
@@ -168,7 +168,7 @@ func testShedEnds[R any](t *testing.T, a Adapter[R]) {
 		ends.mu.Lock()
 		defer ends.mu.Unlock()
 		for route, n := range want {
-			if ends.of[route] != n {
+			if ends.byRoute[route] != n {
 				return false
 			}
 		}

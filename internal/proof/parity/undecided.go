@@ -17,9 +17,9 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Why a rule cannot decide is logged, without a word of the program.
+// The log says why a rule cannot decide, although the program sets no logger.
 
-// lines is what slog.Default writes.
+// lines is the output of slog.Default.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -31,7 +31,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// logOf returns what slog.Default writes until the end of the test.
+// logOf returns the output of slog.Default until the end of the test.
 func logOf(t *testing.T) *lines {
 	l, before := new(lines), slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(l, nil)))
@@ -39,11 +39,14 @@ func logOf(t *testing.T) *lines {
 	return l
 }
 
-// want waits for the first line, and checks that it says why and that no line has an address.
+// want waits for the first line. It checks that the line has the reason, and that no line has an
+// address.
 func (l *lines) want(t *testing.T) {
 	t.Helper()
-	const first = `level=WARN msg="weir: a rule cannot decide" rule=per-client failed=key requests=1 ` +
-		`error="keyfuncs: cannot tell who sent the request: a hop of the forwarding header is not an IP address" effect="requests are unavailable (503)"`
+	const first = `level=WARN msg="weir: a rule cannot decide" rule=per-client failed=key ` +
+		`requests=1 ` +
+		`error="keyfuncs: cannot tell who sent the request: a hop of the forwarding header is not an ` +
+		`IP address" effect="requests are unavailable (503)"`
 	deadline := time.Now().Add(30 * time.Second) // reached only if no line comes
 	for ; ; time.Sleep(time.Millisecond) {
 		l.mu.Lock()
@@ -61,11 +64,13 @@ func (l *lines) want(t *testing.T) {
 	}
 }
 
-// behindProxies returns a limit by the address of the client, for whom everybody is a proxy.
-func behindProxies[R any](lift func(func(*http.Request) (string, error)) func(R) (string, error)) *Config[R] {
+// behindProxies returns a limiter by client address that trusts every address as a proxy.
+func behindProxies[R any](
+	lift func(func(*http.Request) (string, error)) func(R) (string, error)) *Config[R] {
 	source := keyfuncs.MustTrustedProxies("127.0.0.1", "::1")
 	return &Config[R]{Config: core.Config[R]{
-		Rules:   []core.Rule[R]{{Name: "per-client", Limit: limits.SlidingWindow(limits.PerMinute(1)), Key: lift(keyfuncs.Address(source))}},
+		Rules: []core.Rule[R]{{Name: "per-client", Limit: limits.SlidingWindow(limits.PerMinute(1)),
+			Key: lift(keyfuncs.Address(source))}},
 		Backend: newLedger(),
 	}}
 }

@@ -89,9 +89,12 @@ func source(code, from string, line int) (file, name string) {
 		return position + code, m[1]
 	}
 	var paths []string
-	for _, m := range dotted.FindAllStringSubmatch(literal.ReplaceAllString(comment.ReplaceAllString(code, ""), `""`), -1) {
+	for _, m := range dotted.FindAllStringSubmatch(
+		literal.ReplaceAllString(comment.ReplaceAllString(code, ""), `""`), -1) {
 		path, known := imports[m[1]]
-		if m[1] == "client" && !strings.HasSuffix(from, "client.md") && !strings.Contains(code, "mw.MustClient(client.Options") { // a variable elsewhere
+		// a variable elsewhere
+		if m[1] == "client" && !strings.HasSuffix(from, "client.md") &&
+			!strings.Contains(code, "mw.MustClient(client.Options") {
 			known = false
 		}
 		if m[1] == "status" && ownModule(code) != "grpcmw" { // a variable, too

@@ -137,7 +137,8 @@ func single(t *testing.T, command string) {
 			t.Errorf("no test runs %q", command)
 		}
 	case command == "POLICY=reload/weir.yaml go -C examples/operations run ./reload": // its session is in its comment
-	case command == "go -C examples/echo5 run .", command == "go -C examples/grpc run .", command == "go -C examples/connect run .":
+	case command == "go -C examples/echo5 run .", command == "go -C examples/grpc run .", command == "go -C "+
+		"examples/connect run .":
 		testrun.FullOnly(t, "examples have tests of their own")
 	case command == "go -C cmd/weir run . playground": // which serves until it is interrupted: its test does that
 		if !strings.Contains(strings.Join(lines(t, "cmd/weir/playground_test.go"), "\n"), `"playground", "--listen"`) {
@@ -161,7 +162,8 @@ func single(t *testing.T, command string) {
 		}
 		cmd := testrun.Command(t, "go", "test", "-list", pattern, fields[len(fields)-1])
 		cmd.Dir = root
-		if out, err := cmd.CombinedOutput(); err != nil || !bytes.HasPrefix(out, []byte("Test")) && !bytes.HasPrefix(out, []byte("Benchmark")) {
+		if out, err := cmd.CombinedOutput(); err != nil ||
+			!bytes.HasPrefix(out, []byte("Test")) && !bytes.HasPrefix(out, []byte("Benchmark")) {
 			t.Errorf("%s: %v, these tests:\n%s", command, err, out)
 		}
 	default:
@@ -201,7 +203,8 @@ var scripts = map[string]func(t *testing.T, text string){
 	"page=http://127.0.0.1:8081\n": func(t *testing.T, text string) { // the operator's page without a browser
 		testrun.FullOnly(t, "compiles another module")
 		testrun.Program(t, "curl")
-		_, log := run(t, []string{"ADDR=127.0.0.1:0", "ADMIN=127.0.0.1:0", "REDIS_URL=", "GOFLAGS="}, "go", "-C", "examples/operations", "run", ".")
+		_, log := run(t, []string{"ADDR=127.0.0.1:0", "ADMIN=127.0.0.1:0", "REDIS_URL=", "GOFLAGS="}, "go", "-C",
+			"examples/operations", "run", ".")
 		page := ""
 		for page == "" {
 			line, err := log.ReadString('\n')

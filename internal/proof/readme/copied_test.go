@@ -131,7 +131,8 @@ func (c *copied) faults() (faults []string) {
 		switch n := n.(type) {
 		case *ast.SelectorExpr:
 			name := nameOf(n)
-			add(noTimeouts, strings.HasPrefix(name, "http.ListenAndServe") || strings.HasPrefix(name, "http.Serve") && isCalled(n, parents))
+			add(noTimeouts, strings.HasPrefix(name, "http.ListenAndServe") ||
+				strings.HasPrefix(name, "http.Serve") && isCalled(n, parents))
 			add(uncheckedKey, slices.Contains(credentials, name) && !isWithin("keyfuncs.Known", parents))
 		case *ast.CallExpr:
 			isHandler := connectHandler.MatchString(nameOf(n.Fun))
@@ -143,7 +144,8 @@ func (c *copied) faults() (faults []string) {
 		case *ast.CompositeLit:
 			if nameOf(n.Type) == "http.Server" {
 				servesHTTP = true
-				add(noDeadlines, field(n, "ReadTimeout") == nil || field(n, "WriteTimeout") == nil || field(n, "IdleTimeout") == nil)
+				add(noDeadlines, field(n, "ReadTimeout") == nil || field(n, "WriteTimeout") == nil ||
+					field(n, "IdleTimeout") == nil)
 			}
 			byName := slices.ContainsFunc(reads, func(name string) bool { return mentions(field(n, "Key"), name) })
 			add(noClosedLogIn, isLogIn(n, byName) && nameOf(field(n, "OnFailure")) != "core.FailClosed")
@@ -322,7 +324,8 @@ func allCopied(t *testing.T) []*copied {
 	}
 	walk(t, func(name string) {
 		switch {
-		case strings.HasSuffix(name, ".pb.go") || strings.HasSuffix(name, ".connect.go") || strings.HasPrefix(name, "benchmarks/"):
+		case strings.HasSuffix(name, ".pb.go") || strings.HasSuffix(name, ".connect.go") ||
+			strings.HasPrefix(name, "benchmarks/"):
 		case strings.HasPrefix(name, "examples/"):
 			if !strings.HasSuffix(name, "_test.go") {
 				add(path.Dir(name), true, parse(name, nil, 0))

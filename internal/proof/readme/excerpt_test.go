@@ -17,7 +17,8 @@ func isExcerpt(b block) bool {
 func TestExcerptsAreInCode(t *testing.T) {
 	var code []string
 	walk(t, func(name string) {
-		if strings.HasPrefix(name, "examples/operations/") || strings.HasPrefix(name, "stats/weir") || strings.HasPrefix(name, "internal/proof/gogithub/") {
+		if strings.HasPrefix(name, "examples/operations/") || strings.HasPrefix(name, "stats/weir") ||
+			strings.HasPrefix(name, "internal/proof/gogithub/") {
 			code = append(code, unindented(lines(t, name)))
 		}
 	}, ".go")

@@ -140,7 +140,8 @@ func TestWhatCodeRefersToIsThere(t *testing.T) {
 		for i, line := range lines(t, name) {
 			for _, document := range document.FindAllString(line, -1) {
 				documents++
-				if _, err := os.Stat(filepath.Join(root, document)); err != nil && !strings.HasPrefix(name, "internal/proof/readme/") {
+				if _, err := os.Stat(filepath.Join(root, document)); err != nil &&
+					!strings.HasPrefix(name, "internal/proof/readme/") {
 					t.Errorf("%s:%d: there is no %s", name, i+1, document)
 				}
 			}

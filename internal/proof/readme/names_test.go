@@ -16,8 +16,9 @@ import (
 )
 
 var (
-	span      = regexp.MustCompile("`([^`]+)`")
-	exported  = regexp.MustCompile(`(?:^|[^.\w/])(core|headers|keyfuncs|nethttp|policy|shed|stats|admin|redisbackend|breaker|client|chimw|ginmw|echomw|echo5mw|grpcmw|connectmw)\.([A-Z]\w*)`)
+	span     = regexp.MustCompile("`([^`]+)`")
+	exported = regexp.MustCompile(
+		`(?:^|[^.\w/])(core|headers|keyfuncs|nethttp|policy|shed|stats|admin|redisbackend|breaker|client|chimw|ginmw|echomw|echo5mw|grpcmw|connectmw)\.([A-Z]\w*)`)
 	fieldName = regexp.MustCompile(`^[A-Z]\w*: `)
 	asText    = regexp.MustCompile(`^([a-z-]+ )?[0-9,]+(/| per )[0-9]*[a-z]+( [a-z]+ [0-9]+)?$`)
 )
@@ -116,7 +117,8 @@ func TestNamesExist(t *testing.T) {
 	s.check(t)
 	if testrun.Full() {
 		for _, s := range own {
-			s.add(t, "expressions", "package expressions\n\nimport \"context\"\n\nfunc use(...any) {}\n\nvar ctx context.Context\n")
+			s.add(t, "expressions",
+				"package expressions\n\nimport \"context\"\n\nfunc use(...any) {}\n\nvar ctx context.Context\n")
 			s.check(t)
 		}
 	}

@@ -47,7 +47,8 @@ func asPolicy(t *testing.T, text string) string {
 	if !slices.ContainsFunc(fields, isOfFile) {
 		b.WriteString("rules:\n")
 		for line := range strings.Lines(text) {
-			fmt.Fprintf(&b, "  %s %s\n", map[bool]string{true: "-", false: " "}[b.Len() == len("rules:\n")], strings.TrimRight(line, "\n"))
+			fmt.Fprintf(&b, "  %s %s\n", map[bool]string{true: "-", false: " "}[b.Len() == len("rules:\n")],
+				strings.TrimRight(line, "\n"))
 		}
 		limit := "limit: 1/s"
 		if slices.Contains(fields, "no-delay") {

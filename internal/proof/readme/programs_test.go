@@ -42,7 +42,8 @@ type shownCommand struct {
 // each has below it lines of what it prints, in their order. "..." stands for any text.
 func session(t *testing.T, path string) (commands []shownCommand) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, parser.ParseComments|parser.PackageClauseOnly)
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil,
+		parser.ParseComments|parser.PackageClauseOnly)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,8 @@ func isContinued(command string) bool {
 
 // starts reports whether a command starts a server, which runs until the session ends.
 func (c shownCommand) starts() bool {
-	return c.text == "redis-server" || strings.Contains(c.text, "go ") && strings.Contains(c.text, " run ") && c.output == nil
+	return c.text == "redis-server" ||
+		strings.Contains(c.text, "go ") && strings.Contains(c.text, " run ") && c.output == nil
 }
 
 // TestProgramsAnswerAsTheirCommentsShow runs the session of each program, with ports of its own,
@@ -152,7 +154,8 @@ func play(t *testing.T, commands []shownCommand) error {
 
 func startRedis(t *testing.T, port string) {
 	t.Helper()
-	_, log := run(t, nil, testrun.Program(t, "redis-server"), "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
+	_, log := run(t, nil, testrun.Program(t, "redis-server"), "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir",
+		t.TempDir())
 	go io.Copy(io.Discard, log)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		conn, err := net.Dial("tcp", "127.0.0.1:"+port)

@@ -1,9 +1,8 @@
-// Package testrun says how much a run of the tests does, and where its random numbers start.
+// Package testrun determines the size of a run of the tests and the seed of its random numbers.
 //
-// go test does what finds most in two minutes. With WEIR_FULL=1 in its environment it does all
-// there is: long random runs, floods, faults of real servers. What a short run leaves out is
-// skipped, and says so. A program that a test needs and the machine lacks skips the test as
-// well, but fails it in a full run.
+// By default go test runs the tests that find most in two minutes. With WEIR_FULL=1 it runs all:
+// long random runs, floods, faults of real servers. A short run skips the others with a message. A
+// test that needs a program that the machine lacks is skipped too, but fails in a full run.
 package testrun
 
 import (
@@ -23,9 +22,10 @@ import (
 
 const variable = "WEIR_FULL"
 
-var seedFlag = flag.Uint64("weir.seed", 0, "the `seed` of random tests, as a failure prints it; 0: a new one")
+var seedFlag = flag.Uint64("weir.seed", 0,
+	"the `seed` of random tests, as a failure prints it; 0: a new one")
 
-// Full reports whether this run does all there is.
+// Full reports whether this run runs all tests in full.
 func Full() bool {
 	switch value := os.Getenv(variable); value {
 	case "1":
@@ -45,17 +45,17 @@ func Sized(short, full int) int {
 	return short
 }
 
-// FullOnly skips the test unless this run is full. what says in a few words why a short run
-// leaves it out.
-func FullOnly(t testing.TB, what string) {
+// FullOnly skips the test unless this run is full. why says in a few words why a short run omits
+// it.
+func FullOnly(t testing.TB, why string) {
 	t.Helper()
 	if !Full() {
-		t.Skipf("%s. To run it: %s=1 %s", what, variable, command(t))
+		t.Skipf("%s. To run it: %s=1 %s", why, variable, command(t))
 	}
 }
 
-// Command is [exec.Command] for tests, and their only way to start a program. A name without a
-// slash is a program of the machine: see [Program].
+// Command is [exec.Command] for tests, and the only way in which tests start a program. A name
+// without a slash is looked up by [Program].
 func Command(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	return CommandContext(context.Background(), t, name, args...)
@@ -70,8 +70,8 @@ func CommandContext(ctx context.Context, t testing.TB, name string, args ...stri
 	return exec.CommandContext(ctx, name, args...)
 }
 
-// Program returns the path of the first of these programs that the machine has. If it has none
-// of them, Program skips the test, and fails it in a full run.
+// Program returns the path of the first of these programs that the machine has. Without any of
+// them, Program skips the test, or fails it in a full run.
 func Program(t testing.TB, names ...string) string {
 	t.Helper()
 	for _, name := range names {
@@ -80,7 +80,8 @@ func Program(t testing.TB, names ...string) string {
 		}
 	}
 	if Full() {
-		t.Fatalf("%s is not on the PATH, and a full run needs it: .ci/install %[1]s installs it on Debian", names[0])
+		t.Fatalf("%s is not on the PATH, and a full run needs it: .ci/install %[1]s installs it "+
+			"on Debian", names[0])
 	}
 	t.Skipf("%s is not on the PATH: this test needs it", names[0])
 	return ""
@@ -91,16 +92,16 @@ func Has(name string) bool { return find(name) != "" }
 
 func find(name string) (path string) {
 	path, err := exec.LookPath(name)
-	if err != nil { // Debian installs servers into a directory that the PATH of most users lacks
+	if err != nil { // Debian installs servers into a directory outside the PATH of most users
 		path, _ = exec.LookPath("/usr/sbin/" + name)
 	}
 	return path
 }
 
-// MiniredisWorks reports whether miniredis can stand for Redis: not where an int has 32 bits. There it
-// cuts the numbers that a script replies with to 32 bits and refuses longer expiries, because it keeps
-// both in an int. So instants in microseconds are lost. A Redis server has 64 bits for them everywhere, and
-// so has weir. Examples cannot be skipped: a file of examples with miniredis has a build constraint.
+// MiniredisWorks reports whether miniredis can replace Redis. It cannot where an int has 32 bits:
+// it keeps the numbers of a script's reply and expiries in an int, so instants in microseconds are
+// lost. Redis and weir use 64 bits everywhere. Examples cannot be skipped, so a file of examples
+// with miniredis has a build constraint.
 func MiniredisWorks() bool { return strconv.IntSize == 64 }
 
 // NeedsMiniredis skips the test unless [MiniredisWorks].
@@ -131,7 +132,7 @@ func Draw() uint64 {
 // Replays reports whether this run repeats a seed.
 func Replays() bool { return *seedFlag != 0 }
 
-// Replay prints how to repeat the test with a seed, if it fails.
+// Replay prints how to repeat the test with a seed if it fails.
 func Replay(t testing.TB, seed uint64) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -151,8 +152,8 @@ func Random(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(Seed(t), 0))
 }
 
-// DependsOnSource makes the go command run the test again when any file of Go in the module
-// has changed, though the test does not import it: a test that runs the go command itself.
+// DependsOnSource makes the go command run the test again when any Go file of the module has
+// changed, even one that the test does not import. It is for tests that run the go command.
 func DependsOnSource(t testing.TB, root string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -160,7 +161,7 @@ func DependsOnSource(t testing.TB, root string) {
 			return filepath.SkipDir
 		}
 		if err == nil && strings.HasSuffix(path, ".go") {
-			_, err = os.ReadFile(path) // which the go command notes
+			_, err = os.ReadFile(path) // the go command records the read
 		}
 		return err
 	})
@@ -169,7 +170,7 @@ func DependsOnSource(t testing.TB, root string) {
 	}
 }
 
-// command returns what runs the test alone, from anywhere in its module.
+// command returns the command line that runs only this test, from anywhere in its module.
 func command(t testing.TB) string {
 	parts := strings.Split(t.Name(), "/")
 	for i, part := range parts {

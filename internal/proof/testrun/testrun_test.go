@@ -184,7 +184,8 @@ func outcome(name string) string {
 
 func TestAMissingProgramSkipsAShortRunAndFailsAFullOne(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	for full, want := range map[string]string{"": "skipped: missing-program is not on the PATH", "1": "failed: missing-program is not on the PATH"} {
+	for full, want := range map[string]string{"": "skipped: missing-program is not on the PATH",
+		"1": "failed: missing-program is not on the PATH"} {
 		t.Setenv("WEIR_FULL", full)
 		if got := outcome("missing-program"); !strings.HasPrefix(got, want) {
 			t.Errorf("WEIR_FULL=%s: %q, want %q", full, got, want)

@@ -22,7 +22,8 @@ var defects = []struct{ name, by, file, now, then string }{
 	{
 		"a refund is sent twice", "TestSeeds$", "internal/ground/endings/endings.go",
 		"	c.err = call.Settle(ctx, c.batch[0].to.backend, all, c.results)\n",
-		"	call.Settle(ctx, c.batch[0].to.backend, all, make([]limits.Settlement, len(all)))\n	c.err = call.Settle(ctx, c.batch[0].to.backend, all, c.results)\n",
+		"	call.Settle(ctx, c.batch[0].to.backend, all, make([]limits.Settlement, len(all)))\n	c.err = call.Settle(ctx, " +
+			"c.batch[0].to.backend, all, c.results)\n",
 	},
 	{
 		"one breaker for all masters", "TestSeeds$", "remote/breaker.go",
@@ -53,13 +54,16 @@ var defects = []struct{ name, by, file, now, then string }{
 		"int64 { return b.spendFor - now.since(b.sent) }", "int64 { return b.spendFor - now.since(b.sent) + 1_000_000 }",
 	},
 	{
-		"ends to all servers go in one call", "ASilentServer", "redisbackend/settle.go", "		return server\n", "		_ = server\n",
+		"ends to all servers go in one call", "ASilentServer", "redisbackend/settle.go", "		return server\n",
+		"		_ = server\n",
 	},
 	{
-		"holds are kept through a step back", "StepBack", "redisbackend/concurrent.lua", "if others > over and work < 500 then", "if false then",
+		"holds are kept through a step back", "StepBack", "redisbackend/concurrent.lua",
+		"if others > over and work < 500 then", "if false then",
 	},
 	{
-		"a fallback keeps units that were returned", "TestSeeds$", "core/ledger.go", "l.mirror(t, t.cost, 0)", "l.mirror(t, 0, 0)",
+		"a fallback keeps units that were returned", "TestSeeds$", "core/ledger.go", "l.mirror(t, t.cost, 0)",
+		"l.mirror(t, 0, 0)",
 	},
 	{
 		"a fallback does not know what runs", "TestSeeds$", "core/ledger.go",
@@ -104,7 +108,8 @@ func TestFormerDefectsAreFound(t *testing.T) {
 				}
 			}
 			binary := filepath.Join(dir, "world.test")
-			build := testrun.Command(t, "go", "test", "-c", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, ".")
+			build := testrun.Command(t, "go", "test", "-c", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-o",
+				binary, ".")
 			if out, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}

@@ -1,32 +1,34 @@
-// Package world runs whole systems in virtual time: servers, the network, and the processes
-// with their clients and limiters, all in one testing/synctest bubble. Faults, arrivals and
-// latencies come from one seed. Laws say what has to hold, whatever happens, and are checked
-// all the time.
+// Package world runs whole systems in virtual time: servers, the network, and processes with their
+// clients and limiters, all in one testing/synctest bubble. Faults, arrivals and latencies come
+// from one seed. Laws, which must always hold, are checked all the time.
 //
-// What real servers show in minutes and by luck, a world shows in seconds and again: an order
-// of events is a matter of the seed. What a world cannot show, such as real sockets, memory
-// limits and persistence, is in internal/proof/faults.
+// A failure that real servers show after minutes and by luck, a world shows within seconds and
+// repeatably: the seed determines the order of events. Tests of real sockets, memory limits and
+// persistence, which a world lacks, are in internal/proof/faults.
 //
-// A failure prints the seed and the faults that were needed. Repeat it by
+// A failure prints the seed and the faults that cause it. Repeat it by
 //
 //	go test ./internal/proof/world -run TestSeeds -weir.seed 123
 //
-// at the same commit: a new kind of fault or of client changes all worlds. It then lives through that
-// world twenty times, with all its faults. The tests run on one processor, so that the order of
-// goroutines is nearly always that of the first time.
+// at the same commit: a new kind of fault or client changes all worlds. The test then runs that
+// world twenty times, with all its faults. Tests run on one processor, so the order of goroutines
+// is almost always that of the first run.
 //
-// What the laws leave out: anchored windows are held to twice their units in a period where nobody
-// outside knows when they opened; what blocks of leases have spent after a fault, since a block may be
-// lost; admissions that were under way while a server lost its data; keys of healthy servers while the breaker of a
-// process may be open, since all servers that it has heard of had a fault at once. A clock that steps back begins
-// a new limit. Processes have one clock.
+// The laws leave out some things. An anchored window may admit twice its units in a period if its
+// opening is not known from outside. After a fault, blocks of leases may be lost, so their spending
+// is not checked. Admissions in flight while a server loses its data are not checked. Nor are keys
+// of healthy servers while the breaker of a process may be open, because all servers that it heard
+// of had a fault at once. A clock that steps back begins a new limit. All processes share one
+// clock.
 //
-// Tests of one kind of fault are in this package, too: begin with inWorld in ends_test.go.
+// Tests of one kind of fault are in this package too: begin with inWorld in ends_test.go.
 //
-// A world in which a lock is held while a server is asked hangs for ever: time stands still. After a minute of real
-// time in which no server has read anything the program ends, and prints the seed and who waits for the lock.
+// If a goroutine holds a lock while it asks a server, and another waits for the lock, time stands
+// still and the world hangs for ever. After a minute of real time in which no server has read
+// anything, the program ends and prints the seed and the stacks.
 //
-// A bubble wants its timers for itself. So a client has more connections than it needs, since go-redis
-// keeps timers of those who wait for one, and a Cluster's client is warmed up, since it asks for
-// something under a lock, and time stands still while a lock is waited for.
+// Timers of one bubble do not work in another, and go-redis reuses the timers of callers that wait
+// for a connection. So a client has more connections than it needs. The client of a Cluster is
+// warmed up: its first command asks a server while it holds a lock, and time stands still while
+// another goroutine waits for a lock.
 package world

@@ -37,7 +37,8 @@ func (p *Process) begin(t *testing.T, key string, n int) (started int, end func(
 }
 
 // inWorld lives through a world with two processes that run one program.
-func inWorld(t *testing.T, topology Topology, program Program, live func(t *testing.T, w *World, mine, other *Process)) {
+func inWorld(t *testing.T, topology Topology, program Program,
+	live func(t *testing.T, w *World, mine, other *Process)) {
 	seed := testrun.Seed(t)
 	defer noticeHang(t, seed)()
 	synctest.Test(t, func(t *testing.T) {
@@ -52,31 +53,34 @@ func inWorld(t *testing.T, topology Topology, program Program, live func(t *test
 // those who have the units by then.
 func TestReleasesThatAreLostOrLateAreMadeOnce(t *testing.T) {
 	for name, fault := range map[string]Fault{
-		"lost": {Kind: HalfOpen, For: time.Millisecond}, "reply lost": {Kind: Lost, For: time.Millisecond}, "late": {Kind: Mute, For: 2 * time.Second},
-		"stopped": {Kind: Stopped, For: 3 * time.Second}, "silent": {Kind: CutOff, For: 3 * time.Second}, "refused": {Kind: Refused, For: 3 * time.Second},
+		"lost": {Kind: HalfOpen, For: time.Millisecond}, "reply lost": {Kind: Lost, For: time.Millisecond},
+		"late":    {Kind: Mute, For: 2 * time.Second},
+		"stopped": {Kind: Stopped, For: 3 * time.Second}, "silent": {Kind: CutOff, For: 3 * time.Second},
+		"refused": {Kind: Refused, For: 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, One, Program{Rules: []core.Rule[Request]{four}, HoldTime: longHold}, func(t *testing.T, w *World, mine, other *Process) {
-				n, end := mine.begin(t, "ann", 5)
-				if n != 4 {
-					t.Fatalf("%d run, want 4", n)
-				}
-				w.strike(fault)
-				begun := time.Now()
-				if end(); time.Since(begun) != 0 {
-					t.Errorf("the ends took %v", time.Since(begun))
-				}
-				for w.age() < 10*time.Second { // others take what is free, and no more
-					n, end := other.begin(t, "ann", 1)
-					if n == 1 {
-						defer end()
+			inWorld(t, One, Program{Rules: []core.Rule[Request]{four}, HoldTime: longHold},
+				func(t *testing.T, w *World, mine, other *Process) {
+					n, end := mine.begin(t, "ann", 5)
+					if n != 4 {
+						t.Fatalf("%d run, want 4", n)
 					}
-					time.Sleep(50 * time.Millisecond)
-				}
-				if held, running := w.servers[0].held(), w.laws.runs(account{"four", "ann"}); held != 4 || running != 4 {
-					t.Errorf("others run %d, and %d are held, want 4", running, held)
-				}
-			})
+					w.strike(fault)
+					begun := time.Now()
+					if end(); time.Since(begun) != 0 {
+						t.Errorf("the ends took %v", time.Since(begun))
+					}
+					for w.age() < 10*time.Second { // others take what is free, and no more
+						n, end := other.begin(t, "ann", 1)
+						if n == 1 {
+							defer end()
+						}
+						time.Sleep(50 * time.Millisecond)
+					}
+					if held, running := w.servers[0].held(), w.laws.runs(account{"four", "ann"}); held != 4 || running != 4 {
+						t.Errorf("others run %d, and %d are held, want 4", running, held)
+					}
+				})
 		})
 	}
 }
@@ -85,7 +89,8 @@ func TestReleasesThatAreLostOrLateAreMadeOnce(t *testing.T) {
 // is held once all has ended.
 func TestRenewalsThatAreLostOrLateAreMadeUpFor(t *testing.T) {
 	for name, fault := range map[string]Fault{
-		"lost": {Kind: HalfOpen, For: time.Millisecond}, "reply lost": {Kind: Lost, For: time.Millisecond}, "late": {Kind: Mute, For: time.Second},
+		"lost": {Kind: HalfOpen, For: time.Millisecond}, "reply lost": {Kind: Lost, For: time.Millisecond},
+		"late": {Kind: Mute, For: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, One, Program{Rules: []core.Rule[Request]{four}}, func(t *testing.T, w *World, mine, other *Process) {
@@ -169,52 +174,55 @@ func TestAFallbackHasAsManyUnitsAsTheLimit(t *testing.T) {
 func TestAfterAnOutageAShareMoreRuns(t *testing.T) {
 	rule := four
 	rule.OnFailure = core.FallBack
-	inWorld(t, One, Program{Rules: []core.Rule[Request]{rule}, HoldTime: longHold}, func(t *testing.T, w *World, mine, other *Process) {
-		_, end := mine.begin(t, "ann", 1)
-		var ends []func()
-		start := func(until time.Duration) (started int) { // as many as both may
-			for w.age() < until {
-				for _, p := range []*Process{mine, other} {
-					n, end := p.begin(t, "ann", 1)
-					started, ends = started+n, append(ends, end)
+	inWorld(t, One, Program{Rules: []core.Rule[Request]{rule}, HoldTime: longHold},
+		func(t *testing.T, w *World, mine, other *Process) {
+			_, end := mine.begin(t, "ann", 1)
+			var ends []func()
+			start := func(until time.Duration) (started int) { // as many as both may
+				for w.age() < until {
+					for _, p := range []*Process{mine, other} {
+						n, end := p.begin(t, "ann", 1)
+						started, ends = started+n, append(ends, end)
+					}
+					time.Sleep(50 * time.Millisecond)
 				}
-				time.Sleep(50 * time.Millisecond)
+				return started
 			}
-			return started
-		}
-		for i, want := range []int{3 + 4, 3, 0, 0} { // by fallbacks, by the server, and once more
-			if i%2 == 0 {
-				w.strike(Fault{Kind: Stopped, For: 5 * time.Second})
+			for i, want := range []int{3 + 4, 3, 0, 0} { // by fallbacks, by the server, and once more
+				if i%2 == 0 {
+					w.strike(Fault{Kind: Stopped, For: 5 * time.Second})
+				}
+				if n := start(w.age() + 5*time.Second); n != want {
+					t.Errorf("after %v %d more run, want %d", w.age(), n, want)
+				}
 			}
-			if n := start(w.age() + 5*time.Second); n != want {
-				t.Errorf("after %v %d more run, want %d", w.age(), n, want)
-			}
-		}
-		end()
-		if n := start(w.age() + 5*time.Second); n != 1 {
-			t.Errorf("%d more run after one of the server has ended, want 1", n)
-		}
-		for _, end := range ends {
 			end()
-		}
-		time.Sleep(time.Second)
-		if n, end := mine.begin(t, "ann", 10); n != 4 {
-			t.Errorf("%d run after all have ended, want 4", n)
-		} else {
-			end()
-		}
-	})
+			if n := start(w.age() + 5*time.Second); n != 1 {
+				t.Errorf("%d more run after one of the server has ended, want 1", n)
+			}
+			for _, end := range ends {
+				end()
+			}
+			time.Sleep(time.Second)
+			if n, end := mine.begin(t, "ann", 10); n != 4 {
+				t.Errorf("%d run after all have ended, want 4", n)
+			} else {
+				end()
+			}
+		})
 }
 
 // What a server takes for a request that waits for it no more is given back.
 func TestALateTakingIsGivenBack(t *testing.T) {
 	for _, limit := range []limits.Limit{
-		limits.TokenBucket(limits.PerDay(10), 10), limits.LeakyBucket(limits.PerDay(10), 10), limits.LeakyQueue(limits.PerDay(10), 10),
+		limits.TokenBucket(limits.PerDay(10), 10), limits.LeakyBucket(limits.PerDay(10), 10),
+		limits.LeakyQueue(limits.PerDay(10), 10),
 		limits.FixedWindow(limits.PerDay(10)), limits.SlidingWindow(limits.PerDay(10)), limits.SlidingLog(limits.PerDay(10)),
 		limits.AnchoredWindow(limits.PerDay(10)), limits.Ban(limits.PerDay(10), time.Hour), limits.Calendar(10, limits.Month),
 	} {
 		t.Run(limit.Algorithm().String(), func(t *testing.T) {
-			rules := []core.Rule[Request]{four, {Name: "rate", Limit: limit, Key: self, Cost: func(r Request) int64 { return r.Cost }}}
+			rules := []core.Rule[Request]{
+				four, {Name: "rate", Limit: limit, Key: self, Cost: func(r Request) int64 { return r.Cost }}}
 			inWorld(t, One, Program{Rules: rules}, func(t *testing.T, w *World, mine, _ *Process) {
 				ask := func(cost int64) core.Outcome {
 					o, _ := mine.Ask(t.Context(), Request{Key: "ann", Cost: cost}, 0)

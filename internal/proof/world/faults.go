@@ -9,53 +9,55 @@ import (
 	"time"
 )
 
-// Fault is something that goes wrong at an instant and heals later.
+// Fault begins at an instant and heals later.
 type Fault struct {
-	At      time.Duration // since the world began; strike does it now
-	For     time.Duration // until it heals; of Promoted, how far the replica is behind
+	At      time.Duration // since the world began; strike ignores it
+	For     time.Duration // until it heals; for Promoted, how far the replica is behind
 	Kind    Kind
 	Server  int
 	Process int
-	By      time.Duration // of steps
+	By      time.Duration // the size of a step
 }
 
-// Kind says what goes wrong. Those before Stopped touch a process and a server, those before
-// ProcessKilled a server and all who ask it, the others a process. A new one needs a name, a case in
-// strike, where a server loses data laws.loses, and a test of its own.
+// Kind is a kind of fault. The kinds before Stopped affect one process and one server, the kinds
+// before ProcessKilled one server and all processes, the others one process. A new kind needs a
+// name, a case in strike, a call of laws.loses if a server loses data, and a test of its own.
 type Kind int
 
 const (
 	Slow        Kind = iota // a round trip between a process and a server takes 200 ms
 	Bursts                  // one chunk of a hundred takes 100 ms longer
-	Lossy                   // a tenth of all chunks is sent again after 200 ms
+	Lossy                   // a tenth of all chunks is resent after 200 ms
 	Narrow                  // 20,000 bytes a second
 	Reset                   // all connections between a process and a server break, every 50 ms
-	Mute                    // nothing of a process arrives at a server
+	Mute                    // no byte of a process arrives at a server
 	Deaf                    // no answer of a server arrives at a process
 	Lost                    // every 100 ms the answers of 20 ms are lost, and their connections break
-	HalfOpen                // connections die, and nobody is told
+	HalfOpen                // connections die without notice to either side
 	CutOff                  // a process reaches no server
 	Refused                 // a server refuses a process, whose connections break
 	Stopped                 // a server stands still, as by SIGSTOP
 	Killed                  // a server is killed and starts again without data
-	Promoted                // a replica takes over, without the last writes
+	Promoted                // a replica takes over, without the latest writes
 	StepForward             // a server's clock steps
 	StepBack
 	Drift         // a server's clock gains a hundredth
 	ProcessKilled // a process is killed, and another starts in its place
-	Restarted     // a process is stopped properly, and another starts in its place
+	Restarted     // a process stops cleanly, and another starts in its place
 	kinds
 )
 
 var kindNames = [kinds]string{
-	"slow", "bursts", "lossy", "narrow", "reset", "mute", "deaf", "answers lost", "half-open", "cut off", "refused", "stopped", "killed", "promoted",
+	"slow", "bursts", "lossy", "narrow", "reset", "mute", "deaf", "answers lost", "half-open",
+	"cut off", "refused", "stopped", "killed", "promoted",
 	"step forward", "step back", "drift", "process killed", "restarted",
 }
 
 func (k Kind) String() string { return kindNames[k] }
 
 func (f Fault) String() string {
-	text := fmt.Sprintf("%v to %v: %v, server %d, process %d", f.At, f.At+f.For, f.Kind, f.Server, f.Process)
+	text := fmt.Sprintf("%v to %v: %v, server %d, process %d", f.At, f.At+f.For, f.Kind, f.Server,
+		f.Process)
 	if f.By != 0 {
 		text += fmt.Sprintf(", by %v", f.By)
 	}
@@ -73,13 +75,14 @@ func (s Schedule) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// drawSchedule makes up faults within a time.
+// drawSchedule draws the faults of a time.
 func drawSchedule(random *rand.Rand, within time.Duration, servers, processes int) (s Schedule) {
 	for range 1 + random.IntN(5) {
 		f := Fault{
 			At:   time.Duration(random.Int64N(int64(within * 3 / 4))).Truncate(time.Millisecond),
 			For:  time.Duration(100+random.Int64N(5000)) * time.Millisecond,
-			Kind: Kind(random.IntN(int(kinds))), Server: random.IntN(servers), Process: random.IntN(processes),
+			Kind: Kind(random.IntN(int(kinds))), Server: random.IntN(servers),
+			Process: random.IntN(processes),
 		}
 		if f.Kind == StepForward || f.Kind == StepBack {
 			f.By = time.Duration(1+random.Int64N(90_000)) * time.Millisecond
@@ -89,14 +92,14 @@ func drawSchedule(random *rand.Rand, within time.Duration, servers, processes in
 	return s
 }
 
-// How long after a fault the world may differ from one without: the breaker probes each second,
-// and holds that nobody renewed are made again or expire.
+// How long a fault may affect requests after it has healed: the breaker probes each second, and
+// holds that were not renewed are made again or expire.
 const (
-	ratesRecovery = 2 * time.Second // of requests that have nothing to end
+	ratesRecovery = 2 * time.Second // for requests without an end
 	Recovery      = ratesRecovery + 2*HoldTime
 )
 
-// play lets the faults happen, and returns when the last has healed.
+// play plays the faults, and returns when the last has healed.
 func (w *World) play(s Schedule) {
 	for _, f := range s {
 		time.AfterFunc(f.At-w.age(), func() { w.strike(f) })
@@ -108,7 +111,7 @@ func (w *World) play(s Schedule) {
 	time.Sleep(last - w.age())
 }
 
-// strike makes a fault happen, and heals it in time.
+// strike begins a fault, and heals it after its time.
 func (w *World) strike(f Fault) {
 	w.mu.Lock()
 	server, process := w.servers[f.Server], w.processes[f.Process]
@@ -120,7 +123,7 @@ func (w *World) strike(f Fault) {
 		w.mu.Unlock()
 	}
 	if f.Kind >= ProcessKilled {
-		if !process.enter() { // it is not there
+		if !process.enter() { // the process has not started or has ended
 			return
 		}
 		process.leave()
@@ -134,10 +137,10 @@ func (w *World) strike(f Fault) {
 	if f.Kind != CutOff && f.Kind != ProcessKilled {
 		touched.server = server
 	}
-	if f.Kind == ProcessKilled { // the units that it held stay for a while
+	if f.Kind == ProcessKilled { // the units that it held stay held for HoldTime
 		touched.dead, touched.to = process, now.Add(HoldTime)
 	}
-	if f.Kind != Restarted { // which nobody may notice
+	if f.Kind != Restarted { // no request may notice a clean restart
 		w.laws.fault(touched)
 	}
 	heal := func() {}
@@ -148,9 +151,11 @@ func (w *World) strike(f Fault) {
 	}
 	switch f.Kind {
 	case Slow:
-		both(func(r *route) { r.latency.Least = 100 * time.Millisecond }, func(r *route) { r.latency = near })
+		both(func(r *route) { r.latency.Least = 100 * time.Millisecond },
+			func(r *route) { r.latency = near })
 	case Bursts:
-		both(func(r *route) { r.latency.Burst = 100 * time.Millisecond }, func(r *route) { r.latency = near })
+		both(func(r *route) { r.latency.Burst = 100 * time.Millisecond },
+			func(r *route) { r.latency = near })
 	case Lossy:
 		both(func(r *route) { r.lossy = 0.1 }, func(r *route) { r.lossy = 0 })
 	case Narrow:

@@ -13,20 +13,20 @@ import (
 	"github.com/weir-go/weir/limits/limitstest"
 )
 
-// laws sees all that the processes decide, and says what must not have happened.
+// laws records all decisions of the processes, and reports those that break a law.
 type laws struct {
 	world *World
 
 	mu       sync.Mutex
 	counts   map[*Process]*counts
 	admitted []*admission
-	running  map[holder]int64 // units under way
+	running  map[holder]int64 // units in flight
 	spending spending
 	alone    map[account]*ownModel
 	faults   []period
 	losses   map[*Server][]loss
-	heard    map[*Process]map[*Server]bool // who has had an answer from whom
-	left     bool                          // a client has left before there was a decision
+	heard    map[*Process]map[*Server]bool // the servers from which a process has had an answer
+	left     bool                          // a client left before its request was decided
 	settled  []limits.Settlement
 
 	restarted bool // a process
@@ -34,66 +34,68 @@ type laws struct {
 
 type account struct{ scope, key string }
 
-// holder is who has to know units that run: the servers, of all that they have allowed, or the
-// fallback of a process, of all that run there. No server is told what a fallback has allowed.
+// holder is a party that must know units in flight: the servers, which know those that they
+// allowed, or the fallback of a process, which knows all in flight in the process. Servers do not
+// learn which units a fallback allowed.
 type holder struct {
 	of      account
 	process *Process // nil: the servers
 }
 
-// counts is what the stats of a process have to say.
+// counts is the expected content of the stats of a process.
 type counts struct {
 	verdicts  map[core.Verdict]int64
 	decisions map[decisions]int64
-	due       int64 // ends that have not been reported
+	due       int64 // ends that are not yet reported
 }
 
-// decisions are those of a rule that are equal.
+// decisions is a kind of equal decisions of one rule.
 type decisions struct {
 	rule    string
 	allowed bool
 	source  limits.Source
 }
 
-// admission is a charge that was allowed.
+// admission is an allowed charge.
 type admission struct {
 	of       account
 	limit    limits.Limit
 	process  *Process
-	server   *Server // nil: the process decided by itself
+	server   *Server // nil: the process decided without a server
 	leased   bool
 	at, cost int64
 
-	begun, ended time.Time // the decision
+	begun, ended time.Time // of the decision
 }
 
-// ownModel is the exact model of a key for which one client asks, one request after the other.
+// ownModel is the exact model of a key that only one client charges, one request after the other.
 type ownModel struct {
 	now   time.Time
 	exact *limitstest.Exact
 }
 
-// underWay is a request that was allowed and has not ended.
+// underWay is an allowed request that has not ended.
 type underWay struct {
 	holds   []holder
-	ends    int64         // how many of its rules have an end
-	charged bool          // by the rule Spending
-	by      limits.Source // of that
+	ends    int64         // the number of its rules that have an end
+	charged bool          // the rule Spending has charged it
+	by      limits.Source // the source of that decision
 }
 
-// period is a stretch of time in which a fault is in force.
+// period is the time of a fault.
 type period struct {
 	from, to time.Time
-	process  *Process // whom it touches; nil: all
+	process  *Process // the process that it affects; nil: all
 	server   *Server
-	dead     *Process // is killed: others notice the units that it holds
+	dead     *Process // the killed process: others notice the units that it holds
 }
 
-// concerns reports whether a process may notice the fault. One that was restarted finds what the other has held.
+// concerns reports whether a process may notice the fault. A restarted process finds the units that
+// its predecessor held.
 func (f period) concerns(p *Process) bool { return f.process == nil || f.process.name == p.name }
 
-// touchesUntil returns how long what follows from the fault may touch requests. What has an end may
-// wait for ends, and find units held, for longer.
+// touchesUntil returns until when the fault may affect requests. A request with an end may be
+// affected for longer: it may wait for ends, and find units held.
 func (f period) touchesUntil(hasEnd bool) time.Time {
 	if hasEnd {
 		return f.to.Add(Recovery)
@@ -101,26 +103,27 @@ func (f period) touchesUntil(hasEnd bool) time.Time {
 	return f.to.Add(ratesRecovery)
 }
 
-// loss is when a server lost what it had: what it had at from is there again at to, or nothing.
+// loss is a loss of data of a server: at to it has the data of from, or none.
 type loss struct {
-	from, to time.Time
-	all      bool
+	from, to   time.Time
+	everything bool
 }
 
 func newLaws(w *World) *laws {
 	return &laws{
-		world: w, counts: make(map[*Process]*counts), running: make(map[holder]int64), spending: newSpending(),
-		alone: make(map[account]*ownModel), losses: make(map[*Server][]loss),
+		world: w, counts: make(map[*Process]*counts), running: make(map[holder]int64),
+		spending: newSpending(),
+		alone:    make(map[account]*ownModel), losses: make(map[*Server][]loss),
 		heard: make(map[*Process]map[*Server]bool),
 	}
 }
 
-// breaks reports a law that was broken now.
+// breaks records a broken law.
 func (l *laws) breaks(format string, args ...any) {
 	l.world.breaks(fmt.Sprintf("after %v: ", l.world.age()) + fmt.Sprintf(format, args...))
 }
 
-// decided records a decision, and checks what has to hold of every one.
+// decided records a decision, and checks the laws of single decisions.
 func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *underWay {
 	took := time.Since(begun)
 	l.mu.Lock()
@@ -137,8 +140,8 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 		return nil
 	}
 	healthy, quiet := !l.touchedLocked(begun, p, r, o), !l.faultyLocked(begun)
-	// A request that is denied while ends of its key are under way waits for them, and asks again.
-	// One without a fault may have to connect to every server, which takes some round trips each.
+	// A request that is denied while ends of its key are in flight waits for them, and asks again.
+	// A first request may have to connect to every server, which takes some round trips each.
 	most := Budget
 	if p.ends {
 		most = 3 * Budget
@@ -146,9 +149,10 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 	if took > most || took > Budget/2 && healthy {
 		l.breaks("%s: a decision took %v", p.name, took)
 	}
-	// What a request has taken on several servers before one of them denied may return later.
+	// Units that a request took on some servers before another denied may return later.
 	if healthy && r.Alone && r.Waited && !o.Allowed() && (l.world.topology == One || o.Len() == 1) {
-		l.breaks("%s: %s is denied though it has waited as it was told: %v", p.name, r.Key, o.RetryAfter())
+		l.breaks("%s: %s is denied though it has waited as it was told: %v", p.name, r.Key,
+			o.RetryAfter())
 	}
 	if wait := o.RetryAfter(); o.Verdict() == core.Denied && wait <= 0 {
 		l.breaks("%s: %s is denied, and told to wait for %v", p.name, r.Key, wait)
@@ -167,13 +171,17 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 		if healthy && d.Source >= limits.SourceFallback && d.Source != limits.SourceNotAsked {
 			l.breaks("%s: %s is decided by %v without a fault: %v", p.name, d.Rule(), d.Source, o.Err())
 		}
-		// On several servers a denied request may hold units until they are given back, and says so.
-		if r.Alone && concurrent && !d.Allowed && !d.Transient && (healthy && d.Source == limits.SourcePrimary || d.Source == limits.SourceFallback) {
+		// With several servers a denied request may hold units until they are given back; its
+		// decision is Transient.
+		if r.Alone && concurrent && !d.Allowed && !d.Transient &&
+			(healthy && d.Source == limits.SourcePrimary || d.Source == limits.SourceFallback) {
 			l.breaks("%s: %v denies a client whose requests have all ended", p.name, of)
 		}
 		fits := d.Cost <= d.Limit().Burst()
-		if most := longestWait(d.Limit()); healthy && !concurrent && fits && d.RetryAfter > most && d.Source < limits.SourceFallback {
-			l.breaks("%s: %s says to wait for %v, and %v never needs more than %v", p.name, r.Key, d.RetryAfter, d.Limit(), most)
+		if most := longestWait(d.Limit()); healthy && !concurrent && fits && d.RetryAfter > most &&
+			d.Source < limits.SourceFallback {
+			l.breaks("%s: %s says to wait for %v, and %v never needs more than %v", p.name, r.Key,
+				d.RetryAfter, d.Limit(), most)
 		}
 		if !o.Allowed() || !d.Source.Counted() {
 			continue
@@ -186,7 +194,8 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 			if d.Source != limits.SourceFallback {
 				u.holds = append(u.holds, servers)
 				l.running[servers]++
-				if n := l.running[servers]; n > d.Limit().Burst() && quiet { // else a server may have lost some
+				// otherwise a server may have lost units
+				if n := l.running[servers]; n > d.Limit().Burst() && quiet {
 					l.breaks("the servers let %d units of %v run at once, of %v", n, of, d.Limit())
 				}
 			} else if n := l.running[own]; n > d.Limit().Burst() {
@@ -194,7 +203,7 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 			}
 			continue
 		}
-		if p.settles[d.Rule()] { // what it takes is not what it keeps
+		if p.settles[d.Rule()] { // the final cost is checked, not the estimate
 			u.ends++
 			if d.Rule() == "spending" {
 				u.charged, u.by = true, d.Source
@@ -205,7 +214,8 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 			continue
 		}
 		a := &admission{
-			of: of, limit: d.Limit(), process: p, leased: d.Source == limits.SourceLease, at: d.At, cost: d.Cost,
+			of: of, limit: d.Limit(), process: p, leased: d.Source == limits.SourceLease, at: d.At,
+			cost:  d.Cost,
 			begun: begun, ended: time.Now(),
 		}
 		if d.Source != limits.SourceFallback {
@@ -219,7 +229,7 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 	return u
 }
 
-// ended says that a request is over. Its process has not been told yet.
+// ended records that a request is over, before its process calls End.
 func (l *laws) ended(p *Process, r Request, u *underWay) {
 	if u == nil {
 		return
@@ -235,8 +245,8 @@ func (l *laws) ended(p *Process, r Request, u *underWay) {
 	}
 }
 
-// isExactLocked compares the decisions on a key for which one client asks, in a world without
-// faults, with those of the exact model: on one server all of them, elsewhere what is remembered.
+// isExactLocked compares the decisions on a key that one client charges, in a world without faults,
+// with the exact model: with one server all decisions, otherwise those from the denial cache.
 func (l *laws) isExactLocked(p *Process, r Request, o core.Outcome) {
 	for i := range o.Len() {
 		d := o.At(i)
@@ -250,11 +260,12 @@ func (l *laws) isExactLocked(p *Process, r Request, o core.Outcome) {
 			own.exact = limitstest.NewExact(func() time.Time { return own.now })
 			l.alone[of] = own
 		}
-		want, charge := make([]limits.Decision, 1), []backends.Charge{{Scope: d.Rule(), Key: r.Key, Limit: d.Limit(), Cost: d.Cost}}
+		want, charge := make([]limits.Decision,
+			1), []backends.Charge{{Scope: d.Rule(), Key: r.Key, Limit: d.Limit(), Cost: d.Cost}}
 		var err error
 		if remembered := d.Source == limits.SourceDenialCache; remembered && d.Allowed {
 			continue
-		} else if remembered { // since the answer came, which took a while
+		} else if remembered { // since the answer arrived, which took time
 			if ago := l.world.serverAt(d.At).now().Add(-5 * time.Millisecond); ago.After(own.now) {
 				own.now = ago
 			}
@@ -268,54 +279,56 @@ func (l *laws) isExactLocked(p *Process, r Request, o core.Outcome) {
 			l.world.t.Fatal(err)
 		}
 		primary := d.Source == limits.SourcePrimary
-		same := want[0].Allowed == d.Allowed && want[0].RetryAfter == d.RetryAfter && want[0].Remaining == d.Remaining &&
+		same := want[0].Allowed == d.Allowed && want[0].RetryAfter == d.RetryAfter &&
+			want[0].Remaining == d.Remaining &&
 			want[0].ResetAfter == d.ResetAfter
-		early := !d.Allowed && want[0].Allowed && !(primary && d.Transient) // what is transient is not remembered
+		// transient denials are not cached
+		early := !d.Allowed && want[0].Allowed && !(primary && d.Transient)
 		if early || primary && !same && l.world.topology == One {
 			l.breaks("%s: %s is decided\n\t%+v, the model says\n\t%+v", p.name, r.Key, d, want[0])
 		}
 	}
 }
 
-// longestWait returns how long a charge that fits may have to wait: until all is there again,
-// after the longest step of a clock for which a state stands still.
+// longestWait returns the longest wait of a charge that fits: until the key is fresh, after the
+// longest step back at which its clock stands still.
 func longestWait(limit limits.Limit) time.Duration {
 	period := limit.Rate().Period
 	refill := time.Duration(float64(limit.Burst()) / float64(limit.Rate().Units) * float64(period))
 	return max(refill, 2*period) + max(period, time.Second) + time.Millisecond
 }
 
-// runs returns how many units of a key run that servers have allowed.
+// runs returns how many units of a key that servers allowed are in flight.
 func (l *laws) runs(of account) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.running[holder{of: of}]
 }
 
-// fault says that a fault is in force.
+// fault records the time of a fault.
 func (l *laws) fault(f period) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.faults = append(l.faults, f)
 }
 
-// restarts says that a process is stopped properly.
+// restarts records that a process stops cleanly.
 func (l *laws) restarts() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.restarted = true
 }
 
-// loses says that a server loses what it has, or, as a replica takes over, what is younger than
+// loses records that a server loses its data, or, if a replica takes over, its data younger than
 // from.
-func (l *laws) loses(s *Server, from time.Time, all bool) {
+func (l *laws) loses(s *Server, from time.Time, everything bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.losses[s] = append(l.losses[s], loss{from, time.Now(), all})
+	l.losses[s] = append(l.losses[s], loss{from, time.Now(), everything})
 }
 
-// look has a process look at all units that are held: so those of dead processes end in time, though
-// a clock has stepped back.
+// look makes a process look at all keys with held units, so that units of dead processes end in
+// time although a clock has stepped back.
 func (l *laws) look(p *Process) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -329,12 +342,12 @@ func (l *laws) look(p *Process) {
 	}
 }
 
-// touchedLocked reports whether a fault, or what follows from one, may have touched a request that
-// was decided just now. All others are bystanders, and must notice nothing.
+// touchedLocked reports whether a fault, or its consequences, may have affected a request that was
+// just decided. All other requests are bystanders, and must notice nothing.
 func (l *laws) touchedLocked(begun time.Time, p *Process, r Request, o core.Outcome) bool {
 	now := time.Now()
 	touches := func(s *Server, since time.Time) bool {
-		if s == nil || l.world.topology == Ring { // which moves keys to the servers that it can reach
+		if s == nil || l.world.topology == Ring { // a Ring moves keys to the servers that it reaches
 			return true
 		}
 		if !l.othersAreWellLocked(p, s, since) {
@@ -354,16 +367,22 @@ func (l *laws) touchedLocked(begun time.Time, p *Process, r Request, o core.Outc
 		if f.dead != nil {
 			whom = f.dead == p || ends
 		}
-		return !now.Before(f.from) && begun.Before(f.touchesUntil(ends)) && whom && touches(f.server, f.from)
-	}) || slices.ContainsFunc(l.world.pathsOf(p), func(path *path) bool { return path.isStale(begun) && touches(path.server, begun) })
+		return !now.Before(f.from) && begun.Before(f.touchesUntil(ends)) && whom &&
+			touches(f.server, f.from)
+	}) || slices.ContainsFunc(l.world.pathsOf(p), func(path *path) bool {
+		return path.isStale(begun) &&
+			touches(path.server, begun)
+	})
 }
 
-// othersAreWellLocked reports whether a process had an answer from a server without a fault, other than s, since an
-// instant at which s had one. Otherwise its breaker may have opened for all servers. A probe that finds s keeps it open.
+// othersAreWellLocked reports whether a process had an answer from a healthy server other than s
+// since the fault of s. Otherwise its breaker may have opened for all servers, and a probe that
+// asks s keeps it open.
 func (l *laws) othersAreWellLocked(p *Process, s *Server, since time.Time) bool {
 	for other := range l.heard[p] {
 		if other != s && !slices.ContainsFunc(l.faults, func(f period) bool {
-			return f.concerns(p) && f.dead == nil && (f.server == nil || f.server == other) && f.touchesUntil(false).After(since)
+			return f.concerns(p) && f.dead == nil && (f.server == nil || f.server == other) &&
+				f.touchesUntil(false).After(since)
 		}) {
 			return true
 		}
@@ -371,9 +390,10 @@ func (l *laws) othersAreWellLocked(p *Process, s *Server, since time.Time) bool 
 	return false
 }
 
-// faultyLocked reports whether a fault, or what follows from one, is in force anywhere since begun.
+// faultyLocked reports whether a fault, or its consequences, was in force anywhere since begun.
 func (l *laws) faultyLocked(begun time.Time) bool {
-	return slices.ContainsFunc(l.faults, func(f period) bool { return !time.Now().Before(f.from) && begun.Before(f.touchesUntil(true)) })
+	return slices.ContainsFunc(l.faults,
+		func(f period) bool { return !time.Now().Before(f.from) && begun.Before(f.touchesUntil(true)) })
 }
 
 func (l *laws) quiet() bool {
@@ -382,7 +402,7 @@ func (l *laws) quiet() bool {
 	return !l.faultyLocked(time.Now())
 }
 
-// hasEnd reports whether a request has something to end.
+// hasEnd reports whether a request has an end.
 func hasEnd(p *Process, o core.Outcome) bool {
 	for i := range o.Len() {
 		if d := o.At(i); p.settles[d.Rule()] || d.Limit().Algorithm().Holds() {
@@ -392,7 +412,7 @@ func hasEnd(p *Process, o core.Outcome) bool {
 	return false
 }
 
-// countLocked counts a decision as stats has to.
+// countLocked counts a decision as stats must.
 func (l *laws) countLocked(p *Process, o core.Outcome) {
 	c := l.counts[p]
 	if c == nil {
@@ -407,7 +427,7 @@ func (l *laws) countLocked(p *Process, o core.Outcome) {
 	}
 }
 
-// check looks back at the whole life of the world.
+// check checks the laws about the whole life of the world.
 func (l *laws) check() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -425,7 +445,7 @@ func (l *laws) check() {
 	}
 }
 
-// checkStats compares the stats of a process with what it has decided.
+// checkStats compares the stats of a process with its decisions.
 func (l *laws) checkStats(p *Process, want *counts) {
 	got := counts{verdicts: make(map[core.Verdict]int64), decisions: make(map[decisions]int64)}
 	count := func(v core.Verdict, n int64) {
@@ -447,6 +467,7 @@ func (l *laws) checkStats(p *Process, want *counts) {
 		}
 	}
 	if !maps.Equal(got.verdicts, want.verdicts) || !maps.Equal(got.decisions, want.decisions) {
-		l.breaks("%s: its stats count\n\t%v %v, want\n\t%v %v", p.name, got.verdicts, got.decisions, want.verdicts, want.decisions)
+		l.breaks("%s: its stats count\n\t%v %v, want\n\t%v %v", p.name, got.verdicts, got.decisions,
+			want.verdicts, want.decisions)
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/weir-go/weir/limits/limitstest"
 )
 
-// decider is whose count an admission belongs to: a server's or a process's.
+// decider is the server or the process that counts an admission.
 type decider struct {
 	of      account
 	process *Process
 	server  *Server
 }
 
-// checkLimits replays what was admitted of each key, by whoever decides, in the order of its
-// clock: the exact model must admit it all.
+// checkLimits replays the admissions of each key and decider in the order of the decider's clock:
+// the exact model must admit them all.
 func (l *laws) checkLimits() {
 	all := make(map[decider][]*admission)
 	for _, a := range l.admitted {
@@ -35,8 +35,9 @@ func (l *laws) checkLimits() {
 	}
 }
 
-// histories divides what a server has admitted into what it knew of at one time. What was decided
-// while it lost something is left out, and so is what processes spend from leases of before.
+// histories splits the admissions of a server at its losses: the admissions of one part were all
+// known to the server at one time. It leaves out admissions that were decided during a loss, and
+// those from leases of before.
 func histories(admitted []*admission, losses []loss) [][]*admission {
 	var all [][]*admission
 	known, next := []*admission(nil), 0
@@ -47,7 +48,8 @@ func histories(admitted []*admission, losses []loss) [][]*admission {
 			known = append(known, admitted[next])
 		}
 		all = append(all, known)
-		known = slices.DeleteFunc(slices.Clone(known), func(a *admission) bool { return lost.all || !a.ended.Before(lost.from) })
+		known = slices.DeleteFunc(slices.Clone(known),
+			func(a *admission) bool { return lost.everything || !a.ended.Before(lost.from) })
 		admitted = slices.DeleteFunc(admitted, func(a *admission) bool {
 			before := lost.to
 			if a.leased {
@@ -64,7 +66,8 @@ func (l *laws) checkLimit(d decider, admitted []*admission) {
 		return
 	}
 	slices.SortStableFunc(admitted, func(a, b *admission) int { return cmp.Compare(a.at, b.at) })
-	if limit := admitted[0].limit; limit.Algorithm() == limits.AlgorithmAnchoredWindow && (len(l.faults) > 0 || l.left || l.world.topology != One) {
+	if limit := admitted[0].limit; limit.Algorithm() == limits.AlgorithmAnchoredWindow &&
+		(len(l.faults) > 0 || l.left || l.world.topology != One) {
 		l.checkTwice(d, limit, admitted)
 		return
 	}
@@ -78,15 +81,16 @@ func (l *laws) checkLimit(d decider, admitted []*admission) {
 			l.world.t.Fatal(err)
 		}
 		if !out[0].Allowed {
-			l.breaks("%d units of %v are admitted at %d beyond %v, by %v", a.cost, d.of, a.at, a.limit, d.name())
+			l.breaks("%d units of %v are admitted at %d beyond %v, by %v", a.cost, d.of, a.at, a.limit,
+				d.name())
 			return
 		}
 	}
 }
 
-// checkTwice checks that no period has more than two windows may admit. A taking whose answer
-// was lost opens an anchored window, and so does one that is given back since another server has
-// denied: so nobody outside knows when it opened.
+// checkTwice checks that no period has more admissions than two windows. The opening of an anchored
+// window is not known from outside: a taking whose answer was lost opens one, and so does a taking
+// that is given back because another server denied.
 func (l *laws) checkTwice(d decider, limit limits.Limit, admitted []*admission) {
 	for i, first := range admitted {
 		sum := int64(0)
@@ -96,7 +100,8 @@ func (l *laws) checkTwice(d decider, limit limits.Limit, admitted []*admission) 
 			}
 		}
 		if sum > 2*limit.Burst() {
-			l.breaks("%d units of %v are admitted within a period from %d, beyond twice %v, by %v", sum, d.of, first.at, limit, d.name())
+			l.breaks("%d units of %v are admitted within a period from %d, beyond twice %v, by %v", sum,
+				d.of, first.at, limit, d.name())
 			return
 		}
 	}

@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// way is one direction of a connection: what was written, and when it arrives.
+// way is one direction of a connection: the chunks in flight, and when they arrive.
 type way struct {
 	mu      sync.Mutex
-	route   *route // whose delays apply to what is written
+	route   *route // its delays apply to every write
 	queue   []chunk
-	latest  time.Time // of all arrivals: nothing overtakes
+	latest  time.Time // the latest arrival: no chunk overtakes another
 	closed  error     // io.EOF after the last chunk, any other error at once
-	lost    bool      // nothing arrives any more, and nobody is told
+	lost    bool      // no further chunk arrives, without notice
 	stopped bool      // the reader is stopped, as by SIGSTOP
 	changed chan struct{}
 }
 
-// chunk is what one call of Write has written.
+// chunk is the bytes of one call of Write.
 type chunk struct {
-	at   time.Time // zero: held back by a route that is silent
+	at   time.Time // when it arrives; zero: a silent route holds it back
 	data []byte
 }
 
 func newWay(r *route) *way { return &way{route: r, changed: make(chan struct{})} }
 
-// wakeLocked lets a reader look again.
+// wakeLocked wakes the reader.
 func (w *way) wakeLocked() {
 	close(w.changed)
 	w.changed = make(chan struct{})
@@ -63,7 +63,7 @@ func (w *way) arrivalLocked(delay time.Duration) time.Time {
 	return at
 }
 
-// resume sends what a silent route has held back, as TCP does.
+// resume sends the chunks that a silent route held back, as TCP does.
 func (w *way) resume() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,8 +76,8 @@ func (w *way) resume() {
 	w.wakeLocked()
 }
 
-// close ends the way: by io.EOF when all has arrived, by another error at once. A reader who
-// closes knows it even of a way that is lost.
+// close ends the way: with io.EOF after the last chunk has arrived, with another error at once. The
+// reader itself may close a way that is lost.
 func (w *way) close(err error, reader bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,7 +91,7 @@ func (w *way) close(err error, reader bool) {
 	w.wakeLocked()
 }
 
-// cut ends the way at once: what is on it is lost.
+// cut ends the way at once and loses the chunks in flight.
 func (w *way) cut(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,7 +111,7 @@ func (w *way) state() error {
 	return w.closed
 }
 
-// lose makes the way half-open: what is on it and what follows never arrives.
+// lose makes the way half-open: present and later chunks never arrive.
 func (w *way) lose() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +126,7 @@ func (w *way) setStopped(stopped bool) {
 	w.wakeLocked()
 }
 
-// read waits for the first chunk. It fails at the deadline, which moved tells to look up again.
+// read waits for the first chunk. It fails at the deadline, which may move meanwhile.
 func (w *way) read(p []byte, deadline *deadline) (int, error) {
 	for {
 		until, moved := deadline.get()
@@ -178,7 +178,7 @@ func (w *way) read(p []byte, deadline *deadline) (int, error) {
 	}
 }
 
-// deadline is an instant that may move while somebody waits for it.
+// deadline is an instant that may move while a reader waits for it.
 type deadline struct {
 	mu    sync.Mutex
 	at    time.Time
@@ -210,7 +210,7 @@ type end struct {
 	name, peer    string
 	readDeadline  deadline
 	writeDeadline deadline
-	onRead        func() // called when something has arrived
+	onRead        func() // called when a chunk has been read
 	onClose       func()
 	once          sync.Once
 }
@@ -242,8 +242,8 @@ func (e *end) Close() error {
 	return nil
 }
 
-// cut ends both ways at once: with syscall.ECONNRESET, or with io.EOF as a kernel often does for a
-// process that was killed.
+// cut ends both ways at once: with syscall.ECONNRESET, or with io.EOF, as a kernel often does for a
+// killed process.
 func (e *end) cut(err error) {
 	e.out.cut(err)
 	e.in.cut(err)
@@ -259,7 +259,7 @@ func (e *end) SetWriteDeadline(at time.Time) error { e.writeDeadline.set(at); re
 func (e *end) LocalAddr() net.Addr                 { return addr(e.name) }
 func (e *end) RemoteAddr() net.Addr                { return addr(e.peer) }
 
-// SyscallConn is for go-redis, which looks at a connection before it uses it again.
+// SyscallConn is for go-redis, which looks at a connection before it reuses it.
 func (e *end) SyscallConn() (syscall.RawConn, error) { return look{e}, nil }
 
 type look struct{ *end }

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Latency is how long a way takes.
+// Latency is the latency of a route.
 type Latency struct {
-	Least, Spread time.Duration // evenly between Least and Least + Spread
-	Burst         time.Duration // added to one of a hundred
-	Bytes         int           // a second; 0: any number
+	Least, Spread time.Duration // uniformly from Least to Least + Spread
+	Burst         time.Duration // added to one chunk in a hundred
+	Bytes         int           // bytes a second; 0: unlimited
 }
 
 // route is one direction between a process and a server.
@@ -22,12 +22,12 @@ type route struct {
 	mu      sync.Mutex
 	random  *rand.Rand
 	latency Latency
-	lossy   float64 // the share of chunks that are sent again after 200 ms
-	silent  bool    // nothing arrives until it no longer is
+	lossy   float64 // the share of chunks that are resent after 200 ms
+	silent  bool    // chunks wait until it ends
 	ways    []*way
 }
 
-// delay returns how long n bytes take, and whether they do not arrive for now.
+// delay returns how long n bytes take, and whether the route is silent.
 func (r *route) delay(n int) (d time.Duration, silent bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,7 +42,7 @@ func (r *route) delay(n int) (d time.Duration, silent bool) {
 		d += time.Duration(n) * time.Second / time.Duration(r.latency.Bytes)
 	}
 	if r.lossy > 0 && r.random.Float64() < r.lossy {
-		d += 200 * time.Millisecond // the least time-out of Linux
+		d += 200 * time.Millisecond // the shortest retransmission timeout of Linux
 	}
 	return d.Truncate(time.Microsecond), r.silent
 }
@@ -73,7 +73,7 @@ func (r *route) leave(w *way) {
 	r.ways = slices.DeleteFunc(r.ways, func(other *way) bool { return other == w })
 }
 
-// path is what lies between a process and a server.
+// path is the network between a process and a server.
 type path struct {
 	process *Process
 	server  *Server
@@ -82,7 +82,7 @@ type path struct {
 
 	mu      sync.Mutex
 	conns   []*connection
-	stale   time.Time // when a client has closed a connection that was broken
+	stale   time.Time // when a client last closed a broken connection
 	refuses bool
 }
 
@@ -97,12 +97,13 @@ func newConnection(there, back *route, client, server string) *connection {
 	there.enter(out)
 	back.enter(in)
 	return &connection{
-		client: &end{in: in, out: out, name: client, peer: server}, server: &end{in: out, out: in, name: server, peer: client},
+		client: &end{in: in, out: out, name: client, peer: server},
+		server: &end{in: out, out: in, name: server, peer: client},
 	}
 }
 
-// dial connects. It fails at once if the server is dead, and waits while the path is silent or
-// the server is stopped, as TCP does.
+// dial connects. Like TCP, it fails at once if the server is dead, and waits while the path is
+// silent or the server is stopped.
 func (p *path) dial(ctx context.Context) (net.Conn, error) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	for { // a round trip
@@ -117,7 +118,7 @@ func (p *path) dial(ctx context.Context) (net.Conn, error) {
 			}
 			break
 		}
-		if err := sleep(ctx, 100*time.Millisecond); err != nil { // SYN is sent again
+		if err := sleep(ctx, 100*time.Millisecond); err != nil { // TCP resends SYN
 			return nil, err
 		}
 	}
@@ -142,7 +143,7 @@ func (p *path) dial(ctx context.Context) (net.Conn, error) {
 		p.mu.Unlock()
 		p.back.leave(c.client.in)
 	}
-	c.server.onClose = func() { p.there.leave(c.client.out) } // what was sent before arrives
+	c.server.onClose = func() { p.there.leave(c.client.out) } // bytes sent before still arrive
 	c.server.in.setStopped(p.server.isStopped())
 	redis.Server().ServeConn(c.server)
 	return c.client, nil
@@ -161,7 +162,7 @@ func (p *path) cut(err error) {
 	}
 }
 
-// forget makes all connections half-open: both sides believe in them, and nothing arrives.
+// forget makes all connections half-open: they look open to both sides, but nothing arrives.
 func (p *path) forget() {
 	for _, c := range p.breakAll() {
 		c.client.in.lose()
@@ -178,19 +179,20 @@ func (p *path) breakAll() []*connection {
 	return slices.Clone(p.conns)
 }
 
-// refuse has the server refuse connections, or accept them again.
+// refuse makes the server refuse connections, or accept them again.
 func (p *path) refuse(refuses bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refuses = refuses
 }
 
-// isStale reports whether the client had a broken connection at an instant or later. Each may cost
-// a decision, since one that is half-open does not show it; and a breaker may open for a second.
+// isStale reports whether the client had a broken connection since an instant. Each may fail a
+// decision, since a half-open connection looks intact, and a breaker may open for a second.
 func (p *path) isStale(since time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.stale.Add(2*time.Second).Before(since) || slices.ContainsFunc(p.conns, func(c *connection) bool { return c.broken })
+	return !p.stale.Add(2*time.Second).Before(since) ||
+		slices.ContainsFunc(p.conns, func(c *connection) bool { return c.broken })
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

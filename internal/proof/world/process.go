@@ -21,52 +21,55 @@ import (
 	"github.com/weir-go/weir/stats"
 )
 
-// Program is what a process runs.
+// Program is the program of a process.
 type Program struct {
 	Rules []core.Rule[Request]
 
-	// Adapter is the package whose middleware limits requests over HTTP, besides the limiter of
-	// core that clients ask directly. "": none.
+	// Adapter is the package whose middleware limits requests over HTTP. Clients may also ask the
+	// limiter of core directly. "": there is no HTTP.
 	Adapter string
 
-	// Lease is that of redisbackend.Options.
+	// Lease is redisbackend.Options.Lease.
 	Lease time.Duration
 
-	// Announces says that the process tells others of denials.
+	// Announces says that the process announces denials.
 	Announces bool
 
-	// Policy is the path of a policy file, whose rules the limiter of core has besides Rules. The
-	// process watches it.
+	// Policy is the path of a policy file, which the process watches. The limiter of core has its
+	// rules in addition to Rules.
 	Policy string
 
-	// HoldTime is that of redisbackend.Options. 0: [HoldTime].
+	// HoldTime is redisbackend.Options.HoldTime. 0: [HoldTime].
 	HoldTime time.Duration
 
-	// Sheds is how many requests over HTTP may be in flight before others are shed. 0: any number.
+	// Sheds is how many requests over HTTP may be in flight before others are shed. 0: unlimited.
 	Sheds int
 }
 
-// Request is what a client asks for.
+// Request is a request of a client.
 type Request struct {
 	Key   string
 	Cost  int64
-	Alone bool // nobody else is allowed anything of the key, and no earlier request for it is under way
+	Alone bool // no other client takes units of the key, and no earlier request for it is in flight
 
-	// Final is what it costs in the end, of rules with a final cost.
+	// Final is its final cost under rules with a FinalCost.
 	Final int64
 
-	// Direct says that it does not come over HTTP.
+	// Direct says that it asks the limiter of core directly.
 	Direct bool
 
-	// Waited says that the same request was denied before, and that RetryAfter is over.
+	// Waited says that the same request was denied before and its RetryAfter has passed.
 	Waited bool
 }
 
-// Spending is a rule that each request charges Estimate, and then what it cost. Nobody is denied.
+// Spending is a rule that charges each request Estimate, and its final cost at its end. It denies
+// nothing.
 func Spending() core.Rule[Request] {
 	return core.Rule[Request]{
-		Name: "spending", Limit: spendingLimit, Key: func(r Request) (string, error) { return r.Key, nil },
-		Cost: func(Request) int64 { return Estimate }, FinalCost: func(r core.Result) int64 { return r.Bytes },
+		Name: "spending", Limit: spendingLimit,
+		Key:       func(r Request) (string, error) { return r.Key, nil },
+		Cost:      func(Request) int64 { return Estimate },
+		FinalCost: func(r core.Result) int64 { return r.Bytes },
 	}
 }
 
@@ -78,14 +81,14 @@ var spendingLimit = limits.FixedWindow(limits.PerDay(1_000_000_000))
 // Budget is how long a decision may wait for Redis.
 const Budget = 50 * time.Millisecond
 
-// HoldTime is how long a unit of a dead process is held.
+// HoldTime is how long a unit of a dead process stays held.
 const HoldTime = 3 * time.Second
 
-// poolSize is so large that nobody waits for a connection: go-redis waits with timers that it keeps
-// for later, and those of one bubble do not work in another.
+// poolSize is so large that no caller waits for a connection: go-redis reuses the timers of waiting
+// callers, and those of one bubble do not work in another.
 const poolSize = 1000
 
-// Process is a program that runs.
+// Process is a running program.
 type Process struct {
 	world   *World
 	name    string
@@ -102,7 +105,7 @@ type Process struct {
 
 	mu     sync.Mutex
 	under  int  // requests under way
-	closed bool // takes no more of them
+	closed bool // accepts no more requests
 	killed bool
 	ended  bool
 }
@@ -175,27 +178,30 @@ func (p *Process) connect() redis.UniversalClient {
 			addrs[s.name] = s.name
 		}
 		return redis.NewRing(&redis.RingOptions{
-			Addrs: addrs, Dialer: dial, PoolSize: poolSize, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
+			Addrs: addrs, Dialer: dial, PoolSize: poolSize, MaxRetries: -1, DialerRetries: 1,
+			ContextTimeoutEnabled: true,
 		})
 	case Cluster:
 		client := redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: []string{w.servers[0].name}, Dialer: dial, PoolSize: poolSize, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
+			Addrs: []string{w.servers[0].name}, Dialer: dial, PoolSize: poolSize, MaxRetries: -1,
+			DialerRetries: 1, ContextTimeoutEnabled: true,
 			ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return w.slots(), nil },
 		})
-		// The first command has the client ask for what commands there are, under a lock, and
-		// time in a bubble stands still while somebody waits for a lock.
+		// The first command makes the client ask for the list of commands while it holds a lock.
+		// Time in a bubble stands still while another goroutine waits for a lock.
 		client.Get(context.Background(), "first")
 		time.Sleep(100 * time.Millisecond)
 		return client
 	}
 	return redis.NewClient(&redis.Options{
-		Addr: w.servers[0].name, Dialer: dial, PoolSize: poolSize, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
+		Addr: w.servers[0].name, Dialer: dial, PoolSize: poolSize, MaxRetries: -1, DialerRetries: 1,
+		ContextTimeoutEnabled: true,
 	})
 }
 
-// Ask has the process decide a request, which then takes as long as work. It returns the
-// outcome after the request has ended, and false if there is none: the client has left, or its
-// connection broke, or the request was shed.
+// Ask sends the process a request that takes as long as work. It returns the outcome after the
+// request has ended. It returns false if there is no outcome: the client left, its connection
+// broke, or the request was shed.
 func (p *Process) Ask(ctx context.Context, r Request, work time.Duration) (core.Outcome, bool) {
 	if !p.enter() {
 		return core.Outcome{}, false
@@ -238,8 +244,8 @@ func (p *Process) leave() {
 	p.under--
 }
 
-// Kill ends the process as kill -9 does: its connections break at once, and what it does from
-// now on counts no more.
+// Kill ends the process as kill -9 does: its connections break at once, and its later decisions do
+// not count.
 func (p *Process) Kill() {
 	p.mu.Lock()
 	p.killed, p.closed = true, true
@@ -249,8 +255,8 @@ func (p *Process) Kill() {
 	}
 }
 
-// Stop ends the process as a good program ends: it takes no more requests, waits for those under
-// way, and for what they have to return.
+// Stop ends the process cleanly: it accepts no more requests, and waits for those in flight and for
+// their endings.
 func (p *Process) Stop() {
 	p.mu.Lock()
 	ended := p.ended

@@ -16,8 +16,10 @@ import (
 func TestRetryAfterIsTheLeastWaitAcrossANetwork(t *testing.T) {
 	const way = time.Millisecond
 	for _, limit := range []limits.Limit{
-		limits.TokenBucket(limits.Per(7, 3*time.Second), 5), limits.LeakyBucket(limits.PerSecond(3), 4), limits.LeakyQueue(limits.PerSecond(3), 4),
-		limits.FixedWindow(limits.PerSecond(5)), limits.SlidingWindow(limits.PerSecond(5)), limits.SlidingLog(limits.PerSecond(5)),
+		limits.TokenBucket(limits.Per(7, 3*time.Second), 5), limits.LeakyBucket(limits.PerSecond(3), 4),
+		limits.LeakyQueue(limits.PerSecond(3), 4),
+		limits.FixedWindow(limits.PerSecond(5)), limits.SlidingWindow(limits.PerSecond(5)),
+		limits.SlidingLog(limits.PerSecond(5)),
 		limits.AnchoredWindow(limits.PerSecond(5)), limits.Ban(limits.PerSecond(5), 2*time.Second),
 	} {
 		t.Run(limit.Algorithm().String(), func(t *testing.T) {
@@ -34,7 +36,8 @@ func TestRetryAfterIsTheLeastWaitAcrossANetwork(t *testing.T) {
 				random, waits := w.source(), 0
 				take := func(cost int64) limits.Decision {
 					out := make([]limits.Decision, 1)
-					if err := p.bare.Take(t.Context(), []backends.Charge{{Scope: "r", Key: "k", Limit: limit, Cost: cost}}, out); err != nil {
+					if err := p.bare.Take(t.Context(), []backends.Charge{{Scope: "r", Key: "k", Limit: limit, Cost: cost}},
+						out); err != nil {
 						t.Fatal(err)
 					}
 					return out[0]

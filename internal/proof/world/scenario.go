@@ -13,47 +13,57 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// scenario is a world that a seed makes up.
+// scenario is a world drawn from a seed.
 type scenario struct {
 	seed     uint64
 	topology Topology
 	programs []Program
 	lasts    time.Duration
 	keys     int
-	known    bool // all requests cost what is estimated, so that each unit can be accounted for
+	known    bool // every request costs its estimate, so every unit can be checked
 	faults   Schedule
 }
 
 // Lease is how long a lease lasts, if processes have leases.
 const Lease = time.Second
 
-// scenarioOf makes up a scenario.
+// scenarioOf draws the scenario of a seed.
 func scenarioOf(seed uint64) scenario {
 	random := rand.New(rand.NewPCG(seed, 0))
 	s := scenario{
-		seed: seed, topology: []Topology{One, One, Ring, Cluster}[random.IntN(4)], lasts: time.Duration(2+random.IntN(5)) * time.Second, keys: 1 + random.IntN(6), known: random.IntN(2) == 0,
+		seed: seed, topology: []Topology{One, One, Ring, Cluster}[random.IntN(4)],
+		lasts: time.Duration(2+random.IntN(5)) * time.Second, keys: 1 + random.IntN(6),
+		known: random.IntN(2) == 0,
 	}
 	key := func(r Request) (string, error) { return r.Key, nil }
 	limitOf := func(kind int, more int64) limits.Limit {
 		return []limits.Limit{
-			limits.TokenBucket(limits.PerSecond(20+more), 10+more), limits.LeakyBucket(limits.PerSecond(50+more), 20+more),
-			limits.FixedWindow(limits.PerSecond(15 + more)), limits.SlidingWindow(limits.PerSecond(25 + more)), limits.SlidingLog(limits.PerSecond(10 + more)),
-			limits.AnchoredWindow(limits.PerSecond(12 + more)), limits.TokenBucket(limits.PerMinute(60+more), 30+more), limits.TokenBucket(limits.PerSecond(300+more), 100+more),
+			limits.TokenBucket(limits.PerSecond(20+more), 10+more),
+			limits.LeakyBucket(limits.PerSecond(50+more), 20+more),
+			limits.FixedWindow(limits.PerSecond(15 + more)),
+			limits.SlidingWindow(limits.PerSecond(25 + more)),
+			limits.SlidingLog(limits.PerSecond(10 + more)),
+			limits.AnchoredWindow(limits.PerSecond(12 + more)),
+			limits.TokenBucket(limits.PerMinute(60+more), 30+more),
+			limits.TokenBucket(limits.PerSecond(300+more), 100+more),
 		}[kind]
 	}
 	const kinds = 8
 	var rules []core.Rule[Request]
 	kind := random.IntN(kinds)
 	for i := range 1 + random.Int64N(3) {
-		if random.IntN(2) == 0 { // or nearly the same again: both are spent at once
+		if random.IntN(2) == 0 { // sometimes nearly equal: both are used up at once
 			kind = random.IntN(kinds)
 		}
 		rules = append(rules, core.Rule[Request]{
-			Name: fmt.Sprint("rate ", i), Limit: limitOf(kind, i), Key: key, Cost: func(r Request) int64 { return r.Cost },
+			Name: fmt.Sprint("rate ", i), Limit: limitOf(kind, i), Key: key,
+			Cost: func(r Request) int64 { return r.Cost },
 		})
 	}
 	if random.IntN(2) == 0 {
-		rules = append(rules, core.Rule[Request]{Name: "at once", Limit: limits.Concurrent(1 + random.Int64N(2)*random.Int64N(4)), Key: key})
+		rules = append(rules,
+			core.Rule[Request]{Name: "at once",
+				Limit: limits.Concurrent(1 + random.Int64N(2)*random.Int64N(4)), Key: key})
 	}
 	if random.IntN(3) > 0 {
 		rules = append(rules, Spending())
@@ -89,7 +99,8 @@ func (s scenario) String() string {
 		text += ", costs are known"
 	}
 	for _, p := range s.programs {
-		text += fmt.Sprintf("\n\tprocess: adapter %q, lease %v, announces %v, sheds above %d", p.Adapter, p.Lease, p.Announces, p.Sheds)
+		text += fmt.Sprintf("\n\tprocess: adapter %q, lease %v, announces %v, sheds above %d", p.Adapter,
+			p.Lease, p.Announces, p.Sheds)
 	}
 	if len(s.faults) == 0 {
 		return text + "\n\tno faults"
@@ -97,7 +108,7 @@ func (s scenario) String() string {
 	return text + "\n" + s.faults.String()
 }
 
-// run lives through a scenario, and returns the laws that were broken.
+// run plays a scenario, and returns the broken laws.
 func (s scenario) run(t *testing.T) (broken []string, decisions int) {
 	defer noticeHang(t, s.seed)()
 	synctest.Test(t, func(t *testing.T) {
@@ -142,7 +153,7 @@ func (s scenario) run(t *testing.T) (broken []string, decisions int) {
 
 // client kinds.
 const (
-	oneByOne = iota // one request after the other, for a key that nobody else asks for
+	oneByOne = iota // one request after the other, for a key of its own
 	poisson         // at random
 	bursts          // up to seven at once
 	long            // requests take long
@@ -159,7 +170,8 @@ func (s scenario) client(over context.Context, w *World, number, kind int, rando
 	defer under.Wait()
 	for over.Err() == nil && w.process(number) == p {
 		r := Request{
-			Key: fmt.Sprint("key ", random.IntN(s.keys)), Cost: 1 + random.Int64N(3)*random.Int64N(2), Final: random.Int64N(2 * Estimate),
+			Key: fmt.Sprint("key ", random.IntN(s.keys)), Cost: 1 + random.Int64N(3)*random.Int64N(2),
+			Final:  random.Int64N(2 * Estimate),
 			Direct: random.IntN(3) == 0,
 		}
 		if s.known {
@@ -170,7 +182,8 @@ func (s scenario) client(over context.Context, w *World, number, kind int, rando
 		case oneByOne:
 			r.Key, r.Alone = "alone "+p.name, true
 			o, ok := p.Ask(context.Background(), r, time.Duration(random.IntN(3))*time.Millisecond)
-			if wait := o.RetryAfter(); ok && deniedByServer(o) && wait < 2*time.Second && random.IntN(2) == 0 && sleep(over, wait) == nil {
+			if wait := o.RetryAfter(); ok && deniedByServer(o) && wait < 2*time.Second &&
+				random.IntN(2) == 0 && sleep(over, wait) == nil {
 				r.Waited = true
 				p.Ask(context.Background(), r, 0)
 			}
@@ -205,7 +218,8 @@ func (s scenario) client(over context.Context, w *World, number, kind int, rando
 				}
 			}
 		case leaving:
-			patience, cancel := context.WithTimeout(context.Background(), time.Duration(random.Int64N(int64(2*time.Millisecond))))
+			patience, cancel := context.WithTimeout(context.Background(),
+				time.Duration(random.Int64N(int64(2*time.Millisecond))))
 			p.Ask(patience, r, time.Millisecond)
 			cancel()
 		}
@@ -216,8 +230,8 @@ func (s scenario) client(over context.Context, w *World, number, kind int, rando
 	}
 }
 
-// deniedByServer reports whether a server has just denied. A denial that is remembered may have
-// too short a wait: what another cost has taken since is not in it.
+// deniedByServer reports whether a server denied just now. The wait of a cached denial may be too
+// short, since requests of other costs may have taken units since.
 func deniedByServer(o core.Outcome) bool {
 	for i := range o.Len() {
 		if d := o.At(i); !d.Allowed && d.Source != limits.SourcePrimary {

@@ -89,7 +89,8 @@ func TestWhatIsTakenIsNotAskedForAgain(t *testing.T) {
 		programs: []Program{{Rules: []core.Rule[Request]{Spending()}}},
 	}
 	for i := range 8 {
-		s.faults = append(s.faults, Fault{At: time.Duration(100+600*i) * time.Millisecond, For: 300 * time.Millisecond, Kind: Lost, Server: i % 3})
+		s.faults = append(s.faults,
+			Fault{At: time.Duration(100+600*i) * time.Millisecond, For: 300 * time.Millisecond, Kind: Lost, Server: i % 3})
 	}
 	if broken, _ := s.run(t); len(broken) > 0 {
 		t.Errorf("%v\n%s", s, strings.Join(broken, "\n"))
@@ -101,7 +102,8 @@ func TestWhatIsTakenIsNotAskedForAgain(t *testing.T) {
 func TestWhatIsAboutToReturnIsNotRemembered(t *testing.T) {
 	const all = 15
 	rules := []core.Rule[Request]{
-		{Name: "a", Limit: limits.FixedWindow(limits.PerSecond(all)), Key: self, Cost: func(r Request) int64 { return r.Cost }},
+		{Name: "a", Limit: limits.FixedWindow(limits.PerSecond(all)), Key: self,
+			Cost: func(r Request) int64 { return r.Cost }},
 		{Name: "b", Limit: limits.FixedWindow(limits.PerSecond(all)), Cost: func(r Request) int64 {
 			if r.Alone {
 				return 1

@@ -18,7 +18,7 @@ type Server struct {
 	redis   *miniredis.Miniredis
 	down    bool
 	stopped bool
-	offset  time.Duration // of its clock
+	offset  time.Duration // its clock is off by this
 	drift   float64       // seconds a second
 	since   time.Time     // when drift began
 	replica map[string]copied
@@ -31,7 +31,7 @@ func newServer(w *World, name string, off time.Duration) *Server {
 	return s
 }
 
-// bootLocked returns a server without data. It needs one connection to begin.
+// bootLocked returns a server without data. It needs one connection to start.
 func (s *Server) bootLocked() *miniredis.Miniredis {
 	m := miniredis.NewMiniRedis()
 	m.SetTime(s.nowLocked())
@@ -44,7 +44,7 @@ func (s *Server) bootLocked() *miniredis.Miniredis {
 	return m
 }
 
-// now returns what the server's clock says.
+// now returns the time of the server's clock.
 func (s *Server) now() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *Server) tick() {
 	redis.SetTime(now)
 }
 
-// listener returns the server, nil if it is down.
+// listener returns the server, or nil if it is down.
 func (s *Server) listener() *miniredis.Miniredis {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +89,7 @@ func (s *Server) Step(by time.Duration) {
 	s.mu.Unlock()
 }
 
-// Drift makes the clock gain so many seconds a second from now on.
+// Drift makes the clock gain drift seconds a second from now on.
 func (s *Server) Drift(drift float64) {
 	s.mu.Lock()
 	now := time.Now()
@@ -98,10 +98,10 @@ func (s *Server) Drift(drift float64) {
 	s.mu.Unlock()
 }
 
-// Stop stops the server, as SIGSTOP does: connections live, and nobody answers.
+// Stop stops the server, as SIGSTOP does: connections stay open, and the server does not answer.
 func (s *Server) Stop() { s.setStopped(true) }
 
-// Continue lets it go on. It then reads all that has arrived meanwhile.
+// Continue continues the server. It reads all bytes that have arrived meanwhile.
 func (s *Server) Continue() { s.setStopped(false) }
 
 func (s *Server) setStopped(stopped bool) {
@@ -115,7 +115,7 @@ func (s *Server) setStopped(stopped bool) {
 	}
 }
 
-// Kill ends the server and its connections. What it has stored is lost.
+// Kill ends the server and its connections. Its data are lost.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	s.down, s.stopped = true, false
@@ -140,10 +140,10 @@ func (s *Server) Start() {
 type copied struct {
 	text    string
 	members map[string]float64 // of a sorted set
-	until   time.Time          // zero: it does not
+	until   time.Time          // zero: never
 }
 
-// Replicate keeps what the server has now, for Promote.
+// Replicate copies the data of the server, for Promote.
 func (s *Server) Replicate() {
 	s.tick()
 	replica := make(map[string]copied)
@@ -167,8 +167,8 @@ func (s *Server) Replicate() {
 	s.replica = replica
 }
 
-// Promote ends the server, and lets its replica take over under the same name: it has what
-// was replicated last.
+// Promote ends the server. Its replica takes over under the same name, with the data that were
+// replicated last.
 func (s *Server) Promote() {
 	s.Kill()
 	s.mu.Lock()
@@ -192,7 +192,7 @@ func (s *Server) Promote() {
 	s.redis, s.down = replica, false
 }
 
-// held returns how many units all keys of concurrency limits hold that have not expired.
+// held returns how many unexpired units the keys of concurrency limits hold.
 func (s *Server) held() (n int) {
 	s.tick()
 	now := s.now()
@@ -218,7 +218,7 @@ func (s *Server) membersOf(key string) map[string]float64 {
 			break
 		}
 	}
-	if err != nil && !errors.Is(err, miniredis.ErrKeyNotFound) { // it has expired just now
+	if err != nil && !errors.Is(err, miniredis.ErrKeyNotFound) { // the key has just expired
 		s.world.t.Fatal(err)
 	}
 	return members

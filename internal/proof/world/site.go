@@ -36,13 +36,13 @@ type site struct {
 	closed  chan struct{}
 	over    sync.WaitGroup
 
-	mu       sync.Mutex
-	last     int
-	inFlight int
-	asked    map[string]*exchange // by the number in the header field Request
+	mu        sync.Mutex
+	last      int
+	inFlight  int
+	exchanges map[string]*exchange // by the number in the header field Request
 }
 
-// exchange is a request over HTTP and what became of it.
+// exchange is a request over HTTP and its answer.
 type exchange struct {
 	request  Request
 	work     time.Duration
@@ -54,20 +54,23 @@ type exchange struct {
 
 // serve starts the site of a process.
 func (p *Process) serve() *site {
-	s := &site{process: p, arrived: make(chan net.Conn), closed: make(chan struct{}), asked: make(map[string]*exchange)}
+	s := &site{process: p, arrived: make(chan net.Conn), closed: make(chan struct{}),
+		exchanges: make(map[string]*exchange)}
 	handler := s.handler()
 	if p.program.Sheds > 0 {
 		s.shedder = shed.MustNew(shed.Options[*http.Request]{Limit: p.program.Sheds})
 		handler = shed.Handler(s.shedder, handler)
 	}
-	s.server = &http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.arrive()
-		defer p.leave()
-		s.of(r).begun = time.Now()
-		handler.ServeHTTP(w, r)
-	})}
+	s.server = &http.Server{ErrorLog: log.New(io.Discard, "", 0),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			p.arrive()
+			defer p.leave()
+			s.of(r).begun = time.Now()
+			handler.ServeHTTP(w, r)
+		})}
 	s.over.Go(func() { s.server.Serve(s) })
-	there, back := &route{random: p.world.source(), latency: near}, &route{random: p.world.source(), latency: near}
+	there, back := &route{random: p.world.source(), latency: near}, &route{random: p.world.source(),
+		latency: near}
 	s.clients = &http.Client{Transport: &http.Transport{
 		MaxIdleConnsPerHost: 100,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -87,8 +90,8 @@ func (p *Process) serve() *site {
 	return s
 }
 
-// handler returns the middleware of the adapter around a handler that works as long as the
-// request says.
+// handler returns a handler that works as long as the request says, in the middleware of the
+// adapter.
 func (s *site) handler() http.Handler {
 	limiter, backend, settles := s.process.stats.Limiter("all"), s.process.backend, s.process.settled
 	rules := s.process.program.Rules
@@ -97,7 +100,8 @@ func (s *site) handler() http.Handler {
 		config := nethttp.Config{
 			Rules: lift(rules, s.requestOf), Backend: backend,
 			Observer: core.ObserverFuncs[*http.Request]{
-				OnDecision: observe(s, func(r *http.Request) *http.Request { return r }), OnEnd: settles, Next: limiter,
+				OnDecision: observe(s, func(r *http.Request) *http.Request { return r }), OnEnd: settles,
+				Next: limiter,
 			},
 		}
 		if s.process.program.Adapter == "nethttp" {
@@ -137,7 +141,8 @@ func (s *site) handler() http.Handler {
 // lift returns the rules for requests of a framework.
 func lift[R any](rules []core.Rule[Request], of func(R) Request) (lifted []core.Rule[R]) {
 	for _, r := range rules {
-		l := core.Rule[R]{Name: r.Name, Limit: r.Limit, FinalCost: r.FinalCost, Key: func(q R) (string, error) { return r.Key(of(q)) }}
+		l := core.Rule[R]{Name: r.Name, Limit: r.Limit, FinalCost: r.FinalCost,
+			Key: func(q R) (string, error) { return r.Key(of(q)) }}
 		if r.Cost != nil {
 			l.Cost = func(q R) int64 { return r.Cost(of(q)) }
 		}
@@ -146,7 +151,7 @@ func lift[R any](rules []core.Rule[Request], of func(R) Request) (lifted []core.
 	return lifted
 }
 
-// observe returns what tells the laws of a decision, after next.
+// observe returns an OnDecision that records a decision in the laws.
 func observe[R any](s *site, of func(R) *http.Request) func(context.Context, R, core.Outcome) {
 	return func(_ context.Context, q R, o core.Outcome) {
 		e := s.of(of(q))
@@ -158,7 +163,7 @@ func observe[R any](s *site, of func(R) *http.Request) func(context.Context, R, 
 func (s *site) of(r *http.Request) *exchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.asked[r.Header.Get("Request")]
+	return s.exchanges[r.Header.Get("Request")]
 }
 
 func (s *site) requestOf(r *http.Request) Request { return s.of(r).request }
@@ -179,19 +184,21 @@ func (s *site) count(n int) {
 	defer s.mu.Unlock()
 	s.inFlight += n
 	if most := s.process.program.Sheds; most > 0 && s.inFlight > most {
-		s.process.world.laws.breaks("%s: %d requests are in flight, of %d", s.process.name, s.inFlight, most)
+		s.process.world.laws.breaks("%s: %d requests are in flight, of %d", s.process.name,
+			s.inFlight, most)
 	}
 }
 
-// ask sends a request. The outcome is what the process decided.
+// ask sends a request, and returns the outcome of the process.
 func (s *site) ask(ctx context.Context, r Request, work time.Duration) (core.Outcome, bool) {
 	e := &exchange{request: r, work: work}
 	s.mu.Lock()
 	s.last++
 	number := fmt.Sprint(s.last)
-	s.asked[number] = e
+	s.exchanges[number] = e
 	s.mu.Unlock()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Addr().String()+"/", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		"http://"+s.Addr().String()+"/", nil)
 	if err != nil {
 		s.process.world.t.Fatal(err)
 	}
@@ -206,11 +213,12 @@ func (s *site) ask(ctx context.Context, r Request, work time.Duration) (core.Out
 		return core.Outcome{}, false
 	}
 	s.mu.Lock()
-	delete(s.asked, number)
+	delete(s.exchanges, number)
 	s.mu.Unlock()
 	if !e.decided {
 		if s.shedder == nil || answer.StatusCode != http.StatusServiceUnavailable {
-			s.process.world.laws.breaks("%s: answered %d without a decision", s.process.name, answer.StatusCode)
+			s.process.world.laws.breaks("%s: answered %d without a decision", s.process.name,
+				answer.StatusCode)
 		}
 		return core.Outcome{}, false
 	}
@@ -225,19 +233,21 @@ func (s *site) close() {
 	s.over.Wait()
 	if s.shedder != nil {
 		if n := s.shedder.State().InFlight; n != 0 {
-			s.process.world.laws.breaks("%s: the shedder counts %d in flight, and all have ended", s.process.name, n)
+			s.process.world.laws.breaks("%s: the shedder counts %d in flight, and all have ended",
+				s.process.name, n)
 		}
 	}
 }
 
-// answered checks that an answer says what was decided.
+// answered checks that an answer agrees with the decision.
 func (l *laws) answered(p *Process, e *exchange, answer *http.Response, bytes int) {
 	want := e.outcome.Status()
 	if answer.StatusCode != want {
 		l.breaks("%s: answered %d, want %d", p.name, answer.StatusCode, want)
 	}
 	wait := ""
-	if seconds := (e.outcome.RetryAfter() + time.Second - 1) / time.Second; !e.outcome.Allowed() && seconds > 0 {
+	if seconds := (e.outcome.RetryAfter() + time.Second - 1) / time.Second; !e.outcome.Allowed() &&
+		seconds > 0 {
 		wait = strconv.Itoa(int(seconds))
 	}
 	if got := answer.Header.Get("Retry-After"); want == http.StatusTooManyRequests && got != wait {

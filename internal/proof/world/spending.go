@@ -14,36 +14,36 @@ import (
 // its requests have cost, and of all together, by what settlements say.
 type spending struct {
 	keys    map[string]*keySpending
-	all     span
-	pending map[*Process]*span // what ends will change that have not been reported
+	all     unitRange
+	pending map[*Process]*unitRange // what ends will change that have not been reported
 }
 
-// span is a number of units.
-type span struct{ least, most int64 }
+// unitRange is a number of units that is known from least to most.
+type unitRange struct{ least, most int64 }
 
 // keySpending is what the requests of a key have taken, and how much more they cost in the end.
 type keySpending struct {
-	taken   span
-	ended   span  // if settlements may be lost
+	taken   unitRange
+	ended   unitRange  // if settlements may be lost
 	exactly int64 // if none is
 }
 
 func newSpending() spending {
-	return spending{keys: make(map[string]*keySpending), pending: make(map[*Process]*span)}
+	return spending{keys: make(map[string]*keySpending), pending: make(map[*Process]*unitRange)}
 }
 
 // add says that servers have taken units of a key, least at least and most at most.
 func (s *spending) add(key string, least, most int64) {
 	s.all.add(least, most)
-	of(s.keys, key).taken.add(least, most)
+	entryOf(s.keys, key).taken.add(least, most)
 }
 
-func (s *span) add(least, most int64) {
+func (s *unitRange) add(least, most int64) {
 	s.least += least
 	s.most += most
 }
 
-func of[K comparable, V any](values map[K]*V, key K) *V {
+func entryOf[K comparable, V any](values map[K]*V, key K) *V {
 	if values[key] == nil {
 		values[key] = new(V)
 	}
@@ -74,15 +74,15 @@ func (s *spending) ends(p *Process, r Request, by limits.Source) {
 	more := r.Final - Estimate
 	least, most := min(0, more), max(0, more)
 	if by != limits.SourceFallback || !p.dead() {
-		of(s.pending, p).add(least, most)
+		entryOf(s.pending, p).add(least, most)
 	}
 	switch {
 	case by == limits.SourceFallback && p.dead():
 	case by == limits.SourceFallback: // the settlement will say as much, and no server knows of it
 		s.all.add(-more, -more)
 	default:
-		of(s.keys, r.Key).ended.add(least, most)
-		of(s.keys, r.Key).exactly += more
+		entryOf(s.keys, r.Key).ended.add(least, most)
+		entryOf(s.keys, r.Key).exactly += more
 	}
 }
 
@@ -90,7 +90,7 @@ func (s *spending) ends(p *Process, r Request, by limits.Source) {
 func (s *spending) settles(p *Process, what limits.Settlement) {
 	more := what.Final - what.Taken
 	least, most := min(0, more), max(0, more)
-	of(s.pending, p).add(-least, -most)
+	entryOf(s.pending, p).add(-least, -most)
 	if what.Err == nil {
 		least, most = what.Charged-what.Returned, what.Charged-what.Returned
 	}
@@ -130,9 +130,9 @@ func (l *laws) checkSpending(p *Process) {
 	defer l.mu.Unlock()
 	all, known := int64(0), true
 	for key, k := range l.spending.keys {
-		want := span{k.taken.least + k.exactly, k.taken.most + k.exactly}
+		want := unitRange{k.taken.least + k.exactly, k.taken.most + k.exactly}
 		if len(l.faults) > 0 { // also one that began after the end of a request, and before it was settled
-			want = span{k.taken.least + k.ended.least, k.taken.most + k.ended.most}
+			want = unitRange{k.taken.least + k.ended.least, k.taken.most + k.ended.most}
 		}
 		of := account{"spending", key}
 		server := l.world.serverOf(of, false)
@@ -163,7 +163,7 @@ func (l *laws) checkSpending(p *Process) {
 	}
 }
 
-func (l *laws) isWithin(p *Process, what string, spent int64, want span) {
+func (l *laws) isWithin(p *Process, what string, spent int64, want unitRange) {
 	// A process that ends, and a fault, may lose blocks of leases.
 	leased := p.program.Lease > 0 && (len(l.faults) > 0 || l.restarted)
 	if spent < want.least || spent > want.most && !leased {

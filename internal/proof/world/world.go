@@ -16,18 +16,18 @@ import (
 	"github.com/weir-go/weir/internal/ground/slot"
 )
 
-// Topology is how the servers share the keys.
+// Topology says how the servers share the keys.
 type Topology int
 
 const (
 	One     Topology = iota // a server for all keys
-	Ring                    // three servers, which know nothing of each other
+	Ring                    // three independent servers
 	Cluster                 // three servers with a third of the slots each
 )
 
 func (t Topology) String() string { return [...]string{"one server", "a ring", "a cluster"}[t] }
 
-// World is all there is in a bubble. Make it in one, and call Close at its end.
+// World is a system in a bubble. Make it in the bubble, and call Close at the end.
 type World struct {
 	t        testing.TB
 	topology Topology
@@ -37,14 +37,14 @@ type World struct {
 	mu        sync.Mutex
 	random    *rand.Rand
 	servers   []*Server
-	processes []*Process // that run now, by their number in a scenario
-	all       []*Process // ended ones, too
+	processes []*Process // the running ones, by their number in a scenario
+	all       []*Process // with ended ones
 	paths     []*path
 	broken    []string // laws
 	laws      *laws
 }
 
-// New returns a world with servers and without processes.
+// New returns a world with servers but without processes.
 func New(t testing.TB, seed uint64, topology Topology) *World {
 	w := &World{t: t, topology: topology, begun: time.Now(), random: rand.New(rand.NewPCG(seed, 1))}
 	w.laws = newLaws(w)
@@ -58,18 +58,18 @@ func New(t testing.TB, seed uint64, topology Topology) *World {
 	return w
 }
 
-// near is how long a way takes if nothing is wrong: in one place.
+// near is the latency without faults: that of one data centre.
 var near = Latency{Least: 100 * time.Microsecond, Spread: 500 * time.Microsecond}
 
-// serverAt returns the server whose clock has said an instant: they are far apart.
+// serverAt returns the server whose clock has shown an instant. The clocks are far apart.
 func (w *World) serverAt(at int64) *Server {
 	return slices.MinFunc(w.servers, func(a, b *Server) int {
 		return cmp.Compare(a.now().Sub(time.UnixMicro(at)).Abs(), b.now().Sub(time.UnixMicro(at)).Abs())
 	})
 }
 
-// serverOf returns the server that has the state of a key, in a world that is no Ring: by the slot
-// of its name (docs/redis.md) in a Cluster.
+// serverOf returns the server with the state of a key, in a world that is no Ring. In a Cluster the
+// slot of the key's name decides (docs/redis.md).
 func (w *World) serverOf(of account, concurrent bool) *Server {
 	if w.topology != Cluster {
 		return w.servers[0]
@@ -82,8 +82,8 @@ func (w *World) serverOf(of account, concurrent bool) *Server {
 	return w.servers[int(slot.Of(name))*len(w.servers)/slot.Slots]
 }
 
-// source returns random numbers of its own, so that what one thing draws changes nothing for
-// another.
+// source returns an independent source of random numbers, so that the draws of one user change
+// nothing for another.
 func (w *World) source() *rand.Rand {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,14 +93,15 @@ func (w *World) source() *rand.Rand {
 // age returns how old the world is.
 func (w *World) age() time.Duration { return time.Since(w.begun) }
 
-// path returns what lies between a process and a server.
+// path returns the network between a process and a server.
 func (w *World) path(p *Process, s *Server) *path {
 	for _, path := range w.allPaths() {
 		if path.process == p && path.server == s {
 			return path
 		}
 	}
-	path := &path{process: p, server: s, there: &route{random: w.source()}, back: &route{random: w.source()}}
+	path := &path{process: p, server: s, there: &route{random: w.source()},
+		back: &route{random: w.source()}}
 	path.there.latency, path.back.latency = near, near
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,18 +133,19 @@ func (w *World) pathsOf(process *Process) (found []*path) {
 	return found
 }
 
-// slots says which server of a Cluster has which slots.
+// slots returns the slots of each server of a Cluster.
 func (w *World) slots() (slots []redis.ClusterSlot) {
 	n := len(w.servers)
 	for i, s := range w.servers {
 		slots = append(slots, redis.ClusterSlot{
-			Start: i * slot.Slots / n, End: (i+1)*slot.Slots/n - 1, Nodes: []redis.ClusterNode{{Addr: s.name}},
+			Start: i * slot.Slots / n, End: (i+1)*slot.Slots/n - 1,
+			Nodes: []redis.ClusterNode{{Addr: s.name}},
 		})
 	}
 	return slots
 }
 
-// Close ends the world, and reports the laws that were broken.
+// Close ends the world, and reports the broken laws.
 func (w *World) Close() {
 	w.end()
 	for _, law := range w.broken {
@@ -151,19 +153,20 @@ func (w *World) Close() {
 	}
 }
 
-// process returns the process that runs under a number now.
+// process returns the running process of a number.
 func (w *World) process(number int) *Process {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.processes[number]
 }
 
-// end ends all processes and servers, and looks back, once what follows from faults is over.
+// end waits until the consequences of faults are over, ends all processes and servers, and checks
+// the laws.
 func (w *World) end() {
 	for !w.laws.quiet() {
 		time.Sleep(time.Second)
 	}
-	time.Sleep(time.Second) // what a denied request holds on several servers returns after the answer
+	time.Sleep(time.Second) // with several servers, units of a denied request return after its answer
 	quiet := w.laws.quiet()
 	var killed []*Process
 	for _, p := range w.all {
@@ -181,7 +184,8 @@ func (w *World) end() {
 		p.Stop()
 	}
 	if len(killed) > 0 {
-		time.Sleep(HoldTime*5/4 + time.Second) // after a step back as long as somebody has looked
+		// after a step back this is enough, since laws.look has looked
+		time.Sleep(HoldTime*5/4 + time.Second)
 	}
 	for _, s := range w.servers {
 		if n := s.held(); n > 0 && quiet {
@@ -193,11 +197,11 @@ func (w *World) end() {
 			redis.Close()
 		}
 	}
-	time.Sleep(2 * time.Second) // a client that cannot connect tries again each second until it is closed
+	time.Sleep(2 * time.Second) // a client that cannot connect tries each second until it is closed
 	w.laws.check()
 }
 
-// Broken returns the laws that were broken until now.
+// Broken returns the laws broken so far.
 func (w *World) Broken() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

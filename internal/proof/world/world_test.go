@@ -62,7 +62,8 @@ func TestAClientIsNotDeniedByWhatItHasEnded(t *testing.T) {
 // The same where each request returns all that it has taken.
 func TestAClientIsNotDeniedByWhatItHasReturned(t *testing.T) {
 	oneAfterTheOther(t, core.Rule[Request]{
-		Name: "failures", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: self, FinalCost: func(core.Result) int64 { return 0 },
+		Name: "failures", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: self,
+		FinalCost: func(core.Result) int64 { return 0 },
 	})
 }
 
@@ -74,7 +75,8 @@ func TestAServerThatIsFarAwayDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New(t, seed, One)
 		defer w.Close()
-		p := w.Start("p", Program{Rules: []core.Rule[Request]{{Name: "all", Limit: limits.TokenBucket(limits.PerMinute(600), 1000), Key: self}}})
+		p := w.Start("p", Program{
+			Rules: []core.Rule[Request]{{Name: "all", Limit: limits.TokenBucket(limits.PerMinute(600), 1000), Key: self}}})
 		path := w.path(p, w.servers[0])
 		for _, r := range []*route{path.there, path.back} {
 			r.set(func(r *route) { r.latency = Latency{Least: 11 * time.Millisecond, Spread: time.Millisecond} })
