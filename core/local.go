@@ -48,7 +48,7 @@ func (l *ruleSet[R]) unavailable(err error, s *scratch, o *Outcome) {
 	o.markAll(limits.SourceNotAsked, s)
 }
 
-// returnLocal returns the units that the memory of this process has taken for a request that is not
+// returnLocal returns the units that the memory of this process took for a request that was not
 // allowed.
 func (l *ruleSet[R]) returnLocal(charges []backends.Charge, decisions []limits.Decision) {
 	endings := make([]backends.Ending, 0, len(charges))

@@ -77,8 +77,7 @@ type preparer[R any] interface {
 	Observed() Observer
 }
 
-// prepares returns observer as a preparer, or nil if it is none, and the Observer for decisions and
-// ends.
+// prepares returns observer as a preparer, or nil, and the Observer for decisions and ends.
 func prepares[R any](observer Observer) (preparer[R], Observer) {
 	if p, ok := observer.(preparer[R]); ok {
 		return p, p.Observed()

@@ -12,8 +12,8 @@ type State struct {
 
 	// Held is how many units of concurrency limits the requests in flight hold. HeldSince is the
 	// instant of the decision on the oldest request in flight that has an end, by the clock of its
-	// backend; the zero Time if there is none. If the number only rises, or the instant is long
-	// ago, the program forgets to call [Outcome.End].
+	// backend; the zero Time without one. If the number only rises, or the instant is long ago, the
+	// program forgets to call [Outcome.End].
 	Held      int
 	HeldSince time.Time
 

@@ -14,7 +14,7 @@ import "github.com/weir-go/weir/internal/ground/family"
 //	12:20  10 a day comes back: 8 in use, as the change says, so 2 more fit
 //	12:40  5 an hour again: 5 in use, taken at 12:00 as before, so it admits at 13:00
 //	13:10  5 an hour takes 1; the change stays, since 8 is above 5
-//	13:20  10 a day finds 8 in use again: it gave none back, and 1 was taken since, which is less
+//	13:20  10 a day finds 8 in use: it has given none of the 8 back (1 taken since is less)
 type change struct {
 	units int64 // in use
 	at    int64 // the instant at which they count as taken
@@ -44,7 +44,7 @@ func (sh *shard) changeLocked(e *entry, now int64) (c change, ok bool) {
 func (sh *shard) convertLocked(e *entry, limit *scopedLimit, now int64, writes bool) family.Used {
 	from, s := sh.limits.get(e.limitID), e.used()
 	if sh.carriesLocked(e, limit, now) {
-		before, after := from.family.FreshAt(s), limit.family.FreshAt(s) // equal for logs
+		before, after := from.family.FreshAt(s), limit.family.FreshAt(s) // logs: equal, as periods are
 		if before <= now {
 			return family.Used{}
 		}
@@ -64,7 +64,7 @@ func (sh *shard) convertLocked(e *entry, limit *scopedLimit, now int64, writes b
 	switch {
 	case !changed:
 		c = change{units: used, at: now, until: from.family.FreshAt(s)}
-	case c.taken(&e.state):
+	case c.taken(&e.state): // limit counts the units of c less those that it has given back since
 		expired := min(c.units, limit.Max) - sh.inUseOfLocked(&c, limit, moves, now)
 		c = change{units: max(used, c.units-expired), at: now,
 			until: max(c.until, from.family.FreshAt(s))}
@@ -133,8 +133,8 @@ func (sh *shard) noteTakenLocked(hash uint64) {
 	}
 }
 
-// overwriteLocked updates the change before a state under limit replaces that of e, which had
-// nothing in use under limit.
+// overwriteLocked is called before a new state under limit replaces that of e, which has nothing in
+// use under limit. It marks the change as taken, or removes it if no limit starts from it.
 func (sh *shard) overwriteLocked(e *entry, limit *scopedLimit, now int64) {
 	c, ok := sh.changeLocked(e, now)
 	under := sh.limits.get(e.limitID)

@@ -77,7 +77,7 @@ func (c *clock) latestGiven() int64 {
 func (c *clock) at(now int64) int64 { return max(0, now-c.behind.Load()) }
 
 // resync compares both clocks. It believes a step of the wall clock only if a second look shows the
-// same step: a thread that is suspended between the two readings sees a step where there is none.
+// same step: a thread that is suspended between the two readings sees a step that did not happen.
 func (c *clock) resync(look func() (elapsed, wall int64)) {
 	c.sync.Lock()
 	defer c.sync.Unlock()

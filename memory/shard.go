@@ -48,7 +48,7 @@ func (b *tableBucket) fetch() {
 //	      bob moves from 4 to 2, and eve goes to 4
 type shard struct {
 	mu      sync.Mutex
-	latest  int64 // the latest instant at which the shard has decided
+	latest  int64 // the latest instant of a decision of the shard
 	limits  *scopedLimits
 	buckets []tableBucket // at least 2
 	full    bool          // the last search found no slot, and the table has its final size

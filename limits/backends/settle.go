@@ -60,8 +60,8 @@ func CanSettle(b Backend) bool {
 	return ok
 }
 
-// Settle calls [Settler.Settle] on the first [Settler] among b and the backends that it wraps. If
-// there is none, it returns an error that is [errors.ErrUnsupported].
+// Settle calls [Settler.Settle] on the first [Settler] among b and the backends that it wraps.
+// Without a Settler, it returns an error that is [errors.ErrUnsupported].
 func Settle(ctx context.Context, b Backend, endings []Ending, out []limits.Settlement) error {
 	if s, ok := As[Settler](b); ok {
 		return s.Settle(ctx, endings, out)

@@ -13,8 +13,9 @@ type Supporter interface {
 }
 
 // Supports reports whether b decides a limit, which is legal. It asks the first [Supporter] among b
-// and the backends that it wraps (by their methods Unwrap() Backend). If there is none, it assumes
-// the token bucket, leaky bucket, leaky queue, fixed window, sliding window and sliding log.
+// and the backends that it wraps (by their methods Unwrap() Backend). Without a Supporter, it
+// assumes the token bucket, leaky bucket, leaky queue, fixed window, sliding window and sliding
+// log.
 //
 // core.New reports a rule that its backend or fallback does not support. If LimitFor returns a
 // limit that the backend does not support, LimitFor fails.

@@ -12,7 +12,7 @@ type lifetime struct{ begin, end int64 }
 // longestOrder looks for an order of at most 64 calls that explains them. In it each call takes
 // effect between its beginning and its end. step returns the state after a call, and false if the
 // call got other decisions than that state explains. longestOrder returns the indexes of all calls
-// in such an order, or the longest beginning of an order if there is none.
+// in such an order, or, without such an order, the longest beginning of one.
 //
 // It tries every call that may come next (Wing and Gong, "Testing and verifying concurrent
 // objects", 1993), but does not go on twice from one set of calls and equal states (Lowe, "Testing

@@ -82,7 +82,7 @@ func (s *selection) rates(rate limits.Rate) []limits.Limit {
 }
 
 // tenPerMinute returns a limit of 10 a minute that comes back at the end of a minute, or drains in
-// one. It skips the case if there is none.
+// one. Without such a limit it skips the case.
 func (s *selection) tenPerMinute() limits.Limit {
 	if s.has(tenPerMinute) {
 		return tenPerMinute
@@ -118,7 +118,8 @@ func firstSupported(b backends.Backend, choices []limits.Limit) limits.Limit {
 	return choices[0]
 }
 
-// randomRate returns a random limit that is a rate. It skips the case if there is none.
+// randomRate returns a random limit that is a rate. It skips the case if the backend supports no
+// rate.
 func (s *selection) randomRate(random *rand.Rand) limits.Limit {
 	s.rates(limits.PerMinute(10)) // skips the case if there are none
 	for {

@@ -23,8 +23,8 @@ func CeilDiv(a, b int64) int64 {
 	return q
 }
 
-// Muldiv returns ⌊a·m/d⌋ for a, m ≥ 0 and d > 0. The product takes 128 bits; the quotient must
-// fit 63.
+// Muldiv returns ⌊a·m/d⌋ for a, m ≥ 0 and d > 0. The product takes 128 bits. The quotient must fit
+// 63 bits.
 func Muldiv(a, m, d int64) int64 { return MuldivPlus(a, m, 0, d) }
 
 // MuldivCeil returns ⌈a·m/d⌉ under the conditions of [Muldiv].

@@ -74,44 +74,45 @@ func (r *Ring) Note(now int64, s Used) {
 	*least = min(*least, s.A)
 }
 
-// worth returns how much of d, the drain time of the units that a taking at the instant at returns,
-// is still part of the level. cost is the drain time of the whole taking, and last the instant of
-// the latest taking. Later takings have found at least the levels of the ring, and at least the
-// level after this taking less the time since.
-func (r *Ring) worth(at, cost, d, last int64) int64 {
-	slice := at / r.width
-	if at < r.emptyAt || r.newest-slice >= ringSlices {
+// worth returns how much of d is still part of the level. d is the drain time of the units that a
+// taking returns, cost that of all its units. takenAt is its instant, and last that of the latest
+// taking. Later takings have found at least the levels of the ring, and at least the level that
+// this taking left, less the time since.
+func (r *Ring) worth(takenAt, cost, d, last int64) int64 {
+	slice := takenAt / r.width
+	if takenAt < r.emptyAt || r.newest-slice >= ringSlices {
 		return 0
 	}
-	level := r.foundAt(at) + cost
+	level := r.foundAt(takenAt) + cost
 	for ; slice <= r.newest; slice++ {
-		d = min(d, max(r.least[slice%ringSlices], level-r.elapsedIn(slice, at, last)))
+		d = min(d, max(r.least[slice%ringSlices], level-r.elapsedIn(slice, takenAt, last)))
 	}
 	return d
 }
 
-// lower lowers the levels found since the instant at by d, which a taking at that instant has
-// returned. The slice of that taking may have levels of earlier takings, which stay. So no level
-// falls below the level after this taking less the time since.
-func (r *Ring) lower(at, cost, d, last int64) {
-	slice := max(at/r.width, r.newest-ringSlices+1)
-	level := r.foundAt(at) + cost - d
+// lower lowers the levels found since a taking at takenAt by d, which that taking has returned. No
+// level falls below the level that the taking left, less the time since. A lower level, in the
+// slice of the taking, was found by an earlier one and stays.
+func (r *Ring) lower(takenAt, cost, d, last int64) {
+	slice := max(takenAt/r.width, r.newest-ringSlices+1)
+	level := r.foundAt(takenAt) + cost - d
 	for ; slice <= r.newest; slice++ {
 		if least := &r.least[slice%ringSlices]; *least != unknownLevel {
-			*least = min(*least, max(0, *least-d, level-r.elapsedIn(slice, at, last)))
+			*least = min(*least, max(0, *least-d, level-r.elapsedIn(slice, takenAt, last)))
 		}
 	}
 }
 
-// foundAt returns a lower bound of the level that a taking at the instant at has found.
-func (r *Ring) foundAt(at int64) int64 {
-	if least := r.least[at/r.width%ringSlices]; at > r.emptyAt && least != unknownLevel {
+// foundAt returns a lower bound of the level that a taking at takenAt has found.
+func (r *Ring) foundAt(takenAt int64) int64 {
+	least := r.least[takenAt/r.width%ringSlices]
+	if takenAt > r.emptyAt && least != unknownLevel {
 		return least
 	}
 	return 0 // the taking began the ring
 }
 
-// elapsedIn returns the longest time from the instant at to a taking in a slice.
-func (r *Ring) elapsedIn(slice, at, last int64) int64 {
-	return min(last, (slice+1)*r.width-1) - at
+// elapsedIn returns the longest time from takenAt to a taking in a slice.
+func (r *Ring) elapsedIn(slice, takenAt, last int64) int64 {
+	return min(last, (slice+1)*r.width-1) - takenAt
 }

@@ -69,7 +69,7 @@ func (g *Gate[R]) ServeCall(ctx context.Context, request R, caller Caller) error
 	return g.ServeDecided(ctx, request, &o, ends, caller)
 }
 
-// ServeDecided is ServeCall for a call that [Gate.DecideCall] has decided.
+// ServeDecided is ServeCall for a call that [Gate.DecideCall] decided.
 func (g *Gate[R]) ServeDecided(ctx context.Context, request R, o *core.Outcome, ends bool,
 	caller Caller) (err error) {
 	if ends {

@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// answering says how to answer the requests that one revision of the rules has decided. A request
-// keeps the rules that decided it, whatever rules are in force when it is answered.
+// answering says how to answer the requests that one revision of the rules decided. A request keeps
+// the rules that decided it, whatever rules are in force when it is answered.
 type answering struct {
 	revision int32 // of the rules
 	fields   *headers.Writer
@@ -73,7 +73,7 @@ func (g *Gate[R]) answering(o *core.Outcome) *answering {
 // answered by the newest rules.
 const mostFormer = 64
 
-// formerAnswerings has the answerings of requests that were decided before the latest change of
+// formerAnswerings holds the answerings of requests that were decided before the latest change of
 // rules.
 type formerAnswerings struct {
 	mu   sync.Mutex
