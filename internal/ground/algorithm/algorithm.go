@@ -11,7 +11,7 @@ type Algorithm struct {
 
 // Traits are the properties in which algorithms differ.
 type Traits struct {
-	Required bool // every backend must decide it
+	Required bool // assumed of a backend that is no backends.Supporter
 	Leased   bool // a process may take units in advance
 	Drains   bool // its units drain continuously, and it has a burst
 	Queues   bool // each request is told its turn, so only the last taking can be returned

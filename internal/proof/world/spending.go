@@ -24,8 +24,8 @@ type unitRange struct{ least, most int64 }
 // keySpending is what the requests of a key have taken, and how much more they cost in the end.
 type keySpending struct {
 	taken   unitRange
-	ended   unitRange  // if settlements may be lost
-	exactly int64 // if none is
+	ended   unitRange // if settlements may be lost
+	exactly int64     // if none is
 }
 
 func newSpending() spending {
