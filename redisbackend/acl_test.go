@@ -147,12 +147,15 @@ func holdsEverything(ctx context.Context, admin *redis.Client, b *redisbackend.B
 func TestTheListedCommandsSufficeAndNoneIsTooMany(t *testing.T) {
 	server := startRedis(t)
 	admin := newClient(t, server.addr)
-	client := redis.NewClient(&redis.Options{Addr: server.addr, Username: "limiter", Password: "secret", ContextTimeoutEnabled: true})
+	client := redis.NewClient(
+		&redis.Options{Addr: server.addr, Username: "limiter", Password: "secret", ContextTimeoutEnabled: true},
+	)
 	defer client.Close()
 	prefix := uniquePrefix()
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
 	others := []limits.Limit{
-		limits.TokenBucket(limits.PerHour(3), 4), limits.TokenBucket(limits.PerHour(7), 4), limits.LeakyBucket(limits.PerHour(3), 4),
+		limits.TokenBucket(limits.PerHour(3), 4), limits.TokenBucket(limits.PerHour(7), 4),
+		limits.LeakyBucket(limits.PerHour(3), 4),
 		limits.LeakyQueue(limits.PerHour(3), 4), limits.FixedWindow(limits.PerDay(5)), limits.SlidingWindow(limits.PerDay(5)),
 		limits.AnchoredWindow(limits.PerDay(5)), limits.Ban(limits.PerDay(5), time.Hour),
 	}
@@ -190,7 +193,8 @@ func TestCheckNamesWhatTheUserMayNotDo(t *testing.T) {
 	prefix := uniquePrefix()
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
 	for without, want := range map[string]string{
-		"+info": "+info", "+set": "+set", "+time": "+time", "+get": "+get", "+exists": "+exists", "+getrange": "+getrange", "+del": "+del",
+		"+info": "+info", "+set": "+set", "+time": "+time", "+get": "+get", "+exists": "+exists",
+		"+getrange": "+getrange", "+del": "+del",
 		"+evalsha": "+evalsha",
 	} {
 		user(t, admin, prefix, strings.ReplaceAll(aclDecide+" "+aclCheck+" ", without+" ", " "))
@@ -199,7 +203,8 @@ func TestCheckNamesWhatTheUserMayNotDo(t *testing.T) {
 		}
 	}
 	user(t, admin, prefix, "+evalsha +eval")
-	if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "allow the user +time +set +get +exists +getrange +del +info") {
+	if err := b.Check(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "allow the user +time +set +get +exists +getrange +del +info") {
 		t.Errorf("without any: error %v, want one that says to allow all", err)
 	}
 	ok(t, admin.ScriptFlush(t.Context()).Err())
@@ -208,7 +213,8 @@ func TestCheckNamesWhatTheUserMayNotDo(t *testing.T) {
 		t.Errorf("without +eval: error %v, want one that says to allow it", err)
 	}
 	user(t, admin, "other", aclDecide, aclCheck)
-	if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "allow the user its keys, ~"+prefix+":*") {
+	if err := b.Check(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "allow the user its keys, ~"+prefix+":*") {
 		t.Errorf("without its keys: error %v, want one that says to allow them", err)
 	}
 	user(t, admin, prefix, aclDecide, aclCheck)
@@ -218,22 +224,27 @@ func TestCheckNamesWhatTheUserMayNotDo(t *testing.T) {
 // What other versions say in place of what the server of these tests does.
 func TestCheckUnderstandsEveryServersRefusal(t *testing.T) {
 	for text, want := range map[string]string{
-		"ERR The user executing the script can't run this command or subcommand; commands: info":                                        "+info",
-		"ERR ACL failure in script: User o'brien has no permissions to run the 'time' command; commands: time info":                     "+time +info",
-		"NOPERM User o'brien has no permissions to run the 'evalsha' command":                                                           "+evalsha",
-		"NOPERM this user has no permissions to run the 'cluster|info' command":                                                         "+cluster|info",
-		"NOPERM this user has no permissions to access one of the keys used as arguments":                                               "its keys, ~weir:*",
-		"NOPERM No permissions to access a key":                                                                                         "its keys, ~weir:*",
-		"ERR ACL failure in script: User o'brien has no permissions to access the 'weir:check' key; commands: set":                      "its keys, ~weir:*",
-		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments; commands: set get": "its keys, ~weir:*",
+		"ERR The user executing the script can't run this command or subcommand; commands: info": "+info",
+		"ERR ACL failure in script: User o'brien has no permissions to run the " +
+			"'time' command; commands: time info": "+time +info",
+		"NOPERM User o'brien has no permissions to run the 'evalsha' command":             "+evalsha",
+		"NOPERM this user has no permissions to run the 'cluster|info' command":           "+cluster|info",
+		"NOPERM this user has no permissions to access one of the keys used as arguments": "its keys, ~weir:*",
+		"NOPERM No permissions to access a key":                                           "its keys, ~weir:*",
+		"ERR ACL failure in script: User o'brien has no permissions to access the " +
+			"'weir:check' key; commands: set": "its keys, ~weir:*",
+		"ERR The user executing the script can't access at least one of the keys " +
+			"mentioned in the command arguments; commands: set get": "its keys, ~weir:*",
 	} {
 		err := errors.New(text)
-		if got := redisbackend.Explain(err, "weir:check"); !errors.Is(got, err) || !strings.Contains(got.Error(), text+": allow the user "+want) {
+		if got := redisbackend.Explain(err, "weir:check"); !errors.Is(got, err) ||
+			!strings.Contains(got.Error(), text+": allow the user "+want) {
 			t.Errorf("got %v, want one that says to allow %s", got, want)
 		}
 	}
 	full := errors.New("OOM command not allowed when used memory > 'maxmemory'.; commands: set")
-	if got := redisbackend.Explain(full, "weir:check"); !errors.Is(got, full) || !strings.Contains(got.Error(), "raise maxmemory") {
+	if got := redisbackend.Explain(full, "weir:check"); !errors.Is(got, full) ||
+		!strings.Contains(got.Error(), "raise maxmemory") {
 		t.Errorf("got %v, want one that says to raise maxmemory", got)
 	}
 	for _, text := range []string{"READONLY You can't write against a read only replica.", "dial tcp: refused"} {
@@ -257,7 +268,9 @@ func worksUnderAnACL(t *testing.T, c *cluster) {
 		for _, node := range c.nodes() {
 			user(t, node.Client, prefix, lists...)
 		}
-		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Username: "limiter", Password: "secret", MaxRedirects: -1})
+		client := redis.NewClusterClient(
+			&redis.ClusterOptions{Addrs: addrs, Username: "limiter", Password: "secret", MaxRedirects: -1},
+		)
 		defer client.Close()
 		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
 		for i := range 20 {
@@ -275,7 +288,8 @@ func worksUnderAnACL(t *testing.T, c *cluster) {
 	if err := works(aclDecide, aclCheck, aclMasters); err == nil || !strings.Contains(err.Error(), "take: ") {
 		t.Errorf("without %s: %v, want an error of taking", aclCluster, err)
 	}
-	if err := works(aclDecide, aclCluster, aclCheck); err == nil || !strings.Contains(err.Error(), "allow the user "+aclMasters) {
+	if err := works(aclDecide, aclCluster, aclCheck); err == nil ||
+		!strings.Contains(err.Error(), "allow the user "+aclMasters) {
 		t.Errorf("without %s: %v, want an error of Check that says to allow it", aclMasters, err)
 	}
 }
@@ -287,7 +301,8 @@ func TestARingNeedsPing(t *testing.T) {
 	works := func(lists ...string) error {
 		user(t, admin, prefix, lists...)
 		ring := redis.NewRing(&redis.RingOptions{
-			Addrs: map[string]string{"one": server.addr}, Username: "limiter", Password: "secret", HeartbeatFrequency: 5 * time.Millisecond,
+			Addrs: map[string]string{"one": server.addr}, Username: "limiter", Password: "secret",
+			HeartbeatFrequency: 5 * time.Millisecond,
 		})
 		defer ring.Close()
 		b := redisbackend.MustNewBare(ring, redisbackend.BareOptions{Prefix: prefix})

@@ -5,22 +5,23 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/redisbackend"
-	"github.com/weir-go/weir/remote"
 )
 
 func TestTheListedCommandsSufficeForAnnouncements(t *testing.T) {
 	server := startRedis(t)
 	admin := newClient(t, server.addr)
-	ok(t, admin.Do(t.Context(), "acl", "setuser", "announcer", "reset", "on", ">secret", "resetchannels", "&weir:denials", "-@all",
+	ok(t, admin.Do(t.Context(), "acl", "setuser", "announcer", "reset", "on", ">secret",
+		"resetchannels", "&weir:denials", "-@all",
 		"+publish", "+subscribe", "+unsubscribe", "+ping").Err())
 	process := func() announcing {
-		client := redis.NewClient(&redis.Options{Addr: server.addr, Username: "announcer", Password: "secret", ContextTimeoutEnabled: true})
+		client := redis.NewClient(
+			&redis.Options{Addr: server.addr, Username: "announcer", Password: "secret", ContextTimeoutEnabled: true},
+		)
 		t.Cleanup(func() { client.Close() })
 		a := redisbackend.MustNewAnnouncer(client, redisbackend.AnnouncerOptions{Logger: slog.New(slog.DiscardHandler)})
 		t.Cleanup(func() { a.Close() })
-		return announcing{a, remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: a})}
+		return withCache(a)
 	}
 	a, b := process(), process()
 	b.hears(t, a, "by a user")
@@ -36,7 +37,9 @@ func TestDenialsAreHeardAgainAfterASubscriptionWasRefused(t *testing.T) {
 		ok(t, admin.Do(t.Context(), append([]any{"acl", "setuser", "announcer"}, rules...)...).Err())
 	}
 	setUser("reset", "on", ">secret", "allkeys", "resetchannels", "&weir:denials", "allcommands")
-	client := redis.NewClient(&redis.Options{Addr: server.addr, Username: "announcer", Password: "secret", ContextTimeoutEnabled: true})
+	client := redis.NewClient(
+		&redis.Options{Addr: server.addr, Username: "announcer", Password: "secret", ContextTimeoutEnabled: true},
+	)
 	t.Cleanup(func() { client.Close() })
 	a, b := newAnnouncing(t, newClient(t, server.addr), 0), newAnnouncing(t, client, 0)
 	b.hears(t, a, "before")

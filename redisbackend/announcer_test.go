@@ -26,9 +26,17 @@ type announcing struct {
 
 func newAnnouncing(t testing.TB, client redis.UniversalClient, perSecond int) announcing {
 	t.Helper()
-	a := redisbackend.MustNewAnnouncer(client, redisbackend.AnnouncerOptions{PerSecond: perSecond, Logger: slog.New(slog.DiscardHandler)})
+	a := redisbackend.MustNewAnnouncer(
+		client, redisbackend.AnnouncerOptions{PerSecond: perSecond, Logger: slog.New(slog.DiscardHandler)},
+	)
 	t.Cleanup(func() { a.Close() })
-	return announcing{a, remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: a})}
+	return withCache(a)
+}
+
+// withCache puts a denial cache around a memory, which announces by a.
+func withCache(a *redisbackend.Announcer) announcing {
+	inner := memory.MustNew(memory.Options{})
+	return announcing{a, remote.MustNewDenialCache(inner, remote.DenialCacheOptions{Announcer: a})}
 }
 
 var banned = limits.Ban(limits.PerMinute(1), time.Hour)
@@ -126,7 +134,9 @@ func TestDenialsAreHeardOnTheShardThatHasTheChannel(t *testing.T) {
 		addrs[name] = servers[name].addr
 	}
 	newRing := func() *redis.Ring {
-		ring := redis.NewRing(&redis.RingOptions{Addrs: addrs, HeartbeatFrequency: 10 * time.Millisecond, ContextTimeoutEnabled: true})
+		ring := redis.NewRing(
+			&redis.RingOptions{Addrs: addrs, HeartbeatFrequency: 10 * time.Millisecond, ContextTimeoutEnabled: true},
+		)
 		t.Cleanup(func() { ring.Close() })
 		return ring
 	}
@@ -224,7 +234,9 @@ func TestOtherMessagesOfTheChannelAreRefused(t *testing.T) {
 	client := newClient(t, addr)
 	a, b := newAnnouncing(t, client, 0), newAnnouncing(t, client, 0)
 	b.hears(t, a, "before")
-	for _, message := range []string{"", "hello", "\x02" + strings.Repeat("x", 100), "\x01" + strings.Repeat("\xff", 1<<20)} {
+	for _, message := range []string{
+		"", "hello", "\x02" + strings.Repeat("x", 100), "\x01" + strings.Repeat("\xff", 1<<20),
+	} {
 		ok(t, client.Publish(t.Context(), "weir:denials", message).Err())
 	}
 	until(t, "all are refused", func() bool { return b.Counts().Refused == 4 })
@@ -244,9 +256,11 @@ func TestAKeyOfAnyLengthIsNotAnnounced(t *testing.T) {
 func TestAnAnnouncerOpensAURLAndClosesItsClient(t *testing.T) {
 	addr := startRedis(t).addr
 	open := func() announcing {
-		a, err := redisbackend.OpenAnnouncer("redis://"+addr, redisbackend.AnnouncerOptions{Logger: slog.New(slog.DiscardHandler)})
+		a, err := redisbackend.OpenAnnouncer(
+			"redis://"+addr, redisbackend.AnnouncerOptions{Logger: slog.New(slog.DiscardHandler)},
+		)
 		ok(t, err)
-		return announcing{a, remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: a})}
+		return withCache(a)
 	}
 	a, b := open(), open()
 	b.hears(t, a, "opened")

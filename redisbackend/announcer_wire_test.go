@@ -70,7 +70,8 @@ func TestAHugeMessageIsRefusedUnread(t *testing.T) {
 	now := time.Now()
 	huge := strings.Repeat("k", 25<<20)
 	good := backends.Announcement{
-		Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1, Asked: now, Decision: limits.Decision{RetryAfter: time.Minute},
+		Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1, Asked: now,
+		Decision: limits.Decision{RetryAfter: time.Minute},
 	}
 	encoded := func(all ...backends.Announcement) string {
 		return redisbackend.EncodeAnnouncements(all, now)
@@ -95,7 +96,8 @@ func TestAHugeMessageIsRefusedUnread(t *testing.T) {
 func TestManySmallDenialsAreRefusedCheaply(t *testing.T) {
 	now := time.Now()
 	for _, element := range []string{"0", "{}", "null"} {
-		message := `{"version":1,"instance":"AAAAAAAAAAA=","denials":[` + strings.Repeat(element+",", 1_000_000/(len(element)+1)) + element + "]}"
+		message := `{"version":1,"instance":"AAAAAAAAAAA=","denials":[` +
+			strings.Repeat(element+",", 1_000_000/(len(element)+1)) + element + "]}"
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, err := redisbackend.DecodeAnnouncements(message, now)
@@ -108,10 +110,14 @@ func TestManySmallDenialsAreRefusedCheaply(t *testing.T) {
 
 func TestTheLongestMessageOfAnAnnouncerIsRead(t *testing.T) {
 	now := time.UnixMicro(1_800_000_000_000_000)
-	limit := limits.TokenBucket(limits.Per(999_999_999, 8783*time.Hour+59*time.Minute+59*time.Second+999_999*time.Microsecond), 999_999_998)
+	limit := limits.TokenBucket(
+		limits.Per(999_999_999, 8783*time.Hour+59*time.Minute+59*time.Second+999_999*time.Microsecond), 999_999_998,
+	)
 	all := slices.Repeat([]backends.Announcement{{
 		Scope: strings.Repeat("s", 2<<10), Key: strings.Repeat("k", 2<<10), Limit: limit, Cost: 1e9, Asked: now,
-		Decision: limits.Decision{RetryAfter: 50 * 365 * 24 * time.Hour, ResetAfter: 99 * 365 * 24 * time.Hour, Remaining: 1e9},
+		Decision: limits.Decision{
+			RetryAfter: 50 * 365 * 24 * time.Hour, ResetAfter: 99 * 365 * 24 * time.Hour, Remaining: 1e9,
+		},
 	}}, 128)
 	if heard, err := redisbackend.DecodeAnnouncements(redisbackend.EncodeAnnouncements(all, now), now); len(heard) != 128 {
 		t.Errorf("%d announcements, %v", len(heard), err)
@@ -121,7 +127,8 @@ func TestTheLongestMessageOfAnAnnouncerIsRead(t *testing.T) {
 func FuzzDecodeAnnouncements(f *testing.F) {
 	now := time.UnixMicro(1_800_000_000_000_000)
 	f.Add(redisbackend.EncodeAnnouncements([]backends.Announcement{{
-		Scope: "s", Key: "k", Limit: limits.Ban(limits.PerMinute(3), time.Hour), Asked: now, Decision: limits.Decision{RetryAfter: time.Hour},
+		Scope: "s", Key: "k", Limit: limits.Ban(limits.PerMinute(3), time.Hour), Asked: now,
+		Decision: limits.Decision{RetryAfter: time.Hour},
 	}}, now))
 	f.Add(`{"version":1,"instance":"AAAAAAAAAAA=","denials":[{"limit":"fixed-window 1/s","retry_after":-1}]}`)
 	f.Add(`{"version":1,"instance":"AAAAAAAAAAA=","denials":[{}]}`)

@@ -60,7 +60,8 @@ func TestDecisionsAreThoseOfMemoryAtTheInstantsOfTheServer(t *testing.T) {
 	for g := range goroutines {
 		wg.Go(func() {
 			var now atomic.Int64
-			store := memory.MustNew(memory.Options{MaxKeys: 1 << 10, Clock: func() time.Time { return time.UnixMicro(now.Load()) }})
+			clock := func() time.Time { return time.UnixMicro(now.Load()) }
+			store := memory.MustNew(memory.Options{MaxKeys: 1 << 10, Clock: clock})
 			shared := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: fmt.Sprint("replay", g)})
 			random := rand.New(rand.NewPCG(seed, uint64(g)))
 			for done := int64(0); done < decisions/goroutines && !t.Failed(); {
@@ -215,7 +216,8 @@ func TestNamesNeverCollide(t *testing.T) {
 	names := make(map[string]string)
 	for _, pair := range [][2]string{
 		{"a:b", "c"}, {"a", "b:c"}, {"", "1:a:b"}, {"a", ""}, {"", "a"}, {"", ""}, {"1:a", ":b"}, {"1", "a::b"},
-		{"s", long}, {"s", long[1:]}, {"s", "#" + long[2:]}, {"s#", long}, {"s", "#"}, {"s", "\x00"}, {"s", "{a}"}, {"s", "a}"}, {"s", "{a"}, {"s{", "a}"}, {"s{a", "}"}, {"{}", "a"}, {"", "{}:a"}, {"", "{"}, {"{", ""},
+		{"s", long}, {"s", long[1:]}, {"s", "#" + long[2:]}, {"s#", long}, {"s", "#"}, {"s", "\x00"}, {"s", "{a}"},
+		{"s", "a}"}, {"s", "{a"}, {"s{", "a}"}, {"s{a", "}"}, {"{}", "a"}, {"", "{}:a"}, {"", "{"}, {"{", ""},
 	} {
 		name := redisbackend.Name(b, pair[0], pair[1])
 		if other, ok := names[name]; ok {
@@ -280,7 +282,9 @@ func TestTheLayoutOfNamesAndStatesIsTheDocumentedOne(t *testing.T) {
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	now := func() time.Time { return time.UnixMicro(1_767_268_800_500_000) }
-	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: "app", HashTag: "limits"}), now)
+	b := redisbackend.WithClock(
+		redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: "app", HashTag: "limits"}), now,
+	)
 	for i, want := range []string{
 		"1t 10 600000 1 1767268800500000 1800000 0",
 		"1t 10 1000000 7 1767268800500000 428571 3",
@@ -303,8 +307,17 @@ func TestTheLayoutOfNamesAndStatesIsTheDocumentedOne(t *testing.T) {
 		cost  int64
 		want  string
 	}{
-		{limits.SlidingLog(limits.PerSecond(3)), 1, fmt.Sprintf("%-79s;%s", "31767268800500000 10 1767312000000000 1|1g 3 1000000 3 0 1 3", "17672688005000000000000000000000")},
-		{limits.FixedWindow(limits.PerMinute(20)), 0, "31767268800500000 10 1767312000000000 0|1f 20 60000000 20 1767268800000000 10 0"},
+		{
+			limits.SlidingLog(limits.PerSecond(3)), 1,
+			fmt.Sprintf(
+				"%-79s;%s", "31767268800500000 10 1767312000000000 1|1g 3 1000000 3 0 1 3",
+				"17672688005000000000000000000000",
+			),
+		},
+		{
+			limits.FixedWindow(limits.PerMinute(20)), 0,
+			"31767268800500000 10 1767312000000000 0|1f 20 60000000 20 1767268800000000 10 0",
+		},
 		{limits.FixedWindow(limits.PerMinute(20)), 5, "1f 20 60000000 20 1767268800000000 15 0"},
 	} {
 		take(t, b, charge("rule", "changed", step.limit, step.cost))
@@ -471,7 +484,8 @@ func TestManyTakingsOfALogStayExactAndBounded(t *testing.T) {
 		now = now.Add(time.Duration(i%3) * 500 * time.Microsecond)
 		c := charge("s", "k", limit, int64(1+i%2))
 		c.Lasts = time.Millisecond
-		if diff := cmp.Diff(withTickets([]backends.Charge{c}, take(t, store, c)), withTickets([]backends.Charge{c}, take(t, b, c))); diff != "" {
+		all := []backends.Charge{c}
+		if diff := cmp.Diff(withTickets(all, take(t, store, c)), withTickets(all, take(t, b, c))); diff != "" {
 			t.Fatalf("taking %d: memory (-), Redis (+):\n%s", i, diff)
 		}
 	}
@@ -484,7 +498,9 @@ func TestAClosedPortIsAnError(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: freeAddr(t), MaxRetries: -1})
 	defer client.Close()
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
-	err := b.Take(t.Context(), []backends.Charge{charge("s", "203.0.113.7", everyAlgorithm[0], 1)}, make([]limits.Decision, 1))
+	err := b.Take(
+		t.Context(), []backends.Charge{charge("s", "203.0.113.7", everyAlgorithm[0], 1)}, make([]limits.Decision, 1),
+	)
 	var refused *net.OpError
 	if !errors.As(err, &refused) || strings.Contains(err.Error(), "203.0.113.7") {
 		t.Errorf("got %v, want the client's error, without the key", err)
@@ -508,7 +524,7 @@ func TestCheckFindsWhatIsWrongWithAServer(t *testing.T) {
 		t.Errorf("a server that evicts: got %v, want ErrEvicts", err)
 	}
 	replica := startRedis(t, "--replicaof", "127.0.0.1", "1")
-	if err := redisbackend.MustNewBare(newClient(t, replica.addr), redisbackend.BareOptions{}).Check(t.Context()); err == nil {
+	if err := newBare(newClient(t, replica.addr)).Check(t.Context()); err == nil {
 		t.Error("a replica that takes no writes: no error")
 	}
 }

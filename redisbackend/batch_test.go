@@ -28,7 +28,9 @@ func TestWithOneCallAtATimeItKeepsTheContract(t *testing.T) {
 	server := startRedis(t)
 	limitstest.Run(t, limitstest.Harness{
 		Open: func(t testing.TB, now func() time.Time) backends.Backend {
-			client := redis.NewClient(&redis.Options{Addr: server.addr, PoolSize: 1, ContextTimeoutEnabled: true, ReadTimeout: time.Minute})
+			client := redis.NewClient(
+				&redis.Options{Addr: server.addr, PoolSize: 1, ContextTimeoutEnabled: true, ReadTimeout: time.Minute},
+			)
 			t.Cleanup(func() { client.Close() })
 			return redisbackend.HoldForEver(bareAt(client, now))
 		},
@@ -70,7 +72,8 @@ func callDecidesAsEachAlone(t *testing.T, common bool) {
 			limits.TokenBucket(limits.Per(2, 3*time.Millisecond), 7), limits.LeakyQueue(limits.PerSecond(250), 12),
 			limits.FixedWindow(limits.Per(15, 10*time.Millisecond)), limits.SlidingWindow(limits.Per(14, 25*time.Millisecond)),
 			limits.TokenBucket(limits.PerSecond(700), 9), limits.LeakyQueue(limits.PerSecond(300), 12),
-			limits.AnchoredWindow(limits.Per(15, 10*time.Millisecond)), limits.Ban(limits.Per(15, 20*time.Millisecond), 30*time.Millisecond),
+			limits.AnchoredWindow(limits.Per(15, 10*time.Millisecond)),
+			limits.Ban(limits.Per(15, 20*time.Millisecond), 30*time.Millisecond),
 		}
 		random.Shuffle(len(choices), func(i, j int) { choices[i], choices[j] = choices[j], choices[i] })
 	}
@@ -177,7 +180,9 @@ func inOrder(b *redisbackend.Bare, all []asking) []int {
 }
 
 // queueAll is queue for takings and peeks.
-func queueAll(t *testing.T, ctx context.Context, b *redisbackend.Bare, g *gate, all []asking) (decisions [][]limits.Decision, errs []error, wait func()) {
+func queueAll(
+	t *testing.T, ctx context.Context, b *redisbackend.Bare, g *gate, all []asking,
+) (decisions [][]limits.Decision, errs []error, wait func()) {
 	t.Helper()
 	_, _, held := queue(t, ctx, b, g, nil)
 	decisions, errs = make([][]limits.Decision, len(all)), make([]error, len(all))
@@ -238,7 +243,10 @@ func TestAServerThatRefusesToWriteGrantsNothing(t *testing.T) {
 	limit, log := limits.LeakyBucket(limits.PerDay(1), 10), limits.SlidingLog(limits.PerDay(10))
 	var groups [][]backends.Charge
 	for i := range 20 {
-		groups = append(groups, []backends.Charge{charge("s", fmt.Sprint(i%7), limit, int64(1+i%3)), charge("log", fmt.Sprint(i%3), log, 1)})
+		groups = append(
+			groups,
+			[]backends.Charge{charge("s", fmt.Sprint(i%7), limit, int64(1+i%3)), charge("log", fmt.Sprint(i%3), log, 1)},
+		)
 	}
 	take(t, b, groups[0]...) // a log that exists is written in three steps
 	for what, refuse := range map[string][2][]string{
@@ -358,7 +366,8 @@ func TestACallTakesUnitsOfConcurrencyLimits(t *testing.T) {
 		left = append(left, decisions[i][0].Remaining)
 	}
 	slices.Sort(left)
-	if name := redisbackend.HeldName(b, slot.Scope, slot.Key); !slices.Equal(left, []int64{0, 1, 2, 3}) || admin.ZCard(t.Context(), name).Val() != 4 {
+	if name := redisbackend.HeldName(b, slot.Scope, slot.Key); !slices.Equal(left, []int64{0, 1, 2, 3}) ||
+		admin.ZCard(t.Context(), name).Val() != 4 {
 		t.Fatalf("left %v, %d units in the set", left, admin.ZCard(t.Context(), name).Val())
 	}
 	for i := range endings {

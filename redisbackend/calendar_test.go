@@ -46,7 +46,8 @@ func TestTheServersClockDecidesWhichPeriodItIs(t *testing.T) {
 		wrong time.Duration
 		calls int64 // of three decisions
 	}{
-		{0, 3}, {23 * time.Hour, 3}, {-23 * time.Hour, 3}, {80 * time.Hour, 4}, {-400 * 24 * time.Hour, 4}, {50 * 366 * 24 * time.Hour, 4},
+		{0, 3}, {23 * time.Hour, 3}, {-23 * time.Hour, 3}, {80 * time.Hour, 4}, {-400 * 24 * time.Hour, 4},
+		{50 * 366 * 24 * time.Hour, 4},
 	} {
 		b := newBare(client)
 		c := charge("s", "k", limits.Calendar(10, limits.Day), 1)
@@ -71,7 +72,8 @@ func TestARequestWithAWrongClockIsDecidedAmongOthers(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	b := newBare(client)
 	redisbackend.SetClockWrong(b, -1000*time.Hour)
-	month, minute := charge("month", "k", limits.Calendar(10, limits.Day), 1), charge("minute", "k", limits.TokenBucket(limits.PerHour(10), 10), 1)
+	month := charge("month", "k", limits.Calendar(10, limits.Day), 1)
+	minute := charge("minute", "k", limits.TokenBucket(limits.PerHour(10), 10), 1)
 	for i := int64(1); i <= 3; i++ {
 		got := take(t, b, minute, month)
 		if got[0].Remaining != 10-i || got[1].Remaining > 9 {
@@ -86,7 +88,8 @@ func TestAStoredPeriodDecidesUntilItEnds(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	start := time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC)
-	const day, june, july, august = 24 * time.Hour, 30 * 24 * time.Hour, 61 * 24 * time.Hour, 92 * 24 * time.Hour // and their ends
+	// and their ends
+	const day, june, july, august = 24 * time.Hour, 30 * 24 * time.Hour, 61 * 24 * time.Hour, 92 * 24 * time.Hour
 	type step struct {
 		at      time.Duration // since the start of June
 		cost    int64
@@ -125,7 +128,10 @@ func TestAStoredPeriodDecidesUntilItEnds(t *testing.T) {
 			now, c.Cost = start.Add(s.at), s.cost
 			d := take(t, b, c)[0]
 			if until := s.at + d.EffectiveWindow; d.Remaining != s.remains || until != s.until {
-				t.Errorf("%s: after %v and a charge of %d, %d remain until %v, want %d until %v", tt.name, s.at, s.cost, d.Remaining, until, s.remains, s.until)
+				t.Errorf(
+					"%s: after %v and a charge of %d, %d remain until %v, want %d until %v", tt.name, s.at, s.cost, d.Remaining,
+					until, s.remains, s.until,
+				)
 			}
 		}
 	}

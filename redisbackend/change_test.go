@@ -119,7 +119,9 @@ func TestAnEmptyStateOfAnotherLimitLeavesNoChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := newClient(t, addr(t))
 			now := time.Date(2028, 1, 18, 12, 0, 0, 0, time.UTC)
-			b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{}), func() time.Time { return now })
+			b := redisbackend.WithClock(
+				redisbackend.MustNewBare(client, redisbackend.BareOptions{}), func() time.Time { return now },
+			)
 			var out [1]limits.Decision
 			charge := backends.Charge{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerSecond(7000)), Cost: 7000}
 			ok(t, b.Take(t.Context(), []backends.Charge{charge}, out[:]))

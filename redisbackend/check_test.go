@@ -107,7 +107,8 @@ func TestCheckFindsWhatIsWrongWithARing(t *testing.T) {
 		ok(t, newClient(t, server.addr).ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
 	}
 	err := b.Check(t.Context())
-	if !errors.Is(err, redisbackend.ErrEvicts) || !strings.Contains(err.Error(), servers[1].addr) || !strings.Contains(err.Error(), servers[2].addr) {
+	if !errors.Is(err, redisbackend.ErrEvicts) || !strings.Contains(err.Error(), servers[1].addr) ||
+		!strings.Contains(err.Error(), servers[2].addr) {
 		t.Errorf("got %v, want what is wrong with two shards", err)
 	}
 	for down, server := range servers {
@@ -126,7 +127,9 @@ func TestCheckRefusesAClockThatStandsStillOrIsFarOff(t *testing.T) {
 	if err := redisbackend.JudgeClock(now, now); err == nil || !strings.Contains(err.Error(), "the clock stands still") {
 		t.Errorf("it stands still: %v", err)
 	}
-	for off, want := range map[time.Duration]string{time.Hour: "", 25 * time.Hour: "the clock is 25h0m0s off", -25 * time.Hour: "the clock is 25h0m0s off"} {
+	for off, want := range map[time.Duration]string{
+		time.Hour: "", 25 * time.Hour: "the clock is 25h0m0s off", -25 * time.Hour: "the clock is 25h0m0s off",
+	} {
 		err := redisbackend.JudgeClock(now.Add(off), now.Add(off+time.Millisecond))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%v off: %v", off, err)
@@ -140,7 +143,8 @@ func TestCheckFindsWhatWouldFailLater(t *testing.T) {
 	node := startSoleNode(t)
 	client := redis.NewClient(&redis.Options{Addr: node.addr})
 	defer client.Close()
-	if err := redisbackend.MustNewBare(client, redisbackend.BareOptions{}).Check(t.Context()); err == nil || !strings.Contains(err.Error(), "use a redis.ClusterClient") {
+	if err := redisbackend.MustNewBare(client, redisbackend.BareOptions{}).Check(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "use a redis.ClusterClient") {
 		t.Errorf("a node of a Cluster: %v", err)
 	}
 	ok(t, node.ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err())
@@ -157,8 +161,9 @@ func TestCheckFindsWhatWouldFailLater(t *testing.T) {
 // What the section server of INFO has on servers that speak like Redis.
 func TestCheckNamesWhatItFound(t *testing.T) {
 	for want, info := range map[string]string{
-		"Redis 7.0.15":       "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n",
-		"Valkey 8.1.1":       "# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\nserver_mode:cluster\r\navailability_zone:\r\n",
+		"Redis 7.0.15": "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n",
+		"Valkey 8.1.1": "# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\n" +
+			"valkey_version:8.1.1\r\nserver_mode:cluster\r\navailability_zone:\r\n",
 		"KeyDB 6.3.4":        "# Server\r\nredis_version:6.3.4\r\navailability_zone:\r\nfeatures:cluster_mget\r\n",
 		"Dragonfly df-v1.30": "# Server\r\nredis_version:7.4.0\r\ndragonfly_version:df-v1.30\r\n",
 		"Garnet 1.0.60":      "# Server\r\ngarnet_version:1.0.60\r\nredis_version:7.4.3\r\n",
@@ -170,7 +175,8 @@ func TestCheckNamesWhatItFound(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	ok(t, client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
 	err := redisbackend.MustNewBare(client, redisbackend.BareOptions{}).Check(t.Context())
-	if !errors.Is(err, redisbackend.ErrEvicts) || !regexp.MustCompile(`check: [A-Z][A-Za-z]+ [0-9.]+: maxmemory`).MatchString(err.Error()) {
+	if !errors.Is(err, redisbackend.ErrEvicts) ||
+		!regexp.MustCompile(`check: [A-Z][A-Za-z]+ [0-9.]+: maxmemory`).MatchString(err.Error()) {
 		t.Errorf("got %v, want one that names the server", err)
 	}
 }

@@ -39,10 +39,12 @@ func TestNewFailsRatherThanCountInTheWrongPlace(t *testing.T) {
 		"a hidden client":            {hidden{client}, redisbackend.BareOptions{}, "pass the client that it wraps"},
 		"an empty tag in the prefix": {ring, redisbackend.BareOptions{Prefix: "a{}b", HashTag: "t"}, `"a{}b"`},
 		"half a tag in the prefix":   {client, redisbackend.BareOptions{Prefix: "a{b"}, `"a{b"`},
-		"a prefix within another":    {client, redisbackend.BareOptions{Prefix: "shop:1:a"}, `"1" after a colon (got "shop:1:a")`},
-		"one of held units":          {client, redisbackend.BareOptions{Prefix: "shop:h12"}, `"h12" after a colon`},
-		"a tag that ends early":      {ring, redisbackend.BareOptions{HashTag: "}"}, `"}"`},
-		"a tag in braces":            {client, redisbackend.BareOptions{HashTag: "{t}"}, `"{t}"`},
+		"a prefix within another": {
+			client, redisbackend.BareOptions{Prefix: "shop:1:a"}, `"1" after a colon (got "shop:1:a")`,
+		},
+		"one of held units":     {client, redisbackend.BareOptions{Prefix: "shop:h12"}, `"h12" after a colon`},
+		"a tag that ends early": {ring, redisbackend.BareOptions{HashTag: "}"}, `"}"`},
+		"a tag in braces":       {client, redisbackend.BareOptions{HashTag: "{t}"}, `"{t}"`},
 	} {
 		o := redisbackend.Options{Prefix: c.options.Prefix, HashTag: c.options.HashTag}
 		_, bareErr := redisbackend.NewBare(c.client, c.options)
@@ -60,10 +62,12 @@ func TestNoRingAdmitsMoreThanTheLimit(t *testing.T) {
 	ring := startRing(t)
 	type embedding struct{ *redis.Ring }
 	for what, b := range map[string]*redisbackend.Bare{
-		"as it is":           newBare(ring),
-		"embedded":           redisbackend.MustNewBare(embedding{ring}, redisbackend.BareOptions{Prefix: uniquePrefix()}),
-		"with a tag":         redisbackend.MustNewBare(ring, redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: "t"}),
-		"hidden, with a tag": redisbackend.MustNewBare(hidden{ring}, redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: "t"}),
+		"as it is":   newBare(ring),
+		"embedded":   redisbackend.MustNewBare(embedding{ring}, redisbackend.BareOptions{Prefix: uniquePrefix()}),
+		"with a tag": redisbackend.MustNewBare(ring, redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: "t"}),
+		"hidden, with a tag": redisbackend.MustNewBare(
+			hidden{ring}, redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: "t"},
+		),
 	} {
 		const most = 10
 		limit := limits.LeakyBucket(limits.PerDay(1), most)

@@ -114,7 +114,9 @@ func (c *cluster) nodes() []*clusterNode {
 // client returns a client of the cluster, closed with the test.
 func (c *cluster) client(t testing.TB) *redis.ClusterClient { return c.clientBy(t, nil) }
 
-func (c *cluster) clientBy(t testing.TB, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *redis.ClusterClient {
+func (c *cluster) clientBy(
+	t testing.TB, dial func(ctx context.Context, network, addr string) (net.Conn, error),
+) *redis.ClusterClient {
 	t.Helper()
 	var addrs []string
 	for _, node := range c.nodes() {
@@ -171,7 +173,9 @@ func startRing(t testing.TB) *redis.Ring {
 	for i := range 3 {
 		addrs["shard"+strconv.Itoa(i)] = startRedis(t).addr
 	}
-	ring := redis.NewRing(&redis.RingOptions{Addrs: addrs, ContextTimeoutEnabled: true, ReadTimeout: time.Minute, WriteTimeout: time.Minute})
+	ring := redis.NewRing(
+		&redis.RingOptions{Addrs: addrs, ContextTimeoutEnabled: true, ReadTimeout: time.Minute, WriteTimeout: time.Minute},
+	)
 	t.Cleanup(func() { ring.Close() })
 	return ring
 }

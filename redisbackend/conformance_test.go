@@ -41,7 +41,9 @@ func harness(addr string, decisions int) limitstest.Harness {
 func newClient(t testing.TB, addr string) *redis.Client {
 	t.Helper()
 	const patient = time.Minute // the machine may be slow
-	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: patient, WriteTimeout: patient})
+	client := redis.NewClient(
+		&redis.Options{Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: patient, WriteTimeout: patient},
+	)
 	t.Cleanup(func() { client.Close() })
 	return client
 }
@@ -55,7 +57,9 @@ func TestThroughABreakerAndADenialCacheItKeepsTheContract(t *testing.T) {
 	h := harness(server.addr, 2000)
 	open := h.Open
 	h.Open = func(t testing.TB, now func() time.Time) backends.Backend {
-		guarded := remote.MustNewBreaker(open(t, now), remote.BreakerOptions{Budget: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+		guarded := remote.MustNewBreaker(
+			open(t, now), remote.BreakerOptions{Budget: time.Hour, Logger: slog.New(slog.DiscardHandler)},
+		)
 		return remote.MustNewDenialCache(guarded, remote.DenialCacheOptions{MaxAge: time.Nanosecond})
 	}
 	limitstest.Run(t, h)

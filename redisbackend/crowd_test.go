@@ -43,7 +43,8 @@ func TestNobodyIsDeniedByADenialFromBeforeItAsked(t *testing.T) {
 	client.AddHook(h)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	redisbackend.WaitForEver(b)
-	other := redisbackend.MustNewBare(newClient(t, client.Options().Addr), redisbackend.BareOptions{}) // of another process
+	// of another process
+	other := redisbackend.MustNewBare(newClient(t, client.Options().Addr), redisbackend.BareOptions{})
 	daily := limits.FixedWindow(limits.PerDay(1))
 	for name, c := range map[string]struct {
 		backends.Charge

@@ -31,7 +31,8 @@ func TestADeadlineEndsTheWaitWhateverTheClient(t *testing.T) {
 	addr, hangUp := silentServer(t)
 	const never = time.Hour
 	options := redis.Options{
-		Addr: addr, PoolSize: 2, MaxRetries: -1, DialTimeout: never, ReadTimeout: never, WriteTimeout: never, PoolTimeout: never,
+		Addr: addr, PoolSize: 2, MaxRetries: -1, DialTimeout: never, ReadTimeout: never, WriteTimeout: never,
+		PoolTimeout: never,
 	}
 	without := redis.NewClient(&options)
 	options.ContextTimeoutEnabled = true
@@ -59,7 +60,8 @@ func TestADeadlineEndsTheWaitWhateverTheClient(t *testing.T) {
 			done := make(chan error)
 			for i := range 40 {
 				go func() {
-					done <- b.Take(ctx, []backends.Charge{charge("s", fmt.Sprint(i%30), everyAlgorithm[0], 1)}, make([]limits.Decision, 1))
+					c := charge("s", fmt.Sprint(i%30), everyAlgorithm[0], 1)
+					done <- b.Take(ctx, []backends.Charge{c}, make([]limits.Decision, 1))
 				}()
 			}
 			for range 40 {

@@ -42,7 +42,8 @@ func TestACrowdOfOneKeyIsDeniedTogetherThoughItsRequestsDiffer(t *testing.T) {
 		case address.Allowed:
 			allowed++
 		default:
-			if address.Remaining != 0 || address.RetryAfter <= 0 || address.RetryAfter != address.EffectiveWindow || address.At == 0 || !user.Allowed {
+			if address.Remaining != 0 || address.RetryAfter <= 0 || address.RetryAfter != address.EffectiveWindow ||
+				address.At == 0 || !user.Allowed {
 				t.Fatalf("request %d: %+v", i, d)
 			}
 			if user.Source == limits.SourceNotAsked {
@@ -51,7 +52,10 @@ func TestACrowdOfOneKeyIsDeniedTogetherThoughItsRequestsDiffer(t *testing.T) {
 		}
 	}
 	if scripts := g.scripts.Load() - before; allowed != 3 || notAsked < crowd/2 || scripts > 300 {
-		t.Errorf("%d admitted, %d denied without being asked about, %d scripts; want 3, most, and fewer than there are requests", allowed, notAsked, scripts)
+		t.Errorf(
+			"%d admitted, %d denied without being asked about, %d scripts; want 3, most, and fewer than there are requests",
+			allowed, notAsked, scripts,
+		)
 	}
 	out := make([]limits.Decision, 1)
 	ok(t, b.Take(t.Context(), []backends.Charge{charge("user", "user 399", perUser, 0)}, out))

@@ -37,8 +37,10 @@ func TestAServerThatIsDownCountsAgainstTheBackendIfNoOtherIsWell(t *testing.T) {
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Logger: slog.New(slog.DiscardHandler)})
 	limit := limits.FixedWindow(limits.PerMinute(10))
 	for what, charges := range map[string][]backends.Charge{
-		"one key":             {charge("s", "k", limit, 1)},
-		"keys of all servers": {charge("s", "k", limit, 1), charge("s", "1", limit, 1), charge("s", "2", limit, 1), charge("s", "3", limit, 1)},
+		"one key": {charge("s", "k", limit, 1)},
+		"keys of all servers": {
+			charge("s", "k", limit, 1), charge("s", "1", limit, 1), charge("s", "2", limit, 1), charge("s", "3", limit, 1),
+		},
 	} {
 		var err error
 		until(t, "the server is down", func() bool {

@@ -113,7 +113,9 @@ func miniClient() (client *redis.Client, end func()) {
 }
 
 // signUp is one request of a client, under a limit of one a day.
-var signUp = []backends.Charge{{Scope: "sign-up", Key: "198.51.100.7", Limit: limits.TokenBucket(limits.PerDay(1), 1), Cost: 1}}
+var signUp = []backends.Charge{
+	{Scope: "sign-up", Key: "198.51.100.7", Limit: limits.TokenBucket(limits.PerDay(1), 1), Cost: 1},
+}
 
 // The caller makes the client, and closes it after the backend.
 func ExampleNew() {
@@ -164,7 +166,9 @@ func ExampleBackend_Announcer() {
 	defer end()
 	backend := redisbackend.MustNew(client, redisbackend.Options{Announce: true})
 	defer backend.Close()
-	floods := remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: backend.Announcer()})
+	floods := remote.MustNewDenialCache(
+		memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: backend.Announcer()},
+	)
 	_ = floods // the Backend of a limiter
 	fmt.Println(backend.Announcer().Counts().Sent)
 	// Output: 0
@@ -324,7 +328,10 @@ func ExampleBare_Take() {
 	client, end := miniClient()
 	defer end()
 	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
-	request := append([]backends.Charge{{Scope: "per-day", Key: "all", Limit: limits.TokenBucket(limits.PerDay(10), 10), Cost: 1}}, signUp...)
+	request := append(
+		[]backends.Charge{{Scope: "per-day", Key: "all", Limit: limits.TokenBucket(limits.PerDay(10), 10), Cost: 1}},
+		signUp...,
+	)
 	out := make([]limits.Decision, len(request))
 	for range 2 {
 		if err := backend.Take(context.Background(), request, out); err != nil {

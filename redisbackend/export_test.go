@@ -54,7 +54,9 @@ var Explain = howToAllow
 
 // TakeToGiveBack takes c as one group of a request that is spread over several servers. It
 // returns a function that gives it back and reports whether there was anything to give.
-func TakeToGiveBack(ctx context.Context, b *Bare, c backends.Charge) (d limits.Decision, giveBack func() (bool, error), err error) {
+func TakeToGiveBack(
+	ctx context.Context, b *Bare, c backends.Charge,
+) (d limits.Decision, giveBack func() (bool, error), err error) {
 	var r request
 	if err := b.accountsOf([]backends.Charge{c}, &r, mode{instant: b.instant()}); err != nil {
 		return d, nil, err

@@ -29,7 +29,9 @@ type load struct {
 
 // start has callers take the groups that charges makes for a key. Every key is
 // asked for by so many calls, then comes the next.
-func startLoad(ctx context.Context, b backends.Backend, callsOfAKey int64, charges func(key int) []backends.Charge) *load {
+func startLoad(
+	ctx context.Context, b backends.Backend, callsOfAKey int64, charges func(key int) []backends.Charge,
+) *load {
 	l := &load{stop: make(chan struct{}), errors: make(map[string]int)}
 	for range 8 {
 		l.callers.Go(func() {
@@ -48,7 +50,9 @@ func startLoad(ctx context.Context, b backends.Backend, callsOfAKey int64, charg
 	return l
 }
 
-func (l *load) call(ctx context.Context, b backends.Backend, callsOfAKey int64, charges func(key int) []backends.Charge) {
+func (l *load) call(
+	ctx context.Context, b backends.Backend, callsOfAKey int64, charges func(key int) []backends.Charge,
+) {
 	key := int((l.calls.Add(1)-1)/callsOfAKey) % len(l.admitted)
 	group := charges(key)
 	out := make([]limits.Decision, len(group))
@@ -108,7 +112,10 @@ func TestAClusterThatChangesUnderLoad(t *testing.T) {
 	slow := limits.LeakyBucket(limits.PerDay(1), limit)
 	one := func(key int) []backends.Charge { return []backends.Charge{charge("one", fmt.Sprint(key), slow, 1)} }
 	several := func(key int) []backends.Charge {
-		return []backends.Charge{charge("a", fmt.Sprint(key), slow, 1), charge("b", fmt.Sprint(key), slow, 1), charge("c", fmt.Sprint(key), slow, 1)}
+		return []backends.Charge{
+			charge("a", fmt.Sprint(key), slow, 1), charge("b", fmt.Sprint(key), slow, 1),
+			charge("c", fmt.Sprint(key), slow, 1),
+		}
 	}
 	// exact fails unless each new key is admitted exactly its limit.
 	exact := func(t *testing.T, b backends.Backend, charges func(key int) []backends.Charge) {
@@ -145,7 +152,10 @@ func TestAClusterThatChangesUnderLoad(t *testing.T) {
 			load.end()
 			redisbackend.WaitForGiveBacks(b)
 			most, above := load.most(limit)
-			t.Logf("%d calls while 3 slots moved; at most %d of %d admitted; errors: %v", load.calls.Load(), most, limit, load.errors)
+			t.Logf(
+				"%d calls while 3 slots moved; at most %d of %d admitted; errors: %v", load.calls.Load(), most, limit,
+				load.errors,
+			)
 			if above > 0 {
 				t.Errorf("of %d keys more than %d were admitted, of one %d: nothing was lost", above, limit, most)
 			}
@@ -181,7 +191,10 @@ func TestAClusterThatChangesUnderLoad(t *testing.T) {
 		load.end()
 		redisbackend.WaitForGiveBacks(b)
 		most, above := load.most(limit)
-		t.Logf("%d calls; at most %d of %d admitted, of %d keys more than %d; errors: %v", load.calls.Load(), most, limit, above, limit, load.errors)
+		t.Logf(
+			"%d calls; at most %d of %d admitted, of %d keys more than %d; errors: %v", load.calls.Load(), most, limit,
+			above, limit, load.errors,
+		)
 		if most > 2*limit {
 			t.Errorf("%d of %d were admitted where data was lost at most once, want at most %d", most, limit, 2*limit)
 		}

@@ -149,7 +149,9 @@ func TestAnEmptyTextIsAnErrorAndStays(t *testing.T) {
 func TestALogWithForeignTakingsIsAnErrorAndStays(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{}), func() time.Time { return now })
+	b := redisbackend.WithClock(
+		redisbackend.MustNewBare(client, redisbackend.BareOptions{}), func() time.Time { return now },
+	)
 	const at = "1767225600000000"
 	name := redisbackend.Name(b, "s", "k")
 	for _, taking := range []string{

@@ -419,7 +419,8 @@ func TestGiveBacksNeverCreditAUnitTooMany(t *testing.T) {
 }
 
 func interleave(t *testing.T, client *redis.Client, random *rand.Rand, i int) (given int) {
-	units, period := 1+random.Int64N(20), time.Duration(1+random.Int64N(50))*time.Millisecond+time.Duration(random.IntN(3))*time.Microsecond
+	units, period := 1+random.Int64N(20), time.Duration(1+random.Int64N(50))*time.Millisecond
+	period += time.Duration(random.IntN(3)) * time.Microsecond
 	limitOf := func(most int64) limits.Limit {
 		return []limits.Limit{
 			limits.TokenBucket(limits.Per(units, period), most),

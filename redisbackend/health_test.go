@@ -65,7 +65,8 @@ func TestAServerThatRepliesOnlyWithErrorsIsLoggedOnce(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 			judge(oom)
 		}
-		if lines() != 1 || !strings.Contains(log.String(), "weir: Redis server replies only with errors") || !strings.Contains(log.String(), "OOM") {
+		if lines() != 1 || !strings.Contains(log.String(), "weir: Redis server replies only with errors") ||
+			!strings.Contains(log.String(), "OOM") {
 			t.Errorf("want one line that says what it replies:\n%s", &log)
 		}
 		judge(nil)

@@ -222,7 +222,9 @@ func (c *brokenConn) Write(p []byte) (int, error) {
 func TestWhatEndsWhileRedisIsAwayIsReleasedWhenItIsBack(t *testing.T) {
 	var away atomic.Bool
 	server := startRedis(t)
-	client := redis.NewClient(&redis.Options{Addr: server.addr, Dialer: breakable(&away), MaxRetries: -1, DialerRetries: 1})
+	client := redis.NewClient(
+		&redis.Options{Addr: server.addr, Dialer: breakable(&away), MaxRetries: -1, DialerRetries: 1},
+	)
 	defer client.Close()
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(100), 2)
@@ -244,7 +246,9 @@ func TestWhatEndsWhileRedisIsAwayIsReleasedWhenItIsBack(t *testing.T) {
 func TestReleasesThatWaitAreBounded(t *testing.T) {
 	var away atomic.Bool
 	server := startRedis(t)
-	client := redis.NewClient(&redis.Options{Addr: server.addr, Dialer: breakable(&away), MaxRetries: -1, DialerRetries: 1})
+	client := redis.NewClient(
+		&redis.Options{Addr: server.addr, Dialer: breakable(&away), MaxRetries: -1, DialerRetries: 1},
+	)
 	defer client.Close()
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Logger: slog.New(slog.DiscardHandler)})
 	c := charge("uploads", "ann", limits.Concurrent(100_000), 64)
@@ -265,7 +269,8 @@ func TestReleasesThatWaitAreBounded(t *testing.T) {
 	}
 	away.Store(false)
 	looks := redisbackend.MustNewBare(newClient(t, server.addr), redisbackend.BareOptions{})
-	until(t, "most are released", func() bool { return held(t, looks, c) <= 70_400-65_536 }) // on a slow machine more: holds that nobody renews expire
+	// on a slow machine more: holds that nobody renews expire
+	until(t, "most are released", func() bool { return held(t, looks, c) <= 70_400-65_536 })
 }
 
 func TestAHundredThousandUnitsAreHeld(t *testing.T) {
@@ -605,7 +610,8 @@ func TestATakingByATypeThatEmbedsAClientIsNotRepeated(t *testing.T) {
 	var lose atomic.Bool
 	type embedding struct{ *redis.Client }
 	server := startRedis(t)
-	client := embedding{redis.NewClient(&redis.Options{Addr: server.addr, Dialer: loser(&lose), ContextTimeoutEnabled: true})}
+	options := redis.Options{Addr: server.addr, Dialer: loser(&lose), ContextTimeoutEnabled: true}
+	client := embedding{redis.NewClient(&options)}
 	defer client.Close()
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(1), 1)
@@ -631,7 +637,8 @@ type halfMoved struct{ holding }
 func (h *halfMoved) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		args := cmd.Args()
-		if len(args) > 2 && fmt.Sprint(args[2]) > "1" && (args[1] == redisbackend.RenewDigest || args[1] == redisbackend.ReleaseDigest) {
+		if len(args) > 2 && fmt.Sprint(args[2]) > "1" && (args[1] == redisbackend.RenewDigest ||
+			args[1] == redisbackend.ReleaseDigest) {
 			cmd.SetErr(tryAgain{})
 			return tryAgain{}
 		}

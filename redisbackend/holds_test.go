@@ -28,14 +28,16 @@ type stepped struct {
 func newStepped(client redis.Scripter, options redisbackend.BareOptions) stepped {
 	s := stepped{now: new(atomic.Int64)}
 	s.now.Store(1_800_000_000_000_000)
-	s.Bare = redisbackend.WithClock(redisbackend.MustNewBare(client, options), func() time.Time { return time.UnixMicro(s.now.Load()) })
+	s.Bare = redisbackend.WithClock(redisbackend.MustNewBare(client, options), s.clock)
 	return s
 }
 
 // sharing returns another backend on the same states and clock.
 func (s stepped) sharing(client redis.Scripter, options redisbackend.BareOptions) stepped {
-	return stepped{redisbackend.WithClock(redisbackend.MustNewBare(client, options), func() time.Time { return time.UnixMicro(s.now.Load()) }), s.now}
+	return stepped{redisbackend.WithClock(redisbackend.MustNewBare(client, options), s.clock), s.now}
 }
+
+func (s stepped) clock() time.Time { return time.UnixMicro(s.now.Load()) }
 
 func (s stepped) after(d time.Duration) { s.now.Add(d.Microseconds()) }
 
@@ -223,7 +225,8 @@ func TestAKeyThatIsNoSortedSetIsAnError(t *testing.T) {
 	name := redisbackend.HeldName(b.Bare, c.Scope, c.Key)
 	ok(t, client.Set(t.Context(), name, "?", 0).Err())
 	for _, c := range []backends.Charge{c, {Scope: c.Scope, Key: c.Key, Limit: c.Limit, Cost: 2}} {
-		if err := b.Take(t.Context(), []backends.Charge{rate, c}, make([]limits.Decision, 2)); !redis.HasErrorPrefix(err, "WEIR") || !strings.Contains(err.Error(), "another type") {
+		err := b.Take(t.Context(), []backends.Charge{rate, c}, make([]limits.Decision, 2))
+		if !redis.HasErrorPrefix(err, "WEIR") || !strings.Contains(err.Error(), "another type") {
 			t.Errorf("%v, want one that says that it is of another type", err)
 		}
 	}
@@ -276,7 +279,8 @@ func TestAFullServerRenewsAndReleases(t *testing.T) {
 	b.after(15 * time.Second) // one unit has ended, and is still in the set
 	ok(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	for _, charges := range [][]backends.Charge{{c, rate}, {rate, c}, {c}} {
-		if err := b.Take(t.Context(), charges, make([]limits.Decision, len(charges))); err == nil || !strings.Contains(err.Error(), "OOM") {
+		if err := b.Take(t.Context(), charges, make([]limits.Decision, len(charges))); err == nil ||
+			!strings.Contains(err.Error(), "OOM") {
 			t.Errorf("%v, want an error: out of memory", err)
 		}
 	}
@@ -340,18 +344,28 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 					limit = 1 + random.Int64N(12)
 					most[scope] = limit
 				}
-				charges = append(charges, backends.Charge{Scope: scope, Key: key, Limit: limits.Concurrent(limit), Cost: random.Int64N(4), Shadow: random.IntN(5) == 0})
+				charges = append(
+					charges,
+					backends.Charge{
+						Scope: scope, Key: key, Limit: limits.Concurrent(limit),
+						Cost: random.Int64N(4), Shadow: random.IntN(5) == 0,
+					},
+				)
 			}
 			for i := range charges { // one limit for each scope of a request
 				charges[i].Limit = limits.Concurrent(most[charges[i].Scope])
 			}
 			if random.IntN(2) == 0 {
-				charges = append(charges, backends.Charge{Scope: "rate", Key: "k", Limit: limits.TokenBucket(limits.PerSecond(1), 40), Cost: random.Int64N(3)})
+				charges = append(
+					charges,
+					charge("rate", "k", limits.TokenBucket(limits.PerSecond(1), 40), random.Int64N(3)),
+				)
 			}
 			got, want := make([]limits.Decision, len(charges)), make([]limits.Decision, len(charges))
 			ok(t, instances[by].Peek(t.Context(), charges, got))
 			ok(t, store.Peek(t.Context(), charges, want))
-			if _, alone := client.(*redis.Client); alone { // a peek at several servers decides shadow charges as if each group were allowed
+			// a peek at several servers decides shadow charges as if each group were allowed
+			if _, alone := client.(*redis.Client); alone {
 				compareHolds(t, fmt.Sprint("step ", step, ": peek"), charges, got, want)
 			}
 			ok(t, instances[by].Take(t.Context(), charges, got))

@@ -25,11 +25,23 @@ func TestOnlyALateProcessWithRepliesExceedsItsBudget(t *testing.T) {
 		{name: "in time", repliedAt: never, answersEnd: never, noEarlier: 50, noLat: 50},
 		{name: "replied in time", repliedAt: 30 * time.Millisecond, noEarlier: 30, noLat: 30, back: true},
 		{name: "late, and the server is silent", late: 20 * time.Millisecond, repliedAt: never, noEarlier: 50, noLat: 50},
-		{name: "late, and the server falls silent", late: 20 * time.Millisecond, answersEnd: 40 * time.Millisecond, repliedAt: never, noEarlier: 100, noLat: 200},
-		{name: "late, and the server answers", late: 20 * time.Millisecond, answersEnd: never, repliedAt: 420 * time.Millisecond, noEarlier: 420, noLat: 420, back: true},
-		{name: "late for ever", late: 20 * time.Millisecond, answersEnd: never, repliedAt: never, noEarlier: 1000, noLat: 1050},
+		{
+			name: "late, and the server falls silent", late: 20 * time.Millisecond, answersEnd: 40 * time.Millisecond,
+			repliedAt: never, noEarlier: 100, noLat: 200,
+		},
+		{
+			name: "late, and the server answers", late: 20 * time.Millisecond, answersEnd: never,
+			repliedAt: 420 * time.Millisecond, noEarlier: 420, noLat: 420, back: true,
+		},
+		{
+			name: "late for ever", late: 20 * time.Millisecond, answersEnd: never, repliedAt: never, noEarlier: 1000,
+			noLat: 1050,
+		},
 		{name: "a little late", late: 4 * time.Millisecond, answersEnd: never, repliedAt: never, noEarlier: 50, noLat: 50},
-		{name: "the caller leaves", late: 20 * time.Millisecond, answersEnd: never, repliedAt: never, leaves: true, noEarlier: 10, noLat: 10},
+		{
+			name: "the caller leaves", late: 20 * time.Millisecond, answersEnd: never, repliedAt: never, leaves: true,
+			noEarlier: 10, noLat: 10,
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := newLine(&lines{maxCalls: 16, patience: quietFor}, "")

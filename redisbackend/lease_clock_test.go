@@ -29,7 +29,8 @@ func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 	steps := []time.Duration{step, 0, 2 * step, step}
 	forward := 2
 	for _, limit := range []limits.Limit{
-		limits.TokenBucket(limits.PerMinute(240_000), 4000), limits.FixedWindow(limits.PerSecond(4000)), limits.SlidingWindow(limits.PerSecond(4000)), limits.SlidingLog(limits.PerSecond(2000)),
+		limits.TokenBucket(limits.PerMinute(240_000), 4000), limits.FixedWindow(limits.PerSecond(4000)),
+		limits.SlidingWindow(limits.PerSecond(4000)), limits.SlidingLog(limits.PerSecond(2000)),
 	} {
 		t.Run(limit.Algorithm().String(), func(t *testing.T) {
 			t.Parallel()
@@ -43,7 +44,9 @@ func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 			ended := make(chan struct{})
 			var caches []*remote.LeaseCache
 			for range instances {
-				backend := redisbackend.WithClock(redisbackend.MustNewBare(newClient(t, server.addr), redisbackend.BareOptions{Prefix: prefix}), clock.now)
+				backend := redisbackend.WithClock(
+					redisbackend.MustNewBare(newClient(t, server.addr), redisbackend.BareOptions{Prefix: prefix}), clock.now,
+				)
 				cache := remote.MustNewLeaseCache(onClock{backend, clock}, remote.LeaseOptions{})
 				caches = append(caches, cache)
 				all.Go(func() {
@@ -112,7 +115,10 @@ func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 			_, lease := remote.Leased(limit, time.Second)
 			blocks := instances * int(limit.Rate().Units*lease.Microseconds()/limit.Rate().Period.Microseconds())
 			bound := forward * (int(limit.Burst()) + blocks)
-			t.Logf("%d admitted, %d by leases, up to %d held; %d beyond the limit, bound %d", len(admitted), leased.Load(), held, beyond, bound)
+			t.Logf(
+				"%d admitted, %d by leases, up to %d held; %d beyond the limit, bound %d", len(admitted), leased.Load(), held,
+				beyond, bound,
+			)
 			if beyond > bound {
 				t.Errorf("%d of %d are beyond the limit, want %d at most", beyond, len(admitted), bound)
 			}

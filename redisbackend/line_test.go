@@ -95,7 +95,9 @@ func startGate(t *testing.T) (*redis.Client, *gate) {
 
 // queue has a call held up by the gate, and then every group wait behind it, in
 // order. It returns what waits for all of them.
-func queue(t *testing.T, ctx context.Context, b *redisbackend.Bare, g *gate, groups [][]backends.Charge) (decisions [][]limits.Decision, errs []error, wait func()) {
+func queue(
+	t *testing.T, ctx context.Context, b *redisbackend.Bare, g *gate, groups [][]backends.Charge,
+) (decisions [][]limits.Decision, errs []error, wait func()) {
 	t.Helper()
 	decisions, errs = make([][]limits.Decision, len(groups)), make([]error, len(groups))
 	redisbackend.WaitForEver(b)
@@ -223,7 +225,8 @@ func TestWhoLeavesBeforeItsTurnTakesNothing(t *testing.T) {
 	limit := limits.LeakyBucket(limits.PerDay(1), 10)
 	ctx, leave := context.WithCancel(t.Context())
 	groups := [][]backends.Charge{
-		{charge("s", "k", limit, 1)}, {charge("s", "k", limit, 1)}, {charge("s", "other", limit, 1)}, {charge("s", "k", limit, 2)},
+		{charge("s", "k", limit, 1)}, {charge("s", "k", limit, 1)}, {charge("s", "other", limit, 1)},
+		{charge("s", "k", limit, 2)},
 	}
 	_, errs, wait := queue(t, ctx, b, g, groups)
 	leave()

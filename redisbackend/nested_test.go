@@ -15,7 +15,9 @@ func TestAnErrorOfOneKeyIsOfThatKeyAlone(t *testing.T) {
 	client, g := startGate(t)
 	admin := newClient(t, client.Options().Addr)
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{}), func() time.Time { return now })
+	b := redisbackend.WithClock(
+		redisbackend.MustNewBare(client, redisbackend.BareOptions{}), func() time.Time { return now },
+	)
 	limit := limits.FixedWindow(limits.PerDay(10))
 
 	t.Run("settle", func(t *testing.T) {
@@ -49,7 +51,9 @@ func TestAnErrorOfOneKeyIsOfThatKeyAlone(t *testing.T) {
 		g.open()
 		wait()
 		if errs[1] != nil {
-			t.Errorf("a denial that writes nothing fails because of another key: %v (that: %v, %v)", errs[1], errs[0], decisions[0])
+			t.Errorf(
+				"a denial that writes nothing fails because of another key: %v (that: %v, %v)", errs[1], errs[0], decisions[0],
+			)
 		}
 	})
 	_ = strings.Contains

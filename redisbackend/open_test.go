@@ -37,7 +37,10 @@ func TestOpenReadsEveryFormOfURL(t *testing.T) {
 			ok(t, err)
 			until(t, "it checks", func() bool { return b.Check(t.Context()) == nil })
 			out := make([]limits.Decision, 2)
-			charges := []backends.Charge{charge("s", "a", limits.FixedWindow(limits.PerDay(1)), 1), charge("s", "b", limits.FixedWindow(limits.PerDay(1)), 1)}
+			charges := []backends.Charge{
+				charge("s", "a", limits.FixedWindow(limits.PerDay(1)), 1),
+				charge("s", "b", limits.FixedWindow(limits.PerDay(1)), 1),
+			}
 			for i := range 2 {
 				ok(t, b.Take(t.Context(), charges, out))
 				if out[0].Allowed != (i == 0) || out[1].Allowed != (i == 0) && out[1].Source != limits.SourceNotAsked {
@@ -65,7 +68,8 @@ func TestOpenSetsWhatALimiterNeedsUnlessTheURLDoes(t *testing.T) {
 	if !o.ContextTimeoutEnabled || o.MaxRetries != 0 || o.DialerRetries != 1 { // go-redis keeps -1 as 0
 		t.Errorf("deadlines %v, retries %d, dials %d", o.ContextTimeoutEnabled, o.MaxRetries, o.DialerRetries)
 	}
-	if o.TLSConfig == nil || o.DB != 3 || o.PoolSize != 7 || o.DialTimeout != 2*time.Second || o.Username != "user" || o.Password != "word" {
+	if o.TLSConfig == nil || o.DB != 3 || o.PoolSize != 7 || o.DialTimeout != 2*time.Second || o.Username != "user" ||
+		o.Password != "word" {
 		t.Errorf("the URL says otherwise: %+v", o)
 	}
 	if o := open("redis://example.invalid?max_retries=2").(*redis.Client).Options(); o.MaxRetries != 2 {
@@ -108,7 +112,8 @@ func TestOpenTellsWhatIsWrongWithoutTheURL(t *testing.T) {
 		b, err := redisbackend.Open(url, redisbackend.Options{})
 		a, announcerErr := redisbackend.OpenAnnouncer(url, redisbackend.AnnouncerOptions{})
 		for _, err := range []error{err, announcerErr} {
-			if b != nil || a != nil || err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "cret") {
+			if b != nil || a != nil || err == nil || !strings.Contains(err.Error(), want) ||
+				strings.Contains(err.Error(), "cret") {
 				t.Errorf("%q: %v, want an error that says %q and has no password", url, err, want)
 			}
 		}
@@ -116,7 +121,8 @@ func TestOpenTellsWhatIsWrongWithoutTheURL(t *testing.T) {
 	b, err := redisbackend.Open("redis://localhost:1?master_name=m&password=p@ss", redisbackend.Options{})
 	ok(t, err) // an @ in a parameter is as good as %40
 	ok(t, b.Close())
-	if _, err := redisbackend.Open("redis://localhost", redisbackend.Options{Prefix: "{a}"}); err == nil || !strings.Contains(err.Error(), "prefix") {
+	if _, err := redisbackend.Open("redis://localhost", redisbackend.Options{Prefix: "{a}"}); err == nil ||
+		!strings.Contains(err.Error(), "prefix") {
 		t.Errorf("braces in the prefix: %v", err)
 	}
 }
@@ -132,7 +138,10 @@ func TestCloseEndsWhileAServerIsSilent(t *testing.T) {
 	b, err := redisbackend.Open("redis://"+server.addr, redisbackend.Options{Budget: time.Minute})
 	ok(t, err)
 	ask := func(ctx context.Context) error {
-		return b.Take(ctx, []backends.Charge{charge("s", "k", limits.TokenBucket(limits.PerDay(10), 10), 1)}, make([]limits.Decision, 1))
+		return b.Take(
+			ctx, []backends.Charge{charge("s", "k", limits.TokenBucket(limits.PerDay(10), 10), 1)},
+			make([]limits.Decision, 1),
+		)
 	}
 	ok(t, ask(t.Context()))
 	ok(t, newClient(t, server.addr).Do(t.Context(), "CLIENT", "PAUSE", time.Hour.Milliseconds(), "ALL").Err())
@@ -223,7 +232,8 @@ func TestCloseWaitsForTheEndsOfRequests(t *testing.T) {
 			backends.Backend
 			Close() error
 		}]*redisbackend.Bare{given: given, opened: redisbackend.BareOf(opened)} {
-			limiter := core.MustNew(core.Config[string]{Backend: remote.MustNewDenialCache(b, remote.DenialCacheOptions{}), Rules: []core.Rule[string]{{
+			cache := remote.MustNewDenialCache(b, remote.DenialCacheOptions{})
+			limiter := core.MustNew(core.Config[string]{Backend: cache, Rules: []core.Rule[string]{{
 				Name: "uploads", Limit: limits.Concurrent(5), Key: func(key string) (string, error) { return key, nil },
 			}}})
 			for range 5 {

@@ -53,7 +53,9 @@ func throughLiar(t *testing.T, l *liar) map[string]*redisbackend.Bare {
 	return map[string]*redisbackend.Bare{
 		"a server":                newBare(one),
 		"a Cluster, in pipelines": newBare(cluster),
-		"a wrapped client":        redisbackend.MustNewBare(onlyScripter{hidden}, redisbackend.BareOptions{HashTag: uniquePrefix()}),
+		"a wrapped client": redisbackend.MustNewBare(
+			onlyScripter{hidden}, redisbackend.BareOptions{HashTag: uniquePrefix()},
+		),
 	}
 }
 

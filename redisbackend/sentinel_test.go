@@ -113,7 +113,10 @@ func testFailover(t *testing.T, cause func(master *redisServer, admin *redis.Sen
 	load.end()
 
 	most, above := load.most(limit)
-	t.Logf("%d calls; at most %d of %d admitted, of %d keys more than %d; errors: %v", load.calls.Load(), most, limit, above, limit, load.errors)
+	t.Logf(
+		"%d calls; at most %d of %d admitted, of %d keys more than %d; errors: %v", load.calls.Load(), most, limit, above,
+		limit, load.errors,
+	)
 	if most > 2*limit {
 		t.Errorf("%d of %d were admitted where data was lost at most once, want at most %d", most, limit, 2*limit)
 	}

@@ -47,7 +47,8 @@ func startRedis(t testing.TB, args ...string) *redisServer {
 		t.Fatal(err)
 	}
 	return startServer(t, addr, append([]string{
-		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir(), "--loglevel", "warning",
+		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir(), "--loglevel",
+		"warning",
 	}, args...)...)
 }
 

@@ -29,7 +29,9 @@ func lasting(scope, key string, limit limits.Limit, cost int64) backends.Charge 
 
 // endingOf ends a charge.
 func endingOf(c backends.Charge, d limits.Decision, final int64) backends.Ending {
-	return backends.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: c.Cost, Final: final, Ticket: d.Ticket, Lasts: c.Lasts}
+	return backends.Ending{
+		Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: c.Cost, Final: final, Ticket: d.Ticket, Lasts: c.Lasts,
+	}
 }
 
 func TestAStateOfADebtorLivesUntilItIsFreshAndASecondLonger(t *testing.T) {
@@ -75,14 +77,23 @@ func TestStatesHaveVersion2OnlyForWhatVersion1Lacks(t *testing.T) {
 		final int64
 		want  string
 	}{
-		{everyAlgorithm[0], true, 3, "2t 10 600000 1 1767268800500000 1800000 0;# 1767268800500000 2500000 706907520 - - - - - - - -"},
-		{everyAlgorithm[0], true, 5, "2t 10 600000 1 1767268800500000 3000000 0;# 1767268800500000 2500000 706907520 - - - 1800000 - - - -"},
+		{
+			everyAlgorithm[0], true, 3,
+			"2t 10 600000 1 1767268800500000 1800000 0;# 1767268800500000 2500000 706907520 - - - - - - - -",
+		},
+		{
+			everyAlgorithm[0], true, 5,
+			"2t 10 600000 1 1767268800500000 3000000 0;# 1767268800500000 2500000 706907520 - - - 1800000 - - - -",
+		},
 		{everyAlgorithm[0], false, 3, "1t 10 600000 1 1767268800500000 1800000 0"},
 		{everyAlgorithm[3], true, 5, "1q 10 600000 1 1767268800500000 3000000 0"},
 		{everyAlgorithm[4], true, 10, "2f 10 60000000 10 1767268800000000 10 0;#"},
 		{everyAlgorithm[4], true, 12, "2f 10 60000000 10 1767268800000000 12 0;# 2"},
 		{everyAlgorithm[5], true, 12, "2s 10 60000000 10 1767268800000000 12 0;#"},
-		{everyAlgorithm[6], true, 2, fmt.Sprintf("%-74s;%s", "2g 10 60000000 10 0 1 2 #", "17672688005000000000000000000000")},
+		{
+			everyAlgorithm[6], true, 2,
+			fmt.Sprintf("%-74s;%s", "2g 10 60000000 10 0 1 2 #", "17672688005000000000000000000000"),
+		},
 		{everyAlgorithm[7], true, 2, "2n 10 60000000 10 1767268800500000 2 2;#"},
 		{everyAlgorithm[7], true, 12, "2n 10 60000000 10 1767268800500000 12 12;# 2"},
 		{everyAlgorithm[6], false, 2, fmt.Sprintf("%-79s;%s", "1g 10 60000000 10 0 1 3", "17672688005000000000000000000000")},
@@ -128,7 +139,8 @@ func TestAnEndingThatCannotBeReadIsAnErrorAndTheOthersAreSettled(t *testing.T) {
 	}
 	for i, s := range settle(t, b, endings...) {
 		want := map[string]string{"good": "", "bad": "WEIR", "list": "another type"}[endings[i].Key]
-		if want == "" && (s.Err != nil || s.Returned+s.Charged == 0) || want != "" && (s.Err == nil || !strings.Contains(s.Err.Error(), want)) {
+		if want == "" && (s.Err != nil || s.Returned+s.Charged == 0) || want != "" && (s.Err == nil ||
+			!strings.Contains(s.Err.Error(), want)) {
 			t.Errorf("%+v: got %+v", endings[i], s)
 		}
 	}
@@ -196,7 +208,8 @@ func TestASettlementWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 	t.Run("Ring", func(t *testing.T) {
 		var lose atomic.Bool
 		ring := redis.NewRing(&redis.RingOptions{
-			Addrs: map[string]string{"a": startRedis(t).addr, "b": startRedis(t).addr}, ContextTimeoutEnabled: true, Dialer: loser(&lose),
+			Addrs: map[string]string{"a": startRedis(t).addr, "b": startRedis(t).addr}, ContextTimeoutEnabled: true,
+			Dialer: loser(&lose),
 		})
 		defer ring.Close()
 		settlesOnce(t, ring, &lose)
@@ -264,7 +277,10 @@ func TestOnAClusterEachSlotIsSettledByOneCall(t *testing.T) {
 
 func TestAnEndingUnderAnIllegalLimitIsAnError(t *testing.T) {
 	b := redisbackend.MustNewBare(newClient(t, freeAddr(t)), redisbackend.BareOptions{})
-	s := settle(t, b, backends.Ending{Scope: "s", Key: "secret", Taken: 1}, backends.Ending{Scope: "s", Key: "k", Limit: everyAlgorithm[0], Taken: 1, Final: 1})
+	s := settle(
+		t, b, backends.Ending{Scope: "s", Key: "secret", Taken: 1},
+		backends.Ending{Scope: "s", Key: "k", Limit: everyAlgorithm[0], Taken: 1, Final: 1},
+	)
 	if s[0].Err == nil || strings.Contains(s[0].Err.Error(), "secret") || s[1] != (limits.Settlement{}) {
 		t.Errorf("got %+v", s)
 	}
@@ -297,7 +313,10 @@ func TestOnRedisABusyBucketReturnsNearlyAllThatRequestsDidNotNeed(t *testing.T) 
 		}
 		if d[0].Allowed {
 			used += 1000
-			heap.Push(&running, timed{at.Add(5*time.Second + time.Duration(random.Int64N(10_000))*time.Millisecond), endingOf(c, d[0], 1000)})
+			heap.Push(
+				&running,
+				timed{at.Add(5*time.Second + time.Duration(random.Int64N(10_000))*time.Millisecond), endingOf(c, d[0], 1000)},
+			)
 		}
 	}
 	t.Logf("%d a minute", used/minutes)

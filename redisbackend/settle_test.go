@@ -182,7 +182,9 @@ func settleAtRandom(p *pair, random *rand.Rand) bool {
 				return false
 			}
 			if d := got[0]; d.Allowed && (len(charges) == 1 || got[len(got)-1].Allowed) && c.Cost > 0 {
-				open = append(open, backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: c.Cost, Ticket: d.Ticket, Lasts: c.Lasts})
+				open = append(
+					open, backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: c.Cost, Ticket: d.Ticket, Lasts: c.Lasts},
+				)
 			}
 		case what < 11: // one that has no end
 			if _, same := p.take(c); !same {

@@ -50,7 +50,9 @@ func TestOneSilentMasterIsDownForItself(t *testing.T) {
 		ok(t, node.ConfigSet(t.Context(), "cluster-replica-no-failover", "yes").Err())
 		addrs = append(addrs, node.addr)
 	}
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
+	client := redis.NewClusterClient(
+		&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1},
+	)
 	defer client.Close()
 	var log logged
 	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -63,7 +65,9 @@ func TestOneSilentMasterIsDownForItself(t *testing.T) {
 		return int(redisbackend.SlotOf(redisbackend.Name(backend, "s", fmt.Sprint(key)))) >= 2*16384/3
 	}
 	decide := func(key int) error {
-		return b.Take(context.Background(), []backends.Charge{charge("s", fmt.Sprint(key), limit, 1)}, make([]limits.Decision, 1))
+		return b.Take(
+			context.Background(), []backends.Charge{charge("s", fmt.Sprint(key), limit, 1)}, make([]limits.Decision, 1),
+		)
 	}
 	until(t, "all servers decide", func() bool {
 		for key := range 50 {

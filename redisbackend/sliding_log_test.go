@@ -30,7 +30,9 @@ func logText(limit limits.Limit, takings []taking) string {
 		total += k.units
 	}
 	most := limit.Rate().Units
-	header := fmt.Sprintf("2g %d %d %d 0 %d %d %06d", most, limit.Rate().Period.Microseconds(), most, len(takings), total, serial)
+	header := fmt.Sprintf(
+		"2g %d %d %d 0 %d %d %06d", most, limit.Rate().Period.Microseconds(), most, len(takings), total, serial,
+	)
 	return fmt.Sprintf("%-79s;%s", header, text.String())
 }
 
@@ -62,7 +64,9 @@ func logIsExact(t *testing.T, client *redis.Client, seed uint64, steps int, isVi
 	limit := limits.SlidingLog(limits.Per(10_000, period))
 	random := rand.New(rand.NewPCG(seed, 0))
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{}), func() time.Time { return now })
+	b := redisbackend.WithClock(
+		redisbackend.MustNewBare(client, redisbackend.BareOptions{}), func() time.Time { return now },
+	)
 	var all []taking
 	used := int64(0)
 	for used < 9000 {
@@ -143,7 +147,8 @@ func logIsExact(t *testing.T, client *redis.Client, seed uint64, steps int, isVi
 		}
 		cost := 1 + random.Int64N(limit.Rate().Units)
 		d := take(t, b, charge("s", key, limit, 0))[0]
-		if d.Remaining != limit.Rate().Units-used || len(all) > 0 && d.ResetAfter != time.UnixMicro(all[len(all)-1].at).Add(period).Sub(now) {
+		if d.Remaining != limit.Rate().Units-used || len(all) > 0 &&
+			d.ResetAfter != time.UnixMicro(all[len(all)-1].at).Add(period).Sub(now) {
 			t.Fatalf("step %d: of %d takings %d units are used: %+v", step, len(all), used, d)
 		}
 		if cost > d.Remaining {
@@ -158,7 +163,9 @@ func logIsExact(t *testing.T, client *redis.Client, seed uint64, steps int, isVi
 func TestALogKeepsNothingOfTakingsThatWereReturned(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{}), func() time.Time { return now })
+	b := redisbackend.WithClock(
+		redisbackend.MustNewBare(client, redisbackend.BareOptions{}), func() time.Time { return now },
+	)
 	c := lasting("s", "k", limits.SlidingLog(limits.PerHour(100)), 1)
 	running := []backends.Ending{endingOf(c, take(t, b, c)[0], 1)}
 	longest := int64(0)
@@ -182,7 +189,9 @@ func TestALogKeepsNothingOfTakingsThatWereReturned(t *testing.T) {
 func TestALogWithAChangeHasRoomForAllGaps(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b := redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{}), func() time.Time { return now })
+	b := redisbackend.WithClock(
+		redisbackend.MustNewBare(client, redisbackend.BareOptions{}), func() time.Time { return now },
+	)
 	before := limits.SlidingWindow(limits.Per(1_000_000_000, 366*24*time.Hour))
 	limit := limits.SlidingLog(limits.Per(9973, 7*time.Hour))
 	take(t, b, charge("s", "k", before, 1_000_000_000))

@@ -50,7 +50,8 @@ func TestSlotsAreThoseOfAServer(t *testing.T) {
 func TestKeysDoNotChooseTheirSlot(t *testing.T) {
 	b := redisbackend.MustNewBare(newClient(t, "127.0.0.1:1"), redisbackend.BareOptions{})
 	for _, c := range []struct{ scope, key string }{
-		{"per-client", "{x}%d"}, {"per-client", "%d{x}"}, {"odd{scope", "}%d"}, {"odd{scope", "x}%d"}, {"GET /items/{id}", "%d"},
+		{"per-client", "{x}%d"}, {"per-client", "%d{x}"}, {"odd{scope", "}%d"}, {"odd{scope", "x}%d"},
+		{"GET /items/{id}", "%d"},
 	} {
 		slots := make(map[uint16]bool)
 		for i := range 100 {
@@ -60,19 +61,23 @@ func TestKeysDoNotChooseTheirSlot(t *testing.T) {
 			t.Errorf("scope %q: 100 keys such as %q have %d slots", c.scope, c.key, len(slots))
 		}
 	}
-	if got, want := redisbackend.Name(b, "by-route", "GET /items/{id}"), "weir:{}:8:by-route:GET /items/{id}"; got != want {
+	want := "weir:{}:8:by-route:GET /items/{id}"
+	if got := redisbackend.Name(b, "by-route", "GET /items/{id}"); got != want {
 		t.Errorf("got %q, want the documented %q", got, want)
 	}
 }
 
 // The states of one key lie together, those of different keys do not, and no key says where.
 func TestScopesTogetherHaveOneSlotForEachKey(t *testing.T) {
-	b := redisbackend.MustNewBare(newClient(t, "127.0.0.1:1"), redisbackend.BareOptions{Together: []string{"rate", "odd{scope"}})
+	b := redisbackend.MustNewBare(
+		newClient(t, "127.0.0.1:1"), redisbackend.BareOptions{Together: []string{"rate", "odd{scope"}},
+	)
 	for _, key := range []string{"k%d", "{x}%d", "%d{x}", "}%d", strings.Repeat("long", 50) + "%d"} {
 		slots, names := make(map[uint16]bool), make(map[string]bool)
 		for i := range 100 {
 			key := fmt.Sprintf(key, i)
-			one, other, apart := redisbackend.Name(b, "rate", key), redisbackend.Name(b, "odd{scope", key), redisbackend.Name(b, "apart", key)
+			one, other := redisbackend.Name(b, "rate", key), redisbackend.Name(b, "odd{scope", key)
+			apart := redisbackend.Name(b, "apart", key)
 			if redisbackend.SlotOf(one) != redisbackend.SlotOf(other) {
 				t.Fatalf("%q and %q have two slots", one, other)
 			}
@@ -95,7 +100,9 @@ func TestScopesTogetherAreDecidedInOneStepOfACluster(t *testing.T) {
 	limit := limits.FixedWindow(limits.Per(1, 365*24*time.Hour))
 	for name, together := range map[string][]string{"together": {"rate", "charges"}, "apart": nil} {
 		b := redisbackend.MustNewBare(c.client(t), redisbackend.BareOptions{Prefix: uniquePrefix(), Together: together})
-		charges := []backends.Charge{{Scope: "rate", Key: "ann", Limit: limit, Cost: 1}, {Scope: "charges", Key: "ann", Limit: limit, Cost: 1}}
+		charges := []backends.Charge{
+			{Scope: "rate", Key: "ann", Limit: limit, Cost: 1}, {Scope: "charges", Key: "ann", Limit: limit, Cost: 1},
+		}
 		out := make([]limits.Decision, 2)
 		for range 2 {
 			if err := b.Take(t.Context(), charges, out); err != nil {

@@ -84,7 +84,8 @@ func TestOnARing(t *testing.T) {
 func keepsTheContractSpread(t *testing.T, client redis.Scripter) {
 	testrun.FullOnly(t, "the suite again, on a Cluster")
 	open := func(tag string, now func() time.Time) *redisbackend.Bare {
-		return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: tag}), now))
+		options := redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: tag}
+		return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.MustNewBare(client, options), now))
 	}
 	t.Run("spread", func(t *testing.T) {
 		limitstest.Run(t, limitstest.Harness{
@@ -92,9 +93,12 @@ func keepsTheContractSpread(t *testing.T, client redis.Scripter) {
 				if strings.Contains(t.Name(), "a_group_is_decided_at_one_instant") {
 					t.Skip("what was not asked behind a denial is asked later")
 				}
-				for _, name := range []string{"everything_at_once", "groups_are_decided_as_by", "groups_are_as_if_made", "what_they_did_while_limits_change"} {
+				for _, name := range []string{
+					"everything_at_once", "groups_are_decided_as_by", "groups_are_as_if_made", "what_they_did_while_limits_change",
+				} {
 					if strings.Contains(t.Name(), name) {
-						t.Skip("a taking that is given back has held the clock, brought a changed limit into force and stays the latest: docs/redis.md")
+						t.Skip("a taking that is given back has held the clock, brought a changed limit " +
+							"into force and stays the latest: docs/redis.md")
 					}
 				}
 				return &inTurn{Bare: open("", now)}
@@ -158,7 +162,9 @@ func whatIsGivenBackStaysTheLatest(t *testing.T, client redis.Scripter) {
 		for i := range 32 {
 			c := charge(test.limit.Algorithm().String(), fmt.Sprint(i), test.limit, 1)
 			c.Lasts = time.Minute
-			e := backends.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: 1, Lasts: c.Lasts, Ticket: take(t, b, c)[0].Ticket}
+			e := backends.Ending{
+				Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: 1, Lasts: c.Lasts, Ticket: take(t, b, c)[0].Ticket,
+			}
 			now = now.Add(time.Microsecond)
 			take(t, b, c, full)
 			returned := settle(t, b, e)[0].Returned
@@ -249,8 +255,10 @@ func staysExactUnderLoad(t *testing.T, client redis.Scripter) {
 	b := bareAt(client, func() time.Time { return now })
 	rate := limits.PerHour(most)
 	choices := []limits.Limit{
-		limits.TokenBucket(rate, most), limits.LeakyBucket(rate, most), limits.LeakyQueue(rate, most), limits.FixedWindow(rate),
-		limits.SlidingWindow(rate), limits.SlidingLog(rate), limits.TokenBucket(limits.Per(7, time.Hour+time.Second), most), limits.AnchoredWindow(rate),
+		limits.TokenBucket(rate, most), limits.LeakyBucket(rate, most), limits.LeakyQueue(rate, most),
+		limits.FixedWindow(rate),
+		limits.SlidingWindow(rate), limits.SlidingLog(rate),
+		limits.TokenBucket(limits.Per(7, time.Hour+time.Second), most), limits.AnchoredWindow(rate),
 		limits.Ban(rate, time.Hour),
 	}
 	of := func(k int, cost int64) backends.Charge {

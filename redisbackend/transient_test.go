@@ -108,7 +108,9 @@ func TestDenialsThatMayRestOnAGiveBackAreTransient(t *testing.T) {
 		}
 	})
 	t.Run("not with a hash tag", func(t *testing.T) {
-		remembersOtherDenials(t, redisbackend.MustNewBare(ring, redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: "t"}), true)
+		remembersOtherDenials(
+			t, redisbackend.MustNewBare(ring, redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: "t"}), true,
+		)
 	})
 	t.Run("not on one server", func(t *testing.T) {
 		client := newClient(t, startRedis(t).addr)

@@ -117,7 +117,8 @@ func (c *lyingConn) Read(p []byte) (int, error) {
 func lyingCluster(t *testing.T, addr string) (*redis.ClusterClient, *lyingNetwork) {
 	l := new(lyingNetwork)
 	client := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: []string{addr}, ContextTimeoutEnabled: true, PoolSize: 2, ConnMaxLifetime: time.Nanosecond, DialerRetries: 1, Dialer: l.dial,
+		Addrs: []string{addr}, ContextTimeoutEnabled: true, PoolSize: 2, ConnMaxLifetime: time.Nanosecond,
+		DialerRetries: 1, Dialer: l.dial,
 		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
 			return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: addr}}}}, nil
 		},
@@ -159,7 +160,9 @@ func TestUnitsOfACallThatWasSentTwiceAreReleasedWhateverItsError(t *testing.T) {
 					if errs[i] == nil {
 						t.Errorf("%s, then %s: no error", first, second)
 					}
-					until(t, fmt.Sprintf("%s, then %s, %d requests: nothing is held; the error was %v", first, second, len(groups), errs[i]),
+					what := fmt.Sprintf("%s, then %s, %d requests: nothing is held; the error was %v",
+						first, second, len(groups), errs[i])
+					until(t, what,
 						func() bool { return held(t, looks, group[0]) == 0 })
 				}
 				if charges, _ := redisbackend.Holding(b); charges != 1 {
@@ -202,7 +205,9 @@ func TestARequestOfSeveralKeysIsSentAgainWhileItsSlotIsHalfMoved(t *testing.T) {
 	charges := []backends.Charge{charge("lies", "a", limit, 3), charge("lies", "b", limit, 3)}
 	take(t, b, charges...)
 	for replies, left := range []int64{14, 11, 8, 5} {
-		lies.tell("4:lies:", 0, slices.Repeat([]string{"TRYAGAIN Multiple keys request during rehashing of slot"}, replies)...)
+		lies.tell(
+			"4:lies:", 0, slices.Repeat([]string{"TRYAGAIN Multiple keys request during rehashing of slot"}, replies)...,
+		)
 		if d := take(t, b, charges...); !d[1].Allowed || d[1].Remaining != left {
 			t.Errorf("after %d replies that it is half moved: %+v", replies, d)
 		}

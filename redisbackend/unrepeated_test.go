@@ -32,12 +32,14 @@ func TestATakingOnAClusterWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 func TestAPipelineToAClusterIsNotRepeated(t *testing.T) {
 	ctx := t.Context()
 	client, lose := clusterThatLoses(t)
-	source := "if KEYS[1] == 'busy' then return redis.error_reply('TRYAGAIN later') end return { ARGV[1] + 0, redis.call('INCR', KEYS[1]) }"
+	source := "if KEYS[1] == 'busy' then return redis.error_reply('TRYAGAIN later') end " +
+		"return { ARGV[1] + 0, redis.call('INCR', KEYS[1]) }"
 	ok(t, client.ScriptLoad(ctx, source).Err())
 	for name, first := range map[string]string{"the reply is lost": "first", "the first command fails": "busy"} {
 		ok(t, client.Del(ctx, "first", "second").Err())
 		lose.Store(first == "first")
-		if err := redisbackend.RunOnce(ctx, client, source, true, []string{first}, []string{"second"}); err == nil || lose.Load() {
+		if err := redisbackend.RunOnce(ctx, client, source, true, []string{first}, []string{"second"}); err == nil ||
+			lose.Load() {
 			t.Errorf("%s: %v", name, err)
 		}
 		if n := client.Get(ctx, "second").Val(); n != "1" {
@@ -51,7 +53,8 @@ func TestAPipelineToAClusterIsNotRepeated(t *testing.T) {
 func TestTheClientSendsACallForAHalfMovedSlotOnce(t *testing.T) {
 	ctx := t.Context()
 	client, _ := clusterThatLoses(t)
-	source := "redis.call('INCR', KEYS[1]) return redis.error_reply('TRYAGAIN Multiple keys request during rehashing of slot')"
+	source := "redis.call('INCR', KEYS[1]) " +
+		"return redis.error_reply('TRYAGAIN Multiple keys request during rehashing of slot')"
 	for name, known := range map[string]bool{"by digest": true, "by source": false} {
 		for _, parts := range []bool{true, false} {
 			ok(t, client.ScriptFlush(ctx).Err())
@@ -59,14 +62,16 @@ func TestTheClientSendsACallForAHalfMovedSlotOnce(t *testing.T) {
 				ok(t, client.ScriptLoad(ctx, source).Err())
 			}
 			key := fmt.Sprint(name, parts)
-			if err := redisbackend.RunOnce(ctx, client, source, parts, []string{key, key}); !redis.HasErrorPrefix(err, "TRYAGAIN") {
+			err := redisbackend.RunOnce(ctx, client, source, parts, []string{key, key})
+			if !redis.HasErrorPrefix(err, "TRYAGAIN") {
 				t.Errorf("%s: %v", key, err)
 			}
 			if n := client.Get(ctx, key).Val(); n != "1" {
 				t.Errorf("%s: sent %s times, want once", key, n)
 			}
 			a, b := key+"{a}", key+"{b}"
-			if err := redisbackend.RunOnce(ctx, client, source, parts, []string{a, a}, []string{b, b}); !redis.HasErrorPrefix(err, "TRYAGAIN") {
+			err = redisbackend.RunOnce(ctx, client, source, parts, []string{a, a}, []string{b, b})
+			if !redis.HasErrorPrefix(err, "TRYAGAIN") {
 				t.Errorf("%s, in a pipeline: %v", key, err)
 			}
 			if n := client.Get(ctx, b).Val(); n != "1" {
@@ -94,7 +99,8 @@ func clusterThatLoses(t *testing.T) (*redis.ClusterClient, *atomic.Bool) {
 func TestATakingOnARingWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 	lose := new(atomic.Bool)
 	ring := redis.NewRing(&redis.RingOptions{
-		Addrs: map[string]string{"a": startRedis(t).addr, "b": startRedis(t).addr}, ContextTimeoutEnabled: true, Dialer: loser(lose),
+		Addrs: map[string]string{"a": startRedis(t).addr, "b": startRedis(t).addr}, ContextTimeoutEnabled: true,
+		Dialer: loser(lose),
 	})
 	defer ring.Close()
 	b := redisbackend.MustNewBare(ring, redisbackend.BareOptions{})

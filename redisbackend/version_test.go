@@ -14,8 +14,10 @@ func TestStatesAreOfVersion2WhereChargesLast(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	b := newBare(client)
 	for _, limit := range []limits.Limit{
-		limits.TokenBucket(limits.PerDay(10), 10), limits.LeakyBucket(limits.PerDay(10), 10), limits.LeakyQueue(limits.PerDay(10), 10),
-		limits.FixedWindow(limits.PerDay(10)), limits.SlidingWindow(limits.PerDay(10)), limits.AnchoredWindow(limits.PerDay(10)),
+		limits.TokenBucket(limits.PerDay(10), 10), limits.LeakyBucket(limits.PerDay(10), 10),
+		limits.LeakyQueue(limits.PerDay(10), 10),
+		limits.FixedWindow(limits.PerDay(10)), limits.SlidingWindow(limits.PerDay(10)),
+		limits.AnchoredWindow(limits.PerDay(10)),
 		limits.SlidingLog(limits.PerDay(10)),
 	} {
 		for lasts, version := range map[time.Duration]string{0: "1", time.Minute: "2"} {

@@ -119,10 +119,15 @@ func worst(t *testing.T, client *redis.Client, g *gate, b *redisbackend.Bare, do
 	takings := logs(10_000, year/2)
 	returned("a refund of the middle of each log", func(i int) taking { return takings[5000] }, apart)
 	returned("refunds of the middle of a log", func(i int) taking { return takings[4850+i] }, func(int) int { return 0 })
-	returned("refunds all over a log", func(i int) taking { return takings[50+78*((i*37)%most)] }, func(int) int { return 1 })
+	returned(
+		"refunds all over a log", func(i int) taking { return takings[50+78*((i*37)%most)] }, func(int) int { return 1 },
+	)
 	charged("a denial by each log", of(5000))
 	takings = logs(20_000, year/2)
-	returned("a refund of the middle of each log that owes as much as it holds", func(i int) taking { return takings[10_000] }, apart)
+	returned(
+		"a refund of the middle of each log that owes as much as it holds", func(i int) taking { return takings[10_000] },
+		apart,
+	)
 	logs(20_000, year+10_001*time.Second)
 	charged("a taking of each log of which half does not count any more", of(1))
 	logs(10_000, year/2)

@@ -46,7 +46,9 @@ func TestADenialThatItsLimitCannotCauseIsNotBelieved(t *testing.T) {
 		{limits.TokenBucket(rate, 10), 11, 0},
 		{limits.SlidingLog(rate), 6, 0},
 	} {
-		for _, wait := range []time.Duration{1, time.Minute, test.longest, test.longest + time.Microsecond, 95 * 366 * 24 * time.Hour, limits.Never} {
+		for _, wait := range []time.Duration{
+			1, time.Minute, test.longest, test.longest + time.Microsecond, 95 * 366 * 24 * time.Hour, limits.Never,
+		} {
 			synctest.Test(t, func(t *testing.T) {
 				c := remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{})
 				remote.Hear(c, forged(test.limit, test.cost, wait))
@@ -80,13 +82,18 @@ func TestEveryDenialThatALimitCausesIsBelieved(t *testing.T) {
 				d := asking.Take(t, inner, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: cost})
 				if d.Allowed {
 					if random.IntN(2) == 0 {
-						asking.Settle(t, inner, backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: cost, Final: random.Int64N(1_000), Ticket: d.Ticket})
+						asking.Settle(
+							t, inner,
+							backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: cost, Final: random.Int64N(1_000), Ticket: d.Ticket},
+						)
 					}
 					continue
 				}
 				denials++
 				other := remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{})
-				remote.Hear(other, backends.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: cost, Asked: time.Now(), Decision: d})
+				remote.Hear(
+					other, backends.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: cost, Asked: time.Now(), Decision: d},
+				)
 				d.Source, d.At = limits.SourceDenialCache, time.Now().UnixMicro()
 				if heard := asking.Take(t, other, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: cost}); heard != d {
 					t.Fatalf("round %d: %v, cost %d: announced %+v\nheard     %+v", round, limit, cost, d, heard)
@@ -104,16 +111,21 @@ func TestTheNumbersOfAnAnnouncedDenialAreThoseOfItsLimit(t *testing.T) {
 		c := remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{})
 		limit := limits.FixedWindow(limits.PerMinute(5))
 		now := time.Now()
-		for _, at := range []int64{math.MinInt64, -1, now.Add(-25 * time.Hour).UnixMicro(), now.Add(25 * time.Hour).UnixMicro(), 9e15, math.MaxInt64} {
+		for _, at := range []int64{
+			math.MinInt64, -1, now.Add(-25 * time.Hour).UnixMicro(), now.Add(25 * time.Hour).UnixMicro(), 9e15,
+			math.MaxInt64,
+		} {
 			for _, other := range []int64{math.MinInt64, -1, math.MaxInt64} {
 				what := forged(limit, 3, time.Minute)
 				what.Decision.At, what.Decision.Remaining = at, other
-				what.Decision.ResetAfter, what.Decision.EffectiveWindow, what.Decision.Delay = time.Duration(other), time.Duration(other), time.Duration(other)
+				forged, wait := &what.Decision, time.Duration(other)
+				forged.ResetAfter, forged.EffectiveWindow, forged.Delay = wait, wait, wait
 				what.Decision.Ticket = other
 				remote.Hear(c, what)
 				d := asking.Take(t, c, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 3})
 				if d.Source != limits.SourceDenialCache || d.At != now.UnixMicro() || d.Remaining < 0 || d.Remaining > 2 ||
-					d.ResetAfter < 0 || d.ResetAfter > 3*time.Minute || d.EffectiveWindow != time.Minute || d.Delay != 0 || d.Ticket != 0 {
+					d.ResetAfter < 0 || d.ResetAfter > 3*time.Minute || d.EffectiveWindow != time.Minute || d.Delay != 0 ||
+					d.Ticket != 0 {
 					t.Errorf("at %d, else %d: %+v", at, other, d)
 				}
 			}
@@ -131,7 +143,9 @@ func TestAShorterDenialThatIsHeardErasesNoLongerOne(t *testing.T) {
 			asking.Allowed(t, c, "k", limit, 1)
 			asking.Denied(t, c, "k", limit, 1)
 		}, time.Hour},
-		"of another": {func(_ *testing.T, c *remote.DenialCache) { remote.Hear(c, forged(limit, 1, time.Hour)) }, 10 * time.Second},
+		"of another": {
+			func(_ *testing.T, c *remote.DenialCache) { remote.Hear(c, forged(limit, 1, time.Hour)) }, 10 * time.Second,
+		},
 	} {
 		for _, short := range []time.Duration{time.Microsecond, time.Second, 30 * time.Minute} {
 			t.Run(fmt.Sprint(name, short), func(t *testing.T) {
@@ -165,7 +179,8 @@ func TestADenialThatIsAnnouncedAgainIsBelievedOn(t *testing.T) {
 		began := time.Now()
 		remote.Hear(c, forged(limit, 1, time.Minute))
 		for time.Since(began) < time.Minute {
-			if d := asking.Take(t, c, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Source != limits.SourceDenialCache || d.RetryAfter != time.Minute-time.Since(began) {
+			d := asking.Take(t, c, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1})
+			if d.Source != limits.SourceDenialCache || d.RetryAfter != time.Minute-time.Since(began) {
 				t.Fatalf("after %v: %+v", time.Since(began), d)
 			}
 			time.Sleep(5 * time.Second)
@@ -262,7 +277,8 @@ func TestWhatIsHeardTakesNoPlaceOfWhatThisProcessHasAsked(t *testing.T) {
 func anyLimit(random *rand.Rand) limits.Limit {
 	rate := limits.Per(1+random.Int64N(20), time.Duration(1+random.Int64N(10_000))*time.Millisecond)
 	choices := []limits.Limit{
-		limits.TokenBucket(rate, 1+random.Int64N(30)), limits.LeakyBucket(rate, 1+random.Int64N(30)), limits.LeakyQueue(rate, 1+random.Int64N(30)),
+		limits.TokenBucket(rate, 1+random.Int64N(30)), limits.LeakyBucket(rate, 1+random.Int64N(30)),
+		limits.LeakyQueue(rate, 1+random.Int64N(30)),
 		limits.FixedWindow(rate), limits.SlidingWindow(rate), limits.AnchoredWindow(rate), limits.SlidingLog(rate),
 	}
 	return choices[random.IntN(len(choices))]

@@ -49,7 +49,9 @@ func (s *square) announced(t *testing.T, want int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.spoken) != want {
-		t.Fatalf("%d denials were announced, want %d; the first are %+v", len(s.spoken), want, s.spoken[:min(len(s.spoken), 10)])
+		t.Fatalf(
+			"%d denials were announced, want %d; the first are %+v", len(s.spoken), want, s.spoken[:min(len(s.spoken), 10)],
+		)
 	}
 }
 
@@ -74,8 +76,9 @@ func TestADenialOfAnotherProcessAnswersWithoutAQuestion(t *testing.T) {
 		s.announced(t, 1)
 		time.Sleep(time.Second)
 		want := limits.Decision{
-			Source: limits.SourceDenialCache, RetryAfter: 2 * time.Second, ResetAfter: 2 * time.Second, EffectiveWindow: 2 * time.Second,
-			At: time.Now().UnixMicro(),
+			Source: limits.SourceDenialCache, RetryAfter: 2 * time.Second, ResetAfter: 2 * time.Second,
+			EffectiveWindow: 2 * time.Second,
+			At:              time.Now().UnixMicro(),
 		}
 		if d := asking.Take(t, b, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d != want {
 			t.Fatalf("got  %+v\nwant %+v", d, want)
@@ -125,7 +128,13 @@ func TestAnOldDenialDoesNotReplaceANewOne(t *testing.T) {
 		asking.Allowed(t, b, "k", limit, 1)
 		asking.Denied(t, b, "k", limit, 1)
 		asked := inner.asked
-		remote.Hear(b, backends.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: 1, Asked: old, Decision: limits.Decision{RetryAfter: time.Hour}})
+		remote.Hear(
+			b,
+			backends.Announcement{
+				Scope: "s", Key: "k", Limit: limit, Cost: 1, Asked: old,
+				Decision: limits.Decision{RetryAfter: time.Hour},
+			},
+		)
 		time.Sleep(5 * time.Second)
 		asking.Denied(t, b, "k", limit, 1)
 		inner.askedTimes(t, asked)
@@ -202,7 +211,9 @@ func TestADenialOfAnotherProcessDoesNotShutOutUnitsThatAreHeld(t *testing.T) {
 		leases := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
 		s := &square{}
 		one := remote.MustNewDenialCache(leases, remote.DenialCacheOptions{Announcer: s.voice()})
-		other := remote.MustNewDenialCache(remote.MustNewLeaseCache(inner, remote.LeaseOptions{}), remote.DenialCacheOptions{Announcer: s.voice()})
+		other := remote.MustNewDenialCache(
+			remote.MustNewLeaseCache(inner, remote.LeaseOptions{}), remote.DenialCacheOptions{Announcer: s.voice()},
+		)
 		ch := busy(t, one, limit)
 		rest := ch
 		if rest.Cost = inner.left(t, "k", limit); !takeOf(t, other, rest).Allowed {

@@ -38,7 +38,8 @@ func TestAStackAnnouncesItsDenialsWithAndWithoutLeases(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if err := b.Take(t.Context(), charges, out[:]); err != nil || out[0].Allowed || out[0].Source != limits.SourceDenialCache {
+				if err := b.Take(t.Context(), charges, out[:]); err != nil || out[0].Allowed ||
+					out[0].Source != limits.SourceDenialCache {
 					t.Fatalf("%+v, %v", out[0], err)
 				}
 			})

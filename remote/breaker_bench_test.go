@@ -28,7 +28,9 @@ func (i *instant) Take(_ context.Context, _ []backends.Charge, out []limits.Deci
 
 // opened returns a breaker that stays open.
 func opened(t testing.TB) *remote.Breaker {
-	b := remote.MustNewBreaker(&instant{true, errDown}, remote.BreakerOptions{Budget: time.Microsecond, OpenFor: time.Hour, Logger: silence})
+	b := remote.MustNewBreaker(
+		&instant{true, errDown}, remote.BreakerOptions{Budget: time.Microsecond, OpenFor: time.Hour, Logger: silence},
+	)
 	for state(b) == "closed" {
 		if b.Take(context.Background(), charge("k"), make([]limits.Decision, 1)) == nil {
 			t.Fatal("the backend does not fail")

@@ -26,7 +26,10 @@ func TestWithLeasesABackendThatFailsLeavesWhatIsHeld(t *testing.T) {
 		}
 		limiter := core.MustNew(core.Config[string]{
 			Backend: stack,
-			Rules:   []core.Rule[string]{{Name: "s", Limit: limits.TokenBucket(limits.PerSecond(1000), 1000), Key: func(k string) (string, error) { return k, nil }}},
+			Rules: []core.Rule[string]{{
+				Name: "s", Limit: limits.TokenBucket(limits.PerSecond(1000), 1000),
+				Key: func(k string) (string, error) { return k, nil },
+			}},
 		})
 		sources := map[limits.Source]int{}
 		decide := func(n int) {

@@ -160,7 +160,10 @@ func TestLimitsAreSharedAndExactAgainAfterwards(t *testing.T) {
 				after += servers[i%3].admits(t, "/", 1, limits.SourcePrimary)
 			}
 			if before != 150 || during != 300 || after != 150 {
-				t.Errorf("honours %t: %d, %d and %d were let in before, during and after, want 150, 3 times 100, and the other 150", honours, before, during, after)
+				t.Errorf(
+					"honours %t: %d, %d and %d were let in before, during and after, want 150, 3 times 100, and the other 150",
+					honours, before, during, after,
+				)
 			}
 		})
 	}
@@ -170,7 +173,9 @@ func TestCachedDenialsHoldWhileItIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &inner{Memory: memory.MustNew(memory.Options{}), honours: true}
 		stack := remote.MustNewStack(store, remote.StackOptions{Logger: silence})
-		s := newInstance(stack, 0, nethttp.Rule{Name: "r", Limit: limits.TokenBucket(limits.Per(1, 5*time.Second), 1), Key: byPath})
+		s := newInstance(
+			stack, 0, nethttp.Rule{Name: "r", Limit: limits.TokenBucket(limits.Per(1, 5*time.Second), 1), Key: byPath},
+		)
 		s.admits(t, "/", 2, limits.SourcePrimary) // the second is denied until 5s from now
 		store.startsFailing(refuses)
 		for range 40 {

@@ -72,7 +72,8 @@ func TestALateDenialAndALatePeekEndNothing(t *testing.T) {
 			w.Fatal(err)
 		}
 		w.inner.startsFailing(w.inner.stalls(200 * time.Millisecond))
-		if err := w.breaker.Take(context.Background(), requestCharges(), make([]limits.Decision, 3)); !errors.Is(err, remote.ErrBudget) {
+		err := w.breaker.Take(context.Background(), requestCharges(), make([]limits.Decision, 3))
+		if !errors.Is(err, remote.ErrBudget) {
 			w.Fatalf("%v, want %v", err, remote.ErrBudget)
 		}
 		time.Sleep(time.Second)
@@ -112,7 +113,8 @@ func TestAnOpenBreakerSettles(t *testing.T) {
 		w.opens()
 		settled := make([]limits.Settlement, 1)
 		ending := backends.Ending{Scope: "held", Key: "k", Limit: charges[0].Limit, Taken: 2, Ticket: out[0].Ticket}
-		if err := w.breaker.Settle(context.Background(), []backends.Ending{ending}, settled); err != nil || settled[0].Returned != 2 {
+		if err := w.breaker.Settle(context.Background(), []backends.Ending{ending}, settled); err != nil ||
+			settled[0].Returned != 2 {
 			w.Errorf("%v, %+v, want 2 returned", err, settled[0])
 		}
 		w.is("open")
@@ -128,7 +130,9 @@ type faulty struct{ *memory.Memory }
 func (faulty) Settle(context.Context, []backends.Ending, []limits.Settlement) error { return errDown }
 
 func TestASettlementThatFailsSaysNothingAboutDecisions(t *testing.T) {
-	b := remote.MustNewBreaker(faulty{memory.MustNew(memory.Options{})}, remote.BreakerOptions{Logger: silence, Budget: time.Microsecond})
+	b := remote.MustNewBreaker(
+		faulty{memory.MustNew(memory.Options{})}, remote.BreakerOptions{Logger: silence, Budget: time.Microsecond},
+	)
 	for range 100 {
 		if err := b.Settle(t.Context(), make([]backends.Ending, 1), make([]limits.Settlement, 1)); err != errDown {
 			t.Fatalf("%v, want that of the backend", err)
@@ -140,7 +144,8 @@ func TestASettlementThatFailsSaysNothingAboutDecisions(t *testing.T) {
 }
 
 func TestABreakerSupportsAndSettlesWhatItsBackendDoes(t *testing.T) {
-	if b := remote.MustNewStack(memory.MustNew(memory.Options{}), remote.StackOptions{}); !backends.CanSettle(b) || !backends.Supports(b, limits.Concurrent(1)) {
+	if b := remote.MustNewStack(memory.MustNew(memory.Options{}), remote.StackOptions{}); !backends.CanSettle(b) ||
+		!backends.Supports(b, limits.Concurrent(1)) {
 		t.Error("a memory in a stack does not settle, or has no concurrency limits")
 	}
 	b := remote.MustNewBreaker(new(dead), remote.BreakerOptions{})

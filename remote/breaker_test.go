@@ -250,7 +250,7 @@ func TestAnAbandonedCallTouchesNothingOfTheCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 20
 		seen := make(chan string, n)
-		b := remote.MustNewBreaker(backendFunc(func(_ context.Context, charges []backends.Charge, out []limits.Decision) error {
+		inner := func(_ context.Context, charges []backends.Charge, out []limits.Decision) error {
 			time.Sleep(time.Second)
 			for i := range out {
 				seen <- charges[i].Key
@@ -258,7 +258,8 @@ func TestAnAbandonedCallTouchesNothingOfTheCallers(t *testing.T) {
 				out[i] = limits.Decision{Allowed: true, Remaining: 7}
 			}
 			return nil
-		}), remote.BreakerOptions{Logger: silence})
+		}
+		b := remote.MustNewBreaker(backendFunc(inner), remote.BreakerOptions{Logger: silence})
 		charges, out := charge("k"), make([]limits.Decision, 1)
 		for i := range n {
 			if i%4 == 0 {
@@ -292,13 +293,14 @@ func (f backendFunc) Take(ctx context.Context, charges []backends.Charge, out []
 // completely or not at all.
 func TestAnswersAtTheLastMomentAreNotMixedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := remote.MustNewBreaker(backendFunc(func(_ context.Context, charges []backends.Charge, out []limits.Decision) error {
+		inner := func(_ context.Context, charges []backends.Charge, out []limits.Decision) error {
 			time.Sleep(50*time.Millisecond - time.Duration(charges[0].Cost%3))
 			for i := range out {
 				out[i].Remaining = charges[i].Cost
 			}
 			return nil
-		}), remote.BreakerOptions{Logger: silence})
+		}
+		b := remote.MustNewBreaker(backendFunc(inner), remote.BreakerOptions{Logger: silence})
 		w := fixture{T: t}
 		var answered atomic.Int64
 		for range 20 {
@@ -395,10 +397,12 @@ func TestPeekResetAndCountGoThrough(t *testing.T) {
 
 func TestWhatTheInsideLacksIsUnsupported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := remote.MustNewBreaker(backendFunc(func(context.Context, []backends.Charge, []limits.Decision) error { return nil }), remote.BreakerOptions{Logger: silence})
+		inner := backendFunc(func(context.Context, []backends.Charge, []limits.Decision) error { return nil })
+		b := remote.MustNewBreaker(inner, remote.BreakerOptions{Logger: silence})
 		for range 20 {
 			time.Sleep(100 * time.Millisecond)
-			if err := backends.Peek(t.Context(), b, charge("k"), make([]limits.Decision, 1)); !errors.Is(err, errors.ErrUnsupported) {
+			err := backends.Peek(t.Context(), b, charge("k"), make([]limits.Decision, 1))
+			if !errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("peek: %v", err)
 			}
 			if err := backends.Reset(t.Context(), b, "s", "k"); !errors.Is(err, errors.ErrUnsupported) {

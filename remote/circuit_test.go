@@ -271,7 +271,9 @@ func TestWrongChargesNeverOpenIt(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		w.is("closed")
-		two := []backends.Charge{{Scope: "s", Key: "k", Limit: day, Cost: 1}, {Scope: "other", Key: "k", Limit: other, Cost: 1}}
+		two := []backends.Charge{
+			{Scope: "s", Key: "k", Limit: day, Cost: 1}, {Scope: "other", Key: "k", Limit: other, Cost: 1},
+		}
 		w.inner.startsFailing(refuses)
 		for range 5 { // nothing wrong with these
 			w.breaker.Take(w.Context(), two, make([]limits.Decision, 2))

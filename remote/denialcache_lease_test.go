@@ -14,7 +14,10 @@ import (
 // Units that lie idle in the block of another process return after a lease. A denial that
 // counts them as used is not believed for longer, unless nobody can be asked.
 func TestADenialIsBelievedForALeaseAtMost(t *testing.T) {
-	for _, limit := range []limits.Limit{limits.FixedWindow(limits.PerMinute(6000)), limits.SlidingWindow(limits.PerMinute(6000)), limits.SlidingLog(limits.PerMinute(6000))} {
+	for _, limit := range []limits.Limit{
+		limits.FixedWindow(limits.PerMinute(6000)), limits.SlidingWindow(limits.PerMinute(6000)),
+		limits.SlidingLog(limits.PerMinute(6000)),
+	} {
 		for _, failing := range []bool{false, true} {
 			t.Run(limit.Algorithm().String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -22,7 +25,9 @@ func TestADenialIsBelievedForALeaseAtMost(t *testing.T) {
 					inner := newLeaseBackend()
 					_, lease := remote.Leased(limit, time.Second)
 					one := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
-					other := remote.MustNewDenialCache(onlyBackend{remote.MustNewLeaseCache(inner, remote.LeaseOptions{})}, remote.DenialCacheOptions{})
+					other := remote.MustNewDenialCache(
+						onlyBackend{remote.MustNewLeaseCache(inner, remote.LeaseOptions{})}, remote.DenialCacheOptions{},
+					)
 					ch := busy(t, one, limit)
 					held := one.Counts().Held
 					rest := backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: inner.left(t, "k", limit)}
@@ -64,7 +69,9 @@ func (b onlyBackend) Unwrap() backends.Backend { return b.Backend }
 func TestADenialByALimitThatIsNotLeasedIsBelievedAsLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
-		cache := remote.MustNewDenialCache(remote.MustNewLeaseCache(inner, remote.LeaseOptions{}), remote.DenialCacheOptions{})
+		cache := remote.MustNewDenialCache(
+			remote.MustNewLeaseCache(inner, remote.LeaseOptions{}), remote.DenialCacheOptions{},
+		)
 		ch := backends.Charge{Scope: "s", Key: "k", Limit: limits.AnchoredWindow(limits.PerMinute(6000)), Cost: 6000}
 		takeOf(t, cache, ch)
 		takeOf(t, cache, ch)

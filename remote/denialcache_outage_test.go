@@ -45,7 +45,9 @@ var aDay = limits.FixedWindow(limits.PerDay(1))
 // gives fails unless taking returns err.
 func gives(t *testing.T, b backends.Backend, key string, limit limits.Limit, cost int64, want error) {
 	t.Helper()
-	err := b.Take(t.Context(), []backends.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost}}, make([]limits.Decision, 1))
+	err := b.Take(
+		t.Context(), []backends.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost}}, make([]limits.Decision, 1),
+	)
 	if err != want {
 		t.Fatalf("error %v, want %v", err, want)
 	}
@@ -58,7 +60,8 @@ func TestInAnOutageADenialHoldsForAllOfItsRetryAfter(t *testing.T) {
 		inner.err = errBroken
 		for left := time.Hour; left > 0; left -= time.Minute {
 			want := limits.Decision{
-				Source: limits.SourceDenialCache, RetryAfter: left, ResetAfter: left, EffectiveWindow: left, At: time.Now().UnixMicro(),
+				Source: limits.SourceDenialCache, RetryAfter: left, ResetAfter: left, EffectiveWindow: left,
+				At: time.Now().UnixMicro(),
 			}
 			if d := asking.Take(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d != want {
 				t.Fatalf("got  %+v\nwant %+v", d, want)
@@ -68,7 +71,8 @@ func TestInAnOutageADenialHoldsForAllOfItsRetryAfter(t *testing.T) {
 		}
 		gives(t, cache, "k", limit, 1, errBroken)
 		time.Sleep(1000 * time.Hour)
-		if d := asking.Take(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 2}); d.Allowed || d.RetryAfter != limits.Never || d.EffectiveWindow != limits.Never || d.ResetAfter != 0 {
+		if d := asking.Take(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 2}); d.Allowed ||
+			d.RetryAfter != limits.Never || d.EffectiveWindow != limits.Never || d.ResetAfter != 0 {
 			t.Errorf("never, a thousand hours later: %+v", d)
 		}
 		inner.err = nil
@@ -85,7 +89,8 @@ func TestAnAgedDenialIsAskedAboutFirst(t *testing.T) {
 		asking.Denied(t, cache, "k", aDay, 1)
 		inner.askedTimes(t, 1)
 		inner.err = nil
-		if d := asking.Take(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: aDay, Cost: 1}); d.Source != limits.SourcePrimary || d.Allowed {
+		d := asking.Take(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: aDay, Cost: 1})
+		if d.Source != limits.SourcePrimary || d.Allowed {
 			t.Errorf("the backend is back: %+v", d)
 		}
 		inner.askedTimes(t, 2)
@@ -135,8 +140,13 @@ func TestInAnOutageTheOtherChargesOfAnAgedDenialAreNotAsked(t *testing.T) {
 		time.Sleep(time.Minute)
 		inner.err = errBroken
 		out := make([]limits.Decision, 2)
-		err := cache.Take(t.Context(), []backends.Charge{{Scope: "s", Key: "other", Limit: aDay, Cost: 1}, {Scope: "s", Key: "k", Limit: aDay, Cost: 1}}, out)
-		if err != nil || out[0] != (limits.Decision{Allowed: true, Source: limits.SourceNotAsked}) || out[1].Allowed || out[1].Source != limits.SourceDenialCache {
+		err := cache.Take(
+			t.Context(),
+			[]backends.Charge{{Scope: "s", Key: "other", Limit: aDay, Cost: 1}, {Scope: "s", Key: "k", Limit: aDay, Cost: 1}},
+			out,
+		)
+		if err != nil || out[0] != (limits.Decision{Allowed: true, Source: limits.SourceNotAsked}) || out[1].Allowed ||
+			out[1].Source != limits.SourceDenialCache {
 			t.Errorf("error %v, other %+v, denied %+v", err, out[0], out[1])
 		}
 	})
@@ -185,7 +195,8 @@ func TestATransientDenialIsNotRemembered(t *testing.T) {
 	b := &giving{memory.MustNew(memory.Options{}), true}
 	cache := remote.MustNewDenialCache(b, remote.DenialCacheOptions{})
 	limit := limits.TokenBucket(limits.PerDay(1), 1)
-	if d := asking.Take(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Allowed || !d.Transient {
+	if d := asking.Take(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Allowed ||
+		!d.Transient {
 		t.Errorf("the denial comes out as %+v", d)
 	}
 	b.denies = false
@@ -196,7 +207,8 @@ func TestALimiterTellsATransientDenialAsAnyOther(t *testing.T) {
 	l := core.MustNew(core.Config[string]{
 		Backend: &giving{memory.MustNew(memory.Options{}), true},
 		Rules: []core.Rule[string]{{
-			Name: "user", Limit: limits.FixedWindow(limits.PerMinute(1)), Key: func(user string) (string, error) { return user, nil },
+			Name: "user", Limit: limits.FixedWindow(limits.PerMinute(1)),
+			Key: func(user string) (string, error) { return user, nil },
 		}},
 	})
 	o := l.Decide(t.Context(), "ann")

@@ -76,7 +76,8 @@ func TestADenialCountsFromWhenTheQuestionWasSent(t *testing.T) {
 		asking.Allowed(t, cache, "k", limit, 1)
 		inner.slow = time.Second
 		asking.Denied(t, cache, "k", limit, 1) // sent now, answered in a second: retry after 3s
-		if d := asking.Take(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.RetryAfter != 2*time.Second {
+		d := asking.Take(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1})
+		if d.RetryAfter != 2*time.Second {
 			t.Errorf("retry after %v, want 3s less the second it took", d.RetryAfter)
 		}
 		time.Sleep(2*time.Second - time.Microsecond)
@@ -95,7 +96,8 @@ func TestADenialIsBelievedForMaxAgeAtMost(t *testing.T) {
 			asking.Denied(t, cache, "k", hour, cost)
 			asked := inner.asked
 			time.Sleep(10*time.Second - time.Microsecond)
-			if d := asking.Take(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: hour, Cost: cost}); cost == 2 && d.RetryAfter != limits.Never {
+			if d := asking.Take(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: hour, Cost: cost}); cost == 2 &&
+				d.RetryAfter != limits.Never {
 				t.Errorf("Never counted down to %v", d.RetryAfter)
 			}
 			inner.askedTimes(t, asked)
@@ -112,11 +114,17 @@ func TestADenialAnswersOnlyItsOwnQuestion(t *testing.T) {
 		asking.Allowed(t, cache, "k", limit, 1)
 		asking.Denied(t, cache, "k", limit, 2)
 		asked := inner.asked
-		asking.Allowed(t, cache, "k", limit, 0)                                                                                                           // another cost
-		asking.Allowed(t, cache, "k", limit, 1)                                                                                                           // another cost
-		asking.Allowed(t, cache, "other", limit, 2)                                                                                                       // another key
-		asking.Allowed(t, cache, "k", limits.FixedWindow(limits.PerDay(4)), 2)                                                                            // another limit
-		if d := asking.Take(t, cache, backends.Charge{Scope: "scope", Key: "k", Limit: limit, Cost: 2}); !d.Allowed || d.Source != limits.SourcePrimary { // another scope
+		// another cost
+		asking.Allowed(t, cache, "k", limit, 0)
+		// another cost
+		asking.Allowed(t, cache, "k", limit, 1)
+		// another key
+		asking.Allowed(t, cache, "other", limit, 2)
+		// another limit
+		asking.Allowed(t, cache, "k", limits.FixedWindow(limits.PerDay(4)), 2)
+		// another scope
+		if d := asking.Take(t, cache, backends.Charge{Scope: "scope", Key: "k", Limit: limit, Cost: 2}); !d.Allowed ||
+			d.Source != limits.SourcePrimary {
 			t.Errorf("another scope: %+v", d)
 		}
 		inner.askedTimes(t, asked+5)
@@ -132,8 +140,13 @@ func TestOtherChargesOfACachedDenialAreNotAsked(t *testing.T) {
 		asking.Denied(t, cache, "k", limit, 1)
 		inner.asked = 0
 		out := make([]limits.Decision, 2)
-		cache.Take(t.Context(), []backends.Charge{{Scope: "s", Key: "other", Limit: limit, Cost: 1}, {Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out)
-		if out[0] != (limits.Decision{Allowed: true, Source: limits.SourceNotAsked}) || out[1].Allowed || out[1].Source != limits.SourceDenialCache {
+		cache.Take(
+			t.Context(),
+			[]backends.Charge{{Scope: "s", Key: "other", Limit: limit, Cost: 1}, {Scope: "s", Key: "k", Limit: limit, Cost: 1}},
+			out,
+		)
+		if out[0] != (limits.Decision{Allowed: true, Source: limits.SourceNotAsked}) || out[1].Allowed ||
+			out[1].Source != limits.SourceDenialCache {
 			t.Errorf("other %+v, denied %+v", out[0], out[1])
 		}
 		inner.askedTimes(t, 0)
@@ -145,7 +158,9 @@ func TestDenialsThatStandInNobodysWayAreNotCached(t *testing.T) {
 	bubble(t, func(t *testing.T, inner *counted, cache *remote.DenialCache) {
 		limit := limits.FixedWindow(limits.PerDay(1))
 		shadow := []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1, Shadow: true}}
-		twice := []backends.Charge{{Scope: "s", Key: "twice", Limit: limit, Cost: 1}, {Scope: "s", Key: "twice", Limit: limit, Cost: 1}}
+		twice := []backends.Charge{
+			{Scope: "s", Key: "twice", Limit: limit, Cost: 1}, {Scope: "s", Key: "twice", Limit: limit, Cost: 1},
+		}
 		out := make([]limits.Decision, 2)
 		for i := range 3 {
 			cache.Take(t.Context(), shadow, out[:1])
@@ -170,7 +185,8 @@ func TestResetForgetsADenial(t *testing.T) {
 			t.Errorf("count through the cache: %d, %v", n, err)
 		}
 		out := make([]limits.Decision, 1)
-		if err := backends.Peek(t.Context(), cache, []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil || !out[0].Allowed {
+		charges := []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}
+		if err := backends.Peek(t.Context(), cache, charges, out); err != nil || !out[0].Allowed {
 			t.Errorf("peek through the cache: %+v, %v", out[0], err)
 		}
 	})
@@ -204,7 +220,8 @@ func TestTheCachesOfManyInstancesAllowNoMoreThanTheirBackend(t *testing.T) {
 			wg.Go(func() {
 				out := make([]limits.Decision, 1)
 				for range 10 {
-					if err := cache.Take(t.Context(), []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil {
+					charges := []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}
+					if err := cache.Take(t.Context(), charges, out); err != nil {
 						t.Error(err)
 					} else if out[0].Allowed {
 						admitted.Add(1)
@@ -257,7 +274,9 @@ func TestTheCacheIsBounded(t *testing.T) {
 
 func BenchmarkDenialFromTheCache(b *testing.B) {
 	cache := remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{})
-	charges := []backends.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: limits.TokenBucket(limits.PerDay(1), 1), Cost: 1}}
+	charges := []backends.Charge{
+		{Scope: "per-client", Key: "198.51.100.7", Limit: limits.TokenBucket(limits.PerDay(1), 1), Cost: 1},
+	}
 	out := make([]limits.Decision, 1)
 	b.ReportAllocs()
 	for b.Loop() {

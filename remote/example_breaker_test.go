@@ -58,7 +58,10 @@ func Example() {
 		Instances: 3, // while Redis fails, each admits a third
 		Rules: []nethttp.Rule{
 			{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(100), 20), Key: keyfuncs.Address(keyfuncs.Peer)},
-			{Name: "sms", Limit: limits.SlidingLog(limits.PerHour(10)), Key: keyfuncs.Address(keyfuncs.Peer), OnFailure: core.FailClosed},
+			{
+				Name: "sms", Limit: limits.SlidingLog(limits.PerHour(10)), Key: keyfuncs.Address(keyfuncs.Peer),
+				OnFailure: core.FailClosed,
+			},
 		},
 	})
 	var _ http.Handler = limiter.Handler(http.NotFoundHandler())
@@ -184,7 +187,9 @@ func ExampleBreaker_Count() {
 // Distinguish ErrOpen from other errors only to count them. The limiter treats all
 // of them as its rules say.
 func ExampleErrOpen() {
-	b := remote.MustNewBreaker(&far{}, remote.BreakerOptions{Budget: time.Microsecond, Logger: slog.New(slog.DiscardHandler)})
+	b := remote.MustNewBreaker(
+		&far{}, remote.BreakerOptions{Budget: time.Microsecond, Logger: slog.New(slog.DiscardHandler)},
+	)
 	for {
 		err := b.Take(context.Background(), nil, nil)
 		if errors.Is(err, remote.ErrOpen) {

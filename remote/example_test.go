@@ -98,7 +98,9 @@ func ExampleDenialCacheOptions() {
 	one := remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: here})
 	two := remote.MustNewDenialCache(memory.MustNew(memory.Options{}), remote.DenialCacheOptions{Announcer: there})
 
-	charges := []backends.Charge{{Scope: "flood", Key: "192.0.2.1", Limit: limits.Ban(limits.PerMinute(2), time.Hour), Cost: 1}}
+	charges := []backends.Charge{
+		{Scope: "flood", Key: "192.0.2.1", Limit: limits.Ban(limits.PerMinute(2), time.Hour), Cost: 1},
+	}
 	out := make([]limits.Decision, 1)
 	for _, instance := range []backends.Backend{one, one, one, two} {
 		if err := instance.Take(context.Background(), charges, out); err != nil {

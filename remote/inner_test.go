@@ -97,7 +97,9 @@ func (b *inner) stalls(d time.Duration) func(context.Context) error {
 	end := time.Now().Add(d)
 	return func(ctx context.Context) error {
 		if !time.Now().Before(end) {
-			return nil // no timer: a select on a timer that is due has crashed the race detector in a bubble (Go 1.26.8; compare golang/go#78156)
+			// No timer: a select on a timer that is due has crashed the race detector in a bubble
+			// (Go 1.26.8; compare golang/go#78156).
+			return nil
 		}
 		timer := time.NewTimer(time.Until(end))
 		defer timer.Stop()

@@ -85,7 +85,8 @@ func TestAllUnitsOfLeasesAreAccountedFor(t *testing.T) {
 		spent := int64(0)
 		other := backends.Charge{Scope: "other", Key: "k", Limit: limits.AnchoredWindow(limits.PerHour(100)), Cost: 1}
 		for i := range 2000 {
-			limit := []limits.Limit{leased, limits.SlidingWindow(limits.PerSecond(1000)), limits.FixedWindow(limits.PerSecond(1000))}[i%3]
+			rate := limits.PerSecond(1000)
+			limit := []limits.Limit{leased, limits.SlidingWindow(rate), limits.FixedWindow(rate)}[i%3]
 			charges := []backends.Charge{{Scope: "s", Key: fmt.Sprint(i % 3), Limit: limit, Cost: 1 + int64(i%2)}}
 			if i%5 == 0 {
 				charges = append(charges, other)
@@ -105,7 +106,8 @@ func TestAllUnitsOfLeasesAreAccountedFor(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if n := cache.Counts(); n.Held != 0 || n.Keys != 0 || n.UnitsTaken != spent+n.UnitsReturned+n.UnitsVoid || n.UnitsReturned == 0 || n.UnitsVoid == 0 || spent == 0 {
+		if n := cache.Counts(); n.Held != 0 || n.Keys != 0 || n.UnitsTaken != spent+n.UnitsReturned+n.UnitsVoid ||
+			n.UnitsReturned == 0 || n.UnitsVoid == 0 || spent == 0 {
 			t.Errorf("%d spent of %+v", spent, n)
 		}
 	})

@@ -116,7 +116,8 @@ func TestABusyKeyIsDecidedInThisProcess(t *testing.T) {
 		d := takeOf(t, cache, ch)
 		want := limits.Decision{
 			Allowed: true, Source: limits.SourceLease, Remaining: 950 - 8 - 1,
-			ResetAfter: 24 * time.Millisecond, EffectiveWindow: 941 * time.Millisecond, At: time.Now().UnixMicro(), Ticket: d.Ticket,
+			ResetAfter: 24 * time.Millisecond, EffectiveWindow: 941 * time.Millisecond, At: time.Now().UnixMicro(),
+			Ticket: d.Ticket,
 		}
 		if d != want || inner.asked() != asked {
 			t.Errorf("got %+v\nwant %+v, and nobody asked", d, want)
@@ -143,7 +144,10 @@ func TestUnitsAreSpentForALease(t *testing.T) { testTheEndOfALease(t, true) }
 func TestUnitsAreNotSpentAfterTheLeaseAndReturn(t *testing.T) { testTheEndOfALease(t, false) }
 
 func testTheEndOfALease(t *testing.T, early bool) {
-	for _, limit := range []limits.Limit{leased, limits.SlidingWindow(limits.PerSecond(1000)), limits.FixedWindow(limits.PerSecond(1000)), limits.SlidingLog(limits.PerSecond(1000))} {
+	for _, limit := range []limits.Limit{
+		leased, limits.SlidingWindow(limits.PerSecond(1000)), limits.FixedWindow(limits.PerSecond(1000)),
+		limits.SlidingLog(limits.PerSecond(1000)),
+	} {
 		t.Run(limit.Algorithm().String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				inner := newLeaseBackend()
@@ -178,7 +182,10 @@ func testTheEndOfALease(t *testing.T, early bool) {
 
 // All that a window does not spend is void with it, and none of it is spent in the next.
 func TestUnitsOfAWindowEndWithIt(t *testing.T) {
-	for _, limit := range []limits.Limit{limits.FixedWindow(limits.PerSecond(1000)), limits.Calendar(100_000_000, limits.Day), limits.Calendar(100_000_000, limits.Week.In("Asia/Kathmandu"))} {
+	for _, limit := range []limits.Limit{
+		limits.FixedWindow(limits.PerSecond(1000)), limits.Calendar(100_000_000, limits.Day),
+		limits.Calendar(100_000_000, limits.Week.In("Asia/Kathmandu")),
+	} {
 		t.Run(limit.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				inner := newLeaseBackend()
@@ -237,7 +244,8 @@ func TestARequestThatAnotherRuleDeniesReturnsItsUnits(t *testing.T) {
 			if err := cache.Take(t.Context(), []backends.Charge{ch, other}, out); err != nil {
 				t.Fatal(err)
 			}
-			if !out[0].Allowed || out[0].Source != limits.SourceLease || out[1].Allowed != (i == 0) || out[0].Remaining != before-1 {
+			if !out[0].Allowed || out[0].Source != limits.SourceLease || out[1].Allowed != (i == 0) ||
+				out[0].Remaining != before-1 {
 				t.Fatalf("request %d: %+v", i, out)
 			}
 		}
@@ -258,14 +266,17 @@ func TestARequestOfLeasedRulesAloneAsksNobody(t *testing.T) {
 		inner := newLeaseBackend()
 		cache := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
 		a := backends.Charge{Scope: "s", Key: "a", Limit: leased, Cost: 1}
-		b := backends.Charge{Scope: "s", Key: "b", Limit: limits.SlidingWindow(limits.PerMinute(10_000)), Cost: 2, Shadow: true}
+		b := backends.Charge{
+			Scope: "s", Key: "b", Limit: limits.SlidingWindow(limits.PerMinute(10_000)), Cost: 2, Shadow: true,
+		}
 		for range 8 {
 			takeOf(t, cache, a, b)
 		}
 		synctest.Wait()
 		asked := inner.asked()
 		out := make([]limits.Decision, 2)
-		if err := cache.Take(t.Context(), []backends.Charge{a, b}, out); err != nil || out[0].Source != limits.SourceLease || out[1].Source != limits.SourceLease {
+		if err := cache.Take(t.Context(), []backends.Charge{a, b}, out); err != nil ||
+			out[0].Source != limits.SourceLease || out[1].Source != limits.SourceLease {
 			t.Errorf("got %+v, %v", out, err)
 		}
 		if inner.asked() != asked {
@@ -312,9 +323,12 @@ func TestALeasedLimitIsAskedForInATighterForm(t *testing.T) {
 func TestWhatIsNotLeasedIsAskedForAsItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, limit := range []limits.Limit{
-			limits.LeakyQueue(limits.PerSecond(1000), 1000), limits.AnchoredWindow(limits.PerSecond(1000)), limits.Concurrent(100),
-			limits.Ban(limits.PerSecond(1000), time.Minute), limits.TokenBucket(limits.PerSecond(1000), 19), limits.SlidingWindow(limits.PerSecond(15)),
-			limits.TokenBucket(limits.PerSecond(1000), 150), limits.FixedWindow(limits.PerMinute(359)), limits.TokenBucket(limits.PerHour(1000), 1000),
+			limits.LeakyQueue(limits.PerSecond(1000), 1000), limits.AnchoredWindow(limits.PerSecond(1000)),
+			limits.Concurrent(100),
+			limits.Ban(limits.PerSecond(1000), time.Minute), limits.TokenBucket(limits.PerSecond(1000), 19),
+			limits.SlidingWindow(limits.PerSecond(15)),
+			limits.TokenBucket(limits.PerSecond(1000), 150), limits.FixedWindow(limits.PerMinute(359)),
+			limits.TokenBucket(limits.PerHour(1000), 1000),
 		} {
 			tight, lease := remote.Leased(limit, time.Second)
 			if tight != limit || lease != 0 {
@@ -323,7 +337,8 @@ func TestWhatIsNotLeasedIsAskedForAsItIs(t *testing.T) {
 			inner := newLeaseBackend()
 			cache := remote.MustNewLeaseCache(inner, remote.LeaseOptions{})
 			for i := range 12 {
-				if d := takeOf(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Source != limits.SourcePrimary || !d.Allowed {
+				d := takeOf(t, cache, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1})
+				if d.Source != limits.SourcePrimary || !d.Allowed {
 					t.Errorf("%v, charge %d: %+v", limit, i, d)
 				}
 			}
@@ -401,7 +416,8 @@ func TestAnEndReturnsUnitsToTheBlock(t *testing.T) {
 		limiter := core.MustNew(core.Config[string]{
 			Backend: cache,
 			Rules: []core.Rule[string]{{
-				Name: "s", Limit: limits.SlidingWindow(limits.PerMinute(10_000)), Key: func(k string) (string, error) { return k, nil },
+				Name: "s", Limit: limits.SlidingWindow(limits.PerMinute(10_000)),
+				Key:  func(k string) (string, error) { return k, nil },
 				Cost: func(string) int64 { return 3 }, FinalCost: func(core.Result) int64 { return 1 },
 			}},
 		})
@@ -438,7 +454,8 @@ func TestALeasedDecisionAllocatesNothing(t *testing.T) {
 			synctest.Wait()
 		}
 		charges, out := []backends.Charge{ch}, make([]limits.Decision, 1)
-		if n := testing.AllocsPerRun(100, func() { _ = cache.Take(context.Background(), charges, out) }); n > 0.1 || out[0].Source != limits.SourceLease {
+		if n := testing.AllocsPerRun(100, func() { _ = cache.Take(context.Background(), charges, out) }); n > 0.1 ||
+			out[0].Source != limits.SourceLease {
 			t.Errorf("%v allocations, by %v", n, out[0].Source)
 		}
 	})

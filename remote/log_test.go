@@ -222,7 +222,8 @@ func TestABreakerThatOpensAtTheStartSaysSoOnly(t *testing.T) {
 		w.inner.recovers()
 		w.gets(nil)
 		time.Sleep(time.Hour)
-		if got, want := lines.take(), degraded+"level=INFO msg=\"weir: backend recovered\" after="; !strings.HasPrefix(got, want) || strings.Count(got, "\n") != 2 {
+		got, want := lines.take(), degraded+"level=INFO msg=\"weir: backend recovered\" after="
+		if !strings.HasPrefix(got, want) || strings.Count(got, "\n") != 2 {
 			w.Errorf("logged\n%s", got)
 		}
 	})

@@ -25,7 +25,9 @@ func TestAStackCanDoWhatItsBackendCan(t *testing.T) {
 		} = stack
 		_, isMemory := b.(*memory.Memory)
 		if backends.CanSettle(stack) != isMemory || backends.Supports(stack, limits.Concurrent(1)) != isMemory {
-			t.Errorf("%s: settles %v, supports %v", name, backends.CanSettle(stack), backends.Supports(stack, limits.Concurrent(1)))
+			t.Errorf(
+				"%s: settles %v, supports %v", name, backends.CanSettle(stack), backends.Supports(stack, limits.Concurrent(1)),
+			)
 		}
 		if _, err := stack.Count(t.Context()); errors.Is(err, errors.ErrUnsupported) == isMemory {
 			t.Errorf("%s: count: %v", name, err)
@@ -88,7 +90,8 @@ func (b answering) Take(_ context.Context, _ []backends.Charge, out []limits.Dec
 func TestATransientDenialIsHandedThrough(t *testing.T) {
 	for _, honours := range []bool{true, false} {
 		out := make([]limits.Decision, 1)
-		err := remote.MustNewStack(answering{honours: honours}, remote.StackOptions{Logger: silence}).Take(t.Context(), charge("k"), out)
+		stack := remote.MustNewStack(answering{honours: honours}, remote.StackOptions{Logger: silence})
+		err := stack.Take(t.Context(), charge("k"), out)
 		if err != nil || out[0].Allowed || !out[0].Transient || out[0].Source != limits.SourcePrimary {
 			t.Errorf("honours %v: %v, %+v, want a transient denial", honours, err, out[0])
 		}
