@@ -13,9 +13,9 @@ local function maxStepBack(limit)
   return limit.family.drains and 1000000 or max(1000000, limit.P)
 end
 
--- began returns the state of a key, as of now, that took the units of a change at its instant, as
--- many as the maximum. If the instant is far ahead it is rebased first. The field begun is the
--- same state as of that instant.
+-- began returns a new state of a key, as of now, in which the units of a change were taken at its
+-- instant, the maximum at most. If that instant is far ahead, now takes its place. The field begun
+-- is the same state as of that instant.
 local function began(key, limit, change)
   local owner, n = limit.family, min(change.units, limit.most)
   local at, ends = change.at, change.ends
@@ -45,15 +45,17 @@ local function began(key, limit, change)
   return s
 end
 
--- changed converts an advanced state to a limit that counts differently.
+-- changed converts an advanced state to a limit that counts differently. It takes the units of the
+-- state's change if nothing was taken since (kind 0 or 1); of kind 2 those that are not back yet,
+-- or the units in use if they are more; and without a change the units in use.
 local function changed(key, limit, s)
   local used, change = inUse(s), s.change
   local ends = min(now + untilFresh(s), 9007199254740991)
   if not change then
     change = { at = s.asOf, units = used, ends = ends }
   elseif change.kind == 2 then
-    local gone = min(change.units, limit.most) - inUse(began(key, limit, change))
-    local units = max(used, change.units - gone)
+    local back = min(change.units, limit.most) - inUse(began(key, limit, change))
+    local units = max(used, change.units - back)
     change = { at = s.asOf, units = units, ends = max(change.ends, ends) }
   end
   local new = began(key, limit, change)
@@ -70,8 +72,9 @@ local function changed(key, limit, s)
   return new
 end
 
--- isCut reports whether an earlier conversion to a smaller maximum cut the units of a state off.
--- Under a limit with a larger maximum, its change then says that more units are in use.
+-- isCut reports whether units that an earlier conversion cut off count again under limit. For
+-- example 80 of 100 a minute were in use when the limit became 50 an hour: under 90 an hour, 80
+-- are in use again.
 local function isCut(key, limit, s)
   local change = s.change
   if not change or change.kind == 0 or limit.most <= s.limit.most then
@@ -97,8 +100,8 @@ local function rebased(key, s)
   return back
 end
 
--- converted returns a stored state under a limit. Two limits may share a state: sameState.
--- Otherwise the units in use are converted.
+-- converted returns a stored state under a limit. If the limit shares the states of the one that
+-- wrote it, the state stays as it is. Otherwise the units in use are converted.
 converted = function(key, limit, s)
   local from, longest = s.limit, maxStepBack(s.limit)
   if sameState(limit, from) then

@@ -150,7 +150,7 @@ func (h *holds) add(ids idRange) {
 // slack is how much too early a hold may be renewed, so that one call renews many.
 func (h *holds) slack() time.Duration { return h.holdTime / 60 }
 
-// waitLocked appends k, which is in no list, to one. No other hold of the list is due later.
+// waitLocked appends k, which is in no queue, to one. The holds in it are due no later than k.
 func (h *holds) waitLocked(k *hold, queue *list.List[*hold], dueAt, now time.Time) {
 	k.list, k.dueAt = queue, dueAt
 	queue.Add(&k.node)
@@ -236,10 +236,10 @@ func (h *holds) releaseLater(ranges []idRange, mayReappear bool) {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, s := range ranges {
-		k := newHold(s, mayReappear)
+	for _, ids := range ranges {
+		k := newHold(ids, mayReappear)
 		k.endsBy = now.Add(h.holdTime + 2*callTimeout)
-		if s.count > 0 && h.mayReleaseLocked(k, now) {
+		if ids.count > 0 && h.mayReleaseLocked(k, now) {
 			h.sendLocked(now, k)
 		}
 	}
@@ -405,8 +405,8 @@ func (h *holds) sendDueLocked(queue *list.List[*hold], by, now time.Time) {
 }
 
 // restoreLocked renews all holds at once: Redis has lost units, or this process did not run for
-// HoldTime. It does so once in HoldTime/3, since each renewal finds more lost units until all are
-// renewed.
+// HoldTime. Until all are renewed, other renewals find lost units, too. So restoreLocked acts once
+// in HoldTime/3 at most.
 func (h *holds) restoreLocked(now time.Time) {
 	if now.Sub(h.lostAt) < h.holdTime/3 {
 		return
@@ -466,9 +466,9 @@ func waitUntil(ctx context.Context, changed *sync.Cond, done func() bool) {
 	}
 }
 
-// The client chooses the ids of the units that a request takes. If its caller does not learn the
-// result, its units are released by these ids: the reply was lost, the caller has left, or another
-// server denied the request. The client must not repeat such a taking. A repetition would find the
+// The client chooses the ids of the units that a request takes. It releases them by these ids if
+// it does not know the result, since the reply was lost or the caller has left, and if another
+// server denied the request. Such a taking must not be repeated: the repetition would find the
 // units of the first attempt held, and might be denied because of them.
 
 // heldAccount returns the account of a concurrency limit, with new ids unless it is peeked.
@@ -510,8 +510,8 @@ func (b *Bare) noteHeld(r *request, charges []backends.Charge, out []limits.Deci
 	for i := range charges {
 		allowed = allowed && (charges[i].Shadow || out[i].Allowed)
 	}
-	for i, owner := range r.accountOf {
-		a, ch, d := &r.accounts[owner], &charges[i], &out[i]
+	for i, at := range r.accountOf {
+		a, ch, d := &r.accounts[at], &charges[i], &out[i]
 		if !allowed || !d.Allowed || ch.Cost == 0 || !a.limit.Held ||
 			d.Source == limits.SourceNotAsked {
 			continue
@@ -522,7 +522,7 @@ func (b *Bare) noteHeld(r *request, charges []backends.Charge, out []limits.Deci
 			d.Ticket += a.Enforced
 		}
 		for j := range i {
-			if r.accountOf[j] == owner && charges[j].Shadow == ch.Shadow {
+			if r.accountOf[j] == at && charges[j].Shadow == ch.Shadow {
 				d.Ticket += charges[j].Cost
 			}
 		}

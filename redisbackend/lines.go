@@ -115,8 +115,8 @@ func (ls *lines) lineOf(ctx context.Context, name string) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	if all := ls.byServer.Load(); all != nil {
-		if l := (*all)[server]; l != nil {
+	if byServer := ls.byServer.Load(); byServer != nil {
+		if l := (*byServer)[server]; l != nil {
 			return l, nil
 		}
 	}
@@ -161,12 +161,12 @@ func (ls *lines) add(server *redis.Client) *line {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	next := make(map[*redis.Client]*line)
-	if all := ls.byServer.Load(); all != nil {
-		if l := (*all)[server]; l != nil {
+	if byServer := ls.byServer.Load(); byServer != nil {
+		if l := (*byServer)[server]; l != nil {
 			return l
 		}
-		for other, l := range *all {
-			if len(*all) < maxLines || !l.idle() {
+		for other, l := range *byServer {
+			if len(*byServer) < maxLines || !l.idle() {
 				next[other] = l
 			}
 		}
@@ -179,13 +179,13 @@ func (ls *lines) add(server *redis.Client) *line {
 
 // othersAreWell reports whether any server is well besides those of the excluded lines.
 func (ls *lines) othersAreWell(excluded ...*line) bool {
-	all := ls.byServer.Load()
-	if all == nil {
+	byServer := ls.byServer.Load()
+	if byServer == nil {
 		return false
 	}
 	now := time.Now()
 next:
-	for _, l := range *all {
+	for _, l := range *byServer {
 		for _, other := range excluded {
 			if l == other {
 				continue next

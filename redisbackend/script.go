@@ -76,18 +76,18 @@ func familyChain() string {
 type familyFile struct{ name, letters string }
 
 // familyFiles returns the files of families in the order of the algorithms.
-func familyFiles() (all []familyFile) {
+func familyFiles() (found []familyFile) {
 	for _, a := range algorithms {
-		i := slices.IndexFunc(all, func(f familyFile) bool { return f.name == a.file })
+		i := slices.IndexFunc(found, func(f familyFile) bool { return f.name == a.file })
 		switch {
 		case a.file == "": // a number that no algorithm has
 		case i < 0:
-			all = append(all, familyFile{a.file, string(a.letter)})
+			found = append(found, familyFile{a.file, string(a.letter)})
 		default:
-			all[i].letters += string(a.letter)
+			found[i].letters += string(a.letter)
 		}
 	}
-	return all
+	return found
 }
 
 // replace returns source with lines "--- name" replaced: texts are names, each with its text.

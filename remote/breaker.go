@@ -83,7 +83,7 @@ type Breaker struct {
 	honoursDeadline bool // inner does
 	circuit         circuit
 
-	pending   sync.Pool    // of *asked
+	pending   sync.Pool    // of *pendingCall
 	underWay  atomic.Int64 // calls on goroutines of their own
 	abandoned atomic.Int64 // of these, calls without a caller
 }
