@@ -17,18 +17,18 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// A file of cases says which rules requests must meet. It is a test of a policy.
+// A file of cases is a test of a policy: it lists requests and the rules that apply to them.
 
-// testCase is a request, and the rules that it must meet: these and no others.
+// testCase is a request with the rules that must apply to it. No other rule may apply.
 type testCase struct {
 	at      *yaml.Node
 	name    string
 	request *madeUp
-	values  map[string]string // for the functions of the program
+	values  map[string]string // results of the functions of the program
 	rules   map[string]*expectation
 }
 
-// expectation is what a rule must do to a request. What is nil may be anything.
+// expectation is the expected decision of a rule. A nil field is not compared.
 type expectation struct {
 	at, keyAt, limitAt, costAt, modeAt *yaml.Node
 	key                                *string
@@ -38,7 +38,7 @@ type expectation struct {
 	mode                               *core.Mode
 }
 
-// caseReader reads a file of cases and collects its mistakes.
+// caseReader reads a file of cases and collects mistakes.
 type caseReader struct {
 	file     string
 	trial    *trial
@@ -53,7 +53,7 @@ func (c *caseReader) mistake(n *yaml.Node, field, format string, args ...any) {
 	c.findings = append(c.findings, f)
 }
 
-// readCases reads the cases in text. Without findings, cases have no mistakes.
+// readCases reads the cases in text. cases is valid only if there are no findings.
 func readCases(file string, text []byte, t *trial) (cases []*testCase, findings []finding) {
 	c := &caseReader{file: file, trial: t}
 	var document yaml.Node
@@ -77,9 +77,12 @@ func readCases(file string, text []byte, t *trial) (cases []*testCase, findings 
 	return cases, c.findings
 }
 
-// syntax reports what the library says of a text that is no YAML.
+// syntax reports an error of the YAML library.
 func (c *caseReader) syntax(err error) {
-	f := finding{File: c.file, Kind: mistake, Text: "not YAML: " + strings.ReplaceAll(err.Error(), "\n", "; ")}
+	f := finding{
+		File: c.file, Kind: mistake, Text: "not YAML: " +
+			strings.ReplaceAll(err.Error(), "\n", "; "),
+	}
 	var one *yaml.LoadError
 	var all *yaml.LoadErrors
 	if errors.As(err, &all) && len(all.Errors) > 0 {
@@ -91,9 +94,11 @@ func (c *caseReader) syntax(err error) {
 	c.findings = append(c.findings, f)
 }
 
-// fields calls the function of each field that a map has. field is the name of the map,
-// "" for the file.
-func (c *caseReader) fields(n *yaml.Node, field string, read map[string]func(*yaml.Node), required ...string) {
+// fields calls the function for each field of a map. field is the name of the map, or "" for the
+// file.
+func (c *caseReader) fields(
+	n *yaml.Node, field string, read map[string]func(*yaml.Node), required ...string,
+) {
 	names := strings.Join(slices.Sorted(maps.Keys(read)), ", ")
 	if n.Kind != yaml.MappingNode {
 		c.mistake(n, field, "must be a map with the fields %s", names)
@@ -126,7 +131,8 @@ func (c *caseReader) entries(n *yaml.Node, field string, visit func(name, value 
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name := n.Content[i]
 		if other := seen[name.Value]; other != nil {
-			c.mistake(name, field, "%.80q is here twice, also in line %d: remove one", name.Value, other.Line)
+			c.mistake(name, field, "%.80q is here twice, also in line %d: remove one", name.Value,
+				other.Line)
 			continue
 		}
 		seen[name.Value] = name
@@ -158,8 +164,9 @@ func (c *caseReader) text(n *yaml.Node, field string) string {
 }
 
 func (c *caseReader) testCase(n *yaml.Node) *testCase {
-	t := &testCase{at: n, request: &madeUp{Header: make(http.Header)}, values: make(map[string]string),
-		rules: make(map[string]*expectation)}
+	t := &testCase{at: n, request: &madeUp{Header: make(http.Header)},
+		values: make(map[string]string),
+		rules:  make(map[string]*expectation)}
 	var host, address, route string
 	fields := make(map[string]string)
 	c.fields(n, "cases", map[string]func(*yaml.Node){
@@ -182,8 +189,10 @@ func (c *caseReader) testCase(n *yaml.Node) *testCase {
 		"route": func(n *yaml.Node) { route = c.text(n, "route") },
 		"headers": func(n *yaml.Node) {
 			c.entries(n, "headers", func(name, value *yaml.Node) {
-				if _, _, err := parseField(name.Value + ":" + c.text(value, "headers")); err != nil {
-					c.mistake(name, "headers", "is not the name and value of a header field (got %.80q)", name.Value)
+				if _, _, err := parseField(name.Value + ":" +
+					c.text(value, "headers")); err != nil {
+					c.mistake(name, "headers",
+						"is not the name and value of a header field (got %.80q)", name.Value)
 				}
 				fields[name.Value] = value.Value
 			})
@@ -197,10 +206,13 @@ func (c *caseReader) testCase(n *yaml.Node) *testCase {
 			})
 		},
 		"rules": func(n *yaml.Node) {
-			c.entries(n, "rules", func(name, value *yaml.Node) { t.rules[name.Value] = c.expectation(name, value) })
+			c.entries(n, "rules", func(name, value *yaml.Node) {
+				t.rules[name.Value] = c.expectation(name, value)
+			})
 		},
 	}, "request", "rules")
-	t.request.Host, t.request.Address, t.request.Route = cmp.Or(host, t.request.Host), address, route
+	t.request.Host, t.request.Address, t.request.Route = cmp.Or(host, t.request.Host), address,
+		route
 	for name, value := range fields {
 		t.request.add(name, value)
 	}
@@ -209,11 +221,13 @@ func (c *caseReader) testCase(n *yaml.Node) *testCase {
 
 func (c *caseReader) expectation(name, n *yaml.Node) *expectation {
 	e := &expectation{at: name}
-	if !slices.ContainsFunc(c.trial.rules, func(r core.Rule[*http.Request]) bool { return r.Name == name.Value }) {
-		c.mistake(name, "rules", "the policy has no rule %.80q: its rules are %s", name.Value, c.trial.ruleNames())
+	if !slices.ContainsFunc(c.trial.rules,
+		func(r core.Rule[*http.Request]) bool { return r.Name == name.Value }) {
+		c.mistake(name, "rules", "the policy has no rule %.80q: its rules are %s", name.Value,
+			c.trial.ruleNames())
 	}
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
-		return e // the name alone: the rule applies
+		return e // only the name: the rule must apply
 	}
 	c.fields(n, "rules", map[string]func(*yaml.Node){
 		"key": func(n *yaml.Node) {
@@ -243,7 +257,8 @@ func (c *caseReader) expectation(name, n *yaml.Node) *expectation {
 		"mode": func(n *yaml.Node) {
 			m, err := core.ParseMode(c.text(n, "mode"))
 			if err != nil || m != core.Enforce && m != core.Shadow {
-				c.mistake(n, "mode", "must be enforce or shadow, which the rule is for the key of the request (got %.80q)", n.Value)
+				c.mistake(n, "mode", "must be enforce or shadow, which the rule is for the key "+
+					"of the request (got %.80q)", n.Value)
 			}
 			e.mode, e.modeAt = &m, n
 		},
@@ -251,8 +266,7 @@ func (c *caseReader) expectation(name, n *yaml.Node) *expectation {
 	return e
 }
 
-// joined returns the key of a rule whose key is a list, of which n has the parts, and how
-// people write it.
+// joined returns the key of a rule with a list of keys, and its text. n holds the parts.
 func (c *caseReader) joined(n *yaml.Node) (key, text string) {
 	var texts []string
 	var parts []func(struct{}) (string, error)
@@ -265,13 +279,14 @@ func (c *caseReader) joined(n *yaml.Node) (key, text string) {
 		c.mistake(n, "key", "must have the parts of the key")
 		return "", ""
 	}
-	key, _ = join(struct{}{}) // no error: the parts are constant
+	key, _ = join(struct{}{}) // cannot fail: the parts are constant
 	return key, listText(texts)
 }
 
-// withoutPlace returns an error of limits.Parse without the limit it begins with.
+// withoutPlace returns an error of limits.Parse without the limit that it begins with.
 func withoutPlace(err error, limit string) string {
-	return strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n", "; "), fmt.Sprintf("limits: %q: ", limit))
+	return strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n", "; "),
+		fmt.Sprintf("limits: %q: ", limit))
 }
 
 // ruleNames returns the names of the rules, for errors.

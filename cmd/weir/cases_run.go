@@ -9,13 +9,14 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// runCase returns what t does to the request of a case that the case does not say.
+// runCase returns the differences between a case and the decisions of t.
 func runCase(file string, t *trial, c *testCase) (findings []finding) {
 	name := cmp.Or(c.name, c.request.String())
 	fail := func(n *yaml.Node, rule, field, format string, args ...any) {
 		findings = append(findings, finding{
-			File: file, Line: n.Line, Column: n.Column, Kind: failure, Case: name, Rule: rule, Field: field,
-			Text: fmt.Sprintf(format, args...),
+			File: file, Line: n.Line, Column: n.Column, Kind: failure, Case: name, Rule: rule,
+			Field: field,
+			Text:  fmt.Sprintf(format, args...),
 		})
 	}
 	answers, err := t.ask(c.request, c.values)
@@ -29,7 +30,8 @@ func runCase(file string, t *trial, c *testCase) (findings []finding) {
 		want := c.rules[rule]
 		switch {
 		case want == nil && a.RuleDecision != nil:
-			fail(c.at, rule, "", "applies, and the case does not name it: add it to rules, or except the request from the rule")
+			fail(c.at, rule, "", "applies, and the case does not name it: add it to rules, or "+
+				"except the request from the rule")
 		case want == nil:
 		case a.RuleDecision == nil:
 			fail(want.at, rule, "", "does not apply: %s", a.why)
@@ -44,7 +46,7 @@ func runCase(file string, t *trial, c *testCase) (findings []finding) {
 	return findings
 }
 
-// compare calls differs for everything in which a is not as expected.
+// compare calls differs for each difference between a and the expectation.
 func (e *expectation) compare(a *answer, differs func(n *yaml.Node, field, got, want string)) {
 	if e.key != nil && *e.key != a.Key {
 		differs(e.keyAt, "key", a.showKey(a.Key), e.keyText)

@@ -21,7 +21,6 @@ type checkOptions struct {
 	json   bool
 }
 
-// newCheck returns the command check.
 func newCheck() *cobra.Command {
 	var o checkOptions
 	c := withExitStatus(&cobra.Command{
@@ -77,14 +76,17 @@ limit, cost and mode. A key that the policy joins is a list, as in [203.0.113.7,
 	}, `  0  there are no mistakes, and all cases hold; there may be warnings
   1  there are mistakes, or cases that fail, or warnings with --strict
   2  a file cannot be read, or the command line has a mistake`)
-	c.Flags().StringArrayVar(&o.cases, "cases", nil, "test the policy by the cases of `file`; may be there several times")
-	c.Flags().BoolVar(&o.strict, "strict", false, "take warnings for mistakes: the exit status is 1")
-	c.Flags().BoolVar(&o.json, "json", false, "print JSON: findings with file, line, column, kind, rule, field and text")
+	c.Flags().StringArrayVar(&o.cases, "cases", nil,
+		"test the policy by the cases of `file`; may be there several times")
+	c.Flags().BoolVar(&o.strict, "strict", false,
+		"take warnings for mistakes: the exit status is 1")
+	c.Flags().BoolVar(&o.json, "json", false,
+		"print JSON: findings with file, line, column, kind, rule, field and text")
 	c.MarkFlagFilename("cases", "yaml", "yml", "json")
 	return c
 }
 
-// report is what check has found, in order, and a line on each file.
+// report holds the findings of check in order, and a line on each file.
 type report struct {
 	Findings []finding `json:"findings"`
 	lines    []string
@@ -108,7 +110,7 @@ func (o *checkOptions) run(c *cobra.Command, files []string) error {
 	return r.failed
 }
 
-// check checks one policy, and runs the cases.
+// check checks one policy and runs its cases.
 func (o *checkOptions) check(c *cobra.Command, r *report, name string) {
 	shown, text, err := readInput(c, name)
 	if err != nil {
@@ -203,7 +205,7 @@ func (r *report) say(format string, args ...any) {
 	r.lines = append(r.lines, fmt.Sprintf(format, args...))
 }
 
-// print writes the findings, and what becomes of each file.
+// print writes the findings and the result for each file.
 func (r *report) print(out io.Writer, asJSON bool) error {
 	if asJSON {
 		return visible.JSON(out, r)

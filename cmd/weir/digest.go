@@ -12,7 +12,6 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// newDigest returns the command digest.
 func newDigest() *cobra.Command {
 	return withExitStatus(&cobra.Command{
 		Use:   "digest",
@@ -33,7 +32,8 @@ sees the digest of one that can be guessed finds the secret by trying.`,
 		ValidArgsFunction: noFiles,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if isTerminal(c.InOrStdin()) {
-				fmt.Fprintln(c.ErrOrStderr(), "weir: type or paste the secret, then Enter and Ctrl-D. It is shown as you type.")
+				fmt.Fprintln(c.ErrOrStderr(), "weir: type or paste the secret, then Enter and "+
+					"Ctrl-D. It is shown as you type.")
 			}
 			secret, err := readSecret(c.InOrStdin())
 			if err != nil {
@@ -46,18 +46,19 @@ sees the digest of one that can be guessed finds the secret by trying.`,
   2  there was no secret, or more than one line`)
 }
 
-// noSecret refuses arguments without printing them: they may be secrets.
+// noSecret rejects arguments without printing them: they may be secrets.
 func noSecret(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return errors.New("the secret comes on standard input, since others see command lines: weir digest < key.txt. If this was one, change it")
+		return errors.New("others see command lines, so the secret comes on standard input: " +
+			"weir digest < key.txt")
 	}
 	return nil
 }
 
-// maxSecret is more than any header field has.
+// maxSecret is larger than any header field.
 const maxSecret = 1 << 20
 
-// readSecret reads one secret. Its errors do not have it.
+// readSecret reads one secret. Its errors do not contain the secret.
 func readSecret(in io.Reader) (string, error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxSecret+1))
 	if err != nil {
@@ -66,25 +67,29 @@ func readSecret(in io.Reader) (string, error) {
 	secret := strings.TrimSpace(string(text))
 	switch {
 	case secret == "":
-		return "", errors.New("there is no secret on standard input: pipe one in, as in: weir digest < key.txt")
+		return "",
+			errors.New("there is no secret on standard input: pipe one in, as in: weir digest < " +
+				"key.txt")
 	case strings.ContainsAny(secret, "\r\n"):
 		return "", errors.New("there is more than one line on standard input: one secret at a time")
-	case strings.HasPrefix(strings.ToLower(secret), "bearer ") || strings.HasPrefix(strings.ToLower(secret), "authorization:"):
-		return "", errors.New("the digest is of the token alone: leave out Authorization and Bearer")
+	case strings.HasPrefix(strings.ToLower(secret), "bearer ") ||
+		strings.HasPrefix(strings.ToLower(secret), "authorization:"):
+		return "",
+			errors.New("the digest is of the token alone: leave out Authorization and Bearer")
 	case len(text) > maxSecret:
 		return "", fmt.Errorf("a secret has at most %d bytes", maxSecret)
 	}
 	return secret, nil
 }
 
-// waitForTyping says what the command waits for, if a person types standard input.
-func waitForTyping(c *cobra.Command, what string) {
+// waitForTyping prints a prompt if standard input is a terminal.
+func waitForTyping(c *cobra.Command, input string) {
 	if isTerminal(c.InOrStdin()) {
-		fmt.Fprintf(c.ErrOrStderr(), "weir: type or paste %s, then Enter and Ctrl-D.\n", what)
+		fmt.Fprintf(c.ErrOrStderr(), "weir: type or paste %s, then Enter and Ctrl-D.\n", input)
 	}
 }
 
-// isTerminal reports whether a person types what comes from stream, or reads what goes there.
+// isTerminal reports whether stream is a terminal.
 func isTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	if !ok {
@@ -94,6 +99,6 @@ func isTerminal(stream any) bool {
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return false
 	}
-	null, err := os.Stat(os.DevNull) // a character device, too
+	null, err := os.Stat(os.DevNull) // the null device is a character device, too
 	return err != nil || !os.SameFile(info, null)
 }

@@ -28,10 +28,9 @@ type explainOptions struct {
 	json                 bool
 }
 
-// pageTime is how long a page may take to answer.
+// pageTime is the time limit for an answer of a page.
 const pageTime = 10 * time.Second
 
-// newExplain returns the command explain.
 func newExplain() *cobra.Command {
 	var o explainOptions
 	c := withExitStatus(&cobra.Command{
@@ -73,22 +72,28 @@ Without --credentials, the environment variable WEIR_CREDENTIALS has the same.`,
 				return errors.New("--descriptor needs a file of limits, and no request, as in: weir explain --policy limits.yaml --descriptor tenant=acme")
 			case len(o.descriptors) > 0:
 			case len(args) == 0 || len(args) > 2:
-				return fmt.Errorf("name one request, as in: weir explain --policy weir.yaml POST /login (got %d arguments)",
+				return fmt.Errorf("name one request, as in: weir explain --policy weir.yaml "+
+					"POST /login (got %d arguments)",
 					len(args))
 			case o.policy == "" && o.url == "":
-				return errors.New("whose rules? Name a policy file by --policy, or the page of a running program by --url")
+				return errors.New("whose rules? Name a policy file by --policy, or the page of " +
+					"a running program by --url")
 			case o.url == "" && (o.credentials != "" || o.limiter != ""):
-				return errors.New("--credentials and --limiter are for a page: name it by --url, or leave them out")
+				return errors.New("--credentials and --limiter are for a page: name it by " +
+					"--url, or leave them out")
 			case o.policy == "" && len(o.program) > 0:
-				return errors.New("--program needs --policy: a running program calls its own functions")
+				return errors.New("--program needs --policy: a running program calls its own " +
+					"functions")
 			}
 			return nil
 		},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string,
+			cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return []string{"GET", "POST", "PUT", "PATCH", "DELETE"}, cobra.ShellCompDirectiveNoFileComp
+			return []string{"GET", "POST", "PUT", "PATCH", "DELETE"},
+				cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}, `  0  the request would be allowed
@@ -97,22 +102,28 @@ Without --credentials, the environment variable WEIR_CREDENTIALS has the same.`,
      line has a mistake`)
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.policy, "policy", "", "find rules, keys and limits by the policy in `file`; - is standard input")
+	f.StringVar(&o.policy, "policy", "",
+		"find rules, keys and limits by the policy in `file`; - is standard input")
 	f.StringVar(&o.url, "url", "", "ask the operator's page at `address` what is left")
 	f.StringVar(&o.limiter, "limiter", "", "the `name` of a limiter of the page, if it has several")
 	f.StringVar(&o.credentials, "credentials", "",
 		"send the page the header fields in `file`; otherwise those in WEIR_CREDENTIALS")
-	f.StringVar(&o.address, "address", "", "the `IP` address of the peer: the client, or the nearest proxy (default 192.0.2.1)")
-	f.StringVar(&o.host, "host", "", "the `name` of the host that the request is for (default localhost)")
+	f.StringVar(&o.address, "address", "",
+		"the `IP` address of the peer: the client, or the nearest proxy (default 192.0.2.1)")
+	f.StringVar(&o.host, "host", "", "the `name` of the host that the request is for (default "+
+		"localhost)")
 	f.StringArrayVar(&o.header, "header", nil,
 		"a header `field` of the request, such as 'X-Tenant: acme'; may be there several times")
-	f.StringVar(&o.headers, "headers", "", "more header fields, one in a line of `file`; - is standard input")
-	f.StringVar(&o.route, "route", "", "the route that the framework has chosen, such as `/users/:id`")
+	f.StringVar(&o.headers, "headers", "",
+		"more header fields, one in a line of `file`; - is standard input")
+	f.StringVar(&o.route, "route", "", "the route that the framework has chosen, such as "+
+		"`/users/:id`")
 	f.StringArrayVar(&o.program, "program", nil,
 		"what a function of the program returns, such as `customer=ann`; may be there several times")
 	f.StringArrayVar(&o.descriptors, "descriptor", nil,
 		"a descriptor, such as `tenant=acme,path=/orders`; may be there several times")
-	f.BoolVar(&o.json, "json", false, "print JSON: request, verdict, notes, and rules with applies, why, key, limit, cost, left and more")
+	f.BoolVar(&o.json, "json", false, "print JSON: request, verdict, notes, and rules with "+
+		"applies, why, key, limit, cost, left and more")
 	c.MarkFlagFilename("policy", "yaml", "yml", "json")
 	c.RegisterFlagCompletionFunc("program", o.completeProgram)
 	for _, name := range []string{"url", "limiter", "address", "host", "header", "route", "descriptor"} {
@@ -122,7 +133,9 @@ Without --credentials, the environment variable WEIR_CREDENTIALS has the same.`,
 }
 
 // completeProgram completes the names that the policy declares.
-func (o *explainOptions) completeProgram(c *cobra.Command, _ []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+func (o *explainOptions) completeProgram(
+	c *cobra.Command, _ []string, _ string,
+) (names []string, _ cobra.ShellCompDirective) {
 	if o.policy != "" && o.policy != "-" {
 		if t, err := loadTrial(c, o.policy); err == nil {
 			for _, name := range slices.Concat(t.outline.Keys, t.outline.Plans, t.outline.Costs) {
@@ -138,7 +151,8 @@ func (o *explainOptions) run(c *cobra.Command, args []string) error {
 		return o.runDescriptors(c)
 	}
 	if o.policy == "-" && o.headers == "-" {
-		return errors.New("--policy and --headers cannot both be standard input: name a file for one")
+		return errors.New("--policy and --headers cannot both be standard input: name a file " +
+			"for one")
 	}
 	m, err := o.request(c, args)
 	if err != nil {
@@ -164,7 +178,7 @@ func (o *explainOptions) run(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// request returns the request that the command line describes.
+// request returns the request of the command line.
 func (o *explainOptions) request(c *cobra.Command, args []string) (*madeUp, error) {
 	m, err := parseRequest(strings.Join(args, " "))
 	if err != nil {
@@ -199,11 +213,14 @@ func (o *explainOptions) request(c *cobra.Command, args []string) (*madeUp, erro
 }
 
 func secretInFlag(name string) error {
-	return fmt.Errorf("%s is a credential, and command lines are seen by others: write the field into a file, and name the file by --headers", name)
+	return fmt.Errorf("%s is a credential, and others see command lines: write the field into a "+
+		"file for --headers", name)
 }
 
-// askPolicy explains by a file, and by a page what is left if there is one.
-func (o *explainOptions) askPolicy(ctx context.Context, c *cobra.Command, m *madeUp) (*explanation, error) {
+// askPolicy explains by a file. If there is a page, it adds the remaining quotas from the page.
+func (o *explainOptions) askPolicy(
+	ctx context.Context, c *cobra.Command, m *madeUp,
+) (*explanation, error) {
 	t, err := loadTrial(c, o.policy)
 	if err != nil {
 		return nil, err
@@ -217,7 +234,9 @@ func (o *explainOptions) askPolicy(ctx context.Context, c *cobra.Command, m *mad
 	for _, text := range o.program {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok {
-			return nil, fmt.Errorf("--program: a value is a name, = and what the function returns, such as customer=ann (got %.80q)", text)
+			return nil,
+				fmt.Errorf("--program: a value is a name, = and what the function returns, such "+
+					"as customer=ann (got %.80q)", text)
 		}
 		err := t.oneValue(value)
 		if err == nil {
@@ -243,18 +262,19 @@ func (o *explainOptions) askPolicy(ctx context.Context, c *cobra.Command, m *mad
 	return e, p.askKeys(ctx, o.limiter, e, answers, t.policy.Digest())
 }
 
-// oneValue returns an error if value goes on with another name of the policy: --field of simulate takes lists, and
-// --program does not, since keys may have commas.
+// oneValue returns an error if value contains a comma followed by another name of the policy.
+// --field of simulate takes lists; --program does not, since keys may contain commas.
 func (t *trial) oneValue(value string) error {
 	for _, part := range strings.Split(value, ",")[1:] {
 		if name, _, ok := strings.Cut(part, "="); ok && t.declares(name) {
-			return fmt.Errorf("each name needs a flag of its own: write --program %.80s (got %.80q)", part, value)
+			return fmt.Errorf(
+				"each name needs a flag of its own: write --program %.80s (got %.80q)", part, value)
 		}
 	}
 	return nil
 }
 
-// readsSecret reports whether rules take a header field for a credential.
+// readsSecret reports whether a rule reads the header field as a credential.
 func (t *trial) readsSecret(name string) bool {
 	for _, rule := range t.outline.Rules {
 		if slices.Contains(rule.Sources, "api-key "+name) {
@@ -264,8 +284,10 @@ func (t *trial) readsSecret(name string) bool {
 	return false
 }
 
-// askPage explains by a page alone.
-func (o *explainOptions) askPage(ctx context.Context, c *cobra.Command, m *madeUp) (*explanation, error) {
+// askPage explains by a page without a file.
+func (o *explainOptions) askPage(
+	ctx context.Context, c *cobra.Command, m *madeUp,
+) (*explanation, error) {
 	p, err := o.page(c)
 	if err != nil {
 		return nil, err
@@ -273,7 +295,7 @@ func (o *explainOptions) askPage(ctx context.Context, c *cobra.Command, m *madeU
 	return p.askRequest(ctx, o.limiter, m)
 }
 
-// page returns the page of --url.
+// page returns the page at --url.
 func (o *explainOptions) page(c *cobra.Command) (*page, error) {
 	from, text := "WEIR_CREDENTIALS", []byte(os.Getenv("WEIR_CREDENTIALS"))
 	if o.credentials != "" {

@@ -13,16 +13,16 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// explanation is what becomes of a request.
+// explanation is the decision on a request, with reasons.
 type explanation struct {
 	Request string            `json:"request"`
 	Verdict verdict           `json:"verdict"`
 	Rules   []ruleExplanation `json:"rules"`
 	Notes   []string          `json:"notes,omitempty"`
-	page    bool              // it says what is left
+	page    bool              // has remaining quotas from a page
 }
 
-// verdict is what the request would be.
+// verdict is the verdict on the request.
 type verdict string
 
 const (
@@ -31,41 +31,47 @@ const (
 	unavailable verdict = "unavailable"
 )
 
-// ruleExplanation is what one rule says.
+// ruleExplanation is the decision of one rule.
 type ruleExplanation struct {
 	Rule    string `json:"rule"`
 	Mode    string `json:"mode"` // enforce or shadow for this key; disabled
 	Applies bool   `json:"applies"`
-	Why     string `json:"why,omitempty"` // it does not apply, or cannot be applied
+	Why     string `json:"why,omitempty"` // why it does not apply, or fails
 	*ruleCharge
 	Notes []string `json:"notes,omitempty"`
 }
 
-// ruleCharge is what a rule charges a request.
+// ruleCharge is the charge of a request by one rule.
 type ruleCharge struct {
-	Key     string `json:"key"` // as people read it
+	Key     string `json:"key"` // in readable form
 	Limit   string `json:"limit"`
 	Cost    int64  `json:"cost"`
-	Left    *int64 `json:"left,omitempty"` // nil: not known
+	Left    *int64 `json:"left,omitempty"` // nil: unknown
 	Allowed bool   `json:"allowed"`
-	Retry   int64  `json:"retryAfterMicros,omitempty"` // −1: never
+	Retry   int64  `json:"retryAfterMicros,omitempty"` // −1: no wait helps
 }
 
-// explain returns what the rules of a policy say of a request that comes first.
+// explain returns the decisions of a policy on a request that comes first.
 func (t *trial) explain(m *madeUp, answers []answer, given map[string]string) *explanation {
 	e := &explanation{Request: m.String(), Verdict: allowed}
 	missing := make(map[string]bool)
 	for i := range answers {
 		a := &answers[i]
-		r := ruleExplanation{Rule: a.rule.Name, Applies: a.RuleDecision != nil, Mode: a.rule.Mode.String(), Why: a.why}
+		r := ruleExplanation{
+			Rule: a.rule.Name, Applies: a.RuleDecision != nil, Mode: a.rule.Mode.String(),
+			Why: a.why,
+		}
 		if a.RuleDecision != nil {
 			r.Mode = a.Mode().String()
-			r.ruleCharge = &ruleCharge{Key: a.showKey(a.Key), Limit: a.Limit().String(), Cost: a.Cost, Allowed: a.Allowed}
+			r.ruleCharge = &ruleCharge{
+				Key: a.showKey(a.Key), Limit: a.Limit().String(), Cost: a.Cost, Allowed: a.Allowed,
+			}
 			r.Notes = a.notes(given)
 			for _, name := range a.asked {
 				if _, ok := given[name]; !ok && !missing[name] {
-					e.Notes = append(e.Notes, fmt.Sprintf("%s has no value, so %s: give it one by --program %s=…", name,
-						t.without(name), name))
+					e.Notes = append(e.Notes,
+						fmt.Sprintf("%s has no value, so %s: give it one by --program %s=…", name,
+							t.without(name), name))
 					missing[name] = true
 				}
 			}
@@ -79,7 +85,7 @@ func (t *trial) explain(m *madeUp, answers []answer, given map[string]string) *e
 	return e
 }
 
-// judge finds the verdict from what the rules say.
+// judge computes the verdict from the rules.
 func (e *explanation) judge() {
 	e.Verdict = allowed
 	for i := range e.Rules {
@@ -94,7 +100,7 @@ func (e *explanation) judge() {
 	}
 }
 
-// without says what becomes of a request for which a function of the program has no value.
+// without describes the effect of a function of the program that has no value for a request.
 func (t *trial) without(name string) string {
 	if slices.Contains(t.outline.Costs, name) {
 		return "the request costs 1"
@@ -102,7 +108,7 @@ func (t *trial) without(name string) string {
 	return "it is absent"
 }
 
-// notes returns what is worth knowing of a rule that applies.
+// notes returns remarks on a rule that applies.
 func (a *answer) notes(given map[string]string) (notes []string) {
 	if a.err != nil {
 		return nil
@@ -138,7 +144,6 @@ func (a *answer) notes(given map[string]string) (notes []string) {
 	return notes
 }
 
-// print writes the explanation.
 func (e *explanation) print(out io.Writer, asJSON bool) error {
 	if asJSON {
 		return visible.JSON(out, e)
@@ -181,11 +186,12 @@ func (r *ruleExplanation) cells() []string {
 	if r.Retry > 0 {
 		notes = append([]string{"allowed again in " + wait(r.Retry)}, notes...)
 	}
-	return []string{r.Rule, r.Limit, cmp.Or(r.Key, noKey), fmt.Sprint(r.Cost), left, strings.Join(notes, "; ")}
+	return []string{
+		r.Rule, r.Limit, cmp.Or(r.Key, noKey), fmt.Sprint(r.Cost), left, strings.Join(notes, "; "),
+	}
 }
 
-// wait returns a number of microseconds for people: no less than it is, and as exact as
-// somebody who waits wants to know.
+// wait returns microseconds for people, rounded up to a sensible precision.
 func wait(micros int64) string {
 	d, unit := time.Duration(micros)*time.Microsecond, time.Millisecond
 	if d >= 10*time.Second {
@@ -194,7 +200,7 @@ func wait(micros int64) string {
 	return ((d + unit - 1) / unit * unit).String()
 }
 
-// summary returns the verdict in a line.
+// summary returns the verdict in one line.
 func (e *explanation) summary() string {
 	met, by, unknown := 0, "", false
 	for i := range e.Rules {
@@ -219,7 +225,8 @@ func (e *explanation) summary() string {
 	case e.Verdict == unavailable:
 		return text + "The request cannot be decided: " + cmp.Or(by, "see below") + "."
 	case e.Verdict == allowed && e.page && unknown:
-		return text + "The request would be allowed now by the rules of which the page knows what is left."
+		return text + "The request would be allowed now by the rules of which the page knows " +
+			"what is left."
 	case e.Verdict == allowed && e.page:
 		return text + "The request would be allowed now."
 	case e.Verdict == allowed:
@@ -230,7 +237,7 @@ func (e *explanation) summary() string {
 	return text + "The request is always denied, by " + visible.Text(by) + "."
 }
 
-// denies reports whether the rule stands in the way of the request.
+// denies reports whether the rule denies the request or fails.
 func (r *ruleExplanation) denies() bool {
 	return r.Applies && (r.ruleCharge == nil || !r.Allowed) && r.Mode == core.Enforce.String()
 }

@@ -48,7 +48,8 @@ func TestANamedPipeIsRefusedAndNotWaitedFor(t *testing.T) {
 		}()
 		var out, errOut bytes.Buffer
 		code := run(args, strings.NewReader(""), &out, &errOut)
-		if code != exitUnusable || !strings.Contains(errOut.String(), "is a named pipe: save what comes from it as a file, and name that") {
+		if code != exitUnusable ||
+			!strings.Contains(errOut.String(), "is a named pipe: save what comes from it as a file, and name that") {
 			t.Errorf("%v: %d, %q", args, code, &errOut)
 		}
 		r, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -62,7 +63,8 @@ func TestANamedPipeIsRefusedAndNotWaitedFor(t *testing.T) {
 
 func TestADeviceIsRefused(t *testing.T) {
 	var out, errOut bytes.Buffer
-	if code := run([]string{"check", os.DevNull}, nil, &out, &errOut); code != exitUnusable || !strings.Contains(errOut.String(), "is a device: save") {
+	if code := run([]string{"check", os.DevNull}, nil, &out, &errOut); code != exitUnusable ||
+		!strings.Contains(errOut.String(), "is a device: save") {
 		t.Errorf("%d, %q%q", code, &out, &errOut)
 	}
 }
@@ -89,7 +91,8 @@ func TestAPipeThatTheShellHasOpenedIsRead(t *testing.T) {
 		w.WriteString(onePolicy)
 		w.Close()
 		var out, errOut bytes.Buffer
-		if code := run([]string{"check", name}, nil, &out, &errOut); code != 0 || !strings.Contains(out.String(), "1 rule, no mistakes") {
+		if code := run([]string{"check", name}, nil, &out, &errOut); code != 0 ||
+			!strings.Contains(out.String(), "1 rule, no mistakes") {
 			t.Errorf("%s: %d, %q%q", name, code, &out, &errOut)
 		}
 		r.Close()

@@ -7,19 +7,19 @@ import (
 	"github.com/weir-go/weir/policy"
 )
 
-// finding is one thing that check has to say of a file.
+// finding is one result of check about a file.
 type finding struct {
 	File   string `json:"file"`
-	Line   int    `json:"line,omitempty"` // from 1; 0: the file as a whole
+	Line   int    `json:"line,omitempty"` // from 1; 0: the whole file
 	Column int    `json:"column,omitempty"`
 	Kind   kind   `json:"kind"`
-	Case   string `json:"case,omitempty"` // which fails
+	Case   string `json:"case,omitempty"` // the case that fails
 	Rule   string `json:"rule,omitempty"`
 	Field  string `json:"field,omitempty"`
 	Text   string `json:"text"`
 }
 
-// kind is what a finding is: a mistake in a file, a warning, or a case that fails.
+// kind is a mistake in a file, a warning, or a case that fails.
 type kind string
 
 const (
@@ -28,20 +28,25 @@ const (
 	failure kind = "failure"
 )
 
-// findingOf returns what package policy says as a finding.
+// findingOf returns a mistake of package policy as a finding.
 func findingOf(k kind, m *policy.Mistake) finding {
-	return finding{File: m.File, Line: m.Line, Column: m.Column, Kind: k, Rule: m.Rule, Field: m.Field, Text: m.Text}
+	return finding{
+		File: m.File, Line: m.Line, Column: m.Column, Kind: k, Rule: m.Rule, Field: m.Field,
+		Text: m.Text,
+	}
 }
 
-// String returns the finding as one line, in the form that editors understand.
+// String returns the finding as one line in the format that editors parse.
 func (f finding) String() string {
-	m := policy.Mistake{File: f.File, Line: f.Line, Column: f.Column, Rule: f.Rule, Field: f.Field, Text: f.Text}
+	m := policy.Mistake{
+		File: f.File, Line: f.Line, Column: f.Column, Rule: f.Rule, Field: f.Field, Text: f.Text,
+	}
 	line := m.Error()
 	if f.Kind == mistake {
 		return line
 	}
 	m = policy.Mistake{File: f.File, Line: f.Line, Column: f.Column}
-	place := m.Error() // file:line:column: and a blank
+	place := m.Error() // file:line:column: and a space
 	if f.Case != "" {
 		return place + fmt.Sprintf("%s: %s: ", f.Kind, f.Case) + strings.TrimPrefix(line, place)
 	}

@@ -22,12 +22,17 @@ func TestNothingOfAPageControlsATerminal(t *testing.T) {
 		status int
 		body   string
 	}{
-		"an error":     {http.StatusInternalServerError, `{"error":` + said + `}`},
-		"no limiter":   {http.StatusNotFound, `{"error":"there is no limiter","Rules":[{"Limiter":` + said + `}]}`},
-		"no verdict":   {http.StatusOK, `{"Verdict":` + said + `,"Error":` + said + `}`},
-		"rules":        {http.StatusOK, `{"Verdict":"denied","Rules":[{"Rule":` + said + `,"Matches":true,"Mode":"enforce","Key":` + said + `,"Limit":` + said + `}]}`},
-		"other rules":  {http.StatusOK, `{"Verdict":"allowed","Rules":[{"Rule":` + said + `,"Why":` + said + `}]}`},
-		"another mode": {http.StatusOK, `{"Verdict":"allowed","Rules":[{"Rule":"a","Matches":true,"Mode":` + said + `}]}`},
+		"an error":   {http.StatusInternalServerError, `{"error":` + said + `}`},
+		"no limiter": {http.StatusNotFound, `{"error":"there is no limiter","Rules":[{"Limiter":` + said + `}]}`},
+		"no verdict": {http.StatusOK, `{"Verdict":` + said + `,"Error":` + said + `}`},
+		"rules": {
+			http.StatusOK, `{"Verdict":"denied","Rules":[{"Rule":` + said + `,"Matches":true,"Mode":"enforce","Key":` +
+				said + `,"Limit":` + said + `}]}`,
+		},
+		"other rules": {http.StatusOK, `{"Verdict":"allowed","Rules":[{"Rule":` + said + `,"Why":` + said + `}]}`},
+		"another mode": {
+			http.StatusOK, `{"Verdict":"allowed","Rules":[{"Rule":"a","Matches":true,"Mode":` + said + `}]}`,
+		},
 	} {
 		page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
@@ -40,7 +45,9 @@ func TestNothingOfAPageControlsATerminal(t *testing.T) {
 			var out, errOut bytes.Buffer
 			run(append([]string{"explain", "--url", page.URL, "/"}, more...), nil, &out, &errOut)
 			all := out.String() + errOut.String()
-			if i := strings.IndexFunc(all, func(c rune) bool { return c != '\n' && c != unicode.ReplacementChar && !unicode.IsGraphic(c) }); i >= 0 {
+			if i := strings.IndexFunc(all, func(c rune) bool {
+				return c != '\n' && c != unicode.ReplacementChar && !unicode.IsGraphic(c)
+			}); i >= 0 {
 				t.Errorf("%s %v: %q", name, more, all[i:])
 			}
 			if more != nil && out.Len() > 0 {

@@ -14,11 +14,10 @@ import (
 	"github.com/weir-go/weir/policy"
 )
 
-// maxInput is how many bytes of a file are read: a byte more than a file of limits by descriptors may have.
+// maxInput is the number of bytes read of a file: one more than a file of descriptors may have.
 const maxInput = 4<<20 + 1
 
-// readInput reads the file of a name, or standard input if the name is "-". It returns the
-// name by which people know it.
+// readInput reads the named file, or standard input for "-". It also returns the name for messages.
 func readInput(c *cobra.Command, name string) (shown string, text []byte, err error) {
 	if name == "-" {
 		waitForTyping(c, "the file")
@@ -39,7 +38,7 @@ func readInput(c *cobra.Command, name string) (shown string, text []byte, err er
 	return name, text, visible.Error(err)
 }
 
-// loadTrial reads the policy of a name, for commands that need one without mistakes.
+// loadTrial reads the named policy. A policy with mistakes is an error.
 func loadTrial(c *cobra.Command, name string) (*trial, error) {
 	shown, text, err := readInput(c, name)
 	if err != nil {
@@ -47,12 +46,14 @@ func loadTrial(c *cobra.Command, name string) (*trial, error) {
 	}
 	t, err := newTrial(shown, text)
 	if mistakes := policy.Mistakes(err); mistakes != nil {
-		return nil, fmt.Errorf("the policy has %s, so nothing can be said of it:\n%w", count(len(mistakes), "mistake"), err)
+		return nil,
+			fmt.Errorf("the policy has %s, so nothing can be said of it:\n%w",
+				count(len(mistakes), "mistake"), err)
 	}
 	return t, err
 }
 
-// count returns a number of things, such as "1 mistake" and "2 mistakes".
+// count returns a number with a noun, such as "1 mistake" and "2 mistakes".
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -70,11 +71,12 @@ func noFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirecti
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
-// noArguments refuses arguments, and says how the command is used instead.
+// noArguments rejects arguments. Its error tells how to use the command.
 func noArguments(instead string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return fmt.Errorf("%s takes no arguments (got %.80q): %s", c.Name(), strings.Join(args, " "), instead)
+			return fmt.Errorf("%s takes no arguments (got %.80q): %s", c.Name(),
+				strings.Join(args, " "), instead)
 		}
 		return nil
 	}

@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// noKey is shown for a request that has no key under a rule. All such requests count
-// together.
+// noKey is shown for a request without a key. All such requests count together.
 const noKey = "(none)"
 
-// showKey returns a key of the rule of a as people read it: the parts of a list one by one.
+// showKey returns a readable key of the rule of a: the parts of a list one by one.
 func (a *answer) showKey(key string) string {
 	if key == "" {
 		return noKey
@@ -20,11 +19,11 @@ func (a *answer) showKey(key string) string {
 	return key
 }
 
-// listText returns the parts of a key as a policy file has them.
+// listText returns the parts of a key in the syntax of policy files.
 func listText(parts []string) string { return "[" + strings.Join(parts, ", ") + "]" }
 
-// joinedParts returns the parts of a key of keyfuncs.Join, nil if key is none. Every part
-// follows its length and a colon.
+// joinedParts returns the parts of a key of keyfuncs.Join, or nil. Each part follows its length and
+// a colon.
 func joinedParts(key string) (parts []string) {
 	for key != "" {
 		digits, rest, ok := strings.Cut(key, ":")

@@ -1,5 +1,5 @@
-// Weir is the command of the weir rate limiter. It checks policy files, explains what they
-// do to a request, and prints what they are written with.
+// Weir is the command of the weir rate limiter. It checks policy files, explains their effect on a
+// request, and prints values for them.
 //
 //	weir check weir.yaml
 //	weir explain --policy weir.yaml GET /reports/7
@@ -11,7 +11,7 @@ package main
 import (
 	"io"
 	"os"
-	_ "time/tzdata" // so that policies with time zones can be read on every machine
+	_ "time/tzdata" // to read policies with time zones on every machine
 )
 
 func main() {

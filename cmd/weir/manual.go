@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// exitStatus is the annotation of a command with the section "Exit status" of its manual.
+// exitStatus is the annotation that holds the section "Exit status" of a command's manual.
 const exitStatus = "exit status"
 
 // manual is the template of --help.
@@ -42,7 +42,7 @@ func withExitStatus(c *cobra.Command, text string) *cobra.Command {
 	return c
 }
 
-// withManual gives c the manual, and errors that say where it is.
+// withManual sets the manual of all commands, and makes errors refer to it.
 func withManual(root *cobra.Command) {
 	root.SetHelpTemplate(manual)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
@@ -62,14 +62,15 @@ func withManual(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
 			c.Short = "Print what a shell needs to complete commands, flags and files"
-			c.Long = "completion prints a script for your shell. \"weir completion bash --help\" says where to put it."
+			c.Long = "completion prints a script for your shell. \"weir completion bash " +
+				"--help\" says where to put it."
 		}
 		withHelpFlag(c)
 	}
 	withHelpFlag(root)
 }
 
-// otherNames has names that other programs give to what a flag says.
+// otherNames maps names that other programs use to our flags.
 var otherNames = map[string][]string{
 	"address": {"client", "ip", "peer"},
 	"json":    {"output"},
@@ -78,11 +79,13 @@ var otherNames = map[string][]string{
 	"policy":  {"config", "file", "rules"},
 }
 
-// nearFlags returns the flags of c that may be meant by an unknown name.
+// nearFlags returns the flags of c with names similar to an unknown one.
 func nearFlags(c *cobra.Command, name string) []string {
-	flags := &cobra.Command{SuggestionsMinimumDistance: 2} // the rule by which commands are suggested
+	flags := &cobra.Command{SuggestionsMinimumDistance: 2} // the rule for similar commands
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		flags.AddCommand(&cobra.Command{Use: f.Name, SuggestFor: otherNames[f.Name], Run: func(*cobra.Command, []string) {}})
+		flags.AddCommand(&cobra.Command{
+			Use: f.Name, SuggestFor: otherNames[f.Name], Run: func(*cobra.Command, []string) {},
+		})
 	})
 	return slices.Compact(flags.SuggestionsFor(name))
 }

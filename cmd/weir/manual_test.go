@@ -26,7 +26,8 @@ func commandsOf(root *cobra.Command) (ours []*cobra.Command) {
 func TestEveryCommandHasAManual(t *testing.T) {
 	root := newRoot()
 	names := commandsOf(root)
-	if !slices.IsSortedFunc(names, func(a, b *cobra.Command) int { return strings.Compare(a.Name(), b.Name()) }) || len(names) < 4 {
+	if !slices.IsSortedFunc(names, func(a, b *cobra.Command) int { return strings.Compare(a.Name(), b.Name()) }) ||
+		len(names) < 4 {
 		t.Errorf("commands: %d, or not in order", len(names))
 	}
 	for _, c := range names {
@@ -34,7 +35,9 @@ func TestEveryCommandHasAManual(t *testing.T) {
 		if code := run([]string{c.Name(), "--help"}, nil, &out, &errOut); code != 0 || errOut.Len() > 0 {
 			t.Errorf("%s --help: exit code %d, %s", c.Name(), code, &errOut)
 		}
-		for _, section := range []string{"Usage:\n", "Flags:\n", "Examples:\n", "Exit status:\n  0  ", "\n  2  ", "print this manual"} {
+		for _, section := range []string{
+			"Usage:\n", "Flags:\n", "Examples:\n", "Exit status:\n  0  ", "\n  2  ", "print this manual",
+		} {
 			if !strings.Contains(out.String(), section) {
 				t.Errorf("the manual of %s does not have %q", c.Name(), section)
 			}
@@ -92,7 +95,8 @@ func withoutRedirection(command string) string {
 
 func TestSchemaIsThatOfThePolicies(t *testing.T) {
 	var out, errOut bytes.Buffer
-	if code := run([]string{"schema"}, nil, &out, &errOut); code != 0 || !bytes.Equal(out.Bytes(), policy.Schema()) || errOut.Len() > 0 {
+	if code := run([]string{"schema"}, nil, &out, &errOut); code != 0 || !bytes.Equal(out.Bytes(), policy.Schema()) ||
+		errOut.Len() > 0 {
 		t.Errorf("exit code %d, %d bytes, %s", code, out.Len(), &errOut)
 	}
 	if !strings.HasSuffix(out.String(), "}\n") {
@@ -111,7 +115,8 @@ func TestWhatCannotBePrintedIsAnError(t *testing.T) {
 		{"simulate", "--limit", "5/minute", "--json", "../../examples/policy/access.log"},
 	} {
 		var errOut bytes.Buffer
-		if code := run(args, nil, full{}, &errOut); code != exitUnusable || !strings.Contains(errOut.String(), "disk is full") {
+		if code := run(args, nil, full{}, &errOut); code != exitUnusable ||
+			!strings.Contains(errOut.String(), "disk is full") {
 			t.Errorf("%v: exit code %d, %s", args, code, &errOut)
 		}
 	}
@@ -134,11 +139,14 @@ func TestControlCharactersDoNotReachATerminal(t *testing.T) {
 }
 
 func FuzzReadCases(f *testing.F) {
-	t, err := newTrial("weir.yaml", []byte("version: 1\nprogram: {keys: [user], costs: [size]}\nrules: [{name: a, key: [user, header X], limit: 1/s, cost: size}]\n"))
+	t, err := newTrial("weir.yaml",
+		[]byte("version: 1\nprogram: {keys: [user], costs: [size]}\n"+
+			"rules: [{name: a, key: [user, header X], limit: 1/s, cost: size}]\n"))
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add("cases:\n  - {request: GET /, headers: {X: y}, program: {user: ann, size: 2}, rules: {a: {key: [ann, y], limit: 1/s, cost: 2, mode: enforce}}}\n")
+	f.Add("cases:\n  - {request: GET /, headers: {X: y}, program: {user: ann, size: 2}, rules: {a: {key: [ann, y], " +
+		"limit: 1/s, cost: 2, mode: enforce}}}\n")
 	f.Add("cases: [{request: /, rules: {a: }, host: h, route: /r, address: 2001:db8::1, name: n}]")
 	f.Add("cases: &a [*a]\n<<: 7")
 	f.Fuzz(func(test *testing.T, text string) {

@@ -20,11 +20,11 @@ import (
 // page is the operator's page of a running program: see package admin.
 type page struct {
 	base   *url.URL
-	header http.Header // with what it wants to know of us
+	header http.Header // sent with each request
 	client *http.Client
 }
 
-// newPage returns the page at an address, such as http://127.0.0.1:8081.
+// newPage returns the page at an address such as http://127.0.0.1:8081.
 func newPage(address string, header http.Header) (*page, error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
@@ -32,29 +32,38 @@ func newPage(address string, header http.Header) (*page, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("--url: must be the address of a page, such as http://127.0.0.1:8081")
+		return nil,
+			errors.New("--url: must be the address of a page, such as http://127.0.0.1:8081")
 	case u.User != nil:
-		return nil, errors.New("--url: must not have a user and a password, since others see command lines: write the field Authorization into the file of --credentials")
+		return nil,
+			errors.New("--url: must not have a user and a password: write the field " +
+				"Authorization into a file for --credentials")
 	}
 	u.RawQuery, u.Fragment = "", ""
 	if len(header) > 0 && u.Scheme == "http" && !isLocal(u.Hostname()) {
-		return nil, fmt.Errorf("--url: credentials would go to %s unencrypted: use https, or a tunnel to this host", u.Host)
+		return nil,
+			fmt.Errorf("--url: credentials would go to %s unencrypted: use https, or a tunnel "+
+				"to this host", u.Host)
 	}
 	return &page{u, header, &http.Client{
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // credentials are for this address
+		// credentials are for this address only
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
 	}}, nil
 }
 
-// isLocal reports whether a host is this one, so that nothing leaves it.
+// isLocal reports whether host is this machine, so that nothing is sent over a network.
 func isLocal(host string) bool {
 	address, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && address.Zone() == "" && address.Unmap().IsLoopback() // with a zone net/http asks a proxy
+	// with a zone, net/http would use a proxy
+	return host == "localhost" || err == nil && address.Zone() == "" && address.Unmap().IsLoopback()
 }
 
-// maxReply is how many bytes of an answer are read.
+// maxReply is the number of bytes read of an answer.
 const maxReply = 4 << 20
 
-// refusal is why a page did not do what it was asked.
+// refusal is the error of a page.
 type refusal struct {
 	status int
 	text   string
@@ -62,14 +71,15 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// ask sends in as JSON, or a GET if in is nil, and reads the answer into out.
+// ask sends in as JSON, or a GET if in is nil, and decodes the answer into out.
 func (p *page) ask(ctx context.Context, path string, in, out any) error {
 	method, content := http.MethodGet, []byte(nil)
 	if in != nil {
 		method = http.MethodPost
-		content, _ = json.Marshal(in) // texts and numbers
+		content, _ = json.Marshal(in) // cannot fail for texts and numbers
 	}
-	r, err := http.NewRequestWithContext(ctx, method, p.base.JoinPath(path).String(), bytes.NewReader(content))
+	r, err := http.NewRequestWithContext(ctx, method, p.base.JoinPath(path).String(),
+		bytes.NewReader(content))
 	if err != nil {
 		return err
 	}
@@ -82,7 +92,7 @@ func (p *page) ask(ctx context.Context, path string, in, out any) error {
 	}
 	answer, err := p.client.Do(r)
 	if err != nil {
-		return fmt.Errorf("the page does not answer: %w: is the program running, and is this the address of its operator's page?", err)
+		return fmt.Errorf("the page does not answer: %w: check that the program runs", err)
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxReply))
@@ -92,13 +102,15 @@ func (p *page) ask(ctx context.Context, path string, in, out any) error {
 	if answer.StatusCode != http.StatusOK {
 		return p.refused(answer, text)
 	}
-	if err := json.Unmarshal(text, out); err != nil || !strings.HasPrefix(answer.Header.Get("Content-Type"), "application/json") {
-		return fmt.Errorf("%s answers, and is no operator's page of weir: give --url the address that you open in a browser", p.base)
+	if err := json.Unmarshal(text, out); err != nil ||
+		!strings.HasPrefix(answer.Header.Get("Content-Type"), "application/json") {
+		return fmt.Errorf("%s answers, and is no operator's page of weir: give --url the "+
+			"address that you open in a browser", p.base)
 	}
 	return nil
 }
 
-// refused returns the error for an answer of another status than 200.
+// refused returns the error for an answer with a status other than 200.
 func (p *page) refused(answer *http.Response, text []byte) error {
 	var said struct{ Error string }
 	json.Unmarshal(text, &said)
@@ -107,14 +119,17 @@ func (p *page) refused(answer *http.Response, text []byte) error {
 		why.text += ": " + said.Error
 	}
 	switch status := answer.StatusCode; {
-	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusProxyAuthRequired:
-		why.text += ": write the header fields by which it knows you into a file for --credentials, or into WEIR_CREDENTIALS"
+	case status == http.StatusUnauthorized || status == http.StatusForbidden ||
+		status == http.StatusProxyAuthRequired:
+		why.text += ": write the header fields that it wants into a file for --credentials"
 	case status >= 300 && status < 400:
-		why.text += fmt.Sprintf(": it leads to %.200q. If that is a log-in, send a credential by --credentials; otherwise give --url that address", answer.Header.Get("Location"))
+		why.text += fmt.Sprintf(": it leads to %.200q: give --url that address, or log in by "+
+			"--credentials", answer.Header.Get("Location"))
 	case status == http.StatusUnprocessableEntity && strings.Contains(said.Error, "explain a key"):
 		why.text = "the page says: " + said.Error + ": add --policy, which finds the keys"
-	case said.Error == "" || status == http.StatusNotFound && !strings.HasPrefix(said.Error, "there is no "):
-		why.text += ": is this the address of the operator's page? Give --url the one that you open in a browser"
+	case said.Error == "" ||
+		status == http.StatusNotFound && !strings.HasPrefix(said.Error, "there is no "):
+		why.text += ": give --url the address that you open in a browser"
 	}
 	return why
 }
@@ -180,7 +195,7 @@ func (p *page) askRequest(ctx context.Context, limiter string, m *madeUp) (*expl
 	return e, nil
 }
 
-// left adds what the page says is left.
+// left adds the remaining quota from the page.
 func (r *ruleExplanation) left(v *ruleOfPage) {
 	if !v.Counted {
 		return
@@ -191,11 +206,12 @@ func (r *ruleExplanation) left(v *ruleOfPage) {
 	}
 }
 
-// withLimiters adds to an error of the page which limiters it has, if that is the matter.
+// withLimiters adds the names of the page's limiters to an error about an unknown limiter.
 func (p *page) withLimiters(ctx context.Context, limiter string, err error) error {
 	var why *refusal
 	var shot struct{ Rules []struct{ Limiter string } }
-	if !errors.As(err, &why) || why.status != http.StatusNotFound || p.ask(ctx, "api/snapshot", nil, &shot) != nil || len(shot.Rules) == 0 {
+	if !errors.As(err, &why) || why.status != http.StatusNotFound ||
+		p.ask(ctx, "api/snapshot", nil, &shot) != nil || len(shot.Rules) == 0 {
 		return err
 	}
 	var all []string
@@ -205,14 +221,17 @@ func (p *page) withLimiters(ctx context.Context, limiter string, err error) erro
 		}
 	}
 	if limiter == "" {
-		return fmt.Errorf("the page has several limiters: name one by --limiter: %s", strings.Join(all, ", "))
+		return fmt.Errorf("the page has several limiters: name one by --limiter: %s",
+			strings.Join(all, ", "))
 	}
-	return fmt.Errorf("%w: name one by --limiter", err) // the page has said which
+	return fmt.Errorf("%w: name one by --limiter", err) // the page lists the names
 }
 
-// askKeys adds to e, which is by a file, what is left by the page for the keys that the
-// file finds.
-func (p *page) askKeys(ctx context.Context, limiter string, e *explanation, answers []answer, digest string) error {
+// askKeys adds to e, an explanation by a file, the remaining quotas from the page for the same
+// keys.
+func (p *page) askKeys(
+	ctx context.Context, limiter string, e *explanation, answers []answer, digest string,
+) error {
 	e.page = true
 	for i := range answers {
 		a, r := &answers[i], &e.Rules[i]
@@ -224,7 +243,8 @@ func (p *page) askKeys(ctx context.Context, limiter string, e *explanation, answ
 			Limit: a.Limit().String()}, &said)
 		var why *refusal
 		switch {
-		case errors.As(err, &why) && why.status == http.StatusNotFound && strings.Contains(why.text, "there is no rule"):
+		case errors.As(err, &why) && why.status == http.StatusNotFound &&
+			strings.Contains(why.text, "there is no rule"):
 			r.Notes = append(r.Notes, "the running program has no such rule")
 		case err != nil:
 			return p.withLimiters(ctx, limiter, err)
@@ -240,12 +260,14 @@ func (p *page) askKeys(ctx context.Context, limiter string, e *explanation, answ
 		return err
 	}
 	if shot.Policy != nil && shot.Policy.Digest != digest {
-		e.Notes = append(e.Notes, fmt.Sprintf("The page shows another policy in force, of %s: rules, keys and limits there may differ.", shot.Policy.Source))
+		e.Notes = append(e.Notes,
+			fmt.Sprintf("The page shows another policy in force, of %s: rules, keys and limits "+
+				"there may differ.", shot.Policy.Source))
 	}
 	return nil
 }
 
-// compare adds what the page says of the key of a.
+// compare adds the page's data on the key of a.
 func (r *ruleExplanation) compare(a *answer, v *ruleOfPage) {
 	if !v.Matches {
 		r.Notes = append(r.Notes, "the running program: "+v.Why)
@@ -264,7 +286,7 @@ func (r *ruleExplanation) compare(a *answer, v *ruleOfPage) {
 		}
 	}
 	r.left(v)
-	if v.Counted { // the page speaks of one unit
+	if v.Counted { // the page's numbers are for one unit
 		r.Allowed = r.Allowed && v.Allowed && v.Remaining >= r.Cost
 		if v.Allowed && !r.Allowed {
 			r.Notes = append(r.Notes, "less is left than it costs")

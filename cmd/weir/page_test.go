@@ -18,7 +18,8 @@ func TestCredentialsComeFromTheEnvironment(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, said)
 	}
 	t.Setenv("WEIR_CREDENTIALS", "s3cret")
-	if code, said := ask(); code != exitUnusable || strings.Contains(said, "s3cret") || !strings.Contains(said, "WEIR_CREDENTIALS") {
+	if code, said := ask(); code != exitUnusable || strings.Contains(said, "s3cret") ||
+		!strings.Contains(said, "WEIR_CREDENTIALS") {
 		t.Errorf("exit code %d: %s", code, said)
 	}
 	t.Setenv("WEIR_CREDENTIALS", "")
@@ -30,7 +31,8 @@ func TestCredentialsComeFromTheEnvironment(t *testing.T) {
 func TestCredentialsGoUnencryptedToThisHostOnly(t *testing.T) {
 	header := map[string][]string{"Authorization": {"Bearer s3cret"}}
 	for address, fine := range map[string]bool{
-		"http://localhost:8081": true, "127.0.0.1:8081": true, "http://[::1]:8081/limits": true, "http://127.9.9.9": true,
+		"http://localhost:8081": true, "127.0.0.1:8081": true, "http://[::1]:8081/limits": true,
+		"http://127.9.9.9":        true,
 		"https://ops.example.com": true, "http://ops.example.com": false, "http://10.0.0.1": false,
 		"http://[::1%25lo]": false, "http://localhost.example.com": false,
 	} {
@@ -46,7 +48,8 @@ func TestCredentialsGoUnencryptedToThisHostOnly(t *testing.T) {
 func TestAPageThatIsNotThereIsExplained(t *testing.T) {
 	var out, errOut bytes.Buffer
 	code := run([]string{"explain", "--url", "127.0.0.1:1", "/"}, nil, &out, &errOut)
-	if code != exitUnusable || !strings.Contains(errOut.String(), "does not answer") || !strings.Contains(errOut.String(), "is the program running") {
+	if code != exitUnusable || !strings.Contains(errOut.String(), "does not answer") ||
+		!strings.Contains(errOut.String(), "check that the program runs") {
 		t.Errorf("exit code %d: %s", code, &errOut)
 	}
 }

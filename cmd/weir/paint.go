@@ -5,11 +5,13 @@ import (
 	"os"
 )
 
-// paint is how the text on an output may look: nil if it stays plain, because it goes to a file, to
-// a terminal that has no colours, or to somebody who wants none (https://no-color.org).
+// paint formats text on an output. It is nil if the text stays plain: for a file, for a terminal
+// without colours, or if the user wants no colours (https://no-color.org).
 type paint map[string]string
 
-var colours = paint{"heading": "1", string(mistake): "31", string(failure): "31", string(warning): "33"}
+var colours = paint{
+	"heading": "1", string(mistake): "31", string(failure): "31", string(warning): "33",
+}
 
 // paintOf returns the paint for an output.
 func paintOf(w io.Writer) paint {
@@ -19,7 +21,7 @@ func paintOf(w io.Writer) paint {
 	return colours
 }
 
-// as returns text as it looks in a role; without a paint it is text.
+// as returns text formatted for a role, or text itself if p is nil.
 func (p paint) as(role, text string) string {
 	if colour := p[role]; colour != "" && text != "" {
 		return "\x1b[" + colour + "m" + text + "\x1b[0m"
@@ -27,5 +29,5 @@ func (p paint) as(role, text string) string {
 	return text
 }
 
-// canPaint reports whether w is a terminal that can do more than print lines.
+// canPaint reports whether w is a terminal with formatting.
 func canPaint(w io.Writer) bool { return isTerminal(w) && os.Getenv("TERM") != "dumb" }

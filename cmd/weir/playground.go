@@ -15,7 +15,6 @@ import (
 	"github.com/weir-go/weir/cmd/weir/playground"
 )
 
-// newPlayground returns the command playground.
 func newPlayground() *cobra.Command {
 	var address string
 	c := withExitStatus(&cobra.Command{
@@ -31,16 +30,19 @@ The decisions are those of the engine itself, compiled to WebAssembly. The page 
 nothing from elsewhere. The command ends when it is interrupted.`,
 		Example: `  weir playground
   weir playground --listen 127.0.0.1:9000`,
-		Args:              noArguments("the page sets up everything itself, as in: weir playground"),
+		Args: noArguments(
+			"the page sets up everything itself, as in: weir playground"),
 		ValidArgsFunction: noFiles,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			listener, err := net.Listen("tcp", address)
 			if err != nil {
-				return fmt.Errorf("--listen: %w: name another address, such as --listen 127.0.0.1:0 for any port that is free", err)
+				return fmt.Errorf("--listen: %w: name another address, such as --listen "+
+					"127.0.0.1:0 for any port that is free", err)
 			}
-			if _, err := fmt.Fprintf(c.OutOrStdout(), "The playground is at http://%s/\n", listener.Addr()); err != nil {
+			if _, err := fmt.Fprintf(c.OutOrStdout(), "The playground is at http://%s/\n",
+				listener.Addr()); err != nil {
 				listener.Close()
 				return err
 			}
@@ -48,13 +50,17 @@ nothing from elsewhere. The command ends when it is interrupted.`,
 		},
 	}, `  0  it was interrupted
   2  it could not listen at the address`)
-	c.Flags().StringVar(&address, "listen", "127.0.0.1:8080", "`address` to serve at; port 0: any that is free")
+	c.Flags().StringVar(&address, "listen", "127.0.0.1:8080",
+		"`address` to serve at; port 0: any that is free")
 	return c
 }
 
 // servePlayground serves the page until ctx ends.
 func servePlayground(ctx context.Context, listener net.Listener) error {
-	server := &http.Server{Handler: playground.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	server := &http.Server{
+		Handler: playground.Handler(), ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout: time.Minute,
+	}
 	stopped := context.AfterFunc(ctx, func() { server.Close() })
 	defer stopped()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

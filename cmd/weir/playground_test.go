@@ -54,7 +54,8 @@ func TestPlaygroundAtAnAddressInUseSaysHowToNameAnother(t *testing.T) {
 	defer taken.Close()
 	var out, errOut bytes.Buffer
 	code := run([]string{"playground", "--listen", taken.Addr().String()}, nil, &out, &errOut)
-	if said := errOut.String(); code != exitUnusable || !strings.Contains(said, taken.Addr().String()) || !strings.Contains(said, "such as --listen 127.0.0.1:0") {
+	if said := errOut.String(); code != exitUnusable || !strings.Contains(said, taken.Addr().String()) ||
+		!strings.Contains(said, "such as --listen 127.0.0.1:0") {
 		t.Errorf("it ends with %d, %s", code, said)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// progress shows how much of the logs was read, on a terminal and after a second.
+// progress shows how much of the logs was read, on a terminal, after the first second.
 type progress struct {
-	w        io.Writer // nil: nowhere
+	w        io.Writer // nil: no output
 	begun    time.Time
 	pass     int
 	last     time.Time
@@ -27,13 +27,14 @@ func newProgress(w io.Writer, quiet bool) *progress {
 	return p
 }
 
-// show shows that done of total bytes were read in a pass; total is 0 if it is not known.
+// show shows that done of total bytes were read in a pass; total is 0 if unknown.
 func (p *progress) show(pass int, done, total int64) {
 	now := p.now()
 	if pass != p.pass {
 		p.pass, p.begun = pass, now
 	}
-	if p.w == nil || now.Sub(p.begun) < time.Second && !p.written || now.Sub(p.last) < 100*time.Millisecond {
+	if p.w == nil || now.Sub(p.begun) < time.Second && !p.written ||
+		now.Sub(p.last) < 100*time.Millisecond {
 		return
 	}
 	p.last, p.written = now, true
@@ -49,7 +50,9 @@ func (p *progress) show(pass int, done, total int64) {
 	full := int(part * float64(p.barWidth))
 	left := ""
 	if elapsed := now.Sub(p.begun); part > 0.02 {
-		left = ", " + (time.Duration(float64(elapsed) * (1 - part) / part)).Round(time.Second).String() + " left"
+		left = ", " +
+			(time.Duration(float64(elapsed) * (1 - part) / part)).Round(time.Second).String() +
+			" left"
 	}
 	fmt.Fprintf(p.w, "\r%s [%s%s] %3.0f%% of %s%s\x1b[K", what, strings.Repeat("█", full),
 		strings.Repeat("░", p.barWidth-full), part*100, megabytes(total), left)

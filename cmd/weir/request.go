@@ -13,35 +13,36 @@ import (
 	"strings"
 )
 
-// anyAddress is the address of requests that nobody gave one: it is for documentation, and
-// belongs to nobody (RFC 5737).
+// anyAddress is the default address of requests. It is reserved for documentation (RFC 5737).
 const anyAddress = "192.0.2.1"
 
-// madeUp is a request that somebody makes up, to see what becomes of it.
+// madeUp is a request from the command line or from a file of cases.
 type madeUp struct {
 	Method  string
-	Path    string // with the query, if there is one
+	Path    string // with the query, if any
 	Host    string
-	Address string // of the peer; "": anyAddress
-	Route   string // by which the framework has routed it
+	Address string // peer address; "": anyAddress
+	Route   string // pattern that the framework routed it by
 	Header  http.Header
 }
 
-// parseRequest reads "POST /login", "/login", which is a GET, or the same with a URL.
+// parseRequest parses "POST /login", "/login", which is a GET, or the same with a URL.
 func parseRequest(text string) (*madeUp, error) {
 	words := strings.Fields(text)
 	if len(words) == 1 {
 		words = []string{http.MethodGet, words[0]}
 	}
 	if len(words) != 2 {
-		return nil, fmt.Errorf("a request is a method and a path, such as POST /login (got %.80q)", text)
+		return nil,
+			fmt.Errorf("a request is a method and a path, such as POST /login (got %.80q)", text)
 	}
 	m := &madeUp{Method: words[0], Path: words[1], Header: make(http.Header)}
 	if strings.HasPrefix(m.Method, "/") {
 		return nil, fmt.Errorf("the method comes first, as in POST /login (got %.80q)", text)
 	}
 	if upper := strings.ToUpper(m.Method); upper != m.Method {
-		return nil, fmt.Errorf("methods have capital letters: write %s (got %.80q)", upper, m.Method)
+		return nil,
+			fmt.Errorf("methods have capital letters: write %s (got %.80q)", upper, m.Method)
 	}
 	if strings.HasPrefix(m.Path, "http://") || strings.HasPrefix(m.Path, "https://") {
 		u, err := url.Parse(m.Path)
@@ -57,11 +58,14 @@ func parseRequest(text string) (*madeUp, error) {
 	return m, err
 }
 
-// build returns the request as a server reads it.
+// build returns the request as a server parses it.
 func (m *madeUp) build(ctx context.Context) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, m.Method, "http://"+cmp.Or(m.Host, "localhost")+m.Path, http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, m.Method,
+		"http://"+cmp.Or(m.Host, "localhost")+m.Path, http.NoBody)
 	if err != nil {
-		return nil, fmt.Errorf("no server would read this request: %s %.80q, host %.80q", m.Method, m.Path, m.Host)
+		return nil,
+			fmt.Errorf("no server would read this request: %s %.80q, host %.80q", m.Method, m.Path,
+				m.Host)
 	}
 	r.RequestURI, r.Pattern = m.Path, m.Route
 	r.URL.Scheme, r.URL.Host = "", ""
@@ -74,16 +78,18 @@ func (m *madeUp) build(ctx context.Context) (*http.Request, error) {
 	return r, nil
 }
 
-// parseAddress reads the address of a peer.
+// parseAddress parses the address of a peer.
 func parseAddress(text string) (string, error) {
 	a, err := netip.ParseAddr(cmp.Or(text, anyAddress))
 	if err != nil {
-		return "", fmt.Errorf("must be an IP address such as 203.0.113.7, without a port (got %.80q)", text)
+		return "",
+			fmt.Errorf("must be an IP address such as 203.0.113.7, without a port (got %.80q)",
+				text)
 	}
 	return a.String(), nil
 }
 
-// add adds a header field. Host is a field like any other here, and not in net/http.
+// add adds a header field. It treats Host like any other field, unlike net/http.
 func (m *madeUp) add(name, value string) {
 	if strings.EqualFold(name, "Host") {
 		m.Host = value
@@ -92,14 +98,14 @@ func (m *madeUp) add(name, value string) {
 	m.Header.Add(name, value)
 }
 
-// String returns the first line of the request, and who sends it.
+// String returns the request line and the address.
 func (m *madeUp) String() string {
 	return m.Method + " " + m.Host + m.Path + " from " + cmp.Or(m.Address, anyAddress)
 }
 
 var errField = errors.New("a header field is a name, a colon and a value, such as X-Tenant: acme")
 
-// parseField reads a header field. Its error does not have the text, which may be a secret.
+// parseField parses a header field. Its error does not contain the text, which may be a secret.
 func parseField(text string) (name, value string, err error) {
 	name, value, ok := strings.Cut(text, ":")
 	value = strings.TrimSpace(value)
@@ -109,8 +115,8 @@ func parseField(text string) (name, value string, err error) {
 	return http.CanonicalHeaderKey(name), value, nil
 }
 
-// parseFields reads header fields, one in a line, and passes them to add. Empty lines, and
-// lines that begin with #, say nothing.
+// parseFields parses header fields, one per line, and passes them to add. It skips empty lines and
+// lines that begin with #.
 func parseFields(text []byte, add func(name, value string)) error {
 	lines := bufio.NewScanner(strings.NewReader(string(text)))
 	lines.Buffer(nil, len(text)+1)
@@ -131,11 +137,12 @@ func parseFields(text []byte, add func(name, value string)) error {
 // isToken reports whether s is a token (RFC 9110, section 5.6.2).
 func isToken(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
-		return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+		return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') &&
+			!strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 	})
 }
 
-// isSecretField reports whether the header field of a name has a credential.
+// isSecretField reports whether the named header field holds a credential.
 func isSecretField(name string) bool {
 	switch name {
 	case "Authorization", "Cookie", "Proxy-Authorization":

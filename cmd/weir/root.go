@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// commands returns every command, by name. A new command has a file of its own, with a
-// constructor, and one line here.
+// commands returns all commands by name. A new command has a file of its own, with a constructor,
+// and one line here.
 func commands() []*cobra.Command {
 	return []*cobra.Command{
 		newCheck(),
@@ -22,7 +22,6 @@ func commands() []*cobra.Command {
 	}
 }
 
-// newRoot returns the command weir.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "weir",
@@ -32,8 +31,10 @@ docs/policy.md of its repository describes the format.`,
 		Example: `  weir check weir.yaml
   weir explain --policy weir.yaml POST /login
   weir simulate --limit 60/minute access.log`,
-		Version:       version(),
-		Args:          func(root *cobra.Command, args []string) error { return noCommand(root, args) },
+		Version: version(),
+		Args: func(root *cobra.Command, args []string) error {
+			return noCommand(root, args)
+		},
 		RunE:          func(root *cobra.Command, _ []string) error { return root.Help() },
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true,
@@ -44,25 +45,26 @@ docs/policy.md of its repository describes the format.`,
 	return root
 }
 
-// noCommand returns the error for args, which name no command; nil if there are none.
+// noCommand returns an error if args is not empty: its first element is not a command.
 func noCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
-		return fmt.Errorf("there is no command %.80q: write %s", args[0], strings.Join(near, " or "))
+		return fmt.Errorf("there is no command %.80q: write %s", args[0],
+			strings.Join(near, " or "))
 	}
 	return fmt.Errorf("there is no command %.80q: \"weir --help\" lists the commands", args[0])
 }
 
-// newHelp returns the command help.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [<command>]",
 		Short:   "Print the manual of a command",
 		Long:    "help prints the manual of a command, as --help of the command does.",
 		Example: "  weir help check",
-		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+		ValidArgsFunction: func(c *cobra.Command, args []string,
+			_ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 			if len(args) == 0 {
 				for _, command := range c.Root().Commands() {
 					if command.Hidden {
@@ -83,7 +85,7 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// version returns the version of the module that the program was built of.
+// version returns the module version of this program.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version

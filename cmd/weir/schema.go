@@ -5,7 +5,6 @@ import (
 	"github.com/weir-go/weir/policy"
 )
 
-// newSchema returns the command schema.
 func newSchema() *cobra.Command {
 	return withExitStatus(&cobra.Command{
 		Use:   "schema",
@@ -17,8 +16,9 @@ check" knows more.
 Save it beside the policy, and name it in the policy's first line:
 
   # yaml-language-server: $schema=policy.schema.json`,
-		Example:           `  weir schema > policy.schema.json`,
-		Args:              noArguments("there is one schema for all policy files, as in: weir schema > policy.schema.json"),
+		Example: `  weir schema > policy.schema.json`,
+		Args: noArguments("there is one schema for all policy files, as in: weir " +
+			"schema > policy.schema.json"),
 		ValidArgsFunction: noFiles,
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := c.OutOrStdout().Write(policy.Schema())

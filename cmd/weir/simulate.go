@@ -37,7 +37,6 @@ type simulateFlags struct {
 	quiet            bool
 }
 
-// newSimulate returns the command simulate.
 func newSimulate() *cobra.Command {
 	var f simulateFlags
 	c := withExitStatus(&cobra.Command{
@@ -79,11 +78,13 @@ Conditions of --fail-if and --suggest compare one of these by <, <=, > or >=:
       --field time=ts,address=client.ip,method=m,path=url,key.user=sub app.log`,
 		Args: func(_ *cobra.Command, logs []string) error {
 			if len(logs) == 0 {
-				return errors.New("name a log, or - for standard input: weir simulate --limit 60/minute access.log")
+				return errors.New("name a log, or - for standard input: weir simulate --limit " +
+					"60/minute access.log")
 			}
 			return nil
 		},
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string,
+			cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args) },
@@ -94,24 +95,34 @@ Conditions of --fail-if and --suggest compare one of these by <, <=, > or >=:
      line, or whose compression is damaged, after the report of what could be read`)
 	flags := c.Flags()
 	flags.StringVar(&f.policy, "policy", "", "the policy `file`")
-	flags.StringVar(&f.against, "against", "", "a policy `file` to compare with, such as the one in force")
-	flags.StringVar(&f.limit, "limit", "", "one `limit` in place of a policy, such as 60/minute or 'token-bucket 100/minute burst 20'")
+	flags.StringVar(&f.against, "against", "",
+		"a policy `file` to compare with, such as the one in force")
+	flags.StringVar(&f.limit, "limit", "", "one `limit` in place of a policy, such as 60/minute "+
+		"or 'token-bucket 100/minute burst 20'")
 	flags.StringVar(&f.key, "key", "address",
-		"who is counted under --limit: address, everybody, 'header X-Name', or the name of a field key.NAME")
+		"who is counted under --limit: address, everybody, 'header X-Name', or the name of a "+
+			"field key.NAME")
 	flags.StringArrayVar(&f.match, "match", nil,
 		"requests to which --limit applies: a `pattern` such as 'POST /login' (may be repeated)")
-	flags.StringVar(&f.format, "format", "auto", "the format of the logs: auto, "+strings.Join(accesslog.Formats(), ", "))
+	flags.StringVar(&f.format, "format", "auto",
+		"the format of the logs: auto, "+strings.Join(accesslog.Formats(), ", "))
 	flags.StringSliceVar(&f.fields, "field", nil,
-		"where the log has something, as `what=name`: time, address, method, path, request, host, status, bytes, duration, header.X, key.NAME, plan.NAME, cost.NAME; in JSON the name may be a path such as request.headers.X-Tenant")
+		"where the log has something, as `what=name`: time, address, method, path, request, "+
+			"host, status, bytes, duration, header.X, key.NAME, plan.NAME, cost.NAME; in JSON "+
+			"the name may be a path such as request.headers.X-Tenant")
 	flags.StringVar(&f.unit, "duration-unit", "",
 		"the `unit` of durations: s, ms, us or ns; as the format has it unless set")
-	flags.StringVar(&f.stamp, "stamp", "", "the `instant` of a line: start or end of the request; as the format has it unless set")
+	flags.StringVar(&f.stamp, "stamp", "",
+		"the `instant` of a line: start or end of the request; as the format has it unless set")
 	flags.StringArrayVar(&f.failIf, "fail-if", nil,
 		"exit with 1 if a `condition` holds, such as 'denied > 1%' (may be repeated)")
-	flags.BoolVar(&f.ladder, "ladder", false, "decide each rule alone by 0.25 to 8 times its limit, too")
+	flags.BoolVar(&f.ladder, "ladder", false,
+		"decide each rule alone by 0.25 to 8 times its limit, too")
 	flags.StringVar(&f.compare, "compare", "",
-		"decide each rule alone by each `algorithm`, too, and count what an exact log of what it let through would have decided otherwise: sliding-log")
-	flags.StringVar(&f.suggest, "suggest", "", "find the lowest limit that meets a `condition`, such as 'denied < 0.1%'")
+		"also decide each rule alone by each `algorithm`, and count the decisions that an exact log "+
+			"would have made otherwise: sliding-log")
+	flags.StringVar(&f.suggest, "suggest", "",
+		"find the lowest limit that meets a `condition`, such as 'denied < 0.1%'")
 	flags.StringVar(&f.rule, "rule", "", "the rule of --suggest, if there are several")
 	flags.StringVar(&f.html, "html", "", "write the report to `file` as a page, too")
 	flags.BoolVar(&f.asJSON, "json", false, "write the report as JSON")
@@ -119,13 +130,15 @@ Conditions of --fail-if and --suggest compare one of these by <, <=, > or >=:
 	flags.BoolVar(&f.quiet, "quiet", false, "show no progress")
 	c.RegisterFlagCompletionFunc("policy", policyFiles)
 	c.RegisterFlagCompletionFunc("against", policyFiles)
-	c.RegisterFlagCompletionFunc("html", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return []string{"html"}, cobra.ShellCompDirectiveFilterFileExt
-	})
-	c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(append(accesslog.Formats(), "auto"),
-		cobra.ShellCompDirectiveNoFileComp))
-	c.RegisterFlagCompletionFunc("compare",
-		cobra.FixedCompletions([]string{limits.AlgorithmSlidingLog.String()}, cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("html",
+		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"html"}, cobra.ShellCompDirectiveFilterFileExt
+		})
+	c.RegisterFlagCompletionFunc("format",
+		cobra.FixedCompletions(append(accesslog.Formats(), "auto"),
+			cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("compare", cobra.FixedCompletions(
+		[]string{limits.AlgorithmSlidingLog.String()}, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("stamp", cobra.FixedCompletions([]string{"start", "end"},
 		cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("duration-unit",
@@ -135,7 +148,8 @@ Conditions of --fail-if and --suggest compare one of these by <, <=, > or >=:
 
 func (f *simulateFlags) run(c *cobra.Command, logs []string) error {
 	if os.Getenv("GOGC") == "" {
-		const percent = 25 // a third less memory for 3% of time: most of the memory has no pointers
+		// saves a third of the memory for 3% of the time: most memory has no pointers
+		const percent = 25
 		defer debug.SetGCPercent(debug.SetGCPercent(percent))
 	}
 	o, err := f.options(c, logs)
@@ -173,7 +187,8 @@ func (f *simulateFlags) run(c *cobra.Command, logs []string) error {
 		return errors.Join(errors.New("the logs have no requests"+whyNone(r)), incomplete(r))
 	}
 	if n := r.Disordered(); n > 0 {
-		return errors.Join(fmt.Errorf("%d of %d lines are out of order by time, so nothing can be said of them: sort each log by time, or name its parts as files of their own, which are merged", n, r.Lines.Lines), incomplete(r))
+		return errors.Join(fmt.Errorf("%d of %d lines are out of order: sort each log by time, "+
+			"or name its parts as separate files", n, r.Lines.Lines), incomplete(r))
 	}
 	if err := f.write(c.OutOrStdout(), r); err != nil {
 		return err
@@ -182,25 +197,28 @@ func (f *simulateFlags) run(c *cobra.Command, logs []string) error {
 		return errors.New("no rule was simulated, so nothing can be said of the policy")
 	}
 	err = fail(c.ErrOrStderr(), conditions, r)
-	if missing := incomplete(r); missing != nil { // figures of a part of a log settle no condition
+	// figures of an incomplete log decide no condition
+	if missing := incomplete(r); missing != nil {
 		return missing
 	}
 	return err
 }
 
-// incomplete returns an error that names the logs of which a part is missing, nil if there are none.
-// Programs such as zcat and grep print what they have and fail, too.
+// incomplete returns an error that names incomplete logs, or nil. Programs such as zcat and grep
+// may print part of a log and then fail.
 func incomplete(r *simulate.Report) error {
 	var errs []error
 	for _, l := range r.Logs {
 		if l.Incomplete {
-			errs = append(errs, fmt.Errorf("%s ends early, such as within a line, or its compression is damaged: the figures are of what could be read", visible.Name(l.Name)))
+			errs = append(errs,
+				fmt.Errorf("%s ends early or is damaged: the figures are of the part that could "+
+					"be read", visible.Name(l.Name)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// withoutFile returns an error that says which file is missing.
+// withoutFile returns an error that names the missing file.
 func withoutFile(err error) error {
 	var path *fs.PathError
 	if errors.Is(err, fs.ErrNotExist) && errors.As(err, &path) {
@@ -209,25 +227,29 @@ func withoutFile(err error) error {
 	return err
 }
 
-// whyNone says what the lines were instead.
+// whyNone describes the lines of a log without requests.
 func whyNone(r *simulate.Report) string {
 	if r.Lines.Lines == 0 {
 		return ": they are empty"
 	}
-	why := ": " + strings.Join(append([]string{simreport.Reading(r)}, simreport.Skipped(r)...), "; ")
-	if !slices.ContainsFunc(r.Logs, func(l simulate.Log) bool { return accesslog.NamesFields(l.Format) }) {
+	why := ": " + strings.Join(append([]string{simreport.Reading(r)}, simreport.Skipped(r)...),
+		"; ")
+	if !slices.ContainsFunc(r.Logs, func(l simulate.Log) bool {
+		return accesslog.NamesFields(l.Format)
+	}) {
 		return why
 	}
 	switch r.Lines.Lines {
 	case r.Lines.NoAddress:
 		why += ": if the address is in a field of another name, say so by --field address=NAME"
 	case r.Lines.NoRequest + r.Lines.Other:
-		why += ": if the request is in fields of other names, say so by --field method=NAME,path=NAME"
+		why += ": if the request is in fields of other names, say so by --field " +
+			"method=NAME,path=NAME"
 	}
 	return why
 }
 
-// options returns what the flags ask for.
+// options returns the options for the flags.
 func (f *simulateFlags) options(c *cobra.Command, logs []string) (o simulate.Options, err error) {
 	switch {
 	case f.policy == "" && f.limit == "":
@@ -239,7 +261,9 @@ func (f *simulateFlags) options(c *cobra.Command, logs []string) (o simulate.Opt
 	case f.compare != "" && f.compare != limits.AlgorithmSlidingLog.String():
 		return o, fmt.Errorf("--compare %s: write sliding-log, which alone is exact in every window", f.compare)
 	case f.rule != "" && f.suggest == "":
-		return o, errors.New("--rule says for which rule --suggest finds a limit: add --suggest 'denied < 0.1%'")
+		return o,
+			errors.New("--rule says for which rule --suggest finds a limit: add --suggest " +
+				"'denied < 0.1%'")
 	}
 	seen := false
 	for _, log := range logs {
@@ -248,7 +272,10 @@ func (f *simulateFlags) options(c *cobra.Command, logs []string) (o simulate.Opt
 		}
 		seen = seen || log == "-"
 	}
-	o = simulate.Options{Logs: logs, Stdin: c.InOrStdin(), Ladder: f.ladder, Accuracy: f.compare != "", SuggestRule: f.rule, ShowKeys: f.showKeys}
+	o = simulate.Options{
+		Logs: logs, Stdin: c.InOrStdin(), Ladder: f.ladder, Accuracy: f.compare != "",
+		SuggestRule: f.rule, ShowKeys: f.showKeys,
+	}
 	if o.Log, err = f.logOptions(); err != nil {
 		return o, err
 	}
@@ -282,13 +309,16 @@ func (f *simulateFlags) logOptions() (accesslog.Options, error) {
 		}
 		o.Fields[accesslog.Role(role)] = name
 	}
-	units := map[string]time.Duration{"": 0, "s": time.Second, "ms": time.Millisecond, "us": time.Microsecond,
+	units := map[string]time.Duration{"": 0, "s": time.Second, "ms": time.Millisecond,
+		"us": time.Microsecond,
 		"ns": time.Nanosecond}
 	unit, ok := units[f.unit]
 	if !ok {
 		return o, fmt.Errorf("--duration-unit %s: write s, ms, us or ns", f.unit)
 	}
-	stamps := map[string]accesslog.Stamp{"": accesslog.ByFormat, "start": accesslog.AtStart, "end": accesslog.AtEnd}
+	stamps := map[string]accesslog.Stamp{
+		"": accesslog.ByFormat, "start": accesslog.AtStart, "end": accesslog.AtEnd,
+	}
 	stamp, ok := stamps[f.stamp]
 	if !ok {
 		return o, fmt.Errorf("--stamp %s: write start or end", f.stamp)
@@ -307,7 +337,9 @@ func (f *simulateFlags) write(out io.Writer, r *simulate.Report) error {
 	if f.asJSON {
 		return simreport.JSON(out, r)
 	}
-	return simreport.Text(out, r, func(heading string) string { return paintOf(out).as("heading", heading) })
+	return simreport.Text(out, r, func(heading string) string {
+		return paintOf(out).as("heading", heading)
+	})
 }
 
 // fail reports the conditions that hold.

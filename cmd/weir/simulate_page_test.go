@@ -27,7 +27,8 @@ func TestPageOverInput(t *testing.T) {
 		var out, errOut bytes.Buffer
 		code := run([]string{"simulate", "--policy", "new.yaml", "--against", "old.yaml", "--html", page,
 			"access.log"}, strings.NewReader(""), &out, &errOut)
-		if want := "weir: --html " + page + ": the command reads this file: name another\n"; code != exitUnusable || errOut.String() != want || out.Len() > 0 {
+		if want := "weir: --html " + page + ": the command reads this file: name another\n"; code != exitUnusable ||
+			errOut.String() != want || out.Len() > 0 {
 			t.Errorf("%s: got %d, %q, %q", page, code, errOut.String(), out.String())
 		}
 	}
@@ -43,8 +44,9 @@ func TestPageOverInput(t *testing.T) {
 func TestPageNowhere(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for page, want := range map[string]string{
-		filepath.Join("none", "report.html"): "weir: --html none/report.html: there is no directory none: make it first\n",
-		".":                                  "weir: --html .: is a directory: name a file in it, such as report.html\n",
+		filepath.Join("none", "report.html"): "weir: --html none/report.html: there is no directory none: make it " +
+			"first\n",
+		".": "weir: --html .: is a directory: name a file in it, such as report.html\n",
 	} {
 		var out, errOut bytes.Buffer
 		code := run([]string{"simulate", "--limit", "1/minute", "--html", page, "none.log"}, strings.NewReader(""),

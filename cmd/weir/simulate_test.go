@@ -137,7 +137,8 @@ func TestALogThatIsOutOfOrderIsRefused(t *testing.T) {
 		"few":      {shuffled[:20], exitUnusable},
 	} {
 		code, out, errOut := simulated(put(t, dir, name, []byte(strings.Join(c.lines, ""))))
-		if code != c.want || (c.want == exitUnusable) != strings.Contains(errOut, "out of order") || (c.want == exitUnusable) != (out == "") {
+		if code != c.want || (c.want == exitUnusable) != strings.Contains(errOut, "out of order") ||
+			(c.want == exitUnusable) != (out == "") {
 			t.Errorf("%s: exit code %d, want %d: %s%s", name, code, c.want, out, errOut)
 		}
 	}
@@ -152,7 +153,8 @@ func TestOneLogDoesNotCountTwice(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, twice := range [][]string{{log, log}, {log, dir + "/./access.log"}, {log, link}} {
-		if code, out, errOut := simulated(twice...); code != exitUnusable || out != "" || !strings.Contains(errOut, "name it once") {
+		if code, out, errOut := simulated(twice...); code != exitUnusable || out != "" ||
+			!strings.Contains(errOut, "name it once") {
 			t.Errorf("%q: exit code %d: %s%s", twice, code, out, errOut)
 		}
 	}
@@ -160,11 +162,13 @@ func TestOneLogDoesNotCountTwice(t *testing.T) {
 	if code != exitDone || !strings.Contains(out, "have the same text") {
 		t.Errorf("a compressed copy: exit code %d: %s%s", code, out, errOut)
 	}
-	if _, out, _ := simulated(log, put(t, dir, "other.log", []byte(text+spreadOver(1)[0]))); strings.Contains(out, "same text") {
+	if _, out, _ := simulated(log, put(t, dir, "other.log", []byte(text+spreadOver(1)[0]))); strings.Contains(out,
+		"same text") {
 		t.Errorf("two logs: %s", out)
 	}
 	empty := put(t, dir, "empty", nil)
-	if code, out, _ := simulated(log, empty, put(t, dir, "empty too", nil)); code != exitDone || strings.Contains(out, "same text") {
+	if code, out, _ := simulated(log, empty, put(t, dir, "empty too", nil)); code != exitDone ||
+		strings.Contains(out, "same text") {
 		t.Errorf("two empty logs: exit code %d: %s", code, out)
 	}
 }
@@ -203,14 +207,16 @@ func TestTheFirstLineOfEachKindThatIsNotReadIsShown(t *testing.T) {
 	_, out, _ = simulated("--show-keys", fine, one, put(t, dir, "two.log", []byte(strings.Join(lines[:19], ""))))
 	for _, want := range []string{
 		"line 20 of " + one + " and 1 more: it is not in the format common: damaged\n",
-		"line 6 of " + one + " and 1 more: it has no address of a client: host.example.2 - - [20/Nov/2026:12:00:02 +0000] \"GET / HTTP/1.1\" 200 5\n",
+		"line 6 of " + one + " and 1 more: it has no address of a client: host.example.2 - - [20/Nov/2026:12:00:02 " +
+			"+0000] \"GET / HTTP/1.1\" 200 5\n",
 		"line 7 of " + one + " and 1 more: it has bytes that no text has: bin\ufffdary\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("want %q, got\n%s", want, out)
 		}
 	}
-	if code, _, errOut := simulated(put(t, dir, "none.log", []byte(lines[5]))); code != exitUnusable || !strings.Contains(errOut, "1 without an address; line 1: it has no address of a client") {
+	if code, _, errOut := simulated(put(t, dir, "none.log", []byte(lines[5]))); code != exitUnusable ||
+		!strings.Contains(errOut, "1 without an address; line 1: it has no address of a client") {
 		t.Errorf("exit code %d: %s", code, errOut)
 	}
 }
@@ -222,12 +228,14 @@ func TestOneLineWithoutAServerHidesNoDurations(t *testing.T) {
 		if i == 7 {
 			server = "-"
 		}
-		log += strings.TrimSuffix(spreadOver(50)[i], "\n") + fmt.Sprintf(" \"-\" \"-\" %d \"router\" %s 2500ms\n", i, server)
+		log += strings.TrimSuffix(spreadOver(50)[i], "\n") +
+			fmt.Sprintf(" \"-\" \"-\" %d \"router\" %s 2500ms\n", i, server)
 	}
 	var out, errOut bytes.Buffer
 	code := run([]string{"simulate", "--limit", "concurrent 1", put(t, t.TempDir(), "access.log", []byte(log))},
 		nil, &out, &errOut)
-	if code != exitDone || !strings.Contains(out.String(), "1 log, traefik-common; 0 lines unread") || strings.Contains(out.String(), "Not simulated") {
+	if code != exitDone || !strings.Contains(out.String(), "1 log, traefik-common; 0 lines unread") ||
+		strings.Contains(out.String(), "Not simulated") {
 		t.Errorf("exit code %d: %s%s", code, &out, &errOut)
 	}
 }
@@ -238,7 +246,8 @@ func TestAClientCannotGiveALogHosts(t *testing.T) {
 	dir := t.TempDir()
 	lines := spreadOver(20)
 	lines[3] = strings.Replace(lines[3], "GET /", "GET http://evil.example/", 1)
-	code, out, errOut := simulated("--match", "api.example/", put(t, dir, "access.log", []byte(strings.Join(lines, ""))))
+	code, out, errOut := simulated("--match", "api.example/",
+		put(t, dir, "access.log", []byte(strings.Join(lines, ""))))
 	if code != exitUnusable || !strings.Contains(out, "a pattern of it has a host, and the log has none") {
 		t.Errorf("exit code %d: %s%s", code, out, errOut)
 	}
@@ -271,7 +280,8 @@ func (u unread) Read([]byte) (int, error) {
 // A log may take minutes to read.
 func TestARuleThatDoesNotExistIsFoundBeforeTheLogIsRead(t *testing.T) {
 	dir := t.TempDir()
-	file := put(t, dir, "weir.yaml", []byte("version: 1\nclient: {peer: true}\nrules: [{name: per-client, key: address, limit: 5/minute}]\n"))
+	file := put(t, dir, "weir.yaml",
+		[]byte("version: 1\nclient: {peer: true}\nrules: [{name: per-client, key: address, limit: 5/minute}]\n"))
 	for _, args := range [][]string{
 		{"--fail-if", "denied(per-cleint) > 1%"},
 		{"--fail-if", "denied(per-client) > 1%", "--fail-if", "wait(other) > 1s"},
@@ -306,16 +316,20 @@ rules:
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
-			if code := run([]string{"simulate", "--policy", file, "--fail-if", "denied > 1%", "--json", put(t, dir, c.name, []byte(c.log))}, nil, &out, &errOut); code != exitFound {
+			if code := run(
+				[]string{"simulate", "--policy", file, "--fail-if", "denied > 1%", "--json",
+					put(t, dir, c.name, []byte(c.log))}, nil, &out, &errOut); code != exitFound {
 				t.Fatalf("exit code %d: %s", code, &errOut)
 			}
-			if want := `"denied": {` + "\n" + `          "low": ` + c.denied + ","; !strings.Contains(out.String(), want) {
+			if want := `"denied": {` + "\n" + `          "low": ` + c.denied +
+				","; !strings.Contains(out.String(), want) {
 				t.Errorf("want %s denied:\n%s", c.denied, &out)
 			}
 			if ended := strings.Contains(out.String(), "the override ended"); ended != c.ended {
 				t.Errorf("the report says that the override has ended: %v, want %v", ended, c.ended)
 			}
-			if n := strings.Count(out.String(), "weir.yaml:7:15: rule"); c.ended && (n != 1 || strings.Contains(out.String(), file+": "+file)) {
+			if n := strings.Count(out.String(), "weir.yaml:7:15: rule"); c.ended &&
+				(n != 1 || strings.Contains(out.String(), file+": "+file)) {
 				t.Errorf("the note names the file twice, or no line of it:\n%s", &out)
 			}
 		})

@@ -7,11 +7,11 @@ import (
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
 )
 
-// maxColumn is how wide a column is made: rows with a longer cell are out of line. A page
-// with one huge name and many rules would fill the memory with blanks.
+// maxColumn is the maximal width of a column. Rows with a longer cell are not aligned. Otherwise
+// one huge name with many rules would fill the memory with spaces.
 const maxColumn = 200
 
-// table returns rows in columns, two blanks apart. The last column is as wide as it likes.
+// table returns rows in columns, two spaces apart. The last column has no padding.
 func table(rows [][]string) string {
 	var widths []int
 	for _, row := range rows {

@@ -14,26 +14,27 @@ import (
 	"github.com/weir-go/weir/policy"
 )
 
-// trial is a policy whose rules are tried on requests that somebody makes up. Values that
-// come with a request stand for the functions of the program.
+// trial is a policy whose rules are tried on requests from people. Values that come with a request
+// replace the functions of the program.
 type trial struct {
-	policy   *policy.Policy[*http.Request]
-	outline  *policy.Outline
-	rules    []core.Rule[*http.Request]
-	limiters []*core.Limiter[*http.Request] // one for each rule, so that a rule that fails hides no other; nil: disabled
+	policy  *policy.Policy[*http.Request]
+	outline *policy.Outline
+	rules   []core.Rule[*http.Request]
+	// one for each rule, so that a failing rule hides no other; nil: disabled
+	limiters []*core.Limiter[*http.Request]
 }
 
-// answer is what a rule says of a request.
+// answer is the decision of a rule on a request.
 type answer struct {
 	rule               *core.Rule[*http.Request]
 	outline            *policy.RuleOutline
 	why                string   // it does not apply
-	err                error    // it should apply, and cannot
-	asked              []string // names of the program
+	err                error    // it applies, but fails
+	asked              []string // names of the program that it used
 	*core.RuleDecision          // nil: the rule does not apply
 }
 
-// newTrial reads a policy. Its error is that of [policy.Parse].
+// newTrial parses a policy. Its error is that of [policy.Parse].
 func newTrial(name string, text []byte) (*trial, error) {
 	outline, err := policy.ReadOutline(name, text)
 	if err != nil {
@@ -50,7 +51,9 @@ func newTrial(name string, text []byte) (*trial, error) {
 			t.limiters = append(t.limiters, nil)
 			continue
 		}
-		l, err := core.New(core.Config[*http.Request]{Rules: []core.Rule[*http.Request]{rule}, Backend: store})
+		l, err := core.New(core.Config[*http.Request]{
+			Rules: []core.Rule[*http.Request]{rule}, Backend: store,
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -59,8 +62,8 @@ func newTrial(name string, text []byte) (*trial, error) {
 	return t, nil
 }
 
-// values stand for the functions of a program, by the names of the file. asked collects
-// the names that were asked for.
+// values replace the functions of a program, by the names in the file. asked collects the names
+// that were used.
 type values struct {
 	given map[string]string
 	asked []string
@@ -68,7 +71,7 @@ type values struct {
 
 type valuesKey struct{}
 
-// valueOf returns what the function of a name returns for r.
+// valueOf returns the result of the named function for r.
 func valueOf(r *http.Request, name string) (string, bool) {
 	v := r.Context().Value(valuesKey{}).(*values)
 	text, ok := v.given[name]
@@ -78,7 +81,7 @@ func valueOf(r *http.Request, name string) (string, bool) {
 	return text, ok
 }
 
-// namesOf supplies what a file wants of the program.
+// namesOf supplies the functions that a file needs.
 func namesOf(o *policy.Outline) policy.Names[*http.Request] {
 	names := policy.Names[*http.Request]{
 		Keys:  make(map[string]func(*http.Request) (string, error)),
@@ -102,7 +105,7 @@ func namesOf(o *policy.Outline) policy.Names[*http.Request] {
 	for _, name := range o.Costs {
 		names.Costs[name] = func(r *http.Request) int64 {
 			if s, ok := valueOf(r, name); ok {
-				cost, _ := strconv.ParseInt(s, 10, 64) // checkValue has allowed it
+				cost, _ := strconv.ParseInt(s, 10, 64) // checkValue has checked it
 				return cost
 			}
 			return 1
@@ -111,11 +114,12 @@ func namesOf(o *policy.Outline) policy.Names[*http.Request] {
 	return names
 }
 
-// checkValue returns what is wrong with a value for the program, nil if nothing is.
+// checkValue returns an error if a value for the program is not valid.
 func (t *trial) checkValue(name, value string) error {
 	if slices.Contains(t.outline.Costs, name) {
 		if cost, err := strconv.ParseInt(value, 10, 64); err != nil || cost < 0 {
-			return fmt.Errorf("%s is a cost: its value must be a number of units (got %.80q)", name, value)
+			return fmt.Errorf("%s is a cost: its value must be a number of units (got %.80q)", name,
+				value)
 		}
 		return nil
 	}
@@ -124,9 +128,11 @@ func (t *trial) checkValue(name, value string) error {
 	}
 	all := slices.Concat(t.outline.Keys, t.outline.Plans, t.outline.Costs)
 	if len(all) == 0 {
-		return fmt.Errorf("the policy declares no names under program, so %.80q stands for nothing: remove it", name)
+		return fmt.Errorf("the policy declares no names under program, so %.80q stands for "+
+			"nothing: remove it", name)
 	}
-	return fmt.Errorf("the policy does not declare %.80q under program: it declares %s", name, strings.Join(all, ", "))
+	return fmt.Errorf("the policy does not declare %.80q under program: it declares %s", name,
+		strings.Join(all, ", "))
 }
 
 // declares reports whether the policy has name under program.
@@ -135,8 +141,8 @@ func (t *trial) declares(name string) bool {
 		slices.Contains(t.outline.Costs, name)
 }
 
-// ask returns what each rule says of a request, in the order of the file. given has the
-// values for the functions of the program.
+// ask returns the decision of each rule on a request, in the order of the file. given holds the
+// results of the functions of the program.
 func (t *trial) ask(m *madeUp, given map[string]string) ([]answer, error) {
 	answers := make([]answer, len(t.rules))
 	for i := range t.rules {
@@ -161,11 +167,12 @@ func (t *trial) ask(m *madeUp, given map[string]string) ([]answer, error) {
 	return answers, nil
 }
 
-// withoutRule returns err without the name of its rule, which is said already.
+// withoutRule returns err without the name of its rule, which is printed elsewhere.
 func withoutRule(err error, rule string) error {
 	if err == nil {
 		return nil
 	}
-	return errors.New(strings.ReplaceAll(strings.TrimPrefix(err.Error(), fmt.Sprintf("core: rule %q: ", rule)),
-		"\n", "; "))
+	return errors.New(
+		strings.ReplaceAll(strings.TrimPrefix(err.Error(), fmt.Sprintf("core: rule %q: ", rule)),
+			"\n", "; "))
 }

@@ -1,7 +1,7 @@
-// Package playground is the page of "weir playground": requests that come by click or by
-// chance, and what every algorithm says to them.
+// Package playground serves the page of "weir playground", which shows how every algorithm decides
+// requests that come by click or at random.
 //
-// The page is static. Any server of files serves the directory page, under any path.
+// The page is static. Any file server can serve the directory page, under any path.
 package playground
 
 import (
@@ -17,22 +17,24 @@ import (
 //go:embed page
 var files embed.FS
 
-// types are the content types of the files, by extension.
+// types are the content types of the files by extension.
 var types = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",
 	".svg":  "image/svg+xml",
-	".gz":   "application/gzip", // the page unpacks it itself, on any server
+	".gz":   "application/gzip", // the page decompresses it itself, on any server
 }
 
-// Handler serves the page, at / and nothing above it. It answers GET and HEAD alone.
+// Handler serves the page at /. It answers only GET and HEAD.
 func Handler() http.Handler { return http.HandlerFunc(serve) }
 
 func serve(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; connect-src 'self'; img-src 'self'; "+
-		"frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; "+
+		"style-src 'self'; connect-src 'self'; img-src 'self'; "+
+		"frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for "+
+		"'script'; trusted-types 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")

@@ -71,7 +71,8 @@ func TestHandler(t *testing.T) {
 				test.status, test.contentType)
 		}
 		csp := w.Header().Get("Content-Security-Policy")
-		if !strings.HasPrefix(csp, "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; ") || strings.Contains(csp, "unsafe-inline") {
+		if !strings.HasPrefix(csp, "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; ") ||
+			strings.Contains(csp, "unsafe-inline") {
 			t.Errorf("%s %s: the policy is %q", test.method, test.path, csp)
 		}
 	}
@@ -84,7 +85,8 @@ func TestHandler(t *testing.T) {
 // what only a header can say.
 func TestThePageHasThePolicyOfTheServer(t *testing.T) {
 	header := get(t, "GET", "/").Header().Get("Content-Security-Policy")
-	own := regexp.MustCompile(`http-equiv="Content-Security-Policy" content="([^"]*)"`).FindStringSubmatch(sources(t)["index.html"])
+	own := regexp.MustCompile(`http-equiv="Content-Security-Policy" content="([^"]*)"`).FindStringSubmatch(
+		sources(t)["index.html"])
 	if want := strings.Replace(header, "frame-ancestors 'none'; ", "", 1); own == nil || own[1] != want {
 		t.Errorf("the page has %q, want %q", own, want)
 	}
@@ -101,7 +103,9 @@ func TestTheEngineIsSmall(t *testing.T) {
 // frame.js reads what lab/frame.go writes.
 func TestThePageReadsFramesAsTheyAreWritten(t *testing.T) {
 	text := sources(t)["frame.js"]
-	for name, want := range map[string]int{"head": lab.HeadFields, "perPanel": lab.PanelFields, "perGauge": lab.GaugeFields, "perEvent": lab.EventFields} {
+	for name, want := range map[string]int{
+		"head": lab.HeadFields, "perPanel": lab.PanelFields, "perGauge": lab.GaugeFields, "perEvent": lab.EventFields,
+	} {
 		m := regexp.MustCompile(`\b` + name + ` = (\d+)`).FindStringSubmatch(text)
 		if m == nil || m[1] != strconv.Itoa(want) {
 			t.Errorf("%s is %v in frame.js, want %d", name, m, want)

@@ -23,7 +23,8 @@ type link struct {
 func links(t *testing.T) (all []link) {
 	t.Helper()
 	paragraphs := regexp.MustCompile(`(?s)<p class="presets">.*?</p>`).FindAllString(sources(t)["index.html"], -1)
-	for _, m := range regexp.MustCompile(`<a href="\?([^"]*)"[^>]*>([^<]*)</a>`).FindAllStringSubmatch(strings.Join(paragraphs, ""), -1) {
+	for _, m := range regexp.MustCompile(`<a href="\?([^"]*)"[^>]*>([^<]*)</a>`).FindAllStringSubmatch(
+		strings.Join(paragraphs, ""), -1) {
 		query, err := url.ParseQuery(html.UnescapeString(m[1]))
 		if err != nil {
 			t.Fatalf("%s: %v", m[2], err)
@@ -65,7 +66,8 @@ func TestPresetsShowWhatTheirLimitsDo(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %v", p.name, counts)
-		if slices.ContainsFunc(counts, func(c count) bool { return c.allowed == 0 }) || !slices.ContainsFunc(counts, func(c count) bool { return c.denied > 0 }) {
+		if slices.ContainsFunc(counts, func(c count) bool { return c.allowed == 0 }) ||
+			!slices.ContainsFunc(counts, func(c count) bool { return c.denied > 0 }) {
 			t.Errorf("%s: allowed and denied are %v", p.name, fmt.Sprint(counts))
 		}
 	}

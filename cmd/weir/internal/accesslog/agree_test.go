@@ -45,7 +45,9 @@ func logged(t *testing.T, text string) map[string]netip.Addr {
 		o := accesslog.Options{Format: name}
 		switch name {
 		case "caddy", "two":
-			o = accesslog.Options{Format: "caddy", Fields: map[string]string{"address": "request.headers.X-Forwarded-For"}}
+			o = accesslog.Options{
+				Format: "caddy", Fields: map[string]string{"address": "request.headers.X-Forwarded-For"},
+			}
 		case "w3c":
 			o.Fields = map[string]string{"address": "X-Forwarded-For"}
 		}
@@ -89,7 +91,8 @@ func FuzzAddress(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if len(text) > 100 || !utf8.ValidString(text) || strings.ContainsFunc(text, func(c rune) bool { return c < ' ' && c != '\t' }) {
+		if len(text) > 100 || !utf8.ValidString(text) ||
+			strings.ContainsFunc(text, func(c rune) bool { return c < ' ' && c != '\t' }) {
 			t.Skip()
 		}
 		checkAddress(t, text)

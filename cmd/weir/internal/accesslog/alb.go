@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/internal/ground/address"
 )
 
-// alb reads access logs of AWS Application Load Balancers. A line names the instant at which
-// the balancer received the request.
+// alb reads access logs of AWS Application Load Balancers. A line has the time at which the
+// balancer received the request.
 //
 //	https 2018-07-02T22:23:00.186641Z app/lb/50dc6c495c0c9188 192.0.2.7:2817 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://www.example.com:443/ HTTP/1.1" "curl/7.46.0" …
 type alb struct {
@@ -17,17 +17,25 @@ type alb struct {
 	extras []int
 }
 
-// albColumns are the names of the columns that Options.Fields may name.
+// albColumns are the columns that Options.Fields may name.
 var albColumns = []string{
-	"type", "time", "elb", "client:port", "target:port", "request_processing_time", "target_processing_time",
-	"response_processing_time",
-	"elb_status_code", "target_status_code", "received_bytes", "sent_bytes", "request", "user_agent", "ssl_cipher",
-	"ssl_protocol", "target_group_arn",
-	"trace_id", "domain_name", "chosen_cert_arn", "matched_rule_priority", "request_creation_time", "actions_executed",
+	"type", "time", "elb", "client:port", "target:port", "request_processing_time",
+	"target_processing_time", "response_processing_time", "elb_status_code", "target_status_code",
+	"received_bytes", "sent_bytes", "request", "user_agent", "ssl_cipher", "ssl_protocol",
+	"target_group_arn", "trace_id", "domain_name", "chosen_cert_arn", "matched_rule_priority",
+	"request_creation_time", "actions_executed",
 }
 
 const (
-	albTime, albClient, albWaits, albStatus, albSent, albRequest, albAgent, albDomain, albCreated = 1, 3, 5, 8, 11, 12, 13, 18, 21
+	albTime    = 1
+	albClient  = 3
+	albWaits   = 5
+	albStatus  = 8
+	albSent    = 11
+	albRequest = 12
+	albAgent   = 13
+	albDomain  = 18
+	albCreated = 21
 )
 
 func newALB(o *Options) (parser, error) {
@@ -72,7 +80,8 @@ func (p *alb) parse(line []byte, e *Entry) problem {
 			return malformed
 		}
 	}
-	if n <= albRequest || bytes.IndexByte(cells[0], '=') >= 0 || !bytes.Contains(cells[2], []byte("/")) {
+	if n <= albRequest || bytes.IndexByte(cells[0], '=') >= 0 ||
+		!bytes.Contains(cells[2], []byte("/")) {
 		return malformed
 	}
 	at, exact, ok := readStamp(cells[albTime], &p.hint)
@@ -82,7 +91,7 @@ func (p *alb) parse(line []byte, e *Entry) problem {
 	e.HasEnd = true
 	for _, cell := range cells[albWaits : albWaits+3] {
 		wait, ok := readDuration(cell, time.Second)
-		if !ok { // −1: the request was not forwarded, or not answered
+		if !ok { // −1: the request was not forwarded or not answered
 			e.HasEnd = false
 		}
 		e.Lasted += wait

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// clf reads the Common Log Format and what servers append to it: the fields of the combined
-// format, and those of Traefik. A name of a virtual host may stand in front, as in Apache's
-// vhost_combined. Each line is read for what it has.
+// clf reads the Common Log Format and its extensions: the fields of the combined format, and those
+// of Traefik. A virtual host may come first, as in Apache's vhost_combined. Each line may have a
+// different subset.
 //
 //	192.0.2.7 - ann [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 512 "referer" "agent"
 type clf struct {
-	named  *clfKind // the format that Options name; nil: that of each line
+	named  *clfKind // format named by Options; nil: detect per line
 	clock  clfClock
 	hint   int
 	extras []clfField
@@ -23,7 +23,7 @@ type clfKind struct {
 	vhost, combined, traefik bool
 }
 
-// clfKinds are the formats of the family; those that ask for more come first.
+// clfKinds are the formats of the family, those with more fields first.
 var clfKinds = []clfKind{
 	{"vhost-combined", true, true, false},
 	{"traefik-common", false, true, true},
@@ -32,7 +32,7 @@ var clfKinds = []clfKind{
 	{"common", false, false, false},
 }
 
-// clfField is a field of a line that has no place of its own in an [Entry].
+// clfField is a field of a line that [Entry] has no field for.
 type clfField uint8
 
 const (
@@ -45,15 +45,16 @@ const (
 )
 
 var clfFields = map[string]clfField{
-	"user": clfUser, "referer": clfReferer, "agent": clfAgent, "user-agent": clfAgent, "host": clfHost,
+	"user": clfUser, "referer": clfReferer, "agent": clfAgent, "user-agent": clfAgent,
+	"host":  clfHost,
 	"vhost": clfHost, "address": clfAddress,
 }
 
 // clfHeaders are the request headers of a combined line.
 var clfHeaders = map[string]string{"Referer": "referer", "User-Agent": "agent"}
 
-// newCLF returns a parser of one format of the family, or of all for the name "common" where
-// nothing is named.
+// newCLF returns a parser of one format of the family, or of all formats for the name "common"
+// without field names.
 func newCLF(kind *clfKind, o *Options) (parser, error) {
 	p := &clf{extras: make([]clfField, len(o.Extras))}
 	if o.Format == kind.name {
@@ -78,8 +79,8 @@ func newCLF(kind *clfKind, o *Options) (parser, error) {
 	return p, nil
 }
 
-// stampsEnds is false: %t of Apache is when the request was received, and so is Traefik's
-// stamp. nginx stamps the end, in the same format: nobody can tell them apart.
+// stampsEnds returns false: %t of Apache is the time when the request arrived, and so is the stamp
+// of Traefik. nginx stamps the end in the same format; a log does not tell which.
 func (p *clf) stampsEnds() bool { return false }
 
 func (p *clf) parse(line []byte, e *Entry) problem {
@@ -105,7 +106,8 @@ func (p *clf) parse(line []byte, e *Entry) problem {
 	e.arrive(at, exact, false)
 	e.Host = view(vhost)
 	for i, field := range p.extras {
-		e.Extra[i] = dashless(view(unescape([][]byte{nil, user, referer, agent, vhost, host}[field])))
+		e.Extra[i] = dashless(
+			view(unescape([][]byte{nil, user, referer, agent, vhost, host}[field])))
 	}
 	if why := e.setRequestLine(unescape(request)); why != fine {
 		return why
@@ -113,26 +115,27 @@ func (p *clf) parse(line []byte, e *Entry) problem {
 	return e.setAddress(host)
 }
 
-// format returns the name of the format of a line: that which Options name, if the line has
-// all of it.
+// format returns the format of a line: the one named by Options if the line has all its fields.
 func (p *clf) format(line clfKind) string {
-	if n := p.named; n != nil && (line.vhost || !n.vhost) && (line.combined || !n.combined) && (line.traefik || !n.traefik) {
+	if n := p.named; n != nil && (line.vhost || !n.vhost) && (line.combined || !n.combined) &&
+		(line.traefik || !n.traefik) {
 		return n.name
 	}
 	for _, kind := range clfKinds {
-		if (line.vhost || !kind.vhost) && (line.combined || !kind.combined) && (line.traefik || !kind.traefik) {
+		if (line.vhost || !kind.vhost) && (line.combined || !kind.combined) &&
+			(line.traefik || !kind.traefik) {
 			return kind.name
 		}
 	}
 	return ""
 }
 
-// maxStamp is how long a stamp may be, with its bracket.
+// maxStamp is the maximal length of a stamp, including its bracket.
 const maxStamp = 80
 
-// cutStamp cuts a line at its stamp. That is the last bracket before the request: the name
-// of a user may have brackets, and is what a client likes. No server leaves a quote in it.
-// Formats of one's own may have a stamp such as 2024-02-24T12:00:59+00:00.
+// cutStamp cuts a line at its stamp, which is the last bracket before the request: the name of a
+// user may contain brackets, since clients choose it, but servers escape quotes in it. Custom
+// formats may have a stamp such as 2024-02-24T12:00:59+00:00.
 func (p *clf) cutStamp(line []byte) (before, request []byte, at int64, exact, ok bool) {
 	for from := 0; ; {
 		i := bytes.Index(line[from:], []byte(`] "`))
@@ -140,7 +143,8 @@ func (p *clf) cutStamp(line []byte) (before, request []byte, at int64, exact, ok
 			return nil, nil, 0, false, false
 		}
 		end := from + i
-		if open := end - len(clfStamp) - len(" ["); open > 0 && line[open] == ' ' && line[open+1] == '[' {
+		if open := end - len(clfStamp) - len(" ["); open > 0 && line[open] == ' ' &&
+			line[open+1] == '[' {
 			if at, ok := p.clock.read(line[open+2 : end]); ok {
 				return line[:open], line[end+2:], at, false, true
 			}
@@ -155,10 +159,9 @@ func (p *clf) cutStamp(line []byte) (before, request []byte, at int64, exact, ok
 	}
 }
 
-// cutClient cuts what stands before the stamp: the client, its identity by RFC 1413, and the
-// user, whose name may have blanks. A virtual host may stand in front: then the second text is
-// an address. vhost is nil without one. The client may be a list, if X-Forwarded-For is logged in
-// its place.
+// cutClient cuts the text before the stamp: the client, its identity by RFC 1413, and the user,
+// whose name may contain spaces. A virtual host may come first: then the second text is an address.
+// vhost is nil without one. The client may be a list, if X-Forwarded-For is logged in its place.
 func (p *clf) cutClient(s []byte) (vhost, host, user []byte, ok bool) {
 	first, rest, ok := cutSpace(s)
 	for bytes.HasSuffix(first, []byte{','}) && hasBlanks(rest) {
@@ -182,9 +185,9 @@ func (p *clf) cutClient(s []byte) (vhost, host, user []byte, ok bool) {
 	return nil, first, user, !isVHost || p.named == nil
 }
 
-// cutRequest cuts what follows the stamp: the request in quotes, the status and the size. A
-// server that escapes no quotes, such as Traefik, may have some within the request: the last
-// one is before a status.
+// cutRequest cuts the text after the stamp: the quoted request, the status and the size. Some
+// servers, such as Traefik, do not escape quotes in the request: the last quote is the one before a
+// status.
 func cutRequest(s []byte) (request, status, size, tail []byte, ok bool) {
 	_, after, ok := cutQuoted(s)
 	for ok {
@@ -196,7 +199,7 @@ func cutRequest(s []byte) (request, status, size, tail []byte, ok bool) {
 	return nil, nil, nil, nil, false
 }
 
-// cutStatus cuts a status and a size, each of which may be a dash.
+// cutStatus cuts a status and a size. Each may be a dash.
 func cutStatus(s []byte) (status, size, tail []byte, ok bool) {
 	if len(s) == 0 || s[0] != ' ' {
 		return nil, nil, nil, false
@@ -210,21 +213,21 @@ func cutStatus(s []byte) (status, size, tail []byte, ok bool) {
 	return status, size, tail, string(size) == "-" || isDigits(size)
 }
 
-// cutAgent cuts the referer and the agent, which the combined format has.
+// cutAgent cuts the referer and the agent of the combined format.
 func cutAgent(s []byte) (referer, agent []byte, ok bool) {
 	referer, rest, ok := cutQuoted(s)
 	if !ok || len(rest) < 3 || rest[0] != ' ' || rest[1] != '"' {
 		return nil, nil, false
 	}
-	if agent, _, ok = cutQuoted(rest[1:]); !ok { // a server that escapes no quotes
+	if agent, _, ok = cutQuoted(rest[1:]); !ok { // the server does not escape quotes
 		agent, ok = bytes.CutSuffix(rest[2:], []byte{'"'})
 	}
 	return referer, agent, ok
 }
 
-// cutTraefik cuts what Traefik appends: how many requests there were, the router, the server,
-// and the duration. What is not known is a dash. It is cut from the end, since Traefik
-// escapes no quotes of the agent that stands before.
+// cutTraefik cuts the fields that Traefik appends: the number of requests, the router, the server,
+// and the duration. An unknown field is a dash. It cuts from the end, since Traefik does not escape
+// quotes in the agent before.
 //
 //	1 "router@docker" "http://10.0.0.2:80" 12ms
 func cutTraefik(s []byte) (before []byte, lasted time.Duration, ok bool) {
@@ -236,25 +239,26 @@ func cutTraefik(s []byte) (before []byte, lasted time.Duration, ok bool) {
 	rest, server := cutLast(rest)
 	rest, router := cutLast(rest)
 	rest, number := cutLast(rest)
-	if !isDigits(took) || !isName(server) || !isName(router) || string(number) != "-" && !isDigits(number) {
+	if !isDigits(took) || !isName(server) || !isName(router) ||
+		string(number) != "-" && !isDigits(number) {
 		return s, 0, false
 	}
 	lasted, ok = readDuration(took, time.Millisecond)
 	return rest, lasted, ok
 }
 
-// isName reports whether s is a text in quotes, or a dash.
+// isName reports whether s is a quoted text or a dash.
 func isName(s []byte) bool {
 	return string(s) == "-" || len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"'
 }
 
-// cutLast cuts s at its last blank.
+// cutLast cuts s at its last space.
 func cutLast(s []byte) (before, last []byte) {
 	i := bytes.LastIndexByte(s, ' ')
 	return s[:max(i, 0)], s[i+1:]
 }
 
-// cutSpace cuts s at its first blank.
+// cutSpace cuts s at its first space.
 func cutSpace(s []byte) (before, after []byte, ok bool) {
 	i := bytes.IndexByte(s, ' ')
 	if i < 0 {
@@ -263,14 +267,13 @@ func cutSpace(s []byte) (before, after []byte, ok bool) {
 	return s[:i], s[i+1:], true
 }
 
-// hasBlanks reports whether s has two blanks at least.
+// hasBlanks reports whether s has at least two spaces.
 func hasBlanks(s []byte) bool {
 	_, s, _ = cutSpace(s)
 	return bytes.IndexByte(s, ' ') >= 0
 }
 
-// cutQuoted returns the quoted text at the start of s, and what follows. A backslash
-// escapes a quote.
+// cutQuoted returns the quoted text at the start of s, and the rest. A backslash escapes a quote.
 func cutQuoted(s []byte) (text, after []byte, ok bool) {
 	if len(s) == 0 || s[0] != '"' {
 		return nil, nil, false
@@ -293,7 +296,7 @@ func cutQuoted(s []byte) (text, after []byte, ok bool) {
 	}
 }
 
-// dashless returns "" for the dash that stands for nothing.
+// dashless returns s, or "" for a dash.
 func dashless(s string) string {
 	if s == "-" {
 		return ""

@@ -19,7 +19,9 @@ func TestNoLineTakesLong(t *testing.T) {
 		"*", `192.0.2.1 - * [24/Feb/2024:12:00:59 +0000] "GET / HTTP/1.1" 200 5 "-" "-"`,
 		`192.0.2.1 - - [24/Feb/2024:12:00:59 +0000] "GET /* HTTP/1.1" 200 5 "-" "-"`, caddy,
 	} {
-		for _, part := range []string{`a] "`, ` [x] "`, `"`, `""`, `\"`, `" 2 `, `a, `, `"a",`, `,"a"`, `{"a":`, "\t", " "} {
+		for _, part := range []string{
+			`a] "`, ` [x] "`, `"`, `""`, `\"`, `" 2 `, `a, `, `"a",`, `,"a"`, `{"a":`, "\t", " ",
+		} {
 			long := strings.Replace(line, "*", strings.Repeat(part, size/len(part)), 1) + "\n"
 			start := time.Now()
 			tenant := accesslog.Options{Extras: []string{"header.X-Tenant"}}

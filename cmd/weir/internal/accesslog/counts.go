@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// Counts are what became of the lines of a log.
+// Counts counts the lines of a log by their result.
 type Counts struct {
-	Lines    int64 `json:"lines"`    // without empty ones and those about the log itself
-	Requests int64 `json:"requests"` // became entries
+	Lines    int64 `json:"lines"`    // without empty lines and directives
+	Requests int64 `json:"requests"` // lines that became entries
 
-	Malformed  int64 `json:"malformed"`  // not of the format, or cut
-	Binary     int64 `json:"binary"`     // with bytes that no text has
-	TooLong    int64 `json:"tooLong"`    // above 256 KiB
-	NoAddress  int64 `json:"noAddress"`  // a request without the address of a client, such as one with a name instead
-	NoRequest  int64 `json:"noRequest"`  // what the client has sent is no request
-	Other      int64 `json:"other"`      // messages of the server that are no requests
-	Incomplete bool  `json:"incomplete"` // the file ends early, such as within a line, or its compression is damaged
+	Malformed  int64 `json:"malformed"`  // not in the format, or cut off
+	Binary     int64 `json:"binary"`     // with bytes that are not text
+	TooLong    int64 `json:"tooLong"`    // longer than 256 KiB
+	NoAddress  int64 `json:"noAddress"`  // no client address, such as a host name instead
+	NoRequest  int64 `json:"noRequest"`  // the client did not send a request
+	Other      int64 `json:"other"`      // messages of the server
+	Incomplete bool  `json:"incomplete"` // cut off, or with damaged compression
 }
 
-// Unread returns how many lines are damaged.
+// Unread returns the number of damaged lines.
 func (c *Counts) Unread() int64 { return c.Malformed + c.Binary + c.TooLong }
 
-// Add adds those of another log.
+// Add adds the counts of another log.
 func (c *Counts) Add(other *Counts) {
 	c.Lines += other.Lines
 	c.Requests += other.Requests
@@ -35,7 +35,7 @@ func (c *Counts) Add(other *Counts) {
 	}
 }
 
-// of returns the count of the lines with a problem; nil: they are not counted.
+// of returns the count for a problem, or nil if it is not counted.
 func (c *Counts) of(why problem) *int64 {
 	switch why {
 	case malformed:
@@ -62,26 +62,25 @@ func (c *Counts) Kind(kind string) int64 {
 	return 0
 }
 
-// first is the first line with a problem.
 type first struct {
-	line int64 // its number, as editors count
+	line int64 // line number, as in editors
 	why  string
-	text string // its beginning
+	text string // start of the line
 }
 
-// maxFirst is how many bytes of the first line are kept.
+// maxFirst is the number of bytes kept of the line.
 const maxFirst = 160
 
-// Skipped are the lines of one kind that are not simulated.
+// Skipped describes the lines of one kind that are not simulated.
 type Skipped struct {
-	Kind  string `json:"kind"` // the name of its count in Counts
+	Kind  string `json:"kind"` // name of the count in Counts
 	Lines int64  `json:"lines"`
-	First int64  `json:"first"`          // the number of the first, as editors count
-	Why   string `json:"why"`            // what is wrong with the first
-	Text  string `json:"text,omitempty"` // the beginning of the first, which may identify a person
+	First int64  `json:"first"`          // line number of the first one, as in editors
+	Why   string `json:"why"`            // the problem of the first one
+	Text  string `json:"text,omitempty"` // start of the first one; may identify a person
 }
 
-// kinds are the names of problems.
+// kinds are the names of the problems.
 var kinds = [problems]string{fine: "-", directive: "-", malformed: "malformed", binary: "binary",
 	tooLong: "tooLong", noAddress: "noAddress", noRequest: "noRequest", otherLine: "other"}
 
@@ -109,7 +108,7 @@ func (l *Log) count(why problem, line []byte) {
 	}
 }
 
-// describe says what is wrong with a line, as far as a look at it tells.
+// describe returns what is wrong with a line.
 func (l *Log) describe(why problem, line []byte) string {
 	switch {
 	case why == tooLong:
@@ -130,10 +129,10 @@ func (l *Log) describe(why problem, line []byte) string {
 	return "it is not in the format " + l.Format()
 }
 
-// isDamaged reports whether a problem is that of a line that is not as it was written.
+// isDamaged reports whether the problem means that the line is not as it was written.
 func isDamaged(why problem) bool { return why == malformed || why == binary || why == tooLong }
 
-// isBinary reports whether line has bytes that no text has.
+// isBinary reports whether line has bytes that are not text.
 func isBinary(line []byte) bool {
 	for _, c := range line {
 		if c < ' ' && c != '\t' {

@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	linesTried = 1000    // how many lines decide about the format
-	maxHead    = 4 << 20 // of how many bytes
+	linesTried = 1000    // lines that determine the format
+	maxHead    = 4 << 20 // bytes that determine the format
 )
 
-// head is the beginning of a log, which decides about its format.
+// head is the start of a log, which determines its format.
 type head struct {
 	text []byte
-	all  bool // of the log
+	all  bool // the log has no more
 }
 
-// readMore reads up to a number of lines more, or up to maxHead.
+// readMore reads more lines, up to the given number or to maxHead.
 func (h *head) readMore(r io.Reader, lines int) error {
 	for lines > 0 && len(h.text) < maxHead {
 		h.text = slices.Grow(h.text, 1<<16)
@@ -34,7 +34,7 @@ func (h *head) readMore(r io.Reader, lines int) error {
 	return nil
 }
 
-// lines yields the whole lines.
+// lines yields the complete lines.
 func (h *head) lines(yield func([]byte) bool) {
 	for rest := h.text; len(rest) > 0; {
 		line, after, ended := bytes.Cut(rest, []byte{'\n'})
@@ -45,8 +45,8 @@ func (h *head) lines(yield func([]byte) bool) {
 	}
 }
 
-// detect reads the beginning of a log, and finds the parser that most of its lines fit. A log
-// that begins with other lines alone is read further.
+// detect reads the start of a log and returns the parser that fits most lines. If the log starts
+// with lines that are not requests, detect reads further.
 func (l *Log) detect(r io.Reader, parsers []parser, o *Options) (*head, error) {
 	h := &head{}
 	best := trial{}
@@ -82,42 +82,47 @@ func (l *Log) detect(r io.Reader, parsers []parser, o *Options) (*head, error) {
 func notFound(o *Options, tried int) error {
 	switch at := o.Fields["time"]; {
 	case o.Format == "jsonl" && at == "":
-		return fmt.Errorf("%w: name the fields of its JSON by --field time=NAME,address=NAME,method=NAME,path=NAME",
+		return fmt.Errorf("%w: name the fields of its JSON by --field "+
+			"time=NAME,address=NAME,method=NAME,path=NAME",
 			ErrFormat)
 	case o.Format == "jsonl":
-		return fmt.Errorf("%w: none of its first lines is a JSON object with a time in the field %q", ErrFormat, at)
+		return fmt.Errorf(
+			"%w: none of its first lines is a JSON object with a time in the field %q", ErrFormat,
+			at)
 	case o.Format != "" && o.Format != "auto":
 		return fmt.Errorf("%w: none of its first lines is of the format %s", ErrFormat, o.Format)
 	}
-	return fmt.Errorf("%w: none of its first %d lines is a request in a known format; name the format by --format, or the fields of JSON by --field", ErrFormat, tried)
+	return fmt.Errorf("%w: none of its first %d lines is a request in a known format: name the "+
+		"format by --format", ErrFormat, tried)
 }
 
-// trial is how well a parser reads the first lines.
+// trial is the result of a parser on the first lines.
 type trial struct {
 	parser parser
-	lines  int // that were tried
-	fit    int // lines that have a request, even if without an address
-	other  int // lines of the format that have none
+	lines  int // lines tried
+	fit    int // lines with a request, even without an address
+	other  int // lines of the format without a request
 
-	// Of fit, those that became entries; and of these, those that have something.
+	// Numbers of lines in fit: those that became entries, and entries with each property.
 	read, exact, ends, statuses, hosts int
 
-	formats map[string]int // lines of fit by format
-	extras  []bool         // a line has it
+	formats map[string]int // number in fit by format
+	extras  []bool         // a line has the extra
 	hidden  bool
 }
 
-// compare says which of two parsers most lines fit.
+// compare orders two parsers by the number of lines that fit.
 func (t *trial) compare(other *trial) int {
-	return cmp.Or(cmp.Compare(t.fit, other.fit), cmp.Compare(t.read, other.read), cmp.Compare(t.other, other.other))
+	return cmp.Or(cmp.Compare(t.fit, other.fit), cmp.Compare(t.read, other.read),
+		cmp.Compare(t.other, other.other))
 }
 
-// mostly reports whether n are most of the entries. What one line has says nothing of the
-// others: a client can write a request with a host into any log.
+// mostly reports whether n is more than half of the entries. A minority proves nothing: a client
+// can write a request with a host into any log.
 func (t *trial) mostly(n int) bool { return n*2 > t.read }
 
-// isFormat reports whether the log is taken to be of the format. Lines without requests are
-// enough if the format was named, or is told by a line about the log itself.
+// isFormat reports whether the log has the format. Lines without requests are enough if the format
+// was named, or if a directive tells it.
 func (t *trial) isFormat(o *Options) bool {
 	if t.parser == nil {
 		return false
@@ -129,7 +134,7 @@ func (t *trial) isFormat(o *Options) bool {
 	return t.fit > 0 || isW3C || o.Format != "" && o.Format != "auto"
 }
 
-// format returns the format of most lines that fit, or that which was named.
+// format returns the named format, or the format of most lines that fit.
 func (t *trial) format(o *Options) string {
 	best := ""
 	for name, n := range t.formats {
@@ -146,7 +151,7 @@ func (t *trial) format(o *Options) string {
 	return cmp.Or(best, o.Format)
 }
 
-// try reads the first lines, most of them at most, by a parser.
+// try parses up to most of the first lines.
 func try(p parser, h *head, most int, o *Options) trial {
 	t := trial{parser: p, formats: make(map[string]int), extras: make([]bool, len(o.Extras))}
 	e := Entry{Extra: make([]string, len(o.Extras))}
@@ -176,7 +181,7 @@ func try(p parser, h *head, most int, o *Options) trial {
 	return t
 }
 
-// entry counts what an entry has.
+// entry counts the properties of an entry.
 func (t *trial) entry(e *Entry) {
 	count := func(n *int, is bool) {
 		if is {

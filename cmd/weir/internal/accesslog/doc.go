@@ -1,7 +1,7 @@
 // Package accesslog reads access logs of web servers and load balancers.
 //
-// A [Log] reads one file line by line, and every line becomes an [Entry]: when the request
-// arrived, from which address, and what it asked for. Most of the first lines decide about the
-// format. A line that cannot be read, or that is no request, is counted and skipped, so no line
-// ends the reading and none decides about others.
+// A [Log] reads one file line by line, and each line becomes an [Entry]: the time, the address and
+// the target of a request. The first lines determine the format by majority. A line that cannot be
+// read, or is not a request, is counted and skipped: it never stops the reading or affects other
+// lines.
 package accesslog

@@ -26,7 +26,8 @@ func CheckJSON(t *testing.T, text string, valid bool) {
 		return // of equal names, the first counts here and the last there
 	}
 	if v := s.values[s.wanted["time"]]; v.known {
-		if want, ok := all["time"].(string); ok && want != string(v.text) && strings.ToValidUTF8(string(v.text), "\ufffd") != want {
+		if want, ok := all["time"].(string); ok && want != string(v.text) &&
+			strings.ToValidUTF8(string(v.text), "\ufffd") != want {
 			t.Fatalf("%q: got %q, want %q", text, v.text, want)
 		}
 	}

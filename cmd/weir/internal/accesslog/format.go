@@ -9,52 +9,52 @@ import (
 	"unsafe"
 )
 
-// parser reads the lines of one format, or of one family of them.
+// parser parses the lines of one format or family of formats.
 type parser interface {
-	stampsEnds() bool // the stamp of a line is the end of its request
+	stampsEnds() bool // whether stamps are the ends of requests
 
-	// parse reads a line into e, with the name of its format.
+	// parse parses a line into e, including the name of its format.
 	parse(line []byte, e *Entry) problem
 }
 
-// problem is why a line has no entry.
+// problem is the reason why a line has no entry.
 type problem uint8
 
 const (
 	fine      problem = iota
-	malformed         // not of the format, or cut
+	malformed         // not in the format, or cut off
 	binary
 	tooLong
-	noAddress // there is a request, but no address
-	noRequest // the client sent something that is not a request
-	otherLine // of another kind: a message of the server
+	noAddress // a request without an address
+	noRequest // the client did not send a request
+	otherLine // a message of the server
 	directive // a line about the log itself
 	problems
 )
 
-// Stamp says which instant a line has.
+// Stamp selects the meaning of time stamps.
 type Stamp uint8
 
 const (
-	ByFormat Stamp = iota // as the format has it
-	AtStart               // when the request arrived
-	AtEnd                 // when it had been answered
+	ByFormat Stamp = iota // as defined by the format
+	AtStart               // arrival of the request
+	AtEnd                 // end of the request
 )
 
-// Options say how logs are to be read. The zero value is ready to use.
+// Options are the options of [New]. The zero value is ready to use.
 type Options struct {
-	Format string // one of [Formats]; "" or "auto": the one that reads most of the first lines
+	Format string // one of [Formats]; "" or "auto": detect
 
-	// Fields has names of fields by role: time, address, method, path, request (the line
-	// "GET / HTTP/1.1"), host, status, bytes, duration, and the names of Extras. A field
-	// of JSON that is in an object has a name such as request.headers.X-Tenant.
+	// Fields maps roles to names of fields. Roles are time, address, method, path, request (the
+	// line "GET / HTTP/1.1"), host, status, bytes, duration, and the names of Extras. The name of a
+	// nested JSON field is a path such as request.headers.X-Tenant.
 	Fields map[string]string
 
-	// Extras are what entries shall have beyond the usual: header.X-Tenant, or a name of
-	// Fields. Their order is that of Entry.Extra.
+	// Extras are additional values for entries: header.X-Tenant, or a name in Fields. Entry.Extra
+	// has the same order.
 	Extras []string
 
-	Unit  time.Duration // of durations; 0: as the format has it, otherwise seconds
+	Unit  time.Duration // of durations; 0: as defined by the format, otherwise seconds
 	Stamp Stamp
 }
 
@@ -65,11 +65,12 @@ func (o *Options) unit() time.Duration {
 	return o.Unit
 }
 
-// roles are the roles that Options.Fields may name, besides extras.
-var roles = []string{"time", "date", "address", "method", "path", "query", "request", "host", "status", "bytes",
+// roles are the roles that Options.Fields may name, without extras.
+var roles = []string{"time", "date", "address", "method", "path", "query", "request", "host",
+	"status", "bytes",
 	"duration"}
 
-// isExtra reports whether a role is one of Extras.
+// isExtra reports whether a role is an extra.
 func isExtra(role string) bool { return strings.Contains(role, ".") }
 
 // Formats returns the names of all formats.
@@ -84,8 +85,8 @@ func Formats() []string {
 	return append(names, "alb", "cloudfront", "w3c", "jsonl")
 }
 
-// NamesFields reports whether Options.Fields may name the fields of a format. In the others
-// everything has its place.
+// NamesFields reports whether Options.Fields may name the fields of a format. Other formats have
+// fixed columns.
 func NamesFields(format string) bool {
 	switch format {
 	case "cloudfront", "w3c", "jsonl":
@@ -94,13 +95,15 @@ func NamesFields(format string) bool {
 	return slices.ContainsFunc(jsonLayouts, func(l layout) bool { return l.name == format })
 }
 
-// newParsers returns the parsers that may read a log, those that ask for most first, and why
-// one of the others may not.
+// newParsers returns the parsers to try, those with more requirements first, and why one of the
+// others cannot be used.
 func newParsers(o *Options) (parsers []parser, why, err error) {
 	for role := range o.Fields {
 		if !isExtra(role) && !slices.Contains(roles, role) {
-			return nil, nil, fmt.Errorf("there is no field %q: fields are %s, and header.X, key.X, plan.X, cost.X", role,
-				strings.Join(roles, ", "))
+			return nil, nil,
+				fmt.Errorf("there is no field %q: fields are %s, and header.X, key.X, plan.X, "+
+					"cost.X", role,
+					strings.Join(roles, ", "))
 		}
 	}
 	found := false
@@ -122,14 +125,18 @@ func newParsers(o *Options) (parsers []parser, why, err error) {
 	for _, l := range jsonLayouts {
 		add(l.name, true, func() (parser, error) { return newJSON(l, o) })
 	}
-	add("jsonl", false, func() (parser, error) { return newJSON(layout{name: "jsonl", atEnd: o.Stamp == AtEnd}, o) })
+	add("jsonl", false, func() (parser, error) {
+		return newJSON(layout{name: "jsonl", atEnd: o.Stamp == AtEnd}, o)
+	})
 	add("alb", true, func() (parser, error) { return newALB(o) })
 	for i := range clfKinds {
 		kind := &clfKinds[i]
 		add(kind.name, kind.name == "common", func() (parser, error) { return newCLF(kind, o) })
 	}
 	if !found {
-		return nil, nil, fmt.Errorf("there is no format %q: formats are auto, %s", o.Format, strings.Join(Formats(), ", "))
+		return nil, nil,
+			fmt.Errorf("there is no format %q: formats are auto, %s", o.Format,
+				strings.Join(Formats(), ", "))
 	}
 	if len(parsers) == 0 {
 		return nil, nil, why
@@ -142,14 +149,14 @@ func noField(format, name, known string) error {
 }
 
 func fixedField(format, role string) error {
-	return fmt.Errorf("format %s has a fixed place for %s: fields can be named in JSON and W3C logs only", format, role)
+	return fmt.Errorf("format %s has a fixed place for %s: fields can be named in JSON and W3C "+
+		"logs only", format, role)
 }
 
-// view returns the text of b without copying it.
+// view returns b as a string without a copy.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// Role returns the role of Options.Fields that a text means: names of header fields are
-// the same in any case.
+// Role returns the role that text names: names of header fields are case-insensitive.
 func Role(text string) string {
 	if name, ok := strings.CutPrefix(text, "header."); ok {
 		return "header." + textproto.CanonicalMIMEHeaderKey(name)

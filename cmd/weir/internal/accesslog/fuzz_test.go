@@ -28,7 +28,8 @@ func FuzzLog(f *testing.F) {
 		requests := int64(0)
 		for l.Next(&e) {
 			requests++
-			if !e.Address.IsValid() || e.Method == "" || e.Target == "" || e.At < 0 || e.Lasted < 0 || e.Bytes < 0 || e.Status < 0 || e.Status > 999 {
+			if !e.Address.IsValid() || e.Method == "" || e.Target == "" || e.At < 0 || e.Lasted < 0 || e.Bytes < 0 ||
+				e.Status < 0 || e.Status > 999 {
 				t.Fatalf("got %+v", e)
 			}
 			if !strings.HasPrefix(e.Target, "/") && e.Target != "*" {
@@ -36,7 +37,8 @@ func FuzzLog(f *testing.F) {
 			}
 		}
 		c := l.Counts()
-		if sum := requests + c.Unread() + c.NoAddress + c.NoRequest + c.Other; c.Requests != requests || c.Lines != sum {
+		if sum := requests + c.Unread() + c.NoAddress + c.NoRequest + c.Other; c.Requests != requests ||
+			c.Lines != sum {
 			t.Fatalf("%d entries, %+v", requests, c)
 		}
 	})

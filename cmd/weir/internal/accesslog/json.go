@@ -6,56 +6,68 @@ import (
 	"time"
 )
 
-// layout says where a server's JSON logs have what a request is made of. Of several paths,
-// the first that a line has counts.
+// layout maps the fields of a server's JSON logs. Of several paths, the first one present counts.
 type layout struct {
 	name                                string
 	time, address, method, target, line []string
 	host, status, bytes, lasted         []string
-	unit                                time.Duration // of lasted
-	atEnd                               bool          // the stamp is the end of the request, if lasted is known
-	header                              func(canonical string) string
+	unit                                time.Duration // unit of lasted
+	// if lasted is known, the stamp is the end of the request
+	atEnd  bool
+	header func(canonical string) string
 
-	// message is a field whose text ends in "handled", unless the line is another message. "": no such field.
+	// message is a field whose text ends in "handled request" in lines about requests. "": none.
 	message string
 }
 
-// handled is how the message of a request ends: Caddy logs errors with the request, too.
+// handled ends the message of a request. Caddy also logs errors with the request.
 const handled = "handled request"
 
-// jsonLayouts are the JSON formats that need no field map. The order is that in which they
-// are tried.
+// jsonLayouts are the JSON formats without a field map, in the order in which they are tried.
 var jsonLayouts = []layout{
 	{
 		name: "caddy", message: "msg",
 		time:    []string{"ts", "time", "timestamp"},
 		address: []string{"request.client_ip", "request.remote_ip", "request.remote_addr"},
-		method:  []string{"request.method"}, target: []string{"request.uri"}, host: []string{"request.host"},
-		status: []string{"status"}, bytes: []string{"size"}, lasted: []string{"duration"}, unit: time.Second, atEnd: true,
+		method:  []string{"request.method"}, target: []string{"request.uri"},
+		host:   []string{"request.host"},
+		status: []string{"status"}, bytes: []string{"size"}, lasted: []string{"duration"},
+		unit: time.Second, atEnd: true,
 		header: func(name string) string { return "request.headers." + name },
 	},
 	{
 		name: "traefik",
 		time: []string{"StartUTC", "StartLocal"}, address: []string{"ClientHost", "ClientAddr"},
-		method: []string{"RequestMethod"}, target: []string{"RequestPath"}, host: []string{"RequestHost", "RequestAddr"},
-		status: []string{"DownstreamStatus", "OriginStatus"}, bytes: []string{"DownstreamContentSize"},
+		method: []string{"RequestMethod"}, target: []string{"RequestPath"},
+		host:   []string{"RequestHost", "RequestAddr"},
+		status: []string{"DownstreamStatus", "OriginStatus"},
+		bytes:  []string{"DownstreamContentSize"},
 		lasted: []string{"Duration"}, unit: time.Nanosecond,
 		header: func(name string) string { return "request_" + name },
 	},
 	{
-		name:    "nginx-json",
-		time:    []string{"msec", "time_msec", "time_iso8601", "time_local", "time", "timestamp", "@timestamp", "ts"},
-		address: []string{"remote_addr", "remote_ip", "client_ip", "clientip", "client", "ip", "address"},
-		method:  []string{"request_method", "method"}, target: []string{"request_uri", "uri", "url", "path"},
-		line: []string{"request"},
-		host: []string{"http_host", "host", "server_name", "vhost"}, status: []string{"status", "status_code"},
-		bytes: []string{"body_bytes_sent", "bytes_sent", "bytes"}, lasted: []string{"request_time"},
-		unit: time.Second, atEnd: true,
-		header: func(name string) string { return "http_" + strings.ReplaceAll(strings.ToLower(name), "-", "_") },
+		name: "nginx-json",
+		time: []string{
+			"msec", "time_msec", "time_iso8601", "time_local", "time", "timestamp", "@timestamp",
+			"ts",
+		},
+		address: []string{
+			"remote_addr", "remote_ip", "client_ip", "clientip", "client", "ip", "address",
+		},
+		method: []string{"request_method", "method"},
+		target: []string{"request_uri", "uri", "url", "path"},
+		line:   []string{"request"},
+		host:   []string{"http_host", "host", "server_name", "vhost"},
+		status: []string{"status", "status_code"},
+		bytes:  []string{"body_bytes_sent", "bytes_sent", "bytes"},
+		lasted: []string{"request_time"},
+		unit:   time.Second, atEnd: true,
+		header: func(name string) string {
+			return "http_" + strings.ReplaceAll(strings.ToLower(name), "-", "_")
+		},
 	},
 }
 
-// jsonParser reads lines of JSON.
 type jsonParser struct {
 	layout  *layout
 	scanner scanner
@@ -64,7 +76,7 @@ type jsonParser struct {
 	hint    int
 }
 
-// newJSON returns a parser of a layout, with the fields of o in place of those of the layout.
+// newJSON returns a parser of a layout, with the fields of o replacing those of the layout.
 func newJSON(l layout, o *Options) (parser, error) {
 	p := &jsonParser{layout: &l, message: -1}
 	if l.message != "" {
@@ -74,9 +86,11 @@ func newJSON(l layout, o *Options) (parser, error) {
 		at    *[]int
 		paths []string
 	}{
-		"time": {&p.at.time, l.time}, "address": {&p.at.address, l.address}, "method": {&p.at.method, l.method},
+		"time": {&p.at.time, l.time}, "address": {&p.at.address, l.address},
+		"method":  {&p.at.method, l.method},
 		"path":    {&p.at.target, l.target},
-		"request": {&p.at.line, l.line}, "host": {&p.at.host, l.host}, "status": {&p.at.status, l.status},
+		"request": {&p.at.line, l.line}, "host": {&p.at.host, l.host},
+		"status":   {&p.at.status, l.status},
 		"bytes":    {&p.at.bytes, l.bytes},
 		"duration": {&p.at.lasted, l.lasted},
 	} {
@@ -113,8 +127,8 @@ func newJSON(l layout, o *Options) (parser, error) {
 
 func (p *jsonParser) stampsEnds() bool { return p.layout.atEnd }
 
-// one returns the first of the values that the line has and that is not empty. known: the line
-// has one, if only a dash.
+// one returns the first non-empty value among the given fields. known reports whether the line has
+// one of them, even as a dash.
 func (p *jsonParser) one(among []int) (text []byte, known bool) {
 	for _, i := range among {
 		v := p.scanner.values[i]
@@ -126,7 +140,7 @@ func (p *jsonParser) one(among []int) (text []byte, known bool) {
 	return nil, known
 }
 
-// has reports whether the line has one of some fields.
+// has reports whether the line has one of the fields.
 func (p *jsonParser) has(among []int) bool {
 	_, known := p.one(among)
 	return known
@@ -140,7 +154,8 @@ func (p *jsonParser) parse(line []byte, e *Entry) problem {
 	stamp, _ := p.one(p.at.time)
 	at, exact, ok := readStamp(stamp, &p.hint)
 	switch isOther := !p.isRequest(); {
-	case isOther && (ok || p.layout.name != "jsonl"): // the fields of jsonl are named: no time means a wrong name
+	// the fields of jsonl are named: without a time, the name is wrong
+	case isOther && (ok || p.layout.name != "jsonl"):
 		return otherLine
 	case !ok:
 		return malformed
@@ -163,7 +178,7 @@ func (p *jsonParser) parse(line []byte, e *Entry) problem {
 			continue
 		}
 		e.Extra[i] = dashless(view(p.scanner.values[at].text))
-		if strings.HasPrefix(e.Extra[i], "REDACTED") { // Caddy, for credentials
+		if strings.HasPrefix(e.Extra[i], "REDACTED") { // Caddy redacts credentials
 			e.Extra[i], e.Redacted = "", true
 		}
 	}
@@ -174,7 +189,7 @@ func (p *jsonParser) parse(line []byte, e *Entry) problem {
 	return e.setAddress(text)
 }
 
-// isRequest reports whether the line is about a request. Servers log other messages beside.
+// isRequest reports whether the line is about a request. Servers log other messages, too.
 func (p *jsonParser) isRequest() bool {
 	if p.message >= 0 {
 		if v := p.scanner.values[p.message]; v.known && !bytes.HasSuffix(v.text, []byte(handled)) {
@@ -188,7 +203,7 @@ func (p *jsonParser) request(e *Entry) problem {
 	target, ok := p.one(p.at.target)
 	line, hasLine := p.one(p.at.line)
 	if method, hasMethod := p.one(p.at.method); ok && hasMethod {
-		if hasLine { // $uri of nginx is decoded and without query, and the line is neither
+		if hasLine { // $uri of nginx is decoded and has no query, unlike the request line
 			if i := bytes.IndexByte(line, ' '); i > 0 && e.setRequestLine(line) == fine {
 				return fine
 			}

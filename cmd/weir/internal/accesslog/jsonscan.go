@@ -9,30 +9,30 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deeply objects are looked into.
+// maxDepth is the nesting of objects that is searched.
 const maxDepth = 8
 
-// isJSON reports whether line is one JSON object, however deep.
+// isJSON reports whether line is one JSON object of any depth.
 func isJSON(line []byte) bool { return (&scanner{deeper: 1000}).scan(line) }
 
-// scanner walks through one JSON object and keeps the values of the paths that it wants.
-// encoding/json takes some ten times as long for a line.
+// scanner scans one JSON object and keeps the values of wanted paths. encoding/json takes about ten
+// times as long.
 type scanner struct {
 	wanted map[string]int // paths such as request.headers.User-Agent
-	values []value        // by the index in wanted
+	values []value        // by index in wanted
 	path   []byte
-	deeper int // than maxDepth: how much so
-	joined int // the index of the value whose array is read, -1: none
+	deeper int // added to maxDepth
+	joined int // index of the value whose array is being read, or -1
 }
 
-// value is a scalar of a line, a view of it unless it had to be unescaped.
+// value is a scalar of a line. It aliases the line unless it was unescaped.
 type value struct {
 	text  []byte
-	known bool // it is there, and not null
-	own   bool // text was copied, and may grow
+	known bool // present and not null
+	own   bool // text is a copy and may be appended to
 }
 
-// want returns the index of a path in values.
+// want returns the index of path in values.
 func (s *scanner) want(path string) int {
 	if s.wanted == nil {
 		s.wanted = make(map[string]int)
@@ -46,8 +46,7 @@ func (s *scanner) want(path string) int {
 	return i
 }
 
-// scan reports whether line is one JSON object as far as it was read: what stands in values
-// that nobody wants is skipped.
+// scan reports whether line is one JSON object. It skips unwanted values without checking them.
 func (s *scanner) scan(line []byte) bool {
 	clear(s.values)
 	s.path, s.joined = s.path[:0], -1
@@ -62,7 +61,7 @@ func space(b []byte) []byte {
 	return b
 }
 
-// object reads an object at the start of b, and returns what follows.
+// object reads an object at the start of b, and returns the rest.
 func (s *scanner) object(b []byte, depth int) ([]byte, bool) {
 	b = space(b)
 	if len(b) == 0 || b[0] != '{' || depth > maxDepth+s.deeper {
@@ -124,7 +123,8 @@ func (s *scanner) value(b []byte, depth int) ([]byte, bool) {
 	}
 	word := b[:end]
 	switch {
-	case string(word) == "null" || string(word) == "-" || end == 0 && b[0] != ']': // nginx writes what is not available as a dash, or as nothing
+	// nginx writes a missing value as a dash or as nothing
+	case string(word) == "null" || string(word) == "-" || end == 0 && b[0] != ']':
 	case string(word) == "true" || string(word) == "false" || isJSONNumber(word):
 		s.keep(word)
 	default:
@@ -133,8 +133,8 @@ func (s *scanner) value(b []byte, depth int) ([]byte, bool) {
 	return b[end:], true
 }
 
-// array reads an array. Its elements are one value of several lines: header fields are lists
-// in some logs.
+// array reads an array. Its elements become one value with several lines, since header fields are
+// lists in some logs.
 func (s *scanner) array(b []byte, depth int) ([]byte, bool) {
 	if depth > maxDepth+s.deeper {
 		return nil, false
@@ -167,7 +167,7 @@ func (s *scanner) array(b []byte, depth int) ([]byte, bool) {
 	}
 }
 
-// keep keeps a value of the path in hand: the first, or a further element of its array.
+// keep keeps a value of the current path: its first, or a further element of its array.
 func (s *scanner) keep(text []byte) {
 	i, ok := s.wanted[string(s.path)]
 	switch {
@@ -176,7 +176,7 @@ func (s *scanner) keep(text []byte) {
 		s.values[i] = value{text: text, known: true}
 	case i == s.joined:
 		v := &s.values[i]
-		if !v.own { // a view of the line
+		if !v.own { // aliases the line
 			v.text, v.own = slices.Clip(v.text), true
 		}
 		v.text = append(append(v.text, '\n'), text...)
@@ -188,7 +188,8 @@ func isJSONNumber(s []byte) bool {
 		return false
 	}
 	_, err := strconv.ParseFloat(view(s), 64)
-	return (err == nil || isRange(err)) && bytes.IndexByte(s, '_') < 0 && !bytes.ContainsAny(s, "xXpP")
+	return (err == nil || isRange(err)) && bytes.IndexByte(s, '_') < 0 &&
+		!bytes.ContainsAny(s, "xXpP")
 }
 
 func isRange(err error) bool {
@@ -196,7 +197,7 @@ func isRange(err error) bool {
 	return ok && number.Err == strconv.ErrRange
 }
 
-// quotedText returns the text at the start of b, unescaped, and what follows.
+// quotedText returns the unescaped text at the start of b, and the rest.
 func quotedText(b []byte) (text, rest []byte, ok bool) {
 	if len(b) == 0 || b[0] != '"' {
 		return nil, nil, false
@@ -223,9 +224,9 @@ func quotedText(b []byte) (text, rest []byte, ok bool) {
 	return text, rest, ok
 }
 
-// unescaped returns what a text with escapes says, as encoding/json reads it: what is no UTF-8, and
-// half of a surrogate pair, is U+FFFD. Escapes such as \x22 are read, too: nginx writes them unless
-// its log_format says escape=json.
+// unescaped unescapes a text as encoding/json does: invalid UTF-8 and lone surrogates become
+// U+FFFD. It also accepts escapes such as \x22, which nginx writes unless log_format has
+// escape=json.
 func unescaped(text []byte) ([]byte, bool) {
 	result := make([]byte, 0, len(text))
 	for len(text) > 0 {
@@ -261,7 +262,7 @@ func unescaped(text []byte) ([]byte, bool) {
 	return result, true
 }
 
-// escapedUnit reads an escape such as \u00e9 at the start of text.
+// escapedUnit parses an escape such as \u00e9 at the start of text.
 func escapedUnit(text []byte) (rune, bool) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' || bytes.ContainsAny(text[2:6], "+-_") {
 		return 0, false

@@ -13,19 +13,19 @@ import (
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
 )
 
-// maxLine is the longest line that is read. A longer one is counted and skipped.
+// maxLine is the maximal length of a line. A longer line is counted and skipped.
 const maxLine = 1 << 18
 
-// Log is one log that is being read. It is not safe for concurrent use.
+// Log reads one log. It is not safe for concurrent use.
 type Log struct {
 	file    string
 	lines   *bufio.Reader
 	parser  parser // nil: the log is empty
-	format  string // of most lines
+	format  string // format of most lines
 	counts  Counts
 	first   [problems]first // the first line of each problem
-	line    int64           // the number of the line that was read last, as editors count
-	last    []byte          // the line that was read last
+	line    int64           // number of the latest line, as in editors
+	last    []byte          // the latest line
 	exact   bool
 	hasEnds bool
 	extras  []bool
@@ -33,17 +33,17 @@ type Log struct {
 	status  bool
 	host    bool
 	closers []io.Closer
-	text    maphash.Hash // of what was read, decompressed
+	text    maphash.Hash // hash of the decompressed text so far
 }
 
-// seed is that of all texts, so that equal texts are found.
+// seed is shared by all logs, so that equal texts have equal hashes.
 var seed = maphash.MakeSeed()
 
-// ErrFormat is the error of [New] for a log whose format is not found.
+// ErrFormat is the error of [New] if it cannot detect the format.
 var ErrFormat = errors.New("the format is not known")
 
-// New reads the start of a log, which may be compressed by gzip or bzip2, and finds its
-// format. name is for errors. Close the log afterwards; r stays open.
+// New reads the start of a log, which may be compressed by gzip or bzip2, and detects its format.
+// name is for errors. Close the log afterwards; r stays open.
 func New(name string, r io.Reader, o *Options) (*Log, error) {
 	l := &Log{file: name}
 	plain, err := l.decompress(bufio.NewReaderSize(r, 1<<16))
@@ -81,26 +81,33 @@ func (l *Log) decompress(r *bufio.Reader) (io.Reader, error) {
 	case bytes.HasPrefix(magic, []byte("BZh")):
 		return bzip2.NewReader(r), nil
 	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		return nil, errors.New("is compressed by zstd: decompress it first, such as by zstdcat file | weir simulate … -")
+		return nil,
+			errors.New("is compressed by zstd: decompress it first, such as by zstdcat file | " +
+				"weir simulate … -")
 	case bytes.HasPrefix(magic, []byte("\xff\xfe")) || bytes.HasPrefix(magic, []byte("\xfe\xff")):
-		return nil, errors.New("is UTF-16, as PowerShell writes it: make it UTF-8 first, such as by iconv -f UTF-16 -t UTF-8 file")
+		return nil,
+			errors.New("is UTF-16, as PowerShell writes it: make it UTF-8 first, such as by " +
+				"iconv -f UTF-16 -t UTF-8 file")
 	case bytes.HasPrefix(magic, []byte("\xfd7zX")):
-		return nil, errors.New("is compressed by xz: decompress it first, such as by xzcat file | weir simulate … -")
+		return nil,
+			errors.New("is compressed by xz: decompress it first, such as by xzcat file | weir " +
+				"simulate … -")
 	}
 	return r, nil
 }
 
-// Close releases what decompresses the log.
+// Close releases the decompressor.
 func (l *Log) Close() {
 	for _, c := range l.closers {
 		c.Close()
 	}
 }
 
-// trim removes what is around a line. A log that was truncated while a server wrote it begins
-// with zeros.
+// trim removes white space and zeros around a line. A log that was truncated while a server wrote
+// it begins with zeros.
 func trim(line []byte) []byte {
-	return bytes.TrimLeft(bytes.TrimRight(bytes.TrimPrefix(line, []byte("\ufeff")), "\r\n"), " \x00")
+	return bytes.TrimLeft(bytes.TrimRight(bytes.TrimPrefix(line, []byte("\ufeff")), "\r\n"),
+		" \x00")
 }
 
 // Name returns the name of the log.
@@ -121,8 +128,8 @@ func (l *Log) HasStatus() bool { return l.status }
 // HasHost reports whether most requests have a host.
 func (l *Log) HasHost() bool { return l.host }
 
-// StampsEnds reports whether stamps are of the end of requests, so that arrival is a stamp
-// less a duration.
+// StampsEnds reports whether stamps are the ends of requests, so that arrival is the stamp minus
+// the duration.
 func (l *Log) StampsEnds() bool { return l.parser != nil && l.parser.stampsEnds() }
 
 // Has reports whether the first lines have the i-th of Options.Extras.
@@ -131,11 +138,11 @@ func (l *Log) Has(i int) bool { return l.parser != nil && l.extras[i] }
 // Redacted reports whether the first lines hide a value of Options.Extras.
 func (l *Log) Redacted() bool { return l.hidden }
 
-// Text returns a number for the text of the log once it was read to its end: that of another
-// log with the same text is equal.
+// Text returns a hash of the log's text, once it was read to its end. Logs of equal text have equal
+// hashes.
 func (l *Log) Text() uint64 { return l.text.Sum64() }
 
-// Counts returns what has become of the lines so far.
+// Counts returns the counts of the lines so far.
 func (l *Log) Counts() *Counts { return &l.counts }
 
 // Next reads the next request into e. It returns false at the end of the log.
@@ -158,7 +165,8 @@ func (l *Log) Next(e *Entry) bool {
 			e.reset()
 			l.last = line
 			why := l.parser.parse(line, e)
-			if err == io.EOF && (isDamaged(why) || l.isLess(e)) { // no end of a line: it was cut
+			// no newline: the line was cut off
+			if err == io.EOF && (isDamaged(why) || l.isLess(e)) {
 				l.counts.Incomplete = true
 			}
 			if why != directive {
@@ -176,20 +184,20 @@ func (l *Log) Next(e *Entry) bool {
 	}
 }
 
-// isLess reports whether a line is in a shorter format of the common log than most others.
+// isLess reports whether a line has fewer fields of the common log format than most others.
 func (l *Log) isLess(e *Entry) bool {
 	_, isCLF := l.parser.(*clf)
 	return isCLF && e.format != l.format && len(e.format) < len(l.format)
 }
 
-// Reject counts the request that Next returned last among the lines without a request: a server
-// would not have taken it for one.
+// Reject moves the latest request of Next to the lines without a request: a server would have
+// rejected it.
 func (l *Log) Reject() {
 	l.counts.Requests--
 	l.count(noRequest, l.last)
 }
 
-// skip reads up to the end of a line that is too long. It returns false if there is none.
+// skip skips the rest of a line that is too long. It returns false if the log ended.
 func (l *Log) skip() bool {
 	for {
 		if _, err := l.lines.ReadSlice('\n'); err != bufio.ErrBufferFull {

@@ -76,7 +76,8 @@ var samples = []struct {
 	{"common", "Apache's common", accesslog.Options{},
 		`192.0.2.7 - frank [10/Oct/2000:13:55:36 -0700] "GET /apache_pb.gif HTTP/1.0" 200 2326`,
 		`2000-10-10T20:55:36 192.0.2.7 GET /apache_pb.gif 200 2326 ±1s`},
-	{"common", "a user name with a blank, and a user as the key", accesslog.Options{Extras: []string{"key.user"}, Fields: map[string]string{"key.user": "user"}},
+	{"common", "a user name with a blank, and a user as the key",
+		accesslog.Options{Extras: []string{"key.user"}, Fields: map[string]string{"key.user": "user"}},
 		`192.0.2.7 - ann smith [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 304 -`,
 		`2000-10-10T20:55:36 192.0.2.7 GET / 304 0 ±1s "ann smith"`},
 	{"combined", "Apache and nginx", accesslog.Options{Extras: []string{"header.Referer", "header.User-Agent"}},
@@ -113,18 +114,27 @@ var samples = []struct {
 		`http 2018-11-30T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 192.0.2.131:2817 - -1 -1 -1 503 - 0 366 "GET http://www.example.com:80/ HTTP/1.1" "curl/7.46.0" - - arn "Root=1-58337364" "-" "-" 0 2018-11-30T22:22:48.364000Z "forward" "-" "-" "-" "-" "-" "-"`,
 		`2018-11-30T22:22:48.364 192.0.2.131 GET / 503 366 host=www.example.com:80`},
 	{"cloudfront", "CloudFront's standard log", accesslog.Options{Extras: []string{"header.User-Agent"}},
-		"#Version: 1.0\n#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) cs-uri-query cs(Cookie) x-edge-result-type x-edge-request-id x-host-header cs-protocol cs-bytes time-taken\n" +
+		"#Version: 1.0\n#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status " +
+			"cs(Referer) cs(User-Agent) cs-uri-query cs(Cookie) x-edge-result-type x-edge-request-id x-host-header " +
+			"cs-protocol cs-bytes time-taken\n" +
 			"2019-12-04\t21:02:31\tLAX1\t392\t192.0.2.100\tGET\td111111abcdef8.cloudfront.net\t/index.html\t200\t-\tMozilla/5.0%20(Windows)\ta=b\t-\tHit\tSOX4xwn4XV6Q4rgb7XiVGOHms_BGlTAC4KyHmureZmBNrjGdRLiNIQ==\td111111abcdef8.cloudfront.net\thttps\t23\t0.001",
 		`2019-12-04T21:02:31 192.0.2.100 GET /index.html?a=b 200 392 host=d111111abcdef8.cloudfront.net took=1ms ±1s "Mozilla/5.0 (Windows)"`},
 	{"w3c", "IIS", accesslog.Options{},
-		"#Software: Microsoft Internet Information Services 10.0\r\n#Version: 1.0\r\n#Date: 2024-05-02 17:42:15\r\n#Fields: date time s-ip cs-method cs-uri-stem cs-uri-query s-port cs-username c-ip cs(User-Agent) cs(Referer) sc-status sc-substatus sc-win32-status time-taken\r\n" +
-			"2024-05-02 17:42:16 10.0.0.5 GET /default.htm - 80 - 192.0.2.66 Mozilla/4.0+(compatible) - 200 0 0 1532\r\n",
+		"#Software: Microsoft Internet Information Services 10.0\r\n#Version: 1.0\r\n" +
+			"#Date: 2024-05-02 17:42:15\r\n" +
+			"#Fields: date time s-ip cs-method cs-uri-stem cs-uri-query s-port cs-username c-ip cs(User-Agent) " +
+			"cs(Referer) sc-status sc-substatus sc-win32-status time-taken\r\n" +
+			"2024-05-02 17:42:16 10.0.0.5 GET /default.htm - 80 - 192.0.2.66 Mozilla/4.0+(compatible) - 200 0 0 " +
+			"1532\r\n",
 		`2024-05-02T17:42:14 192.0.2.66 GET /default.htm 200 0 took=1.532s ±1s`},
 	{"w3c", "a log that names its day once", accesslog.Options{},
-		"#Version: 1.0\n#Date: 12-Jan-1996 00:00:00\n#Date: 2024-05-02 00:00:00\n#Fields: time cs-method cs-uri c-ip\n00:34:23 GET /foo/bar.html 192.0.2.1",
+		"#Version: 1.0\n#Date: 12-Jan-1996 00:00:00\n#Date: 2024-05-02 00:00:00\n" +
+			"#Fields: time cs-method cs-uri c-ip\n00:34:23 GET /foo/bar.html 192.0.2.1",
 		`2024-05-02T00:34:23 192.0.2.1 GET /foo/bar.html 0 0 ±1s`},
-	{"jsonl", "fields by name", accesslog.Options{Format: "jsonl", Extras: []string{"key.user"}, Fields: map[string]string{
-		"time": "ts", "address": "client.ip", "method": "m", "path": "u", "status": "s", "duration": "ms", "key.user": "sub"}, Unit: time.Millisecond, Stamp: accesslog.AtStart},
+	{"jsonl", "fields by name",
+		accesslog.Options{Format: "jsonl", Extras: []string{"key.user"}, Fields: map[string]string{
+			"time": "ts", "address": "client.ip", "method": "m", "path": "u", "status": "s", "duration": "ms",
+			"key.user": "sub"}, Unit: time.Millisecond, Stamp: accesslog.AtStart},
 		`{"ts":1708776059123,"client":{"ip":"::ffff:192.0.2.40"},"m":"GET","u":"/x","s":200,"ms":12.5,"sub":"ann"}`,
 		`2024-02-24T12:00:59.123 192.0.2.40 GET /x 200 0 took=12.5ms "ann"`},
 }
@@ -170,7 +180,8 @@ func TestWhatIsNoRequestIsCounted(t *testing.T) {
 		return host + ` - - [17/May/2015:10:05:03 +0000] "` + request + `" 400 226 "-" "-"` + "\n"
 	}
 	text := line("192.0.2.1", "GET / HTTP/1.1") +
-		line("192.0.2.1", `\x16\x03\x01\x00\xee`) + line("192.0.2.1", "-") + line("192.0.2.1", "") + // TLS on a plain port, and connections without a request
+		// TLS on a plain port, and connections without a request
+		line("192.0.2.1", `\x16\x03\x01\x00\xee`) + line("192.0.2.1", "-") + line("192.0.2.1", "") +
 		line("crawler.example", "GET / HTTP/1.1") +
 		line("192.0.2.1", "GET http://example.com/a HTTP/1.1") + // a proxy's form
 		strings.Repeat("x", 1<<19) + "\n" +
@@ -180,7 +191,8 @@ func TestWhatIsNoRequestIsCounted(t *testing.T) {
 	if counts != want {
 		t.Errorf("got %+v, want %+v", counts, want)
 	}
-	if len(entries) != 3 || !strings.Contains(entries[1], " GET /a ") || !strings.Contains(entries[1], "host=example.com") {
+	if len(entries) != 3 || !strings.Contains(entries[1], " GET /a ") ||
+		!strings.Contains(entries[1], "host=example.com") {
 		t.Errorf("got %q", entries)
 	}
 }
@@ -232,7 +244,8 @@ func TestTheFirstUnreadLineIsNumberedAsEditorsDo(t *testing.T) {
 }
 
 func TestAnEmptyLogHasNoRequests(t *testing.T) {
-	if format, entries, counts := read(t, "", accesslog.Options{}); format != "" || entries != nil || counts.Lines != 0 {
+	if format, entries, counts := read(t, "", accesslog.Options{}); format != "" || entries != nil ||
+		counts.Lines != 0 {
 		t.Errorf("got %q, %q, %+v", format, entries, counts)
 	}
 }
@@ -247,9 +260,12 @@ func TestWhatCannotBeReadSaysWhatToDo(t *testing.T) {
 		{samples[0].text, accesslog.Options{Format: "alb"}, "none of its first lines is of the format alb"},
 		{samples[0].text, accesslog.Options{Format: "apache"}, "formats are auto, vhost-combined"},
 		{samples[0].text, accesslog.Options{Fields: map[string]string{"adress": "x"}}, `there is no field "adress"`},
-		{samples[0].text, accesslog.Options{Format: "common", Extras: []string{"key.user"}, Fields: map[string]string{"key.user": "sub"}}, `has no field "sub"`},
+		{samples[0].text,
+			accesslog.Options{Format: "common", Extras: []string{"key.user"},
+				Fields: map[string]string{"key.user": "sub"}}, `has no field "sub"`},
 		{`{"ts":1,"ip":"192.0.2.1"}`, accesslog.Options{Format: "jsonl"}, "by --field time=NAME,address=NAME"},
-		{`{"ts":1,"ip":"192.0.2.1"}`, accesslog.Options{Format: "jsonl", Fields: map[string]string{"time": "t"}}, `with a time in the field "t"`},
+		{`{"ts":1,"ip":"192.0.2.1"}`, accesslog.Options{Format: "jsonl", Fields: map[string]string{"time": "t"}},
+			`with a time in the field "t"`},
 		{"\x28\xb5\x2f\xfd....", accesslog.Options{}, "zstdcat"},
 	} {
 		_, err := accesslog.New("access.log", strings.NewReader(c.text), &c.o)
@@ -291,7 +307,8 @@ func TestStampsOfManyForms(t *testing.T) {
 		{`-5`, ""},
 		{`99999999999999999999`, ""},
 	} {
-		text := `{"time":1,"remote_addr":"192.0.2.1","request":"GET / HTTP/1.1"}` + "\n" + `{"time":` + c.stamp + `,"remote_addr":"192.0.2.1","request":"GET / HTTP/1.1"}`
+		text := `{"time":1,"remote_addr":"192.0.2.1","request":"GET / HTTP/1.1"}` + "\n" + `{"time":` + c.stamp +
+			`,"remote_addr":"192.0.2.1","request":"GET / HTTP/1.1"}`
 		_, entries, _ := read(t, text, accesslog.Options{})
 		got := ""
 		if len(entries) == 2 {
@@ -307,8 +324,11 @@ func TestStampsOfManyForms(t *testing.T) {
 }
 
 func TestNoRequestArrivesBeforeTheEpoch(t *testing.T) {
-	for stamp, want := range map[string]string{`1.5`: "1970-01-01T00:00:00 ", `2`: "1970-01-01T00:00:00 ", `20.25`: "1970-01-01T00:00:10.25 "} {
-		text := `{"level":"info","ts":` + stamp + `,"request":{"client_ip":"192.0.2.33","method":"GET","host":"a","uri":"/"},"duration":10,"size":1,"status":200}`
+	for stamp, want := range map[string]string{
+		`1.5`: "1970-01-01T00:00:00 ", `2`: "1970-01-01T00:00:00 ", `20.25`: "1970-01-01T00:00:10.25 ",
+	} {
+		text := `{"level":"info","ts":` + stamp +
+			`,"request":{"client_ip":"192.0.2.33","method":"GET","host":"a","uri":"/"},"duration":10,"size":1,"status":200}`
 		_, entries, _ := read(t, text, accesslog.Options{Format: "caddy"})
 		if len(entries) != 1 || !strings.HasPrefix(entries[0], want) {
 			t.Errorf("%s: got %q, want %q", stamp, entries, want)

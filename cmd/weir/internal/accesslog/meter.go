@@ -5,13 +5,13 @@ import (
 	"sync/atomic"
 )
 
-// Meter counts the bytes that were read through it. Other goroutines may ask for the count.
+// Meter counts the bytes read through it. Count may be called from other goroutines.
 type Meter struct {
 	r io.Reader
 	n atomic.Int64
 }
 
-// NewMeter returns a meter of r.
+// NewMeter returns a Meter that reads from r.
 func NewMeter(r io.Reader) *Meter { return &Meter{r: r} }
 
 // Read implements [io.Reader].
@@ -21,5 +21,5 @@ func (m *Meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Count returns how many bytes were read.
+// Count returns the number of bytes read.
 func (m *Meter) Count() int64 { return m.n.Load() }

@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/internal/ground/address"
 )
 
-// setAddress sets the address of the client. Of a list, as in X-Forwarded-For, and of several
-// lines of a header it is the last: a client can write what stands before.
+// setAddress sets the address of the client. In a list such as X-Forwarded-For, or in several lines
+// of a header, it takes the last address, since a client can write the others.
 func (e *Entry) setAddress(text []byte) problem {
 	addr, _, err := address.Parse(lastOf(text))
 	return e.setParsed(addr, err)
@@ -39,14 +39,14 @@ func looksLikeAddress(text []byte) bool {
 	return err == nil
 }
 
-// setRequestLine sets method and target by a request line such as GET / HTTP/1.1, without
-// escapes. What a client has sent that is no request line is answered before any limiter sees it.
+// setRequestLine sets method and target from an unescaped request line such as GET / HTTP/1.1. If
+// the client did not send a request line, the server answered before any limiter.
 func (e *Entry) setRequestLine(line []byte) problem {
 	method, rest, ok := cutSpace(line)
 	if !ok || !isMethod(method) {
 		return noRequest
 	}
-	rest = bytes.Trim(rest, " ") // nginx takes several blanks for one
+	rest = bytes.Trim(rest, " ") // nginx accepts several spaces
 	target := rest
 	if i := bytes.LastIndex(rest, []byte(" HTTP/")); i >= 0 {
 		target = bytes.TrimRight(rest[:i], " ")
@@ -56,8 +56,8 @@ func (e *Entry) setRequestLine(line []byte) problem {
 	return e.setRequest(method, target)
 }
 
-// setRequest sets method and target. A target with a scheme, as proxies are sent them and
-// some balancers log them, loses scheme and host.
+// setRequest sets method and target. It removes scheme and host from a target such as those that
+// proxies get and some balancers log.
 func (e *Entry) setRequest(method, target []byte) problem {
 	if !isMethod(method) || len(target) == 0 {
 		return noRequest
@@ -86,18 +86,19 @@ func (e *Entry) setRequest(method, target []byte) problem {
 	return fine
 }
 
-// isMethod reports whether s is a method: a token (RFC 9110, section 9.1). Servers of Go answer
-// unknown methods, in small letters, too.
+// isMethod reports whether s is a method: a token (RFC 9110, section 9.1). Go servers also serve
+// unknown methods in lower case.
 func isMethod(s []byte) bool {
 	for _, c := range s {
-		if (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+		if (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') &&
+			strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
 			return false
 		}
 	}
 	return len(s) > 0 && string(s) != "-"
 }
 
-// unescape undoes what servers do to quotes and control characters: \", \\, \n and \x16.
+// unescape reverts how servers escape quotes and control characters: \", \\, \n and \x16.
 func unescape(s []byte) []byte {
 	if bytes.IndexByte(s, '\\') < 0 {
 		return s
@@ -121,7 +122,7 @@ func unescape(s []byte) []byte {
 	return clean
 }
 
-// hexEscape reads what follows the backslash of an escape such as \x16.
+// hexEscape parses an escape such as \x16 without its backslash.
 func hexEscape(s []byte) (c byte, ok bool) {
 	if len(s) < 3 || s[0] != 'x' {
 		return 0, false

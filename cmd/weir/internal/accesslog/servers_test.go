@@ -275,7 +275,8 @@ func (s *server) request(t *testing.T, random *rand.Rand, i int) *sent {
 		header, r.client = "X-Client: "+told.String()+"\r\n", told
 	}
 	user := base64.StdEncoding.EncodeToString([]byte(anything(random, "\x00:") + ":secret"))
-	fmt.Fprintf(conn, "%s\r\nHost: %s\r\n%sUser-Agent: %s\r\nReferer: %s\r\nAuthorization: Basic %s\r\nX-Forwarded-For: 203.0.113.9\r\nConnection: close\r\n\r\n",
+	fmt.Fprintf(conn, "%s\r\nHost: %s\r\n%sUser-Agent: %s\r\nReferer: %s\r\n"+
+		"Authorization: Basic %s\r\nX-Forwarded-For: 203.0.113.9\r\nConnection: close\r\n\r\n",
 		line, "example.com", header, anything(random, "\x00"), anything(random, "\x00"), user)
 	answer, _ := bufio.NewReader(conn).ReadString('\n')
 	io.Copy(io.Discard, conn)
@@ -310,8 +311,10 @@ func testServer(t *testing.T, s *server) {
 				continue
 			}
 			r.counted++
-			if r.isAnswered() && (e.Address != r.client || e.Method != r.method || !same(e.Target, r.target) || e.Status != r.status) {
-				t.Errorf("%s: got %s %s %q, %d, want %+v", filepath.Base(path), e.Address, e.Method, e.Target, e.Status, r)
+			if r.isAnswered() &&
+				(e.Address != r.client || e.Method != r.method || !same(e.Target, r.target) || e.Status != r.status) {
+				t.Errorf("%s: got %s %s %q, %d, want %+v", filepath.Base(path), e.Address, e.Method, e.Target, e.Status,
+					r)
 			}
 		}
 		refused := int64(0)
@@ -328,7 +331,8 @@ func testServer(t *testing.T, s *server) {
 		}
 		c := l.Counts()
 		lines := int64(strings.Count(string(text), "\n"))
-		if skipped := c.Lines - c.Requests - c.Other; c.Lines != lines || skipped > refused+1 || c.Incomplete || c.Malformed+c.Binary+c.TooLong > 0 {
+		if skipped := c.Lines - c.Requests - c.Other; c.Lines != lines || skipped > refused+1 || c.Incomplete ||
+			c.Malformed+c.Binary+c.TooLong > 0 {
 			t.Errorf("%s: %d lines, %d refused, %+v", filepath.Base(path), lines, refused, c)
 			for _, s := range l.Skipped() {
 				t.Logf("%+v", s)

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// clfClock reads stamps such as 17/May/2015:10:05:03 +0000. It remembers the minute of the
-// stamp before, since most stamps differ from it in seconds only.
+// clfClock parses stamps such as 17/May/2015:10:05:03 +0000. It caches the minute, since most
+// stamps differ only in seconds.
 type clfClock struct {
 	minute [17]byte // 17/May/2015:10:05
 	zone   [5]byte
-	at     int64 // of the minute, seconds since the epoch
+	at     int64 // start of the minute, seconds since the epoch
 }
 
 const clfStamp = "02/Jan/2006:15:04:05 -0700"
@@ -22,7 +22,7 @@ func (c *clfClock) read(s []byte) (at int64, ok bool) {
 		return 0, false
 	}
 	second, ok := twoDigits(s[18], s[19])
-	if !ok || second > 60 { // a leap second
+	if !ok || second > 60 { // 60: a leap second
 		return 0, false
 	}
 	if string(s[:17]) != string(c.minute[:]) || string(s[21:]) != string(c.zone[:]) {
@@ -44,22 +44,22 @@ func twoDigits(a, b byte) (n int, ok bool) {
 	return int(a-'0')*10 + int(b-'0'), true
 }
 
-// maxInstant is the latest instant that the engine knows, in the year 2255.
+// maxInstant is the latest time that the engine supports, in the year 2255.
 const maxInstant = 1<<53 - 1
 
 func inRange(us int64) (int64, bool) { return us, us >= 0 && us <= maxInstant }
 
-// layouts are the texts of instants that logs have, besides numbers. Go reads a fraction of a
-// second that no layout has.
+// layouts are the layouts of stamps in logs, besides numbers. Go accepts a fraction of a second
+// with any layout.
 var layouts = []string{
 	time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00",
 	"2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05",
 	"2006/01/02 15:04:05", clfStamp, time.RFC1123Z, time.RFC1123, time.ANSIC, time.UnixDate,
 }
 
-// readStamp reads an instant as JSON logs and W3C logs have them: a text in one of many
-// layouts, or a number since the epoch whose size tells its unit. exact: it is finer than a
-// second. hint is the layout that the stamp before had; it is tried first.
+// readStamp parses a stamp of JSON or W3C logs: a text in one of the layouts, or a number since the
+// epoch whose size determines its unit. exact reports whether it is finer than a second. hint is
+// the layout of the previous stamp, which is tried first.
 func readStamp(s []byte, hint *int) (at int64, exact, ok bool) {
 	s = bytes.Trim(s, " []")
 	if len(s) == 0 || len(s) > 64 {
@@ -83,7 +83,7 @@ func readStamp(s []byte, hint *int) (at int64, exact, ok bool) {
 // hasFraction reports whether a stamp has digits after its seconds.
 func hasFraction(s []byte) bool {
 	i := bytes.LastIndexByte(s, ':')
-	if i >= 6 && s[i-3] != ':' { // the colon of a zone
+	if i >= 6 && s[i-3] != ':' { // the colon belongs to a zone
 		i = bytes.LastIndexByte(s[:i], ':')
 	}
 	if i < 0 || i+3 >= len(s) {
@@ -101,9 +101,8 @@ func isNumber(s []byte) bool {
 	return true
 }
 
-// readEpoch reads a number since the epoch. Numbers from 10¹¹ on are milliseconds, from
-// 10¹⁴ on microseconds and from 10¹⁷ on nanoseconds: as seconds they would be after the year
-// 5000.
+// readEpoch parses a number since the epoch. Numbers from 10¹¹ on are milliseconds, from 10¹⁴ on
+// microseconds and from 10¹⁷ on nanoseconds: as seconds they would be after the year 5000.
 func readEpoch(s []byte) (at int64, exact, ok bool) {
 	whole, fraction, found := bytes.Cut(s, []byte("."))
 	n, err := strconv.ParseInt(view(whole), 10, 64)
@@ -136,7 +135,7 @@ func readEpoch(s []byte) (at int64, exact, ok bool) {
 	return at, exact, ok
 }
 
-// microseconds reads the digits behind the point of a second.
+// microseconds parses the fraction of a second.
 func microseconds(digits []byte) (us int64, ok bool) {
 	for i := range max(6, len(digits)) {
 		c := byte('0')
@@ -153,7 +152,7 @@ func microseconds(digits []byte) (us int64, ok bool) {
 	return us, true
 }
 
-// readDuration reads a number of units, or a text such as "12ms".
+// readDuration parses a number of units, or a text such as "12ms".
 func readDuration(s []byte, unit time.Duration) (time.Duration, bool) {
 	if len(s) == 0 || len(s) > 40 {
 		return 0, false
@@ -169,5 +168,5 @@ func readDuration(s []byte, unit time.Duration) (time.Duration, bool) {
 	return time.Duration(f * float64(unit)), true
 }
 
-// maxLasted is the longest duration that is believed.
+// maxLasted is the longest plausible duration.
 const maxLasted = 7 * 24 * time.Hour

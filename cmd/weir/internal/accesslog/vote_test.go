@@ -38,27 +38,35 @@ func TestOneOddLineDecidesNothing(t *testing.T) {
 	const combined = `192.0.2.1 - - ` + stamp + ` "GET /a HTTP/1.1" 200 5 "-" "-"`
 	const vhost = `example.com:443 ` + combined
 	json := func(time string) string {
-		return `{"time":"` + time + `","remote_addr":"192.0.2.1","request":"GET /a HTTP/1.1","status":200,"request_time":0.5}`
+		return `{"time":"` + time +
+			`","remote_addr":"192.0.2.1","request":"GET /a HTTP/1.1","status":200,"request_time":0.5}`
 	}
 	for _, c := range []struct {
 		what, line, odd             string
 		format                      string
 		exact, ends, hosts, entries bool // entries: the odd line is one, too
 	}{
-		{"Traefik, no server", traefik, strings.Replace(traefik, `"http://10.0.0.2:80"`, "-", 1), "traefik-common", false, true, false, true},
+		{"Traefik, no server", traefik, strings.Replace(traefik, `"http://10.0.0.2:80"`, "-", 1), "traefik-common",
+			false, true, false, true},
 		{"Traefik, without its tail", traefik, combined, "traefik-common", false, true, false, true},
-		{"nginx, a message", combined, "2024/02/24 12:00:59 [notice] 1#1: start", "combined", false, false, false, false},
+		{"nginx, a message", combined, "2024/02/24 12:00:59 [notice] 1#1: start", "combined", false, false, false,
+			false},
 		{"nginx, damaged", combined, combined[:len(combined)-2], "combined", false, false, false, true},
 		{"nginx, one with the tail of Traefik", combined, traefik, "combined", false, false, false, true},
 		{"nginx, JSON", combined, json("2024-02-24T12:00:59Z"), "combined", false, false, false, false},
-		{"a request that a client has given a host", combined, strings.Replace(combined, "GET /a", "GET http://evil.example/a", 1), "combined", false, false, false, true},
+		{"a request that a client has given a host", combined,
+			strings.Replace(combined, "GET /a", "GET http://evil.example/a", 1), "combined", false, false, false, true},
 		{"virtual hosts", vhost, combined, "vhost-combined", false, false, true, true},
 		{"no virtual hosts", combined, vhost, "combined", false, false, false, true},
-		{"whole seconds", json("2024-02-24T12:00:59Z"), json("2024-02-24T12:00:59.5Z"), "nginx-json", false, true, false, true},
-		{"fractions", json("2024-02-24T12:00:59.25Z"), json("2024-02-24T12:00:59Z"), "nginx-json", true, true, false, true},
-		{"Caddy, a message", caddy(0, ""), `{"level":"info","ts":1708776059.5,"msg":"x"}`, "caddy", true, true, true, false},
+		{"whole seconds", json("2024-02-24T12:00:59Z"), json("2024-02-24T12:00:59.5Z"), "nginx-json", false, true,
+			false, true},
+		{"fractions", json("2024-02-24T12:00:59.25Z"), json("2024-02-24T12:00:59Z"), "nginx-json", true, true, false,
+			true},
+		{"Caddy, a message", caddy(0, ""), `{"level":"info","ts":1708776059.5,"msg":"x"}`, "caddy", true, true, true,
+			false},
 		{"Caddy, a line of nginx", caddy(0, ""), combined, "caddy", true, true, true, false},
-		{"nginx JSON, no duration", json("2024-02-24T12:00:59Z"), strings.Replace(json("2024-02-24T12:00:59Z"), "0.5", `"-"`, 1), "nginx-json", false, true, false, true},
+		{"nginx JSON, no duration", json("2024-02-24T12:00:59Z"),
+			strings.Replace(json("2024-02-24T12:00:59Z"), "0.5", `"-"`, 1), "nginx-json", false, true, false, true},
 	} {
 		for at, text := range withOne(c.line, c.odd, 4) {
 			l := open(t, text, accesslog.Options{})
@@ -67,11 +75,14 @@ func TestOneOddLineDecidesNothing(t *testing.T) {
 			if c.entries {
 				want++
 			}
-			if l.Format() != c.format || l.Exact() != c.exact || l.HasEnds() != c.ends || l.HasHost() != c.hosts || n != want || l.Counts().Incomplete {
+			if l.Format() != c.format || l.Exact() != c.exact || l.HasEnds() != c.ends || l.HasHost() != c.hosts ||
+				n != want || l.Counts().Incomplete {
 				t.Errorf("%s, at line %d: format %s, exact %v, durations %v, hosts %v, %d entries", c.what, at+1,
 					l.Format(), l.Exact(), l.HasEnds(), l.HasHost(), n)
 			}
-			if skipped := l.Skipped(); !c.entries && (len(skipped) != 1 || skipped[0].First != int64(at+1) || skipped[0].Text != c.odd[:min(len(c.odd), 160)]) {
+			if skipped := l.Skipped(); !c.entries &&
+				(len(skipped) != 1 || skipped[0].First != int64(at+1) ||
+					skipped[0].Text != c.odd[:min(len(c.odd), 160)]) {
 				t.Errorf("%s, at line %d: %+v", c.what, at+1, skipped)
 			}
 		}
@@ -80,7 +91,8 @@ func TestOneOddLineDecidesNothing(t *testing.T) {
 
 // A line without its end was cut, also where enough of it is left to tell the request.
 func TestALineThatIsCutBehindItsRequestIsNoticed(t *testing.T) {
-	const line = `192.0.2.1 - - ` + stamp + ` "GET /a HTTP/1.1" 200 5 "-" "Mozilla/5.0" 1 "r" "http://10.0.0.2:80" 12ms` + "\n"
+	const line = `192.0.2.1 - - ` + stamp +
+		` "GET /a HTTP/1.1" 200 5 "-" "Mozilla/5.0" 1 "r" "http://10.0.0.2:80" 12ms` + "\n"
 	for _, c := range []struct {
 		last       string
 		incomplete bool
@@ -114,7 +126,8 @@ func TestALogWithoutRequestsIsReadIfItsFormatIsCertain(t *testing.T) {
 
 func TestTextInUTF16SaysWhatToDo(t *testing.T) {
 	for _, text := range []string{"\xff\xfe1\x009\x00", "\xfe\xff\x001\x009"} {
-		if _, err := accesslog.New("access.log", strings.NewReader(text), &accesslog.Options{}); err == nil || !strings.Contains(err.Error(), "iconv -f UTF-16") {
+		if _, err := accesslog.New("access.log", strings.NewReader(text), &accesslog.Options{}); err == nil ||
+			!strings.Contains(err.Error(), "iconv -f UTF-16") {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -122,10 +135,15 @@ func TestTextInUTF16SaysWhatToDo(t *testing.T) {
 
 // A format that is named leaves nothing to be decided by line.
 func TestAFormatThatIsNamedIsThatOfEachLine(t *testing.T) {
-	const line = `203.0.113.9 192.0.2.1 - - ` + stamp + ` "GET /a HTTP/1.1" 200 5 "-" "-"` + "\n" // a virtual host that is an address
-	for format, want := range map[string]string{"": "192.0.2.1", "vhost-combined": "192.0.2.1", "vhost-common": "192.0.2.1", "combined": "203.0.113.9", "common": "203.0.113.9"} {
+	// a virtual host that is an address
+	const line = `203.0.113.9 192.0.2.1 - - ` + stamp + ` "GET /a HTTP/1.1" 200 5 "-" "-"` + "\n"
+	for format, want := range map[string]string{
+		"": "192.0.2.1", "vhost-combined": "192.0.2.1", "vhost-common": "192.0.2.1", "combined": "203.0.113.9",
+		"common": "203.0.113.9",
+	} {
 		l := open(t, line, accesslog.Options{Format: format})
-		if got := entriesOf(l, 0); len(got) != 1 || !strings.Contains(got[0], " "+want+" ") || format != "" && l.Format() != format {
+		if got := entriesOf(l, 0); len(got) != 1 || !strings.Contains(got[0], " "+want+" ") ||
+			format != "" && l.Format() != format {
 			t.Errorf("%q: got %q", format, got)
 		}
 	}

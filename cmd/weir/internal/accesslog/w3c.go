@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// w3c reads logs whose #Fields line names their columns: the W3C Extended Log File Format
-// as IIS writes it, separated by blanks, as Akamai does, by tabs and with texts in quotes, and
-// CloudFront's standard logs, by tabs and with texts as in URLs.
+// w3c reads logs with a #Fields line that names their columns: the W3C Extended Log File Format of
+// IIS (separated by spaces) and of Akamai (by tabs, texts in quotes), and CloudFront's standard
+// logs (by tabs, texts URL-encoded).
 type w3c struct {
 	options    *Options
 	cloudFront bool
-	columns    int // 0: no #Fields line was read
+	columns    int // 0: no #Fields line yet
 	at         struct{ date, time, address, method, stem, query, host, status, bytes, lasted int }
 	extras     []int
-	day        string // of a #Date line
-	seconds    bool   // durations are seconds: some have a fraction
+	day        string // from a #Date line
+	seconds    bool   // durations are seconds, since some have a fraction
 	hint       int
 	cells      [][]byte
 }
@@ -29,10 +29,10 @@ func (p *w3c) format() string {
 	return "w3c"
 }
 
-// stampsEnds is true: IIS and CloudFront write a line when the answer has been sent.
+// stampsEnds returns true: IIS and CloudFront write a line after the response.
 func (p *w3c) stampsEnds() bool { return true }
 
-// directive reads a line that begins with #.
+// directive parses a line that begins with #.
 func (p *w3c) directive(line []byte) {
 	name, rest, _ := bytes.Cut(line, []byte(":"))
 	rest = bytes.TrimSpace(rest)
@@ -78,7 +78,7 @@ func (p *w3c) fields(names []string) {
 	}
 }
 
-// cell returns a column of the line in hand; nil for a dash and for a column that is not there.
+// cell returns a column of the current line, or nil for a dash or a missing column.
 func (p *w3c) cell(i int) []byte {
 	if i < 0 || len(p.cells[i]) == 1 && p.cells[i][0] == '-' {
 		return nil
@@ -104,7 +104,7 @@ func (p *w3c) parse(line []byte, e *Entry) problem {
 	}
 	stamp := make([]byte, 0, 40)
 	stamp = append(append(append(stamp, day...), 'T'), clock...)
-	at, exact, ok := readStamp(stamp, &p.hint) // without a zone: UTC, in both formats
+	at, exact, ok := readStamp(stamp, &p.hint) // no zone: UTC in both formats
 	if !ok || clock == nil {
 		return malformed
 	}
@@ -115,7 +115,8 @@ func (p *w3c) parse(line []byte, e *Entry) problem {
 	if lasted := p.cell(p.at.lasted); lasted != nil {
 		unit := p.options.unit()
 		p.seconds = p.seconds || bytes.IndexByte(lasted, '.') >= 0
-		if p.options.Unit == 0 && !p.seconds { // IIS counts milliseconds, CloudFront and the draft seconds
+		// IIS counts milliseconds; CloudFront and the draft count seconds
+		if p.options.Unit == 0 && !p.seconds {
 			unit = time.Millisecond
 		}
 		e.Lasted, e.HasEnd = readDuration(lasted, unit)
@@ -127,19 +128,20 @@ func (p *w3c) parse(line []byte, e *Entry) problem {
 	}
 	target := p.cell(p.at.stem)
 	if query := p.cell(p.at.query); query != nil && target != nil {
-		target = append(append(append(make([]byte, 0, len(target)+1+len(query)), target...), '?'), query...)
+		target = append(append(append(make([]byte, 0, len(target)+1+len(query)), target...), '?'),
+			query...)
 	}
 	if why := e.setRequest(p.cell(p.at.method), target); why != fine {
 		return why
 	}
 	list := p.plain(p.at.address)
-	if !p.cloudFront { // IIS writes blanks as +, and no address has one
+	if !p.cloudFront { // IIS writes spaces as +, and addresses have none
 		list = bytes.ReplaceAll(list, []byte{'+'}, []byte{' '})
 	}
 	return e.setAddress(list)
 }
 
-// plain is cell without the escapes of CloudFront.
+// plain returns a cell with the escapes of CloudFront decoded.
 func (p *w3c) plain(i int) []byte {
 	cell := p.cell(i)
 	if p.cloudFront && bytes.IndexByte(cell, '%') >= 0 {
@@ -150,9 +152,9 @@ func (p *w3c) plain(i int) []byte {
 	return cell
 }
 
-// split cuts a line into its cells. The draft separates them by any white space. A cell may be
-// in quotes, which are doubled within it; then it may have a separator, unless the line has
-// the right number of cells without that.
+// split splits a line into cells. The draft separates cells by any white space. A quoted cell may
+// contain separators and doubled quotes, unless the line has the right number of cells without
+// quoting.
 func (p *w3c) split(line []byte) bool {
 	separator := byte(' ')
 	if bytes.IndexByte(line, '\t') >= 0 {
@@ -181,8 +183,8 @@ func split(cells [][]byte, line []byte, separator byte) [][]byte {
 	}
 }
 
-// splitQuoted appends the cells of a line that are apart by one separator or more, and that may
-// have some in quotes.
+// splitQuoted appends the cells of a line, some of them quoted, separated by one or more
+// separators.
 func splitQuoted(cells [][]byte, line []byte, separator byte) [][]byte {
 	for {
 		line = bytes.TrimLeft(line, string(separator))
@@ -196,7 +198,7 @@ func splitQuoted(cells [][]byte, line []byte, separator byte) [][]byte {
 			case !inQuotes:
 				inQuotes = end == 0
 			case end+1 < len(line) && line[end+1] == '"':
-				end++ // doubled
+				end++ // a doubled quote
 			default:
 				inQuotes = end+1 < len(line) && line[end+1] != separator
 			}
@@ -206,7 +208,7 @@ func splitQuoted(cells [][]byte, line []byte, separator byte) [][]byte {
 	}
 }
 
-// unquoteCell returns what is in quotes.
+// unquoteCell removes the quotes of a cell.
 func unquoteCell(cell []byte) []byte {
 	if n := len(cell); n < 2 || cell[0] != '"' || cell[n-1] != '"' {
 		return cell

@@ -2,10 +2,10 @@ package accesslog
 
 import "bytes"
 
-// unwrap returns the line that a server wrote, without what others put around it: the
-// quotes of a column of CSV, an object of Docker's json-file, and the prefixes of CRI, of
-// syslog, of docker compose and of kubectl. Any other line is returned as it is. Each line
-// is looked at by itself, so a few that are wrapped among others are read, too.
+// unwrap removes the text that other programs add around a server's line: the quotes of a CSV
+// column, an object of Docker's json-file, and the prefixes of CRI, syslog, docker compose and
+// kubectl. It returns any other line unchanged. Each line is unwrapped on its own, so wrapped lines
+// may be mixed with others.
 func unwrap(line []byte) []byte {
 	for range maxWraps {
 		inner := unwrapOnce(line)
@@ -17,8 +17,8 @@ func unwrap(line []byte) []byte {
 	return line
 }
 
-// maxWraps is how many wrappings are removed from a line: docker compose writes a prefix with
-// colours, and Docker an object around that.
+// maxWraps is the maximal number of wrappings of a line: docker compose adds a coloured prefix, and
+// Docker an object around it.
 const maxWraps = 6
 
 func unwrapOnce(line []byte) []byte {
@@ -35,7 +35,7 @@ func unwrapOnce(line []byte) []byte {
 			return line[end+1:] // a colour
 		}
 		return line
-	case c == '<': // the priority of syslog
+	case c == '<': // priority of syslog
 		if end := bytes.IndexByte(line, '>'); end > 1 && end <= 4 && isDigits(line[1:end]) {
 			return line[end+1:]
 		}
@@ -47,19 +47,22 @@ func unwrapOnce(line []byte) []byte {
 		return line
 	case '0' <= c && c <= '9' && isISO(line):
 		_, rest, _ := cutSpace(line)
-		for _, stream := range []string{"stdout F ", "stderr F ", "stdout P ", "stderr P "} { // CRI; P is a part of a line
+		// CRI; P marks a partial line
+		for _, stream := range []string{"stdout F ", "stderr F ", "stdout P ", "stderr P "} {
 			if inner, ok := bytes.CutPrefix(rest, []byte(stream)); ok {
 				return inner
 			}
 		}
 		return cutTag(rest, rest)
-	case len(line) > len("Feb 24 12:00:59 ") && line[3] == ' ' && line[6] == ' ' && line[9] == ':' && line[12] == ':' && line[15] == ' ':
+	case len(line) > len("Feb 24 12:00:59 ") && line[3] == ' ' && line[6] == ' ' &&
+		line[9] == ':' && line[12] == ':' && line[15] == ' ':
 		return cutTag(line[16:], line)
 	}
 	return cutCompose(line)
 }
 
-// unwrapDocker returns the text of an object such as {"log":"…\n","stream":"stdout","time":"…"}.
+// unwrapDocker returns the log text of an object such as
+// {"log":"…\n","stream":"stdout","time":"…"}.
 func unwrapDocker(line []byte) []byte {
 	value, ok := bytes.CutPrefix(line, []byte(`{"log":`))
 	if !ok {
@@ -72,32 +75,35 @@ func unwrapDocker(line []byte) []byte {
 	return bytes.TrimRight(text, "\r\n")
 }
 
-// unquoteLine returns what is in the quotes around a line. Quotes within are escaped by a
-// backslash, or doubled as in CSV, or neither.
+// unquoteLine removes the quotes around a line. Quotes inside are escaped by a backslash, doubled
+// as in CSV, or unescaped.
 func unquoteLine(line []byte) []byte {
 	if text, rest, ok := quotedText(line); ok && len(rest) == 0 {
 		return text
 	}
 	inner, closed := bytes.CutSuffix(line[1:], []byte{'"'})
-	if doubled := bytes.Count(inner, []byte(`""`)); closed && doubled > 0 && bytes.Count(inner, []byte{'"'}) == 2*doubled {
+	if doubled := bytes.Count(inner, []byte(`""`)); closed && doubled > 0 &&
+		bytes.Count(inner, []byte{'"'}) == 2*doubled {
 		return bytes.ReplaceAll(inner, []byte(`""`), []byte{'"'})
 	}
 	return line[1:] // OpenLiteSpeed never closes the quote
 }
 
-// isISO reports whether line begins with an instant such as 2024-02-24T12:00:59Z and a blank.
+// isISO reports whether line begins with a time such as 2024-02-24T12:00:59Z and a space.
 func isISO(line []byte) bool {
-	return len(line) > len("2024-02-24T12:00:59 ") && line[4] == '-' && line[7] == '-' && line[10] == 'T' && line[13] == ':' && line[16] == ':' &&
+	return len(line) > len("2024-02-24T12:00:59 ") && line[4] == '-' && line[7] == '-' &&
+		line[10] == 'T' && line[13] == ':' && line[16] == ':' &&
 		isDigits(line[:4]) && bytes.IndexByte(line, ' ') >= 19
 }
 
-// cutTag returns what follows the host and the tag of syslog, as in web1 nginx[12]: …. Without
-// them it returns otherwise.
+// cutTag returns the text after the host and tag of syslog, as in web1 nginx[12]: …, or otherwise
+// if line has none.
 func cutTag(line, otherwise []byte) []byte {
 	_, rest, _ := cutSpace(line)
 	tag, rest, ok := cutSpace(rest)
 	tag, isTag := bytes.CutSuffix(tag, []byte{':'})
-	if !ok || !isTag || len(tag) == 0 || bytes.IndexByte(tag, ':') >= 0 { // an IPv6 address ends in two
+	// an IPv6 address may end in two colons
+	if !ok || !isTag || len(tag) == 0 || bytes.IndexByte(tag, ':') >= 0 {
 		return otherwise
 	}
 	return rest

@@ -34,17 +34,21 @@ var writers = []struct {
 			or(apacheText(w.user)), stamp, apacheText(w.target), or(apacheText(w.referer)), or(apacheText(w.agent)))
 	}},
 	{"nginx-json", true, "", func(w written) string { // with escape=json
-		return fmt.Sprintf(`{"user":%s,"agent":%s,"time":"2024-02-24T12:00:59+00:00","remote_addr":"%s","request":%s,"status":200,"upstream":}`, quoted(w.user), quoted(w.agent), w.client, quoted("GET "+w.target+" HTTP/1.1"))
+		return fmt.Sprintf(
+			`{"user":%s,"agent":%s,"time":"2024-02-24T12:00:59+00:00","remote_addr":"%s","request":%s,"status":200,"upstream":}`, quoted(w.user), quoted(w.agent), w.client, quoted("GET "+w.target+" HTTP/1.1"))
 	}},
 	{"nginx-json", true, "", func(w written) string { // without
-		return fmt.Sprintf(`{"user":"%s","agent":"%s","time":"2024-02-24T12:00:59+00:00","remote_addr":"%s","request":"GET %s HTTP/1.1","status":200,"upstream":-}`, nginxText(w.user), nginxText(w.agent), w.client, nginxText(w.target))
+		return fmt.Sprintf(
+			`{"user":"%s","agent":"%s","time":"2024-02-24T12:00:59+00:00","remote_addr":"%s","request":"GET %s HTTP/1.1","status":200,"upstream":-}`, nginxText(w.user), nginxText(w.agent), w.client, nginxText(w.target))
 	}},
 	{"caddy", true, "", func(w written) string {
-		return fmt.Sprintf(`{"level":"info","ts":1708776059.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"%s","remote_port":"1","proto":"HTTP/1.1","method":"GET","host":"a","uri":%s,"headers":{"User-Agent":[%s],"Referer":[%s]}},"user_id":%s,"duration":0.1,"size":5,"status":200}`,
+		return fmt.Sprintf(
+			`{"level":"info","ts":1708776059.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"%s","remote_port":"1","proto":"HTTP/1.1","method":"GET","host":"a","uri":%s,"headers":{"User-Agent":[%s],"Referer":[%s]}},"user_id":%s,"duration":0.1,"size":5,"status":200}`,
 			w.client, quoted(w.target), quoted(w.agent), quoted(w.referer), quoted(w.user))
 	}},
 	{"traefik", true, "", func(w written) string {
-		return fmt.Sprintf(`{"ClientAddr":"%s","ClientHost":"%s","ClientUsername":%s,"Duration":1,"DownstreamStatus":200,"RequestMethod":"GET","RequestPath":%s,"StartUTC":"2024-02-24T12:00:59.1Z","msg":"","request_User-Agent":%s}`,
+		return fmt.Sprintf(
+			`{"ClientAddr":"%s","ClientHost":"%s","ClientUsername":%s,"Duration":1,"DownstreamStatus":200,"RequestMethod":"GET","RequestPath":%s,"StartUTC":"2024-02-24T12:00:59.1Z","msg":"","request_User-Agent":%s}`,
 			netip.AddrPortFrom(w.client, 1), w.client, quoted(w.user), quoted(w.target), quoted(w.agent))
 	}},
 	{"traefik-common", false, "", func(w written) string {
@@ -52,14 +56,18 @@ var writers = []struct {
 			w.client, or(w.user), stamp, w.target, or(w.referer), or(w.agent))
 	}},
 	{"alb", false, "", func(w written) string {
-		return fmt.Sprintf(`https 2024-02-24T12:00:59.186641Z app/lb/50dc %s:4711 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://www.example.com:443%s HTTP/1.1" "%s" - - arn "Root=1-5" "www.example.com" "-" 1 2024-02-24T12:00:59.000000Z "forward" "-" "-" "10.0.0.1:80" "200" "-" "-"`,
+		return fmt.Sprintf(
+			`https 2024-02-24T12:00:59.186641Z app/lb/50dc %s:4711 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://www.example.com:443%s HTTP/1.1" "%s" - - arn "Root=1-5" "www.example.com" "-" 1 2024-02-24T12:00:59.000000Z "forward" "-" "-" "10.0.0.1:80" "200" "-" "-"`,
 			w.client, w.target, or(w.agent))
 	}},
-	{"w3c", true, "#Fields: date time cs-method cs-uri-stem cs-username c-ip cs(User-Agent) cs(Referer) sc-status time-taken\n", func(w written) string { // IIS
+	// IIS
+	{"w3c", true, "#Fields: date time cs-method cs-uri-stem cs-username c-ip cs(User-Agent) cs(Referer) sc-status " +
+		"time-taken\n", func(w written) string {
 		return fmt.Sprintf(`2024-02-24 12:00:59 GET %s %s %s %s %s 200 15`, iisText(w.target), iisText(w.user),
 			w.client, iisText(w.agent), iisText(w.referer))
 	}},
-	{"cloudfront", true, "#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) time-taken\n", func(w written) string {
+	{"cloudfront", true, "#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status " +
+		"cs(Referer) cs(User-Agent) time-taken\n", func(w written) string {
 		return fmt.Sprintf("2024-02-24\t12:00:59\tLAX1\t392\t%s\tGET\td1.cloudfront.net\t%s\t200\t%s\t%s\t0.001",
 			w.client, iisText(w.target), urlText(w.referer), urlText(w.agent))
 	}},
@@ -150,7 +158,8 @@ func checkWriters(t *testing.T, w written, at int) {
 		for _, s := range l.Skipped() {
 			listed += int(s.Lines)
 		}
-		if l.Format() != writer.format || others != 3 || counted+listed != 1 || writer.escapes && listed > 0 || l.Counts().Incomplete {
+		if l.Format() != writer.format || others != 3 || counted+listed != 1 || writer.escapes && listed > 0 ||
+			l.Counts().Incomplete {
 			t.Errorf("%s: taken for %s; counted %d times, listed %d times, and %d of 3 others:\n%s", writer.format,
 				l.Format(), counted, listed, others, writer.line(w))
 		}

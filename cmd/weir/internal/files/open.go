@@ -1,4 +1,4 @@
-// Package files opens the files that a command line names.
+// Package files opens the files named on a command line.
 package files
 
 import (
@@ -11,20 +11,22 @@ import (
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
 )
 
-// Open opens a file for reading. It refuses what is no regular file: a named pipe blocks until
-// somebody writes to it, a terminal until somebody types. What the shell has opened already is
-// read whatever it is: standard input, and a process substitution such as /dev/fd/63. So is a
-// directory, which fails when it is read.
+// Open opens a file for reading. It rejects files that are not regular: opening a named pipe or
+// reading a terminal would block. It accepts any file that the shell has already opened: standard
+// input, and a process substitution such as /dev/fd/63. It also opens directories, which fail when
+// they are read.
 func Open(name string) (*os.File, error) {
-	if info, err := os.Stat(name); err == nil { // otherwise Open says what is wrong
+	if info, err := os.Stat(name); err == nil { // otherwise os.Open reports the error
 		if kind := kindOf(info.Mode()); kind != "" && !isDescriptor(name) {
-			return nil, fmt.Errorf("%s is %s: save what comes from it as a file, and name that", visible.Name(name), kind)
+			return nil,
+				fmt.Errorf("%s is %s: save what comes from it as a file, and name that",
+					visible.Name(name), kind)
 		}
 	}
 	return os.Open(name)
 }
 
-// kindOf returns what is neither a regular file nor a directory, "" if it is.
+// kindOf returns the kind of a file that is neither regular nor a directory, or "".
 func kindOf(mode fs.FileMode) string {
 	switch {
 	case mode.IsRegular(), mode.IsDir():
@@ -39,12 +41,11 @@ func kindOf(mode fs.FileMode) string {
 	return "no regular file"
 }
 
-// maxLinks is how many symbolic links are followed.
+// maxLinks is the number of symbolic links that are followed.
 const maxLinks = 16
 
-// isDescriptor reports whether a name stands for an open file of a process: /dev/stdin,
-// /dev/fd/63, /proc/self/fd/63, or a symbolic link to one. Those are links themselves, to what
-// has no name.
+// isDescriptor reports whether name stands for an open file of a process: /dev/stdin, /dev/fd/63,
+// /proc/self/fd/63, or a symbolic link to one. These are links to files that may have no name.
 func isDescriptor(name string) bool {
 	path, err := filepath.Abs(name)
 	for range maxLinks {

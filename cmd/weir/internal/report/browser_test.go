@@ -54,7 +54,8 @@ func TestThePageDrawsInABrowser(t *testing.T) {
 			"by slider: 2 of 2 keys ask for more than 1 in a minute.\n",
 			"by number: 2 of 2 keys ask for more than 7 in a minute.\n",
 			"by rung: 1 of 2 keys asks for more than 120 in a minute. sliding-window 120/1m alone would deny ",
-			"by key: true", "end: true", "other rule: 1 of 1 key asks for more than 100 in a minute. sliding-window 100/1m would deny ",
+			"by key: true", "end: true", "other rule: 1 of 1 key asks for more than 100 in a minute. sliding-window " +
+				"100/1m would deny ",
 		} {
 			if !strings.Contains(dom, want) {
 				t.Errorf("the page does not say %q:\n%s", want, dom[strings.LastIndex(dom, "<pre"):])
@@ -116,8 +117,10 @@ func writePage(t *testing.T, dir string, change func(*simulate.Options)) string 
 // the test.
 func load(t *testing.T, browser, dir, file string) string {
 	t.Helper()
-	cmd := testrun.Command(t, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--user-data-dir="+filepath.Join(dir, "profile"),
-		"--enable-logging=stderr", "--virtual-time-budget=5000", "--window-size=700,900", "--allow-file-access-from-files", "--dump-dom", "file://"+file)
+	cmd := testrun.Command(t, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--user-data-dir="+filepath.Join(dir, "profile"),
+		"--enable-logging=stderr", "--virtual-time-budget=5000", "--window-size=700,900",
+		"--allow-file-access-from-files", "--dump-dom", "file://"+file)
 	var errOut bytes.Buffer
 	cmd.Stderr = &errOut
 	out, err := cmd.Output()

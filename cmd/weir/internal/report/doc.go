@@ -1,3 +1,2 @@
-// Package report shows what a simulation came to: as text, as JSON, and as a page that is
-// one file.
+// Package report prints the result of a simulation as text, as JSON, or as a page in a single file.
 package report

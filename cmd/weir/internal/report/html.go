@@ -25,14 +25,19 @@ var (
 )
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"group": group, "between": Range, "share": Share, "wait": Wait, "count": count, "signed": signed, "factor": factor,
+	"group": group, "between": Range, "share": Share, "wait": Wait, "count": count,
+	"signed": signed, "factor": factor,
 	"bar": barWidth, "mostOf": mostOf, "longest": longest, "top": top, "others": others,
-	"topMoved":   func(c []simulate.MovedClient) []simulate.MovedClient { return c[:min(len(c), shownRows)] },
-	"otherMoved": func(c []simulate.MovedClient) []simulate.MovedClient { return c[min(len(c), shownRows):] },
+	"topMoved": func(c []simulate.MovedClient) []simulate.MovedClient {
+		return c[:min(len(c), shownRows)]
+	},
+	"otherMoved": func(c []simulate.MovedClient) []simulate.MovedClient {
+		return c[min(len(c), shownRows):]
+	},
 }).Parse(pageText))
 
-// style is the style of the page, with the lengths of bars: the policy of the page allows no
-// style attributes.
+// style is the style sheet of the page. It includes the lengths of bars, since the policy of the
+// page forbids style attributes.
 var style = func() string {
 	var b strings.Builder
 	b.WriteString(pageStyle)
@@ -42,31 +47,31 @@ var style = func() string {
 	return b.String()
 }()
 
-// page is what the template shows.
+// page is the data of the template.
 type page struct {
 	*simulate.Report
 	Title, Headline, Reading string
-	Skipped                  []string // the first lines that are not simulated
+	Skipped                  []string // the first lines that were not simulated
 	CSP                      template.HTMLAttr
 	Style                    template.CSS
 	Script                   template.JS
 	Data                     data
 	Rules                    []ruleView
-	MostRefused              int64 // by one rule
+	MostRefused              int64 // maximum over the rules
 	LogCount                 int64
-	Other                    string // the name of the policy to compare with
-	Uncertain                bool   // the readings of the log differ
-	Hit                      bool   // somebody would be denied
+	Other                    string // name of the policy to compare with
+	Uncertain                bool   // the two readings of the log differ
+	Hit                      bool   // a request is denied
 }
 
-// ruleView is a rule as tables show it.
+// ruleView is a rule as shown in tables.
 type ruleView struct {
 	*simulate.Rule
-	Refused simulate.Range // what it denies, or would deny as a shadow
+	Refused simulate.Range // denials, or would-be denials of a shadow
 	Note    string
 }
 
-// data is what the charts are drawn from.
+// data is the data of the charts.
 type data struct {
 	BarSeconds int64           `json:"barSeconds"`
 	Bars       []simulate.Bar  `json:"bars"`
@@ -74,8 +79,8 @@ type data struct {
 	Rules      []simulate.Rule `json:"rules"`
 }
 
-// HTML writes r as a page of one file. It asks nobody for anything: style, script and data
-// are within, and its policy allows nothing else.
+// HTML writes r as a page in a single file. The page loads no other file: it contains its style,
+// script and data, and its policy forbids other sources.
 func HTML(w io.Writer, r *simulate.Report) error {
 	p := page{
 		Report: r, Title: title(r), Headline: Headline(r), Reading: Reading(r), Skipped: Skipped(r),
@@ -83,7 +88,8 @@ func HTML(w io.Writer, r *simulate.Report) error {
 		LogCount: int64(len(r.Logs)),
 		Data:     data{BarSeconds: r.BarSeconds, Bars: r.Bars, Compared: r.Against != nil},
 	}
-	p.CSP = template.HTMLAttr(`content="default-src 'none'; style-src '` + digest(style) + `'; script-src '` + digest(pageScript) + `'; base-uri 'none'; form-action 'none'"`)
+	p.CSP = template.HTMLAttr(`content="default-src 'none'; style-src '` + digest(style) +
+		`'; script-src '` + digest(pageScript) + `'; base-uri 'none'; form-action 'none'"`)
 	if r.Against != nil {
 		p.Other = shortName(r.Against.Name, r.Policy.Name)
 	}
@@ -96,14 +102,15 @@ func HTML(w io.Writer, r *simulate.Report) error {
 		p.MostRefused = max(p.MostRefused, p.Rules[i].Refused.High)
 		p.Hit = p.Hit || rule.KeysDenied.High > 0
 		drawn := *rule
-		drawn.Top = nil // in the tables
+		drawn.Top = nil // shown in tables
 		p.Data.Rules = append(p.Data.Rules, drawn)
 	}
 	return pageTemplate.Execute(w, p)
 }
 
 func title(r *simulate.Report) string {
-	if len(r.Policy.Rules) == 1 && r.Policy.Rules[0].Limit != "" && r.Policy.Name == simulate.OneLimitName {
+	if len(r.Policy.Rules) == 1 && r.Policy.Rules[0].Limit != "" &&
+		r.Policy.Name == simulate.OneLimitName {
 		return r.Policy.Rules[0].Limit + ", " + r.Policy.Rules[0].Name
 	}
 	if r.Against == nil {
@@ -112,7 +119,7 @@ func title(r *simulate.Report) string {
 	return shortName(r.Policy.Name, r.Against.Name)
 }
 
-// shortName returns a path without directories, unless another path would be the same then.
+// shortName returns path without directories, unless that would equal the name of the other path.
 func shortName(path, other string) string {
 	if base := filepath.Base(path); base != filepath.Base(other) {
 		return base
@@ -134,13 +141,13 @@ func viewOf(rule *simulate.Rule) ruleView {
 	return v
 }
 
-// digest returns the source of an inline text in a content security policy.
+// digest returns the source expression of an inline text for a content security policy.
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// barWidth returns how long the bar of a number is, in percent.
+// barWidth returns the length of a bar in percent.
 func barWidth(n, of int64) int {
 	if of <= 0 || n <= 0 {
 		return 0
@@ -148,7 +155,7 @@ func barWidth(n, of int64) int {
 	return int(min(100, max(1, (n*100+of/2)/of)))
 }
 
-// mostOf returns the most that a limit of a ladder denies.
+// mostOf returns the most denials of any limit of a ladder.
 func mostOf(rungs []simulate.Rung) (most int64) {
 	for _, rung := range rungs {
 		most = max(most, rung.Denied.High)
@@ -156,10 +163,10 @@ func mostOf(rungs []simulate.Rung) (most int64) {
 	return most
 }
 
-// shownRows is how many keys of a rule the page shows at once.
+// shownRows is the number of keys of a rule that the page shows at first.
 const shownRows = 10
 
-// denied returns the keys that are denied at all; they come first.
+// denied returns the keys with denials, which come first.
 func denied(keys []simulate.Key) []simulate.Key {
 	n := 0
 	for n < len(keys) && keys[n].Denied.High > 0 {

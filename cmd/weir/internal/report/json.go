@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
 )
 
-// JSON writes r for programs.
+// JSON writes r as JSON.
 func JSON(w io.Writer, r *simulate.Report) error {
 	return visible.JSON(w, r)
 }

@@ -17,7 +17,7 @@ func Range(r simulate.Range) string {
 	return group(r.Low) + "–" + group(r.High)
 }
 
-// Share returns what part of all a range is, in percent.
+// Share returns a range as a percentage of all.
 func Share(r simulate.Range, all int64) string {
 	if all == 0 {
 		return ""
@@ -29,7 +29,8 @@ func Share(r simulate.Range, all int64) string {
 	return low + "–" + high + "%"
 }
 
-// percent has two digits that matter. It is 0 and 100 only for none and for all.
+// percent returns a percentage with two significant digits. It returns 0 and 100 only for exact
+// values.
 func percent(n, all int64) string {
 	p := float64(n) * 100 / float64(all)
 	switch {
@@ -84,7 +85,7 @@ func duration(ms int64) string {
 	return s
 }
 
-// group returns a number with its thousands apart.
+// group returns a number with separated thousands.
 func group(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -100,7 +101,7 @@ func people(r simulate.Range) string {
 	return Range(r) + " clients"
 }
 
-// count returns a number of things.
+// count returns a number with a noun.
 func count(n int64, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -118,7 +118,9 @@ func TestThePageIsOneFileThatAsksNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := b.String()
-	for _, other := range []string{"src=", "@import", "url(h", "<link", "fetch(", "style=", "onclick", "<script>alert", "ZgotmplZ"} {
+	for _, other := range []string{
+		"src=", "@import", "url(h", "<link", "fetch(", "style=", "onclick", "<script>alert", "ZgotmplZ",
+	} {
 		if strings.Contains(page, other) {
 			t.Errorf("the page has %q", other)
 		}
@@ -149,7 +151,10 @@ func TestNumbersAsText(t *testing.T) {
 	for _, c := range []struct {
 		n, of int64
 		want  string
-	}{{0, 5, "0%"}, {5, 5, "100%"}, {1, 3, "33.3%"}, {1, 50, "2.0%"}, {1, 700, "0.14%"}, {1, 1_000_000, "<0.001%"}, {9999, 10_000, ">99.9%"}, {1, 0, ""}} {
+	}{
+		{0, 5, "0%"}, {5, 5, "100%"}, {1, 3, "33.3%"}, {1, 50, "2.0%"}, {1, 700, "0.14%"}, {1, 1_000_000, "<0.001%"},
+		{9999, 10_000, ">99.9%"}, {1, 0, ""},
+	} {
 		if got := report.Share(simulate.Range{Low: c.n, High: c.n}, c.of); got != c.want {
 			t.Errorf("%d of %d: got %s, want %s", c.n, c.of, got, c.want)
 		}

@@ -14,10 +14,10 @@ import (
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
 )
 
-// shownKeys is how many keys of a rule the text has.
+// shownKeys is the number of keys of a rule in the text.
 const shownKeys = 5
 
-// Text writes r for people. emphasize returns a line that heads a table as it is to look.
+// Text writes r as text. emphasize formats the headings of tables.
 func Text(w io.Writer, r *simulate.Report, emphasize func(string) string) error {
 	t := &text{w: w, r: r, emphasize: emphasize}
 	t.head()
@@ -34,7 +34,7 @@ func Text(w io.Writer, r *simulate.Report, emphasize func(string) string) error 
 	return t.err
 }
 
-// text writes, and remembers the first error.
+// text writes text and keeps the first error.
 type text struct {
 	w         io.Writer
 	r         *simulate.Report
@@ -58,15 +58,16 @@ func (t *text) head() {
 	t.line("")
 }
 
-// Headline says how many requests there are, when, and of how many clients.
+// Headline returns the number of requests, their time and the number of clients.
 func Headline(r *simulate.Report) string {
 	if r.Requests == 0 {
 		return "no requests"
 	}
-	return fmt.Sprintf("%s, %s, %s", count(r.Requests, "request"), span(r.From, r.To), count(r.Clients, "client"))
+	return fmt.Sprintf("%s, %s, %s", count(r.Requests, "request"), span(r.From, r.To),
+		count(r.Clients, "client"))
 }
 
-// Reading says how the logs were read.
+// Reading describes how the logs were read.
 func Reading(r *simulate.Report) string {
 	var formats []string
 	for _, l := range r.Logs {
@@ -82,7 +83,10 @@ func Reading(r *simulate.Report) string {
 	for _, other := range []struct {
 		n    int64
 		what string
-	}{{r.Lines.NoRequest, "without a request"}, {r.Lines.NoAddress, "without an address"}, {r.Lines.Other, "of other kinds"}} {
+	}{
+		{r.Lines.NoRequest, "without a request"}, {r.Lines.NoAddress, "without an address"},
+		{r.Lines.Other, "of other kinds"},
+	} {
 		if other.n > 0 {
 			s += fmt.Sprintf(", %s %s", group(other.n), other.what)
 		}
@@ -90,17 +94,18 @@ func Reading(r *simulate.Report) string {
 	return s
 }
 
-// Skipped says of each kind of line that is not simulated which is the first, how many there are,
-// and why.
+// Skipped returns a line for each kind of line that was not simulated: the first one, how many
+// there are, and why.
 func Skipped(r *simulate.Report) []string {
 	var texts []string
 	for i, l := range r.Logs {
 		for _, s := range l.Skipped {
 			isOther := func(of simulate.Log) bool {
-				return slices.ContainsFunc(of.Skipped, func(other accesslog.Skipped) bool { return other.Kind == s.Kind })
+				return slices.ContainsFunc(of.Skipped,
+					func(other accesslog.Skipped) bool { return other.Kind == s.Kind })
 			}
 			if slices.ContainsFunc(r.Logs[:i], isOther) {
-				continue // that was the first
+				continue // already shown
 			}
 			text := "line " + strconv.FormatInt(s.First, 10)
 			if len(r.Logs) > 1 {
@@ -119,7 +124,7 @@ func Skipped(r *simulate.Report) []string {
 	return texts
 }
 
-// span returns a stretch of time, without what is the same at both ends.
+// span returns a span of time without parts that are equal at both ends.
 func span(from, to time.Time) string {
 	const day = "2 Jan 2006"
 	if from.Format(day) == to.Format(day) {
@@ -133,7 +138,10 @@ func (t *text) rules(side *simulate.Side) {
 		t.line("No rule of %s was simulated.", visible.Name(side.Name))
 		return
 	}
-	rows := [][]string{{"rule", "limit", "applies to", "denied", "of these", "keys hit", "longest wait", "first denial"}}
+	rows := [][]string{
+		{"rule", "limit", "applies to", "denied", "of these", "keys hit", "longest wait",
+			"first denial"},
+	}
 	for i := range side.Rules {
 		rule := &side.Rules[i]
 		denied, what := rule.Denied, ""
@@ -156,8 +164,9 @@ func (t *text) rules(side *simulate.Side) {
 		if what != "" {
 			name += " (" + what + ")"
 		}
-		rows = append(rows, []string{name, limit, group(rule.Asked), Range(denied), Share(denied, rule.Asked),
-			Range(rule.KeysDenied), Wait(rule), first})
+		rows = append(rows,
+			[]string{name, limit, group(rule.Asked), Range(denied), Share(denied, rule.Asked),
+				Range(rule.KeysDenied), Wait(rule), first})
 	}
 	if len(side.Rules) > 1 {
 		rows = append(rows, []string{"together", "", group(t.r.Requests), Range(side.Denied),
@@ -165,7 +174,8 @@ func (t *text) rules(side *simulate.Side) {
 	}
 	t.table(rows)
 	t.line("")
-	t.line("%s of %s would be denied at least once.", upperFirst(Range(side.Clients)), count(t.r.Clients, "client"))
+	t.line("%s of %s would be denied at least once.", upperFirst(Range(side.Clients)),
+		count(t.r.Clients, "client"))
 	if side.Delayed.High > 0 {
 		t.line("%s requests would wait for their turn.", Range(side.Delayed))
 	}
@@ -191,7 +201,8 @@ func (t *text) table(table [][]string) {
 func (t *text) compared() {
 	r := t.r
 	t.line("")
-	t.line("Compared with %s, which denies %s (%s of all):", visible.Name(r.Against.Name), Range(r.Against.Denied),
+	t.line("Compared with %s, which denies %s (%s of all):", visible.Name(r.Against.Name),
+		Range(r.Against.Denied),
 		Share(r.Against.Denied, r.Requests))
 	t.line("  allow → deny   %s", Range(r.Moved.Denied))
 	t.line("  deny → allow   %s", Range(r.Moved.Allowed))
@@ -224,7 +235,7 @@ func signed(r simulate.Range) string {
 	return one(r.Low) + " to " + one(r.High)
 }
 
-// hit lists who would be denied most.
+// hit lists the keys with the most denials.
 func (t *text) hit(side *simulate.Side) {
 	for i := range side.Rules {
 		rule := &side.Rules[i]
@@ -232,7 +243,9 @@ func (t *text) hit(side *simulate.Side) {
 			continue
 		}
 		t.line("")
-		rows := [][]string{{"most denied by " + rule.Name, "requests", "denied", "busiest " + rule.Period}}
+		rows := [][]string{
+			{"most denied by " + rule.Name, "requests", "denied", "busiest " + rule.Period},
+		}
 		for _, k := range rule.Top[:min(len(rule.Top), shownKeys)] {
 			if k.Denied.High > 0 {
 				rows = append(rows, []string{k.Key, group(k.Asked), Range(k.Denied), group(k.Peak)})
@@ -249,7 +262,9 @@ func (t *text) ladders(side *simulate.Side) {
 			continue
 		}
 		t.line("")
-		rows := [][]string{{rule.Name + " alone, at", "limit", "denied", "of its requests", "keys hit"}}
+		rows := [][]string{
+			{rule.Name + " alone, at", "limit", "denied", "of its requests", "keys hit"},
+		}
 		for _, rung := range rule.Ladder {
 			limit := rung.Limit
 			if limit == "" {
@@ -294,7 +309,8 @@ func (t *text) suggestion() {
 		return
 	}
 	t.line("Lowest limit of rule %q with %s: %s", s.Rule, s.Condition, s.Limit)
-	t.line("  alone it denies %s (%s of all requests), to %s", Range(s.Denied), Share(s.Denied, t.r.Requests),
+	t.line("  alone it denies %s (%s of all requests), to %s", Range(s.Denied),
+		Share(s.Denied, t.r.Requests),
 		people(s.Clients))
 	if s.Less != "" {
 		t.line("  %s does not meet it", s.Less)

@@ -14,12 +14,13 @@ import (
 
 const (
 	topKeys  = 50
-	maxSteps = 1500 // of a curve in a report
+	maxSteps = 1500 // points of a curve in a report
 )
 
-// report returns what r came to. Its first replays are those of the sides as a whole.
+// report returns the report of r. Its first replays are those of whole sides.
 func (r *run) report(mask *masker) *Report {
-	result := &Report{WholeSeconds: r.whole, Requests: r.total.requests, Clients: r.total.count, Logged429: r.total.refused, Logged503: r.total.full,
+	result := &Report{WholeSeconds: r.whole, Requests: r.total.requests, Clients: r.total.count,
+		Logged429: r.total.refused, Logged503: r.total.full,
 		Late: r.order.late, ClockJumps: r.order.jumps, KeysShown: mask.shown, Notes: []string{}}
 	for _, l := range r.logs {
 		skipped := l.Skipped()
@@ -50,7 +51,7 @@ func (r *run) report(mask *masker) *Report {
 
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
-// replaysOf returns the replays of a side: as a whole, or of one of its rules alone.
+// replaysOf returns the replays of a side as a whole, or of one of its rules alone.
 func (r *run) replaysOf(side, alone int) (replays []*replay) {
 	for _, p := range r.replays {
 		if p.side == side && p.alone == alone {
@@ -75,12 +76,13 @@ func (r *run) side(n int, mask *masker) Side {
 	return side
 }
 
-// rule reports the i-th rule of a side.
+// rule returns the report on the i-th rule of a side.
 func (r *run) rule(rule *core.Rule[*request], replays []*replay, i int, mask *masker) Rule {
 	number := replays[0].first + i
 	d := &r.total.rules[number]
-	result := Rule{Name: rule.Name, Mode: rule.Mode.String(), Asked: d.asked, AskedUnits: d.units, Keys: d.count,
-		Top: []Key{}}
+	result := Rule{Name: rule.Name, Mode: rule.Mode.String(), Asked: d.asked, AskedUnits: d.units,
+		Keys: d.count,
+		Top:  []Key{}}
 	if !varies(rule) {
 		result.Limit, result.Units = rule.Limit.String(), unitsOf(rule.Limit)
 	}
@@ -111,7 +113,7 @@ func (r *run) rule(rule *core.Rule[*request], replays []*replay, i int, mask *ma
 	return result
 }
 
-// describePeriod returns a period as limits write it, such as minute.
+// describePeriod returns a period as in limits, such as minute.
 func describePeriod(d time.Duration) string {
 	switch d {
 	case time.Second:
@@ -132,7 +134,7 @@ func describePeriod(d time.Duration) string {
 	return s
 }
 
-// top returns the keys of a rule that are denied most, then those that ask for most.
+// top returns the keys of a rule with the most denials, then those with the most requests.
 func (r *run) top(d *demand, replays []*replay, i int, mask *masker) []Key {
 	var best []uint32
 	rank := func(a, b uint32) int {
@@ -154,12 +156,13 @@ func (r *run) top(d *demand, replays []*replay, i int, mask *masker) []Key {
 	top := []Key{}
 	for _, id := range best[:min(len(best), topKeys)] {
 		k := d.keys.get(id)
-		top = append(top, Key{mask.mask(r.keys.text(id)), int64(k.asked), k.peak, r.deniedOf(replays, i, id)})
+		top = append(top,
+			Key{mask.mask(r.keys.text(id)), int64(k.asked), k.peak, r.deniedOf(replays, i, id)})
 	}
 	return top
 }
 
-// deniedOf returns how often a key was denied by the i-th rule of replays.
+// deniedOf returns the number of denials of a key by the i-th rule of replays.
 func (r *run) deniedOf(replays []*replay, i int, id uint32) (denied Range) {
 	for n, p := range replays {
 		denied.include(n == 0, int64(p.rules[i].byKey.get(id)))
@@ -167,8 +170,8 @@ func (r *run) deniedOf(replays []*replay, i int, id uint32) (denied Range) {
 	return denied
 }
 
-// steps returns a distribution in the order of units. Long ones lose the last digits of
-// large numbers, upwards.
+// steps returns a distribution in order of units. In long distributions, large numbers are rounded
+// up.
 func steps(counts map[int64]int64) []Step {
 	for digits := 6; len(counts) > maxSteps && digits > 0; digits-- {
 		rounded := make(map[int64]int64)
@@ -200,7 +203,8 @@ func (r *run) moved(mask *masker) *Moved {
 		m.Denied.include(way == 0, r.moves.denied[way])
 		m.Allowed.include(way == 0, r.moves.allowed[way])
 	}
-	for id, change := range r.moves.clients.all(func(n *[readings]int32) bool { return *n == [readings]int32{} }) {
+	for id, change := range r.moves.clients.all(
+		func(n *[readings]int32) bool { return *n == [readings]int32{} }) {
 		c := MovedClient{Client: r.keys.text(id), Asked: int64(r.total.clients.get(id))}
 		for way := range ways {
 			c.Change.include(way == 0, int64(change[way]))
@@ -208,7 +212,8 @@ func (r *run) moved(mask *masker) *Moved {
 		m.Clients = append(m.Clients, c)
 	}
 	slices.SortFunc(m.Clients, func(a, b MovedClient) int {
-		return cmp.Or(-cmp.Compare(a.Change.largest(), b.Change.largest()), cmp.Compare(a.Client, b.Client))
+		return cmp.Or(-cmp.Compare(a.Change.largest(), b.Change.largest()),
+			cmp.Compare(a.Client, b.Client))
 	})
 	m.Clients = m.Clients[:min(len(m.Clients), topKeys)]
 	for i := range m.Clients {
@@ -219,7 +224,7 @@ func (r *run) moved(mask *masker) *Moved {
 
 func (r Range) largest() int64 { return max(-r.Low, r.High) }
 
-// bars fills in the course of time.
+// bars adds the time series.
 func (r *run) bars(result *Report) {
 	sides := make([][]*replay, len(r.sides))
 	all := []*series{&r.total.series}
@@ -267,11 +272,15 @@ func (r *run) bars(result *Report) {
 	}
 }
 
-// notes adds what a reader should know.
+// notes adds remarks for the reader.
 func (r *run) notes(result *Report) {
-	note := func(format string, args ...any) { result.Notes = append(result.Notes, fmt.Sprintf(format, args...)) }
+	note := func(format string, args ...any) {
+		result.Notes = append(result.Notes, fmt.Sprintf(format, args...))
+	}
 	if r.whole {
-		note("The log's stamps are whole seconds. Everything was decided twice: with all requests of a second at its start, and spread over it. Numbers are from the one to the other.")
+		note("The log's stamps are whole seconds. Everything was decided twice: with all " +
+			"requests of a second at its start, and spread over it. Numbers are from the one to " +
+			"the other.")
 	}
 	stampsEnd, lasted := false, true
 	for _, l := range r.logs {
@@ -279,48 +288,59 @@ func (r *run) notes(result *Report) {
 		lasted = lasted && l.HasEnds()
 	}
 	if stampsEnd {
-		note("This format stamps the end of requests, and the log has no durations: each request is taken to have arrived when it ended.")
+		note("This format stamps the end of requests, and the log has no durations: each " +
+			"request is taken to have arrived when it ended.")
 	}
 	if r.total.refused > 0 {
-		note("%d requests were answered 429 when the log was written. They are demand like the others.", r.total.refused)
+		note("%d requests were answered 429 when the log was written. They are demand like the "+
+			"others.", r.total.refused)
 	}
 	if r.order.late > 0 {
-		note("%d lines came more than %d seconds late. They were decided later than they arrived.", r.order.late, window)
+		note("%d lines came more than %d seconds late. They were decided later than they arrived.",
+			r.order.late, window)
 	}
 	if r.order.jumps > 0 {
-		note("The clock of the log jumped %d times. If parts of a log were joined in the wrong order, name them as several files: these are merged by time.", r.order.jumps)
+		note("The clock of the log jumped %d times. If parts of a log were joined in the wrong "+
+			"order, name them as several files: these are merged by time.", r.order.jumps)
 	}
 	for i, l := range r.logs {
 		for _, before := range r.logs[:i] {
 			if l.Counts().Lines > 0 && l.Text() == before.Text() {
-				note("%s and %s have the same text. If they are one log, each of its requests counts twice: name it once.",
+				note("%s and %s have the same text. If they are one log, each of its requests "+
+					"counts twice: name it once.",
 					visible.Name(before.Name()), visible.Name(l.Name()))
 			}
 		}
 	}
 	if n := result.Lines.NoAddress; n > 0 {
-		note("%d of %d lines name no address of a client, such as those with the name of a host instead. They are left out, so every rule was asked less than in service. Have the server log addresses, or name the field that has them.", n, result.Lines.Lines)
+		note("%d of %d lines name no address of a client, such as those with the name of a host "+
+			"instead. They are left out, so every rule was asked less than in service. Have the "+
+			"server log addresses, or name the field that has them.", n, result.Lines.Lines)
 	}
 	for _, l := range result.Logs {
 		if l.Incomplete {
-			note("%s ends early, such as within a line, or its compression is damaged. What could be read was counted.",
+			note("%s ends early, such as within a line, or its compression is damaged. What "+
+				"could be read was counted.",
 				visible.Name(l.Name))
 		}
 	}
 	if r.total.pairs > int64(r.maxKeys) {
-		note("There were more than %d keys, so some may have been displaced, which denies more. Give the log as a file instead of standard input.", r.maxKeys)
+		note("There were more than %d keys, so some may have been displaced, which denies more. "+
+			"Give the log as a file instead of standard input.", r.maxKeys)
 	}
 	for _, side := range r.sides {
 		var texts []string
 		for _, text := range side.notes {
 			texts = append(texts, visible.Name(side.name)+": "+text)
 		}
-		for _, text := range append(texts, side.expired(result.To)...) { // which name the file themselves
+		// these texts name the file
+		for _, text := range append(texts, side.expired(result.To)...) {
 			if !slices.Contains(result.Notes, text) {
 				result.Notes = append(result.Notes, text)
 			}
 		}
 	}
 	result.Notes = append(result.Notes, r.failures()...)
-	note("A log cannot tell what clients would have done after a denial. Some would have tried again, others would have left.")
+	note("A log cannot tell what clients would have done after a denial. Some would have tried " +
+		"again, others would have left.")
 }

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Condition is a comparison of a number of a report, such as denied > 1%.
+// Condition compares a number of a report, such as denied > 1%.
 type Condition struct {
 	text    string
 	metric  string
-	rule    string // "": the policy as a whole
+	rule    string // "": the whole policy
 	op      string
 	number  float64
 	percent bool
@@ -28,7 +28,7 @@ unread                   damaged lines, or their share`
 
 const conditionForm = `^\s*([a-z-]+)(?:\((.+)\))?\s*(<=|>=|<|>)\s*([0-9.]+)\s*(%|ms|s|m|h)?\s*$`
 
-// ParseCondition reads a condition: a metric, one of < <= > >=, and a number.
+// ParseCondition parses a condition: a metric, one of < <= > >=, and a number.
 func ParseCondition(text string) (*Condition, error) {
 	bad := func(why string) error {
 		return fmt.Errorf("%q: %s: write a condition such as 'denied > 1%%'", text, why)
@@ -77,7 +77,7 @@ func ParseCondition(text string) (*Condition, error) {
 // String returns the condition as it was written.
 func (c *Condition) String() string { return c.text }
 
-// compares reports whether n meets the comparison. of is all that a share is of.
+// compares reports whether n meets the comparison. of is the whole for a share.
 func (c *Condition) compares(n, of int64) bool {
 	left, right := float64(n), c.number
 	if c.percent {
@@ -97,24 +97,25 @@ func (c *Condition) compares(n, of int64) bool {
 // NeedsAgainst reports whether c compares two policies.
 func (c *Condition) NeedsAgainst() bool { return strings.HasPrefix(c.metric, "newly-") }
 
-// CheckRule returns an error if c is about a rule that p does not have. So a misspelt name is
-// found before the logs are read.
+// CheckRule returns an error if p does not have the rule of c, so that a misspelt name is found
+// before the logs are read.
 func (c *Condition) CheckRule(p *Policy) error {
 	if c.rule == "" || p.hasRule(c.rule) {
 		return nil
 	}
-	return fmt.Errorf("%q: the policy has no rule %q: its rules are %s", c.text, c.rule, p.ruleNames())
+	return fmt.Errorf("%q: the policy has no rule %q: its rules are %s", c.text, c.rule,
+		p.ruleNames())
 }
 
-// CanSuggest reports whether c can be met by a higher limit.
+// CanSuggest reports whether a higher limit can meet c.
 func (c *Condition) CanSuggest() bool {
 	return !c.isUpper() && (c.metric == "denied" || c.metric == "clients") && c.rule == ""
 }
 
-// isUpper reports whether c asks for a number that is large.
+// isUpper reports whether c requires a large number.
 func (c *Condition) isUpper() bool { return c.op[0] == '>' }
 
-// MayHold reports whether c holds in one of the readings of the log, and the number that it
+// MayHold reports whether c holds in one reading of the log. It also returns the number that c
 // compares.
 func (c *Condition) MayHold(r *Report) (holds bool, got Range, err error) {
 	got, of, err := c.find(r)
@@ -133,7 +134,7 @@ func ruleNames(r *Report) string {
 	return strings.Join(names, ", ")
 }
 
-// find returns the number that c is about, and what a share is of.
+// find returns the number that c compares, and the whole for a share.
 func (c *Condition) find(r *Report) (got Range, of int64, err error) {
 	var rule *Rule
 	if c.rule != "" {
@@ -143,7 +144,9 @@ func (c *Condition) find(r *Report) (got Range, of int64, err error) {
 			}
 		}
 		if rule == nil {
-			return got, 0, fmt.Errorf("%q: no rule %q was simulated (there are %s)", c.text, c.rule, ruleNames(r))
+			return got, 0,
+				fmt.Errorf("%q: no rule %q was simulated (there are %s)", c.text, c.rule,
+					ruleNames(r))
 		}
 	}
 	switch c.metric {
@@ -179,7 +182,7 @@ func (c *Condition) find(r *Report) (got Range, of int64, err error) {
 	return r.Moved.Allowed, r.Requests, nil
 }
 
-// Got returns the number that c has compared, as text.
+// Got returns the compared number as text.
 func (c *Condition) Got(got Range, r *Report) string {
 	one := func(n int64) string {
 		switch {

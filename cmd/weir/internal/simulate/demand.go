@@ -6,27 +6,26 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// demand is what all keys of one rule ask for, whatever is allowed: for each key the most
-// units in a period of its limit. Periods are those of the calendar, or begin at whole multiples since
-// the epoch, as those of fixed windows do.
+// demand is the demand of all keys of one rule, independent of denials: for each key, the maximal
+// number of units in a period of its limit. Periods are calendar periods, or begin at whole
+// multiples since the epoch, like fixed windows.
 type demand struct {
 	keys  chunked[keyDemand]
 	count int64 // keys
 	asked int64 // requests
 	units int64
-	most  map[int64]int64 // how many keys ask for so many units in their busiest period
-	all   map[int64]int64 // how many periods of keys ask for so many units
+	most  map[int64]int64 // number of keys by the units of their busiest period
+	all   map[int64]int64 // number of periods of keys by their units
 }
 
-// keyDemand is what one key asks for.
 type keyDemand struct {
-	period int64 // the one in hand
-	units  int64 // in it
+	period int64 // current period
+	units  int64 // units in the current period
 	peak   int64
 	asked  uint32
 }
 
-// add adds a request in a period. It reports whether its key is new.
+// add adds a request in a period. It reports whether the key is new.
 func (d *demand) add(c *charge, period int64) (isNew bool) {
 	k := d.keys.at(c.id)
 	if k.asked == 0 {
@@ -44,7 +43,7 @@ func (d *demand) add(c *charge, period int64) (isNew bool) {
 	return isNew
 }
 
-// close ends the period in hand of a key.
+// close ends the current period of a key.
 func (d *demand) close(k *keyDemand) {
 	if k.units > 0 {
 		if d.all == nil {
@@ -65,20 +64,20 @@ func (d *demand) finish() {
 	}
 }
 
-// total is the demand of a replay: of each rule, and of all clients.
+// total is the demand of a replay, by rule and by client.
 type total struct {
 	requests int64
-	refused  int64 // that the log says were answered 429
-	full     int64 // 503
+	refused  int64 // answered 429 according to the log
+	full     int64 // answered 503
 	first    int64
 	last     int64
 	rules    []demand
 	limits   []limits.Limit
-	periods  []int64 // of the rules, microseconds
+	periods  []int64 // of the rules, in microseconds
 	clients  chunked[uint32]
-	count    int64 // of clients
+	count    int64 // clients
 	series   series
-	pairs    int64 // of rules and keys
+	pairs    int64 // pairs of rule and key
 }
 
 // add adds a request.
@@ -107,7 +106,7 @@ func (t *total) add(it *item) {
 	})
 }
 
-// periodAt returns a number of the period of a charge's limit that an instant lies in.
+// periodAt returns the number of the period of a charge's limit at a time.
 func (t *total) periodAt(c *charge, at int64) int64 {
 	period := t.period(c)
 	if limit := t.limits[c.rule]; limit.Period() != "" {
@@ -123,7 +122,7 @@ func (t *total) period(c *charge) int64 {
 		return period
 	}
 	limit := t.limits[c.rule]
-	if limit == (limits.Limit{}) { // of a rule with a limit by key: that of its first request
+	if limit == (limits.Limit{}) { // limit by key: use the limit of the first request
 		limit = c.limit
 	}
 	period := max(1, limit.Rate().Period.Microseconds())

@@ -1,11 +1,10 @@
-// Package simulate replays access logs through the rules of a policy. The engine of weir
-// decides, by a clock that follows the log.
+// Package simulate replays access logs through the rules of a policy. The engine of weir decides,
+// with a clock that follows the log.
 //
-// Where the stamps of a log are whole seconds, nobody knows when within its second a
-// request arrived. So everything is decided twice: once with all requests of a second at its
-// start, and once with the requests spread evenly over it. Every number of a [Report] is a
-// [Range] from the one to the other.
+// If the stamps of a log are whole seconds, the time of a request within its second is unknown.
+// Everything is then decided twice: once with all requests at the start of their second, and once
+// with the requests spread evenly over it. Every number of a [Report] is a [Range] of both results.
 //
-// A replay cannot know what clients would have done after a denial. Each request of the log
-// is demand, whatever became of the one before.
+// A replay cannot know how clients would have reacted to a denial. Every request of the log counts
+// as demand, whatever happened to earlier ones.
 package simulate

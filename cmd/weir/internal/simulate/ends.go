@@ -2,14 +2,14 @@ package simulate
 
 import "github.com/weir-go/weir/core"
 
-// end is a request under way.
+// end is the end of a request in flight.
 type end struct {
 	at      int64
 	outcome *core.Outcome
 	result  core.Result
 }
 
-// ends is a heap by instant.
+// ends is a heap ordered by time.
 type ends []end
 
 func (e ends) Len() int           { return len(e) }

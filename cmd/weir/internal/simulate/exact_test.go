@@ -145,7 +145,9 @@ func TestASimulationEqualsASlowReplayOfTheDefinition(t *testing.T) {
 		for _, h := range late {
 			mixed.WriteString(h.line())
 		}
-		for limit, model := range map[string]func([]int64, int64) bool{"fixed-window 7/minute": fixedWindow, "sliding-log 7/minute": slidingLog} {
+		for limit, model := range map[string]func([]int64, int64) bool{
+			"fixed-window 7/minute": fixedWindow, "sliding-log 7/minute": slidingLog,
+		} {
 			early, earlyClients := denials(hits, stamps(hits, false), model)
 			even, evenClients := denials(hits, stamps(hits, true), model)
 			r := do(t, simulate.Options{
@@ -199,7 +201,9 @@ func TestSeveralLogsAreMergedByTime(t *testing.T) {
 		Logs: []string{write(t, "access.log", whole.Bytes())}, Policy: oneLimit(t, "fixed-window 7/minute", "address"),
 	})
 	several := do(t, simulate.Options{
-		Logs:   []string{write(t, "b", parts[2].Bytes()), write(t, "c", parts[1].Bytes()), write(t, "a", parts[0].Bytes())},
+		Logs: []string{
+			write(t, "b", parts[2].Bytes()), write(t, "c", parts[1].Bytes()), write(t, "a", parts[0].Bytes()),
+		},
 		Policy: oneLimit(t, "fixed-window 7/minute", "address"),
 	})
 	if one.Policy.Denied != several.Policy.Denied || several.Late > 0 || several.ClockJumps > 0 {
@@ -207,7 +211,8 @@ func TestSeveralLogsAreMergedByTime(t *testing.T) {
 			several.Late, several.ClockJumps)
 	}
 	stdin := do(t, simulate.Options{
-		Logs: []string{"-"}, Stdin: bytes.NewReader(whole.Bytes()), Policy: oneLimit(t, "fixed-window 7/minute", "address"),
+		Logs: []string{"-"}, Stdin: bytes.NewReader(whole.Bytes()),
+		Policy: oneLimit(t, "fixed-window 7/minute", "address"),
 	})
 	if one.Policy.Denied != stdin.Policy.Denied {
 		t.Errorf("a file: denied %v, standard input: %v", one.Policy.Denied, stdin.Policy.Denied)

@@ -5,19 +5,18 @@ import (
 	"unsafe"
 )
 
-// keys numbers texts, and keeps each once, in memory that the garbage collector does not
-// scan: some 40 bytes and the text for each. Texts are told apart by a 64-bit hash with a
-// secret seed, as in a [memory.Memory]: to compare them would miss the cache twice for each
-// line of a log. One goroutine adds texts.
+// keys assigns numbers to texts and stores each text once, in memory that the garbage collector
+// does not scan: about 40 bytes plus the text. Texts are identified by a 64-bit hash with a secret
+// seed, as in a [memory.Memory]: comparing texts would cost two cache misses per line. Only one
+// goroutine may add texts.
 type keys struct {
 	seed  maphash.Seed
 	table []slot
-	where chunked[uint64] // chunk, offset and length of the text of each number
+	where chunked[uint64] // chunk, offset and length of each text by number
 	n     uint32
 	arena [][]byte
 }
 
-// slot is a place in the table of keys.
 type slot struct {
 	hash uint64 // 0: free
 	id   uint32
@@ -25,16 +24,16 @@ type slot struct {
 
 const (
 	arenaSize = 1 << 20
-	maxText   = 1 << 12 // how much of a text counts
+	maxText   = 1 << 12 // bytes of a text that are kept
 )
 
 func newKeys() *keys {
 	k := &keys{seed: maphash.MakeSeed(), table: make([]slot, 1<<10)}
-	k.of("") // so that the zero number is a text
+	k.of("") // number 0 is the empty text
 	return k
 }
 
-// of returns the number of a text, and the text as it is kept.
+// of returns the number of a text, and the stored text.
 func (k *keys) of(text string) (uint32, string) {
 	text = text[:min(len(text), maxText)]
 	hash := max(1, maphash.String(k.seed, text))
@@ -52,7 +51,7 @@ func (k *keys) of(text string) (uint32, string) {
 	return id, k.text(id)
 }
 
-// find returns where a hash is in the table, or belongs.
+// find returns the index of hash in the table, or the free slot for it.
 func (k *keys) find(hash uint64) uint64 {
 	mask := uint64(len(k.table) - 1)
 	at := hash & mask
@@ -62,7 +61,7 @@ func (k *keys) find(hash uint64) uint64 {
 	return at
 }
 
-// store keeps a text, and returns where.
+// store stores a text and returns its place.
 func (k *keys) store(text string) uint64 {
 	last := len(k.arena) - 1
 	if last < 0 || cap(k.arena[last])-len(k.arena[last]) < len(text) {
@@ -74,7 +73,7 @@ func (k *keys) store(text string) uint64 {
 	return uint64(last)<<40 | uint64(at)<<16 | uint64(len(text))
 }
 
-// text returns the text of a number. It stays as it is.
+// text returns the text of a number. It is never modified.
 func (k *keys) text(id uint32) string {
 	where := *k.where.at(id)
 	n := where & 0xffff
@@ -94,12 +93,12 @@ func (k *keys) grow() {
 	}
 }
 
-// chunked is an array that grows without being copied. The zero value is empty.
+// chunked is an array that grows without copying. The zero value is empty.
 type chunked[T any] struct{ chunks []*[chunkSize]T }
 
 const chunkSize = 1 << 11
 
-// at returns the place of i, and makes room for it.
+// at returns a pointer to element i, and grows the array if needed.
 func (c *chunked[T]) at(i uint32) *T {
 	chunk := int(i / chunkSize)
 	for chunk >= len(c.chunks) {
@@ -111,7 +110,7 @@ func (c *chunked[T]) at(i uint32) *T {
 	return &c.chunks[chunk][i%chunkSize]
 }
 
-// get returns what is at i, zero if nothing was put there.
+// get returns element i, or the zero value if it was never set.
 func (c *chunked[T]) get(i uint32) (zero T) {
 	if chunk := int(i / chunkSize); chunk < len(c.chunks) && c.chunks[chunk] != nil {
 		return c.chunks[chunk][i%chunkSize]
@@ -119,7 +118,7 @@ func (c *chunked[T]) get(i uint32) (zero T) {
 	return zero
 }
 
-// all yields everything that differs from zero.
+// all yields every element that is not zero.
 func (c *chunked[T]) all(isZero func(*T) bool) func(yield func(uint32, *T) bool) {
 	return func(yield func(uint32, *T) bool) {
 		for n, chunk := range c.chunks {

@@ -11,11 +11,11 @@ import (
 type Limit struct {
 	Name    string
 	Limit   limits.Limit
-	NoDelay int64 // see core.Rule
+	NoDelay int64 // as in core.Rule
 }
 
-// Limits returns a policy of rules that are decided together, and count by the address of the
-// log. It is what a policy file with key: address says.
+// Limits returns a policy of rules that are decided together and count by the address in the log,
+// like a policy file with key: address.
 func Limits(name string, rules []Limit) *Policy {
 	p := &Policy{name: name}
 	built := make([]core.Rule[*request], len(rules))

@@ -16,7 +16,7 @@ type openLogs struct {
 	logs   []*accesslog.Log
 	meters []*accesslog.Meter
 	files  []*os.File
-	infos  []os.FileInfo // of the logs; nil: standard input, or nobody knows
+	infos  []os.FileInfo // nil: standard input, or unknown
 	total  int64
 }
 
@@ -44,13 +44,17 @@ func (s *simulation) open() (*openLogs, error) {
 			if info, err = f.Stat(); err == nil {
 				for j, before := range o.infos {
 					if info.Mode().IsRegular() && os.SameFile(info, before) {
-						return o, fmt.Errorf("%s and %s are one file, whose requests would count twice: name it once",
-							visible.Name(o.logs[j].Name()), visible.Name(name))
+						return o,
+							fmt.Errorf("%s and %s are one file, whose requests would count "+
+								"twice: name it once",
+								visible.Name(o.logs[j].Name()), visible.Name(name))
 					}
 				}
 				if info.IsDir() {
-					return o, fmt.Errorf("%s is a directory: name the logs in it, such as %s", visible.Name(name),
-						visible.Name(name+"/*.log"))
+					return o,
+						fmt.Errorf("%s is a directory: name the logs in it, such as %s",
+							visible.Name(name),
+							visible.Name(name+"/*.log"))
 				}
 				o.total += info.Size()
 			}

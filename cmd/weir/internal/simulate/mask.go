@@ -12,10 +12,9 @@ import (
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
 )
 
-// masker hides keys, as the operator's page does: an IPv4 address is shown as its /24, an
-// IPv6 address as its /48, anything else as at most four characters. A digest follows, by
-// which equal keys look equal. Its secret ends with the report, so that nobody finds an
-// address by trying.
+// masker masks keys as the operator's page does: it shows an IPv4 address as its /24, an IPv6
+// address as its /48, and any other key as at most four characters. A digest follows, so that equal
+// keys look equal. Its secret is dropped after the report, so an address cannot be found by trying.
 type masker struct {
 	shown  bool
 	secret [32]byte
@@ -23,11 +22,11 @@ type masker struct {
 
 func newMasker(shown bool) *masker {
 	m := &masker{shown: shown}
-	rand.Read(m.secret[:]) // never fails
+	rand.Read(m.secret[:]) // cannot fail
 	return m
 }
 
-// mask returns key as a report shows it.
+// mask returns key for a report.
 func (m *masker) mask(key string) string {
 	switch {
 	case key == "":
@@ -37,7 +36,7 @@ func (m *masker) mask(key string) string {
 	case key == "everybody":
 		return key
 	}
-	rest, named := strings.CutPrefix(key, "address:") // of {first: [user, address]}
+	rest, named := strings.CutPrefix(key, "address:") // a key of {first: [user, address]}
 	if prefix, ok := network(rest); ok {
 		if named {
 			prefix = "address:" + prefix
@@ -56,7 +55,7 @@ func (m *masker) mask(key string) string {
 	return b.String() + "… " + m.mark(key)
 }
 
-// network returns the network of an address, or of the prefix of one.
+// network returns the network of an address or prefix.
 func network(key string) (string, bool) {
 	text, _, _ := strings.Cut(key, "/")
 	a, err := netip.ParseAddr(text)
@@ -67,7 +66,7 @@ func network(key string) (string, bool) {
 	switch {
 	case a.Is4():
 		bits = 24
-	case a.As16()[0] == 0x20 && a.As16()[1] == 0x02: // 6to4 has an IPv4 address within
+	case a.As16()[0] == 0x20 && a.As16()[1] == 0x02: // 6to4 contains an IPv4 address
 		bits = 40
 	}
 	return netip.PrefixFrom(a, bits).Masked().String(), true

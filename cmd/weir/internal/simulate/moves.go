@@ -1,14 +1,15 @@
 package simulate
 
-// moves are the requests that two policies decide otherwise.
+// moves counts the requests that two policies decide differently.
 type moves struct {
-	denied, allowed [readings]int64 // now, and not by the other policy
+	denied, allowed [readings]int64 // by this policy and not by the other
 	clients         chunked[[readings]int32]
 }
 
-// add compares what replays have decided: first those of the policy, then those of the other.
+// add compares the decisions of the replays: those of the policy come first, then those of the
+// other.
 func (m *moves) add(r *run, b *batch) {
-	ways := 1 // readings
+	ways := 1 // number of readings
 	if r.whole {
 		ways = int(readings)
 	}

@@ -9,50 +9,51 @@ import (
 const second = 1_000_000 // microseconds
 
 const (
-	// window is how many seconds a line may be late: servers write a line when a request
-	// ends, and some with the instant at which it began.
+	// window is how many seconds late a line may be: servers write a line when a request ends, some
+	// with the time at which it began.
 	window = 120
 
-	// maxWaiting is how many requests wait in memory for those that belong before them. Others
+	// maxWaiting is the number of requests that wait in memory for earlier ones. Further requests
 	// wait on tapes.
 	maxWaiting = 1 << 17
 
-	// setBack is how many lines in a row are before the window until the clock is taken to
-	// have been set back.
+	// setBack is the number of consecutive lines before the window that mean that the clock was set
+	// back.
 	setBack = 32
 )
 
-// order brings requests into the order in which they arrived, unless they are late by more than the
-// window, and spreads those of a second where stamps are whole seconds.
+// order sorts requests by arrival, unless they are late by more than the window. If stamps are
+// whole seconds, it spreads the requests of a second.
 type order struct {
 	whole bool         // stamps are whole seconds
-	most  int          // how many wait in memory
-	emit  func(*item)  // takes the item over
-	fresh func() *item // returns one without meaning
-	free  func(*item)  // takes one back
+	most  int          // maximal number waiting in memory
+	emit  func(*item)  // takes ownership of the item
+	fresh func() *item // returns an unused item
+	free  func(*item)  // takes back an item
 
 	started bool
-	next    int64               // the first second that was not emitted
-	newest  int64               // the latest second that waits
+	next    int64               // the first second not yet emitted
+	newest  int64               // the latest second with waiting requests
 	seconds [2 * window]waiting // by second
 	waiting int                 // in memory and on tapes
-	kept    int                 // in memory
+	kept    int                 // those in memory
 	tapes   tapes
-	written []*tape // and not read to their ends, in the order in which they were written
-	ahead   *item   // the first line, or one that is far ahead of all before it: a quiet time, or a clock that is wrong
+	written []*tape // tapes not read to their ends, oldest first
+	// the first line, or a line far ahead of all others: a quiet time or a wrong clock
+	ahead   *item
 	lateRun int
 
 	late, jumps int64
 }
 
-// push adds a request, and takes it over.
+// push adds a request and takes ownership of it.
 func (o *order) push(it *item) {
 	sec := it.at / second
 	switch {
 	case o.ahead != nil:
 		ahead := o.ahead
 		o.ahead = nil
-		if sec < ahead.at/second-window { // one line had a wrong clock
+		if sec < ahead.at/second-window { // a single line had a wrong clock
 			o.jumps++
 			ahead.at = sec * second
 			if o.started {
@@ -81,7 +82,7 @@ func (o *order) push(it *item) {
 	o.accept(it)
 }
 
-// begin makes the second of the first request the one that others follow.
+// begin starts at the second of the first request.
 func (o *order) begin(it *item) {
 	if !o.started {
 		o.started = true
@@ -89,7 +90,7 @@ func (o *order) begin(it *item) {
 	}
 }
 
-// restart makes a second the one that others follow.
+// restart makes sec the current second.
 func (o *order) restart(sec int64) {
 	o.newest, o.next = sec, max(0, sec-window)
 	o.lateRun = 0
@@ -115,15 +116,15 @@ func (o *order) accept(it *item) {
 	}
 }
 
-// waiting are the requests of a second that wait.
+// waiting holds the waiting requests of one second.
 type waiting struct {
-	items   []*item // in the order of their lines
-	written int     // how many came before and are on tapes
+	items   []*item // in the order of lines
+	written int     // number of earlier requests, which are on tapes
 }
 
 func (o *order) slot(sec int64) *waiting { return &o.seconds[sec%int64(len(o.seconds))] }
 
-// sort returns the items of a second in the order in which they are emitted.
+// sort returns the items of a second in the order of emission.
 func (o *order) sort(items []*item) []*item {
 	if !o.whole && !slices.IsSortedFunc(items, byArrival) {
 		slices.SortStableFunc(items, byArrival)
@@ -131,16 +132,16 @@ func (o *order) sort(items []*item) []*item {
 	return items
 }
 
-// clear forgets the items of w.
+// clear removes the items of w.
 func (w *waiting) clear() {
 	const worthKeeping = 1 << 10
-	if cap(w.items) > worthKeeping { // there are many seconds, and each may once be full
+	if cap(w.items) > worthKeeping { // there are many seconds, and each may be full once
 		w.items = nil
 	}
 	w.items = w.items[:0]
 }
 
-// spill writes all requests that wait in memory to a tape, second by second.
+// spill writes all requests in memory to a tape, second by second.
 func (o *order) spill() {
 	t := &tape{}
 	for sec := o.next; sec <= o.newest; sec++ {
@@ -185,8 +186,8 @@ func (o *order) emitSecond() {
 	slot.clear()
 }
 
-// merge visits the requests on tapes that arrived before an instant, and items, in the order in which they
-// are emitted.
+// merge calls visit for the requests on tapes before a time and for items, in the order of
+// emission.
 func (o *order) merge(before int64, items []*item, visit func(*item)) {
 	h := heads{inTurn: o.whole}
 	for i, t := range o.written {
@@ -222,18 +223,18 @@ func (o *order) merge(before int64, items []*item, visit func(*item)) {
 	o.written = slices.DeleteFunc(o.written, func(t *tape) bool { return t.head == nil })
 }
 
-// head is the next request of a second from a tape, or of those in memory.
+// head is the next request of a source: a tape, or the requests in memory.
 type head struct {
 	it   *item
-	turn int     // of tapes and memory that have requests of one instant
-	tape *tape   // nil: those in memory
-	rest []*item // in memory
+	turn int     // order of sources with requests of the same time
+	tape *tape   // nil: memory
+	rest []*item // requests in memory
 }
 
-// heads is a heap of those that are emitted next.
+// heads is a heap of the next requests.
 type heads struct {
 	all    []head
-	inTurn bool // whatever their instants
+	inTurn bool // ignore times
 }
 
 func (h *heads) Len() int { return len(h.all) }
@@ -244,7 +245,7 @@ func (h *heads) Less(i, j int) bool {
 	return h.all[i].turn < h.all[j].turn
 }
 func (h *heads) Swap(i, j int) { h.all[i], h.all[j] = h.all[j], h.all[i] }
-func (h *heads) Push(any)      {} // never
+func (h *heads) Push(any)      {} // unused
 func (h *heads) Pop() any {
 	h.all = h.all[:len(h.all)-1]
 	return nil
@@ -252,7 +253,7 @@ func (h *heads) Pop() any {
 
 func byArrival(a, b *item) int { return cmp.Compare(a.at, b.at) }
 
-// flush emits all that waits.
+// flush emits all waiting requests.
 func (o *order) flush() {
 	if ahead := o.ahead; ahead != nil {
 		o.ahead = nil

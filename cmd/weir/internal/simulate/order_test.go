@@ -105,8 +105,10 @@ func TestRequestsWaitOnTapesInBoundedMemory(t *testing.T) {
 				return cmp.Compare(a.at, b.at)
 			})
 			for i := range all {
-				if want, it := &all[i], &got[i]; it.client != want.client || !whole && it.at != want.at || it.at/second != want.at/second {
-					t.Fatalf("%s, whole seconds %v: number %d is %d at %d, want %d at %d", name, whole, i, it.client, it.at,
+				if want, it := &all[i], &got[i]; it.client != want.client || !whole && it.at != want.at ||
+					it.at/second != want.at/second {
+					t.Fatalf("%s, whole seconds %v: number %d is %d at %d, want %d at %d", name, whole, i, it.client,
+						it.at,
 						want.client, want.at)
 				}
 			}
@@ -146,14 +148,18 @@ func same(a, b *item) bool {
 		it.each(func(c *charge) { charges = append(charges, *c) })
 		return charges
 	}
-	return a.at == b.at && a.lasted == b.lasted && a.bytes == b.bytes && a.client == b.client && a.status == b.status && slices.Equal(all(a), all(b))
+	return a.at == b.at && a.lasted == b.lasted && a.bytes == b.bytes && a.client == b.client && a.status == b.status &&
+		slices.Equal(all(a), all(b))
 }
 
 func TestATapeHasWhatWasWritten(t *testing.T) {
 	random := testrun.Random(t)
 	for name, spoil := range map[string]func(t *testing.T, of *tapes, n int){
-		"a file":      func(*testing.T, *tapes, int) {},
-		"no file":     func(t *testing.T, _ *tapes, _ int) { t.Setenv("TMPDIR", "/dev/null"); t.Setenv("TMP", "/dev/null") },
+		"a file": func(*testing.T, *tapes, int) {},
+		"no file": func(t *testing.T, _ *tapes, _ int) {
+			t.Setenv("TMPDIR", "/dev/null")
+			t.Setenv("TMP", "/dev/null")
+		},
 		"a full disk": func(_ *testing.T, of *tapes, n int) { of.noFile = n > 3000 },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -253,7 +259,8 @@ func FuzzOrder(f *testing.F) {
 		o, _ := newOrder(t, whole, 1<<17)
 		at := emitted(t, o, stamps)
 		little, _ := newOrder(t, whole, 3)
-		if again := emitted(t, little, stamps); !slices.Equal(at, again) || o.late != little.late || o.jumps != little.jumps {
+		if again := emitted(t, little, stamps); !slices.Equal(at, again) || o.late != little.late ||
+			o.jumps != little.jumps {
 			t.Fatalf("%v is emitted as %v, and with tapes as %v", stamps, at, again)
 		}
 		for i := 1; i < len(at) && o.jumps == 0; i++ {

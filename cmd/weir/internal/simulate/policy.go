@@ -9,28 +9,27 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// Policy is the rules that are replayed.
+// Policy holds the rules of a replay.
 type Policy struct {
 	name  string
 	reads []ruleReads
 	parse func(*Known) (*parsed, error)
 }
 
-// ruleReads is what a rule reads of a request beyond what every log has.
+// ruleReads describes what a rule reads of a request beyond the fields of every log.
 type ruleReads struct {
 	name   string
-	extras []string // by the names of [accesslog.Options].Extras
-	host   bool     // a pattern of it has a host
+	extras []string // names in [accesslog.Options].Extras
+	host   bool     // a pattern has a host
 }
 
-// parsed is the rules of a policy, in the order of Policy.reads.
+// parsed holds the rules of a policy in the order of Policy.reads.
 type parsed struct {
 	rules   []core.Rule[*request]
-	expired func(time.Time) []string // the overrides that have ended by an instant
+	expired func(time.Time) []string // returns the overrides that ended before a time
 }
 
-// Extras returns what the rules read of a request beyond what every log has, by the names of
-// [accesslog.Options].Extras.
+// Extras returns the names in [accesslog.Options].Extras that the rules read.
 func (p *Policy) Extras() (extras []string) {
 	for i := range p.reads {
 		extras = append(extras, p.reads[i].extras...)
@@ -39,7 +38,7 @@ func (p *Policy) Extras() (extras []string) {
 	return slices.Compact(extras)
 }
 
-// hasRule reports whether p has a rule of a name.
+// hasRule reports whether p has the named rule.
 func (p *Policy) hasRule(name string) bool {
 	return slices.ContainsFunc(p.reads, func(r ruleReads) bool { return r.name == name })
 }
@@ -53,34 +52,34 @@ func (p *Policy) ruleNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Known is what logs have.
+// Known describes the data in logs.
 type Known struct {
-	Extras []string // all that policies read, in the order of accesslog.Entry.Extra
-	Has    []bool   // of each of Extras
+	Extras []string // all extras that policies read, in the order of accesslog.Entry.Extra
+	Has    []bool   // whether logs have each of Extras
 
 	Fields   map[string]string // of [accesslog.Options]
 	Redacted bool
-	Lasted   bool // the duration of requests
+	Lasted   bool // requests have durations
 	Status   bool
 	Host     bool
 }
 
-// Skipped is a rule that is not simulated.
+// Skipped is a rule that was not simulated.
 type Skipped struct {
 	Rule string `json:"rule"`
 	Why  string `json:"why"`
 }
 
-// plan is what of a policy is simulated.
+// plan is the part of a policy that is simulated.
 type plan struct {
 	name    string
 	rules   []core.Rule[*request]
 	skipped []Skipped
 	notes   []string
-	expired func(time.Time) []string // the overrides that have ended by an instant
+	expired func(time.Time) []string // returns the overrides that ended before a time
 }
 
-// plan returns what of p can be simulated with logs that have what is known.
+// plan returns the part of p that can be simulated with the known data.
 func (p *Policy) plan(known *Known) (*plan, error) {
 	parsed, err := p.parse(known)
 	if err != nil {
@@ -97,14 +96,17 @@ func (p *Policy) plan(known *Known) (*plan, error) {
 			continue
 		}
 		if !varies(&rule) && rule.Limit.Algorithm().Holds() && !known.Lasted {
-			result.skip(rule.Name, "a concurrency limit needs the duration of requests, and the log does not have it")
+			result.skip(rule.Name, "a concurrency limit needs the duration of requests, and the "+
+				"log does not have it")
 			continue
 		}
 		if rule.FinalCost != nil {
 			if !known.Status {
-				result.note("rule %q: the log has no status, so costs are those of the beginning", rule.Name)
+				result.note("rule %q: the log has no status, so costs are those of the beginning",
+					rule.Name)
 			} else if !known.Lasted {
-				result.note("rule %q: the log has no durations, so requests end, and are charged their final cost, at once",
+				result.note("rule %q: the log has no durations, so requests end, and are "+
+					"charged their final cost, at once",
 					rule.Name)
 			}
 		}
@@ -119,7 +121,7 @@ func (p *plan) note(format string, args ...any) {
 	p.notes = append(p.notes, fmt.Sprintf(format, args...))
 }
 
-// lacks returns why a rule cannot be simulated, "" if it can.
+// lacks returns why a rule cannot be simulated, or "".
 func (known *Known) lacks(r *ruleReads) string {
 	var missing []string
 	credentials := false
@@ -131,12 +133,13 @@ func (known *Known) lacks(r *ruleReads) string {
 	}
 	if len(missing) == 0 {
 		if r.host && !known.Host {
-			return "a pattern of it has a host, and the log has none: name its field by --field host=NAME, or use a format with virtual hosts"
+			return "a pattern of it has a host, and the log has none: name its field by --field " +
+				"host=NAME"
 		}
 		return ""
 	}
 	names := make([]string, len(missing))
-	var unnamed []string // by --field
+	var unnamed []string // not named by --field
 	for i, extra := range missing {
 		names[i] = describeExtra(extra)
 		if field, ok := known.Fields[extra]; ok {
@@ -152,7 +155,8 @@ func (known *Known) lacks(r *ruleReads) string {
 	if len(unnamed) == 0 {
 		return why
 	}
-	return why + ": if it is there by another name, say so by --field " + strings.Join(unnamed, "=NAME,") + "=NAME"
+	return why + ": if it is there by another name, say so by --field " +
+		strings.Join(unnamed, "=NAME,") + "=NAME"
 }
 
 // describeExtra returns an extra in words.

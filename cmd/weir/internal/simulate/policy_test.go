@@ -78,7 +78,8 @@ rules:
 		t.Errorf("denied %s\nwant   %s", denied, want)
 	}
 	for _, want := range []string{
-		"tenants: the log does not have the header X-Tenant: if it is there by another name, say so by --field header.X-Tenant=NAME\n",
+		"tenants: the log does not have the header X-Tenant: if it is there by another name, say so by --field " +
+			"header.X-Tenant=NAME\n",
 		"tokens: the log does not have the header Authorization:",
 		"users: the log does not have the key user: if it is there by another name, say so by --field key.user=NAME\n",
 		"plans: the log does not have the plan plan:", "sizes: the log does not have the cost size:",
@@ -132,11 +133,13 @@ rules:
 
 // caddy returns a line of Caddy's log: a request that begins at a second and takes so long.
 func caddy(start, lasting float64) string {
-	return fmt.Sprintf(`{"ts":%.6f,"request":{"client_ip":"192.0.2.7","method":"GET","host":"example.com","uri":"/"},"duration":%f,"size":1,"status":200}`+"\n", 1_763_640_000+start+lasting, lasting)
+	return fmt.Sprintf(
+		`{"ts":%.6f,"request":{"client_ip":"192.0.2.7","method":"GET","host":"example.com","uri":"/"},"duration":%f,"size":1,"status":200}`+"\n", 1_763_640_000+start+lasting, lasting)
 }
 
 func TestConcurrencyIsSimulatedWhereDurationsAreLogged(t *testing.T) {
-	p := policyFile(t, "version: 1\nclient: {peer: true}\nrules:\n  - {name: at-once, key: address, limit: concurrent 2}\n")
+	p := policyFile(t, "version: 1\nclient: {peer: true}\nrules:\n"+
+		"  - {name: at-once, key: address, limit: concurrent 2}\n")
 	// Three overlap from 2 on, so the third is denied. The fourth begins when the first ends.
 	log := caddy(0, 5) + caddy(1, 8) + caddy(2, 1) + caddy(5, 1) + caddy(5.5, 1) + caddy(6, 1)
 	r := do(t, simulate.Options{Logs: []string{write(t, "access.log", []byte(log))}, Policy: p})
@@ -154,7 +157,8 @@ func TestTwoPoliciesAreCompared(t *testing.T) {
 		Logs: []string{log}, Policy: oneLimit(t, "fixed-window 3/hour", "address"),
 		Against: oneLimit(t, "fixed-window 8/hour", "everybody"), ShowKeys: true,
 	})
-	if r.Moved.Denied.High != 5 || r.Moved.Allowed.High != 0 || r.Against.Denied.High != 2 || r.Policy.Denied.High != 7 {
+	if r.Moved.Denied.High != 5 || r.Moved.Allowed.High != 0 || r.Against.Denied.High != 2 ||
+		r.Policy.Denied.High != 7 {
 		t.Errorf("got %+v, against %+v", r.Moved, r.Against)
 	}
 	want := simulate.MovedClient{Client: "192.0.2.7", Asked: 10, Change: simulate.Range{Low: -5, High: -5}}
@@ -179,13 +183,18 @@ func TestTwoPoliciesAreCompared(t *testing.T) {
 }
 
 func TestConditionsThatCannotBeReadSayWhy(t *testing.T) {
-	for _, text := range []string{"", "denied", "denied = 1", "denied > x", "denied > 1s", "wait > 5", "wait > 5%", "unread(x) > 1", "requests > 5", "denied > 1.2.3"} {
-		if _, err := simulate.ParseCondition(text); err == nil || !strings.Contains(err.Error(), "write a condition such as") {
+	for _, text := range []string{
+		"", "denied", "denied = 1", "denied > x", "denied > 1s", "wait > 5", "wait > 5%", "unread(x) > 1",
+		"requests > 5", "denied > 1.2.3",
+	} {
+		if _, err := simulate.ParseCondition(text); err == nil ||
+			!strings.Contains(err.Error(), "write a condition such as") {
 			t.Errorf("%q: got %v", text, err)
 		}
 	}
 	r := do(t, simulate.Options{
-		Logs: []string{write(t, "access.log", []byte(combined(2, "GET /a", 200)))}, Policy: oneLimit(t, "3/hour", "address"),
+		Logs:   []string{write(t, "access.log", []byte(combined(2, "GET /a", 200)))},
+		Policy: oneLimit(t, "3/hour", "address"),
 	})
 	for text, want := range map[string]string{"denied(x) > 1": "no rule", "newly-denied > 1": "needs --against"} {
 		c, err := simulate.ParseCondition(text)
@@ -202,7 +211,9 @@ func TestTheSuggestedLimitIsTheLowestThatMeetsTheCondition(t *testing.T) {
 	var log bytes.Buffer
 	generate(&log, 5000, 200, testrun.Seed(t))
 	name := write(t, "access.log", log.Bytes())
-	for limit, at := range map[string]string{"fixed-window 1/hour": "fixed-window %d/1h", "token-bucket 10/hour burst 5": "token-bucket %d/1h burst %d"} {
+	for limit, at := range map[string]string{
+		"fixed-window 1/hour": "fixed-window %d/1h", "token-bucket 10/hour burst 5": "token-bucket %d/1h burst %d",
+	} {
 		c, err := simulate.ParseCondition("denied < 1%")
 		if err != nil {
 			t.Fatal(err)
@@ -220,7 +231,8 @@ func TestTheSuggestedLimitIsTheLowestThatMeetsTheCondition(t *testing.T) {
 			return do(t, simulate.Options{Logs: []string{name}, Policy: oneLimit(t, text, "address")})
 		}
 		if got := with(units); got.Policy.Denied.High*100 >= got.Requests || got.Policy.Denied != r.Suggestion.Denied {
-			t.Errorf("%s: with %d: denied %v, the suggestion says %v", limit, units, got.Policy.Denied, r.Suggestion.Denied)
+			t.Errorf("%s: with %d: denied %v, the suggestion says %v", limit, units, got.Policy.Denied,
+				r.Suggestion.Denied)
 		}
 		if got := with(units - 1); got.Policy.Denied.High*100 < got.Requests {
 			t.Errorf("%s: %d would do, too", limit, units-1)
@@ -263,7 +275,8 @@ func TestPolicyMistakesAreReported(t *testing.T) {
 	if _, err := simulate.OneLimit("sixty", "address", nil); err == nil || !strings.Contains(err.Error(), "--limit") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := simulate.OneLimit("1/hour", "header", []string{"login"}); err == nil || strings.Count(err.Error(), "\n") != 1 {
+	if _, err := simulate.OneLimit("1/hour", "header", []string{"login"}); err == nil ||
+		strings.Count(err.Error(), "\n") != 1 {
 		t.Errorf("got %v, want two mistakes", err)
 	}
 	if _, err := simulate.ReadPolicy(write(t, "weir.yaml", []byte("version: 2"))); err == nil {
@@ -275,10 +288,13 @@ func TestAStopEndsASimulation(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	name := write(t, "access.log", []byte(combined(10, "GET /a", 200)))
-	if _, err := simulate.Do(ctx, simulate.Options{Logs: []string{name}, Policy: oneLimit(t, "3/hour", "address")}); err != context.Canceled {
+	if _, err := simulate.Do(ctx,
+		simulate.Options{Logs: []string{name}, Policy: oneLimit(t, "3/hour", "address")}); err != context.Canceled {
 		t.Errorf("got %v", err)
 	}
-	if _, err := simulate.Do(t.Context(), simulate.Options{Logs: []string{name + ".missing"}, Policy: oneLimit(t, "3/hour", "address")}); !os.IsNotExist(err) {
+	if _, err := simulate.Do(t.Context(),
+		simulate.Options{Logs: []string{name + ".missing"},
+			Policy: oneLimit(t, "3/hour", "address")}); !os.IsNotExist(err) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -292,7 +308,8 @@ func TestRungsOfALadderDiffer(t *testing.T) {
 	for _, rung := range r.Policy.Rules[0].Ladder {
 		got += fmt.Sprint(rung.Limit, " ")
 	}
-	if want := "fixed-window 1/1m fixed-window 2/1m fixed-window 3/1m fixed-window 4/1m fixed-window 8/1m fixed-window 16/1m "; got != want {
+	if want := "fixed-window 1/1m fixed-window 2/1m fixed-window 3/1m fixed-window 4/1m fixed-window 8/1m " +
+		"fixed-window 16/1m "; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

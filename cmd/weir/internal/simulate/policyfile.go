@@ -18,12 +18,13 @@ import (
 	"github.com/weir-go/weir/policy"
 )
 
-// The playground has no policy files: what reads them would make its page twice as large.
+// This file is not in the playground: code that reads policy files would double the size of its
+// page.
 
-// maxPolicy is what is read of a policy file: a byte more than one may have.
+// maxPolicy is the number of bytes read of a policy file: one more than it may have.
 const maxPolicy = 1<<20 + 1
 
-// ReadPolicy reads a policy file. Its error reports every mistake of it.
+// ReadPolicy reads a policy file. Its error reports every mistake.
 func ReadPolicy(path string) (*Policy, error) {
 	file, err := files.Open(path)
 	if err != nil {
@@ -40,14 +41,16 @@ func ReadPolicy(path string) (*Policy, error) {
 // OneLimitName is the name of the policies of [OneLimit].
 const OneLimitName = "--limit"
 
-// OneLimit returns the policy of one rule, whose name is its key. match has patterns of
-// requests to which it applies; none: all.
+// OneLimit returns a policy of one rule named after its key. match holds patterns of requests that
+// it applies to; none: all.
 func OneLimit(limit, key string, match []string) (*Policy, error) {
 	rule := map[string]any{"name": ruleName(key), "limit": limit, "key": key}
 	if len(match) > 0 {
 		rule["match"] = match
 	}
-	file := map[string]any{"version": 1, "client": map[string]any{"peer": true}, "rules": []any{rule}}
+	file := map[string]any{
+		"version": 1, "client": map[string]any{"peer": true}, "rules": []any{rule},
+	}
 	if isProgramKey(key) {
 		file["program"] = map[string]any{"keys": []string{key}}
 	}
@@ -69,7 +72,7 @@ func OneLimit(limit, key string, match []string) (*Policy, error) {
 // ruleName returns the name of the rule that counts by key.
 func ruleName(key string) string { return "per-" + strings.ReplaceAll(key, " ", "-") }
 
-// isProgramKey reports whether a key is none of those that every policy file knows.
+// isProgramKey reports whether a key is a function of a program.
 func isProgramKey(key string) bool {
 	switch source, _, _ := strings.Cut(key, " "); source {
 	case "address", "everybody", "route", "bearer", "header", "cookie", "api-key":
@@ -126,8 +129,8 @@ func needs(r *policy.RuleOutline) (extras []string) {
 	return extras
 }
 
-// names returns the functions by which rules read a request of a log. A rule whose function
-// has nothing to read is left out later.
+// namesOf returns the functions that read requests of a log. Rules whose function has no data are
+// skipped later.
 func namesOf(outline *policy.Outline, known *Known) policy.Names[*request] {
 	text := func(extra string) func(*request) (string, error) {
 		i := slices.Index(known.Extras, extra)
@@ -163,7 +166,7 @@ func namesOf(outline *policy.Outline, known *Known) policy.Names[*request] {
 			}
 			n, err := strconv.ParseInt(s, 10, 64)
 			if err != nil {
-				return -1 // the rule fails, and the report says so
+				return -1 // makes the rule fail, which the report shows
 			}
 			return n
 		}

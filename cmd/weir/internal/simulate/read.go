@@ -12,12 +12,12 @@ import (
 type source struct {
 	log     *accesslog.Log
 	request *request
-	item    *item // nil: the log has ended
-	after   *item // nil: there is none
+	item    *item // nil: end of the log
+	after   *item // nil: none
 }
 
-// at returns the instant by which s is merged with other logs: that of its next request, or
-// of the one after that if a clock was far ahead for one line.
+// at returns the time that s is merged by: that of its next request. If the clock was far ahead for
+// one line, it is the time of the request after that.
 func (s *source) at() int64 {
 	if s.after != nil && s.after.at < s.item.at-window*second {
 		return s.after.at

@@ -10,37 +10,37 @@ import (
 	"github.com/weir-go/weir/memory"
 )
 
-// reading is one of the two ways to read stamps of whole seconds.
+// reading is one of two interpretations of stamps in whole seconds.
 type reading uint8
 
 const (
-	early  reading = iota // all requests of a second arrive at its start
-	spread                // they are spread evenly over it
+	early  reading = iota // all requests arrive at the start of their second
+	spread                // requests are spread evenly over their second
 	readings
 )
 
-// variant is what a replay decides: a policy as a whole, or one of its rules alone with
-// another limit.
+// variant is the set of rules of a replay: a whole policy, or one of its rules alone with another
+// limit.
 type variant struct {
 	side  int // index in run.sides
-	alone int // index of the only rule among those of the side; −1: all
+	alone int // index of the only rule, or −1 for all
 	limit func(limits.Limit) limits.Limit
-	label float64 // tells variants of one rule apart
+	label float64 // distinguishes variants of one rule
 
 	judged bool // compare its decisions with an exact log
 }
 
-// replay decides all requests by one limiter, in one reading. One goroutine uses it.
+// replay decides all requests by one limiter, in one reading. It is used by one goroutine.
 type replay struct {
 	variant
 	reading reading
-	first   int // the number of its first rule
+	first   int // number of its first rule
 	limiter *core.Limiter[*item]
 	clock   int64
 	ends    ends
 	rules   []ruleCount
 	hit     chunked[uint32] // denials by client
-	clients int64           // that were denied
+	clients int64           // clients with denials
 	denied  int64
 	series  series
 	delayed int64
@@ -49,26 +49,28 @@ type replay struct {
 	judge   *judge // nil: decisions are not compared
 }
 
-// ruleCount is what one rule came to.
+// ruleCount holds the counts of one rule.
 type ruleCount struct {
 	denied, shadowed int64
-	byKey            chunked[uint32] // denials, those of shadows too
-	keys             int64           // that were denied
+	byKey            chunked[uint32] // denials, including those of shadows
+	keys             int64           // keys with denials
 	longest          time.Duration
 	never            int64 // denials that no wait ends
-	first            int64 // instant of the first denial
-	binding          int64 // requests whose denial waits longest for this rule
+	first            int64 // time of the first denial
+	binding          int64 // denied requests whose longest wait is from this rule
 }
 
-// newReplay returns a replay of a variant of rules, of which the first has the number first.
-func newReplay(v variant, r reading, rules []core.Rule[*request], first, maxKeys int) (*replay, error) {
+// newReplay returns a replay of a variant of rules. first is the number of the first rule.
+func newReplay(
+	v variant, r reading, rules []core.Rule[*request], first, maxKeys int,
+) (*replay, error) {
 	p := &replay{variant: v, reading: r, first: first}
 	wrapped := make([]core.Rule[*item], 0, len(rules))
 	for i := range rules {
 		if v.alone < 0 || v.alone == i {
 			wrapped = append(wrapped, wrap(&rules[i], first+i, v.limit))
 		}
-		if v.alone == i { // what it would deny is asked for, if it is a shadow too
+		if v.alone == i { // enforce the rule even if it is a shadow
 			wrapped[0].Mode = core.Enforce
 		}
 	}
@@ -92,17 +94,20 @@ func newReplay(v variant, r reading, rules []core.Rule[*request], first, maxKeys
 	return p, nil
 }
 
-// maxLogEntries is how many takings sliding logs remember one by one: 1 GiB of them. They
-// take memory as they are needed.
+// maxLogEntries is the number of entries in sliding logs, which take up to 1 GiB. Memory is
+// allocated as needed.
 const maxLogEntries = 1 << 26
 
-// wrap returns a rule for items, whose charges were found before.
-func wrap(rule *core.Rule[*request], number int, limit func(limits.Limit) limits.Limit) core.Rule[*item] {
+// wrap returns a rule for items, whose charges are already known.
+func wrap(
+	rule *core.Rule[*request], number int, limit func(limits.Limit) limits.Limit,
+) core.Rule[*item] {
 	if limit == nil {
 		limit = func(l limits.Limit) limits.Limit { return l }
 	}
 	w := core.Rule[*item]{
-		Name: rule.Name, Scope: rule.Scope, Unit: rule.Unit, OnFailure: rule.OnFailure, Mode: rule.Mode,
+		Name: rule.Name, Scope: rule.Scope, Unit: rule.Unit, OnFailure: rule.OnFailure,
+		Mode:      rule.Mode,
 		FinalCost: rule.FinalCost, Local: rule.Local, DenyAs503: rule.DenyAs503,
 		Key: func(it *item) (string, error) {
 			c := it.charge(number)
@@ -119,14 +124,16 @@ func wrap(rule *core.Rule[*request], number int, limit func(limits.Limit) limits
 		w.Limit = limit(rule.Limit)
 		return w
 	}
-	w.LimitFor = func(it *item, _ string) (limits.Limit, error) { return limit(it.charge(number).limit), nil }
+	w.LimitFor = func(it *item, _ string) (limits.Limit, error) {
+		return limit(it.charge(number).limit), nil
+	}
 	return w
 }
 
-// varies reports whether the limit of a rule is found for each request.
+// varies reports whether the limit of a rule depends on the request.
 func varies[R any](rule *core.Rule[R]) bool { return rule.LimitFor != nil }
 
-// decide decides one request. It reports whether it is allowed.
+// decide decides one request and reports whether it is allowed.
 func (p *replay) decide(it *item) bool {
 	if p.limiter == nil {
 		return true
@@ -152,7 +159,7 @@ func (p *replay) decide(it *item) bool {
 	return allowed
 }
 
-// plain reports whether every rule allowed an outcome at once, which needs no counting.
+// plain reports whether every rule allowed the request without delay, which needs no counting.
 func (p *replay) plain(o *core.Outcome) bool {
 	if o.Err() != nil {
 		return false
@@ -216,7 +223,7 @@ func (p *replay) count(it *item, o *core.Outcome, at int64) {
 	*n++
 }
 
-// begin remembers when a request ends.
+// begin records when a request ends.
 func (p *replay) begin(it *item, o core.Outcome, at int64) {
 	result := core.Result{Status: int(it.status), Bytes: it.bytes}
 	if it.lasted <= 0 {
@@ -226,7 +233,7 @@ func (p *replay) begin(it *item, o core.Outcome, at int64) {
 	heap.Push(&p.ends, end{at + it.lasted, &o, result})
 }
 
-// endUntil ends the requests that have ended by an instant.
+// endUntil ends the requests that end before a time.
 func (p *replay) endUntil(at int64) {
 	for len(p.ends) > 0 && p.ends[0].at <= at {
 		e := heap.Pop(&p.ends).(end)

@@ -12,16 +12,15 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// request is a request of a log, as the rules of a policy see it. One value serves one line
-// after another.
+// request is a request of a log as the rules of a policy see it. It is reused for every line.
 type request struct {
 	entry   *accesslog.Entry
 	http    http.Request
 	url     url.URL
-	headers []header // of the extras of entry
+	headers []header // from the extras of entry
 }
 
-// header is a header field that the log has.
+// header is a header field in the log.
 type header struct {
 	extra int
 	name  string
@@ -30,8 +29,9 @@ type header struct {
 
 func newRequest(entry *accesslog.Entry, extras []string) *request {
 	r := &request{entry: entry}
-	r.http = http.Request{URL: &r.url, Header: make(http.Header), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Body: http.NoBody}
+	r.http = http.Request{URL: &r.url, Header: make(http.Header), Proto: "HTTP/1.1", ProtoMajor: 1,
+		ProtoMinor: 1,
+		Body:       http.NoBody}
 	for i, extra := range extras {
 		if name, ok := strings.CutPrefix(extra, "header."); ok {
 			r.headers = append(r.headers, header{i, name, make([]string, 1)})
@@ -42,8 +42,7 @@ func newRequest(entry *accesslog.Entry, extras []string) *request {
 
 func (r *request) forPolicy() *http.Request { return &r.http }
 
-// set makes r the request of its entry. It reports whether a server would have taken it for
-// a request.
+// set sets r from its entry. It reports whether a server would have accepted the request.
 func (r *request) set() bool {
 	e := r.entry
 	r.http.Method, r.http.Host, r.http.RequestURI = e.Method, e.Host, e.Target
@@ -71,16 +70,16 @@ func (r *request) set() bool {
 	return true
 }
 
-// appendClient appends the key of the client of r, as keyfuncs.Address has it.
+// appendClient appends the key of the client, as in keyfuncs.Address.
 func (r *request) appendClient(b []byte) []byte {
 	return address.AppendKey(b, r.entry.Address, 64)
 }
 
-// item is a request of a log with what the rules of all policies charge it. Rules read a
-// line once, however often it is decided.
+// item is a request of a log with its charges by the rules of all policies. Rules read a line once,
+// however often it is decided.
 type item struct {
-	at, spread int64 // when it arrives, in microseconds: in both readings of the log
-	lasted     int64 // microseconds; −1: not known
+	at, spread int64 // arrival in microseconds, in both readings of the log
+	lasted     int64 // microseconds; −1: unknown
 	bytes      int64
 	client     uint32
 	status     uint16
@@ -89,17 +88,17 @@ type item struct {
 	more       []charge
 }
 
-// charge is what one rule charges.
+// charge is the charge by one rule.
 type charge struct {
-	rule  uint16 // in the order of all rules of all policies
-	id    uint32 // of key
+	rule  uint16 // index among all rules of all policies
+	id    uint32 // number of the key
 	key   string
 	cost  int64
-	limit limits.Limit // of rules with a limit by key; otherwise zero
+	limit limits.Limit // limit by key; otherwise zero
 	err   error
 }
 
-// charge returns what a rule charges it, nil if the rule does not apply.
+// charge returns the charge by a rule, or nil if the rule does not apply.
 func (it *item) charge(rule int) *charge {
 	for i := range min(int(it.n), len(it.charges)) {
 		if int(it.charges[i].rule) == rule {
@@ -114,7 +113,7 @@ func (it *item) charge(rule int) *charge {
 	return nil
 }
 
-// each calls visit with every charge.
+// each calls visit for every charge.
 func (it *item) each(visit func(*charge)) {
 	for i := range min(int(it.n), len(it.charges)) {
 		visit(&it.charges[i])
@@ -133,10 +132,13 @@ func (it *item) add(c charge) {
 	it.more = append(it.more, c)
 }
 
-// read makes it the item of r.
+// read sets it from r.
 func (it *item) read(r *request, rules []core.Rule[*request], keys *keys) {
 	e := r.entry
-	*it = item{at: e.At, spread: e.At, lasted: -1, bytes: e.Bytes, status: uint16(e.Status), more: it.more[:0]}
+	*it = item{
+		at: e.At, spread: e.At, lasted: -1, bytes: e.Bytes, status: uint16(e.Status),
+		more: it.more[:0],
+	}
 	if e.HasEnd {
 		it.lasted = e.Lasted.Microseconds()
 	}

@@ -13,7 +13,7 @@ import (
 
 // run is one pass over the logs.
 type run struct {
-	sides   []*plan // the policy, and the one to compare it with
+	sides   []*plan // the policy, and the one to compare with
 	logs    []*accesslog.Log
 	known   *Known
 	whole   bool
@@ -22,19 +22,21 @@ type run struct {
 	total   total
 	order   order
 	keys    *keys
-	moves   *moves // nil: there is nothing to compare with
+	moves   *moves // nil: no comparison
 
-	tooMany atomic.Bool // there are more keys than the memories of replays have room for
-	stop    bool        // at tooMany
+	tooMany atomic.Bool // there are more keys than fit into the memories of replays
+	stop    bool        // stop at tooMany
 
-	progress func() // called now and then; nil: nobody looks
+	progress func() // called regularly; may be nil
 }
 
-// errTooMany says that a pass has to be repeated with more memory.
+// errTooMany means that a pass has to be repeated with more memory.
 var errTooMany = errors.New("more keys than expected")
 
-// newRun returns a pass that decides by variants.
-func newRun(sides []*plan, known *Known, logs []*accesslog.Log, maxKeys int, variants []variant) (*run, error) {
+// newRun returns a pass that decides the variants.
+func newRun(
+	sides []*plan, known *Known, logs []*accesslog.Log, maxKeys int, variants []variant,
+) (*run, error) {
 	r := &run{sides: sides, logs: logs, known: known, maxKeys: maxKeys, keys: newKeys()}
 	for _, l := range logs {
 		r.whole = r.whole || l.Format() != "" && !l.Exact()
@@ -67,17 +69,17 @@ func newRun(sides []*plan, known *Known, logs []*accesslog.Log, maxKeys int, var
 	return r, nil
 }
 
-// batchSize is how many requests goroutines hand on at once.
+// batchSize is the number of requests that goroutines pass on at once.
 const batchSize = 1024
 
-// batch is a number of requests that all replays decide.
+// batch is a group of requests for all replays.
 type batch struct {
 	items   []*item
-	allowed [][]bool // by replay and item; nil: nobody compares
+	allowed [][]bool // by replay and item; nil: no comparison
 	left    atomic.Int32
 }
 
-// do reads the logs and decides every request.
+// do reads the logs and decides all requests.
 func (r *run) do(ctx context.Context) error {
 	var (
 		consumers []chan *batch
@@ -187,7 +189,7 @@ func (r *run) count(b *batch) {
 	}
 }
 
-// failures returns what went wrong in deciding, once for each error.
+// failures returns the errors of decisions, without duplicates.
 func (r *run) failures() (texts []string) {
 	for _, p := range r.replays {
 		if p.failed > 0 && p.alone < 0 && p.reading == early {

@@ -1,24 +1,25 @@
 package simulate
 
-// widths are the widths of bars, in seconds. Each is a multiple of the one before, so that
-// bars can be joined.
-var widths = []int64{1, 5, 10, 30, 60, 300, 600, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400,
+// widths are the widths of bars in seconds. Each is a multiple of the previous one, so that bars
+// can be joined.
+var widths = []int64{1, 5, 10, 30, 60, 300, 600, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400,
+	7 * 86400,
 	28 * 86400, 364 * 86400}
 
-// maxBars is how many bars a time series has at most.
+// maxBars is the maximal number of bars of a time series.
 const maxBars = 240
 
-// series counts over time. Its bars become wider as the time becomes longer.
+// series counts over time. Its bars widen as time goes on.
 type series struct {
 	width    int // index in widths
 	bars     map[int64]int64
 	min, max int64
 
-	index int64 // of the bar in hand
+	index int64 // index of the current bar
 	count int64
 }
 
-// add adds n at an instant.
+// add adds n at a time.
 func (s *series) add(at, n int64) {
 	index := at / second / widths[s.width]
 	if index == s.index && s.bars != nil {
@@ -26,10 +27,10 @@ func (s *series) add(at, n int64) {
 		return
 	}
 	s.put()
-	s.index, s.count = at/second/widths[s.width], n // put may have widened s
+	s.index, s.count = at/second/widths[s.width], n // put may have widened the bars
 }
 
-// put adds the bar in hand to the others.
+// put appends the current bar.
 func (s *series) put() {
 	if s.bars == nil {
 		s.bars = make(map[int64]int64)
@@ -48,7 +49,7 @@ func (s *series) put() {
 	}
 }
 
-// widen joins bars to a width.
+// widen joins bars.
 func (s *series) widen(width int) {
 	s.put()
 	if width <= s.width {

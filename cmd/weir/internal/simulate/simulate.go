@@ -11,25 +11,25 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Options say what is to be simulated.
+// Options are the options of [Do].
 type Options struct {
-	Logs    []string  // paths; "-": Stdin
-	Stdin   io.Reader // read once
-	Name    string    // of Stdin, for messages; "": standard input
+	Logs    []string  // paths; "-" is Stdin
+	Stdin   io.Reader // read only once
+	Name    string    // name of Stdin in messages; "": standard input
 	Log     accesslog.Options
 	Policy  *Policy
 	Against *Policy   // nil: none
-	Others  []*Policy // decided beside Policy, which is not compared with them
+	Others  []*Policy // decided beside Policy, without comparison
 
-	Ladder      bool       // decide each rule alone by a quarter to eight times its limit, too
-	Accuracy    bool       // decide each rule alone by each algorithm, and compare with an exact log
-	Suggest     *Condition // find the lowest limit that meets this; nil: do not
-	SuggestRule string     // for this rule; "": the only one
+	Ladder      bool       // also decide each rule alone by a quarter to eight times its limit
+	Accuracy    bool       // also decide each rule alone by each algorithm, and compare with an exact log
+	Suggest     *Condition // find the lowest limit that meets this; nil: none
+	SuggestRule string     // the rule for Suggest; "": the only one
 
-	ShowKeys bool // show keys as they are; they may identify persons
+	ShowKeys bool // show keys unmasked; they may identify people
 
-	// Progress is called now and then with how much of the logs was read, in bytes. total
-	// is 0 where it is not known. pass counts from 1. nil: nobody looks.
+	// Progress is called regularly with the number of bytes read. total is 0 if unknown. pass
+	// counts from 1. nil: no calls.
 	Progress func(pass int, done, total int64)
 }
 
@@ -37,16 +37,15 @@ type Options struct {
 var factors = []float64{0.25, 0.5, 0.75, 1, 1.5, 2, 4, 8}
 
 const (
-	// manyKeys is for how many there is room where logs cannot be read again.
+	// manyKeys is the room for keys if logs cannot be read again.
 	manyKeys = 4_000_000
 	mostKeys = 1 << 27
 )
 
-// fewKeys is for how many keys there is room at first. If there are more, the logs are
-// read again.
+// fewKeys is the initial room for keys. If there are more keys, the logs are read again.
 var fewKeys = 1_200_000
 
-// simulation is what the passes of one simulation share.
+// simulation is the state that all passes share.
 type simulation struct {
 	Options
 	log     accesslog.Options
@@ -54,7 +53,7 @@ type simulation struct {
 	passes  int
 }
 
-// Do simulates. Its error says what cannot be read, or what is asked for and impossible.
+// Do runs a simulation. Its error tells what cannot be read or simulated.
 func Do(ctx context.Context, o Options) (*Report, error) {
 	s := &simulation{Options: o, log: o.Log, maxKeys: fewKeys}
 	s.log.Extras = o.Policy.Extras()
@@ -64,10 +63,14 @@ func Do(ctx context.Context, o Options) (*Report, error) {
 		s.log.Extras = slices.Compact(s.log.Extras)
 	}
 	if c := o.Suggest; c != nil && !c.CanSuggest() {
-		return nil, fmt.Errorf("--suggest: %q: write denied or clients, and < or <=, such as 'denied < 0.1%%'", c.text)
+		return nil,
+			fmt.Errorf("--suggest: %q: write denied or clients, and < or <=, such as 'denied < "+
+				"0.1%%'", c.text)
 	}
 	if o.Suggest != nil && o.SuggestRule != "" && !o.Policy.hasRule(o.SuggestRule) {
-		return nil, fmt.Errorf("--rule: the policy has no rule %q: its rules are %s", o.SuggestRule, o.Policy.ruleNames())
+		return nil,
+			fmt.Errorf("--rule: the policy has no rule %q: its rules are %s", o.SuggestRule,
+				o.Policy.ruleNames())
 	}
 	if slices.Contains(o.Logs, "-") {
 		s.maxKeys = manyKeys
@@ -92,9 +95,11 @@ func Do(ctx context.Context, o Options) (*Report, error) {
 	return report, nil
 }
 
-// pass reads the logs once, and again if there are more keys than expected. The logs are
-// open while use runs.
-func (s *simulation) pass(ctx context.Context, variants func([]*plan) ([]variant, error), use func(*run) error) error {
+// pass reads the logs once, and again if there are more keys than expected. The logs stay open
+// during use.
+func (s *simulation) pass(
+	ctx context.Context, variants func([]*plan) ([]variant, error), use func(*run) error,
+) error {
 	for {
 		err := s.tryPass(ctx, variants, use)
 		if !errors.Is(err, errTooMany) {
@@ -104,7 +109,9 @@ func (s *simulation) pass(ctx context.Context, variants func([]*plan) ([]variant
 	}
 }
 
-func (s *simulation) tryPass(ctx context.Context, variants func([]*plan) ([]variant, error), use func(*run) error) error {
+func (s *simulation) tryPass(
+	ctx context.Context, variants func([]*plan) ([]variant, error), use func(*run) error,
+) error {
 	s.passes++
 	logs, err := s.open()
 	defer logs.close()
@@ -149,7 +156,7 @@ func (s *simulation) tryPass(ctx context.Context, variants func([]*plan) ([]vari
 	return use(r)
 }
 
-// variants are those of the first pass: the policies as a whole, comparisons, and ladders.
+// variants returns the variants of the first pass: the whole policies, comparisons, and ladders.
 func (s *simulation) variants(sides []*plan) (all []variant, err error) {
 	for side := range sides {
 		all = append(all, variant{side: side, alone: -1})
@@ -172,8 +179,8 @@ func (s *simulation) variants(sides []*plan) (all []variant, err error) {
 	return all, nil
 }
 
-// scale returns the function that multiplies a limit. A limit that cannot be multiplied
-// stays as it is.
+// scale returns a function that multiplies a limit. It leaves a limit unchanged that cannot be
+// multiplied.
 func scale(factor float64) func(limits.Limit) limits.Limit {
 	return func(l limits.Limit) limits.Limit {
 		if scaled, err := withUnits(l, unitsBy(l, factor)); err == nil {
@@ -187,7 +194,7 @@ func unitsBy(l limits.Limit, factor float64) int64 {
 	return max(1, int64(float64(unitsOf(l))*factor+0.5))
 }
 
-// ladder fills in the rungs of each rule.
+// ladder adds the rungs of each rule.
 func (s *simulation) ladder(r *run, report *Report) {
 	if !s.Ladder {
 		return
@@ -203,7 +210,8 @@ func (s *simulation) ladder(r *run, report *Report) {
 			if limit != (limits.Limit{}) {
 				units := unitsBy(limit, factor)
 				if _, err := withUnits(limit, units); err != nil || seen[units] && factor != 1 {
-					continue // out of range, or that of another rung: 0.25 of 2 units is 1, and so is 0.5
+					// out of range, or equal to another rung: 0.25 of 2 units is 1, and so is 0.5
+					continue
 				}
 				seen[units] = true
 				rung.Limit = scale(factor)(limit).String()
@@ -232,7 +240,7 @@ func (s *simulation) progress(o *openLogs) {
 	s.Progress(s.passes, done, max(0, o.total))
 }
 
-// known returns what all of the logs have.
+// known returns the data that all logs have.
 func (s *simulation) known(logs []*accesslog.Log) *Known {
 	k := &Known{
 		Extras: s.log.Extras, Has: make([]bool, len(s.log.Extras)), Fields: s.log.Fields,

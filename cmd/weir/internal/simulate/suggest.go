@@ -9,11 +9,11 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// probes is how many limits one pass tries.
+// probes is the number of limits that one pass tries.
 const probes = 7
 
-// suggest finds the lowest number of units with which a rule alone meets the condition, in
-// both readings of the log. Each pass tries several limits at once.
+// suggest finds the lowest number of units with which a rule alone meets the condition in both
+// readings of the log. Each pass tries several limits.
 func (s *simulation) suggest(ctx context.Context, r *run) (*Suggestion, error) {
 	at, err := s.suggestedRule(r.sides[0])
 	if err != nil {
@@ -26,7 +26,7 @@ func (s *simulation) suggest(ctx context.Context, r *run) (*Suggestion, error) {
 	for units := range r.total.rules[at].most {
 		peak = max(peak, units)
 	}
-	low, high := int64(0), 2*peak+1 // low is known not to meet the condition, high to meet it
+	low, high := int64(0), 2*peak+1 // low does not meet the condition, high does
 	if rule.Limit.Algorithm().Holds() {
 		high = 100_000
 	}
@@ -52,7 +52,8 @@ func (s *simulation) suggest(ctx context.Context, r *run) (*Suggestion, error) {
 	for high-low > max(1, high/500) {
 		units := make([]int64, 0, probes)
 		for i := range int64(probes) {
-			if n := low + (high-low)*(i+1)/(probes+1); n > low && n < high && !slices.Contains(units, n) {
+			if n := low + (high-low)*(i+1)/(probes+1); n > low && n < high &&
+				!slices.Contains(units, n) {
 				units = append(units, n)
 			}
 		}
@@ -73,12 +74,12 @@ func (s *simulation) suggest(ctx context.Context, r *run) (*Suggestion, error) {
 	return result, nil
 }
 
-// is makes p the limit that is suggested.
+// is sets the suggested limit.
 func (result *Suggestion) is(p *probed) {
 	result.Limit, result.Denied, result.Clients = p.limit.String(), p.denied, p.clients
 }
 
-// suggestedRule returns the index of the rule for which a limit is to be found.
+// suggestedRule returns the index of the rule to find a limit for.
 func (s *simulation) suggestedRule(p *plan) (int, error) {
 	var names []string
 	for i := range p.rules {
@@ -90,34 +91,46 @@ func (s *simulation) suggestedRule(p *plan) (int, error) {
 	}
 	switch {
 	case s.SuggestRule == "" && at < 0:
-		return 0, fmt.Errorf("--suggest finds the limit of one rule: name it by --rule (there are %s)",
-			strings.Join(names, ", "))
+		return 0,
+			fmt.Errorf("--suggest finds the limit of one rule: name it by --rule (there are %s)",
+				strings.Join(names, ", "))
 	case at < 0:
-		return 0, fmt.Errorf("--rule: no rule %q was simulated (there are %s)", s.SuggestRule, strings.Join(names, ", "))
+		return 0,
+			fmt.Errorf("--rule: no rule %q was simulated (there are %s)", s.SuggestRule,
+				strings.Join(names, ", "))
 	case varies(&p.rules[at]):
-		return 0, fmt.Errorf("--suggest: the limit of rule %q depends on the key: write one limit in its place", names[at])
+		return 0,
+			fmt.Errorf("--suggest: the limit of rule %q depends on the key: write one limit in "+
+				"its place", names[at])
 	}
 	return at, nil
 }
 
-// probed is what a limit came to.
+// probed is the result of one limit.
 type probed struct {
 	limit           limits.Limit
 	denied, clients Range
 	meets           bool
 }
 
-// probe decides a rule alone by several limits.
-func (s *simulation) probe(ctx context.Context, at int, limit limits.Limit, units []int64) (found []probed, err error) {
+// probe decides one rule alone by several limits.
+func (s *simulation) probe(
+	ctx context.Context, at int, limit limits.Limit, units []int64,
+) (found []probed, err error) {
 	variants := func([]*plan) (all []variant, err error) {
 		found = nil
 		for i, n := range units {
 			scaled, err := withUnits(limit, n)
 			if err != nil {
-				return nil, fmt.Errorf("--suggest: no limit in the range of %s meets the condition: %w", limit.Algorithm(), err)
+				return nil,
+					fmt.Errorf("--suggest: no limit in the range of %s meets the condition: %w",
+						limit.Algorithm(), err)
 			}
 			found = append(found, probed{limit: scaled})
-			all = append(all, variant{alone: at, limit: func(limits.Limit) limits.Limit { return scaled }, label: float64(i)})
+			all = append(all, variant{
+				alone: at, limit: func(limits.Limit) limits.Limit { return scaled },
+				label: float64(i),
+			})
 		}
 		return all, nil
 	}

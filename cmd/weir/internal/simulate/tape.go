@@ -8,38 +8,38 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// blockSize is the size of a block of a tape. Each tape that is read has one in memory.
+// blockSize is the size of a block of a tape. Each tape that is being read has one block in memory.
 const blockSize = 1 << 15
 
-// tapes keep requests outside of the heap, at some 20 bytes each: in a temporary file, or in memory
-// where there can be none. The file has numbers alone, no text of a log. The zero value is ready
-// to use. One goroutine uses it.
+// tapes store requests outside of the heap, about 20 bytes each: in a temporary file, or in memory
+// if there is none. The file has only numbers, no texts of a log. The zero value is ready to use.
+// It is used by one goroutine.
 type tapes struct {
 	file   *os.File
-	noFile bool    // it cannot be made, or not be written any more
+	noFile bool    // the file cannot be created or written
 	size   int64   // of file
-	unused []int64 // blocks of file, by where they begin
+	unused []int64 // offsets of unused blocks of file
 
 	keys   *keys
 	limits numbered[limits.Limit, limits.Limit]
-	errs   numbered[string, error] // by their texts
+	errs   numbered[string, error] // by text
 
-	err error // the first of reading a file
+	err error // first error of reading file
 }
 
-// tape is a row of requests that is written once, and then read once.
+// tape is a sequence of requests that is written once and then read once.
 type tape struct {
 	blocks []block
-	data   []byte // written and in no block yet, or read and not decoded yet
-	last   int64  // instant of the last request
+	data   []byte // written but not in a block, or read but not decoded
+	last   int64  // time of the last request
 	head   *item  // the next request; nil at the end
 }
 
-// block is a part of a tape. All but the last of a tape have blockSize bytes.
+// block is a part of a tape. All blocks except the last have blockSize bytes.
 type block struct {
-	at   int64 // where it begins in the file
+	at   int64 // offset in the file
 	size int
-	kept []byte // nil: it is in the file
+	kept []byte // nil: in the file
 }
 
 // write adds a request to a tape.
@@ -71,29 +71,29 @@ func (t *tapes) write(to *tape, it *item) {
 	}
 }
 
-// rewind ends the writing of a tape, and reads its first request into it.
-func (t *tapes) rewind(of *tape, it *item) {
-	if len(of.data) > 0 {
-		of.blocks = append(of.blocks, t.put(of.data))
+// rewind ends the writing of a tape and reads its first request into it.
+func (t *tapes) rewind(from *tape, it *item) {
+	if len(from.data) > 0 {
+		from.blocks = append(from.blocks, t.put(from.data))
 	}
-	of.data, of.last, of.head = nil, 0, it
-	t.advance(of)
+	from.data, from.last, from.head = nil, 0, it
+	t.advance(from)
 }
 
-// advance reads the next request of a tape into its head, or sets that to nil at the end.
-func (t *tapes) advance(of *tape) {
-	length, n := binary.Uvarint(of.data)
-	for n <= 0 || len(of.data)-n < int(length) {
-		if len(of.blocks) == 0 || t.err != nil {
-			of.head = nil
+// advance reads the next request of a tape into its head, or sets head to nil at the end.
+func (t *tapes) advance(from *tape) {
+	length, n := binary.Uvarint(from.data)
+	for n <= 0 || len(from.data)-n < int(length) {
+		if len(from.blocks) == 0 || t.err != nil {
+			from.head = nil
 			return
 		}
-		of.data = t.get(of.data, of.blocks[0])
-		of.blocks = of.blocks[1:]
-		length, n = binary.Uvarint(of.data)
+		from.data = t.get(from.data, from.blocks[0])
+		from.blocks = from.blocks[1:]
+		length, n = binary.Uvarint(from.data)
 	}
-	b := of.data[n : n+int(length)]
-	of.data = of.data[n+int(length):]
+	b := from.data[n : n+int(length)]
+	from.data = from.data[n+int(length):]
 
 	signed := func() int64 {
 		v, n := binary.Varint(b)
@@ -105,10 +105,11 @@ func (t *tapes) advance(of *tape) {
 		b = b[n:]
 		return v
 	}
-	it := of.head
-	of.last += signed()
-	*it = item{at: of.last, lasted: signed(), bytes: signed(), client: uint32(number()), status: uint16(number()),
-		more: it.more[:0]}
+	it := from.head
+	from.last += signed()
+	*it = item{at: from.last, lasted: signed(), bytes: signed(), client: uint32(number()),
+		status: uint16(number()),
+		more:   it.more[:0]}
 	for len(b) > 0 {
 		c := charge{rule: uint16(number()), id: uint32(number()), cost: signed()}
 		c.key = t.keys.text(c.id)
@@ -117,13 +118,13 @@ func (t *tapes) advance(of *tape) {
 	}
 }
 
-// put keeps a copy of data.
+// put stores a copy of data.
 func (t *tapes) put(data []byte) block {
 	b := block{size: len(data)}
 	if t.file == nil && !t.noFile {
 		file, err := os.CreateTemp("", "weir-simulate-")
 		if err == nil {
-			os.Remove(file.Name()) // where a system refuses this, close removes it
+			os.Remove(file.Name()) // if the system refuses, close removes it
 		}
 		t.file, t.noFile = file, err != nil
 	}
@@ -143,7 +144,7 @@ func (t *tapes) put(data []byte) block {
 	return b
 }
 
-// get returns rest and what a block has, in memory of its own, and gives the block up.
+// get appends the data of a block to a copy of rest, and frees the block.
 func (t *tapes) get(rest []byte, b block) []byte {
 	data := make([]byte, len(rest)+b.size)
 	if n := copy(data, rest); b.kept != nil {
@@ -155,7 +156,7 @@ func (t *tapes) get(rest []byte, b block) []byte {
 	return data
 }
 
-// failure returns what is wrong with the file.
+// failure returns the error of the file.
 func (t *tapes) failure() error {
 	if t.err == nil {
 		return nil
@@ -171,7 +172,7 @@ func (t *tapes) close() {
 	}
 }
 
-// numbered are values that tapes have by number. The zero value has the number 0.
+// numbered stores values that tapes refer to by number. The zero value has number 0.
 type numbered[K comparable, V any] struct {
 	numbers map[K]uint64
 	values  []V

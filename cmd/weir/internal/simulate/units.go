@@ -2,7 +2,7 @@ package simulate
 
 import "github.com/weir-go/weir/limits"
 
-// withUnits returns a limit of so many units, and a burst in proportion.
+// withUnits returns a limit with the given units, and a burst in proportion.
 func withUnits(l limits.Limit, units int64) (limits.Limit, error) {
 	scaled := l.WithUnits(units)
 	return scaled, scaled.Validate()

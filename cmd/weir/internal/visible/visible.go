@@ -1,5 +1,5 @@
-// Package visible makes texts safe for a terminal. What a page, a log or the name of a file
-// says must not change what the terminal shows.
+// Package visible makes texts safe for a terminal. A page, a log or a file name must not control
+// what the terminal shows.
 package visible
 
 import (
@@ -16,8 +16,8 @@ import (
 	"unicode/utf8"
 )
 
-// Rune returns c, or U+FFFD in place of what cannot be seen, such as a control character or
-// one that turns the direction of a text.
+// Rune returns c, or U+FFFD for an invisible character, such as a control character or one that
+// changes the direction of text.
 func Rune(c rune) rune {
 	if !unicode.IsGraphic(c) {
 		return unicode.ReplacementChar
@@ -25,7 +25,7 @@ func Rune(c rune) rune {
 	return c
 }
 
-// Text returns text with U+FFFD in place of what cannot be seen. Ends of lines stay.
+// Text returns text with U+FFFD for invisible characters. Newlines stay.
 func Text(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c == '\n' {
@@ -35,16 +35,17 @@ func Text(text string) string {
 	}, text)
 }
 
-// Name returns the name of a file as messages show it: in quotes, with escapes, if a part of
-// it cannot be seen. An end of a line in a name would otherwise begin a message of its own.
+// Name returns a file name for messages: quoted, with escapes, if it has invisible characters. A
+// newline in a name would otherwise look like the start of another message.
 func Name(name string) string {
-	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsGraphic(c) }) {
+	if utf8.ValidString(name) &&
+		!strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsGraphic(c) }) {
 		return name
 	}
 	return strconv.Quote(name)
 }
 
-// Error returns an error of package os with the path as [Name] shows it.
+// Error returns an error of package os with its path formatted by [Name].
 func Error(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -53,7 +54,7 @@ func Error(err error) error {
 	return err
 }
 
-// JSON writes v as JSON, with an escape in place of what cannot be seen.
+// JSON writes v as JSON with escapes for invisible characters.
 func JSON(out io.Writer, v any) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -70,7 +71,7 @@ func JSON(out io.Writer, v any) error {
 		case c > 0xffff:
 			high, low := utf16.EncodeRune(c)
 			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
-		default: // in a text: nothing else has such characters
+		default: // within a text: JSON has such characters nowhere else
 			fmt.Fprintf(&b, `\u%04x`, c)
 		}
 	}

@@ -20,7 +20,8 @@ func TestTheCommittedEngineIsThatOfTheSource(t *testing.T) {
 	}
 	for name, content := range want {
 		if committed, err := read(name); err != nil || !bytes.Equal(committed, content) {
-			t.Errorf("page/%s is not what %s builds from the source (%v): run go generate in cmd/weir/playground, and commit it", name, toolchain, err)
+			t.Errorf("page/%s is not what %s builds from the source (%v): run go generate in cmd/weir/playground, "+
+				"and commit it", name, toolchain, err)
 		}
 	}
 }

@@ -1,6 +1,6 @@
-// Command generate builds the engine of the playground: package lab as WebAssembly, and
-// what loads it. Run it by go generate, in cmd/weir/playground, after each change of core,
-// headers or what reads logs; a test compares.
+// Command generate builds the engine of the playground: package lab as WebAssembly, and its loader.
+// Run it by go generate in cmd/weir/playground after each change of core, headers or the log
+// readers; a test compares the result.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// toolchain builds the engine, so that it is the same everywhere. It is named here alone.
+// toolchain builds the engine, so that it is the same on every machine.
 const toolchain = "go1.26.8"
 
 func main() {
@@ -34,8 +34,7 @@ func main() {
 	}
 }
 
-// build returns the files of the engine by their names, not compressed. dir is
-// cmd/weir/playground.
+// build returns the files of the engine by name, not compressed. dir is cmd/weir/playground.
 func build(dir string) (map[string][]byte, error) {
 	work, err := os.MkdirTemp("", "playground")
 	if err != nil {
@@ -56,8 +55,9 @@ func build(dir string) (map[string][]byte, error) {
 		return nil, err
 	}
 	out := filepath.Join(work, "playground.wasm")
-	// No path, no state of the repository and no list of modules: only what runs.
-	if _, err := command(dir, "build", "-o", out, "-modfile", mod, "-overlay", overlay, "-trimpath", "-buildvcs=false",
+	// Omit paths, the state of the repository and the list of modules.
+	if _, err := command(dir, "build", "-o", out, "-modfile", mod, "-overlay", overlay, "-trimpath",
+		"-buildvcs=false",
 		"-ldflags=-s -w -buildid= -X=runtime.modinfo=", "./wasm"); err != nil {
 		return nil, err
 	}
@@ -74,9 +74,8 @@ func build(dir string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// modOf writes a go.mod by which core is that of this repository, and returns its path. Files
-// have the version of their module in their names, so it is the same before a release and
-// after.
+// modOf writes a go.mod that uses the core of this repository, and returns its path. The names of
+// files contain the version of their module, so a release does not change them.
 func modOf(dir, work string) (string, error) {
 	module, err := filepath.Abs(filepath.Join(dir, "..")) // cmd/weir
 	if err != nil {
@@ -126,7 +125,8 @@ func overlayOf(dir, goroot, work string) (string, error) {
 func command(dir string, args ...string) ([]byte, error) {
 	c := exec.Command("go", args...)
 	c.Dir = dir
-	c.Env = append(os.Environ(), "GOTOOLCHAIN="+toolchain, "GOOS=js", "GOARCH=wasm", "GOWASM=", "GOFLAGS=",
+	c.Env = append(os.Environ(), "GOTOOLCHAIN="+toolchain, "GOOS=js", "GOARCH=wasm", "GOWASM=",
+		"GOFLAGS=",
 		"GOEXPERIMENT=", "CGO_ENABLED=0")
 	var said bytes.Buffer
 	c.Stderr = &said

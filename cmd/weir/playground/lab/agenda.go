@@ -6,22 +6,22 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// task is what happens at an instant.
+// task is an action at a time.
 type task struct {
 	at    int64
 	kind  taskKind
-	order int64 // of tasks of one kind and instant
+	order int64 // orders tasks of one kind and time
 
 	panel   *panel
-	outcome *core.Outcome // of an end
-	move    move          // of the stream, and of a retry
-	attempt int64         // of a retry
-	rule    *rule         // of a turn
-	serial  int64         // of a probe: the denial that it belongs to
+	outcome *core.Outcome // for an end
+	move    move          // for the stream and for a retry
+	attempt int64         // for a retry
+	rule    *rule         // for a turn
+	serial  int64         // for a probe: number of the denial
 }
 
-// taskKind orders the tasks of one instant: what gives units back comes first, and a probe
-// comes before the requests that may take what it finds.
+// taskKind orders the tasks of one time: tasks that return units come first, and a probe comes
+// before requests that could take the units.
 type taskKind uint8
 
 const (
@@ -32,7 +32,7 @@ const (
 	taskSend
 )
 
-// agenda is the tasks to come.
+// agenda holds the future tasks.
 type agenda struct {
 	tasks []task
 	order int64
@@ -50,7 +50,7 @@ func (a *agenda) add(t task) {
 	heap.Push((*byTime)(&a.tasks), t)
 }
 
-// next removes and returns the first task until an instant.
+// next removes and returns the first task until a time.
 func (a *agenda) next(until int64) (task, bool) {
 	if len(a.tasks) == 0 || a.tasks[0].at > until {
 		return task{}, false

@@ -11,16 +11,16 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// answer is the outcome of a request, as a panel keeps it.
+// answer is the outcome of a request in the history of a panel.
 type answer struct {
 	number, at    int64
 	cost, attempt int64
 	outcome       core.Outcome
 }
 
-// Answer is what a client gets, and what each rule said.
+// Answer is the answer to a client, with the decision of each rule.
 type Answer struct {
-	Number, First, Last int64 // of the panel's answers; the first and the last that are kept
+	Number, First, Last int64 // Number of the answer; the first and last number in the history
 	At                  string
 	Cost, Attempt       int64
 	Verdict             string
@@ -28,13 +28,13 @@ type Answer struct {
 	Delay               string // of an allowed request in a queue
 	Fields              []Field
 	Rules               []RuleAnswer
-	Proof               string // that Retry-After is exact, for the latest denial
+	Proof               string // that Retry-After is exact; for the latest denial only
 }
 
 // Field is a header field.
 type Field struct{ Name, Value string }
 
-// RuleAnswer is what a rule said.
+// RuleAnswer is the decision of a rule.
 type RuleAnswer struct {
 	Name, Limit string
 	Allowed     bool
@@ -43,8 +43,8 @@ type RuleAnswer struct {
 	ResetAfter  string
 }
 
-// Answer returns the number-th answer of a panel, or the one next to it that is kept. 0 is
-// the latest. It returns false if there is none yet.
+// Answer returns the number-th answer of a panel, or the nearest one in its history. 0 is the
+// latest. It returns false if there are no answers.
 func (l *Lab) Answer(panel int, number int64) (Answer, bool) {
 	if panel < 0 || panel >= len(l.panels) || len(l.panels[panel].answers) == 0 {
 		return Answer{}, false
@@ -72,7 +72,8 @@ func (l *Lab) Answer(panel int, number int64) (Answer, bool) {
 	slices.SortFunc(a.Fields, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
 	for i := range o.Len() {
 		d := o.At(i)
-		r := RuleAnswer{Name: d.Rule(), Limit: d.Limit().String(), Allowed: d.Allowed, Remaining: d.Remaining,
+		r := RuleAnswer{Name: d.Rule(), Limit: d.Limit().String(), Allowed: d.Allowed,
+			Remaining:  d.Remaining,
 			ResetAfter: Duration(d.ResetAfter)}
 		if !d.Allowed {
 			r.RetryAfter = Duration(d.RetryAfter)
@@ -82,10 +83,10 @@ func (l *Lab) Answer(panel int, number int64) (Answer, bool) {
 	return a, true
 }
 
-// display returns a canonical name as the drafts write it.
+// display returns a canonical name in the spelling of the drafts.
 func display(name string) string { return strings.Replace(name, "Ratelimit", "RateLimit", 1) }
 
-// clock writes an instant with all its microseconds.
+// clock returns a time with all its microseconds.
 func clock(at int64) string {
 	text := ""
 	if at >= 3_600_000_000 {
@@ -95,11 +96,12 @@ func clock(at int64) string {
 		text += strconv.FormatInt(at/60_000_000%60, 10) + " min "
 	}
 	micros := strconv.FormatInt(at%1_000_000+1_000_000, 10)[1:]
-	return text + strconv.FormatInt(at/1_000_000%60, 10) + "." + micros[:3] + " " + micros[3:] + " s"
+	return text + strconv.FormatInt(at/1_000_000%60, 10) + "." + micros[:3] + " " + micros[3:] +
+		" s"
 }
 
-// Duration writes a wait exactly, to the microsecond, and in the form in which the page writes
-// times: "6.950 441 s", "173 ms", "1 min 3 s", or "no wait helps" for [limits.Never].
+// Duration returns a wait, exact to the microsecond, in the form of the page: "6.950 441 s", "173
+// ms", "1 min 3 s", or "no wait helps" for [limits.Never].
 func Duration(d time.Duration) string {
 	if d == limits.Never {
 		return "no wait helps"
@@ -136,7 +138,7 @@ func Duration(d time.Duration) string {
 	return text + clock(us)
 }
 
-// thousandths writes a number of thousandths, without zeros at its end.
+// thousandths returns a number of thousandths without trailing zeros.
 func thousandths(n int64) string {
 	return strconv.FormatFloat(float64(n)/1000, 'f', -1, 64)
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Choice is a limit in the forms in which it is written.
+// Choice is a limit in all its notations.
 type Choice struct {
-	Limit string // as ParseLimit reads it
+	Limit string // for ParseLimit
 	Go    string
 	YAML  string
-	Error string // if not empty, the rest is
+	Error string // if not empty, the other fields are empty
 }
 
-// Choose returns the limit of an algorithm with a rate such as "100/minute", of a calendar such as
-// "10000/month".
+// Choose returns the limit of an algorithm with a rate such as "100/minute", or for a calendar such
+// as "10000/month".
 func Choose(algorithm, rate string) Choice {
 	if algorithm == limits.AlgorithmCalendar.String() {
 		return describe(algorithm + " " + rate)
@@ -43,7 +43,7 @@ func describe(text string) Choice {
 	return Choice{Limit: limit.String(), Go: goSource(limit), YAML: "limit: " + limit.String()}
 }
 
-// goSource returns an expression of Go for limit.
+// goSource returns a Go expression for limit.
 func goSource(limit limits.Limit) string {
 	switch {
 	case limit.Algorithm().Holds():
@@ -86,7 +86,10 @@ func durationSource(d time.Duration) string {
 	for _, unit := range []struct {
 		of   time.Duration
 		name string
-	}{{time.Hour, "time.Hour"}, {time.Minute, "time.Minute"}, {time.Second, "time.Second"}, {time.Millisecond, "time.Millisecond"}} {
+	}{
+		{time.Hour, "time.Hour"}, {time.Minute, "time.Minute"}, {time.Second, "time.Second"},
+		{time.Millisecond, "time.Millisecond"},
+	} {
 		switch {
 		case d == unit.of:
 			return unit.name

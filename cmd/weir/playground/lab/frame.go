@@ -8,23 +8,27 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// A frame is what a picture is drawn from: float64s, little-endian. First come
+// A frame is the data of a picture: float64s, little-endian. It begins with
 //
 //	now, lags, until Retry-After of the selected panel (−1: none), panels, gauges, events
 //
-// then for each panel [PanelFields], for each gauge [GaugeFields] and for each event
-// [EventFields]. Times are microseconds; those of events count from the start.
+// then for each panel [PanelFields], for each gauge [GaugeFields] and for each event [EventFields].
+// Times are microseconds; those of events count from the start.
 const (
 	HeadFields  = 6
-	PanelFields = 2  // allowed, denied
-	GaugeFields = 7  // panel, remaining, most, level, until the next unit (−1: nobody knows), delay, until fresh
-	EventFields = 11 // kind, panel, at, verdict, cost, attempt, Retry-After (−1: none helps), delay, left, level before and after
+	PanelFields = 2 // allowed, denied
+	// panel, remaining, most, level, until the next unit (−1: unknown), delay, until fresh
+	GaugeFields = 7
+	// kind, panel, at, verdict, cost, attempt, Retry-After (−1: none helps), delay, left, level
+	// before and after
+	EventFields = 11
 )
 
-// FrameSize is how many bytes a frame has at most.
-const FrameSize = 8 * (HeadFields + maxPanels*(PanelFields+maxRules*GaugeFields) + (maxEvents+3*maxTogether*maxPanels)*EventFields)
+// FrameSize is the maximal size of a frame in bytes.
+const FrameSize = 8 * (HeadFields + maxPanels*(PanelFields+maxRules*GaugeFields) +
+	(maxEvents+3*maxTogether*maxPanels)*EventFields)
 
-// AppendFrame appends a frame with what has happened since the last one.
+// AppendFrame appends a frame with the events since the previous one.
 func (l *Lab) AppendFrame(b []byte, selected int) []byte {
 	gauges := 0
 	for _, p := range l.panels {
@@ -39,14 +43,17 @@ func (l *Lab) AppendFrame(b []byte, selected int) []byte {
 	for _, p := range l.panels {
 		for _, r := range p.rules {
 			g := l.gauge(r)
-			b = floats(b, float64(p.index), float64(g.Remaining), float64(g.Most), g.Level, micros(g.Next),
+			b = floats(b, float64(p.index), float64(g.Remaining), float64(g.Most), g.Level,
+				micros(g.Next),
 				micros(g.Delay), micros(g.Reset))
 		}
 	}
 	for i := range events {
 		e := &events[i]
-		b = floats(b, float64(e.Kind), float64(e.Panel), float64(e.At), float64(e.Verdict), float64(e.Cost),
-			float64(e.Attempt), micros(e.Retry), micros(e.Delay), float64(e.Left), e.Before, e.Level)
+		b = floats(b, float64(e.Kind), float64(e.Panel), float64(e.At), float64(e.Verdict),
+			float64(e.Cost),
+			float64(e.Attempt), micros(e.Retry), micros(e.Delay), float64(e.Left), e.Before,
+			e.Level)
 	}
 	return b
 }
@@ -72,22 +79,23 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// PanelInfo is what a panel is.
+// PanelInfo describes a panel.
 type PanelInfo struct {
 	Text  string
-	Rules []RuleInfo // none: the text is wrong
+	Rules []RuleInfo // none: the text has a mistake
 }
 
-// RuleInfo is what a rule of a panel is.
+// RuleInfo describes a rule of a panel.
 type RuleInfo struct{ Name, Algorithm, Limit string }
 
-// Panels returns what the panels are.
+// Panels returns descriptions of the panels.
 func (l *Lab) Panels() []PanelInfo {
 	infos := make([]PanelInfo, len(l.panels))
 	for i, p := range l.panels {
 		infos[i].Text = p.text
 		for _, r := range p.rules {
-			infos[i].Rules = append(infos[i].Rules, RuleInfo{r.name, r.limit.Algorithm().String(), r.limit.String()})
+			infos[i].Rules = append(infos[i].Rules,
+				RuleInfo{r.name, r.limit.Algorithm().String(), r.limit.String()})
 		}
 	}
 	return infos

@@ -8,55 +8,55 @@ import (
 	"github.com/weir-go/weir/memory"
 )
 
-// Lab is limiters, a stream of requests to all of them, and a clock. Make one by [New]. It
-// is not safe for concurrent use.
+// Lab is a set of limiters, a stream of requests to all of them, and a clock. Make one with [New].
+// It is not safe for concurrent use.
 type Lab struct {
 	plan   plan
-	start  int64 // of the clock, in microseconds since the Unix epoch
+	start  int64 // start of the clock, in microseconds since the Unix epoch
 	now    int64 // microseconds since the start
 	memory *memory.Memory
 	panels []*panel
 	agenda agenda
-	chance *rand.Rand // when clients come back
-	turn   int        // which cost of the plan is next
+	chance *rand.Rand // for retries of clients
+	turn   int        // index of the next cost of the plan
 	events []Event
-	lags   bool // the last call of Advance could not do all
+	lags   bool // the latest call of Advance could not do everything
 }
 
-// Event is something that happened.
+// Event is an event in a panel.
 type Event struct {
 	Kind          EventKind
 	Panel         int
 	At            int64 // microseconds since the start
 	Verdict       core.Verdict
 	Cost          int64
-	Attempt       int64         // 1 for the first time that a request comes
-	Retry         time.Duration // 0: it was allowed, or limits.Never
+	Attempt       int64         // 1 for the first attempt of a request
+	Retry         time.Duration // 0: allowed, or limits.Never
 	Delay         time.Duration
-	Left          int64   // units of the rule that binds, afterwards
-	Before, Level float64 // of the first rule, before and afterwards; see [Gauge]
+	Left          int64   // remaining units of the binding rule, afterwards
+	Before, Level float64 // of the first rule, before and after; see [Gauge]
 }
 
-// EventKind says what an [Event] is.
+// EventKind is the kind of an [Event].
 type EventKind uint8
 
 const (
 	// Request is a decision on a request.
 	Request EventKind = iota
-	// Turn is a window, or a ban, that has ended.
+	// Turn is the end of a window or of a ban.
 	Turn
-	// Probe is what a request at this instant would get. It takes nothing.
+	// Probe is a decision that takes nothing.
 	Probe
 )
 
-// maxEvents is how many events one call of Advance causes at most, or a few more.
+// maxEvents is the approximate maximum of events of one call of Advance.
 const maxEvents = 2000
 
-// maxSteps is how much it does at most, also what causes no event.
+// maxSteps is the maximum of steps of one call, including steps without events.
 const maxSteps = 20_000
 
-// New returns a Lab that does what s says, and what is wrong with s. Where something is
-// wrong, the Lab does what the zero Setup says. A panel that is wrong decides nothing.
+// New returns a Lab for s, and the mistakes in s. For a field with a mistake it uses the default. A
+// panel with a mistake decides nothing.
 func New(s Setup) (*Lab, Mistakes) {
 	l := &Lab{plan: s.read()}
 	l.chance = rand.New(rand.NewPCG(l.plan.seed, 1))
@@ -66,7 +66,7 @@ func New(s Setup) (*Lab, Mistakes) {
 			period = max(period, r.limit.Rate().Period.Microseconds())
 		}
 	}
-	// The clock starts as windows do, so that what is to happen at their turn does.
+	// Start the clock at the start of windows, so that actions at their turn happen at their turn.
 	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 	l.start = (day + period - 1) / period * period
 	l.memory = memory.MustNew(memory.Options{
@@ -83,8 +83,8 @@ func New(s Setup) (*Lab, Mistakes) {
 // Now returns the microseconds since the start.
 func (l *Lab) Now() int64 { return l.now }
 
-// Span returns how many microseconds show what the limits do: those of the setup, otherwise
-// three of the longest period.
+// Span returns the microseconds that show the effect of the limits: those of the setup, or three
+// times the longest period.
 func (l *Lab) Span() int64 {
 	if l.plan.span > 0 {
 		return l.plan.span
@@ -101,7 +101,7 @@ func (l *Lab) Span() int64 {
 	return 3 * longest
 }
 
-// Advance lets so many microseconds pass. It stops earlier if too much happens.
+// Advance advances the clock. It stops early if there are too many events.
 func (l *Lab) Advance(by int64) {
 	until := l.now + max(0, by)
 	l.lags = false
@@ -120,8 +120,8 @@ func (l *Lab) Advance(by int64) {
 	l.now = until
 }
 
-// Approach lets time pass until a microsecond before the Retry-After of the latest denial
-// of a panel. It returns false, and nothing happens, if no denial says when.
+// Approach advances the clock to a microsecond before the Retry-After of a panel's latest denial.
+// It does nothing and returns false if there is none.
 func (l *Lab) Approach(panel int) bool {
 	wait := l.armed(panel)
 	if wait < 1 {
@@ -136,8 +136,8 @@ func (l *Lab) Send(n, cost int64) {
 	l.send(move{l.now, min(max(n, 0), maxTogether), cost})
 }
 
-// Events returns what has happened since the last call. What it returns is good until the
-// next call of Advance or Send.
+// Events returns the events since the previous call. The result is valid until the next call of
+// Advance or Send.
 func (l *Lab) Events() []Event {
 	events := l.events
 	l.events = l.events[:0]

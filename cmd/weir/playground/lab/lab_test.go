@@ -48,7 +48,8 @@ func verdicts(events []lab.Event, panels int) []string {
 
 // withRates are all algorithms but those whose periods no rate has.
 func withRates() []limits.Algorithm {
-	return slices.DeleteFunc(limits.Algorithms(), func(a limits.Algorithm) bool { return a == limits.AlgorithmCalendar })
+	return slices.DeleteFunc(limits.Algorithms(),
+		func(a limits.Algorithm) bool { return a == limits.AlgorithmCalendar })
 }
 
 func TestEveryAlgorithmWithARateHasAPanel(t *testing.T) {
@@ -65,7 +66,9 @@ func TestEveryAlgorithmWithARateHasAPanel(t *testing.T) {
 func TestFramesChangeNothing(t *testing.T) {
 	random := testrun.Random(t)
 	for _, traffic := range []string{"steady", "poisson", "burst", "script"} {
-		s := lab.Setup{Traffic: traffic, Rate: "3/s", Script: "1s x3, 1.5s x4 cost 2, every 2s", Retry: "jitter", Cost: "1,2"}
+		s := lab.Setup{
+			Traffic: traffic, Rate: "3/s", Script: "1s x3, 1.5s x4 cost 2, every 2s", Retry: "jitter", Cost: "1,2",
+		}
 		whole := newLab(t, s)
 		var want []lab.Event
 		for range 100 {
@@ -145,12 +148,18 @@ func TestPresets(t *testing.T) {
 	}{
 		{
 			"a double burst at the boundary",
-			lab.Setup{Panels: []string{"fixed-window 5/5s", "sliding-log 5/5s"}, Traffic: "script", Script: "4.8s x5, 5.2s x5"},
+			lab.Setup{
+				Panels: []string{"fixed-window 5/5s", "sliding-log 5/5s"}, Traffic: "script",
+				Script: "4.8s x5, 5.2s x5",
+			},
 			6 * time.Second,
 			[]string{"|AAAAA|AAAAA", "AAAAADDDDD"},
 		}, {
 			"two rules, all or nothing",
-			lab.Setup{Panels: []string{"token-bucket 2/s burst 2 and fixed-window 3/10s", "token-bucket 2/s burst 2"}, Traffic: "script", Script: "1s x2, 2s x2, 3s x2"},
+			lab.Setup{
+				Panels:  []string{"token-bucket 2/s burst 2 and fixed-window 3/10s", "token-bucket 2/s burst 2"},
+				Traffic: "script", Script: "1s x2, 2s x2, 3s x2",
+			},
 			4 * time.Second,
 			[]string{"|AAADDD", "AAAAAA"},
 		}, {
@@ -170,7 +179,9 @@ func TestPresets(t *testing.T) {
 			[]string{"ADd|aA"},
 		}, {
 			"five rules, all or nothing",
-			lab.Setup{Panels: []string{"9/10s and 8/10s and 7/10s and 6/10s and 2/10s"}, Traffic: "script", Script: "1s x3"},
+			lab.Setup{
+				Panels: []string{"9/10s and 8/10s and 7/10s and 6/10s and 2/10s"}, Traffic: "script", Script: "1s x3",
+			},
 			2 * time.Second,
 			[]string{"|||||AAD"},
 		},
@@ -187,7 +198,8 @@ func TestADenialTakesNothingFromTheOtherRules(t *testing.T) {
 	l := newLab(t, lab.Setup{Panels: []string{"fixed-window 9/10s and fixed-window 1/10s"}})
 	l.Send(4, 1)
 	a, ok := l.Answer(0, 0)
-	if !ok || a.Verdict != "denied" || a.Rules[0].Remaining != 8 || !a.Rules[0].Allowed || a.Rules[1].Allowed || a.Rules[1].Name != "fixed-window-2" {
+	if !ok || a.Verdict != "denied" || a.Rules[0].Remaining != 8 || !a.Rules[0].Allowed || a.Rules[1].Allowed ||
+		a.Rules[1].Name != "fixed-window-2" {
 		t.Errorf("the answer is %+v", a)
 	}
 }
@@ -200,7 +212,8 @@ func TestRulesHaveTheNamesOfTheirText(t *testing.T) {
 	for _, r := range a.Rules {
 		names = append(names, r.Name)
 	}
-	if got := strings.Join(names, " "); got != "account plan-rate sliding-window account-2" || !strings.Contains(fmt.Sprint(a.Fields), `"plan-rate";r=0`) {
+	if got := strings.Join(names, " "); got != "account plan-rate sliding-window account-2" ||
+		!strings.Contains(fmt.Sprint(a.Fields), `"plan-rate";r=0`) {
 		t.Errorf("the rules are %s, the fields %v", got, a.Fields)
 	}
 }
@@ -215,7 +228,8 @@ func TestUnitsThatAreNotDelayedGoOnAtOnce(t *testing.T) {
 			delays = append(delays, fmt.Sprint(e.Verdict, e.Delay))
 		}
 	}
-	if got := strings.Join(delays, ", "); got != "allowed 0s, allowed 0s, allowed 0s, allowed 100ms, allowed 200ms, denied 0s" {
+	if got := strings.Join(delays, ", "); got != "allowed 0s, allowed 0s, allowed 0s, allowed 100ms, allowed 200ms, "+
+		"denied 0s" {
 		t.Errorf("the delays are %s", got)
 	}
 	l.Advance(100_000) // the next one would wait, behind two that do
@@ -262,12 +276,14 @@ func TestAnswersHaveTheirHeaderFields(t *testing.T) {
 
 func TestTimesHaveOneForm(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0 s", 7 * time.Microsecond: "7 µs", 173 * time.Millisecond: "173 ms", 216791 * time.Microsecond: "216.791 ms",
-		time.Second: "1 s", 1500 * time.Millisecond: "1.5 s", 6950441 * time.Microsecond: "6.950 441 s",
+		0: "0 s", 7 * time.Microsecond: "7 µs", 173 * time.Millisecond: "173 ms",
+		216791 * time.Microsecond: "216.791 ms",
+		time.Second:               "1 s", 1500 * time.Millisecond: "1.5 s", 6950441 * time.Microsecond: "6.950 441 s",
 		10000001 * time.Microsecond: "10.000 001 s",
-		time.Minute:                 "1 min", 63 * time.Second: "1 min 3 s", time.Hour + 1500*time.Millisecond: "1 h 1.5 s",
-		25*time.Hour + time.Minute: "25 h 1 min",
-		limits.Never:               "no wait helps",
+		time.Minute:                 "1 min", 63 * time.Second: "1 min 3 s",
+		time.Hour + 1500*time.Millisecond: "1 h 1.5 s",
+		25*time.Hour + time.Minute:        "25 h 1 min",
+		limits.Never:                      "no wait helps",
 	} {
 		if got := lab.Duration(d); got != want {
 			t.Errorf("%v is written as %q, want %q", d, got, want)
@@ -308,7 +324,8 @@ func TestMistakesAreNamed(t *testing.T) {
 		{lab.Setup{Panels: []string{"1/s and 2/s and 3/s and 4/s and 5/s and 6/s"}}, "panel 0", "has 6 limits"},
 		{lab.Setup{Panels: []string{"log in: 5/s"}}, "panel 0", `"log in" is no name of a rule`},
 		{lab.Setup{Panels: []string{": 5/s"}}, "panel 0", `"" is no name of a rule`},
-		{lab.Setup{Panels: []string{"leaky-queue 10/s capacity 21 undelayed 21"}}, "panel 0", "one less than the capacity"},
+		{lab.Setup{Panels: []string{"leaky-queue 10/s capacity 21 undelayed 21"}}, "panel 0",
+			"one less than the capacity"},
 		{lab.Setup{Panels: []string{"token-bucket 10/s undelayed 2"}}, "panel 0", "of a leaky queue"},
 		{lab.Setup{Span: "long"}, "span", "must be a time"},
 		{lab.Setup{Span: "1us"}, "span", "1ms at least"},
@@ -348,7 +365,8 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%v: %+v, want %s", limits.Algorithms()[i], c, want)
 		}
 	}
-	if c := lab.Choose("calendar", "10000/month from 15 in Europe/Berlin"); c.Go != `limits.Calendar(10000, "month from 15 in Europe/Berlin")` {
+	if c := lab.Choose("calendar",
+		"10000/month from 15 in Europe/Berlin"); c.Go != `limits.Calendar(10000, "month from 15 in Europe/Berlin")` {
 		t.Errorf("calendar: %+v", c)
 	}
 	if n := len(limits.Algorithms()); n != 10 {

@@ -13,41 +13,41 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// panel is a limiter that gets the stream.
+// panel is one of the limiters.
 type panel struct {
 	lab     *Lab
 	index   int
 	text    string
 	rules   []*rule
-	limiter *core.Limiter[request] // nil: the text is wrong
+	limiter *core.Limiter[request] // nil: the text has a mistake
 	writer  *headers.Writer
 
 	allowed, denied int64
-	answers         []answer // the latest, the last one last
-	taken           int64    // how many requests took something
+	answers         []answer // history of answers, oldest first
+	taken           int64    // requests that took units
 	proof           proof
 }
 
-// rule is a rule of a panel, and what it would say now.
+// rule is a rule of a panel with its current state.
 type rule struct {
 	name  string
 	scope string
 	limit limits.Limit
-	free  time.Duration // what units of a queue that go on at once take to leave it
+	free  time.Duration // time in which a queue drains the units that go on at once
 
-	turnAt int64 // when the window or ban ends that a decision began; 0: none did
+	turnAt int64 // end of the window or ban that a decision began; 0: none
 }
 
 // request is what limiters decide.
 type request struct{ cost int64 }
 
-// nobody is the key of all requests.
-const nobody = "client"
+// clientKey is the key of all requests.
+const clientKey = "client"
 
-// maxAnswers is how many answers of a panel can be looked at.
+// maxAnswers is the length of the history of a panel.
 const maxAnswers = 100
 
-// maxAttempts is how often a request comes back.
+// maxAttempts is the maximal number of attempts of a request.
 const maxAttempts = 20
 
 func (l *Lab) newPanel(index int, plan panelPlan) *panel {
@@ -56,7 +56,8 @@ func (l *Lab) newPanel(index int, plan panelPlan) *panel {
 	for _, r := range plan.rules {
 		first := cmp.Or(r.name, r.limit.Algorithm().String())
 		name := first
-		for n := 2; slices.ContainsFunc(p.rules, func(r *rule) bool { return r.name == name }); n++ {
+		for n := 2; slices.ContainsFunc(p.rules,
+			func(r *rule) bool { return r.name == name }); n++ {
 			name = fmt.Sprintf("%s-%d", first, n)
 		}
 		scope := fmt.Sprintf("%d %s", index, name)
@@ -67,7 +68,7 @@ func (l *Lab) newPanel(index int, plan panelPlan) *panel {
 		p.rules = append(p.rules, &rule{name: name, scope: scope, limit: r.limit, free: free})
 		rules = append(rules, core.Rule[request]{
 			Name: name, Scope: scope, Limit: r.limit, NoDelay: r.undelayed,
-			Key:  func(request) (string, error) { return nobody, nil },
+			Key:  func(request) (string, error) { return clientKey, nil },
 			Cost: func(r request) int64 { return r.cost },
 		})
 	}
@@ -77,7 +78,7 @@ func (l *Lab) newPanel(index int, plan panelPlan) *panel {
 	p.limiter = core.MustNew(core.Config[request]{Rules: rules, Backend: l.memory})
 	var err error
 	if p.writer, err = headers.New(headers.Options{}, rules); err != nil {
-		panic(err) // names and limits are those of a limiter
+		panic(err) // cannot fail: a limiter accepted these names and limits
 	}
 	for _, r := range p.rules {
 		if at, ok := l.turnAfter(r, -1); ok {
@@ -87,7 +88,7 @@ func (l *Lab) newPanel(index int, plan panelPlan) *panel {
 	return p
 }
 
-// decide decides a request that comes now.
+// decide decides a request now.
 func (p *panel) decide(cost, attempt int64) {
 	if p.limiter == nil {
 		return
@@ -109,17 +110,23 @@ func (p *panel) decide(cost, attempt int64) {
 		}
 		if ends {
 			kept := o
-			l.agenda.add(task{at: l.now + o.Delay().Microseconds() + l.plan.lasts, kind: taskEnd, outcome: &kept})
+			l.agenda.add(task{
+				at: l.now + o.Delay().Microseconds() + l.plan.lasts, kind: taskEnd, outcome: &kept,
+			})
 		}
 		p.opens(&o)
 	} else {
 		p.denied++
-		if l.plan.retry && o.RetryAfter() > 0 && o.RetryAfter() != limits.Never && attempt < maxAttempts {
+		if l.plan.retry && o.RetryAfter() > 0 && o.RetryAfter() != limits.Never &&
+			attempt < maxAttempts {
 			wait := o.RetryAfter().Microseconds()
 			if l.plan.jitter > 0 {
 				wait += l.chance.Int64N(l.plan.jitter)
 			}
-			l.agenda.add(task{at: l.now + wait, kind: taskRetry, panel: p, move: move{cost: cost}, attempt: attempt + 1})
+			l.agenda.add(task{
+				at: l.now + wait, kind: taskRetry, panel: p, move: move{cost: cost},
+				attempt: attempt + 1,
+			})
 		}
 		p.arm(&o, cost)
 	}
@@ -131,7 +138,7 @@ func (p *panel) decide(cost, attempt int64) {
 	l.events = append(l.events, e)
 }
 
-// opens notes when the windows and bans end that a decision has begun.
+// opens records when the windows and bans that a decision began will end.
 func (p *panel) opens(o *core.Outcome) {
 	for i := range o.Len() {
 		d, r := o.At(i), p.rules[i]
@@ -146,7 +153,8 @@ func (p *panel) opens(o *core.Outcome) {
 	}
 }
 
-// turnAfter returns when the window ends that is open at an instant, if all keys have the same windows.
+// turnAfter returns the end of the window that is open at a time, if all keys share the same
+// windows.
 func (l *Lab) turnAfter(r *rule, at int64) (end int64, ok bool) {
 	_, turn, ok := r.limit.Window(time.UnixMicro(l.start + at))
 	return turn.UnixMicro() - l.start, ok
@@ -158,21 +166,21 @@ func (p *panel) turn(r *rule) {
 	if at, ok := l.turnAfter(r, l.now); ok {
 		l.agenda.add(task{at: at, kind: taskTurn, panel: p, rule: r})
 	} else if l.now != r.turnAt {
-		return // a later end has replaced this one
+		return // replaced by a later end
 	}
 	l.events = append(l.events, Event{Kind: Turn, Panel: p.index, At: l.now, Verdict: core.Allowed})
 }
 
-// Gauge is what a rule of a panel would say now. It is asked without taking.
+// Gauge is the current state of a rule of a panel.
 type Gauge struct {
 	Remaining, Most int64
-	Level           float64       // Remaining of Most, 0 to 1; between two units of a bucket, too
-	Next            time.Duration // until there is one unit more; 0: there are all; limits.Never: nobody knows
-	Delay           time.Duration // that a request of one unit would wait for its turn
+	Level           float64       // Remaining of Most, 0 to 1, including fractions of a unit
+	Next            time.Duration // time to one more unit; 0: full; limits.Never: unknown
+	Delay           time.Duration // wait of a request of one unit in the queue
 	Reset           time.Duration
 }
 
-// gauge asks what r would say now.
+// gauge returns the state of r now.
 func (l *Lab) gauge(r *rule) Gauge {
 	d := l.peek(r, 1)
 	g := Gauge{Remaining: d.Remaining, Most: r.limit.Burst(), Level: share(d.Remaining, r.limit),
@@ -197,16 +205,18 @@ func (l *Lab) gauge(r *rule) Gauge {
 	return g
 }
 
-// peek returns the decision on a charge, which is not taken.
+// peek returns the decision on a charge without taking units.
 func (l *Lab) peek(r *rule, cost int64) limits.Decision {
 	out := make([]limits.Decision, 1)
-	if err := l.memory.Peek(context.Background(), []backends.Charge{{Scope: r.scope, Key: nobody, Limit: r.limit, Cost: cost}}, out); err != nil {
+	if err := l.memory.Peek(context.Background(),
+		[]backends.Charge{{Scope: r.scope, Key: clientKey, Limit: r.limit, Cost: cost}},
+		out); err != nil {
 		return limits.Decision{}
 	}
 	return out[0]
 }
 
-// share returns how much of what limit allows at most remaining is, 0 to 1.
+// share returns remaining as a share of the most that limit allows, 0 to 1.
 func share(remaining int64, limit limits.Limit) float64 {
 	return float64(remaining) / float64(max(1, limit.Burst()))
 }

@@ -8,26 +8,26 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// proof is that Retry-After is the least wait that works. After a denial, the same request
-// is asked for again, without taking, a microsecond before Retry-After and at it.
+// proof proves that Retry-After is the shortest wait that works. After a denial, it repeats the
+// request, without taking units, a microsecond before Retry-After and at it.
 type proof struct {
-	serial     int64 // of the latest denial
-	at         int64 // the instant that it named
+	serial     int64 // number of the latest denial
+	at         int64 // its time plus Retry-After
 	cost       int64
 	armed      bool
-	early, due core.Verdict // what was said a microsecond early, and in time
-	asked      int          // how often: 2 is all
+	early, due core.Verdict // verdicts a microsecond early and in time
+	asked      int          // number of verdicts: 0 to 2
 }
 
-// disarm drops a proof that is under way, because something was taken meanwhile.
+// disarm drops a pending proof, because units were taken in the meantime.
 func (p *proof) disarm() {
 	if p.armed {
 		*p = proof{serial: p.serial + 1}
 	}
 }
 
-// arm begins a proof for a denial. There is none for concurrency limits: nobody knows
-// when a request ends, so their wait is a guess.
+// arm starts a proof for a denial. There is none for concurrency limits: the end of a request is
+// unknown, so their wait is a guess.
 func (p *panel) arm(o *core.Outcome, cost int64) {
 	wait := o.RetryAfter()
 	if wait <= 0 || wait == limits.Never {
@@ -48,7 +48,7 @@ func (p *panel) arm(o *core.Outcome, cost int64) {
 	}
 }
 
-// probe asks for what was denied.
+// probe repeats the denied request.
 func (p *panel) probe(t task) {
 	if t.serial != p.proof.serial || !p.proof.armed {
 		return
@@ -60,12 +60,12 @@ func (p *panel) probe(t task) {
 		p.proof.due, p.proof.armed = o.Verdict(), false
 	}
 	p.lab.events = append(p.lab.events, Event{
-		Kind: Probe, Panel: p.index, At: p.lab.now, Verdict: o.Verdict(), Cost: p.proof.cost, Retry: o.RetryAfter(),
+		Kind: Probe, Panel: p.index, At: p.lab.now, Verdict: o.Verdict(), Cost: p.proof.cost,
+		Retry: o.RetryAfter(),
 	})
 }
 
-// armed returns how many microseconds there are until the Retry-After of the latest denial
-// of a panel, −1 if there is none.
+// armed returns the microseconds until the Retry-After of a panel's latest denial, or −1.
 func (l *Lab) armed(panel int) int64 {
 	if panel < 0 || panel >= len(l.panels) || !l.panels[panel].proof.armed {
 		return -1
@@ -73,7 +73,7 @@ func (l *Lab) armed(panel int) int64 {
 	return l.panels[panel].proof.at - l.now
 }
 
-// text says how far the proof is.
+// text returns the state of the proof in words.
 func (p *proof) text(now int64) string {
 	switch {
 	case p.serial == 0 || p.at == 0:

@@ -12,48 +12,47 @@ import (
 	"github.com/weir-go/weir/cmd/weir/internal/simulate"
 )
 
-// Replay is an access log that the limits of all panels decide, as weir simulate does: each
-// panel by itself, and its limits by the address of the client. Make one by [Lab.Replay]. What
-// it has read stays in its memory.
+// Replay replays an access log through the limits of all panels, as weir simulate does: each panel
+// on its own, by the address of the client. Make one with [Lab.Replay]. It keeps the log in memory.
 type Replay struct {
 	log    *io.PipeWriter
 	stop   context.CancelFunc
 	ended  chan struct{}
 	report *simulate.Report
 	err    error
-	panels []int // of the sides of report
+	panels []int // indexes of the panels in the sides of report
 }
 
-// Replayed is what a log has come to.
+// Replayed is the result of a replay.
 type Replayed struct {
-	Headline string  // how many requests, when, of how many clients
+	Headline string  // number of requests, time, number of clients
 	Reading  string  // how the log was read
-	Requests string  // how many
-	Over     []int64 // requests in each stretch of time, all equally long
+	Requests string  // number of requests
+	Over     []int64 // requests per interval, of equal length
 	Rows     []ReplayedPanel
 	Notes    []string
 }
 
-// ReplayedPanel is what a panel would have done. Numbers are ranges where the stamps of the log
-// are whole seconds.
+// ReplayedPanel is the result of one panel. Numbers are ranges if the stamps of the log are whole
+// seconds.
 type ReplayedPanel struct {
 	Panel        int
 	Denied       string  // requests
-	DeniedShare  string  // of all
-	Over         []int64 // denied in each stretch of time, at most
-	Delayed      string  // requests that would wait in a queue; "": there is none
-	Clients      string  // denied at least once
-	ClientsShare string  // of all
-	Wait         string  // the longest; "": there is none
-	First        string  // denial; "": there is none
+	DeniedShare  string  // share of all requests
+	Over         []int64 // denied per interval, at most
+	Delayed      string  // requests that would wait in a queue; "": none
+	Clients      string  // with at least one denial
+	ClientsShare string  // share of all clients
+	Wait         string  // longest wait; "": none
+	First        string  // time of the first denial; "": none
 	Missing      []string
 }
 
-// errOver is what a log is told that is not needed any more.
+// errOver stops the writer of a log that is no longer needed.
 var errOver = errors.New("the replay is over")
 
-// Replay begins to replay a log through the panels as they are. name is for messages. Write the
-// log to it, compressed or not, and ask for the Result.
+// Replay starts to replay a log through the current panels. name is for messages. Write the log to
+// the Replay, compressed or not, and then call Result.
 func (l *Lab) Replay(name string) (*Replay, error) {
 	r := &Replay{ended: make(chan struct{})}
 	var policies []*simulate.Policy
@@ -64,7 +63,8 @@ func (l *Lab) Replay(name string) (*Replay, error) {
 				NoDelay: l.plan.panels[i].rules[j].undelayed})
 		}
 		if len(rules) > 0 {
-			policies, r.panels = append(policies, simulate.Limits("panel "+strconv.Itoa(i+1), rules)), append(r.panels, i)
+			policies, r.panels = append(policies,
+				simulate.Limits("panel "+strconv.Itoa(i+1), rules)), append(r.panels, i)
 		}
 	}
 	if len(policies) == 0 {
@@ -76,24 +76,25 @@ func (l *Lab) Replay(name string) (*Replay, error) {
 	r.stop = stop
 	go func() {
 		defer close(r.ended)
-		r.report, r.err = simulate.Do(ctx, simulate.Options{Logs: []string{"-"}, Stdin: read, Name: name,
-			Policy: policies[0], Others: policies[1:]})
+		r.report, r.err = simulate.Do(ctx,
+			simulate.Options{Logs: []string{"-"}, Stdin: read, Name: name,
+				Policy: policies[0], Others: policies[1:]})
 		read.CloseWithError(errOver)
 	}()
 	return r, nil
 }
 
-// Write takes more of the log. It fails once the log cannot be used, as Result says.
+// Write adds to the log. It fails if the log cannot be used; Result has the reason.
 func (r *Replay) Write(text []byte) (int, error) { return r.log.Write(text) }
 
-// Stop ends a replay whose result nobody wants.
+// Stop ends a replay without a result.
 func (r *Replay) Stop() {
 	r.stop()
 	r.log.CloseWithError(errOver)
 	<-r.ended
 }
 
-// Result ends the log, and returns what it has come to.
+// Result ends the log and returns the result.
 func (r *Replay) Result() (Replayed, error) {
 	r.log.Close()
 	<-r.ended
@@ -103,14 +104,17 @@ func (r *Replay) Result() (Replayed, error) {
 	}
 	all := r.report
 	if all.Requests == 0 {
-		return Replayed{}, errors.New("the log has no requests: " + strings.Join(append([]string{report.Reading(all)}, report.Skipped(all)...), "; "))
+		return Replayed{},
+			errors.New("the log has no requests: " +
+				strings.Join(append([]string{report.Reading(all)}, report.Skipped(all)...), "; "))
 	}
 	if n := all.Disordered(); n > 0 {
 		return Replayed{}, errors.New(strconv.FormatInt(n, 10) +
 			" lines are out of order by time, so nothing can be said of them: sort the log first")
 	}
 	result := Replayed{
-		Headline: report.Headline(all), Reading: report.Reading(all), Notes: append(report.Skipped(all), all.Notes...),
+		Headline: report.Headline(all), Reading: report.Reading(all),
+		Notes:    append(report.Skipped(all), all.Notes...),
 		Requests: report.Range(simulate.Range{Low: all.Requests, High: all.Requests}),
 	}
 	for _, bar := range all.Bars {
@@ -118,8 +122,10 @@ func (r *Replay) Result() (Replayed, error) {
 	}
 	for i, side := range append([]simulate.Side{all.Policy}, all.Others...) {
 		row := ReplayedPanel{
-			Panel: r.panels[i], Denied: report.Range(side.Denied), DeniedShare: report.Share(side.Denied, all.Requests),
-			Clients: report.Range(side.Clients), ClientsShare: report.Share(side.Clients, all.Clients),
+			Panel: r.panels[i], Denied: report.Range(side.Denied),
+			DeniedShare:  report.Share(side.Denied, all.Requests),
+			Clients:      report.Range(side.Clients),
+			ClientsShare: report.Share(side.Clients, all.Clients),
 		}
 		if side.Delayed.High > 0 {
 			row.Delayed = report.Range(side.Delayed)

@@ -45,8 +45,11 @@ func replay(t *testing.T, s lab.Setup, log string) (lab.Replayed, error) {
 func TestAReplaySaysWhatSimulateSays(t *testing.T) {
 	panels := []string{"token-bucket 5/10s", "5/10s", "fixed-window 20/1m", "sliding-log 5/10s",
 		"ban 5/10s for 1m", "leaky-queue 5/10s"}
-	got, err := replay(t, lab.Setup{Panels: append(panels, "fast: 9/10s and slow: fixed-window 20/1m", "concurrent 5")}, accessLog())
-	if err != nil || got.Requests != "600" || got.Headline != "600 requests, 20 Nov 2026 12:00:00–12:04:59 UTC, 3 clients" || !strings.Contains(got.Reading, "1 line unread") || !strings.HasPrefix(got.Notes[0], "line 601: ") {
+	got, err := replay(t, lab.Setup{Panels: append(panels, "fast: 9/10s and slow: fixed-window 20/1m", "concurrent 5")},
+		accessLog())
+	if err != nil || got.Requests != "600" ||
+		got.Headline != "600 requests, 20 Nov 2026 12:00:00–12:04:59 UTC, 3 clients" ||
+		!strings.Contains(got.Reading, "1 line unread") || !strings.HasPrefix(got.Notes[0], "line 601: ") {
 		t.Fatalf("%v: %+v", err, got)
 	}
 	denied := 0
@@ -63,12 +66,16 @@ func TestAReplaySaysWhatSimulateSays(t *testing.T) {
 		row := got.Rows[i]
 		for at, bar := range want.Bars {
 			if got.Over[at] != bar.Asked || row.Over[at] != bar.Denied.High {
-				t.Errorf("%s: at %v it denies %d of %d, and simulate %v of %d", limit, bar.At, row.Over[at], got.Over[at],
+				t.Errorf("%s: at %v it denies %d of %d, and simulate %v of %d", limit, bar.At, row.Over[at],
+					got.Over[at],
 					bar.Denied, bar.Asked)
 			}
 		}
-		if row.Panel != i || row.Denied != report.Range(want.Policy.Denied) || row.DeniedShare != report.Share(want.Policy.Denied, want.Requests) || row.Clients != report.Range(want.Policy.Clients) ||
-			row.Wait != lab.Duration(time.Duration(want.Policy.Rules[0].WaitMillis.High)*time.Millisecond) || row.Delayed != map[bool]string{true: report.Range(want.Policy.Delayed)}[want.Policy.Delayed.High > 0] ||
+		if row.Panel != i || row.Denied != report.Range(want.Policy.Denied) ||
+			row.DeniedShare != report.Share(want.Policy.Denied, want.Requests) ||
+			row.Clients != report.Range(want.Policy.Clients) ||
+			row.Wait != lab.Duration(time.Duration(want.Policy.Rules[0].WaitMillis.High)*time.Millisecond) ||
+			row.Delayed != map[bool]string{true: report.Range(want.Policy.Delayed)}[want.Policy.Delayed.High > 0] ||
 			row.First != want.Policy.Rules[0].First.Format("2 Jan 15:04:05") {
 			t.Errorf("%s: %+v, and simulate says %+v", limit, row, want.Policy)
 		}
@@ -82,7 +89,8 @@ func TestAReplaySaysWhatSimulateSays(t *testing.T) {
 	if both := got.Rows[len(panels)]; both.Denied == "0" || both.Denied == "" {
 		t.Errorf("two limits together: %+v", both)
 	}
-	if none := got.Rows[len(panels)+1]; none.Denied != "" || len(none.Missing) != 1 || !strings.Contains(none.Missing[0], "needs the duration of requests") {
+	if none := got.Rows[len(panels)+1]; none.Denied != "" || len(none.Missing) != 1 ||
+		!strings.Contains(none.Missing[0], "needs the duration of requests") {
 		t.Errorf("a concurrency limit and a log without durations: %+v", none)
 	}
 }

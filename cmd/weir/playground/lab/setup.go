@@ -10,35 +10,37 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Setup says what a [Lab] does. It is text, as a person types it and as the address of the
-// page keeps it. The zero Setup is usable.
+// Setup configures a [Lab]. Its fields are texts, as a person types them and as the address of the
+// page stores them. The zero Setup is usable.
 type Setup struct {
-	Limit   string   // of every algorithm, where Panels is empty; "": 5/10s
-	Panels  []string // one rule each, or several joined by " and "; empty: every algorithm with a rate
-	Traffic string   // click, steady, poisson, burst or script; "": click
-	Rate    string   // of steady, poisson and burst; "": 1/s
-	Size    string   // of a burst; "": 5
-	Script  string   // such as "4.8s x5, 5.2s x5, every 15s"
-	Cost    string   // of the requests of the stream in turn, such as "1, 1, 10"; "": 1
-	Lasts   string   // how long a request takes; "": 2s
-	Retry   string   // never, wait (as long as Retry-After) or jitter (a second longer at most); "": never
-	Span    string   // how much of the past there is to see, such as 90s; "": three of the longest period
-	Seed    string   // of chance; "": 1
+	Limit string // for every algorithm, if Panels is empty; "": 5/10s
+	// one rule each, or several joined by " and "; empty: every algorithm with a rate
+	Panels  []string
+	Traffic string // click, steady, poisson, burst or script; "": click
+	Rate    string // for steady, poisson and burst; "": 1/s
+	Size    string // size of a burst; "": 5
+	Script  string // such as "4.8s x5, 5.2s x5, every 15s"
+	Cost    string // costs of the requests of the stream in turn, such as "1, 1, 10"; "": 1
+	Lasts   string // duration of a request; "": 2s
+	// never, wait (as long as Retry-After) or jitter (a second longer at most); "": never
+	Retry string
+	Span  string // visible past, such as 90s; "": three times the longest period
+	Seed  string // for random numbers; "": 1
 }
 
-// Mistakes are what is wrong with a [Setup], by the name of the field in small letters.
-// What is wrong with the n-th panel has the name "panel n".
+// Mistakes are the mistakes in a [Setup], by the name of the field in lower case. Mistakes in the
+// n-th panel have the name "panel n".
 type Mistakes map[string]string
 
 const (
 	maxPanels = 16
-	maxRules  = 5 // of a panel
+	maxRules  = 5 // rules of a panel
 	maxText   = 400
-	maxName   = 32     // of a rule
+	maxName   = 32     // length of the name of a rule
 	maxFree   = 10_000 // units that go on at once
 )
 
-// plan is a Setup that has been read.
+// plan is a parsed Setup.
 type plan struct {
 	limit    limits.Limit
 	panels   []panelPlan
@@ -47,24 +49,24 @@ type plan struct {
 	lasts    int64
 	retry    bool
 	jitter   int64
-	span     int64 // 0: as long as the limits ask for
+	span     int64 // 0: determined by the limits
 	seed     uint64
 	mistakes Mistakes
 }
 
 type panelPlan struct {
 	text  string
-	rules []rulePlan // none: the text is wrong
+	rules []rulePlan // none: the text has a mistake
 }
 
-// rulePlan is a rule of a panel. Its name is empty if the text has none.
+// rulePlan is a rule of a panel. name is empty if the text has none.
 type rulePlan struct {
 	name      string
 	limit     limits.Limit
 	undelayed int64
 }
 
-// read reads all of s. Where something is wrong, the plan has the default.
+// read parses s. A field with a mistake gets its default.
 func (s Setup) read() plan {
 	p := plan{mistakes: Mistakes{}}
 	note := func(field string, err error) {
@@ -90,7 +92,7 @@ func (s Setup) read() plan {
 	texts := s.Panels
 	if len(texts) == 0 {
 		for _, a := range limits.Algorithms() {
-			if a != limits.AlgorithmCalendar { // whose periods no rate has
+			if a != limits.AlgorithmCalendar { // a rate does not determine its period
 				texts = append(texts, limitOf(a, p.limit))
 			}
 		}
@@ -131,8 +133,8 @@ func (s Setup) read() plan {
 
 const defaultLimit = "5/10s"
 
-// limitOf returns the text of the limit of an algorithm that has the rate of limit, and
-// its burst if both are buckets.
+// limitOf returns the text of a limit of algorithm a with the rate of limit, and with its burst if
+// both have one.
 func limitOf(a limits.Algorithm, limit limits.Limit) string {
 	_, rate, _ := strings.Cut(limits.FixedWindow(limit.Rate()).String(), " ")
 	switch {
@@ -148,16 +150,17 @@ func limitOf(a limits.Algorithm, limit limits.Limit) string {
 	return a.String() + " " + rate
 }
 
-// readPanel reads rules joined by "and": a limit each, with a name in front if it is to have
-// another than that of its algorithm, such as "login: 5/minute". Behind a leaky queue may stand
-// how many units go on at once: "leaky-queue 10/s capacity 21 undelayed 8".
+// readPanel parses rules joined by "and": each is a limit, after a name such as "login: 5/minute"
+// if it should not have the name of its algorithm. After a leaky queue, the number of units that go
+// on at once may follow: "leaky-queue 10/s capacity 21 undelayed 8".
 func readPanel(text string) ([]rulePlan, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("is longer than %d characters", maxText)
 	}
 	parts := strings.Split(strings.Join(strings.Fields(text), " "), " and ")
 	if len(parts) > maxRules {
-		return nil, fmt.Errorf("has %d limits: at most %d are decided together here", len(parts), maxRules)
+		return nil,
+			fmt.Errorf("has %d limits: at most %d are decided together here", len(parts), maxRules)
 	}
 	var rules []rulePlan
 	for _, part := range parts {
@@ -173,8 +176,11 @@ func readPanel(text string) ([]rulePlan, error) {
 func readRule(text string) (r rulePlan, err error) {
 	if name, rest, ok := strings.Cut(text, ":"); ok {
 		name = strings.ToLower(name)
-		if name == "" || len(name) > maxName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-			return r, fmt.Errorf("%.40q is no name of a rule: it has letters, digits and hyphens, %d at most", name, maxName)
+		if name == "" || len(name) > maxName ||
+			strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			return r,
+				fmt.Errorf("%.40q is no name of a rule: it has letters, digits and hyphens, %d "+
+					"at most", name, maxName)
 		}
 		r.name, text = name, strings.TrimSpace(rest)
 	}
@@ -186,18 +192,24 @@ func readRule(text string) (r rulePlan, err error) {
 		return r, err
 	}
 	r.undelayed, err = strconv.ParseInt(undelayed, 10, 64)
-	if most := min(r.limit.Burst()-1, maxFree); !r.limit.Algorithm().Delays() || err != nil || r.undelayed < 1 || r.undelayed > most {
-		return r, fmt.Errorf("undelayed must be 1 to one less than the capacity of a leaky queue, and %d at most (got %.30q)", maxFree, undelayed)
+	if most := min(r.limit.Burst()-1, maxFree); !r.limit.Algorithm().Delays() || err != nil ||
+		r.undelayed < 1 || r.undelayed > most {
+		return r,
+			fmt.Errorf("undelayed must be 1 to one less than the capacity of a leaky queue, and "+
+				"%d at most (got %.30q)", maxFree, undelayed)
 	}
 	return r, nil
 }
 
 func readCosts(text string) ([]int64, error) {
 	var costs []int64
-	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
+	for _, part := range strings.FieldsFunc(text,
+		func(r rune) bool { return r == ',' || r == ' ' }) {
 		cost, err := strconv.ParseInt(part, 10, 64)
 		if err != nil || cost < 0 || cost > 1_000_000_000 {
-			return []int64{1}, fmt.Errorf("must be numbers from 0 to 1000000000, such as 1, 1, 10 (got %.30q)", part)
+			return []int64{1},
+				fmt.Errorf("must be numbers from 0 to 1000000000, such as 1, 1, 10 (got %.30q)",
+					part)
 		}
 		costs = append(costs, cost)
 	}
@@ -207,7 +219,7 @@ func readCosts(text string) ([]int64, error) {
 	return costs, nil
 }
 
-// readDuration reads a time as microseconds.
+// readDuration parses a duration into microseconds.
 func readDuration(text string) (int64, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 || d > 366*24*time.Hour {

@@ -10,17 +10,17 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// traffic is when requests come.
+// traffic generates the stream of requests.
 type traffic struct {
 	kind  trafficKind
 	rate  limits.Rate
-	size  int64 // of a burst
+	size  int64 // size of a burst
 	moves []move
-	every int64 // after which moves begin again; 0: never
+	every int64 // period of moves; 0: they do not repeat
 
 	random *rand.Rand
-	sent   int64 // how many requests, bursts or moves have been sent
-	at     int64 // of the latest
+	sent   int64 // number of requests, bursts or moves sent
+	at     int64 // time of the latest one
 }
 
 type trafficKind uint8
@@ -35,14 +35,14 @@ const (
 
 var trafficKinds = [...]string{"click", "steady", "poisson", "burst", "script"}
 
-// move is some requests at an instant of a script.
+// move is a group of requests at one time of a script.
 type move struct {
-	at, n, cost int64 // cost 0: that of the setup
+	at, n, cost int64 // cost 0: the cost of the setup
 }
 
-const maxTogether = 100 // requests at one instant
+const maxTogether = 100 // requests at one time
 
-// readTraffic reads what says when requests come.
+// readTraffic parses the fields that determine when requests come.
 func (p *plan) readTraffic(kind, rate, size, moves string, note func(string, error)) {
 	t := traffic{rate: limits.PerSecond(1), size: 5, random: rand.New(rand.NewPCG(p.seed, 0))}
 	known := false
@@ -52,7 +52,8 @@ func (p *plan) readTraffic(kind, rate, size, moves string, note func(string, err
 		}
 	}
 	if !known {
-		note("traffic", fmt.Errorf("must be %s (got %.30q)", strings.Join(trafficKinds[:], ", "), kind))
+		note("traffic",
+			fmt.Errorf("must be %s (got %.30q)", strings.Join(trafficKinds[:], ", "), kind))
 	}
 	if limit, err := limits.Parse("fixed-window " + rate); err != nil {
 		note("rate", fmt.Errorf("must be a rate such as 2/s or 30/minute (got %.30q)", rate))
@@ -72,13 +73,14 @@ func (p *plan) readTraffic(kind, rate, size, moves string, note func(string, err
 	p.traffic = t
 }
 
-// readScript reads "4.8s x5, 5.2s x5 cost 2, every 15s".
+// readScript parses a script such as "4.8s x5, 5.2s x5 cost 2, every 15s".
 func readScript(text string) (moves []move, every int64, err error) {
 	if len(text) > 10*maxText {
 		return nil, 0, fmt.Errorf("is longer than %d characters", 10*maxText)
 	}
 	wrong := func(part string) error {
-		return fmt.Errorf("%.40q is not a time such as 4.8s x5, or 5.2s x2 cost 10, or every 15s at the end", part)
+		return fmt.Errorf("%.40q is not a time such as 4.8s x5, or 5.2s x2 cost 10, or every "+
+			"15s at the end", part)
 	}
 	for _, part := range strings.Split(text, ",") {
 		words := strings.Fields(part)
@@ -101,7 +103,8 @@ func readScript(text string) (moves []move, every int64, err error) {
 		}
 		words = words[1:]
 		if len(words) > 0 && strings.HasPrefix(words[0], "x") {
-			if m.n, err = strconv.ParseInt(words[0][1:], 10, 64); err != nil || m.n < 1 || m.n > maxTogether {
+			if m.n, err = strconv.ParseInt(words[0][1:], 10, 64); err != nil || m.n < 1 ||
+				m.n > maxTogether {
 				return nil, 0, wrong(part)
 			}
 			words = words[1:]
@@ -126,8 +129,8 @@ func readScript(text string) (moves []move, every int64, err error) {
 	return moves, every, nil
 }
 
-// next returns the next requests of the stream: when, how many, and what each costs, 0 if
-// the setup says. There are none if ok is false.
+// next returns the next requests of the stream: time, number and cost, which is 0 for the cost of
+// the setup. ok is false if there are no more.
 func (t *traffic) next() (m move, ok bool) {
 	switch t.kind {
 	case steady, burst:
@@ -136,8 +139,9 @@ func (t *traffic) next() (m move, ok bool) {
 			n = t.size
 		}
 		t.sent++
-		// A sum of rounded gaps would drift.
-		high := float64(t.sent) * float64(n) * float64(t.rate.Period.Microseconds()) / float64(t.rate.Units)
+		// Adding up rounded gaps would drift.
+		high := float64(t.sent) * float64(n) * float64(t.rate.Period.Microseconds()) / float64(
+			t.rate.Units)
 		return move{at: int64(math.Min(high, 1<<52)), n: n}, true
 	case poisson:
 		mean := float64(t.rate.Period.Microseconds()) / float64(t.rate.Units)

@@ -1,7 +1,7 @@
 //go:build js && wasm
 
-// Command wasm is package lab for a page: it sets the global object weir, whose methods
-// the page calls. The generator beside it builds it.
+// Command wasm runs package lab in a page: it sets the global object weir, whose methods the page
+// calls. The generator beside it builds it.
 package main
 
 import (
@@ -14,8 +14,8 @@ import (
 var (
 	running *lab.Lab
 	frame   []byte
-	shown   lab.Answer // what the page shows
-	shownOf int        // of which panel
+	shown   lab.Answer // the answer that the page shows
+	shownOf int        // its panel
 )
 
 func main() {
@@ -26,11 +26,11 @@ func main() {
 		"replay": js.FuncOf(replay), "feed": js.FuncOf(feed), "replayed": js.FuncOf(replayed),
 		"stopReplay": js.FuncOf(stopReplay),
 	}))
-	select {} // the methods are called from now on
+	select {} // from now on, only the methods run
 }
 
-// setup(fields) starts anew, and returns what there is to draw. Fields are those of
-// lab.Setup by their names, panels one in a line.
+// setup(fields) restarts the lab and returns a description of the panels. Fields are the fields of
+// lab.Setup by name, with one panel per line.
 func setup(_ js.Value, args []js.Value) any {
 	field := func(name string) string {
 		if v := args[0].Get(name); v.Type() == js.TypeString {
@@ -39,8 +39,10 @@ func setup(_ js.Value, args []js.Value) any {
 		return ""
 	}
 	s := lab.Setup{
-		Limit: field("limit"), Traffic: field("traffic"), Rate: field("rate"), Size: field("size"), Script: field("script"),
-		Cost: field("cost"), Lasts: field("lasts"), Retry: field("retry"), Span: field("span"), Seed: field("seed"),
+		Limit: field("limit"), Traffic: field("traffic"), Rate: field("rate"), Size: field("size"),
+		Script: field("script"),
+		Cost:   field("cost"), Lasts: field("lasts"), Retry: field("retry"), Span: field("span"),
+		Seed: field("seed"),
 	}
 	if panels := field("panels"); panels != "" {
 		s.Panels = strings.Split(panels, "\n")
@@ -56,17 +58,21 @@ func setup(_ js.Value, args []js.Value) any {
 	for _, p := range running.Panels() {
 		var rules []any
 		for _, r := range p.Rules {
-			rules = append(rules, map[string]any{"name": r.Name, "algorithm": r.Algorithm, "limit": r.Limit})
+			rules = append(rules,
+				map[string]any{"name": r.Name, "algorithm": r.Algorithm, "limit": r.Limit})
 		}
 		panels = append(panels, map[string]any{"text": p.Text, "rules": rules})
 	}
-	return map[string]any{"span": float64(running.Span()), "panels": panels, "mistakes": wrong, "frameSize": lab.FrameSize}
+	return map[string]any{
+		"span": float64(running.Span()), "panels": panels, "mistakes": wrong,
+		"frameSize": lab.FrameSize,
+	}
 }
 
-// nextFrame(by, sends, cost, selected, number, buffer) lets by microseconds pass, or, if by
-// is negative, all until a microsecond before the Retry-After of the selected panel. Then
-// it sends requests and writes a frame. It returns the answer that the page is to show, or
-// null if the page shows it already.
+// nextFrame(by, sends, cost, selected, number, buffer) advances the clock by by microseconds. If by
+// is negative, it advances to a microsecond before the Retry-After of the selected panel. Then it
+// sends requests and writes a frame. It returns the answer for the page to show, or null if the
+// page already shows it.
 func nextFrame(_ js.Value, args []js.Value) any {
 	selected := args[3].Int()
 	if by := args[0].Float(); by < 0 {
@@ -80,7 +86,8 @@ func nextFrame(_ js.Value, args []js.Value) any {
 	frame = running.AppendFrame(frame[:0], selected)
 	js.CopyBytesToJS(args[5], frame)
 	a, ok := running.Answer(selected, int64(args[4].Int()))
-	if !ok || selected == shownOf && a.Number == shown.Number && a.Proof == shown.Proof && a.Last == shown.Last && len(a.Rules) == len(shown.Rules) && a.Rules[0] == shown.Rules[0] {
+	if !ok || selected == shownOf && a.Number == shown.Number && a.Proof == shown.Proof &&
+		a.Last == shown.Last && len(a.Rules) == len(shown.Rules) && a.Rules[0] == shown.Rules[0] {
 		return nil
 	}
 	shown, shownOf = a, selected
@@ -90,12 +97,14 @@ func nextFrame(_ js.Value, args []js.Value) any {
 	}
 	for _, r := range a.Rules {
 		rules = append(rules, map[string]any{
-			"name": r.Name, "limit": r.Limit, "allowed": r.Allowed, "remaining": r.Remaining, "retryAfter": r.RetryAfter,
+			"name": r.Name, "limit": r.Limit, "allowed": r.Allowed, "remaining": r.Remaining,
+			"retryAfter": r.RetryAfter,
 			"resetAfter": r.ResetAfter,
 		})
 	}
 	return map[string]any{
-		"number": a.Number, "first": a.First, "last": a.Last, "at": a.At, "cost": a.Cost, "attempt": a.Attempt,
+		"number": a.Number, "first": a.First, "last": a.Last, "at": a.At, "cost": a.Cost,
+		"attempt": a.Attempt,
 		"verdict": a.Verdict,
 		"status":  a.Status, "delay": a.Delay, "fields": fields, "rules": rules, "proof": a.Proof,
 	}

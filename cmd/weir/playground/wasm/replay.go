@@ -10,8 +10,7 @@ import (
 
 var replaying *lab.Replay
 
-// replay(name) begins to replay a log through the panels. It returns what is wrong, "" if
-// nothing is.
+// replay(name) starts to replay a log through the panels. It returns an error text, or "".
 func replay(_ js.Value, args []js.Value) any {
 	stopReplay(js.Value{}, nil)
 	var err error
@@ -21,7 +20,7 @@ func replay(_ js.Value, args []js.Value) any {
 	return ""
 }
 
-// feed(bytes) takes more of the log. It returns whether it wants more.
+// feed(bytes) adds to the log. It returns whether the replay needs more.
 func feed(_ js.Value, args []js.Value) any {
 	text := make([]byte, args[0].Length())
 	js.CopyBytesToGo(text, args[0])
@@ -29,7 +28,7 @@ func feed(_ js.Value, args []js.Value) any {
 	return err == nil
 }
 
-// stopReplay() ends a replay that is under way.
+// stopReplay() ends a running replay.
 func stopReplay(js.Value, []js.Value) any {
 	if replaying != nil {
 		replaying.Stop()
@@ -38,7 +37,7 @@ func stopReplay(js.Value, []js.Value) any {
 	return nil
 }
 
-// replayed() ends the log, and returns what it has come to, or an error.
+// replayed() ends the log and returns the result or an error.
 func replayed(js.Value, []js.Value) any {
 	r, err := replaying.Result()
 	replaying = nil
@@ -48,7 +47,8 @@ func replayed(js.Value, []js.Value) any {
 	var rows []any
 	for _, p := range r.Rows {
 		rows = append(rows, map[string]any{
-			"panel": p.Panel, "denied": p.Denied, "deniedShare": p.DeniedShare, "over": numbers(p.Over),
+			"panel": p.Panel, "denied": p.Denied, "deniedShare": p.DeniedShare,
+			"over":    numbers(p.Over),
 			"delayed": p.Delayed, "clients": p.Clients, "clientsShare": p.ClientsShare,
 			"wait": p.Wait, "first": p.First, "missing": list(p.Missing),
 		})
