@@ -7,8 +7,7 @@ import (
 	"os/exec"
 )
 
-// Memory is measured in processes that live for one reading each, so that
-// nothing else has been in the heap before.
+// Memory is measured in processes that take one reading each, so that their heaps are fresh.
 
 // runChildren takes one reading of each contestant.
 func runChildren[T any](group string, contestants []string) (map[string]T, error) {
@@ -43,14 +42,14 @@ func runChild[T any](group, contestant string) (reading T, err error) {
 	return reading, err
 }
 
-// printReading is the child's side of runChild.
+// printReading prints a reading for runChild.
 func printReading(reading any) {
 	if err := json.NewEncoder(os.Stdout).Encode(reading); err != nil {
 		panic(err)
 	}
 }
 
-// progress overwrites the last line on standard error, if somebody is watching.
+// progress overwrites the last line on standard error, if that is a terminal.
 func progress(format string, args ...any) {
 	if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 		fmt.Fprintf(os.Stderr, "\r\x1b[K"+format, args...)

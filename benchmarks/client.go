@@ -11,12 +11,12 @@ import (
 	"github.com/weir-go/weir/benchmarks/outgoing"
 )
 
-// The columns of the group client: an answer that is at hand, with each set of
-// fields, and a whole exchange with a server in memory.
+// The columns of the group client: an answer without network, with each set of fields, and an
+// exchange with a server in memory.
 const clientColumns = 4
 
-// workClient is a worker that measures what one client adds to a transport. It has one processor:
-// the time that another one takes to wake up differs by more than clients do.
+// workClient is a worker that measures the cost of one client around a transport. It has one
+// processor: waking another one varies by more than clients differ.
 func workClient(name string) {
 	runtime.GOMAXPROCS(1)
 	var c outgoing.Contestant
@@ -56,7 +56,7 @@ func loopOf(t http.RoundTripper) measure.Loop {
 	}
 }
 
-// inMemory returns a copy of http.DefaultTransport to a server that pipes lead to, whose
+// inMemory returns a copy of http.DefaultTransport that is connected by pipes to a server. The
 // answers have the fields of the second of outgoing.Answers.
 func inMemory() http.RoundTripper {
 	connections := make(pipe)
@@ -77,7 +77,7 @@ func inMemory() http.RoundTripper {
 	return base
 }
 
-// pipe is a listener whose connections are pipes.
+// pipe is a listener with pipes as connections.
 type pipe chan net.Conn
 
 func (p pipe) Accept() (net.Conn, error) { return <-p, nil }

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/benchmarks/table"
 )
 
-// reportClient prints what clients that obey limits add to a request.
+// reportClient prints the cost per request of clients that follow limits.
 func reportClient(rounds int) error {
 	var names, peers, ours []string
 	for _, c := range outgoing.Contestants() {
@@ -23,13 +23,15 @@ func reportClient(rounds int) error {
 			peers = append(peers, c.Name)
 		}
 	}
-	all, err := readWorkers("client", names, clientColumns, rounds, func(string, json.RawMessage) error { return nil })
+	all, err := readWorkers("client", names, clientColumns, rounds,
+		func(string, json.RawMessage) error { return nil })
 	if err != nil {
 		return err
 	}
 
 	heads := []string{"no fields", "RateLimit", "X-RateLimit", "whole exchange"}
-	fmt.Printf("## client: added to a request whose answer is at hand, by its fields, and to a whole exchange with a server in memory, ns and allocations\n\n")
+	fmt.Printf("## client: added to a request whose answer is at hand, by its fields, and to a " +
+		"whole exchange with a server in memory, ns and allocations\n\n")
 	t := table.Table{Heads: []string{""}}
 	for _, head := range heads {
 		t.Heads = append(t.Heads, head, "allocs")
@@ -43,13 +45,15 @@ func reportClient(rounds int) error {
 	for _, name := range names {
 		row := []string{name}
 		for column := range clientColumns {
-			row = append(row, table.Number(all[name].nanos(column)), table.Number(all[name].allocs(column)))
+			row = append(row, table.Number(all[name].nanos(column)),
+				table.Number(all[name].allocs(column)))
 		}
 		t.Add(row...)
 	}
 	t.Print(os.Stdout)
 	printWrong(names, heads, all)
-	fmt.Printf("Each figure is the median of %d readings of the fastest piece with and without the client.\n\n", len(all[ours[0]][0]))
+	fmt.Printf("Each figure is the median of %d readings of the fastest piece with and without "+
+		"the client.\n\n", len(all[ours[0]][0]))
 
 	fmt.Printf("### As a share of what the fastest peer adds, and whether that is less\n\n")
 	t = table.Table{Heads: []string{""}}
@@ -69,7 +73,8 @@ func reportClient(rounds int) error {
 			}
 			allocs := all[name].allocs(column)
 			row = append(row, fmt.Sprintf("%.2f %s", share, table.Mark(share < 1)),
-				fmt.Sprintf("%s of %s %s", table.Number(allocs), table.Number(fewest), table.Mark(allocs < fewest)))
+				fmt.Sprintf("%s of %s %s", table.Number(allocs), table.Number(fewest),
+					table.Mark(allocs < fewest)))
 		}
 		t.Add(row...)
 	}

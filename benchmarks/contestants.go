@@ -3,15 +3,16 @@ package main
 import "github.com/weir-go/weir/benchmarks/store"
 
 const (
-	// million is how many keys "many keys" are.
+	// million is the number of keys in the columns "many keys".
 	million = 1_000_000
 
-	// fewKeys is how many keys the processor's caches hold. Others publish figures for as many.
+	// fewKeys is a number of keys that fits into the processor's caches. Others publish figures for
+	// this number.
 	fewKeys = 2_000
 )
 
-// contestant returns the contestant of the given name. It panics if there is
-// none: names come from this program.
+// contestant returns the contestant of the given name. It panics if there is none: names come from
+// this program.
 func contestant(name string) store.Contestant {
 	for _, c := range store.Contestants() {
 		if c.Name == name {

@@ -21,17 +21,18 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// costs has what a request was last found to cost. It has the form that reportCost prints.
+// costs holds the latest known cost of a request, in the form that reportCost prints.
 //
 //go:embed cost.txt
 var costs string
 
-// mostCost is how much more than in costs a request may cost.
+// mostCost is the maximal cost of a request, relative to costs.
 const mostCost = 1.15
 
-// reportCost says how many times as long as a loop without weir a request takes that uses one rule and
-// every default. It fails if that is more than before: what a feature costs programs that do not use it is
-// to be seen when it is made. A ratio to a loop in the same process is about the same on any machine.
+// reportCost prints how long a request with one rule and all defaults takes, as a multiple of a
+// loop without weir. It fails if the multiple has grown. So the cost of a new feature to programs
+// that do not use it is visible when the feature is made. A ratio to a loop in the same process is
+// about the same on any machine.
 func reportCost(int) error {
 	var errs []error
 	before := parseCosts(costs)
@@ -51,7 +52,9 @@ func reportCost(int) error {
 		got := measure.Median(ratios)
 		fmt.Printf("%s %.2f\n", c.name, got)
 		if most := before[c.name] * mostCost; got > most {
-			errs = append(errs, fmt.Errorf("%s: takes %.2f times as long as the reference, and may take %.2f: make it faster, or say in cost.txt that it is worth it", c.name, got, most))
+			errs = append(errs,
+				fmt.Errorf("%s: takes %.2f times as long as the reference, and may take %.2f: "+
+					"make it faster, or say in cost.txt that it is worth it", c.name, got, most))
 		}
 	}
 	return errors.Join(errs...)
@@ -75,7 +78,10 @@ func serveWeir(q store.Quota, status int) measure.Loop {
 	var h http.Handler
 	for _, c := range middleware.Contestants() {
 		if c.Kind == middleware.Weir {
-			h = c.Wrap(q, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+			h = c.Wrap(q,
+				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					w.WriteHeader(http.StatusNoContent)
+				}))
 			break
 		}
 	}
@@ -102,8 +108,8 @@ func decideWeir() measure.Loop {
 	}
 }
 
-// doReference does what any limiter does, in the plainest way: it reads a clock, looks a key up, counts, and
-// makes a text of the count.
+// doReference does the work of any limiter in the plainest way: it reads a clock, looks up a key,
+// counts, and formats the count.
 func doReference(at, n int) (right int) {
 	for range n {
 		seen := referenceCounts[referenceKeys[at%len(referenceKeys)]]
@@ -131,8 +137,8 @@ func init() {
 	}
 }
 
-// ratio returns the time of loop as a multiple of that of reference. Pieces of both take turns, and the
-// fastest of each counts.
+// ratio returns the time of loop as a multiple of the time of reference. Pieces of both alternate,
+// and the fastest piece of each counts.
 func ratio(loop, reference measure.Loop) float64 {
 	const turns, pieceTime = 60, 2 * time.Millisecond
 	runtime.GC()

@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/benchmarks/workload"
 )
 
-// The columns of the group decision. A parallel column runs on as many
-// goroutines as there are processors.
+// The columns of the group decision. A parallel column runs on as many goroutines as there are
+// processors.
 var decisionHeads = []string{
 	"hot key", "hot parallel", "hot denied",
 	"2,000 keys", "2,000 parallel",
@@ -39,11 +39,11 @@ func workDecision(name string) {
 		serial(many, zipf, true),
 		parallel(many, zipf, true),
 	})
-	mustHold(many, million) // still: none has run out or been displaced meanwhile
+	mustHold(many, million) // still: no key has run out or been displaced
 }
 
-// ready returns a store in which n keys are live, each having taken one unit,
-// and in its steady state. It has the contestant's own defaults if they are few.
+// ready returns a store in its steady state with n live keys that have each taken one unit. For few
+// keys it uses the contestant's own defaults.
 func ready(c store.Contestant, q store.Quota, n int) store.Store {
 	room := 0
 	if n > fewKeys {
@@ -63,14 +63,14 @@ func ready(c store.Contestant, q store.Quota, n int) store.Store {
 	return s
 }
 
-// mustHold fails if s can count its live keys and they are not n.
+// mustHold fails if s counts its live keys and the number is not n.
 func mustHold(s store.Store, n int) {
 	if counter, ok := s.(store.Counter); ok && counter.Live() != n {
 		fail("%d keys are live instead of %d", counter.Live(), n)
 	}
 }
 
-// fail ends a child whose reading would be of something else than it should.
+// fail ends a child whose reading would not measure what it should.
 func fail(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
 	os.Exit(1)
@@ -88,8 +88,7 @@ func parallel(s store.Store, seq *workload.Sequence, allowed bool) *measure.Mete
 	return measure.NewParallelMeter(loops, seq.Len()/len(loops))
 }
 
-// decide is the loop that is timed: it decides the keys of seq one after the
-// other.
+// decide returns the timed loop: it decides the keys of seq one after the other.
 func decide(d store.Decider, seq *workload.Sequence, allowed bool) measure.Loop {
 	return func(at, n int) (right int) {
 		at %= seq.Len()

@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/benchmarks/table"
 )
 
-// decisionTargets are the most that weir may take of what the fastest keyed peer takes, by what it is and
-// column by column. Nothing may allocate.
+// decisionTargets are the maximal times of weir relative to the fastest keyed peer, by kind and
+// column. No decision may allocate.
 var decisionTargets = []struct {
 	name string
 	kind store.Kind
@@ -22,10 +22,11 @@ var decisionTargets = []struct {
 	{"memory.Bound", store.Bound, []float64{0.65, 0.65, 0.65, 0.65, 0.65, 0.5, 0.5, 0.5, 0.5}},
 }
 
-// reportDecision prints what one decision takes and how weir compares.
+// reportDecision prints the time of one decision, and compares weir with the peers.
 func reportDecision(rounds int) error {
 	names := namesOf(store.Harness, store.Peer, store.Backend, store.Limiter, store.Bound)
-	all, err := readWorkers("decision", names, len(decisionHeads), rounds, func(string, json.RawMessage) error { return nil })
+	all, err := readWorkers("decision", names, len(decisionHeads), rounds,
+		func(string, json.RawMessage) error { return nil })
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,8 @@ func printDecisionRatios(all map[string]readings) {
 		return append(row, allocs+" "+table.Mark(allocs == "0"))
 	}
 
-	fmt.Printf("## decision: weir's time as a share of the fastest keyed peer's, and whether that is on target\n\n")
+	fmt.Printf("## decision: weir's time as a share of the fastest keyed peer's, and whether " +
+		"that is on target\n\n")
 	t := table.Table{Heads: append(append([]string{""}, decisionHeads...), "allocs")}
 	t.Add(append([]string{"fastest keyed peer"}, fastest...)...)
 
@@ -80,15 +82,19 @@ func printDecisionRatios(all map[string]readings) {
 		}
 		t.Add(append(row, "*0*")...)
 		for _, name := range namesOf(target.kind) {
-			t.Add(ratios(name, func(column int, ratio float64) bool { return ratio <= target.most[column] })...)
+			t.Add(
+				ratios(name, func(column int, ratio float64) bool {
+					return ratio <= target.most[column]
+				})...)
 		}
 	}
 	t.Print(os.Stdout)
 }
 
-// printDecisionRates prints how many decisions a second weir makes.
+// printDecisionRates prints the decisions per second of weir.
 func printDecisionRates(all map[string]readings) {
-	fmt.Printf("## decision: millions of decisions a second, on %d processors where parallel\n\n", runtime.GOMAXPROCS(0))
+	fmt.Printf("## decision: millions of decisions a second, on %d processors where parallel\n\n",
+		runtime.GOMAXPROCS(0))
 	t := table.Table{Heads: append([]string{""}, decisionHeads...)}
 	for _, name := range namesOf(store.Backend, store.Limiter, store.Bound) {
 		row := []string{name}

@@ -10,13 +10,13 @@ import (
 	"github.com/weir-go/weir/benchmarks/workload"
 )
 
-// floodReading is what became of a store in a flood of new keys.
+// floodReading is the result of a store in a flood of new keys.
 type floodReading struct {
-	Held    []int64       // resident bytes more than before the store was made, after each of floodMillions
-	Longest time.Duration // for lot consecutive decisions
-	Denied  int           // keys of the flood whose one request was denied
+	Held    []int64       // growth of resident memory in bytes, after each of floodMillions
+	Longest time.Duration // longest time for lot consecutive decisions
+	Denied  int           // keys of the flood whose only request was denied
 	Kept    bool          // the key that had spent its units is still denied
-	Took    time.Duration // all decisions
+	Took    time.Duration // time of all decisions
 }
 
 const (
@@ -24,11 +24,11 @@ const (
 	lot       = 1024
 )
 
-// floodMillions is after how many million keys memory is looked at.
+// floodMillions are the numbers of keys, in millions, after which memory is measured.
 var floodMillions = []int{1, 2, 5, 10}
 
-// childFlood sends one request for each of ten million keys through a store:
-// weir with room for one million keys, peers as they are by default.
+// childFlood sends one request for each of ten million keys through a store: weir with room for one
+// million keys, peers with their defaults.
 func childFlood(name string) {
 	c := contestant(name)
 	room := 0
@@ -41,7 +41,7 @@ func childFlood(name string) {
 
 	s := c.Open(store.Ordinary, room)
 	d := s.Decider()
-	const spender = "2001:db8::7" // no key of the flood
+	const spender = "2001:db8::7" // not a key of the flood
 	for i := range store.Ordinary.Burst {
 		if !d.Allow(spender) {
 			fail("%s: request %d of the spender is denied", name, i+1)
@@ -53,7 +53,7 @@ func childFlood(name string) {
 
 	var r floodReading
 	for sent := 0; sent < floodKeys; {
-		// Keys are made between the lots and are not part of their time.
+		// Keys are made between the lots and are not part of the time.
 		keys = keys[:min(lot, floodKeys-sent, million-sent%million)]
 		for i := range keys {
 			keys[i] = workload.NewKey(sent + i)
@@ -71,7 +71,7 @@ func childFlood(name string) {
 		keys = keys[:cap(keys)]
 		if sent%million == 0 && slices.Contains(floodMillions, sent/million) {
 			clear(keys)
-			debug.FreeOSMemory() // or the garbage of the keys would count
+			debug.FreeOSMemory() // so that the garbage of the keys does not count
 			r.Held = append(r.Held, measure.Resident()-before)
 		}
 	}

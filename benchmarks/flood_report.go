@@ -11,16 +11,18 @@ import (
 )
 
 const (
-	growthTarget = 4 << 20 // bytes that "flat" may grow: under half a byte for each of nine million keys
+	// maximal growth in bytes that counts as flat: less than half a byte for each of nine million
+	// keys
+	growthTarget = 4 << 20
 	stallTarget  = 5 * time.Millisecond
 )
 
-// floodWeirs are the algorithms of weir that keep different state. The two leaky
-// ones keep what the token bucket keeps.
+// floodWeirs are the algorithms of weir with different state. The two leaky ones have the state of
+// the token bucket.
 var floodWeirs = []string{"weir token bucket", "weir fixed window", "weir sliding window"}
 
-// reportFlood prints what ten million new keys do to a store. One reading tells:
-// there is no chance in it but the machine's, which the stopwatch leaves out.
+// reportFlood prints the effect of ten million new keys on a store. One reading is enough: it is
+// deterministic except for the machine, and the stopwatch excludes other programs.
 func reportFlood(int) error {
 	peers := namesOf(store.Peer)
 	all, err := runChildren[floodReading]("flood", slices.Concat(peers, floodWeirs))
@@ -32,11 +34,13 @@ func reportFlood(int) error {
 	for _, m := range floodMillions {
 		t.Heads = append(t.Heads, fmt.Sprintf("MiB after %dM", m))
 	}
-	t.Heads = append(t.Heads, "longest 1,024, ms", "ns a decision", "first requests denied", "spent key still denied")
+	t.Heads = append(t.Heads, "longest 1,024, ms", "ns a decision", "first requests denied",
+		"spent key still denied")
 	for _, name := range peers {
 		t.Add(floodRow(name, all[name])...)
 	}
-	t.Add("*target, room for 1M keys*", "", "", "", "*flat*", fmt.Sprintf("*≤ %d*", stallTarget.Milliseconds()), "", "", "*yes*")
+	t.Add("*target, room for 1M keys*", "", "", "", "*flat*",
+		fmt.Sprintf("*≤ %d*", stallTarget.Milliseconds()), "", "", "*yes*")
 	for _, name := range floodWeirs {
 		r := all[name]
 		row := floodRow(name, r)

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/benchmarks/store"
 )
 
-// workFrameworks is a worker that measures one framework with one limiter. Its
-// columns and what it says of its answers are those of the group http.
+// workFrameworks is a worker that measures one framework with one limiter. Its columns and answers
+// are those of the group http.
 func workFrameworks(name string) {
 	var c framework.Contestant
 	for _, each := range framework.Contestants() {
@@ -28,7 +28,11 @@ func workFrameworks(name string) {
 		a.DeniedType, a.DeniedBytes = w.header.Get("Content-Type"), w.written
 	}
 	work(a, []*measure.Meter{
-		httpAllowed: measure.NewMeter(func(_, n int) int { return serve(allowing, w, n, http.StatusNoContent) }),
-		httpDenied:  measure.NewMeter(func(_, n int) int { return serve(denying, w, n, http.StatusTooManyRequests) }),
+		httpAllowed: measure.NewMeter(func(_, n int) int {
+			return serve(allowing, w, n, http.StatusNoContent)
+		}),
+		httpDenied: measure.NewMeter(func(_, n int) int {
+			return serve(denying, w, n, http.StatusTooManyRequests)
+		}),
 	})
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/weir-go/weir/benchmarks/table"
 )
 
-// moreAllocsTarget is how many more allocations weir may add to a framework than
-// to net/http.
+// moreAllocsTarget is the maximal number of allocations that weir adds to a framework beyond those
+// it adds to net/http.
 const moreAllocsTarget = 2
 
-// reportFrameworks prints what limiters add to frameworks and how weir compares.
+// reportFrameworks prints the cost of limiters in frameworks, and compares weir with the others.
 func reportFrameworks(rounds int) error {
 	answers := make(map[string]httpAnswers)
 	var names, limited []string
@@ -25,25 +25,34 @@ func reportFrameworks(rounds int) error {
 			limited = append(limited, c.Name)
 		}
 	}
-	all, err := readWorkers("frameworks", names, httpColumns, rounds, func(name string, hello json.RawMessage) error {
-		var a httpAnswers
-		err := json.Unmarshal(hello, &a)
-		answers[name] = a
-		return err
-	})
+	all, err := readWorkers("frameworks", names, httpColumns, rounds,
+		func(name string, hello json.RawMessage) error {
+			var a httpAnswers
+			err := json.Unmarshal(hello, &a)
+			answers[name] = a
+			return err
+		})
 	if err != nil {
 		return err
 	}
 
-	fmt.Printf("## frameworks: what a limiter adds to a request, one client, ns and allocations; the framework alone in the first row of each\n\n")
-	t := table.Table{Heads: []string{"", "allowed", "allocs", "fields", "denied", "allocs", "body of a denial"}}
+	fmt.Printf("## frameworks: what a limiter adds to a request, one client, ns and " +
+		"allocations; the framework alone in the first row of each\n\n")
+	t := table.Table{
+		Heads: []string{"", "allowed", "allocs", "fields", "denied", "allocs", "body of a denial"},
+	}
 	for _, c := range framework.Contestants() {
 		a := answers[c.Name]
 		cost := added(c, all)
-		row := []string{c.Name, "+" + table.Number(cost[httpAllowed].nanos), "+" + table.Number(cost[httpAllowed].allocs), fmt.Sprint(a.Fields),
-			"+" + table.Number(cost[httpDenied].nanos), "+" + table.Number(cost[httpDenied].allocs), ""}
+		row := []string{c.Name, "+" + table.Number(cost[httpAllowed].nanos),
+			"+" + table.Number(cost[httpAllowed].allocs), fmt.Sprint(a.Fields),
+			"+" + table.Number(cost[httpDenied].nanos), "+" + table.Number(cost[httpDenied].allocs),
+			""}
 		if c.Kind == framework.Bare {
-			row = []string{c.Name, table.Number(all[c.Name].nanos(httpAllowed)), table.Number(all[c.Name].allocs(httpAllowed))}
+			row = []string{
+				c.Name, table.Number(all[c.Name].nanos(httpAllowed)),
+				table.Number(all[c.Name].allocs(httpAllowed)),
+			}
 		} else if mediaType, _, _ := strings.Cut(a.DeniedType, ";"); mediaType != "" {
 			row[6] = fmt.Sprintf("%d B %s", a.DeniedBytes, mediaType)
 		}
@@ -56,11 +65,11 @@ func reportFrameworks(rounds int) error {
 	return nil
 }
 
-// cost is what a limiter adds to a request.
+// cost is the cost that a limiter adds to a request.
 type cost struct{ nanos, allocs float64 }
 
-// added returns what the limiter of c adds to the framework alone, which answers
-// every request as an allowed one.
+// added returns the cost that the limiter of c adds to the bare framework, whose answers are those
+// of allowed requests.
 func added(c framework.Contestant, all map[string]readings) (costs [httpColumns]cost) {
 	for _, bare := range framework.Contestants() {
 		if bare.Framework == c.Framework && bare.Kind == framework.Bare {
@@ -76,9 +85,11 @@ func added(c framework.Contestant, all map[string]readings) (costs [httpColumns]
 }
 
 func printFrameworkRatios(all map[string]readings) {
-	fmt.Printf("## frameworks: what weir adds as a share of what each peer adds, and whether that is on target\n\n")
+	fmt.Printf("## frameworks: what weir adds as a share of what each peer adds, and whether " +
+		"that is on target\n\n")
 	t := table.Table{Heads: []string{"", "allowed", "denied", "allocs more than net/http"}}
-	t.Add("*target, peers that send fields*", "*< 1.00*", "*< 1.00*", fmt.Sprintf("*≤ %d*", moreAllocsTarget))
+	t.Add("*target, peers that send fields*", "*< 1.00*", "*< 1.00*",
+		fmt.Sprintf("*≤ %d*", moreAllocsTarget))
 	var yardstick [httpColumns]cost
 	for _, name := range framework.Frameworks() {
 		var weir [httpColumns]cost
@@ -91,10 +102,14 @@ func printFrameworkRatios(all map[string]readings) {
 			yardstick = weir
 			continue
 		}
-		more := math.Round(max(weir[httpAllowed].allocs-yardstick[httpAllowed].allocs, weir[httpDenied].allocs-yardstick[httpDenied].allocs)) + 0 // no -0
+		// avoid -0
+		more := math.Round(
+			max(weir[httpAllowed].allocs-yardstick[httpAllowed].allocs,
+				weir[httpDenied].allocs-yardstick[httpDenied].allocs)) + 0
 		allocs := fmt.Sprintf("%.0f %s", more, table.Mark(more <= moreAllocsTarget))
 		for _, c := range framework.Contestants() {
-			if c.Framework != name || c.Kind != framework.WithHeaders && c.Kind != framework.WithoutHeaders {
+			if c.Framework != name ||
+				c.Kind != framework.WithHeaders && c.Kind != framework.WithoutHeaders {
 				continue
 			}
 			peer := added(c, all)

@@ -15,8 +15,8 @@ import (
 	"github.com/weir-go/weir/internal/proof/overload"
 )
 
-// reportGraph prints what limiters make of a front and two services behind it, in virtual time.
-// Each round has a seed of its own, as in reportShed.
+// reportGraph prints how limiters protect a front and two services behind it, in virtual time. Each
+// round has a seed of its own, as in reportShed.
 func reportGraph(rounds int) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -34,14 +34,18 @@ func reportGraph(rounds int) error {
 		return fmt.Errorf("graph: %w", err)
 	}
 	first := firstSeed()
-	fmt.Printf("## graph: a front and two services, in virtual time\n\nSeeds %d to %d, medians. Nothing here depends on the machine.\n\n",
+	fmt.Printf("## graph: a front and two services, in virtual time\n\n"+
+		"Seeds %d to %d, medians. Nothing here depends on the machine.\n\n",
 		first, first+uint64(rounds)-1)
 	least := make(map[string]float64)
 	mean := make(map[string]float64)
 	var names []string
 	for _, g := range overload.Graphs() {
-		fmt.Printf("### %s\n\n%s. Capacity %.0f requests a second.\n\n", g.Name, g.About, g.Capacity())
-		t := table.Table{Heads: []string{"good answers ÷ those that can be, and a's work in vain, by load"}}
+		fmt.Printf("### %s\n\n%s. Capacity %.0f requests a second.\n\n", g.Name, g.About,
+			g.Capacity())
+		t := table.Table{
+			Heads: []string{"good answers ÷ those that can be, and a's work in vain, by load"},
+		}
 		for _, load := range shed.GraphLoads {
 			t.Heads = append(t.Heads, fmt.Sprintf("%g", load))
 		}
@@ -70,7 +74,7 @@ func reportGraph(rounds int) error {
 	return nil
 }
 
-// workGraph is a child that judges all graphs, with so many seeds.
+// workGraph is a child that judges all graphs with the given number of seeds.
 func workGraph(rounds string) {
 	n, _ := strconv.Atoi(rounds)
 	var seeds []uint64
@@ -79,12 +83,14 @@ func workGraph(rounds string) {
 	}
 	os.Args = os.Args[:1]
 	all := make(map[string][]shed.GraphRow)
-	testing.Main(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "graph", F: func(t *testing.T) {
-		for _, g := range overload.Graphs() {
-			all[g.Name] = shed.JudgeGraph(g, seeds, func(f func()) { synctest.Test(t, func(*testing.T) { f() }) })
-		}
-		if err := json.NewEncoder(os.Stdout).Encode(all); err != nil {
-			t.Error(err)
-		}
-	}}}, nil, nil)
+	testing.Main(func(string, string) (bool, error) { return true, nil },
+		[]testing.InternalTest{{Name: "graph", F: func(t *testing.T) {
+			for _, g := range overload.Graphs() {
+				all[g.Name] = shed.JudgeGraph(g, seeds,
+					func(f func()) { synctest.Test(t, func(*testing.T) { f() }) })
+			}
+			if err := json.NewEncoder(os.Stdout).Encode(all); err != nil {
+				t.Error(err)
+			}
+		}}}, nil, nil)
 }

@@ -16,11 +16,11 @@ const (
 	httpColumns
 )
 
-// httpAnswers is what the answers of a middleware look like.
+// httpAnswers describes the answers of a middleware.
 type httpAnswers struct {
-	Fields      int    // of an allowed answer, that the middleware set
-	DeniedType  string // Content-Type of a denial, "" if there are none
-	DeniedBytes int    // of its body
+	Fields      int    // header fields that the middleware sets on an allowed answer
+	DeniedType  string // Content-Type of a denial, or ""
+	DeniedBytes int    // length of the body of a denial
 }
 
 // workHTTP is a worker that measures one middleware.
@@ -31,7 +31,9 @@ func workHTTP(name string) {
 			c = each
 		}
 	}
-	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
+	})
 	allowing, denying := c.Wrap(store.Ample, next), c.Wrap(store.Scarce, next)
 
 	var a httpAnswers
@@ -43,12 +45,16 @@ func workHTTP(name string) {
 		a.DeniedType, a.DeniedBytes = w.header.Get("Content-Type"), w.written
 	}
 	work(a, []*measure.Meter{
-		httpAllowed: measure.NewMeter(func(_, n int) int { return serve(allowing, w, n, http.StatusNoContent) }),
-		httpDenied:  measure.NewMeter(func(_, n int) int { return serve(denying, w, n, http.StatusTooManyRequests) }),
+		httpAllowed: measure.NewMeter(func(_, n int) int {
+			return serve(allowing, w, n, http.StatusNoContent)
+		}),
+		httpDenied: measure.NewMeter(func(_, n int) int {
+			return serve(denying, w, n, http.StatusTooManyRequests)
+		}),
 	})
 }
 
-// request is what every client sends: it accepts anything, as curl does.
+// request is sent by all clients. Like curl, it accepts any type.
 var request = &http.Request{
 	Method:     http.MethodGet,
 	URL:        &url.URL{Path: "/v1/items"},
@@ -74,9 +80,8 @@ func serve(h http.Handler, w *discard, n, status int) (right int) {
 	return right
 }
 
-// discard is a ResponseWriter that keeps no body. Its header map is emptied
-// between requests, not made anew, so a middleware pays for the values that it
-// sets and not for the map.
+// discard is a ResponseWriter that drops the body. Its header map is cleared between requests, not
+// replaced, so a middleware pays only for the values that it sets.
 type discard struct {
 	header  http.Header
 	status  int
@@ -104,7 +109,7 @@ func (w *discard) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// WriteString saves those who ask for it from copying, as net/http's own does.
+// WriteString saves a copy, as net/http's own does.
 func (w *discard) WriteString(s string) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	w.written += len(s)

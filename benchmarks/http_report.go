@@ -10,33 +10,40 @@ import (
 	"github.com/weir-go/weir/benchmarks/table"
 )
 
-// What weir may take of what the fastest peer takes that also sends headers, and
-// how often it may allocate for an allowed request.
+// The maximal time of weir relative to the fastest peer that also sends header fields, and the
+// maximal number of allocations of an allowed request.
 const (
 	allowedTarget = 0.6
 	deniedTarget  = 0.8
 	allocsTarget  = 6
 )
 
-// reportHTTP prints what a middleware adds to a handler and how weir compares.
+// reportHTTP prints the cost of a middleware around a handler, and compares weir with the others.
 func reportHTTP(rounds int) error {
 	answers := make(map[string]httpAnswers)
-	names := middlewares(middleware.Bare, middleware.WithoutHeaders, middleware.WithHeaders, middleware.Weir)
-	all, err := readWorkers("http", names, httpColumns, rounds, func(name string, hello json.RawMessage) error {
-		var a httpAnswers
-		err := json.Unmarshal(hello, &a)
-		answers[name] = a
-		return err
-	})
+	names := middlewares(middleware.Bare, middleware.WithoutHeaders, middleware.WithHeaders,
+		middleware.Weir)
+	all, err := readWorkers("http", names, httpColumns, rounds,
+		func(name string, hello json.RawMessage) error {
+			var a httpAnswers
+			err := json.Unmarshal(hello, &a)
+			answers[name] = a
+			return err
+		})
 	if err != nil {
 		return err
 	}
 
 	fmt.Printf("## http: net/http middleware, whole handler, one client, ns and allocations\n\n")
-	t := table.Table{Heads: []string{"", "allowed", "allocs", "fields", "denied", "allocs", "body of a denial"}}
+	t := table.Table{
+		Heads: []string{"", "allowed", "allocs", "fields", "denied", "allocs", "body of a denial"},
+	}
 	for _, name := range names {
 		r, a := all[name], answers[name]
-		row := []string{name, table.Number(r.nanos(httpAllowed)), table.Number(r.allocs(httpAllowed)), fmt.Sprint(a.Fields)}
+		row := []string{
+			name, table.Number(r.nanos(httpAllowed)), table.Number(r.allocs(httpAllowed)),
+			fmt.Sprint(a.Fields),
+		}
 		if a.DeniedType != "" {
 			mediaType, _, _ := strings.Cut(a.DeniedType, ";")
 			row = append(row, table.Number(r.nanos(httpDenied)), table.Number(r.allocs(httpDenied)),
@@ -45,7 +52,7 @@ func reportHTTP(rounds int) error {
 		t.Add(row...)
 	}
 	t.Print(os.Stdout)
-	printWrong(names[1:], []string{"allowed", "denied"}, all) // the first denies nobody
+	printWrong(names[1:], []string{"allowed", "denied"}, all) // the first denies no request
 	printSpread(all)
 	printHTTPRatios(all)
 	return nil
@@ -67,10 +74,12 @@ func middlewares(kinds ...middleware.Kind) []string {
 func printHTTPRatios(all map[string]readings) {
 	peers := middlewares(middleware.WithHeaders)
 	allowed, denied := fastestOf(peers, httpAllowed, all), fastestOf(peers, httpDenied, all)
-	fmt.Printf("## http: weir's time as a share of the fastest peer's that also sends headers, and whether that is on target\n\n")
+	fmt.Printf("## http: weir's time as a share of the fastest peer's that also sends headers, " +
+		"and whether that is on target\n\n")
 	t := table.Table{Heads: []string{"", "allowed", "denied", "allocs, allowed"}}
 	t.Add("fastest peer with headers", allowed, denied)
-	t.Add("*target*", fmt.Sprintf("*≤ %.2f*", allowedTarget), fmt.Sprintf("*≤ %.2f*", deniedTarget), fmt.Sprintf("*≤ %d*", allocsTarget))
+	t.Add("*target*", fmt.Sprintf("*≤ %.2f*", allowedTarget), fmt.Sprintf("*≤ %.2f*", deniedTarget),
+		fmt.Sprintf("*≤ %d*", allocsTarget))
 	for _, name := range middlewares(middleware.Weir) {
 		r := all[name]
 		a := r.nanos(httpAllowed) / all[allowed].nanos(httpAllowed)

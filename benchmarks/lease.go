@@ -21,8 +21,8 @@ const (
 	leaseGoroutines = 128
 )
 
-// leaseLoads are the columns of the group lease, with how many times redis_rate, and how
-// many times itself without leases, weir is to reach.
+// leaseLoads are the columns of the group lease, with the factors that weir must reach relative to
+// redis_rate and relative to itself without leases.
 var leaseLoads = []struct {
 	head             string
 	sequence         func() *workload.Sequence
@@ -30,24 +30,27 @@ var leaseLoads = []struct {
 }{
 	{"one key", workload.One, 20, 0},
 	{"Zipf, 1,000,000 keys", func() *workload.Sequence { return workload.Zipf(leaseKeys) }, 2.5, 0},
-	{"uniform, 1,000,000 keys", func() *workload.Sequence { return workload.Uniform(leaseKeys) }, 0, 0.97},
+	{"uniform, 1,000,000 keys", func() *workload.Sequence { return workload.Uniform(leaseKeys) }, 0,
+		0.97},
 }
 
-// leaseReading is of one contestant under one load in one turn.
+// leaseReading is the reading of one contestant under one load in one turn.
 type leaseReading struct{ perSecond, commands, p99 float64 }
 
-// reportLease prints how many decisions a second 128 goroutines get through one local
-// redis-server, with leases and without.
+// reportLease prints the decisions per second of 128 goroutines through one local redis-server,
+// with leases and without.
 func reportLease(rounds int) error {
 	server, err := remote.Start()
 	if err != nil {
 		return err
 	}
 	defer server.Stop()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 128, ContextTimeoutEnabled: true})
+	client := redis.NewClient(&redis.Options{
+		Addr: server.Addr, PoolSize: 128, ContextTimeoutEnabled: true,
+	})
 	defer client.Close()
 	contestants := remote.LeaseContestants()
-	readings := make(map[string][][]leaseReading) // by name, per load
+	readings := make(map[string][][]leaseReading) // by name, then by load
 	for _, c := range contestants {
 		readings[c.Name] = make([][]leaseReading, len(leaseLoads))
 	}
@@ -77,10 +80,12 @@ func reportLease(rounds int) error {
 	return nil
 }
 
-// readLease reads one contestant: how many decisions it makes, and then how long one takes
-// where goroutines pause in between, so that they wait for the contestant and not for each
-// other.
-func readLease(server *remote.Server, client *redis.Client, decide remote.Decide, sequence *workload.Sequence, round int) (r leaseReading, err error) {
+// readLease reads one contestant: its decisions per second, and then the time of one decision. For
+// the latter, goroutines pause between decisions, so that they do not wait for each other.
+func readLease(
+	server *remote.Server, client *redis.Client, decide remote.Decide, sequence *workload.Sequence,
+	round int,
+) (r leaseReading, err error) {
 	ctx := context.Background()
 	before, err := server.Calls(ctx, client)
 	if err != nil {
@@ -106,7 +111,7 @@ func readLease(server *remote.Server, client *redis.Client, decide remote.Decide
 	return r, err
 }
 
-// leasePause is how long a goroutine pauses between two timed decisions.
+// leasePause is the pause of a goroutine between two timed decisions.
 const leasePause = 10 * time.Millisecond
 
 // pausing returns the 99th percentile of a decision, in microseconds.
@@ -158,9 +163,13 @@ func printLease(contestants []remote.Contestant, readings map[string][][]leaseRe
 		of    func(leaseReading) float64
 		text  func(float64) string
 	}{
-		{"decisions per second, 128 goroutines", func(r leaseReading) float64 { return r.perSecond }, table.Number},
-		{"script calls per decision", func(r leaseReading) float64 { return r.commands }, func(x float64) string { return fmt.Sprintf("%.5f", x) }},
-		{"99th percentile of a decision, µs, 12,800 a second", func(r leaseReading) float64 { return r.p99 }, func(x float64) string { return fmt.Sprintf("%.1f", x) }},
+		{"decisions per second, 128 goroutines",
+			func(r leaseReading) float64 { return r.perSecond }, table.Number},
+		{"script calls per decision", func(r leaseReading) float64 { return r.commands },
+			func(x float64) string { return fmt.Sprintf("%.5f", x) }},
+		{"99th percentile of a decision, µs, 12,800 a second",
+			func(r leaseReading) float64 { return r.p99 },
+			func(x float64) string { return fmt.Sprintf("%.1f", x) }},
 	} {
 		fmt.Printf("## lease: %s\n\n", what.title)
 		t := table.Table{Heads: heads}
@@ -188,7 +197,8 @@ func printLease(contestants []remote.Contestant, readings map[string][][]leaseRe
 			}
 			cell := fmt.Sprintf("%.2f", measure.Median(shares))
 			if target > 0 {
-				cell += fmt.Sprintf(" *≥ %v* %s", target, table.Mark(measure.Median(shares) >= target))
+				cell += fmt.Sprintf(" *≥ %v* %s", target,
+					table.Mark(measure.Median(shares) >= target))
 			}
 			row = append(row, cell)
 		}

@@ -15,42 +15,44 @@ import (
 // lifecycleRedisLoads are the loads of the tables of Redis.
 var lifecycleRedisLoads = []struct {
 	head       string
-	held       int   // on one key; 0: all keys, nothing held
-	goroutines []int // of the readings of requests per second
+	held       int   // number held on one key; 0: all keys, nothing held
+	goroutines []int // for the readings of requests per second
 }{
 	{table.Number(redisKeys) + " keys", 0, redisGoroutines},
 	{table.Number(lifecycleFew) + " held", lifecycleFew, []int{16}},
 	{table.Number(inflight.Many) + " held", inflight.Many, []int{16}},
 }
 
-// A reading of what starts and ends cost the server is of one lot of starts, one
-// after the other, and then one of as many ends.
+// A reading of the cost of starts and ends for the server consists of one lot of starts, one after
+// the other, and then one lot of ends.
 const (
 	lifecycleLot  = 50
 	lifecycleLots = 8 // per turn and load
 )
 
-// lifecycleRunner is a runner set up, with its readings.
+// lifecycleRunner is a runner that is set up, with its readings.
 type lifecycleRunner struct {
 	remote.Runner
 	runs     remote.Runs
 	started  atomic.Int64
 	commands remote.Commands
 
-	starts, ends [][]float64   // per load, µs of the server each
-	perSecond    [][][]float64 // per load and number of goroutines
+	starts, ends [][]float64   // µs of the server, for each load
+	perSecond    [][][]float64 // for each load and number of goroutines
 }
 
-// reportLifecycleRedis prints what starts and ends of requests cost one local
-// redis-server, and how many a second get through it. All take turns in this
-// process, since what each needs of it is little.
+// reportLifecycleRedis prints the cost of starts and ends of requests for one local redis-server,
+// and their number per second. All runners take turns in this process, since each needs little of
+// it.
 func reportLifecycleRedis(rounds int) error {
 	server, err := remote.Start()
 	if err != nil {
 		return err
 	}
 	defer server.Stop()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 128, ContextTimeoutEnabled: true})
+	client := redis.NewClient(&redis.Options{
+		Addr: server.Addr, PoolSize: 128, ContextTimeoutEnabled: true,
+	})
 	defer client.Close()
 
 	runners, err := openRunners(server, client)
@@ -76,11 +78,15 @@ func reportLifecycleRedis(rounds int) error {
 			}
 			for i := range lifecycleLots {
 				at := (turn*lifecycleLots + i) * 7919
-				if err := reading(func(r *lifecycleRunner) error { return r.readServer(server, client, load, sequence, at) }); err != nil {
+				if err := reading(func(r *lifecycleRunner) error {
+					return r.readServer(server, client, load, sequence, at)
+				}); err != nil {
 					return err
 				}
 			}
-			if err := reading(func(r *lifecycleRunner) error { return r.readPerSecond(load, sequence, turn) }); err != nil {
+			if err := reading(func(r *lifecycleRunner) error {
+				return r.readPerSecond(load, sequence, turn)
+			}); err != nil {
 				return err
 			}
 		}
@@ -91,16 +97,19 @@ func reportLifecycleRedis(rounds int) error {
 	return nil
 }
 
-// heldKey is the key on which so many places are held.
+// heldKey is the key that holds the given number of places.
 func heldKey(held int) string { return fmt.Sprintf("held-%d", held) }
 
-// openRunners sets up all runners and what they hold.
+// openRunners sets up all runners and their held requests.
 func openRunners(server *remote.Server, client *redis.Client) ([]*lifecycleRunner, error) {
 	ctx := context.Background()
 	var runners []*lifecycleRunner
 	for _, c := range remote.Runners() {
 		progress("lifecycle, Redis: setting up %s", c.Name)
-		r := &lifecycleRunner{Runner: c, starts: make([][]float64, len(lifecycleRedisLoads)), ends: make([][]float64, len(lifecycleRedisLoads))}
+		r := &lifecycleRunner{
+			Runner: c, starts: make([][]float64, len(lifecycleRedisLoads)),
+			ends: make([][]float64, len(lifecycleRedisLoads)),
+		}
 		for _, load := range lifecycleRedisLoads {
 			r.perSecond = append(r.perSecond, make([][]float64, len(load.goroutines)))
 		}
@@ -113,12 +122,14 @@ func openRunners(server *remote.Server, client *redis.Client) ([]*lifecycleRunne
 	return runners, nil
 }
 
-func (r *lifecycleRunner) open(ctx context.Context, server *remote.Server, client *redis.Client) (err error) {
+func (r *lifecycleRunner) open(
+	ctx context.Context, server *remote.Server, client *redis.Client,
+) (err error) {
 	if r.runs, err = r.Open(client, inflight.AtOnce); err != nil {
 		return err
 	}
 	few := func() error { return r.lot(ctx, workload.One(), 0, func() error { return nil }) }
-	if err := few(); err != nil { // the server has the scripts then
+	if err := few(); err != nil { // loads the scripts into the server
 		return err
 	}
 	if r.commands, err = server.CommandsOf(ctx, client, few); err != nil {
@@ -132,9 +143,11 @@ func (r *lifecycleRunner) open(ctx context.Context, server *remote.Server, clien
 	return nil
 }
 
-// lot starts some requests one after the other and then ends them, waiting for each.
-// It calls between before, between and after the two.
-func (r *lifecycleRunner) lot(ctx context.Context, sequence *workload.Sequence, at int, between func() error) error {
+// lot starts some requests one after the other and then ends them, waiting for each. It calls
+// between before, between and after the two parts.
+func (r *lifecycleRunner) lot(
+	ctx context.Context, sequence *workload.Sequence, at int, between func() error,
+) error {
 	if err := between(); err != nil {
 		return err
 	}
@@ -161,8 +174,10 @@ func (r *lifecycleRunner) lot(ctx context.Context, sequence *workload.Sequence, 
 	return between()
 }
 
-// readServer takes a reading of what the server takes, of one lot.
-func (r *lifecycleRunner) readServer(server *remote.Server, client *redis.Client, load int, sequence *workload.Sequence, at int) error {
+// readServer takes a reading of the time of the server for one lot.
+func (r *lifecycleRunner) readServer(
+	server *remote.Server, client *redis.Client, load int, sequence *workload.Sequence, at int,
+) error {
 	ctx := context.Background()
 	var micros []float64
 	err := r.lot(ctx, sequence, at, func() error {
@@ -184,7 +199,7 @@ func (r *lifecycleRunner) readPerSecond(load int, sequence *workload.Sequence, t
 	for i, goroutines := range lifecycleRedisLoads[load].goroutines {
 		rate, err := perSecond(r.startAndEnd, ended.Carried, sequence, goroutines, turn)
 		if err == nil {
-			err = ended.Wait(r.started.Load()) // they concern nobody's next reading
+			err = ended.Wait(r.started.Load()) // ends must not run into the next reading
 		}
 		if err != nil {
 			return err
@@ -194,7 +209,7 @@ func (r *lifecycleRunner) readPerSecond(load int, sequence *workload.Sequence, t
 	return nil
 }
 
-// startAndEnd does not wait until Redis knows of the end, if the contestant does not.
+// startAndEnd does not wait until Redis knows the end, unless the contestant does.
 func (r *lifecycleRunner) startAndEnd(ctx context.Context, key string) error {
 	end, err := r.runs.Start(ctx, key)
 	if err != nil {

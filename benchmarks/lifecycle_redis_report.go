@@ -9,17 +9,18 @@ import (
 	"github.com/weir-go/weir/benchmarks/table"
 )
 
-// lifecycleServerTarget is the most that a start may cost the server, as a share of
-// a decision by one rate.
+// lifecycleServerTarget is the maximal cost of a start for the server, relative to a decision by
+// one rate.
 const lifecycleServerTarget = 1.5
 
-// printLifecycleServer prints what a start and an end cost the server.
+// printLifecycleServer prints the cost of a start and an end for the server.
 func printLifecycleServer(runners []*lifecycleRunner) {
 	heads := []string{""}
 	for _, load := range lifecycleRedisLoads {
 		heads = append(heads, "start, "+load.head, "end")
 	}
-	fmt.Printf("## lifecycle: µs of the redis-server for one start and for one end, one after the other\n\n")
+	fmt.Printf("## lifecycle: µs of the redis-server for one start and for one end, one after " +
+		"the other\n\n")
 	t := table.Table{Heads: heads}
 	for _, r := range runners {
 		row := []string{r.Name}
@@ -35,7 +36,8 @@ func printLifecycleServer(runners []*lifecycleRunner) {
 	t.Print(os.Stdout)
 	printLifecycleSpread(runners)
 
-	fmt.Printf("## lifecycle: the same as a share of a decision by one rate, and whether a start is on target\n\n")
+	fmt.Printf("## lifecycle: the same as a share of a decision by one rate, and whether a " +
+		"start is on target\n\n")
 	t = table.Table{Heads: heads}
 	targets := []string{"*target, rate and concurrency*"}
 	for range lifecycleRedisLoads {
@@ -64,7 +66,7 @@ func printLifecycleServer(runners []*lifecycleRunner) {
 	t.Print(os.Stdout)
 }
 
-// printLifecycleSpread says how far the figures of the server are to be trusted.
+// printLifecycleSpread prints the spread of the figures of the server.
 func printLifecycleSpread(runners []*lifecycleRunner) {
 	var spreads []float64
 	worst := 0.0
@@ -75,7 +77,8 @@ func printLifecycleSpread(runners []*lifecycleRunner) {
 			worst = max(worst, spread)
 		}
 	}
-	fmt.Printf("Each start is the median of %d lots of %d, which typically lie %.0f%% from it, and %.0f%% in the least steady cell.\n\n",
+	fmt.Printf("Each start is the median of %d lots of %d, which typically lie %.0f%% from it, "+
+		"and %.0f%% in the least steady cell.\n\n",
 		len(runners[0].starts[0]), lifecycleLot, 100*measure.Median(spreads), 100*worst)
 }
 
@@ -87,7 +90,8 @@ func printLifecyclePerSecond(runners []*lifecycleRunner) {
 			heads = append(heads, fmt.Sprintf("%s, %d", load.head, goroutines))
 		}
 	}
-	fmt.Printf("## lifecycle: requests per second that start and end through one redis-server, by goroutines\n\n")
+	fmt.Printf("## lifecycle: requests per second that start and end through one redis-server, " +
+		"by goroutines\n\n")
 	t := table.Table{Heads: heads}
 	for _, r := range runners {
 		row := []string{r.Name}
@@ -107,8 +111,8 @@ func printLifecyclePerSecond(runners []*lifecycleRunner) {
 	}
 }
 
-// shareOf returns what readings are of others. It compares lot by lot, since what a
-// shared machine does in one does not concern another.
+// shareOf returns the ratio of readings to other readings. It compares lot by lot, since noise of a
+// shared machine differs between lots.
 func shareOf(readings, of []float64) float64 {
 	var shares []float64
 	for i, reading := range readings {

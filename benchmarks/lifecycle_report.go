@@ -9,15 +9,14 @@ import (
 	"github.com/weir-go/weir/benchmarks/table"
 )
 
-// What a decision by a rate and a concurrency limit, and its end, may take: a share
-// of what a decision by two rates takes, and allocations.
+// The maximal cost of a decision by a rate and a concurrency limit, with its end: the time relative
+// to a decision by two rates, and allocations.
 const (
 	lifecycleTarget = 1.5
 	lifecycleAllocs = 1
 )
 
-// reportLifecycle prints what requests cost from their start to their end, in
-// memory and in Redis.
+// reportLifecycle prints the cost of requests from start to end, in memory and in Redis.
 func reportLifecycle(rounds int) error {
 	if err := reportLifecycleMemory(rounds); err != nil {
 		return err
@@ -31,7 +30,8 @@ func reportLifecycleMemory(rounds int) error {
 	for _, c := range inflight.Contestants() {
 		names = append(names, c.Name)
 	}
-	all, err := readWorkers("lifecycle", names, len(heads), rounds, func(string, json.RawMessage) error { return nil })
+	all, err := readWorkers("lifecycle", names, len(heads), rounds,
+		func(string, json.RawMessage) error { return nil })
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,8 @@ func reportLifecycleMemory(rounds int) error {
 	printWrong(names, heads, all)
 	printSpread(all)
 
-	fmt.Printf("## lifecycle: as a share of a decision by two rates, and whether that is on target\n\n")
+	fmt.Printf("## lifecycle: as a share of a decision by two rates, and whether that is on " +
+		"target\n\n")
 	t = table.Table{Heads: append(append([]string{""}, heads...), "allocs")}
 	targets := []string{"*target, rate and concurrency*"}
 	for range heads {

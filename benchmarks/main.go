@@ -1,6 +1,5 @@
-// Command benchmarks compares weir with the rate limiters that users would pick
-// instead, in one run on one machine, and prints Markdown tables. See README.md;
-// run.sh builds and runs it.
+// Command benchmarks compares weir with other rate limiters, in one run on one machine, and prints
+// Markdown tables. See README.md; run.sh builds and runs it.
 package main
 
 import (
@@ -38,7 +37,9 @@ func groups() []group {
 	}
 }
 
-const usage = "usage: benchmarks [all|decision|memory|flood|http|frameworks|redis|lifecycle|lease|client|shed|graph|shedreal|cost] [rounds]"
+const usage = "usage: benchmarks " +
+	"[all|decision|memory|flood|http|frameworks|redis|lifecycle|lease|" +
+	"client|shed|graph|shedreal|cost] [rounds]"
 
 func main() {
 	args := append(os.Args[1:], "", "")
@@ -90,18 +91,23 @@ func run(name, rounds string) error {
 	return nil
 }
 
-// printMachine says what the figures depend on: processor, Go, and the versions
-// of the peers, as built into this program.
+// printMachine prints what the figures depend on: processor, Go, and the versions of the peers, as
+// built into this program.
 func printMachine() {
 	fmt.Printf("%s, %d of %d processors (%s), %s %s/%s\n\n", time.Now().Format(time.DateOnly),
-		runtime.GOMAXPROCS(0), runtime.NumCPU(), processor(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		runtime.GOMAXPROCS(0), runtime.NumCPU(), processor(), runtime.Version(), runtime.GOOS,
+		runtime.GOARCH)
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return
 	}
 	var versions []string
 	for _, dep := range info.Deps {
-		for _, peer := range []string{"go-limiter", "throttled/v2", "httprate", "ulule/limiter", "tollbooth", "go-chi/chi", "gin-gonic/gin", "labstack/echo", "gin-rate-limit", "x/time", "redis_rate", "redis/go-redis", "x/sync", "failsafe-go", "go-github-ratelimit", "go-retryablehttp"} {
+		for _, peer := range []string{
+			"go-limiter", "throttled/v2", "httprate", "ulule/limiter", "tollbooth", "go-chi/chi",
+			"gin-gonic/gin", "labstack/echo", "gin-rate-limit", "x/time", "redis_rate",
+			"redis/go-redis", "x/sync", "failsafe-go", "go-github-ratelimit", "go-retryablehttp",
+		} {
 			if strings.Contains(dep.Path, peer) {
 				versions = append(versions, dep.Path+" "+dep.Version)
 			}
@@ -113,7 +119,8 @@ func printMachine() {
 func processor() string {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(text)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+		if name, value, ok := strings.Cut(line, ":"); ok &&
+			strings.TrimSpace(name) == "model name" {
 			return strings.TrimSpace(value)
 		}
 	}

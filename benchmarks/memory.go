@@ -9,15 +9,14 @@ import (
 	"github.com/weir-go/weir/benchmarks/workload"
 )
 
-// memoryReading is what a store holds and what that costs the garbage collector.
+// memoryReading is the memory of a store, and its cost for the garbage collector.
 type memoryReading struct {
 	BytesPerKey float64
-	Empty, Full time.Duration // a forced garbage collection
+	Empty, Full time.Duration // times of a forced garbage collection
 }
 
-// childMemory measures one contestant. Everything that it allocates from its
-// making on is counted as its own, the keys included if it keeps them: they are
-// made one by one and nothing else holds on to them.
+// childMemory measures one contestant. It counts everything that the contestant allocates,
+// including keys if it keeps them: keys are made one by one and not kept elsewhere.
 func childMemory(name string) {
 	c := contestant(name)
 	before := measure.Heap()
@@ -34,7 +33,7 @@ func childMemory(name string) {
 	r.BytesPerKey = float64(measure.Heap()-before) / million
 	r.Full = measure.Collection()
 
-	// Every key has spent what it had, so a key that may still spend was lost.
+	// Every key has spent its units, so a key that is still allowed was lost.
 	for i := range million {
 		if d.Allow(workload.NewKey(i)) {
 			fail("%s: key %d is not live", name, i)

@@ -16,7 +16,7 @@ func (r readings) allocs(column int) float64 {
 	return measure.Median(r.all(column, func(s measure.Sample) float64 { return s.Allocs }))
 }
 
-// mostAllocs returns the allocations of an operation in the column that has most.
+// mostAllocs returns the allocations of an operation in the column with the most.
 func (r readings) mostAllocs() (most float64) {
 	for column := range r {
 		most = max(most, r.allocs(column))
@@ -32,7 +32,7 @@ func (r readings) all(column int, part func(measure.Sample) float64) []float64 {
 	return parts
 }
 
-// fastestOf returns which of the named is fastest in a column.
+// fastestOf returns the name with the fastest readings in a column.
 func fastestOf(names []string, column int, all map[string]readings) (fastest string) {
 	for _, name := range names {
 		if fastest == "" || all[name].nanos(column) < all[fastest].nanos(column) {
@@ -42,8 +42,8 @@ func fastestOf(names []string, column int, all map[string]readings) (fastest str
 	return fastest
 }
 
-// printWrong says who denied what should have been allowed, or the other way
-// round, or failed, since those figures are then of something else.
+// printWrong lists contestants with wrong results: denied instead of allowed, allowed instead of
+// denied, or failed. Their figures do not measure the task.
 func printWrong(names, heads []string, all map[string]readings) {
 	for _, name := range names {
 		for column, samples := range all[name] {
@@ -53,24 +53,27 @@ func printWrong(names, heads []string, all map[string]readings) {
 				ops += s.Ops
 			}
 			if wrong > 0 {
-				fmt.Printf("%s, %s: %d of %d were errors or came out wrong.\n\n", name, heads[column], wrong, ops)
+				fmt.Printf("%s, %s: %d of %d were errors or came out wrong.\n\n", name,
+					heads[column], wrong, ops)
 			}
 		}
 	}
 }
 
-// printSpread says how far the figures are to be trusted.
+// printSpread prints how far the figures vary.
 func printSpread(all map[string]readings) {
 	var spreads []float64
 	worst, count := 0.0, 0
 	for _, r := range all {
 		for column := range r {
-			spread := measure.Spread(r.all(column, func(s measure.Sample) float64 { return s.Nanos }))
+			spread := measure.Spread(
+				r.all(column, func(s measure.Sample) float64 { return s.Nanos }))
 			spreads = append(spreads, spread)
 			count = len(r[column])
 			worst = max(worst, spread)
 		}
 	}
-	fmt.Printf("Each figure is the median of %d readings, which typically lie %.0f%% from it, and %.0f%% in the least steady cell.\n\n",
+	fmt.Printf("Each figure is the median of %d readings, which typically lie %.0f%% from it, "+
+		"and %.0f%% in the least steady cell.\n\n",
 		count, 100*measure.Median(spreads), 100*worst)
 }

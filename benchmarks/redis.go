@@ -20,21 +20,23 @@ var redisGoroutines = []int{1, 16, 128}
 
 const (
 	redisKeys    = 100_000
-	redisTurns   = 4 // per round
+	redisTurns   = 4 // for each round
 	redisReading = 120 * time.Millisecond
 	redisWarmUp  = 20 * time.Millisecond
 )
 
-// reportRedis prints how many decisions a second each contestant makes through
-// one local redis-server, which shares the processors with the clients. All take
-// turns in this process, since what each needs of it is little.
+// reportRedis prints the decisions per second of each contestant through one local redis-server,
+// which shares the processors with the clients. All take turns in this process, since each needs
+// little of it.
 func reportRedis(rounds int) error {
 	server, err := remote.Start()
 	if err != nil {
 		return err
 	}
 	defer server.Stop()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 128, ContextTimeoutEnabled: true})
+	client := redis.NewClient(&redis.Options{
+		Addr: server.Addr, PoolSize: 128, ContextTimeoutEnabled: true,
+	})
 	defer client.Close()
 
 	contestants := remote.Contestants()
@@ -68,7 +70,7 @@ func reportRedis(rounds int) error {
 	return reportLocal(client, sequence, rounds)
 }
 
-// reportLocal prints what decisions take that Redis need not, or cannot, make.
+// reportLocal prints the times of decisions that Redis does not make.
 func reportLocal(client *redis.Client, sequence *workload.Sequence, rounds int) error {
 	plain, cached, err := remote.Spent(client)
 	if err != nil {
@@ -100,9 +102,11 @@ func reportLocal(client *redis.Client, sequence *workload.Sequence, rounds int) 
 	return nil
 }
 
-// decisionsPerSecond has goroutines decide keys, each from elsewhere in the
-// sequence, for one reading.
-func decisionsPerSecond(decide remote.Decide, sequence *workload.Sequence, goroutines, round int) (float64, error) {
+// decisionsPerSecond takes one reading: goroutines decide keys, each starting elsewhere in the
+// sequence.
+func decisionsPerSecond(
+	decide remote.Decide, sequence *workload.Sequence, goroutines, round int,
+) (float64, error) {
 	var done atomic.Int64
 	return perSecond(func(ctx context.Context, key string) error {
 		err := decide(ctx, key)
@@ -113,9 +117,12 @@ func decisionsPerSecond(decide remote.Decide, sequence *workload.Sequence, gorou
 	}, done.Load, sequence, goroutines, round)
 }
 
-// perSecond has goroutines do something with keys, each from elsewhere in the
-// sequence, for one reading, and returns by how much done rises in a second.
-func perSecond(do func(context.Context, string) error, done func() int64, sequence *workload.Sequence, goroutines, round int) (float64, error) {
+// perSecond takes one reading: goroutines call do with keys, each starting elsewhere in the
+// sequence. It returns the increase of done per second.
+func perSecond(
+	do func(context.Context, string) error, done func() int64, sequence *workload.Sequence,
+	goroutines, round int,
+) (float64, error) {
 	ctx := context.Background()
 	var (
 		ended   atomic.Bool
@@ -165,13 +172,14 @@ func printRedis(contestants []remote.Contestant, perSecond map[string][][]float6
 	}
 	t.Print(os.Stdout)
 
-	fmt.Printf("## redis: as a share of what each is compared with, and whether that is on target\n\n")
+	fmt.Printf("## redis: as a share of what each is compared with, and whether that is on " +
+		"target\n\n")
 	t = table.Table{Heads: append(heads, "of")}
 	for _, c := range contestants {
 		for _, against := range c.Against {
 			row := []string{c.Name}
 			for column := range redisGoroutines {
-				// Turn by turn, since what a shared machine does in one turn does not concern another.
+				// Compare turn by turn, since noise of a shared machine differs between turns.
 				var shares []float64
 				for i, rate := range perSecond[c.Name][column] {
 					shares = append(shares, rate/perSecond[against.With][column][i])

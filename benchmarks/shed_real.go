@@ -20,20 +20,22 @@ import (
 )
 
 const (
-	realBusy    = 2                    // requests at once that find out the capacity
-	realService = 5 * time.Millisecond // of a processor
+	realBusy    = 2                    // concurrent requests that determine the capacity
+	realService = 5 * time.Millisecond // processor time of a request
 	realSLO     = 250 * time.Millisecond
-	realStretch = 10 * time.Second // of each load
+	realStretch = 10 * time.Second // duration of each load
 )
 
-// inHandler ends the names of servers whose handlers do the work themselves, in one go. Otherwise they hand it to a
-// worker and wait, as for a database.
+// inHandler ends the names of servers whose handlers do the work themselves, without a pause. Other
+// handlers pass the work to a worker and wait, as for a database.
 const inHandler = ", work in the handler"
 
-// reportShedReal prints one run on real processors: a server with one, and a generator with the others. Nothing is
-// judged: the figures are of this machine, at this moment.
+// reportShedReal prints one run on real processors: a server with one processor, and a generator
+// with the others. There are no targets: the figures depend on this machine at this moment.
 func reportShedReal(int) error {
-	fmt.Printf("## shedreal: %v of a processor for each request, one processor\n\nPoisson arrivals for %v of each load, latencies from the intended start, SLO %v. The capacity is what the server does at full load, one after the other.\n\n",
+	fmt.Printf("## shedreal: %v of a processor for each request, one processor\n\n"+
+		"Poisson arrivals for %v of each load, latencies from the intended start, SLO %v. The "+
+		"capacity is what the server does at full load, one after the other.\n\n",
 		realService, realStretch, realSLO)
 	t := table.Table{Heads: []string{"goodput ÷ capacity, by load"}}
 	loads := []float64{0.5, 0.8, 1, 1.5, 3}
@@ -45,12 +47,15 @@ func reportShedReal(int) error {
 		if err != nil {
 			return err
 		}
-		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}, Timeout: 2 * time.Second}
+		client := &http.Client{
+			Transport: &http.Transport{MaxIdleConnsPerHost: 1000}, Timeout: 2 * time.Second,
+		}
 		capacity := fullSpeed(client, address)
 		row := []string{fmt.Sprintf("%s, capacity %.0f a second", name, capacity)}
 		for _, load := range loads {
 			x := offer(client, address, load*capacity)
-			row = append(row, fmt.Sprintf("%.3f", float64(x.good)/realStretch.Seconds()/capacity), table.Number(x.p99()), percent(float64(x.shed)/float64(max(1, x.offered))))
+			row = append(row, fmt.Sprintf("%.3f", float64(x.good)/realStretch.Seconds()/capacity),
+				table.Number(x.p99()), percent(float64(x.shed)/float64(max(1, x.offered))))
 			time.Sleep(2 * time.Second)
 		}
 		t.Add(row...)
@@ -84,7 +89,7 @@ func startReal(name string) (*exec.Cmd, string, error) {
 	return server, "http://" + line[:len(line)-1], nil
 }
 
-// workShedReal is the server.
+// workShedReal runs the server.
 func workShedReal(name string) {
 	name, own := strings.CutSuffix(name, inHandler)
 	work := jobOf(calibrate(), own)
@@ -103,7 +108,7 @@ func workShedReal(name string) {
 	fail("shedreal: %v", http.Serve(listener, handler))
 }
 
-// jobOf returns what a handler calls: it does the work, or waits until the worker has done it.
+// jobOf returns the job of a handler: it does the work, or waits until the worker has done it.
 func jobOf(rounds int, own bool) func() {
 	if own {
 		return func() { burn(rounds) }
@@ -130,7 +135,8 @@ func burn(rounds int) {
 	runtime.KeepAlive(x)
 }
 
-// calibrate returns how many rounds take realService: by the fastest of many tries, since others may use the processor.
+// calibrate returns how many rounds take realService, from the fastest of many tries, since other
+// processes may use the processor.
 func calibrate() int {
 	const rounds = 500_000
 	fastest := time.Hour
@@ -142,7 +148,7 @@ func calibrate() int {
 	return int(float64(rounds) * float64(realService) / float64(fastest))
 }
 
-// fullSpeed returns how many requests a second are answered if there are always realBusy.
+// fullSpeed returns the requests per second with realBusy concurrent requests.
 func fullSpeed(client *http.Client, address string) float64 {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
@@ -165,7 +171,7 @@ func fullSpeed(client *http.Client, address string) float64 {
 	return float64(n) / 3
 }
 
-// tally is what became of the requests of one load.
+// tally counts the requests of one load by result.
 type tally struct {
 	mu                  sync.Mutex
 	offered, good, shed int
@@ -180,13 +186,14 @@ func (x *tally) p99() float64 {
 	return float64(x.latencies[len(x.latencies)*99/100].Milliseconds())
 }
 
-// offer sends requests at random instants, whether or not those before have been answered.
+// offer sends requests at random times, regardless of earlier answers.
 func offer(client *http.Client, address string, rate float64) *tally {
 	x := new(tally)
 	random := rand.New(rand.NewPCG(1, 1))
 	var done sync.WaitGroup
 	start := time.Now()
-	for at := time.Duration(0); at < realStretch; at += time.Duration(random.ExpFloat64() / rate * float64(time.Second)) {
+	for at := time.Duration(0); at < realStretch; at += time.Duration(
+		random.ExpFloat64() / rate * float64(time.Second)) {
 		intended := start.Add(at)
 		time.Sleep(time.Until(intended))
 		x.offered++

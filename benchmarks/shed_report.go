@@ -18,12 +18,14 @@ import (
 	"github.com/weir-go/weir/internal/proof/overload"
 )
 
-// reportShed prints what limiters of requests in flight make of services under too much load, in virtual time. Each
-// round has a seed of its own, from SEED on, or from 1. SCENARIO names a scenario to run alone; IMAGES names a directory for
-// pictures.
+// reportShed prints how limiters of requests in flight protect overloaded services, in virtual
+// time. Each round has a seed of its own, starting with SEED or 1. SCENARIO selects a single
+// scenario; IMAGES names a directory for pictures.
 func reportShed(rounds int) error {
 	first := firstSeed()
-	fmt.Printf("## shed: overload in virtual time\n\nSeeds %d to %d. Latencies count from the intended start; arrivals are Poisson. Nothing here depends on the machine.\n\n", first, first+uint64(rounds)-1)
+	fmt.Printf("## shed: overload in virtual time\n\n"+
+		"Seeds %d to %d. Latencies count from the intended start; arrivals are Poisson. Nothing "+
+		"here depends on the machine.\n\n", first, first+uint64(rounds)-1)
 	var all []*shed.Judgement
 	for _, s := range overload.Scenarios() {
 		if only := os.Getenv("SCENARIO"); only != "" && only != s.Name {
@@ -45,7 +47,7 @@ func reportShed(rounds int) error {
 	return nil
 }
 
-// firstSeed returns SEED, or 1. Seeds that nobody has looked at show what constants are worth.
+// firstSeed returns SEED, or 1. New seeds test whether constants were fitted to the old ones.
 func firstSeed() uint64 {
 	if seed, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64); err == nil {
 		return seed
@@ -53,26 +55,28 @@ func firstSeed() uint64 {
 	return 1
 }
 
-// workShed is a child that judges the scenario of that name, with as many seeds as given after a comma.
-func workShed(of string) {
-	name, rounds, _ := strings.Cut(of, ",")
+// workShed is a child that judges the named scenario, with the number of seeds after a comma.
+func workShed(scenario string) {
+	name, rounds, _ := strings.Cut(scenario, ",")
 	n, _ := strconv.Atoi(rounds)
 	var seeds []uint64
 	for i := range n {
 		seeds = append(seeds, firstSeed()+uint64(i))
 	}
 	os.Args = os.Args[:1]
-	// Only a test can have a bubble.
-	testing.Main(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: name, F: func(t *testing.T) {
-		for _, s := range overload.Scenarios() {
-			if s.Name == name {
-				j := shed.Judge(s, seeds, func(f func()) { synctest.Test(t, func(*testing.T) { f() }) })
-				if err := json.NewEncoder(os.Stdout).Encode(j); err != nil {
-					t.Error(err)
+	// Only a test can run a bubble.
+	testing.Main(func(string, string) (bool, error) { return true, nil },
+		[]testing.InternalTest{{Name: name, F: func(t *testing.T) {
+			for _, s := range overload.Scenarios() {
+				if s.Name == name {
+					j := shed.Judge(s, seeds,
+						func(f func()) { synctest.Test(t, func(*testing.T) { f() }) })
+					if err := json.NewEncoder(os.Stdout).Encode(j); err != nil {
+						t.Error(err)
+					}
 				}
 			}
-		}
-	}}}, nil, nil)
+		}}}, nil, nil)
 }
 
 // judge judges a scenario in a process of its own.
@@ -106,12 +110,14 @@ func seconds(x float64) string {
 
 func printScenario(j *shed.Judgement) {
 	s := j.Scenario
-	fmt.Printf("### %s\n\n%s. Capacity %.0f requests a second, SLO %v.\n\n", s.Name, s.About, s.Capacity(0), s.SLO)
+	fmt.Printf("### %s\n\n%s. Capacity %.0f requests a second, SLO %v.\n\n", s.Name, s.About,
+		s.Capacity(0), s.SLO)
 	t := table.Table{Heads: []string{"goodput ÷ capacity, by load"}}
 	for _, load := range shed.Loads {
 		t.Heads = append(t.Heads, fmt.Sprintf("%g", load))
 	}
-	t.Heads = append(t.Heads, fmt.Sprintf("%g, a retry each", shed.RetriedLoad), "shed at 0.8", "p50 at 3, ms", "p99 at 3, ms", "first shed at 3, s")
+	t.Heads = append(t.Heads, fmt.Sprintf("%g, a retry each", shed.RetriedLoad), "shed at 0.8",
+		"p50 at 3, ms", "p99 at 3, ms", "first shed at 3, s")
 	add := func(name string, row shed.Row, retried shed.Cell) {
 		cells := []string{name}
 		at := map[float64]shed.Cell{}
@@ -119,7 +125,9 @@ func printScenario(j *shed.Judgement) {
 			cells = append(cells, fmt.Sprintf("%.3f", row[i].Goodput/s.Work()))
 			at[load] = row[i]
 		}
-		t.Add(append(cells, fmt.Sprintf("%.3f", retried.Goodput/s.Work()), percent(at[0.8].False), table.Number(at[3].P50), table.Number(at[3].P99), seconds(at[3].FirstShed))...)
+		t.Add(
+			append(cells, fmt.Sprintf("%.3f", retried.Goodput/s.Work()), percent(at[0.8].False),
+				table.Number(at[3].P50), table.Number(at[3].P99), seconds(at[3].FirstShed))...)
 	}
 	add(fmt.Sprintf("best fixed limit, %d", j.Best), j.Fixed, j.Retried[""])
 	for _, c := range shed.Contestants() {
@@ -128,7 +136,7 @@ func printScenario(j *shed.Judgement) {
 	t.Print(os.Stdout)
 }
 
-// worst returns the least part of another's goodput that ours is, over all loads.
+// worst returns the least ratio of our goodput to another's, over all loads.
 func worst(ours, other shed.Row) float64 {
 	least := math.Inf(1)
 	for i := range ours {
@@ -142,7 +150,8 @@ func printBars(all []*shed.Judgement) {
 		if !c.Weir {
 			continue
 		}
-		fmt.Printf("### %s: the least part of another's goodput at any load, and the other targets\n\n", c.Name)
+		fmt.Printf("### %s: the least part of another's goodput at any load, and the other "+
+			"targets\n\n", c.Name)
 		t := table.Table{Heads: []string{"", "best fixed"}}
 		targets := []string{"*target*", "*≥ 0.95*"}
 		for _, peer := range shed.Contestants() {
@@ -151,7 +160,8 @@ func printBars(all []*shed.Judgement) {
 				targets = append(targets, "*≥ 0.98*")
 			}
 		}
-		t.Heads = append(t.Heads, "false sheds at 0.8", "first shed at 3, s", "recovered, s", "critical at 3", "all at 3")
+		t.Heads = append(t.Heads, "false sheds at 0.8", "first shed at 3, s", "recovered, s",
+			"critical at 3", "all at 3")
 		t.Add(append(targets, "*≤ fixed + 0.1%*", "*≤ 2*", "*≤ 5*", "*≥ 0.99*", "")...)
 		for _, j := range all {
 			t.Add(bars(j, c.Name)...)
@@ -199,7 +209,8 @@ func bars(j *shed.Judgement, name string) []string {
 	if j.Scenario.Trouble.To > 0 {
 		return append(cells, fmt.Sprintf("(%.4f)", j.Critical), fmt.Sprintf("%.3f", j.All))
 	}
-	return append(cells, mark(fmt.Sprintf("%.4f", j.Critical), j.Critical >= 0.99), fmt.Sprintf("%.3f", j.All))
+	return append(cells, mark(fmt.Sprintf("%.4f", j.Critical), j.Critical >= 0.99),
+		fmt.Sprintf("%.3f", j.All))
 }
 
 func writePicture(path string, j *shed.Judgement) error {

@@ -12,27 +12,27 @@ import (
 	"github.com/weir-go/weir/benchmarks/measure"
 )
 
-// Speed is compared among workers: one process per contestant, all of them set
-// up and alive at once, of which one at a time takes a reading of one column
-// when this process tells it to. So the readings that are compared are taken
-// within a second or two of each other, whatever the machine does in the next
-// minute, while nobody's garbage collector scans the million keys of another.
+// Speed is compared among workers: one process per contestant. All of them are set up and alive at
+// once, and one at a time takes a reading of one column when this process asks for it. Readings to
+// be compared are therefore taken within a second or two of each other, whatever the machine does
+// later, and no garbage collector scans the million keys of another contestant.
 
 // readings are the readings of each column of a contestant, in order of rounds.
 type readings [][]measure.Sample
 
-// roundsPerFleet is how many rounds a set of workers lives for. After that new
-// ones are started, because where its memory happens to lie makes a contestant
-// faster or slower, and because quotas run out.
+// roundsPerFleet is the number of rounds of a set of workers. Then new ones are started, because
+// the placement of memory makes a contestant faster or slower, and because quotas run out.
 const roundsPerFleet = 3
 
-// turns is how many readings of each column a round takes of each contestant.
+// turns is the number of readings of each column and contestant in a round.
 const turns = 2
 
-// readWorkers takes readings per contestant, column and round, each turn
-// starting with another contestant. It calls met with what each worker says of
-// itself.
-func readWorkers(group string, contestants []string, columns, rounds int, met func(name string, hello json.RawMessage) error) (map[string]readings, error) {
+// readWorkers takes readings by contestant, column and round. Each turn starts with another
+// contestant. It calls met with the hello of each worker.
+func readWorkers(
+	group string, contestants []string, columns, rounds int,
+	met func(name string, hello json.RawMessage) error,
+) (map[string]readings, error) {
 	all := make(map[string]readings)
 	for _, name := range contestants {
 		all[name] = make(readings, columns)
@@ -56,7 +56,9 @@ func readWorkers(group string, contestants []string, columns, rounds int, met fu
 type fleet []*worker
 
 // startFleet starts the workers one after the other.
-func startFleet(group string, contestants []string, met func(string, json.RawMessage) error) (fleet, error) {
+func startFleet(
+	group string, contestants []string, met func(string, json.RawMessage) error,
+) (fleet, error) {
 	var f fleet
 	for _, name := range contestants {
 		w, err := startWorker(group, name)
@@ -64,7 +66,7 @@ func startFleet(group string, contestants []string, met func(string, json.RawMes
 			return f, err
 		}
 		f = append(f, w)
-		var hello json.RawMessage // it says that it has set itself up
+		var hello json.RawMessage // the worker is set up
 		if err := w.receive(&hello); err != nil {
 			return f, err
 		}
@@ -140,8 +142,7 @@ func (w *worker) receive(reply any) error {
 	return nil
 }
 
-// stop ends the worker by ending its orders, and returns what it has to complain
-// about.
+// stop closes the orders of the worker, waits for its end, and returns its error.
 func (w *worker) stop() error {
 	w.orders.Close()
 	if err := w.command.Wait(); err != nil {
@@ -150,8 +151,8 @@ func (w *worker) stop() error {
 	return nil
 }
 
-// work is what a worker does: it says hello and then answers each number of a
-// column that it reads with a reading, until there are no more.
+// work runs a worker: it sends hello, and answers each number of a column with a reading, until the
+// input ends.
 func work[M interface{ Read() measure.Sample }](hello any, meters []M) {
 	replies := json.NewEncoder(os.Stdout)
 	reply := func(v any) {

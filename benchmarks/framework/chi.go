@@ -16,9 +16,13 @@ import (
 func noContent(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
 // limit is the limit of weir in every framework.
-func limit(q store.Quota) limits.Limit { return limits.SlidingWindow(limits.Per(q.Burst, q.Window)) }
+func limit(q store.Quota) limits.Limit {
+	return limits.SlidingWindow(limits.Per(q.Burst, q.Window))
+}
 
-func serveMux(limiter func(store.Quota) func(http.Handler) http.Handler) func(store.Quota) http.Handler {
+func serveMux(
+	limiter func(store.Quota) func(http.Handler) http.Handler,
+) func(store.Quota) http.Handler {
 	return func(q store.Quota) http.Handler {
 		mux := http.NewServeMux()
 		mux.HandleFunc("GET /v1/items", noContent)
@@ -35,7 +39,9 @@ func limitMux(q store.Quota) func(http.Handler) http.Handler {
 	}}}).Handler
 }
 
-func serveChi(limiter func(store.Quota) func(http.Handler) http.Handler) func(store.Quota) http.Handler {
+func serveChi(
+	limiter func(store.Quota) func(http.Handler) http.Handler,
+) func(store.Quota) http.Handler {
 	return func(q store.Quota) http.Handler {
 		r := chi.NewRouter()
 		if limiter != nil {
@@ -46,8 +52,8 @@ func serveChi(limiter func(store.Quota) func(http.Handler) http.Handler) func(st
 	}
 }
 
-// limitHTTPRate takes the key in the way that httprate's documentation puts in
-// the place of its deprecated KeyByIP.
+// limitHTTPRate uses the key function that httprate's documentation recommends instead of its
+// deprecated KeyByIP.
 func limitHTTPRate(q store.Quota) func(http.Handler) http.Handler {
 	return httprate.LimitBy(int(q.Burst), q.Window, func(r *http.Request) (string, error) {
 		host, _, err := net.SplitHostPort(r.RemoteAddr)

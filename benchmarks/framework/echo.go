@@ -43,14 +43,18 @@ func serveEcho5(limiter func(store.Quota) echo5.MiddlewareFunc) func(store.Quota
 		if limiter != nil {
 			e.Use(limiter(q))
 		}
-		e.GET("/v1/items", func(c *echo5.Context) error { return c.NoContent(http.StatusNoContent) })
+		e.GET("/v1/items", func(c *echo5.Context) error {
+			return c.NoContent(http.StatusNoContent)
+		})
 		return e
 	}
 }
 
 func limitEcho5Own(q store.Quota) echo5.MiddlewareFunc {
 	return middleware5.RateLimiter(middleware5.NewRateLimiterMemoryStoreWithConfig(
-		middleware5.RateLimiterMemoryStoreConfig{Rate: float64(rate.Every(q.Refill)), Burst: int(q.Burst)},
+		middleware5.RateLimiterMemoryStoreConfig{
+			Rate: float64(rate.Every(q.Refill)), Burst: int(q.Burst),
+		},
 	))
 }
 

@@ -1,6 +1,6 @@
-// Package framework sets up the limiters that users of chi, gin and echo pick, as
-// their documentation shows, and weir's adapters: by client address, each with its
-// own header fields and its own denial.
+// Package framework sets up weir's adapters and the limiters that users of chi, gin and echo
+// usually choose, as their documentation shows: by client address, each with its own header fields
+// and its own denial.
 package framework
 
 import (
@@ -9,31 +9,29 @@ import (
 	"github.com/weir-go/weir/benchmarks/store"
 )
 
-// Contestant is one limiter in one framework.
 type Contestant struct {
 	Framework string
 	Name      string
 	Kind      Kind
-	// Serve returns a server of the framework whose GET /v1/items answers 204,
-	// behind the limiter, its limit set to q.
+	// Serve returns a server of the framework with GET /v1/items, which answers 204, behind the
+	// limiter set to q.
 	Serve func(q store.Quota) http.Handler
 }
 
-// Kind says what a contestant is compared as.
+// Kind is the category of a contestant.
 type Kind uint8
 
 const (
 	Bare           Kind = iota // the framework without a limiter
-	WithoutHeaders             // only limits
-	WithHeaders                // tells clients their limit, as weir does
+	WithoutHeaders             // limits without header fields
+	WithHeaders                // sends the limit to clients, as weir does
 	Weir
 )
 
-// Frameworks returns the names of the frameworks, that of weir's own yardstick
-// first.
+// Frameworks returns the names of the frameworks. The first is the yardstick of weir.
 func Frameworks() []string { return []string{"net/http", "chi", "gin", "echo v4", "echo v5"} }
 
-// Contestants returns all of them, each framework bare first and with weir last.
+// Contestants returns all of them, for each framework the bare one first and weir last.
 func Contestants() []Contestant {
 	return []Contestant{
 		{"net/http", "net/http", Bare, serveMux(nil)},

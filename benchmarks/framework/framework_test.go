@@ -31,7 +31,8 @@ func TestEveryLimiterLimitsByClientAddress(t *testing.T) {
 				if w.Code != step.want {
 					t.Errorf("%s: got %d, want %d", step.client, w.Code, step.want)
 				}
-				if sends := len(w.Header()) > 0; step.want == http.StatusNoContent && sends != (c.Kind != framework.WithoutHeaders) {
+				if sends := len(w.Header()) > 0; step.want == http.StatusNoContent &&
+					sends != (c.Kind != framework.WithoutHeaders) {
 					t.Errorf("%s: got header fields %v, which is not what it is compared as", step.client, w.Header())
 				}
 			}

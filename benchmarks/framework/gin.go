@@ -14,8 +14,7 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// serveGin trusts no proxy, so that c.ClientIP, by which the peers go, is the
-// connection's address.
+// serveGin trusts no proxy, so that c.ClientIP, which the peers use, is the connection's address.
 func serveGin(limiter func(store.Quota) gin.HandlerFunc) func(store.Quota) http.Handler {
 	return func(q store.Quota) http.Handler {
 		gin.SetMode(gin.ReleaseMode)
@@ -30,15 +29,19 @@ func serveGin(limiter func(store.Quota) gin.HandlerFunc) func(store.Quota) http.
 }
 
 func limitUlule(q store.Quota) gin.HandlerFunc {
-	return ululegin.NewMiddleware(limiter.New(memory.NewStore(), limiter.Rate{Period: q.Window, Limit: q.Burst}))
+	return ululegin.NewMiddleware(
+		limiter.New(memory.NewStore(), limiter.Rate{Period: q.Window, Limit: q.Burst}))
 }
 
-// limitGinRateLimit denies and takes the key as its README shows.
+// limitGinRateLimit uses the key function and denial of its README.
 func limitGinRateLimit(q store.Quota) gin.HandlerFunc {
-	requests := ratelimit.InMemoryStore(&ratelimit.InMemoryOptions{Rate: q.Window, Limit: uint(q.Burst)})
+	requests := ratelimit.InMemoryStore(&ratelimit.InMemoryOptions{
+		Rate: q.Window, Limit: uint(q.Burst),
+	})
 	return ratelimit.RateLimiter(requests, &ratelimit.Options{
 		ErrorHandler: func(c *gin.Context, info ratelimit.Info) {
-			c.String(http.StatusTooManyRequests, "Too many requests. Try again in "+time.Until(info.ResetTime).String())
+			c.String(http.StatusTooManyRequests,
+				"Too many requests. Try again in "+time.Until(info.ResetTime).String())
 		},
 		KeyFunc: func(c *gin.Context) string { return c.ClientIP() },
 	})

@@ -1,48 +1,45 @@
-// Package inflight sets up every contestant to do one and the same thing: start
-// a request of one key and end it, in memory. What a contestant does besides the
-// calls that its users would make is what the benchmark measures wrongly.
+// Package inflight sets up every contestant for the same task: start a request of one key and end
+// it, in memory. A contestant must only make the calls that its users would make; anything else
+// would distort the benchmark.
 package inflight
 
 import "github.com/weir-go/weir/benchmarks/store"
 
-// Contestant is one way to limit how many requests of a key run at once, or what
-// that is compared with.
+// Contestant is a way to limit how many requests of a key run at once, or a yardstick.
 type Contestant struct {
 	Name string
 	Kind Kind
 
-	// What it limits, and of whom.
+	// AtOnce and Rate tell what it limits; Keyed tells that it limits each key.
 	AtOnce, Rate, Keyed bool
 
-	// Open makes a store that lets atOnce requests of a key run at once and holds
-	// every key to q, as far as it limits either.
+	// Open makes a store that lets atOnce requests of a key run at once and limits every key to q,
+	// as far as it can.
 	Open func(q store.Quota, atOnce int) Store
 }
 
-// Kind says what a contestant is compared as.
+// Kind is the category of a contestant.
 type Kind uint8
 
 const (
-	Floor Kind = iota // one counter for everybody: shows what keys cost
-	Peer              // what users would pick instead
-	Rates             // weir, rules without an end
-	Ends              // weir, rules with an end
+	Floor Kind = iota // one counter for all requests: shows the cost of keys
+	Peer              // an alternative to weir
+	Rates             // weir with rules without an end
+	Ends              // weir with rules with an end
 )
 
-// AtOnce is the limit that is measured, the highest of weir, and Many is how many
-// requests run meanwhile where there are many: as many as leave some room.
+// AtOnce is the measured limit, the highest that weir allows. Many is the number of requests that
+// run in the background in the columns with many, and leaves some room.
 const (
 	AtOnce = 100_000
 	Many   = 99_000
 )
 
-// Store is a contestant set up. What its Decider allows is a request from its
-// start to its end, which follows at once.
+// Store is a contestant that is set up. Its Decider starts a request and ends it at once.
 type Store interface {
 	store.Store
 
-	// Hold starts a request of key that does not end, and reports whether it may
-	// start.
+	// Hold starts a request of key that never ends, and reports whether it may start.
 	Hold(key string) bool
 }
 

@@ -11,10 +11,14 @@ import (
 
 func peers() []Contestant {
 	return []Contestant{
-		{Name: "(floor: x/sync semaphore, no keys)", Kind: Floor, AtOnce: true, Open: openSemaphore},
-		{Name: "x/sync semaphore, sync.Map", Kind: Peer, AtOnce: true, Keyed: true, Open: openSemaphores},
-		{Name: "failsafe-go bulkhead, sync.Map", Kind: Peer, AtOnce: true, Keyed: true, Open: openBulkheads},
-		{Name: "x/time and x/sync semaphore, sync.Map", Kind: Peer, AtOnce: true, Rate: true, Keyed: true, Open: openBoth},
+		{Name: "(floor: x/sync semaphore, no keys)", Kind: Floor, AtOnce: true,
+			Open: openSemaphore},
+		{Name: "x/sync semaphore, sync.Map", Kind: Peer, AtOnce: true, Keyed: true,
+			Open: openSemaphores},
+		{Name: "failsafe-go bulkhead, sync.Map", Kind: Peer, AtOnce: true, Keyed: true,
+			Open: openBulkheads},
+		{Name: "x/time and x/sync semaphore, sync.Map", Kind: Peer, AtOnce: true, Rate: true,
+			Keyed: true, Open: openBoth},
 	}
 }
 
@@ -33,14 +37,14 @@ func run(g gate) bool {
 	return true
 }
 
-// one is a gate for everybody.
+// one is a single gate for all requests.
 type one struct{ gate }
 
 func (s one) Decider() store.Decider { return s }
 func (s one) Hold(string) bool       { return s.start() }
 func (s one) Allow(string) bool      { return run(s.gate) }
 
-// byKey has a gate for each key, found in the usual way and never removed.
+// byKey has a gate for each key in a sync.Map, and never removes one.
 type byKey struct {
 	gates sync.Map // string to gate
 	open  func() gate
@@ -84,8 +88,8 @@ func openBulkheads(_ store.Quota, atOnce int) Store {
 	return openByKey(func() gate { return permits{bulkhead.New[any](uint(atOnce))} })
 }
 
-// both is what somebody writes who wants a rate too: the semaphore first, since
-// what it has taken can be given back.
+// both combines a semaphore with a rate. The semaphore comes first, since its units can be
+// returned.
 type both struct {
 	weighted
 	rate *rate.Limiter

@@ -9,21 +9,22 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// TwoRates is what rules with an end are compared with.
+// TwoRates is the yardstick for rules with an end.
 const TwoRates = "weir, two rates"
 
 func weir() []Contestant {
 	return []Contestant{
 		{Name: "weir, one rate", Kind: Rates, Rate: true, Keyed: true, Open: open(rate1)},
 		{Name: TwoRates, Kind: Rates, Rate: true, Keyed: true, Open: open(rate1, rate2)},
-		{Name: "weir, rate and concurrency", Kind: Ends, AtOnce: true, Rate: true, Keyed: true, Open: open(rate1, concurrency)},
+		{Name: "weir, rate and concurrency", Kind: Ends, AtOnce: true, Rate: true, Keyed: true,
+			Open: open(rate1, concurrency)},
 		{Name: "weir, concurrency", Kind: Ends, AtOnce: true, Keyed: true, Open: open(concurrency)},
-		{Name: "weir, rate and FinalCost", Kind: Ends, Rate: true, Keyed: true, Open: open(rate1, finalCost)},
+		{Name: "weir, rate and FinalCost", Kind: Ends, Rate: true, Keyed: true,
+			Open: open(rate1, finalCost)},
 	}
 }
 
-// byLimiter is a store of weir: a core.Limiter on a memory, whose rules are given
-// their key.
+// byLimiter is a store of weir: a core.Limiter on a memory. Its requests are keys.
 type byLimiter struct{ limiter *core.Limiter[string] }
 
 type rule func(q store.Quota, atOnce int) core.Rule[string]
@@ -40,8 +41,8 @@ func open(rules ...rule) func(store.Quota, int) Store {
 
 func (s byLimiter) Decider() store.Decider { return s }
 
-// Hold forgets the outcome, which a server keeps on the stack of a handler. The
-// limiter has what it has to end.
+// Hold drops the outcome, which a server would keep on the stack of a handler. The limiter keeps
+// the data for the end.
 func (s byLimiter) Hold(key string) bool {
 	o := s.limiter.Decide(context.Background(), key)
 	return o.Allowed()
@@ -59,7 +60,9 @@ func (s byLimiter) Allow(key string) bool {
 func itself(key string) (string, error) { return key, nil }
 
 func rate1(q store.Quota, _ int) core.Rule[string] {
-	return core.Rule[string]{Name: "rate", Limit: limits.TokenBucket(limits.Per(1, q.Refill), q.Burst), Key: itself}
+	return core.Rule[string]{
+		Name: "rate", Limit: limits.TokenBucket(limits.Per(1, q.Refill), q.Burst), Key: itself,
+	}
 }
 
 func rate2(q store.Quota, atOnce int) core.Rule[string] {
@@ -72,8 +75,8 @@ func concurrency(_ store.Quota, atOnce int) core.Rule[string] {
 	return core.Rule[string]{Name: "at-once", Limit: limits.Concurrent(int64(atOnce)), Key: itself}
 }
 
-// Estimate and Final are what a request is charged at its start and costs in the
-// end under the rule with a FinalCost.
+// Estimate is the charge at the start of a request and Final its cost at the end, under the rule
+// with a FinalCost.
 const (
 	Estimate = 4
 	Final    = 1

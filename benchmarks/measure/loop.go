@@ -11,32 +11,31 @@ import (
 
 // Sample is one reading of one column.
 type Sample struct {
-	Nanos   float64 // per operation, by the wall clock, all goroutines together
-	Allocs  float64 // per operation
-	Ops     int     // operations timed
-	Wrong   int     // those that came out other than they should
-	Without float64 // of a Pair: per operation without what is measured; Nanos and Allocs are in addition
+	Nanos  float64 // per operation, by the wall clock, over all goroutines
+	Allocs float64 // per operation
+	Ops    int     // operations timed
+	Wrong  int     // operations with a wrong result
+	// of a Pair: time per operation of the loop without; Nanos and Allocs are differences
+	Without float64
 }
 
-// Loop does n operations, starting with the one numbered at, and returns how
-// many of them came out as they should. The loop is the caller's so that it
-// costs every contestant the same one indirect call.
+// Loop does n operations, starting with number at, and returns how many had the right result. The
+// caller supplies the loop, so that every contestant pays for only one indirect call.
 type Loop func(at, n int) (right int)
 
 // Meter takes readings of a loop.
 type Meter struct {
 	loop  Loop
 	at    int     // number of the next operation
-	nanos float64 // per operation, about; 0 if not known yet
+	nanos float64 // approximate time per operation; 0: not known yet
 }
 
 // NewMeter returns a meter of loop on one goroutine.
 func NewMeter(loop Loop) *Meter { return &Meter{loop: loop} }
 
-// NewParallelMeter returns a meter of loops, each on a goroutine of its own and
-// starting a distance of stride from the next. They share out the operations
-// among them in small lots, so that one that the machine holds up does not hold
-// up the rest.
+// NewParallelMeter returns a meter of loops, each on a goroutine of its own and starting a distance
+// of stride from the next. They share the operations in small lots, so that a loop that the machine
+// delays does not delay the others.
 func NewParallelMeter(loops []Loop, stride int) *Meter {
 	const lot = 1024
 	return NewMeter(func(at, n int) int {
@@ -64,16 +63,14 @@ func NewParallelMeter(loops []Loop, stride int) *Meter {
 }
 
 const (
-	warmTime  = 40 * time.Millisecond // untimed, before a reading: caches are full of what others did
+	warmTime  = 40 * time.Millisecond // untimed, before a reading: caches are full of other data
 	pieceTime = 10 * time.Millisecond
-	pieces    = 6  // that make a reading
-	tries     = 12 // to find pieces in which the machine did nothing else
+	pieces    = 6  // pieces of a reading
+	tries     = 12 // attempts to find pieces without preemption
 )
 
-// Read takes one reading. It is made of short pieces, of which those count in
-// which the system took processors away from this process least often, at best
-// never, and of these the median: what else runs on the machine says nothing
-// about the loop.
+// Read takes one reading in short pieces. Only the pieces with the fewest preemptions count, at
+// best none, and Read returns their median: other work of the machine says nothing about the loop.
 func (m *Meter) Read() Sample {
 	m.warm()
 	n := max(1, int(float64(pieceTime)/m.nanos))
@@ -105,12 +102,14 @@ func (m *Meter) Read() Sample {
 // piece is a part of a reading.
 type piece struct {
 	nanos     float64 // per operation
-	preempted int64   // how often
+	preempted int64   // number of preemptions
 }
 
-// calmest returns the median of the pieces that were preempted least.
+// calmest returns the median of the pieces with the fewest preemptions.
 func calmest(taken []piece) float64 {
-	slices.SortStableFunc(taken, func(a, b piece) int { return cmp.Compare(a.preempted, b.preempted) })
+	slices.SortStableFunc(taken, func(a, b piece) int {
+		return cmp.Compare(a.preempted, b.preempted)
+	})
 	var nanos []float64
 	for _, p := range taken[:min(pieces, len(taken))] {
 		nanos = append(nanos, p.nanos)
@@ -118,13 +117,13 @@ func calmest(taken []piece) float64 {
 	return Median(nanos)
 }
 
-// warm runs the loop for warmTime and finds out how fast it is.
+// warm runs the loop for warmTime and estimates its speed.
 func (m *Meter) warm() {
 	const lot = 1024
 	start, n := time.Now(), 0
 	for n == 0 || time.Since(start) < warmTime {
 		from := time.Now()
-		more := max(n, lot) // twice as many each time, so that the last is long enough to go by
+		more := max(n, lot) // double each time, so that the last one is long enough to measure
 		m.loop(m.at, more)
 		m.nanos = float64(time.Since(from)) / float64(more)
 		m.at += more

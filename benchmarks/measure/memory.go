@@ -14,14 +14,13 @@ import (
 func Heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // the first may have left garbage of objects with finalizers
+	runtime.GC() // the first may leave garbage with finalizers
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// Collection returns what a forced garbage collection takes: the least of seven
-// or more, for what else the machine does only ever adds to it. It tries for a
-// while longer if it was never left alone.
+// Collection returns the time of a forced garbage collection: the minimum of at least seven, since
+// other work of the machine only adds time. It tries longer if every one was disturbed.
 func Collection() time.Duration {
 	const calmEnough = 5
 	runtime.GC()
@@ -38,9 +37,8 @@ func Collection() time.Duration {
 	return least
 }
 
-// Resident returns the bytes of physical memory that the process holds. Where
-// there is no /proc it is what the Go runtime has from the system and not given
-// back.
+// Resident returns the bytes of physical memory that the process holds. Without /proc it returns
+// the memory that the Go runtime has obtained from the system and not returned.
 func Resident() int64 {
 	if text, err := os.ReadFile("/proc/self/statm"); err == nil {
 		if fields := strings.Fields(string(text)); len(fields) > 1 {
@@ -49,7 +47,9 @@ func Resident() int64 {
 			}
 		}
 	}
-	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	s := []metrics.Sample{
+		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+	}
 	metrics.Read(s)
 	return int64(s[0].Value.Uint64() - s[1].Value.Uint64())
 }

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Pair measures what a loop takes in addition to another one that does the same without
-// what is measured.
+// Pair measures the additional time of a loop relative to another loop without the measured part.
 type Pair struct{ without, with *Meter }
 
 // NewPair returns a pair of loops, on one goroutine.
@@ -15,13 +14,13 @@ func NewPair(without, with Loop) *Pair { return &Pair{NewMeter(without), NewMete
 
 const (
 	pairs    = 50
-	pairTime = 2 * time.Millisecond // of a piece
+	pairTime = 2 * time.Millisecond // time of a piece
 )
 
-// Read takes one reading. Pieces of both loops take turns, and the fastest piece of each
-// counts: whatever else the machine does makes a piece slower, never faster. In a piece, a loop that
-// allocates a kilobyte in each operation of less than a microsecond causes a garbage collection, which is
-// part of what it costs.
+// Read takes one reading. Pieces of both loops alternate, and the fastest piece of each counts:
+// other work of the machine makes a piece slower, never faster. If each operation takes less than a
+// microsecond and allocates a kilobyte, a piece includes a garbage collection, which is part of the
+// cost.
 func (p *Pair) Read() Sample {
 	p.without.warm()
 	p.with.warm()

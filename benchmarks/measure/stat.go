@@ -3,8 +3,7 @@ package measure
 
 import "slices"
 
-// Median returns the median of v, which it does not change. It is 0 if v is
-// empty.
+// Median returns the median of v, or 0 if v is empty. It does not modify v.
 func Median(v []float64) float64 {
 	if len(v) == 0 {
 		return 0
@@ -13,8 +12,8 @@ func Median(v []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// Spread returns how far the readings in v lie from their median, in the median,
-// as a share of it.
+// Spread returns the median distance of the readings in v from their median, relative to the
+// median.
 func Spread(v []float64) float64 {
 	m := Median(v)
 	if m == 0 {

@@ -2,20 +2,18 @@ package measure
 
 import "time"
 
-// Stopwatch measures how long this process takes for something, without the
-// time in which the system ran something else instead.
+// Stopwatch measures time without the time in which the system ran other processes.
 type Stopwatch struct {
 	wall      time.Time
 	processor time.Duration
 }
 
-// Start returns a stopwatch that has just been started.
+// Start returns a running stopwatch.
 func Start() Stopwatch { return Stopwatch{time.Now(), processorTime()} }
 
-// Elapsed returns the time since the start, by the clock on the wall, or the
-// time for which threads of this process have run since, if that is less. A
-// stall of this process's own making is in both, for one of its threads is then
-// busy: it collects garbage, or sweeps a map that is locked meanwhile.
+// Elapsed returns the time since the start by the wall clock, or the time that threads of this
+// process have run, if less. A stall caused by this process is in both, because one of its threads
+// is busy then: it collects garbage, or sweeps a locked map.
 func (s Stopwatch) Elapsed() time.Duration {
 	processor := processorTime() - s.processor
 	return min(time.Since(s.wall), processor)

@@ -4,8 +4,8 @@ package measure
 
 import "time"
 
-// This system does not tell what else it runs: every piece of a reading counts
-// alike, and time is that of the clock on the wall.
+// This system does not report preemptions: every piece of a reading counts, and times are by the
+// wall clock.
 
 func preemptions() int64 { return 0 }
 

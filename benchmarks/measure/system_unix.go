@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// preemptions returns how often the system has taken a processor away from a
-// thread of this process that could have gone on.
+// preemptions returns how often the system took a processor away from a runnable thread of this
+// process.
 func preemptions() int64 { return int64(usage().Nivcsw) }
 
-// processorTime returns for how long threads of this process have run.
+// processorTime returns how long threads of this process have run.
 func processorTime() time.Duration {
 	u := usage()
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())

@@ -9,15 +9,16 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// wrapByHand is the middleware that people write themselves: a map of limiters
-// behind a mutex, a status and a line of text.
+// wrapByHand is the middleware that many people write themselves: a map of limiters behind a mutex,
+// a status and a line of text.
 func wrapByHand(q store.Quota, next http.Handler) http.Handler {
 	var mu sync.Mutex
 	limiters := make(map[string]*rate.Limiter)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.RemoteAddr)
 		if err != nil {
-			http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
+			http.Error(w, http.StatusText(http.StatusInternalServerError),
+				http.StatusInternalServerError)
 			return
 		}
 		mu.Lock()

@@ -12,7 +12,7 @@ func wrapHTTPRate(q store.Quota, next http.Handler) http.Handler {
 	return httprate.LimitBy(int(q.Burst), q.Window, byPeer)(next)
 }
 
-// byPeer is what httprate's documentation puts in the place of its deprecated
+// byPeer is the key function that httprate's documentation recommends instead of its deprecated
 // KeyByIP.
 func byPeer(r *http.Request) (string, error) {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)

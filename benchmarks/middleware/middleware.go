@@ -9,21 +9,20 @@ import (
 	"github.com/weir-go/weir/benchmarks/store"
 )
 
-// Contestant is one middleware.
 type Contestant struct {
 	Name string
-	// Wrap puts the middleware, its limit set to q, in front of next.
+	// Wrap puts the middleware, set to q, in front of next.
 	Wrap func(q store.Quota, next http.Handler) http.Handler
 	Kind Kind
 }
 
-// Kind says what a contestant is compared as.
+// Kind is the category of a contestant.
 type Kind uint8
 
 const (
 	Bare           Kind = iota // no middleware at all
-	WithoutHeaders             // only limits
-	WithHeaders                // tells clients their limit, as weir does
+	WithoutHeaders             // limits without header fields
+	WithHeaders                // sends the limit to clients, as weir does
 	Weir
 )
 

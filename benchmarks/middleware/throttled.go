@@ -20,6 +20,8 @@ func wrapThrottled(q store.Quota, next http.Handler) http.Handler {
 	if err != nil {
 		panic(err)
 	}
-	m := throttled.HTTPRateLimiterCtx{RateLimiter: limiter, VaryBy: &throttled.VaryBy{RemoteAddr: true}}
+	m := throttled.HTTPRateLimiterCtx{
+		RateLimiter: limiter, VaryBy: &throttled.VaryBy{RemoteAddr: true},
+	}
 	return m.RateLimit(next)
 }

@@ -8,6 +8,7 @@ import (
 )
 
 func wrapTollbooth(q store.Quota, next http.Handler) http.Handler {
-	l := tollbooth.NewLimiter(1/q.Refill.Seconds(), nil).SetBurst(int(q.Burst)).SetIPLookups([]string{"RemoteAddr"})
+	l := tollbooth.NewLimiter(1/q.Refill.Seconds(),
+		nil).SetBurst(int(q.Burst)).SetIPLookups([]string{"RemoteAddr"})
 	return tollbooth.LimitHandler(l, next)
 }

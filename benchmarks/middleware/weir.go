@@ -20,8 +20,8 @@ func weir() []Contestant {
 	}
 }
 
-// wrapWeir has one rule and every default: the IETF draft's header fields and,
-// for this client, a problem document.
+// wrapWeir uses one rule and all defaults: the IETF draft's header fields and, for this client, a
+// problem document.
 func wrapWeir(limit func(store.Quota) limits.Limit) func(store.Quota, http.Handler) http.Handler {
 	return func(q store.Quota, next http.Handler) http.Handler {
 		return nethttp.MustNew(nethttp.Config{

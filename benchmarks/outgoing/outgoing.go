@@ -1,4 +1,4 @@
-// Package outgoing has clients that obey the limits of servers, as contestants.
+// Package outgoing sets up clients that follow the limits of servers.
 package outgoing
 
 import (
@@ -11,14 +11,14 @@ import (
 	"github.com/weir-go/weir/client"
 )
 
-// Contestant puts a client around a transport.
+// Contestant wraps a transport in a client.
 type Contestant struct {
 	Name string
 	Weir bool
 	Wrap func(base http.RoundTripper) http.RoundTripper
 }
 
-// Contestants returns all: first the peers, then weir.
+// Contestants returns all of them, the peers first.
 func Contestants() []Contestant {
 	return []Contestant{
 		{Name: "gofri/go-github-ratelimit", Wrap: func(base http.RoundTripper) http.RoundTripper {
@@ -37,8 +37,9 @@ func Contestants() []Contestant {
 		{Name: "weir", Weir: true, Wrap: func(base http.RoundTripper) http.RoundTripper {
 			return client.MustNew(client.Options{Base: base})
 		}},
-		{Name: "weir, GitHub's dialect", Weir: true, Wrap: func(base http.RoundTripper) http.RoundTripper {
-			return client.MustNew(client.Options{Base: base, Dialect: client.GitHub})
-		}},
+		{Name: "weir, GitHub's dialect", Weir: true,
+			Wrap: func(base http.RoundTripper) http.RoundTripper {
+				return client.MustNew(client.Options{Base: base, Dialect: client.GitHub})
+			}},
 	}
 }

@@ -10,7 +10,9 @@ type answering struct{ n int }
 
 func (a *answering) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.n++
-	response := &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody, Request: r, ProtoMajor: 1, ProtoMinor: 1}
+	response := &http.Response{
+		StatusCode: 200, Header: http.Header{}, Body: http.NoBody, Request: r, ProtoMajor: 1, ProtoMinor: 1,
+	}
 	if a.n == 1 {
 		response.StatusCode = 429
 		response.Header.Set("Retry-After", "1")

@@ -13,14 +13,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Commands are those that clients send, by their names in INFO commandstats. What a
-// script calls is not among them: its time is counted under its own name and once
-// more under the script's.
+// Commands are the commands that clients send, by their names in INFO commandstats. Commands called
+// by a script are not included: their time counts under their own name and again under the
+// script's.
 type Commands []string
 
-// CommandsOf returns the commands that clients send while during runs. It returns an
-// error if one of them is called by a script, too: the two could not be told apart.
-func (s *Server) CommandsOf(ctx context.Context, client *redis.Client, during func() error) (Commands, error) {
+// CommandsOf returns the commands that clients send while during runs. It returns an error if a
+// script also calls one of them: the two could not be distinguished.
+func (s *Server) CommandsOf(
+	ctx context.Context, client *redis.Client, during func() error,
+) (Commands, error) {
 	const end = "monitored"
 	conn, err := net.Dial("tcp", s.Addr)
 	if err != nil {
@@ -50,21 +52,23 @@ func (s *Server) CommandsOf(ctx context.Context, client *redis.Client, during fu
 		case name == "echo" && strings.Contains(rest, end):
 			for name := range sent {
 				if called[name] {
-					return nil, fmt.Errorf("%s is sent by clients and called by scripts: INFO commandstats adds both", name)
+					return nil,
+						fmt.Errorf("%s is sent by clients and called by scripts: INFO "+
+							"commandstats adds both", name)
 				}
 			}
 			return slices.Sorted(maps.Keys(sent)), nil
 		case strings.HasSuffix(from, " lua"):
 			called[name] = true
-		case name != "hello" && name != "client": // of a connection
+		case name != "hello" && name != "client": // about the connection
 			sent[name] = true
 		}
 	}
 	return nil, fmt.Errorf("MONITOR ended: %w", lines.Err())
 }
 
-// Micros returns how long the server has executed commands so far, in microseconds.
-func (s *Server) Micros(ctx context.Context, client *redis.Client, of Commands) (float64, error) {
+// Micros returns the total time in microseconds for which the server has executed the commands.
+func (s *Server) Micros(ctx context.Context, client *redis.Client, commands Commands) (float64, error) {
 	text, err := client.Info(ctx, "commandstats").Result()
 	if err != nil {
 		return 0, err
@@ -73,7 +77,7 @@ func (s *Server) Micros(ctx context.Context, client *redis.Client, of Commands) 
 	for line := range strings.Lines(text) {
 		// cmdstat_evalsha:calls=5,usec=210,usec_per_call=42.00,…
 		name, stats, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "cmdstat_"), ":")
-		if !ok || !slices.Contains(of, name) {
+		if !ok || !slices.Contains(commands, name) {
 			continue
 		}
 		for part := range strings.SplitSeq(stats, ",") {

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/remote"
 )
 
-// leasePerSecond is what each key of the group lease may spend: never all of it.
+// leasePerSecond is the limit of each key of the group lease. No key uses it up.
 const leasePerSecond = 10_000_000
 
 // Names of the contestants of the group lease.
@@ -25,7 +25,7 @@ const (
 	Leased = "weir, NewStack with Lease"
 )
 
-// LeaseContestants returns those of the group lease: each decides by a token bucket of
+// LeaseContestants returns the contestants of the group lease. Each decides by a token bucket of
 // 10,000,000 a second.
 func LeaseContestants() []Contestant {
 	return []Contestant{
@@ -38,8 +38,9 @@ func LeaseContestants() []Contestant {
 
 func openBareFast(client *redis.Client) (Decide, error) {
 	return func(ctx context.Context, key string) error {
-		// An interval of 1 µs is the shortest that the script knows.
-		reply, err := gcra.Run(ctx, client, []string{"bare-fast:" + key}, 1, leasePerSecond, 1).Int64Slice()
+		// An interval of 1 µs is the shortest that the script supports.
+		reply, err := gcra.Run(ctx, client, []string{"bare-fast:" + key}, 1, leasePerSecond,
+			1).Int64Slice()
 		if err == nil && reply[0] == 0 {
 			err = ErrDenied
 		}
@@ -60,8 +61,10 @@ func openRedisRateFast(client *redis.Client) (Decide, error) {
 
 func openStack(lease time.Duration) func(*redis.Client) (Decide, error) {
 	return func(client *redis.Client) (Decide, error) {
-		backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: fmt.Sprintf("lease-%v", lease)})
-		stack := remote.MustNewStack(backend, remote.StackOptions{Lease: lease, Budget: 10 * time.Second})
+		backend := redisbackend.MustNewBare(client,
+			redisbackend.BareOptions{Prefix: fmt.Sprintf("lease-%v", lease)})
+		stack := remote.MustNewStack(backend,
+			remote.StackOptions{Lease: lease, Budget: 10 * time.Second})
 		limit := limits.TokenBucket(limits.PerSecond(leasePerSecond), leasePerSecond)
 		return func(ctx context.Context, key string) error {
 			charges := [1]backends.Charge{{Scope: "s", Key: key, Limit: limit, Cost: 1}}
@@ -77,7 +80,7 @@ func openStack(lease time.Duration) func(*redis.Client) (Decide, error) {
 	}
 }
 
-// Calls returns how many scripts clients have called so far.
+// Calls returns the number of scripts that clients have called.
 func (s *Server) Calls(ctx context.Context, client *redis.Client) (calls float64, err error) {
 	text, err := client.Info(ctx, "commandstats").Result()
 	if err != nil {

@@ -15,11 +15,13 @@ import (
 	"github.com/weir-go/weir/remote"
 )
 
-// Spent opens backends on which one key has spent everything: through the plain
-// client, and with a denial cache in front.
+// Spent opens backends on which one key has used up its units: through the plain client, and with a
+// denial cache in front.
 func Spent(client *redis.Client) (plain, cached Decide, err error) {
 	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: "spent"})
-	charges := []backends.Charge{{Scope: "spent", Key: "198.51.100.7", Limit: limits.FixedWindow(limits.PerDay(1)), Cost: 1}}
+	charges := []backends.Charge{
+		{Scope: "spent", Key: "198.51.100.7", Limit: limits.FixedWindow(limits.PerDay(1)), Cost: 1},
+	}
 	denied := func(b backends.Backend) Decide {
 		return func(ctx context.Context, _ string) error {
 			var out [1]limits.Decision
@@ -40,13 +42,16 @@ func Spent(client *redis.Client) (plain, cached Decide, err error) {
 	return denied(backend), denied(cache), nil
 }
 
-// Dead opens a breaker that is open, because nothing listens where its Redis
-// should be. Its decisions are errors, as they should be.
+// Dead opens a breaker that is open, because no server listens at the address of its Redis. Its
+// decisions are errors, as they should be.
 func Dead() (Decide, error) {
 	logging.Disable()
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ContextTimeoutEnabled: true, MaxRetries: -1})
+	client := redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:1", ContextTimeoutEnabled: true, MaxRetries: -1,
+	})
 	bare := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
-	b := remote.MustNewBreaker(bare, remote.BreakerOptions{OpenFor: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+	b := remote.MustNewBreaker(bare,
+		remote.BreakerOptions{OpenFor: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 	charges := []backends.Charge{{Scope: "dead", Key: "198.51.100.7", Limit: tokenBucket, Cost: 1}}
 	decide := func(ctx context.Context, _ string) error {
 		var out [1]limits.Decision

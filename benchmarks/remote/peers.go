@@ -13,12 +13,11 @@ import (
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 )
 
-// ErrDenied is the error of a request that is denied.
+// ErrDenied is the error of a denied request.
 var ErrDenied = errors.New("denied what should be allowed")
 
-// gcra is the least that a script with one key can do that limits a rate by the
-// server's clock: TIME, GET, SET. It reports less than weir and keeps no limit
-// with the state.
+// gcra is the shortest script that limits the rate of one key by the server's clock: TIME, GET,
+// SET. It reports less than weir and does not store the limit with the state.
 var gcra = redis.NewScript(gcraSource)
 
 const gcraSource = `
@@ -38,9 +37,8 @@ redis.call('SET', KEYS[1], string.format('%.0f', after), 'PX', math.ceil((after 
 return {1, math.floor((now - since) / interval), 0}
 `
 
-// least is what every exact script with a state of its own and the server's clock
-// sends, with nothing in between: it limits nothing. It shows how much of a
-// decision is Redis itself.
+// least runs the commands of every exact script with a state and the server's clock, and nothing
+// else: it limits nothing. It shows how much of a decision is the time of Redis.
 var least = redis.NewScript(`
 redis.call('TIME')
 redis.call('GET', KEYS[1])
@@ -50,12 +48,14 @@ return 1
 
 func openLeast(client *redis.Client) (Decide, error) {
 	return func(ctx context.Context, key string) error {
-		return least.Run(ctx, client, []string{"least:" + key}, "1t 1000000 600000 1 1700000000000000 600000 0", 1600).Err()
+		return least.Run(ctx, client, []string{"least:" + key},
+			"1t 1000000 600000 1 1700000000000000 600000 0", 1600).Err()
 	}, nil
 }
 
 func runBare(ctx context.Context, client redis.Scripter, key string) error {
-	reply, err := gcra.Run(ctx, client, []string{"bare:" + key}, refill.Microseconds(), burst, 1).Int64Slice()
+	reply, err := gcra.Run(ctx, client, []string{"bare:" + key}, refill.Microseconds(), burst,
+		1).Int64Slice()
 	if err == nil && reply[0] == 0 {
 		err = ErrDenied
 	}
@@ -74,10 +74,12 @@ func openBareAuto(client *redis.Client) (Decide, error) {
 	return func(ctx context.Context, key string) error { return runBare(ctx, auto, key) }, nil
 }
 
-// openBareRueidis is the bare script through rueidis, which pipelines the commands of all callers
-// over few connections by itself.
+// openBareRueidis runs the bare script through rueidis, which pipelines the commands of all callers
+// over few connections.
 func openBareRueidis(client *redis.Client) (Decide, error) {
-	fast, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{client.Options().Addr}, DisableCache: true})
+	fast, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{client.Options().Addr}, DisableCache: true,
+	})
 	if err != nil {
 		return nil, err
 	}

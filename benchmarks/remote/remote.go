@@ -1,6 +1,6 @@
-// Package remote sets up every contestant to decide one request of one key in
-// one Redis, through the same go-redis client. What a contestant does besides
-// the call that its users would make is what the benchmark measures wrongly.
+// Package remote sets up every contestant to decide one request of one key in one Redis, through
+// the same go-redis client. A contestant must only make the call that its users would make;
+// anything else would distort the benchmark.
 package remote
 
 import (
@@ -10,26 +10,26 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Decide decides one request of key. It returns an error if the contestant
-// failed, or denied what should be allowed.
+// Decide decides one request of key. It returns an error if the contestant failed, or denied a
+// request that it should allow.
 type Decide func(ctx context.Context, key string) error
 
 // Contestant is one way to decide by key in Redis.
 type Contestant struct {
 	Name string
 	Open func(*redis.Client) (Decide, error)
-	// Against says what it is compared with.
+	// Against are the contestants to compare it with.
 	Against []Comparison
 }
 
-// Comparison is with a contestant of which a share of the decisions per second is to be
-// reached by 1, 16 and 128 goroutines; 0 if that only explains the others.
+// Comparison names a contestant, and the share of its decisions per second to reach with 1, 16 and
+// 128 goroutines; 0 if the comparison is only for information.
 type Comparison struct {
 	With    string
 	Targets [3]float64
 }
 
-// What each key may spend: never all of it within a run.
+// The limit of each key, which no key uses up within a run.
 const (
 	burst  = 1_000_000
 	refill = 600 * time.Millisecond
@@ -58,10 +58,13 @@ func Contestants() []Contestant {
 		{bareFast, openBareRueidis, nil},
 		{rate, openRedisRate, nil},
 		{fixed, openUlule, nil},
-		{"weir, token bucket", openWeir(tokenBucket), []Comparison{{bare, alone(0.9)}, {rate, alone(1)}, {bareFast, many(1)}}},
-		{"weir, sliding window", openWeir(slidingWindow), []Comparison{{bare, alone(0.9)}, {rate, alone(1)}, {bareFast, many(1)}}},
+		{"weir, token bucket", openWeir(tokenBucket),
+			[]Comparison{{bare, alone(0.9)}, {rate, alone(1)}, {bareFast, many(1)}}},
+		{"weir, sliding window", openWeir(slidingWindow),
+			[]Comparison{{bare, alone(0.9)}, {rate, alone(1)}, {bareFast, many(1)}}},
 		{"weir, fixed window", openWeir(fixedWindow), []Comparison{{fixed, all(1)}}},
-		{"weir, three rules", openWeir(tokenBucket, fixedWindow, slidingWindow), []Comparison{{bare, all(0.55)}, {"weir, token bucket", all(1 / 1.5)}}},
+		{"weir, three rules", openWeir(tokenBucket, fixedWindow, slidingWindow),
+			[]Comparison{{bare, all(0.55)}, {"weir, token bucket", all(1 / 1.5)}}},
 		{bareAuto, openBareAuto, nil},
 		{"weir, token bucket, auto-pipeliner", openWeirAuto, []Comparison{{bareAuto, all(0.85)}}},
 	}

@@ -7,27 +7,27 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Runner is one way to limit how many requests of a key run at once in Redis, or
-// what that is compared with.
+// Runner is a way to limit how many requests of a key run at once in Redis, or a yardstick.
 type Runner struct {
 	Name    string
-	AtOnce  bool  // it limits requests at once
-	Returns int64 // places or units that the end of a request returns; 0: it has no end
-	Judged  bool  // its start may cost only so much more than that of [OneRate]
+	AtOnce  bool  // limits requests at once
+	Returns int64 // places or units that the end of a request returns; 0: no end
+	Judged  bool  // the cost of its start is limited relative to [OneRate]
 	Open    func(client *redis.Client, atOnce int) (Runs, error)
 }
 
-// OneRate is what all others are compared with.
+// OneRate is the yardstick.
 const OneRate = "weir, one rate"
 
 // Runs starts and ends requests.
 type Runs interface {
-	// Start starts a request of key and returns what ends it, to be called once.
-	// That may return before Redis knows of the end, which counts in Ended only
-	// then, or when the contestant has given it up. It returns an error if the contestant failed, or denied the request.
+	// Start starts a request of key and returns a function that ends it, to be called once. The
+	// function may return before Redis knows the end; Ended counts the end when Redis knows it, or
+	// when the contestant gives up. Start returns an error if the contestant failed, or denied the
+	// request.
 	Start(ctx context.Context, key string) (end func(), err error)
 
-	// Hold starts requests of key that hold so many places together and do not end.
+	// Hold starts requests of key that hold the given number of places in total and do not end.
 	Hold(ctx context.Context, key string, places int) error
 
 	// Ended counts the requests that have ended.
@@ -41,9 +41,11 @@ func Runners() []Runner {
 		{Name: "lock, ZADD, ZCARD", AtOnce: true, Returns: 1, Open: openLocked},
 		{Name: OneRate, Open: openRules(oneRate)},
 		{Name: "weir, two rates", Open: openRules(oneRate, anotherRate)},
-		{Name: "weir, rate and concurrency", AtOnce: true, Returns: 1, Judged: true, Open: openRules(oneRate, concurrency)},
+		{Name: "weir, rate and concurrency", AtOnce: true, Returns: 1, Judged: true,
+			Open: openRules(oneRate, concurrency)},
 		{Name: "weir, concurrency", AtOnce: true, Returns: 1, Open: openRules(concurrency)},
-		{Name: "weir, rate and FinalCost", Returns: estimate - final, Open: openRules(oneRate, finalCost)},
+		{Name: "weir, rate and FinalCost", Returns: estimate - final,
+			Open: openRules(oneRate, finalCost)},
 	}
 }
 
@@ -54,7 +56,7 @@ type Ended struct {
 	count    int64
 	dropped  int64
 	returned int64
-	err      error // of the first end that failed
+	err      error // error of the first end that failed
 }
 
 func newEnded() *Ended {
@@ -63,7 +65,7 @@ func newEnded() *Ended {
 	return e
 }
 
-// note counts one request, and what its end has returned.
+// note counts one ended request with its returned units.
 func (e *Ended) note(returned int64, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -75,7 +77,7 @@ func (e *Ended) note(returned int64, err error) {
 	e.more.Broadcast()
 }
 
-// drop counts one request whose end was not sent, because too many waited.
+// drop counts one request whose end was not sent because too many waited.
 func (e *Ended) drop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -84,36 +86,35 @@ func (e *Ended) drop() {
 	e.more.Broadcast()
 }
 
-// Carried returns how many requests have ended that Redis knows of.
+// Carried returns the number of ended requests that Redis knows of.
 func (e *Ended) Carried() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.count - e.dropped
 }
 
-// Dropped returns how many requests have ended that Redis will never know of.
+// Dropped returns the number of ended requests that Redis will never know of.
 func (e *Ended) Dropped() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.dropped
 }
 
-// Count returns how many requests have ended.
+// Count returns the number of ended requests.
 func (e *Ended) Count() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.count
 }
 
-// Returned returns how many places or units have come back.
+// Returned returns the number of returned places or units.
 func (e *Ended) Returned() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.returned
 }
 
-// Wait waits until n requests have ended, and returns an error if the end of one
-// has failed.
+// Wait waits until n requests have ended. It returns an error if an end failed.
 func (e *Ended) Wait(n int64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -11,12 +11,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// lease is after how long peers take a request for dead: longer than any run, so
-// that what is held stays held.
+// lease is the time after which peers consider a request dead. It is longer than any run, so that
+// held places stay held.
 const lease = time.Hour
 
-// set keeps the requests of a key that run in a sorted set, scored by the client's
-// clock when they began. Both peers do.
+// set stores the running requests of a key in a sorted set, scored by the client's clock when they
+// began. Both peers do so.
 type set struct {
 	client *redis.Client
 	prefix string
@@ -31,8 +31,8 @@ func newSet(client *redis.Client, prefix string) set {
 
 // Hold adds the members without deciding, since nothing is timed.
 func (s *set) Hold(ctx context.Context, key string, places int) error {
-	const most = 1000                                 // members of one command
-	late := float64(time.Now().Add(lease).UnixNano()) // later than any clock of theirs
+	const most = 1000                                 // members per command
+	late := float64(time.Now().Add(lease).UnixNano()) // later than any of their clocks
 	for ; places > 0; places -= most {
 		var members []redis.Z
 		for range min(places, most) {
@@ -45,22 +45,22 @@ func (s *set) Hold(ctx context.Context, key string, places int) error {
 	return nil
 }
 
-// endOf returns what ends the request of a member.
+// endOf returns a function that ends the request of a member.
 func (s *set) endOf(ctx context.Context, key, member string) func() {
 	return func() { s.ended.note(s.client.ZRem(ctx, s.prefix+key, member).Result()) }
 }
 
-// recipe limits by the steps that Stripe has published for concurrent requests,
-// written anew: in one script, members whose time is over go, those that are left
-// are counted, and the request is added if there is room; the time is the
-// client's. After the request its member is removed.
+// recipe follows the steps that Stripe published for concurrent requests, written for this
+// benchmark: one script removes expired members, counts the rest, and adds the request if there is
+// room. The time is the client's. The member is removed after the request.
 type recipe struct {
 	set
 	atOnce int
 }
 
 var concurrent = redis.NewScript(`
-local key, atOnce, now, lease, id = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local key, atOnce, now = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
+local lease, id = tonumber(ARGV[3]), ARGV[4]
 redis.call('ZREMRANGEBYSCORE', key, '-inf', now - lease)
 if redis.call('ZCARD', key) >= atOnce then
   return 0
@@ -75,7 +75,8 @@ func openRecipe(client *redis.Client, atOnce int) (Runs, error) {
 
 func (r *recipe) Start(ctx context.Context, key string) (end func(), err error) {
 	id := rand.Text()
-	allowed, err := concurrent.Run(ctx, r.client, []string{r.prefix + key}, r.atOnce, time.Now().Unix(), int(lease.Seconds()), id).Bool()
+	allowed, err := concurrent.Run(ctx, r.client, []string{r.prefix + key}, r.atOnce,
+		time.Now().Unix(), int(lease.Seconds()), id).Bool()
 	if err != nil {
 		return nil, err
 	}
@@ -85,11 +86,10 @@ func (r *recipe) Start(ctx context.Context, key string) (end func(), err error) 
 	return r.endOf(ctx, key, id), nil
 }
 
-// locked sends what the ConcurrentBuffer of mennanov/limiters sends with its lock in
-// Redis, which is a library that the module proxy does not have. It is not that
-// library, but a model of it: under a mutex of the process and a lock in Redis, one
-// pipeline removes members whose time is over, adds the request and counts; if that
-// is too many, the request is removed again.
+// locked models the ConcurrentBuffer of mennanov/limiters with its lock in Redis; the module proxy
+// does not have that library. Under a mutex of the process and a lock in Redis, one pipeline
+// removes expired members, adds the request and counts. If there are too many, the request is
+// removed again.
 type locked struct {
 	set
 	atOnce  int64
@@ -100,7 +100,7 @@ func openLocked(client *redis.Client, atOnce int) (Runs, error) {
 	return &locked{set: newSet(client, "locked:"), atOnce: int64(atOnce)}, nil
 }
 
-// unlock deletes a lock that is still its owner's.
+// unlock deletes a lock if its owner still holds it.
 var unlock = redis.NewScript(`
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0
@@ -135,7 +135,7 @@ func (l *locked) Start(ctx context.Context, key string) (end func(), err error) 
 	return l.endOf(ctx, key, id), nil
 }
 
-// add adds a request, whether there is room or not, and returns how many there are.
+// add adds a request unconditionally and returns the number of requests.
 func (l *locked) add(ctx context.Context, key string) (count int64, id string, err error) {
 	id = rand.Text()
 	name, now := l.prefix+key, time.Now()

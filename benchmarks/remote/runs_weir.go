@@ -14,17 +14,17 @@ import (
 	"github.com/weir-go/weir/redisbackend"
 )
 
-// asked is a request as the rules see it.
+// asked is a request for the rules.
 type asked struct {
 	key    string
-	places int // that it holds under a concurrency limit
+	places int // places that it holds under a concurrency limit
 }
 
 // ruled is core.Limiter in front of the Redis backend.
 type ruled struct {
 	*core.Limiter[asked]
 	ended *Ended
-	ends  bool // rules with an end report it
+	ends  bool // has rules with an end, which report it
 }
 
 type rule func(atOnce int) core.Rule[asked]
@@ -78,7 +78,7 @@ func (l *ruled) start(ctx context.Context, r asked) (end func(), err error) {
 }
 
 func (l *ruled) Hold(ctx context.Context, key string, places int) error {
-	const most = 64 // that one request may hold
+	const most = 64 // places that one request may hold
 	for ; places > 0; places -= most {
 		if _, err := l.start(ctx, asked{key, min(places, most)}); err != nil {
 			return err
@@ -91,10 +91,12 @@ func (l *ruled) Ended() *Ended { return l.ended }
 
 func itself(r asked) (string, error) { return r.key, nil }
 
-// oneRate is a limit that no key reaches within a run, not the one key of some
-// columns either.
+// oneRate is a limit that no key reaches within a run, not even the single key of some columns.
 func oneRate(int) core.Rule[asked] {
-	return core.Rule[asked]{Name: "rate", Limit: limits.TokenBucket(limits.Per(1, 3*time.Second), 1_000_000_000), Key: itself}
+	return core.Rule[asked]{
+		Name: "rate", Limit: limits.TokenBucket(limits.Per(1, 3*time.Second), 1_000_000_000),
+		Key: itself,
+	}
 }
 
 func anotherRate(int) core.Rule[asked] {
@@ -112,8 +114,8 @@ func concurrency(atOnce int) core.Rule[asked] {
 	}
 }
 
-// estimate and final are what a request is charged at its start and costs in the end
-// under the rule with a FinalCost.
+// estimate is the charge at the start of a request and final its cost at the end, under the rule
+// with a FinalCost.
 const (
 	estimate = 4
 	final    = 1

@@ -12,14 +12,14 @@ import (
 	"github.com/weir-go/weir/internal/proof/freeport"
 )
 
-// Server is a redis-server of the benchmark's own, on a free loopback port.
+// Server is a redis-server of this benchmark, on a free loopback port.
 type Server struct {
 	Addr    string
 	command *exec.Cmd
 	dir     string
 }
 
-// Start starts a server that persists nothing.
+// Start starts a server without persistence.
 func Start() (*Server, error) {
 	addr, err := freeport.Address()
 	if err != nil {

@@ -34,7 +34,9 @@ func take(client redis.Scripter, choices []limits.Limit) Decide {
 	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	var rules [3]backends.Charge
 	for i, limit := range choices {
-		rules[i] = backends.Charge{Scope: fmt.Sprintf("%v-of-%d", limit.Algorithm(), len(choices)), Limit: limit, Cost: 1}
+		rules[i] = backends.Charge{
+			Scope: fmt.Sprintf("%v-of-%d", limit.Algorithm(), len(choices)), Limit: limit, Cost: 1,
+		}
 	}
 	return func(ctx context.Context, key string) error {
 		charges := rules

@@ -44,7 +44,8 @@ func (l xtime) Limit(context.Context) error {
 }
 
 func grpcRules(limit limits.Limit, key func(*grpcmw.Call) (string, error)) grpc.ServerOption {
-	return grpc.ChainUnaryInterceptor(grpcmw.MustNew(grpcmw.Config{Rules: []grpcmw.Rule{{Name: "a", Limit: limit, Key: key}}}).Unary())
+	return grpc.ChainUnaryInterceptor(
+		grpcmw.MustNew(grpcmw.Config{Rules: []grpcmw.Rule{{Name: "a", Limit: limit, Key: key}}}).Unary())
 }
 
 func BenchmarkGRPC(b *testing.B) {
@@ -55,7 +56,8 @@ func BenchmarkGRPC(b *testing.B) {
 		denies bool
 	}{
 		{"bare", grpc.EmptyServerOption{}, false},
-		{"middleware", grpc.ChainUnaryInterceptor(ratelimit.UnaryServerInterceptor(xtime{rate.NewLimiter(rate.Inf, 0)})), false},
+		{"middleware",
+			grpc.ChainUnaryInterceptor(ratelimit.UnaryServerInterceptor(xtime{rate.NewLimiter(rate.Inf, 0)})), false},
 		{"weir, one key", grpcRules(allowing, everybody), false},
 		{"weir, no fields", grpc.ChainUnaryInterceptor(grpcmw.MustNew(grpcmw.Config{
 			Rules:   []grpcmw.Rule{{Name: "a", Limit: allowing, Key: everybody}},
@@ -63,7 +65,8 @@ func BenchmarkGRPC(b *testing.B) {
 		}).Unary()), false},
 		{"weir, peer", grpcRules(allowing, keyfuncs.Address(grpcmw.Peer)), false},
 		{"weir, metadata", grpcRules(allowing, grpcmw.Lift(keyfuncs.Header("x-tenant"))), false},
-		{"middleware, denied", grpc.ChainUnaryInterceptor(ratelimit.UnaryServerInterceptor(xtime{rate.NewLimiter(0, 1)})), true},
+		{"middleware, denied",
+			grpc.ChainUnaryInterceptor(ratelimit.UnaryServerInterceptor(xtime{rate.NewLimiter(0, 1)})), true},
 		{"weir, denied", grpcRules(denying, everybody), true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
@@ -124,7 +127,9 @@ func BenchmarkInterceptor(b *testing.B) {
 	handler := func(context.Context, any) (any, error) { return nil, nil }
 	info := &grpc.UnaryServerInfo{FullMethod: "/a.B/C"}
 	weir := func(limit limits.Limit) grpc.UnaryServerInterceptor {
-		return grpcmw.MustNew(grpcmw.Config{Rules: []grpcmw.Rule{{Name: "a", Limit: limit, Key: keyfuncs.Constant[*grpcmw.Call]("all")}}}).Unary()
+		return grpcmw.MustNew(
+			grpcmw.Config{Rules: []grpcmw.Rule{{Name: "a", Limit: limit,
+				Key: keyfuncs.Constant[*grpcmw.Call]("all")}}}).Unary()
 	}
 	for _, c := range []struct {
 		name string
@@ -156,13 +161,15 @@ func BenchmarkConnect(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			var options []connect.HandlerOption
 			if c.limit != (limits.Limit{}) {
-				options = append(options, connect.WithInterceptors(connectmw.MustNew(connectmw.Config{Rules: []connectmw.Rule{{
-					Name: "a", Limit: c.limit, Key: keyfuncs.Address(connectmw.Peer),
-				}}}).Interceptor()))
+				options = append(options,
+					connect.WithInterceptors(connectmw.MustNew(connectmw.Config{Rules: []connectmw.Rule{{
+						Name: "a", Limit: c.limit, Key: keyfuncs.Address(connectmw.Peer),
+					}}}).Interceptor()))
 			}
-			handler := connect.NewUnaryHandler(path, func(context.Context, *connect.Request[message]) (*connect.Response[message], error) {
-				return connect.NewResponse(new(message)), nil
-			}, options...)
+			handler := connect.NewUnaryHandler(path,
+				func(context.Context, *connect.Request[message]) (*connect.Response[message], error) {
+					return connect.NewResponse(new(message)), nil
+				}, options...)
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				b.Fatal(err)
@@ -173,7 +180,8 @@ func BenchmarkConnect(b *testing.B) {
 			b.Cleanup(func() { server.Close() })
 			transport := &http.Transport{Protocols: server.Protocols}
 			b.Cleanup(transport.CloseIdleConnections)
-			client := connect.NewClient[message, message](&http.Client{Transport: transport}, "http://"+listener.Addr().String()+path)
+			client := connect.NewClient[message, message](&http.Client{Transport: transport},
+				"http://"+listener.Addr().String()+path)
 			ask := func() connect.Code {
 				_, err := client.CallUnary(b.Context(), connect.NewRequest(new(message)))
 				if err == nil {

@@ -14,7 +14,7 @@ import (
 type Contestant struct {
 	Name string
 	Weir bool
-	// Library is true of what users could pick instead.
+	// Library tells that it is a published library or algorithm.
 	Library bool
 	Make    func(*overload.Scenario) overload.Limiter
 }
@@ -22,20 +22,26 @@ type Contestant struct {
 // Contestants returns all of them, in the order of the report.
 func Contestants() []Contestant {
 	return []Contestant{
-		{Name: "nothing", Make: func(*overload.Scenario) overload.Limiter { return overload.Nothing{} }},
+		{Name: "nothing", Make: func(*overload.Scenario) overload.Limiter {
+			return overload.Nothing{}
+		}},
 		{Name: "failsafe-go", Library: true, Make: func(*overload.Scenario) overload.Limiter {
 			return failsafe{adaptivelimiter.NewWithDefaults[any]()}
 		}},
-		{Name: "Vegas, by its paper", Library: true, Make: func(*overload.Scenario) overload.Limiter { return newWindowed(&vegas{}) }},
-		{Name: "Gradient2, as published", Library: true, Make: func(*overload.Scenario) overload.Limiter { return newWindowed(&gradient2{}) }},
-		{Name: "weir", Weir: true, Make: func(*overload.Scenario) overload.Limiter { return Weir(shed.Options[overload.Request]{}) }},
+		{Name: "Vegas, by its paper", Library: true,
+			Make: func(*overload.Scenario) overload.Limiter { return newWindowed(&vegas{}) }},
+		{Name: "Gradient2, as published", Library: true,
+			Make: func(*overload.Scenario) overload.Limiter { return newWindowed(&gradient2{}) }},
+		{Name: "weir", Weir: true, Make: func(*overload.Scenario) overload.Limiter {
+			return Weir(shed.Options[overload.Request]{})
+		}},
 		{Name: "weir, told the SLO", Weir: true, Make: func(s *overload.Scenario) overload.Limiter {
 			return Weir(shed.Options[overload.Request]{SLO: s.SLO})
 		}},
 	}
 }
 
-// WithClasses is weir with the three classes of [overload.Request].
+// WithClasses returns weir with the three classes of [overload.Request].
 func WithClasses() overload.Limiter {
 	return Weir(shed.Options[overload.Request]{
 		Classes:  []shed.Class{{Name: "critical"}, {Name: "normal"}, {Name: "sheddable"}},
@@ -47,7 +53,7 @@ type weir struct {
 	*shed.Shedder[overload.Request]
 }
 
-// Weir returns a limiter that is weir with these options.
+// Weir returns weir with options o.
 func Weir(o shed.Options[overload.Request]) overload.Limiter { return weir{shed.MustNew(o)} }
 
 func (w weir) Enter(r overload.Request) (func(bool), bool) {
@@ -55,7 +61,9 @@ func (w weir) Enter(r overload.Request) (func(bool), bool) {
 	if permit == nil {
 		return nil, false
 	}
-	return func(failed bool) { permit.End(shed.Result{Route: r.Route, Failed: failed, Refused: failed}) }, true
+	return func(failed bool) {
+		permit.End(shed.Result{Route: r.Route, Failed: failed, Refused: failed})
+	}, true
 }
 
 type failsafe struct {

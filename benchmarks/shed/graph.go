@@ -19,12 +19,13 @@ type GraphContestant struct {
 	Make func(*overload.Graph) []overload.Limiter
 }
 
-// frontLimits are the fixed limits of a front, of which the best is a contestant.
+// frontLimits are the fixed limits of a front. The best of them is a contestant.
 var frontLimits = []int{7, 10, 14, 20, 28, 40, 56, 80, 112, 160, 224, 320}
 
-// GraphContestants returns all but the best fixed limit, in the order of the report.
+// GraphContestants returns all except the best fixed limit, in the order of the report.
 func GraphContestants() []GraphContestant {
-	each := func(limiter func(front bool) overload.Limiter) func(*overload.Graph) []overload.Limiter {
+	type makeAll = func(*overload.Graph) []overload.Limiter
+	each := func(limiter func(front bool) overload.Limiter) makeAll {
 		return func(g *overload.Graph) (limiters []overload.Limiter) {
 			for i := range g.Services {
 				limiters = append(limiters, limiter(i == 0))
@@ -32,17 +33,24 @@ func GraphContestants() []GraphContestant {
 			return limiters
 		}
 	}
-	rajomonWith := func(p rajomonParameters) func(*overload.Graph) []overload.Limiter {
+	rajomonWith := func(p rajomonParameters) makeAll {
 		return func(g *overload.Graph) []overload.Limiter { return newRajomon(g, p) }
 	}
 	lot := func(r overload.Request) string { return strconv.FormatFloat(r.Lot, 'g', -1, 64) }
 	needs := func(r overload.Request) string { return r.Route }
 	return []GraphContestant{
-		{"failsafe-go", each(func(bool) overload.Limiter { return failsafe{adaptivelimiter.NewWithDefaults[any]()} })},
+		{"failsafe-go",
+			each(func(bool) overload.Limiter {
+				return failsafe{adaptivelimiter.NewWithDefaults[any]()}
+			})},
 		{"Rajomon, parameters of its tests", rajomonWith(published)},
 		{"Rajomon, parameters for these graphs", rajomonWith(tuned)},
-		{"weir", each(func(bool) overload.Limiter { return Weir(shed.Options[overload.Request]{}) })},
-		{"weir, Lot", each(func(bool) overload.Limiter { return Weir(shed.Options[overload.Request]{Lot: lot}) })},
+		{"weir",
+			each(func(bool) overload.Limiter { return Weir(shed.Options[overload.Request]{}) })},
+		{"weir, Lot",
+			each(func(bool) overload.Limiter {
+				return Weir(shed.Options[overload.Request]{Lot: lot})
+			})},
 		{"weir, Needs", each(func(front bool) overload.Limiter {
 			if front {
 				return Weir(shed.Options[overload.Request]{Needs: needs, Limit: 1000})
@@ -64,18 +72,19 @@ func GraphContestants() []GraphContestant {
 	}
 }
 
-// GraphRow is what a contestant makes of a graph, by load.
+// GraphRow is the result of a contestant on a graph, by load.
 type GraphRow struct {
 	Name string
-	// Good are the good answers as a part of those that can be; Vain is the part of the capacity of the
-	// second service that works for other requests. Both are medians over all seeds.
+	// Good are the good answers as a share of the possible ones. Vain is the share of the second
+	// service's capacity that is spent on other requests. Both are medians over all seeds.
 	Good, Vain []float64
 }
 
-// JudgeGraph runs a graph with all contestants. The best fixed limit of the front is that of each
-// load, by the first seed.
+// JudgeGraph runs a graph with all contestants. The best fixed limit of the front is chosen for
+// each load, by the first seed.
 func JudgeGraph(g *overload.Graph, seeds []uint64, bubble Bubble) []GraphRow {
-	measure := func(name string, loads []float64, seeds []uint64, limiters func(*overload.Graph) []overload.Limiter) GraphRow {
+	measure := func(name string, loads []float64, seeds []uint64,
+		limiters func(*overload.Graph) []overload.Limiter) GraphRow {
 		row := GraphRow{Name: name}
 		for _, load := range loads {
 			var good, vain []float64
@@ -87,7 +96,8 @@ func JudgeGraph(g *overload.Graph, seeds []uint64, bubble Bubble) []GraphRow {
 			}
 			slices.Sort(good)
 			slices.Sort(vain)
-			row.Good, row.Vain = append(row.Good, good[len(good)/2]), append(row.Vain, vain[len(vain)/2])
+			row.Good, row.Vain = append(row.Good, good[len(good)/2]),
+				append(row.Vain, vain[len(vain)/2])
 		}
 		return row
 	}

@@ -7,28 +7,28 @@ import (
 	"github.com/weir-go/weir/internal/proof/overload"
 )
 
-// The limits of both algorithms, as in their widest used implementation.
+// The bounds of the limit in both algorithms, as in their most used implementation.
 const (
 	initialLimit = 20
 	highestLimit = 200
-	windowSize   = 10 // completions that a window has at least
+	windowSize   = 10 // minimal number of completions in a window
 )
 
-// algorithm says how the limit follows from the latencies of a window.
+// algorithm computes the limit from the latencies of a window.
 type algorithm interface {
-	// window returns how long a window lasts, given the mean latency of the last one.
+	// window returns the length of a window for the mean latency of the previous one.
 	window(mean time.Duration) time.Duration
 	update(limit float64, least, mean time.Duration, most int) float64
 }
 
-// windowed is a limiter whose algorithm hears of one window after the other.
+// windowed is a limiter that calls its algorithm once per window.
 type windowed struct {
 	algorithm algorithm
 	limit     float64
 	inFlight  int
 
 	began time.Time
-	mean  time.Duration // of the last window
+	mean  time.Duration // of the previous window
 	least time.Duration
 	sum   time.Duration
 	n     int
@@ -67,15 +67,16 @@ func (w *windowed) ended(took time.Duration, failed bool) {
 	w.began, w.sum, w.n, w.most = time.Now(), 0, 0, w.inFlight
 }
 
-// vegas is TCP Vegas with requests in flight for the congestion window: Brakmo, O'Malley and Peterson, "TCP Vegas: New
-// Techniques for Congestion Detection and Avoidance", SIGCOMM 1994. α is 2, β is 4, γ is 1.
+// vegas is TCP Vegas with requests in flight for the congestion window: Brakmo, O'Malley and
+// Peterson, "TCP Vegas: New Techniques for Congestion Detection and Avoidance", SIGCOMM 1994. α is
+// 2, β is 4, γ is 1.
 type vegas struct {
 	base    time.Duration
 	steady  bool // slow start is over
 	holding bool // slow start grows in every other round trip
 }
 
-func (v *vegas) window(mean time.Duration) time.Duration { return mean } // once a round trip
+func (v *vegas) window(mean time.Duration) time.Duration { return mean } // one round trip
 
 func (v *vegas) update(limit float64, least, mean time.Duration, most int) float64 {
 	if v.base == 0 || least < v.base {
@@ -101,8 +102,9 @@ func (v *vegas) update(limit float64, least, mean time.Duration, most int) float
 	return limit
 }
 
-// gradient2 is the algorithm of that name that Netflix published with its library concurrency-limits, by its
-// description: a long and a short average of latencies, tolerance 1.5, a queue of 4, smoothing 0.2.
+// gradient2 is the algorithm that Netflix published with its library concurrency-limits, written
+// from its description: a long and a short average of latencies, tolerance 1.5, a queue of 4,
+// smoothing 0.2.
 type gradient2 struct{ long float64 }
 
 func (g *gradient2) window(time.Duration) time.Duration { return time.Second }
@@ -114,7 +116,7 @@ func (g *gradient2) update(limit float64, _, mean time.Duration, most int) float
 		g.long = short
 	}
 	g.long += (short - g.long) * 2 / (age + 1)
-	if g.long/short > 2 { // it recovers from overload
+	if g.long/short > 2 { // recovers from overload
 		g.long *= 0.95
 	}
 	if float64(most) < limit/2 {

@@ -7,62 +7,64 @@ import (
 	"github.com/weir-go/weir/internal/proof/overload"
 )
 
-// rajomonParameters are what users of Rajomon choose: how much a price rises or falls by a
-// difference of 10 ms between the longest wait and the threshold, and how often.
+// rajomonParameters are the parameters that users of Rajomon choose: how much a price rises or
+// falls for a difference of 10 ms between the longest wait and the threshold, and how often.
 type rajomonParameters struct {
 	step             int64
 	threshold, every time.Duration
 }
 
 var (
-	// published are those of the tests of its repository.
+	// published are the parameters in the tests of its repository.
 	published = rajomonParameters{180, 500 * time.Microsecond, 5 * time.Millisecond}
-	// tuned are the best of 40 for these graphs, with other seeds.
+	// tuned are the best of 40 parameter sets for these graphs, found with other seeds.
 	tuned = rajomonParameters{20, 60 * time.Millisecond, 250 * time.Millisecond}
 )
 
 // rajomon is the scheme of Xing and others, "Rajomon: Decentralized and Coordinated Overload
 // Control for Latency-Sensitive Microservices", NSDI 2025, as a limiter of one service. Each
-// service has a price, which follows how long requests wait in it. A request has tokens, goes on
-// if it has as many as the price, and needs the highest price of all services that it will visit.
-// One in five answers tells the caller the price. The first caller has a budget of tokens.
+// service has a price, which follows how long requests wait in it. A request has tokens. It is
+// admitted if it has as many as the price, and needs the highest price of all services that it will
+// visit. One in five answers tells the caller the price. The first caller has a budget of tokens.
 //
-// It is written anew. With the repository's own functions in its place (commit f7c7553:
-// UpdatePrice, UpdateDownstreamPrice, LoadShedding, RateLimiting, DeductTokens) all figures are
-// the same. Its wait is that in Go's scheduler; here it is that for a slot.
+// It is a new implementation. With the repository's own functions in its place (commit f7c7553:
+// UpdatePrice, UpdateDownstreamPrice, LoadShedding, RateLimiting, DeductTokens) all figures are the
+// same. The original measures waits in Go's scheduler; this one measures waits for a slot.
 type rajomon struct {
 	parameters rajomonParameters
-	front      *rajomon // nil: it is the front
+	front      *rajomon // nil: this is the front
 	user       *rajomonUser
 	index      int
 	own        int64
-	rises      int // of the price, one after the other
+	rises      int // consecutive rises of the price
 	prices     map[string]map[int]int64
-	longest    time.Duration // wait since the price was last adjusted
+	longest    time.Duration // longest wait since the last adjustment of the price
 	adjusted   time.Time
 }
 
-// rajomonUser is the end user, who pays. An equal part of tokensOf goes to each request that the
+// rajomonUser is the end user, who pays. tokensOf is divided equally among the requests that the
 // services can do.
 type rajomonUser struct {
 	rajomon
 	left   int64
 	filled time.Time
-	per    int64 // for each millisecond
+	per    int64 // per millisecond
 	tokens map[float64]int64
 }
 
-const tokensOf = 10_000 // at first
+const tokensOf = 10_000 // initial tokens
 
 func newRajomon(g *overload.Graph, p rajomonParameters) (services []overload.Limiter) {
 	user := &rajomonUser{
-		left: tokensOf, filled: time.Now(), per: int64(g.Capacity() * tokensOf / 2 / 1000), tokens: make(map[float64]int64),
+		left: tokensOf, filled: time.Now(), per: int64(g.Capacity() * tokensOf / 2 / 1000),
+		tokens: make(map[float64]int64),
 	}
 	user.prices = make(map[string]map[int]int64)
 	var front *rajomon
 	for i := range g.Services {
 		r := &rajomon{
-			parameters: p, front: front, user: user, index: i, prices: make(map[string]map[int]int64), adjusted: time.Now(),
+			parameters: p, front: front, user: user, index: i,
+			prices: make(map[string]map[int]int64), adjusted: time.Now(),
 		}
 		if i == 0 {
 			front = r
@@ -90,13 +92,13 @@ func (r *rajomon) adjust() {
 	}
 }
 
-// Waited notes how long a request has waited for a slot.
+// Waited records how long a request waited for a slot.
 func (r *rajomon) Waited(d time.Duration) {
 	r.adjust()
 	r.longest = max(r.longest, d)
 }
 
-// price returns what a request of a kind needs here and behind.
+// price returns the price of a kind of request in this service and those behind it.
 func (r *rajomon) price(kind string) int64 {
 	price := r.own
 	for _, p := range r.prices[kind] {
@@ -112,7 +114,7 @@ func (r *rajomon) learn(kind string, service int, price int64) {
 	r.prices[kind][service] = price
 }
 
-// send returns the tokens of a request, and whether the user sends it.
+// send returns the tokens of a request, and whether the user sends the request.
 func (u *rajomonUser) send(q overload.Request) (tokens int64, ok bool) {
 	for now := time.Now(); now.Sub(u.filled) >= time.Millisecond; {
 		u.filled = u.filled.Add(time.Millisecond)

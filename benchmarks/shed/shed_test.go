@@ -37,7 +37,8 @@ func TestVegasKeepsFewWaiting(t *testing.T) {
 	const ms = 1_000_000
 	for _, c := range []struct{ mean, want float64 }{{50 * ms, 21}, {55 * ms, 21}, {60 * ms, 20}, {70 * ms, 19}} {
 		if got := v.update(20, 50*ms, time.Duration(c.mean), 20); got != c.want {
-			t.Errorf("limit 20, 50 ms without a queue and %v with: next limit %v, want %v", time.Duration(c.mean), got, c.want)
+			t.Errorf("limit 20, 50 ms without a queue and %v with: next limit %v, want %v", time.Duration(c.mean), got,
+				c.want)
 		}
 	}
 }

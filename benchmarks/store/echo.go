@@ -13,7 +13,9 @@ type echoStore struct {
 }
 
 func openEcho(q Quota, keys int) Store {
-	config := middleware.RateLimiterMemoryStoreConfig{Rate: rate.Every(q.Refill), Burst: int(q.Burst)}
+	config := middleware.RateLimiterMemoryStoreConfig{
+		Rate: rate.Every(q.Refill), Burst: int(q.Burst),
+	}
 	if keys > 0 {
 		config.ExpiresIn = time.Hour // 3 minutes by default
 	}

@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// floor does what no exact keyed store in portable Go can leave out, and no
-// more: it reads a monotonic clock, hashes the key, and under a lock reads and
-// writes the one place where the key's state is, which it finds without a
-// search. It compares, counts and reports nothing. So it is not a limiter; it
-// shows how much of a store's time is its own.
+// floor does only what every exact keyed store in portable Go must do: it reads a monotonic clock,
+// hashes the key, and, under a lock, reads and writes the state of the key at a place that it finds
+// without a search. It does not compare, count or report, so it is not a limiter. It shows how much
+// of a store's time is unavoidable.
 type floor struct {
 	start  time.Time
 	seed   maphash.Seed
 	shards [64]floorShard
-	places [][4]uint64 // as many as a table with some room to spare has, of 32 bytes
+	places [][4]uint64 // as many places of 32 bytes as a table with some spare room
 	allow  bool
 }
 

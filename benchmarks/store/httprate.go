@@ -6,10 +6,9 @@ import (
 	"github.com/go-chi/httprate"
 )
 
-// httpRate decides through OnLimit, the one method of httprate that decides and
-// counts in one step. It is made for handlers: it formats three header values
-// even where, as here, all header names are empty and none is sent. That is its
-// three allocations.
+// httpRate decides through OnLimit, the only method of httprate that decides and counts in one
+// step. OnLimit is made for handlers: it formats three header values even if, as here, no header
+// has a name. That accounts for its three allocations.
 type httpRate struct {
 	limiter *httprate.RateLimiter
 	request *http.Request

@@ -11,8 +11,8 @@ type throttledStore struct{ limiter *throttled.GCRARateLimiterCtx }
 
 func openThrottledMap(q Quota, _ int) Store { return openThrottled(q, 0) }
 
-// openThrottledLRU bounds the store as throttled's examples do, at 65,536 keys,
-// unless the benchmark needs room for more.
+// openThrottledLRU limits the store to 65,536 keys, as throttled's examples do, unless the
+// benchmark needs room for more.
 func openThrottledLRU(q Quota, keys int) Store { return openThrottled(q, max(keys, 65_536)) }
 
 func openThrottled(q Quota, keys int) Store {
@@ -22,7 +22,7 @@ func openThrottled(q Quota, keys int) Store {
 	}
 	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{
 		MaxRate:  throttled.PerDuration(1, q.Refill),
-		MaxBurst: int(q.Burst) - 1, // on top of the one that a rate always allows
+		MaxBurst: int(q.Burst) - 1, // in addition to the one that a rate always allows
 	})
 	if err != nil {
 		panic(err)

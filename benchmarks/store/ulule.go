@@ -11,9 +11,11 @@ import (
 type ululeStore struct{ limiter *limiter.Limiter }
 
 func openUlule(q Quota, keys int) Store {
-	options := limiter.StoreOptions{Prefix: limiter.DefaultPrefix, CleanUpInterval: limiter.DefaultCleanUpInterval}
+	options := limiter.StoreOptions{
+		Prefix: limiter.DefaultPrefix, CleanUpInterval: limiter.DefaultCleanUpInterval,
+	}
 	if keys > 0 {
-		options.CleanUpInterval = time.Hour // 30 seconds by default
+		options.CleanUpInterval = time.Hour // default: 30 seconds
 	}
 	rate := limiter.Rate{Period: q.Window, Limit: q.Burst}
 	return ululeStore{limiter.New(memory.NewStoreWithOptions(options), rate)}

@@ -25,26 +25,30 @@ func weir() []Contestant {
 	}
 }
 
-func tokenBucket(q Quota) limits.Limit { return limits.TokenBucket(limits.Per(1, q.Refill), q.Burst) }
-func leakyBucket(q Quota) limits.Limit { return limits.LeakyBucket(limits.Per(1, q.Refill), q.Burst) }
-func leakyQueue(q Quota) limits.Limit  { return limits.LeakyQueue(limits.Per(1, q.Refill), q.Burst) }
+func tokenBucket(q Quota) limits.Limit {
+	return limits.TokenBucket(limits.Per(1, q.Refill), q.Burst)
+}
+func leakyBucket(q Quota) limits.Limit {
+	return limits.LeakyBucket(limits.Per(1, q.Refill), q.Burst)
+}
+func leakyQueue(q Quota) limits.Limit { return limits.LeakyQueue(limits.Per(1, q.Refill), q.Burst) }
 
-// fixedWindow has a window that has just begun, so that it does not turn, and
-// empty every counter, during the run.
+// fixedWindow returns a limit whose window has just begun, so that it does not end, which would
+// clear every counter, during the run.
 func fixedWindow(q Quota) limits.Limit {
 	return limits.FixedWindow(limits.Per(q.Burst, windowTurning(time.Now(), q.Window)))
 }
 
-// windowTurning returns a period, about the given one, such that a window begins
-// at the given instant or less than a second before. Windows begin at whole
-// multiples of their period since the Unix epoch.
+// windowTurning returns a period, near the given one, such that a window begins at the given time
+// or less than a second before. Windows begin at whole multiples of their period since the Unix
+// epoch.
 func windowTurning(at time.Time, period time.Duration) time.Duration {
 	since := at.Sub(time.Unix(0, 0))
 	windows := since / period
 	return (since / windows).Truncate(time.Microsecond)
 }
 
-// backend decides through backends.Backend: one charge, slices used again and again.
+// backend decides through backends.Backend: one charge, with reused slices.
 type backend struct {
 	memory *memory.Memory
 	limit  limits.Limit
@@ -71,7 +75,7 @@ func (s *backend) Live() int {
 }
 
 type backendDecider struct {
-	_        [128]byte // goroutines do not share cache lines by accident
+	_        [128]byte // keeps goroutines on different cache lines
 	backend  backends.Backend
 	charge   [1]backends.Charge
 	decision [1]limits.Decision
@@ -84,9 +88,9 @@ func (d *backendDecider) Allow(key string) bool {
 	return err == nil && d.decision[0].Allowed
 }
 
-// sliding is a backend whose window turns soon after its keys are in, if asked
-// for, so that what is timed weighs a previous window, as it has to for any
-// client that comes back. Otherwise its window has just begun.
+// sliding is a backend whose window turns soon after its keys are in, if asked for. The timed
+// decisions then weigh a previous window, as for any client that comes back. Otherwise its window
+// has just begun.
 type sliding struct {
 	backend
 	turn time.Time // zero if not asked for
@@ -110,12 +114,13 @@ func (s *sliding) Settle() {
 		return
 	}
 	if time.Now().After(s.turn) {
-		fmt.Fprintln(os.Stderr, "weir sliding window: the keys went in too slowly, some have no previous window")
+		fmt.Fprintln(os.Stderr, "weir sliding window: the keys went in too slowly, some have no "+
+			"previous window")
 	}
 	time.Sleep(time.Until(s.turn))
 }
 
-// decideLimiter decides through core.Limiter, whose one rule is given its key.
+// decideLimiter decides through core.Limiter with one rule. Its requests are keys.
 type decideLimiter struct {
 	backend
 	limiter *core.Limiter[string]
@@ -153,7 +158,7 @@ func (s decideInto) Decider() Decider { return &intoDecider{limiter: s.limiter} 
 type intoDecider struct {
 	limiter *core.Limiter[string]
 	outcome core.Outcome
-	_       [128]byte // goroutines do not share cache lines by accident
+	_       [128]byte // keeps goroutines on different cache lines
 }
 
 func (d *intoDecider) Allow(key string) bool {
@@ -161,7 +166,7 @@ func (d *intoDecider) Allow(key string) bool {
 	return d.outcome.Allowed()
 }
 
-// bound decides through a limiter of the store itself.
+// bound decides through a memory.Bound.
 type bound struct {
 	backend
 	limiter *memory.Bound

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// mutexMap is golang.org/x/time/rate the way most tutorials put it behind keys:
-// a map of limiters under one mutex, never cleaned.
+// mutexMap is golang.org/x/time/rate as most tutorials use it with keys: a map of limiters under
+// one mutex, never cleaned.
 type mutexMap struct {
 	mu       sync.Mutex
 	limiters map[string]*rate.Limiter
@@ -16,7 +16,9 @@ type mutexMap struct {
 }
 
 func openMutexMap(q Quota, _ int) Store {
-	return &mutexMap{limiters: make(map[string]*rate.Limiter), rate: rate.Every(q.Refill), burst: int(q.Burst)}
+	return &mutexMap{
+		limiters: make(map[string]*rate.Limiter), rate: rate.Every(q.Refill), burst: int(q.Burst),
+	}
 }
 
 func (s *mutexMap) Decider() Decider { return s }
@@ -32,7 +34,7 @@ func (s *mutexMap) Allow(key string) bool {
 	return l.Allow()
 }
 
-// syncMap is the same behind a sync.Map.
+// syncMap is the same with a sync.Map.
 type syncMap struct {
 	limiters sync.Map // of *rate.Limiter
 	rate     rate.Limit

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Table is a table: rows of cells under a row of heads.
+// Table is a table: rows of cells below a row of heads.
 type Table struct {
 	Heads []string
 	Rows  [][]string
@@ -16,8 +16,8 @@ type Table struct {
 // Add appends a row.
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
-// Print writes t to w, its first column to the left and all others to the right,
-// in columns that also line up as plain text.
+// Print writes t to w as Markdown that is also aligned as plain text: the first column to the left,
+// the others to the right.
 func (t *Table) Print(w io.Writer) {
 	width := make([]int, len(t.Heads))
 	for _, row := range append([][]string{t.Heads}, t.Rows...) {
@@ -68,7 +68,7 @@ func Number(x float64) string {
 	return sign + digits
 }
 
-// Mark says in a word's space whether a target is met.
+// Mark returns a mark for a target that is met or missed.
 func Mark(met bool) string {
 	if met {
 		return "✓"

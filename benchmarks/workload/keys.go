@@ -1,14 +1,13 @@
-// Package workload makes the keys that every contestant decides and the order
-// in which it sees them: the same for all, made before any clock starts.
+// Package workload makes the keys that every contestant decides, and their order. They are the same
+// for all contestants, and made before any clock starts.
 package workload
 
 import "strconv"
 
-// AppendKey appends the i-th key to b: an IPv4 address in dotted form, as a
-// limiter by client address sees it. Different i below 2³² give different keys,
-// and neighbours have nothing in common.
+// AppendKey appends the i-th key to b: an IPv4 address in dotted form, as for a limiter by client
+// address. Different i below 2³² yield different keys, and neighbours have no common pattern.
 func AppendKey(b []byte, i int) []byte {
-	a := uint32(i) * 0x9E3779B1 // odd, so one to one
+	a := uint32(i) * 0x9E3779B1 // odd, so one-to-one
 	for shift := 24; shift >= 0; shift -= 8 {
 		b = strconv.AppendUint(b, uint64(a>>shift&0xff), 10)
 		if shift > 0 {
@@ -18,8 +17,8 @@ func AppendKey(b []byte, i int) []byte {
 	return b
 }
 
-// NewKey returns the i-th key as a string of its own, the way a server makes
-// one out of a request: a store that keeps it keeps its bytes.
+// NewKey returns the i-th key as a new string, as a server makes it from a request: a store that
+// keeps the key keeps its bytes.
 func NewKey(i int) string {
 	var b [len("255.255.255.255")]byte
 	return string(AppendKey(b[:0], i))

@@ -33,7 +33,9 @@ func TestSequencesAskForTheKeysTheyAreOver(t *testing.T) {
 	for i := range n {
 		known[workload.NewKey(i)] = true
 	}
-	for name, s := range map[string]*workload.Sequence{"one": workload.One(), "uniform": workload.Uniform(n), "zipf": workload.Zipf(n)} {
+	for name, s := range map[string]*workload.Sequence{
+		"one": workload.One(), "uniform": workload.Uniform(n), "zipf": workload.Zipf(n),
+	} {
 		asked := make(map[string]int)
 		for i := range s.Len() {
 			if !known[s.Key(i)] {

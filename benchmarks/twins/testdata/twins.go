@@ -1,5 +1,5 @@
 // Command twins compares two versions of package memory in one process. It compiles only where
-// twins.sh has put the earlier one.
+// twins.sh has put the earlier version.
 package main
 
 import (
@@ -17,10 +17,10 @@ import (
 	now "github.com/weir-go/weir/memory"
 )
 
-// turn is how many operations one version makes before the other has its turn.
+// turn is the number of operations of one version before the other one's turn.
 const turn = 400
 
-// a version makes operations of one case.
+// version runs operations of one case.
 type version func()
 
 func main() {
@@ -50,7 +50,8 @@ func cases() (all []comparison) {
 		limit limits.Limit
 	}{
 		{"bucket", limits.TokenBucket(day, all1e9)},
-		{"bucket with fractions", limits.TokenBucket(limits.Per(999_999_937, 24*time.Hour), all1e9)},
+		{"bucket with fractions",
+			limits.TokenBucket(limits.Per(999_999_937, 24*time.Hour), all1e9)},
 		{"leaky queue", limits.LeakyQueue(day, all1e9)},
 		{"fixed window", limits.FixedWindow(day)},
 		{"sliding window", limits.SlidingWindow(day)},
@@ -68,7 +69,9 @@ func cases() (all []comparison) {
 		all = append(all, takes(s.name, 1, charge))
 	}
 	for _, s := range single[:5] {
-		all = append(all, takes(s.name+", 2 goroutines", 2, backends.Charge{Scope: "s", Key: "key", Limit: s.limit, Cost: 1}))
+		all = append(all,
+			takes(s.name+", 2 goroutines", 2,
+				backends.Charge{Scope: "s", Key: "key", Limit: s.limit, Cost: 1}))
 	}
 	three := []backends.Charge{
 		{Scope: "a", Key: "key", Limit: single[0].limit, Cost: 1},
@@ -107,7 +110,9 @@ func takes(name string, goroutines int, charges ...backends.Charge) comparison {
 			}
 		}
 	}
-	return comparison{name, goroutines, make(now.New(now.Options{})), make(before.New(before.Options{}))}
+	return comparison{
+		name, goroutines, make(now.New(now.Options{})), make(before.New(before.Options{})),
+	}
 }
 
 type limiter interface {
@@ -135,14 +140,15 @@ func bound(name string, limit limits.Limit) comparison {
 	return comparison{name, 1, make(a, err), make(b, errBefore)}
 }
 
-// keys takes from keys one after the other, in an order without pattern.
+// keys takes from keys one after the other, in an order without a pattern.
 func keys(name string, count uint64, maxKeys, goroutines int, limit limits.Limit) comparison {
 	make := func(b backend) func() version {
 		next := uint64(0)
 		return func() version {
 			next++
 			x := next << 32
-			charges, out := []backends.Charge{{Scope: "s", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)
+			charges, out := []backends.Charge{{Scope: "s", Limit: limit, Cost: 1}},
+				make([]limits.Decision, 1)
 			ctx := context.Background()
 			var text [20]byte
 			return func() {
@@ -160,7 +166,7 @@ func keys(name string, count uint64, maxKeys, goroutines int, limit limits.Limit
 	return comparison{name, goroutines, make(a), make(b)}
 }
 
-// compare has both versions take turns, and prints ratios of their times.
+// compare runs both versions in turns and prints ratios of their times.
 func (c *comparison) compare(rounds int) {
 	var versions [2][]version
 	for range c.goroutines {
@@ -176,7 +182,7 @@ func (c *comparison) compare(rounds int) {
 		}
 		versions[which][0]()
 		wg.Wait()
-		if round >= rounds/2 { // the rest warms up
+		if round >= rounds/2 { // the first half warms up
 			times[which] = append(times[which], time.Since(begun))
 		}
 	}
@@ -184,7 +190,8 @@ func (c *comparison) compare(rounds int) {
 		return float64(at(times[0], percent)) / float64(at(times[1], percent))
 	}
 	nanoseconds := float64(at(times[0], 2)) / turn
-	fmt.Printf("| %s | %.3f | %.3f | %.3f | %.0f |\n", c.name, ratio(2), ratio(25), ratio(50), nanoseconds)
+	fmt.Printf("| %s | %.3f | %.3f | %.3f | %.0f |\n", c.name, ratio(2), ratio(25), ratio(50),
+		nanoseconds)
 }
 
 func at(times []time.Duration, percent int) time.Duration {
