@@ -18,7 +18,9 @@
 //		grpc.ChainStreamInterceptor(limiter.Stream()),
 //		grpc.MaxRecvMsgSize(64<<10), // 4 MB unless set, also of what a compressed message becomes
 //		grpc.MaxConcurrentStreams(100),
-//		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 10 * time.Second}),
+//		grpc.KeepaliveParams(keepalive.ServerParameters{
+//			Time: time.Minute, Timeout: 10 * time.Second,
+//		}),
 //	)
 //
 // Rules are those of package core, on a [Call]. Key functions of package keyfuncs apply by [Lift].

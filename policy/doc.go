@@ -29,9 +29,16 @@
 // The type parameter R is the request type of the framework. Frameworks other than net/http and chi
 // need the first two fields of [Names]:
 //
-//	policy.Names[*gin.Context]{Request: func(c *gin.Context) *http.Request { return c.Request }, Route: (*gin.Context).FullPath}
-//	policy.Names[echo.Context]{Request: echo.Context.Request, Route: echo.Context.Path}       // echo v4
-//	policy.Names[*echo.Context]{Request: (*echo.Context).Request, Route: (*echo.Context).Path} // echo v5
+//	policy.Names[*gin.Context]{
+//		Request: func(c *gin.Context) *http.Request { return c.Request },
+//		Route:   (*gin.Context).FullPath,
+//	}
+//	policy.Names[echo.Context]{ // echo v4
+//		Request: echo.Context.Request, Route: echo.Context.Path,
+//	}
+//	policy.Names[*echo.Context]{ // echo v5
+//		Request: (*echo.Context).Request, Route: (*echo.Context).Path,
+//	}
 //
 // # Patterns and unusual paths
 //

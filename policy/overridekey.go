@@ -85,7 +85,8 @@ func givenSource(k *key) func(*given) (string, error) {
 		case "cookie", "api-key", "bearer":
 			if !isDigest(text) {
 				g.wrong(k.text,
-					`must be the digest of the credential, never the credential: printf %s "$SECRET" | sha256sum | cut -c1-32`)
+					"must be the digest of the credential, never the credential: "+
+					`printf %s "$SECRET" | sha256sum | cut -c1-32`)
 			}
 		}
 		return text, nil

@@ -139,7 +139,9 @@ func convert(y *yaml.Node, mistake func(line, column int, format string, args ..
 		}
 	default:
 		n.text = y.Value
-		n.plain = y.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0
+		const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle |
+			yaml.LiteralStyle | yaml.FoldedStyle
+		n.plain = y.Style&quoted == 0
 	}
 	return n
 }

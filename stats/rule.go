@@ -21,7 +21,7 @@ type rule struct {
 	stripes [stripes]stripe
 }
 
-// kind classifies a decision. The kinds named alone… are for requests with one rule. They determine
+// kind classifies a decision. The kinds named alone* are for requests with one rule. They determine
 // the verdict on the request, too, so it needs no counter of its own.
 type kind uint8
 

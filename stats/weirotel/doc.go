@@ -3,7 +3,8 @@
 // not require it.
 //
 //	counters := stats.New(stats.Options{})
-//	reader := metric.NewPeriodicReader(exporter, metric.WithProducer(weirotel.NewProducer(counters)))
+//	producer := metric.WithProducer(weirotel.NewProducer(counters))
+//	reader := metric.NewPeriodicReader(exporter, producer)
 //	provider := metric.NewMeterProvider(metric.WithReader(reader))
 //
 // A producer takes one snapshot for each collection, so all numbers of one export are of one
