@@ -61,7 +61,8 @@ func TestNoInventedCredentialIsAFreshBudget(t *testing.T) {
 	requests := map[string]string{ // of a limit by credential or address; GET / for others
 		"chi": "GET /search", "echo": "GET /search", "gin": "GET /search", "uploads": "POST /chat?tokens=100",
 		"systems/apigateway": "GET /prod/pets", "systems/discord": "POST /channels/1/messages",
-		"systems/github": "GET /repos/ann/weir/issues", "systems/llm": "POST /v1/completions", "systems/nginx": "GET /plain",
+		"systems/github": "GET /repos/ann/weir/issues", "systems/llm": "POST /v1/completions",
+		"systems/nginx":  "GET /plain",
 		"systems/stripe": "GET /v1/customers",
 	}
 	env := map[string]string{"systems/cloudflare": "BLOCK=ban 100/1m for 10m", "systems/nginx": "PERIOD=10m"}
@@ -86,7 +87,8 @@ func TestNoInventedCredentialIsAFreshBudget(t *testing.T) {
 				a := send(t, method, url+path, "", "X-API-Key", key, "Authorization", "Bearer "+key)
 				switch a.StatusCode {
 				case http.StatusOK:
-				case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusUnauthorized, http.StatusForbidden:
+				case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusUnauthorized,
+					http.StatusForbidden:
 					return
 				default:
 					t.Fatalf("%s %s: %s", method, path, a.Status)
@@ -107,7 +109,8 @@ func TestNoOtherSiteLogsIn(t *testing.T) {
 		found++
 		url := serving(t, program)
 		form := func(site string) answer {
-			return send(t, "POST", url+"/login", "user=ann&password=guess", "Content-Type", "application/x-www-form-urlencoded",
+			return send(t, "POST", url+"/login", "user=ann&password=guess", "Content-Type",
+				"application/x-www-form-urlencoded",
 				"Sec-Fetch-Site", site)
 		}
 		for range 30 { // more than any limit of log-ins
@@ -150,7 +153,9 @@ func TestAnAnswerToALogInSaysNothingOfTheName(t *testing.T) {
 
 // DNS rebinding: a page in an operator's browser asks by a name of its own, which leads here.
 func TestOperatorsAreAnsweredUnderNoOtherName(t *testing.T) {
-	requests := map[string]string{"systems/envoy": "GET /stats", "systems/stripe": "POST /modes?name=fleet&mode=enforce"}
+	requests := map[string]string{
+		"systems/envoy": "GET /stats", "systems/stripe": "POST /modes?name=fleet&mode=enforce",
+	}
 	for _, program := range servers(t) {
 		if !says(t, program, `"ADMIN"`) {
 			continue

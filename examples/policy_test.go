@@ -39,7 +39,8 @@ func TestPolicyFollowsItsFile(t *testing.T) {
 			t.Fatalf("a minute after the change: %s", changed.Header.Get("Ratelimit-Policy"))
 		}
 	}
-	if left := changed.want(t, http.StatusOK).Header.Get("Ratelimit"); strings.HasPrefix(left, `"per-customer";r=99999;`) {
+	if left := changed.want(t, http.StatusOK).Header.Get("Ratelimit"); strings.HasPrefix(left,
+		`"per-customer";r=99999;`) {
 		t.Errorf("the change has forgotten what was used: %s", left)
 	}
 	send(t, "POST", url+"/upload", "", "X-API-Key", "k-bob").want(t, http.StatusOK)
@@ -71,7 +72,8 @@ func TestPolicyHasRulesOfEveryKind(t *testing.T) {
 	for range 4 { // 400 estimated, 1000 spent
 		as("k-alice", "POST", "/chat").want(t, http.StatusOK)
 	}
-	if a := denied(t, func() answer { return as("k-alice", "POST", "/chat") }); !strings.Contains(a.body, `["tokens"]`) {
+	if a := denied(t, func() answer { return as("k-alice", "POST", "/chat") }); !strings.Contains(a.body,
+		`["tokens"]`) {
 		t.Errorf("tokens: %s", a.body)
 	}
 	report := denied(t, func() answer { return as("k-bob", "GET", "/reports/7") })

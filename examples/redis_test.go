@@ -150,7 +150,8 @@ func shareOneLimit(t *testing.T, one, other *redisProgram) {
 	}
 	refilled := int(time.Since(start)/(600*time.Millisecond)) + 1
 	if allowed < 20 || allowed > 20+refilled {
-		t.Errorf("two instances allowed %d together, want 20 and what came back meanwhile, at most %d", allowed, refilled)
+		t.Errorf("two instances allowed %d together, want 20 and what came back meanwhile, at most %d", allowed,
+			refilled)
 	}
 }
 

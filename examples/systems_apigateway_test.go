@@ -60,7 +60,8 @@ func TestTheNarrowestLimitOfTheGatewayOfAWSApplies(t *testing.T) {
 		{"token-bucket 10000/second burst 5000", "account", "GET", "/prod/pets", "k-gold", ""},
 		{"token-bucket 2000/second burst 1000", "stage-prod", "GET", "/prod/pets", "k-gold", "GET /test/pets k-gold"},
 		{"token-bucket 100/second burst 50", "stage-test", "GET", "/test/pets", "k-gold", "GET /prod/pets k-gold"},
-		{"token-bucket 200/second burst 100", "method-orders", "POST", "/prod/orders", "k-gold", "GET /prod/orders k-gold"},
+		{"token-bucket 200/second burst 100", "method-orders", "POST", "/prod/orders", "k-gold",
+			"GET /prod/orders k-gold"},
 		{"token-bucket 10/second burst 20", "plan-rate", "GET", "/prod/pets", "k-basic", "GET /prod/pets k-gold"},
 		{"calendar 1000/month", "plan-quota", "GET", "/prod/pets", "k-basic", "GET /prod/pets k-gold"},
 	} {

@@ -51,7 +51,8 @@ func TestChargesOfStripeHaveOneBucket(t *testing.T) {
 func TestASystemThatNeedsNoBodyReadsNone(t *testing.T) {
 	for _, c := range [][3]string{{"stripe", "Bearer sk_live_1", "/v1/charges"}, {"github", "Bearer ghp-ann", issues}} {
 		url := start(t, "systems/"+c[0])
-		a := send(t, "POST", url+c[2], "ms=60000", "Authorization", c[1], "Content-Type", "application/x-www-form-urlencoded")
+		a := send(t, "POST", url+c[2], "ms=60000", "Authorization", c[1], "Content-Type",
+			"application/x-www-form-urlencoded")
 		a.want(t, http.StatusOK) // at once, not after a minute
 	}
 }
@@ -109,7 +110,8 @@ func TestTheGatewayOfAWSServesNoOtherStage(t *testing.T) {
 		{"POST", "/prod/orders/"}, {"POST", "/prod/orders%2f"},
 	} {
 		a := send(t, c[0], url+c[1], "", "X-API-Key", "k-gold")
-		if a.StatusCode != http.StatusForbidden || a.Header.Get("X-Amzn-ErrorType") != "MissingAuthenticationTokenException" {
+		if a.StatusCode != http.StatusForbidden ||
+			a.Header.Get("X-Amzn-ErrorType") != "MissingAuthenticationTokenException" {
 			t.Errorf("%s %s: %s %s", c[0], c[1], a.Status, a.body)
 		}
 	}

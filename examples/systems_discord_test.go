@@ -57,7 +57,8 @@ func TestRelatedRoutesOfDiscordShareABucket(t *testing.T) {
 		a.deniedBy(t, "messages", "user", 5*time.Second)
 		asBot(t, "ann", "POST", url+"/channels/2/messages").want(t, http.StatusOK)
 		asBot(t, "bob", "POST", url+"/channels/1/messages").want(t, http.StatusOK)
-		asBot(t, "ann", "GET", url+"/channels/1/messages").want(t, http.StatusOK).field(t, "X-RateLimit-Bucket", "reads")
+		asBot(t, "ann", "GET", url+"/channels/1/messages").want(t, http.StatusOK).field(t, "X-RateLimit-Bucket",
+			"reads")
 	})
 }
 

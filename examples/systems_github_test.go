@@ -61,7 +61,8 @@ func TestGitHubDeniesBySixtyAnHour(t *testing.T) {
 		asAnn(t, "GET", url+issues).want(t, http.StatusOK).field(t, "X-RateLimit-Limit", "5000")
 		a := send(t, "GET", url+issues, "", "Authorization", "Bearer ghe-acme").want(t, http.StatusOK)
 		a.field(t, "X-RateLimit-Limit", "15000")
-		if a := send(t, "GET", url+issues, "", "Authorization", "Bearer made-up"); a.StatusCode != http.StatusUnauthorized {
+		if a := send(t, "GET", url+issues, "", "Authorization",
+			"Bearer made-up"); a.StatusCode != http.StatusUnauthorized {
 			t.Errorf("a token that nobody has: %s", a.Status)
 		}
 	})
@@ -97,7 +98,8 @@ func TestTheResetOfGitHubDoesNotWobble(t *testing.T) {
 		if i == 0 {
 			reset = got
 			seconds, _ := strconv.ParseInt(got, 10, 64)
-			if wait := time.Unix(seconds, 0).Sub(begun); wait < time.Hour || wait > time.Hour+time.Since(begun)+time.Second {
+			if wait := time.Unix(seconds, 0).Sub(begun); wait < time.Hour ||
+				wait > time.Hour+time.Since(begun)+time.Second {
 				t.Errorf("the window ends %v after its first request", wait)
 			}
 		} else if got != reset {

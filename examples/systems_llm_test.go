@@ -99,7 +99,9 @@ func TestTheGatewayReturnsWhatAnEstimateHasLeft(t *testing.T) {
 		peeker := redisOf(t, addr, "llm").(backends.Peeker)
 		left := func() int64 {
 			out := make([]limits.Decision, 1)
-			tokens := backends.Charge{Scope: "tokens", Key: "pro", Limit: limits.SlidingWindow(limits.PerMinute(100_000)), Cost: 1}
+			tokens := backends.Charge{
+				Scope: "tokens", Key: "pro", Limit: limits.SlidingWindow(limits.PerMinute(100_000)), Cost: 1,
+			}
 			if err := peeker.Peek(t.Context(), []backends.Charge{tokens}, out); err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +117,8 @@ func TestTheGatewayReturnsWhatAnEstimateHasLeft(t *testing.T) {
 			}
 			// A refund that Redis does not hear of within a second is lost. The next one need not be.
 			if time.Now().After(deadline) {
-				t.Fatalf("%d of %d tokens are left: the rest of an estimate of %d has not returned", left(), before, estimate)
+				t.Fatalf("%d of %d tokens are left: the rest of an estimate of %d has not returned", left(), before,
+					estimate)
 			}
 		}
 	})

@@ -40,7 +40,8 @@ func TestTheLogInBansUsersThatFail(t *testing.T) {
 			known, unknown := logIn(t, url, "ann", "guess"), logIn(t, url, "nobody", "guess")
 			known.want(t, http.StatusUnauthorized)
 			unknown.want(t, http.StatusUnauthorized)
-			if known.body != unknown.body || fmt.Sprint(known.Header["Set-Cookie"]) != fmt.Sprint(unknown.Header["Set-Cookie"]) {
+			if known.body != unknown.body ||
+				fmt.Sprint(known.Header["Set-Cookie"]) != fmt.Sprint(unknown.Header["Set-Cookie"]) {
 				t.Errorf("%q and %q tell who exists", known.body, unknown.body)
 			}
 		}
@@ -146,7 +147,8 @@ func TestBehindAProxyTheLogInBansClients(t *testing.T) {
 				"Content-Type", "application/x-www-form-urlencoded", "X-Forwarded-For", strings.Join(hops, ", "))
 		}
 		for i := range 25 { // the first hop is forged
-			from("user"+strconv.Itoa(i), "guess", "198.51.100."+strconv.Itoa(i), "203.0.113.7").want(t, http.StatusUnauthorized)
+			from("user"+strconv.Itoa(i), "guess", "198.51.100."+strconv.Itoa(i), "203.0.113.7").want(t,
+				http.StatusUnauthorized)
 		}
 		bannedFor(t, from("ann", "right", "203.0.113.7"), 15*time.Minute)
 		a := from("ann", "right", "203.0.113.8").want(t, http.StatusOK)

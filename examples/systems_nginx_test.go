@@ -129,7 +129,8 @@ func TestNginxDecidesAlike(t *testing.T) {
 			for who, url := range map[string]string{"weir": url, "nginx": nginx} {
 				got := atOnce(t, url+"/"+c.route, 25, c.ok+c.refused)
 				if got[200] != c.ok || got[0] != c.waits || got[503] != c.refused {
-					t.Errorf("%s, /%s: %d answered, %d waiting, %d refused (%v), want %d, %d, %d", who, c.route, got[200],
+					t.Errorf("%s, /%s: %d answered, %d waiting, %d refused (%v), want %d, %d, %d", who, c.route,
+						got[200],
 						got[0], got[503], got, c.ok, c.waits, c.refused)
 				}
 			}
@@ -160,9 +161,9 @@ func compareDelays(b *testing.B, nginx, weir string) {
 	var sent sync.WaitGroup
 	arrival := time.Now()
 	for i := range samples {
-		// Busy times and quiet ones, so that queues fill and empty. The instants do not depend on how long sending takes.
-		// With 3 ms between them, both servers get the requests in one order: otherwise two that change
-		// places also change their delays.
+		// Busy times and quiet ones, so that queues fill and empty. The instants do not depend on how long sending
+		// takes. With 3 ms between them, both servers get the requests in one order: otherwise two that change places
+		// also change their delays.
 		mean := float64(87*time.Millisecond) * (1 + math.Sin(float64(i)/20))
 		arrival = arrival.Add(3*time.Millisecond + time.Duration(random.ExpFloat64()*mean))
 		<-time.After(time.Until(arrival))

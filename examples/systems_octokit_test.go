@@ -74,8 +74,10 @@ func TestTheClientOfGitHubObeysASecondaryLimit(t *testing.T) {
 	limit := limits.Concurrent(100)
 	var held []backends.Ending
 	for _, n := range []int64{64, 36} {
-		taken := use(t, redis, backends.Charge{Scope: "concurrent", Key: "0:ann", Limit: limit, Cost: n, Lasts: time.Minute})
-		held = append(held, backends.Ending{Scope: "concurrent", Key: "0:ann", Limit: limit, Taken: n, Ticket: taken.Ticket})
+		taken := use(t, redis,
+			backends.Charge{Scope: "concurrent", Key: "0:ann", Limit: limit, Cost: n, Lasts: time.Minute})
+		held = append(held,
+			backends.Ending{Scope: "concurrent", Key: "0:ann", Limit: limit, Taken: n, Ticket: taken.Ticket})
 	}
 	out := bufio.NewReader(run(url, "ghp-ann", 1))
 	if line, err := out.ReadString('\n'); line != "secondary 1\n" {

@@ -80,7 +80,8 @@ func testUploads(t *testing.T, url string) {
 				break
 			}
 			if err != nil || time.Now().After(deadline) {
-				t.Fatalf("after 300 tokens and an estimate of 100, %d are left, want 600 and what has refilled (%v)", left, err)
+				t.Fatalf("after 300 tokens and an estimate of 100, %d are left, want 600 and what has refilled (%v)",
+					left, err)
 			}
 		}
 		chat(1500).want(t, http.StatusOK)

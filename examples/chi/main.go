@@ -1,7 +1,7 @@
-// Chi limits a small API with chi: every client to 60 requests a minute, and some routes to
-// less. The examples gin and echo answer in the same way.
+// Chi limits a small API with chi: every client to 60 requests a minute, and some routes to less.
+// The examples gin and echo answer in the same way.
 //
-// To try it (of each answer, the lines that matter):
+// To try it (only the lines that matter of each answer):
 //
 //	$ go run ./examples/chi
 //	$ curl -i localhost:8080/users/7
@@ -42,11 +42,11 @@ import (
 )
 
 var (
-	// client counts by the address at the other end of the connection. Behind a proxy, use
+	// client counts by the address of the connection. Behind a proxy, use
 	// keyfuncs.MustTrustedProxies or a similar function.
 	client = keyfuncs.Address(keyfuncs.Peer)
 
-	// caller counts by an API key that we have issued, or else by client.
+	// caller counts by an API key that we have issued, otherwise by client.
 	caller = keyfuncs.First(
 		keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1", "k2")),
 		client,
@@ -73,7 +73,7 @@ var (
 		Key:   caller,
 	}}})
 
-	// perUser counts /users/1 and /users/2 together: they have one pattern.
+	// perUser counts /users/1 and /users/2 together: they have the same pattern.
 	perUser = chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
 		Name:  "users",
 		Limit: limits.SlidingWindow(limits.PerMinute(30)),
@@ -92,7 +92,7 @@ func main() {
 	r.With(perLogin.Handler).Post("/login", login)
 	r.With(perSearch.Handler).Get("/search", search)
 	r.With(perUser.Handler).Get("/users/{id}", user)
-	sameSite := http.NewCrossOriginProtection().Handler(r) // no other site posts forms here
+	sameSite := http.NewCrossOriginProtection().Handler(r) // rejects forms of other sites
 	if err := serve(sameSite); err != nil {
 		log.Fatal(err)
 	}
@@ -108,8 +108,8 @@ func user(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "User %s.\n", chi.URLParam(r, "id"))
 }
 
-// serve answers on $ADDR, or on port 8080 if it is not set, until it is interrupted. Then the
-// requests under way have ten seconds.
+// serve answers on $ADDR, or on port 8080 if it is not set, until it is interrupted. Then requests
+// in flight have ten seconds.
 func serve(handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -119,7 +119,7 @@ func serve(handler http.Handler) error {
 	server := &http.Server{
 		Handler:      handler,
 		ReadTimeout:  10 * time.Second,
-		WriteTimeout: 20 * time.Second, // from the header of a request to the end of its answer
+		WriteTimeout: 20 * time.Second, // from the header of a request to the end of the response
 		IdleTimeout:  2 * time.Minute,
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

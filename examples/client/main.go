@@ -1,14 +1,15 @@
-// Client crawls a server as fast as the server allows, and never sees a 429. The client reads
-// the RateLimit fields of each answer and holds requests back.
+// Client crawls a server as fast as the server allows, and never sees a 429. The client reads the
+// RateLimit fields of each answer and holds requests back.
 //
-// To try it, with a server that allows 10 requests a minute (some lines of what it logs):
+// To try it, with a server that allows 10 requests a minute (some lines of its log):
 //
 //	$ go run ./examples/quickstart
 //	$ PAGES=9 go run ./examples/client
 //	... held back for 4...s (RateLimit)
 //	... 9 pages, 0 denied, in 4...s
 //
-// $URL is what it fetches, $PAGES how often, $MAX_WAIT how long one request may be held back.
+// $URL is the address to fetch, $PAGES the number of times, and $MAX_WAIT the longest wait of a
+// request.
 package main
 
 import (
@@ -64,7 +65,7 @@ func newCrawler(maxWait time.Duration) *crawler {
 	return c
 }
 
-// observe is told what the transport does. It counts denials and logs waits.
+// observe counts denials and logs waits of the transport.
 func (c *crawler) observe(event client.Event) {
 	switch event.Kind {
 	case client.Limited:
@@ -74,7 +75,7 @@ func (c *crawler) observe(event client.Event) {
 	}
 }
 
-// crawl fetches url a number of times, and returns how often it has.
+// crawl fetches url the given number of times. It returns how often it succeeded.
 func (c *crawler) crawl(url string, pages int) (fetched int, err error) {
 	for fetched < pages {
 		if err := c.fetch(url); err != nil {
@@ -85,8 +86,8 @@ func (c *crawler) crawl(url string, pages int) (fetched int, err error) {
 	return fetched, nil
 }
 
-// fetch reads a page. Its error is a *client.WaitError if the server asks for a longer wait than
-// the transport may take.
+// fetch reads a page. Its error is a *client.WaitError if the transport would have to wait too
+// long.
 func (c *crawler) fetch(url string) error {
 	response, err := c.http.Get(url)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Connect limits a Connect server: every client to 60 calls a minute, and to 2 streams at once.
 // Servers that share a Redis, named by REDIS_URL, share the limits. It is a module of its own.
 //
-// To try it (of each answer, the lines that matter). Each message of a stream begins with five
-// bytes, the last of which is its length here:
+// To try it (only the lines that matter of each answer). Each message of a stream begins with five
+// bytes; here the last one is its length:
 //
 //	$ go -C examples/connect run .
 //	$ curl -i --json '{"name": "Ann"}' localhost:8080/greet.v1.Greeter/Greet
@@ -26,7 +26,7 @@
 //	     57 400
 //	      3 429
 //
-// Garbage is counted around the mux, where 120 requests a minute are allowed.
+// A limiter around the mux counts garbage. It allows 120 requests a minute.
 package main
 
 import (
@@ -55,8 +55,8 @@ import (
 	"github.com/weir-go/weir/redisbackend"
 )
 
-// flood counts requests before they are decoded, in this process alone. Calls that cannot be
-// decoded are never counted by interceptors. Clients that keep to rules never reach its limit.
+// flood counts requests before they are decoded, in this process alone. Interceptors never see
+// calls that cannot be decoded. Clients that follow the other limits never reach this one.
 var flood = nethttp.MustNew(nethttp.Config{
 	Rules: []nethttp.Rule{{
 		Name:  "requests",
@@ -67,8 +67,9 @@ var flood = nethttp.MustNew(nethttp.Config{
 	Denied:  denied,
 })
 
-// client counts by the address at the other end of the connection. Behind a proxy, use
-// connectmw.Lift(keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.0/8"))) or the like.
+// client counts by the address of the connection. Behind a proxy, use
+// connectmw.Lift(keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.0/8"))) or a similar
+// function.
 var client = keyfuncs.Address(connectmw.Peer)
 
 var rules = []connectmw.Rule{{
@@ -96,7 +97,7 @@ func run() error {
 		if err != nil {
 			return fmt.Errorf("REDIS_URL: %w", err)
 		}
-		defer redis.Close() // after the last call has ended
+		defer redis.Close() // runs after the last call
 		config.Backend = redis
 	}
 	limiter, err := connectmw.New(config)
@@ -106,7 +107,7 @@ func run() error {
 	mux := http.NewServeMux()
 	mux.Handle(greetconnect.NewGreeterHandler(greeter{},
 		connect.WithInterceptors(limiter.Interceptor()),
-		connect.WithReadMaxBytes(64<<10), // also of what a compressed message becomes
+		connect.WithReadMaxBytes(64<<10), // after decompression, too
 	))
 	return serve(flood.Handler(patient(mux)))
 }
@@ -122,7 +123,7 @@ func denied(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 	protocols.Write(w, r, connect.NewError(code, errors.New("retry later")))
 }
 
-// patient gives clients ten seconds to read each message, however long a stream lasts.
+// patient lets clients take ten seconds to read each message, however long a stream lasts.
 func patient(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(&messages{w, http.NewResponseController(w)}, r)
@@ -139,7 +140,7 @@ func (m *messages) Write(data []byte) (int, error) {
 	return m.ResponseWriter.Write(data)
 }
 
-// Flush sends a message. None may follow for a while.
+// Flush sends a message. The next one may be far off, so Flush also removes the deadline.
 func (m *messages) Flush() {
 	m.controller.Flush()
 	m.controller.SetWriteDeadline(time.Time{})
@@ -171,8 +172,8 @@ func (greeter) Count(ctx context.Context, _ *greet.CountRequest, stream numbers)
 }
 
 // serve answers on $ADDR, or on port 8080 if it is not set, over HTTP/1.1 and HTTP/2, until it is
-// interrupted. That ends the contexts of all calls, since streams last as long as clients like.
-// They have ten seconds to give back what they hold.
+// interrupted. That ends the contexts of all calls, since clients could keep streams open. Calls
+// then have ten seconds to return their units.
 func serve(handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -184,7 +185,7 @@ func serve(handler http.Handler) error {
 	server := &http.Server{
 		Handler:      handler,
 		ReadTimeout:  10 * time.Second,
-		WriteTimeout: 20 * time.Second, // until the first message: patient gives each ten
+		WriteTimeout: 20 * time.Second, // until the first message; patient allows ten for each
 		IdleTimeout:  2 * time.Minute,
 		Protocols:    new(http.Protocols),
 		BaseContext:  func(net.Listener) context.Context { return ctx },

@@ -1,9 +1,9 @@
-// Echo limits a small API with echo: every client to 60 requests a minute, and some routes to
-// less. The examples chi and gin answer in the same way.
+// Echo limits a small API with echo: every client to 60 requests a minute, and some routes to less.
+// The examples chi and gin answer in the same way.
 //
 // It is for version 4 of echo; examples/echo5 is for version 5.
 //
-// To try it (of each answer, the lines that matter):
+// To try it (only the lines that matter of each answer):
 //
 //	$ go run ./examples/echo
 //	$ curl -i localhost:8080/users/7
@@ -43,11 +43,11 @@ import (
 )
 
 var (
-	// client counts by the address at the other end of the connection. Behind a proxy, use
+	// client counts by the address of the connection. Behind a proxy, use
 	// keyfuncs.MustTrustedProxies or a similar function.
 	client = echomw.Lift(keyfuncs.Address(keyfuncs.Peer))
 
-	// caller counts by an API key that we have issued, or else by client.
+	// caller counts by an API key that we have issued, otherwise by client.
 	caller = keyfuncs.First(
 		echomw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1", "k2"))),
 		client,
@@ -74,7 +74,7 @@ var (
 		Key:   caller,
 	}}})
 
-	// perUser counts /users/1 and /users/2 together: they have one pattern.
+	// perUser counts /users/1 and /users/2 together: they have the same pattern.
 	perUser = echomw.MustNew(echomw.Config{Rules: []echomw.Rule{{
 		Name:  "users",
 		Limit: limits.SlidingWindow(limits.PerMinute(30)),
@@ -94,7 +94,7 @@ func main() {
 	e.GET("/search", search, perSearch.Middleware())
 	e.GET("/users/:id", user, perUser.Middleware())
 	e.RouteNotFound("/users/:id/*", notFound)              // otherwise echo takes "1/" for an id
-	sameSite := http.NewCrossOriginProtection().Handler(e) // no other site posts forms here
+	sameSite := http.NewCrossOriginProtection().Handler(e) // rejects forms of other sites
 	if err := serve(sameSite); err != nil {
 		log.Fatal(err)
 	}
@@ -112,8 +112,8 @@ func user(c echo.Context) error {
 
 func notFound(echo.Context) error { return echo.ErrNotFound }
 
-// serve answers on $ADDR, or on port 8080 if it is not set, until it is interrupted. Then the
-// requests under way have ten seconds.
+// serve answers on $ADDR, or on port 8080 if it is not set, until it is interrupted. Then requests
+// in flight have ten seconds.
 func serve(handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -123,7 +123,7 @@ func serve(handler http.Handler) error {
 	server := &http.Server{
 		Handler:      handler,
 		ReadTimeout:  10 * time.Second,
-		WriteTimeout: 20 * time.Second, // from the header of a request to the end of its answer
+		WriteTimeout: 20 * time.Second, // from the header of a request to the end of the response
 		IdleTimeout:  2 * time.Minute,
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -1,7 +1,7 @@
-// Gin limits a small API with gin: every client to 60 requests a minute, and some routes to
-// less. The examples chi and echo answer in the same way.
+// Gin limits a small API with gin: every client to 60 requests a minute, and some routes to less.
+// The examples chi and echo answer in the same way.
 //
-// To try it (of each answer, the lines that matter):
+// To try it (only the lines that matter of each answer):
 //
 //	$ go run ./examples/gin
 //	$ curl -i localhost:8080/users/7
@@ -41,11 +41,11 @@ import (
 )
 
 var (
-	// client counts by the address at the other end of the connection. Behind a proxy, use
+	// client counts by the address of the connection. Behind a proxy, use
 	// keyfuncs.MustTrustedProxies or a similar function.
 	client = ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))
 
-	// caller counts by an API key that we have issued, or else by client.
+	// caller counts by an API key that we have issued, otherwise by client.
 	caller = keyfuncs.First(
 		ginmw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1", "k2"))),
 		client,
@@ -72,7 +72,7 @@ var (
 		Key:   caller,
 	}}})
 
-	// perUser counts /users/1 and /users/2 together: they have one pattern.
+	// perUser counts /users/1 and /users/2 together: they have the same pattern.
 	perUser = ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
 		Name:  "users",
 		Limit: limits.SlidingWindow(limits.PerMinute(30)),
@@ -93,7 +93,7 @@ func main() {
 	r.POST("/login", perLogin.Handler(), login)
 	r.GET("/search", perSearch.Handler(), search)
 	r.GET("/users/:id", perUser.Handler(), user)
-	sameSite := http.NewCrossOriginProtection().Handler(r) // no other site posts forms here
+	sameSite := http.NewCrossOriginProtection().Handler(r) // rejects forms of other sites
 	if err := serve(sameSite); err != nil {
 		log.Fatal(err)
 	}
@@ -107,9 +107,10 @@ func search(c *gin.Context) { c.String(http.StatusOK, "Nothing found.\n") }
 
 func user(c *gin.Context) { c.String(http.StatusOK, "User %s.\n", c.Param("id")) }
 
-// answerLikeNetHTTP makes gin answer requests without a route as net/http and chi do.
+// answerLikeNetHTTP makes gin answer requests without a route like net/http and chi.
 func answerLikeNetHTTP(r *gin.Engine) {
-	r.RedirectTrailingSlash = false // no middleware sees such a redirect, so none would count it
+	// no middleware sees such redirects, so no limiter would count them
+	r.RedirectTrailingSlash = false
 	r.NoRoute(gin.WrapF(http.NotFound))
 	r.HandleMethodNotAllowed = true
 	r.NoMethod(methodNotAllowed)
@@ -119,8 +120,8 @@ func answerLikeNetHTTP(r *gin.Engine) {
 
 func methodNotAllowed(c *gin.Context) { c.AbortWithStatus(http.StatusMethodNotAllowed) }
 
-// serve answers on $ADDR, or on port 8080 if it is not set, until it is interrupted. Then the
-// requests under way have ten seconds.
+// serve answers on $ADDR, or on port 8080 if it is not set, until it is interrupted. Then requests
+// in flight have ten seconds.
 func serve(handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -130,7 +131,7 @@ func serve(handler http.Handler) error {
 	server := &http.Server{
 		Handler:      handler,
 		ReadTimeout:  10 * time.Second,
-		WriteTimeout: 20 * time.Second, // from the header of a request to the end of its answer
+		WriteTimeout: 20 * time.Second, // from the header of a request to the end of the response
 		IdleTimeout:  2 * time.Minute,
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

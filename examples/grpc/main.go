@@ -1,9 +1,9 @@
 // Grpc limits a gRPC server: every client to 60 calls a minute, and to 2 streams at once. Servers
 // that share a Redis, named by REDIS_URL, share the limits. It is a module of its own.
 //
-// To try it (of each answer, the lines that matter). A call with an empty message is five bytes
-// that are 0, which curl can send; programs use the generated client. The message x cannot be
-// decoded, and counts like any other:
+// To try it (only the lines that matter of each answer). A call with an empty message is five bytes
+// of 0, which curl can send; programs use the generated client. The message x cannot be decoded,
+// but its call counts:
 //
 //	$ go -C examples/grpc run .
 //	$ printf '\0\0\0\0\0' | curl -K examples/grpc/curl.txt localhost:8080/greet.v1.Greeter/Greet
@@ -49,7 +49,7 @@ import (
 	"github.com/weir-go/weir/redisbackend"
 )
 
-// client counts by the address at the other end of the connection. Behind a proxy, use
+// client counts by the address of the connection. Behind a proxy, use
 // grpcmw.Lift(keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.0/8"))) or a similar function.
 var client = keyfuncs.Address(grpcmw.Peer)
 
@@ -79,7 +79,7 @@ func run() error {
 		if err != nil {
 			return fmt.Errorf("REDIS_URL: %w", err)
 		}
-		defer redis.Close() // after the last call has ended
+		defer redis.Close() // runs after the last call
 		config.Backend = redis
 	}
 	limiter, err := grpcmw.New(config)
@@ -88,11 +88,12 @@ func run() error {
 	}
 	var server *grpc.Server
 	server = grpc.NewServer(append(bounds,
-		// All three: interceptors see no call that cannot be decoded, and Unary sees no streams.
+		// Use all three: interceptors do not see calls that cannot be decoded, and Unary does not
+		// see streams.
 		grpc.InTapHandle(limiter.Tap(func() *grpc.Server { return server })),
 		grpc.ChainUnaryInterceptor(limiter.Unary()),
 		grpc.ChainStreamInterceptor(limiter.Stream()),
-		grpc.WaitForHandlers(true), // they give back what they hold to Redis
+		grpc.WaitForHandlers(true), // handlers return units to Redis at their end
 	)...)
 	greet.RegisterGreeterServer(server, greeter{})
 	return serve(server)
@@ -100,7 +101,7 @@ func run() error {
 
 // bounds limit what one connection can make the server do and keep.
 var bounds = []grpc.ServerOption{
-	grpc.MaxRecvMsgSize(64 << 10), // also of what a compressed message becomes
+	grpc.MaxRecvMsgSize(64 << 10), // after decompression, too
 	grpc.MaxHeaderListSize(16 << 10),
 	grpc.MaxConcurrentStreams(100),
 	grpc.ConnectionTimeout(10 * time.Second), // of a new connection
@@ -147,7 +148,7 @@ func serve(server *grpc.Server) error {
 	defer stop()
 	go func() {
 		<-ctx.Done()
-		server.Stop() // GracefulStop waits for streams, which last as long as clients like
+		server.Stop() // GracefulStop waits for streams, which clients could keep open
 	}()
 	return server.Serve(listener)
 }

@@ -1,7 +1,7 @@
-// Layers puts several limits on one API: one that everybody shares, one for each anonymous
-// address, and one for each caller with a plan. A request needs room in all that apply to it.
+// Layers puts several limits on one API: one for all clients together, one for each anonymous
+// address, and one for each caller with a plan. A request must pass all limits that apply to it.
 //
-// To try it (of each answer, the lines that matter):
+// To try it (only the lines that matter of each answer):
 //
 //	$ go run ./examples/layers
 //	$ curl -i localhost:8080
@@ -44,7 +44,7 @@ var (
 	pro  = limits.SlidingWindow(limits.PerMinute(300))
 )
 
-// plans has the limits of the API keys that were given out, by the digests of these keys.
+// plans has the limits of the issued API keys, by their digests.
 var plans = map[string]limits.Limit{
 	keyfuncs.Digest("free-1"): free,
 	keyfuncs.Digest("free-2"): free,
@@ -80,8 +80,7 @@ func planOf(r *http.Request, _ string) (limits.Limit, error) {
 	return plans[key], err
 }
 
-// hasPlan accepts only keys in our list. A client can make up others for free, so an unknown
-// key counts as none.
+// hasPlan accepts only issued keys. A client can invent others, so an unknown key counts as none.
 func hasPlan(r *http.Request) bool {
 	key, err := apiKey(r)
 	_, known := plans[key]
@@ -90,7 +89,7 @@ func hasPlan(r *http.Request) bool {
 
 func isAnonymous(r *http.Request) bool { return !hasPlan(r) }
 
-// cost is 10 for a report, which is as much work as ten other requests.
+// cost returns 10 for a report, which is as much work as ten other requests.
 func cost(r *http.Request) int64 {
 	if r.Method == http.MethodPost && r.URL.Path == "/reports" {
 		return 10
@@ -117,8 +116,8 @@ func hello(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "Hello.") }
 
 func health(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "ok") }
 
-// serve answers on $ADDR, or on port 8080 if it is not set, until it is interrupted. Then the
-// requests under way have ten seconds.
+// serve answers on $ADDR, or on port 8080 if it is not set, until it is interrupted. Then requests
+// in flight have ten seconds.
 func serve(handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -128,7 +127,7 @@ func serve(handler http.Handler) error {
 	server := &http.Server{
 		Handler:      handler,
 		ReadTimeout:  10 * time.Second,
-		WriteTimeout: 20 * time.Second, // from the header of a request to the end of its answer
+		WriteTimeout: 20 * time.Second, // from the header of a request to the end of the response
 		IdleTimeout:  2 * time.Minute,
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

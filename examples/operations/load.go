@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// generate sends some forty requests a second to the API, for ever: of four clients who behave, of
-// one with a script that runs away for ten seconds of twenty, and reports, of which some clients
-// do not wait for the end. Every five seconds there are forty searches at once, more than the
-// shedder lets in.
+// generate sends about forty requests a second to the API, forever. Four clients behave; one has a
+// script that runs wild for ten of every twenty seconds; some clients do not wait for the end of a
+// report. Every five seconds there are forty searches at once, more than the shedder admits.
 func generate(api net.Addr) {
 	_, port, err := net.SplitHostPort(api.String())
 	if err != nil {
@@ -60,8 +59,8 @@ func (l *load) send(key, path string) {
 	r.Header.Set("X-API-Key", key)
 	response, err := l.client.Do(r)
 	if err != nil {
-		return // it did not wait
+		return // the client did not wait
 	}
 	defer response.Body.Close()
-	io.Copy(io.Discard, response.Body) // so that the connection is used again
+	io.Copy(io.Discard, response.Body) // so that the connection is reused
 }

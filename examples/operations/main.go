@@ -1,7 +1,6 @@
-// Operations shows what limits and a shedder do: the operator's page, and metrics for
-// Prometheus.
+// Operations shows what limits and a shedder do: the operator's page, and metrics for Prometheus.
 //
-// To try it (of each answer, the lines that matter):
+// To try it (only the lines that matter of each answer):
 //
 //	$ go -C examples/operations run .
 //	$ curl -s -o /dev/null -w '%{http_code}\n' 'localhost:8080/items?[1-30]' | sort | uniq -c
@@ -15,9 +14,8 @@
 //	HTTP/1.1 200 OK
 //	Content-Type: text/html; charset=utf-8
 //
-// With the flag -load the program sends itself requests, so that there is something to see on the
-// page, which is http://localhost:8081. $ADDR and $ADMIN are other addresses, and $REDIS_URL is a
-// Redis that keeps the counts.
+// With the flag -load the program sends itself requests, which the page at http://localhost:8081
+// shows. $ADDR and $ADMIN set other addresses, and $REDIS_URL sets a Redis for the counts.
 package main
 
 import (
@@ -53,14 +51,14 @@ import (
 	"github.com/weir-go/weir/stats/weirprom"
 )
 
-// rules has a limit of every kind that an operator meets.
+// rules has a limit of every kind that operators use.
 var rules = []nethttp.Rule{{
 	Name:    "per-client",
 	Limit:   limits.TokenBucket(limits.PerSecond(10), 20),
 	Key:     client,
 	KeyName: clientName,
 }, {
-	Name:    "next-year", // denies nobody
+	Name:    "next-year", // never denies
 	Limit:   limits.TokenBucket(limits.PerSecond(5), 10),
 	Key:     client,
 	KeyName: clientName,
@@ -79,8 +77,7 @@ var rules = []nethttp.Rule{{
 	KeyName: clientName,
 }}
 
-// shedder keeps searches, of which there are suddenly many, to half of what the service does at
-// once.
+// shedder limits searches, which come in bursts, to half of the service's capacity.
 var shedder = shed.MustNew(shed.Options[*http.Request]{
 	MaxInFlight: 16,
 	Classes: []shed.Class{
@@ -96,8 +93,8 @@ const (
 	searches
 )
 
-// client counts by an API key that was given out, or else by address: an invented key must not be
-// a fresh budget.
+// client counts by an issued API key, otherwise by address: an invented key must not get a fresh
+// limit.
 var client = keyfuncs.First(
 	keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet(apiKeys...)),
 	keyfuncs.Address(keyfuncs.Peer),
@@ -105,12 +102,12 @@ var client = keyfuncs.First(
 
 var apiKeys = []string{"client-0", "client-1", "client-2", "client-3", "reader", "runaway"}
 
-// clientName says so on the operator's page.
+// clientName describes the key on the operator's page.
 const clientName = "API key or address"
 
 func isReport(r *http.Request) bool { return r.URL.Path == "/reports" }
 
-// estimate is what a report is charged until its rows are known.
+// estimate returns the charge of a report until its rows are known.
 func estimate(*http.Request) int64 { return 10 }
 
 func classify(r *http.Request) int {
@@ -137,7 +134,7 @@ func run(ctx context.Context, load bool) error {
 	if err != nil {
 		return err
 	}
-	defer closeBackend() // after the last request has ended
+	defer closeBackend() // runs after the last request
 
 	requests := counters.Limiter("api")
 	limiter, err := nethttp.New(nethttp.Config{
@@ -161,8 +158,8 @@ func run(ctx context.Context, load bool) error {
 	return serve(ctx, shed.Handler(shedder, limiter.Handler(mux)), operators, load)
 }
 
-// openBackend returns memory, or the Redis of $REDIS_URL, and what closes it. It has counters
-// watch it.
+// openBackend returns memory, or the Redis at $REDIS_URL, and a function that closes it. It adds
+// the backend to counters.
 func openBackend(counters *stats.Stats) (
 	backend backends.Backend, closeBackend func() error, err error,
 ) {
@@ -184,14 +181,14 @@ func openBackend(counters *stats.Stats) (
 	return redis, redis.Close, nil
 }
 
-// operatorsPages serves the page and the metrics. Everybody who reaches them may change limits, so
-// they are for this machine alone. See docs/operations.md before they listen elsewhere.
+// operatorsPages serves the page and the metrics. Any visitor may change limits, so they must not
+// leave this machine. See docs/operations.md before you serve them elsewhere.
 func operatorsPages(counters *stats.Stats, limiter *nethttp.Limiter) (http.Handler, error) {
 	sources := admin.Sources{
 		Stats:    counters,
 		Limiters: map[string]admin.Limiter{"api": limiter},
 	}
-	page, err := admin.New(anybody, sources, admin.Options{Instance: "example", Changes: true})
+	page, err := admin.New(anyone, sources, admin.Options{Instance: "example", Changes: true})
 	if err != nil {
 		return nil, err
 	}
@@ -201,8 +198,8 @@ func operatorsPages(counters *stats.Stats, limiter *nethttp.Limiter) (http.Handl
 	return local(mux), nil
 }
 
-// local answers operators who ask for localhost or an address. A name may be one that a page in
-// their browser has pointed at this machine.
+// local serves requests for localhost or an address. Any other name may be one that a page in the
+// browser has pointed at this machine.
 func local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := (&url.URL{Host: r.Host}).Hostname()
@@ -214,8 +211,8 @@ func local(next http.Handler) http.Handler {
 	})
 }
 
-// anybody is who operates: this example asks for no password.
-func anybody(*http.Request) (admin.Person, error) {
+// anyone accepts every request: this example has no passwords.
+func anyone(*http.Request) (admin.Person, error) {
 	return admin.Person{Name: "local", MayChange: true}, nil
 }
 
@@ -236,7 +233,7 @@ func search(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// report takes a while and costs as many units as it has rows.
+// report takes a while and costs one unit per row.
 func report(w http.ResponseWriter, r *http.Request) {
 	rows, err := strconv.ParseInt(r.URL.Query().Get("rows"), 10, 64)
 	if err != nil || rows < 0 || rows > 100 {
@@ -247,13 +244,12 @@ func report(w http.ResponseWriter, r *http.Request) {
 	case <-time.After(time.Duration(rows) * 10 * time.Millisecond):
 		nethttp.Spend(r.Context(), "reports", rows)
 		fmt.Fprintln(w, "done")
-	case <-r.Context().Done(): // the client has left, and pays the estimate
+	case <-r.Context().Done(): // the client has left and is charged the estimate
 	}
 }
 
-// serve answers clients on $ADDR, or on port 8080 if it is not set, and operators on $ADMIN, or
-// on port 8081 of this machine alone, until ctx ends. Then the requests under way have ten
-// seconds.
+// serve answers clients on $ADDR, or on port 8080 if it is not set, and operators on $ADMIN, or on
+// port 8081 of this machine alone, until ctx ends. Then requests in flight have ten seconds.
 func serve(ctx context.Context, api, operators http.Handler, load bool) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -286,7 +282,7 @@ func newServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:      handler,
 		ReadTimeout:  10 * time.Second,
-		WriteTimeout: 20 * time.Second, // from the header of a request to the end of its answer
+		WriteTimeout: 20 * time.Second, // from the header of a request to the end of the response
 		IdleTimeout:  2 * time.Minute,
 	}
 }

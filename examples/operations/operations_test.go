@@ -123,7 +123,8 @@ func TestMetricsAndPageShowTheRequestsThatWereSent(t *testing.T) {
 		`weir_settled_units_total{kind="returned",limiter="api",rule="reports"} 7`,
 		`weir_held_units{limiter="api"} 0`,
 		`weir_memory_displaced_total{memory="main"} 0`,
-		fmt.Sprintf(`weir_shed_requests_total{class="interactive",shedder="api",verdict="admitted"} %d`, allowed+denied+1),
+		fmt.Sprintf(`weir_shed_requests_total{class="interactive",shedder="api",verdict="admitted"} %d`,
+			allowed+denied+1),
 		`weir_shed_requests_total{class="searches",shedder="api",verdict="shed"} 0`,
 		`weir_shed_max_limit_requests{shedder="api"} 16`,
 		`weir_shed_mode{mode="enforce",shedder="api"} 1`,
@@ -148,7 +149,8 @@ func TestAnInventedKeyIsNoFreshBudget(t *testing.T) {
 	api, _ := begin(t)
 	denied := 0
 	for i := range 200 { // 20 at once, and 10 a second
-		if status, _ := get(t, api+"/items", "X-API-Key", fmt.Sprint("invented-", i)); status == http.StatusTooManyRequests {
+		if status, _ := get(t, api+"/items", "X-API-Key",
+			fmt.Sprint("invented-", i)); status == http.StatusTooManyRequests {
 			denied++
 		}
 	}
@@ -163,8 +165,9 @@ func TestOperatorsAreAnsweredUnderNoOtherName(t *testing.T) {
 	for _, path := range []string{"/metrics", "/", "/api/snapshot"} {
 		for host, want := range map[string]int{
 			"rebound.example": http.StatusMisdirectedRequest, "rebound.example:8081": http.StatusMisdirectedRequest,
-			"127.0.0.1.rebound.example": http.StatusMisdirectedRequest, "[::1].rebound.example": http.StatusMisdirectedRequest,
-			"localhost:8081": http.StatusOK, "127.0.0.1": http.StatusOK, "[::1]:8081": http.StatusOK,
+			"127.0.0.1.rebound.example": http.StatusMisdirectedRequest,
+			"[::1].rebound.example":     http.StatusMisdirectedRequest,
+			"localhost:8081":            http.StatusOK, "127.0.0.1": http.StatusOK, "[::1]:8081": http.StatusOK,
 		} {
 			if status, _ := get(t, operators+path, "Host", host); status != want {
 				t.Errorf("%s of %s: %d, want %d", path, host, status, want)

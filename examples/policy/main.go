@@ -1,7 +1,7 @@
-// Policy takes its limits from a file and applies the file again when it changes: edit
-// examples/policy/weir.yaml while the program runs.
+// Policy reads its limits from a file and follows the file: edit examples/policy/weir.yaml while
+// the program runs.
 //
-// To try it (of each answer, the lines that matter):
+// To try it (only the lines that matter of each answer):
 //
 //	$ go run ./examples/policy
 //	$ curl -i -H 'X-API-Key: k-alice' localhost:8080
@@ -38,24 +38,24 @@ import (
 
 type customer struct{ name, plan string }
 
-// customers are those to whom API keys were given out.
+// customers are the owners of issued API keys.
 var customers = map[string]customer{
 	"k-alice": {name: "alice", plan: "pro"},
 	"k-bob":   {name: "bob", plan: "free"},
 	"k-carol": {name: "carol", plan: "free"},
 }
 
-// names are the functions that the file may use.
+// names are functions for the file.
 var names = policy.Names[*http.Request]{
 	Keys:  map[string]func(*http.Request) (string, error){"customer": customerName},
 	Plans: map[string]func(*http.Request) (string, error){"plan": customerPlan},
 	Costs: map[string]func(*http.Request) int64{"kilobytes": kilobytes},
 }
 
-// maxUpload bounds an upload, in kilobytes.
+// maxUpload is the largest upload in kilobytes.
 const maxUpload = 10_000
 
-// customerName returns who sends a request, core.ErrAbsent if its API key is not known.
+// customerName returns the sender of a request, or core.ErrAbsent if its API key is unknown.
 func customerName(r *http.Request) (string, error) {
 	customer, known := customers[r.Header.Get("X-API-Key")]
 	if !known {
@@ -64,12 +64,13 @@ func customerName(r *http.Request) (string, error) {
 	return customer.name, nil
 }
 
-// customerPlan returns the plan of a customer. Others have none, which is the default limit.
+// customerPlan returns the plan of a customer. Other senders have no plan and get the default
+// limit.
 func customerPlan(r *http.Request) (string, error) {
 	return customers[r.Header.Get("X-API-Key")].plan, nil
 }
 
-// kilobytes returns the size of an upload, the largest if the client does not announce it.
+// kilobytes returns the size of an upload, or maxUpload if the client does not announce it.
 func kilobytes(r *http.Request) int64 {
 	if r.ContentLength < 0 || r.ContentLength > maxUpload*1000 {
 		return maxUpload
@@ -92,7 +93,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	// Watch logs what it applies and what it refuses.
+	// Watch logs every change of the file.
 	go policy.Watch(context.Background(), file, limiter.Replace, policy.Options{})
 
 	mux := http.NewServeMux()
@@ -103,7 +104,7 @@ func run() error {
 	mux.HandleFunc("POST /login", login)
 	mux.HandleFunc("POST /chat", chat)
 	sameSite := http.NewCrossOriginProtection().Handler(limiter.Handler(mux))
-	return serve(sameSite) // no other site posts forms here
+	return serve(sameSite) // rejects forms of other sites
 }
 
 func hello(w http.ResponseWriter, r *http.Request) {
@@ -122,7 +123,7 @@ func upload(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "Stored.")
 }
 
-// login lets nobody in, so that there are failures to count.
+// login always fails, so that there are failures to count.
 func login(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "wrong user name or password", http.StatusUnauthorized)
 }
@@ -133,8 +134,8 @@ func chat(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "It depends.")
 }
 
-// serve answers on $ADDR, or on port 8080 if it is not set, until it is interrupted. Then the
-// requests under way have ten seconds.
+// serve answers on $ADDR, or on port 8080 if it is not set, until it is interrupted. Then requests
+// in flight have ten seconds.
 func serve(handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -144,7 +145,7 @@ func serve(handler http.Handler) error {
 	server := &http.Server{
 		Handler:      handler,
 		ReadTimeout:  10 * time.Second,
-		WriteTimeout: 20 * time.Second, // from the header of a request to the end of its answer
+		WriteTimeout: 20 * time.Second, // from the header of a request to the end of the response
 		IdleTimeout:  2 * time.Minute,
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

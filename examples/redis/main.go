@@ -2,7 +2,7 @@
 // instances that use the same Redis share the limit. While Redis fails, each instance limits by
 // itself.
 //
-// To try it with two instances (of each answer, the lines that matter):
+// To try it with two instances (only the lines that matter of each answer):
 //
 //	$ redis-server
 //	$ ADDR=:8081 go run ./examples/redis
@@ -16,9 +16,9 @@
 //	HTTP/1.1 429 Too Many Requests
 //	Retry-After: 1
 //
-// $REDIS_URL is another Redis. With $LEASE, a duration such as 1s, busy keys are decided in this
-// process; all instances need the same. A limit of 100 a minute is too low to profit:
-// docs/redis.md says when to use it.
+// $REDIS_URL sets another Redis. With $LEASE, a duration such as 1s, busy keys are decided in this
+// process; all instances need the same value. A limit of 100 a minute is too low for a benefit:
+// docs/redis.md tells when to use it.
 package main
 
 import (
@@ -66,7 +66,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("REDIS_URL: %w", err)
 	}
-	defer redis.Close() // after the last request has ended
+	defer redis.Close() // runs after the last request
 	logging.Disable()   // otherwise go-redis logs every attempt to connect
 	check(ctx, redis)
 
@@ -82,7 +82,7 @@ func run(ctx context.Context) error {
 	return serve(ctx, limiter.Handler(mux))
 }
 
-// leaseFromEnv returns the duration in $LEASE, 0 if it is not set.
+// leaseFromEnv returns the duration in $LEASE, or 0.
 func leaseFromEnv() (time.Duration, error) {
 	text := os.Getenv("LEASE")
 	if text == "" {
@@ -95,7 +95,7 @@ func leaseFromEnv() (time.Duration, error) {
 	return lease, nil
 }
 
-// check logs what is wrong with Redis. That is no reason not to start.
+// check logs problems with Redis. The program starts anyway.
 func check(ctx context.Context, redis *redisbackend.Backend) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -111,8 +111,8 @@ func hello(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "Hello, here is your answer.")
 }
 
-// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then the requests
-// under way have ten seconds.
+// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then requests in flight
+// have ten seconds.
 func serve(ctx context.Context, handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -122,7 +122,7 @@ func serve(ctx context.Context, handler http.Handler) error {
 	server := &http.Server{
 		Handler:      handler,
 		ReadTimeout:  10 * time.Second,
-		WriteTimeout: 20 * time.Second, // from the header of a request to the end of its answer
+		WriteTimeout: 20 * time.Second, // from the header of a request to the end of the response
 		IdleTimeout:  2 * time.Minute,
 	}
 	failed := make(chan error, 1)

@@ -13,8 +13,8 @@ import (
 // good counts the answers within the SLO.
 var good atomic.Int64
 
-// generate sends requests at random instants, whether the ones before have an answer or not: of
-// ten, two write, six read and two are of test mode.
+// generate sends requests at random times, without waiting for answers. Of ten requests, two write,
+// six read and two are in test mode.
 func generate(perSecond int, url string) {
 	client := &http.Client{
 		Timeout:   2 * time.Second,
@@ -41,16 +41,16 @@ func generate(perSecond int, url string) {
 func send(client *http.Client, r *http.Request, due time.Time) {
 	response, err := client.Do(r)
 	if err != nil {
-		return // as bad as a late answer
+		return // counts like a late answer
 	}
 	defer response.Body.Close()
-	io.Copy(io.Discard, response.Body) // so that the connection is used again
+	io.Copy(io.Discard, response.Body) // so that the connection is reused
 	if response.StatusCode == http.StatusOK && time.Since(due) <= slo {
 		good.Add(1)
 	}
 }
 
-// report prints a line a second: what the limit is, and what it has done to each class.
+// report prints a line a second: the limit, and the counts of each class.
 func report() {
 	before, goodBefore := shedder.State(), int64(0)
 	for range time.Tick(time.Second) {

@@ -1,8 +1,8 @@
-// Shed is a small API over a pool of 20 workers that need 50 ms for a request, so 400 requests a
-// second are all that it can do. What comes above that is shed, the least important requests
-// first: those of test mode, then reads, then writes.
+// Shed is a small API over a pool of 20 workers that need 50 ms for a request, so it can serve 400
+// requests a second. It sheds the rest, the least important requests first: those in test mode,
+// then reads, then writes.
 //
-// To try it (of each answer, the lines that matter):
+// To try it (only the lines that matter of each answer):
 //
 //	$ go run ./examples/shed
 //	$ curl -i -X POST localhost:8080/charges
@@ -19,9 +19,9 @@
 //
 //	go run ./examples/shed -load 1200
 //
-// "shed reads 571 of 708" means that 708 reads came and 571 of them were shed. The limit is that
-// of writes: reads may fill half of it, test mode 30%. So it is well above 20, and fewer are in
-// flight.
+// "shed reads 571 of 708" means that 708 reads came and 571 of them were shed. The limit is the one
+// for writes: reads may fill half of it, test mode 30%. The limit is therefore well above 20, and
+// fewer requests are in flight.
 package main
 
 import (
@@ -43,7 +43,7 @@ import (
 const (
 	workers  = 20
 	workTime = 50 * time.Millisecond
-	slo      = 300 * time.Millisecond // what clients think is good
+	slo      = 300 * time.Millisecond // a good answer for clients
 )
 
 // The classes, the most important first.
@@ -64,8 +64,7 @@ var shedder = shed.MustNew(shed.Options[*http.Request]{
 	Exempt:   isHealthCheck,
 })
 
-// classify returns the class of a request. A client may say that it is less important than
-// others, never that it is more.
+// classify returns the class of a request. A client may lower its own class, but not raise it.
 func classify(r *http.Request) int {
 	switch {
 	case r.Header.Get("X-Mode") == "test":
@@ -91,10 +90,10 @@ func main() {
 	}
 }
 
-// pool has a place for each request that is worked on.
+// pool has a place for each request in progress.
 var pool = make(chan struct{}, workers)
 
-// charge waits for a worker, which then works on it.
+// charge waits for a worker, and then for its work.
 func charge(w http.ResponseWriter, r *http.Request) {
 	pool <- struct{}{}
 	time.Sleep(workTime)
@@ -104,8 +103,8 @@ func charge(w http.ResponseWriter, r *http.Request) {
 
 func health(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "Well.") }
 
-// serve answers on $ADDR, or on port 8080 if it is not set, until it is interrupted. Then the
-// requests under way have ten seconds. It sends itself a load if that is not 0.
+// serve answers on $ADDR, or on port 8080 if it is not set, until it is interrupted. Then requests
+// in flight have ten seconds. It sends itself requests if load is not 0.
 func serve(handler http.Handler, load int) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -119,7 +118,7 @@ func serve(handler http.Handler, load int) error {
 	server := &http.Server{
 		Handler:      handler,
 		ReadTimeout:  10 * time.Second,
-		WriteTimeout: 20 * time.Second, // from the header of a request to the end of its answer
+		WriteTimeout: 20 * time.Second, // from the header of a request to the end of the response
 		IdleTimeout:  2 * time.Minute,
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

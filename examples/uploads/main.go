@@ -1,7 +1,7 @@
-// Uploads limits what a request shows only at its end: how many uploads run at once, how many
-// log-ins fail, how many tokens a model really used.
+// Uploads limits by the end of requests: uploads that run at once, log-ins that fail, tokens that a
+// model used.
 //
-// To try it (of each answer, the lines that matter):
+// To try it (only the lines that matter of each answer):
 //
 //	$ go run ./examples/uploads
 //	$ for i in $(seq 3); do
@@ -24,8 +24,8 @@
 //	HTTP/1.1 429 Too Many Requests
 //	Retry-After: 36
 //
-// The answer to 1500 tokens says what is left after the estimate of 100. The rest is charged when
-// the request has ended. $REDIS_URL is a Redis that keeps the counts.
+// The answer to 1500 tokens shows the remaining quota after the estimate of 100. The rest is
+// charged when the request ends. $REDIS_URL sets a Redis for the counts.
 package main
 
 import (
@@ -61,8 +61,8 @@ var uploadRules = []nethttp.Rule{{
 	Key:   client,
 }}
 
-// A log-in is charged when it starts, so parallel guesses cannot pass the limit. Its unit returns
-// unless it fails.
+// A log-in is charged at its start, so parallel guesses cannot pass the limit. Its unit returns if
+// it succeeds.
 var loginRules = []nethttp.Rule{{
 	Name:      "failures",
 	Limit:     limits.SlidingLog(limits.Per(3, 5*time.Minute)),
@@ -82,14 +82,14 @@ var chatRules = []nethttp.Rule{{
 	Limit:     limits.TokenBucket(limits.PerMinute(1000), 1000),
 	Key:       client,
 	Cost:      estimate,
-	FinalCost: core.SpentCost, // what chat has told Spend
+	FinalCost: core.SpentCost, // the total that chat passed to Spend
 }}
 
 var (
 	address = keyfuncs.Address(keyfuncs.Peer) // behind a proxy: keyfuncs.MustTrustedProxies
 
-	// client counts by an API key that was given out, or else by address: an invented key must
-	// not be a fresh budget.
+	// client counts by an issued API key, otherwise by address: an invented key must not get a
+	// fresh limit.
 	client = keyfuncs.First(
 		keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("ann", "bob")),
 		address,
@@ -107,7 +107,7 @@ func user(r *http.Request) (string, error) {
 
 func isFailure(status int) bool { return status == http.StatusUnauthorized }
 
-// estimate is what a chat is charged until its tokens are known.
+// estimate returns the charge of a chat until its tokens are known.
 func estimate(*http.Request) int64 { return 100 }
 
 func main() {
@@ -123,7 +123,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer closeBackend() // after the last request has ended
+	defer closeBackend() // runs after the last request
 	uploads, err := nethttp.New(nethttp.Config{Rules: uploadRules, Backend: backend})
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func run(ctx context.Context) error {
 	logins, err := nethttp.New(nethttp.Config{
 		Rules:   loginRules,
 		Backend: backend,
-		Headers: headers.Options{Show: headers.OnDenial}, // who has failed is not for others to see
+		Headers: headers.Options{Show: headers.OnDenial}, // do not show others who has failed
 	})
 	if err != nil {
 		return err
@@ -145,13 +145,14 @@ func run(ctx context.Context) error {
 	limitedLogin := logins.Handler(http.HandlerFunc(login))
 	mux := http.NewServeMux()
 	mux.Handle("POST /upload", http.MaxBytesHandler(limitedUpload, 10<<20))
-	mux.Handle("POST /login", http.MaxBytesHandler(limitedLogin, 4096)) // since user reads the body
+	// because user reads the body
+	mux.Handle("POST /login", http.MaxBytesHandler(limitedLogin, 4096))
 	mux.Handle("POST /chat", chats.Handler(http.HandlerFunc(chat)))
-	sameSite := http.NewCrossOriginProtection().Handler(mux) // no other site posts forms here
+	sameSite := http.NewCrossOriginProtection().Handler(mux) // rejects forms of other sites
 	return serve(ctx, sameSite)
 }
 
-// openBackend returns memory, or the Redis of $REDIS_URL, and what closes it.
+// openBackend returns memory, or the Redis at $REDIS_URL, and a function that closes it.
 func openBackend() (backend backends.Backend, closeBackend func() error, err error) {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
@@ -164,7 +165,7 @@ func openBackend() (backend backends.Backend, closeBackend func() error, err err
 	return redis, redis.Close, nil
 }
 
-// upload reads the body for a minute at most, and then works for ms milliseconds.
+// upload reads the body for at most a minute, and then works for ms milliseconds.
 func upload(w http.ResponseWriter, r *http.Request) {
 	ms, err := strconv.Atoi(r.URL.Query().Get("ms"))
 	if err != nil || ms < 0 || ms > 60_000 {
@@ -173,7 +174,7 @@ func upload(w http.ResponseWriter, r *http.Request) {
 	}
 	work := time.Duration(ms) * time.Millisecond
 	read := time.Now().Add(time.Minute)
-	deadlines := http.NewResponseController(w) // other requests have those of the server
+	deadlines := http.NewResponseController(w) // other requests have the server's deadlines
 	deadlines.SetReadDeadline(read)
 	deadlines.SetWriteDeadline(read.Add(work + 10*time.Second))
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
@@ -187,11 +188,13 @@ func upload(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// password is that of everybody. Keep hashes by argon2id or bcrypt for each user instead.
+// password is the password of all users. In your program, store a hash by argon2id or bcrypt for
+// each user instead.
 var password = sha256.Sum256([]byte("right"))
 
 func login(w http.ResponseWriter, r *http.Request) {
-	// Digests have one length: to compare passwords would take another time for each length.
+	// Compare digests, which have one length: the time to compare passwords depends on their
+	// length.
 	guess := sha256.Sum256([]byte(r.PostFormValue("password")))
 	if subtle.ConstantTimeCompare(guess[:], password[:]) == 0 {
 		http.Error(w, "wrong user name or password", http.StatusUnauthorized)
@@ -211,8 +214,8 @@ func chat(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "That took %d tokens.\n", tokens)
 }
 
-// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then the requests
-// under way have ten seconds.
+// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then requests in flight
+// have ten seconds.
 func serve(ctx context.Context, handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -222,7 +225,7 @@ func serve(ctx context.Context, handler http.Handler) error {
 	server := &http.Server{
 		Handler:      handler,
 		ReadTimeout:  10 * time.Second,
-		WriteTimeout: 20 * time.Second, // from the header of a request to the end of its answer
+		WriteTimeout: 20 * time.Second, // from the header of a request to the end of the response
 		IdleTimeout:  2 * time.Minute,
 	}
 	failed := make(chan error, 1)

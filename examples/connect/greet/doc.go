@@ -1,3 +1,2 @@
-// Package greet has the messages of a service that greets. protoc has generated it from
-// greet.proto.
+// Package greet has the messages of a greeting service. protoc generates it from greet.proto.
 package greet

@@ -1,7 +1,6 @@
-// Reload has its limits in a file, applies the file again when it changes, and counts for
-// Prometheus.
+// Reload reads its limits from a file, follows the file, and exports metrics to Prometheus.
 //
-// To try it (of each answer, the lines that matter):
+// To try it (only the lines that matter of each answer):
 //
 //	$ cp examples/operations/reload/weir.yaml /tmp/weir.yaml
 //	$ POLICY=/tmp/weir.yaml go -C examples/operations run ./reload
@@ -43,7 +42,7 @@ func main() {
 	defer stop()
 	p, err := policy.Load(cmp.Or(os.Getenv("POLICY"), "weir.yaml"), policy.Names[*http.Request]{})
 	if err != nil {
-		log.Fatal(err) // every mistake, one in a line
+		log.Fatal(err) // every mistake, one per line
 	}
 	counters := stats.New(stats.Options{})
 	api := counters.Limiter("api") // its name in metrics
@@ -81,7 +80,8 @@ func serverOf(addr string, handler http.Handler) *http.Server {
 	}
 }
 
-// named answers under one name alone: a page in a browser could point its own at this server.
+// named serves requests for one name only: a page in a browser could point another name at this
+// server.
 func named(name string, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if host := (&url.URL{Host: r.Host}).Hostname(); host != name && host != "localhost" {

@@ -1,7 +1,7 @@
 // Apigateway limits an API as Amazon API Gateway does: its account, its stages, its methods, and
-// the usage plan of each API key, all from weir.yaml. docs/systems.md says why.
+// the usage plan of each API key, all from weir.yaml. docs/systems.md explains why.
 //
-// To try it (of each answer, the lines that matter):
+// To try it (only the lines that matter of each answer):
 //
 //	$ go run ./examples/systems/apigateway
 //	$ curl -i -H 'X-API-Key: k-basic' localhost:8080/prod/pets
@@ -19,7 +19,7 @@
 //	HTTP/1.1 403 Forbidden
 //	X-Amzn-Errortype: ForbiddenException
 //
-// $POLICY is another file, and $REDIS_URL a Redis that keeps the counts.
+// $POLICY sets another file, and $REDIS_URL a Redis for the counts.
 package main
 
 import (
@@ -45,19 +45,19 @@ import (
 
 type apiKey struct{ owner, plan string }
 
-// apiKeys are the keys that were given out.
+// apiKeys are the issued keys.
 var apiKeys = map[string]apiKey{
 	"k-basic": {owner: "ann", plan: "basic"},
 	"k-gold":  {owner: "bob", plan: "gold"},
 }
 
-// names are the functions that the file may use.
+// names are functions for the file.
 var names = policy.Names[*http.Request]{
 	Keys:  map[string]func(*http.Request) (string, error){"api-key-owner": owner},
 	Plans: map[string]func(*http.Request) (string, error){"usage-plan": plan},
 }
 
-// routes are the methods that the file has limits for.
+// routes are the methods with limits in the file.
 var routes = []string{
 	"GET /prod/pets", "GET /test/pets",
 	"GET /prod/orders", "POST /prod/orders",
@@ -84,7 +84,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer closeBackend() // after the last request has ended
+	defer closeBackend() // runs after the last request
 	path := cmp.Or(os.Getenv("POLICY"), "examples/systems/apigateway/weir.yaml")
 	file, err := policy.Load(path, names)
 	if err != nil {
@@ -98,7 +98,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	go policy.Watch(ctx, file, limiter.Replace, policy.Options{}) // logs what it applies
+	go policy.Watch(ctx, file, limiter.Replace, policy.Options{}) // logs every change of the file
 
 	mux := http.NewServeMux()
 	for _, route := range routes {
@@ -108,8 +108,9 @@ func run(ctx context.Context) error {
 	return serve(ctx, withKey(limiter.Handler(mux)))
 }
 
-// openBackend returns memory, or the Redis of $REDIS_URL, and what closes it. The account is one
-// key for everybody: by leases most of its requests are decided here, without a call to Redis.
+// openBackend returns memory, or the Redis at $REDIS_URL, and a function that closes it. All
+// requests share the key of the account: with leases, most are decided here, without a call to
+// Redis.
 func openBackend() (backend backends.Backend, closeBackend func() error, err error) {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
@@ -122,7 +123,7 @@ func openBackend() (backend backends.Backend, closeBackend func() error, err err
 	return redis, redis.Close, nil
 }
 
-// withKey answers requests without a known API key: they do not reach the limiter.
+// withKey rejects requests without a known API key before they reach the limiter.
 func withKey(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, known := apiKeys[r.Header.Get("X-API-Key")]; !known {
@@ -138,14 +139,14 @@ func api(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, `{"pets":[]}`)
 }
 
-// notFound answers for all that the file has no limit for.
+// notFound answers requests that the file has no limit for.
 func notFound(w http.ResponseWriter, r *http.Request) {
 	fail(w, http.StatusForbidden, "MissingAuthenticationTokenException",
 		"Missing Authentication Token")
 }
 
-// denied answers like API Gateway, with Retry-After and RateLimit beside it. One text is for a
-// quota, another for a rate.
+// denied answers like API Gateway, with Retry-After and RateLimit in addition. Quotas and rates
+// have different texts.
 func denied(w http.ResponseWriter, r *http.Request, outcome core.Outcome) {
 	switch {
 	case outcome.Verdict() != core.Denied:
@@ -157,7 +158,7 @@ func denied(w http.ResponseWriter, r *http.Request, outcome core.Outcome) {
 	}
 }
 
-// bindingRule returns the name of the rule that denied, of several the one with the longest wait.
+// bindingRule returns the name of the binding rule: the one that denied with the longest wait.
 func bindingRule(outcome core.Outcome) string {
 	i := outcome.BindingRule()
 	if i < 0 {
@@ -173,8 +174,8 @@ func fail(w http.ResponseWriter, status int, kind, message string) {
 	json.NewEncoder(w).Encode(map[string]string{"message": message})
 }
 
-// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then the requests
-// under way have ten seconds.
+// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then requests in flight
+// have ten seconds.
 func serve(ctx context.Context, handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -183,8 +184,8 @@ func serve(ctx context.Context, handler http.Handler) error {
 	log.Printf("listening on %v", listener.Addr())
 	server := &http.Server{
 		Handler:      handler,
-		ReadTimeout:  10 * time.Second, // otherwise a slow body holds what its request has taken
-		WriteTimeout: 20 * time.Second, // or an answer that its client does not read
+		ReadTimeout:  10 * time.Second, // otherwise a slow body holds the units of its request
+		WriteTimeout: 20 * time.Second, // or an answer that the client does not read
 		IdleTimeout:  2 * time.Minute,
 	}
 	failed := make(chan error, 1)

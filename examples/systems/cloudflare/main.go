@@ -1,8 +1,8 @@
 // Cloudflare blocks floods as its network does: each instance counts addresses in its own memory,
-// and tells the others whom it blocks. Limits of customers are exact, through Redis.
-// docs/systems.md says why.
+// and announces blocked ones to the others. Limits of customers are exact, through Redis.
+// docs/systems.md explains why.
 //
-// To try it with two instances (of each answer, the lines that matter):
+// To try it with two instances (only the lines that matter of each answer):
 //
 //	$ redis-server
 //	$ ADDR=:8081 REDIS_URL=redis://localhost:6379 go run ./examples/systems/cloudflare
@@ -18,8 +18,8 @@
 //	Retry-After: 600
 //	error code: 1015
 //
-// The second instance has counted one request of the address, and blocks it. $BLOCK is another
-// limit, as text. Without $REDIS_URL an instance is alone.
+// The second instance has counted only one request of the address, and blocks it. $BLOCK sets
+// another limit. Without $REDIS_URL an instance works alone.
 package main
 
 import (
@@ -47,11 +47,11 @@ import (
 	"github.com/weir-go/weir/remote"
 )
 
-// maxAddresses bounds the memory of an instance, which does not grow with a flood.
+// maxAddresses bounds the memory of an instance during a flood.
 const maxAddresses = 1 << 20
 
-// floodRules block an address. Behind a proxy use keyfuncs.MustTrustedProxies: otherwise all
-// clients are blocked together.
+// floodRules returns rules that block an address. Behind a proxy use keyfuncs.MustTrustedProxies:
+// otherwise all clients are blocked together.
 func floodRules(block limits.Limit) []nethttp.Rule {
 	return []nethttp.Rule{{
 		Name:  "flood",
@@ -66,12 +66,11 @@ var customerRules = []nethttp.Rule{{
 	Key:   core.When(isAPI, customer),
 }}
 
-// customer is one of those to whom API keys were given out. All other requests count together:
-// the origin refuses them.
+// customer is the owner of an issued API key. All other requests count together: the origin refuses
+// them.
 var customer = keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k-shop", "k-bank"))
 
-// isAPI looks at the path as an origin does that decodes and cleans it: /api%2Fx is part of the
-// API.
+// isAPI decodes and cleans the path, as an origin may do: /api%2Fx is part of the API.
 func isAPI(r *http.Request) bool {
 	return strings.HasPrefix(path.Clean("/"+r.URL.Path)+"/", "/api/")
 }
@@ -93,11 +92,11 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer stores.close() // after the last request has ended
+	defer stores.close() // runs after the last request
 	flood, err := nethttp.New(nethttp.Config{
 		Rules:   floodRules(block),
 		Backend: stores.counts,
-		Headers: headers.Options{Show: headers.Omit}, // an attacker need not know what is left
+		Headers: headers.Options{Show: headers.Omit}, // tell an attacker nothing about the limit
 		Denied:  blocked,
 	})
 	if err != nil {
@@ -113,14 +112,14 @@ func run(ctx context.Context) error {
 	return serve(ctx, flood.Handler(customers.Handler(http.HandlerFunc(origin))))
 }
 
-// stores are where the limits of an instance are counted.
+// stores are the backends of an instance.
 type stores struct {
-	counts backends.Backend // floods, in this instance
-	exact  backends.Backend // customers, in all instances
+	counts backends.Backend // for floods, in this instance
+	exact  backends.Backend // for customers, in all instances
 	close  func() error
 }
 
-// openStores connects the instance with the others by the Redis of $REDIS_URL, if it is set.
+// openStores connects the instance with the others by the Redis at $REDIS_URL, if set.
 func openStores() (*stores, error) {
 	counts := memory.MustNew(memory.Options{MaxKeys: maxAddresses})
 	url := os.Getenv("REDIS_URL")
@@ -155,8 +154,8 @@ func blocked(w http.ResponseWriter, r *http.Request, outcome core.Outcome) {
 	fmt.Fprintln(w, "error code: 1015")
 }
 
-// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then the requests
-// under way have ten seconds.
+// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then requests in flight
+// have ten seconds.
 func serve(ctx context.Context, handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -165,8 +164,8 @@ func serve(ctx context.Context, handler http.Handler) error {
 	log.Printf("listening on %v", listener.Addr())
 	server := &http.Server{
 		Handler:      handler,
-		ReadTimeout:  10 * time.Second, // otherwise a slow body holds what its request has taken
-		WriteTimeout: 20 * time.Second, // or an answer that its client does not read
+		ReadTimeout:  10 * time.Second, // otherwise a slow body holds the units of its request
+		WriteTimeout: 20 * time.Second, // or an answer that the client does not read
 		IdleTimeout:  2 * time.Minute,
 	}
 	failed := make(chan error, 1)

@@ -1,8 +1,7 @@
-// Discord limits an API as Discord does: buckets of routes and channels, 50 requests a second
-// over everything, and a ban for addresses with 10,000 invalid requests. docs/systems.md says
-// why.
+// Discord limits an API as Discord does: buckets of routes and channels, 50 requests a second over
+// everything, and a ban for addresses with 10,000 invalid requests. docs/systems.md explains why.
 //
-// To try it (of each answer, the lines that matter):
+// To try it (only the lines that matter of each answer):
 //
 //	$ go run ./examples/systems/discord
 //	$ curl -i -X POST -H 'Authorization: Bot b-ann' localhost:8080/channels/1/messages
@@ -23,8 +22,8 @@
 //	$ curl -i localhost:8080/channels/1/messages
 //	HTTP/1.1 401 Unauthorized
 //
-// To edit a message takes from the same bucket as to post one. The 401 counts for the ban.
-// $REDIS_URL is a Redis that keeps the counts.
+// Editing a message takes from the same bucket as posting one. The 401 counts for the ban.
+// $REDIS_URL sets a Redis for the counts.
 package main
 
 import (
@@ -51,7 +50,7 @@ import (
 	"github.com/weir-go/weir/redisbackend"
 )
 
-// bots are those to whom tokens were given out.
+// bots are the owners of issued tokens.
 var bots = map[string]string{
 	"Bot b-ann": "ann",
 	"Bot b-bob": "bob",
@@ -63,10 +62,10 @@ type bucket struct {
 	routes []string
 	limit  limits.Limit
 	key    func(*http.Request) (string, error)
-	shared bool // by all bots
+	shared bool // all bots share it
 }
 
-// buckets have windows that start with the first request of a key.
+// The windows of buckets start with the first request of a key.
 var buckets = []bucket{{
 	name: "messages",
 	routes: []string{
@@ -98,7 +97,7 @@ var global = nethttp.Rule{
 	Key:   bot,
 }
 
-// ban counts what is answered, so its limiter stands around all others.
+// ban counts answers, so its limiter wraps all others.
 var ban = nethttp.Rule{
 	Name:      "invalid",
 	Limit:     limits.Ban(limits.Per(10_000, 10*time.Minute), time.Hour),
@@ -109,11 +108,12 @@ var ban = nethttp.Rule{
 
 func bot(r *http.Request) (string, error) { return bots[r.Header.Get("Authorization")], nil }
 
-// botAndChannel has a major parameter, the channel. All its messages share a bucket.
+// botAndChannel counts by bot and channel, a major parameter: all messages of a channel share a
+// bucket.
 var botAndChannel = keyfuncs.Join(bot, id("channel"))
 
-// id returns a number in the path: 01 has the bucket of 1, and what is no number has one bucket
-// for all.
+// id returns a number in the path: 01 shares the bucket of 1, and all texts that are not numbers
+// share a bucket.
 func id(name string) func(*http.Request) (string, error) {
 	return func(r *http.Request) (string, error) {
 		n, err := strconv.ParseUint(r.PathValue(name), 10, 64)
@@ -124,11 +124,10 @@ func id(name string) func(*http.Request) (string, error) {
 	}
 }
 
-// nothing is the cost of a request that runs: it is not invalid yet.
+// nothing returns the cost of a running request: it is not invalid yet.
 func nothing(*http.Request) int64 { return 0 }
 
-// invalid is what a request counts for the ban. Of some denials, denied has said that it is
-// nothing.
+// invalid returns the units of a request for the ban. For some denials, denied has already set 0.
 func invalid(result core.Result) int64 {
 	if result.Spent == 0 {
 		return 0
@@ -153,7 +152,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer closeBackend() // after the last request has ended
+	defer closeBackend() // runs after the last request
 	mux := http.NewServeMux()
 	for _, b := range buckets {
 		limiter, err := b.limiter(backend)
@@ -176,8 +175,8 @@ func run(ctx context.Context) error {
 	return serve(ctx, banning.Handler(mux))
 }
 
-// limiter returns the limiter around the handlers of a bucket's routes. Bucket and global limit
-// are decided in one step, and only the bucket has fields.
+// limiter returns the limiter around the handlers of a bucket's routes. It decides bucket and
+// global limit in one step, and shows only the bucket in header fields.
 func (b bucket) limiter(backend backends.Backend) (*nethttp.Limiter, error) {
 	fields := headers.Options{
 		Formats: []headers.Format{headers.Discord},
@@ -197,8 +196,8 @@ func (b bucket) limiter(backend backends.Backend) (*nethttp.Limiter, error) {
 	})
 }
 
-// openBackend returns memory, or the Redis of $REDIS_URL, and what closes it. All limiters have
-// one backend, for the global limit.
+// openBackend returns memory, or the Redis at $REDIS_URL, and a function that closes it. All
+// limiters share one backend, for the global limit.
 func openBackend() (backend backends.Backend, closeBackend func() error, err error) {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
@@ -211,7 +210,7 @@ func openBackend() (backend backends.Backend, closeBackend func() error, err err
 	return redis, redis.Close, nil
 }
 
-// authenticated refuses requests of nobody's bot.
+// authenticated rejects requests without a known bot token.
 func authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, known := bots[r.Header.Get("Authorization")]; !known {
@@ -227,7 +226,7 @@ func api(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "{}")
 }
 
-// denial is the body of an answer that denies.
+// denial is the body of a denial.
 type denial struct {
 	Message    string  `json:"message"`
 	RetryAfter float64 `json:"retry_after"` // in seconds
@@ -241,7 +240,7 @@ func denied(w http.ResponseWriter, r *http.Request, outcome core.Outcome) {
 		w.Header().Set("X-RateLimit-Global", "true")
 		w.Header().Set("X-RateLimit-Scope", "global")
 	case w.Header().Get("X-RateLimit-Scope") == "shared":
-		nethttp.Spend(r.Context(), ban.Name, 0) // others have used up the bucket
+		nethttp.Spend(r.Context(), ban.Name, 0) // other bots used up the bucket
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(outcome.Status())
@@ -262,8 +261,8 @@ func deniedByGlobal(outcome core.Outcome) bool {
 	return false
 }
 
-// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then the requests
-// under way have ten seconds.
+// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then requests in flight
+// have ten seconds.
 func serve(ctx context.Context, handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -272,8 +271,8 @@ func serve(ctx context.Context, handler http.Handler) error {
 	log.Printf("listening on %v", listener.Addr())
 	server := &http.Server{
 		Handler:      handler,
-		ReadTimeout:  10 * time.Second, // otherwise a slow body holds what its request has taken
-		WriteTimeout: 20 * time.Second, // or an answer that its client does not read
+		ReadTimeout:  10 * time.Second, // otherwise a slow body holds the units of its request
+		WriteTimeout: 20 * time.Second, // or an answer that the client does not read
 		IdleTimeout:  2 * time.Minute,
 	}
 	failed := make(chan error, 1)

@@ -1,8 +1,8 @@
-// Envoy limits requests as a proxy of a service mesh does: by a token bucket of this process,
-// then by descriptors that all processes share, some of them in shadow mode. The limits are in
-// weir.yaml. docs/systems.md says why.
+// Envoy limits requests like a proxy of a service mesh: by a token bucket of this process, then by
+// descriptors that all processes share, some of them in shadow mode. The limits are in weir.yaml.
+// docs/systems.md explains why.
 //
-// To try it (of each answer, the lines that matter):
+// To try it (only the lines that matter of each answer):
 //
 //	$ go run ./examples/systems/envoy
 //	$ curl -s -o /dev/null -w '%{http_code}\n' -H 'X-Envoy-Downstream-Service-Cluster: cart' \
@@ -21,8 +21,8 @@
 //	ratelimit.log-in.over_limit: 2
 //	ratelimit.next.over_limit: 1
 //
-// The rule next is in shadow mode: it would have denied the eleventh request. $POLICY is another
-// file, and $REDIS_URL a Redis that keeps the counts.
+// The rule next is in shadow mode: it would have denied the eleventh request. $POLICY sets another
+// file, and $REDIS_URL a Redis for the counts.
 package main
 
 import (
@@ -54,13 +54,14 @@ import (
 // services are the services of the mesh.
 var services = map[string]bool{"cart": true, "checkout": true, "web": true}
 
-// names are the functions that the file may use.
+// names are functions for the file.
 var names = policy.Names[*http.Request]{
 	Keys: map[string]func(*http.Request) (string, error){"source": source},
 }
 
-// source is the service that sends a request. Those that nobody knows count together. A header is
-// only as true as the network: take the name from the certificate of the peer if there is one.
+// source returns the service that sends a request. Unknown services count together. A header is
+// only as trustworthy as the network: take the name from the certificate of the peer if there is
+// one.
 func source(r *http.Request) (string, error) {
 	name := r.Header.Get("X-Envoy-Downstream-Service-Cluster")
 	if !services[name] {
@@ -82,7 +83,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer closeBackend() // after the last request has ended
+	defer closeBackend() // runs after the last request
 	path := cmp.Or(os.Getenv("POLICY"), "examples/systems/envoy/weir.yaml")
 	file, err := policy.Load(path, names)
 	if err != nil {
@@ -100,17 +101,17 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	go policy.Watch(ctx, file, limiter.Replace, policy.Options{}) // logs what it applies
+	go policy.Watch(ctx, file, limiter.Replace, policy.Options{}) // logs every change of the file
 
 	api := http.NewServeMux()
 	api.Handle("/", limiter.Handler(http.HandlerFunc(upstream)))
-	operators := http.NewServeMux() // for your own people: clients would see who is near a limit
+	operators := http.NewServeMux() // for operators only: clients would see who is near a limit
 	operators.Handle("GET /stats", statsPage{counters})
 	return serve(ctx, api, local(operators))
 }
 
-// local answers operators who ask for localhost or an address. A name may be one that a page in
-// their browser has pointed at this machine.
+// local serves requests for localhost or an address. Any other name may be one that a page in the
+// browser has pointed at this machine.
 func local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := (&url.URL{Host: r.Host}).Hostname()
@@ -122,7 +123,7 @@ func local(next http.Handler) http.Handler {
 	})
 }
 
-// openBackend returns memory, or the Redis of $REDIS_URL, and what closes it.
+// openBackend returns memory, or the Redis at $REDIS_URL, and a function that closes it.
 func openBackend() (backend backends.Backend, closeBackend func() error, err error) {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
@@ -162,8 +163,7 @@ func deniedLocally(outcome core.Outcome) bool {
 	return false
 }
 
-// statsPage says how often each rule was asked, and how often a request was over its limit, under
-// the names of Envoy's counters.
+// statsPage lists the decisions and denials of each rule, with the names of Envoy's counters.
 type statsPage struct{ counters *stats.Stats }
 
 func (p statsPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -179,9 +179,8 @@ func isOK(c stats.DecisionCount) bool { return c.Source.Counted() && c.Allowed }
 
 func isOverLimit(c stats.DecisionCount) bool { return c.Source.Counted() && !c.Allowed }
 
-// serve answers clients on $ADDR, or on port 8080 if it is not set, and operators on $ADMIN, or
-// on port 8081 of this machine alone, until ctx ends. Then the requests under way have ten
-// seconds.
+// serve answers clients on $ADDR, or on port 8080 if it is not set, and operators on $ADMIN, or on
+// port 8081 of this machine alone, until ctx ends. Then requests in flight have ten seconds.
 func serve(ctx context.Context, api, operators http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -210,8 +209,8 @@ func serve(ctx context.Context, api, operators http.Handler) error {
 func newServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:      handler,
-		ReadTimeout:  10 * time.Second, // otherwise a slow body holds what its request has taken
-		WriteTimeout: 20 * time.Second, // or an answer that its client does not read
+		ReadTimeout:  10 * time.Second, // otherwise a slow body holds the units of its request
+		WriteTimeout: 20 * time.Second, // or an answer that the client does not read
 		IdleTimeout:  2 * time.Minute,
 	}
 }

@@ -1,7 +1,7 @@
-// Github limits an API as GitHub does: requests per hour by who asks, and secondary limits of
-// points, endpoints, CPU time and requests at once. docs/systems.md says why.
+// Github limits an API as GitHub does: requests per hour for each client, and secondary limits of
+// points, endpoints, CPU time and concurrent requests. docs/systems.md explains why.
 //
-// To try it (of each answer, the lines that matter):
+// To try it (only the lines that matter of each answer):
 //
 //	$ go run ./examples/systems/github
 //	$ curl -i localhost:8080/repos/ann/weir/issues
@@ -21,7 +21,7 @@
 //	X-Ratelimit-Remaining: 0
 //	{"message":"API rate limit exceeded. X-RateLimit-Reset says when it starts anew."}
 //
-// $REDIS_URL is a Redis that keeps the counts.
+// $REDIS_URL sets a Redis for the counts.
 package main
 
 import (
@@ -49,7 +49,7 @@ import (
 	"github.com/weir-go/weir/redisbackend"
 )
 
-// users are those to whom tokens were given out.
+// users are the owners of issued tokens.
 var users = map[string]string{
 	"ghp-ann":  "ann",
 	"ghe-acme": "acme",
@@ -62,11 +62,11 @@ var (
 	enterpriseHour = limits.AnchoredWindow(limits.PerHour(15_000))
 )
 
-// client is who asks: the user of a token, or else the address. Behind a proxy, use
+// client counts by the user of a token, otherwise by address. Behind a proxy, use
 // keyfuncs.MustTrustedProxies.
 var client = keyfuncs.First(user, keyfuncs.Address(keyfuncs.Peer))
 
-// rules has the hourly limit, and the secondary ones.
+// rules returns the hourly limit and the secondary ones.
 func rules(mux *http.ServeMux) []nethttp.Rule {
 	return []nethttp.Rule{{
 		Name:     "core",
@@ -93,19 +93,19 @@ func rules(mux *http.ServeMux) []nethttp.Rule {
 	}}
 }
 
-// fields are about the hour, also on a denial by a secondary limit.
+// fields describe the hourly limit, even on a denial by a secondary limit.
 var fields = headers.Options{
 	Formats: []headers.Format{headers.GitHub},
 	Hidden:  []string{"points", "endpoint", "concurrent", "cpu"},
 }
 
-// token returns what follows "Bearer" or "token".
+// token returns the text after "Bearer" or "token".
 func token(r *http.Request) string {
 	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return token
 }
 
-// user returns "" for a request without a token: it has no such key.
+// user returns "", which means no key, for a request without a token.
 func user(r *http.Request) (string, error) { return users[token(r)], nil }
 
 func hour(r *http.Request, _ string) (limits.Limit, error) {
@@ -118,7 +118,7 @@ func hour(r *http.Request, _ string) (limits.Limit, error) {
 	return userHour, nil
 }
 
-// points are what a request counts in the secondary limits: changes are more work.
+// points returns the units of a request in the secondary limits: changes are more work.
 func points(r *http.Request) int64 {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
@@ -140,7 +140,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer closeBackend() // after the last request has ended
+	defer closeBackend() // runs after the last request
 	mux := http.NewServeMux()
 	mux.HandleFunc("/repos/{owner}/{repo}/issues", work)
 	mux.HandleFunc("/users/{user}", work)
@@ -156,7 +156,7 @@ func run(ctx context.Context) error {
 	return serve(ctx, authenticated(limiter.Handler(mux)))
 }
 
-// openBackend returns memory, or the Redis of $REDIS_URL, and what closes it.
+// openBackend returns memory, or the Redis at $REDIS_URL, and a function that closes it.
 func openBackend() (backend backends.Backend, closeBackend func() error, err error) {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
@@ -169,7 +169,7 @@ func openBackend() (backend backends.Backend, closeBackend func() error, err err
 	return redis, redis.Close, nil
 }
 
-// authenticated refuses credentials that nobody has. Requests without any are anonymous.
+// authenticated rejects unknown credentials. Requests without credentials are anonymous.
 func authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, known := users[token(r)]
@@ -181,11 +181,11 @@ func authenticated(next http.Handler) http.Handler {
 	})
 }
 
-// work takes ms milliseconds. Its time stands for the CPU time that it has used.
+// work takes ms milliseconds, which stand for its CPU time.
 func work(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
 	defer func() { nethttp.Spend(r.Context(), "cpu", time.Since(begun).Milliseconds()) }()
-	ms, _ := strconv.Atoi(r.URL.Query().Get("ms")) // none is 0
+	ms, _ := strconv.Atoi(r.URL.Query().Get("ms")) // 0 if missing
 	select {
 	case <-time.After(time.Duration(min(max(ms, 0), 60_000)) * time.Millisecond):
 		answer(w, http.StatusOK, "done")
@@ -193,8 +193,8 @@ func work(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// denied answers a denial by an hourly limit with 403 and without Retry-After, which marks the
-// secondary limits: libraries tell them apart by that and by the message.
+// denied answers a denial by an hourly limit with 403 and without Retry-After. Only secondary
+// limits have Retry-After: libraries distinguish them by that and by the message.
 func denied(w http.ResponseWriter, r *http.Request, outcome core.Outcome) {
 	switch {
 	case outcome.Verdict() != core.Denied:
@@ -225,8 +225,8 @@ func answer(w http.ResponseWriter, status int, message string) {
 	json.NewEncoder(w).Encode(map[string]string{"message": message})
 }
 
-// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then the requests
-// under way have ten seconds.
+// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then requests in flight
+// have ten seconds.
 func serve(ctx context.Context, handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -235,8 +235,8 @@ func serve(ctx context.Context, handler http.Handler) error {
 	log.Printf("listening on %v", listener.Addr())
 	server := &http.Server{
 		Handler:      handler,
-		ReadTimeout:  10 * time.Second, // otherwise a slow body holds what its request has taken
-		WriteTimeout: 90 * time.Second, // of which work may take sixty
+		ReadTimeout:  10 * time.Second, // otherwise a slow body holds the units of its request
+		WriteTimeout: 90 * time.Second, // work may take sixty of them
 		IdleTimeout:  2 * time.Minute,
 	}
 	failed := make(chan error, 1)

@@ -1,7 +1,7 @@
-// LLM is a gateway in front of a language model: requests and tokens per minute, streams at
-// once, and a budget per month, for each tenant. docs/systems.md says why.
+// LLM is a gateway in front of a language model. Each tenant has limits on requests and tokens per
+// minute, on concurrent streams, and on money per month. docs/systems.md explains why.
 //
-// To try it (of each answer, the lines that matter):
+// To try it (only the lines that matter of each answer):
 //
 //	$ go run ./examples/systems/llm
 //	$ curl -iN -H 'Authorization: Bearer k-pro' localhost:8080/v1/completions \
@@ -19,8 +19,8 @@
 //	      2 200
 //	      3 429
 //
-// Two of five run at once, since each may use 35 of 100 tokens. What they do not use returns.
-// $REDIS_URL is a Redis that keeps the counts.
+// Two of five run at once, since each may use 35 of 100 tokens. Unused tokens return. $REDIS_URL
+// sets a Redis for the counts.
 package main
 
 import (
@@ -54,7 +54,7 @@ type tenant struct {
 	name     string
 	requests limits.Limit
 	tokens   limits.Limit
-	budget   limits.Limit // in millionths of a dollar, by months from the day of the contract
+	budget   limits.Limit // in millionths of a dollar, for months from the day of the contract
 }
 
 // tenants are known by their API keys.
@@ -73,8 +73,8 @@ var tenants = map[string]tenant{
 	},
 }
 
-// rules are decided together: what one denies takes nothing from the others. A request is charged
-// the most that it may use, and in the end what it has used.
+// rules are decided together: a denial by one takes nothing from the others. A request is charged
+// the most that it may use, and at its end what it used.
 var rules = []nethttp.Rule{{
 	Name: "requests",
 	Key:  tenantName,
@@ -105,7 +105,7 @@ var rules = []nethttp.Rule{{
 
 func tenantName(r *http.Request) (string, error) { return callOf(r).tenant.name, nil }
 
-// mostTokens is never too low: a token has a byte at least.
+// mostTokens returns an upper bound: a token has at least one byte.
 func mostTokens(r *http.Request) int64 {
 	call := callOf(r)
 	return int64(len(call.Prompt)) + call.MaxTokens
@@ -126,7 +126,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer closeBackend() // after the last stream has ended
+	defer closeBackend() // runs after the last stream
 	limiter, err := nethttp.New(nethttp.Config{Rules: rules, Backend: backend})
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func run(ctx context.Context) error {
 	return serve(ctx, mux)
 }
 
-// openBackend returns memory, or the Redis of $REDIS_URL, and what closes it.
+// openBackend returns memory, or the Redis at $REDIS_URL, and a function that closes it.
 func openBackend() (backend backends.Backend, closeBackend func() error, err error) {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
@@ -149,7 +149,7 @@ func openBackend() (backend backends.Backend, closeBackend func() error, err err
 	return redis, redis.Close, nil
 }
 
-// call is a request that has been read.
+// call is the content of a request.
 type call struct {
 	tenant    tenant
 	Prompt    string `json:"prompt"`
@@ -160,11 +160,10 @@ type call struct {
 // callKey is the key of a call in the context of its request.
 type callKey struct{}
 
-// callOf returns what readCall has read.
+// callOf returns the call that readCall stored.
 func callOf(r *http.Request) call { return r.Context().Value(callKey{}).(call) }
 
-// readCall reads a request once, before the limiter looks at it. Nobody without a key gets
-// further.
+// readCall reads a request once, before the limiter. It rejects requests without a known key.
 func readCall(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -196,8 +195,8 @@ func (c *call) read(body io.Reader) error {
 	return nil
 }
 
-// complete stands for a model, and repeats the prompt. A client that leaves pays for what was
-// made until then.
+// complete stands for a model, and repeats the prompt. A client that leaves pays for the tokens
+// sent until then.
 func complete(w http.ResponseWriter, r *http.Request) {
 	call := callOf(r)
 	words := strings.Fields(call.Prompt)
@@ -222,7 +221,7 @@ func complete(w http.ResponseWriter, r *http.Request) {
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(10 * time.Second)) // for the end
 }
 
-// send sends a token. A client that does not read for ten seconds holds the stream no longer.
+// send sends a token. It ends the stream if the client does not read for ten seconds.
 func send(w http.ResponseWriter, token string) error {
 	stream := http.NewResponseController(w)
 	if err := stream.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
@@ -235,8 +234,8 @@ func send(w http.ResponseWriter, token string) error {
 	return stream.SetWriteDeadline(time.Time{}) // until the next token
 }
 
-// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then the streams
-// have a minute to end, so that what they do not use returns.
+// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then streams have a
+// minute to end, so that unused tokens return.
 func serve(ctx context.Context, handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -245,8 +244,8 @@ func serve(ctx context.Context, handler http.Handler) error {
 	log.Printf("listening on %v", listener.Addr())
 	server := &http.Server{
 		Handler:      handler,
-		ReadTimeout:  10 * time.Second, // otherwise a slow body holds what its request has taken
-		WriteTimeout: 20 * time.Second, // until the first token: send gives each token ten
+		ReadTimeout:  10 * time.Second, // otherwise a slow body holds the units of its request
+		WriteTimeout: 20 * time.Second, // until the first token; send allows ten for each token
 		IdleTimeout:  2 * time.Minute,
 	}
 	failed := make(chan error, 1)

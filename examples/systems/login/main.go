@@ -1,8 +1,8 @@
 // Login guards a log-in against guessing, as OWASP advises: failures count by user and by address,
-// and successes do not; bans grow; a success forgives the user's failures before it; known devices
-// have counts of their own; no answer says whether a user exists. docs/systems.md says why.
+// and successes do not; bans grow; a success forgives the user's earlier failures; known devices
+// have counts of their own; no answer tells whether a user exists. docs/systems.md explains why.
 //
-// To try it (of each answer, the lines that matter):
+// To try it (only the lines that matter of each answer):
 //
 //	$ go run ./examples/systems/login
 //	$ curl -i -c /tmp/jar -d 'user=ann&password=right' localhost:8080/login
@@ -25,9 +25,9 @@
 //	HTTP/1.1 200 OK
 //	Welcome, ann.
 //
-// During the ban the right password tells nothing, and the owner of the name is not locked out.
-// $REDIS_URL is a Redis that keeps the counts. $TRUSTED_PROXIES has the addresses of proxies in
-// front that append to X-Forwarded-For, pass the Host on and speak TLS, such as "127.0.0.1 ::1".
+// During the ban even the right password is refused, and the owner of the name is not locked out.
+// $REDIS_URL sets a Redis for the counts. $TRUSTED_PROXIES has the addresses of proxies in front,
+// such as "127.0.0.1 ::1". They must append to X-Forwarded-For, pass on the Host and use TLS.
 package main
 
 import (
@@ -60,8 +60,8 @@ import (
 
 type keyFunc = func(*http.Request) (string, error)
 
-// rulesFor returns steps: a client that goes on failing after one ban reaches the next, longer one.
-// address is that of the client.
+// rulesFor returns steps: a client that fails again after a ban reaches the next, longer one.
+// address returns the address of the client.
 func rulesFor(address keyFunc) []nethttp.Rule {
 	return []nethttp.Rule{
 		ban("user-minute", account, limits.Ban(limits.Per(5, 15*time.Minute), time.Minute)),
@@ -85,7 +85,7 @@ func ban(name string, key keyFunc, limit limits.Limit) nethttp.Rule {
 
 func isFailure(status int) bool { return status == http.StatusUnauthorized }
 
-// account is who counts: one device of the user that has logged in before, or else the user.
+// account counts by the user's device if it has logged in before, otherwise by the user.
 func account(r *http.Request) (string, error) {
 	user := userName(r)
 	cookie, err := r.Cookie("device")
@@ -99,15 +99,15 @@ func userName(r *http.Request) string {
 	return strings.ToLower(strings.TrimSpace(r.PostFormValue("user")))
 }
 
-// secret signs the cookies of devices. Give all instances the same, by DEVICE_SECRET.
+// secret signs the cookies of devices. Set DEVICE_SECRET to the same value on all instances.
 var secret = cmp.Or(os.Getenv("DEVICE_SECRET"), rand.Text())
 
-// newDevice returns the cookie of a device on which a user has logged in.
+// newDevice returns a cookie for a device of a user who has logged in.
 func newDevice(user string) string {
 	return sign(user, rand.Text())
 }
 
-// isDevice reports whether a cookie is one that newDevice has returned for this user.
+// isDevice reports whether newDevice returned the cookie for this user.
 func isDevice(cookie, user string) bool {
 	nonce, _, _ := strings.Cut(cookie, ".")
 	return hmac.Equal([]byte(cookie), []byte(sign(user, nonce)))
@@ -132,16 +132,16 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer closeBackend() // after the last request has ended
+	defer closeBackend() // runs after the last request
 	proxies := strings.Fields(os.Getenv("TRUSTED_PROXIES"))
-	source, err := keyfuncs.TrustedProxies(proxies...) // without any, the peer is the client
+	source, err := keyfuncs.TrustedProxies(proxies...) // without proxies, the peer is the client
 	if err != nil {
 		return fmt.Errorf("TRUSTED_PROXIES: %w", err)
 	}
 	limiter, err := nethttp.New(nethttp.Config{
 		Rules:   rulesFor(keyfuncs.Address(source)),
 		Backend: backend,
-		Headers: headers.Options{Show: headers.Omit}, // neither what is left, nor which rule
+		Headers: headers.Options{Show: headers.Omit}, // show neither remaining tries nor rules
 
 		OutcomeInContext: true, // for forgive
 	})
@@ -150,15 +150,15 @@ func run(ctx context.Context) error {
 	}
 
 	limited := limiter.Handler(&logIn{limiter, len(proxies) > 0})
-	bounded := http.MaxBytesHandler(limited, 4096) // since account reads the body
+	bounded := http.MaxBytesHandler(limited, 4096) // because account reads the body
 	sameSite := http.NewCrossOriginProtection().Handler(bounded)
 
 	mux := http.NewServeMux()
-	mux.Handle("POST /login", sameSite) // no other site has its visitors banned
+	mux.Handle("POST /login", sameSite) // other sites cannot have their visitors banned
 	return serve(ctx, mux)
 }
 
-// openBackend returns memory, or the Redis of $REDIS_URL, and what closes it.
+// openBackend returns memory, or the Redis at $REDIS_URL, and a function that closes it.
 func openBackend() (backend backends.Backend, closeBackend func() error, err error) {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
@@ -171,30 +171,31 @@ func openBackend() (backend backends.Backend, closeBackend func() error, err err
 	return redis, redis.Close, nil
 }
 
-// passwords are digests of those of users. Keep hashes by argon2id or bcrypt instead.
+// passwords are digests of the users' passwords. In your program, store hashes by argon2id or
+// bcrypt instead.
 var passwords = map[string][sha256.Size]byte{
 	"ann": sha256.Sum256([]byte("right")),
 	"bob": sha256.Sum256([]byte("right")),
 }
 
-// nobodysPassword is what a password is compared with if there is no such user, so that the
-// answer takes as long: digests have one length.
-var nobodysPassword = sha256.Sum256([]byte(rand.Text()))
+// unknownPassword is compared with the password of an unknown user, so that the answer takes
+// equally long: all digests have one length.
+var unknownPassword = sha256.Sum256([]byte(rand.Text()))
 
 type logIn struct {
 	limiter *nethttp.Limiter
-	behind  bool // proxies, which speak TLS
+	behind  bool // behind proxies, which use TLS
 }
 
 func (l *logIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	user := userName(r)
 	password, exists := passwords[user]
 	if !exists {
-		password = nobodysPassword
+		password = unknownPassword
 	}
 	guess := sha256.Sum256([]byte(r.PostFormValue("password")))
 	if subtle.ConstantTimeCompare(guess[:], password[:]) == 0 {
-		// One text for a wrong name and a wrong password.
+		// Use the same text for a wrong name and a wrong password.
 		http.Error(w, "wrong user name or password", http.StatusUnauthorized)
 		return
 	}
@@ -210,7 +211,7 @@ func (l *logIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "Welcome, %s.\n", user)
 }
 
-// forgive forgets the failures of the account before a success. Those of the address stay: an
+// forgive resets the failures of an account after a success. The failures of the address stay: an
 // attacker may have an account, too.
 func (l *logIn) forgive(r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
@@ -228,8 +229,8 @@ func (l *logIn) forgive(r *http.Request) {
 	}
 }
 
-// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then the requests
-// under way have ten seconds.
+// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then requests in flight
+// have ten seconds.
 func serve(ctx context.Context, handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -238,8 +239,8 @@ func serve(ctx context.Context, handler http.Handler) error {
 	log.Printf("listening on %v", listener.Addr())
 	server := &http.Server{
 		Handler:      handler,
-		ReadTimeout:  10 * time.Second, // otherwise a slow body holds what its request has taken
-		WriteTimeout: 20 * time.Second, // or an answer that its client does not read
+		ReadTimeout:  10 * time.Second, // otherwise a slow body holds the units of its request
+		WriteTimeout: 20 * time.Second, // or an answer that the client does not read
 		IdleTimeout:  2 * time.Minute,
 	}
 	failed := make(chan error, 1)

@@ -1,8 +1,7 @@
 // Nginx limits four routes as nginx does by "limit_req", at 10 requests a second for an address:
-// alone, with burst=20, with nodelay, and with delay=8. docs/systems.md says why.
+// alone, with burst=20, with nodelay, and with delay=8. docs/systems.md explains why.
 //
-// To try it, with 25 requests at once to each (of each answer, the status and the seconds that it
-// took):
+// To try it, with 25 requests at once to each (only the status and the seconds of each answer):
 //
 //	$ go run ./examples/systems/nginx
 //	$ curl --no-progress-meter -Z --parallel-immediate -o /dev/null \
@@ -28,7 +27,7 @@
 //	      3 200 1
 //	      4 503 0
 //
-// $REDIS_URL is a Redis that keeps the counts, and $PERIOD the time for 10 requests.
+// $REDIS_URL sets a Redis for the counts, and $PERIOD the time for 10 requests.
 package main
 
 import (
@@ -56,7 +55,7 @@ import (
 // address is $binary_remote_addr.
 var address = keyfuncs.MustAddressPrefix(keyfuncs.Peer, 128)
 
-// routes returns a rule for each route, with the name of the route. The rate is 10r/s, that of
+// routes returns a rule for each route, with the name of the route. The rate is 10r/s, as in
 // "limit_req_zone $binary_remote_addr zone=NAME:10m rate=10r/s".
 func routes(rate limits.Rate) []nethttp.Rule {
 	return []nethttp.Rule{{
@@ -96,7 +95,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer closeBackend() // after the last request has ended
+	defer closeBackend() // runs after the last request
 	mux := http.NewServeMux()
 	for _, rule := range routes(limits.Per(10, period)) {
 		limiter, err := nethttp.New(nethttp.Config{
@@ -113,7 +112,7 @@ func run(ctx context.Context) error {
 	return serve(ctx, mux)
 }
 
-// openBackend returns memory, or the Redis of $REDIS_URL, and what closes it.
+// openBackend returns memory, or the Redis at $REDIS_URL, and a function that closes it.
 func openBackend() (backend backends.Backend, closeBackend func() error, err error) {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
@@ -128,13 +127,13 @@ func openBackend() (backend backends.Backend, closeBackend func() error, err err
 
 func hello(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "Hello.") }
 
-// denied answers as nginx does where limit_req_status is not set.
+// denied answers as nginx does without limit_req_status.
 func denied(w http.ResponseWriter, r *http.Request, _ core.Outcome) {
 	http.Error(w, "503 Service Temporarily Unavailable", http.StatusServiceUnavailable)
 }
 
-// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then the requests
-// under way have ten seconds.
+// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then requests in flight
+// have ten seconds.
 func serve(ctx context.Context, handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -143,8 +142,8 @@ func serve(ctx context.Context, handler http.Handler) error {
 	log.Printf("listening on %v", listener.Addr())
 	server := &http.Server{
 		Handler:      handler,
-		ReadTimeout:  10 * time.Second, // otherwise a slow body holds what its request has taken
-		WriteTimeout: 20 * time.Second, // of which two may pass in the queue
+		ReadTimeout:  10 * time.Second, // otherwise a slow body holds the units of its request
+		WriteTimeout: 20 * time.Second, // two may pass in the queue
 		IdleTimeout:  2 * time.Minute,
 	}
 	failed := make(chan error, 1)

@@ -1,8 +1,8 @@
-// Stripe limits and sheds as Stripe has described it: rates and requests at once for each API
-// key, a shedder of the fleet, and one of this process, each with a switch. docs/systems.md says
-// why.
+// Stripe limits and sheds as Stripe has described: rates and concurrent requests for each API key,
+// a shedder for the fleet, and a shedder for this process, each with a switch. docs/systems.md
+// explains why.
 //
-// To try it (of each answer, the lines that matter):
+// To try it (only the lines that matter of each answer):
 //
 //	$ go run ./examples/systems/stripe
 //	$ curl -i -H 'Authorization: Bearer sk_live_1' localhost:8080/v1/customers
@@ -22,8 +22,8 @@
 //	     21 200
 //
 // The switch takes the names of rules, and "workers" for the shedder of this process. Modes are
-// enforce, shadow and disabled. $REDIS_URL is a Redis that keeps the counts, $PERIOD the time for
-// 100 requests, and $WORKERS how many requests this process works on at once.
+// enforce, shadow and disabled. $REDIS_URL sets a Redis for the counts, $PERIOD the time for 100
+// requests, and $WORKERS the number of concurrent requests of this process.
 package main
 
 import (
@@ -54,7 +54,7 @@ import (
 	"github.com/weir-go/weir/shed"
 )
 
-// The API keys that were given out.
+// The issued API keys.
 var (
 	isLiveKey = keyfuncs.DigestSet(
 		"sk_live_1", "sk_live_2", "sk_live_3", "sk_live_4", "sk_live_5", "sk_live_6",
@@ -62,7 +62,7 @@ var (
 	isTestKey = keyfuncs.DigestSet("sk_test_1")
 )
 
-// rules are the limits of an API key, which are for clients, and those of the fleet.
+// rules returns the limits of an API key and those of the fleet.
 func rules(period time.Duration) []nethttp.Rule {
 	rate := limits.TokenBucket(limits.Per(100, period), 100)
 	return []nethttp.Rule{{
@@ -70,7 +70,8 @@ func rules(period time.Duration) []nethttp.Rule {
 		Key:   core.When(isNoCharge, apiKey),
 		Limit: rate,
 	}, {
-		Name:  "charges", // another bucket: a key that lists its customers can still take payments
+		// a separate bucket: a key that lists its customers can still take payments
+		Name:  "charges",
 		Key:   core.When(isCharge, apiKey),
 		Limit: rate,
 	}, {
@@ -81,7 +82,7 @@ func rules(period time.Duration) []nethttp.Rule {
 		Name:      "fleet",
 		Key:       everybody,
 		Limit:     limits.Concurrent(100),
-		DenyAs503: true, // a denial is a 503: the client has done nothing wrong
+		DenyAs503: true, // a denial is a 503: the client is not at fault
 	}, {
 		Name:      "fleet-rest", // a fifth of the fleet is kept for charges
 		Key:       core.When(isNoLiveCharge, everybody),
@@ -90,10 +91,10 @@ func rules(period time.Duration) []nethttp.Rule {
 	}}
 }
 
-// rulesOfOneKey lie together on a Cluster of Redis.
+// rulesOfOneKey are on one node of a Redis Cluster.
 var rulesOfOneKey = []string{"rate", "charges", "in-flight"}
 
-// reasons are what a client is told about a denial by a rule. A full fleet has none.
+// reasons are the reasons that clients see, by rule. A full fleet has none.
 var reasons = map[string]string{
 	"rate":      "global-rate",
 	"charges":   "endpoint-rate",
@@ -108,7 +109,7 @@ const (
 	testMode
 )
 
-// workers sheds load from this process, whatever the fleet does.
+// workers sheds load of this process, independently of the fleet.
 func workers(atOnce int) shed.Options[*http.Request] {
 	return shed.Options[*http.Request]{
 		Limit:    atOnce,
@@ -135,7 +136,8 @@ func isNoCharge(r *http.Request) bool { return !isCharge(r) }
 
 func isNoLiveCharge(r *http.Request) bool { return classify(r) != liveCharges }
 
-// classify returns a class of the workers. It stands behind authentication, so nobody chooses it.
+// classify returns a class of the workers. It runs after authentication, so clients cannot choose
+// it.
 func classify(r *http.Request) int {
 	key, err := apiKey(r)
 	switch {
@@ -170,7 +172,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer closeBackend() // after the last request has ended
+	defer closeBackend() // runs after the last request
 	limiter, err := nethttp.New(nethttp.Config{
 		Rules:   rules(period),
 		Backend: backend,
@@ -190,14 +192,15 @@ func run(ctx context.Context) error {
 	api := authenticated(shed.Handler(shedder, limited))
 
 	switches := &switches{limiter: limiter, workers: shedder, options: options}
-	modes := http.NewCrossOriginProtection().Handler(switches) // no page throws a switch
+	// pages of other sites cannot use a switch
+	modes := http.NewCrossOriginProtection().Handler(switches)
 	operators := http.NewServeMux()
 	operators.Handle("POST /modes", modes)
 	return serve(ctx, api, local(operators))
 }
 
-// local answers operators who ask for localhost or an address. A name may be one that a page in
-// their browser has pointed at this machine.
+// local serves requests for localhost or an address. Any other name may be one that a page in the
+// browser has pointed at this machine.
 func local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := (&url.URL{Host: r.Host}).Hostname()
@@ -209,7 +212,7 @@ func local(next http.Handler) http.Handler {
 	})
 }
 
-// openBackend returns memory, or the Redis of $REDIS_URL, and what closes it.
+// openBackend returns memory, or the Redis at $REDIS_URL, and a function that closes it.
 func openBackend() (backend backends.Backend, closeBackend func() error, err error) {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
@@ -225,7 +228,7 @@ func openBackend() (backend backends.Backend, closeBackend func() error, err err
 	return redis, redis.Close, nil
 }
 
-// authenticated refuses requests without an API key of somebody.
+// authenticated rejects requests without a known API key.
 func authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, err := apiKey(r)
@@ -239,7 +242,7 @@ func authenticated(next http.Handler) http.Handler {
 
 // work takes ms milliseconds.
 func work(w http.ResponseWriter, r *http.Request) {
-	ms, _ := strconv.Atoi(r.URL.Query().Get("ms")) // none is 0
+	ms, _ := strconv.Atoi(r.URL.Query().Get("ms")) // 0 if missing
 	select {
 	case <-time.After(time.Duration(min(max(ms, 0), 60_000)) * time.Millisecond):
 	case <-r.Context().Done(): // the client has left
@@ -259,7 +262,7 @@ func denied(w http.ResponseWriter, r *http.Request, outcome core.Outcome) {
 	fmt.Fprintf(w, `{"error":{"type":%q}}`+"\n", kind)
 }
 
-// reasonOf returns the reason of a denial by a rule of the key, "" if there is none.
+// reasonOf returns the reason of a denial by a rule of the key, or "".
 func reasonOf(outcome core.Outcome) string {
 	reason := ""
 	for i := range outcome.Len() {
@@ -272,14 +275,14 @@ func reasonOf(outcome core.Outcome) string {
 	return reason
 }
 
-// switches are what an operator may put into another mode, in this process.
+// switches lets an operator change modes in this process.
 type switches struct {
 	limiter *nethttp.Limiter
 	workers *shed.Shedder[*http.Request]
 	options shed.Options[*http.Request] // of workers
 }
 
-// ServeHTTP puts what is named into a mode.
+// ServeHTTP changes the mode of a rule or of workers.
 func (s *switches) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	mode, err := core.ParseMode(r.FormValue("mode"))
 	if err == nil {
@@ -290,7 +293,7 @@ func (s *switches) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// set puts workers into a mode, or a rule for an hour.
+// set changes the mode of workers, or of a rule for an hour.
 func (s *switches) set(name string, mode core.Mode) error {
 	if name == "workers" {
 		options := s.options
@@ -304,9 +307,8 @@ func (s *switches) set(name string, mode core.Mode) error {
 	})
 }
 
-// serve answers clients on $ADDR, or on port 8080 if it is not set, and operators on $ADMIN, or
-// on port 8081 of this machine alone, until ctx ends. Then the requests under way have ten
-// seconds.
+// serve answers clients on $ADDR, or on port 8080 if it is not set, and operators on $ADMIN, or on
+// port 8081 of this machine alone, until ctx ends. Then requests in flight have ten seconds.
 func serve(ctx context.Context, api, operators http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -335,8 +337,8 @@ func serve(ctx context.Context, api, operators http.Handler) error {
 func newServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:      handler,
-		ReadTimeout:  10 * time.Second, // otherwise a slow body holds what its request has taken
-		WriteTimeout: 90 * time.Second, // of which work may take sixty
+		ReadTimeout:  10 * time.Second, // otherwise a slow body holds the units of its request
+		WriteTimeout: 90 * time.Second, // work may take sixty of them
 		IdleTimeout:  2 * time.Minute,
 	}
 }

@@ -1,2 +1,2 @@
-// Package greetconnect has the handlers of a service that greets, and its client.
+// Package greetconnect has the handlers and the client of a greeting service.
 package greetconnect
