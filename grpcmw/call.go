@@ -24,8 +24,8 @@ type Call struct {
 	// arrived. When [Limiter.Tap] decides a unary call, Message is an empty value, not nil.
 	Message any
 
-	unregistered bool // served by the handler of unknown methods
-	derived      bool // Context differs from that of the stream
+	unregistered bool          // served by the handler of unknown methods
+	derived      bool          // Context differs from that of the stream
 	request      *http.Request // result of Request
 }
 

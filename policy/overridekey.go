@@ -86,7 +86,7 @@ func givenSource(k *key) func(*given) (string, error) {
 			if !isDigest(text) {
 				g.wrong(k.text,
 					"must be the digest of the credential, never the credential: "+
-					`printf %s "$SECRET" | sha256sum | cut -c1-32`)
+						`printf %s "$SECRET" | sha256sum | cut -c1-32`)
 			}
 		}
 		return text, nil
