@@ -11,13 +11,12 @@ import (
 )
 
 // newInstallation returns a client of GitHub for an installation of an App.
-func newInstallation(base http.RoundTripper, app, installation int64,
-	key []byte) (*github.Client, error) {
+func newInstallation(base http.RoundTripper, app, installation int64, key []byte) (*github.Client, error) {
 	limited := weirclient.MustNew(weirclient.Options{
 		Base: base, Dialect: weirclient.GitHub, MaxWait: 10 * time.Minute, Observe: show,
 		Bucket: func(r *http.Request) string { // not by the token, which changes each hour
 			if strings.HasPrefix(r.URL.Path, "/app/") {
-				return "app" // requests for a token have a limit of their own
+				return "app" // asks for a token, and has a limit of its own
 			}
 			return "installation"
 		},

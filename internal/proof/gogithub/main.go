@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// newClient returns a client of GitHub whose calls wait instead of being denied.
+// newClient returns a client of GitHub whose calls wait until they are not denied.
 func newClient(base http.RoundTripper, token string) (*github.Client, error) {
 	return github.NewClient(
 		github.WithTransport(weirclient.MustNew(weirclient.Options{
@@ -39,7 +39,7 @@ func newClient(base http.RoundTripper, token string) (*github.Client, error) {
 	)
 }
 
-// show prints the waits of calls.
+// show says whether calls wait.
 func show(e weirclient.Event) {
 	switch e.Kind {
 	case weirclient.Limited, weirclient.Paused:
