@@ -7,6 +7,8 @@
 //     for chi, gin, echo 4 and echo 5.
 //   - [github.com/weir-go/weir/grpcmw], [github.com/weir-go/weir/connectmw]: the same
 //     for calls of gRPC and Connect, and for their clients.
+//   - [github.com/weir-go/weir/gateway]: checks of proxies, such as nginx and Envoy, in front
+//     of programs in any language. The command "weir serve" is the whole service.
 //   - [github.com/weir-go/weir/limits]: limits, as values and as text, and decisions.
 //   - [github.com/weir-go/weir/core]: rules, the limiter and outcomes. It knows nothing of
 //     HTTP.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"os/signal"
 	"syscall"
@@ -99,6 +100,9 @@ flight have --drain to end.`,
 
 func (o *serveOptions) run(c *cobra.Command, paths []string) error {
 	o.Paths = paths
+	if u, err := url.Parse(o.Redis); err == nil && u.User != nil {
+		return errors.New("--redis has a user or password, and command lines are seen by others: put the URL into WEIR_REDIS_URL")
+	}
 	if o.Redis == "" {
 		o.Redis = os.Getenv("WEIR_REDIS_URL")
 	}
