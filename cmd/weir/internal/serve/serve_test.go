@@ -26,6 +26,7 @@ import (
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
@@ -364,6 +365,17 @@ func TestClientsNeedACertificateIfAnAuthorityIsNamed(t *testing.T) {
 	if got, _ := ask(t, client, "https://"+r.check+"/check"); got != 204 {
 		t.Errorf("%d", got)
 	}
+	for _, one := range []*tls.Config{config, {RootCAs: roots}} {
+		conn, err := grpc.NewClient(r.grpc, grpc.WithTransportCredentials(credentials.NewTLS(one)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_, err = healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
+		if want := one == config; (err == nil) != want {
+			t.Errorf("gRPC, with a certificate %v: %v", want, err)
+		}
+	}
 }
 
 func TestCertificatesAreReadAgain(t *testing.T) {
@@ -389,11 +401,13 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		_, _, cert, key = sign(t, a, "two")
 		os.WriteFile(files.Cert, cert, 0o600) // the key does not fit yet
 		time.Sleep(25 * time.Second)
+		synctest.Wait()
 		if name() != "one" || strings.Count(log.String(), "\n") != 1 {
 			t.Errorf("%s\n%s", name(), &log)
 		}
 		os.WriteFile(files.Key, key, 0o600)
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if name() != "two" {
 			t.Error(name())
 		}
