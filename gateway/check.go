@@ -32,7 +32,7 @@ func New(limiter *nethttp.Limiter, proxies []string, o Options) (http.Handler, e
 		errs = append(errs, errors.New("gateway: limiter must not be nil"))
 	}
 	if len(proxies) == 0 {
-		errs = append(errs, errors.New("gateway: proxies must name who is believed: without any, no check is answered"))
+		errs = append(errs, errors.New("gateway: proxies must name who is believed"))
 	}
 	trusted, err := parsePeers(proxies)
 	if err != nil {
@@ -47,10 +47,15 @@ func New(limiter *nethttp.Limiter, proxies []string, o Options) (http.Handler, e
 	return &check{
 		trusted:      trusted,
 		deniedStatus: o.DeniedStatus,
-		refused:      minutely.Log{Logger: o.Logger, Level: slog.LevelWarn, Text: "gateway: a check is not believed, and is answered 503"},
-		decide:       limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })),
+		decide:       limiter.Handler(http.HandlerFunc(allow)),
+		refused: minutely.Log{
+			Logger: o.Logger, Level: slog.LevelWarn,
+			Text: "gateway: a check is not believed, and is answered 503",
+		},
 	}, nil
 }
+
+func allow(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
 // MustNew is [New] for arguments that the program sets. It panics if they have a mistake.
 func MustNew(limiter *nethttp.Limiter, proxies []string, o Options) http.Handler {
@@ -100,13 +105,16 @@ func (w *deniedAs) WriteHeader(status int) {
 // that needs the end of the request, of which a check sees nothing.
 func Suits[R any](rules []core.Rule[R]) error {
 	var errs []error
+	mistake := func(rule core.Rule[R], why string) {
+		errs = append(errs, fmt.Errorf("gateway: rule %q: %s", rule.Name, why))
+	}
 	for _, rule := range rules {
 		switch {
 		case rule.Mode == core.Disabled:
 		case rule.Limit.Algorithm().Holds():
-			errs = append(errs, fmt.Errorf("gateway: rule %q: a check sees no end of the request, so a limit on what runs at once cannot hold (got %v)", rule.Name, rule.Limit))
+			mistake(rule, "a check sees no end of the request: limit a rate instead of what runs at once")
 		case rule.FinalCost != nil:
-			errs = append(errs, fmt.Errorf("gateway: rule %q: a check sees no answer, so it cannot know the final cost", rule.Name))
+			mistake(rule, "a check sees no answer, so it cannot know the final cost: remove it")
 		}
 	}
 	return errors.Join(errs...)

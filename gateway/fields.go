@@ -18,8 +18,8 @@ import (
 // part of the check.
 var (
 	errPeer    = errors.New("the peer is not one of the proxies that the configuration names")
-	errSeveral = errors.New("a field that the proxy sets is there twice: let the proxy replace what the client sent")
-	errDiffer  = errors.New("two fields of the proxy contradict each other: let the proxy remove what the client sent")
+	errSeveral = errors.New("a field is there twice: let the proxy replace what clients send")
+	errDiffer  = errors.New("two fields contradict each other: let the proxy remove what clients send")
 	errURL     = errors.New("X-Original-Url is no URL")
 	errAddress = errors.New("the last hop of X-Forwarded-For is missing, or is no address")
 )
@@ -42,7 +42,8 @@ func parsePeers(texts []string) (p peers, err error) {
 		if err != nil {
 			addr, err := netip.ParseAddr(text)
 			if err != nil || addr.Zone() != "" {
-				errs = append(errs, fmt.Errorf(`gateway: proxy %q must be a CIDR range, an IP address without zone, or "unix"`, text))
+				errs = append(errs, fmt.Errorf(
+					`gateway: proxy %q must be a CIDR range, an IP address without zone, or "unix"`, text))
 				continue
 			}
 			prefix = netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen())
@@ -58,14 +59,16 @@ func parsePeers(texts []string) (p peers, err error) {
 
 // believe reports whether r came from one of the proxies.
 func (p *peers) believe(r *http.Request) bool {
-	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && strings.HasPrefix(local.Network(), "unix") {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if ok && strings.HasPrefix(local.Network(), "unix") {
 		return p.unix // the name of the other end is its own choice
 	}
 	addr, hasPort, err := address.Parse(r.RemoteAddr)
-	return err == nil && hasPort && slices.ContainsFunc(p.ranges, func(known netip.Prefix) bool { return known.Contains(addr) })
+	return err == nil && hasPort &&
+		slices.ContainsFunc(p.ranges, func(known netip.Prefix) bool { return known.Contains(addr) })
 }
 
-// Fields that a proxy sets about the original request. They are not passed on to rules.
+// Fields that a proxy sets about the original request.
 const (
 	forwardedMethod = "X-Forwarded-Method"
 	originalMethod  = "X-Original-Method"
@@ -75,6 +78,11 @@ const (
 	forwardedHost   = "X-Forwarded-Host"
 	forwardedFor    = "X-Forwarded-For"
 )
+
+// taken are the fields that no rule sees.
+var taken = []string{
+	forwardedMethod, originalMethod, forwardedURI, originalURI, originalURL, forwardedHost, forwardedFor,
+}
 
 // original returns the request that the check r is about, or why r is not believed.
 func (p *peers) original(r *http.Request) (*http.Request, error) {
@@ -94,7 +102,7 @@ func (p *peers) original(r *http.Request) (*http.Request, error) {
 		return nil, f.err
 	}
 	made.Header = r.Header.Clone()
-	for _, name := range []string{forwardedMethod, originalMethod, forwardedURI, originalURI, originalURL, forwardedHost, forwardedFor} {
+	for _, name := range taken {
 		delete(made.Header, name)
 	}
 	if hops != "" {

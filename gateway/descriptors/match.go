@@ -87,7 +87,7 @@ func (w *wildcard) matches(value string) bool {
 	if rest, ok = strings.CutSuffix(rest, last); !ok {
 		return false
 	}
-	for _, part := range w.parts[1 : len(w.parts)-1] { // the first place of each leaves most for those behind it
+	for _, part := range w.parts[1 : len(w.parts)-1] { // the first place leaves most for the others
 		_, after, found := strings.Cut(rest, part)
 		if !found {
 			return false

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -127,7 +128,8 @@ func (g *registry) ruleLocked(p place, more bool) *counters {
 	return g.rules[p]
 }
 
-// countersOf returns the counters of a rule that tells the values of requests apart, as far as there may be more.
+// countersOf returns the counters of a rule that tells the values of requests apart: those of
+// all others once there may be no more.
 func (g *registry) countersOf(p place) *counters {
 	g.mu.RLock()
 	c := g.rules[p]
@@ -182,18 +184,24 @@ func (g *registry) count(counts *domainCounts, d *decision, r *Request, a *Answe
 func (s *Service) Metrics() []stats.Metric {
 	requests := stats.Metric{
 		Name: "weir_descriptor_requests_total", Labels: []string{"domain", "verdict", "source"},
-		Instrument: "weir.descriptor.requests", Attributes: []string{"weir.descriptor.domain", "weir.verdict", "weir.decision.source"},
-		Kind: "counter", Unit: "{request}", Help: "Requests of a domain of descriptors, by verdict and by who counted them.",
+		Instrument: "weir.descriptor.requests",
+		Attributes: []string{"weir.descriptor.domain", "weir.verdict", "weir.decision.source"},
+		Kind:       "counter", Unit: "{request}",
+		Help: "Requests of a domain of descriptors, by verdict and by who counted them.",
 	}
 	hits := stats.Metric{
 		Name: "weir_descriptor_hits_total", Labels: []string{"domain", "rule", "result"},
-		Instrument: "weir.descriptor.hits", Attributes: []string{"weir.descriptor.domain", "weir.policy_rule.name", "weir.descriptor.result"},
-		Kind: "counter", Unit: "{unit}", Help: "Hits of a rule of descriptors: within the limit, near it (a fifth or less is left), over it, or over it as a shadow. A check is one hit.",
+		Instrument: "weir.descriptor.hits",
+		Attributes: []string{"weir.descriptor.domain", "weir.policy_rule.name", "weir.descriptor.result"},
+		Kind:       "counter", Unit: "{unit}",
+		Help: "Hits of a rule of descriptors: within the limit, near it (a fifth or less is left), " +
+			"over it, or over it as a shadow. A check is one hit.",
 	}
 	refused := stats.Metric{
 		Name: "weir_descriptor_refused_total", Labels: []string{"reason"},
 		Instrument: "weir.descriptor.refused", Attributes: []string{"error.type"},
-		Kind: "counter", Unit: "{request}", Help: "Requests that break a bound of the protocol, and requests of a domain that no file has, which are allowed.",
+		Kind: "counter", Unit: "{request}",
+		Help: "Requests that break a bound, and requests of a domain that no file has, which are allowed.",
 	}
 	g := &s.counts
 	g.mu.RLock()
@@ -223,4 +231,20 @@ func (s *Service) Metrics() []stats.Metric {
 
 func add(m *stats.Metric, value int64, labels ...string) {
 	m.Series = append(m.Series, stats.Series{Labels: labels, Value: float64(value)})
+}
+
+// pathOf returns the path of a rule with the values of a request, for metrics that tell them apart.
+func pathOf(d *Descriptor) string {
+	var b strings.Builder
+	for i, e := range d.Entries {
+		if i > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(e.Key)
+		if e.Value != "" {
+			b.WriteString("_" + e.Value)
+		}
+	}
+	const longest = 200 // bytes of a label
+	return strings.ToValidUTF8(b.String()[:min(longest, b.Len())], "�")
 }

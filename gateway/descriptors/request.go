@@ -138,7 +138,8 @@ func (r *Request) validate() error {
 	case len(r.Descriptors) == 0:
 		return Invalid("rate limit descriptor list must not be empty")
 	case len(r.Descriptors) > maxDescriptors:
-		return invalidf("a request must have at most %d descriptors (got %d)", maxDescriptors, len(r.Descriptors))
+		return invalidf("a request must have at most %d descriptors (got %d)",
+			maxDescriptors, len(r.Descriptors))
 	case r.Hits > maxHits:
 		return invalidf("hits_addend must be at most %d (got %d)", maxHits, r.Hits)
 	}
@@ -164,7 +165,8 @@ func (r *Request) validate() error {
 			return invalidf("the limit of descriptor %d has no unit", i)
 		}
 		if d.Limit != nil && d.Limit.RequestsPerUnit > maxRequests {
-			return invalidf("the limit of descriptor %d must be at most %d (got %d)", i, maxRequests, d.Limit.RequestsPerUnit)
+			return invalidf("the limit of descriptor %d must be at most %d (got %d)",
+				i, maxRequests, d.Limit.RequestsPerUnit)
 		}
 	}
 	return nil

@@ -39,12 +39,20 @@ type AuthorizationOptions struct {
 // suit checks: see gateway.Suits.
 //
 // A check without method, path, host or address is answered 503, so nothing passes.
-func RegisterAuthorization(server grpc.ServiceRegistrar, limiter *nethttp.Limiter, o AuthorizationOptions) {
+// It panics if limiter is nil, as Handler of a limiter does.
+func RegisterAuthorization(
+	server grpc.ServiceRegistrar, limiter *nethttp.Limiter, o AuthorizationOptions,
+) {
 	auth.RegisterAuthorizationServer(server, &authorization{
-		decide:  limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })),
-		refused: minutely.Log{Logger: o.Logger, Level: slog.LevelWarn, Text: "envoy: a check cannot be read, and is answered 503"},
+		decide: limiter.Handler(http.HandlerFunc(allow)),
+		refused: minutely.Log{
+			Logger: o.Logger, Level: slog.LevelWarn,
+			Text: "envoy: a check cannot be read, and is answered 503",
+		},
 	})
 }
+
+func allow(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
 
 type authorization struct {
 	auth.UnimplementedAuthorizationServer
@@ -53,7 +61,9 @@ type authorization struct {
 }
 
 // Check answers one check.
-func (s *authorization) Check(ctx context.Context, check *auth.CheckRequest) (*auth.CheckResponse, error) {
+func (s *authorization) Check(
+	ctx context.Context, check *auth.CheckRequest,
+) (*auth.CheckResponse, error) {
 	r, err := originalOf(ctx, check.GetAttributes())
 	if err != nil {
 		s.refused.Note(err)
@@ -67,9 +77,10 @@ func (s *authorization) Check(ctx context.Context, check *auth.CheckRequest) (*a
 	if a.status != http.StatusOK {
 		return denied(&a), nil
 	}
+	ok := &auth.OkHttpResponse{ResponseHeadersToAdd: optionsOf(a.header)}
 	return &auth.CheckResponse{
 		Status:       &rpc.Status{Code: int32(codes.OK)},
-		HttpResponse: &auth.CheckResponse_OkResponse{OkResponse: &auth.OkHttpResponse{ResponseHeadersToAdd: optionsOf(a.header)}},
+		HttpResponse: &auth.CheckResponse_OkResponse{OkResponse: ok},
 	}, nil
 }
 
@@ -89,8 +100,8 @@ func denied(a *answer) *auth.CheckResponse {
 	}
 }
 
-// optionsOf returns header fields as Envoy is to add them, in the order of their names. Envoy counts the bytes of a
-// body itself.
+// optionsOf returns header fields as Envoy is to add them, in the order of their names. Envoy
+// counts the bytes of a body itself.
 func optionsOf(h http.Header) (options []*core.HeaderValueOption) {
 	for name, lines := range h {
 		if name == "Content-Length" || name == "Date" {
@@ -103,7 +114,9 @@ func optionsOf(h http.Header) (options []*core.HeaderValueOption) {
 			})
 		}
 	}
-	slices.SortStableFunc(options, func(a, b *core.HeaderValueOption) int { return strings.Compare(a.Header.Key, b.Header.Key) })
+	slices.SortStableFunc(options, func(a, b *core.HeaderValueOption) int {
+		return strings.Compare(a.Header.Key, b.Header.Key)
+	})
 	return options
 }
 
@@ -116,7 +129,10 @@ func originalOf(ctx context.Context, a *auth.AttributeContext) (*http.Request, e
 	if err != nil {
 		return nil, errAddress
 	}
-	made := original.Request{Method: from.GetMethod(), Host: from.GetHost(), Target: from.GetPath(), Address: peer, Header: headerOf(from)}
+	made := original.Request{
+		Method: from.GetMethod(), Host: from.GetHost(), Target: from.GetPath(),
+		Address: peer, Header: headerOf(from),
+	}
 	return made.HTTP(ctx)
 }
 

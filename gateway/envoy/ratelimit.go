@@ -38,7 +38,9 @@ type RateLimitOptions struct {
 
 // RegisterRateLimits lets server answer envoy.service.ratelimit.v3.RateLimitService by
 // service.
-func RegisterRateLimits(server grpc.ServiceRegistrar, service *descriptors.Service, o RateLimitOptions) {
+func RegisterRateLimits(
+	server grpc.ServiceRegistrar, service *descriptors.Service, o RateLimitOptions,
+) {
 	ratelimit.RegisterRateLimitServiceServer(server, &rateLimits{service: service, options: o})
 }
 
@@ -49,7 +51,9 @@ type rateLimits struct {
 }
 
 // ShouldRateLimit answers one request.
-func (s *rateLimits) ShouldRateLimit(ctx context.Context, r *ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {
+func (s *rateLimits) ShouldRateLimit(
+	ctx context.Context, r *ratelimit.RateLimitRequest,
+) (*ratelimit.RateLimitResponse, error) {
 	asked := requestOf(r)
 	a, err := s.service.Decide(ctx, asked)
 	if err != nil {
@@ -84,7 +88,9 @@ func requestOf(r *ratelimit.RateLimitRequest) *descriptors.Request {
 			d.Entries[j] = descriptors.Entry{Key: e.GetKey(), Value: e.GetValue()}
 		}
 		if limit := from.GetLimit(); limit != nil {
-			d.Limit = &descriptors.Override{RequestsPerUnit: limit.GetRequestsPerUnit(), Unit: unitOf(int32(limit.GetUnit()))}
+			d.Limit = &descriptors.Override{
+				RequestsPerUnit: limit.GetRequestsPerUnit(), Unit: unitOf(int32(limit.GetUnit())),
+			}
 		}
 		if hits := from.GetHitsAddend(); hits != nil {
 			value := hits.GetValue()
@@ -103,17 +109,22 @@ func unitOf(n int32) descriptors.Unit {
 }
 
 // response returns an answer as a message.
-func (s *rateLimits) response(r *descriptors.Request, a *descriptors.Answer) *ratelimit.RateLimitResponse {
+func (s *rateLimits) response(
+	r *descriptors.Request, a *descriptors.Answer,
+) *ratelimit.RateLimitResponse {
 	response := &ratelimit.RateLimitResponse{
 		OverallCode: codeOf(a.Over && !s.options.Shadow),
 		Statuses:    make([]*ratelimit.RateLimitResponse_DescriptorStatus, len(a.Statuses)),
 	}
 	for i := range a.Statuses {
 		from := &a.Statuses[i]
-		to := &ratelimit.RateLimitResponse_DescriptorStatus{Code: codeOf(from.Over), LimitRemaining: from.Remaining}
+		to := &ratelimit.RateLimitResponse_DescriptorStatus{
+			Code: codeOf(from.Over), LimitRemaining: from.Remaining,
+		}
 		if l := from.Limit; l != nil {
 			to.CurrentLimit = &ratelimit.RateLimitResponse_RateLimit{
-				Name: l.Name, RequestsPerUnit: l.RequestsPerUnit, Unit: ratelimit.RateLimitResponse_RateLimit_Unit(l.Unit),
+				Name: l.Name, RequestsPerUnit: l.RequestsPerUnit,
+				Unit: ratelimit.RateLimitResponse_RateLimit_Unit(l.Unit),
 			}
 			to.DurationUntilReset = durationpb.New(from.Reset)
 		}
@@ -140,7 +151,7 @@ func fieldsOf(a *descriptors.Answer) []*core.HeaderValue {
 	var binds *descriptors.Status
 	for i := range a.Statuses {
 		s := &a.Statuses[i]
-		if s.Limit != nil && (binds == nil || s.Over && !binds.Over || s.Over == binds.Over && s.Remaining < binds.Remaining) {
+		if s.Limit != nil && (binds == nil || s.Binds(binds)) {
 			binds = s
 		}
 	}

@@ -20,29 +20,41 @@ import (
 
 // ServerOptions returns the options of a server for proxies. A connection has ten seconds for
 // its handshake, and ends if its peer does not answer pings. A message has at most 256 KiB,
-// its header 32 KiB, and a connection at most 1,000 calls at once. A panic of a call is logged to
-// logger and answered as an internal error; nil is the logger that slog.Default returns at that time.
+// its header 32 KiB, and a connection at most 1,000 calls at once. A panic of a call is logged
+// to logger and answered as an internal error; nil is the logger that slog.Default returns at
+// that time.
 func ServerOptions(logger *slog.Logger) []grpc.ServerOption {
-	panics := &minutely.Log{Logger: logger, Level: slog.LevelError, Text: "envoy: a call panicked"}
 	return []grpc.ServerOption{
 		grpc.ConnectionTimeout(10 * time.Second), // otherwise two minutes for the preface
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxHeaderListSize(32 << 10),
 		grpc.MaxConcurrentStreams(1000),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, message any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
-			returned := false
-			defer func() {
-				if !returned { // grpc-go recovers nothing
-					panics.Note(errors.New(textOf(recover())))
-					answer, err = nil, status.Error(codes.Internal, "the call failed")
-				}
-			}()
-			answer, err = next(ctx, message)
-			returned = true
-			return answer, err
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: 30 * time.Second, Timeout: 10 * time.Second,
 		}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime: 5 * time.Second, PermitWithoutStream: true,
+		}),
+		grpc.ChainUnaryInterceptor(recovering(logger)),
+	}
+}
+
+// recovering returns what answers a call that panics: grpc-go recovers nothing.
+func recovering(logger *slog.Logger) grpc.UnaryServerInterceptor {
+	panics := &minutely.Log{Logger: logger, Level: slog.LevelError, Text: "envoy: a call panicked"}
+	return func(
+		ctx context.Context, message any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+	) (answer any, err error) {
+		returned := false
+		defer func() {
+			if !returned {
+				panics.Note(errors.New(textOf(recover())))
+				answer, err = nil, status.Error(codes.Internal, "the call failed")
+			}
+		}()
+		answer, err = next(ctx, message)
+		returned = true
+		return answer, err
 	}
 }
 

@@ -19,8 +19,8 @@ type Log struct {
 	count int64 // since the line before
 }
 
-// Note notes that something has happened, and why. The line has the reason of the latest, and how often
-// it has happened since the line before.
+// Note notes that something has happened, and why. A line has the reason of the latest, and
+// how often it has happened since the line before.
 func (l *Log) Note(why error) {
 	now := time.Now()
 	l.mu.Lock()
@@ -37,5 +37,6 @@ func (l *Log) Note(why error) {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	logger.LogAttrs(context.Background(), l.Level, l.Text, slog.String("error", why.Error()), slog.Int64("requests", count))
+	logger.LogAttrs(context.Background(), l.Level, l.Text,
+		slog.String("error", why.Error()), slog.Int64("requests", count))
 }

@@ -44,7 +44,7 @@ func (r *Request) HTTP(ctx context.Context) (*http.Request, error) {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		RemoteAddr: netip.AddrPortFrom(r.Address, 0).String(),
 	}
-	if ctx.Value(http.LocalAddrContextKey) != nil { // the original request came to the proxy, not over the socket of the check
+	if ctx.Value(http.LocalAddrContextKey) != nil { // the address that the check came to
 		ctx = context.WithValue(ctx, http.LocalAddrContextKey, nil)
 	}
 	return made.WithContext(ctx), nil

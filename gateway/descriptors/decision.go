@@ -1,0 +1,355 @@
+package descriptors
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir/internal/ground/call"
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
+)
+
+// decision is a request while it is decided.
+type decision struct {
+	domain  *domain
+	planned []planned
+	charges []backends.Charge
+	out     []limits.Decision
+	key     []byte
+	sharing int64 // among how many processes the limits are divided
+}
+
+// planned is a descriptor while it is decided.
+type planned struct {
+	rule       *rule     // nil: nothing is counted
+	override   *Override // nil: the limits are those of the rule
+	unlimited  bool
+	hits       int64
+	refund     bool
+	first, end int // its charges
+}
+
+var decisions = sync.Pool{New: func() any { return new(decision) }}
+
+// release returns d for other requests, without what is theirs.
+func (d *decision) release() {
+	clear(d.planned)
+	clear(d.charges)
+	clear(d.out)
+	d.domain, d.planned, d.charges, d.out, d.key = nil, d.planned[:0], d.charges[:0], d.out[:0], d.key[:0]
+	if cap(d.charges) <= maxDescriptors {
+		decisions.Put(d)
+	}
+}
+
+// plan finds the rules of r, and what they charge.
+func (d *decision) plan(r *Request) error {
+	var replaced []string
+	for i := range r.Descriptors {
+		one := &r.Descriptors[i]
+		p := planned{override: one.Limit, hits: int64(r.hits(one)), refund: one.Refund}
+		var n *node
+		n, d.key = d.domain.match(d.key[:0], one.Entries, one.Limit != nil)
+		switch {
+		case one.Limit != nil && d.domain.allOrNothing:
+			return invalidf("descriptor %d brings a limit, which all_or_nothing excludes", i)
+		case one.Limit != nil:
+			p.rule = &d.domain.overrides[one.Limit.Unit]
+		case n != nil:
+			p.rule = n.rule
+		}
+		if p.rule != nil {
+			replaced = append(replaced, p.rule.replaces...)
+			p.unlimited = p.rule.unlimited
+		}
+		if p.rule != nil && !p.unlimited && !d.charge(&p, string(d.key)) {
+			return invalidf("descriptor %d cannot be refunded: its limit is not by unit", i)
+		}
+		d.planned = append(d.planned, p)
+	}
+	if replaced != nil {
+		d.remove(replaced)
+	}
+	d.setCosts()
+	d.out = slices.Grow(d.out[:0], len(d.charges))[:len(d.charges)]
+	return nil
+}
+
+// charge appends a charge for each limit of p. It returns false if p cannot be refunded.
+func (d *decision) charge(p *planned, key string) bool {
+	p.first = len(d.charges)
+	for j := range p.rule.limits {
+		l := &p.rule.limits[j]
+		if p.refund && l.native {
+			return false
+		}
+		d.charges = append(d.charges, backends.Charge{
+			Scope: l.scope, Key: key, Limit: l.limit,
+			Shadow: l.native && (!d.domain.allOrNothing || p.rule.shadow),
+		})
+	}
+	p.end = len(d.charges)
+	return true
+}
+
+// remove leaves out the charges of rules that others replace.
+func (d *decision) remove(names []string) {
+	kept := d.charges[:0]
+	for i := range d.planned {
+		p := &d.planned[i]
+		if p.rule != nil && !p.unlimited && p.rule.name != "" && slices.Contains(names, p.rule.name) {
+			p.rule, p.first, p.end = nil, 0, 0
+			continue
+		}
+		first := len(kept)
+		kept = append(kept, d.charges[p.first:p.end]...)
+		p.first, p.end = first, len(kept)
+	}
+	clear(d.charges[len(kept):])
+	d.charges = kept
+}
+
+// setCosts sets what is charged: to a window by unit at most maxCharge, which has room in
+// every window that is not over.
+func (d *decision) setCosts() {
+	for i := range d.planned {
+		p := &d.planned[i]
+		for j := p.first; j < p.end; j++ {
+			ch, l := &d.charges[j], &p.rule.limits[j-p.first]
+			switch {
+			case p.refund:
+				ch.Cost, ch.Lasts = 1, time.Second // by which Settle knows the window
+			case !l.native:
+				ch.Cost = min(p.hits, maxCharge-d.before(j))
+			case l.shown.RequestsPerUnit == 0:
+				ch.Cost = 2 // the limit is 1: nothing fits
+			default:
+				ch.Cost = p.hits
+			}
+		}
+	}
+}
+
+// before returns how much the charges before the j-th one charge the same window.
+func (d *decision) before(j int) (units int64) {
+	for i := range d.charges[:j] {
+		if d.same(i, j) {
+			units += d.charges[i].Cost
+		}
+	}
+	return units
+}
+
+// same reports whether two charges are of one window.
+func (d *decision) same(i, j int) bool {
+	return d.charges[i].Key == d.charges[j].Key && d.charges[i].Scope == d.charges[j].Scope
+}
+
+// share divides the limits among n processes, for a fallback.
+func (d *decision) share(n int64) {
+	d.sharing = n
+	for i := range d.planned {
+		p := &d.planned[i]
+		for j := p.first; j < p.end; j++ {
+			if p.rule.limits[j-p.first].native {
+				d.charges[j].Limit = d.charges[j].Limit.Share(int(n))
+			}
+		}
+	}
+}
+
+// take charges a backend in one step. If a limit with an algorithm is charged twice, each
+// charge takes a step of its own: the second may be denied alone.
+func (d *decision) take(ctx context.Context, b backends.Backend) error {
+	if d.isTwice() {
+		for i := range d.charges {
+			if err := call.Take(ctx, b, d.charges[i:i+1], d.out[i:i+1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := call.Take(ctx, b, d.charges, d.out); err != nil {
+		return err
+	}
+	if d.domain.allOrNothing || !d.isStuck() {
+		return nil
+	}
+	for i := range d.charges { // one window has no room: the others are charged without it
+		d.charges[i].Shadow = true
+	}
+	return call.Take(ctx, b, d.charges, d.out)
+}
+
+// isStuck reports whether a window by unit has no room for its charge, so that nothing was taken.
+func (d *decision) isStuck() bool {
+	for i := range d.charges {
+		if !d.charges[i].Shadow && !d.out[i].Allowed {
+			return true
+		}
+	}
+	return false
+}
+
+// isTwice reports whether a limit with an algorithm is charged twice, and not all or nothing.
+func (d *decision) isTwice() bool {
+	if d.domain.allOrNothing {
+		return false
+	}
+	for j := range d.charges {
+		for i := range j {
+			if d.charges[j].Shadow && d.same(i, j) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// conclude sets the statuses of a, and what they come to.
+func (d *decision) conclude(a *Answer) {
+	others, quotas, quotasOver := false, 0, 0
+	for i := range d.planned {
+		p, status := &d.planned[i], &a.Statuses[i]
+		switch {
+		case p.unlimited:
+			status.Unlimited, status.Remaining = true, math.MaxUint32
+			continue
+		case p.rule == nil || a.Source == Open:
+			continue
+		}
+		d.status(p, status)
+		if status.Over && p.rule.shadow {
+			status.Over, status.Shadowed = false, true
+		}
+		switch {
+		case p.rule.quota:
+			quotas++
+			if status.Over {
+				quotasOver++
+			}
+		case status.Over:
+			others = true
+		}
+		if !status.Over && p.rule.metadata != nil {
+			a.Metadata = merge(a.Metadata, p.rule.metadata)
+		}
+	}
+	a.Over = others || quotas > 0 && quotas == quotasOver
+}
+
+// merge returns a with what b has and a lacks. Neither is modified.
+func merge(a, b map[string]any) map[string]any {
+	if a == nil {
+		return b
+	}
+	both := make(map[string]any, len(a)+len(b))
+	for k, v := range a {
+		both[k] = v
+	}
+	for k, v := range b {
+		before, twice := both[k]
+		m, ok := before.(map[string]any)
+		n, alike := v.(map[string]any)
+		switch {
+		case !twice:
+			both[k] = v
+		case ok && alike:
+			both[k] = merge(m, n)
+		}
+	}
+	return both
+}
+
+// status sets what a descriptor comes to: of several limits, what the one says that binds.
+func (d *decision) status(p *planned, status *Status) {
+	for j := p.first; j < p.end; j++ {
+		if one := d.statusOf(p, j); j == p.first || one.Binds(status) {
+			*status = one
+		}
+	}
+}
+
+// Binds reports whether s, rather than t, says when a client may come again or how much is
+// left: it is over and t is not, or for longer, or it has less left.
+func (s *Status) Binds(t *Status) bool {
+	switch {
+	case s.Over != t.Over:
+		return s.Over
+	case s.Over:
+		return s.Reset > t.Reset
+	}
+	return s.Remaining < t.Remaining
+}
+
+// statusOf returns what the j-th charge, one of p, comes to.
+func (d *decision) statusOf(p *planned, j int) Status {
+	l := &p.rule.limits[j-p.first]
+	s := Status{Limit: &l.shown}
+	if p.override != nil {
+		s.Limit = &Limit{RequestsPerUnit: p.override.RequestsPerUnit, Unit: p.override.Unit}
+	}
+	if l.native {
+		s.decided(&d.out[j], p.hits)
+		return s
+	}
+	most := (int64(s.Limit.RequestsPerUnit) + d.sharing - 1) / d.sharing
+	used := d.usedBefore(j)
+	if !p.refund {
+		used += p.hits
+	}
+	s.Over = used > most
+	s.Remaining = uint32(max(0, most-used))
+	s.Reset = untilTurn(l, d.out[j].At)
+	return s
+}
+
+// decided sets what the decision of a native limit comes to.
+func (s *Status) decided(d *limits.Decision, hits int64) {
+	s.Over = !d.Allowed || hits == 0 && d.Remaining == 0
+	switch {
+	case !s.Over:
+		s.Remaining = uint32(min(d.Remaining, math.MaxUint32))
+		s.Reset = inSeconds(d.ResetAfter)
+	case d.Allowed:
+		s.Reset = inSeconds(d.EffectiveWindow)
+	case d.RetryAfter != limits.Never:
+		s.Reset = inSeconds(d.RetryAfter)
+	}
+}
+
+// usedBefore returns how many units of its window were used before the j-th charge. Remaining
+// is what all charges of the request have left of it, or what it had if there was no room.
+func (d *decision) usedBefore(j int) int64 {
+	used := windowUnits - d.out[j].Remaining
+	if !d.out[j].Allowed {
+		return used
+	}
+	for k := j; k < len(d.charges); k++ {
+		if d.same(j, k) && !d.isRefund(k) {
+			used -= d.charges[k].Cost
+		}
+	}
+	return used
+}
+
+// isRefund reports whether the k-th charge is of a descriptor that is refunded.
+func (d *decision) isRefund(k int) bool { return d.charges[k].Lasts > 0 }
+
+// untilTurn returns the wait until the window by unit turns, in whole seconds.
+func untilTurn(l *limit, at int64) time.Duration {
+	if l.shown.Unit == Month || l.shown.Unit == Year {
+		_, end, _ := l.limit.Window(time.UnixMicro(at))
+		return inSeconds(end.Sub(time.UnixMicro(at)))
+	}
+	period := l.limit.Rate().Period
+	return inSeconds(period - time.Duration(at)*time.Microsecond%period)
+}
+
+// inSeconds rounds a wait up to whole seconds.
+func inSeconds(d time.Duration) time.Duration {
+	return (d + time.Second - 1).Truncate(time.Second)
+}
