@@ -466,3 +466,43 @@ func TestTheDashboardAsksForWhatIsThere(t *testing.T) {
 		t.Errorf("found %d names", found)
 	}
 }
+
+// pipes is a listener of connections that its channel has.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	c, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (p pipes) Close() error   { return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func TestConnectionsThatSendNothingOrStopEnd(t *testing.T) {
+	for sent, want := range map[string]time.Duration{
+		"":                                     5 * time.Second,
+		"GET /check HT":                        5 * time.Second,
+		"GET / HTTP/1.1\r\nHost: weir\r\n\r\n": 2 * time.Minute, // idle after its answer
+		"POST / HTTP/1.1\r\nHost: weir\r\nContent-Length: 5\r\n\r\nab": 10 * time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &service{Config: Config{Logger: slog.New(slog.DiscardHandler)}}
+			listener := make(pipes)
+			one := s.http(listener, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.ReadAll(r.Body) }), nil)
+			go one.serve()
+			client, served := net.Pipe()
+			listener <- served
+			begun := time.Now()
+			go io.WriteString(client, sent)
+			io.Copy(io.Discard, client)
+			if took := time.Since(begun).Truncate(time.Second); took != want {
+				t.Errorf("%q: ended after %v, want %v", sent, took, want)
+			}
+			close(listener)
+			one.end(t.Context())
+		})
+	}
+}
