@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v5"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/http/watch"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -41,4 +42,15 @@ func answered(c *echo.Context, err error) (status int, bytes int64, written bool
 		return 0, 0, false
 	}
 	return http.StatusOK, 0, false
+}
+
+// onStatus implements [gate.Config].OnStatus. A writer that does not unwrap to that of echo gets one
+// around it.
+func onStatus(w http.ResponseWriter, c *echo.Context, f func(int)) http.ResponseWriter {
+	if r, err := echo.UnwrapResponse(c.Response()); err == nil {
+		r.Before(func() { f(r.Status) })
+		return w
+	}
+	c.SetResponse(watch.OnStatus(c.Response(), f))
+	return w
 }

@@ -62,6 +62,7 @@ func New(config Config) (*Limiter, error) {
 		SkipPreflight: config.SkipPreflight,
 		Committed:     committed,
 		WithContext:   withContext,
+		OnStatus:      onStatus,
 		Answered:      answered,
 	}
 	if config.Denied != nil {

@@ -52,3 +52,10 @@ func statusOf(err error) int {
 	}
 	return e.Code
 }
+
+// onStatus implements [gate.Config].OnStatus.
+func onStatus(w http.ResponseWriter, c echo.Context, f func(int)) http.ResponseWriter {
+	r := c.Response()
+	r.Before(func() { f(r.Status) })
+	return w
+}

@@ -62,6 +62,7 @@ func New(config Config) (*Limiter, error) {
 		SkipPreflight: config.SkipPreflight,
 		Committed:     func(c *gin.Context) bool { return c.Writer.Written() },
 		WithContext:   withContext,
+		OnStatus:      onStatus,
 		Answered:      answered,
 	}
 	if config.Denied != nil {

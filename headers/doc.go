@@ -19,7 +19,8 @@
 // Seconds are rounded up and units are rounded down, so a client that follows them never comes too
 // early and never sends too much. The quota of a policy is the burst of the limit: the most that
 // the limit allows at one instant. The window of a policy is the time in which the limit's rate
-// yields that many units: 10 per second with a burst of 100 reads q=100;w=10.
+// yields that many units: 10 per second with a burst of 100 reads q=100;w=10. With
+// [Options.BurstParameter] the policy shows the rate and the burst apart.
 //
 // Retry-After is the longest wait among the rules that did not allow the request. It is at least 1,
 // and omitted if no wait helps. It is never less than t of those rules. [Options.RetryAfter] can

@@ -327,6 +327,19 @@ func ExampleOptions_capPace() {
 	// Ratelimit-Policy: "daily";q=100;w=86400
 }
 
+// The rate and the burst of a bucket, apart.
+func ExampleOptions_burstParameter() {
+	bucket := rule
+	bucket.Limit = limits.TokenBucket(limits.PerMinute(3), 10)
+	writer, _ := headers.New(headers.Options{BurstParameter: "acme-burst"}, []core.Rule[string]{bucket})
+	h := http.Header{}
+	writer.Write(h, decide(1, bucket))
+	print(h)
+	// Output:
+	// Ratelimit: "default";r=9;t=180
+	// Ratelimit-Policy: "default";q=3;w=60;acme-burst=10
+}
+
 func ExampleOptions_jitter() {
 	writer, _ := headers.New(headers.Options{Jitter: 10 * time.Second}, []core.Rule[string]{rule})
 

@@ -9,33 +9,75 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Parameter names of draft -11, in one place because a rename of r and t is pending (pull request
-// 166 of the working group's repository).
-const (
-	paramQuota     = "q"  // RateLimit-Policy, section 3.1.1
-	paramUnit      = "qu" // RateLimit-Policy, section 3.1.2
-	paramWindow    = "w"  // RateLimit-Policy, section 3.1.3
-	paramAvailable = "r"  // RateLimit, section 4.1.1
-	paramEffective = "t"  // RateLimit, section 4.1.2
-	paramPartition = "pk" // RateLimit, section 4.1.3
+// parameters are the names of the parameters of a draft. "" is a parameter that the draft lacks.
+type parameters struct {
+	quota, unit, window string // of RateLimit-Policy
+
+	available, effective, partition string // of RateLimit
+
+	cost string // of RateLimit: the units that the request takes
+}
+
+var (
+	// draft11 has the names of draft -11, sections 3.1 and 4.1.
+	draft11 = parameters{
+		quota: "q", unit: "qu", window: "w",
+		available: "r", effective: "t", partition: "pk",
+	}
+
+	// draft12 has the names of pull request 166 of the working group's repository. No draft with
+	// them is published.
+	draft12 = parameters{
+		quota: "q", unit: "qu", window: "w",
+		available: "a", effective: "w", partition: "pk", cost: "c",
+	}
+
+	// current is what IETF writes. It changes when a draft with other names is published.
+	current = &draft11
 )
 
-// appendMember appends a member of RateLimit-Policy (draft -11, section 3). It omits the unit of
-// requests, which is the default: the draft has two names for it. It omits a window of 0, since w
-// is optional and must be positive (section 3.1.3).
-func appendMember(text []byte, name string, a allowance, unit core.Unit) []byte {
+// appendName appends the start of a parameter, up to its value.
+func appendName(text []byte, name string) []byte {
+	return append(append(append(text, ';'), name...), '=')
+}
+
+func appendInteger(text []byte, name string, n int64) []byte {
+	return strconv.AppendInt(appendName(text, name), n, 10)
+}
+
+// appendMember appends the member of RateLimit-Policy for a limit with the allowance a (draft -11,
+// section 3). It omits the unit of requests, which is the default: the draft has two names for it.
+// It omits a window of 0, since w is optional and must be positive (section 3.1.3).
+func (w *Writer) appendMember(
+	text []byte, name string, limit limits.Limit, a allowance, unit core.Unit,
+) []byte {
+	burst := w.burst != "" && limit.Algorithm().HasBurst()
+	if burst {
+		a = sustained(limit, a)
+	}
 	text = appendString(text, name)
-	text = append(text, ";"+paramQuota+"="...)
-	text = strconv.AppendInt(text, a.quota, 10)
+	text = appendInteger(text, w.names.quota, a.quota)
 	if unit != core.Requests {
-		text = append(text, ";"+paramUnit+"="...)
-		text = appendString(text, unit.String())
+		text = appendString(appendName(text, w.names.unit), unit.String())
 	}
-	if a.window == 0 {
-		return text
+	if a.window != 0 {
+		text = appendInteger(text, w.names.window, a.window)
 	}
-	text = append(text, ";"+paramWindow+"="...)
-	return strconv.AppendInt(text, a.window, 10)
+	if burst {
+		text = appendInteger(text, w.burst, limit.Burst())
+	}
+	return text
+}
+
+// sustained returns the rate of a limit whose burst another parameter shows. A client may ignore
+// that parameter. So sustained returns a, which has the burst, if the rate has more units than the
+// burst, or if its period has a part of a second.
+func sustained(limit limits.Limit, a allowance) allowance {
+	rate := limit.Rate()
+	if rate.Units > limit.Burst() || rate.Period%time.Second != 0 {
+		return a
+	}
+	return allowance{rate.Units, int64(rate.Period / time.Second)}
 }
 
 // joinMembers returns RateLimit-Policy with all policies, or "" if a policy has no fixed limit.
@@ -91,8 +133,8 @@ func (w *Writer) appendIETF(
 }
 
 // beginQuota appends the start of the member of RateLimit for a rule.
-func beginQuota(text []byte, name string) []byte {
-	return append(appendString(text, name), ";"+paramAvailable+"="...)
+func (w *Writer) beginQuota(text []byte, name string) []byte {
+	return appendName(appendString(text, name), w.names.available)
 }
 
 // appendQuota appends the member of RateLimit for d (draft -11, section 4). p is the policy of d's
@@ -103,21 +145,22 @@ func (w *Writer) appendQuota(
 	if p != nil {
 		text = append(text, p.quota...)
 	} else {
-		text = beginQuota(text, d.Rule())
+		text = w.beginQuota(text, d.Rule())
 	}
 	available := count(d.Remaining)
 	text = strconv.AppendInt(text, available, 10)
 	if d.EffectiveWindow != limits.Never {
 		t = w.effective(d, available, jitter)
-		text = append(text, ";"+paramEffective+"="...)
-		text = strconv.AppendInt(text, t, 10)
+		text = appendInteger(text, w.names.effective, t)
+	}
+	if w.names.cost != "" {
+		text = appendInteger(text, w.names.cost, count(d.Cost))
 	}
 	if w.partitionKey == nil || d.Key == "" {
 		return text, t
 	}
 	if pk := w.partitionKey(d.Key); len(pk) > 0 {
-		text = append(text, ";"+paramPartition+"="...)
-		text = appendBytes(text, pk)
+		text = appendBytes(appendName(text, w.names.partition), pk)
 	}
 	return text, t
 }
@@ -158,7 +201,8 @@ func (w *Writer) appendPolicies(
 		if known := w.policy(d); known.fixed(d) {
 			text = append(text, known.member...)
 		} else {
-			text = appendMember(text, d.Rule(), allowanceAt(d.Limit(), d.At), d.Unit())
+			limit := d.Limit()
+			text = w.appendMember(text, d.Rule(), limit, allowanceAt(limit, d.At), d.Unit())
 		}
 	}
 	v.add(fieldPolicy, text)

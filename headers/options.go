@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -53,11 +54,31 @@ type Options struct {
 	// on all answers. It is omitted if the result is empty or the request had no key. nil: no pk.
 	PartitionKey func(key string) []byte
 
+	// BurstParameter names a parameter of RateLimit-Policy of IETF that shows the burst of a bucket or
+	// the capacity of a queue. q and w are then the rate: 100 per minute with a burst of 1000 reads
+	// q=100;w=60;burst=1000, and r may exceed q. If the units of the rate exceed the burst, or its
+	// period has a part of a second, q is the burst as without this option: a client may ignore
+	// parameters that it does not know. The draft recommends a prefix for such parameters, as in
+	// "acme-burst" (draft -11, section 3.1); its FAQ writes "burst". "": none.
+	BurstParameter string
+
 	// CapPace raises t of IETF so that r per t seconds is never a faster pace than q per w seconds
 	// (draft -11, section 8.5). It matters near the end of a fixed or anchored window, when all its
 	// units may be left for one second. If a request was denied because its cost exceeds a positive
 	// remaining, Retry-After rises with t.
 	CapPace bool
+
+	// NotOnRedirects deletes the fields of all formats from an answer with a status of 300 to 399
+	// other than 304. A client that reads a low r there may wait before it follows Location (draft
+	// -11, section 6). The adapters apply it: each passes on a ResponseWriter that waits for the
+	// status. With a [Writer] alone, call [Delete] before the redirect. It has no effect on gRPC and
+	// Connect.
+	NotOnRedirects bool
+
+	// RetryAfterMember adds retry_after to problem documents: the seconds of Retry-After, for clients
+	// that read the document alone. It is absent if Retry-After is absent or not a number. Fields do
+	// not change.
+	RetryAfterMember bool
 
 	// Jitter spreads clients that were denied together, so that they do not come back
 	// together. A random time from 0 to Jitter is added to Retry-After, and the same
@@ -105,11 +126,40 @@ func (options *Options) validate(policies []policy) error {
 			errs = append(errs,
 				errors.New("headers: cap pace: only IETF has a pace: add IETF to formats"))
 		}
+		if options.BurstParameter != "" {
+			errs = append(errs,
+				errors.New("headers: burst parameter: only IETF has one: add IETF to formats"))
+		}
+	}
+	if err := validateBurstParameter(options.BurstParameter); err != nil {
+		errs = append(errs, err)
 	}
 	if err := validateShadowField(options.ShadowField); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(append(errs, options.validateNames(policies)...)...)
+}
+
+// validateBurstParameter returns an error if name is not the key of a parameter (RFC 9651, section
+// 3.1.2), or if a draft uses it for something else.
+func validateBurstParameter(name string) error {
+	if name == "" {
+		return nil
+	}
+	for i := range len(name) {
+		if c := name[i]; (c < 'a' || c > 'z') && (i == 0 || strings.IndexByte("0123456789_-.*", c) < 0) {
+			return fmt.Errorf("headers: burst parameter: must be lower-case letters, digits, and "+
+				"_-.*, and begin with a letter (got %.30q)", name)
+		}
+	}
+	for _, p := range []*parameters{&draft11, &draft12} {
+		if name == p.quota || name == p.unit || name == p.window || name == p.available ||
+			name == p.effective || name == p.partition || name == p.cost {
+			return fmt.Errorf("headers: burst parameter: %q is a parameter of the draft: choose "+
+				"another name", name)
+		}
+	}
+	return nil
 }
 
 func validateFormats(formats []Format) (errs []error) {

@@ -13,14 +13,16 @@ import (
 
 func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 	_, err := headers.New(headers.Options{
-		Formats:       []headers.Format{headers.Draft7, headers.Draft7, headers.GitHub, headers.DeltaSeconds, 0, 99},
-		Show:          3,
-		RetryAfter:    2,
-		PartitionKey:  headers.Digest,
-		CapPace:       true,
-		Jitter:        -time.Second,
-		Hidden:        []string{"default", "nosuch"},
-		DiscordScopes: map[string]headers.DiscordScope{"default": "user", "nosuch": headers.DiscordGlobal},
+		Formats:      []headers.Format{headers.Draft7, headers.Draft7, headers.GitHub, headers.DeltaSeconds, 0, 99},
+		Show:         3,
+		RetryAfter:   2,
+		PartitionKey: headers.Digest,
+		CapPace:      true,
+
+		BurstParameter: "Burst",
+		Jitter:         -time.Second,
+		Hidden:         []string{"default", "nosuch"},
+		DiscordScopes:  map[string]headers.DiscordScope{"default": "user", "nosuch": headers.DiscordGlobal},
 	}, []published{
 		perMinute,
 		perMinute,
@@ -41,6 +43,8 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		"headers: jitter: must be 0 to 24h (got -1s)",
 		"headers: partition key: only IETF has one: add IETF to formats",
 		"headers: cap pace: only IETF has a pace: add IETF to formats",
+		"headers: burst parameter: only IETF has one: add IETF to formats",
+		`headers: burst parameter: must be lower-case letters, digits, and _-.*, and begin with a letter (got "Burst")`,
 		`headers: hidden: there is no rule "nosuch"`,
 		"headers: discord scopes: only Discord has a scope: add Discord to formats",
 		`headers: discord scopes: rule "default": must be DiscordShared or DiscordGlobal (got "user")`,

@@ -108,16 +108,16 @@ func allowanceOf(l limits.Limit) allowance {
 	}
 }
 
-// compile sets the texts.
-func (p *policy) compile() {
+// compile sets the texts of p.
+func (w *Writer) compile(p *policy) {
 	if p.concurrent() {
 		p.unit = core.ConcurrentRequests
 	}
 	p.scope = discordUser
-	p.quota = string(beginQuota(nil, p.name))
+	p.quota = string(w.beginQuota(nil, p.name))
 	if p.limit != (limits.Limit{}) && !isCalendar(p.limit) {
 		p.allowance = allowanceOf(p.limit)
-		p.member = string(appendMember(nil, p.name, p.allowance, p.unit))
+		p.member = string(w.appendMember(nil, p.name, p.limit, p.allowance, p.unit))
 	}
 }
 

@@ -19,7 +19,9 @@ type Writer struct {
 	retryAfter   RetryAfter
 	custom       func(http.Header, core.Outcome)
 	shadowField  string // canonical; "": none
-	hides        bool   // a policy is hidden
+	burst        string // name of the parameter; "": none
+	names        *parameters
+	hides        bool // a policy is hidden
 
 	policies []policy
 
@@ -38,10 +40,10 @@ func New[R any](options Options, rules []core.Rule[R]) (*Writer, error) {
 	if err := errors.Join(options.validate(policies), validatePolicies(policies)); err != nil {
 		return nil, err
 	}
-	return newWriter(options, policies), nil
+	return newWriter(options, policies, current), nil
 }
 
-func newWriter(options Options, policies []policy) *Writer {
+func newWriter(options Options, policies []policy, names *parameters) *Writer {
 	w := &Writer{
 		policies:     policies,
 		show:         options.Show,
@@ -51,6 +53,8 @@ func newWriter(options Options, policies []policy) *Writer {
 		retryAfter:   options.RetryAfter,
 		custom:       options.Custom,
 		shadowField:  http.CanonicalHeaderKey(options.ShadowField),
+		burst:        options.BurstParameter,
+		names:        names,
 	}
 	formats := options.Formats
 	if formats == nil {
@@ -60,7 +64,7 @@ func newWriter(options Options, policies []policy) *Writer {
 		w.formats |= 1 << f
 	}
 	for i := range policies {
-		policies[i].compile()
+		w.compile(&policies[i])
 	}
 	w.hide(options.Hidden)
 	w.setScopes(options.DiscordScopes)

@@ -161,6 +161,33 @@ func ExamplePlainText() {
 	// GET / 429 Too many requests: retry in 60 seconds.
 }
 
+// A redirect has no fields, so no client waits before it follows it, and a denial tells its wait in
+// the document, too.
+func ExampleConfig_redirects() {
+	limiter := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{{
+			Name:  "per-client",
+			Limit: limits.TokenBucket(limits.PerMinute(1), 1),
+			Key:   keyfuncs.Address(keyfuncs.Peer),
+		}},
+		Backend: memory.MustNew(memory.Options{Clock: func() time.Time { return time.Unix(0, 0) }}),
+		Headers: headers.Options{NotOnRedirects: true, RetryAfterMember: true},
+	})
+	handler := limiter.Handler(http.RedirectHandler("/new", http.StatusMovedPermanently))
+	for range 2 {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", "/old", nil))
+		fmt.Printf("%d %q\n", w.Code, w.Header().Get("RateLimit"))
+		if w.Code == http.StatusTooManyRequests {
+			fmt.Print(w.Body)
+		}
+	}
+	// Output:
+	// 301 ""
+	// 429 "\"per-client\";r=0;t=60"
+	// {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"detail":"Too many requests: retry in 60 seconds.","retry_after":60,"violated-policies":["per-client"]}
+}
+
 // The log says why a request was answered 503. Without a Logger the lines go to slog.Default.
 func ExampleConfig_logger() {
 	lines, w := io.Pipe() // lines are written in the background

@@ -100,6 +100,16 @@ func AppendRetry(b []byte, retry string) []byte {
 	return append(b, '.')
 }
 
+// AppendRetryMember appends a member of a JSON object with the seconds of a wait, if retry is a
+// number of seconds.
+func AppendRetryMember(b []byte, retry string) []byte {
+	n, err := strconv.ParseUint(retry, 10, 63)
+	if err != nil {
+		return b
+	}
+	return strconv.AppendUint(append(b, `,"retry_after":`...), n, 10)
+}
+
 // Units in seconds.
 const (
 	minute = 60

@@ -37,3 +37,20 @@ func TestALongWaitIsSaidInHoursOrDaysAndIsNeverTooShort(t *testing.T) {
 		}
 	}
 }
+
+func TestTheMemberOfAWaitIsANumberOrAbsent(t *testing.T) {
+	for retry, want := range map[string]string{
+		"1":                             `,"retry_after":1`,
+		"030":                           `,"retry_after":30`,
+		"9223372036854775807":           `,"retry_after":9223372036854775807`,
+		"9223372036854775808":           "",
+		"":                              "",
+		"-1":                            "",
+		"+1":                            "",
+		"Sun, 22 Nov 2026 00:00:00 GMT": "",
+	} {
+		if got := string(answer.AppendRetryMember(nil, retry)); got != want {
+			t.Errorf("%q: %q, want %q", retry, got, want)
+		}
+	}
+}

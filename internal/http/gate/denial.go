@@ -17,9 +17,9 @@ const quotaExceeded = `{"type":"https://iana.org/assignments/http-problem-types#
 	`"title":"Quota Exceeded","status":429,"detail":"`
 
 // writeProblem answers with a problem document (RFC 9457). If the status is 429, the document names
-// the rules that denied, as violated has them.
+// the rules that denied, as violated has them. withRetry adds the seconds of Retry-After.
 func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, status int,
-	violated []string) {
+	violated []string, withRetry bool) {
 	body := answer.Bodies.Get().(*[]byte)
 	b := (*body)[:0]
 	if status == http.StatusTooManyRequests {
@@ -28,8 +28,12 @@ func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, statu
 		b = append(b, answer.ReducedCapacity...)
 		violated = nil // the client has violated no policy
 	}
-	b = appendDetail(b, answer.RetryAfter(w.Header()), o, status)
+	retry := answer.RetryAfter(w.Header())
+	b = appendDetail(b, retry, o, status)
 	b = append(b, '"')
+	if withRetry {
+		b = answer.AppendRetryMember(b, retry)
+	}
 	if violated != nil {
 		b = appendViolated(b, o, violated)
 	}

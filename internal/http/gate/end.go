@@ -36,7 +36,7 @@ func (g *Gate[R]) serveToEnd(w http.ResponseWriter, r *http.Request, request R, 
 		if g.answered == nil && g.answering(o).watches {
 			w, writer = watch.Around(w, nil)
 		}
-		err = next(w, request)
+		err = next(g.withoutRedirects(w, request), request)
 		keepPattern(r, request)
 	}
 	returned = true

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/http/answer"
+	"github.com/weir-go/weir/internal/http/watch"
 )
 
 // Config configures a [Gate]. The zero value of every field except Rules is a usable default.
@@ -49,6 +50,10 @@ type Config[R any] struct {
 	// find it.
 	WithContext func(request R, ctx context.Context) R
 
+	// OnStatus calls f with the status of the answer, just before the fields are sent. It returns the
+	// writer that next gets. nil: OnStatus of package watch.
+	OnStatus func(w http.ResponseWriter, request R, f func(status int)) http.ResponseWriter
+
 	// Answered returns what the framework knows about the answer after next has returned err, or
 	// has panicked (err is nil). If nothing is written yet, status is the one that the framework
 	// will send: that of err if it has one, or 0 if it is not known. Serve ignores such a status
@@ -71,6 +76,7 @@ type Gate[R any] struct {
 	attach        func(R, core.Outcome) R
 	committed     func(R) bool
 	withContext   func(R, context.Context) R
+	onStatus      func(http.ResponseWriter, R, func(int)) http.ResponseWriter
 	answered      func(R, error) (int, int64, bool)
 }
 
@@ -84,7 +90,11 @@ func New[R any](config Config[R]) (*Gate[R], error) {
 		attach:        config.Attach,
 		committed:     config.Committed,
 		withContext:   config.WithContext,
+		onStatus:      config.OnStatus,
 		answered:      config.Answered,
+	}
+	if g.onStatus == nil {
+		g.onStatus = func(w http.ResponseWriter, _ R, f func(int)) http.ResponseWriter { return watch.OnStatus(w, f) }
 	}
 	observer := config.Observer
 	config.Observer = &preparing[R]{observer, g}
@@ -150,11 +160,25 @@ func (g *Gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R,
 	if !ok {
 		return err
 	}
-	err = next(w, request)
+	err = next(g.withoutRedirects(w, request), request)
 	if g.attach != nil {
 		keepPattern(r, request)
 	}
 	return err
+}
+
+// withoutRedirects returns the writer for next. With headers.Options.NotOnRedirects it deletes the
+// fields if the answer is a redirect.
+func (g *Gate[R]) withoutRedirects(w http.ResponseWriter, request R) http.ResponseWriter {
+	if !g.options.NotOnRedirects {
+		return w
+	}
+	h := w.Header()
+	return g.onStatus(w, request, func(status int) {
+		if 300 <= status && status < 400 && status != http.StatusNotModified { // a 304 leads nowhere
+			headers.Delete(h)
+		}
+	})
 }
 
 // keepPattern copies the matched pattern from request to r, if request is a copy of r: outer
@@ -220,7 +244,7 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 	if answer.PrefersText(r.Header["Accept"]) {
 		answer.WriteUncached(w, r, status, answer.Text, plainText(w, o, status))
 	} else {
-		writeProblem(w, r, o, status, a.violated)
+		writeProblem(w, r, o, status, a.violated, g.options.RetryAfterMember)
 	}
 	return nil
 }

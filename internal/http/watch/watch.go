@@ -33,6 +33,14 @@ func Around(w http.ResponseWriter, listener Listener) (http.ResponseWriter, *Wri
 	return around, watched
 }
 
+// OnStatus returns w with a [Writer] around it that calls f with the status, before the header is
+// sent. It calls f once, and not for an answer without WriteHeader, whose status is 200.
+func OnStatus(w http.ResponseWriter, f func(status int)) http.ResponseWriter {
+	around, watched := Around(w, nil)
+	watched.onStatus = f
+	return around
+}
+
 type (
 	watcher interface {
 		http.ResponseWriter

@@ -12,7 +12,8 @@ import (
 type Writer struct {
 	_        [0]func() // prevents ==: the linker would keep a function for it for each shape
 	inner    http.ResponseWriter
-	listener Listener // nil: none
+	listener Listener  // nil: none
+	onStatus func(int) // nil: none
 	bytes    int64
 	status   int32 // 0: nothing is written yet
 	streamed bool  // Stream of the listener was called
@@ -66,6 +67,9 @@ func (w *Writer) WriteHeader(status int) {
 	if IsInformational(status) { // net/http sends it at once
 		w.wait()
 		defer w.resume()
+	}
+	if w.onStatus != nil && w.status == 0 && !IsInformational(status) {
+		w.onStatus(status)
 	}
 	w.inner.WriteHeader(status)
 	if w.status == 0 && !IsInformational(status) {

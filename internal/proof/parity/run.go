@@ -74,6 +74,7 @@ func transcript[R any](t *testing.T, a Adapter[R], app App[R], want string) stri
 	handler := withDeadline(a.Serve(t, app))
 	server := httptest.NewServer(handler)
 	defer server.Close()
+	server.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 	var b strings.Builder
 	lines := strings.Split(want, "\n")

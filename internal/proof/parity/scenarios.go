@@ -175,6 +175,23 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 				func(c *Config[R]) { c.Headers.Show = headers.OnDenial })},
 		"no fields but Retry-After": {
 			Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Show = headers.Omit })},
+		"a problem document has the wait": {
+			Site: with(perMinute("per-client", 1),
+				func(c *Config[R]) { c.Headers.RetryAfterMember = true })},
+		"the burst beside the rate": {
+			Site: with(one("per-client", limits.TokenBucket(limits.PerMinute(2), 9), a.Lift(client)),
+				func(c *Config[R]) { c.Headers.BurstParameter = "acme-burst" })},
+		"a redirect without fields": {
+			Site:  with(perMinute("site", 4), func(c *Config[R]) { c.Headers.NotOnRedirects = true }),
+			Extra: statuses,
+		},
+		"a redirect without fields, and a final cost": {
+			Site: with(perMinute("site", 4), func(c *Config[R]) {
+				c.Headers.NotOnRedirects = true
+				c.Rules[0].FinalCost = func(core.Result) int64 { return 1 }
+			}),
+			Extra: statuses,
+		},
 		"a denial shows only what was denied": {Site: &Config[R]{
 			Config: core.Config[R]{Rules: []core.Rule[R]{
 				{Name: "user", Limit: limits.FixedWindow(limits.PerHour(3)), Key: a.ContextValue("user")},
@@ -194,6 +211,15 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 			Site: one("per-client", limits.SlidingWindow(limits.PerMinute(2)), a.Lift(client))},
 		"the name of a rule is escaped": {Site: perMinute(`say "hi" \ bye`, 1)},
 	}
+}
+
+// statuses are handlers that answer with statuses of 3xx.
+var statuses = map[string]http.Handler{
+	"/moved": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "/hello")
+		w.WriteHeader(http.StatusFound)
+	}),
+	"/same": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) }),
 }
 
 // start is the instant at which every scenario starts: the beginning of a day.
