@@ -47,18 +47,18 @@ func reportDecision(rounds int) error {
 	return nil
 }
 
-func printDecisionRatios(all map[string]readings) {
+func printDecisionRatios(readingsOf map[string]readings) {
 	fastest := make([]string, len(decisionHeads))
 	for column := range fastest {
-		fastest[column] = fastestOf(namesOf(store.Peer), column, all)
+		fastest[column] = fastestOf(namesOf(store.Peer), column, readingsOf)
 	}
 	ratios := func(name string, met func(column int, ratio float64) bool) []string {
 		row := []string{name}
 		for column, peer := range fastest {
-			ratio := all[name].nanos(column) / all[peer].nanos(column)
+			ratio := readingsOf[name].nanos(column) / readingsOf[peer].nanos(column)
 			row = append(row, fmt.Sprintf("%.2f %s", ratio, table.Mark(met(column, ratio))))
 		}
-		allocs := table.Number(all[name].mostAllocs())
+		allocs := table.Number(readingsOf[name].mostAllocs())
 		return append(row, allocs+" "+table.Mark(allocs == "0"))
 	}
 
@@ -70,7 +70,7 @@ func printDecisionRatios(all map[string]readings) {
 	for _, name := range namesOf(store.Harness) {
 		row := []string{name}
 		for column, peer := range fastest {
-			row = append(row, fmt.Sprintf("%.2f", all[name].nanos(column)/all[peer].nanos(column)))
+			row = append(row, fmt.Sprintf("%.2f", readingsOf[name].nanos(column)/readingsOf[peer].nanos(column)))
 		}
 		t.Add(append(row, "")...)
 	}
@@ -92,14 +92,14 @@ func printDecisionRatios(all map[string]readings) {
 }
 
 // printDecisionRates prints the decisions per second of weir.
-func printDecisionRates(all map[string]readings) {
+func printDecisionRates(readingsOf map[string]readings) {
 	fmt.Printf("## decision: millions of decisions a second, on %d processors where parallel\n\n",
 		runtime.GOMAXPROCS(0))
 	t := table.Table{Heads: append([]string{""}, decisionHeads...)}
 	for _, name := range namesOf(store.Backend, store.Limiter, store.Bound) {
 		row := []string{name}
 		for column := range decisionHeads {
-			row = append(row, fmt.Sprintf("%.1f", 1e3/all[name].nanos(column)))
+			row = append(row, fmt.Sprintf("%.1f", 1e3/readingsOf[name].nanos(column)))
 		}
 		t.Add(row...)
 	}

@@ -70,13 +70,13 @@ type cost struct{ nanos, allocs float64 }
 
 // added returns the cost that the limiter of c adds to the bare framework, whose answers are those
 // of allowed requests.
-func added(c framework.Contestant, all map[string]readings) (costs [httpColumns]cost) {
+func added(c framework.Contestant, readingsOf map[string]readings) (costs [httpColumns]cost) {
 	for _, bare := range framework.Contestants() {
 		if bare.Framework == c.Framework && bare.Kind == framework.Bare {
 			for column := range costs {
 				costs[column] = cost{
-					all[c.Name].nanos(column) - all[bare.Name].nanos(httpAllowed),
-					all[c.Name].allocs(column) - all[bare.Name].allocs(httpAllowed),
+					readingsOf[c.Name].nanos(column) - readingsOf[bare.Name].nanos(httpAllowed),
+					readingsOf[c.Name].allocs(column) - readingsOf[bare.Name].allocs(httpAllowed),
 				}
 			}
 		}
@@ -84,7 +84,7 @@ func added(c framework.Contestant, all map[string]readings) (costs [httpColumns]
 	return costs
 }
 
-func printFrameworkRatios(all map[string]readings) {
+func printFrameworkRatios(readingsOf map[string]readings) {
 	fmt.Printf("## frameworks: what weir adds as a share of what each peer adds, and whether " +
 		"that is on target\n\n")
 	t := table.Table{Heads: []string{"", "allowed", "denied", "allocs more than net/http"}}
@@ -95,7 +95,7 @@ func printFrameworkRatios(all map[string]readings) {
 		var weir [httpColumns]cost
 		for _, c := range framework.Contestants() {
 			if c.Framework == name && c.Kind == framework.Weir {
-				weir = added(c, all)
+				weir = added(c, readingsOf)
 			}
 		}
 		if name == framework.Frameworks()[0] {
@@ -112,7 +112,7 @@ func printFrameworkRatios(all map[string]readings) {
 				c.Kind != framework.WithHeaders && c.Kind != framework.WithoutHeaders {
 				continue
 			}
-			peer := added(c, all)
+			peer := added(c, readingsOf)
 			ratio := func(column int) string {
 				share := weir[column].nanos / peer[column].nanos
 				if c.Kind == framework.WithoutHeaders {

@@ -71,9 +71,9 @@ func middlewares(kinds ...middleware.Kind) []string {
 	return names
 }
 
-func printHTTPRatios(all map[string]readings) {
+func printHTTPRatios(readingsOf map[string]readings) {
 	peers := middlewares(middleware.WithHeaders)
-	allowed, denied := fastestOf(peers, httpAllowed, all), fastestOf(peers, httpDenied, all)
+	allowed, denied := fastestOf(peers, httpAllowed, readingsOf), fastestOf(peers, httpDenied, readingsOf)
 	fmt.Printf("## http: weir's time as a share of the fastest peer's that also sends headers, " +
 		"and whether that is on target\n\n")
 	t := table.Table{Heads: []string{"", "allowed", "denied", "allocs, allowed"}}
@@ -81,9 +81,9 @@ func printHTTPRatios(all map[string]readings) {
 	t.Add("*target*", fmt.Sprintf("*≤ %.2f*", allowedTarget), fmt.Sprintf("*≤ %.2f*", deniedTarget),
 		fmt.Sprintf("*≤ %d*", allocsTarget))
 	for _, name := range middlewares(middleware.Weir) {
-		r := all[name]
-		a := r.nanos(httpAllowed) / all[allowed].nanos(httpAllowed)
-		d := r.nanos(httpDenied) / all[denied].nanos(httpDenied)
+		r := readingsOf[name]
+		a := r.nanos(httpAllowed) / readingsOf[allowed].nanos(httpAllowed)
+		d := r.nanos(httpDenied) / readingsOf[denied].nanos(httpDenied)
 		allocs := r.allocs(httpAllowed)
 		t.Add(name, fmt.Sprintf("%.2f %s", a, table.Mark(a <= allowedTarget)),
 			fmt.Sprintf("%.2f %s", d, table.Mark(d <= deniedTarget)),

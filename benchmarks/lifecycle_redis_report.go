@@ -113,11 +113,11 @@ func printLifecyclePerSecond(runners []*lifecycleRunner) {
 
 // shareOf returns the ratio of readings to other readings. It compares lot by lot, since noise of a
 // shared machine differs between lots.
-func shareOf(readings, of []float64) float64 {
+func shareOf(readings, others []float64) float64 {
 	var shares []float64
 	for i, reading := range readings {
-		if of[i] > 0 {
-			shares = append(shares, reading/of[i])
+		if others[i] > 0 {
+			shares = append(shares, reading/others[i])
 		}
 	}
 	return measure.Median(shares)

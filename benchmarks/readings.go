@@ -33,9 +33,9 @@ func (r readings) all(column int, part func(measure.Sample) float64) []float64 {
 }
 
 // fastestOf returns the name with the fastest readings in a column.
-func fastestOf(names []string, column int, all map[string]readings) (fastest string) {
+func fastestOf(names []string, column int, readingsOf map[string]readings) (fastest string) {
 	for _, name := range names {
-		if fastest == "" || all[name].nanos(column) < all[fastest].nanos(column) {
+		if fastest == "" || readingsOf[name].nanos(column) < readingsOf[fastest].nanos(column) {
 			fastest = name
 		}
 	}
@@ -44,9 +44,9 @@ func fastestOf(names []string, column int, all map[string]readings) (fastest str
 
 // printWrong lists contestants with wrong results: denied instead of allowed, allowed instead of
 // denied, or failed. Their figures do not measure the task.
-func printWrong(names, heads []string, all map[string]readings) {
+func printWrong(names, heads []string, readingsOf map[string]readings) {
 	for _, name := range names {
-		for column, samples := range all[name] {
+		for column, samples := range readingsOf[name] {
 			wrong, ops := 0, 0
 			for _, s := range samples {
 				wrong += s.Wrong
@@ -61,10 +61,10 @@ func printWrong(names, heads []string, all map[string]readings) {
 }
 
 // printSpread prints how far the figures vary.
-func printSpread(all map[string]readings) {
+func printSpread(readingsOf map[string]readings) {
 	var spreads []float64
 	worst, count := 0.0, 0
-	for _, r := range all {
+	for _, r := range readingsOf {
 		for column := range r {
 			spread := measure.Spread(
 				r.all(column, func(s measure.Sample) float64 { return s.Nanos }))

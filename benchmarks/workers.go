@@ -77,7 +77,7 @@ func startFleet(
 	return f, nil
 }
 
-func (f fleet) readRound(all map[string]readings, round, columns int) error {
+func (f fleet) readRound(readingsOf map[string]readings, round, columns int) error {
 	for column := range columns {
 		for turn := range turns {
 			for i := range f {
@@ -86,7 +86,7 @@ func (f fleet) readRound(all map[string]readings, round, columns int) error {
 				if err != nil {
 					return err
 				}
-				all[w.contestant][column] = append(all[w.contestant][column], s)
+				readingsOf[w.contestant][column] = append(readingsOf[w.contestant][column], s)
 			}
 		}
 	}

@@ -99,30 +99,30 @@ func Validate[R any](options Options, rules []core.Rule[R]) error {
 	return options.validate(policiesOf(rules))
 }
 
-func (options *Options) validate(policies []policy) error {
-	errs := validateFormats(options.Formats)
-	if options.Formats != nil && len(options.Formats) == 0 && options.Custom == nil {
+func (o *Options) validate(policies []policy) error {
+	errs := validateFormats(o.Formats)
+	if o.Formats != nil && len(o.Formats) == 0 && o.Custom == nil {
 		errs = append(errs, errors.New("headers: formats: is empty: use nil for IETF"))
 	}
-	if options.Show > Omit {
+	if o.Show > Omit {
 		errs = append(errs,
-			fmt.Errorf("headers: show: must be Always, OnDenial or Omit (got %d)", options.Show))
+			fmt.Errorf("headers: show: must be Always, OnDenial or Omit (got %d)", o.Show))
 	}
-	if options.RetryAfter > Window {
+	if o.RetryAfter > Window {
 		errs = append(errs,
 			fmt.Errorf("headers: retry after: must be LeastWait or Window (got %d)",
-				options.RetryAfter))
+				o.RetryAfter))
 	}
-	if options.Jitter < 0 || options.Jitter > maxJitter {
+	if o.Jitter < 0 || o.Jitter > maxJitter {
 		errs = append(errs,
-			fmt.Errorf("headers: jitter: must be 0 to 24h (got %v)", options.Jitter))
+			fmt.Errorf("headers: jitter: must be 0 to 24h (got %v)", o.Jitter))
 	}
-	if ietf := options.Formats == nil || slices.Contains(options.Formats, IETF); !ietf {
-		if options.PartitionKey != nil {
+	if ietf := o.Formats == nil || slices.Contains(o.Formats, IETF); !ietf {
+		if o.PartitionKey != nil {
 			errs = append(errs,
 				errors.New("headers: partition key: only IETF has one: add IETF to formats"))
 		}
-		if options.CapPace {
+		if o.CapPace {
 			errs = append(errs,
 				errors.New("headers: cap pace: only IETF has a pace: add IETF to formats"))
 		}
@@ -134,10 +134,10 @@ func (options *Options) validate(policies []policy) error {
 	if err := validateBurstParameter(options.BurstParameter); err != nil {
 		errs = append(errs, err)
 	}
-	if err := validateShadowField(options.ShadowField); err != nil {
+	if err := validateShadowField(o.ShadowField); err != nil {
 		errs = append(errs, err)
 	}
-	return errors.Join(append(errs, options.validateNames(policies)...)...)
+	return errors.Join(append(errs, o.validateNames(policies)...)...)
 }
 
 // validateBurstParameter returns an error if name is not the key of a parameter (RFC 9651, section
@@ -182,21 +182,21 @@ func validateFormats(formats []Format) (errs []error) {
 	return errs
 }
 
-func (options *Options) validateNames(policies []policy) (errs []error) {
-	for _, name := range options.Hidden {
+func (o *Options) validateNames(policies []policy) (errs []error) {
+	for _, name := range o.Hidden {
 		if !named(policies, name) {
 			errs = append(errs, fmt.Errorf("headers: hidden: there is no rule %q", name))
 		}
 	}
-	if len(options.DiscordScopes) > 0 && !slices.Contains(options.Formats, Discord) {
+	if len(o.DiscordScopes) > 0 && !slices.Contains(o.Formats, Discord) {
 		errs = append(errs,
 			errors.New("headers: discord scopes: only Discord has a scope: add Discord to formats"))
 	}
-	for _, name := range slices.Sorted(maps.Keys(options.DiscordScopes)) {
+	for _, name := range slices.Sorted(maps.Keys(o.DiscordScopes)) {
 		if !named(policies, name) {
 			errs = append(errs, fmt.Errorf("headers: discord scopes: there is no rule %q", name))
 		}
-		if scope := options.DiscordScopes[name]; scope != DiscordShared && scope != DiscordGlobal {
+		if scope := o.DiscordScopes[name]; scope != DiscordShared && scope != DiscordGlobal {
 			errs = append(errs,
 				fmt.Errorf("headers: discord scopes: rule %q: must be DiscordShared or "+
 					"DiscordGlobal (got %q)", name, scope))

@@ -28,8 +28,8 @@ type forwardList struct {
 
 // of returns the hops of r. All lines of the header form one list, in order (RFC 9110,
 // section 5.3).
-func (list *forwardList) of(r *http.Request) hops {
-	return hops{list: list, lines: r.Header[list.header]}
+func (l *forwardList) of(r *http.Request) hops {
+	return hops{list: l, lines: r.Header[l.header]}
 }
 
 // hops reads a list from its right end, the only end that a client cannot write. Each

@@ -73,10 +73,10 @@ func parseRanges(
 }
 
 // contains reports whether the set has addr, a result of clean.
-func (set *rangeSet) contains(addr netip.Addr) bool {
-	spans := set.ipv6
+func (s *rangeSet) contains(addr netip.Addr) bool {
+	spans := s.ipv6
 	if addr.Is4() {
-		spans = set.ipv4
+		spans = s.ipv4
 	}
 	n := numberOf(addr)
 	after := sort.Search(len(spans), func(i int) bool { return n.less(spans[i].first) })

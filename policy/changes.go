@@ -40,10 +40,10 @@ func (p *Policy[R]) Changes(old *Policy[R]) []Change {
 	return changes(old.file, p.file)
 }
 
-func changes(old, f *fileText) (all []Change) {
+func changes(old, f *fileText) (list []Change) {
 	add := func(rule, field, before, after string) {
 		if before != after {
-			all = append(all, Change{rule, field, before, after})
+			list = append(list, Change{rule, field, before, after})
 		}
 	}
 	add("", "domain", old.domain, f.domain)
@@ -92,7 +92,7 @@ func changes(old, f *fileText) (all []Change) {
 			add(r.name, "", r.limit.describe(), "")
 		}
 	}
-	return all
+	return list
 }
 
 // described is one field of a rule as text. hidden holds what must not be shown because it is a

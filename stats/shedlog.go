@@ -74,40 +74,40 @@ func (s *Stats) lookAtShedders(now time.Time) {
 }
 
 // look returns the line that is due, if any, when n requests have been shed in total.
-func (log *shedLog) look(n int64, now time.Time) (line, bool) {
-	rose := n > log.seen
-	before := log.seen
-	log.seen = n
+func (l *shedLog) look(n int64, now time.Time) (line, bool) {
+	rose := n > l.seen
+	before := l.seen
+	l.seen = n
 	switch {
-	case rose && !log.shedding:
-		*log = shedLog{
+	case rose && !l.shedding:
+		*l = shedLog{
 			shedding: true, since: now, last: now, loggedAt: now, before: before, logged: n,
 			seen: n,
 		}
 		return line{level: slog.LevelWarn, message: "weir: a shedder sheds", shed: n - before}, true
 	case rose:
-		log.last = now
-		if now.Sub(log.loggedAt) < shedLineEvery {
+		l.last = now
+		if now.Sub(l.loggedAt) < shedLineEvery {
 			return line{}, false
 		}
-		shed := n - log.logged
-		log.loggedAt, log.logged = now, n
+		shed := n - l.logged
+		l.loggedAt, l.logged = now, n
 		return line{level: slog.LevelInfo, message: "weir: shed", shed: shed}, true
-	case log.shedding && now.Sub(log.last) >= quietAfter:
-		log.shedding = false
+	case l.shedding && now.Sub(l.last) >= quietAfter:
+		l.shedding = false
 		return line{level: slog.LevelInfo, message: "weir: a shedder sheds no more", over: true,
-			shed: n - log.before, lasted: log.last.Sub(log.since)}, true
+			shed: n - l.before, lasted: l.last.Sub(l.since)}, true
 	}
 	return line{}, false
 }
 
 // shedAttrs returns the attributes of a line about a shedder.
-func (entry *line) shedAttrs() []slog.Attr {
-	attrs := append(make([]slog.Attr, 0, 5), slog.String("shedder", entry.shedder),
-		slog.String("class", entry.class),
-		slog.Int64("shed", entry.shed), slog.Int("limit", entry.inFlightLimit))
-	if entry.over {
-		attrs = append(attrs, slog.Duration("after", entry.lasted))
+func (l *line) shedAttrs() []slog.Attr {
+	attrs := append(make([]slog.Attr, 0, 5), slog.String("shedder", l.shedder),
+		slog.String("class", l.class),
+		slog.Int64("shed", l.shed), slog.Int("limit", l.inFlightLimit))
+	if l.over {
+		attrs = append(attrs, slog.Duration("after", l.lasted))
 	}
 	return attrs
 }

@@ -42,7 +42,7 @@ type comparison struct {
 	now, before func() version // called once for each goroutine
 }
 
-func cases() (all []comparison) {
+func cases() (list []comparison) {
 	const all1e9 = 1_000_000_000
 	day := limits.PerDay(all1e9)
 	single := []struct {
@@ -66,10 +66,10 @@ func cases() (all []comparison) {
 	}
 	for _, s := range single {
 		charge := backends.Charge{Scope: "s", Key: "key", Limit: s.limit, Cost: 1}
-		all = append(all, takes(s.name, 1, charge))
+		list = append(list, takes(s.name, 1, charge))
 	}
 	for _, s := range single[:5] {
-		all = append(all,
+		list = append(list,
 			takes(s.name+", 2 goroutines", 2,
 				backends.Charge{Scope: "s", Key: "key", Limit: s.limit, Cost: 1}))
 	}
@@ -78,17 +78,17 @@ func cases() (all []comparison) {
 		{Scope: "b", Key: "key", Limit: single[3].limit, Cost: 1},
 		{Scope: "c", Key: "key", Limit: single[4].limit, Cost: 1},
 	}
-	all = append(all, takes("three charges", 1, three...))
+	list = append(list, takes("three charges", 1, three...))
 	for i, name := range []string{"bucket, Limiter", "", "", "", "sliding window, Limiter"} {
 		if name != "" {
-			all = append(all, bound(name, single[i].limit))
+			list = append(list, bound(name, single[i].limit))
 		}
 	}
 	for _, goroutines := range []int{1, 2} {
 		name := fmt.Sprintf("a million keys, %d goroutines", goroutines)
-		all = append(all, keys(name, 1_000_000, 1<<21, goroutines, single[4].limit))
+		list = append(list, keys(name, 1_000_000, 1<<21, goroutines, single[4].limit))
 	}
-	return append(all, keys("flood of new keys", 1<<40, 1<<16, 1, single[4].limit))
+	return append(list, keys("flood of new keys", 1<<40, 1<<16, 1, single[4].limit))
 }
 
 type backend interface {

@@ -85,13 +85,13 @@ var kinds = [problems]string{fine: "-", directive: "-", malformed: "malformed", 
 	tooLong: "tooLong", noAddress: "noAddress", noRequest: "noRequest", otherLine: "other"}
 
 // Skipped returns the lines that are not simulated, by kind.
-func (l *Log) Skipped() (all []Skipped) {
+func (l *Log) Skipped() (skipped []Skipped) {
 	for why, first := range l.first {
 		if n := l.counts.of(problem(why)); n != nil && *n > 0 {
-			all = append(all, Skipped{kinds[why], *n, first.line, first.why, first.text})
+			skipped = append(skipped, Skipped{kinds[why], *n, first.line, first.why, first.text})
 		}
 	}
-	return all
+	return skipped
 }
 
 func (l *Log) count(why problem, line []byte) {

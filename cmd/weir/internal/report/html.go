@@ -148,11 +148,11 @@ func digest(text string) string {
 }
 
 // barWidth returns the length of a bar in percent.
-func barWidth(n, of int64) int {
-	if of <= 0 || n <= 0 {
+func barWidth(n, most int64) int {
+	if most <= 0 || n <= 0 {
 		return 0
 	}
-	return int(min(100, max(1, (n*100+of/2)/of)))
+	return int(min(100, max(1, (n*100+most/2)/most)))
 }
 
 // mostOf returns the most denials of any limit of a ladder.

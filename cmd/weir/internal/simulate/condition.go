@@ -78,10 +78,10 @@ func ParseCondition(text string) (*Condition, error) {
 func (c *Condition) String() string { return c.text }
 
 // compares reports whether n meets the comparison. of is the whole for a share.
-func (c *Condition) compares(n, of int64) bool {
+func (c *Condition) compares(n, total int64) bool {
 	left, right := float64(n), c.number
 	if c.percent {
-		left, right = left*100, right*float64(of)
+		left, right = left*100, right*float64(total)
 	}
 	switch c.op {
 	case "<":
@@ -135,7 +135,7 @@ func ruleNames(r *Report) string {
 }
 
 // find returns the number that c compares, and the whole for a share.
-func (c *Condition) find(r *Report) (got Range, of int64, err error) {
+func (c *Condition) find(r *Report) (got Range, total int64, err error) {
 	var rule *Rule
 	if c.rule != "" {
 		for i := range r.Policy.Rules {

@@ -122,17 +122,17 @@ func (p *plan) note(format string, args ...any) {
 }
 
 // lacks returns why a rule cannot be simulated, or "".
-func (known *Known) lacks(r *ruleReads) string {
+func (k *Known) lacks(r *ruleReads) string {
 	var missing []string
 	credentials := false
 	for _, extra := range r.extras {
-		if i := slices.Index(known.Extras, extra); i < 0 || !known.Has[i] {
+		if i := slices.Index(k.Extras, extra); i < 0 || !k.Has[i] {
 			missing = append(missing, extra)
 			credentials = credentials || extra == "header.Authorization" || extra == "header.Cookie"
 		}
 	}
 	if len(missing) == 0 {
-		if r.host && !known.Host {
+		if r.host && !k.Host {
 			return "a pattern of it has a host, and the log has none: name its field by --field " +
 				"host=NAME"
 		}
@@ -142,14 +142,14 @@ func (known *Known) lacks(r *ruleReads) string {
 	var unnamed []string // not named by --field
 	for i, extra := range missing {
 		names[i] = describeExtra(extra)
-		if field, ok := known.Fields[extra]; ok {
+		if field, ok := k.Fields[extra]; ok {
 			names[i] += fmt.Sprintf(" (the first lines have nothing in the field %s)", field)
 		} else {
 			unnamed = append(unnamed, extra)
 		}
 	}
 	why := fmt.Sprintf("the log does not have %s", strings.Join(names, ", "))
-	if credentials && known.Redacted {
+	if credentials && k.Redacted {
 		return why + ": the server hides credentials"
 	}
 	if len(unnamed) == 0 {

@@ -75,8 +75,8 @@ func (s *simulation) suggest(ctx context.Context, r *run) (*Suggestion, error) {
 }
 
 // is sets the suggested limit.
-func (result *Suggestion) is(p *probed) {
-	result.Limit, result.Denied, result.Clients = p.limit.String(), p.denied, p.clients
+func (s *Suggestion) is(p *probed) {
+	s.Limit, s.Denied, s.Clients = p.limit.String(), p.denied, p.clients
 }
 
 // suggestedRule returns the index of the rule to find a limit for.
