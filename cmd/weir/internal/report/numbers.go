@@ -18,11 +18,11 @@ func Range(r simulate.Range) string {
 }
 
 // Share returns a range as a percentage of all.
-func Share(r simulate.Range, all int64) string {
-	if all == 0 {
+func Share(r simulate.Range, total int64) string {
+	if total == 0 {
 		return ""
 	}
-	low, high := percent(r.Low, all), percent(r.High, all)
+	low, high := percent(r.Low, total), percent(r.High, total)
 	if low == high {
 		return low + "%"
 	}
@@ -31,10 +31,10 @@ func Share(r simulate.Range, all int64) string {
 
 // percent returns a percentage with two significant digits. It returns 0 and 100 only for exact
 // values.
-func percent(n, all int64) string {
-	p := float64(n) * 100 / float64(all)
+func percent(n, total int64) string {
+	p := float64(n) * 100 / float64(total)
 	switch {
-	case n == 0 || n >= all:
+	case n == 0 || n >= total:
 		return strconv.FormatFloat(p, 'f', 0, 64)
 	case p < 0.001:
 		return "<0.001"
