@@ -50,7 +50,7 @@ The fields that describe a request are believed only from --proxy. A check from
 elsewhere, or one that contradicts itself, is answered 503.
 
 --operator serves the operator's page to this machine, /metrics to Prometheus, /healthz
-and /readyz. An address may be a unix socket, as in unix:/run/weir.sock, and "" is none.
+and /readyz. An address may be a unix socket, as in unix:/run/weir.sock. "" turns one off.
 
 SIGTERM and interrupt end the service: it is not ready from then on, and requests in
 flight have --drain to end.`,

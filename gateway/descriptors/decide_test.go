@@ -130,6 +130,7 @@ descriptors:
   - {key: u, rate_limit: {unlimited: true}}
   - {key: s, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
   - {key: w, rate_limit: {unit: week, requests_per_unit: 2}}
+  - {key: e, value: "", rate_limit: {name: "", unit: MINUTE, requests_per_unit: 9}}
 `
 	named = `
 descriptors:
@@ -213,6 +214,7 @@ var cases = []example{
 	{"a window that is over does not", plain, []string{"k=1 +4", "OVER: 0 of 3/minute", "k=1 +0", "OVER: 0 of 3/minute"}},
 	{"check at the request, charge at the end", plain, []string{"k=1 +0", "ok: 3 of 3/minute", "k=1 +100", "OVER: 0 of 3/minute", "k=1 +0", "OVER: 0 of 3/minute", "wait 60s", "", "k=1 +0", "ok: 3 of 3/minute"}},
 	{"a limit of 0 passes a check", plain, []string{"z=1 +0", "ok: 0 of 0/minute", "z=1", "OVER: 0 of 0/minute", "z=1 +0", "OVER: 0 of 0/minute"}},
+	{"an empty value in the file is no value", plain, []string{"e=1", "ok: 8 of 9/minute"}},
 	{"unlimited", plain, []string{"u=1", "ok: unlimited", "u=1 +1000000", "ok: unlimited"}},
 	{"a shadow is ok", plain, []string{"s=1", "ok: 0 of 1/minute", "s=1", "ok: 0 of 1/minute shadow"}},
 	{"one over is over", plain, []string{"k=1 +3", "ok: 0 of 3/minute", "k=1 ; k=2", "OVER: OVER 0 of 3/minute, ok 2 of 3/minute"}},

@@ -54,8 +54,8 @@
 //
 // # Bounds
 //
-// Whatever a proxy sends, a request has at most 64 descriptors of 16 entries, keys and
-// values of 4,096 bytes in all for each descriptor, and an addend of 1,000,000,000. Decide
-// refuses what is above with an [Invalid] error. A proxy may bring limits of its own, by
-// descriptor; they count in the same windows, so their number is no matter.
+// A request has at most 64 descriptors of 16 entries, and 4,096 bytes of keys and values for
+// each descriptor. An addend is at most 1,000,000,000. Decide refuses what is above with an
+// [Invalid] error. A proxy may bring a limit of its own with a descriptor. It counts in the
+// same windows, so the number of such limits does not matter.
 package descriptors

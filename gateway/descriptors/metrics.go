@@ -178,9 +178,8 @@ func (g *registry) count(counts *domainCounts, d *decision, r *Request, a *Answe
 	}
 }
 
-// Metrics returns the counters of s. Labels are names of the file, but for rules with
-// detailed_metric or value_to_metric, whose values are those of requests, as many as
-// Options.MaxDetailed says.
+// Metrics returns the counters of s. Labels are names of the file. Rules with detailed_metric
+// or value_to_metric have values of requests besides, as many as Options.MaxDetailed says.
 func (s *Service) Metrics() []stats.Metric {
 	requests := stats.Metric{
 		Name: "weir_descriptor_requests_total", Labels: []string{"domain", "verdict", "source"},

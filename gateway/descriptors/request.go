@@ -53,7 +53,7 @@ type Answer struct {
 // Status is what one [Descriptor] comes to.
 type Status struct {
 	Over      bool
-	Shadowed  bool   // it is over, but for shadow_mode
+	Shadowed  bool   // the limit is exceeded, and shadow_mode lets the request pass
 	Limit     *Limit // that decided; nil: there is none, or it is unlimited or replaced
 	Remaining uint32 // units that are left
 	Reset     time.Duration
@@ -64,7 +64,7 @@ type Status struct {
 type Limit struct {
 	Name            string
 	RequestsPerUnit uint32
-	Unit            Unit // 0: its period is none of the units
+	Unit            Unit // 0: no unit is as long as its period
 }
 
 // Unit is a unit of time in files and requests. Its numbers are those of Envoy.

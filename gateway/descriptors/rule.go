@@ -49,7 +49,7 @@ func (r *reader) descriptor(l *level, n *yaml.Node, above string, lines map[Entr
 	var limitNodes []*yaml.Node
 	seen := r.fields(n, fields{
 		"key":        func(n *yaml.Node) { pair.Key = r.text(n, "key") },
-		"value":      func(n *yaml.Node) { pair.Value = r.text(n, "value") },
+		"value":      func(n *yaml.Node) { pair.Value = r.optional(n, "value") },
 		"rate_limit": func(n *yaml.Node) { limitNodes = append(limitNodes, n) },
 		"rate_limits": func(n *yaml.Node) {
 			r.items(n, "rate_limits", func(n *yaml.Node) { limitNodes = append(limitNodes, n) })
@@ -139,7 +139,7 @@ func (r *reader) limit(of *rule, n *yaml.Node, i int) {
 			shown.RequestsPerUnit = uint32(v)
 		},
 		"unlimited": func(n *yaml.Node) { unlimited = r.boolean(n, "unlimited") },
-		"name":      func(n *yaml.Node) { shown.Name = r.text(n, "name") },
+		"name":      func(n *yaml.Node) { shown.Name = r.optional(n, "name") },
 		"replaces": func(n *yaml.Node) {
 			r.items(n, "replaces", func(n *yaml.Node) {
 				seen := r.fields(n, fields{"name": func(n *yaml.Node) {
@@ -215,7 +215,7 @@ func (d *domain) byUnit(shown Limit, i int) limit {
 	return l
 }
 
-// unitOfPeriod returns the unit that the period of a limit is, 0 if it is none.
+// unitOfPeriod returns the unit that is as long as the period of a limit, 0 if no unit is.
 func unitOfPeriod(l limits.Limit) Unit {
 	switch l.Period() {
 	case "":

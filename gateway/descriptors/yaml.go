@@ -118,6 +118,14 @@ func (r *reader) text(n *yaml.Node, field string) string {
 	return n.Value
 }
 
+// optional is text where "" means the same as no field: generators of files write it.
+func (r *reader) optional(n *yaml.Node, field string) string {
+	if n.Kind == yaml.ScalarNode && n.Value == "" {
+		return ""
+	}
+	return r.text(n, field)
+}
+
 func (r *reader) boolean(n *yaml.Node, field string) bool {
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
 		r.mistake(n, "%s must be true or false (got %s)", field, describe(n))

@@ -29,7 +29,7 @@ func listen(address string) (net.Listener, error) {
 	return net.Listen("unix", path)
 }
 
-// removeStale removes a socket that nobody listens on: a process that was killed leaves it.
+// removeStale removes a socket without a listener, which a process that was killed leaves.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,7 +48,7 @@ func removeStale(path string) error {
 	return os.Remove(path)
 }
 
-// TLS names the files of a certificate. The zero TLS is none: connections are not encrypted.
+// TLS names the files of a certificate. With the zero TLS connections are not encrypted.
 type TLS struct {
 	Cert, Key string // in PEM
 	ClientCA  string // in PEM; clients need a certificate of it. "": they need none

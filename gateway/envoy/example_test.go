@@ -1,0 +1,26 @@
+package envoy_test
+
+import (
+	"log"
+	"net"
+
+	"google.golang.org/grpc"
+
+	"github.com/weir-go/weir/gateway/descriptors"
+	"github.com/weir-go/weir/gateway/envoy"
+)
+
+func Example() {
+	config, err := descriptors.Load("limits.yaml")
+	if err != nil {
+		log.Fatal(err) // every mistake, one in a line
+	}
+	server := grpc.NewServer(envoy.ServerOptions(nil)...)
+	envoy.RegisterRateLimits(server, descriptors.MustNew(config, descriptors.Options{}), envoy.RateLimitOptions{})
+	envoy.RegisterHealth(server)
+	listener, err := net.Listen("tcp", "127.0.0.1:8081")
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Fatal(server.Serve(listener))
+}
