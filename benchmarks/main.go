@@ -23,6 +23,7 @@ func groups() []group {
 	return []group{
 		{"decision", reportDecision, workDecision},
 		{"memory", reportMemory, childMemory},
+		{"sizes", reportSizes, childSizes},
 		{"flood", reportFlood, childFlood},
 		{"http", reportHTTP, workHTTP},
 		{"frameworks", reportFrameworks, workFrameworks},
@@ -38,7 +39,7 @@ func groups() []group {
 }
 
 const usage = "usage: benchmarks " +
-	"[all|decision|memory|flood|http|frameworks|redis|lifecycle|lease|" +
+	"[all|decision|memory|sizes|flood|http|frameworks|redis|lifecycle|lease|" +
 	"client|shed|graph|shedreal|cost] [rounds]"
 
 func main() {

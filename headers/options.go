@@ -126,12 +126,12 @@ func (o *Options) validate(policies []policy) error {
 			errs = append(errs,
 				errors.New("headers: cap pace: only IETF has a pace: add IETF to formats"))
 		}
-		if options.BurstParameter != "" {
+		if o.BurstParameter != "" {
 			errs = append(errs,
 				errors.New("headers: burst parameter: only IETF has one: add IETF to formats"))
 		}
 	}
-	if err := validateBurstParameter(options.BurstParameter); err != nil {
+	if err := validateBurstParameter(o.BurstParameter); err != nil {
 		errs = append(errs, err)
 	}
 	if err := validateShadowField(o.ShadowField); err != nil {

@@ -364,7 +364,9 @@ func TestResetsThatWaitForgetAllTheirKeys(t *testing.T) {
 	redisbackend.WaitForEver(b)
 	var callers sync.WaitGroup
 	g.close()
-	callers.Go(func() { b.Take(t.Context(), []backends.Charge{charge("held up", "k", limit, 0)}, make([]limits.Decision, 1)) })
+	callers.Go(func() {
+		b.Take(t.Context(), []backends.Charge{charge("held up", "k", limit, 0)}, make([]limits.Decision, 1))
+	})
 	until(t, "a call is held up", func() bool { return g.held.Load() == 1 })
 	for i, key := range keys {
 		callers.Go(func() { errs[i] = b.Reset(t.Context(), "s", key) })

@@ -200,6 +200,16 @@ var scripts = map[string]func(t *testing.T, text string){
 		}
 		bash(t, "export GOFLAGS=\ncd '"+dir+"'\n"+strings.ReplaceAll(text, "../weir", clone)+"go build -o /dev/null .\n")
 	},
+	"awk 'BEGIN": func(t *testing.T, text string) { // floods at the turns of windows
+		testrun.FullOnly(t, "compiles another module")
+		testrun.Program(t, "awk")
+		out := bash(t, installWeir(t)+"cd '"+t.TempDir()+"'\n"+text)
+		for _, most := range []string{"120 (200%)", "118 (197%)", "119 (198%)"} {
+			if !strings.Contains(out, most) {
+				t.Errorf("no algorithm admits %s:\n%s", most, out)
+			}
+		}
+	},
 	"page=http://127.0.0.1:8081\n": func(t *testing.T, text string) { // the operator's page without a browser
 		testrun.FullOnly(t, "compiles another module")
 		testrun.Program(t, "curl")
