@@ -156,6 +156,7 @@ func (c *copied) faults() (faults []string) {
 		}
 	})
 	add(noShutdown, c.program && servesHTTP && !c.calls("Shutdown") || c.program && servesCalls && !c.calls("Stop"))
+	servesCalls = servesCalls && !uses("envoy.ServerOptions") // which bounds the server of proxies
 	add(noBounds, servesCalls && !uses("grpc.MaxRecvMsgSize", "grpc.MaxConcurrentStreams", "grpc.KeepaliveParams"))
 	add(noHeaderBounds, c.program && servesCalls && !uses("grpc.MaxHeaderListSize", "grpc.ConnectionTimeout"))
 	add(noTap, servesCalls && !uses("grpc.InTapHandle"))
