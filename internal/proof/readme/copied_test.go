@@ -125,7 +125,7 @@ func (c *copied) faults() (faults []string) {
 		}
 		return true
 	}
-	servesHTTP, servesCalls := false, uses("grpc.NewServer")
+	servesHTTP, servesCalls := false, uses("grpc.NewServer") && !uses("envoy.ServerOptions") // which has all bounds
 	reads := c.readsForm()
 	c.inspect(func(n ast.Node, parents []ast.Node) {
 		switch n := n.(type) {
