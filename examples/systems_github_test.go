@@ -117,6 +117,47 @@ func TestGitHubCountsPoints(t *testing.T) {
 	})
 }
 
+// A query pays by its nodes once it has run, from an hour of its own. A mutation counts five in the
+// secondary limit, a query of GraphQL and a QUERY of HTTP one.
+func TestGitHubCountsPointsOfGraphQL(t *testing.T) {
+	addr := freeAddr(t)
+	startRedisServer(t, addr)
+	url, redis := start(t, "systems/github", "REDIS_URL=redis://"+addr), redisOf(t, addr, "github")
+	minute := limits.SlidingWindow(limits.PerMinute(900))
+	use(t, redis, backends.Charge{Scope: "points", Key: "0:ann", Limit: minute, Cost: 880})
+	left := func() int64 {
+		out := make([]limits.Decision, 1)
+		charges := []backends.Charge{{Scope: "points", Key: "0:ann", Limit: minute}}
+		if err := backends.Peek(t.Context(), redis, charges, out); err != nil {
+			t.Fatal(err)
+		}
+		return out[0].Remaining
+	}
+	for _, c := range []struct {
+		method, path, body string
+		points             int64
+	}{
+		{"POST", "/graphql?nodes=250000", `{"query":"{ viewer { login } }"}`, 1},
+		{"POST", "/graphql", `{"query":"mutation { star }"}`, 5},
+		{"QUERY", issues, "", 1},
+		{"POST", issues, "", 5},
+	} {
+		before := left()
+		send(t, c.method, url+c.path, c.body, "Authorization", "Bearer ghp-ann").want(t, http.StatusOK)
+		if got := before - left(); got != c.points {
+			t.Errorf("%s %s %s takes %d points, want %d", c.method, c.path, c.body, got, c.points)
+		}
+	}
+	hour := limits.AnchoredWindow(limits.PerHour(5000))
+	out := make([]limits.Decision, 1)
+	charges := []backends.Charge{{Scope: "graphql", Key: "0:ann", Limit: hour}}
+	for out[0].Remaining != 5000-2500-1 { // what a request has cost is charged after its answer
+		if err := backends.Peek(t.Context(), redis, charges, out); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestGitHubCountsEachEndpoint(t *testing.T) {
 	onBoth(t, "github", func(t *testing.T, url string) {
 		for i := range 300 {

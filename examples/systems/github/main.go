@@ -1,5 +1,5 @@
-// Github limits an API as GitHub does: requests per hour for each client, and secondary limits of
-// points, endpoints, CPU time and concurrent requests. docs/systems.md explains why.
+// Github limits an API as GitHub does: requests and GraphQL points per hour for each client,
+// and secondary limits of points, endpoints, CPU time and concurrent requests. docs/systems.md explains why.
 //
 // To try it (only the lines that matter of each answer):
 //
@@ -70,8 +70,13 @@ var client = keyfuncs.First(user, keyfuncs.Address(keyfuncs.Peer))
 func rules(mux *http.ServeMux) []nethttp.Rule {
 	return []nethttp.Rule{{
 		Name:     "core",
-		Key:      client,
+		Key:      core.When(isREST, client),
 		LimitFor: hour,
+	}, {
+		Name:      "graphql", // points by nodes, which are known when the query has run
+		Key:       core.When(isGraphQL, client),
+		Limit:     limits.AnchoredWindow(limits.PerHour(5_000)),
+		FinalCost: core.SpentCost,
 	}, {
 		Name:  "points",
 		Key:   client,
@@ -118,13 +123,45 @@ func hour(r *http.Request, _ string) (limits.Limit, error) {
 	return userHour, nil
 }
 
+func isGraphQL(r *http.Request) bool { return r.URL.Path == "/graphql" }
+
+func isREST(r *http.Request) bool { return !isGraphQL(r) }
+
 // points returns the units of a request in the secondary limits: changes are more work.
 func points(r *http.Request) int64 {
+	if isGraphQL(r) {
+		if text, _ := r.Context().Value(queryKey{}).(string); strings.Contains(text, "mutation") {
+			return 5 // or a query with that word in it
+		}
+		return 1
+	}
 	switch r.Method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
+	case http.MethodGet, http.MethodHead, http.MethodOptions, "QUERY": // a GET with a body
 		return 1
 	}
 	return 5
+}
+
+// queryKey is the key of a GraphQL query in the context of its request.
+type queryKey struct{}
+
+// readQuery reads a GraphQL query once, before the limiter looks at it.
+func readQuery(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isGraphQL(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		var call struct {
+			Query string `json:"query"`
+		}
+		if json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&call) != nil {
+			answer(w, http.StatusBadRequest, "Problems parsing JSON")
+			return
+		}
+		ctx := context.WithValue(r.Context(), queryKey{}, call.Query)
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
 }
 
 func main() {
@@ -144,6 +181,7 @@ func run(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/repos/{owner}/{repo}/issues", work)
 	mux.HandleFunc("/users/{user}", work)
+	mux.HandleFunc("POST /graphql", graphQL)
 	limiter, err := nethttp.New(nethttp.Config{
 		Rules:   rules(mux),
 		Backend: backend,
@@ -153,7 +191,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return serve(ctx, authenticated(limiter.Handler(mux)))
+	return serve(ctx, authenticated(readQuery(limiter.Handler(mux))))
 }
 
 // openBackend returns memory, or the Redis at $REDIS_URL, and a function that closes it.
@@ -193,6 +231,14 @@ func work(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// graphQL stands for an API of GraphQL. Its parameter nodes is the number of nodes that the query
+// asks for: a point for each hundred, and at least one.
+func graphQL(w http.ResponseWriter, r *http.Request) {
+	nodes, _ := strconv.ParseInt(r.URL.Query().Get("nodes"), 10, 64)
+	nethttp.Spend(r.Context(), "graphql", max(1, min(nodes, 500_000)/100))
+	answer(w, http.StatusOK, "done")
+}
+
 // denied answers a denial by an hourly limit with 403 and without Retry-After. Only secondary
 // limits have Retry-After: libraries distinguish them by that and by the message.
 func denied(w http.ResponseWriter, r *http.Request, outcome core.Outcome) {
@@ -212,7 +258,8 @@ func denied(w http.ResponseWriter, r *http.Request, outcome core.Outcome) {
 func hourIsOver(outcome core.Outcome) bool {
 	for i := range outcome.Len() {
 		decision := outcome.At(i)
-		if decision.Rule() == "core" && !decision.Allowed {
+		hourly := decision.Rule() == "core" || decision.Rule() == "graphql"
+		if hourly && !decision.Allowed {
 			return true
 		}
 	}
