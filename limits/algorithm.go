@@ -22,6 +22,7 @@ const (
 	AlgorithmConcurrent
 	AlgorithmBan
 	AlgorithmCalendar
+	AlgorithmDistinct
 )
 
 // Algorithms returns all algorithms in the order of their constants.
@@ -50,6 +51,9 @@ func (a Algorithm) Delays() bool { return algorithm.Of(a).Queues }
 // HasBurst reports whether a limit has a burst or a capacity beside its rate.
 func (a Algorithm) HasBurst() bool { return algorithm.Of(a).Drains }
 
+// CountsValues reports whether a limit counts the different values of a key, as [Distinct] does.
+func (a Algorithm) CountsValues() bool { return algorithm.Of(a).Values }
+
 // algorithmNames returns the names of all algorithms in the order of their constants.
 func algorithmNames() (names []string) {
 	for _, a := range Algorithms() {
@@ -61,8 +65,11 @@ func algorithmNames() (names []string) {
 // withArticle returns a's name with its article.
 func (a Algorithm) withArticle() string {
 	name := a.String()
-	if algorithm.Of(a).Held {
+	switch traits := &algorithm.Of(a).Traits; {
+	case traits.Held:
 		name = "concurrency limit"
+	case traits.Values:
+		name = "distinct limit"
 	}
 	if strings.ContainsRune("aeiou", rune(name[0])) {
 		return "an " + name

@@ -28,6 +28,7 @@ func ExampleAlgorithms() {
 	// concurrent
 	// ban
 	// calendar
+	// distinct
 }
 
 // job is a request of an application that is not about HTTP at all.
@@ -226,6 +227,33 @@ func ExampleAnchoredWindow() {
 	// 11:00 true 0 left, the window closes in 40m0s
 }
 
+// An address may try two user names in ten minutes. This limit does not count how often.
+func ExampleDistinct() {
+	now := time.Date(2026, 11, 21, 9, 40, 0, 0, time.UTC)
+	store := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
+	login := []backends.Charge{{
+		Scope: "login", Key: "203.0.113.7", Cost: 1,
+		Limit: limits.Distinct(limits.Per(2, 10*time.Minute)),
+	}}
+	decision := make([]limits.Decision, 1)
+	for _, login[0].Value = range []string{"ann", "ann", "bob", "ann", "root", "bob"} {
+		if err := store.Take(context.Background(), login, decision); err != nil {
+			fmt.Println(err)
+		}
+		d := decision[0]
+		fmt.Println(now.Format("15:04"), login[0].Value, d.Allowed,
+			d.Remaining, "new ones left, retry in", d.RetryAfter)
+		now = now.Add(time.Minute)
+	}
+	// Output:
+	// 09:40 ann true 1 new ones left, retry in 0s
+	// 09:41 ann true 1 new ones left, retry in 0s
+	// 09:42 bob true 0 new ones left, retry in 0s
+	// 09:43 ann true 0 new ones left, retry in 0s
+	// 09:44 root false 0 new ones left, retry in 8m0s
+	// 09:45 bob true 0 new ones left, retry in 0s
+}
+
 // A plan of three requests a month, from the 15th.
 func ExampleCalendar() {
 	now := time.Date(2026, 11, 14, 23, 0, 0, 0, time.UTC)
@@ -327,6 +355,11 @@ func ExampleLimit_WithUnits() {
 
 func ExampleAlgorithm_Holds() {
 	fmt.Println(limits.AlgorithmConcurrent.Holds(), limits.AlgorithmTokenBucket.Holds())
+	// Output: true false
+}
+
+func ExampleAlgorithm_CountsValues() {
+	fmt.Println(limits.AlgorithmDistinct.CountsValues(), limits.AlgorithmSlidingLog.CountsValues())
 	// Output: true false
 }
 

@@ -20,6 +20,7 @@ import (
 //	anchored-window 60/hour
 //	concurrent 20
 //	ban 10/10m for 1h
+//	distinct 5/10m
 //	calendar 10000/month
 //	calendar 10000/month from 15 in Europe/Berlin
 //	calendar 500/week from sunday

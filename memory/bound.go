@@ -20,15 +20,23 @@ type Bound struct {
 	bound  atomic.Pointer[scopedLimit]
 }
 
-var errBindConcurrent = errors.New(
-	"memory: bind: a concurrency limit releases units when a request ends: use package core")
+var (
+	errBindConcurrent = errors.New(
+		"memory: bind: a concurrency limit releases units when a request ends: use package core")
+	errBindValues = errors.New(
+		"memory: bind: a distinct limit counts values, and a Bound gets none: " +
+			"use package core or Memory.Take")
+)
 
 // Bind returns a Bound, which limits each key of a scope without rules. It counts together with
-// every other charge on this scope of m. It returns an error if the limit is not legal, or is a
-// concurrency limit, whose units must be released.
+// every other charge on this scope of m. It returns an error if the limit is not legal, is a
+// concurrency limit, whose units must be released, or counts values.
 func (m *Memory) Bind(scope string, limit limits.Limit) (*Bound, error) {
-	if algorithm.Of(limit.Algorithm()).Held {
+	switch traits := &algorithm.Of(limit.Algorithm()).Traits; {
+	case traits.Held:
 		return nil, errBindConcurrent
+	case traits.Values:
+		return nil, errBindValues
 	}
 	bound, err := m.limitOf(&backends.Charge{Scope: scope, Limit: limit})
 	if err != nil {

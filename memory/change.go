@@ -44,18 +44,25 @@ func (sh *shard) changeLocked(e *entry, now int64) (c change, ok bool) {
 func (sh *shard) convertLocked(e *entry, limit *scopedLimit, now int64, writes bool) family.Used {
 	from, s := sh.limits.get(e.limitID), e.used()
 	if sh.carriesLocked(e, limit, now) {
-		before, after := from.family.FreshAt(s), limit.family.FreshAt(s) // logs: equal, as periods are
+		before, after := from.family.FreshAt(s), limit.family.FreshAt(s) // equal for logs of units
 		if before <= now {
 			return family.Used{}
 		}
+		if limit.Values { // drop the values that have expired under from
+			sh.nodes.expire(&e.state, from, now)
+		}
 		if writes && after != before && after > now { // limit now decides when the state is fresh
-			s, _ = sh.asOfLocked(limit, s, now)
-			e.set(s)
+			if limit.Values {
+				sh.nodes.expire(&e.state, limit, now)
+			} else {
+				s, _ = sh.asOfLocked(limit, s, now)
+				e.set(s)
+			}
 			e.limitID = limit.id
 		}
 		return e.used()
 	}
-	if limit.Bans != from.Bans {
+	if !limit.CountsLike(&from.Numbers) {
 		return family.Used{}
 	}
 	was, used := sh.asOfLocked(from, s, now)
@@ -138,7 +145,7 @@ func (sh *shard) noteTakenLocked(hash uint64) {
 func (sh *shard) overwriteLocked(e *entry, limit *scopedLimit, now int64) {
 	c, ok := sh.changeLocked(e, now)
 	under := sh.limits.get(e.limitID)
-	if !ok || limit.Bans != under.Bans {
+	if !ok || !limit.CountsLike(&under.Numbers) {
 		delete(sh.changes, e.hash)
 		return
 	}

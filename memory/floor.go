@@ -35,11 +35,20 @@ const (
 	maxFloors = 51
 )
 
-// floorOf identifies the floor of limit. Bans have floors of their own: they count other units than
-// rates do.
+// The masks of floorOf. Bans and values have floors of their own: they count other units than rates
+// do, and than each other.
+const (
+	maskBan    = 1<<64 - 1
+	maskValues = 1<<32 - 1
+)
+
+// floorOf identifies the floor of limit: by the hash of its scope, under one of the masks.
 func floorOf(limit *scopedLimit) uint64 {
-	if limit.Bans {
-		return ^limit.scopeHash
+	switch {
+	case limit.Bans:
+		return limit.scopeHash ^ maskBan
+	case limit.Values:
+		return limit.scopeHash ^ maskValues
 	}
 	return limit.scopeHash
 }
@@ -147,7 +156,8 @@ func (sh *shard) floorLocked(limit *scopedLimit, now int64) (used int64) {
 func (sh *shard) displacedOtherwiseLocked(limit *scopedLimit, now int64) bool {
 	for i := range sh.floors {
 		f := &sh.floors[i]
-		may := f.scope == limit.scopeHash || f.scope == ^limit.scopeHash || f.scope == 0
+		mask := f.scope ^ limit.scopeHash
+		may := mask == 0 || mask == maskBan || mask == maskValues || f.scope == 0
 		if may && f.limitID != limit.id && f.used(now) > 0 {
 			return true
 		}

@@ -27,6 +27,7 @@ type group struct {
 type part struct {
 	limit *scopedLimit
 	hash  uint64
+	value int64    // the digest of the value, of a limit that counts values
 	lead  int      // index of the first charge on the same key, which decides for all of them
 	lasts int64    // the longest Charge.Lasts on the key, in microseconds
 	sum   [2]int64 // by kind: the cost of all charges on the key
@@ -125,6 +126,13 @@ func (m *Memory) identify(g *group) error {
 		lead.has[kindOf(ch)] = true
 		sum := &lead.sum[kindOf(ch)]
 		*sum = arith.Sum(*sum, ch.Cost)
+		if limit.Values {
+			*sum = min(*sum, 1)
+			if p.value = m.limits.digest(ch.Value); p.value != lead.value {
+				_, _, err := backends.Accounts(g.charges, nil, nil)
+				return fmt.Errorf("memory: %w", err)
+			}
+		}
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ func (m *Memory) decideLocked(g *group) {
 		} else {
 			p.used, p.displaced = sh.loadLocked(sh.findLocked(p.hash), p.limit, g.now, !g.peeking)
 		}
+		sh.nodes.value = p.value
 		if p.has[enforced] { // shadows deny nothing, not even those of a banned key
 			_, _, fits := p.limit.family.Decide(p.used, p.sum[enforced], g.now, &sh.nodes)
 			g.allowed = g.allowed && fits
@@ -46,6 +47,7 @@ func (m *Memory) decideLocked(g *group) {
 			if p.limit.Drains && (p.lasts > 0 || sh.rings != nil) {
 				sh.noteTakingLocked(e, p.hash, p.limit, p.lasts, g.now)
 			}
+			sh.nodes.value = p.value
 			sh.storeLocked(e, p.hash, p.limit, p.used, g.now)
 		}
 	}
@@ -55,6 +57,7 @@ func (m *Memory) decideLocked(g *group) {
 // to p. sh is the shard of the key.
 func (g *group) decideLeadLocked(p *part, sh *shard) {
 	found, displaced, limit := p.used, p.displaced, p.limit
+	sh.nodes.value = p.value
 	for kind, n := range p.sum {
 		if !p.has[kind] {
 			continue

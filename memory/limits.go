@@ -21,6 +21,7 @@ type scopedLimit struct {
 	id        uint16
 	share     uint8 // number of the scope; scopes share slots and nodes of logs
 	scopeHash uint64
+	grouped   bool        // takeOne leaves it to groups: units are held, or it counts values
 	retired   atomic.Bool // its id may name another limit; set under the locks of all shards
 }
 
@@ -36,7 +37,7 @@ type scopedLimits struct {
 	scopes map[string]uint8 // the share of each scope in known
 	shares uint8            // the last share number given to a scope
 
-	scopeSeed, keySeed maphash.Seed
+	scopeSeed, keySeed, valueSeed maphash.Seed
 }
 
 type limitPage [256]atomic.Pointer[scopedLimit]
@@ -53,7 +54,7 @@ var errTooManyLimits = fmt.Errorf(
 
 func (c *scopedLimits) init() {
 	c.known, c.scopes = make(map[limitKey]*scopedLimit), make(map[string]uint8)
-	c.scopeSeed, c.keySeed = maphash.MakeSeed(), maphash.MakeSeed()
+	c.scopeSeed, c.keySeed, c.valueSeed = maphash.MakeSeed(), maphash.MakeSeed(), maphash.MakeSeed()
 }
 
 // recentIndex returns the index of a limit in recent. It hashes only a few fields, for speed. Two
@@ -97,7 +98,8 @@ func (c *scopedLimits) intern(ch *backends.Charge,
 		}
 		compiled, numbers := family.Compile(ch.Limit)
 		limit = &scopedLimit{Numbers: numbers, family: compiled, scope: ch.Scope, id: id,
-			share: c.shareLocked(ch.Scope), scopeHash: c.hashScope(ch.Scope)}
+			share: c.shareLocked(ch.Scope), scopeHash: c.hashScope(ch.Scope),
+			grouped: numbers.Held || numbers.Values}
 		page := c.byID[id>>8].Load()
 		if page == nil {
 			page = new(limitPage)

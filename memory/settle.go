@@ -76,6 +76,9 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 		return 0
 	}
 	_, inUse := sh.asOfLocked(under, before, now)
+	if under.Values {
+		sh.nodes.value = sh.limits.digest(e.Value)
+	}
 	after := under.family.Refund(before, family.Refund{
 		Taken: e.Taken, Final: e.Final, At: e.Ticket & ticketMask, Now: now, Ring: sh.rings[hash],
 	}, &sh.nodes)
@@ -140,7 +143,7 @@ func (sh *shard) livesUnderAnotherLocked(e *entry, limit *scopedLimit, now int64
 	switch {
 	case sh.carriesLocked(e, limit, now) || sh.reusableLocked(e, now):
 		return false
-	case limit.Bans != under.Bans:
+	case !limit.CountsLike(&under.Numbers):
 		return true
 	}
 	if _, changed := sh.changeLocked(e, now); changed {

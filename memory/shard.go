@@ -70,7 +70,7 @@ type shard struct {
 
 	displaced int64 // how many keys were displaced
 
-	_ [40]byte // pads to 256 bytes: no two locks in one pair of cache lines
+	_ [32]byte // pads to 256 bytes: no two locks in one pair of cache lines
 }
 
 // nowLocked returns the instant at which to decide. The caller read now before it got the lock; the
@@ -130,7 +130,11 @@ func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s family
 		sh.overwriteLocked(e, limit, now)
 	}
 	if limit.Lists {
-		sh.storeLogLocked(e, hash, limit, s, now, found)
+		if limit.Values {
+			sh.storeValueLocked(e, hash, limit, s, now, found)
+		} else {
+			sh.storeLogLocked(e, hash, limit, s, now, found)
+		}
 		return
 	}
 	if e.hash == hash && e.limitID != limit.id {

@@ -5,11 +5,17 @@ import "github.com/weir-go/weir/internal/ground/family"
 // Entry implements [family.Entries].
 func (l *logNodes) Entry(i uint32) (at, units int64, next uint32) {
 	node := l.at(i)
-	return node.at, int64(node.cost), node.next
+	if next = node.next; node.cost&isNamed != 0 {
+		next = l.at(next).next
+	}
+	return node.at, int64(node.cost & unitsMask), next
 }
 
 // SetUnits implements [family.Entries].
-func (l *logNodes) SetUnits(i uint32, units int64) { l.at(i).cost = uint32(units) }
+func (l *logNodes) SetUnits(i uint32, units int64) {
+	node := l.at(i)
+	node.cost = node.cost&^unitsMask | uint32(units)
+}
 
 // setLog sets the numbers and the list of nodes of s, a log.
 func (s *state) setLog(sum, latest int64, head, tail uint32) {

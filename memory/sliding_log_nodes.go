@@ -28,6 +28,8 @@ type logNodes struct {
 	inUse  *[shares]uint32 // nodes in logs, by share number
 	hand   uint32          // the bucket at which sweepLocked stopped
 
+	value int64 // the digest of the charged or refunded value, of a limit that counts values
+
 	failedAt int64 // when findNodeLocked last found no node for a log of few nodes in a scope of many
 }
 
@@ -184,7 +186,8 @@ func (sh *shard) sweepLocked(share uint8) (longest *entry, most int, crowded uin
 // merge frees at least a quarter of the nodes of s, and at least one. It merges the takings within
 // one interval into the last of them, so they count longer, by less than the interval. The interval
 // is a power of two microseconds. So intervals nest: however often a log is merged, no taking
-// counts longer by more than the longest interval.
+// counts longer by more than the longest interval. A log of values first forgets which values they
+// are.
 //
 // An example. The nodes are at 1, 2, 5 and 11 µs, and the latest taking is at 13 µs:
 //
@@ -194,6 +197,9 @@ func (sh *shard) sweepLocked(share uint8) (longest *entry, most int, crowded uin
 //	                    one node is left, and three are free
 func (l *logNodes) merge(s *state, share uint8) {
 	n := l.length(s, math.MaxInt)
+	if l.forgetValues(s, max(1, n/4), share) > 0 {
+		return
+	}
 	log := s.used()
 	shift := 63 // one interval: all become part of the latest taking
 	if keep := int64(n - max(1, n/4)); keep > 0 {

@@ -3,13 +3,13 @@ package memory
 import "github.com/weir-go/weir/limits"
 
 // takeOne is takeAll for one charge of n ≥ 0 units on a key under limit. It decides nothing and
-// returns false if limit was retired or is a concurrency limit.
+// returns false if limit was retired, is a concurrency limit or counts values.
 func (m *Memory) takeOne(limit *scopedLimit, key string, n int64, d *limits.Decision) bool {
 	hash := m.limits.hash(limit.scopeHash, key)
 	now := m.clock.now()
 	sh, e := m.shardOf(hash), m.firstSlot(hash)
 	sh.mu.Lock()
-	if limit.retired.Load() || limit.Held {
+	if limit.retired.Load() || limit.grouped {
 		sh.mu.Unlock()
 		return false
 	}

@@ -2,9 +2,9 @@ package backends
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/weir-go/weir/internal/ground/arith"
-
 	"github.com/weir-go/weir/limits"
 )
 
@@ -14,9 +14,10 @@ import (
 type Account struct {
 	Scope, Key string
 	Limit      limits.Limit
-	Enforced   int64 // units of charges that are not Shadow
-	Shadow     int64 // units of Shadow charges
-	HasShadow  bool  // there are Shadow charges, perhaps of 0 units
+	Value      string // of a limit that counts values
+	Enforced   int64  // units of charges that are not Shadow
+	Shadow     int64  // units of Shadow charges
+	HasShadow  bool   // there are Shadow charges, perhaps of 0 units
 }
 
 // Accounts groups charges by scope and key. It is a help for authors of a [Backend]. It appends the
@@ -24,8 +25,11 @@ type Account struct {
 // of its account to owners. Both slices may be nil or empty. A sum above math.MaxInt64 becomes
 // that, which exceeds every limit.
 //
-// It returns an error if a cost is negative, or if two limits charge one key. It does not validate
-// limits.
+// Under a limit that counts values, all charges of an account have one value, and a sum above 1
+// becomes 1.
+//
+// It returns an error if a cost is negative, or if two limits or two values charge one key. It does
+// not validate limits.
 func Accounts(charges []Charge, accounts []Account, owners []int) ([]Account, []int, error) {
 	for i := range charges {
 		ch := &charges[i]
@@ -34,16 +38,23 @@ func Accounts(charges []Charge, accounts []Account, owners []int) ([]Account, []
 		}
 		at := accountOf(accounts, ch)
 		if at == len(accounts) {
-			accounts = append(accounts, Account{Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit})
+			accounts = append(accounts,
+				Account{Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Value: ch.Value})
 		}
-		a := &accounts[at]
+		a, most := &accounts[at], int64(math.MaxInt64)
 		if a.Limit != ch.Limit {
 			return nil, nil, errTwoLimits(ch.Scope, a.Limit, ch.Limit)
 		}
+		if a.Limit.Algorithm().CountsValues() {
+			if a.Value != ch.Value {
+				return nil, nil, errTwoValues(ch.Scope)
+			}
+			most = 1
+		}
 		if ch.Shadow {
-			a.Shadow, a.HasShadow = arith.Sum(a.Shadow, ch.Cost), true
+			a.Shadow, a.HasShadow = min(most, arith.Sum(a.Shadow, ch.Cost)), true
 		} else {
-			a.Enforced = arith.Sum(a.Enforced, ch.Cost)
+			a.Enforced = min(most, arith.Sum(a.Enforced, ch.Cost))
 		}
 		owners = append(owners, at)
 	}
@@ -63,4 +74,9 @@ func accountOf(accounts []Account, ch *Charge) int {
 func errTwoLimits(scope string, a, b limits.Limit) error {
 	return fmt.Errorf(
 		"scope %q: one key is charged by %v and %v: rules of one scope need equal limits", scope, a, b)
+}
+
+func errTwoValues(scope string) error {
+	return fmt.Errorf(
+		"scope %q: one key is charged with two values: rules that count values need a scope each", scope)
 }

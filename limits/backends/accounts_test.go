@@ -41,11 +41,30 @@ func TestAccountsRefusesWhatIsWrongForAnyBackend(t *testing.T) {
 		"rules of one scope need equal limits": {
 			{Scope: "a", Key: "k", Limit: perMinute(1), Cost: 1}, {Scope: "a", Key: "k", Limit: perMinute(2), Cost: 1},
 		},
+		"rules that count values need a scope each": {
+			{Scope: "a", Key: "k", Limit: names, Cost: 1, Value: "ann"},
+			{Scope: "a", Key: "k", Limit: names, Cost: 1, Value: "bob"},
+		},
 	} {
 		if _, _, err := backends.Accounts(charges, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }
+
+func TestTheUnitsOfAValueAreOne(t *testing.T) {
+	accounts, _, err := backends.Accounts([]backends.Charge{
+		{Scope: "a", Key: "k", Limit: names, Cost: 2, Value: "ann"},
+		{Scope: "a", Key: "k", Limit: names, Cost: 1, Value: "ann"},
+		{Scope: "a", Key: "k", Limit: names, Cost: 3, Value: "ann", Shadow: true},
+	}, nil, nil)
+	want := backends.Account{Scope: "a", Key: "k", Limit: names, Value: "ann", Enforced: 1,
+		Shadow: 1, HasShadow: true}
+	if err != nil || len(accounts) != 1 || accounts[0] != want {
+		t.Errorf("accounts %+v, %v", accounts, err)
+	}
+}
+
+var names = limits.Distinct(limits.PerMinute(5))
 
 func perMinute(n int64) limits.Limit { return limits.SlidingWindow(limits.PerMinute(n)) }

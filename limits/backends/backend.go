@@ -16,6 +16,10 @@ type Charge struct {
 	Limit limits.Limit
 	Cost  int64 // units to take; 0 looks without taking, below 0 is an error
 
+	// Value is what a limit that counts different values counts, such as a [limits.Distinct]. A
+	// backend keeps a digest of it. Other limits ignore it.
+	Value string
+
 	// Shadow charges are decided. They are taken if they fit and the request is allowed. They never
 	// deny other charges.
 	Shadow bool
@@ -44,7 +48,8 @@ type Backend interface {
 	// Take decides all charges as one atomic step, at one instant. If every charge that is not
 	// Shadow fits, Take takes all that fit; otherwise it takes none. It sets out[i] to the decision
 	// on charges[i]; both slices have equal length. Charges on the same scope and key are decided
-	// as one charge of their summed cost. Different limits among them are an error.
+	// as one charge of their summed cost. Different limits among them are an error, and so are
+	// different values under a limit that counts values.
 	//
 	// A denial is a decision. An error means that there is no decision; out is then meaningless.
 	// The text of an error has no key, since limiters log it. Take keeps neither slice, and returns

@@ -25,6 +25,9 @@ type Ending struct {
 	// take Final for 0.
 	Final int64
 
+	// Value is the Value of the charge.
+	Value string
+
 	// Ticket is the Ticket of the [limits.Decision] on the charge.
 	Ticket int64
 

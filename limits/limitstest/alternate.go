@@ -260,6 +260,7 @@ var alternating = []limits.Limit{
 	limits.Concurrent(10),
 	limits.Ban(limits.Per(10, 5*sec), 7*sec),
 	limits.Calendar(5, limits.Day),
+	limits.Distinct(limits.Per(5, 7*sec)),
 }
 
 // admission is the units that a key was admitted at an instant.

@@ -38,6 +38,8 @@ var typicalLimits = []limits.Limit{
 	limits.Ban(limits.Per(10, 10*mins), hour),
 	limits.Calendar(1000, limits.Day),
 	limits.Calendar(10_000, limits.Month.From(31)),
+	limits.Distinct(limits.Per(5, 10*mins)),
+	limits.Distinct(limits.PerDay(10)),
 }
 
 // extremeLimits are the largest and smallest legal limits, and limits with fractions.
@@ -72,6 +74,9 @@ var extremeLimits = []limits.Limit{
 	limits.Ban(limits.Per(7, 1001*us), 1003*us),
 	limits.Calendar(1_000_000_000, limits.Year.FromDate(time.February, 29)),
 	limits.Calendar(1, limits.Day),
+	limits.Distinct(limits.Per(1000, 366*day)),
+	limits.Distinct(limits.Per(1000, 1*ms)),
+	limits.Distinct(limits.Per(1, 1001*us)),
 }
 
 // randomLimit returns any legal limit: a quarter typical, a quarter extreme.
@@ -87,7 +92,7 @@ func randomLimit(random *rand.Rand) limits.Limit {
 			time.Duration(999+upTo(random, (366*day).Microseconds()-999))*us)
 		burst := upTo(random, 1_000_000_000)
 		limit := limits.Limit{}
-		switch random.IntN(10) {
+		switch random.IntN(11) {
 		case 0:
 			limit = limits.TokenBucket(rate, burst)
 		case 1:
@@ -109,6 +114,9 @@ func randomLimit(random *rand.Rand) limits.Limit {
 			limit = limits.Ban(rate, duration(999+upTo(random, (366*day).Microseconds()-999)))
 		case 9:
 			limit = limits.Calendar(rate.Units, randomPeriod(random))
+		case 10:
+			rate.Units = upTo(random, 1000)
+			limit = limits.Distinct(rate)
 		}
 		if limit.Validate() == nil {
 			return limit
@@ -145,6 +153,8 @@ func changedLimit(random *rand.Rand, l limits.Limit) limits.Limit {
 		changed = limits.AnchoredWindow(limits.Per(most, l.Rate().Period))
 	case limits.AlgorithmCalendar:
 		changed = limits.Calendar(most, l.Period())
+	case limits.AlgorithmDistinct:
+		changed = limits.Distinct(limits.Per(most, rate.Period))
 	case limits.AlgorithmConcurrent:
 		changed = limits.Concurrent(most)
 	case limits.AlgorithmBan:
@@ -181,6 +191,9 @@ func randomCost(random *rand.Rand, l limits.Limit, last limits.Decision) int64 {
 	if l.Algorithm().Holds() {
 		return [...]int64{0, 1, 1, 1, 2, upTo(random, 64), min(64, last.Remaining),
 			min(64, last.Remaining+1), 64}[random.IntN(9)]
+	}
+	if l.Algorithm().CountsValues() {
+		return [...]int64{0, 1, 1, 1, 1, 1, 2, math.MaxInt64}[random.IntN(8)]
 	}
 	switch random.IntN(12) {
 	case 0:

@@ -147,6 +147,8 @@ func decide(u usage, c backends.Charge, now int64, taking bool) (limits.Decision
 		return decideHeld(found, c, now, taking)
 	case limits.AlgorithmBan:
 		return decideBan(found, c, x, now, taking)
+	case limits.AlgorithmDistinct:
+		return decideDistinct(found, c, x, now, taking)
 	}
 	if hasWindows(l) {
 		found = found.turned(x)
@@ -251,6 +253,9 @@ func sums(charges []backends.Charge) (enforced, shadows map[account]backends.Cha
 		if cost.IsInt64() {
 			c.Cost = cost.Int64()
 		}
+		if c.Limit.Algorithm().CountsValues() {
+			c.Cost = min(c.Cost, 1)
+		}
 		c.Lasts = max(c.Lasts, round[a].Lasts)
 		round[a] = c
 	}
@@ -263,6 +268,7 @@ func validate(charges []backends.Charge, out []limits.Decision) error {
 		return fmt.Errorf("limitstest: %d charges, room for %d decisions", len(charges), len(out))
 	}
 	choices := map[account]limits.Limit{} // of scope and key, held or not
+	values := map[account]string{}
 	for i, c := range charges {
 		if err := c.Limit.Validate(); err != nil {
 			return fmt.Errorf("limitstest: charge %d: %w", i, err)
@@ -274,7 +280,10 @@ func validate(charges []backends.Charge, out []limits.Decision) error {
 		if other, named := choices[a]; named && other != c.Limit {
 			return errors.New("limitstest: one key is charged under two limits at once")
 		}
-		choices[a] = c.Limit
+		if other, named := values[a]; named && other != c.Value && c.Limit.Algorithm().CountsValues() {
+			return errors.New("limitstest: one key is charged with two values at once")
+		}
+		choices[a], values[a] = c.Limit, c.Value
 	}
 	return nil
 }

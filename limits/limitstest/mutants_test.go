@@ -168,7 +168,7 @@ func asking(name string, change func(b *broken, c *backends.Charge), caughtBy ..
 
 func deniedForAWhile(d *limits.Decision) bool { return !d.Allowed && d.RetryAfter != limits.Never }
 
-var mutants = append(endMutants, []mutant{
+var mutants = append(append(endMutants, valueMutants...), []mutant{
 	{
 		name: "a denied request consumes what there is",
 		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
@@ -1056,7 +1056,8 @@ var mutants = append(endMutants, []mutant{
 		name: "the oldest key makes room",
 		take: displacing(0),
 		caughtBy: []string{
-			"a flood of new keys gives no key a fresh budget", "a full store never allows too much",
+			"a flood of new keys gives no key a fresh budget",
+			"a flood of new keys gives no key a new value", "a full store never allows too much",
 			"a full store never allows too much while limits change", "no key is forgotten while it is live",
 		},
 	},

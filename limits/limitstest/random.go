@@ -37,6 +37,7 @@ var everything = style{charges: 4, change: 10, back: 10, peek: 8, reset: 30, set
 type style struct {
 	charges                           int // the most charges of a call
 	back, change, peek, reset, settle int
+	values                            bool // all limits count values
 }
 
 func randomCase(name string, s style) testCase {
@@ -117,7 +118,8 @@ type accountInPlay struct {
 	account
 	limit limits.Limit
 	last  limits.Decision
-	names int // how often it was renamed
+	names int    // how often it was renamed
+	value string // of the next call
 }
 
 var (
@@ -129,8 +131,16 @@ func (a *author) newAccount(i int) *accountInPlay {
 	return &accountInPlay{
 		account: account{scope: oddScopes[a.random.IntN(len(oddScopes))],
 			key: fmt.Sprint(oddKeys[a.random.IntN(len(oddKeys))], i)},
-		limit: a.limits.random(a.random),
+		limit: a.limit(),
 	}
+}
+
+// limit returns the limit of a new account.
+func (a *author) limit() limits.Limit {
+	if a.values {
+		return randomDistinct(a.random)
+	}
+	return a.limits.random(a.random)
 }
 
 // next writes the next call. It reads the state of exact to know which keys a backend may
@@ -138,6 +148,11 @@ func (a *author) newAccount(i int) *accountInPlay {
 func (a *author) next(exact *Exact) scriptCall {
 	target := a.accounts[a.random.IntN(len(a.accounts))]
 	a.moveClock(exact, target)
+	for _, other := range a.accounts {
+		if other.limit.Algorithm().CountsValues() {
+			other.value = oddKeys[a.random.IntN(len(oddKeys))]
+		}
+	}
 	if len(a.open) > 0 && a.every(a.settle) {
 		return a.ending()
 	}
@@ -189,6 +204,10 @@ func (a *author) charge(target *accountInPlay) backends.Charge {
 		Cost:   randomCost(a.random, target.limit, target.last),
 		Shadow: a.charges > 1 && a.random.IntN(4) == 0,
 	}
+	if c.Limit.Algorithm().CountsValues() {
+		c.Value = target.value
+		return c
+	}
 	if a.style.settle > 0 && !c.Limit.Algorithm().Holds() {
 		c.Lasts = 20 * sec
 		if a.style.charges == 1 && a.random.IntN(8) == 0 {
@@ -225,7 +244,9 @@ func (a *author) moveClock(exact *Exact, target *accountInPlay) {
 	}
 	a.now = to
 	if a.every(a.change) {
-		target.limit = a.limits.changed(a.random, target.limit)
+		if target.limit = a.limits.changed(a.random, target.limit); a.values {
+			target.limit = randomDistinct(a.random)
+		}
 	}
 }
 

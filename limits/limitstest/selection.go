@@ -96,10 +96,11 @@ func (s *selection) tenPerMinute() limits.Limit {
 	return limits.Limit{}
 }
 
-// plenty returns a limit that no case exhausts.
+// plenty returns a limit that no case exhausts. 10,000 are too many values for a distinct limit.
 func (s *selection) plenty() limits.Limit {
+	choices := []limits.Limit{plenty, limits.Distinct(limits.PerSecond(1000))}
 	return firstSupported(s.backend,
-		append([]limits.Limit{plenty}, everyAlgorithm(limits.PerSecond(10_000))...))
+		append(choices, everyAlgorithm(limits.PerSecond(10_000))...))
 }
 
 // tryable returns a limit that b supports.

@@ -58,7 +58,7 @@ func overMemory(wrap func(backends.Backend) backends.Backend) Harness {
 		},
 		OpenSmall: small,
 		Decisions: 1000,
-		Seed:      3,
+		Seed:      1,
 	}
 }
 

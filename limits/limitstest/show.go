@@ -72,6 +72,9 @@ func show(c backends.Charge) string {
 	if c.Shadow {
 		shadow = " in shadow"
 	}
+	if c.Limit.Algorithm().CountsValues() {
+		shadow += " with " + shorten(c.Value)
+	}
 	return fmt.Sprintf("%d of %s to (%s, %s)%s", c.Cost, showLimit(c.Limit), shorten(c.Scope),
 		shorten(c.Key), shadow)
 }

@@ -34,7 +34,10 @@ type usage struct {
 }
 
 // taking is an entry of the sliding log.
-type taking struct{ at, units int64 }
+type taking struct {
+	at, units int64
+	value     string // under a limit that counts values
+}
 
 // inUse returns how many whole units are in use at instant x ≥ u.at if nothing is taken until
 // then. n units fit if inUse + n is at most the maximum. It never grows with x.
@@ -59,7 +62,7 @@ func (u usage) inUse(x int64) int64 {
 			return floor(ratio(u.curr, p, p-(x-start)))
 		}
 		return 0
-	case limits.AlgorithmSlidingLog:
+	case limits.AlgorithmSlidingLog, limits.AlgorithmDistinct:
 		sum := int64(0)
 		for _, t := range u.takings {
 			if x < t.at+micros(u.limit) {
@@ -134,7 +137,7 @@ func (u usage) freshAt() int64 {
 	switch p := micros(u.limit); {
 	case isBucket(u.limit):
 		return u.at + u.drainTime(u.level)
-	case u.limit.Algorithm() == limits.AlgorithmSlidingLog && len(u.takings) > 0:
+	case len(u.takings) > 0:
 		return u.takings[len(u.takings)-1].at + p
 	case u.limit.Algorithm().Holds() && len(u.held) > 0:
 		return math.MaxInt64
@@ -203,7 +206,7 @@ func (u usage) plus(x, n int64) usage {
 				after.takings = append(after.takings, t)
 			}
 		}
-		after.takings = append(after.takings, taking{x, n})
+		after.takings = append(after.takings, taking{at: x, units: n})
 	default:
 		after.level = new(big.Rat).Add(u.levelAt(x), new(big.Rat).SetInt64(n))
 	}

@@ -51,11 +51,13 @@ func (u usage) keeping(found usage) usage {
 	return u
 }
 
-// leavesNothingTo reports whether a change from the limit of u to l starts fresh: a ban counts
-// other units than a rate.
+// leavesNothingTo reports whether a change from the limit of u to l starts fresh: a ban and a limit
+// on values count other units than a rate, and than each other.
 func (u usage) leavesNothingTo(l limits.Limit) bool {
-	return u.limit.Algorithm() != l.Algorithm() &&
-		(u.limit.Algorithm() == limits.AlgorithmBan || l.Algorithm() == limits.AlgorithmBan)
+	isOwn := func(l limits.Limit) bool {
+		return l.Algorithm() == limits.AlgorithmBan || l.Algorithm().CountsValues()
+	}
+	return u.limit.Algorithm() != l.Algorithm() && (isOwn(u.limit) || isOwn(l))
 }
 
 // carriesTo reports whether l can use u as it is when the clock shows now. It cannot if u was cut
@@ -83,6 +85,9 @@ func (u usage) changedTo(l limits.Limit, now int64) usage {
 	if u.carriesTo(l, now) {
 		changed := u
 		changed.limit = l
+		if l.Algorithm().CountsValues() {
+			changed = u.values(l, max(now, u.at))
+		}
 		if u.isUnused(now) || changed.isUnused(now) || changed.freshAt() == u.freshAt() {
 			return u
 		}
@@ -180,6 +185,13 @@ func (u usage) rebasedBeyond(most, now int64) usage {
 		return u
 	}
 	back := fresh(u.limit, now)
+	if u.limit.Algorithm().CountsValues() {
+		kept := u.values(u.limit, u.at).takings
+		for _, t := range kept[max(0, len(kept)-int(u.limit.Burst())):] {
+			back.takings = append(back.takings, taking{now, 1, t.value})
+		}
+		return back
+	}
 	if n := min(u.inUse(u.at), u.limit.Burst()); n > 0 {
 		back = back.plus(now, n)
 	}
@@ -200,7 +212,7 @@ func sameCounting(a, b limits.Limit) bool {
 	if a.Algorithm() != b.Algorithm() {
 		return false
 	}
-	if a.Algorithm() == limits.AlgorithmBan || a.Algorithm().Holds() {
+	if a.Algorithm() == limits.AlgorithmBan || a.Algorithm().Holds() || a.Algorithm().CountsValues() {
 		return true
 	}
 	if isBucket(a) {

@@ -19,6 +19,7 @@ type Traits struct {
 	Ends     bool // all units come back when the window ends
 	Moves    bool // a taking may move the start of a window
 	Held     bool // a request holds its units until it ends, so no wait is known
+	Values   bool // it counts the different values of charges; a cost above 1 counts as 1
 	Bans     bool // any number of units fits until the key is banned; a ban denies cost 0, too
 }
 
@@ -38,6 +39,7 @@ var table = [...]Algorithm{
 	{"concurrent", 100_000, Traits{Held: true}},
 	{"ban", MaxUnits, Traits{Ends: true, Bans: true}},
 	{"calendar", MaxUnits, Traits{Leased: true, Ends: true}},
+	{"distinct", 1000, Traits{Lists: true, Values: true}},
 }
 
 // End is one more than the number of the last algorithm.

@@ -20,6 +20,7 @@ import (
 //	anchored window  start of the window  units in it            bit 0: each taking moves the start;
 //	                                                             above: units that the next one owes
 //	sliding log      last taking          earlier takings        see slidingLog
+//	distinct         as a sliding log, with one unit for each value
 //	calendar         start of the period  units in it            units that the next one owes
 //	ban              start of the period  end of the ban;        units in it
 //	                                      0: not banned;
@@ -82,6 +83,12 @@ type Refund struct {
 type Entries interface {
 	Entry(i uint32) (at, units int64, next uint32)
 	SetUnits(i uint32, units int64)
+
+	// OfValue returns the entry of the value that is charged or refunded, from the list that begins
+	// with head, or 0. IsSeenAgain reports whether a later request than the first one with the
+	// value wrote an entry.
+	OfValue(head uint32) uint32
+	IsSeenAgain(i uint32) bool
 }
 
 // Numbers is what every family needs of a limit.
@@ -109,6 +116,7 @@ var families = [...]func(Numbers) Compiled{
 	limits.AlgorithmConcurrent:     newConcurrent,
 	limits.AlgorithmBan:            newBan,
 	limits.AlgorithmCalendar:       newCalendar,
+	limits.AlgorithmDistinct:       newDistinct,
 }
 
 // Compile compiles a legal limit.
@@ -135,6 +143,12 @@ func (*Numbers) Inherit(Used, int64) (Used, bool) { return Used{}, false }
 // Carries reports whether l reads a state that was written under from as from does.
 func (l *Numbers) Carries(from *Numbers) bool {
 	return l.Given.Algorithm() == from.Given.Algorithm() && l.scale == from.scale
+}
+
+// CountsLike reports whether the units of other are units of l, too. The units of a rate, of a ban
+// and of a limit on values are different things.
+func (l *Numbers) CountsLike(other *Numbers) bool {
+	return l.Bans == other.Bans && l.Values == other.Values
 }
 
 // Size returns a number that grows with what a state has used, and 0 if that is nothing. It has no

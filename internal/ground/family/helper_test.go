@@ -138,6 +138,8 @@ func (e entries) Entry(i uint32) (at, units int64, next uint32) {
 	return e[i].at, e[i].units, e[i].next
 }
 func (e entries) SetUnits(i uint32, units int64) { e[i].units = units }
+func (e entries) OfValue(uint32) uint32          { return 0 }
+func (e entries) IsSeenAgain(uint32) bool        { return false }
 
 // store gives what is pending in s its place: it is the latest taking. The one before it needs an
 // entry.

@@ -38,11 +38,7 @@ func packList(head, tail uint32) int64 { return int64(head)<<32 | int64(tail) }
 func LogOf(units, at int64) Used { return Used{At: at, B: packLog(units, units)} }
 
 func (l *slidingLog) Decide(s Used, n, now int64, log Entries) (Used, Told, bool) {
-	if s.B == 0 || now >= s.At+l.Period {
-		s = Used{At: now, Serial: s.Serial}
-	} else {
-		s = l.DropExpired(s, now, log)
-	}
+	s = l.asOf(s, now, log)
 	inUse := s.Sum() + s.Pending()
 	fits, ask := n == 0 || n <= l.Max-inUse, n
 	if fits {
@@ -50,17 +46,30 @@ func (l *slidingLog) Decide(s Used, n, now int64, log Entries) (Used, Told, bool
 		inUse += n
 		ask = 1
 	}
-	t := Told{InUse: inUse}
-	switch {
-	case s.Pending() > 0:
-		t.Reset = l.Period
-	case inUse > 0:
-		t.Reset = s.At + l.Period - now
-	}
+	t := Told{InUse: inUse, Reset: l.untilFresh(s, inUse, now)}
 	if inUse+ask > l.Max {
 		t.Wait = l.untilExpired(s, inUse+ask-l.Max, now, log)
 	}
 	return s, t, fits
+}
+
+// asOf returns s as of now, which is no earlier than its latest taking.
+func (l *slidingLog) asOf(s Used, now int64, log Entries) Used {
+	if s.B == 0 || now >= s.At+l.Period {
+		return Used{At: now, Serial: s.Serial}
+	}
+	return l.DropExpired(s, now, log)
+}
+
+// untilFresh returns the wait until no unit of s is in use. inUse is how many are in use now.
+func (l *slidingLog) untilFresh(s Used, inUse, now int64) int64 {
+	switch {
+	case s.Pending() > 0:
+		return l.Period
+	case inUse > 0:
+		return s.At + l.Period - now
+	}
+	return 0
 }
 
 // DropExpired removes the entries from s, a log, that have expired at now. The store frees them.

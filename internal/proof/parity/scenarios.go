@@ -209,6 +209,9 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 			Site: one("per-client", limits.AnchoredWindow(limits.PerMinute(2)), a.Lift(client))},
 		"a sliding window": {
 			Site: one("per-client", limits.SlidingWindow(limits.PerMinute(2)), a.Lift(client))},
+		"different values of a client": {
+			Site: with(one("tenants", limits.Distinct(limits.PerMinute(2)), a.Lift(client)),
+				func(c *Config[R]) { c.Rules[0].Value = a.Lift(tenant) })},
 		"the name of a rule is escaped": {Site: perMinute(`say "hi" \ bye`, 1)},
 	}
 }

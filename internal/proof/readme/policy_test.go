@@ -54,6 +54,12 @@ func asPolicy(t *testing.T, text string) string {
 		if slices.Contains(fields, "no-delay") {
 			limit = "limit: leaky-queue 10/s capacity 20"
 		}
+		if slices.Contains(fields, "value") {
+			limit = "limit: distinct 5/10m"
+		}
+		if strings.Contains(text, "limit: distinct") {
+			b.WriteString("    value: address\n")
+		}
 		for _, field := range []string{"name: a", "key: user", limit, "final-cost: spent"} {
 			name, _, _ := strings.Cut(field, ":")
 			if !slices.Contains(fields, name) && (name != "final-cost" || slices.Contains(fields, "lasts")) {
@@ -65,7 +71,8 @@ func asPolicy(t *testing.T, text string) string {
 		b.WriteString(text + "\n")
 	}
 	for _, field := range []string{
-		"version: 1", "client: {peer: true}", "program: {keys: [user], plans: [plan], costs: [report-size]}",
+		"version: 1", "client: {peer: true}",
+		"program: {keys: [user, user-name], plans: [plan], costs: [report-size]}",
 		"lists: {offices: [198.51.100.0/24]}", "rules: [{name: a, key: everybody, limit: 1/s}]",
 	} {
 		if name, _, _ := strings.Cut(field, ":"); !slices.Contains(fields, name) {

@@ -64,6 +64,7 @@ type admission struct {
 	server   *Server // nil: the process decided without a server
 	leased   bool
 	at, cost int64
+	value    string // of a distinct limit
 
 	begun, ended time.Time // of the decision
 }
@@ -215,7 +216,7 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 		}
 		a := &admission{
 			of: of, limit: d.Limit(), process: p, leased: d.Source == limits.SourceLease, at: d.At,
-			cost:  d.Cost,
+			cost: d.Cost, value: valueOf(r),
 			begun: begun, ended: time.Now(),
 		}
 		if d.Source != limits.SourceFallback {
@@ -260,8 +261,9 @@ func (l *laws) isExactLocked(p *Process, r Request, o core.Outcome) {
 			own.exact = limitstest.NewExact(func() time.Time { return own.now })
 			l.alone[of] = own
 		}
-		want, charge := make([]limits.Decision,
-			1), []backends.Charge{{Scope: d.Rule(), Key: r.Key, Limit: d.Limit(), Cost: d.Cost}}
+		want, charge := make([]limits.Decision, 1), []backends.Charge{{
+			Scope: d.Rule(), Key: r.Key, Limit: d.Limit(), Cost: d.Cost, Value: valueOf(r),
+		}}
 		var err error
 		if remembered := d.Source == limits.SourceDenialCache; remembered && d.Allowed {
 			continue

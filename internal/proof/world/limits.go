@@ -76,7 +76,9 @@ func (l *laws) checkLimit(d decider, admitted []*admission) {
 	for _, a := range admitted {
 		now = time.UnixMicro(a.at)
 		out := make([]limits.Decision, 1)
-		charge := []backends.Charge{{Scope: a.of.scope, Key: a.of.key, Limit: a.limit, Cost: a.cost}}
+		charge := []backends.Charge{{
+			Scope: a.of.scope, Key: a.of.key, Limit: a.limit, Cost: a.cost, Value: a.value,
+		}}
 		if err := exact.Take(l.world.t.Context(), charge, out); err != nil {
 			l.world.t.Fatal(err)
 		}

@@ -27,6 +27,9 @@ type scenario struct {
 // Lease is how long a lease lasts, if processes have leases.
 const Lease = time.Second
 
+// valueOf returns the value of a request under a distinct limit: one of three.
+func valueOf(r Request) string { return fmt.Sprint(r.Cost) }
+
 // scenarioOf draws the scenario of a seed.
 func scenarioOf(seed uint64) scenario {
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -67,6 +70,13 @@ func scenarioOf(seed uint64) scenario {
 	}
 	if random.IntN(3) > 0 {
 		rules = append(rules, Spending())
+	}
+	// its own source of chance leaves the rest of a scenario as it is
+	if chance := rand.New(rand.NewPCG(seed, 1)); chance.IntN(3) == 0 {
+		rules = append(rules, core.Rule[Request]{
+			Name: "values", Limit: limits.Distinct(limits.PerSecond(1 + chance.Int64N(2))), Key: key,
+			Value: func(r Request) (string, error) { return valueOf(r), nil },
+		})
 	}
 	all := Program{Rules: rules, Announces: s.topology == One && random.IntN(4) == 0}
 	if random.IntN(2) == 0 {

@@ -143,6 +143,9 @@ func lift[R any](rules []core.Rule[Request], of func(R) Request) (lifted []core.
 	for _, r := range rules {
 		l := core.Rule[R]{Name: r.Name, Limit: r.Limit, FinalCost: r.FinalCost,
 			Key: func(q R) (string, error) { return r.Key(of(q)) }}
+		if r.Value != nil {
+			l.Value = func(q R) (string, error) { return r.Value(of(q)) }
+		}
 		if r.Cost != nil {
 			l.Cost = func(q R) int64 { return r.Cost(of(q)) }
 		}

@@ -1,0 +1,78 @@
+package limitstest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
+)
+
+// valueMutants are defects of limits that count values.
+var valueMutants = []mutant{
+	asking("a value leaves a period after it was first seen", func(b *broken, c *backends.Charge) {
+		b.locked(func(l ledger, now int64) {
+			if u, x := l[accountOf(*c)].foundBy(c.Limit, now); countsValues(*c) && u.has(c.Value, x) {
+				c.Cost = 0
+			}
+		})
+	}, "a value costs a unit when it is new, and nothing while it is known",
+		"a value that keeps being used keeps its place",
+		"random values are decided as by the definitions"),
+	{
+		name: "each request takes a unit, whatever its value",
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
+			charges = append([]backends.Charge{}, charges...)
+			b.locked(func(ledger, int64) {
+				b.taken["values"]++
+				for i := range charges {
+					charges[i].Value = fmt.Sprint(b.taken["values"])
+				}
+			})
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{
+			"a value costs a unit when it is new, and nothing while it is known",
+			"no more values are admitted than the limit, whoever asks at once",
+			"a thousand values are exact",
+		},
+	},
+	asking("a value ends at a NUL",
+		func(_ *broken, c *backends.Charge) { c.Value, _, _ = strings.Cut(c.Value, "\x00") },
+		"values are those of their key", "random values are decided as by the definitions"),
+	{
+		name: "a denied request keeps its value",
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
+			err := b.exactly(charges, out)
+			for _, d := range out {
+				for _, c := range charges {
+					if err == nil && !d.Allowed && countsValues(c) {
+						_ = b.exactly([]backends.Charge{c}, make([]limits.Decision, 1))
+					}
+				}
+			}
+			return err
+		},
+		caughtBy: []string{"a denied request leaves no value and prolongs none"},
+	},
+	asking("a changed limit knows no values", func(b *broken, c *backends.Charge) {
+		b.locked(func(l ledger, _ int64) {
+			if countsValues(*c) && l[accountOf(*c)].limit != c.Limit {
+				delete(l, accountOf(*c))
+			}
+		})
+	}, "values count apart from units"),
+	{
+		name: "the first value of a key in a group is that of the others",
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
+			charges = append([]backends.Charge{}, charges...)
+			for i := range charges {
+				charges[i].Value = charges[0].Value
+			}
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{"two values of one key in a group are an error"},
+	},
+}
+
+func countsValues(c backends.Charge) bool { return c.Limit.Algorithm().CountsValues() }

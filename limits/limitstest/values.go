@@ -1,0 +1,355 @@
+package limitstest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
+)
+
+// values returns u, of a limit that counts values, under l. It drops the values that have left at x
+// under either limit.
+func (u usage) values(l limits.Limit, x int64) usage {
+	after := usage{limit: l, at: u.at}
+	for _, t := range u.takings {
+		if x < t.at+min(micros(u.limit), micros(l)) {
+			after.takings = append(after.takings, t)
+		}
+	}
+	return after
+}
+
+// having returns u after an allowed request with a value at x.
+func (u usage) having(value string, x int64) usage {
+	after := usage{limit: u.limit, at: x}
+	for _, t := range u.values(u.limit, x).takings {
+		if t.value != value {
+			after.takings = append(after.takings, t)
+		}
+	}
+	after.takings = append(after.takings, taking{x, 1, value})
+	return after
+}
+
+// has reports whether u counts a value at x.
+func (u usage) has(value string, x int64) bool {
+	for _, t := range u.values(u.limit, x).takings {
+		if t.value == value {
+			return true
+		}
+	}
+	return false
+}
+
+// decideDistinct is decide for a limit that counts values, at instant x.
+func decideDistinct(u usage, c backends.Charge, x, now int64,
+	taking bool) (limits.Decision, usage) {
+	most, step := c.Limit.Burst(), x-now
+	d := limits.Decision{At: now, Allowed: c.Cost == 0 || u.has(c.Value, x) || u.inUse(x) < most}
+	after := u
+	if d.Allowed && taking && c.Cost > 0 {
+		after = u.having(c.Value, x)
+	}
+	d.Remaining = max(0, most-after.inUse(x))
+	if freshAt := after.freshAt(); freshAt > x {
+		d.ResetAfter = duration(freshAt - now)
+	}
+	switch {
+	case !d.Allowed:
+		d.RetryAfter = duration(step + u.wait(x, 1))
+		d.EffectiveWindow = d.RetryAfter
+	case d.Remaining == 0:
+		d.EffectiveWindow = duration(step + after.wait(x, 1))
+	default:
+		d.EffectiveWindow = duration(ceil(ratio(d.Remaining, c.Limit.Rate().Units, micros(c.Limit))))
+	}
+	return d, after
+}
+
+// valueCases test limits on different values (DESIGN 5, the table of algorithms).
+var valueCases = []testCase{
+	{
+		name: "a value costs a unit when it is new, and nothing while it is known",
+		why: "each of 3 values in 10s takes one unit; later requests with them are allowed even if no " +
+			"unit is left, and keep them longer; a fourth value waits until the oldest has left; a look " +
+			"takes nothing (DESIGN 5, the table of algorithms)",
+		run: func(t testing.TB, h Harness) {
+			for _, way := range ways {
+				w := h.distinctWorld(t, limits.Per(3, 10*sec), way)
+				w.is("a look", "", 0, allowed(3, 0, 10*sec))
+				w.is("the first", "ann", 1, allowed(2, 10*sec, 6_666_667*us))
+				w.is("the first again", "ann", 1, allowed(2, 10*sec, 6_666_667*us))
+				w.clock.advance(2 * sec)
+				w.is("the second", "bob", 1, allowed(1, 10*sec, 3_333_334*us))
+				w.clock.advance(1 * sec)
+				w.is("the third", "", 1, allowed(0, 10*sec, 7*sec))
+				w.is("a fourth", "dan", 1, denied(0, 7*sec, 10*sec))
+				w.is("a look", "dan", 0, allowed(0, 10*sec, 7*sec))
+				w.is("the second", "bob", 1, allowed(0, 10*sec, 7*sec))
+				w.clock.advance(1 * sec)
+				w.is("the first", "ann", 1, allowed(0, 10*sec, 9*sec))
+				w.is("the fourth", "dan", 1, denied(0, 9*sec, 10*sec))
+				w.clock.advance(9*sec - 1*us)
+				w.is("1µs before two leave", "dan", 1, denied(0, 1*us, 1*sec+1*us))
+				w.clock.advance(1 * us)
+				w.is("once two have left", "dan", 1, allowed(1, 10*sec, 3_333_334*us))
+				w.is("one of them", "bob", 5, allowed(0, 10*sec, 1*sec))
+				w.is("the other", "", 1, denied(0, 1*sec, 10*sec))
+				w.clock.advance(10 * sec)
+				w.is("after all have left", "", 0, allowed(3, 0, 10*sec))
+			}
+		},
+	},
+	{
+		name: "a value that keeps being used keeps its place",
+		why: "two values stay as long as each comes once a period, however often a third one tries to " +
+			"get in (DESIGN 5: a client that keeps using two values is not locked out)",
+		run: func(t testing.TB, h Harness) {
+			w := h.distinctWorld(t, limits.Per(2, 10*sec), ways[0])
+			for i := range 50 {
+				for _, value := range []string{"ann", "bob"} {
+					if d := w.take(w.charge(value, 1)...)[0]; !d.Allowed {
+						t.Fatalf("round %d: %s was denied: %s", i, value, showDecision(d))
+					}
+				}
+				w.clock.advance(10*sec - 1*us)
+				if d := w.take(w.charge("eve", 1)...)[0]; d.Allowed || d.RetryAfter != 1*us {
+					t.Fatalf("round %d: a third value: %s", i, showDecision(d))
+				}
+			}
+		},
+	},
+	{
+		name: "a denied request leaves no value and prolongs none",
+		why: "only allowed requests keep a value: a request that another rule denies takes no unit and " +
+			"keeps no value longer, whether its charge is before the other rule or behind it, and neither " +
+			"does a peek (DESIGN 5: denied requests take nothing)",
+		run: func(t testing.TB, h Harness) {
+			w := h.distinctWorld(t, limits.Per(2, 10*sec), ways[0])
+			full := backends.Charge{Scope: "full", Key: "k",
+				Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1}
+			if !h.limits.has(full.Limit) {
+				t.SkipNow()
+			}
+			w.take(full)
+			w.is("ann", "ann", 1, allowed(1, 10*sec, 5*sec))
+			w.clock.advance(4 * sec)
+			for _, value := range []string{"ann", "bob"} {
+				c := w.charge(value, 1)[0]
+				fits, isFull := allowed(1, 6*sec, 5*sec), denied(0, hour-4*sec, hour-4*sec)
+				w.expect(value+" in front", []backends.Charge{c, full}, fits, isFull)
+				w.expect(value+" behind", []backends.Charge{full, c}, isFull, fits)
+				if canPeek(t, w.backend) {
+					out := dirty(1)
+					err := backends.Peek(context.Background(), w.backend, []backends.Charge{c}, out)
+					if err != nil || !out[0].Allowed || out[0].Remaining != 1 {
+						t.Errorf("a peek at %s: %s, %v", value, showDecision(out[0]), err)
+					}
+				}
+			}
+			w.is("a look", "", 0, allowed(1, 6*sec, 5*sec))
+			w.clock.advance(6 * sec)
+			w.is("once ann has left", "", 0, allowed(2, 0, 10*sec))
+		},
+	},
+	{
+		name: "a thousand values are exact",
+		why: "the largest legal limit counts each of a thousand values, knows each again, and admits a " +
+			"new one when the oldest leaves, and not a microsecond earlier (DESIGN 5, legal limits)",
+		run: func(t testing.TB, h Harness) {
+			w := h.distinctWorld(t, limits.Per(1000, hour), ways[0])
+			for i := range 1000 {
+				if d := w.take(w.charge(fmt.Sprint(i), 1)...)[0]; !d.Allowed || d.Remaining != int64(999-i) {
+					t.Fatalf("value %d: %s", i, showDecision(d))
+				}
+				w.clock.advance(1 * ms)
+			}
+			w.is("one more", "new", 1, denied(0, hour-1*sec, hour-1*ms))
+			for i := 0; i < 1000; i += 37 {
+				if d := w.take(w.charge(fmt.Sprint(i), 1)...)[0]; !d.Allowed || d.Remaining != 0 {
+					t.Fatalf("value %d again: %s", i, showDecision(d))
+				}
+			}
+			w.clock.advance(hour - 1*sec)
+			w.is("when the oldest would have left", "new", 1, denied(0, 1*ms, 1*sec))
+			w.clock.advance(1*ms - 1*us)
+			w.is("1µs before the second leaves", "new", 1, denied(0, 1*us, 999*ms+1*us))
+			w.clock.advance(1 * us)
+			w.is("when it leaves", "new", 1, allowed(0, hour, 1*ms))
+		},
+	},
+	{
+		name: "values are those of their key",
+		why: "a value of one key or scope is new to another; values that look alike are different, and " +
+			"an empty one is a value (backends.Charge)",
+		run: func(t testing.TB, h Harness) {
+			w := h.distinctWorld(t, limits.Per(200, hour), ways[0])
+			for i, p := range trickyPairs()[:100] {
+				c := backends.Charge{Scope: p.scope, Key: p.key, Limit: w.limit, Cost: 1, Value: "x"}
+				w.expect("the first of "+shorten(p.scope+p.key), []backends.Charge{c},
+					allowed(199, hour, 3582*sec))
+				c = w.charge(p.scope+"\x00"+p.key, 1)[0]
+				if d := w.take(c)[0]; d.Remaining != int64(199-i) {
+					t.Fatalf("value %q is not new: %s", c.Value, showDecision(d))
+				}
+			}
+		},
+	},
+	{
+		name: "values count apart from units",
+		why: "the units of a rate are no values of the key, and values are no units; under another " +
+			"number or period values stay known, and a value that has left under one of two periods is " +
+			"gone (DESIGN 5, changing a limit under live state)",
+		run: func(t testing.TB, h Harness) {
+			w := h.distinctWorld(t, limits.Per(2, mins), ways[0])
+			rate := backends.Charge{Scope: "distinct", Key: "k",
+				Limit: limits.FixedWindow(limits.PerHour(5)), Cost: 5}
+			if !h.limits.has(rate.Limit) {
+				t.SkipNow()
+			}
+			w.is("ann", "ann", 1, allowed(1, mins, 30*sec))
+			w.clock.advance(20 * sec)
+			w.is("bob", "bob", 1, allowed(0, mins, 40*sec))
+			w.limit = limits.Distinct(limits.Per(1, hour))
+			w.is("bob under 1 an hour", "bob", 1, allowed(0, hour, hour))
+			w.is("ann under 1 an hour", "ann", 1, allowed(0, hour, hour))
+			w.is("cat under 1 an hour", "cat", 1, denied(0, hour, hour))
+			w.limit = limits.Distinct(limits.Per(3, mins))
+			w.is("cat under 3 a minute", "cat", 1, allowed(0, mins, mins))
+			w.clock.advance(mins)
+			w.limit = limits.Distinct(limits.Per(3, hour))
+			w.is("after the minute", "ann", 1, allowed(2, hour, 40*mins))
+			w.expect("a rate", []backends.Charge{rate}, allowed(0, hour-80*sec, hour-80*sec))
+			w.is("ann after the rate", "ann", 1, allowed(2, hour, 40*mins))
+		},
+	},
+	{
+		name: "no more values are admitted than the limit, whoever asks at once",
+		why: "many callers come at once with different values, and each value that got in gets in " +
+			"again (DESIGN 1: exact under any concurrency)",
+		run: func(t testing.TB, h Harness) {
+			w := h.distinctWorld(t, limits.Per(20, hour), ways[0])
+			var mu sync.Mutex
+			admitted := map[string]bool{}
+			w.concurrently(func(caller int) {
+				for i := range 40 {
+					value := fmt.Sprint((caller*7 + i) % 60)
+					d := w.try(w.charge(value, 1)...)[0]
+					mu.Lock()
+					if admitted[value] && !d.Allowed {
+						t.Errorf("%s was admitted, and is then denied: %s", value, showDecision(d))
+					}
+					admitted[value] = admitted[value] || d.Allowed
+					mu.Unlock()
+				}
+			})
+			n := int64(0)
+			for _, ok := range admitted {
+				if ok {
+					n++
+				}
+			}
+			w.admitted(w.limit, n, 20)
+		},
+	},
+	{
+		name: "two values of one key in a group are an error",
+		why:  "a key is charged with one value at a time, as by one limit (backends.Backend)",
+		run: func(t testing.TB, h Harness) {
+			w := h.distinctWorld(t, limits.Per(2, hour), ways[0])
+			two := append(w.charge("ann", 1), w.charge("bob", 1)...)
+			if err := w.backend.Take(context.Background(), two, dirty(2)); err == nil {
+				t.Error("no error")
+			}
+			w.is("a look", "", 0, allowed(2, 0, hour))
+		},
+	},
+	{
+		name: "a flood of new keys gives no key a new value",
+		why: "ten times as many new keys as the store has room for give no other value to a key that " +
+			"has no units left (DESIGN 1: bounded)",
+		small: true,
+		run: func(t testing.TB, h Harness) {
+			w := h.distinctWorld(t, limits.Per(5, hour), ways[0])
+			for _, maxKeys := range []int{1, 2, 7, 64} {
+				w.backend = h.OpenSmall(t, w.clock.now, maxKeys)
+				for i := range 5 {
+					w.take(w.charge(fmt.Sprint(i), 1)...)
+				}
+				for i := range 10 * maxKeys {
+					for value := range 5 {
+						c := w.charge(fmt.Sprint(value), 1)
+						c[0].Key = fmt.Sprint("flood ", i)
+						w.take(c...)
+					}
+					if d := w.take(w.charge("new", 1)...)[0]; d.Allowed {
+						t.Fatalf("with room for %d keys, after %d new ones: %s",
+							maxKeys, i+1, showDecision(d))
+					}
+				}
+				w.clock.advance(2 * hour)
+			}
+		},
+	},
+	{
+		name: "random values are decided as by the definitions",
+		why: "for random limits of few values, instants and changes of limits every field of every " +
+			"decision equals that of the model (DESIGN 5)",
+		run: func(t testing.TB, h Harness) {
+			if !h.limits.has(limits.Distinct(limits.PerHour(1))) {
+				return
+			}
+			seed := h.seed(t)
+			for i := range max(2, h.Decisions/2/scriptLength) {
+				s := style{charges: 1 + i%4, change: 10, back: 12 * (i % 2), peek: 8, reset: 60, values: true}
+				h.improvise(t, s, scriptLength, rand.New(rand.NewPCG(seed, uint64(i))))
+				if t.Failed() {
+					return
+				}
+			}
+		},
+	},
+}
+
+// distinctWorld is a world whose requests charge one key with values.
+type distinctWorld struct {
+	world
+	limit, plenty limits.Limit
+	way           way
+}
+
+// distinctWorld returns a new world. It skips the case if the backend does not support the limit.
+func (h Harness) distinctWorld(t testing.TB, rate limits.Rate, way way) *distinctWorld {
+	t.Helper()
+	limit := limits.Distinct(rate)
+	if !h.limits.has(limit) {
+		t.SkipNow()
+	}
+	return &distinctWorld{h.world(t), limit, h.limits.plenty(), way}
+}
+
+func (w *distinctWorld) charge(value string, cost int64) []backends.Charge {
+	return []backends.Charge{{Scope: "distinct", Key: "k", Limit: w.limit, Cost: cost, Value: value}}
+}
+
+// is checks the decision on a request with a value.
+func (w *distinctWorld) is(what, value string, cost int64, want limits.Decision) {
+	w.Helper()
+	charges := w.way.charges(w.charge(value, cost)[0], w.plenty)
+	got := w.take(charges...)
+	want.At = w.clock.micros()
+	if d := diff(charges[:1], got[:1], []limits.Decision{want}); d != "" {
+		w.Errorf("%s, charged %s:\n%s", what, w.way.name, d)
+	}
+}
+
+// randomDistinct returns a limit of few values with one of three periods.
+func randomDistinct(random *rand.Rand) limits.Limit {
+	period := [...]time.Duration{900 * ms, 5 * sec, hour}[random.IntN(3)]
+	return limits.Distinct(limits.Per(1+random.Int64N(6), period))
+}

@@ -1,0 +1,166 @@
+package memory
+
+import (
+	"hash/maphash"
+
+	"github.com/weir-go/weir/internal/ground/family"
+)
+
+// A log of values has two nodes for each value: one with the instant, and behind it one with a
+// digest in place of an instant. A unit whose value is not known has one node, like those of other
+// logs.
+//
+// The cost of a node says what it is, besides its units.
+const (
+	isNamed   = 1 << 31 // the next node has the digest of the value
+	isRepeat  = 1 << 30 // a request had the value that was not the first
+	unitsMask = isRepeat - 1
+)
+
+// digest returns what is stored of a value: 64 bits by a secret seed, so that a client cannot
+// choose values that collide.
+func (c *scopedLimits) digest(value string) int64 {
+	return int64(maphash.String(c.valueSeed, value))
+}
+
+// OfValue and IsSeenAgain implement [family.Entries].
+func (l *logNodes) OfValue(head uint32) uint32 {
+	for i := head; i != 0; {
+		node := l.at(i)
+		if node.cost&isNamed != 0 {
+			digest := l.at(node.next)
+			if digest.at == l.value && node.cost&unitsMask > 0 {
+				return i
+			}
+			node = digest
+		}
+		i = node.next
+	}
+	return 0
+}
+
+func (l *logNodes) IsSeenAgain(i uint32) bool { return l.at(i).cost&isRepeat != 0 }
+
+// storeValueLocked is storeLocked for a log of values, of which nodes.value was taken. found is
+// false if the key lost its nodes since s was read: the values are then no longer known.
+func (sh *shard) storeValueLocked(
+	e *entry, hash uint64, limit *scopedLimit, s family.Used, now int64, found bool,
+) {
+	l := &sh.nodes
+	sum, latest, pending := s.Sum(), s.Latest(), s.Pending()
+	switch {
+	case e.hash == hash && s.Head() != 0:
+		l.expire(&e.state, limit, now)
+	case !found && s.Head() != 0:
+		latest = sum
+		fallthrough
+	default:
+		if e.hash == hash {
+			sh.releaseLocked(&e.state)
+		}
+		e.hash, e.limitID, e.state.a = hash, limit.id, 0
+		e.set(family.Used{At: s.At}.WithLog(sum, latest, 0, 0))
+	}
+	e.limitID, e.serial = limit.id, s.Serial
+	repeat := l.drop(&e.state, limit.share)
+	if log := e.used(); log.Latest() > 0 && log.At != now { // what has no node needs one
+		if node := sh.nodeLocked(e, limit); node != 0 {
+			log = e.used() // the log may have been merged
+			*l.at(node) = logNode{at: log.At, cost: uint32(log.Latest())}
+			l.append(&e.state, node, node, log.Sum(), 0)
+		}
+	}
+	log := e.used()
+	log.At = now
+	e.set(log)
+	if pending == 0 {
+		return
+	}
+	first, second := sh.nodeLocked(e, limit), uint32(0)
+	if first != 0 {
+		second = sh.nodeLocked(e, limit)
+	}
+	log = e.used()
+	if second == 0 { // it counts, and is not known
+		if first != 0 {
+			l.put(first, limit.share)
+		}
+		e.state.setLog(log.Sum()+1, log.Latest()+1, log.Head(), log.Tail())
+		return
+	}
+	*l.at(first) = logNode{at: now, cost: 1 | isNamed, next: second}
+	if repeat {
+		l.at(first).cost |= isRepeat
+	}
+	*l.at(second) = logNode{at: l.value}
+	l.append(&e.state, first, second, log.Sum()+1, log.Latest())
+}
+
+// nodeLocked returns a node for the log in e, 0 if there is none.
+func (sh *shard) nodeLocked(e *entry, limit *scopedLimit) uint32 {
+	if node := sh.nodes.get(limit.share); node != 0 {
+		return node
+	}
+	return sh.findNodeLocked(e, limit)
+}
+
+// append puts the nodes from first to last at the end of s.
+func (l *logNodes) append(s *state, first, last uint32, sum, latest int64) {
+	head, tail := s.used().Head(), s.used().Tail()
+	if head == 0 {
+		head = first
+	} else {
+		l.at(tail).next = first
+	}
+	s.setLog(sum, latest, head, last)
+}
+
+// drop frees the nodes of the value that was taken, and reports whether s had it.
+func (l *logNodes) drop(s *state, share uint8) bool {
+	log := s.used()
+	gone := l.OfValue(log.Head())
+	if gone == 0 {
+		return false
+	}
+	before := uint32(0)
+	for i := log.Head(); i != gone; i = l.at(i).next {
+		before = i
+	}
+	node := *l.at(gone)
+	next, head, tail := l.at(node.next).next, log.Head(), log.Tail()
+	if before == 0 {
+		head = next
+	} else {
+		l.at(before).next = next
+	}
+	if next == 0 {
+		tail = before
+	}
+	l.put(node.next, share)
+	l.put(gone, share)
+	s.setLog(log.Sum()-int64(node.cost&unitsMask), log.Latest(), head, tail)
+	return true
+}
+
+// forgetValues frees the digests of the oldest values of s, of most at most, and returns how many.
+// Their units count on, and are then of values that are not known.
+func (l *logNodes) forgetValues(s *state, most int, share uint8) (n int) {
+	log := s.used()
+	tail := log.Tail()
+	for i := log.Head(); i != 0 && n < most; {
+		node := l.at(i)
+		if node.cost&isNamed != 0 {
+			digest := node.next
+			node.cost &= unitsMask
+			node.next = l.at(digest).next
+			if tail == digest {
+				tail = i
+			}
+			l.put(digest, share)
+			n++
+		}
+		i = node.next
+	}
+	s.setLog(log.Sum(), log.Latest(), log.Head(), tail)
+	return n
+}
