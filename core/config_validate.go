@@ -64,6 +64,10 @@ func (config *Config[R]) validate() error {
 			errs = append(errs, fmt.Errorf(
 				"core: rule %q: scope: %q is also the scope of rule %q: both need one fixed, equal limit",
 				rule.Name, scope, other.Name))
+		} else if rule.countsValues() {
+			errs = append(errs, fmt.Errorf("core: rule %q: scope: %q is also the scope of rule %q: "+
+				"a key has one value at a time, so rules that count values need a scope each",
+				rule.Name, scope, other.Name))
 		}
 	}
 	return errors.Join(errs...)

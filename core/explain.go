@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -62,9 +63,10 @@ func (l *ruleSet[R]) peek(ctx context.Context, b backends.Backend, source limits
 }
 
 // ExplainKey returns the decision that a request of one unit would have now under a rule and a key,
-// and takes nothing. The key is a result of the rule's Key. limit is the limit of the key if the
-// rule has a LimitFor; otherwise pass the zero Limit. It returns an error if there is no such rule,
-// it has no limit, or the backend fails.
+// and takes nothing. Under a limit that counts values, the request has a new value. The key is a
+// result of the rule's Key. limit is the limit of the key if the rule has a LimitFor; otherwise
+// pass the zero Limit. It returns an error if there is no such rule, it has no limit, or the
+// backend fails.
 func (l *Limiter[R]) ExplainKey(ctx context.Context, rule, key string,
 	limit limits.Limit) (limits.Decision, error) {
 	set := l.current.Load()
@@ -88,8 +90,11 @@ func (l *Limiter[R]) ExplainKey(ctx context.Context, rule, key string,
 		b, source = set.local, limits.SourceLocal
 	}
 	out := make([]limits.Decision, 1)
-	if err := call.Peek(ctx, b,
-		[]backends.Charge{{Scope: found.scope, Key: key, Limit: limit, Cost: 1}}, out); err != nil {
+	charge := backends.Charge{Scope: found.scope, Key: key, Limit: limit, Cost: 1}
+	if countsValues(limit) {
+		charge.Value = rand.Text() // a new one
+	}
+	if err := call.Peek(ctx, b, []backends.Charge{charge}, out); err != nil {
 		return limits.Decision{}, err
 	}
 	out[0].Source, out[0].Delay = source, found.delay(out[0].Delay)

@@ -42,6 +42,13 @@ type Rule[R any] struct {
 	// that order: "API key or address". "": the page guesses from the text of a key.
 	KeyName string
 
+	// Value finds the value of a request under a [limits.Distinct] limit, which counts the
+	// different values of a key: for example, the user name of a login. Such a limit requires it;
+	// other limits refuse it. [ErrAbsent] is the value "". [ErrDoesNotApply] and other errors mean
+	// the same as those of Key. A backend keeps a digest of the value. No outcome, log or page
+	// shows it.
+	Value func(R) (string, error)
+
 	// Cost finds how many units a request takes. A cost of 0 takes nothing and is always allowed,
 	// except during a ban. A negative cost fails like an error of Key. So do not return the
 	// ContentLength of an http.Request unchecked: it is -1 if the client announces no length.
@@ -121,12 +128,17 @@ const (
 	// ConcurrentRequests: a unit is a request in flight. Rules with a [limits.Concurrent] limit
 	// have it by themselves; do not set it.
 	ConcurrentRequests
+	// DistinctValues: a unit is a new value of the key. Rules with a [limits.Distinct] limit have it
+	// by themselves; do not set it. The draft does not register this unit; it tells clients that a
+	// unit is not a request.
+	DistinctValues
 )
 
 var unitNames = [...]string{Requests: "requests", ContentBytes: "content-bytes",
-	ConcurrentRequests: "concurrent-requests"}
+	ConcurrentRequests: "concurrent-requests", DistinctValues: "distinct-values"}
 
-// String returns the name that the draft registers, such as "content-bytes".
+// String returns the name that the draft registers, such as "content-bytes". The draft does not
+// register that of DistinctValues, "distinct-values".
 func (u Unit) String() string {
 	if int(u) < len(unitNames) {
 		return unitNames[u]
@@ -187,7 +199,8 @@ func (rule *Rule[R]) validate() error {
 	if err := rule.Mode.validate(); err != nil {
 		errs = append(errs, fmt.Errorf("mode: %w", err))
 	}
-	return errors.Join(append(errs, rule.validateUndelayed(), rule.validateEnd())...)
+	return errors.Join(append(errs, rule.validateUndelayed(), rule.validateEnd(),
+		rule.validateValue())...)
 }
 
 // varies reports whether LimitFor finds the limit of each request.
@@ -245,8 +258,11 @@ func (rule *Rule[R]) hasEnd() bool { return rule.FinalCost != nil || rule.holds(
 
 // unitOf returns the unit of rule.
 func (rule *Rule[R]) unitOf() Unit {
-	if rule.holds() {
+	switch {
+	case rule.holds():
 		return ConcurrentRequests
+	case rule.Value != nil:
+		return DistinctValues
 	}
 	return rule.Unit
 }

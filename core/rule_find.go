@@ -17,6 +17,9 @@ func (rule *compiledRule[R]) find(r R, ch *backends.Charge) (err error) {
 	if err == nil && rule.varies {
 		ch.Limit, err = rule.limitFor(r, ch.Key)
 	}
+	if err == nil && rule.Value != nil {
+		ch.Value, err = rule.value(r)
+	}
 	if err == nil && rule.Cost != nil {
 		ch.Cost, err = rule.cost(r)
 	}
@@ -76,6 +79,9 @@ func (rule *compiledRule[R]) validateFound(limit limits.Limit) error {
 	case algorithm.Of(limit.Algorithm()).Held:
 		return errors.New("LimitFor must not return a concurrency limit: give each its " +
 			"own rule, with When")
+	case countsValues(limit) != (rule.Value != nil):
+		return errors.New("LimitFor must return distinct limits if the rule has a Value, and " +
+			"otherwise none")
 	case !backends.Supports(rule.backend, limit):
 		return fmt.Errorf("the backend, a %T, does not decide %v limits", rule.backend, limit.Algorithm())
 	}

@@ -49,7 +49,8 @@ func TestTheAnswersOfEachAlgorithm(t *testing.T) {
 			atS: 76},
 	}
 	// have tests of their own
-	own := []limits.Algorithm{limits.AlgorithmConcurrent, limits.AlgorithmBan, limits.AlgorithmCalendar}
+	own := []limits.Algorithm{limits.AlgorithmConcurrent, limits.AlgorithmBan,
+		limits.AlgorithmCalendar, limits.AlgorithmDistinct}
 	for i, algorithm := range slices.DeleteFunc(limits.Algorithms(),
 		func(a limits.Algorithm) bool { return slices.Contains(own, a) }) {
 		if i >= len(tests) || tests[i].limit.Algorithm() != algorithm {

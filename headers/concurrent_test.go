@@ -258,7 +258,11 @@ func TestTheUnitOfAPolicyFitsItsLimit(t *testing.T) {
 			"only a concurrency limit counts concurrent requests: remove Unit or use limits.Concurrent"},
 		{limits.Limit{}, core.ConcurrentRequests,
 			"only a concurrency limit counts concurrent requests: remove Unit or use limits.Concurrent"},
-		{perMinute.Limit, 3, "must be Requests or ContentBytes (got 3)"},
+		{perMinute.Limit, core.DistinctValues,
+			"only a distinct limit counts values: remove Unit or use limits.Distinct"},
+		{limits.Distinct(limits.PerHour(3)), core.ContentBytes,
+			"a distinct limit counts values: remove Unit (got content-bytes)"},
+		{perMinute.Limit, 4, "must be Requests or ContentBytes (got 4)"},
 	} {
 		_, err := headers.New(headers.Options{}, []published{{Name: "p", Limit: tt.limit, Unit: tt.unit}})
 		switch {

@@ -211,7 +211,8 @@ func wantMembers(t testing.TB, key, value string, example any, least map[string]
 			if _, isBytes := v.([]byte); name == "pk" && isBytes && key == "Ratelimit" {
 				continue
 			}
-			if name == "qu" && (v == "content-bytes" || v == "concurrent-requests") && key == "Ratelimit-Policy" {
+			if name == "qu" && key == "Ratelimit-Policy" &&
+				(v == "content-bytes" || v == "concurrent-requests" || v == "distinct-values") {
 				continue
 			}
 			n, ok := v.(int64)

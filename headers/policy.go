@@ -66,15 +66,34 @@ func validatePolicies(policies []policy) error {
 	return errors.Join(errs...)
 }
 
+// ownUnit returns the unit that the limit of p sets; Requests: none.
+func (p *policy) ownUnit() core.Unit {
+	switch a := p.limit.Algorithm(); {
+	case a.Holds():
+		return core.ConcurrentRequests
+	case a.CountsValues():
+		return core.DistinctValues
+	}
+	return core.Requests
+}
+
 func (p *policy) validateUnit() error {
+	own := p.ownUnit()
 	switch {
-	case p.concurrent() && p.unit != core.Requests && p.unit != core.ConcurrentRequests:
+	case p.unit == own:
+		return nil
+	case p.concurrent() && p.unit != core.Requests:
 		return fmt.Errorf("a concurrency limit counts concurrent requests: remove Unit (got %v)",
 			p.unit)
-	case p.unit == core.ConcurrentRequests && !p.concurrent():
+	case own == core.DistinctValues && p.unit != core.Requests:
+		return fmt.Errorf("a distinct limit counts values: remove Unit (got %v)", p.unit)
+	case p.unit == core.ConcurrentRequests:
 		return errors.New("only a concurrency limit counts concurrent requests: remove Unit or " +
 			"use limits.Concurrent")
-	case p.unit > core.ConcurrentRequests:
+	case p.unit == core.DistinctValues:
+		return errors.New("only a distinct limit counts values: remove Unit or " +
+			"use limits.Distinct")
+	case p.unit > core.DistinctValues:
 		return fmt.Errorf("must be Requests or ContentBytes (got %d)", p.unit)
 	}
 	return nil
@@ -110,8 +129,8 @@ func allowanceOf(l limits.Limit) allowance {
 
 // compile sets the texts of p.
 func (w *Writer) compile(p *policy) {
-	if p.concurrent() {
-		p.unit = core.ConcurrentRequests
+	if own := p.ownUnit(); own != core.Requests {
+		p.unit = own
 	}
 	p.scope = discordUser
 	p.quota = string(w.beginQuota(nil, p.name))

@@ -46,9 +46,9 @@ type DenialCacheOptions struct {
 // off where the inner backend is far away, such as Redis.
 //
 // A denial answers charges of the same scope, key, limit and cost, and counts from the moment the
-// question was sent. Charges with a cost of 0, and shadow charges, always go to the inner backend.
-// Waits count down. When the cache answers one charge of a request, the others are marked
-// [limits.SourceNotAsked].
+// question was sent. Charges with a cost of 0, shadow charges, and charges under a limit that
+// counts values always go to the inner backend. Waits count down. When the cache answers one charge
+// of a request, the others are marked [limits.SourceNotAsked].
 //
 // A denial that is [limits.Decision].Transient is not remembered, because it may end at any
 // moment. When the inner backend returns an error, and the context has not ended, a denial older
@@ -184,11 +184,11 @@ func (c *DenialCache) recallAny(
 }
 
 // cacheable reports whether the decision on charges[i] depends on that charge alone and, if it is
-// a denial, denies the request.
+// a denial, denies the request. The denial of one value says nothing about other values of the key.
 func cacheable(charges []backends.Charge, i int) bool {
 	ch := &charges[i]
 	traits := &algorithm.Of(ch.Limit.Algorithm()).Traits
-	if ch.Shadow || traits.Held || ch.Cost <= 0 && !traits.Bans {
+	if ch.Shadow || traits.Held || traits.Values || ch.Cost <= 0 && !traits.Bans {
 		return false
 	}
 	return isAlone(charges, i)

@@ -283,3 +283,18 @@ func BenchmarkDenialFromTheCache(b *testing.B) {
 		cache.Take(context.Background(), charges, out)
 	}
 }
+
+func TestTheDenialOfAValueIsNotRemembered(t *testing.T) {
+	bubble(t, func(t *testing.T, inner *counted, cache *remote.DenialCache) {
+		limit := limits.Distinct(limits.PerHour(1))
+		charge := backends.Charge{Scope: "login", Key: "k", Limit: limit, Cost: 1}
+		for i, name := range []string{"ann", "bob", "bob", "ann"} {
+			charge.Value = name
+			d := asking.Take(t, cache, charge)
+			if d.Allowed != (name == "ann") || d.Source != limits.SourcePrimary {
+				t.Errorf("%s: %+v", name, d)
+			}
+			inner.askedTimes(t, i+1)
+		}
+	})
+}
