@@ -110,7 +110,7 @@ converted = function(key, limit, s)
   if s.at - now > longest then
     if not from.family.calendar or sameState(limit, from) then
       s = rebased(key, s)
-    elseif not limit.family.bans then
+    elseif not limit.family.counts then
       -- The periods of this calendar are unknown: its units count as taken now.
       local new = began(key, limit, { at = now, units = s.a, ends = now + s.b })
       new.rebased, new.converted = copy(new), true
@@ -138,7 +138,7 @@ converted = function(key, limit, s)
   end
   advance(s)
   local new
-  if limit.family.bans or from.family.bans then -- a ban counts other units than a rate
+  if limit.family.counts ~= from.family.counts then -- bans, values and rates count other units
     new = fresh(key, limit, now)
     new.converted = untilFresh(s) > 0 or s.change ~= nil
   else

@@ -107,7 +107,9 @@ func (b *Bare) giveBackAll(ctx context.Context, tasks []*settleTask, most int) {
 func (b *Bare) refundsOf(accounts []account, results []result) (tasks []*settleTask) {
 	for i := range accounts {
 		a, r := &accounts[i], &results[i]
-		e := &backends.Ending{Limit: a.Limit, Taken: a.Enforced, Ticket: r.enforced.At}
+		e := &backends.Ending{
+			Limit: a.Limit, Taken: a.Enforced, Value: a.digest, Ticket: r.enforced.At,
+		}
 		reset := r.enforced.ResetAfter
 		if a.HasShadow && r.shadow.Allowed {
 			e.Taken, reset = e.Taken+a.Shadow, r.shadow.ResetAfter

@@ -15,9 +15,12 @@ type denialKey struct {
 	name  string
 	limit limits.Limit
 	units int64
+	value string // its digest
 }
 
-func (a *account) denialKey() denialKey { return denialKey{a.name, a.Limit, a.Enforced} }
+func (a *account) denialKey() denialKey {
+	return denialKey{a.name, a.Limit, a.Enforced, a.digest}
+}
 
 // denyWaitingLocked takes waiting requests out of the queues if a denial in this call answers
 // them, and denies them. The denial must come from a busy key. The requests must have waited

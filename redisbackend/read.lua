@@ -13,8 +13,12 @@ local function told(s)
   return ' ' .. digits(s.at) .. ' ' .. digits(s.a)
 end
 
--- waitsOf returns the waits of a log in a reply, for a request that found a units in use.
+-- waitsOf returns the waits of a log or of values in a reply, for a request that found a units in
+-- use.
 waitsOf = function(s, by, a, allowed, takes)
+  if s.limit.family.waits then
+    return s.limit.family.waits(s, by, a, takes)
+  end
   local text, used, wait = '', a, s.limit.family.wait
   for _, n in ipairs({ by.n, by.shadow }) do
     if n > 0 and used + n > by.most then
@@ -30,6 +34,7 @@ end
 -- stateOf returns the state of the key of a charge, and its numbers in a reply. text is the
 -- argument of read in state.lua.
 stateOf = function(key, by, text, takes)
+  charged = by.isList and by.ids
   local s = load(key, limitOf(by.periods and by.text .. '~' .. by.periods or by.text), text)
   if not s then
     error(unreadable, 0)

@@ -170,13 +170,13 @@ type settleTask struct {
 }
 
 // settleTasksOf returns the tasks of endings that return or charge units, apart from those of
-// concurrency limits.
+// concurrency limits and of limits that count values.
 func (b *Bare) settleTasksOf(
 	endings []backends.Ending, out []limits.Settlement,
 ) (tasks []*settleTask) {
 	for i := range endings {
 		e := &endings[i]
-		if algorithm.Of(e.Limit.Algorithm()).Held ||
+		if traits := &algorithm.Of(e.Limit.Algorithm()).Traits; traits.Held || traits.Values ||
 			e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
 			continue
 		}
@@ -252,7 +252,11 @@ func settleArguments(kind string, limit *encoded, e *backends.Ending) []any {
 		lasts := max(0, e.Lasts.Microseconds())
 		return []any{limit.text, fmt.Sprintf("c %d %d", e.Final-e.Taken, lasts)}
 	case "g ":
-		return []any{limit.text, fmt.Sprintf("g %d 0 %d", e.Taken, ticket)}
+		text := fmt.Sprintf("g %d 0 %d", e.Taken, ticket)
+		if limit.Values {
+			text += " " + e.Value // its digest
+		}
+		return []any{limit.text, text}
 	}
 	at, serial := ticket&ticketMask, ticket>>ticketBits
 	return []any{limit.text, fmt.Sprintf("r %d %d %d %d", e.Taken-e.Final, e.Final, at, serial)}

@@ -9,7 +9,8 @@
 --                 or for a sliding window the number of its window; the serial of its state
 --          "g " taken " 0 " at
 --                 a give-back of all units; the instant in the reply to the taking, or for a queue
---                 the instant at which the units have drained
+--                 the instant at which the units have drained; for a limit that counts values, a
+--                 space and the digest of the value follow
 --          "c " units " " lasts
 --                 the units to charge, and for how long the taking was to last
 --        the instant in microseconds since the Unix epoch, if the server's clock does not decide
@@ -89,7 +90,10 @@ local function charge(key, limit, n, lasts)
 end
 
 local function settle(key, limit, ending)
-  local kind, n, other, at, serial = match(ending, '^(%a) (%d+) (%d+) ?(%d*) ?(%d*)$')
+  local kind, n, other, at, serial = match(ending, '^(%a) (%d+) (%d+) ?(%d*) ?(%x*)$')
+  if limit.family.counts == 'values' then
+    charged, serial = serial, nil
+  end
   if kind == 'c' then
     return charge(key, limit, tonumber(n), tonumber(other))
   end

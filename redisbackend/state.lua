@@ -53,7 +53,9 @@
 --   drains    its numbers are times, in Q-ths
 --   ends      it counts in windows: all units are back when one ends
 --   calendar  Q says which calendar
---   bans      any number of units fits a key that is not banned
+--   counts    'bans' or 'values' if it counts other units than a rate does; with 'bans' any number
+--             of units fits a key that is not banned
+--   waits     returns the waits in a reply, as text
 --   encode    returns what version 2 adds, if anything
 --   read      reads that; it returns false if the limit cannot have written it
 --   rebase    adds to a fresh state what counts after the clock stepped back
@@ -62,8 +64,8 @@
 --   owe       charges n units whether they fit or not, as many as may be owed, and returns them
 --   refund    returns n units of a taking to a stored state, and writes it; it returns how many,
 --             and never credits too many
--- Logs and concurrency limits have open, which sets a state that has nothing or reads it, and a
--- write of their own.
+-- Logs, values and concurrency limits have open, which sets a state that has nothing or reads it,
+-- and a write of their own.
 
 min, max = math.min, math.max
 
@@ -74,6 +76,9 @@ local unreadable = 'WEIR the state of a key is of another version of weir: '
 -- work estimates how many microseconds this script has worked on logs and held units. From 500 on
 -- it leaves what can wait to another script.
 local work = 0
+
+-- charged is the digest of the value that is charged, of a limit that counts values.
+local charged
 
 -- digits returns n in full.
 local function digits(n)
@@ -289,7 +294,7 @@ end
 local function sameState(limit, other)
   local owner = limit.family
   return limit.letter == other.letter
-    and (owner.bans or limit.P == other.P
+    and (owner.counts or limit.P == other.P
       and (limit.Q == other.Q or not owner.drains and not owner.calendar))
 end
 

@@ -15,6 +15,12 @@ func TestEveryAlgorithmIsSupportedAndTested(t *testing.T) {
 		t.Error("the backend cannot settle")
 	}
 	for _, algorithm := range limits.Algorithms() {
+		if algorithm == limits.AlgorithmDistinct { // settles nothing; distinct_test.go tests it
+			if !backends.Supports(b, limits.Distinct(limits.PerHour(1))) {
+				t.Errorf("the backend does not support %v", algorithm)
+			}
+			continue
+		}
 		if algorithm == limits.AlgorithmConcurrent { // has no rate, and tests of its own: holds_test.go
 			if !backends.Supports(b, limits.Concurrent(1)) {
 				t.Errorf("the backend does not support %v", algorithm)

@@ -14,16 +14,18 @@
 --          its limit: see state.lua
 --          its units: 3 enforced ones; "3,1" with a shadow one; ",1" with only that; "3@60000000"
 --          if a charge lasts a minute, so that a settlement may follow; "3#" and the ids of the
---          first unit of each request for a concurrency limit: see concurrent.lua
+--          first unit of each request for a concurrency limit: see concurrent.lua; "1#" and the
+--          digest of the charged value for a limit that counts values: see distinct.lua
 -- reply  the number of the call and the instant
 --        for each request 1 if it is allowed, otherwise 0, and
 --          for each key the state that it found, under its limit:
 --            at, a, b             see the file of its family; of concurrency limits 0, the units, 0
 --            the debt             of fixed and anchored windows and calendars
 --            the length of the period that follows and starts with the debt, of calendars
---            of logs only at, and the units in use
---          for each log how long the enforced charges wait, and then the shadow charges if there
---          are any; if they fit, how long one more unit waits
+--            of logs only at, and the units in use; of values at, how many there are, and 1 if the
+--            charged value is one of them
+--          for each log, and for values, how long the enforced charges wait, and then the shadow
+--          charges if there are any; if they fit, how long one more unit waits
 --          for each key with a charge that lasts the serial of its new state; 0 if nothing was
 --          taken
 --        All are numbers, with a space before each but the first.
@@ -106,6 +108,7 @@ while argv[i] do
     local n = tonumber(units)
     local by = {
       text = text, letter = letter, most = most, P = P, Q = Q, n = n, take = take, tail = tail,
+      isList = letter == 'g' or letter == 'd',
     }
     if not n or periods then
       local enforced, shadow, lasts, ids = match(units, '^(%d*),?(%d*)@?(%d*)#?(.*)$')
@@ -141,7 +144,7 @@ while argv[i] do
             text = texts[place + j]
           end
         end
-        if letter ~= 'g' and text and #text < 512 then -- a longer text may be padded with zeros
+        if not by.isList and text and #text < 512 then -- a longer text may be padded with zeros
           local length = #by.text
           state, at, a, b = match(text, '^( (%d+) (%d+) (%d+))$', length + 1)
           if at then
@@ -162,7 +165,7 @@ while argv[i] do
               isKnown, serial = ring ~= nil, serial > 0 and serial or nil
             end
           end
-        elseif letter ~= 'g' and text == false then
+        elseif not by.isList and text == false then
           if isSure == nil then
             local names = {}
             for k = 1, #keys do
@@ -200,7 +203,7 @@ while argv[i] do
           wrong = errorOf(s)
           break
         end
-        if letter == 'g' then
+        if by.isList then
           logs = logs or {}
           logs[#logs + 1] = { s, by, s.a }
         end

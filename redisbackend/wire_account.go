@@ -19,10 +19,11 @@ type account struct {
 	backends.Account
 	name     string
 	limit    *encoded
-	enforces bool  // some charges are not Shadow, even if they cost no units
-	settles  bool  // some charges have Lasts, so they get a ticket
-	lasts    int64 // the longest Lasts, in microseconds
-	ticket   int64 // of a concurrency limit: the id of its first unit
+	enforces bool   // some charges are not Shadow, even if they cost no units
+	settles  bool   // some charges have Lasts, so they get a ticket
+	lasts    int64  // the longest Lasts, in microseconds
+	ticket   int64  // of a concurrency limit: the id of its first unit
+	digest   string // of the value, of a limit that counts values
 }
 
 // accountsOf merges charges into the accounts of r, and sets the account of each charge.
@@ -41,13 +42,16 @@ func (b *Bare) accountsOf(charges []backends.Charge, r *request, mode mode) (err
 			r.accounts = append(r.accounts, b.heldAccount(a, limit, mode))
 			continue
 		}
-		name := b.name(a.Scope, a.Key)
-		r.accounts = append(r.accounts, account{Account: a, name: name, limit: limit})
+		added := account{Account: a, name: b.name(a.Scope, a.Key), limit: limit}
+		if limit.Values {
+			added.digest = b.digest(a.Scope, a.Key, a.Value)
+		}
+		r.accounts = append(r.accounts, added)
 	}
 	for i := range charges {
 		a := &r.accounts[r.accountOf[i]]
 		a.enforces = a.enforces || !charges[i].Shadow
-		if lasts := charges[i].Lasts; lasts > 0 {
+		if lasts := charges[i].Lasts; lasts > 0 && !a.limit.Values {
 			a.settles, a.lasts = true, max(a.lasts, lasts.Microseconds())
 		}
 	}
@@ -57,7 +61,8 @@ func (b *Bare) accountsOf(charges []backends.Charge, r *request, mode mode) (err
 // formOf returns a text that is equal for requests that differ only in their keys.
 func formOf(accounts []account, mode mode) string {
 	a := &accounts[0]
-	if len(accounts) == 1 && !mode.peeks && a.Enforced == 1 && !a.HasShadow && !a.settles {
+	if len(accounts) == 1 && !mode.peeks && a.Enforced == 1 && !a.HasShadow && !a.settles &&
+		!a.limit.Values {
 		return a.limit.takesOne
 	}
 	text := append(make([]byte, 0, 64*len(accounts)), mode.name()...)
@@ -72,7 +77,7 @@ func formOf(accounts []account, mode mode) string {
 // "3,1@60000000" for 3 enforced units and 1 shadow unit that last a minute.
 func (a *account) units(t *takeJob) any {
 	held := !t.mode.peeks && a.limit.Held
-	if !held && a.enforces && !a.HasShadow && !a.settles {
+	if !held && a.enforces && !a.HasShadow && !a.settles && !a.limit.Values {
 		return a.Enforced
 	}
 	var room [64]byte
@@ -93,6 +98,9 @@ func (a *account) appendUnits(to []byte) []byte {
 	}
 	if a.settles {
 		to = strconv.AppendInt(append(to, '@'), a.lasts, 10)
+	}
+	if a.limit.Values {
+		to = append(append(to, '#'), a.digest...)
 	}
 	return to
 }
@@ -186,6 +194,9 @@ func (a *account) readState(
 	rate, highest := a.Limit.Rate(), int64(2*algorithm.MaxUnits+2)
 	isPossible := !a.limit.Drains ||
 		!arith.ProductExceeds(f.A, rate.Units, highest, rate.Period.Microseconds())
+	if a.limit.Values { // B is 1 if the charged value is one of the A values
+		isPossible = isPossible && f.B <= 1 && f.B <= f.A
+	}
 	return f, isPossible && f.serial < maxSerials
 }
 
@@ -199,8 +210,11 @@ func (a *account) decide(
 ) (after family.Used, told family.Told, fits bool) {
 	switch {
 	case a.limit.Lists:
-		fits := n == 0 || n <= a.limit.Max-s.A
+		fits := n == 0 || n <= a.limit.Max-s.A || a.limit.Values && s.B > 0
 		if fits && n > 0 {
+			if a.limit.Values {
+				n, s.B = 1-s.B, 1
+			}
 			s.At, s.A = f.asOf, s.A+n
 		}
 		t := family.Told{InUse: s.A, Wait: wait}

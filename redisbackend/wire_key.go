@@ -86,3 +86,18 @@ func (b *Bare) heldName(scope, key string) string {
 	var room [256]byte
 	return string(b.appendName(room[:0], markHeld, scope, key))
 }
+
+// digest returns sixteen hexadecimal digits of a value of a key. They depend on the prefix: all
+// processes of an application find the same, and nobody who does not know the prefix can look for
+// values that collide. They depend on scope and key: nobody sees which keys have had the same
+// value.
+func (b *Bare) digest(scope, key, value string) string {
+	var room [256]byte
+	text := room[:0]
+	for _, part := range [...]string{b.prefix, scope, key, value} {
+		text = append(strconv.AppendInt(text, int64(len(part)), 10), ':')
+		text = append(text, part...)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}

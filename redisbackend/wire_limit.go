@@ -29,6 +29,7 @@ var algorithms = [...]struct {
 	limits.AlgorithmConcurrent:     {'c', "concurrent", 3, 1, 1},
 	limits.AlgorithmBan:            {'b', "ban", 3, 1, 1},
 	limits.AlgorithmCalendar:       {'k', "calendar", 5, 1, 1},
+	limits.AlgorithmDistinct:       {'d', "distinct", 3, 4, 1},
 }
 
 const version = '1'

@@ -1,0 +1,122 @@
+package redisbackend_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+var names = limits.Distinct(limits.Per(3, time.Hour))
+
+func tries(key, name string) backends.Charge {
+	return backends.Charge{Scope: "login", Key: key, Limit: names, Cost: 1, Value: name}
+}
+
+// Two processes know the same values, and nobody sees in Redis which they are.
+func TestProcessesShareValuesAndRedisHasTheirDigests(t *testing.T) {
+	client, prefix := newClient(t, startRedis(t).addr), uniquePrefix()
+	one := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
+	other := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
+	for i, name := range []string{"ann", "bob", "ann", "carol"} {
+		b := []*redisbackend.Bare{one, other}[i%2]
+		if d := take(t, b, tries("k", name))[0]; !d.Allowed {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+	d := take(t, other, tries("k", "dave"))[0]
+	if d.Allowed || d.RetryAfter > time.Hour || d.RetryAfter < time.Hour-time.Minute {
+		t.Errorf("a fourth: %+v", d)
+	}
+	take(t, one, tries("other", "ann"))
+	state := client.Get(t.Context(), redisbackend.Name(one, "login", "k")).Val()
+	form := regexp.MustCompile(`^1d 3 3600000000 3;` +
+		`[0-9a-f]{16}\+\d{16}([0-9a-f]{16})=\d{16}[0-9a-f]{16}\+\d{16}$`)
+	match := form.FindStringSubmatch(state)
+	if match == nil || strings.Contains(state, "ann") {
+		t.Fatalf("the state is %q", state)
+	}
+	elsewhere := client.Get(t.Context(), redisbackend.Name(one, "login", "other")).Val()
+	if strings.Contains(elsewhere, match[1]) {
+		t.Errorf("keys that share a value are seen to: %q", elsewhere)
+	}
+	ok(t, one.Reset(t.Context(), "login", "k"))
+	if d := take(t, other, tries("k", "dave"))[0]; d.Remaining != 2 {
+		t.Errorf("after a reset: %+v", d)
+	}
+}
+
+// What a denial on another server has taken is given back, but for what others have had since.
+func TestAValueIsGivenBackIfAnotherServerDenies(t *testing.T) {
+	s := startTwoShards(t)
+	first, second := s.at(t, "one", "login", 1), s.at(t, "other", "second", 11)
+	first.Limit = names
+	value := func(name string) backends.Charge { first.Value = name; return first }
+	take(t, s.backend, value("ann"))
+	for i := range 10 {
+		d := take(t, s.backend, value(fmt.Sprint("new ", i)), second)
+		if d[1].Allowed || d[0].Source != limits.SourceNotAsked {
+			t.Fatalf("the second server allows: %+v", d)
+		}
+		redisbackend.WaitForGiveBacks(s.backend)
+	}
+	first.Cost = 0
+	if d := take(t, s.backend, first)[0]; d.Remaining != 2 {
+		t.Errorf("ten names that were denied are counted: %+v", d)
+	}
+	first.Cost = 1
+	take(t, s.backend, value("ann"), second)
+	redisbackend.WaitForGiveBacks(s.backend)
+	first.Cost = 0
+	if d := take(t, s.backend, first)[0]; d.Remaining != 2 {
+		t.Errorf("a name that was known before is gone: %+v", d)
+	}
+}
+
+func TestAStateOfValuesThatCannotBeIsAnError(t *testing.T) {
+	client := newClient(t, startRedis(t).addr)
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+	now := time.Now().UnixMicro()
+	value := func(at int64) string { return fmt.Sprintf("0123456789abcdef+%016d", at) }
+	for _, values := range []string{
+		"", "x", value(now)[1:], value(now) + "0", value(now) + value(now-1),
+		strings.Repeat(value(now), 1001), strings.ReplaceAll(value(now), "+", " "), value(1 << 53),
+	} {
+		key := fmt.Sprint(len(values), values[:min(len(values), 40)])
+		name := redisbackend.Name(b, "login", key)
+		ok(t, client.Set(t.Context(), name, "1d 3 3600000000 3;"+values, time.Hour).Err())
+		charges, out := []backends.Charge{tries(key, "ann")}, make([]limits.Decision, 1)
+		if err := b.Take(t.Context(), charges, out); err == nil {
+			t.Errorf("%.50q is read", values)
+		}
+	}
+}
+
+// A thousand values and many requests in one call, each of which finds those of the ones before.
+func TestAThousandValuesAreDecidedInOneCall(t *testing.T) {
+	client, g := startGate(t)
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+	limit := limits.Distinct(limits.PerHour(1000))
+	for from := 0; from < 1100; from += 100 {
+		var all []asking
+		for i := range 100 {
+			c := tries("k", fmt.Sprint("name ", from+i))
+			c.Limit = limit
+			all = append(all, asking{charges: []backends.Charge{c}})
+		}
+		got, errs, wait := queueAll(t, t.Context(), b, g, all)
+		g.open()
+		wait()
+		for i := range all {
+			ok(t, errs[i])
+			if allowed := from < 1000; got[i][0].Allowed != allowed {
+				t.Fatalf("name %d: %+v", from+i, got[i][0])
+			}
+		}
+	}
+}
