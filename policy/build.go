@@ -30,9 +30,8 @@ func build[R any](f *fileText, names Names[R]) []core.Rule[R] {
 }
 
 func (b *builder[R]) rule(r *rule) core.Rule[R] {
-	key := buildKey(r.key, func(k *key) func(R) (string, error) {
-		return b.names.source(k, b.file.client)
-	})
+	source := func(k *key) func(R) (string, error) { return b.names.source(k, b.file.client) }
+	key := buildKey(r.key, source)
 	rule := core.Rule[R]{
 		Name:      r.name,
 		Key:       b.restricted(r, key),
@@ -45,6 +44,9 @@ func (b *builder[R]) rule(r *rule) core.Rule[R] {
 		NoDelay:   r.noDelay,
 		Local:     r.local,
 		DenyAs503: r.denyAs503,
+	}
+	if r.value != nil {
+		rule.Value = buildKey(r.value, source)
 	}
 	if scope := r.scopeIn(b.file.domain); scope != r.name {
 		rule.Scope = scope

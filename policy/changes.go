@@ -102,11 +102,16 @@ type described struct{ field, text, hidden string }
 // describe returns all fields of r except its name, in a fixed order.
 func (r *rule) describe() []described {
 	overrides, keys := r.describeOverrides()
+	value := "none"
+	if r.value != nil {
+		value = r.value.text
+	}
 	return []described{
 		{"scope", r.scope.text, ""},
 		{"match", describeConditions(r.match), ""},
 		{"except", describeConditions(r.except), ""},
 		{"key", r.key.text, ""},
+		{"value", value, ""},
 		{"limit", r.limit.describe(), ""},
 		{"overrides", overrides, keys},
 		{"cost", r.cost.describe(), ""},

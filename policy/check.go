@@ -32,17 +32,25 @@ func (f *fileText) check(d *decoder) {
 
 // checkNames reports names that the file does not declare, and keys that need client.
 func (f *fileText) checkNames(d *decoder, r *rule) {
-	r.key.sourcesOf(func(k *key) {
-		d.in("key", func() {
-			switch {
-			case k.source == "address" && f.client == nil:
-				d.mistake(k.at, "address needs client: say at the top of the file how addresses "+
-					"are found, such as client: {peer: true}")
-			case k.source == "" && k.text != "" && f.declared.keys.at[k.text] == nil:
-				d.undeclared(k.at, k.text, "keys", f.declared.keys)
-			}
+	for _, part := range []struct {
+		field string
+		key   *key
+	}{{"key", r.key}, {"value", r.value}} {
+		if part.key == nil {
+			continue
+		}
+		part.key.sourcesOf(func(k *key) {
+			d.in(part.field, func() {
+				switch {
+				case k.source == "address" && f.client == nil:
+					d.mistake(k.at, "address needs client: say at the top of the file how "+
+						"addresses are found, such as client: {peer: true}")
+				case k.source == "" && k.text != "" && f.declared.keys.at[k.text] == nil:
+					d.undeclared(k.at, k.text, "keys", f.declared.keys)
+				}
+			})
 		})
-	})
+	}
 	if r.limit.by.text != "" && f.declared.plans.at[r.limit.by.text] == nil {
 		d.in("limit.by", func() {
 			d.undeclared(r.limit.by.at, r.limit.by.text, "plans", f.declared.plans)
@@ -108,6 +116,7 @@ func (f *fileText) checkRule(d *decoder, r *rule) {
 				"{status: 401, units: 1}")
 		})
 	}
+	d.checkValue(r)
 	if !r.limit.fixed.Algorithm().Holds() {
 		return
 	}
@@ -168,6 +177,9 @@ func (f *fileText) checkScope(d *decoder, r *rule, scopes map[string]*rule) {
 		case other.depends() || r.depends() || other.limit.fixed != r.limit.fixed:
 			d.mistake(at, "is also that of rule %q in line %d: give rules of one scope the same "+
 				"limit, without plans and overrides", other.name, other.at.line)
+		case r.value != nil:
+			d.mistake(at, "is also that of rule %q in line %d: a key has one value at a time, so "+
+				"rules that count values need a scope each", other.name, other.at.line)
 		}
 	})
 }

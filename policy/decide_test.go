@@ -77,6 +77,26 @@ func (s *story) costs(r request, cost int64) {
 	}
 }
 
+// One client may come from two addresses a day, whichever it used.
+func TestAValueIsFoundByTheWordsOfAKey(t *testing.T) {
+	s := tell(t, "version: 1\nclient: {peer: true}\nrules:\n"+
+		"  - {name: a, match: /api/, key: header X-User, value: address, limit: distinct 2/1d}\n")
+	for _, tt := range []struct {
+		user, address string
+		want          core.Verdict
+	}{
+		{"ann", "192.0.2.1", core.Allowed}, {"ann", "192.0.2.2", core.Allowed},
+		{"ann", "192.0.2.1", core.Allowed}, {"ann", "192.0.2.3", core.Denied},
+		{"bob", "192.0.2.3", core.Allowed}, {"ann", "192.0.2.2", core.Allowed},
+	} {
+		r := send("GET", "/api/x", tt.address, "X-User", tt.user)
+		if o := s.limiter.Decide(r.Context(), r); o.Verdict() != tt.want {
+			t.Errorf("%s from %s: %v, want %v", tt.user, tt.address, o.Verdict(), tt.want)
+		}
+	}
+	s.has(send("GET", "/", "192.0.2.9"), 0, "")
+}
+
 const head = "version: 1\nclient: {peer: true}\nprogram: {keys: [user], plans: [plan], costs: [report-size]}\nrules:\n"
 
 func TestACostAboveItsLimitClosesARoute(t *testing.T) {

@@ -126,7 +126,7 @@ func (r *rule) needsRequest() (n *node) {
 			return c.at
 		}
 	}
-	r.key.sourcesOf(func(k *key) {
+	r.sourcesOf(func(k *key) {
 		if k.source != "" && k.source != "everybody" && k.source != "route" {
 			n = k.at
 		}
@@ -141,7 +141,7 @@ func (r *rule) needsRoute() (n *node) {
 			return c.at
 		}
 	}
-	r.key.sourcesOf(func(k *key) {
+	r.sourcesOf(func(k *key) {
 		if k.source == "route" {
 			n = k.at
 		}

@@ -18,10 +18,11 @@ type RuleOutline struct {
 	Name    string
 	Line    int      // line in the file, from 1
 	Key     string   // such as "[address, header X-Tenant]" or "first [user, address]"
-	Sources []string // sources of the key, such as "address", "header X-Tenant" and "user"
+	Value   string   // what a distinct limit counts, in the words of Key; "": nothing
+	Sources []string // sources of key and value, such as "address", "header X-Tenant" and "user"
 	Plan    string   // name under program of the plan; "": none
 	Cost    string   // name under program of the cost; "": none
-	Address bool     // the key or a list of except reads the client's address
+	Address bool     // key, value or a list of except reads the client's address
 	Route   bool     // reads the route of the framework
 	Host    bool     // a pattern has a host
 }
@@ -52,7 +53,10 @@ func (r *rule) outline() RuleOutline {
 		Name: r.name, Line: r.at.line, Key: r.key.text, Plan: r.limit.by.text, Cost: r.cost.name,
 		Route: r.needsRoute() != nil,
 	}
-	r.key.sourcesOf(func(k *key) {
+	if r.value != nil {
+		o.Value = r.value.text
+	}
+	r.sourcesOf(func(k *key) {
 		if !slices.Contains(o.Sources, k.text) {
 			o.Sources = append(o.Sources, k.text)
 		}

@@ -19,6 +19,7 @@ rules:
     key: {first: [user, [address, header x-tenant]]}
     limit: {by: plan, plans: {pro: 5/s}, default: 1/s}
     cost: size
+  - {name: c, key: address, value: header x-user, limit: distinct 5/10m}
   - {name: b, key: everybody, limit: 1/s, except: [list offices, route /x, "example.com/y"]}
 `))
 	if err != nil {
@@ -30,8 +31,10 @@ rules:
 		Rules: []policy.RuleOutline{
 			{Name: "a", Line: 6, Key: "first [user, [address, header X-Tenant]]",
 				Sources: []string{"user", "address", "header X-Tenant"}, Plan: "plan", Cost: "size", Address: true},
-			{Name: "b", Line: 10, Key: "everybody", Sources: []string{"everybody"}, Address: true, Route: true,
-				Host: true},
+			{Name: "c", Line: 10, Key: "address", Value: "header X-User",
+				Sources: []string{"address", "header X-User"}, Address: true},
+			{Name: "b", Line: 11, Key: "everybody", Sources: []string{"everybody"},
+				Address: true, Route: true, Host: true},
 		},
 	}
 	if !reflect.DeepEqual(o, want) {

@@ -14,6 +14,7 @@ type rule struct {
 	match     []condition
 	except    []condition
 	key       *key
+	value     *key // nil: the limit counts no values
 	limit     limit
 	overrides []*override
 	cost      cost
@@ -39,6 +40,7 @@ var ruleObject = object[rule]{"rule", []field[rule]{
 		r.except = d.conditions(n, nil, (*decoder).exception)
 	}},
 	{"key", true, func(d *decoder, n *node, r *rule) { r.key = d.key(n) }},
+	{"value", false, func(d *decoder, n *node, r *rule) { r.value = d.key(n) }},
 	{"limit", true, func(d *decoder, n *node, r *rule) { r.limit = d.limit(n) }},
 	{"overrides", false, func(d *decoder, n *node, r *rule) {
 		d.list(n, func(item *node) {

@@ -242,7 +242,8 @@ func TestGoodFilesHaveTheFormOfTheSchema(t *testing.T) {
 // What the schema cannot know is in the list: mistakes within texts, or between fields.
 func TestBadFilesDoNotHaveTheFormOfTheSchema(t *testing.T) {
 	beyond := strings.Fields("duplicate-fields client-ranges client-header client-header-open keys undeclared " +
-		"not-supplied no-client patterns other-patterns routes scopes json limits modes concurrent names-without-quotes")
+		"not-supplied no-client patterns other-patterns routes scopes json limits modes concurrent " +
+		"values names-without-quotes")
 	s := newSchemaValidator(t)
 	paths, _ := filepath.Glob("testdata/bad/*")
 	for _, path := range paths {

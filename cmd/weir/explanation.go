@@ -135,6 +135,9 @@ func (a *answer) notes(given map[string]string) (notes []string) {
 	if a.Key == "" {
 		notes = append(notes, "the request has no such key: all such requests count together")
 	}
+	if value := a.outline.Value; value != "" {
+		notes = append(notes, "a new "+value+" takes a unit, one that is known takes none")
+	}
 	if a.rule.FinalCost != nil {
 		notes = append(notes, "the final cost depends on how it ends")
 	}

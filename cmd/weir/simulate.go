@@ -24,6 +24,7 @@ import (
 type simulateFlags struct {
 	policy, against  string
 	limit, key       string
+	value            string
 	match            []string
 	format, unit     string
 	stamp            string
@@ -68,6 +69,7 @@ Conditions of --fail-if and --suggest compare one of these by <, <=, > or >=:
   ` + strings.ReplaceAll(simulate.Metrics, "\n", "\n  "),
 		Example: `  weir simulate --limit 60/minute access.log
   weir simulate --limit 5/minute --match 'POST /login' access.log.*.gz
+  weir simulate --limit 'distinct 5/10m' --value name --field key.name=user app.log
   weir simulate --policy weir.yaml --html report.html access.log
   weir simulate --policy new.yaml --against old.yaml \
       --fail-if 'newly-denied > 0.1%' access.log
@@ -102,6 +104,9 @@ Conditions of --fail-if and --suggest compare one of these by <, <=, > or >=:
 	flags.StringVar(&f.key, "key", "address",
 		"who is counted under --limit: address, everybody, 'header X-Name', or the name of a "+
 			"field key.NAME")
+	flags.StringVar(&f.value, "value", "",
+		"`what` a --limit such as 'distinct 5/10m' counts the different ones of, in the words of "+
+			"--key")
 	flags.StringArrayVar(&f.match, "match", nil,
 		"requests to which --limit applies: a `pattern` such as 'POST /login' (may be repeated)")
 	flags.StringVar(&f.format, "format", "auto",
@@ -256,8 +261,8 @@ func (f *simulateFlags) options(c *cobra.Command, logs []string) (o simulate.Opt
 		return o, errors.New("say which limits: --policy weir.yaml, or --limit 60/minute")
 	case f.policy != "" && f.limit != "":
 		return o, errors.New("--policy and --limit exclude each other: remove one")
-	case f.policy != "" && (c.Flags().Changed("key") || len(f.match) > 0):
-		return o, errors.New("--key and --match belong to --limit: a policy says both itself")
+	case f.policy != "" && (c.Flags().Changed("key") || f.value != "" || len(f.match) > 0):
+		return o, errors.New("--key, --value and --match belong to --limit: a policy says them itself")
 	case f.compare != "" && f.compare != limits.AlgorithmSlidingLog.String():
 		return o, fmt.Errorf("--compare %s: write sliding-log, which alone is exact in every window", f.compare)
 	case f.rule != "" && f.suggest == "":
@@ -282,7 +287,7 @@ func (f *simulateFlags) options(c *cobra.Command, logs []string) (o simulate.Opt
 	if f.policy != "" {
 		o.Policy, err = simulate.ReadPolicy(f.policy)
 	} else {
-		o.Policy, err = simulate.OneLimit(f.limit, f.key, f.match)
+		o.Policy, err = simulate.OneLimit(f.limit, f.key, f.value, f.match)
 	}
 	if err != nil {
 		return o, err

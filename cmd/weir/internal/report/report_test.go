@@ -50,7 +50,7 @@ rules:
 	if err != nil {
 		t.Fatal(err)
 	}
-	against, err := simulate.OneLimit("90/minute", "address", nil)
+	against, err := simulate.OneLimit("90/minute", "address", "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -100,6 +100,9 @@ func canCompare(rule *core.Rule[*request]) error {
 	switch rate := rule.Limit.Rate(); {
 	case varies(rule):
 		return fmt.Errorf("--compare: rule %q has a limit by key: compare one --limit", rule.Name)
+	case rule.Limit.Algorithm().CountsValues():
+		return fmt.Errorf("--compare: rule %q counts values: compare a limit such as 60/minute",
+			rule.Name)
 	case rate.Period == 0 || rate.Units == 0:
 		return fmt.Errorf("--compare: rule %q has no rate: compare a limit such as 60/minute", rule.Name)
 	case rate.Units > mostCompared:

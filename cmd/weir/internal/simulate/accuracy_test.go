@@ -88,6 +88,19 @@ func TestASlidingWindowDeniesSomeTooEarly(t *testing.T) {
 	}
 }
 
+func TestALimitOfValuesIsNotCompared(t *testing.T) {
+	p, err := simulate.OneLimit("distinct 5/10m", "everybody", "address", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := write(t, "access.log", []byte(combined(3, "GET /", 200)))
+	o := simulate.Options{Logs: []string{log}, Policy: p, Accuracy: true}
+	if _, err := simulate.Do(t.Context(), o); err == nil ||
+		!strings.Contains(err.Error(), "counts values") {
+		t.Error(err)
+	}
+}
+
 func TestALimitAboveThatOfASlidingLogIsNotCompared(t *testing.T) {
 	log := write(t, "access.log", []byte(combined(3, "GET /", 200)))
 	o := simulate.Options{Logs: []string{log}, Policy: oneLimit(t, "20000/minute", "address"), Accuracy: true}

@@ -33,7 +33,7 @@ func BenchmarkMillionClients(b *testing.B) {
 	f.Close()
 	runtime.GC()
 	for b.Loop() {
-		p, err := simulate.OneLimit("60/minute", "address", nil)
+		p, err := simulate.OneLimit("60/minute", "address", "", nil)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -14,8 +14,9 @@ type demand struct {
 	count int64 // keys
 	asked int64 // requests
 	units int64
-	most  map[int64]int64 // number of keys by the units of their busiest period
-	all   map[int64]int64 // number of periods of keys by their units
+	had   map[uint64]int64 // by key and value, if values are counted: latest period with it
+	most  map[int64]int64  // number of keys by the units of their busiest period
+	all   map[int64]int64  // number of periods of keys by their units
 }
 
 type keyDemand struct {
@@ -25,8 +26,25 @@ type keyDemand struct {
 	asked  uint32
 }
 
-// add adds a request in a period. It reports whether the key is new.
-func (d *demand) add(c *charge, period int64) (isNew bool) {
+// unitsOf returns the units of a request in a period. If values are counted, it is 0 if the key
+// has had its value in the period, else 1.
+func (d *demand) unitsOf(c *charge, period int64, countsValues bool) int64 {
+	if !countsValues {
+		return c.cost
+	}
+	if d.had == nil {
+		d.had = make(map[uint64]int64)
+	}
+	id := uint64(c.id)<<32 | uint64(c.value)
+	if last, ok := d.had[id]; ok && last == period {
+		return 0
+	}
+	d.had[id] = period
+	return 1
+}
+
+// add adds a request of so many units in a period. It reports whether the key is new.
+func (d *demand) add(c *charge, period, units int64) (isNew bool) {
 	k := d.keys.at(c.id)
 	if k.asked == 0 {
 		d.count++
@@ -34,12 +52,12 @@ func (d *demand) add(c *charge, period int64) (isNew bool) {
 	}
 	k.asked++
 	d.asked++
-	d.units += c.cost
+	d.units += units
 	if period != k.period {
 		d.close(k)
 		k.period = period
 	}
-	k.units += c.cost
+	k.units += units
 	return isNew
 }
 
@@ -100,7 +118,12 @@ func (t *total) add(it *item) {
 	}
 	*n++
 	it.each(func(c *charge) {
-		if c.err == nil && t.rules[c.rule].add(c, t.periodAt(c, it.at)) {
+		if c.err != nil {
+			return
+		}
+		rule, period := &t.rules[c.rule], t.periodAt(c, it.at)
+		countsValues := t.limits[c.rule].Algorithm().CountsValues()
+		if rule.add(c, period, rule.unitsOf(c, period, countsValues)) {
 			t.pairs++
 		}
 	})

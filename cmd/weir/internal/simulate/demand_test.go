@@ -21,7 +21,7 @@ func TestTheBusiestPeriodOfACalendarIsOneOfTheCalendar(t *testing.T) {
 		c := &charge{id: 1, cost: 1}
 		for day := range 40 { // November, and ten days of December
 			at := time.Date(2026, time.November, 1+day, 12, 0, 0, 0, time.UTC)
-			total.rules[0].add(c, total.periodAt(c, at.UnixMicro()))
+			total.rules[0].add(c, total.periodAt(c, at.UnixMicro()), 1)
 		}
 		total.rules[0].finish()
 		if got := total.rules[0].most; len(got) != 1 || got[tt.want] != 1 {

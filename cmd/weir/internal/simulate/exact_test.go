@@ -28,7 +28,7 @@ func write(t testing.TB, name string, text []byte) string {
 
 func oneLimit(t testing.TB, limit, key string, match ...string) *simulate.Policy {
 	t.Helper()
-	p, err := simulate.OneLimit(limit, key, match)
+	p, err := simulate.OneLimit(limit, key, "", match)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,6 +91,11 @@ func (p *Policy) plan(known *Known) (*plan, error) {
 			result.skip(rule.Name, "it is disabled")
 			continue
 		}
+		if rule.Value == nil && rule.Limit.Algorithm().CountsValues() {
+			result.skip(rule.Name, "a distinct limit needs the values that it counts, and nothing "+
+				"says which they are")
+			continue
+		}
 		if why := known.lacks(&p.reads[i]); why != "" {
 			result.skip(rule.Name, why)
 			continue

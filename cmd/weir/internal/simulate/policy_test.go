@@ -272,10 +272,11 @@ func TestMoreKeysThanExpectedAreReadAgain(t *testing.T) {
 }
 
 func TestPolicyMistakesAreReported(t *testing.T) {
-	if _, err := simulate.OneLimit("sixty", "address", nil); err == nil || !strings.Contains(err.Error(), "--limit") {
+	if _, err := simulate.OneLimit("sixty", "address", "", nil); err == nil ||
+		!strings.Contains(err.Error(), "--limit") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := simulate.OneLimit("1/hour", "header", []string{"login"}); err == nil ||
+	if _, err := simulate.OneLimit("1/hour", "header", "", []string{"login"}); err == nil ||
 		strings.Count(err.Error(), "\n") != 1 {
 		t.Errorf("got %v, want two mistakes", err)
 	}

@@ -41,18 +41,27 @@ func ReadPolicy(path string) (*Policy, error) {
 // OneLimitName is the name of the policies of [OneLimit].
 const OneLimitName = "--limit"
 
-// OneLimit returns a policy of one rule named after its key. match holds patterns of requests that
-// it applies to; none: all.
-func OneLimit(limit, key string, match []string) (*Policy, error) {
+// OneLimit returns a policy of one rule named after its key. value is what a distinct limit
+// counts; "": nothing. match holds patterns of requests that it applies to; none: all.
+func OneLimit(limit, key, value string, match []string) (*Policy, error) {
 	rule := map[string]any{"name": ruleName(key), "limit": limit, "key": key}
+	if value != "" {
+		rule["value"] = value
+	}
 	if len(match) > 0 {
 		rule["match"] = match
 	}
 	file := map[string]any{
 		"version": 1, "client": map[string]any{"peer": true}, "rules": []any{rule},
 	}
-	if isProgramKey(key) {
-		file["program"] = map[string]any{"keys": []string{key}}
+	var own []string
+	for _, k := range []string{key, value} {
+		if k != "" && isProgramKey(k) && !slices.Contains(own, k) {
+			own = append(own, k)
+		}
+	}
+	if own != nil {
+		file["program"] = map[string]any{"keys": own}
 	}
 	text, err := json.Marshal(file)
 	if err != nil {

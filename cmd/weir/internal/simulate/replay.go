@@ -117,6 +117,9 @@ func wrap(
 			return c.key, c.err
 		},
 	}
+	if rule.Value != nil {
+		w.Value = func(it *item) (string, error) { return it.charge(number).text, nil }
+	}
 	if rule.Cost != nil {
 		w.Cost = func(it *item) int64 { return it.charge(number).cost }
 	}

@@ -93,6 +93,8 @@ type charge struct {
 	rule  uint16 // index among all rules of all policies
 	id    uint32 // number of the key
 	key   string
+	value uint32 // id of text, if the rule counts values
+	text  string // the value
 	cost  int64
 	limit limits.Limit // limit by key; otherwise zero
 	err   error
@@ -161,6 +163,17 @@ func (it *item) read(r *request, rules []core.Rule[*request], keys *keys) {
 		case c.err != nil:
 		case rule.LimitFor != nil:
 			c.limit, c.err = rule.LimitFor(r, key)
+		}
+		if rule.Value != nil && c.err == nil {
+			value, err := rule.Value(r)
+			switch {
+			case errors.Is(err, core.ErrDoesNotApply):
+				continue
+			case errors.Is(err, core.ErrAbsent):
+			default:
+				c.err = err
+			}
+			c.value, c.text = keys.of(value)
 		}
 		if rule.Cost != nil && c.err == nil {
 			c.cost = rule.Cost(r)

@@ -27,8 +27,11 @@ func (s *simulation) suggest(ctx context.Context, r *run) (*Suggestion, error) {
 		peak = max(peak, units)
 	}
 	low, high := int64(0), 2*peak+1 // low does not meet the condition, high does
-	if rule.Limit.Algorithm().Holds() {
+	switch a := rule.Limit.Algorithm(); {
+	case a.Holds():
 		high = 100_000
+	case a.CountsValues():
+		high = min(high, 1000)
 	}
 	for ok := false; !ok; {
 		found, err := s.probe(ctx, at, rule.Limit, []int64{high})

@@ -54,6 +54,7 @@ func (t *tapes) write(to *tape, it *item) {
 	it.each(func(c *charge) {
 		b = binary.AppendUvarint(b, uint64(c.rule))
 		b = binary.AppendUvarint(b, uint64(c.id))
+		b = binary.AppendUvarint(b, uint64(c.value))
 		b = binary.AppendVarint(b, c.cost)
 		b = binary.AppendUvarint(b, t.limits.number(c.limit, c.limit))
 		text := ""
@@ -111,8 +112,10 @@ func (t *tapes) advance(from *tape) {
 		status: uint16(number()),
 		more:   it.more[:0]}
 	for len(b) > 0 {
-		c := charge{rule: uint16(number()), id: uint32(number()), cost: signed()}
-		c.key = t.keys.text(c.id)
+		c := charge{
+			rule: uint16(number()), id: uint32(number()), value: uint32(number()), cost: signed(),
+		}
+		c.key, c.text = t.keys.text(c.id), t.keys.text(c.value)
 		c.limit, c.err = t.limits.value(number()), t.errs.value(number())
 		it.add(c)
 	}

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -19,6 +20,7 @@ type Lab struct {
 	agenda agenda
 	chance *rand.Rand // for retries of clients
 	turn   int        // index of the next cost of the plan
+	sent   int        // number of requests, without retries
 	events []Event
 	lags   bool // the latest call of Advance could not do everything
 }
@@ -133,7 +135,7 @@ func (l *Lab) Approach(panel int) bool {
 
 // Send sends n requests now, to all panels.
 func (l *Lab) Send(n, cost int64) {
-	l.send(move{l.now, min(max(n, 0), maxTogether), cost})
+	l.send(move{at: l.now, n: min(max(n, 0), maxTogether), cost: cost})
 }
 
 // Events returns the events since the previous call. The result is valid until the next call of
@@ -153,7 +155,7 @@ func (l *Lab) do(t task) {
 	case taskProbe:
 		t.panel.probe(t)
 	case taskRetry:
-		t.panel.decide(t.move.cost, t.attempt)
+		t.panel.decide(request{t.move.cost, t.move.value}, t.attempt)
 	case taskSend:
 		l.send(t.move)
 		l.scheduleStream()
@@ -174,8 +176,13 @@ func (l *Lab) send(m move) {
 			cost = l.plan.costs[l.turn%len(l.plan.costs)]
 			l.turn++
 		}
+		value := strconv.Itoa(l.sent)
+		if n := len(l.plan.values); n > 0 {
+			value = l.plan.values[l.sent%n]
+		}
+		l.sent++
 		for _, p := range l.panels {
-			p.decide(cost, 1)
+			p.decide(request{cost, value}, 1)
 		}
 	}
 }

@@ -101,6 +101,24 @@ func TestOneMicrosecondEarlierIsDenied(t *testing.T) {
 	}
 }
 
+// Two values that come again keep their places, and a third waits until one has left.
+func TestValuesComeInTurn(t *testing.T) {
+	l := newLab(t, lab.Setup{Panels: []string{"distinct 2/10s"}, Values: "ann, bob, ann, cat"})
+	l.Send(8, 1)
+	if got := verdicts(l.Events(), 99)[0]; strings.Trim(got, "|") != "AAADAAAD" {
+		t.Errorf("ann, bob, ann, cat twice: %q", got)
+	}
+	l.Advance(4_000_000)
+	l.Send(1, 1)
+	if g := l.GaugeOf(0); g.Remaining != 0 || g.Next != 6*time.Second {
+		t.Errorf("%+v", g)
+	}
+	l.Advance(6_000_000)
+	if g := l.GaugeOf(0); g.Remaining != 1 || g.Next != 4*time.Second {
+		t.Errorf("once bob has left: %+v", g)
+	}
+}
+
 func oneMicrosecondEarlier(t *testing.T, setup lab.Setup, i int) {
 	t.Helper()
 	l := newLab(t, setup)
@@ -369,7 +387,12 @@ func TestChoose(t *testing.T) {
 		"10000/month from 15 in Europe/Berlin"); c.Go != `limits.Calendar(10000, "month from 15 in Europe/Berlin")` {
 		t.Errorf("calendar: %+v", c)
 	}
-	if n := len(limits.Algorithms()); n != 10 {
+	c := lab.Choose("distinct", "5/10m")
+	if c.Go != "limits.Distinct(limits.Per(5, 10*time.Minute))" ||
+		c.YAML != "limit: distinct 5/10m" {
+		t.Errorf("distinct: %+v", c)
+	}
+	if n := len(limits.Algorithms()); n != 11 {
 		t.Errorf("%d algorithms: add the new ones", n)
 	}
 	for rate, want := range map[string]string{

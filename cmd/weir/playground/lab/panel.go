@@ -39,7 +39,10 @@ type rule struct {
 }
 
 // request is what limiters decide.
-type request struct{ cost int64 }
+type request struct {
+	cost  int64
+	value string
+}
 
 // clientKey is the key of all requests.
 const clientKey = "client"
@@ -66,11 +69,15 @@ func (l *Lab) newPanel(index int, plan panelPlan) *panel {
 			free = time.Duration(r.undelayed * rate.Period.Microseconds() / rate.Units * 1000)
 		}
 		p.rules = append(p.rules, &rule{name: name, scope: scope, limit: r.limit, free: free})
-		rules = append(rules, core.Rule[request]{
+		added := core.Rule[request]{
 			Name: name, Scope: scope, Limit: r.limit, NoDelay: r.undelayed,
 			Key:  func(request) (string, error) { return clientKey, nil },
 			Cost: func(r request) int64 { return r.cost },
-		})
+		}
+		if r.limit.Algorithm().CountsValues() {
+			added.Cost, added.Value = nil, func(r request) (string, error) { return r.value, nil }
+		}
+		rules = append(rules, added)
 	}
 	if len(rules) == 0 {
 		return p
@@ -88,15 +95,15 @@ func (l *Lab) newPanel(index int, plan panelPlan) *panel {
 	return p
 }
 
-// decide decides a request now.
-func (p *panel) decide(cost, attempt int64) {
+// decide decides r now.
+func (p *panel) decide(r request, attempt int64) {
 	if p.limiter == nil {
 		return
 	}
-	l := p.lab
+	l, cost := p.lab, r.cost
 	before := l.gauge(p.rules[0]).Level
 	var o core.Outcome
-	ends := p.limiter.DecideInto(context.Background(), request{cost}, &o)
+	ends := p.limiter.DecideInto(context.Background(), r, &o)
 	e := Event{Panel: p.index, At: l.now, Verdict: o.Verdict(), Cost: cost, Attempt: attempt,
 		Retry: o.RetryAfter(), Delay: o.Delay()}
 	if i := o.BindingRule(); i >= 0 {
@@ -124,11 +131,11 @@ func (p *panel) decide(cost, attempt int64) {
 				wait += l.chance.Int64N(l.plan.jitter)
 			}
 			l.agenda.add(task{
-				at: l.now + wait, kind: taskRetry, panel: p, move: move{cost: cost},
-				attempt: attempt + 1,
+				at: l.now + wait, kind: taskRetry, panel: p,
+				move: move{cost: cost, value: r.value}, attempt: attempt + 1,
 			})
 		}
-		p.arm(&o, cost)
+		p.arm(&o, r)
 	}
 	if len(p.answers) == maxAnswers {
 		p.answers = slices.Delete(p.answers, 0, maxAnswers/2)
@@ -193,6 +200,11 @@ func (l *Lab) gauge(r *rule) Gauge {
 		if g.Next = d.RetryAfter; d.Allowed {
 			g.Next = d.ResetAfter
 		}
+	case a.CountsValues() && g.Remaining > 0:
+		// the next value leaves when a new one would fit into a full limit
+		full := *r
+		full.limit = r.limit.WithUnits(g.Most - g.Remaining)
+		g.Next = l.peek(&full, 1).RetryAfter
 	default:
 		g.Next = l.peek(r, g.Remaining+1).RetryAfter
 	}

@@ -11,9 +11,9 @@ import (
 // proof proves that Retry-After is the shortest wait that works. After a denial, it repeats the
 // request, without taking units, a microsecond before Retry-After and at it.
 type proof struct {
-	serial     int64 // number of the latest denial
-	at         int64 // its time plus Retry-After
-	cost       int64
+	serial int64 // number of the latest denial
+	at     int64 // its time plus Retry-After
+	request
 	armed      bool
 	early, due core.Verdict // verdicts a microsecond early and in time
 	asked      int          // number of verdicts: 0 to 2
@@ -28,7 +28,7 @@ func (p *proof) disarm() {
 
 // arm starts a proof for a denial. There is none for concurrency limits: the end of a request is
 // unknown, so their wait is a guess.
-func (p *panel) arm(o *core.Outcome, cost int64) {
+func (p *panel) arm(o *core.Outcome, denied request) {
 	wait := o.RetryAfter()
 	if wait <= 0 || wait == limits.Never {
 		return
@@ -39,10 +39,10 @@ func (p *panel) arm(o *core.Outcome, cost int64) {
 		}
 	}
 	at := p.lab.now + wait.Microseconds()
-	if p.proof.armed && p.proof.at == at && p.proof.cost == cost {
+	if p.proof.armed && p.proof.at == at && p.proof.request == denied {
 		return
 	}
-	p.proof = proof{serial: p.proof.serial + 1, at: at, cost: cost, armed: true}
+	p.proof = proof{serial: p.proof.serial + 1, at: at, request: denied, armed: true}
 	for _, t := range [...]int64{at - 1, at} {
 		p.lab.agenda.add(task{at: t, kind: taskProbe, panel: p, serial: p.proof.serial})
 	}
@@ -53,7 +53,7 @@ func (p *panel) probe(t task) {
 	if t.serial != p.proof.serial || !p.proof.armed {
 		return
 	}
-	o := p.limiter.Explain(context.Background(), request{p.proof.cost})
+	o := p.limiter.Explain(context.Background(), p.proof.request)
 	if p.proof.asked++; p.proof.asked == 1 {
 		p.proof.early = o.Verdict()
 	} else {

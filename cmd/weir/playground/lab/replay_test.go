@@ -54,7 +54,7 @@ func TestAReplaySaysWhatSimulateSays(t *testing.T) {
 	}
 	denied := 0
 	for i, limit := range panels {
-		p, err := simulate.OneLimit(limit, "address", nil)
+		p, err := simulate.OneLimit(limit, "address", "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

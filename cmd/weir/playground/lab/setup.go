@@ -21,7 +21,9 @@ type Setup struct {
 	Size    string // size of a burst; "": 5
 	Script  string // such as "4.8s x5, 5.2s x5, every 15s"
 	Cost    string // costs of the requests of the stream in turn, such as "1, 1, 10"; "": 1
-	Lasts   string // duration of a request; "": 2s
+	// values that distinct limits count, in turn, such as "ann, bob, ann"; "": each is new
+	Values string
+	Lasts  string // duration of a request; "": 2s
 	// never, wait (as long as Retry-After) or jitter (a second longer at most); "": never
 	Retry string
 	Span  string // visible past, such as 90s; "": three times the longest period
@@ -46,6 +48,7 @@ type plan struct {
 	panels   []panelPlan
 	traffic  traffic
 	costs    []int64
+	values   []string // none: each is new
 	lasts    int64
 	retry    bool
 	jitter   int64
@@ -108,6 +111,11 @@ func (s Setup) read() plan {
 	}
 	p.costs, err = readCosts(or(s.Cost, "1"))
 	note("cost", err)
+	p.values = strings.FieldsFunc(s.Values, func(r rune) bool { return r == ',' || r == ' ' })
+	if len(p.values) > 100 {
+		note("values", errors.New("must be 100 at most, such as ann, bob, ann"))
+		p.values = nil
+	}
 	p.lasts, err = readDuration(or(s.Lasts, "2s"))
 	note("lasts", err)
 	if s.Span = strings.TrimSpace(s.Span); s.Span != "" {

@@ -37,7 +37,8 @@ var trafficKinds = [...]string{"click", "steady", "poisson", "burst", "script"}
 
 // move is a group of requests at one time of a script.
 type move struct {
-	at, n, cost int64 // cost 0: the cost of the setup
+	at, n, cost int64  // cost 0: the cost of the setup
+	value       string // value of a retry; otherwise the setup determines it
 }
 
 const maxTogether = 100 // requests at one time

@@ -5,6 +5,7 @@ const steps = {
     ['How many requests come in a time', 'burst'],
     ['How many requests run at once', 'concurrent'],
     ['Who fails too often, such as at a log-in', 'ban'],
+    ['How many different values a client has, such as user names', 'distinct'],
   ]],
   burst: ['How may requests come?', [
     ['Any way, up to the number', 'window'],
@@ -26,6 +27,7 @@ const steps = {
 const reasons = {
   'concurrent': 'Counts requests from their start to their end. It protects what is slow: a database, a report.',
   'ban': 'Whoever reaches the number is denied everything for a time. Charge failures only.',
+  'distinct': 'The same value again costs nothing. It stops who tries many names, and who shares a key.',
   'token-bucket': 'A quiet client saves up to the burst; after that, requests pass at the rate.',
   'leaky-queue': 'Requests wait for their turn, so that what is behind it gets an even stream.',
   'sliding-window': 'The one to start with: a few bytes for each client, and no jump between two windows.',

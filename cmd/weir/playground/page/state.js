@@ -1,7 +1,7 @@
 // What is set up: in the form, and in the address of the page, so that it can be shared.
 
 const form = document.getElementById('setup');
-const fields = ['limit', 'traffic', 'rate', 'size', 'script', 'cost', 'lasts', 'retry', 'span'];
+const fields = ['limit', 'traffic', 'rate', 'size', 'script', 'cost', 'values', 'lasts', 'retry', 'span'];
 const defaults = Object.fromEntries(fields.map(name => [name, form.elements[name].value]));
 
 // read returns the setup of an address.

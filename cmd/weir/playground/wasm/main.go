@@ -41,8 +41,8 @@ func setup(_ js.Value, args []js.Value) any {
 	s := lab.Setup{
 		Limit: field("limit"), Traffic: field("traffic"), Rate: field("rate"), Size: field("size"),
 		Script: field("script"),
-		Cost:   field("cost"), Lasts: field("lasts"), Retry: field("retry"), Span: field("span"),
-		Seed: field("seed"),
+		Cost:   field("cost"), Values: field("values"), Lasts: field("lasts"), Retry: field("retry"),
+		Span: field("span"), Seed: field("seed"),
 	}
 	if panels := field("panels"); panels != "" {
 		s.Panels = strings.Split(panels, "\n")
