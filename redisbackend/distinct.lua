@@ -27,6 +27,7 @@ end
 if family then
   local width = 33
   local mostValues = 1000
+  local form = '^' .. string.rep('%x', 16) .. '[+=]' .. string.rep('%d', 16) .. '$'
 
   local function instantOf(s, i)
     return tonumber(sub(s.values, width * i - 15, width * i))
@@ -73,7 +74,7 @@ if family then
     s.values = sub(text, start) .. (#text < 1024 and '' or redis.call('GETRANGE', s.key, #text, -1))
     s.a = #s.values / width
     if s.change or s.a < 1 or s.a > mostValues or s.a ~= floor(s.a)
-      or not match(s.values, '^[%x+=]+$') then
+      or not match(sub(s.values, 1, width), form) or not match(sub(s.values, -width), form) then
       return false
     end
     work = work + s.a / 100
@@ -125,14 +126,16 @@ if family then
 
   -- write writes what is there, with the value that is charged at the end if it was taken.
   local function write(s, wait)
-    local values = s.values
-    if s.firstID then
-      if s.place then
-        values = sub(values, 1, s.place - 1) .. sub(values, s.place + width)
-      end
-      values = values .. s.charged .. (s.place and '=' or '+') .. format('%016.0f', s.at)
+    local start, values = s.limit.text .. ';', s.values
+    if not s.firstID then
+      values = start .. values
+    elseif s.place then
+      values = start .. sub(values, 1, s.place - 1) .. sub(values, s.place + width)
+        .. s.charged .. '=' .. format('%016.0f', s.at)
+    else
+      values = start .. values .. s.charged .. '+' .. format('%016.0f', s.at)
     end
-    redis.call('SET', s.key, s.limit.text .. ';' .. values, 'PX', expiry(wait))
+    redis.call('SET', s.key, values, 'PX', expiry(wait))
   end
 
   family.write = write
