@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -82,7 +83,70 @@ func reportSizes(int) error {
 		t.Add(table.Number(float64(keys)), fmt.Sprintf("%.1f", used[i]/1e6), fmt.Sprintf("%.0f", used[i]/float64(keys)))
 	}
 	t.Print(os.Stdout)
+	return reportKeyFlood()
+}
+
+// reportKeyFlood prints what a flood of new keys does to a server of its own that evicts nothing,
+// without and with a bound on its memory.
+func reportKeyFlood() error {
+	fmt.Printf("## sizes: a flood of 1,000,000 new keys in Redis, noeviction\n\n")
+	t := table.Table{Heads: []string{"maxmemory", "new keys decided", "MB", "a key that is spent", "a key with units left"}}
+	for _, bound := range []string{"0", "100mb"} {
+		row, err := floodServer(bound)
+		if err != nil {
+			return err
+		}
+		t.Add(row...)
+	}
+	t.Print(os.Stdout)
 	return nil
+}
+
+func floodServer(bound string) (row []string, err error) {
+	ctx, limit := context.Background(), limits.SlidingWindow(limits.PerHour(10))
+	server, err := remote.Start()
+	if err != nil {
+		return nil, err
+	}
+	defer server.Stop()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})
+	defer client.Close()
+	if err := client.ConfigSet(ctx, "maxmemory-policy", "noeviction").Err(); err != nil {
+		return nil, err
+	}
+	if err := client.ConfigSet(ctx, "maxmemory", bound).Err(); err != nil {
+		return nil, err
+	}
+	backend, err := redisbackend.NewBare(client, redisbackend.BareOptions{})
+	if err != nil {
+		return nil, err
+	}
+	const spent, known, first = 0, 1, 2
+	if err := errors.Join(takeEach(backend, limit, spent, spent+1, 10), takeEach(backend, limit, known, known+1, 1)); err != nil {
+		return nil, err
+	}
+	decided := 0
+	for from := first; from < first+million; from += together {
+		if takeEach(backend, limit, from, from+together, 1) == nil {
+			decided += together
+		}
+	}
+	used, err := usedMemory(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	says := func(key int) string {
+		out := make([]limits.Decision, 1)
+		charges := []backends.Charge{{Scope: "per-client", Key: workload.NewKey(key), Limit: limit, Cost: 1}}
+		switch err := backend.Take(ctx, charges, out); {
+		case err != nil:
+			return "an error"
+		case out[0].Allowed:
+			return "allowed"
+		}
+		return "denied"
+	}
+	return []string{bound, table.Number(float64(decided)), fmt.Sprintf("%.0f", float64(used)/1e6), says(spent), says(known)}, nil
 }
 
 // childSizes prints the bytes that a key takes in memory under the limit of this text.
