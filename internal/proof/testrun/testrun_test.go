@@ -25,6 +25,7 @@ var starters = []string{
 	"benchmarks/*.go",
 	"benchmarks/remote/server.go",
 	"cmd/weir/playground/generate/main.go",
+	"gateway/internal/bench/main.go",
 	".ci/*.go",
 }
 

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -131,7 +130,7 @@ func (s *system) run(name string, args ...string) {
 		}
 		select {
 		case <-ended:
-			s.t.Fatalf("%s has ended: %s", exec.Command(name, args...), &log)
+			s.t.Fatalf("%s %s has ended: %s", name, strings.Join(args, " "), &log)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
