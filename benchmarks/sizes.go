@@ -33,6 +33,7 @@ var sized = []limits.Limit{
 	limits.Ban(limits.PerHour(10), time.Hour),
 	limits.Concurrent(10),
 	limits.SlidingLog(limits.PerHour(10)),
+	limits.Distinct(limits.PerHour(10)),
 	longLog,
 }
 

@@ -1,5 +1,6 @@
-// Github limits an API as GitHub does: requests and GraphQL points per hour for each client,
-// and secondary limits of points, endpoints, CPU time and concurrent requests. docs/systems.md explains why.
+// Github limits an API as GitHub does: requests and GraphQL points per hour for each client, and
+// secondary limits of points, endpoints, CPU time and concurrent requests. docs/systems.md
+// explains why.
 //
 // To try it (only the lines that matter of each answer):
 //
