@@ -52,7 +52,10 @@ const (
 // keys take in Redis. Sizes do not vary, so one reading tells.
 func reportSizes(int) error {
 	fmt.Printf("## sizes: bytes a key\n\n")
-	t := table.Table{Heads: []string{"one unit used, but for the last", "in memory, 1,000,000 keys", "in Redis, 100,000 keys", "MEMORY USAGE of one"}}
+	t := table.Table{Heads: []string{
+		"one unit used, except the last", "in memory, 1,000,000 keys", "in Redis, 100,000 keys",
+		"MEMORY USAGE of one",
+	}}
 	for _, limit := range sized {
 		progress("sizes: %v", limit)
 		inMemory, err := runChild[float64]("sizes", limit.String())
@@ -67,11 +70,13 @@ func reportSizes(int) error {
 		if err != nil {
 			return err
 		}
-		t.Add(limit.String(), fmt.Sprintf("%.0f", inMemory), table.Number(used[0]/float64(keys)), table.Number(float64(usage)))
+		t.Add(limit.String(), fmt.Sprintf("%.0f", inMemory), table.Number(used[0]/float64(keys)),
+			table.Number(float64(usage)))
 	}
 	progress("")
 	t.Print(os.Stdout)
-	fmt.Printf("The last row: %d keys in memory and %d in Redis, each with 10,000 units used one by one.\n\n", logsInMemory, logsInRedis)
+	fmt.Printf("The last row: %d keys in memory and %d in Redis, each with 10,000 units used one by one.\n\n",
+		logsInMemory, logsInRedis)
 
 	steps := []int{10_000, 100_000, million}
 	used, _, err := sizeInRedis(limits.SlidingWindow(limits.PerHour(10)), 1, steps...)
@@ -91,7 +96,9 @@ func reportSizes(int) error {
 // without and with a bound on its memory.
 func reportKeyFlood() error {
 	fmt.Printf("## sizes: a flood of 1,000,000 new keys in Redis, noeviction\n\n")
-	t := table.Table{Heads: []string{"maxmemory", "new keys decided", "MB", "a key that is spent", "a key with units left"}}
+	t := table.Table{Heads: []string{
+		"maxmemory", "new keys decided", "MB", "a key that is spent", "a key with units left",
+	}}
 	for _, bound := range []string{"0", "100mb"} {
 		row, err := floodServer(bound)
 		if err != nil {
@@ -123,7 +130,9 @@ func floodServer(bound string) (row []string, err error) {
 		return nil, err
 	}
 	const spent, known, first = 0, 1, 2
-	if err := errors.Join(takeEach(backend, limit, spent, spent+1, 10), takeEach(backend, limit, known, known+1, 1)); err != nil {
+	err = errors.Join(
+		takeEach(backend, limit, spent, spent+1, 10), takeEach(backend, limit, known, known+1, 1))
+	if err != nil {
 		return nil, err
 	}
 	decided := 0
@@ -147,7 +156,10 @@ func floodServer(bound string) (row []string, err error) {
 		}
 		return "denied"
 	}
-	return []string{bound, table.Number(float64(decided)), fmt.Sprintf("%.0f", float64(used)/1e6), says(spent), says(known)}, nil
+	return []string{
+		bound, table.Number(float64(decided)), fmt.Sprintf("%.0f", float64(used)/1e6),
+		says(spent), says(known),
+	}, nil
 }
 
 // childSizes prints the bytes that a key takes in memory under the limit of this text.
