@@ -228,6 +228,8 @@ var cases = []example{
 	{"a refund of nothing", plain, []string{"k=1 -1", "ok: 3 of 3/minute", "k=1 -0", "ok: 3 of 3/minute"}},
 	{"a refund does not reach the window before", plain, []string{"k=1 +3", "ok: 0 of 3/minute", "wait 60s", "", "k=1 +2", "ok: 1 of 3/minute", "k=1 -3", "ok: 3 of 3/minute"}},
 	{"a refund beside a charge", plain, []string{"k=1 +3", "ok: 0 of 3/minute", "k=1 -2 ; k=2", "ok: 2 of 3/minute, 2 of 3/minute"}},
+	{"a refund does not help a charge before it", plain, []string{"k=1 +3", "ok: 0 of 3/minute", "k=1 ; k=1 -2", "OVER: OVER 0 of 3/minute, ok 1 of 3/minute"}},
+	{"a refund helps a charge after it", plain, []string{"k=1 +3", "ok: 0 of 3/minute", "k=1 -2 ; k=1", "ok: 2 of 3/minute, 1 of 3/minute"}},
 	{"a limit of the request", plain, []string{"k=1 !5/minute", "ok: 4 of 5/minute"}},
 	{"a limit of the request shares its count", plain, []string{"k=1", "ok: 2 of 3/minute", "k=1 !5/minute", "ok: 3 of 5/minute", "k=1", "ok: 0 of 3/minute"}},
 	{"a limit of the request of another unit does not", plain, []string{"k=1", "ok: 2 of 3/minute", "k=1 !5/hour", "ok: 4 of 5/hour"}},
@@ -237,6 +239,7 @@ var cases = []example{
 	{"a limit of the request in an unknown domain", plain, []string{"@other k=1 !1/hour", "ok: -"}},
 	{"the highest limit and addend", plain, []string{"k=1 +1000000000", "OVER: 0 of 3/minute", "k=1 !499999999/minute", "OVER: 0 of 499999999/minute", "k=1 +1000000000 ; k=1 +1000000000 ; k=2", "OVER: OVER 0 of 3/minute, OVER 0 of 3/minute, ok 2 of 3/minute"}},
 
+	{"a window without room is over, though a part fits", plain, []string{"k=1 +500000000 ; k=2", "OVER: OVER 0 of 3/minute, ok 2 of 3/minute", "k=1", "OVER: 0 of 3/minute", "k=1 +1 ; k=1 +499999999", "OVER: OVER 0 of 3/minute, OVER 0 of 3/minute"}},
 	{"what is replaced is uncharged", named, []string{"slow=1 ; fast=1", "ok: -, 8 of 9/minute", "slow=1", "ok: 0 of 1/minute"}},
 	{"what is replaced, in the other order", named, []string{"fast=1 ; slow=1", "ok: 8 of 9/minute, -"}},
 	{"unlimited replaces, too", named, []string{"slow=1 ; free=1", "ok: -, unlimited"}},
@@ -253,6 +256,9 @@ var cases = []example{
 	{"a bucket refills", several, []string{"b=1 +2", "ok: 0 of 2/minute", "wait 30s", "", "b=1", "ok: 0 of 2/minute", "b=1", "OVER: 0 of 2/minute"}},
 	{"an algorithm beside a limit by unit", several, []string{"w=1 +2 ; k=1", "ok: 0 of 2/unknown, 1 of 2/second", "w=1 ; k=1", "OVER: OVER 0 of 2/unknown, ok 0 of 2/second"}},
 
+	{"a window is charged in order beside an algorithm that is charged twice", several, []string{"b=1 ; b=1 ; k=1 ; k=1", "ok: 1 of 2/minute, 0 of 2/minute, 1 of 2/second, 0 of 2/second"}},
+	{"a refund beside an algorithm that is charged twice", several, []string{"k=1 +2", "ok: 0 of 2/second", "w=1 ; w=1 ; k=1 ; k=1 -2", "OVER: ok 1 of 2/unknown, ok 0 of 2/unknown, OVER 0 of 2/second, ok 1 of 2/second"}},
+	{"a limit of the request hides none that is over", several, []string{"k=1 +2", "ok: 0 of 2/second", "w=1 ; w=1 ; k=1 ; k=1 !9/second", "OVER: ok 1 of 2/unknown, ok 0 of 2/unknown, OVER 0 of 2/second, ok 5 of 9/second"}},
 	{"all or nothing", together, []string{"k=1 ; l=1", "ok: 2 of 3/minute, 0 of 1/minute", "k=1 ; l=1", "OVER: ok 2 of 3/minute, OVER 0 of 1/minute", "k=1", "ok: 1 of 3/minute"}},
 	{"all or nothing, with a limit of 0", together, []string{"k=1 ; z=1", "OVER: ok 3 of 3/minute, OVER 0 of 0/minute", "k=1", "ok: 2 of 3/minute", "z=1 +0", "OVER: 0 of 0/minute"}},
 	{"all or nothing, with a shadow", together, []string{"k=1 ; s=1", "ok: 2 of 3/minute, 0 of 1/minute", "k=1 ; s=1", "ok: 1 of 3/minute, 0 of 1/minute shadow"}},

@@ -170,6 +170,7 @@ func (d *decision) take(ctx context.Context, b backends.Backend) error {
 				return err
 			}
 		}
+		d.alignSteps()
 		return nil
 	}
 	if err := call.Take(ctx, b, d.charges, d.out); err != nil {
@@ -182,6 +183,21 @@ func (d *decision) take(ctx context.Context, b backends.Backend) error {
 		d.charges[i].Shadow = true
 	}
 	return call.Take(ctx, b, d.charges, d.out)
+}
+
+// alignSteps subtracts from what each step left of a window by unit what the later steps took of
+// it. One step for all charges reports the same.
+func (d *decision) alignSteps() {
+	for i := range d.planned {
+		p := &d.planned[i]
+		for j := p.first; j < p.end; j++ {
+			for k := j + 1; k < len(d.charges) && d.out[j].Allowed; k++ {
+				if !p.rule.limits[j-p.first].native && d.same(j, k) && d.out[k].Allowed {
+					d.out[j].Remaining -= d.charges[k].Cost
+				}
+			}
+		}
+	}
 }
 
 // isStuck reports whether a window by unit has no room for its charge, so that nothing was taken.
@@ -329,7 +345,7 @@ func (d *decision) usedBefore(j int) int64 {
 		return used
 	}
 	for k := j; k < len(d.charges); k++ {
-		if d.same(j, k) && !d.isRefund(k) {
+		if d.same(j, k) && d.out[k].Allowed && !d.isRefund(k) {
 			used -= d.charges[k].Cost
 		}
 	}

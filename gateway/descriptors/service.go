@@ -204,7 +204,11 @@ func (s *Service) refund(ctx context.Context, d *decision, by Source) {
 	}
 	for i, j := range places {
 		for k := range d.charges { // all decisions on a window are of one instant
-			if d.same(j, k) {
+			switch {
+			case !d.same(j, k):
+			case k < j: // in order: the refund is still to come, and so is its one unit
+				d.out[k].Remaining += d.charges[j].Cost
+			default:
 				d.out[k].Remaining += settled[i].Returned
 			}
 		}
