@@ -175,10 +175,15 @@ func TestFieldsAndMetadataAreOptions(t *testing.T) {
 }
 
 func TestAGlobalShadowAnswersOK(t *testing.T) {
-	client := rateLimits(t, newService(t, nil), envoy.RateLimitOptions{Shadow: true})
+	client := rateLimits(t, newService(t, nil), envoy.RateLimitOptions{Shadow: true, Fields: true})
 	response, err := client.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{of("k", "closed")}})
 	if err != nil || response.OverallCode != ratelimit.RateLimitResponse_OK || response.Statuses[0].Code != ratelimit.RateLimitResponse_OVER_LIMIT {
 		t.Errorf("%v, %v", response, err)
+	}
+	for _, f := range response.GetResponseHeadersToAdd() {
+		if f.Key == "Retry-After" {
+			t.Error("a request that passes is told to come again")
+		}
 	}
 }
 

@@ -112,8 +112,9 @@ func unitOf(n int32) descriptors.Unit {
 func (s *rateLimits) response(
 	r *descriptors.Request, a *descriptors.Answer,
 ) *ratelimit.RateLimitResponse {
+	over := a.Over && !s.options.Shadow
 	response := &ratelimit.RateLimitResponse{
-		OverallCode: codeOf(a.Over && !s.options.Shadow),
+		OverallCode: codeOf(over),
 		Statuses:    make([]*ratelimit.RateLimitResponse_DescriptorStatus, len(a.Statuses)),
 	}
 	for i := range a.Statuses {
@@ -131,7 +132,7 @@ func (s *rateLimits) response(
 		response.Statuses[i] = to
 	}
 	if s.options.Fields {
-		response.ResponseHeadersToAdd = fieldsOf(a)
+		response.ResponseHeadersToAdd = fieldsOf(a, over)
 	}
 	if s.options.Metadata || a.Source > descriptors.Backend {
 		response.DynamicMetadata = s.metadata(r, a)
@@ -147,7 +148,7 @@ func codeOf(over bool) ratelimit.RateLimitResponse_Code {
 }
 
 // fieldsOf returns the header fields of the limit that binds: one that is over, or has least left.
-func fieldsOf(a *descriptors.Answer) []*core.HeaderValue {
+func fieldsOf(a *descriptors.Answer, denied bool) []*core.HeaderValue {
 	var binds *descriptors.Status
 	for i := range a.Statuses {
 		s := &a.Statuses[i]
@@ -164,7 +165,7 @@ func fieldsOf(a *descriptors.Answer) []*core.HeaderValue {
 		{Key: "RateLimit-Remaining", Value: strconv.FormatUint(uint64(binds.Remaining), 10)},
 		{Key: "RateLimit-Reset", Value: reset},
 	}
-	if a.Over && binds.Reset > 0 {
+	if denied && binds.Reset > 0 {
 		fields = append(fields, &core.HeaderValue{Key: "Retry-After", Value: reset})
 	}
 	return fields
