@@ -48,6 +48,10 @@ func parsePeers(texts []string) (p peers, err error) {
 			}
 			prefix = netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen())
 		}
+		if prefix.Addr().Is4In6() { // addresses are compared as IPv4, so it would have none
+			errs = append(errs, fmt.Errorf("gateway: proxy %q must be written as IPv4", text))
+			continue
+		}
 		if prefix.Bits() == 0 {
 			errs = append(errs, fmt.Errorf("gateway: proxy %q is every address: name your proxies", text))
 			continue
