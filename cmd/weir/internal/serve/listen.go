@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -41,9 +42,13 @@ func removeStale(path string) error {
 	if info.Mode()&fs.ModeSocket == 0 {
 		return fmt.Errorf("%s is there, and is no socket: name another path, or remove it", path)
 	}
-	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+	c, err := net.DialTimeout("unix", path, time.Second)
+	switch {
+	case err == nil:
 		c.Close()
 		return fmt.Errorf("%s: another process listens there", path)
+	case !errors.Is(err, syscall.ECONNREFUSED): // its process may be busy
+		return fmt.Errorf("%s: another process may use it: %w", path, err)
 	}
 	return os.Remove(path)
 }

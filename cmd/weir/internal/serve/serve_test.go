@@ -71,7 +71,10 @@ func start(t *testing.T, config Config) *running {
 	if config.Check == "" {
 		config.Check = "127.0.0.1:0"
 	}
-	config.GRPC, config.Operator = "127.0.0.1:0", "127.0.0.1:0"
+	if config.Operator == "" {
+		config.Operator = "127.0.0.1:0"
+	}
+	config.GRPC = "127.0.0.1:0"
 	config.Proxies = []string{"127.0.0.1", "unix"}
 	config.Logger = slog.New(slog.NewTextHandler(r.log, nil))
 	listening := make(chan struct{})
@@ -296,6 +299,38 @@ func TestAUnixSocketIsUsedAgain(t *testing.T) {
 	}
 	if _, err := listen("unix:" + fileOf(t, "notes.txt", "mine")); err == nil {
 		t.Error("a file was removed")
+	}
+}
+
+// A socket that refuses connections has no listener. Any other error says nothing of it.
+func TestASocketThatAnotherProcessUsesStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.sock")
+	other, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if l, err := listen("unix:" + path); err == nil {
+		l.Close()
+		t.Error("the socket of another process was removed")
+	}
+}
+
+func TestTheOperatorsPageIsThereOverAUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "operator.sock")
+	start(t, Config{Paths: []string{fileOf(t, "weir.yaml", rules)}, Operator: "unix:" + path})
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}, DisableKeepAlives: true}}
+	for _, page := range []string{"/", "/metrics", "/healthz"} {
+		response, err := client.Get("http://localhost" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != 200 {
+			t.Errorf("%s: %d", page, response.StatusCode)
+		}
 	}
 }
 
