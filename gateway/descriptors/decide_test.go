@@ -152,6 +152,7 @@ descriptors:
       - {unit: minute, requests_per_unit: 3}
   - {key: w, rate_limit: {algorithm: sliding-window 2/30s}}
   - {key: b, rate_limit: {algorithm: token-bucket 2/minute}}
+  - {key: huge, rate_limit: {algorithm: fixed-window 1000000000/day}}
 `
 	together = `
 all_or_nothing: true
@@ -240,6 +241,10 @@ var cases = []example{
 	{"the highest limit and addend", plain, []string{"k=1 +1000000000", "OVER: 0 of 3/minute", "k=1 !499999999/minute", "OVER: 0 of 499999999/minute", "k=1 +1000000000 ; k=1 +1000000000 ; k=2", "OVER: OVER 0 of 3/minute, OVER 0 of 3/minute, ok 2 of 3/minute"}},
 
 	{"a window without room is over, though a part fits", plain, []string{"k=1 +500000000 ; k=2", "OVER: OVER 0 of 3/minute, ok 2 of 3/minute", "k=1", "OVER: 0 of 3/minute", "k=1 +1 ; k=1 +499999999", "OVER: OVER 0 of 3/minute, OVER 0 of 3/minute"}},
+	{"an addend above every limit is over, and counts", plain, []string{"k=1 +18446744073709551615", "OVER: 0 of 3/minute", "k=1 +0", "OVER: 0 of 3/minute", "*4294967295 k=2 !499999999/minute", "OVER: 0 of 499999999/minute", "k=2 -18446744073709551615", "ok: 3 of 3/minute", "u=1 +18446744073709551615", "ok: unlimited"}},
+	{"an addend above every algorithm is over", several, []string{"huge=1 +18446744073709551615", "OVER: 0 of 1000000000/day", "huge=1 +1000000000", "ok: 0 of 1000000000/day"}},
+	{"an addend above every limit, all or nothing", together, []string{"k=1 +18446744073709551615 ; k=1 +18446744073709551615", "OVER: OVER 0 of 3/minute, OVER 0 of 3/minute", "k=1", "ok: 2 of 3/minute"}},
+
 	{"what is replaced is uncharged", named, []string{"slow=1 ; fast=1", "ok: -, 8 of 9/minute", "slow=1", "ok: 0 of 1/minute"}},
 	{"what is replaced, in the other order", named, []string{"fast=1 ; slow=1", "ok: 8 of 9/minute, -"}},
 	{"unlimited replaces, too", named, []string{"slow=1 ; free=1", "ok: -, unlimited"}},

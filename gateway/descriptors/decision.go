@@ -50,7 +50,7 @@ func (d *decision) plan(r *Request) error {
 	var replaced []string
 	for i := range r.Descriptors {
 		one := &r.Descriptors[i]
-		p := planned{override: one.Limit, hits: int64(r.hits(one)), refund: one.Refund}
+		p := planned{override: one.Limit, hits: r.hits(one), refund: one.Refund}
 		var n *node
 		n, d.key = d.domain.match(d.key[:0], one.Entries, one.Limit != nil)
 		switch {

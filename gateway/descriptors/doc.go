@@ -55,7 +55,8 @@
 // # Bounds
 //
 // A request has at most 64 descriptors of 16 entries, and 4,096 bytes of keys and values for
-// each descriptor. An addend is at most 1,000,000,000. Decide refuses what is above with an
-// [Invalid] error. A proxy may bring a limit of its own with a descriptor. It counts in the
-// same windows, so the number of such limits does not matter.
+// each descriptor. Decide refuses what is above with an [Invalid] error. An addend above
+// 1,000,000,000, which no limit allows, counts as 1,000,000,001. A proxy may bring a limit of
+// its own with a descriptor. It counts in the same windows, so the number of such limits does
+// not matter.
 package descriptors

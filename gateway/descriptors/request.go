@@ -125,8 +125,11 @@ const (
 	maxEntries     = 16
 	maxText        = 4096 // bytes of the keys and values of a descriptor
 	maxDomain      = 256
-	maxHits        = 1_000_000_000
 )
+
+// maxHits is above every limit, so a higher addend is charged and denied as it is. Refusing it
+// would let the longest streams pass uncharged.
+const maxHits = 1_000_000_001
 
 // validate returns an [Invalid] error if r breaks the protocol or a bound.
 func (r *Request) validate() error {
@@ -140,8 +143,6 @@ func (r *Request) validate() error {
 	case len(r.Descriptors) > maxDescriptors:
 		return invalidf("a request must have at most %d descriptors (got %d)",
 			maxDescriptors, len(r.Descriptors))
-	case r.Hits > maxHits:
-		return invalidf("hits_addend must be at most %d (got %d)", maxHits, r.Hits)
 	}
 	for i := range r.Descriptors {
 		d := &r.Descriptors[i]
@@ -158,9 +159,6 @@ func (r *Request) validate() error {
 		if text > maxText {
 			return invalidf("the entries of descriptor %d must have at most %d bytes (got %d)", i, maxText, text)
 		}
-		if d.Hits != nil && *d.Hits > maxHits {
-			return invalidf("hits_addend of descriptor %d must be at most %d (got %d)", i, maxHits, *d.Hits)
-		}
 		if d.Limit != nil && (d.Limit.Unit < Second || d.Limit.Unit > Week) {
 			return invalidf("the limit of descriptor %d has no unit", i)
 		}
@@ -174,10 +172,10 @@ func (r *Request) validate() error {
 
 func invalidf(format string, args ...any) error { return Invalid(fmt.Sprintf(format, args...)) }
 
-// hits returns how many units a descriptor of r is charged.
-func (r *Request) hits(d *Descriptor) uint64 {
+// hits returns how many units a descriptor of r is charged, at most maxHits.
+func (r *Request) hits(d *Descriptor) int64 {
 	if d.Hits != nil {
-		return *d.Hits
+		return int64(min(*d.Hits, maxHits))
 	}
-	return max(1, r.Hits)
+	return int64(min(max(1, r.Hits), maxHits))
 }

@@ -97,7 +97,6 @@ func TestRequestsAboveABoundAreInvalid(t *testing.T) {
 		}
 		return all
 	}
-	hits := uint64(1_000_000_001)
 	for name, r := range map[string]descriptors.Request{
 		"no domain":                {Descriptors: one(entry)},
 		"a long domain":            {Domain: strings.Repeat("d", 257), Descriptors: one(entry)},
@@ -107,8 +106,6 @@ func TestRequestsAboveABoundAreInvalid(t *testing.T) {
 		"17 entries":               {Domain: "d", Descriptors: one(make([]descriptors.Entry, 17))},
 		"an empty key":             {Domain: "d", Descriptors: one([]descriptors.Entry{{Value: "1"}})},
 		"a long value":             {Domain: "d", Descriptors: one([]descriptors.Entry{{Key: "k", Value: strings.Repeat("v", 4096)}})},
-		"many hits":                {Domain: "d", Descriptors: one(entry), Hits: hits},
-		"many hits of one":         {Domain: "d", Descriptors: []descriptors.Descriptor{{Entries: entry, Hits: &hits}}},
 		"a limit without a unit":   {Domain: "d", Descriptors: []descriptors.Descriptor{{Entries: entry, Limit: &descriptors.Override{RequestsPerUnit: 1}}}},
 		"a limit of a strange one": {Domain: "d", Descriptors: []descriptors.Descriptor{{Entries: entry, Limit: &descriptors.Override{RequestsPerUnit: 1, Unit: 8}}}},
 		"a limit that is too high": {Domain: "d", Descriptors: []descriptors.Descriptor{{Entries: entry, Limit: &descriptors.Override{RequestsPerUnit: 500_000_000, Unit: 1}}}},
