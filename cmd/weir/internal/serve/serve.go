@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -382,8 +383,9 @@ func (s *service) grpc(l net.Listener) (server, error) {
 		envoy.RegisterAuthorization(g, s.limiter, envoy.AuthorizationOptions{Logger: s.Logger})
 	}
 	health := envoy.RegisterHealth(g)
+	open := &connections{Listener: l}
 	return server{
-		serve: func() error { return g.Serve(l) },
+		serve: func() error { return g.Serve(open) },
 		end: func(ctx context.Context) {
 			health.Shutdown()
 			ended := make(chan struct{})
@@ -391,9 +393,11 @@ func (s *service) grpc(l net.Listener) (server, error) {
 				g.GracefulStop()
 				close(ended)
 			}()
+			open.closeBelow(preface)
 			select {
 			case <-ended:
 			case <-ctx.Done():
+				open.closeBelow(math.MaxInt64)
 				g.Stop()
 				<-ended
 			}

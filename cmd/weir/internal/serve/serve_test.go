@@ -516,6 +516,33 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
+func TestConnectionsThatSayNothingDelayNoEnd(t *testing.T) {
+	for sent, most := range map[string]time.Duration{"": 0, "PRI * HTTP/2.0\r\n": 0, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n": 3 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &service{Config: Config{Logger: slog.New(slog.DiscardHandler)}}
+			listener := make(pipes)
+			one, err := s.grpc(listener)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go one.serve()
+			client, served := net.Pipe()
+			listener <- served
+			go io.Copy(io.Discard, client)
+			io.WriteString(client, sent)
+			synctest.Wait()
+			close(listener)
+			begun := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			one.end(ctx)
+			if took := time.Since(begun); took > most {
+				t.Errorf("%q: ended after %v, want %v", sent, took, most)
+			}
+		})
+	}
+}
+
 func TestConnectionsThatSendNothingOrStopEnd(t *testing.T) {
 	for sent, want := range map[string]time.Duration{
 		"":                                     5 * time.Second,
