@@ -122,12 +122,20 @@ func (l *logNodes) drop(s *state, share uint8) bool {
 	if gone == 0 {
 		return false
 	}
-	before := uint32(0)
-	for i := log.Head(); i != gone; i = l.at(i).next {
+	_, units, _ := l.Entry(gone)
+	log = l.without(gone, log, share)
+	s.setLog(log.Sum()-units, log.Latest(), log.Head(), log.Tail())
+	return true
+}
+
+// without frees the nodes of a value from log, and returns log with the list that is left.
+func (l *logNodes) without(value uint32, log family.Used, share uint8) family.Used {
+	before, head, tail := uint32(0), log.Head(), log.Tail()
+	for i := head; i != value; i = l.at(i).next {
 		before = i
 	}
-	node := *l.at(gone)
-	next, head, tail := l.at(node.next).next, log.Head(), log.Tail()
+	digest := l.at(value).next
+	next := l.at(digest).next
 	if before == 0 {
 		head = next
 	} else {
@@ -136,10 +144,9 @@ func (l *logNodes) drop(s *state, share uint8) bool {
 	if next == 0 {
 		tail = before
 	}
-	l.put(node.next, share)
-	l.put(gone, share)
-	s.setLog(log.Sum()-int64(node.cost&unitsMask), log.Latest(), head, tail)
-	return true
+	l.put(digest, share)
+	l.put(value, share)
+	return log.WithLog(log.Sum(), log.Latest(), head, tail)
 }
 
 // forgetValues frees the digests of the oldest values of s, of most at most, and returns how many.

@@ -24,6 +24,18 @@ func namesOf(t testing.TB, options memory.Options, limit limits.Limit) names {
 	return names{t, memory.MustNew(options), limit}
 }
 
+// giveBack ends a taking of a name with a cost of final.
+func (n names) giveBack(name string, taken, final int64, d limits.Decision) limits.Settlement {
+	n.Helper()
+	out := make([]limits.Settlement, 1)
+	e := backends.Ending{Scope: "login", Key: "k", Limit: n.limit, Taken: taken, Final: final,
+		Value: name, Ticket: d.Ticket}
+	if err := n.Settle(context.Background(), []backends.Ending{e}, out); err != nil {
+		n.Fatal(err)
+	}
+	return out[0]
+}
+
 func (n names) try(key, name string) limits.Decision {
 	n.Helper()
 	out := make([]limits.Decision, 1)
@@ -79,31 +91,45 @@ func TestALimitOnValuesCannotBeBound(t *testing.T) {
 func TestAValueThatIsGivenBackIsNewAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := namesOf(t, memory.Options{}, limits.Distinct(limits.PerHour(2)))
-		back := func(name string, d limits.Decision) limits.Settlement {
-			out := make([]limits.Settlement, 1)
-			e := backends.Ending{
-				Scope: "login", Key: "k", Limit: n.limit, Taken: 1, Value: name, Ticket: d.Ticket,
-			}
-			if err := n.Settle(context.Background(), []backends.Ending{e}, out); err != nil {
-				t.Fatal(err)
-			}
-			return out[0]
-		}
 		n.try("k", "ann")
 		time.Sleep(time.Minute)
 		bob := n.try("k", "bob")
-		if got := back("bob", bob); got.Returned != 1 {
+		if got := n.giveBack("bob", 1, 0, bob); got.Returned != 1 {
 			t.Errorf("bob: %+v", got)
 		}
 		if d := n.try("k", "cat"); !d.Allowed || d.ResetAfter != time.Hour {
 			t.Errorf("cat: %+v", d)
 		}
 		again := n.try("k", "cat")
-		if got := back("cat", again); got.Returned != 0 {
+		if got := n.giveBack("cat", 1, 0, again); got.Returned != 0 {
 			t.Errorf("cat, who was there before: %+v", got)
 		}
 		if d := n.try("k", "dan"); d.Allowed {
 			t.Errorf("dan: %+v", d)
+		}
+	})
+}
+
+// A client may try new names all the time, each of which another rule denies.
+func TestAValueThatIsGivenBackLeavesNoNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := namesOf(t, memory.Options{MaxKeys: 1}, limits.Distinct(limits.PerHour(5)))
+		for i := range 200 {
+			first := n.try("k", "first")
+			n.try("k", "ann")
+			time.Sleep(time.Second)
+			middle := n.try("k", "middle")
+			n.try("k", "bob")
+			last := n.try("k", "last")
+			n.giveBack("middle", 1, 0, middle)
+			n.giveBack("last", 1, 0, last)
+			n.giveBack("first", 1, 0, first)
+			if d := n.try("k", "bob"); d.Remaining != 3 || d.ResetAfter != time.Hour {
+				t.Fatalf("round %d: %+v, want ann and bob", i, d)
+			}
+		}
+		if nodes := memory.Nodes(n.Memory); nodes > 10 {
+			t.Errorf("the key has %d nodes for five values", nodes)
 		}
 	})
 }

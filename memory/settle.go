@@ -76,8 +76,10 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 		return 0
 	}
 	_, inUse := sh.asOfLocked(under, before, now)
+	value := uint32(0)
 	if under.Values {
 		sh.nodes.value = sh.limits.digest(e.Value)
+		value = sh.nodes.OfValue(before.Head())
 	}
 	after := under.family.Refund(before, family.Refund{
 		Taken: e.Taken, Final: e.Final, At: e.Ticket & ticketMask, Now: now, Ring: sh.rings[hash],
@@ -87,7 +89,11 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 	}
 	_, left := sh.asOfLocked(under, after, now)
 	returned := min(e.Taken-e.Final, inUse-left)
-	if under.Lists {
+	switch {
+	case under.Values:
+		after = sh.nodes.without(value, after, under.share)
+		entry.set(after)
+	case under.Lists:
 		sh.nodes.cut(&entry.state, after, under.share)
 	}
 	sh.noteTakenLocked(hash)
