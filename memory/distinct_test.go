@@ -134,6 +134,18 @@ func TestAValueThatIsGivenBackLeavesNoNodes(t *testing.T) {
 	})
 }
 
+// The value of a request that costs a unit in the end stays, however many it was to cost.
+func TestAValueThatStillCostsAUnitStays(t *testing.T) {
+	n := namesOf(t, memory.Options{}, limits.Distinct(limits.PerHour(1)))
+	d := n.try("k", "ann")
+	if got := n.giveBack("ann", 3, 1, d); got.Returned != 0 {
+		t.Errorf("%+v", got)
+	}
+	if d := n.try("k", "bob"); d.Allowed {
+		t.Errorf("a second name: %+v", d)
+	}
+}
+
 func BenchmarkTakeOfAKnownValue(b *testing.B) {
 	for _, values := range []int{2, 50, 1000} {
 		b.Run(fmt.Sprint(values), func(b *testing.B) {

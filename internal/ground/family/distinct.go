@@ -50,10 +50,11 @@ func (*distinct) Charge(s Used, _, _, _ int64) (Used, int64) { return s, 0 }
 // Inherit takes the units for values that the log does not know.
 func (*distinct) Inherit(s Used, units int64) (Used, bool) { return LogOf(units, s.At), true }
 
-// Refund forgets the value of a taking if the value was new then, and no later request had it.
+// Refund forgets the value of a taking if the value was new then, and no later request had it. A
+// final cost above 0 is 1, so nothing is refunded.
 func (l *distinct) Refund(s Used, r Refund, log Entries) Used {
 	i := log.OfValue(s.Head())
-	if i == 0 || log.IsSeenAgain(i) {
+	if i == 0 || r.Final > 0 || log.IsSeenAgain(i) {
 		return s
 	}
 	at, units, _ := log.Entry(i)
