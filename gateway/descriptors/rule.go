@@ -152,11 +152,14 @@ func (r *reader) limit(of *rule, n *yaml.Node, i int) {
 		},
 		"algorithm": func(n *yaml.Node) {
 			var err error
-			if native, err = limits.Parse(r.text(n, "algorithm")); err != nil {
+			native, err = limits.Parse(r.text(n, "algorithm"))
+			switch a := native.Algorithm(); {
+			case err != nil:
 				r.mistake(n, "algorithm: %v", err)
-			} else if native.Algorithm().Holds() || native.Algorithm().Delays() {
-				r.mistake(n, "algorithm: %s is not possible: a check sees no end of a request, and waits for none",
-					native.Algorithm())
+			case a.Holds() || a.Delays():
+				r.mistake(n, "algorithm: %s is not possible: a check sees no end of a request, and waits for none", a)
+			case a.CountsValues():
+				r.mistake(n, "algorithm: %s is not possible: a descriptor has a key and no value beside it", a)
 			}
 		},
 	})

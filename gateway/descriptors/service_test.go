@@ -49,6 +49,7 @@ descriptors:
   - {key: m, rate_limit: {unit: day, requests_per_unit: 1, name: m, replaces: [{name: m}, {}]}}
   - {key: n, key: "n", metadata: [1]}
   - text
+  - {key: o, rate_limit: {algorithm: distinct 5/10m}}
 `)},
 		descriptors.File{Name: "b.yaml", Text: []byte("domain: shop\n")},
 		descriptors.File{Name: "c.yaml", Text: []byte("domain: [\n")},
@@ -67,6 +68,7 @@ descriptors:
 		"a.yaml:14:18: rule \"c.d\": there is no field \"ratelimit\"", "a.yaml:15:35: rule \"c.e_x\": share_threshold", "a.yaml:15:63: rule \"c.e_x\": requests_per_unit is required",
 		"a.yaml:16:", "a.yaml:17:", "a.yaml:18:", "a.yaml:19:", "a.yaml:20:", "a.yaml:21:", "a.yaml:22:", "a.yaml:23:", "a.yaml:23:",
 		"a.yaml:24:14: rule \"n\": key is here twice", "a.yaml:24:", "a.yaml:25:5: must be a map",
+		"a.yaml:26:38: rule \"o\": algorithm: distinct is not possible",
 		"b.yaml:1:9: domain \"shop\" is also in a.yaml", "c.yaml:2:1: not YAML", "d.yaml:1:1: domain is required", "e.yaml: ",
 		"f.yaml:4:", "f.yaml:5:",
 	}
