@@ -60,6 +60,12 @@ func TestKeysThatAClientIsFreeToChangeAreDoubtful(t *testing.T) {
 		"a token or else the address":  {"{name: a, key: {first: [bearer, address]}, limit: 1/s}", "a"},
 		"a header, and a rule for all": {byTenant + "}, {name: b, key: address, limit: 1/s}", ""},
 		"a shadow stops nobody":        {byTenant + "}, {name: b, key: address, limit: 1/s, mode: shadow}", "a"},
+		"nor does a limit on other values": {
+			byTenant + "}, {name: b, key: address, value: user, limit: distinct 5/s}", "a",
+		},
+		"a limit on these values": {
+			byTenant + "}, {name: b, key: address, value: header X-Tenant, limit: distinct 5/s}", "",
+		},
 		"nor does a part": {
 			byTenant + "}, {name: b, key: address, limit: 1/s, mode: enforce 50%}", "a",
 		},

@@ -44,7 +44,8 @@ func (f *fileText) warnOfFreeKey(d *decoder, r *rule) {
 	}
 	free := r.key.free()
 	if free == nil || slices.ContainsFunc(f.rules, func(other *rule) bool {
-		return other.mode == core.Enforce && other.key.free() == nil && other.covers(r)
+		return other.mode == core.Enforce && other.key.free() == nil && other.covers(r) &&
+			(other.value == nil || other.value.text == r.key.text)
 	}) {
 		return
 	}
