@@ -1,6 +1,7 @@
 package descriptors
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -226,7 +227,10 @@ func (r *reader) read(f File) {
 func Recognize(text []byte) bool {
 	r := new(reader)
 	root := r.parse(text)
-	if root == nil || root.Kind != yaml.MappingNode {
+	if root == nil { // not YAML, and its mistakes are those of a file of limits
+		return bytes.Contains(append([]byte("\n"), text...), []byte("\ndescriptors:"))
+	}
+	if root.Kind != yaml.MappingNode {
 		return false
 	}
 	for i := 0; i+1 < len(root.Content); i += 2 {

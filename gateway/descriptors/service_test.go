@@ -87,6 +87,23 @@ descriptors:
 	}
 }
 
+// So that a mistake in YAML is told of a file of limits, and not of a policy file.
+func TestAFileOfLimitsIsRecognizedWithItsMistakes(t *testing.T) {
+	for text, want := range map[string]bool{
+		"domain: d\ndescriptors: []\n":               true,
+		"domain: d\ndescriptors:\n  - {key: a\n":     true,
+		"domain: [\ndescriptors:\n":                  true,
+		"version: 1\nrules: [\n":                     false,
+		"version: 1\nrules:\n  - {descriptors: 1}\n": false,
+		"rules: [\n  descriptors: 1\n":               false,
+		"":                                           false,
+	} {
+		if got := descriptors.Recognize([]byte(text)); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
 func TestRequestsAboveABoundAreInvalid(t *testing.T) {
 	service := newService(t, plain, nil)
 	entry := []descriptors.Entry{{Key: "k", Value: "1"}}
