@@ -30,7 +30,11 @@ if family then
   local form = '^' .. string.rep('%x', 16) .. '[+=]' .. string.rep('%d', 16) .. '$'
 
   local function instantOf(s, i)
-    return tonumber(sub(s.values, width * i - 15, width * i))
+    local text = sub(s.values, width * i - 15, width * i)
+    if not match(text, '^%d+$') then
+      error(unreadable, 0)
+    end
+    return tonumber(text)
   end
 
   -- find sets place.
@@ -80,7 +84,7 @@ if family then
     work = work + s.a / 100
     s.at, s.b = instantOf(s, s.a), 0
     local first = instantOf(s, 1)
-    if not first or not s.at or first > s.at or s.at >= 9007199254740992 then
+    if first > s.at or s.at >= 9007199254740992 then
       return false
     end
     drop(s, max(now, s.at))
