@@ -81,7 +81,7 @@ if family then
       or not match(sub(s.values, 1, width), form) or not match(sub(s.values, -width), form) then
       return false
     end
-    work = work + s.a / 100
+    work = work + s.a / 4
     s.at, s.b = instantOf(s, s.a), 0
     local first = instantOf(s, 1)
     if first > s.at or s.at >= 9007199254740992 then

@@ -215,9 +215,8 @@ func (s *settleTask) errand(ctx context.Context) *errand {
 		kind = "c "
 	}
 	most := max(s.ending.Taken-s.ending.Final, s.ending.Final-s.ending.Taken)
-	weight := algorithms[s.ending.Limit.Algorithm()].ends
 	args := settleArguments(kind, s.limit, s.ending)
-	return s.backend.newErrand(ctx, &settleScript, s.name, weight, most, args...)
+	return s.backend.newErrand(ctx, &settleScript, s.name, s.limit.ends, most, args...)
 }
 
 // record sets the result of s from the answer to its errand.

@@ -29,7 +29,7 @@ var algorithms = [...]struct {
 	limits.AlgorithmConcurrent:     {'c', "concurrent", 3, 1, 1},
 	limits.AlgorithmBan:            {'b', "ban", 3, 1, 1},
 	limits.AlgorithmCalendar:       {'k', "calendar", 5, 1, 1},
-	limits.AlgorithmDistinct:       {'d', "distinct", 3, 4, 1},
+	limits.AlgorithmDistinct:       {'d', "distinct", 3, 8, 8},
 }
 
 const version = '1'
@@ -41,6 +41,7 @@ type encoded struct {
 	family   family.Compiled
 	width    int    // numbers of a state in a reply
 	weight   int    // cost of a taking, in keys
+	ends     int    // cost of a settlement, in keys
 	text     any    // a string, "1t 10 600000 1": version, letter, maximum, P, Q; see state.lua
 	takesOne string // the form of a request that takes one unit
 
@@ -106,11 +107,19 @@ func encode(l limits.Limit, hold time.Duration) *encoded {
 	a := &algorithms[l.Algorithm()]
 	text := fmt.Sprintf("%c%c %d %d %d", version, a.letter, l.Burst(), p, q)
 	compiled, numbers := family.Compile(l)
-	return &encoded{
-		Numbers: numbers, limit: l, family: compiled, width: a.numbers, weight: a.takes, text: text,
-		takesOne: "take " + text + "=1",
+	e := &encoded{
+		Numbers: numbers, limit: l, family: compiled, width: a.numbers, weight: a.takes, ends: a.ends,
+		text: text, takesOne: "take " + text + "=1",
 	}
+	if numbers.Values { // a script reads and writes them all
+		values := int(numbers.Max / valuesWeight)
+		e.weight, e.ends = e.weight+values, e.ends+values
+	}
+	return e
 }
+
+// valuesWeight is how many values weigh as much as a key.
+const valuesWeight = 32
 
 func gcd(a, b int64) int64 {
 	for b != 0 {

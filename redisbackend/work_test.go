@@ -138,6 +138,31 @@ func worst(t *testing.T, client *redis.Client, g *gate, b *redisbackend.Bare, do
 		return charge("s", fmt.Sprint(key), limits.FixedWindow(limits.Per(10_001, year)), 1)
 	})
 
+	thousand := limits.Distinct(limits.PerHour(1000))
+	values := func(n int, from time.Time) {
+		text := "1d 1000 3600000000 1;"
+		for i := range n {
+			text += fmt.Sprintf("%016x=%016d", i, from.UnixMicro()+int64(i))
+		}
+		for key := range most {
+			name := redisbackend.Name(b, "values", fmt.Sprint(key))
+			ok(t, client.Set(t.Context(), name, text, time.Hour).Err())
+		}
+	}
+	trying := func(value string) func(int) backends.Charge {
+		return func(key int) backends.Charge {
+			c := charge("values", fmt.Sprint(key), thousand, 1)
+			c.Value = value
+			return c
+		}
+	}
+	values(999, time.Now().Add(-time.Minute))
+	charged("a new value of each key", trying("new"))
+	charged("a known value of each key", trying("new"))
+	charged("a denied value of each key", trying("other"))
+	values(999, time.Now().Add(3*time.Hour))
+	charged("values from before the clock stepped back", trying("new"))
+
 	held := func(ends time.Time) {
 		var units []redis.Z
 		for i := range 1000 {
@@ -243,9 +268,13 @@ local redis = { call = command(server.call), pcall = command(server.pcall) }
 local string = { char = texts.char, byte = texts.byte, gmatch = texts.gmatch, gsub = texts.gsub }
 for name, cost in pairs({ format = 0.3, match = 0.3, rep = 0.1, sub = 0.1 }) do
   string[name] = function(...)
-    work = work + cost + #(texts[name](...) or '') / 800
+    work = work + cost + #tostring(texts[name](...) or '') / 800
     return texts[name](...)
   end
+end
+function string.find(text, ...)
+  work = work + 0.3 + #text / 800
+  return texts.find(text, ...)
 end
 
 local function script()
