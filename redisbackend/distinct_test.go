@@ -101,8 +101,8 @@ func TestAStateOfValuesThatCannotBeIsAnError(t *testing.T) {
 	}
 }
 
-// A thousand values and many requests in one call, each of which finds those of the ones before.
-func TestAThousandValuesAreDecidedInOneCall(t *testing.T) {
+// A thousand values and several requests in a call, each of which finds those of the ones before.
+func TestRequestsOfOneCallFindTheValuesOfEachOther(t *testing.T) {
 	client, g := startGate(t)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 	limit := limits.Distinct(limits.PerHour(1000))
