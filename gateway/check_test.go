@@ -193,7 +193,9 @@ func TestWhatIsNotBelievedIsLoggedOnceAMinute(t *testing.T) {
 }
 
 func TestEveryMistakeOfAConfigurationIsReported(t *testing.T) {
-	_, err := gateway.New(nil, []string{"10.0.0.0/33", "0.0.0.0/0", "proxy.example", "::ffff:10.0.0.0/104"}, gateway.Options{DeniedStatus: 500})
+	_, err := gateway.New(nil,
+		[]string{"10.0.0.0/33", "0.0.0.0/0", "proxy.example", "::ffff:10.0.0.0/104"},
+		gateway.Options{DeniedStatus: 500})
 	for _, want := range []string{"limiter", "10.0.0.0/33", "0.0.0.0/0", "proxy.example", "::ffff:10.0.0.0/104", "500"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)

@@ -174,19 +174,25 @@ type example struct {
 var cases = []example{
 	{"an exact pair comes before its key", nested, []string{"a=1", "ok: 0 of 1/minute"}},
 	{"the key alone is for other values", nested, []string{"a=2", "ok: 3 of 4/minute"}},
-	{"each value counts by itself", nested, []string{"a=2", "ok: 3 of 4/minute", "a=3", "ok: 3 of 4/minute", "a=2", "ok: 2 of 4/minute"}},
+	{"each value counts by itself", nested, []string{
+		"a=2", "ok: 3 of 4/minute", "a=3", "ok: 3 of 4/minute", "a=2", "ok: 2 of 4/minute",
+	}},
 	{"an exact pair below an exact pair", nested, []string{"a=1 b=x", "ok: 2 of 3/minute"}},
 	{"a key below an exact pair", nested, []string{"a=1 b=y", "ok: 1 of 2/minute"}},
 	{"a key below a key", nested, []string{"a=2 b=y", "ok: 4 of 5/minute"}},
 	{"an exact pair hides what is below its key", nested, []string{"a=1 c=y", "ok: -"}},
 	{"an exact pair without a limit hides its key", nested, []string{"a=bare", "ok: -", "a=bare b=1", "ok: -"}},
 	{"more entries than levels match nothing", nested, []string{"a=2 b=y c=z", "ok: -"}},
-	{"fewer entries than levels count on their own level", nested, []string{"a=1", "ok: 0 of 1/minute", "a=1", "OVER: 0 of 1/minute", "a=1 b=x", "ok: 2 of 3/minute"}},
+	{"fewer entries than levels count on their own level", nested, []string{
+		"a=1", "ok: 0 of 1/minute", "a=1", "OVER: 0 of 1/minute", "a=1 b=x", "ok: 2 of 3/minute",
+	}},
 	{"the order of entries matters", nested, []string{"b=x a=1", "ok: -"}},
 	{"an unknown key", nested, []string{"zz=1", "ok: -"}},
 	{"keys and values have cases", nested, []string{"A=1", "ok: -", "a=1 b=X", "ok: 1 of 2/minute"}},
 	{"an empty value is a value", nested, []string{"a=", "ok: 3 of 4/minute"}},
-	{"a limit of 0 denies", nested, []string{"n=50.0.0.5", "OVER: 0 of 0/second", "n=50.0.0.1", "ok: 9 of 10/second"}},
+	{"a limit of 0 denies", nested, []string{
+		"n=50.0.0.5", "OVER: 0 of 0/second", "n=50.0.0.1", "ok: 9 of 10/second",
+	}},
 	{"an unknown domain", nested, []string{"@other a=1", "ok: -"}},
 	{"an empty domain", nested, []string{"@ a=1", "rate limit domain must not be empty"}},
 
@@ -194,80 +200,197 @@ var cases = []example{
 	{"wildcards go by the order of the file", wild, []string{"p=/api/v1", "ok: 0 of 1/minute"}},
 	{"a wildcard matches no letters", wild, []string{"p=/api/", "ok: 0 of 1/minute"}},
 	{"a wildcard is no part of a shorter text", wild, []string{"p=/api", "ok: 6 of 7/minute"}},
-	{"two stars", wild, []string{"p=/x/1/y/2/z", "ok: 2 of 3/minute", "p=/x//y//z", "ok: 2 of 3/minute", "p=/x/1/2/z", "ok: 6 of 7/minute"}},
+	{"two stars", wild, []string{
+		"p=/x/1/y/2/z", "ok: 2 of 3/minute", "p=/x//y//z", "ok: 2 of 3/minute",
+		"p=/x/1/2/z", "ok: 6 of 7/minute",
+	}},
 	{"two stars take the middle where it first fits", wild, []string{"p=/x/1/y/3/y/z", "ok: 2 of 3/minute"}},
 	{"a star in front", wild, []string{"p=logo.png", "ok: 3 of 4/minute", "p=.png", "ok: 3 of 4/minute"}},
-	{"beginning and end do not overlap", wild, []string{"p=aba", "ok: 6 of 7/minute", "p=abba", "ok: 5 of 6/minute"}},
+	{"beginning and end do not overlap", wild, []string{
+		"p=aba", "ok: 6 of 7/minute", "p=abba", "ok: 5 of 6/minute",
+	}},
 	{"a wildcard comes before the key", wild, []string{"p=/other", "ok: 6 of 7/minute"}},
 	{"a value with a star is a text in a request", wild, []string{"p=/api/*", "ok: 0 of 1/minute"}},
-	{"values of a wildcard count by themselves", wild, []string{"i=f/a", "ok: 1 of 2/minute", "i=f/b", "ok: 1 of 2/minute"}},
-	{"share_threshold counts them together", wild, []string{"s=f/a", "ok: 1 of 2/minute", "s=f/b", "ok: 0 of 2/minute", "s=f/c", "OVER: 0 of 2/minute"}},
-	{"share_threshold holds for what is below", wild, []string{"t=f/a m=x", "ok: 1 of 2/minute", "t=f/b m=x", "ok: 0 of 2/minute", "t=f/b m=y", "ok: 1 of 2/minute"}},
+	{"values of a wildcard count by themselves", wild, []string{
+		"i=f/a", "ok: 1 of 2/minute", "i=f/b", "ok: 1 of 2/minute",
+	}},
+	{"share_threshold counts them together", wild, []string{
+		"s=f/a", "ok: 1 of 2/minute", "s=f/b", "ok: 0 of 2/minute", "s=f/c", "OVER: 0 of 2/minute",
+	}},
+	{"share_threshold holds for what is below", wild, []string{
+		"t=f/a m=x", "ok: 1 of 2/minute", "t=f/b m=x", "ok: 0 of 2/minute", "t=f/b m=y", "ok: 1 of 2/minute",
+	}},
 
 	{"hits of a request are 1 unless set", plain, []string{"k=1", "ok: 2 of 3/minute"}},
 	{"hits of a request", plain, []string{"*2 k=1", "ok: 1 of 3/minute"}},
 	{"hits of a descriptor come first", plain, []string{"*3 k=1 +2 ; k=2", "ok: 1 of 3/minute, 0 of 3/minute"}},
 	{"hits above the limit are over", plain, []string{"*4 k=1", "OVER: 0 of 3/minute"}},
-	{"what is over counts", plain, []string{"*2 k=1", "ok: 1 of 3/minute", "*2 k=1", "OVER: 0 of 3/minute", "k=1", "OVER: 0 of 3/minute"}},
-	{"a window over its limit owes the next nothing", plain, []string{"k=1 +900", "OVER: 0 of 3/minute", "wait 60s", "", "k=1", "ok: 2 of 3/minute"}},
+	{"what is over counts", plain, []string{
+		"*2 k=1", "ok: 1 of 3/minute", "*2 k=1", "OVER: 0 of 3/minute", "k=1", "OVER: 0 of 3/minute",
+	}},
+	{"a window over its limit owes the next nothing", plain, []string{
+		"k=1 +900", "OVER: 0 of 3/minute", "wait 60s", "", "k=1", "ok: 2 of 3/minute",
+	}},
 	{"0 hits charge nothing", plain, []string{"k=1 +0", "ok: 3 of 3/minute", "k=1 +0", "ok: 3 of 3/minute"}},
-	{"a window that is exactly full passes a check", plain, []string{"k=1 +3", "ok: 0 of 3/minute", "k=1 +0", "ok: 0 of 3/minute"}},
-	{"a window that is over does not", plain, []string{"k=1 +4", "OVER: 0 of 3/minute", "k=1 +0", "OVER: 0 of 3/minute"}},
-	{"check at the request, charge at the end", plain, []string{"k=1 +0", "ok: 3 of 3/minute", "k=1 +100", "OVER: 0 of 3/minute", "k=1 +0", "OVER: 0 of 3/minute", "wait 60s", "", "k=1 +0", "ok: 3 of 3/minute"}},
-	{"a limit of 0 passes a check", plain, []string{"z=1 +0", "ok: 0 of 0/minute", "z=1", "OVER: 0 of 0/minute", "z=1 +0", "OVER: 0 of 0/minute"}},
+	{"a window that is exactly full passes a check", plain, []string{
+		"k=1 +3", "ok: 0 of 3/minute", "k=1 +0", "ok: 0 of 3/minute",
+	}},
+	{"a window that is over does not", plain, []string{
+		"k=1 +4", "OVER: 0 of 3/minute", "k=1 +0", "OVER: 0 of 3/minute",
+	}},
+	{"check at the request, charge at the end", plain, []string{
+		"k=1 +0", "ok: 3 of 3/minute", "k=1 +100", "OVER: 0 of 3/minute", "k=1 +0", "OVER: 0 of 3/minute",
+		"wait 60s", "", "k=1 +0", "ok: 3 of 3/minute",
+	}},
+	{"a limit of 0 passes a check", plain, []string{
+		"z=1 +0", "ok: 0 of 0/minute", "z=1", "OVER: 0 of 0/minute", "z=1 +0", "OVER: 0 of 0/minute",
+	}},
 	{"an empty value in the file is no value", plain, []string{"e=1", "ok: 8 of 9/minute"}},
 	{"unlimited", plain, []string{"u=1", "ok: unlimited", "u=1 +1000000", "ok: unlimited"}},
 	{"a shadow is ok", plain, []string{"s=1", "ok: 0 of 1/minute", "s=1", "ok: 0 of 1/minute shadow"}},
-	{"one over is over", plain, []string{"k=1 +3", "ok: 0 of 3/minute", "k=1 ; k=2", "OVER: OVER 0 of 3/minute, ok 2 of 3/minute"}},
-	{"descriptors count apart", plain, []string{"z=1 ; k=2", "OVER: OVER 0 of 0/minute, ok 2 of 3/minute", "k=2 +0", "ok: 2 of 3/minute"}},
-	{"the same descriptor twice is charged in order", plain, []string{"k=1 ; k=1", "ok: 2 of 3/minute, 1 of 3/minute", "k=1 ; k=1", "OVER: ok 0 of 3/minute, OVER 0 of 3/minute"}},
-	{"descriptors with and without a limit", plain, []string{"zz=1 ; u=1 ; k=1", "ok: -, unlimited, 2 of 3/minute"}},
-	{"a week", plain, []string{"w=1 +2", "ok: 0 of 2/week", "w=1", "OVER: 0 of 2/week", "wait 168h", "", "w=1", "ok: 1 of 2/week"}},
-	{"a refund", plain, []string{"k=1 +3", "ok: 0 of 3/minute", "k=1 -2", "ok: 2 of 3/minute", "k=1 +2", "ok: 0 of 3/minute"}},
-	{"a refund of a window that is over", plain, []string{"k=1 +10", "OVER: 0 of 3/minute", "k=1 -6", "OVER: 0 of 3/minute", "k=1 -2", "ok: 1 of 3/minute"}},
-	{"a refund of more than was charged", plain, []string{"k=1", "ok: 2 of 3/minute", "k=1 -100", "ok: 3 of 3/minute", "k=1 -100", "ok: 3 of 3/minute"}},
+	{"one over is over", plain, []string{
+		"k=1 +3", "ok: 0 of 3/minute", "k=1 ; k=2", "OVER: OVER 0 of 3/minute, ok 2 of 3/minute",
+	}},
+	{"descriptors count apart", plain, []string{
+		"z=1 ; k=2", "OVER: OVER 0 of 0/minute, ok 2 of 3/minute", "k=2 +0", "ok: 2 of 3/minute",
+	}},
+	{"the same descriptor twice is charged in order", plain, []string{
+		"k=1 ; k=1", "ok: 2 of 3/minute, 1 of 3/minute",
+		"k=1 ; k=1", "OVER: ok 0 of 3/minute, OVER 0 of 3/minute",
+	}},
+	{"descriptors with and without a limit", plain, []string{
+		"zz=1 ; u=1 ; k=1", "ok: -, unlimited, 2 of 3/minute",
+	}},
+	{"a week", plain, []string{
+		"w=1 +2", "ok: 0 of 2/week", "w=1", "OVER: 0 of 2/week", "wait 168h", "", "w=1", "ok: 1 of 2/week",
+	}},
+	{"a refund", plain, []string{
+		"k=1 +3", "ok: 0 of 3/minute", "k=1 -2", "ok: 2 of 3/minute", "k=1 +2", "ok: 0 of 3/minute",
+	}},
+	{"a refund of a window that is over", plain, []string{
+		"k=1 +10", "OVER: 0 of 3/minute", "k=1 -6", "OVER: 0 of 3/minute", "k=1 -2", "ok: 1 of 3/minute",
+	}},
+	{"a refund of more than was charged", plain, []string{
+		"k=1", "ok: 2 of 3/minute", "k=1 -100", "ok: 3 of 3/minute", "k=1 -100", "ok: 3 of 3/minute",
+	}},
 	{"a refund of nothing", plain, []string{"k=1 -1", "ok: 3 of 3/minute", "k=1 -0", "ok: 3 of 3/minute"}},
-	{"a refund does not reach the window before", plain, []string{"k=1 +3", "ok: 0 of 3/minute", "wait 60s", "", "k=1 +2", "ok: 1 of 3/minute", "k=1 -3", "ok: 3 of 3/minute"}},
-	{"a refund beside a charge", plain, []string{"k=1 +3", "ok: 0 of 3/minute", "k=1 -2 ; k=2", "ok: 2 of 3/minute, 2 of 3/minute"}},
-	{"a refund does not help a charge before it", plain, []string{"k=1 +3", "ok: 0 of 3/minute", "k=1 ; k=1 -2", "OVER: OVER 0 of 3/minute, ok 1 of 3/minute"}},
-	{"a refund helps a charge after it", plain, []string{"k=1 +3", "ok: 0 of 3/minute", "k=1 -2 ; k=1", "ok: 2 of 3/minute, 1 of 3/minute"}},
+	{"a refund does not reach the window before", plain, []string{
+		"k=1 +3", "ok: 0 of 3/minute", "wait 60s", "", "k=1 +2", "ok: 1 of 3/minute",
+		"k=1 -3", "ok: 3 of 3/minute",
+	}},
+	{"a refund beside a charge", plain, []string{
+		"k=1 +3", "ok: 0 of 3/minute", "k=1 -2 ; k=2", "ok: 2 of 3/minute, 2 of 3/minute",
+	}},
+	{"a refund does not help a charge before it", plain, []string{
+		"k=1 +3", "ok: 0 of 3/minute", "k=1 ; k=1 -2", "OVER: OVER 0 of 3/minute, ok 1 of 3/minute",
+	}},
+	{"a refund helps a charge after it", plain, []string{
+		"k=1 +3", "ok: 0 of 3/minute", "k=1 -2 ; k=1", "ok: 2 of 3/minute, 1 of 3/minute",
+	}},
 	{"a limit of the request", plain, []string{"k=1 !5/minute", "ok: 4 of 5/minute"}},
-	{"a limit of the request shares its count", plain, []string{"k=1", "ok: 2 of 3/minute", "k=1 !5/minute", "ok: 3 of 5/minute", "k=1", "ok: 0 of 3/minute"}},
-	{"a limit of the request of another unit does not", plain, []string{"k=1", "ok: 2 of 3/minute", "k=1 !5/hour", "ok: 4 of 5/hour"}},
-	{"a limit of the request needs no descriptor in the file", plain, []string{"zz=1 yy=2 !1/hour", "ok: 0 of 1/hour", "zz=1 yy=2 !1/hour", "OVER: 0 of 1/hour"}},
-	{"a limit of the request is no shadow", plain, []string{"s=1 !1/hour", "ok: 0 of 1/hour", "s=1 !1/hour", "OVER: 0 of 1/hour"}},
+	{"a limit of the request shares its count", plain, []string{
+		"k=1", "ok: 2 of 3/minute", "k=1 !5/minute", "ok: 3 of 5/minute", "k=1", "ok: 0 of 3/minute",
+	}},
+	{"a limit of the request of another unit does not", plain, []string{
+		"k=1", "ok: 2 of 3/minute", "k=1 !5/hour", "ok: 4 of 5/hour",
+	}},
+	{"a limit of the request needs no descriptor in the file", plain, []string{
+		"zz=1 yy=2 !1/hour", "ok: 0 of 1/hour", "zz=1 yy=2 !1/hour", "OVER: 0 of 1/hour",
+	}},
+	{"a limit of the request is no shadow", plain, []string{
+		"s=1 !1/hour", "ok: 0 of 1/hour", "s=1 !1/hour", "OVER: 0 of 1/hour",
+	}},
 	{"a limit of the request limits what is unlimited", plain, []string{"u=1 !1/hour", "ok: 0 of 1/hour"}},
 	{"a limit of the request in an unknown domain", plain, []string{"@other k=1 !1/hour", "ok: -"}},
-	{"the highest limit and addend", plain, []string{"k=1 +1000000000", "OVER: 0 of 3/minute", "k=1 !499999999/minute", "OVER: 0 of 499999999/minute", "k=1 +1000000000 ; k=1 +1000000000 ; k=2", "OVER: OVER 0 of 3/minute, OVER 0 of 3/minute, ok 2 of 3/minute"}},
+	{"the highest limit and addend", plain, []string{
+		"k=1 +1000000000", "OVER: 0 of 3/minute", "k=1 !499999999/minute", "OVER: 0 of 499999999/minute",
+		"k=1 +1000000000 ; k=1 +1000000000 ; k=2", "OVER: OVER 0 of 3/minute, OVER 0 of 3/minute, ok 2 of 3/minute",
+	}},
 
-	{"a window without room is over, though a part fits", plain, []string{"k=1 +500000000 ; k=2", "OVER: OVER 0 of 3/minute, ok 2 of 3/minute", "k=1", "OVER: 0 of 3/minute", "k=1 +1 ; k=1 +499999999", "OVER: OVER 0 of 3/minute, OVER 0 of 3/minute"}},
-	{"an addend above every limit is over, and counts", plain, []string{"k=1 +18446744073709551615", "OVER: 0 of 3/minute", "k=1 +0", "OVER: 0 of 3/minute", "*4294967295 k=2 !499999999/minute", "OVER: 0 of 499999999/minute", "k=2 -18446744073709551615", "ok: 3 of 3/minute", "u=1 +18446744073709551615", "ok: unlimited"}},
-	{"an addend above every algorithm is over", several, []string{"huge=1 +18446744073709551615", "OVER: 0 of 1000000000/day", "huge=1 +1000000000", "ok: 0 of 1000000000/day"}},
-	{"an addend above every limit, all or nothing", together, []string{"k=1 +18446744073709551615 ; k=1 +18446744073709551615", "OVER: OVER 0 of 3/minute, OVER 0 of 3/minute", "k=1", "ok: 2 of 3/minute"}},
+	{"a window without room is over, though a part fits", plain, []string{
+		"k=1 +500000000 ; k=2", "OVER: OVER 0 of 3/minute, ok 2 of 3/minute", "k=1", "OVER: 0 of 3/minute",
+		"k=1 +1 ; k=1 +499999999", "OVER: OVER 0 of 3/minute, OVER 0 of 3/minute",
+	}},
+	{"an addend above every limit is over, and counts", plain, []string{
+		"k=1 +18446744073709551615", "OVER: 0 of 3/minute", "k=1 +0", "OVER: 0 of 3/minute",
+		"*4294967295 k=2 !499999999/minute", "OVER: 0 of 499999999/minute",
+		"k=2 -18446744073709551615", "ok: 3 of 3/minute", "u=1 +18446744073709551615", "ok: unlimited",
+	}},
+	{"an addend above every algorithm is over", several, []string{
+		"huge=1 +18446744073709551615", "OVER: 0 of 1000000000/day",
+		"huge=1 +1000000000", "ok: 0 of 1000000000/day",
+	}},
+	{"an addend above every limit, all or nothing", together, []string{
+		"k=1 +18446744073709551615 ; k=1 +18446744073709551615", "OVER: OVER 0 of 3/minute, OVER 0 of 3/minute",
+		"k=1", "ok: 2 of 3/minute",
+	}},
 
-	{"what is replaced is uncharged", named, []string{"slow=1 ; fast=1", "ok: -, 8 of 9/minute", "slow=1", "ok: 0 of 1/minute"}},
+	{"what is replaced is uncharged", named, []string{
+		"slow=1 ; fast=1", "ok: -, 8 of 9/minute", "slow=1", "ok: 0 of 1/minute",
+	}},
 	{"what is replaced, in the other order", named, []string{"fast=1 ; slow=1", "ok: 8 of 9/minute, -"}},
 	{"unlimited replaces, too", named, []string{"slow=1 ; free=1", "ok: -, unlimited"}},
 	{"all of a name are replaced", named, []string{"slow=1 ; slow=2 ; fast=1", "ok: -, -, 8 of 9/minute"}},
 
-	{"a quota that is over lets others pass", quotas, []string{"q=1 ; r=1", "ok: 0 of 1/minute, 1 of 2/minute", "q=1 ; r=1", "ok: OVER 0 of 1/minute, 0 of 2/minute"}},
-	{"all quotas over are over", quotas, []string{"q=1 ; r=1", "ok: 0 of 1/minute, 1 of 2/minute", "q=1 ; r=1", "ok: OVER 0 of 1/minute, 0 of 2/minute", "q=1 ; r=1", "OVER: OVER 0 of 1/minute, OVER 0 of 2/minute"}},
-	{"a quota and a limit that is over", quotas, []string{"q=1 ; k=1 +9", "OVER: ok 0 of 1/minute, OVER 0 of 3/minute"}},
-	{"one quota over, and a limit that is not", quotas, []string{"q=1 +2 ; k=1", "OVER: OVER 0 of 1/minute, ok 2 of 3/minute"}},
+	{"a quota that is over lets others pass", quotas, []string{
+		"q=1 ; r=1", "ok: 0 of 1/minute, 1 of 2/minute", "q=1 ; r=1", "ok: OVER 0 of 1/minute, 0 of 2/minute",
+	}},
+	{"all quotas over are over", quotas, []string{
+		"q=1 ; r=1", "ok: 0 of 1/minute, 1 of 2/minute", "q=1 ; r=1", "ok: OVER 0 of 1/minute, 0 of 2/minute",
+		"q=1 ; r=1", "OVER: OVER 0 of 1/minute, OVER 0 of 2/minute",
+	}},
+	{"a quota and a limit that is over", quotas, []string{
+		"q=1 ; k=1 +9", "OVER: ok 0 of 1/minute, OVER 0 of 3/minute",
+	}},
+	{"one quota over, and a limit that is not", quotas, []string{
+		"q=1 +2 ; k=1", "OVER: OVER 0 of 1/minute, ok 2 of 3/minute",
+	}},
 
-	{"several limits of one descriptor", several, []string{"k=1", "ok: 1 of 2/second", "k=1", "ok: 0 of 2/second", "k=1", "OVER: 0 of 2/second", "wait 1s", "", "k=1", "OVER: 0 of 3/minute"}},
-	{"an algorithm takes nothing from what it denies", several, []string{"w=1 +3", "OVER: 0 of 2/unknown", "w=1 +2", "ok: 0 of 2/unknown", "w=1 +0", "OVER: 0 of 2/unknown"}},
-	{"an algorithm, twice in one request", several, []string{"w=1", "ok: 1 of 2/unknown", "w=1 ; w=1", "OVER: ok 0 of 2/unknown, OVER 0 of 2/unknown"}},
-	{"a bucket refills", several, []string{"b=1 +2", "ok: 0 of 2/minute", "wait 30s", "", "b=1", "ok: 0 of 2/minute", "b=1", "OVER: 0 of 2/minute"}},
-	{"an algorithm beside a limit by unit", several, []string{"w=1 +2 ; k=1", "ok: 0 of 2/unknown, 1 of 2/second", "w=1 ; k=1", "OVER: OVER 0 of 2/unknown, ok 0 of 2/second"}},
+	{"several limits of one descriptor", several, []string{
+		"k=1", "ok: 1 of 2/second", "k=1", "ok: 0 of 2/second", "k=1", "OVER: 0 of 2/second", "wait 1s", "",
+		"k=1", "OVER: 0 of 3/minute",
+	}},
+	{"an algorithm takes nothing from what it denies", several, []string{
+		"w=1 +3", "OVER: 0 of 2/unknown", "w=1 +2", "ok: 0 of 2/unknown", "w=1 +0", "OVER: 0 of 2/unknown",
+	}},
+	{"an algorithm, twice in one request", several, []string{
+		"w=1", "ok: 1 of 2/unknown", "w=1 ; w=1", "OVER: ok 0 of 2/unknown, OVER 0 of 2/unknown",
+	}},
+	{"a bucket refills", several, []string{
+		"b=1 +2", "ok: 0 of 2/minute", "wait 30s", "", "b=1", "ok: 0 of 2/minute", "b=1", "OVER: 0 of 2/minute",
+	}},
+	{"an algorithm beside a limit by unit", several, []string{
+		"w=1 +2 ; k=1", "ok: 0 of 2/unknown, 1 of 2/second",
+		"w=1 ; k=1", "OVER: OVER 0 of 2/unknown, ok 0 of 2/second",
+	}},
 
-	{"a window is charged in order beside an algorithm that is charged twice", several, []string{"b=1 ; b=1 ; k=1 ; k=1", "ok: 1 of 2/minute, 0 of 2/minute, 1 of 2/second, 0 of 2/second"}},
-	{"a refund beside an algorithm that is charged twice", several, []string{"k=1 +2", "ok: 0 of 2/second", "w=1 ; w=1 ; k=1 ; k=1 -2", "OVER: ok 1 of 2/unknown, ok 0 of 2/unknown, OVER 0 of 2/second, ok 1 of 2/second"}},
-	{"a limit of the request hides none that is over", several, []string{"k=1 +2", "ok: 0 of 2/second", "w=1 ; w=1 ; k=1 ; k=1 !9/second", "OVER: ok 1 of 2/unknown, ok 0 of 2/unknown, OVER 0 of 2/second, ok 5 of 9/second"}},
-	{"all or nothing", together, []string{"k=1 ; l=1", "ok: 2 of 3/minute, 0 of 1/minute", "k=1 ; l=1", "OVER: ok 2 of 3/minute, OVER 0 of 1/minute", "k=1", "ok: 1 of 3/minute"}},
-	{"all or nothing, with a limit of 0", together, []string{"k=1 ; z=1", "OVER: ok 3 of 3/minute, OVER 0 of 0/minute", "k=1", "ok: 2 of 3/minute", "z=1 +0", "OVER: 0 of 0/minute"}},
-	{"all or nothing, with a shadow", together, []string{"k=1 ; s=1", "ok: 2 of 3/minute, 0 of 1/minute", "k=1 ; s=1", "ok: 1 of 3/minute, 0 of 1/minute shadow"}},
-	{"all or nothing, twice in one request", together, []string{"k=1 +2 ; k=1 +2", "OVER: OVER 0 of 3/minute, OVER 0 of 3/minute", "k=1", "ok: 2 of 3/minute"}},
+	{"a window is charged in order beside an algorithm that is charged twice", several, []string{
+		"b=1 ; b=1 ; k=1 ; k=1", "ok: 1 of 2/minute, 0 of 2/minute, 1 of 2/second, 0 of 2/second",
+	}},
+	{"a refund beside an algorithm that is charged twice", several, []string{
+		"k=1 +2", "ok: 0 of 2/second",
+		"w=1 ; w=1 ; k=1 ; k=1 -2",
+		"OVER: ok 1 of 2/unknown, ok 0 of 2/unknown, OVER 0 of 2/second, ok 1 of 2/second",
+	}},
+	{"a limit of the request hides none that is over", several, []string{
+		"k=1 +2", "ok: 0 of 2/second",
+		"w=1 ; w=1 ; k=1 ; k=1 !9/second",
+		"OVER: ok 1 of 2/unknown, ok 0 of 2/unknown, OVER 0 of 2/second, ok 5 of 9/second",
+	}},
+	{"all or nothing", together, []string{
+		"k=1 ; l=1", "ok: 2 of 3/minute, 0 of 1/minute",
+		"k=1 ; l=1", "OVER: ok 2 of 3/minute, OVER 0 of 1/minute", "k=1", "ok: 1 of 3/minute",
+	}},
+	{"all or nothing, with a limit of 0", together, []string{
+		"k=1 ; z=1", "OVER: ok 3 of 3/minute, OVER 0 of 0/minute", "k=1", "ok: 2 of 3/minute",
+		"z=1 +0", "OVER: 0 of 0/minute",
+	}},
+	{"all or nothing, with a shadow", together, []string{
+		"k=1 ; s=1", "ok: 2 of 3/minute, 0 of 1/minute", "k=1 ; s=1", "ok: 1 of 3/minute, 0 of 1/minute shadow",
+	}},
+	{"all or nothing, twice in one request", together, []string{
+		"k=1 +2 ; k=1 +2", "OVER: OVER 0 of 3/minute, OVER 0 of 3/minute", "k=1", "ok: 2 of 3/minute",
+	}},
 }
 
 func TestAnswersAreThoseOfTheDocuments(t *testing.T) {

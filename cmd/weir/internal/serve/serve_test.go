@@ -517,7 +517,9 @@ func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 func TestConnectionsThatSayNothingDelayNoEnd(t *testing.T) {
-	for sent, most := range map[string]time.Duration{"": 0, "PRI * HTTP/2.0\r\n": 0, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n": 3 * time.Second} {
+	for sent, most := range map[string]time.Duration{
+		"": 0, "PRI * HTTP/2.0\r\n": 0, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n": 3 * time.Second,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &service{Config: Config{Logger: slog.New(slog.DiscardHandler)}}
 			listener := make(pipes)
