@@ -79,7 +79,7 @@ var guides = []string{"operations.md", "playground.md", "simulate.md"}
 const mostPicture = 60_000
 
 func TestPicturesOfTheGuides(t *testing.T) {
-	images, err := filepath.Abs("../../docs/images") // tests change the working directory
+	images, err := filepath.Abs("../../../docs/images") // tests change the working directory
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,6 +144,7 @@ func TestDecisionsInThePageEqualThoseOfGo(t *testing.T) {
 	l, _ := lab.New(lab.Setup{Limit: "40/10s"})
 	panels := l.Panels()
 	decided, allowed, denied := 0, 0, 0
+	sent := make(map[float64]int) // by panel: the value of a request is its number
 	for e := numbers; len(e) > 0; e = e[8:] {
 		rule := panels[int(e[0])].Rules[0]
 		limit, err := limits.Parse(rule.Limit)
@@ -153,6 +154,10 @@ func TestDecisionsInThePageEqualThoseOfGo(t *testing.T) {
 		now = start.Add(time.Duration(e[1]) * time.Microsecond)
 		out := make([]limits.Decision, 1)
 		charge := backends.Charge{Scope: rule.Algorithm, Key: "client", Limit: limit, Cost: int64(e[3])}
+		if limit.Algorithm().CountsValues() {
+			charge.Value = strconv.Itoa(sent[e[0]])
+		}
+		sent[e[0]]++
 		ctx := context.Background()
 		if limit.Algorithm().Holds() { // requests of no length hold nothing
 			err = store.Peek(ctx, []backends.Charge{charge}, out)
