@@ -20,6 +20,11 @@ var lifts = map[string]string{
 	"golang.org/x/sys":    "x/net 0.60.0 requires it",
 	"golang.org/x/text":   "x/net 0.60.0 requires it",
 
+	"google.golang.org/grpc": "GO-2026-6061, 6348 and 6443: fixed in 1.83.2. go-control-plane, whose messages gateway " +
+		"serves, asks for an older one",
+	"google.golang.org/genproto/googleapis/rpc": "grpc 1.83.2 requires it",
+	"github.com/cncf/xds/go":                    "grpc 1.83.2 requires it",
+
 	"google.golang.org/protobuf":    "GO-2024-2611 in protojson: fixed in 1.33.0",
 	"github.com/klauspost/cpuid/v2": "go-redis 9.20.0 requires it",
 	"github.com/mattn/go-isatty": "echo 4.16.0 requires it: GO-2026-6881 and seven more are fixed there, and " +
@@ -35,14 +40,15 @@ type program struct {
 
 var programs = []program{
 	{"github.com/gin-gonic/gin",
-		[]string{"limits", "limits/limitstest", "memory", "core", "headers", "keyfuncs", "nethttp", "shed", "client", "stats",
-			"admin", "ginmw"}, ""},
+		[]string{"limits", "limits/backends", "limits/limitstest", "memory", "core", "headers", "keyfuncs", "nethttp", "shed",
+			"client", "stats", "admin", "ginmw"}, ""},
 	{"github.com/go-chi/chi/v5", []string{"chimw"}, ""},
 	{"github.com/labstack/echo/v4", []string{"echomw"}, ""},
 	{"github.com/labstack/echo/v5", []string{"echo5mw"}, "echo5mw"},
 	{"google.golang.org/grpc", []string{"grpcmw"}, "grpcmw"},
 	{"connectrpc.com/connect", []string{"connectmw"}, "connectmw"},
-	{"github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3", []string{"gateway", "gateway/descriptors", "gateway/envoy"}, "gateway"},
+	{"github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3",
+		[]string{"gateway", "gateway/descriptors", "gateway/envoy"}, "gateway"},
 	{"github.com/redis/go-redis/v9", []string{"redisbackend", "remote"}, ""},
 	{"go.yaml.in/yaml/v4", []string{"policy"}, ""},
 	{"github.com/prometheus/client_golang/prometheus", []string{"stats/weirprom"}, "stats/weirprom"},
