@@ -4,7 +4,8 @@
 //
 //	go run .ci/image.go -arch amd64 -tag v1.2.3 -o weir.tar path/to/weir
 //
-// The image is that of cmd/weir/Containerfile. "podman load -i weir.tar" loads it, and so does "skopeo copy oci-archive:weir.tar".
+// The image is that of cmd/weir/Containerfile. "podman load -i weir.tar"
+// loads it, and so does "skopeo copy oci-archive:weir.tar".
 // The same binary gives the same archive, to the byte.
 package main
 
@@ -68,16 +69,24 @@ func image(binary []byte, arch, tag string) ([]byte, error) {
 		"config": map[string]any{
 			"User": "65532:65532", "Entrypoint": []string{"/weir"}, "Cmd": []string{"serve", "/etc/weir"},
 			"ExposedPorts": map[string]any{"8080/tcp": struct{}{}, "8081/tcp": struct{}{}, "6070/tcp": struct{}{}},
-			"Labels":       map[string]string{"org.opencontainers.image.source": "https://github.com/weir-go/weir", "org.opencontainers.image.version": tag},
+			"Labels": map[string]string{
+				"org.opencontainers.image.source":  "https://github.com/weir-go/weir",
+				"org.opencontainers.image.version": tag,
+			},
 		},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{layerBlob.Digest}},
 	}))
 	manifest := blob("application/vnd.oci.image.manifest.v1+json", encode(map[string]any{
-		"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config, "layers": []descriptor{layerBlob},
+		"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+		"config": config, "layers": []descriptor{layerBlob},
 	}))
 	manifest.Annotations = map[string]string{"org.opencontainers.image.ref.name": tag}
+	index := encode(map[string]any{
+		"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json",
+		"manifests": []descriptor{manifest},
+	})
 	files = append(files,
-		file{"index.json", 0o644, encode(map[string]any{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": []descriptor{manifest}})},
+		file{"index.json", 0o644, index},
 		file{"oci-layout", 0o644, []byte(`{"imageLayoutVersion":"1.0.0"}`)})
 	return pack(files)
 }
@@ -101,7 +110,11 @@ func pack(files []file) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, f := range files {
-		if err := w.WriteHeader(&tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.data)), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}); err != nil {
+		err := w.WriteHeader(&tar.Header{
+			Name: f.name, Mode: f.mode, Size: int64(len(f.data)),
+			ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR,
+		})
+		if err != nil {
 			return nil, err
 		}
 		if _, err := w.Write(f.data); err != nil {

@@ -11,7 +11,7 @@ const (
 	fewKeys = 2_000
 )
 
-// contestant returns the contestant of the given name. It panics if there is none: names come from
+// contestant returns the contestant of the given name. It panics for an unknown name: names come from
 // this program.
 func contestant(name string) store.Contestant {
 	for _, c := range store.Contestants() {

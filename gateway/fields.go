@@ -127,7 +127,7 @@ func (f *fields) fail(err error) {
 	}
 }
 
-// only returns the one line of a field, "" if there is none.
+// only returns the one line of a field, or "".
 func (f *fields) only(name string) string {
 	lines := f.header[name]
 	if len(lines) > 1 {

@@ -10,7 +10,7 @@ import (
 
 // Cookie returns the key function of the [Digest] of a cookie's value. The cookie is
 // the one that [http.Request.Cookie] returns: the first valid cookie of that name. The
-// key function returns core.ErrAbsent if there is none or its value is empty. If name
+// key function returns core.ErrAbsent without such a cookie, or if its value is empty. If name
 // is not a token, the result is nil.
 //
 // If a request has more cookies than net/http reads, no cookie is found in it. That

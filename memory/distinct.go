@@ -96,7 +96,7 @@ func (sh *shard) storeValueLocked(
 	l.append(&e.state, first, second, log.Sum()+1, log.Latest())
 }
 
-// nodeLocked returns a node for the log in e, 0 if there is none.
+// nodeLocked returns a free node for the log in e, or 0.
 func (sh *shard) nodeLocked(e *entry, limit *scopedLimit) uint32 {
 	if node := sh.nodes.get(limit.share); node != 0 {
 		return node

@@ -18,8 +18,8 @@ type Names[R any] struct {
 	// Request returns the net/http form of a request. nil: R is *http.Request.
 	Request func(R) *http.Request
 
-	// Route returns the pattern that the framework routed a request by, such as "/users/:id"; "" if
-	// there is none, as before routing. Rules with route and the key route use it. nil: the Pattern
+	// Route returns the pattern that the framework routed a request by, such as "/users/:id"; ""
+	// before routing. Rules with route and the key route use it. nil: the Pattern
 	// of an http.Request if R is *http.Request; otherwise files cannot use route.
 	Route func(R) string
 

@@ -147,7 +147,8 @@ func (o *checkOptions) check(c *cobra.Command, r *report, name string) {
 // checkDescriptors checks one file of limits by descriptors.
 func (o *checkOptions) checkDescriptors(r *report, f descriptors.File) {
 	if len(o.cases) > 0 {
-		r.failed = errors.Join(r.failed, fmt.Errorf("%s has limits by descriptors: cases are of a policy", visible.Name(f.Name)))
+		r.failed = errors.Join(r.failed,
+			fmt.Errorf("%s has limits by descriptors: cases belong to a policy", visible.Name(f.Name)))
 		return
 	}
 	_, err := descriptors.Parse(append(slices.Clone(r.limits), f)...)

@@ -69,7 +69,8 @@ Without --credentials, the environment variable WEIR_CREDENTIALS has the same.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(o.descriptors) > 0 && (len(args) > 0 || o.policy == "" || o.url != ""):
-				return errors.New("--descriptor needs a file of limits, and no request, as in: weir explain --policy limits.yaml --descriptor tenant=acme")
+				return errors.New("--descriptor needs a file of limits, and no request, as in: " +
+					"weir explain --policy limits.yaml --descriptor tenant=acme")
 			case len(o.descriptors) > 0:
 			case len(args) == 0 || len(args) > 2:
 				return fmt.Errorf("name one request, as in: weir explain --policy weir.yaml "+

@@ -70,29 +70,45 @@ flight have --drain to end.`,
   2  it cannot begin, or cannot go on: a file, an address, or the command line has a mistake`)
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.Check, "check", ":8080", "serve checks over HTTP, and POST /json, on this `address`")
+	f.StringVar(&o.Check, "check", ":8080",
+		"serve checks over HTTP, and POST /json, on this `address`")
 	f.StringVar(&o.GRPC, "grpc", ":8081", "serve Envoy on this `address`")
-	f.StringVar(&o.Operator, "operator", "127.0.0.1:6070", "serve the operator's page, metrics and probes on this `address`")
+	f.StringVar(&o.Operator, "operator", "127.0.0.1:6070",
+		"serve the operator's page, metrics and probes on this `address`")
 	f.StringSliceVar(&o.Proxies, "proxy", []string{"127.0.0.0/8", "::1", "unix"},
 		"believe checks over HTTP from this `range` of addresses, or from unix sockets; may be there several times")
-	f.IntVar(&o.DeniedStatus, "denied-status", 0, "answer denied checks over HTTP with this `status`; nginx needs 403 (default 429)")
-	f.StringVar(&o.Redis, "redis", "", "count in Redis at this `URL`; otherwise that of WEIR_REDIS_URL")
-	f.DurationVar(&o.Budget, "redis-budget", 250*time.Millisecond, "wait at most this `time` for Redis")
-	f.DurationVar(&o.Lease, "lease", 0, "hold units of busy keys of the policy for this `time`, 10ms to 1s: the same in all processes")
-	f.IntVar(&o.Instances, "instances", 0, "while Redis fails, divide every limit among so many processes (a `number`)")
-	f.IntVar(&o.MaxKeys, "max-keys", 0, "how many keys the memory counts at once (a `number`; default 262144)")
-	f.BoolVar(&o.Descriptors.Fields, "fields", false, "add RateLimit-Limit, -Remaining, -Reset and Retry-After to answers to descriptors")
-	f.BoolVar(&o.Descriptors.Metadata, "metadata", false, "add dynamic metadata to answers to descriptors")
-	f.BoolVar(&o.Descriptors.Shadow, "shadow", false, "let all requests with descriptors pass, and count what would be denied")
-	f.StringVar(&o.TLS.Cert, "tls-cert", "", "encrypt --check and --grpc with the certificate in `file`, which is read again when it changes")
+	f.IntVar(&o.DeniedStatus, "denied-status", 0,
+		"answer denied checks over HTTP with this `status`; nginx needs 403 (default 429)")
+	f.StringVar(&o.Redis, "redis", "",
+		"count in Redis at this `URL`; otherwise that of WEIR_REDIS_URL")
+	f.DurationVar(&o.Budget, "redis-budget", 250*time.Millisecond,
+		"wait at most this `time` for Redis")
+	f.DurationVar(&o.Lease, "lease", 0,
+		"hold units of busy keys of the policy for this `time`, 10ms to 1s: the same in all processes")
+	f.IntVar(&o.Instances, "instances", 0,
+		"while Redis fails, divide every limit among so many processes (a `number`)")
+	f.IntVar(&o.MaxKeys, "max-keys", 0,
+		"how many keys the memory counts at once (a `number`; default 262144)")
+	f.BoolVar(&o.Descriptors.Fields, "fields", false,
+		"add RateLimit-Limit, -Remaining, -Reset and Retry-After to answers to descriptors")
+	f.BoolVar(&o.Descriptors.Metadata, "metadata", false,
+		"add dynamic metadata to answers to descriptors")
+	f.BoolVar(&o.Descriptors.Shadow, "shadow", false,
+		"let all requests with descriptors pass, and count what would be denied")
+	f.StringVar(&o.TLS.Cert, "tls-cert", "",
+		"encrypt --check and --grpc with the certificate in `file`, which is read again when it changes")
 	f.StringVar(&o.TLS.Key, "tls-key", "", "the key of the certificate, in `file`")
-	f.StringVar(&o.TLS.ClientCA, "tls-client-ca", "", "ask proxies for a certificate that one in `file` has signed")
+	f.StringVar(&o.TLS.ClientCA, "tls-client-ca", "",
+		"ask proxies for a certificate that one in `file` has signed")
 	f.DurationVar(&o.Drain, "drain", 10*time.Second, "give requests in flight this `time` at the end")
 	f.BoolVar(&o.logJSON, "log-json", false, "log JSON instead of text")
 	for _, name := range []string{"tls-cert", "tls-key", "tls-client-ca"} {
 		c.MarkFlagFilename(name, "pem", "crt", "key")
 	}
-	for _, name := range []string{"check", "grpc", "operator", "proxy", "denied-status", "redis", "redis-budget", "lease", "instances", "max-keys", "drain"} {
+	for _, name := range []string{
+		"check", "grpc", "operator", "proxy", "denied-status", "redis", "redis-budget", "lease", "instances",
+		"max-keys", "drain",
+	} {
 		c.RegisterFlagCompletionFunc(name, noFiles)
 	}
 	return c
@@ -101,7 +117,8 @@ flight have --drain to end.`,
 func (o *serveOptions) run(c *cobra.Command, paths []string) error {
 	o.Paths = paths
 	if u, err := url.Parse(o.Redis); err == nil && u.User != nil {
-		return errors.New("--redis has a user or password, and command lines are seen by others: put the URL into WEIR_REDIS_URL")
+		return errors.New("--redis has a user or password, and command lines are seen by others: " +
+			"put the URL into WEIR_REDIS_URL")
 	}
 	if o.Redis == "" {
 		o.Redis = os.Getenv("WEIR_REDIS_URL")

@@ -352,7 +352,7 @@ func (d *decision) usedBefore(j int) int64 {
 	return used
 }
 
-// isRefund reports whether the k-th charge is of a descriptor that is refunded.
+// isRefund reports whether the descriptor of the k-th charge is refunded.
 func (d *decision) isRefund(k int) bool { return d.charges[k].Lasts > 0 }
 
 // untilTurn returns the wait until the window by unit turns, in whole seconds.

@@ -97,7 +97,7 @@ func (w *wildcard) matches(value string) bool {
 	return true
 }
 
-// find returns the descriptor of l that e matches, nil if there is none.
+// find returns the descriptor of l that e matches, or nil.
 func (l *level) find(e Entry) *node {
 	if n := l.exact[e]; n != nil {
 		return n
@@ -110,7 +110,7 @@ func (l *level) find(e Entry) *node {
 	return l.keys[e.Key]
 }
 
-// match returns the descriptor of the file that entries match, nil if there is none. It
+// match returns the descriptor of the file that entries match, or nil. It
 // appends the key under which they count to key. If whole, it does so without a match, too.
 func (d *domain) match(key []byte, entries []Entry, whole bool) (n *node, _ []byte) {
 	l := &d.level

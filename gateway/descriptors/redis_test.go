@@ -44,5 +44,5 @@ func (r *onRedis) end() {
 	r.Backend.Close()
 	r.client.Close()
 	r.server.Close()
-	time.Sleep(2 * time.Second) // goroutines of the client that look now and then whether it is closed
+	time.Sleep(2 * time.Second) // of the bubble, until goroutines of the client see that it is closed
 }

@@ -46,7 +46,7 @@ type Answer struct {
 	Source   Source   // who counted
 
 	// Metadata has that of the rules that are not exceeded, as the file has it. It is not to
-	// be modified. nil: there is none.
+	// be modified. nil: the rules have no metadata.
 	Metadata map[string]any
 }
 
@@ -54,7 +54,7 @@ type Answer struct {
 type Status struct {
 	Over      bool
 	Shadowed  bool   // the limit is exceeded, and shadow_mode lets the request pass
-	Limit     *Limit // that decided; nil: there is none, or it is unlimited or replaced
+	Limit     *Limit // that decided; nil: no limit did, or it is unlimited or replaced
 	Remaining uint32 // units that are left
 	Reset     time.Duration
 	Unlimited bool // Remaining is then the highest number

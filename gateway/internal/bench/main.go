@@ -122,7 +122,10 @@ type nothing struct {
 func (nothing) ShouldRateLimit(_ context.Context, r *ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {
 	response := &ratelimit.RateLimitResponse{OverallCode: ratelimit.RateLimitResponse_OK}
 	for range r.Descriptors {
-		response.Statuses = append(response.Statuses, &ratelimit.RateLimitResponse_DescriptorStatus{Code: ratelimit.RateLimitResponse_OK, LimitRemaining: 1})
+		response.Statuses = append(response.Statuses,
+			&ratelimit.RateLimitResponse_DescriptorStatus{
+				Code: ratelimit.RateLimitResponse_OK, LimitRemaining: 1,
+			})
 	}
 	return response, nil
 }
@@ -168,7 +171,8 @@ func compare(all []*contender) {
 		}
 		c.client = ratelimit.NewRateLimitServiceClient(conn)
 	}
-	fmt.Println("| descriptors | streams | server | decisions/s | p50 ms | p99 ms | server µs a decision |\n|--:|--:|---|--:|--:|--:|--:|")
+	fmt.Println("| descriptors | streams | server | decisions/s | p50 ms | p99 ms | server µs a decision |\n" +
+		"|--:|--:|---|--:|--:|--:|--:|")
 	for _, n := range []int{1, 2} {
 		for _, streams := range []int{1, 16, 128} {
 			results := make([][]measurement, len(all))
@@ -180,7 +184,8 @@ func compare(all []*contender) {
 			for i, c := range all {
 				slices.SortFunc(results[i], func(a, b measurement) int { return int(a.perSecond - b.perSecond) })
 				m := results[i][len(results[i])/2]
-				fmt.Printf("| %d | %d | %s | %.0f | %.2f | %.2f | %.1f |\n", n, streams, c.name, m.perSecond, ms(m.half), ms(m.most), m.cpu)
+				fmt.Printf("| %d | %d | %s | %.0f | %.2f | %.2f | %.1f |\n",
+					n, streams, c.name, m.perSecond, ms(m.half), ms(m.most), m.cpu)
 			}
 		}
 	}
@@ -222,7 +227,9 @@ func (c *contender) measure(n, streams int) (m measurement) {
 func request(n, key int) *ratelimit.RateLimitRequest {
 	r := &ratelimit.RateLimitRequest{Domain: "bench"}
 	for _, name := range []string{"tenant", "path"}[:n] {
-		r.Descriptors = append(r.Descriptors, &common.RateLimitDescriptor{Entries: []*common.RateLimitDescriptor_Entry{{Key: name, Value: strconv.Itoa(key)}}})
+		r.Descriptors = append(r.Descriptors, &common.RateLimitDescriptor{
+			Entries: []*common.RateLimitDescriptor_Entry{{Key: name, Value: strconv.Itoa(key)}},
+		})
 	}
 	return r
 }

@@ -62,7 +62,8 @@ func watching[R any](t *testing.T, e *ends) *shed.Shedder[R] {
 }
 
 // shedding starts a server with a shedder in front of a limiter.
-func shedding[R any](t *testing.T, a Adapter[R], options shed.Options[R], extra http.HandlerFunc) (*httptest.Server, *shed.Shedder[R]) {
+func shedding[R any](t *testing.T, a Adapter[R], options shed.Options[R],
+	extra http.HandlerFunc) (*httptest.Server, *shed.Shedder[R]) {
 	t.Helper()
 	s, err := shed.New(options)
 	if err != nil {
@@ -108,10 +109,12 @@ func testShed[R any](t *testing.T, a Adapter[R]) {
 	if retry := second.Header.Get("Retry-After"); !slices.Contains([]string{"1", "2", "3", "4"}, retry) {
 		t.Errorf("Retry-After %q", retry)
 	}
-	if second.Header.Get("Cache-Control") != "no-store" || second.Header.Get("RateLimit") != "" || second.Header.Get("RateLimit-Policy") != "" {
+	if second.Header.Get("Cache-Control") != "no-store" || second.Header.Get("RateLimit") != "" ||
+		second.Header.Get("RateLimit-Policy") != "" {
 		t.Errorf("fields %v", second.Header)
 	}
-	if !strings.Contains(string(body), "temporary-reduced-capacity") && !strings.HasPrefix(second.Header.Get("Content-Type"), "text/plain") {
+	if !strings.Contains(string(body), "temporary-reduced-capacity") &&
+		!strings.HasPrefix(second.Header.Get("Content-Type"), "text/plain") {
 		t.Errorf("%s: %s", second.Header.Get("Content-Type"), body)
 	}
 	close(may)
@@ -140,7 +143,8 @@ func testShedDenied[R any](t *testing.T, a Adapter[R]) {
 	<-begun
 	second := get(t, server, "/hello")
 	wantStatus(t, second, http.StatusServiceUnavailable)
-	if body, err := io.ReadAll(second.Body); err != nil || string(body) != "1 of 1 in flight" || second.Header.Get("Retry-After") == "" {
+	if body, err := io.ReadAll(second.Body); err != nil || string(body) != "1 of 1 in flight" ||
+		second.Header.Get("Retry-After") == "" {
 		t.Errorf("%v %q, %v", second.Header, body, err)
 	}
 	close(may)
@@ -156,7 +160,8 @@ func testShedEnds[R any](t *testing.T, a Adapter[R]) {
 		}
 		panic("boom")
 	})
-	for _, path := range []string{"/hello", "/users/7", "/extra", "/conflict", "/breaks", "/nowhere", "/extra?abort", "/users/8", "/hello"} {
+	for _, path := range []string{"/hello", "/users/7", "/extra", "/conflict", "/breaks", "/nowhere",
+		"/extra?abort", "/users/8", "/hello"} {
 		if response, err := server.Client().Get(server.URL + path); err == nil {
 			response.Body.Close()
 		}

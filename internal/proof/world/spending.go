@@ -109,7 +109,8 @@ func (l *laws) settles(p *Process, s limits.Settlement) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.settled = append(l.settled, s)
-	if s.Returned > max(0, s.Taken-s.Final) || s.Charged+s.Forgiven > max(0, s.Final-s.Taken) || s.Err != nil && s.Returned+s.Charged != 0 {
+	if s.Returned > max(0, s.Taken-s.Final) || s.Charged+s.Forgiven > max(0, s.Final-s.Taken) ||
+		s.Err != nil && s.Returned+s.Charged != 0 {
 		l.breaks("settled %+v", s)
 	}
 	if p.dead() {

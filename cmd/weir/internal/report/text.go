@@ -285,7 +285,8 @@ func (t *text) accuracy(side *simulate.Side) {
 			continue
 		}
 		t.line("")
-		rows := [][]string{{rule.Name + " alone, by", "decisions", "unlike an exact log", "allowed too many", "denied too early",
+		rows := [][]string{{rule.Name + " alone, by", "decisions", "unlike an exact log",
+			"allowed too many", "denied too early",
 			"most in any " + rule.Period}}
 		for _, a := range rule.Accuracy {
 			differ := simulate.Range{Low: a.Over.Low + a.Early.Low, High: a.Over.High + a.Early.High}

@@ -188,7 +188,7 @@ func TestAServiceThatIsKilledUnderLoadHangsNothing(t *testing.T) {
 			}
 		})
 	}
-	atLeast := func(status int, n int64) {
+	atLeast := func(status int, n int64) { // polls for answers of a real Envoy
 		for base := answers[status].Load(); answers[status].Load() < base+n && !t.Failed(); {
 			time.Sleep(time.Millisecond)
 		}

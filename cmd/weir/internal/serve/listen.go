@@ -64,7 +64,8 @@ func (t TLS) mistakes() (errs []error) {
 		errs = append(errs, errors.New("a certificate has two files: name both --tls-cert and --tls-key"))
 	}
 	if t.ClientCA != "" && t.Cert == "" {
-		errs = append(errs, errors.New("--tls-client-ca needs --tls-cert and --tls-key: without them no connection is encrypted"))
+		errs = append(errs, errors.New(
+			"--tls-client-ca needs --tls-cert and --tls-key: without them no connection is encrypted"))
 	}
 	return errs
 }
@@ -98,14 +99,18 @@ func (c *certificates) load() (changed bool, err error) {
 			return false, err
 		}
 	}
-	if c.now.Load() != nil && bytes.Equal(read[0], c.read[0]) && bytes.Equal(read[1], c.read[1]) && bytes.Equal(read[2], c.read[2]) {
+	if c.now.Load() != nil && bytes.Equal(read[0], c.read[0]) && bytes.Equal(read[1], c.read[1]) &&
+		bytes.Equal(read[2], c.read[2]) {
 		return false, nil
 	}
 	pair, err := tls.X509KeyPair(read[0], read[1])
 	if err != nil {
 		return false, fmt.Errorf("%s and %s: %w", c.files.Cert, c.files.Key, err)
 	}
-	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	config := &tls.Config{
+		Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"h2", "http/1.1"},
+	}
 	if c.files.ClientCA != "" {
 		config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
 		if !config.ClientCAs.AppendCertsFromPEM(read[2]) {

@@ -28,7 +28,8 @@ func writeMetric(b *bufio.Writer, m stats.Metric) {
 	if kind == "timestamp" {
 		kind = "gauge"
 	}
-	write(b, "# HELP ", m.Name, " ", strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(m.Help), "\n# TYPE ", m.Name, " ", kind, "\n")
+	help := strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(m.Help)
+	write(b, "# HELP ", m.Name, " ", help, "\n# TYPE ", m.Name, " ", kind, "\n")
 	for _, s := range m.Series {
 		if m.Kind == "histogram" {
 			writeHistogram(b, m, s)

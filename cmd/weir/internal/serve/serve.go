@@ -133,7 +133,8 @@ func (s *service) load() error {
 		return err
 	}
 	if limitPaths != nil {
-		s.limits, s.watcher, err = descriptors.NewWatcher(limitPaths, descriptors.Options{Backend: counted, Instances: s.Instances, Logger: s.Logger})
+		s.limits, s.watcher, err = descriptors.NewWatcher(limitPaths,
+			descriptors.Options{Backend: counted, Instances: s.Instances, Logger: s.Logger})
 		if err != nil {
 			return err
 		}
@@ -201,7 +202,9 @@ func suits(path string, p *policy.Policy[*http.Request]) error {
 	}
 	for _, rule := range outline.Rules {
 		if rule.Route {
-			errs = append(errs, fmt.Errorf("%s:%d: rule %q: a service in front of others knows no routes of a framework: write match", path, rule.Line, rule.Name))
+			errs = append(errs, fmt.Errorf(
+				"%s:%d: rule %q: a service in front of others knows no routes of a framework: write match",
+				path, rule.Line, rule.Name))
 		}
 	}
 	return errors.Join(errs...)

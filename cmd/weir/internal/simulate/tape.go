@@ -12,7 +12,7 @@ import (
 const blockSize = 1 << 15
 
 // tapes store requests outside of the heap, about 20 bytes each: in a temporary file, or in memory
-// if there is none. The file has only numbers, no texts of a log. The zero value is ready to use.
+// if no file can be made. The file has only numbers, no texts of a log. The zero value is ready to use.
 // It is used by one goroutine.
 type tapes struct {
 	file   *os.File

@@ -123,7 +123,7 @@ func (l *Lab) Advance(by int64) {
 }
 
 // Approach advances the clock to a microsecond before the Retry-After of a panel's latest denial.
-// It does nothing and returns false if there is none.
+// Without such a denial it does nothing and returns false.
 func (l *Lab) Approach(panel int) bool {
 	wait := l.armed(panel)
 	if wait < 1 {

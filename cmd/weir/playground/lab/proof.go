@@ -26,8 +26,8 @@ func (p *proof) disarm() {
 	}
 }
 
-// arm starts a proof for a denial. There is none for concurrency limits: the end of a request is
-// unknown, so their wait is a guess.
+// arm starts a proof for a denial. Concurrency limits get no proof: the end of a request is unknown,
+// so their wait is a guess.
 func (p *panel) arm(o *core.Outcome, denied request) {
 	wait := o.RetryAfter()
 	if wait <= 0 || wait == limits.Never {
