@@ -101,6 +101,11 @@ func keepsTheContractSpread(t *testing.T, client redis.Scripter) {
 							"into force and stays the latest: docs/redis.md")
 					}
 				}
+				for _, name := range []string{"prolongs_none", "random_values"} {
+					if strings.Contains(t.Name(), name) {
+						t.Skip("a known value stays as of a taking that is given back: DESIGN 11")
+					}
+				}
 				return &inTurn{Bare: open("", now)}
 			},
 			Decisions: sized(1600),
