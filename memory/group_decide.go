@@ -6,7 +6,8 @@ import (
 )
 
 // decideLocked decides the group in three passes: do the enforced charges fit, what is each key's
-// decision, and, if the group takes units, store the new states.
+// decision, and, if the group takes units, store the new states. Each pass visits every key once,
+// at its lead.
 func (m *Memory) decideLocked(g *group) {
 	g.allowed = true
 	for i := range g.parts {
@@ -21,7 +22,7 @@ func (m *Memory) decideLocked(g *group) {
 			p.used, p.displaced = sh.loadLocked(sh.findLocked(p.hash), p.limit, g.now, !g.peeking)
 		}
 		sh.nodes.value = p.value
-		if p.has[enforced] { // shadows deny nothing, not even those of a banned key
+		if p.has[enforced] { // without any the sum is 0, which a banned key denies
 			_, _, fits := p.limit.family.Decide(p.used, p.sum[enforced], g.now, &sh.nodes)
 			g.allowed = g.allowed && fits
 		}
@@ -53,8 +54,9 @@ func (m *Memory) decideLocked(g *group) {
 	}
 }
 
-// decideLeadLocked decides the charges on the key of the lead p, and adds the units that they take
-// to p. sh is the shard of the key.
+// decideLeadLocked decides the charges on the key of the lead p: first the enforced ones, then the
+// shadows on top of them. If the group is allowed, it adds the units that fit to p.used. sh is the
+// shard of the key.
 func (g *group) decideLeadLocked(p *part, sh *shard) {
 	found, displaced, limit := p.used, p.displaced, p.limit
 	sh.nodes.value = p.value
@@ -62,7 +64,7 @@ func (g *group) decideLeadLocked(p *part, sh *shard) {
 		if !p.has[kind] {
 			continue
 		}
-		after, t, fits := sh.decideLocked(limit, p.used, p.displaced, n, g.now)
+		after, told, fits := sh.decideLocked(limit, p.used, p.displaced, n, g.now)
 		d := limits.Decision{}
 		if g.allowed && fits && n > 0 {
 			if g.taking && !limit.Held {
@@ -73,13 +75,13 @@ func (g *group) decideLeadLocked(p *part, sh *shard) {
 			p.used, p.displaced, p.takes = after, false, true
 		}
 		if !g.taking { // nothing is taken: describe the state that was found
-			_, left, _ := sh.decideLocked(limit, found, displaced, 0, g.now)
+			_, asFound, _ := sh.decideLocked(limit, found, displaced, 0, g.now)
 			if !fits {
-				left.Wait = t.Wait
+				asFound.Wait = told.Wait
 			}
-			t = left
+			told = asFound
 		}
-		limit.Describe(&d, n, t, fits)
+		limit.Describe(&d, n, told, fits)
 		g.answer(p.lead, kind, &d)
 	}
 }
