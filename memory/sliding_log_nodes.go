@@ -12,8 +12,8 @@ type logNode struct {
 	next uint32 // next node of the log, or of the free list; 0: none
 }
 
-// shares is how many share numbers there are. Scopes are numbered, so that each gets its share of
-// nodes and slots. With more scopes, several have one number.
+// shares is how many share numbers there are. The nodes and slots of a scope are counted under its
+// number. With more scopes, several have one number.
 const shares = 256
 
 const pieceNodes = 256 // 4 KiB
@@ -28,9 +28,11 @@ type logNodes struct {
 	inUse  *[shares]uint32 // nodes in logs, by share number
 	hand   uint32          // the bucket at which sweepLocked stopped
 
-	value int64 // the digest of the charged or refunded value, of a limit that counts values
+	// value is an argument of decisions, refunds and storeValueLocked: the digest of the
+	// value that is charged or refunded. Only limits that count values read it.
+	value int64
 
-	failedAt int64 // when findNodeLocked last found no node for a log of few nodes in a scope of many
+	failedAt int64 // when findNodeLocked last found nothing for a short log: see searchPause
 }
 
 func (l *logNodes) at(i uint32) *logNode {
@@ -109,36 +111,40 @@ const (
 	// sweepLocked also stops at a log of so many nodes: it is long enough to be merged.
 	longLog = 256
 
-	// A log merges its own takings only if it has fewNodes nodes. A shorter one waits until one of
-	// its nodes expires.
+	// A log merges its own takings only if it has fewNodes nodes or more. A shorter one gets no
+	// node if no other log yields one.
 	fewNodes = 4
 
-	// After a search for the shorter one fails, the next is skipped for 1/searchPause of the
-	// period.
+	// findNodeLocked may fail for a shorter log of a scope with most nodes. For 1/searchPause of the
+	// period it then fails for all such logs at once, without a sweep.
 	searchPause = 256
 )
 
-// findNodeLocked returns a node for the log in e, which is under limit or empty, when no node is
-// unused. It returns 0 if it finds none. It first frees expired nodes. If there are none, it merges
-// takings of another log: of the scopes that the sweep saw and limit's own, the one with the most
-// nodes yields, with its longest log seen. Within limit's own scope, only a log with at least two
-// nodes more than e yields; without one, e merges its own takings if it has fewNodes.
+// findNodeLocked returns a node for the log in e when no node is unused. e is under limit, or
+// empty. It tries in turn:
+//
+//  1. A sweep frees expired nodes.
+//  2. Another log merges its takings: of the scope with the most nodes, the longest log that the
+//     sweep saw. If that is limit's own scope, the log must have at least two nodes more than e.
+//  3. The log in e merges its own takings, if it has fewNodes nodes or more.
+//
+// Otherwise it returns 0.
 func (sh *shard) findNodeLocked(e *entry, limit *scopedLimit) uint32 {
 	l := &sh.nodes
 	own := l.length(&e.state, longLog)
-	waits := 0 < own && own < fewNodes && l.inUse[limit.share] > l.made/2
-	if waits && sh.latest-l.failedAt < limit.Period/searchPause {
+	pauses := 0 < own && own < fewNodes && l.inUse[limit.share] > l.made/2 // see searchPause
+	if pauses && sh.latest-l.failedAt < limit.Period/searchPause {
 		return 0
 	}
 	longest, most, share := sh.sweepLocked(limit.share)
 	switch {
 	case l.free != 0:
 		return l.get(limit.share)
-	case share != limit.share || most >= own+2:
+	case share != limit.share || most >= own+2: // longest yields
 	case own >= fewNodes:
 		longest = e
 	default:
-		if waits {
+		if pauses {
 			l.failedAt = sh.latest
 		}
 		return 0
@@ -148,8 +154,9 @@ func (sh *shard) findNodeLocked(e *entry, limit *scopedLimit) uint32 {
 }
 
 // sweepLocked frees expired nodes, from the bucket where it stopped last time, until a node is
-// unused. It also returns the longest log that it saw of the scope with the most nodes (in a tie,
-// of the given share), the nodes of that log, and the share number of the scope.
+// unused. crowded is the share number with the most nodes: the given one, or of a log that it saw.
+// In a tie it is the given one. longest is the longest log that it saw under that number, and most
+// is how many nodes longest has.
 func (sh *shard) sweepLocked(share uint8) (longest *entry, most int, crowded uint8) {
 	l := &sh.nodes
 	logs := 0
@@ -171,6 +178,7 @@ func (sh *shard) sweepLocked(share uint8) (longest *entry, most int, crowded uin
 				continue
 			}
 			logs++
+			// A longer log under this number, or a log under a number with more nodes.
 			if n := l.length(&e.state, longLog); limit.share == share && n > most ||
 				l.inUse[limit.share] > l.inUse[share] {
 				longest, most, share = e, n, limit.share
@@ -186,8 +194,8 @@ func (sh *shard) sweepLocked(share uint8) (longest *entry, most int, crowded uin
 // merge frees at least a quarter of the nodes of s, and at least one. It merges the takings within
 // one interval into the last of them, so they count longer, by less than the interval. The interval
 // is a power of two microseconds. So intervals nest: however often a log is merged, no taking
-// counts longer by more than the longest interval. A log of values first forgets which values they
-// are.
+// counts longer by more than the longest interval. A log of values instead frees digests of its
+// oldest values, as many or all that it has, and merges only without any.
 //
 // An example. The nodes are at 1, 2, 5 and 11 µs, and the latest taking is at 13 µs:
 //
@@ -203,10 +211,10 @@ func (l *logNodes) merge(s *state, share uint8) {
 	log := s.used()
 	shift := 63 // one interval: all become part of the latest taking
 	if keep := int64(n - max(1, n/4)); keep > 0 {
-		// at most keep intervals, and the latest's
+		// The nodes lie in keep intervals at most, besides the one of the latest taking.
 		shift = bits.Len64(uint64((s.at - l.at(log.Head()).at) / keep))
 	}
-	latest := log.Latest()
+	latest := log.Latest() // units of the latest taking, which is in s and has no node
 	head, tail := uint32(0), uint32(0)
 	link := &head
 	for i := log.Head(); i != 0; {
