@@ -11,12 +11,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A call sends its jobs in few scripts: one for each script, partition and instant. take.lua
-// decides its requests one after the other, at one instant. They share the fixed cost of a script.
+// A call sends its jobs in few batches. A batch is one run of a script: its jobs have the script,
+// the partition and the instant in common, and share the fixed cost of a run. take.lua decides its
+// requests one after the other, at one instant.
 
 const (
-	// maxWeight is how many keys a call has at most: scripts must not block the server for more
-	// than a millisecond.
+	// maxWeight is the weight, in keys, at which a call is full: scripts must not block the server
+	// for more than a millisecond.
 	maxWeight = 128
 
 	// numberSize is the longest text of a number in a reply.
@@ -27,7 +28,7 @@ const (
 	unitsWeight = 8
 )
 
-// batch is the jobs of one script.
+// batch is the jobs of one run of a script.
 type batch struct {
 	scriptCall
 	at    destination
@@ -41,16 +42,16 @@ func (b *batch) decides() bool { return b.at.script == &takeScript }
 // destination is what all jobs of a batch have in common.
 type destination struct {
 	script    *script
-	partition any // keeps their keys; nil: there is only one
-	instant   int64
+	partition any   // keeps their keys; nil: one script can decide all keys
+	instant   int64 // as in job
 }
 
-// batches are the scripts of one call. A worker reuses their memory.
+// batches holds the batches of one call. A worker reuses their memory.
 type batches struct {
 	list          []*batch
 	spare         []*batch
-	byDestination map[destination]*batch // nil while there is only one
-	forms         map[string]int         // the place of each form in a batch, from 1
+	byDestination map[destination]*batch // all but the first; nil until there is another
+	forms         map[string]int         // of a batch, in order of their first jobs: from 1
 	text          []byte
 }
 
@@ -59,7 +60,7 @@ func (bs *batches) plan(jobs []*job, locate *partitioner) {
 	for _, j := range jobs {
 		at := destination{script: j.script, instant: j.instant}
 		if locate != nil {
-			at.partition, _, _ = (*locate)(j.keys[0]) // on an error the script fails
+			at.partition, _, _ = (*locate)(j.keys[0]) // if it fails, so will the run
 		}
 		b := bs.to(at)
 		b.jobs = append(b.jobs, j)
@@ -125,7 +126,7 @@ func (bs *batches) write(b *batch) {
 	}
 	if j := b.jobs[0]; !b.divisible && isOrdinary(j) {
 		b.keys = append(b.keys, j.keys...)
-		b.args = append(append(b.args, ""), j.args...)
+		b.args = append(append(b.args, ""), j.args...) // in place of "server" and a head
 		return
 	}
 	bs.sortByForm(b.jobs)
@@ -133,7 +134,7 @@ func (bs *batches) write(b *batch) {
 	if b.at.instant != 0 {
 		b.args[0] = b.at.instant
 	}
-	for rest := b.jobs; len(rest) > 0; {
+	for rest := b.jobs; len(rest) > 0; { // a head and arguments once for jobs that share them
 		first, n := rest[0], 1
 		for n < len(rest) && !first.hasOwnArgs && rest[n].form == first.form {
 			n++
@@ -152,7 +153,8 @@ func isOrdinary(j *job) bool {
 	return t.mode == (mode{}) && !t.hasLogs
 }
 
-// head returns the argument of take.lua before the first of n requests of one form.
+// head returns the argument of take.lua that precedes those of n requests of one form, such as
+// "take 3 2" for 3 requests of 2 keys each.
 func (bs *batches) head(first *job, n int) string {
 	bs.text = append(append(bs.text[:0], first.owner.(*takeJob).mode.name()...), ' ')
 	bs.text = append(strconv.AppendInt(bs.text, int64(n), 10), ' ')
@@ -210,6 +212,7 @@ func (l *line) send(ctx context.Context, bs *batches, jobs []*job) {
 		}
 		l.run(ctx, bs.list[sent:])
 	}
+	// All work is in the condition: sendAgain waits, then sends, and returns false to stop.
 	for wait := firstWait; failed && wait <= lastWait && l.sendAgain(ctx, bs, wait); wait *= 2 {
 	}
 }
@@ -221,7 +224,7 @@ const (
 )
 
 // sendAgain waits and then sends batches again that failed for a half moved slot. It returns false
-// if there are none.
+// if there are none or ctx ends.
 func (l *line) sendAgain(ctx context.Context, bs *batches, wait time.Duration) bool {
 	var again []*batch
 	for _, b := range bs.list {
@@ -246,11 +249,12 @@ func (l *line) sendAgain(ctx context.Context, bs *batches, wait time.Duration) b
 	return true
 }
 
+// run runs batches. Each gets an error of its own.
 func (l *line) run(ctx context.Context, list []*batch) {
 	calls := make([]*scriptCall, len(list))
 	for i, b := range list {
 		b.expect(&l.clock)
-		b.once = b.once || l.lines.once
+		b.once = b.once || l.lines.once // see unrepeatedCommand
 		calls[i] = &b.scriptCall
 	}
 	run(ctx, l.lines.client, calls...)
@@ -309,6 +313,7 @@ func (b *batch) receive(r *reply) (err error) {
 		return errForeign
 	}
 	for i, j := range b.jobs {
+		// A script may postpone a job, but not its first.
 		if j.err == nil && (!j.owner.read(j.numbers) || j.isPostponed && i == 0) {
 			j.err = errImpossible
 			err = errImpossible
@@ -346,9 +351,10 @@ type unrepeatedCommand struct{ redis.Cmder }
 // NoRetry implements [redis.Cmder].
 func (unrepeatedCommand) NoRetry() bool { return true }
 
-// mayHaveRun reports whether a server may have run a script although the client returned err. A
-// ClusterClient repeats those commands of a pipeline that were redirected or had no connection. If
-// one of them then gets no reply, the ones behind it keep their first error.
+// mayHaveRun reports whether a server may have run a script although the client returned err. Even
+// a redirection, or an error of connecting, may belong to a first attempt only: a ClusterClient
+// sends such commands of a pipeline again. If the connection then breaks before the reply to one of
+// them, the commands behind it keep the error of their first attempt.
 func (ls *lines) mayHaveRun(err error) bool {
 	var network *net.OpError
 	switch {
