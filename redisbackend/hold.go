@@ -96,7 +96,8 @@ func newHolds(b *Bare, lasting time.Duration, logger *slog.Logger) *holds {
 	return h
 }
 
-// setTime sets HoldTime. Ids contain it: see concurrent.lua.
+// setTime sets HoldTime. The first byte of each id says how long it is, on a logarithmic scale: see
+// concurrent.lua.
 func (h *holds) setTime(lasting time.Duration) {
 	h.holdTime = lasting
 	h.nonce[0] = byte(math.Ceil(4 * math.Log2(lasting.Seconds())))
@@ -118,7 +119,7 @@ func newHold(ids idRange, mayReappear bool) *hold {
 	return k
 }
 
-// errandFor returns the job that renews k while its request runs, and releases it afterwards.
+// errandFor returns an errand for k: a renewal while its request runs, a release afterwards.
 func (h *holds) errandFor(ctx context.Context, k *hold) *errand {
 	ids := make([]byte, 0, k.count*12)
 	for j := range k.count {
@@ -147,7 +148,8 @@ func (h *holds) add(ids idRange) {
 	h.waitLocked(k, &h.due, now.Add(h.holdTime/3+h.slack()), now)
 }
 
-// slack is how much too early a hold may be renewed, so that one call renews many.
+// slack is how much before dueAt a hold may be renewed, so that one call renews many. So holds are
+// due at HoldTime/3 plus slack: none is renewed before HoldTime/3.
 func (h *holds) slack() time.Duration { return h.holdTime / 60 }
 
 // waitLocked appends k, which is in no queue, to one. The holds in it are due no later than k.
@@ -193,8 +195,9 @@ func (h *holds) releasesOf(
 	return ended
 }
 
-// recordReleases records the results of releases. A release without a confirmation is retried. If
-// maxUnreleased units already wait, the ending has an error and its units end by themselves.
+// recordReleases records the results of releases. One that failed is retried, and a hold that may
+// reappear is released twice. If maxUnreleased units already wait, a failed release becomes the
+// error of its ending, and the units end by themselves.
 func (h *holds) recordReleases(ended []heldEnding, errs []error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -204,7 +207,7 @@ func (h *holds) recordReleases(ended []heldEnding, errs []error) {
 		if err == nil && !e.hold.mayReappear {
 			continue
 		}
-		if h.mayReleaseLocked(e.hold, now) {
+		if h.countUnreleasedLocked(e.hold) {
 			h.releasedLocked(e.hold, now, err)
 		} else if err != nil {
 			*e.out = limits.Settlement{Err: fmt.Errorf("redisbackend: settle: %w", err)}
@@ -217,6 +220,7 @@ func (h *holds) forget(ids idRange) *hold {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ended := newHold(ids, false)
+	// A call that takes or renews the units may still be under way.
 	ended.endsBy = time.Now().Add(h.holdTime + 2*callTimeout)
 	if k := h.running[ids.first]; k != nil {
 		delete(h.running, ids.first)
@@ -239,15 +243,15 @@ func (h *holds) releaseLater(ranges []idRange, mayReappear bool) {
 	for _, ids := range ranges {
 		k := newHold(ids, mayReappear)
 		k.endsBy = now.Add(h.holdTime + 2*callTimeout)
-		if ids.count > 0 && h.mayReleaseLocked(k, now) {
+		if ids.count > 0 && h.countUnreleasedLocked(k) {
 			h.sendLocked(now, k)
 		}
 	}
 }
 
-// mayReleaseLocked adds k to the units that wait for release. It returns false if there are too
-// many.
-func (h *holds) mayReleaseLocked(k *hold, now time.Time) bool {
+// countUnreleasedLocked adds k to the units that wait for their release. It returns false if there
+// are too many, or h is closed. releasedLocked subtracts k.
+func (h *holds) countUnreleasedLocked(k *hold) bool {
 	if h.closed || h.units+k.count > maxUnreleased {
 		return false
 	}
@@ -255,7 +259,8 @@ func (h *holds) mayReleaseLocked(k *hold, now time.Time) bool {
 	return true
 }
 
-// releasedLocked records that a release of k ended with err.
+// releasedLocked records that a release of k ended with err. k is counted in units until the last
+// release that it needs.
 func (h *holds) releasedLocked(k *hold, now time.Time, err error) {
 	switch {
 	case err != nil && now.Before(k.endsBy):
@@ -283,7 +288,7 @@ func (h *holds) sendLocked(now time.Time, due ...*hold) {
 		e := h.errandFor(context.Background(), k)
 		e.done = func() { h.finish(k, e) }
 		if k.latestErrand = e; k.isRenewed() {
-			k.mayReappear = true
+			k.mayReappear = true // if this renewal arrives after the release
 			h.waitLocked(k, &h.unconfirmed, now.Add(h.holdTime/10), now)
 		}
 		h.inFlight[k]++
@@ -308,12 +313,12 @@ func (h *holds) sendLocked(now time.Time, due ...*hold) {
 // of a hold waits.
 func (h *holds) withdrawLocked(k *hold) {
 	if e := k.latestErrand; e != nil && e.line != nil && e.line.withdraw(&e.job) {
-		h.sentLocked(k)
+		h.errandEndedLocked(k)
 	}
 }
 
-// sentLocked records the end of a renewal or release of k.
-func (h *holds) sentLocked(k *hold) {
+// errandEndedLocked records the end of a renewal or release of k: answered, failed or withdrawn.
+func (h *holds) errandEndedLocked(k *hold) {
 	if h.inFlight[k]--; h.inFlight[k] == 0 {
 		delete(h.inFlight, k)
 	}
@@ -334,12 +339,13 @@ func (h *holds) finish(k *hold, e *errand) {
 // finishLocked handles the end of a renewal or release of k. unknown is how many of its units
 // Redis did not know.
 func (h *holds) finishLocked(k *hold, now time.Time, unknown int64, err error) {
-	h.sentLocked(k)
+	h.errandEndedLocked(k)
 	switch {
 	case !k.isRenewed():
 		h.releasedLocked(k, now, err)
-	case h.running[k.first] != k: // its request has ended
+	case h.running[k.first] != k: // its request has ended: another hold releases the units
 	case err != nil:
+		// Retry it sooner than unconfirmed does, unless another renewal succeeds or may succeed.
 		if k.list == &h.unconfirmed && h.inFlight[k] == 0 {
 			k.leaveList()
 			h.retryLocked(k, now)
@@ -493,7 +499,7 @@ func (t *takeJob) reissue() {
 	if len(former) == 0 {
 		return
 	}
-	defer t.setArguments()
+	defer t.setArguments() // with the new ids
 	t.ids = make([]idRange, 0, len(former))
 	for i := range t.accounts {
 		account := &t.accounts[i]
