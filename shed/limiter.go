@@ -11,8 +11,8 @@ import (
 // instant is the time since the limiter was made, by the monotonic clock.
 type instant = time.Duration
 
-// limiter counts requests in flight and decides which may begin. It knows their classes, tenants
-// and lots, and nothing else of them. It is safe for concurrent use.
+// limiter counts requests in flight and decides which may begin. Of a request it knows the class,
+// the tenant and the lot, which orders the requests of a class. It is safe for concurrent use.
 type limiter struct {
 	epoch time.Time
 
@@ -22,11 +22,11 @@ type limiter struct {
 	slo        time.Duration
 	maxLimit   int
 	bounded    bool // by Options.MaxInFlight
-	maxWaiting int  // 0: limit
+	maxWaiting int  // 0: as many as limit
 	advisory   bool // all requests go on: the mode is not core.Enforce
 
 	limit    int
-	places   int // of the limit: see glancer
+	places   int // of limit, those that any class may fill: see glancer
 	classes  []*class
 	retired  []*class // that a Replace left out
 	inFlight int
@@ -34,23 +34,23 @@ type limiter struct {
 	waiting  int                // of all classes
 	tenants  *tenants           // nil: all requests are of one tenant
 
-	streams, exempt, shadowed int
+	streams, exempt, shadowed int // permits in these states
 	exemptTotal               int64
 
 	window          window
 	updates, panics int64 // of the algorithm
 
 	glanced   instant       // when the algorithm last looked between two windows
-	overtakes time.Duration // see glancer
-	overtook  instant       // latest start of a completed request that took that long
-	completed instant       // when one last completed
+	overtakes time.Duration // a request that takes so long overtakes older ones: see glancer
+	overtook  instant       // latest start of such a request that has completed
+	completed instant       // when such a request last completed
 }
 
 func (l *limiter) now() instant { return time.Since(l.epoch) }
 
-// lock takes the lock and returns the time, which never goes back under the lock. It reads the
-// clock before, since that takes longer than most work under the lock. A goroutine that waits for
-// the lock then has an old time.
+// lock takes the lock and returns the time. It reads the clock before it has the lock, since that
+// takes longer than most work under the lock. A goroutine that waited for the lock may then have an
+// older time than the one before it, so lock returns the latest time that was read.
 func (l *limiter) lock() (now instant) {
 	now = l.now()
 	l.mu.Lock()
@@ -58,13 +58,13 @@ func (l *limiter) lock() (now instant) {
 	return l.latest
 }
 
-// reopening is how long a class takes to fill its share again after more important ones closed it.
-const reopening = time.Second
+// reopenTime is how long a class takes to fill its share again after more important ones closed it.
+const reopenTime = time.Second
 
 // admitsLocked reports whether a request of c and x with that lot may begin.
 //
-// A class is closed when more important ones fill its share. When they end, it comes back over a
-// second. Otherwise all repeated requests would begin at once and close it again.
+// A class is closed while more important ones fill its share. Then it reopens over reopenTime.
+// Otherwise all requests that clients repeat would begin at once.
 func (l *limiter) admitsLocked(c *class, x *tenant, lot uint32, now instant) bool {
 	if l.inFlight >= l.fullLocked(c, x, lot, now) {
 		return false
@@ -73,16 +73,16 @@ func (l *limiter) admitsLocked(c *class, x *tenant, lot uint32, now instant) boo
 		return true
 	}
 	passed := now - c.closedAt
-	if passed >= reopening {
+	if passed >= reopenTime {
 		c.reopening = false
 		return true
 	}
-	return c.inFlight <= int(int64(c.full)*int64(passed)/int64(reopening))
+	return c.inFlight <= int(int64(c.full)*int64(passed)/int64(reopenTime))
 }
 
-// refuseLocked notes that a request of c did not get in. If more important classes close c, they
-// close all less important ones, too. These come back together with c, whether or not they had
-// requests. Otherwise they would take the places that c leaves free.
+// refuseLocked notes that a request of c did not get in. If more important classes fill the share
+// of c, it closes c and all less important classes, whether or not these had requests. All reopen
+// together. Otherwise the less important ones would take the places that c leaves free.
 func (l *limiter) refuseLocked(c *class, now instant) {
 	above := 0
 	for _, other := range l.classes[:c.rank] {
@@ -114,7 +114,7 @@ func (l *limiter) beginLocked(c *class, x *tenant, now instant) *Permit {
 // leaveLocked takes p out of flight. Others may begin in its place.
 func (l *limiter) leaveLocked(p *Permit, now instant) {
 	l.window.flow(l.inFlight, now)
-	l.window.wait(p, now)
+	l.window.noteClient(p, now)
 	l.running.Remove(&p.node)
 	l.inFlight--
 	p.class.inFlight--
@@ -187,7 +187,7 @@ func (l *limiter) enter(c *class, name uint64, lot uint32, queue bool) (entry, *
 	return entry{limit: l.limit, inFlight: l.inFlight}, nil
 }
 
-// letPassLocked lets a request of c in that the limiter would shed, as the mode is not Enforce.
+// letPassLocked lets in a request of c that does not fit, since the mode is not Enforce.
 func (l *limiter) letPassLocked(c *class) entry {
 	l.window.shed++
 	l.shadowed++
@@ -198,8 +198,9 @@ func (l *limiter) letPassLocked(c *class) entry {
 	}
 }
 
-// ahead sheds a request of c before services behind do, or lets it pass if the mode is not Enforce.
-// The limit is not the reason, so the window does not count it.
+// ahead sheds a request of c that services behind this one would probably refuse: see needs. If the
+// mode is not Enforce, it lets the request pass. The limit is not the reason, so the window does
+// not count it.
 func (l *limiter) ahead(c *class) entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -271,9 +272,9 @@ func returns(f func()) (ok bool) {
 	return true
 }
 
-// setLimitLocked puts a limit into force. l.places of it are for all classes, and shares are of the
-// rest: see glancer. At every limit, however shares are rounded, a class with a smaller share than
-// the first leaves it a place, and has a place itself.
+// setLimitLocked puts a limit into force. Any class may fill l.places of it: see glancer. Shares
+// are parts of the rest. A class with a smaller share than the first always has a place, and leaves
+// the first one a place, however shares are rounded.
 func (l *limiter) setLimitLocked(limit int) {
 	l.limit = min(max(limit, l.leastLocked()), l.maxLimit)
 	places := min(l.places, l.limit-1)
@@ -287,14 +288,15 @@ func (l *limiter) setLimitLocked(limit int) {
 			c.full = min(c.full, first.full-1)
 		}
 	}
-	for i, c := range l.classes {
+	for i, c := range l.classes { // low is the full of the next class, or a part of the last one's
 		if c.low = places + (c.full-places)*lastLot/100; i+1 < len(l.classes) {
 			c.low = l.classes[i+1].full
 		}
 	}
 }
 
-// leastLocked returns the least limit: 2 if the other classes leave the first one a place.
+// leastLocked returns the least limit: 2 if shares differ, so that all classes have a place and the
+// first has one more.
 func (l *limiter) leastLocked() int {
 	if last := l.classes[len(l.classes)-1]; last.share < l.classes[0].share {
 		return 2
@@ -304,22 +306,24 @@ func (l *limiter) leastLocked() int {
 
 // glancer is an algorithm that may change its limit between two windows.
 type glancer interface {
-	// glanceFrom returns when glance has to be called before another request begins or is shed: if
-	// so many are in flight, and one of them is that old.
+	// glanceFrom returns when the limiter calls glance before it decides a request: if so many are
+	// in flight, and the oldest has been for that long. It calls glance with fewer in flight if
+	// the request would be shed.
 	glanceFrom() (inFlight int, age time.Duration)
 	// glance returns the limit from now on. The Sample is of this instant, without the window.
 	glance(shedlimit.Sample) (limit int)
-	// overtakes returns how long a request has to take to overtake others. Faster requests may not
-	// need the scarce resource.
+	// overtakes returns how long a request must take, at least, to overtake older ones when it
+	// completes. Faster requests may not need the scarce resource, so they prove nothing.
 	overtakes() time.Duration
-	// places returns how many places of the limit are for requests that do not need the scarce
-	// resource, of all classes.
+	// places returns how many places of the limit make up for requests in flight that do not need
+	// the scarce resource. Classes do not share these places: any class may fill them.
 	places() int
 }
 
 const glanceEvery = 10 * time.Millisecond
 
-// glanceLocked calls glance, if it is time, before a request that enters below full is decided.
+// glanceLocked calls glance, if it is time. The limiter then decides a request that enters if fewer
+// than full are in flight.
 func (l *limiter) glanceLocked(full int, now instant) {
 	g, ok := l.algorithm.(glancer)
 	if !ok || now-l.glanced < glanceEvery {

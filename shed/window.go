@@ -77,9 +77,9 @@ func (w *window) flow(inFlight int, now instant) {
 	}
 }
 
-// wait adds the time until now during which p waited for its client. It returns how long p has
-// waited in all, and whether it waits now.
-func (w *window) wait(p *Permit, now instant) (total time.Duration, waits bool) {
+// noteClient adds the time until now during which p waited for its client. It returns how long p
+// has waited in all, and whether it waits now.
+func (w *window) noteClient(p *Permit, now instant) (total time.Duration, waits bool) {
 	total, waits = p.client.until(now)
 	w.clients += total - p.noted
 	p.noted = total
@@ -203,7 +203,7 @@ func (l *limiter) agesLocked(s *shedlimit.Sample, now instant) {
 	w := &l.window
 	w.ages = w.ages[:0]
 	for n := l.running.First; n != nil; n = n.Next {
-		if _, waits := w.wait(n.Of, now); waits {
+		if _, waits := w.noteClient(n.Of, now); waits {
 			s.AtClients++
 		}
 	}
@@ -211,7 +211,7 @@ func (l *limiter) agesLocked(s *shedlimit.Sample, now instant) {
 	i := 0
 	for n := l.running.First; n != nil; n = n.Next {
 		p := n.Of
-		client, waits := w.wait(p, now)
+		client, waits := w.noteClient(p, now)
 		if waits {
 			continue
 		}
