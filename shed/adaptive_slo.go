@@ -10,13 +10,13 @@ import (
 
 // punctuality judges each route by the SLO: a route is late if a tenth of its answers are.
 //
-// A lower limit shortens queues, and nothing else. So no request is shed for a route whose fast
-// requests do not wait, or that would be late without a queue. Otherwise a client could ask for it
-// on purpose.
+// A lower limit shortens queues, and nothing else. seen.wait is how long the fast requests of a
+// route wait in queues. If a route would be late even without that wait, no request is shed for it.
+// Otherwise a client could have others shed by asking for slow work on purpose.
 func (w *view) punctuality(s *shedlimit.Sample) {
-	onTime := 0.0
-	var rest seen // routes with few completions, together
-	var few []time.Duration
+	inFlightOnTime := 0.0   // mean number of requests in flight on routes that are not late
+	var rest seen           // routes with few completions, together
+	var few []time.Duration // latencies of these
 	judge := func(r *seen, p90 time.Duration) {
 		over := func(slo time.Duration) float64 {
 			late := (p90 - slo).Seconds()
@@ -29,12 +29,12 @@ func (w *view) punctuality(s *shedlimit.Sample) {
 		w.excess += r.rate * excess
 		w.nearly = w.nearly || over(s.SLO*9/10) > 0
 		if excess == 0 {
-			onTime += r.rate * r.mean
+			inFlightOnTime += r.rate * r.mean
 		} else {
-			w.needed += r.rate * (r.mean - r.wait)
+			w.needed += r.rate * (r.mean - r.wait) // in flight if none waited
 		}
 	}
-	i := 0
+	i := 0 // in w.routes, which has only the routes with latencies
 	for at := range s.Routes {
 		sample := &s.Routes[at]
 		if len(sample.Latencies) == 0 {
@@ -44,7 +44,7 @@ func (w *view) punctuality(s *shedlimit.Sample) {
 		i++
 		if r.completed < fewest {
 			few = append(few, sample.Latencies...)
-			rest.rate += r.rate
+			rest.rate += r.rate // mean and wait are sums by rate, until they are divided below
 			rest.mean += r.rate * r.mean
 			rest.wait += r.rate * r.wait
 			continue
@@ -57,15 +57,16 @@ func (w *view) punctuality(s *shedlimit.Sample) {
 		rest.wait /= rest.rate
 		judge(&rest, ninth(few, nil))
 	} else {
-		onTime += rest.mean
+		inFlightOnTime += rest.mean // still a sum by rate
 	}
-	if onTime > 0 {
-		w.needed += onTime + 3*math.Sqrt(onTime) + 1 // three standard deviations for chance
+	if n := inFlightOnTime; n > 0 {
+		w.needed += n + 3*math.Sqrt(n) + 1 // three standard deviations for chance, and a place
 	}
 }
 
 // ninth returns the ninth decile of a and b together, both of which are sorted.
 func ninth(a, b []time.Duration) time.Duration {
+	// Drop the latencies above it, the longest first.
 	for above := (len(a) + len(b)) - (len(a)+len(b))*9/10 - 1; above > 0; above-- {
 		if len(a) == 0 || len(b) > 0 && b[len(b)-1] > a[len(a)-1] {
 			b = b[:len(b)-1]
