@@ -23,8 +23,8 @@ type common struct {
 	line     line
 }
 
-// admits returns when the account admits a request, and what that waits for.
-func (b *bucket) admits(id *identity) (at instant, source string) {
+// admitsAt returns when the account admits a request, and what that waits for.
+func (b *bucket) admitsAt(id *identity) (at instant, source string) {
 	at, source = b.denial()
 	if until := b.common.invalid.next(); until > at {
 		at, source = until, sourceInvalid

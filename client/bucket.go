@@ -14,16 +14,16 @@ const unknown instant = math.MaxInt64
 
 // bucket is what a pacer knows of one limit. The lock of the pacer guards it.
 //
-// Five estimators learn from answers. Each has a method observe or deny for an answer, and next:
-// the instant before which it lets nothing start. The latest of these instants binds.
+// Five estimators learn from answers: waits, backoff, told, refill and learned. Each knows an
+// instant before which nothing starts. bucket.next combines them: the latest binds.
 type bucket struct {
 	key     key
 	name    string
 	site    string  // of its host
-	account *bucket // of a dialect that limits all requests of an account; or nil
+	account *bucket // of all requests of the account, if the dialect limits these; or nil
 	common  *common // if this is the bucket of an account; or nil
-	major   string  // of Discord
-	paths   *paths  // of a host; nil: none was denied
+	major   string  // of Discord: see identity
+	paths   *paths  // of a host; nil until a denial asks for no wait
 	standIn bool    // of Discord: no answer has named the bucket of this route
 	queue   queue
 	flight  flight
@@ -35,10 +35,10 @@ type bucket struct {
 	refill  refill  // how the rest is spread, and how fast it is refilled
 	learned learned // the rate of a server that tells nothing
 
-	restart restart
-	cap     gate
-	budget  budget
-	pause   pause
+	restart restart // of the server: refused connections
+	cap     gate    // keeps calls from asking Options.Limit in vain
+	budget  budget  // of repetitions
+	pause   pause   // as told to Options.Observe
 }
 
 // flight counts the requests of a bucket that are in flight.
@@ -47,18 +47,18 @@ type flight struct {
 	busy           int     // requests whose answers have not been read to the end
 	last           instant // when the latest one started
 	deniedAt       instant // when the last denial arrived
-	epoch          uint64  // requests before this one were sent under older conditions
+	epoch          uint64  // answers to requests before this one tell nothing of now
 }
 
 // ticket is what a pacer remembers of a request until its answer.
 type ticket struct {
-	seq, answered uint64  // of the bucket when it started
-	at, last      instant // when it started, and the one before it
-	opened        bool    // went first after a wait
-	heldBack      bool    // had to wait
-	early         bool    // was let through before the told instant
-	claim         time.Duration
-	since         instant // when claim began
+	seq, answered uint64        // of the bucket when it started
+	at, last      instant       // when it started, and the one before it
+	opened        bool          // was sent though told had nothing left: others wait for its answer
+	heldBack      bool          // had to wait
+	early         bool          // was sent before the told instant, to test it: see doubt
+	claim         time.Duration // the wait that it tests; 0: none that says nothing is left
+	since         instant       // when claim began
 }
 
 // flying returns how many requests have no answer yet.
@@ -75,7 +75,7 @@ func (p *pacer) ready(b *bucket, c *call, now instant) (instant, string) {
 	b.advance(now)
 	at, source := b.next(&p.o, now)
 	if b.account != nil {
-		if a, s := b.account.admits(&c.id); a > at {
+		if a, s := b.account.admitsAt(&c.id); a > at {
 			return a, s
 		}
 	}
@@ -83,8 +83,8 @@ func (p *pacer) ready(b *bucket, c *call, now instant) (instant, string) {
 }
 
 // next returns the instant at which b lets the next request start, now at the earliest, and what
-// asks for that. It skips what is told and learned while a denial, a cap or the first request holds
-// b back: more is known afterwards.
+// asks for that. While a denial, a cap or the first request holds b back, it does not ask told,
+// refill and learned: they will know more then.
 func (b *bucket) next(o *Options, now instant) (at instant, source string) {
 	at = now
 	bind := func(until instant, by string) {
@@ -116,18 +116,18 @@ func (b *bucket) denial() (instant, string) {
 	return b.waits.until, b.waits.source
 }
 
-// toldNext returns when the next request may start by what answers have told, and which field tells
-// it.
+// toldNext returns when told and refill let the next request start, and the field of an answer that
+// told them.
 func (b *bucket) toldNext(o *Options, now instant) (instant, string) {
 	return max(b.told.next(), b.refill.next(b, o, now)), b.told.source
 }
 
-// start notes that c, which is ready, is sent.
+// start notes that c, which is ready, is sent: in its bucket, its account and its ticket.
 func (p *pacer) start(b *bucket, c *call, now instant) {
 	if b.account != nil {
 		b.account.common.start(&c.id, now)
 	}
-	if c.attempt == 1 && !c.again {
+	if c.attempt == 1 && !c.again { // neither repeated nor turned back by the cap
 		b.budget.send(now)
 	}
 	at, _ := b.toldNext(&p.o, now)
@@ -142,13 +142,13 @@ func (p *pacer) start(b *bucket, c *call, now instant) {
 	}
 }
 
-// start notes that a request, which is ready, is sent.
+// start notes that a request, which is ready, is sent, and returns its ticket.
 func (b *bucket) start(now instant, heldBack bool) ticket {
 	f, waiting := &b.flight, b.queue.Size > 0
 	f.sent++
 	tk := ticket{seq: f.sent, answered: f.answered, at: now, last: f.last, heldBack: heldBack}
 	if f.flying() == 1 {
-		b.told.least = math.MaxInt64
+		b.told.least = math.MaxInt64 // b was idle: no answer has told anything since
 	}
 	b.learned.start(now, f.last, waiting || heldBack)
 	f.last = now
@@ -161,12 +161,12 @@ func (b *bucket) start(now instant, heldBack bool) ticket {
 	}
 	o, t := &b.opening, &b.told
 	switch {
-	case t.empty() && o.open: // the first one is not answered yet
+	case t.empty() && o.open: // the one that went first takes too long: this one goes, too
 		tk.opened, o.first.at = true, now
-	case t.empty(): // renewed by now
+	case t.empty(): // the limit has renewed or is doubted: this one goes first
 		tk.opened = true
 		o.open, o.first, f.epoch, t.left = true, tk, f.sent, 0
-	case !o.answered && !o.open:
+	case !o.answered && !o.open: // nothing is known: this one goes first
 		o.open, o.first = true, tk
 	case t.known:
 		if t.left--; t.left == t.low() {
@@ -186,7 +186,7 @@ func (b *bucket) cancel(tk ticket, id *identity) {
 	if b.account != nil {
 		b.account.common.cancel(id, tk.at)
 	}
-	b.learned.count-- // it counts by tickets
+	b.learned.count-- // learned infers its count from seq, which was used up
 	if b.told.known && !tk.opened {
 		b.told.left++
 	}
@@ -203,8 +203,8 @@ func (b *bucket) answer(tk ticket) {
 	}
 }
 
-// observe learns from an answer. strays requests in other buckets may count against this one. If
-// the answer denies, observe returns the wait and what asks for it.
+// observe learns from an answer. strays is how many requests in other buckets may count against
+// this one. If the answer denies, observe returns the wait and what asks for it.
 func (b *bucket) observe(o *Options, now instant, tk ticket, a *answer, strays int) (
 	wait time.Duration, source string) {
 	learns := o.Pace != Off && o.Dialect == Standard
@@ -227,7 +227,7 @@ func (b *bucket) observe(o *Options, now instant, tk ticket, a *answer, strays i
 
 // deny learns from a denial. It returns the wait and what asks for it.
 func (b *bucket) deny(now instant, tk ticket, a *answer, learns bool) (time.Duration, string) {
-	f, t, empty := &b.flight, &b.told, true
+	f, t, empty := &b.flight, &b.told, true // empty: nothing goes on until the wait is over
 	if learns && tk.seq >= f.epoch {
 		t.others.deny(t.known && t.left > 0, !b.opening.answered, a.quota.limit, f.flying())
 	}
@@ -259,7 +259,7 @@ func (b *bucket) allow(tk ticket, now instant) {
 		b.backoff.strikes = 0
 	}
 	t := &b.told
-	t.least = math.MinInt64
+	t.least = math.MinInt64 // this answer may have been decided last, and tells nothing
 	if !t.known || now < t.renew || tk.seq < b.flight.epoch {
 		return
 	}

@@ -55,8 +55,8 @@ func (t *told) next() instant {
 	return 0
 }
 
-// believe learns from what an allowed answer tells. strays requests in other buckets may count
-// against this one.
+// believe learns from what an allowed answer tells. strays is how many requests in other buckets
+// may count against this one.
 func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 	t, f := &b.told, &b.flight
 	b.opening.answered = true
