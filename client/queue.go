@@ -14,17 +14,18 @@ type queue struct{ list.List[*waiter] }
 
 // waiter is a call that waits.
 type waiter struct {
-	node             list.Node[*waiter]
-	wake             chan struct{} // has room for one
-	timer            *time.Timer
-	bucket           *bucket
-	since            instant // when it began to wait, minus its earlier waits
-	giveUp, deadline instant // end of MaxWait, and of that or the context
-	bound            string  // of deadline, as in WaitError
-	path             string
-	lined            bool // is in the line of its account
-	moves            bool // has to look up its bucket again
-	err              error
+	node     list.Node[*waiter]
+	wake     chan struct{} // has room for one
+	timer    *time.Timer
+	bucket   *bucket
+	since    instant // when it began to wait, minus its earlier waits
+	giveUp   instant // end of MaxWait
+	deadline instant // the same, or the end of the context if that is earlier
+	bound    string  // which of them deadline is, as in WaitError
+	path     string
+	lined    bool // is in the line of its account: see line
+	moves    bool // has to look up its bucket again
+	err      error
 }
 
 // wakeFirst makes the first call look at the bucket again.
@@ -44,8 +45,8 @@ func (q *queue) move(path string) {
 	}
 }
 
-// prefer moves the first call whose path is no suspect to the front. It reports whether there is
-// one.
+// prefer moves the first call whose path is not a suspect to the front: see paths. It reports
+// whether there is one.
 func (q *queue) prefer(paths *paths) bool {
 	for n := q.First; n != nil; n = n.Next {
 		if !paths.suspect(n.Of.path) {
@@ -147,14 +148,15 @@ func (p *pacer) look(ended error, c *call, w *waiter) (verdict verdict, until in
 	b, now := w.bucket, p.now()
 	at, source := p.ready(b, c, now)
 	first := b.queue.First == &w.node
-	if b.account != nil {
+	if b.account != nil { // calls that only the account holds back take turns in its line
 		joins := first && !c.id.exempt && (at <= now || source == sourceAccount)
 		if !b.account.common.inFront(w, joins) {
 			first, source = false, sourceAccount
 		}
 	}
+	// w would go first, and others wait for its answer. That for another path says more.
 	if first && at <= now && b.told.empty() && b.paths.suspect(w.path) && b.queue.prefer(b.paths) {
-		first = false // the answer for another path says more
+		first = false
 	}
 	verdict, until = w.next(now, at, first, source == sourceFirstAnswer)
 	switch {
@@ -174,9 +176,9 @@ func (p *pacer) look(ended error, c *call, w *waiter) (verdict verdict, until in
 	return verdict, until
 }
 
-// next decides about a call whose bucket is ready at an instant; if guessed, perhaps earlier. It is
-// pure. A held call looks again at the instant that next returns, or when it is woken. A hopeless
-// one would have to wait until then.
+// next decides about a call whose bucket is ready at an instant. If guessed, it may be ready
+// earlier, so no call is hopeless for that instant. next is pure. A held call looks again at the
+// instant that next returns, or when it is woken. A hopeless one would have to wait until then.
 //
 //	now 10, MaxWait ends at 40, the deadline of the context is 25
 //	first, ready at 10:     admitted
@@ -215,7 +217,8 @@ func (w *waiter) join(b *bucket, c *call) {
 	}
 }
 
-// part removes w from its queue and its line. Their first calls look again.
+// part removes w from its queue and its line, unless it has left them. Their first calls look
+// again.
 func (w *waiter) part() {
 	if w.bucket == nil {
 		return
@@ -247,7 +250,8 @@ func leewayOf(ctx context.Context, left time.Duration) leeway {
 	return leeway{left, boundMaxWait}
 }
 
-// delay waits for d, if that is allowed.
+// delay waits for d. If d is longer than the leeway of c, it returns a *WaitError at once. If ctx
+// ends, it returns the cause.
 func (p *pacer) delay(ctx context.Context, c *call, d time.Duration, source string) error {
 	if d <= 0 {
 		return nil
