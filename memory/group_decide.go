@@ -46,7 +46,7 @@ func (m *Memory) decideLocked(g *group) {
 			}
 			e := sh.findLocked(p.hash)
 			if p.limit.Drains && (p.lasts > 0 || sh.rings != nil) {
-				sh.noteTakingLocked(e, p.hash, p.limit, p.lasts, g.now)
+				sh.noteLevelLocked(e, p.hash, p.limit, p.lasts, g.now)
 			}
 			sh.nodes.value = p.value
 			sh.storeLocked(e, p.hash, p.limit, p.used, g.now)

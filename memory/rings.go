@@ -2,24 +2,27 @@ package memory
 
 import "github.com/weir-go/weir/internal/ground/family"
 
-// noteTakingLocked records the level that a taking finds in the bucket of a hash; it is called
-// before the units are added. lasts is Charge.Lasts in microseconds. A bucket gets a ring with its
-// first charge that has a Lasts. It loses the ring when a charge without Lasts finds it empty or
-// under another algorithm, so a backend that forgets fresh keys has the same rings. A leaky queue
-// has no ring, since its refunds do not depend on levels.
-func (sh *shard) noteTakingLocked(e *entry, hash uint64, limit *scopedLimit, lasts, now int64) {
+// noteLevelLocked records the level that a taking finds in the bucket of a hash, before its units
+// are added. The record is a [family.Ring]: it tells a later refund how many units are still in the
+// level. lasts is Charge.Lasts in microseconds.
+//
+// The first charge with a Lasts creates the ring. A charge without Lasts deletes it if the bucket
+// is empty, if the stored state is not a bucket's, or if there is no state: a ring does not depend
+// on whether a fresh state was dropped. A leaky queue has no ring, since its refunds do not depend
+// on levels.
+func (sh *shard) noteLevelLocked(e *entry, hash uint64, limit *scopedLimit, lasts, now int64) {
 	r := sh.rings[hash]
 	if r == nil && lasts == 0 {
 		return
 	}
-	if limit.Queues || lasts == 0 && sh.endsRing(e, now) {
+	if limit.Queues || lasts == 0 && sh.endsRingLocked(e, now) {
 		delete(sh.rings, hash)
 		return
 	}
 	switch {
 	case r == nil:
 		sh.storeRingLocked(hash, family.NewRing(now, lasts))
-	case e == nil, !r.Spans(lasts), e.limitID != limit.id:
+	case e == nil, !r.Spans(lasts), e.limitID != limit.id: // fresh, or other slices, or another limit
 		r.Restart(now, lasts)
 	default:
 		s, _ := sh.asOfLocked(limit, e.used(), now)
@@ -27,9 +30,9 @@ func (sh *shard) noteTakingLocked(e *entry, hash uint64, limit *scopedLimit, las
 	}
 }
 
-// endsRing reports whether e, nil for a key without state, has no level to remember at now: it is
-// not a bucket, or it is empty.
-func (sh *shard) endsRing(e *entry, now int64) bool {
+// endsRingLocked reports whether e, nil for a key without state, has no level to remember at now:
+// its state is not a bucket's, or the bucket is empty.
+func (sh *shard) endsRingLocked(e *entry, now int64) bool {
 	if e == nil {
 		return true
 	}
@@ -41,8 +44,8 @@ func (sh *shard) endsRing(e *entry, now int64) bool {
 	return s.A == 0 && s.B == 0
 }
 
-// storeRingLocked stores r. When the map has doubled since the last sweep, it removes the rings of
-// keys that are gone.
+// storeRingLocked stores r. If the map has doubled since the last sweep, it first removes the rings
+// of keys without state.
 func (sh *shard) storeRingLocked(hash uint64, r *family.Ring) {
 	if sh.rings == nil {
 		sh.rings = make(map[uint64]*family.Ring)

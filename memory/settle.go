@@ -136,7 +136,7 @@ func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int
 		return n
 	}
 	if limit.Drains {
-		sh.noteTakingLocked(entry, hash, limit, lasts, now)
+		sh.noteLevelLocked(entry, hash, limit, lasts, now)
 	}
 	s.Serial = sh.serialLocked(limit, s)
 	sh.storeLocked(entry, hash, limit, s, now)

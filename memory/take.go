@@ -48,7 +48,7 @@ func (sh *shard) takeLocked(e *entry, hash uint64, limit *scopedLimit, n, now in
 	if fits && n > 0 {
 		s.Serial = sh.serialLocked(limit, s)
 		if sh.rings != nil && limit.Drains {
-			sh.noteTakingLocked(e, hash, limit, 0, now)
+			sh.noteLevelLocked(e, hash, limit, 0, now)
 		}
 		sh.storeLocked(e, hash, limit, s, now)
 		d.Ticket, d.Delay = ticketOf(now, s.Serial), limit.Queued(s, n)
