@@ -12,7 +12,7 @@ import (
 
 var errEndingLengths = errors.New("memory: endings and settlements differ in length")
 
-// Settle implements [backends.Settler]. It fails for no ending of a charge that the Memory decided.
+// Settle implements [backends.Settler]. The ending of a charge that the Memory decided never fails.
 func (m *Memory) Settle(_ context.Context, endings []backends.Ending,
 	out []limits.Settlement) error {
 	if len(endings) != len(out) {
@@ -24,6 +24,8 @@ func (m *Memory) Settle(_ context.Context, endings []backends.Ending,
 	return nil
 }
 
+// settleOne carries out e and sets s to its result. If the limit was retired before the shard was
+// locked, it looks the limit up again.
 func (m *Memory) settleOne(e *backends.Ending, s *limits.Settlement) {
 	*s = limits.Settlement{}
 	if e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
@@ -60,26 +62,26 @@ func (m *Memory) settleOne(e *backends.Ending, s *limits.Settlement) {
 	}
 }
 
-// refundLocked gives back the units that a taking did not cost, as far as [family.Compiled].Refund
-// allows. It returns how many units fewer are in use now: units that have drained, faded or expired
-// came back by themselves. It gives nothing back if the state is gone, fresh, or was converted
-// since, because converted units count as taken later.
+// refundLocked refunds the units that a taking did not cost, as far as [family.Compiled].Refund
+// allows. It returns how many units fewer are in use now. Units that had drained, faded or expired
+// before were in use no more, so they are not among them. It refunds nothing if the state is gone,
+// fresh, or was converted since the taking: converted units count from the conversion.
 func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Ending,
 	now int64) int64 {
 	entry := sh.findLocked(hash)
 	if entry == nil || !entry.knows(e.Ticket) {
 		return 0
 	}
-	under := sh.limits.get(entry.limitID)
+	under := sh.limits.get(entry.limitID) // the limit that wrote the state
 	before := entry.used()
 	if !under.Carries(&limit.Numbers) || under.family.FreshAt(before) <= now {
 		return 0
 	}
 	_, inUse := sh.asOfLocked(under, before, now)
-	value := uint32(0)
+	node := uint32(0) // of e.Value; found before Refund takes its units
 	if under.Values {
-		sh.nodes.value = sh.limits.digest(e.Value)
-		value = sh.nodes.OfValue(before.Head())
+		sh.nodes.value = sh.limits.digest(e.Value) // OfValue looks for it, here and in Refund
+		node = sh.nodes.OfValue(before.Head())
 	}
 	after := under.family.Refund(before, family.Refund{
 		Taken: e.Taken, Final: e.Final, At: e.Ticket & ticketMask, Now: now, Ring: sh.rings[hash],
@@ -91,8 +93,8 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 	returned := min(e.Taken-e.Final, inUse-left)
 	switch {
 	case under.Values:
-		after = sh.nodes.without(value, after, under.share)
-		entry.set(after)
+		after = sh.nodes.without(node, after, under.share)
+		entry.set(after) // releaseLocked must not free the node again
 	case under.Lists:
 		sh.nodes.cut(&entry.state, after, under.share)
 	}
@@ -102,7 +104,7 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 			sh.clearLocked(entry)
 			return returned
 		}
-		// Keep the fresh state: without it the key would start from the floor or the change.
+		// Keep a fresh state. Without one the key would start from the floors, and lose its change.
 		sh.releaseLocked(&entry.state)
 		after, _ = sh.asOfLocked(under, family.Used{}, now)
 		after.Serial = sh.serialLocked(under, after)
@@ -111,18 +113,19 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 	return returned
 }
 
-// chargeLocked charges n units that a taking cost above its estimate, whether they fit or not. It
-// charges no more than leave the key owing the maximum, and returns how many. It leaves a live
-// state under another limit as it is: a conversion could undo later takings or lift a ban. If the
-// key may have been displaced under another limit, it adds the units to the floor instead of
-// storing a state that would hide the floor.
+// chargeLocked charges up to n units that a taking cost above its estimate, whether they fit or
+// not, and returns how many. It stops where the key owes the maximum. It leaves a live state under
+// another limit as it is: a conversion could undo later takings or lift a ban.
+//
+// A key without an entry may have been displaced under another limit. A new state would hide the
+// floor of that limit, so the floor is raised instead.
 func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int64) int64 {
 	entry := sh.findLocked(hash)
 	if entry != nil && sh.livesUnderAnotherLocked(entry, limit, now) {
 		return 0
 	}
-	s, displaced := sh.loadLocked(entry, limit, now, false)
-	owes := int64(0) // the floor's units above the maximum; loadLocked has cut them off
+	s, displaced := sh.loadLocked(entry, limit, now, false) // a conversion is not stored yet
+	owes := int64(0)                                        // the floor's units above the maximum
 	if displaced && !limit.Bans {
 		owes = max(0, sh.floorLocked(limit, now)-limit.Max)
 	}
@@ -130,7 +133,7 @@ func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int
 	if s, n = limit.family.Charge(s, n, inUse, now); n == 0 {
 		return 0
 	}
-	s, _ = limit.family.Charge(s, owes, inUse+n, now)
+	s, _ = limit.family.Charge(s, owes, inUse+n, now) // loadLocked has left them out
 	if entry == nil && sh.displacedOtherwiseLocked(limit, now) {
 		sh.raiseFloorLocked(limit, sh.rememberedLocked(limit, s, now), now)
 		return n
@@ -145,16 +148,16 @@ func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int
 
 // livesUnderAnotherLocked reports whether e has live state that limit would have to convert.
 func (sh *shard) livesUnderAnotherLocked(e *entry, limit *scopedLimit, now int64) bool {
-	under := sh.limits.get(e.limitID)
+	under := sh.limits.get(e.limitID) // the limit that wrote the state
 	switch {
 	case sh.carriesLocked(e, limit, now) || sh.reusableLocked(e, now):
 		return false
-	case !limit.CountsLike(&under.Numbers):
+	case !limit.CountsLike(&under.Numbers): // its units cannot become units of limit
 		return true
 	}
 	if _, changed := sh.changeLocked(e, now); changed {
 		return true
 	}
 	_, inUse := sh.asOfLocked(under, e.used(), now)
-	return inUse > 0
+	return inUse > 0 // a state may be without units before it is fresh
 }
