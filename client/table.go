@@ -14,15 +14,24 @@ import (
 )
 
 const (
-	maxBuckets = 1024 // that are not in use, and as many names of routes
-	maxName    = 128  // bytes of the name that a server gives a bucket
+	// maxBuckets is how many buckets a pacer has before a new one displaces another, unless all are
+	// in use. It is also how many names of routes a pacer keeps.
+	maxBuckets = 1024
+
+	maxName = 128 // bytes of the name that a server gives a bucket
 )
 
 // key identifies a bucket. It holds no credential.
 type key struct {
-	scheme, host string // host alone is what Options.Bucket returned
-	credential   uint64
-	route        string // of a dialect, or a path apart; accountRoute for the account
+	scheme     string // "" if Options.Bucket returned host
+	host       string
+	credential uint64 // a hash of the field Authorization, by a secret seed; 0: none
+
+	// route is "" for a bucket of all paths of a host. It is accountRoute for an account, and the
+	// path for a path that is apart (see paths). With a dialect it is the route of a request in an
+	// identity and in table.names. In table.buckets it is then the name that the server has given
+	// that route, or the provisional one.
+	route string
 }
 
 const accountRoute = "\x00"
@@ -30,8 +39,8 @@ const accountRoute = "\x00"
 // identity is what a request tells about its bucket.
 type identity struct {
 	key         key
-	major       string // of Discord: divides a named bucket
-	provisional string // route before the server has named its bucket
+	major       string // of Discord: a name is a bucket for each major; see identifyDiscord
+	provisional string // stands for the name until the server has named the route
 	writes      bool   // changes something, by the rules of GitHub
 	exempt      bool   // does not count against Options.Account
 }
@@ -86,20 +95,21 @@ func (p *pacer) keyOf(scheme, host string, h http.Header) key {
 	return k
 }
 
-// resolve sets the bucket of c, by the names that are known now.
+// resolve sets and returns the bucket of c. It may differ from that of an earlier look-up: since
+// then the server may have named the route of c, or the path of c may be apart.
 func (p *pacer) resolve(c *call) *bucket {
 	if p.table.last == nil || p.table.lastID != c.id {
-		b := p.find(c) // may reset last
+		b := p.find(c) // before lastID is set: find may forget last
 		p.table.last, p.table.lastID = b, c.id
 	}
 	c.bucket = p.table.last
-	if of := c.bucket.paths; of != nil && of.apart[c.path] {
+	if paths := c.bucket.paths; paths != nil && paths.apart[c.path] {
 		c.bucket = p.bucketOfPath(c)
 	}
 	return c.bucket
 }
 
-// find returns the bucket of c, whatever its path.
+// find returns the bucket of c, as if no path were apart.
 func (p *pacer) find(c *call) *bucket {
 	k := c.id.key
 	if k.route != "" {
@@ -112,7 +122,7 @@ func (p *pacer) find(c *call) *bucket {
 	return p.bucket(k, c)
 }
 
-// bucket returns the bucket of a key, a new one for a new key.
+// bucket returns the bucket of k. For a new k it makes one, for c.
 func (p *pacer) bucket(k key, c *call) *bucket {
 	if b := p.table.buckets[k]; b != nil {
 		return b
@@ -132,7 +142,7 @@ func (p *pacer) bucket(k key, c *call) *bucket {
 		account := k
 		account.route = accountRoute
 		b.account = p.bucket(account, c)
-		b.account.common.children++
+		b.account.common.children++ // from now on displace keeps the account
 		b.standIn = p.o.Dialect == Discord && k.route == c.id.provisional
 		b.major = c.id.major
 	}
@@ -208,7 +218,8 @@ func siteOf(host string) string {
 	return host
 }
 
-// rename notes the name that a server gave a route.
+// rename notes the name that a server gave the route of k. If there are too many names, it forgets
+// any other one.
 func (p *pacer) rename(k key, name string) {
 	if _, known := p.table.names[k]; !known && len(p.table.names) >= maxBuckets {
 		for other := range p.table.names {
