@@ -4,28 +4,28 @@ import "time"
 
 const sourceLearned = "learned pace"
 
-// learned is the pace of a server that denies and tells nothing else. A bucket of the server that
-// is full at two denials has leaked what the server accepted in between. Requests then go at nine
-// tenths of that rate, and carefully faster:
+// learned is the pace of a server that denies and tells nothing else. Suppose that the server has a
+// leaky bucket, which is full at each denial. Between two denials the bucket then leaks as many
+// requests as the server accepts. Requests go at nine tenths of that rate, and carefully faster:
 //
 //	denied at 0 s and at 10 s, 200 accepted in between: 20 a second leak
 //	every is 1/20 s · 10/9 = 55 ms, and shrinks by a fiftieth in a second
 type learned struct {
 	every time.Duration // between two requests; 0: unknown
 	sure  bool          // enough requests were accepted between two denials
-	idle  bool          // the program has sent less than it might have: counting says nothing
+	idle  bool          // the program paused while count grew, so count says nothing
 
 	streak int // answers in a row without a denial, at a slow pace
 
-	seq   uint64  // of the last denied request
+	seq   uint64  // of the denied request that was sent last
 	at    instant // when that was sent
-	since instant // when counting began
-	count int64   // accepted since then, up to seq
+	since instant // when counting began: a denied request was sent then
+	count int64   // accepted requests that were sent from since to at
 
-	recent   recent
-	before   int64   // recent.total a second or two before the last denial
-	from     instant // when that was
-	deniedAt instant
+	recent    recent
+	from      instant // a second or two before the last denial, or earlier: see recent
+	fromTotal int64   // recent.total at from
+	deniedAt  instant // when the last denial arrived
 }
 
 // slow is the time between two requests from which on a process is one of many. It is denied by
@@ -41,9 +41,9 @@ const enough = 8
 // recent counts accepted requests of the last second or two, or of a longer time until there are
 // enough.
 type recent struct {
-	total        int64
-	at, earlier  instant
-	count, older int64 // of total, at these instants
+	total        int64   // all that were accepted
+	at, earlier  instant // a second apart or more; the last second or two began at earlier
+	count, older int64   // total at these two instants
 }
 
 func (r *recent) add(now instant) {
@@ -55,13 +55,16 @@ func (r *recent) add(now instant) {
 }
 
 // restart begins to count anew.
-func (r *recent) restart(now instant) { *r = recent{r.total, now, now, r.total, r.total} }
+func (r *recent) restart(now instant) {
+	*r = recent{total: r.total, at: now, earlier: now, count: r.total, older: r.total}
+}
 
 // deny learns from a denial. It returns the time between two requests at which they go on, 0 if it
-// is unknown. old reports that the request was sent before the last denial was known, and changes
-// nothing.
-func (l *learned) deny(now instant, tk ticket, before bool) (every time.Duration, old bool) {
-	if before && l.seq > 0 {
+// is unknown. sentBefore says that the request was sent before the last denial arrived. Unless l
+// knows no denial yet, this one is then old: it does not change the pace, but counting goes on from
+// the later of the two denied requests.
+func (l *learned) deny(now instant, tk ticket, sentBefore bool) (every time.Duration, old bool) {
+	if sentBefore && l.seq > 0 {
 		if tk.seq > l.seq {
 			if l.since == l.at {
 				l.since = tk.at
@@ -70,7 +73,7 @@ func (l *learned) deny(now instant, tk ticket, before bool) (every time.Duration
 		}
 		return 0, true
 	}
-	accepted := l.seq > 0 && tk.seq > l.seq+1
+	accepted := l.seq > 0 && tk.seq > l.seq+1 // requests between two denied ones count as accepted
 	if l.every >= slow && (accepted || l.count > 0) {
 		l.slowDown(tk)
 		l.seq, l.at, l.deniedAt = tk.seq, tk.at, now
@@ -78,7 +81,7 @@ func (l *learned) deny(now instant, tk ticket, before bool) (every time.Duration
 	}
 	l.learn(tk, now)
 	l.seq, l.at, l.deniedAt = tk.seq, tk.at, now
-	l.before, l.from = l.recent.older, l.recent.earlier
+	l.from, l.fromTotal = l.recent.earlier, l.recent.older
 	if l.sure || accepted {
 		return l.every, false
 	}
@@ -105,23 +108,25 @@ func (l *learned) learn(tk ticket, now instant) {
 	if l.seq > 0 {
 		l.count += int64(tk.seq - l.seq - 1)
 	}
-	over := tk.at - l.since
+	over := tk.at - l.since // in which l.count were accepted
 	switch {
 	case l.seq == 0 || l.idle:
 		l.every = l.every * 10 / 9
 		l.idle = false
-	case l.count == 0 && l.busy(now): // the server seems to be down
+	case l.count == 0 && l.busy(now): // all at once it accepts none: it seems to be down
 		return
-	case l.count < enough && !l.sure:
+	case l.count < enough && !l.sure: // go no faster than they were accepted
 		l.every = max(l.every, min(over/time.Duration(max(l.count, 1))*10/9, slowest))
 		return // and count on
 	default:
-		// Just before the denial the server has taken what it leaks, and what had leaked while
-		// nothing was sent. If the bucket was full not long ago, it has taken what it leaked.
+		// Of late the server has accepted what its bucket leaked, and more if the bucket had room.
+		// So it leaks no faster.
 		n := max(l.recent.total-l.recent.older, 1)
 		l.every = max(l.every, max(now-l.recent.earlier, time.Second)/time.Duration(n))
 		if l.sure && l.count >= enough {
-			mean := over / time.Duration(l.count) // the pace was too slow, and lately too fast
+			// The bucket was full at since, too. So the mean rate is that of the leak, or lower if
+			// the bucket ran empty at a slow pace. A lower mean counts half.
+			mean := over / time.Duration(l.count)
 			l.every = max(l.every, (l.every+mean)/2)
 		}
 		l.every = l.every * 10 / 9
@@ -131,26 +136,27 @@ func (l *learned) learn(tk ticket, now instant) {
 }
 
 // observe learns from an answer that is no denial: requests may be faster. newer says that the
-// request was sent after the last denial, waiting that others wait.
+// request was sent after the last denial arrived, waiting that it had to wait or that others wait.
 func (l *learned) observe(now instant, newer, waiting bool, strikes int) {
 	l.recent.add(now)
 	switch {
 	case l.seq == 0 || !newer:
-	case l.every == 0: // the first since the first denial
-		n := max(l.recent.total-l.before-1, 1)
+	case l.every == 0: // the first since the first denial: the pace is that of before the denial
+		n := max(l.recent.total-l.fromTotal-1, 1) // without this answer
 		l.every = max(l.deniedAt-l.from, time.Second) / time.Duration(n) * 10 / 9
 		if strikes > 1 && !l.busy(now) {
 			l.every = max(l.every, min(now-l.since, slowest))
 		}
-		l.recent.restart(now) // nothing was sent meanwhile
+		l.recent.restart(now) // nothing was sent between denial and answer
 	case !waiting: // the pace holds nothing back
 	case l.every >= slow:
 		l.speedUp()
 	case !l.sure:
-		// By a thirtieth for each answer, and by a half in a second at most.
+		// By a thirtieth for each answer, but by no more than a half in a second.
 		l.every -= time.Duration(float64(l.every) * min(1.0/30, l.every.Seconds()/2))
 	default:
-		// By a fiftieth in a second, and more the longer nothing was denied.
+		// By a fiftieth in a second, and more the longer nothing was denied. Each answer counts for
+		// a twentieth at most.
 		percent := 2 + float64(now-l.deniedAt)/float64(4*time.Second)
 		l.every -= time.Duration(float64(l.every) * min(percent/100*l.every.Seconds(), 0.05))
 	}
@@ -181,7 +187,9 @@ func (l *learned) speedUp() {
 	l.every -= time.Duration(float64(l.every) * part)
 }
 
-// start notes that a request is sent. waiting says that others wait.
+// start notes that a request is sent. waiting says that it had to wait or that others wait. If the
+// program has paused, count says nothing, and a denial of more than a minute ago is forgotten with
+// its pace.
 func (l *learned) start(now, lastStart instant, waiting bool) {
 	if waiting || now-lastStart <= max(2*l.every, time.Second) {
 		return
