@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	mostHeld  = firstTimes * startLimit // see held.bound
-	leastHeld = 200 * time.Millisecond  // a request may be held from this age on,
-	heldTimes = 4                       // and so many times what is usual
-	evenLife  = 2 * time.Second         // in which held.usual doubles or halves, at most
+	mostHeld = firstTimes * startLimit // held.bound without MaxInFlight: 400
+	evenLife = 2 * time.Second         // held.usual doubles or halves in it, at most
+
+	// A request is held from the age heldAge + heldTimes·held.usual on.
+	heldAge, heldTimes = 200 * time.Millisecond, 4
 )
 
 // held counts requests that take much longer than others and that others have overtaken. They do
@@ -21,64 +22,69 @@ const (
 // An example: 10 ms is usual, so an overtaken request is held at the age of 240 ms. With 30 of them
 // and a limit of 6, 36 requests may be in flight.
 type held struct {
-	now   int // requests
-	most  int // requests that may be held for now
-	bound int // their places raise the limit to this at most: MaxInFlight, or mostHeld without it
+	count int // requests that are held
+	most  int // requests that may be held for now: see trust
+	bound int // most in flight with their places: MaxInFlight, or mostHeld if that is not set
 
-	// usual follows baselines.usual slowly, so that slow requests that end together do not change
-	// what is slow.
+	// usual follows baselines.usual slowly, in seconds. So slow requests that end together do not
+	// change what is slow.
 	usual float64
 }
 
-// places returns how many places are for held requests, if reach others may be in flight. Beyond
-// bound there are none: when a dependency hangs, its requests would pile up.
+// places returns how many places held requests get, if reach other requests may be in flight. They
+// do not raise the limit above bound: when a dependency hangs, its requests would pile up.
 func (h *held) places(reach float64) int {
-	return max(0, min(h.now, h.bound-int(math.Round(reach))))
+	return max(0, min(h.count, h.bound-int(math.Round(reach))))
 }
 
-// piles reports that held requests have reached the bound.
+// piles reports that held requests have reached the bound, and are more than the others in flight.
+// w leaves out held requests.
 func (a *adaptive) piles(w *view) bool {
-	return float64(a.held.now) > w.inFlight && a.held.now+int(math.Round(a.reach())) >= a.held.bound
+	count := a.held.count
+	return float64(count) > w.inFlight && count+int(math.Round(a.reach())) >= a.held.bound
 }
 
-// hold counts the held requests, and takes them out of s.
+// hold counts the held requests, and takes them out of s. The ages of s may be those of a part of
+// the requests in flight, so it counts ages and scales the number.
 func (a *adaptive) hold(s *shedlimit.Sample) {
-	a.held.now = 0
-	// A request may stop waiting for its client while ages are read. Then there is an age too many.
+	a.held.count = 0
+	// InFlight may be 0 although there is an age: a request that stopped waiting for its client
+	// while ages were read.
 	if len(a.base.routes) == 0 || len(s.Ages) == 0 || s.InFlight <= 0 || s.Overtaken == 0 {
 		return
 	}
 	n := min(older(s.Ages, max(s.Overtaken, a.heldFrom())), a.held.most*len(s.Ages)/s.InFlight)
-	a.held.now = n * s.InFlight / len(s.Ages)
-	s.InFlight -= a.held.now
+	a.held.count = n * s.InFlight / len(s.Ages)
+	s.InFlight -= a.held.count
 	s.Ages = s.Ages[n:]
 }
 
-// heldFrom is how old a request has to be at least before it is held.
-func (a *adaptive) heldFrom() time.Duration { return leastHeld + seconds(heldTimes*a.held.usual) }
+// heldFrom returns the age from which a request is held if others have overtaken it.
+func (a *adaptive) heldFrom() time.Duration { return heldAge + seconds(heldTimes*a.held.usual) }
 
-// leaveOutHeld takes the held requests out of the Sample of a window.
+// leaveOutHeld takes the held requests out of the Sample of a window. Its peak and its mean lose
+// only as many as hold has counted before, too: the others were not held for all of the window.
 func (a *adaptive) leaveOutHeld(s *shedlimit.Sample) {
-	before := a.held.now
+	before := a.held.count
 	a.hold(s)
-	both := min(before, a.held.now)
+	both := min(before, a.held.count)
 	s.PeakInFlight = max(s.InFlight, s.PeakInFlight-both)
 	s.MeanInFlight = max(0, s.MeanInFlight-float64(both))
 }
 
-// bind sets the bound.
+// bind sets bound.
 func (h *held) bind(s *shedlimit.Sample) {
 	if h.bound = mostHeld; s.Bounded {
 		h.bound = s.MaxLimit
 	}
 }
 
-// trust updates how many requests may be held. While a route waits alone, held requests may be part
-// of its queue, so their number may not rise.
+// trust updates most and usual. While requests queue and wait alone (see waitsAlone), the held ones
+// may be part of that queue, so their number may not rise. When no queue is left, it may again.
 func (a *adaptive) trust(s *shedlimit.Sample, w *view) {
 	switch {
 	case w.waiting > w.room && w.waitsAlone():
-		a.held.most = min(a.held.most, a.held.now)
+		a.held.most = min(a.held.most, a.held.count)
 	case w.completed >= fewest && w.waiting <= w.room:
 		a.held.most = a.held.bound
 	}

@@ -36,7 +36,7 @@ type queueing struct {
 // that has become calm.
 func (a *adaptive) remember(s *shedlimit.Sample, w *view) {
 	r := &a.recent
-	r.peak = max(float64(s.PeakInFlight+a.held.now), r.peak*half(s.Elapsed, peakLife))
+	r.peak = max(float64(s.PeakInFlight+a.held.count), r.peak*half(s.Elapsed, peakLife))
 	switch {
 	case !w.limited || r.rate == 0:
 		r.rate, r.work = w.rate, w.busy

@@ -44,7 +44,7 @@ func (a *adaptive) glanceFrom() (inFlight int, age time.Duration) {
 	if lends && !a.lowered() {
 		return inFlight, 0
 	}
-	if a.held.now > 0 {
+	if a.held.count > 0 {
 		return inFlight, 0
 	}
 	return inFlight, min(a.quietFor(), a.heldFrom())

@@ -199,15 +199,15 @@ func TestHeldRequestsRaiseTheLimitToABound(t *testing.T) {
 		}
 	}
 	s := shedlimit.Sample{InFlight: 10, Ages: repeated(10, time.Second)}
-	if a.hold(&s); a.held.now != 0 || s.InFlight != 10 {
-		t.Errorf("%d are held that no other has overtaken, want none", a.held.now)
+	if a.hold(&s); a.held.count != 0 || s.InFlight != 10 {
+		t.Errorf("%d are held that no other has overtaken, want none", a.held.count)
 	}
 	s = shedlimit.Sample{InFlight: 0, Overtaken: 1, Ages: repeated(1, time.Second)}
-	if a.hold(&s); a.held.now != 0 {
-		t.Errorf("%d are held of none in flight", a.held.now)
+	if a.hold(&s); a.held.count != 0 {
+		t.Errorf("%d are held of none in flight", a.held.count)
 	}
 	a.held.bind(&shedlimit.Sample{MaxLimit: 2000, Bounded: true})
-	if a.held.now = 1000; a.places() != 1000 {
+	if a.held.count = 1000; a.places() != 1000 {
 		t.Errorf("with a MaxInFlight of 2,000 there are %d places for 1,000 that are held", a.places())
 	}
 }
