@@ -8,23 +8,28 @@ import (
 )
 
 const (
-	maxNeeds  = 256              // names with counts of their own
-	needIdle  = 30 * time.Second // a name without a request for so long is forgotten
-	needLife  = time.Second
-	beyond    = 0.1  // more than succeeded go on while services behind refuse some
-	doubling  = 1.0  // the same while they refuse none
-	tolerable = 0.05 // refused part from which beyond holds
-	knocks    = 4.0  // requests in needLife that go on whatever they refuse
-	mostUsual = 0.75 // part that may be usual
-	unchanged = 0.8  // times need.worst: as large a part of few is refused as of many
-	worstLife = time.Minute
-	usualLife = 5 * time.Minute // while fewer than all go on, or none is refused
+	maxNeeds = 256              // names with counts of their own
+	needIdle = 30 * time.Second // a name without a request for so long may be forgotten
+
+	needLife  = time.Second     // halves the counts of a need
+	worstLife = time.Minute     // halves need.worst
+	usualLife = 5 * time.Minute // halves need.usual, unless need.whole
+
+	// How many more requests go on than succeeded: 1.0 is twice as many. If less than tolerable is
+	// refused, it is between the two.
+	doubling  = 1.0  // if no request is refused
+	beyond    = 0.1  // if tolerable or a larger part is refused
+	tolerable = 0.05 // part of the requests
+
+	knocks    = 4.0  // requests that go on in addition, whatever is refused
+	mostUsual = 0.75 // need.usual is at most this
+	unchanged = 0.8  // part of need.worst: if few go on and more than this is refused, it is usual
 )
 
-// needs sheds ahead what services behind would refuse. Of each name it sheds so many requests that
-// these services refuse about a tenth of the others. The most important classes go on first, and of
-// a class the tenants that use no more than others. A service that would have done its part of a
-// request in vain has room for another one.
+// needs sheds requests ahead that services behind would refuse, for each name that Options.Needs
+// returns. So many go on that these services refuse about a tenth of them. The most important
+// classes go on first, and of a class the tenants that use no more than others. Other services then
+// do not work in vain for requests that one of them refuses.
 //
 // It is the client's side of "Handling Overload" (Beyer and others, Site Reliability Engineering,
 // 2016), by class and tenant. It is safe for concurrent use.
@@ -35,21 +40,22 @@ type needs struct {
 	looked instant // when idle names were last looked for
 }
 
-// need counts the requests of a name. Each needLife halves the counts.
+// need counts the requests of a name that have ended or were shed ahead. Each needLife halves the
+// counts.
 type need struct {
 	of      *needs
-	at      instant
-	asked   [2 * maxClasses]float64 // ended or shed ahead, by turn
-	got     float64                 // not refused by services behind
-	refused float64                 // refused by them
+	at      instant                 // of the counts
+	asked   [2 * maxClasses]float64 // all, by turn: see turnOf
+	got     float64                 // of those that went on, not refused by services behind
+	refused float64                 // of those that went on, refused by them
 
 	usual float64 // part that they refuse at any load; 0: not known
-	worst float64 // most that they have refused of late
+	worst float64 // largest part that they have refused of late
 	whole bool    // all requests go on, and some are refused
 }
 
-// turnOf returns how many groups of requests go on before those of a class: the more important
-// classes, and of its own class the tenants that use no more than others.
+// turnOf returns the turn of a request: how many groups go on before its group. The requests of a
+// class are two groups. Those of tenants that use more than others (over) are the second one.
 func turnOf(rank int, over bool) int {
 	if over {
 		return 2*rank + 1
@@ -57,7 +63,9 @@ func turnOf(rank int, over bool) int {
 	return 2 * rank
 }
 
-// admit returns the counts of a name, and whether a request with that turn may go on.
+// admit decides whether a request with that turn may go on. If so, it returns the counts of the
+// name, for end. In the group for which there is room in part, lot decides: a random number below
+// lots.
 func (n *needs) admit(name string, turn int, lot uint32, now instant) (*need, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -74,7 +82,8 @@ func (n *needs) admit(name string, turn int, lot uint32, now instant) (*need, bo
 	return nil, false
 }
 
-// ofLocked returns the counts of a name.
+// ofLocked returns the counts of a name. If there are too many names, it forgets idle ones, or
+// returns those that all further names share.
 func (n *needs) ofLocked(name string, now instant) *need {
 	if x := n.names[name]; x != nil {
 		return x
@@ -91,14 +100,16 @@ func (n *needs) ofLocked(name string, now instant) *need {
 	return x
 }
 
-// roomLocked returns how many of the requests that were asked should have gone on: a tenth more
-// than succeeded, and at least a quarter of those that would succeed if as large a part did.
+// roomLocked returns how many of the requests in asked should have gone on: a tenth more than
+// succeeded, or up to twice as many if hardly any are refused. It is at least a quarter of those
+// that would succeed if all went on and the same part were refused. knocks come in addition. It
+// also updates worst, usual and whole.
 //
-// Services that refuse a part p at any load would get fewer and fewer: of 100 requests with p =
-// 0.3 70 succeed, so 77 go on, of which 54 succeed, so 59 go on, down to the quarter: 17. It is a
-// trial. Under a real overload that few are hardly refused. If the part is still what it was, it
-// is usual: 1.1·(17·0.7)/(1-0.3) = 19 go on, then 21, until all do. A real overload beside it is
-// seen, as the part rises above the usual one.
+// Some services refuse a part p at any load. They would get fewer and fewer requests: of 100 with
+// p = 0.3, 70 succeed, so 77 go on. Of these 54 succeed, so 59 go on, and so forth down to the
+// quarter: 17. The quarter is a trial: under a real overload, hardly any of so few are refused. If
+// the part is still what it was, it is usual: 1.1·(17·0.7)/(1-0.3) = 19 go on, then 21, until all
+// do. If a real overload follows, the part rises above the usual one, and fewer go on again.
 func (x *need) roomLocked() float64 {
 	part := x.refused / max(1, x.got+x.refused)
 	more := beyond + (doubling-beyond)*max(0, 1-part/tolerable)
@@ -134,7 +145,7 @@ func (x *need) ageLocked(now instant) {
 
 // end counts a request that went on, when it has ended or has become a stream.
 func (x *need) end(turn int, result *Result, now instant) {
-	if x == nil || result.Left && result.Refused {
+	if x == nil || result.Left && result.Refused { // a 503, perhaps since the context had ended
 		return
 	}
 	x.of.mu.Lock()
