@@ -109,7 +109,7 @@ func (s *serverClock) believe(us int64) bool {
 	reading := clockReading{us, time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if us <= 0 || us > never {
+	if us <= 0 || us > maxNumber {
 		return false
 	}
 	if s.latest.at.IsZero() || reading.agrees(s.latest) || reading.agrees(s.doubted) {

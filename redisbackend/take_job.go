@@ -78,7 +78,7 @@ func (t *takeJob) reset() {
 func (t *takeJob) read(numbers []int64) bool {
 	t.allowed, t.results = numbers[0] == 1, t.results[:0]
 	for _, n := range numbers {
-		if n < 0 || n > never {
+		if n < 0 || n > maxNumber {
 			return false
 		}
 	}
@@ -90,7 +90,7 @@ func (t *takeJob) read(numbers []int64) bool {
 		if !ok {
 			return false
 		}
-		r, fits, ok := account.result(&f)
+		r, fits, ok := account.decisions(&f)
 		if !ok {
 			return false
 		}

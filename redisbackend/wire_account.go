@@ -73,8 +73,9 @@ func formOf(accounts []account, mode mode) string {
 	return string(text)
 }
 
-// units returns the argument of take.lua for the units of a, which belongs to t: 3, or
-// "3,1@60000000" for 3 enforced units and 1 shadow unit that last a minute.
+// units returns the argument of take.lua for the units of a, an account of t. It is the number of
+// enforced units if there is no more to say. Otherwise it is a text: "3,1@60000000" for 3 enforced
+// units and 1 shadow unit, with a Lasts of a minute.
 func (a *account) units(t *takeJob) any {
 	held := !t.mode.peeks && a.limit.Held
 	if !held && a.enforces && !a.HasShadow && !a.settles && !a.limit.Values {
@@ -88,7 +89,7 @@ func (a *account) units(t *takeJob) any {
 	return string(text)
 }
 
-// appendUnits appends that argument, without the ids of units that are held.
+// appendUnits appends that text, without the ids of units that are held.
 func (a *account) appendUnits(to []byte) []byte {
 	if a.enforces {
 		to = strconv.AppendInt(to, a.Enforced, 10)
@@ -105,7 +106,7 @@ func (a *account) appendUnits(to []byte) []byte {
 	return to
 }
 
-// weight returns the cost of a in a call, in keys.
+// weight returns how much work a taking by a is for Redis: 1 is that of a bucket or a window.
 func (a *account) weight() int {
 	if !a.limit.Held {
 		return a.limit.weight
@@ -158,11 +159,12 @@ type foundState struct {
 	takes   bool            // the request was allowed, and is no peek
 }
 
-// never is above all numbers of a reply. In states it stands for [limits.Never].
-const never = 1<<53 - 1
+// maxNumber is the highest number that a reply may have: scripts compute with doubles.
+const maxNumber = 1<<53 - 1
 
-// readState reads the state of a from the front of the numbers of t. It returns false if the
-// script never replies such numbers.
+// readState cuts the numbers of a off the front of states, waits and serials. These are the numbers
+// in the reply to t that no earlier account has cut off. It returns false if the script never
+// replies such numbers.
 func (a *account) readState(
 	t *takeJob, states, waits, serials *[]int64,
 ) (f foundState, ok bool) {
@@ -178,8 +180,8 @@ func (a *account) readState(
 	case limits.AlgorithmFixedWindow:
 		f.B = numbers[3]
 	case limits.AlgorithmAnchoredWindow:
-		f.B = numbers[3] << 1
-	case limits.AlgorithmCalendar:
+		f.B = numbers[3] << 1 // bit 0 stays clear: takings do not move the start of the window
+	case limits.AlgorithmCalendar: // behind At and A: length, debt, length of the next period
 		end := f.At + numbers[2]
 		f.B = numbers[3]
 		f.period = calendar.Period{Start: f.At, End: end, Next: end + numbers[4]}
@@ -190,7 +192,8 @@ func (a *account) readState(
 	if a.settles {
 		f.serial, *serials = (*serials)[0], (*serials)[1:]
 	}
-	// A debt may make a level twice as high as the bucket. The bucket may have been larger.
+	// A level is impossible if it is above twice the largest legal bucket: a key owes at most its
+	// maximum, and that may have been larger.
 	rate, highest := a.Limit.Rate(), int64(2*algorithm.MaxUnits+2)
 	isPossible := !a.limit.Drains ||
 		!arith.ProductExceeds(f.A, rate.Units, highest, rate.Period.Microseconds())
@@ -210,9 +213,9 @@ func (a *account) decide(
 ) (after family.Used, told family.Told, fits bool) {
 	switch {
 	case a.limit.Lists:
-		fits := n == 0 || n <= a.limit.Max-s.A || a.limit.Values && s.B > 0
+		fits = n == 0 || n <= a.limit.Max-s.A || a.limit.Values && s.B > 0
 		if fits && n > 0 {
-			if a.limit.Values {
+			if a.limit.Values { // B is 1 for a known value, which takes no unit
 				n, s.B = 1-s.B, 1
 			}
 			s.At, s.A = f.asOf, s.A+n
@@ -228,10 +231,10 @@ func (a *account) decide(
 	return a.limit.family.Decide(s, n, f.asOf, nil)
 }
 
-// result describes the decisions on a. fits reports whether the enforced charges fit. ok is false
+// decisions returns the decisions on a. fits reports whether the enforced charges fit. ok is false
 // if f is impossible. If the request is allowed, the shadow charges come on top of the enforced
 // ones.
-func (a *account) result(f *foundState) (r result, fits, ok bool) {
+func (a *account) decisions(f *foundState) (r result, fits, ok bool) {
 	after, t, fits := a.decide(f, f.Used, a.Enforced, f.waits[0])
 	r.enforced, ok = a.describe(f, after, t, a.Enforced, fits, f.waits[0])
 	if ok && a.HasShadow {
@@ -241,7 +244,8 @@ func (a *account) result(f *foundState) (r result, fits, ok bool) {
 		}
 		after, t, shadowFits := a.decide(f, s, a.Shadow, f.waits[1])
 		r.shadow, ok = a.describe(f, after, t, a.Shadow, shadowFits, f.waits[1])
-		if a.limit.Queues && r.shadow.Ticket != 0 { // only the latest taking of a queue is returned
+		if a.limit.Queues && r.shadow.Ticket != 0 {
+			// A queue refunds only its latest taking. So the ticket of the other loses its serial.
 			r.enforced.Ticket &= ticketMask
 		}
 	}
@@ -254,13 +258,13 @@ func (a *account) describe(
 	f *foundState, after family.Used, t family.Told, n int64, fits bool, wait int64,
 ) (d limits.Decision, ok bool) {
 	if !f.takes {
-		untilFits := t.Wait
+		untilFits := t.Wait // of n units, which f itself does not know
 		if _, t, _ = a.decide(f, f.Used, 0, wait); !fits {
 			t.Wait = untilFits
 		}
 	}
 	if !fits && n > a.limit.Max && !a.limit.Bans {
-		t.Wait = 0 // it never fits
+		t.Wait = 0 // it never fits, and Describe reads no wait
 	}
 	ahead := f.asOf - f.now
 	t.Reset, t.Wait = t.Reset+ahead, t.Wait+ahead
@@ -279,7 +283,7 @@ func (a *account) describe(
 	if a.settles && f.takes {
 		at := f.asOf
 		if a.Limit.Algorithm() == limits.AlgorithmSlidingWindow {
-			at = after.At / a.limit.Period
+			at = after.At / a.limit.Period // the number of the window: see settle.lua
 		}
 		d.Ticket = ticketOf(at, f.serial)
 	}

@@ -33,7 +33,7 @@ func (c *calendarClock) learn(err error) bool {
 	_, rest, found := strings.Cut(err.Error(), "WEIR asks again at ")
 	digits, _, _ := strings.Cut(rest, ":")
 	server, parseErr := strconv.ParseInt(digits, 10, 64)
-	if !found || parseErr != nil || server <= 0 || server > never {
+	if !found || parseErr != nil || server <= 0 || server > maxNumber {
 		return false
 	}
 	c.ahead.Store(server - time.Now().UnixMicro())
