@@ -6,26 +6,28 @@
 --
 -- KEYS   the keys of a request, each once, then those of the next
 -- ARGV   the number of the call
---        "" if there is one request, which takes and charges no log. Otherwise "server" for the
---        clock of the server, or the instant in microseconds since the Unix epoch; and then for
---        each group of requests of one form: "take" or "peek", how many requests follow, and how
---        many keys each has: "take 3 2"
+--        "" if there is one request, which is no peek and charges no log and no values.
+--        Otherwise "server" for the clock of the server, or the instant in microseconds since the
+--        Unix epoch. Then a head before each group of requests of one form: "take" or "peek", how
+--        many requests follow, and how many keys each has: "take 3 2"
 --        for each key of a request (of a group, once for all)
 --          its limit: see state.lua
---          its units: 3 enforced ones; "3,1" with a shadow one; ",1" with only that; "3@60000000"
---          if a charge lasts a minute, so that a settlement may follow; "3#" and the ids of the
---          first unit of each request for a concurrency limit: see concurrent.lua; "1#" and the
---          digest of the charged value for a limit that counts values: see distinct.lua
+--          its units
+--            3             enforced ones
+--            "3,1"         3 enforced ones and a shadow one; ",1" if there is no enforced charge
+--            "3@60000000"  3, and a charge lasts a minute: a settlement may follow
+--            "3#" ids      of a concurrency limit: 3, and the id of the first unit of each request
+--            "1#" digest   of a limit that counts values: 1, and the digest of the charged value
 -- reply  the number of the call and the instant
 --        for each request 1 if it is allowed, otherwise 0, and
 --          for each key the state that it found, under its limit:
 --            at, a, b             see the file of its family; of concurrency limits 0, the units, 0
 --            the debt             of fixed and anchored windows and calendars
---            the length of the period that follows and starts with the debt, of calendars
+--            the length of the next period, of calendars
 --            of logs only at, and the units in use; of values at, how many there are, and 1 if the
 --            charged value is one of them
---          for each log, and for values, how long the enforced charges wait, and then the shadow
---          charges if there are any; if they fit, how long one more unit waits
+--          for each log, and for values, the wait of the enforced charges, and one more of the
+--          shadow charges if there are any. If they fit, it is the wait of one more unit
 --          for each key with a charge that lasts the serial of its new state; 0 if nothing was
 --          taken
 --        All are numbers, with a space before each but the first.
@@ -38,11 +40,14 @@
 local keys, argv, isAlone = KEYS, ARGV, ARGV[2] == ''
 local nowText = format(whole, now)
 
--- What the keys have. Of one key, only is the whole text, or nil if it has another type. Of
--- several, texts has the first 1,024 bytes of each, or false for none: a log may be long, and may
--- have been written under another limit. A key of another type gives false, too. isSure is true if
--- every false is a key that does not exist, false if some may have another type, and nil until a
--- request needs to know.
+-- The stored texts of the keys.
+--
+--   only    of a single ordinary request with one key: the whole text. false if the key does not
+--           exist, nil if it has another type
+--   texts   otherwise: the first 1,024 bytes of each, since a text may be a long log of another
+--           limit. false if the key does not exist or has another type
+--   isSure  what a false means. true: the key does not exist. false: it may have another type. nil:
+--           no request needed to know
 local texts, only, isSure
 if not isAlone or keys[2] then
   texts = {}
@@ -59,13 +64,15 @@ else
     only = nil
   end
 end
+-- One request with one key. Most are decided in one.lua, which returns; the others go on below.
 if isAlone and not argv[5] then
   --- one
 end
 
 local reply, length = { argv[1] .. ' ' .. nowText, nil }, 1
 -- writes has what several requests have changed since: name, text and expiry of a key, then those
--- of the next. last is its length. written has the index of the text, by name.
+-- of the next. last is its length. written has the index of the text, by name. A text of false is
+-- of a key that was written at once, by write in state.lua.
 local writes, last, written
 if not isAlone then
   writes, last, written = {}, 0, {}
@@ -73,9 +80,16 @@ end
 
 local stateOf, waitsOf, errorOf, write, noteTaken -- see read.lua and state.lua; often not needed
 local after -- an argument of ZCOUNT
-local takeOf = {} -- by letter
-local news, expiries = { nil, nil, nil }, { nil, nil, nil } -- what a request writes for its keys
-local place, i = 0, isAlone and 2 or 3 -- index of the latest key, and of the next argument
+-- The function take of each family in use, by the letter of the algorithm: t token bucket, l leaky
+-- bucket, q leaky queue, f fixed, s sliding and n anchored window, k calendar, b ban, g sliding
+-- log, d distinct values, c concurrency.
+local takeOf = {}
+-- What a request writes, by key: a text, with its expiry; a state, if write in state.lua writes it;
+-- the charge itself (by), if the key holds the units of a concurrency limit; false for nothing.
+local news, expiries = { nil, nil, nil }, { nil, nil, nil }
+-- place is how many keys the requests before have, i the index of the head of a group. If isAlone,
+-- "" is in the place of the head.
+local place, i = 0, isAlone and 2 or 3
 while argv[i] do
   local mode, alike, size = 'take', 1, nil
   if isAlone then
@@ -96,6 +110,7 @@ while argv[i] do
       tail = ' 0 0'
     end
     most, P, Q = most + 0, P + 0, Q + 0
+    -- A window before may have 2 * most units, so its product with P may pass 2^53.
     if not muldiv and (letter == 's' and P * most > 4503599627370000
       or Q > 1 and (letter == 't' or letter == 'l' or letter == 'q')) then
       --- products
@@ -106,6 +121,8 @@ while argv[i] do
       takeOf[letter] = take
     end
     local n = tonumber(units)
+    -- by is what each request of the group charges on its j-th key. tail is what a state of version
+    -- 1 lacks in the reply. isMore: n is not all. isFree: only shadow charges, which deny nothing.
     local by = {
       text = text, letter = letter, most = most, P = P, Q = Q, n = n, take = take, tail = tail,
       isList = letter == 'g' or letter == 'd',
@@ -127,6 +144,8 @@ while argv[i] do
       if by.isMore then
         shadow, lasts, periods = by.shadow, by.lasts, by.periods
       end
+      -- If isKnown, this file decides by at, a, b, serial and ring. Otherwise state.lua reads the
+      -- state, s, and these come from it. state is for the reply.
       local at, a, b, asOf, state = 0, 0, 0, now, ' 0 0 0'
       local debt, serial, ring, s
       local text, isKnown
@@ -135,6 +154,7 @@ while argv[i] do
         a = redis.pcall('ZCARD', key)
         isKnown = a == 0 or redis.pcall('ZCOUNT', key, after, format(whole, now + P)) == a
         state = isKnown and format(' 0 %d 0', a)
+        -- ZADD below adds one id. state.lua adds several, or those that shadow charges take.
         isKnown = isKnown and (n == 1 and not shadow or not takes)
       else
         text = written and writes[written[key]]
@@ -144,13 +164,14 @@ while argv[i] do
             text = texts[place + j]
           end
         end
-        if not by.isList and text and #text < 512 then -- a longer text may be padded with zeros
+        if not by.isList and text and #text < 512 then -- none that is read here is longer
           local length = #by.text
           state, at, a, b = match(text, '^( (%d+) (%d+) (%d+))$', length + 1)
           if at then
             at, a, b = at + 0, a + 0, b + 0
             isKnown = at <= now and sub(text, 1, length) == by.text
           elseif sub(text, 1, 1) == '2' then
+            -- Version 2 with a serial, the ring of a bucket or both. A debt is left to state.lua.
             local more
             state, at, a, b, serial, more =
               match(text, '^( (%d+) (%d+) (%d+));(%d+) ?([%d -]*)$', length + 1)
@@ -177,6 +198,8 @@ while argv[i] do
         end
       end
 
+      -- take gets the text as isRead. It returns nil if the limit cannot have written the state, or
+      -- if the clock is in none of the periods.
       local fits, newAt, newA, newB, reset, owes
       if isKnown and (periods or lasts or serial or ring) then -- first advance the state to now
         local before = at
@@ -185,7 +208,7 @@ while argv[i] do
           state = format(wholes, at, a, b)
         end
         if a == 0 and b == 0 or at ~= before and by.tail ~= '' then
-          serial = nil -- what is over gets no refund
+          serial = nil -- an empty bucket or a past window gets no refund
         end
         isKnown = fits ~= nil
       end
