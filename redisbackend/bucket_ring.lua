@@ -1,8 +1,7 @@
 -- The ring of a bucket with charges that last, so that their units can be refunded long after they
--- were taken. Other units drain in the meantime. What is a refund still worth? It is worth at most
--- the lowest level that a later taking has found: at that level the bucket without the refunded
--- units would have been empty. So the ring keeps the lowest levels that takings found in eight
--- slices of time.
+-- were taken. Part of them drains in the meantime. A refund is worth at most the lowest level that
+-- a later taking has found: without the units that level would have been lower, but not below 0. So
+-- the ring keeps the lowest levels that takings found in eight slices of time.
 --
 -- For example a bucket drains a unit a second:
 --
@@ -11,12 +10,13 @@
 --   8 s   a refund of all 10 is worth 2 s: the level is 1 s, as without the 10 units
 --
 -- A state of version 2 has these numbers behind the ";":
---   zero     the latest instant at which the level was 0, or was unknown
+--   zero     the latest instant at which the level was 0 or unknown: the ring begins there
 --   width    of a slice, in microseconds
 --   newest   the number of the latest slice: instant / width
---   low      eight numbers: the lowest level that takings found in a slice, in whole
---            microseconds, "-" if there were none. slice % 8 is the index; in memory they are
---            texts, from index 1
+--   low      eight numbers, one for each slice: the lowest level that takings found in it, in
+--            whole microseconds; "-" if there were none. In memory they are texts, that of a slice
+--            at index slice % 8 + 1
+-- In memory old is true if another limit made the ring: see convert.lua.
 
 min, max = math.min, math.max
 local slices = 8
@@ -31,8 +31,9 @@ local function lowest(ring, slice)
   return tonumber(ring.low[slice % slices + 1])
 end
 
--- noteLevel returns the ring of a state after a taking at an instant found the level a, b. The
--- charge lasts so long; 0 if it is not one that lasts. The ring may be another table.
+-- noteLevel returns the ring of a state after a taking at the instant at found the level a, b. It
+-- changes the ring or returns a new one; nil stands for none. lasts is 0 if the charge does not
+-- last.
 noteLevel = function(ring, at, a, b, lasts)
   local width, empty = floor((lasts + slices - 1) / slices), a == 0 and b == 0
   if lasts == 0 and (not ring or empty) then
@@ -75,19 +76,21 @@ decodeRing = function(text)
 end
 
 if settles then
-  -- foundAt returns a level that takings at an instant found at least, 0 if that is unknown.
+  -- foundAt returns a level that is no higher than any that takings at an instant found.
   local function foundAt(ring, at)
     return at > ring.zero and lowest(ring, floor(at / ring.width)) or 0
   end
 
-  -- upTo returns the time from an instant to the end of a slice, or to the latest taking, which
-  -- was at the instant last.
+  -- upTo returns the longest time from an instant to a taking in a slice. last is the instant of
+  -- the latest taking.
   local function upTo(ring, slice, at, last)
     return min(last, (slice + 1) * ring.width - 1) - at
   end
 
   -- worth returns how much of d, the drain time of the refunded units, is still part of the level.
-  -- Their taking was at an instant and drains in the time cost as a whole.
+  -- Their taking was at the instant at, and all its units drain in the time cost. Later takings
+  -- have found at least the lows of their slices, and at least the level that this taking left,
+  -- less the time since.
   worth = function(ring, at, cost, d, last)
     local slice = floor(at / ring.width)
     if at < ring.zero or ring.newest - slice >= slices then
@@ -100,9 +103,9 @@ if settles then
     return d
   end
 
-  -- lower lowers the levels in the ring by d after a refund to the taking at an instant. Its slice
-  -- may have levels from before that taking. So no level falls below what the taking left, less
-  -- what has drained since.
+  -- lower lowers the lows by d after a refund of d to the taking at an instant. None falls below
+  -- the level that this taking left, less the time since. In its slice, an earlier taking may have
+  -- found a lower level, which stays.
   lower = function(ring, at, cost, d, last)
     local level = foundAt(ring, at) + cost - d
     for i = max(floor(at / ring.width), ring.newest - slices + 1), ring.newest do
