@@ -81,6 +81,7 @@ type underWay struct {
 	ends    int64         // the number of its rules that have an end
 	charged bool          // the rule Spending has charged it
 	by      limits.Source // the source of that decision
+	ticket  int64         // of a unit that a server holds; 0: of none
 }
 
 // period is the time of a fault.
@@ -193,7 +194,8 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 			u.holds = append(u.holds, own)
 			l.running[own]++
 			if d.Source != limits.SourceFallback {
-				u.holds = append(u.holds, servers)
+				u.holds, u.ticket = append(u.holds, servers), d.Ticket
+				l.world.trace.running(p, d.Ticket)
 				l.running[servers]++
 				// otherwise a server may have lost units
 				if n := l.running[servers]; n > d.Limit().Burst() && quiet {
@@ -237,7 +239,9 @@ func (l *laws) ended(p *Process, r Request, u *underWay) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.counts[p].due += u.ends
+	if l.counts[p].due += u.ends; u.ticket != 0 {
+		l.world.trace.ended(p, u.ticket)
+	}
 	if u.charged {
 		l.spending.ends(p, r, u.by)
 	}

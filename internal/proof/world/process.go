@@ -250,6 +250,7 @@ func (p *Process) Kill() {
 	p.mu.Lock()
 	p.killed, p.closed = true, true
 	p.mu.Unlock()
+	p.world.trace.killed(p)
 	for _, path := range p.world.pathsOf(p) {
 		path.cut(io.EOF)
 	}

@@ -60,6 +60,7 @@ func (s *Server) nowLocked() time.Time {
 func (s *Server) tick() {
 	pulse.reads.Add(1)
 	pulse.age.Store(int64(s.world.age()))
+	s.world.trace.look()
 	s.mu.Lock()
 	redis, now := s.redis, s.nowLocked()
 	s.mu.Unlock()
@@ -117,6 +118,12 @@ func (s *Server) setStopped(stopped bool) {
 
 // Kill ends the server and its connections. Its data are lost.
 func (s *Server) Kill() {
+	s.kill()
+	s.world.trace.flushed()
+}
+
+func (s *Server) kill() {
+	s.world.trace.look()
 	s.mu.Lock()
 	s.down, s.stopped = true, false
 	old := s.redis
@@ -146,6 +153,10 @@ type copied struct {
 // Replicate copies the data of the server, for Promote.
 func (s *Server) Replicate() {
 	s.tick()
+	s.world.trace.replicated(s.copy)
+}
+
+func (s *Server) copy() {
 	replica := make(map[string]copied)
 	for _, key := range s.redis.Keys() {
 		c := copied{}
@@ -170,7 +181,12 @@ func (s *Server) Replicate() {
 // Promote ends the server. Its replica takes over under the same name, with the data that were
 // replicated last.
 func (s *Server) Promote() {
-	s.Kill()
+	s.kill()
+	s.world.trace.promoted(s.replace)
+}
+
+// replace puts the replica in the place of the server.
+func (s *Server) replace() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	replica, now := s.bootLocked(), s.nowLocked()

@@ -42,6 +42,7 @@ type World struct {
 	paths     []*path
 	broken    []string // laws
 	laws      *laws
+	trace     *Trace // nil: nothing is compared with a model
 }
 
 // New returns a world with servers but without processes.

@@ -1,0 +1,173 @@
+package world
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/proof/testrun"
+	"github.com/weir-go/weir/limits"
+)
+
+const followedKey = "weir:h4:held:ann"
+
+// followed lives through a world drawn from a seed whose units are compared with the model. plant
+// changes the server all the time; nil: nothing does. Without a fault, some are drawn.
+func followed(
+	t *testing.T, seed uint64, fault *Fault, plant func(s *Server, before, now map[string]float64),
+) (broken []string, steps int) {
+	defer noticeHang(t, seed)()
+	synctest.Test(t, func(t *testing.T) {
+		w := New(t, seed, One)
+		random := rand.New(rand.NewPCG(seed, 2))
+		processes, limit := 2+random.IntN(2), 1+random.IntN(3)
+		program := Program{Rules: []core.Rule[Request]{{
+			Name: "held", Limit: limits.Concurrent(int64(limit)), Key: self, OnFailure: core.FailClosed,
+		}}}
+		tr := w.Follow(followedKey, limit)
+		for i := range processes {
+			w.processes = append(w.processes, w.Start(fmt.Sprint("process ", i), program))
+			w.processes[i].Ask(t.Context(), Request{Key: "ann", Direct: true}, 0) // one after the other
+		}
+		over := time.Now().Add(15 * time.Second)
+		var clients sync.WaitGroup
+		for i := range processes {
+			for range 2 {
+				own := w.source()
+				clients.Go(func() {
+					for time.Now().Before(over) {
+						work := time.Duration(own.Int64N(int64(4 * time.Second)))
+						w.process(i).Ask(t.Context(), Request{Key: "ann", Direct: true}, work)
+						time.Sleep(time.Duration(10+own.IntN(300)) * time.Millisecond)
+					}
+				})
+			}
+		}
+		if plant != nil {
+			clients.Go(func() {
+				s, before := w.servers[0], map[string]float64{}
+				for ; time.Now().Before(over); time.Sleep(50 * time.Millisecond) {
+					if s.listener() != nil {
+						plant(s, before, s.membersOf(followedKey))
+						before = s.membersOf(followedKey)
+					}
+				}
+			})
+		}
+		kinds := []Kind{
+			Slow, Reset, Mute, Deaf, Lost, HalfOpen, Refused, Killed, Promoted, ProcessKilled, Restarted,
+		}
+		var faults Schedule
+		if fault != nil {
+			faults = Schedule{*fault}
+		}
+		for range random.IntN(5) * (1 - len(faults)) {
+			faults = append(faults, Fault{
+				At:  time.Duration(100+random.IntN(10_000)) * time.Millisecond,
+				For: time.Duration(100+random.IntN(800)) * time.Millisecond, Kind: kinds[random.IntN(len(kinds))],
+				Process: random.IntN(processes),
+			})
+		}
+		w.play(faults)
+		clients.Wait()
+		w.end()
+		broken, steps = w.Broken(), tr.Steps()
+	})
+	return broken, steps
+}
+
+// TestHeldUnitsFollowTheModel replays what worlds did in the model of docs/proof/holds.pml.
+func TestHeldUnitsFollowTheModel(t *testing.T) {
+	first, all := testrun.Seed(t), 0
+	for i := range uint64(testrun.Sized(10, 1000)) {
+		broken, steps := followed(t, first+i, nil, nil)
+		if all += steps; len(broken) > 0 {
+			testrun.Replay(t, first+i)
+			t.Fatalf("seed %d: %v", first+i, broken)
+		}
+	}
+	t.Logf("%d transitions", all)
+}
+
+// TestTracesFindPlantedMistakes plants the mistakes of docs/proof that a server shows.
+func TestTracesFindPlantedMistakes(t *testing.T) {
+	far := float64(time.Now().Add(100 * 365 * 24 * time.Hour).UnixMicro())
+	for _, mistake := range []struct {
+		name, broken string
+		fault        Fault
+		plant        func(s *Server, before, now map[string]float64)
+	}{{
+		"a release without a generation", "freed a unit that is in use", Fault{Kind: Slow},
+		func(s *Server, before, now map[string]float64) {
+			for id := range before {
+				if _, is := now[id]; is {
+					continue
+				}
+				for other := range now { // the process has released one, and loses another
+					if other[:6] == id[:6] {
+						s.redis.ZRem(followedKey, other)
+						return
+					}
+				}
+			}
+		},
+	}, {
+		"a renewal that adopts", "no renewal can be under way", Fault{Kind: ProcessKilled},
+		func(s *Server, before, now map[string]float64) {
+			latest := 0.0
+			for id, ends := range now {
+				if was, is := before[id]; is && ends > was {
+					latest = max(latest, ends)
+				}
+			}
+			for id, ends := range now {
+				if ends < latest {
+					s.redis.ZAdd(followedKey, latest, id)
+				}
+			}
+		},
+	}, {
+		"a failover that keeps a unit", "in the model", Fault{Kind: Promoted},
+		func(s *Server, before, now map[string]float64) {
+			for id, ends := range now {
+				if was, is := before[id]; !is || ends < was { // it has come back
+					if s.replica != nil {
+						s.redis.ZAdd(followedKey, far, id)
+					}
+				}
+			}
+		},
+	}, {
+		"a taking without room", "there was no room", Fault{Kind: Slow},
+		func(s *Server, _, now map[string]float64) {
+			for id, ends := range now {
+				for n := range byte(4) {
+					s.redis.ZAdd(followedKey, ends, id[:6]+"\xff\xff\xff\xff\xff"+string(rune('a'+n)))
+				}
+				return
+			}
+		},
+	}} {
+		t.Run(mistake.name, func(t *testing.T) {
+			fault := mistake.fault
+			fault.At, fault.For = 5*time.Second, 500*time.Millisecond
+			var all []string
+			for seed := range uint64(5) {
+				broken, _ := followed(t, seed, &fault, mistake.plant)
+				for _, law := range broken {
+					if strings.Contains(law, mistake.broken) {
+						t.Log(law)
+						return
+					}
+				}
+				all = append(all, broken...)
+			}
+			t.Errorf("five traces did not find it: %q", all)
+		})
+	}
+}
