@@ -82,16 +82,29 @@ func TestACheckIsDecidedAsTheOriginalRequest(t *testing.T) {
 		{"a star", proxied("X-Forwarded-Method", "OPTIONS", "X-Forwarded-Uri", "*"), "OPTIONS", "shop.example", "*", "*", "203.0.113.7:0", ""},
 	} {
 		check, seen := newSeeing(t, gateway.Options{})
-		if w := answerOf(check, checkOf("10.1.2.3:40000", c.h)); w.Code != 204 || w.Body.Len() > 0 || w.Header().Get("RateLimit") == "" {
+		if w := answerOf(check, checkOf("10.1.2.3:40000", c.h)); w.Code != 204 || w.Body.Len() > 0 ||
+			w.Header().Get("RateLimit") == "" {
 			t.Errorf("%s: %d %q, fields %v", c.name, w.Code, w.Body, w.Header())
 			continue
 		}
 		r := seen()
-		if r.Method != c.method || r.Host != c.host || r.RequestURI != c.uri || r.URL.Path != c.path || r.RemoteAddr != c.addr || r.Header.Get("X-Forwarded-For") != c.chain {
-			t.Errorf("%s: %s %s %s (path %s) from %s, hops %q", c.name, r.Method, r.Host, r.RequestURI, r.URL.Path, r.RemoteAddr, r.Header.Get("X-Forwarded-For"))
+		if r.Method != c.method || r.Host != c.host || r.RequestURI != c.uri || r.URL.Path != c.path ||
+			r.RemoteAddr != c.addr ||
+			r.Header.Get("X-Forwarded-For") != c.chain {
+			t.Errorf(
+				"%s: %s %s %s (path %s) from %s, hops %q",
+				c.name,
+				r.Method,
+				r.Host,
+				r.RequestURI,
+				r.URL.Path,
+				r.RemoteAddr,
+				r.Header.Get("X-Forwarded-For"),
+			)
 		}
 		for name := range r.Header {
-			if strings.HasPrefix(name, "X-Original-") || strings.HasPrefix(name, "X-Forwarded-") && name != "X-Forwarded-For" {
+			if strings.HasPrefix(name, "X-Original-") ||
+				strings.HasPrefix(name, "X-Forwarded-") && name != "X-Forwarded-For" {
 				t.Errorf("%s: the rules see %s", c.name, name)
 			}
 		}
@@ -129,7 +142,8 @@ func TestWhatIsNotBelievedLetsNothingPass(t *testing.T) {
 		{"a bad escape", "10.0.0.1:1", proxied("X-Forwarded-Uri", "/a%zz")},
 	} {
 		check, seen := newSeeing(t, gateway.Options{DeniedStatus: 403, Logger: slog.New(slog.DiscardHandler)})
-		if w := answerOf(check, checkOf(c.peer, c.h)); w.Code != 503 || w.Header().Get("RateLimit") != "" || seen() != nil {
+		if w := answerOf(check, checkOf(c.peer, c.h)); w.Code != 503 || w.Header().Get("RateLimit") != "" ||
+			seen() != nil {
 			t.Errorf("%s: %d, fields %v", c.name, w.Code, w.Header())
 		}
 	}
@@ -144,7 +158,8 @@ func TestADenialHasItsFieldsAndTheStatusThatTheProxyNeeds(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil {
 			t.Fatal(err)
 		}
-		if w.Code != c.want || problem.Status != 429 || w.Header().Get("Retry-After") == "" || w.Header().Get("RateLimit") == "" {
+		if w.Code != c.want || problem.Status != 429 || w.Header().Get("Retry-After") == "" ||
+			w.Header().Get("RateLimit") == "" {
 			t.Errorf("DeniedStatus %d: %d, document %d, fields %v", c.option, w.Code, problem.Status, w.Header())
 		}
 	}
@@ -186,7 +201,8 @@ func TestWhatIsNotBelievedIsLoggedOnceAMinute(t *testing.T) {
 			answerOf(check, checkOf("198.51.100.77:1", proxied()))
 			time.Sleep(time.Second)
 		}
-		if lines := strings.Count(log.String(), "\n"); lines != 3 || !strings.Contains(log.String(), "requests=60") || strings.Contains(log.String(), "198.51.100.77") {
+		if lines := strings.Count(log.String(), "\n"); lines != 3 || !strings.Contains(log.String(), "requests=60") ||
+			strings.Contains(log.String(), "198.51.100.77") {
 			t.Errorf("%d lines:\n%s", lines, &log)
 		}
 	})
@@ -214,7 +230,8 @@ func TestRulesThatNeedTheEndOfARequestDoNotSuit(t *testing.T) {
 		{Name: "log-in", Limit: limits.SlidingWindow(limits.PerSecond(1)), Key: key, FinalCost: core.SpentCost},
 		{Name: "off", Limit: limits.Concurrent(3), Key: key, Mode: core.Disabled},
 	})
-	if err == nil || strings.Count(err.Error(), "\n") != 1 || !strings.Contains(err.Error(), "uploads") || !strings.Contains(err.Error(), "log-in") {
+	if err == nil || strings.Count(err.Error(), "\n") != 1 || !strings.Contains(err.Error(), "uploads") ||
+		!strings.Contains(err.Error(), "log-in") {
 		t.Error(err)
 	}
 }

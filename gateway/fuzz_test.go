@@ -52,10 +52,12 @@ func FuzzFields(f *testing.F) {
 			}
 			return false
 		}
-		if !said(seen.Method, method, method2) || !said(seen.RequestURI, uri, uri2, url) || seen.Host == "" || seen.URL.Host != "" {
+		if !said(seen.Method, method, method2) || !said(seen.RequestURI, uri, uri2, url) || seen.Host == "" ||
+			seen.URL.Host != "" {
 			t.Errorf("%s %s %s, %q", seen.Method, seen.Host, seen.RequestURI, r.Header)
 		}
-		if !strings.HasSuffix(seen.RemoteAddr, ":0") || strings.Contains(seen.RemoteAddr, "192.0.2.1:") && !strings.Contains(hops, "192.0.2.1") {
+		if !strings.HasSuffix(seen.RemoteAddr, ":0") ||
+			strings.Contains(seen.RemoteAddr, "192.0.2.1:") && !strings.Contains(hops, "192.0.2.1") {
 			t.Errorf("%s of %q", seen.RemoteAddr, hops)
 		}
 	})

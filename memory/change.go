@@ -14,7 +14,7 @@ import "github.com/weir-go/weir/internal/ground/family"
 //	12:20  10 a day comes back: 8 in use, as the change says, so 2 more fit
 //	12:40  5 an hour again: 5 in use, taken at 12:00 as before, so it admits at 13:00
 //	13:10  5 an hour takes 1; the change stays, since 8 is above 5
-//	13:20  10 a day finds 8 in use: it has given none of the 8 back (1 taken since is less)
+//	13:20  10 a day finds 8 in use: none of the 8 are back (1 taken since is less)
 type change struct {
 	units int64 // in use
 	at    int64 // the instant at which they count as taken

@@ -88,9 +88,8 @@ func (b *Bare) heldName(scope, key string) string {
 }
 
 // digest returns sixteen hexadecimal digits of a value of a key. They depend on the prefix: all
-// processes of an application find the same, and nobody who does not know the prefix can look for
-// values that collide. They depend on scope and key: nobody sees which keys have had the same
-// value.
+// processes of an application find the same, and without the prefix a client cannot look for values
+// that collide. They depend on scope and key, so they do not show which keys have had the same value.
 func (b *Bare) digest(scope, key, value string) string {
 	var room [256]byte
 	text := room[:0]

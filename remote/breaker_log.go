@@ -44,7 +44,7 @@ func (l *breakerLog) decided(failure error, within time.Duration) {
 	}
 }
 
-// warn logs that a backend has failed from the start. It does not if the backend decided
+// warn logs that all decisions of a backend have failed. It logs nothing if one has succeeded
 // since, or if the circuit has opened, which is logged by itself.
 func (l *breakerLog) warn(failure error) {
 	l.mu.Lock()

@@ -19,7 +19,10 @@ func goodFrom(t *testing.T, name string, load float64, seeds []uint64, from, to,
 	sum := func(limiter func() overload.Limiter) (good int) {
 		for _, seed := range seeds {
 			synctest.Test(t, func(t *testing.T) {
-				scenario(t, name).Run(limiter(), overload.Options{Load: load, Seed: seed, Each: func(s overload.Second) {
+				scenario(
+					t,
+					name,
+				).Run(limiter(), overload.Options{Load: load, Seed: seed, Each: func(s overload.Second) {
 					if s.At > from && s.At <= to {
 						good += s.Good
 					}
@@ -44,7 +47,10 @@ func TestWhatAHangLeftIsSoonForgotten(t *testing.T) {
 // time before: 0.84.
 func TestARecoveredDependencyIsSoonUsed(t *testing.T) {
 	if ratio := goodFrom(t, "slow-30s", 1.5, []uint64{1, 2, 3, 301, 302, 303}, 50, 53, 28); ratio < 0.875 {
-		t.Errorf("in the 3 s after a dependency recovered goodput is %.3f of that with a limit of 28, want 0.875", ratio)
+		t.Errorf(
+			"in the 3 s after a dependency recovered goodput is %.3f of that with a limit of 28, want 0.875",
+			ratio,
+		)
 	}
 }
 
@@ -110,9 +116,20 @@ func known(limit float64) (a *adaptive, window func(completed int, latency time.
 		for i := range ages {
 			ages[i] = latency
 		}
-		a.Update(shedlimit.Sample{Ages: ages, Now: now, Elapsed: 2 * time.Second, MaxLimit: 500, Completed: completed, Shed: shed,
-			InFlight: inFlight, PeakInFlight: inFlight, MeanInFlight: float64(inFlight),
-			Routes: []shedlimit.RouteSample{{Route: "/", Completed: completed, Latencies: latencies}}})
+		a.Update(
+			shedlimit.Sample{
+				Ages:         ages,
+				Now:          now,
+				Elapsed:      2 * time.Second,
+				MaxLimit:     500,
+				Completed:    completed,
+				Shed:         shed,
+				InFlight:     inFlight,
+				PeakInFlight: inFlight,
+				MeanInFlight: float64(inFlight),
+				Routes:       []shedlimit.RouteSample{{Route: "/", Completed: completed, Latencies: latencies}},
+			},
+		)
 	}
 }
 
@@ -129,7 +146,10 @@ func TestAQueueThatTheLimitDidNotBoundIsABurstUntilASecondWindow(t *testing.T) {
 	a, window = known(7)
 	window(10, 1200*time.Millisecond, 7, 3)
 	if a.limit > 5.5 {
-		t.Errorf("a queue that fills the limit, in one window of 2 s: limit %.1f, want 1 that is busy and 4 that wait", a.limit)
+		t.Errorf(
+			"a queue that fills the limit, in one window of 2 s: limit %.1f, want 1 that is busy and 4 that wait",
+			a.limit,
+		)
 	}
 }
 
@@ -162,7 +182,14 @@ func tried(t trial, completed int) (*adaptive, *view) {
 	t.low = map[*baseline]float64{base: 0.05}
 	a.trial, a.state, a.after = t, trying, trying
 	return a, &view{completed: completed, rate: 200, inFlight: 10, now: 10, noise: 1, limited: true, busy: 4, took: 1,
-		routes: []seen{{figures: figures{low: 0.05, mean: 0.05, spread: 0.05, high: 0.05}, base: base, completed: completed, rate: 200}}}
+		routes: []seen{
+			{
+				figures:   figures{low: 0.05, mean: 0.05, spread: 0.05, high: 0.05},
+				base:      base,
+				completed: completed,
+				rate:      200,
+			},
+		}}
 }
 
 func TestAnUndoneDecreaseGoesToWhatWasLearnedToBeNeeded(t *testing.T) {
@@ -172,7 +199,12 @@ func TestAnUndoneDecreaseGoesToWhatWasLearnedToBeNeeded(t *testing.T) {
 		a.trial.from, a.trial.full = c.from, 400
 		a.state = a.trying(nil, w)
 		if a.after != steady || math.Abs(a.limit-c.want) > 0.1 {
-			t.Errorf("limit %g before several decreases, 20 before the last: undone to %.1f, want %g", c.from, a.limit, c.want)
+			t.Errorf(
+				"limit %g before several decreases, 20 before the last: undone to %.1f, want %g",
+				c.from,
+				a.limit,
+				c.want,
+			)
 		}
 	}
 }
@@ -190,7 +222,11 @@ func TestProbesInARowRememberWhatWasBefore(t *testing.T) {
 	w.rate, w.inFlight, w.now = 300, 12, 12
 	a.probe(w)
 	if a.trial.from != 40 || a.trial.full != 400 {
-		t.Errorf("after a second one at 12 in flight and 300 a second: remembers %g and %g, want 40 and 400", a.trial.from, a.trial.full)
+		t.Errorf(
+			"after a second one at 12 in flight and 300 a second: remembers %g and %g, want 40 and 400",
+			a.trial.from,
+			a.trial.full,
+		)
 	}
 }
 
@@ -204,7 +240,14 @@ func TestALargeEffectIsJudgedAtOnce(t *testing.T) {
 		w.busy = c.work
 		a.state = a.trying(nil, w)
 		if (a.state == trying) == c.undone || (a.limit >= 20) != c.undone {
-			t.Errorf("%d completions, work %g instead of 8: %v, limit %.1f; undone: want %t", c.completed, c.work, a.state, a.limit, c.undone)
+			t.Errorf(
+				"%d completions, work %g instead of 8: %v, limit %.1f; undone: want %t",
+				c.completed,
+				c.work,
+				a.state,
+				a.limit,
+				c.undone,
+			)
 		}
 	}
 }
@@ -271,7 +314,9 @@ func TestARouteIsLateIfItWouldBeOnTimeWithoutAQueue(t *testing.T) {
 		s := shedlimit.Sample{SLO: 300 * ms, Elapsed: time.Second, MeanInFlight: 10}
 		for i, r := range c.routes {
 			name := string(rune('a' + i))
-			a.base.routes[name] = &baseline{figures: figures{low: r.baseline.Seconds(), mean: r.baseline.Seconds(), spread: r.baseline.Seconds()}}
+			a.base.routes[name] = &baseline{
+				figures: figures{low: r.baseline.Seconds(), mean: r.baseline.Seconds(), spread: r.baseline.Seconds()},
+			}
 			sample := shedlimit.RouteSample{Route: name, Completed: r.completed}
 			for range r.completed {
 				sample.Latencies = append(sample.Latencies, r.latency)
@@ -280,7 +325,16 @@ func TestARouteIsLateIfItWouldBeOnTimeWithoutAQueue(t *testing.T) {
 		}
 		w := a.look(&s)
 		if math.Abs(w.excess-c.excess) > 1e-9 || math.Abs(w.needed-c.needed) > 1e-9 || w.nearly != c.nearly {
-			t.Errorf("%s: excess %.2f, needed %.2f, nearly %v, want %.2f, %.2f and %v", c.name, w.excess, w.needed, w.nearly, c.excess, c.needed, c.nearly)
+			t.Errorf(
+				"%s: excess %.2f, needed %.2f, nearly %v, want %.2f, %.2f and %v",
+				c.name,
+				w.excess,
+				w.needed,
+				w.nearly,
+				c.excess,
+				c.needed,
+				c.nearly,
+			)
 		}
 	}
 }
@@ -312,7 +366,11 @@ func TestTheNinthDecileIsThatOfBoth(t *testing.T) {
 func TestABaselineOfFewRequestsGrows(t *testing.T) {
 	b := &baseline{figures: figures{low: 0.01, mean: 0.01, spread: 0.01, high: 0.01}}
 	window := func(completed int, mean float64) {
-		b.gather(seen{figures: figures{low: 0.01, mean: mean, spread: mean, high: mean}, completed: completed}, 0.05, false)
+		b.gather(
+			seen{figures: figures{low: 0.01, mean: mean, spread: mean, high: mean}, completed: completed},
+			0.05,
+			false,
+		)
 	}
 	window(4, 0.06)
 	window(4, 0.25)

@@ -35,7 +35,13 @@ func scenario(t *testing.T, name string) *overload.Scenario {
 }
 
 // simulate runs a scenario with seed 1, in a bubble.
-func simulate(t *testing.T, name string, load float64, limiter func() overload.Limiter, each func(overload.Second)) *overload.Result {
+func simulate(
+	t *testing.T,
+	name string,
+	load float64,
+	limiter func() overload.Limiter,
+	each func(overload.Second),
+) *overload.Result {
 	t.Helper()
 	var x *overload.Result
 	synctest.Test(t, func(t *testing.T) {
@@ -92,10 +98,25 @@ func TestTheLimitFoundIsAsGoodAsTheBestFixedOne(t *testing.T) {
 		cases = cases[:4]
 	}
 	for _, c := range cases {
-		fixed := simulate(t, c.scenario, c.load, func() overload.Limiter { return &overload.Fixed{Limit: c.limit} }, nil)
+		fixed := simulate(
+			t,
+			c.scenario,
+			c.load,
+			func() overload.Limiter { return &overload.Fixed{Limit: c.limit} },
+			nil,
+		)
 		got := simulate(t, c.scenario, c.load, adaptively(Options[overload.Request]{}), nil)
 		if ratio := got.Goodput() / fixed.Goodput(); ratio < c.bar {
-			t.Errorf("%s at %g: goodput %.1f, with a limit of %d %.1f: %.3f of it, want %.2f", c.scenario, c.load, got.Goodput(), c.limit, fixed.Goodput(), ratio, c.bar)
+			t.Errorf(
+				"%s at %g: goodput %.1f, with a limit of %d %.1f: %.3f of it, want %.2f",
+				c.scenario,
+				c.load,
+				got.Goodput(),
+				c.limit,
+				fixed.Goodput(),
+				ratio,
+				c.bar,
+			)
 		}
 	}
 }
@@ -123,7 +144,11 @@ func TestASlowerDependencyIsLearned(t *testing.T) {
 	}
 	simulate(t, "slow-for-good", 0.25, adaptively(Options[overload.Request]{}), last)
 	if got := part(shed, offered); offered == 0 || got > 0.001 {
-		t.Errorf("20 s after the dependency became slower %.4f of %d requests are shed, want at most 0.001", got, offered)
+		t.Errorf(
+			"20 s after the dependency became slower %.4f of %d requests are shed, want at most 0.001",
+			got,
+			offered,
+		)
 	}
 }
 
@@ -187,7 +212,11 @@ func TestAnSLOThatNoLimitCanKeepShedsNobody(t *testing.T) {
 	}
 	simulate(t, "slow-for-good", 0.25, adaptively(Options[overload.Request]{SLO: 100 * time.Millisecond}), last)
 	if got := part(shed, offered); offered == 0 || got > 0.001 {
-		t.Errorf("20 s after the dependency became slower than the SLO %.4f of %d requests are shed, want at most 0.001", got, offered)
+		t.Errorf(
+			"20 s after the dependency became slower than the SLO %.4f of %d requests are shed, want at most 0.001",
+			got,
+			offered,
+		)
 	}
 }
 
@@ -280,14 +309,32 @@ func FuzzTheAdaptiveLimitStaysInRange(f *testing.F) {
 		for len(data) >= 8 {
 			b := data[:8]
 			data = data[8:]
-			s := shedlimit.Sample{MaxLimit: 500, Limit: limit, Elapsed: time.Duration(1 + int(b[0])*int(b[1])*1e5), InFlight: int(b[2]),
-				PeakInFlight: int(b[2]) + int(b[3]), MeanInFlight: float64(b[3]), Shed: int(b[4] / 64), SLO: time.Duration(b[5]/128) * 1e8}
+			s := shedlimit.Sample{
+				MaxLimit: 500,
+				Limit:    limit,
+				Elapsed:  time.Duration(1 + int(b[0])*int(b[1])*1e5),
+				InFlight: int(b[2]),
+				PeakInFlight: int(
+					b[2],
+				) + int(
+					b[3],
+				),
+				MeanInFlight: float64(b[3]),
+				Shed:         int(b[4] / 64),
+				SLO:          time.Duration(b[5]/128) * 1e8,
+			}
 			now = now.Add(s.Elapsed)
 			s.Now = now
 			if n := int(b[6]); n > 0 {
 				latency := time.Duration(b[7]) * time.Millisecond
 				s.Completed = n
-				s.Routes = []shedlimit.RouteSample{{Route: string(b[1:2]), Completed: n, Latencies: []time.Duration{latency, 2 * latency, 3 * latency}}}
+				s.Routes = []shedlimit.RouteSample{
+					{
+						Route:     string(b[1:2]),
+						Completed: n,
+						Latencies: []time.Duration{latency, 2 * latency, 3 * latency},
+					},
+				}
 			}
 			for range min(s.InFlight, 8) {
 				s.Ages = append(s.Ages, time.Duration(b[7])*time.Second)

@@ -23,7 +23,8 @@ func TestAnAlgorithmIsNotToldWhatAnotherHasSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := next.last
-	if got.Completed+got.Admitted+got.Shed+len(got.Routes) != 0 || got.InFlight != 1 || got.PeakInFlight != 1 || len(got.Ages) != 1 {
+	if got.Completed+got.Admitted+got.Shed+len(got.Routes) != 0 || got.InFlight != 1 || got.PeakInFlight != 1 ||
+		len(got.Ages) != 1 {
 		t.Errorf("%+v", got)
 	}
 	if got.Limit != 1 || got.Elapsed != 0 || s.State().Limit != 3 {
@@ -55,7 +56,10 @@ func TestTimeNeverGoesBackUnderTheLock(t *testing.T) {
 		var waits []time.Duration
 		s := MustNew(Options[int]{
 			Limit: 2, MaxWait: time.Second,
-			Classes: []Class{{Name: "critical"}, {Name: "other", Share: 50}}, Classify: func(class int) int { return class },
+			Classes: []Class{
+				{Name: "critical"},
+				{Name: "other", Share: 50},
+			}, Classify: func(class int) int { return class },
 			Observe: func(_ context.Context, _ int, e Event) { waits = append(waits, e.Wait) },
 		})
 		time.Sleep(time.Minute)

@@ -23,8 +23,11 @@ type behind struct {
 }
 
 func newBehind(t *testing.T, mode core.Mode) *behind {
-	return &behind{t: t, Shedder: MustNew(Options[int]{Limit: 100, Mode: mode, Needs: func(int) string { return "both" },
-		Classes: []Class{{Name: "first"}, {Name: "second"}}, Classify: func(c int) int { return c }})}
+	return &behind{
+		t: t,
+		Shedder: MustNew(Options[int]{Limit: 100, Mode: mode, Needs: func(int) string { return "both" },
+			Classes: []Class{{Name: "first"}, {Name: "second"}}, Classify: func(c int) int { return c }}),
+	}
 }
 
 func (b *behind) play(d time.Duration, class func(n int) int, grants func() bool) {
@@ -84,8 +87,11 @@ func TestWhatServicesBehindRefuseIsShedAhead(t *testing.T) {
 			t.Errorf("State says that %d more were shed ahead, want %d", got, b.ahead[0])
 		}
 		if b.granted[0] < 1900 || b.refused[0] > 300 {
-			t.Errorf("of 8000: %d granted and %d refused behind, want at least 1900 of 2000 that can be, and at most 300",
-				b.granted[0], b.refused[0])
+			t.Errorf(
+				"of 8000: %d granted and %d refused behind, want at least 1900 of 2000 that can be, and at most 300",
+				b.granted[0],
+				b.refused[0],
+			)
 		}
 	})
 }
@@ -97,7 +103,11 @@ func TestTheMostImportantClassIsShedAheadLast(t *testing.T) {
 		b.play(10*time.Second, inTurn, some)
 		b.play(10*time.Second, inTurn, some)
 		if b.ahead[0] > 40 || b.ahead[1] < 1400 {
-			t.Errorf("shed ahead: %d of the first class, %d of the second, 2000 of each; want few and most", b.ahead[0], b.ahead[1])
+			t.Errorf(
+				"shed ahead: %d of the first class, %d of the second, 2000 of each; want few and most",
+				b.ahead[0],
+				b.ahead[1],
+			)
 		}
 	})
 }
@@ -129,7 +139,11 @@ func TestAServiceThatRefusesSomeAtAnyLoadGetsAll(t *testing.T) {
 			b.play(2*time.Minute, first, some)
 			b.play(2*time.Minute, first, some)
 			if b.ahead[0] > 960 {
-				t.Errorf("%.2f refused at any load: %d of 48000 shed ahead from the third minute on, want at most 960", p, b.ahead[0])
+				t.Errorf(
+					"%.2f refused at any load: %d of 48000 shed ahead from the third minute on, want at most 960",
+					p,
+					b.ahead[0],
+				)
 			}
 			full := rate(100)
 			b.play(time.Minute, first, func() bool { return some() && full() })
@@ -222,7 +236,10 @@ func TestAnAnswerOf503SaysThatAServiceBehindSheds(t *testing.T) {
 						ahead++
 					}
 				}})
-			handler := Handler(s, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+			handler := Handler(
+				s,
+				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }),
+			)
 			for range 100 {
 				handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 			}
@@ -290,7 +307,9 @@ func TestANameOtherIsNoneOfThoseWithoutRoom(t *testing.T) {
 type graphLimiter struct{ *Shedder[overload.Request] }
 
 func newGraphLimiter(front bool) overload.Limiter {
-	o := Options[overload.Request]{Lot: func(r overload.Request) string { return strconv.FormatFloat(r.Lot, 'g', -1, 64) }}
+	o := Options[overload.Request]{
+		Lot: func(r overload.Request) string { return strconv.FormatFloat(r.Lot, 'g', -1, 64) },
+	}
 	if front {
 		o = Options[overload.Request]{Needs: func(r overload.Request) string { return r.Route }, Limit: 1000}
 	}
@@ -318,10 +337,22 @@ func TestServicesThatCallOthersDoLittleInVain(t *testing.T) {
 					}
 					x := g.Run(limiters, load, seed+1)
 					if got := x.Goodput() / g.Most(load); got < 0.95 {
-						t.Errorf("%s at %g, seed %d: %.3f of the good answers that can be, want at least 0.95", g.Name, load, seed+1, got)
+						t.Errorf(
+							"%s at %g, seed %d: %.3f of the good answers that can be, want at least 0.95",
+							g.Name,
+							load,
+							seed+1,
+							got,
+						)
 					}
 					if a := x.Wasted[1]; a > 0.08 {
-						t.Errorf("%s at %g, seed %d: a does %.3f of its capacity in vain, want at most 0.08", g.Name, load, seed+1, a)
+						t.Errorf(
+							"%s at %g, seed %d: a does %.3f of its capacity in vain, want at most 0.08",
+							g.Name,
+							load,
+							seed+1,
+							a,
+						)
 					}
 				})
 			}

@@ -29,7 +29,8 @@ func TestWaitersGoOnAtOnceWhenNothingIsShedAnyMore(t *testing.T) {
 			slices.Sort(l.log) // both at one instant
 			l.did("a admitted 2s", "b admitted 1s")
 			state := l.State()
-			if state.InFlight != 2 || state.Shadowed != 2 || state.Waiting != 0 || state.Classes[0].Shadowed != 1 || state.Classes[1].Shadowed != 1 {
+			if state.InFlight != 2 || state.Shadowed != 2 || state.Waiting != 0 || state.Classes[0].Shadowed != 1 ||
+				state.Classes[1].Shadowed != 1 {
 				t.Errorf("%v: %+v", mode, state)
 			}
 		})
@@ -45,7 +46,8 @@ func TestAWaiterThatTheModeLetsInSaysSo(t *testing.T) {
 		go func() {
 			defer close(done)
 			p, e := s.Acquire(t.Context(), 0)
-			if p == nil || !e.Shadow || e.Verdict != shed.Admitted || e.Wait != time.Second || e.Limit != 1 || e.InFlight != 1 {
+			if p == nil || !e.Shadow || e.Verdict != shed.Admitted || e.Wait != time.Second || e.Limit != 1 ||
+				e.InFlight != 1 {
 				t.Errorf("%v, %+v", p, e)
 			}
 			p.End(shed.Result{})
@@ -102,7 +104,11 @@ func TestARequestThatIsLateForAReplaceToShadowDoesNotWait(t *testing.T) {
 func TestNothingIsLostWhileModesChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		options := func(random *rand.Rand) shed.Options[int] {
-			o := shed.Options[int]{Limit: 2 + random.IntN(5), Classes: four[:1+random.IntN(4)], Classify: func(class int) int { return class }}
+			o := shed.Options[int]{
+				Limit:    2 + random.IntN(5),
+				Classes:  four[:1+random.IntN(4)],
+				Classify: func(class int) int { return class },
+			}
 			if random.IntN(4) > 0 {
 				o.MaxWait = time.Duration(1+random.IntN(20)) * time.Millisecond
 			}
@@ -141,7 +147,9 @@ func TestNothingIsLostWhileModesChange(t *testing.T) {
 		}
 		all.Wait()
 		state := s.State()
-		if state.InFlight != 0 || state.Streams != 0 || state.Exempt != 0 || state.Shadowed != 0 || state.Waiting != 0 || state.Oldest != 0 {
+		if state.InFlight != 0 || state.Streams != 0 || state.Exempt != 0 || state.Shadowed != 0 ||
+			state.Waiting != 0 ||
+			state.Oldest != 0 {
 			t.Errorf("left over: %+v", state)
 		}
 		for _, c := range state.Classes {

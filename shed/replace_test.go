@@ -28,12 +28,21 @@ func TestReplaceKeepsWhatWasLearned(t *testing.T) {
 		permits := s.admitted(5, 0)
 		time.Sleep(time.Minute)
 		permits = append(permits, s.admitted(1, 3)...)
-		replace(t, s, shed.Options[int]{Classes: []shed.Class{{Name: "tests"}, {Name: "critical", Share: 50}}, SLO: time.Second, MaxInFlight: 30})
+		replace(
+			t,
+			s,
+			shed.Options[int]{
+				Classes:     []shed.Class{{Name: "tests"}, {Name: "critical", Share: 50}},
+				SLO:         time.Second,
+				MaxInFlight: 30,
+			},
+		)
 		if len(a.samples) != 2 {
 			t.Fatalf("the algorithm was asked again: %+v", a.last())
 		}
 		state := s.State()
-		if want := (stats.ShedderClassState{Name: "tests", Share: 100, Entry: 20, InFlight: 1, Admitted: 1}); state.Limit != 20 || state.Classes[0] != want {
+		if want := (stats.ShedderClassState{Name: "tests", Share: 100, Entry: 20, InFlight: 1, Admitted: 1}); state.Limit != 20 ||
+			state.Classes[0] != want {
 			t.Errorf("%+v, want %+v", state, want)
 		}
 		if want := (stats.ShedderClassState{Name: "critical", Share: 50, Entry: 10, InFlight: 5, Admitted: 5}); state.Classes[1] != want {

@@ -74,10 +74,30 @@ var table = []row{
 		slo: 2 * time.Second, seconds: 30, limit: 500, good: 0.99, sheds: 0.002},
 	{name: "wide, cold, uneven and fuller", slots: 430, routes: []kind{{1, 1, 385 * msec, 0}}, load: constantly(0.82),
 		slo: 2 * time.Second, seconds: 30, limit: 500, good: 0.99, sheds: 0.002},
-	{name: "idle, then wide and uneven", slots: 460, routes: []kind{{1, 1, 520 * msec, 0}}, load: idleUntil(20*time.Second, 0.001, 0.63),
-		slo: 2 * time.Second, from: 20, seconds: 40, limit: 500, good: 0.99, sheds: 0.002},
-	{name: "idle for a minute", slots: 64, routes: []kind{{1, 1, 40 * msec, 0.2}}, load: idleUntil(60*time.Second, 2.0/1600, 0.85),
-		slo: 250 * msec, from: 60, seconds: 65, limit: 112, good: 0.995, sheds: 0.002},
+	{
+		name:    "idle, then wide and uneven",
+		slots:   460,
+		routes:  []kind{{1, 1, 520 * msec, 0}},
+		load:    idleUntil(20*time.Second, 0.001, 0.63),
+		slo:     2 * time.Second,
+		from:    20,
+		seconds: 40,
+		limit:   500,
+		good:    0.99,
+		sheds:   0.002,
+	},
+	{
+		name:    "idle for a minute",
+		slots:   64,
+		routes:  []kind{{1, 1, 40 * msec, 0.2}},
+		load:    idleUntil(60*time.Second, 2.0/1600, 0.85),
+		slo:     250 * msec,
+		from:    60,
+		seconds: 65,
+		limit:   112,
+		good:    0.995,
+		sheds:   0.002,
+	},
 	{name: "slow routes", slots: 16, routes: hostileRoutes, load: constantly(2),
 		slo: 1500 * msec, from: 5, seconds: 45, limit: 40, good: 0.97, p99: 1.25},
 	{name: "slow routes, a queue", slots: 16, routes: hostileRoutes, load: constantly(2), maxWait: 50 * msec,
@@ -96,8 +116,17 @@ var table = []row{
 
 // scenario returns the row as a scenario of package overload.
 func (r *row) scenario() *overload.Scenario {
-	s := &overload.Scenario{Name: r.name, Slots: r.slots, SLO: r.slo, Timeout: time.Hour, Length: time.Duration(r.seconds) * time.Second,
-		From: time.Duration(r.from) * time.Second, Load: func(at time.Duration, _ float64) float64 { return r.load(at) }}
+	s := &overload.Scenario{
+		Name:    r.name,
+		Slots:   r.slots,
+		SLO:     r.slo,
+		Timeout: time.Hour,
+		Length:  time.Duration(r.seconds) * time.Second,
+		From: time.Duration(
+			r.from,
+		) * time.Second,
+		Load: func(at time.Duration, _ float64) float64 { return r.load(at) },
+	}
 	for i, k := range r.routes {
 		for n := range k.routes {
 			share := k.share / float64(k.routes)
@@ -118,7 +147,12 @@ func (r *row) scenario() *overload.Scenario {
 }
 
 // run plays the row in a bubble.
-func (r *row) run(t *testing.T, algorithm shedlimit.Algorithm, seed uint64, each func(overload.Second)) (x *overload.Result) {
+func (r *row) run(
+	t *testing.T,
+	algorithm shedlimit.Algorithm,
+	seed uint64,
+	each func(overload.Second),
+) (x *overload.Result) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {
 		s := mustNewUsing(algorithm, Options[overload.Request]{MaxWait: r.maxWait})
@@ -133,7 +167,12 @@ func (r *row) run(t *testing.T, algorithm shedlimit.Algorithm, seed uint64, each
 
 // wait is the Run of scenarios for a Shedder with a queue, in which requests wait: each is a goroutine. What happens at one
 // instant happens in any order, so runs with one seed differ by about a point.
-func wait(s *overload.Scenario, shedder *Shedder[overload.Request], seed uint64, each func(overload.Second)) *overload.Result {
+func wait(
+	s *overload.Scenario,
+	shedder *Shedder[overload.Request],
+	seed uint64,
+	each func(overload.Second),
+) *overload.Result {
 	gaps, kinds := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
 	x := &overload.Result{Seconds: (s.Length - s.From).Seconds()}
 	slots := make(chan struct{}, s.Slots) // a channel serves those that wait in order
@@ -282,12 +321,25 @@ func TestTheTableOfScenarios(t *testing.T) {
 		if r.p99 > 0 {
 			g := r.compare(t, func() shedlimit.Algorithm { return new(gradient) }, seeds)
 			if times := float64(c.p99) / float64(g.p99); times > r.p99 {
-				t.Errorf("%s: 99%% of answers within %v, %.2f times the %v of Gradient2, want at most %.2f", r.name, c.p99, times, g.p99, r.p99)
+				t.Errorf(
+					"%s: 99%% of answers within %v, %.2f times the %v of Gradient2, want at most %.2f",
+					r.name,
+					c.p99,
+					times,
+					g.p99,
+					r.p99,
+				)
 			}
 		}
 		if c.mean < r.good || c.least < r.good-0.03 {
-			t.Errorf("%s: with seeds %v as many good answers as with a limit of %d times %.3f, want %.2f on average, and 0.03 less at least",
-				r.name, seeds, r.limit, c.ratios, r.good)
+			t.Errorf(
+				"%s: with seeds %v as many good answers as with a limit of %d times %.3f, want %.2f on average, and 0.03 less at least",
+				r.name,
+				seeds,
+				r.limit,
+				c.ratios,
+				r.good,
+			)
 		}
 		if r.sheds > 0 && c.sheds > r.sheds {
 			t.Errorf("%s: %.4f of requests shed that fit, want at most %.4f", r.name, c.sheds, r.sheds)
@@ -312,8 +364,20 @@ func sweep(t *testing.T, rows []row) {
 		}
 		c := r.compare(t, func() shedlimit.Algorithm { return newAdaptive() }, seeds)
 		g := r.compare(t, func() shedlimit.Algorithm { return new(gradient) }, seeds)
-		fmt.Fprintf(out, "%s\t%d\t%.3f\t%.3f\t%.3f\t%.2f%%\t%.2f%%\t%v\t%v\t%v\n", r.name, r.limit, c.mean, c.least, g.mean,
-			100*c.sheds, 100*g.sheds, c.p99.Round(msec), g.p99.Round(msec), c.fixed.Round(msec))
+		fmt.Fprintf(
+			out,
+			"%s\t%d\t%.3f\t%.3f\t%.3f\t%.2f%%\t%.2f%%\t%v\t%v\t%v\n",
+			r.name,
+			r.limit,
+			c.mean,
+			c.least,
+			g.mean,
+			100*c.sheds,
+			100*g.sheds,
+			c.p99.Round(msec),
+			g.p99.Round(msec),
+			c.fixed.Round(msec),
+		)
 	}
 }
 
@@ -350,7 +414,14 @@ func draw(seed uint64) row {
 	for _, k := range r.routes {
 		r.slo = max(r.slo, 4*k.mean)
 	}
-	r.name = fmt.Sprintf("drawn with seed %d: %d slots, %v, load %.2f, waiting %v", seed, r.slots, r.routes, r.load(time.Hour), r.maxWait)
+	r.name = fmt.Sprintf(
+		"drawn with seed %d: %d slots, %v, load %.2f, waiting %v",
+		seed,
+		r.slots,
+		r.routes,
+		r.load(time.Hour),
+		r.maxWait,
+	)
 	return r
 }
 

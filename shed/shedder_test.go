@@ -49,7 +49,11 @@ func TestTheLastPlaceIsForTheMostImportantClassAtEveryLimit(t *testing.T) {
 		for second := 1; second < first; second++ {
 			for limit := 1; limit <= 30; limit++ {
 				s := byIndexUsing(t, asked(limit), shed.Options[int]{
-					Classes: []shed.Class{{Name: "critical", Share: first}, {Name: "a", Share: second}, {Name: "b", Share: second}},
+					Classes: []shed.Class{
+						{Name: "critical", Share: first},
+						{Name: "a", Share: second},
+						{Name: "b", Share: second},
+					},
 				})
 				taken := 0
 				for class := 2; class > 0; class-- {
@@ -64,7 +68,14 @@ func TestTheLastPlaceIsForTheMostImportantClassAtEveryLimit(t *testing.T) {
 					t.Fatalf("limit %d, shares %d and %d: an idle service sheds", limit, first, second)
 				}
 				if p, e := s.Acquire(t.Context(), 0); p == nil || e.InFlight > max(2, limit) {
-					t.Fatalf("limit %d, shares %d and %d: behind %d others a critical request is %+v", limit, first, second, taken, e)
+					t.Fatalf(
+						"limit %d, shares %d and %d: behind %d others a critical request is %+v",
+						limit,
+						first,
+						second,
+						taken,
+						e,
+					)
 				}
 			}
 		}
@@ -85,7 +96,10 @@ func TestMoreImportantRequestsCountInTheSharesOfOthers(t *testing.T) {
 
 func TestAClassThatWasClosedComesBackOverASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := byIndex(t, shed.Options[int]{Classes: []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}}, Limit: 40})
+		s := byIndex(
+			t,
+			shed.Options[int]{Classes: []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}}, Limit: 40},
+		)
 		critical := s.admitted(20, 0)
 		s.shed(1) // closed by critical requests alone
 		end(critical...)
@@ -108,7 +122,10 @@ func TestAClassThatWasClosedComesBackOverASecond(t *testing.T) {
 // If each refusal began the second anew, a class with many requests would never come back.
 func TestRequestsThatKeepComingDoNotKeepAClassClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := byIndex(t, shed.Options[int]{Classes: []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}}, Limit: 40})
+		s := byIndex(
+			t,
+			shed.Options[int]{Classes: []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}}, Limit: 40},
+		)
 		critical := s.admitted(20, 0)
 		s.shed(1)
 		end(critical...)
@@ -149,7 +166,8 @@ func TestExemptRequestsAreCountedAndNothingElse(t *testing.T) {
 	s.admitted(1, 0)
 	checks := s.admitted(3, health)
 	s.shed(0)
-	if state := s.State(); state.InFlight != 1 || state.Exempt != 3 || state.ExemptTotal != 3 || state.Classes[0].Admitted != 1 {
+	if state := s.State(); state.InFlight != 1 || state.Exempt != 3 || state.ExemptTotal != 3 ||
+		state.Classes[0].Admitted != 1 {
 		t.Errorf("%+v", state)
 	}
 	if want := (shed.Event{Verdict: shed.Admitted, Exempt: true, Limit: 1, InFlight: 1}); events[2] != want {
@@ -175,7 +193,8 @@ func TestShadowCountsWhatItWouldShed(t *testing.T) {
 		extra = append(extra, p)
 	}
 	want := stats.ShedderClassState{Name: "all", Share: 100, Entry: 2, InFlight: 2, Admitted: 2, Shadowed: 3}
-	if state := s.State(); state.InFlight != 2 || state.Shadowed != 3 || state.Mode != core.Shadow || state.Classes[0] != want {
+	if state := s.State(); state.InFlight != 2 || state.Shadowed != 3 || state.Mode != core.Shadow ||
+		state.Classes[0] != want {
 		t.Errorf("%+v", state)
 	}
 	extra[0].Stream()
@@ -248,7 +267,8 @@ func TestNewReportsEveryMistake(t *testing.T) {
 			t.Errorf("%v\ndoes not say %s", err, mistake)
 		}
 	}
-	if _, err := shed.New(shed.Options[int]{Classes: make([]shed.Class, 17)}); err == nil || !strings.Contains(err.Error(), "shed: classes: at most 16 (got 17)") {
+	if _, err := shed.New(shed.Options[int]{Classes: make([]shed.Class, 17)}); err == nil ||
+		!strings.Contains(err.Error(), "shed: classes: at most 16 (got 17)") {
 		t.Error(err)
 	}
 	for text, o := range map[string]shed.Options[int]{
@@ -268,13 +288,25 @@ func TestNewReportsEveryMistake(t *testing.T) {
 	if _, err := shed.New(shed.Options[int]{MaxInFlight: 1, Classes: []shed.Class{{Name: "a"}, {Name: "b", Share: 100}}}); err != nil {
 		t.Error(err)
 	}
-	if _, err := shed.New(shed.Options[int]{MaxWaiting: 3}); err == nil || !strings.Contains(err.Error(), "no request waits without a max wait: set it (got 3)") {
+	if _, err := shed.New(shed.Options[int]{MaxWaiting: 3}); err == nil ||
+		!strings.Contains(err.Error(), "no request waits without a max wait: set it (got 3)") {
 		t.Error(err)
 	}
 }
 
 func TestDefaultSharesNeverExceedThatOfTheClassBefore(t *testing.T) {
-	s := byIndex(t, shed.Options[int]{Classes: []shed.Class{{Name: "a"}, {Name: "b", Share: 50}, {Name: "c"}, {Name: "d", Share: 10}, {Name: "e"}}})
+	s := byIndex(
+		t,
+		shed.Options[int]{
+			Classes: []shed.Class{
+				{Name: "a"},
+				{Name: "b", Share: 50},
+				{Name: "c"},
+				{Name: "d", Share: 10},
+				{Name: "e"},
+			},
+		},
+	)
 	for i, want := range []int{100, 50, 30, 10, 10} {
 		if got := s.State().Classes[i].Share; got != want {
 			t.Errorf("class %d: share %d, want %d", i, got, want)

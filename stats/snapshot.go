@@ -38,7 +38,7 @@ type LimiterSnapshot struct {
 	Waiting                          int
 
 	// Held is the number of units of concurrency limits that are held now. HeldSince is when the
-	// oldest request that has not ended yet was decided; the zero Time if none.
+	// decision on the oldest of their requests was made; the zero Time if none.
 	Held      int
 	HeldSince time.Time
 

@@ -68,7 +68,12 @@ func TestServeFollowsItsFilesAndEndsBySIGTERM(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header = http.Header{"X-Forwarded-Method": {"GET"}, "X-Forwarded-Host": {"a"}, "X-Forwarded-Uri": {"/"}, "X-Forwarded-For": {"203.0.113.7"}}
+		r.Header = http.Header{
+			"X-Forwarded-Method": {"GET"},
+			"X-Forwarded-Host":   {"a"},
+			"X-Forwarded-Uri":    {"/"},
+			"X-Forwarded-For":    {"203.0.113.7"},
+		}
 		response, err := http.DefaultClient.Do(r)
 		if err != nil {
 			t.Fatal(err)

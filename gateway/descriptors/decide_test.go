@@ -20,7 +20,15 @@ import (
 func ask(t *testing.T, text string) *descriptors.Request {
 	t.Helper()
 	r := &descriptors.Request{Domain: "d", Descriptors: make([]descriptors.Descriptor, 1)}
-	units := map[string]descriptors.Unit{"second": descriptors.Second, "minute": descriptors.Minute, "hour": descriptors.Hour, "day": descriptors.Day, "week": descriptors.Week, "month": descriptors.Month, "year": descriptors.Year}
+	units := map[string]descriptors.Unit{
+		"second": descriptors.Second,
+		"minute": descriptors.Minute,
+		"hour":   descriptors.Hour,
+		"day":    descriptors.Day,
+		"week":   descriptors.Week,
+		"month":  descriptors.Month,
+		"year":   descriptors.Year,
+	}
 	number := func(s string) uint64 {
 		n, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {

@@ -200,7 +200,7 @@ func (d *decision) alignSteps() {
 	}
 }
 
-// isStuck reports whether a window by unit has no room for its charge, so that nothing was taken.
+// isStuck reports whether a window by unit took nothing, since its charge did not fit.
 func (d *decision) isStuck() bool {
 	for i := range d.charges {
 		if !d.charges[i].Shadow && !d.out[i].Allowed {

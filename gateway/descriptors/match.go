@@ -62,7 +62,7 @@ type limit struct {
 	scope string
 
 	// A limit by unit is charged in a window of windowUnits, which a charge always fits into, and is
-	// over if the window has more than shown.RequestsPerUnit. A native limit is decided by the backend.
+	// over above shown.RequestsPerUnit. The backend itself decides a native limit.
 	native bool
 	limit  limits.Limit
 }

@@ -37,7 +37,11 @@ func startRedis(t *testing.T) *onRedis {
 			return client, nil
 		},
 	})
-	return &onRedis{redisbackend.MustNew(client, redisbackend.Options{Logger: slog.New(slog.DiscardHandler)}), client, server}
+	return &onRedis{
+		redisbackend.MustNew(client, redisbackend.Options{Logger: slog.New(slog.DiscardHandler)}),
+		client,
+		server,
+	}
 }
 
 func (r *onRedis) end() {

@@ -55,7 +55,12 @@ descriptors:
 		descriptors.File{Name: "c.yaml", Text: []byte("domain: [\n")},
 		descriptors.File{Name: "d.yaml", Text: []byte("descriptors: []\n")},
 		descriptors.File{Name: "e.yaml", Text: []byte("")},
-		descriptors.File{Name: "f.yaml", Text: []byte("domain: f\nall_or_nothing: true\ndescriptors:\n  - {key: a, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 1}}\n  - &x {key: b}\n")},
+		descriptors.File{
+			Name: "f.yaml",
+			Text: []byte(
+				"domain: f\nall_or_nothing: true\ndescriptors:\n  - {key: a, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 1}}\n  - &x {key: b}\n",
+			),
+		},
 	)
 	var got []string
 	for _, m := range descriptors.Mistakes(err) {
@@ -254,7 +259,10 @@ func TestAFailingBackendIsToldAndFollowsTheFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			var log bytes.Buffer
-			service := descriptors.MustNew(config, descriptors.Options{Backend: backend, Instances: 2, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			service := descriptors.MustNew(
+				config,
+				descriptors.Options{Backend: backend, Instances: 2, Logger: slog.New(slog.NewTextHandler(&log, nil))},
+			)
 			a, err := service.Decide(t.Context(), ask(t, "k=secret"))
 			if got := said(a, err); got != c.want || a.Source != c.source {
 				t.Errorf("%q: %s by %v", c.file[:20], got, a.Source)
@@ -270,7 +278,8 @@ func TestACallerThatHasLeftIsNoDecision(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
 	backend := &failing{Backend: memory.MustNew(memory.Options{}), down: true}
-	if a, err := newService(t, plain, backend).Decide(ctx, ask(t, "k=1")); !errors.Is(err, context.Canceled) || a.Statuses != nil {
+	if a, err := newService(t, plain, backend).Decide(ctx, ask(t, "k=1")); !errors.Is(err, context.Canceled) ||
+		a.Statuses != nil {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
@@ -280,7 +289,13 @@ func metricsOf(s *descriptors.Service) string {
 	for _, m := range s.Metrics() {
 		for _, one := range m.Series {
 			if one.Value > 0 {
-				fmt.Fprintf(&b, "%s %s %v\n", strings.TrimPrefix(m.Name, "weir_descriptor_"), strings.Join(one.Labels, " "), one.Value)
+				fmt.Fprintf(
+					&b,
+					"%s %s %v\n",
+					strings.TrimPrefix(m.Name, "weir_descriptor_"),
+					strings.Join(one.Labels, " "),
+					one.Value,
+				)
 			}
 		}
 	}
@@ -316,7 +331,14 @@ refused_total unknown domain 1
 }
 
 func TestValuesOfRequestsInMetricsAreBounded(t *testing.T) {
-	config, err := descriptors.Parse(descriptors.File{Name: "d", Text: []byte("domain: d\ndescriptors:\n  - {key: k, value_to_metric: true, rate_limit: {unit: day, requests_per_unit: 9}}\n")})
+	config, err := descriptors.Parse(
+		descriptors.File{
+			Name: "d",
+			Text: []byte(
+				"domain: d\ndescriptors:\n  - {key: k, value_to_metric: true, rate_limit: {unit: day, requests_per_unit: 9}}\n",
+			),
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +348,8 @@ func TestValuesOfRequestsInMetricsAreBounded(t *testing.T) {
 	}
 	service.Decide(t.Context(), ask(t, "k="+strings.Repeat("\xff", 2000)))
 	got := metricsOf(service)
-	if !strings.Contains(got, "d k_2 within 1") || strings.Contains(got, "k_3") || !strings.Contains(got, "d (other) within 48") {
+	if !strings.Contains(got, "d k_2 within 1") || strings.Contains(got, "k_3") ||
+		!strings.Contains(got, "d (other) within 48") {
 		t.Errorf("%s", got)
 	}
 }
@@ -334,7 +357,12 @@ func TestValuesOfRequestsInMetricsAreBounded(t *testing.T) {
 func TestWhatIsCountedOutlastsAChangeOfTheFile(t *testing.T) {
 	service := newService(t, plain, nil)
 	service.Decide(t.Context(), ask(t, "k=1"))
-	config, err := descriptors.Parse(descriptors.File{Name: "d", Text: []byte("domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: minute, requests_per_unit: 5}}\n")})
+	config, err := descriptors.Parse(
+		descriptors.File{
+			Name: "d",
+			Text: []byte("domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: minute, requests_per_unit: 5}}\n"),
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -368,7 +396,10 @@ func TestAWatcherFollowsSwappedLinks(t *testing.T) {
 			}
 		}
 		limit := func(n int) string {
-			return fmt.Sprintf("domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: day, requests_per_unit: %d}}\n", n)
+			return fmt.Sprintf(
+				"domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: day, requests_per_unit: %d}}\n",
+				n,
+			)
 		}
 		write("..one", limit(10))
 		if err := os.Symlink("..data/limits.yaml", filepath.Join(dir, "limits.yaml")); err != nil {
@@ -396,7 +427,8 @@ func TestAWatcherFollowsSwappedLinks(t *testing.T) {
 				t.Errorf("%s: %s", step.dir, got)
 			}
 			applied, failed := watcher.Loads()
-			if _, err := watcher.Failure(); (err != nil) != (step.dir == "..three") || applied != step.applied || failed != step.failed {
+			if _, err := watcher.Failure(); (err != nil) != (step.dir == "..three") || applied != step.applied ||
+				failed != step.failed {
 				t.Errorf("%s: %v, %d applied, %d failed", step.dir, err, applied, failed)
 			}
 		}
@@ -406,7 +438,8 @@ func TestAWatcherFollowsSwappedLinks(t *testing.T) {
 }
 
 func TestAConfigurationHasItsMistakesReported(t *testing.T) {
-	if _, err := descriptors.New(nil, descriptors.Options{Instances: -1, MaxDetailed: -1}); err == nil || strings.Count(err.Error(), "\n") != 2 {
+	if _, err := descriptors.New(nil, descriptors.Options{Instances: -1, MaxDetailed: -1}); err == nil ||
+		strings.Count(err.Error(), "\n") != 2 {
 		t.Error(err)
 	}
 	if _, err := descriptors.Load(t.TempDir()); err == nil {
@@ -429,7 +462,13 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		service := descriptors.MustNew(config, descriptors.Options{Backend: memory.MustNew(memory.Options{MaxKeys: 1000}), Fallback: memory.MustNew(memory.Options{MaxKeys: 1000})})
+		service := descriptors.MustNew(
+			config,
+			descriptors.Options{
+				Backend:  memory.MustNew(memory.Options{MaxKeys: 1000}),
+				Fallback: memory.MustNew(memory.Options{MaxKeys: 1000}),
+			},
+		)
 		for _, domain := range config.Domains() {
 			service.Decide(t.Context(), &descriptors.Request{Domain: domain, Descriptors: []descriptors.Descriptor{
 				{Entries: []descriptors.Entry{{Key: "a", Value: "1"}, {Key: "b", Value: "x"}}},

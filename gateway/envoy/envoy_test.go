@@ -61,9 +61,13 @@ func dial(t *testing.T, logger *slog.Logger, register func(*grpc.Server)) *grpc.
 	server := grpc.NewServer(envoy.ServerOptions(logger)...)
 	register(server)
 	go server.Serve(listener)
-	conn, err := grpc.NewClient("passthrough:d",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(
+		"passthrough:d",
+		grpc.WithContextDialer(
+			func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) },
+		),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +80,9 @@ func dial(t *testing.T, logger *slog.Logger, register func(*grpc.Server)) *grpc.
 
 func rateLimits(t *testing.T, service *descriptors.Service, o envoy.RateLimitOptions) ratelimit.RateLimitServiceClient {
 	t.Helper()
-	return ratelimit.NewRateLimitServiceClient(dial(t, nil, func(s *grpc.Server) { envoy.RegisterRateLimits(s, service, o) }))
+	return ratelimit.NewRateLimitServiceClient(
+		dial(t, nil, func(s *grpc.Server) { envoy.RegisterRateLimits(s, service, o) }),
+	)
 }
 
 func of(pairs ...string) *common.RateLimitDescriptor {
@@ -113,7 +119,8 @@ func TestAMessageIsAnsweredWithAllThatItsDescriptorsComeTo(t *testing.T) {
 			text := fmt.Sprintf("%v %d", s.Code, s.LimitRemaining)
 			if l := s.CurrentLimit; l != nil {
 				text += fmt.Sprintf(" of %d/%v %s", l.RequestsPerUnit, l.Unit, l.Name)
-				if reset := s.DurationUntilReset.AsDuration(); reset <= 0 || reset > 366*24*time.Hour || reset%time.Second != 0 {
+				if reset := s.DurationUntilReset.AsDuration(); reset <= 0 || reset > 366*24*time.Hour ||
+					reset%time.Second != 0 {
 					t.Errorf("step %d: reset %v", i, reset)
 				}
 			}
@@ -149,7 +156,10 @@ func TestMessagesThatBreakTheProtocolAreInvalid(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	long := &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{of("k", strings.Repeat("v", 300<<10))}}
+	long := &ratelimit.RateLimitRequest{
+		Domain:      "d",
+		Descriptors: []*common.RateLimitDescriptor{of("k", strings.Repeat("v", 300<<10))},
+	}
 	if _, err := client.ShouldRateLimit(t.Context(), long); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a long message: %v", err)
 	}
@@ -157,7 +167,10 @@ func TestMessagesThatBreakTheProtocolAreInvalid(t *testing.T) {
 
 func TestFieldsAndMetadataAreOptions(t *testing.T) {
 	client := rateLimits(t, newService(t, nil), envoy.RateLimitOptions{Fields: true, Metadata: true})
-	r := &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{of("k", "1"), of("k", "closed")}}
+	r := &ratelimit.RateLimitRequest{
+		Domain:      "d",
+		Descriptors: []*common.RateLimitDescriptor{of("k", "1"), of("k", "closed")},
+	}
 	response, err := client.ShouldRateLimit(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
@@ -166,18 +179,25 @@ func TestFieldsAndMetadataAreOptions(t *testing.T) {
 	for _, f := range response.ResponseHeadersToAdd {
 		fields[f.Key] = f.Value
 	}
-	if fields["RateLimit-Limit"] != "0" || fields["RateLimit-Remaining"] != "0" || fields["Retry-After"] == "" || fields["Retry-After"] != fields["RateLimit-Reset"] {
+	if fields["RateLimit-Limit"] != "0" || fields["RateLimit-Remaining"] != "0" || fields["Retry-After"] == "" ||
+		fields["Retry-After"] != fields["RateLimit-Reset"] {
 		t.Errorf("%v", fields)
 	}
-	if got, _ := json.Marshal(response.DynamicMetadata.AsMap()); string(got) != `{"domain":"d","metadata":{"tier":"gold"},"source":"backend"}` {
+	if got, _ := json.Marshal(response.DynamicMetadata.AsMap()); string(
+		got,
+	) != `{"domain":"d","metadata":{"tier":"gold"},"source":"backend"}` {
 		t.Errorf("%s", got)
 	}
 }
 
 func TestAGlobalShadowAnswersOK(t *testing.T) {
 	client := rateLimits(t, newService(t, nil), envoy.RateLimitOptions{Shadow: true, Fields: true})
-	response, err := client.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{of("k", "closed")}})
-	if err != nil || response.OverallCode != ratelimit.RateLimitResponse_OK || response.Statuses[0].Code != ratelimit.RateLimitResponse_OVER_LIMIT {
+	response, err := client.ShouldRateLimit(
+		t.Context(),
+		&ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{of("k", "closed")}},
+	)
+	if err != nil || response.OverallCode != ratelimit.RateLimitResponse_OK ||
+		response.Statuses[0].Code != ratelimit.RateLimitResponse_OVER_LIMIT {
 		t.Errorf("%v, %v", response, err)
 	}
 	for _, f := range response.GetResponseHeadersToAdd() {
@@ -196,7 +216,10 @@ func (broken) Take(context.Context, []backends.Charge, []limits.Decision) error 
 
 func TestAFallbackIsToldInMetadata(t *testing.T) {
 	client := rateLimits(t, newService(t, broken{memory.MustNew(memory.Options{})}), envoy.RateLimitOptions{})
-	response, err := client.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{of("k", "1")}})
+	response, err := client.ShouldRateLimit(
+		t.Context(),
+		&ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{of("k", "1")}},
+	)
 	if err != nil || response.DynamicMetadata.AsMap()["source"] != "fallback" {
 		t.Errorf("%v, %v", response, err)
 	}
@@ -218,7 +241,8 @@ func TestJSONIsTheSameMessage(t *testing.T) {
 	} {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest("POST", "/json", strings.NewReader(step.body)))
-		if body := strings.ReplaceAll(w.Body.String(), " ", ""); w.Code != step.status || !strings.Contains(body, strings.ReplaceAll(step.want, " ", "")) {
+		if body := strings.ReplaceAll(w.Body.String(), " ", ""); w.Code != step.status ||
+			!strings.Contains(body, strings.ReplaceAll(step.want, " ", "")) {
 			t.Errorf("step %d: %d %s", i, w.Code, w.Body)
 		}
 	}
@@ -231,8 +255,19 @@ func checkOf(method, host, path, peer string, fields ...string) *auth.CheckReque
 		h[fields[i]] = fields[i+1]
 	}
 	return &auth.CheckRequest{Attributes: &auth.AttributeContext{
-		Source:  &auth.AttributeContext_Peer{Address: &core.Address{Address: &core.Address_SocketAddress{SocketAddress: &core.SocketAddress{Address: peer, PortSpecifier: &core.SocketAddress_PortValue{PortValue: 9}}}}},
-		Request: &auth.AttributeContext_Request{Http: &auth.AttributeContext_HttpRequest{Method: method, Host: host, Path: path, Headers: h}},
+		Source: &auth.AttributeContext_Peer{
+			Address: &core.Address{
+				Address: &core.Address_SocketAddress{
+					SocketAddress: &core.SocketAddress{
+						Address:       peer,
+						PortSpecifier: &core.SocketAddress_PortValue{PortValue: 9},
+					},
+				},
+			},
+		},
+		Request: &auth.AttributeContext_Request{
+			Http: &auth.AttributeContext_HttpRequest{Method: method, Host: host, Path: path, Headers: h},
+		},
 	}}
 }
 
@@ -267,13 +302,29 @@ func fieldsOf(options []*core.HeaderValueOption) http.Header {
 func TestACheckIsDecidedAsTheRequestThatEnvoyDescribes(t *testing.T) {
 	var seen http.Request
 	client := authorization(t, newLimiter(&seen, limits.SlidingWindow(limits.PerHour(1))))
-	check := checkOf("POST", "shop.example", "/login?next=%2F", "203.0.113.7", ":path", "/login", "x-tenant", "acme", "x-forwarded-for", "198.51.100.1")
+	check := checkOf(
+		"POST",
+		"shop.example",
+		"/login?next=%2F",
+		"203.0.113.7",
+		":path",
+		"/login",
+		"x-tenant",
+		"acme",
+		"x-forwarded-for",
+		"198.51.100.1",
+	)
 	allowed, err := client.Check(t.Context(), check)
-	if err != nil || allowed.Status.Code != 0 || fieldsOf(allowed.GetOkResponse().GetResponseHeadersToAdd()).Get("RateLimit") == "" {
+	if err != nil || allowed.Status.Code != 0 ||
+		fieldsOf(allowed.GetOkResponse().GetResponseHeadersToAdd()).Get("RateLimit") == "" {
 		t.Fatalf("%v, %v", allowed, err)
 	}
-	if seen.Method != "POST" || seen.Host != "shop.example" || seen.URL.Path != "/login" || seen.URL.RawQuery != "next=%2F" || seen.RemoteAddr != "203.0.113.7:0" ||
-		seen.Header.Get("X-Tenant") != "acme" || seen.Header.Get("X-Forwarded-For") != "198.51.100.1" || len(seen.Header) != 2 {
+	if seen.Method != "POST" || seen.Host != "shop.example" || seen.URL.Path != "/login" ||
+		seen.URL.RawQuery != "next=%2F" ||
+		seen.RemoteAddr != "203.0.113.7:0" ||
+		seen.Header.Get("X-Tenant") != "acme" ||
+		seen.Header.Get("X-Forwarded-For") != "198.51.100.1" ||
+		len(seen.Header) != 2 {
 		t.Errorf("%s %s %s from %s, %v", seen.Method, seen.Host, seen.RequestURI, seen.RemoteAddr, seen.Header)
 	}
 	denied, err := client.Check(t.Context(), check)
@@ -289,8 +340,13 @@ func TestACheckIsDecidedAsTheRequestThatEnvoyDescribes(t *testing.T) {
 	if err := json.Unmarshal([]byte(answer.GetBody()), &problem); err != nil {
 		t.Fatal(err)
 	}
-	if codes.Code(denied.Status.Code) != codes.ResourceExhausted || answer.GetStatus().GetCode() != 429 || problem.Status != 429 || len(problem.Violated) != 1 ||
-		h.Get("Retry-After") == "" || h.Get("RateLimit") == "" || h.Get("Content-Type") != "application/problem+json" || h.Get("Content-Length") != "" {
+	if codes.Code(denied.Status.Code) != codes.ResourceExhausted || answer.GetStatus().GetCode() != 429 ||
+		problem.Status != 429 ||
+		len(problem.Violated) != 1 ||
+		h.Get("Retry-After") == "" ||
+		h.Get("RateLimit") == "" ||
+		h.Get("Content-Type") != "application/problem+json" ||
+		h.Get("Content-Length") != "" {
 		t.Errorf("%v", denied)
 	}
 }
@@ -300,9 +356,13 @@ func TestRawLinesOfAHeaderStayLines(t *testing.T) {
 	client := authorization(t, newLimiter(&seen, limits.SlidingWindow(limits.PerHour(9))))
 	check := checkOf("GET", "shop.example", "/", "203.0.113.7")
 	check.Attributes.Request.Http.HeaderMap = &core.HeaderMap{Headers: []*core.HeaderValue{
-		{Key: "x-tenant", RawValue: []byte("a")}, {Key: "x-tenant", RawValue: []byte("b\xff")}, {Key: ":method", RawValue: []byte("GET")},
+		{
+			Key:      "x-tenant",
+			RawValue: []byte("a"),
+		}, {Key: "x-tenant", RawValue: []byte("b\xff")}, {Key: ":method", RawValue: []byte("GET")},
 	}}
-	if _, err := client.Check(t.Context(), check); err != nil || fmt.Sprintf("%q", seen.Header) != `map["X-Tenant":["a" "b\xff"]]` {
+	if _, err := client.Check(t.Context(), check); err != nil ||
+		fmt.Sprintf("%q", seen.Header) != `map["X-Tenant":["a" "b\xff"]]` {
 		t.Errorf("%q, %v", seen.Header, err)
 	}
 }
@@ -319,7 +379,8 @@ func TestACheckThatCannotBeReadLetsNothingPass(t *testing.T) {
 		"a panic":    checkOf("GET", "shop.example", "/panic", "203.0.113.7"), // of a rule's function: unavailable
 	} {
 		response, err := client.Check(t.Context(), check)
-		if err != nil || codes.Code(response.Status.Code) != codes.Unavailable || response.GetDeniedResponse().GetStatus().GetCode() != 503 {
+		if err != nil || codes.Code(response.Status.Code) != codes.Unavailable ||
+			response.GetDeniedResponse().GetStatus().GetCode() != 503 {
 			t.Errorf("%s: %v, %v", name, response, err)
 		}
 	}
@@ -354,7 +415,9 @@ func TestACallerThatHasLeftGetsItsOwnError(t *testing.T) {
 	client := authorization(t, newLimiter(&seen, limits.SlidingWindow(limits.PerHour(9))))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
 	defer cancel()
-	if _, err := client.Check(ctx, checkOf("GET", "shop.example", "/", "203.0.113.7")); status.Code(err) != codes.DeadlineExceeded {
+	if _, err := client.Check(ctx, checkOf("GET", "shop.example", "/", "203.0.113.7")); status.Code(
+		err,
+	) != codes.DeadlineExceeded {
 		t.Error(err)
 	}
 }
@@ -364,7 +427,8 @@ func TestHealthIsToldForTheServerAndForRatelimit(t *testing.T) {
 	client := healthpb.NewHealthClient(dial(t, nil, func(s *grpc.Server) { health = envoy.RegisterHealth(s) }))
 	for _, want := range []healthpb.HealthCheckResponse_ServingStatus{healthpb.HealthCheckResponse_SERVING, healthpb.HealthCheckResponse_NOT_SERVING} {
 		for _, service := range []string{"", "ratelimit"} {
-			if response, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{Service: service}); err != nil || response.Status != want {
+			if response, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{Service: service}); err != nil ||
+				response.Status != want {
 				t.Errorf("%q: %v, %v", service, response, err)
 			}
 		}

@@ -79,25 +79,44 @@ func constructors() []constructor {
 		}
 		announcing = redisbackend.Options{HashTag: "a", Announce: true}
 		wrapping   = redisbackend.Options{Wrap: func(backends.Backend) backends.Backend { return nilMemory }}
-		bare       = redisbackend.BareOptions{Prefix: "shop:1", HashTag: "}", Together: []string{"s"}, HoldTime: time.Second}
-		announcer  = redisbackend.AnnouncerOptions{Prefix: "{a}", PerSecond: -1}
-		outgoing   = client.Options{
-			Limit: limits.Concurrent(-1), MaxInFlight: -1, MaxWait: -1, Attempts: -1, Pace: 9, Dialect: 9, Denials: []int{200},
+		bare       = redisbackend.BareOptions{
+			Prefix:   "shop:1",
+			HashTag:  "}",
+			Together: []string{"s"},
+			HoldTime: time.Second,
+		}
+		announcer = redisbackend.AnnouncerOptions{Prefix: "{a}", PerSecond: -1}
+		outgoing  = client.Options{
+			Limit: limits.Concurrent(
+				-1,
+			), MaxInFlight: -1, MaxWait: -1, Attempts: -1, Pace: 9, Dialect: 9, Denials: []int{200},
 		}
 		shedding = shed.Options[*http.Request]{
 			SLO: -1, Limit: -1, MaxInFlight: -1, MaxWait: time.Hour, MaxWaiting: -1, Mode: 99, Classes: []shed.Class{{Share: 101}},
 		}
 		engine = core.Config[string]{Rules: []core.Rule[string]{wrongRule[string]()}, Instances: -1, Backend: nilMemory,
 			Fallback: nilMemory}
-		onHTTP   = nethttp.Config{Rules: []nethttp.Rule{wrongRule[*http.Request]()}, Instances: -1, Backend: nilMemory}
-		onGin    = ginmw.Config{Rules: []ginmw.Rule{wrongRule[*gin.Context]()}, Instances: -1, Backend: nilMemory}
-		onEcho   = echomw.Config{Rules: []echomw.Rule{wrongRule[echo.Context]()}, Instances: -1, Backend: nilMemory}
-		fields   = headers.Options{Formats: []headers.Format{99}, Show: 9, RetryAfter: 9, Jitter: -1, Hidden: []string{"x"}}
+		onHTTP = nethttp.Config{Rules: []nethttp.Rule{wrongRule[*http.Request]()}, Instances: -1, Backend: nilMemory}
+		onGin  = ginmw.Config{Rules: []ginmw.Rule{wrongRule[*gin.Context]()}, Instances: -1, Backend: nilMemory}
+		onEcho = echomw.Config{Rules: []echomw.Rule{wrongRule[echo.Context]()}, Instances: -1, Backend: nilMemory}
+		fields = headers.Options{
+			Formats:    []headers.Format{99},
+			Show:       9,
+			RetryAfter: 9,
+			Jitter:     -1,
+			Hidden:     []string{"x"},
+		}
 		sources  = admin.Sources{Limiters: map[string]admin.Limiter{"api": nil}}
 		page     = admin.Options{Hosts: []string{"https://x"}, Keys: 9}
 		address  func(*http.Request) (netip.Addr, error)
-		engineIs = []string{`core: rule "login": key: `, `core: rule "login": limit: `, `core: rule "login": on failure: `,
-			`core: rule "login": unit: `, "core: instances: ", "core: backend: "}
+		engineIs = []string{
+			`core: rule "login": key: `,
+			`core: rule "login": limit: `,
+			`core: rule "login": on failure: `,
+			`core: rule "login": unit: `,
+			"core: instances: ",
+			"core: backend: ",
+		}
 	)
 	return []constructor{
 		of("memory.New", func() (*memory.Memory, error) { return memory.New(inMemory) },
@@ -128,9 +147,19 @@ func constructors() []constructor {
 			func() (*redisbackend.Backend, error) { return redisbackend.New(nowhere, wrapping) },
 			func() *redisbackend.Backend { return redisbackend.MustNew(nowhere, wrapping) },
 			"redisbackend: wrap: "),
-		of("redisbackend.Open", func() (*redisbackend.Backend, error) { return redisbackend.Open("localhost", redises) }, nil,
-			"redisbackend: url: ", "redisbackend: prefix: ", "redisbackend: hash tag: ", "redisbackend: together: ",
-			"redisbackend: hold time: ", "redisbackend: budget: ", "redisbackend: open for: ", "redisbackend: lease: "),
+		of(
+			"redisbackend.Open",
+			func() (*redisbackend.Backend, error) { return redisbackend.Open("localhost", redises) },
+			nil,
+			"redisbackend: url: ",
+			"redisbackend: prefix: ",
+			"redisbackend: hash tag: ",
+			"redisbackend: together: ",
+			"redisbackend: hold time: ",
+			"redisbackend: budget: ",
+			"redisbackend: open for: ",
+			"redisbackend: lease: ",
+		),
 		of("redisbackend.NewBare", func() (*redisbackend.Bare, error) { return redisbackend.NewBare(nil, bare) },
 			func() *redisbackend.Bare { return redisbackend.MustNewBare(nil, bare) },
 			"redisbackend: client: ", "redisbackend: prefix: ", "redisbackend: hash tag: ", "redisbackend: together: ",
@@ -142,13 +171,31 @@ func constructors() []constructor {
 		of("redisbackend.OpenAnnouncer",
 			func() (*redisbackend.Announcer, error) { return redisbackend.OpenAnnouncer("localhost", announcer) }, nil,
 			"redisbackend: url: ", "redisbackend: per second: ", "redisbackend: prefix: "),
-		of("client.New", func() (*client.Transport, error) { return client.New(outgoing) },
+		of(
+			"client.New",
+			func() (*client.Transport, error) { return client.New(outgoing) },
 			func() *client.Transport { return client.MustNew(outgoing) },
-			"client: limit: ", "client: denials: ", "client: max in flight: ", "client: max wait: ", "client: attempts: ",
-			"client: pace: ", "client: dialect: "),
-		of("shed.New", func() (*shed.Shedder[*http.Request], error) { return shed.New(shedding) },
+			"client: limit: ",
+			"client: denials: ",
+			"client: max in flight: ",
+			"client: max wait: ",
+			"client: attempts: ",
+			"client: pace: ",
+			"client: dialect: ",
+		),
+		of(
+			"shed.New",
+			func() (*shed.Shedder[*http.Request], error) { return shed.New(shedding) },
 			func() *shed.Shedder[*http.Request] { return shed.MustNew(shedding) },
-			"shed: slo: ", "shed: limit: ", "shed: max in flight: ", "shed: max wait: ", "shed: max waiting: ", "shed: mode: ", "shed: class 0: name: ", "shed: class 0: share: "),
+			"shed: slo: ",
+			"shed: limit: ",
+			"shed: max in flight: ",
+			"shed: max wait: ",
+			"shed: max waiting: ",
+			"shed: mode: ",
+			"shed: class 0: name: ",
+			"shed: class 0: share: ",
+		),
 		of("core.New", func() (*core.Limiter[string], error) { return core.New(engine) },
 			func() *core.Limiter[string] { return core.MustNew(engine) }, append(engineIs, "core: fallback: ")...),
 		of("nethttp.New", func() (*nethttp.Limiter, error) { return nethttp.New(onHTTP) },
@@ -159,9 +206,16 @@ func constructors() []constructor {
 			func() *ginmw.Limiter { return ginmw.MustNew(onGin) }, engineIs...),
 		of("echomw.New", func() (*echomw.Limiter, error) { return echomw.New(onEcho) },
 			func() *echomw.Limiter { return echomw.MustNew(onEcho) }, engineIs...),
-		of("headers.New", func() (*headers.Writer, error) { return headers.New[int](fields, nil) },
+		of(
+			"headers.New",
+			func() (*headers.Writer, error) { return headers.New[int](fields, nil) },
 			func() *headers.Writer { return headers.MustNew[int](fields, nil) },
-			"headers: formats: ", "headers: show: ", "headers: retry after: ", "headers: jitter: ", "headers: hidden: "),
+			"headers: formats: ",
+			"headers: show: ",
+			"headers: retry after: ",
+			"headers: jitter: ",
+			"headers: hidden: ",
+		),
 		of("admin.New", func() (http.Handler, error) { return admin.New(nil, sources, page) },
 			func() http.Handler { return admin.MustNew(nil, sources, page) },
 			"admin: who: ", "admin: stats: ", `admin: limiter "api": `, "admin: hosts: ", "admin: keys: "),

@@ -30,14 +30,20 @@ var mayImport = map[string][]string{
 	"headers":           {"core"},
 	"keyfuncs":          {"core", "internal/ground/address", "internal/ground/unseen"},
 	"nethttp":           {"internal/http/gate"},
-	"shed":              {"headers", "internal/http/answer", "internal/http/shedgate", "internal/ground/shedlimit", "stats"},
-	"policy":            {"headers", "keyfuncs", "shed"},
-	"stats":             {"core"},
-	"admin":             {"stats"},
-	"client":            {"core", "internal/http/pacing"},
-	"chimw":             {"keyfuncs", "nethttp", "shed"},
-	"ginmw":             {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
-	"echomw":            {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
+	"shed": {
+		"headers",
+		"internal/http/answer",
+		"internal/http/shedgate",
+		"internal/ground/shedlimit",
+		"stats",
+	},
+	"policy": {"headers", "keyfuncs", "shed"},
+	"stats":  {"core"},
+	"admin":  {"stats"},
+	"client": {"core", "internal/http/pacing"},
+	"chimw":  {"keyfuncs", "nethttp", "shed"},
+	"ginmw":  {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
+	"echomw": {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
 
 	"internal/http/gate":         {"headers", "internal/http/answer", "internal/http/watch"},
 	"internal/ground/call":       {"limits/backends"},
@@ -88,7 +94,8 @@ type pkg struct {
 func list(t *testing.T) map[string]pkg {
 	t.Helper()
 	testrun.DependsOnSource(t, "../../..")
-	out, err := testrun.Command(t, "go", "list", "-deps", "-json=ImportPath,Standard,Deps,Imports", module+"/...").Output()
+	out, err := testrun.Command(t, "go", "list", "-deps", "-json=ImportPath,Standard,Deps,Imports", module+"/...").
+		Output()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		t.Fatalf("go list: %s", exit.Stderr)
 	} else if err != nil {
@@ -210,8 +217,11 @@ func TestGoModRequiresWhatTheLibraryImports(t *testing.T) {
 		switch {
 		case r.Indirect:
 		case len(by) == 0 && why == "":
-			t.Errorf("go.mod requires %s, which only tests and examples import: move them to a module of their own, or say "+
-				"why in forTests", r.Path)
+			t.Errorf(
+				"go.mod requires %s, which only tests and examples import: move them to a module of their own, or say "+
+					"why in forTests",
+				r.Path,
+			)
 		case len(by) > 0 && why != "":
 			t.Errorf("%s is imported by %v: delete it from forTests", r.Path, by)
 		}

@@ -24,7 +24,10 @@ func alb(client string) string {
 // caddy returns a line of Caddy with header fields.
 func caddy(second int, headers string) string {
 	return fmt.Sprintf(
-		`{"level":"info","ts":%d.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"192.0.2.7","method":"GET","host":"example.com","uri":"/a","headers":{%s}},"duration":0.5,"size":9,"status":200}`, 1708776059+second, headers)
+		`{"level":"info","ts":%d.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"192.0.2.7","method":"GET","host":"example.com","uri":"/a","headers":{%s}},"duration":0.5,"size":9,"status":200}`,
+		1708776059+second,
+		headers,
+	)
 }
 
 // What other programs failed to read, by public reports, and what is wrong in the same way. A

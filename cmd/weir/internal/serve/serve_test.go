@@ -149,7 +149,13 @@ func dialTo(t *testing.T, address string) *grpc.ClientConn {
 }
 
 func TestOneProcessAnswersAllProxies(t *testing.T) {
-	r := start(t, Config{Paths: []string{fileOf(t, "weir.yaml", rules), fileOf(t, "limits.yaml", byDescriptor)}, DeniedStatus: 403})
+	r := start(
+		t,
+		Config{
+			Paths:        []string{fileOf(t, "weir.yaml", rules), fileOf(t, "limits.yaml", byDescriptor)},
+			DeniedStatus: 403,
+		},
+	)
 	for _, want := range []int{204, 403} {
 		if got, h := ask(t, http.DefaultClient, "http://"+r.check+"/check"); got != want || h.Get("RateLimit") == "" {
 			t.Errorf("a check: %d, want %d, %v", got, want, h)
@@ -158,10 +164,15 @@ func TestOneProcessAnswersAllProxies(t *testing.T) {
 	asked := &ratelimit.RateLimitRequest{Domain: "shop", Descriptors: []*common.RateLimitDescriptor{{
 		Entries: []*common.RateLimitDescriptor_Entry{{Key: "tenant", Value: "acme"}},
 	}}}
-	if a, err := ratelimit.NewRateLimitServiceClient(dialTo(t, r.grpc)).ShouldRateLimit(t.Context(), asked); err != nil || a.OverallCode != ratelimit.RateLimitResponse_OK {
+	if a, err := ratelimit.NewRateLimitServiceClient(dialTo(t, r.grpc)).ShouldRateLimit(t.Context(), asked); err != nil ||
+		a.OverallCode != ratelimit.RateLimitResponse_OK {
 		t.Errorf("%v, %v", a, err)
 	}
-	response, err := http.Post("http://"+r.check+"/json", "application/json", strings.NewReader(`{"domain":"shop","descriptors":[{"entries":[{"key":"tenant","value":"acme"}]}]}`))
+	response, err := http.Post(
+		"http://"+r.check+"/json",
+		"application/json",
+		strings.NewReader(`{"domain":"shop","descriptors":[{"entries":[{"key":"tenant","value":"acme"}]}]}`),
+	)
 	if err != nil || response.StatusCode != 429 {
 		t.Errorf("%v, %v", response, err)
 	} else {
@@ -171,7 +182,8 @@ func TestOneProcessAnswersAllProxies(t *testing.T) {
 		"/healthz": "OK\n", "/readyz": "OK\n", "/": "<!doctype html>",
 		"/metrics": `weir_rule_binding_total{limiter="checks",rule="per-client"} 1`,
 	} {
-		if status, body := get(t, "http://"+r.operator+path); status != 200 || !strings.Contains(strings.ToLower(body), strings.ToLower(want)) {
+		if status, body := get(t, "http://"+r.operator+path); status != 200 ||
+			!strings.Contains(strings.ToLower(body), strings.ToLower(want)) {
 			t.Errorf("%s: %d %.300s", path, status, body)
 		}
 	}
@@ -202,8 +214,26 @@ func TestLabelsAreEscaped(t *testing.T) {
 	w := new(recorder)
 	metricsOf(func() []stats.Metric {
 		return []stats.Metric{
-			{Name: "a", Labels: []string{"x"}, Kind: "counter", Help: "one\ntwo", Series: []stats.Series{{Labels: []string{"q\"\\\n\xff"}, Value: 2}}},
-			{Name: "h", Kind: "histogram", Series: []stats.Series{{Histogram: stats.Histogram{Bounds: []time.Duration{time.Second}, Counts: []int64{1, 2}, Sum: 5 * time.Second}}}},
+			{
+				Name:   "a",
+				Labels: []string{"x"},
+				Kind:   "counter",
+				Help:   "one\ntwo",
+				Series: []stats.Series{{Labels: []string{"q\"\\\n\xff"}, Value: 2}},
+			},
+			{
+				Name: "h",
+				Kind: "histogram",
+				Series: []stats.Series{
+					{
+						Histogram: stats.Histogram{
+							Bounds: []time.Duration{time.Second},
+							Counts: []int64{1, 2},
+							Sum:    5 * time.Second,
+						},
+					},
+				},
+			},
 		}
 	}).ServeHTTP(w, nil)
 	const want = "# HELP a one\\ntwo\n# TYPE a counter\na{x=\"q\\\"\\\\\\n�\"} 2\n# HELP h \n# TYPE h histogram\nh_bucket{le=\"1\"} 1\nh_bucket{le=\"+Inf\"} 3\nh_sum 5\nh_count 3\n"
@@ -221,7 +251,8 @@ func TestRequestsInFlightEndOrAreEnded(t *testing.T) {
 	for _, drain := range []time.Duration{time.Hour, time.Millisecond} {
 		r := start(t, Config{Paths: []string{fileOf(t, "limits.yaml", byDescriptor)}, Drain: drain})
 		ctx, leave := context.WithCancel(t.Context())
-		stream, err := healthpb.NewHealthClient(dialTo(t, r.grpc)).Watch(ctx, &healthpb.HealthCheckRequest{Service: "ratelimit"})
+		stream, err := healthpb.NewHealthClient(dialTo(t, r.grpc)).
+			Watch(ctx, &healthpb.HealthCheckRequest{Service: "ratelimit"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +285,10 @@ func TestRequestsInFlightEndOrAreEnded(t *testing.T) {
 
 func TestAChangedPolicyMustSuitTheService(t *testing.T) {
 	path := fileOf(t, "weir.yaml", rules)
-	s := &service{Config: Config{Paths: []string{path}, Logger: slog.New(slog.DiscardHandler)}, counters: stats.New(stats.Options{})}
+	s := &service{
+		Config:   Config{Paths: []string{path}, Logger: slog.New(slog.DiscardHandler)},
+		counters: stats.New(stats.Options{}),
+	}
 	if err := s.load(); err != nil {
 		t.Fatal(err)
 	}
@@ -278,9 +312,11 @@ func TestAChangedPolicyMustSuitTheService(t *testing.T) {
 
 func TestAUnixSocketIsUsedAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.sock")
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", path)
-	}, DisableKeepAlives: true}}
+	client := &http.Client{
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}, DisableKeepAlives: true},
+	}
 	for range 2 {
 		r := start(t, Config{Paths: []string{fileOf(t, "weir.yaml", rules)}, Check: "unix:" + path})
 		if got, _ := ask(t, client, "http://weir/check"); got != 204 {
@@ -319,9 +355,11 @@ func TestASocketThatAnotherProcessUsesStays(t *testing.T) {
 func TestTheOperatorsPageIsThereOverAUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "operator.sock")
 	start(t, Config{Paths: []string{fileOf(t, "weir.yaml", rules)}, Operator: "unix:" + path})
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", path)
-	}, DisableKeepAlives: true}}
+	client := &http.Client{
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}, DisableKeepAlives: true},
+	}
 	for _, page := range []string{"/", "/metrics", "/healthz"} {
 		response, err := client.Get("http://localhost" + page)
 		if err != nil {
@@ -349,14 +387,20 @@ func newAuthority(t *testing.T) *authority {
 }
 
 // sign returns a certificate with its key, by a or by itself.
-func sign(t *testing.T, a *authority, name string) (cert *x509.Certificate, key *ecdsa.PrivateKey, certPEM, keyPEM []byte) {
+func sign(
+	t *testing.T,
+	a *authority,
+	name string,
+) (cert *x509.Certificate, key *ecdsa.PrivateKey, certPEM, keyPEM []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(1000 * time.Hour),
+		SerialNumber: big.NewInt(
+			1,
+		), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(1000 * time.Hour),
 		IsCA: a == nil, BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{name},
 	}
 	parent, signer := template, key
@@ -374,14 +418,28 @@ func sign(t *testing.T, a *authority, name string) (cert *x509.Certificate, key 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der8})
+	return cert, key, pem.EncodeToMemory(
+			&pem.Block{Type: "CERTIFICATE", Bytes: der},
+		), pem.EncodeToMemory(
+			&pem.Block{Type: "PRIVATE KEY", Bytes: der8},
+		)
 }
 
 func TestClientsNeedACertificateIfAnAuthorityIsNamed(t *testing.T) {
 	a := newAuthority(t)
 	_, _, cert, key := sign(t, a, "weir")
 	_, _, clientCert, clientKey := sign(t, a, "proxy")
-	r := start(t, Config{Paths: []string{fileOf(t, "weir.yaml", rules)}, TLS: TLS{Cert: fileOf(t, "cert", string(cert)), Key: fileOf(t, "key", string(key)), ClientCA: fileOf(t, "ca", string(a.pem))}})
+	r := start(
+		t,
+		Config{
+			Paths: []string{fileOf(t, "weir.yaml", rules)},
+			TLS: TLS{
+				Cert:     fileOf(t, "cert", string(cert)),
+				Key:      fileOf(t, "key", string(key)),
+				ClientCA: fileOf(t, "ca", string(a.pem)),
+			},
+		},
+	)
 	roots := x509.NewCertPool()
 	roots.AddCert(a.cert)
 	config := &tls.Config{RootCAs: roots}
@@ -477,7 +535,11 @@ func TestTheDashboardAsksForWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := start(t, Config{Paths: []string{fileOf(t, "limits.yaml", byDescriptor)}})
-	response, err := http.Post("http://"+r.check+"/json", "application/json", strings.NewReader(`{"domain":"shop","descriptors":[{"entries":[{"key":"tenant","value":"acme"}]}]}`))
+	response, err := http.Post(
+		"http://"+r.check+"/json",
+		"application/json",
+		strings.NewReader(`{"domain":"shop","descriptors":[{"entries":[{"key":"tenant","value":"acme"}]}]}`),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -555,7 +617,11 @@ func TestConnectionsThatSendNothingOrStopEnd(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &service{Config: Config{Logger: slog.New(slog.DiscardHandler)}}
 			listener := make(pipes)
-			one := s.http(listener, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.ReadAll(r.Body) }), nil)
+			one := s.http(
+				listener,
+				http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.ReadAll(r.Body) }),
+				nil,
+			)
 			go one.serve()
 			client, served := net.Pipe()
 			listener <- served

@@ -134,7 +134,10 @@ rules:
 // caddy returns a line of Caddy's log: a request that begins at a second and takes so long.
 func caddy(start, lasting float64) string {
 	return fmt.Sprintf(
-		`{"ts":%.6f,"request":{"client_ip":"192.0.2.7","method":"GET","host":"example.com","uri":"/"},"duration":%f,"size":1,"status":200}`+"\n", 1_763_640_000+start+lasting, lasting)
+		`{"ts":%.6f,"request":{"client_ip":"192.0.2.7","method":"GET","host":"example.com","uri":"/"},"duration":%f,"size":1,"status":200}`+"\n",
+		1_763_640_000+start+lasting,
+		lasting,
+	)
 }
 
 func TestConcurrencyIsSimulatedWhereDurationsAreLogged(t *testing.T) {
