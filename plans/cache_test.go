@@ -547,6 +547,25 @@ func TestAnOlderAnswerReplacesNoNewerOne(t *testing.T) {
 	})
 }
 
+func TestAnOlderFailureHidesNoNewerAnswer(t *testing.T) {
+	d := newDatabase(map[string]version{"ann": 1})
+	d.takes = 2 * time.Second // longer than the budget
+	bubble(t, d, plans.Options{}, func(t *testing.T, c *plans.Cache[version]) {
+		var running sync.WaitGroup
+		running.Go(func() { findAfter(t, c, "ann", 1, time.Second) })
+		idle(100 * time.Millisecond)
+		d.set(func() { d.takes = 0 })
+		c.Expire("ann")
+		find(t, c, "ann", 1)
+		running.Wait()
+		idle(10 * time.Second)
+		find(t, c, "ann", 1)
+		if s := c.State(); s != (plans.State{Plans: 1, Lookups: 2, Failures: 1}) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 func TestAnAnswerAfterCloseIsNotCached(t *testing.T) {
 	d := newDatabase(map[string]version{"ann": 1, "bob": 2})
 	d.deaf = true
