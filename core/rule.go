@@ -31,7 +31,8 @@ type Rule[R any] struct {
 	//
 	// The limit must depend on the key alone: limits that alternate under one key admit together as
 	// much as the most generous one. If the limit varies by method or route, make these a part of
-	// the key. A [memory.Memory] tells up to 65,535 limits with live keys apart. nil: Limit.
+	// the key. A [memory.Memory] tells up to 65,535 limits with live keys apart. Package plans finds
+	// limits in a database. nil: Limit.
 	LimitFor func(r R, key string) (limits.Limit, error)
 
 	// Key finds the key of a request: who is counted. Required. See [ErrAbsent] and [When].
