@@ -150,15 +150,29 @@ func (o answer) Err() error { return o.err }
 func (o answer) Len() int { return int(o.n) }
 
 // At returns the decision of the i-th rule that applied, in the order of [Config].Rules. It is a
-// part of o: do not change it. At panics if i is not in [0, o.Len()).
+// part of o: do not change it. If i is not in [0, o.Len()), At returns a decision of no rule: it
+// is not allowed, asked no backend, and has the index -1. An [Abandoned] outcome has no decisions.
 func (o *Outcome) At(i int) *RuleDecision {
 	if uint(i) >= uint(o.Len()) {
-		panic("core: Outcome.At: index out of range")
+		return noDecision()
 	}
 	if i < inlineDecisions {
 		return &o.first[i]
 	}
 	return &o.more[i-inlineDecisions]
+}
+
+// noRule is the rule of a decision of no rule.
+var noRule = ruleIdentity{index: -1, limit: new(limits.Limit)}
+
+// noDecision returns a decision of no rule. A request may have fewer decisions than there are
+// rules, and a mistake about that must not end the process. Inlined, it would make each caller of
+// At larger.
+//
+//go:noinline
+func noDecision() *RuleDecision {
+	return &RuleDecision{rule: &noRule, limit: noRule.limit,
+		Decision: limits.Decision{Source: limits.SourceNotAsked}}
 }
 
 // Revision returns the number of the rules that decided: 1 for those of [New], and one more after

@@ -184,3 +184,30 @@ func visible(o *core.Outcome) string {
 	}
 	return s
 }
+
+// A program may ask for the first decision of a client that has left, on a goroutine whose panic
+// ends the process.
+func TestADecisionThatDoesNotExistIsOfNoRule(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	limiter := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{
+		{Name: "one", Limit: perMinute(1), Key: byUser}, {Name: "two", Limit: perMinute(1), Key: byUser}}})
+	left := limiter.Decide(ended, request{user: "ann"})
+	decided := limiter.Decide(t.Context(), request{user: "ann"})
+	for name, d := range map[string]*core.RuleDecision{
+		"of the zero outcome":   new(core.Outcome).At(0),
+		"of a client that left": left.At(0),
+		"behind the last":       decided.At(2),
+		"before the first":      decided.At(-1),
+	} {
+		want := limits.Decision{Source: limits.SourceNotAsked}
+		if d.Index() != -1 || d.Rule() != "" || d.Scope() != "" || d.Key != "" || d.Limit() != (limits.Limit{}) ||
+			d.Unit() != core.Requests || d.Mode() != core.Enforce || d.Cost != 0 || d.Decision != want {
+			t.Errorf("%s: %+v of rule %q, %d", name, d.Decision, d.Rule(), d.Index())
+		}
+		d.Allowed = true // it is the caller's own
+	}
+	if left.At(0).Allowed {
+		t.Error("a caller has changed the decision of another")
+	}
+}
