@@ -28,6 +28,7 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
+	"github.com/weir-go/weir/plans"
 	"github.com/weir-go/weir/policy"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
@@ -64,6 +65,7 @@ func wrongRule[R any]() core.Rule[R] {
 
 func constructors() []constructor {
 	var (
+		bought      = plans.Options{TTL: -1, MaxKeys: -1, MaxLookups: -1}
 		far         = memory.MustNew(memory.Options{MaxKeys: 1})
 		nilMemory   *memory.Memory
 		nilAnnounce *redisbackend.Announcer
@@ -122,6 +124,9 @@ func constructors() []constructor {
 		of("memory.New", func() (*memory.Memory, error) { return memory.New(inMemory) },
 			func() *memory.Memory { return memory.MustNew(inMemory) },
 			"memory: max keys: ", "memory: max log entries: "),
+		of("plans.New", func() (*plans.Cache[limits.Limit], error) { return plans.New(nil, limits.Limit{}, bought) },
+			func() *plans.Cache[limits.Limit] { return plans.MustNew(nil, limits.Limit{}, bought) },
+			"plans: lookup: ", "plans: default plan: ", "plans: TTL: ", "plans: max keys: ", "plans: max lookups: "),
 		of("remote.NewBreaker", func() (*remote.Breaker, error) { return remote.NewBreaker(nilMemory, breaker) },
 			func() *remote.Breaker { return remote.MustNewBreaker(nilMemory, breaker) },
 			"remote: inner: ", "remote: budget: ", "remote: open for: "),

@@ -30,20 +30,15 @@ var mayImport = map[string][]string{
 	"headers":           {"core"},
 	"keyfuncs":          {"core", "internal/ground/address", "internal/ground/unseen"},
 	"nethttp":           {"internal/http/gate"},
-	"shed": {
-		"headers",
-		"internal/http/answer",
-		"internal/http/shedgate",
-		"internal/ground/shedlimit",
-		"stats",
-	},
-	"policy": {"headers", "keyfuncs", "shed"},
-	"stats":  {"core"},
-	"admin":  {"stats"},
-	"client": {"core", "internal/http/pacing"},
-	"chimw":  {"keyfuncs", "nethttp", "shed"},
-	"ginmw":  {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
-	"echomw": {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
+	"shed":              {"headers", "internal/http/answer", "internal/http/shedgate", "internal/ground/shedlimit", "stats"},
+	"plans":             {"internal/ground/failure"},
+	"policy":            {"headers", "keyfuncs", "shed"},
+	"stats":             {"core"},
+	"admin":             {"stats"},
+	"client":            {"core", "internal/http/pacing"},
+	"chimw":             {"keyfuncs", "nethttp", "shed"},
+	"ginmw":             {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
+	"echomw":            {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
 
 	"internal/http/gate":         {"headers", "internal/http/answer", "internal/http/watch"},
 	"internal/ground/call":       {"limits/backends"},
@@ -80,6 +75,7 @@ var mayImportOf = map[string][]string{
 	"chimw":  {"github.com/go-chi/chi/v5"},
 	"ginmw":  {"github.com/gin-gonic/gin"},
 	"echomw": {"github.com/labstack/echo/v4"},
+	"plans":  {"github.com/hashicorp/golang-lru/v2"},
 	"policy": {"go.yaml.in/yaml/v4"},
 }
 
@@ -94,8 +90,7 @@ type pkg struct {
 func list(t *testing.T) map[string]pkg {
 	t.Helper()
 	testrun.DependsOnSource(t, "../../..")
-	out, err := testrun.Command(t, "go", "list", "-deps", "-json=ImportPath,Standard,Deps,Imports", module+"/...").
-		Output()
+	out, err := testrun.Command(t, "go", "list", "-deps", "-json=ImportPath,Standard,Deps,Imports", module+"/...").Output()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		t.Fatalf("go list: %s", exit.Stderr)
 	} else if err != nil {
@@ -217,11 +212,8 @@ func TestGoModRequiresWhatTheLibraryImports(t *testing.T) {
 		switch {
 		case r.Indirect:
 		case len(by) == 0 && why == "":
-			t.Errorf(
-				"go.mod requires %s, which only tests and examples import: move them to a module of their own, or say "+
-					"why in forTests",
-				r.Path,
-			)
+			t.Errorf("go.mod requires %s, which only tests and examples import: move them to a module of their own, or say "+
+				"why in forTests", r.Path)
 		case len(by) > 0 && why != "":
 			t.Errorf("%s is imported by %v: delete it from forTests", r.Path, by)
 		}

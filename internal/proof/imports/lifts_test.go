@@ -51,6 +51,7 @@ var programs = []program{
 		[]string{"gateway", "gateway/descriptors", "gateway/envoy"}, "gateway"},
 	{"github.com/redis/go-redis/v9", []string{"redisbackend", "remote"}, ""},
 	{"go.yaml.in/yaml/v4", []string{"policy"}, ""},
+	{"github.com/hashicorp/golang-lru/v2/simplelru", []string{"plans"}, ""},
 	{"github.com/prometheus/client_golang/prometheus", []string{"stats/weirprom"}, "stats/weirprom"},
 	{"go.opentelemetry.io/otel/sdk/metric", []string{"stats/weirotel"}, "stats/weirotel"},
 }

@@ -26,7 +26,7 @@ func guides(t *testing.T) []string {
 		paths[i] = "docs/" + filepath.Base(path)
 	}
 	for _, name := range []string{"command", "frameworks", "headers", "keys", "memory", "migrating", "operations",
-		"playground", "policy", "redis", "rules", "service", "systems", "testing", "words"} {
+		"plans", "playground", "policy", "redis", "rules", "service", "systems", "testing", "words"} {
 		if !slices.Contains(paths, "docs/"+name+".md") {
 			t.Errorf("docs/%s.md is missing", name)
 		}
