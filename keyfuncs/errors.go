@@ -31,8 +31,8 @@ var (
 	errTooLong     = unidentified("the credential is too long")
 	errUnverified  = unidentified("the client's certificate is not verified: " +
 		"set tls.Config.ClientAuth")
-	errUnseen = unidentified("Connect hides certificates: " +
-		"put connectmw.WithTLS around the handlers")
+	errUnseen = unidentified("the certificate is hidden: " +
+		"put connectmw.WithTLS or mcpmw.WithRequest around the handlers")
 	errNoSPIFFEID = unidentified("the client's certificate has several URIs, " +
 		"or one that is no SPIFFE ID")
 	errNoText = unidentified("the value is not a string, an integer or a fmt.Stringer")

@@ -26,6 +26,11 @@ type Caller[R any] struct {
 	OutcomeFrom func(context.Context) (core.Outcome, bool)
 	Spend       func(ctx context.Context, rule string, n int64) bool
 	Detach      func(ctx context.Context) (end func(core.Result), ok bool)
+
+	// What another protocol than gRPC and Connect does differently.
+	Status       func(code uint32) int // of core.Result; nil: gate.StatusOfCode
+	WholeSeconds bool                  // CallAnswer.Retry is rounded up
+	NoShed       bool                  // there is no shedder
 }
 
 // CallApp is the application that an adapter for calls builds. From the outside in, it has an

@@ -12,15 +12,18 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/http/gate"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/shed"
 )
 
+type callBehaviour[R any] struct {
+	name string
+	test func(*testing.T, Caller[R])
+}
+
 func runCallBehaviour[R any](t *testing.T, a Caller[R]) {
-	for _, b := range []struct {
-		name string
-		test func(*testing.T, Caller[R])
-	}{
+	behaviours := []callBehaviour[R]{
 		{"concurrent calls get what the limit allows", testCallConcurrency[R]},
 		{"however a call ends, its limiter hears of it", testCallEnds[R]},
 		{"a stream holds its unit until it ends", testCallHolds[R]},
@@ -32,10 +35,15 @@ func runCallBehaviour[R any](t *testing.T, a Caller[R]) {
 		{"a queue that is full has no room", testCallFullQueue[R]},
 		{"why a rule cannot decide is logged", testCallUndecided[R]},
 		{"rules change between calls", testCallChanges[R]},
-		{"a call above the limit of a shedder asks no limiter", testCallShed[R]},
-		{"a stream is in flight until its first message", testCallShedStreams[R]},
-		{"however a call ends, it is in flight no more", testCallShedEnds[R]},
-	} {
+	}
+	if !a.NoShed {
+		behaviours = append(behaviours, []callBehaviour[R]{
+			{"a call above the limit of a shedder asks no limiter", testCallShed[R]},
+			{"a stream is in flight until its first message", testCallShedStreams[R]},
+			{"however a call ends, it is in flight no more", testCallShedEnds[R]},
+		}...)
+	}
+	for _, b := range behaviours {
 		t.Run(b.name, func(t *testing.T) { b.test(t, a) })
 	}
 }
@@ -93,6 +101,10 @@ func waysToEnd[R any](a Caller[R]) []struct {
 	code    uint32
 	want    core.Result
 } {
+	status := a.Status
+	if status == nil {
+		status = gate.StatusOfCode
+	}
 	return []struct {
 		name    string
 		handler func(context.Context) error
@@ -101,7 +113,7 @@ func waysToEnd[R any](a Caller[R]) []struct {
 	}{
 		{"an answer", func(context.Context) error { return nil }, CodeOK, core.Result{Status: 200}},
 		{"an error with a code", func(context.Context) error { return a.Error(CodeUnauthenticated) },
-			CodeUnauthenticated, core.Result{Status: 401}},
+			CodeUnauthenticated, core.Result{Status: status(CodeUnauthenticated)}},
 		{"an error without one", func(context.Context) error { return errors.New("broken") }, 2,
 			core.Result{Status: 500}},
 		{"a panic", func(context.Context) error { panic("boom") }, CodeInternal,

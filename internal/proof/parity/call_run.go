@@ -45,12 +45,31 @@ func runCallTable[R any](t *testing.T, a Caller[R]) {
 			if !ok {
 				t.Fatal("there is no application of this name")
 			}
+			if a.WholeSeconds {
+				want = inWholeSeconds(t, want)
+			}
 			got := callTranscript(t, a, app, want)
 			if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}
+}
+
+// inWholeSeconds returns a transcript with the waits of RetryInfo rounded up.
+func inWholeSeconds(t *testing.T, transcript string) string {
+	t.Helper()
+	lines := strings.Split(transcript, "\n")
+	for i, line := range lines {
+		if retry, ok := strings.CutPrefix(line, "< retry: "); ok {
+			wait, err := time.ParseDuration(retry)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines[i] = fmt.Sprint("< retry: ", (wait + time.Second - 1).Truncate(time.Second))
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // callTranscript sends the calls in want to app and returns the transcript.
