@@ -1,0 +1,179 @@
+package mcpmw
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/http/gate"
+)
+
+// The codes of the JSON-RPC errors of a limiter. JSON-RPC reserves -32099 to -32000 for servers.
+const (
+	CodeDenied      = -32029 // a rule denied the call
+	CodeUnavailable = -32053 // the call could not be decided, or only rules with DenyAs503 denied it
+)
+
+// The members of data that are no fields of package headers.
+const (
+	retryAfter       = "retryAfter"
+	violatedPolicies = "violatedPolicies"
+)
+
+// refuse returns the answer to a call that may not go on. fields has the fields of all limiters.
+func (l *Limiter) refuse(c *Call, r *gate.Refusal, fields http.Header) (mcp.Result, error) {
+	if r.Status == 0 {
+		return nil, r.Err
+	}
+	refused := refusal(r.Status, r.Detail, dataOf(fields, r.Wait, r.Violated()))
+	if l.denied != nil {
+		if result, err := l.denied(c, r.Outcome, refused); result != nil || err != nil {
+			return result, err
+		}
+	}
+	return nil, refused
+}
+
+// refusal returns the error for an HTTP status, 429 or 503.
+func refusal(status int, message string, data map[string]any) *jsonrpc.Error {
+	e := &jsonrpc.Error{Code: CodeUnavailable, Message: message}
+	if status == http.StatusTooManyRequests {
+		e.Code = CodeDenied
+	}
+	if len(data) > 0 {
+		e.Data, _ = json.Marshal(data) // strings and numbers cannot fail
+	}
+	return e
+}
+
+// dataOf returns the data of an error: the fields, the wait if a wait helps, and the rules that
+// denied.
+func dataOf(fields http.Header, wait time.Duration, violated []string) map[string]any {
+	data := make(map[string]any, len(fields)+2)
+	addFields(data, fields)
+	if wait > 0 {
+		data[retryAfter] = int64((wait + time.Second - 1) / time.Second)
+	}
+	if len(violated) > 0 {
+		data[violatedPolicies] = violated
+	}
+	return data
+}
+
+func addFields(data map[string]any, fields http.Header) {
+	for name, values := range fields {
+		if name != "Retry-After" { // retryAfter
+			data[strings.ToLower(name)] = strings.Join(values, ", ")
+		}
+	}
+}
+
+// ToolResult is a function for [Config].Denied. It answers "tools/call" with a tool result that has
+// IsError set, since some hosts show only results to the model. The text has the message of err and
+// the names of the rules, and _meta has the data of err. Other methods get err.
+func ToolResult(c *Call, _ core.Outcome, err *jsonrpc.Error) (mcp.Result, error) {
+	if _, ok := c.tool(); !ok {
+		return nil, err
+	}
+	var data struct {
+		Violated []string `json:"violatedPolicies"`
+	}
+	var meta map[string]any
+	_ = errors.Join(json.Unmarshal(err.Data, &data), json.Unmarshal(err.Data, &meta)) // may be nil
+	text := err.Message
+	if len(data.Violated) > 0 {
+		text += " Limits reached: " + strings.Join(data.Violated, ", ") + "."
+	}
+	return &mcp.CallToolResult{
+		Meta: meta, Content: []mcp.Content{&mcp.TextContent{Text: text}}, IsError: true,
+	}, nil
+}
+
+// withFields returns result with fields in its _meta. It copies result, which the program may share
+// among calls. A result without _meta is returned as it is.
+func withFields(result mcp.Result, fields http.Header) mcp.Result {
+	if len(fields) == 0 {
+		return result
+	}
+	switch r := result.(type) {
+	case *mcp.CallToolResult:
+		return added(r, fields)
+	case *mcp.CompleteResult:
+		return added(r, fields)
+	case *mcp.GetPromptResult:
+		return added(r, fields)
+	case *mcp.InitializeResult:
+		return added(r, fields)
+	case *mcp.ListPromptsResult:
+		return added(r, fields)
+	case *mcp.ListResourceTemplatesResult:
+		return added(r, fields)
+	case *mcp.ListResourcesResult:
+		return added(r, fields)
+	case *mcp.ListToolsResult:
+		return added(r, fields)
+	case *mcp.ReadResourceResult:
+		return added(r, fields)
+	}
+	return result
+}
+
+// added returns a copy of result with fields in its _meta.
+func added[T any, P interface {
+	*T
+	mcp.Result
+}](result P, fields http.Header) mcp.Result {
+	if result == nil {
+		return result
+	}
+	copied := *result
+	meta := maps.Clone(result.GetMeta())
+	if meta == nil {
+		meta = make(map[string]any, len(fields))
+	}
+	addFields(meta, fields)
+	P(&copied).SetMeta(meta)
+	return P(&copied)
+}
+
+// statusOf returns the HTTP status that is nearest to the answer of a handler.
+func statusOf(result mcp.Result, err error) int {
+	if err == nil {
+		if tool, ok := result.(*mcp.CallToolResult); ok && tool != nil && tool.IsError {
+			return http.StatusInternalServerError
+		}
+		return http.StatusOK
+	}
+	if e, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return statusOfCode(e.Code)
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return 499
+	case errors.Is(err, context.DeadlineExceeded):
+		return http.StatusGatewayTimeout
+	}
+	return http.StatusInternalServerError
+}
+
+func statusOfCode(code int64) int {
+	switch code {
+	case jsonrpc.CodeInvalidParams, jsonrpc.CodeInvalidRequest, jsonrpc.CodeParseError:
+		return http.StatusBadRequest
+	case jsonrpc.CodeMethodNotFound, mcp.CodeResourceNotFound:
+		return http.StatusNotFound
+	case CodeDenied:
+		return http.StatusTooManyRequests
+	case CodeUnavailable:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}

@@ -1,0 +1,201 @@
+package mcpmw
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/internal/http/gate"
+	"github.com/weir-go/weir/limits/backends"
+)
+
+// Rule is a rule for calls: see [core.Rule]. The status in the [core.Result] of a FinalCost is the
+// HTTP status that is nearest to the answer: 200 for a result, 500 for a tool result with IsError,
+// 400 or 404 for a JSON-RPC error that blames the call, 500 for others. It is 0 after a panic and
+// if the client has cancelled the call. Bytes is 0.
+type Rule = core.Rule[*Call]
+
+// Config configures a [Limiter]. [nethttp.Config] describes its fields, with calls for requests and
+// [CodeUnavailable] for status 503; the comments here describe differences.
+type Config struct {
+	Rules     []Rule
+	Backend   backends.Backend
+	Fallback  backends.Backend
+	Instances int
+	Observer  core.Observer
+	Logger    *slog.Logger
+
+	// Headers chooses the fields that clients get, with names in lower case: in _meta of a result
+	// and in the data of an error. Retry-After is the number retryAfter there.
+	Headers headers.Options
+
+	// Denied returns the answer to a call that is denied or could not be decided: a result or an
+	// error. err is the default, with code, message and data. Denied may change and return it. It
+	// is used if Denied returns neither. nil: err. [ToolResult] answers with a tool result.
+	Denied func(c *Call, o core.Outcome, err *jsonrpc.Error) (mcp.Result, error)
+
+	MaxWaiting int
+
+	// OutcomeInContext makes [OutcomeFrom] return the outcome of an allowed call in its handler and
+	// in the middleware inside.
+	OutcomeInContext bool
+}
+
+// Limiter limits the calls of a server. It is safe for concurrent use.
+type Limiter struct {
+	gate   *gate.Gate[*Call]
+	denied func(*Call, core.Outcome, *jsonrpc.Error) (mcp.Result, error)
+}
+
+// New returns a limiter. The error reports every mistake in config.
+func New(config Config) (*Limiter, error) {
+	gateConfig := gate.Config[*Call]{
+		Config: core.Config[*Call]{
+			Rules:      config.Rules,
+			Backend:    config.Backend,
+			Fallback:   config.Fallback,
+			Instances:  config.Instances,
+			Observer:   config.Observer,
+			MaxWaiting: config.MaxWaiting,
+		},
+		Logger:      config.Logger,
+		Headers:     config.Headers,
+		WithContext: withContext,
+	}
+	if config.OutcomeInContext {
+		gateConfig.Attach = withOutcome
+	}
+	g, err := gate.New(gateConfig)
+	if err != nil {
+		return nil, err
+	}
+	return &Limiter{g, config.Denied}, nil
+}
+
+// MustNew is [New] for package variables. It panics if config has a mistake.
+func MustNew(config Config) *Limiter {
+	l, err := New(config)
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// Decide decides c and takes its cost, without answering it: see [nethttp.Limiter.Decide].
+func (l *Limiter) Decide(c *Call) core.Outcome {
+	o, _ := l.gate.DecideCall(c.Context, c)
+	return o
+}
+
+// State returns the state of the limiter: see [core.State].
+func (l *Limiter) State() core.State { return l.gate.State() }
+
+// Middleware returns receiving middleware that passes only allowed calls to their handlers. Add it
+// with [mcp.Server.AddReceivingMiddleware]. All middleware of one limiter counts together. A call
+// ends when its handler has returned or panicked, unless [Detach] is called.
+//
+// Pings and notifications pass, and no rule counts them. In a client the middleware has no effect.
+// Middleware panics if l is nil or was not made by [New].
+func (l *Limiter) Middleware() mcp.Middleware {
+	if l == nil || l.gate == nil {
+		panic("mcpmw: Limiter.Middleware: the limiter is nil or zero: make one with New")
+	}
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+			c, ok := callOf(ctx, method, request)
+			if !ok {
+				return next(ctx, method, request)
+			}
+			s := &serving{Call: c, limiter: l, request: request, next: next}
+			return s.serve(ctx)
+		}
+	}
+}
+
+// callOf returns the call that rules decide. ok is false for messages that no rule counts: pings,
+// notifications, and messages that a client receives.
+func callOf(ctx context.Context, method string, request mcp.Request) (c Call, ok bool) {
+	if method == "ping" || strings.HasPrefix(method, "notifications/") {
+		return c, false
+	}
+	session, ok := request.GetSession().(*mcp.ServerSession)
+	return Call{
+		Context: ctx, Method: method, Session: session, Params: request.GetParams(),
+		Extra: request.GetExtra(),
+	}, ok
+}
+
+// serving implements [gate.Caller].
+type serving struct {
+	Call
+	limiter *Limiter
+	request mcp.Request
+	next    mcp.MethodHandler
+	fields  http.Header // of this limiter and of those outside and inside
+	result  mcp.Result
+}
+
+// outermost is the part of a call that its limiters share. It is in the context of the call.
+type outermost struct {
+	request mcp.Request
+	fields  http.Header
+}
+
+type outermostKey struct{}
+
+// serve returns the answer to the call. The outermost limiter adds the fields of all.
+func (s *serving) serve(ctx context.Context) (mcp.Result, error) {
+	of, ok := ctx.Value(outermostKey{}).(*outermost)
+	isInner := ok && of.request == s.request // false in a server that the handler of a call runs
+	if !isInner {
+		of = &outermost{s.request, make(http.Header)}
+		ctx = context.WithValue(ctx, outermostKey{}, of)
+	}
+	s.fields, s.Context = of.fields, ctx
+	err := s.limiter.gate.ServeCall(ctx, &s.Call, s)
+	if err == nil && !isInner {
+		s.result = withFields(s.result, of.fields)
+	}
+	return s.result, err
+}
+
+func (s *serving) Fields() http.Header { return s.fields }
+
+func (s *serving) Go() (int, error) {
+	var err error
+	s.result, err = s.next(s.Context, s.Method, s.request)
+	return statusOf(s.result, err), err
+}
+
+func (s *serving) Refuse(r *gate.Refusal) error {
+	var err error
+	s.result, err = s.limiter.refuse(&s.Call, r, s.fields)
+	return err
+}
+
+func withContext(c *Call, ctx context.Context) *Call {
+	c.Context = ctx
+	return c
+}
+
+type outcomeKey struct{}
+
+func withOutcome(c *Call, o core.Outcome) *Call {
+	return withContext(c, context.WithValue(c.Context, outcomeKey{}, &o))
+}
+
+// OutcomeFrom returns the outcome of the call with context ctx, and whether there is
+// one. With several limiters, it is the outcome of the innermost one that has
+// [Config].OutcomeInContext set.
+func OutcomeFrom(ctx context.Context) (core.Outcome, bool) {
+	if o, ok := ctx.Value(outcomeKey{}).(*core.Outcome); ok {
+		return *o, true
+	}
+	return core.Outcome{}, false
+}
