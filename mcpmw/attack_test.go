@@ -99,27 +99,30 @@ type answer struct {
 }
 
 const (
-	initialize = `{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-06-18",` +
-		`"capabilities":{"elicitation":{}},"clientInfo":{"name":"a","version":"1"}}}`
+	initialize = `{"jsonrpc":"2.0","id":"i","method":"initialize","params":{` +
+		`"protocolVersion":"2025-06-18","capabilities":{"elicitation":{}},` +
+		`"clientInfo":{"name":"a","version":"1"}}}`
 	initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 )
 
 func call(id any, tool string) string {
 	text, _ := json.Marshal(id)
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":{}}}`,
-		text, tool)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call",`+
+		`"params":{"name":%q,"arguments":{}}}`, text, tool)
 }
 
 func cancelled(id any) string {
 	text, _ := json.Marshal(id)
-	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, text)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled",`+
+		`"params":{"requestId":%s}}`, text)
 }
 
 // dial connects a peer, as over stdio, and opens a session.
 func (of *target) dial(t *testing.T) *peer {
 	t.Helper()
 	one, other := net.Pipe()
-	if _, err := of.server.Connect(t.Context(), &mcp.IOTransport{Reader: one, Writer: one}, nil); err != nil {
+	transport := &mcp.IOTransport{Reader: one, Writer: one}
+	if _, err := of.server.Connect(t.Context(), transport, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { other.Close() })
@@ -179,10 +182,15 @@ func TestTwoCallsWithOneID(t *testing.T) {
 	of.may <- true
 	of.may <- true
 	of.wantHeld(t, 0)
+	for range 2 { // the id is free after the answer
+		if a := p.next(t); a.Error != nil {
+			t.Errorf("%+v", a)
+		}
+	}
 	if of.served.Load() != 2 {
 		t.Errorf("%d served", of.served.Load())
 	}
-	p.send(t, call(7, "stay")) // the id is free again
+	p.send(t, call(7, "stay"))
 	of.may <- true
 	of.wantHeld(t, 0)
 }

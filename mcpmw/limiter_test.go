@@ -2,10 +2,13 @@ package mcpmw_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +25,7 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/mcpmw"
+	"github.com/weir-go/weir/policy"
 )
 
 func everybody(limit limits.Limit) []mcpmw.Rule {
@@ -59,7 +63,9 @@ func echoServer(limiters ...*mcpmw.Limiter) *mcp.Server {
 		server.AddReceivingMiddleware(l.Middleware())
 	}
 	for _, name := range []string{"search", "render"} {
-		addTool(server, name, func(context.Context, *mcp.CallToolRequest) (string, error) { return "done", nil })
+		addTool(server, name, func(context.Context, *mcp.CallToolRequest) (string, error) {
+			return "done", nil
+		})
 	}
 	return server
 }
@@ -90,7 +96,8 @@ func TestADenialTellsTheWaitAndTheRules(t *testing.T) {
 	s := connect(t, echoServer(l), nil)
 	result, err := callTool(t, s, "search")
 	wantAllowed(t, err)
-	if left := result.Meta["ratelimit"]; left == nil || result.Meta["ratelimit-policy"] != `"everybody";q=1;w=86400` {
+	if result.Meta["ratelimit"] == nil ||
+		result.Meta["ratelimit-policy"] != `"everybody";q=1;w=86400` {
 		t.Errorf("_meta %v", result.Meta)
 	}
 	_, err = callTool(t, s, "search")
@@ -102,7 +109,8 @@ func TestADenialTellsTheWaitAndTheRules(t *testing.T) {
 	if err := json.Unmarshal(e.Data, &data); err != nil {
 		t.Fatal(err)
 	}
-	if data.RetryAfter < 1 || data.RetryAfter > 86400 || !slices.Equal(data.ViolatedPolicies, []string{"everybody"}) ||
+	if data.RetryAfter < 1 || data.RetryAfter > 86400 ||
+		!slices.Equal(data.ViolatedPolicies, []string{"everybody"}) ||
 		!strings.HasPrefix(e.Message, "Too many requests: retry in ") {
 		t.Errorf("%s, %s", e.Message, e.Data)
 	}
@@ -284,7 +292,8 @@ func TestResultsOfAllMethodsHaveFields(t *testing.T) {
 	l := newLimiter(t, mcpmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(99)))})
 	server := mcp.NewServer(implementation, &mcp.ServerOptions{
 		CompletionHandler: func(context.Context, *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
-			return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: []string{"a"}}}, nil
+			details := mcp.CompletionResultDetails{Values: []string{"a"}}
+			return &mcp.CompleteResult{Completion: details}, nil
 		},
 		SubscribeHandler:   func(context.Context, *mcp.SubscribeRequest) error { return nil },
 		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
@@ -451,6 +460,63 @@ func TestALongTextIsAShortKey(t *testing.T) {
 	}
 }
 
+func TestACertificateReachesTheRules(t *testing.T) {
+	leaf := &x509.Certificate{
+		URIs: []*url.URL{{Scheme: "spiffe", Host: "example.org", Path: "/billing"}},
+	}
+	for _, c := range []struct {
+		name  string
+		state *tls.ConnectionState
+		key   string
+		err   error
+	}{
+		{"a certificate", &tls.ConnectionState{
+			PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}},
+		}, "spiffe://example.org/billing", nil},
+		{"none", new(tls.ConnectionState), "", core.ErrAbsent},
+		{"no TLS", nil, "", core.ErrAbsent},
+	} {
+		asked := false
+		handler := mcpmw.WithRequest(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			asked = true
+			call := &mcpmw.Call{Context: t.Context(), Extra: &mcp.RequestExtra{Header: r.Header}}
+			if key, err := mcpmw.Lift(keyfuncs.SPIFFEID)(call); key != c.key || !errors.Is(err, c.err) {
+				t.Errorf("%s: %q, %v, want %q, %v", c.name, key, err, c.key, c.err)
+			}
+		}))
+		r := httptest.NewRequest("POST", "/mcp", nil)
+		r.TLS = c.state
+		handler.ServeHTTP(httptest.NewRecorder(), r)
+		if !asked {
+			t.Errorf("%s: not asked", c.name)
+		}
+	}
+}
+
+// A tool has one name, and a rule of a policy file finds every call of it.
+func TestNoSpellingOfAToolPassesALimit(t *testing.T) {
+	file, err := policy.Parse("rules.yaml", []byte(`
+version: 1
+client: {peer: true}
+rules:
+  - {name: searches, match: POST /tools/call/search, key: header Tenant, limit: sliding-log 1/day}
+`), policy.Names[*mcpmw.Call]{Request: (*mcpmw.Call).Request})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := connect(t, echoServer(newLimiter(t, mcpmw.Config{Rules: file.Rules()})), nil)
+	_, err = callTool(t, s, "search")
+	wantAllowed(t, err)
+	for _, name := range []string{
+		"search", "Search", "search/", "/search", "./search", "x/../search", "search?", "search#",
+		"%73earch", "search\x00", " search", "search ", "s\u0435arch", "",
+	} {
+		if _, err := callTool(t, s, name); err == nil {
+			t.Errorf("%q is allowed", name)
+		}
+	}
+}
+
 func TestAMissingWrapperIsNamed(t *testing.T) {
 	_, err := mcpmw.Peer(&mcpmw.Call{Context: t.Context(), Extra: new(mcp.RequestExtra)})
 	if err == nil || !strings.Contains(err.Error(), "mcpmw.WithRequest") {
@@ -549,6 +615,21 @@ func TestAForgedPeerIsNotBelieved(t *testing.T) {
 		} else {
 			wantDenied(t, err)
 		}
+	}
+}
+
+func TestARequestIsKeptUntilItIsAnswered(t *testing.T) {
+	var c *mcpmw.Call
+	handler := mcpmw.WithRequest(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		c = &mcpmw.Call{Context: t.Context(), Extra: &mcp.RequestExtra{Header: r.Header}}
+		panic(http.ErrAbortHandler)
+	}))
+	func() {
+		defer func() { recover() }() // as net/http does
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/mcp", nil))
+	}()
+	if addr, err := mcpmw.Peer(c); !errors.Is(err, keyfuncs.ErrUnidentified) {
+		t.Errorf("%v, %v", addr, err)
 	}
 }
 
