@@ -213,6 +213,20 @@ func TestACancellationBeforeTheCall(t *testing.T) {
 	of.wantHeld(t, 0)
 }
 
+// A rule without an end does not keep the cancellation from the handler.
+func TestACancellationReachesTheHandler(t *testing.T) {
+	for _, limit := range []limits.Limit{limits.FixedWindow(limits.PerDay(9)), limits.Concurrent(1)} {
+		of := newTarget(t, limit)
+		p := of.dial(t)
+		p.send(t, call(1, "wait"))
+		<-of.begun
+		p.send(t, cancelled(1))
+		if a := p.next(t); a.ID != 1. || a.Error == nil {
+			t.Errorf("%+v", a)
+		}
+	}
+}
+
 // A handler that ignores its context works on, and holds its unit.
 func TestASessionThatClosesWhileACallRuns(t *testing.T) {
 	of := newTarget(t, limits.Concurrent(1))

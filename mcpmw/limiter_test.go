@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -391,6 +392,47 @@ func TestNoFieldsAreAddedIfHeadersOmitThem(t *testing.T) {
 	if e := wantDenied(t, err); !strings.HasPrefix(string(e.Data), `{"retryAfter":`) ||
 		strings.Contains(string(e.Data), ",") {
 		t.Errorf("%s", e.Data)
+	}
+}
+
+func TestTheStatusOfAnAnswer(t *testing.T) {
+	statuses := make(chan int, 1)
+	rules := toolCalls(limits.FixedWindow(limits.PerDay(99)))
+	rules[0].FinalCost = func(r core.Result) int64 {
+		statuses <- r.Status
+		return 1
+	}
+	server := newServer()
+	server.AddReceivingMiddleware(recovering, newLimiter(t, mcpmw.Config{Rules: rules}).Middleware())
+	var result *mcp.CallToolResult
+	var failed error
+	tool := &mcp.Tool{Name: "search", InputSchema: json.RawMessage(`{"type":"object"}`)}
+	server.AddTool(tool, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return result, failed
+	})
+	s := connect(t, server, nil)
+	for _, c := range []struct {
+		result *mcp.CallToolResult
+		err    error
+		want   int
+	}{
+		{new(mcp.CallToolResult), nil, 200},
+		{&mcp.CallToolResult{IsError: true}, nil, 500},
+		{nil, errors.New("broken"), 500},
+		{nil, &jsonrpc.Error{Code: -32000}, 500},
+		{nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}, 400},
+		{nil, fmt.Errorf("wrapped: %w", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}), 400},
+		{nil, mcp.ResourceNotFoundError("file:///x"), 404},
+		{nil, &jsonrpc.Error{Code: mcpmw.CodeDenied}, 429},
+		{nil, &jsonrpc.Error{Code: mcpmw.CodeUnavailable}, 503},
+		{nil, context.Canceled, 499},
+		{nil, context.DeadlineExceeded, 504},
+	} {
+		result, failed = c.result, c.err
+		callTool(t, s, "search")
+		if got := <-statuses; got != c.want {
+			t.Errorf("%+v, %v: status %d, want %d", c.result, c.err, got, c.want)
+		}
 	}
 }
 
