@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
@@ -98,50 +99,29 @@ func ToolResult(c *Call, _ core.Outcome, err *jsonrpc.Error) (mcp.Result, error)
 }
 
 // withFields returns result with fields in its _meta. It copies result, which the program may share
-// among calls. A result without _meta is returned as it is.
+// among calls. A result without _meta is returned as it is. SetMeta would panic for such a result.
 func withFields(result mcp.Result, fields http.Header) mcp.Result {
-	if len(fields) == 0 {
+	v := reflect.ValueOf(result)
+	if len(fields) == 0 || v.Kind() != reflect.Pointer || v.IsNil() {
 		return result
 	}
-	switch r := result.(type) {
-	case *mcp.CallToolResult:
-		return added(r, fields)
-	case *mcp.CompleteResult:
-		return added(r, fields)
-	case *mcp.GetPromptResult:
-		return added(r, fields)
-	case *mcp.InitializeResult:
-		return added(r, fields)
-	case *mcp.ListPromptsResult:
-		return added(r, fields)
-	case *mcp.ListResourceTemplatesResult:
-		return added(r, fields)
-	case *mcp.ListResourcesResult:
-		return added(r, fields)
-	case *mcp.ListToolsResult:
-		return added(r, fields)
-	case *mcp.ReadResourceResult:
-		return added(r, fields)
-	}
-	return result
-}
-
-// added returns a copy of result with fields in its _meta.
-func added[T any, P interface {
-	*T
-	mcp.Result
-}](result P, fields http.Header) mcp.Result {
-	if result == nil {
+	field, ok := v.Type().Elem().FieldByName("Meta")
+	if !ok || field.Type != reflect.TypeFor[mcp.Meta]() {
 		return result
 	}
-	copied := *result
-	meta := maps.Clone(result.GetMeta())
-	if meta == nil {
-		meta = make(map[string]any, len(fields))
+	copied := reflect.New(v.Type().Elem())
+	copied.Elem().Set(v.Elem())
+	meta, err := copied.Elem().FieldByIndexErr(field.Index)
+	if err != nil {
+		return result
 	}
-	addFields(meta, fields)
-	P(&copied).SetMeta(meta)
-	return P(&copied)
+	all := maps.Clone(meta.Interface().(mcp.Meta))
+	if all == nil {
+		all = make(mcp.Meta, len(fields))
+	}
+	addFields(all, fields)
+	meta.Set(reflect.ValueOf(all))
+	return copied.Interface().(mcp.Result)
 }
 
 // statusOf returns the HTTP status that is nearest to the answer of a handler.
@@ -164,11 +144,15 @@ func statusOf(result mcp.Result, err error) int {
 	return http.StatusInternalServerError
 }
 
+// codeResourceNotFound is mcp.CodeResourceNotFound before the protocol of 2026-07-28, which has
+// jsonrpc.CodeInvalidParams instead.
+const codeResourceNotFound = -32002
+
 func statusOfCode(code int64) int {
 	switch code {
 	case jsonrpc.CodeInvalidParams, jsonrpc.CodeInvalidRequest, jsonrpc.CodeParseError:
 		return http.StatusBadRequest
-	case jsonrpc.CodeMethodNotFound, mcp.CodeResourceNotFound:
+	case jsonrpc.CodeMethodNotFound, codeResourceNotFound:
 		return http.StatusNotFound
 	case CodeDenied:
 		return http.StatusTooManyRequests

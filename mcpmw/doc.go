@@ -25,7 +25,8 @@
 // # Messages that count
 //
 // Every JSON-RPC request counts, "initialize" and "tools/list" as well as "tools/call", if a rule
-// applies to it: see [CallsTool]. A client whose "initialize" is denied cannot open a session.
+// applies to it: see [CallsTool]. A client whose first request is denied cannot connect. That is
+// "initialize", or "server/discover" since the protocol of 2026-07-28.
 //
 // Pings and notifications pass, and no rule counts them. A denied ping would make the client close
 // its session. A denied notification would have no answer, and the cancellation of a call ends

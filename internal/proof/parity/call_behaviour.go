@@ -329,6 +329,7 @@ func testCallFullQueue[R any](t *testing.T, a Caller[R]) {
 	if wantAnswer(t, next(t, first), CodeCanceled); served.Load() != 1 {
 		t.Errorf("%d served", served.Load())
 	}
+	waitFor(t, "no call waits", func() bool { return l.State().Waiting == 0 })
 }
 
 func testCallChanges[R any](t *testing.T, a Caller[R]) {
