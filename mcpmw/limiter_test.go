@@ -714,6 +714,33 @@ func TestUsersCountAcrossSessions(t *testing.T) {
 	wantAllowed(t, err)
 }
 
+// The transport of 2024 has the token of the request that has opened the session.
+func TestUsersCountOverTheOlderTransport(t *testing.T) {
+	l := newLimiter(t, mcpmw.Config{Rules: []mcpmw.Rule{{
+		Name: "per-user", Limit: limits.FixedWindow(limits.PerDay(1)),
+		Key: core.When(mcpmw.CallsTool(), mcpmw.User),
+	}}})
+	server := echoServer(l)
+	handler := mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return server }, nil)
+	web := httptest.NewServer(verified(handler))
+	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
+	for i, user := range []string{"ann", "ann", "bob"} {
+		transport := &http.Transport{}
+		fields := http.Header{"Authorization": {"Bearer " + user}}
+		s, err := mcp.NewClient(implementation, nil).Connect(t.Context(), &mcp.SSEClientTransport{
+			Endpoint: web.URL, HTTPClient: &http.Client{Transport: always{transport, fields}},
+		}, nil)
+		wantAllowed(t, err)
+		if _, err := callTool(t, s, "search"); i == 1 {
+			wantDenied(t, err)
+		} else {
+			wantAllowed(t, err)
+		}
+		s.Close()
+		transport.CloseIdleConnections()
+	}
+}
+
 // A stateless server has no initialize, and a session for each request.
 func TestAStatelessServerIsLimited(t *testing.T) {
 	l := newLimiter(t, mcpmw.Config{Rules: toolCalls(limits.FixedWindow(limits.PerDay(1)))})
