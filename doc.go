@@ -7,6 +7,7 @@
 //     for chi, gin, echo 4 and echo 5.
 //   - [github.com/weir-go/weir/grpcmw], [github.com/weir-go/weir/connectmw]: the same
 //     for calls of gRPC and Connect, and for their clients.
+//   - [github.com/weir-go/weir/mcpmw]: the same for servers of the Model Context Protocol.
 //   - [github.com/weir-go/weir/gateway]: checks of proxies, such as nginx and Envoy, in front
 //     of programs in any language. The command "weir serve" is the whole service.
 //   - [github.com/weir-go/weir/limits]: limits, as values and as text, and decisions.

@@ -47,6 +47,7 @@ var programs = []program{
 	{"github.com/labstack/echo/v5", []string{"echo5mw"}, "echo5mw"},
 	{"google.golang.org/grpc", []string{"grpcmw"}, "grpcmw"},
 	{"connectrpc.com/connect", []string{"connectmw"}, "connectmw"},
+	{"github.com/modelcontextprotocol/go-sdk/mcp", []string{"mcpmw"}, "mcpmw"},
 	{"github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3",
 		[]string{"gateway", "gateway/descriptors", "gateway/envoy"}, "gateway"},
 	{"github.com/redis/go-redis/v9", []string{"redisbackend", "remote"}, ""},

@@ -63,6 +63,10 @@ var imports = map[string]string{
 	"echo5mw":      module + "/echo5mw",
 	"grpcmw":       module + "/grpcmw",
 	"connectmw":    module + "/connectmw",
+	"mcpmw":        module + "/mcpmw",
+	"mcp":          "github.com/modelcontextprotocol/go-sdk/mcp",
+	"auth":         "github.com/modelcontextprotocol/go-sdk/auth",
+	"jsonrpc":      "github.com/modelcontextprotocol/go-sdk/jsonrpc",
 	"grpc":         "google.golang.org/grpc",
 	"codes":        "google.golang.org/grpc/codes",
 	"status":       "google.golang.org/grpc/status",
@@ -129,7 +133,7 @@ type snippets struct {
 func newSnippets() *snippets { return snippetsOf(".") }
 
 // ownModules are adapters that are modules of their own.
-var ownModules = []string{"connectmw", "echo5mw", "grpcmw"}
+var ownModules = []string{"connectmw", "echo5mw", "grpcmw", "mcpmw"}
 
 // ofOwnModules returns snippets of each of them, by name.
 func ofOwnModules() map[string]*snippets {

@@ -18,7 +18,8 @@ import (
 var (
 	span     = regexp.MustCompile("`([^`]+)`")
 	exported = regexp.MustCompile(
-		`(?:^|[^.\w/])(core|headers|keyfuncs|nethttp|plans|policy|shed|stats|admin|redisbackend|breaker|client|chimw|ginmw|echomw|echo5mw|grpcmw|connectmw)\.([A-Z]\w*)`)
+		`(?:^|[^.\w/])(core|headers|keyfuncs|nethttp|plans|policy|shed|stats|tokens|admin|redisbackend|breaker|client|` +
+			`chimw|ginmw|echomw|echo5mw|fibermw|grpcmw|connectmw|mcpmw)\.([A-Z]\w*)`)
 	fieldName = regexp.MustCompile(`^[A-Z]\w*: `)
 	asText    = regexp.MustCompile(`^([a-z-]+ )?[0-9,]+(/| per )[0-9]*[a-z]+( [a-z]+ [0-9]+)?$`)
 )
@@ -137,6 +138,8 @@ func contextType(text string) string {
 		return "*grpcmw.Call"
 	case "connectmw":
 		return "*connectmw.Call"
+	case "mcpmw":
+		return "*mcpmw.Call"
 	}
 	return "any"
 }
