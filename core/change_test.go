@@ -372,3 +372,23 @@ func TestExplainTakesNothing(t *testing.T) {
 		t.Error("ExplainKey explains a rule that there is not")
 	}
 }
+
+func TestAPeekAsksForRulesBehindALocalDenial(t *testing.T) {
+	b := newRemote(0)
+	far := rule("far", limits.FixedWindow(limits.PerDay(9)), core.Enforce)
+	near := rule("near", limits.FixedWindow(limits.PerDay(1)), core.Enforce)
+	near.Local = true
+	l := core.MustNew(core.Config[string]{Backend: b, Rules: []core.Rule[string]{far, near}})
+	decideOn(l, "ann")
+	if o := l.Explain(t.Context(), "ann"); o.At(0).Source != limits.SourceNotAsked {
+		t.Errorf("Explain asks the backend: %+v", o.At(0))
+	}
+	o := l.Peek(t.Context(), "ann")
+	if o.Verdict() != core.Denied || o.At(0).Remaining != 8 || o.At(1).Remaining != 0 {
+		t.Errorf("%v: %+v and %+v", o.Verdict(), o.At(0), o.At(1))
+	}
+	b.fails.Store(true)
+	if o := l.Peek(t.Context(), "ann"); o.Verdict() != core.Unavailable || o.Err() == nil {
+		t.Errorf("%v with a failed backend: %v", o.Verdict(), o.Err())
+	}
+}

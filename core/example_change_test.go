@@ -94,3 +94,25 @@ func ExampleLimiter_Override() {
 	// fixed-window 20/1d tickets are on sale
 	// fixed-window 10/1d
 }
+
+// A page shows how much a user has left under each rule. Asking takes nothing.
+func ExampleLimiter_Peek() {
+	byName := func(name string) (string, error) { return name, nil }
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
+		{Name: "a minute", Limit: limits.TokenBucket(limits.PerMinute(60), 10), Key: byName},
+		{Name: "a day", Limit: limits.FixedWindow(limits.PerDay(1000)), Key: byName},
+	}})
+	l.Decide(context.Background(), "ann")
+	for range 2 {
+		o := l.Peek(context.Background(), "ann")
+		for i := range o.Len() {
+			d := o.At(i)
+			fmt.Println(d.Rule(), d.Remaining, "of", d.Limit().Burst())
+		}
+	}
+	// Output:
+	// a minute 9 of 10
+	// a day 999 of 1000
+	// a minute 9 of 10
+	// a day 999 of 1000
+}

@@ -16,7 +16,15 @@ import (
 // Remaining is what is left without the request. Explain asks neither a denial cache nor the
 // fallback: if the backend fails, or is no Peeker, the outcome is Unavailable and its Err says why.
 // Explain does not call the Observer.
-func (l *Limiter[R]) Explain(ctx context.Context, r R) (o Outcome) {
+func (l *Limiter[R]) Explain(ctx context.Context, r R) Outcome { return l.explain(ctx, r, false) }
+
+// Peek is Explain that asks for every rule. If a Local rule denies r, Explain asks for no rule of
+// the backend, as Decide does, and says nothing about these.
+func (l *Limiter[R]) Peek(ctx context.Context, r R) Outcome { return l.explain(ctx, r, true) }
+
+// explain returns the outcome that r would have. If every is set, it also asks the backend for its
+// rules after a Local rule has denied r.
+func (l *Limiter[R]) explain(ctx context.Context, r R, every bool) (o Outcome) {
 	set := l.current.Load()
 	o.reset(Allowed, set.revision)
 	if o.abandonIfEnded(ctx) {
@@ -31,10 +39,10 @@ func (l *Limiter[R]) Explain(ctx context.Context, r R) (o Outcome) {
 	if s.local != nil {
 		set.peek(ctx, set.local, limits.SourceLocal, s.local, &o)
 	}
-	switch o.verdict {
-	case Allowed:
+	switch {
+	case o.verdict == Allowed, o.verdict == Denied && every:
 		set.peek(ctx, set.backend, limits.SourcePrimary, s, &o)
-	case Abandoned: // o has no rules then
+	case o.verdict == Abandoned: // o has no rules then
 	default:
 		o.markAll(limits.SourceNotAsked, s)
 	}

@@ -18,7 +18,7 @@ func Shed(s *shed.Shedder[*echo.Context]) echo.MiddlewareFunc {
 		Route:       (*echo.Context).Path,
 		Committed:   committed,
 		Answered:    answered,
-		WithRequest: func(c *echo.Context, r *http.Request) *echo.Context { c.SetRequest(r); return c },
+		WithRequest: withRequest,
 	})
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		proceed := func(w http.ResponseWriter, c *echo.Context) error {

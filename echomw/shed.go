@@ -21,7 +21,7 @@ func Shed(s *shed.Shedder[echo.Context]) echo.MiddlewareFunc {
 		Route:       echo.Context.Path,
 		Committed:   func(c echo.Context) bool { return c.Response().Committed },
 		Answered:    answered,
-		WithRequest: func(c echo.Context, r *http.Request) echo.Context { c.SetRequest(r); return c },
+		WithRequest: withRequest,
 		Answer:      func(c echo.Context) http.ResponseWriter { return c.Response() },
 	})
 	return func(next echo.HandlerFunc) echo.HandlerFunc {

@@ -21,7 +21,7 @@ func Shed(s *shed.Shedder[*gin.Context]) gin.HandlerFunc {
 		Route:       (*gin.Context).FullPath,
 		Committed:   func(c *gin.Context) bool { return c.Writer.Written() },
 		Answered:    answered,
-		WithRequest: func(c *gin.Context, r *http.Request) *gin.Context { c.Request = r; return c },
+		WithRequest: withRequest,
 	})
 	return func(c *gin.Context) {
 		if err := gate.Serve(c.Writer, c.Request, c, proceedWatched); err != errProceeded {

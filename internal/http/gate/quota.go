@@ -1,0 +1,161 @@
+package gate
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/internal/http/answer"
+)
+
+// route is the method and the path of a request whose quota is told.
+type route struct{ method, path string }
+
+// parseRoute reads a route such as "GET /search".
+func parseRoute(s string) (route, error) {
+	method, path, ok := strings.Cut(s, " ")
+	if !ok || method == "" || !strings.HasPrefix(path, "/") || strings.ContainsAny(path, " ?{}") {
+		return route{}, fmt.Errorf("route %q: want a method and a path, as in \"GET /search\"", s)
+	}
+	return route{method, path}, nil
+}
+
+// of returns r with the method and the path of t.
+func (t route) of(r *http.Request) *http.Request {
+	r = r.WithContext(r.Context()) // a shallow copy
+	u := *r.URL
+	u.Path, u.RawPath = t.path, ""
+	r.Method, r.URL, r.RequestURI, r.Pattern = t.method, &u, u.RequestURI(), t.method+" "+t.path
+	return r
+}
+
+// Quota returns a function that answers a request with the quotas of its client. Each rule is asked
+// for the key that it finds in the request itself, and takes nothing. If there are routes, the
+// rules are asked for requests of these routes instead. withRequest returns request with r in place
+// of its *http.Request. Quota panics if a route is malformed.
+func (g *Gate[R]) Quota(routes []string, withRequest func(request R, r *http.Request) R,
+) func(http.ResponseWriter, *http.Request, R) error {
+	q := &quota[R]{gate: g, withRequest: withRequest}
+	for _, s := range routes {
+		t, err := parseRoute(s)
+		if err != nil {
+			panic("weir: quota: " + err.Error())
+		}
+		q.routes = append(q.routes, t)
+	}
+	return q.serve
+}
+
+type quota[R any] struct {
+	gate        *Gate[R]
+	routes      []route
+	withRequest func(R, *http.Request) R
+}
+
+// serve answers request, whose net/http form is r.
+func (q *quota[R]) serve(w http.ResponseWriter, r *http.Request, request R) error {
+	g := q.gate
+	var told []core.RuleDecision
+	for i := range max(len(q.routes), 1) {
+		o := q.peek(r, request, i)
+		g.undecided.note(&o)
+		switch o.Verdict() {
+		case core.Abandoned:
+			g.abandon(w, request, &o)
+			return nil
+		case core.Unavailable:
+			a, begun := g.answering(&o), len(w.Header()) > 0
+			a.fields.Write(w.Header(), &o)
+			return g.deny(w, r, request, &o, a, begun)
+		}
+		told = q.tell(told, &o)
+	}
+	answer.WriteUncached(w, r, http.StatusOK, "application/json", appendQuotas(nil, told))
+	return nil
+}
+
+// peek returns the outcome of request for route i, or for its own.
+func (q *quota[R]) peek(r *http.Request, request R, i int) core.Outcome {
+	if len(q.routes) > 0 {
+		defer q.withRequest(request, r) // a context of a framework is changed in place
+		request = q.withRequest(request, q.routes[i].of(r))
+	}
+	return q.gate.engine.Peek(r.Context(), request)
+}
+
+// tell appends the decisions of o that the client may know to told. A rule is told once: for two
+// keys, the one that binds.
+func (q *quota[R]) tell(told []core.RuleDecision, o *core.Outcome) []core.RuleDecision {
+	for i := range o.Len() {
+		d := o.At(i)
+		if !q.gate.shows(d) {
+			continue
+		}
+		same := slices.IndexFunc(told, func(e core.RuleDecision) bool { return e.Rule() == d.Rule() })
+		switch {
+		case same < 0:
+			told = append(told, *d)
+		case d.Binds(&told[same]):
+			told[same] = *d
+		}
+	}
+	return told
+}
+
+// shows reports whether the header fields would show d on the answer to a request.
+func (g *Gate[R]) shows(d *core.RuleDecision) bool {
+	switch g.options.Show {
+	case headers.Omit:
+		return false
+	case headers.OnDenial:
+		if d.Allowed {
+			return false
+		}
+	}
+	return d.Mode() == core.Enforce && d.Source.Counted() &&
+		!slices.Contains(g.options.Hidden, d.Rule())
+}
+
+// appendQuotas appends the quotas as JSON, in the form of GitHub's /rate_limit.
+func appendQuotas(b []byte, told []core.RuleDecision) []byte {
+	b = append(b, `{"resources":{`...)
+	for i := range told {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(b, quote(told[i].Rule())...), ':')
+		b = appendQuota(b, &told[i])
+	}
+	return append(b, "}}\n"...)
+}
+
+// appendQuota appends the quota of d. It has no reset if d is about a concurrency limit, since the
+// end of the requests that run is unknown.
+func appendQuota(b []byte, d *core.RuleDecision) []byte {
+	limit := d.Limit()
+	b = appendMember(b, `{"limit":`, limit.Burst())
+	b = appendMember(b, `,"used":`, max(limit.Burst()-d.Remaining, 0))
+	b = appendMember(b, `,"remaining":`, d.Remaining)
+	if !limit.Algorithm().Holds() {
+		b = appendMember(b, `,"reset":`, resetOf(d))
+	}
+	if d.Unit() != core.Requests {
+		b = append(append(b, `,"unit":`...), quote(d.Unit().String())...)
+	}
+	return append(b, '}')
+}
+
+// resetOf returns ⌈At + ResetAfter⌉ in seconds since the Unix epoch, as the header fields do.
+func resetOf(d *core.RuleDecision) int64 {
+	const second = int64(time.Second / time.Microsecond)
+	return (d.At + d.ResetAfter.Microseconds() + second - 1) / second
+}
+
+func appendMember(b []byte, name string, n int64) []byte {
+	return strconv.AppendInt(append(b, name...), n, 10)
+}
