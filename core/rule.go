@@ -57,8 +57,8 @@ type Rule[R any] struct {
 	// at most 64. nil: 1.
 	Cost func(R) int64
 
-	// Unit tells clients what the units are. If Cost returns bytes, set ContentBytes. Zero:
-	// Requests.
+	// Unit tells clients what the units are. If Cost returns bytes, set ContentBytes; if it returns
+	// tokens of a language model, Tokens, InputTokens or OutputTokens. Zero: Requests.
 	Unit Unit
 
 	// OnFailure says what happens if the backend fails. If Key, LimitFor or Cost fails, no key can
@@ -126,6 +126,13 @@ const (
 	Requests Unit = iota
 	// ContentBytes: a unit is a byte of the content of requests.
 	ContentBytes
+	// Tokens: a unit is a token of a language model, read or written. The draft registers none of
+	// the three units of tokens; they tell clients that a unit is not a request.
+	Tokens
+	// InputTokens: a unit is a token that a language model reads.
+	InputTokens
+	// OutputTokens: a unit is a token that a language model writes.
+	OutputTokens
 	// ConcurrentRequests: a unit is a request in flight. Rules with a [limits.Concurrent] limit
 	// have it by themselves; do not set it.
 	ConcurrentRequests
@@ -135,11 +142,12 @@ const (
 	DistinctValues
 )
 
-var unitNames = [...]string{Requests: "requests", ContentBytes: "content-bytes",
+var unitNames = [...]string{Requests: "requests", ContentBytes: "content-bytes", Tokens: "tokens",
+	InputTokens: "input-tokens", OutputTokens: "output-tokens",
 	ConcurrentRequests: "concurrent-requests", DistinctValues: "distinct-values"}
 
 // String returns the name that the draft registers, such as "content-bytes". The draft does not
-// register that of DistinctValues, "distinct-values".
+// register those of tokens and of DistinctValues, such as "input-tokens".
 func (u Unit) String() string {
 	if int(u) < len(unitNames) {
 		return unitNames[u]
@@ -191,8 +199,9 @@ func (rule *Rule[R]) validate() error {
 		errs = append(errs, fmt.Errorf("on failure: must be FallBack, FailOpen or FailClosed (got %d)",
 			rule.OnFailure))
 	}
-	if rule.Unit > ContentBytes {
-		errs = append(errs, fmt.Errorf("unit: must be Requests or ContentBytes (got %d)", rule.Unit))
+	if rule.Unit > OutputTokens {
+		errs = append(errs, fmt.Errorf("unit: must be Requests, ContentBytes, Tokens, InputTokens or "+
+			"OutputTokens (got %d)", rule.Unit))
 	} else if rule.Unit != Requests && rule.holds() {
 		errs = append(errs, errors.New(
 			"unit: a concurrency limit counts concurrent requests: remove Unit"))

@@ -74,7 +74,7 @@ func TestANameThatIsNoParameterIsRefused(t *testing.T) {
 func TestADraftWithOtherNamesIsOneTable(t *testing.T) {
 	policies := []published{perMinute}
 	h := fields()
-	w := headers.NewDraft12(headers.Options{PartitionKey: headers.Digest}, policies)
+	w := headers.NewDraft12(headers.Options{PartitionKey: headers.Digest, CostParameter: "c"}, policies)
 	w.Write(h, decided(t, policies, allowed(50, 30*time.Second, time.Minute)))
 	want(t, h,
 		`RateLimit: "default";a=50;w=30;c=1;pk=:lI/mA/YdwDY=:`,

@@ -262,7 +262,9 @@ func TestTheUnitOfAPolicyFitsItsLimit(t *testing.T) {
 			"only a distinct limit counts values: remove Unit or use limits.Distinct"},
 		{limits.Distinct(limits.PerHour(3)), core.ContentBytes,
 			"a distinct limit counts values: remove Unit (got content-bytes)"},
-		{perMinute.Limit, 4, "must be Requests or ContentBytes (got 4)"},
+		{perMinute.Limit, core.OutputTokens, ""},
+		{uploads.Limit, core.Tokens, "a concurrency limit counts concurrent requests: remove Unit (got tokens)"},
+		{perMinute.Limit, 7, "must be Requests, ContentBytes, Tokens, InputTokens or OutputTokens (got 7)"},
 	} {
 		_, err := headers.New(headers.Options{}, []published{{Name: "p", Limit: tt.limit, Unit: tt.unit}})
 		switch {

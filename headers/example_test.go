@@ -144,7 +144,7 @@ func ExampleNew_limitFor() {
 func ExampleFormat() {
 	for _, format := range []headers.Format{
 		headers.IETF, headers.Draft7, headers.Draft6, headers.GitHub, headers.DeltaSeconds, headers.Discord,
-		headers.EpochSeconds,
+		headers.EpochSeconds, headers.OpenAI, headers.Anthropic,
 	} {
 		options := headers.Options{Formats: []headers.Format{format}}
 		writer, _ := headers.New(options, []core.Rule[string]{rule})
@@ -193,6 +193,35 @@ func ExampleFormat() {
 	// X-Ratelimit-Limit: 3
 	// X-Ratelimit-Remaining: 0
 	// X-Ratelimit-Reset: 1795262460
+	// -- OpenAI
+	// Retry-After: 20
+	// X-Ratelimit-Limit-Requests: 3
+	// X-Ratelimit-Remaining-Requests: 0
+	// X-Ratelimit-Reset-Requests: 1m0s
+	// -- Anthropic
+	// Anthropic-Ratelimit-Requests-Limit: 3
+	// Anthropic-Ratelimit-Requests-Remaining: 0
+	// Anthropic-Ratelimit-Requests-Reset: 2026-11-21T12:01:00Z
+	// Retry-After: 20
+}
+
+// The unit of a rule says which fields of a language model it has.
+func ExampleOptions_formats_tokens() {
+	tokens := core.Rule[string]{
+		Name: "tokens", Limit: limits.TokenBucket(limits.PerMinute(90_000), 90_000), Key: rule.Key,
+		Unit: core.Tokens,
+		Cost: func(string) int64 { return 1500 }, // an estimate of the prompt and the answer
+	}
+	options := headers.Options{Formats: []headers.Format{headers.OpenAI}}
+	writer, _ := headers.New(options, []core.Rule[string]{tokens})
+
+	h := http.Header{}
+	writer.Write(h, decide(1, tokens))
+	print(h)
+	// Output:
+	// X-Ratelimit-Limit-Tokens: 90000
+	// X-Ratelimit-Remaining-Tokens: 88500
+	// X-Ratelimit-Reset-Tokens: 1s
 }
 
 func ExampleFormat_String() {

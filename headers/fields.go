@@ -18,7 +18,13 @@ const (
 	fieldRemaining
 	fieldReset
 
-	fieldXLimit // first of the X-RateLimit fields
+	fieldOpenAI // limit, remaining and reset of requests, and those of tokens
+)
+
+const fieldAnthropic = fieldOpenAI + 6 // those of requests, tokens, input tokens, output tokens
+
+const (
+	fieldXLimit = fieldAnthropic + 12 + iota // first of the X-RateLimit fields
 	fieldXRemaining
 	fieldXReset
 	fieldXUsed
@@ -41,6 +47,26 @@ var keys = [fields]string{
 	fieldLimit:     "Ratelimit-Limit",
 	fieldRemaining: "Ratelimit-Remaining",
 	fieldReset:     "Ratelimit-Reset",
+
+	fieldOpenAI: "X-Ratelimit-Limit-Requests",
+	"X-Ratelimit-Remaining-Requests",
+	"X-Ratelimit-Reset-Requests",
+	"X-Ratelimit-Limit-Tokens",
+	"X-Ratelimit-Remaining-Tokens",
+	"X-Ratelimit-Reset-Tokens",
+
+	fieldAnthropic: "Anthropic-Ratelimit-Requests-Limit",
+	"Anthropic-Ratelimit-Requests-Remaining",
+	"Anthropic-Ratelimit-Requests-Reset",
+	"Anthropic-Ratelimit-Tokens-Limit",
+	"Anthropic-Ratelimit-Tokens-Remaining",
+	"Anthropic-Ratelimit-Tokens-Reset",
+	"Anthropic-Ratelimit-Input-Tokens-Limit",
+	"Anthropic-Ratelimit-Input-Tokens-Remaining",
+	"Anthropic-Ratelimit-Input-Tokens-Reset",
+	"Anthropic-Ratelimit-Output-Tokens-Limit",
+	"Anthropic-Ratelimit-Output-Tokens-Remaining",
+	"Anthropic-Ratelimit-Output-Tokens-Reset",
 
 	fieldXLimit:      "X-Ratelimit-Limit",
 	fieldXRemaining:  "X-Ratelimit-Remaining",

@@ -36,6 +36,19 @@ const (
 	// Unix epoch), as httprate, ulule/limiter and many others send them: the fields
 	// of GitHub without -Used and -Resource.
 	EpochSeconds
+
+	// OpenAI is x-ratelimit-limit-requests, -remaining- and -reset-, and the same of -tokens, as
+	// https://platform.openai.com/docs/guides/rate-limits documents them. The reset is a duration,
+	// such as 6m0s or 20ms, until the limit is whole again. The Unit of a rule says which fields it
+	// has: core.Requests or core.Tokens. A rule with another Unit has none. Of several rules with one
+	// Unit the fields show the one that binds.
+	OpenAI
+
+	// Anthropic is anthropic-ratelimit-requests-limit, -remaining and -reset, and the same of
+	// tokens, input-tokens and output-tokens, as https://platform.claude.com/docs/en/api/rate-limits
+	// documents them. The reset is an instant of RFC 3339. The Unit of a rule says which fields it
+	// has, as for OpenAI: also core.InputTokens and core.OutputTokens.
+	Anthropic
 )
 
 var formatNames = [...]string{
@@ -46,6 +59,8 @@ var formatNames = [...]string{
 	DeltaSeconds: "DeltaSeconds",
 	Discord:      "Discord",
 	EpochSeconds: "EpochSeconds",
+	OpenAI:       "OpenAI",
+	Anthropic:    "Anthropic",
 }
 
 // String returns the name of the constant.

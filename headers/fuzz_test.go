@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -110,6 +111,9 @@ func (s *source) limiter(t *testing.T) ([]published, *core.Outcome) {
 		if i > 0 && s.below(4) == 1 {
 			p.Limit = actual[0].Limit
 		}
+		if s.chance() && !p.Limit.Algorithm().Holds() {
+			p.Unit = core.Unit(s.below(int64(core.OutputTokens) + 1))
+		}
 		actual = append(actual, p)
 		if s.below(4) == 1 {
 			p.Limit = limits.Limit{}
@@ -147,6 +151,11 @@ func (s *source) options() headers.Options {
 		o.Formats = append(o.Formats,
 			[]headers.Format{headers.GitHub, headers.GitHub, headers.DeltaSeconds, headers.Discord,
 				headers.EpochSeconds}[x])
+	}
+	for _, f := range []headers.Format{headers.OpenAI, headers.Anthropic} {
+		if s.below(3) == 1 {
+			o.Formats = slices.Insert(o.Formats, 0, f)
+		}
 	}
 	if s.below(4) == 1 {
 		o.RetryAfter = headers.Window

@@ -152,10 +152,22 @@ func wellFormed(t testing.TB, h http.Header) {
 			continue
 		}
 		value := h.Get(key)
+		switch {
+		case strings.HasPrefix(key, "X-Ratelimit-Reset-") && key != "X-Ratelimit-Reset-After":
+			if d, err := time.ParseDuration(value); err != nil || d < 0 {
+				t.Errorf("%s: %q is no duration", key, value)
+			}
+			continue
+		case strings.HasPrefix(key, "Anthropic-") && strings.HasSuffix(key, "-Reset"):
+			if at, err := time.Parse("2006-01-02T15:04:05Z", value); err != nil || at.Year() < 1970 {
+				t.Errorf("%s: %q is no instant", key, value)
+			}
+			continue
+		}
 		switch key {
 		case "Ratelimit":
 			if strings.HasPrefix(value, `"`) {
-				wantMembers(t, key, value, "", map[string]int64{"r": 0, "t": 0})
+				wantMembers(t, key, value, "", map[string]int64{"r": 0, "t": 0, "c": 0, "acme-cost": 0})
 			} else {
 				wantDictionary(t, value)
 			}
@@ -211,8 +223,8 @@ func wantMembers(t testing.TB, key, value string, example any, least map[string]
 			if _, isBytes := v.([]byte); name == "pk" && isBytes && key == "Ratelimit" {
 				continue
 			}
-			if name == "qu" && key == "Ratelimit-Policy" &&
-				(v == "content-bytes" || v == "concurrent-requests" || v == "distinct-values") {
+			if name == "qu" && key == "Ratelimit-Policy" && slices.Contains([]any{"content-bytes", "tokens",
+				"input-tokens", "output-tokens", "concurrent-requests", "distinct-values"}, v) {
 				continue
 			}
 			n, ok := v.(int64)
@@ -222,7 +234,8 @@ func wantMembers(t testing.TB, key, value string, example any, least map[string]
 		}
 		for name := range least {
 			unit, _ := item.Params.Get("qu")
-			if _, ok := item.Params.Get(name); ok == (name == "w" && unit == "concurrent-requests") && name != "t" {
+			optional := name == "t" || name == "c" || name == "acme-cost"
+			if _, ok := item.Params.Get(name); ok == (name == "w" && unit == "concurrent-requests") && !optional {
 				t.Errorf("%s: %q: parameter %s: present: %v", key, value, name, ok)
 			}
 		}

@@ -14,8 +14,6 @@ type parameters struct {
 	quota, unit, window string // of RateLimit-Policy
 
 	available, effective, partition string // of RateLimit
-
-	cost string // of RateLimit: the units that the request takes
 }
 
 var (
@@ -25,16 +23,20 @@ var (
 		available: "r", effective: "t", partition: "pk",
 	}
 
-	// draft12 has the names of pull request 166 of the working group's repository. No draft with
-	// them is published.
+	// draft12 has the names of pull request 166 of the working group's repository, which also has
+	// costParameter. No draft with them is published.
 	draft12 = parameters{
 		quota: "q", unit: "qu", window: "w",
-		available: "a", effective: "w", partition: "pk", cost: "c",
+		available: "a", effective: "w", partition: "pk",
 	}
 
 	// current is what IETF writes. It changes when a draft with other names is published.
 	current = &draft11
 )
+
+// costParameter is the parameter of RateLimit for the units that the request takes: see
+// [Options].CostParameter.
+const costParameter = "c"
 
 // appendName appends the start of a parameter, up to its value.
 func appendName(text []byte, name string) []byte {
@@ -153,8 +155,8 @@ func (w *Writer) appendQuota(
 		t = w.effective(d, available, jitter)
 		text = appendInteger(text, w.names.effective, t)
 	}
-	if w.names.cost != "" {
-		text = appendInteger(text, w.names.cost, count(d.Cost))
+	if w.cost != "" {
+		text = appendInteger(text, w.cost, count(d.Cost))
 	}
 	if w.partitionKey == nil || d.Key == "" {
 		return text, t

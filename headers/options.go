@@ -16,7 +16,7 @@ import (
 type Options struct {
 	// Formats are the fields to write. IETF and Draft7 exclude each other, and so do
 	// GitHub, DeltaSeconds, Discord and EpochSeconds. Draft6 beside IETF omits its
-	// RateLimit-Policy. nil: IETF. Empty but not nil: none; Custom must be set then.
+	// RateLimit-Policy. OpenAI and Anthropic go with any. nil: IETF. Empty but not nil: none; Custom must be set then.
 	Formats []Format
 
 	// Show selects the answers that get the fields. Zero: Always.
@@ -61,6 +61,12 @@ type Options struct {
 	// parameters that it does not know. The draft recommends a prefix for such parameters, as in
 	// "acme-burst" (draft -11, section 3.1); its FAQ writes "burst". "": none.
 	BurstParameter string
+
+	// CostParameter names a parameter of RateLimit of IETF that shows how many units this request
+	// takes: "c" in a pending change of the draft (pull request 166), or a name with a prefix. With
+	// "c", RateLimit reads "tokens";r=8500;t=51;c=1500. On a denial it is what the request would have
+	// taken. It is an estimate if the rule has a FinalCost. "": none.
+	CostParameter string
 
 	// CapPace raises t of IETF so that r per t seconds is never a faster pace than q per w seconds
 	// (draft -11, section 8.5). It matters near the end of a fixed or anchored window, when all its
@@ -130,9 +136,18 @@ func (o *Options) validate(policies []policy) error {
 			errs = append(errs,
 				errors.New("headers: burst parameter: only IETF has one: add IETF to formats"))
 		}
+		if o.CostParameter != "" {
+			errs = append(errs,
+				errors.New("headers: cost parameter: only IETF has one: add IETF to formats"))
+		}
 	}
-	if err := validateBurstParameter(o.BurstParameter); err != nil {
-		errs = append(errs, err)
+	if err := validateParameter(o.BurstParameter); err != nil {
+		errs = append(errs, fmt.Errorf("headers: burst parameter: %w", err))
+	}
+	if o.CostParameter != costParameter {
+		if err := validateParameter(o.CostParameter); err != nil {
+			errs = append(errs, fmt.Errorf("headers: cost parameter: %w", err))
+		}
 	}
 	if err := validateShadowField(o.ShadowField); err != nil {
 		errs = append(errs, err)
@@ -140,23 +155,22 @@ func (o *Options) validate(policies []policy) error {
 	return errors.Join(append(errs, o.validateNames(policies)...)...)
 }
 
-// validateBurstParameter returns an error if name is not the key of a parameter (RFC 9651, section
-// 3.1.2), or if a draft uses it for something else.
-func validateBurstParameter(name string) error {
+// validateParameter returns an error if name is not the key of a parameter (RFC 9651, section
+// 3.1.2), or if a draft uses it for something else. "" is no parameter.
+func validateParameter(name string) error {
 	if name == "" {
 		return nil
 	}
 	for i := range len(name) {
 		if c := name[i]; (c < 'a' || c > 'z') && (i == 0 || strings.IndexByte("0123456789_-.*", c) < 0) {
-			return fmt.Errorf("headers: burst parameter: must be lower-case letters, digits, and "+
-				"_-.*, and begin with a letter (got %.30q)", name)
+			return fmt.Errorf("must be lower-case letters, digits, and _-.*, and begin with a "+
+				"letter (got %.30q)", name)
 		}
 	}
 	for _, p := range []*parameters{&draft11, &draft12} {
 		if name == p.quota || name == p.unit || name == p.window || name == p.available ||
-			name == p.effective || name == p.partition || name == p.cost {
-			return fmt.Errorf("headers: burst parameter: %q is a parameter of the draft: choose "+
-				"another name", name)
+			name == p.effective || name == p.partition || name == costParameter {
+			return fmt.Errorf("%q is a parameter of the draft: choose another name", name)
 		}
 	}
 	return nil
@@ -167,7 +181,7 @@ func validateFormats(formats []Format) (errs []error) {
 		if !f.known() {
 			errs = append(errs,
 				fmt.Errorf("headers: formats: must be IETF, Draft7, Draft6, GitHub, "+
-					"DeltaSeconds, Discord or EpochSeconds (got %d)", uint8(f)))
+					"DeltaSeconds, Discord, EpochSeconds, OpenAI or Anthropic (got %d)", uint8(f)))
 		} else if first := slices.Index(formats, f); first < i &&
 			!slices.Contains(formats[first+1:i], f) {
 			errs = append(errs, fmt.Errorf("headers: formats: %v is listed more than once", f))

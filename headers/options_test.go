@@ -35,8 +35,10 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 	}
 	want := []string{
 		"headers: formats: Draft7 is listed more than once",
-		"headers: formats: must be IETF, Draft7, Draft6, GitHub, DeltaSeconds, Discord or EpochSeconds (got 0)",
-		"headers: formats: must be IETF, Draft7, Draft6, GitHub, DeltaSeconds, Discord or EpochSeconds (got 99)",
+		"headers: formats: must be IETF, Draft7, Draft6, GitHub, DeltaSeconds, Discord, EpochSeconds, " +
+			"OpenAI or Anthropic (got 0)",
+		"headers: formats: must be IETF, Draft7, Draft6, GitHub, DeltaSeconds, Discord, EpochSeconds, " +
+			"OpenAI or Anthropic (got 99)",
 		"headers: formats: GitHub and DeltaSeconds both use X-RateLimit-Reset with different units: choose one",
 		"headers: show: must be Always, OnDenial or Omit (got 3)",
 		"headers: retry after: must be LeastWait or Window (got 2)",
@@ -52,7 +54,7 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		`headers: rule "default": name: must be unique (got "default" more than once)`,
 		`headers: rule "": name: must be one or more characters of printable ASCII (got "")`,
 		`headers: rule "tab\t": name: must be one or more characters of printable ASCII (got "tab\t")`,
-		`headers: rule "bad": unit: must be Requests or ContentBytes (got 9)`,
+		`headers: rule "bad": unit: must be Requests, ContentBytes, Tokens, InputTokens or OutputTokens (got 9)`,
 		`headers: rule "bad": limit: units of a fixed-window must be 1 to 1000000000 (got 0)`,
 		`headers: rule "bad": limit: period must be positive (got -1s)`,
 	}
@@ -139,7 +141,7 @@ func TestNewKeepsNothingOfItsArguments(t *testing.T) {
 
 func TestAnUnknownFormatHasAName(t *testing.T) {
 	for f, want := range map[headers.Format]string{
-		0: "Format(0)", headers.EpochSeconds: "EpochSeconds", 8: "Format(8)",
+		0: "Format(0)", headers.Anthropic: "Anthropic", 10: "Format(10)",
 	} {
 		if got := f.String(); got != want {
 			t.Errorf("got %q, want %q", got, want)

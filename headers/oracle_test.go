@@ -27,6 +27,7 @@ type oracle struct {
 	triple     *single
 	dictionary *single
 	x          *single
+	models     map[string]*single // by the beginning of the names of fields
 	retry      int64
 }
 
@@ -158,17 +159,15 @@ func (s *oracle) tell(o *core.Outcome) {
 	} else if s.has(headers.Draft6) || s.has(headers.Draft7) {
 		s.listIntegers(ds)
 	}
-	b := slices.MinFunc(ds, func(a, b *core.RuleDecision) int {
-		switch {
-		case a.Allowed != b.Allowed && b.Allowed, a.Allowed == b.Allowed && a.RetryAfter > b.RetryAfter:
-			return -1
-		case a.Allowed != b.Allowed || a.RetryAfter != b.RetryAfter:
-			return 1
-		case a.Remaining != b.Remaining:
-			return int(a.Remaining - b.Remaining)
-		}
-		return -rat(int64(a.ResetAfter)).Cmp(rat(int64(b.ResetAfter)))
-	})
+	for unit, name := range map[core.Unit]string{
+		core.Requests: "requests", core.Tokens: "tokens",
+		core.InputTokens: "input-tokens", core.OutputTokens: "output-tokens",
+	} {
+		s.tellUnit(slices.DeleteFunc(slices.Clone(ds), func(d *core.RuleDecision) bool {
+			return d.Unit() != unit
+		}), name)
+	}
+	b := slices.MinFunc(ds, compareBinding)
 	if s.has(headers.Draft6) {
 		s.triple = s.triple.or(s.draft(b))
 	}
@@ -182,11 +181,63 @@ func (s *oracle) tell(o *core.Outcome) {
 	}
 }
 
+// compareBinding orders the decision that binds first.
+func compareBinding(a, b *core.RuleDecision) int {
+	switch {
+	case a.Allowed != b.Allowed && b.Allowed, a.Allowed == b.Allowed && a.RetryAfter > b.RetryAfter:
+		return -1
+	case a.Allowed != b.Allowed || a.RetryAfter != b.RetryAfter:
+		return 1
+	case a.Remaining != b.Remaining:
+		return int(a.Remaining - b.Remaining)
+	}
+	return -rat(int64(a.ResetAfter)).Cmp(rat(int64(b.ResetAfter)))
+}
+
+// tellUnit adds the fields of language models for the decisions of one unit.
+func (s *oracle) tellUnit(ds []*core.RuleDecision, unit string) {
+	if len(ds) == 0 {
+		return
+	}
+	if s.models == nil {
+		s.models = make(map[string]*single)
+	}
+	d := slices.MinFunc(ds, compareBinding)
+	q, _ := quotaAndWindow(d)
+	if s.has(headers.OpenAI) && (unit == "requests" || unit == "tokens") {
+		reset := milli(resetOf(d))
+		length := time.Duration(new(big.Rat).Mul(reset, second).Num().Int64())
+		s.models["OpenAI "+unit] = s.models["OpenAI "+unit].or(&single{
+			denied: !d.Allowed, remaining: d.Remaining, reset: reset,
+			fields: []string{
+				fmt.Sprint("x-ratelimit-limit-", unit, ": ", q),
+				fmt.Sprint("x-ratelimit-remaining-", unit, ": ", d.Remaining),
+				fmt.Sprint("x-ratelimit-reset-", unit, ": ", length),
+			},
+		})
+	}
+	if s.has(headers.Anthropic) {
+		instant := ceil(new(big.Rat).Add(big.NewRat(d.At, 1_000_000), resetOf(d)))
+		s.models["Anthropic "+unit] = s.models["Anthropic "+unit].or(&single{
+			denied: !d.Allowed, remaining: d.Remaining, reset: rat(instant),
+			fields: []string{
+				fmt.Sprint("anthropic-ratelimit-", unit, "-limit: ", q),
+				fmt.Sprint("anthropic-ratelimit-", unit, "-remaining: ", d.Remaining),
+				fmt.Sprint("anthropic-ratelimit-", unit, "-reset: ",
+					time.Unix(instant, 0).UTC().Format(time.RFC3339)),
+			},
+		})
+	}
+}
+
 func (s *oracle) list(d *core.RuleDecision) {
 	q, w := quotaAndWindow(d)
 	policy := httpsfv.NewItem(d.Rule())
 	policy.Params.Add("q", q)
 	if w > 0 {
+		if d.Unit() != core.Requests {
+			policy.Params.Add("qu", d.Unit().String())
+		}
 		policy.Params.Add("w", w)
 	} else {
 		policy.Params.Add("qu", "concurrent-requests")
@@ -332,6 +383,9 @@ func (s *oracle) header() http.Header {
 		}
 		lines = append(lines, fmt.Sprint("X-RateLimit-Limit: ", v.limit),
 			fmt.Sprint("X-RateLimit-Remaining: ", v.remaining), "X-RateLimit-Reset: "+reset)
+		lines = append(lines, v.fields...)
+	}
+	for _, v := range s.models {
 		lines = append(lines, v.fields...)
 	}
 	if s.retry > 0 {

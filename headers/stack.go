@@ -49,6 +49,11 @@ type standing struct {
 // denial binds first, then the lower remaining, then the longer reset, then the outer limiter.
 // Values that cannot be parsed are replaced.
 func (s standing) binds(remaining, reset string) bool {
+	return s.bindsAs(remaining, reset, parseMicros)
+}
+
+// bindsAs is binds for a reset that parse reads.
+func (s standing) bindsAs(remaining, reset string, parse func(string) (int64, bool)) bool {
 	if s.denied || remaining == "" {
 		return true
 	}
@@ -56,7 +61,7 @@ func (s standing) binds(remaining, reset string) bool {
 	if err != nil || s.remaining != n {
 		return err != nil || s.remaining < n
 	}
-	r, ok := parseMicros(trim(reset))
+	r, ok := parse(trim(reset))
 	return !ok || s.reset > r
 }
 

@@ -19,7 +19,7 @@ type Writer struct {
 	retryAfter   RetryAfter
 	custom       func(http.Header, core.Outcome)
 	shadowField  string // canonical; "": none
-	burst        string // name of the parameter; "": none
+	burst, cost  string // names of parameters; "": none
 	names        *parameters
 	hides        bool // a policy is hidden
 
@@ -54,6 +54,7 @@ func newWriter(options Options, policies []policy, names *parameters) *Writer {
 		custom:       options.Custom,
 		shadowField:  http.CanonicalHeaderKey(options.ShadowField),
 		burst:        options.BurstParameter,
+		cost:         options.CostParameter,
 		names:        names,
 	}
 	formats := options.Formats
@@ -86,6 +87,9 @@ func MustNew[R any](options Options, rules []core.Rule[R]) *Writer {
 
 // xFormats are the formats of the X-RateLimit fields.
 const xFormats = 1<<GitHub | 1<<DeltaSeconds | 1<<Discord | 1<<EpochSeconds
+
+// modelFormats are the formats of language models.
+const modelFormats = 1<<OpenAI | 1<<Anthropic
 
 func (w *Writer) has(f Format) bool { return w.formats&(1<<f) != 0 }
 
@@ -164,6 +168,9 @@ func (w *Writer) appendFields(
 	}
 	if w.formats == 1<<IETF { // needs no binding rule: saves 5 to 15% of an answer
 		return text, retry
+	}
+	if w.formats&modelFormats != 0 {
+		text = w.appendModels(text, v, h, o)
 	}
 	binding := w.binding(o)
 	if binding < 0 {

@@ -24,8 +24,8 @@ import (
 var everyFormat = [][]headers.Format{
 	{headers.IETF, headers.Draft6, headers.GitHub},
 	{headers.Draft7, headers.Discord},
-	{headers.DeltaSeconds},
-	{headers.EpochSeconds},
+	{headers.DeltaSeconds, headers.OpenAI},
+	{headers.EpochSeconds, headers.Anthropic},
 }
 
 func TestShowSaysWhichAnswersHaveFieldsAndRetryAfterStays(t *testing.T) {
@@ -62,6 +62,8 @@ func TestOnDenialShowsOnlyWhatWasDenied(t *testing.T) {
 		"DeltaSeconds":   {headers.DeltaSeconds},
 		"Discord":        {headers.Discord},
 		"Discord and so": {headers.Draft7, headers.Draft6, headers.Discord},
+		"OpenAI":         {headers.OpenAI},
+		"Anthropic":      {headers.Anthropic},
 	} {
 		for _, fixed := range []bool{true, false} { // fixed limits, and limits per request
 			t.Run(fmt.Sprint(name, fixed), func(t *testing.T) {

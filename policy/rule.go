@@ -66,7 +66,10 @@ var ruleObject = object[rule]{"rule", []field[rule]{
 }}
 
 var (
-	unitWords    = []string{core.Requests: "requests", core.ContentBytes: "content-bytes"}
+	unitWords = []string{
+		core.Requests: "requests", core.ContentBytes: "content-bytes", core.Tokens: "tokens",
+		core.InputTokens: "input-tokens", core.OutputTokens: "output-tokens",
+	}
 	failureWords = []string{
 		core.FallBack: "fall-back", core.FailOpen: "open", core.FailClosed: "closed",
 	}

@@ -1,0 +1,90 @@
+package headers
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// modelUnits are the units of which OpenAI and Anthropic have fields, in the order of the fields.
+// OpenAI has the first two.
+var modelUnits = [...]core.Unit{core.Requests, core.Tokens, core.InputTokens, core.OutputTokens}
+
+// appendModels appends the fields of OpenAI and Anthropic for o. Those of one unit are one set: they
+// show the rule that binds, of an outer limiter or of o.
+func (w *Writer) appendModels(text []byte, v *values, h http.Header, o *core.Outcome) []byte {
+	for i, unit := range modelUnits {
+		d := w.bindingOf(unit, o)
+		if d == nil {
+			continue
+		}
+		if w.has(OpenAI) && i < 2 {
+			text = w.appendOpenAI(text, v, h, d, fieldOpenAI+field(3*i))
+		}
+		if w.has(Anthropic) {
+			text = w.appendAnthropic(text, v, h, d, fieldAnthropic+field(3*i))
+		}
+	}
+	return text
+}
+
+// bindingOf returns the decision that binds among those with a unit that the fields show, or nil.
+func (w *Writer) bindingOf(unit core.Unit, o *core.Outcome) (binding *core.RuleDecision) {
+	for i := range o.Len() {
+		d := o.At(i)
+		if d.Unit() == unit && w.shows(d) && (binding == nil || d.Binds(binding)) {
+			binding = d
+		}
+	}
+	return binding
+}
+
+// appendOpenAI appends the three fields from f on for d.
+func (w *Writer) appendOpenAI(
+	text []byte, v *values, h http.Header, d *core.RuleDecision, f field,
+) []byte {
+	reset := min(roundUp(micros(resetAfter(d)), microsPerMilli), maxSeconds*microsPerSecond)
+	ours := standing{!d.Allowed, count(d.Remaining), reset}
+	if !ours.bindsAs(first((f + 1).in(h)), first((f + 2).in(h)), parseDuration) {
+		return text
+	}
+	text = w.appendLeft(text, v, d, f)
+	return v.addString(f+2, text, (time.Duration(reset) * time.Microsecond).String())
+}
+
+// parseDuration parses a duration such as 6m0s into microseconds.
+func parseDuration(s string) (int64, bool) {
+	d, err := time.ParseDuration(s)
+	return d.Microseconds(), err == nil
+}
+
+// lastSecond is the last instant of RFC 3339, whose years have four digits.
+const lastSecond = 253_402_300_799
+
+// appendAnthropic appends the three fields from f on for d.
+func (w *Writer) appendAnthropic(
+	text []byte, v *values, h http.Header, d *core.RuleDecision, f field,
+) []byte {
+	reset := min(roundUp(resetAt(d), microsPerSecond), lastSecond*microsPerSecond)
+	ours := standing{!d.Allowed, count(d.Remaining), reset}
+	if !ours.bindsAs(first((f + 1).in(h)), first((f + 2).in(h)), parseInstant) {
+		return text
+	}
+	text = w.appendLeft(text, v, d, f)
+	text = time.UnixMicro(reset).UTC().AppendFormat(text, time.RFC3339)
+	v.add(f+2, text)
+	return text
+}
+
+// parseInstant parses an instant of RFC 3339 into microseconds since the Unix epoch.
+func parseInstant(s string) (int64, bool) {
+	at, err := time.Parse(time.RFC3339, s)
+	return at.UnixMicro(), err == nil
+}
+
+// appendLeft appends the limit of d, the field f, and what is left of it, the field after f.
+func (w *Writer) appendLeft(text []byte, v *values, d *core.RuleDecision, f field) []byte {
+	text = v.addInteger(f, text, w.allowance(d).quota)
+	return v.addInteger(f+1, text, count(d.Remaining))
+}
