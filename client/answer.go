@@ -15,20 +15,21 @@ type answer struct {
 	wait    time.Duration
 	source  string
 	quota   quota
-	counted bool   // quota is told
-	global  bool   // it denies all requests of the account
-	name    string // of the bucket
-	invalid bool   // it counts against the account
+	counted bool               // quota is told
+	tokens  *[tokenKinds]quota // of OpenAI and Anthropic; nil: not told
+	global  bool               // it denies all requests of the account
+	name    string             // of the bucket
+	invalid bool               // it counts against the account
 }
 
 // read reads an answer. A positive wait was told elsewhere than in the fields h.
 func (p *pacer) read(status int, h http.Header, wait time.Duration) (a answer) {
 	a.status = status
-	if a.quota, a.counted = quotaOf(h); a.counted {
-		_, age := h["Age"]
-		_, cached := h["X-From-Cache"]
-		a.counted = !age && !cached
-	}
+	_, age := h["Age"]
+	_, cached := h["X-From-Cache"]
+	fresh := !age && !cached
+	a.quota, a.counted = quotaOf(h)
+	a.counted = a.counted && fresh
 	source, told := sourceRetryAfter, wait > 0
 	if !told && status >= 400 {
 		wait, source, told = retryOf(h)
@@ -40,6 +41,8 @@ func (p *pacer) read(status int, h http.Header, wait time.Duration) (a answer) {
 		readGitHub(h, told, &a)
 	case Discord:
 		readDiscord(h, &a)
+	case OpenAI, Anthropic:
+		readModel(p.o.Dialect, h, fresh, told, &a)
 	}
 	switch {
 	case a.source != "": // found by the dialect

@@ -34,6 +34,7 @@ type bucket struct {
 	told    told    // the rest of the limit, by answers
 	refill  refill  // how the rest is spread, and how fast it is refilled
 	learned learned // the rate of a server that tells nothing
+	tokens  *tokens // the rest of limits of tokens; nil: the dialect has none
 
 	restart restart // of the server: refused connections
 	cap     gate    // keeps calls from asking Options.Limit in vain
@@ -59,6 +60,7 @@ type ticket struct {
 	early         bool          // was sent before the told instant, to test it: see doubt
 	claim         time.Duration // the wait that it tests; 0: none that says nothing is left
 	since         instant       // when claim began
+	tokens        *ledger       // what it has taken of limits of tokens; nil: nothing
 }
 
 // flying returns how many requests have no answer yet.
@@ -73,7 +75,7 @@ func (f *flight) overlapping(tk ticket) int64 { return int64(f.sent - tk.answere
 // ready returns the earliest instant at which c may start if it is the next, and what it waits for.
 func (p *pacer) ready(b *bucket, c *call, now instant) (instant, string) {
 	b.advance(now)
-	at, source := b.next(&p.o, now)
+	at, source := b.next(&p.o, &c.cost, now)
 	if b.account != nil {
 		if a, s := b.account.admitsAt(&c.id); a > at {
 			return a, s
@@ -82,10 +84,10 @@ func (p *pacer) ready(b *bucket, c *call, now instant) (instant, string) {
 	return at, source
 }
 
-// next returns the instant at which b lets the next request start, now at the earliest, and what
-// asks for that. While a denial, a cap or the first request holds b back, it does not ask told,
+// next returns the instant at which b lets a request with a cost start, now at the earliest, and
+// what asks for that. While a denial, a cap or the first request holds b back, it does not ask told,
 // refill and learned: they will know more then.
-func (b *bucket) next(o *Options, now instant) (at instant, source string) {
+func (b *bucket) next(o *Options, cost *spend, now instant) (at instant, source string) {
 	at = now
 	bind := func(until instant, by string) {
 		if until > at {
@@ -101,7 +103,7 @@ func (b *bucket) next(o *Options, now instant) (at instant, source string) {
 		bind(b.opening.next(b, now), sourceFirstAnswer)
 	}
 	if at == now {
-		told, by := b.toldNext(o, now)
+		told, by := b.toldNext(o, cost, now)
 		bind(b.believed(told, now, o), by)
 		bind(b.learned.next(b.flight.last), sourceLearned)
 	}
@@ -116,10 +118,14 @@ func (b *bucket) denial() (instant, string) {
 	return b.waits.until, b.waits.source
 }
 
-// toldNext returns when told and refill let the next request start, and the field of an answer that
-// told them.
-func (b *bucket) toldNext(o *Options, now instant) (instant, string) {
-	return max(b.told.next(), b.refill.next(b, o, now)), b.told.source
+// toldNext returns when told, refill and tokens let a request with a cost start, and the field of an
+// answer that told them.
+func (b *bucket) toldNext(o *Options, cost *spend, now instant) (instant, string) {
+	at := max(b.told.next(), b.refill.next(b, o, now))
+	if until, source := b.tokens.next(cost, now); until > at {
+		return until, source
+	}
+	return at, b.told.source
 }
 
 // start notes that c, which is ready, is sent: in its bucket, its account and its ticket.
@@ -130,9 +136,12 @@ func (p *pacer) start(b *bucket, c *call, now instant) {
 	if c.attempt == 1 && !c.again { // neither repeated nor turned back by the cap
 		b.budget.send(now)
 	}
-	at, _ := b.toldNext(&p.o, now)
+	at, _ := b.toldNext(&p.o, &c.cost, now)
 	claim, nothingLeft := b.claimed(at)
 	c.ticket, c.stage = b.start(now, c.heldBack), started
+	if b.tokens != nil {
+		c.ticket.tokens = b.tokens.start(&c.cost, now)
+	}
 	if c.ticket.early = at > now; c.ticket.early && nothingLeft {
 		c.ticket.claim, c.ticket.since = claim, at-claim
 	}
@@ -187,6 +196,9 @@ func (b *bucket) cancel(tk ticket, id *identity) {
 		b.account.common.cancel(id, tk.at)
 	}
 	b.learned.count-- // learned infers its count from seq, which was used up
+	if tk.tokens != nil {
+		b.tokens.cancel(tk.tokens)
+	}
 	if b.told.known && !tk.opened {
 		b.told.left++
 	}
@@ -195,6 +207,9 @@ func (b *bucket) cancel(tk ticket, id *identity) {
 // answer notes that a request is no longer in flight.
 func (b *bucket) answer(tk ticket) {
 	b.flight.answered++
+	if tk.tokens != nil {
+		b.tokens.answer(tk.tokens)
+	}
 	if b.standIn {
 		b.account.common.stray(b.major, -1)
 	}
@@ -208,6 +223,9 @@ func (b *bucket) answer(tk ticket) {
 func (b *bucket) observe(o *Options, now instant, tk ticket, a *answer, strays int) (
 	wait time.Duration, source string) {
 	learns := o.Pace != Off && o.Dialect == Standard
+	if a.tokens != nil && o.Pace != Off {
+		b.tokens.observe(tk, now, a.tokens)
+	}
 	switch {
 	case a.limited:
 		return b.deny(now, tk, a, learns)

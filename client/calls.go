@@ -53,6 +53,9 @@ func (p *pacer) begin(ctx context.Context, c pacing.Call) *turn {
 	} else {
 		t.id = p.identify(t.asked())
 	}
+	if p.o.Dialect.countsTokens() {
+		t.cost = p.costOf(t.asked())
+	}
 	return t
 }
 

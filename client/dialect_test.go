@@ -82,7 +82,7 @@ func newGitHub(t *testing.T, g *github, o client.Options) (*client.Transport, *s
 
 // These are paths of no resource.
 func TestDialectsTakeEveryPath(t *testing.T) {
-	for _, dialect := range []client.Dialect{client.GitHub, client.Discord} {
+	for _, dialect := range []client.Dialect{client.GitHub, client.Discord, client.OpenAI, client.Anthropic} {
 		for _, path := range []string{"", "/", "/api", "/api/", "/api/v10", "/api/v3", "//", "/repos",
 			"/repos/o//"} {
 			synctest.Test(t, func(t *testing.T) {

@@ -8,7 +8,7 @@
 // It reads Retry-After; RateLimit and RateLimit-Policy of
 // draft-ietf-httpapi-ratelimit-headers-11 and of draft -07; the RateLimit fields of drafts -00 to
 // -06; and the X-RateLimit fields, whatever the unit of their reset. [Dialect] adds the rules of
-// GitHub and Discord.
+// GitHub and Discord, and limits of tokens of OpenAI and Anthropic.
 //
 // # Rules
 //

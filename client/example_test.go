@@ -245,12 +245,45 @@ func ExampleDialect() {
 			fmt.Println(path, response.StatusCode)
 		}
 	}
-	fmt.Println(client.Standard, client.Discord)
+	fmt.Println(client.Standard, client.Discord, client.OpenAI, client.Anthropic)
 	// Output:
 	// /search/issues 403
 	// /search/issues was not sent
 	// /user 200
-	// 0 2
+	// 0 2 3 4
+}
+
+// A request waits until its tokens are left. A caller that knows its prompt says how many those are.
+func ExampleOptions_tokens() {
+	type prompt struct{} // a key of contexts
+	t := client.MustNew(client.Options{
+		Dialect: client.OpenAI, MaxWait: time.Millisecond,
+		Tokens: func(r *http.Request) (input, output int64) {
+			text, _ := r.Context().Value(prompt{}).(string)
+			return int64(len(text) / 4), 1000 // max_tokens
+		},
+		Base: canned(func(*http.Request) *http.Response {
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{
+				"X-Ratelimit-Limit-Tokens":     {"90000"},
+				"X-Ratelimit-Remaining-Tokens": {"1500"},
+				"X-Ratelimit-Reset-Tokens":     {"59s"},
+			}}
+		})})
+	for _, text := range []string{"Hello", "What is a token?", strings.Repeat("long ", 1000)} {
+		ctx := context.WithValue(context.Background(), prompt{}, text)
+		r, _ := http.NewRequestWithContext(ctx, "POST", "https://api.openai.com/v1/responses", nil)
+		_, err := t.RoundTrip(r)
+		var wait *client.WaitError
+		if errors.As(err, &wait) {
+			fmt.Println(len(text), "bytes were not sent:", wait.Source)
+		} else {
+			fmt.Println(len(text), "bytes were sent")
+		}
+	}
+	// Output:
+	// 5 bytes were sent
+	// 16 bytes were sent
+	// 5000 bytes were not sent: x-ratelimit-reset-tokens
 }
 
 // A Transport is used by one request at a time or by many.

@@ -46,11 +46,15 @@ var families = [...]family{
 
 func init() {
 	for i := range families {
-		f := &families[i]
-		f.source = f.reset
-		for _, field := range []*string{&f.limit, &f.remaining, &f.reset} {
-			*field = http.CanonicalHeaderKey(*field)
-		}
+		families[i].canonicalize()
+	}
+}
+
+// canonicalize makes the names of f those of [http.Header].
+func (f *family) canonicalize() {
+	f.source = f.reset
+	for _, field := range []*string{&f.limit, &f.remaining, &f.reset} {
+		*field = http.CanonicalHeaderKey(*field)
 	}
 }
 

@@ -44,7 +44,22 @@ const (
 	// At most 9,500 requests in ten minutes may be answered 401, 403 or 429: at 10,000 Discord
 	// blocks the address.
 	Discord
+	// OpenAI has limits of requests and of tokens, in the fields of
+	// https://platform.openai.com/docs/guides/rate-limits: x-ratelimit-remaining-tokens and its
+	// sisters. A limit refills evenly until its reset. [Options.Tokens] says what a request costs.
+	OpenAI
+	// Anthropic has limits of requests, of all tokens, of input tokens and of output tokens, in the
+	// fields of https://platform.claude.com/docs/en/api/rate-limits:
+	// anthropic-ratelimit-tokens-remaining and its sisters. Limits refill as those of OpenAI. The
+	// default Bucket tells API keys apart by the field X-Api-Key.
+	Anthropic
 )
+
+// countsTokens reports whether answers tell how many tokens are left.
+func (d Dialect) countsTokens() bool { return d == OpenAI || d == Anthropic }
+
+// hasAccounts reports whether buckets belong to accounts.
+func (d Dialect) hasAccounts() bool { return d == GitHub || d == Discord }
 
 // Options are the options of [New]. The zero value is ready to use.
 type Options struct {
@@ -53,8 +68,9 @@ type Options struct {
 
 	// Bucket names the limit that counts a request. All requests of one bucket wait together. It is
 	// called for every request and must be safe for concurrent use. Put the path into the name if a
-	// server limits its paths apart. GitHub and Discord divide a bucket further. nil: scheme, host,
-	// and a digest of the field Authorization; and the path if its requests are denied without a
+	// server limits its paths apart. GitHub and Discord divide a bucket further. OpenAI and
+	// Anthropic limit each model apart: put it into the name. nil: scheme, host, and a digest of the
+	// field Authorization; and the path if its requests are denied without a
 	// wait, and those of other paths are not.
 	Bucket func(*http.Request) string
 
@@ -94,6 +110,13 @@ type Options struct {
 	// Dialect says whose answers are understood. Zero: Standard.
 	Dialect Dialect
 
+	// Tokens returns how many tokens a request may cost: those of the prompt, and the most that the
+	// answer may have, such as max_tokens. Requests then wait until so many are left. It is called
+	// once for each request, and must be safe for concurrent use. It must not read r.Body; r.GetBody
+	// returns a copy of it. Only OpenAI and Anthropic count tokens. nil: a request waits only if no
+	// token is left, until all are.
+	Tokens func(r *http.Request) (input, output int64)
+
 	// Observe receives events: see [EventKind]. It is called on the goroutine of the request,
 	// without a lock. It must be quick and safe for concurrent use. nil: no events.
 	Observe func(Event)
@@ -124,8 +147,8 @@ func (o Options) compile() (Options, *core.Limiter[string], error) {
 		check(err == nil, "backend: cannot keep Limit: %w", err)
 	}
 	if a := o.Account; a != (limits.Rate{}) {
-		check(o.Dialect != Standard, "account: Standard has no accounts: use Limit")
-		check(o.Dialect == Standard || a.Units >= 1 && a.Units <= maxAccountUnits && a.Period > 0,
+		check(o.Dialect.hasAccounts(), "account: only GitHub and Discord have accounts: use Limit")
+		check(!o.Dialect.hasAccounts() || a.Units >= 1 && a.Units <= maxAccountUnits && a.Period > 0,
 			"account: must be 1 to %d units in a positive period (got %d in %v)",
 			maxAccountUnits, a.Units, a.Period)
 	}
@@ -140,7 +163,10 @@ func (o Options) compile() (Options, *core.Limiter[string], error) {
 	check(o.Attempts >= 0,
 		"attempts: must be positive, or 0 for %d (got %d)", defaultAttempts, o.Attempts)
 	check(o.Pace <= Off, "pace: must be WhenLow, Evenly or Off (got %d)", o.Pace)
-	check(o.Dialect <= Discord, "dialect: must be Standard, GitHub or Discord (got %d)", o.Dialect)
+	check(o.Dialect <= Anthropic,
+		"dialect: must be Standard, GitHub, Discord, OpenAI or Anthropic (got %d)", o.Dialect)
+	check(o.Tokens == nil || o.Dialect.countsTokens(),
+		"tokens: only OpenAI and Anthropic count tokens: set Dialect")
 
 	o.Denials = slices.Clone(o.Denials)
 	if o.MaxWait = min(o.MaxWait, mostMaxWait); o.MaxWait == 0 {

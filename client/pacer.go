@@ -43,6 +43,7 @@ func newPacer(o Options) (*pacer, error) {
 // call is one call, with all its attempts.
 type call struct {
 	id       identity
+	cost     spend                // in tokens
 	request  *http.Request        // for functions of options
 	describe func() *http.Request // makes request when it is needed; nil: request is set
 	header   http.Header

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"hash/maphash"
@@ -89,10 +90,18 @@ func (p *pacer) keyOf(scheme, host string, h http.Header) key {
 	case "http":
 		k.host = strings.TrimSuffix(k.host, ":80")
 	}
-	if a := first(h, "Authorization"); a != "" {
+	if a := p.credential(h); a != "" {
 		k.credential = maphash.String(p.seed, a)
 	}
 	return k
+}
+
+// credential returns what tells the accounts of a server apart.
+func (p *pacer) credential(h http.Header) string {
+	if p.o.Dialect == Anthropic {
+		return cmp.Or(first(h, "X-Api-Key"), first(h, "Authorization"))
+	}
+	return first(h, "Authorization")
 }
 
 // resolve sets and returns the bucket of c. It may differ from that of an earlier look-up: since
@@ -128,6 +137,9 @@ func (p *pacer) bucket(k key, c *call) *bucket {
 		return b
 	}
 	b := &bucket{key: k, site: siteOf(k.host), name: p.nameOf(k, c.header)}
+	if p.o.Dialect.countsTokens() {
+		b.tokens = new(tokens)
+	}
 	switch {
 	case k.route == accountRoute:
 		b.common = new(common)
@@ -252,7 +264,7 @@ func (p *pacer) nameOf(k key, h http.Header) string {
 	if p.o.Bucket == nil {
 		name = k.scheme + "://" + k.host
 		if k.credential != 0 {
-			name += " " + digest(first(h, "Authorization"))
+			name += " " + digest(p.credential(h))
 		}
 	}
 	if k.route != "" && k.route != accountRoute {

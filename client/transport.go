@@ -45,6 +45,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL != nil {
 		c.path = r.URL.Path
 	}
+	if t.o.Dialect.countsTokens() {
+		c.cost = t.costOf(r)
+	}
 	defer t.abandon(&c)
 	for sent := false; ; sent = true {
 		if err := t.wait(ctx, &c); err != nil {

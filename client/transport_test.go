@@ -579,7 +579,9 @@ func TestOptionsThatAreIllegalAreReportedTogether(t *testing.T) {
 
 func TestAccountsAndDenialsThatAreIllegal(t *testing.T) {
 	for want, o := range map[string]client.Options{
-		"Standard has no accounts": {Account: limits.PerSecond(5)},
+		"only GitHub and Discord have accounts": {Dialect: client.OpenAI, Account: limits.PerSecond(5)},
+		"only OpenAI and Anthropic count tokens": {Dialect: client.GitHub,
+			Tokens: func(*http.Request) (input, output int64) { return 1, 1 }},
 		"must be 1 to 10000 units": {Dialect: client.Discord,
 			Account: limits.PerSecond(10_001)},
 		"in a positive period (got 5 in 0s)": {Dialect: client.GitHub, Account: limits.Rate{Units: 5}},

@@ -79,6 +79,10 @@ var waits = []struct {
 	{"another unit",
 		"RateLimit-Policy: \"bytes\";q=100;qu=\"content-bytes\";w=900, \"a\";q=5;qu=\"request\";w=60\n" +
 			"RateLimit: \"bytes\";r=0;t=900, \"a\";r=0;t=9", 9 * time.Second, "RateLimit"},
+	{"values and tokens are no requests",
+		"RateLimit-Policy: \"users\";q=5;qu=\"distinct-values\";w=900, \"tokens\";q=5;qu=\"tokens\";w=900, " +
+			"\"a\";q=5;w=60\nRateLimit: \"users\";r=0;t=900, \"tokens\";r=0;t=900, \"a\";r=0;t=9",
+		9 * time.Second, "RateLimit"},
 	{"a policy without a window", `RateLimit: "concurrent";r=0, "a";r=0;t=9`, 9 * time.Second,
 		"RateLimit"},
 

@@ -1,0 +1,217 @@
+package client
+
+import (
+	"net/http"
+	"time"
+)
+
+// Kinds of tokens that OpenAI and Anthropic limit. A limit of all tokens counts those that are read
+// and those that are written.
+const (
+	allTokens = iota
+	inputTokens
+	outputTokens
+	tokenKinds
+)
+
+// spend is how many tokens of each kind a request costs.
+type spend [tokenKinds]int64
+
+// anyCost is the cost of a request without Options.Tokens: unknown.
+var anyCost = spend{-1, -1, -1}
+
+// costOf returns the cost of r by Options.Tokens.
+func (p *pacer) costOf(r *http.Request) spend {
+	if p.o.Tokens == nil {
+		return anyCost
+	}
+	input, output := p.o.Tokens(r)
+	input, output = min(max(input, 0), maxCount), min(max(output, 0), maxCount)
+	return spend{allTokens: input + output, inputTokens: input, outputTokens: output}
+}
+
+// tokenFields are the fields of the kinds of tokens, by dialect. A kind without fields is not limited.
+var tokenFields = [...][tokenKinds]family{
+	OpenAI: {
+		allTokens: {limit: "x-ratelimit-limit-tokens", remaining: "x-ratelimit-remaining-tokens",
+			reset: "x-ratelimit-reset-tokens"},
+	},
+	Anthropic: {
+		allTokens: {limit: "anthropic-ratelimit-tokens-limit",
+			remaining: "anthropic-ratelimit-tokens-remaining",
+			reset:     "anthropic-ratelimit-tokens-reset"},
+		inputTokens: {limit: "anthropic-ratelimit-input-tokens-limit",
+			remaining: "anthropic-ratelimit-input-tokens-remaining",
+			reset:     "anthropic-ratelimit-input-tokens-reset"},
+		outputTokens: {limit: "anthropic-ratelimit-output-tokens-limit",
+			remaining: "anthropic-ratelimit-output-tokens-remaining",
+			reset:     "anthropic-ratelimit-output-tokens-reset"},
+	},
+}
+
+func init() {
+	for dialect := range tokenFields {
+		for kind := range tokenFields[dialect] {
+			tokenFields[dialect][kind].canonicalize()
+		}
+	}
+}
+
+// thousand is what Anthropic rounds remaining tokens to. Half of it may be missing.
+const thousand = 1000
+
+// readModel reads an answer of OpenAI or Anthropic. A denial that tells no wait is by the limit of
+// which the smallest part is left, and lasts until that is whole.
+func readModel(dialect Dialect, h http.Header, fresh, told bool, a *answer) {
+	tightest, any := a.quota, a.counted
+	for kind := range tokenFields[dialect] {
+		f := &tokenFields[dialect][kind]
+		q, ok := f.read(h[f.remaining], h[f.reset], h)
+		if !ok || !fresh {
+			continue
+		}
+		if dialect == Anthropic && q.left%thousand == 0 && q.left < q.limit {
+			q.left = max(q.left-thousand/2, 0)
+		}
+		if a.tokens == nil {
+			a.tokens = new([tokenKinds]quota)
+		}
+		a.tokens[kind] = q
+		if !any || q.part() < tightest.part() {
+			tightest, any = q, true
+		}
+	}
+	if a.limited && !told && any && tightest.window > 0 {
+		a.wait, a.source = tightest.window, tightest.source
+	}
+}
+
+// part returns which part of the limit is left.
+func (q *quota) part() float64 { return float64(q.left) / float64(max(q.limit, 1)) }
+
+// tokens keeps the requests of a bucket to limits of tokens.
+type tokens struct {
+	limits         [tokenKinds]tokenLimit
+	sent, answered spend  // tokens of all requests
+	newest         uint64 // the latest request whose answer counts
+}
+
+// tokenLimit is a limit of tokens. It refills evenly until the told reset, as both services
+// document. left is a lower bound, as long as no other client uses the limit:
+//
+//	an answer tells 40,000 of 100,000 and a reset in 36 s, so 1,667 refill in a second;
+//	a request of 50,000 may start after 6 s
+type tokenLimit struct {
+	known  bool
+	left   float64 // at an instant
+	at     instant
+	limit  float64 // 0: unknown
+	rate   float64 // tokens that refill in a nanosecond; 0: unknown
+	whole  instant // when all of the limit is left
+	source string
+}
+
+// level returns what is left now.
+func (l *tokenLimit) level(now instant) float64 {
+	return min(l.left+l.rate*float64(now-l.at), max(l.limit, l.left))
+}
+
+// next returns when n tokens are left. An unknown number waits until all are, if none is left.
+func (l *tokenLimit) next(n int64, now instant) instant {
+	need := float64(n)
+	if l.limit > 0 {
+		need = min(need, l.limit)
+	}
+	switch {
+	case !l.known:
+	case n < 0 && l.left < 1:
+		return l.whole
+	case n <= 0 || l.level(now) >= need:
+	case l.rate > 0:
+		return min(l.at+time.Duration((need-l.left)/l.rate)+1, max(l.whole, now))
+	default:
+		return l.whole
+	}
+	return 0
+}
+
+// next returns when a request with a cost may start, and which field tells that. A nil t knows no
+// limit.
+func (t *tokens) next(cost *spend, now instant) (at instant, source string) {
+	if t == nil {
+		return 0, ""
+	}
+	for kind := range t.limits {
+		l := &t.limits[kind]
+		if until := l.next(cost[kind], now); until > at {
+			at, source = until, l.source
+		}
+	}
+	return at, source
+}
+
+// ledger is what a request in flight has taken.
+type ledger struct {
+	cost   spend
+	before spend // of the answered requests, when it started
+}
+
+// start notes that a request with a cost is sent.
+func (t *tokens) start(cost *spend, now instant) *ledger {
+	taken := &ledger{before: t.answered}
+	for kind := range t.limits {
+		n := max(cost[kind], 0)
+		taken.cost[kind] = n
+		t.sent[kind] += n
+		l := &t.limits[kind]
+		l.left, l.at = l.level(now)-float64(n), now
+	}
+	return taken
+}
+
+// answer notes that a request is no longer in flight.
+func (t *tokens) answer(taken *ledger) {
+	for kind := range t.answered {
+		t.answered[kind] += taken.cost[kind]
+	}
+}
+
+// cancel takes back a start: the request was not sent.
+func (t *tokens) cancel(taken *ledger) {
+	for kind := range t.limits {
+		t.limits[kind].left += float64(taken.cost[kind])
+	}
+}
+
+// observe learns from an answer that tells what is left. The server may have decided every request
+// after it that was not answered when it started.
+func (t *tokens) observe(tk ticket, now instant, told *[tokenKinds]quota) {
+	newest := tk.seq >= t.newest
+	t.newest = max(t.newest, tk.seq)
+	for kind := range told {
+		q, l := &told[kind], &t.limits[kind]
+		if q.source == "" {
+			continue
+		}
+		taken := tk.tokens
+		others := t.sent[kind] - taken.before[kind] - taken.cost[kind]
+		lowest, level := float64(q.left-others), l.level(now)
+		switch {
+		case !l.known:
+			level = lowest
+		case newest:
+			level = max(lowest, min(level, float64(q.left)))
+		default:
+			level = max(lowest, level)
+		}
+		l.left, l.at = level, now
+		if !newest {
+			continue
+		}
+		l.known, l.limit, l.source = true, float64(q.limit), q.source
+		l.whole = now + max(q.window, 0)
+		if used := q.limit - q.left - 1; used > 0 && q.window > 0 { // left is rounded down
+			l.rate = float64(used) / float64(q.window)
+		}
+	}
+}
