@@ -252,7 +252,7 @@ func TestAProgramThatCannotListenSaysSoAndFails(t *testing.T) {
 			t.Errorf("%s with %v: %v, said %q, want it to fail and say why", name, env, err, out)
 		}
 	}
-	for _, name := range append(systems(t), "chi", "echo", "gin", "layers", "quickstart", "uploads") {
+	for _, name := range append(systems(t), "chi", "echo", "gin", "layers", "quickstart", "quota", "uploads") {
 		fails(name, "ADDR="+taken.Addr().String(), "ADMIN=127.0.0.1:0")
 	}
 	for _, name := range []string{"systems/envoy", "systems/stripe"} { // with nobody able to switch or look
