@@ -253,7 +253,7 @@ func ExampleDialect() {
 	// 0 2 3 4
 }
 
-// A request waits until its tokens are left. A caller that knows its prompt says how many those are.
+// A request waits until its tokens are left. The program says how many those are.
 func ExampleOptions_tokens() {
 	type prompt struct{} // a key of contexts
 	t := client.MustNew(client.Options{

@@ -30,7 +30,7 @@ func (p *pacer) costOf(r *http.Request) spend {
 	return spend{allTokens: input + output, inputTokens: input, outputTokens: output}
 }
 
-// tokenFields are the fields of the kinds of tokens, by dialect. A kind without fields is not limited.
+// tokenFields are the fields of the kinds of tokens, by dialect. A kind without fields has no limit.
 var tokenFields = [...][tokenKinds]family{
 	OpenAI: {
 		allTokens: {limit: "x-ratelimit-limit-tokens", remaining: "x-ratelimit-remaining-tokens",

@@ -143,7 +143,9 @@ func TestTokensOfRequestsInFlightAreNotLeft(t *testing.T) {
 			return answer(200, "x-ratelimit-limit-tokens", "100000",
 				"x-ratelimit-remaining-tokens", fmt.Sprint(at), "x-ratelimit-reset-tokens", "1h0m0s")
 		})
-		c := newClient(t, scripted(server), client.Options{Dialect: client.OpenAI, Tokens: tokensIn, MaxWait: 30 * time.Second})
+		c := newClient(t, scripted(server), client.Options{
+			Dialect: client.OpenAI, Tokens: tokensIn, MaxWait: 30 * time.Second,
+		})
 		get(c, "http://a/")
 		var wg sync.WaitGroup
 		var sent, held atomic.Int64

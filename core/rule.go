@@ -200,8 +200,8 @@ func (rule *Rule[R]) validate() error {
 			rule.OnFailure))
 	}
 	if rule.Unit > OutputTokens {
-		errs = append(errs, fmt.Errorf("unit: must be Requests, ContentBytes, Tokens, InputTokens or "+
-			"OutputTokens (got %d)", rule.Unit))
+		errs = append(errs, fmt.Errorf("unit: must be Requests, ContentBytes, Tokens, InputTokens "+
+			"or OutputTokens (got %d)", rule.Unit))
 	} else if rule.Unit != Requests && rule.holds() {
 		errs = append(errs, errors.New(
 			"unit: a concurrency limit counts concurrent requests: remove Unit"))

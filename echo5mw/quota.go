@@ -7,9 +7,9 @@ import (
 )
 
 // Quota returns a handler that tells a client how much it has left under each rule, and takes no
-// units: see [nethttp.Limiter.Quota]. routes are methods and paths for which to ask, such as "GET
-// /search". The rules see them in c.Request, and the route of the handler itself in c.Path. Quota
-// panics if l is nil or was not made by [New], or if a route is not a method and a path.
+// units: see [nethttp.Limiter.Quota]. routes are methods and paths for which to ask, such as
+// "GET /search". The rules see them in c.Request. c.Path stays that of the handler itself. Quota panics
+// if l is nil or was not made by [New], or if a route is not a method and a path.
 func (l *Limiter) Quota(routes ...string) echo.HandlerFunc {
 	if l == nil || l.gate == nil {
 		panic("echo5mw: Limiter.Quota: the limiter is nil or zero: make one with New")

@@ -40,8 +40,8 @@ const (
 	// OpenAI is x-ratelimit-limit-requests, -remaining- and -reset-, and the same of -tokens, as
 	// https://platform.openai.com/docs/guides/rate-limits documents them. The reset is a duration,
 	// such as 6m0s or 20ms, until the limit is whole again. The Unit of a rule says which fields it
-	// has: core.Requests or core.Tokens. A rule with another Unit has none. Of several rules with one
-	// Unit the fields show the one that binds.
+	// has: core.Requests or core.Tokens. A rule with another Unit has none. Of several rules with
+	// one Unit the fields show the one that binds.
 	OpenAI
 
 	// Anthropic is anthropic-ratelimit-requests-limit, -remaining and -reset, and the same of

@@ -11,8 +11,8 @@ import (
 // OpenAI has the first two.
 var modelUnits = [...]core.Unit{core.Requests, core.Tokens, core.InputTokens, core.OutputTokens}
 
-// appendModels appends the fields of OpenAI and Anthropic for o. Those of one unit are one set: they
-// show the rule that binds, of an outer limiter or of o.
+// appendModels appends the fields of OpenAI and Anthropic for o. Those of one unit are one set:
+// they show the rule that binds, of an outer limiter or of o.
 func (w *Writer) appendModels(text []byte, v *values, h http.Header, o *core.Outcome) []byte {
 	for i, unit := range modelUnits {
 		d := w.bindingOf(unit, o)

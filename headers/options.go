@@ -16,7 +16,8 @@ import (
 type Options struct {
 	// Formats are the fields to write. IETF and Draft7 exclude each other, and so do
 	// GitHub, DeltaSeconds, Discord and EpochSeconds. Draft6 beside IETF omits its
-	// RateLimit-Policy. OpenAI and Anthropic go with any. nil: IETF. Empty but not nil: none; Custom must be set then.
+	// RateLimit-Policy. OpenAI and Anthropic go with any. nil: IETF. Empty but not nil: none; Custom
+	// must be set then.
 	Formats []Format
 
 	// Show selects the answers that get the fields. Zero: Always.
@@ -64,8 +65,8 @@ type Options struct {
 
 	// CostParameter names a parameter of RateLimit of IETF that shows how many units this request
 	// takes: "c" in a pending change of the draft (pull request 166), or a name with a prefix. With
-	// "c", RateLimit reads "tokens";r=8500;t=51;c=1500. On a denial it is what the request would have
-	// taken. It is an estimate if the rule has a FinalCost. "": none.
+	// "c", RateLimit reads "tokens";r=8500;t=51;c=1500. On a denial it is what the request would
+	// have taken. It is an estimate if the rule has a FinalCost. "": none.
 	CostParameter string
 
 	// CapPace raises t of IETF so that r per t seconds is never a faster pace than q per w seconds

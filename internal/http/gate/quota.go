@@ -96,7 +96,9 @@ func (q *quota[R]) tell(told []core.RuleDecision, o *core.Outcome) []core.RuleDe
 		if !q.gate.shows(d) {
 			continue
 		}
-		same := slices.IndexFunc(told, func(e core.RuleDecision) bool { return e.Rule() == d.Rule() })
+		same := slices.IndexFunc(told, func(e core.RuleDecision) bool {
+			return e.Rule() == d.Rule()
+		})
 		switch {
 		case same < 0:
 			told = append(told, *d)
