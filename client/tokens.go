@@ -96,8 +96,8 @@ type tokens struct {
 	newest         uint64 // the latest request whose answer counts
 }
 
-// tokenLimit is a limit of tokens. It refills evenly until the told reset, as both services
-// document. left is a lower bound, as long as no other client uses the limit:
+// tokenLimit is a limit of tokens. It refills evenly until the told reset, as Anthropic documents and
+// the resets of OpenAI show. left is a lower bound, as long as no other client uses the limit:
 //
 //	an answer tells 40,000 of 100,000 and a reset in 36 s, so 1,667 refill in a second;
 //	a request of 50,000 may start after 6 s

@@ -7,10 +7,11 @@
 //	$ curl -s -H 'X-API-Key: ann' 'localhost:8080/search?[1-3]' -o /dev/null
 //	$ curl -s -H 'X-API-Key: ann' localhost:8080/items -o /dev/null
 //	$ curl -s -H 'X-API-Key: ann' localhost:8080/rate_limit
-//	{"resources":{"search":{"limit":30,"used":3,"remaining":27,"reset":...},"items":{"limit":500,"used":1,...}}}
+//	{"resources":{"search":{"limit":30,"used":3,"remaining":27,"reset":...
 //	$ curl -s -H 'X-API-Key: bob' localhost:8080/rate_limit
 //	{"resources":{"search":{"limit":30,"used":0,"remaining":30,...
-//	$ curl -s -o /dev/null -w '%{http_code}\n' -H 'X-API-Key: ann' 'localhost:8080/search?[1-28]' | uniq -c
+//	$ curl -s -o /dev/null -w '%{http_code}\n' -H 'X-API-Key: ann' \
+//	    'localhost:8080/search?[1-28]' | uniq -c
 //	     27 200
 //	      1 429
 //
