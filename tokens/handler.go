@@ -1,0 +1,168 @@
+package tokens
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"sync/atomic"
+)
+
+// Handler returns a handler that estimates a request, passes it through limit, and reads the answer
+// of next. next is an [httputil.ReverseProxy], or any handler that writes the answer of a model.
+// limit is the Handler method of a [nethttp.Limiter] with rules of [ByCount] and [ByPrice], or a
+// function that puts several around its argument. Handler panics if an argument is missing.
+//
+// A request is a POST whose body is one JSON object. It is read before limit sees it, so put
+// authentication outside. Others are answered 405, 413, 415 or 400, with a line of text. next gets
+// the body as it came. It sees no Accept-Encoding but identity, since a compressed answer cannot be
+// read; no Upgrade; and no Expect.
+//
+// The answer is passed on as it comes, with its flushes. If next returns, or panics as a
+// ReverseProxy does when a stream breaks off, the request costs what [Call.Usage] says. An error
+// from the model costs nothing. If next sent the request to another server and got no answer, or
+// the client left before it, the model may have worked: the estimate stays.
+func (m *Meter) Handler(
+	api API, limit func(http.Handler) http.Handler, next http.Handler,
+) http.Handler {
+	if m == nil || m.config.MaxBody == 0 {
+		panic("tokens: Meter.Handler: the meter is nil or zero: make one with New")
+	}
+	if counted[api] == nil || limit == nil || next == nil {
+		panic("tokens: Meter.Handler: api, limit and next are required")
+	}
+	limited := limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.serve(w, r, next)
+	}))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, status, err := m.readBody(w, r)
+		if err != nil {
+			http.Error(w, err.Error(), status)
+			return
+		}
+		call, err := m.Estimate(api, body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		limited.ServeHTTP(w, withCall(r, call, body))
+	})
+}
+
+func (m *Meter) readBody(w http.ResponseWriter, r *http.Request) ([]byte, int, error) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return nil, http.StatusMethodNotAllowed, errors.New("the method must be POST")
+	}
+	if isEncoded(r.Header) {
+		return nil, http.StatusUnsupportedMediaType, errors.New("the body must not be compressed")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, m.config.MaxBody))
+	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+		return nil, http.StatusRequestEntityTooLarge,
+			fmt.Errorf("the body must have at most %d bytes", tooLong.Limit)
+	}
+	if err != nil {
+		return nil, http.StatusBadRequest, errors.New("the body did not arrive: send it again")
+	}
+	return body, http.StatusOK, nil
+}
+
+// withCall returns r with the body that was read and its call.
+func withCall(r *http.Request, call *Call, body []byte) *http.Request {
+	r = r.WithContext(context.WithValue(r.Context(), callKey{}, call))
+	r.Header = r.Header.Clone() // outer handlers keep theirs
+	r.Header.Set("Accept-Encoding", "identity")
+	r.Header.Del("Upgrade")
+	r.Header.Del("Expect")
+	r.Body, r.ContentLength, r.TransferEncoding = &content{body}, int64(len(body)), nil
+	return r
+}
+
+// content is a body that was read. It is freed when it has been read again: the answer may take
+// minutes. No GetBody repeats it, so no client can have a request sent twice by an Idempotency-Key.
+type content struct{ rest []byte }
+
+func (c *content) Read(p []byte) (n int, err error) {
+	n = copy(p, c.rest)
+	if c.rest = c.rest[n:]; len(c.rest) == 0 {
+		c.rest, err = nil, io.EOF
+	}
+	return n, err
+}
+
+func (c *content) Close() error {
+	c.rest = nil
+	return nil
+}
+
+// serve serves a request that limit has let pass.
+func (m *Meter) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	call, ctx := callOf(r.Context()), r.Context()
+	upstream := &exchange{}
+	defer func() {
+		if call.status >= 400 && upstream.mayHaveWorked(ctx) {
+			call.status, call.answer = 0, answer{} // the error is not the model's
+		}
+		call.settle(ctx)
+		if m.config.Observe != nil {
+			m.config.Observe(r, call)
+		}
+	}()
+	next.ServeHTTP(&writer{ResponseWriter: w, call: call}, r.WithContext(upstream.watched(ctx)))
+}
+
+// exchange is what is known of a request that next has sent to another server by net/http.
+type exchange struct{ sent, answered atomic.Bool }
+
+func (e *exchange) watched(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest:         func(httptrace.WroteRequestInfo) { e.sent.Store(true) },
+		GotFirstResponseByte: func() { e.answered.Store(true) },
+		Got1xxResponse: func(int, textproto.MIMEHeader) error { // which is no answer yet
+			e.answered.Store(false)
+			return nil
+		},
+	})
+}
+
+// mayHaveWorked reports whether a model may have worked although next has answered with an error:
+// next had no answer to what it sent, or the client had left by then.
+func (e *exchange) mayHaveWorked(ctx context.Context) bool {
+	return !e.answered.Load() && (e.sent.Load() || ctx.Err() != nil)
+}
+
+// writer passes the answer on and lets the call read it.
+type writer struct {
+	http.ResponseWriter
+	call  *Call
+	begun bool
+}
+
+func (w *writer) WriteHeader(status int) {
+	if !w.begun {
+		w.call.Answer(status, w.Header())
+		w.begun = w.call.status != 0
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	if !w.begun {
+		w.begun = true
+		w.call.Answer(http.StatusOK, w.Header())
+	}
+	n, err := w.ResponseWriter.Write(p)
+	w.call.Write(p) // all of it: the model has written it, whether the client reads it or not
+	return n, err
+}
+
+func (w *writer) Flush() { _ = w.FlushError() }
+
+// FlushError is the method that http.ResponseController looks for before Flush.
+func (w *writer) FlushError() error { return http.NewResponseController(w.ResponseWriter).Flush() }
+
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }

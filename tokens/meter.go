@@ -1,0 +1,151 @@
+package tokens
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+)
+
+// API is an interface to models. It says which members of a request bound the output, and so how
+// much the request may use.
+type API uint8
+
+const (
+	// ChatCompletions is OpenAI's POST /v1/chat/completions, which many other servers have. The
+	// output of a request is max_completion_tokens or max_tokens, whichever is more, times n.
+	ChatCompletions API = iota + 1
+	// Responses is OpenAI's POST /v1/responses. The output is max_output_tokens.
+	Responses
+	// Messages is Anthropic's POST /v1/messages. The output is max_tokens.
+	Messages
+)
+
+// String returns the last words of the path, such as "chat/completions".
+func (a API) String() string {
+	switch a {
+	case ChatCompletions:
+		return "chat/completions"
+	case Responses:
+		return "responses"
+	case Messages:
+		return "messages"
+	}
+	return fmt.Sprintf("API(%d)", uint8(a))
+}
+
+// Config configures a [Meter]. The zero value of each field is a usable default.
+type Config struct {
+	// Prices are the prices of models, by their names in requests. If there are any, a request for
+	// another model is refused. The model "" is that of requests that name none. nil: rules of
+	// [ByPrice] fail.
+	Prices map[string]Price
+
+	// Output is the estimated output, in tokens, of each choice of a request that names no maximum.
+	// The limits are exact only if the models write no more. 0: 4096.
+	Output int64
+
+	// Count counts the input tokens of a request by its body, which it must not change. A negative
+	// number means one token a byte, which is never too low for text. nil: a token for each four
+	// bytes, rounded up.
+	Count func(body []byte) int64
+
+	// CountText lets an event stream that ends without its usage cost the text that it has shown,
+	// instead of the estimated output: a token for each four bytes of an event, rounded up. Clients
+	// that stop an answer then pay for what they have seen. Set it only if the models show all that
+	// they write: otherwise a client that leaves early reasons for nothing.
+	CountText bool
+
+	// MaxBody is the longest body of a request in bytes. A body is in memory until next has read
+	// it. 0: 4 MiB.
+	MaxBody int64
+
+	// Observe is called at the end of each request that [Meter.Handler] has passed to next, after
+	// its cost was charged: for bills, logs and counters. nil: none.
+	Observe func(*http.Request, *Call)
+}
+
+const (
+	defaultOutput  = 4096
+	defaultMaxBody = 4 << 20
+	longestModel   = 200 // bytes; a key has at most 253
+)
+
+// Meter estimates what requests use, and reads what answers have used. It is safe for concurrent
+// use.
+type Meter struct{ config Config }
+
+// New returns a meter. The error reports every mistake in config.
+func New(config Config) (*Meter, error) {
+	var mistakes []error
+	check := func(n int64, field string, args ...any) {
+		if n < 0 {
+			mistakes = append(mistakes, fmt.Errorf("tokens: %s: must not be negative (got %d)",
+				fmt.Sprintf(field, args...), n))
+		}
+	}
+	for _, model := range slices.Sorted(maps.Keys(config.Prices)) {
+		p := config.Prices[model]
+		check(p.Input, "price of %.30q: input", model)
+		check(p.Cached, "price of %.30q: cached", model)
+		check(p.CacheWrites, "price of %.30q: cache writes", model)
+		check(p.Output, "price of %.30q: output", model)
+	}
+	check(config.Output, "output")
+	check(config.MaxBody, "max body")
+	if err := errors.Join(mistakes...); err != nil {
+		return nil, err
+	}
+	config.Prices = maps.Clone(config.Prices)
+	config.Output = cmp.Or(config.Output, defaultOutput)
+	config.MaxBody = cmp.Or(config.MaxBody, defaultMaxBody)
+	return &Meter{config}, nil
+}
+
+// MustNew is [New] for package variables. It panics if config has a mistake.
+func MustNew(config Config) *Meter {
+	m, err := New(config)
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+// Estimate reads the body of a request, a JSON object, and returns the Call with its estimate. The
+// error is for the client: the body is no such object, the model has no price, or a member that
+// counts has a value that servers may read in different ways: it is there twice, spelled in other
+// letters, or is no whole number. The Call keeps nothing of body.
+func (m *Meter) Estimate(api API, body []byte) (*Call, error) {
+	asked, err := read(api, body)
+	if err != nil {
+		return nil, err
+	}
+	price, known := m.config.Prices[asked.model]
+	if !known && len(m.config.Prices) > 0 {
+		return nil, errors.New("the model is not offered here: ask for another one")
+	}
+	input := int64(-1)
+	if m.config.Count != nil {
+		if input = m.config.Count(body); input < 0 {
+			input = int64(len(body))
+		}
+	} else {
+		input = quarter(int64(len(body)))
+	}
+	output := asked.output
+	if output < 0 {
+		output = m.config.Output
+	}
+	return &Call{
+		model:    asked.model,
+		price:    price,
+		priced:   known,
+		estimate: Usage{Input: input, Output: product(output, asked.choices)},
+		byText:   m.config.CountText,
+	}, nil
+}
+
+// quarter returns ⌈n/4⌉.
+func quarter(n int64) int64 { return n/4 + (n%4+3)/4 }

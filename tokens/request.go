@@ -1,0 +1,186 @@
+package tokens
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"strings"
+)
+
+// asked is what a request asks for.
+type asked struct {
+	model   string
+	output  int64 // the most tokens of a choice; −1: the request names no maximum
+	choices int64
+}
+
+// counted are the members that count, by API.
+var counted = map[API][]string{
+	ChatCompletions: {"model", "n", "max_tokens", "max_completion_tokens"},
+	Responses:       {"model", "max_output_tokens"},
+	Messages:        {"model", "max_tokens"},
+}
+
+var errNoObject = errors.New("the body must be one JSON object")
+
+// read reads the body of a request. It accepts no member that counts in a form that some servers
+// read and others ignore: one would be charged for, and the other run.
+func read(api API, body []byte) (asked, error) {
+	a := asked{output: -1, choices: 1}
+	names := counted[api]
+	if names == nil {
+		return a, fmt.Errorf("tokens: api: must be one of the constants of API (got %v)", api)
+	}
+	if !json.Valid(body) {
+		return a, errNoObject
+	}
+	rest := bytes.TrimLeft(body, space)
+	if rest[0] != '{' {
+		return a, errNoObject
+	}
+	var seen uint8 // bits of names
+	for {
+		var key, value []byte
+		if key, value, rest = member(rest); key == nil {
+			return a, nil
+		}
+		i, name, err := find(names, key)
+		switch {
+		case err != nil:
+			return a, err
+		case i < 0:
+			continue
+		case seen&(1<<i) != 0:
+			return a, fmt.Errorf("%q must be there once", name)
+		}
+		seen |= 1 << i
+		if err := a.set(name, value); err != nil {
+			return a, err
+		}
+	}
+}
+
+const space = " \t\r\n"
+
+// member returns the next member of an object that is valid JSON, and what follows it. rest begins
+// with '{', ',' or '}'. Without a member, key is nil.
+func member(rest []byte) (key, value, after []byte) {
+	rest = bytes.TrimLeft(rest[1:], space)
+	if len(rest) == 0 || rest[0] == '}' {
+		return nil, nil, nil
+	}
+	end := valueEnd(rest)
+	key, rest = rest[:end], bytes.TrimLeft(rest[end:], space)
+	rest = bytes.TrimLeft(rest[1:], space) // behind the colon
+	end = valueEnd(rest)
+	value, rest = rest[:end], bytes.TrimLeft(rest[end:], space)
+	return key, value, rest
+}
+
+// valueEnd returns the length of the value that valid JSON begins with.
+func valueEnd(b []byte) int {
+	depth, quoted := 0, false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+			if !quoted && depth == 0 {
+				return i + 1
+			}
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			if depth--; depth < 0 {
+				return i // of a number or word at the end of an object
+			}
+			if depth == 0 {
+				return i + 1
+			}
+		case depth == 0 && (c == ',' || strings.IndexByte(space, c) >= 0):
+			return i
+		}
+	}
+	return len(b)
+}
+
+// find returns the index of key among names, or −1. It refuses spellings that only some decoders
+// accept, such as encoding/json, which folds letters.
+func find(names []string, key []byte) (int, string, error) {
+	for i, name := range names {
+		if len(key) == len(name)+2 && string(key[1:len(key)-1]) == name {
+			return i, name, nil
+		}
+	}
+	if len(key) > 6*(len(names[len(names)-1])+8) { // longer than any spelling
+		return -1, "", nil
+	}
+	var text string
+	if json.Unmarshal(key, &text) != nil {
+		return -1, "", errNoObject
+	}
+	for i, name := range names {
+		if text == name {
+			return i, name, nil
+		}
+		if strings.EqualFold(text, name) {
+			return -1, "", fmt.Errorf("write %q so, in these letters", name)
+		}
+	}
+	return -1, "", nil
+}
+
+func (a *asked) set(name string, value []byte) error {
+	if string(value) == "null" {
+		return nil
+	}
+	if name == "model" {
+		if json.Unmarshal(value, &a.model) != nil || len(a.model) > longestModel {
+			return fmt.Errorf("%q must be a text of at most %d bytes", name, longestModel)
+		}
+		return nil
+	}
+	n, ok := whole(value)
+	if !ok || name == "n" && n == 0 {
+		return fmt.Errorf("%q must be a whole number, and not negative", name)
+	}
+	if name == "n" {
+		a.choices = n
+		return nil
+	}
+	a.output = max(a.output, n)
+	return nil
+}
+
+// whole reads a number that consists of digits, at most math.MaxInt64.
+func whole(value []byte) (n int64, ok bool) {
+	for _, c := range value {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = tenfold(n, c)
+	}
+	return n, true
+}
+
+// tenfold appends a digit to n, at most math.MaxInt64.
+func tenfold(n int64, digit byte) int64 {
+	if d := int64(digit - '0'); n <= (math.MaxInt64-d)/10 {
+		return 10*n + d
+	}
+	return math.MaxInt64
+}
+
+// product returns a·b, at most math.MaxInt64, for a, b ≥ 0.
+func product(a, b int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi != 0 || lo > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(lo)
+}
