@@ -61,7 +61,7 @@ func TestNoInventedCredentialIsAFreshBudget(t *testing.T) {
 	requests := map[string]string{ // of a limit by credential or address; GET / for others
 		"chi": "GET /search", "echo": "GET /search", "gin": "GET /search", "uploads": "POST /chat?tokens=100",
 		"systems/apigateway": "GET /prod/pets", "systems/discord": "POST /channels/1/messages",
-		"systems/github": "GET /repos/ann/weir/issues", "systems/llm": "POST /v1/completions",
+		"systems/github": "GET /repos/ann/weir/issues", "systems/llm": "POST /v1/chat/completions",
 		"systems/nginx":  "GET /plain",
 		"systems/stripe": "GET /v1/customers",
 	}

@@ -2,6 +2,7 @@ package examples
 
 import (
 	"bufio"
+	"fmt"
 	"github.com/weir-go/weir/internal/proof/testrun"
 	"io"
 	"net/http"
@@ -149,8 +150,8 @@ func TestTheGatewayStopsAfterItsStreams(t *testing.T) {
 	if !ok {
 		t.Fatalf("logged %q (%v)", line, err)
 	}
-	r, err := http.NewRequest("POST", "http://"+at+"/v1/completions",
-		strings.NewReader(`{"prompt":"a b","max_tokens":50000,"pause_ms":1000}`))
+	r, err := http.NewRequest("POST", "http://"+at+"/v1/chat/completions",
+		strings.NewReader(`{"model":"echo","messages":[{"content":"a b"}],"max_tokens":50000,"pause_ms":1000}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +165,7 @@ func TestTheGatewayStopsAfterItsStreams(t *testing.T) {
 	first, _ := body.ReadString('\n')
 	cmd.Process.Signal(syscall.SIGTERM)
 	rest, err := io.ReadAll(body)
-	if answer := first + string(rest); err != nil || strings.Count(answer, "data: ") != 2 {
+	if answer := first + string(rest); err != nil || strings.Count(answer, `"content"`) != 2 {
 		t.Errorf("the stream is %q (%v), want both words", answer, err)
 	}
 	io.Copy(io.Discard, log)
@@ -172,7 +173,8 @@ func TestTheGatewayStopsAfterItsStreams(t *testing.T) {
 		t.Errorf("stopped: %v", err)
 	}
 	a := complete(t, launch(t, program, "REDIS_URL=redis://"+addr), "pro", "x", 1).want(t, http.StatusOK)
-	if !strings.Contains(a.Header.Get("RateLimit"), `"budget";r=999999880;`) { // 4 tokens, and 2 at most
+	left := 1_000_000_000 - 20*(4+estimate("x", 1)) // the stream, and this request
+	if !strings.Contains(a.Header.Get("RateLimit"), fmt.Sprintf(`"budget";r=%d;`, left)) {
 		t.Errorf("RateLimit: %s, want the budget without what the stream has used", a.Header.Get("RateLimit"))
 	}
 }

@@ -1,54 +1,60 @@
 // LLM is a gateway in front of a language model. Each tenant has limits on requests and tokens per
-// minute, on concurrent streams, and on money per month. docs/systems.md explains why.
+// minute, on money per month, and on concurrent streams. docs/systems.md explains why.
 //
 // To try it (only the lines that matter of each answer):
 //
 //	$ go run ./examples/systems/llm
-//	$ curl -iN -H 'Authorization: Bearer k-pro' localhost:8080/v1/completions \
-//	    -d '{"prompt":"to be or not to be","max_tokens":4,"pause_ms":100}'
+//	$ curl -iN -H 'Authorization: Bearer k-pro' localhost:8080/v1/chat/completions \
+//	    -d '{"model":"echo","max_tokens":40,"messages":[{"content":"to be"}],"pause_ms":100}'
 //	HTTP/1.1 200 OK
 //	Content-Type: text/event-stream
-//	data: "to"
-//	data: "be"
-//	data: "or"
-//	data: "not"
+//	Ratelimit: "requests";r=599;t=60, "tokens";r=99880;t=60, "budget";r=999997600;...
+//	data: {"choices":[{"delta":{"content":"to "}}],"usage":null}
+//	data: {"choices":[{"delta":{"content":"be "}}],"usage":null}
+//	data: {"choices":[],"usage":{"prompt_tokens":2,"completion_tokens":2}}
 //	$ for i in $(seq 5); do
 //	    curl -s -o /dev/null -w '%{http_code}\n' -H 'Authorization: Bearer k-trial' \
-//	      -d '{"prompt":"hello","max_tokens":30,"pause_ms":1000}' localhost:8080/v1/completions &
+//	      -d '{"model":"echo","max_tokens":400,"messages":[{"content":"a"}],"pause_ms":1000}' \
+//	      localhost:8080/v1/chat/completions &
 //	  done | sort | uniq -c
 //	      2 200
 //	      3 429
 //
-// Two of five run at once, since each may use 35 of 100 tokens. Unused tokens return. $REDIS_URL
-// sets a Redis for the counts.
+// Two of five run at once, since each may use 478 of 1,000 tokens. Unused tokens return. The model
+// is a part of this program, unless $UPSTREAM is the URL of another one; $UPSTREAM_KEY is its key.
+// $REDIS_URL sets a Redis for the counts.
 package main
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"log"
 	"net"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/tokens"
 )
 
-// price of a token, in millionths of a dollar.
-const price = 20
+// meter knows each model that tenants may ask for, and its price in millionths of a dollar.
+var meter = tokens.MustNew(tokens.Config{
+	Prices: map[string]tokens.Price{"echo": {Input: 20_000_000, Output: 20_000_000}},
+	Count:  func(body []byte) int64 { return int64(len(body)) }, // a token has at least one byte
+	Output: 1000,                                                // the most that the model writes
+})
 
 type tenant struct {
 	name     string
@@ -62,7 +68,7 @@ var tenants = map[string]tenant{
 	"k-trial": {
 		name:     "trial",
 		requests: limits.SlidingWindow(limits.PerMinute(10)),
-		tokens:   limits.SlidingWindow(limits.PerMinute(100)),
+		tokens:   limits.SlidingWindow(limits.PerMinute(1000)),
 		budget:   limits.Calendar(150_000, limits.Month.From(31)),
 	},
 	"k-pro": {
@@ -73,45 +79,41 @@ var tenants = map[string]tenant{
 	},
 }
 
-// rules are decided together: a denial by one takes nothing from the others. A request is charged
-// the most that it may use, and at its end what it used.
-var rules = []nethttp.Rule{{
-	Name: "requests",
-	Key:  tenantName,
-	LimitFor: func(r *http.Request, _ string) (limits.Limit, error) {
-		return callOf(r).tenant.requests, nil
-	},
-}, {
-	Name: "tokens",
-	Key:  tenantName,
-	LimitFor: func(r *http.Request, _ string) (limits.Limit, error) {
-		return callOf(r).tenant.tokens, nil
-	},
-	Cost:      mostTokens,
-	FinalCost: core.SpentCost,
-}, {
-	Name: "budget",
-	Key:  tenantName,
-	LimitFor: func(r *http.Request, _ string) (limits.Limit, error) {
-		return callOf(r).tenant.budget, nil
-	},
-	Cost:      mostPrice,
-	FinalCost: core.SpentCost,
-}, {
-	Name:  "streams",
-	Key:   tenantName,
-	Limit: limits.Concurrent(8),
-}}
-
-func tenantName(r *http.Request) (string, error) { return callOf(r).tenant.name, nil }
-
-// mostTokens returns an upper bound: a token has at least one byte.
-func mostTokens(r *http.Request) int64 {
-	call := callOf(r)
-	return int64(len(call.Prompt)) + call.MaxTokens
+// rules are decided together: a denial by one takes nothing from the others.
+var rules = []nethttp.Rule{
+	{Name: "requests", Key: byTenant, LimitFor: of(func(t tenant) limits.Limit { return t.requests })},
+	tokens.ByCount(nethttp.Rule{
+		Name: "tokens", Key: byTenant, LimitFor: of(func(t tenant) limits.Limit { return t.tokens }),
+	}),
+	tokens.ByPrice(nethttp.Rule{
+		Name: "budget", Key: byTenant, LimitFor: of(func(t tenant) limits.Limit { return t.budget }),
+	}),
+	{Name: "streams", Key: byTenant, Limit: limits.Concurrent(8)},
 }
 
-func mostPrice(r *http.Request) int64 { return price * mostTokens(r) }
+func byTenant(r *http.Request) (string, error) { return tenantOf(r).name, nil }
+
+// of returns the LimitFor that is a limit of the tenant.
+func of(limit func(tenant) limits.Limit) func(*http.Request, string) (limits.Limit, error) {
+	return func(r *http.Request, _ string) (limits.Limit, error) { return limit(tenantOf(r)), nil }
+}
+
+type tenantKey struct{}
+
+func tenantOf(r *http.Request) tenant { return r.Context().Value(tenantKey{}).(tenant) }
+
+// identified rejects requests without a known key, before their bodies are read.
+func identified(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		tenant, known := tenants[key]
+		if !isBearer || !known {
+			http.Error(w, "unknown API key", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), tenantKey{}, tenant)))
+	})
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -131,8 +133,13 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	model, err := openModel()
+	if err != nil {
+		return err
+	}
 	mux := http.NewServeMux()
-	mux.Handle("POST /v1/completions", readCall(limiter.Handler(http.HandlerFunc(complete))))
+	mux.Handle("POST /v1/chat/completions",
+		identified(meter.Handler(tokens.ChatCompletions, limiter.Handler, patient(model))))
 	return serve(ctx, mux)
 }
 
@@ -149,89 +156,74 @@ func openBackend() (backend backends.Backend, closeBackend func() error, err err
 	return redis, redis.Close, nil
 }
 
-// call is the content of a request.
-type call struct {
-	tenant    tenant
-	Prompt    string `json:"prompt"`
-	MaxTokens int64  `json:"max_tokens"`
-	PauseMS   int64  `json:"pause_ms"` // after each token, in this example
+// openModel returns a proxy to the model.
+func openModel() (http.Handler, error) {
+	at := os.Getenv("UPSTREAM")
+	if at == "" {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		go http.Serve(listener, http.HandlerFunc(echo)) // until the program ends
+		at = "http://" + listener.Addr().String()
+	}
+	target, err := url.Parse(at)
+	if err != nil {
+		return nil, fmt.Errorf("UPSTREAM: %w", err)
+	}
+	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Header.Set("Authorization", "Bearer "+os.Getenv("UPSTREAM_KEY")) // not that of the tenant
+	}}, nil
 }
 
-// callKey is the key of a call in the context of its request.
-type callKey struct{}
-
-// callOf returns the call that readCall stored.
-func callOf(r *http.Request) call { return r.Context().Value(callKey{}).(call) }
-
-// readCall reads a request once, before the limiter. It rejects requests without a known key.
-func readCall(next http.Handler) http.Handler {
+// patient ends an answer if the client does not read for ten seconds: it holds a stream and tokens.
+func patient(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		key, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		tenant, known := tenants[key]
-		if !isBearer || !known {
-			http.Error(w, "unknown API key", http.StatusUnauthorized)
-			return
-		}
-		parsed := call{tenant: tenant, MaxTokens: 16}
-		if err := parsed.read(http.MaxBytesReader(w, r.Body, 1<<20)); err != nil {
-			http.Error(w, "invalid request: "+err.Error(), http.StatusBadRequest)
-			return
-		}
-		ctx := context.WithValue(r.Context(), callKey{}, parsed)
-		next.ServeHTTP(w, r.WithContext(ctx))
+		p := patientWriter{w}
+		next.ServeHTTP(p, r)
+		p.extend() // for the end
 	})
 }
 
-func (c *call) read(body io.Reader) error {
-	if err := json.NewDecoder(body).Decode(c); err != nil {
-		return errors.New("the body must be JSON of at most a megabyte")
-	}
-	if c.MaxTokens < 1 || c.MaxTokens > 100_000 {
-		return errors.New("max_tokens must be from 1 to 100000")
-	}
-	if c.PauseMS < 0 || c.PauseMS > 60_000 {
-		return errors.New("pause_ms must be from 0 to 60000")
-	}
-	return nil
+type patientWriter struct{ http.ResponseWriter }
+
+func (p patientWriter) extend() {
+	http.NewResponseController(p.ResponseWriter).SetWriteDeadline(time.Now().Add(10 * time.Second))
 }
 
-// complete stands for a model, and repeats the prompt. A client that leaves pays for the tokens
-// sent until then.
-func complete(w http.ResponseWriter, r *http.Request) {
-	call := callOf(r)
-	words := strings.Fields(call.Prompt)
-	used := int64(len(words))
-	defer func() {
-		nethttp.Spend(r.Context(), "tokens", used)
-		nethttp.Spend(r.Context(), "budget", used*price)
-	}()
+func (p patientWriter) Write(b []byte) (int, error) {
+	p.extend()
+	return p.ResponseWriter.Write(b)
+}
 
+func (p patientWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter } // for Flush
+
+// echo stands for a model. It repeats the words of the first message, and each is a token.
+func echo(w http.ResponseWriter, r *http.Request) {
+	call := struct {
+		Messages  [1]struct{ Content string }
+		MaxTokens int           `json:"max_tokens"`
+		Pause     time.Duration `json:"pause_ms"` // after each token, in this example
+	}{MaxTokens: 1000}
+	if err := json.NewDecoder(r.Body).Decode(&call); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	for _, word := range words[:min(int(call.MaxTokens), len(words))] {
-		if err := send(w, word); err != nil {
-			return
-		}
-		used++
+	prompt := strings.Fields(call.Messages[0].Content)
+	answer := prompt[:min(len(prompt), call.MaxTokens, 1000)]
+	for _, word := range answer {
+		fmt.Fprintf(w, `data: {"choices":[{"delta":{"content":%q}}],"usage":null}`+"\n\n", word+" ")
+		http.NewResponseController(w).Flush()
 		select {
-		case <-time.After(time.Duration(call.PauseMS) * time.Millisecond):
+		case <-time.After(call.Pause * time.Millisecond):
 		case <-r.Context().Done():
 			return
 		}
 	}
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(10 * time.Second)) // for the end
-}
-
-// send sends a token. It ends the stream if the client does not read for ten seconds.
-func send(w http.ResponseWriter, token string) error {
-	stream := http.NewResponseController(w)
-	if err := stream.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "data: %q\n\n", token)
-	if err := stream.Flush(); err != nil {
-		return err
-	}
-	return stream.SetWriteDeadline(time.Time{}) // until the next token
+	fmt.Fprintf(w, `data: {"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d}}`+
+		"\n\ndata: [DONE]\n\n", len(prompt), len(answer))
 }
 
 // serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then streams have a
@@ -245,7 +237,7 @@ func serve(ctx context.Context, handler http.Handler) error {
 	server := &http.Server{
 		Handler:      handler,
 		ReadTimeout:  10 * time.Second, // otherwise a slow body holds the units of its request
-		WriteTimeout: 20 * time.Second, // until the first token; send allows ten for each token
+		WriteTimeout: time.Minute,      // until the first token; patient allows ten seconds for each
 		IdleTimeout:  2 * time.Minute,
 	}
 	failed := make(chan error, 1)
