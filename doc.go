@@ -25,6 +25,7 @@
 //   - [github.com/weir-go/weir/remote]: protects requests from a slow or dead backend: a time
 //     budget, a circuit breaker, remembered denials.
 //   - [github.com/weir-go/weir/shed]: sheds load when a service has too much of it.
+//   - [github.com/weir-go/weir/tokens]: budgets of language models, in tokens and money.
 //   - [github.com/weir-go/weir/client]: outgoing requests that keep to the limits of
 //     servers.
 //   - [github.com/weir-go/weir/stats]: counters of what limiters do, for metrics,
@@ -33,8 +34,8 @@
 //   - [github.com/weir-go/weir/limits/backends]: the interfaces of a backend, for a store of
 //     your own; [github.com/weir-go/weir/limits/limitstest]: the tests that it passes.
 //
-// limits, memory, core, keyfuncs, headers, nethttp, remote, shed, client, stats and admin import
-// the standard library alone, and each adapter its framework.
+// limits, memory, core, keyfuncs, headers, nethttp, remote, shed, tokens, client, stats and admin
+// import the standard library alone, and each adapter its framework.
 //
 // Words of this documentation:
 //

@@ -34,6 +34,7 @@ import (
 	"github.com/weir-go/weir/remote"
 	"github.com/weir-go/weir/shed"
 	"github.com/weir-go/weir/stats"
+	"github.com/weir-go/weir/tokens"
 )
 
 // constructor is one that can fail, with arguments that are wrong.
@@ -109,6 +110,7 @@ func constructors() []constructor {
 			Hidden:     []string{"x"},
 		}
 		sources  = admin.Sources{Limiters: map[string]admin.Limiter{"api": nil}}
+		models   = tokens.Config{Prices: map[string]tokens.Price{"m": {Cached: -1}}, Output: -1, MaxBody: -1}
 		page     = admin.Options{Hosts: []string{"https://x"}, Keys: 9}
 		address  func(*http.Request) (netip.Addr, error)
 		engineIs = []string{
@@ -205,6 +207,9 @@ func constructors() []constructor {
 			func() *core.Limiter[string] { return core.MustNew(engine) }, append(engineIs, "core: fallback: ")...),
 		of("nethttp.New", func() (*nethttp.Limiter, error) { return nethttp.New(onHTTP) },
 			func() *nethttp.Limiter { return nethttp.MustNew(onHTTP) }, engineIs...),
+		of("tokens.New", func() (*tokens.Meter, error) { return tokens.New(models) },
+			func() *tokens.Meter { return tokens.MustNew(models) },
+			`tokens: price of "m": cached: `, "tokens: output: ", "tokens: max body: "),
 		of("chimw.New", func() (*chimw.Limiter, error) { return chimw.New(onHTTP) },
 			func() *chimw.Limiter { return chimw.MustNew(onHTTP) }, engineIs...),
 		of("ginmw.New", func() (*ginmw.Limiter, error) { return ginmw.New(onGin) },
@@ -337,6 +342,7 @@ func TestZeroOptionsAreRight(t *testing.T) {
 		},
 		"client.New":  func() error { return second(client.New(client.Options{})) },
 		"shed.New":    func() error { return second(shed.New(shed.Options[int]{})) },
+		"tokens.New":  func() error { return second(tokens.New(tokens.Config{})) },
 		"headers.New": func() error { return second(headers.New[int](headers.Options{}, nil)) },
 	} {
 		if err := f(); err != nil {

@@ -31,6 +31,7 @@ var mayImport = map[string][]string{
 	"keyfuncs":          {"core", "internal/ground/address", "internal/ground/unseen"},
 	"nethttp":           {"internal/http/gate"},
 	"shed":              {"headers", "internal/http/answer", "internal/http/shedgate", "internal/ground/shedlimit", "stats"},
+	"tokens":            {"nethttp"},
 	"plans":             {"internal/ground/failure"},
 	"policy":            {"headers", "keyfuncs", "shed"},
 	"stats":             {"core"},
@@ -59,7 +60,7 @@ func mayReach(path string) (all []string) {
 
 // standardLibraryOnly lists the packages that depend on the standard library alone.
 var standardLibraryOnly = []string{"", "admin", "client", "core", "headers", "keyfuncs", "limits", "limits/backends",
-	"limits/limitstest", "memory", "nethttp", "shed", "stats"}
+	"limits/limitstest", "memory", "nethttp", "shed", "stats", "tokens"}
 
 // forTests says what no package of the library imports, and why go.mod requires it all the same: it is
 // in the list of modules of every program that requires weir.

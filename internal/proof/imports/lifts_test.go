@@ -41,7 +41,7 @@ type program struct {
 var programs = []program{
 	{"github.com/gin-gonic/gin",
 		[]string{"limits", "limits/backends", "limits/limitstest", "memory", "core", "headers", "keyfuncs", "nethttp", "shed",
-			"client", "stats", "admin", "ginmw"}, ""},
+			"client", "stats", "admin", "tokens", "ginmw"}, ""},
 	{"github.com/go-chi/chi/v5", []string{"chimw"}, ""},
 	{"github.com/labstack/echo/v4", []string{"echomw"}, ""},
 	{"github.com/labstack/echo/v5", []string{"echo5mw"}, "echo5mw"},

@@ -55,6 +55,7 @@ var imports = map[string]string{
 	"stats":        module + "/stats",
 	"admin":        module + "/admin",
 	"nethttp":      module + "/nethttp",
+	"tokens":       module + "/tokens",
 	"redisbackend": module + "/redisbackend",
 	"client":       module + "/client",
 	"chimw":        module + "/chimw",
