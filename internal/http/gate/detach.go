@@ -46,7 +46,8 @@ type endContext struct {
 	outer   *endContext // that of the next outer limiter, or nil
 }
 
-type endKey struct{}
+// EndKey is the key under which [Detach] and [Spend] look for an end in a context.
+type EndKey struct{}
 
 // withEnd returns ctx for a request with outcome o.
 func withEnd(ctx context.Context, o *core.Outcome) context.Context {
@@ -55,13 +56,13 @@ func withEnd(ctx context.Context, o *core.Outcome) context.Context {
 
 // Value lets endOf find e in the contexts that are derived from it.
 func (e *endContext) Value(key any) any {
-	if key == (endKey{}) {
+	if key == (EndKey{}) {
 		return e
 	}
 	return e.Context.Value(key)
 }
 
 func endOf(ctx context.Context) *endContext {
-	e, _ := ctx.Value(endKey{}).(*endContext)
+	e, _ := ctx.Value(EndKey{}).(*endContext)
 	return e
 }

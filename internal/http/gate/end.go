@@ -8,13 +8,16 @@ import (
 )
 
 // serveToEnd is Serve for a request that is allowed and has an end. The request ends when
-// serveToEnd returns or panics.
+// serveToEnd returns or panics, or when its answer has been sent.
 func (g *Gate[R]) serveToEnd(w http.ResponseWriter, r *http.Request, request R, o *core.Outcome,
 	next func(http.ResponseWriter, R) error) (err error) {
 	returned, admitted := false, false
 	var writer *watch.Writer // nil: no rule depends on the answer, or the framework knows it
 	defer func() {
 		result := core.Result{Panicked: !returned, Left: r.Context().Err() != nil}
+		if admitted && returned && g.endsWhenSent(request, err, o, result.Left) {
+			return
+		}
 		defer func() { o.End(result) }() // even if the framework's writer panics
 		switch {
 		case !admitted:
@@ -41,6 +44,19 @@ func (g *Gate[R]) serveToEnd(w http.ResponseWriter, r *http.Request, request R, 
 	}
 	returned = true
 	return err
+}
+
+// endsWhenSent reports whether the request ends when its answer has been sent, and arranges that.
+func (g *Gate[R]) endsWhenSent(request R, err error, o *core.Outcome, left bool) bool {
+	if g.sending == nil || !g.sending.Pending(request, err, g.answering(o).watches) {
+		return false
+	}
+	if end, ok := o.Detach(); ok {
+		g.sending.OnSent(request, func(status int, bytes int64) {
+			end(core.Result{Status: status, Bytes: bytes, Left: left})
+		})
+	}
+	return true
 }
 
 // answeredWith returns the status of an answer, or 0 if it is not known.

@@ -60,6 +60,10 @@ type Config[R any] struct {
 	// after a panic, and if the client has left.
 	// nil: if a rule has a FinalCost, Serve passes on a writer that counts.
 	Answered func(request R, err error) (status int, bytes int64, written bool)
+
+	// Sending is set by a framework that sends answers after next has returned. nil: a request ends
+	// when next returns.
+	Sending watch.Sending[R]
 }
 
 // Gate limits the requests of a framework. R is the framework's request type. A Gate is safe for
@@ -78,6 +82,7 @@ type Gate[R any] struct {
 	withContext   func(R, context.Context) R
 	onStatus      func(http.ResponseWriter, R, func(int)) http.ResponseWriter
 	answered      func(R, error) (int, int64, bool)
+	sending       watch.Sending[R]
 }
 
 // New returns a gate, or an error that reports every mistake in config.
@@ -92,6 +97,7 @@ func New[R any](config Config[R]) (*Gate[R], error) {
 		withContext:   config.WithContext,
 		onStatus:      config.OnStatus,
 		answered:      config.Answered,
+		sending:       config.Sending,
 	}
 	if g.onStatus == nil {
 		g.onStatus = func(w http.ResponseWriter, _ R, f func(int)) http.ResponseWriter { return watch.OnStatus(w, f) }
@@ -143,7 +149,7 @@ func (g *Gate[R]) State() core.State {
 // If the request may not go on, Serve answers it, unless another answer has begun, and returns the
 // error of Denied. w and r are the net/http forms of the response and of request.
 //
-// The request ends when next returns or panics, unless [Detach] was called.
+// The request ends when next returns or panics, or when Sending says so, unless [Detach] was called.
 func (g *Gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R,
 	next func(http.ResponseWriter, R) error) error {
 	if g.skipPreflight && isPreflight(r) {

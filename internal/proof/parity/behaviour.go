@@ -16,27 +16,31 @@ import (
 // runBehaviour tests how a limiter works together with the rest of a server.
 func runBehaviour[R any](t *testing.T, a Adapter[R]) {
 	for _, b := range []struct {
-		name string
-		test func(*testing.T, Adapter[R])
+		name  string
+		test  func(*testing.T, Adapter[R])
+		needs Need
 	}{
-		{"a WebSocket counts once, before its upgrade", testUpgrade[R]},
-		{"a response streams", testStreaming[R]},
-		{"HTTP/2 works unchanged", testHTTP2[R]},
-		{"the controller of the response reaches the connection", testController[R]},
-		{"a panic is answered by the recoverer outside", testPanic[R](Outside)},
-		{"a panic is answered by the recoverer inside", testPanic[R](Inside)},
-		{"an aborted response stays aborted", testAbort[R]},
-		{"a client that leaves the queue is not served and its slot stays spent", testLeaving[R]},
-		{"a queue that is full answers 503", testFullQueue[R](false)},
-		{"a queue that is full answers in the application's way", testFullQueue[R](true)},
-		{"a server that runs out of time in the queue says so", testDeadline[R]},
-		{"a caller that has left is not served and pays nothing", testLeft[R]},
-		{"concurrent requests get what the limit allows", testConcurrency[R]},
-		{"counters see what is decided and what passes", testCounts[R]},
-		{"why a rule cannot decide is logged", testUndecided[R]},
-		{"an address that was written over the peer's is nobody's", testOverwritten[R]},
+		{"a WebSocket counts once, before its upgrade", testUpgrade[R], ""},
+		{"a response streams", testStreaming[R], ""},
+		{"HTTP/2 works unchanged", testHTTP2[R], HTTP2},
+		{"the controller of the response reaches the connection", testController[R], ""},
+		{"a panic is answered by the recoverer outside", testPanic[R](Outside), ""},
+		{"a panic is answered by the recoverer inside", testPanic[R](Inside), ""},
+		{"an aborted response stays aborted", testAbort[R], Aborts},
+		{"a client that leaves the queue is not served and its slot stays spent", testLeaving[R], SeesLeaving},
+		{"a queue that is full answers 503", testFullQueue[R](false), ""},
+		{"a queue that is full answers in the application's way", testFullQueue[R](true), ""},
+		{"a server that runs out of time in the queue says so", testDeadline[R], ""},
+		{"a caller that has left is not served and pays nothing", testLeft[R], ""},
+		{"concurrent requests get what the limit allows", testConcurrency[R], ""},
+		{"counters see what is decided and what passes", testCounts[R], ""},
+		{"why a rule cannot decide is logged", testUndecided[R], ""},
+		{"an address that was written over the peer's is nobody's", testOverwritten[R], ""},
 	} {
-		t.Run(b.name, func(t *testing.T) { b.test(t, a) })
+		t.Run(b.name, func(t *testing.T) {
+			a.skipWithout(t, b.needs)
+			b.test(t, a)
+		})
 	}
 	runEnds(t, a)
 	runShed(t, a)

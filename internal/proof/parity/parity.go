@@ -30,6 +30,9 @@ type Adapter[R any] struct {
 	// its writer does not report a hijack.
 	ErrorsTravel bool
 
+	// Lacks says why the server of the framework cannot do what some rows need. Run skips these rows.
+	Lacks map[Need]string
+
 	RoutePattern func(R) (string, error)
 	PathParam    func(name string) func(R) (string, error)
 	ContextValue func(name string) func(R) (string, error)

@@ -29,11 +29,14 @@ import (
 //	< 200                  its answer: status, fields except Date, content
 //	= per-client: 1 of 2   the remaining units
 //
+// A scenario may begin with a line of what it needs of a server: "needs " and a [Need].
+//
 //go:embed table.txt
 var table string
 
 // Run runs every scenario of the table and every test of behaviour.
 func Run[R any](t *testing.T, a Adapter[R]) {
+	a.checkLacks(t)
 	t.Run("table", func(t *testing.T) { runTable(t, a) })
 	t.Run("behaviour", func(t *testing.T) { runBehaviour(t, a) })
 }
@@ -50,6 +53,10 @@ func runTable[R any](t *testing.T, a Adapter[R]) {
 			app, ok := apps[name]
 			if !ok {
 				t.Fatal("there is no application of this name")
+			}
+			if needs, rest, ok := strings.Cut(want, "\n"); ok && strings.HasPrefix(needs, "needs ") {
+				a.skipWithout(t, Need(strings.TrimPrefix(needs, "needs ")))
+				want = rest
 			}
 			got := transcript(t, a, app, want)
 			if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got)); diff != "" {
