@@ -1,0 +1,148 @@
+package fibermw
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/gofiber/fiber/v3"
+	"github.com/valyala/fasthttp"
+
+	"github.com/weir-go/weir/internal/ground/unseen"
+)
+
+// Lift adapts a function of *http.Request to fiber.Ctx. It is for the key functions and address
+// sources of package keyfuncs. Combinators take lifted functions together with those of this
+// package. If f is nil, the result is nil.
+//
+// The request is a copy: method, target, protocol, host, header, address of the peer, TLS state, and
+// the context of c.Context. The content is copied if f reads it. All lifted functions of one
+// decision share the copy, and may keep it. [Peer] and [Header] need none.
+func Lift[T any](f func(*http.Request) (T, error)) func(fiber.Ctx) (T, error) {
+	if f == nil {
+		return nil
+	}
+	return func(c fiber.Ctx) (T, error) { return f(bridge(c)) }
+}
+
+// bridge returns the copy of a request for lifted functions.
+func bridge(c fiber.Ctx) *http.Request {
+	x, ok := c.RequestCtx().UserValue(exchangeKey{}).(*exchange)
+	if !ok { // outside a decision, whose end is not known
+		r := request(c)
+		r.Body.(*content).load()
+		return r
+	}
+	if x.bridged == nil {
+		x.bridged = request(c)
+	}
+	return x.bridged
+}
+
+// request copies a request.
+func request(c fiber.Ctx) *http.Request {
+	fast := c.RequestCtx()
+	target := string(fast.RequestURI())
+	r := (&http.Request{
+		Method:        c.Method(),
+		URL:           urlOf(target),
+		Proto:         "HTTP/1.1",
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		Header:        headerOf(c),
+		Host:          string(fast.Host()),
+		ContentLength: int64(fast.Request.Header.ContentLength()),
+		RemoteAddr:    fast.RemoteAddr().String(),
+		RequestURI:    target,
+		TLS:           fast.TLSConnectionState(),
+	}).WithContext(contextOf(c))
+	if !fast.Request.Header.IsHTTP11() {
+		r.Proto, r.ProtoMinor = "HTTP/1.0", 0
+	}
+	r.Body = &content{of: &fast.Request}
+	return r
+}
+
+// urlOf parses the target of a request. Fiber accepts targets that net/http refuses; their path is
+// what stands there, so that no client escapes a rule by a target that cannot be parsed.
+func urlOf(target string) *url.URL {
+	if u, err := url.ParseRequestURI(target); err == nil {
+		return u
+	}
+	path, query, _ := strings.Cut(target, "?")
+	return &url.URL{Path: path, RawQuery: query}
+}
+
+// headerOf copies the header of a request. As in net/http, Host and Transfer-Encoding are not a part
+// of it.
+func headerOf(c fiber.Ctx) http.Header {
+	h := &c.Request().Header
+	size, n := 0, 0
+	for name, value := range h.All() {
+		size += len(name) + len(value)
+		n++
+	}
+	text := make([]byte, 0, size)
+	for name, value := range h.All() {
+		text = append(append(text, name...), value...)
+	}
+	rest, all := string(text), make([]string, 0, n) // one copy for all
+	header := make(http.Header, n)
+	for name, value := range h.All() {
+		key := http.CanonicalHeaderKey(rest[:len(name)])
+		line := rest[len(name) : len(name)+len(value)]
+		rest = rest[len(name)+len(value):]
+		switch {
+		case key == "Host" || key == "Transfer-Encoding":
+		case header[key] == nil:
+			all = append(all, line)
+			header[key] = all[len(all)-1 : len(all) : len(all)]
+		default:
+			header[key] = append(header[key], line)
+		}
+	}
+	return header
+}
+
+// contextOf returns the context of a request for lifted functions.
+func contextOf(c fiber.Ctx) context.Context {
+	ctx, fast := c.Context(), c.RequestCtx()
+	if local := fast.LocalAddr(); local.Network() != "tcp" { // keyfuncs looks for unix sockets
+		ctx = context.WithValue(ctx, http.LocalAddrContextKey, net.Addr(local))
+	}
+	if fast.IsTLS() && fast.TLSConnectionState() == nil {
+		ctx = unseen.TLS(ctx)
+	}
+	return ctx
+}
+
+// content is the content of a request. The first Read copies it.
+type content struct {
+	of   *fasthttp.Request // nil: it is copied, or the decision is over
+	copy *bytes.Reader
+}
+
+func (b *content) load() {
+	if b.of != nil {
+		b.copy, b.of = bytes.NewReader(bytes.Clone(b.of.Body())), nil
+	}
+}
+
+// forget makes Read fail if the content is not copied yet.
+func (b *content) forget() { b.of = nil }
+
+func (b *content) Read(p []byte) (int, error) {
+	b.load()
+	if b.copy == nil {
+		return 0, errDecided
+	}
+	return b.copy.Read(p)
+}
+
+func (*content) Close() error { return nil }
+
+var errDecided = errors.New("fibermw: the content of a request is read after its decision: read it in the key function")

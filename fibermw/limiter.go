@@ -1,0 +1,192 @@
+package fibermw
+
+import (
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gofiber/fiber/v3"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/internal/http/gate"
+	"github.com/weir-go/weir/limits/backends"
+)
+
+// Rule is a rule for HTTP requests: see [core.Rule].
+type Rule = core.Rule[fiber.Ctx]
+
+// Config configures a [Limiter]. [nethttp.Config] describes its fields; the comments here describe
+// differences.
+type Config struct {
+	Rules     []Rule
+	Backend   backends.Backend
+	Fallback  backends.Backend
+	Instances int
+	Observer  core.Observer
+	Logger    *slog.Logger
+
+	// With NotOnRedirects, the limiter calls the ErrorHandler of the app for an error of a handler,
+	// as Fiber's logger does, because the status decides about the fields. Middleware outside then
+	// sees a nil error.
+	Headers headers.Options
+
+	// Denied either writes the answer and returns nil, or returns an error, such as
+	// fiber.NewError(o.Status()), which the ErrorHandler of the app answers. The status is set
+	// before the call.
+	Denied func(fiber.Ctx, core.Outcome) error
+
+	SkipPreflight bool
+	MaxWaiting    int
+
+	// OutcomeInContext makes [OutcomeFrom] return the outcome, allowed or not: in later handlers,
+	// in Denied, in outer middleware after c.Next, and in the ErrorHandler of the app.
+	OutcomeInContext bool
+}
+
+// Limiter limits the requests of Fiber handlers. It is safe for concurrent use.
+type Limiter struct {
+	gate *gate.Gate[fiber.Ctx]
+}
+
+// New returns a limiter. The error reports every mistake in config.
+func New(config Config) (*Limiter, error) {
+	gateConfig := gate.Config[fiber.Ctx]{
+		Config: core.Config[fiber.Ctx]{
+			Rules:      config.Rules,
+			Backend:    config.Backend,
+			Fallback:   config.Fallback,
+			Instances:  config.Instances,
+			Observer:   config.Observer,
+			MaxWaiting: config.MaxWaiting,
+		},
+		Logger:        config.Logger,
+		Headers:       config.Headers,
+		SkipPreflight: config.SkipPreflight,
+		WithContext:   withContext,
+		OnStatus:      onStatus,
+		Answered:      answered,
+		Sending:       sending{},
+	}
+	gateConfig.Rules = copying(config.Rules)
+	if config.Denied != nil {
+		gateConfig.Denied = func(w http.ResponseWriter, c fiber.Ctx, o core.Outcome) error {
+			w.WriteHeader(o.Status())
+			return config.Denied(c, o)
+		}
+	}
+	if config.OutcomeInContext {
+		gateConfig.Attach = withOutcome
+	}
+	g, err := gate.New(gateConfig)
+	if err != nil {
+		return nil, err
+	}
+	return &Limiter{g}, nil
+}
+
+// MustNew is [New] for package variables. It panics if config has a mistake.
+func MustNew(config Config) *Limiter {
+	l, err := New(config)
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// copying returns rules whose keys and values have memory of their own: a backend, an observer and
+// the end of the request keep them, and fasthttp uses the memory of the request again.
+func copying(rules []Rule) []Rule {
+	rules = slices.Clone(rules)
+	for i := range rules {
+		rules[i].Key = copied(rules[i].Key)
+		rules[i].Value = copied(rules[i].Value)
+	}
+	return rules
+}
+
+func copied(f func(fiber.Ctx) (string, error)) func(fiber.Ctx) (string, error) {
+	if f == nil {
+		return nil
+	}
+	return func(c fiber.Ctx) (string, error) {
+		text, err := f(c)
+		return strings.Clone(text), err
+	}
+}
+
+// Decide decides c and takes its cost, without answering it: see [nethttp.Limiter.Decide].
+func (l *Limiter) Decide(c fiber.Ctx) core.Outcome {
+	x := begin(c)
+	o, _ := l.gate.DecideCall(c.Context(), c)
+	x.end()
+	return o
+}
+
+// State returns the state of the limiter: see [core.State].
+func (l *Limiter) State() core.State { return l.gate.State() }
+
+// Middleware returns middleware that passes only allowed requests to the next handler.
+// All middleware of one limiter counts together. The request ends when the next handler
+// has returned or panicked, or when its answer has been sent (see above), unless [Detach] is
+// called. Middleware panics if l is nil or was not made by [New].
+func (l *Limiter) Middleware() fiber.Handler {
+	if l == nil || l.gate == nil {
+		panic("fibermw: Limiter.Middleware: the limiter is nil or zero: make one with New")
+	}
+	g := l.gate
+	return func(c fiber.Ctx) error {
+		x := begin(c)
+		err := g.Serve(x, x.request(c.Context()), c, proceed)
+		x.end()
+		return err
+	}
+}
+
+// proceed calls the next handler.
+func proceed(w http.ResponseWriter, c fiber.Ctx) error {
+	x := w.(*exchange)
+	x.store()
+	x.decided()
+	err := c.Next()
+	if x.onStatus != nil && c.RequestCtx().LastTimeoutErrorResponse() == nil {
+		if err != nil {
+			err = answerError(c, err)
+		}
+		x.onStatus(c.Response().StatusCode())
+		x.store()
+	}
+	return err
+}
+
+// answerError has the app answer err, as the app does after all middleware.
+func answerError(c fiber.Ctx, err error) error {
+	if c.App().ErrorHandler(c, err) != nil {
+		return c.SendStatus(fiber.StatusInternalServerError)
+	}
+	return nil
+}
+
+// PlainText is [nethttp.PlainText], for [Config].Denied.
+func PlainText(c fiber.Ctx, o core.Outcome) error {
+	x := begin(c)
+	gate.PlainText(x, &x.asked, o)
+	x.end()
+	return nil
+}
+
+type outcomeKey struct{}
+
+func withOutcome(c fiber.Ctx, o core.Outcome) fiber.Ctx {
+	c.Locals(outcomeKey{}, o)
+	return c
+}
+
+// OutcomeFrom returns the outcome of the request with context c, and whether there is
+// one. With several limiters, it is the outcome of the innermost one that c has reached
+// and that has [Config].OutcomeInContext set.
+func OutcomeFrom(c fiber.Ctx) (core.Outcome, bool) {
+	o, ok := c.Locals(outcomeKey{}).(core.Outcome)
+	return o, ok
+}
