@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,11 +53,18 @@ func (p peer) String() string { return string(p) }
 
 type connection struct {
 	net.Conn
-	peer peer
+	peer net.Addr
 }
 
 func (c connection) RemoteAddr() net.Addr { return c.peer }
 func (c connection) LocalAddr() net.Addr  { return peer("192.0.2.99:80") }
+
+func addrOf(text string) net.Addr {
+	if addr, err := netip.ParseAddrPort(text); err == nil {
+		return net.TCPAddrFromAddrPort(addr)
+	}
+	return peer(text)
+}
 
 func (s server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ours, theirs := net.Pipe()
@@ -68,7 +76,7 @@ func (s server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				theirs.Close()
 			}
 		}()
-		s.fast.ServeConn(connection{theirs, peer(r.RemoteAddr)}) // closes it unless it is hijacked
+		s.fast.ServeConn(connection{theirs, addrOf(r.RemoteAddr)}) // closes it unless it is hijacked
 	}()
 	id := strconv.FormatInt(lastID.Add(1), 10)
 	contexts.Store(id, r.Context())
