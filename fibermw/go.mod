@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/gofiber/fiber/v3 v3.4.0
+	github.com/google/go-cmp v0.5.5
 	github.com/valyala/fasthttp v1.72.0
 	github.com/weir-go/weir v0.0.0
 )
@@ -12,7 +13,6 @@ require (
 	github.com/andybalholm/brotli v1.2.2 // indirect
 	github.com/gofiber/schema v1.8.0 // indirect
 	github.com/gofiber/utils/v2 v2.1.1 // indirect
-	github.com/google/go-cmp v0.5.5 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/klauspost/compress v1.19.0 // indirect
 	github.com/mattn/go-colorable v0.1.15 // indirect

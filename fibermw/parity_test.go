@@ -85,7 +85,7 @@ func serve(t *testing.T, app parity.App[fiber.Ctx]) http.Handler {
 		all := append(append([]any{}, middleware...), handler)
 		r.Get(path, all[0], all[1:]...)
 	}
-	a := fiber.New(fiber.Config{ErrorHandler: answerError})
+	a := fiber.New(fiber.Config{ErrorHandler: answerError, DisableDefaultDate: true})
 	a.Use(setContext)
 	if app.Recover == parity.Outside {
 		a.Use(recover.New())

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 
 	"github.com/gofiber/fiber/v3"
 	"github.com/valyala/fasthttp"
@@ -143,4 +144,22 @@ func write(c fiber.Ctx, f func(http.ResponseWriter)) error {
 		c.Set(name, values[0])
 	}
 	return c.Status(w.Code).Send(w.Body.Bytes())
+}
+
+// converse sends bytes to an app and reads an answer.
+func converse(t *testing.T, app *fiber.App, request string) (status int, h http.Header) {
+	t.Helper()
+	app.Handler()
+	ours, theirs := net.Pipe()
+	go io.WriteString(ours, request)
+	served := make(chan error, 1)
+	go func() { served <- app.Server().ServeConn(connection{theirs, addrOf("192.0.2.1:80")}) }()
+	response, err := http.ReadResponse(bufio.NewReader(ours), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.Copy(io.Discard, response.Body)
+	ours.Close()
+	<-served
+	return response.StatusCode, response.Header
 }

@@ -26,7 +26,9 @@ func (g *Gate[R]) serveToEnd(w http.ResponseWriter, r *http.Request, request R, 
 			}
 		case g.answered != nil:
 			status, bytes, written := g.answered(request, err)
-			result.Status, result.Bytes = answeredWith(status, written, &result), bytes
+			if result.Status = answeredWith(status, written, &result); written || returned {
+				result.Bytes = bytes
+			}
 		case writer != nil:
 			status, written := writer.Answer(err)
 			result.Status, result.Bytes = answeredWith(status, written, &result), writer.Bytes()
