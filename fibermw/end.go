@@ -28,11 +28,8 @@ func Spend(c fiber.Ctx, rule string, n int64) bool { return nethttp.Spend(c.Cont
 // the context that handlers of net/http get.
 func withContext(c fiber.Ctx, ctx context.Context) fiber.Ctx {
 	c.SetContext(ctx)
-	fast := c.RequestCtx()
-	fast.SetUserValue(gate.EndKey{}, ctx.Value(gate.EndKey{}))
-	if fast.UserValue(answerKey{}) == nil { // later a stream may run, which reads the values of c
-		fast.SetUserValue(answerKey{}, &pendingAnswer{ctx: fast})
-	}
+	c.RequestCtx().SetUserValue(gate.EndKey{}, ctx.Value(gate.EndKey{}))
+	prepare(c)
 	return c
 }
 
@@ -95,14 +92,22 @@ func (sending) OnSent(c fiber.Ctx, f func(status int, bytes int64)) {
 
 type answerKey struct{}
 
-// pendingAnswer is a value of a request, which fasthttp closes when it has sent the answer. After a
-// timeout fasthttp drops the request without closing its values; the garbage collector ends it then.
+// pendingAnswer is a value of a request, which fasthttp closes when it has sent the answer. fasthttp
+// drops some requests without closing their values: after a timeout, and if a connection is closed
+// before its hijack handler runs. The garbage collector ends these.
 type pendingAnswer struct {
 	ctx     *fasthttp.RequestCtx
 	waiting *waiting // nil: nothing waits for the answer
 	dropped runtime.Cleanup
 
 	hijacked bool
+}
+
+// prepare lets OnSent be called later, when the writer of a stream may run and read the values of c.
+func prepare(c fiber.Ctx) {
+	if ctx := c.RequestCtx(); ctx.UserValue(answerKey{}) == nil {
+		ctx.SetUserValue(answerKey{}, &pendingAnswer{ctx: ctx})
+	}
 }
 
 func (a *pendingAnswer) add(f func(status int, bytes int64)) {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/gofiber/fiber/v3"
 	"github.com/valyala/fasthttp"
@@ -59,6 +60,13 @@ type connection struct {
 
 func (c connection) RemoteAddr() net.Addr { return c.peer }
 func (c connection) LocalAddr() net.Addr  { return peer("192.0.2.99:80") }
+
+// SetDeadline does not fail on a connection that the handler has closed already: fasthttp would drop
+// the request, which would end with the next collection of garbage.
+func (c connection) SetDeadline(at time.Time) error {
+	c.Conn.SetDeadline(at)
+	return nil
+}
 
 func addrOf(text string) net.Addr {
 	if addr, err := netip.ParseAddrPort(text); err == nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/http/answer"
@@ -46,6 +47,9 @@ func (g *gate[R]) Serve(
 	returned := false
 	var writer *watch.Writer
 	defer func() {
+		if returned && g.endsWhenSent(r.Context(), p, request, err) {
+			return
+		}
 		g.end(r.Context(), p, request, func() (status int, failed bool) {
 			if !returned || writer == nil {
 				return 0, true
@@ -123,6 +127,23 @@ func (g *gate[R]) end(
 	status, failed := answer()
 	result.Failed, result.Refused = failed, status == http.StatusServiceUnavailable
 	result.Route = g.route(request)
+}
+
+// endsWhenSent reports whether request ends when its answer has been sent, and arranges that.
+func (g *gate[R]) endsWhenSent(ctx context.Context, p *Permit, request R, err error) bool {
+	if g.Sending == nil || !g.Sending.Pending(request, err, true) {
+		return false
+	}
+	if err == nil {
+		p.Stream()
+	}
+	result := Result{Left: ctx.Err() != nil, Route: strings.Clone(g.route(request))}
+	g.Sending.OnSent(request, func(status int, _ int64) {
+		result.Failed = status >= http.StatusBadRequest || status == 0
+		result.Refused = status == http.StatusServiceUnavailable
+		p.End(result)
+	})
+	return true
 }
 
 // status returns the status of the answer to request, and whether the request failed.

@@ -61,4 +61,8 @@ type Config[R any] struct {
 	// Answer returns the writer for the answer to a request that is shed: a response of the
 	// framework, which notes that it is committed. nil: the writer that Serve gets.
 	Answer func(R) http.ResponseWriter
+
+	// Sending is set by a framework that sends answers after next has returned. A request whose
+	// answer is sent in parts is a stream. nil: a request ends when next returns.
+	Sending watch.Sending[R]
 }
