@@ -103,10 +103,10 @@ func (x *exchange) Header() http.Header {
 		x.loaded = true
 		h := &x.ctx.Response().Header
 		for name, value := range h.All() {
-			switch name := string(name); name {
+			switch string(name) { // without a copy
 			case "Content-Type", "Content-Length", "Server": // fasthttp has defaults
 			default:
-				x.sent.Add(name, string(value))
+				x.sent.Add(string(name), string(value))
 			}
 		}
 		for name, values := range x.sent {
@@ -129,11 +129,17 @@ func (x *exchange) store() {
 		if slices.Equal(x.sent[name], values) {
 			continue
 		}
-		h.Del(name)
-		for _, value := range values {
-			h.Add(name, value)
+		if len(values) == 1 && name != fiber.HeaderSetCookie { // Set adds a cookie
+			h.Set(name, values[0])
+		} else {
+			h.Del(name)
+			for _, value := range values {
+				h.Add(name, value)
+			}
 		}
-		x.sent[name] = values
+		if x.onStatus != nil { // the fields may be deleted again
+			x.sent[name] = values
+		}
 	}
 }
 
