@@ -77,7 +77,7 @@ func buildAll(t testing.TB) (dir string, err error) {
 	}
 	err = goBuild(t, ".", dir, ofThisModule, flags...)
 	if testrun.Full() {
-		err = cmp.Or(err, goBuild(t, "echo5", dir, []string{"."}))
+		err = cmp.Or(err, goBuild(t, "echo5", dir, []string{"."}), goBuild(t, "fiber", dir, []string{"."}))
 	}
 	return dir, cmp.Or(err, goBuild(t, ".", filepath.Join(dir, "systems"), []string{"./systems/..."}, flags...))
 }

@@ -18,7 +18,7 @@ import (
 func TestTheFrameworksAnswerAlike(t *testing.T) {
 	frameworks := []string{"chi", "gin", "echo"}
 	if testrun.Full() {
-		frameworks = append(frameworks, "echo5") // a module of its own
+		frameworks = append(frameworks, "echo5", "fiber") // modules of their own
 	}
 	first := "" // the answers of the first framework
 	for _, name := range frameworks {
@@ -92,7 +92,10 @@ func visit(t *testing.T, name, at string) string {
 		}
 	}
 	for _, path := range []string{"/users/%41", "/users/a%2Fb", "/users/a%20b", "/users/100%25", "/users/%2541"} {
-		ask(200, "GET", path)
+		a := send(t, "GET", at+path, "").want(t, 200)
+		a.Header.Del("Content-Length")
+		a.body = "" // whether a parameter is unescaped is up to the framework
+		transcript.WriteString(describe(a))
 	}
 	for range 2 {
 		for _, key := range []string{"k1", "k2", "forged"} {

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/policy"
 )
 
 // ask sends a request to an app. A field is "Name: value".
@@ -189,6 +190,31 @@ func ExampleLift_proxies() {
 	// Output:
 	// GET /; X-Forwarded-For: 198.51.100.1, 203.0.113.7 200 hi
 	// GET /; X-Forwarded-For: 198.51.100.2, 203.0.113.7 429 denied
+}
+
+// A policy file reads requests of net/http.
+func ExampleRequest() {
+	p, err := policy.Parse("weir.yaml", []byte(`
+version: 1
+client: {peer: true}
+rules:
+  - name: log-in
+    match: POST /login
+    key: address
+    limit: 1/hour
+`), policy.Names[fiber.Ctx]{Request: fibermw.Request})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	app := fiber.New()
+	app.Use(fibermw.MustNew(fibermw.Config{Rules: p.Rules(), Denied: fibermw.PlainText}).Middleware())
+	app.Post("/login", hi)
+	visit(app, "POST /login")
+	fmt.Println(ask(app, "POST", "/login").Code)
+	// Output:
+	// POST /login 200 hi
+	// 429
 }
 
 func ExamplePeer() {

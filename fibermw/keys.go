@@ -33,7 +33,7 @@ func Peer(c fiber.Ctx) (netip.Addr, error) {
 			return addr, nil
 		}
 	}
-	return keyfuncs.Peer(bridge(c)) // an address of another kind, or none
+	return keyfuncs.Peer(Request(c)) // an address of another kind, or none
 }
 
 // Header returns the key function of a header's value, as [keyfuncs.Header] does, without copying

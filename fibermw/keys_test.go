@@ -52,10 +52,10 @@ func TestAKeyWithoutACopyIsThatOfTheCopy(t *testing.T) {
 // copyOf returns the copy that a lifted function gets of a request.
 func copyOf(t *testing.T, config fiber.Config, request string) (r *http.Request) {
 	t.Helper()
-	_, err := key(t, fibermw.Lift(func(copy *http.Request) (string, error) {
-		r = copy
+	_, err := key(t, func(c fiber.Ctx) (string, error) {
+		r = fibermw.Request(c)
 		return "", nil
-	}), config, request)
+	}, config, request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +100,17 @@ func TestATargetThatCannotBeParsedHasAKey(t *testing.T) {
 		request := "GET " + target + " HTTP/1.1\r\nHost: x\r\n\r\n"
 		if addr, err := key(t, fibermw.Lift(keyfuncs.Address(keyfuncs.Peer)), fiber.Config{}, request); addr != "192.0.2.1" {
 			t.Errorf("%s: %q, %v", target, addr, err)
+		}
+	}
+}
+
+// Unless it is told to, Fiber does not distinguish /API from /api.
+func TestThePathIsThatByWhichFiberRoutes(t *testing.T) {
+	request := "GET /API/%4A\xff/x?Q=A HTTP/1.1\r\nHost: x\r\n\r\n"
+	for sensitive, path := range map[bool]string{false: "/api/j\xff/x", true: "/API/J\xff/x"} {
+		r := copyOf(t, fiber.Config{CaseSensitive: sensitive}, request)
+		if r.URL.Path != path || r.URL.RawQuery != "Q=A" || r.RequestURI != "/API/%4A\xff/x?Q=A" {
+			t.Errorf("CaseSensitive %t: %q, %q of %q", sensitive, r.URL.Path, r.URL.RawQuery, r.RequestURI)
 		}
 	}
 }

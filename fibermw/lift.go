@@ -22,34 +22,37 @@ import (
 // The request is a copy: method, target, protocol, host, header, address of the peer, TLS state, and
 // the context of c.Context. The content is copied if f reads it. All lifted functions of one
 // decision share the copy, and may keep it. [Peer] and [Header] need none.
+//
+// Unless the app is CaseSensitive, Fiber answers /API as /api. The path in the URL is then in lower
+// case, so that no client passes a rule for a path: write the rule in lower case.
 func Lift[T any](f func(*http.Request) (T, error)) func(fiber.Ctx) (T, error) {
 	if f == nil {
 		return nil
 	}
-	return func(c fiber.Ctx) (T, error) { return f(bridge(c)) }
+	return func(c fiber.Ctx) (T, error) { return f(Request(c)) }
 }
 
-// bridge returns the copy of a request for lifted functions.
-func bridge(c fiber.Ctx) *http.Request {
+// Request returns the copy of a request that lifted functions get: see [Lift]. It is for the field
+// Request of policy.Names.
+func Request(c fiber.Ctx) *http.Request {
 	x, ok := c.RequestCtx().UserValue(exchangeKey{}).(*exchange)
 	if !ok { // outside a decision, whose end is not known
-		r := request(c)
+		r := copyOf(c)
 		r.Body.(*content).load()
 		return r
 	}
 	if x.bridged == nil {
-		x.bridged = request(c)
+		x.bridged = copyOf(c)
 	}
 	return x.bridged
 }
 
-// request copies a request.
-func request(c fiber.Ctx) *http.Request {
+func copyOf(c fiber.Ctx) *http.Request {
 	fast := c.RequestCtx()
 	target := string(fast.RequestURI())
 	r := (&http.Request{
 		Method:        c.Method(),
-		URL:           urlOf(target),
+		URL:           urlOf(target, c.App().Config().CaseSensitive),
 		Proto:         "HTTP/1.1",
 		ProtoMajor:    1,
 		ProtoMinor:    1,
@@ -69,13 +72,33 @@ func request(c fiber.Ctx) *http.Request {
 
 // urlOf parses the target of a request. Fiber accepts targets that net/http refuses; their path is
 // what stands there, so that no client escapes a rule by a target that cannot be parsed.
-func urlOf(target string) *url.URL {
-	if u, err := url.ParseRequestURI(target); err == nil {
-		return u
+func urlOf(target string, caseSensitive bool) *url.URL {
+	u, err := url.ParseRequestURI(target)
+	if err != nil {
+		path, query, _ := strings.Cut(target, "?")
+		u = &url.URL{Path: path, RawQuery: query}
 	}
-	path, query, _ := strings.Cut(target, "?")
-	return &url.URL{Path: path, RawQuery: query}
+	if !caseSensitive {
+		u.Path, u.RawPath = lower(u.Path), lower(u.RawPath)
+	}
+	return u
 }
+
+// lower returns s with the letters of ASCII in lower case, as Fiber routes.
+func lower(s string) string {
+	if !strings.ContainsFunc(s, isCapital) {
+		return s
+	}
+	b := []byte(s)
+	for i, c := range b {
+		if isCapital(rune(c)) {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+func isCapital(r rune) bool { return 'A' <= r && r <= 'Z' }
 
 // headerOf copies the header of a request. As in net/http, Host and Transfer-Encoding are not a part
 // of it.

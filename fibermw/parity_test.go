@@ -16,12 +16,10 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-var lifted = fibermw.Lift(func(r *http.Request) (*http.Request, error) { return r, nil })
-
 func TestParity(t *testing.T) {
 	parity.Run(t, parity.Adapter[fiber.Ctx]{
 		Serve:        serve,
-		Request:      func(c fiber.Ctx) *http.Request { r, _ := lifted(c); return r },
+		Request:      fibermw.Request,
 		Lift:         fibermw.Lift[string],
 		LiftLimit:    fibermw.Lift[limits.Limit],
 		RoutePattern: fibermw.RoutePattern,
