@@ -1,0 +1,90 @@
+package interleave_test
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/internal/proof/interleave"
+	"github.com/weir-go/weir/internal/proof/testrun"
+)
+
+var plant = flag.String("plant", "", "the `mistake` that copies of the library make")
+
+// explore explores each scene. The packages must be built from copies.
+func explore(t *testing.T) {
+	interleave.Plant = *plant
+	for _, s := range scenes() {
+		if s.full && !testrun.Full() {
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
+			if last := len(s.tasks) - 1; s.slow && !testrun.Full() {
+				s.tasks[last] = s.tasks[last][:len(s.tasks[last])-1]
+			}
+			begin := time.Now()
+			orders, histories, err := s.explore(interleave.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			// If a lock is missing, plain reads and writes may make a difference in other orders.
+			more, _, err := s.explore(interleave.Options{Preemptions: testrun.Sized(1, 2)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d orders, %d histories; %d orders with few suspensions; %v", orders, histories, more,
+				time.Since(begin).Round(time.Millisecond))
+		})
+	}
+}
+
+// The test builds itself again, from copies of memory that import the shims. That one explores.
+func TestInEveryOrderCallsAreAsIfMadeInTurn(t *testing.T) {
+	if built {
+		explore(t)
+		return
+	}
+	args := []string(nil)
+	if testrun.Full() {
+		args = []string{"-race"}
+	}
+	binary := build(t, args...)
+	run := func(t *testing.T, scene string, args ...string) (string, error) {
+		args = append(args, "-test.v", "-test.run", "InTurn/^"+strings.ReplaceAll(scene, " ", "_"))
+		c := testrun.Command(t, binary, args...)
+		c.Env = append(os.Environ(), "GOMAXPROCS=1") // tasks run in turn, and switch faster so
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
+	t.Run("no mistake", func(t *testing.T) {
+		out, err := run(t, "")
+		if err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		t.Log(out)
+	})
+	for _, m := range mistakes {
+		t.Run("the mistake "+m.mistake, func(t *testing.T) {
+			out, err := run(t, m.scene, "-plant", m.mistake)
+			if err == nil || !strings.Contains(out, m.want) {
+				t.Errorf("%v, want it to fail with %q\n%s", err, m.want, out)
+			}
+			if testrun.Full() && m.races && !strings.Contains(out, "DATA RACE") {
+				t.Errorf("the race detector finds nothing\n%s", out)
+			}
+		})
+	}
+}
+
+// mistakes are those that edits plants, each with a scene that finds it.
+var mistakes = []struct {
+	mistake, scene, want string
+	races                bool // the race detector finds it, too
+}{
+	{"no lock", "take, grow", "no order explains", true},
+	{"two steps", "take, take", "no order explains", false},
+	{"look before lock", "reset, grow", "no order explains", true},
+	{"locks in any order", "groups in both orders", "deadlock", false},
+}

@@ -1,0 +1,147 @@
+package interleave_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/weir-go/weir/internal/proof/testrun"
+)
+
+const (
+	root  = "../../.."
+	proof = "github.com/weir-go/weir/internal/proof/interleave"
+)
+
+// shims are the packages that copies import, by what they replace.
+var shims = map[string]string{
+	"sync":         proof + "/shim/sync",
+	"sync/atomic":  proof + "/shim/atomic",
+	"hash/maphash": proof + "/shim/maphash",
+}
+
+// edits change the copies. An old text occurs once in its file, or often if all is set.
+var edits = []struct {
+	file, old, new string
+	all            bool
+}{
+	{file: "internal/proof/interleave/built_test.go", old: "built = false", new: "built = true"},
+	// ids of limits are used again after three
+	{file: "memory/limits.go", old: "const maxLimits = 1<<16 - 1", new: "const maxLimits = 3"},
+
+	// see mistakes
+	{file: "memory/take.go", old: "sh.mu.Lock()", all: true,
+		new: `if !interleave.Planted("no lock") { sh.mu.Lock() }`},
+	{file: "memory/take.go", old: "sh.mu.Unlock()", all: true,
+		new: `if !interleave.Planted("no lock") { sh.mu.Unlock() }`},
+	{file: "memory/take.go", old: "displaced, n, now)\n\td.Ticket", new: `displaced, n, now)
+	if interleave.Planted("two steps") { sh.mu.Unlock(); sh.mu.Lock() }
+	d.Ticket`},
+	{file: "memory/count.go",
+		old: "sh.mu.Lock()\n\tdefer sh.mu.Unlock()\n\tif e := sh.findLocked(hash); e",
+		new: `e := (*entry)(nil)
+	if interleave.Planted("look before lock") { e = sh.findLocked(hash) }
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if !interleave.Planted("look before lock") { e = sh.findLocked(hash) }
+	if e`},
+	{file: "memory/group.go", old: "last := -1\n", new: `last := -1
+	if interleave.Planted("locks in any order") {
+		for i := range g.parts { m.shardOf(g.parts[i].hash).mu.Lock() }
+		return
+	}
+`},
+}
+
+// build builds this test from copies of the library, and returns its path.
+func build(t *testing.T, args ...string) string {
+	t.Helper()
+	testrun.DependsOnSource(t, root)
+	goCommand := testrun.Program(t, "go")
+	dir := t.TempDir()
+	replaced := make(map[string]string)
+	copyTo := func(file string, text []byte) {
+		from, err := filepath.Abs(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		replaced[from] = filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
+		if err := os.WriteFile(replaced[from], text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	edited := 0
+	for _, pattern := range []string{"memory/*.go", "internal/proof/interleave/built_test.go"} {
+		files, _ := filepath.Glob(filepath.Join(root, pattern))
+		for _, path := range files {
+			file, _ := filepath.Rel(root, path)
+			file = filepath.ToSlash(file)
+			if strings.HasSuffix(file, "_test.go") && pattern != file {
+				continue
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range edits {
+				if e.file != file {
+					continue
+				}
+				if n := strings.Count(string(text), e.old); n == 0 || n > 1 && !e.all {
+					t.Fatalf("%s has the text %q %d times: correct the list of edits", file, e.old, n)
+				}
+				text = []byte(strings.ReplaceAll(string(text), e.old, e.new))
+				edited++
+			}
+			copyTo(file, shimmed(t, path, text))
+		}
+	}
+	if edited != len(edits) {
+		t.Fatalf("%d of %d edits were made", edited, len(edits))
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replaced})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, binary := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "interleave.test")
+	if err := os.WriteFile(list, overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args = append([]string{"test", "-c", "-vet=off", "-overlay", list, "-o", binary}, args...)
+	if out, err := testrun.Command(t, goCommand, append(args, ".")...).CombinedOutput(); err != nil {
+		t.Fatalf("go %s: %v\n%s", args, err, out)
+	}
+	return binary
+}
+
+// shimmed returns a file of the library that imports shims.
+func shimmed(t *testing.T, path string, text []byte) []byte {
+	t.Helper()
+	if bytes.Contains(text, []byte("interleave.Planted")) {
+		text = bytes.Replace(text, []byte("\n\n"), fmt.Appendf(nil, "\n\nimport %q\n\n", proof), 1)
+	}
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, imported := range file.Imports {
+		name, _ := strconv.Unquote(imported.Path.Value)
+		if shim := shims[name]; shim != "" {
+			imported.Path.Value = strconv.Quote(shim)
+		}
+	}
+	var out bytes.Buffer
+	if err := printer.Fprint(&out, set, file); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
