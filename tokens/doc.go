@@ -24,11 +24,11 @@
 // bytes, and a body may name content that is elsewhere, such as images: see [Config].Count. For
 // requests that name no maximum there is [Config].Output.
 //
-// # What an answer has used
+// # Usage
 //
 // A Call reads answers in JSON and event streams. It knows the usage of OpenAI's chat completions
-// and responses, and of Anthropic's messages. What an answer does not tell keeps its estimate: the
-// output of a stream that breaks off or whose client leaves, everything of chat completions in a
-// stream without stream_options.include_usage and of an answer that is compressed. An error, status
-// 400 and above, has used nothing.
+// and responses, and of Anthropic's messages. Numbers that an answer does not tell keep their
+// estimates: the output of a stream that breaks off or whose client leaves, and all numbers of a
+// compressed answer and of chat completions in a stream without stream_options.include_usage. An
+// error, status 400 and above, has used nothing.
 package tokens
