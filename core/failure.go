@@ -86,13 +86,17 @@ func (l *ruleSet[R]) makeUnavailable(why FailurePolicy, s *scratch, o *Outcome) 
 
 // fallBack asks the fallback to decide the charges of the rules that fall back.
 func (l *ruleSet[R]) fallBack(ctx context.Context, s *scratch, o *Outcome) error {
-	n := 0
+	counted, err := call.Instances(l.backend)
+	if err != nil {
+		return err
+	}
+	instances, n := max(l.instances, counted), 0
 	for i, at := range s.charged[:s.used] {
 		if policy(o, at) != FallBack {
 			continue
 		}
 		ch := s.charges[i]
-		ch.Limit = ch.Limit.Share(l.instances)
+		ch.Limit = ch.Limit.Share(instances)
 		s.charges[n], s.charged[n] = ch, at
 		n++
 	}

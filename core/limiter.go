@@ -30,8 +30,10 @@ type Config[R any] struct {
 	// limits while Backend works. Another Fallback starts from 0.
 	Fallback backends.Backend
 
-	// Instances is the number of processes that share Backend. If it is above 1, each process falls
-	// back to its share of every limit, rounded up. 0: the whole limit.
+	// Instances is how many processes share Backend at least. While Backend fails, each of them
+	// falls back to its share of every limit, rounded up: the limit divided by Instances, or by the
+	// number that Backend counts if that is larger (see [backends.InstanceCounter]). 0: by what
+	// Backend counts, and the whole limit if it does not count.
 	Instances int
 
 	// Observer is called with decisions and ends: counters of package stats, or [ObserverFuncs].

@@ -107,8 +107,8 @@ type Rule[R any] struct {
 type FailurePolicy uint8
 
 const (
-	// FallBack: the limiter's fallback decides, by the same limit or, with [Config].Instances, by
-	// this instance's share of it.
+	// FallBack: the limiter's fallback decides, by the same limit or, with [Config].Instances or a
+	// backend that counts instances, by this instance's share of it.
 	FallBack FailurePolicy = iota
 	// FailOpen: the request is allowed and not counted.
 	FailOpen

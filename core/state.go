@@ -3,6 +3,7 @@ package core
 import (
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/call"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -22,6 +23,10 @@ type State struct {
 	// allowed these requests.
 	Waiting              int
 	QueueFull, QueueLeft int64
+
+	// Instances is by how much a fallback would divide limits now: [Config].Instances, or the number
+	// that Backend counts if that is larger. 0: neither is known, and limits stay whole.
+	Instances int
 
 	// Preflights is how many requests that look like CORS preflights an adapter's SkipPreflight let
 	// pass without a decision.
@@ -51,8 +56,10 @@ func (l *Limiter[R]) State() State {
 	l.change.Lock()
 	ledger := l.ledger
 	l.change.Unlock()
+	counted, _ := call.Instances(l.backend) // a panic is an error of the next fallback
 	s := State{
 		Rules:     l.rules(),
+		Instances: max(l.config.Instances, counted),
 		Waiting:   int(l.room.waiting.Load()),
 		QueueFull: l.room.full.Load(),
 		QueueLeft: l.room.left.Load(),

@@ -25,8 +25,9 @@ type Config struct {
 	// created at its first use and shared by all limiters on one Backend. See [core.Config].
 	Fallback backends.Backend
 
-	// Instances is the number of processes that share Backend. If it is above 1, each
-	// falls back to its share of every limit. 0: each falls back to the whole limit.
+	// Instances is how many processes share Backend at least. While Backend fails, each falls
+	// back to its share of every limit. A Backend may count them: see [core.Config]. 0: each falls
+	// back to the whole limit, unless Backend counts.
 	Instances int
 
 	// Observer observes decisions, ends and changes: counters of package stats, or

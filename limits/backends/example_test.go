@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
@@ -162,4 +163,48 @@ func ExampleDivided() {
 	limit := limits.Concurrent(5)
 	fmt.Println(backend.ServerOf("uploads", "ann", limit) == backend.ServerOf("uploads", "zoe", limit))
 	// Output: false
+}
+
+// replicas is a backend whose program learns from elsewhere how many processes there are: from the
+// orchestrator, say.
+type replicas struct {
+	unreachable
+	desired atomic.Int64
+}
+
+func (r *replicas) Instances() int { return int(r.desired.Load()) }
+
+// unreachable is a backend that is out of order.
+type unreachable struct{}
+
+func (unreachable) Take(context.Context, []backends.Charge, []limits.Decision) error {
+	return errors.New("connection refused")
+}
+
+// The fallback of each process allows its share of 100, as many processes as there may be.
+func ExampleInstanceCounter() {
+	backend := new(replicas)
+	limiter := core.MustNew(core.Config[job]{
+		Backend: backend,
+		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(100)), Key: byCustomer}},
+	})
+	for _, n := range []int64{0, 4, 10} {
+		backend.desired.Store(n)
+		outcome := limiter.Decide(context.Background(), job{customer: "ann"})
+		fmt.Println(outcome.At(0).Limit(), outcome.At(0).Remaining)
+	}
+	// Output:
+	// fixed-window 100/1d 99
+	// fixed-window 25/1d 23
+	// fixed-window 10/1d 7
+}
+
+func ExampleInstances() {
+	backend := new(replicas)
+	backend.desired.Store(4)
+	fmt.Println(backends.Instances(backend))
+	fmt.Println(backends.Instances(memory.MustNew(memory.Options{}))) // it does not count
+	// Output:
+	// 4
+	// 0
 }

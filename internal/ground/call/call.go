@@ -45,6 +45,12 @@ func Reset(ctx context.Context, b backends.Backend, scope, key string) (err erro
 	return backends.Reset(ctx, b, scope, key)
 }
 
+// Instances calls [backends.Instances].
+func Instances(b backends.Backend) (n int, err error) {
+	defer PanicAsError(b, &err)
+	return backends.Instances(b), nil
+}
+
 // PanicAsError turns a panic in a call of b into an error. Defer it in the function that calls b.
 func PanicAsError(b backends.Backend, err *error) {
 	if v := recover(); v != nil {
