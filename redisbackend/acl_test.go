@@ -20,6 +20,7 @@ const (
 	aclDecide  = "+evalsha +eval +time +get +exists +getrange +set +del"
 	aclLogs    = "+strlen +setrange +pexpire"
 	aclHolds   = "+zadd +zrem +zcard +zcount +zrange +zremrangebyrank +pexpire"
+	aclBeats   = "+zadd +zrem +zcard +zremrangebyscore +pexpire"
 	aclCheck   = "+info"
 	aclCluster = "+cluster|slots"
 	aclMasters = "+cluster|info"
@@ -29,7 +30,7 @@ const (
 func TestTheDocumentsListWhatToAllow(t *testing.T) {
 	text, err := os.ReadFile("../docs/redis.md")
 	ok(t, err)
-	for _, list := range []string{aclDecide, aclLogs, aclHolds, aclCheck, aclCluster, aclMasters, aclRing} {
+	for _, list := range []string{aclDecide, aclLogs, aclHolds, aclBeats, aclCheck, aclCluster, aclMasters, aclRing} {
 		if !strings.Contains(string(text), "`"+list+"`") {
 			t.Errorf("docs/redis.md has no `%s`", list)
 		}
@@ -144,6 +145,17 @@ func holdsEverything(ctx context.Context, admin *redis.Client, b *redisbackend.B
 	return nil
 }
 
+// beatsOnce has b counted, and then no more.
+func beatsOnce(ctx context.Context, admin *redis.Client, b *redisbackend.Bare) error {
+	if err := admin.ScriptFlush(ctx).Err(); err != nil {
+		return err
+	}
+	beat, _ := redisbackend.Beats(b)
+	_, err := beat(ctx, redisbackend.BeatLasts)
+	_, ended := beat(ctx, 0)
+	return errors.Join(err, ended)
+}
+
 func TestTheListedCommandsSufficeAndNoneIsTooMany(t *testing.T) {
 	server := startRedis(t)
 	admin := newClient(t, server.addr)
@@ -168,6 +180,7 @@ func TestTheListedCommandsSufficeAndNoneIsTooMany(t *testing.T) {
 		"all but logs": {aclDecide, "", func() error { return decidesEverything(t.Context(), admin, b, others) }},
 		"logs":         {aclLogs, aclDecide, func() error { return decidesEverything(t.Context(), admin, b, logs) }},
 		"holds":        {aclHolds, aclDecide, func() error { return holdsEverything(t.Context(), admin, b) }},
+		"beats":        {aclBeats, aclDecide, func() error { return beatsOnce(t.Context(), admin, b) }},
 		"Check":        {aclCheck, aclDecide, func() error { return b.Check(t.Context()) }},
 	} {
 		ok(t, admin.FlushAll(t.Context()).Err())

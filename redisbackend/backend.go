@@ -61,13 +61,22 @@ type Options struct {
 	// loses its units. All processes on one Redis need the same HoldTime. 0: 30s.
 	HoldTime time.Duration
 
+	// Heartbeat counts the backends with this Prefix, one for each process: see
+	// [Backend.Instances]. While Redis is away, fallbacks in memory then divide their limits by
+	// that number. A backend sends one command every 3 seconds, from New to [Backend.Close]. All
+	// instances need it, since those without it are not counted. false: they are not counted, and
+	// Instances in the Config of a limiter is the number.
+	Heartbeat bool
+
 	// Wrap returns a backend around the one that asks Redis, inside the time budget, such as a
 	// [stats.Backend] that measures. New calls it once. nil: none.
 	Wrap func(backends.Backend) backends.Backend
 
 	// Logger logs each change of Redis once. Warnings are "weir: backend degraded", with the
 	// failure and its effect; "weir: backend fails from the start" if Redis never decided; and
-	// that Redis has lost units that are held. "weir: backend recovered" is information. Where
+	// that Redis has lost units that are held. "weir: backend recovered" is information. "weir:
+	// instances are not counted: their number stays" is a warning, once four beats of Heartbeat
+	// have failed, and "weir: instances are counted again" is information. Where
 	// there are several servers, "weir: Redis server down" and "weir: Redis server replies only
 	// with errors" are warnings, and "weir: Redis server answers again" is information. nil: the
 	// logger that slog.Default returns at that time.
@@ -131,14 +140,19 @@ func newBackend(client redis.Scripter, o Options) (*Backend, error) {
 			AnnouncerOptions{Prefix: o.Prefix, Logger: o.Logger})
 		stack.Announcer = b.announcer
 	}
-	b.stack, err = remote.NewStack(inner, stack)
-	return b, err
+	if b.stack, err = remote.NewStack(inner, stack); err != nil {
+		return nil, err
+	}
+	if o.Heartbeat {
+		b.bare.beginHeartbeat()
+	}
+	return b, nil
 }
 
 func (o *Options) bare() BareOptions {
 	return BareOptions{
 		Prefix: o.Prefix, HashTag: o.HashTag, Together: o.Together,
-		HoldTime: o.HoldTime, Logger: o.Logger,
+		HoldTime: o.HoldTime, Heartbeat: o.Heartbeat, Logger: o.Logger,
 	}
 }
 
@@ -198,6 +212,16 @@ func (b *Backend) Status() backends.BreakerStatus { return b.stack.Status() }
 // Leases returns the units of busy keys that this process holds, and counts of its leases: see
 // [remote.LeaseCache.Counts]. Without [Options].Lease it returns the zero value.
 func (b *Backend) Leases() backends.LeaseCounts { return b.stack.Leases() }
+
+// Instances implements [backends.InstanceCounter]. It returns how many backends with
+// [Options].Heartbeat shared the Prefix when Redis last answered: it stays the same while Redis is
+// away. It returns 0 without Heartbeat, and until Redis has answered once.
+//
+// The number rises with the next beat of this process, within 3 seconds. It falls later: to the
+// largest of the latest four counts, once four beats in a row were answered. A backend counts
+// until it is closed, or for 10 seconds after its latest beat. So the number never falls because
+// Redis has lost its data and others are not back yet.
+func (b *Backend) Instances() int { return b.bare.Instances() }
 
 // Announcer returns the announcer of [Options].Announce, for its counts and for the denial cache
 // of another backend. It is nil without Announce. [Backend.Close] closes it.

@@ -19,11 +19,12 @@ import (
 // BareOptions are the options of [NewBare]. The zero value is ready to use. [Options] describes
 // the fields.
 type BareOptions struct {
-	Prefix   string
-	HashTag  string
-	Together []string
-	HoldTime time.Duration
-	Logger   *slog.Logger
+	Prefix    string
+	HashTag   string
+	Together  []string
+	HoldTime  time.Duration
+	Heartbeat bool
+	Logger    *slog.Logger
 }
 
 // Bare keeps state in Redis, without a breaker or cache in front: a slow server makes decisions
@@ -43,6 +44,7 @@ type Bare struct {
 	returnable scopeSet // scopes whose units may be given back: see markTransient
 	giveBacks  *giveBacks
 	holds      *holds
+	heartbeat  *heartbeat // nil: none
 }
 
 // NewBare returns a bare backend on client, which is one that [New] takes, or an error that
@@ -51,7 +53,11 @@ func NewBare(client redis.Scripter, options BareOptions) (*Bare, error) {
 	if err := errors.Join(validateClient(client, options.HashTag), options.validate()); err != nil {
 		return nil, err
 	}
-	return newBare(client, options), nil
+	b := newBare(client, options)
+	if options.Heartbeat {
+		b.beginHeartbeat()
+	}
+	return b, nil
 }
 
 // MustNewBare is [NewBare] for arguments that the program sets. It panics if they have a mistake.
@@ -92,9 +98,12 @@ func newBare(client redis.Scripter, options BareOptions) *Bare {
 
 // Close stops the renewal of held units, which then end within [Options].HoldTime. Before that it
 // waits for endings, give-backs and releases that are under way, a second at most for each kind.
-// Units that have not been given back by then stay taken. It returns nil. The caller closes the
-// client afterwards.
+// Units that have not been given back by then stay taken. With Heartbeat this process no longer
+// counts as an instance. It returns nil. The caller closes the client afterwards.
 func (b *Bare) Close() error {
+	if b.heartbeat != nil {
+		b.heartbeat.close()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), settleBudget)
 	defer cancel()
 	_ = endings.Await(ctx, b) // endings report their own errors
@@ -135,6 +144,14 @@ func (b *Bare) Reset(ctx context.Context, scope, key string) (err error) {
 func (b *Bare) Supports(limit limits.Limit) bool {
 	a := int(limit.Algorithm())
 	return a < len(algorithms) && algorithms[a].letter != 0
+}
+
+// Instances implements [backends.InstanceCounter]: see [Backend.Instances].
+func (b *Bare) Instances() int {
+	if b.heartbeat == nil {
+		return 0
+	}
+	return int(b.heartbeat.instances.Load())
 }
 
 // HonoursDeadline returns true: [Bare.Take] and [Bare.Peek] fail as soon as the deadline of their

@@ -99,6 +99,24 @@ func ExampleOpenAnnouncer() {
 	// {0 0 0 0}
 }
 
+// Two processes count each other. While Redis is away, the fallback of each admits half of a limit.
+func ExampleBackend_Instances() {
+	client, end := miniClient()
+	defer end()
+	one := redisbackend.MustNew(client, redisbackend.Options{Heartbeat: true})
+	defer one.Close()
+	for one.Instances() == 0 { // the first beat is not answered yet
+		time.Sleep(time.Millisecond)
+	}
+	two := redisbackend.MustNew(client, redisbackend.Options{Heartbeat: true})
+	defer two.Close()
+	for two.Instances() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	fmt.Println(two.Instances())
+	// Output: 2
+}
+
 // miniClient returns a client of a Redis in this process, and a function that ends both.
 func miniClient() (client *redis.Client, end func()) {
 	server, err := miniredis.Run()

@@ -347,3 +347,16 @@ func Sources() map[string]string {
 	}
 	return all
 }
+
+// Beats makes b a member that beats when it is told to. beat makes b count for a time, or with 0 no
+// more, and returns how many backends count. key is the name of the set.
+func Beats(b *Bare) (beat func(context.Context, time.Duration) (int64, error), key string) {
+	h := newHeartbeat(b)
+	return h.send, h.key
+}
+
+// BeatLasts is how long a beat counts.
+const BeatLasts = beatLasts
+
+// WithCommands is the error of a beat in the log.
+var WithCommands = withCommands

@@ -54,6 +54,7 @@ var (
 	settleScript = newScript(settleLocals +
 		file("clock") + file("products") + file("bucket_ring") + file("serial") +
 		"local errorOf, noteTaken, write\n" + stateSource + file("settle"))
+	beatScript    = newScript(file("beat"))
 	renewScript   = newScript(file("renew"))
 	releaseScript = newScript(file("release"))
 	checkScript   = newScript(file("check"))
