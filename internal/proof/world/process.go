@@ -42,6 +42,10 @@ type Program struct {
 	// HoldTime is redisbackend.Options.HoldTime. 0: [HoldTime].
 	HoldTime time.Duration
 
+	// Heartbeat is redisbackend.Options.Heartbeat, and Instances that of core.Config.
+	Heartbeat bool
+	Instances int
+
 	// Sheds is how many requests over HTTP may be in flight before others are shed. 0: unlimited.
 	Sheds int
 }
@@ -124,7 +128,8 @@ func (w *World) Start(name string, program Program) *Process {
 	quiet := slog.New(slog.DiscardHandler)
 	p.backend = redisbackend.MustNew(p.client, redisbackend.Options{
 		HoldTime: cmp.Or(program.HoldTime, HoldTime), Budget: Budget,
-		Lease: program.Lease, Announce: program.Announces, Logger: quiet,
+		Lease: program.Lease, Announce: program.Announces, Heartbeat: program.Heartbeat,
+		Logger: quiet,
 	})
 	p.bare, _ = backends.As[*redisbackend.Bare](p.backend)
 	if program.Adapter != "" {
@@ -139,7 +144,7 @@ func (w *World) Start(name string, program Program) *Process {
 		rules = append(slices.Clip(rules), file.Rules()...)
 	}
 	p.limiter = core.MustNew(core.Config[Request]{
-		Rules: rules, Backend: p.backend,
+		Rules: rules, Backend: p.backend, Instances: program.Instances,
 		Observer: core.ObserverFuncs[Request]{OnEnd: p.settled, Next: p.stats.Limiter("all")},
 	})
 	if file != nil {

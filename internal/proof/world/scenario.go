@@ -82,6 +82,7 @@ func scenarioOf(seed uint64) scenario {
 	if random.IntN(2) == 0 {
 		all.Lease = Lease
 	}
+	all.Heartbeat = rand.New(rand.NewPCG(seed, 2)).IntN(3) == 0
 	for range 1 + random.IntN(3) {
 		one := all
 		if random.IntN(2) == 0 {
@@ -109,8 +110,8 @@ func (s scenario) String() string {
 		text += ", costs are known"
 	}
 	for _, p := range s.programs {
-		text += fmt.Sprintf("\n\tprocess: adapter %q, lease %v, announces %v, sheds above %d", p.Adapter,
-			p.Lease, p.Announces, p.Sheds)
+		text += fmt.Sprintf("\n\tprocess: adapter %q, lease %v, announces %v, heartbeat %v, sheds above %d",
+			p.Adapter, p.Lease, p.Announces, p.Heartbeat, p.Sheds)
 	}
 	if len(s.faults) == 0 {
 		return text + "\n\tno faults"

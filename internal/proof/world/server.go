@@ -208,12 +208,15 @@ func (s *Server) replace() {
 	s.redis, s.down = replica, false
 }
 
+// instances is the key that counts processes: see docs/redis.md.
+const instances = "weir:instances"
+
 // held returns how many unexpired units the keys of concurrency limits hold.
 func (s *Server) held() (n int) {
 	s.tick()
 	now := s.now()
 	for _, key := range s.redis.Keys() {
-		if s.redis.Type(key) != "zset" {
+		if s.redis.Type(key) != "zset" || key == instances {
 			continue
 		}
 		for _, until := range s.membersOf(key) {
