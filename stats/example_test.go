@@ -317,6 +317,7 @@ func ExampleSnapshot_Metrics() {
 	// weir_queue_waiting_requests{limiter} gauge weir.queue.waiting
 	// weir_queue_full_total{limiter} counter weir.queue.full
 	// weir_queue_left_total{limiter} counter weir.queue.left
+	// weir_instances{limiter} gauge weir.instances
 	// weir_held_units{limiter} gauge weir.held
 	// weir_held_oldest_timestamp_seconds{limiter} timestamp weir.held.age
 	// weir_rule_decisions_total{limiter,rule,decision,mode,source} counter weir.rate_limiting.decisions

@@ -113,7 +113,7 @@ func (c *Counters) snapshot(now time.Time) LimiterSnapshot {
 			inForce[rule.Name] = rule
 		}
 		shot.Held, shot.HeldSince, shot.Waiting = state.Held, state.HeldSince, state.Waiting
-		shot.Preflights = state.Preflights
+		shot.Instances, shot.Preflights = state.Instances, state.Preflights
 		shot.QueueFull, shot.QueueLeft = state.QueueFull, state.QueueLeft
 	}
 	for i := range c.verdicts {

@@ -53,6 +53,8 @@ var table = [...]struct{ name, kind, unit, labels, help string }{
 		"Requests that were unavailable because no more could wait in a leaky queue."},
 	{"queue.left", "counter", "{request}", "limiter.name",
 		"Requests that ended while they waited in a leaky queue."},
+	{"instances", "gauge", "{instance}", "limiter.name",
+		"Processes among which a fallback divides the limits while the backend fails."},
 	{"held", "gauge", "{unit}", "limiter.name",
 		"Units of concurrency limits that requests under way hold."},
 	{"held.age", "timestamp", "s", "limiter.name", "Since when the oldest request that has " +
@@ -152,7 +154,7 @@ var table = [...]struct{ name, kind, unit, labels, help string }{
 // A series exists with the value 0 from the start if a rate or an alert needs its first event.
 // These series exist only once there is something to count: decisions by leases, by denial caches
 // and in a mode that the rule is not in; limits and costs that fail; ends of requests; leaky
-// queues; preflights; leases; requests that a shadow shedder would have shed; failed calls of a
+// queues; preflights; leases; numbers of instances; requests that a shadow shedder would have shed; failed calls of a
 // backend and calls other than Take.
 func (s Snapshot) Metrics() []Metric {
 	all := make([]Metric, len(table))
@@ -289,6 +291,9 @@ func (m metrics) limiter(l *LimiterSnapshot) {
 	add(m, "requests", l.Requests.Abandoned, l.Name, core.Abandoned.String())
 	if l.Preflights > 0 {
 		add(m, "preflights", l.Preflights, l.Name)
+	}
+	if l.Instances > 0 {
+		add(m, "instances", l.Instances, l.Name)
 	}
 	queues := l.Waiting > 0 || l.QueueFull > 0 || l.QueueLeft > 0
 	ends := l.Held > 0 || !l.HeldSince.IsZero()

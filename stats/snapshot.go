@@ -37,6 +37,10 @@ type LimiterSnapshot struct {
 	Preflights, QueueFull, QueueLeft int64
 	Waiting                          int
 
+	// Instances is by how much a fallback would divide limits now, 0 if that is not known: see
+	// [core.State].
+	Instances int
+
 	// Held is the number of units of concurrency limits that are held now. HeldSince is when the
 	// decision on the oldest of their requests was made; the zero Time if none.
 	Held      int
