@@ -31,7 +31,7 @@ type limiterView struct {
 	Name                                      string
 	Allowed, Denied, Unavailable, Abandoned   int64
 	Preflights, QueueFull, QueueLeft, Waiting int64
-	Held                                      int
+	Held, Instances                           int
 	HeldSince                                 int64
 }
 
@@ -90,7 +90,8 @@ func (p *page) view(shot *stats.Snapshot, now time.Time) snapshotView {
 		v.Limiters = append(v.Limiters, limiterView{
 			l.Name, l.Requests.Allowed, l.Requests.Denied, l.Requests.Unavailable,
 			l.Requests.Abandoned,
-			l.Preflights, l.QueueFull, l.QueueLeft, int64(l.Waiting), l.Held, millis(l.HeldSince),
+			l.Preflights, l.QueueFull, l.QueueLeft, int64(l.Waiting), l.Held, l.Instances,
+			millis(l.HeldSince),
 		})
 		v.Rules = append(v.Rules, p.viewRules(l.Name, l.Rules)...)
 		p.viewTop(l, &v, now)

@@ -362,6 +362,9 @@ function factsOf(s) {
     const gone = [['returned', l.UnitsReturned], ['void', l.UnitsVoid]].filter(([, n]) => n).map(([t, n]) => count(n) + ' ' + t);
     facts.push(fact('Leases of ' + l.Name, count(l.Held) + ' units held of ' + count(l.Keys) + (l.Keys === 1 ? ' key, ' : ' keys, ') + count(l.UnitsTaken) + ' taken in ' + count(l.BlocksTaken) + ' blocks' + (gone.length ? ' (' + gone.join(', ') + ')' : '') + (l.BlocksFailed ? ', ' + count(l.BlocksFailed) + ' blocks failed' : '')));
   }
+  for (const l of s.Limiters) {
+    if (l.Instances) facts.push(fact('Instances of ' + l.Name, count(l.Instances) + (l.Instances > 1 ? ': without the backend each process admits its share' : ': without the backend this process admits the whole limit')));
+  }
   facts.push(fact('Counting', 'for ' + span((s.At - s.Since) / 1000), 'soft'));
   return facts;
 }
