@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-go/weir/gateway/internal/minutely"
+	"github.com/weir-go/weir/internal/ground/call"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
@@ -28,8 +29,9 @@ type Options struct {
 	// Fallback counts while Backend fails. nil: the memory of this process.
 	Fallback backends.Backend
 
-	// Instances is the number of processes that share Backend. Above 1, each falls back to its
-	// share of every limit, rounded up. 0: the whole limit.
+	// Instances is how many processes share Backend at least. While Backend fails, each falls
+	// back to its share of every limit, rounded up: divided by Instances, or by the number that
+	// Backend counts if that is larger. 0: the whole limit, unless Backend counts.
 	Instances int
 
 	// MaxDetailed is how many values of requests metrics tell apart, for rules with
@@ -44,7 +46,7 @@ type Options struct {
 // Service decides requests by the limits of a [Config]. It is safe for concurrent use.
 type Service struct {
 	backend, fallback backends.Backend
-	instances         int64
+	instances         int
 	inForce           atomic.Pointer[snapshot]
 	counts            registry
 	failing           minutely.Log
@@ -76,7 +78,7 @@ func New(config *Config, o Options) (*Service, error) {
 		return nil, errors.Join(errs...)
 	}
 	s := &Service{
-		backend: o.Backend, fallback: o.Fallback, instances: int64(max(1, o.Instances)),
+		backend: o.Backend, fallback: o.Fallback, instances: o.Instances,
 		counts: registry{maxDetailed: o.MaxDetailed},
 		failing: minutely.Log{
 			Logger: o.Logger, Level: slog.LevelWarn, Text: "descriptors: the backend fails",
@@ -163,7 +165,12 @@ func (s *Service) take(ctx context.Context, d *decision) (Source, error) {
 	case closed:
 		return NotCounted, ErrUnavailable
 	}
-	d.share(s.instances)
+	counted, err := call.Instances(s.backend)
+	if err != nil {
+		s.failing.Note(err)
+		return NotCounted, ErrUnavailable
+	}
+	d.share(int64(max(1, s.instances, counted)))
 	if err := d.take(ctx, s.fallback); err != nil {
 		s.failing.Note(err)
 		return NotCounted, ErrUnavailable

@@ -274,6 +274,42 @@ func TestAFailingBackendIsToldAndFollowsTheFile(t *testing.T) {
 	}
 }
 
+// counting is a failing backend that knows how many processes share it.
+type counting struct {
+	failing
+	instances int
+}
+
+func (c *counting) Instances() int {
+	if c.instances < 0 {
+		panic("boom")
+	}
+	return c.instances
+}
+
+func TestTheFallbackDividesByWhatTheBackendCounts(t *testing.T) {
+	for _, c := range []struct {
+		given, counted int
+		want           string
+	}{
+		{0, 0, "ok: 2 of 3/minute"}, {0, 1, "ok: 2 of 3/minute"}, {0, 2, "ok: 1 of 3/minute"},
+		{2, 0, "ok: 1 of 3/minute"}, {3, 2, "ok: 0 of 3/minute"}, {2, 9, "ok: 0 of 3/minute"},
+		{2, -1, descriptors.ErrUnavailable.Error()},
+	} {
+		config, err := descriptors.Parse(descriptors.File{Name: "d", Text: []byte("domain: d\n" + plain)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		backend := &counting{failing{Backend: memory.MustNew(memory.Options{}), down: true}, c.counted}
+		service := descriptors.MustNew(config, descriptors.Options{
+			Backend: backend, Instances: c.given, Logger: slog.New(slog.DiscardHandler),
+		})
+		if got := said(service.Decide(t.Context(), ask(t, "k=secret"))); got != c.want {
+			t.Errorf("%d given, %d counted: %s, want %s", c.given, c.counted, got, c.want)
+		}
+	}
+}
+
 func TestACallerThatHasLeftIsNoDecision(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
