@@ -57,7 +57,8 @@ flight have --drain to end.`,
 		Example: `  weir serve weir.yaml
   weir serve --denied-status 403 --proxy 10.0.0.0/8 weir.yaml
   weir serve --grpc unix:/run/weir.sock --check "" limits/
-  weir serve --redis redis://127.0.0.1:6379 --instances 3 weir.yaml limits/`,
+  weir serve --redis redis://127.0.0.1:6379 --instances 3 weir.yaml limits/
+  weir serve --redis redis://127.0.0.1:6379 --heartbeat weir.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("name a policy file, or files of limits by descriptors, as in: weir serve weir.yaml")
@@ -86,7 +87,9 @@ flight have --drain to end.`,
 	f.DurationVar(&o.Lease, "lease", 0,
 		"hold units of busy keys of the policy for this `time`, 10ms to 1s: the same in all processes")
 	f.IntVar(&o.Instances, "instances", 0,
-		"while Redis fails, divide every limit among so many processes (a `number`)")
+		"while Redis fails, divide every limit among so many processes at least (a `number`)")
+	f.BoolVar(&o.Heartbeat, "heartbeat", false,
+		"count the processes in Redis, and while it fails divide every limit among them")
 	f.IntVar(&o.MaxKeys, "max-keys", 0,
 		"how many keys the memory counts at once (a `number`; default 262144)")
 	f.BoolVar(&o.Descriptors.Fields, "fields", false,

@@ -46,6 +46,7 @@ type Config struct {
 	Budget    time.Duration // of a decision by Redis
 	Lease     time.Duration // 0: none
 	Instances int
+	Heartbeat bool
 	MaxKeys   int // of the memory; 0: its default
 
 	Descriptors envoy.RateLimitOptions
@@ -64,6 +65,9 @@ func (c *Config) validate() error {
 	}
 	if c.Lease != 0 && c.Redis == "" {
 		errs = append(errs, errors.New("--lease is for Redis: name it by --redis, or leave it out"))
+	}
+	if c.Heartbeat && c.Redis == "" {
+		errs = append(errs, errors.New("--heartbeat is for Redis: name it by --redis, or leave it out"))
 	}
 	if c.Drain < 0 {
 		errs = append(errs, fmt.Errorf("--drain must not be negative (got %v)", c.Drain))
@@ -221,17 +225,31 @@ func (s *service) backends() (shared, counted backends.Backend, err error) {
 		s.counters.WatchMemory("memory", m)
 		return m, m, nil
 	}
-	shared, err = s.openRedis("redis", s.Lease)
+	first, err := s.openRedis("redis", s.Lease, s.Heartbeat)
 	if err != nil || s.Lease == 0 {
-		return shared, shared, err
+		return first, first, err
 	}
-	counted, err = s.openRedis("redis without leases", 0)
-	return shared, counted, err
+	second, err := s.openRedis("redis without leases", 0, false)
+	return first, sameFleet{second, first}, err
 }
 
-func (s *service) openRedis(name string, lease time.Duration) (backends.Backend, error) {
+// sameFleet is a second backend of a process, which counts only once.
+type sameFleet struct {
+	*redisbackend.Backend
+	first *redisbackend.Backend
+}
+
+// Instances implements [backends.InstanceCounter].
+func (f sameFleet) Instances() int { return f.first.Instances() }
+
+// Unwrap returns the second backend.
+func (f sameFleet) Unwrap() backends.Backend { return f.Backend }
+
+func (s *service) openRedis(
+	name string, lease time.Duration, beats bool,
+) (*redisbackend.Backend, error) {
 	b, err := redisbackend.Open(s.Redis, redisbackend.Options{
-		Budget: s.Budget, Lease: lease, Logger: s.Logger,
+		Budget: s.Budget, Lease: lease, Heartbeat: beats, Logger: s.Logger,
 		Wrap: func(inner backends.Backend) backends.Backend { return s.counters.Backend(name, inner) },
 	})
 	if err != nil {

@@ -30,6 +30,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/weir-go/weir/internal/proof/freeport"
 	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/policy"
 	"github.com/weir-go/weir/stats"
@@ -195,6 +196,40 @@ func TestOneProcessAnswersAllProxies(t *testing.T) {
 	}
 	if err := r.end(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestServicesOnOneRedisCountEachOther(t *testing.T) {
+	address, err := freeport.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(address)
+	server := testrun.Command(t, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
+	for answers := false; !answers; time.Sleep(5 * time.Millisecond) {
+		conn, err := net.Dial("tcp", address)
+		if answers = err == nil; answers {
+			conn.Close()
+		}
+	}
+	config := Config{
+		Paths: []string{fileOf(t, "weir.yaml", rules), fileOf(t, "limits.yaml", byDescriptor)},
+		Redis: "redis://" + address, Lease: time.Second, Heartbeat: true, // with leases, a service has two backends
+	}
+	for _, want := range []string{"1", "2"} {
+		r, got := start(t, config), ""
+		for got == "" { // until the first beat is answered
+			_, metrics := get(t, "http://"+r.operator+"/metrics")
+			_, got, _ = strings.Cut(metrics, `weir_instances{limiter="checks"} `)
+			got, _, _ = strings.Cut(got, "\n")
+		}
+		if got != want {
+			t.Errorf("service %s counts %s", want, got)
+		}
 	}
 }
 
