@@ -3,8 +3,8 @@
 //
 //   - [github.com/weir-go/weir/nethttp]: middleware for net/http. Start here.
 //   - [github.com/weir-go/weir/chimw], [github.com/weir-go/weir/ginmw],
-//     [github.com/weir-go/weir/echomw], [github.com/weir-go/weir/echo5mw]: the same
-//     for chi, gin, echo 4 and echo 5.
+//     [github.com/weir-go/weir/echomw], [github.com/weir-go/weir/echo5mw],
+//     [github.com/weir-go/weir/fibermw]: the same for chi, gin, echo 4, echo 5 and Fiber 3.
 //   - [github.com/weir-go/weir/grpcmw], [github.com/weir-go/weir/connectmw]: the same
 //     for calls of gRPC and Connect, and for their clients.
 //   - [github.com/weir-go/weir/mcpmw]: the same for servers of the Model Context Protocol.

@@ -68,8 +68,14 @@ func BenchmarkBesideFibersOwn(b *testing.B) {
 	const block = 500
 	ample := limits.SlidingWindow(limits.PerMinute(1_000_000_000))
 	own := func(most int, algorithm limiter.Handler) *direct {
-		return directOf(limiter.New(limiter.Config{Max: most, Expiration: time.Minute, LimiterMiddleware: algorithm}))
+		return directOf(limiter.New(limiter.Config{
+			Max: most, Expiration: time.Minute, LimiterMiddleware: algorithm,
+		}))
 	}
+	weir := func(limit limits.Limit, key func(fiber.Ctx) (string, error)) *direct {
+		return directOf(perClientOf(limit, key))
+	}
+	scarce := limits.SlidingWindow(limits.PerMinute(1))
 	contestants := []struct {
 		name  string
 		serve *direct
@@ -78,10 +84,10 @@ func BenchmarkBesideFibersOwn(b *testing.B) {
 		{name: "bare-ns", serve: directOf()},
 		{name: "fixed-own-ns", serve: own(1e9, limiter.FixedWindow{})},
 		{name: "sliding-own-ns", serve: own(1e9, limiter.SlidingWindow{})},
-		{name: "weir-ns", serve: directOf(perClientOf(ample, keyfuncs.Address(fibermw.Peer)))},
-		{name: "weir-lifted-ns", serve: directOf(perClientOf(ample, fibermw.Lift(keyfuncs.Address(keyfuncs.Peer))))},
+		{name: "weir-ns", serve: weir(ample, keyfuncs.Address(fibermw.Peer))},
+		{name: "weir-lifted-ns", serve: weir(ample, fibermw.Lift(keyfuncs.Address(keyfuncs.Peer)))},
 		{name: "denied-own-ns", serve: own(1, limiter.SlidingWindow{})},
-		{name: "denied-weir-ns", serve: directOf(perClientOf(limits.SlidingWindow(limits.PerMinute(1)), keyfuncs.Address(fibermw.Peer)))},
+		{name: "denied-weir-ns", serve: weir(scarce, keyfuncs.Address(fibermw.Peer))},
 	}
 	for b.Loop() {
 		for i := range contestants {

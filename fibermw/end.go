@@ -42,7 +42,7 @@ func onStatus(w http.ResponseWriter, _ fiber.Ctx, f func(int)) http.ResponseWrit
 // answered implements [gate.Config].Answered. An answer counts as not written, because outer
 // middleware and the ErrorHandler may still replace it.
 func answered(c fiber.Ctx, err error) (status int, bytes int64, written bool) {
-	if r := c.RequestCtx().LastTimeoutErrorResponse(); r != nil { // the handler may still write to c
+	if r := c.RequestCtx().LastTimeoutErrorResponse(); r != nil { // the handler may still use c
 		return r.StatusCode(), int64(len(r.Body())), true
 	}
 	if err != nil {
@@ -92,9 +92,9 @@ func (sending) OnSent(c fiber.Ctx, f func(status int, bytes int64)) {
 
 type answerKey struct{}
 
-// pendingAnswer is a value of a request, which fasthttp closes when it has sent the answer. fasthttp
-// drops some requests without closing their values: after a timeout, and if a connection is closed
-// before its hijack handler runs. The garbage collector ends these.
+// pendingAnswer is a value of a request, which fasthttp closes when it has sent the answer.
+// fasthttp drops some requests without closing their values: after a timeout, and if a connection
+// is closed before its hijack handler runs. The garbage collector ends these.
 type pendingAnswer struct {
 	ctx     *fasthttp.RequestCtx
 	waiting *waiting // nil: nothing waits for the answer
@@ -103,7 +103,7 @@ type pendingAnswer struct {
 	hijacked bool
 }
 
-// prepare lets OnSent be called later, when the writer of a stream may run and read the values of c.
+// prepare lets OnSent be called later, when the writer of a stream may read the values of c.
 func prepare(c fiber.Ctx) {
 	if ctx := c.RequestCtx(); ctx.UserValue(answerKey{}) == nil {
 		ctx.SetUserValue(answerKey{}, &pendingAnswer{ctx: ctx})
@@ -123,11 +123,11 @@ func (a *pendingAnswer) Close() error {
 	if a.waiting != nil {
 		a.dropped.Stop()
 		r := &a.ctx.Response
-		status, length := r.StatusCode(), int64(r.Header.ContentLength()) // negative if a stream had none
-		if a.hijacked {                                                   // the handler may have written the status to the connection
+		status, length := r.StatusCode(), int64(r.Header.ContentLength())
+		if a.hijacked { // the handler may have written the status to the connection
 			status, length = http.StatusSwitchingProtocols, 0
 		}
-		a.waiting.end(status, max(0, length))
+		a.waiting.end(status, max(0, length)) // it is negative if a stream had none
 	}
 	return nil
 }

@@ -308,7 +308,10 @@ func ExampleIP() {
 	})
 	app.Use(oncePerDay(keyfuncs.Address(fibermw.IP)).Middleware())
 	app.Get("/", hi)
-	visit(app, "GET /; X-Real-IP: 203.0.113.7", "GET /; X-Real-IP: 203.0.113.7", "GET /; X-Real-IP: 203.0.113.8")
+	visit(app,
+		"GET /; X-Real-IP: 203.0.113.7", "GET /; X-Real-IP: 203.0.113.7",
+		"GET /; X-Real-IP: 203.0.113.8",
+	)
 	// Output:
 	// GET /; X-Real-IP: 203.0.113.7 200 hi
 	// GET /; X-Real-IP: 203.0.113.7 429 denied
@@ -366,7 +369,8 @@ func ExampleRule() {
 func ExamplePlainText() {
 	limiter := fibermw.MustNew(fibermw.Config{
 		Rules: []fibermw.Rule{
-			{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: keyfuncs.Address(fibermw.Peer)},
+			{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1),
+				Key: keyfuncs.Address(fibermw.Peer)},
 		},
 		Denied: fibermw.PlainText,
 		// A clock that stands still, so that the output is always the same.

@@ -67,7 +67,9 @@ type field struct {
 	lines   []string
 }
 
-var fields = sync.Pool{New: func() any { return &field{request: http.Request{Header: make(http.Header)}} }}
+var fields = sync.Pool{New: func() any {
+	return &field{request: http.Request{Header: make(http.Header)}}
+}}
 
 // RoutePattern is the key function of the route that answers the request, such as "/users/:id",
 // without the method. It is for middleware of a route: Fiber finds the route of a request after the

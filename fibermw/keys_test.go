@@ -19,7 +19,8 @@ import (
 )
 
 // key returns what a key function returns for a request, written as a client sends it.
-func key(t *testing.T, f func(fiber.Ctx) (string, error), config fiber.Config, request string) (text string, err error) {
+func key(t *testing.T, f func(fiber.Ctx) (string, error), config fiber.Config,
+	request string) (text string, err error) {
 	t.Helper()
 	app := fiber.New(config)
 	text, err = "", errors.New("the key function was not called")
@@ -63,8 +64,9 @@ func copyOf(t *testing.T, config fiber.Config, request string) (r *http.Request)
 }
 
 func TestALiftedFunctionGetsTheRequestOfNetHTTP(t *testing.T) {
-	const request = "POST /users/%61lice?q=a%20b HTTP/1.1\r\nHost: shop.example:8080\r\nX-Tenant: a\r\nx-tenant: b\r\n" +
-		"Accept: text/plain\r\nCookie: a=1; b=2\r\nUser-Agent: test\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nbody"
+	const request = "POST /users/%61lice?q=a%20b HTTP/1.1\r\nHost: shop.example:8080\r\n" +
+		"X-Tenant: a\r\nx-tenant: b\r\nAccept: text/plain\r\nCookie: a=1; b=2\r\nUser-Agent: test\r\n" +
+		"Content-Type: text/plain\r\nContent-Length: 4\r\n\r\nbody"
 	arrived := make(chan *http.Request, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { arrived <- r }))
 	defer server.Close()
@@ -81,7 +83,8 @@ func TestALiftedFunctionGetsTheRequestOfNetHTTP(t *testing.T) {
 		Header                                http.Header
 	}
 	of := func(r *http.Request) read {
-		return read{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Proto, r.Host, r.RequestURI, r.ContentLength, r.Header}
+		return read{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Proto, r.Host, r.RequestURI,
+			r.ContentLength, r.Header}
 	}
 	if diff := cmp.Diff(of(want), of(got)); diff != "" {
 		t.Errorf("-net/http +lifted:\n%s", diff)
@@ -98,7 +101,8 @@ func TestALiftedFunctionGetsTheRequestOfNetHTTP(t *testing.T) {
 func TestATargetThatCannotBeParsedHasAKey(t *testing.T) {
 	for _, target := range []string{"/100%", "/%zz?q=1", "//[::1/"} {
 		request := "GET " + target + " HTTP/1.1\r\nHost: x\r\n\r\n"
-		if addr, err := key(t, fibermw.Lift(keyfuncs.Address(keyfuncs.Peer)), fiber.Config{}, request); addr != "192.0.2.1" {
+		addr, err := key(t, fibermw.Lift(keyfuncs.Address(keyfuncs.Peer)), fiber.Config{}, request)
+		if addr != "192.0.2.1" {
 			t.Errorf("%s: %q, %v", target, addr, err)
 		}
 	}
@@ -116,7 +120,8 @@ func TestThePathIsThatByWhichFiberRoutes(t *testing.T) {
 }
 
 func TestNamesOfFieldsAreCanonicalWhateverFiberDoes(t *testing.T) {
-	r := copyOf(t, fiber.Config{DisableHeaderNormalizing: true}, "GET / HTTP/1.0\r\nhost: x\r\nx-api-key: k1\r\n\r\n")
+	const request = "GET / HTTP/1.0\r\nhost: x\r\nx-api-key: k1\r\n\r\n"
+	r := copyOf(t, fiber.Config{DisableHeaderNormalizing: true}, request)
 	if r.Header.Get("X-API-Key") != "k1" || r.ProtoMinor != 0 {
 		t.Errorf("%s, header %v", r.Proto, r.Header)
 	}
@@ -125,7 +130,8 @@ func TestNamesOfFieldsAreCanonicalWhateverFiberDoes(t *testing.T) {
 // Middleware between two limiters may change the request.
 func TestEachLimiterCopiesTheRequestAnew(t *testing.T) {
 	app := fiber.New()
-	app.Use(oncePerDay(keyfuncs.Join(fibermw.Lift(keyfuncs.Path), fibermw.Lift(keyfuncs.Header("X-Tenant")))).Middleware())
+	pathAndTenant := keyfuncs.Join(fibermw.Lift(keyfuncs.Path), fibermw.Lift(keyfuncs.Header("X-Tenant")))
+	app.Use(oncePerDay(pathAndTenant).Middleware())
 	app.Use(func(c fiber.Ctx) error {
 		c.Request().Header.Set("X-Tenant", "checked "+c.Get("X-Tenant"))
 		return c.Next()
@@ -200,10 +206,10 @@ func TestAPeerWithoutAnIPAddressIsRefused(t *testing.T) {
 	app := fiber.New()
 	errs := make(chan error, 2)
 	app.Get("/", func(c fiber.Ctx) error {
-		for _, f := range []func(fiber.Ctx) (string, error){keyfuncs.Address(fibermw.Peer), fibermw.Lift(keyfuncs.Address(keyfuncs.Peer))} {
-			_, err := f(c)
-			errs <- err
-		}
+		_, own := fibermw.Peer(c)
+		errs <- own
+		_, lifted := fibermw.Lift(keyfuncs.Peer)(c)
+		errs <- lifted
 		return nil
 	})
 	app.Handler()
@@ -231,8 +237,9 @@ func TestAParameterHasOneKeyHoweverItIsEscaped(t *testing.T) {
 			got = strings.Clone(got)
 			return err
 		})
-		for path, key := range map[string]string{"/users/alice": "alice", "/users/%61lice": "alice", "/users/alice/": "alice",
-			"/users/%2561": "%61"} {
+		for path, key := range map[string]string{
+			"/users/alice": "alice", "/users/%61lice": "alice", "/users/alice/": "alice", "/users/%2561": "%61",
+		} {
 			if want(t, app, "GET", path, 200); got != key {
 				t.Errorf("UnescapePath %t: %s: key %q, want %q", unescapes, path, got, key)
 			}

@@ -19,8 +19,8 @@ import (
 // sources of package keyfuncs. Combinators take lifted functions together with those of this
 // package. If f is nil, the result is nil.
 //
-// The request is a copy: method, target, protocol, host, header, address of the peer, TLS state, and
-// the context of c.Context. The content is copied if f reads it. All lifted functions of one
+// The request is a copy: method, target, protocol, host, header, address of the peer, TLS state,
+// and the context of c.Context. The content is copied if f reads it. All lifted functions of one
 // decision share the copy, and may keep it. [Peer] and [Header] need none.
 //
 // Unless the app is CaseSensitive, Fiber answers /API as /api. The path in the URL is then in lower
@@ -100,8 +100,8 @@ func lower(s string) string {
 
 func isCapital(r rune) bool { return 'A' <= r && r <= 'Z' }
 
-// headerOf copies the header of a request. As in net/http, Host and Transfer-Encoding are not a part
-// of it.
+// headerOf copies the header of a request. As in net/http, Host and Transfer-Encoding are not a
+// part of it.
 func headerOf(c fiber.Ctx) http.Header {
 	h := &c.Request().Header
 	size, n := 0, 0
@@ -168,4 +168,5 @@ func (b *content) Read(p []byte) (int, error) {
 
 func (*content) Close() error { return nil }
 
-var errDecided = errors.New("fibermw: the content of a request is read after its decision: read it in the key function")
+var errDecided = errors.New("fibermw: the content is read after the decision: " +
+	"read it in the key function")

@@ -28,7 +28,8 @@ func perDayConfig(n int64, key func(fiber.Ctx) (string, error)) fibermw.Config {
 
 var everybody = keyfuncs.Constant[fiber.Ctx]("everybody")
 
-func want(t *testing.T, app *fiber.App, method, path string, status int, fields ...string) (body string, h http.Header) {
+func want(t *testing.T, app *fiber.App, method, path string, status int,
+	fields ...string) (body string, h http.Header) {
 	t.Helper()
 	w := ask(app, method, path, fields...)
 	if w.Code != status {
@@ -238,12 +239,13 @@ func TestKeysThatCannotWorkAreNil(t *testing.T) {
 
 func TestMistakesAreFoundAtSetUp(t *testing.T) {
 	rules := []fibermw.Rule{{Name: "x", Key: fibermw.Header("")}}
-	if _, err := fibermw.New(fibermw.Config{Rules: rules}); err == nil ||
-		!strings.Contains(err.Error(), `rule "x": key: is nil`) || !strings.Contains(err.Error(), `rule "x": limit: `) {
-		t.Errorf("New: %v", err)
-	}
-	if err := perDay(1, everybody).Replace(rules); err == nil || !strings.Contains(err.Error(), `rule "x": key: is nil`) {
-		t.Errorf("Replace: %v", err)
+	_, made := fibermw.New(fibermw.Config{Rules: rules})
+	replaced := perDay(1, everybody).Replace(rules)
+	for _, err := range []error{made, replaced} {
+		if err == nil || !strings.Contains(err.Error(), `rule "x": key: is nil`) ||
+			!strings.Contains(err.Error(), `rule "x": limit: `) {
+			t.Error(err)
+		}
 	}
 	for name, f := range map[string]func(){
 		"MustNew": func() { fibermw.MustNew(fibermw.Config{}) },

@@ -11,9 +11,10 @@ import (
 
 // Shed returns middleware that passes only requests that s admits to the next handler, and answers
 // the others with status 503. All middleware of one shedder counts together. It goes outside
-// limiters and authentication. If [shed.Options].Route is nil, the route of a request is the path of
-// the route that answered it. A request whose answer is a stream, or whose connection is taken over,
-// is in flight until its handler returns. Shed panics if s is nil or was not made by [shed.New].
+// limiters and authentication. If [shed.Options].Route is nil, the route of a request is the path
+// of the route that answered it. A request whose answer is a stream, or whose connection is taken
+// over, is in flight until its handler returns. Shed panics if s is nil or was not made by
+// [shed.New].
 func Shed(s *shed.Shedder[fiber.Ctx]) fiber.Handler {
 	gate := shedgate.New(s, shedgate.Config[fiber.Ctx]{
 		Route:    pattern,

@@ -68,6 +68,6 @@
 //
 // # Other frameworks
 //
-// Packages chimw, ginmw, echomw and echo5mw do the same for chi, gin and echo, and packages grpcmw,
-// connectmw and mcpmw for remote procedure calls.
+// Packages chimw, ginmw, echomw, echo5mw and fibermw do the same for chi, gin, echo and Fiber, and
+// packages grpcmw, connectmw and mcpmw for remote procedure calls.
 package nethttp

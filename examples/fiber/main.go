@@ -90,7 +90,7 @@ func main() {
 		CaseSensitive:           true,
 		DisableHeadAutoRegister: true,
 		ReadTimeout:             10 * time.Second,
-		WriteTimeout:            20 * time.Second, // from the end of the handlers to the end of the response
+		WriteTimeout:            20 * time.Second, // after the handlers
 		IdleTimeout:             2 * time.Minute,
 	})
 	app.Use(sameSite)
@@ -142,7 +142,8 @@ func serve(app *fiber.App) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	failed := make(chan error, 1)
-	go func() { failed <- app.Listener(listener, fiber.ListenConfig{DisableStartupMessage: true}) }()
+	quiet := fiber.ListenConfig{DisableStartupMessage: true}
+	go func() { failed <- app.Listener(listener, quiet) }()
 	select {
 	case err := <-failed:
 		return err

@@ -20,6 +20,9 @@ var lifts = map[string]string{
 	"golang.org/x/sys":    "x/net 0.60.0 requires it",
 	"golang.org/x/text":   "x/net 0.60.0 requires it",
 
+	"github.com/andybalholm/brotli": "GO-2026-6888, which fasthttp reaches: fixed in 1.2.7",
+	"github.com/klauspost/compress": "GO-2026-6865, which fasthttp reaches: fixed in 1.20.2",
+
 	"google.golang.org/grpc": "GO-2026-6061, 6348 and 6443: fixed in 1.83.2. go-control-plane, whose messages gateway " +
 		"serves, asks for an older one",
 	"google.golang.org/genproto/googleapis/rpc": "grpc 1.83.2 requires it",
@@ -45,6 +48,7 @@ var programs = []program{
 	{"github.com/go-chi/chi/v5", []string{"chimw"}, ""},
 	{"github.com/labstack/echo/v4", []string{"echomw"}, ""},
 	{"github.com/labstack/echo/v5", []string{"echo5mw"}, "echo5mw"},
+	{"github.com/gofiber/fiber/v3", []string{"fibermw"}, "fibermw"},
 	{"google.golang.org/grpc", []string{"grpcmw"}, "grpcmw"},
 	{"connectrpc.com/connect", []string{"connectmw"}, "connectmw"},
 	{"github.com/modelcontextprotocol/go-sdk/mcp", []string{"mcpmw"}, "mcpmw"},

@@ -62,6 +62,7 @@ var imports = map[string]string{
 	"ginmw":        module + "/ginmw",
 	"echomw":       module + "/echomw",
 	"echo5mw":      module + "/echo5mw",
+	"fibermw":      module + "/fibermw",
 	"grpcmw":       module + "/grpcmw",
 	"connectmw":    module + "/connectmw",
 	"mcpmw":        module + "/mcpmw",
@@ -79,6 +80,7 @@ var imports = map[string]string{
 	"chi":          "github.com/go-chi/chi/v5",
 	"gin":          "github.com/gin-gonic/gin",
 	"echo":         "github.com/labstack/echo/v4",
+	"fiber":        "github.com/gofiber/fiber/v3",
 }
 
 var (
@@ -134,7 +136,7 @@ type snippets struct {
 func newSnippets() *snippets { return snippetsOf(".") }
 
 // ownModules are adapters that are modules of their own.
-var ownModules = []string{"connectmw", "echo5mw", "grpcmw", "mcpmw"}
+var ownModules = []string{"connectmw", "echo5mw", "fibermw", "grpcmw", "mcpmw"}
 
 // ofOwnModules returns snippets of each of them, by name.
 func ofOwnModules() map[string]*snippets {

@@ -134,6 +134,8 @@ func contextType(text string) string {
 		return "echo.Context"
 	case "echo5mw":
 		return "*echo.Context"
+	case "fibermw":
+		return "fiber.Ctx"
 	case "grpcmw":
 		return "*grpcmw.Call"
 	case "connectmw":
