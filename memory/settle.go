@@ -94,11 +94,11 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 	switch {
 	case under.Values:
 		after = sh.nodes.without(node, after, under.share)
-		entry.set(after) // releaseLocked must not free the node again
+		entry.set(after) // node is free now; releaseLocked and clearLocked below free what is left
 	case under.Lists:
 		sh.nodes.cut(&entry.state, after, under.share)
 	}
-	sh.noteTakenLocked(hash)
+	sh.noteTakenLocked(hash) // after a refund, the state may look as a conversion left it
 	if under.Size(after) == 0 {
 		if len(sh.floors) == 0 && len(sh.changes) == 0 {
 			sh.clearLocked(entry)
@@ -117,15 +117,17 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 // not, and returns how many. It stops where the key owes the maximum. It leaves a live state under
 // another limit as it is: a conversion could undo later takings or lift a ban.
 //
-// A key without an entry may have been displaced under another limit. A new state would hide the
-// floor of that limit, so the floor is raised instead.
+// A key without an entry may have been displaced under another limit. A new entry under limit would
+// hide the units of that limit, which are only in a floor. So chargeLocked stores no entry then. It
+// raises the floor of limit instead.
 func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int64) int64 {
 	entry := sh.findLocked(hash)
 	if entry != nil && sh.livesUnderAnotherLocked(entry, limit, now) {
 		return 0
 	}
 	s, displaced := sh.loadLocked(entry, limit, now, false) // a conversion is not stored yet
-	owes := int64(0)                                        // the floor's units above the maximum
+	// loadLocked starts s with the maximum at most. What the floor has above it is charged below.
+	owes := int64(0)
 	if displaced && !limit.Bans {
 		owes = max(0, sh.floorLocked(limit, now)-limit.Max)
 	}
@@ -133,7 +135,7 @@ func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int
 	if s, n = limit.family.Charge(s, n, inUse, now); n == 0 {
 		return 0
 	}
-	s, _ = limit.family.Charge(s, owes, inUse+n, now) // loadLocked has left them out
+	s, _ = limit.family.Charge(s, owes, inUse+n, now) // after n, as the key owes at most the maximum
 	if entry == nil && sh.displacedOtherwiseLocked(limit, now) {
 		sh.raiseFloorLocked(limit, sh.rememberedLocked(limit, s, now), now)
 		return n
