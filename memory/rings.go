@@ -6,10 +6,12 @@ import "github.com/weir-go/weir/internal/ground/family"
 // are added. The record is a [family.Ring]: it tells a later refund how many units are still in the
 // level. lasts is Charge.Lasts in microseconds.
 //
-// The first charge with a Lasts creates the ring. A charge without Lasts deletes it if the bucket
-// is empty, if the stored state is not a bucket's, or if there is no state: a ring does not depend
-// on whether a fresh state was dropped. A leaky queue has no ring, since its refunds do not depend
-// on levels.
+// The first charge with a Lasts creates the ring. It restarts if it does not suit the charge or the
+// limit. A ring that is new or restarts knows no level yet: takings before it are worth nothing.
+//
+// A charge without Lasts deletes the ring if the bucket is empty, if there is no state, or if the
+// state is not a bucket's. An empty bucket is like no state, since a store may drop a fresh state.
+// A leaky queue has no ring, since its refunds do not depend on levels.
 func (sh *shard) noteLevelLocked(e *entry, hash uint64, limit *scopedLimit, lasts, now int64) {
 	r := sh.rings[hash]
 	if r == nil && lasts == 0 {
@@ -22,7 +24,7 @@ func (sh *shard) noteLevelLocked(e *entry, hash uint64, limit *scopedLimit, last
 	switch {
 	case r == nil:
 		sh.storeRingLocked(hash, family.NewRing(now, lasts))
-	case e == nil, !r.Spans(lasts), e.limitID != limit.id: // fresh, or other slices, or another limit
+	case e == nil, !r.Spans(lasts), e.limitID != limit.id: // no state, or r is for other charges
 		r.Restart(now, lasts)
 	default:
 		s, _ := sh.asOfLocked(limit, e.used(), now)
