@@ -29,7 +29,8 @@ import (
 //	26 s   it is released again: the renewal of 20 s might have arrived after the release
 //
 // A renewal or release that fails is retried after HoldTime/30, a second at most. If this process
-// crashes at 25 s, the unit counts until 53 s. All holds share one timer.
+// crashes at 25 s, the unit counts until 53 s. A unit that was ever renewed is released twice, even
+// if all renewals were answered. All holds share one timer.
 
 const (
 	defaultHoldTime = 30 * time.Second
@@ -81,7 +82,7 @@ type hold struct {
 	list         *list.List[*hold] // nil: it is in none
 	dueAt        time.Time         // in its list
 	latestErrand *errand           // latest renewal or release
-	mayReappear  bool              // a call without a reply may hold it again: release it twice
+	mayReappear  bool              // a taking or renewal may hold it again: release it twice
 	endsBy       time.Time         // when its units end by themselves; zero: its request runs
 }
 
@@ -177,8 +178,8 @@ type heldEnding struct {
 	out  *limits.Settlement
 }
 
-// releasesOf stops renewing the units of endings of concurrency limits, and returns their holds
-// for release.
+// releasesOf stops renewing the units of endings of concurrency limits, and returns holds for their
+// release. It takes Final for 0, as backends may that are not [backends.InProcess].
 func (h *holds) releasesOf(
 	endings []backends.Ending, out []limits.Settlement,
 ) (ended []heldEnding) {
@@ -215,7 +216,8 @@ func (h *holds) recordReleases(ended []heldEnding, errs []error) {
 	}
 }
 
-// forget stops renewing units and returns them for release.
+// forget stops renewing units. It returns a new hold for their release, since a renewal of the old
+// hold may still be under way: finishLocked ignores its answer.
 func (h *holds) forget(ids idRange) *hold {
 	h.mu.Lock()
 	defer h.mu.Unlock()
