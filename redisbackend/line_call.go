@@ -147,7 +147,8 @@ func (bs *batches) write(b *batch) {
 	}
 }
 
-// isOrdinary reports whether take.lua can decide j, the only job of its batch, without a head.
+// isOrdinary reports whether take.lua can decide j, the only job of its batch, without a head: it
+// is no peek, has no instant of its own, and charges no log and no values.
 func isOrdinary(j *job) bool {
 	t := j.owner.(*takeJob)
 	return t.mode == (mode{}) && !t.hasLogs
@@ -351,10 +352,11 @@ type unrepeatedCommand struct{ redis.Cmder }
 // NoRetry implements [redis.Cmder].
 func (unrepeatedCommand) NoRetry() bool { return true }
 
-// mayHaveRun reports whether a server may have run a script although the client returned err. Even
-// a redirection, or an error of connecting, may belong to a first attempt only: a ClusterClient
-// sends such commands of a pipeline again. If the connection then breaks before the reply to one of
-// them, the commands behind it keep the error of their first attempt.
+// mayHaveRun reports whether a server may have run a script although the client returned err.
+//
+// Even after a redirection or a failed dial it may. A ClusterClient sends such commands of a
+// pipeline a second time. If the connection then breaks before the reply to one of them, the
+// commands behind it keep the error of the first time, but a server may have run them.
 func (ls *lines) mayHaveRun(err error) bool {
 	var network *net.OpError
 	switch {
