@@ -15,15 +15,15 @@ const (
 	worstLife = time.Minute     // halves need.worst
 	usualLife = 5 * time.Minute // halves need.usual, unless need.whole
 
-	// How many more requests go on than succeeded: 1.0 is twice as many. If less than tolerable is
-	// refused, it is between the two.
-	doubling  = 1.0  // if no request is refused
-	beyond    = 0.1  // if tolerable or a larger part is refused
+	// How many more requests go on than succeeded: 1.0 is twice as many. As the refused part rises
+	// from 0 to tolerable, the number falls evenly from doubling to beyond.
+	doubling  = 1.0
+	beyond    = 0.1  // also if more than tolerable is refused
 	tolerable = 0.05 // part of the requests
 
 	knocks    = 4.0  // requests that go on in addition, whatever is refused
 	mostUsual = 0.75 // need.usual is at most this
-	unchanged = 0.8  // part of need.worst: if few go on and more than this is refused, it is usual
+	unchanged = 0.8  // times need.worst: a trial of which more is refused shows what is usual
 )
 
 // needs sheds requests ahead that services behind would refuse, for each name that Options.Needs
@@ -101,8 +101,9 @@ func (n *needs) ofLocked(name string, now instant) *need {
 }
 
 // roomLocked returns how many of the requests in asked should have gone on: a tenth more than
-// succeeded, or up to twice as many if hardly any are refused. It is at least a quarter of those
-// that would succeed if all went on and the same part were refused. knocks come in addition. It
+// succeeded, or up to twice as many if hardly any are refused. It divides this by 1-usual: so many
+// must go on if the usual part of them is refused. The result is at least a quarter of those that
+// would succeed if all went on and the same part were refused. knocks come in addition. roomLocked
 // also updates worst, usual and whole.
 //
 // Some services refuse a part p at any load. They would get fewer and fewer requests: of 100 with
