@@ -288,7 +288,9 @@ func (l *limiter) setLimitLocked(limit int) {
 			c.full = min(c.full, first.full-1)
 		}
 	}
-	for i, c := range l.classes { // low is the full of the next class, or a part of the last one's
+	// Requests with the last lot stop at low: where those of the next class stop. The last class has
+	// no next: there low is l.places and lastLot percent of its share.
+	for i, c := range l.classes {
 		if c.low = places + (c.full-places)*lastLot/100; i+1 < len(l.classes) {
 			c.low = l.classes[i+1].full
 		}
@@ -322,8 +324,8 @@ type glancer interface {
 
 const glanceEvery = 10 * time.Millisecond
 
-// glanceLocked calls glance, if it is time. The limiter then decides a request that enters if fewer
-// than full are in flight.
+// glanceLocked calls glance, if it is time, before the limiter decides a request. The request would
+// be shed if full or more were in flight.
 func (l *limiter) glanceLocked(full int, now instant) {
 	g, ok := l.algorithm.(glancer)
 	if !ok || now-l.glanced < glanceEvery {
