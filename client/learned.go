@@ -28,8 +28,8 @@ type learned struct {
 	deniedAt  instant // when the last denial arrived
 }
 
-// slow is the time between two requests from which on a process is one of many. It is denied by
-// chance, so one denial says little, and accepts too few requests to count them.
+// slow is the fastest pace at which a process is taken for one of many that share the limit. It is
+// denied by chance, so one denial says little. Too few of its requests are accepted to count them.
 const (
 	slow    = time.Second
 	slowest = 2 * time.Minute
@@ -41,39 +41,42 @@ const enough = 8
 // recent counts accepted requests of the last second or two, or of a longer time until there are
 // enough.
 type recent struct {
-	total        int64   // all that were accepted
-	at, earlier  instant // a second apart or more; the last second or two began at earlier
-	count, older int64   // total at these two instants
+	total       int64   // all that were accepted
+	at, earlier instant // a second apart or more; the last second or two began at earlier
+
+	atTotal, earlierTotal int64 // total at these two instants
 }
 
 func (r *recent) add(now instant) {
-	if now-r.at >= time.Second && r.total-r.count >= enough {
-		r.earlier, r.older = r.at, r.count
-		r.at, r.count = now, r.total
+	if now-r.at >= time.Second && r.total-r.atTotal >= enough {
+		r.earlier, r.earlierTotal = r.at, r.atTotal
+		r.at, r.atTotal = now, r.total
 	}
 	r.total++
 }
 
 // restart begins to count anew.
 func (r *recent) restart(now instant) {
-	*r = recent{total: r.total, at: now, earlier: now, count: r.total, older: r.total}
+	*r = recent{total: r.total, at: now, earlier: now, atTotal: r.total, earlierTotal: r.total}
 }
 
-// deny learns from a denial. It returns the time between two requests at which they go on, 0 if it
-// is unknown. sentBefore says that the request was sent before the last denial arrived. Unless l
-// knows no denial yet, this one is then old: it does not change the pace, but counting goes on from
-// the later of the two denied requests.
+// deny learns from a denial. It returns the time between two requests at which they go on, or 0 if
+// they must wait as backoff says: too few were accepted to tell a pace. sentBefore says that the
+// request was sent before the last denial arrived. Unless l knows no denial yet, this one is then
+// old: it does not change the pace, but counting goes on from the later of the two denied requests.
 func (l *learned) deny(now instant, tk ticket, sentBefore bool) (every time.Duration, old bool) {
 	if sentBefore && l.seq > 0 {
 		if tk.seq > l.seq {
-			if l.since == l.at {
+			if l.since == l.at { // nothing is counted yet
 				l.since = tk.at
 			}
 			l.seq, l.at = tk.seq, tk.at
 		}
 		return 0, true
 	}
-	accepted := l.seq > 0 && tk.seq > l.seq+1 // requests between two denied ones count as accepted
+	// Requests between two denied ones count as accepted. slowDown needs some that were accepted
+	// since l.since: it computes their mean time.
+	accepted := l.seq > 0 && tk.seq > l.seq+1
 	if l.every >= slow && (accepted || l.count > 0) {
 		l.slowDown(tk)
 		l.seq, l.at, l.deniedAt = tk.seq, tk.at, now
@@ -81,7 +84,7 @@ func (l *learned) deny(now instant, tk ticket, sentBefore bool) (every time.Dura
 	}
 	l.learn(tk, now)
 	l.seq, l.at, l.deniedAt = tk.seq, tk.at, now
-	l.from, l.fromTotal = l.recent.earlier, l.recent.older
+	l.from, l.fromTotal = l.recent.earlier, l.recent.earlierTotal
 	if l.sure || accepted {
 		return l.every, false
 	}
@@ -91,7 +94,7 @@ func (l *learned) deny(now instant, tk ticket, sentBefore bool) (every time.Dura
 // busy reports whether the server has lately accepted more than a request a second of this process.
 // Then other processes matter little.
 func (l *learned) busy(now instant) bool {
-	n := l.recent.total - l.recent.older
+	n := l.recent.total - l.recent.earlierTotal
 	return n >= enough && now-l.recent.earlier < time.Duration(n)*slow
 }
 
@@ -110,7 +113,7 @@ func (l *learned) learn(tk ticket, now instant) {
 	}
 	over := tk.at - l.since // in which l.count were accepted
 	switch {
-	case l.seq == 0 || l.idle:
+	case l.seq == 0 || l.idle: // count says nothing: a tenth less than before
 		l.every = l.every * 10 / 9
 		l.idle = false
 	case l.count == 0 && l.busy(now): // all at once it accepts none: it seems to be down
@@ -121,11 +124,12 @@ func (l *learned) learn(tk ticket, now instant) {
 	default:
 		// Of late the server has accepted what its bucket leaked, and more if the bucket had room.
 		// So it leaks no faster.
-		n := max(l.recent.total-l.recent.older, 1)
+		n := max(l.recent.total-l.recent.earlierTotal, 1)
 		l.every = max(l.every, max(now-l.recent.earlier, time.Second)/time.Duration(n))
 		if l.sure && l.count >= enough {
 			// The bucket was full at since, too. So the mean rate is that of the leak, or lower if
-			// the bucket ran empty at a slow pace. A lower mean counts half.
+			// the bucket ran empty at a slow pace. A lower mean counts half. Before the pace is sure
+			// the mean says less: over may include waits of backoff, when nothing was sent.
 			mean := over / time.Duration(l.count)
 			l.every = max(l.every, (l.every+mean)/2)
 		}
@@ -137,6 +141,7 @@ func (l *learned) learn(tk ticket, now instant) {
 
 // observe learns from an answer that is no denial: requests may be faster. newer says that the
 // request was sent after the last denial arrived, waiting that it had to wait or that others wait.
+// strikes is how many denials in a row came before the answer.
 func (l *learned) observe(now instant, newer, waiting bool, strikes int) {
 	l.recent.add(now)
 	switch {
@@ -144,6 +149,8 @@ func (l *learned) observe(now instant, newer, waiting bool, strikes int) {
 	case l.every == 0: // the first since the first denial: the pace is that of before the denial
 		n := max(l.recent.total-l.fromTotal-1, 1) // without this answer
 		l.every = max(l.deniedAt-l.from, time.Second) / time.Duration(n) * 10 / 9
+		// Denied again after a wait: others use the limit, too (see silences). Go no faster than one
+		// request in the time since counting began.
 		if strikes > 1 && !l.busy(now) {
 			l.every = max(l.every, min(now-l.since, slowest))
 		}
