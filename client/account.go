@@ -138,8 +138,8 @@ func (l *line) leave(w *waiter) {
 	}
 }
 
-// inFront makes w join or leave the line, and reports whether no other call goes before it.
-func (c *common) inFront(w *waiter, joins bool) bool {
+// lineUp makes w join or leave the line, and reports whether no other call goes before it.
+func (c *common) lineUp(w *waiter, joins bool) bool {
 	if w.lined && !joins {
 		c.line.leave(w)
 	}

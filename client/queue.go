@@ -150,11 +150,12 @@ func (p *pacer) look(ended error, c *call, w *waiter) (verdict verdict, until in
 	first := b.queue.First == &w.node
 	if b.account != nil { // calls that only the account holds back take turns in its line
 		joins := first && !c.id.exempt && (at <= now || source == sourceAccount)
-		if !b.account.common.inFront(w, joins) {
+		if !b.account.common.lineUp(w, joins) {
 			first, source = false, sourceAccount
 		}
 	}
-	// w would go first, and others wait for its answer. That for another path says more.
+	// Nothing is left: one call goes first, and the others wait for its answer. If the path of w is
+	// a suspect, a call for another path goes first, since its answer says more about the bucket.
 	if first && at <= now && b.told.empty() && b.paths.suspect(w.path) && b.queue.prefer(b.paths) {
 		first = false
 	}
