@@ -30,7 +30,8 @@ func (p *pacer) costOf(r *http.Request) spend {
 	return spend{allTokens: input + output, inputTokens: input, outputTokens: output}
 }
 
-// tokenFields are the fields of the kinds of tokens, by dialect. A kind without fields has no limit.
+// tokenFields are the fields of the kinds of tokens, by dialect. A kind without fields has no
+// limit.
 var tokenFields = [...][tokenKinds]family{
 	OpenAI: {
 		allTokens: {limit: "x-ratelimit-limit-tokens", remaining: "x-ratelimit-remaining-tokens",
@@ -96,8 +97,8 @@ type tokens struct {
 	newest         uint64 // the latest request whose answer counts
 }
 
-// tokenLimit is a limit of tokens. It refills evenly until the told reset, as Anthropic documents and
-// the resets of OpenAI show. left is a lower bound, as long as no other client uses the limit:
+// tokenLimit is a limit of tokens. It refills evenly until the told reset, as Anthropic documents
+// and the resets of OpenAI show. left is a lower bound, as long as no other client uses the limit:
 //
 //	an answer tells 40,000 of 100,000 and a reset in 36 s, so 1,667 refill in a second;
 //	a request of 50,000 may start after 6 s
@@ -116,23 +117,27 @@ func (l *tokenLimit) level(now instant) float64 {
 	return min(l.left+l.rate*float64(now-l.at), max(l.limit, l.left))
 }
 
-// next returns when n tokens are left. An unknown number waits until all are, if none is left.
-func (l *tokenLimit) next(n int64, now instant) instant {
+// next returns when n tokens are left. An unknown number waits until all are, if none is left. The
+// told reset does not know of requests that are flying: their answers tell a later one.
+func (l *tokenLimit) next(n int64, flying bool, now instant) (at instant) {
 	need := float64(n)
 	if l.limit > 0 {
 		need = min(need, l.limit)
 	}
 	switch {
-	case !l.known:
-	case n < 0 && l.left < 1:
-		return l.whole
-	case n <= 0 || l.level(now) >= need:
-	case l.rate > 0:
-		return min(l.at+time.Duration((need-l.left)/l.rate)+1, max(l.whole, now))
-	default:
+	case !l.known, n == 0, n > 0 && l.level(now) >= need, n < 0 && l.left >= 1:
+		return 0
+	case n < 0:
 		return l.whole
 	}
-	return 0
+	at = unknown
+	if wait := (need - l.left) / l.rate; wait < float64(longest) { // +Inf without a rate
+		at = l.at + time.Duration(wait) + 1
+	}
+	if !flying {
+		at = min(at, l.whole)
+	}
+	return at
 }
 
 // next returns when a request with a cost may start, and which field tells that. A nil t knows no
@@ -143,7 +148,8 @@ func (t *tokens) next(cost *spend, now instant) (at instant, source string) {
 	}
 	for kind := range t.limits {
 		l := &t.limits[kind]
-		if until := l.next(cost[kind], now); until > at {
+		flying := t.sent[kind] != t.answered[kind]
+		if until := l.next(cost[kind], flying, now); until > at {
 			at, source = until, l.source
 		}
 	}

@@ -169,6 +169,72 @@ func TestTokensOfRequestsInFlightAreNotLeft(t *testing.T) {
 	})
 }
 
+// The reset of an answer that took long knows nothing of the requests after it.
+func TestASlowAnswerDoesNotRenewTokensThatWereUsedSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := nethttp.MustNew(nethttp.Config{
+			Rules: []nethttp.Rule{{
+				Name: "tokens", Limit: limits.TokenBucket(limits.PerSecond(1000), 100_000), Unit: core.Tokens,
+				Key:  keyfuncs.Constant[*http.Request]("one"),
+				Cost: func(*http.Request) int64 { return 10_000 },
+			}},
+			Headers: headers.Options{Formats: []headers.Format{headers.OpenAI}},
+		})
+		base, stop := serve(limiter.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			time.Sleep(20 * time.Second)
+		})))
+		defer stop()
+		var denied atomic.Int64
+		c := client.MustNew(client.Options{
+			Base: base, Dialect: client.OpenAI, MaxWait: time.Hour,
+			Tokens: func(*http.Request) (input, output int64) { return 10_000, 0 },
+			Observe: func(e client.Event) {
+				if e.Kind == client.Limited {
+					denied.Add(1)
+				}
+			},
+		})
+		get(c, "http://server/")
+		began := time.Now()
+		var wg sync.WaitGroup
+		for range 30 {
+			wg.Go(func() {
+				if response, err := get(c, "http://server/"); err != nil || response.StatusCode != 200 {
+					t.Errorf("%v, %v", response, err)
+				}
+			})
+		}
+		wg.Wait()
+		// 90,000 are left and 20,000 refill meanwhile, then one request in ten seconds starts.
+		if took := time.Since(began); denied.Load() > 0 || took > 4*time.Minute {
+			t.Errorf("%d denied in %v", denied.Load(), took)
+		}
+	})
+}
+
+// The cost of a request may be any number.
+func TestAHugeCostHoldsOthersBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, scripted(func(n int, _ *http.Request) *http.Response {
+			if n == 2 {
+				time.Sleep(time.Minute)
+			}
+			return answer(200, "x-ratelimit-limit-tokens", "1000", "x-ratelimit-remaining-tokens", "500",
+				"x-ratelimit-reset-tokens", "30s")
+		}), client.Options{Dialect: client.OpenAI, Tokens: tokensIn, MaxWait: time.Hour})
+		get(c, "http://a/")
+		began := time.Now()
+		var wg sync.WaitGroup
+		wg.Go(func() { do(c, request(t, "POST", "http://a/", nil, "Input", fmt.Sprint(int64(1)<<62))) })
+		synctest.Wait()
+		if _, err := do(c, request(t, "POST", "http://a/", nil, "Input", "1")); err != nil ||
+			time.Since(began) < 90*time.Second {
+			t.Errorf("%v after %v, want it to wait for the answer", err, time.Since(began))
+		}
+		wg.Wait()
+	})
+}
+
 func TestTokensThatOtherClientsUseAreNotLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, scripted(func(n int, _ *http.Request) *http.Response {
