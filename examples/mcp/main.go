@@ -2,23 +2,28 @@
 // once. It serves HTTP, or with the argument stdio the one client that has started it. It is a
 // module of its own.
 //
-// To try it (only the lines that matter of each answer):
+// To try it (only the lines that matter of each answer). The first request opens a session, and
+// counts:
 //
 //	$ go -C examples/mcp run .
-//	$ curl -s -H 'Accept: application/json, text/event-stream' --json '{"jsonrpc": "2.0", "id": 1,
-//	    "method": "tools/call", "params": {"name": "search", "arguments": {"text": "weir"}}}' \
-//	    'localhost:8080/?[1-60]' | grep -c '"text":"Nothing is known about weir."'
-//	60
-//	$ curl -s -H 'Accept: application/json, text/event-stream' --json '{"jsonrpc": "2.0", "id": 1,
-//	    "method": "tools/call", "params": {"name": "search", "arguments": {"text": "weir"}}}' \
-//	    localhost:8080
+//	$ accept='Accept: application/json, text/event-stream'
+//	$ session=$(curl -si -H "$accept" --json '{"jsonrpc": "2.0", "id": 0, "method": "initialize",
+//	    "params": {"protocolVersion": "2025-06-18", "capabilities": {},
+//	    "clientInfo": {"name": "curl", "version": "1"}}}' localhost:8080 |
+//	    tr -d '\r' | grep -i '^mcp-session-id')
+//	$ search='{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+//	    "params": {"name": "search", "arguments": {"text": "weir"}}}'
+//	$ curl -s -H "$accept" -H "$session" --json "$search" 'localhost:8080/?[1-60]' |
+//	    grep -c '"text":"Nothing is known about weir."'
+//	59
+//	$ curl -s -H "$accept" -H "$session" --json "$search" localhost:8080
 //	event: message
 //	data: {"jsonrpc":"2.0","id":1,"error":{"code":-32029,"message":"Too many requests: retry in 60
 //	seconds.","data":{"ratelimit":"\"per-client\";r=0;t=60","ratelimit-policy":
 //	"\"per-client\";q=60;w=60","retryAfter":60,"violatedPolicies":["per-client"]}}}
 //	$ curl -s -o /dev/null -w '%{http_code}\n' --json 'garbage' 'localhost:8080/?[1-60]' | uniq -c
-//	     59 400
-//	      1 429
+//	     58 400
+//	      2 429
 //
 // A limiter around the handler counts garbage. It allows 120 requests a minute.
 package main
@@ -166,7 +171,7 @@ func serveHTTP(ctx context.Context) error {
 	}
 	handler := mcpmw.WithRequest(mcp.NewStreamableHTTPHandler(
 		func(*http.Request) *mcp.Server { return server },
-		&mcp.StreamableHTTPOptions{Stateless: true},
+		&mcp.StreamableHTTPOptions{SessionTimeout: 10 * time.Minute}, // per-client limits their number
 	))
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {

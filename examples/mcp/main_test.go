@@ -59,11 +59,15 @@ func launch(t *testing.T) string {
 	return "http://" + addr
 }
 
+const initialize = `{"jsonrpc": "2.0", "id": 0, "method": "initialize",
+	"params": {"protocolVersion": "2025-06-18", "capabilities": {},
+	"clientInfo": {"name": "curl", "version": "1"}}}`
+
 const search = `{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
 	"params": {"name": "search", "arguments": {"text": "weir"}}}`
 
-// post sends a body as the curl of the comment does.
-func post(t *testing.T, url, body string) (status int, text string) {
+// post sends a body as the curl of the comment does. session is "" at first.
+func post(t *testing.T, url, session, body string) (response *http.Response, text string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader(body))
 	if err != nil {
@@ -71,7 +75,10 @@ func post(t *testing.T, url, body string) (status int, text string) {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
-	response, err := http.DefaultClient.Do(r)
+	if session != "" {
+		r.Header.Set("Mcp-Session-Id", session)
+	}
+	response, err = http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,15 +87,16 @@ func post(t *testing.T, url, body string) (status int, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return response.StatusCode, string(read)
+	return response, string(read)
 }
 
 // The session of the comment of main.go.
 func TestTheSessionOfTheComment(t *testing.T) {
 	url, begun := launch(t), time.Now()
-	allowed := 0
+	opened, _ := post(t, url, "", initialize)
+	session, allowed := opened.Header.Get("Mcp-Session-Id"), 1
 	for {
-		_, text := post(t, url, search)
+		_, text := post(t, url, session, search)
 		if strings.Contains(text, `"text":"Nothing is known about weir."`) {
 			allowed++
 			continue
@@ -107,12 +115,12 @@ func TestTheSessionOfTheComment(t *testing.T) {
 		t.Errorf("%d calls are allowed, want 60 a minute, at most %d", allowed, most)
 	}
 	for range 1000 { // more than the limit in the minutes that this takes
-		status, text := post(t, url, "garbage")
-		if status == http.StatusTooManyRequests {
+		response, text := post(t, url, "", "garbage")
+		if response.StatusCode == http.StatusTooManyRequests {
 			return
 		}
-		if status != http.StatusBadRequest {
-			t.Fatalf("%d, %s", status, text)
+		if response.StatusCode != http.StatusBadRequest {
+			t.Fatalf("%s, %s", response.Status, text)
 		}
 	}
 	t.Error("1000 requests: none is denied")
@@ -164,13 +172,9 @@ func wantRenders(t *testing.T, s *mcp.ClientSession, allowed bool) {
 	t.Errorf("twenty calls of render: none has allowed = %t", allowed)
 }
 
-func TestTheProgramOverStdio(t *testing.T) {
-	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "v1"}, nil)
-	program := testrun.Command(t, build(t), "stdio")
-	s, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: program}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+// testRenders checks that two renders of a client run at once, and no third.
+func testRenders(t *testing.T, s *mcp.ClientSession) {
+	t.Helper()
 	if !tryRender(t, s) {
 		t.Error("the first render is denied")
 	}
@@ -179,6 +183,27 @@ func TestTheProgramOverStdio(t *testing.T) {
 	one()
 	other()
 	wantRenders(t, s, true)
+}
+
+func TestTheProgramOverHTTP(t *testing.T) {
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "v1"}, nil)
+	transport := &mcp.StreamableClientTransport{Endpoint: launch(t)}
+	s, err := client.Connect(t.Context(), transport, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	testRenders(t, s)
+}
+
+func TestTheProgramOverStdio(t *testing.T) {
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "v1"}, nil)
+	program := testrun.Command(t, build(t), "stdio")
+	s, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: program}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testRenders(t, s)
 	for range 200 {
 		result, err := s.CallTool(t.Context(), &mcp.CallToolParams{
 			Name: "search", Arguments: map[string]any{"text": "weir"},
