@@ -30,9 +30,10 @@
 //
 // Pings and notifications pass, and no rule counts them. A denied ping would make the client close
 // its session. A denied notification would have no answer, and the cancellation of a call ends
-// work. Neither runs a handler of the program, except notifications that it asks for.
+// work. The SDK answers pings itself. It calls the program for notifications of progress and of
+// roots only if the program sets a handler for them.
 //
-// The SDK answers messages that it cannot decode, unknown methods, and calls with the id of a call
+// The SDK refuses messages that it cannot decode, unknown methods, and calls with the id of a call
 // that runs. The limiter does not see them. Over HTTP, a limiter of package nethttp around the
 // handler counts them. Give it a higher limit than this one, so that it denies only floods.
 //
@@ -53,7 +54,7 @@
 //
 // # The end of a call
 //
-// A call ends when its handler returns. It holds units of concurrency limits until then, although
+// A call ends when its handler returns. It holds units of concurrency limits until then, even if
 // the client has cancelled it, has closed the stream of its events, or has left. Handlers should
 // return when their context ends. The SDK ends the context of a call that its client cancels. It
 // does not end the context of a call whose client has left without a word.
