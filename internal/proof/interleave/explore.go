@@ -109,6 +109,7 @@ type explorer struct {
 	tracing     bool
 	stuck       bool  // each task waits for a lock
 	err         error // a task panicked
+	stack       []byte
 	over        chan struct{}
 }
 
@@ -128,7 +129,7 @@ func Explore(o Options, start func() (tasks []func(), check func() error)) (orde
 			if again := x.run(start); again == nil || again.Error() != err.Error() {
 				return orders, fmt.Errorf("%w\nbut the same order once more: %v", err, again)
 			}
-			return orders, fmt.Errorf("%w\n%s", err, x.trace())
+			return orders, fmt.Errorf("%w\n%s%s", err, x.trace(), x.stack)
 		}
 		if !x.redundant {
 			orders++
@@ -158,7 +159,7 @@ func (x *explorer) backtrack() bool {
 func (x *explorer) run(start func() ([]func(), func() error)) error {
 	functions, check := start()
 	x.tasks, x.events, x.current = x.tasks[:0], x.events[:0], -1
-	x.preemptions, x.redundant, x.err, x.over = 0, false, nil, make(chan struct{}, 1)
+	x.preemptions, x.redundant, x.err, x.stack, x.over = 0, false, nil, nil, make(chan struct{}, 1)
 	var all sync.WaitGroup
 	for i, f := range functions {
 		t := &task{run: f, wake: make(chan struct{}, 1)}
@@ -194,7 +195,8 @@ func (x *explorer) begin(t *task, i int) {
 //go:norace
 func (x *explorer) end(t *task, i int, panicked any) {
 	if panicked != nil && x.err == nil {
-		x.err = fmt.Errorf("task %d panics: %v\n%s", i+1, panicked, debug.Stack())
+		x.err = fmt.Errorf("task %d panics: %v", i+1, panicked)
+		x.stack = debug.Stack()
 	}
 	t.done = true
 	x.pass(i)

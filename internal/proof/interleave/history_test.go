@@ -2,6 +2,7 @@ package interleave_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
+	"github.com/weir-go/weir/memory"
 )
 
 // call is a call of a store: a Take, a Peek, a Settle or a Reset. Before it, the clock advances.
@@ -47,7 +49,7 @@ type scene struct {
 	open  func(now func() time.Time) backends.Backend
 	setup []call
 	tasks [][]call
-	model func(now func() time.Time) backends.Backend // nil: limitstest.Exact
+	model func(now func() time.Time) backends.Backend // of a store that displaces; nil: Exact
 	most  int64                                       // if model is set: the units that fit
 	slow  bool                                        // a short run omits the last call
 	full  bool                                        // a short run omits the scene
@@ -88,6 +90,9 @@ func (s scene) explore(o interleave.Options) (orders, histories int, err error) 
 			i += n
 		}
 		return tasks, func() error {
+			if m, ok := store.(*memory.Memory); ok && s.model != nil && m.Displaced() == 0 {
+				return errors.New("no key is displaced")
+			}
 			for i := range calls {
 				for j := range calls {
 					if ends[j][1] < ends[i][0] {

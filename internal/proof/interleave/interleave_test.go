@@ -85,6 +85,7 @@ var mistakes = []struct {
 }{
 	{"no lock", "take, grow", "no order explains", true},
 	{"two steps", "take, take", "no order explains", false},
+	{"retired limit", "take, retire", "no order explains", false},
 	{"look before lock", "reset, grow", "no order explains", true},
 	{"locks in any order", "groups in both orders", "deadlock", false},
 }

@@ -34,14 +34,20 @@ var edits = []struct {
 	all            bool
 }{
 	{file: "internal/proof/interleave/built_test.go", old: "built = false", new: "built = true"},
-	// ids of limits are used again after three
+	// Limits retire when three are known, in the order of their ids, since that of a map varies.
 	{file: "memory/limits.go", old: "const maxLimits = 1<<16 - 1", new: "const maxLimits = 3"},
+	{file: "memory/limits.go", old: "for key, limit := range c.known {\n\t\tif !inUse",
+		new: "for id := range uint16(maxLimits + 1) { for key, limit := range c.known {\n" +
+			"\t\tif limit.id == id && !inUse"},
+	{file: "memory/limits.go", old: "}\n\tclear(c.scopes)", new: "}}\n\tclear(c.scopes)"},
 
 	// see mistakes
 	{file: "memory/take.go", old: "sh.mu.Lock()", all: true,
 		new: `if !interleave.Planted("no lock") { sh.mu.Lock() }`},
 	{file: "memory/take.go", old: "sh.mu.Unlock()", all: true,
 		new: `if !interleave.Planted("no lock") { sh.mu.Unlock() }`},
+	{file: "memory/take.go", old: "if limit.retired.Load()",
+		new: `if limit.retired.Load() && !interleave.Planted("retired limit")`},
 	{file: "memory/take.go", old: "displaced, n, now)\n\td.Ticket", new: `displaced, n, now)
 	if interleave.Planted("two steps") { sh.mu.Unlock(); sh.mu.Lock() }
 	d.Ticket`},

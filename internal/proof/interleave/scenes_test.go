@@ -14,6 +14,7 @@ var (
 	queue  = limits.LeakyQueue(limits.PerMinute(4), 4)
 	log    = limits.SlidingLog(limits.PerMinute(4))
 	held   = limits.Concurrent(2)
+	ban    = limits.Ban(limits.PerMinute(4), time.Hour)
 )
 
 func charge(key string, l limits.Limit, n int64) backends.Charge {
@@ -118,16 +119,14 @@ func scenes() []scene {
 			{one(held, 1), one(held, 1).ends(1, 0), one(held, 1)},
 			{one(held, 2), one(held, 2).ends(1, 0), one(held, 1)},
 		}},
-		// Three ids: the fourth limit takes that of a limit that no state has, which another task uses.
-		{name: "take, an id for another limit", open: small, setup: []call{
-			one(limits.FixedWindow(limits.PerMinute(6)), 1), one(queue, 0),
-		}, tasks: [][]call{
-			{key("a", 1), key("a", 2)},
-			{take(charge("b", bucket, 1)), take(charge("b", queue, 1))},
+		// There are three ids. The fourth limit takes the id of a limit that has no state yet.
+		{name: "take, retire", open: small, setup: append(known(log), one(queue, 1)), tasks: [][]call{
+			{key("a", 0), key("a", 1), key("a", 2)},
+			{take(charge("b", ban, 1)), take(charge("b", ban, 1))},
 		}},
 		{name: "three tasks", full: true, open: small, setup: known(window), tasks: [][]call{
 			{one(window, 1), one(window, 1)},
-			{one(window, 2), one(window, 2).ends(1, 0)},
+			{ended(window, 2), ended(window, 2).ends(1, 0)},
 			{one(window, 1).later(sec), {reset: "k"}},
 		}},
 	}
