@@ -128,6 +128,39 @@ func TestAWaitForTheCapThatIsTooLongIsAnError(t *testing.T) {
 	})
 }
 
+// late is a context of a request whose goroutine is short of CPU: it runs that much later when it
+// begins to wait.
+type late struct {
+	context.Context
+	by   time.Duration
+	once *sync.Once
+}
+
+func (l late) Done() <-chan struct{} {
+	l.once.Do(func() { time.Sleep(l.by) })
+	return l.Context.Done()
+}
+
+func TestARequestThatIsLateDoesNotWaitForTheCap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := scripted(func(int, *http.Request) *http.Response {
+			time.Sleep(5 * time.Second)
+			return answer(200)
+		})
+		c := newClient(t, server, client.Options{
+			Limit: limits.LeakyQueue(limits.PerMinute(1), 10), MaxInFlight: 1,
+			MaxWait: 10 * time.Second,
+		})
+		go get(c, "http://a/")
+		synctest.Wait()
+		_, err := get2(c, late{t.Context(), 15 * time.Second, new(sync.Once)})
+		wantWaitError(t, err, 45*time.Second, "limit")
+		if elapsed := time.Since(server.began); elapsed != 15*time.Second || server.count() != 1 {
+			t.Errorf("the error came after %v and %d requests, want 15s and 1", elapsed, server.count())
+		}
+	})
+}
+
 // remote is a Backend across a network: it takes its time, and counts who asks.
 type remote struct {
 	*memory.Memory

@@ -109,7 +109,7 @@ func (p *pacer) wait(ctx context.Context, c *call) error {
 // observe learns from the answer to c, and reports whether c is to be sent again. If not, the
 // caller calls end.
 func (p *pacer) observe(ctx context.Context, c *call, a *answer) (again bool) {
-	leeway := leewayOf(ctx, p.o.MaxWait-c.waited)
+	leeway := p.leewayOf(ctx, c)
 	p.mu.Lock()
 	now := p.now()
 	about, wait, source := p.learn(c, a, now)

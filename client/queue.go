@@ -110,14 +110,13 @@ func (p *pacer) startsAtOnce(c *call) bool {
 
 // enqueue puts c into the queue of its bucket.
 func (p *pacer) enqueue(ctx context.Context, c *call) *waiter {
-	left := max(p.o.MaxWait-c.waited, 0)
-	leeway := leewayOf(ctx, left)
+	leeway := p.leewayOf(ctx, c)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
 	w := &waiter{
 		wake: make(chan struct{}, 1), timer: time.NewTimer(0), path: c.path, since: now - c.waited,
-		giveUp: now + left, deadline: now + leeway.most, bound: leeway.bound,
+		giveUp: now + p.left(c), deadline: now + leeway.most, bound: leeway.bound,
 	}
 	w.node.Of = w
 	w.join(p.resolve(c), c)
@@ -238,11 +237,12 @@ type leeway struct {
 	bound string
 }
 
-// leewayOf returns the leeway of a call that has used all of MaxWait except left.
-func leewayOf(ctx context.Context, left time.Duration) leeway {
+// leewayOf returns the leeway of c.
+func (p *pacer) leewayOf(ctx context.Context, c *call) leeway {
 	if ctx.Err() != nil {
 		return leeway{-1, boundContext}
 	}
+	left := p.left(c)
 	if deadline, ok := ctx.Deadline(); ok {
 		if most := time.Until(deadline); most < left {
 			return leeway{most, boundContext}
@@ -251,13 +251,17 @@ func leewayOf(ctx context.Context, left time.Duration) leeway {
 	return leeway{left, boundMaxWait}
 }
 
+// left returns the rest of MaxWait. It is 0 if c has waited longer: a call that looks late is
+// admitted if it is first and its bucket is ready.
+func (p *pacer) left(c *call) time.Duration { return max(p.o.MaxWait-c.waited, 0) }
+
 // delay waits for d. If d is longer than the leeway of c, it returns a *WaitError at once. If ctx
 // ends, it returns the cause.
 func (p *pacer) delay(ctx context.Context, c *call, d time.Duration, source string) error {
 	if d <= 0 {
 		return nil
 	}
-	if l := leewayOf(ctx, p.o.MaxWait-c.waited); d > l.most && l.most >= 0 {
+	if l := p.leewayOf(ctx, c); d > l.most && l.most >= 0 {
 		return &WaitError{Bucket: c.bucket.name, Wait: d, Source: source, Bound: l.bound}
 	}
 	began := p.now()

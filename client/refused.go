@@ -28,7 +28,7 @@ func (p *pacer) refused(ctx context.Context, c *call, err error) (again bool) {
 	if p.o.Dialect != Standard || !isRefused(err) {
 		return false
 	}
-	leeway := leewayOf(ctx, p.o.MaxWait-c.waited)
+	leeway := p.leewayOf(ctx, c)
 	p.mu.Lock()
 	b, now := c.bucket, p.now()
 	b.answer(c.ticket)
