@@ -30,6 +30,7 @@ func groups() []group {
 		{"redis", reportRedis, nil},
 		{"lifecycle", reportLifecycle, workLifecycle},
 		{"lease", reportLease, nil},
+		{"instances", reportInstances, workInstance},
 		{"client", reportClient, workClient},
 		{"shed", reportShed, workShed},
 		{"graph", reportGraph, workGraph},
@@ -39,7 +40,7 @@ func groups() []group {
 }
 
 const usage = "usage: benchmarks " +
-	"[all|decision|memory|sizes|flood|http|frameworks|redis|lifecycle|lease|" +
+	"[all|decision|memory|sizes|flood|http|frameworks|redis|lifecycle|lease|instances|" +
 	"client|shed|graph|shedreal|cost] [rounds]"
 
 func main() {

@@ -3,11 +3,11 @@
 #
 #   run.sh [group] [rounds]
 #
-# group: decision, memory, sizes, flood, http, frameworks, redis, lifecycle, lease, client,
-# shed, graph, shedreal, cost, or all but cost (the default)
+# group: decision, memory, sizes, flood, http, frameworks, redis, lifecycle, lease, instances,
+# client, shed, graph, shedreal, cost, or all but cost (the default)
 # rounds: how often contestants take their turns in decision, http, frameworks, redis,
-# lifecycle, lease and client; how many seeds shed and graph have (default 6). The groups sizes,
-# redis, lifecycle and lease need redis-server on the PATH.
+# lifecycle, lease, instances and client; how many seeds shed and graph have (default 6). The
+# groups sizes, redis, lifecycle, lease and instances need redis-server on the PATH.
 #
 # PROCS is the number of processors to use (default 2). See README.md.
 set -eu
