@@ -171,7 +171,7 @@ func serveHTTP(ctx context.Context) error {
 	}
 	handler := mcpmw.WithRequest(mcp.NewStreamableHTTPHandler(
 		func(*http.Request) *mcp.Server { return server },
-		&mcp.StreamableHTTPOptions{SessionTimeout: 10 * time.Minute}, // per-client limits their number
+		&mcp.StreamableHTTPOptions{SessionTimeout: 10 * time.Minute}, // per-client bounds them
 	))
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {

@@ -81,12 +81,17 @@ var tenants = map[string]tenant{
 
 // rules are decided together: a denial by one takes nothing from the others.
 var rules = []nethttp.Rule{
-	{Name: "requests", Key: byTenant, LimitFor: of(func(t tenant) limits.Limit { return t.requests })},
+	{
+		Name: "requests", Key: byTenant,
+		LimitFor: of(func(t tenant) limits.Limit { return t.requests }),
+	},
 	tokens.ByCount(nethttp.Rule{
-		Name: "tokens", Key: byTenant, LimitFor: of(func(t tenant) limits.Limit { return t.tokens }),
+		Name: "tokens", Key: byTenant,
+		LimitFor: of(func(t tenant) limits.Limit { return t.tokens }),
 	}),
 	tokens.ByPrice(nethttp.Rule{
-		Name: "budget", Key: byTenant, LimitFor: of(func(t tenant) limits.Limit { return t.budget }),
+		Name: "budget", Key: byTenant,
+		LimitFor: of(func(t tenant) limits.Limit { return t.budget }),
 	}),
 	{Name: "streams", Key: byTenant, Limit: limits.Concurrent(8)},
 }
@@ -164,7 +169,8 @@ func openModel() (http.Handler, error) {
 		if err != nil {
 			return nil, err
 		}
-		go http.Serve(listener, http.HandlerFunc(echo)) // until the program ends
+		fake := &http.Server{Handler: http.HandlerFunc(echo), ReadTimeout: 10 * time.Second}
+		go fake.Serve(listener) // until the program ends
 		at = "http://" + listener.Addr().String()
 	}
 	target, err := url.Parse(at)
@@ -173,7 +179,8 @@ func openModel() (http.Handler, error) {
 	}
 	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
-		r.Out.Header.Set("Authorization", "Bearer "+os.Getenv("UPSTREAM_KEY")) // not that of the tenant
+		// not that of the tenant
+		r.Out.Header.Set("Authorization", "Bearer "+os.Getenv("UPSTREAM_KEY"))
 	}}, nil
 }
 
@@ -237,7 +244,7 @@ func serve(ctx context.Context, handler http.Handler) error {
 	server := &http.Server{
 		Handler:      handler,
 		ReadTimeout:  10 * time.Second, // otherwise a slow body holds the units of its request
-		WriteTimeout: time.Minute,      // until the first token; patient allows ten seconds for each
+		WriteTimeout: time.Minute,      // until the first token; patient allows 10 s for each
 		IdleTimeout:  2 * time.Minute,
 	}
 	failed := make(chan error, 1)
