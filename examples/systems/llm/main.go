@@ -169,7 +169,10 @@ func openModel() (http.Handler, error) {
 		if err != nil {
 			return nil, err
 		}
-		fake := &http.Server{Handler: http.HandlerFunc(echo), ReadTimeout: 10 * time.Second}
+		fake := &http.Server{
+			Handler: http.HandlerFunc(echo), ReadTimeout: 10 * time.Second,
+			WriteTimeout: 10 * time.Minute, IdleTimeout: 2 * time.Minute,
+		}
 		go fake.Serve(listener) // until the program ends
 		at = "http://" + listener.Addr().String()
 	}
