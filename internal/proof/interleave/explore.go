@@ -10,22 +10,22 @@ import (
 	"unsafe"
 )
 
-// Kind says which operations on one object commute: two that read, and two that end. All others
+// Kind says which operations on one object commute: two that read, and two that add. All others
 // depend on their order.
 type Kind uint8
 
-// The kinds of operations. Reads and Ends also stand for the beginning and the end of a call, if
-// the object is the history of the calls.
+// The kinds of operations. If the object is the history of the calls, the beginning of a call
+// reads, and its end adds.
 const (
 	Reads Kind = iota
-	Ends
+	Adds
 	Writes
 	Locks   // writes, and waits until the lock is free
 	Unlocks // writes
 )
 
 func (k Kind) String() string {
-	return [...]string{"reads", "ends", "writes", "locks", "unlocks"}[k]
+	return [...]string{"reads", "adds", "writes", "locks", "unlocks"}[k]
 }
 
 // operation is what a task does next. It waits while *held is true.
@@ -36,7 +36,7 @@ type operation struct {
 }
 
 func (o operation) dependsOn(p operation) bool {
-	return o.on == p.on && (o.kind != p.kind || o.kind > Ends)
+	return o.on == p.on && (o.kind != p.kind || o.kind > Adds)
 }
 
 const maxTasks = 8
@@ -99,18 +99,24 @@ type Options struct {
 type explorer struct {
 	Options
 	choices []choice // of the present run
+	tracing bool
+	round
+}
 
-	// the present run
+// round is a run of all tasks in one order.
+type round struct {
 	tasks       []*task
+	all         sync.WaitGroup
 	events      []event
-	current     int
+	current     int // the task that runs; −1: none does yet, or all have returned
 	preemptions int
-	redundant   bool // an equivalent order has been run
-	tracing     bool
+	redundant   bool     // an equivalent order has been run
+	later       []func() // see Go
+	timers      []*Timer
+	over        chan struct{}
 	stuck       bool  // each task waits for a lock
 	err         error // a task panicked
 	stack       []byte
-	over        chan struct{}
 }
 
 // running is the exploration whose tasks run.
@@ -157,27 +163,39 @@ func (x *explorer) backtrack() bool {
 
 // run runs the tasks in the order of x.choices and, behind their end, in any order.
 func (x *explorer) run(start func() ([]func(), func() error)) error {
-	functions, check := start()
-	x.tasks, x.events, x.current = x.tasks[:0], x.events[:0], -1
-	x.preemptions, x.redundant, x.err, x.stack, x.over = 0, false, nil, nil, make(chan struct{}, 1)
-	var all sync.WaitGroup
-	for i, f := range functions {
-		t := &task{run: f, wake: make(chan struct{}, 1)}
-		x.tasks = append(x.tasks, t)
-		all.Go(func() { x.begin(t, i) })
+	x.round = round{current: -1, over: make(chan struct{}, 1)}
+	running, now = x, Start
+	defer func() { running = nil }()
+	tasks, check := start()
+	for _, f := range tasks {
+		x.add(f)
 	}
-	running = x
 	x.pass(-1)
 	hidden(func() { <-x.over })
-	running = nil
+	x.current = -1
 	if x.stuck { // the tasks wait for ever
 		return errDeadlock
 	}
-	all.Wait()
+	x.all.Wait()
 	if x.err != nil {
 		return x.err
 	}
 	return check()
+}
+
+// add adds a task. What the task that adds it has done so far has happened before.
+//
+//go:norace
+func (x *explorer) add(f func()) {
+	i, t := len(x.tasks), &task{run: f, wake: make(chan struct{}, 1)}
+	if i == maxTasks {
+		panic("interleave: too many tasks")
+	}
+	if x.current >= 0 {
+		t.seen = x.tasks[x.current].seen
+	}
+	x.tasks = append(x.tasks, t)
+	x.all.Go(func() { x.begin(t, i) })
 }
 
 var errDeadlock = errors.New("deadlock: each task waits for a lock that another one holds")
@@ -209,7 +227,7 @@ func (x *explorer) end(t *task, i int, panicked any) {
 //go:norace
 func Step(on unsafe.Pointer, kind Kind, held *bool) (before int) {
 	x := running
-	if x == nil {
+	if x == nil || x.current < 0 {
 		return 0
 	}
 	me := x.current

@@ -9,7 +9,6 @@ import (
 	"unsafe"
 
 	"github.com/weir-go/weir/internal/proof/interleave"
-	"github.com/weir-go/weir/internal/proof/interleave/shim/atomic"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
@@ -49,13 +48,12 @@ type scene struct {
 	open  func(now func() time.Time) backends.Backend
 	setup []call
 	tasks [][]call
-	model func(now func() time.Time) backends.Backend // of a store that displaces; nil: Exact
-	most  int64                                       // if model is set: the units that fit
-	slow  bool                                        // a short run omits the last call
-	full  bool                                        // a short run omits the scene
+	model func(now func() time.Time) backends.Backend    // of a store that displaces; nil: Exact
+	most  int64                                          // if model is set: the units that fit
+	law   func(backends.Backend, []call, *history) error // what to check instead
+	slow  bool                                           // a short run omits the last call
+	full  bool                                           // a short run omits the scene
 }
-
-var start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // explore runs the scene in every order. Each time it looks for an order of the calls in which the
 // model tells them the same, and in which calls that did not overlap keep their order.
@@ -65,11 +63,10 @@ func (s scene) explore(o interleave.Options) (orders, histories int, err error) 
 	orders, err = interleave.Explore(o, func() ([]func(), func() error) {
 		var h history
 		var ends [mostCalls][2]int // when each call began and ended
-		var clock atomic.Int64
-		clock.Store(start.UnixMicro())
-		store := s.open(func() time.Time { return time.UnixMicro(clock.Load()) })
+		store := s.open(interleave.Now)
 		for _, c := range s.setup {
 			c.make(store, nil)
+			interleave.Settle()
 		}
 		var tasks []func()
 		for i := 0; i < len(calls); {
@@ -78,18 +75,25 @@ func (s scene) explore(o interleave.Options) (orders, histories int, err error) 
 				for i := first; i < first+n; i++ {
 					c := &calls[i]
 					if c.after > 0 {
-						clock.Add(c.after.Microseconds())
+						interleave.Advance(c.after)
+					}
+					if s.law != nil {
+						h.told[i] = c.make(store, h.told[first:i])
+						continue
 					}
 					ends[i][0] = interleave.Step(unsafe.Pointer(&h), interleave.Reads, nil)
-					early := clock.Load()
+					early := interleave.Now().UnixMicro()
 					h.told[i] = c.make(store, h.told[first:i])
-					h.told[i].early, h.told[i].late = early, clock.Load()
-					ends[i][1] = interleave.Step(unsafe.Pointer(&h), interleave.Ends, nil)
+					h.told[i].early, h.told[i].late = early, interleave.Now().UnixMicro()
+					ends[i][1] = interleave.Step(unsafe.Pointer(&h), interleave.Adds, nil)
 				}
 			})
 			i += n
 		}
 		return tasks, func() error {
+			if s.law != nil {
+				return s.law(store, calls, &h)
+			}
 			if m, ok := store.(*memory.Memory); ok && s.model != nil && m.Displaced() == 0 {
 				return errors.New("no key is displaced")
 			}
@@ -248,7 +252,7 @@ func (s scene) explains(calls []call, h *history, order []step) bool {
 
 // agrees reports whether the model tells the last call of an order what it was told.
 func (s scene) agrees(calls []call, h *history, order []step) bool {
-	now := start.UnixMicro()
+	now := interleave.Start.UnixMicro()
 	model := s.model(func() time.Time { return time.UnixMicro(now) })
 	for _, c := range s.setup {
 		c.make(model, nil)

@@ -16,7 +16,7 @@ var plant = flag.String("plant", "", "the `mistake` that copies of the library m
 // explore explores each scene. The packages must be built from copies.
 func explore(t *testing.T) {
 	interleave.Plant = *plant
-	for _, s := range scenes() {
+	for _, s := range append(scenes(), leaseScenes()...) {
 		if s.full && !testrun.Full() {
 			continue
 		}
@@ -30,17 +30,21 @@ func explore(t *testing.T) {
 				t.Fatal(err)
 			}
 			// If a lock is missing, plain reads and writes may make a difference in other orders.
-			more, _, err := s.explore(interleave.Options{Preemptions: testrun.Sized(1, 2)})
+			few := 1
+			if testrun.Full() && !s.full {
+				few = 2
+			}
+			more, _, err := s.explore(interleave.Options{Preemptions: few})
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%d orders, %d histories; %d orders with few suspensions; %v", orders, histories, more,
-				time.Since(begin).Round(time.Millisecond))
+			t.Logf("%d orders, %d histories; %d more with at most %d suspensions; %v", orders, histories,
+				more, few, time.Since(begin).Round(time.Millisecond))
 		})
 	}
 }
 
-// The test builds itself again, from copies of memory that import the shims. That one explores.
+// The test builds itself again, from copies of the library that import the shims, and runs that.
 func TestInEveryOrderCallsAreAsIfMadeInTurn(t *testing.T) {
 	if built {
 		explore(t)
@@ -87,5 +91,7 @@ var mistakes = []struct {
 	{"two steps", "take, take", "no order explains", false},
 	{"retired limit", "take, retire", "no order explains", false},
 	{"look before lock", "reset, grow", "no order explains", true},
+	{"spend in two steps", "lease: spend, spend", "units spent, but", false},
+	{"close in two steps", "lease: spend, end of block", "units spent, but", false},
 	{"locks in any order", "groups in both orders", "deadlock", false},
 }

@@ -41,6 +41,16 @@ var edits = []struct {
 			"\t\tif limit.id == id && !inUse"},
 	{file: "memory/limits.go", old: "}\n\tclear(c.scopes)", new: "}}\n\tclear(c.scopes)"},
 
+	// A lease cache has the clock, the timers and the goroutines of interleave.
+	{file: "remote/leasecache.go", old: "time.Now()", new: "interleave.Now()"},
+	{file: "remote/lease_block.go", old: "time.Now()", new: "interleave.Now()"},
+	{file: "remote/lease_block.go", old: "*time.Timer", new: "*interleave.Timer"},
+	{file: "remote/lease_ask.go", old: "time.AfterFunc(", new: "interleave.AfterFunc("},
+	{file: "remote/lease.go",
+		old: "go c.requestBlock(set, demand, l, terms, k, ch.Lasts, demand.resets)",
+		new: "lasts, resets := ch.Lasts, demand.resets\n" +
+			"interleave.Go(func() { c.requestBlock(set, demand, l, terms, k, lasts, resets) })"},
+
 	// see mistakes
 	{file: "memory/take.go", old: "sh.mu.Lock()", all: true,
 		new: `if !interleave.Planted("no lock") { sh.mu.Lock() }`},
@@ -59,6 +69,19 @@ var edits = []struct {
 	defer sh.mu.Unlock()
 	if !interleave.Planted("look before lock") { e = sh.findLocked(hash) }
 	if e`},
+	{file: "remote/lease_block.go", old: "if b.units.CompareAndSwap(units, units-n) {",
+		new: `if interleave.Planted("spend in two steps") {
+			b.units.Store(units - n)
+			return true
+		}
+		if b.units.CompareAndSwap(units, units-n) {`},
+	{file: "remote/lease_block.go", old: "return max(0, b.units.Swap(math.MinInt64))",
+		new: `if interleave.Planted("close in two steps") {
+			left := b.units.Load()
+			b.units.Store(math.MinInt64)
+			return max(0, left)
+		}
+		return max(0, b.units.Swap(math.MinInt64))`},
 	{file: "memory/group.go", old: "last := -1\n", new: `last := -1
 	if interleave.Planted("locks in any order") {
 		for i := range g.parts { m.shardOf(g.parts[i].hash).mu.Lock() }
@@ -85,7 +108,9 @@ func build(t *testing.T, args ...string) string {
 		}
 	}
 	edited := 0
-	for _, pattern := range []string{"memory/*.go", "internal/proof/interleave/built_test.go"} {
+	for _, pattern := range []string{
+		"memory/*.go", "remote/lease*.go", "remote/keyhash.go", "internal/proof/interleave/built_test.go",
+	} {
 		files, _ := filepath.Glob(filepath.Join(root, pattern))
 		for _, path := range files {
 			file, _ := filepath.Rel(root, path)
@@ -131,7 +156,7 @@ func build(t *testing.T, args ...string) string {
 // shimmed returns a file of the library that imports shims.
 func shimmed(t *testing.T, path string, text []byte) []byte {
 	t.Helper()
-	if bytes.Contains(text, []byte("interleave.Planted")) {
+	if bytes.Contains(text, []byte("interleave.")) {
 		text = bytes.Replace(text, []byte("\n\n"), fmt.Appendf(nil, "\n\nimport %q\n\n", proof), 1)
 	}
 	set := token.NewFileSet()

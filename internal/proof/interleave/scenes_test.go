@@ -125,9 +125,7 @@ func scenes() []scene {
 			{take(charge("b", ban, 1)), take(charge("b", ban, 1))},
 		}},
 		{name: "three tasks", full: true, open: small, setup: known(window), tasks: [][]call{
-			{one(window, 1), one(window, 1)},
-			{ended(window, 2), ended(window, 2).ends(1, 0)},
-			{one(window, 1).later(sec), {reset: "k"}},
+			{ended(window, 2), ended(window, 2).ends(1, 0)}, {one(window, 3)}, {{reset: "k"}},
 		}},
 	}
 }

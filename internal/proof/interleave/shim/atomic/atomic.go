@@ -28,8 +28,8 @@ type Int64 struct {
 	value[int64, atomic.Int64, *atomic.Int64]
 }
 
-// Add adds n and returns the sum.
-func (v *Int64) Add(n int64) int64 { v.step(interleave.Writes); return v.real.Add(n) }
+// Add adds n. It does not return the sum, so that Adds commute.
+func (v *Int64) Add(n int64) { v.step(interleave.Adds); v.real.Add(n) }
 
 // value has the methods that all of them have. Real is the type of the standard library.
 type value[T, Real any, P interface {
