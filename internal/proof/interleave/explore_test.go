@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/internal/proof/interleave"
 	"github.com/weir-go/weir/internal/proof/interleave/shim/atomic"
@@ -87,12 +88,12 @@ func TestAPanicOfATaskIsFound(t *testing.T) {
 	}
 }
 
-// Random programs, of two or three tasks with a lock and two values, end in the same ways whether
-// every order is run or those alone that make a difference.
+// Random programs, of two or three tasks with a lock, two values, a goroutine and a timer, end in the
+// same ways whether every order is run or those alone that make a difference.
 func TestOrdersThatAreLeftOutMakeNoDifference(t *testing.T) {
 	random := testrun.Random(t)
 	all, few := 0, 0
-	for range testrun.Sized(40, 2000) {
+	for range testrun.Sized(15, 500) {
 		seed := random.Uint64()
 		every, n := endsOf(t, seed, interleave.Options{Preemptions: 99})
 		reduced, m := endsOf(t, seed, interleave.Options{})
@@ -132,12 +133,20 @@ func endsOf(t *testing.T, seed uint64, o interleave.Options) (ends []string, ord
 					func() { seen[i] += fmt.Sprint(v.CompareAndSwap(1, 7)) },
 				}[random.IntN(4)])
 			}
-			if locked {
-				does = append(does, mu.Unlock)
+			more := random.IntN(4)
+			if len(tasks) == 2 && i == 0 && more == 0 {
+				does = append(does[:2:2], func() { interleave.Go(func() { add(&values[0]) }) })
+			}
+			if len(tasks) == 2 && i == 1 && more == 0 {
+				timer := interleave.AfterFunc(time.Second, func() { values[1].Store(5) })
+				does = append(does[:2:2], func() { interleave.Advance(time.Second) }, timer.Stop)
 			}
 			tasks[i] = func() {
 				for _, do := range does {
 					do()
+				}
+				if locked {
+					mu.Unlock()
 				}
 			}
 		}
