@@ -8,8 +8,9 @@
 //
 // The packages in shim replace sync, sync/atomic and hash/maphash. Their types work like those of
 // the standard library, and call [Step] before each operation. Their hashes are the same in every
-// run. A test builds memory and the lease cache of remote with go test -overlay, from copies of
-// their files that import the shims. So the library itself knows nothing of this package.
+// run. A test builds memory, the lease cache of remote and the ledger of core with go test
+// -overlay, from copies of their files that import the shims. So the library itself knows nothing
+// of this package.
 //
 // Explore does not see plain reads and writes: a task does not stop between two of them. That loses
 // nothing if locks and atomic operations order them. Whether they do, the race detector says: a

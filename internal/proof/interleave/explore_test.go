@@ -88,8 +88,8 @@ func TestAPanicOfATaskIsFound(t *testing.T) {
 	}
 }
 
-// Random programs, of two or three tasks with a lock, two values, a goroutine and a timer, end in the
-// same ways whether every order is run or those alone that make a difference.
+// Random programs, of two or three tasks with a lock, two values, a goroutine and a timer, end in
+// the same ways whether every order is run or those alone that make a difference.
 func TestOrdersThatAreLeftOutMakeNoDifference(t *testing.T) {
 	random := testrun.Random(t)
 	all, few := 0, 0

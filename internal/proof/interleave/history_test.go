@@ -57,10 +57,10 @@ type scene struct {
 
 // explore runs the scene in every order. Each time it looks for an order of the calls in which the
 // model tells them the same, and in which calls that did not overlap keep their order.
-func (s scene) explore(o interleave.Options) (orders, histories int, err error) {
+func (s scene) explore(o interleave.Options) (orders int, err error) {
 	calls := s.calls()
 	known := make(map[history]error)
-	orders, err = interleave.Explore(o, func() ([]func(), func() error) {
+	return interleave.Explore(o, func() ([]func(), func() error) {
 		var h history
 		var ends [mostCalls][2]int // when each call began and ended
 		store := s.open(interleave.Now)
@@ -116,7 +116,6 @@ func (s scene) explore(o interleave.Options) (orders, histories int, err error) 
 			return known[key]
 		}
 	})
-	return orders, len(known), err
 }
 
 // calls returns the calls of all tasks.

@@ -31,6 +31,14 @@ type Int64 struct {
 // Add adds n. It does not return the sum, so that Adds commute.
 func (v *Int64) Add(n int64) { v.step(interleave.Adds); v.real.Add(n) }
 
+// Uint32 is an atomic uint32.
+type Uint32 struct {
+	value[uint32, atomic.Uint32, *atomic.Uint32]
+}
+
+// Add adds n and returns the sum.
+func (v *Uint32) Add(n uint32) uint32 { v.step(interleave.Writes); return v.real.Add(n) }
+
 // value has the methods that all of them have. Real is the type of the standard library.
 type value[T, Real any, P interface {
 	*Real

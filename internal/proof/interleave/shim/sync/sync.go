@@ -39,6 +39,24 @@ type Pool struct {
 	all  []any
 }
 
+// SharedPool is a Pool whose operations are those of a task.
+type SharedPool struct{ Pool }
+
+// Get returns an object of p, or a new one.
+func (p *SharedPool) Get() any {
+	interleave.Step(unsafe.Pointer(p), interleave.Writes, nil)
+	return p.Pool.Get()
+}
+
+// Put adds an object to p.
+func (p *SharedPool) Put(object any) {
+	interleave.Step(unsafe.Pointer(p), interleave.Writes, nil)
+	p.Pool.Put(object)
+}
+
+// OnceValue returns a function that calls f once.
+func OnceValue[T any](f func() T) func() T { return sync.OnceValue(f) }
+
 // Get returns an object of p, or a new one.
 func (p *Pool) Get() any {
 	p.lock.Lock()
