@@ -59,8 +59,8 @@ func TestInEveryOrderCallsAreAsIfMadeInTurn(t *testing.T) {
 		args = []string{"-race"}
 	}
 	binary := build(t, args...)
-	run := func(t *testing.T, scene string, args ...string) (string, error) {
-		args = append(args, "-test.v", "-test.run", "InTurn/^"+strings.ReplaceAll(scene, " ", "_"))
+	run := func(t *testing.T, scenes string, args ...string) (string, error) {
+		args = append(args, "-test.v", "-test.run", "InTurn/"+strings.ReplaceAll(scenes, " ", "_"))
 		c := testrun.Command(t, binary, args...)
 		c.Env = append(os.Environ(), "GOMAXPROCS=1") // tasks run in turn, and switch faster so
 		out, err := c.CombinedOutput()
@@ -75,7 +75,7 @@ func TestInEveryOrderCallsAreAsIfMadeInTurn(t *testing.T) {
 	})
 	for _, m := range mistakes {
 		t.Run("the mistake "+m.mistake, func(t *testing.T) {
-			out, err := run(t, m.scene, "-plant", m.mistake)
+			out, err := run(t, "^"+m.scene+"$", "-plant", m.mistake)
 			if err == nil || !strings.Contains(out, m.want) {
 				t.Errorf("%v, want it to fail with %q\n%s", err, m.want, out)
 			}
@@ -86,7 +86,7 @@ func TestInEveryOrderCallsAreAsIfMadeInTurn(t *testing.T) {
 	}
 }
 
-// mistakes are those that edits plants, each with a scene that finds it.
+// mistakes are those that edits can plant, each with a scene that finds it.
 var mistakes = []struct {
 	mistake, scene, want string
 	races                bool // the race detector finds it, too
