@@ -97,6 +97,7 @@ var mistakes = []struct {
 	{"look before lock", "reset, grow", "no order explains", true},
 	{"spend in two steps", "lease: spend, spend", "units spent, but", false},
 	{"close in two steps", "lease: spend, end of block", "units spent, but", false},
+	{"keep what was reset", "lease: request, reset", "units held, but", false},
 	{"stale end", "ends", "the limiter holds", false},
 	{"locks in any order", "groups in both orders", "deadlock", false},
 }

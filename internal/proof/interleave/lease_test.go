@@ -68,7 +68,7 @@ func busy() []call {
 }
 
 // accounts checks that each unit that the server has charged was admitted, or is void, or held, and
-// no unit twice.
+// no unit twice. After a reset, no unit is held that the server has forgotten.
 func accounts(store backends.Backend, calls []call, h *history) error {
 	spent, admitted, settles, resets := int64(0), int64(372), false, false
 	for i, c := range calls {
@@ -96,6 +96,9 @@ func accounts(store backends.Backend, calls []call, h *history) error {
 		return err
 	}
 	used := leased.Burst() - now[0].Remaining
+	if used < n.Held {
+		return fmt.Errorf("%d units held, but the server has forgotten all but %d", n.Held, used)
+	}
 	if !resets && used != admitted+n.UnitsVoid+n.Held {
 		return fmt.Errorf("%d units admitted and %d in use, but %+v", admitted, used, n)
 	}
@@ -117,7 +120,7 @@ func leaseScenes() (all []scene) {
 		{name: "spend, end of block", tasks: [][]call{{one(2)}, {later}}},
 		{name: "give back, end of block", tasks: [][]call{{ended(2), ended(2).ends(1, 0)}, {later}}},
 		{name: "spend, reset", tasks: [][]call{{one(4), one(2)}, {{reset: "k"}}}},
-		{name: "request, reset", tasks: [][]call{{one(6), one(2)}, {{reset: "k"}}}},
+		{name: "request, reset", tasks: [][]call{{one(2), one(2), one(2)}, {{reset: "k"}}}},
 		{name: "reset, end of block", tasks: [][]call{{{reset: "k"}}, {later}}},
 		{name: "two rules, end of block", tasks: [][]call{{denied}, {later}}},
 		{name: "spend, spend next", full: true, tasks: [][]call{{one(2), one(3)}, {one(2), one(20)}}},
@@ -126,7 +129,7 @@ func leaseScenes() (all []scene) {
 		}},
 		{name: "spend twice, end of block", full: true, tasks: [][]call{{one(2), one(3)}, {later}}},
 		{name: "reset, spend next", full: true, tasks: [][]call{
-			{one(6), one(2)}, {{reset: "k"}, one(1)},
+			{one(4), one(2)}, {{reset: "k"}, one(1)},
 		}},
 	} {
 		s.name, s.open, s.setup, s.law = "lease: "+s.name, openLeases, busy(), accounts

@@ -85,6 +85,8 @@ var edits = []struct {
 			return max(0, left)
 		}
 		return max(0, b.units.Swap(math.MinInt64))`},
+	{file: "remote/lease_ask.go", old: "void = demand.resets != resets ||",
+		new: `void = demand.resets != resets && !interleave.Planted("keep what was reset") ||`},
 	{file: "core/ledger.go", old: "q.generation != generation || q.state != from",
 		new: `q.generation != generation && !interleave.Planted("stale end") || q.state != from`},
 	{file: "memory/group.go", old: "last := -1\n", new: `last := -1
