@@ -251,7 +251,7 @@ func estimateSlowly(body []byte) (u tokens.Usage, ok bool) {
 		return -1
 	}
 	output := max(get("max_tokens"), get("max_completion_tokens"))
-	if output < 0 {
+	if output <= 0 {
 		output = 4096
 	}
 	all := new(big.Int).Mul(big.NewInt(output), big.NewInt(max(1, get("n"))))

@@ -43,8 +43,8 @@ type Config struct {
 	// [ByPrice] fail.
 	Prices map[string]Price
 
-	// Output is the estimated output, in tokens, of each choice of a request that names no maximum.
-	// The limits are exact only if the models write no more. 0: 4096.
+	// Output is the estimated output, in tokens, of each choice of a request that names no maximum,
+	// or one of 0. The limits are exact only if the models write no more. 0: 4096.
 	Output int64
 
 	// Count counts the input tokens of a request by its body, which it must not change. A negative
@@ -134,10 +134,7 @@ func (m *Meter) Estimate(api API, body []byte) (*Call, error) {
 	} else {
 		input = quarter(int64(len(body)))
 	}
-	output := asked.output
-	if output < 0 {
-		output = m.config.Output
-	}
+	output := cmp.Or(asked.output, m.config.Output)
 	return &Call{
 		model:    asked.model,
 		price:    price,

@@ -13,7 +13,7 @@ import (
 // asked is what a request asks for.
 type asked struct {
 	model   string
-	output  int64 // the most tokens of a choice; −1: the request names no maximum
+	output  int64 // the most tokens of a choice; 0: the request names no maximum
 	choices int64
 }
 
@@ -29,7 +29,7 @@ var errNoObject = errors.New("the body must be one JSON object")
 // read reads the body of a request. It accepts no member that counts in a form that some servers
 // read and others ignore: one would be charged for, and the other run.
 func read(api API, body []byte) (asked, error) {
-	a := asked{output: -1, choices: 1}
+	a := asked{choices: 1}
 	names := counted[api]
 	if names == nil {
 		return a, fmt.Errorf("tokens: api: must be one of the constants of API (got %v)", api)
@@ -153,7 +153,7 @@ func (a *asked) set(name string, value []byte) error {
 		a.choices = n
 		return nil
 	}
-	a.output = max(a.output, n)
+	a.output = max(a.output, n) // 0 counts as none: vLLM and others then write without a bound
 	return nil
 }
 

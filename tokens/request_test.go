@@ -31,7 +31,11 @@ func TestTheEstimateIsTheMostThatARequestMayUse(t *testing.T) {
 		{tokens.ChatCompletions, `{"max_tokens":4611686018427387904,"n":4611686018427387904}`, most},
 		{tokens.ChatCompletions, `{"max_tokens":2,"n":4611686018427387904}`, most},
 		{tokens.ChatCompletions, `{"max_tokens":` + strings.Repeat("9", 400) + `}`, most},
-		{tokens.ChatCompletions, `{"max_tokens":0,"n":4611686018427387904}`, 0},
+		{tokens.ChatCompletions, `{"max_tokens":0,"n":4611686018427387904}`, most},
+		{tokens.ChatCompletions, `{"max_completion_tokens":0}`, 4096}, // some servers then have no bound
+		{tokens.ChatCompletions, `{"max_completion_tokens":0,"max_tokens":10}`, 10},
+		{tokens.Responses, `{"max_output_tokens":0}`, 4096},
+		{tokens.Messages, `{"max_tokens":0}`, 4096},
 		{tokens.Responses, `{"max_output_tokens":10,"max_tokens":1,"n":7}`, 10},
 		{tokens.Messages, `{"max_tokens":10,"max_output_tokens":1,"n":7}`, 10},
 	} {
