@@ -161,3 +161,31 @@ func TestTheUsageIsReadFromEveryFormOfAnswer(t *testing.T) {
 		})
 	}
 }
+
+// A piece may hold many lines. If each one searched the rest of the piece, this would take hours.
+func TestALongPieceIsReadOnce(t *testing.T) {
+	const usage = `data: {"usage":{"prompt_tokens":3,"completion_tokens":2}}` + "\n\n"
+	for _, event := range []string{"data: {}\r\n\r\n", "data: {}\r\r", "data: {}\n\n", "\r\n", "\r", ":\n"} {
+		c := call(t, tokens.Config{}, tokens.ChatCompletions)
+		c.Answer(http.StatusOK, header(stream))
+		c.Write([]byte(strings.Repeat(event, 8<<20/len(event)) + usage))
+		if want := (tokens.Usage{Input: 3, Output: 2}); c.Usage() != want {
+			t.Errorf("after events %q: %+v, want %+v", event, c.Usage(), want)
+		}
+	}
+}
+
+// The end of a line or event may be at any distance.
+func TestALineMayHaveAnyLength(t *testing.T) {
+	for length := range 2500 {
+		for _, end := range []string{"\n", "\r", "\r\n"} {
+			c := call(t, tokens.Config{}, tokens.ChatCompletions)
+			c.Answer(http.StatusOK, header(stream))
+			c.Write([]byte("data: \"" + strings.Repeat("x", length) + "\"" + end + end +
+				`data: {"usage":{"prompt_tokens":3,"completion_tokens":2}}` + end + end))
+			if want := (tokens.Usage{Input: 3, Output: 2}); c.Usage() != want {
+				t.Fatalf("after %d bytes that end with %q: %+v, want %+v", length, end, c.Usage(), want)
+			}
+		}
+	}
+}
