@@ -102,9 +102,9 @@ func (c *content) Close() error {
 // serve serves a request that limit has let pass.
 func (m *Meter) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	call, ctx := callOf(r.Context()), r.Context()
-	upstream := &exchange{}
+	upstream, answering := &exchange{}, &writer{ResponseWriter: w, call: call, ctx: ctx}
 	defer func() {
-		if call.status >= 400 && upstream.mayHaveWorked(ctx) {
+		if call.status >= 400 && (answering.left || upstream.isOpen()) {
 			call.status, call.answer = 0, answer{} // the error is not the model's
 		}
 		call.settle(ctx)
@@ -112,14 +112,15 @@ func (m *Meter) serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 			m.config.Observe(r, call)
 		}
 	}()
-	next.ServeHTTP(&writer{ResponseWriter: w, call: call}, r.WithContext(upstream.watched(ctx)))
+	next.ServeHTTP(answering, r.WithContext(upstream.watched(ctx)))
 }
 
-// exchange is what is known of a request that next has sent to another server by net/http.
+// exchange is what is known of the last request that next has sent to another server by net/http.
 type exchange struct{ sent, answered atomic.Bool }
 
 func (e *exchange) watched(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn:              func(httptrace.GotConnInfo) { e.answered.Store(false) }, // of an earlier one
 		WroteRequest:         func(httptrace.WroteRequestInfo) { e.sent.Store(true) },
 		GotFirstResponseByte: func() { e.answered.Store(true) },
 		Got1xxResponse: func(int, textproto.MIMEHeader) error { // which is no answer yet
@@ -129,23 +130,23 @@ func (e *exchange) watched(ctx context.Context) context.Context {
 	})
 }
 
-// mayHaveWorked reports whether a model may have worked although next has answered with an error:
-// next had no answer to what it sent, or the client had left by then.
-func (e *exchange) mayHaveWorked(ctx context.Context) bool {
-	return !e.answered.Load() && (e.sent.Load() || ctx.Err() != nil)
-}
+// isOpen reports whether next has sent a request that was not answered.
+func (e *exchange) isOpen() bool { return e.sent.Load() && !e.answered.Load() }
 
 // writer passes the answer on and lets the call read it.
 type writer struct {
 	http.ResponseWriter
 	call  *Call
+	ctx   context.Context // of the request
 	begun bool
+	left  bool // the client had left when the answer began: an error need not be the model's
 }
 
 func (w *writer) WriteHeader(status int) {
 	if !w.begun {
 		w.call.Answer(status, w.Header())
 		w.begun = w.call.status != 0
+		w.left = w.ctx.Err() != nil
 	}
 	w.ResponseWriter.WriteHeader(status)
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
 	"strings"
@@ -33,7 +34,8 @@ type gateway struct {
 }
 
 // newGateway serves upstream behind a ReverseProxy with a limit of 10,000 tokens.
-func newGateway(t *testing.T, config tokens.Config, upstream http.Handler) *gateway {
+func newGateway(t *testing.T, config tokens.Config, upstream http.Handler,
+	rewrites ...func(*httputil.ProxyRequest)) *gateway {
 	t.Helper()
 	server := httptest.NewServer(upstream)
 	t.Cleanup(server.Close)
@@ -42,7 +44,12 @@ func newGateway(t *testing.T, config tokens.Config, upstream http.Handler) *gate
 		t.Fatal(err)
 	}
 	return gatewayOf(t, config, &httputil.ReverseProxy{
-		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Rewrite: func(r *httputil.ProxyRequest) {
+			for _, rewrite := range rewrites {
+				rewrite(r)
+			}
+			r.SetURL(target)
+		},
 		ErrorLog: quiet,
 	})
 }
@@ -201,6 +208,57 @@ func TestAClientThatLeavesBeforeTheAnswerPays(t *testing.T) {
 	}))
 	if _, err := g.post(t, ctx, string(body)); err == nil {
 		t.Error("there was an answer")
+	}
+	g.costs(t, 1000)
+}
+
+// transport is a function that is a RoundTripper.
+type transport func(*http.Request, *httptrace.ClientTrace) error
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	io.Copy(io.Discard, r.Body)
+	return nil, f(r, httptrace.ContextClientTrace(r.Context()))
+}
+
+// The first bytes of the answer need not be all of its header.
+func TestAClientThatLeavesAsTheAnswerBeginsPays(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	g := gatewayOf(t, tokens.Config{}, &httputil.ReverseProxy{
+		Rewrite: func(*httputil.ProxyRequest) {}, ErrorLog: quiet,
+		Transport: transport(func(r *http.Request, trace *httptrace.ClientTrace) error {
+			trace.WroteRequest(httptrace.WroteRequestInfo{})
+			trace.GotFirstResponseByte()
+			leave()
+			<-r.Context().Done()
+			return r.Context().Err()
+		}),
+	})
+	if _, err := g.post(t, ctx, string(body)); err == nil {
+		t.Error("there was an answer")
+	}
+	g.costs(t, 1000)
+}
+
+// A handler may ask another server before the model, such as one that moderates.
+func TestAnAnswerOfAnotherServerIsNotTheModels(t *testing.T) {
+	moderation := httptest.NewServer(answering(plain, "{}"))
+	defer moderation.Close()
+	g := newGateway(t, tokens.Config{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		panic(http.ErrAbortHandler) // the connection breaks off
+	}), func(r *httputil.ProxyRequest) {
+		ask, err := http.NewRequestWithContext(r.In.Context(), "GET", moderation.URL, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if answer, err := http.DefaultClient.Do(ask); err != nil {
+			t.Error(err)
+		} else {
+			answer.Body.Close()
+		}
+	})
+	if response, err := g.post(t, t.Context(), string(body)); err != nil || response.StatusCode != 502 {
+		t.Errorf("%v (%v)", response, err)
 	}
 	g.costs(t, 1000)
 }
