@@ -52,6 +52,15 @@ var answers = []struct {
 		`data: {"choices":[{"delta":{"content":"a"}}],"usage":null}` + "\n\n" +
 		`data: {"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":1,"total_tokens":21}}` + "\n\ndata: [DONE]\n\n",
 		want: tokens.Usage{Input: 20, Output: 1}},
+	{name: "reasoning beside the output", media: plain, text: `{"usage":{"prompt_tokens":20,"completion_tokens":198,` +
+		`"total_tokens":623,"completion_tokens_details":{"reasoning_tokens":405}}}`,
+		want: tokens.Usage{Input: 20, Output: 603, Reasoning: 405}},
+	{name: "reasoning in the total only", media: stream,
+		text: `data: {"usage":{"prompt_tokens":20,"completion_tokens":0,"total_tokens":81}}` + "\n\n",
+		want: tokens.Usage{Input: 20, Output: 61}},
+	{name: "a total below its parts", media: plain,
+		text: `{"usage":{"prompt_tokens":20,"completion_tokens":10,"total_tokens":3}}`,
+		want: tokens.Usage{Input: 20, Output: 10}},
 	{name: "stream without usage", media: stream, text: `data: {"choices":[{"delta":{"content":"abcde"}}]}` +
 		"\n\ndata: [DONE]\n\n", want: estimated},
 	{name: "stream without usage, by text", media: stream, byText: true,

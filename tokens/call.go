@@ -82,7 +82,8 @@ func (c *Call) Usage() Usage {
 	}
 	switch {
 	case told.known(output):
-		u.Output = told.of(output)
+		// Gemini and others leave reasoning out of completion_tokens, and only the total has it.
+		u.Output = max(told.of(output), told.of(total)-u.Input)
 		u.Reasoning = min(u.Output, told.of(reasoning))
 	case c.byText && c.answer.form == events:
 		u.Output = c.answer.text()

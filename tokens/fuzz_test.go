@@ -176,7 +176,7 @@ func usageOf(told map[string]int64, text int, byText bool) tokens.Usage {
 		u.CacheWrites = min(u.Input-u.Cached, writes)
 	}
 	if n := find(under(all[:2], "completion_tokens", "output_tokens")...); n > 0 {
-		u.Output = n - 1
+		u.Output = max(n-1, find(under(all, "total_tokens")...)-1-u.Input)
 		u.Reasoning = min(u.Output, max(0, find(under(under(all[:2], details...), "reasoning_tokens")...)-1))
 	} else if byText {
 		u.Output = int64(text)

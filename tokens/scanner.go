@@ -57,6 +57,7 @@ const (
 	cacheWrite // beside input, not in it
 	output
 	reasoning
+	total // input and output together
 	fields
 )
 
@@ -125,6 +126,8 @@ func nameOf(word []byte) name {
 		return firstField + name(output)
 	case "reasoning_tokens":
 		return firstField + name(reasoning)
+	case "total_tokens":
+		return firstField + name(total)
 	}
 	return otherName
 }
