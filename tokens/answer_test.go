@@ -58,6 +58,10 @@ var answers = []struct {
 	{name: "reasoning in the total only", media: stream,
 		text: `data: {"usage":{"prompt_tokens":20,"completion_tokens":0,"total_tokens":81}}` + "\n\n",
 		want: tokens.Usage{Input: 20, Output: 61}},
+	{name: "a prompt that includes Anthropic's caches, of LiteLLM", media: plain,
+		text: `{"usage":{"total_tokens":103925,"prompt_tokens":98805,"completion_tokens":5120,"prompt_tokens_details":` +
+			`{"cached_tokens":66360},"cache_read_input_tokens":66360,"cache_creation_input_tokens":32435}}`,
+		want: tokens.Usage{Input: 98805, Cached: 66360, CacheWrites: 32435, Output: 5120}},
 	{name: "a total below its parts", media: plain,
 		text: `{"usage":{"prompt_tokens":20,"completion_tokens":10,"total_tokens":3}}`,
 		want: tokens.Usage{Input: 20, Output: 10}},

@@ -75,10 +75,17 @@ func (c *Call) Usage() Usage {
 		return Usage{}
 	}
 	u, told := c.estimate, &c.answer.json.told
-	if told.known(input) {
-		u.Input = arith.Sum(told.of(input), arith.Sum(told.of(cacheRead), told.of(cacheWrite)))
-		u.Cached = min(u.Input, arith.Sum(told.of(cached), told.of(cacheRead)))
-		u.CacheWrites = min(u.Input-u.Cached, told.of(cacheWrite))
+	read, written := told.of(cacheRead), told.of(cacheWrite)
+	switch {
+	case told.known(prompt): // LiteLLM tells read and written also of a prompt that includes them
+		u.Input = max(told.of(prompt), told.of(input))
+		u.Cached = min(u.Input, max(told.of(cached), read))
+	case told.known(input):
+		u.Input = arith.Sum(told.of(input), arith.Sum(read, written))
+		u.Cached = min(u.Input, arith.Sum(told.of(cached), read))
+	}
+	if told.hasInput() {
+		u.CacheWrites = min(u.Input-u.Cached, written)
 	}
 	switch {
 	case told.known(output):
@@ -104,7 +111,7 @@ func (c *Call) Money() int64 {
 	switch {
 	case !c.priced:
 		return -1
-	case c.answer.json.told.known(input):
+	case c.answer.json.told.hasInput():
 		return c.price.cost(c.Usage())
 	}
 	return c.price.atMost().cost(c.Usage())

@@ -169,10 +169,16 @@ func usageOf(told map[string]int64, text int, byText bool) tokens.Usage {
 		"output_tokens_details."}
 	read := max(0, find(under(all, "cache_read_input_tokens")...)-1)
 	writes := max(0, find(under(all, "cache_creation_input_tokens")...)-1)
-	if n := find(under(all, "prompt_tokens", "input_tokens")...); n > 0 {
-		u.Input = sum(n-1, sum(read, writes))
-		cached := max(0, find(under(under(all[:2], details...), "cached_tokens")...)-1)
+	prompt, input := find(under(all, "prompt_tokens")...), find(under(all, "input_tokens")...)
+	cached := max(0, find(under(under(all[:2], details...), "cached_tokens")...)-1)
+	if prompt > 0 {
+		u.Input = max(prompt, input) - 1
+		u.Cached = min(u.Input, max(cached, read))
+	} else if input > 0 {
+		u.Input = sum(input-1, sum(read, writes))
 		u.Cached = min(u.Input, sum(cached, read))
+	}
+	if max(prompt, input) > 0 {
 		u.CacheWrites = min(u.Input-u.Cached, writes)
 	}
 	if n := find(under(all[:2], "completion_tokens", "output_tokens")...); n > 0 {

@@ -45,16 +45,20 @@ type told [fields]int64
 
 func (t *told) known(f field) bool { return t[f] > 0 }
 
+// hasInput reports whether the input is known.
+func (t *told) hasInput() bool { return t.known(prompt) || t.known(input) }
+
 func (t *told) of(f field) int64 { return max(0, t[f]-1) }
 
 // field is a number of a usage.
 type field uint8
 
 const (
-	input field = iota
+	prompt field = iota // all of the input
+	input               // of Anthropic: without what was read from or written to a cache
 	cached
-	cacheRead  // beside input, not in it
-	cacheWrite // beside input, not in it
+	cacheRead
+	cacheWrite
 	output
 	reasoning
 	total // input and output together
@@ -114,7 +118,9 @@ func nameOf(word []byte) name {
 		return deltaName
 	case "type", "role", "id", "signature":
 		return labelName
-	case "prompt_tokens", "input_tokens":
+	case "prompt_tokens":
+		return firstField + name(prompt)
+	case "input_tokens":
 		return firstField + name(input)
 	case "cached_tokens":
 		return firstField + name(cached)
