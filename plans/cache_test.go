@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -413,6 +414,8 @@ func TestBrokenLookupsAreFailures(t *testing.T) {
 			runtime.Goexit()
 			return 1, nil
 		},
+		// A nil pointer that is no nil error: errors.Is calls its Unwrap.
+		"panic: runtime error": func(context.Context, string) (version, error) { return 1, (*fs.PathError)(nil) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var a plans.Answer

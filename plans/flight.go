@@ -73,7 +73,8 @@ func (c *Cache[P]) run(f *flight[P]) {
 	f.plan, f.err = c.call(f)
 }
 
-// call calls the look-up of f, and turns a panic into an error.
+// call calls the look-up of f, and turns a panic into an error. An error that wraps ErrNoPlan becomes
+// ErrNoPlan.
 func (c *Cache[P]) call(f *flight[P]) (plan P, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -81,10 +82,13 @@ func (c *Cache[P]) call(f *flight[P]) (plan P, err error) {
 		}
 	}()
 	plan, err = c.lookup(f.ctx, f.key)
-	if err == nil {
+	switch {
+	case err == nil:
 		if err = plan.Validate(); err != nil {
 			err = fmt.Errorf("plans: the plan that the look-up found is not valid: %w", err)
 		}
+	case errors.Is(err, ErrNoPlan): // asked here, since the methods of err may panic
+		err = ErrNoPlan
 	}
 	return plan, err
 }
@@ -93,7 +97,7 @@ func (c *Cache[P]) call(f *flight[P]) (plan P, err error) {
 func (c *Cache[P]) finish(f *flight[P]) {
 	hasPlan := f.err == nil
 	switch {
-	case errors.Is(f.err, ErrNoPlan):
+	case f.err == ErrNoPlan:
 		f.plan, f.err = c.defaultPlan, nil
 	case f.err != nil && f.ctx.Err() != nil:
 		f.err = fmt.Errorf("%w: %w", context.Cause(f.ctx), f.err)
