@@ -102,6 +102,7 @@ func (c *content) Close() error {
 // serve serves a request that limit has let pass.
 func (m *Meter) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	call, ctx := callOf(r.Context()), r.Context()
+	call.status, call.answer = 0, answer{} // of another try
 	upstream, answering := &exchange{}, &writer{ResponseWriter: w, call: call, ctx: ctx}
 	defer func() {
 		if call.status >= 400 && (answering.left || upstream.isOpen()) {

@@ -453,6 +453,37 @@ func TestARequestThatTheModelNeverSawCostsNothing(t *testing.T) {
 	}
 }
 
+// A handler that retries may be around the limiter, which decides each try.
+func TestARetryIsEstimatedLikeTheFirstTry(t *testing.T) {
+	settled := make(chan limits.Settlement, 2)
+	limiter := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{tokens.ByCount(nethttp.Rule{
+			Name: "tokens", Key: everyone, Limit: limits.SlidingWindow(limits.PerMinute(10_000)),
+		})},
+		Observer: core.ObserverFuncs[*http.Request]{OnEnd: func(s limits.Settlement) { settled <- s }},
+	})
+	twice := func(next http.Handler) http.Handler {
+		limited := limiter.Handler(next)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			limited.ServeHTTP(httptest.NewRecorder(), r)
+			limited.ServeHTTP(w, r)
+		})
+	}
+	tries := 0
+	model := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if tries++; tries == 1 {
+			w.WriteHeader(http.StatusInternalServerError)
+		} // the second answer is empty
+	})
+	tokens.MustNew(tokens.Config{}).Handler(tokens.Messages, twice, model).ServeHTTP(httptest.NewRecorder(),
+		httptest.NewRequest("POST", "/", strings.NewReader(string(body))))
+	for _, want := range []int64{0, 1000} {
+		if s := <-settled; s.Taken != 1000 || s.Final != want {
+			t.Errorf("took %d and charged %d in the end, want 1000 and %d", s.Taken, s.Final, want)
+		}
+	}
+}
+
 func TestOuterHandlersKeepTheirHeader(t *testing.T) {
 	r := httptest.NewRequest("POST", "/", strings.NewReader("{}"))
 	r.Header.Set("Accept-Encoding", "gzip")

@@ -72,10 +72,15 @@ func (c *Call) charge(rule string, money bool) int64 {
 		if other.money != money {
 			return -1
 		}
-		return c.measure(money)
+		return c.unanswered().measure(money)
 	}
 	c.charges = append(c.charges, charge{rule, money})
-	return c.measure(money)
+	return c.unanswered().measure(money)
+}
+
+// unanswered returns c as it is before an answer: the answer of another try says nothing about it.
+func (c *Call) unanswered() *Call {
+	return &Call{price: c.price, priced: c.priced, estimate: c.estimate}
 }
 
 func (c *Call) measure(money bool) int64 {
