@@ -3,6 +3,7 @@ package tokens
 import (
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/weir-go/weir/internal/ground/arith"
@@ -57,8 +58,9 @@ func (c *Call) Answer(status int, header http.Header) {
 
 // isEncoded reports whether the content of a message with header h is compressed.
 func isEncoded(h http.Header) bool {
-	encoding := h.Get("Content-Encoding")
-	return encoding != "" && !strings.EqualFold(encoding, "identity")
+	return slices.ContainsFunc(h["Content-Encoding"], func(encoding string) bool {
+		return encoding != "" && !strings.EqualFold(encoding, "identity")
+	})
 }
 
 // Write reads the next bytes of the answer, in pieces of any size. It keeps none of them, and

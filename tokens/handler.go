@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"strings"
 	"sync/atomic"
 )
 
@@ -60,6 +62,9 @@ func (m *Meter) readBody(w http.ResponseWriter, r *http.Request) ([]byte, int, e
 	if isEncoded(r.Header) {
 		return nil, http.StatusUnsupportedMediaType, errors.New("the body must not be compressed")
 	}
+	if !isUTF8(r.Header) {
+		return nil, http.StatusUnsupportedMediaType, errors.New("the charset of the body must be utf-8")
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, m.config.MaxBody))
 	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
 		return nil, http.StatusRequestEntityTooLarge,
@@ -69,6 +74,21 @@ func (m *Meter) readBody(w http.ResponseWriter, r *http.Request) ([]byte, int, e
 		return nil, http.StatusBadRequest, errors.New("the body did not arrive: send it again")
 	}
 	return body, http.StatusOK, nil
+}
+
+// isUTF8 reports whether the content of a message with header h is in UTF-8, as far as h says. Some
+// servers, such as Express with body-parser, read JSON in UTF-7, in which other members are there.
+func isUTF8(h http.Header) bool {
+	for _, value := range h["Content-Type"] {
+		if !strings.Contains(strings.ToLower(value), "charset") {
+			continue
+		}
+		_, params, err := mime.ParseMediaType(value)
+		if err != nil || !strings.EqualFold(params["charset"], "utf-8") {
+			return false
+		}
+	}
+	return true
 }
 
 // withCall returns r with the body that was read and its call.

@@ -453,6 +453,38 @@ func TestARequestThatTheModelNeverSawCostsNothing(t *testing.T) {
 	}
 }
 
+func TestABodyThatServersDecodeIsRefused(t *testing.T) {
+	g := newGateway(t, tokens.Config{}, answering(plain, `{"usage":{"prompt_tokens":3,"completion_tokens":2}}`))
+	for _, c := range []struct {
+		name   string
+		values []string
+		want   int
+	}{
+		{"Content-Encoding", []string{"identity", "gzip"}, 415},
+		{"Content-Encoding", []string{"identity, gzip"}, 415},
+		{"Content-Encoding", []string{"Identity"}, 200},
+		{"Content-Type", []string{"application/json; charset=utf-7"}, 415},
+		{"Content-Type", []string{"application/json", "application/json; Charset=utf-16le"}, 415},
+		{"Content-Type", []string{"application/json; charset=utf-8; charset=utf-7"}, 415},
+		{"Content-Type", []string{`application/json; charset="UTF-8"`}, 200},
+		{"Content-Type", []string{"text/plain"}, 200},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), "POST", g.url, strings.NewReader(string(body)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header[c.name] = c.values
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != c.want {
+			t.Errorf("%s %q: %s, want %d", c.name, c.values, response.Status, c.want)
+		}
+	}
+}
+
 // A handler that retries may be around the limiter, which decides each try.
 func TestARetryIsEstimatedLikeTheFirstTry(t *testing.T) {
 	settled := make(chan limits.Settlement, 2)
