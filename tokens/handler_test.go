@@ -542,6 +542,8 @@ func TestARuleOutsideAHandlerFails(t *testing.T) {
 		return w.Code
 	}
 	rule := func(name string) nethttp.Rule { return nethttp.Rule{Name: name, Key: everyone, Limit: window} }
+	open := rule("open")
+	open.OnFailure = core.FailOpen
 	byModel := rule("model")
 	byModel.Key = tokens.Model
 	prices := tokens.Config{Prices: map[string]tokens.Price{"m": {Input: 1, Output: 1}}}
@@ -550,6 +552,7 @@ func TestARuleOutsideAHandlerFails(t *testing.T) {
 		"tokens, no handler":  {serve(prices, true, tokens.ByCount(rule("a"))), 503},
 		"money, no handler":   {serve(prices, true, tokens.ByPrice(rule("a"))), 503},
 		"model, no handler":   {serve(prices, true, byModel), 503},
+		"open, no handler":    {serve(prices, true, tokens.ByCount(open)), 200},
 		"money, no prices":    {serve(tokens.Config{}, false, tokens.ByPrice(rule("a"))), 503},
 		"tokens and a model":  {serve(tokens.Config{}, false, tokens.ByCount(rule("a")), byModel), 200},
 		"tokens and money":    {serve(prices, false, tokens.ByCount(rule("a")), tokens.ByPrice(rule("b"))), 200},

@@ -55,7 +55,8 @@ type Config struct {
 	// CountText lets an event stream that ends without its usage cost the text that it has shown,
 	// instead of the estimated output: a token for each four bytes of an event, rounded up. Clients
 	// that stop an answer then pay for what they have seen. Set it only if the models show all that
-	// they write: otherwise a client that leaves early reasons for nothing.
+	// they write: otherwise a client that leaves early, or does not ask for the usage, reasons for
+	// nothing.
 	CountText bool
 
 	// MaxBody is the longest body of a request in bytes. A body is in memory until next has read

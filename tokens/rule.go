@@ -10,13 +10,14 @@ import (
 )
 
 // ByCount returns rule with Cost and FinalCost set: it counts the tokens of requests that
-// [Meter.Handler] serves. Other requests fail with 503. All that an estimate has left over returns
-// to a window, a log or a period of the calendar; a bucket may lose some of it.
+// [Meter.Handler] serves. Other requests fail with 503; if OnFailure is [core.FailOpen], they pass
+// and are not counted. All that an estimate has left over returns to a window, a log or a period of
+// the calendar; a bucket may lose some of it.
 func ByCount(rule nethttp.Rule) nethttp.Rule { return charged(rule, false) }
 
 // ByPrice returns rule with Cost and FinalCost set: it counts the price of the tokens of requests
 // that [Meter.Handler] serves, by the Prices of that meter, rounded up to a whole unit. Other
-// requests fail with 503, as all do without Prices.
+// requests fail as with ByCount, and so do all without Prices.
 func ByPrice(rule nethttp.Rule) nethttp.Rule { return charged(rule, true) }
 
 func charged(rule nethttp.Rule, money bool) nethttp.Rule {
