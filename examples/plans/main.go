@@ -116,33 +116,48 @@ func newCache(db *sql.DB) (*plans.Cache[plan], error) {
 	})
 }
 
-// newLimiter limits customers by their plans, and all others by address.
-func newLimiter(customers *plans.Cache[plan]) (*nethttp.Limiter, error) {
+// customer is the key of a customer's digest in a context.
+type customer struct{}
+
+// identified puts the digest of a customer's API key into the context. A client can invent API keys,
+// so a key without a plan counts as none. It is asked once: if each rule asked, the plan could arrive
+// in between, and no rule would limit the request.
+func identified(customers *plans.Cache[plan], next http.Handler) http.Handler {
 	apiKey := keyfuncs.APIKey("X-API-Key")
-	// A client can invent API keys, so a key without a plan counts as none.
-	isCustomer := func(r *http.Request) bool {
-		digest, err := apiKey(r)
-		if err != nil {
-			return false
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if digest, err := apiKey(r); err == nil {
+			if p, err := customers.Find(r.Context(), digest); err == nil && p.name != "" {
+				r = r.WithContext(context.WithValue(r.Context(), customer{}, digest))
+			}
 		}
-		p, err := customers.Find(r.Context(), digest)
-		return err == nil && p.name != ""
+		next.ServeHTTP(w, r)
+	})
+}
+
+func byCustomer(r *http.Request) (string, error) {
+	digest, ok := r.Context().Value(customer{}).(string)
+	if !ok {
+		return "", core.ErrDoesNotApply
 	}
-	rules := []nethttp.Rule{{
-		Name:     "rate",
-		Key:      core.When(isCustomer, apiKey),
-		LimitFor: customers.LimitFor(plan.rateOf),
-	}, {
-		Name:     "quota",
-		Key:      core.When(isCustomer, apiKey),
-		LimitFor: customers.LimitFor(plan.quotaOf),
-	}}
+	return digest, nil
+}
+
+// limited limits customers by their plans, and all others by address.
+func limited(customers *plans.Cache[plan], next http.Handler) (http.Handler, error) {
+	rules := []nethttp.Rule{
+		{Name: "rate", Key: byCustomer, LimitFor: customers.LimitFor(plan.rateOf)},
+		{Name: "quota", Key: byCustomer, LimitFor: customers.LimitFor(plan.quotaOf)},
+	}
 	rules = append(rules, nethttp.Rule{
 		Name:  "anonymous",
 		Limit: newPlan("", 5, 100).rate,
 		Key:   core.Otherwise(rules, keyfuncs.Address(keyfuncs.Peer)),
 	})
-	return nethttp.New(nethttp.Config{Rules: rules})
+	limiter, err := nethttp.New(nethttp.Config{Rules: rules})
+	if err != nil {
+		return nil, err
+	}
+	return identified(customers, limiter.Handler(next)), nil
 }
 
 func main() {
@@ -170,15 +185,15 @@ func run(file, statement string) error {
 		return err
 	}
 	defer customers.Close()
-	limiter, err := newLimiter(customers)
-	if err != nil {
-		return err
-	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "Hello, here is your answer.")
 	})
-	return serve(ctx, limiter.Handler(mux))
+	handler, err := limited(customers, mux)
+	if err != nil {
+		return err
+	}
+	return serve(ctx, handler)
 }
 
 // execute prints how many rows a statement has changed.

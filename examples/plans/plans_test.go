@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/plans"
 )
 
@@ -21,6 +23,8 @@ type service struct {
 	customers *plans.Cache[plan]
 	handler   http.Handler
 }
+
+var ok = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 
 // serving runs a test in virtual time. SQLite is the real one.
 func serving(t *testing.T, test func(s *service)) {
@@ -36,12 +40,11 @@ func serving(t *testing.T, test func(s *service)) {
 			t.Fatal(err)
 		}
 		defer customers.Close()
-		limiter, err := newLimiter(customers)
+		handler, err := limited(customers, ok)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-		test(&service{t, db, customers, limiter.Handler(ok)})
+		test(&service{t, db, customers, handler})
 	})
 }
 
@@ -129,5 +132,30 @@ func TestAMistakeInTheTableChangesNoPlan(t *testing.T) {
 		s.execute(`UPDATE plans SET per_minute = 0 WHERE name = 'free'`)
 		time.Sleep(time.Minute)
 		s.ask("k-acme", 200, free)
+	})
+}
+
+// The first look-up fails, and another one succeeds while the request is decided.
+func TestAPlanThatArrivesMidwayLeavesNoGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var customers *plans.Cache[plan]
+		lookups, substitutes := 0, 0
+		customers = plans.MustNew(func(context.Context, string) (plan, error) {
+			if lookups++; lookups == 1 {
+				return plan{}, errors.New("away")
+			}
+			return newPlan("pro", 300, 100_000), nil
+		}, newPlan("", 5, 100), plans.Options{Observe: func(context.Context, plans.Answer) {
+			if substitutes++; substitutes == 2 {
+				customers.Expire(keyfuncs.Digest("k-acme"))
+			}
+		}})
+		defer customers.Close()
+		handler, err := limited(customers, ok)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &service{T: t, handler: handler}
+		s.ask("k-acme", 200, `"anonymous";q=5;`)
 	})
 }
