@@ -27,7 +27,7 @@ var uncheckedKeys = map[string]string{
 	"docs/migrating.md":       "the gateway sets both header fields",
 	"docs/rules.md":           "the authentication sets X-Customer; hasPlan checks the API key",
 	"examples/layers":         "hasPlan checks it",
-	"examples/plans":          "isCustomer checks it",
+	"examples/plans":          "identified checks it",
 	"examples/systems/stripe": "authenticated checks it",
 	"keyfuncs":                "the example shows what each function returns",
 	"policy":                  "the authentication sets X-User",
