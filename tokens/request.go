@@ -110,25 +110,25 @@ func valueEnd(b []byte) int {
 }
 
 // find returns the index of key among names, or −1. It refuses spellings that only some decoders
-// accept, such as encoding/json, which folds letters.
+// accept, such as encoding/json, which folds letters. It decodes only keys with escapes: a body may
+// have a million keys.
 func find(names []string, key []byte) (int, string, error) {
+	text := key[1 : len(key)-1]
+	if bytes.IndexByte(text, '\\') >= 0 {
+		if len(key) > 6*(len(names[len(names)-1])+8) { // longer than any spelling
+			return -1, "", nil
+		}
+		var decoded string
+		if json.Unmarshal(key, &decoded) != nil {
+			return -1, "", errNoObject
+		}
+		text = []byte(decoded)
+	}
 	for i, name := range names {
-		if len(key) == len(name)+2 && string(key[1:len(key)-1]) == name {
+		if string(text) == name {
 			return i, name, nil
 		}
-	}
-	if len(key) > 6*(len(names[len(names)-1])+8) { // longer than any spelling
-		return -1, "", nil
-	}
-	var text string
-	if json.Unmarshal(key, &text) != nil {
-		return -1, "", errNoObject
-	}
-	for i, name := range names {
-		if text == name {
-			return i, name, nil
-		}
-		if strings.EqualFold(text, name) {
+		if bytes.EqualFold(text, []byte(name)) {
 			return -1, "", fmt.Errorf("write %q so, in these letters", name)
 		}
 	}

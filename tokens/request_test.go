@@ -79,6 +79,22 @@ func TestRequestsThatServersReadInDifferentWaysAreRefused(t *testing.T) {
 	}
 }
 
+// A client could send a million keys, and each would be garbage.
+func TestKeysThatDoNotCountAllocateNothing(t *testing.T) {
+	meter := tokens.MustNew(tokens.Config{})
+	allocations := func(keys int) float64 {
+		body := []byte(`{` + strings.Repeat(`"temperature":1,`, keys) + `"n":1}`)
+		return testing.AllocsPerRun(10, func() {
+			if _, err := meter.Estimate(tokens.ChatCompletions, body); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if few, many := allocations(1), allocations(1000); many > few+10 {
+		t.Errorf("one key: %v allocations, a thousand: %v", few, many)
+	}
+}
+
 func TestACounterReplacesTheFourBytes(t *testing.T) {
 	for count, want := range map[int64]int64{7: 7, 0: 0, -1: 18} {
 		meter := tokens.MustNew(tokens.Config{Count: func([]byte) int64 { return count }, Output: 50})
