@@ -31,6 +31,7 @@ type Call struct {
 	answer   answer
 
 	charges []charge // the rules that have charged it
+	outer   *Call    // that of a meter outside, or nil
 }
 
 // Model returns the model that the request names, or "".

@@ -93,6 +93,7 @@ func isUTF8(h http.Header) bool {
 
 // withCall returns r with the body that was read and its call.
 func withCall(r *http.Request, call *Call, body []byte) *http.Request {
+	call.outer = callOf(r.Context())
 	r = r.WithContext(context.WithValue(r.Context(), callKey{}, call))
 	r.Header = r.Header.Clone() // outer handlers keep theirs
 	r.Header.Set("Accept-Encoding", "identity")

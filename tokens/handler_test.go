@@ -601,4 +601,26 @@ func TestTwoRulesOfOneNameWithDifferentUnitsFail(t *testing.T) {
 	}
 }
 
+// Each would be charged by both meters.
+func TestTwoMetersWithRulesOfOneNameFail(t *testing.T) {
+	for inner, want := range map[string]int{"a": http.StatusServiceUnavailable, "b": http.StatusOK} {
+		charged := make(map[string]int64)
+		handler := http.Handler(answering(plain, `{"usage":{"prompt_tokens":3,"completion_tokens":2}}`))
+		for _, name := range []string{inner, "a"} {
+			limiter := nethttp.MustNew(nethttp.Config{Logger: discard, Rules: []nethttp.Rule{
+				tokens.ByCount(nethttp.Rule{Name: name, Key: everyone, Limit: limits.SlidingWindow(limits.PerMinute(10_000))}),
+			}, Observer: core.ObserverFuncs[*http.Request]{OnEnd: func(s limits.Settlement) { charged[s.Rule] = s.Final }}})
+			handler = tokens.MustNew(tokens.Config{}).Handler(tokens.Messages, limiter.Handler, handler)
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("POST", "/", strings.NewReader(string(body))))
+		if w.Code != want {
+			t.Errorf("rules a and %s: status %d, want %d", inner, w.Code, want)
+		}
+		if want == http.StatusOK && (charged["a"] != 5 || charged["b"] != 5) {
+			t.Errorf("charged %v, want 5 each", charged)
+		}
+	}
+}
+
 var discard = slog.New(slog.DiscardHandler)

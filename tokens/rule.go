@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/nethttp"
@@ -64,8 +65,14 @@ type charge struct {
 }
 
 // charge returns the cost of c under a rule and notes that the rule has charged it. Two rules of
-// one name, one of tokens and one of money, would both get the sum of both: they fail.
+// one name, one of tokens and one of money or each of another meter, would both get the sum of both:
+// they fail.
 func (c *Call) charge(rule string, money bool) int64 {
+	for outer := c.outer; outer != nil; outer = outer.outer {
+		if slices.ContainsFunc(outer.charges, func(o charge) bool { return o.rule == rule }) {
+			return -1
+		}
+	}
 	for _, other := range c.charges {
 		if other.rule != rule {
 			continue
