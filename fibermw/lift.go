@@ -23,8 +23,9 @@ import (
 // and the context of c.Context. The content is copied if f reads it. All lifted functions of one
 // decision share the copy, and may keep it. [Peer] and [Header] need none.
 //
-// Unless the app is CaseSensitive, Fiber answers /API as /api. The path in the URL is then in lower
-// case, so that no client passes a rule for a path: write the rule in lower case.
+// The path in the URL is the one by which Fiber routes, so that no client passes a rule for a path.
+// Unless the app is CaseSensitive, Fiber answers /API as /api. The path is then in lower case:
+// write the rule in lower case.
 func Lift[T any](f func(*http.Request) (T, error)) func(fiber.Ctx) (T, error) {
 	if f == nil {
 		return nil
@@ -52,7 +53,7 @@ func copyOf(c fiber.Ctx) *http.Request {
 	target := string(fast.RequestURI())
 	r := (&http.Request{
 		Method:        c.Method(),
-		URL:           urlOf(target, c.App().Config().CaseSensitive),
+		URL:           urlOf(c),
 		Proto:         "HTTP/1.1",
 		ProtoMajor:    1,
 		ProtoMinor:    1,
@@ -70,15 +71,21 @@ func copyOf(c fiber.Ctx) *http.Request {
 	return r
 }
 
-// urlOf parses the target of a request. Fiber accepts targets that net/http refuses; their path is
-// what stands there, so that no client escapes a rule by a target that cannot be parsed.
-func urlOf(target string, caseSensitive bool) *url.URL {
-	u, err := url.ParseRequestURI(target)
-	if err != nil {
-		path, query, _ := strings.Cut(target, "?")
-		u = &url.URL{Path: path, RawQuery: query}
+// urlOf returns the URL with the path by which Fiber routes. fasthttp reads targets in another way
+// than net/http: it drops a fragment, and accepts broken escapes.
+func urlOf(c fiber.Ctx) *url.URL {
+	uri, config := c.RequestCtx().URI(), c.App().Config()
+	raw := string(uri.PathOriginal())
+	u := &url.URL{Path: raw, RawQuery: string(uri.QueryString())}
+	if config.UnescapePath {
+		u.Path = strings.Clone(c.Path())
+	} else if path, err := url.PathUnescape(raw); err == nil {
+		u.Path = path
 	}
-	if !caseSensitive {
+	if u.EscapedPath() != raw {
+		u.RawPath = raw
+	}
+	if !config.CaseSensitive {
 		u.Path, u.RawPath = lower(u.Path), lower(u.RawPath)
 	}
 	return u
