@@ -97,6 +97,37 @@ func TestALiftedFunctionGetsTheRequestOfNetHTTP(t *testing.T) {
 	}
 }
 
+func TestARequestWithoutContentHasTheLengthZero(t *testing.T) {
+	for request, length := range map[string]int64{
+		"GET / HTTP/1.1\r\nHost: x\r\n\r\n":                                                   0,
+		"POST / HTTP/1.1\r\nHost: x\r\n\r\n":                                                  0,
+		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n": -1,
+	} {
+		if got := copyOf(t, fiber.Config{}, request).ContentLength; got != length {
+			t.Errorf("%q: length %d, want %d", request, got, length)
+		}
+	}
+}
+
+// The client of this test sends a tenth of the content and waits for the answer.
+func TestAStreamIsNotReadOutsideADecision(t *testing.T) {
+	app := fiber.New(fiber.Config{StreamRequestBody: true, BodyLimit: 10})
+	var err error
+	app.Post("/", func(c fiber.Ctx) error {
+		_, err = fibermw.Request(c).Body.Read(make([]byte, 1))
+		if !c.Request().IsBodyStream() {
+			t.Error("the handler has no stream")
+		}
+		c.RequestCtx().SetConnectionClose()
+		return nil
+	})
+	status, _ := converse(t, app,
+		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"+strings.Repeat("x", 100))
+	if status != 200 || err == nil || !strings.Contains(err.Error(), "in the key function") {
+		t.Errorf("status %d, read: %v", status, err)
+	}
+}
+
 // A rule that fails open must not be passed by a target that net/http refuses.
 func TestATargetThatCannotBeParsedHasAKey(t *testing.T) {
 	for _, target := range []string{"/100%", "/%zz?q=1", "//[::1/"} {

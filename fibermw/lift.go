@@ -20,8 +20,11 @@ import (
 // package. If f is nil, the result is nil.
 //
 // The request is a copy: method, target, protocol, host, header, address of the peer, TLS state,
-// and the context of c.Context. The content is copied if f reads it. All lifted functions of one
-// decision share the copy, and may keep it. [Peer] and [Header] need none.
+// and the context of c.Context. All lifted functions of one decision share the copy, and may keep
+// it. [Peer] and [Header] need no copy.
+//
+// The content is copied if f reads it. If the app has StreamRequestBody, that is all the client
+// sends, without a bound, and f can read it only in a decision.
 //
 // The path in the URL is the one by which Fiber routes, so that no client passes a rule for a path.
 // Unless the app is CaseSensitive, Fiber answers /API as /api. The path is then in lower case:
@@ -39,7 +42,11 @@ func Request(c fiber.Ctx) *http.Request {
 	x, ok := c.RequestCtx().UserValue(exchangeKey{}).(*exchange)
 	if !ok { // outside a decision, whose end is not known
 		r := copyOf(c)
-		r.Body.(*content).load()
+		if body := r.Body.(*content); c.Request().IsBodyStream() {
+			body.forget() // it may be endless, and the handler wants it
+		} else {
+			body.load()
+		}
 		return r
 	}
 	if x.bridged == nil {
@@ -59,7 +66,7 @@ func copyOf(c fiber.Ctx) *http.Request {
 		ProtoMinor:    1,
 		Header:        headerOf(c),
 		Host:          string(fast.Host()),
-		ContentLength: int64(fast.Request.Header.ContentLength()),
+		ContentLength: lengthOf(&fast.Request.Header),
 		RemoteAddr:    fast.RemoteAddr().String(),
 		RequestURI:    target,
 		TLS:           fast.TLSConnectionState(),
@@ -69,6 +76,15 @@ func copyOf(c fiber.Ctx) *http.Request {
 	}
 	r.Body = &content{of: &fast.Request}
 	return r
+}
+
+// lengthOf returns the length of the content, or -1 if it is not announced.
+func lengthOf(h *fasthttp.RequestHeader) int64 {
+	const none = -2 // of a GET, for example
+	if n := h.ContentLength(); n != none {
+		return int64(n)
+	}
+	return 0
 }
 
 // urlOf returns the URL with the path by which Fiber routes. fasthttp reads targets in another way
@@ -175,5 +191,5 @@ func (b *content) Read(p []byte) (int, error) {
 
 func (*content) Close() error { return nil }
 
-var errDecided = errors.New("fibermw: the content is read after the decision: " +
+var errDecided = errors.New("fibermw: the content is read outside a decision: " +
 	"read it in the key function")
