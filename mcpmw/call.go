@@ -2,10 +2,13 @@ package mcpmw
 
 import (
 	"context"
+	"crypto/tls"
 	"net/http"
 	"net/url"
 	"reflect"
+	"runtime"
 	"sync"
+	"weak"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -71,10 +74,9 @@ func (c *Call) newRequest() *http.Request {
 	if sent == nil {
 		return r.WithContext(unseen.TLS(ctx))
 	}
-	r.Host, r.RemoteAddr, r.TLS = sent.Host, sent.RemoteAddr, sent.TLS
+	r.Host, r.RemoteAddr, r.TLS = sent.host, sent.peer, sent.tls
 	// It lets package keyfuncs recognize a unix socket.
-	local := sent.Context().Value(http.LocalAddrContextKey)
-	return r.WithContext(context.WithValue(ctx, http.LocalAddrContextKey, local))
+	return r.WithContext(context.WithValue(ctx, http.LocalAddrContextKey, sent.local))
 }
 
 func (c *Call) header() http.Header {
@@ -84,17 +86,24 @@ func (c *Call) header() http.Header {
 	return c.Extra.Header
 }
 
-// requests has the requests that WithRequest has passed on and that are not answered yet, by the
-// address of the map that is their header. The SDK hands the map on, and nothing else of a request.
-// A client cannot forge an address.
+// sent is what the SDK hides of a request. It must not lead to the header of the request.
+type sent struct {
+	host, peer string
+	local      any
+	tls        *tls.ConnectionState
+}
+
+// requests has a *sent for each header that WithRequest has passed on, until the header is garbage:
+// a call may begin after its client has left and the handler of its request has returned. The SDK
+// hands the map on that is the header, and nothing else of a request. A client cannot forge it.
 var requests sync.Map
 
-func headerAddress(h http.Header) uintptr { return reflect.ValueOf(h).Pointer() }
+func identity(h http.Header) *byte { return (*byte)(reflect.ValueOf(h).UnsafePointer()) }
 
-// requestWith returns the request that has the header h, or nil.
-func requestWith(h http.Header) *http.Request {
-	r, _ := requests.Load(headerAddress(h))
-	request, _ := r.(*http.Request)
+// requestWith returns what WithRequest knows of the request that has the header h, or nil.
+func requestWith(h http.Header) *sent {
+	r, _ := requests.Load(weak.Make(identity(h)))
+	request, _ := r.(*sent)
 	return request
 }
 
@@ -108,9 +117,12 @@ func WithRequest(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header != nil {
-			address := headerAddress(r.Header)
-			requests.Store(address, r)
-			defer requests.Delete(address)
+			key := weak.Make(identity(r.Header))
+			local := r.Context().Value(http.LocalAddrContextKey)
+			_, again := requests.Swap(key, &sent{r.Host, r.RemoteAddr, local, r.TLS})
+			if !again {
+				runtime.AddCleanup(key.Value(), func(key weak.Pointer[byte]) { requests.Delete(key) }, key)
+			}
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -672,7 +673,10 @@ func TestAForgedPeerIsNotBelieved(t *testing.T) {
 	}
 }
 
-func TestARequestIsKeptUntilItIsAnswered(t *testing.T) {
+// A client may leave before its call begins.
+func TestARequestIsKeptAsLongAsItsHeader(t *testing.T) {
+	state, gone := &tls.ConnectionState{}, make(chan bool)
+	runtime.AddCleanup(state, func(gone chan bool) { close(gone) }, gone)
 	var c *mcpmw.Call
 	handler := mcpmw.WithRequest(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		c = &mcpmw.Call{Context: t.Context(), Extra: &mcp.RequestExtra{Header: r.Header}}
@@ -680,11 +684,24 @@ func TestARequestIsKeptUntilItIsAnswered(t *testing.T) {
 	}))
 	func() {
 		defer func() { recover() }() // as net/http does
-		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/mcp", nil))
+		r := httptest.NewRequest("POST", "/mcp", nil)
+		r.TLS = state
+		handler.ServeHTTP(httptest.NewRecorder(), r)
 	}()
-	if addr, err := mcpmw.Peer(c); !errors.Is(err, keyfuncs.ErrUnidentified) {
-		t.Errorf("%v, %v", addr, err)
+	runtime.GC()
+	if addr, err := mcpmw.Peer(c); addr.String() != "192.0.2.1" || c.Request().TLS != state {
+		t.Errorf("%v, %v, TLS state %p, want %p", addr, err, c.Request().TLS, state)
 	}
+	c, state = nil, nil
+	waitFor(t, "nothing is kept", func() bool {
+		runtime.GC()
+		select {
+		case <-gone:
+			return true
+		default:
+			return false
+		}
+	})
 }
 
 // verified wraps handler with tokens whose user is the token.
