@@ -84,6 +84,7 @@ func (sending) Pending(c fiber.Ctx, err error, watched bool) bool {
 
 // OnSent calls f when fasthttp has sent the answer, or has dropped the request.
 func (sending) OnSent(c fiber.Ctx, f func(status int, bytes int64)) {
+	prepare(c) // again, if a handler has reset the values of the request
 	ctx := c.RequestCtx()
 	answer := ctx.UserValue(answerKey{}).(*pendingAnswer)
 	answer.hijacked = ctx.Hijacked()

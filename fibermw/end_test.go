@@ -119,6 +119,22 @@ func TestAStreamHoldsItsUnitUntilItIsSent(t *testing.T) {
 	}
 }
 
+func TestAStreamEndsIfItsHandlerHasResetTheValues(t *testing.T) {
+	limiter := slots()
+	app := fiber.New()
+	app.Use(limiter.Middleware())
+	app.Get("/", func(c fiber.Ctx) error {
+		c.RequestCtx().ResetUserValues()
+		return c.SendStreamWriter(func(w *bufio.Writer) { w.WriteString("sent") })
+	})
+	for range 2 {
+		if status, _ := converse(t, app, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); status != 200 {
+			t.Errorf("status %d", status)
+		}
+		waitFor(t, limiter)
+	}
+}
+
 func TestAConcurrencyLimitAloneEndsBeforeTheAnswerIsSent(t *testing.T) {
 	limiter := slots()
 	app := fiber.New()
