@@ -23,6 +23,7 @@ type exchange struct {
 
 	shares  bool // begin has been called, and decided has not
 	bridged *http.Request
+	content *content // of bridged, whose Body a function may have replaced; nil: not bridged
 }
 
 var exchanges = sync.Pool{New: func() any {
@@ -48,10 +49,10 @@ func begin(c fiber.Ctx) *exchange {
 // second call does nothing: after a timeout another goroutine uses the context.
 func (x *exchange) decided() {
 	if x.shares {
-		if x.bridged != nil {
-			x.bridged.Body.(*content).forget()
+		if x.content != nil {
+			x.content.forget()
 		}
-		x.shares, x.bridged = false, nil
+		x.shares, x.bridged, x.content = false, nil, nil
 		x.ctx.RequestCtx().RemoveUserValue(exchangeKey{})
 	}
 }

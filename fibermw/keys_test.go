@@ -1,6 +1,7 @@
 package fibermw_test
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/fibermw"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // key returns what a key function returns for a request, written as a client sends it.
@@ -305,4 +307,35 @@ func TestFibersClientAddressIsUsedOnlyIfItIsOne(t *testing.T) {
 func trusting(field string, validate bool) fiber.Config {
 	return fiber.Config{ProxyHeader: field, TrustProxy: true, EnableIPValidation: validate,
 		TrustProxyConfig: fiber.TrustProxyConfig{Proxies: []string{"192.0.2.1"}}}
+}
+
+// A lifted function may read the content and put it back, as docs/keys.md shows.
+func TestALiftedFunctionMayReplaceTheBody(t *testing.T) {
+	user := fibermw.Lift(func(r *http.Request) (string, error) {
+		start, err := io.ReadAll(io.LimitReader(r.Body, 3))
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(start), r.Body), r.Body}
+		return string(start), err
+	})
+	limit := limits.FixedWindow(limits.PerMinute(1))
+	limiter := fibermw.MustNew(fibermw.Config{Rules: []fibermw.Rule{
+		{Name: "a", Limit: limit, Key: user}, {Name: "b", Limit: limit, Key: user},
+	}})
+	app := fiber.New()
+	app.Use(limiter.Middleware())
+	app.Post("/", func(c fiber.Ctx) error { return c.Send(c.Body()) })
+	for _, tt := range []struct {
+		content string
+		status  int
+	}{{"ann and more", 200}, {"bob and more", 200}, {"ann", 429}} {
+		response, err := app.Test(httptest.NewRequest("POST", "/", strings.NewReader(tt.content)))
+		if err != nil || response.StatusCode != tt.status {
+			t.Fatalf("%s: %v, %v, want %d", tt.content, response, err, tt.status)
+		}
+		if got, err := io.ReadAll(response.Body); tt.status == 200 && string(got) != tt.content {
+			t.Errorf("the handler reads %q, %v, want %q", got, err, tt.content)
+		}
+	}
 }

@@ -41,8 +41,8 @@ func Lift[T any](f func(*http.Request) (T, error)) func(fiber.Ctx) (T, error) {
 func Request(c fiber.Ctx) *http.Request {
 	x, ok := c.RequestCtx().UserValue(exchangeKey{}).(*exchange)
 	if !ok { // outside a decision, whose end is not known
-		r := copyOf(c)
-		if body := r.Body.(*content); c.Request().IsBodyStream() {
+		r, body := copyOf(c)
+		if c.Request().IsBodyStream() {
 			body.forget() // it may be endless, and the handler wants it
 		} else {
 			body.load()
@@ -50,12 +50,13 @@ func Request(c fiber.Ctx) *http.Request {
 		return r
 	}
 	if x.bridged == nil {
-		x.bridged = copyOf(c)
+		x.bridged, x.content = copyOf(c)
 	}
 	return x.bridged
 }
 
-func copyOf(c fiber.Ctx) *http.Request {
+// copyOf returns a copy of a request, and the content that its Body reads.
+func copyOf(c fiber.Ctx) (*http.Request, *content) {
 	fast := c.RequestCtx()
 	target := string(fast.RequestURI())
 	r := (&http.Request{
@@ -74,8 +75,9 @@ func copyOf(c fiber.Ctx) *http.Request {
 	if !fast.Request.Header.IsHTTP11() {
 		r.Proto, r.ProtoMinor = "HTTP/1.0", 0
 	}
-	r.Body = &content{of: &fast.Request}
-	return r
+	body := &content{of: &fast.Request}
+	r.Body = body
+	return r, body
 }
 
 // lengthOf returns the length of the content, or -1 if it is not announced.
