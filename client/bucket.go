@@ -294,7 +294,7 @@ func (b *bucket) allow(tk ticket, now instant) {
 // freeAt returns when the bucket no longer holds anything back.
 func (b *bucket) freeAt() instant {
 	at, _ := b.denial()
-	if at = max(at, b.cap.until); b.common != nil {
+	if at = max(at, b.cap.until, b.tokens.freeAt()); b.common != nil {
 		at = max(at, b.common.invalid.next())
 	}
 	if b.told.known && b.told.left <= b.told.low() {

@@ -155,23 +155,33 @@ func TestMemoryIsBounded(t *testing.T) {
 }
 
 func TestTheBucketThatIsFreeFirstIsForgottenFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := scripted(func(_ int, r *http.Request) *http.Response {
-			if r.URL.Host == "limited" {
-				return answer(429, "Retry-After", "7200")
-			}
-			return answer(429, "Retry-After", "3600")
+	for name, limited := range map[string]*http.Response{
+		"denied": answer(429, "Retry-After", "7200"),
+		"no requests left": answer(200, "x-ratelimit-limit-requests", "10",
+			"x-ratelimit-remaining-requests", "0", "x-ratelimit-reset-requests", "2h0m0s"),
+		"no tokens left": answer(200, "x-ratelimit-limit-tokens", "1000",
+			"x-ratelimit-remaining-tokens", "0", "x-ratelimit-reset-tokens", "2h0m0s"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := scripted(func(_ int, r *http.Request) *http.Response {
+					if r.URL.Host == "limited" {
+						return limited
+					}
+					return answer(429, "Retry-After", "3600")
+				})
+				c := newClient(t, server, client.Options{Dialect: client.OpenAI})
+				get(c, "http://limited/")
+				for i := range 3000 {
+					get(c, fmt.Sprintf("http://host-%d/", i))
+				}
+				before := server.count()
+				if _, err := get(c, "http://limited/"); err == nil || server.count() != before {
+					t.Error("it was forgotten before those that end earlier")
+				}
+			})
 		})
-		c := newClient(t, server, client.Options{})
-		get(c, "http://limited/")
-		for i := range 3000 {
-			get(c, fmt.Sprintf("http://host-%d/", i))
-		}
-		before := server.count()
-		if _, err := get(c, "http://limited/"); err == nil || server.count() != before {
-			t.Error("a denial was forgotten before those that end earlier")
-		}
-	})
+	}
 }
 
 // Its hosts are all of one owner, who names them for ever and denies for longer than others.

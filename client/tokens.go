@@ -156,6 +156,19 @@ func (t *tokens) next(cost *spend, now instant) (at instant, source string) {
 	return at, source
 }
 
+// freeAt returns when all of each limit is left of which a tenth or less is left now.
+func (t *tokens) freeAt() (at instant) {
+	if t == nil {
+		return 0
+	}
+	for kind := range t.limits {
+		if l := &t.limits[kind]; l.known && l.left <= l.limit/10 {
+			at = max(at, l.whole)
+		}
+	}
+	return at
+}
+
 // ledger is what a request in flight has taken.
 type ledger struct {
 	cost   spend
