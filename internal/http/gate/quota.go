@@ -1,7 +1,9 @@
 package gate
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -61,8 +63,9 @@ type quota[R any] struct {
 func (q *quota[R]) serve(w http.ResponseWriter, r *http.Request, request R) error {
 	g := q.gate
 	var told []core.RuleDecision
+	body := replay{of: r.Body}
 	for i := range max(len(q.routes), 1) {
-		o := q.peek(r, request, i)
+		o := q.peek(r, request, i, &body)
 		g.undecided.note(&o)
 		switch o.Verdict() {
 		case core.Abandoned:
@@ -80,12 +83,33 @@ func (q *quota[R]) serve(w http.ResponseWriter, r *http.Request, request R) erro
 }
 
 // peek returns the outcome of request for route i, or for its own.
-func (q *quota[R]) peek(r *http.Request, request R, i int) core.Outcome {
+func (q *quota[R]) peek(r *http.Request, request R, i int, body *replay) core.Outcome {
 	if len(q.routes) > 0 {
+		asked := q.routes[i].of(r)
+		asked.Body = body.again()
+		defer func() {
+			if f := asked.MultipartForm; f != nil && f != r.MultipartForm {
+				_ = f.RemoveAll() // net/http removes only the files of r
+			}
+		}()
 		defer q.withRequest(request, r) // a context of a framework is changed in place
-		request = q.withRequest(request, q.routes[i].of(r))
+		request = q.withRequest(request, asked)
 	}
 	return q.gate.engine.Peek(r.Context(), request)
+}
+
+// replay is a body for key functions of several routes. It keeps what they read.
+type replay struct {
+	of   io.ReadCloser // may be nil
+	kept bytes.Buffer
+}
+
+// again returns the body from its start.
+func (b *replay) again() io.ReadCloser {
+	if b.of == nil || b.of == http.NoBody {
+		return b.of
+	}
+	return io.NopCloser(io.MultiReader(bytes.NewReader(b.kept.Bytes()), io.TeeReader(b.of, &b.kept)))
 }
 
 // tell appends the decisions of o that the client may know to told. A rule is told once: for two

@@ -1,8 +1,10 @@
 package parity
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -121,6 +123,35 @@ func RunQuota[R any](t *testing.T, app QuotaApp[R],
 		q.ask("GET", "/hello", "ann", 200)
 		q.says("ann",
 			`{"resources":{"per-client":{"limit":3,"used":1,"remaining":2,"reset":946684860}}}`)
+	})
+	run("a key in the body is found for each route", func(t *testing.T) {
+		json, form := perClient, scarce
+		json.Key = lift(func(r *http.Request) (string, error) {
+			b, err := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(b))
+			return string(b), err
+		})
+		form.Key = lift(func(r *http.Request) (string, error) { return r.PostFormValue("name"), nil })
+		q := quotaClient{t, app(t, config(json, form), "GET /hello", "POST /items")}
+		post := func(path, content string) string {
+			r := httptest.NewRequest("POST", path, strings.NewReader(content))
+			if path == "/rate_limit" {
+				r.Method = "GET"
+			}
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			w := httptest.NewRecorder()
+			q.app.ServeHTTP(w, r)
+			return strings.TrimSuffix(w.Body.String(), "\n")
+		}
+		post("/items", "name=ann")
+		const used = `"per-client":{"limit":3,"used":1,"remaining":2,"reset":946684860}`
+		if got := post("/rate_limit", "name=ann"); !strings.Contains(got, used) ||
+			!strings.Contains(got, `"scarce":{"limit":1,"used":1,`) {
+			t.Errorf("ann has %s", got)
+		}
+		if got := post("/rate_limit", "name=bob"); strings.Contains(got, `"used":1`) {
+			t.Errorf("bob has %s", got)
+		}
 	})
 	run("a denial of this process hides no rule of the backend", func(t *testing.T) {
 		local := scarce
