@@ -1,8 +1,11 @@
 package nethttp_test
 
 import (
+	"bytes"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -163,5 +166,34 @@ func TestAQuotaNeedsALimiter(t *testing.T) {
 			}()
 			limiter.Quota()
 		}()
+	}
+}
+
+// Files of a form are on disk if they are large.
+func TestAQuotaForRoutesLeavesNoFileOfAForm(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	client := func(r *http.Request) (string, error) {
+		err := r.ParseMultipartForm(1)
+		return r.PostFormValue("client"), err
+	}
+	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(5)), Key: client,
+	}}})
+	var content bytes.Buffer
+	form := multipart.NewWriter(&content)
+	form.WriteField("client", "ann")
+	file, _ := form.CreateFormFile("file", "file")
+	file.Write(make([]byte, 11<<20)) // 10 MiB may stay in memory
+	form.Close()
+	r := httptest.NewRequest("POST", "/rate_limit", &content)
+	r.Header.Set("Content-Type", form.FormDataContentType())
+	w := httptest.NewRecorder()
+	limiter.Quota("POST /a", "POST /b").ServeHTTP(w, r)
+	if w.Code != 200 {
+		t.Fatalf("got %d %s", w.Code, w.Body)
+	}
+	if files, err := os.ReadDir(dir); len(files) > 0 || err != nil {
+		t.Errorf("left %v, %v", files, err)
 	}
 }
