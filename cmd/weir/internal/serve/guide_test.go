@@ -186,6 +186,8 @@ func (s *system) want(method, path string, status int, fields ...string) {
 	for _, name := range fields {
 		if got := response.Header.Values(name); len(got) != 1 || got[0] == "" {
 			s.t.Errorf("%s %s: %d, %s is %q", method, path, response.StatusCode, name, got)
+		} else if strings.HasPrefix(name, "RateLimit") && got[0][0] != '"' {
+			s.t.Errorf("%s %s: %s is %q, which begins with no name of a rule", method, path, name, got)
 		}
 	}
 }
@@ -254,6 +256,17 @@ func TestCaddyAsTheGuideSetsItUp(t *testing.T) {
 	t.Setenv("HOME", s.dir)
 	s.run(caddy, "run", "--adapter", "caddyfile", "--config", s.config("Caddyfile"))
 	s.limited("RateLimit", "RateLimit-Policy")
+	const rule = "{name: per-client,"
+	s.write("weir.yaml", strings.Replace(s.files["weir.yaml"], rule, rule+" match: GET /counted,", 1))
+	free := s.ask("GET", "/")
+	deadline := time.Now().Add(30 * time.Second)
+	for free.StatusCode != 200 && time.Now().Before(deadline) {
+		time.Sleep(50 * time.Millisecond) // until weir has read the file
+		free = s.ask("GET", "/")
+	}
+	if got := free.Header.Values("RateLimit"); free.StatusCode != 200 || got != nil {
+		t.Errorf("without a rule: %d, RateLimit is %q", free.StatusCode, got)
+	}
 	s.closed(502)
 }
 
