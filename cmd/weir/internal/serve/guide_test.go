@@ -250,6 +250,31 @@ func TestA403OfTheProgramBehindNginxStays(t *testing.T) {
 	s.want("GET", "/forbidden", 403, "RateLimit")
 }
 
+func TestAProgramAsksInJSONAsTheGuideDoes(t *testing.T) {
+	s := setUp(t, 0, "limits.yaml")
+	text, err := os.ReadFile(guide)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ = bytes.Cut(text, []byte("8080/json -d '"))
+	body, _, found := bytes.Cut(text, []byte("'"))
+	if !found {
+		t.Fatalf("%s has no question in JSON", guide)
+	}
+	for _, status := range []int{200, 200, 429} {
+		url := s.ports.Replace("http://127.0.0.1:8080/json")
+		const form = "application/x-www-form-urlencoded" // as curl -d
+		response, err := http.Post(url, form, bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != status {
+			t.Errorf("%s: %d, want %d", body, response.StatusCode, status)
+		}
+	}
+}
+
 func TestCaddyAsTheGuideSetsItUp(t *testing.T) {
 	caddy := testrun.Program(t, "caddy")
 	s := setUp(t, 0, "weir.yaml")
