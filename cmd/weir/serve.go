@@ -131,6 +131,7 @@ func (o *serveOptions) run(c *cobra.Command, paths []string) error {
 		handler = slog.NewJSONHandler(c.ErrOrStderr(), nil)
 	}
 	o.Logger = slog.New(handler)
+	slog.SetDefault(o.Logger)
 	o.Listening = func(check, grpc, operator net.Addr) {
 		for _, one := range []struct {
 			what    string
