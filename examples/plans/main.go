@@ -119,9 +119,9 @@ func newCache(db *sql.DB) (*plans.Cache[plan], error) {
 // customer is the key of a customer's digest in a context.
 type customer struct{}
 
-// identified puts the digest of a customer's API key into the context. A client can invent API keys,
-// so a key without a plan counts as none. It is asked once: if each rule asked, the plan could arrive
-// in between, and no rule would limit the request.
+// identified puts the digest of a customer's API key into the context. A client can invent API
+// keys, so a key without a plan counts as none. It is asked once: if each rule asked, the plan
+// could arrive in between, and no rule would limit the request.
 func identified(customers *plans.Cache[plan], next http.Handler) http.Handler {
 	apiKey := keyfuncs.APIKey("X-API-Key")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
