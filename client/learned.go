@@ -28,8 +28,9 @@ type learned struct {
 	deniedAt  instant // when the last denial arrived
 }
 
-// slow is the fastest pace at which a process is taken for one of many that share the limit. It is
-// denied by chance, so one denial says little. Too few of its requests are accepted to count them.
+// slow is the shortest time between two requests at which a process is taken for one of many that
+// share the limit. Such a process is denied by chance, so one denial says little. Too few of its
+// requests are accepted to count them.
 const (
 	slow    = time.Second
 	slowest = 2 * time.Minute
@@ -38,11 +39,12 @@ const (
 // enough is how many accepted requests make a pace sure.
 const enough = 8
 
-// recent counts accepted requests of the last second or two, or of a longer time until there are
-// enough.
+// recent counts accepted requests since earlier: those of the last second or two, or of a longer
+// time until there are enough. After a second since at, or later if fewer than enough requests were
+// accepted since at, add moves earlier to at, and at to now.
 type recent struct {
 	total       int64   // all that were accepted
-	at, earlier instant // a second apart or more; the last second or two began at earlier
+	at, earlier instant // a second apart or more, or equal after restart
 
 	atTotal, earlierTotal int64 // total at these two instants
 }
@@ -64,10 +66,11 @@ func (r *recent) restart(now instant) {
 // they must wait as backoff says: too few were accepted to tell a pace. sentBefore says that the
 // request was sent before the last denial arrived. Unless l knows no denial yet, this one is then
 // old: it does not change the pace, but counting goes on from the later of the two denied requests.
+// Requests that were sent between these two are not counted.
 func (l *learned) deny(now instant, tk ticket, sentBefore bool) (every time.Duration, old bool) {
 	if sentBefore && l.seq > 0 {
 		if tk.seq > l.seq {
-			if l.since == l.at { // nothing is counted yet
+			if l.since == l.at { // nothing is counted yet: begin at the later one
 				l.since = tk.at
 			}
 			l.seq, l.at = tk.seq, tk.at
@@ -113,7 +116,7 @@ func (l *learned) learn(tk ticket, now instant) {
 	}
 	over := tk.at - l.since // in which l.count were accepted
 	switch {
-	case l.seq == 0 || l.idle: // count says nothing: a tenth less than before
+	case l.seq == 0 || l.idle: // count says nothing: a tenth slower; 0 stays unknown
 		l.every = l.every * 10 / 9
 		l.idle = false
 	case l.count == 0 && l.busy(now): // all at once it accepts none: it seems to be down
@@ -127,9 +130,10 @@ func (l *learned) learn(tk ticket, now instant) {
 		n := max(l.recent.total-l.recent.earlierTotal, 1)
 		l.every = max(l.every, max(now-l.recent.earlier, time.Second)/time.Duration(n))
 		if l.sure && l.count >= enough {
-			// The bucket was full at since, too. So the mean rate is that of the leak, or lower if
-			// the bucket ran empty at a slow pace. A lower mean counts half. Before the pace is sure
-			// the mean says less: over may include waits of backoff, when nothing was sent.
+			// The bucket was full at since, too. So the mean time between accepted requests is that
+			// of the leak, or longer if the bucket ran empty at a slow pace. A longer one counts
+			// half. Before the pace is sure the mean says less: over may include waits of backoff,
+			// when nothing was sent.
 			mean := over / time.Duration(l.count)
 			l.every = max(l.every, (l.every+mean)/2)
 		}
@@ -149,8 +153,9 @@ func (l *learned) observe(now instant, newer, waiting bool, strikes int) {
 	case l.every == 0: // the first since the first denial: the pace is that of before the denial
 		n := max(l.recent.total-l.fromTotal-1, 1) // without this answer
 		l.every = max(l.deniedAt-l.from, time.Second) / time.Duration(n) * 10 / 9
-		// Denied again after a wait: others use the limit, too (see silences). Go no faster than one
-		// request in the time since counting began.
+		// Denied again after a wait: others use the limit, too (see silences in waits.go). Go no
+		// faster than one request in the time since counting began. The pace is still unknown
+		// after a second denial if, for example, learn took the server to be down.
 		if strikes > 1 && !l.busy(now) {
 			l.every = max(l.every, min(now-l.since, slowest))
 		}
