@@ -7,7 +7,7 @@ import (
 
 // decideLocked decides the group in three passes: do the enforced charges fit, what is each key's
 // decision, and, if the group takes units, store the new states. Each pass visits every key once,
-// at its lead.
+// at its lead, the first charge on it.
 func (m *Memory) decideLocked(g *group) {
 	g.allowed = true
 	for i := range g.parts {
@@ -19,10 +19,13 @@ func (m *Memory) decideLocked(g *group) {
 		if p.limit.Held {
 			p.used = family.Used{A: sh.held.of(p.hash)}
 		} else {
+			// A Take stores a converted state, even if the group is then denied.
 			p.used, p.displaced = sh.loadLocked(sh.findLocked(p.hash), p.limit, g.now, !g.peeking)
 		}
+		// nodes.value is an argument of Decide and storeLocked: see logNodes.
 		sh.nodes.value = p.value
 		if p.has[enforced] { // without any the sum is 0, which a banned key denies
+			// Whether they fit is all that counts: shard.decideLocked would only correct the waits.
 			_, _, fits := p.limit.family.Decide(p.used, p.sum[enforced], g.now, &sh.nodes)
 			g.allowed = g.allowed && fits
 		}
@@ -45,6 +48,7 @@ func (m *Memory) decideLocked(g *group) {
 				continue
 			}
 			e := sh.findLocked(p.hash)
+			// A later refund needs the level as it was before these units.
 			if p.limit.Drains && (p.lasts > 0 || sh.rings != nil) {
 				sh.noteLevelLocked(e, p.hash, p.limit, p.lasts, g.now)
 			}
@@ -74,7 +78,9 @@ func (g *group) decideLeadLocked(p *part, sh *shard) {
 			d.Delay = limit.Queued(after, n)
 			p.used, p.displaced, p.takes = after, false, true
 		}
-		if !g.taking { // nothing is taken: describe the state that was found
+		// If nothing is taken, the decision describes the state that was found. A charge that does
+		// not fit keeps its own wait, which for shadows counts the enforced units of an allowed Peek.
+		if !g.taking {
 			_, asFound, _ := sh.decideLocked(limit, found, displaced, 0, g.now)
 			if !fits {
 				asFound.Wait = told.Wait
