@@ -36,6 +36,9 @@
 --
 -- Clients compute from the states what remains and how long to wait. Most states are read here: the
 -- charged limit wrote them, and the clock has not stepped back. state.lua reads the others.
+--
+-- clock.lua stands before this file, and declares now, grace, whole, format and other locals. A
+-- line of three dashes and a name includes another file: see script.go.
 
 local keys, argv, isAlone = KEYS, ARGV, ARGV[2] == ''
 local nowText = format(whole, now)
@@ -45,7 +48,8 @@ local nowText = format(whole, now)
 --   only    of a single ordinary request with one key: the whole text. false if the key does not
 --           exist, nil if it has another type
 --   texts   otherwise: the first 1,024 bytes of each, since a text may be a long log of another
---           limit. false if the key does not exist or has another type
+--           limit. false if the key does not exist or has another type, nil if a text must be read
+--           again
 --   isSure  what a false means. true: the key does not exist. false: it may have another type. nil:
 --           no request needed to know
 local texts, only, isSure
@@ -72,7 +76,8 @@ end
 local reply, length = { argv[1] .. ' ' .. nowText, nil }, 1
 -- writes has what several requests have changed since: name, text and expiry of a key, then those
 -- of the next. last is its length. written has the index of the text, by name. A text of false is
--- of a key that was written at once, by write in state.lua.
+-- of a key that was written at once, by write in state.lua: the last loop leaves it out, and later
+-- requests read the key again.
 local writes, last, written
 if not isAlone then
   writes, last, written = {}, 0, {}
@@ -99,6 +104,8 @@ while argv[i] do
     alike, size = alike + 0, size + 0
   end
   local takes, charges = mode == 'take', { nil, nil, nil }
+  -- tail is what a state of version 1 lacks in the reply: a debt of 0, and of calendars the next
+  -- period. It is empty unless the limit counts in windows that may owe units.
   for j = 1, size do
     local text, units, tail, periods = argv[i + 2 * j - 1], argv[i + 2 * j], '', nil
     local letter, most, P, Q = match(text, '^1(%a) (%d+) (%d+) (%d+)$')
@@ -121,8 +128,8 @@ while argv[i] do
       takeOf[letter] = take
     end
     local n = tonumber(units)
-    -- by is what each request of the group charges on its j-th key. tail is what a state of version
-    -- 1 lacks in the reply. isMore: n is not all. isFree: only shadow charges, which deny nothing.
+    -- by is what each request of the group charges on its j-th key. isMore: n is not all. isFree:
+    -- only shadow charges, which deny nothing.
     local by = {
       text = text, letter = letter, most = most, P = P, Q = Q, n = n, take = take, tail = tail,
       isList = letter == 'g' or letter == 'd',
@@ -145,13 +152,15 @@ while argv[i] do
         shadow, lasts, periods = by.shadow, by.lasts, by.periods
       end
       -- If isKnown, this file decides by at, a, b, serial and ring. Otherwise state.lua reads the
-      -- state, s, and these come from it. state is for the reply.
+      -- state into s, and these are copied from s. asOf is the instant to which the state is
+      -- advanced: now, or its latest taking if the clock stepped back. state is for the reply.
       local at, a, b, asOf, state = 0, 0, 0, now, ' 0 0 0'
       local debt, serial, ring, s
       local text, isKnown
       if letter == 'c' then
         after = after or '(' .. nowText
         a = redis.pcall('ZCARD', key)
+        -- No unit is past its end, and none ends later than one that is taken now.
         isKnown = a == 0 or redis.pcall('ZCOUNT', key, after, format(whole, now + P)) == a
         state = isKnown and format(' 0 %d 0', a)
         -- ZADD below adds one id. state.lua adds several, or those that shadow charges take.
@@ -198,8 +207,8 @@ while argv[i] do
         end
       end
 
-      -- take gets the text as isRead. It returns nil if the limit cannot have written the state, or
-      -- if the clock is in none of the periods.
+      -- The text is the argument isRead of take: if there is one, take checks the state. It returns
+      -- nil if the limit cannot have written the state, or if the clock is in none of the periods.
       local fits, newAt, newA, newB, reset, owes
       if isKnown and (periods or lasts or serial or ring) then -- first advance the state to now
         local before = at
@@ -207,6 +216,7 @@ while argv[i] do
         if periods and fits then
           state = format(wholes, at, a, b)
         end
+        -- by.tail tells windows here, as family.ends does in state.lua.
         if a == 0 and b == 0 or at ~= before and by.tail ~= '' then
           serial = nil -- an empty bucket or a past window gets no refund
         end
@@ -228,6 +238,7 @@ while argv[i] do
         end
         if by.isList then
           logs = logs or {}
+          -- s.a once more, for waitsOf: s changes if the request takes units.
           logs[#logs + 1] = { s, by, s.a }
         end
         at, a, b, debt, serial, ring, asOf = s.at, s.a, s.b, s.debt, s.serial, s.ring, s.asOf
@@ -293,6 +304,7 @@ while argv[i] do
     length = length + 1
     reply[length] = wrong
       or (allowed and ' 1' or ' 0') .. found .. (allowed and takes and serials or zeros)
+    -- A key has news of one kind: a state without expiry, by, or a text with its expiry.
     for j = 1, allowed and takes and not wrong and size or 0 do
       local by, key, new = charges[j], keys[place + j], news[j]
       local expires = expiries[j]
