@@ -8,15 +8,18 @@ import (
 	"github.com/weir-go/weir/internal/ground/shedlimit"
 )
 
-// punctuality judges each route by the SLO: a route is late if a tenth of its answers are.
+// punctuality judges each route by the SLO: a route is late if a tenth of its answers are. It sets
+// what goal and grow read: w.excess is by how much the requests in flight should fall, w.needed
+// bounds the fall, and w.nearly keeps the limit from growing.
 //
-// A lower limit shortens queues, and nothing else. seen.wait is how long the fast requests of a
-// route wait in queues. If a route would be late even without that wait, no request is shed for it.
-// Otherwise a client could have others shed by asking for slow work on purpose.
+// A lower limit shortens queues, and nothing else. seen.wait is how much slower the fast requests
+// of a route are than in its baseline, which is taken for their wait in queues. If a route would be
+// late even without that wait, no request is shed for it. Otherwise a client could have others
+// shed by asking for slow work on purpose.
 func (w *view) punctuality(s *shedlimit.Sample) {
 	inFlightOnTime := 0.0   // mean number of requests in flight on routes that are not late
 	var rest seen           // routes with few completions, together
-	var few []time.Duration // latencies of these
+	var few []time.Duration // latencies of these, without their Ends
 	judge := func(r *seen, p90 time.Duration) {
 		over := func(slo time.Duration) float64 {
 			late := (p90 - slo).Seconds()
@@ -64,7 +67,8 @@ func (w *view) punctuality(s *shedlimit.Sample) {
 	}
 }
 
-// ninth returns the ninth decile of a and b together, both of which are sorted.
+// ninth returns the ninth decile of a and b together, both of which are sorted: of n latencies the
+// one at index n*9/10. So at least a tenth of them are that long or longer.
 func ninth(a, b []time.Duration) time.Duration {
 	// Drop the latencies above it, the longest first.
 	for above := (len(a) + len(b)) - (len(a)+len(b))*9/10 - 1; above > 0; above-- {
