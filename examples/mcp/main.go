@@ -18,9 +18,7 @@
 //	59
 //	$ curl -s -H "$accept" -H "$session" --json "$search" localhost:8080
 //	event: message
-//	data: {"jsonrpc":"2.0","id":1,"error":{"code":-32029,"message":"Too many requests: retry in 60
-//	seconds.","data":{"ratelimit":"\"per-client\";r=0;t=60","ratelimit-policy":
-//	"\"per-client\";q=60;w=60","retryAfter":60,"violatedPolicies":["per-client"]}}}
+//	data: {...{"code":-32029,"message":"Too many requests: retry in 60 seconds.","data":{...}}}
 //	$ curl -s -o /dev/null -w '%{http_code}\n' --json 'garbage' 'localhost:8080/?[1-60]' | uniq -c
 //	     58 400
 //	      2 429

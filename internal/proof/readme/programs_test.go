@@ -69,8 +69,13 @@ func session(t *testing.T, path string) (commands []shownCommand) {
 
 // isContinued reports whether a command goes on in the next line.
 func isContinued(command string) bool {
-	return strings.HasSuffix(command, `\`) || strings.HasPrefix(command, "for ") && !strings.Contains(command, "\n  done")
+	return strings.HasSuffix(command, `\`) || strings.HasSuffix(command, "|") ||
+		strings.Count(command, "'")%2 == 1 ||
+		strings.HasPrefix(command, "for ") && !strings.Contains(command, "\n  done")
 }
+
+// assigned matches a command that sets a variable for later ones.
+var assigned = regexp.MustCompile(`^([a-z]+)=`)
 
 // starts reports whether a command starts a server, which runs until the session ends.
 func (c shownCommand) starts() bool {
@@ -130,6 +135,7 @@ func play(t *testing.T, commands []shownCommand) error {
 		"ADDR=127.0.0.1:" + ports["8080"], "ADMIN=127.0.0.1:" + ports["8081"], "REDIS_URL=",
 		"URL=http://127.0.0.1:" + ports["8080"], // of the client
 	}
+	variables := "" // their assignments
 	for _, command := range commands {
 		text := strings.ReplaceAll(ofSession.Replace(command.text), "ADDR=:", "ADDR=127.0.0.1:")
 		switch {
@@ -143,7 +149,13 @@ func play(t *testing.T, commands []shownCommand) error {
 				text += " 2>&1" // the log
 			}
 			// What is shown is what it prints. When a call is refused early, curl may fail after that.
-			out := bash(t, "export "+strings.Join(env, " ")+"\n{ "+text+"\n} || true\n")
+			before := "export " + strings.Join(env, " ") + "\n" + variables
+			if name := assigned.FindStringSubmatch(text); name != nil {
+				out := bash(t, before+text+"\nprintf %q \"$"+name[1]+"\"\n")
+				variables += name[1] + "=" + out + "\n"
+				continue
+			}
+			out := bash(t, before+"{ "+text+"\n} || true\n")
 			if missing := firstMissing(command.output, out); missing != "" {
 				return fmt.Errorf("%s\n%s", command.text, missing)
 			}
