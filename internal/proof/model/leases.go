@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -15,74 +16,143 @@ const (
 	Holding                    // the process spends the units
 )
 
-// Lease is what a process has of a leased limit. Times are in ticks, or in microseconds where a
-// trace is replayed.
+// Lease is a block of units that a process has taken. Times are in ticks, or in microseconds where
+// a trace is replayed. A trace has a Lease for each block. In the model in ticks a process has one
+// block at a time, and its Lease is used again.
 type Lease struct {
+	Process int // of a trace
+
 	State  LeaseState
 	Units  int64 // requested, answered or left
 	passed int64 // since the request, by the clock of the process
 	slow   bool  // that clock has fallen behind since the request
 	stands bool  // it stands still for a tick
-	age    int   // ticks since the block was charged, by the server's clock
+	age    int64 // since the block was charged, by the server's clock
 	late   bool  // the message has been under way for a tick
 
 	back     int64 // units that are being returned; 0: no message is under way
-	backAge  int
+	backAge  int64
 	backLate bool
 
-	charged, replica [counts]int64 // at the server, by the ticks since then
+	charged, replica dated // at the server
 }
 
-const (
-	period = 2
-	term   = 2
-	counts = period + term // ticks for which the server counts a unit
-)
+// dated is units by the instants at which something happened to them, oldest first.
+type dated []amount
+
+type amount struct{ at, units int64 }
+
+// add adds units of the latest instant.
+func (d *dated) add(at, units int64) {
+	if last := len(*d) - 1; last >= 0 && (*d)[last].at == at {
+		(*d)[last].units += units
+		return
+	}
+	*d = append(*d, amount{at, units})
+}
+
+// remove removes units of an instant, and reports whether there are so many.
+func (d *dated) remove(at, units int64) bool {
+	for i := range *d {
+		if (*d)[i].at == at && (*d)[i].units >= units {
+			if (*d)[i].units -= units; (*d)[i].units == 0 {
+				*d = slices.Delete(*d, i, i+1)
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// drop removes all units up to an instant.
+func (d *dated) drop(until int64) {
+	for len(*d) > 0 && (*d)[0].at <= until {
+		*d = (*d)[1:]
+	}
+}
+
+func (d dated) sum() (n int64) {
+	for _, e := range d {
+		n += e.units
+	}
+	return n
+}
+
+// of returns the units of an instant.
+func (d dated) of(at int64) int64 {
+	for _, e := range d {
+		if e.at == at {
+			return e.units
+		}
+	}
+	return 0
+}
+
+// key identifies d at an instant.
+func (d dated) key(now int64) []byte {
+	key := []byte{byte(len(d))}
+	for _, e := range d {
+		key = append(key, byte(now-e.at), byte(e.units))
+	}
+	return key
+}
 
 // Leases is the model of docs/proof/leases.pml.
 type Leases struct {
 	Limit  int64
-	Faults int // how many more may happen
+	Period int64
+	Term   int64 // for which a process spends units after asking for them
+	Slack  int64 // by which that is shorter, since clocks differ
+	Faults int   // how many more may happen
 	Mistake
 	WithReplica bool
 
 	Leases []Lease
+	now    int64 // by the server's clock
 
 	// These say what has happened, and change nothing.
-	spent     [period]int64 // by all processes, by the ticks since then
-	forgotten int64         // units that a server has forgotten
+	spent     dated // by all processes
+	forgotten dated // units that a server has forgotten, by the instants of their charges
 }
 
 // NewLeases returns the model at its start.
 func NewLeases(processes int, limit int64, faults int) *Leases {
-	return &Leases{Limit: limit, Faults: faults, Leases: make([]Lease, processes)}
+	return &Leases{
+		Limit: limit, Period: 2, Term: 2, Slack: 1, Faults: faults, Leases: make([]Lease, processes),
+	}
 }
+
+// counts is for how long the server counts a unit.
+func (l *Leases) counts() int64 { return l.Period + l.Term }
 
 func (l *Leases) clone() *Leases {
 	c := *l
 	c.Leases = slices.Clone(l.Leases)
+	for i := range c.Leases {
+		p := &c.Leases[i]
+		p.charged, p.replica = slices.Clone(p.charged), slices.Clone(p.replica)
+	}
+	c.spent, c.forgotten = slices.Clone(l.spent), slices.Clone(l.forgotten)
 	return &c
 }
 
 // Key identifies the state.
 func (l *Leases) Key() string {
-	key := []byte{byte(l.Faults), byte(l.forgotten), byte(l.spent[0]), byte(l.spent[1])}
+	key := append(l.spent.key(l.now), byte(l.Faults), byte(l.forgotten.sum()))
 	for i := range l.Leases {
 		p := &l.Leases[i]
 		key = append(key, byte(p.State), byte(p.Units), byte(p.passed), byte(p.age), byte(p.back),
 			byte(p.backAge), flags(p.slow, p.stands, p.late, p.backLate))
-		for age := range p.charged {
-			key = append(key, byte(p.charged[age]), byte(p.replica[age]))
-		}
+		key = append(append(key, p.charged.key(l.now)...), p.replica.key(l.now)...)
 	}
 	return string(key)
 }
 
 // Check returns an error if the state breaks the promise of the model.
 func (l *Leases) Check() error {
-	if sum := l.spent[0] + l.spent[1]; sum > l.Limit+l.forgotten {
+	if sum, forgotten := l.spent.sum(), l.forgotten.sum(); sum > l.Limit+forgotten {
 		return fmt.Errorf("%d units are spent within a period, of %d, and %d were forgotten",
-			sum, l.Limit, l.forgotten)
+			sum, l.Limit, forgotten)
 	}
 	return nil
 }
@@ -91,84 +161,128 @@ func (l *Leases) slack() int64 {
 	if l.Mistake == NoSlack {
 		return 0
 	}
-	return 1
+	return l.Slack
 }
 
-func (l *Leases) inTime(p *Lease) bool { return p.passed <= term-l.slack() }
+func (l *Leases) inTime(p *Lease) bool { return p.passed <= l.Term-l.slack() }
 
 func (l *Leases) counted() (n int64) {
 	for i := range l.Leases {
-		for _, units := range l.Leases[i].charged {
-			n += units
-		}
+		n += l.Leases[i].charged.sum()
 	}
 	return n
 }
 
-func (p *Lease) beIdle() {
-	*p = Lease{back: p.back, backAge: p.backAge, backLate: p.backLate, charged: p.charged,
-		replica: p.replica}
+// Lose is the loss of a request, of its answer, or of a block.
+func (p *Lease) Lose() {
+	*p = Lease{Process: p.Process, back: p.back, backAge: p.backAge, backLate: p.backLate,
+		charged: p.charged, replica: p.replica}
 }
 
-// charge is the arrival of a request for a block.
-func (l *Leases) charge(p *Lease) {
+// Charge is the arrival of a request for a block. It reports whether there is room.
+func (l *Leases) Charge(p *Lease) (fits bool) {
 	if l.counted()+p.Units > l.Limit {
-		p.beIdle()
-		return
+		p.Lose()
+		return false
 	}
 	p.late = false
-	p.charged[0] += p.Units
+	p.charged.add(l.now, p.Units)
 	p.State = Answered
+	return true
 }
 
-func (p *Lease) giveBack() {
+// GiveBack is the end of a block. The units that are left are returned.
+func (p *Lease) GiveBack() {
 	if p.Units > 0 {
 		p.back, p.backAge = p.Units, p.age
 	}
-	p.beIdle()
+	p.Lose()
 }
 
-// answer is the arrival of the answer. After the term the units are returned.
-func (l *Leases) answer(p *Lease) {
+// Back returns how many units are being returned.
+func (p *Lease) Back() int64 { return p.back }
+
+// Answer is the arrival of the answer. After the term the units are returned.
+func (l *Leases) Answer(p *Lease) {
 	if p.late = false; l.inTime(p) {
 		p.State = Holding
 	} else {
-		p.giveBack()
+		p.GiveBack()
 	}
 }
 
-func (l *Leases) spend(p *Lease) {
-	p.Units--
-	l.spent[0]++
+// maySpend returns an error if no unit of p may be spent.
+func (l *Leases) maySpend(p *Lease) error {
+	switch {
+	case p.State != Holding:
+		return errors.New("units of a block are spent that the process does not hold")
+	case p.Units == 0:
+		return errors.New("more units are spent than the block has")
+	case !l.inTime(p):
+		return errors.New("units are spent after the term")
+	}
+	return nil
 }
 
-func (p *Lease) returned() { p.back, p.backAge, p.backLate = 0, 0, false }
+// Spend spends one unit. It returns an error if the unit may not be spent.
+func (l *Leases) Spend(p *Lease) error {
+	err := l.maySpend(p)
+	p.Units--
+	l.spent.add(l.now, 1)
+	return err
+}
 
-// arriveBack is the arrival of units that are returned.
-func (l *Leases) arriveBack(p *Lease) {
+// LoseBack is the loss of units that are returned.
+func (p *Lease) LoseBack() { p.back, p.backAge, p.backLate = 0, 0, false }
+
+// ArriveBack is the arrival of units that are returned. It returns how many fewer the server
+// counts, or an error if none is being returned.
+func (l *Leases) ArriveBack(p *Lease) (n int64, err error) {
+	if p.back == 0 {
+		return 0, errors.New("units come back a second time")
+	}
 	times := 1
 	if l.Mistake == Twice {
 		times = 2
 	}
 	for range times {
-		if p.backAge < counts && p.charged[p.backAge] >= p.back {
-			p.charged[p.backAge] -= p.back
+		if p.charged.remove(l.now-p.backAge, p.back) {
+			n += p.back
 		}
 	}
-	p.returned()
+	p.LoseBack()
+	return n, nil
 }
 
-// flush is the loss of all data.
-func (l *Leases) flush() {
-	l.forgotten += l.counted()
+// Crash is the death of a process.
+func (l *Leases) Crash(process int) {
 	for i := range l.Leases {
-		l.Leases[i].charged, l.Leases[i].replica = [counts]int64{}, [counts]int64{}
+		if p := &l.Leases[i]; p.Process == process {
+			p.Lose()
+		}
+	}
+}
+
+// Flush is the loss of all data.
+func (l *Leases) Flush() {
+	for i := range l.Leases {
+		p := &l.Leases[i]
+		for _, e := range p.charged {
+			l.forget(e.at, e.units)
+		}
+		p.charged, p.replica = nil, nil
+	}
+}
+
+func (l *Leases) forget(at, units int64) {
+	if units > 0 {
+		l.forgotten = append(l.forgotten, amount{at, units})
 	}
 }
 
 func (l *Leases) replicate() {
 	for i := range l.Leases {
-		l.Leases[i].replica = l.Leases[i].charged
+		l.Leases[i].replica = slices.Clone(l.Leases[i].charged)
 	}
 }
 
@@ -176,37 +290,57 @@ func (l *Leases) replicate() {
 func (l *Leases) failover() {
 	for i := range l.Leases {
 		p := &l.Leases[i]
-		for age := range p.charged {
-			l.forgotten += max(0, p.charged[age]-p.replica[age])
+		for _, e := range p.charged {
+			l.forget(e.at, e.units-p.replica.of(e.at))
 		}
-		p.charged = p.replica
+		p.charged = slices.Clone(p.replica)
 	}
+}
+
+// pass lets the server's clock move on.
+func (l *Leases) pass(d int64) {
+	l.now += d
+	for i := range l.Leases {
+		p := &l.Leases[i]
+		if p.State == Answered || p.State == Holding {
+			p.age = min(p.age+d, l.counts())
+		}
+		if p.back > 0 {
+			p.backAge += d
+		}
+		p.charged.drop(l.now - l.counts())
+		p.replica.drop(l.now - l.counts())
+	}
+	l.spent.drop(l.now - l.Period)
+}
+
+// Pass is time of any length between the events of a trace. Units that were forgotten matter for
+// as long as the server would have counted them.
+func (l *Leases) Pass(d int64) {
+	l.pass(d)
+	for i := range l.Leases {
+		if p := &l.Leases[i]; p.State != Idle {
+			p.passed += d
+		}
+	}
+	until := l.now - l.counts()
+	l.forgotten = slices.DeleteFunc(l.forgotten, func(e amount) bool { return e.at <= until })
 }
 
 // tick is one tick of the server's clock.
 func (l *Leases) tick() {
+	l.pass(1)
 	for i := range l.Leases {
 		p := &l.Leases[i]
 		p.late = p.State == Sent || p.State == Answered
-		if p.State == Answered || p.State == Holding {
-			p.age = min(p.age+1, counts)
-		}
 		switch {
 		case p.stands:
 			p.stands = false
 		case p.State != Idle:
-			p.passed = min(p.passed+1, term+1)
+			p.passed = min(p.passed+1, l.Term+1)
 		}
-		if p.back > 0 {
-			p.backLate = true
-			p.backAge++
-		}
-		for _, units := range [...]*[counts]int64{&p.charged, &p.replica} {
-			copy(units[1:], units[:])
-			units[0] = 0
-		}
+		p.backLate = p.back > 0
 	}
-	l.spent = [period]int64{0, l.spent[0]}
 }
 
 // Next calls visit with each state that one transition leads to.
@@ -232,33 +366,33 @@ func (l *Leases) Next(visit func(transition string, next System)) {
 				to(fmt.Sprint("ask ", n), i, func(_ *Leases, p *Lease) { p.State, p.Units = Sent, n })
 			}
 		case Sent:
-			to("charge", i, (*Leases).charge)
+			to("charge", i, func(c *Leases, p *Lease) { c.Charge(p) })
 		case Answered:
-			to("answer", i, (*Leases).answer)
+			to("answer", i, (*Leases).Answer)
 		case Holding:
-			if p.Units > 0 && l.inTime(p) {
-				to("spend", i, (*Leases).spend)
+			if l.maySpend(p) == nil {
+				to("spend", i, func(c *Leases, p *Lease) { _ = c.Spend(p) })
 			}
 			if p.Units == 0 || !l.inTime(p) {
-				to("close", i, func(_ *Leases, p *Lease) { p.giveBack() })
+				to("close", i, func(_ *Leases, p *Lease) { p.GiveBack() })
 			}
 		}
 		if p.State == Sent || p.State == Answered {
-			failing("lose", i, func(_ *Leases, p *Lease) { p.beIdle() })
+			failing("lose", i, func(_ *Leases, p *Lease) { p.Lose() })
 		}
 		if p.State != Idle {
-			failing("crash", i, func(_ *Leases, p *Lease) { p.beIdle() })
+			failing("crash", i, func(_ *Leases, p *Lease) { p.Lose() })
 		}
 		if p.State != Idle && !p.slow {
 			to("fall behind", i, func(_ *Leases, p *Lease) { p.slow, p.stands = true, true })
 		}
 		if p.back > 0 {
-			to("arrive back", i, (*Leases).arriveBack)
-			failing("lose back", i, func(_ *Leases, p *Lease) { p.returned() })
+			to("arrive back", i, func(c *Leases, p *Lease) { _, _ = c.ArriveBack(p) })
+			failing("lose back", i, func(_ *Leases, p *Lease) { p.LoseBack() })
 		}
 	}
 	if l.counted() > 0 {
-		failing("flush", 0, func(c *Leases, _ *Lease) { c.flush() })
+		failing("flush", 0, func(c *Leases, _ *Lease) { c.Flush() })
 	}
 	if l.WithReplica {
 		to("replicate", 0, func(c *Leases, _ *Lease) { c.replicate() })
