@@ -10,6 +10,9 @@ const sourceLearned = "learned pace"
 //
 //	denied at 0 s and at 10 s, 200 accepted in between: 20 a second leak
 //	every is 1/20 s · 10/9 = 55 ms, and shrinks by a fiftieth in a second
+//
+// count is inferred from seq, so bucket.cancel lowers it by one for a request that was not sent.
+// It may then be 0 or below, even if seq has gone up by more than one since the last denial.
 type learned struct {
 	every time.Duration // between two requests; 0: unknown
 	sure  bool          // enough requests were accepted between two denials
@@ -20,7 +23,7 @@ type learned struct {
 	seq   uint64  // of the denied request that was sent last
 	at    instant // when that was sent
 	since instant // when counting began: a denied request was sent then
-	count int64   // accepted requests that were sent from since to at
+	count int64   // accepted requests that were sent from since to at; see above
 
 	recent    recent
 	from      instant // a second or two before the last denial, or earlier: see recent
@@ -154,8 +157,9 @@ func (l *learned) observe(now instant, newer, waiting bool, strikes int) {
 		n := max(l.recent.total-l.fromTotal-1, 1) // without this answer
 		l.every = max(l.deniedAt-l.from, time.Second) / time.Duration(n) * 10 / 9
 		// Denied again after a wait: others use the limit, too (see silences in waits.go). Go no
-		// faster than one request in the time since counting began. The pace is still unknown
-		// after a second denial if, for example, learn took the server to be down.
+		// faster than one request in the time since counting began. Mostly learn sets a pace at the
+		// second denial. It sets none if, for example, the server seemed to be down, or the program
+		// had paused.
 		if strikes > 1 && !l.busy(now) {
 			l.every = max(l.every, min(now-l.since, slowest))
 		}
@@ -176,7 +180,8 @@ func (l *learned) observe(now instant, newer, waiting bool, strikes int) {
 
 // slowDown learns from a denial at a slow pace. The time between two requests grows by a half, or
 // threefold if nothing was accepted since the last denial. It is at least the mean time between
-// accepted requests.
+// accepted requests. A pause of the program makes that mean longer: slowDown does not look at idle.
+// But start forgets the pace after a pause that ends more than a minute after the last denial.
 func (l *learned) slowDown(tk ticket) {
 	every := l.every * 3 / 2
 	if tk.seq == l.seq+1 {
