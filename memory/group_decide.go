@@ -48,7 +48,8 @@ func (m *Memory) decideLocked(g *group) {
 				continue
 			}
 			e := sh.findLocked(p.hash)
-			// A later refund needs the level as it was before these units.
+			// A later refund needs the level as it was before these units. It may be a refund of an
+			// earlier charge: then the key has a ring. rings is nil until a key of sh gets one.
 			if p.limit.Drains && (p.lasts > 0 || sh.rings != nil) {
 				sh.noteLevelLocked(e, p.hash, p.limit, p.lasts, g.now)
 			}
@@ -59,8 +60,8 @@ func (m *Memory) decideLocked(g *group) {
 }
 
 // decideLeadLocked decides the charges on the key of the lead p: first the enforced ones, then the
-// shadows on top of them. If the group is allowed, it adds the units that fit to p.used. sh is the
-// shard of the key.
+// shadows on top of them. If the group is allowed, it adds the units that fit to p.used, even in a
+// Peek, since the shadows are decided on top of the enforced units. sh is the shard of the key.
 func (g *group) decideLeadLocked(p *part, sh *shard) {
 	found, displaced, limit := p.used, p.displaced, p.limit
 	sh.nodes.value = p.value
@@ -71,7 +72,7 @@ func (g *group) decideLeadLocked(p *part, sh *shard) {
 		after, told, fits := sh.decideLocked(limit, p.used, p.displaced, n, g.now)
 		d := limits.Decision{}
 		if g.allowed && fits && n > 0 {
-			if g.taking && !limit.Held {
+			if g.taking && !limit.Held { // held units need no ticket: settleOne only counts them
 				after.Serial = sh.serialLocked(limit, after)
 				d.Ticket = ticketOf(g.now, after.Serial)
 			}
