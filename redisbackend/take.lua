@@ -16,7 +16,8 @@
 --            3             enforced ones
 --            "3,1"         3 enforced ones and a shadow one; ",1" if there is no enforced charge
 --            "3@60000000"  3, and a charge lasts a minute: a settlement may follow
---            "3#" ids      of a concurrency limit: 3, and the id of the first unit of each request
+--            "3#" ids      of a concurrency limit: 3, and the id of the first unit of each request,
+--                          12 bytes each, one behind the other
 --            "1#" digest   of a limit that counts values: 1, and the digest of the charged value
 -- reply  the number of the call and the instant
 --        for each request 1 if it is allowed, otherwise 0, and
@@ -68,7 +69,8 @@ else
     only = nil
   end
 end
--- One request with one key. Most are decided in one.lua, which returns; the others go on below.
+-- One request with one key: argv[5] would be the limit of a second one. Most are decided in
+-- one.lua, which returns; the others go on below.
 if isAlone and not argv[5] then
   --- one
 end
@@ -274,6 +276,7 @@ while argv[i] do
             serial = newSerial()
           end
         end
+        -- distinct.lua looks only whether there is a firstID: then the charged value was taken.
         if s then
           s.at, s.a, s.b, s.debt, s.serial, s.ring = newAt, newA, newB, owes, serial, ring
           s.firstID = by.ids and sub(by.ids, 12 * request - 11, 12 * request)
