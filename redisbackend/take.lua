@@ -75,11 +75,12 @@ if isAlone and not argv[5] then
   --- one
 end
 
+-- A nil in a new table makes room for an element, so that the table need not grow.
 local reply, length = { argv[1] .. ' ' .. nowText, nil }, 1
 -- writes has what several requests have changed since: name, text and expiry of a key, then those
--- of the next. last is its length. written has the index of the text, by name. A text of false is
--- of a key that was written at once, by write in state.lua: the last loop leaves it out, and later
--- requests read the key again.
+-- of the next. last is its length. written has the index of the text, by name. write in state.lua
+-- writes some keys at once. If such a key is in writes, its text becomes false, which the last loop
+-- leaves out. texts becomes empty: later requests read each key again that is not in written.
 local writes, last, written
 if not isAlone then
   writes, last, written = {}, 0, {}
@@ -182,7 +183,9 @@ while argv[i] do
             at, a, b = at + 0, a + 0, b + 0
             isKnown = at <= now and sub(text, 1, length) == by.text
           elseif sub(text, 1, 1) == '2' then
-            -- Version 2 with a serial, the ring of a bucket or both. A debt is left to state.lua.
+            -- Version 2 with a serial, the ring of a bucket or both. A debt is left to state.lua,
+            -- and so is a text that does not match: at is then later than now. A serial is 131,071
+            -- at most, and 0 if there is none.
             local more
             state, at, a, b, serial, more =
               match(text, '^( (%d+) (%d+) (%d+));(%d+) ?([%d -]*)$', length + 1)
@@ -212,6 +215,8 @@ while argv[i] do
       -- The text is the argument isRead of take: if there is one, take checks the state. It returns
       -- nil if the limit cannot have written the state, or if the clock is in none of the periods.
       local fits, newAt, newA, newB, reset, owes
+      -- take below advances the state, too. These need the numbers before n units are added: the
+      -- reply of a calendar, the level for a ring, and whether a serial still holds.
       if isKnown and (periods or lasts or serial or ring) then -- first advance the state to now
         local before = at
         fits, at, a, b = by.take(most, P, Q, now, at, a, b, 0, nil, text, periods)
