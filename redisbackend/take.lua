@@ -17,7 +17,7 @@
 --            "3,1"         3 enforced ones and a shadow one; ",1" if there is no enforced charge
 --            "3@60000000"  3, and a charge lasts a minute: a settlement may follow
 --            "3#" ids      of a concurrency limit: 3, and the id of the first unit of each request,
---                          12 bytes each, one behind the other
+--                          12 bytes each; weir puts one request in such a group
 --            "1#" digest   of a limit that counts values: 1, and the digest of the charged value
 -- reply  the number of the call and the instant
 --        for each request 1 if it is allowed, otherwise 0, and
