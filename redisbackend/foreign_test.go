@@ -17,13 +17,23 @@ import (
 // A log of which only the middle is foreign is an error for those who charge it. The other
 // requests of the call are decided.
 func TestALogWithAForeignMiddleFailsOnlyThoseThatChargeIt(t *testing.T) {
+	log := limits.SlidingLog(limits.PerMinute(3))
+	spoilt := charge("log", "spoilt", log, 1)
+	t.Run("alone", func(t *testing.T) { foreignMiddleFails(t, spoilt) })
+	t.Run("before another log", func(t *testing.T) {
+		foreignMiddleFails(t, spoilt, charge("log", "other", log, 1))
+	})
+}
+
+// foreignMiddleFails spoils the log of the first of some charges, which one request makes.
+func foreignMiddleFails(t *testing.T, charges ...backends.Charge) {
 	client, g := startGate(t)
 	admin := newClient(t, client.Options().Addr)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	b := bareAt(client, func() time.Time { return now })
-	log := limits.SlidingLog(limits.PerMinute(3))
-	spoilt, sound, other := charge("log", "spoilt", log, 1), charge("log", "sound", log, 1), charge("s",
-		"k", limits.FixedWindow(limits.PerDay(10)), 1)
+	log, spoilt := charges[0].Limit, charges[0]
+	sound := charge("log", "sound", log, 1)
+	other := charge("s", "k", limits.FixedWindow(limits.PerDay(10)), 1)
 	for range 3 {
 		take(t, b, spoilt)
 		now = now.Add(time.Second)
@@ -33,7 +43,7 @@ func TestALogWithAForeignMiddleFailsOnlyThoseThatChargeIt(t *testing.T) {
 	middle := strings.Index(text, ";") + 1 + 32
 	foreign := text[:middle] + strings.Repeat("x", 32) + text[middle+32:]
 	ok(t, admin.Set(t.Context(), name, foreign, 0).Err())
-	decisions, errs, wait := queue(t, t.Context(), b, g, [][]backends.Charge{{sound}, {spoilt}, {other}})
+	decisions, errs, wait := queue(t, t.Context(), b, g, [][]backends.Charge{{sound}, charges, {other}})
 	g.open()
 	wait()
 	if errs[0] != nil || errs[2] != nil {

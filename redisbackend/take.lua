@@ -305,8 +305,11 @@ while argv[i] do
     if logs and not wrong then
       for _, log in ipairs(logs) do
         local fine, waits = pcall(waitsOf, log[1], log[2], log[3], allowed, allowed and takes)
-        wrong = wrong or not fine and errorOf(waits)
-        found = fine and found .. waits
+        if not fine then
+          wrong = errorOf(waits)
+          break
+        end
+        found = found .. waits
       end
     end
     length = length + 1
