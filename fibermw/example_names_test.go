@@ -177,7 +177,7 @@ func ExampleLift() {
 	// GET / 429 denied
 }
 
-// Behind proxies whose addresses are known, the client is the last hop that is none of them.
+// Behind proxies whose addresses are known, the client is the last hop that is not a proxy.
 func ExampleLift_proxies() {
 	limiter := oncePerDay(keyfuncs.Address(fibermw.Lift(keyfuncs.MustTrustedProxies("192.0.2.0/24"))))
 	app := fiber.New()

@@ -185,7 +185,7 @@ while argv[i] do
           elseif sub(text, 1, 1) == '2' then
             -- Version 2 with a serial, the ring of a bucket or both. A debt is left to state.lua,
             -- and so is a text that does not match: at is then later than now. A serial is 131,071
-            -- at most, and 0 if there is none.
+            -- at most, or 0.
             local more
             state, at, a, b, serial, more =
               match(text, '^( (%d+) (%d+) (%d+));(%d+) ?([%d -]*)$', length + 1)

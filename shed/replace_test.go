@@ -41,11 +41,12 @@ func TestReplaceKeepsWhatWasLearned(t *testing.T) {
 			t.Fatalf("the algorithm was asked again: %+v", a.last())
 		}
 		state := s.State()
-		if want := (stats.ShedderClassState{Name: "tests", Share: 100, Entry: 20, InFlight: 1, Admitted: 1}); state.Limit != 20 ||
-			state.Classes[0] != want {
+		want := stats.ShedderClassState{Name: "tests", Share: 100, Entry: 20, InFlight: 1, Admitted: 1}
+		if state.Limit != 20 || state.Classes[0] != want {
 			t.Errorf("%+v, want %+v", state, want)
 		}
-		if want := (stats.ShedderClassState{Name: "critical", Share: 50, Entry: 10, InFlight: 5, Admitted: 5}); state.Classes[1] != want {
+		want = stats.ShedderClassState{Name: "critical", Share: 50, Entry: 10, InFlight: 5, Admitted: 5}
+		if state.Classes[1] != want {
 			t.Errorf("%+v, want %+v", state, want)
 		}
 		end(permits...)
