@@ -138,7 +138,9 @@ func (tr *Trace) renewedLocked(id string, u *model.Unit) {
 	if u.Renewal == 0 {
 		tr.breaksLocked(id, "is renewed, and no renewal can be under way")
 	}
+	left := u.Renewal
 	tr.model.ArriveRenewal(u)
+	u.Renewal = left // another may be under way: one without an answer is sent again
 }
 
 func (tr *Trace) releasedLocked(id string) {
