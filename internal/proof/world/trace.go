@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -78,24 +79,51 @@ func (tr *Trace) lookLocked() {
 		members = s.membersOf(tr.key)
 	}
 	for _, id := range slices.Sorted(maps.Keys(tr.members)) {
-		if _, is := members[id]; !is && time.UnixMicro(int64(tr.members[id])).After(tr.at) {
+		_, is := members[id]
+		expires := int64(tr.members[id]) <= now.UnixMicro()
+		if !is && (!expires || tr.model.Units[tr.ids[id]].Release > 0) {
 			tr.releasedLocked(id)
 		}
 	}
-	var renewed []string // a unit that is put back may exceed the limit, so takings come first
-	for _, id := range slices.Sorted(maps.Keys(members)) {
-		if _, known := tr.ids[id]; !known {
-			tr.takenLocked(id)
-		} else if members[id] != tr.members[id] {
-			renewed = append(renewed, id)
+	// A taking or renewal was HoldTime before the end that it has set. A unit that is put back may
+	// exceed the limit, so a taking comes first where both are at one instant.
+	changed := make([]string, 0, len(members))
+	for id, ends := range members {
+		if ends != tr.members[id] {
+			changed = append(changed, id)
 		}
 	}
-	for _, id := range renewed {
-		tr.renewedLocked(id, &tr.model.Units[tr.ids[id]])
+	slices.SortFunc(changed, func(a, b string) int {
+		_, aKnown := tr.ids[a]
+		_, bKnown := tr.ids[b]
+		if aKnown == bKnown || members[a] != members[b] {
+			return cmp.Or(cmp.Compare(members[a], members[b]), cmp.Compare(a, b))
+		} else if bKnown {
+			return -1
+		}
+		return 1
+	})
+	for _, id := range changed {
+		if at := time.UnixMicro(int64(members[id])).Add(-HoldTime); at.Before(now) {
+			tr.passLocked(at)
+		}
+		if i, known := tr.ids[id]; known {
+			tr.renewedLocked(id, &tr.model.Units[i])
+		} else {
+			tr.takenLocked(id)
+		}
 	}
-	tr.model.Pass(now.Sub(tr.at).Microseconds())
-	tr.at, tr.members = now, members
+	tr.passLocked(now)
+	tr.members = members
 	tr.agreeLocked()
+}
+
+// passLocked lets the model's time pass until an instant.
+func (tr *Trace) passLocked(at time.Time) {
+	if passed := at.UnixMicro() - tr.at.UnixMicro(); passed > 0 {
+		tr.model.Pass(passed)
+		tr.at = at
+	}
 }
 
 // agreeLocked compares the server with the model.
@@ -105,7 +133,7 @@ func (tr *Trace) agreeLocked() {
 	}
 	for id, i := range tr.ids {
 		held := max(0, int64(tr.members[id])-tr.at.UnixMicro())
-		if off := held - tr.model.Units[i].Held; max(off, -off) > 1000 {
+		if off := held - tr.model.Units[i].Held; off != 0 {
 			tr.breaksLocked(id, "is held for %d µs, and for %d in the model", held,
 				tr.model.Units[i].Held)
 			tr.model.Units[i].Held = held
@@ -237,7 +265,7 @@ func (tr *Trace) killed(p *Process) {
 	}
 }
 
-// flushed is the loss of all data.
+// flushed is the loss of all data. The replica keeps what it has.
 func (tr *Trace) flushed() {
 	if tr == nil {
 		return
@@ -245,7 +273,11 @@ func (tr *Trace) flushed() {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	tr.steps++
+	before := slices.Clone(tr.model.Units)
 	tr.model.Flush() // what remains in the dead server is not looked at
+	for i := range before {
+		tr.model.Units[i].Replica = before[i].Replica
+	}
 	tr.members = make(map[string]float64)
 }
 
@@ -277,8 +309,8 @@ func (tr *Trace) promoted(replace func()) {
 	defer tr.mu.Unlock()
 	replace()
 	tr.steps++
-	tr.model.Pass(tr.world.servers[0].now().Sub(tr.at).Microseconds())
+	tr.passLocked(tr.world.servers[0].now())
 	tr.model.Failover()
-	tr.at, tr.members = tr.world.servers[0].now(), tr.world.servers[0].membersOf(tr.key)
+	tr.members = tr.world.servers[0].membersOf(tr.key)
 	tr.agreeLocked()
 }
