@@ -112,38 +112,47 @@ func (l *learned) next(last instant) instant {
 	return last + l.every
 }
 
-// learn counts the requests that were accepted before a denial.
+// learn counts the requests that were accepted before a denial, and learns a pace from them.
 func (l *learned) learn(tk ticket, now instant) {
 	if l.seq > 0 {
 		l.count += int64(tk.seq - l.seq - 1)
 	}
 	over := tk.at - l.since // in which l.count were accepted
 	switch {
-	case l.seq == 0 || l.idle: // count says nothing: a tenth slower; 0 stays unknown
-		l.every = l.every * 10 / 9
+	case l.seq == 0 || l.idle: // count says nothing
 		l.idle = false
 	case l.count == 0 && l.busy(now): // all at once it accepts none: it seems to be down
 		return
-	case l.count < enough && !l.sure: // go no faster than they were accepted
-		l.every = max(l.every, min(over/time.Duration(max(l.count, 1))*10/9, slowest))
+	case l.count < enough && !l.sure:
+		l.learnFew(over)
 		return // and count on
 	default:
-		// Of late the server has accepted what its bucket leaked, and more if the bucket had room.
-		// So it leaks no faster.
-		n := max(l.recent.total-l.recent.earlierTotal, 1)
-		l.every = max(l.every, max(now-l.recent.earlier, time.Second)/time.Duration(n))
-		if l.sure && l.count >= enough {
-			// The bucket was full at since, too. So the mean time between accepted requests is that
-			// of the leak, or longer if the bucket ran empty at a slow pace. A longer one counts
-			// half. Before the pace is sure the mean says less: over may include waits of backoff,
-			// when nothing was sent.
-			mean := over / time.Duration(l.count)
-			l.every = max(l.every, (l.every+mean)/2)
-		}
-		l.every = l.every * 10 / 9
-		l.sure = true
+		l.learnLeak(over, now)
 	}
+	l.every = l.every * 10 / 9 // 0 stays unknown
 	l.since, l.count = tk.at, 0
+}
+
+// learnFew learns from so few accepted requests that they make no pace sure: go no faster than they
+// were accepted.
+func (l *learned) learnFew(over time.Duration) {
+	l.every = max(l.every, min(over/time.Duration(max(l.count, 1))*10/9, slowest))
+}
+
+// learnLeak learns how fast the server's bucket leaks. Of late the server has accepted what the
+// bucket leaked, and more if the bucket had room. So it leaks no faster.
+func (l *learned) learnLeak(over time.Duration, now instant) {
+	n := max(l.recent.total-l.recent.earlierTotal, 1)
+	l.every = max(l.every, max(now-l.recent.earlier, time.Second)/time.Duration(n))
+	if l.sure && l.count >= enough {
+		// The bucket was full at since, too. So the mean time between accepted requests is that of
+		// the leak, or longer if the bucket ran empty at a slow pace. A longer one counts half.
+		// Before the pace is sure the mean says less: over may include waits of backoff, when
+		// nothing was sent.
+		mean := over / time.Duration(l.count)
+		l.every = max(l.every, (l.every+mean)/2)
+	}
+	l.sure = true
 }
 
 // observe learns from an answer that is no denial: requests may be faster. newer says that the

@@ -40,21 +40,8 @@ func (m *Memory) decideLocked(g *group) {
 		return
 	}
 	for i := range g.parts {
-		p := &g.parts[i]
-		if p.lead == i && p.takes {
-			sh := m.shardOf(p.hash)
-			if p.limit.Held {
-				sh.storeHeldLocked(p.hash, p.used.A)
-				continue
-			}
-			e := sh.findLocked(p.hash)
-			// A later refund needs the level as it was before these units. It may be a refund of an
-			// earlier charge: then the key has a ring. rings is nil until a key of sh gets one.
-			if p.limit.Drains && (p.lasts > 0 || sh.rings != nil) {
-				sh.noteLevelLocked(e, p.hash, p.limit, p.lasts, g.now)
-			}
-			sh.nodes.value = p.value
-			sh.storeLocked(e, p.hash, p.limit, p.used, g.now)
+		if p := &g.parts[i]; p.lead == i && p.takes {
+			g.storeLeadLocked(p, m.shardOf(p.hash))
 		}
 	}
 }
@@ -91,6 +78,22 @@ func (g *group) decideLeadLocked(p *part, sh *shard) {
 		limit.Describe(&d, n, told, fits)
 		g.answer(p.lead, kind, &d)
 	}
+}
+
+// storeLeadLocked stores the new state of the key of the lead p. sh is the shard of the key.
+func (g *group) storeLeadLocked(p *part, sh *shard) {
+	if p.limit.Held {
+		sh.storeHeldLocked(p.hash, p.used.A)
+		return
+	}
+	e := sh.findLocked(p.hash)
+	// A later refund needs the level as it was before these units. It may be a refund of an
+	// earlier charge: then the key has a ring. rings is nil until a key of sh gets one.
+	if p.limit.Drains && (p.lasts > 0 || sh.rings != nil) {
+		sh.noteLevelLocked(e, p.hash, p.limit, p.lasts, g.now)
+	}
+	sh.nodes.value = p.value
+	sh.storeLocked(e, p.hash, p.limit, p.used, g.now)
 }
 
 // answer sets the decision of all charges of one kind whose lead is at index lead.

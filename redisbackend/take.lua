@@ -92,9 +92,10 @@ local after -- an argument of ZCOUNT
 -- bucket, q leaky queue, f fixed, s sliding and n anchored window, k calendar, b ban, g sliding
 -- log, d distinct values, c concurrency.
 local takeOf = {}
--- What a request writes, by key: a text, with its expiry; a state, if write in state.lua writes it;
--- the charge itself (by), if the key holds the units of a concurrency limit; false for nothing.
-local news, expiries = { nil, nil, nil }, { nil, nil, nil }
+-- What a request writes, by key: a new text with its expiry, a new state that write in state.lua
+-- writes, or the id of a new unit of a concurrency limit. The other two are false.
+local newTexts, expiries = { nil, nil, nil }, { nil, nil, nil }
+local newStates, newIDs = { nil, nil, nil }, { nil, nil, nil }
 -- place is how many keys the requests before have, i the index of the head of a group. If isAlone,
 -- "" is in the place of the head.
 local place, i = 0, isAlone and 2 or 3
@@ -263,8 +264,9 @@ while argv[i] do
           taken, newAt, newA, newB, reset, owes = true, at2, a2, b2, reset2, owes2
         end
       end
-      news[j] = false
-      if allowed and takes and taken then
+      taken = taken and allowed and takes
+      newTexts[j], newStates[j], newIDs[j] = false, false, false
+      if taken then
         if lasts or serial or ring then
           if letter == 't' or letter == 'l' then
             if not noteLevel then
@@ -282,23 +284,23 @@ while argv[i] do
           end
         end
         -- distinct.lua looks only whether there is a firstID: then the charged value was taken.
+        local id = by.ids and sub(by.ids, 12 * request - 11, 12 * request)
         if s then
           s.at, s.a, s.b, s.debt, s.serial, s.ring = newAt, newA, newB, owes, serial, ring
-          s.firstID = by.ids and sub(by.ids, 12 * request - 11, 12 * request)
-          news[j], expiries[j] = s, nil
+          s.firstID, newStates[j] = id, s
         elseif letter == 'c' then
-          news[j], expiries[j] = by, nil
+          newIDs[j] = id
         else
           local new = by.text .. format(wholes, newAt, newA, newB)
           if serial or ring then
             new = '2' .. sub(new, 2) .. ';' .. format(whole, serial or 0)
             new = new .. (ring and ' ' .. encodeRing(ring) or '')
           end
-          news[j], expiries[j] = new, format(whole, floor((reset + 999) / 1000) + grace)
+          newTexts[j], expiries[j] = new, format(whole, floor((reset + 999) / 1000) + grace)
         end
       end
       if lasts then
-        serials, zeros = serials .. ' ' .. (news[j] and serial or 0), zeros .. ' 0'
+        serials, zeros = serials .. ' ' .. (taken and serial or 0), zeros .. ' 0'
       end
     end
 
@@ -315,26 +317,24 @@ while argv[i] do
     length = length + 1
     reply[length] = wrong
       or (allowed and ' 1' or ' 0') .. found .. (allowed and takes and serials or zeros)
-    -- A key has news of one kind: a state without expiry, by, or a text with its expiry.
     for j = 1, allowed and takes and not wrong and size or 0 do
-      local by, key, new = charges[j], keys[place + j], news[j]
-      local expires = expiries[j]
-      if new and not expires and new ~= by then
-        noteTaken(new)
-        write(new)
-      elseif new and not expires then
-        local id = sub(by.ids, 12 * request - 11, 12 * request)
-        redis.call('ZADD', key, format(whole, now + by.P), id)
-        redis.call('PEXPIRE', key, format(whole, floor((by.P + 999) / 1000) + grace))
-      elseif new and isAlone then
-        redis.call('SET', key, new, 'PX', expires)
-      elseif new then
+      local key, state, id, text = keys[place + j], newStates[j], newIDs[j], newTexts[j]
+      if state then
+        noteTaken(state)
+        write(state)
+      elseif id then
+        local P = charges[j].P
+        redis.call('ZADD', key, format(whole, now + P), id)
+        redis.call('PEXPIRE', key, format(whole, floor((P + 999) / 1000) + grace))
+      elseif text and isAlone then
+        redis.call('SET', key, text, 'PX', expiries[j])
+      elseif text then
         local k = written[key]
         if not k then
           k, last = last + 2, last + 3
           written[key], writes[k - 1] = k, key
         end
-        writes[k], writes[k + 1] = new, expires
+        writes[k], writes[k + 1] = text, expiries[j]
       end
     end
     place = place + size
