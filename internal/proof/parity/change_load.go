@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
@@ -50,10 +49,11 @@ func setOf(a reply) (set string, err error) {
 	return set, nil
 }
 
-// testReplacedUnderLoad replaces rules every millisecond while 64 clients send requests. One of the
-// sets has a FinalCost. Both count in the same scopes.
+// testReplacedUnderLoad replaces rules while 64 clients send requests, after every 22nd answer. So no
+// request outlasts more changes than a gate remembers, however slow it is. One of the sets has a
+// FinalCost. Both count in the same scopes.
 func testReplacedUnderLoad[R any](t *testing.T, a Adapter[R]) {
-	const clients, each, most = 64, 20, 900
+	const clients, each, most, perChange = 64, 20, 900, 22
 	var sets [2][]core.Rule[R]
 	for i, suffix := range []string{"-one", "-two"} {
 		for _, scope := range []string{"a", "b"} {
@@ -89,29 +89,22 @@ func testReplacedUnderLoad[R any](t *testing.T, a Adapter[R]) {
 	t.Cleanup(transport.CloseIdleConnections)
 	client := &http.Client{Transport: transport}
 
-	var done atomic.Bool
-	tenth := make(chan struct{}) // half of the requests wait until the tenth change
+	changes := make(chan struct{}, clients*each/perChange)
 	var replacing, asking sync.WaitGroup
 	replacing.Go(func() {
-		every := time.NewTicker(time.Millisecond)
-		defer every.Stop()
-		for i := 1; !done.Load(); i++ {
-			<-every.C
-			if err := (*made).Replace(sets[i%2]); err != nil {
+		now := 0
+		for range changes {
+			now = 1 - now
+			if err := (*made).Replace(sets[now]); err != nil {
 				t.Error(err)
-			}
-			if i == 10 {
-				close(tenth)
 			}
 		}
 	})
+	var answered atomic.Int64
 	var allowed, allowedByTwo, denied atomic.Int64
 	for range clients {
 		asking.Go(func() {
-			for i := range each {
-				if i == each/2 {
-					next(t, tenth)
-				}
+			for range each {
 				response, err := client.Get(server.URL + "/hello")
 				if err != nil {
 					t.Error(err)
@@ -119,6 +112,9 @@ func testReplacedUnderLoad[R any](t *testing.T, a Adapter[R]) {
 				}
 				body, _ := io.ReadAll(response.Body)
 				response.Body.Close()
+				if answered.Add(1)%perChange == 0 {
+					changes <- struct{}{}
+				}
 				set, err := setOf(reply{response.StatusCode, response.Header, string(body)})
 				if err != nil {
 					t.Errorf("%s: %v", response.Status, err)
@@ -137,7 +133,7 @@ func testReplacedUnderLoad[R any](t *testing.T, a Adapter[R]) {
 		})
 	}
 	asking.Wait()
-	done.Store(true)
+	close(changes)
 	replacing.Wait()
 	server.Close() // after Close all handlers have returned and all requests have ended
 	if allowed.Load() != most || denied.Load() != clients*each-most || decided.Load() != clients*each {
