@@ -91,7 +91,7 @@ flight have --drain to end.`,
 	f.BoolVar(&o.Heartbeat, "heartbeat", false,
 		"count the processes in Redis, and while it fails divide every limit among them")
 	f.IntVar(&o.MaxKeys, "max-keys", 0,
-		"how many keys the memory counts at once (a `number`; default 262144)")
+		"how many keys the memory counts at once, without Redis or while it fails (a `number`; default 262144)")
 	f.BoolVar(&o.Descriptors.Fields, "fields", false,
 		"add RateLimit-Limit, -Remaining, -Reset and Retry-After to answers to descriptors")
 	f.BoolVar(&o.Descriptors.Metadata, "metadata", false,

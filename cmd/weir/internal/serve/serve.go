@@ -47,7 +47,7 @@ type Config struct {
 	Lease     time.Duration // 0: none
 	Instances int
 	Heartbeat bool
-	MaxKeys   int // of the memory; 0: its default
+	MaxKeys   int // of the memory, which decides without Redis or while it fails; 0: its default
 
 	Descriptors envoy.RateLimitOptions
 	Drain       time.Duration // how long requests have to end
@@ -132,13 +132,13 @@ func (s *service) load() error {
 	if err != nil {
 		return err
 	}
-	shared, counted, err := s.backends()
+	shared, counted, fallback, err := s.backends()
 	if err != nil {
 		return err
 	}
 	if limitPaths != nil {
 		s.limits, s.watcher, err = descriptors.NewWatcher(limitPaths,
-			descriptors.Options{Backend: counted, Instances: s.Instances, Logger: s.Logger})
+			descriptors.Options{Backend: counted, Fallback: fallback, Instances: s.Instances, Logger: s.Logger})
 		if err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (s *service) load() error {
 		return err
 	}
 	s.limiter, err = nethttp.New(nethttp.Config{
-		Rules: s.policy.Rules(), Backend: shared, Instances: s.Instances,
+		Rules: s.policy.Rules(), Backend: shared, Fallback: fallback, Instances: s.Instances,
 		Observer: s.counters.Limiter("checks"), Logger: s.Logger,
 	})
 	if err != nil {
@@ -214,23 +214,23 @@ func suits(path string, p *policy.Policy[*http.Request]) error {
 	return errors.Join(errs...)
 }
 
-// backends returns the backend of the policy, and the one that counts by descriptors. The second takes no leases:
-// a limit by unit would count their units as used.
-func (s *service) backends() (shared, counted backends.Backend, err error) {
+// backends returns the backend of the policy, the one that counts by descriptors, and the fallback of both. The second
+// takes no leases: a limit by unit would count their units as used.
+func (s *service) backends() (shared, counted, fallback backends.Backend, err error) {
+	m, err := memory.New(memory.Options{MaxKeys: s.MaxKeys})
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	if s.Redis == "" {
-		m, err := memory.New(memory.Options{MaxKeys: s.MaxKeys})
-		if err != nil {
-			return nil, nil, err
-		}
 		s.counters.WatchMemory("memory", m)
-		return m, m, nil
+		return m, m, nil, nil
 	}
 	first, err := s.openRedis("redis", s.Lease, s.Heartbeat)
 	if err != nil || s.Lease == 0 {
-		return first, first, err
+		return first, first, m, err
 	}
 	second, err := s.openRedis("redis without leases", 0, false)
-	return first, sameFleet{second, first}, err
+	return first, sameFleet{second, first}, m, err
 }
 
 // sameFleet is a second backend of a process, which counts only once.

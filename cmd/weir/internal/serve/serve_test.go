@@ -554,6 +554,7 @@ func TestWhatCannotBeginSaysWhy(t *testing.T) {
 		"cert":                   {Paths: []string{good}, Check: "127.0.0.1:0", TLS: TLS{Cert: good, Key: good}},
 		"proxies must name":      {Paths: []string{good}, Check: "127.0.0.1:0"},
 		"redis":                  {Paths: []string{good}, Check: "127.0.0.1:0", Redis: "http://localhost"},
+		"max keys: must":         {Paths: []string{good}, Check: "127.0.0.1:0", Redis: "redis://localhost", MaxKeys: -1},
 	} {
 		config.Logger = slog.New(slog.DiscardHandler)
 		if err := Run(t.Context(), config); err == nil || !strings.Contains(strings.ToLower(err.Error()), want) {
