@@ -14,8 +14,8 @@ import (
 
 // alternateCases charge one key under limits that alternate, like a rule whose LimitFor depends on
 // more than the key. The units in use then drain by either limit, so a key may exceed each limit
-// alone. It never exceeds a bound for all limits together (DESIGN 5, "Changing a limit under live
-// state").
+// alone. It never exceeds a bound for all limits together: docs/rules.md, "Limits that alternate",
+// has it.
 var alternateCases = []testCase{
 	{
 		name: "limits that alternate give nothing away",
