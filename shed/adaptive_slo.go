@@ -12,14 +12,14 @@ import (
 // what goal and grow read: w.excess is by how much the requests in flight should fall, w.needed
 // bounds the fall, and w.nearly keeps the limit from growing.
 //
-// A lower limit shortens queues, and nothing else. seen.wait is how much slower the fast requests
-// of a route are than in its baseline, which is taken for their wait in queues. If a route would be
-// late even without that wait, no request is shed for it. Otherwise a client could have others
-// shed by asking for slow work on purpose.
+// A lower limit shortens queues, and nothing else. seen.wait estimates how long requests of a route
+// wait in queues: it is how much slower the fast ones are than in the route's baseline. If a route
+// would be late even without that wait, no request is shed for it. Otherwise a client could have
+// others shed by asking for slow work on purpose.
 func (w *view) punctuality(s *shedlimit.Sample) {
-	inFlightOnTime := 0.0   // mean number of requests in flight on routes that are not late
+	withoutExcess := 0.0    // mean number of requests in flight on routes that have no excess
 	var rest seen           // routes with few completions, together
-	var few []time.Duration // latencies of these, without their Ends
+	var few []time.Duration // their latencies; no Ends, which are of requests that failed or left
 	judge := func(r *seen, p90 time.Duration) {
 		over := func(slo time.Duration) float64 {
 			late := (p90 - slo).Seconds()
@@ -32,7 +32,7 @@ func (w *view) punctuality(s *shedlimit.Sample) {
 		w.excess += r.rate * excess
 		w.nearly = w.nearly || over(s.SLO*9/10) > 0
 		if excess == 0 {
-			inFlightOnTime += r.rate * r.mean
+			withoutExcess += r.rate * r.mean
 		} else {
 			w.needed += r.rate * (r.mean - r.wait) // in flight if none waited
 		}
@@ -60,9 +60,9 @@ func (w *view) punctuality(s *shedlimit.Sample) {
 		rest.wait /= rest.rate
 		judge(&rest, ninth(few, nil))
 	} else {
-		inFlightOnTime += rest.mean // still a sum by rate
+		withoutExcess += rest.mean // still a sum by rate
 	}
-	if n := inFlightOnTime; n > 0 {
+	if n := withoutExcess; n > 0 {
 		w.needed += n + 3*math.Sqrt(n) + 1 // three standard deviations for chance, and a place
 	}
 }
