@@ -24,7 +24,7 @@ func (m *Memory) decideLocked(g *group) {
 		}
 		// nodes.value is an argument of Decide and storeLocked: see logNodes.
 		sh.nodes.value = p.value
-		if p.has[enforced] { // without any the sum is 0, which a banned key denies
+		if p.has[enforced] { // else their sum is 0, and a ban would deny even that
 			// Whether they fit is all that counts: shard.decideLocked would only correct the waits.
 			_, _, fits := p.limit.family.Decide(p.used, p.sum[enforced], g.now, &sh.nodes)
 			g.allowed = g.allowed && fits
@@ -66,8 +66,9 @@ func (g *group) decideLeadLocked(p *part, sh *shard) {
 			d.Delay = limit.Queued(after, n)
 			p.used, p.displaced, p.takes = after, false, true
 		}
-		// If nothing is taken, the decision describes the state that was found. A charge that does
-		// not fit keeps its own wait, which for shadows counts the enforced units of an allowed Peek.
+		// If nothing is taken, the decision describes the state that was found, but a charge
+		// that does not fit keeps its own wait. In an allowed Peek p.used has the enforced units by
+		// now, so the wait of a shadow counts them.
 		if !g.taking {
 			_, asFound, _ := sh.decideLocked(limit, found, displaced, 0, g.now)
 			if !fits {
@@ -87,8 +88,8 @@ func (g *group) storeLeadLocked(p *part, sh *shard) {
 		return
 	}
 	e := sh.findLocked(p.hash)
-	// A later refund needs the level as it was before these units. It may be a refund of an
-	// earlier charge: then the key has a ring. rings is nil until a key of sh gets one.
+	// A refund needs the level before these units: a refund of these (p.lasts > 0), or of earlier
+	// ones (the key has a ring). rings is nil until a key of sh gets a ring.
 	if p.limit.Drains && (p.lasts > 0 || sh.rings != nil) {
 		sh.noteLevelLocked(e, p.hash, p.limit, p.lasts, g.now)
 	}
