@@ -11,8 +11,9 @@ const sourceLearned = "learned pace"
 //	denied at 0 s and at 10 s, 200 accepted in between: 20 a second leak
 //	every is 1/20 s · 10/9 = 55 ms, and shrinks by a fiftieth in a second
 //
-// count is inferred from seq, so bucket.cancel lowers it by one for a request that was not sent.
-// It may then be 0 or below, even if seq has gone up by more than one since the last denial.
+// count is inferred from seq: if requests 10 and 15 are denied, the 4 between them were accepted.
+// If one of the 4 was not sent, bucket.cancel subtracts it, perhaps before the denial of 15 adds 4.
+// So count may be below 0, and 0 even if there are numbers between two denied requests.
 type learned struct {
 	every time.Duration // between two requests; 0: unknown
 	sure  bool          // enough requests were accepted between two denials
@@ -26,7 +27,7 @@ type learned struct {
 	count int64   // accepted requests that were sent from since to at; see above
 
 	recent    recent
-	from      instant // a second or two before the last denial, or earlier: see recent
+	from      instant // recent.start at the last denial
 	fromTotal int64   // recent.total at from
 	deniedAt  instant // when the last denial arrived
 }
@@ -42,34 +43,35 @@ const (
 // enough is how many accepted requests make a pace sure.
 const enough = 8
 
-// recent counts accepted requests since earlier: those of the last second or two, or of a longer
-// time until there are enough. After a second since at, or later if fewer than enough requests were
-// accepted since at, add moves earlier to at, and at to now.
+// recent counts accepted requests of late in two spans: from start to middle, and from middle to
+// now. When the second has lasted for a second and has enough requests, it becomes the first, and a
+// new one begins. So start is a second or two ago, longer if few were accepted, or at restart.
 type recent struct {
-	total       int64   // all that were accepted
-	at, earlier instant // a second apart or more, or equal after restart
+	total         int64   // all that were accepted
+	start, middle instant // equal after restart
 
-	atTotal, earlierTotal int64 // total at these two instants
+	startTotal, middleTotal int64 // total at these two instants
 }
 
 func (r *recent) add(now instant) {
-	if now-r.at >= time.Second && r.total-r.atTotal >= enough {
-		r.earlier, r.earlierTotal = r.at, r.atTotal
-		r.at, r.atTotal = now, r.total
+	if now-r.middle >= time.Second && r.total-r.middleTotal >= enough {
+		r.start, r.startTotal = r.middle, r.middleTotal
+		r.middle, r.middleTotal = now, r.total
 	}
 	r.total++
 }
 
 // restart begins to count anew.
 func (r *recent) restart(now instant) {
-	*r = recent{total: r.total, at: now, earlier: now, atTotal: r.total, earlierTotal: r.total}
+	*r = recent{total: r.total, start: now, middle: now, startTotal: r.total, middleTotal: r.total}
 }
 
 // deny learns from a denial. It returns the time between two requests at which they go on, or 0 if
-// they must wait as backoff says: too few were accepted to tell a pace. sentBefore says that the
-// request was sent before the last denial arrived. Unless l knows no denial yet, this one is then
-// old: it does not change the pace, but counting goes on from the later of the two denied requests.
-// Requests that were sent between these two are not counted.
+// they must wait as backoff says: too few were accepted to tell a pace.
+//
+// sentBefore says that the request was sent before the last denial arrived. If l knows a denial,
+// this one is then old and does not change the pace. Counting goes on from the later of the two
+// denied requests, without those that were sent between the two.
 func (l *learned) deny(now instant, tk ticket, sentBefore bool) (every time.Duration, old bool) {
 	if sentBefore && l.seq > 0 {
 		if tk.seq > l.seq {
@@ -80,8 +82,8 @@ func (l *learned) deny(now instant, tk ticket, sentBefore bool) (every time.Dura
 		}
 		return 0, true
 	}
-	// Requests between two denied ones count as accepted. slowDown needs some that were accepted
-	// since l.since: it computes their mean time.
+	// Requests between two denied ones count as accepted. slowDown uses the mean time between
+	// accepted requests since l.since. If there are none, learn takes its place.
 	accepted := l.seq > 0 && tk.seq > l.seq+1
 	if l.every >= slow && (accepted || l.count > 0) {
 		l.slowDown(tk)
@@ -90,7 +92,7 @@ func (l *learned) deny(now instant, tk ticket, sentBefore bool) (every time.Dura
 	}
 	l.learn(tk, now)
 	l.seq, l.at, l.deniedAt = tk.seq, tk.at, now
-	l.from, l.fromTotal = l.recent.earlier, l.recent.earlierTotal
+	l.from, l.fromTotal = l.recent.start, l.recent.startTotal
 	if l.sure || accepted {
 		return l.every, false
 	}
@@ -100,8 +102,8 @@ func (l *learned) deny(now instant, tk ticket, sentBefore bool) (every time.Dura
 // busy reports whether the server has lately accepted more than a request a second of this process.
 // Then other processes matter little.
 func (l *learned) busy(now instant) bool {
-	n := l.recent.total - l.recent.earlierTotal
-	return n >= enough && now-l.recent.earlier < time.Duration(n)*slow
+	n := l.recent.total - l.recent.startTotal
+	return n >= enough && now-l.recent.start < time.Duration(n)*slow
 }
 
 // next returns when the next request starts at the learned pace.
@@ -142,13 +144,13 @@ func (l *learned) learnFew(over time.Duration) {
 // learnLeak learns how fast the server's bucket leaks. Of late the server has accepted what the
 // bucket leaked, and more if the bucket had room. So it leaks no faster.
 func (l *learned) learnLeak(over time.Duration, now instant) {
-	n := max(l.recent.total-l.recent.earlierTotal, 1)
-	l.every = max(l.every, max(now-l.recent.earlier, time.Second)/time.Duration(n))
+	n := max(l.recent.total-l.recent.startTotal, 1)
+	l.every = max(l.every, max(now-l.recent.start, time.Second)/time.Duration(n))
 	if l.sure && l.count >= enough {
 		// The bucket was full at since, too. So the mean time between accepted requests is that of
-		// the leak, or longer if the bucket ran empty at a slow pace. A longer one counts half.
-		// Before the pace is sure the mean says less: over may include waits of backoff, when
-		// nothing was sent.
+		// the leak, or longer if the bucket ran empty at a slow pace. If it is longer than l.every,
+		// l.every goes half of the way to it. Before the pace is sure the mean says less: over may
+		// include waits of backoff, when nothing was sent.
 		mean := over / time.Duration(l.count)
 		l.every = max(l.every, (l.every+mean)/2)
 	}
@@ -162,13 +164,12 @@ func (l *learned) observe(now instant, newer, waiting bool, strikes int) {
 	l.recent.add(now)
 	switch {
 	case l.seq == 0 || !newer:
-	case l.every == 0: // the first since the first denial: the pace is that of before the denial
+	case l.every == 0: // no pace yet: begin with nine tenths of the rate before the last denial
 		n := max(l.recent.total-l.fromTotal-1, 1) // without this answer
 		l.every = max(l.deniedAt-l.from, time.Second) / time.Duration(n) * 10 / 9
 		// Denied again after a wait: others use the limit, too (see silences in waits.go). Go no
-		// faster than one request in the time since counting began. Mostly learn sets a pace at the
-		// second denial. It sets none if, for example, the server seemed to be down, or the program
-		// had paused.
+		// faster than one request in the time since counting began. learn would have set a pace at
+		// the second denial, but not after a pause of the program, for example.
 		if strikes > 1 && !l.busy(now) {
 			l.every = max(l.every, min(now-l.since, slowest))
 		}
@@ -180,8 +181,8 @@ func (l *learned) observe(now instant, newer, waiting bool, strikes int) {
 		// By a thirtieth for each answer, but by no more than a half in a second.
 		l.every -= time.Duration(float64(l.every) * min(1.0/30, l.every.Seconds()/2))
 	default:
-		// By a fiftieth in a second, and more the longer nothing was denied. Each answer counts for
-		// a twentieth at most.
+		// By 2% in a second, or 12% if nothing was denied for 40 s. An answer comes each l.every,
+		// and counts for as much of a second; for 5% at most.
 		percent := 2 + float64(now-l.deniedAt)/float64(4*time.Second)
 		l.every -= time.Duration(float64(l.every) * min(percent/100*l.every.Seconds(), 0.05))
 	}
