@@ -1,5 +1,5 @@
--- The states of keys that take.lua leaves to this file, and those of settle.lua: with serials,
--- debts or rings, of other limits, of logs and concurrency limits, and ahead of the clock.
+-- The states of keys that take.lua leaves to this file: with debts, of other limits, of logs,
+-- values and some concurrency limits, and ahead of the clock. settle.lua reads all states here.
 --
 -- A limit is a text:
 --   "1" letter " " most " " P " " Q

@@ -1,8 +1,8 @@
 -- Decides requests one after the other, at one instant. A request takes all that it charges, or
 -- nothing. All keys are read first, and each that has changed is written once, at the end. A server
 -- that refuses to write refuses the first write. So either all allowed requests take their units,
--- or the reply is an error and none does. Logs and concurrency limits are read and written as
--- their requests are decided.
+-- or the reply is an error and none does. Logs, values and concurrency limits are read and written
+-- as their requests are decided.
 --
 -- KEYS   the keys of a request, each once, then those of the next
 -- ARGV   the number of the call
@@ -49,10 +49,10 @@ local nowText = format(whole, now)
 --   only    of a single ordinary request with one key: the whole text. false if the key does not
 --           exist, nil if it has another type
 --   texts   otherwise: the first 1,024 bytes of each, since a text may be a long log of another
---           limit. false if the key does not exist or has another type, nil if a text must be read
---           again
---   isSure  what a false means. true: the key does not exist. false: it may have another type. nil:
---           no request needed to know
+--           limit. false if the key does not exist or has another type, nil if state.lua must read
+--           the key again
+--   isSure  true if no key has another type, so that false means: the key does not exist. nil until
+--           a request needs to know
 local texts, only, isSure
 if not isAlone or keys[2] then
   texts = {}
@@ -77,10 +77,14 @@ end
 
 -- A nil in a new table makes room for an element, so that the table need not grow.
 local reply, length = { argv[1] .. ' ' .. nowText, nil }, 1
--- writes has what several requests have changed since: name, text and expiry of a key, then those
--- of the next. last is its length. written has the index of the text, by name. write in state.lua
--- writes some keys at once. If such a key is in writes, its text becomes false, which the last loop
--- leaves out. texts becomes empty: later requests read each key again that is not in written.
+-- What several requests change is written by the last loop. After changes of the keys x and y:
+--
+--   writes   { 'x', text, expiry, 'y', text, expiry }; last is 6, its length
+--   written  { x = 2, y = 5 }, where the texts are
+--
+-- write in state.lua writes logs, values and concurrency limits at once. If such a key is in
+-- writes, its text becomes false, which the loop leaves out. texts becomes empty: state.lua then
+-- reads each key again that is not in written.
 local writes, last, written
 if not isAlone then
   writes, last, written = {}, 0, {}
@@ -96,8 +100,7 @@ local takeOf = {}
 -- writes, or the id of a new unit of a concurrency limit. The other two are false.
 local newTexts, expiries = { nil, nil, nil }, { nil, nil, nil }
 local newStates, newIDs = { nil, nil, nil }, { nil, nil, nil }
--- place is how many keys the requests before have, i the index of the head of a group. If isAlone,
--- "" is in the place of the head.
+-- The first key of a request is keys[place + 1]. The head of a group is argv[i], the "" if isAlone.
 local place, i = 0, isAlone and 2 or 3
 while argv[i] do
   local mode, alike, size = 'take', 1, nil
@@ -121,7 +124,8 @@ while argv[i] do
       tail = ' 0 0'
     end
     most, P, Q = most + 0, P + 0, Q + 0
-    -- A window before may have 2 * most units, so its product with P may pass 2^53.
+    -- take multiplies P by the units of the sliding window before. Endings that charge more may
+    -- raise these to 2 * most. So the product may pass 2^53 if P * most passes 2^52.
     if not muldiv and (letter == 's' and P * most > 4503599627370000
       or Q > 1 and (letter == 't' or letter == 'l' or letter == 'q')) then
       --- products
@@ -132,8 +136,8 @@ while argv[i] do
       takeOf[letter] = take
     end
     local n = tonumber(units)
-    -- by is what each request of the group charges on its j-th key. isMore: n is not all. isFree:
-    -- only shadow charges, which deny nothing.
+    -- by is what each request of the group charges on its j-th key. isMore: it has more than n:
+    -- shadow, lasts, ids or periods. isFree: only shadow charges, which deny nothing.
     local by = {
       text = text, letter = letter, most = most, P = P, Q = Q, n = n, take = take, tail = tail,
       isList = letter == 'g' or letter == 'd',
@@ -184,21 +188,24 @@ while argv[i] do
             at, a, b = at + 0, a + 0, b + 0
             isKnown = at <= now and sub(text, 1, length) == by.text
           elseif sub(text, 1, 1) == '2' then
-            -- Version 2 with a serial, the ring of a bucket or both. A debt is left to state.lua,
-            -- and so is a text that does not match: at is then later than now. A serial is 131,071
-            -- at most, or 0.
+            -- Version 2 has a serial, 0 for none, and perhaps more: the ring of a bucket, or the
+            -- debt of a window. state.lua reads debts, and texts that do not match.
             local more
             state, at, a, b, serial, more =
               match(text, '^( (%d+) (%d+) (%d+));(%d+) ?([%d -]*)$', length + 1)
-            at, a, b, serial = tonumber(at) or now + 1, tonumber(a), tonumber(b), tonumber(serial)
-            isKnown = at <= now and sub(text, 2, length) == sub(by.text, 2) and serial < 131072
-              and (serial > 0 and more == '' or more ~= '' and (letter == 't' or letter == 'l'))
-            if isKnown and more ~= '' then
+            at, a, b, serial = tonumber(at), tonumber(a), tonumber(b), tonumber(serial)
+            isKnown = at and at <= now and sub(text, 2, length) == sub(by.text, 2)
+              and serial < 131072
+            if isKnown and more == '' then
+              isKnown = serial > 0
+            elseif isKnown and (letter == 't' or letter == 'l') then
               if not decodeRing then
                 --- bucket_ring
               end
-              ring = decodeRing(more)
-              isKnown, serial = ring ~= nil, serial > 0 and serial or nil
+              ring, serial = decodeRing(more), serial > 0 and serial or nil
+              isKnown = ring ~= nil
+            else
+              isKnown = false
             end
           end
         elseif not by.isList and text == false then
@@ -213,20 +220,21 @@ while argv[i] do
         end
       end
 
-      -- The text is the argument isRead of take: if there is one, take checks the state. It returns
-      -- nil if the limit cannot have written the state, or if the clock is in none of the periods.
+      -- take gets text as its argument isRead. It checks a state that has a text, and returns nil
+      -- if the limit cannot have written it. A calendar also returns nil if no period contains now.
       local fits, newAt, newA, newB, reset, owes
-      -- take below advances the state, too. These need the numbers before n units are added: the
-      -- reply of a calendar, the level for a ring, and whether a serial still holds.
-      if isKnown and (periods or lasts or serial or ring) then -- first advance the state to now
+      -- Three things need the state as of now, before n units are added: the reply of a calendar,
+      -- the level for a ring, and whether the serial stays. So take first adds 0 units.
+      if isKnown and (periods or lasts or serial or ring) then
         local before = at
         fits, at, a, b = by.take(most, P, Q, now, at, a, b, 0, nil, text, periods)
         if periods and fits then
           state = format(wholes, at, a, b)
         end
-        -- by.tail tells windows here, as family.ends does in state.lua.
+        -- An empty state gets no refund. Nor does a past window if the limit has a tail: then all
+        -- units come back when a window ends (family.ends in state.lua).
         if a == 0 and b == 0 or at ~= before and by.tail ~= '' then
-          serial = nil -- an empty bucket or a past window gets no refund
+          serial = nil
         end
         isKnown = fits ~= nil
       end
@@ -283,7 +291,8 @@ while argv[i] do
             serial = newSerial()
           end
         end
-        -- distinct.lua looks only whether there is a firstID: then the charged value was taken.
+        -- Of a concurrency limit, this is the id of the request's first unit. To distinct.lua any
+        -- firstID says that the charged value was taken.
         local id = by.ids and sub(by.ids, 12 * request - 11, 12 * request)
         if s then
           s.at, s.a, s.b, s.debt, s.serial, s.ring = newAt, newA, newB, owes, serial, ring
