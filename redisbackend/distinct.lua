@@ -111,14 +111,14 @@ if family then
 
   -- waits returns how long the charges of a request wait that found a values: those that are
   -- denied for the oldest to leave, and others for a new one to fit, if none does.
-  family.waits = function(s, by, a, takes)
+  family.waits = function(s, charge, a, takes)
     local text, used, isKnown, skipped = '', a, s.place ~= nil, nil
-    for _, n in ipairs({ by.n, by.shadow }) do
-      if takes and n > 0 and (isKnown or used < by.most) then
+    for _, n in ipairs({ charge.n, charge.shadow }) do
+      if takes and n > 0 and (isKnown or used < charge.most) then
         skipped = s.place and (s.place - 1) / width + 1 -- it is the last one then
         used, isKnown = isKnown and used or used + 1, true
       end
-      local i, wait = used + 1 - by.most, 0
+      local i, wait = used + 1 - charge.most, 0
       if i > 0 then
         i = skipped and i >= skipped and i + 1 or i
         wait = s.limit.P + (i > a and 0 or instantOf(s, i) - s.asOf)

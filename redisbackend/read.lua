@@ -15,13 +15,13 @@ end
 
 -- waitsOf returns the waits of a log or of values in a reply, for a request that found a units in
 -- use.
-waitsOf = function(s, by, a, allowed, takes)
+waitsOf = function(s, charge, a, allowed, takes)
   if s.limit.family.waits then
-    return s.limit.family.waits(s, by, a, takes)
+    return s.limit.family.waits(s, charge, a, takes)
   end
   local text, used, wait = '', a, s.limit.family.wait
-  for _, n in ipairs({ by.n, by.shadow }) do
-    if n > 0 and used + n > by.most then
+  for _, n in ipairs({ charge.n, charge.shadow }) do
+    if n > 0 and used + n > charge.most then
       text = text .. ' ' .. digits(wait(s, used, n))
     else
       text = text .. ' ' .. digits(wait(s, takes and used + n or a, 1))
@@ -33,9 +33,10 @@ end
 
 -- stateOf returns the state of the key of a charge, and its numbers in a reply. text is the
 -- argument of read in state.lua.
-stateOf = function(key, by, text, takes)
-  charged = by.isList and by.ids
-  local s = load(key, limitOf(by.periods and by.text .. '~' .. by.periods or by.text), text)
+stateOf = function(key, charge, text, takes)
+  charged = charge.isList and charge.ids
+  local limit = charge.periods and charge.text .. '~' .. charge.periods or charge.text
+  local s = load(key, limitOf(limit), text)
   if not s then
     error(unreadable, 0)
   end

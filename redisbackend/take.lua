@@ -136,28 +136,29 @@ while argv[i] do
       takeOf[letter] = take
     end
     local n = tonumber(units)
-    -- by is what each request of the group charges on its j-th key. isMore: it has more than n:
+    -- charge is what each request of the group charges on its j-th key. isMore: it has more than n:
     -- shadow, lasts, ids or periods. isFree: only shadow charges, which deny nothing.
-    local by = {
+    local charge = {
       text = text, letter = letter, most = most, P = P, Q = Q, n = n, take = take, tail = tail,
       isList = letter == 'g' or letter == 'd',
     }
     if not n or periods then
       local enforced, shadow, lasts, ids = match(units, '^(%d*),?(%d*)@?(%d*)#?(.*)$')
-      by.isMore, by.n, by.isFree = true, tonumber(enforced) or 0, enforced == ''
-      by.shadow, by.lasts, by.ids, by.periods = tonumber(shadow), tonumber(lasts), ids, periods
+      charge.isMore, charge.n, charge.isFree = true, tonumber(enforced) or 0, enforced == ''
+      charge.shadow, charge.lasts = tonumber(shadow), tonumber(lasts)
+      charge.ids, charge.periods = ids, periods
     end
-    charges[j] = by
+    charges[j] = charge
   end
 
   for request = 1, alike do
     local allowed, wrong, found, logs, serials, zeros = true, nil, '', nil, '', ''
     for j = 1, size do
-      local by, key = charges[j], keys[place + j]
-      local letter, most, P, Q, n = by.letter, by.most, by.P, by.Q, by.n
+      local charge, key = charges[j], keys[place + j]
+      local letter, most, P, Q, n = charge.letter, charge.most, charge.P, charge.Q, charge.n
       local shadow, lasts, periods
-      if by.isMore then
-        shadow, lasts, periods = by.shadow, by.lasts, by.periods
+      if charge.isMore then
+        shadow, lasts, periods = charge.shadow, charge.lasts, charge.periods
       end
       -- If isKnown, this file decides by at, a, b, serial and ring. Otherwise state.lua reads the
       -- state into s, and these are copied from s. asOf is the instant to which the state is
@@ -181,12 +182,12 @@ while argv[i] do
             text = texts[place + j]
           end
         end
-        if not by.isList and text and #text < 512 then -- none that is read here is longer
-          local length = #by.text
+        if not charge.isList and text and #text < 512 then -- none that is read here is longer
+          local length = #charge.text
           state, at, a, b = match(text, '^( (%d+) (%d+) (%d+))$', length + 1)
           if at then
             at, a, b = at + 0, a + 0, b + 0
-            isKnown = at <= now and sub(text, 1, length) == by.text
+            isKnown = at <= now and sub(text, 1, length) == charge.text
           elseif sub(text, 1, 1) == '2' then
             -- Version 2 has a serial, 0 for none, and perhaps more: the ring of a bucket, or the
             -- debt of a window. state.lua reads debts, and texts that do not match.
@@ -194,7 +195,7 @@ while argv[i] do
             state, at, a, b, serial, more =
               match(text, '^( (%d+) (%d+) (%d+));(%d+) ?([%d -]*)$', length + 1)
             at, a, b, serial = tonumber(at), tonumber(a), tonumber(b), tonumber(serial)
-            isKnown = at and at <= now and sub(text, 2, length) == sub(by.text, 2)
+            isKnown = at and at <= now and sub(text, 2, length) == sub(charge.text, 2)
               and serial < 131072
             if isKnown and more == '' then
               isKnown = serial > 0
@@ -208,7 +209,7 @@ while argv[i] do
               isKnown = false
             end
           end
-        elseif not by.isList and text == false then
+        elseif not charge.isList and text == false then
           if isSure == nil then
             local names = {}
             for k = 1, #keys do
@@ -227,19 +228,20 @@ while argv[i] do
       -- the level for a ring, and whether the serial stays. So take first adds 0 units.
       if isKnown and (periods or lasts or serial or ring) then
         local before = at
-        fits, at, a, b = by.take(most, P, Q, now, at, a, b, 0, nil, text, periods)
+        fits, at, a, b = charge.take(most, P, Q, now, at, a, b, 0, nil, text, periods)
         if periods and fits then
           state = format(wholes, at, a, b)
         end
         -- An empty state gets no refund. Nor does a past window if the limit has a tail: then all
         -- units come back when a window ends (family.ends in state.lua).
-        if a == 0 and b == 0 or at ~= before and by.tail ~= '' then
+        if a == 0 and b == 0 or at ~= before and charge.tail ~= '' then
           serial = nil
         end
         isKnown = fits ~= nil
       end
       if isKnown then
-        fits, newAt, newA, newB, reset = by.take(most, P, Q, now, at, a, b, n, nil, text, periods)
+        fits, newAt, newA, newB, reset =
+          charge.take(most, P, Q, now, at, a, b, n, nil, text, periods)
         isKnown = fits ~= nil
       end
       if not isKnown then
@@ -247,27 +249,27 @@ while argv[i] do
           --- states
         end
         local fine
-        fine, s, state = pcall(stateOf, key, by, text, takes)
+        fine, s, state = pcall(stateOf, key, charge, text, takes)
         if not fine then
           wrong = errorOf(s)
           break
         end
-        if by.isList then
+        if charge.isList then
           logs = logs or {}
           -- s.a once more, for waitsOf: s changes if the request takes units.
-          logs[#logs + 1] = { s, by, s.a }
+          logs[#logs + 1] = { s, charge, s.a }
         end
         at, a, b, debt, serial, ring, asOf = s.at, s.a, s.b, s.debt, s.serial, s.ring, s.asOf
         fits, newAt, newA, newB, reset, owes =
-          by.take(most, P, Q, asOf, at, a, b, n, debt, nil, periods)
+          charge.take(most, P, Q, asOf, at, a, b, n, debt, nil, periods)
       end
 
-      allowed = allowed and (fits or by.isFree)
-      found = found .. state .. (s and '' or by.tail)
+      allowed = allowed and (fits or charge.isFree)
+      found = found .. state .. (s and '' or charge.tail)
       local taken = n > 0
       if allowed and takes and shadow and shadow > 0 then
         local shadowFits, at2, a2, b2, reset2, owes2 =
-          by.take(most, P, Q, asOf, newAt, newA, newB, shadow, owes, nil, periods)
+          charge.take(most, P, Q, asOf, newAt, newA, newB, shadow, owes, nil, periods)
         if shadowFits then
           taken, newAt, newA, newB, reset, owes = true, at2, a2, b2, reset2, owes2
         end
@@ -293,14 +295,14 @@ while argv[i] do
         end
         -- Of a concurrency limit, this is the id of the request's first unit. To distinct.lua any
         -- firstID says that the charged value was taken.
-        local id = by.ids and sub(by.ids, 12 * request - 11, 12 * request)
+        local id = charge.ids and sub(charge.ids, 12 * request - 11, 12 * request)
         if s then
           s.at, s.a, s.b, s.debt, s.serial, s.ring = newAt, newA, newB, owes, serial, ring
           s.firstID, newStates[j] = id, s
         elseif letter == 'c' then
           newIDs[j] = id
         else
-          local new = by.text .. format(wholes, newAt, newA, newB)
+          local new = charge.text .. format(wholes, newAt, newA, newB)
           if serial or ring then
             new = '2' .. sub(new, 2) .. ';' .. format(whole, serial or 0)
             new = new .. (ring and ' ' .. encodeRing(ring) or '')
