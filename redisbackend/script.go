@@ -53,7 +53,9 @@ var (
 	settleLocals = "local given, settles, written, isSure = ARGV[2 * #KEYS + 2], true, nil, nil\n"
 	settleScript = newScript(settleLocals +
 		file("clock") + file("products") + file("bucket_ring") + file("serial") +
-		"local errorOf, noteTaken, write\n" + stateSource + file("settle"))
+		"local errorOf, noteTaken, write\n" +
+		"local function writeText(key, text, expiry) redis.call('SET', key, text, 'PX', expiry) end\n" +
+		stateSource + file("settle"))
 	beatScript    = newScript(file("beat"))
 	renewScript   = newScript(file("renew"))
 	releaseScript = newScript(file("release"))

@@ -150,7 +150,7 @@ local function expiry(wait)
   return digits(floor((max(0, wait) + 999) / 1000) + grace)
 end
 
--- write writes a state. If the script has several requests, that happens at its end.
+-- write writes a state.
 write = function(s)
   local owner, wait = s.limit.family, untilFresh(s)
   if s.change then
@@ -171,16 +171,7 @@ write = function(s)
     text = '2' .. sub(text, 2) .. ';' .. digits(s.serial or 0) .. (more and ' ' .. more or '')
   end
   text = encodeChange(s.change) .. text
-  if not written then
-    redis.call('SET', s.key, text, 'PX', expiry(wait))
-    return
-  end
-  local k = written[s.key]
-  if not k then
-    k, last = last + 2, last + 3
-    written[s.key] = k
-  end
-  writes[k - 1], writes[k], writes[k + 1] = s.key, text, expiry(wait)
+  writeText(s.key, text, expiry(wait))
 end
 
 local keep, addOwed, subtract
@@ -229,7 +220,7 @@ local function familyOf(letter)
   return made[letter]
 end
 
--- limitOf returns the limit in a text, nil if the text has none. The same text gives the same table.
+-- limitOf returns the limit in a text, nil if the text has none; for a text always the same table.
 local limits = {}
 local function limitOf(text)
   if not limits[text] then

@@ -75,27 +75,101 @@ if isAlone and not argv[5] then
   --- one
 end
 
--- A nil in a new table makes room for an element, so that the table need not grow.
-local reply, length = { argv[1] .. ' ' .. nowText, nil }, 1
--- What several requests change is written by the last loop. After changes of the keys x and y:
+-- What several requests change is written at the end. After changes of the keys x and y:
 --
 --   writes   { 'x', text, expiry, 'y', text, expiry }; last is 6, its length
 --   written  { x = 2, y = 5 }, where the texts are
 --
 -- write in state.lua writes logs, values and concurrency limits at once. If such a key is in
--- writes, its text becomes false, which the loop leaves out. texts becomes empty: state.lua then
+-- writes, its text becomes false, which is left out at the end. texts becomes empty: state.lua then
 -- reads each key again that is not in written.
 local writes, last, written
 if not isAlone then
   writes, last, written = {}, 0, {}
 end
 
-local stateOf, waitsOf, errorOf, write, noteTaken -- see read.lua and state.lua; often not needed
-local after -- an argument of ZCOUNT
+-- writeText writes the text of a key.
+local function writeText(key, text, expiry)
+  if not written then
+    redis.call('SET', key, text, 'PX', expiry)
+    return
+  end
+  local k = written[key]
+  if not k then
+    k, last = last + 2, last + 3
+    written[key] = k
+  end
+  writes[k - 1], writes[k], writes[k + 1] = key, text, expiry
+end
+
+-- ordinary returns the state of a key: its text in a reply, its numbers, its serial, its ring as
+-- text. It returns nil if state.lua has to read the state. The argument text is one of texts.
+local function ordinary(charge, key, text, takes)
+  if charge.letter == 'c' then
+    if takes and (charge.n ~= 1 or charge.shadow) then
+      return nil -- only one unit is taken here
+    end
+    -- No unit may be past its end, and none may end later than one that is taken now.
+    local held, latest = redis.pcall('ZCARD', key), format(whole, now + charge.P)
+    if held ~= 0 and held ~= redis.pcall('ZCOUNT', key, '(' .. nowText, latest) then
+      return nil
+    end
+    return format(' 0 %d 0', held), 0, held, 0
+  elseif charge.isList or text == nil then
+    return nil
+  elseif not text then
+    if isSure == nil then
+      local names = {}
+      for k = 1, #keys do
+        names[#names + 1] = not texts[k] and keys[k] or nil
+      end
+      isSure = redis.call('EXISTS', unpack(names)) == 0
+    end
+    if isSure or redis.pcall('GETRANGE', key, '0', '0') == '' then
+      return ' 0 0 0', 0, 0, 0
+    end
+    return nil
+  elseif #text >= 512 then -- none that is read here is so long
+    return nil
+  end
+
+  local length = #charge.text
+  local state, at, a, b = match(text, '^( (%d+) (%d+) (%d+))$', length + 1)
+  if at then
+    if at + 0 > now or sub(text, 1, length) ~= charge.text then
+      return nil
+    end
+    return state, at + 0, a + 0, b + 0
+  elseif sub(text, 1, 1) ~= '2' then
+    return nil
+  end
+
+  -- Version 2 has a serial, 0 for none, and perhaps more: the ring of a bucket, or the debt of a
+  -- window, which state.lua reads.
+  local serial, more
+  state, at, a, b, serial, more =
+    match(text, '^( (%d+) (%d+) (%d+));(%d+) ?([%d -]*)$', length + 1)
+  serial = tonumber(serial)
+  if not at or at + 0 > now or sub(text, 2, length) ~= sub(charge.text, 2) or serial >= 131072 then
+    return nil
+  elseif more == '' then
+    if serial == 0 then
+      return nil
+    end
+    return state, at + 0, a + 0, b + 0, serial
+  elseif charge.letter ~= 't' and charge.letter ~= 'l' then
+    return nil
+  end
+  return state, at + 0, a + 0, b + 0, serial > 0 and serial or nil, more
+end
+
 -- The function take of each family in use, by the letter of the algorithm: t token bucket, l leaky
 -- bucket, q leaky queue, f fixed, s sliding and n anchored window, k calendar, b ban, g sliding
 -- log, d distinct values, c concurrency.
 local takeOf = {}
+local stateOf, waitsOf, errorOf, write, noteTaken -- see read.lua and state.lua; often not needed
+-- A nil in a new table makes room for an element, so that the table need not grow.
+local reply, length = { argv[1] .. ' ' .. nowText, nil }, 1
 -- What a request writes, by key: a new text with its expiry, a new state that write in state.lua
 -- writes, or the id of a new unit of a concurrency limit. The other two are false.
 local newTexts, expiries = { nil, nil, nil }, { nil, nil, nil }
@@ -110,9 +184,17 @@ while argv[i] do
     mode, alike, size = match(argv[i], '^(%a+) (%d+) (%d+)$')
     alike, size = alike + 0, size + 0
   end
+  -- A charge is what each request of the group charges on one of its keys:
+  --
+  --   n                   enforced units
+  --   shadow, lasts, ids  as in ARGV; nil for none
+  --   periods             the starts of periods of a calendar
+  --   isFree              there are only shadow charges, which deny nothing
+  --   isList              the limit is a log, or counts values
+  --   tail                the rest of the state in the reply, where the stored state has version 1:
+  --                       a debt of 0 for windows that may owe units, and 0 for the next period of
+  --                       a calendar
   local takes, charges = mode == 'take', { nil, nil, nil }
-  -- tail is what a state of version 1 lacks in the reply: a debt of 0, and of calendars the next
-  -- period. It is empty unless the limit counts in windows that may owe units.
   for j = 1, size do
     local text, units, tail, periods = argv[i + 2 * j - 1], argv[i + 2 * j], '', nil
     local letter, most, P, Q = match(text, '^1(%a) (%d+) (%d+) (%d+)$')
@@ -135,18 +217,14 @@ while argv[i] do
       --- families
       takeOf[letter] = take
     end
-    local n = tonumber(units)
-    -- charge is what each request of the group charges on its j-th key. isMore: it has more than n:
-    -- shadow, lasts, ids or periods. isFree: only shadow charges, which deny nothing.
     local charge = {
-      text = text, letter = letter, most = most, P = P, Q = Q, n = n, take = take, tail = tail,
-      isList = letter == 'g' or letter == 'd',
+      text = text, letter = letter, most = most, P = P, Q = Q, take = take, periods = periods,
+      n = tonumber(units), tail = tail, isList = letter == 'g' or letter == 'd',
     }
-    if not n or periods then
+    if not charge.n then
       local enforced, shadow, lasts, ids = match(units, '^(%d*),?(%d*)@?(%d*)#?(.*)$')
-      charge.isMore, charge.n, charge.isFree = true, tonumber(enforced) or 0, enforced == ''
-      charge.shadow, charge.lasts = tonumber(shadow), tonumber(lasts)
-      charge.ids, charge.periods = ids, periods
+      charge.n, charge.isFree = tonumber(enforced) or 0, enforced == ''
+      charge.shadow, charge.lasts, charge.ids = tonumber(shadow), tonumber(lasts), ids
     end
     charges[j] = charge
   end
@@ -155,81 +233,38 @@ while argv[i] do
     local allowed, wrong, found, logs, serials, zeros = true, nil, '', nil, '', ''
     for j = 1, size do
       local charge, key = charges[j], keys[place + j]
-      local letter, most, P, Q, n = charge.letter, charge.most, charge.P, charge.Q, charge.n
-      local shadow, lasts, periods
-      if charge.isMore then
-        shadow, lasts, periods = charge.shadow, charge.lasts, charge.periods
+      local take, letter, most, P, Q = charge.take, charge.letter, charge.most, charge.P, charge.Q
+      local n, shadow, lasts, periods = charge.n, charge.shadow, charge.lasts, charge.periods
+      local text = written and writes[written[key]]
+      if text == nil then
+        text = only
+        if texts then
+          text = texts[place + j]
+        end
       end
-      -- If isKnown, this file decides by at, a, b, serial and ring. Otherwise state.lua reads the
-      -- state into s, and these are copied from s. asOf is the instant to which the state is
-      -- advanced: now, or its latest taking if the clock stepped back. state is for the reply.
-      local at, a, b, asOf, state = 0, 0, 0, now, ' 0 0 0'
-      local debt, serial, ring, s
-      local text, isKnown
-      if letter == 'c' then
-        after = after or '(' .. nowText
-        a = redis.pcall('ZCARD', key)
-        -- No unit is past its end, and none ends later than one that is taken now.
-        isKnown = a == 0 or redis.pcall('ZCOUNT', key, after, format(whole, now + P)) == a
-        state = isKnown and format(' 0 %d 0', a)
-        -- ZADD below adds one id. state.lua adds several, or those that shadow charges take.
-        isKnown = isKnown and (n == 1 and not shadow or not takes)
-      else
-        text = written and writes[written[key]]
-        if text == nil then
-          text = only
-          if texts then
-            text = texts[place + j]
-          end
+      local state, at, a, b, serial, ring = ordinary(charge, key, text, takes)
+      if ring then
+        if not decodeRing then
+          --- bucket_ring
         end
-        if not charge.isList and text and #text < 512 then -- none that is read here is longer
-          local length = #charge.text
-          state, at, a, b = match(text, '^( (%d+) (%d+) (%d+))$', length + 1)
-          if at then
-            at, a, b = at + 0, a + 0, b + 0
-            isKnown = at <= now and sub(text, 1, length) == charge.text
-          elseif sub(text, 1, 1) == '2' then
-            -- Version 2 has a serial, 0 for none, and perhaps more: the ring of a bucket, or the
-            -- debt of a window. state.lua reads debts, and texts that do not match.
-            local more
-            state, at, a, b, serial, more =
-              match(text, '^( (%d+) (%d+) (%d+));(%d+) ?([%d -]*)$', length + 1)
-            at, a, b, serial = tonumber(at), tonumber(a), tonumber(b), tonumber(serial)
-            isKnown = at and at <= now and sub(text, 2, length) == sub(charge.text, 2)
-              and serial < 131072
-            if isKnown and more == '' then
-              isKnown = serial > 0
-            elseif isKnown and (letter == 't' or letter == 'l') then
-              if not decodeRing then
-                --- bucket_ring
-              end
-              ring, serial = decodeRing(more), serial > 0 and serial or nil
-              isKnown = ring ~= nil
-            else
-              isKnown = false
-            end
-          end
-        elseif not charge.isList and text == false then
-          if isSure == nil then
-            local names = {}
-            for k = 1, #keys do
-              names[#names + 1] = not texts[k] and keys[k] or nil
-            end
-            isSure = redis.call('EXISTS', unpack(names)) == 0
-          end
-          isKnown = isSure or redis.pcall('GETRANGE', key, '0', '0') == ''
-        end
+        ring = decodeRing(ring)
+        state = ring and state
       end
 
+      -- asOf is the instant to which the state is advanced: now, or its latest taking if the clock
+      -- stepped back. s is the state if state.lua has read it.
+      local asOf, s, debt = now, nil, nil
       -- take gets text as its argument isRead. It checks a state that has a text, and returns nil
       -- if the limit cannot have written it. A calendar also returns nil if no period contains now.
       local fits, newAt, newA, newB, reset, owes
       -- Three things need the state as of now, before n units are added: the reply of a calendar,
       -- the level for a ring, and whether the serial stays. So take first adds 0 units.
-      if isKnown and (periods or lasts or serial or ring) then
+      if state and (periods or lasts or serial or ring) then
         local before = at
-        fits, at, a, b = charge.take(most, P, Q, now, at, a, b, 0, nil, text, periods)
-        if periods and fits then
+        fits, at, a, b = take(most, P, Q, now, at, a, b, 0, nil, text, periods)
+        if fits == nil then
+          state = nil
+        elseif periods then
           state = format(wholes, at, a, b)
         end
         -- An empty state gets no refund. Nor does a past window if the limit has a tail: then all
@@ -237,14 +272,11 @@ while argv[i] do
         if a == 0 and b == 0 or at ~= before and charge.tail ~= '' then
           serial = nil
         end
-        isKnown = fits ~= nil
       end
-      if isKnown then
-        fits, newAt, newA, newB, reset =
-          charge.take(most, P, Q, now, at, a, b, n, nil, text, periods)
-        isKnown = fits ~= nil
+      if state then
+        fits, newAt, newA, newB, reset = take(most, P, Q, now, at, a, b, n, nil, text, periods)
       end
-      if not isKnown then
+      if fits == nil then
         if not stateOf then
           --- states
         end
@@ -261,7 +293,7 @@ while argv[i] do
         end
         at, a, b, debt, serial, ring, asOf = s.at, s.a, s.b, s.debt, s.serial, s.ring, s.asOf
         fits, newAt, newA, newB, reset, owes =
-          charge.take(most, P, Q, asOf, at, a, b, n, debt, nil, periods)
+          take(most, P, Q, asOf, at, a, b, n, debt, nil, periods)
       end
 
       allowed = allowed and (fits or charge.isFree)
@@ -269,7 +301,7 @@ while argv[i] do
       local taken = n > 0
       if allowed and takes and shadow and shadow > 0 then
         local shadowFits, at2, a2, b2, reset2, owes2 =
-          charge.take(most, P, Q, asOf, newAt, newA, newB, shadow, owes, nil, periods)
+          take(most, P, Q, asOf, newAt, newA, newB, shadow, owes, nil, periods)
         if shadowFits then
           taken, newAt, newA, newB, reset, owes = true, at2, a2, b2, reset2, owes2
         end
@@ -337,15 +369,8 @@ while argv[i] do
         local P = charges[j].P
         redis.call('ZADD', key, format(whole, now + P), id)
         redis.call('PEXPIRE', key, format(whole, floor((P + 999) / 1000) + grace))
-      elseif text and isAlone then
-        redis.call('SET', key, text, 'PX', expiries[j])
       elseif text then
-        local k = written[key]
-        if not k then
-          k, last = last + 2, last + 3
-          written[key], writes[k - 1] = k, key
-        end
-        writes[k], writes[k + 1] = text, expiries[j]
+        writeText(key, text, expiries[j])
       end
     end
     place = place + size
