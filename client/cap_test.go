@@ -66,8 +66,7 @@ func TestACapOfRequestsAtOnceIsHeldUntilTheirEnd(t *testing.T) {
 		})
 		var wg sync.WaitGroup
 		for range 2 { // processes
-			c := newClient(t, server, client.Options{Limit: limits.Concurrent(3), Backend: backend,
-				MaxWait: time.Hour})
+			c := newClient(t, server, client.Options{Limit: limits.Concurrent(3), Backend: backend, MaxWait: time.Hour})
 			for range 10 {
 				wg.Go(func() {
 					if _, err := get(c, "http://a/"); err != nil {
@@ -106,8 +105,7 @@ func TestAProcessKeepsTheCapByItselfWhileTheBackendFails(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if elapsed := time.Since(server.began); elapsed < 4*time.Second || elapsed > 5*time.Second ||
-			alone < 5 {
+		if elapsed := time.Since(server.began); elapsed < 4*time.Second || elapsed > 5*time.Second || alone < 5 {
 			t.Errorf("5 requests took %v, and the failure was reported %d times", elapsed, alone)
 		}
 	})
@@ -168,8 +166,7 @@ type remote struct {
 	asked, asking, most int
 }
 
-func (r *remote) Take(ctx context.Context, charges []backends.Charge,
-	decisions []limits.Decision) error {
+func (r *remote) Take(ctx context.Context, charges []backends.Charge, decisions []limits.Decision) error {
 	r.mu.Lock()
 	r.asked++
 	r.asking++

@@ -53,8 +53,7 @@ func mostOf(limit limits.Limit, windows int) int64 {
 func (l loop) run(t *testing.T, options client.Options, clients int) (r result) {
 	t.Helper()
 	limiter := nethttp.MustNew(nethttp.Config{
-		Rules: []nethttp.Rule{{Name: "everybody", Limit: l.limit,
-			Key: keyfuncs.Constant[*http.Request]("everybody")}},
+		Rules:      []nethttp.Rule{{Name: "everybody", Limit: l.limit, Key: keyfuncs.Constant[*http.Request]("everybody")}},
 		Headers:    headers.Options{Formats: []headers.Format{l.format}},
 		MaxWaiting: 1000,
 	})
@@ -77,8 +76,7 @@ func (l loop) run(t *testing.T, options client.Options, clients int) (r result) 
 	// Windows begin at multiples of the period: the loop begins with one.
 	begin := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	time.Sleep(time.Until(begin))
-	ctx, cancel := context.WithDeadline(t.Context(),
-		begin.Add(time.Duration(l.windows)*period-time.Millisecond))
+	ctx, cancel := context.WithDeadline(t.Context(), begin.Add(time.Duration(l.windows)*period-time.Millisecond))
 	defer cancel()
 	var wg sync.WaitGroup
 	for range clients {
@@ -165,8 +163,7 @@ func TestAClosedLoopIsNotDeniedThoughAnswersOvertakeEachOther(t *testing.T) {
 		for _, format := range []headers.Format{headers.IETF, headers.GitHub} {
 			t.Run(fmt.Sprintf("%v/%v", limit.Algorithm(), format), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					l := loop{limit: limit, format: format, workers: 64, windows: 4,
-						latency: 200 * time.Millisecond}
+					l := loop{limit: limit, format: format, workers: 64, windows: 4, latency: 200 * time.Millisecond}
 					r := l.run(t, client.Options{}, 1)
 					if *trace {
 						fmt.Printf("%-16v %-12v %2d, latency: %.3f of %d, %d denied\n", limit.Algorithm(), format,
@@ -200,8 +197,7 @@ func TestSmallLimitsAreNotDeniedAndOlderFieldsLeaveAPartUnused(t *testing.T) {
 		{limits.LeakyQueue(limits.PerMinute(30), 2), 0.65},
 		{limits.LeakyQueue(limits.PerMinute(60), 2), 0.65},
 	} {
-		for _, format := range []headers.Format{headers.IETF, headers.Draft6, headers.GitHub,
-			headers.Discord} {
+		for _, format := range []headers.Format{headers.IETF, headers.Draft6, headers.GitHub, headers.Discord} {
 			for _, workers := range []int{1, 16} {
 				t.Run(fmt.Sprintf("%v/%v/%d", test.limit, format, workers), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {

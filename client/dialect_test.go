@@ -46,13 +46,11 @@ func (g *github) answer(_ int, r *http.Request) *http.Response {
 		g.lastWrite = now
 	}
 	if now.After(g.reset) {
-		g.left, g.reset = map[string]int{"core": 20, "search": 5,
-			"code_scanning_upload": 3}, now.Add(10*time.Minute)
+		g.left, g.reset = map[string]int{"core": 20, "search": 5, "code_scanning_upload": 3}, now.Add(10*time.Minute)
 	}
 	if now.Before(g.secondary) {
 		g.denied++
-		a := answer(403, "Content-Type", "application/json; charset=utf-8", "Date",
-			now.UTC().Format(http.TimeFormat))
+		a := answer(403, "Content-Type", "application/json; charset=utf-8", "Date", now.UTC().Format(http.TimeFormat))
 		if g.retry {
 			a.Header.Set("Retry-After", fmt.Sprint(int(g.secondary.Sub(now)/time.Second)+1))
 		}
@@ -83,8 +81,7 @@ func newGitHub(t *testing.T, g *github, o client.Options) (*client.Transport, *s
 // These are paths of no resource.
 func TestDialectsTakeEveryPath(t *testing.T) {
 	for _, dialect := range []client.Dialect{client.GitHub, client.Discord, client.OpenAI, client.Anthropic} {
-		for _, path := range []string{"", "/", "/api", "/api/", "/api/v10", "/api/v3", "//", "/repos",
-			"/repos/o//"} {
+		for _, path := range []string{"", "/", "/api", "/api/", "/api/v10", "/api/v3", "//", "/repos", "/repos/o//"} {
 			synctest.Test(t, func(t *testing.T) {
 				c := newClient(t, scripted(always(200)), client.Options{Dialect: dialect})
 				if _, err := get(c, "http://a"+path); err != nil {
@@ -106,8 +103,7 @@ func TestTheResourcesOfGitHubAreApart(t *testing.T) {
 			time.Since(server.began) > 0 {
 			t.Error("core waits for search")
 		}
-		if response, err := get(c, "https://api.github.com/search/issues"); err != nil ||
-			response.StatusCode != 200 {
+		if response, err := get(c, "https://api.github.com/search/issues"); err != nil || response.StatusCode != 200 {
 			t.Errorf("%v, %v, want 200 after the reset", response, err)
 		}
 		if elapsed := time.Since(server.began); elapsed < 10*time.Minute || g.denied != 1 {
@@ -121,9 +117,8 @@ func TestGitHubNamesTheResourceOfARoute(t *testing.T) {
 		g := &github{}
 		c, server := newGitHub(t, g, client.Options{MaxWait: time.Hour})
 		for range 4 { // of 3
-			if response, err := get(c,
-				"https://api.github.com/repos/o/r/code-scanning/sarifs"); err != nil ||
-				response.StatusCode != 200 {
+			response, err := get(c, "https://api.github.com/repos/o/r/code-scanning/sarifs")
+			if err != nil || response.StatusCode != 200 {
 				t.Fatal(response, err)
 			}
 		}
@@ -131,8 +126,7 @@ func TestGitHubNamesTheResourceOfARoute(t *testing.T) {
 			t.Errorf("%d were denied, after %v", g.denied, time.Since(server.began))
 		}
 		start := time.Now()
-		if _, err := get(c, "https://api.github.com/repos/o/r/issues"); err != nil ||
-			time.Since(start) > 0 {
+		if _, err := get(c, "https://api.github.com/repos/o/r/issues"); err != nil || time.Since(start) > 0 {
 			t.Errorf("core waits for code scanning: %v", err)
 		}
 	})
@@ -206,8 +200,7 @@ func TestWritesToGitHubStartASecondApartAfterASecondaryDenial(t *testing.T) {
 		}
 		wg.Wait()
 		if g.fast != 0 || g.denied != 1 || time.Since(server.began) > 15*time.Second {
-			t.Errorf("%d writes were too close, %d denied, and ten took %v", g.fast, g.denied,
-				time.Since(server.began))
+			t.Errorf("%d writes were too close, %d denied, and ten took %v", g.fast, g.denied, time.Since(server.began))
 		}
 	})
 }
@@ -221,8 +214,7 @@ func TestWritesToGitHubKeepToItsLimits(t *testing.T) {
 			wg.Go(func() { do(c, request(t, "POST", "https://api.github.com/repos/o/r/issues", nil)) })
 		}
 		wg.Wait()
-		for n, period := range map[int]time.Duration{80: time.Minute, 500: time.Hour,
-			1: 100 * time.Millisecond} {
+		for n, period := range map[int]time.Duration{80: time.Minute, 500: time.Hour, 1: 100 * time.Millisecond} {
 			for i := range server.at[n:] {
 				if over := server.at[i+n] - server.at[i]; over < period {
 					t.Fatalf("%d writes in %v", n+1, over)
@@ -264,8 +256,7 @@ func (d *discord) answer(_ int, r *http.Request) *http.Response {
 	defer d.mu.Unlock()
 	if !d.global.take(50, time.Second) {
 		d.denied++
-		return answer(429, "Retry-After", "1", "X-RateLimit-Global", "true", "X-RateLimit-Scope",
-			"global")
+		return answer(429, "Retry-After", "1", "X-RateLimit-Global", "true", "X-RateLimit-Scope", "global")
 	}
 	channel := strings.Split(r.URL.Path, "/")[4]
 	if d.buckets == nil {
@@ -359,15 +350,13 @@ func TestAGlobalDenialOfDiscordHoldsBackAllRoutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := scripted(func(n int, _ *http.Request) *http.Response {
 			if n == 1 {
-				return answer(429, "Retry-After", "3", "X-RateLimit-Global", "true", "X-RateLimit-Scope",
-					"global")
+				return answer(429, "Retry-After", "3", "X-RateLimit-Global", "true", "X-RateLimit-Scope", "global")
 			}
 			return answer(200)
 		})
 		c := newClient(t, server, client.Options{Dialect: client.Discord})
 		for _, path := range []string{"channels/1", "guilds/2", "users/@me"} {
-			if response, err := get(c, "https://discord.com/api/v10/"+path); err != nil ||
-				response.StatusCode != 200 {
+			if response, err := get(c, "https://discord.com/api/v10/"+path); err != nil || response.StatusCode != 200 {
 				t.Error(response, err)
 			}
 		}
@@ -395,8 +384,7 @@ func testInvalidRequests(t *testing.T, channels int) {
 		var err error
 		for i := range 12_000 {
 			time.Sleep(10 * time.Millisecond)
-			if _, err = get(c, fmt.Sprintf("https://discord.com/api/v10/channels/%d",
-				i%channels)); err != nil {
+			if _, err = get(c, fmt.Sprintf("https://discord.com/api/v10/channels/%d", i%channels)); err != nil {
 				break
 			}
 		}

@@ -68,8 +68,7 @@ func TestAToldWaitWithoutADenialIsDoubtedAfterMaxWait(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %v", name, maxWait), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					server := scripted(func(n int, _ *http.Request) *http.Response {
-						return answer(200,
-							fields(n)...)
+						return answer(200, fields(n)...)
 					})
 					c := newClient(t, server, client.Options{MaxWait: maxWait})
 					const every = 250 * time.Millisecond
@@ -284,8 +283,7 @@ func TestEvenlySpreadsThoughItsGapsAreLongerThanMaxWait(t *testing.T) {
 func TestAnEndThatDoesNotMovePaces(t *testing.T) {
 	for name, told := range map[string]func(left int, since time.Duration) time.Duration{
 		"a window": func(_ int, since time.Duration) time.Duration { return time.Hour - since },
-		"a bucket": func(left int,
-			_ time.Duration) time.Duration {
+		"a bucket": func(left int, _ time.Duration) time.Duration {
 			return time.Duration(600-left) * 6 * time.Second
 		},
 	} {
@@ -304,8 +302,7 @@ func TestAnEndThatDoesNotMovePaces(t *testing.T) {
 				before := time.Now()
 				get(c, "http://a/")
 				var held *client.WaitError
-				if _, err := get(c, "http://a/"); time.Since(before) < 10*time.Second &&
-					!errors.As(err, &held) {
+				if _, err := get(c, "http://a/"); time.Since(before) < 10*time.Second && !errors.As(err, &held) {
 					t.Errorf("with %d left for %v two requests took %v", left, told(left, time.Since(begun)),
 						time.Since(before))
 				}

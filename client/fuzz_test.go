@@ -61,8 +61,7 @@ func parsed(values, policies []string) (least quota, ok bool) {
 		}
 		_, a := item.Params.Get("a")
 		_, w := item.Params.Get("w")
-		q := quota{left: param(item, "r"), limit: limits[text(item)], end: param(item, "t"),
-			source: sourceRateLimit}
+		q := quota{left: param(item, "r"), limit: limits[text(item)], end: param(item, "t"), source: sourceRateLimit}
 		if a || w {
 			return quota{}, false
 		}

@@ -13,8 +13,7 @@ import (
 )
 
 // forbids serves 403s of GitHub whose bodies rest writes, and returns a client of them.
-func forbids(t *testing.T, rest func(w io.Writer, flush func())) (c *client.Transport,
-	stop func()) {
+func forbids(t *testing.T, rest func(w io.Writer, flush func())) (c *client.Transport, stop func()) {
 	base, stop := serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusForbidden)
@@ -26,8 +25,7 @@ func forbids(t *testing.T, rest func(w io.Writer, flush func())) (c *client.Tran
 }
 
 // asks sends a request and fails unless it is answered 403 within a time.
-func asks(t *testing.T, c *client.Transport, ctx context.Context, least,
-	most time.Duration) *http.Response {
+func asks(t *testing.T, c *client.Transport, ctx context.Context, least, most time.Duration) *http.Response {
 	t.Helper()
 	began := time.Now()
 	response, err := c.RoundTrip(request(t, "GET", "http://api.github.com/user", nil).WithContext(ctx))
@@ -101,8 +99,7 @@ func TestAForbiddenOfGitHubIsReadTo16KiBAtMost(t *testing.T) {
 		if read != 16<<10 {
 			t.Errorf("%d bytes were read ahead", read)
 		}
-		if n, err := io.CopyN(io.Discard, response.Body, 1<<20); n != 1<<20 || err != nil ||
-			read < 1<<20 {
+		if n, err := io.CopyN(io.Discard, response.Body, 1<<20); n != 1<<20 || err != nil || read < 1<<20 {
 			t.Errorf("%d bytes, of %d, %v", n, read, err)
 		}
 	})

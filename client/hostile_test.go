@@ -31,19 +31,15 @@ var lies = [][]string{
 	{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1"},
 	{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1000000000"},
 	{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "9223372036854775807"},
-	{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1000000000", "Date",
-		"Fri, 31 Dec 9999 23:59:59 GMT"},
-	{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "4000000000", "Date",
-		"Thu, 01 Jan 1970 00:00:00 GMT"},
-	{"X-RateLimit-Remaining", "99999999999999999999", "X-RateLimit-Reset", "0", "X-RateLimit-Limit",
-		"0"},
+	{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1000000000", "Date", "Fri, 31 Dec 9999 23:59:59 GMT"},
+	{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "4000000000", "Date", "Thu, 01 Jan 1970 00:00:00 GMT"},
+	{"X-RateLimit-Remaining", "99999999999999999999", "X-RateLimit-Reset", "0", "X-RateLimit-Limit", "0"},
 	{"RateLimit", `"a";r=0;t=0`},
 	{"RateLimit", `"a";r=999999999999999;t=999999999999999`, "RateLimit-Policy", `"a";q=0;w=1`},
 	{"RateLimit", `"a";r=1;t=999999999999999`},
 	{"RateLimit", `limit=0, remaining=0, reset=0`},
 	{"RateLimit-Remaining", "0", "RateLimit-Reset", "0"},
-	{"X-RateLimit-Global", "true", "Retry-After", "0", "X-RateLimit-Bucket",
-		strings.Repeat("b", 1<<20)},
+	{"X-RateLimit-Global", "true", "Retry-After", "0", "X-RateLimit-Bucket", strings.Repeat("b", 1<<20)},
 	{"X-RateLimit-Bucket", "\x00", "X-RateLimit-Scope", "shared", "Retry-After", "1"},
 	{"X-RateLimit-Resource", "\x00", "Retry-After", "1"},
 }
@@ -115,8 +111,7 @@ func TestEveryRequestEndsWhateverServersSay(t *testing.T) {
 					time.Sleep(delay)
 					return answer(status, fields...)
 				})
-				c := newClient(t, server, client.Options{MaxWait: 20 * time.Second, Dialect: dialect,
-					MaxInFlight: 5})
+				c := newClient(t, server, client.Options{MaxWait: 20 * time.Second, Dialect: dialect, MaxInFlight: 5})
 				var wg sync.WaitGroup
 				for i := range 50 {
 					wg.Go(func() {
@@ -282,8 +277,7 @@ func TestCachedAnswersSayNothing(t *testing.T) {
 }
 
 func TestFieldsOfManyLinesCostLittle(t *testing.T) {
-	for _, field := range []string{"Retry-After", "X-Retry-After", "Ratelimit-Reset",
-		"X-Ratelimit-Reset"} {
+	for _, field := range []string{"Retry-After", "X-Retry-After", "Ratelimit-Reset", "X-Ratelimit-Reset"} {
 		for _, line := range []string{"x", "2x", "Mon Jan 02 2006 15:04:0", "5,5,5,5,5,5"} {
 			h := http.Header{"Ratelimit-Remaining": {"5"}, "X-Ratelimit-Remaining": {"5"}}
 			h[field] = slices.Repeat([]string{line}, 10<<20/(len(field)+len(line)+4))

@@ -25,8 +25,7 @@ type panicking struct {
 	once bool
 }
 
-func (p *panicking) Take(ctx context.Context, charges []backends.Charge,
-	decisions []limits.Decision) error {
+func (p *panicking) Take(ctx context.Context, charges []backends.Charge, decisions []limits.Decision) error {
 	if !p.once {
 		p.once = true
 		panic("a bug")
@@ -75,19 +74,19 @@ func TestAPanicLeavesNothingCounted(t *testing.T) {
 		"Base returns nothing": {first: func(int, *http.Request) *http.Response { return nil }},
 		"a body that is read":  {first: forbidden, dialect: client.GitHub},
 		"Observe, limited":     {first: always(429, "Retry-After", "0.001"), observe: on(client.Limited)},
-		"Observe, repeated": {first: always(429, "Retry-After", "0.001"),
-			observe: on(client.Repeated)},
-		"Observe, gave up": {first: always(429, "Retry-After", "60"), observe: on(client.GaveUp)},
-		"Observe, held":    {first: always(429, "Retry-After", "0.001"), observe: on(client.Held)},
-		"Observe, paused": {first: always(200, "X-RateLimit-Remaining", "0",
-			"X-RateLimit-Reset-After", "0.001"), observe: on(client.Paused)},
+		"Observe, repeated":    {first: always(429, "Retry-After", "0.001"), observe: on(client.Repeated)},
+		"Observe, gave up":     {first: always(429, "Retry-After", "60"), observe: on(client.GaveUp)},
+		"Observe, held":        {first: always(429, "Retry-After", "0.001"), observe: on(client.Held)},
+		"Observe, paused": {
+			first:   always(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset-After", "0.001"),
+			observe: on(client.Paused),
+		},
 		"Observe, resumed": {first: always(429, "Retry-After", "0.001"), observe: on(client.Resumed)},
 		"Observe, alone": {first: always(200), observe: once(on(client.Alone)),
 			backend: undecided{memory.MustNew(memory.Options{})}},
 		"GetBody": {first: always(429, "Retry-After", "0.001"),
 			getBody: func() (io.ReadCloser, error) { panic("a bug") }},
-		"Backend": {first: always(200),
-			backend: &panicking{Memory: memory.MustNew(memory.Options{})}},
+		"Backend": {first: always(200), backend: &panicking{Memory: memory.MustNew(memory.Options{})}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -153,8 +152,7 @@ func (w wild) panics(method string) {
 
 func (w wild) Err() error            { w.panics("Err"); return w.Context.Err() }
 func (w wild) Done() <-chan struct{} { w.panics("Done"); return w.Context.Done() }
-func (w wild) Deadline() (d time.Time,
-	ok bool) {
+func (w wild) Deadline() (d time.Time, ok bool) {
 	w.panics("Deadline")
 	return w.Context.Deadline()
 }

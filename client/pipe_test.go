@@ -121,8 +121,7 @@ func answer(status int, fields ...string) *http.Response {
 	for i := 0; i < len(fields); i += 2 {
 		h.Add(fields[i], fields[i+1])
 	}
-	return &http.Response{StatusCode: status, Header: h, Body: http.NoBody, ProtoMajor: 1,
-		ProtoMinor: 1}
+	return &http.Response{StatusCode: status, Header: h, Body: http.NoBody, ProtoMajor: 1, ProtoMinor: 1}
 }
 
 func newClient(t *testing.T, s http.RoundTripper, o client.Options) *client.Transport {

@@ -96,12 +96,10 @@ func TestRealSockets(t *testing.T) {
 		t.Run(test.limit.Algorithm().String(), func(t *testing.T) {
 			t.Parallel()
 			limiter := nethttp.MustNew(nethttp.Config{
-				Rules: []nethttp.Rule{{Name: "all", Limit: test.limit,
-					Key: keyfuncs.Constant[*http.Request]("all")}},
+				Rules:   []nethttp.Rule{{Name: "all", Limit: test.limit, Key: keyfuncs.Constant[*http.Request]("all")}},
 				Headers: headers.Options{Formats: []headers.Format{test.format}}, MaxWaiting: 100,
 			})
-			server := httptest.NewServer(limiter.Handler(http.HandlerFunc(func(http.ResponseWriter,
-				*http.Request) {
+			server := httptest.NewServer(limiter.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			})))
 			defer server.Close()
 			var y tally
@@ -141,8 +139,7 @@ func TestExpressRateLimit(t *testing.T) {
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("npm: %v\n%s", err, out)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "server.js"), []byte(expressProgram),
-		0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "server.js"), []byte(expressProgram), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	node := testrun.Command(t, "node", "server.js")

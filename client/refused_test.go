@@ -22,8 +22,7 @@ type away struct {
 	bodies   []string
 }
 
-var refusedConnection = &net.OpError{Op: "dial", Net: "tcp",
-	Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+var refusedConnection = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 
 func (a *away) RoundTrip(r *http.Request) (*http.Response, error) {
 	if since := time.Since(a.began); since >= a.down && since < a.up {
@@ -88,8 +87,7 @@ func TestAServerThatStaysAwayIsWaitedForOnce(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		for i, most := range []time.Duration{12 * time.Second, 0, 0} {
 			began := time.Now()
-			if _, err := get(c, "http://a/"); !errors.Is(err, syscall.ECONNREFUSED) ||
-				time.Since(began) > most {
+			if _, err := get(c, "http://a/"); !errors.Is(err, syscall.ECONNREFUSED) || time.Since(began) > most {
 				t.Errorf("%d: %v after %v", i, err, time.Since(began))
 			}
 		}
@@ -109,8 +107,7 @@ func TestDenialsNamesStatusesThatDeny(t *testing.T) {
 				return answer(200)
 			})
 			c := newClient(t, server, client.Options{Denials: []int{503}})
-			if _, err := do(c, request(t, test.method, "http://a/", nil)); err != nil ||
-				server.count() != test.sent {
+			if _, err := do(c, request(t, test.method, "http://a/", nil)); err != nil || server.count() != test.sent {
 				t.Errorf("%s: %d requests, %v, want %d", test.method, server.count(), err, test.sent)
 			}
 		})

@@ -39,8 +39,7 @@ func (b *budget) advance(now instant) {
 }
 
 // whyNotAgain returns why a denied request is not sent again, or "" if it is.
-func (p *pacer) whyNotAgain(
-	c *call, status int, now instant, wait time.Duration, l leeway) string {
+func (p *pacer) whyNotAgain(c *call, status int, now instant, wait time.Duration, l leeway) string {
 	switch {
 	case c.attempt >= p.o.Attempts:
 		return "it has been sent as often as Attempts allows"

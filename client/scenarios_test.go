@@ -48,8 +48,7 @@ type figures struct {
 }
 
 func (f figures) String() string {
-	return fmt.Sprintf("%.2f · %d · %d", f.over, f.denials,
-		f.errors)
+	return fmt.Sprintf("%.2f · %d · %d", f.over, f.denials, f.errors)
 }
 
 // A model is a server. It is asked about one request at a time, and says what it answers and
@@ -200,8 +199,7 @@ var scenarios = []scenario{
 		server: func() model {
 			return &restarting{
 				begin: func() model {
-					return fixed{limit: 50, period: 10 * time.Second, fields: draft8,
-						byKey: true}.new()
+					return fixed{limit: 50, period: 10 * time.Second, fields: draft8, byKey: true}.new()
 				},
 				down: 12 * time.Second, up: 15 * time.Second,
 			}
@@ -213,8 +211,7 @@ var scenarios = []scenario{
 }
 
 // onDiscord is a job that asks each channel in turn. The account may send 50 requests a second.
-func onDiscord(channels, requests, workers int, latency, ideal time.Duration,
-	most figures) scenario {
+func onDiscord(channels, requests, workers int, latency, ideal time.Duration, most figures) scenario {
 	return scenario{
 		name: fmt.Sprintf("Discord, %d channels", channels), server: newChannels,
 		latency: latency, requests: requests, workers: workers,
@@ -243,11 +240,11 @@ func drawn(random *rand.Rand) (all []scenario) {
 			})
 		}
 		for _, byKey := range []bool{true, false} {
+			formats := []func(int, int, time.Duration, time.Duration, time.Time) []string{draft6, draft7, draft8, epoch}
 			f := fixed{limit: between(30, 200), byKey: byKey,
 				// Windows begin with the minute.
 				period: []time.Duration{5, 6, 10, 12}[random.IntN(4)] * time.Second,
-				fields: []func(int, int, time.Duration, time.Duration, time.Time) []string{draft6, draft7,
-					draft8, epoch}[random.IntN(4)]}
+				fields: formats[random.IntN(4)]}
 			windows := between(4, 6)
 			all = append(all, scenario{
 				name:   fmt.Sprintf("window of %d in %v, by key %v", f.limit, f.period, byKey),
@@ -487,8 +484,7 @@ func draft7(limit, left int, period, reset time.Duration, _ time.Time) []string 
 
 func draft8(limit, left int, period, reset time.Duration, _ time.Time) []string {
 	name := fmt.Sprintf(`"%d-in-%dsec"`, limit, ceil(period))
-	return []string{"RateLimit-Policy", fmt.Sprintf("%s; q=%d; w=%d; pk=:YTk0OWIyOWI0ZTcz:", name,
-		limit, ceil(period)),
+	return []string{"RateLimit-Policy", fmt.Sprintf("%s; q=%d; w=%d; pk=:YTk0OWIyOWI0ZTcz:", name, limit, ceil(period)),
 		"RateLimit", fmt.Sprintf("%s; r=%d; t=%d", name, left, ceil(reset))}
 }
 
@@ -527,8 +523,8 @@ func (l *leaking) answer(_ *http.Request, now time.Time) (*http.Response, time.D
 	l.level = max(l.level-now.Sub(l.last).Seconds()*float64(l.size)/20, 0)
 	l.last = now
 	if l.level+1 > float64(l.size) {
-		return answer(429, "X-Shopify-Shop-Api-Call-Limit", fmt.Sprintf("%d/%[1]d", l.size),
-			"Retry-After", "2.0"), 0, nil
+		full := fmt.Sprintf("%d/%[1]d", l.size)
+		return answer(429, "X-Shopify-Shop-Api-Call-Limit", full, "Retry-After", "2.0"), 0, nil
 	}
 	l.level++
 	used := int(math.Ceil(l.level))
@@ -546,8 +542,8 @@ func newChannels() model { return &channels{} }
 
 func (d *channels) answer(r *http.Request, _ time.Time) (*http.Response, time.Duration, error) {
 	if !d.global.take(50, time.Second) {
-		return answer(429, "Retry-After", fmt.Sprintf("%.3f", time.Until(d.global.ends).Seconds()),
-			"X-RateLimit-Global", "true", "X-RateLimit-Scope", "global"), 0, nil
+		wait := fmt.Sprintf("%.3f", time.Until(d.global.ends).Seconds())
+		return answer(429, "Retry-After", wait, "X-RateLimit-Global", "true", "X-RateLimit-Scope", "global"), 0, nil
 	}
 	channel := strings.Split(r.URL.Path, "/")[4]
 	if d.each == nil {
@@ -583,8 +579,7 @@ type restarting struct {
 func (s *restarting) answer(r *http.Request, now time.Time) (*http.Response, time.Duration, error) {
 	since := now.Sub(began)
 	if since >= s.down && since < s.up {
-		return nil, 0, &net.OpError{Op: "dial", Net: "tcp",
-			Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+		return nil, 0, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	}
 	if s.now == nil || since >= s.up && !s.again {
 		s.now, s.again = s.begin(), since >= s.up

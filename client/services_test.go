@@ -272,16 +272,14 @@ func testLeft(t *testing.T, fields string, left int64, window time.Duration, sou
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(began))
-		c := newClient(t, scripted(always(200, list(fields)...)),
-			client.Options{Pace: client.Evenly, MaxWait: 1})
+		c := newClient(t, scripted(always(200, list(fields)...)), client.Options{Pace: client.Evenly, MaxWait: 1})
 		get(c, "http://a/")
 		_, err := get(c, "http://a/")
 		var held *client.WaitError
 		switch isHeld := errors.As(err, &held); {
 		case left == none && err != nil:
 			t.Errorf("the next request ended with %v, want nothing to be believed", err)
-		case left != none && (!isHeld || held.Wait != window/time.Duration(left+1) ||
-			held.Source != source):
+		case left != none && (!isHeld || held.Wait != window/time.Duration(left+1) || held.Source != source):
 			t.Errorf("the next request ended with %+v, want a wait of %v, a part of %v, by %s", err,
 				window/time.Duration(left+1), window, source)
 		}
@@ -300,24 +298,18 @@ func TestOfSeveralLimitsTheLeastCounts(t *testing.T) {
 			"X-RateLimit-Reset: 1, 60, 3600", 9, time.Minute},
 		"equals": {"X-RateLimit-Remaining: 9, 9, 12\n" +
 			"X-RateLimit-Reset: 60, 1, 3600", 9, time.Minute},
-		"one reset": {"X-RateLimit-Remaining: 30, 9\nX-RateLimit-Reset: 60", 9,
-			time.Minute},
-		"several resets of one": {"X-RateLimit-Remaining: 9\nX-RateLimit-Reset: 1, 60", 9,
-			time.Minute},
+		"one reset":             {"X-RateLimit-Remaining: 30, 9\nX-RateLimit-Reset: 60", 9, time.Minute},
+		"several resets of one": {"X-RateLimit-Remaining: 9\nX-RateLimit-Reset: 1, 60", 9, time.Minute},
 		"several lines": {"X-RateLimit-Remaining: 30\nX-RateLimit-Remaining: 9\n" +
 			"X-RateLimit-Reset: 1\nX-RateLimit-Reset: 60", 9, time.Minute},
 		"one that is no number": {"X-RateLimit-Remaining: unlimited, 9\n" +
 			"X-RateLimit-Reset: 1, 60", 9, time.Minute},
-		"one that does not end": {"X-RateLimit-Remaining: 3, 9\nX-RateLimit-Reset: -, 60", 9,
-			time.Minute},
-		"one that is no element": {"X-RateLimit-Remaining: , 9\nX-RateLimit-Reset: , 60", 9,
-			time.Minute},
+		"one that does not end":  {"X-RateLimit-Remaining: 3, 9\nX-RateLimit-Reset: -, 60", 9, time.Minute},
+		"one that is no element": {"X-RateLimit-Remaining: , 9\nX-RateLimit-Reset: , 60", 9, time.Minute},
 		"parameters": {"X-RateLimit-Remaining: 30;w=1, 9;w=60\n" +
 			"X-RateLimit-Reset: 1, 60", 9, time.Minute},
-		"decimals are rounded down": {"X-RateLimit-Remaining: 9.99\nX-RateLimit-Reset: 60.0", 9,
-			time.Minute},
-		"those of older drafts": {"RateLimit-Remaining: 30.5, 9.5\nRateLimit-Reset: 1, 60.000",
-			9, time.Minute},
+		"decimals are rounded down": {"X-RateLimit-Remaining: 9.99\nX-RateLimit-Reset: 60.0", 9, time.Minute},
+		"those of older drafts":     {"RateLimit-Remaining: 30.5, 9.5\nRateLimit-Reset: 1, 60.000", 9, time.Minute},
 		"many limits, of which 16 count": {
 			"X-RateLimit-Remaining: 9,9,9,9, 9,9,9,9, 9,9,9,9, 9,9,9,9, 1\nX-RateLimit-Reset: 60",
 			9, time.Minute},

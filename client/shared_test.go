@@ -86,8 +86,7 @@ func hundred(told bool) scenario {
 		most:    figures{1.8, 560, 20},
 	}
 	if told {
-		s.name, s.server = "100 processes, told", fixed{limit: 80, period: time.Minute,
-			fields: draft8}.new
+		s.name, s.server = "100 processes, told", fixed{limit: 80, period: time.Minute, fields: draft8}.new
 		s.ideal, s.most = 12*time.Minute, figures{1.2, 550, 10}
 	}
 	return s
@@ -144,8 +143,7 @@ func TestAHundredProcessesAreDeniedLessThanPublishedOnes(t *testing.T) {
 			}
 			return got
 		}
-		ours, aatb, backoff := run("weir", nil), run("AATB", newTelemetry(80).client), run("backoff",
-			newBackoff)
+		ours, aatb, backoff := run("weir", nil), run("AATB", newTelemetry(80).client), run("backoff", newBackoff)
 		if most := aatb.denials * 5 / 4; ours.denials > most || 4*ours.denials > backoff.denials {
 			t.Errorf("told %v: %d denials, want %d at most, and a quarter of %d", told, ours.denials, most,
 				backoff.denials)
@@ -197,15 +195,12 @@ func (h *httprate) answer(_ *http.Request, now time.Time) (*http.Response, time.
 type writes struct{ minute, hour window }
 
 func (g *writes) answer(*http.Request, time.Time) (*http.Response, time.Duration, error) {
-	fields := append(xRateLimit(5000, 4000, fmt.Sprint(began.Add(time.Hour).Unix())),
-		"X-RateLimit-Resource", "core")
+	fields := append(xRateLimit(5000, 4000, fmt.Sprint(began.Add(time.Hour).Unix())), "X-RateLimit-Resource", "core")
 	if !g.minute.take(80, time.Minute) {
-		return answer(403, append(fields, "Retry-After",
-			fmt.Sprint(ceil(time.Until(g.minute.ends))))...), 0, nil
+		return answer(403, append(fields, "Retry-After", fmt.Sprint(ceil(time.Until(g.minute.ends))))...), 0, nil
 	}
 	if !g.hour.take(500, time.Hour) {
-		return answer(403, append(fields, "Retry-After",
-			fmt.Sprint(ceil(time.Until(g.hour.ends))))...), 0, nil
+		return answer(403, append(fields, "Retry-After", fmt.Sprint(ceil(time.Until(g.hour.ends))))...), 0, nil
 	}
 	return answer(201, fields...), 0, nil
 }
@@ -290,8 +285,7 @@ type aatb struct {
 
 func (t *telemetry) client(base http.RoundTripper, id int) http.RoundTripper {
 	now := time.Now()
-	return &aatb{telemetry: t, id: id, base: base, rate: aatbRate, tokens: 1, used: now, reported: now,
-		changed: now}
+	return &aatb{telemetry: t, id: id, base: base, rate: aatbRate, tokens: 1, used: now, reported: now, changed: now}
 }
 
 func (c *aatb) RoundTrip(r *http.Request) (*http.Response, error) {

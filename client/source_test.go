@@ -18,8 +18,7 @@ func TestEveryWaitSaysWhatAskedForIt(t *testing.T) {
 			Name: "all", Limit: limits.TokenBucket(limits.PerSecond(1000), 20),
 			Key: keyfuncs.Constant[*http.Request]("all"),
 		}}})
-		base, stop := serve(limiter.Handler(http.HandlerFunc(func(http.ResponseWriter,
-			*http.Request) {
+		base, stop := serve(limiter.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		})))
 		defer stop()
 		c := newClient(t, base, client.Options{Observe: func(e client.Event) {

@@ -120,13 +120,10 @@ func TestAWaitErrorSaysWhatItsWaitIsLongerThan(t *testing.T) {
 		maxWait, context time.Duration
 		bound, text      string
 	}{
-		"MaxWait": {5 * time.Second, 0, "MaxWait", "longer than MaxWait allows"},
-		"MaxWait, the sooner": {5 * time.Second, 10 * time.Second, "MaxWait",
-			"longer than MaxWait allows"},
-		"the context": {time.Minute, 10 * time.Second, "context",
-			"longer than the context allows"},
-		"the context, the sooner": {10 * time.Second, 5 * time.Second, "context",
-			"longer than the context allows"},
+		"MaxWait":                 {5 * time.Second, 0, "MaxWait", "longer than MaxWait allows"},
+		"MaxWait, the sooner":     {5 * time.Second, 10 * time.Second, "MaxWait", "longer than MaxWait allows"},
+		"the context":             {time.Minute, 10 * time.Second, "context", "longer than the context allows"},
+		"the context, the sooner": {10 * time.Second, 5 * time.Second, "context", "longer than the context allows"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -209,8 +206,7 @@ func TestABodyIsSentAgainInFull(t *testing.T) {
 		server := scripted(once("Retry-After", "1"))
 		r := request(t, "POST", "http://a/", strings.NewReader("hello"))
 		response, err := do(newClient(t, server, client.Options{}), r)
-		if err != nil || response.StatusCode != 200 ||
-			!slices.Equal(server.bodies, []string{"hello", "hello"}) {
+		if err != nil || response.StatusCode != 200 || !slices.Equal(server.bodies, []string{"hello", "hello"}) {
 			t.Errorf("%v, %v, bodies %q", response, err, server.bodies)
 		}
 	})
@@ -288,8 +284,7 @@ func TestA503IsRepeatedOnlyIfItHasARetryAfterAndNoHarmIsDone(t *testing.T) {
 				if test.key != "" {
 					r.Header.Set(test.key, "k")
 				}
-				if _, err := do(newClient(t, server, client.Options{}), r); err != nil ||
-					server.count() != test.sent {
+				if _, err := do(newClient(t, server, client.Options{}), r); err != nil || server.count() != test.sent {
 					t.Errorf("%d requests, %v, want %d", server.count(), err, test.sent)
 				}
 			})
@@ -565,8 +560,7 @@ func TestARedirectToAnotherOriginIsCountedThere(t *testing.T) {
 func TestOptionsThatAreIllegalAreReportedTogether(t *testing.T) {
 	_, err := client.New(client.Options{Limit: illegal, MaxInFlight: -1, MaxWait: -1, Attempts: -1,
 		Pace: 9, Dialect: 9})
-	for _, field := range []string{"limit", "max in flight", "max wait", "attempts", "pace",
-		"dialect"} {
+	for _, field := range []string{"limit", "max in flight", "max wait", "attempts", "pace", "dialect"} {
 		if !strings.Contains(fmt.Sprint(err), "client: "+field+": ") {
 			t.Errorf("%v does not name %s", err, field)
 		}
@@ -582,8 +576,7 @@ func TestAccountsAndDenialsThatAreIllegal(t *testing.T) {
 		"only GitHub and Discord have accounts": {Dialect: client.OpenAI, Account: limits.PerSecond(5)},
 		"only OpenAI and Anthropic count tokens": {Dialect: client.GitHub,
 			Tokens: func(*http.Request) (input, output int64) { return 1, 1 }},
-		"must be 1 to 10000 units": {Dialect: client.Discord,
-			Account: limits.PerSecond(10_001)},
+		"must be 1 to 10000 units":           {Dialect: client.Discord, Account: limits.PerSecond(10_001)},
 		"in a positive period (got 5 in 0s)": {Dialect: client.GitHub, Account: limits.Rate{Units: 5}},
 		"(got 200)":                          {Denials: []int{503, 200}},
 		"429, which always denies":           {Denials: []int{429}},

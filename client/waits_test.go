@@ -25,8 +25,7 @@ var waits = []struct {
 }{
 	{"seconds", "Retry-After: 7", 7 * time.Second, "Retry-After"},
 	{"seconds with a fraction", "Retry-After: 1.5", 1500 * time.Millisecond, "Retry-After"},
-	{"a date", "Date: " + httpDate(0) + "\nRetry-After: " + httpDate(time.Minute), 61 * time.Second,
-		"Retry-After"},
+	{"a date", "Date: " + httpDate(0) + "\nRetry-After: " + httpDate(time.Minute), 61 * time.Second, "Retry-After"},
 	{"a date as of RFC 850", "Date: " + httpDate(0) + "\n" +
 		"Retry-After: " + began.Add(time.Minute).Format("Monday, 02-Jan-06 15:04:05 GMT"),
 		61 * time.Second, "Retry-After"},
@@ -36,8 +35,7 @@ var waits = []struct {
 		"Retry-After: " + httpDate(time.Hour+time.Minute), 61 * time.Second, "Retry-After"},
 	{"a date by a clock an hour slow", "Date: " + httpDate(-time.Hour) + "\n" +
 		"Retry-After: " + httpDate(-time.Hour+time.Minute), 61 * time.Second, "Retry-After"},
-	{"a date without a Date", "Retry-After: " + httpDate(time.Minute), 61 * time.Second,
-		"Retry-After"},
+	{"a date without a Date", "Retry-After: " + httpDate(time.Minute), 61 * time.Second, "Retry-After"},
 	{"a date and a Date that is none", "Date: yesterday\nRetry-After: " + httpDate(time.Minute),
 		61 * time.Second, "Retry-After"},
 
@@ -65,10 +63,8 @@ var waits = []struct {
 		"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: " + fmt.Sprint(began.Unix()+3620), 21 * time.Second,
 		"X-RateLimit-Reset"},
 
-	{"several policies", `RateLimit: "day";r=3;t=900, "minute";r=0;t=9, "hour";r=0;t=60`, time.Minute,
-		"RateLimit"},
-	{"several lines", "RateLimit: \"day\";r=3;t=900\nRateLimit: \"minute\";r=0;t=9", 9 * time.Second,
-		"RateLimit"},
+	{"several policies", `RateLimit: "day";r=3;t=900, "minute";r=0;t=9, "hour";r=0;t=60`, time.Minute, "RateLimit"},
+	{"several lines", "RateLimit: \"day\";r=3;t=900\nRateLimit: \"minute\";r=0;t=9", 9 * time.Second, "RateLimit"},
 	{"coming names of parameters", `RateLimit: "a";a=0;w=9`, 9 * time.Second, "RateLimit"},
 	{"a token as name", `RateLimit: a;r=0;t=9`, 9 * time.Second, "RateLimit"},
 	{"spaces and unknown parameters", `RateLimit: "a"; r=0; t=9; pk=:YWJj:; acme="x;r=5"`,
@@ -83,8 +79,7 @@ var waits = []struct {
 		"RateLimit-Policy: \"users\";q=5;qu=\"distinct-values\";w=900, \"tokens\";q=5;qu=\"tokens\";w=900, " +
 			"\"a\";q=5;w=60\nRateLimit: \"users\";r=0;t=900, \"tokens\";r=0;t=900, \"a\";r=0;t=9",
 		9 * time.Second, "RateLimit"},
-	{"a policy without a window", `RateLimit: "concurrent";r=0, "a";r=0;t=9`, 9 * time.Second,
-		"RateLimit"},
+	{"a policy without a window", `RateLimit: "concurrent";r=0, "a";r=0;t=9`, 9 * time.Second, "RateLimit"},
 
 	{"nothing", "", time.Second, "backoff"},
 	{"zero", "Retry-After: 0", time.Second, "backoff"},
@@ -93,8 +88,7 @@ var waits = []struct {
 	{"infinity", "Retry-After: Inf", time.Second, "backoff"},
 	{"an exponent", "Retry-After: 1e9", time.Second, "backoff"},
 	{"an empty field", "Retry-After:", time.Second, "backoff"},
-	{"a date in the past", "Date: " + httpDate(0) + "\nRetry-After: " + httpDate(-time.Hour),
-		time.Second, "backoff"},
+	{"a date in the past", "Date: " + httpDate(0) + "\nRetry-After: " + httpDate(-time.Hour), time.Second, "backoff"},
 	{"a reset in the past", "Date: " + httpDate(0) + "\nX-RateLimit-Remaining: 0\n" +
 		"X-RateLimit-Reset: " + fmt.Sprint(began.Unix()-60), time.Second, "backoff"},
 	{"a malformed list", `RateLimit: "a";r=0;t=9, ,`, time.Second, "backoff"},
@@ -106,27 +100,21 @@ var waits = []struct {
 
 	{"a malformed field before a good one", "Retry-After: soon\nRateLimit: \"a\";r=;t=9\n" +
 		"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 13", 13 * time.Second, "X-RateLimit-Reset"},
-	{"a number beyond any other", "Retry-After: 9223372036854775807", 30 * 24 * time.Hour,
-		"Retry-After"},
-	{"a number beyond int64", "Retry-After: 99999999999999999999999999999999", 30 * 24 * time.Hour,
-		"Retry-After"},
+	{"a number beyond any other", "Retry-After: 9223372036854775807", 30 * 24 * time.Hour, "Retry-After"},
+	{"a number beyond int64", "Retry-After: 99999999999999999999999999999999", 30 * 24 * time.Hour, "Retry-After"},
 	{"a reset beyond any other", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 9223372036854775807",
 		30 * 24 * time.Hour, "X-RateLimit-Reset"},
-	{"a window beyond any other", `RateLimit: "a";r=0;t=999999999999999`, 30 * 24 * time.Hour,
-		"RateLimit"},
+	{"a window beyond any other", `RateLimit: "a";r=0;t=999999999999999`, 30 * 24 * time.Hour, "RateLimit"},
 	{"a window of 31 years", `RateLimit: "a";r=0;t=999999999`, 30 * 24 * time.Hour, "RateLimit"},
 	{"a window that ended in 2001", `RateLimit: "a";r=0;t=999999999999998`, time.Second, "backoff"},
 
-	{"several lines of Retry-After", "Retry-After: 3\nRetry-After: 7\nRetry-After: 5", 7 * time.Second,
-		"Retry-After"},
+	{"several lines of Retry-After", "Retry-After: 3\nRetry-After: 7\nRetry-After: 5", 7 * time.Second, "Retry-After"},
 	{"several numbers in a line", "Retry-After: 3, 7", 7 * time.Second, "Retry-After"},
 	{"X-Retry-After", "Date: " + httpDate(0) + "\nX-Retry-After: " + fmt.Sprint(began.Unix()+20),
 		21 * time.Second, "X-Retry-After"},
 	{"milliseconds", "retry-after-ms: 1500", 1500 * time.Millisecond, "retry-after-ms"},
-	{"milliseconds of Azure", "x-ms-retry-after-ms: 1500.5", 1500500 * time.Microsecond,
-		"x-ms-retry-after-ms"},
-	{"seconds before milliseconds", "Retry-After: 2\nretry-after-ms: 1500", 2 * time.Second,
-		"Retry-After"},
+	{"milliseconds of Azure", "x-ms-retry-after-ms: 1500.5", 1500500 * time.Microsecond, "x-ms-retry-after-ms"},
+	{"seconds before milliseconds", "Retry-After: 2\nretry-after-ms: 1500", 2 * time.Second, "Retry-After"},
 	{"no number of milliseconds", "retry-after-ms: soon", time.Second, "backoff"},
 }
 
@@ -144,8 +132,7 @@ func TestEveryFieldReadsEveryFormOfAMoment(t *testing.T) {
 		{"seconds", fmt.Sprint(end.Unix()), 21 * time.Second, true},
 		{"seconds with decimals", fmt.Sprint(end.Unix()) + ".25", 20250 * time.Millisecond, false},
 		{"milliseconds", fmt.Sprint(end.UnixMilli()), 21 * time.Second, true},
-		{"milliseconds of no whole second", fmt.Sprint(end.UnixMilli() + 1),
-			20*time.Second + time.Millisecond, true},
+		{"milliseconds of no whole second", fmt.Sprint(end.UnixMilli() + 1), 20*time.Second + time.Millisecond, true},
 		{"milliseconds with decimals", fmt.Sprint(end.UnixMilli()+1) + ".5",
 			20*time.Second + 1500*time.Microsecond, false},
 		{"microseconds", fmt.Sprint(end.UnixMicro() + 1), 20*time.Second + time.Microsecond, false},
@@ -155,8 +142,7 @@ func TestEveryFieldReadsEveryFormOfAMoment(t *testing.T) {
 		{"a date of RFC 3339", end.Format(time.RFC3339), 21 * time.Second, false},
 		{"a date of RFC 3339 with decimals", end.Add(time.Millisecond).Format(time.RFC3339Nano),
 			20*time.Second + time.Millisecond, false},
-		{"a date in another zone", end.In(time.FixedZone("", 3600)).Format(time.RFC3339),
-			21 * time.Second, false},
+		{"a date in another zone", end.In(time.FixedZone("", 3600)).Format(time.RFC3339), 21 * time.Second, false},
 		{"a date without seconds", end.Format("2006-01-02T15:04Z"), time.Minute, false},
 		{"a date without a zone", end.Format("2006-01-02 15:04:05"), 21 * time.Second, false},
 		{"a date of JavaScript", end.In(time.FixedZone("",
@@ -170,13 +156,11 @@ func TestEveryFieldReadsEveryFormOfAMoment(t *testing.T) {
 	fields := []struct{ name, text, source string }{
 		{"Retry-After", "Retry-After: %s", "Retry-After"},
 		{"RateLimit of draft -11", `RateLimit: "a";r=0;t=%s`, "RateLimit"},
-		{"RateLimit of draft -11, two members", `RateLimit: "a";r=0;t=%[1]s, "b";r=0;t=%[1]s`,
-			"RateLimit"},
+		{"RateLimit of draft -11, two members", `RateLimit: "a";r=0;t=%[1]s, "b";r=0;t=%[1]s`, "RateLimit"},
 		{"RateLimit of draft -07", "RateLimit: limit=9, remaining=0, reset=%s", "RateLimit"},
 		{"RateLimit-Reset", "RateLimit-Remaining: 0\nRateLimit-Reset: %s", "RateLimit-Reset"},
 		{"X-RateLimit-Reset", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: %s", "X-RateLimit-Reset"},
-		{"X-RateLimit-Reset-After", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset-After: %s",
-			"X-RateLimit-Reset-After"},
+		{"X-RateLimit-Reset-After", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset-After: %s", "X-RateLimit-Reset-After"},
 		{"X-Rate-Limit-Reset", "X-Rate-Limit-Remaining: 0\nX-Rate-Limit-Reset: %s", "X-Rate-Limit-Reset"},
 	}
 	for _, field := range fields {
@@ -185,8 +169,7 @@ func TestEveryFieldReadsEveryFormOfAMoment(t *testing.T) {
 				continue
 			}
 			t.Run(field.name+"/"+form.name, func(t *testing.T) {
-				testWait(t, "Date: "+httpDate(0)+"\n"+fmt.Sprintf(field.text, form.text), form.wait,
-					field.source)
+				testWait(t, "Date: "+httpDate(0)+"\n"+fmt.Sprintf(field.text, form.text), form.wait, field.source)
 			})
 		}
 	}
@@ -205,8 +188,7 @@ func testWait(t *testing.T, fields string, wait time.Duration, source string) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(began))
 		server := scripted(func(int, *http.Request) *http.Response {
-			return answer(429,
-				list(fields)...)
+			return answer(429, list(fields)...)
 		})
 		var got []client.Event
 		c := newClient(t, server, client.Options{
@@ -259,18 +241,15 @@ func TestADeniedRequestIsSentAgainWhenTheServerTakesIt(t *testing.T) {
 func TestDenialsThatSayNothingAreBackedOffFrom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := scripted(func(int, *http.Request) *http.Response {
-			return answer(429, "Retry-After",
-				"0")
+			return answer(429, "Retry-After", "0")
 		})
 		c := newClient(t, server, client.Options{Attempts: 5, MaxWait: 10 * time.Minute})
-		if response, err := get(c, "http://a/"); err != nil || response.StatusCode != 429 ||
-			server.count() != 5 {
+		if response, err := get(c, "http://a/"); err != nil || response.StatusCode != 429 || server.count() != 5 {
 			t.Fatalf("%v, %v after %d requests, want 429 after 5", response, err, server.count())
 		}
 		for i, wait := range []struct{ least, most time.Duration }{{1, 2}, {8, 28}, {90, 270},
 			{60, 120}} {
-			if gap := server.at[i+1] - server.at[i]; gap < wait.least*time.Second ||
-				gap > wait.most*time.Second {
+			if gap := server.at[i+1] - server.at[i]; gap < wait.least*time.Second || gap > wait.most*time.Second {
 				t.Errorf("gap %d is %v, want %d to %d s", i+1, gap, wait.least, wait.most)
 			}
 		}
