@@ -100,8 +100,8 @@ func (l *ruleSet[R]) takeOne(ctx context.Context, key string, o *Outcome) {
 	s := l.scratch.Get().(*scratch)
 	defer l.release(s)
 	rule := &l.rules[0]
-	s.charges[0], s.charged[0], s.used = backends.Charge{Scope: rule.scope, Key: key,
-		Limit: rule.Limit, Cost: 1}, 0, 1
+	s.charges[0] = backends.Charge{Scope: rule.scope, Key: key, Limit: rule.Limit, Cost: 1}
+	s.charged[0], s.used = 0, 1
 	l.take(ctx, s, o)
 }
 

@@ -246,9 +246,8 @@ func TestEndingsAreDroppedWhereTooManyWaitAndReleasesNever(t *testing.T) {
 				Name: "rate", Limit: limits.FixedWindow(limits.PerDay(1_000_000)), Key: self,
 				FinalCost: func(core.Result) int64 { return 0 },
 			}}})
-		holds := core.MustNew(
-			core.Config[string]{Backend: b,
-				Rules: []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(100_000), Key: self}}})
+		holds := core.MustNew(core.Config[string]{Backend: b,
+			Rules: []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(100_000), Key: self}}})
 		const n = 20_000
 		for range n {
 			o := decideOn(l, "k")

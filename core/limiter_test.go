@@ -320,16 +320,15 @@ func TestABackendThatFailsEndsAsTheRulesSay(t *testing.T) {
 		return core.Rule[request]{Name: name, Limit: perMinute(2), Key: key, OnFailure: f}
 	}
 	for _, down := range []*asking.Broken{{Err: errBroken}, {Err: nil}} {
-		back, open, closed := rule("back", byUser, core.FallBack), rule("open", byRoute, core.FailOpen), rule("closed",
-			byUser, core.FailClosed)
-		backToo := rule("back too", byRoute, core.FallBack)
+		back, backToo := rule("back", byUser, core.FallBack), rule("back too", byRoute, core.FallBack)
+		open, closed := rule("open", byRoute, core.FailOpen), rule("closed", byUser, core.FailClosed)
 
 		t.Run("fall back and open", func(t *testing.T) {
 			l := core.MustNew(core.Config[request]{Backend: down, Rules: []core.Rule[request]{back, open, backToo}})
 			for range 2 {
 				o := decide(t, l, request{user: "ann", route: "/"}, core.Allowed)
-				if s := [3]limits.Source{o.At(0).Source, o.At(1).Source,
-					o.At(2).Source}; s != [3]limits.Source{limits.SourceFallback, limits.SourceOpen, limits.SourceFallback} {
+				s := [3]limits.Source{o.At(0).Source, o.At(1).Source, o.At(2).Source}
+				if s != [3]limits.Source{limits.SourceFallback, limits.SourceOpen, limits.SourceFallback} {
 					t.Errorf("sources %v", s)
 				}
 				if o.Err() == nil {

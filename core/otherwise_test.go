@@ -39,8 +39,8 @@ func TestTheLastRuleIsForWhatNoOtherLimits(t *testing.T) {
 		{Name: "disabled", Limit: limit, Key: core.When(is("/disabled"), everybody), Mode: core.Disabled},
 	}
 	other := core.Rule[string]{Name: "other", Limit: limit, Key: core.Otherwise(rules, everybody)}
-	without, with := core.MustNew(core.Config[string]{Rules: rules}), core.MustNew(
-		core.Config[string]{Rules: append(rules, other)})
+	without := core.MustNew(core.Config[string]{Rules: rules})
+	with := core.MustNew(core.Config[string]{Rules: append(rules, other)})
 	for path, want := range map[string][]string{
 		"/a": {"a"}, "/b": {"b", "b too"}, "/absent": {"absent"}, "/fails": {"fails"}, "/panics": {"panics"},
 		"/shadow": {"shadow", "other"}, "/disabled": {"other"}, "/else": {"other"},

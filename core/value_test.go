@@ -41,16 +41,14 @@ type elsewhere struct {
 	err   error
 }
 
-func (e *elsewhere) Take(ctx context.Context, charges []backends.Charge,
-	out []limits.Decision) error {
+func (e *elsewhere) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if e.err != nil {
 		return e.err
 	}
 	return e.inner.Take(ctx, charges, out)
 }
 
-func (e *elsewhere) Peek(ctx context.Context, charges []backends.Charge,
-	out []limits.Decision) error {
+func (e *elsewhere) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	return backends.Peek(ctx, e.inner, charges, out)
 }
 
@@ -64,8 +62,7 @@ func TestARuleCountsDifferentValues(t *testing.T) {
 			decide(t, l, request{user: "a", route: ""}, core.Allowed)
 		}
 		o := decide(t, l, request{user: "a", route: "cat"}, core.Denied)
-		if d := o.At(0); d.RetryAfter != 10*time.Minute || d.Remaining != 0 ||
-			d.Unit() != core.DistinctValues {
+		if d := o.At(0); d.RetryAfter != 10*time.Minute || d.Remaining != 0 || d.Unit() != core.DistinctValues {
 			t.Errorf("%+v, unit %v", d.Decision, d.Unit())
 		}
 		decide(t, l, request{user: "b", route: "cat"}, core.Allowed)

@@ -247,9 +247,8 @@ func refund(t *testing.T, m *memory.Memory, key string, limit limits.Limit, take
 	ticket int64) limits.Settlement {
 	t.Helper()
 	out := make([]limits.Settlement, 1)
-	if err := m.Settle(t.Context(),
-		[]backends.Ending{{Scope: "s", Key: key, Limit: limit, Taken: taken, Final: final,
-			Ticket: ticket}}, out); err != nil {
+	ending := backends.Ending{Scope: "s", Key: key, Limit: limit, Taken: taken, Final: final, Ticket: ticket}
+	if err := m.Settle(t.Context(), []backends.Ending{ending}, out); err != nil {
 		t.Fatal(err)
 	}
 	return out[0]
@@ -264,8 +263,9 @@ func TestWhatADisplacedBanCountedEndsWithItsOwnPeriod(t *testing.T) {
 		reset     time.Duration
 	}{
 		{"one ban", []limits.Limit{limits.Ban(limits.PerMinute(10), time.Hour)}, time.Minute},
-		{"two bans", []limits.Limit{limits.Ban(limits.Per(10, 2*time.Minute), time.Hour),
-			limits.Ban(limits.PerMinute(10), time.Hour)}, 2 * time.Minute},
+		{"two bans",
+			[]limits.Limit{limits.Ban(limits.Per(10, 2*time.Minute), time.Hour), limits.Ban(limits.PerMinute(10), time.Hour)},
+			2 * time.Minute},
 		{"a longer period", []limits.Limit{limits.Ban(limits.PerDay(10), time.Hour)}, 24 * time.Hour},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -278,9 +278,8 @@ func TestWhatADisplacedBanCountedEndsWithItsOwnPeriod(t *testing.T) {
 			ban := limits.Ban(limits.PerHour(20), time.Hour) // 9 units are inherited: one less than 10
 			look := func(remaining int64, reset time.Duration) {
 				t.Helper()
-				if d := asking.Take(t, m,
-					backends.Charge{Scope: "ban", Key: "new", Limit: ban, Cost: 0}); d.Remaining != remaining ||
-					d.ResetAfter != reset {
+				d := asking.Take(t, m, backends.Charge{Scope: "ban", Key: "new", Limit: ban, Cost: 0})
+				if d.Remaining != remaining || d.ResetAfter != reset {
 					t.Errorf("remaining %d, reset after %v, want %d, %v", d.Remaining, d.ResetAfter, remaining, reset)
 				}
 			}

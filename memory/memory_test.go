@@ -44,8 +44,8 @@ func TestTheClockFollowsABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, m := range []*memory.Memory{outside, memory.MustNew(memory.Options{})} {
 			limit := limits.TokenBucket(limits.PerSecond(1), 1)
-			if d := asking.Take(t, m,
-				backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.At != time.Now().UnixMicro() {
+			d := asking.Take(t, m, backends.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1})
+			if d.At != time.Now().UnixMicro() {
 				t.Errorf("decided at %v, the bubble's clock says %v", time.UnixMicro(d.At), time.Now())
 			}
 			time.Sleep(time.Second - time.Microsecond)
@@ -435,9 +435,9 @@ func TestIDsOfOldLimitsAreUsedAgainWhileOthersDecide(t *testing.T) {
 				out := make([]limits.Decision, 1)
 				for i := range int64(limitsEach) {
 					n := 1000 + g*limitsEach + i
+					limit := limits.TokenBucket(limits.PerSecond(n), n)
 					err := m.Take(t.Context(),
-						[]backends.Charge{{Scope: "churn", Key: fmt.Sprint(n), Limit: limits.TokenBucket(limits.PerSecond(n), n),
-							Cost: 1}}, out)
+						[]backends.Charge{{Scope: "churn", Key: fmt.Sprint(n), Limit: limit, Cost: 1}}, out)
 					if err != nil || !out[0].Allowed {
 						t.Errorf("limit %d: %+v, %v", n, out[0], err)
 						return
@@ -655,9 +655,8 @@ func TestDisplacedKeysAreCounted(t *testing.T) {
 	m := memory.MustNew(memory.Options{MaxKeys: 64})
 	out := make([]limits.Decision, 1)
 	for i := range 500 {
-		if err := m.Take(t.Context(),
-			[]backends.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: limits.FixedWindow(limits.PerMinute(9)),
-				Cost: 1}}, out); err != nil {
+		charge := backends.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limits.FixedWindow(limits.PerMinute(9)), Cost: 1}
+		if err := m.Take(t.Context(), []backends.Charge{charge}, out); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -78,7 +78,6 @@ func ticketOf(asOf int64, serial uint16) int64 {
 }
 
 // knows reports whether ticket belongs to units that were taken from s.
-func (s *state) knows(
-	ticket int64) bool {
+func (s *state) knows(ticket int64) bool {
 	return ticket>>ticketBits == int64(s.serial&serialsMask)
 }

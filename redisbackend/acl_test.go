@@ -159,9 +159,9 @@ func beatsOnce(ctx context.Context, admin *redis.Client, b *redisbackend.Bare) e
 func TestTheListedCommandsSufficeAndNoneIsTooMany(t *testing.T) {
 	server := startRedis(t)
 	admin := newClient(t, server.addr)
-	client := redis.NewClient(
-		&redis.Options{Addr: server.addr, Username: "limiter", Password: "secret", ContextTimeoutEnabled: true},
-	)
+	client := redis.NewClient(&redis.Options{
+		Addr: server.addr, Username: "limiter", Password: "secret", ContextTimeoutEnabled: true,
+	})
 	defer client.Close()
 	prefix := uniquePrefix()
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
@@ -281,9 +281,9 @@ func worksUnderAnACL(t *testing.T, c *cluster) {
 		for _, node := range c.nodes() {
 			user(t, node.Client, prefix, lists...)
 		}
-		client := redis.NewClusterClient(
-			&redis.ClusterOptions{Addrs: addrs, Username: "limiter", Password: "secret", MaxRedirects: -1},
-		)
+		client := redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: addrs, Username: "limiter", Password: "secret", MaxRedirects: -1,
+		})
 		defer client.Close()
 		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
 		for i := range 20 {

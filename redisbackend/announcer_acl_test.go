@@ -15,9 +15,9 @@ func TestTheListedCommandsSufficeForAnnouncements(t *testing.T) {
 		"resetchannels", "&weir:denials", "-@all",
 		"+publish", "+subscribe", "+unsubscribe", "+ping").Err())
 	process := func() announcing {
-		client := redis.NewClient(
-			&redis.Options{Addr: server.addr, Username: "announcer", Password: "secret", ContextTimeoutEnabled: true},
-		)
+		client := redis.NewClient(&redis.Options{
+			Addr: server.addr, Username: "announcer", Password: "secret", ContextTimeoutEnabled: true,
+		})
 		t.Cleanup(func() { client.Close() })
 		a := redisbackend.MustNewAnnouncer(client, redisbackend.AnnouncerOptions{Logger: slog.New(slog.DiscardHandler)})
 		t.Cleanup(func() { a.Close() })
@@ -37,9 +37,9 @@ func TestDenialsAreHeardAgainAfterASubscriptionWasRefused(t *testing.T) {
 		ok(t, admin.Do(t.Context(), append([]any{"acl", "setuser", "announcer"}, rules...)...).Err())
 	}
 	setUser("reset", "on", ">secret", "allkeys", "resetchannels", "&weir:denials", "allcommands")
-	client := redis.NewClient(
-		&redis.Options{Addr: server.addr, Username: "announcer", Password: "secret", ContextTimeoutEnabled: true},
-	)
+	client := redis.NewClient(&redis.Options{
+		Addr: server.addr, Username: "announcer", Password: "secret", ContextTimeoutEnabled: true,
+	})
 	t.Cleanup(func() { client.Close() })
 	a, b := newAnnouncing(t, newClient(t, server.addr), 0), newAnnouncing(t, client, 0)
 	b.hears(t, a, "before")

@@ -134,9 +134,9 @@ func TestDenialsAreHeardOnTheShardThatHasTheChannel(t *testing.T) {
 		addrs[name] = servers[name].addr
 	}
 	newRing := func() *redis.Ring {
-		ring := redis.NewRing(
-			&redis.RingOptions{Addrs: addrs, HeartbeatFrequency: 10 * time.Millisecond, ContextTimeoutEnabled: true},
-		)
+		ring := redis.NewRing(&redis.RingOptions{
+			Addrs: addrs, HeartbeatFrequency: 10 * time.Millisecond, ContextTimeoutEnabled: true,
+		})
 		t.Cleanup(func() { ring.Close() })
 		return ring
 	}

@@ -28,9 +28,9 @@ func TestWithOneCallAtATimeItKeepsTheContract(t *testing.T) {
 	server := startRedis(t)
 	limitstest.Run(t, limitstest.Harness{
 		Open: func(t testing.TB, now func() time.Time) backends.Backend {
-			client := redis.NewClient(
-				&redis.Options{Addr: server.addr, PoolSize: 1, ContextTimeoutEnabled: true, ReadTimeout: time.Minute},
-			)
+			client := redis.NewClient(&redis.Options{
+				Addr: server.addr, PoolSize: 1, ContextTimeoutEnabled: true, ReadTimeout: time.Minute,
+			})
 			t.Cleanup(func() { client.Close() })
 			return redisbackend.HoldForEver(bareAt(client, now))
 		},
@@ -243,10 +243,9 @@ func TestAServerThatRefusesToWriteGrantsNothing(t *testing.T) {
 	limit, log := limits.LeakyBucket(limits.PerDay(1), 10), limits.SlidingLog(limits.PerDay(10))
 	var groups [][]backends.Charge
 	for i := range 20 {
-		groups = append(
-			groups,
-			[]backends.Charge{charge("s", fmt.Sprint(i%7), limit, int64(1+i%3)), charge("log", fmt.Sprint(i%3), log, 1)},
-		)
+		groups = append(groups, []backends.Charge{
+			charge("s", fmt.Sprint(i%7), limit, int64(1+i%3)), charge("log", fmt.Sprint(i%3), log, 1),
+		})
 	}
 	take(t, b, groups[0]...) // a log that exists is written in three steps
 	for what, refuse := range map[string][2][]string{

@@ -173,9 +173,9 @@ func startRing(t testing.TB) *redis.Ring {
 	for i := range 3 {
 		addrs["shard"+strconv.Itoa(i)] = startRedis(t).addr
 	}
-	ring := redis.NewRing(
-		&redis.RingOptions{Addrs: addrs, ContextTimeoutEnabled: true, ReadTimeout: time.Minute, WriteTimeout: time.Minute},
-	)
+	ring := redis.NewRing(&redis.RingOptions{
+		Addrs: addrs, ContextTimeoutEnabled: true, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
+	})
 	t.Cleanup(func() { ring.Close() })
 	return ring
 }

@@ -41,9 +41,9 @@ func harness(addr string, decisions int) limitstest.Harness {
 func newClient(t testing.TB, addr string) *redis.Client {
 	t.Helper()
 	const patient = time.Minute // the machine may be slow
-	client := redis.NewClient(
-		&redis.Options{Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: patient, WriteTimeout: patient},
-	)
+	client := redis.NewClient(&redis.Options{
+		Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: patient, WriteTimeout: patient,
+	})
 	t.Cleanup(func() { client.Close() })
 	return client
 }

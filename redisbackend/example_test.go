@@ -348,8 +348,7 @@ func ExampleBare_Take() {
 	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	request := append(
 		[]backends.Charge{{Scope: "per-day", Key: "all", Limit: limits.TokenBucket(limits.PerDay(10), 10), Cost: 1}},
-		signUp...,
-	)
+		signUp...)
 	out := make([]limits.Decision, len(request))
 	for range 2 {
 		if err := backend.Take(context.Background(), request, out); err != nil {

@@ -86,8 +86,8 @@ func TestAForeignTextIsAnErrorAndStays(t *testing.T) {
 			head + " " + at + " -1 0",
 			head + " " + at + " 99999999999999999999 0", head + " " + at + " 0 99999999999999999999",
 			head + " 99999999999999999999999 1 1",
-			head + " " + strings.Repeat("9", 400) + " 1 1", head + " " + at + " " + strings.Repeat("9",
-				400) + " 1", head + " " + at + " 1 1;1", head + " " + at + " 1 1\n",
+			head + " " + strings.Repeat("9", 400) + " 1 1", head + " " + at + " " + strings.Repeat("9", 400) + " 1",
+			head + " " + at + " 1 1;1", head + " " + at + " 1 1\n",
 			"2" + head[1:] + " " + at + " 1 1;0", "2" + head[1:] + " " + at + " 1 1;999999",
 			"2" + head[1:] + " " + at + " 1 1;1 nan", "2" + head[1:] + " " + at + " 1 1;1 0 0 0 - - - - - - - -",
 			text + " ", text + "\x00", "\x00" + text, strings.Repeat("1", 5000), head + strings.Repeat(" 1", 2000),
@@ -173,8 +173,8 @@ func TestALogWithForeignTakingsIsAnErrorAndStays(t *testing.T) {
 			text := "1g 10 3600000000 10 0 1 1;" + taking
 			ok(t, client.Set(t.Context(), name, text, 0).Err())
 			out := make([]limits.Decision, 1)
-			if err := b.Take(t.Context(), []backends.Charge{charge("s", "k",
-				limits.SlidingLog(limits.PerHour(10)), cost)}, out); err == nil {
+			charges := []backends.Charge{charge("s", "k", limits.SlidingLog(limits.PerHour(10)), cost)}
+			if err := b.Take(t.Context(), charges, out); err == nil {
 				t.Errorf("cost %d, taking %q: %+v", cost, taking, out[0])
 			}
 			if got := client.Get(t.Context(), name).Val(); got != text {
@@ -197,16 +197,17 @@ func TestACallForOneRequestDecidesLikeOthers(t *testing.T) {
 	redisbackend.WithClock(both[1], func() time.Time { return now })
 	redisbackend.WaitForEver(both[0])
 	choices := []limits.Limit{
-		limits.TokenBucket(limits.Per(2, 3*time.Millisecond), 7), limits.TokenBucket(limits.Per(2,
-			3*time.Millisecond), 4),
-		limits.LeakyQueue(limits.PerSecond(300), 12), limits.FixedWindow(limits.Per(15,
-			10*time.Millisecond)), limits.FixedWindow(limits.Per(6, 10*time.Millisecond)),
-		limits.SlidingWindow(limits.Per(14, 25*time.Millisecond)), limits.SlidingWindow(limits.Per(5,
-			25*time.Millisecond)),
-		limits.SlidingLog(limits.Per(9, 30*time.Millisecond)), limits.AnchoredWindow(limits.Per(15,
-			10*time.Millisecond)), limits.AnchoredWindow(limits.Per(7, 10*time.Millisecond)),
-		limits.Ban(limits.Per(15, 20*time.Millisecond), 30*time.Millisecond), limits.Ban(limits.Per(5,
-			20*time.Millisecond), time.Second),
+		limits.TokenBucket(limits.Per(2, 3*time.Millisecond), 7),
+		limits.TokenBucket(limits.Per(2, 3*time.Millisecond), 4),
+		limits.LeakyQueue(limits.PerSecond(300), 12), limits.FixedWindow(limits.Per(15, 10*time.Millisecond)),
+		limits.FixedWindow(limits.Per(6, 10*time.Millisecond)),
+		limits.SlidingWindow(limits.Per(14, 25*time.Millisecond)),
+		limits.SlidingWindow(limits.Per(5, 25*time.Millisecond)),
+		limits.SlidingLog(limits.Per(9, 30*time.Millisecond)),
+		limits.AnchoredWindow(limits.Per(15, 10*time.Millisecond)),
+		limits.AnchoredWindow(limits.Per(7, 10*time.Millisecond)),
+		limits.Ban(limits.Per(15, 20*time.Millisecond), 30*time.Millisecond),
+		limits.Ban(limits.Per(5, 20*time.Millisecond), time.Second),
 	}
 	for i := range testrun.Sized(500, 10000) {
 		var charges []backends.Charge

@@ -188,8 +188,7 @@ func TestProcessesCountEachOther(t *testing.T) {
 func TestTheLogSaysThatNothingIsCounted(t *testing.T) {
 	t.Parallel()
 	server, log := startRedis(t), newNotes()
-	b, err := redisbackend.Open("redis://"+server.addr,
-		redisbackend.Options{Heartbeat: true, Logger: slog.New(log)})
+	b, err := redisbackend.Open("redis://"+server.addr, redisbackend.Options{Heartbeat: true, Logger: slog.New(log)})
 	ok(t, err)
 	defer b.Close()
 	until(t, "it counts itself", func() bool { return b.Instances() == 1 })

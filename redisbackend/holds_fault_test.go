@@ -222,9 +222,9 @@ func (c *brokenConn) Write(p []byte) (int, error) {
 func TestWhatEndsWhileRedisIsAwayIsReleasedWhenItIsBack(t *testing.T) {
 	var away atomic.Bool
 	server := startRedis(t)
-	client := redis.NewClient(
-		&redis.Options{Addr: server.addr, Dialer: breakable(&away), MaxRetries: -1, DialerRetries: 1},
-	)
+	client := redis.NewClient(&redis.Options{
+		Addr: server.addr, Dialer: breakable(&away), MaxRetries: -1, DialerRetries: 1,
+	})
 	defer client.Close()
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(100), 2)
@@ -246,9 +246,9 @@ func TestWhatEndsWhileRedisIsAwayIsReleasedWhenItIsBack(t *testing.T) {
 func TestReleasesThatWaitAreBounded(t *testing.T) {
 	var away atomic.Bool
 	server := startRedis(t)
-	client := redis.NewClient(
-		&redis.Options{Addr: server.addr, Dialer: breakable(&away), MaxRetries: -1, DialerRetries: 1},
-	)
+	client := redis.NewClient(&redis.Options{
+		Addr: server.addr, Dialer: breakable(&away), MaxRetries: -1, DialerRetries: 1,
+	})
 	defer client.Close()
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Logger: slog.New(slog.DiscardHandler)})
 	c := charge("uploads", "ann", limits.Concurrent(100_000), 64)

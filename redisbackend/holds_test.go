@@ -344,22 +344,17 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 					limit = 1 + random.Int64N(12)
 					most[scope] = limit
 				}
-				charges = append(
-					charges,
-					backends.Charge{
-						Scope: scope, Key: key, Limit: limits.Concurrent(limit),
-						Cost: random.Int64N(4), Shadow: random.IntN(5) == 0,
-					},
-				)
+				charges = append(charges, backends.Charge{
+					Scope: scope, Key: key, Limit: limits.Concurrent(limit),
+					Cost: random.Int64N(4), Shadow: random.IntN(5) == 0,
+				})
 			}
 			for i := range charges { // one limit for each scope of a request
 				charges[i].Limit = limits.Concurrent(most[charges[i].Scope])
 			}
 			if random.IntN(2) == 0 {
-				charges = append(
-					charges,
-					charge("rate", "k", limits.TokenBucket(limits.PerSecond(1), 40), random.Int64N(3)),
-				)
+				charges = append(charges,
+					charge("rate", "k", limits.TokenBucket(limits.PerSecond(1), 40), random.Int64N(3)))
 			}
 			got, want := make([]limits.Decision, len(charges)), make([]limits.Decision, len(charges))
 			ok(t, instances[by].Peek(t.Context(), charges, got))

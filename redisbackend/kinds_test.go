@@ -37,23 +37,23 @@ func mixedCalls(t *testing.T, client, alone *redis.Client, g *gate, random *rand
 	clock := func() time.Time { return now }
 	prefixes := [2]string{uniquePrefix(), uniquePrefix()}
 	open := func(client *redis.Client, prefix string) *redisbackend.Bare {
-		return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.MustNewBare(client,
-			redisbackend.BareOptions{Prefix: prefix}), clock))
+		bare := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
+		return redisbackend.HoldForEver(redisbackend.WithClock(bare, clock))
 	}
 	many, one := open(client, prefixes[0]), open(alone, prefixes[1])
 	choices := []limits.Limit{
-		limits.TokenBucket(limits.Per(2, 3*time.Millisecond), 7), limits.TokenBucket(limits.Per(2,
-			3*time.Millisecond), 4),
+		limits.TokenBucket(limits.Per(2, 3*time.Millisecond), 7),
+		limits.TokenBucket(limits.Per(2, 3*time.Millisecond), 4),
 		limits.LeakyBucket(limits.Per(3, 20*time.Millisecond), 4), limits.LeakyQueue(limits.PerSecond(300), 12),
 		limits.LeakyQueue(limits.PerSecond(300), 5),
 		limits.FixedWindow(limits.Per(15, 10*time.Millisecond)), limits.FixedWindow(limits.Per(6, 10*time.Millisecond)),
-		limits.SlidingWindow(limits.Per(14, 25*time.Millisecond)), limits.SlidingWindow(limits.Per(5,
-			25*time.Millisecond)),
+		limits.SlidingWindow(limits.Per(14, 25*time.Millisecond)),
+		limits.SlidingWindow(limits.Per(5, 25*time.Millisecond)),
 		limits.SlidingLog(limits.Per(16, 30*time.Millisecond)), limits.SlidingLog(limits.Per(9, 30*time.Millisecond)),
-		limits.AnchoredWindow(limits.Per(15, 10*time.Millisecond)), limits.AnchoredWindow(limits.Per(7,
-			10*time.Millisecond)),
-		limits.Ban(limits.Per(15, 20*time.Millisecond), 30*time.Millisecond), limits.Ban(limits.Per(5,
-			20*time.Millisecond), time.Second),
+		limits.AnchoredWindow(limits.Per(15, 10*time.Millisecond)),
+		limits.AnchoredWindow(limits.Per(7, 10*time.Millisecond)),
+		limits.Ban(limits.Per(15, 20*time.Millisecond), 30*time.Millisecond),
+		limits.Ban(limits.Per(5, 20*time.Millisecond), time.Second),
 		limits.TokenBucket(limits.Per(1_000_000_000, time.Millisecond), 1_000_000_000),
 		limits.TokenBucket(limits.Per(1, 366*24*time.Hour), 90),
 		limits.SlidingWindow(limits.Per(1_000_000_000, 366*24*time.Hour)),

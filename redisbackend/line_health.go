@@ -272,9 +272,7 @@ func (l *lateness) measure() (now time.Time) {
 
 // excuses reports whether a request that has waited since an instant should wait on although the
 // deadline of ctx has passed. latest returns the instant of the latest reply.
-func (l *lateness) excuses(
-	ctx context.Context, since time.Time, latest func() time.Time,
-) bool {
+func (l *lateness) excuses(ctx context.Context, since time.Time, latest func() time.Time) bool {
 	if ctx.Err() != context.DeadlineExceeded {
 		return false // the caller has left
 	}

@@ -21,16 +21,16 @@ func TestAServerWithoutMemoryLeavesAllStatesAsTheyWere(t *testing.T) {
 	choices := []limits.Limit{
 		limits.TokenBucket(limits.Per(2, 3*time.Second), 7), limits.LeakyQueue(limits.PerMinute(300), 12),
 		limits.FixedWindow(limits.Per(15, time.Minute)),
-		limits.SlidingWindow(limits.Per(14, 25*time.Second)), limits.SlidingLog(limits.Per(16,
-			30*time.Second)), limits.SlidingLog(limits.Per(9, 20*time.Second)),
-		limits.AnchoredWindow(limits.Per(15, 10*time.Second)), limits.Ban(limits.Per(15, 20*time.Second),
-			30*time.Second), limits.Concurrent(5),
+		limits.SlidingWindow(limits.Per(14, 25*time.Second)), limits.SlidingLog(limits.Per(16, 30*time.Second)),
+		limits.SlidingLog(limits.Per(9, 20*time.Second)),
+		limits.AnchoredWindow(limits.Per(15, 10*time.Second)),
+		limits.Ban(limits.Per(15, 20*time.Second), 30*time.Second), limits.Concurrent(5),
 	}
 	for range testrun.Sized(25, 200) {
 		prefix := uniquePrefix()
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		b := redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.MustNewBare(client,
-			redisbackend.BareOptions{Prefix: prefix}), func() time.Time { return now }))
+		bare := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
+		b := redisbackend.HoldForEver(redisbackend.WithClock(bare, func() time.Time { return now }))
 		request := func() (a asking) {
 			for _, j := range random.Perm(4)[:1+random.IntN(3)] {
 				c := charge(fmt.Sprint("s", j), fmt.Sprint(random.IntN(2)),

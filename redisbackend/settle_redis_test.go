@@ -313,10 +313,9 @@ func TestOnRedisABusyBucketReturnsNearlyAllThatRequestsDidNotNeed(t *testing.T) 
 		}
 		if d[0].Allowed {
 			used += 1000
-			heap.Push(
-				&running,
-				timed{at.Add(5*time.Second + time.Duration(random.Int64N(10_000))*time.Millisecond), endingOf(c, d[0], 1000)},
-			)
+			heap.Push(&running, timed{
+				at.Add(5*time.Second + time.Duration(random.Int64N(10_000))*time.Millisecond), endingOf(c, d[0], 1000),
+			})
 		}
 	}
 	t.Logf("%d a minute", used/minutes)

@@ -50,9 +50,9 @@ func TestOneSilentMasterIsDownForItself(t *testing.T) {
 		ok(t, node.ConfigSet(t.Context(), "cluster-replica-no-failover", "yes").Err())
 		addrs = append(addrs, node.addr)
 	}
-	client := redis.NewClusterClient(
-		&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1},
-	)
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: addrs, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
+	})
 	defer client.Close()
 	var log logged
 	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})

@@ -21,14 +21,15 @@ func TestADeniedRequestOverSeveralSlotsGivesNothingAway(t *testing.T) {
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		b := redisbackend.HoldForEver(bareAt(client, func() time.Time { return now }))
 		choices := []limits.Limit{
-			limits.TokenBucket(limits.Per(2, 3*time.Millisecond), 7), limits.TokenBucket(limits.Per(2,
-				3*time.Millisecond), 4), limits.LeakyQueue(limits.PerSecond(300), 12),
-			limits.FixedWindow(limits.Per(15, 10*time.Millisecond)), limits.FixedWindow(limits.Per(5,
-				10*time.Millisecond)), limits.SlidingWindow(limits.Per(14, 25*time.Millisecond)),
-			limits.SlidingLog(limits.Per(16, 30*time.Millisecond)), limits.AnchoredWindow(limits.Per(15,
-				10*time.Millisecond)),
-			limits.Ban(limits.Per(15, 20*time.Millisecond), 30*time.Millisecond), limits.Ban(limits.Per(8,
-				20*time.Millisecond), 10*time.Millisecond),
+			limits.TokenBucket(limits.Per(2, 3*time.Millisecond), 7),
+			limits.TokenBucket(limits.Per(2, 3*time.Millisecond), 4), limits.LeakyQueue(limits.PerSecond(300), 12),
+			limits.FixedWindow(limits.Per(15, 10*time.Millisecond)),
+			limits.FixedWindow(limits.Per(5, 10*time.Millisecond)),
+			limits.SlidingWindow(limits.Per(14, 25*time.Millisecond)),
+			limits.SlidingLog(limits.Per(16, 30*time.Millisecond)),
+			limits.AnchoredWindow(limits.Per(15, 10*time.Millisecond)),
+			limits.Ban(limits.Per(15, 20*time.Millisecond), 30*time.Millisecond),
+			limits.Ban(limits.Per(8, 20*time.Millisecond), 10*time.Millisecond),
 		}
 		home := random.Perm(len(choices))
 		for round := range 40 {

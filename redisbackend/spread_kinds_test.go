@@ -24,8 +24,8 @@ func TestADeniedRequestOverSeveralSlotsTakesNothing(t *testing.T) {
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		clock := func() time.Time { return now }
 		b := redisbackend.HoldForEver(bareAt(client, clock))
-		tagged := redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.MustNewBare(client,
-			redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: "one"}), clock))
+		tagged := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix(), HashTag: "one"})
+		tagged = redisbackend.HoldForEver(redisbackend.WithClock(tagged, clock))
 		choices := []limits.Limit{
 			limits.TokenBucket(limits.Per(2, 3*time.Millisecond), 7), limits.LeakyQueue(limits.PerSecond(300), 12),
 			limits.FixedWindow(limits.Per(15, 10*time.Millisecond)), limits.SlidingWindow(limits.Per(14,

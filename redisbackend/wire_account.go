@@ -165,9 +165,7 @@ const maxNumber = 1<<53 - 1
 // readState cuts the numbers of a off the front of states, waits and serials. These are the numbers
 // in the reply to t that no earlier account has cut off. It returns false if the script never
 // replies such numbers.
-func (a *account) readState(
-	t *takeJob, states, waits, serials *[]int64,
-) (f foundState, ok bool) {
+func (a *account) readState(t *takeJob, states, waits, serials *[]int64) (f foundState, ok bool) {
 	numbers := (*states)[:a.limit.width]
 	*states = (*states)[a.limit.width:]
 	f.Used = family.Used{At: numbers[0], A: numbers[1]}

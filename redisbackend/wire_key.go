@@ -24,8 +24,7 @@ const (
 // with a brace or a length, perhaps behind a mark, and the longer prefix does not.
 func validatePrefix(prefix string) error {
 	if strings.ContainsAny(prefix, "{}") {
-		return fmt.Errorf(
-			"redisbackend: prefix: must have no braces (got %q): use HashTag", prefix)
+		return fmt.Errorf("redisbackend: prefix: must have no braces (got %q): use HashTag", prefix)
 	}
 	for _, part := range strings.Split(prefix, ":")[1:] {
 		number := strings.TrimPrefix(part, markHeld)

@@ -128,13 +128,10 @@ func TestAnOldDenialDoesNotReplaceANewOne(t *testing.T) {
 		asking.Allowed(t, b, "k", limit, 1)
 		asking.Denied(t, b, "k", limit, 1)
 		asked := inner.asked
-		remote.Hear(
-			b,
-			backends.Announcement{
-				Scope: "s", Key: "k", Limit: limit, Cost: 1, Asked: old,
-				Decision: limits.Decision{RetryAfter: time.Hour},
-			},
-		)
+		remote.Hear(b, backends.Announcement{
+			Scope: "s", Key: "k", Limit: limit, Cost: 1, Asked: old,
+			Decision: limits.Decision{RetryAfter: time.Hour},
+		})
 		time.Sleep(5 * time.Second)
 		asking.Denied(t, b, "k", limit, 1)
 		inner.askedTimes(t, asked)

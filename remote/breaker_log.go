@@ -61,8 +61,7 @@ func (l *breakerLog) changed(open bool, failure error, lasted time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if open {
-		l.writeLocked(slog.LevelWarn, "weir: backend degraded",
-			"error", failure, "effect", effect)
+		l.writeLocked(slog.LevelWarn, "weir: backend degraded", "error", failure, "effect", effect)
 	} else {
 		l.recoveredLocked(lasted)
 	}

@@ -140,11 +140,9 @@ func TestInAnOutageTheOtherChargesOfAnAgedDenialAreNotAsked(t *testing.T) {
 		time.Sleep(time.Minute)
 		inner.err = errBroken
 		out := make([]limits.Decision, 2)
-		err := cache.Take(
-			t.Context(),
-			[]backends.Charge{{Scope: "s", Key: "other", Limit: aDay, Cost: 1}, {Scope: "s", Key: "k", Limit: aDay, Cost: 1}},
-			out,
-		)
+		err := cache.Take(t.Context(), []backends.Charge{
+			{Scope: "s", Key: "other", Limit: aDay, Cost: 1}, {Scope: "s", Key: "k", Limit: aDay, Cost: 1},
+		}, out)
 		if err != nil || out[0] != (limits.Decision{Allowed: true, Source: limits.SourceNotAsked}) || out[1].Allowed ||
 			out[1].Source != limits.SourceDenialCache {
 			t.Errorf("error %v, other %+v, denied %+v", err, out[0], out[1])

@@ -140,11 +140,9 @@ func TestOtherChargesOfACachedDenialAreNotAsked(t *testing.T) {
 		asking.Denied(t, cache, "k", limit, 1)
 		inner.asked = 0
 		out := make([]limits.Decision, 2)
-		cache.Take(
-			t.Context(),
-			[]backends.Charge{{Scope: "s", Key: "other", Limit: limit, Cost: 1}, {Scope: "s", Key: "k", Limit: limit, Cost: 1}},
-			out,
-		)
+		cache.Take(t.Context(), []backends.Charge{
+			{Scope: "s", Key: "other", Limit: limit, Cost: 1}, {Scope: "s", Key: "k", Limit: limit, Cost: 1},
+		}, out)
 		if out[0] != (limits.Decision{Allowed: true, Source: limits.SourceNotAsked}) || out[1].Allowed ||
 			out[1].Source != limits.SourceDenialCache {
 			t.Errorf("other %+v, denied %+v", out[0], out[1])

@@ -71,13 +71,8 @@ func TestEveryChangeIsLoggedOnceForManyCallers(t *testing.T) {
 		many(3300 * time.Millisecond)
 		open := w.breaker.Status()
 		if open.State != "open" || open.Since != start.Add(200*time.Millisecond) || open.Opened != 1 {
-			t.Errorf(
-				"%s since %v, opened %d times: want open since 200ms after %v, once",
-				open.State,
-				open.Since,
-				open.Opened,
-				start,
-			)
+			t.Errorf("%s since %v, opened %d times: want open since 200ms after %v, once",
+				open.State, open.Since, open.Opened, start)
 		}
 		w.inner.recovers()
 		many(6 * time.Second)

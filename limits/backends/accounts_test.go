@@ -58,8 +58,7 @@ func TestTheUnitsOfAValueAreOne(t *testing.T) {
 		{Scope: "a", Key: "k", Limit: names, Cost: 1, Value: "ann"},
 		{Scope: "a", Key: "k", Limit: names, Cost: 3, Value: "ann", Shadow: true},
 	}, nil, nil)
-	want := backends.Account{Scope: "a", Key: "k", Limit: names, Value: "ann", Enforced: 1,
-		Shadow: 1, HasShadow: true}
+	want := backends.Account{Scope: "a", Key: "k", Limit: names, Value: "ann", Enforced: 1, Shadow: 1, HasShadow: true}
 	if err != nil || len(accounts) != 1 || accounts[0] != want {
 		t.Errorf("accounts %+v, %v", accounts, err)
 	}

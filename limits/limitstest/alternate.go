@@ -74,8 +74,8 @@ var alternateCases = []testCase{
 					}
 					until := w.clock.micros() + first.RetryAfter.Microseconds()
 					for w.clock.micros() < until-1 {
-						w.clock.advance(duration(
-							min(until-1-w.clock.micros(), upTo(random, first.RetryAfter.Microseconds()))))
+						step := upTo(random, first.RetryAfter.Microseconds())
+						w.clock.advance(duration(min(until-1-w.clock.micros(), step)))
 						if d := charge(l); d.Allowed || w.clock.micros()+d.RetryAfter.Microseconds() != until {
 							t.Error(about(old, "changed to %s, denied until %s, then at %s: %s", showLimit(l),
 								instant(until), instant(w.clock.micros()), showDecision(d)))
@@ -167,8 +167,8 @@ var alternateCases = []testCase{
 					w := h.world(t)
 					peek := func(c backends.Charge) limits.Decision {
 						out := make([]limits.Decision, 1)
-						if err := backends.Peek(context.Background(), w.backend, []backends.Charge{c},
-							out); err != nil {
+						err := backends.Peek(context.Background(), w.backend, []backends.Charge{c}, out)
+						if err != nil {
 							t.Fatalf("Peek: %v", err)
 						}
 						return out[0]

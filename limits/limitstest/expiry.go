@@ -110,8 +110,8 @@ var expiryCases = []testCase{
 				}
 				reset(c.Scope, "never charged")
 				w.clock.advance(-1 * hour) // a reset also forgets where the clock stopped
-				fresh.EffectiveWindow = w.look(
-					backends.Charge{Scope: c.Scope, Key: "unseen", Limit: l}).EffectiveWindow
+				unseen := w.look(backends.Charge{Scope: c.Scope, Key: "unseen", Limit: l})
+				fresh.EffectiveWindow = unseen.EffectiveWindow
 				reset(c.Scope, c.Key)
 				w.same(about(l, "after a reset with the clock stopped"), c, fresh)
 				w.clock.advance(2 * hour)

@@ -109,8 +109,11 @@ var heldCases = []testCase{
 			"itself (backends.Settler)",
 		func(w endWorld) {
 			l := limits.Concurrent(10)
-			group := []backends.Charge{{Scope: "s", Key: "k", Limit: l, Cost: 1}, {Scope: "s", Key: "k",
-				Limit: l, Cost: 2}, {Scope: "s", Key: "k", Limit: l, Cost: 4, Shadow: true}}
+			group := []backends.Charge{
+				{Scope: "s", Key: "k", Limit: l, Cost: 1},
+				{Scope: "s", Key: "k", Limit: l, Cost: 2},
+				{Scope: "s", Key: "k", Limit: l, Cost: 4, Shadow: true},
+			}
 			d := w.take(group...)
 			for i, left := range []int64{4, 6, 10} {
 				w.settles(begun{group[i], d[i]}, 0, limits.Settlement{Returned: group[i].Cost})

@@ -130,9 +130,8 @@ func invalidCharges(valid backends.Charge) []invalid {
 		"a period above 366 days":      limits.FixedWindow(limits.Per(1, 366*day+1*us)),
 		"a period with nanoseconds":    limits.FixedWindow(limits.Rate{Units: 1, Period: 1*sec + 1}),
 		"no burst":                     limits.TokenBucket(limits.PerMinute(1), 0),
-		"a burst too large": limits.LeakyBucket(limits.PerSecond(1_000_000_000),
-			1_000_000_001),
-		"a fill of over 100 years": limits.LeakyQueue(limits.Per(1, 8766*hour+1*us), 100),
+		"a burst too large":            limits.LeakyBucket(limits.PerSecond(1_000_000_000), 1_000_000_001),
+		"a fill of over 100 years":     limits.LeakyQueue(limits.Per(1, 8766*hour+1*us), 100),
 	} {
 		all = append(all, invalid{label,
 			backends.Charge{Scope: "s", Key: "secret-bad", Limit: limit, Cost: 1}, false})

@@ -1102,36 +1102,30 @@ var mutants = append(append(endMutants, valueMutants...), []mutant{
 		caughtBy: []string{"a flood is forgotten when it is over", "fresh keys make room for new ones"},
 	},
 	{
-		name: "entries of logs are never free again",
-		take: starving(func(b *broken, c backends.Charge) bool { return b.taken[c.Scope] > 20_000 }),
-		caughtBy: []string{
-			"clients that have left cost others no denial",
-		},
+		name:     "entries of logs are never free again",
+		take:     starving(func(b *broken, c backends.Charge) bool { return b.taken[c.Scope] > 20_000 }),
+		caughtBy: []string{"clients that have left cost others no denial"},
 	},
 	{
 		name: "the logs of one scope take from those of another",
-		take: starving(func(b *broken, c backends.Charge) bool { return b.taken["heavy"] > 20_000 && c.Scope != "heavy" }),
-		caughtBy: []string{
-			"long logs of one scope cost no denial in another",
-		},
+		take: starving(func(b *broken, c backends.Charge) bool {
+			return b.taken["heavy"] > 20_000 && c.Scope != "heavy"
+		}),
+		caughtBy: []string{"long logs of one scope cost no denial in another"},
 	},
 	{
 		name: "entries of logs are never free again once the clock has stepped back",
 		take: starving(func(b *broken, c backends.Charge) bool {
 			return b.maxKeys > 0 && b.taken[c.Scope] > 1000 && b.now().Before(newYear)
 		}),
-		caughtBy: []string{
-			"logs from before a step of the clock cost no denial",
-		},
+		caughtBy: []string{"logs from before a step of the clock cost no denial"},
 	},
 	{
 		name: "a flood in one scope denies in another",
 		take: starving(func(b *broken, c backends.Charge) bool {
 			return b.maxKeys > 0 && b.taken["flood"] > b.maxKeys && c.Scope != "flood"
 		}),
-		caughtBy: []string{
-			"a flood of keys in one scope leaves the regulars of another alone",
-		},
+		caughtBy: []string{"a flood of keys in one scope leaves the regulars of another alone"},
 	},
 }...)
 

@@ -99,8 +99,7 @@ func (s *selection) tenPerMinute() limits.Limit {
 // plenty returns a limit that no case exhausts. 10,000 are too many values for a distinct limit.
 func (s *selection) plenty() limits.Limit {
 	choices := []limits.Limit{plenty, limits.Distinct(limits.PerSecond(1000))}
-	return firstSupported(s.backend,
-		append(choices, everyAlgorithm(limits.PerSecond(10_000))...))
+	return firstSupported(s.backend, append(choices, everyAlgorithm(limits.PerSecond(10_000))...))
 }
 
 // tryable returns a limit that b supports.

@@ -135,8 +135,7 @@ func TestABackendThatSupportsTooLittleFails(t *testing.T) {
 		"nothing":            func(limits.Limit) bool { return false },
 		"no more than a day": func(l limits.Limit) bool { return l.Rate().Period <= day },
 		"only large log": func(l limits.Limit) bool {
-			return l.Algorithm() != limits.AlgorithmSlidingLog ||
-				l.Burst() > 5
+			return l.Algorithm() != limits.AlgorithmSlidingLog || l.Burst() > 5
 		},
 	} {
 		h := overMemory(func(b backends.Backend) backends.Backend { return restricted{b, supports} })

@@ -102,8 +102,8 @@ func showDecision(d limits.Decision) string {
 		verdict = "allowed"
 	}
 	s := fmt.Sprintf("%s remaining %d, retry %s, reset %s, window %s, delay %s, at %d",
-		verdict, d.Remaining, wait(d.RetryAfter), wait(d.ResetAfter), wait(d.EffectiveWindow), wait(
-			d.Delay), d.At)
+		verdict, d.Remaining, wait(d.RetryAfter), wait(d.ResetAfter), wait(d.EffectiveWindow),
+		wait(d.Delay), d.At)
 	if d.Source != limits.SourcePrimary {
 		s += ", source " + d.Source.String()
 	}

@@ -26,8 +26,8 @@ var smallCases = []testCase{
 					l := choices[i%n%len(choices)]
 					c := backends.Charge{Scope: l.Algorithm().String(), Key: fmt.Sprint(i % n), Limit: l,
 						Cost: int64(3 + i%2)}
-					if _, d := s.play(scriptCall{at: s.clock.micros() + 1,
-						charges: []backends.Charge{c}}); d != "" {
+					call := scriptCall{at: s.clock.micros() + 1, charges: []backends.Charge{c}}
+					if _, d := s.play(call); d != "" {
 						t.Errorf("with %d keys and room for as many, at charge %d:\n%s", n, i+1, d)
 						return
 					}

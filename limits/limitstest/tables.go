@@ -79,8 +79,7 @@ type way struct {
 }
 
 var ways = []way{
-	{"alone", func(c backends.Charge,
-		_ limits.Limit) []backends.Charge {
+	{"alone", func(c backends.Charge, _ limits.Limit) []backends.Charge {
 		return []backends.Charge{c}
 	}},
 	{"together with a key that has plenty",

@@ -19,8 +19,7 @@ type tolerant struct {
 // tolerating returns h with tolerant backends.
 func (h Harness) tolerating() Harness {
 	open, openSmall := h.Open, h.OpenSmall
-	h.Open = func(t testing.TB,
-		now func() time.Time) backends.Backend {
+	h.Open = func(t testing.TB, now func() time.Time) backends.Backend {
 		return tolerant{t, open(t, now)}
 	}
 	if openSmall != nil {
