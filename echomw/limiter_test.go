@@ -387,8 +387,8 @@ func TestKeysThatCannotWorkAreNil(t *testing.T) {
 }
 
 func TestMistakesAreFoundAtSetUp(t *testing.T) {
-	if _, err := echomw.New(
-		echomw.Config{Rules: []echomw.Rule{{Name: "x", Key: echomw.Lift(keyfuncs.Header(""))}}}); err == nil ||
+	rules := []echomw.Rule{{Name: "x", Key: echomw.Lift(keyfuncs.Header(""))}}
+	if _, err := echomw.New(echomw.Config{Rules: rules}); err == nil ||
 		!strings.Contains(err.Error(), `rule "x": key: is nil`) || !strings.Contains(err.Error(), `rule "x": limit: `) {
 		t.Errorf("New: %v", err)
 	}

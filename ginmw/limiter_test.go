@@ -330,8 +330,8 @@ func TestKeysThatCannotWorkAreNil(t *testing.T) {
 }
 
 func TestMistakesAreFoundAtSetUp(t *testing.T) {
-	if _, err := ginmw.New(
-		ginmw.Config{Rules: []ginmw.Rule{{Name: "x", Key: ginmw.Lift(keyfuncs.Header(""))}}}); err == nil ||
+	rules := []ginmw.Rule{{Name: "x", Key: ginmw.Lift(keyfuncs.Header(""))}}
+	if _, err := ginmw.New(ginmw.Config{Rules: rules}); err == nil ||
 		!strings.Contains(err.Error(), `rule "x": key: is nil`) || !strings.Contains(err.Error(), `rule "x": limit: `) {
 		t.Errorf("New: %v", err)
 	}

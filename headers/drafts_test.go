@@ -125,8 +125,8 @@ func TestOfPoliciesWithOneQuotaTheStricterIsListed(t *testing.T) {
 	t.Run("but not if it did not count", func(t *testing.T) {
 		policies := []published{second, minute, day}
 		open := limits.Decision{Allowed: true, Source: limits.SourceOpen}
-		if got := written(t, options, policies, decided(t, policies, d, open, d)).Get(
-			"RateLimit-Policy"); got != "10;w=1, 100;w=86400" {
+		h := written(t, options, policies, decided(t, policies, d, open, d))
+		if got := h.Get("RateLimit-Policy"); got != "10;w=1, 100;w=86400" {
 			t.Errorf("got %s", got)
 		}
 	})

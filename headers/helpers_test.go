@@ -223,8 +223,10 @@ func wantMembers(t testing.TB, key, value string, example any, least map[string]
 			if _, isBytes := v.([]byte); name == "pk" && isBytes && key == "Ratelimit" {
 				continue
 			}
-			if name == "qu" && key == "Ratelimit-Policy" && slices.Contains([]any{"content-bytes", "tokens",
-				"input-tokens", "output-tokens", "concurrent-requests", "distinct-values"}, v) {
+			units := []any{
+				"content-bytes", "tokens", "input-tokens", "output-tokens", "concurrent-requests", "distinct-values",
+			}
+			if name == "qu" && key == "Ratelimit-Policy" && slices.Contains(units, v) {
 				continue
 			}
 			n, ok := v.(int64)

@@ -50,9 +50,10 @@ func TestAnAnswerOfHiddenRulesAloneHasNoFields(t *testing.T) {
 	o := decided(t, []published{perMinute}, denied(0, 3*time.Second, 3*time.Second))
 	for _, show := range []headers.Show{headers.Always, headers.OnDenial} {
 		h := http.Header{}
-		writer(t,
-			headers.Options{Formats: []headers.Format{headers.IETF, headers.GitHub}, Hidden: []string{"default"},
-				Show: show}, perMinute).Write(h, o)
+		options := headers.Options{
+			Formats: []headers.Format{headers.IETF, headers.GitHub}, Hidden: []string{"default"}, Show: show,
+		}
+		writer(t, options, perMinute).Write(h, o)
 		if len(h) != 1 || h.Get("Retry-After") != "3" {
 			t.Errorf("%v", h)
 		}

@@ -117,12 +117,10 @@ func (o *Options) validate(policies []policy) error {
 	}
 	if o.RetryAfter > Window {
 		errs = append(errs,
-			fmt.Errorf("headers: retry after: must be LeastWait or Window (got %d)",
-				o.RetryAfter))
+			fmt.Errorf("headers: retry after: must be LeastWait or Window (got %d)", o.RetryAfter))
 	}
 	if o.Jitter < 0 || o.Jitter > maxJitter {
-		errs = append(errs,
-			fmt.Errorf("headers: jitter: must be 0 to 24h (got %v)", o.Jitter))
+		errs = append(errs, fmt.Errorf("headers: jitter: must be 0 to 24h (got %v)", o.Jitter))
 	}
 	if ietf := o.Formats == nil || slices.Contains(o.Formats, IETF); !ietf {
 		if o.PartitionKey != nil {

@@ -223,8 +223,7 @@ func (s *oracle) tellUnit(ds []*core.RuleDecision, unit string) {
 			fields: []string{
 				fmt.Sprint("anthropic-ratelimit-", unit, "-limit: ", q),
 				fmt.Sprint("anthropic-ratelimit-", unit, "-remaining: ", d.Remaining),
-				fmt.Sprint("anthropic-ratelimit-", unit, "-reset: ",
-					time.Unix(instant, 0).UTC().Format(time.RFC3339)),
+				fmt.Sprint("anthropic-ratelimit-", unit, "-reset: ", time.Unix(instant, 0).UTC().Format(time.RFC3339)),
 			},
 		})
 	}

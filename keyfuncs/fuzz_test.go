@@ -259,10 +259,11 @@ func TestSourcesAgreeWithSlowReadersOnHeadersNearlyRight(t *testing.T) {
 		"0.0.0.0", "unknown", "_x",
 	}
 	hop := append([]string{":80", ":", ",", ",", ", ", " ", "", ",,", ":123456"}, addresses...)
-	pairs := append([]string{"for=", "for=", "For=", "by=", "x=", ";", ";", "; ", ",", ", ", "=", " ", `"`, `"`, `\"`,
-		`\\`, `\`, ":80", ":_x",
+	pairs := append([]string{
+		"for=", "for=", "For=", "by=", "x=", ";", ";", "; ", ",", ", ", "=", " ", `"`, `"`, `\"`, `\\`, `\`, ":80", ":_x",
 		`for="10.0.0.2"`, `for="[2001:db8::1]:80"`, `x="\""`, `x=", for=1.1.1.1"`, `for="203\.0.113.7"`,
-		"for=10.0.0.4;by=x"}, addresses...)
+		"for=10.0.0.4;by=x",
+	}, addresses...)
 	random := testrun.Random(t)
 	line := func(words []string) string {
 		var b strings.Builder

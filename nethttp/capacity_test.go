@@ -70,8 +70,10 @@ func TestAServiceAtCapacityAnswers503WithoutNumbers(t *testing.T) {
 			nethttp.Config{Headers: headers.Options{Show: headers.Omit}}, func(*http.Request) {}, atCapacity,
 		},
 		"by formats": {
-			nethttp.Config{Headers: headers.Options{Formats: []headers.Format{headers.IETF, headers.Draft6,
-				headers.GitHub}}}, func(*http.Request) {}, atCapacity,
+			nethttp.Config{
+				Headers: headers.Options{Formats: []headers.Format{headers.IETF, headers.Draft6, headers.GitHub}},
+			},
+			func(*http.Request) {}, atCapacity,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -44,9 +44,11 @@ func (s *schemaValidator) validate(path string, schema map[string]any, value any
 		case "$ref":
 			why = s.validate(path, s.definition(arg.(string)), value)
 		case "type":
-			ok := map[string]bool{"object": isObject, "array": isArray, "string": isString, "integer": isNumber &&
-				number == math.Trunc(number), "boolean": value == true || value == false}[arg.(string)]
-			if !ok {
+			ok := map[string]bool{
+				"object": isObject, "array": isArray, "string": isString,
+				"integer": isNumber && number == math.Trunc(number), "boolean": value == true || value == false,
+			}
+			if !ok[arg.(string)] {
 				why = wrong("is no %v", arg)
 			}
 		case "const":

@@ -504,8 +504,7 @@ func TestWatchRefusesWhatCannotWork(t *testing.T) {
 	must(t, err)
 	apply := func([]core.Rule[request]) error { return nil }
 	for want, err := range map[string]error{
-		"policy: the policy to watch is nil": policy.Watch(t.Context(), nil, apply,
-			policy.Options{}),
+		"policy: the policy to watch is nil": policy.Watch(t.Context(), nil, apply, policy.Options{}),
 		"policy: apply is nil: pass a function that takes the rules": policy.Watch(t.Context(), p, nil,
 			policy.Options{}),
 		"policy: apply is nil: pass a function that takes the policy": policy.WatchPolicy(t.Context(), p, nil,

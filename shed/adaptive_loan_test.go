@@ -126,27 +126,22 @@ func TestTheFirstThatCompleteAreTheFastest(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	window := func(inFlight int, latency, age time.Duration) {
 		now = now.Add(100 * time.Millisecond)
-		a.Update(
-			shedlimit.Sample{
-				Now:          now,
-				Elapsed:      100 * time.Millisecond,
-				MaxLimit:     500,
-				Completed:    20,
-				InFlight:     inFlight,
-				PeakInFlight: inFlight,
-				MeanInFlight: float64(inFlight),
-				Ages:         repeated(inFlight, age),
-				Routes:       []shedlimit.RouteSample{{Route: "/", Completed: 20, Latencies: repeated(20, latency)}},
-			},
-		)
+		a.Update(shedlimit.Sample{
+			Now:          now,
+			Elapsed:      100 * time.Millisecond,
+			MaxLimit:     500,
+			Completed:    20,
+			InFlight:     inFlight,
+			PeakInFlight: inFlight,
+			MeanInFlight: float64(inFlight),
+			Ages:         repeated(inFlight, age),
+			Routes:       []shedlimit.RouteSample{{Route: "/", Completed: 20, Latencies: repeated(20, latency)}},
+		})
 	}
 	window(60, 10*time.Millisecond, 90*time.Millisecond)
 	if !a.base.early || math.Abs(a.base.usual-0.09) > 1e-9 {
-		t.Errorf(
-			"20 have taken 10 ms, and 60 are 90 ms old: early %t, %.3f s are usual, want 0.090",
-			a.base.early,
-			a.base.usual,
-		)
+		t.Errorf("20 have taken 10 ms, and 60 are 90 ms old: early %t, %.3f s are usual, want 0.090",
+			a.base.early, a.base.usual)
 	}
 	if got := a.glance(inFlightFor(repeated(60, 100*time.Millisecond)...)); got != 200 {
 		t.Errorf("100 ms after the first has begun: limit %d, want 200", got)

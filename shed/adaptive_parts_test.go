@@ -19,14 +19,12 @@ func goodFrom(t *testing.T, name string, load float64, seeds []uint64, from, to,
 	sum := func(limiter func() overload.Limiter) (good int) {
 		for _, seed := range seeds {
 			synctest.Test(t, func(t *testing.T) {
-				scenario(
-					t,
-					name,
-				).Run(limiter(), overload.Options{Load: load, Seed: seed, Each: func(s overload.Second) {
+				each := func(s overload.Second) {
 					if s.At > from && s.At <= to {
 						good += s.Good
 					}
-				}})
+				}
+				scenario(t, name).Run(limiter(), overload.Options{Load: load, Seed: seed, Each: each})
 			})
 		}
 		return good
@@ -47,10 +45,8 @@ func TestWhatAHangLeftIsSoonForgotten(t *testing.T) {
 // time before: 0.84.
 func TestARecoveredDependencyIsSoonUsed(t *testing.T) {
 	if ratio := goodFrom(t, "slow-30s", 1.5, []uint64{1, 2, 3, 301, 302, 303}, 50, 53, 28); ratio < 0.875 {
-		t.Errorf(
-			"in the 3 s after a dependency recovered goodput is %.3f of that with a limit of 28, want 0.875",
-			ratio,
-		)
+		t.Errorf("in the 3 s after a dependency recovered goodput is %.3f of that with a limit of 28, want 0.875",
+			ratio)
 	}
 }
 
@@ -116,20 +112,18 @@ func known(limit float64) (a *adaptive, window func(completed int, latency time.
 		for i := range ages {
 			ages[i] = latency
 		}
-		a.Update(
-			shedlimit.Sample{
-				Ages:         ages,
-				Now:          now,
-				Elapsed:      2 * time.Second,
-				MaxLimit:     500,
-				Completed:    completed,
-				Shed:         shed,
-				InFlight:     inFlight,
-				PeakInFlight: inFlight,
-				MeanInFlight: float64(inFlight),
-				Routes:       []shedlimit.RouteSample{{Route: "/", Completed: completed, Latencies: latencies}},
-			},
-		)
+		a.Update(shedlimit.Sample{
+			Ages:         ages,
+			Now:          now,
+			Elapsed:      2 * time.Second,
+			MaxLimit:     500,
+			Completed:    completed,
+			Shed:         shed,
+			InFlight:     inFlight,
+			PeakInFlight: inFlight,
+			MeanInFlight: float64(inFlight),
+			Routes:       []shedlimit.RouteSample{{Route: "/", Completed: completed, Latencies: latencies}},
+		})
 	}
 }
 
@@ -146,10 +140,8 @@ func TestAQueueThatTheLimitDidNotBoundIsABurstUntilASecondWindow(t *testing.T) {
 	a, window = known(7)
 	window(10, 1200*time.Millisecond, 7, 3)
 	if a.limit > 5.5 {
-		t.Errorf(
-			"a queue that fills the limit, in one window of 2 s: limit %.1f, want 1 that is busy and 4 that wait",
-			a.limit,
-		)
+		t.Errorf("a queue that fills the limit, in one window of 2 s: limit %.1f, want 1 that is busy and 4 that wait",
+			a.limit)
 	}
 }
 
@@ -199,12 +191,8 @@ func TestAnUndoneDecreaseGoesToWhatWasLearnedToBeNeeded(t *testing.T) {
 		a.trial.from, a.trial.full = c.from, 400
 		a.state = a.trying(nil, w)
 		if a.after != steady || math.Abs(a.limit-c.want) > 0.1 {
-			t.Errorf(
-				"limit %g before several decreases, 20 before the last: undone to %.1f, want %g",
-				c.from,
-				a.limit,
-				c.want,
-			)
+			t.Errorf("limit %g before several decreases, 20 before the last: undone to %.1f, want %g",
+				c.from, a.limit, c.want)
 		}
 	}
 }
@@ -222,11 +210,8 @@ func TestProbesInARowRememberWhatWasBefore(t *testing.T) {
 	w.rate, w.inFlight, w.now = 300, 12, 12
 	a.probe(w)
 	if a.trial.from != 40 || a.trial.full != 400 {
-		t.Errorf(
-			"after a second one at 12 in flight and 300 a second: remembers %g and %g, want 40 and 400",
-			a.trial.from,
-			a.trial.full,
-		)
+		t.Errorf("after a second one at 12 in flight and 300 a second: remembers %g and %g, want 40 and 400",
+			a.trial.from, a.trial.full)
 	}
 }
 
@@ -240,14 +225,8 @@ func TestALargeEffectIsJudgedAtOnce(t *testing.T) {
 		w.busy = c.work
 		a.state = a.trying(nil, w)
 		if (a.state == trying) == c.undone || (a.limit >= 20) != c.undone {
-			t.Errorf(
-				"%d completions, work %g instead of 8: %v, limit %.1f; undone: want %t",
-				c.completed,
-				c.work,
-				a.state,
-				a.limit,
-				c.undone,
-			)
+			t.Errorf("%d completions, work %g instead of 8: %v, limit %.1f; undone: want %t",
+				c.completed, c.work, a.state, a.limit, c.undone)
 		}
 	}
 }
@@ -325,16 +304,8 @@ func TestARouteIsLateIfItWouldBeOnTimeWithoutAQueue(t *testing.T) {
 		}
 		w := a.look(&s)
 		if math.Abs(w.excess-c.excess) > 1e-9 || math.Abs(w.needed-c.needed) > 1e-9 || w.nearly != c.nearly {
-			t.Errorf(
-				"%s: excess %.2f, needed %.2f, nearly %v, want %.2f, %.2f and %v",
-				c.name,
-				w.excess,
-				w.needed,
-				w.nearly,
-				c.excess,
-				c.needed,
-				c.nearly,
-			)
+			t.Errorf("%s: excess %.2f, needed %.2f, nearly %v, want %.2f, %.2f and %v",
+				c.name, w.excess, w.needed, w.nearly, c.excess, c.needed, c.nearly)
 		}
 	}
 }
@@ -366,11 +337,8 @@ func TestTheNinthDecileIsThatOfBoth(t *testing.T) {
 func TestABaselineOfFewRequestsGrows(t *testing.T) {
 	b := &baseline{figures: figures{low: 0.01, mean: 0.01, spread: 0.01, high: 0.01}}
 	window := func(completed int, mean float64) {
-		b.gather(
-			seen{figures: figures{low: 0.01, mean: mean, spread: mean, high: mean}, completed: completed},
-			0.05,
-			false,
-		)
+		b.gather(seen{figures: figures{low: 0.01, mean: mean, spread: mean, high: mean}, completed: completed},
+			0.05, false)
 	}
 	window(4, 0.06)
 	window(4, 0.25)

@@ -98,25 +98,12 @@ func TestTheLimitFoundIsAsGoodAsTheBestFixedOne(t *testing.T) {
 		cases = cases[:4]
 	}
 	for _, c := range cases {
-		fixed := simulate(
-			t,
-			c.scenario,
-			c.load,
-			func() overload.Limiter { return &overload.Fixed{Limit: c.limit} },
-			nil,
-		)
+		limiter := func() overload.Limiter { return &overload.Fixed{Limit: c.limit} }
+		fixed := simulate(t, c.scenario, c.load, limiter, nil)
 		got := simulate(t, c.scenario, c.load, adaptively(Options[overload.Request]{}), nil)
 		if ratio := got.Goodput() / fixed.Goodput(); ratio < c.bar {
-			t.Errorf(
-				"%s at %g: goodput %.1f, with a limit of %d %.1f: %.3f of it, want %.2f",
-				c.scenario,
-				c.load,
-				got.Goodput(),
-				c.limit,
-				fixed.Goodput(),
-				ratio,
-				c.bar,
-			)
+			t.Errorf("%s at %g: goodput %.1f, with a limit of %d %.1f: %.3f of it, want %.2f",
+				c.scenario, c.load, got.Goodput(), c.limit, fixed.Goodput(), ratio, c.bar)
 		}
 	}
 }
@@ -144,11 +131,8 @@ func TestASlowerDependencyIsLearned(t *testing.T) {
 	}
 	simulate(t, "slow-for-good", 0.25, adaptively(Options[overload.Request]{}), last)
 	if got := part(shed, offered); offered == 0 || got > 0.001 {
-		t.Errorf(
-			"20 s after the dependency became slower %.4f of %d requests are shed, want at most 0.001",
-			got,
-			offered,
-		)
+		t.Errorf("20 s after the dependency became slower %.4f of %d requests are shed, want at most 0.001",
+			got, offered)
 	}
 }
 
@@ -214,9 +198,7 @@ func TestAnSLOThatNoLimitCanKeepShedsNobody(t *testing.T) {
 	if got := part(shed, offered); offered == 0 || got > 0.001 {
 		t.Errorf(
 			"20 s after the dependency became slower than the SLO %.4f of %d requests are shed, want at most 0.001",
-			got,
-			offered,
-		)
+			got, offered)
 	}
 }
 
@@ -310,15 +292,11 @@ func FuzzTheAdaptiveLimitStaysInRange(f *testing.F) {
 			b := data[:8]
 			data = data[8:]
 			s := shedlimit.Sample{
-				MaxLimit: 500,
-				Limit:    limit,
-				Elapsed:  time.Duration(1 + int(b[0])*int(b[1])*1e5),
-				InFlight: int(b[2]),
-				PeakInFlight: int(
-					b[2],
-				) + int(
-					b[3],
-				),
+				MaxLimit:     500,
+				Limit:        limit,
+				Elapsed:      time.Duration(1 + int(b[0])*int(b[1])*1e5),
+				InFlight:     int(b[2]),
+				PeakInFlight: int(b[2]) + int(b[3]),
 				MeanInFlight: float64(b[3]),
 				Shed:         int(b[4] / 64),
 				SLO:          time.Duration(b[5]/128) * 1e8,

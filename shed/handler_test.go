@@ -74,11 +74,8 @@ func TestAShedRequestIsAnsweredAsByARuleWithCapacity(t *testing.T) {
 				if got.Code != 503 || got.Code != want.Code || got.Body.String() != want.Body.String() {
 					t.Errorf("%d %s, want %d %s", got.Code, got.Body, want.Code, want.Body)
 				}
-				if !maps.EqualFunc(
-					got.Header(),
-					want.Header(),
-					func(a, b []string) bool { return strings.Join(a, ",") == strings.Join(b, ",") },
-				) {
+				if !maps.EqualFunc(got.Header(), want.Header(),
+					func(a, b []string) bool { return strings.Join(a, ",") == strings.Join(b, ",") }) {
 					t.Errorf("%v, want %v", got.Header(), want.Header())
 				}
 				return
@@ -326,10 +323,9 @@ func TestRouteOfTheOptionsNamesRoutes(t *testing.T) {
 }
 
 func TestAResponseThatHasBegunIsNotAnsweredAgain(t *testing.T) {
-	gate := shedgate.New(
-		full(t, shed.Options[request]{}),
-		shedgate.Config[request]{Committed: func(request) bool { return true }},
-	)
+	gate := shedgate.New(full(t, shed.Options[request]{}), shedgate.Config[request]{
+		Committed: func(request) bool { return true },
+	})
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest("GET", "/", nil)
 	err := gate.Serve(w, r, r, func(http.ResponseWriter, *http.Request) error { t.Error("it went on"); return nil })

@@ -89,9 +89,7 @@ func TestWhatServicesBehindRefuseIsShedAhead(t *testing.T) {
 		if b.granted[0] < 1900 || b.refused[0] > 300 {
 			t.Errorf(
 				"of 8000: %d granted and %d refused behind, want at least 1900 of 2000 that can be, and at most 300",
-				b.granted[0],
-				b.refused[0],
-			)
+				b.granted[0], b.refused[0])
 		}
 	})
 }
@@ -103,11 +101,8 @@ func TestTheMostImportantClassIsShedAheadLast(t *testing.T) {
 		b.play(10*time.Second, inTurn, some)
 		b.play(10*time.Second, inTurn, some)
 		if b.ahead[0] > 40 || b.ahead[1] < 1400 {
-			t.Errorf(
-				"shed ahead: %d of the first class, %d of the second, 2000 of each; want few and most",
-				b.ahead[0],
-				b.ahead[1],
-			)
+			t.Errorf("shed ahead: %d of the first class, %d of the second, 2000 of each; want few and most",
+				b.ahead[0], b.ahead[1])
 		}
 	})
 }
@@ -139,11 +134,8 @@ func TestAServiceThatRefusesSomeAtAnyLoadGetsAll(t *testing.T) {
 			b.play(2*time.Minute, first, some)
 			b.play(2*time.Minute, first, some)
 			if b.ahead[0] > 960 {
-				t.Errorf(
-					"%.2f refused at any load: %d of 48000 shed ahead from the third minute on, want at most 960",
-					p,
-					b.ahead[0],
-				)
+				t.Errorf("%.2f refused at any load: %d of 48000 shed ahead from the third minute on, want at most 960",
+					p, b.ahead[0])
 			}
 			full := rate(100)
 			b.play(time.Minute, first, func() bool { return some() && full() })
@@ -236,10 +228,8 @@ func TestAnAnswerOf503SaysThatAServiceBehindSheds(t *testing.T) {
 						ahead++
 					}
 				}})
-			handler := Handler(
-				s,
-				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }),
-			)
+			handler := Handler(s,
+				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 			for range 100 {
 				handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 			}
@@ -337,22 +327,12 @@ func TestServicesThatCallOthersDoLittleInVain(t *testing.T) {
 					}
 					x := g.Run(limiters, load, seed+1)
 					if got := x.Goodput() / g.Most(load); got < 0.95 {
-						t.Errorf(
-							"%s at %g, seed %d: %.3f of the good answers that can be, want at least 0.95",
-							g.Name,
-							load,
-							seed+1,
-							got,
-						)
+						t.Errorf("%s at %g, seed %d: %.3f of the good answers that can be, want at least 0.95",
+							g.Name, load, seed+1, got)
 					}
 					if a := x.Wasted[1]; a > 0.08 {
-						t.Errorf(
-							"%s at %g, seed %d: a does %.3f of its capacity in vain, want at most 0.08",
-							g.Name,
-							load,
-							seed+1,
-							a,
-						)
+						t.Errorf("%s at %g, seed %d: a does %.3f of its capacity in vain, want at most 0.08",
+							g.Name, load, seed+1, a)
 					}
 				})
 			}

@@ -28,15 +28,11 @@ func TestReplaceKeepsWhatWasLearned(t *testing.T) {
 		permits := s.admitted(5, 0)
 		time.Sleep(time.Minute)
 		permits = append(permits, s.admitted(1, 3)...)
-		replace(
-			t,
-			s,
-			shed.Options[int]{
-				Classes:     []shed.Class{{Name: "tests"}, {Name: "critical", Share: 50}},
-				SLO:         time.Second,
-				MaxInFlight: 30,
-			},
-		)
+		replace(t, s, shed.Options[int]{
+			Classes:     []shed.Class{{Name: "tests"}, {Name: "critical", Share: 50}},
+			SLO:         time.Second,
+			MaxInFlight: 30,
+		})
 		if len(a.samples) != 2 {
 			t.Fatalf("the algorithm was asked again: %+v", a.last())
 		}

@@ -122,10 +122,8 @@ func (r *row) scenario() *overload.Scenario {
 		SLO:     r.slo,
 		Timeout: time.Hour,
 		Length:  time.Duration(r.seconds) * time.Second,
-		From: time.Duration(
-			r.from,
-		) * time.Second,
-		Load: func(at time.Duration, _ float64) float64 { return r.load(at) },
+		From:    time.Duration(r.from) * time.Second,
+		Load:    func(at time.Duration, _ float64) float64 { return r.load(at) },
 	}
 	for i, k := range r.routes {
 		for n := range k.routes {
@@ -321,25 +319,14 @@ func TestTheTableOfScenarios(t *testing.T) {
 		if r.p99 > 0 {
 			g := r.compare(t, func() shedlimit.Algorithm { return new(gradient) }, seeds)
 			if times := float64(c.p99) / float64(g.p99); times > r.p99 {
-				t.Errorf(
-					"%s: 99%% of answers within %v, %.2f times the %v of Gradient2, want at most %.2f",
-					r.name,
-					c.p99,
-					times,
-					g.p99,
-					r.p99,
-				)
+				t.Errorf("%s: 99%% of answers within %v, %.2f times the %v of Gradient2, want at most %.2f",
+					r.name, c.p99, times, g.p99, r.p99)
 			}
 		}
 		if c.mean < r.good || c.least < r.good-0.03 {
 			t.Errorf(
 				"%s: with seeds %v as many good answers as with a limit of %d times %.3f, want %.2f on average, and 0.03 less at least",
-				r.name,
-				seeds,
-				r.limit,
-				c.ratios,
-				r.good,
-			)
+				r.name, seeds, r.limit, c.ratios, r.good)
 		}
 		if r.sheds > 0 && c.sheds > r.sheds {
 			t.Errorf("%s: %.4f of requests shed that fit, want at most %.4f", r.name, c.sheds, r.sheds)
@@ -364,20 +351,8 @@ func sweep(t *testing.T, rows []row) {
 		}
 		c := r.compare(t, func() shedlimit.Algorithm { return newAdaptive() }, seeds)
 		g := r.compare(t, func() shedlimit.Algorithm { return new(gradient) }, seeds)
-		fmt.Fprintf(
-			out,
-			"%s\t%d\t%.3f\t%.3f\t%.3f\t%.2f%%\t%.2f%%\t%v\t%v\t%v\n",
-			r.name,
-			r.limit,
-			c.mean,
-			c.least,
-			g.mean,
-			100*c.sheds,
-			100*g.sheds,
-			c.p99.Round(msec),
-			g.p99.Round(msec),
-			c.fixed.Round(msec),
-		)
+		fmt.Fprintf(out, "%s\t%d\t%.3f\t%.3f\t%.3f\t%.2f%%\t%.2f%%\t%v\t%v\t%v\n", r.name, r.limit, c.mean, c.least,
+			g.mean, 100*c.sheds, 100*g.sheds, c.p99.Round(msec), g.p99.Round(msec), c.fixed.Round(msec))
 	}
 }
 
@@ -414,14 +389,8 @@ func draw(seed uint64) row {
 	for _, k := range r.routes {
 		r.slo = max(r.slo, 4*k.mean)
 	}
-	r.name = fmt.Sprintf(
-		"drawn with seed %d: %d slots, %v, load %.2f, waiting %v",
-		seed,
-		r.slots,
-		r.routes,
-		r.load(time.Hour),
-		r.maxWait,
-	)
+	r.name = fmt.Sprintf("drawn with seed %d: %d slots, %v, load %.2f, waiting %v",
+		seed, r.slots, r.routes, r.load(time.Hour), r.maxWait)
 	return r
 }
 

@@ -68,14 +68,8 @@ func TestTheLastPlaceIsForTheMostImportantClassAtEveryLimit(t *testing.T) {
 					t.Fatalf("limit %d, shares %d and %d: an idle service sheds", limit, first, second)
 				}
 				if p, e := s.Acquire(t.Context(), 0); p == nil || e.InFlight > max(2, limit) {
-					t.Fatalf(
-						"limit %d, shares %d and %d: behind %d others a critical request is %+v",
-						limit,
-						first,
-						second,
-						taken,
-						e,
-					)
+					t.Fatalf("limit %d, shares %d and %d: behind %d others a critical request is %+v",
+						limit, first, second, taken, e)
 				}
 			}
 		}
@@ -96,10 +90,9 @@ func TestMoreImportantRequestsCountInTheSharesOfOthers(t *testing.T) {
 
 func TestAClassThatWasClosedComesBackOverASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := byIndex(
-			t,
-			shed.Options[int]{Classes: []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}}, Limit: 40},
-		)
+		s := byIndex(t, shed.Options[int]{
+			Classes: []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}}, Limit: 40,
+		})
 		critical := s.admitted(20, 0)
 		s.shed(1) // closed by critical requests alone
 		end(critical...)
@@ -122,10 +115,9 @@ func TestAClassThatWasClosedComesBackOverASecond(t *testing.T) {
 // If each refusal began the second anew, a class with many requests would never come back.
 func TestRequestsThatKeepComingDoNotKeepAClassClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := byIndex(
-			t,
-			shed.Options[int]{Classes: []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}}, Limit: 40},
-		)
+		s := byIndex(t, shed.Options[int]{
+			Classes: []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}}, Limit: 40,
+		})
 		critical := s.admitted(20, 0)
 		s.shed(1)
 		end(critical...)
@@ -295,18 +287,15 @@ func TestNewReportsEveryMistake(t *testing.T) {
 }
 
 func TestDefaultSharesNeverExceedThatOfTheClassBefore(t *testing.T) {
-	s := byIndex(
-		t,
-		shed.Options[int]{
-			Classes: []shed.Class{
-				{Name: "a"},
-				{Name: "b", Share: 50},
-				{Name: "c"},
-				{Name: "d", Share: 10},
-				{Name: "e"},
-			},
+	s := byIndex(t, shed.Options[int]{
+		Classes: []shed.Class{
+			{Name: "a"},
+			{Name: "b", Share: 50},
+			{Name: "c"},
+			{Name: "d", Share: 10},
+			{Name: "e"},
 		},
-	)
+	})
 	for i, want := range []int{100, 50, 30, 10, 10} {
 		if got := s.State().Classes[i].Share; got != want {
 			t.Errorf("class %d: share %d, want %d", i, got, want)

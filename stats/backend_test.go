@@ -69,9 +69,10 @@ func TestCallsOfABackendAreTimed(t *testing.T) {
 		} {
 			take()
 		}
-		if err := b.Settle(t.Context(),
-			[]backends.Ending{{Scope: "s", Key: "k", Limit: charges[0].Limit, Taken: 1, Ticket: out[0].Ticket,
-				Lasts: time.Minute}}, make([]limits.Settlement, 1)); err != nil {
+		ending := backends.Ending{
+			Scope: "s", Key: "k", Limit: charges[0].Limit, Taken: 1, Ticket: out[0].Ticket, Lasts: time.Minute,
+		}
+		if err := b.Settle(t.Context(), []backends.Ending{ending}, make([]limits.Settlement, 1)); err != nil {
 			t.Error(err)
 		}
 		if err := b.Reset(t.Context(), "s", "k"); err != nil {

@@ -282,9 +282,10 @@ func TestBeyondAThousandNamesRulesAreCountedTogether(t *testing.T) {
 		Observer: counts.Limiter("api"),
 	})
 	for i := range 1099 {
-		if err := l.Replace(
-			[]core.Rule[request]{{Name: fmt.Sprint("rule ", i), Limit: limits.FixedWindow(limits.PerHour(1)),
-				Key: byKey}}); err != nil {
+		next := core.Rule[request]{
+			Name: fmt.Sprint("rule ", i), Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey,
+		}
+		if err := l.Replace([]core.Rule[request]{next}); err != nil {
 			t.Fatal(err)
 		}
 		l.Decide(t.Context(), request{key: "k"})

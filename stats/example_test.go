@@ -127,10 +127,7 @@ func ExampleCounters_ObserveDecision() {
 
 func ExampleLimiter() {
 	jobs := stats.New(stats.Options{}).Limiter("jobs")
-	l := core.MustNew(core.Config[string]{
-		Rules:    []core.Rule[string]{perClient},
-		Observer: jobs,
-	})
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{perClient}, Observer: jobs})
 	o := l.Decide(context.Background(), "ann")
 	o.End(core.Result{})
 	fmt.Println(o.Verdict())
