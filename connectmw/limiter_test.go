@@ -128,9 +128,9 @@ func TestACertificateReachesTheRules(t *testing.T) {
 		key   string
 		err   error
 	}{
-		{"a certificate",
-			&tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf},
-				VerifiedChains: [][]*x509.Certificate{{leaf}}}, "spiffe://example.org/billing", nil},
+		{"a certificate", &tls.ConnectionState{
+			PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}},
+		}, "spiffe://example.org/billing", nil},
 		{"none", new(tls.ConnectionState), "", core.ErrAbsent},
 		{"no TLS", nil, "", core.ErrAbsent},
 	} {

@@ -66,12 +66,10 @@ func TestProceduresThatNothingLimitsAreListed(t *testing.T) {
 			[]string{"/shop.v1.Orders/Cancel", "/shop.v1.Orders/Follow", "/shop.v1.Orders/Place"},
 		},
 		"streams have one": {
-			append(slices.Clone(place),
-				ruleFor("streams", func(c *connectmw.Call) bool {
-					return c.Spec.StreamType != connect.StreamTypeUnary
-				})), []string{
-				"/shop.v1.Orders/Cancel",
-			},
+			append(slices.Clone(place), ruleFor("streams", func(c *connectmw.Call) bool {
+				return c.Spec.StreamType != connect.StreamTypeUnary
+			})),
+			[]string{"/shop.v1.Orders/Cancel"},
 		},
 		"unary calls do": {
 			[]connectmw.Rule{ruleFor("unary", func(c *connectmw.Call) bool { return c.Message != nil })},

@@ -421,8 +421,8 @@ func TestKeysThatCannotWorkAreNil(t *testing.T) {
 }
 
 func TestMistakesAreFoundAtSetUp(t *testing.T) {
-	if _, err := echo5mw.New(
-		echo5mw.Config{Rules: []echo5mw.Rule{{Name: "x", Key: echo5mw.Lift(keyfuncs.Header(""))}}}); err == nil ||
+	rules := []echo5mw.Rule{{Name: "x", Key: echo5mw.Lift(keyfuncs.Header(""))}}
+	if _, err := echo5mw.New(echo5mw.Config{Rules: rules}); err == nil ||
 		!strings.Contains(err.Error(), `rule "x": key: is nil`) || !strings.Contains(err.Error(), `rule "x": limit: `) {
 		t.Errorf("New: %v", err)
 	}

@@ -123,8 +123,7 @@ func TestAStreamIsNotReadOutsideADecision(t *testing.T) {
 		c.RequestCtx().SetConnectionClose()
 		return nil
 	})
-	status, _ := converse(t, app,
-		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"+strings.Repeat("x", 100))
+	status, _ := converse(t, app, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"+strings.Repeat("x", 100))
 	if status != 200 || err == nil || !strings.Contains(err.Error(), "in the key function") {
 		t.Errorf("status %d, read: %v", status, err)
 	}

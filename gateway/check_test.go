@@ -91,16 +91,8 @@ func TestACheckIsDecidedAsTheOriginalRequest(t *testing.T) {
 		if r.Method != c.method || r.Host != c.host || r.RequestURI != c.uri || r.URL.Path != c.path ||
 			r.RemoteAddr != c.addr ||
 			r.Header.Get("X-Forwarded-For") != c.chain {
-			t.Errorf(
-				"%s: %s %s %s (path %s) from %s, hops %q",
-				c.name,
-				r.Method,
-				r.Host,
-				r.RequestURI,
-				r.URL.Path,
-				r.RemoteAddr,
-				r.Header.Get("X-Forwarded-For"),
-			)
+			t.Errorf("%s: %s %s %s (path %s) from %s, hops %q",
+				c.name, r.Method, r.Host, r.RequestURI, r.URL.Path, r.RemoteAddr, r.Header.Get("X-Forwarded-For"))
 		}
 		for name := range r.Header {
 			if strings.HasPrefix(name, "X-Original-") ||

@@ -108,8 +108,11 @@ func (l *Limiter) Unary() grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, message any, info *grpc.UnaryServerInfo,
 		handler grpc.UnaryHandler) (any, error) {
 		u := &unary{
-			call: call{Call: Call{Context: ctx, FullMethod: info.FullMethod, Message: message},
-				limiter: l}, handler: handler,
+			call: call{
+				Call:    Call{Context: ctx, FullMethod: info.FullMethod, Message: message},
+				limiter: l,
+			},
+			handler: handler,
 		}
 		err := l.serve(ctx, &u.Call, u)
 		return u.response, err
@@ -126,9 +129,7 @@ func (l *Limiter) Stream() grpc.StreamServerInterceptor {
 		ctx := stream.Context()
 		s := &streaming{
 			call: call{
-				Call: Call{
-					Context: ctx, FullMethod: info.FullMethod, unregistered: server == nil,
-				},
+				Call:    Call{Context: ctx, FullMethod: info.FullMethod, unregistered: server == nil},
 				limiter: l,
 			},
 			stream: stream, server: server, handler: handler,

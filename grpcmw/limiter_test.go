@@ -339,11 +339,10 @@ func TestTheOutcomeIsInTheContext(t *testing.T) {
 	}
 	s.duplex = func(stream pb.TestService_FullDuplexCallServer) error { note(stream.Context()); return nil }
 	for _, want := range []int64{-1, 8} {
-		client := serve(t, s,
-			both(
-				newLimiter(t,
-					grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(9))),
-						OutcomeInContext: want > 0}))...)
+		l := newLimiter(t, grpcmw.Config{
+			Rules: everybody(limits.FixedWindow(limits.PerDay(9))), OutcomeInContext: want > 0,
+		})
+		client := serve(t, s, both(l)...)
 		ask(t.Context(), client)
 		if got := <-seen; got != want {
 			t.Errorf("%d left, want %d", got, want)

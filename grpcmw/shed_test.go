@@ -151,23 +151,16 @@ func TestAShedderLearnsHowCallsEndOfEachMethod(t *testing.T) {
 			return new(pb.SimpleResponse), (<-handlers)()
 		}
 		unary, stream := grpcmw.Shed(using(t, seen))
-		client := serve(
-			t,
-			s,
-			grpc.ChainUnaryInterceptor(
-				func(ctx context.Context, m any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (r any, err error) {
-					defer func() {
-						if recover() != nil {
-							err = status.Error(codes.Internal, "")
-						}
-					}()
-					return h(ctx, m)
-				},
-				unary,
-				l.Unary(),
-			),
-			grpc.ChainStreamInterceptor(stream, l.Stream()),
-		)
+		recovers := func(ctx context.Context, m any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (r any, err error) {
+			defer func() {
+				if recover() != nil {
+					err = status.Error(codes.Internal, "")
+				}
+			}()
+			return h(ctx, m)
+		}
+		client := serve(t, s, grpc.ChainUnaryInterceptor(recovers, unary, l.Unary()),
+			grpc.ChainStreamInterceptor(stream, l.Stream()))
 		for _, h := range []func() error{
 			func() error { return nil },
 			func() error { return status.Error(codes.Internal, "") },
@@ -263,15 +256,13 @@ func TestTheProgramAnswersCallsThatAreShed(t *testing.T) {
 		err  error
 		want codes.Code
 	}{{status.Error(codes.Aborted, "later"), codes.Aborted}, {errors.New("later"), codes.Unknown}, {nil, codes.Unavailable}} {
-		s := shed.MustNew(
-			shed.Options[*grpcmw.Call]{
-				Limit: 1,
-				Denied: func(w http.ResponseWriter, _ *grpcmw.Call, e shed.Event) error {
-					w.Header().Set("X-In-Flight", strconv.Itoa(e.InFlight))
-					return c.err
-				},
+		s := shed.MustNew(shed.Options[*grpcmw.Call]{
+			Limit: 1,
+			Denied: func(w http.ResponseWriter, _ *grpcmw.Call, e shed.Event) error {
+				w.Header().Set("X-In-Flight", strconv.Itoa(e.InFlight))
+				return c.err
 			},
-		)
+		})
 		permit, _ := s.Acquire(t.Context(), nil)
 		client := serve(t, new(service),
 			shedding(s, newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(10)))}))...)

@@ -98,8 +98,7 @@ func TestADenialTellsTheWaitAndTheRules(t *testing.T) {
 	s := connect(t, echoServer(l), nil)
 	result, err := callTool(t, s, "search")
 	wantAllowed(t, err)
-	if result.Meta["ratelimit"] == nil ||
-		result.Meta["ratelimit-policy"] != `"everybody";q=1;w=86400` {
+	if result.Meta["ratelimit"] == nil || result.Meta["ratelimit-policy"] != `"everybody";q=1;w=86400` {
 		t.Errorf("_meta %v", result.Meta)
 	}
 	_, err = callTool(t, s, "search")

@@ -274,8 +274,7 @@ func (m *up) Send(text string) error {
 }
 
 func (m *up) Receive() (string, error) {
-	r, err := m.r.Session.Elicit(m.ctx,
-		&mcp.ElicitParams{Message: m.r.Params.GetProgressToken().(string)})
+	r, err := m.r.Session.Elicit(m.ctx, &mcp.ElicitParams{Message: m.r.Params.GetProgressToken().(string)})
 	switch {
 	case err != nil:
 		return "", err
@@ -340,8 +339,7 @@ func (c *parityClient) Stream(
 	go func() {
 		defer close(s.over)
 		var text string
-		text, s.answer = c.call(ctx, "parity.v1.First."+method, fields, "x",
-			mcp.Meta{"progressToken": token})
+		text, s.answer = c.call(ctx, "parity.v1.First."+method, fields, "x", mcp.Meta{"progressToken": token})
 		if method == "Up" && s.answer.Code == parity.CodeOK {
 			s.messages <- text
 		}

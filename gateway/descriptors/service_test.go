@@ -57,9 +57,7 @@ descriptors:
 		descriptors.File{Name: "e.yaml", Text: []byte("")},
 		descriptors.File{
 			Name: "f.yaml",
-			Text: []byte(
-				"domain: f\nall_or_nothing: true\ndescriptors:\n  - {key: a, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 1}}\n  - &x {key: b}\n",
-			),
+			Text: []byte("domain: f\nall_or_nothing: true\ndescriptors:\n  - {key: a, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 1}}\n  - &x {key: b}\n"),
 		},
 	)
 	var got []string
@@ -259,10 +257,9 @@ func TestAFailingBackendIsToldAndFollowsTheFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			var log bytes.Buffer
-			service := descriptors.MustNew(
-				config,
-				descriptors.Options{Backend: backend, Instances: 2, Logger: slog.New(slog.NewTextHandler(&log, nil))},
-			)
+			service := descriptors.MustNew(config, descriptors.Options{
+				Backend: backend, Instances: 2, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			})
 			a, err := service.Decide(t.Context(), ask(t, "k=secret"))
 			if got := said(a, err); got != c.want || a.Source != c.source {
 				t.Errorf("%q: %s by %v", c.file[:20], got, a.Source)
@@ -325,13 +322,8 @@ func metricsOf(s *descriptors.Service) string {
 	for _, m := range s.Metrics() {
 		for _, one := range m.Series {
 			if one.Value > 0 {
-				fmt.Fprintf(
-					&b,
-					"%s %s %v\n",
-					strings.TrimPrefix(m.Name, "weir_descriptor_"),
-					strings.Join(one.Labels, " "),
-					one.Value,
-				)
+				fmt.Fprintf(&b, "%s %s %v\n", strings.TrimPrefix(m.Name, "weir_descriptor_"),
+					strings.Join(one.Labels, " "), one.Value)
 			}
 		}
 	}
@@ -367,14 +359,11 @@ refused_total unknown domain 1
 }
 
 func TestValuesOfRequestsInMetricsAreBounded(t *testing.T) {
-	config, err := descriptors.Parse(
-		descriptors.File{
-			Name: "d",
-			Text: []byte(
-				"domain: d\ndescriptors:\n  - {key: k, value_to_metric: true, rate_limit: {unit: day, requests_per_unit: 9}}\n",
-			),
-		},
-	)
+	config, err := descriptors.Parse(descriptors.File{
+		Name: "d",
+		Text: []byte("domain: d\ndescriptors:\n  - key: k\n    value_to_metric: true\n" +
+			"    rate_limit: {unit: day, requests_per_unit: 9}\n"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -393,12 +382,10 @@ func TestValuesOfRequestsInMetricsAreBounded(t *testing.T) {
 func TestWhatIsCountedOutlastsAChangeOfTheFile(t *testing.T) {
 	service := newService(t, plain, nil)
 	service.Decide(t.Context(), ask(t, "k=1"))
-	config, err := descriptors.Parse(
-		descriptors.File{
-			Name: "d",
-			Text: []byte("domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: minute, requests_per_unit: 5}}\n"),
-		},
-	)
+	config, err := descriptors.Parse(descriptors.File{
+		Name: "d",
+		Text: []byte("domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: minute, requests_per_unit: 5}}\n"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -433,9 +420,7 @@ func TestAWatcherFollowsSwappedLinks(t *testing.T) {
 		}
 		limit := func(n int) string {
 			return fmt.Sprintf(
-				"domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: day, requests_per_unit: %d}}\n",
-				n,
-			)
+				"domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: day, requests_per_unit: %d}}\n", n)
 		}
 		write("..one", limit(10))
 		if err := os.Symlink("..data/limits.yaml", filepath.Join(dir, "limits.yaml")); err != nil {
@@ -498,13 +483,10 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		service := descriptors.MustNew(
-			config,
-			descriptors.Options{
-				Backend:  memory.MustNew(memory.Options{MaxKeys: 1000}),
-				Fallback: memory.MustNew(memory.Options{MaxKeys: 1000}),
-			},
-		)
+		service := descriptors.MustNew(config, descriptors.Options{
+			Backend:  memory.MustNew(memory.Options{MaxKeys: 1000}),
+			Fallback: memory.MustNew(memory.Options{MaxKeys: 1000}),
+		})
 		for _, domain := range config.Domains() {
 			service.Decide(t.Context(), &descriptors.Request{Domain: domain, Descriptors: []descriptors.Descriptor{
 				{Entries: []descriptors.Entry{{Key: "a", Value: "1"}, {Key: "b", Value: "x"}}},

@@ -61,13 +61,10 @@ func dial(t *testing.T, logger *slog.Logger, register func(*grpc.Server)) *grpc.
 	server := grpc.NewServer(envoy.ServerOptions(logger)...)
 	register(server)
 	go server.Serve(listener)
-	conn, err := grpc.NewClient(
-		"passthrough:d",
+	conn, err := grpc.NewClient("passthrough:d",
 		grpc.WithContextDialer(
-			func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) },
-		),
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-	)
+			func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,9 +77,8 @@ func dial(t *testing.T, logger *slog.Logger, register func(*grpc.Server)) *grpc.
 
 func rateLimits(t *testing.T, service *descriptors.Service, o envoy.RateLimitOptions) ratelimit.RateLimitServiceClient {
 	t.Helper()
-	return ratelimit.NewRateLimitServiceClient(
-		dial(t, nil, func(s *grpc.Server) { envoy.RegisterRateLimits(s, service, o) }),
-	)
+	conn := dial(t, nil, func(s *grpc.Server) { envoy.RegisterRateLimits(s, service, o) })
+	return ratelimit.NewRateLimitServiceClient(conn)
 }
 
 func of(pairs ...string) *common.RateLimitDescriptor {
@@ -183,19 +179,17 @@ func TestFieldsAndMetadataAreOptions(t *testing.T) {
 		fields["Retry-After"] != fields["RateLimit-Reset"] {
 		t.Errorf("%v", fields)
 	}
-	if got, _ := json.Marshal(response.DynamicMetadata.AsMap()); string(
-		got,
-	) != `{"domain":"d","metadata":{"tier":"gold"},"source":"backend"}` {
+	got, _ := json.Marshal(response.DynamicMetadata.AsMap())
+	if string(got) != `{"domain":"d","metadata":{"tier":"gold"},"source":"backend"}` {
 		t.Errorf("%s", got)
 	}
 }
 
 func TestAGlobalShadowAnswersOK(t *testing.T) {
 	client := rateLimits(t, newService(t, nil), envoy.RateLimitOptions{Shadow: true, Fields: true})
-	response, err := client.ShouldRateLimit(
-		t.Context(),
-		&ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{of("k", "closed")}},
-	)
+	response, err := client.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{
+		Domain: "d", Descriptors: []*common.RateLimitDescriptor{of("k", "closed")},
+	})
 	if err != nil || response.OverallCode != ratelimit.RateLimitResponse_OK ||
 		response.Statuses[0].Code != ratelimit.RateLimitResponse_OVER_LIMIT {
 		t.Errorf("%v, %v", response, err)
@@ -216,10 +210,9 @@ func (broken) Take(context.Context, []backends.Charge, []limits.Decision) error 
 
 func TestAFallbackIsToldInMetadata(t *testing.T) {
 	client := rateLimits(t, newService(t, broken{memory.MustNew(memory.Options{})}), envoy.RateLimitOptions{})
-	response, err := client.ShouldRateLimit(
-		t.Context(),
-		&ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{of("k", "1")}},
-	)
+	response, err := client.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{
+		Domain: "d", Descriptors: []*common.RateLimitDescriptor{of("k", "1")},
+	})
 	if err != nil || response.DynamicMetadata.AsMap()["source"] != "fallback" {
 		t.Errorf("%v, %v", response, err)
 	}
@@ -302,18 +295,8 @@ func fieldsOf(options []*core.HeaderValueOption) http.Header {
 func TestACheckIsDecidedAsTheRequestThatEnvoyDescribes(t *testing.T) {
 	var seen http.Request
 	client := authorization(t, newLimiter(&seen, limits.SlidingWindow(limits.PerHour(1))))
-	check := checkOf(
-		"POST",
-		"shop.example",
-		"/login?next=%2F",
-		"203.0.113.7",
-		":path",
-		"/login",
-		"x-tenant",
-		"acme",
-		"x-forwarded-for",
-		"198.51.100.1",
-	)
+	check := checkOf("POST", "shop.example", "/login?next=%2F", "203.0.113.7",
+		":path", "/login", "x-tenant", "acme", "x-forwarded-for", "198.51.100.1")
 	allowed, err := client.Check(t.Context(), check)
 	if err != nil || allowed.Status.Code != 0 ||
 		fieldsOf(allowed.GetOkResponse().GetResponseHeadersToAdd()).Get("RateLimit") == "" {
@@ -415,9 +398,8 @@ func TestACallerThatHasLeftGetsItsOwnError(t *testing.T) {
 	client := authorization(t, newLimiter(&seen, limits.SlidingWindow(limits.PerHour(9))))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
 	defer cancel()
-	if _, err := client.Check(ctx, checkOf("GET", "shop.example", "/", "203.0.113.7")); status.Code(
-		err,
-	) != codes.DeadlineExceeded {
+	_, err := client.Check(ctx, checkOf("GET", "shop.example", "/", "203.0.113.7"))
+	if status.Code(err) != codes.DeadlineExceeded {
 		t.Error(err)
 	}
 }
