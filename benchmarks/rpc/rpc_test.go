@@ -127,9 +127,8 @@ func BenchmarkInterceptor(b *testing.B) {
 	handler := func(context.Context, any) (any, error) { return nil, nil }
 	info := &grpc.UnaryServerInfo{FullMethod: "/a.B/C"}
 	weir := func(limit limits.Limit) grpc.UnaryServerInterceptor {
-		return grpcmw.MustNew(
-			grpcmw.Config{Rules: []grpcmw.Rule{{Name: "a", Limit: limit,
-				Key: keyfuncs.Constant[*grpcmw.Call]("all")}}}).Unary()
+		all := keyfuncs.Constant[*grpcmw.Call]("all")
+		return grpcmw.MustNew(grpcmw.Config{Rules: []grpcmw.Rule{{Name: "a", Limit: limit, Key: all}}}).Unary()
 	}
 	for _, c := range []struct {
 		name string

@@ -189,8 +189,8 @@ func (c *caseReader) testCase(n *yaml.Node) *testCase {
 		"route": func(n *yaml.Node) { route = c.text(n, "route") },
 		"headers": func(n *yaml.Node) {
 			c.entries(n, "headers", func(name, value *yaml.Node) {
-				if _, _, err := parseField(name.Value + ":" +
-					c.text(value, "headers")); err != nil {
+				field := name.Value + ":" + c.text(value, "headers")
+				if _, _, err := parseField(field); err != nil {
 					c.mistake(name, "headers",
 						"is not the name and value of a header field (got %.80q)", name.Value)
 				}

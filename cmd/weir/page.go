@@ -239,8 +239,8 @@ func (p *page) askKeys(
 			continue
 		}
 		var said reply
-		err := p.ask(ctx, "api/explain", question{Limiter: limiter, Rule: r.Rule, Key: &a.Key,
-			Limit: a.Limit().String()}, &said)
+		q := question{Limiter: limiter, Rule: r.Rule, Key: &a.Key, Limit: a.Limit().String()}
+		err := p.ask(ctx, "api/explain", q, &said)
 		var why *refusal
 		switch {
 		case errors.As(err, &why) && why.status == http.StatusNotFound &&

@@ -30,8 +30,7 @@ The decisions are those of the engine itself, compiled to WebAssembly. The page 
 nothing from elsewhere. The command ends when it is interrupted.`,
 		Example: `  weir playground
   weir playground --listen 127.0.0.1:9000`,
-		Args: noArguments(
-			"the page sets up everything itself, as in: weir playground"),
+		Args:              noArguments("the page sets up everything itself, as in: weir playground"),
 		ValidArgsFunction: noFiles,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)

@@ -85,8 +85,8 @@ func TestHandler(t *testing.T) {
 // what only a header can say.
 func TestThePageHasThePolicyOfTheServer(t *testing.T) {
 	header := get(t, "GET", "/").Header().Get("Content-Security-Policy")
-	own := regexp.MustCompile(`http-equiv="Content-Security-Policy" content="([^"]*)"`).FindStringSubmatch(
-		sources(t)["index.html"])
+	policy := regexp.MustCompile(`http-equiv="Content-Security-Policy" content="([^"]*)"`)
+	own := policy.FindStringSubmatch(sources(t)["index.html"])
 	if want := strings.Replace(header, "frame-ancestors 'none'; ", "", 1); own == nil || own[1] != want {
 		t.Errorf("the page has %q, want %q", own, want)
 	}

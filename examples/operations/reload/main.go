@@ -46,9 +46,7 @@ func main() {
 	}
 	counters := stats.New(stats.Options{})
 	api := counters.Limiter("api") // its name in metrics
-	limiter := nethttp.MustNew(nethttp.Config{
-		Rules: p.Rules(), Observer: api,
-	})
+	limiter := nethttp.MustNew(nethttp.Config{Rules: p.Rules(), Observer: api})
 	status := p.Status()
 	counters.WatchPolicy("weir.yaml", status)
 	go policy.Watch(context.Background(), p, limiter.Replace, policy.Options{Status: status})

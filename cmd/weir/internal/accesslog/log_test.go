@@ -132,9 +132,13 @@ var samples = []struct {
 			"#Fields: time cs-method cs-uri c-ip\n00:34:23 GET /foo/bar.html 192.0.2.1",
 		`2024-05-02T00:34:23 192.0.2.1 GET /foo/bar.html 0 0 ±1s`},
 	{"jsonl", "fields by name",
-		accesslog.Options{Format: "jsonl", Extras: []string{"key.user"}, Fields: map[string]string{
-			"time": "ts", "address": "client.ip", "method": "m", "path": "u", "status": "s", "duration": "ms",
-			"key.user": "sub"}, Unit: time.Millisecond, Stamp: accesslog.AtStart},
+		accesslog.Options{
+			Format: "jsonl", Extras: []string{"key.user"}, Unit: time.Millisecond, Stamp: accesslog.AtStart,
+			Fields: map[string]string{
+				"time": "ts", "address": "client.ip", "method": "m", "path": "u", "status": "s", "duration": "ms",
+				"key.user": "sub",
+			},
+		},
 		`{"ts":1708776059123,"client":{"ip":"::ffff:192.0.2.40"},"m":"GET","u":"/x","s":200,"ms":12.5,"sub":"ann"}`,
 		`2024-02-24T12:00:59.123 192.0.2.40 GET /x 200 0 took=12.5ms "ann"`},
 }
@@ -261,8 +265,8 @@ func TestWhatCannotBeReadSaysWhatToDo(t *testing.T) {
 		{samples[0].text, accesslog.Options{Format: "apache"}, "formats are auto, vhost-combined"},
 		{samples[0].text, accesslog.Options{Fields: map[string]string{"adress": "x"}}, `there is no field "adress"`},
 		{samples[0].text,
-			accesslog.Options{Format: "common", Extras: []string{"key.user"},
-				Fields: map[string]string{"key.user": "sub"}}, `has no field "sub"`},
+			accesslog.Options{Format: "common", Extras: []string{"key.user"}, Fields: map[string]string{"key.user": "sub"}},
+			`has no field "sub"`},
 		{`{"ts":1,"ip":"192.0.2.1"}`, accesslog.Options{Format: "jsonl"}, "by --field time=NAME,address=NAME"},
 		{`{"ts":1,"ip":"192.0.2.1"}`, accesslog.Options{Format: "jsonl", Fields: map[string]string{"time": "t"}},
 			`with a time in the field "t"`},

@@ -25,9 +25,7 @@ func alb(client string) string {
 func caddy(second int, headers string) string {
 	return fmt.Sprintf(
 		`{"level":"info","ts":%d.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"192.0.2.7","method":"GET","host":"example.com","uri":"/a","headers":{%s}},"duration":0.5,"size":9,"status":200}`,
-		1708776059+second,
-		headers,
-	)
+		1708776059+second, headers)
 }
 
 // What other programs failed to read, by public reports, and what is wrong in the same way. A
@@ -98,8 +96,8 @@ var fromTheWorld = []struct {
 			`192.0.2.5 - - ` + stamp + ` "GET /a HTTP/1.1" 200 5 "-" "] \x22GET [` + "\"\n",
 		clients: "192.0.2.1 192.0.2.2 192.0.2.3 192.0.2.4 192.0.2.5"},
 	{report: "traefik 6481: a dash for what is not known", format: "traefik-common",
-		text: strings.Repeat(`192.0.2.1 - - `+stamp+` "GET /a HTTP/1.1" 200 5 "-" "-" 1 "r" "http://10.0.0.2:80" 12ms`+
-			"\n", 3) +
+		text: strings.Repeat(
+			`192.0.2.1 - - `+stamp+` "GET /a HTTP/1.1" 200 5 "-" "-" 1 "r" "http://10.0.0.2:80" 12ms`+"\n", 3) +
 			`192.0.2.2 - - ` + stamp + ` "GET /a HTTP/1.1" 404 19 "-" "-" 4 - - 0ms` + "\n" +
 			`192.0.2.3 - - ` + stamp + ` "GET /a HTTP/1.1" - - "-" "-" 5 "-" "-" 0ms` + "\n" +
 			`192.0.2.4 - - ` + stamp + ` "GET /a HTTP/1.1" 0 0 - - - - - 0ms` + "\n",
@@ -118,8 +116,8 @@ var fromTheWorld = []struct {
 		clients: strings.TrimSpace(strings.Repeat("192.0.2.7 ", 7)), skipped: "other 16@1"},
 	{report: "more messages than lines decide", format: "caddy",
 		text: strings.Repeat(
-			`{"level":"info","ts":1708776059.5,"logger":"tls","msg":"finished cleaning storage units"}`+"\n",
-			1500) + caddy(0, ""),
+			`{"level":"info","ts":1708776059.5,"logger":"tls","msg":"finished cleaning storage units"}`+"\n", 1500) +
+			caddy(0, ""),
 		clients: "192.0.2.7", skipped: "other 1500@1"},
 	{report: "Caddy logs an error with its request, which is logged by itself", format: "caddy",
 		text: strings.Replace(strings.Replace(caddy(0, ""), "http.log.access", "http.log.error", 1),

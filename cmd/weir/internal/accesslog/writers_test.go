@@ -36,20 +36,12 @@ var writers = []struct {
 	{"nginx-json", true, "", func(w written) string { // with escape=json
 		return fmt.Sprintf(
 			`{"user":%s,"agent":%s,"time":"2024-02-24T12:00:59+00:00","remote_addr":"%s","request":%s,"status":200,"upstream":}`,
-			quoted(w.user),
-			quoted(w.agent),
-			w.client,
-			quoted("GET "+w.target+" HTTP/1.1"),
-		)
+			quoted(w.user), quoted(w.agent), w.client, quoted("GET "+w.target+" HTTP/1.1"))
 	}},
 	{"nginx-json", true, "", func(w written) string { // without
 		return fmt.Sprintf(
 			`{"user":"%s","agent":"%s","time":"2024-02-24T12:00:59+00:00","remote_addr":"%s","request":"GET %s HTTP/1.1","status":200,"upstream":-}`,
-			nginxText(w.user),
-			nginxText(w.agent),
-			w.client,
-			nginxText(w.target),
-		)
+			nginxText(w.user), nginxText(w.agent), w.client, nginxText(w.target))
 	}},
 	{"caddy", true, "", func(w written) string {
 		return fmt.Sprintf(

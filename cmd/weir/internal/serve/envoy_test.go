@@ -53,20 +53,11 @@ func TestARealEnvoyIsAnsweredExactly(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, HTTP/2 %v", filter, h2), func(t *testing.T) {
 				s := setUp(t, 0, "weir.yaml", "limits.yaml")
 				s.weir.end()
-				policy := s.write(
-					"weir.yaml",
-					fmt.Sprintf(
-						"version: 1\nrules:\n  - {name: per-client, key: header X-Client, limit: %d/365d}\n",
-						envoyLimit,
-					),
-				)
-				limits := s.write(
-					"limits.yaml",
-					fmt.Sprintf(
-						"domain: shop\ndescriptors:\n  - {key: client, rate_limit: {unit: year, requests_per_unit: %d}}\n",
-						envoyLimit,
-					),
-				)
+				policy := s.write("weir.yaml", fmt.Sprintf(
+					"version: 1\nrules:\n  - {name: per-client, key: header X-Client, limit: %d/365d}\n", envoyLimit))
+				limits := s.write("limits.yaml", fmt.Sprintf(
+					"domain: shop\ndescriptors:\n  - {key: client, rate_limit: {unit: year, requests_per_unit: %d}}\n",
+					envoyLimit))
 				s.weir = start(t, Config{Paths: []string{policy, limits}, Drain: time.Second})
 				other := map[string]string{"ratelimit": "ext_authz", "ext_authz": "ratelimit"}[filter]
 				s.run(envoy, "-c", s.envoyWithout(other), "--use-dynamic-base-id", "--concurrency", "2", "-l", "error")
@@ -81,18 +72,11 @@ func TestARealEnvoyIsAnsweredExactly(t *testing.T) {
 func (s *system) envoyWithout(filter string) string {
 	s.t.Helper()
 	text := s.files["envoy.yaml"]
-	text = strings.Replace(
-		text,
-		"{remote_address: {}}",
-		"{request_headers: {header_name: x-client, descriptor_key: client}}",
-		1,
-	)
-	text = strings.Replace(
-		text,
+	text = strings.Replace(text, "{remote_address: {}}",
+		"{request_headers: {header_name: x-client, descriptor_key: client}}", 1)
+	text = strings.Replace(text,
 		"                        - actions: [{request_headers: {header_name: \":path\", descriptor_key: path}}]\n",
-		"",
-		1,
-	)
+		"", 1)
 	from := strings.Index(text, "                  - name: envoy.filters.http."+filter)
 	to := from + 1 + strings.Index(text[from+1:], "                  - name: ")
 	_, grpc, _ := net.SplitHostPort(s.weir.grpc)
@@ -130,15 +114,8 @@ func tenThousand(t *testing.T, s *system, filter string, h2 bool) {
 				}
 				if response.StatusCode != status || got != strconv.Itoa(left) {
 					if wrong.Add(1) < 5 {
-						t.Errorf(
-							"%s: %d with %q left, want %d with %d: %v",
-							name,
-							response.StatusCode,
-							got,
-							status,
-							left,
-							response.Header,
-						)
+						t.Errorf("%s: %d with %q left, want %d with %d: %v",
+							name, response.StatusCode, got, status, left, response.Header)
 					}
 				}
 				for len(s.passed) > 500 {
@@ -164,10 +141,8 @@ func TestAServiceThatIsKilledUnderLoadHangsNothing(t *testing.T) {
 	if out, err := testrun.Command(t, "go", "build", "-o", weir, "../..").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	limits := s.write(
-		"limits.yaml",
-		"domain: shop\ndescriptors:\n  - {key: client, rate_limit: {unit: year, requests_per_unit: 5}}\n",
-	)
+	limits := s.write("limits.yaml",
+		"domain: shop\ndescriptors:\n  - {key: client, rate_limit: {unit: year, requests_per_unit: 5}}\n")
 	address, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
@@ -191,16 +166,8 @@ func TestAServiceThatIsKilledUnderLoadHangsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.run(
-		envoy,
-		"-c",
-		s.write("envoy.yaml", string(bytes.Replace(text, []byte("timeout: 1s"), []byte("timeout: 0.2s"), 1))),
-		"--use-dynamic-base-id",
-		"--concurrency",
-		"2",
-		"-l",
-		"error",
-	)
+	text = bytes.Replace(text, []byte("timeout: 1s"), []byte("timeout: 0.2s"), 1)
+	s.run(envoy, "-c", s.write("envoy.yaml", string(text)), "--use-dynamic-base-id", "--concurrency", "2", "-l", "error")
 
 	var answers [600]atomic.Int64
 	stop := make(chan struct{})

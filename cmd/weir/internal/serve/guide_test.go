@@ -77,16 +77,8 @@ func setUp(t *testing.T, deniedStatus int, files ...string) *system {
 	}
 	s.url = "http://" + proxy
 	port := func(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
-	s.ports = strings.NewReplacer(
-		"8000",
-		port(proxy),
-		"8080",
-		port(s.weir.check),
-		"8081",
-		port(s.weir.grpc),
-		"9000",
-		port(app.Listener.Addr().String()),
-	)
+	s.ports = strings.NewReplacer("8000", port(proxy), "9000", port(app.Listener.Addr().String()),
+		"8080", port(s.weir.check), "8081", port(s.weir.grpc))
 	return s
 }
 
@@ -240,12 +232,8 @@ func TestNginxAsTheGuideSetsItUp(t *testing.T) {
 func TestA403OfTheProgramBehindNginxStays(t *testing.T) {
 	nginx := testrun.Program(t, "nginx")
 	s := setUp(t, http.StatusForbidden, "weir.yaml")
-	s.write(
-		"nginx.conf",
-		"daemon off; master_process off; pid nginx.pid; error_log stderr error;\n"+s.ports.Replace(
-			s.files["nginx.conf"],
-		),
-	)
+	s.write("nginx.conf", "daemon off; master_process off; pid nginx.pid; error_log stderr error;\n"+
+		s.ports.Replace(s.files["nginx.conf"]))
 	s.run(nginx, "-p", s.dir, "-c", "nginx.conf")
 	s.want("GET", "/forbidden", 403, "RateLimit")
 }
@@ -319,23 +307,10 @@ func TestEnvoyAsTheGuideSetsItUp(t *testing.T) {
 
 	s = setUp(t, 0, "weir.yaml") // without limits by descriptors, the second filter is left out
 	text := s.ports.Replace(s.files["envoy.yaml"])
-	from, to := strings.Index(
-		text,
-		"                  - name: envoy.filters.http.ratelimit",
-	), strings.Index(
-		text,
-		"                  - name: envoy.filters.http.router",
-	)
-	s.run(
-		envoy,
-		"-c",
-		s.write("envoy.yaml", text[:from]+text[to:]),
-		"--use-dynamic-base-id",
-		"--concurrency",
-		"1",
-		"-l",
-		"error",
-	)
+	from := strings.Index(text, "                  - name: envoy.filters.http.ratelimit")
+	to := strings.Index(text, "                  - name: envoy.filters.http.router")
+	s.run(envoy, "-c", s.write("envoy.yaml", text[:from]+text[to:]),
+		"--use-dynamic-base-id", "--concurrency", "1", "-l", "error")
 	s.limited("RateLimit", "RateLimit-Policy")
 	s.closed(503)
 }

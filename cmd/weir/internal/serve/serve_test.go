@@ -150,13 +150,10 @@ func dialTo(t *testing.T, address string) *grpc.ClientConn {
 }
 
 func TestOneProcessAnswersAllProxies(t *testing.T) {
-	r := start(
-		t,
-		Config{
-			Paths:        []string{fileOf(t, "weir.yaml", rules), fileOf(t, "limits.yaml", byDescriptor)},
-			DeniedStatus: 403,
-		},
-	)
+	r := start(t, Config{
+		Paths:        []string{fileOf(t, "weir.yaml", rules), fileOf(t, "limits.yaml", byDescriptor)},
+		DeniedStatus: 403,
+	})
 	for _, want := range []int{204, 403} {
 		if got, h := ask(t, http.DefaultClient, "http://"+r.check+"/check"); got != want || h.Get("RateLimit") == "" {
 			t.Errorf("a check: %d, want %d, %v", got, want, h)
@@ -169,11 +166,8 @@ func TestOneProcessAnswersAllProxies(t *testing.T) {
 		a.OverallCode != ratelimit.RateLimitResponse_OK {
 		t.Errorf("%v, %v", a, err)
 	}
-	response, err := http.Post(
-		"http://"+r.check+"/json",
-		"application/json",
-		strings.NewReader(`{"domain":"shop","descriptors":[{"entries":[{"key":"tenant","value":"acme"}]}]}`),
-	)
+	response, err := http.Post("http://"+r.check+"/json", "application/json",
+		strings.NewReader(`{"domain":"shop","descriptors":[{"entries":[{"key":"tenant","value":"acme"}]}]}`))
 	if err != nil || response.StatusCode != 429 {
 		t.Errorf("%v, %v", response, err)
 	} else {
@@ -452,28 +446,23 @@ func sign(
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cert, key, pem.EncodeToMemory(
-			&pem.Block{Type: "CERTIFICATE", Bytes: der},
-		), pem.EncodeToMemory(
-			&pem.Block{Type: "PRIVATE KEY", Bytes: der8},
-		)
+	certPEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	keyPEM = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der8})
+	return cert, key, certPEM, keyPEM
 }
 
 func TestClientsNeedACertificateIfAnAuthorityIsNamed(t *testing.T) {
 	a := newAuthority(t)
 	_, _, cert, key := sign(t, a, "weir")
 	_, _, clientCert, clientKey := sign(t, a, "proxy")
-	r := start(
-		t,
-		Config{
-			Paths: []string{fileOf(t, "weir.yaml", rules)},
-			TLS: TLS{
-				Cert:     fileOf(t, "cert", string(cert)),
-				Key:      fileOf(t, "key", string(key)),
-				ClientCA: fileOf(t, "ca", string(a.pem)),
-			},
+	r := start(t, Config{
+		Paths: []string{fileOf(t, "weir.yaml", rules)},
+		TLS: TLS{
+			Cert:     fileOf(t, "cert", string(cert)),
+			Key:      fileOf(t, "key", string(key)),
+			ClientCA: fileOf(t, "ca", string(a.pem)),
 		},
-	)
+	})
 	roots := x509.NewCertPool()
 	roots.AddCert(a.cert)
 	config := &tls.Config{RootCAs: roots}
@@ -570,11 +559,8 @@ func TestTheDashboardAsksForWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := start(t, Config{Paths: []string{fileOf(t, "limits.yaml", byDescriptor)}})
-	response, err := http.Post(
-		"http://"+r.check+"/json",
-		"application/json",
-		strings.NewReader(`{"domain":"shop","descriptors":[{"entries":[{"key":"tenant","value":"acme"}]}]}`),
-	)
+	response, err := http.Post("http://"+r.check+"/json", "application/json",
+		strings.NewReader(`{"domain":"shop","descriptors":[{"entries":[{"key":"tenant","value":"acme"}]}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -652,11 +638,8 @@ func TestConnectionsThatSendNothingOrStopEnd(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &service{Config: Config{Logger: slog.New(slog.DiscardHandler)}}
 			listener := make(pipes)
-			one := s.http(
-				listener,
-				http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.ReadAll(r.Body) }),
-				nil,
-			)
+			one := s.http(listener,
+				http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.ReadAll(r.Body) }), nil)
 			go one.serve()
 			client, served := net.Pipe()
 			listener <- served

@@ -95,8 +95,7 @@ func TestALimitOfValuesIsNotCompared(t *testing.T) {
 	}
 	log := write(t, "access.log", []byte(combined(3, "GET /", 200)))
 	o := simulate.Options{Logs: []string{log}, Policy: p, Accuracy: true}
-	if _, err := simulate.Do(t.Context(), o); err == nil ||
-		!strings.Contains(err.Error(), "counts values") {
+	if _, err := simulate.Do(t.Context(), o); err == nil || !strings.Contains(err.Error(), "counts values") {
 		t.Error(err)
 	}
 }

@@ -135,9 +135,7 @@ rules:
 func caddy(start, lasting float64) string {
 	return fmt.Sprintf(
 		`{"ts":%.6f,"request":{"client_ip":"192.0.2.7","method":"GET","host":"example.com","uri":"/"},"duration":%f,"size":1,"status":200}`+"\n",
-		1_763_640_000+start+lasting,
-		lasting,
-	)
+		1_763_640_000+start+lasting, lasting)
 }
 
 func TestConcurrencyIsSimulatedWhereDurationsAreLogged(t *testing.T) {

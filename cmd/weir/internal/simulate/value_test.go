@@ -43,16 +43,14 @@ func TestAColumnOfALogIsTheValueThatALimitCounts(t *testing.T) {
 	}
 	rule := &r.Policy.Rules[0]
 	// Five names in the first five minutes, then five each time that they have left.
-	if rule.Denied != (simulate.Range{Low: 30, High: 30}) || rule.KeysDenied.High != 1 ||
-		rule.AskedUnits != 60+9*6 {
+	if rule.Denied != (simulate.Range{Low: 30, High: 30}) || rule.KeysDenied.High != 1 || rule.AskedUnits != 60+9*6 {
 		t.Errorf("%v denied, %v keys, %d units asked", rule.Denied, rule.KeysDenied, rule.AskedUnits)
 	}
 	if rule.Top[0].Peak != 10 || rule.Top[1].Peak != 1 {
 		t.Errorf("busiest keys: %+v", rule.Top[:2])
 	}
 	delete(options.Log.Fields, "key.name")
-	if r := do(t, options); len(r.Policy.Skipped) != 1 ||
-		!strings.Contains(r.Policy.Skipped[0].Why, "the key name") {
+	if r := do(t, options); len(r.Policy.Skipped) != 1 || !strings.Contains(r.Policy.Skipped[0].Why, "the key name") {
 		t.Errorf("without the column: %+v", r.Policy.Skipped)
 	}
 }

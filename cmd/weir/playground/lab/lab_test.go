@@ -383,13 +383,12 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%v: %+v, want %s", limits.Algorithms()[i], c, want)
 		}
 	}
-	if c := lab.Choose("calendar",
-		"10000/month from 15 in Europe/Berlin"); c.Go != `limits.Calendar(10000, "month from 15 in Europe/Berlin")` {
+	c := lab.Choose("calendar", "10000/month from 15 in Europe/Berlin")
+	if c.Go != `limits.Calendar(10000, "month from 15 in Europe/Berlin")` {
 		t.Errorf("calendar: %+v", c)
 	}
-	c := lab.Choose("distinct", "5/10m")
-	if c.Go != "limits.Distinct(limits.Per(5, 10*time.Minute))" ||
-		c.YAML != "limit: distinct 5/10m" {
+	c = lab.Choose("distinct", "5/10m")
+	if c.Go != "limits.Distinct(limits.Per(5, 10*time.Minute))" || c.YAML != "limit: distinct 5/10m" {
 		t.Errorf("distinct: %+v", c)
 	}
 	if n := len(limits.Algorithms()); n != 11 {

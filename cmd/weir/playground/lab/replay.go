@@ -63,8 +63,8 @@ func (l *Lab) Replay(name string) (*Replay, error) {
 				NoDelay: l.plan.panels[i].rules[j].undelayed})
 		}
 		if len(rules) > 0 {
-			policies, r.panels = append(policies,
-				simulate.Limits("panel "+strconv.Itoa(i+1), rules)), append(r.panels, i)
+			policies = append(policies, simulate.Limits("panel "+strconv.Itoa(i+1), rules))
+			r.panels = append(r.panels, i)
 		}
 	}
 	if len(policies) == 0 {

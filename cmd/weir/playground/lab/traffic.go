@@ -141,8 +141,8 @@ func (t *traffic) next() (m move, ok bool) {
 		}
 		t.sent++
 		// Adding up rounded gaps would drift.
-		high := float64(t.sent) * float64(n) * float64(t.rate.Period.Microseconds()) / float64(
-			t.rate.Units)
+		micros, units := float64(t.rate.Period.Microseconds()), float64(t.rate.Units)
+		high := float64(t.sent) * float64(n) * micros / units
 		return move{at: int64(math.Min(high, 1<<52)), n: n}, true
 	case poisson:
 		mean := float64(t.rate.Period.Microseconds()) / float64(t.rate.Units)
