@@ -81,32 +81,31 @@ func TestHostileAnswers(t *testing.T) {
 		answer callclient.Answer
 		held   time.Duration // the calls behind it; at least
 	}{
-		"a wait of 292 years": {callclient.Answer{Code: exhausted, Retry: math.MaxInt64},
-			time.Hour},
-		"a wait of 50 years": {callclient.Answer{Code: exhausted,
-			Retry: 50 * 365 * 24 * time.Hour}, time.Hour},
+		"a wait of 292 years":    {callclient.Answer{Code: exhausted, Retry: math.MaxInt64}, time.Hour},
+		"a wait of 50 years":     {callclient.Answer{Code: exhausted, Retry: 50 * 365 * 24 * time.Hour}, time.Hour},
 		"a negative wait":        {callclient.Answer{Code: exhausted, Retry: math.MinInt64}, 0},
 		"a wait of a nanosecond": {callclient.Answer{Code: exhausted, Retry: 1}, 1},
-		"no number": {callclient.Answer{Code: exhausted,
-			Fields: fields("Retry-After", "NaN")}, 0},
-		"infinity": {callclient.Answer{Code: exhausted,
-			Fields: fields("Retry-After", "Inf")}, 0},
-		"an exponent": {callclient.Answer{Code: exhausted,
-			Fields: fields("Retry-After", "1e9")}, 0},
-		"a negative field": {callclient.Answer{Code: exhausted,
-			Fields: fields("Retry-After", "-5")}, 0},
-		"a huge field": {callclient.Answer{Code: exhausted,
-			Fields: fields("Retry-After", "99999999999999999999999")}, time.Hour},
-		"RetryInfo against a field": {callclient.Answer{Code: exhausted, Retry: 10 * time.Second,
-			Fields: fields("Retry-After", "1")}, 10 * time.Second},
-		"nothing left for ever": {callclient.Answer{Fields: fields("Ratelimit",
-			`"a";r=0;t=999999999999999`)}, time.Hour},
-		"less than nothing left": {callclient.Answer{Fields: fields("Ratelimit", `"a";r=-5;t=10`)},
-			0},
-		"more than there is": {callclient.Answer{Fields: fields("Ratelimit",
-			`"a";r=999999999999999;t=1`, "Ratelimit-Policy", `"a";q=1`)}, 0},
-		"bytes that are no text": {callclient.Answer{Code: exhausted,
-			Fields: fields("Ratelimit", "\xff\x00\xfe", "Retry-After", "\x00")}, 0},
+		"no number":              {callclient.Answer{Code: exhausted, Fields: fields("Retry-After", "NaN")}, 0},
+		"infinity":               {callclient.Answer{Code: exhausted, Fields: fields("Retry-After", "Inf")}, 0},
+		"an exponent":            {callclient.Answer{Code: exhausted, Fields: fields("Retry-After", "1e9")}, 0},
+		"a negative field":       {callclient.Answer{Code: exhausted, Fields: fields("Retry-After", "-5")}, 0},
+		"a huge field": {
+			callclient.Answer{Code: exhausted, Fields: fields("Retry-After", "99999999999999999999999")}, time.Hour,
+		},
+		"RetryInfo against a field": {
+			callclient.Answer{Code: exhausted, Retry: 10 * time.Second, Fields: fields("Retry-After", "1")},
+			10 * time.Second,
+		},
+		"nothing left for ever": {
+			callclient.Answer{Fields: fields("Ratelimit", `"a";r=0;t=999999999999999`)}, time.Hour,
+		},
+		"less than nothing left": {callclient.Answer{Fields: fields("Ratelimit", `"a";r=-5;t=10`)}, 0},
+		"more than there is": {
+			callclient.Answer{Fields: fields("Ratelimit", `"a";r=999999999999999;t=1`, "Ratelimit-Policy", `"a";q=1`)}, 0,
+		},
+		"bytes that are no text": {
+			callclient.Answer{Code: exhausted, Fields: fields("Ratelimit", "\xff\x00\xfe", "Retry-After", "\x00")}, 0,
+		},
 		"a code that does not exist": {callclient.Answer{Code: math.MaxUint32, Retry: time.Hour}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

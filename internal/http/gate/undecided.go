@@ -164,9 +164,8 @@ func (u *undecided) write(c cause, line occurrences, o *occurrences) {
 		logger = slog.Default()
 	}
 	logger.LogAttrs(context.Background(), line.level, "weir: a rule cannot decide",
-		slog.String("rule", c.rule),
-		slog.String("failed", c.failed), slog.Int64("requests", line.requests), slog.String("error",
-			textOf(line.err)), slog.String("effect", line.effect))
+		slog.String("rule", c.rule), slog.String("failed", c.failed), slog.Int64("requests", line.requests),
+		slog.String("error", textOf(line.err)), slog.String("effect", line.effect))
 }
 
 // textOf returns the part of an error that may be logged. The texts of the program's own functions

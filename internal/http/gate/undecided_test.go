@@ -158,15 +158,13 @@ func TestEachRuleSaysWhatFailedAndWhatFollows(t *testing.T) {
 			fails(func(rule *core.Rule[request]) { rule.Cost = func(request) int64 { panic(broken) } }),
 			`WARN rule=a failed=cost requests=1 error="panic with a *fmt.wrapError` + hidden + unavailable},
 		"a limit that is not legal": {fails(func(rule *core.Rule[request]) {
-			rule.Limit, rule.LimitFor = limits.Limit{}, func(request, string) (limits.Limit,
-				error) {
+			rule.Limit, rule.LimitFor = limits.Limit{}, func(request, string) (limits.Limit, error) {
 				return limits.Limit{}, nil
 			}
 		}), ""},
 		"no limit": {fails(func(rule *core.Rule[request]) {
 			rule.Limit, rule.LimitFor = limits.Limit{}, func(request, string) (limits.Limit, error) {
-				return limits.Limit{},
-					broken
+				return limits.Limit{}, broken
 			}
 		}),
 			`WARN rule=a failed=limit requests=1 error="a *errors.errorString` + hidden + unavailable},

@@ -79,10 +79,8 @@ func TestSixClicksOnABucketOfFiveDropOne(t *testing.T) {
 		`document.getElementById('verdict').textContent === '200 OK' && `+
 			`document.getElementById('which').textContent.startsWith('No. 5 at ')`)
 	b.press("#newer")
-	b.until(
-		"the last answer is shown again",
-		`document.getElementById('verdict').textContent === '429 Too Many Requests'`,
-	)
+	b.until("the last answer is shown again",
+		`document.getElementById('verdict').textContent === '429 Too Many Requests'`)
 	b.press(".panel:nth-child(4) h3 button")
 	b.until("the answer of another panel is shown",
 		`document.getElementById('answer-title').textContent === 'Answer of fixed window' && `+
@@ -177,14 +175,8 @@ func TestDecisionsInThePageEqualThoseOfGo(t *testing.T) {
 		}
 		if page, here := [...]float64{e[2], e[5], e[6], e[7]}, [...]float64{truth(out[0].Allowed), retry,
 			float64(out[0].Delay.Microseconds()), float64(out[0].Remaining)}; page != here {
-			t.Fatalf(
-				"%v at %v, cost %v: allowed, retry, delay and what is left are %v in the page, %v here",
-				limit,
-				now,
-				e[3],
-				page,
-				here,
-			)
+			t.Fatalf("%v at %v, cost %v: allowed, retry, delay and what is left are %v in the page, %v here",
+				limit, now, e[3], page, here)
 		}
 		if decided++; out[0].Allowed {
 			allowed++
@@ -322,10 +314,8 @@ func TestTheAddressKeepsWhatIsSetUp(t *testing.T) {
 	b.until("the panel is that of the address", panel("Ban")+`?.querySelector('textarea').value === 'ban 3/1m for 2m'`)
 	value[bool](b, `(e => { e.value = 'token-bucket 2/s burst 5 and fixed-window 10/10s'; e.dispatchEvent(new `+
 		`Event('change', {bubbles: true})); return true })(document.querySelector('.panel textarea'))`)
-	b.until(
-		"two rules are one panel",
-		`document.querySelector('.panel h3').textContent === 'Token bucket + fixed window'`,
-	)
+	b.until("two rules are one panel",
+		`document.querySelector('.panel h3').textContent === 'Token bucket + fixed window'`)
 	if got := value[string](b,
 		`location.search`); got != "?panel=token-bucket+2%2Fs+burst+5+and+fixed-window+10%2F10s&traffic=steady&rate=2%2Fs" {
 		t.Errorf("the address is %s", got)
@@ -363,11 +353,9 @@ func TestThePlaygroundBeginsWithWhatHasPassed(t *testing.T) {
 	if at := value[float64](b, clockOfPage); at < 30e6 {
 		t.Errorf("the clock is at %v µs, want 30 s at least", at)
 	}
-	b.until(
-		"every panel has decided what came in 30 s",
+	b.until("every panel has decided what came in 30 s",
 		`[...document.querySelectorAll('.panel')].every(p => [...p.querySelectorAll('.counts span')].reduce((n, e) => n + `+
-			`Number(e.textContent), 0) > 20)`,
-	)
+			`Number(e.textContent), 0) > 20)`)
 	if empty := value[int](b,
 		`[...document.querySelectorAll('.panel canvas')].filter(c => c.getContext('2d').getImageData(c.width * .3, 0, `+
 			`c.width * .2, c.height - 9).data.every(v => v === 0)).length`); empty > 0 {
@@ -434,10 +422,8 @@ func TestTheFormIsFoldedOnATelephone(t *testing.T) {
 	}
 	value[bool](b, `document.getElementById('unfold').focus(), true`)
 	b.key(kb.Enter)
-	b.until(
-		"the form is unfolded",
-		rate+` && document.getElementById('unfold').getAttribute('aria-expanded') === 'true'`,
-	)
+	b.until("the form is unfolded",
+		rate+` && document.getElementById('unfold').getAttribute('aria-expanded') === 'true'`)
 	b.key(kb.Enter)
 	b.until("and folded", `!(`+rate+`)`)
 	b.size(1280)
@@ -486,10 +472,8 @@ func TestTheBarOfThePlaygroundDoesNotWrap(t *testing.T) {
 
 // A window of 1280 at 200%, and one of 320, as WCAG has it (1.4.4, 1.4.10).
 func TestThePlaygroundIsReadable(t *testing.T) {
-	b := openPlayground(
-		t,
-		"?panel=fixed-window+5/5s&panel=leaky-queue+5/5s+and+2/s&panel=many&traffic=script&script=1s+x20,+every+40s&retry=wait",
-	)
+	b := openPlayground(t,
+		"?panel=fixed-window+5/5s&panel=leaky-queue+5/5s+and+2/s&panel=many&traffic=script&script=1s+x20,+every+40s&retry=wait")
 	for _, width := range []int64{1280, 640, 320} {
 		b.size(width)
 		b.fits(width)
@@ -580,18 +564,16 @@ func TestHowLongAFrameTakes(t *testing.T) {
 	}
 	before := script()
 	const frames = 60
-	promised[int](b, `new Promise(r => { let n = 0; const each = () => ++n < `+strconv.Itoa(
-		frames)+` ? requestAnimationFrame(each) : r(n); each() })`)
+	promised[int](b, `new Promise(r => { let n = 0; const each = () => ++n < `+strconv.Itoa(frames)+
+		` ? requestAnimationFrame(each) : r(n); each() })`)
 	t.Logf("the engine and the drawing of a frame with all panels, full of requests: %.2f ms",
 		(script()-before)/frames*1000)
 }
 
 // The text of a panel is seen whole, and so is the time of a long picture.
 func TestLongTextsFit(t *testing.T) {
-	b := openPlayground(
-		t,
-		"?panel=account:+token-bucket+10000/1s+burst+5000+and+stage-prod:+token-bucket+2000/1s+burst+1000+and+plan-rate:+token-bucket+10/1s+burst+20+and+plan-quota:+fixed-window+1000/1d&panel=5/10s&traffic=script&script=5m+x9,+every+70m&span=30h&speed=100",
-	)
+	b := openPlayground(t,
+		"?panel=account:+token-bucket+10000/1s+burst+5000+and+stage-prod:+token-bucket+2000/1s+burst+1000+and+plan-rate:+token-bucket+10/1s+burst+20+and+plan-quota:+fixed-window+1000/1d&panel=5/10s&traffic=script&script=5m+x9,+every+70m&span=30h&speed=100")
 	for _, width := range []int64{1280, 390} {
 		b.size(width)
 		b.until("the text of the panel is whole",

@@ -1,6 +1,7 @@
 package browsertest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -38,9 +39,9 @@ func TestTheLimitsOfSystemsOpen(t *testing.T) {
 		}
 		b.until(name+": requests are decided",
 			`[...document.querySelectorAll('.panel')].every(p => Number(p.querySelector('.counts .allowed').textContent) > 0)`)
+		n := 1 + strings.Count(strings.Split(rules, "|")[0], " + ")
 		b.until(name+": the answer has its rules",
-			`document.querySelectorAll('#said li').length === `+string(
-				rune('1'+strings.Count(strings.Split(rules, "|")[0], " + "))))
+			fmt.Sprintf(`document.querySelectorAll('#said li').length === %d`, n))
 		b.shotWhole("playground-" + strings.ToLower(strings.ReplaceAll(name, " ", "-")))
 	}
 }

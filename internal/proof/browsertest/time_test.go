@@ -89,8 +89,10 @@ func TestThePastHasAScale(t *testing.T) {
 	for _, test := range []struct {
 		count int
 		scale string
-	}{{0, "0 0.5 1.0"}, {1, "0 0.5 1.0"}, {30, "0 2 4 6"}, {60, "0 5 10 15"}, {100, "0 5 10 15 20"}, {1000,
-		"0 50 100 150 200"}, {61000, "0 5\u202f000 10\u202f000 15\u202f000"}} {
+	}{
+		{0, "0 0.5 1.0"}, {1, "0 0.5 1.0"}, {30, "0 2 4 6"}, {60, "0 5 10 15"}, {100, "0 5 10 15 20"},
+		{1000, "0 50 100 150 200"}, {61000, "0 5\u202f000 10\u202f000 15\u202f000"},
+	} {
 		b.remember(120, fmt.Sprintf(`{Allowed: i %% 2 ? %d : 0, Denied: 0}`, test.count), `[]`)
 		if got := value[string](b,
 			`[...document.querySelectorAll('#past text[text-anchor=end]')].map(e => e.textContent).join(' `+

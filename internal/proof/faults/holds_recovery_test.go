@@ -15,8 +15,9 @@ func TestWhatAFallbackAllowedRunsBesidesTheLimit(t *testing.T) {
 	s := startServer(t)
 	of := holding{hold: shortHold, onFailure: core.FallBack, budget: time.Second, instances: 2}
 	const share = (atOnce + 1) / 2
-	mine, other, idle := newHolder(newClient(t, s.addr), of), newHolder(newClient(t, s.addr),
-		of), newHolder(newClient(t, s.addr), of)
+	mine := newHolder(newClient(t, s.addr), of)
+	other := newHolder(newClient(t, s.addr), of)
+	idle := newHolder(newClient(t, s.addr), of)
 	decides := func(h *holder) bool { // Redis allows h one more
 		o := h.decide(t)
 		return o.Allowed() && o.At(0).Source == limits.SourcePrimary

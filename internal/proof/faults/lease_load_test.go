@@ -199,8 +199,8 @@ func (l *leasers) outlast(t *testing.T, f leaseFault) {
 	}
 	t.Logf("FAULT leases, %s: %d units held, %d spent from then on, %d fell back, waits up to %s ms; Redis decided "+
 		"again and leases too after %s ms; %d admitted by Redis and leases, %d beyond the limit, bound %d",
-		f.name, held, by[during][limits.SourceLease], by[during][limits.SourceFallback]+by[after][limits.SourceFallback], ms(
-			longest), ms(again), len(shared), over, bound)
+		f.name, held, by[during][limits.SourceLease], by[during][limits.SourceFallback]+by[after][limits.SourceFallback],
+		ms(longest), ms(again), len(shared), over, bound)
 	eventually(t, "nothing is held", func() bool {
 		return !slices.ContainsFunc(l.all, func(in *leaser) bool { return in.backend.Leases().Held > 0 })
 	})

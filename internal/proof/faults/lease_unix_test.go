@@ -104,8 +104,8 @@ func TestEightProcessesWithLeasesAdmitNothingBeyondTheLimit(t *testing.T) {
 	span := time.Duration(admitted[len(admitted)-1]>>1-admitted[0]>>1) * time.Microsecond
 	t.Logf("FAULT %d processes with leases on one key, %d stops while the others admit up to 600, %d killed: %d "+
 		"admitted in %s ms of %d due, %.0f%% by leases, %d beyond the limit",
-		leaseProcesses, stops, kills, len(admitted), ms(span), 5000+int(span.Seconds()*5000), 100*float64(leased)/float64(
-			len(admitted)), beyond)
+		leaseProcesses, stops, kills, len(admitted), ms(span), 5000+int(span.Seconds()*5000),
+		100*float64(leased)/float64(len(admitted)), beyond)
 }
 
 // admissionsIn returns how many admissions files have.

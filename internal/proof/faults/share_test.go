@@ -93,8 +93,8 @@ func TestThirtyTwoProcessesAdmitExactlyTheLimit(t *testing.T) {
 	}
 	t.Logf("FAULT %d processes on one key: %d requests, %d admitted of a limit of %d, between %d and %d by one process; "+
 		"%d denied by Redis, %d by denial caches; %s ms",
-		processes, processes*childGoroutines*childRequests, admitted, childLimit, least, most, denied, cached, ms(
-			time.Since(start)))
+		processes, processes*childGoroutines*childRequests, admitted, childLimit, least, most, denied, cached,
+		ms(time.Since(start)))
 }
 
 // child is one of the processes: it says that it is ready, waits for the end of

@@ -172,8 +172,7 @@ func (s scene) check(calls []call, h *history) error {
 	}
 	var b strings.Builder
 	for i, c := range calls {
-		fmt.Fprintf(&b, "\n  call %d, which began after the calls %03b: %s", i+1, h.before[i],
-			c.show(h.told[i]))
+		fmt.Fprintf(&b, "\n  call %d, which began after the calls %03b: %s", i+1, h.before[i], c.show(h.told[i]))
 	}
 	return fmt.Errorf("no order explains what the calls were told:%s", &b)
 }

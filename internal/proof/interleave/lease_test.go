@@ -39,9 +39,7 @@ func (s *server) call() (end func()) {
 
 func (s *server) InProcess() backends.Backend { return s }
 
-func (s *server) Take(
-	ctx context.Context, charges []backends.Charge, out []limits.Decision,
-) error {
+func (s *server) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	defer s.call()()
 	return s.Exact.Take(ctx, charges, out)
 }

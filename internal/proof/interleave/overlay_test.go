@@ -55,8 +55,7 @@ var edits = []struct {
 	{file: "core/ledger.go", old: "records sync.Pool ", new: "records sync.SharedPool "},
 
 	// see mistakes
-	{file: "memory/take.go", old: "sh.mu.Lock()", all: true,
-		new: `if !interleave.Planted("no lock") { sh.mu.Lock() }`},
+	{file: "memory/take.go", old: "sh.mu.Lock()", all: true, new: `if !interleave.Planted("no lock") { sh.mu.Lock() }`},
 	{file: "memory/take.go", old: "sh.mu.Unlock()", all: true,
 		new: `if !interleave.Planted("no lock") { sh.mu.Unlock() }`},
 	{file: "memory/take.go", old: "if limit.retired.Load()",

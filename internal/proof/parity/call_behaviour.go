@@ -126,8 +126,7 @@ func testCallEnds[R any](t *testing.T, a Caller[R]) {
 		limit, ends := ending[R]()
 		run := func(ctx context.Context, _ ServerMessages) error { return way.handler(ctx) }
 		client := a.Open(t, CallApp[R]{Site: limit,
-			Unary: func(ctx context.Context,
-				_ string) error {
+			Unary: func(ctx context.Context, _ string) error {
 				return way.handler(ctx)
 			}, Down: run, Up: run})
 		wantAnswer(t, hello(t.Context(), client), way.code)

@@ -211,8 +211,7 @@ func callScenarios[R any](a Caller[R]) map[string]CallApp[R] {
 			func(c *Config[R]) { c.Rules[0].DenyAs503 = true }),
 		"a denial of the application's own": with(perMinute("per-client", 1),
 			func(c *Config[R]) { c.Sorry = true }),
-		"stacked limiters": {Site: perMinute("site", 3),
-			Group: perMinute("group", 1)},
+		"stacked limiters": {Site: perMinute("site", 3), Group: perMinute("group", 1)},
 		"methods count apart": {
 			Site: one("method", limits.FixedWindow(limits.PerMinute(1)), a.Method)},
 		"services count apart": {

@@ -154,8 +154,7 @@ func testFinalCosts[R any](t *testing.T, a Adapter[R]) {
 		status, _ := strconv.Atoi(r.URL.Query().Get("status"))
 		w.WriteHeader(status)
 	})
-	server.Client().CheckRedirect = func(*http.Request,
-		[]*http.Request) error {
+	server.Client().CheckRedirect = func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}
 	returned := 0

@@ -23,8 +23,8 @@ func testPanic[R any](where Recover) func(*testing.T, Adapter[R]) {
 		}))
 		defer server.Close()
 		first := get(t, server, "/extra")
-		if wantStatus(t, first,
-			http.StatusInternalServerError); first.Header.Get("RateLimit") != `"everybody";r=0;t=86400` {
+		wantStatus(t, first, http.StatusInternalServerError)
+		if first.Header.Get("RateLimit") != `"everybody";r=0;t=86400` {
 			t.Errorf("fields %v", first.Header)
 		}
 		wantStatus(t, get(t, server, "/extra"), http.StatusTooManyRequests)

@@ -47,8 +47,7 @@ func shadowsOf[R any]() []core.Rule[R] {
 		shadow("no limit", func(r *core.Rule[R]) {
 			r.Limit, r.OnFailure = limits.Limit{}, core.FailClosed
 			r.LimitFor = func(R, string) (limits.Limit, error) {
-				return limits.Limit{},
-					errors.New("no limit")
+				return limits.Limit{}, errors.New("no limit")
 			}
 		}),
 	}

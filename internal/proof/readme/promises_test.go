@@ -25,8 +25,7 @@ var (
 // begins. A command that names no test, or several, would show nothing, or something else.
 func TestEachPromiseIsShownByTestsThatExist(t *testing.T) {
 	testrun.DependsOnSource(t, root)
-	ways := []string{"argument", "model", "traces", "interleavings", "suite", "world", "real", "table",
-		"test"}
+	ways := []string{"argument", "model", "traces", "interleavings", "suite", "world", "real", "table", "test"}
 	rows, promised := firstTable(t, promises), 0
 	for _, row := range rows {
 		if len(row) != 3 {

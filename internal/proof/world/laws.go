@@ -376,8 +376,7 @@ func (l *laws) touchedLocked(begun time.Time, p *Process, r Request, o core.Outc
 		return !now.Before(f.from) && begun.Before(f.touchesUntil(ends)) && whom &&
 			touches(f.server, f.from)
 	}) || slices.ContainsFunc(l.world.pathsOf(p), func(path *path) bool {
-		return path.isStale(begun) &&
-			touches(path.server, begun)
+		return path.isStale(begun) && touches(path.server, begun)
 	})
 }
 

@@ -83,8 +83,7 @@ func (tr *leaseTrace) ask(process int, n int64) int {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	tr.passLocked()
-	tr.model.Leases = append(tr.model.Leases,
-		model.Lease{Process: process, State: model.Sent, Units: n})
+	tr.model.Leases = append(tr.model.Leases, model.Lease{Process: process, State: model.Sent, Units: n})
 	return len(tr.model.Leases) - 1
 }
 
@@ -235,8 +234,7 @@ func (p *leaseProcess) arriveBack(
 			p.breaksLocked(p.server.Settle(ctx, endings[j:j+1], out[j:j+1]))
 			n, err := p.model.ArriveBack(b)
 			if p.breaksLocked(err); n != out[j].Returned {
-				p.breaksLocked(fmt.Errorf("the server counts %d units fewer, the model %d",
-					out[j].Returned, n))
+				p.breaksLocked(fmt.Errorf("the server counts %d units fewer, the model %d", out[j].Returned, n))
 			}
 		})
 	}
