@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
@@ -33,27 +31,12 @@ func RunCalls[R any](t *testing.T, a Caller[R]) {
 }
 
 func runCallTable[R any](t *testing.T, a Caller[R]) {
-	apps := callScenarios(a)
-	sections := strings.Split(callTable, "\n# ")[1:]
-	if len(sections) != len(apps) {
-		t.Errorf("%d scenarios in the table, %d applications", len(sections), len(apps))
-	}
-	for _, section := range sections {
-		name, want, _ := strings.Cut(section, "\n")
-		t.Run(name, func(t *testing.T) {
-			app, ok := apps[name]
-			if !ok {
-				t.Fatal("there is no application of this name")
-			}
-			if a.WholeSeconds {
-				want = inWholeSeconds(t, want)
-			}
-			got := callTranscript(t, a, app, want)
-			if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got)); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-		})
-	}
+	runScenarios(t, callTable, callScenarios(a), func(t *testing.T, app CallApp[R], want string) {
+		if a.WholeSeconds {
+			want = inWholeSeconds(t, want)
+		}
+		same(t, want, callTranscript(t, a, app, want))
+	})
 }
 
 // inWholeSeconds returns a transcript with the waits of RetryInfo rounded up.

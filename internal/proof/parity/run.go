@@ -42,7 +42,19 @@ func Run[R any](t *testing.T, a Adapter[R]) {
 }
 
 func runTable[R any](t *testing.T, a Adapter[R]) {
-	apps := scenarios(a)
+	runScenarios(t, table, scenarios(a), func(t *testing.T, app App[R], want string) {
+		if needs, rest, ok := strings.Cut(want, "\n"); ok && strings.HasPrefix(needs, "needs ") {
+			a.skipWithout(t, Need(strings.TrimPrefix(needs, "needs ")))
+			want = rest
+		}
+		same(t, want, transcript(t, a, app, want))
+	})
+}
+
+// runScenarios runs the scenarios of a table, each with its application and what the table says.
+func runScenarios[A any](
+	t *testing.T, table string, apps map[string]A, run func(t *testing.T, app A, want string),
+) {
 	sections := strings.Split(table, "\n# ")[1:]
 	if len(sections) != len(apps) {
 		t.Errorf("%d scenarios in the table, %d applications", len(sections), len(apps))
@@ -54,15 +66,16 @@ func runTable[R any](t *testing.T, a Adapter[R]) {
 			if !ok {
 				t.Fatal("there is no application of this name")
 			}
-			if needs, rest, ok := strings.Cut(want, "\n"); ok && strings.HasPrefix(needs, "needs ") {
-				a.skipWithout(t, Need(strings.TrimPrefix(needs, "needs ")))
-				want = rest
-			}
-			got := transcript(t, a, app, want)
-			if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got)); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			run(t, app, want)
 		})
+	}
+}
+
+// same reports how a transcript differs from the table.
+func same(t *testing.T, want, got string) {
+	t.Helper()
+	if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
