@@ -34,8 +34,11 @@ func workHTTP(name string) {
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	})
-	allowing, denying := c.Wrap(store.Ample, next), c.Wrap(store.Scarce, next)
+	workHandlers(c.Wrap(store.Ample, next), c.Wrap(store.Scarce, next))
+}
 
+// workHandlers measures a handler whose limiter allows, and one whose limiter denies.
+func workHandlers(allowing, denying http.Handler) {
 	var a httpAnswers
 	w := newDiscard()
 	serve(allowing, w, 1, http.StatusNoContent)
