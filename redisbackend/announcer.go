@@ -109,11 +109,7 @@ func NewAnnouncer(client redis.UniversalClient, options AnnouncerOptions) (*Anno
 // MustNewAnnouncer is [NewAnnouncer] for arguments that the program sets. It panics if they have
 // a mistake.
 func MustNewAnnouncer(client redis.UniversalClient, options AnnouncerOptions) *Announcer {
-	a, err := NewAnnouncer(client, options)
-	if err != nil {
-		panic(err)
-	}
-	return a
+	return must(NewAnnouncer(client, options))
 }
 
 // validate returns every mistake in o.

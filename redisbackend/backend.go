@@ -109,11 +109,14 @@ func New(client redis.Scripter, options Options) (*Backend, error) {
 
 // MustNew is [New] for arguments that the program sets. It panics if they have a mistake.
 func MustNew(client redis.Scripter, options Options) *Backend {
-	b, err := New(client, options)
+	return must(New(client, options))
+}
+
+func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
 	}
-	return b
+	return v
 }
 
 func newBackend(client redis.Scripter, o Options) (*Backend, error) {

@@ -62,11 +62,7 @@ func NewBare(client redis.Scripter, options BareOptions) (*Bare, error) {
 
 // MustNewBare is [NewBare] for arguments that the program sets. It panics if they have a mistake.
 func MustNewBare(client redis.Scripter, options BareOptions) *Bare {
-	b, err := NewBare(client, options)
-	if err != nil {
-		panic(err)
-	}
-	return b
+	return must(NewBare(client, options))
 }
 
 // newBare returns a backend on a client and options that are known to be valid.

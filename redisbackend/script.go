@@ -18,11 +18,7 @@ var files embed.FS
 
 // file returns the text of a Lua file.
 func file(name string) string {
-	text, err := files.ReadFile(name + ".lua")
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
+	return string(must(files.ReadFile(name + ".lua")))
 }
 
 // A script is put together from files. A line "--- name" of a file is replaced by another file or

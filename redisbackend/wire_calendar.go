@@ -42,10 +42,7 @@ func (c *calendarClock) learn(err error) bool {
 
 // withPeriods adds to e, of a calendar limit, the periods around an instant: see calendar.lua.
 func withPeriods(e *encoded, instant int64) *encoded {
-	c, err := calendar.Of(string(e.limit.Period()))
-	if err != nil {
-		panic(err) // the limit was validated
-	}
+	c := must(calendar.Of(string(e.limit.Period()))) // the limit was validated
 	starts := c.Around(instant)
 	for i := range starts {
 		starts[i] = max(0, starts[i]) // servers have no earlier instant
