@@ -73,7 +73,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	place := strings.TrimPrefix(r.URL.Path, "/")
 	if asset, ok := assets[place]; ok {
-		p.read(w, r, func() { serveFile(w, r, asset.file, asset.contentType) })
+		p.read(w, r, func() { serveFile(w, asset.file, asset.contentType) })
 		return
 	}
 	switch place {
@@ -164,7 +164,7 @@ func toDirectory(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusPermanentRedirect)
 }
 
-func serveFile(w http.ResponseWriter, r *http.Request, name, contentType string) {
+func serveFile(w http.ResponseWriter, name, contentType string) {
 	content, err := files.ReadFile(name)
 	if err != nil {
 		panic(err) // cannot fail: assets are embedded

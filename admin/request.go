@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -24,9 +23,7 @@ type requestText struct {
 }
 
 func (t *requestText) build(ctx context.Context) (*http.Request, error) {
-	bad := func(format string, values ...any) error {
-		return &failure{http.StatusBadRequest, fmt.Sprintf(format, values...)}
-	}
+	bad := func(why string) error { return &failure{http.StatusBadRequest, why} }
 	place := cmp.Or(t.Path, "/")
 	if !strings.HasPrefix(place, "/") {
 		return nil, bad("path: must begin with a slash")

@@ -40,13 +40,12 @@ func ask(h http.Handler, method, path string, fields ...string) *httptest.Respon
 	return w
 }
 
-func want(t *testing.T, h http.Handler, method, path string, status int, fields ...string) *httptest.ResponseRecorder {
+func want(t *testing.T, h http.Handler, method, path string, status int, fields ...string) {
 	t.Helper()
 	w := ask(h, method, path, fields...)
 	if w.Code != status {
 		t.Errorf("%s %s: status %d, want %d; fields %v", method, path, w.Code, status, w.Header())
 	}
-	return w
 }
 
 func TestALimiterGoesWhereChisMiddlewareGoes(t *testing.T) {

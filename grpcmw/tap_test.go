@@ -31,10 +31,10 @@ import (
 )
 
 // tapped returns a server with all that installs a limiter.
-func tapped(l *grpcmw.Limiter, s *service, options ...grpc.ServerOption) *grpc.Server {
+func tapped(l *grpcmw.Limiter, s *service) *grpc.Server {
 	var server *grpc.Server
-	options = append(append(options, both(l)...), grpc.InTapHandle(l.Tap(func() *grpc.Server { return server })))
-	server = grpc.NewServer(options...)
+	tap := grpc.InTapHandle(l.Tap(func() *grpc.Server { return server }))
+	server = grpc.NewServer(append(both(l), tap)...)
 	pb.RegisterTestServiceServer(server, s)
 	return server
 }

@@ -447,7 +447,7 @@ func TestASessionThatIsDeletedWhileACallRuns(t *testing.T) {
 // A flood of names of tools costs units like other calls, and a bounded memory.
 func TestNamesOfToolsThatDoNotExist(t *testing.T) {
 	l := newLimiter(t, mcpmw.Config{Rules: toolCalls(limits.FixedWindow(limits.PerDay(100)))})
-	s := connect(t, echoServer(l), nil)
+	s := connect(t, echoServer(l))
 	denied := 0
 	for i := range 1000 {
 		_, err := callTool(t, s, fmt.Sprint("tool", i, strings.Repeat("x", i)))

@@ -64,7 +64,7 @@ func BenchmarkCall(b *testing.B) {
 					Rules: everybody(limits.TokenBucket(limits.PerSecond(1e9), 1e9)),
 				}))
 			}
-			s := connect(b, echoServer(limiters...), nil)
+			s := connect(b, echoServer(limiters...))
 			for b.Loop() {
 				if _, err := callTool(b, s, "search"); err != nil {
 					b.Fatal(err)

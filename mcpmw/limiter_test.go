@@ -44,13 +44,13 @@ func toolCalls(limit limits.Limit, tools ...string) []mcpmw.Rule {
 }
 
 // connect connects a client to server in this process.
-func connect(t testing.TB, server *mcp.Server, options *mcp.ClientOptions) *mcp.ClientSession {
+func connect(t testing.TB, server *mcp.Server) *mcp.ClientSession {
 	t.Helper()
 	one, other := mcp.NewInMemoryTransports()
 	if _, err := server.Connect(t.Context(), one, nil); err != nil {
 		t.Fatal(err)
 	}
-	session, err := mcp.NewClient(implementation, options).Connect(t.Context(), other, nil)
+	session, err := mcp.NewClient(implementation, nil).Connect(t.Context(), other, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func wantAllowed(t testing.TB, err error) {
 
 func TestADenialTellsTheWaitAndTheRules(t *testing.T) {
 	l := newLimiter(t, mcpmw.Config{Rules: toolCalls(limits.FixedWindow(limits.PerDay(1)))})
-	s := connect(t, echoServer(l), nil)
+	s := connect(t, echoServer(l))
 	result, err := callTool(t, s, "search")
 	wantAllowed(t, err)
 	if result.Meta["ratelimit"] == nil || result.Meta["ratelimit-policy"] != `"everybody";q=1;w=86400` {
@@ -120,7 +120,7 @@ func TestADenialTellsTheWaitAndTheRules(t *testing.T) {
 func TestAWaitIsRoundedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, mcpmw.Config{Rules: toolCalls(limits.TokenBucket(limits.PerMinute(1), 1))})
-		s := connect(t, echoServer(l), nil)
+		s := connect(t, echoServer(l))
 		_, err := callTool(t, s, "search")
 		wantAllowed(t, err)
 		for _, c := range []struct {
@@ -141,7 +141,7 @@ func TestAWaitIsRoundedUp(t *testing.T) {
 
 func TestRulesApplyToNamedTools(t *testing.T) {
 	l := newLimiter(t, mcpmw.Config{Rules: toolCalls(limits.FixedWindow(limits.PerDay(1)), "render")})
-	s := connect(t, echoServer(l), nil)
+	s := connect(t, echoServer(l))
 	for range 3 {
 		_, err := callTool(t, s, "search")
 		wantAllowed(t, err)
@@ -166,7 +166,7 @@ func TestInitializeCountsAndPingsAndNotificationsDoNot(t *testing.T) {
 		},
 	}}})
 	server := echoServer(l)
-	s := connect(t, server, nil) // initialize, notifications/initialized
+	s := connect(t, server) // initialize, notifications/initialized
 	for range 5 {
 		wantAllowed(t, s.Ping(t.Context(), nil))
 		wantAllowed(t, s.NotifyProgress(t.Context(), &mcp.ProgressNotificationParams{ProgressToken: "x"}))
@@ -216,7 +216,7 @@ func TestADenialMayBeAToolResult(t *testing.T) {
 	l := newLimiter(t, mcpmw.Config{
 		Rules: everybody(limits.FixedWindow(limits.PerDay(3))), Denied: mcpmw.ToolResult,
 	})
-	s := connect(t, echoServer(l), nil)
+	s := connect(t, echoServer(l))
 	for range 2 {
 		_, err := callTool(t, s, "search")
 		wantAllowed(t, err)
@@ -244,7 +244,7 @@ func TestADenialMayHaveAnotherCode(t *testing.T) {
 			return nil, nil
 		},
 	})
-	s := connect(t, echoServer(l), nil)
+	s := connect(t, echoServer(l))
 	_, err := callTool(t, s, "search")
 	wantAllowed(t, err)
 	_, err = callTool(t, s, "search")
@@ -256,7 +256,7 @@ func TestADenialMayHaveAnotherCode(t *testing.T) {
 func TestAFullServiceIsUnavailable(t *testing.T) {
 	rules := toolCalls(limits.FixedWindow(limits.PerDay(1)))
 	rules[0].DenyAs503 = true
-	s := connect(t, echoServer(newLimiter(t, mcpmw.Config{Rules: rules})), nil)
+	s := connect(t, echoServer(newLimiter(t, mcpmw.Config{Rules: rules})))
 	_, err := callTool(t, s, "search")
 	wantAllowed(t, err)
 	_, err = callTool(t, s, "search")
@@ -276,7 +276,7 @@ func TestAResultOfTheProgramStaysAsItIs(t *testing.T) {
 	server.AddReceivingMiddleware(l.Middleware())
 	server.AddTool(&mcp.Tool{Name: "search", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return shared, nil })
-	s := connect(t, server, nil)
+	s := connect(t, server)
 	for range 2 {
 		result, err := callTool(t, s, "search")
 		wantAllowed(t, err)
@@ -321,7 +321,7 @@ func TestResultsOfAllMethodsHaveFields(t *testing.T) {
 			return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: "file:///r", Text: "x"}}}, nil
 		})
 	addTool(server, "search", func(context.Context, *mcp.CallToolRequest) (string, error) { return "", nil })
-	s := connect(t, server, nil)
+	s := connect(t, server)
 	ctx := t.Context()
 	check := func(method string, result mcp.Result, err error) {
 		t.Helper()
@@ -381,7 +381,7 @@ func TestAServerInsideAHandlerHasItsOwnFields(t *testing.T) {
 		}
 		return result.Meta["ratelimit-policy"].(string), nil
 	})
-	result, err := callTool(t, connect(t, server, nil), "ask")
+	result, err := callTool(t, connect(t, server), "ask")
 	wantAllowed(t, err)
 	if text := result.Content[0].(*mcp.TextContent).Text; text != `"everybody";q=5;w=86400` ||
 		result.Meta["ratelimit-policy"] != `"outer";q=9;w=86400` {
@@ -394,7 +394,7 @@ func TestNoFieldsAreAddedIfHeadersOmitThem(t *testing.T) {
 		Rules:   toolCalls(limits.FixedWindow(limits.PerDay(1))),
 		Headers: headers.Options{Show: headers.Omit},
 	})
-	s := connect(t, echoServer(l), nil)
+	s := connect(t, echoServer(l))
 	result, err := callTool(t, s, "search")
 	wantAllowed(t, err)
 	if result.Meta["ratelimit"] != nil || result.Meta["ratelimit-policy"] != nil {
@@ -422,7 +422,7 @@ func TestTheStatusOfAnAnswer(t *testing.T) {
 	server.AddTool(tool, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return result, failed
 	})
-	s := connect(t, server, nil)
+	s := connect(t, server)
 	for _, c := range []struct {
 		result *mcp.CallToolResult
 		err    error
@@ -558,7 +558,7 @@ rules:
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := connect(t, echoServer(newLimiter(t, mcpmw.Config{Rules: file.Rules()})), nil)
+	s := connect(t, echoServer(newLimiter(t, mcpmw.Config{Rules: file.Rules()})))
 	_, err = callTool(t, s, "search")
 	wantAllowed(t, err)
 	for _, name := range []string{

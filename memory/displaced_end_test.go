@@ -36,14 +36,13 @@ func ask(t *testing.T, m *memory.Memory, l limits.Limit, n int64) limits.Decisio
 	return asking.Take(t, m, backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: n})
 }
 
-func late(t *testing.T, m *memory.Memory, l limits.Limit, taken, final, ticket int64) limits.Settlement {
+func late(t *testing.T, m *memory.Memory, l limits.Limit, taken, final, ticket int64) {
 	t.Helper()
 	out := make([]limits.Settlement, 1)
 	if err := m.Settle(t.Context(),
 		[]backends.Ending{{Scope: "s", Key: "k", Limit: l, Taken: taken, Final: final, Ticket: ticket}}, out); err != nil {
 		t.Fatal(err)
 	}
-	return out[0]
 }
 
 func deniedToday(t *testing.T, m *memory.Memory) {

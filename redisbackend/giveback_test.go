@@ -56,7 +56,7 @@ func (s *shared) charge(cost int64) backends.Charge {
 func (s *shared) after(d time.Duration) *shared { s.now = s.now.Add(d); return s }
 
 // keep takes units that stay taken, and fails if the model denies them.
-func (s *shared) keep(cost int64) limits.Decision {
+func (s *shared) keep(cost int64) {
 	s.Helper()
 	d := take(s, s.backend, s.charge(cost))[0]
 	if d.Allowed {
@@ -64,7 +64,6 @@ func (s *shared) keep(cost int64) limits.Decision {
 			s.Errorf("%v: %d units were admitted too many: %+v, as if nothing had been given back %+v", s.limit, cost, d, exact)
 		}
 	}
-	return d
 }
 
 // share takes units that are to be given back.

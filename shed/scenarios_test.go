@@ -145,38 +145,28 @@ func (r *row) scenario() *overload.Scenario {
 }
 
 // run plays the row in a bubble.
-func (r *row) run(
-	t *testing.T,
-	algorithm shedlimit.Algorithm,
-	seed uint64,
-	each func(overload.Second),
-) (x *overload.Result) {
+func (r *row) run(t *testing.T, algorithm shedlimit.Algorithm, seed uint64) (x *overload.Result) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {
 		s := mustNewUsing(algorithm, Options[overload.Request]{MaxWait: r.maxWait})
 		if r.maxWait > 0 {
-			x = wait(r.scenario(), s, seed, each)
+			x = wait(r.scenario(), s, seed)
 			return
 		}
-		x = r.scenario().Run(simulated{s}, overload.Options{Load: 1, Seed: seed, Each: each})
+		x = r.scenario().Run(simulated{s}, overload.Options{Load: 1, Seed: seed})
 	})
 	return x
 }
 
 // wait is the Run of scenarios for a Shedder with a queue, in which requests wait: each is a goroutine. What happens at one
 // instant happens in any order, so runs with one seed differ by about a point.
-func wait(
-	s *overload.Scenario,
-	shedder *Shedder[overload.Request],
-	seed uint64,
-	each func(overload.Second),
-) *overload.Result {
+func wait(s *overload.Scenario, shedder *Shedder[overload.Request], seed uint64) *overload.Result {
 	gaps, kinds := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
 	x := &overload.Result{Seconds: (s.Length - s.From).Seconds()}
 	slots := make(chan struct{}, s.Slots) // a channel serves those that wait in order
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	began, second := time.Now(), overload.Second{}
+	began := time.Now()
 	for at := time.Duration(0); ; {
 		at += time.Duration(gaps.ExpFloat64() / (s.Load(at, 1) * s.Capacity(at)) * float64(time.Second))
 		if at >= s.Length {
@@ -191,27 +181,18 @@ func wait(
 				break
 			}
 		}
-		mu.Lock()
-		for each != nil && second.At < int(at/time.Second) {
-			second.At++
-			each(second)
-			second = overload.Second{At: second.At}
-		}
-		second.Offered++
 		counted := at >= s.From
 		if counted {
 			x.Offered++
 			x.Tries++
 			x.Calm++
 		}
-		mu.Unlock()
 		all.Go(func() {
 			start := time.Now()
 			permit, _ := shedder.Acquire(context.Background(), overload.Request{Route: route.Name})
 			if permit == nil {
 				mu.Lock()
 				defer mu.Unlock()
-				second.Shed++
 				if counted {
 					x.Shed++
 					x.FalseSheds++
@@ -225,9 +206,6 @@ func wait(
 			mu.Lock()
 			defer mu.Unlock()
 			took := time.Since(start)
-			if took <= s.SLO {
-				second.Good++
-			}
 			if counted && time.Since(began) < s.Length {
 				x.Latencies = append(x.Latencies, took)
 				if took <= s.SLO {
@@ -286,8 +264,8 @@ func (r *row) compare(t *testing.T, algorithm func() shedlimit.Algorithm, seeds 
 	t.Helper()
 	c.least = math.Inf(1)
 	for _, seed := range seeds {
-		fixed := r.run(t, fixed(r.limit), seed, nil)
-		x := r.run(t, algorithm(), seed, nil)
+		fixed := r.run(t, fixed(r.limit), seed)
+		x := r.run(t, algorithm(), seed)
 		ratio := float64(x.Good) / float64(max(1, fixed.Good))
 		c.ratios = append(c.ratios, ratio)
 		c.mean += ratio / float64(len(seeds))
@@ -344,7 +322,7 @@ func sweep(t *testing.T, rows []row) {
 		if os.Getenv("SWEEP") == "limits" {
 			best := 0
 			for _, limit := range []int{5, 7, 10, 14, 17, 20, 24, 28, 34, 40, 48, 56, 68, 80, 96, 112, 160, 224, 320, 400, 500} {
-				if good := r.run(t, fixed(limit), 1, nil).Good; good > best*1002/1000 {
+				if good := r.run(t, fixed(limit), 1).Good; good > best*1002/1000 {
 					best, r.limit = good, limit
 				}
 			}
@@ -407,9 +385,9 @@ func TestScenariosDrawnBySeed(t *testing.T) {
 		best := 1
 		for _, times := range []float64{1.2, 1.7, 2.5, 4} {
 			r.limit = int(math.Ceil(times*float64(r.slots))) + 3
-			best = max(best, r.run(t, fixed(r.limit), seed, nil).Good)
+			best = max(best, r.run(t, fixed(r.limit), seed).Good)
 		}
-		x := r.run(t, newAdaptive(), seed, nil)
+		x := r.run(t, newAdaptive(), seed)
 		ratio := float64(x.Good) / float64(best)
 		mean += ratio / float64(rows)
 		t.Logf("%.3f, %.2f%% shed: %s", ratio, 100*part(x.Shed, x.Offered), r.name)

@@ -76,10 +76,9 @@ func TestABanCountsToTheLargestNumber(t *testing.T) {
 	}
 }
 
-// banAt returns the start of the period that counts at now, its units, and the end of the ban,
-// which is 0 if the key is not banned.
-func banAt(k *key, h history, now int64) (start, units, until int64) {
-	opened := false
+// banAt returns the start of the period that counts at now, and its units.
+func banAt(k *key, h history, now int64) (start, units int64) {
+	opened, until := false, int64(0) // the end of the ban, or 0
 	for _, one := range append(h[:len(h):len(h)], taking{at: now}) {
 		over := start + k.Period
 		if until > 0 {
@@ -93,18 +92,18 @@ func banAt(k *key, h history, now int64) (start, units, until int64) {
 			until = one.at + k.Given.Lasting().Microseconds()
 		}
 	}
-	return start, units, until
+	return start, units
 }
 
 // Returns are lenient: a period stays where it is, though the unit that started it comes back.
 func TestBanByItsDefinition(t *testing.T) {
 	follow(t, model{
 		inUse: func(k *key, h history, now int64) int64 {
-			_, units, _ := banAt(k, h, now)
+			_, units := banAt(k, h, now)
 			return units
 		},
 		returns: func(k *key, h history, i int, n int64) int64 {
-			if start, _, _ := banAt(k, h, h.last()); h[i].at < start || h[i].at >= start+k.Period {
+			if start, _ := banAt(k, h, h.last()); h[i].at < start || h[i].at >= start+k.Period {
 				return 0
 			}
 			return n

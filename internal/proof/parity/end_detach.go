@@ -47,7 +47,7 @@ const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: " +
 	"Upgrade\r\nUpgrade: lines\r\n\r\n"
 
 // upgrade opens a connection that carries lines.
-func upgrade(t *testing.T, server *httptest.Server) (net.Conn, *bufio.Reader) {
+func upgrade(t *testing.T, server *httptest.Server) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
 	if err != nil {
@@ -56,13 +56,12 @@ func upgrade(t *testing.T, server *httptest.Server) (net.Conn, *bufio.Reader) {
 	t.Cleanup(func() { conn.Close() })
 	io.WriteString(conn, "GET /extra HTTP/1.1\r\nHost: x\r\nConnection: "+
 		"Upgrade\r\nUpgrade: lines\r\n\r\n")
-	r := bufio.NewReader(conn)
-	response, err := http.ReadResponse(r, nil)
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantStatus(t, response, http.StatusSwitchingProtocols)
-	return conn, r
+	return conn
 }
 
 func testHijack[R any](t *testing.T, a Adapter[R]) {
@@ -78,7 +77,7 @@ func testHijack[R any](t *testing.T, a Adapter[R]) {
 		rw.Flush()
 		rw.ReadString('\n')
 	})
-	conn, _ := upgrade(t, server)
+	conn := upgrade(t, server)
 	wantStatus(t, get(t, server, "/hello"), http.StatusTooManyRequests)
 	ends.wantNoEnd(t)
 	io.WriteString(conn, "done\n")
@@ -113,7 +112,7 @@ func testDetachedHijack[R any](t *testing.T, a Adapter[R]) {
 			end(core.Result{Status: http.StatusTeapot})
 		}()
 	})
-	conn, _ := upgrade(t, server)
+	conn := upgrade(t, server)
 	next(t, returned)
 	wantStatus(t, get(t, server, "/hello"), http.StatusTooManyRequests)
 	ends.wantNoEnd(t)

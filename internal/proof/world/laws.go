@@ -141,7 +141,7 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 	if p.dead() {
 		return nil
 	}
-	healthy, quiet := !l.touchedLocked(begun, p, r, o), !l.faultyLocked(begun)
+	healthy, quiet := !l.touchedLocked(begun, p, o), !l.faultyLocked(begun)
 	// A request that is denied while ends of its key are in flight waits for them, and asks again.
 	// A first request may have to connect to every server, which takes some round trips each.
 	most := Budget
@@ -350,7 +350,7 @@ func (l *laws) look(p *Process) {
 
 // touchedLocked reports whether a fault, or its consequences, may have affected a request that was
 // just decided. All other requests are bystanders, and must notice nothing.
-func (l *laws) touchedLocked(begun time.Time, p *Process, r Request, o core.Outcome) bool {
+func (l *laws) touchedLocked(begun time.Time, p *Process, o core.Outcome) bool {
 	now := time.Now()
 	touches := func(s *Server, since time.Time) bool {
 		if s == nil || l.world.topology == Ring { // a Ring moves keys to the servers that it reaches

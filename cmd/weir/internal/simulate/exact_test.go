@@ -26,9 +26,9 @@ func write(t testing.TB, name string, text []byte) string {
 	return path
 }
 
-func oneLimit(t testing.TB, limit, key string, match ...string) *simulate.Policy {
+func oneLimit(t testing.TB, limit, key string) *simulate.Policy {
 	t.Helper()
-	p, err := simulate.OneLimit(limit, key, "", match)
+	p, err := simulate.OneLimit(limit, key, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
