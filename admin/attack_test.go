@@ -143,8 +143,8 @@ func TestAnotherSiteChangesNothing(t *testing.T) {
 		}
 	}
 	s.unchanged("another site")
-	if w := s.send("POST", "/api/mode", shadowed,
-		site("http://localhost:8081", "same-origin")); w.Code != http.StatusOK {
+	w := s.send("POST", "/api/mode", shadowed, site("http://localhost:8081", "same-origin"))
+	if w.Code != http.StatusOK {
 		t.Errorf("the page itself: %d %s", w.Code, w.Body)
 	}
 }
@@ -153,8 +153,8 @@ func TestOnlyPostChanges(t *testing.T) {
 	s := newSite(t, admin.Options{Changes: true})
 	for _, path := range append(changes, "/api/explain") {
 		for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY", "post"} {
-			if w := s.send(method, path+"?Rule=per-client&Mode=shadow",
-				shadowed); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "POST" {
+			w := s.send(method, path+"?Rule=per-client&Mode=shadow", shadowed)
+			if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "POST" {
 				t.Errorf("%s %s: %d, Allow %q", method, path, w.Code, w.Header().Get("Allow"))
 			}
 		}

@@ -192,8 +192,8 @@ func TestACachedDenialDoesNotOutliveItsLimit(t *testing.T) {
 	if o := l.Decide(context.Background(), "ann"); !o.Allowed() || o.At(0).Remaining != 1 {
 		t.Errorf("under the higher limit: %v, %d left", o.Verdict(), o.At(0).Remaining)
 	}
-	if err := l.Override("a",
-		core.Override{Limit: limits.FixedWindow(limits.PerDay(2)), Until: time.Now().Add(time.Hour)}); err != nil {
+	err := l.Override("a", core.Override{Limit: limits.FixedWindow(limits.PerDay(2)), Until: time.Now().Add(time.Hour)})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if o := l.Decide(context.Background(), "ann"); o.Allowed() {
@@ -230,9 +230,8 @@ func TestAnOverriddenLimitYieldsToALimitFor(t *testing.T) {
 	shadow := core.Shadow
 	a := rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{a}})
-	if err := l.Override("a",
-		core.Override{Mode: &shadow, Limit: limits.FixedWindow(limits.PerDay(9)),
-			Until: time.Now().Add(time.Hour)}); err != nil {
+	more := core.Override{Mode: &shadow, Limit: limits.FixedWindow(limits.PerDay(9)), Until: time.Now().Add(time.Hour)}
+	if err := l.Override("a", more); err != nil {
 		t.Fatal(err)
 	}
 	a.Limit = limits.Limit{}

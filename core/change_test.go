@@ -55,9 +55,7 @@ func TestSwitchingAShadowOnResetsNothing(t *testing.T) {
 	for range 2 {
 		l.Decide(context.Background(), "ann")
 	}
-	if err := l.Replace([]core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(2)), core.Enforce)}); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, l, rule("a", limits.FixedWindow(limits.PerDay(2)), core.Enforce))
 	if o := l.Decide(context.Background(), "ann"); o.Allowed() {
 		t.Error("a key that was used up as a shadow is fresh when enforced")
 	}
@@ -201,9 +199,7 @@ func TestARequestEndsByTheRulesThatDecidedIt(t *testing.T) {
 	l := core.MustNew(core.Config[string]{Rules: at,
 		Observer: core.ObserverFuncs[string]{OnEnd: func(s limits.Settlement) { ended = append(ended, s) }}})
 	o := l.Decide(context.Background(), "ann")
-	if err := l.Replace([]core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)}); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, l, rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce))
 	if held := l.State().Held; held != 1 {
 		t.Errorf("Held = %d after the rule is gone, want 1", held)
 	}
@@ -233,10 +229,7 @@ func TestAnOverrideEndsByItself(t *testing.T) {
 		if state := l.State().Rules[0]; state.Limit != more.Limit || state.Override.Why != "a busy day" {
 			t.Errorf("Rules: %+v", state)
 		}
-		if err := l.Replace([]core.Rule[string]{
-			rule("a", limits.TokenBucket(limits.PerHour(1), 2), core.Enforce)}); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, l, rule("a", limits.TokenBucket(limits.PerHour(1), 2), core.Enforce))
 		if state := l.State().Rules[0]; state.Limit != more.Limit {
 			t.Errorf("a replacement outranks the override: %+v", state)
 		}
@@ -262,14 +255,8 @@ func TestAnOverrideEndsByItself(t *testing.T) {
 		if err := l.Override("a", core.Override{Mode: &shadow, Until: time.Now().Add(time.Minute)}); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Replace([]core.Rule[string]{
-			rule("b", limits.TokenBucket(limits.PerHour(1), 2), core.Enforce)}); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Replace([]core.Rule[string]{
-			rule("a", limits.TokenBucket(limits.PerHour(1), 2), core.Enforce)}); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, l, rule("b", limits.TokenBucket(limits.PerHour(1), 2), core.Enforce))
+		replace(t, l, rule("a", limits.TokenBucket(limits.PerHour(1), 2), core.Enforce))
 		if state := l.State().Rules[0]; state.Mode != core.Enforce {
 			t.Errorf("the override outlived its rule: %+v", state)
 		}

@@ -91,9 +91,9 @@ func TestAnOutcomesErrorIsWhatFailed(t *testing.T) {
 		t.Errorf("error %v, want the key function's, wrapped once", o.Err())
 	}
 	rule.Key = byUser
-	o = decide(t, core.MustNew(
-		core.Config[request]{Backend: &asking.Broken{Err: context.DeadlineExceeded},
-			Rules: []core.Rule[request]{rule}}), request{user: "ann"}, core.Allowed)
+	late := &asking.Broken{Err: context.DeadlineExceeded}
+	l := core.MustNew(core.Config[request]{Backend: late, Rules: []core.Rule[request]{rule}})
+	o = decide(t, l, request{user: "ann"}, core.Allowed)
 	if !errors.Is(o.Err(), context.DeadlineExceeded) {
 		t.Errorf("error %v, want the backend's", o.Err())
 	}

@@ -162,10 +162,12 @@ func (uncomparable) Take(context.Context, []backends.Charge, []limits.Decision) 
 
 func TestAFallbackThatIsGivenIsNotShared(t *testing.T) {
 	down := &asking.Broken{Err: errBroken}
-	given := core.MustNew(
-		core.Config[request]{Backend: down, Fallback: memory.MustNew(memory.Options{}), Rules: []core.Rule[request]{
+	given := core.MustNew(core.Config[request]{
+		Backend: down, Fallback: memory.MustNew(memory.Options{}),
+		Rules: []core.Rule[request]{
 			{Name: "given", Scope: "clients", Limit: limits.FixedWindow(limits.PerDay(10)), Key: byUser},
-		}})
+		},
+	})
 	if n := admitted(on(down, "shared"), given); n != 20 {
 		t.Errorf("%d were admitted, want 10 by each", n)
 	}

@@ -22,8 +22,8 @@ func queueOf(limit limits.Limit, undelayed int64) core.Rule[string] {
 // once, delays twelve and denies the rest.
 func TestUndelayedUnitsOfAQueueGoOnAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter := core.MustNew(
-			core.Config[string]{Rules: []core.Rule[string]{queueOf(limits.LeakyQueue(limits.PerSecond(10), 21), 8)}})
+		queue := queueOf(limits.LeakyQueue(limits.PerSecond(10), 21), 8)
+		limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{queue}})
 		for i := range 23 {
 			o := limiter.Decide(t.Context(), "ann")
 			want := time.Duration(max(0, i-8)) * 100 * time.Millisecond
@@ -89,8 +89,8 @@ func TestOnlyAQueueHasUndelayedUnits(t *testing.T) {
 
 func TestExplainKnowsOfUndelayedUnits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter := core.MustNew(
-			core.Config[string]{Rules: []core.Rule[string]{queueOf(limits.LeakyQueue(limits.PerSecond(10), 21), 8)}})
+		queue := queueOf(limits.LeakyQueue(limits.PerSecond(10), 21), 8)
+		limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{queue}})
 		for range 10 {
 			limiter.Decide(t.Context(), "ann")
 		}

@@ -122,8 +122,8 @@ func TestTheEpochOfAResetDoesNotWobble(t *testing.T) {
 		d.At = now
 		for _, format := range []headers.Format{headers.GitHub, headers.EpochSeconds} {
 			options := headers.Options{Formats: []headers.Format{format}}
-			if got := written(t, options, policies,
-				decided(t, policies, d)).Get("X-RateLimit-Reset"); got != "1795262460" {
+			got := written(t, options, policies, decided(t, policies, d)).Get("X-RateLimit-Reset")
+			if got != "1795262460" {
 				t.Fatalf("%v, at %d: got %s, want 1795262460", format, now, got)
 			}
 		}

@@ -31,8 +31,8 @@ func TestANamedKeyIsPrecededByItsName(t *testing.T) {
 		t.Errorf("got %q, %v; want %v", got, err, errBroken)
 	}
 	never := core.When(func(pair) bool { return false }, first)
-	if _, err := keyfuncs.FirstNamed(keyfuncs.Named("a", never),
-		keyfuncs.Named("b", first))(pair{}); err != core.ErrDoesNotApply {
+	_, err := keyfuncs.FirstNamed(keyfuncs.Named("a", never), keyfuncs.Named("b", first))(pair{})
+	if err != core.ErrDoesNotApply {
 		t.Errorf("got %v, want core.ErrDoesNotApply itself", err)
 	}
 }

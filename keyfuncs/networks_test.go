@@ -182,8 +182,8 @@ func TestWithOrPeerABrokenHeaderHasTheListOfTheProxy(t *testing.T) {
 		r := request("10.0.0.1:80", "X-Forwarded-For: "+header)
 		for network, want := range map[string]bool{"10.0.0.0/8": true, "203.0.113.0/24": false} {
 			ranges := []string{network}
-			if got := applies(t, keyfuncs.MustInside(source, ranges, key), keyfuncs.MustOutside(source, ranges, key),
-				r); got != want {
+			got := applies(t, keyfuncs.MustInside(source, ranges, key), keyfuncs.MustOutside(source, ranges, key), r)
+			if got != want {
 				t.Errorf("%s, %s: inside is %t, want %t", header, network, got, want)
 			}
 		}

@@ -236,8 +236,8 @@ func TestARefundInAFullStoreComesBack(t *testing.T) {
 		}
 		before := asking.Take(t, m, backends.Charge{Scope: "s", Key: "ann", Limit: limit, Cost: 0}).Remaining
 		s := refund(t, m, "ann", limit, 10, 0, d.Ticket)
-		if after := asking.Take(t, m,
-			backends.Charge{Scope: "s", Key: "ann", Limit: limit, Cost: 0}).Remaining; after-before != s.Returned {
+		after := asking.Take(t, m, backends.Charge{Scope: "s", Key: "ann", Limit: limit, Cost: 0}).Remaining
+		if after-before != s.Returned {
 			t.Errorf("%v: %d more remain, and %d are returned", limit, after-before, s.Returned)
 		}
 	}

@@ -89,9 +89,10 @@ func TestAQueueReturnsNothingOnceARequestWithoutAnEndIsBehind(t *testing.T) {
 	if second[0].Delay != 18*time.Second {
 		t.Fatalf("got %+v", second[0])
 	}
-	if s := asking.Settle(t, store,
-		backends.Ending{Scope: "s", Key: "k", Limit: charge.Limit, Taken: 3, Ticket: first[0].Ticket,
-			Lasts: time.Minute}); s.Returned != 0 {
+	ending := backends.Ending{
+		Scope: "s", Key: "k", Limit: charge.Limit, Taken: 3, Ticket: first[0].Ticket, Lasts: time.Minute,
+	}
+	if s := asking.Settle(t, store, ending); s.Returned != 0 {
 		t.Errorf("%d units are returned, and the request behind waits for them", s.Returned)
 	}
 }
@@ -248,8 +249,8 @@ func TestTheEndOfARequestDoesNotUndoABan(t *testing.T) {
 		t.Error("the end of a request under another limit has lifted a ban")
 	}
 	nine := asking.Lasting(t, m, "n", limits.Ban(limits.PerHour(10), time.Minute), 9)
-	if s := asking.Settle(t, m,
-		asking.EndingOf(nine, "n", limits.Ban(limits.PerHour(4), time.Minute), 9, 12)); s.Charged != 0 || s.Forgiven != 3 {
+	s := asking.Settle(t, m, asking.EndingOf(nine, "n", limits.Ban(limits.PerHour(4), time.Minute), 9, 12))
+	if s.Charged != 0 || s.Forgiven != 3 {
 		t.Errorf("beyond twice a lowered number: %+v, want 3 forgiven", s)
 	}
 }
@@ -278,8 +279,8 @@ func TestTheWindowOfADebtEndsWithIt(t *testing.T) {
 		asking.Settle(t, m, asking.EndingOf(asking.Lasting(t, m, "k", limit, 10), "k", limit, 10, 1000))
 		for _, lasts := range []time.Duration{0, time.Minute} { // each has a path of its own
 			out := make([]limits.Decision, 1)
-			if err := m.Take(t.Context(), []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Lasts: lasts}},
-				out); err != nil {
+			err := m.Take(t.Context(), []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Lasts: lasts}}, out)
+			if err != nil {
 				t.Fatal(err)
 			}
 			if d := out[0]; d.EffectiveWindow != 2*time.Minute || d.ResetAfter != 2*time.Minute {

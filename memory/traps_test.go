@@ -176,8 +176,8 @@ func addToTheLargestLog(t *testing.T) {
 		},
 		"a group": func(n int64) limits.Decision {
 			out := make([]limits.Decision, 2)
-			if err := m.Take(t.Context(), []backends.Charge{{Scope: "t", Key: "k", Limit: log, Cost: 1}, charge(n)},
-				out); err != nil {
+			err := m.Take(t.Context(), []backends.Charge{{Scope: "t", Key: "k", Limit: log, Cost: 1}, charge(n)}, out)
+			if err != nil {
 				t.Fatal(err)
 			}
 			return out[1]
@@ -196,9 +196,8 @@ func addToTheLargestLog(t *testing.T) {
 			time.Sleep(2 * time.Microsecond) // in the bubble
 		}
 	}
-	if s := asking.Settle(t, m,
-		backends.Ending{Scope: "s", Key: "k", Limit: log, Taken: 0, Final: 65_535}); s.Charged != 10_000 ||
-		s.Forgiven != 55_535 {
+	s := asking.Settle(t, m, backends.Ending{Scope: "s", Key: "k", Limit: log, Taken: 0, Final: 65_535})
+	if s.Charged != 10_000 || s.Forgiven != 55_535 {
 		t.Fatalf("%+v", s)
 	}
 	for way, take := range ways {

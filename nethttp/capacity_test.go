@@ -115,8 +115,8 @@ func TestCapacityAndAnotherDenialAnswer429AndNameBoth(t *testing.T) {
 		wantStatus(t, w, http.StatusTooManyRequests)
 		wantField(t, w, "Retry-After", "60")
 		wantField(t, w, "RateLimit", `"per-client";r=0;t=60, "service";r=0`)
-		if want := tooMany + `60 seconds.","violated-policies":["per-client","service"]}` +
-			"\n"; w.Body.String() != want {
+		want := tooMany + `60 seconds.","violated-policies":["per-client","service"]}` + "\n"
+		if w.Body.String() != want {
 			t.Errorf("body %s, want %s", w.Body, want)
 		}
 	})

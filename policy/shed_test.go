@@ -135,9 +135,8 @@ func TestALimitOfOneLeavesTheFirstClassNoPlace(t *testing.T) {
 		"  classes: [{name: pay, match: POST /pay, share: 60}, {name: rest, share: 60}]\n": false,
 	} {
 		_, err := policy.Parse("p.yaml", file(classes), policy.Names[*http.Request]{})
-		if got := err != nil &&
-			strings.Contains(err.Error(), "max-in-flight must be at least 2 with these classes"); got != wrong ||
-			err != nil && !wrong {
+		got := err != nil && strings.Contains(err.Error(), "max-in-flight must be at least 2 with these classes")
+		if got != wrong || err != nil && !wrong {
 			t.Errorf("%s%v", classes, err)
 		}
 	}

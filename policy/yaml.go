@@ -40,8 +40,8 @@ func parseYAML(file string, text []byte) (root *node, mistakes []*Mistake) {
 		}
 		return nil
 	}))
-	if err := yaml.Load(text, &document, yaml.WithPlugin(bounds),
-		yaml.WithUniqueKeys(false)); err != nil {
+	err := yaml.Load(text, &document, yaml.WithPlugin(bounds), yaml.WithUniqueKeys(false))
+	if err != nil {
 		line, column, why := describeYAML(err)
 		if line == 0 {
 			line, column = placeOf(why, text)

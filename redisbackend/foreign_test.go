@@ -229,8 +229,8 @@ func TestACallForOneRequestDecidesLikeOthers(t *testing.T) {
 			got[k] = make([]limits.Decision, len(charges))
 			ok(t, b.Take(t.Context(), charges, got[k]))
 		}
-		if a, b := withoutTickets(asking{charges: charges}, got[0]),
-			withoutTickets(asking{charges: charges}, got[1]); fmt.Sprint(a) != fmt.Sprint(b) {
+		a, b := withoutTickets(asking{charges: charges}, got[0]), withoutTickets(asking{charges: charges}, got[1])
+		if fmt.Sprint(a) != fmt.Sprint(b) {
 			t.Fatalf("request %d, %v: alone\n%+v\ngenerally\n%+v", i, charges, a, b)
 		}
 		now = now.Add(time.Duration(random.Int64N(6000)) * time.Microsecond)

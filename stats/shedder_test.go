@@ -98,8 +98,8 @@ func TestWhatIsNilIsNotWatched(t *testing.T) {
 		counts.WatchPolicy("policy", nil)
 		counts.Limiter("api").ObserveLimiter(nil)
 		shot := counts.Snapshot()
-		if n := len(shot.Shedders) + len(shot.Memories) + len(shot.Breakers) + len(shot.Leases) +
-			len(shot.Policies); n > 0 {
+		n := len(shot.Shedders) + len(shot.Memories) + len(shot.Breakers) + len(shot.Leases) + len(shot.Policies)
+		if n > 0 {
 			t.Errorf("got %d parts in %+v, want none", n, shot)
 		}
 		counts.WatchShedder("api", newShedder(core.Enforce))

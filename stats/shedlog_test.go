@@ -52,8 +52,8 @@ func TestTheLogSaysWhenSheddingBeginsAndEnds(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if got, want := text(), `level=WARN msg="weir: a shedder sheds" shedder=api class=new shed=2 limit=2`+
-			"\n"; got != want {
+		got, want := text(), `level=WARN msg="weir: a shedder sheds" shedder=api class=new shed=2 limit=2`+"\n"
+		if got != want {
 			t.Errorf("got\n%swant\n%s", got, want)
 		}
 	})
@@ -71,8 +71,8 @@ func TestTheLogGoesOnThoughNobodyHoldsTheStats(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if got, want := text(), `level=WARN msg="weir: a shedder sheds" shedder=api class=other shed=8 limit=2`+
-			"\n"; got != want {
+		got, want := text(), `level=WARN msg="weir: a shedder sheds" shedder=api class=other shed=8 limit=2`+"\n"
+		if got != want {
 			t.Errorf("got\n%swant\n%s", got, want)
 		}
 	})

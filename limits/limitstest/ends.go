@@ -173,8 +173,8 @@ var endCases = []testCase{
 			a, b := w.begin("a", l, 5), w.begin("b", l, 5)
 			out := []limits.Settlement{{Returned: -7, Charged: -7, Forgiven: -7}, {Returned: -7, Charged: -7,
 				Forgiven: -7}}
-			if err := backends.Settle(ctx, w.backend, []backends.Ending{a.ending(1), b.ending(7)},
-				out); err != nil || out[0].Returned != 4 || out[1].Charged != 2 || out[0].Charged != 0 ||
+			err := backends.Settle(ctx, w.backend, []backends.Ending{a.ending(1), b.ending(7)}, out)
+			if err != nil || out[0].Returned != 4 || out[1].Charged != 2 || out[0].Charged != 0 ||
 				out[1].Returned != 0 {
 				w.Errorf("two endings in one call: %+v, %v", out, err)
 			}
@@ -235,8 +235,8 @@ func (b begun) ending(final int64) backends.Ending {
 func (w world) end(b begun, final int64) limits.Settlement {
 	w.Helper()
 	out := []limits.Settlement{{Returned: -7, Charged: -7, Forgiven: -7}}
-	if err := backends.Settle(context.Background(), w.backend, []backends.Ending{b.ending(final)},
-		out); err != nil {
+	err := backends.Settle(context.Background(), w.backend, []backends.Ending{b.ending(final)}, out)
+	if err != nil {
 		w.Errorf("Settle: %v", err)
 	}
 	s := out[0]

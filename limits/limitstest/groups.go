@@ -220,8 +220,8 @@ var groupCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			w.take()
-			if err := w.backend.Take(context.Background(), []backends.Charge{},
-				[]limits.Decision{}); err != nil {
+			err := w.backend.Take(context.Background(), []backends.Charge{}, []limits.Decision{})
+			if err != nil {
 				t.Errorf("Take of no charges: %v", err)
 			}
 		},

@@ -155,8 +155,8 @@ func (p *history) call(w world, c call) {
 	w.Helper()
 	c.begin = p.time.Add(1)
 	if c.reset {
-		if err := backends.Reset(context.Background(), w.backend, c.charges[0].Scope,
-			c.charges[0].Key); err != nil {
+		err := backends.Reset(context.Background(), w.backend, c.charges[0].Scope, c.charges[0].Key)
+		if err != nil {
 			w.Errorf("Reset: %v", err)
 		}
 	} else {
