@@ -192,8 +192,8 @@ func offer(client *http.Client, address string, rate float64) *tally {
 	random := rand.New(rand.NewPCG(1, 1))
 	var done sync.WaitGroup
 	start := time.Now()
-	for at := time.Duration(0); at < realStretch; at += time.Duration(
-		random.ExpFloat64() / rate * float64(time.Second)) {
+	gap := func() time.Duration { return time.Duration(random.ExpFloat64() / rate * float64(time.Second)) }
+	for at := time.Duration(0); at < realStretch; at += gap() {
 		intended := start.Add(at)
 		time.Sleep(time.Until(intended))
 		x.offered++

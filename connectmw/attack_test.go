@@ -200,8 +200,8 @@ func TestMessagesThatNeverEnd(t *testing.T) {
 			wg.Go(func() { end.Write([]byte{0, 0, 0x3f, 0xff, 0xff, '"'}) }) // of 4 MB
 		}
 		waitFor(t, "all slots are held", func() bool { units := of.limiter.State().Held; return units == 4 })
-		if status := of.post(t.Context(), greet, "application/json",
-			strings.NewReader(`"x"`)); status != http.StatusTooManyRequests {
+		status := of.post(t.Context(), greet, "application/json", strings.NewReader(`"x"`))
+		if status != http.StatusTooManyRequests {
 			t.Errorf("beside them: %d", status)
 		}
 		cancel()
@@ -336,8 +336,8 @@ func TestHalfClosedStreams(t *testing.T) {
 				wg.Go(func() { begin([]string{tick, upload}[i%2]) })
 			}
 			waitFor(t, "all slots are held", func() bool { units := of.limiter.State().Held; return units == 4 })
-			if status := of.post(t.Context(), greet, "application/json",
-				strings.NewReader(`"x"`)); status != http.StatusTooManyRequests {
+			status := of.post(t.Context(), greet, "application/json", strings.NewReader(`"x"`))
+			if status != http.StatusTooManyRequests {
 				t.Errorf("beside them: %d", status)
 			}
 			cancel()
@@ -453,8 +453,8 @@ func TestStreamsOfBothNeedHTTP2(t *testing.T) {
 		"application/connect+json", "application/grpc-web+json", "application/grpc+json",
 	} {
 		for range 20 {
-			if status := of.post(t.Context(), chat, contentType,
-				strings.NewReader("\x00\x00\x00\x00\x02\"\"")); status != http.StatusHTTPVersionNotSupported {
+			status := of.post(t.Context(), chat, contentType, strings.NewReader("\x00\x00\x00\x00\x02\"\""))
+			if status != http.StatusHTTPVersionNotSupported {
 				t.Errorf("%s: %d", contentType, status)
 			}
 		}

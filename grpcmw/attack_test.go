@@ -188,8 +188,8 @@ func (r *raw) begin(method string) uint32 {
 	}
 	id := r.next
 	r.next += 2
-	if r.framer.WriteHeaders(
-		http2.HeadersFrameParam{StreamID: id, BlockFragment: r.block.Bytes(), EndHeaders: true}) != nil {
+	headers := http2.HeadersFrameParam{StreamID: id, BlockFragment: r.block.Bytes(), EndHeaders: true}
+	if r.framer.WriteHeaders(headers) != nil {
 		return 0
 	}
 	return id

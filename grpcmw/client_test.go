@@ -243,8 +243,8 @@ func TestAStreamEndsWithoutItsContext(t *testing.T) {
 	for name, end := range map[string]func(*grpc.ClientConn, pb.TestService_FullDuplexCallClient){
 		"its connection closes": func(conn *grpc.ClientConn, _ pb.TestService_FullDuplexCallClient) { conn.Close() },
 		"a message that cannot be sent": func(_ *grpc.ClientConn, stream pb.TestService_FullDuplexCallClient) {
-			if err := stream.Send(
-				&pb.StreamingOutputCallRequest{Payload: &pb.Payload{Body: make([]byte, 100)}}); err == nil {
+			err := stream.Send(&pb.StreamingOutputCallRequest{Payload: &pb.Payload{Body: make([]byte, 100)}})
+			if err == nil {
 				t.Error("it was sent")
 			}
 		},
@@ -390,9 +390,9 @@ func TestACallThatItsClientEndsIsNoAnswer(t *testing.T) {
 func TestAPanicOfAnOptionIsThatOfTheCaller(t *testing.T) {
 	for name, end := range map[string]func(){"panic": func() { panic("boom") }, "exit": runtime.Goexit} {
 		unary, stream := grpcmw.MustClient(client.Options{Bucket: func(*http.Request) string { end(); return "" }})
+		listener := listen(t, new(service))
 		conn := pb.NewTestServiceClient(
-			dial(t, listen(t, new(service)), grpc.WithChainUnaryInterceptor(unary),
-				grpc.WithChainStreamInterceptor(stream)))
+			dial(t, listener, grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream)))
 		for kind, call := range map[string]func(){
 			"unary": func() { ask(t.Context(), conn) }, "stream": func() { conn.FullDuplexCall(t.Context()) },
 		} {

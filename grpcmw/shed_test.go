@@ -236,8 +236,8 @@ func TestCallsThatServicesBehindShedAreShedAhead(t *testing.T) {
 				calls++
 				return nil, status.Error(code, "")
 			}
-			unary, _ := grpcmw.Shed(
-				shed.MustNew(shed.Options[*grpcmw.Call]{Needs: func(c *grpcmw.Call) string { return c.FullMethod }}))
+			needs := func(c *grpcmw.Call) string { return c.FullMethod }
+			unary, _ := grpcmw.Shed(shed.MustNew(shed.Options[*grpcmw.Call]{Needs: needs}))
 			client := serve(t, s, grpc.UnaryInterceptor(unary))
 			for range 100 {
 				ask(t.Context(), client)

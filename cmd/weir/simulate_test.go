@@ -321,8 +321,8 @@ rules:
 					put(t, dir, c.name, []byte(c.log))}, nil, &out, &errOut); code != exitFound {
 				t.Fatalf("exit code %d: %s", code, &errOut)
 			}
-			if want := `"denied": {` + "\n" + `          "low": ` + c.denied +
-				","; !strings.Contains(out.String(), want) {
+			want := `"denied": {` + "\n" + `          "low": ` + c.denied + ","
+			if !strings.Contains(out.String(), want) {
 				t.Errorf("want %s denied:\n%s", c.denied, &out)
 			}
 			if ended := strings.Contains(out.String(), "the override ended"); ended != c.ended {

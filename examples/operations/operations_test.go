@@ -149,8 +149,8 @@ func TestAnInventedKeyIsNoFreshBudget(t *testing.T) {
 	api, _ := begin(t)
 	denied := 0
 	for i := range 200 { // 20 at once, and 10 a second
-		if status, _ := get(t, api+"/items", "X-API-Key",
-			fmt.Sprint("invented-", i)); status == http.StatusTooManyRequests {
+		status, _ := get(t, api+"/items", "X-API-Key", fmt.Sprint("invented-", i))
+		if status == http.StatusTooManyRequests {
 			denied++
 		}
 	}

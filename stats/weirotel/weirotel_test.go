@@ -169,8 +169,8 @@ func TestATimestampIsAnAge(t *testing.T) {
 		provider := metric.NewMeterProvider(metric.WithReader(reader))
 		defer provider.Shutdown(t.Context())
 		got := collect(t, reader)
-		if a, n := got["weir.policy.age{weir.policy.name=applied}"],
-			got["weir.policy.age{weir.policy.name=never}"]; a != 5400 || n != 0 {
+		a, n := got["weir.policy.age{weir.policy.name=applied}"], got["weir.policy.age{weir.policy.name=never}"]
+		if a != 5400 || n != 0 {
 			t.Errorf("ages of %v and %v s, want 5400 and 0", a, n)
 		}
 	})

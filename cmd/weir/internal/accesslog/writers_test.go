@@ -46,22 +46,12 @@ var writers = []struct {
 	{"caddy", true, "", func(w written) string {
 		return fmt.Sprintf(
 			`{"level":"info","ts":1708776059.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"%s","remote_port":"1","proto":"HTTP/1.1","method":"GET","host":"a","uri":%s,"headers":{"User-Agent":[%s],"Referer":[%s]}},"user_id":%s,"duration":0.1,"size":5,"status":200}`,
-			w.client,
-			quoted(w.target),
-			quoted(w.agent),
-			quoted(w.referer),
-			quoted(w.user),
-		)
+			w.client, quoted(w.target), quoted(w.agent), quoted(w.referer), quoted(w.user))
 	}},
 	{"traefik", true, "", func(w written) string {
 		return fmt.Sprintf(
 			`{"ClientAddr":"%s","ClientHost":"%s","ClientUsername":%s,"Duration":1,"DownstreamStatus":200,"RequestMethod":"GET","RequestPath":%s,"StartUTC":"2024-02-24T12:00:59.1Z","msg":"","request_User-Agent":%s}`,
-			netip.AddrPortFrom(w.client, 1),
-			w.client,
-			quoted(w.user),
-			quoted(w.target),
-			quoted(w.agent),
-		)
+			netip.AddrPortFrom(w.client, 1), w.client, quoted(w.user), quoted(w.target), quoted(w.agent))
 	}},
 	{"traefik-common", false, "", func(w written) string {
 		return fmt.Sprintf(`%s - %s %s "GET %s HTTP/1.1" 200 5 "%s" "%s" 1 "router@docker" "http://10.0.0.2:80" 12ms`,
@@ -70,10 +60,7 @@ var writers = []struct {
 	{"alb", false, "", func(w written) string {
 		return fmt.Sprintf(
 			`https 2024-02-24T12:00:59.186641Z app/lb/50dc %s:4711 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://www.example.com:443%s HTTP/1.1" "%s" - - arn "Root=1-5" "www.example.com" "-" 1 2024-02-24T12:00:59.000000Z "forward" "-" "-" "10.0.0.1:80" "200" "-" "-"`,
-			w.client,
-			w.target,
-			or(w.agent),
-		)
+			w.client, w.target, or(w.agent))
 	}},
 	// IIS
 	{"w3c", true, "#Fields: date time cs-method cs-uri-stem cs-username c-ip cs(User-Agent) cs(Referer) sc-status " +

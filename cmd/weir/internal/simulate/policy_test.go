@@ -290,8 +290,8 @@ func TestAStopEndsASimulation(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	name := write(t, "access.log", []byte(combined(10, "GET /a", 200)))
-	if _, err := simulate.Do(ctx,
-		simulate.Options{Logs: []string{name}, Policy: oneLimit(t, "3/hour", "address")}); err != context.Canceled {
+	_, err := simulate.Do(ctx, simulate.Options{Logs: []string{name}, Policy: oneLimit(t, "3/hour", "address")})
+	if err != context.Canceled {
 		t.Errorf("got %v", err)
 	}
 	if _, err := simulate.Do(t.Context(),

@@ -56,8 +56,8 @@ func build(dir string) (map[string][]byte, error) {
 	}
 	out := filepath.Join(work, "playground.wasm")
 	// Omit paths, the state of the repository and the list of modules.
-	if _, err := command(dir, "build", "-o", out, "-modfile", mod, "-overlay", overlay, "-trimpath",
-		"-buildvcs=false",
+	if _, err := command(dir, "build", "-o", out, "-modfile", mod, "-overlay", overlay,
+		"-trimpath", "-buildvcs=false",
 		"-ldflags=-s -w -buildid= -X=runtime.modinfo=", "./wasm"); err != nil {
 		return nil, err
 	}

@@ -220,9 +220,8 @@ func (l *Lab) gauge(r *rule) Gauge {
 // peek returns the decision on a charge without taking units.
 func (l *Lab) peek(r *rule, cost int64) limits.Decision {
 	out := make([]limits.Decision, 1)
-	if err := l.memory.Peek(context.Background(),
-		[]backends.Charge{{Scope: r.scope, Key: clientKey, Limit: r.limit, Cost: cost}},
-		out); err != nil {
+	charge := backends.Charge{Scope: r.scope, Key: clientKey, Limit: r.limit, Cost: cost}
+	if err := l.memory.Peek(context.Background(), []backends.Charge{charge}, out); err != nil {
 		return limits.Decision{}
 	}
 	return out[0]
