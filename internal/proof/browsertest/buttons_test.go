@@ -264,9 +264,8 @@ func TestDenialsAreGroupedByKeyAndRule(t *testing.T) {
 			`all.indexOf(t) === i).join()`); got != "1 0" {
 		t.Errorf("their costs, and what was left: %q", got)
 	}
-	if got := value[string](b,
-		`document.querySelector('#denial-table tr.below .hint').textContent`); got != "Limit: fixed-window 3/1d. "+
-		"Decided by: backend." {
+	got := value[string](b, `document.querySelector('#denial-table tr.below .hint').textContent`)
+	if got != "Limit: fixed-window 3/1d. Decided by: backend." {
 		t.Errorf("it says %q", got)
 	}
 	s.visit(1, "GET", "/api/things", "203.0.113.77")

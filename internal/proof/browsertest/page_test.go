@@ -53,8 +53,8 @@ func TestThePageWhileRulesAreReplaced(t *testing.T) {
 	b.until("the policy tells what changed",
 		`document.getElementById('facts').textContent.includes('rule "per-client": limit: fixed-window 3/1d → `+
 			`fixed-window 4/1d')`)
-	if got := value[string](b,
-		`document.activeElement.getAttribute('aria-label')`); got != "Change the mode of rule per-client" {
+	got := value[string](b, `document.activeElement.getAttribute('aria-label')`)
+	if got != "Change the mode of rule per-client" {
 		t.Errorf("the focus has gone to %q", got)
 	}
 	s.write("version: 1\nrules: <script>alert(1)</script>\n")
@@ -211,8 +211,8 @@ func TestThePageIsUsedByKeyboard(t *testing.T) {
 	}
 	b.key(kb.Escape)
 	b.until("the dialog closes", dialogClosed)
-	if got := value[string](b,
-		`document.activeElement.getAttribute('aria-label')`); got != "Change the mode of rule uploads" {
+	got := value[string](b, `document.activeElement.getAttribute('aria-label')`)
+	if got != "Change the mode of rule uploads" {
 		t.Errorf("after the dialog, the focus is on %q", got)
 	}
 }

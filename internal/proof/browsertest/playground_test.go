@@ -241,8 +241,8 @@ func TestThePlaygroundIsThereBeforeTheEngine(t *testing.T) {
 		arrived()
 		b.until("the engine has arrived", ready)
 		b.until("requests have come", `Number(document.querySelector('.counts .allowed').textContent) > 1`)
-		if got := value[string](b,
-			`[...document.querySelectorAll('.panel h3')].map(e => e.textContent).join()`); got != strings.Join(want, ",") {
+		got := value[string](b, `[...document.querySelectorAll('.panel h3')].map(e => e.textContent).join()`)
+		if got != strings.Join(want, ",") {
 			t.Errorf("panels: %s, want %s", got, strings.Join(want, ","))
 		}
 		if shift := value[float64](b, `shift`); shift > 0.001 {
@@ -316,8 +316,8 @@ func TestTheAddressKeepsWhatIsSetUp(t *testing.T) {
 		`Event('change', {bubbles: true})); return true })(document.querySelector('.panel textarea'))`)
 	b.until("two rules are one panel",
 		`document.querySelector('.panel h3').textContent === 'Token bucket + fixed window'`)
-	if got := value[string](b,
-		`location.search`); got != "?panel=token-bucket+2%2Fs+burst+5+and+fixed-window+10%2F10s&traffic=steady&rate=2%2Fs" {
+	got := value[string](b, `location.search`)
+	if got != "?panel=token-bucket+2%2Fs+burst+5+and+fixed-window+10%2F10s&traffic=steady&rate=2%2Fs" {
 		t.Errorf("the address is %s", got)
 	}
 	value[bool](b, `(e => { e.value = 'token-bucket many'; e.dispatchEvent(new Event('change', {bubbles: true})); `+
@@ -336,9 +336,8 @@ func TestTheDialogueEndsInALimit(t *testing.T) {
 		value[bool](b, `[...document.querySelectorAll('#step .choice')].find(e => e.textContent === `+
 			`'`+answer+`').click(), true`)
 	}
-	if got := value[string](b,
-		`[...document.querySelectorAll('#step pre')].map(e => e.textContent).join('|')`); got != "Limit: "+
-		"limits.SlidingWindow(limits.PerMinute(100)),|limit: sliding-window 100/1m" {
+	got := value[string](b, `[...document.querySelectorAll('#step pre')].map(e => e.textContent).join('|')`)
+	if got != "Limit: limits.SlidingWindow(limits.PerMinute(100)),|limit: sliding-window 100/1m" {
 		t.Errorf("the dialogue ends in %s", got)
 	}
 	b.shotDialog("playground-guide")
@@ -382,9 +381,8 @@ func TestTheDialogueEndsInACalendar(t *testing.T) {
 		value[bool](b, `[...document.querySelectorAll('#step .choice')].find(e => e.textContent === `+
 			`'`+answer+`').click(), true`)
 	}
-	if got := value[string](b,
-		`[...document.querySelectorAll('#step pre')].map(e => e.textContent).join('|')`); got != `Limit: `+
-		`limits.Calendar(10000, "month"),|limit: calendar 10000/month` {
+	got := value[string](b, `[...document.querySelectorAll('#step pre')].map(e => e.textContent).join('|')`)
+	if got != `Limit: limits.Calendar(10000, "month"),|limit: calendar 10000/month` {
 		t.Errorf("the dialogue ends in %s", got)
 	}
 	b.press("#step .main")

@@ -83,9 +83,8 @@ func TestALogIsReplayedInThePage(t *testing.T) {
 	if !strings.Contains(rows[3], "Not simulated: concurrent: a concurrency limit needs the duration of requests") {
 		t.Errorf("of a concurrency limit it says %q", rows[3])
 	}
-	if said := value[string](b,
-		`document.getElementById('replay-says').textContent`); said != "access.log: 3,444 requests, 17 Nov 2026 10:05 – 20 "+
-		"Nov 2026 17:55 UTC, 61 clients." {
+	said := value[string](b, `document.getElementById('replay-says').textContent`)
+	if said != "access.log: 3,444 requests, 17 Nov 2026 10:05 – 20 Nov 2026 17:55 UTC, 61 clients." {
 		t.Errorf("it says %q", said)
 	}
 	if now := asked.Load(); now != before {
@@ -177,8 +176,8 @@ func TestALogIsChosenByKeyboard(t *testing.T) {
 		t.Errorf("the link has begun anew: %s requests are allowed", n)
 	}
 	b.key(kb.Tab)
-	if at := value[string](b,
-		`document.activeElement.id + ' ' + getComputedStyle(document.activeElement).outlineStyle`); at != "log solid" {
+	at := value[string](b, `document.activeElement.id + ' ' + getComputedStyle(document.activeElement).outlineStyle`)
+	if at != "log solid" {
 		t.Errorf("after the link, the next stop is %q", at)
 	}
 	if name := value[string](b, `document.getElementById('log').labels[0].textContent.trim()`); name != "Access log" {

@@ -176,9 +176,8 @@ func TestFewDenialsAreSeen(t *testing.T) {
 	}
 	for _, share := range value[[]string](b, `[...document.body.innerText.matchAll(/[\\d.]+%[^\\n]*/g)].map(m => m[0])`) {
 		if !regexp.MustCompile(`% of `).MatchString(share) && !strings.Contains(share, "%\n") {
-			if next := value[string](b,
-				`document.querySelector('.figures').innerText.replace(/\\s+/g, ' ')`); !strings.Contains(next, share+" "+
-				"of requests denied") {
+			next := value[string](b, `document.querySelector('.figures').innerText.replace(/\\s+/g, ' ')`)
+			if !strings.Contains(next, share+" of requests denied") {
 				t.Errorf("the share %q does not say of what", share)
 			}
 		}

@@ -25,8 +25,8 @@ func TestTheLimitsOfSystemsOpen(t *testing.T) {
 		link := `[...document.querySelectorAll('.presets a')].find(e => e.textContent === '` + name + `')`
 		value[bool](b, link+`.click(), true`)
 		b.until(name+" is chosen", link+`.getAttribute('aria-current') === 'true'`)
-		if got := value[string](b,
-			`[...document.querySelectorAll('.panel h3')].map(e => e.textContent).join('|')`); got != rules {
+		got := value[string](b, `[...document.querySelectorAll('.panel h3')].map(e => e.textContent).join('|')`)
+		if got != rules {
 			t.Errorf("%s: the panels are %s, want %s", name, got, rules)
 		}
 		if got := value[string](b,
@@ -53,8 +53,8 @@ func TestWhatIsNotDelayedIsNotSaidToWait(t *testing.T) {
 	b.press("#restart")
 	b.press(`[data-by="1000000"]`)
 	b.until("twelve are decided", panel("Delay")+`.querySelector('.allowed').textContent === '12'`)
-	if got := value[string](b,
-		panel("Delay")+`.querySelector('.state').textContent`); got != "9 of 21 left, a wait of 400 ms" {
+	got := value[string](b, panel("Delay")+`.querySelector('.state').textContent`)
+	if got != "9 of 21 left, a wait of 400 ms" {
 		t.Errorf("the panel says %q", got)
 	}
 }

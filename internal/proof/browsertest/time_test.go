@@ -107,9 +107,8 @@ func TestThePastHasAScale(t *testing.T) {
 			t.Errorf("the times are %q", got)
 		}
 	}
-	if label := value[string](b,
-		row("per-client")+`.querySelector('svg').getAttribute('aria-label')`); label != "Over time: at most 24\u202f400 a "+
-		"second allowed, 0 a second denied, 0 a second would be denied" {
+	label := value[string](b, row("per-client")+`.querySelector('svg').getAttribute('aria-label')`)
+	if label != "Over time: at most 24\u202f400 a second allowed, 0 a second denied, 0 a second would be denied" {
 		t.Errorf("told: %q", label)
 	}
 	for _, width := range []int64{1280, 500, 390} {
@@ -167,8 +166,8 @@ func TestThePastIsReadByKeyboard(t *testing.T) {
 			t.Errorf("it says %q, want %q", got, test.says)
 		}
 	}
-	if got := value[string](b,
-		`['min', 'now', 'max'].map(n => `+pastPlot+`.getAttribute('aria-value' + n)).join(' ')`); got != "0 119 119" {
+	got := value[string](b, `['min', 'now', 'max'].map(n => `+pastPlot+`.getAttribute('aria-value' + n)).join(' ')`)
+	if got != "0 119 119" {
 		t.Errorf("it stands at %s", got)
 	}
 	b.key(kb.ArrowLeft)
@@ -182,8 +181,8 @@ func TestWhatChangedIsMarked(t *testing.T) {
 	b := open(t, s)
 	b.remember(120, `{Allowed: i}`,
 		`[[500, 'a'], [302, '`+strings.ReplaceAll(script, "/", `\/`)+`'], [300, 'c'], [62, 'd']]`)
-	if got := value[string](b,
-		`[...document.querySelectorAll('#past text.mark')].map(e => e.textContent).join()`); got != "1,2,4" {
+	got := value[string](b, `[...document.querySelectorAll('#past text.mark')].map(e => e.textContent).join()`)
+	if got != "1,2,4" {
 		t.Errorf("the marks have the numbers %s: those that would overlap have none", got)
 	}
 	if got := value[string](b,
@@ -253,9 +252,8 @@ func TestNumbersStandBelowEachOther(t *testing.T) {
 			`')`); got != "12\u202f346 | 38 | 10 | 2.4 | 0" {
 		t.Errorf("they are %s", got)
 	}
-	if got := value[string](b,
-		`[2.21e3, 20e3, 64.04e3, 2.4e6, 59e6].map(waitInTable).join(' | ')`); got != "2.2 ms | 20.0 ms | 64.0 "+
-		"ms | 2.4 s | 59.0 s" {
+	got := value[string](b, `[2.21e3, 20e3, 64.04e3, 2.4e6, 59e6].map(waitInTable).join(' | ')`)
+	if got != "2.2 ms | 20.0 ms | 64.0 ms | 2.4 s | 59.0 s" {
 		t.Errorf("waits are %s", got)
 	}
 }

@@ -34,8 +34,9 @@ func leasingProcess(addr string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	client := redis.NewClient(
-		&redis.Options{Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: patience, MaxRetries: -1})
+	client := redis.NewClient(&redis.Options{
+		Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: patience, MaxRetries: -1,
+	})
 	limiter := core.MustNew(core.Config[string]{
 		Rules: []core.Rule[string]{{Name: "s", Limit: leasedLimit, Key: self, OnFailure: core.FailClosed}},
 		Backend: redisbackend.MustNew(client, redisbackend.Options{

@@ -101,8 +101,9 @@ func TestThirtyTwoProcessesAdmitExactlyTheLimit(t *testing.T) {
 // its input, makes its requests, and says what became of them. Its budget is
 // large, since 33 processes may have but one processor.
 func child(addr string) int {
-	client := redis.NewClient(
-		&redis.Options{Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: patience, MaxRetries: -1})
+	client := redis.NewClient(&redis.Options{
+		Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: patience, MaxRetries: -1,
+	})
 	defer client.Close()
 	limiter := core.MustNew(core.Config[string]{
 		Rules: []core.Rule[string]{{

@@ -107,8 +107,9 @@ func (t *tally) add(o core.Outcome, cost int64, rules int, took time.Duration) {
 // floodedSite is a site behind a proxy, as the README would have it: it says where
 // it is, answers until its input ends, and says what it has decided.
 func floodedSite(redisAddr string) int {
-	client := redis.NewClient(
-		&redis.Options{Addr: redisAddr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
+	client := redis.NewClient(&redis.Options{
+		Addr: redisAddr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
+	})
 	defer client.Close()
 	var mu sync.Mutex
 	var report siteReport

@@ -22,8 +22,7 @@ func testCounts[R any](t *testing.T, a Adapter[R]) {
 		site := counts.Limiter("site")
 		config, _ := changing(
 			daily[R]("per-day", 4),
-			core.Rule[R]{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 10),
-				Key: daily[R]("", 1).Key},
+			core.Rule[R]{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 10), Key: daily[R]("", 1).Key},
 			core.Rule[R]{Name: "at-once", Limit: limits.Concurrent(9), Key: daily[R]("", 1).Key},
 		)
 		config.SkipPreflight, config.MaxWaiting = true, 1
