@@ -6,8 +6,8 @@
 --
 -- KEYS   the keys of a request, each once, then those of the next
 -- ARGV   the number of the call
---        "" if there is one request, which is no peek and charges no log and no values.
---        Otherwise "server" for the clock of the server, or the instant in microseconds since the
+--        "" if there is one request, by the server's clock, which is no peek and charges no log and
+--        no values. Otherwise "server" for that clock, or the instant in microseconds since the
 --        Unix epoch. Then a head before each group of requests of one form: "take" or "peek", how
 --        many requests follow, and how many keys each has: "take 3 2"
 --        for each key of a request (of a group, once for all)
@@ -27,9 +27,9 @@
 --            the length of the next period, of calendars
 --            of logs only at, and the units in use; of values at, how many there are, and 1 if the
 --            charged value is one of them
---          for each log, and for values, the wait of the enforced charges, and one more of the
---          shadow charges if there are any. If they fit, it is the wait of one more unit
---          for each key with a charge that lasts the serial of its new state; 0 if nothing was
+--          for each log, and for values, the wait of its enforced charges, and that of its shadow
+--          charges if it has any. If charges fit, their wait is the time until one more unit fits
+--          for each key with a charge that lasts, the serial of its new state; 0 if nothing was
 --          taken
 --        All are numbers, with a space before each but the first.
 --        A request with a key whose state cannot be read takes nothing. In place of its numbers it
@@ -39,7 +39,7 @@
 -- charged limit wrote them, and the clock has not stepped back. state.lua reads the others.
 --
 -- clock.lua stands before this file, and declares now, grace, whole, format and other locals. A
--- line of three dashes and a name includes another file: see script.go.
+-- line of three dashes and a name is replaced by a file or another text: see script.go.
 
 local keys, argv, isAlone = KEYS, ARGV, ARGV[2] == ''
 local nowText = format(whole, now)
@@ -51,8 +51,8 @@ local nowText = format(whole, now)
 --   texts   otherwise: the first 1,024 bytes of each, since a text may be a long log of another
 --           limit. false if the key does not exist or has another type, nil if state.lua must read
 --           the key again
---   isSure  true if no key has another type, so that false means: the key does not exist. nil until
---           a request needs to know
+--   isSure  true: a key whose text is false does not exist. false: it may have another type. nil
+--           until a request needs to know
 local texts, only, isSure
 if not isAlone or keys[2] then
   texts = {}
@@ -80,9 +80,10 @@ end
 --   writes   { 'x', text, expiry, 'y', text, expiry }; last is 6, its length
 --   written  { x = 2, y = 5 }, where the texts are
 --
--- write in state.lua writes logs, values and concurrency limits at once. If such a key is in
--- writes, its text becomes false, which is left out at the end. texts becomes empty: state.lua then
--- reads each key again that is not in written.
+-- write in state.lua writes logs, values and concurrency limits at once. If an earlier request put
+-- the key into writes, under another limit, its text there becomes false, which is left out at the
+-- end, and written loses the key. As texts is now out of date, it becomes empty: state.lua reads
+-- each key again that is not in written.
 local writes, last, written
 if not isAlone then
   writes, last, written = {}, 0, {}
@@ -144,8 +145,8 @@ local function ordinary(charge, key, text, takes)
     return nil
   end
 
-  -- Version 2 has a serial, 0 for none, and perhaps more: the ring of a bucket, or the debt of a
-  -- window, which state.lua reads.
+  -- Version 2 has a serial up to 131,071, 0 for none, and perhaps more: the ring of a bucket, or
+  -- the debt of a window, which state.lua reads.
   local serial, more
   state, at, a, b, serial, more =
     match(text, '^( (%d+) (%d+) (%d+));(%d+) ?([%d -]*)$', length + 1)
@@ -187,11 +188,11 @@ while argv[i] do
   -- A charge is what each request of the group charges on one of its keys:
   --
   --   n                   enforced units
-  --   shadow, lasts, ids  as in ARGV; nil for none
+  --   shadow, lasts, ids  as in ARGV; nil for none, ids may also be ''
   --   periods             the starts of periods of a calendar
   --   isFree              there are only shadow charges, which deny nothing
   --   isList              the limit is a log, or counts values
-  --   tail                the rest of the state in the reply, where the stored state has version 1:
+  --   tail                the rest of the state in the reply, unless state.lua has read the state:
   --                       a debt of 0 for windows that may owe units, and 0 for the next period of
   --                       a calendar
   local takes, charges = mode == 'take', { nil, nil, nil }
@@ -298,6 +299,8 @@ while argv[i] do
 
       allowed = allowed and (fits or charge.isFree)
       found = found .. state .. (s and '' or charge.tail)
+      -- taken says that the charge takes units, unless a later key denies the request: then
+      -- nothing of what follows is written.
       local taken = n > 0
       if allowed and takes and shadow and shadow > 0 then
         local shadowFits, at2, a2, b2, reset2, owes2 =
@@ -325,8 +328,8 @@ while argv[i] do
             serial = newSerial()
           end
         end
-        -- Of a concurrency limit, this is the id of the request's first unit. To distinct.lua any
-        -- firstID says that the charged value was taken.
+        -- The id of the request's first unit, of a concurrency limit. For values it means nothing:
+        -- distinct.lua only reads whether there is one.
         local id = charge.ids and sub(charge.ids, 12 * request - 11, 12 * request)
         if s then
           s.at, s.a, s.b, s.debt, s.serial, s.ring = newAt, newA, newB, owes, serial, ring
