@@ -46,8 +46,8 @@ local nowText = format(whole, now)
 
 -- The stored texts of the keys.
 --
---   only    of a single ordinary request with one key: the whole text. false if the key does not
---           exist, nil if it has another type
+--   only    if isAlone, and there is one key: its whole text. false if the key does not exist, nil
+--           if it has another type
 --   texts   otherwise: the first 1,024 bytes of each, since a text may be a long log of another
 --           limit. false if the key does not exist or has another type, nil if state.lua must read
 --           the key again
@@ -103,9 +103,9 @@ local function writeText(key, text, expiry)
   writes[k - 1], writes[k], writes[k + 1] = key, text, expiry
 end
 
--- ordinary returns the state of a key: its text in a reply, its numbers, its serial, its ring as
+-- readHere returns the state of a key: its text in a reply, its numbers, its serial, its ring as
 -- text. It returns nil if state.lua has to read the state. The argument text is one of texts.
-local function ordinary(charge, key, text, takes)
+local function readHere(charge, key, text, takes)
   if charge.letter == 'c' then
     if takes and (charge.n ~= 1 or charge.shadow) then
       return nil -- only one unit is taken here
@@ -243,7 +243,7 @@ while argv[i] do
           text = texts[place + j]
         end
       end
-      local state, at, a, b, serial, ring = ordinary(charge, key, text, takes)
+      local state, at, a, b, serial, ring = readHere(charge, key, text, takes)
       if ring then
         if not decodeRing then
           --- bucket_ring
