@@ -192,6 +192,7 @@ while argv[i] do
   --   periods             the starts of periods of a calendar
   --   isFree              there are only shadow charges, which deny nothing
   --   isList              the limit is a log, or counts values
+  --   ends                as family.ends in state.lua: all units come back when a window ends
   --   tail                the rest of the state in the reply, unless state.lua has read the state:
   --                       a debt of 0 for windows that may owe units, and 0 for the next period of
   --                       a calendar
@@ -220,7 +221,7 @@ while argv[i] do
     end
     local charge = {
       text = text, letter = letter, most = most, P = P, Q = Q, take = take, periods = periods,
-      n = tonumber(units), tail = tail, isList = letter == 'g' or letter == 'd',
+      n = tonumber(units), isList = letter == 'g' or letter == 'd', ends = tail ~= '', tail = tail,
     }
     if not charge.n then
       local enforced, shadow, lasts, ids = match(units, '^(%d*),?(%d*)@?(%d*)#?(.*)$')
@@ -268,10 +269,8 @@ while argv[i] do
         elseif periods then
           state = format(wholes, at, a, b)
         end
-        -- An empty state gets no refund. Nor does a past window if the limit has a tail: then all
-        -- units come back when a window ends (family.ends in state.lua).
-        if a == 0 and b == 0 or at ~= before and charge.tail ~= '' then
-          serial = nil
+        if a == 0 and b == 0 or at ~= before and charge.ends then
+          serial = nil -- what is over gets no refund
         end
       end
       if state then
