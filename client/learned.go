@@ -9,17 +9,17 @@ const sourceLearned = "learned pace"
 // requests as the server accepts. Requests go at nine tenths of that rate, and carefully faster:
 //
 //	denied at 0 s and at 10 s, 200 accepted in between: 20 a second leak
-//	every is 1/20 s · 10/9 = 55 ms, and shrinks by a fiftieth in a second
+//	every is 1/20 s · 10/9 = 56 ms, and shrinks by a fiftieth in a second
 //
-// count is inferred from seq: if requests 10 and 15 are denied, the 4 between them were accepted.
-// If one of the 4 was not sent, bucket.cancel subtracts it, perhaps before the denial of 15 adds 4.
-// So count may be below 0, and 0 even if there are numbers between two denied requests.
+// count is inferred from seq: if requests 10 and 15 are denied, the 4 between them were accepted,
+// and the denial of 15 adds 4. If one of the 4 was not sent, bucket.cancel subtracts it, perhaps
+// before that. So count may be below 0 until then, and 0 afterwards if none of the 4 was sent.
 type learned struct {
 	every time.Duration // between two requests; 0: unknown
 	sure  bool          // enough requests were accepted between two denials
 	idle  bool          // the program paused while count grew, so count says nothing
 
-	streak int // answers in a row without a denial, at a slow pace
+	streak int // answers without a denial at a slow pace, since slowDown
 
 	seq   uint64  // of the denied request that was sent last
 	at    instant // when that was sent
@@ -44,8 +44,8 @@ const (
 const enough = 8
 
 // recent counts accepted requests of late in two spans: from start to middle, and from middle to
-// now. When the second has lasted for a second and has enough requests, it becomes the first, and a
-// new one begins. So start is a second or two ago, longer if few were accepted, or at restart.
+// now. Once the later span has lasted a second and has enough requests, it becomes the earlier one.
+// So start is a second or two ago, longer if few were accepted, or at restart.
 type recent struct {
 	total         int64   // all that were accepted
 	start, middle instant // equal after restart
@@ -70,8 +70,8 @@ func (r *recent) restart(now instant) {
 // they must wait as backoff says: too few were accepted to tell a pace.
 //
 // sentBefore says that the request was sent before the last denial arrived. If l knows a denial,
-// this one is then old and does not change the pace. Counting goes on from the later of the two
-// denied requests, without those that were sent between the two.
+// this one is then old and does not change the pace. For example 10 was denied, and now 13 is, an
+// old denial. The next denial adds what was accepted after 13: 11 and 12 do not count.
 func (l *learned) deny(now instant, tk ticket, sentBefore bool) (every time.Duration, old bool) {
 	if sentBefore && l.seq > 0 {
 		if tk.seq > l.seq {
@@ -141,8 +141,8 @@ func (l *learned) learnFew(over time.Duration) {
 	l.every = max(l.every, min(over/time.Duration(max(l.count, 1))*10/9, slowest))
 }
 
-// learnLeak learns how fast the server's bucket leaks. Of late the server has accepted what the
-// bucket leaked, and more if the bucket had room. So it leaks no faster.
+// learnLeak learns how fast the server's bucket leaks: no faster than the server has accepted
+// requests of late, since it accepts as many as leak, and more while the bucket has room.
 func (l *learned) learnLeak(over time.Duration, now instant) {
 	n := max(l.recent.total-l.recent.startTotal, 1)
 	l.every = max(l.every, max(now-l.recent.start, time.Second)/time.Duration(n))
@@ -158,8 +158,8 @@ func (l *learned) learnLeak(over time.Duration, now instant) {
 }
 
 // observe learns from an answer that is no denial: requests may be faster. newer says that the
-// request was sent after the last denial arrived, waiting that it had to wait or that others wait.
-// strikes is how many denials in a row came before the answer.
+// request was sent after the last denial arrived. waiting says that it had to wait or that others
+// wait. strikes is how many denials in a row came before the answer.
 func (l *learned) observe(now instant, newer, waiting bool, strikes int) {
 	l.recent.add(now)
 	switch {
@@ -168,8 +168,8 @@ func (l *learned) observe(now instant, newer, waiting bool, strikes int) {
 		n := max(l.recent.total-l.fromTotal-1, 1) // without this answer
 		l.every = max(l.deniedAt-l.from, time.Second) / time.Duration(n) * 10 / 9
 		// Denied again after a wait: others use the limit, too (see silences in waits.go). Go no
-		// faster than one request in the time since counting began. learn would have set a pace at
-		// the second denial, but not after a pause of the program, for example.
+		// faster than one request in the time since counting began. This is rare: mostly learn sets
+		// a pace at the second denial. It sets none if the program has paused, for example.
 		if strikes > 1 && !l.busy(now) {
 			l.every = max(l.every, min(now-l.since, slowest))
 		}
@@ -178,11 +178,12 @@ func (l *learned) observe(now instant, newer, waiting bool, strikes int) {
 	case l.every >= slow:
 		l.speedUp()
 	case !l.sure:
-		// By a thirtieth for each answer, but by no more than a half in a second.
+		// By a thirtieth for each answer, but by no more than a half in a second. An answer comes
+		// each l.every, so at 10 ms each is limited to 0.5%.
 		l.every -= time.Duration(float64(l.every) * min(1.0/30, l.every.Seconds()/2))
 	default:
-		// By 2% in a second, or 12% if nothing was denied for 40 s. An answer comes each l.every,
-		// and counts for as much of a second; for 5% at most.
+		// By 2% in a second, and by 1% more for each 4 s without a denial: 12% after 40 s. So at
+		// 100 ms by 0.2% for each answer at first, and by 5% for each at most.
 		percent := 2 + float64(now-l.deniedAt)/float64(4*time.Second)
 		l.every -= time.Duration(float64(l.every) * min(percent/100*l.every.Seconds(), 0.05))
 	}
@@ -204,9 +205,9 @@ func (l *learned) slowDown(tk ticket) {
 }
 
 // speedUp learns from an answer at a slow pace that is no denial. Slower processes speed up by
-// more, so that all that share a limit reach the same pace. Each answer in a row counts more.
+// more, so that all that share a limit reach the same pace. Later answers count more, up to 50%.
 //
-//	a request each 60 s: by 20% after the first answer, 32% after the second, and 50% at most
+//	a request each 60 s: by 20% after the first answer, 32% after the second
 //	a request each 10 s: by 5% after the first answer, 6% after the second
 func (l *learned) speedUp() {
 	l.streak++
