@@ -66,9 +66,9 @@ func (g *group) decideLeadLocked(p *part, sh *shard) {
 			d.Delay = limit.Queued(after, n)
 			p.used, p.displaced, p.takes = after, false, true
 		}
-		// If nothing is taken, the decision describes the state that was found, but a charge
-		// that does not fit keeps its own wait. In an allowed Peek p.used has the enforced units by
-		// now, so the wait of a shadow counts them.
+		// If nothing is taken, the decision describes the state that was found. Only the
+		// wait is kept if the charge does not fit. In an allowed Peek the wait of a shadow includes
+		// the enforced units, since p.used has them by now.
 		if !g.taking {
 			_, asFound, _ := sh.decideLocked(limit, found, displaced, 0, g.now)
 			if !fits {
