@@ -13,9 +13,9 @@ import (
 // bounds the fall, and w.nearly keeps the limit from growing.
 //
 // A lower limit shortens queues, and nothing else. seen.wait estimates how long requests of a route
-// wait in queues: it is how much slower the fast ones are than in the route's baseline. If a route
-// would be late even without that wait, no request is shed for it. Otherwise a client could have
-// others shed by asking for slow work on purpose.
+// wait in queues: 10 ms if its fast ones take 30 ms, and 20 ms in its baseline. If a route would be
+// late even without that wait, no request is shed for it. Otherwise a client could have others shed
+// by asking for slow work on purpose.
 func (w *view) punctuality(s *shedlimit.Sample) {
 	withoutExcess := 0.0    // mean number of requests in flight on routes that have no excess
 	var rest seen           // routes with few completions, together
@@ -63,7 +63,7 @@ func (w *view) punctuality(s *shedlimit.Sample) {
 		withoutExcess += rest.mean // still a sum by rate
 	}
 	if n := withoutExcess; n > 0 {
-		w.needed += n + 3*math.Sqrt(n) + 1 // three standard deviations for chance, and a place
+		w.needed += n + 3*math.Sqrt(n) + 1 // three standard deviations for chance, and one more
 	}
 }
 
