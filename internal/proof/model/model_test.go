@@ -18,7 +18,7 @@ type scope struct {
 	states int    // as spin counts them
 }
 
-// scopes are the rows of docs/proof/README.md.
+// scopes are the rows of docs/proof/README.md of up to ten million states.
 var scopes = []scope{
 	{"holds -DFAULTS=0", 59_185},
 	{"holds -DPROCESSES=3 -DIDS=3 -DFAULTS=2 -DLIMIT=1", 127_269},
