@@ -19,7 +19,7 @@ type learned struct {
 	sure  bool          // enough requests were accepted between two denials
 	idle  bool          // the program paused while count grew, so count says nothing
 
-	streak int // answers without a denial at a slow pace, since slowDown
+	streak int // answers in a row without a denial, at a slow pace
 
 	seq   uint64  // of the denied request that was sent last
 	at    instant // when that was sent
@@ -82,6 +82,7 @@ func (l *learned) deny(now instant, tk ticket, sentBefore bool) (every time.Dura
 		}
 		return 0, true
 	}
+	l.streak = 0
 	// Requests between two denied ones count as accepted. slowDown uses the mean time between
 	// accepted requests since l.since. If there are none, learn takes its place.
 	accepted := l.seq > 0 && tk.seq > l.seq+1
@@ -198,7 +199,6 @@ func (l *learned) slowDown(tk ticket) {
 	if tk.seq == l.seq+1 {
 		every = l.every * 3
 	}
-	l.streak = 0
 	l.count += int64(tk.seq - l.seq - 1)
 	mean := (tk.at - l.since) / time.Duration(max(l.count, 1))
 	l.every = min(max(every, mean), slowest)

@@ -31,7 +31,7 @@ type view struct {
 	// With an SLO: see punctuality.
 	excess float64 // requests that should not wait
 	needed float64 // no decrease goes below this limit
-	nearly bool    // some answers are late, or nearly
+	nearly bool    // a route is nearly late, and would not be without its wait
 }
 
 // seen is what a window says of a route.
