@@ -1,4 +1,4 @@
--- Reads states that take.lua does not read itself.
+-- Reads states that quick_read.lua does not read.
 
 -- told returns the numbers of a state in a reply.
 local function told(s)

@@ -24,9 +24,9 @@ func file(name string) string {
 // A script is put together from files. A line "--- name" of a file is replaced by another file or
 // by a text. Functions are then made only in the calls that need them:
 //
-//	takeScript    clock, take with one inside: enough for most calls
+//	takeScript    clock, take with one, writes and quick_read inside: enough for most calls
 //	              families, products, serial, bucket_ring: where a limit needs them
-//	              debt, state, convert, read: for a state that take does not read itself
+//	              debt, state, convert, read: for a state that quick_read does not read
 //	settleScript  clock, products, bucket_ring, serial, debt, state with families and convert,
 //	              settle
 var (
@@ -40,6 +40,8 @@ var (
 	takeLocals = "local given, settles = ARGV[2], false\n"
 	takeScript = newScript(takeLocals + file("clock") + replace(file("take"),
 		"one", replace(file("one"), "families", families, "products", file("products")),
+		"writes", file("writes"),
+		"quick_read", file("quick_read"),
 		"families", families,
 		"products", file("products"),
 		"serial", file("serial"),

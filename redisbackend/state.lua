@@ -1,4 +1,4 @@
--- The states of keys that take.lua leaves to this file: with debts, of other limits, of logs,
+-- The states of keys that quick_read.lua leaves to this file: with debts, of other limits, of logs,
 -- values and some concurrency limits, and ahead of the clock. settle.lua reads all states here.
 --
 -- A limit is a text:

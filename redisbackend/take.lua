@@ -35,8 +35,8 @@
 --        A request with a key whose state cannot be read takes nothing. In place of its numbers it
 --        has an error: "!", a text and the end of a line.
 --
--- Clients compute from the states what remains and how long to wait. Most states are read here: the
--- charged limit wrote them, and the clock has not stepped back. state.lua reads the others.
+-- Clients compute from the states what remains and how long to wait. quick_read.lua reads most
+-- states, state.lua the others.
 --
 -- clock.lua stands before this file, and declares now, grace, whole, format and other locals. A
 -- line of three dashes and a name is replaced by a file or another text: see script.go.
@@ -75,94 +75,8 @@ if isAlone and not argv[5] then
   --- one
 end
 
--- What several requests change is written at the end. After changes of the keys x and y:
---
---   writes   { 'x', text, expiry, 'y', text, expiry }; last is 6, its length
---   written  { x = 2, y = 5 }, where the texts are
---
--- write in state.lua writes logs, values and concurrency limits at once. If an earlier request put
--- the key into writes, under another limit, its text there becomes false, which is left out at the
--- end, and written loses the key. As texts is now out of date, it becomes empty: state.lua reads
--- each key again that is not in written.
-local writes, last, written
-if not isAlone then
-  writes, last, written = {}, 0, {}
-end
-
--- writeText writes the text of a key.
-local function writeText(key, text, expiry)
-  if not written then
-    redis.call('SET', key, text, 'PX', expiry)
-    return
-  end
-  local k = written[key]
-  if not k then
-    k, last = last + 2, last + 3
-    written[key] = k
-  end
-  writes[k - 1], writes[k], writes[k + 1] = key, text, expiry
-end
-
--- readHere returns the state of a key: its text in a reply, its numbers, its serial, its ring as
--- text. It returns nil if state.lua has to read the state. The argument text is one of texts.
-local function readHere(charge, key, text, takes)
-  if charge.letter == 'c' then
-    if takes and (charge.n ~= 1 or charge.shadow) then
-      return nil -- only one unit is taken here
-    end
-    -- No unit may be past its end, and none may end later than one that is taken now.
-    local held, latest = redis.pcall('ZCARD', key), format(whole, now + charge.P)
-    if held ~= 0 and held ~= redis.pcall('ZCOUNT', key, '(' .. nowText, latest) then
-      return nil
-    end
-    return format(' 0 %d 0', held), 0, held, 0
-  elseif charge.isList or text == nil then
-    return nil
-  elseif not text then
-    if isSure == nil then
-      local names = {}
-      for k = 1, #keys do
-        names[#names + 1] = not texts[k] and keys[k] or nil
-      end
-      isSure = redis.call('EXISTS', unpack(names)) == 0
-    end
-    if isSure or redis.pcall('GETRANGE', key, '0', '0') == '' then
-      return ' 0 0 0', 0, 0, 0
-    end
-    return nil
-  elseif #text >= 512 then -- none that is read here is so long
-    return nil
-  end
-
-  local length = #charge.text
-  local state, at, a, b = match(text, '^( (%d+) (%d+) (%d+))$', length + 1)
-  if at then
-    if at + 0 > now or sub(text, 1, length) ~= charge.text then
-      return nil
-    end
-    return state, at + 0, a + 0, b + 0
-  elseif sub(text, 1, 1) ~= '2' then
-    return nil
-  end
-
-  -- Version 2 has a serial up to 131,071, 0 for none, and perhaps more: the ring of a bucket, or
-  -- the debt of a window, which state.lua reads.
-  local serial, more
-  state, at, a, b, serial, more =
-    match(text, '^( (%d+) (%d+) (%d+));(%d+) ?([%d -]*)$', length + 1)
-  serial = tonumber(serial)
-  if not at or at + 0 > now or sub(text, 2, length) ~= sub(charge.text, 2) or serial >= 131072 then
-    return nil
-  elseif more == '' then
-    if serial == 0 then
-      return nil
-    end
-    return state, at + 0, a + 0, b + 0, serial
-  elseif charge.letter ~= 't' and charge.letter ~= 'l' then
-    return nil
-  end
-  return state, at + 0, a + 0, b + 0, serial > 0 and serial or nil, more
-end
+--- writes
+--- quick_read
 
 -- The function take of each family in use, by the letter of the algorithm: t token bucket, l leaky
 -- bucket, q leaky queue, f fixed, s sliding and n anchored window, k calendar, b ban, g sliding
@@ -244,7 +158,7 @@ while argv[i] do
           text = texts[place + j]
         end
       end
-      local state, at, a, b, serial, ring = readHere(charge, key, text, takes)
+      local state, at, a, b, serial, ring = quickRead(charge, key, text, takes)
       if ring then
         if not decodeRing then
           --- bucket_ring

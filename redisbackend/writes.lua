@@ -1,0 +1,28 @@
+-- Writes the texts of keys. A request alone writes at once. take.lua writes at the end what several
+-- requests have changed. After changes of the keys x and y:
+--
+--   writes   { 'x', text, expiry, 'y', text, expiry }; last is 6, its length
+--   written  { x = 2, y = 5 }, where the texts are
+--
+-- But write in state.lua writes logs, values and concurrency limits at once. If an earlier request
+-- put the key into writes, under another limit, its text there becomes false, which is left out at
+-- the end, and written loses the key. As texts is now out of date, it becomes empty: state.lua
+-- reads each key again that is not in written.
+local writes, last, written
+if not isAlone then
+  writes, last, written = {}, 0, {}
+end
+
+-- writeText writes the text of a key.
+local function writeText(key, text, expiry)
+  if not written then
+    redis.call('SET', key, text, 'PX', expiry)
+    return
+  end
+  local k = written[key]
+  if not k then
+    k, last = last + 2, last + 3
+    written[key] = k
+  end
+  writes[k - 1], writes[k], writes[k + 1] = key, text, expiry
+end
