@@ -42,13 +42,17 @@ type dated []amount
 
 type amount struct{ at, units int64 }
 
-// add adds units of the latest instant.
+// add adds units of an instant.
 func (d *dated) add(at, units int64) {
-	if last := len(*d) - 1; last >= 0 && (*d)[last].at == at {
-		(*d)[last].units += units
+	i := len(*d)
+	for i > 0 && (*d)[i-1].at > at {
+		i--
+	}
+	if i > 0 && (*d)[i-1].at == at {
+		(*d)[i-1].units += units
 		return
 	}
-	*d = append(*d, amount{at, units})
+	*d = slices.Insert(*d, i, amount{at, units})
 }
 
 // remove removes units of an instant, and reports whether there are so many.
@@ -231,6 +235,38 @@ func (l *Leases) Spend(p *Lease) error {
 	l.spent.add(l.now, 1)
 	return err
 }
+
+// Now returns the instant, by the server's clock.
+func (l *Leases) Now() int64 { return l.now }
+
+// ChargedAt returns when the block was charged, by the server's clock. The process must hold it.
+func (l *Leases) ChargedAt(p *Lease) int64 { return l.now - p.age }
+
+// MayReturn reports whether units that a request has not used may return to the block.
+func (l *Leases) MayReturn(p *Lease) bool { return p.State == Holding && l.inTime(p) }
+
+// Return is the end of a request of a trace that did not use n units, which it had spent at an
+// instant: they return to the block. A negative n undoes that.
+func (l *Leases) Return(p *Lease, n, spent int64) {
+	if p.Units += n; n > 0 {
+		l.spent.remove(spent, n)
+	} else if n < 0 && spent > l.now-l.Period {
+		l.spent.add(spent, -n)
+	}
+}
+
+// Refund is the same for units whose block is over, or that were charged without one: they return
+// to the server. It returns how many fewer the server counts.
+func (l *Leases) Refund(p *Lease, n, charged, spent int64) int64 {
+	l.spent.remove(spent, n)
+	if !p.charged.remove(charged, n) {
+		return 0
+	}
+	return n
+}
+
+// Unreturned returns how many units of the block are neither spent nor returned nor lost.
+func (p *Lease) Unreturned() int64 { return p.Units + p.back }
 
 // LoseBack is the loss of units that are returned.
 func (p *Lease) LoseBack() { p.back, p.backAge, p.backLate = 0, 0, false }

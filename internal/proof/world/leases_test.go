@@ -37,6 +37,7 @@ type leaseTrace struct {
 	steps  int
 	leased int // units of blocks that were spent
 	back   int // blocks of which units came back
+	unused int // units that requests had not used, and returned to a block
 
 	crashes, flushes int
 }
@@ -132,13 +133,30 @@ func (p *leaseProcess) narrow(limit *limits.Limit) {
 
 var errNoAnswer = errors.New("no answer")
 
+// caller is a request, and the units that the request took. Its context carries it.
+type caller struct {
+	block          int   // the index in the model
+	charged, spent int64 // when, by the clock of the model
+	returned       int64 // units that return to the block, unless the server is asked
+	asked          bool  // the server is asked to refund units
+}
+
+type callerKey struct{}
+
+// callerOf returns the request that makes a call, or nil: a process makes the call for itself.
+func callerOf(ctx context.Context) *caller {
+	c, _ := ctx.Value(callerKey{}).(*caller)
+	return c
+}
+
 // Take carries a request for a block, or for what a caller needs now, to the server.
 func (p *leaseProcess) Take(
 	ctx context.Context, charges []backends.Charge, out []limits.Decision,
 ) error {
 	charges = slices.Clone(charges)
 	p.narrow(&charges[0].Limit)
-	n, isBlock, i := charges[0].Cost, charges[0].Lasts > 0, p.number
+	n, own, i := charges[0].Cost, callerOf(ctx), p.number
+	isBlock := own == nil
 	if isBlock {
 		i = p.ask(p.number, n)
 	}
@@ -162,6 +180,7 @@ func (p *leaseProcess) Take(
 		default: // spent when the server decides
 			p.model.Answer(b)
 			p.spendLocked(b, n)
+			*own = caller{block: i, charged: p.model.ChargedAt(b), spent: p.model.ChargedAt(b)}
 			b.GiveBack()
 		}
 	})
@@ -183,6 +202,9 @@ func (p *leaseProcess) Settle(
 	ctx context.Context, endings []backends.Ending, out []limits.Settlement,
 ) error {
 	endings = slices.Clone(endings)
+	if own := callerOf(ctx); own != nil {
+		return p.refund(ctx, own, endings, out)
+	}
 	var blocks []int
 	p.mu.Lock()
 	dead := p.dead
@@ -225,6 +247,31 @@ func (p *leaseProcess) Settle(
 	return nil
 }
 
+// refund carries what one request returns to the server.
+func (p *leaseProcess) refund(
+	ctx context.Context, own *caller, endings []backends.Ending, out []limits.Settlement,
+) error {
+	p.does(own.block, func(b *model.Lease) {
+		p.model.Return(b, -own.returned, own.spent)
+		own.asked = true
+	})
+	p.narrow(&endings[0].Limit)
+	if arrives, dead := p.cross(); !arrives || dead {
+		return errNoAnswer
+	}
+	p.does(own.block, func(b *model.Lease) {
+		p.breaksLocked(p.server.Settle(ctx, endings, out))
+		n := p.model.Refund(b, endings[0].Taken-endings[0].Final, own.charged, own.spent)
+		if n != out[0].Returned {
+			p.breaksLocked(fmt.Errorf("the server refunds %d units, the model %d", out[0].Returned, n))
+		}
+	})
+	if arrives, dead := p.cross(); !arrives || dead {
+		return errNoAnswer
+	}
+	return nil
+}
+
 func (p *leaseProcess) arriveBack(
 	ctx context.Context, blocks []int, endings []backends.Ending, out []limits.Settlement,
 ) {
@@ -240,19 +287,19 @@ func (p *leaseProcess) arriveBack(
 	}
 }
 
-// request decides one request. It reports whether the request was allowed.
-func (p *leaseProcess) request(ctx context.Context, cost int64) bool {
+// request decides one request. It reports whether the request was allowed. If own is set, it draws
+// whether the request returns units at its end.
+func (p *leaseProcess) request(ctx context.Context, cost int64, own *rand.Rand) bool {
 	limit := p.limit
 	if p.plant == outlives { // a lease of this limit is longer, by a fiftieth of a second
 		limit = limits.SlidingLog(limits.Per(limit.Rate().Units, limit.Rate().Period+time.Second))
 	}
 	out := make([]limits.Decision, 1)
 	charges := []backends.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: cost}}
+	took := new(caller)
+	ctx = context.WithValue(ctx, callerKey{}, took)
 	if p.cache.Take(ctx, charges, out) != nil || !out[0].Allowed {
 		return false
-	}
-	if out[0].Source != limits.SourceLease {
-		return true
 	}
 	p.mu.Lock()
 	i, known := p.blocks[blockTicket{p.number, out[0].Ticket}]
@@ -261,14 +308,49 @@ func (p *leaseProcess) request(ctx context.Context, cost int64) bool {
 	if dead {
 		return false
 	}
-	if !known {
-		i = p.number // which holds nothing: the model refuses to spend
+	leased := out[0].Source == limits.SourceLease
+	if leased {
+		if !known {
+			i = p.number // which holds nothing: the model refuses to spend
+		}
+		p.does(i, func(b *model.Lease) {
+			p.leased += int(cost)
+			p.spendLocked(b, cost)
+			*took = caller{block: i, charged: p.model.ChargedAt(b), spent: p.model.Now()}
+		})
 	}
-	p.does(i, func(b *model.Lease) {
-		p.leased += int(cost)
-		p.spendLocked(b, cost)
-	})
+	// A request that is charged at the instant of a block has its ticket: it may return units to it.
+	if alike := known && !leased; own != nil && own.IntN(8) == 0 && !alike {
+		time.Sleep(time.Duration(own.Int64N(int64(p.lease))))
+		p.settle(ctx, took, backends.Ending{Scope: "s", Key: "k", Limit: limit, Taken: cost,
+			Final: own.Int64N(cost), Ticket: out[0].Ticket})
+	}
 	return true
+}
+
+// settle is the end of a request that did not use all units. They return to their block or, if that
+// is over, to the server.
+func (p *leaseProcess) settle(ctx context.Context, took *caller, e backends.Ending) {
+	n, dead := e.Taken-e.Final, false
+	p.does(took.block, func(b *model.Lease) {
+		if dead = p.dead; !dead && p.model.MayReturn(b) { // before another request spends them
+			took.returned = n
+			p.model.Return(b, n, took.spent)
+		}
+	})
+	if dead {
+		return
+	}
+	_ = p.cache.Settle(ctx, []backends.Ending{e}, make([]limits.Settlement, 1)) // may be lost
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case took.asked:
+	case took.returned > 0:
+		p.unused += int(n)
+	case !p.dead:
+		p.breaksLocked(errors.New("units return to a block that is over"))
+	}
 }
 
 // clients send requests in turns: none, some, or until they are denied.
@@ -283,18 +365,18 @@ func (p *leaseProcess) clients(ctx context.Context, own *rand.Rand, until time.T
 		case 0, 1, 2:
 			time.Sleep(time.Duration(own.Int64N(int64(8 * p.lease))))
 		case 3:
-			for n := 0; n < 300 && !isOver() && p.request(ctx, 1); n++ {
+			for n := 0; n < 300 && !isOver() && p.request(ctx, 1, nil); n++ {
 			}
 			time.Sleep(time.Duration(own.Int64N(int64(20 * p.lease))))
 		default:
 			for n := 8 + own.IntN(20); n > 0 && !isOver(); n-- {
-				p.request(ctx, 1+own.Int64N(2))
+				p.request(ctx, 1+own.Int64N(2), own)
 				time.Sleep(time.Duration(own.Int64N(int64(p.lease / 8))))
 			}
 			for range 8 { // some near the end of a lease
 				time.Sleep(p.lease/8 + time.Duration(own.Int64N(int64(p.lease/4))))
 				if !isOver() {
-					p.request(ctx, 1)
+					p.request(ctx, 1, own)
 				}
 			}
 		}
@@ -322,7 +404,7 @@ func leasesFollowed(t *testing.T, seed uint64, plant leaseMistake) (tr *leaseTra
 		}
 		until := time.Now().Add(3 * period)
 		var all sync.WaitGroup
-		var running []*leaseProcess
+		var running, started []*leaseProcess
 		start := func() *leaseProcess {
 			p := tr.start(tr.ask(len(tr.model.Leases), 0)) // what it takes without a block
 			tr.does(p.number, (*model.Lease).Lose)
@@ -330,6 +412,7 @@ func leasesFollowed(t *testing.T, seed uint64, plant leaseMistake) (tr *leaseTra
 				own := rand.New(rand.NewPCG(random.Uint64(), 0))
 				all.Go(func() { p.clients(t.Context(), own, until) })
 			}
+			started = append(started, p)
 			return p
 		}
 		for range processes {
@@ -357,6 +440,15 @@ func leasesFollowed(t *testing.T, seed uint64, plant leaseMistake) (tr *leaseTra
 		all.Wait()
 		time.Sleep(3 * time.Second) // whatever is left is returned
 		synctest.Wait()
+		dead := make(map[int]bool)
+		for _, p := range started {
+			dead[p.number] = p.dead
+		}
+		for i := range tr.model.Leases {
+			if b := &tr.model.Leases[i]; !dead[b.Process] && b.Unreturned() > 0 {
+				tr.breaksLocked(fmt.Errorf("%d units of block %d are never returned", b.Unreturned(), i))
+			}
+		}
 	})
 	return tr
 }
@@ -372,10 +464,11 @@ func TestLeasesFollowTheModel(t *testing.T) {
 		}
 		all.steps, all.leased, all.back = all.steps+tr.steps, all.leased+tr.leased, all.back+tr.back
 		all.crashes, all.flushes = all.crashes+tr.crashes, all.flushes+tr.flushes
+		all.unused += tr.unused
 	}
-	t.Logf("%d transitions: %d units of blocks spent, %d blocks returned, %d crashes, %d flushes",
-		all.steps, all.leased, all.back, all.crashes, all.flushes)
-	if all.leased == 0 || all.back == 0 {
+	t.Logf("%d transitions: %d units of blocks spent, %d not used, %d blocks returned, %d crashes, "+
+		"%d flushes", all.steps, all.leased, all.unused, all.back, all.crashes, all.flushes)
+	if all.leased == 0 || all.back == 0 || all.unused == 0 {
 		t.Error("the traces show no leases")
 	}
 }
