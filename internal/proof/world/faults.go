@@ -142,6 +142,7 @@ func (w *World) strike(f Fault) {
 	}
 	if f.Kind != Restarted { // no request may notice a clean restart
 		w.laws.fault(touched)
+		w.trace.fault(touched)
 	}
 	heal := func() {}
 	both := func(change, back func(r *route)) {

@@ -81,7 +81,8 @@ type underWay struct {
 	ends    int64         // the number of its rules that have an end
 	charged bool          // the rule Spending has charged it
 	by      limits.Source // the source of that decision
-	ticket  int64         // of a unit that a server holds; 0: of none
+	ticket  int64         // of the first unit that a server holds; 0: of none
+	units   int64         // with consecutive tickets
 }
 
 // period is the time of a fault.
@@ -170,6 +171,9 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 		}
 		of := account{d.Rule(), d.Key}
 		concurrent := d.Limit().Algorithm().Holds()
+		if concurrent && !d.Allowed && d.Source == limits.SourcePrimary {
+			l.world.trace.denied(begun, d.Cost)
+		}
 		if healthy && d.Source >= limits.SourceFallback && d.Source != limits.SourceNotAsked {
 			l.breaks("%s: %s is decided by %v without a fault: %v", p.name, d.Rule(), d.Source, o.Err())
 		}
@@ -194,8 +198,8 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 			u.holds = append(u.holds, own)
 			l.running[own]++
 			if d.Source != limits.SourceFallback {
-				u.holds, u.ticket = append(u.holds, servers), d.Ticket
-				l.world.trace.running(p, d.Ticket)
+				u.holds, u.ticket, u.units = append(u.holds, servers), d.Ticket, d.Cost
+				l.world.trace.running(p, d.Ticket, d.Cost)
 				l.running[servers]++
 				// otherwise a server may have lost units
 				if n := l.running[servers]; n > d.Limit().Burst() && quiet {
@@ -240,7 +244,7 @@ func (l *laws) ended(p *Process, r Request, u *underWay) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.counts[p].due += u.ends; u.ticket != 0 {
-		l.world.trace.ended(p, u.ticket)
+		l.world.trace.ended(p, u.ticket, u.units)
 	}
 	if u.charged {
 		l.spending.ends(p, r, u.by)

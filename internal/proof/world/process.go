@@ -132,6 +132,7 @@ func (w *World) Start(name string, program Program) *Process {
 		Logger: quiet,
 	})
 	p.bare, _ = backends.As[*redisbackend.Bare](p.backend)
+	w.trace.started(p)
 	if program.Adapter != "" {
 		p.site = p.serve()
 	}

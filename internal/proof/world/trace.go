@@ -3,9 +3,9 @@ package world
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -23,25 +23,54 @@ type Trace struct {
 
 	mu      sync.Mutex
 	model   *model.Holds
-	at      time.Time          // of the latest look, by the server's clock
-	members map[string]float64 // as of then: when each unit ends
-	ids     map[string]int     // the indexes of units in the model, by their members
-	owners  map[string]int     // the numbers of processes, by the first bytes of their members
-	numbers map[*Process]int
-	sure    map[int]bool // units whose request is known to run
+	at      time.Time           // of the latest look, by the server's clock
+	members map[string]float64  // as of then: when each unit ends
+	ids     map[string]int      // the indexes of units in the model, by their members
+	nonces  map[*Process]string // the first bytes of all members of a process
+	numbers map[string]int      // of processes in the model, by their nonces
+	notes   []note              // of the units in the model, by their indexes
+	faults  []period
+	counts  []heldSince // how many units were held, oldest first
 	steps   int
+	late    int // renewals that arrived after the end of the request
 }
 
-// traceFlight is how long a message may be under way. The faults of a traced world are so short.
-const traceFlight = 9 * time.Second / 8
+// note is what a trace knows of a unit, by the clock of the world.
+type note struct {
+	sure    bool      // its request is known to run, or to have run
+	arrived time.Time // when its latest taking or renewal arrived
+	ended   time.Time // zero: no end of its request is known
+}
+
+// heldSince is a number of units that are held from an instant on.
+type heldSince struct {
+	at    time.Time
+	units int
+}
+
+const (
+	// traceFlight is how long a message may be under way. The faults of a traced world are so short.
+	traceFlight = 9 * time.Second / 8
+
+	// calmAfter is how long a fault may affect renewals and releases after it has healed: a call that
+	// it has stopped fails within traceFlight, and is repeated.
+	calmAfter = 2 * time.Second
+
+	// leastHeld is for how long a unit of a running request is held at least in calm: it is renewed
+	// each third of HoldTime.
+	leastHeld = HoldTime / 2
+
+	// mostHeld is for how long a unit may be held after the end of its request, or a later renewal, in
+	// calm: a second release follows after traceFlight.
+	mostHeld = traceFlight + HoldTime/10
+)
 
 // Follow compares the units of a key of a concurrency limit with the model, from now on. The world
 // has one server.
 func (w *World) Follow(key string, limit int) *Trace {
 	tr := &Trace{
 		world: w, key: key, at: w.servers[0].now(), members: make(map[string]float64),
-		ids: make(map[string]int), owners: make(map[string]int), numbers: make(map[*Process]int),
-		sure: make(map[int]bool),
+		ids: make(map[string]int), nonces: make(map[*Process]string), numbers: make(map[string]int),
 		model: &model.Holds{
 			Limit: limit, Hold: HoldTime.Microseconds(), Flight: traceFlight.Microseconds(),
 		},
@@ -50,11 +79,12 @@ func (w *World) Follow(key string, limit int) *Trace {
 	return tr
 }
 
-// Steps returns how many transitions have been compared.
-func (tr *Trace) Steps() int {
+// Steps returns how many transitions have been compared, and how many of them were renewals that
+// arrived after the unit's release was sent.
+func (tr *Trace) Steps() (all, late int) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	return tr.steps
+	return tr.steps, tr.late
 }
 
 func (tr *Trace) breaksLocked(id string, format string, args ...any) {
@@ -108,7 +138,7 @@ func (tr *Trace) lookLocked() {
 			tr.passLocked(at)
 		}
 		if i, known := tr.ids[id]; known {
-			tr.renewedLocked(id, &tr.model.Units[i])
+			tr.renewedLocked(id, i)
 		} else {
 			tr.takenLocked(id)
 		}
@@ -116,6 +146,85 @@ func (tr *Trace) lookLocked() {
 	tr.passLocked(now)
 	tr.members = members
 	tr.agreeLocked()
+	if s.listener() != nil {
+		tr.checkCalmLocked()
+	}
+	n := tr.model.HeldUnits()
+	if last := len(tr.counts) - 1; last < 0 || tr.counts[last].units != n {
+		tr.counts = append(tr.counts, heldSince{time.Now(), n})
+	}
+}
+
+// checkCalmLocked checks that living processes without a fault renew the units of their running
+// requests, and release all others.
+func (tr *Trace) checkCalmLocked() {
+	now := time.Now()
+	for p, nonce := range tr.nonces {
+		if !tr.isCalmLocked(p, now) {
+			continue
+		}
+		for id, i := range tr.ids {
+			u, n := &tr.model.Units[i], &tr.notes[i]
+			if id[:nonceSize] != nonce {
+				continue
+			}
+			since := n.arrived
+			if n.ended.After(since) {
+				since = n.ended
+			}
+			runs := u.State == model.Running
+			switch {
+			case runs && n.sure && u.Held < leastHeld.Microseconds():
+				tr.breaksLocked(id, "is held for %d µs, and its request runs: it was not renewed", u.Held)
+			case (!runs || !n.sure) && u.Held > 0 && now.Sub(since) > mostHeld:
+				tr.breaksLocked(id, "is still held, %v after the end or a later renewal", now.Sub(since))
+			}
+		}
+	}
+}
+
+// isCalmLocked reports whether a process accepts requests, and no fault affects it.
+func (tr *Trace) isCalmLocked(p *Process, now time.Time) bool {
+	if !p.enter() {
+		return false
+	}
+	p.leave()
+	return !slices.ContainsFunc(tr.faults, func(f period) bool {
+		return f.concerns(p) && f.dead == nil && now.Before(f.to.Add(calmAfter))
+	}) && !slices.ContainsFunc(tr.world.pathsOf(p), func(path *path) bool {
+		return path.isStale(now.Add(-calmAfter))
+	})
+}
+
+// fault records the time of a fault.
+func (tr *Trace) fault(f period) {
+	if tr == nil {
+		return
+	}
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.faults = append(tr.faults, f)
+}
+
+// denied is a denial by the server of a request for n units that began at an instant. There must
+// have been no room for them since.
+func (tr *Trace) denied(begun time.Time, n int64) {
+	if tr == nil {
+		return
+	}
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.lookLocked()
+	tr.steps++
+	most := 0
+	for i, c := range tr.counts {
+		if last := i == len(tr.counts)-1; last || tr.counts[i+1].at.After(begun) {
+			most = max(most, c.units)
+		}
+	}
+	if most+int(n) <= tr.model.Limit {
+		tr.breaksLocked("", "%d units are denied, and %d of %d are held", n, most, tr.model.Limit)
+	}
 }
 
 // passLocked lets the model's time pass until an instant.
@@ -146,12 +255,10 @@ func (tr *Trace) agreeLocked() {
 func (tr *Trace) takenLocked(id string) {
 	tr.steps++
 	i := len(tr.model.Units)
-	owner, known := tr.owners[id[:6]]
-	if !known {
-		owner = -1
-	}
 	tr.ids[id] = i
-	tr.model.Units = append(tr.model.Units, model.Unit{Process: owner, State: model.Asked})
+	tr.model.Units = append(tr.model.Units,
+		model.Unit{Process: tr.numbers[id[:nonceSize]], State: model.Asked})
+	tr.notes = append(tr.notes, note{arrived: time.Now()})
 	u := &tr.model.Units[i]
 	fits := tr.model.ArriveTaking(u)
 	if !fits {
@@ -161,8 +268,12 @@ func (tr *Trace) takenLocked(id string) {
 	tr.model.Answer(u, true)
 }
 
-func (tr *Trace) renewedLocked(id string, u *model.Unit) {
+func (tr *Trace) renewedLocked(id string, i int) {
+	u := &tr.model.Units[i]
 	tr.steps++
+	if tr.notes[i].arrived = time.Now(); u.State != model.Running {
+		tr.late++
+	}
 	if u.Renewal == 0 {
 		tr.breaksLocked(id, "is renewed, and no renewal can be under way")
 	}
@@ -175,7 +286,7 @@ func (tr *Trace) releasedLocked(id string) {
 	tr.steps++
 	i := tr.ids[id]
 	u := &tr.model.Units[i]
-	if u.State == model.Running && !tr.sure[i] {
+	if u.State == model.Running && !tr.notes[i].sure {
 		tr.model.Leave(u)
 	}
 	if u.State != model.Running && u.Release == 0 {
@@ -187,64 +298,67 @@ func (tr *Trace) releasedLocked(id string) {
 	tr.model.Confirm(u)
 }
 
-// unitLocked returns the unit of a ticket of a process.
-func (tr *Trace) unitLocked(p *Process, ticket int64) (int, error) {
-	number, known := tr.numbers[p]
-	if !known {
-		number = len(tr.numbers)
-		tr.numbers[p] = number
+// nonceSize is the size of a nonce.
+const nonceSize = 6
+
+// started is a new process. Its nonce is private to redisbackend.
+func (tr *Trace) started(p *Process) {
+	if tr == nil {
+		return
 	}
-	suffix := string(binary.BigEndian.AppendUint64(nil, uint64(ticket))[2:])
-	found := -1
-	for id, i := range tr.ids {
-		owner, owned := tr.owners[id[:6]]
-		if id[6:] != suffix || owned && owner != number {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	field := reflect.ValueOf(p.bare).Elem().FieldByName("holds").Elem().FieldByName("nonce")
+	nonce := make([]byte, nonceSize)
+	for i := range nonce {
+		nonce[i] = byte(field.Index(i).Uint())
+	}
+	tr.nonces[p] = string(nonce)
+	tr.numbers[string(nonce)] = len(tr.numbers)
+}
+
+// unitLocked returns the unit of a ticket of a process. It returns false if no server has held it.
+func (tr *Trace) unitLocked(p *Process, ticket int64) (i int, known bool) {
+	id := binary.BigEndian.AppendUint64([]byte(tr.nonces[p]), uint64(ticket))
+	i, known = tr.ids[string(slices.Delete(id, nonceSize, nonceSize+2))]
+	return i, known
+}
+
+// running is an answer that allows a request of n units.
+func (tr *Trace) running(p *Process, ticket, n int64) {
+	if tr == nil {
+		return
+	}
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.lookLocked()
+	for id := ticket; id < ticket+n; id++ {
+		i, known := tr.unitLocked(p, id)
+		if !known { // the server died between taking and this look
+			return
+		}
+		tr.notes[i].sure = true
+		if tr.model.Units[i].State != model.Running {
+			tr.breaksLocked("", "a request runs whose unit was released")
+		}
+	}
+}
+
+// ended is the end of a request of n units.
+func (tr *Trace) ended(p *Process, ticket, n int64) {
+	if tr == nil {
+		return
+	}
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.lookLocked()
+	for id := ticket; id < ticket+n; id++ {
+		i, known := tr.unitLocked(p, id)
+		if !known || tr.model.Units[i].State != model.Running {
 			continue
 		}
-		if found = i; owned {
-			return i, nil
-		}
-		tr.owners[id[:6]] = number // the first unit of this process
-		for other, j := range tr.ids {
-			if other[:6] == id[:6] {
-				tr.model.Units[j].Process = number
-			}
-		}
-	}
-	if found < 0 {
-		return 0, errors.New("no server has held it")
-	}
-	return found, nil
-}
-
-// running is an answer that allows a request.
-func (tr *Trace) running(p *Process, ticket int64) {
-	if tr == nil {
-		return
-	}
-	tr.mu.Lock()
-	defer tr.mu.Unlock()
-	tr.lookLocked()
-	i, err := tr.unitLocked(p, ticket)
-	if err != nil { // the server died between taking and this look
-		return
-	}
-	tr.sure[i] = true
-	if tr.model.Units[i].State != model.Running {
-		tr.breaksLocked("", "a request runs whose unit was released")
-	}
-}
-
-// ended is the end of a request.
-func (tr *Trace) ended(p *Process, ticket int64) {
-	if tr == nil {
-		return
-	}
-	tr.mu.Lock()
-	defer tr.mu.Unlock()
-	tr.lookLocked()
-	if i, err := tr.unitLocked(p, ticket); err == nil && tr.model.Units[i].State == model.Running {
 		tr.steps++
+		tr.notes[i].ended = time.Now()
 		if err := tr.model.End(&tr.model.Units[i]); err != nil {
 			tr.breaksLocked("", "%v", err)
 		}
@@ -259,10 +373,8 @@ func (tr *Trace) killed(p *Process) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	tr.lookLocked()
-	if number, known := tr.numbers[p]; known {
-		tr.steps++
-		tr.model.Crash(number)
-	}
+	tr.steps++
+	tr.model.Crash(tr.numbers[tr.nonces[p]])
 }
 
 // flushed is the loss of all data. The replica keeps what it has.

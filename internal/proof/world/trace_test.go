@@ -20,7 +20,7 @@ const followedKey = "weir:h4:held:ann"
 // changes the server all the time; nil: nothing does. Without a fault, some are drawn.
 func followed(
 	t *testing.T, seed uint64, fault *Fault, plant func(s *Server, before, now map[string]float64),
-) (broken []string, steps int) {
+) (broken []string, steps, late int) {
 	defer noticeHang(t, seed)()
 	synctest.Test(t, func(t *testing.T) {
 		w := New(t, seed, One)
@@ -28,11 +28,13 @@ func followed(
 		processes, limit := 2+random.IntN(2), 1+random.IntN(3)
 		program := Program{Rules: []core.Rule[Request]{{
 			Name: "held", Limit: limits.Concurrent(int64(limit)), Key: self, OnFailure: core.FailClosed,
+			Cost: func(r Request) int64 { return r.Cost },
 		}}}
 		tr := w.Follow(followedKey, limit)
 		for i := range processes {
 			w.processes = append(w.processes, w.Start(fmt.Sprint("process ", i), program))
-			w.processes[i].Ask(t.Context(), Request{Key: "ann", Direct: true}, 0) // one after the other
+			r := Request{Key: "ann", Cost: 1, Direct: true}
+			w.processes[i].Ask(t.Context(), r, 0) // one after the other
 		}
 		over := time.Now().Add(15 * time.Second)
 		var clients sync.WaitGroup
@@ -41,8 +43,14 @@ func followed(
 				own := w.source()
 				clients.Go(func() {
 					for time.Now().Before(over) {
-						work := time.Duration(own.Int64N(int64(4 * time.Second)))
-						w.process(i).Ask(t.Context(), Request{Key: "ann", Direct: true}, work)
+						work, r := 4*time.Second, Request{Key: "ann", Cost: 1, Direct: true}
+						if own.IntN(6) == 0 { // so long that units end unless they are renewed
+							work = 3 * HoldTime
+						}
+						if limit > 1 && own.IntN(4) == 0 {
+							r.Cost = 2
+						}
+						w.process(i).Ask(t.Context(), r, time.Duration(own.Int64N(int64(work))))
 						time.Sleep(time.Duration(10+own.IntN(300)) * time.Millisecond)
 					}
 				})
@@ -76,22 +84,23 @@ func followed(
 		w.play(faults)
 		clients.Wait()
 		w.end()
-		broken, steps = w.Broken(), tr.Steps()
+		broken = w.Broken()
+		steps, late = tr.Steps()
 	})
-	return broken, steps
+	return broken, steps, late
 }
 
 // TestHeldUnitsFollowTheModel replays what worlds did in the model of docs/proof/holds.pml.
 func TestHeldUnitsFollowTheModel(t *testing.T) {
-	first, all := testrun.Seed(t), 0
+	first, all, allLate := testrun.Seed(t), 0, 0
 	for i := range uint64(testrun.Sized(10, 1000)) {
-		broken, steps := followed(t, first+i, nil, nil)
-		if all += steps; len(broken) > 0 {
+		broken, steps, late := followed(t, first+i, nil, nil)
+		if all, allLate = all+steps, allLate+late; len(broken) > 0 {
 			testrun.Replay(t, first+i)
 			t.Fatalf("seed %d: %v", first+i, broken)
 		}
 	}
-	t.Logf("%d transitions", all)
+	t.Logf("%d transitions, %d renewals after the end", all, allLate)
 }
 
 // TestTracesFindPlantedMistakes plants the mistakes of docs/proof that a server shows.
@@ -158,7 +167,7 @@ func TestTracesFindPlantedMistakes(t *testing.T) {
 			fault.At, fault.For = 5*time.Second, 500*time.Millisecond
 			var all []string
 			for seed := range uint64(5) {
-				broken, _ := followed(t, seed, &fault, mistake.plant)
+				broken, _, _ := followed(t, seed, &fault, mistake.plant)
 				for _, law := range broken {
 					if strings.Contains(law, mistake.broken) {
 						t.Log(law)
