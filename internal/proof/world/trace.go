@@ -53,8 +53,8 @@ const (
 	traceFlight = 9 * time.Second / 8
 
 	// calmAfter is how long a fault may affect renewals and releases after it has healed: a call that
-	// it has stopped fails within traceFlight, and is repeated.
-	calmAfter = 2 * time.Second
+	// it has stopped fails within traceFlight, and is repeated soon.
+	calmAfter = traceFlight + HoldTime/10
 
 	// leastHeld is for how long a unit of a running request is held at least in calm: it is renewed
 	// each third of HoldTime.
@@ -192,7 +192,7 @@ func (tr *Trace) isCalmLocked(p *Process, now time.Time) bool {
 	return !slices.ContainsFunc(tr.faults, func(f period) bool {
 		return f.concerns(p) && f.dead == nil && now.Before(f.to.Add(calmAfter))
 	}) && !slices.ContainsFunc(tr.world.pathsOf(p), func(path *path) bool {
-		return path.isStale(now.Add(-calmAfter))
+		return path.isStale(now)
 	})
 }
 
@@ -422,7 +422,13 @@ func (tr *Trace) promoted(replace func()) {
 	replace()
 	tr.steps++
 	tr.passLocked(tr.world.servers[0].now())
+	before := slices.Clone(tr.model.Units)
 	tr.model.Failover()
+	for i, u := range tr.model.Units {
+		if before[i].Held == 0 && u.Held > 0 { // perhaps released since: then it ends by itself
+			tr.notes[i].arrived = time.Now().Add(time.Duration(u.Held) * time.Microsecond)
+		}
+	}
 	tr.members = tr.world.servers[0].membersOf(tr.key)
 	tr.agreeLocked()
 }
