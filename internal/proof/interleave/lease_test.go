@@ -19,13 +19,14 @@ var leased = limits.FixedWindow(limits.Per(400, 20*time.Second))
 // server is a backend far away.
 type server struct {
 	*limitstest.Exact
-	mu  sync.Mutex
-	now time.Time
+	mu      sync.Mutex
+	now     time.Time
+	charged map[int64]int64 // instants by tickets: a block is requested when it is charged
 }
 
 // openLeases opens a cache in front of a server.
 func openLeases(func() time.Time) backends.Backend {
-	s := new(server)
+	s := &server{charged: make(map[int64]int64)}
 	s.Exact = limitstest.NewExact(func() time.Time { return s.now })
 	return remote.MustNewLeaseCache(s, remote.LeaseOptions{MaxKeys: 4})
 }
@@ -41,7 +42,11 @@ func (s *server) InProcess() backends.Backend { return s }
 
 func (s *server) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	defer s.call()()
-	return s.Exact.Take(ctx, charges, out)
+	err := s.Exact.Take(ctx, charges, out)
+	for i := range out {
+		s.charged[out[i].Ticket] = s.now.UnixMicro()
+	}
+	return err
 }
 
 func (s *server) Settle(
@@ -66,7 +71,8 @@ func busy() []call {
 }
 
 // accounts checks that each unit that the server has charged was admitted, or is void, or held, and
-// no unit twice. After a reset, no unit is held that the server has forgotten.
+// no unit twice, and none a second after its block was requested. After a reset, no unit is held
+// that the server has forgotten.
 func accounts(store backends.Backend, calls []call, h *history) error {
 	spent, admitted, settles, resets := int64(0), int64(372), false, false
 	for i, c := range calls {
@@ -78,8 +84,12 @@ func accounts(store backends.Backend, calls []call, h *history) error {
 		}
 		if allowed {
 			admitted += c.charges[0].Cost
-			if t.decisions[0].Source == limits.SourceLease {
+			if d := &t.decisions[0]; d.Source == limits.SourceLease {
 				spent += c.charges[0].Cost
+				asked := store.(*remote.LeaseCache).Unwrap().(*server).charged[d.Ticket]
+				if after := time.Duration(d.At-asked) * time.Microsecond; after >= time.Second {
+					return fmt.Errorf("a unit is spent %v after its block was requested", after)
+				}
 			}
 		}
 		admitted -= t.settlement.Returned
@@ -122,7 +132,7 @@ func leaseScenes() (all []scene) {
 		{name: "reset, end of block", tasks: [][]call{{{reset: "k"}}, {later}}},
 		{name: "two rules, end of block", tasks: [][]call{{denied}, {later}}},
 		{name: "spend, spend next", full: true, tasks: [][]call{{one(2), one(3)}, {one(2), one(20)}}},
-		{name: "spend, end of block, spend", full: true, tasks: [][]call{
+		{name: "spend, end of block, spend", tasks: [][]call{
 			{one(2)}, {one(1).later(time.Second)},
 		}},
 		{name: "spend twice, end of block", full: true, tasks: [][]call{{one(2), one(3)}, {later}}},

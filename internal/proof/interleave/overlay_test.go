@@ -71,6 +71,13 @@ var edits = []struct {
 	defer sh.mu.Unlock()
 	if !interleave.Planted("look before lock") { e = sh.findLocked(hash) }
 	if e`},
+	{file: "memory/settle.go", old: "if limit.retired.Load()",
+		new: `if limit.retired.Load() && !interleave.Planted("settle under a retired limit")`},
+	{file: "memory/settle.go", old: "!entry.knows(e.Ticket)",
+		new: `!entry.knows(e.Ticket) && !interleave.Planted("refund of another state")`},
+	{file: "remote/lease_block.go", old: "b.lasting(now) <= 0 {\n\t\treturn false",
+		new: `b.lasting(now) <= 0 && !interleave.Planted("spend after the end") {
+		return false`},
 	{file: "remote/lease_block.go", old: "if b.units.CompareAndSwap(units, units-n) {",
 		new: `if interleave.Planted("spend in two steps") {
 			b.units.Store(units - n)

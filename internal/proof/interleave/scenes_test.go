@@ -87,6 +87,10 @@ func scenes() []scene {
 			{ended(log, 2), ended(log, 2).ends(1, 1), ended(log, 1)},
 			{ended(log, 1).later(sec), ended(log, 2), ended(log, 1)},
 		}},
+		{name: "refund, reset", open: small, setup: known(window), tasks: [][]call{
+			{ended(window, 2), ended(window, 2).ends(1, 1), one(window, 1)},
+			{{reset: "k"}, one(window, 3), one(window, 1)},
+		}},
 		{name: "take, reset", open: small, setup: known(window), tasks: [][]call{
 			{one(window, 2), one(window, 2), one(window, 1)},
 			{one(window, 1), {reset: "k"}, one(window, 2)},
@@ -122,6 +126,10 @@ func scenes() []scene {
 		// There are three ids. The fourth limit takes the id of a limit that has no state yet.
 		{name: "take, retire", open: small, setup: append(known(log), one(queue, 1)), tasks: [][]call{
 			{key("a", 0), key("a", 1), key("a", 2)},
+			{take(charge("b", ban, 1)), take(charge("b", ban, 1))},
+		}},
+		{name: "settle, retire", open: small, setup: append(known(log), one(queue, 1)), tasks: [][]call{
+			{key("a", 0), key("a", 0).ends(1, 2), key("a", 3)},
 			{take(charge("b", ban, 1)), take(charge("b", ban, 1))},
 		}},
 		{name: "three tasks", full: true, open: small, setup: known(window), tasks: [][]call{
