@@ -12,8 +12,8 @@ const sourceLearned = "learned pace"
 //	every is 1/20 s · 10/9 = 56 ms, and shrinks by a fiftieth in a second
 //
 // count is inferred from seq: if requests 10 and 15 are denied, the 4 between them were accepted,
-// and the denial of 15 adds 4. If one of the 4 was not sent, bucket.cancel subtracts it, perhaps
-// before that. So count may be below 0 until then, and 0 afterwards if none of the 4 was sent.
+// and the denial of 15 adds 4. If one of the 4 was not sent, bucket.cancel subtracts 1, perhaps
+// before that denial: then count goes from 0 to -1, and the denial makes it 3.
 type learned struct {
 	every time.Duration // between two requests; 0: unknown
 	sure  bool          // enough requests were accepted between two denials
@@ -45,7 +45,7 @@ const enough = 8
 
 // recent counts accepted requests of late in two spans: from start to middle, and from middle to
 // now. Once the later span has lasted a second and has enough requests, it becomes the earlier one.
-// So start is a second or two ago, longer if few were accepted, or at restart.
+// So start is a second or two ago, or longer if few were accepted. After restart both are now.
 type recent struct {
 	total         int64   // all that were accepted
 	start, middle instant // equal after restart
@@ -82,18 +82,18 @@ func (l *learned) deny(now instant, tk ticket, sentBefore bool) (every time.Dura
 		}
 		return 0, true
 	}
-	l.streak = 0
+	l.streak, l.deniedAt = 0, now
+	l.from, l.fromTotal = l.recent.start, l.recent.startTotal
 	// Requests between two denied ones count as accepted. slowDown uses the mean time between
 	// accepted requests since l.since. If there are none, learn takes its place.
 	accepted := l.seq > 0 && tk.seq > l.seq+1
 	if l.every >= slow && (accepted || l.count > 0) {
 		l.slowDown(tk)
-		l.seq, l.at, l.deniedAt = tk.seq, tk.at, now
+		l.seq, l.at = tk.seq, tk.at
 		return l.every, false
 	}
 	l.learn(tk, now)
-	l.seq, l.at, l.deniedAt = tk.seq, tk.at, now
-	l.from, l.fromTotal = l.recent.start, l.recent.startTotal
+	l.seq, l.at = tk.seq, tk.at
 	if l.sure || accepted {
 		return l.every, false
 	}
@@ -142,8 +142,8 @@ func (l *learned) learnFew(over time.Duration) {
 	l.every = max(l.every, min(over/time.Duration(max(l.count, 1))*10/9, slowest))
 }
 
-// learnLeak learns how fast the server's bucket leaks: no faster than the server has accepted
-// requests of late, since it accepts as many as leak, and more while the bucket has room.
+// learnLeak learns how fast the server's bucket leaks. It accepts as many requests as leak, and
+// more while it has room. So it leaks no faster than it has accepted requests of late.
 func (l *learned) learnLeak(over time.Duration, now instant) {
 	n := max(l.recent.total-l.recent.startTotal, 1)
 	l.every = max(l.every, max(now-l.recent.start, time.Second)/time.Duration(n))
@@ -174,7 +174,7 @@ func (l *learned) observe(now instant, newer, waiting bool, strikes int) {
 		if strikes > 1 && !l.busy(now) {
 			l.every = max(l.every, min(now-l.since, slowest))
 		}
-		l.recent.restart(now) // nothing was sent between denial and answer
+		l.recent.restart(now) // nothing was sent while backoff waited
 	case !waiting: // the pace holds nothing back
 	case l.every >= slow:
 		l.speedUp()
