@@ -2,7 +2,7 @@
 -- state.lua, which reads all others, is long and slow. An absent key has used nothing.
 
 -- quickRead returns the state of a key: its text in a reply, its numbers, its serial, its ring as
--- text. It returns nil if state.lua has to read the state. The argument text is one of texts.
+-- text. It returns nil if state.lua has to read the state. text is as in texts: see take.lua.
 local function quickRead(charge, key, text, takes)
   if charge.letter == 'c' then
     if takes and (charge.n ~= 1 or charge.shadow) then
@@ -16,15 +16,15 @@ local function quickRead(charge, key, text, takes)
     return format(' 0 %d 0', held), 0, held, 0
   elseif charge.isList or text == nil then
     return nil
-  elseif not text then
+  elseif not text then -- the key does not exist, or has another type
     if isSure == nil then
       local names = {}
       for k = 1, #keys do
         names[#names + 1] = not texts[k] and keys[k] or nil
       end
-      isSure = redis.call('EXISTS', unpack(names)) == 0
+      isSure = redis.call('EXISTS', unpack(names)) == 0 -- of all such keys of the call
     end
-    if isSure or redis.pcall('GETRANGE', key, '0', '0') == '' then
+    if isSure or redis.pcall('GETRANGE', key, '0', '0') == '' then -- it does not exist
       return ' 0 0 0', 0, 0, 0
     end
     return nil

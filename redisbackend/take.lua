@@ -6,10 +6,10 @@
 --
 -- KEYS   the keys of a request, each once, then those of the next
 -- ARGV   the number of the call
---        "" if there is one request, by the server's clock, which is no peek and charges no log and
---        no values. Otherwise "server" for that clock, or the instant in microseconds since the
---        Unix epoch. Then a head before each group of requests of one form: "take" or "peek", how
---        many requests follow, and how many keys each has: "take 3 2"
+--        "" for a single request by the server's clock, unless it is a peek or charges a log or
+--        values. Otherwise "server" for that clock, or the instant in microseconds since the Unix
+--        epoch. Then a head before each group of requests of one form: "take" or "peek", how many
+--        requests follow, and how many keys each has: "take 3 2"
 --        for each key of a request (of a group, once for all)
 --          its limit: see state.lua
 --          its units
@@ -24,7 +24,7 @@
 --          for each key the state that it found, under its limit:
 --            at, a, b             see the file of its family; of concurrency limits 0, the units, 0
 --            the debt             of fixed and anchored windows and calendars
---            the length of the next period, of calendars
+--            the length of the next period, of calendars; may be 0 if there is no debt
 --            of logs only at, and the units in use; of values at, how many there are, and 1 if the
 --            charged value is one of them
 --          for each log, and for values, the wait of its enforced charges, and that of its shadow
@@ -85,8 +85,8 @@ local takeOf = {}
 local stateOf, waitsOf, errorOf, write, noteTaken -- see read.lua and state.lua; often not needed
 -- A nil in a new table makes room for an element, so that the table need not grow.
 local reply, length = { argv[1] .. ' ' .. nowText, nil }, 1
--- What a request writes, by key: a new text with its expiry, a new state that write in state.lua
--- writes, or the id of a new unit of a concurrency limit. The other two are false.
+-- For its j-th key a request writes newTexts[j] with expiries[j]; or newStates[j], by write in
+-- state.lua; or newIDs[j], the id of a unit of a concurrency limit. The rest of these are false.
 local newTexts, expiries = { nil, nil, nil }, { nil, nil, nil }
 local newStates, newIDs = { nil, nil, nil }, { nil, nil, nil }
 -- The first key of a request is keys[place + 1]. The head of a group is argv[i], the "" if isAlone.
@@ -151,20 +151,20 @@ while argv[i] do
       local charge, key = charges[j], keys[place + j]
       local take, letter, most, P, Q = charge.take, charge.letter, charge.most, charge.P, charge.Q
       local n, shadow, lasts, periods = charge.n, charge.shadow, charge.lasts, charge.periods
-      local text = written and writes[written[key]]
+      local text = written and writes[written[key]] -- or nil: see writes.lua
       if text == nil then
         text = only
         if texts then
           text = texts[place + j]
         end
       end
-      local state, at, a, b, serial, ring = quickRead(charge, key, text, takes)
+      local stateText, at, a, b, serial, ring = quickRead(charge, key, text, takes)
       if ring then
         if not decodeRing then
           --- bucket_ring
         end
         ring = decodeRing(ring)
-        state = ring and state
+        stateText = ring and stateText
       end
 
       -- asOf is the instant to which the state is advanced: now, or its latest taking if the clock
@@ -175,19 +175,19 @@ while argv[i] do
       local fits, newAt, newA, newB, reset, owes
       -- Three things need the state as of now, before n units are added: the reply of a calendar,
       -- the level for a ring, and whether the serial stays. So take first adds 0 units.
-      if state and (periods or lasts or serial or ring) then
+      if stateText and (periods or lasts or serial or ring) then
         local before = at
         fits, at, a, b = take(most, P, Q, now, at, a, b, 0, nil, text, periods)
         if fits == nil then
-          state = nil
+          stateText = nil
         elseif periods then
-          state = format(wholes, at, a, b)
+          stateText = format(wholes, at, a, b)
         end
         if a == 0 and b == 0 or at ~= before and charge.ends then
-          serial = nil -- what is over gets no refund
+          serial = nil -- all units are back: nothing is left to refund
         end
       end
-      if state then
+      if stateText then
         fits, newAt, newA, newB, reset = take(most, P, Q, now, at, a, b, n, nil, text, periods)
       end
       if fits == nil then
@@ -195,7 +195,7 @@ while argv[i] do
           --- states
         end
         local fine
-        fine, s, state = pcall(stateOf, key, charge, text, takes)
+        fine, s, stateText = pcall(stateOf, key, charge, text, takes)
         if not fine then
           wrong = errorOf(s)
           break
@@ -211,10 +211,10 @@ while argv[i] do
       end
 
       allowed = allowed and (fits or charge.isFree)
-      found = found .. state .. (s and '' or charge.tail)
-      -- taken says that the charge takes units, unless a later key denies the request: then
-      -- nothing of what follows is written.
-      local taken = n > 0
+      found = found .. stateText .. (s and '' or charge.tail)
+      -- taken says that the charge takes units. If a later key denies the request, nothing is
+      -- written.
+      local taken = allowed and takes and n > 0
       if allowed and takes and shadow and shadow > 0 then
         local shadowFits, at2, a2, b2, reset2, owes2 =
           take(most, P, Q, asOf, newAt, newA, newB, shadow, owes, nil, periods)
@@ -222,7 +222,6 @@ while argv[i] do
           taken, newAt, newA, newB, reset, owes = true, at2, a2, b2, reset2, owes2
         end
       end
-      taken = taken and allowed and takes
       newTexts[j], newStates[j], newIDs[j] = false, false, false
       if taken then
         if lasts or serial or ring then

@@ -4,10 +4,10 @@
 --   writes   { 'x', text, expiry, 'y', text, expiry }; last is 6, its length
 --   written  { x = 2, y = 5 }, where the texts are
 --
--- But write in state.lua writes logs, values and concurrency limits at once. If an earlier request
--- put the key into writes, under another limit, its text there becomes false, which is left out at
--- the end, and written loses the key. As texts is now out of date, it becomes empty: state.lua
--- reads each key again that is not in written.
+-- But write in state.lua writes logs, values and concurrency limits at once. Suppose that the next
+-- request makes the bucket x a log. Then writes[2] becomes false, so the end leaves it out, and
+-- written.x becomes nil. texts is out of date, and becomes empty: later requests read their keys
+-- again. They still find y in writes.
 local writes, last, written
 if not isAlone then
   writes, last, written = {}, 0, {}
