@@ -1,8 +1,9 @@
--- Decides requests one after the other, at one instant. A request takes all that it charges, or
--- nothing. All keys are read first, and each that has changed is written once, at the end. A server
--- that refuses to write refuses the first write. So either all allowed requests take their units,
--- or the reply is an error and none does. Logs, values and concurrency limits are read and written
--- as their requests are decided.
+-- Decides requests one after the other, at one instant. A request takes all its enforced charges,
+-- and the shadow charges that fit, or nothing. All keys are read first, and texts that have changed
+-- are written at the end. A server that refuses to write refuses the first write. So either all
+-- allowed requests take their units, or none does. Logs, values and concurrency limits are read and
+-- written as their requests are decided. If the clock has stepped back or a limit has changed,
+-- read.lua writes the state that it reads, even if the request is denied.
 --
 -- KEYS   the keys of a request, each once, then those of the next
 -- ARGV   the number of the call
@@ -10,7 +11,7 @@
 --        values. Otherwise "server" for that clock, or the instant in microseconds since the Unix
 --        epoch. Then a head before each group of requests of one form: "take" or "peek", how many
 --        requests follow, and how many keys each has: "take 3 2"
---        for each key of a request (of a group, once for all)
+--        for each key of a request; the requests of a group share these
 --          its limit: see state.lua
 --          its units
 --            3             enforced ones
@@ -32,8 +33,8 @@
 --          for each key with a charge that lasts, the serial of its new state; 0 if nothing was
 --          taken
 --        All are numbers, with a space before each but the first.
---        A request with a key whose state cannot be read takes nothing. In place of its numbers it
---        has an error: "!", a text and the end of a line.
+--        A request with a key whose state cannot be read or converted takes nothing. In place of
+--        its numbers it has an error: "!", a text and the end of a line.
 --
 -- Clients compute from the states what remains and how long to wait. quick_read.lua reads most
 -- states, state.lua the others.
@@ -86,10 +87,12 @@ local stateOf, waitsOf, errorOf, write, noteTaken -- see read.lua and state.lua;
 -- A nil in a new table makes room for an element, so that the table need not grow.
 local reply, length = { argv[1] .. ' ' .. nowText, nil }, 1
 -- For its j-th key a request writes newTexts[j] with expiries[j]; or newStates[j], by write in
--- state.lua; or newIDs[j], the id of a unit of a concurrency limit. The rest of these are false.
+-- state.lua; or newIDs[j], the id of a unit of a concurrency limit. What it does not write
+-- is false in these three.
 local newTexts, expiries = { nil, nil, nil }, { nil, nil, nil }
 local newStates, newIDs = { nil, nil, nil }, { nil, nil, nil }
--- The first key of a request is keys[place + 1]. The head of a group is argv[i], the "" if isAlone.
+-- The first key of a request is keys[place + 1]. argv[i] stands before the limits of a group: its
+-- head, or the "" of a single request.
 local place, i = 0, isAlone and 2 or 3
 while argv[i] do
   local mode, alike, size = 'take', 1, nil
@@ -122,8 +125,9 @@ while argv[i] do
       tail = ' 0 0'
     end
     most, P, Q = most + 0, P + 0, Q + 0
-    -- take multiplies P by the units of the sliding window before. Endings that charge more may
-    -- raise these to 2 * most. So the product may pass 2^53 if P * most passes 2^52.
+    -- For a sliding window, take multiplies P by the units of the previous window. Settlements may
+    -- raise these to 2 * most. So the product may pass 2^53 if P * most passes 2^52. Buckets with Q
+    -- above 1 multiply fractions.
     if not muldiv and (letter == 's' and P * most > 4503599627370000
       or Q > 1 and (letter == 't' or letter == 'l' or letter == 'q')) then
       --- products
@@ -170,7 +174,7 @@ while argv[i] do
       -- asOf is the instant to which the state is advanced: now, or its latest taking if the clock
       -- stepped back. s is the state if state.lua has read it.
       local asOf, s, debt = now, nil, nil
-      -- take gets text as its argument isRead. It checks a state that has a text, and returns nil
+      -- text is passed as isRead. So take checks a state that was read from a text, and returns nil
       -- if the limit cannot have written it. A calendar also returns nil if no period contains now.
       local fits, newAt, newA, newB, reset, owes
       -- Three things need the state as of now, before n units are added: the reply of a calendar,
@@ -212,8 +216,8 @@ while argv[i] do
 
       allowed = allowed and (fits or charge.isFree)
       found = found .. stateText .. (s and '' or charge.tail)
-      -- taken says that the charge takes units. If a later key denies the request, nothing is
-      -- written.
+      -- taken says that the charge takes units. It still takes nothing if a later key denies the
+      -- request.
       local taken = allowed and takes and n > 0
       if allowed and takes and shadow and shadow > 0 then
         local shadowFits, at2, a2, b2, reset2, owes2 =
@@ -230,8 +234,8 @@ while argv[i] do
               --- bucket_ring
             end
             ring = noteLevel(ring, asOf, a, b, lasts or 0)
-          elseif letter == 'q' then
-            ring, serial = nil, nil -- a queue refunds only its latest taking
+          elseif letter == 'q' then -- without its serial an earlier taking gets no refund
+            ring, serial = nil, nil
           end
           if lasts and not serial then
             if not newSerial then
@@ -240,8 +244,8 @@ while argv[i] do
             serial = newSerial()
           end
         end
-        -- The id of the request's first unit, of a concurrency limit. For values it means nothing:
-        -- distinct.lua only reads whether there is one.
+        -- Of a concurrency limit: the id of the request's first unit. Of values: a part of the
+        -- digest, which only tells distinct.lua that the value was taken.
         local id = charge.ids and sub(charge.ids, 12 * request - 11, 12 * request)
         if s then
           s.at, s.a, s.b, s.debt, s.serial, s.ring = newAt, newA, newB, owes, serial, ring

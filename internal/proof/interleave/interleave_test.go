@@ -23,7 +23,7 @@ func explore(t *testing.T) {
 		if last := len(s.tasks) - 1; s.slow && !testrun.Full() {
 			s.tasks[last] = s.tasks[last][:len(s.tasks[last])-1]
 		}
-		t.Run(s.name, func(t *testing.T) { exploreTwice(t, s.full, s.explore) })
+		t.Run(s.name, func(t *testing.T) { exploreTwice(t, s.full || len(s.tasks) > 2, s.explore) })
 	}
 	t.Run("ends", func(t *testing.T) { exploreTwice(t, false, exploreEnds) })
 }
