@@ -169,7 +169,7 @@ func inOrder(b *redisbackend.Bare, all []asking) []int {
 	first := make(map[string]int)
 	alike, order := make([]int, len(all)), make([]int, len(all))
 	for i, a := range all {
-		form := redisbackend.Form(b, a.charges, a.peeks)
+		form, _ := redisbackend.Form(b, a.charges, a.peeks)
 		if _, ok := first[form]; !ok {
 			first[form] = i
 		}

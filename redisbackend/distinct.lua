@@ -14,6 +14,7 @@
 --   b        1 if the value that is charged is one of them, otherwise 0
 --   values   their texts
 --   charged  the digest of the value that is charged
+--   isTaken  that value was taken: write adds it, or its new instant
 --   place    where the text of that value is, before this script takes it; nil: nowhere
 
 take = function(most, P, _, asOf, at, a, b, n)
@@ -131,7 +132,7 @@ if family then
   -- write writes what is there, with the value that is charged at the end if it was taken.
   local function write(s, wait)
     local start, values = s.limit.text .. ';', s.values
-    if not s.firstID then
+    if not s.isTaken then
       values = start .. values
     elseif s.place then
       values = start .. sub(values, 1, s.place - 1) .. sub(values, s.place + width)

@@ -265,13 +265,20 @@ func DecodeAnnouncements(message string, arrived time.Time) ([]backends.Announce
 	return all, err
 }
 
-// Form returns a text that is the same for requests that are alike but for their keys.
-func Form(b *Bare, charges []backends.Charge, peeks bool) string {
+// MostAtOnce is the weight of requests up to which one call sends all that wait.
+const MostAtOnce = maxWeight - maxWeight/8
+
+// Form returns a text that is the same for requests that are alike but for their keys, and the
+// weight of the request.
+func Form(b *Bare, charges []backends.Charge, peeks bool) (form string, weight int) {
 	var r request
 	if err := b.accountsOf(charges, &r, mode{peeks, b.instant()}); err != nil {
 		panic(err)
 	}
-	return formOf(r.accounts, mode{peeks: peeks})
+	for i := range r.accounts {
+		weight += r.accounts[i].weight()
+	}
+	return formOf(r.accounts, mode{peeks: peeks}), weight
 }
 
 var JudgeClock = judgeClock

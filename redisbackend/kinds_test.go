@@ -106,10 +106,12 @@ func mixedCalls(t *testing.T, client, alone *redis.Client, g *gate, random *rand
 	var open1 []taken
 	for round := range 25 {
 		var all []asking
+		weight := 0
 		for range 2 + random.IntN(10) {
 			a := next()
-			all = append(all, a)
-			for random.IntN(4) == 0 {
+			_, more := redisbackend.Form(one, a.charges, a.peeks)
+			for again := true; again && weight+more <= redisbackend.MostAtOnce; again = random.IntN(4) == 0 {
+				weight += more
 				all = append(all, a)
 			}
 		}

@@ -3,14 +3,14 @@
 -- are written at the end. A server that refuses to write refuses the first write. So either all
 -- allowed requests take their units, or none does. Logs, values and concurrency limits are read and
 -- written as their requests are decided. If the clock has stepped back or a limit has changed,
--- read.lua writes the state that it reads, even if the request is denied.
+-- the state that was read may be written, even if the request is denied.
 --
 -- KEYS   the keys of a request, each once, then those of the next
 -- ARGV   the number of the call
---        "" for a single request by the server's clock, unless it is a peek or charges a log or
---        values. Otherwise "server" for that clock, or the instant in microseconds since the Unix
---        epoch. Then a head before each group of requests of one form: "take" or "peek", how many
---        requests follow, and how many keys each has: "take 3 2"
+--        "" for a single request by the server's clock that is no peek and charges no log and no
+--        values: it has no head. Otherwise "server" for that clock, or the instant in microseconds
+--        since the Unix epoch; and then a head before each group of requests of one form: "take" or
+--        "peek", how many requests follow, and how many keys each has: "take 3 2"
 --        for each key of a request; the requests of a group share these
 --          its limit: see state.lua
 --          its units
@@ -33,8 +33,8 @@
 --          for each key with a charge that lasts, the serial of its new state; 0 if nothing was
 --          taken
 --        All are numbers, with a space before each but the first.
---        A request with a key whose state cannot be read or converted takes nothing. In place of
---        its numbers it has an error: "!", a text and the end of a line.
+--        A request with a key whose state cannot be read, or advanced to now, takes nothing. In
+--        place of its numbers it has an error: "!", a text and the end of a line.
 --
 -- Clients compute from the states what remains and how long to wait. quick_read.lua reads most
 -- states, state.lua the others.
@@ -70,9 +70,8 @@ else
     only = nil
   end
 end
--- One request with one key: argv[5] would be the limit of a second one. Most are decided in
--- one.lua, which returns; the others go on below.
-if isAlone and not argv[5] then
+-- One request with one key. Most are decided in one.lua, which returns; the others go on below.
+if isAlone and not keys[2] then
   --- one
 end
 
@@ -174,8 +173,8 @@ while argv[i] do
       -- asOf is the instant to which the state is advanced: now, or its latest taking if the clock
       -- stepped back. s is the state if state.lua has read it.
       local asOf, s, debt = now, nil, nil
-      -- text is passed as isRead. So take checks a state that was read from a text, and returns nil
-      -- if the limit cannot have written it. A calendar also returns nil if no period contains now.
+      -- fits stays nil if state.lua has to read the state. take returns nil, too, if text is given
+      -- as isRead and the limit cannot have written it, or if no period of a calendar contains now.
       local fits, newAt, newA, newB, reset, owes
       -- Three things need the state as of now, before n units are added: the reply of a calendar,
       -- the level for a ring, and whether the serial stays. So take first adds 0 units.
@@ -234,7 +233,9 @@ while argv[i] do
               --- bucket_ring
             end
             ring = noteLevel(ring, asOf, a, b, lasts or 0)
-          elseif letter == 'q' then -- without its serial an earlier taking gets no refund
+          elseif letter == 'q' then
+            -- A queue refunds only its latest taking, since later requests already have their
+            -- delays. So each taking drops the serial of the one before.
             ring, serial = nil, nil
           end
           if lasts and not serial then
@@ -244,14 +245,12 @@ while argv[i] do
             serial = newSerial()
           end
         end
-        -- Of a concurrency limit: the id of the request's first unit. Of values: a part of the
-        -- digest, which only tells distinct.lua that the value was taken.
-        local id = charge.ids and sub(charge.ids, 12 * request - 11, 12 * request)
+        local firstID = letter == 'c' and sub(charge.ids, 12 * request - 11, 12 * request)
         if s then
           s.at, s.a, s.b, s.debt, s.serial, s.ring = newAt, newA, newB, owes, serial, ring
-          s.firstID, newStates[j] = id, s
-        elseif letter == 'c' then
-          newIDs[j] = id
+          s.firstID, s.isTaken, newStates[j] = firstID, true, s
+        elseif firstID then
+          newIDs[j] = firstID
         else
           local new = charge.text .. format(wholes, newAt, newA, newB)
           if serial or ring then
