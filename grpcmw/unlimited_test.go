@@ -82,7 +82,8 @@ func TestMethodsThatNothingLimitsAreListed(t *testing.T) {
 
 func TestMethodsThatAPolicyFileForgetsAreListed(t *testing.T) {
 	p, err := policy.Parse("weir.yaml",
-		[]byte(`{version: 1, rules: [{name: calls, match: POST /grpc.testing.TestService/, except: POST /grpc.testing.TestService/EmptyCall, key: everybody, limit: 10/minute}]}`),
+		[]byte(`{version: 1, rules: [{name: calls, match: POST /grpc.testing.TestService/, `+
+			`except: POST /grpc.testing.TestService/EmptyCall, key: everybody, limit: 10/minute}]}`),
 		policy.Names[*grpcmw.Call]{Request: (*grpcmw.Call).Request})
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,8 @@ import (
 
 func TestTheAddressOfAToolStandsInForTheClientOfTheFile(t *testing.T) {
 	p, err := policy.Parse("weir.yaml",
-		[]byte(`{version: 1, client: {proxy-count: 2}, lists: {offices: [198.51.100.0/24]}, rules: [{name: all, key: address, limit: 1/hour, except: list offices}]}`),
+		[]byte(`{version: 1, client: {proxy-count: 2}, lists: {offices: [198.51.100.0/24]}, `+
+			`rules: [{name: all, key: address, limit: 1/hour, except: list offices}]}`),
 		policy.Names[*http.Request]{
 			Address: func(r *http.Request) (netip.Addr, error) { return netip.ParseAddr(r.RemoteAddr) },
 		})

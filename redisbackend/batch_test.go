@@ -163,8 +163,7 @@ func callDecidesAsEachAlone(t *testing.T, common bool) {
 	}
 }
 
-// inOrder returns the order in which a call decides requests that wait: those that are alike but
-// for their keys together.
+// inOrder returns the order in which a call decides requests that wait: those of one form together.
 func inOrder(b *redisbackend.Bare, all []asking) []int {
 	first := make(map[string]int)
 	alike, order := make([]int, len(all)), make([]int, len(all))

@@ -268,8 +268,8 @@ func DecodeAnnouncements(message string, arrived time.Time) ([]backends.Announce
 // MostAtOnce is the weight of requests up to which one call sends all that wait.
 const MostAtOnce = maxWeight - maxWeight/8
 
-// Form returns a text that is the same for requests that are alike but for their keys, and the
-// weight of the request.
+// Form returns the form of a request, which two requests share if they differ in their keys only,
+// and the weight of the request.
 func Form(b *Bare, charges []backends.Charge, peeks bool) (form string, weight int) {
 	var r request
 	if err := b.accountsOf(charges, &r, mode{peeks, b.instant()}); err != nil {

@@ -57,7 +57,8 @@ descriptors:
 		descriptors.File{Name: "e.yaml", Text: []byte("")},
 		descriptors.File{
 			Name: "f.yaml",
-			Text: []byte("domain: f\nall_or_nothing: true\ndescriptors:\n  - {key: a, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 1}}\n  - &x {key: b}\n"),
+			Text: []byte("domain: f\nall_or_nothing: true\ndescriptors:\n" +
+				"  - {key: a, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 1}}\n  - &x {key: b}\n"),
 		},
 	)
 	var got []string

@@ -471,7 +471,8 @@ func TestTheBarOfThePlaygroundDoesNotWrap(t *testing.T) {
 // A window of 1280 at 200%, and one of 320, as WCAG has it (1.4.4, 1.4.10).
 func TestThePlaygroundIsReadable(t *testing.T) {
 	b := openPlayground(t,
-		"?panel=fixed-window+5/5s&panel=leaky-queue+5/5s+and+2/s&panel=many&traffic=script&script=1s+x20,+every+40s&retry=wait")
+		"?panel=fixed-window+5/5s&panel=leaky-queue+5/5s+and+2/s&panel=many"+
+			"&traffic=script&script=1s+x20,+every+40s&retry=wait")
 	for _, width := range []int64{1280, 640, 320} {
 		b.size(width)
 		b.fits(width)
@@ -571,7 +572,10 @@ func TestHowLongAFrameTakes(t *testing.T) {
 // The text of a panel is seen whole, and so is the time of a long picture.
 func TestLongTextsFit(t *testing.T) {
 	b := openPlayground(t,
-		"?panel=account:+token-bucket+10000/1s+burst+5000+and+stage-prod:+token-bucket+2000/1s+burst+1000+and+plan-rate:+token-bucket+10/1s+burst+20+and+plan-quota:+fixed-window+1000/1d&panel=5/10s&traffic=script&script=5m+x9,+every+70m&span=30h&speed=100")
+		"?panel=account:+token-bucket+10000/1s+burst+5000"+
+			"+and+stage-prod:+token-bucket+2000/1s+burst+1000+and+plan-rate:+token-bucket+10/1s+burst+20"+
+			"+and+plan-quota:+fixed-window+1000/1d&panel=5/10s"+
+			"&traffic=script&script=5m+x9,+every+70m&span=30h&speed=100")
 	for _, width := range []int64{1280, 390} {
 		b.size(width)
 		b.until("the text of the panel is whole",
