@@ -60,13 +60,14 @@ func OnceValue[T any](f func() T) func() T { return sync.OnceValue(f) }
 // Get returns an object of p, or a new one.
 func (p *Pool) Get() any {
 	p.lock.Lock()
-	defer p.lock.Unlock()
 	if n := len(p.all); n > 0 {
 		last := p.all[n-1]
 		p.all = p.all[:n-1]
+		p.lock.Unlock()
 		return last
 	}
-	return p.New()
+	p.lock.Unlock()
+	return p.New() // which may suspend the task
 }
 
 // Put adds an object to p.
