@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/weir-go/weir/internal/proof/testrun"
@@ -267,6 +268,108 @@ func TestTheReportIsUsedByKeyboard(t *testing.T) {
 	if moving := value[int](b, `document.getAnimations().length`); moving != 0 {
 		t.Errorf("%d things move by themselves", moving)
 	}
+}
+
+// twoClients is a log of 100 seconds: one client asks three times a second, and one every three seconds.
+func twoClients(t *testing.T) string {
+	t.Helper()
+	var log strings.Builder
+	for i := range 300 {
+		at := time.Date(2026, 11, 20, 12, 0, i/3, 0, time.UTC).Format("02/Jan/2006:15:04:05 -0700")
+		fmt.Fprintf(&log, "203.0.113.77 - - [%s] \"GET /a HTTP/1.1\" 200 5 \"-\" \"an agent\"\n", at)
+		if i%10 == 0 {
+			fmt.Fprintf(&log, "2001:db8:1:2:3::4 - - [%s] \"POST /login HTTP/1.1\" 429 5 \"-\" \"an agent\"\n", at)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "access.log")
+	if err := os.WriteFile(path, []byte(log.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestTheReportDrawsTheOtherPolicyToo(t *testing.T) {
+	dir := t.TempDir()
+	current := filepath.Join(dir, "weir.yaml")
+	if err := os.WriteFile(current, []byte("version: 1\nclient: {peer: true}\nrules:\n"+
+		"  - {name: current, key: address, limit: 90/minute}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, other := range map[string][]string{"alone": nil, "compared": {"--against", current, "--ladder"}} {
+		t.Run(name, func(t *testing.T) {
+			b := openReport(t, append(append([]string{"--limit", "60/minute"}, other...), twoClients(t))...)
+			for _, drawn := range []string{"#peaks .limit", "#peaks .over", "#time .asked"} {
+				if value[int](b, `document.querySelectorAll('`+drawn+`').length`) == 0 {
+					t.Errorf("%s is not drawn", drawn)
+				}
+			}
+			if before := value[int](b, `document.querySelectorAll('#time .before').length`); before > 0 != (other != nil) {
+				t.Errorf("the other policy is drawn with %d elements", before)
+			}
+			for id, want := range map[string]string{
+				"time-readout": `^.* asked, .* denied`,
+				"peaks-readout": `^1 of 2 keys asks for more than 60 in a minute\. ` +
+					`sliding-window 60/1m denies [0-9–]+ of 330 requests, of 1 key\.$`,
+			} {
+				got := value[string](b, `document.getElementById('`+id+`').textContent`)
+				if !regexp.MustCompile(want).MatchString(got) {
+					t.Errorf("%s says %q, want %s", id, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestTheLineOfTheReportIsDragged(t *testing.T) {
+	dir := t.TempDir()
+	policy := filepath.Join(dir, "weir.yaml")
+	if err := os.WriteFile(policy, []byte("version: 1\nclient: {peer: true}\nrules:\n"+
+		"  - {name: per-client, key: address, limit: 60/minute}\n"+
+		"  - {name: agents, key: header User-Agent, limit: 100/minute, mode: shadow}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := openReport(t, "--policy", policy, "--ladder", twoClients(t))
+	says := func(what, want string) {
+		t.Helper()
+		if got := value[string](b, `document.getElementById('peaks-readout').textContent`); !strings.HasPrefix(got, want) {
+			t.Errorf("%s it says %q, want %q", what, got, want)
+		}
+	}
+	line := func() float64 { return value[float64](b, `+document.getElementById('number').value`) }
+	says("first", "1 of 2 keys asks for more than 60 in a minute. ")
+	b.do("show the line", chromedp.ScrollIntoView(chromedp.CSS("#peaks")))
+	grip := value[struct{ X, Y float64 }](b,
+		`(({x, y}) => ({X: x + 50, Y: y + 22}))(document.querySelector('#peaks .hold').getBoundingClientRect())`)
+	mouse := func(event input.DispatchMouseEventType, down float64) {
+		command(b, input.DispatchMouseEvent, input.DispatchMouseEventParams{
+			Type: event, X: grip.X, Y: grip.Y + down, Button: input.MouseButtonLeft, ClickCount: 1})
+	}
+	mouse(input.DispatchMouseEventTypeMousePressed, 0)
+	mouse(input.DispatchMouseEventTypeMouseMoved, 40)
+	dragged := line()
+	if dragged <= 1 || dragged >= 60 {
+		t.Errorf("the line is at %v after it was dragged down from 60", dragged)
+	}
+	mouse(input.DispatchMouseEventTypeMouseReleased, 40)
+	mouse(input.DispatchMouseEventTypeMouseMoved, 0)
+	if after := line(); after != dragged {
+		t.Errorf("the line goes on to %v after it was let go at %v", after, dragged)
+	}
+	b.do("focus", chromedp.Focus(chromedp.CSS("#slider")))
+	b.key(kb.Home)
+	says("at the slider's begin", "2 of 2 keys ask for more than 1 in a minute.")
+	b.write("#number", "7")
+	says("at 7", "2 of 2 keys ask for more than 7 in a minute.")
+	b.write("#number", "120")
+	says("at a rung", "1 of 2 keys asks for more than 120 in a minute. sliding-window 120/1m alone would deny ")
+	b.do("focus", chromedp.Focus(chromedp.CSS("#time")))
+	b.key(kb.End)
+	if got := value[string](b, `document.getElementById('time-readout').textContent`); !strings.Contains(got, "12:01:") {
+		t.Errorf("the last bar says %q", got)
+	}
+	b.choose("#rule", "1")
+	value[bool](b, `document.getElementById('rule').dispatchEvent(new Event('change', {bubbles: true}))`)
+	says("of the other rule", "1 of 1 key asks for more than 100 in a minute. sliding-window 100/1m would deny ")
 }
 
 // shotReport writes pictures of a report for the artefacts of CI.
