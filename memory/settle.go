@@ -12,7 +12,8 @@ import (
 
 var errEndingLengths = errors.New("memory: endings and settlements differ in length")
 
-// Settle implements [backends.Settler]. The ending of a charge that the Memory decided never fails.
+// Settle implements [backends.Settler]. The ending of a charge that the Memory decided fails only if
+// its limit was retired, and as many others as possible are live.
 func (m *Memory) Settle(_ context.Context, endings []backends.Ending,
 	out []limits.Settlement) error {
 	if len(endings) != len(out) {
@@ -63,9 +64,9 @@ func (m *Memory) settleOne(e *backends.Ending, s *limits.Settlement) {
 }
 
 // refundLocked refunds the units that a taking did not cost, as far as [family.Compiled].Refund
-// allows. It returns how many units fewer are in use now. Units that had drained, faded or expired
-// before were in use no more, so they are not among them. It refunds nothing if the state is gone,
-// fresh, or was converted since the taking: converted units count from the conversion.
+// allows. It returns by how much the units in use fell: units that drained, faded or expired before
+// are not among them. It refunds nothing if the state is gone, fresh, or was converted since the
+// taking: converted units count from the conversion.
 func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Ending,
 	now int64) int64 {
 	entry := sh.findLocked(hash)
@@ -78,10 +79,10 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 		return 0
 	}
 	_, inUse := sh.asOfLocked(under, before, now)
-	node := uint32(0) // of e.Value; found before Refund takes its units
+	listed := uint32(0) // the node that has e.Value, if the limit counts values
 	if under.Values {
-		sh.nodes.value = sh.limits.digest(e.Value) // OfValue looks for it, here and in Refund
-		node = sh.nodes.OfValue(before.Head())
+		sh.nodes.value = sh.limits.digest(e.Value) // which OfValue and Refund look for
+		listed = sh.nodes.OfValue(before.Head())
 	}
 	after := under.family.Refund(before, family.Refund{
 		Taken: e.Taken, Final: e.Final, At: e.Ticket & ticketMask, Now: now, Ring: sh.rings[hash],
@@ -90,52 +91,56 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 		return 0
 	}
 	_, left := sh.asOfLocked(under, after, now)
-	returned := min(e.Taken-e.Final, inUse-left)
-	switch {
-	case under.Values:
-		after = sh.nodes.without(node, after, under.share)
-		entry.set(after) // node is free now; releaseLocked and clearLocked below free what is left
-	case under.Lists:
+	if under.Values {
+		after = sh.nodes.without(listed, after, under.share)
+		entry.set(after) // before anything frees the nodes of entry: those of the value are free now
+	} else if under.Lists {
 		sh.nodes.cut(&entry.state, after, under.share)
 	}
-	sh.noteTakenLocked(hash) // after a refund, the state may look as a conversion left it
-	if under.Size(after) == 0 {
+	sh.storeRefundedLocked(entry, under, after, now)
+	return min(e.Taken-e.Final, inUse-left)
+}
+
+// storeRefundedLocked makes after the state of entry, or empties its slot if nothing is in use.
+func (sh *shard) storeRefundedLocked(entry *entry, limit *scopedLimit, after family.Used,
+	now int64) {
+	sh.noteTakenLocked(entry.hash) // the state may look again as a conversion has left it
+	if limit.Size(after) == 0 {
 		if len(sh.floors) == 0 && len(sh.changes) == 0 {
 			sh.clearLocked(entry)
-			return returned
+			return
 		}
 		// Keep a fresh state. Without one the key would start from the floors, and lose its change.
 		sh.releaseLocked(&entry.state)
-		after, _ = sh.asOfLocked(under, family.Used{}, now)
-		after.Serial = sh.serialLocked(under, after)
+		after, _ = sh.asOfLocked(limit, family.Used{}, now)
+		after.Serial = sh.serialLocked(limit, after)
 	}
 	entry.set(after)
-	return returned
 }
 
 // chargeLocked charges up to n units that a taking cost above its estimate, whether they fit or
 // not, and returns how many. It stops where the key owes the maximum. It leaves a live state under
 // another limit as it is: a conversion could undo later takings or lift a ban.
 //
-// A key without an entry may have been displaced under another limit. A new entry under limit would
-// hide the units of that limit, which are only in a floor. So chargeLocked stores no entry then. It
-// raises the floor of limit instead.
+// A key without an entry may have been displaced under another limit, whose units are then only in
+// a floor. A new entry under limit would hide them. So chargeLocked stores no entry then, and raises
+// the floor of limit instead.
 func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int64) int64 {
 	entry := sh.findLocked(hash)
 	if entry != nil && sh.livesUnderAnotherLocked(entry, limit, now) {
 		return 0
 	}
-	s, displaced := sh.loadLocked(entry, limit, now, false) // a conversion is not stored yet
-	// loadLocked starts s with the maximum at most. What the floor has above it is charged below.
-	owes := int64(0)
-	if displaced && !limit.Bans {
-		owes = max(0, sh.floorLocked(limit, now)-limit.Max)
-	}
+	s, displaced := sh.loadLocked(entry, limit, now, false) // storeLocked stores it
 	s, inUse := sh.asOfLocked(limit, s, now)
 	if s, n = limit.family.Charge(s, n, inUse, now); n == 0 {
 		return 0
 	}
-	s, _ = limit.family.Charge(s, owes, inUse+n, now) // after n, as the key owes at most the maximum
+	if displaced && !limit.Bans {
+		// The floor may be above the maximum, and loadLocked starts a key with the maximum at most.
+		// The rest comes after n: if both exceed what a key may owe, the rest is cut, and not n.
+		rest := max(0, sh.floorLocked(limit, now)-limit.Max)
+		s, _ = limit.family.Charge(s, rest, inUse+n, now)
+	}
 	if entry == nil && sh.displacedOtherwiseLocked(limit, now) {
 		sh.raiseFloorLocked(limit, sh.rememberedLocked(limit, s, now), now)
 		return n

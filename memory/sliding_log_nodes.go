@@ -5,7 +5,8 @@ import (
 	"math/bits"
 )
 
-// logNode is one taking, or several that were merged.
+// logNode is one taking, or several that were merged. In logs of values it may be more: see
+// isNamed.
 type logNode struct {
 	at   int64
 	cost uint32
@@ -18,18 +19,18 @@ const shares = 256
 
 const pieceNodes = 256 // 4 KiB
 
-// logNodes holds the nodes of one shard, numbered from 1. They are allocated in pieces, as needed,
-// and never freed to the system. They contain no pointers.
+// logNodes holds the nodes of one shard, numbered from 1. Pieces are allocated as needed, and never
+// freed to the system. Nodes contain no pointers.
 type logNodes struct {
 	pieces []*[pieceNodes]logNode
-	made   uint32          // nodes allocated
-	most   uint32          // nodes that may be allocated
+	made   uint32          // nodes that were ever used
+	most   uint32          // bound of made
 	free   uint32          // head of the list of unused nodes
 	inUse  *[shares]uint32 // nodes in logs, by share number
-	hand   uint32          // the bucket at which sweepLocked stopped
+	hand   uint32          // index into shard.buckets, where sweepLocked stopped
 
-	// value is an argument of decisions, refunds and storeValueLocked: the digest of the
-	// value that is charged or refunded. Only limits that count values read it.
+	// value is the digest of the value that is charged or refunded. Callers set it before decisions,
+	// refunds and storeValueLocked, in place of a parameter that most algorithms would ignore.
 	value int64
 
 	failedAt int64 // when findNodeLocked last found nothing for a short log: see searchPause
@@ -55,7 +56,7 @@ func (l *logNodes) get(share uint8) uint32 {
 	return i
 }
 
-// make allocates a node.
+// make returns a node that was never used.
 func (l *logNodes) make() uint32 {
 	if l.made == 0 {
 		l.inUse = new([shares]uint32)
@@ -104,19 +105,17 @@ func (l *logNodes) length(s *state, most int) (n int) {
 }
 
 const (
-	// sweepLocked stops after so many buckets, or after so many logs.
-	sweepBuckets = 256
-	sweepLogs    = 12
-
-	// sweepLocked also stops at a log of so many nodes: it is long enough to be merged.
-	longLog = 256
+	sweepBuckets = 256 // buckets after which sweepLocked stops
+	sweepLogs    = 12  // logs after which it stops
+	longLog      = 256 // nodes of a log that is long enough to be merged: it stops there, too
 
 	// A log merges its own takings only if it has fewNodes nodes or more. A shorter one gets no
 	// node if no other log yields one.
 	fewNodes = 4
 
-	// findNodeLocked may fail for a shorter log of a scope with most nodes. For 1/searchPause of the
-	// period it then fails for all such logs at once, without a sweep.
+	// A search may find nothing for a log of fewer nodes, but not none, while the logs of its share
+	// number have more than half of all nodes. Then findNodeLocked does not search for such logs
+	// for Period/searchPause.
 	searchPause = 256
 )
 
@@ -124,8 +123,8 @@ const (
 // empty. It tries in turn:
 //
 //  1. A sweep frees expired nodes.
-//  2. Another log merges its takings: of the scope with the most nodes, the longest log that the
-//     sweep saw. If that is limit's own scope, the log must have at least two nodes more than e.
+//  2. The longest log that the sweep saw merges its takings. If it is under limit's own share
+//     number, it must have at least two nodes more than e.
 //  3. The log in e merges its own takings, if it has fewNodes nodes or more.
 //
 // Otherwise it returns 0.
@@ -136,29 +135,38 @@ func (sh *shard) findNodeLocked(e *entry, limit *scopedLimit) uint32 {
 	if pauses && sh.latest-l.failedAt < limit.Period/searchPause {
 		return 0
 	}
-	longest, most, share := sh.sweepLocked(limit.share)
-	switch {
-	case l.free != 0:
+	longest := sh.sweepLocked(limit.share)
+	if l.free != 0 {
 		return l.get(limit.share)
-	case share != limit.share || most >= own+2: // longest yields
-	case own >= fewNodes:
-		longest = e
-	default:
-		if pauses {
-			l.failedAt = sh.latest
-		}
-		return 0
 	}
-	l.merge(&longest.state, share)
-	return l.get(limit.share)
+	if longest.share != limit.share || longest.nodes >= own+2 {
+		l.merge(longest.state, longest.share)
+		return l.get(limit.share)
+	}
+	if own >= fewNodes {
+		l.merge(&e.state, limit.share)
+		return l.get(limit.share)
+	}
+	if pauses {
+		l.failedAt = sh.latest
+	}
+	return 0
+}
+
+// seenLog is a log that a sweep saw.
+type seenLog struct {
+	state *state
+	nodes int // at most longLog
+	share uint8
 }
 
 // sweepLocked frees expired nodes, from the bucket where it stopped last time, until a node is
-// unused. crowded is the share number with the most nodes: the given one, or of a log that it saw.
-// In a tie it is the given one. longest is the longest log that it saw under that number, and most
-// is how many nodes longest has.
-func (sh *shard) sweepLocked(share uint8) (longest *entry, most int, crowded uint8) {
+// unused. It returns the longest log of the share number that has the most nodes, among the given
+// number and those of the logs it saw. The given number wins a tie, and may have no log that was
+// seen: nodes is 0 then.
+func (sh *shard) sweepLocked(share uint8) seenLog {
 	l := &sh.nodes
+	longest := seenLog{share: share}
 	logs := 0
 	for range min(sweepBuckets, len(sh.buckets)) {
 		if l.hand++; l.hand >= uint32(len(sh.buckets)) {
@@ -167,35 +175,36 @@ func (sh *shard) sweepLocked(share uint8) (longest *entry, most int, crowded uin
 		slots := &sh.buckets[l.hand]
 		for i := range slots {
 			e := &slots[i]
-			if e.empty() || e.a == 0 {
+			if e.empty() || !e.listsNodes() {
 				continue
 			}
 			limit := sh.limits.get(e.limitID)
 			if !limit.Lists {
 				continue
 			}
-			if l.expire(&e.state, limit, sh.latest); e.a == 0 {
+			if l.expire(&e.state, limit, sh.latest); !e.listsNodes() {
 				continue
 			}
 			logs++
-			// A longer log under this number, or a log under a number with more nodes.
-			if n := l.length(&e.state, longLog); limit.share == share && n > most ||
-				l.inUse[limit.share] > l.inUse[share] {
-				longest, most, share = e, n, limit.share
+			seen := seenLog{&e.state, l.length(&e.state, longLog), limit.share}
+			if l.inUse[seen.share] > l.inUse[longest.share] ||
+				seen.share == longest.share && seen.nodes > longest.nodes {
+				longest = seen
 			}
 		}
-		if l.free != 0 || logs >= sweepLogs || most >= longLog {
+		if l.free != 0 || logs >= sweepLogs || longest.nodes >= longLog {
 			break
 		}
 	}
-	return longest, most, share
+	return longest
 }
 
-// merge frees at least a quarter of the nodes of s, and at least one. It merges the takings within
-// one interval into the last of them, so they count longer, by less than the interval. The interval
-// is a power of two microseconds. So intervals nest: however often a log is merged, no taking
-// counts longer by more than the longest interval. A log of values instead frees digests of its
-// oldest values, as many or all that it has, and merges only without any.
+// merge frees nodes of s, at least one. A log that has digests frees those of its oldest values, a
+// quarter of its nodes if it has so many digests. Any other log frees at least a quarter.
+//
+// It merges the takings within one interval into the last of them, so they count longer, by less
+// than the interval. The interval is a power of two microseconds. So intervals nest: however often
+// a log is merged, no taking counts longer by more than the longest interval.
 //
 // An example. The nodes are at 1, 2, 5 and 11 µs, and the latest taking is at 13 µs:
 //
@@ -211,7 +220,8 @@ func (l *logNodes) merge(s *state, share uint8) {
 	log := s.used()
 	shift := 63 // one interval: all become part of the latest taking
 	if keep := int64(n - max(1, n/4)); keep > 0 {
-		// The nodes lie in keep intervals at most, besides the one of the latest taking.
+		// An interval is longer than the time from the oldest to the latest, divided by keep. So the
+		// nodes lie in the interval of the latest and in keep intervals at most.
 		shift = bits.Len64(uint64((s.at - l.at(log.Head()).at) / keep))
 	}
 	latest := log.Latest() // units of the latest taking, which is in s and has no node

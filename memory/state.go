@@ -17,6 +17,9 @@ func (s *state) used() family.Used {
 
 func (s *state) set(u family.Used) { s.at, s.a, s.b, s.serial = u.At, u.A, uint32(u.B), u.Serial }
 
+// listsNodes reports whether s, a log, has nodes.
+func (s *state) listsNodes() bool { return s.a != 0 }
+
 // asOfLocked returns s, a state of limit, as it is at now, and how many units are in use.
 func (sh *shard) asOfLocked(limit *scopedLimit, s family.Used, now int64) (family.Used, int64) {
 	s, t, _ := limit.family.Decide(s, 0, now, &sh.nodes)

@@ -22,7 +22,7 @@ type Ending struct {
 	// limiter also sends endings to a fallback that is [InProcess], to tell it which units the
 	// backend has allowed. In these Ticket and Taken are 0, and Final units are held from now on,
 	// even above the limit, until another Ending with Ticket 0. Backends that are not InProcess may
-	// take Final for 0.
+	// ignore Final: it is 0 for them.
 	Final int64
 
 	// Value is the Value of the charge.
