@@ -200,7 +200,7 @@ func Holding(b *Bare) (charges int, unreleased int64) {
 	h := b.holds
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.running), h.units
+	return len(h.running), h.unreleased
 }
 
 // WaitForReleases waits until ReleasesAreDone.

@@ -67,7 +67,7 @@ type holds struct {
 	retries        list.List[*hold] // to renew or release again after a failure
 	secondReleases list.List[*hold] // to release a second time
 	inFlight       map[*hold]int    // renewals and releases under way
-	units          int64            // that wait for their release
+	unreleased     int64            // units that wait for their release
 	timer          *time.Timer
 	wakesAt        time.Time // when the timer fires; zero: it does not
 	closed         bool
@@ -82,7 +82,7 @@ type hold struct {
 	list         *list.List[*hold] // nil: it is in none
 	dueAt        time.Time         // in its list
 	latestErrand *errand           // latest renewal or release
-	mayReappear  bool              // a taking or renewal may hold it again: release it twice
+	mayReappear  bool              // a taking or renewal may arrive after a release: release it twice
 	endsBy       time.Time         // when its units end by themselves; zero: its request runs
 }
 
@@ -141,19 +141,20 @@ func (k *hold) isRenewed() bool { return k.endsBy.IsZero() }
 
 // add starts to renew units that Redis has just counted as held.
 func (h *holds) add(ids idRange) {
-	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	now := time.Now()
 	k := newHold(ids, false)
 	h.running[ids.first] = k
 	h.waitLocked(k, &h.due, now.Add(h.holdTime/3+h.slack()), now)
 }
 
-// slack is how much before dueAt a hold may be renewed, so that one call renews many. So holds are
-// due at HoldTime/3 plus slack: none is renewed before HoldTime/3.
+// slack is how much before dueAt a hold may be renewed, so that one call renews many. With a
+// HoldTime of 30 s holds are due after 10.5 s, and renewed after 10 to 10.5 s.
 func (h *holds) slack() time.Duration { return h.holdTime / 60 }
 
-// waitLocked appends k, which is in no queue, to one. The holds in it are due no later than k.
+// waitLocked appends k, which is in no queue, to one. As each queue has one delay, it is ordered by
+// dueAt.
 func (h *holds) waitLocked(k *hold, queue *list.List[*hold], dueAt, now time.Time) {
 	k.list, k.dueAt = queue, dueAt
 	queue.Add(&k.node)
@@ -179,7 +180,7 @@ type heldEnding struct {
 }
 
 // releasesOf stops renewing the units of endings of concurrency limits, and returns holds for their
-// release. It takes Final for 0, as backends may that are not [backends.InProcess].
+// release. It ignores Final, which only [backends.InProcess] backends must obey.
 func (h *holds) releasesOf(
 	endings []backends.Ending, out []limits.Settlement,
 ) (ended []heldEnding) {
@@ -188,7 +189,8 @@ func (h *holds) releasesOf(
 		if !algorithm.Of(e.Limit.Algorithm()).Held {
 			continue
 		}
-		if out[i].Returned = e.Taken; e.Taken > 0 {
+		out[i].Returned = e.Taken
+		if e.Taken > 0 {
 			ids := idRange{h.backend.heldName(e.Scope, e.Key), e.Ticket, e.Taken}
 			ended = append(ended, heldEnding{h.forget(ids), &out[i]})
 		}
@@ -197,8 +199,8 @@ func (h *holds) releasesOf(
 }
 
 // recordReleases records the results of releases. One that failed is retried, and a hold that may
-// reappear is released twice. If maxUnreleased units already wait, a failed release becomes the
-// error of its ending, and the units end by themselves.
+// reappear is released twice. If maxUnreleased units already wait, or h is closed, a failed release
+// becomes the error of its ending, and the units end by themselves.
 func (h *holds) recordReleases(ended []heldEnding, errs []error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -234,14 +236,15 @@ func (h *holds) forget(ids idRange) *hold {
 }
 
 // releaseLater releases units for which no caller waits. mayReappear is true if a taking without a
-// reply may arrive after the release.
+// reply may arrive after the release. If maxUnreleased units already wait, or h is closed, the
+// units end by themselves.
 func (h *holds) releaseLater(ranges []idRange, mayReappear bool) {
 	if len(ranges) == 0 {
 		return
 	}
-	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	now := time.Now()
 	for _, ids := range ranges {
 		k := newHold(ids, mayReappear)
 		k.endsBy = now.Add(h.holdTime + 2*callTimeout)
@@ -254,10 +257,10 @@ func (h *holds) releaseLater(ranges []idRange, mayReappear bool) {
 // countUnreleasedLocked adds k to the units that wait for their release. It returns false if there
 // are too many, or h is closed. releasedLocked subtracts k.
 func (h *holds) countUnreleasedLocked(k *hold) bool {
-	if h.closed || h.units+k.count > maxUnreleased {
+	if h.closed || h.unreleased+k.count > maxUnreleased {
 		return false
 	}
-	h.units += k.count
+	h.unreleased += k.count
 	return true
 }
 
@@ -271,7 +274,7 @@ func (h *holds) releasedLocked(k *hold, now time.Time, err error) {
 		k.mayReappear = false
 		h.waitLocked(k, &h.secondReleases, now.Add(longestCall), now)
 	default:
-		h.units -= k.count
+		h.unreleased -= k.count
 	}
 }
 
@@ -289,7 +292,8 @@ func (h *holds) sendLocked(now time.Time, due ...*hold) {
 		h.withdrawLocked(k)
 		e := h.errandFor(context.Background(), k)
 		e.done = func() { h.finish(k, e) }
-		if k.latestErrand = e; k.isRenewed() {
+		k.latestErrand = e
+		if k.isRenewed() {
 			k.mayReappear = true // if this renewal arrives after the release
 			h.waitLocked(k, &h.unconfirmed, now.Add(h.holdTime/10), now)
 		}
@@ -302,8 +306,8 @@ func (h *holds) sendLocked(now time.Time, due ...*hold) {
 		e.line = l
 		jobs[l], holdsOf[l] = append(jobs[l], &e.job), append(holdsOf[l], k)
 	}
-	for l, jobs := range jobs {
-		if err := l.submit(now, jobs...); err != nil {
+	for l, batch := range jobs {
+		if err := l.submit(now, batch...); err != nil {
 			for _, k := range holdsOf[l] {
 				h.finishLocked(k, now, 0, err)
 			}
@@ -347,7 +351,8 @@ func (h *holds) finishLocked(k *hold, now time.Time, unknown int64, err error) {
 		h.releasedLocked(k, now, err)
 	case h.running[k.first] != k: // its request has ended: another hold releases the units
 	case err != nil:
-		// Retry it sooner than unconfirmed does, unless another renewal succeeds or may succeed.
+		// Retry it sooner than unconfirmed does. If k has left that queue, another renewal has
+		// succeeded, and one in flight still may.
 		if k.list == &h.unconfirmed && h.inFlight[k] == 0 {
 			k.leaveList()
 			h.retryLocked(k, now)
@@ -366,7 +371,8 @@ func (h *holds) wakeLocked(now, at time.Time) {
 	if h.closed || !h.wakesAt.IsZero() && !at.Before(h.wakesAt) {
 		return
 	}
-	if h.wakesAt = at; h.timer == nil {
+	h.wakesAt = at
+	if h.timer == nil {
 		h.timer = time.AfterFunc(at.Sub(now), h.wake)
 		return
 	}
@@ -386,7 +392,7 @@ func (h *holds) runLocked(now time.Time) {
 		return
 	}
 	if n := h.due.First; n != nil && !n.Of.dueAt.After(now) {
-		h.sendDueLocked(&h.due, now.Add(h.slack()), now)
+		h.sendDueLocked(&h.due, now.Add(h.slack()), now) // and others that are due soon, in one call
 	}
 	h.sendDueLocked(&h.unconfirmed, now, now)
 	h.sendDueLocked(&h.retries, now, now)
@@ -429,7 +435,7 @@ func (h *holds) restoreLocked(now time.Time) {
 		if logger == nil {
 			logger = slog.Default()
 		}
-		logger.Warn("weir: Redis has lost units that are held: put back", "holds", n)
+		logger.Warn("weir: Redis has lost units that are held: renewing all", "holds", n)
 	}(h.logger, len(h.running))
 }
 
@@ -471,69 +477,5 @@ func waitUntil(ctx context.Context, changed *sync.Cond, done func() bool) {
 	defer changed.L.Unlock()
 	for !done() && ctx.Err() == nil {
 		changed.Wait()
-	}
-}
-
-// The client chooses the ids of the units that a request takes. It releases them by these ids if
-// it does not know the result, since the reply was lost or the caller has left, and if another
-// server denied the request. Such a taking must not be repeated: the repetition would find the
-// units of the first attempt held, and might be denied because of them.
-
-// heldAccount returns the account of a concurrency limit, with new ids unless it is peeked.
-func (b *Bare) heldAccount(charged backends.Account, limit *encoded, mode mode) account {
-	a := account{Account: charged, name: b.heldName(charged.Scope, charged.Key), limit: limit}
-	if !mode.peeks {
-		a.ticket = b.holds.issue(a.held())
-	}
-	return a
-}
-
-// releaseIfTaken releases the units of a request that failed, if its script may have run.
-func (t *takeJob) releaseIfTaken() {
-	if len(t.ids) > 0 && t.backend.lines.mayHaveRun(t.err) {
-		t.backend.holds.releaseLater(t.ids, true)
-	}
-}
-
-// reissue gives t new ids: it is sent again while the former units are being released.
-func (t *takeJob) reissue() {
-	former := t.ids
-	if len(former) == 0 {
-		return
-	}
-	defer t.setArguments() // with the new ids
-	t.ids = make([]idRange, 0, len(former))
-	for i := range t.accounts {
-		account := &t.accounts[i]
-		if account.limit.Held {
-			account.ticket = t.backend.holds.issue(account.held())
-			t.ids = append(t.ids, idRange{account.name, account.ticket, account.held()})
-		}
-	}
-}
-
-// noteHeld sets the tickets of a decided request, and starts to renew the units that it holds.
-func (b *Bare) noteHeld(r *request, charges []backends.Charge, out []limits.Decision) {
-	allowed := true
-	for i := range charges {
-		allowed = allowed && (charges[i].Shadow || out[i].Allowed)
-	}
-	for i, at := range r.accountOf {
-		a, ch, d := &r.accounts[at], &charges[i], &out[i]
-		if !allowed || !d.Allowed || ch.Cost == 0 || !a.limit.Held ||
-			d.Source == limits.SourceNotAsked {
-			continue
-		}
-		// The ids of enforced charges come first, then those of shadow charges.
-		d.Ticket = a.ticket
-		if ch.Shadow {
-			d.Ticket += a.Enforced
-		}
-		for j := range i {
-			if r.accountOf[j] == at && charges[j].Shadow == ch.Shadow {
-				d.Ticket += charges[j].Cost
-			}
-		}
-		b.holds.add(idRange{a.name, d.Ticket, ch.Cost})
 	}
 }
