@@ -1,8 +1,8 @@
 -- Reads most states: the charged limit wrote them, and the clock has not stepped back since.
 -- state.lua, which reads all others, is long and slow. An absent key has used nothing.
 
--- quickRead returns the state of a key: its text in a reply, its numbers, its serial, its ring as
--- text. It returns nil if state.lua has to read the state. text is as in texts: see take.lua.
+-- quickRead returns the state of a key: its text in a reply, its numbers, its serial, its ring. It
+-- returns nil if state.lua has to read the state. text is as in texts: see take.lua.
 local function quickRead(charge, key, text, takes)
   if charge.letter == 'c' then
     if takes and (charge.n ~= 1 or charge.shadow) then
@@ -59,5 +59,9 @@ local function quickRead(charge, key, text, takes)
   elseif charge.letter ~= 't' and charge.letter ~= 'l' then
     return nil
   end
-  return state, at + 0, a + 0, b + 0, serial > 0 and serial or nil, more
+  if not decodeRing then
+    --- bucket_ring
+  end
+  local ring = decodeRing(more)
+  return ring and state, at + 0, a + 0, b + 0, serial > 0 and serial or nil, ring
 end

@@ -1,40 +1,50 @@
 -- Decides requests one after the other, at one instant. A request takes all its enforced charges,
--- and the shadow charges that fit, or nothing. All keys are read first, and texts that have changed
--- are written at the end. A server that refuses to write refuses the first write. So either all
--- allowed requests take their units, or none does. Logs, values and concurrency limits are read and
--- written as their requests are decided. If the clock has stepped back or a limit has changed,
--- the state that was read may be written, even if the request is denied.
+-- and the shadow charges that fit, or nothing.
 --
--- KEYS   the keys of a request, each once, then those of the next
--- ARGV   the number of the call
---        "" for a single request by the server's clock that is no peek and charges no log and no
---        values: it has no head. Otherwise "server" for that clock, or the instant in microseconds
---        since the Unix epoch; and then a head before each group of requests of one form: "take" or
---        "peek", how many requests follow, and how many keys each has: "take 3 2"
---        for each key of a request; the requests of a group share these
---          its limit: see state.lua
---          its units
---            3             enforced ones
---            "3,1"         3 enforced ones and a shadow one; ",1" if there is no enforced charge
---            "3@60000000"  3, and a charge lasts a minute: a settlement may follow
---            "3#" ids      of a concurrency limit: 3, and the id of the first unit of each request,
---                          12 bytes each; weir puts one request in such a group
---            "1#" digest   of a limit that counts values: 1, and the digest of the charged value
--- reply  the number of the call and the instant
---        for each request 1 if it is allowed, otherwise 0, and
---          for each key the state that it found, under its limit:
---            at, a, b             see the file of its family; of concurrency limits 0, the units, 0
---            the debt             of fixed and anchored windows and calendars
---            the length of the next period, of calendars; may be 0 if there is no debt
---            of logs only at, and the units in use; of values at, how many there are, and 1 if the
---            charged value is one of them
---          for each log, and for values, the wait of its enforced charges, and that of its shadow
---          charges if it has any. If charges fit, their wait is the time until one more unit fits
---          for each key with a charge that lasts, the serial of its new state; 0 if nothing was
---          taken
---        All are numbers, with a space before each but the first.
---        A request with a key whose state cannot be read, or advanced to now, takes nothing. In
---        place of its numbers it has an error: "!", a text and the end of a line.
+-- Most states are texts. All texts are read first, and those that have changed are written at the
+-- end. A server that refuses to write refuses the first write. So either all allowed requests take
+-- their units, or none does. Logs, values and concurrency limits are read and written as their
+-- requests are decided. If the clock has stepped back or a limit has changed, a state may be
+-- written even if its request is denied.
+--
+-- KEYS   the keys of the first request, each once; then those of the second, and so on
+-- ARGV   the number of the call, and the requests in one of two layouts:
+--          ""          a single request by the server's clock, which is no peek, and charges no log
+--          charges     and no values
+--
+--          an instant  in microseconds since the Unix epoch, or "server" for that clock
+--          "take 3 2"  the head of a group: three requests of one form follow, with two keys each.
+--                      They take units; those of a group "peek 3 2" do not
+--          charges     for each of the two keys; the three requests share them
+--          ...         other groups
+--        A charge on a key is two arguments: a limit, as state.lua describes it, and units:
+--          3             enforced ones
+--          "3,1"         3 enforced ones and a shadow one; ",1" if there is no enforced charge
+--          "3@60000000"  3, and the charge lasts a minute: a settlement may follow
+--          "3#" ids      of a concurrency limit: 3, and the id of the first unit of each request,
+--                        12 bytes each; weir puts one request in such a group
+--          "1#" digest   of a limit that counts values: 1, and the digest of the charged value
+-- reply  numbers with a space between: the number of the call, the instant, and for each request
+--          1        it is allowed; 0: it is not
+--          states   for each key its state as it was found, under the charged limit:
+--                     at a b            buckets, queues, sliding windows, bans
+--                     at a b debt       fixed and anchored windows
+--                     at a b debt next  calendars. next is the length of the next period; it may
+--                                       be 0 if there is no debt
+--                     at used           logs: how many units are in use
+--                     at used seen      values. seen is 1 if the charged one is among them
+--                     0 used 0          concurrency limits
+--                   The files of families say what at, a and b are
+--          waits    for each log, and for values: how long until the enforced charge fits, and
+--                   until the shadow charge does if there is one. What fits now has the time until
+--                   one more unit fits
+--          serials  for each key with a charge that lasts: the serial of its new state, 0 if
+--                   nothing was taken
+--        For example "7 1700000000000000 1 1699999999000000 500000 0" says that in call 7 a request
+--        was allowed. A second before, its bucket was half a second from empty.
+--
+--        If a state cannot be read, or advanced to now, its request takes nothing. In place of its
+--        numbers the reply has "!", a text and the end of a line.
 --
 -- Clients compute from the states what remains and how long to wait. quick_read.lua reads most
 -- states, state.lua the others.
@@ -45,43 +55,33 @@
 local keys, argv, isAlone = KEYS, ARGV, ARGV[2] == ''
 local nowText = format(whole, now)
 
--- The stored texts of the keys.
---
---   only    if isAlone, and there is one key: its whole text. false if the key does not exist, nil
---           if it has another type
---   texts   otherwise: the first 1,024 bytes of each, since a text may be a long log of another
---           limit. false if the key does not exist or has another type, nil if state.lua must read
---           the key again
---   isSure  true: a key whose text is false does not exist. false: it may have another type. nil
---           until a request needs to know
-local texts, only, isSure
-if not isAlone or keys[2] then
-  texts = {}
-  for k = 1, #keys do
-    local text = redis.pcall('GETRANGE', keys[k], '0', '1023')
-    texts[k] = type(text) == 'string' and text ~= '' and text
-  end
-else
-  only, isSure = redis.pcall('GET', keys[1]), true
+-- The texts of the keys: false if there is none, nil if state.lua has to read the key. A text of
+-- 1,024 bytes or more may be cut: it is no state that quick_read.lua reads.
+local texts = {}
+-- Whether a key without a text does not exist. It may be of another type instead. nil: not known
+-- until a request needs it.
+local isSure
+if isAlone and not keys[2] then
+  local only = redis.pcall('GET', keys[1])
   if type(only) == 'table' then -- an error
     if not match(only.err, 'WRONGTYPE') then
       return only
     end
     only = nil
   end
-end
--- One request with one key. Most are decided in one.lua, which returns; the others go on below.
-if isAlone and not keys[2] then
   --- one
+  texts[1], isSure = only, true
+else
+  for k = 1, #keys do
+    local text = redis.pcall('GETRANGE', keys[k], '0', '1023')
+    texts[k] = type(text) == 'string' and text ~= '' and text
+  end
 end
 
 --- writes
+--- charge
 --- quick_read
 
--- The function take of each family in use, by the letter of the algorithm: t token bucket, l leaky
--- bucket, q leaky queue, f fixed, s sliding and n anchored window, k calendar, b ban, g sliding
--- log, d distinct values, c concurrency.
-local takeOf = {}
 local stateOf, waitsOf, errorOf, write, noteTaken -- see read.lua and state.lua; often not needed
 -- A nil in a new table makes room for an element, so that the table need not grow.
 local reply, length = { argv[1] .. ' ' .. nowText, nil }, 1
@@ -90,7 +90,7 @@ local reply, length = { argv[1] .. ' ' .. nowText, nil }, 1
 -- is false in these three.
 local newTexts, expiries = { nil, nil, nil }, { nil, nil, nil }
 local newStates, newIDs = { nil, nil, nil }, { nil, nil, nil }
--- The first key of a request is keys[place + 1]. argv[i] stands before the limits of a group: its
+-- The first key of a request is keys[place + 1]. argv[i] stands before the charges of a group: its
 -- head, or the "" of a single request.
 local place, i = 0, isAlone and 2 or 3
 while argv[i] do
@@ -101,97 +101,48 @@ while argv[i] do
     mode, alike, size = match(argv[i], '^(%a+) (%d+) (%d+)$')
     alike, size = alike + 0, size + 0
   end
-  -- A charge is what each request of the group charges on one of its keys:
-  --
-  --   n                   enforced units
-  --   shadow, lasts, ids  as in ARGV; nil for none, ids may also be ''
-  --   periods             the starts of periods of a calendar
-  --   isFree              there are only shadow charges, which deny nothing
-  --   isList              the limit is a log, or counts values
-  --   ends                as family.ends in state.lua: all units come back when a window ends
-  --   tail                the rest of the state in the reply, unless state.lua has read the state:
-  --                       a debt of 0 for windows that may owe units, and 0 for the next period of
-  --                       a calendar
   local takes, charges = mode == 'take', { nil, nil, nil }
   for j = 1, size do
-    local text, units, tail, periods = argv[i + 2 * j - 1], argv[i + 2 * j], '', nil
-    local letter, most, P, Q = match(text, '^1(%a) (%d+) (%d+) (%d+)$')
-    if letter == 'f' or letter == 'n' then
-      tail = ' 0'
-    elseif not letter then -- a calendar
-      text, periods = match(text, '^(.*)~(.*)$')
-      letter, most, P, Q = match(text, '^1(%a) (%d+) (%d+) (%d+)$')
-      tail = ' 0 0'
-    end
-    most, P, Q = most + 0, P + 0, Q + 0
-    -- For a sliding window, take multiplies P by the units of the previous window. Settlements may
-    -- raise these to 2 * most. So the product may pass 2^53 if P * most passes 2^52. Buckets with Q
-    -- above 1 multiply fractions.
-    if not muldiv and (letter == 's' and P * most > 4503599627370000
-      or Q > 1 and (letter == 't' or letter == 'l' or letter == 'q')) then
-      --- products
-    end
-    local take = takeOf[letter]
-    if not take then
-      --- families
-      takeOf[letter] = take
-    end
-    local charge = {
-      text = text, letter = letter, most = most, P = P, Q = Q, take = take, periods = periods,
-      n = tonumber(units), isList = letter == 'g' or letter == 'd', ends = tail ~= '', tail = tail,
-    }
-    if not charge.n then
-      local enforced, shadow, lasts, ids = match(units, '^(%d*),?(%d*)@?(%d*)#?(.*)$')
-      charge.n, charge.isFree = tonumber(enforced) or 0, enforced == ''
-      charge.shadow, charge.lasts, charge.ids = tonumber(shadow), tonumber(lasts), ids
-    end
-    charges[j] = charge
+    charges[j] = readCharge(argv[i + 2 * j - 1], argv[i + 2 * j])
   end
 
   for request = 1, alike do
-    local allowed, wrong, found, logs, serials, zeros = true, nil, '', nil, '', ''
+    local allowed, wrong, found, logs = true, nil, '', nil
+    local serials, zeros = '', '' -- for the reply, if units are taken and if not
     for j = 1, size do
-      local charge, key = charges[j], keys[place + j]
+      local charge, key, text = charges[j], keys[place + j], texts[place + j]
       local take, letter, most, P, Q = charge.take, charge.letter, charge.most, charge.P, charge.Q
       local n, shadow, lasts, periods = charge.n, charge.shadow, charge.lasts, charge.periods
-      local text = written and writes[written[key]] -- or nil: see writes.lua
-      if text == nil then
-        text = only
-        if texts then
-          text = texts[place + j]
-        end
+
+      -- 1. Read the state, and add the enforced units. fits stays nil if state.lua has to do it.
+      local changed = written and written[key] -- by a request before: see writes.lua
+      if changed then
+        text = writes[changed]
       end
       local stateText, at, a, b, serial, ring = quickRead(charge, key, text, takes)
-      if ring then
-        if not decodeRing then
-          --- bucket_ring
-        end
-        ring = decodeRing(ring)
-        stateText = ring and stateText
-      end
-
       -- asOf is the instant to which the state is advanced: now, or its latest taking if the clock
       -- stepped back. s is the state if state.lua has read it.
       local asOf, s, debt = now, nil, nil
-      -- fits stays nil if state.lua has to read the state. take returns nil, too, if text is given
-      -- as isRead and the limit cannot have written it, or if no period of a calendar contains now.
+      -- A state that is read may be one that its limit cannot have written. take then returns nil,
+      -- and also if no period of a calendar contains now.
+      local isRead = text and true
       local fits, newAt, newA, newB, reset, owes
-      -- Three things need the state as of now, before n units are added: the reply of a calendar,
-      -- the level for a ring, and whether the serial stays. So take first adds 0 units.
       if stateText and (periods or lasts or serial or ring) then
-        local before = at
-        fits, at, a, b = take(most, P, Q, now, at, a, b, 0, nil, text, periods)
+        -- The state as of now, without the units, is the reply of a calendar and what a ring notes.
+        local storedAt = at
+        fits, at, a, b = take(most, P, Q, now, at, a, b, 0, nil, isRead, periods)
         if fits == nil then
           stateText = nil
         elseif periods then
           stateText = format(wholes, at, a, b)
         end
-        if a == 0 and b == 0 or at ~= before and charge.ends then
+        local isEmpty, isNextWindow = a == 0 and b == 0, charge.ends and at ~= storedAt
+        if isEmpty or isNextWindow then
           serial = nil -- all units are back: nothing is left to refund
         end
       end
       if stateText then
-        fits, newAt, newA, newB, reset = take(most, P, Q, now, at, a, b, n, nil, text, periods)
+        fits, newAt, newA, newB, reset = take(most, P, Q, now, at, a, b, n, nil, isRead, periods)
       end
       if fits == nil then
         if not stateOf then
@@ -213,20 +164,21 @@ while argv[i] do
           take(most, P, Q, asOf, at, a, b, n, debt, nil, periods)
       end
 
+      -- 2. Decide, and add the shadow units if they fit, too.
       allowed = allowed and (fits or charge.isFree)
       found = found .. stateText .. (s and '' or charge.tail)
-      -- taken says that the charge takes units. It still takes nothing if a later key denies the
-      -- request.
-      local taken = allowed and takes and n > 0
+      local wouldTake = allowed and takes and n > 0 -- unless a later key denies the request
       if allowed and takes and shadow and shadow > 0 then
         local shadowFits, at2, a2, b2, reset2, owes2 =
           take(most, P, Q, asOf, newAt, newA, newB, shadow, owes, nil, periods)
         if shadowFits then
-          taken, newAt, newA, newB, reset, owes = true, at2, a2, b2, reset2, owes2
+          wouldTake, newAt, newA, newB, reset, owes = true, at2, a2, b2, reset2, owes2
         end
       end
+
+      -- 3. Make what to write.
       newTexts[j], newStates[j], newIDs[j] = false, false, false
-      if taken then
+      if wouldTake then
         if lasts or serial or ring then
           if letter == 't' or letter == 'l' then
             if not noteLevel then
@@ -245,6 +197,7 @@ while argv[i] do
             serial = newSerial()
           end
         end
+        -- The id of the first unit of this request.
         local firstID = letter == 'c' and sub(charge.ids, 12 * request - 11, 12 * request)
         if s then
           s.at, s.a, s.b, s.debt, s.serial, s.ring = newAt, newA, newB, owes, serial, ring
@@ -261,7 +214,7 @@ while argv[i] do
         end
       end
       if lasts then
-        serials, zeros = serials .. ' ' .. (taken and serial or 0), zeros .. ' 0'
+        serials, zeros = serials .. ' ' .. (wouldTake and serial or 0), zeros .. ' 0'
       end
     end
 
@@ -278,17 +231,19 @@ while argv[i] do
     length = length + 1
     reply[length] = wrong
       or (allowed and ' 1' or ' 0') .. found .. (allowed and takes and serials or zeros)
-    for j = 1, allowed and takes and not wrong and size or 0 do
-      local key, state, id, text = keys[place + j], newStates[j], newIDs[j], newTexts[j]
-      if state then
-        noteTaken(state)
-        write(state)
-      elseif id then
-        local P = charges[j].P
-        redis.call('ZADD', key, format(whole, now + P), id)
-        redis.call('PEXPIRE', key, format(whole, floor((P + 999) / 1000) + grace))
-      elseif text then
-        writeText(key, text, expiries[j])
+    if allowed and takes and not wrong then
+      for j = 1, size do
+        local key, state, id, text = keys[place + j], newStates[j], newIDs[j], newTexts[j]
+        if state then
+          noteTaken(state)
+          write(state)
+        elseif id then
+          local P = charges[j].P
+          redis.call('ZADD', key, format(whole, now + P), id)
+          redis.call('PEXPIRE', key, format(whole, floor((P + 999) / 1000) + grace))
+        elseif text then
+          writeText(key, text, expiries[j])
+        end
       end
     end
     place = place + size
