@@ -214,9 +214,7 @@ func TestARuleShowsItsOwnPast(t *testing.T) {
 	b.reach(`e.matches('#rule-table .plot')`)
 	b.key(kb.Home)
 	b.until("both read the same time", says+`.startsWith('11:50:00') && `+pastSays+`.startsWith('11:50:00')`)
-	if n := value[int](b, `document.querySelectorAll('#rule-table .plot line.mark').length`); n != 1 {
-		t.Errorf("%d marks are drawn", n)
-	}
+	b.until("its mark is drawn", `document.querySelectorAll('#rule-table .plot line.mark').length === 1`)
 	b.shot("rule")
 	b.reach(`e.textContent === 'Change the mode'`)
 	value[bool](b, `document.querySelector('.pick[aria-expanded=true]').focus(), true`)
