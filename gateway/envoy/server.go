@@ -29,6 +29,7 @@ func ServerOptions(logger *slog.Logger) []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxHeaderListSize(32 << 10),
 		grpc.MaxConcurrentStreams(1000),
+		grpc.NumStreamWorkers(64), // a new goroutine has to grow its stack for each call
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: 30 * time.Second, Timeout: 10 * time.Second,
 		}),
