@@ -1,5 +1,7 @@
 package shed
 
+import "time"
+
 // Class is a group of requests of one importance.
 type Class struct {
 	// Name names the class in [Event] and [State]. Required, and unique.
@@ -33,9 +35,7 @@ type class struct {
 
 	inFlight int
 	waiting  queue
-
-	reopening bool // see admitsLocked
-	closedAt  instant
+	openAt   instant // all its places are open from then on: see close
 
 	admitted, shed, shadowed, left int64
 	ahead                          int64 // of shed and shadowed
@@ -43,3 +43,20 @@ type class struct {
 
 // retired is the rank of a class that a Replace left out.
 const retired = maxClasses
+
+// reopenTime is how long a class takes to reopen after close.
+const reopenTime = time.Second
+
+// close leaves one place of c open. The others open again evenly over reopenTime: otherwise all
+// requests that clients repeat would begin at once.
+func (c *class) close(now instant) { c.openAt = now + reopenTime }
+
+// hasOpenPlace reports whether c has fewer requests in flight than open places.
+func (c *class) hasOpenPlace(now instant) bool {
+	left := c.openAt - now
+	if left <= 0 {
+		return true
+	}
+	open := 1 + int64(c.full)*int64(reopenTime-left)/int64(reopenTime)
+	return int64(c.inFlight) < open
+}

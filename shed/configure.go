@@ -71,7 +71,7 @@ func (l *limiter) adoptLocked(names []Class) {
 		}
 		c.share, c.rank = share, i
 		if i == 0 {
-			c.reopening = false // no class is above it
+			c.openAt = 0 // no class is above it
 		}
 		l.classes[i] = c
 	}

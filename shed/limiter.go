@@ -58,26 +58,9 @@ func (l *limiter) lock() (now instant) {
 	return l.latest
 }
 
-// reopenTime is how long a class takes to fill its share again after more important ones closed it.
-const reopenTime = time.Second
-
 // admitsLocked reports whether a request of c and x with that lot may begin.
-//
-// A class is closed while more important ones fill its share. Then it reopens over reopenTime.
-// Otherwise all requests that clients repeat would begin at once.
 func (l *limiter) admitsLocked(c *class, x *tenant, lot uint32, now instant) bool {
-	if l.inFlight >= l.fullLocked(c, x, lot, now) {
-		return false
-	}
-	if !c.reopening {
-		return true
-	}
-	passed := now - c.closedAt
-	if passed >= reopenTime {
-		c.reopening = false
-		return true
-	}
-	return c.inFlight <= int(int64(c.full)*int64(passed)/int64(reopenTime))
+	return l.inFlight < l.fullLocked(c, x, lot, now) && c.hasOpenPlace(now)
 }
 
 // refuseLocked notes that a request of c did not get in. If more important classes fill the share
@@ -91,8 +74,8 @@ func (l *limiter) refuseLocked(c *class, now instant) {
 	if above < c.full {
 		return
 	}
-	for _, closed := range l.classes[c.rank:] {
-		closed.reopening, closed.closedAt = true, now
+	for _, other := range l.classes[c.rank:] {
+		other.close(now)
 	}
 }
 

@@ -169,7 +169,7 @@ func (l *limiter) giveUp(w *waiter, left bool) entry {
 	now := l.lock()
 	defer l.mu.Unlock()
 	if !left {
-		l.advanceLocked(now) // time alone may have made room: see admitsLocked
+		l.advanceLocked(now) // time alone may have made room: see class.close
 	}
 	select {
 	case <-w.decided: // meanwhile
