@@ -108,8 +108,8 @@ func (a *adaptive) believe(w *view) {
 	}
 }
 
-// overtakes implements glancer. Until baselines.usual is known, all requests overtake others.
-func (a *adaptive) overtakes() time.Duration {
+// leastOvertaking implements glancer. Until baselines.usual is known, all requests overtake others.
+func (a *adaptive) leastOvertaking() time.Duration {
 	if len(a.base.routes) == 0 {
 		return 0
 	}

@@ -104,7 +104,7 @@ func TestWhatIsUsualIsThatOfRequestsInFlight(t *testing.T) {
 	fast := &baseline{figures: figures{mean: 0.001, spread: 0.001}}
 	slow := &baseline{figures: figures{mean: 0.1, spread: 0.1}}
 	a := newAdaptive()
-	if got := a.overtakes(); got != 0 {
+	if got := a.leastOvertaking(); got != 0 {
 		t.Errorf("before anything has completed, one of %v overtakes others, want all to", got)
 	}
 	a.base.routes["/"] = fast
@@ -112,7 +112,7 @@ func TestWhatIsUsualIsThatOfRequestsInFlight(t *testing.T) {
 	if math.Abs(a.base.usual-0.0918) > 0.0001 {
 		t.Errorf("90 requests of 1 ms and 10 of 100 ms: those in flight take %.4f s, want 0.0918", a.base.usual)
 	}
-	if got := a.overtakes(); got < 40*time.Millisecond || got > 50*time.Millisecond {
+	if got := a.leastOvertaking(); got < 40*time.Millisecond || got > 50*time.Millisecond {
 		t.Errorf("one of %v overtakes others, want half of what is usual", got)
 	}
 }

@@ -319,7 +319,7 @@ func FuzzTheAdaptiveLimitStaysInRange(f *testing.F) {
 			}
 			s.Overtaken, s.Quiet, s.Bounded = time.Duration(b[4])*1e7, time.Duration(b[5])*1e7, b[6]%2 == 0
 			for i := range s.Routes {
-				s.Routes[i].First = time.Duration(b[3]) * time.Millisecond
+				s.Routes[i].UntilOvertaken = time.Duration(b[3]) * time.Millisecond
 			}
 			if got := a.glance(s); got < 1 || got > 500 {
 				t.Fatalf("limit %d of a glance at %+v", got, s)

@@ -43,8 +43,8 @@ func (x *seen) behind(r *shedlimit.RouteSample, inFlight float64) float64 {
 		return 0
 	}
 	wait := x.wait
-	if r.First > 0 {
-		wait = min(wait, r.First.Seconds()/float64(r.Completed))
+	if r.UntilOvertaken > 0 {
+		wait = min(wait, r.UntilOvertaken.Seconds()/float64(r.Completed))
 	}
 	return min(x.rate, inFlight/x.mean) * wait
 }

@@ -17,7 +17,7 @@ type limiter struct {
 	epoch time.Time
 
 	mu         sync.Mutex
-	latest     instant // when lock was last called
+	latest     instant // what lock last returned
 	algorithm  shedlimit.Algorithm
 	slo        time.Duration
 	maxLimit   int
@@ -26,7 +26,7 @@ type limiter struct {
 	advisory   bool // all requests go on: the mode is not core.Enforce
 
 	limit    int
-	places   int // of limit, those that any class may fill: see glancer
+	common   int // places of limit that any class may fill: see glancer.places
 	classes  []*class
 	retired  []*class // that a Replace left out
 	inFlight int
@@ -38,19 +38,16 @@ type limiter struct {
 	exemptTotal               int64
 
 	window          window
-	updates, panics int64 // of the algorithm
-
-	glanced   instant       // when the algorithm last looked between two windows
-	overtakes time.Duration // a request that takes so long overtakes older ones: see glancer
-	overtook  instant       // latest start of such a request that has completed
-	completed instant       // when such a request last completed
+	overtaking      overtaking
+	glanced         instant // when glanceLocked last called the algorithm
+	updates, panics int64   // of the algorithm
 }
 
 func (l *limiter) now() instant { return time.Since(l.epoch) }
 
-// lock takes the lock and returns the time. It reads the clock before it has the lock, since that
-// takes longer than most work under the lock. A goroutine that waited for the lock may then have an
-// older time than the one before it, so lock returns the latest time that was read.
+// lock takes the lock and returns the time. It reads the clock first, since reading it takes longer
+// than most work under the lock. A goroutine that waited for the lock may have read an older time
+// than the one before it, so lock returns the latest time that was read.
 func (l *limiter) lock() (now instant) {
 	now = l.now()
 	l.mu.Lock()
@@ -221,15 +218,13 @@ func (l *limiter) advanceLocked(now instant) {
 // updateLocked asks the algorithm for the limit and begins a window.
 func (l *limiter) updateLocked(now instant) {
 	limit := l.limit
-	ok := returns(func() { limit = l.algorithm.Update(l.sampleLocked(now)) })
-	l.updates++
-	if !ok {
-		limit = l.limit
+	if !returns(func() { limit = l.algorithm.Update(l.sampleLocked(now)) }) {
 		l.panics++
 	}
-	l.places = 0
+	l.updates++
+	l.common = 0
 	if g, ok := l.algorithm.(glancer); ok {
-		l.places, l.overtakes = g.places(), g.overtakes()
+		l.common, l.overtaking.least = g.places(), g.leastOvertaking()
 	}
 	l.setLimitLocked(limit)
 	l.window.begin(now, l.inFlight)
@@ -255,29 +250,28 @@ func returns(f func()) (ok bool) {
 	return true
 }
 
-// setLimitLocked puts a limit into force. Any class may fill l.places of it: see glancer. Shares
+// setLimitLocked puts a limit into force. Any class may fill the common places of it, and shares
 // are parts of the rest. A class with a smaller share than the first always has a place, and leaves
 // the first one a place, however shares are rounded.
 func (l *limiter) setLimitLocked(limit int) {
 	l.limit = min(max(limit, l.leastLocked()), l.maxLimit)
-	places := min(l.places, l.limit-1)
+	common := min(l.common, l.limit-1)
 	first := l.classes[0]
 	for _, c := range l.classes {
-		c.full = (c.share*(l.limit-places)+99)/100 + places
-		switch {
-		case c.share == first.share:
+		c.full = common + (c.share*(l.limit-common)+99)/100
+		if c.share == first.share {
 			c.full = max(c.full, l.leastLocked())
-		default:
+		} else {
 			c.full = min(c.full, first.full-1)
 		}
 	}
-	// Requests with the last lot stop at low: where those of the next class stop. The last class has
-	// no next: there low is l.places and lastLot percent of its share.
-	for i, c := range l.classes {
-		if c.low = places + (c.full-places)*lastLot/100; i+1 < len(l.classes) {
-			c.low = l.classes[i+1].full
-		}
+	// Requests with the last lot may fill as much as the next class. In the last class they may fill
+	// the common places and lastLot percent of the others.
+	for i, next := range l.classes[1:] {
+		l.classes[i].low = next.full
 	}
+	last := l.classes[len(l.classes)-1]
+	last.low = common + (last.full-common)*lastLot/100
 }
 
 // leastLocked returns the least limit: 2 if shares differ, so that all classes have a place and the
@@ -287,44 +281,4 @@ func (l *limiter) leastLocked() int {
 		return 2
 	}
 	return 1
-}
-
-// glancer is an algorithm that may change its limit between two windows.
-type glancer interface {
-	// glanceFrom returns when the limiter calls glance before it decides a request: if so many are
-	// in flight, and the oldest has been for that long. It calls glance with fewer in flight if
-	// the request would be shed.
-	glanceFrom() (inFlight int, age time.Duration)
-	// glance returns the limit from now on. The Sample is of this instant, without the window.
-	glance(shedlimit.Sample) (limit int)
-	// overtakes returns how long a request must take, at least, to overtake older ones when it
-	// completes. Faster requests may not need the scarce resource, so they prove nothing.
-	overtakes() time.Duration
-	// places returns how many places of the limit make up for requests in flight that do not need
-	// the scarce resource. Classes do not share these places: any class may fill them.
-	places() int
-}
-
-const glanceEvery = 10 * time.Millisecond
-
-// glanceLocked calls glance, if it is time, before the limiter decides a request. The request would
-// be shed if full or more were in flight.
-func (l *limiter) glanceLocked(full int, now instant) {
-	g, ok := l.algorithm.(glancer)
-	if !ok || now-l.glanced < glanceEvery {
-		return
-	}
-	from, age := g.glanceFrom()
-	if l.inFlight < min(full, from) {
-		return
-	}
-	if oldest := l.running.First; age > 0 && (oldest == nil || now-oldest.Of.start < age) {
-		return
-	}
-	l.glanced = now
-	s := shedlimit.Sample{Now: l.epoch.Add(now), InFlight: l.inFlight, MaxLimit: l.maxLimit}
-	l.agesLocked(&s, now)
-	limit := g.glance(s)
-	l.places = g.places()
-	l.setLimitLocked(limit)
 }

@@ -14,12 +14,14 @@ type Permit struct {
 	tenant  *tenant
 	node    list.Node[*Permit]
 	start   instant
-	need    *need         // nil if Options.Needs is
-	turn    int           // see turnOf
-	noted   time.Duration // of client, counted in windows
+	need    *need // nil if Options.Needs is
+	turn    int   // see turnOf
 	client  clientTime
-	passed  instant     // when a request that began later overtook it; 0: none has
-	state   permitState // guarded by the limiter's lock
+
+	// The limiter's lock guards these.
+	noted       time.Duration // of client, counted in windows
+	overtakenAt instant       // when it was first overtaken; 0: it was not
+	state       permitState
 }
 
 type permitState uint8
@@ -80,27 +82,14 @@ func (l *limiter) end(p *Permit, result *Result) permitState {
 		l.leaveLocked(p, now)
 		if result != nil {
 			took := now - p.start - p.noted
-			first := took
-			if p.passed > 0 {
-				first = min(took, p.passed-p.start)
-			}
-			l.window.note(result, took, first)
-			if !result.Failed && !result.Left && took >= l.overtakes {
-				l.overtook, l.completed = max(l.overtook, p.start+p.noted), now
-				passLocked(before, now)
+			l.window.note(result, took, p.untilOvertaken(took))
+			if !result.Failed && !result.Left {
+				l.overtaking.note(took, before, now)
 			}
 		}
 		l.advanceLocked(now)
 	}
 	return state
-}
-
-// passLocked marks n and the requests that began before it as overtaken. Those that are marked
-// already are the oldest ones, so it marks each request once.
-func passLocked(n *list.Node[*Permit], now instant) {
-	for ; n != nil && n.Of.passed == 0; n = n.Prev {
-		n.Of.passed = now
-	}
 }
 
 // stream takes p out of flight, and reports whether it was in flight.

@@ -151,15 +151,17 @@ func TestAPermitKnowsWhenItWasOvertaken(t *testing.T) {
 		a, b, d := enter(), enter(), enter() // at 0, 1 and 2 s
 		b.End(Result{})
 		enter().End(Result{Failed: true})
-		if a.passed != 3*time.Second || d.passed != 0 {
-			t.Errorf("the first was overtaken after %v, want 3s; the last after %v, want not to be", a.passed, d.passed)
+		if a.overtakenAt != 3*time.Second || d.overtakenAt != 0 {
+			t.Errorf("the first was overtaken after %v, want 3s; the last after %v, want not to be",
+				a.overtakenAt, d.overtakenAt)
 		}
 		d.End(Result{})
-		if a.passed != 3*time.Second {
-			t.Errorf("when it is overtaken again, the first one says %v, want 3s", a.passed)
+		if a.overtakenAt != 3*time.Second {
+			t.Errorf("when it is overtaken again, the first one says %v, want 3s", a.overtakenAt)
 		}
 		a.End(Result{})
-		if first := l.window.active[0].first; l.window.active[0].completed.seen != 2 || first != 3*time.Second+2*time.Second {
+		r := l.window.active[0]
+		if first := r.untilOvertaken; r.completed.seen != 2 || first != 3*time.Second+2*time.Second {
 			// b of 2 s is in the window before, which has ended; d took 2 s, a was overtaken after
 			// 3 s
 			t.Errorf("until they were overtaken or ended: %v in all, want 5s", first)
@@ -170,7 +172,7 @@ func TestAPermitKnowsWhenItWasOvertaken(t *testing.T) {
 func TestARouteWaitsAloneIfOthersOvertookIt(t *testing.T) {
 	slow := &seen{figures: figures{mean: 5}, rate: 2, wait: 4.9}
 	of := func(first time.Duration) float64 {
-		return slow.behind(&shedlimit.RouteSample{Completed: 10, First: 10 * first}, 10)
+		return slow.behind(&shedlimit.RouteSample{Completed: 10, UntilOvertaken: 10 * first}, 10)
 	}
 	if got := of(5 * time.Second); got != 2*4.9 {
 		t.Errorf("never Overtaken: %g waited behind others, want all %g", got, 2*4.9)

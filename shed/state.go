@@ -14,10 +14,7 @@ func (l *limiter) state() State {
 		Limit: l.limit, MaxInFlight: l.maxLimit, InFlight: l.inFlight,
 		Streams: l.streams, Exempt: l.exempt, Shadowed: l.shadowed, Waiting: l.waiting,
 		Routes: len(l.window.routes), Updates: l.updates, Panics: l.panics,
-		ExemptTotal: l.exemptTotal,
-	}
-	if oldest := l.running.First; oldest != nil {
-		s.Oldest = max(0, now-oldest.Of.start)
+		ExemptTotal: l.exemptTotal, Oldest: l.oldestLocked(now),
 	}
 	if l.tenants != nil {
 		s.Tenants = len(l.tenants.list)

@@ -48,7 +48,7 @@ type route struct {
 	name            string
 	completed, ends reservoir
 	keep            int           // 0: not active
-	first           time.Duration // see RouteSample.First
+	untilOvertaken  time.Duration // see RouteSample.UntilOvertaken
 }
 
 // begin begins a window at now.
@@ -59,7 +59,7 @@ func (w *window) begin(now instant, inFlight int) {
 	for _, r := range w.active {
 		r.completed.clear()
 		r.ends.clear()
-		r.keep, r.first = 0, 0
+		r.keep, r.untilOvertaken = 0, 0
 	}
 	w.active = w.active[:0]
 }
@@ -86,8 +86,9 @@ func (w *window) noteClient(p *Permit, now instant) (total time.Duration, waits 
 	return total, waits
 }
 
-// note adds the end of a request that took d. first is the time until it was overtaken, or d.
-func (w *window) note(result *Result, d, first time.Duration) {
+// note adds the end of a request that took d. untilOvertaken is the time until it was overtaken, or
+// d if it was not: see overtaking.
+func (w *window) note(result *Result, d, untilOvertaken time.Duration) {
 	r := w.route(result.Route)
 	if r.keep == 0 {
 		r.keep = manySamples
@@ -106,7 +107,7 @@ func (w *window) note(result *Result, d, first time.Duration) {
 		r.ends.add(d, r.keep, &w.random)
 	default:
 		w.completed++
-		r.first += max(first, 0)
+		r.untilOvertaken += max(untilOvertaken, 0)
 		r.completed.add(d, r.keep, &w.random)
 	}
 }
@@ -151,18 +152,20 @@ func (l *limiter) sampleLocked(now instant) shedlimit.Sample {
 		w.samples = append(w.samples, shedlimit.RouteSample{
 			Route: r.name, Completed: r.completed.seen, Failed: r.ends.seen,
 			Total:     r.completed.total,
-			Latencies: r.completed.drawn, Ends: r.ends.drawn, First: r.first,
+			Latencies: r.completed.drawn, Ends: r.ends.drawn,
+			UntilOvertaken: r.untilOvertaken,
 		})
 	}
 	s.Routes = w.samples
 	l.agesLocked(&s, now)
+	l.overtaking.describe(&s, now)
 	if s.Elapsed > 0 {
 		s.MeanAtClients = min(float64(w.clients)/float64(s.Elapsed), s.MeanInFlight)
 	}
 	return s
 }
 
-// agesLocked sets AtClients, Ages, Overtaken and Quiet of s.
+// agesLocked sets AtClients and Ages of s.
 func (l *limiter) agesLocked(s *shedlimit.Sample, now instant) {
 	w := &l.window
 	w.ages = w.ages[:0]
@@ -186,5 +189,4 @@ func (l *limiter) agesLocked(s *shedlimit.Sample, now instant) {
 	}
 	slices.SortFunc(w.ages, func(a, b time.Duration) int { return cmp.Compare(b, a) })
 	s.Ages = w.ages
-	s.Overtaken, s.Quiet = now-l.overtook, now-l.completed
 }

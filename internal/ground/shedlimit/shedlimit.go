@@ -62,11 +62,13 @@ type Sample struct {
 
 	// Ages are the times since the start of requests in flight that do not wait for their clients,
 	// longest first. Of more than 1,024 requests it has every second one, every third, and so on,
-	// the oldest included.
+	// the first that began included.
 	Ages []time.Duration
 
-	// Requests older than Overtaken were overtaken: one that began later has completed. 0: none
-	// was. The last request that could overtake others completed Quiet ago.
+	// A request overtakes others that began before it and are in flight when it completes. Very
+	// fast requests do not count. Requests with an age above Overtaken were overtaken; 0: none was.
+	// Quiet is the time since a request last completed that could overtake others, or since the
+	// shedder was made.
 	Overtaken, Quiet time.Duration
 }
 
@@ -79,9 +81,9 @@ type RouteSample struct {
 	// Total is the sum of the times of all that completed.
 	Total time.Duration
 
-	// First is the sum of the times until another request, which began later, completed; or until
-	// they completed themselves. 0: not known.
-	First time.Duration
+	// UntilOvertaken is the sum of the times until they were first overtaken, or completed if that
+	// was earlier. 0: not known.
+	UntilOvertaken time.Duration
 
 	// Latencies are the times of requests that completed, in rising order: of up to 256 drawn at
 	// random, up to 16 if there are many routes.
