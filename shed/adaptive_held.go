@@ -48,8 +48,6 @@ func (a *adaptive) piles(w *view) bool {
 // the requests in flight, so it counts ages and scales the number.
 func (a *adaptive) hold(s *shedlimit.Sample) {
 	a.held.count = 0
-	// InFlight may be 0 although there is an age: a request that stopped waiting for its client
-	// while ages were read.
 	if len(a.base.routes) == 0 || len(s.Ages) == 0 || s.InFlight <= 0 || s.Overtaken == 0 {
 		return
 	}

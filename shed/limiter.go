@@ -79,7 +79,7 @@ func (l *limiter) refuseLocked(c *class, now instant) {
 // beginLocked lets a request of c and x in.
 func (l *limiter) beginLocked(c *class, x *tenant, now instant) *Permit {
 	p := &Permit{limiter: l, class: c, tenant: x, start: now, state: inFlight}
-	l.window.flow(l.inFlight, now)
+	l.window.addTime(l.inFlight, now)
 	l.inFlight++
 	l.window.peak = max(l.window.peak, l.inFlight)
 	l.window.admitted++
@@ -93,7 +93,7 @@ func (l *limiter) beginLocked(c *class, x *tenant, now instant) *Permit {
 
 // leaveLocked takes p out of flight. Others may begin in its place.
 func (l *limiter) leaveLocked(p *Permit, now instant) {
-	l.window.flow(l.inFlight, now)
+	l.window.addTime(l.inFlight, now)
 	l.window.noteClient(p, now)
 	l.running.Remove(&p.node)
 	l.inFlight--
@@ -228,14 +228,7 @@ func (l *limiter) updateLocked(now instant) {
 	}
 	l.setLimitLocked(limit)
 	l.window.begin(now, l.inFlight)
-	if a, ok := l.algorithm.(shedlimit.Windower); ok {
-		w := &l.window
-		if !returns(func() { w.least, w.most, w.enough = a.Window() }) {
-			l.panics++
-		}
-		w.most = max(w.most, time.Millisecond) // no window for every request
-		w.least = max(w.least, time.Millisecond)
-	}
+	l.window.bounds = l.boundsLocked()
 }
 
 // returns calls f, which calls the algorithm, and reports whether it returned instead of panicking.

@@ -19,7 +19,7 @@ type Permit struct {
 	client  clientTime
 
 	// The limiter's lock guards these.
-	noted       time.Duration // of client, counted in windows
+	atClient    time.Duration // how long it waited for its client, until the last noteClient
 	overtakenAt instant       // when it was first overtaken; 0: it was not
 	state       permitState
 }
@@ -81,7 +81,7 @@ func (l *limiter) end(p *Permit, result *Result) permitState {
 		before := p.node.Prev
 		l.leaveLocked(p, now)
 		if result != nil {
-			took := now - p.start - p.noted
+			took := p.age(now)
 			l.window.note(result, took, p.untilOvertaken(took))
 			if !result.Failed && !result.Left {
 				l.overtaking.note(took, before, now)
@@ -91,6 +91,10 @@ func (l *limiter) end(p *Permit, result *Result) permitState {
 	}
 	return state
 }
+
+// age returns how long p has been in flight, without atClient. It is never negative: the clock may
+// have been read for atClient after it was read for now.
+func (p *Permit) age(now instant) time.Duration { return max(0, now-p.start-p.atClient) }
 
 // stream takes p out of flight, and reports whether it was in flight.
 func (l *limiter) stream(p *Permit) bool {

@@ -10,52 +10,73 @@ import (
 )
 
 const (
-	maxRoutes    = 256 // routes with samples of their own
-	otherRoute   = "other"
-	manyRoutes   = 16 // routes keep manySamples each, the others fewSamples
-	manySamples  = 256
-	fewSamples   = 16
-	maxAges      = 1024
-	leastWindow  = 250 * time.Millisecond
-	mostWindow   = time.Second
-	windowSample = 20
+	maxRoutes   = 256 // routes with samples of their own
+	otherRoute  = "other"
+	manyRoutes  = 16 // routes keep manySamples each, the others fewSamples
+	manySamples = 256
+	fewSamples  = 16
+	maxAges     = 1024 // in a Sample
 )
 
 // window counts what happens between two updates. The limiter's lock guards it.
 type window struct {
-	start       instant
-	least, most time.Duration // how long it lasts
-	enough      int           // completions to end it after least
+	bounds
+	start instant
 
-	peak     int
-	area     float64 // of the requests in flight over time
-	areaAt   instant
-	clients  time.Duration // of area, the time in which requests waited for their clients
-	admitted int
-	shed     int
+	peak         int           // the most requests in flight
+	inFlightTime float64       // of all requests together, in nanoseconds
+	countedTo    instant       // inFlightTime counts until then
+	atClients    time.Duration // part of inFlightTime: spent waiting for clients
 
+	admitted, shed          int
 	completed, failed, left int
 
 	routes  map[string]*route
-	active  []*route                // with requests that ended in the window, in order
+	active  []*route                // with an end in the window, in the order of their first ends
 	samples []shedlimit.RouteSample // scratch
-	ages    []time.Duration
-	random  uint64 // state of the generator
+	ages    []time.Duration         // scratch
+	random  uint64                  // state of the generator
+}
+
+// bounds say when a window ends: after least if enough requests have completed, otherwise after
+// most.
+type bounds struct {
+	least, most time.Duration
+	enough      int
+}
+
+// usualBounds hold if the algorithm chooses no others.
+var usualBounds = bounds{least: 250 * time.Millisecond, most: time.Second, enough: 20}
+
+// boundsLocked returns the bounds of the next window.
+func (l *limiter) boundsLocked() bounds {
+	b := usualBounds
+	a, ok := l.algorithm.(shedlimit.Windower)
+	if !ok {
+		return b
+	}
+	if !returns(func() { b.least, b.most, b.enough = a.Window() }) {
+		l.panics++
+	}
+	// With less than a millisecond, each request could end a window.
+	b.least, b.most = max(b.least, time.Millisecond), max(b.most, time.Millisecond)
+	return b
 }
 
 // route has the latencies of a route in the window.
 type route struct {
 	name            string
 	completed, ends reservoir
-	keep            int           // 0: not active
+	keep            int           // durations that each reservoir keeps; 0: the route is not active
 	untilOvertaken  time.Duration // see RouteSample.UntilOvertaken
 }
 
 // begin begins a window at now.
 func (w *window) begin(now instant, inFlight int) {
-	w.least, w.most, w.enough = leastWindow, mostWindow, windowSample
-	w.start, w.areaAt, w.area, w.clients, w.peak = now, now, 0, 0, inFlight
-	w.admitted, w.shed, w.completed, w.failed, w.left = 0, 0, 0, 0, 0
+	w.start, w.peak = now, inFlight
+	w.inFlightTime, w.countedTo, w.atClients = 0, now, 0
+	w.admitted, w.shed = 0, 0
+	w.completed, w.failed, w.left = 0, 0, 0
 	for _, r := range w.active {
 		r.completed.clear()
 		r.ends.clear()
@@ -69,21 +90,21 @@ func (w *window) over(now instant) bool {
 	return passed >= w.most || passed >= w.least && w.completed >= w.enough
 }
 
-// flow adds the time until now, during which inFlight requests were in flight.
-func (w *window) flow(inFlight int, now instant) {
-	if now > w.areaAt {
-		w.area += float64(inFlight) * float64(now-w.areaAt)
-		w.areaAt = now
+// addTime adds the time from countedTo until now, in which inFlight requests were in flight.
+func (w *window) addTime(inFlight int, now instant) {
+	if now > w.countedTo {
+		w.inFlightTime += float64(inFlight) * float64(now-w.countedTo)
+		w.countedTo = now
 	}
 }
 
-// noteClient adds the time until now during which p waited for its client. It returns how long p
-// has waited in all, and whether it waits now.
-func (w *window) noteClient(p *Permit, now instant) (total time.Duration, waits bool) {
-	total, waits = p.client.until(now)
-	w.clients += total - p.noted
-	p.noted = total
-	return total, waits
+// noteClient brings p.atClient up to now, and adds the difference to w.atClients. It reports whether
+// p waits for its client now.
+func (w *window) noteClient(p *Permit, now instant) (waits bool) {
+	total, waits := p.client.until(now)
+	w.atClients += total - p.atClient
+	p.atClient = total
+	return waits
 }
 
 // note adds the end of a request that took d. untilOvertaken is the time until it was overtaken, or
@@ -97,7 +118,6 @@ func (w *window) note(result *Result, d, untilOvertaken time.Duration) {
 		}
 		w.active = append(w.active, r)
 	}
-	d = max(d, 0)
 	switch {
 	case result.Left:
 		w.left++
@@ -107,7 +127,7 @@ func (w *window) note(result *Result, d, untilOvertaken time.Duration) {
 		r.ends.add(d, r.keep, &w.random)
 	default:
 		w.completed++
-		r.untilOvertaken += max(untilOvertaken, 0)
+		r.untilOvertaken += untilOvertaken
 		r.completed.add(d, r.keep, &w.random)
 	}
 }
@@ -133,7 +153,6 @@ func (w *window) route(name string) *route {
 // sampleLocked returns what the window has seen until now.
 func (l *limiter) sampleLocked(now instant) shedlimit.Sample {
 	w := &l.window
-	w.flow(l.inFlight, now)
 	s := shedlimit.Sample{
 		Now: l.epoch.Add(now), Elapsed: now - w.start,
 		Limit: l.limit, MinLimit: l.leastLocked(), MaxLimit: l.maxLimit, Bounded: l.bounded,
@@ -141,52 +160,56 @@ func (l *limiter) sampleLocked(now instant) shedlimit.Sample {
 		InFlight: l.inFlight, PeakInFlight: w.peak,
 		Admitted: w.admitted, Shed: w.shed,
 		Completed: w.completed, Failed: w.failed, Left: w.left,
+		Routes: w.sampleRoutes(),
 	}
+	w.addTime(l.inFlight, now)
+	l.agesLocked(&s, now) // brings w.atClients up to now
+	l.overtaking.describe(&s, now)
 	if s.Elapsed > 0 {
-		s.MeanInFlight = w.area / float64(s.Elapsed)
+		s.MeanInFlight = w.inFlightTime / float64(s.Elapsed)
+		s.MeanAtClients = min(float64(w.atClients)/float64(s.Elapsed), s.MeanInFlight)
 	}
+	return s
+}
+
+// sampleRoutes returns the samples of the active routes.
+func (w *window) sampleRoutes() []shedlimit.RouteSample {
 	w.samples = w.samples[:0]
 	for _, r := range w.active {
 		slices.Sort(r.completed.drawn)
 		slices.Sort(r.ends.drawn)
 		w.samples = append(w.samples, shedlimit.RouteSample{
 			Route: r.name, Completed: r.completed.seen, Failed: r.ends.seen,
-			Total:     r.completed.total,
+			Total: r.completed.total, UntilOvertaken: r.untilOvertaken,
 			Latencies: r.completed.drawn, Ends: r.ends.drawn,
-			UntilOvertaken: r.untilOvertaken,
 		})
 	}
-	s.Routes = w.samples
-	l.agesLocked(&s, now)
-	l.overtaking.describe(&s, now)
-	if s.Elapsed > 0 {
-		s.MeanAtClients = min(float64(w.clients)/float64(s.Elapsed), s.MeanInFlight)
-	}
-	return s
+	return w.samples
 }
 
-// agesLocked sets AtClients and Ages of s.
+// agesLocked sets AtClients and Ages of s. It calls noteClient for each request in flight.
 func (l *limiter) agesLocked(s *shedlimit.Sample, now instant) {
 	w := &l.window
 	w.ages = w.ages[:0]
 	for n := l.running.First; n != nil; n = n.Next {
-		if _, waits := w.noteClient(n.Of, now); waits {
+		if w.noteClient(n.Of, now) {
 			s.AtClients++
-		}
-	}
-	every := max(1, (l.inFlight-s.AtClients+maxAges-1)/maxAges)
-	i := 0
-	for n := l.running.First; n != nil; n = n.Next {
-		p := n.Of
-		client, waits := w.noteClient(p, now)
-		if waits {
 			continue
 		}
-		if i%every == 0 {
-			w.ages = append(w.ages, max(0, now-p.start-client))
-		}
-		i++
+		w.ages = append(w.ages, n.Of.age(now))
 	}
-	slices.SortFunc(w.ages, func(a, b time.Duration) int { return cmp.Compare(b, a) })
-	s.Ages = w.ages
+	s.Ages = thin(w.ages)
+	longestFirst := func(a, b time.Duration) int { return cmp.Compare(b, a) }
+	slices.SortFunc(s.Ages, longestFirst)
+}
+
+// thin returns every k-th of ages, the first included, for the smallest k that leaves at most
+// maxAges. It overwrites ages.
+func thin(ages []time.Duration) []time.Duration {
+	k := max(1, (len(ages)+maxAges-1)/maxAges)
+	kept := ages[:0]
+	for i := 0; i < len(ages); i += k {
+		kept = append(kept, ages[i])
+	}
+	return kept
 }
