@@ -199,7 +199,7 @@ func (b *bucket) cancel(tk ticket, id *identity) {
 	if tk.tokens != nil {
 		b.tokens.cancel(tk.tokens)
 	}
-	if b.told.known && !tk.opened {
+	if b.told.known && !tk.opened && tk.seq >= b.flight.epoch {
 		b.told.left++
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -208,6 +209,86 @@ func TestOneRequestAsksForACapThatIsUsedUp(t *testing.T) {
 				// Once each, and once for each window that turns out to be used up.
 				if backend.asked > 2*requests || backend.most > 2 {
 					t.Errorf("%d requests asked %d times, up to %d at once", requests, backend.asked, backend.most)
+				}
+			})
+		})
+	}
+}
+
+// stalling is a Backend that can stall: then it decides nothing until a context ends.
+type stalling struct {
+	*memory.Memory
+	stalls atomic.Bool
+}
+
+func (s *stalling) Take(ctx context.Context, charges []backends.Charge, decisions []limits.Decision) error {
+	if s.stalls.Load() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return s.Memory.Take(ctx, charges, decisions)
+}
+
+// Five requests take a unit each, wait for the cap, and are cancelled. They return their units,
+// unless told was set to 0 meanwhile: then one of the next five requests goes first.
+func TestACancelledRequestReturnsOnlyAUnitThatCounts(t *testing.T) {
+	const latency = 3 * time.Second
+	for name, test := range map[string]struct {
+		told   string
+		denies bool
+		passes time.Duration // before the cancellation
+		atOnce int           // of the next five requests
+	}{
+		"nothing":   {told: `"a";r=7;t=60`, atOnce: 5},
+		"a denial":  {told: `"a";r=100;t=60`, denies: true, passes: 10 * time.Second, atOnce: 1},
+		"a renewal": {told: `"a";r=5;t=10`, passes: 10 * time.Second, atOnce: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := scripted(func(n int, _ *http.Request) *http.Response {
+					if n > 1 {
+						time.Sleep(latency)
+					}
+					if n == 2 && test.denies {
+						return answer(429, "Retry-After", "10")
+					}
+					return answer(200, "RateLimit", test.told)
+				})
+				backend := &stalling{Memory: memory.MustNew(memory.Options{})}
+				c := newClient(t, server, client.Options{
+					Limit: limits.TokenBucket(limits.PerSecond(100), 100), Backend: backend, Attempts: 1,
+				})
+				get(c, "http://a/")
+				var wg sync.WaitGroup
+				start := func(n int, ctx context.Context) {
+					for range n {
+						wg.Go(func() { get2(c, ctx) })
+					}
+					synctest.Wait()
+				}
+				if test.denies {
+					start(1, t.Context())
+				}
+				backend.stalls.Store(true)
+				ctx, cancel := context.WithCancel(t.Context())
+				start(5, ctx)
+				time.Sleep(test.passes)
+				backend.stalls.Store(false)
+				start(5, t.Context())
+				cancel()
+				wg.Wait()
+				if n := server.count(); n < 6 {
+					t.Fatalf("%d requests were sent", n)
+				}
+				next := server.at[len(server.at)-5:]
+				atOnce := 0
+				for _, at := range next {
+					if at < next[0]+latency {
+						atOnce++
+					}
+				}
+				if atOnce != test.atOnce {
+					t.Errorf("sent at %v: %d before the first answer, want %d", next, atOnce, test.atOnce)
 				}
 			})
 		})
