@@ -26,7 +26,7 @@ const (
 type key struct {
 	scheme     string // "" if Options.Bucket returned host
 	host       string
-	credential uint64 // a hash of the field Authorization, by a secret seed; 0: none
+	credential uint64 // a hash of pacer.credential, by a secret seed; 0: none
 
 	// route is "" for a bucket of all paths of a host. It is accountRoute for an account, and the
 	// path for a path that is apart (see paths). With a dialect it is the route of a request in an
@@ -209,7 +209,7 @@ func (p *pacer) forget(b *bucket) {
 }
 
 // siteOf returns the part of a host that its owner cannot vary freely: the last two labels of a
-// name, an IPv4 address, or the /64 of an IPv6 address. Ports do not count.
+// name, an IPv4 address, or the /64 of an IPv6 address. Ports and a final dot do not count.
 //
 //	a.b.example.com:8080 is example.com, [2001:db8::1]:80 is 2001:db8::/64
 func siteOf(host string) string {
@@ -217,12 +217,13 @@ func siteOf(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
+	host = strings.TrimSuffix(host, ".") // of a fully qualified name
 	if a, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		if a.Is6() {
-			site, _ := a.Prefix(64)
-			return site.String()
+		if a = a.Unmap(); a.Is4() {
+			return a.String()
 		}
-		return host
+		site, _ := a.Prefix(64)
+		return site.String()
 	}
 	if i := strings.LastIndexByte(host, '.'); i > 0 {
 		return host[strings.LastIndexByte(host[:i], '.')+1:]
@@ -273,7 +274,8 @@ func (p *pacer) nameOf(k key, h http.Header) string {
 	return name
 }
 
-// digest returns a text that tells secrets apart and does not reveal them.
+// digest returns a text that tells secrets apart. A secret that is easy to guess can be found from
+// its digest.
 func digest(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:12])
