@@ -23,6 +23,18 @@ type common struct {
 	line     line
 }
 
+func newCommon(o *Options) *common {
+	c := new(common)
+	c.sendings.init(o.Account)
+	switch o.Dialect {
+	case GitHub:
+		c.writes.init()
+	case Discord:
+		c.invalid.init(limits.Rate{Units: maxInvalid, Period: 10 * time.Minute})
+	}
+	return c
+}
+
 // admitsAt returns when the account admits a request, and what that waits for.
 func (b *bucket) admitsAt(id *identity) (at instant, source string) {
 	at, source = b.denial()

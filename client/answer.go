@@ -97,7 +97,7 @@ func (p *pacer) ofName(c *call, a *answer) (b *bucket, tk ticket, strays int) {
 	if a.name == "" {
 		return b, tk, 0
 	}
-	if major, ok := strings.CutPrefix(b.key.route, a.name); !ok || major != c.id.major {
+	if major, ok := strings.CutPrefix(b.key.part, a.name); !ok || major != c.id.major {
 		if named := p.named(c, a.name); named != b {
 			strays = int(b.flight.flying())
 			b.opening.answered = true
@@ -119,14 +119,12 @@ func (tk ticket) movedTo(b *bucket) ticket {
 // named returns the bucket that an answer to c has named. Calls that wait in a bucket that stood in
 // for it move there.
 func (p *pacer) named(c *call, name string) *bucket {
-	k := c.id.key
-	if p.table.names[k] != name {
-		p.rename(k, name)
+	if p.table.names[c.id.route] != name {
+		p.rename(c.id.route, name)
 	}
-	k.route = name + c.id.major
-	named := p.bucket(k, c)
+	named := p.bucket(c, name+c.id.major)
 	old := c.bucket
-	if old != named && p.o.Dialect == Discord && old.key.route == c.id.provisional {
+	if old != named && p.o.Dialect == Discord && old.key.part == c.id.provisional {
 		if p.table.buckets[old.key] == old {
 			p.forget(old)
 		}

@@ -49,7 +49,7 @@ func (p *pacer) begin(ctx context.Context, c pacing.Call) *turn {
 		harmless: c.Idempotent || hasIdempotencyKey(c.Header), attempt: 1,
 	}}
 	if p.o.Bucket == nil && p.o.Dialect == Standard {
-		t.id.key = p.keyOf(c.Scheme, c.Target, c.Header)
+		t.id.origin = p.originOf(c.Scheme, c.Target, c.Header)
 	} else {
 		t.id = p.identify(t.asked())
 	}

@@ -15,10 +15,10 @@ const (
 	sourceInvalid  = "Discord's limit of invalid requests"
 )
 
-// identifyDiscord finds the route of r. Routes that differ in an id share a bucket. A major
+// identifyDiscord finds the pattern of r. Requests that differ in an id share a limit. A major
 // parameter, the id of a channel, a guild or a webhook, divides it.
 //
-//	GET /api/v10/channels/7/messages/9 is route "GET/channels/:/messages/:", major " channels/7"
+//	GET /api/v10/channels/7/messages/9: "GET/channels/:/messages/:", major " channels/7"
 func identifyDiscord(r *http.Request, id *identity) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	if parts[0] == "api" {
@@ -27,27 +27,27 @@ func identifyDiscord(r *http.Request, id *identity) {
 			parts = parts[1:]
 		}
 	}
-	var route, major strings.Builder
-	route.WriteString(r.Method)
+	var pattern, major strings.Builder
+	pattern.WriteString(r.Method)
 	for i, part := range parts {
-		route.WriteByte('/')
+		pattern.WriteByte('/')
 		switch {
 		case i == 1 && (parts[0] == "channels" || parts[0] == "guilds" || parts[0] == "webhooks"):
-			route.WriteByte(':')
+			pattern.WriteByte(':')
 			major.WriteString(" " + parts[0] + "/" + part)
 		case i == 2 && (parts[0] == "webhooks" || parts[0] == "interactions"): // a token
-			route.WriteByte(':')
+			pattern.WriteByte(':')
 			if parts[0] == "webhooks" {
 				major.WriteString("/" + digest(part))
 			}
 		case digits(part), i > 0 && parts[i-1] == "reactions":
-			route.WriteByte(':')
+			pattern.WriteByte(':')
 		default:
-			route.WriteString(part)
+			pattern.WriteString(part)
 		}
 	}
-	id.key.route, id.major = route.String(), major.String()
-	id.provisional = id.key.route + id.major
+	id.pattern, id.major = pattern.String(), major.String()
+	id.provisional = id.pattern + id.major
 	id.exempt = len(parts) > 0 && parts[0] == "interactions" // "Global Rate Limit" exempts these
 }
 

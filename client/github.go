@@ -31,22 +31,22 @@ const (
 func identifyGitHub(r *http.Request, id *identity) {
 	path := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/api/v3"), "/api")
 	head, rest, _ := strings.Cut(strings.Trim(path, "/"), "/")
-	id.key.route, id.provisional = head, "core"
+	id.pattern, id.provisional = head, "core"
 	switch head {
 	case "":
-		id.key.route = "/"
+		id.pattern = "/"
 	case "graphql":
 		id.provisional = "graphql"
 	case "search":
 		id.provisional = "search"
 		if rest == "code" {
-			id.key.route, id.provisional = "search/code", "code_search"
+			id.pattern, id.provisional = "search/code", "code_search"
 		}
 	case "repos": // /repos/{owner}/{repository}/{this}
 		_, rest, _ = strings.Cut(rest, "/")
 		if _, rest, ok := strings.Cut(rest, "/"); ok {
 			this, _, _ := strings.Cut(rest, "/")
-			id.key.route = "/" + this // no other route begins with a slash
+			id.pattern = "/" + this // no other pattern begins with a slash
 		}
 	}
 	switch r.Method {

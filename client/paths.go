@@ -69,7 +69,7 @@ func (p *paths) observe(path string, now, at instant, denied, silent bool) (apar
 func (p *pacer) ofPath(c *call, a *answer, now instant) (*bucket, ticket) {
 	b, tk := c.bucket, c.ticket
 	silent := a.limited && a.wait <= 0
-	if p.o.Dialect != Standard || p.o.Bucket != nil || b.key.route != "" || c.path == "" ||
+	if p.o.Dialect != Standard || p.o.Bucket != nil || b.key.part != wholeOrigin || c.path == "" ||
 		b.paths == nil && !silent {
 		return b, tk
 	}
@@ -84,15 +84,8 @@ func (p *pacer) ofPath(c *call, a *answer, now instant) (*bucket, ticket) {
 		b.forgive()
 		b.queue.move(c.path)
 	}
-	own := p.bucketOfPath(c)
+	own := p.bucket(c, c.path)
 	return own, tk.movedTo(own)
-}
-
-// bucketOfPath returns the bucket of a path that is apart.
-func (p *pacer) bucketOfPath(c *call) *bucket {
-	k := c.id.key
-	k.route = c.path
-	return p.bucket(k, c)
 }
 
 // forgive forgets denials that were about one path.

@@ -9,91 +9,105 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"time"
-
-	"github.com/weir-go/weir/limits"
 )
 
 const (
 	// maxBuckets is how many buckets a pacer has before a new one displaces another, unless all are
-	// in use. It is also how many names of routes a pacer keeps.
+	// in use. It is also how many names of limits a pacer keeps.
 	maxBuckets = 1024
 
-	maxName = 128 // bytes of the name that a server gives a bucket
+	maxName = 128 // bytes of the name that a server gives a limit
 )
 
-// key identifies a bucket. It holds no credential.
-type key struct {
+// origin is a server and a credential. It holds only a hash of the credential.
+type origin struct {
 	scheme     string // "" if Options.Bucket returned host
 	host       string
 	credential uint64 // a hash of pacer.credential, by a secret seed; 0: none
-
-	// route is "" for a bucket of all paths of a host. It is accountRoute for an account, and the
-	// path for a path that is apart (see paths). With a dialect it is the route of a request in an
-	// identity and in table.names. In table.buckets it is then the name that the server has given
-	// that route, or the provisional one.
-	route string
 }
 
-const accountRoute = "\x00"
+// key identifies a bucket.
+type key struct {
+	origin
+	part string // of the origin, as follows
+}
+
+// The part of a bucket is one of these:
+//
+//	wholeOrigin    all requests
+//	"/login"       a path that is apart: see paths
+//	wholeAccount   all requests of an account of GitHub or Discord
+//	other texts    a limit of GitHub or Discord: see partOf
+const (
+	wholeOrigin  = ""
+	wholeAccount = "\x00"
+)
 
 // identity is what a request tells about its bucket.
 type identity struct {
-	key         key
-	major       string // of Discord: a name is a bucket for each major; see identifyDiscord
-	provisional string // stands for the name until the server has named the route
+	route
+	major       string // of Discord: one named limit counts each of these apart
+	provisional string // part of the bucket until the server has named the limit
 	writes      bool   // changes something, by the rules of GitHub
 	exempt      bool   // does not count against Options.Account
 }
 
+// route is a group of requests of GitHub or Discord. Answers name the limit that counts it.
+type route struct {
+	origin
+	pattern string // what the requests have in common, such as "search"; "" in other dialects
+}
+
 type table struct {
 	buckets map[key]*bucket
-	names   map[key]string // of a dialect: the name that the server has given a route
-	sites   map[string]int // buckets of each site
+	names   map[route]string // of limits, by the server
+	sites   map[string]int   // buckets of each site
 
-	// The latest look-up. Most programs send many requests to one server in a row: comparing two
-	// identities takes a fifth off the cost of a request.
+	// The latest look-up. Most programs send many requests to one server in a row. Then this saves
+	// a fifth of the cost of a request.
 	last   *bucket
 	lastID identity
 }
 
 func newTable() table {
 	return table{
-		buckets: make(map[key]*bucket), names: make(map[key]string), sites: make(map[string]int),
+		buckets: make(map[key]*bucket), names: make(map[route]string), sites: make(map[string]int),
 	}
 }
 
 // identify finds out which bucket counts a request.
 func (p *pacer) identify(r *http.Request) (id identity) {
-	switch {
-	case p.o.Bucket != nil:
-		id.key.host = p.o.Bucket(r)
-	case r.URL != nil:
-		id.key = p.keyOf(r.URL.Scheme, r.URL.Host, r.Header)
+	if p.o.Bucket != nil {
+		id.host = p.o.Bucket(r)
 	}
-	switch {
-	case r.URL == nil:
-	case p.o.Dialect == GitHub:
+	if r.URL == nil {
+		return id
+	}
+	if p.o.Bucket == nil {
+		id.origin = p.originOf(r.URL.Scheme, r.URL.Host, r.Header)
+	}
+	switch p.o.Dialect {
+	case GitHub:
 		identifyGitHub(r, &id)
-	case p.o.Dialect == Discord:
+	case Discord:
 		identifyDiscord(r, &id)
 	}
 	return id
 }
 
-// keyOf returns the default key of a request. Schemes are in lower case, as url.Parse returns them.
-func (p *pacer) keyOf(scheme, host string, h http.Header) key {
-	k := key{scheme: scheme, host: strings.ToLower(host)}
+// originOf returns the default origin. Schemes are in lower case, as url.Parse returns them.
+func (p *pacer) originOf(scheme, host string, h http.Header) origin {
+	o := origin{scheme: scheme, host: strings.ToLower(host)}
 	switch scheme {
 	case "https":
-		k.host = strings.TrimSuffix(k.host, ":443")
+		o.host = strings.TrimSuffix(o.host, ":443")
 	case "http":
-		k.host = strings.TrimSuffix(k.host, ":80")
+		o.host = strings.TrimSuffix(o.host, ":80")
 	}
 	if a := p.credential(h); a != "" {
-		k.credential = maphash.String(p.seed, a)
+		o.credential = maphash.String(p.seed, a)
 	}
-	return k
+	return o
 }
 
 // credential returns what tells the accounts of a server apart.
@@ -105,95 +119,105 @@ func (p *pacer) credential(h http.Header) string {
 }
 
 // resolve sets and returns the bucket of c. It may differ from that of an earlier look-up: since
-// then the server may have named the route of c, or the path of c may be apart.
+// then the server may have named the limit of c, or the path of c may be apart.
 func (p *pacer) resolve(c *call) *bucket {
 	if p.table.last == nil || p.table.lastID != c.id {
-		b := p.find(c) // before lastID is set: find may forget last
+		b := p.bucket(c, p.partOf(c)) // before lastID is set: bucket may forget last
 		p.table.last, p.table.lastID = b, c.id
 	}
 	c.bucket = p.table.last
 	if paths := c.bucket.paths; paths != nil && paths.apart[c.path] {
-		c.bucket = p.bucketOfPath(c)
+		c.bucket = p.bucket(c, c.path)
 	}
 	return c.bucket
 }
 
-// find returns the bucket of c, as if no path were apart.
-func (p *pacer) find(c *call) *bucket {
-	k := c.id.key
-	if k.route != "" {
-		if name, ok := p.table.names[k]; ok {
-			k.route = name + c.id.major
-		} else {
-			k.route = c.id.provisional
-		}
+// partOf returns the part of the bucket of c, as if no path were apart.
+//
+//	"core"                       GitHub has named the limit, or identifyGitHub has guessed it
+//	"abcd channels/7"            Discord has named the limit "abcd"
+//	"GET/channels/: channels/7"  Discord has not named it yet
+func (p *pacer) partOf(c *call) string {
+	if c.id.pattern == "" {
+		return wholeOrigin
 	}
-	return p.bucket(k, c)
+	if name, ok := p.table.names[c.id.route]; ok {
+		return name + c.id.major
+	}
+	return c.id.provisional
 }
 
-// bucket returns the bucket of k. For a new k it makes one, for c.
-func (p *pacer) bucket(k key, c *call) *bucket {
+// bucket returns the bucket of a part of the origin of c. It makes one if there is none.
+func (p *pacer) bucket(c *call, part string) *bucket {
+	k := key{c.id.origin, part}
 	if b := p.table.buckets[k]; b != nil {
 		return b
 	}
-	b := &bucket{key: k, site: siteOf(k.host), name: p.nameOf(k, c.header)}
+	b := p.newBucket(k, c.header)
+	if c.id.pattern != "" {
+		b.account = p.accountOf(c)
+		b.account.common.children++ // from now on displace keeps the account
+		b.major = c.id.major
+		b.standIn = p.o.Dialect == Discord && part == c.id.provisional
+	}
+	p.add(b)
+	return b
+}
+
+// accountOf returns the bucket of the account of c. It makes one if there is none.
+func (p *pacer) accountOf(c *call) *bucket {
+	k := key{c.id.origin, wholeAccount}
+	b := p.table.buckets[k]
+	if b == nil {
+		b = p.newBucket(k, c.header)
+		b.common = newCommon(&p.o)
+		p.add(b)
+	}
+	return b
+}
+
+func (p *pacer) newBucket(k key, h http.Header) *bucket {
+	b := &bucket{key: k, site: siteOf(k.host), name: p.nameOf(k, h)}
 	if p.o.Dialect.countsTokens() {
 		b.tokens = new(tokens)
 	}
-	switch {
-	case k.route == accountRoute:
-		b.common = new(common)
-		b.common.sendings.init(p.o.Account)
-		switch p.o.Dialect {
-		case GitHub:
-			b.common.writes.init()
-		case Discord:
-			b.common.invalid.init(limits.Rate{Units: maxInvalid, Period: 10 * time.Minute})
-		}
-	case k.route != "" && p.o.Dialect != Standard:
-		account := k
-		account.route = accountRoute
-		b.account = p.bucket(account, c)
-		b.account.common.children++ // from now on displace keeps the account
-		b.standIn = p.o.Dialect == Discord && k.route == c.id.provisional
-		b.major = c.id.major
-	}
+	return b
+}
+
+// add adds a new bucket to the table. If the table is full, another one has to go.
+func (p *pacer) add(b *bucket) {
 	if len(p.table.buckets) >= maxBuckets {
 		p.displace()
 	}
-	p.table.buckets[k] = b
+	p.table.buckets[b.key] = b
 	p.table.sites[b.site]++
-	return b
 }
 
 // displace forgets a bucket that is not in use. It prefers one that holds nothing back. Otherwise
 // it takes the site with the most buckets, and there the bucket that is free first:
 //
-//	1,000 hosts of evil.example, free tomorrow; 24 other sites, free in an hour
-//	a host of evil.example goes
+//	1,000 hosts of evil.example are free tomorrow, and 24 other sites in an hour:
+//	the bucket of a host of evil.example goes
 func (p *pacer) displace() {
 	now := p.now()
-	var worst *bucket
-	var until instant
+	var victim *bucket
+	var most int         // buckets of the site of victim
+	var earliest instant // when victim is free
 	for _, b := range p.table.buckets {
 		if b.inUse() {
 			continue
 		}
-		free := b.freeAt()
+		n, free := p.table.sites[b.site], b.freeAt()
 		if free <= now {
-			worst = b
+			victim = b
 			break
 		}
-		more := 0
-		if worst != nil {
-			more = p.table.sites[b.site] - p.table.sites[worst.site]
-		}
-		if worst == nil || more > 0 || more == 0 && free < until {
-			worst, until = b, free
+		if n > most || n == most && free < earliest {
+			victim, most, earliest = b, n, free
 		}
 	}
-	if worst != nil {
-		p.forget(worst)
+	if victim != nil {
+		p.forget(victim)
 	}
 }
 
@@ -231,20 +255,20 @@ func siteOf(host string) string {
 	return host
 }
 
-// rename notes the name that a server gave the route of k. If there are too many names, it forgets
-// any other one.
-func (p *pacer) rename(k key, name string) {
-	if _, known := p.table.names[k]; !known && len(p.table.names) >= maxBuckets {
+// rename notes how the server names the limit of a route. If there are too many names, it forgets
+// an arbitrary one.
+func (p *pacer) rename(r route, name string) {
+	if _, known := p.table.names[r]; !known && len(p.table.names) >= maxBuckets {
 		for other := range p.table.names {
 			delete(p.table.names, other)
 			break
 		}
 	}
-	p.table.names[k] = name
+	p.table.names[r] = name
 	p.table.last = nil
 }
 
-// nameIn returns the name that a server gives a bucket in a field; "" if the value is unusable.
+// nameIn returns the name of a limit in a field; "" if the value is unusable.
 func nameIn(h http.Header, field string) string {
 	name := first(h, field)
 	if len(name) > maxName {
@@ -268,8 +292,8 @@ func (p *pacer) nameOf(k key, h http.Header) string {
 			name += " " + digest(p.credential(h))
 		}
 	}
-	if k.route != "" && k.route != accountRoute {
-		name += " " + k.route
+	if k.part != wholeOrigin && k.part != wholeAccount {
+		name += " " + k.part
 	}
 	return name
 }
