@@ -61,7 +61,7 @@ func (p *pacer) learn(c *call, a *answer, now instant) (
 	c.bucket.answer(c.ticket)
 	b, tk := p.ofPath(c, a, now)
 	strays := 0
-	if tk.seq >= b.flight.epoch {
+	if !b.flight.outdated(tk.seq) {
 		b.restart = restart{}
 	}
 	b.judge(tk, now, a)
@@ -112,7 +112,7 @@ func (p *pacer) ofName(c *call, a *answer) (b *bucket, tk ticket, strays int) {
 
 // movedTo returns the ticket of a request that turns out to belong to b, as its latest.
 func (tk ticket) movedTo(b *bucket) ticket {
-	tk.seq, tk.answered, tk.opened = b.flight.sent, b.flight.answered-1, false
+	tk.seq, tk.answered, tk.probes = b.flight.sent, b.flight.answered-1, false
 	return tk
 }
 

@@ -14,27 +14,27 @@ const unknown instant = math.MaxInt64
 
 // bucket is what a pacer knows of one limit. The lock of the pacer guards it.
 //
-// Five estimators learn from answers: waits, backoff, told, refill and learned. Each knows an
-// instant before which nothing starts. bucket.next combines them: the latest binds.
+// Six estimators learn from answers: waits, backoff, told, refill, learned and tokens. Each knows
+// an instant before which nothing starts. bucket.next combines them: the latest binds.
 type bucket struct {
 	key     key
 	name    string
-	site    string  // of its host
-	account *bucket // of all requests of the account, if the dialect limits these; or nil
+	site    string  // siteOf its host
+	account *bucket // counts all requests of the account; or nil
 	common  *common // if this is the bucket of an account; or nil
 	major   string  // of Discord: see identity
-	paths   *paths  // of a host; nil until a denial asks for no wait
-	standIn bool    // of Discord: no answer has named the bucket of this route
+	paths   *paths  // nil until a denial asks for no wait
+	standIn bool    // of Discord: used until an answer names the limit of the route
 	queue   queue
 	flight  flight
 	opening opening
 
 	waits   waits   // how long denials ask to wait
-	backoff backoff // after denials that ask for no wait
-	told    told    // the rest of the limit, by answers
-	refill  refill  // how the rest is spread, and how fast it is refilled
-	learned learned // the rate of a server that tells nothing
-	tokens  *tokens // the rest of limits of tokens; nil: the dialect has none
+	backoff backoff // how long to wait after denials that do not ask for it
+	told    told    // what is left of the limit, by answers
+	refill  refill  // how that is spread, and how fast it is refilled
+	learned learned // the pace of a server that tells nothing
+	tokens  *tokens // what is left of limits of tokens; nil: the dialect has none
 
 	restart restart // of the server: refused connections
 	cap     gate    // keeps calls from asking Options.Limit in vain
@@ -48,19 +48,21 @@ type flight struct {
 	busy           int     // requests whose answers have not been read to the end
 	last           instant // when the latest one started
 	deniedAt       instant // when the last denial arrived
-	epoch          uint64  // answers to requests before this one tell nothing of now
+	epoch          uint64  // the first request that is not outdated
 }
 
 // ticket is what a pacer remembers of a request until its answer.
 type ticket struct {
-	seq, answered uint64        // of the bucket when it started
-	at, last      instant       // when it started, and the one before it
-	opened        bool          // was sent though told had nothing left: others wait for its answer
-	heldBack      bool          // had to wait
-	early         bool          // was sent before the told instant, to test it: see doubt
-	claim         time.Duration // the wait that it tests; 0: none that says nothing is left
-	since         instant       // when claim began
-	tokens        *ledger       // what it has taken of limits of tokens; nil: nothing
+	seq      uint64        // its number in the bucket: 1 is the first
+	answered uint64        // how many requests of the bucket had an answer when it started
+	at       instant       // when it started
+	last     instant       // when the one before it started
+	heldBack bool          // had to wait
+	probes   bool          // told had nothing left: its answer shows whether there is more
+	early    bool          // was sent before the told instant, to test it: see doubt
+	claim    time.Duration // the wait that it tests if told had nothing left; otherwise 0
+	since    instant       // when claim began
+	tokens   *ledger       // what it has taken of limits of tokens; nil: nothing
 }
 
 // flying returns how many requests have no answer yet.
@@ -71,6 +73,13 @@ func (f *flight) flying() int64 { return int64(f.sent - f.answered) }
 //
 //	10 were answered when it started; 15 have been sent by now: up to 4 others
 func (f *flight) overlapping(tk ticket) int64 { return int64(f.sent - tk.answered - 1) }
+
+// outdated reports whether request seq was sent before the last denial arrived, or before the last
+// probe. Then its answer does not tell what is left now.
+func (f *flight) outdated(seq uint64) bool { return seq < f.epoch }
+
+// outdateAll makes all requests that were sent by now outdated.
+func (f *flight) outdateAll() { f.epoch = f.sent + 1 }
 
 // ready returns the earliest instant at which c may start if it is the next, and what it waits for.
 func (p *pacer) ready(b *bucket, c *call, now instant) (instant, string) {
@@ -85,8 +94,8 @@ func (p *pacer) ready(b *bucket, c *call, now instant) (instant, string) {
 }
 
 // next returns the instant at which b lets a request with a cost start, now at the earliest, and
-// what asks for that. While a denial, a cap or the first request holds b back, it does not ask told,
-// refill and learned: they will know more then.
+// what asks for that. It asks told, refill, tokens and learned only if nothing else holds b back:
+// until then they may learn more.
 func (b *bucket) next(o *Options, cost *spend, now instant) (at instant, source string) {
 	at = now
 	bind := func(until instant, by string) {
@@ -94,19 +103,19 @@ func (b *bucket) next(o *Options, cost *spend, now instant) (at instant, source 
 			at, source = until, by
 		}
 	}
-	bind(b.denial())
-	if at == now && o.MaxInFlight > 0 && b.flight.busy >= o.MaxInFlight {
-		bind(unknown, sourceInFlight)
+	if bind(b.denial()); at > now {
+		return at, source
 	}
-	if at == now {
-		bind(b.cap.next(), sourceLimit)
-		bind(b.opening.next(b, now), sourceFirstAnswer)
+	if o.MaxInFlight > 0 && b.flight.busy >= o.MaxInFlight {
+		return unknown, sourceInFlight
 	}
-	if at == now {
-		told, by := b.toldNext(o, cost, now)
-		bind(b.believed(told, now, o), by)
-		bind(b.learned.next(b.flight.last), sourceLearned)
+	bind(b.cap.next(), sourceLimit)
+	if bind(b.opening.next(b, now), sourceFirstAnswer); at > now {
+		return at, source
 	}
+	told, by := b.toldNext(o, cost, now)
+	bind(b.believed(told, now, o), by)
+	bind(b.learned.next(b.flight.last), sourceLearned)
 	return at, source
 }
 
@@ -118,8 +127,8 @@ func (b *bucket) denial() (instant, string) {
 	return b.waits.until, b.waits.source
 }
 
-// toldNext returns when told, refill and tokens let a request with a cost start, and the field of an
-// answer that told them.
+// toldNext returns when told, refill and tokens let a request with a cost start, and which field of
+// an answer asks for that.
 func (b *bucket) toldNext(o *Options, cost *spend, now instant) (instant, string) {
 	at := max(b.told.next(), b.refill.next(b, o, now))
 	if until, source := b.tokens.next(cost, now); until > at {
@@ -136,14 +145,15 @@ func (p *pacer) start(b *bucket, c *call, now instant) {
 	if c.attempt == 1 && !c.again { // neither repeated nor turned back by the cap
 		b.budget.send(now)
 	}
-	at, _ := b.toldNext(&p.o, &c.cost, now)
-	claim, nothingLeft := b.claimed(at)
+	toldAt, _ := b.toldNext(&p.o, &c.cost, now)
+	claim, nothingLeft := b.claimed(toldAt)
 	c.ticket, c.stage = b.start(now, c.heldBack), started
 	if b.tokens != nil {
 		c.ticket.tokens = b.tokens.start(&c.cost, now)
 	}
-	if c.ticket.early = at > now; c.ticket.early && nothingLeft {
-		c.ticket.claim, c.ticket.since = claim, at-claim
+	c.ticket.early = toldAt > now
+	if c.ticket.early && nothingLeft {
+		c.ticket.claim, c.ticket.since = claim, toldAt-claim
 	}
 	if p.limiter != nil {
 		b.cap.asking++
@@ -153,53 +163,63 @@ func (p *pacer) start(b *bucket, c *call, now instant) {
 
 // start notes that a request, which is ready, is sent, and returns its ticket.
 func (b *bucket) start(now instant, heldBack bool) ticket {
-	f, waiting := &b.flight, b.queue.Size > 0
+	f, othersWait := &b.flight, b.queue.Size > 0
 	f.sent++
 	tk := ticket{seq: f.sent, answered: f.answered, at: now, last: f.last, heldBack: heldBack}
-	if f.flying() == 1 {
-		b.told.least = math.MaxInt64 // b was idle: no answer has told anything since
-	}
-	b.learned.start(now, f.last, waiting || heldBack)
 	f.last = now
 	f.busy++
+	if f.flying() == 1 { // b was idle
+		b.told.forgetLeast()
+	}
+	b.learned.start(now, tk.last, othersWait || heldBack)
 	if b.standIn {
 		b.account.common.stray(b.major, 1)
 	}
-	if !waiting {
+	if !othersWait {
 		b.refill.spreadUntil = 0
 	}
 	o, t := &b.opening, &b.told
 	switch {
-	case t.empty() && o.open: // the one that went first takes too long: this one goes, too
-		tk.opened, o.first.at = true, now
-	case t.empty(): // the limit has renewed or is doubted: this one goes first
-		tk.opened = true
-		o.open, o.first, f.epoch, t.left = true, tk, f.sent, 0
-	case !o.answered && !o.open: // nothing is known: this one goes first
-		o.open, o.first = true, tk
+	case t.empty():
+		b.probe(&tk, now)
 	case t.known:
 		if t.left--; t.left == t.low() {
 			b.spread(now)
 		}
+	case !o.answered && !o.open: // nothing is known: this one goes first
+		o.open, o.first = true, tk
 	}
 	return tk
+}
+
+// probe notes that the request of tk is sent though told has nothing left: the limit should have
+// renewed, or told is doubted. The others wait for its answer.
+func (b *bucket) probe(tk *ticket, now instant) {
+	tk.probes = true
+	if b.opening.open { // the probe before takes too long: the others wait anew
+		b.opening.first.at = now
+		return
+	}
+	b.opening.open, b.opening.first = true, *tk
+	b.flight.epoch = tk.seq // all earlier requests are outdated
+	b.told.left = 0         // it may have been negative
 }
 
 // cancel takes back a start: the request was not sent.
 func (b *bucket) cancel(tk ticket, id *identity) {
 	b.answer(tk)
 	b.flight.busy--
-	if b.flight.last == tk.at {
+	if b.flight.last == tk.at { // none has started since
 		b.flight.last = tk.last
 	}
 	if b.account != nil {
 		b.account.common.cancel(id, tk.at)
 	}
-	b.learned.count-- // learned infers its count from seq, which was used up
+	b.learned.count-- // learned takes each seq between two denials for an accepted request
 	if tk.tokens != nil {
 		b.tokens.cancel(tk.tokens)
 	}
-	if b.told.known && !tk.opened && tk.seq >= b.flight.epoch {
+	if b.told.known && !tk.probes && !b.flight.outdated(tk.seq) { // told counts it
 		b.told.left++
 	}
 }
@@ -213,7 +233,7 @@ func (b *bucket) answer(tk ticket) {
 	if b.standIn {
 		b.account.common.stray(b.major, -1)
 	}
-	if b.opening.open && tk.seq >= b.opening.first.seq {
+	if b.opening.open && tk.seq >= b.opening.first.seq { // one that started later will do
 		b.opening.open = false
 	}
 }
@@ -222,76 +242,87 @@ func (b *bucket) answer(tk ticket) {
 // this one. If the answer denies, observe returns the wait and what asks for it.
 func (b *bucket) observe(o *Options, now instant, tk ticket, a *answer, strays int) (
 	wait time.Duration, source string) {
-	learns := o.Pace != Off && o.Dialect == Standard
+	learnsPace := o.Pace != Off && o.Dialect == Standard
 	if a.tokens != nil && o.Pace != Off {
 		b.tokens.observe(tk, now, a.tokens)
 	}
 	switch {
 	case a.limited:
-		return b.deny(now, tk, a, learns)
+		return b.deny(now, tk, a, learnsPace)
 	case a.counted && o.Pace != Off && !b.told.doubt.ignores(&a.quota, o.MaxWait):
 		b.believe(tk, now, a.quota, strays)
-		return 0, ""
-	case learns && !b.told.counted:
-		if !b.opening.answered {
-			b.opening.ramp = now + patience
+	default:
+		if learnsPace && !b.told.counted {
+			b.learnPace(&tk, now)
 		}
-		waiting := b.queue.Size > 0 || tk.heldBack
-		b.learned.observe(now, tk.seq >= b.flight.epoch, waiting, b.backoff.strikes)
+		b.allow(tk, now)
 	}
-	b.allow(tk, now)
 	return 0, ""
 }
 
 // deny learns from a denial. It returns the wait and what asks for it.
-func (b *bucket) deny(now instant, tk ticket, a *answer, learns bool) (time.Duration, string) {
-	f, t, empty := &b.flight, &b.told, true // empty: nothing goes on until the wait is over
-	if learns && tk.seq >= f.epoch {
+func (b *bucket) deny(now instant, tk ticket, a *answer, learnsPace bool) (time.Duration, string) {
+	f, t := &b.flight, &b.told
+	if learnsPace && !f.outdated(tk.seq) {
 		t.others.deny(t.known && t.left > 0, !b.opening.answered, a.quota.limit, f.flying())
 	}
+	isNewStrike := tk.at > f.deniedAt // was not in flight at the last denial
+	oneGoesFirst := true              // after the wait; false: all go on at the learned pace
 	switch {
 	case a.wait > 0:
 		b.waits.observe(now, a)
-	case !learns || t.counted:
-		b.backoff.observe(now, tk.at > f.deniedAt, !learns, 0)
+	case !learnsPace || t.counted: // there is no pace to go on at
+		b.backoff.observe(now, isNewStrike, !learnsPace, 0)
 	default:
-		every, old := b.learned.deny(now, tk, tk.seq < f.epoch)
+		every, old := b.learned.deny(now, tk, f.outdated(tk.seq))
 		if old {
 			at, source := b.denial()
 			return max(at-now, 1), source
 		}
-		b.backoff.observe(now, tk.at > f.deniedAt || every > 0, b.learned.busy(now), every)
-		empty = every == 0 || b.backoff.strikes > 1 // else requests go on at the learned pace
+		b.backoff.observe(now, isNewStrike || every > 0, b.learned.busy(now), every)
+		oneGoesFirst = every == 0 || b.backoff.strikes > 1
 	}
 	at, source := b.denial()
-	f.deniedAt, f.epoch = now, f.sent+1
+	f.deniedAt = now
+	f.outdateAll()
 	b.opening.answered, b.opening.open, b.opening.ramp = true, false, 0
-	t.deny(at, source, empty)
+	t.deny(at, source, oneGoesFirst)
 	return at - now, source
 }
 
-// allow learns from an answer that is no denial and does not tell what is left.
+// learnPace learns the pace of a server that tells nothing from an allowed answer.
+func (b *bucket) learnPace(tk *ticket, now instant) {
+	if !b.opening.answered { // few requests start until more answers have arrived
+		b.opening.ramp = now + patience
+	}
+	waiting := b.queue.Size > 0 || tk.heldBack
+	b.learned.observe(now, !b.flight.outdated(tk.seq), waiting, b.backoff.strikes)
+}
+
+// allow learns from an allowed answer that does not tell what is left, or is not believed.
 func (b *bucket) allow(tk ticket, now instant) {
 	b.opening.answered = true
-	if tk.seq >= b.flight.epoch {
+	outdated := b.flight.outdated(tk.seq)
+	if !outdated {
 		b.backoff.strikes = 0
 	}
 	t := &b.told
-	t.least = math.MinInt64 // this answer may have been decided last, and tells nothing
-	if !t.known || now < t.renew || tk.seq < b.flight.epoch {
+	t.spoilLeast()
+	if !t.known || now < t.renew || outdated {
 		return
 	}
-	t.known = false
+	t.known = false // the answer shows that there is more
 	at, _ := b.denial()
 	wait := at - b.flight.deniedAt
-	if b.learned.every == 0 && tk.opened && b.queue.Size > 0 && wait > 0 {
+	if b.learned.every == 0 && tk.probes && b.queue.Size > 0 && wait > 0 {
 		// Nothing tells how fast the others may follow. They spread over as much time as the wait.
 		over := min(max(wait, time.Second), time.Minute)
 		b.refill.gap, b.refill.spreadUntil = over/time.Duration(b.queue.Size+1), now+over
 	}
 }
 
-// freeAt returns when the bucket no longer holds anything back.
+// freeAt returns when denials, caps and limits with little left no longer hold b back. It ignores
+// spreading and the learned pace.
 func (b *bucket) freeAt() instant {
 	at, _ := b.denial()
 	if at = max(at, b.cap.until, b.tokens.freeAt()); b.common != nil {

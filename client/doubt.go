@@ -60,7 +60,7 @@ func (b *bucket) judge(tk ticket, now instant, a *answer) {
 			proven = min(proven, now+a.wait-d.since)
 		}
 		d.proven = max(d.proven, proven)
-	case tk.seq < b.flight.epoch: // sent before the last denial
+	case b.flight.outdated(tk.seq):
 	case !tk.early:
 		d.claim = 0
 	default:

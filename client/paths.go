@@ -91,7 +91,7 @@ func (p *pacer) ofPath(c *call, a *answer, now instant) (*bucket, ticket) {
 // forgive forgets denials that were about one path.
 func (b *bucket) forgive() {
 	b.backoff, b.learned = backoff{}, learned{}
-	b.flight.epoch = b.flight.sent + 1
+	b.flight.outdateAll()
 	if !b.told.counted {
 		b.told, b.refill = told{}, refill{}
 	}

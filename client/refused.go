@@ -80,7 +80,7 @@ func (b *bucket) refuse(tk ticket, now instant) time.Duration {
 
 // reset makes a bucket as new, except for requests in flight and the caps of the program.
 func (b *bucket) reset() {
-	b.flight.epoch = b.flight.sent + 1
+	b.flight.outdateAll()
 	b.opening, b.waits, b.backoff = opening{took: b.opening.took}, waits{}, backoff{}
 	b.told, b.refill, b.learned = told{}, refill{}, learned{}
 }

@@ -19,11 +19,11 @@ const (
 	maxName = 128 // bytes of the name that a server gives a limit
 )
 
-// origin is a server and a credential. It holds only a hash of the credential.
+// origin is a server and a credential. It does not hold the credential itself.
 type origin struct {
-	scheme     string // "" if Options.Bucket returned host
-	host       string
-	credential uint64 // a hash of pacer.credential, by a secret seed; 0: none
+	scheme     string // "" if Options.Bucket is set
+	host       string // the result of Options.Bucket if that is set
+	credential uint64 // a hash of the credential by a secret seed; 0: no credential
 }
 
 // key identifies a bucket.
@@ -58,10 +58,11 @@ type route struct {
 	pattern string // what the requests have in common, such as "search"; "" in other dialects
 }
 
+// table holds the buckets of a pacer.
 type table struct {
 	buckets map[key]*bucket
-	names   map[route]string // of limits, by the server
-	sites   map[string]int   // buckets of each site
+	names   map[route]string // which the server gives the limits of routes
+	sites   map[string]int   // how many buckets each site has
 
 	// The latest look-up. Most programs send many requests to one server in a row. Then this saves
 	// a fifth of the cost of a request.
@@ -75,12 +76,12 @@ func newTable() table {
 	}
 }
 
-// identify finds out which bucket counts a request.
+// identify returns the identity of a request.
 func (p *pacer) identify(r *http.Request) (id identity) {
 	if p.o.Bucket != nil {
 		id.host = p.o.Bucket(r)
 	}
-	if r.URL == nil {
+	if r.URL == nil { // Options.Base returns the error
 		return id
 	}
 	if p.o.Bucket == nil {
@@ -122,7 +123,7 @@ func (p *pacer) credential(h http.Header) string {
 // then the server may have named the limit of c, or the path of c may be apart.
 func (p *pacer) resolve(c *call) *bucket {
 	if p.table.last == nil || p.table.lastID != c.id {
-		b := p.bucket(c, p.partOf(c)) // before lastID is set: bucket may forget last
+		b := p.bucket(c, p.partOf(c)) // may set last to nil
 		p.table.last, p.table.lastID = b, c.id
 	}
 	c.bucket = p.table.last
@@ -196,8 +197,8 @@ func (p *pacer) add(b *bucket) {
 // displace forgets a bucket that is not in use. It prefers one that holds nothing back. Otherwise
 // it takes the site with the most buckets, and there the bucket that is free first:
 //
-//	1,000 hosts of evil.example are free tomorrow, and 24 other sites in an hour:
-//	the bucket of a host of evil.example goes
+//	1,000 buckets of evil.example are free tomorrow, and 24 of other sites in an hour:
+//	one of evil.example goes
 func (p *pacer) displace() {
 	now := p.now()
 	var victim *bucket
@@ -221,6 +222,7 @@ func (p *pacer) displace() {
 	}
 }
 
+// forget removes b from the table.
 func (p *pacer) forget(b *bucket) {
 	delete(p.table.buckets, b.key)
 	if p.table.sites[b.site]--; p.table.sites[b.site] == 0 {
@@ -255,8 +257,8 @@ func siteOf(host string) string {
 	return host
 }
 
-// rename notes how the server names the limit of a route. If there are too many names, it forgets
-// an arbitrary one.
+// rename notes the name that the server gives the limit of a route. If there are too many names, it
+// forgets an arbitrary one.
 func (p *pacer) rename(r route, name string) {
 	if _, known := p.table.names[r]; !known && len(p.table.names) >= maxBuckets {
 		for other := range p.table.names {

@@ -1,6 +1,9 @@
 package client
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // told is the rest of a limit, as answers tell it.
 //
@@ -37,12 +40,19 @@ func (t *told) empty() bool { return t.known && t.left <= 0 }
 // reset that is rounded up by seconds would leave a small token bucket full, and its refill lost.
 func (t *told) low() int64 { return max(t.limit/10, 2) }
 
-// deny notes that a denial holds requests back until an instant. If not empty, requests then go on
+// forgetLeast begins least anew: the bucket was idle.
+func (t *told) forgetLeast() { t.least = math.MaxInt64 }
+
+// spoilLeast makes least useless until the bucket is idle again: an answer that tells no number may
+// have been decided last.
+func (t *told) spoilLeast() { t.least = math.MinInt64 }
+
+// deny notes that a denial holds requests back until an instant. Then one goes first, or all go on
 // as if nothing had been told.
-func (t *told) deny(until instant, source string, empty bool) {
+func (t *told) deny(until instant, source string, oneGoesFirst bool) {
 	t.doubt.deny()
 	t.rolling.never, t.rolling.on = t.rolling.on, false
-	if t.known = empty; empty {
+	if t.known = oneGoesFirst; oneGoesFirst {
 		t.left, t.source, t.renew = 0, source, until
 	}
 }
@@ -63,7 +73,7 @@ func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 	if q.date != 0 {
 		q.window -= t.elapsed(q.date, now)
 	}
-	if tk.seq < f.epoch {
+	if f.outdated(tk.seq) {
 		return
 	}
 	if !t.counted {
@@ -124,7 +134,7 @@ func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 	b.refill.promise.observe(now, tk, q, t)
 	t.ending.observe(now, q, grown)
 	b.spread(now)
-	if tk.opened && b.queue.Size > 0 {
+	if tk.probes && b.queue.Size > 0 {
 		b.release(now)
 	}
 }
