@@ -148,7 +148,7 @@ func (p *pacer) partOf(c *call) string {
 	return c.id.provisional
 }
 
-// bucket returns the bucket of a part of the origin of c. It makes one if there is none.
+// bucket returns the bucket of a part of the origin of c. It makes one if needed.
 func (p *pacer) bucket(c *call, part string) *bucket {
 	k := key{c.id.origin, part}
 	if b := p.table.buckets[k]; b != nil {
@@ -165,7 +165,7 @@ func (p *pacer) bucket(c *call, part string) *bucket {
 	return b
 }
 
-// accountOf returns the bucket of the account of c. It makes one if there is none.
+// accountOf returns the bucket of the account of c. It makes one if needed.
 func (p *pacer) accountOf(c *call) *bucket {
 	k := key{c.id.origin, wholeAccount}
 	b := p.table.buckets[k]
