@@ -15,7 +15,6 @@ const maxAccountUnits = 10_000
 
 // common is what all buckets of an account share, in addition to its denials.
 type common struct {
-	children int            // buckets of the account
 	strays   map[string]int // of Discord, by major parameter: in flight in buckets that stand in
 	writes   writes         // of GitHub
 	sendings sendings       // of all requests

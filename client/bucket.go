@@ -17,17 +17,19 @@ const unknown instant = math.MaxInt64
 // Six estimators learn from answers: waits, backoff, told, refill, learned and tokens. Each knows
 // an instant before which nothing starts. bucket.next combines them: the latest binds.
 type bucket struct {
-	key     key
-	name    string
-	site    string  // siteOf its host
-	account *bucket // counts all requests of the account; or nil
-	common  *common // if this is the bucket of an account; or nil
-	major   string  // of Discord: see identity
-	paths   *paths  // nil until a denial asks for no wait
-	standIn bool    // of Discord: used until an answer names the limit of the route
-	queue   queue
-	flight  flight
-	opening opening
+	key      key
+	name     string
+	site     string  // siteOf its host
+	account  *bucket // counts all requests of the account; or nil
+	parent   *bucket // the account, or of a path that is apart the bucket of its host; or nil
+	common   *common // if this is the bucket of an account; or nil
+	major    string  // of Discord: see identity
+	paths    *paths  // nil until a denial asks for no wait
+	standIn  bool    // of Discord: used until an answer names the limit of the route
+	children int     // buckets with this parent
+	queue    queue
+	flight   flight
+	opening  opening
 
 	waits   waits   // how long denials ask to wait
 	backoff backoff // how long to wait after denials that do not ask for it
@@ -60,7 +62,7 @@ type ticket struct {
 	heldBack bool          // had to wait
 	probes   bool          // told had nothing left: its answer shows whether there is more
 	early    bool          // was sent before the told instant, to test it: see doubt
-	claim    time.Duration // the wait that it tests if told had nothing left; otherwise 0
+	claim    time.Duration // if early and told had nothing left: the wait that it tests; else 0
 	since    instant       // when claim began
 	tokens   *ledger       // what it has taken of limits of tokens; nil: nothing
 }
@@ -95,7 +97,7 @@ func (p *pacer) ready(b *bucket, c *call, now instant) (instant, string) {
 
 // next returns the instant at which b lets a request with a cost start, now at the earliest, and
 // what asks for that. It asks told, refill, tokens and learned only if nothing else holds b back:
-// until then they may learn more.
+// while something does, answers may still change what they say.
 func (b *bucket) next(o *Options, cost *spend, now instant) (at instant, source string) {
 	at = now
 	bind := func(until instant, by string) {
@@ -142,9 +144,10 @@ func (p *pacer) start(b *bucket, c *call, now instant) {
 	if b.account != nil {
 		b.account.common.start(&c.id, now)
 	}
-	if c.attempt == 1 && !c.again { // neither repeated nor turned back by the cap
+	if !c.again { // neither repeated nor turned back by the cap
 		b.budget.send(now)
 	}
+	// What told asks for now: b.start changes told.
 	toldAt, _ := b.toldNext(&p.o, &c.cost, now)
 	claim, nothingLeft := b.claimed(toldAt)
 	c.ticket, c.stage = b.start(now, c.heldBack), started
@@ -215,7 +218,7 @@ func (b *bucket) cancel(tk ticket, id *identity) {
 	if b.account != nil {
 		b.account.common.cancel(id, tk.at)
 	}
-	b.learned.count-- // learned takes each seq between two denials for an accepted request
+	b.learned.count-- // learned counts all numbers between two denials as accepted requests
 	if tk.tokens != nil {
 		b.tokens.cancel(tk.tokens)
 	}
@@ -275,7 +278,7 @@ func (b *bucket) deny(now instant, tk ticket, a *answer, learnsPace bool) (time.
 		b.backoff.observe(now, isNewStrike, !learnsPace, 0)
 	default:
 		every, old := b.learned.deny(now, tk, f.outdated(tk.seq))
-		if old {
+		if old { // a later denial has set the wait
 			at, source := b.denial()
 			return max(at-now, 1), source
 		}
@@ -315,7 +318,8 @@ func (b *bucket) allow(tk ticket, now instant) {
 	at, _ := b.denial()
 	wait := at - b.flight.deniedAt
 	if b.learned.every == 0 && tk.probes && b.queue.Size > 0 && wait > 0 {
-		// Nothing tells how fast the others may follow. They spread over as much time as the wait.
+		// Nothing tells how fast the others may follow. They spread over as much time as the wait, a
+		// second to a minute.
 		over := min(max(wait, time.Second), time.Minute)
 		b.refill.gap, b.refill.spreadUntil = over/time.Duration(b.queue.Size+1), now+over
 	}
@@ -336,6 +340,5 @@ func (b *bucket) freeAt() instant {
 
 // inUse reports whether calls wait or are in flight, or other buckets need b.
 func (b *bucket) inUse() bool {
-	return b.queue.Size > 0 || b.flight.flying() > 0 || b.flight.busy > 0 ||
-		b.common != nil && b.common.children > 0
+	return b.queue.Size > 0 || b.flight.flying() > 0 || b.flight.busy > 0 || b.children > 0
 }

@@ -84,7 +84,7 @@ func (p *pacer) ofPath(c *call, a *answer, now instant) (*bucket, ticket) {
 		b.forgive()
 		b.queue.move(c.path)
 	}
-	own := p.bucket(c, c.path)
+	own := p.bucketOfPath(c, b)
 	return own, tk.movedTo(own)
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,4 +81,47 @@ func TestThePathsOfALimitedHostStayTogether(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A thousand other hosts need all buckets while a request for a path that is apart is in flight.
+func TestAHostIsKeptWhileAPathOfItIsInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers, serves, asked := make(chan struct{}), atomic.Bool{}, atomic.Int32{}
+		server := scripted(func(_ int, r *http.Request) *http.Response {
+			switch {
+			case r.URL.Host != "a":
+				return answer(429, "Retry-After", "3600")
+			case r.URL.Path == "/good":
+				return answer(200)
+			case !serves.Load():
+				return answer(429)
+			}
+			asked.Add(1)
+			<-answers
+			return answer(200)
+		})
+		c := newClient(t, server, client.Options{MaxInFlight: 1, Attempts: 1, MaxWait: time.Hour})
+		for range 3 {
+			get(c, "http://a/limited")
+			time.Sleep(time.Minute)
+			get(c, "http://a/good")
+		}
+		if buckets, _ := c.Buckets(); buckets != 2 {
+			t.Fatalf("%d buckets, want that of the host and that of the path", buckets)
+		}
+		var wg sync.WaitGroup
+		serves.Store(true)
+		wg.Go(func() { get(c, "http://a/limited") })
+		synctest.Wait()
+		for i := range 2000 {
+			get(c, fmt.Sprintf("http://host-%d.example", i))
+		}
+		wg.Go(func() { get(c, "http://a/limited") })
+		synctest.Wait()
+		if n := asked.Load(); n != 1 {
+			t.Errorf("%d requests for the path are in flight, want 1 as MaxInFlight says", n)
+		}
+		close(answers)
+		wg.Wait()
+	})
 }

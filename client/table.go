@@ -46,7 +46,7 @@ const (
 // identity is what a request tells about its bucket.
 type identity struct {
 	route
-	major       string // of Discord: one named limit counts each of these apart
+	major       string // " channels/7" of Discord: a limit counts the requests of each apart
 	provisional string // part of the bucket until the server has named the limit
 	writes      bool   // changes something, by the rules of GitHub
 	exempt      bool   // does not count against Options.Account
@@ -61,7 +61,7 @@ type route struct {
 // table holds the buckets of a pacer.
 type table struct {
 	buckets map[key]*bucket
-	names   map[route]string // which the server gives the limits of routes
+	names   map[route]string // of the limits of routes, as the server names them
 	sites   map[string]int   // how many buckets each site has
 
 	// The latest look-up. Most programs send many requests to one server in a row. Then this saves
@@ -128,16 +128,27 @@ func (p *pacer) resolve(c *call) *bucket {
 	}
 	c.bucket = p.table.last
 	if paths := c.bucket.paths; paths != nil && paths.apart[c.path] {
-		c.bucket = p.bucket(c, c.path)
+		c.bucket = p.bucketOfPath(c, c.bucket)
 	}
 	return c.bucket
+}
+
+// bucketOfPath returns the bucket of the path of c, which is apart on host. It makes one if needed.
+func (p *pacer) bucketOfPath(c *call, host *bucket) *bucket {
+	if b := p.table.buckets[key{c.id.origin, c.path}]; b != nil {
+		return b
+	}
+	host.children++ // before displace: without host, no request would find the bucket
+	b := p.bucket(c, c.path)
+	b.parent = host
+	return b
 }
 
 // partOf returns the part of the bucket of c, as if no path were apart.
 //
 //	"core"                       GitHub has named the limit, or identifyGitHub has guessed it
 //	"abcd channels/7"            Discord has named the limit "abcd"
-//	"GET/channels/: channels/7"  Discord has not named it yet
+//	"GET/channels/: channels/7"  Discord has not named it yet: ":" stands for the 7
 func (p *pacer) partOf(c *call) string {
 	if c.id.pattern == "" {
 		return wholeOrigin
@@ -157,7 +168,8 @@ func (p *pacer) bucket(c *call, part string) *bucket {
 	b := p.newBucket(k, c.header)
 	if c.id.pattern != "" {
 		b.account = p.accountOf(c)
-		b.account.common.children++ // from now on displace keeps the account
+		b.parent = b.account
+		b.parent.children++ // from now on displace keeps the account
 		b.major = c.id.major
 		b.standIn = p.o.Dialect == Discord && part == c.id.provisional
 	}
@@ -229,8 +241,8 @@ func (p *pacer) forget(b *bucket) {
 		delete(p.table.sites, b.site)
 	}
 	p.table.last = nil
-	if b.account != nil {
-		b.account.common.children--
+	if b.parent != nil {
+		b.parent.children--
 	}
 }
 
