@@ -29,7 +29,7 @@ var defaultShares = [...]int{100, 50, 30, 20}
 type class struct {
 	name  string
 	share int // percent
-	rank  int // position, or retired
+	rank  int // position, or retiredRank
 	full  int // requests in flight below which a request of the class enters
 	low   int // the same for the last lot
 
@@ -41,8 +41,8 @@ type class struct {
 	ahead                          int64 // of shed and shadowed
 }
 
-// retired is the rank of a class that a Replace left out.
-const retired = maxClasses
+// retiredRank is the rank of a class that a Replace left out.
+const retiredRank = maxClasses
 
 // reopenTime is how long a class takes to reopen after close.
 const reopenTime = time.Second

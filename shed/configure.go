@@ -88,7 +88,7 @@ const maxRetired = 64
 // retireLocked retires c. Its waiters move to the least important class. Its requests in flight
 // count for no class.
 func (l *limiter) retireLocked(c *class) {
-	c.rank = retired
+	c.rank = retiredRank
 	last := l.classes[len(l.classes)-1]
 	for n := c.waiting.First; n != nil; n = n.Next {
 		n.Of.class = last

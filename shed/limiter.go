@@ -61,8 +61,8 @@ func (l *limiter) admitsLocked(c *class, x *tenant, lot uint32, now instant) boo
 }
 
 // refuseLocked notes that a request of c did not get in. If more important classes fill the share
-// of c, it closes c and all less important classes, whether or not these had requests. All reopen
-// together. Otherwise the less important ones would take the places that c leaves free.
+// of c, it closes c and all less important classes, even those without requests: they would take
+// the places that c leaves free. All reopen together.
 func (l *limiter) refuseLocked(c *class, now instant) {
 	above := 0
 	for _, other := range l.classes[:c.rank] {
@@ -133,15 +133,14 @@ func closed(done <-chan struct{}) bool {
 	}
 }
 
-// enter decides a request of c and of the tenant with that name, or puts it into the queue if
-// queue is true. The mode is read under the lock, not with the request's options. Otherwise a
-// request could enter the queue after a Replace has emptied it, and wait in vain.
+// enter decides a request of c and of the tenant with that name. If the request does not fit and
+// queue is true, it may wait in the queue. The mode is read under the lock, not with the request's
+// options. Otherwise a request could enter the queue after a Replace has emptied it, and wait in
+// vain.
 func (l *limiter) enter(c *class, name uint64, lot uint32, queue bool) (entry, *waiter) {
 	now := l.lock()
 	defer l.mu.Unlock()
-	if c.rank == retired { // by a Replace after the request read its options
-		c = l.classes[len(l.classes)-1]
-	}
+	c = l.inForceLocked(c)
 	l.advanceLocked(now)
 	var x *tenant
 	if l.tenants != nil {
@@ -167,6 +166,15 @@ func (l *limiter) enter(c *class, name uint64, lot uint32, queue bool) (entry, *
 	return entry{limit: l.limit, inFlight: l.inFlight}, nil
 }
 
+// inForceLocked returns c. If a Replace has left c out since the request read its options, it
+// returns the last class.
+func (l *limiter) inForceLocked(c *class) *class {
+	if c.rank == retiredRank {
+		return l.classes[len(l.classes)-1]
+	}
+	return c
+}
+
 // letPassLocked lets in a request of c that does not fit, since the mode is not Enforce.
 func (l *limiter) letPassLocked(c *class) entry {
 	l.window.shed++
@@ -184,6 +192,7 @@ func (l *limiter) letPassLocked(c *class) entry {
 func (l *limiter) ahead(c *class) entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	c = l.inForceLocked(c)
 	e := entry{ahead: true, limit: l.limit, inFlight: l.inFlight}
 	c.ahead++
 	if !l.advisory {
@@ -260,8 +269,8 @@ func (l *limiter) setLimitLocked(limit int) {
 	}
 	// Requests with the last lot may fill as much as the next class. In the last class they may fill
 	// the common places and lastLot percent of the others.
-	for i, next := range l.classes[1:] {
-		l.classes[i].low = next.full
+	for i := 1; i < len(l.classes); i++ {
+		l.classes[i-1].low = l.classes[i].full
 	}
 	last := l.classes[len(l.classes)-1]
 	last.low = common + (last.full-common)*lastLot/100

@@ -12,7 +12,7 @@ import (
 const (
 	maxRoutes   = 256 // routes with samples of their own
 	otherRoute  = "other"
-	manyRoutes  = 16 // routes keep manySamples each, the others fewSamples
+	manyRoutes  = 16 // so many active routes keep manySamples each, the others fewSamples
 	manySamples = 256
 	fewSamples  = 16
 	maxAges     = 1024 // in a Sample
@@ -32,7 +32,7 @@ type window struct {
 	completed, failed, left int
 
 	routes  map[string]*route
-	active  []*route                // with an end in the window, in the order of their first ends
+	active  []*route                // with a request that ended in the window, by the first such end
 	samples []shedlimit.RouteSample // scratch
 	ages    []time.Duration         // scratch
 	random  uint64                  // state of the generator
@@ -65,10 +65,11 @@ func (l *limiter) boundsLocked() bounds {
 
 // route has the latencies of a route in the window.
 type route struct {
-	name            string
-	completed, ends reservoir
-	keep            int           // durations that each reservoir keeps; 0: the route is not active
-	untilOvertaken  time.Duration // see RouteSample.UntilOvertaken
+	name           string
+	completed      reservoir
+	ends           reservoir     // of requests that failed or whose clients left
+	keep           int           // durations that each reservoir keeps; 0: the route is not active
+	untilOvertaken time.Duration // see RouteSample.UntilOvertaken
 }
 
 // begin begins a window at now.
@@ -98,8 +99,8 @@ func (w *window) addTime(inFlight int, now instant) {
 	}
 }
 
-// noteClient brings p.atClient up to now, and adds the difference to w.atClients. It reports whether
-// p waits for its client now.
+// noteClient brings p.atClient up to now, and adds the difference to w.atClients. It reports
+// whether p waits for its client now.
 func (w *window) noteClient(p *Permit, now instant) (waits bool) {
 	total, waits := p.client.until(now)
 	w.atClients += total - p.atClient
