@@ -12,8 +12,8 @@ import (
 
 var errEndingLengths = errors.New("memory: endings and settlements differ in length")
 
-// Settle implements [backends.Settler]. The ending of a charge that the Memory decided fails only if
-// its limit was retired, and as many others as possible are live.
+// Settle implements [backends.Settler]. The ending of a charge that the Memory decided fails only
+// if its limit was retired, and the table of limits is full of live ones.
 func (m *Memory) Settle(_ context.Context, endings []backends.Ending,
 	out []limits.Settlement) error {
 	if len(endings) != len(out) {
@@ -93,7 +93,7 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 	_, left := sh.asOfLocked(under, after, now)
 	if under.Values {
 		after = sh.nodes.without(listed, after, under.share)
-		entry.set(after) // before anything frees the nodes of entry: those of the value are free now
+		entry.set(after) // it no longer has the nodes of the value, which are free: see releaseLocked
 	} else if under.Lists {
 		sh.nodes.cut(&entry.state, after, under.share)
 	}
@@ -101,21 +101,24 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 	return min(e.Taken-e.Final, inUse-left)
 }
 
-// storeRefundedLocked makes after the state of entry, or empties its slot if nothing is in use.
-func (sh *shard) storeRefundedLocked(entry *entry, limit *scopedLimit, after family.Used,
+// storeRefundedLocked stores the state of entry after a refund, or empties its slot if nothing is
+// in use.
+func (sh *shard) storeRefundedLocked(entry *entry, limit *scopedLimit, state family.Used,
 	now int64) {
-	sh.noteTakenLocked(entry.hash) // the state may look again as a conversion has left it
-	if limit.Size(after) == 0 {
+	// The state may be equal again to what a conversion has left, which would mean that nothing was
+	// taken since.
+	sh.noteTakenLocked(entry.hash)
+	if limit.Size(state) == 0 {
 		if len(sh.floors) == 0 && len(sh.changes) == 0 {
 			sh.clearLocked(entry)
 			return
 		}
 		// Keep a fresh state. Without one the key would start from the floors, and lose its change.
 		sh.releaseLocked(&entry.state)
-		after, _ = sh.asOfLocked(limit, family.Used{}, now)
-		after.Serial = sh.serialLocked(limit, after)
+		state, _ = sh.asOfLocked(limit, family.Used{}, now)
+		state.Serial = sh.serialLocked(limit, state)
 	}
-	entry.set(after)
+	entry.set(state)
 }
 
 // chargeLocked charges up to n units that a taking cost above its estimate, whether they fit or
@@ -123,14 +126,14 @@ func (sh *shard) storeRefundedLocked(entry *entry, limit *scopedLimit, after fam
 // another limit as it is: a conversion could undo later takings or lift a ban.
 //
 // A key without an entry may have been displaced under another limit, whose units are then only in
-// a floor. A new entry under limit would hide them. So chargeLocked stores no entry then, and raises
-// the floor of limit instead.
+// a floor. A new entry under limit would hide them. So chargeLocked stores no entry then, and
+// raises the floor of limit instead.
 func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int64) int64 {
 	entry := sh.findLocked(hash)
 	if entry != nil && sh.livesUnderAnotherLocked(entry, limit, now) {
 		return 0
 	}
-	s, displaced := sh.loadLocked(entry, limit, now, false) // storeLocked stores it
+	s, displaced := sh.loadLocked(entry, limit, now, false) // false: not stored yet
 	s, inUse := sh.asOfLocked(limit, s, now)
 	if s, n = limit.family.Charge(s, n, inUse, now); n == 0 {
 		return 0

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// logNode is one taking, or several that were merged. In logs of values it may be more: see
-// isNamed.
+// logNode is one taking, or several that were merged. In logs of values it may also be a digest:
+// see isNamed.
 type logNode struct {
 	at   int64
 	cost uint32
@@ -14,7 +14,7 @@ type logNode struct {
 }
 
 // shares is how many share numbers there are. The nodes and slots of a scope are counted under its
-// number. With more scopes, several have one number.
+// number. With more scopes than that, some share a number.
 const shares = 256
 
 const pieceNodes = 256 // 4 KiB
@@ -107,15 +107,14 @@ func (l *logNodes) length(s *state, most int) (n int) {
 const (
 	sweepBuckets = 256 // buckets after which sweepLocked stops
 	sweepLogs    = 12  // logs after which it stops
-	longLog      = 256 // nodes of a log that is long enough to be merged: it stops there, too
+	longLog      = 256 // nodes of a log at which it stops: so many are enough to merge
 
 	// A log merges its own takings only if it has fewNodes nodes or more. A shorter one gets no
 	// node if no other log yields one.
 	fewNodes = 4
 
-	// A search may find nothing for a log of fewer nodes, but not none, while the logs of its share
-	// number have more than half of all nodes. Then findNodeLocked does not search for such logs
-	// for Period/searchPause.
+	// A search for a log of 1 to 3 nodes may find nothing while its share number has more than half
+	// of all nodes. Then there is no search for such logs for Period/searchPause.
 	searchPause = 256
 )
 
@@ -139,7 +138,7 @@ func (sh *shard) findNodeLocked(e *entry, limit *scopedLimit) uint32 {
 	if l.free != 0 {
 		return l.get(limit.share)
 	}
-	if longest.share != limit.share || longest.nodes >= own+2 {
+	if longest.share != limit.share || longest.nodes >= own+2 { // it has a node in either case
 		l.merge(longest.state, longest.share)
 		return l.get(limit.share)
 	}
@@ -161,9 +160,9 @@ type seenLog struct {
 }
 
 // sweepLocked frees expired nodes, from the bucket where it stopped last time, until a node is
-// unused. It returns the longest log of the share number that has the most nodes, among the given
-// number and those of the logs it saw. The given number wins a tie, and may have no log that was
-// seen: nodes is 0 then.
+// unused. Of the given share number and those of the logs that it saw, it picks the one with the
+// most nodes, the given one in a tie. It returns the longest log that it saw under that number; if
+// there was none, nodes is 0.
 func (sh *shard) sweepLocked(share uint8) seenLog {
 	l := &sh.nodes
 	longest := seenLog{share: share}
@@ -199,8 +198,9 @@ func (sh *shard) sweepLocked(share uint8) seenLog {
 	return longest
 }
 
-// merge frees nodes of s, at least one. A log that has digests frees those of its oldest values, a
-// quarter of its nodes if it has so many digests. Any other log frees at least a quarter.
+// merge frees nodes of s, at least one. If the log has digests, it frees only digests: those of the
+// oldest values, as many as a quarter of the nodes, or all. Otherwise it merges takings, and frees
+// at least a quarter of the nodes.
 //
 // It merges the takings within one interval into the last of them, so they count longer, by less
 // than the interval. The interval is a power of two microseconds. So intervals nest: however often

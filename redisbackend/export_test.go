@@ -175,7 +175,7 @@ func RenewAll(b *Bare) {
 		n.Of.dueAt = now
 	}
 	for n := h.retries.First; n != nil; n = n.Next {
-		if n.Of.isRenewed() {
+		if !n.Of.isForRelease() {
 			n.Of.dueAt = now
 		}
 	}
@@ -243,7 +243,7 @@ func Renewing(b *Bare) (n int) {
 
 func (h *holds) renewingLocked() (n int) {
 	for k := range h.inFlight {
-		if k.isRenewed() {
+		if !k.isForRelease() {
 			n++
 		}
 	}

@@ -26,7 +26,7 @@ import (
 //	20 s   the next renewal gets no answer
 //	23 s   the renewal is sent again after HoldTime/10: it ends at 53 s
 //	25 s   the request ends, and the unit is released
-//	26 s   it is released again: the renewal of 20 s might have arrived after the release
+//	26 s   it is released again: a renewal might have arrived after the first release
 //
 // A renewal or release that fails is retried after HoldTime/30, a second at most. If this process
 // crashes at 25 s, the unit counts until 53 s. A unit that was ever renewed is released twice, even
@@ -83,7 +83,7 @@ type hold struct {
 	dueAt        time.Time         // in its list
 	latestErrand *errand           // latest renewal or release
 	mayReappear  bool              // a taking or renewal may arrive after a release: release it twice
-	endsBy       time.Time         // when its units end by themselves; zero: its request runs
+	endsBy       time.Time         // of units to release: when they end by themselves; else zero
 }
 
 func newHolds(b *Bare, lasting time.Duration, logger *slog.Logger) *holds {
@@ -97,7 +97,7 @@ func newHolds(b *Bare, lasting time.Duration, logger *slog.Logger) *holds {
 	return h
 }
 
-// setTime sets HoldTime. The first byte of each id says how long it is, on a logarithmic scale: see
+// setTime sets HoldTime. The first byte of each id encodes it, on a logarithmic scale: see
 // concurrent.lua.
 func (h *holds) setTime(lasting time.Duration) {
 	h.holdTime = lasting
@@ -127,7 +127,7 @@ func (h *holds) errandFor(ctx context.Context, k *hold) *errand {
 		ids = h.appendID(ids, k.first+j)
 	}
 	weight := 1 + int(k.count/unitsWeight)
-	if k.isRenewed() {
+	if !k.isForRelease() {
 		lasting := h.holdTime.Microseconds()
 		e := h.backend.newErrand(ctx, &renewScript, k.key, weight, k.count, ids, lasting)
 		e.priority = renewing
@@ -136,8 +136,8 @@ func (h *holds) errandFor(ctx context.Context, k *hold) *errand {
 	return h.backend.newErrand(ctx, &releaseScript, k.key, weight, k.count, ids)
 }
 
-// isRenewed reports whether the request of k still runs, so that k is renewed.
-func (k *hold) isRenewed() bool { return k.endsBy.IsZero() }
+// isForRelease reports whether k is to be released. Otherwise it is renewed.
+func (k *hold) isForRelease() bool { return !k.endsBy.IsZero() }
 
 // add starts to renew units that Redis has just counted as held.
 func (h *holds) add(ids idRange) {
@@ -224,8 +224,7 @@ func (h *holds) forget(ids idRange) *hold {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ended := newHold(ids, false)
-	// A call that takes or renews the units may still be under way.
-	ended.endsBy = time.Now().Add(h.holdTime + 2*callTimeout)
+	ended.endsBy = h.lastEnd()
 	if k := h.running[ids.first]; k != nil {
 		delete(h.running, ids.first)
 		k.leaveList()
@@ -234,6 +233,10 @@ func (h *holds) forget(ids idRange) *hold {
 	}
 	return ended
 }
+
+// lastEnd returns when units that are held now have ended by themselves, even if they are taken or
+// renewed by a call that is still under way.
+func (h *holds) lastEnd() time.Time { return time.Now().Add(2*callTimeout + h.holdTime) }
 
 // releaseLater releases units for which no caller waits. mayReappear is true if a taking without a
 // reply may arrive after the release. If maxUnreleased units already wait, or h is closed, the
@@ -247,7 +250,7 @@ func (h *holds) releaseLater(ranges []idRange, mayReappear bool) {
 	now := time.Now()
 	for _, ids := range ranges {
 		k := newHold(ids, mayReappear)
-		k.endsBy = now.Add(h.holdTime + 2*callTimeout)
+		k.endsBy = h.lastEnd()
 		if ids.count > 0 && h.countUnreleasedLocked(k) {
 			h.sendLocked(now, k)
 		}
@@ -264,15 +267,15 @@ func (h *holds) countUnreleasedLocked(k *hold) bool {
 	return true
 }
 
-// releasedLocked records that a release of k ended with err. k is counted in units until the last
-// release that it needs.
+// releasedLocked records that a release of k ended with err. k stays counted in unreleased until
+// the last release that it needs.
 func (h *holds) releasedLocked(k *hold, now time.Time, err error) {
 	switch {
 	case err != nil && now.Before(k.endsBy):
 		h.retryLocked(k, now)
 	case err == nil && k.mayReappear:
 		k.mayReappear = false
-		h.waitLocked(k, &h.secondReleases, now.Add(longestCall), now)
+		h.waitLocked(k, &h.secondReleases, now.Add(longestCall), now) // when the renewal has ended
 	default:
 		h.unreleased -= k.count
 	}
@@ -293,7 +296,7 @@ func (h *holds) sendLocked(now time.Time, due ...*hold) {
 		e := h.errandFor(context.Background(), k)
 		e.done = func() { h.finish(k, e) }
 		k.latestErrand = e
-		if k.isRenewed() {
+		if !k.isForRelease() {
 			k.mayReappear = true // if this renewal arrives after the release
 			h.waitLocked(k, &h.unconfirmed, now.Add(h.holdTime/10), now)
 		}
@@ -347,12 +350,12 @@ func (h *holds) finish(k *hold, e *errand) {
 func (h *holds) finishLocked(k *hold, now time.Time, unknown int64, err error) {
 	h.errandEndedLocked(k)
 	switch {
-	case !k.isRenewed():
+	case k.isForRelease():
 		h.releasedLocked(k, now, err)
 	case h.running[k.first] != k: // its request has ended: another hold releases the units
 	case err != nil:
-		// Retry it sooner than unconfirmed does. If k has left that queue, another renewal has
-		// succeeded, and one in flight still may.
+		// Retry it sooner than unconfirmed does. Not if k has left that queue: another renewal has
+		// succeeded. Nor while a renewal is in flight: it may succeed.
 		if k.list == &h.unconfirmed && h.inFlight[k] == 0 {
 			k.leaveList()
 			h.retryLocked(k, now)
@@ -368,7 +371,8 @@ func (h *holds) finishLocked(k *hold, now time.Time, unknown int64, err error) {
 
 // wakeLocked sets the timer to fire at an instant or earlier.
 func (h *holds) wakeLocked(now, at time.Time) {
-	if h.closed || !h.wakesAt.IsZero() && !at.Before(h.wakesAt) {
+	wakesEarlier := !h.wakesAt.IsZero() && !h.wakesAt.After(at)
+	if h.closed || wakesEarlier {
 		return
 	}
 	h.wakesAt = at
@@ -418,9 +422,9 @@ func (h *holds) sendDueLocked(queue *list.List[*hold], by, now time.Time) {
 	}
 }
 
-// restoreLocked renews all holds at once: Redis has lost units, or this process did not run for
-// HoldTime. Until all are renewed, other renewals find lost units, too. So restoreLocked acts once
-// in HoldTime/3 at most.
+// restoreLocked renews at once all holds that are not due yet: Redis has lost units, or this
+// process did not run for HoldTime. Until all are renewed, other renewals find lost units, too. So
+// restoreLocked acts once in HoldTime/3 at most.
 func (h *holds) restoreLocked(now time.Time) {
 	if now.Sub(h.lostAt) < h.holdTime/3 {
 		return
@@ -450,7 +454,7 @@ func (h *holds) close() {
 	var errands []*errand
 	for _, queue := range [...]*list.List[*hold]{&h.retries, &h.secondReleases} {
 		for n := queue.First; n != nil; n = n.Next {
-			if k := n.Of; !k.isRenewed() {
+			if k := n.Of; k.isForRelease() {
 				errands = append(errands, h.errandFor(ctx, k))
 			}
 		}

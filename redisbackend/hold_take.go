@@ -9,8 +9,8 @@ import (
 // knowing the result. It does so if the reply was lost, if the caller has left, and if another
 // server denied the request.
 //
-// A client of Redis must not repeat such a script by itself: the repetition would find the units of
-// the first attempt held, and might be denied because of them. See reissue.
+// So go-redis must not repeat such a script by itself: the repetition would find the units of the
+// first attempt held, and might be denied because of them. See reissue.
 
 // heldAccount returns the account of a concurrency limit, with new ids unless it is peeked.
 func (b *Bare) heldAccount(charged backends.Account, limit *encoded, mode mode) account {
@@ -34,7 +34,6 @@ func (t *takeJob) reissue() {
 	if len(former) == 0 {
 		return
 	}
-	defer t.setArguments() // with the new ids
 	t.ids = make([]idRange, 0, len(former))
 	for i := range t.accounts {
 		account := &t.accounts[i]
@@ -43,6 +42,7 @@ func (t *takeJob) reissue() {
 			t.ids = append(t.ids, idRange{account.name, account.ticket, account.held()})
 		}
 	}
+	t.setArguments() // with the new ids
 }
 
 // noteHeld sets the tickets of a decided request, and starts to renew the units that it holds.

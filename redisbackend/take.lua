@@ -9,8 +9,8 @@
 --
 -- KEYS   the keys of the first request, each once; then those of the second, and so on
 -- ARGV   the number of the call, and the requests in one of two layouts:
---          ""          a single request by the server's clock, which is no peek, and charges no log
---          charges     and no values
+--          ""          one request by the server's clock: no peek, no logs, no values
+--          charges     of that request
 --
 --          an instant  in microseconds since the Unix epoch, or "server" for that clock
 --          "take 3 2"  the head of a group: three requests of one form follow, with two keys each.
@@ -29,15 +29,15 @@
 --          states   for each key its state as it was found, under the charged limit:
 --                     at a b            buckets, queues, sliding windows, bans
 --                     at a b debt       fixed and anchored windows
---                     at a b debt next  calendars. next is the length of the next period; it may
---                                       be 0 if there is no debt
+--                     at a b debt next  calendars, as of now. next is the length of the next
+--                                       period; it may be 0 if there is no debt
 --                     at used           logs: how many units are in use
 --                     at used seen      values. seen is 1 if the charged one is among them
 --                     0 used 0          concurrency limits
 --                   The files of families say what at, a and b are
 --          waits    for each log, and for values: how long until the enforced charge fits, and
---                   until the shadow charge does if there is one. What fits now has the time until
---                   one more unit fits
+--                   until the shadow charge does if there is one. For a charge that fits now: until
+--                   one more unit would
 --          serials  for each key with a charge that lasts: the serial of its new state, 0 if
 --                   nothing was taken
 --        For example "7 1700000000000000 1 1699999999000000 500000 0" says that in call 7 a request
@@ -58,8 +58,7 @@ local nowText = format(whole, now)
 -- The texts of the keys: false if there is none, nil if state.lua has to read the key. A text of
 -- 1,024 bytes or more may be cut: it is no state that quick_read.lua reads.
 local texts = {}
--- Whether a key without a text does not exist. It may be of another type instead. nil: not known
--- until a request needs it.
+-- true: no key without a text exists. false: one does, and is of another type. nil: not asked yet.
 local isSure
 if isAlone and not keys[2] then
   local only = redis.pcall('GET', keys[1])
@@ -86,12 +85,12 @@ local stateOf, waitsOf, errorOf, write, noteTaken -- see read.lua and state.lua;
 -- A nil in a new table makes room for an element, so that the table need not grow.
 local reply, length = { argv[1] .. ' ' .. nowText, nil }, 1
 -- For its j-th key a request writes newTexts[j] with expiries[j]; or newStates[j], by write in
--- state.lua; or newIDs[j], the id of a unit of a concurrency limit. What it does not write
--- is false in these three.
+-- state.lua; or newIDs[j], the id of a unit of a concurrency limit. The others of newTexts[j],
+-- newStates[j] and newIDs[j] are false.
 local newTexts, expiries = { nil, nil, nil }, { nil, nil, nil }
 local newStates, newIDs = { nil, nil, nil }, { nil, nil, nil }
--- The first key of a request is keys[place + 1]. argv[i] stands before the charges of a group: its
--- head, or the "" of a single request.
+-- The first key of a request is keys[place + 1]. argv[i] is the head of a group, or the "" of a
+-- single request. Its charges follow.
 local place, i = 0, isAlone and 2 or 3
 while argv[i] do
   local mode, alike, size = 'take', 1, nil
@@ -108,7 +107,7 @@ while argv[i] do
 
   for request = 1, alike do
     local allowed, wrong, found, logs = true, nil, '', nil
-    local serials, zeros = '', '' -- for the reply, if units are taken and if not
+    local serials, zeros = '', '' -- ends of the reply: units are taken; nothing is taken
     for j = 1, size do
       local charge, key, text = charges[j], keys[place + j], texts[place + j]
       local take, letter, most, P, Q = charge.take, charge.letter, charge.most, charge.P, charge.Q
@@ -123,12 +122,12 @@ while argv[i] do
       -- asOf is the instant to which the state is advanced: now, or its latest taking if the clock
       -- stepped back. s is the state if state.lua has read it.
       local asOf, s, debt = now, nil, nil
-      -- A state that is read may be one that its limit cannot have written. take then returns nil,
-      -- and also if no period of a calendar contains now.
+      -- take checks a text that was read. It returns nil if the limit cannot have written it, and
+      -- if no period of a calendar contains now.
       local isRead = text and true
       local fits, newAt, newA, newB, reset, owes
       if stateText and (periods or lasts or serial or ring) then
-        -- The state as of now, without the units, is the reply of a calendar and what a ring notes.
+        -- Advance to now without units: a calendar replies that state, and a ring notes its level.
         local storedAt = at
         fits, at, a, b = take(most, P, Q, now, at, a, b, 0, nil, isRead, periods)
         if fits == nil then
