@@ -199,6 +199,36 @@ func TestShadowShedsNothingAhead(t *testing.T) {
 	})
 }
 
+// A Replace leaves out the class of a request after the request was classified.
+func TestARequestOfARetiredClassIsShedAheadInTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		replace := func() {}
+		options := Options[int]{Limit: 100, Needs: func(int) string { replace(); return "both" },
+			Classes: []Class{{Name: "first"}}}
+		b := &behind{t: t, Shedder: MustNew(options)}
+		b.play(5*time.Second, first, all)
+		b.play(10*time.Second, first, rate(10))
+		replaced := 0
+		replace = func() {
+			replaced++
+			after := options
+			after.Classes = []Class{{Name: strconv.Itoa(replaced)}}
+			if err := b.Replace(after); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p, e := b.Acquire(t.Context(), 0)
+		for p != nil { // by lot a few go on
+			p.End(Result{Failed: true, Refused: true})
+			p, e = b.Acquire(t.Context(), 0)
+		}
+		c := b.State().Classes[0]
+		if !e.Ahead || c.Name != strconv.Itoa(replaced) || c.Ahead != 1 || c.Shed != 1 {
+			t.Errorf("%+v, %+v, want one shed ahead in the last class", e, c)
+		}
+	})
+}
+
 func TestEachNameIsShedAheadForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := MustNew(Options[string]{Limit: 100, Needs: func(name string) string { return name }})
