@@ -274,7 +274,7 @@ func TestCaddyAsTheGuideSetsItUp(t *testing.T) {
 	free := s.ask("GET", "/")
 	deadline := time.Now().Add(30 * time.Second)
 	for free.StatusCode != 200 && time.Now().Before(deadline) {
-		time.Sleep(50 * time.Millisecond) // until weir has read the file
+		time.Sleep(50 * time.Millisecond) // polls until weir has read the file
 		free = s.ask("GET", "/")
 	}
 	if got := free.Header.Values("RateLimit"); free.StatusCode != 200 || got != nil {
