@@ -12,8 +12,8 @@ import (
 
 var errEndingLengths = errors.New("memory: endings and settlements differ in length")
 
-// Settle implements [backends.Settler]. The ending of a charge that the Memory decided fails only
-// if its limit was retired, and the table of limits is full of live ones.
+// Settle implements [backends.Settler]. It fails for a charge of this Memory only if the limit was
+// retired, and the table of limits is full of live ones.
 func (m *Memory) Settle(_ context.Context, endings []backends.Ending,
 	out []limits.Settlement) error {
 	if len(endings) != len(out) {
@@ -81,7 +81,7 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 	_, inUse := sh.asOfLocked(under, before, now)
 	listed := uint32(0) // the node that has e.Value, if the limit counts values
 	if under.Values {
-		sh.nodes.value = sh.limits.digest(e.Value) // which OfValue and Refund look for
+		sh.nodes.value = sh.limits.digest(e.Value) // OfValue and Refund read it
 		listed = sh.nodes.OfValue(before.Head())
 	}
 	after := under.family.Refund(before, family.Refund{
@@ -93,7 +93,7 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 	_, left := sh.asOfLocked(under, after, now)
 	if under.Values {
 		after = sh.nodes.without(listed, after, under.share)
-		entry.set(after) // it no longer has the nodes of the value, which are free: see releaseLocked
+		entry.set(after) // storeRefundedLocked may free the nodes of entry; those of the value are free
 	} else if under.Lists {
 		sh.nodes.cut(&entry.state, after, under.share)
 	}
@@ -105,8 +105,8 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 // in use.
 func (sh *shard) storeRefundedLocked(entry *entry, limit *scopedLimit, state family.Used,
 	now int64) {
-	// The state may be equal again to what a conversion has left, which would mean that nothing was
-	// taken since.
+	// An equal state would mean that nothing was taken since the conversion. After a refund it may be
+	// equal although something was.
 	sh.noteTakenLocked(entry.hash)
 	if limit.Size(state) == 0 {
 		if len(sh.floors) == 0 && len(sh.changes) == 0 {
@@ -133,7 +133,7 @@ func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int
 	if entry != nil && sh.livesUnderAnotherLocked(entry, limit, now) {
 		return 0
 	}
-	s, displaced := sh.loadLocked(entry, limit, now, false) // false: not stored yet
+	s, displaced := sh.loadLocked(entry, limit, now, false) // stores no conversion
 	s, inUse := sh.asOfLocked(limit, s, now)
 	if s, n = limit.family.Charge(s, n, inUse, now); n == 0 {
 		return 0
@@ -156,7 +156,7 @@ func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int
 	return n
 }
 
-// livesUnderAnotherLocked reports whether e has live state that limit would have to convert.
+// livesUnderAnotherLocked reports whether e has live state that limit cannot use as it is.
 func (sh *shard) livesUnderAnotherLocked(e *entry, limit *scopedLimit, now int64) bool {
 	under := sh.limits.get(e.limitID) // the limit that wrote the state
 	switch {

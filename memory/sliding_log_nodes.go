@@ -113,8 +113,8 @@ const (
 	// node if no other log yields one.
 	fewNodes = 4
 
-	// A search for a log of 1 to 3 nodes may find nothing while its share number has more than half
-	// of all nodes. Then there is no search for such logs for Period/searchPause.
+	// Suppose that a log of 1 to 3 nodes finds no node for its next taking, and that its share
+	// number has more than half of all nodes. Then such logs do not search for Period/searchPause.
 	searchPause = 256
 )
 
@@ -122,8 +122,8 @@ const (
 // empty. It tries in turn:
 //
 //  1. A sweep frees expired nodes.
-//  2. The longest log that the sweep saw merges its takings. If it is under limit's own share
-//     number, it must have at least two nodes more than e.
+//  2. The log that the sweep returns merges its takings. If it is under limit's own share number,
+//     it must have at least two nodes more than e.
 //  3. The log in e merges its own takings, if it has fewNodes nodes or more.
 //
 // Otherwise it returns 0.
@@ -138,7 +138,8 @@ func (sh *shard) findNodeLocked(e *entry, limit *scopedLimit) uint32 {
 	if l.free != 0 {
 		return l.get(limit.share)
 	}
-	if longest.share != limit.share || longest.nodes >= own+2 { // it has a node in either case
+	isOthers := longest.share != limit.share
+	if isOthers || longest.nodes >= own+2 { // it has a node in either case
 		l.merge(longest.state, longest.share)
 		return l.get(limit.share)
 	}
@@ -160,9 +161,9 @@ type seenLog struct {
 }
 
 // sweepLocked frees expired nodes, from the bucket where it stopped last time, until a node is
-// unused. Of the given share number and those of the logs that it saw, it picks the one with the
-// most nodes, the given one in a tie. It returns the longest log that it saw under that number; if
-// there was none, nodes is 0.
+// unused. It compares the given share number with those of the logs that it sees. It returns the
+// longest log that it saw of the number with the most nodes. In a tie that is the given number. If
+// it saw none of its logs, nodes is 0.
 func (sh *shard) sweepLocked(share uint8) seenLog {
 	l := &sh.nodes
 	longest := seenLog{share: share}
@@ -198,9 +199,9 @@ func (sh *shard) sweepLocked(share uint8) seenLog {
 	return longest
 }
 
-// merge frees nodes of s, at least one. If the log has digests, it frees only digests: those of the
-// oldest values, as many as a quarter of the nodes, or all. Otherwise it merges takings, and frees
-// at least a quarter of the nodes.
+// merge frees nodes of s, at least one. If the log has digests, it frees only digests, those of the
+// oldest values: as many as a quarter of the nodes, or all digests if there are fewer. Otherwise it
+// merges takings, and frees at least a quarter of the nodes.
 //
 // It merges the takings within one interval into the last of them, so they count longer, by less
 // than the interval. The interval is a power of two microseconds. So intervals nest: however often
@@ -208,7 +209,7 @@ func (sh *shard) sweepLocked(share uint8) seenLog {
 //
 // An example. The nodes are at 1, 2, 5 and 11 µs, and the latest taking is at 13 µs:
 //
-//	keep 3 of 4 nodes   (13 − 1)/3 = 4, so shift is 3: intervals of 8 µs
+//	keep 3 of 4 nodes   (13 − 1)/3 = 4 < 2³, so shift is 3: intervals of 8 µs
 //	0 to 7 µs           1, 2 and 5 become one node at 5 µs
 //	8 to 15 µs          11 becomes part of the latest taking
 //	                    one node is left, and three are free

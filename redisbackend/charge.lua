@@ -38,7 +38,7 @@ local function readCharge(text, units)
     --- products
   end
   local take = takeOf[letter]
-  if not take then
+  if not take then -- the file of the family sets it
     --- families
     takeOf[letter] = take
   end

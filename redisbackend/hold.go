@@ -180,7 +180,7 @@ type heldEnding struct {
 }
 
 // releasesOf stops renewing the units of endings of concurrency limits, and returns holds for their
-// release. It ignores Final, which only [backends.InProcess] backends must obey.
+// release. It ignores Final: see [backends.Ending].
 func (h *holds) releasesOf(
 	endings []backends.Ending, out []limits.Settlement,
 ) (ended []heldEnding) {
@@ -199,8 +199,8 @@ func (h *holds) releasesOf(
 }
 
 // recordReleases records the results of releases. One that failed is retried, and a hold that may
-// reappear is released twice. If maxUnreleased units already wait, or h is closed, a failed release
-// becomes the error of its ending, and the units end by themselves.
+// reappear is released twice. If maxUnreleased units already wait, or h is closed, neither is done.
+// A failed release is then the error of its ending. The units end by themselves.
 func (h *holds) recordReleases(ended []heldEnding, errs []error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -234,8 +234,8 @@ func (h *holds) forget(ids idRange) *hold {
 	return ended
 }
 
-// lastEnd returns when units that are held now have ended by themselves, even if they are taken or
-// renewed by a call that is still under way.
+// lastEnd returns the latest instant at which units that are held now end by themselves. A call
+// that takes or renews them may still be under way.
 func (h *holds) lastEnd() time.Time { return time.Now().Add(2*callTimeout + h.holdTime) }
 
 // releaseLater releases units for which no caller waits. mayReappear is true if a taking without a
@@ -275,7 +275,7 @@ func (h *holds) releasedLocked(k *hold, now time.Time, err error) {
 		h.retryLocked(k, now)
 	case err == nil && k.mayReappear:
 		k.mayReappear = false
-		h.waitLocked(k, &h.secondReleases, now.Add(longestCall), now) // when the renewal has ended
+		h.waitLocked(k, &h.secondReleases, now.Add(longestCall), now) // calls under way have ended then
 	default:
 		h.unreleased -= k.count
 	}
@@ -354,8 +354,8 @@ func (h *holds) finishLocked(k *hold, now time.Time, unknown int64, err error) {
 		h.releasedLocked(k, now, err)
 	case h.running[k.first] != k: // its request has ended: another hold releases the units
 	case err != nil:
-		// Retry it sooner than unconfirmed does. Not if k has left that queue: another renewal has
-		// succeeded. Nor while a renewal is in flight: it may succeed.
+		// Retry it sooner than unconfirmed does, unless another renewal has succeeded, so that k has
+		// left that queue, or is in flight.
 		if k.list == &h.unconfirmed && h.inFlight[k] == 0 {
 			k.leaveList()
 			h.retryLocked(k, now)
@@ -439,7 +439,7 @@ func (h *holds) restoreLocked(now time.Time) {
 		if logger == nil {
 			logger = slog.Default()
 		}
-		logger.Warn("weir: Redis has lost units that are held: renewing all", "holds", n)
+		logger.Warn("weir: Redis has lost units that are held, or this process slept: renewing all", "holds", n)
 	}(h.logger, len(h.running))
 }
 

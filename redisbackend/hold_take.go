@@ -9,7 +9,7 @@ import (
 // knowing the result. It does so if the reply was lost, if the caller has left, and if another
 // server denied the request.
 //
-// So go-redis must not repeat such a script by itself: the repetition would find the units of the
+// So go-redis must not repeat a script that takes units: the repetition would find the units of the
 // first attempt held, and might be denied because of them. See reissue.
 
 // heldAccount returns the account of a concurrency limit, with new ids unless it is peeked.

@@ -41,7 +41,7 @@
 --          serials  for each key with a charge that lasts: the serial of its new state, 0 if
 --                   nothing was taken
 --        For example "7 1700000000000000 1 1699999999000000 500000 0" says that in call 7 a request
---        was allowed. A second before, its bucket was half a second from empty.
+--        was allowed. A second before, its bucket had needed half a second until it was fresh.
 --
 --        If a state cannot be read, or advanced to now, its request takes nothing. In place of its
 --        numbers the reply has "!", a text and the end of a line.
@@ -55,10 +55,11 @@
 local keys, argv, isAlone = KEYS, ARGV, ARGV[2] == ''
 local nowText = format(whole, now)
 
--- The texts of the keys: false if there is none, nil if state.lua has to read the key. A text of
--- 1,024 bytes or more may be cut: it is no state that quick_read.lua reads.
+-- The texts of the keys. false: the key has no text, since it does not exist or has another type.
+-- nil: state.lua has to read the key. A text of 1,024 bytes may be cut; quick_read.lua reads none
+-- from 512 bytes on.
 local texts = {}
--- true: no key without a text exists. false: one does, and is of another type. nil: not asked yet.
+-- true: no key whose text is false exists. false: one does. nil: not asked yet.
 local isSure
 if isAlone and not keys[2] then
   local only = redis.pcall('GET', keys[1])
@@ -66,7 +67,7 @@ if isAlone and not keys[2] then
     if not match(only.err, 'WRONGTYPE') then
       return only
     end
-    only = nil
+    only = nil -- of another type
   end
   --- one
   texts[1], isSure = only, true
@@ -82,7 +83,7 @@ end
 --- quick_read
 
 local stateOf, waitsOf, errorOf, write, noteTaken -- see read.lua and state.lua; often not needed
--- A nil in a new table makes room for an element, so that the table need not grow.
+-- Each nil in a new table makes room for an element, so that the table need not grow.
 local reply, length = { argv[1] .. ' ' .. nowText, nil }, 1
 -- For its j-th key a request writes newTexts[j] with expiries[j]; or newStates[j], by write in
 -- state.lua; or newIDs[j], the id of a unit of a concurrency limit. The others of newTexts[j],
@@ -107,7 +108,7 @@ while argv[i] do
 
   for request = 1, alike do
     local allowed, wrong, found, logs = true, nil, '', nil
-    local serials, zeros = '', '' -- ends of the reply: units are taken; nothing is taken
+    local serials, zeros = '', '' -- the end of the reply if units are taken, and if none are
     for j = 1, size do
       local charge, key, text = charges[j], keys[place + j], texts[place + j]
       local take, letter, most, P, Q = charge.take, charge.letter, charge.most, charge.P, charge.Q
@@ -128,16 +129,17 @@ while argv[i] do
       local fits, newAt, newA, newB, reset, owes
       if stateText and (periods or lasts or serial or ring) then
         -- Advance to now without units: a calendar replies that state, and a ring notes its level.
-        local storedAt = at
+        local before = at
         fits, at, a, b = take(most, P, Q, now, at, a, b, 0, nil, isRead, periods)
         if fits == nil then
           stateText = nil
         elseif periods then
           stateText = format(wholes, at, a, b)
         end
-        local isEmpty, isNextWindow = a == 0 and b == 0, charge.ends and at ~= storedAt
-        if isEmpty or isNextWindow then
-          serial = nil -- all units are back: nothing is left to refund
+        local isEmpty = a == 0 and b == 0
+        local isOver = charge.ends and at ~= before -- the window of the stored state
+        if isEmpty or isOver then -- nothing is left to refund
+          serial = nil
         end
       end
       if stateText then
@@ -150,7 +152,7 @@ while argv[i] do
         local fine
         fine, s, stateText = pcall(stateOf, key, charge, text, takes)
         if not fine then
-          wrong = errorOf(s)
+          wrong = errorOf(s) -- s is the error
           break
         end
         if charge.isList then
@@ -165,7 +167,7 @@ while argv[i] do
 
       -- 2. Decide, and add the shadow units if they fit, too.
       allowed = allowed and (fits or charge.isFree)
-      found = found .. stateText .. (s and '' or charge.tail)
+      found = found .. stateText .. (s and '' or charge.tail) -- that of state.lua is complete
       local wouldTake = allowed and takes and n > 0 -- unless a later key denies the request
       if allowed and takes and shadow and shadow > 0 then
         local shadowFits, at2, a2, b2, reset2, owes2 =

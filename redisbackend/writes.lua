@@ -4,10 +4,12 @@
 --   writes   { 'x', text, expiry, 'y', text, expiry }; last is 6, its length
 --   written  { x = 2, y = 5 }, where the texts are
 --
--- But write in state.lua writes logs, values and concurrency limits at once. Suppose that the next
--- request makes the bucket x a log. Then writes[2] becomes false, so the end leaves it out, and
--- written.x becomes nil. texts is out of date, and becomes empty: later requests read their keys
--- again. They still find y in writes.
+-- But write in state.lua writes logs, values and concurrency limits at once. After the next request
+-- has made the bucket x a log:
+--
+--   writes   { 'x', false, expiry, 'y', text, expiry }: the end does not write x
+--   written  { y = 5 }
+--   texts    {}, since they may be out of date: later requests read their keys again
 local writes, last, written
 if not isAlone then
   writes, last, written = {}, 0, {}
