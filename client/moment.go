@@ -94,8 +94,9 @@ func duration(s string) (time.Duration, bool) {
 	return min(d, longest), err == nil
 }
 
-// layouts are forms of dates that HTTP does not have: ISO 8601, and Date.toString of JavaScript.
-// unit is what a date may have been rounded down to.
+// layouts are forms of dates that HTTP does not have: ISO 8601, Date.toString of JavaScript, and
+// those of mail (RFC 5322), as Python's formatdate and Go's time.RFC1123 write them. unit is what a
+// date may have been rounded down to.
 var layouts = [...]struct {
 	layout string
 	unit   time.Duration
@@ -106,6 +107,8 @@ var layouts = [...]struct {
 	{"2006-01-02 15:04:05Z07:00", time.Second},
 	{"2006-01-02 15:04:05", time.Second},
 	{"Mon Jan 02 2006 15:04:05 GMT-0700", time.Second},
+	{"Mon, 2 Jan 2006 15:04:05 UTC", time.Second}, // go-limiter
+	{"Mon, 2 Jan 2006 15:04:05 -0700", time.Second},
 }
 
 // instantOf reads a date, and the unit to which it may have been rounded down.
