@@ -152,7 +152,26 @@ func retryOf(h http.Header) (wait time.Duration, source string, ok bool) {
 			return wait, r.source, true
 		}
 	}
-	return 0, "", false
+	return namedRetryOf(h)
+}
+
+// namedRetryOf reads the longest of several waits, each in a field named after its limit, as the
+// throttlers of NestJS send it: Retry-After-Short. It gives up on an answer of more than maxFields
+// fields.
+func namedRetryOf(h http.Header) (wait time.Duration, source string, ok bool) {
+	const prefix, maxFields = "Retry-After-", 100
+	if len(h) > maxFields {
+		return 0, "", false
+	}
+	for name, lines := range h {
+		if !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		if w, _, read := latest(lines, false, h); read && (!ok || w > wait) {
+			wait, source, ok = w, prefix+"*", true
+		}
+	}
+	return wait, source, ok
 }
 
 // latest reads a field that says when something ends: the last of several moments counts. Of a

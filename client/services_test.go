@@ -57,6 +57,10 @@ var services = []struct {
 		wait:   61 * time.Second, source: "Retry-After",
 	},
 	{
+		name: "NestJS, throttlers with names", page: "https://docs.nestjs.com/security/rate-limiting",
+		status: 429, fields: "retry-after-short: 60", wait: 60 * time.Second, source: "Retry-After-*",
+	},
+	{
 		name: "Discord", page: "https://docs.discord.com/developers/topics/rate-limits",
 		fields: "X-RateLimit-Limit: 5\nX-RateLimit-Remaining: 4\nX-RateLimit-Reset: 1470173023.123\n" +
 			"X-RateLimit-Reset-After: 0.937\nX-RateLimit-Bucket: abcd1234",

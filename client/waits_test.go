@@ -110,6 +110,9 @@ var waits = []struct {
 
 	{"several lines of Retry-After", "Retry-After: 3\nRetry-After: 7\nRetry-After: 5", 7 * time.Second, "Retry-After"},
 	{"several numbers in a line", "Retry-After: 3, 7", 7 * time.Second, "Retry-After"},
+	{"a field for each limit", "Retry-After-Short: 2\nRetry-After-Long: 20", 20 * time.Second, "Retry-After-*"},
+	{"a field for each limit, and one for all", "Retry-After-Long: 20\nRetry-After: 2",
+		2 * time.Second, "Retry-After"},
 	{"X-Retry-After", "Date: " + httpDate(0) + "\nX-Retry-After: " + fmt.Sprint(began.Unix()+20),
 		21 * time.Second, "X-Retry-After"},
 	{"milliseconds", "retry-after-ms: 1500", 1500 * time.Millisecond, "retry-after-ms"},
