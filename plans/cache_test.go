@@ -534,6 +534,52 @@ func TestExpireHasTheNextRequestWait(t *testing.T) {
 	})
 }
 
+// The one that is under way may have read the old plan. Its end must not hide the new one.
+func TestExpireBeginsALookupBesideOneThatIsUnderWay(t *testing.T) {
+	d := newDatabase(map[string]version{"ann": 1})
+	d.takes = 300 * time.Millisecond
+	bubble(t, d, plans.Options{}, func(t *testing.T, c *plans.Cache[version]) {
+		var running sync.WaitGroup
+		running.Go(func() { findAfter(t, c, "ann", 1, d.takes) })
+		idle(200 * time.Millisecond)
+		d.set(func() { d.plans["ann"] = 2 })
+		c.Expire("ann")
+		running.Go(func() { findAfter(t, c, "ann", 2, d.takes) })
+		synctest.Wait()
+		if s := c.State(); s.UnderWay != 2 || d.twice != 1 {
+			t.Errorf("%d under way, %d beside another", s.UnderWay, d.twice)
+		}
+		idle(200 * time.Millisecond) // the first has returned
+		running.Go(func() { findAfter(t, c, "ann", 2, 100*time.Millisecond) })
+		running.Wait()
+		find(t, c, "ann", 2)
+		d.wantLookups(t, 2)
+	})
+}
+
+// A customer whose plan changes all the time must not take the look-ups of the others without end.
+func TestExpireBeginsNoMoreLookupsThanMayBeUnderWay(t *testing.T) {
+	d := newDatabase(map[string]version{"ann": 1})
+	bubble(t, d, plans.Options{MaxLookups: 3}, func(t *testing.T, c *plans.Cache[version]) {
+		find(t, c, "ann", 1)
+		d.set(func() { d.takes = time.Second / 2 })
+		var running sync.WaitGroup
+		for range 10 {
+			c.Expire("ann")
+			running.Go(func() {
+				if v, err := c.Find(t.Context(), "ann"); v != 1 || err != nil {
+					t.Errorf("plan %v, %v", v, err)
+				}
+			})
+			synctest.Wait()
+		}
+		if s := c.State(); s.UnderWay != 3 || s.Refused != 7 {
+			t.Errorf("%+v", s)
+		}
+		running.Wait()
+	})
+}
+
 func TestAnOlderAnswerReplacesNoNewerOne(t *testing.T) {
 	d := newDatabase(map[string]version{"ann": 1})
 	d.takes = time.Second / 2
