@@ -266,6 +266,42 @@ func TestAThousandGoroutinesShareALookup(t *testing.T) {
 	d.wantLookups(t, 1)
 }
 
+// A request that read its clock before the look-up of another began gets the lock after it has ended.
+func TestARequestThatLagsBeginsNoSecondLookup(t *testing.T) {
+	d := newDatabase(map[string]version{"ann": 1})
+	bubble(t, d, plans.Options{}, func(t *testing.T, c *plans.Cache[version]) {
+		now, overtaken := time.Hour, false
+		c.SetClock(func() time.Duration {
+			if overtaken {
+				return now
+			}
+			read := now
+			now, overtaken = now+1, true
+			find(t, c, "ann", 1) // by another request
+			return read
+		})
+		find(t, c, "ann", 1)
+		synctest.Wait()
+		d.wantLookups(t, 1)
+	})
+}
+
+func TestTheContextOfALookupEndsWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen context.Context
+		c := plans.MustNew(func(ctx context.Context, _ string) (version, error) {
+			seen = ctx
+			return 1, ctx.Err()
+		}, free, plans.Options{})
+		find(t, c, "ann", 1)
+		synctest.Wait()
+		if seen.Err() == nil {
+			t.Error("the timer of the budget runs on")
+		}
+		c.Close()
+	})
+}
+
 func TestARequestLeavesWhenItsContextEnds(t *testing.T) {
 	d := newDatabase(map[string]version{"ann": 1})
 	d.takes = time.Second / 2
@@ -340,6 +376,26 @@ func TestTheLastKnownPlanStaysWhileTheDatabaseFails(t *testing.T) {
 		find(t, c, "ann", 2)
 		find(t, c, "bob", 3)
 		d.wantLookups(t, 5)
+	})
+}
+
+func TestAKeyKnownToHaveNoPlanStaysKnownToHaveNone(t *testing.T) {
+	d := newDatabase(nil)
+	bubble(t, d, plans.Options{}, func(t *testing.T, c *plans.Cache[version]) {
+		find(t, c, "eve", free)
+		d.set(func() { d.fails = errors.New("connection refused") })
+		idle(50 * time.Second)
+		find(t, c, "eve", free) // which begins a look-up
+		synctest.Wait()
+		find(t, c, "eve", free)
+		if s := c.State(); s != (plans.State{Others: 1, Lookups: 2, Failures: 1}) {
+			t.Errorf("within the TTL: %+v", s)
+		}
+		idle(10 * time.Second)
+		find(t, c, "eve", free)
+		if s := c.State(); s.LastKnown != 1 || s.LastKnownAge != time.Minute || s.Defaults != 0 {
+			t.Errorf("after the TTL: %+v", s)
+		}
 	})
 }
 
