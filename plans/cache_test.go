@@ -430,6 +430,18 @@ func TestADatabaseThatHangsIsWaitedForOncePerKey(t *testing.T) {
 	})
 }
 
+func TestAKeyIsWaitedForAgainATTLAfterItsFailure(t *testing.T) {
+	d := newDatabase(map[string]version{"ann": 1})
+	d.takes = time.Hour
+	bubble(t, d, plans.Options{}, func(t *testing.T, c *plans.Cache[version]) {
+		findAfter(t, c, "ann", free, time.Second) // the budget, at whose end it fails
+		idle(time.Minute - time.Nanosecond)
+		find(t, c, "ann", free)
+		idle(2 * time.Minute)
+		findAfter(t, c, "ann", free, time.Second)
+	})
+}
+
 func TestABusyKeyNeverWaitsForADatabaseThatHangs(t *testing.T) {
 	d := newDatabase(map[string]version{"ann": 1})
 	bubble(t, d, plans.Options{}, func(t *testing.T, c *plans.Cache[version]) {
