@@ -198,6 +198,59 @@ func TestARequestWithoutAnAnswerCostsItsEstimate(t *testing.T) {
 	g.costs(t, 1000)
 }
 
+// raw answers each connection with bytes, which need not be HTTP, and closes it.
+func raw(answer string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		conn, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		buffered.WriteString(answer)
+		buffered.Flush()
+		conn.Close()
+	}
+}
+
+// The model has got the request, and may have worked.
+func TestAnAnswerThatIsNoneCostsTheEstimate(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+	for _, c := range []struct {
+		answer string
+		status int // 0: the connection of the client breaks off
+		want   int64
+	}{
+		{"garbage\r\n\r\n", 502, 1000},
+		{"H", 502, 1000},
+		{"HTTP/1.1 abc OK\r\n\r\n", 502, 1000},
+		{"HTTP/1.1 200 OK\r\nContent", 502, 1000},
+		{"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", 502, 1000},
+		{"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\ngarbage\r\n\r\n", 502, 1000},
+		{ok + "Content-Length: 9\r\n\r\ngarbage", 0, 1000},
+		{ok + "Transfer-Encoding: chunked\r\n\r\ngarbage\r\n", 0, 1000},
+		{ok + "Content-Length: 7\r\n\r\ngarbage", 200, 1000},
+		{ok + "Content-Length: 0\r\n\r\n", 200, 1000},
+		{"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n", 502, 0},
+		{"HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\n\r\nbad", 502, 0},
+		{"HTTP/1.1 500 Internal Server Error\r\nDate: x\r\nConnection: close\r\n\r\n", 500, 0},
+	} {
+		g := newGateway(t, tokens.Config{}, raw(c.answer))
+		response, err := g.post(t, t.Context(), string(body))
+		status := 0
+		if err == nil {
+			if _, err := io.ReadAll(response.Body); err == nil {
+				status = response.StatusCode
+			}
+		}
+		if status != c.status {
+			t.Errorf("%q: %d (%v), want %d", c.answer, status, err, c.status)
+		}
+		if s := <-g.settled; s.Final != c.want {
+			t.Errorf("%q: charged %d, want %d", c.answer, s.Final, c.want)
+		}
+	}
+}
+
 // ReverseProxy answers 502, which the client does not see.
 func TestAClientThatLeavesBeforeTheAnswerPays(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
@@ -261,6 +314,27 @@ func TestAnAnswerOfAnotherServerIsNotTheModels(t *testing.T) {
 		t.Errorf("%v (%v)", response, err)
 	}
 	g.costs(t, 1000)
+}
+
+func TestARefusalAfterAskingAnotherServerCostsNothing(t *testing.T) {
+	moderation := httptest.NewServer(answering(plain, "{}"))
+	defer moderation.Close()
+	g := gatewayOf(t, tokens.Config{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ask, err := http.NewRequestWithContext(r.Context(), "GET", moderation.URL, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		if answer, err := http.DefaultClient.Do(ask); err != nil {
+			t.Error(err)
+		} else {
+			answer.Body.Close()
+		}
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	if response, err := g.post(t, t.Context(), string(body)); err != nil || response.StatusCode != 403 {
+		t.Errorf("%v (%v)", response, err)
+	}
+	g.costs(t, 0)
 }
 
 func TestAClientThatLeavesAStreamPaysWhatIsKnown(t *testing.T) {
