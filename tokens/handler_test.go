@@ -12,6 +12,7 @@ import (
 	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -193,6 +194,26 @@ func TestARequestWithoutAnAnswerCostsItsEstimate(t *testing.T) {
 		conn.Close()
 	}))
 	if response, err := g.post(t, t.Context(), string(body)); err != nil || response.StatusCode != 502 {
+		t.Errorf("%v (%v)", response, err)
+	}
+	g.costs(t, 1000)
+}
+
+// An ErrorHandler may say more than a ReverseProxy does by itself. A hint is no answer either.
+func TestAHintWithoutAnAnswerCostsTheEstimate(t *testing.T) {
+	server := httptest.NewServer(raw("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"))
+	t.Cleanup(server.Close)
+	target, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := gatewayOf(t, tokens.Config{}, &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
+			http.Error(w, "no answer", http.StatusGatewayTimeout)
+		},
+	})
+	if response, err := g.post(t, t.Context(), string(body)); err != nil || response.StatusCode != 504 {
 		t.Errorf("%v (%v)", response, err)
 	}
 	g.costs(t, 1000)
@@ -587,6 +608,35 @@ func TestARetryIsEstimatedLikeTheFirstTry(t *testing.T) {
 		if s := <-settled; s.Taken != 1000 || s.Final != want {
 			t.Errorf("took %d and charged %d in the end, want 1000 and %d", s.Taken, s.Final, want)
 		}
+	}
+}
+
+// The second try tells nothing, so the usage of the first does not count for it.
+func TestARetryForgetsTheAnswerOfTheFirstTry(t *testing.T) {
+	var settled []int64
+	limiter := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{tokens.ByCount(nethttp.Rule{
+			Name: "tokens", Key: everyone, Limit: limits.SlidingWindow(limits.PerMinute(10_000)),
+		})},
+		Observer: core.ObserverFuncs[*http.Request]{OnEnd: func(s limits.Settlement) { settled = append(settled, s.Final) }},
+	})
+	twice := func(next http.Handler) http.Handler {
+		limited := limiter.Handler(next)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			limited.ServeHTTP(httptest.NewRecorder(), r)
+			limited.ServeHTTP(w, r)
+		})
+	}
+	tries := 0
+	model := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if tries++; tries == 1 {
+			answering(plain, `{"usage":{"prompt_tokens":3,"completion_tokens":2}}`)(w, r)
+		}
+	})
+	tokens.MustNew(tokens.Config{}).Handler(tokens.Messages, twice, model).ServeHTTP(httptest.NewRecorder(),
+		httptest.NewRequest("POST", "/", strings.NewReader(string(body))))
+	if !slices.Equal(settled, []int64{5, 1000}) {
+		t.Errorf("charged %v, want 5 and 1000", settled)
 	}
 }
 
