@@ -26,8 +26,8 @@ import (
 // The answer is passed on as it comes, with its flushes. If next returns, or panics as a
 // ReverseProxy does when a stream breaks off, the request costs what [Call.Usage] says. An error
 // from the model costs nothing. If next sent the request to another server and got no answer, or
-// the client left before it, the model may have worked: the estimate stays. An answer that is no
-// HTTP is none: a ReverseProxy then writes a 502 without a field and a body.
+// the client left before it, the model may have worked: the estimate stays. So it does after bytes
+// that are no HTTP answer, for which a ReverseProxy writes a 502 without a field and a body.
 func (m *Meter) Handler(
 	api API, limit func(http.Handler) http.Handler, next http.Handler,
 ) http.Handler {
