@@ -294,3 +294,61 @@ func TestACancelledRequestReturnsOnlyAUnitThatCounts(t *testing.T) {
 		})
 	}
 }
+
+// A request that is cancelled while it asks for the cap was never sent. The next starts as if there
+// had been none, once the cap is asked again, a second later.
+func TestACancelledRequestHoldsNoOtherBack(t *testing.T) {
+	for name, test := range map[string]struct {
+		told    []string
+		options client.Options
+		passes  time.Duration // before the cancelled request
+		atOnce  int           // of three requests that follow it
+	}{
+		"it goes first after a renewal": {told: []string{"RateLimit", `"a";r=0;t=8`}, passes: 8 * time.Second, atOnce: 1},
+		"it tests a claim": {told: []string{"RateLimit", `"a";r=0;t=86400`},
+			options: client.Options{MaxWait: 10 * time.Second}, passes: 10 * time.Second, atOnce: 1},
+		"it is spread": {told: []string{"RateLimit", `"a";r=9;t=100`}, options: client.Options{Pace: client.Evenly},
+			passes: 10 * time.Second, atOnce: 1},
+		"it counts against an account": {options: client.Options{Dialect: client.Discord,
+			Account: limits.Rate{Units: 4, Period: 10 * time.Second}}, atOnce: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const latency = 3 * time.Second
+				server := scripted(func(n int, _ *http.Request) *http.Response {
+					if n > 1 {
+						time.Sleep(latency)
+					}
+					return answer(200, test.told...)
+				})
+				backend := &stalling{Memory: memory.MustNew(memory.Options{})}
+				test.options.Limit, test.options.Backend = limits.TokenBucket(limits.PerSecond(100), 100), backend
+				c := newClient(t, server, test.options)
+				get(c, "http://a/")
+				time.Sleep(test.passes)
+				backend.stalls.Store(true)
+				ctx, cancel := context.WithCancel(t.Context())
+				var wg sync.WaitGroup
+				wg.Go(func() { get2(c, ctx) })
+				synctest.Wait()
+				cancel()
+				wg.Wait()
+				backend.stalls.Store(false)
+				cancelled := time.Since(server.began)
+				for range 3 {
+					wg.Go(func() { get(c, "http://a/") })
+				}
+				wg.Wait()
+				atOnce := 0
+				for _, at := range server.at[1:] {
+					if at <= cancelled+time.Second {
+						atOnce++
+					}
+				}
+				if atOnce != test.atOnce {
+					t.Errorf("cancelled at %v, sent at %v: %d at once, want %d", cancelled, server.at, atOnce, test.atOnce)
+				}
+			})
+		})
+	}
+}

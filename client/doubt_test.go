@@ -149,6 +149,36 @@ func TestAClaimThatADenialHasProvenIsDoubtedNoMore(t *testing.T) {
 	}
 }
 
+// A denial has proven a wait of a minute. Ten times as much is believed, and more is tested.
+func TestAClaimOfTenTimesTheProvenWaitIsBelieved(t *testing.T) {
+	for claim, tested := range map[int]bool{61: false, 600: false, 601: true, 6000: true} {
+		t.Run(fmt.Sprint(claim), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := scripted(func(n int, _ *http.Request) *http.Response {
+					switch n {
+					case 1:
+						return answer(200, "RateLimit", `"a";r=0;t=60`)
+					case 2:
+						return answer(429, "Retry-After", "50") // the minute is over then
+					}
+					return answer(200, "RateLimit", fmt.Sprintf(`"a";r=0;t=%d`, claim))
+				})
+				c := newClient(t, server, client.Options{MaxWait: 10 * time.Second})
+				get(c, "http://a/")
+				time.Sleep(10 * time.Second)
+				get(c, "http://a/") // is let through, and denied
+				time.Sleep(time.Minute)
+				get(c, "http://a/") // is told the claim
+				time.Sleep(20 * time.Second)
+				_, err := get(c, "http://a/")
+				if sent := server.count() == 4; sent != tested || (err == nil) != tested {
+					t.Errorf("%d requests were sent, the last with error %v; want a test: %v", server.count(), err, tested)
+				}
+			})
+		})
+	}
+}
+
 // The fields tell milliseconds, which are read as seconds, and denials say how long the wait is.
 // What they deny is not taken for a proof of 30 days.
 func TestADenialProvesNoLongerWaitThanItAsksFor(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,4 +261,51 @@ func TestDenialsThatSayNothingAreBackedOffFrom(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestAShorterWaitEndsNoLongerOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := scripted(func(n int, _ *http.Request) *http.Response {
+			switch n {
+			case 1:
+				return answer(200)
+			case 2:
+				time.Sleep(time.Second)
+				return answer(429, "Retry-After", "100")
+			case 3:
+				time.Sleep(2 * time.Second)
+				return answer(429, "Retry-After", "5")
+			}
+			return answer(200)
+		})
+		c := newClient(t, server, client.Options{Attempts: 1, MaxWait: time.Hour})
+		get(c, "http://a/")
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() { get(c, "http://a/") })
+		}
+		wg.Wait()
+		get(c, "http://a/")
+		if last := server.at[3]; last < 101*time.Second {
+			t.Errorf("sent at %v, want 101s at least", server.at)
+		}
+	})
+}
+
+// The server may have carried it out before it answered so.
+func TestADenialByAStatusOfOnesOwnIsNotRepeatedForAPost(t *testing.T) {
+	for method, want := range map[string]int{"POST": 1, "GET": 2} {
+		synctest.Test(t, func(t *testing.T) {
+			server := scripted(func(n int, _ *http.Request) *http.Response {
+				if n == 1 {
+					return answer(509, "Retry-After", "1")
+				}
+				return answer(200)
+			})
+			c := newClient(t, server, client.Options{Denials: []int{509}})
+			if _, err := c.RoundTrip(request(t, method, "http://a/", nil)); err != nil || server.count() != want {
+				t.Errorf("%s was sent %d times (%v), want %d", method, server.count(), err, want)
+			}
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -357,6 +358,31 @@ func TestExplainTakesNothing(t *testing.T) {
 	}
 	if _, err := l.ExplainKey(context.Background(), "none", "ann", limits.Limit{}); err == nil {
 		t.Error("ExplainKey explains a rule that there is not")
+	}
+}
+
+func TestOneListOfRulesAnswersAllPeeks(t *testing.T) {
+	old := rule("old", limits.FixedWindow(limits.PerDay(1)), core.Enforce)
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{old}})
+	peeks := l.PeekEach(t.Context(), slices.Values([]string{"ann", "bob", "eve"}))
+	for range 2 { // each time the rules that are in force then
+		var told []string
+		for o := range peeks {
+			told = append(told, o.At(0).Rule())
+			replaced := rule(told[0]+"er", limits.FixedWindow(limits.PerDay(2)), core.Enforce)
+			if err := l.Replace([]core.Rule[string]{replaced}); err != nil {
+				t.Fatal(err)
+			}
+			if len(told) == 2 {
+				break
+			}
+		}
+		if len(told) != 2 || told[1] != told[0] {
+			t.Errorf("got rules %v", told)
+		}
+	}
+	if now := l.State().Rules[0].Name; now != "olderer" {
+		t.Errorf("the rule in force is %q", now)
 	}
 }
 

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -115,4 +116,20 @@ func ExampleLimiter_Peek() {
 	// a day 999 of 1000
 	// a minute 9 of 10
 	// a day 999 of 1000
+}
+
+// A page shows how much a user has left on each path, all under the same rules.
+func ExampleLimiter_PeekEach() {
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
+		Name: "per-path", Limit: limits.FixedWindow(limits.PerMinute(60)),
+		Key: func(path string) (string, error) { return path, nil },
+	}}})
+	l.Decide(context.Background(), "/search")
+	paths := []string{"/search", "/items"}
+	for o := range l.PeekEach(context.Background(), slices.Values(paths)) {
+		fmt.Println(o.At(0).Key, o.At(0).Remaining)
+	}
+	// Output:
+	// /search 59
+	// /items 60
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/weir-go/weir/internal/ground/call"
@@ -16,16 +17,33 @@ import (
 // Remaining is what is left without the request. Explain asks neither a denial cache nor the
 // fallback: if the backend fails, or is no Peeker, the outcome is Unavailable and its Err says why.
 // Explain does not call the Observer.
-func (l *Limiter[R]) Explain(ctx context.Context, r R) Outcome { return l.explain(ctx, r, false) }
+func (l *Limiter[R]) Explain(ctx context.Context, r R) Outcome {
+	return l.current.Load().explain(ctx, r, false)
+}
 
 // Peek is Explain that asks for every rule. If a Local rule denies r, Explain asks for no rule of
 // the backend, as Decide does, and says nothing about these.
-func (l *Limiter[R]) Peek(ctx context.Context, r R) Outcome { return l.explain(ctx, r, true) }
+func (l *Limiter[R]) Peek(ctx context.Context, r R) Outcome {
+	return l.current.Load().explain(ctx, r, true)
+}
+
+// PeekEach is Peek for each of requests, by the rules that are in force when the first is asked
+// for. A Replace meanwhile changes no later outcome, so all are about one list of rules. A request
+// may be used again for the next.
+func (l *Limiter[R]) PeekEach(ctx context.Context, requests iter.Seq[R]) iter.Seq[Outcome] {
+	return func(yield func(Outcome) bool) {
+		set := l.current.Load()
+		for r := range requests {
+			if !yield(set.explain(ctx, r, true)) {
+				return
+			}
+		}
+	}
+}
 
 // explain returns the outcome that r would have. If every is set, it also asks the backend for its
 // rules after a Local rule has denied r.
-func (l *Limiter[R]) explain(ctx context.Context, r R, every bool) (o Outcome) {
-	set := l.current.Load()
+func (set *ruleSet[R]) explain(ctx context.Context, r R, every bool) (o Outcome) {
 	o.reset(Allowed, set.revision)
 	if o.abandonIfEnded(ctx) {
 		return o

@@ -157,6 +157,26 @@ func TestADenialHasItsFieldsAndTheStatusThatTheProxyNeeds(t *testing.T) {
 	}
 }
 
+// A proxy that takes the denied status for the client's fault must not take these for it.
+func TestA503KeepsItsStatusWhateverADenialHas(t *testing.T) {
+	all := func(*http.Request) (string, error) { return "all", nil }
+	for name, rule := range map[string]nethttp.Rule{
+		"short of capacity": {Limit: limits.FixedWindow(limits.PerDay(1)), Key: all, DenyAs503: true},
+		"undecided": {Limit: limits.FixedWindow(limits.PerDay(1)),
+			Key: func(*http.Request) (string, error) { return "", keyfuncs.ErrUnidentified }},
+	} {
+		rule.Name = "r"
+		limiter := nethttp.MustNew(nethttp.Config{
+			Rules: []nethttp.Rule{rule}, Logger: slog.New(slog.DiscardHandler),
+		})
+		check := gateway.MustNew(limiter, []string{"10.0.0.0/8"}, gateway.Options{DeniedStatus: 403})
+		answerOf(check, checkOf("10.0.0.1:9", proxied()))
+		if w := answerOf(check, checkOf("10.0.0.1:9", proxied())); w.Code != 503 {
+			t.Errorf("%s: %d, want 503", name, w.Code)
+		}
+	}
+}
+
 // nginx closes the connection of a check when its client leaves.
 func TestACallerThatHasLeftIsAnsweredByABare503(t *testing.T) {
 	check, _ := newSeeing(t, gateway.Options{})

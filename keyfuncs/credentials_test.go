@@ -171,6 +171,8 @@ func TestMalformedBasicCredentialsAreAbsent(t *testing.T) {
 		wantAbsent(t, keyfuncs.BasicAuthUser, request("", field))
 	}
 	wantUnidentified(t, keyfuncs.BasicAuthUser, request("", basic(strings.Repeat("a", 10_000)+":p")))
+	wantUnidentified(t, keyfuncs.BasicAuthUser, request("", basic(strings.Repeat("a", 768)+":p")))
+	wantAbsent(t, keyfuncs.BasicAuthUser, request("", basic(strings.Repeat("a", 768)))) // all of it is read
 	long := strings.Repeat("a", 767)
 	wantKey(t, keyfuncs.BasicAuthUser, request("", basic(long+":p")), "sha256:"+sha(long))
 }

@@ -40,7 +40,7 @@ func MustForwarded(ranges ...string) AddrSource { return must(Forwarded(ranges..
 // well-formed element nothing else does. The elements that proxies appended are therefore split
 // correctly whatever precedes them, even an open quote.
 func lastUnquotedComma(s string) (int, error) {
-	from := max(0, len(s)-maxElementText)
+	from := max(0, len(s)-maxElementText-1) // the comma before the longest element
 	quoted := false
 	for i := len(s) - 1; i >= from; i-- {
 		switch s[i] {
@@ -56,7 +56,7 @@ func lastUnquotedComma(s string) (int, error) {
 			}
 		}
 	}
-	if quoted || from > 0 {
+	if quoted || len(s) > maxElementText {
 		return 0, errHop
 	}
 	return -1, nil

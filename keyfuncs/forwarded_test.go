@@ -37,6 +37,8 @@ func TestForwardedIsReadAsRFC7239Says(t *testing.T) {
 			"203.0.113.7"},
 		{"an escaped backslash before the quote", "10.0.0.1:80",
 			[]string{`for=203.0.113.7;ext="a\\", for=10.0.0.2;ext="\\\\"`}, "203.0.113.7"},
+		{"sixteen parameters", "10.0.0.1:80",
+			[]string{"for=203.0.113.7;a=;b=;c=;d=;e=;f=;g=;h=;i=;j=;k=;l=;m=;n=;o="}, "203.0.113.7"},
 		{"an extension named like it", "10.0.0.1:80", []string{"forx=198.51.100.1;for=203.0.113.7"}, "203.0.113.7"},
 		{"a port without quotes", "10.0.0.1:80", []string{"for=203.0.113.7:4711;host=a.example:80"}, "203.0.113.7"},
 		{"brackets without quotes", "10.0.0.1:80", []string{"for=[2001:db8:cafe::17]:4711"}, "2001:db8:cafe::17"},

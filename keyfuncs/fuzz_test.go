@@ -100,7 +100,7 @@ func checkXForwardedFor(t *testing.T, peer, line1, line2 string) {
 	hops := strings.Split(line1+","+line2, ",")
 	inBounds := len(hops) <= 64
 	for i, hop := range hops {
-		inBounds = inBounds && len(hop) < 128
+		inBounds = inBounds && len(hop) <= 128
 		hops[i] = strings.Trim(hop, " \t\r\n")
 	}
 	want, ok := slowClient(peer, hops, slowHop, trusted)
@@ -172,7 +172,7 @@ func slowElements(line string) (nodes []string, inBounds, ok bool) {
 			twice = twice || again
 			seen[name] = m[2]
 		}
-		inBounds = inBounds && start-len(line) < 1024 && len(seen) <= 16
+		inBounds = inBounds && start-len(line) <= 1024 && len(seen) <= 16
 		node := seen["for"]
 		if twice {
 			node = ""

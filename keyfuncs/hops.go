@@ -9,8 +9,9 @@ import (
 )
 
 // maxHops is the number of elements of a forwarding header that are read. maxHopText and
-// maxElementText are the numbers of bytes of one element that are read. These bounds keep the work
-// independent of what a client sends, even if it may claim trusted addresses.
+// maxElementText are the lengths in bytes of the longest element that is read, with its white
+// space. These bounds keep the work independent of what a client sends, even if it may claim
+// trusted addresses.
 const (
 	maxHops        = 64
 	maxHopText     = 128  // an IPv6 address with zone, brackets and port, and some white space
@@ -75,12 +76,12 @@ func (h *hops) next() (string, error) {
 
 // lastComma splits lists that have no quoted strings.
 func lastComma(s string) (int, error) {
-	from := max(0, len(s)-maxHopText)
+	from := max(0, len(s)-maxHopText-1) // the comma before the longest element
 	comma := strings.LastIndexByte(s[from:], ',')
 	if comma >= 0 {
 		return from + comma, nil
 	}
-	if from > 0 {
+	if len(s) > maxHopText {
 		return 0, errHop
 	}
 	return -1, nil

@@ -2,6 +2,7 @@ package keyfuncs_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -293,6 +294,34 @@ func TestTheWalkEndsWhoeverWroteTheHeader(t *testing.T) {
 	hopCase{"an endless hop left of the client", "10.0.0.1:80", []string{strings.Repeat("1", 1<<20) + ", 203.0.113.7"},
 		"203.0.113.7"}.run(t, source, xff)
 	hopCase{"an endless zone", "10.0.0.1:80", []string{"fe80::1%" + strings.Repeat("z", 1<<20)}, ""}.run(t, source, xff)
+}
+
+// The longest element is read wherever it stands, and a longer one nowhere. White space counts.
+func TestTheBoundOfAnElementIsExact(t *testing.T) {
+	padded := func(length int, element string) string {
+		return strings.Repeat(" ", length-len(element)) + element
+	}
+	for _, c := range []struct {
+		header, element string
+		source          keyfuncs.AddrSource
+		longest         int
+	}{
+		{"X-Forwarded-For", "203.0.113.7", keyfuncs.MustTrustedProxies("10.0.0.0/8"), 128},
+		{"X-Forwarded-For", "203.0.113.7", keyfuncs.MustProxyCount(1), 128},
+		{"Forwarded", "for=203.0.113.7", keyfuncs.MustForwarded("10.0.0.0/8"), 1024},
+	} {
+		for length, want := range map[int]string{
+			c.longest - 1: "203.0.113.7", c.longest: "203.0.113.7", c.longest + 1: "",
+		} {
+			element := padded(length, c.element)
+			for where, line := range map[string]string{
+				"alone": element, "behind a comma": "," + element, "behind a hop": "for=192.0.2.1," + element,
+			} {
+				hopCase{fmt.Sprintf("%s of %d bytes %s", c.header, length, where), "10.0.0.1:80",
+					[]string{line}, want}.run(t, c.source, c.header)
+			}
+		}
+	}
 }
 
 func TestAUnixPeerFailsClosedUnlessItIsTrusted(t *testing.T) {

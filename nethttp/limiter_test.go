@@ -805,3 +805,29 @@ func TestABodyOverItsBoundCountsAsOneWithoutTheKey(t *testing.T) {
 	wantStatus(t, large("eve"), http.StatusTooManyRequests)
 	wantStatus(t, post(handler, urlencoded, "user=ann"), http.StatusOK)
 }
+
+// net/http removes the files of the form that it finds in its own request.
+func TestTheFormOfAHandlerIsFoundInTheRequestOfTheServer(t *testing.T) {
+	for name, config := range map[string]nethttp.Config{
+		"the outcome is in the context": {OutcomeInContext: true,
+			Rules: []nethttp.Rule{{Name: "r", Limit: limits.FixedWindow(limits.PerDay(9)), Key: keyfuncs.Header("X-Client")}}},
+		"the request has an end": {
+			Rules: []nethttp.Rule{{Name: "r", Limit: limits.Concurrent(9), Key: keyfuncs.Header("X-Client")}}},
+	} {
+		r := httptest.NewRequest("POST", "/", strings.NewReader(
+			"--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\ntext\r\n--b--\r\n"))
+		r.Header.Set("Content-Type", "multipart/form-data; boundary=b")
+		nethttp.MustNew(config).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if err := r.ParseMultipartForm(1); err != nil {
+				t.Error(err)
+			}
+		})).ServeHTTP(httptest.NewRecorder(), r)
+		if r.MultipartForm == nil {
+			t.Errorf("%s: the files of the form are left on disk", name)
+			continue
+		}
+		if err := r.MultipartForm.RemoveAll(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -21,6 +21,7 @@ import "net/http"
 // requests to ask instead, such as "GET /search" and "POST /items": the rules see the request with
 // this method and this path, and the answer has the rules of all routes. Of a rule that has another
 // key for each route, the answer has the one that binds. Each route is one question to the backend.
+// The rules of all routes read the same body, at most 1 MiB of it: beyond that the answer is a 413.
 //
 // If the backend or a function of a rule fails, the answer is a 503, as for other requests; the
 // fallback is not asked. Put the handler beside the limited handlers, not behind the limiter, or

@@ -2,6 +2,8 @@ package nethttp_test
 
 import (
 	"bytes"
+	"encoding/json"
+	"io"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
@@ -169,6 +171,55 @@ func TestAQuotaNeedsALimiter(t *testing.T) {
 	}
 }
 
+// endless is a body without an end. It counts what is read of it.
+type endless struct{ read int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	e.read += len(p)
+	return len(p), nil
+}
+
+func TestAQuotaForRoutesKeepsAMebibyteOfABody(t *testing.T) {
+	var read int64
+	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(5)), OnFailure: core.FailOpen,
+		Key: func(r *http.Request) (string, error) {
+			n, err := io.CopyN(io.Discard, r.Body, 64<<20) // all of it without the bound
+			read += n
+			return "", err
+		},
+	}}})
+	body := new(endless)
+	w := httptest.NewRecorder()
+	limiter.Quota("GET /a", "GET /b").ServeHTTP(w, httptest.NewRequest("GET", "/rate_limit", body))
+	if w.Code != http.StatusRequestEntityTooLarge || read != 1<<20 || body.read > 2<<20 {
+		t.Errorf("%d, the key function has read %d bytes, %d were read", w.Code, read, body.read)
+	}
+}
+
+func TestOneListOfRulesTellsAQuota(t *testing.T) {
+	rules := func(name string, key func(*http.Request) (string, error)) []nethttp.Rule {
+		return []nethttp.Rule{{Name: name, Limit: limits.FixedWindow(limits.PerDay(5)), Key: key}}
+	}
+	client := keyfuncs.Header("X-Client")
+	var limiter *nethttp.Limiter
+	limiter = nethttp.MustNew(nethttp.Config{Rules: rules("old", func(r *http.Request) (string, error) {
+		if err := limiter.Replace(rules("new", client)); err != nil { // after the first route was begun
+			t.Error(err)
+		}
+		return client(r)
+	})})
+	for _, want := range []string{"old", "new"} {
+		w := httptest.NewRecorder()
+		limiter.Quota("GET /a", "GET /b").ServeHTTP(w, requestOf("ann"))
+		var quota struct{ Resources map[string]any }
+		if err := json.Unmarshal(w.Body.Bytes(), &quota); err != nil || len(quota.Resources) != 1 ||
+			quota.Resources[want] == nil {
+			t.Errorf("got %d %s, want rule %q alone", w.Code, w.Body, want)
+		}
+	}
+}
+
 // Files of a form are on disk if they are large.
 func TestAQuotaForRoutesLeavesNoFileOfAForm(t *testing.T) {
 	dir := t.TempDir()
@@ -184,7 +235,7 @@ func TestAQuotaForRoutesLeavesNoFileOfAForm(t *testing.T) {
 	form := multipart.NewWriter(&content)
 	form.WriteField("client", "ann")
 	file, _ := form.CreateFormFile("file", "file")
-	file.Write(make([]byte, 11<<20)) // 10 MiB may stay in memory
+	file.Write(make([]byte, 1_000_000))
 	form.Close()
 	r := httptest.NewRequest("POST", "/rate_limit", &content)
 	r.Header.Set("Content-Type", form.FormDataContentType())

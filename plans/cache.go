@@ -39,8 +39,9 @@ type Plan interface {
 
 // Options are the options of [New]. The zero value is ready to use.
 type Options struct {
-	// TTL is how long an answer is used after its look-up began. In the second half of this time a
-	// request of the key starts another look-up in the background. 0: one minute.
+	// TTL is how long an answer is used after its look-up began. From an instant between half and
+	// three quarters of this time, another for each answer, a request of the key starts another
+	// look-up in the background. 0: one minute.
 	TTL time.Duration
 
 	// Budget is the deadline of a look-up, and so the longest wait of a request. 0: one second, or
@@ -117,9 +118,10 @@ type entry[P Plan] struct {
 // New returns a cache of the answers of lookup, or an error that reports every mistake.
 //
 // lookup returns the plan of a key, or [ErrNoPlan]. Any other error, a panic and a plan that is not
-// valid are failures; the key is looked up again a tenth of the TTL later. lookup is called once at
-// a time for a key, and must be safe for concurrent use. It should return when its context ends.
-// The context has no values of a request, since requests share the look-up.
+// valid are failures; the key is looked up again a tenth of the TTL later. lookup must be safe for
+// concurrent use. It is called once at a time for a key, except that a call after [Cache.Expire]
+// begins beside an earlier one that has not returned. It should return when its context ends. The
+// context has no values of a request, since requests share the look-up.
 //
 // defaultPlan is the plan of keys that have no plan, or whose plan cannot be found.
 func New[P Plan](lookup func(ctx context.Context, key string) (P, error), defaultPlan P,
@@ -273,8 +275,8 @@ func (c *Cache[P]) substitute(ctx context.Context, key string, err error) P {
 
 // Expire expires the answer for a key: the next request waits for a new look-up. Call it after a
 // change of a customer's plan, and the change is in force at once in this process. Requests that
-// wait for a look-up get its answer, which is not cached. If the next look-up fails, the last known
-// plan stays in force.
+// wait for a look-up get its answer, which is not cached. The new look-up does not wait for it. If
+// the new look-up fails, the last known plan stays in force.
 func (c *Cache[P]) Expire(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -266,6 +266,42 @@ func TestAThousandGoroutinesShareALookup(t *testing.T) {
 	d.wantLookups(t, 1)
 }
 
+// A request that read its clock before the look-up of another began gets the lock after it has ended.
+func TestARequestThatLagsBeginsNoSecondLookup(t *testing.T) {
+	d := newDatabase(map[string]version{"ann": 1})
+	bubble(t, d, plans.Options{}, func(t *testing.T, c *plans.Cache[version]) {
+		now, overtaken := time.Hour, false
+		c.SetClock(func() time.Duration {
+			if overtaken {
+				return now
+			}
+			read := now
+			now, overtaken = now+1, true
+			find(t, c, "ann", 1) // by another request
+			return read
+		})
+		find(t, c, "ann", 1)
+		synctest.Wait()
+		d.wantLookups(t, 1)
+	})
+}
+
+func TestTheContextOfALookupEndsWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen context.Context
+		c := plans.MustNew(func(ctx context.Context, _ string) (version, error) {
+			seen = ctx
+			return 1, ctx.Err()
+		}, free, plans.Options{})
+		find(t, c, "ann", 1)
+		synctest.Wait()
+		if seen.Err() == nil {
+			t.Error("the timer of the budget runs on")
+		}
+		c.Close()
+	})
+}
+
 func TestARequestLeavesWhenItsContextEnds(t *testing.T) {
 	d := newDatabase(map[string]version{"ann": 1})
 	d.takes = time.Second / 2
@@ -343,6 +379,26 @@ func TestTheLastKnownPlanStaysWhileTheDatabaseFails(t *testing.T) {
 	})
 }
 
+func TestAKeyKnownToHaveNoPlanStaysKnownToHaveNone(t *testing.T) {
+	d := newDatabase(nil)
+	bubble(t, d, plans.Options{}, func(t *testing.T, c *plans.Cache[version]) {
+		find(t, c, "eve", free)
+		d.set(func() { d.fails = errors.New("connection refused") })
+		idle(50 * time.Second)
+		find(t, c, "eve", free) // which begins a look-up
+		synctest.Wait()
+		find(t, c, "eve", free)
+		if s := c.State(); s != (plans.State{Others: 1, Lookups: 2, Failures: 1}) {
+			t.Errorf("within the TTL: %+v", s)
+		}
+		idle(10 * time.Second)
+		find(t, c, "eve", free)
+		if s := c.State(); s.LastKnown != 1 || s.LastKnownAge != time.Minute || s.Defaults != 0 {
+			t.Errorf("after the TTL: %+v", s)
+		}
+	})
+}
+
 func TestAFailureIsNotRepeatedForATenthOfTheTTL(t *testing.T) {
 	d := newDatabase(nil)
 	d.fails = errors.New("connection refused")
@@ -371,6 +427,18 @@ func TestADatabaseThatHangsIsWaitedForOncePerKey(t *testing.T) {
 		if s := c.State(); s.Failures < 8 || s.UnderWay > 2 {
 			t.Errorf("%+v", s)
 		}
+	})
+}
+
+func TestAKeyIsWaitedForAgainATTLAfterItsFailure(t *testing.T) {
+	d := newDatabase(map[string]version{"ann": 1})
+	d.takes = time.Hour
+	bubble(t, d, plans.Options{}, func(t *testing.T, c *plans.Cache[version]) {
+		findAfter(t, c, "ann", free, time.Second) // the budget, at whose end it fails
+		idle(time.Minute - time.Nanosecond)
+		find(t, c, "ann", free)
+		idle(2 * time.Minute)
+		findAfter(t, c, "ann", free, time.Second)
 	})
 }
 
@@ -531,6 +599,52 @@ func TestExpireHasTheNextRequestWait(t *testing.T) {
 		c.Expire("ann") // the failure, too
 		find(t, c, "ann", 3)
 		d.wantLookups(t, 4)
+	})
+}
+
+// The one that is under way may have read the old plan. Its end must not hide the new one.
+func TestExpireBeginsALookupBesideOneThatIsUnderWay(t *testing.T) {
+	d := newDatabase(map[string]version{"ann": 1})
+	d.takes = 300 * time.Millisecond
+	bubble(t, d, plans.Options{}, func(t *testing.T, c *plans.Cache[version]) {
+		var running sync.WaitGroup
+		running.Go(func() { findAfter(t, c, "ann", 1, d.takes) })
+		idle(200 * time.Millisecond)
+		d.set(func() { d.plans["ann"] = 2 })
+		c.Expire("ann")
+		running.Go(func() { findAfter(t, c, "ann", 2, d.takes) })
+		synctest.Wait()
+		if s := c.State(); s.UnderWay != 2 || d.twice != 1 {
+			t.Errorf("%d under way, %d beside another", s.UnderWay, d.twice)
+		}
+		idle(200 * time.Millisecond) // the first has returned
+		running.Go(func() { findAfter(t, c, "ann", 2, 100*time.Millisecond) })
+		running.Wait()
+		find(t, c, "ann", 2)
+		d.wantLookups(t, 2)
+	})
+}
+
+// A customer whose plan changes all the time must not take the look-ups of the others without end.
+func TestExpireBeginsNoMoreLookupsThanMayBeUnderWay(t *testing.T) {
+	d := newDatabase(map[string]version{"ann": 1})
+	bubble(t, d, plans.Options{MaxLookups: 3}, func(t *testing.T, c *plans.Cache[version]) {
+		find(t, c, "ann", 1)
+		d.set(func() { d.takes = time.Second / 2 })
+		var running sync.WaitGroup
+		for range 10 {
+			c.Expire("ann")
+			running.Go(func() {
+				if v, err := c.Find(t.Context(), "ann"); v != 1 || err != nil {
+					t.Errorf("plan %v, %v", v, err)
+				}
+			})
+			synctest.Wait()
+		}
+		if s := c.State(); s.UnderWay != 3 || s.Refused != 7 {
+			t.Errorf("%+v", s)
+		}
+		running.Wait()
 	})
 }
 

@@ -21,7 +21,9 @@ import (
 type Options struct {
 	// Prefix starts the names of all keys in Redis. Two applications on one Redis need different
 	// prefixes. It must not contain braces, nor a number after a colon: the key "1:b:c" of prefix
-	// "shop" and scope "a" would be the key "c" of prefix "shop:1:a" and scope "b". "": "weir".
+	// "shop" and scope "a" would be the key "c" of prefix "shop:1:a" and scope "b". If clients are
+	// free to invent the values of a [limits.Distinct], add a secret to it, such as "shop-1f6be0c4":
+	// with one that they know, they can look for values that count as one. "": "weir".
 	Prefix string
 
 	// Budget is how long a decision waits for Redis, an hour at most. After that the failure
@@ -50,7 +52,7 @@ type Options struct {
 
 	// Together are scopes whose states of one key share a slot of a Redis Cluster, or a shard of a
 	// Ring: the rules of one user, say. One step then decides these rules, and users still spread
-	// over all servers. The hash tag is a digest of the key, so that clients cannot choose a slot.
+	// over all servers. The hash tag is a digest of the key, so that no key names its slot.
 	// The names of these states change: a process without the same Together does not find them. It
 	// cannot be combined with HashTag. nil: none.
 	Together []string

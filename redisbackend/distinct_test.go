@@ -1,6 +1,7 @@
 package redisbackend_test
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"regexp"
 	"strings"
@@ -48,6 +49,27 @@ func TestProcessesShareValuesAndRedisHasTheirDigests(t *testing.T) {
 	ok(t, one.Reset(t.Context(), "login", "k"))
 	if d := take(t, other, tries("k", "dave"))[0]; d.Remaining != 2 {
 		t.Errorf("after a reset: %+v", d)
+	}
+}
+
+// Processes of other versions find the same values. The prefix is the only part that no client knows.
+func TestTheDigestOfAValueIsTheOneOfTheGuide(t *testing.T) {
+	client, prefix := newClient(t, startRedis(t).addr), uniquePrefix()
+	for _, o := range []redisbackend.BareOptions{
+		{Prefix: prefix}, {Prefix: prefix + "-secret"}, {Prefix: prefix, HashTag: "tag"},
+	} {
+		b := redisbackend.MustNewBare(client, o)
+		take(t, b, tries("k", "ann"))
+		start := o.Prefix + ":"
+		if o.HashTag != "" {
+			start += "{" + o.HashTag + "}:"
+		}
+		text := fmt.Sprintf("%d:%s%s", len(start), start, "5:login1:k3:ann")
+		want := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:16]
+		state := client.Get(t.Context(), redisbackend.Name(b, "login", "k")).Val()
+		if _, values, _ := strings.Cut(state, ";"); !strings.HasPrefix(values, want) {
+			t.Errorf("%+v: the state is %q, want the digest %s", o, state, want)
+		}
 	}
 }
 

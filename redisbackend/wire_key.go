@@ -44,8 +44,8 @@ func validatePrefix(prefix string) error {
 //	weir:h4:jobs:u1                        markHeld: units of a concurrency limit
 //
 // Redis hashes the text in the first braces of a name, or all of it if they are empty. So a client
-// that sends "{x}" in its key cannot choose the slot of its states, and the keys of a scope such
-// as "GET /items/{id}" do not share one slot.
+// cannot write the slot of its states into its key, as "{x}", and the keys of a scope such as
+// "GET /items/{id}" do not share one slot.
 func (b *Bare) appendName(to []byte, mark, scope, key string) []byte {
 	to = append(to, b.prefix...)
 	if b.tagged != nil && b.tagged[scope] {
@@ -87,8 +87,9 @@ func (b *Bare) heldName(scope, key string) string {
 }
 
 // digest returns sixteen hexadecimal digits of a value of a key. They depend on the prefix: all
-// processes of an application find the same, and without the prefix a client cannot look for values
-// that collide. They depend on scope and key, so they do not show which keys have had the same value.
+// processes of an application find the same. A client that knows the prefix, such as the default,
+// can look for values that share a digest: the guide says what that gains, and how to prevent it.
+// They depend on scope and key, so they do not show which keys have had the same value.
 func (b *Bare) digest(scope, key, value string) string {
 	var room [256]byte
 	text := room[:0]

@@ -10,7 +10,7 @@ import (
 type answer struct {
 	form  form
 	line  lineState
-	label uint8 // how many bytes of "data:" the line has so far
+	label uint8 // how many bytes of the byte order mark or of "data:" were read
 	begun bool  // the event has a line
 	shown int64 // estimated tokens of the text in events that are complete
 	json  scanner
@@ -30,14 +30,18 @@ const (
 type lineState uint8
 
 const (
-	lineStart lineState = iota // also behind "\r", where "\n" ends no other line
+	streamStart lineState = iota // where a byte order mark may be, which belongs to no line
+	lineStart                    // also behind "\r", where "\n" ends no other line
 	afterCR
 	inLabel
 	inData
 	inOther // a line that has no data
 )
 
-const dataLabel = "data:"
+const (
+	byteOrderMark = "\ufeff"
+	dataLabel     = "data:"
+)
 
 func (a *answer) read(p []byte) {
 	switch a.form {
@@ -51,6 +55,18 @@ func (a *answer) read(p []byte) {
 func (a *answer) readEvents(p []byte) {
 	for len(p) > 0 {
 		switch a.line {
+		case streamStart:
+			switch {
+			case p[0] == byteOrderMark[a.label]:
+				p = p[1:]
+				if a.label++; int(a.label) == len(byteOrderMark) {
+					a.line = lineStart
+				}
+			case a.label == 0:
+				a.line = lineStart
+			default: // a part of the mark belongs to the first line
+				a.line, a.begun = inOther, true
+			}
 		case afterCR:
 			a.line = lineStart
 			if p[0] == '\n' {

@@ -72,12 +72,13 @@ func (c *Call) Write(p []byte) (int, error) {
 }
 
 // Usage returns what the request has used, as far as the answer has told, and the estimate for the
-// rest. An answer with status 400 or above has used nothing.
+// rest. A usage whose numbers are all 0 tells nothing. An answer with status 400 or above has used
+// nothing.
 func (c *Call) Usage() Usage {
 	if c.status >= 400 {
 		return Usage{}
 	}
-	u, told := c.estimate, &c.answer.json.told
+	u, told := c.estimate, c.answer.json.told.counted()
 	read, written := told.of(cacheRead), told.of(cacheWrite)
 	switch {
 	case told.known(prompt): // LiteLLM tells read and written also of a prompt that includes them
@@ -111,10 +112,11 @@ func (c *Call) Tokens() int64 {
 // Money returns the price of Usage, rounded up to a whole unit. An estimate takes the dearest kind
 // of input. The result is −1 if the meter has no Prices.
 func (c *Call) Money() int64 {
+	told := c.answer.json.told.counted()
 	switch {
 	case !c.priced:
 		return -1
-	case c.answer.json.told.hasInput():
+	case told.hasInput():
 		return c.price.cost(c.Usage())
 	}
 	return c.price.atMost().cost(c.Usage())

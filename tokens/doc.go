@@ -29,6 +29,6 @@
 // A Call reads answers in JSON and event streams. It knows the usage of OpenAI's chat completions
 // and responses, and of Anthropic's messages. Numbers that an answer does not tell keep their
 // estimates: the output of a stream that breaks off or whose client leaves, and all numbers of a
-// compressed answer and of chat completions in a stream without stream_options.include_usage. An
-// error, status 400 and above, has used nothing.
+// compressed answer, of a usage of zeros, and of chat completions in a stream without
+// stream_options.include_usage. An error, status 400 and above, has used nothing.
 package tokens

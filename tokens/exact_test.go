@@ -109,7 +109,7 @@ func drawn(random *rand.Rand, id int) *plan {
 		tokens.Messages: "max_tokens"}[p.api]
 	p.body = fmt.Sprintf(`{"model":%q,%q:%d,"messages":"%s"}`, p.model, member, p.max,
 		strings.Repeat("x", random.IntN(1000)))
-	p.in = random.Int64N(int64(len(p.body)+3)/4 + 1)
+	p.in = 1 + random.Int64N(int64(len(p.body)+3)/4)
 	p.estimate = int64(len(p.body)+3)/4 + p.max
 	p.out = random.Int64N(p.max + 1)
 	p.write()

@@ -167,6 +167,12 @@ func usageOf(told map[string]int64, text int, byText bool) tokens.Usage {
 	}
 	details := []string{"prompt_tokens_details.", "input_tokens_details.", "completion_tokens_details.",
 		"output_tokens_details."}
+	if find(slices.Concat(
+		under(all, "prompt_tokens", "input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "total_tokens"),
+		under(all[:2], "completion_tokens", "output_tokens"),
+		under(under(all[:2], details...), "cached_tokens", "reasoning_tokens"))...) <= 1 {
+		told = nil // all are 0
+	}
 	read := max(0, find(under(all, "cache_read_input_tokens")...)-1)
 	writes := max(0, find(under(all, "cache_creation_input_tokens")...)-1)
 	prompt, input := find(under(all, "prompt_tokens")...), find(under(all, "input_tokens")...)

@@ -26,7 +26,8 @@ import (
 // The answer is passed on as it comes, with its flushes. If next returns, or panics as a
 // ReverseProxy does when a stream breaks off, the request costs what [Call.Usage] says. An error
 // from the model costs nothing. If next sent the request to another server and got no answer, or
-// the client left before it, the model may have worked: the estimate stays.
+// the client left before it, the model may have worked: the estimate stays. So it does after bytes
+// that are no HTTP answer, for which a ReverseProxy writes a 502 without a field and a body.
 func (m *Meter) Handler(
 	api API, limit func(http.Handler) http.Handler, next http.Handler,
 ) http.Handler {
@@ -124,9 +125,10 @@ func (c *content) Close() error {
 func (m *Meter) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	call, ctx := callOf(r.Context()), r.Context()
 	call.status, call.answer = 0, answer{} // of another try
-	upstream, answering := &exchange{}, &writer{ResponseWriter: w, call: call, ctx: ctx}
+	upstream := &exchange{}
+	answering := &writer{ResponseWriter: w, call: call, ctx: ctx, fields: len(w.Header())}
 	defer func() {
-		if call.status >= 400 && (answering.left || upstream.isOpen()) {
+		if call.status >= 400 && (answering.left || upstream.isOpen(answering.bare)) {
 			call.status, call.answer = 0, answer{} // the error is not the model's
 		}
 		call.settle(ctx)
@@ -152,16 +154,24 @@ func (e *exchange) watched(ctx context.Context) context.Context {
 	})
 }
 
-// isOpen reports whether next has sent a request that was not answered.
-func (e *exchange) isOpen() bool { return e.sent.Load() && !e.answered.Load() }
+// isOpen reports whether next has sent a request that was not answered. A bare 502 is that of a
+// ReverseProxy for bytes that are no answer: a server sends at least a field or a body.
+func (e *exchange) isOpen(bare bool) bool {
+	if e.answered.Load() { // which WroteRequest may follow
+		return bare
+	}
+	return e.sent.Load()
+}
 
 // writer passes the answer on and lets the call read it.
 type writer struct {
 	http.ResponseWriter
-	call  *Call
-	ctx   context.Context // of the request
-	begun bool
-	left  bool // the client had left when the answer began: an error need not be the model's
+	call   *Call
+	ctx    context.Context // of the request
+	fields int             // of the header, before the answer
+	begun  bool
+	left   bool // the client had left when the answer began: an error need not be the model's
+	bare   bool // it is a 502 for which next has set no field and written no body
 }
 
 func (w *writer) WriteHeader(status int) {
@@ -169,6 +179,8 @@ func (w *writer) WriteHeader(status int) {
 		w.call.Answer(status, w.Header())
 		w.begun = w.call.status != 0
 		w.left = w.ctx.Err() != nil
+		// Less, since a ReverseProxy deletes all fields after a 1xx.
+		w.bare = status == http.StatusBadGateway && len(w.Header()) <= w.fields
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
@@ -178,6 +190,7 @@ func (w *writer) Write(p []byte) (int, error) {
 		w.begun = true
 		w.call.Answer(http.StatusOK, w.Header())
 	}
+	w.bare = false
 	n, err := w.ResponseWriter.Write(p)
 	w.call.Write(p) // all of it: the model has written it, whether the client reads it or not
 	return n, err

@@ -12,6 +12,7 @@ import (
 	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -198,6 +199,79 @@ func TestARequestWithoutAnAnswerCostsItsEstimate(t *testing.T) {
 	g.costs(t, 1000)
 }
 
+// An ErrorHandler may say more than a ReverseProxy does by itself. A hint is no answer either.
+func TestAHintWithoutAnAnswerCostsTheEstimate(t *testing.T) {
+	server := httptest.NewServer(raw("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"))
+	t.Cleanup(server.Close)
+	target, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := gatewayOf(t, tokens.Config{}, &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
+			http.Error(w, "no answer", http.StatusGatewayTimeout)
+		},
+	})
+	if response, err := g.post(t, t.Context(), string(body)); err != nil || response.StatusCode != 504 {
+		t.Errorf("%v (%v)", response, err)
+	}
+	g.costs(t, 1000)
+}
+
+// raw answers each connection with bytes, which need not be HTTP, and closes it.
+func raw(answer string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		conn, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		buffered.WriteString(answer)
+		buffered.Flush()
+		conn.Close()
+	}
+}
+
+// The model has got the request, and may have worked.
+func TestAnAnswerThatIsNoneCostsTheEstimate(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+	for _, c := range []struct {
+		answer string
+		status int // 0: the connection of the client breaks off
+		want   int64
+	}{
+		{"garbage\r\n\r\n", 502, 1000},
+		{"H", 502, 1000},
+		{"HTTP/1.1 abc OK\r\n\r\n", 502, 1000},
+		{"HTTP/1.1 200 OK\r\nContent", 502, 1000},
+		{"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", 502, 1000},
+		{"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\ngarbage\r\n\r\n", 502, 1000},
+		{ok + "Content-Length: 9\r\n\r\ngarbage", 0, 1000},
+		{ok + "Transfer-Encoding: chunked\r\n\r\ngarbage\r\n", 0, 1000},
+		{ok + "Content-Length: 7\r\n\r\ngarbage", 200, 1000},
+		{ok + "Content-Length: 0\r\n\r\n", 200, 1000},
+		{"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n", 502, 0},
+		{"HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\n\r\nbad", 502, 0},
+		{"HTTP/1.1 500 Internal Server Error\r\nDate: x\r\nConnection: close\r\n\r\n", 500, 0},
+	} {
+		g := newGateway(t, tokens.Config{}, raw(c.answer))
+		response, err := g.post(t, t.Context(), string(body))
+		status := 0
+		if err == nil {
+			if _, err := io.ReadAll(response.Body); err == nil {
+				status = response.StatusCode
+			}
+		}
+		if status != c.status {
+			t.Errorf("%q: %d (%v), want %d", c.answer, status, err, c.status)
+		}
+		if s := <-g.settled; s.Final != c.want {
+			t.Errorf("%q: charged %d, want %d", c.answer, s.Final, c.want)
+		}
+	}
+}
+
 // ReverseProxy answers 502, which the client does not see.
 func TestAClientThatLeavesBeforeTheAnswerPays(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
@@ -261,6 +335,27 @@ func TestAnAnswerOfAnotherServerIsNotTheModels(t *testing.T) {
 		t.Errorf("%v (%v)", response, err)
 	}
 	g.costs(t, 1000)
+}
+
+func TestARefusalAfterAskingAnotherServerCostsNothing(t *testing.T) {
+	moderation := httptest.NewServer(answering(plain, "{}"))
+	defer moderation.Close()
+	g := gatewayOf(t, tokens.Config{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ask, err := http.NewRequestWithContext(r.Context(), "GET", moderation.URL, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		if answer, err := http.DefaultClient.Do(ask); err != nil {
+			t.Error(err)
+		} else {
+			answer.Body.Close()
+		}
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	if response, err := g.post(t, t.Context(), string(body)); err != nil || response.StatusCode != 403 {
+		t.Errorf("%v (%v)", response, err)
+	}
+	g.costs(t, 0)
 }
 
 func TestAClientThatLeavesAStreamPaysWhatIsKnown(t *testing.T) {
@@ -513,6 +608,35 @@ func TestARetryIsEstimatedLikeTheFirstTry(t *testing.T) {
 		if s := <-settled; s.Taken != 1000 || s.Final != want {
 			t.Errorf("took %d and charged %d in the end, want 1000 and %d", s.Taken, s.Final, want)
 		}
+	}
+}
+
+// The second try tells nothing, so the usage of the first does not count for it.
+func TestARetryForgetsTheAnswerOfTheFirstTry(t *testing.T) {
+	var settled []int64
+	limiter := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{tokens.ByCount(nethttp.Rule{
+			Name: "tokens", Key: everyone, Limit: limits.SlidingWindow(limits.PerMinute(10_000)),
+		})},
+		Observer: core.ObserverFuncs[*http.Request]{OnEnd: func(s limits.Settlement) { settled = append(settled, s.Final) }},
+	})
+	twice := func(next http.Handler) http.Handler {
+		limited := limiter.Handler(next)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			limited.ServeHTTP(httptest.NewRecorder(), r)
+			limited.ServeHTTP(w, r)
+		})
+	}
+	tries := 0
+	model := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if tries++; tries == 1 {
+			answering(plain, `{"usage":{"prompt_tokens":3,"completion_tokens":2}}`)(w, r)
+		}
+	})
+	tokens.MustNew(tokens.Config{}).Handler(tokens.Messages, twice, model).ServeHTTP(httptest.NewRecorder(),
+		httptest.NewRequest("POST", "/", strings.NewReader(string(body))))
+	if !slices.Equal(settled, []int64{5, 1000}) {
+		t.Errorf("charged %v, want 5 and 1000", settled)
 	}
 }
 

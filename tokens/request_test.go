@@ -230,3 +230,14 @@ func TestARetryCountsItsLastAnswer(t *testing.T) {
 		t.Errorf("at the end it costs %d, want 5", call.Tokens())
 	}
 }
+
+func TestAMeterCopiesItsPrices(t *testing.T) {
+	prices := map[string]tokens.Price{"m": {Input: 1_000_000}}
+	meter := tokens.MustNew(tokens.Config{Prices: prices})
+	prices["m"] = tokens.Price{}
+	delete(prices, "m")
+	call, err := meter.Estimate(tokens.Messages, []byte(`{"model":"m"}`))
+	if err != nil || call.Money() != 4 {
+		t.Errorf("%v, %v", call, err)
+	}
+}

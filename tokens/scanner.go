@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"math"
+	"slices"
 
 	"github.com/weir-go/weir/internal/ground/arith"
 )
@@ -42,6 +43,15 @@ const (
 // told are the largest numbers that were read, each plus one; 0: none. Usages of one stream are
 // sums of what came before, so the largest is the newest.
 type told [fields]int64
+
+// counted returns t, or nothing if all its numbers are 0: each request has at least a token of
+// input, so the server has not counted.
+func (t told) counted() told {
+	if slices.Max(t[:]) <= 1 {
+		return told{}
+	}
+	return t
+}
 
 func (t *told) known(f field) bool { return t[f] > 0 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"slices"
 	"strconv"
@@ -61,47 +62,81 @@ type quota[R any] struct {
 
 // serve answers request, whose net/http form is r.
 func (q *quota[R]) serve(w http.ResponseWriter, r *http.Request, request R) error {
-	g := q.gate
-	var told []core.RuleDecision
-	body := replay{of: r.Body}
-	for i := range max(len(q.routes), 1) {
-		o := q.peek(r, request, i, &body)
-		g.undecided.note(&o)
-		switch o.Verdict() {
-		case core.Abandoned:
-			g.abandon(w, request, &o)
-			return nil
-		case core.Unavailable:
-			a, begun := g.answering(&o), len(w.Header()) > 0
-			a.fields.Write(w.Header(), &o)
-			return g.deny(w, r, request, &o, a, begun)
-		}
-		told = q.tell(told, &o)
+	g, body := q.gate, &replay{of: r.Body}
+	told, o := q.peek(r, request, body)
+	if body.isTooLong {
+		answer.WriteUncached(w, r, http.StatusRequestEntityTooLarge, answer.Text, tooLong)
+		return nil
+	}
+	switch o.Verdict() {
+	case core.Abandoned:
+		g.abandon(w, request, &o)
+		return nil
+	case core.Unavailable:
+		a, begun := g.answering(&o), len(w.Header()) > 0
+		a.fields.Write(w.Header(), &o)
+		return g.deny(w, r, request, &o, a, begun)
 	}
 	answer.WriteUncached(w, r, http.StatusOK, "application/json", appendQuotas(nil, told))
 	return nil
 }
 
-// peek returns the outcome of request for route i, or for its own.
-func (q *quota[R]) peek(r *http.Request, request R, i int, body *replay) core.Outcome {
-	if len(q.routes) > 0 {
-		asked := q.routes[i].of(r)
-		asked.Body = body.again()
-		defer func() {
-			if f := asked.MultipartForm; f != nil && f != r.MultipartForm {
-				_ = f.RemoveAll() // net/http removes only the files of r
-			}
-		}()
-		defer q.withRequest(request, r) // a context of a framework is changed in place
-		request = q.withRequest(request, asked)
+var tooLong = []byte("The body of the question is too long.\n")
+
+// peek returns what the client may know, and the last outcome: the first one without an answer. One
+// list of rules decides all of them.
+func (q *quota[R]) peek(r *http.Request, request R, body *replay) (told []core.RuleDecision,
+	o core.Outcome) {
+	for o = range q.gate.engine.PeekEach(r.Context(), q.requests(r, request, body)) {
+		if body.isTooLong {
+			break
+		}
+		q.gate.undecided.note(&o)
+		if v := o.Verdict(); v == core.Abandoned || v == core.Unavailable {
+			break
+		}
+		told = q.tell(told, &o)
 	}
-	return q.gate.engine.Peek(r.Context(), request)
+	return told, o
 }
+
+// requests returns the requests to ask the rules for: those of the routes, or request itself.
+func (q *quota[R]) requests(r *http.Request, request R, body *replay) iter.Seq[R] {
+	if len(q.routes) == 0 {
+		return func(yield func(R) bool) { yield(request) }
+	}
+	return func(yield func(R) bool) {
+		for _, t := range q.routes {
+			if !q.ask(t, r, request, body, yield) {
+				return
+			}
+		}
+	}
+}
+
+// ask yields request as one of route t. A context of a framework is changed in place: request is
+// itself again when yield has returned.
+func (q *quota[R]) ask(t route, r *http.Request, request R, body *replay, yield func(R) bool) bool {
+	asked := t.of(r)
+	asked.Body = body.again()
+	defer func() {
+		if f := asked.MultipartForm; f != nil && f != r.MultipartForm {
+			_ = f.RemoveAll() // net/http removes only the files of r
+		}
+	}()
+	defer q.withRequest(request, r)
+	return yield(q.withRequest(request, asked))
+}
+
+// mostReplayed is how many bytes of the body of a question are kept for the key functions of the
+// next route. They find a name in a form or in JSON; a longer body is an upload.
+const mostReplayed = 1 << 20
 
 // replay is a body for key functions of several routes. It keeps what they read.
 type replay struct {
-	of   io.ReadCloser // may be nil
-	kept bytes.Buffer
+	of        io.ReadCloser // may be nil
+	kept      bytes.Buffer
+	isTooLong bool // a key function has read beyond mostReplayed
 }
 
 // again returns the body from its start.
@@ -109,7 +144,18 @@ func (b *replay) again() io.ReadCloser {
 	if b.of == nil || b.of == http.NoBody {
 		return b.of
 	}
-	return io.NopCloser(io.MultiReader(bytes.NewReader(b.kept.Bytes()), io.TeeReader(b.of, &b.kept)))
+	return io.NopCloser(io.MultiReader(bytes.NewReader(b.kept.Bytes()), b))
+}
+
+// Read reads what no key function has read, and keeps it.
+func (b *replay) Read(p []byte) (int, error) {
+	room := mostReplayed - b.kept.Len()
+	n, err := b.of.Read(p[:min(len(p), room+1)])
+	if n > room {
+		n, b.isTooLong, err = room, true, &http.MaxBytesError{Limit: mostReplayed}
+	}
+	b.kept.Write(p[:n])
+	return n, err
 }
 
 // tell appends the decisions of o that the client may know to told. A rule is told once: for two

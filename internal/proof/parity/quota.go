@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -151,6 +152,32 @@ func RunQuota[R any](t *testing.T, app QuotaApp[R],
 		}
 		if got := post("/rate_limit", "name=bob"); strings.Contains(got, `"used":1`) {
 			t.Errorf("bob has %s", got)
+		}
+	})
+	run("what routes read of a body is bounded", func(t *testing.T) {
+		length := scarce
+		length.Key = lift(func(r *http.Request) (string, error) {
+			n, err := io.Copy(io.Discard, r.Body)
+			return strconv.FormatInt(n, 10), err
+		})
+		ask := func(size int, routes ...string) *httptest.ResponseRecorder {
+			r := quotaRequest("GET", "/rate_limit", "ann")
+			r.Body = io.NopCloser(bytes.NewReader(make([]byte, size)))
+			r.ContentLength = int64(size)
+			w := httptest.NewRecorder()
+			app(t, config(perClient, length), routes...).ServeHTTP(w, r)
+			return w
+		}
+		const most = 1 << 20
+		for size, want := range map[int]int{most - 1: 200, most: 200, most + 1: 413, 2 * most: 413} {
+			w := ask(size, "GET /hello", "POST /items")
+			if w.Code != want || w.Header().Get("Cache-Control") != "no-store" ||
+				want == 413 && w.Body.String() != "The body of the question is too long.\n" {
+				t.Errorf("%d bytes: %d %v %s", size, w.Code, w.Header(), w.Body)
+			}
+		}
+		if w := ask(2 * most); w.Code != 200 { // nothing is kept without routes
+			t.Errorf("without routes: %d %s", w.Code, w.Body)
 		}
 	})
 	run("a denial of this process hides no rule of the backend", func(t *testing.T) {
