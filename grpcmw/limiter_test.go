@@ -238,6 +238,7 @@ func TestHoweverACallEndsNothingIsHeld(t *testing.T) {
 				t.Errorf("%s: %+v", c.name, got)
 			}
 			cancel()
+			synctest.Wait()
 			ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 			stream, err := client.StreamingInputCall(ctx)
 			if err != nil {
