@@ -66,9 +66,10 @@ func build(dir string) (map[string][]byte, error) {
 		"GOMODCACHE=" + filepath.Join(work, "modules"), "GOFLAGS=-modcacherw",
 		"GOPROXY=file://" + known + "," + proxy, "GOTOOLCHAIN=local", "GOROOT=" + goroot,
 	}
-	out := filepath.Join(work, "playground.wasm")
+	program, out := filepath.Join(goroot, "bin", "go"), filepath.Join(work, "playground.wasm")
 	// Omit paths, the state of the repository and the list of modules.
-	if _, err := run(dir, filepath.Join(goroot, "bin", "go"), own, "build", "-o", out, "-modfile", mod, "-overlay", overlay,
+	if _, err := run(dir, program, own, "build", "-o", out, "-modfile", mod,
+		"-overlay", overlay,
 		"-trimpath", "-buildvcs=false",
 		"-ldflags=-s -w -buildid= -X=runtime.modinfo=", "./wasm"); err != nil {
 		return nil, err
