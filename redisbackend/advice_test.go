@@ -3,6 +3,7 @@ package redisbackend_test
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -89,15 +90,19 @@ func TestTLSIsNamedWhereOnlyOneSideSpeaksIt(t *testing.T) {
 // Only go-redis reads the replies to what it sends when it connects, and those of INFO about a
 // Cluster.
 func TestAnImpossibleLengthIsNamed(t *testing.T) {
-	garbage := listen(t, func(conn net.Conn) {
-		_, _ = conn.Read(make([]byte, 100))
-		_, _ = conn.Write([]byte("-ERR unknown command\r\n$9223372036854775807\r\n")) // to HELLO, and to CLIENT SETINFO
-		_, _ = io.Copy(io.Discard, conn)
-	})
-	b := openAt(t, "redis://"+garbage)
-	saysOf(t, b, "an impossible length")
-	if err := b.Reset(t.Context(), "s", "k"); err == nil || !strings.Contains(err.Error(), "an impossible length") {
-		t.Errorf("a reset: %v", err)
+	for _, length := range []string{ // of no memory, and of no int, which has 32 bits on some systems
+		"9223372036854775807", "99999999999999999999",
+	} {
+		garbage := listen(t, func(conn net.Conn) {
+			_, _ = conn.Read(make([]byte, 100))
+			_, _ = fmt.Fprintf(conn, "-ERR unknown command\r\n$%s\r\n", length) // to HELLO, and to CLIENT SETINFO
+			_, _ = io.Copy(io.Discard, conn)
+		})
+		b := openAt(t, "redis://"+garbage)
+		saysOf(t, b, "an impossible length")
+		if err := b.Reset(t.Context(), "s", "k"); err == nil || !strings.Contains(err.Error(), "an impossible length") {
+			t.Errorf("a reset: %v", err)
+		}
 	}
 }
 

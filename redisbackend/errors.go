@@ -64,8 +64,11 @@ func advised(err error) error {
 		names := []string{"read", "write", "wsarecv", "wsasend"}
 		isClosed = slices.Contains(names, syscallErr.Syscall)
 	}
-	if isClosed {
+	switch {
+	case isClosed:
 		return fmt.Errorf("%w: %s", err, closedByServer)
+	case errors.Is(err, strconv.ErrRange): // of go-redis, which reads lengths as an int
+		return errLength
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package redisbackend_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 )
 
 // liar is a proxy before a server. It replaces the replies to scripts, each by any number of them.
@@ -37,19 +41,48 @@ func startLiar(t testing.TB, server string) *liar {
 				down.Close()
 				continue
 			}
-			l.connections.Add(1)
-			go func() {
-				_, _ = io.Copy(up, down)
-				up.Close()
-			}()
-			go func() {
-				l.pass(down, bufio.NewReader(up))
-				down.Close()
-				up.Close()
-			}()
+			l.between(down, up)
 		}
 	}()
 	return l
+}
+
+// startQuietLiar returns a liar before a server of its own, and a client that has one connection
+// through it. They use no socket, so they may live in a bubble.
+func startQuietLiar(t *testing.T) (*liar, *redis.Client) {
+	t.Helper()
+	server := miniredis.NewMiniRedis()
+	t.Cleanup(server.Close)
+	l := new(liar)
+	client := redis.NewClient(&redis.Options{
+		Addr: "198.51.100.1:6379", // no name, which would be looked up
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			up, err := server.Dial()
+			if err != nil {
+				return nil, err
+			}
+			client, down := net.Pipe()
+			l.between(down, up)
+			return client, nil
+		},
+		ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 1,
+	})
+	t.Cleanup(func() { client.Close() })
+	return l, client
+}
+
+// between passes on what a client and a server say, until either leaves.
+func (l *liar) between(down, up net.Conn) {
+	l.connections.Add(1)
+	go func() {
+		_, _ = io.Copy(up, down)
+		up.Close()
+	}()
+	go func() {
+		l.pass(down, bufio.NewReader(up))
+		down.Close()
+		up.Close()
+	}()
 }
 
 // tell has l replace replies by lie; nil: it passes them on.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -23,13 +24,6 @@ import (
 
 // onlyScripter is a client that hides all but its scripts.
 type onlyScripter struct{ redis.Scripter }
-
-// alone returns a client that has one connection, through l.
-func alone(t *testing.T, l *liar) *redis.Client {
-	client := redis.NewClient(&redis.Options{Addr: l.addr, ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 1})
-	t.Cleanup(func() { client.Close() })
-	return client
-}
 
 // throughLiar returns backends of all kinds of clients behind l.
 func throughLiar(t *testing.T, l *liar) map[string]*redisbackend.Bare {
@@ -212,126 +206,131 @@ func TestAReplyThatIsNotBelievedIsTheLastOfItsConnection(t *testing.T) {
 		{"no instant", part(1, "0"), "the server's clock has jumped"},
 		{"the last instant", part(1, "9223372036854775807"), "the server's clock has jumped"},
 	} {
-		l := startLiar(t, miniredis.RunT(t).Addr())
-		client := alone(t, l)
-		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
-		c := charge("s", "k", limits.FixedWindow(limits.PerDay(10)), 1)
-		take(t, b, c)
-		connections := l.connections.Load()
-		l.once(tt.lie)
-		out := make([]limits.Decision, 1)
-		err := b.Take(t.Context(), []backends.Charge{c}, out)
-		if err == nil || !strings.Contains(err.Error(), tt.want) || len(err.Error()) > 120 {
-			t.Errorf("%s: %+v, %v; want an error that says %q", tt.name, out[0], err, tt.want)
-		}
-		if d := take(t, b, c)[0]; d.Remaining != 7 {
-			t.Errorf("%s: then %+v, want 7 that remain", tt.name, d)
-		}
-		if n := l.connections.Load() - connections; n != 1 {
-			t.Errorf("%s: %d more connections, want 1", tt.name, n)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			l, client := startQuietLiar(t)
+			b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
+			c := charge("s", "k", limits.FixedWindow(limits.PerDay(10)), 1)
+			take(t, b, c)
+			connections := l.connections.Load()
+			l.once(tt.lie)
+			out := make([]limits.Decision, 1)
+			err := b.Take(t.Context(), []backends.Charge{c}, out)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || len(err.Error()) > 120 {
+				t.Errorf("%s: %+v, %v; want an error that says %q", tt.name, out[0], err, tt.want)
+			}
+			if d := take(t, b, c)[0]; d.Remaining != 7 {
+				t.Errorf("%s: then %+v, want 7 that remain", tt.name, d)
+			}
+			if n := l.connections.Load() - connections; n != 1 {
+				t.Errorf("%s: %d more connections, want 1", tt.name, n)
+			}
+		})
 	}
 }
 
 // A number that is not possible is an error of its request. The others of the call are decided.
 func TestAnImpossibleNumberIsAnErrorOfItsRequest(t *testing.T) {
-	l := startLiar(t, miniredis.RunT(t).Addr())
-	client := alone(t, l)
-	g := new(gate)
-	client.AddHook(g)
-	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
-	var groups [][]backends.Charge
-	for i := range 4 {
-		groups = append(groups, []backends.Charge{charge("s", fmt.Sprint(i), limits.FixedWindow(limits.PerDay(10)), 1)})
-	}
-	decisions, errs, wait := queue(t, t.Context(), b, g, groups)
-	l.tell(func(reply string) []string {
-		parts := partsOf(reply)
-		if len(parts) == 2+4*5 { // the number, the instant, and five for each of four
-			parts[2+1*5] = "7"
-			parts[3+2*5] = "9007199254740991"
+	synctest.Test(t, func(t *testing.T) {
+		l, client := startQuietLiar(t)
+		g := new(gate)
+		client.AddHook(g)
+		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
+		var groups [][]backends.Charge
+		for i := range 4 {
+			groups = append(groups, []backends.Charge{charge("s", fmt.Sprint(i), limits.FixedWindow(limits.PerDay(10)), 1)})
 		}
-		return []string{replyOf(parts...)}
+		decisions, errs, wait := queue(t, t.Context(), b, g, groups)
+		l.tell(func(reply string) []string {
+			parts := partsOf(reply)
+			if len(parts) == 2+4*5 { // the number, the instant, and five for each of four
+				parts[2+1*5] = "7"
+				parts[3+2*5] = "9007199254740991"
+			}
+			return []string{replyOf(parts...)}
+		})
+		g.open()
+		wait()
+		for i := range groups {
+			if isWrong := i == 1 || i == 2; isWrong != (errs[i] != nil) || !isWrong && decisions[i][0].Remaining != 9 {
+				t.Errorf("request %d: %+v, %v", i, decisions[i], errs[i])
+			}
+		}
 	})
-	g.open()
-	wait()
-	for i := range groups {
-		if isWrong := i == 1 || i == 2; isWrong != (errs[i] != nil) || !isWrong && decisions[i][0].Remaining != 9 {
-			t.Errorf("request %d: %+v, %v", i, decisions[i], errs[i])
-		}
-	}
 }
 
 // The clock of a server that has been set costs a call an error. Then it is believed, and so is
 // each step of less than a day. Two servers behind one address that are days apart do not become
 // one clock.
 func TestAClockThatHasJumpedIsBelievedOnceTheNextReplyAgrees(t *testing.T) {
-	const day = 24 * time.Hour
-	l := startLiar(t, miniredis.RunT(t).Addr())
-	b := redisbackend.MustNewBare(alone(t, l), redisbackend.BareOptions{})
-	c := charge("s", "k", limits.TokenBucket(limits.PerDay(1000), 1000), 1)
-	var by time.Duration
-	l.tell(func(reply string) []string {
-		parts := partsOf(reply)
-		us, _ := strconv.ParseInt(parts[1], 10, 64)
-		parts[1] = fmt.Sprint(us + by.Microseconds())
-		return []string{replyOf(parts...)}
-	})
-	for i, step := range []struct {
-		by      time.Duration
-		decides bool
-	}{
-		{0, true}, {23 * time.Hour, true}, {46 * time.Hour, true}, {23 * time.Hour, true}, {0, true},
-		{400 * day, false}, {400 * day, true}, {400*day + 23*time.Hour, true}, // it was set
-		{0, false}, {-time.Hour, true}, // and back
-		{2 * day, false}, {0, true}, {2 * day, false}, {0, true}, // two servers
-		{2 * day, false}, {4 * day, false}, {6 * day, false}, {6 * day, true}, // no clock at all, until it goes again
-	} {
-		by = step.by
-		err := b.Take(t.Context(), []backends.Charge{c}, make([]limits.Decision, 1))
-		if step.decides != (err == nil) {
-			t.Errorf("step %d, by %v: %v", i, step.by, err)
+	synctest.Test(t, func(t *testing.T) {
+		const day = 24 * time.Hour
+		l, client := startQuietLiar(t)
+		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
+		c := charge("s", "k", limits.TokenBucket(limits.PerDay(1000), 1000), 1)
+		var by time.Duration
+		l.tell(func(reply string) []string {
+			parts := partsOf(reply)
+			us, _ := strconv.ParseInt(parts[1], 10, 64)
+			parts[1] = fmt.Sprint(us + by.Microseconds())
+			return []string{replyOf(parts...)}
+		})
+		for i, step := range []struct {
+			by      time.Duration
+			decides bool
+		}{
+			{0, true}, {23 * time.Hour, true}, {46 * time.Hour, true}, {23 * time.Hour, true}, {0, true},
+			{400 * day, false}, {400 * day, true}, {400*day + 23*time.Hour, true}, // it was set
+			{0, false}, {-time.Hour, true}, // and back
+			{2 * day, false}, {0, true}, {2 * day, false}, {0, true}, // two servers
+			{2 * day, false}, {4 * day, false}, {6 * day, false}, {6 * day, true}, // no clock at all, until it goes again
+		} {
+			by = step.by
+			err := b.Take(t.Context(), []backends.Charge{c}, make([]limits.Decision, 1))
+			if step.decides != (err == nil) {
+				t.Errorf("step %d, by %v: %v", i, step.by, err)
+			}
 		}
-	}
+	})
 }
 
 // What a script says of a settlement is at most what was to be settled.
 func TestSettlementsThatAreNotPossibleAreErrors(t *testing.T) {
-	l := startLiar(t, miniredis.RunT(t).Addr())
-	client := alone(t, l)
-	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
-	c := lasting("s", "k", limits.FixedWindow(limits.PerDay(1000)), 10)
-	held := charge("held", "k", limits.Concurrent(100), 3)
-	for _, lie := range []func(reply string) []string{
-		func(reply string) []string { return []string{replyOf(partsOf(reply)[0], "-1")} },
-		func(reply string) []string { return []string{replyOf(partsOf(reply)[0], "9")} },
-		func(reply string) []string { return []string{replyOf("1234567890", partsOf(reply)[1])} },
-		func(reply string) []string { return []string{replyOf(append(partsOf(reply), "0")...)} },
-		func(string) []string { return []string{":1\r\n"} },
-	} {
-		for name, final := range map[string]int64{"a refund": 2, "a charge": 18} { // of eight units
+	synctest.Test(t, func(t *testing.T) {
+		l, client := startQuietLiar(t)
+		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
+		c := lasting("s", "k", limits.FixedWindow(limits.PerDay(1000)), 10)
+		held := charge("held", "k", limits.Concurrent(100), 3)
+		for _, lie := range []func(reply string) []string{
+			func(reply string) []string { return []string{replyOf(partsOf(reply)[0], "-1")} },
+			func(reply string) []string { return []string{replyOf(partsOf(reply)[0], "9")} },
+			func(reply string) []string { return []string{replyOf("1234567890", partsOf(reply)[1])} },
+			func(reply string) []string { return []string{replyOf(append(partsOf(reply), "0")...)} },
+			func(string) []string { return []string{":1\r\n"} },
+		} {
+			for name, final := range map[string]int64{"a refund": 2, "a charge": 18} { // of eight units
+				l.tell(nil)
+				e := ending(c, take(t, b, c)[0])
+				e.Final = final
+				settle(t, b, ending(c, take(t, b, c)[0])) // the server knows the script
+				l.once(lie)
+				if out := settle(t, b, e)[0]; out.Err == nil {
+					t.Errorf("%s: %+v", name, out)
+				}
+			}
 			l.tell(nil)
-			e := ending(c, take(t, b, c)[0])
-			e.Final = final
-			settle(t, b, ending(c, take(t, b, c)[0])) // the server knows the script
+			d := take(t, b, held)[0]
 			l.once(lie)
-			if out := settle(t, b, e)[0]; out.Err == nil {
-				t.Errorf("%s: %+v", name, out)
+			settle(t, b, ending(held, d))
+			redisbackend.WaitForReleases(b)
+			if n := client.ZCard(t.Context(), redisbackend.HeldName(b, "held", "k")).Val(); n != 0 {
+				t.Errorf("%d units are held", n)
+			}
+			l.once(lie)
+			if err := b.Reset(t.Context(), "s", "k"); err == nil {
+				t.Error("a reset is believed")
 			}
 		}
-		l.tell(nil)
-		d := take(t, b, held)[0]
-		l.once(lie)
-		settle(t, b, ending(held, d))
-		redisbackend.WaitForReleases(b)
-		if n := client.ZCard(t.Context(), redisbackend.HeldName(b, "held", "k")).Val(); n != 0 {
-			t.Errorf("%d units are held", n)
-		}
-		l.once(lie)
-		if err := b.Reset(t.Context(), "s", "k"); err == nil {
-			t.Error("a reset is believed")
-		}
-	}
+	})
 }
 
 // A server may say that its clock is in none of the periods that it was sent. Where it says an

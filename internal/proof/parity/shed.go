@@ -160,6 +160,9 @@ func testShedEnds[R any](t *testing.T, a Adapter[R]) {
 		}
 		panic("boom")
 	})
+	// A client repeats a GET that broke off on a used connection. Go 1.27 uses one again after Close of
+	// a body that was not read.
+	server.Client().Transport.(*http.Transport).DisableKeepAlives = true
 	abort := "/extra?abort"
 	if a.lacks(Aborts) {
 		abort = "/extra"

@@ -19,7 +19,7 @@
 // is not checked. Admissions in flight while a server loses its data are not checked. Nor are keys
 // of healthy servers while the breaker of a process may be open, because all servers that it heard
 // of had a fault at once. A clock that steps back begins a new limit. All processes share one
-// clock.
+// clock. What a fallback denies counts as a change of its share (DESIGN 8).
 //
 // Tests of one kind of fault are in this package too: begin with inWorld in ends_test.go.
 //

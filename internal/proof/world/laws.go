@@ -19,7 +19,7 @@ type laws struct {
 
 	mu       sync.Mutex
 	counts   map[*Process]*counts
-	admitted []*admission
+	admitted []*admission     // and what fallbacks denied
 	running  map[holder]int64 // units in flight
 	spending spending
 	alone    map[account]*ownModel
@@ -56,13 +56,14 @@ type decisions struct {
 	source  limits.Source
 }
 
-// admission is an allowed charge.
+// admission is an allowed charge, or one that a fallback denied.
 type admission struct {
 	of       account
 	limit    limits.Limit
 	process  *Process
 	server   *Server // nil: the process decided without a server
 	leased   bool
+	denied   bool // takes nothing, but converts a state of another share (DESIGN 5)
 	at, cost int64
 	value    string // of a distinct limit
 
@@ -188,6 +189,12 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 			d.Source < limits.SourceFallback {
 			l.breaks("%s: %s says to wait for %v, and %v never needs more than %v", p.name, r.Key,
 				d.RetryAfter, d.Limit(), most)
+		}
+		if !o.Allowed() && d.Source == limits.SourceFallback && !concurrent && !p.settles[d.Rule()] {
+			l.admitted = append(l.admitted, &admission{
+				of: of, limit: d.Limit(), process: p, denied: true, at: d.At, cost: d.Cost,
+				value: valueOf(r), begun: begun, ended: time.Now(),
+			})
 		}
 		if !o.Allowed() || !d.Source.Counted() {
 			continue

@@ -18,7 +18,8 @@ type decider struct {
 }
 
 // checkLimits replays the admissions of each key and decider in the order of the decider's clock:
-// the exact model must admit them all.
+// the exact model must admit them all. The shares of a fallback change with the number of instances.
+// The model must admit all of its admissions under the shares of their times, and under the largest.
 func (l *laws) checkLimits() {
 	all := make(map[decider][]*admission)
 	for _, a := range l.admitted {
@@ -66,23 +67,46 @@ func (l *laws) checkLimit(d decider, admitted []*admission) {
 		return
 	}
 	slices.SortStableFunc(admitted, func(a, b *admission) int { return cmp.Compare(a.at, b.at) })
-	if limit := admitted[0].limit; limit.Algorithm() == limits.AlgorithmAnchoredWindow &&
+	largest := slices.MaxFunc(admitted, func(a, b *admission) int {
+		return cmp.Compare(a.limit.Burst(), b.limit.Burst())
+	}).limit
+	if largest.Algorithm() == limits.AlgorithmAnchoredWindow &&
 		(len(l.faults) > 0 || l.left || l.world.topology != One) {
-		l.checkTwice(d, limit, admitted)
+		l.checkTwice(d, largest, admitted)
 		return
 	}
+	l.replay(d, admitted)
+	if d.process == nil {
+		return
+	}
+	underLargest := make([]*admission, len(admitted))
+	for i, a := range admitted {
+		one := *a
+		one.limit, underLargest[i] = largest, &one
+	}
+	l.replay(d, underLargest)
+}
+
+// replay asks the exact model for the admissions. What a fallback denied the model denies, too, by
+// a second charge that never fits: like the store, it then converts the state to the share of that
+// time. Otherwise the state would drain at the rate of the share before until the next admission.
+func (l *laws) replay(d decider, admitted []*admission) {
 	now := time.Time{}
 	exact := limitstest.NewExact(func() time.Time { return now })
+	never := backends.Charge{Scope: "never", Limit: limits.FixedWindow(limits.PerSecond(1)), Cost: 2}
 	for _, a := range admitted {
 		now = time.UnixMicro(a.at)
-		out := make([]limits.Decision, 1)
-		charge := []backends.Charge{{
+		charges := []backends.Charge{{
 			Scope: a.of.scope, Key: a.of.key, Limit: a.limit, Cost: a.cost, Value: a.value,
 		}}
-		if err := exact.Take(l.world.t.Context(), charge, out); err != nil {
+		if a.denied {
+			charges = append(charges, never)
+		}
+		out := make([]limits.Decision, len(charges))
+		if err := exact.Take(l.world.t.Context(), charges, out); err != nil {
 			l.world.t.Fatal(err)
 		}
-		if !out[0].Allowed {
+		if !a.denied && !out[0].Allowed {
 			l.breaks("%d units of %v are admitted at %d beyond %v, by %v", a.cost, d.of, a.at, a.limit,
 				d.name())
 			return
@@ -97,7 +121,7 @@ func (l *laws) checkTwice(d decider, limit limits.Limit, admitted []*admission) 
 	for i, first := range admitted {
 		sum := int64(0)
 		for _, a := range admitted[i:] {
-			if a.at < first.at+limit.Rate().Period.Microseconds() {
+			if !a.denied && a.at < first.at+limit.Rate().Period.Microseconds() {
 				sum += a.cost
 			}
 		}

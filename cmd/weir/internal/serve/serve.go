@@ -369,6 +369,7 @@ func (s *service) http(l net.Listener, handler http.Handler, certs *certificates
 		ErrorLog:          slog.NewLogLogger(s.Logger.Handler(), slog.LevelWarn),
 		TLSConfig:         certs.config(),
 	}
+	boundByBytes(h)
 	return server{
 		serve: func() error {
 			var err error

@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -106,8 +107,8 @@ func (r *running) end() error {
 	return err
 }
 
-// ask asks for a check of an original request.
-func ask(t *testing.T, client *http.Client, url string) (int, http.Header) {
+// ask asks for a check of an original request, whose fields change may change.
+func ask(t *testing.T, client *http.Client, url string, change ...func(http.Header)) (int, http.Header) {
 	t.Helper()
 	r, err := http.NewRequest("GET", url, nil)
 	if err != nil {
@@ -116,6 +117,9 @@ func ask(t *testing.T, client *http.Client, url string) (int, http.Header) {
 	r.Header = http.Header{
 		"X-Forwarded-Method": {"GET"}, "X-Forwarded-Host": {"shop.example"},
 		"X-Forwarded-Uri": {"/"}, "X-Forwarded-For": {"203.0.113.7"},
+	}
+	for _, c := range change {
+		c(r.Header)
 	}
 	response, err := client.Do(r)
 	if err != nil {
@@ -147,6 +151,17 @@ func dialTo(t *testing.T, address string) *grpc.ClientConn {
 	}
 	t.Cleanup(func() { conn.Close() })
 	return conn
+}
+
+// A proxy may pass a request on if its check failed.
+func TestAClientThatSendsManyFieldsIsCounted(t *testing.T) {
+	r := start(t, Config{Paths: []string{fileOf(t, "weir.yaml", rules)}, DeniedStatus: 403})
+	many := func(h http.Header) { h["X-Many"] = slices.Repeat([]string{"1"}, 3000) }
+	for _, want := range []int{204, 403} {
+		if got, _ := ask(t, http.DefaultClient, "http://"+r.check+"/check", many); got != want {
+			t.Errorf("a check: %d, want %d", got, want)
+		}
+	}
 }
 
 func TestOneProcessAnswersAllProxies(t *testing.T) {

@@ -54,9 +54,22 @@ func build(dir string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := filepath.Join(work, "playground.wasm")
+	// No file beneath the module cache may be replaced, and a toolchain that go has fetched is there.
+	// So the build has a cache of its own, filled from the other one.
+	usual, err := command(dir, "env", "GOMODCACHE", "GOPROXY")
+	if err != nil {
+		return nil, err
+	}
+	cache, proxy, _ := strings.Cut(strings.TrimSpace(string(usual)), "\n")
+	known := filepath.ToSlash(filepath.Join(strings.TrimSpace(cache), "cache", "download"))
+	own := []string{
+		"GOMODCACHE=" + filepath.Join(work, "modules"), "GOFLAGS=-modcacherw",
+		"GOPROXY=file://" + known + "," + proxy, "GOTOOLCHAIN=local", "GOROOT=" + goroot,
+	}
+	program, out := filepath.Join(goroot, "bin", "go"), filepath.Join(work, "playground.wasm")
 	// Omit paths, the state of the repository and the list of modules.
-	if _, err := command(dir, "build", "-o", out, "-modfile", mod, "-overlay", overlay,
+	if _, err := run(dir, program, own, "build", "-o", out, "-modfile", mod,
+		"-overlay", overlay,
 		"-trimpath", "-buildvcs=false",
 		"-ldflags=-s -w -buildid= -X=runtime.modinfo=", "./wasm"); err != nil {
 		return nil, err
@@ -122,12 +135,16 @@ func overlayOf(dir, goroot, work string) (string, error) {
 }
 
 // command runs the go command of the toolchain.
-func command(dir string, args ...string) ([]byte, error) {
-	c := exec.Command("go", args...)
+func command(dir string, args ...string) ([]byte, error) { return run(dir, "go", nil, args...) }
+
+// run runs a go command with more of an environment.
+func run(dir, program string, env []string, args ...string) ([]byte, error) {
+	c := exec.Command(program, args...)
 	c.Dir = dir
 	c.Env = append(os.Environ(), "GOTOOLCHAIN="+toolchain, "GOOS=js", "GOARCH=wasm", "GOWASM=",
 		"GOFLAGS=",
 		"GOEXPERIMENT=", "CGO_ENABLED=0")
+	c.Env = append(c.Env, env...)
 	var said bytes.Buffer
 	c.Stderr = &said
 	out, err := c.Output()
