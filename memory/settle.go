@@ -123,7 +123,7 @@ func (sh *shard) storeRefundedLocked(entry *entry, limit *scopedLimit, state fam
 
 // chargeLocked charges up to n units that a taking cost above its estimate, whether they fit or
 // not, and returns how many. It stops where the key owes the maximum. It leaves a live state under
-// another limit as it is: a conversion could undo later takings or lift a ban.
+// another limit as it is: a conversion could undo later takings.
 //
 // A key without an entry may have been displaced under another limit, whose units are then only in
 // a floor. A new entry under limit would hide them. So chargeLocked stores no entry then, and
@@ -159,11 +159,8 @@ func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int
 // livesUnderAnotherLocked reports whether e has live state that limit cannot use as it is.
 func (sh *shard) livesUnderAnotherLocked(e *entry, limit *scopedLimit, now int64) bool {
 	under := sh.limits.get(e.limitID) // the limit that wrote the state
-	switch {
-	case sh.carriesLocked(e, limit, now) || sh.reusableLocked(e, now):
+	if sh.carriesLocked(e, limit, now) || sh.reusableLocked(e, now) {
 		return false
-	case !limit.CountsLike(&under.Numbers): // its units cannot become units of limit
-		return true
 	}
 	if _, changed := sh.changeLocked(e, now); changed {
 		return true

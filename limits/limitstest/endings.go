@@ -137,11 +137,11 @@ func (u usage) mayOwe(x int64) int64 {
 
 // settle carries out an ending exactly, and returns its settlement.
 func (l ledger) settle(now int64, e backends.Ending, t ticket) limits.Settlement {
-	a := account{e.Scope, e.Key, e.Limit.Algorithm().Holds()}
+	a := account{e.Scope, e.Key, countedBy(e.Limit)}
 	switch {
 	case e.Final == e.Taken || e.Final < 0 || e.Taken < 0:
 		return limits.Settlement{}
-	case a.held:
+	case a.counted == unitsHeld:
 		l.hold(a, e, t)
 		return limits.Settlement{Returned: max(0, e.Taken-e.Final), Charged: max(0, e.Final-e.Taken)}
 	case e.Final > e.Taken:
@@ -202,7 +202,7 @@ func (u usage) livesUnderAnother(l limits.Limit, now int64) bool {
 	if u.limit == (limits.Limit{}) || u.isFresh(now) || u.carriesTo(l, now) {
 		return false
 	}
-	return u.leavesNothingTo(l) || u.hasChange(now) || u.inUse(max(now, u.at)) > 0
+	return u.hasChange(now) || u.inUse(max(now, u.at)) > 0
 }
 
 // find returns the index of the charge t in the history of u, or −1.
