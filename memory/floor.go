@@ -37,7 +37,7 @@ const (
 	// find no other floor free, one for each kind of counting. Such a floor counts for all scopes of
 	// its kind, since such a scope may get a floor of its own later.
 	maxFloors    = 51
-	sharedFloors = int(algorithm.Held)
+	sharedFloors = algorithm.Kinds
 )
 
 // raiseFloorLocked adds the step of a key that is displaced under limit to the floor of its scope.

@@ -197,12 +197,13 @@ func (l ledger) charge(now int64, a account, e backends.Ending) int64 {
 	return n
 }
 
-// livesUnderAnother reports whether a charge of l would have to convert u.
+// livesUnderAnother reports whether a charge of l would have to convert units of u.
 func (u usage) livesUnderAnother(l limits.Limit, now int64) bool {
 	if u.limit == (limits.Limit{}) || u.isFresh(now) || u.carriesTo(l, now) {
 		return false
 	}
-	return u.hasChange(now) || u.inUse(max(now, u.at)) > 0
+	found, x := u.foundBy(l, now)
+	return found.inUse(x) > 0
 }
 
 // find returns the index of the charge t in the history of u, or −1.

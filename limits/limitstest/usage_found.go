@@ -132,7 +132,7 @@ func (u usage) foundBy(l limits.Limit, now int64) (usage, int64) {
 // rebased returns u when the clock shows now. A clock behind u.at stops at u.at, unless it has
 // stepped back by more than maxStepBack. Then the time since the last taking is unknown and counts
 // as none: a bucket keeps its level, and the units of a window or log count as taken now (DESIGN 5,
-// a clock that steps back).
+// a clock that steps back). What a window owes, it owes on.
 func (u usage) rebased(now int64) usage { return u.rebasedBeyond(maxStepBack(u.limit), now) }
 
 // rebasedBy is rebased by a charge of limit l. If u carries over to a limit with a shorter period,
@@ -174,16 +174,19 @@ func (u usage) rebasedBeyond(most, now int64) usage {
 	}
 	back := fresh(u.limit, now)
 	if u.limit.Algorithm().CountsValues() {
-		kept := u.values(u.limit, u.at).takings
-		for _, t := range kept[max(0, len(kept)-int(u.limit.Burst())):] {
+		for _, t := range u.values(u.limit, u.at).takings {
 			back.takings = append(back.takings, taking{now, 1, t.value})
 		}
 		return back
 	}
-	if n := min(u.inUse(u.at), u.limit.Burst()); n > 0 {
+	n := u.inUse(u.at)
+	if u.limit.Algorithm() == limits.AlgorithmSlidingWindow {
+		n = max(u.curr, min(n, u.limit.Burst()))
+	}
+	if n > 0 {
 		back = back.plus(now, n)
 	}
-	back.change = u.change
+	back.debt, back.change = u.debt, u.change
 	return back
 }
 
