@@ -47,6 +47,14 @@ var SlotOf = slot.Of
 // Name is the name in Redis of a state under a rate.
 func Name(b *Bare, scope, key string) string { return b.name(algorithm.Rates, scope, key) }
 
+// Names are the names in Redis of the states of all kinds.
+func Names(b *Bare, scope, key string) (names []string) {
+	for kind := range marks {
+		names = append(names, b.name(algorithm.Kind(kind), scope, key))
+	}
+	return names
+}
+
 // NameUnder is the name in Redis of a state under a limit.
 func NameUnder(b *Bare, limit limits.Limit, scope, key string) string {
 	return b.name(algorithm.Of(limit.Algorithm()).Kind, scope, key)

@@ -323,6 +323,48 @@ var endMutants = []mutant{
 		caughtBy: []string{"no key inherits a ban"},
 	},
 	{
+		name: "a step back of the clock leaves no more than the number in use",
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
+			b.locked(func(l ledger, now int64) {
+				for a, u := range l {
+					if u.at-now > maxStepBack(u.limit) {
+						u.curr, u.debt = min(u.curr, u.limit.Burst()), 0
+						u.takings = u.takings[max(0, len(u.takings)-int(u.limit.Burst())):]
+						l[a] = u
+					}
+				}
+			})
+			b.relimit(charges)
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{
+			"what a window owes it owes after a long step back, too",
+			"a smaller number in between forgets no value when the clock steps far back",
+		},
+	},
+	{
+		name: "an end charges nothing after another limit has looked",
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
+			changed := false
+			b.edit(e, func(u *usage, _ int64) { changed = !sameCounting(u.limit, e.Limit) })
+			if changed && e.Final > e.Taken {
+				*out = limits.Settlement{Forgiven: e.Final - e.Taken}
+				return
+			}
+			b.ends(e, out)
+		},
+		caughtBy: []string{"a request under the limit in force is charged at its end after two changes"},
+	},
+	{
+		name: "the end of a charge with a value does nothing",
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
+			if *out = (limits.Settlement{}); !e.Limit.Algorithm().CountsValues() {
+				b.ends(e, out)
+			}
+		},
+		caughtBy: []string{"a charge that cost nothing in the end leaves no new value"},
+	},
+	{
 		name: "a limit forgets what limits of other kinds have counted",
 		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, _ int64) {

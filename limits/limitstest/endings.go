@@ -144,6 +144,10 @@ func (l ledger) settle(now int64, e backends.Ending, t ticket) limits.Settlement
 	case a.counted == unitsHeld:
 		l.hold(a, e, t)
 		return limits.Settlement{Returned: max(0, e.Taken-e.Final), Charged: max(0, e.Final-e.Taken)}
+	case a.counted == distinctValues && e.Final > 0:
+		return limits.Settlement{Forgiven: max(0, e.Final-e.Taken)}
+	case a.counted == distinctValues:
+		return limits.Settlement{Returned: l.forget(now, a, e, t)}
 	case e.Final > e.Taken:
 		n := l.charge(now, a, e)
 		return limits.Settlement{Charged: n, Forgiven: e.Final - e.Taken - n}
@@ -174,6 +178,24 @@ func (l ledger) hold(a account, e backends.Ending, t ticket) {
 	u.held[i].units += e.Final - e.Taken
 	u.held = slices.DeleteFunc(u.held, func(h hold) bool { return h.units <= 0 })
 	l[a] = u
+}
+
+// forget takes out the value that was new for the charge t, and returns how many values fewer are in
+// use.
+func (l ledger) forget(now int64, a account, e backends.Ending, t ticket) int64 {
+	u := l[a]
+	after := u.values(u.limit, max(now, u.at))
+	count := len(after.takings)
+	after.takings = slices.DeleteFunc(after.takings,
+		func(v taking) bool { return v.value == e.Value && v.first == t })
+	if len(after.takings) == count {
+		return 0
+	}
+	if after.at = now; len(after.takings) > 0 {
+		after.at = after.takings[len(after.takings)-1].at
+	}
+	l[a] = after
+	return 1
 }
 
 // charge charges units above the estimate and returns how many.

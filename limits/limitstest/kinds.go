@@ -86,6 +86,102 @@ var kindCases = []testCase{
 	},
 }
 
+// cornerCases are of conversions after a change of limits, and of keys that owe.
+var cornerCases = []testCase{
+	stepBackCase(endCase("what a window owes it owes after a long step back, too",
+		"a step of the clock forgives nothing: 10 units in the window and 10 owed deny for what is "+
+			"left of the window, and for one more (DESIGN 5, a clock that steps back)",
+		func(w endWorld) {
+			for _, l := range w.limits.of(limits.FixedWindow(limits.Per(10, mins)),
+				limits.AnchoredWindow(limits.Per(10, mins)), limits.Calendar(10, limits.Day)) {
+				w.clock.set(newYear.Add(100 * day).UnixMicro())
+				b := w.begin("k", l, 1)
+				w.settles(b, 20, limits.Settlement{Charged: 19})
+				w.clock.set(newYear.Add(2 * day).UnixMicro())
+				p := time.Duration(micros(l)) * us
+				if l.Algorithm() == limits.AlgorithmCalendar {
+					p = day
+				}
+				b.charge.Cost = 1
+				w.expect("after the step", []backends.Charge{b.charge}, denied(0, 2*p, 2*p))
+				w.clock.advance(2*p - 1*us)
+				w.expect("until all is paid", []backends.Charge{b.charge}, denied(0, 1*us, 1*us))
+				w.clock.advance(1 * us)
+				w.expect("then", []backends.Charge{b.charge}, allowed(9, p, p))
+			}
+		})),
+	stepBackCase(testCase{
+		name: "a smaller number in between forgets no value when the clock steps far back",
+		why: "8 of 10 values are known when the number becomes 2 and the clock steps back; once it is " +
+			"10 again, 2 are left (DESIGN 5, a clock that steps back)",
+		run: func(t testing.TB, h Harness) {
+			w := h.distinctWorld(t, limits.Per(10, mins), ways[0])
+			w.clock.advance(10 * day)
+			for i := range 8 {
+				w.take(w.charge(fmt.Sprint(i), 1)...)
+			}
+			w.limit = limits.Distinct(limits.Per(2, mins))
+			w.is("a known one under 2", "7", 1, allowed(0, mins, mins))
+			w.clock.advance(-day)
+			w.is("a new one under 2 after the step", "new", 1, denied(0, mins, mins))
+			w.limit = limits.Distinct(limits.Per(10, mins))
+			w.is("a look under 10", "new", 0, allowed(2, mins, 12*sec))
+			w.is("the oldest", "0", 1, allowed(2, mins, 12*sec))
+		},
+	}),
+	endCase("a request under the limit in force is charged at its end after two changes",
+		"units of a day are over under a limit by the minute, though another limit has looked in "+
+			"between; a request under it that was free at first is charged what it cost, as a taking "+
+			"would be: nothing is in use that a charge could undo (DESIGN 12)",
+		func(w endWorld) {
+			for _, l := range w.limits.of(limits.FixedWindow(limits.PerMinute(10)),
+				limits.SlidingWindow(limits.PerMinute(10)), limits.TokenBucket(limits.PerSecond(1), 10)) {
+				daily, other := limits.FixedWindow(limits.PerDay(20)), limits.SlidingLog(limits.PerHour(10))
+				if !w.limits.has(daily) || !w.limits.has(other) {
+					return
+				}
+				key := fmt.Sprint("k ", l.Algorithm())
+				w.begin(key, daily, 4)
+				w.begin(key, other, 0)
+				w.clock.advance(2 * mins)
+				b := w.begin(key, l, 0)
+				w.settles(b, 3, limits.Settlement{Charged: 3})
+				if left := w.look(b.charge).Remaining; left != 7 {
+					w.Error(about(l, "nothing in use, then 3 charged: %d remain, want 7", left))
+				}
+			}
+		}),
+	endCase("a charge that cost nothing in the end leaves no new value",
+		"the end of the first request with a value forgets it, unless others have had it since; a "+
+			"request costs one value at most, so the rest is forgiven (DESIGN 12)",
+		func(w endWorld) {
+			l := limits.Distinct(limits.PerHour(3))
+			if !w.limits.has(l) {
+				return
+			}
+			of := func(value string) begun {
+				return w.beginAs(backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1, Value: value})
+			}
+			ann := of("ann")
+			w.clock.advance(1 * sec)
+			bob := of("bob")
+			w.clock.advance(1 * sec)
+			w.settles(bob, 5, limits.Settlement{Forgiven: 4})
+			w.settles(bob, 0, limits.Settlement{Returned: 1})
+			w.is(bob, allowed(2, hour-2*sec, 40*mins))
+			again := of("ann")
+			w.settles(ann, 0, limits.Settlement{})
+			w.settles(again, 0, limits.Settlement{})
+			w.is(bob, allowed(2, hour, 40*mins))
+		}),
+}
+
+// stepBackCase is c for a backend whose time goes back with its clock.
+func stepBackCase(c testCase) testCase {
+	c.stepsBack = true
+	return c
+}
+
 // kinds are limits of every kind, and every algorithm that is a rate.
 var kinds = []limits.Limit{
 	limits.TokenBucket(limits.PerHour(10), 5),

@@ -85,6 +85,9 @@ func (l ledger) takeAs(call int64, now int64, charges []backends.Charge,
 			if fits && d.Allowed && c.Cost > 0 {
 				u, x := find(a).foundBy(c.Limit, now)
 				e := event{ticket{call, c.Shadow}, x, new(big.Rat).SetInt64(c.Cost), c.Limit, false, false}
+				if a.counted == distinctValues && !u.has(c.Value, x) {
+					after.takings[len(after.takings)-1].first = e.ticket
+				}
 				changes[a] = after.remembering(u, c, e).keeping(u)
 			}
 		}

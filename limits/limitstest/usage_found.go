@@ -175,7 +175,7 @@ func (u usage) rebasedBeyond(most, now int64) usage {
 	back := fresh(u.limit, now)
 	if u.limit.Algorithm().CountsValues() {
 		for _, t := range u.values(u.limit, u.at).takings {
-			back.takings = append(back.takings, taking{now, 1, t.value})
+			back.takings = append(back.takings, taking{at: now, units: 1, value: t.value})
 		}
 		return back
 	}
