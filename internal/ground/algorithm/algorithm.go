@@ -22,6 +22,13 @@ const (
 	Kinds = iota // how many kinds there are
 )
 
+// String says what limits of a kind count.
+func (k Kind) String() string {
+	return [Kinds]string{
+		Rates: "a rate", Bans: "towards a ban", Values: "different values", Held: "requests at once",
+	}[k]
+}
+
 // Traits are the properties in which algorithms differ.
 type Traits struct {
 	Kind     Kind // what it counts
