@@ -20,8 +20,9 @@ import (
 // Options are the options of [New] and [Open]. The zero value is ready to use.
 type Options struct {
 	// Prefix starts the names of all keys in Redis. Two applications on one Redis need different
-	// prefixes. It must not contain braces, nor a number after a colon: the key "1:b:c" of prefix
-	// "shop" and scope "a" would be the key "c" of prefix "shop:1:a" and scope "b". "": "weir".
+	// prefixes. It must not contain braces, nor a number after a colon, even behind one of the
+	// letters b, d and h: the key "1:b:c" of prefix "shop" and scope "a" would be the key "c" of
+	// prefix "shop:1:a" and scope "b". "": "weir".
 	Prefix string
 
 	// Budget is how long a decision waits for Redis, an hour at most. After that the failure
