@@ -59,6 +59,10 @@ func (l *Limiter[R]) install(rules []Rule[R], overrides map[string]*override) er
 		return err
 	}
 	l.current.Store(set)
+	if l.uses != nil {
+		before := usedBy(overridden(l.config.Rules, l.overrides), l.backend)
+		l.uses.replace(before, usedBy(config.Rules, l.backend))
+	}
 	for name, o := range l.overrides {
 		if overrides[name] != o {
 			o.timer.Stop()

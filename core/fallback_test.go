@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -283,4 +284,36 @@ func TestADenialCacheUnwrapsToItsInnerBackend(t *testing.T) {
 	if got := remote.MustNewDenialCache(inner, remote.DenialCacheOptions{}).Unwrap(); got != inner {
 		t.Errorf("it unwraps to %v", got)
 	}
+}
+
+// decidesAll would decide every limit, if it worked.
+type decidesAll struct{ asking.Broken }
+
+func (*decidesAll) Supports(limits.Limit) bool { return true }
+
+// A fallback counts kinds apart, as the backend does: a ban that is charged in turn with a rate,
+// under one scope and key, bans.
+func TestAFallbackCountsKindsApart(t *testing.T) {
+	ban, rate := limits.Ban(limits.Per(5, 10*time.Minute), time.Hour), limits.SlidingLog(limits.PerHour(7))
+	synctest.Test(t, func(t *testing.T) {
+		l := core.MustNew(core.Config[limits.Limit]{Backend: &decidesAll{}, Rules: []core.Rule[limits.Limit]{{
+			Name: "login", Key: func(limits.Limit) (string, error) { return "k", nil },
+			LimitFor: func(l limits.Limit, _ string) (limits.Limit, error) { return l, nil },
+		}}})
+		admitted := map[limits.Limit]int{}
+		for range 24 * 60 {
+			for _, limit := range []limits.Limit{ban, rate} {
+				if o := l.Decide(t.Context(), limit); o.Verdict() == core.Allowed {
+					admitted[limit]++
+				} else if o.At(0).Source != limits.SourceFallback {
+					t.Fatalf("got %v from %v: %v", o.Verdict(), o.At(0).Source, o.Err())
+				}
+			}
+			time.Sleep(time.Minute)
+		}
+		// The ban admits 5 in five minutes and then none for an hour; the log 7 an hour.
+		if admitted[ban] != 5*23 || admitted[rate] != 7*24 {
+			t.Errorf("%d under the ban, %d under the rate", admitted[ban], admitted[rate])
+		}
+	})
 }

@@ -2,11 +2,13 @@ package core
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/isnil"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
@@ -64,6 +66,7 @@ type Limiter[R any] struct {
 	// for Local rules; nil: no rule was Local so far, or backend is in this process
 	local    *memory.Memory
 	fallback func() backends.Backend // nil: no rule fell back so far
+	uses     *uses                   // of all limiters on backend; nil: there is no other limiter
 }
 
 // ruleSet is the compiled rules. It never changes; a change of rules makes a new one. One ruleSet
@@ -95,12 +98,17 @@ const closedRetryAfter = time.Second
 
 // New returns a limiter, or an error that reports every mistake in config.
 func New[R any](config Config[R]) (*Limiter[R], error) {
-	if err := config.validate(); err != nil {
-		return nil, err
-	}
+	err := config.validate()
 	l := &Limiter[R]{backend: config.Backend}
 	if l.backend == nil {
 		l.backend = memory.MustNew(memory.Options{})
+	}
+	if !isnil.Of(config.Backend) {
+		l.uses = usesOf.Of(l.backend)
+		err = errors.Join(err, l.uses.validate(usedBy(config.Rules, l.backend)))
+	}
+	if err != nil {
+		return nil, err
 	}
 	l.config = config
 	l.room.capacity = int64(cmp.Or(config.MaxWaiting, defaultMaxWaiting))
@@ -110,6 +118,11 @@ func New[R any](config Config[R]) (*Limiter[R], error) {
 		return nil, err
 	}
 	l.config.Rules = slices.Clone(config.Rules)
+	if l.uses != nil {
+		if err := l.uses.add(usedBy(config.Rules, l.backend)); err != nil {
+			return nil, err // another limiter was made meanwhile
+		}
+	}
 	l.current.Store(rules)
 	if config.Observer != nil {
 		config.Observer.ObserveLimiter(l)

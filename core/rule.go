@@ -18,7 +18,8 @@ type Rule[R any] struct {
 
 	// Scope keeps the keys of this rule apart from the keys of other rules on the same backend.
 	// Rules of equal scope, in one limiter or several, count together. If two limiters share a
-	// backend, choose their scopes on purpose. "": Name.
+	// backend, choose their scopes on purpose. Rates, bans, distinct limits and concurrency limits
+	// count apart under one scope: New refuses a second limiter of another kind. "": Name.
 	Scope string
 
 	// Limit is the limit of each key. Required unless LimitFor is set.

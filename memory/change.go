@@ -62,9 +62,6 @@ func (sh *shard) convertLocked(e *entry, limit *scopedLimit, now int64, writes b
 		}
 		return e.used()
 	}
-	if !limit.CountsLike(&from.Numbers) {
-		return family.Used{}
-	}
 	was, used := sh.asOfLocked(from, s, now)
 	moves := from.Moves && limit.Moves && was.Moves()
 	c, changed := sh.changeLocked(e, now)
@@ -144,12 +141,11 @@ func (sh *shard) noteTakenLocked(hash uint64) {
 // use under limit. It marks the change as taken, or removes it if no limit starts from it.
 func (sh *shard) overwriteLocked(e *entry, limit *scopedLimit, now int64) {
 	c, ok := sh.changeLocked(e, now)
-	under := sh.limits.get(e.limitID)
-	if !ok || !limit.CountsLike(&under.Numbers) {
+	if !ok {
 		delete(sh.changes, e.hash)
 		return
 	}
-	if !limit.Carries(&under.Numbers) {
+	if under := sh.limits.get(e.limitID); !limit.Carries(&under.Numbers) {
 		c.above = c.units > limit.Max
 	}
 	c.state = state{}

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )
@@ -201,7 +202,7 @@ func TestAGroupLeavesItsInstantInEachOfItsShards(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range charges {
-			if sh := m.shardOf(m.limits.hash(m.limits.hashScope(c.Scope), c.Key)); sh.latest != time.Now().UnixMicro() {
+			if sh := m.shardOf(m.limits.hash(m.limits.hashScope(c.Scope, algorithm.Of(c.Limit.Algorithm()).Kind), c.Key)); sh.latest != time.Now().UnixMicro() {
 				t.Errorf("the shard of %s is %d µs behind the group", c.Key, time.Now().UnixMicro()-sh.latest)
 			}
 		}

@@ -1,6 +1,9 @@
 package memory
 
-import "github.com/weir-go/weir/internal/ground/family"
+import (
+	"github.com/weir-go/weir/internal/ground/algorithm"
+	"github.com/weir-go/weir/internal/ground/family"
+)
 
 // A shard keeps the units of concurrency limits in a table of their own: a key in flight must not
 // be displaced, and no instant is known at which it becomes fresh.
@@ -16,7 +19,7 @@ func (sh *shard) storeHeldLocked(hash uint64, units int64) {
 // hold adds n units to those that a key holds, whether they fit or not. A negative n releases
 // units.
 func (m *Memory) hold(scope, key string, n int64) {
-	hash := m.limits.hash(m.limits.hashScope(scope), key)
+	hash := m.limits.hash(m.limits.hashScope(scope, algorithm.Held), key)
 	sh := m.shardOf(hash)
 	sh.mu.Lock()
 	sh.storeHeldLocked(hash, family.Held(sh.held.of(hash), n))

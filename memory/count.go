@@ -3,21 +3,29 @@ package memory
 import (
 	"context"
 
+	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/limits"
 )
 
-// Reset implements [backends.Resetter]. Units of concurrency limits stay held. If the store has
+// Reset implements [backends.Resetter]. It resets the states of all kinds of limits, one after the
+// other. Units of concurrency limits stay held. If the store has
 // displaced keys, a key that was reset may start from the summary of displaced keys instead of
 // fresh.
 func (m *Memory) Reset(_ context.Context, scope, key string) error {
-	hash := m.limits.hash(m.limits.hashScope(scope), key)
+	for kind := range algorithm.Kind(algorithm.Kinds) {
+		m.reset(m.limits.hash(m.limits.hashScope(scope, kind), key))
+	}
+	return nil
+}
+
+// reset empties the slot of a hash.
+func (m *Memory) reset(hash uint64) {
 	sh := m.shardOf(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if e := sh.findLocked(hash); e != nil {
 		sh.clearLocked(e)
 	}
-	return nil
 }
 
 // Count implements [backends.Counter]. It reads every slot, one shard at a time.

@@ -1,6 +1,9 @@
 package memory
 
-import "github.com/weir-go/weir/internal/ground/family"
+import (
+	"github.com/weir-go/weir/internal/ground/algorithm"
+	"github.com/weir-go/weir/internal/ground/family"
+)
 
 // A shard remembers the keys that it displaced in one summary for each scope: how many units such a
 // key may have in use, and until when. A key that is not found starts from the summary. So a
@@ -17,7 +20,7 @@ import "github.com/weir-go/weir/internal/ground/family"
 // floor is the summary of a scope: the steps that no other step covers, by their ends. So later
 // steps have fewer units, and the first step that has not ended has the most.
 type floor struct {
-	scope   uint64 // a result of floorOf; 0: all scopes
+	scope   uint64 // the scopeHash of its limits; a kindMask: all scopes of that kind
 	steps   [floorSteps]floorStep
 	limitID uint16 // the limit of all keys displaced into it; 0: several limits
 }
@@ -30,28 +33,12 @@ const (
 	// covers both: 9 until 4 s and 8 until 6 s become 9 until 6 s.
 	floorSteps = 4
 
-	// maxFloors is how many floors a shard has: 4 KiB. Scopes that find no floor free share the
-	// last one. It counts for all scopes, since such a scope may get a floor of its own later.
-	maxFloors = 51
+	// maxFloors is how many floors a shard has: 4 KiB. The first sharedFloors are for scopes that
+	// find no other floor free, one for each kind of counting. Such a floor counts for all scopes of
+	// its kind, since such a scope may get a floor of its own later.
+	maxFloors    = 51
+	sharedFloors = algorithm.Kinds
 )
-
-// The masks of floorOf. Bans and values have floors of their own: they count other units than rates
-// do, and than each other.
-const (
-	maskBan    = 1<<64 - 1
-	maskValues = 1<<32 - 1
-)
-
-// floorOf identifies the floor of limit: by the hash of its scope, under one of the masks.
-func floorOf(limit *scopedLimit) uint64 {
-	switch {
-	case limit.Bans:
-		return limit.scopeHash ^ maskBan
-	case limit.Values:
-		return limit.scopeHash ^ maskValues
-	}
-	return limit.scopeHash
-}
 
 // raiseFloorLocked adds the step of a key that is displaced under limit to the floor of its scope.
 func (sh *shard) raiseFloorLocked(limit *scopedLimit, added floorStep, now int64) {
@@ -59,11 +46,14 @@ func (sh *shard) raiseFloorLocked(limit *scopedLimit, added floorStep, now int64
 		return
 	}
 	if sh.floors == nil {
-		sh.floors = make([]floor, 0, maxFloors)
+		sh.floors = make([]floor, sharedFloors, maxFloors)
+		for kind := range sh.floors {
+			sh.floors[kind].scope = kindMasks[kind]
+		}
 	}
-	scope := floorOf(limit)
+	scope := limit.scopeHash
 	free := -1
-	for i := range sh.floors {
+	for i := sharedFloors; i < len(sh.floors); i++ {
 		switch f := &sh.floors[i]; {
 		case f.scope == scope:
 			if f.used(now) == 0 {
@@ -80,15 +70,11 @@ func (sh *shard) raiseFloorLocked(limit *scopedLimit, added floorStep, now int64
 	switch {
 	case free >= 0:
 		sh.floors[free] = floor{scope: scope, limitID: limit.id}
-	case len(sh.floors) < maxFloors-1:
+	case len(sh.floors) < maxFloors:
 		free = len(sh.floors)
 		sh.floors = append(sh.floors, floor{scope: scope, limitID: limit.id})
 	default:
-		free = maxFloors - 1
-		if len(sh.floors) < maxFloors {
-			sh.floors = append(sh.floors, floor{})
-		}
-		sh.floors[free].scope, sh.floors[free].limitID = 0, 0
+		free = int(limit.Kind)
 	}
 	sh.floors[free].raise(added, now)
 }
@@ -131,6 +117,11 @@ func (f *floor) raise(added floorStep, now int64) {
 	}
 }
 
+// isOf reports whether keys of limit may have been displaced into f.
+func (f *floor) isOf(limit *scopedLimit) bool {
+	return f.scope == limit.scopeHash || f.scope == kindMasks[limit.Kind]
+}
+
 // used returns how many units a key that was displaced into f may have in use at now.
 func (f *floor) used(now int64) int64 {
 	for _, step := range f.steps {
@@ -144,7 +135,7 @@ func (f *floor) used(now int64) int64 {
 // floorLocked returns how many units a key under limit that is not found may have in use.
 func (sh *shard) floorLocked(limit *scopedLimit, now int64) (used int64) {
 	for i := range sh.floors {
-		if f := &sh.floors[i]; f.scope == floorOf(limit) || f.scope == 0 {
+		if f := &sh.floors[i]; f.isOf(limit) {
 			used = max(used, f.used(now))
 		}
 	}
@@ -156,9 +147,7 @@ func (sh *shard) floorLocked(limit *scopedLimit, now int64) (used int64) {
 func (sh *shard) displacedOtherwiseLocked(limit *scopedLimit, now int64) bool {
 	for i := range sh.floors {
 		f := &sh.floors[i]
-		mask := f.scope ^ limit.scopeHash
-		may := mask == 0 || mask == maskBan || mask == maskValues || f.scope == 0
-		if may && f.limitID != limit.id && f.used(now) > 0 {
+		if f.isOf(limit) && f.limitID != limit.id && f.used(now) > 0 {
 			return true
 		}
 	}
@@ -170,7 +159,7 @@ func (sh *shard) displacedOtherwiseLocked(limit *scopedLimit, now int64) bool {
 func (sh *shard) floorWaitLocked(limit *scopedLimit, most, now int64) (wait int64) {
 	for i := range sh.floors {
 		f := &sh.floors[i]
-		if f.scope != floorOf(limit) && f.scope != 0 {
+		if !f.isOf(limit) {
 			continue
 		}
 		for _, step := range f.steps {

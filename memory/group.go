@@ -112,7 +112,7 @@ func (m *Memory) identify(g *group) error {
 		p := &g.parts[i]
 		*p = part{limit: limit, hash: m.limits.hash(limit.scopeHash, ch.Key), lead: i}
 		for j := range i {
-			if g.parts[j].hash == p.hash {
+			if g.parts[j].isOnKeyOf(p) {
 				p.lead = g.parts[j].lead
 				break
 			}
@@ -135,6 +135,12 @@ func (m *Memory) identify(g *group) error {
 		}
 	}
 	return nil
+}
+
+// isOnKeyOf reports whether p and other have one scope and key, perhaps under limits of different
+// kinds.
+func (p *part) isOnKeyOf(other *part) bool {
+	return p.hash^kindMasks[p.limit.Kind] == other.hash^kindMasks[other.limit.Kind]
 }
 
 // lock locks each shard of the group once, by ascending index, so that two groups never deadlock.

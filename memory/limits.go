@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/internal/ground/family"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
@@ -19,8 +20,8 @@ type scopedLimit struct {
 	family    family.Compiled
 	scope     string
 	id        uint16
-	share     uint8 // number of the scope; scopes share slots and nodes of logs
-	scopeHash uint64
+	share     uint8       // number of the scope; scopes share slots and nodes of logs
+	scopeHash uint64      // under the mask of its kind
 	grouped   bool        // takeOne leaves it to groups: units are held, or it counts values
 	retired   atomic.Bool // its id may name another limit; set under the locks of all shards
 }
@@ -98,7 +99,7 @@ func (c *scopedLimits) intern(ch *backends.Charge,
 		}
 		compiled, numbers := family.Compile(ch.Limit)
 		limit = &scopedLimit{Numbers: numbers, family: compiled, scope: ch.Scope, id: id,
-			share: c.shareLocked(ch.Scope), scopeHash: c.hashScope(ch.Scope),
+			share: c.shareLocked(ch.Scope), scopeHash: c.hashScope(ch.Scope, numbers.Kind),
 			grouped: numbers.Held || numbers.Values}
 		page := c.byID[id>>8].Load()
 		if page == nil {
@@ -137,7 +138,18 @@ func (c *scopedLimits) shareLocked(scope string) uint8 {
 	return share
 }
 
-func (c *scopedLimits) hashScope(scope string) uint64 { return maphash.String(c.scopeSeed, scope) }
+// kindMasks change the hash of a scope, so that the states of each kind of counting are apart.
+var kindMasks = [algorithm.Kinds]uint64{
+	algorithm.Rates:  0,
+	algorithm.Bans:   1<<64 - 1,
+	algorithm.Values: 1<<32 - 1,
+	algorithm.Held:   1<<64 - 1<<32,
+}
+
+// hashScope returns the hash of a scope for limits of a kind.
+func (c *scopedLimits) hashScope(scope string, kind algorithm.Kind) uint64 {
+	return maphash.String(c.scopeSeed, scope) ^ kindMasks[kind]
+}
 
 // hash returns the 64-bit hash of a key in a scope. The seeds are secret, so a client cannot choose
 // keys that collide. The result is never unused or vacated.

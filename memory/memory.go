@@ -62,7 +62,7 @@ const (
 // nothing to another.
 //
 // The summary takes at most 4 KiB for every 8,192 keys of MaxKeys. Each part of the table remembers
-// 50 scopes separately: four numbers of units a scope, and until when they may be in use. So the
+// 47 scopes separately: four numbers of units a scope, and until when they may be in use. So the
 // RetryAfter of a key that is not found may be late.
 //
 // Time never goes back. After the wall clock steps back, units keep draining, and windows by the

@@ -122,19 +122,19 @@ func (sh *shard) storeRefundedLocked(entry *entry, limit *scopedLimit, state fam
 }
 
 // chargeLocked charges up to n units that a taking cost above its estimate, whether they fit or
-// not, and returns how many. It stops where the key owes the maximum. It leaves a live state under
-// another limit as it is: a conversion could undo later takings or lift a ban.
+// not, and returns how many. It stops where the key owes the maximum. It leaves a state under another
+// limit as it is if units of it would become units of limit: a conversion could undo later takings.
 //
 // A key without an entry may have been displaced under another limit, whose units are then only in
 // a floor. A new entry under limit would hide them. So chargeLocked stores no entry then, and
 // raises the floor of limit instead.
 func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int64) int64 {
 	entry := sh.findLocked(hash)
-	if entry != nil && sh.livesUnderAnotherLocked(entry, limit, now) {
-		return 0
-	}
 	s, displaced := sh.loadLocked(entry, limit, now, false) // stores no conversion
 	s, inUse := sh.asOfLocked(limit, s, now)
+	if inUse > 0 && entry != nil && !sh.carriesLocked(entry, limit, now) {
+		return 0
+	}
 	if s, n = limit.family.Charge(s, n, inUse, now); n == 0 {
 		return 0
 	}
@@ -154,20 +154,4 @@ func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int
 	s.Serial = sh.serialLocked(limit, s)
 	sh.storeLocked(entry, hash, limit, s, now)
 	return n
-}
-
-// livesUnderAnotherLocked reports whether e has live state that limit cannot use as it is.
-func (sh *shard) livesUnderAnotherLocked(e *entry, limit *scopedLimit, now int64) bool {
-	under := sh.limits.get(e.limitID) // the limit that wrote the state
-	switch {
-	case sh.carriesLocked(e, limit, now) || sh.reusableLocked(e, now):
-		return false
-	case !limit.CountsLike(&under.Numbers): // its units cannot become units of limit
-		return true
-	}
-	if _, changed := sh.changeLocked(e, now); changed {
-		return true
-	}
-	_, inUse := sh.asOfLocked(under, e.used(), now)
-	return inUse > 0 // a state may be without units before it is fresh
 }

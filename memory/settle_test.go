@@ -242,8 +242,8 @@ func TestTheEndOfARequestDoesNotUndoABan(t *testing.T) {
 	}
 	other := asking.Lasting(t, m, "r", rate, 1)
 	asking.Lasting(t, m, "r", ban, 3)
-	if s := asking.Settle(t, m, asking.EndingOf(other, "r", rate, 1, 5)); s.Charged != 0 || s.Forgiven != 4 {
-		t.Errorf("a charge under a limit that a ban has replaced: %+v", s)
+	if s := asking.Settle(t, m, asking.EndingOf(other, "r", rate, 1, 5)); s.Charged != 4 {
+		t.Errorf("a charge under a rate beside a ban, which counts apart: %+v", s)
 	}
 	if d := asking.Lasting(t, m, "r", ban, 0); d.Allowed {
 		t.Error("the end of a request under another limit has lifted a ban")

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/internal/proof/asking"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
@@ -205,7 +206,7 @@ func addToTheLargestLog(t *testing.T) {
 			t.Errorf("%s, of 20,000 in use: %+v", way, d)
 		}
 	}
-	hash := m.limits.hash(m.limits.hashScope("s"), "k")
+	hash := m.limits.hash(m.limits.hashScope("s", algorithm.Rates), "k")
 	if got := m.shardOf(hash).findLocked(hash).used().Sum(); got != 20_000 {
 		t.Errorf("%d units are stored", got)
 	}

@@ -52,8 +52,7 @@ if family then
   end
 
   family.rebase = function(s, back)
-    back.a = min(s.a, s.limit.most)
-    back.b = back.a
+    back.a, back.b, back.debt = s.a, s.a, s.debt
   end
 
   if settles then

@@ -29,7 +29,7 @@ take = function(most, P, Q, asOf, at, a, b, n, _, isRead)
 end
 
 if family then
-  family.counts = 'bans'
+  family.kind = 'bans'
 
   family.encode = function()
     return false

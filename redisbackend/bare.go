@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/internal/ground/endings"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
@@ -120,16 +121,24 @@ func (b *Bare) Peek(ctx context.Context, charges []backends.Charge, out []limits
 	return b.decide(ctx, charges, out, mode{true, b.instant()})
 }
 
-// Reset implements [backends.Resetter].
+// Reset implements [backends.Resetter]. It resets the states of all kinds of limits. Units of
+// concurrency limits stay held.
 func (b *Bare) Reset(ctx context.Context, scope, key string) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("redisbackend: reset: %w", panicked(v))
 		}
 	}()
-	e := b.newErrand(ctx, &resetScript, b.name(scope, key), 1, 1)
-	e.priority = taking
-	if err := b.sendAll(ctx, []*errand{e})[0]; err != nil {
+	var errands []*errand
+	for kind := range marks {
+		if algorithm.Kind(kind) == algorithm.Held {
+			continue
+		}
+		e := b.newErrand(ctx, &resetScript, b.name(algorithm.Kind(kind), scope, key), 1, 1)
+		e.priority = taking
+		errands = append(errands, e)
+	}
+	if err := errors.Join(b.sendAll(ctx, errands)...); err != nil {
 		return fmt.Errorf("redisbackend: reset: %w", err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -178,14 +179,14 @@ func TestStatesLiveUntilTheyAreFreshAndASecondLonger(t *testing.T) {
 	for _, limit := range everyAlgorithm {
 		expires(t, client, limit, func() (name string, fresh time.Duration) {
 			b := newBare(client)
-			name = redisbackend.Name(b, "s", "k")
+			name = redisbackend.NameUnder(b, limit, "s", "k")
 			take(t, b, charge("s", "k", limit, 3))
 			ok(t, client.Persist(t.Context(), name).Err()) // the next taking heals that
 			return name, take(t, b, charge("s", "k", limit, 3))[0].ResetAfter
 		})
 		expires(t, client, limit, func() (name string, fresh time.Duration) {
 			b := newBare(client)
-			return redisbackend.Name(b, "s", "k"), take(t, b, charge("s", "k", limit, 3))[0].ResetAfter
+			return redisbackend.NameUnder(b, limit, "s", "k"), take(t, b, charge("s", "k", limit, 3))[0].ResetAfter
 		})
 	}
 }
@@ -219,13 +220,14 @@ func TestNamesNeverCollide(t *testing.T) {
 		{"s", long}, {"s", long[1:]}, {"s", "#" + long[2:]}, {"s#", long}, {"s", "#"}, {"s", "\x00"}, {"s", "{a}"},
 		{"s", "a}"}, {"s", "{a"}, {"s{", "a}"}, {"s{a", "}"}, {"{}", "a"}, {"", "{}:a"}, {"", "{"}, {"{", ""},
 	} {
-		name := redisbackend.Name(b, pair[0], pair[1])
-		if other, ok := names[name]; ok {
-			t.Errorf("%q and %q are both %q", pair, other, name)
-		}
-		names[name] = fmt.Sprint(pair)
-		if len(name) > 256 {
-			t.Errorf("the name of %.20q is %d bytes long", pair, len(name))
+		for kind, name := range redisbackend.Names(b, pair[0], pair[1]) {
+			if other, ok := names[name]; ok {
+				t.Errorf("%q and %q are both %q", pair, other, name)
+			}
+			names[name] = fmt.Sprint(pair, kind)
+			if len(name) > 256 {
+				t.Errorf("the name of %.20q is %d bytes long", pair, len(name))
+			}
 		}
 	}
 }
@@ -248,23 +250,23 @@ func TestTwoPrefixesNeverShareAName(t *testing.T) {
 	}
 	accepted, could := 0, 0
 	for range 20_000 {
-		prefix := "p:" + text(":12ha", 6)
+		prefix := "p:" + text(":12bdha", 6)
 		scope, key := text("a:1{", 3), text("a:1{", 3)
 		names := []string{prefix + ":" + strconv.Itoa(len(scope)) + ":" + scope + ":" + key}
 		long := made(prefix)
 		if long != nil {
 			accepted++
-			names = []string{redisbackend.Name(long, scope, key), redisbackend.HeldName(long, scope, key)}
+			names = redisbackend.Names(long, scope, key)
 		}
 		for _, name := range names {
-			rest := strings.TrimPrefix(strings.TrimPrefix(name, "p:"), "h")
+			rest := strings.TrimLeft(strings.TrimPrefix(name, "p:"), "bdh")
 			digits, rest, _ := strings.Cut(rest, ":")
 			length, err := strconv.Atoi(digits)
 			if err != nil || length >= len(rest) {
 				continue
 			}
 			scope, key := rest[:length], rest[length+1:]
-			if redisbackend.Name(short, scope, key) != name && redisbackend.HeldName(short, scope, key) != name {
+			if !slices.Contains(redisbackend.Names(short, scope, key), name) {
 				continue
 			}
 			could++
@@ -356,7 +358,6 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
-	name := redisbackend.Name(b, "s", "k")
 	for limit, states := range map[limits.Limit][]string{
 		limits.TokenBucket(limits.PerMinute(100), 10): {
 			"1t 10 600000 1 99999999999999999999 5 0",
@@ -398,6 +399,8 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 			"1f 10 60000000 10 1767268800000001 3 0", // no start of a window
 			"1f 10 60000000 10 9000000000000000 3 1", // nothing in the one before
 			"1f 10 60000000 10 9000000000000000 11 0",
+			"1b 10 60000000 3600000000 1767268800000000 0 3", // of a ban: it has a name of its own
+			"1d 10 60000000 10;0123456789abcdef+1767268800000000",
 			"2f 10 60000000 10 9000000000000000 11 0;0",
 			"2f 10 60000000 10 9000000000000000 11 0;1",
 			"2f 10 60000000 10 9000000000000000 11 0;1 0",
@@ -455,8 +458,9 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 		},
 	} {
 		for _, state := range states {
-			ok(t, client.Set(t.Context(), name, state, time.Hour).Err())
 			for _, limit := range []limits.Limit{limit, limits.LeakyBucket(limits.PerHour(7), 3)} { // counted on, and converted
+				name := redisbackend.NameUnder(b, limit, "s", "k")
+				ok(t, client.Set(t.Context(), name, state, time.Hour).Err())
 				err := b.Take(t.Context(), []backends.Charge{charge("s", "k", limit, 1)}, make([]limits.Decision, 1))
 				if err == nil || !strings.Contains(err.Error(), "WEIR the state of a key") {
 					t.Errorf("%v on %q: got %v, want the error that says what to do", limit, state, err)

@@ -99,7 +99,7 @@ if family then
   end
 
   family.rebase = function(s, back)
-    back.a = min(s.a, s.limit.most)
+    back.a, back.debt = s.a, s.debt
   end
 
   if settles then

@@ -59,7 +59,6 @@ local function changed(key, limit, s)
     change = { at = s.asOf, units = units, ends = max(change.ends, ends) }
   end
   local new = began(key, limit, change)
-  new.converted = used > 0 or s.change ~= nil
   new.unwritten = inUse(new) > 0 and new.begun
   if not new.unwritten then
     local old = new.change
@@ -67,8 +66,8 @@ local function changed(key, limit, s)
     if s.change then
       new.change = old
     end
-    new.converted = used > 0 or s.change ~= nil
   end
+  new.converted = true
   return new
 end
 
@@ -110,7 +109,7 @@ converted = function(key, limit, s)
   if s.at - now > longest then
     if not from.family.calendar or sameState(limit, from) then
       s = rebased(key, s)
-    elseif not limit.family.counts then
+    else
       -- The periods of this calendar are unknown: its units count as taken now.
       local new = began(key, limit, { at = now, units = s.a, ends = now + s.b })
       new.rebased, new.converted = copy(new), true
@@ -137,13 +136,7 @@ converted = function(key, limit, s)
     return s
   end
   advance(s)
-  local new
-  if limit.family.counts ~= from.family.counts then -- bans, values and rates count other units
-    new = fresh(key, limit, now)
-    new.converted = untilFresh(s) > 0 or s.change ~= nil
-  else
-    new = changed(key, limit, s)
-  end
+  local new = changed(key, limit, s)
   new.rebased = s.rebased
   return new
 end

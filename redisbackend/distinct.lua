@@ -61,7 +61,7 @@ if family then
     s.values, s.a = sub(s.values, width * (low - 1) + 1), s.a - low + 1
   end
 
-  family.counts = 'values'
+  family.kind = 'values'
 
   local function open(s)
     s.at, s.a, s.values = s.asOf, 0, ''
@@ -101,12 +101,11 @@ if family then
   end
 
   family.rebase = function(s, back)
-    local kept = min(s.a, s.limit.most)
     local instant, values = format('%016.0f', now), {}
-    for i = s.a - kept + 1, s.a do
-      values[#values + 1] = sub(s.values, width * i - 32, width * i - 16) .. instant
+    for i = 1, s.a do
+      values[i] = sub(s.values, width * i - 32, width * i - 16) .. instant
     end
-    back.values, back.a = table.concat(values), kept
+    back.values, back.a = table.concat(values), s.a
     find(back)
   end
 

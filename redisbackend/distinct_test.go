@@ -35,14 +35,14 @@ func TestProcessesShareValuesAndRedisHasTheirDigests(t *testing.T) {
 		t.Errorf("a fourth: %+v", d)
 	}
 	take(t, one, tries("other", "ann"))
-	state := client.Get(t.Context(), redisbackend.Name(one, "login", "k")).Val()
+	state := client.Get(t.Context(), redisbackend.NameUnder(one, tries("k", "").Limit, "login", "k")).Val()
 	form := regexp.MustCompile(`^1d 3 3600000000 3;` +
 		`[0-9a-f]{16}\+\d{16}([0-9a-f]{16})=\d{16}[0-9a-f]{16}\+\d{16}$`)
 	match := form.FindStringSubmatch(state)
 	if match == nil || strings.Contains(state, "ann") {
 		t.Fatalf("the state is %q", state)
 	}
-	elsewhere := client.Get(t.Context(), redisbackend.Name(one, "login", "other")).Val()
+	elsewhere := client.Get(t.Context(), redisbackend.NameUnder(one, tries("k", "").Limit, "login", "other")).Val()
 	if strings.Contains(elsewhere, match[1]) {
 		t.Errorf("keys that share a value are seen to: %q", elsewhere)
 	}
@@ -76,8 +76,7 @@ func TestTheDigestOfAValueIsTheOneOfTheGuide(t *testing.T) {
 // What a denial on another server has taken is given back, but for what others have had since.
 func TestAValueIsGivenBackIfAnotherServerDenies(t *testing.T) {
 	s := startTwoShards(t)
-	first, second := s.at(t, "one", "login", 1), s.at(t, "other", "second", 11)
-	first.Limit = names
+	first, second := s.atUnder(t, names, "one", "login", 1), s.at(t, "other", "second", 11)
 	value := func(name string) backends.Charge { first.Value = name; return first }
 	take(t, s.backend, value("ann"))
 	for i := range 10 {
@@ -113,7 +112,7 @@ func TestAStateOfValuesThatCannotBeIsAnError(t *testing.T) {
 		value(now-5) + "0123456789abcdef+             nan" + value(now),
 	} {
 		key := fmt.Sprint(len(values), values[:min(len(values), 40)])
-		name := redisbackend.Name(b, "login", key)
+		name := redisbackend.NameUnder(b, tries(key, "").Limit, "login", key)
 		ok(t, client.Set(t.Context(), name, "1d 3 3600000000 3;"+values, time.Hour).Err())
 		charges, out := []backends.Charge{tries(key, "ann")}, make([]limits.Decision, 1)
 		err := b.Take(t.Context(), charges, out)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/internal/ground/slot"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
@@ -43,8 +44,21 @@ func WaitForGiveBacks(b *Bare) { b.giveBacks.wait(context.Background()) }
 // SlotOf is the hash slot of a name.
 var SlotOf = slot.Of
 
-// Name is the name of a state in Redis.
-func Name(b *Bare, scope, key string) string { return b.name(scope, key) }
+// Name is the name in Redis of a state under a rate.
+func Name(b *Bare, scope, key string) string { return b.name(algorithm.Rates, scope, key) }
+
+// Names are the names in Redis of the states of all kinds.
+func Names(b *Bare, scope, key string) (names []string) {
+	for kind := range marks {
+		names = append(names, b.name(algorithm.Kind(kind), scope, key))
+	}
+	return names
+}
+
+// NameUnder is the name in Redis of a state under a limit.
+func NameUnder(b *Bare, limit limits.Limit, scope, key string) string {
+	return b.name(algorithm.Of(limit.Algorithm()).Kind, scope, key)
+}
 
 // Judge is what Check makes of a server's INFO.
 var Judge = judge
@@ -78,9 +92,9 @@ func Apart(b *Bare, charges ...backends.Charge) bool {
 	locate := b.lines.partitioner.Load()
 	seen := make(map[any]bool)
 	for _, c := range charges {
-		var partition any = slot.Of(b.name(c.Scope, c.Key))
+		var partition any = slot.Of(NameUnder(b, c.Limit, c.Scope, c.Key))
 		if locate != nil {
-			partition, _, _ = (*locate)(b.name(c.Scope, c.Key))
+			partition, _, _ = (*locate)(NameUnder(b, c.Limit, c.Scope, c.Key))
 		}
 		if seen[partition] {
 			return false

@@ -76,7 +76,7 @@ func TestAForeignTextIsAnErrorAndStays(t *testing.T) {
 	b := bareAt(client, func() time.Time { return now })
 	for _, limit := range all {
 		c := charge("s", "k", limit, 1)
-		name := redisbackend.Name(b, "s", "k")
+		name := redisbackend.NameUnder(b, limit, "s", "k")
 		ok(t, client.Del(t.Context(), name).Err())
 		take(t, b, c)
 		text := client.Get(t.Context(), name).Val()

@@ -145,11 +145,11 @@ func TestGivingBackAllLeavesNoState(t *testing.T) {
 		s.gives(true, second, "of the latest")
 		s.gives(true, first, "of the one before")
 		s.same("with nothing in use")
-		if n := client.Exists(t.Context(), redisbackend.Name(s.backend, "s", "k")).Val(); n != 0 {
+		if n := client.Exists(t.Context(), redisbackend.NameUnder(s.backend, limit, "s", "k")).Val(); n != 0 {
 			t.Errorf("%v: a state is left", limit)
 		}
 		s.gives(false, first, "to no state")
-		if n := client.Exists(t.Context(), redisbackend.Name(s.backend, "s", "k")).Val(); n != 0 {
+		if n := client.Exists(t.Context(), redisbackend.NameUnder(s.backend, limit, "s", "k")).Val(); n != 0 {
 			t.Errorf("%v: a give-back made a state", limit)
 		}
 	}

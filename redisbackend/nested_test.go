@@ -30,7 +30,7 @@ func TestAnErrorOfOneKeyIsOfThatKeyAlone(t *testing.T) {
 			{Scope: "s", Key: "a", Limit: limit, Taken: 2, Final: 1, Ticket: da.Ticket, Lasts: a.Lasts},
 			{Scope: "s", Key: "c", Limit: limit, Taken: 1, Ticket: dc.Ticket, Lasts: c.Lasts},
 		}, out)
-		left := admin.Exists(t.Context(), redisbackend.Name(b, "s", "c")).Val()
+		left := admin.Exists(t.Context(), redisbackend.NameUnder(b, limit, "s", "c")).Val()
 		if left == 0 && out[1].Err != nil {
 			t.Errorf("the unit of c was returned, its ending says %+v (that of a: %v)", out[1], out[0].Err)
 		}

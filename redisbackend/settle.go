@@ -149,11 +149,8 @@ func (b *Bare) ServerOf(scope, key string, limit limits.Limit) any {
 	if b.lines.only != nil || b.lines.learn != nil && !b.lines.known.Load() {
 		return nil
 	}
-	name := b.name
-	if algorithm.Of(limit.Algorithm()).Held {
-		name = b.heldName
-	}
-	if server, err := b.lines.serverOf(name(scope, key)); err == nil {
+	name := b.name(algorithm.Of(limit.Algorithm()).Kind, scope, key)
+	if server, err := b.lines.serverOf(name); err == nil {
 		return server
 	}
 	return nil
@@ -170,14 +167,19 @@ type settleTask struct {
 }
 
 // settleTasksOf returns the tasks of endings that return or charge units, apart from those of
-// concurrency limits and of limits that count values.
+// concurrency limits. A request has no more values at its end, and costs one or none: the rest is
+// forgiven.
 func (b *Bare) settleTasksOf(
 	endings []backends.Ending, out []limits.Settlement,
 ) (tasks []*settleTask) {
 	for i := range endings {
 		e := &endings[i]
-		if traits := &algorithm.Of(e.Limit.Algorithm()).Traits; traits.Held || traits.Values ||
-			e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
+		traits := &algorithm.Of(e.Limit.Algorithm()).Traits
+		if traits.Held || e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
+			continue
+		}
+		if traits.Values && e.Final > 0 {
+			out[i].Forgiven = max(0, e.Final-e.Taken)
 			continue
 		}
 		limit, err := b.encode(e.Limit, b.instant())
@@ -185,8 +187,13 @@ func (b *Bare) settleTasksOf(
 			out[i].Err = fmt.Errorf("redisbackend: limit of scope %q: %w", e.Scope, err)
 			continue
 		}
+		if limit.Values {
+			digested := *e
+			digested.Value = b.digest(e.Scope, e.Key, e.Value)
+			e = &digested
+		}
 		tasks = append(tasks, &settleTask{
-			backend: b, ending: e, out: &out[i], name: b.name(e.Scope, e.Key), limit: limit,
+			backend: b, ending: e, out: &out[i], name: b.name(limit.Kind, e.Scope, e.Key), limit: limit,
 		})
 	}
 	return tasks
@@ -256,6 +263,9 @@ func settleArguments(kind string, limit *encoded, e *backends.Ending) []any {
 			text += " " + e.Value // its digest
 		}
 		return []any{limit.text, text}
+	}
+	if limit.Values { // its ticket is the whole instant: the value tells states apart
+		return []any{limit.text, fmt.Sprintf("r %d %d %d %s", e.Taken, e.Final, ticket, e.Value)}
 	}
 	at, serial := ticket&ticketMask, ticket>>ticketBits
 	return []any{limit.text, fmt.Sprintf("r %d %d %d %d", e.Taken-e.Final, e.Final, at, serial)}

@@ -6,7 +6,8 @@
 --        for each key the limit of the taking, as in a state, and one of
 --          "r " returned " " cost " " at " " serial
 --                 the units to return, and those that the taking did cost; its instant modulo 2^46,
---                 or for a sliding window the number of its window; the serial of its state
+--                 or for a sliding window the number of its window; the serial of its state. For a
+--                 limit that counts values, the whole instant and the digest of the value
 --          "g " taken " 0 " at
 --                 a give-back of all units; the instant in the reply to the taking, or for a queue
 --                 the instant at which the units have drained; for a limit that counts values, a
@@ -71,7 +72,7 @@ local function charge(key, limit, n, lasts)
   if s.rebased then
     write(s.rebased)
   end
-  if s.converted then
+  if s.converted and inUse(s) > 0 then
     return 0
   end
   if owner.note then
@@ -91,7 +92,7 @@ end
 
 local function settle(key, limit, ending)
   local kind, n, other, at, serial = match(ending, '^(%a) (%d+) (%d+) ?(%d*) ?(%x*)$')
-  if limit.family.counts == 'values' then
+  if limit.family.kind == 'values' then
     charged, serial = serial, nil
   end
   if kind == 'c' then

@@ -45,7 +45,7 @@ func TestAStateOfADebtorLivesUntilItIsFreshAndASecondLonger(t *testing.T) {
 				t.Errorf("%v: charged %+v", limit, s)
 			}
 			c.Cost = 0
-			return redisbackend.Name(b, "s", "k"), take(t, b, c)[0].ResetAfter
+			return redisbackend.NameUnder(b, limit, "s", "k"), take(t, b, c)[0].ResetAfter
 		})
 	}
 }
@@ -107,7 +107,7 @@ func TestStatesHaveVersion2OnlyForWhatVersion1Lacks(t *testing.T) {
 			charge.Lasts = 0
 		}
 		settle(t, b, endingOf(charge, take(t, b, charge)[0], c.final))
-		got, err := client.Get(t.Context(), fmt.Sprintf("app:4:rule:key%d", i)).Result()
+		got, err := client.Get(t.Context(), redisbackend.NameUnder(b, c.limit, "rule", charge.Key)).Result()
 		if i == 1 { // the slice of an instant depends on its width alone
 			got = got[:strings.IndexByte(got, ';')]
 			c.want = c.want[:strings.IndexByte(c.want, ';')]
@@ -127,7 +127,7 @@ func TestAnEndingThatCannotBeReadIsAnErrorAndTheOthersAreSettled(t *testing.T) {
 		for _, key := range []string{"good", "bad", "list"} {
 			c := lasting(fmt.Sprint(i), key, limit, 3)
 			endings = append(endings, endingOf(c, take(t, b, c)[0], int64(i%2*5)))
-			name := redisbackend.Name(b, c.Scope, key)
+			name := redisbackend.NameUnder(b, limit, c.Scope, key)
 			switch key {
 			case "bad":
 				ok(t, client.Set(t.Context(), name, "3t 10", time.Hour).Err())
@@ -144,7 +144,7 @@ func TestAnEndingThatCannotBeReadIsAnErrorAndTheOthersAreSettled(t *testing.T) {
 			t.Errorf("%+v: got %+v", endings[i], s)
 		}
 	}
-	if got := client.Get(t.Context(), redisbackend.Name(b, "0", "bad")).Val(); got != "3t 10" {
+	if got := client.Get(t.Context(), redisbackend.NameUnder(b, settled[0], "0", "bad")).Val(); got != "3t 10" {
 		t.Errorf("the state became %q", got)
 	}
 }

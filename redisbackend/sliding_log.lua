@@ -249,7 +249,7 @@ if family then
   end
 
   family.rebase = function(s, back)
-    back.a = min(s.a, s.limit.most)
+    back.a = s.a
   end
 
   if settles then

@@ -49,7 +49,7 @@ if family then
   family.used = used
 
   family.rebase = function(s, back)
-    back.a = min(s.a + s.b, s.limit.most)
+    back.a = max(s.a, min(s.a + s.b, s.limit.most))
   end
 
   if settles then

@@ -364,9 +364,17 @@ func startTwoShards(t *testing.T) *twoShards {
 
 // at returns a charge of ten units that one of the servers keeps.
 func (s *twoShards) at(t *testing.T, server, scope string, cost int64) backends.Charge {
+	return s.atUnder(t, ten, server, scope, cost)
+}
+
+// atUnder is at for a limit.
+func (s *twoShards) atUnder(
+	t *testing.T, limit limits.Limit, server, scope string, cost int64,
+) backends.Charge {
 	for i := 0; ; i++ {
-		c := charge(scope, fmt.Sprint(i), ten, cost)
-		shard, err := s.ring.GetShardClientForKey(redisbackend.Name(s.backend, scope, c.Key))
+		c := charge(scope, fmt.Sprint(i), limit, cost)
+		name := redisbackend.NameUnder(s.backend, limit, scope, c.Key)
+		shard, err := s.ring.GetShardClientForKey(name)
 		ok(t, err)
 		if shard.Options().Addr == s.servers[server].addr {
 			return c

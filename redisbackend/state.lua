@@ -35,7 +35,7 @@
 --   asOf       the instant to which it was advanced: now, or its latest taking if the clock stepped
 --              back since
 --   change     the numbers of its change
---   converted  units lived under the limit that it was stored under
+--   converted  it was stored under a limit that counts differently
 --   unwritten  what to write for a changed limit even if nothing is taken; it is as of the latest
 --              taking: denied requests must not postpone a state
 --   rebased    what to write after it was rebased, even if nothing is taken
@@ -53,8 +53,8 @@
 --   drains    its numbers are times, in Q-ths
 --   ends      it counts in windows: all units are back when one ends
 --   calendar  Q says which calendar
---   counts    'bans' or 'values' if it counts other units than a rate does; with 'bans' any number
---             of units fits a key that is not banned
+--   kind      'bans' or 'values'; nil for rates. States of different kinds have different names, so
+--             that they never meet. Limits of such a kind share their states whatever they allow
 --   waits     returns the waits in a reply, as text
 --   encode    returns what version 2 adds, if anything
 --   read      reads that; it returns false if the limit cannot have written it
@@ -285,7 +285,7 @@ end
 local function sameState(limit, other)
   local owner = limit.family
   return limit.letter == other.letter
-    and (owner.counts or limit.P == other.P
+    and (owner.kind or limit.P == other.P
       and (limit.Q == other.Q or not owner.drains and not owner.calendar))
 end
 
@@ -343,6 +343,9 @@ local function read(key, expected, text)
   if s == nil then
     local name = match(text, '^1%a %d+ %d+ %d+') or ''
     local limit = limitOf(name)
+    if limit and limit.family.kind ~= expected.family.kind then
+      return false
+    end
     if limit and expected.periods and sameState(limit, expected) then
       limit = limitOf(name .. '~' .. expected.periods)
     end

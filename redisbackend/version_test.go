@@ -24,7 +24,7 @@ func TestStatesAreOfVersion2WhereChargesLast(t *testing.T) {
 			c := charge("s", limit.String()+lasts.String(), limit, 1)
 			c.Lasts = lasts
 			take(t, b, c)
-			state, err := client.GetRange(t.Context(), redisbackend.Name(b, c.Scope, c.Key), 0, 0).Result()
+			state, err := client.GetRange(t.Context(), redisbackend.NameUnder(b, limit, c.Scope, c.Key), 0, 0).Result()
 			ok(t, err)
 			if state != version {
 				t.Errorf("%v, lasting %v: a state of version %q, want %s", limit, lasts, state, version)

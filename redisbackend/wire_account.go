@@ -42,7 +42,7 @@ func (b *Bare) accountsOf(charges []backends.Charge, r *request, mode mode) (err
 			r.accounts = append(r.accounts, b.heldAccount(a, limit, mode))
 			continue
 		}
-		added := account{Account: a, name: b.name(a.Scope, a.Key), limit: limit}
+		added := account{Account: a, name: b.name(limit.Kind, a.Scope, a.Key), limit: limit}
 		if limit.Values {
 			added.digest = b.digest(a.Scope, a.Key, a.Value)
 		}
@@ -278,7 +278,9 @@ func (a *account) describe(
 	if d.Delay = a.limit.Queued(after, n); d.Delay > 0 {
 		d.Delay += arith.Wait(ahead)
 	}
-	if a.settles && f.takes {
+	if a.limit.Values && f.takes {
+		d.Ticket = f.asOf
+	} else if a.settles && f.takes {
 		at := f.asOf
 		if a.Limit.Algorithm() == limits.AlgorithmSlidingWindow {
 			at = after.At / a.limit.Period // the number of the window: see settle.lua

@@ -6,18 +6,22 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/weir-go/weir/internal/ground/algorithm"
 )
 
 // maxKeyLength is the longest key that is part of a name in Redis. A longer key is replaced by its
 // digest, so that clients cannot fill the memory of Redis with keys.
 const maxKeyLength = 128
 
-// A name has a mark of the kind of its value. A scope and key may have had a string before their
-// limit became a concurrency limit; the sorted set then has another name.
-const (
-	markState = ""
-	markHeld  = "h"
-)
+// A name has a mark of the kind of counting: limits that do not count alike have a state each under
+// one scope and key.
+var marks = [algorithm.Kinds]string{
+	algorithm.Rates:  "",
+	algorithm.Bans:   "b",
+	algorithm.Values: "d",
+	algorithm.Held:   "h",
+}
 
 // validatePrefix returns an error if prefix is illegal. Two legal prefixes never share a name.
 // Suppose that one prefix and a colon begin the other prefix. A name of the shorter one goes on
@@ -27,7 +31,10 @@ func validatePrefix(prefix string) error {
 		return fmt.Errorf("redisbackend: prefix: must have no braces (got %q): use HashTag", prefix)
 	}
 	for _, part := range strings.Split(prefix, ":")[1:] {
-		number := strings.TrimPrefix(part, markHeld)
+		number := part
+		if len(part) > 1 && strings.Contains(strings.Join(marks[:], ""), part[:1]) {
+			number = part[1:]
+		}
 		if number != "" && strings.Trim(number, "0123456789") == "" {
 			return fmt.Errorf("redisbackend: prefix: must have no %q after a colon (got %q), "+
 				"or prefixes share keys: write \"-\" for \":\"", part, prefix)
@@ -41,19 +48,20 @@ func validatePrefix(prefix string) error {
 //	weir:10:per-client:198.51.100.7        the length of the scope keeps pairs apart
 //	weir:{}:15:GET /items/{id}:u1          a brace in the scope or key
 //	weir:{0a1b2c3d4e5f6071}:8:per-user:u1  a scope of Options.Together: a digest of the key
-//	weir:h4:jobs:u1                        markHeld: units of a concurrency limit
+//	weir:b5:login:u1                       a ban; see marks
+//	weir:h4:jobs:u1                        units of a concurrency limit
 //
 // Redis hashes the text in the first braces of a name, or all of it if they are empty. So a client
 // cannot write the slot of its states into its key, as "{x}", and the keys of a scope such as
 // "GET /items/{id}" do not share one slot.
-func (b *Bare) appendName(to []byte, mark, scope, key string) []byte {
+func (b *Bare) appendName(to []byte, kind algorithm.Kind, scope, key string) []byte {
 	to = append(to, b.prefix...)
 	if b.tagged != nil && b.tagged[scope] {
 		to = appendTag(to, key)
 	} else if strings.IndexByte(scope, '{') >= 0 || strings.IndexByte(key, '{') >= 0 {
 		to = append(to, "{}:"...)
 	}
-	to = append(to, mark...)
+	to = append(to, marks[kind]...)
 	to = strconv.AppendInt(to, int64(len(scope)), 10)
 	to = append(to, ':')
 	to = append(to, scope...)
@@ -75,16 +83,14 @@ func appendTag(to []byte, key string) []byte {
 	return append(to, "}:"...)
 }
 
-func (b *Bare) name(scope, key string) string {
+// name returns the name of a state.
+func (b *Bare) name(kind algorithm.Kind, scope, key string) string {
 	var room [256]byte
-	return string(b.appendName(room[:0], markState, scope, key))
+	return string(b.appendName(room[:0], kind, scope, key))
 }
 
-// heldName is name for the units that a concurrency limit holds.
-func (b *Bare) heldName(scope, key string) string {
-	var room [256]byte
-	return string(b.appendName(room[:0], markHeld, scope, key))
-}
+// heldName returns the name of the units that concurrency limits hold.
+func (b *Bare) heldName(scope, key string) string { return b.name(algorithm.Held, scope, key) }
 
 // digest returns sixteen hexadecimal digits of a value of a key. They depend on the prefix: all
 // processes of an application find the same. A client that knows the prefix, such as the default,

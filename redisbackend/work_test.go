@@ -145,7 +145,7 @@ func worst(t *testing.T, client *redis.Client, g *gate, b *redisbackend.Bare, do
 			text += fmt.Sprintf("%016x=%016d", i, from.UnixMicro()+int64(i))
 		}
 		for key := range most {
-			name := redisbackend.Name(b, "values", fmt.Sprint(key))
+			name := redisbackend.NameUnder(b, thousand, "values", fmt.Sprint(key))
 			ok(t, client.Set(t.Context(), name, text, time.Hour).Err())
 		}
 	}

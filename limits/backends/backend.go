@@ -51,6 +51,10 @@ type Backend interface {
 	// as one charge of their summed cost. Different limits among them are an error, and so are
 	// different values under a limit that counts values.
 	//
+	// Charges of later calls may be under another limit. Rates share a state, in which units of one
+	// become units of the other. Bans, limits that count values and concurrency limits have a state
+	// of their own for each scope and key.
+	//
 	// A denial is a decision. An error means that there is no decision; out is then meaningless.
 	// The text of an error has no key, since limiters log it. Take keeps neither slice, and returns
 	// soon after ctx ends.
@@ -66,8 +70,8 @@ type Peeker interface {
 
 // Resetter is a Backend that can forget a key.
 type Resetter interface {
-	// Reset makes the state of key under scope fresh, as if it had never been charged. A key
-	// without state is no error.
+	// Reset makes the states of key under scope fresh, as if it had never been charged under any
+	// limit. Units of concurrency limits stay held. A key without state is no error.
 	Reset(ctx context.Context, scope, key string) error
 }
 

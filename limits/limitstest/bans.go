@@ -158,6 +158,12 @@ var banCases = []testCase{
 							showDecision(d))
 					}
 				}
+				fewer := limits.Ban(limits.PerHour(2), day)
+				charge := backends.Charge{Scope: "s", Key: "under a lower number", Limit: fewer, Cost: 1}
+				if d := w.take(charge)[0]; !d.Allowed {
+					t.Errorf("with room for %d keys, the first charge under a lower number: %s", maxKeys,
+						showDecision(d))
+				}
 			}
 		},
 	},

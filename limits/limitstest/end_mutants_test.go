@@ -20,7 +20,7 @@ func isBan(l limits.Limit) bool  { return l.Algorithm() == limits.AlgorithmBan }
 // edit changes the usage of the account of an ending.
 func (b *broken) edit(e backends.Ending, change func(u *usage, now int64)) {
 	b.locked(func(l ledger, now int64) {
-		a := account{e.Scope, e.Key, isHeld(e.Limit)}
+		a := account{e.Scope, e.Key, countedBy(e.Limit)}
 		if u, ok := l[a]; ok {
 			change(&u, now)
 			l[a] = u
@@ -95,8 +95,9 @@ var endMutants = []mutant{
 		name: "a reset releases what is held",
 		reset: func(b *broken, scope, key string) error {
 			b.locked(func(l ledger, _ int64) {
-				delete(l, account{scope: scope, key: key})
-				delete(l, account{scope, key, true})
+				for _, what := range everyCounted {
+					delete(l, account{scope, key, what})
+				}
 			})
 			return nil
 		},
@@ -209,7 +210,7 @@ var endMutants = []mutant{
 		name: "what has come back by itself is said to be returned",
 		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
 			b.locked(func(l ledger, now int64) {
-				_, most := l.refundable(now, account{e.Scope, e.Key, isHeld(e.Limit)}, e, ticketOf(e.Ticket))
+				_, most := l.refundable(now, account{e.Scope, e.Key, countedBy(e.Limit)}, e, ticketOf(e.Ticket))
 				if *out = l.settle(now, e, ticketOf(e.Ticket)); most > 0 && !isHeld(e.Limit) {
 					out.Returned = most
 				}
@@ -322,6 +323,86 @@ var endMutants = []mutant{
 		caughtBy: []string{"no key inherits a ban"},
 	},
 	{
+		name: "a step back of the clock leaves no more than the number in use",
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
+			b.locked(func(l ledger, now int64) {
+				for a, u := range l {
+					if u.at-now > maxStepBack(u.limit) {
+						u.curr, u.debt = min(u.curr, u.limit.Burst()), 0
+						u.takings = u.takings[max(0, len(u.takings)-int(u.limit.Burst())):]
+						l[a] = u
+					}
+				}
+			})
+			b.relimit(charges)
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{
+			"what a window owes it owes after a long step back, too",
+			"a smaller number in between forgets no value when the clock steps far back",
+		},
+	},
+	{
+		name: "an end charges nothing after another limit has looked",
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
+			changed := false
+			b.edit(e, func(u *usage, _ int64) { changed = !sameCounting(u.limit, e.Limit) })
+			if changed && e.Final > e.Taken {
+				*out = limits.Settlement{Forgiven: e.Final - e.Taken}
+				return
+			}
+			b.ends(e, out)
+		},
+		caughtBy: []string{"a request under the limit in force is charged at its end after two changes"},
+	},
+	{
+		name: "the end of a charge with a value does nothing",
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
+			if *out = (limits.Settlement{}); !e.Limit.Algorithm().CountsValues() {
+				b.ends(e, out)
+			}
+		},
+		caughtBy: []string{"a charge that cost nothing in the end leaves no new value"},
+	},
+	{
+		name: "a limit forgets what limits of other kinds have counted",
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
+			b.locked(func(l ledger, _ int64) {
+				for _, c := range charges {
+					for _, what := range everyCounted {
+						if what != countedBy(c.Limit) {
+							delete(l, account{c.Scope, c.Key, what})
+						}
+					}
+				}
+			})
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{"limits that do not count alike count apart"},
+	},
+	{
+		name: "a reset forgets what rates have counted alone",
+		reset: func(b *broken, scope, key string) error {
+			b.locked(func(l ledger, _ int64) { delete(l, account{scope, key, unitsOfRates}) })
+			return nil
+		},
+		caughtBy: []string{"a reset makes a key fresh under every kind of limit"},
+	},
+	{
+		name: "keys that were displaced under any limit deny new keys of a ban",
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
+			err := b.exactly(charges, out)
+			for i, c := range charges {
+				b.taken["all scopes"]++
+				if b.maxKeys > 0 && isBan(c.Limit) && b.taken["all scopes"] > b.maxKeys {
+					out[i].Remaining = max(0, out[i].Remaining-1)
+				}
+			}
+			return err
+		},
+		caughtBy: []string{"what a full store has displaced is remembered for its kind alone"},
+	},
+	{
 		name: "a shadow of a banned key denies the request",
 		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			charges = append([]backends.Charge{}, charges...)
@@ -338,7 +419,7 @@ var endMutants = []mutant{
 			b.locked(func(l ledger, _ int64) {
 				for _, c := range charges {
 					a := accountOf(c)
-					if other, ok := b.limits[a]; ok && other != c.Limit && a.held {
+					if other, ok := b.limits[a]; ok && other != c.Limit && a.counted == unitsHeld {
 						delete(l, a)
 					}
 					b.limits[a] = c.Limit

@@ -137,13 +137,17 @@ func (u usage) mayOwe(x int64) int64 {
 
 // settle carries out an ending exactly, and returns its settlement.
 func (l ledger) settle(now int64, e backends.Ending, t ticket) limits.Settlement {
-	a := account{e.Scope, e.Key, e.Limit.Algorithm().Holds()}
+	a := account{e.Scope, e.Key, countedBy(e.Limit)}
 	switch {
 	case e.Final == e.Taken || e.Final < 0 || e.Taken < 0:
 		return limits.Settlement{}
-	case a.held:
+	case a.counted == unitsHeld:
 		l.hold(a, e, t)
 		return limits.Settlement{Returned: max(0, e.Taken-e.Final), Charged: max(0, e.Final-e.Taken)}
+	case a.counted == distinctValues && e.Final > 0:
+		return limits.Settlement{Forgiven: max(0, e.Final-e.Taken)}
+	case a.counted == distinctValues:
+		return limits.Settlement{Returned: l.forget(now, a, e, t)}
 	case e.Final > e.Taken:
 		n := l.charge(now, a, e)
 		return limits.Settlement{Charged: n, Forgiven: e.Final - e.Taken - n}
@@ -176,6 +180,24 @@ func (l ledger) hold(a account, e backends.Ending, t ticket) {
 	l[a] = u
 }
 
+// forget takes out the value that was new for the charge t, and returns how many values fewer are in
+// use.
+func (l ledger) forget(now int64, a account, e backends.Ending, t ticket) int64 {
+	u := l[a]
+	after := u.values(u.limit, max(now, u.at))
+	count := len(after.takings)
+	after.takings = slices.DeleteFunc(after.takings,
+		func(v taking) bool { return v.value == e.Value && v.first == t })
+	if len(after.takings) == count {
+		return 0
+	}
+	if after.at = now; len(after.takings) > 0 {
+		after.at = after.takings[len(after.takings)-1].at
+	}
+	l[a] = after
+	return 1
+}
+
 // charge charges units above the estimate and returns how many.
 func (l ledger) charge(now int64, a account, e backends.Ending) int64 {
 	before := l[a].limit
@@ -197,12 +219,13 @@ func (l ledger) charge(now int64, a account, e backends.Ending) int64 {
 	return n
 }
 
-// livesUnderAnother reports whether a charge of l would have to convert u.
+// livesUnderAnother reports whether a charge of l would have to convert units of u.
 func (u usage) livesUnderAnother(l limits.Limit, now int64) bool {
 	if u.limit == (limits.Limit{}) || u.isFresh(now) || u.carriesTo(l, now) {
 		return false
 	}
-	return u.leavesNothingTo(l) || u.hasChange(now) || u.inUse(max(now, u.at)) > 0
+	found, x := u.foundBy(l, now)
+	return found.inUse(x) > 0
 }
 
 // find returns the index of the charge t in the history of u, or −1.

@@ -101,7 +101,11 @@ func (e *Exact) Supports(limit limits.Limit) bool { return limit.Validate() == n
 func (e *Exact) Reset(_ context.Context, scope, key string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.ledger, account{scope: scope, key: key})
+	for _, what := range everyCounted {
+		if what != unitsHeld {
+			delete(e.ledger, account{scope, key, what})
+		}
+	}
 	return nil
 }
 

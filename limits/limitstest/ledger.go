@@ -11,15 +11,38 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// account identifies a state: by scope and key, and held apart, since the units that a key holds
-// under concurrency limits are independent of the units that it has used of a rate.
+// account identifies a state: by scope, key and what is counted, since limits that do not count
+// alike count apart.
 type account struct {
 	scope, key string
-	held       bool
+	counted    counted
 }
 
-func accountOf(c backends.Charge) account {
-	return account{c.Scope, c.Key, c.Limit.Algorithm().Holds()}
+// counted is what a limit counts (DESIGN 5, "Kinds of counting").
+type counted uint8
+
+const (
+	unitsOfRates counted = iota
+	unitsOfBans
+	distinctValues
+	unitsHeld
+)
+
+var everyCounted = [...]counted{unitsOfRates, unitsOfBans, distinctValues, unitsHeld}
+
+func accountOf(c backends.Charge) account { return account{c.Scope, c.Key, countedBy(c.Limit)} }
+
+// countedBy returns what a limit counts.
+func countedBy(l limits.Limit) counted {
+	switch {
+	case l.Algorithm() == limits.AlgorithmBan:
+		return unitsOfBans
+	case l.Algorithm().CountsValues():
+		return distinctValues
+	case l.Algorithm().Holds():
+		return unitsHeld
+	}
+	return unitsOfRates
 }
 
 // ledger is the usage of every key. A key without an entry is fresh.
@@ -62,6 +85,9 @@ func (l ledger) takeAs(call int64, now int64, charges []backends.Charge,
 			if fits && d.Allowed && c.Cost > 0 {
 				u, x := find(a).foundBy(c.Limit, now)
 				e := event{ticket{call, c.Shadow}, x, new(big.Rat).SetInt64(c.Cost), c.Limit, false, false}
+				if a.counted == distinctValues && !u.has(c.Value, x) {
+					after.takings[len(after.takings)-1].first = e.ticket
+				}
 				changes[a] = after.remembering(u, c, e).keeping(u)
 			}
 		}
@@ -82,7 +108,7 @@ func (l ledger) changed(now int64, charges []backends.Charge) ledger {
 	changes := ledger{}
 	for _, c := range charges {
 		a := accountOf(c)
-		if u, ok := l[a]; ok && !a.held {
+		if u, ok := l[a]; ok && a.counted != unitsHeld {
 			changes[a] = u.changedTo(c.Limit, now)
 		}
 	}
@@ -267,7 +293,7 @@ func validate(charges []backends.Charge, out []limits.Decision) error {
 	if len(charges) != len(out) {
 		return fmt.Errorf("limitstest: %d charges, room for %d decisions", len(charges), len(out))
 	}
-	choices := map[account]limits.Limit{} // of scope and key, held or not
+	choices := map[account]limits.Limit{} // of scope and key, whatever is counted
 	values := map[account]string{}
 	for i, c := range charges {
 		if err := c.Limit.Validate(); err != nil {

@@ -31,7 +31,7 @@ func smallCase(name string, style overflowStyle) testCase {
 			for i := 0; i < max(1, h.Decisions/4/length) && !t.Failed(); i++ {
 				random := rand.New(rand.NewPCG(seed, uint64(i)))
 				c := &overflow{overflowStyle: style, random: random, ledgers: [3]ledger{{}, {}, {}},
-					names: map[account]int{}, log: map[string][]decided{}, maxKeys: 1 + random.IntN(12), keys: 2 +
+					names: map[string]int{}, log: map[string][]decided{}, maxKeys: 1 + random.IntN(12), keys: 2 +
 						random.IntN(60)}
 				for range 1 + random.IntN(3) {
 					c.limits = append(c.limits, h.limits.lively(random))
@@ -59,9 +59,9 @@ type overflow struct {
 	random  *rand.Rand
 	maxKeys int
 	keys    int
-	limits  []limits.Limit  // by scope
-	ledgers [3]ledger       // see rebasesEvery
-	names   map[account]int // how often a key was renamed
+	limits  []limits.Limit // by scope
+	ledgers [3]ledger      // see rebasesEvery
+	names   map[string]int // how often a key was renamed, by scope and key
 	calls   int
 	log     map[string][]decided // of each scope
 }
@@ -165,8 +165,7 @@ func (c *overflow) rename(before, now int64) {
 		for a, u := range l {
 			if u.limit.Algorithm() == limits.AlgorithmAnchoredWindow &&
 				(forgettable[a] || u.rebased(now).at != u.at) {
-				a.key, _, _ = strings.Cut(a.key, "/")
-				c.names[a]++
+				c.names[a.name()]++
 			}
 		}
 	}
@@ -187,15 +186,20 @@ func (c *overflow) renameConverted(converted map[account]bool, charges []backend
 	}
 	for a, is := range left {
 		if is {
-			a.key, _, _ = strings.Cut(a.key, "/")
-			c.names[a]++
+			c.names[a.name()]++
 		}
 	}
 }
 
+// name returns the scope of a and its key as it was before it was renamed.
+func (a account) name() string {
+	key, _, _ := strings.Cut(a.key, "/")
+	return a.scope + "/" + key
+}
+
 func (c *overflow) name(scope, key int) string {
 	name := fmt.Sprint(key)
-	if n := c.names[account{scope: fmt.Sprint("scope ", scope), key: name}]; n > 0 {
+	if n := c.names[account{scope: fmt.Sprint("scope ", scope), key: name}.name()]; n > 0 {
 		name += fmt.Sprint("/", n)
 	}
 	return name

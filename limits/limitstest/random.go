@@ -80,7 +80,7 @@ func (h Harness) improvise(t testing.TB, s style, length int, random *rand.Rand)
 		calls = append(calls, call)
 		want, difference := stage.play(call)
 		for _, target := range a.accounts {
-			if stage.unsure[account{scope: target.scope, key: target.key}] {
+			if target.isIn(stage.unsure) {
 				target.rename()
 			}
 		}
@@ -115,11 +115,11 @@ type openCharge struct {
 
 // accountInPlay is an account of a script, with its present limit and the last decision on it.
 type accountInPlay struct {
-	account
-	limit limits.Limit
-	last  limits.Decision
-	names int    // how often it was renamed
-	value string // of the next call
+	scope, key string
+	limit      limits.Limit
+	last       limits.Decision
+	names      int    // how often it was renamed
+	value      string // of the next call
 }
 
 var (
@@ -129,8 +129,8 @@ var (
 
 func (a *author) newAccount(i int) *accountInPlay {
 	return &accountInPlay{
-		account: account{scope: oddScopes[a.random.IntN(len(oddScopes))],
-			key: fmt.Sprint(oddKeys[a.random.IntN(len(oddKeys))], i)},
+		scope: oddScopes[a.random.IntN(len(oddScopes))],
+		key:   fmt.Sprint(oddKeys[a.random.IntN(len(oddKeys))], i),
 		limit: a.limit(),
 	}
 }
@@ -235,7 +235,7 @@ func (a *author) moveClock(exact *Exact, target *accountInPlay) {
 	if to < a.now {
 		forgettable := exact.ledger.forgettable(a.now, to)
 		for _, other := range a.accounts {
-			if forgettable[other.account] {
+			if other.isIn(forgettable) {
 				other.rename()
 			}
 		}
@@ -248,6 +248,13 @@ func (a *author) moveClock(exact *Exact, target *accountInPlay) {
 			target.limit = randomDistinct(a.random)
 		}
 	}
+}
+
+// isIn reports whether accounts has the account, whatever is counted.
+func (k *accountInPlay) isIn(accounts map[account]bool) bool {
+	return slices.ContainsFunc(everyCounted[:], func(what counted) bool {
+		return accounts[account{k.scope, k.key, what}]
+	})
 }
 
 // rename gives the account a new key, without state.

@@ -125,7 +125,7 @@ func (s *stage) settle(c scriptCall) (difference string) {
 	}
 	got, t := out[0], ticketOf(taken.exact[c.index].Ticket)
 	got.Rule, got.Scope, got.Taken, got.Final = "", "", 0, 0
-	if a.held || e.Final >= e.Taken {
+	if a.counted == unitsHeld || e.Final >= e.Taken {
 		want := s.exact.ledger.settle(s.clock.micros(), e, t)
 		if got != want {
 			return fmt.Sprintf("%s settled: got %+v, want %+v", show(charge), got, want)

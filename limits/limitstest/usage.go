@@ -37,6 +37,7 @@ type usage struct {
 type taking struct {
 	at, units int64
 	value     string // under a limit that counts values
+	first     ticket // of the charge for which the value was new, if no other has had it since
 }
 
 // inUse returns how many whole units are in use at instant x ≥ u.at if nothing is taken until

@@ -51,15 +51,6 @@ func (u usage) keeping(found usage) usage {
 	return u
 }
 
-// leavesNothingTo reports whether a change from the limit of u to l starts fresh: a ban and a limit
-// on values count other units than a rate, and than each other.
-func (u usage) leavesNothingTo(l limits.Limit) bool {
-	isOwn := func(l limits.Limit) bool {
-		return l.Algorithm() == limits.AlgorithmBan || l.Algorithm().CountsValues()
-	}
-	return u.limit.Algorithm() != l.Algorithm() && (isOwn(u.limit) || isOwn(l))
-}
-
 // carriesTo reports whether l can use u as it is when the clock shows now. It cannot if u was cut
 // to a smaller maximum than l's, and the change of u says that more is in use.
 func (u usage) carriesTo(l limits.Limit, now int64) bool {
@@ -79,7 +70,7 @@ func (u usage) carriesTo(l limits.Limit, now int64) bool {
 // under its own limit is fresh under every limit, since a backend may have dropped it.
 func (u usage) changedTo(l limits.Limit, now int64) usage {
 	u = u.rebasedBy(l, now)
-	if u.limit == l || u.limit == (limits.Limit{}) || u.leavesNothingTo(l) {
+	if u.limit == l || u.limit == (limits.Limit{}) {
 		return u
 	}
 	if u.carriesTo(l, now) {
@@ -128,7 +119,7 @@ func (u usage) foundBy(l limits.Limit, now int64) (usage, int64) {
 		}
 	}
 	found := fresh(l, now)
-	if u.hasChange(now) && !u.leavesNothingTo(l) {
+	if u.hasChange(now) {
 		c := *u.change
 		if !sameCounting(u.limit, l) {
 			c.above = c.units > l.Burst()
@@ -141,7 +132,7 @@ func (u usage) foundBy(l limits.Limit, now int64) (usage, int64) {
 // rebased returns u when the clock shows now. A clock behind u.at stops at u.at, unless it has
 // stepped back by more than maxStepBack. Then the time since the last taking is unknown and counts
 // as none: a bucket keeps its level, and the units of a window or log count as taken now (DESIGN 5,
-// a clock that steps back).
+// a clock that steps back). What a window owes, it owes on.
 func (u usage) rebased(now int64) usage { return u.rebasedBeyond(maxStepBack(u.limit), now) }
 
 // rebasedBy is rebased by a charge of limit l. If u carries over to a limit with a shorter period,
@@ -153,9 +144,6 @@ func (u usage) rebasedBy(l limits.Limit, now int64) usage {
 	}
 	if u.limit.Algorithm() != limits.AlgorithmCalendar || u.rebased(now).at == u.at {
 		return u.rebased(now)
-	}
-	if u.leavesNothingTo(l) {
-		return u
 	}
 	length := windowEnd(u.at, u.limit) - u.at
 	return change{units: u.inUse(u.at), at: now, until: now + length}.begin(l, now)
@@ -186,16 +174,19 @@ func (u usage) rebasedBeyond(most, now int64) usage {
 	}
 	back := fresh(u.limit, now)
 	if u.limit.Algorithm().CountsValues() {
-		kept := u.values(u.limit, u.at).takings
-		for _, t := range kept[max(0, len(kept)-int(u.limit.Burst())):] {
-			back.takings = append(back.takings, taking{now, 1, t.value})
+		for _, t := range u.values(u.limit, u.at).takings {
+			back.takings = append(back.takings, taking{at: now, units: 1, value: t.value})
 		}
 		return back
 	}
-	if n := min(u.inUse(u.at), u.limit.Burst()); n > 0 {
+	n := u.inUse(u.at)
+	if u.limit.Algorithm() == limits.AlgorithmSlidingWindow {
+		n = max(u.curr, min(n, u.limit.Burst()))
+	}
+	if n > 0 {
 		back = back.plus(now, n)
 	}
-	back.change = u.change
+	back.debt, back.change = u.debt, u.change
 	return back
 }
 

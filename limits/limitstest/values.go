@@ -32,7 +32,7 @@ func (u usage) having(value string, x int64) usage {
 			after.takings = append(after.takings, t)
 		}
 	}
-	after.takings = append(after.takings, taking{x, 1, value})
+	after.takings = append(after.takings, taking{at: x, units: 1, value: value})
 	return after
 }
 

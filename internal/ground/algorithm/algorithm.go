@@ -9,8 +9,29 @@ type Algorithm struct {
 	Traits
 }
 
+// Kind is a kind of counting. Limits of one kind share the state of a scope and key: their units
+// convert into each other. Limits of different kinds count apart, each in a state of its own.
+type Kind uint8
+
+const (
+	Rates  Kind = iota // units that come back with time
+	Bans               // units that lead to a ban
+	Values             // different values
+	Held               // units that requests hold
+
+	Kinds = iota // how many kinds there are
+)
+
+// String says what limits of a kind count.
+func (k Kind) String() string {
+	return [Kinds]string{
+		Rates: "a rate", Bans: "towards a ban", Values: "different values", Held: "requests at once",
+	}[k]
+}
+
 // Traits are the properties in which algorithms differ.
 type Traits struct {
+	Kind     Kind // what it counts
 	Required bool // assumed of a backend that is no backends.Supporter
 	Leased   bool // a process may take units in advance
 	Drains   bool // its units drain continuously, and it has a burst
@@ -36,10 +57,10 @@ var table = [...]Algorithm{
 	{"sliding-window", MaxUnits, Traits{Required: true, Leased: true}},
 	{"sliding-log", 10_000, Traits{Required: true, Leased: true, Lists: true}},
 	{"anchored-window", MaxUnits, Traits{Ends: true, Moves: true}},
-	{"concurrent", 100_000, Traits{Held: true}},
-	{"ban", MaxUnits, Traits{Ends: true, Bans: true}},
+	{"concurrent", 100_000, Traits{Kind: Held, Held: true}},
+	{"ban", MaxUnits, Traits{Kind: Bans, Ends: true, Bans: true}},
 	{"calendar", MaxUnits, Traits{Leased: true, Ends: true}},
-	{"distinct", 1000, Traits{Lists: true, Values: true}},
+	{"distinct", 1000, Traits{Kind: Values, Lists: true, Values: true}},
 }
 
 // End is one more than the number of the last algorithm.

@@ -73,7 +73,10 @@ func (l *ban) Charge(s Used, n, inUse, now int64) (Used, int64) {
 	return l.add(s, n, now), n
 }
 
-func (*ban) Inherit(s Used, units int64) (Used, bool) {
+// Inherit inherits one unit less than the number, at most: units that were counted under a higher
+// number must not deny the first request of a new key.
+func (l *ban) Inherit(s Used, units int64) (Used, bool) {
+	units = min(units, l.Max-1)
 	s.A, s.B = -units, units
 	return s, true
 }

@@ -140,15 +140,10 @@ func (l *Numbers) numbers() *Numbers { return l }
 // Inherit is the default: Charge does the same.
 func (*Numbers) Inherit(Used, int64) (Used, bool) { return Used{}, false }
 
-// Carries reports whether l reads a state that was written under from as from does.
+// Carries reports whether l reads a state that was written under from, a limit of its kind, as from
+// does.
 func (l *Numbers) Carries(from *Numbers) bool {
 	return l.Given.Algorithm() == from.Given.Algorithm() && l.scale == from.scale
-}
-
-// CountsLike reports whether the units of other are units of l, too. The units of a rate, of a ban
-// and of a limit on values are different things.
-func (l *Numbers) CountsLike(other *Numbers) bool {
-	return l.Bans == other.Bans && l.Values == other.Values
 }
 
 // Size returns a number that grows with what a state has used, and 0 if that is nothing. It has no

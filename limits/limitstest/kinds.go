@@ -1,0 +1,255 @@
+package limitstest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
+)
+
+// kindCases charge limits that do not count alike under one scope and key, as two programs do that
+// both call a rule "login", or two versions of one while a deploy rolls (DESIGN 5, "Kinds of
+// counting").
+var kindCases = []testCase{
+	{
+		name: "limits that do not count alike count apart",
+		why: "under two limits of different kinds that take turns for a day, each decides what it " +
+			"would decide alone: a rate, a ban, a distinct and a concurrency limit of one scope and key " +
+			"have a state each (DESIGN 5, kinds of counting)",
+		run: func(t testing.TB, h Harness) {
+			random := rand.New(rand.NewPCG(h.seed(t), 8))
+			choices := h.limits.of(kinds...)
+			for i, a := range choices {
+				for _, b := range choices[i+1:] {
+					if countedBy(a) != countedBy(b) {
+						h.takeTurns(t, random, a, b)
+					}
+				}
+			}
+		},
+	},
+	{
+		name: "a reset makes a key fresh under every kind of limit",
+		why: "who resets a key of a rule does not know under which limits the key was charged; only " +
+			"held units stay, since their requests run (backends.Resetter)",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			if !canReset(t, w.backend) {
+				return
+			}
+			choices := h.limits.of(limits.FixedWindow(limits.PerDay(3)), limits.Ban(limits.PerDay(3), day),
+				limits.Distinct(limits.PerDay(3)), limits.Concurrent(3))
+			for _, l := range choices {
+				w.take(backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: 3, Value: "ann"})
+			}
+			if err := backends.Reset(context.Background(), w.backend, "s", "k"); err != nil {
+				t.Fatalf("Reset: %v", err)
+			}
+			for _, l := range choices {
+				want := l.Burst()
+				if l.Algorithm().Holds() {
+					want = 0
+				}
+				if d := w.look(backends.Charge{Scope: "s", Key: "k", Limit: l}); d.Remaining != want {
+					t.Error(about(l, "charged, then reset: %s, want %d remaining", showDecision(d), want))
+				}
+			}
+		},
+	},
+	{
+		name: "what a full store has displaced is remembered for its kind alone",
+		why: "units of a rate lead to no ban and are no values, so keys of one kind that are displaced " +
+			"deny no new key of another, whatever the number of scopes (DESIGN 6)",
+		small: true,
+		run: func(t testing.TB, h Harness) {
+			choices := h.limits.of(limits.FixedWindow(limits.PerDay(5)), limits.Ban(limits.PerDay(5), day),
+				limits.Distinct(limits.PerDay(5)))
+			for i, flood := range choices {
+				c := h.clockAt(newYear)
+				w := world{t, c, h.OpenSmall(t, c.now, 64)}
+				for n := range 70 * 64 {
+					w.take(backends.Charge{Scope: fmt.Sprint("s", n%70), Key: fmt.Sprint("flood ", n),
+						Limit: flood, Cost: 4, Value: fmt.Sprint(n)})
+				}
+				for j, l := range choices {
+					d := w.look(backends.Charge{Scope: "s1", Key: "new", Limit: l})
+					if j != i && d.Remaining != 5 {
+						t.Error(about(l, "after a flood under %s: %s", showLimit(flood), showDecision(d)))
+					}
+				}
+			}
+		},
+	},
+}
+
+// cornerCases are of conversions after a change of limits, and of keys that owe.
+var cornerCases = []testCase{
+	stepBackCase(endCase("what a window owes it owes after a long step back, too",
+		"a step of the clock forgives nothing: 10 units in the window and 10 owed deny for what is "+
+			"left of the window, and for one more (DESIGN 5, a clock that steps back)",
+		func(w endWorld) {
+			for _, l := range w.limits.of(limits.FixedWindow(limits.Per(10, mins)),
+				limits.AnchoredWindow(limits.Per(10, mins)), limits.Calendar(10, limits.Day)) {
+				w.clock.set(newYear.Add(100 * day).UnixMicro())
+				b := w.begin("k", l, 1)
+				w.settles(b, 20, limits.Settlement{Charged: 19})
+				w.clock.set(newYear.Add(2 * day).UnixMicro())
+				p := time.Duration(micros(l)) * us
+				if l.Algorithm() == limits.AlgorithmCalendar {
+					p = day
+				}
+				b.charge.Cost = 1
+				w.expect("after the step", []backends.Charge{b.charge}, denied(0, 2*p, 2*p))
+				w.clock.advance(2*p - 1*us)
+				w.expect("until all is paid", []backends.Charge{b.charge}, denied(0, 1*us, 1*us))
+				w.clock.advance(1 * us)
+				w.expect("then", []backends.Charge{b.charge}, allowed(9, p, p))
+			}
+		})),
+	stepBackCase(testCase{
+		name: "a smaller number in between forgets no value when the clock steps far back",
+		why: "8 of 10 values are known when the number becomes 2 and the clock steps back; once it is " +
+			"10 again, 2 are left (DESIGN 5, a clock that steps back)",
+		run: func(t testing.TB, h Harness) {
+			w := h.distinctWorld(t, limits.Per(10, mins), ways[0])
+			w.clock.advance(10 * day)
+			for i := range 8 {
+				w.take(w.charge(fmt.Sprint(i), 1)...)
+			}
+			w.limit = limits.Distinct(limits.Per(2, mins))
+			w.is("a known one under 2", "7", 1, allowed(0, mins, mins))
+			w.clock.advance(-day)
+			w.is("a new one under 2 after the step", "new", 1, denied(0, mins, mins))
+			w.limit = limits.Distinct(limits.Per(10, mins))
+			w.is("a look under 10", "new", 0, allowed(2, mins, 12*sec))
+			w.is("the oldest", "0", 1, allowed(2, mins, 12*sec))
+		},
+	}),
+	endCase("a request under the limit in force is charged at its end after two changes",
+		"units of a day are over under a limit by the minute, though another limit has looked in "+
+			"between; a request under it that was free at first is charged what it cost, as a taking "+
+			"would be: nothing is in use that a charge could undo (DESIGN 12)",
+		func(w endWorld) {
+			for _, l := range w.limits.of(limits.FixedWindow(limits.PerMinute(10)),
+				limits.SlidingWindow(limits.PerMinute(10)), limits.TokenBucket(limits.PerSecond(1), 10)) {
+				daily, other := limits.FixedWindow(limits.PerDay(20)), limits.SlidingLog(limits.PerHour(10))
+				if !w.limits.has(daily) || !w.limits.has(other) {
+					return
+				}
+				key := fmt.Sprint("k ", l.Algorithm())
+				w.begin(key, daily, 4)
+				w.begin(key, other, 0)
+				w.clock.advance(2 * mins)
+				b := w.begin(key, l, 0)
+				w.settles(b, 3, limits.Settlement{Charged: 3})
+				if left := w.look(b.charge).Remaining; left != 7 {
+					w.Error(about(l, "nothing in use, then 3 charged: %d remain, want 7", left))
+				}
+			}
+		}),
+	endCase("a charge that cost nothing in the end leaves no new value",
+		"the end of the first request with a value forgets it, unless others have had it since; a "+
+			"request costs one value at most, so the rest is forgiven (DESIGN 12)",
+		func(w endWorld) {
+			l := limits.Distinct(limits.PerHour(3))
+			if !w.limits.has(l) {
+				return
+			}
+			of := func(value string) begun {
+				return w.beginAs(backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1, Value: value})
+			}
+			ann := of("ann")
+			w.clock.advance(1 * sec)
+			bob := of("bob")
+			w.clock.advance(1 * sec)
+			w.settles(bob, 5, limits.Settlement{Forgiven: 4})
+			w.settles(bob, 0, limits.Settlement{Returned: 1})
+			w.is(bob, allowed(2, hour-2*sec, 40*mins))
+			again := of("ann")
+			w.settles(ann, 0, limits.Settlement{})
+			w.settles(again, 0, limits.Settlement{})
+			w.is(bob, allowed(2, hour, 40*mins))
+		}),
+}
+
+// stepBackCase is c for a backend whose time goes back with its clock.
+func stepBackCase(c testCase) testCase {
+	c.stepsBack = true
+	return c
+}
+
+// kinds are limits of every kind, and every algorithm that is a rate.
+var kinds = []limits.Limit{
+	limits.TokenBucket(limits.PerHour(10), 5),
+	limits.LeakyBucket(limits.PerHour(7), 5),
+	limits.LeakyQueue(limits.PerHour(10), 5),
+	limits.FixedWindow(limits.PerHour(5)),
+	limits.SlidingWindow(limits.PerHour(5)),
+	limits.SlidingLog(limits.Per(5, 10*mins)),
+	limits.AnchoredWindow(limits.PerHour(5)),
+	limits.Calendar(20, limits.Day),
+	limits.Ban(limits.Per(5, 10*mins), hour),
+	limits.Distinct(limits.Per(5, 10*mins)),
+	limits.Concurrent(3),
+}
+
+// takeTurns charges one key under two limits in turn for a day. Each of them also charges a key of
+// its own, and must decide the same there.
+func (h Harness) takeTurns(t testing.TB, random *rand.Rand, a, b limits.Limit) {
+	t.Helper()
+	w := h.world(t)
+	pair := [2]limits.Limit{a, b}
+	settles, held := backends.CanSettle(w.backend), [2][]begun{}
+	end := h.alternations()
+	for i := range 2 * end {
+		side := i % 2
+		c := backends.Charge{Scope: "s", Key: "both", Limit: pair[side],
+			Cost: random.Int64N(4), Value: fmt.Sprint(random.IntN(8))}
+		if !c.Limit.Algorithm().CountsValues() && random.IntN(2) == 0 {
+			c.Lasts = mins
+		}
+		alone := c
+		alone.Key = fmt.Sprint("alone ", side)
+		got, want := w.take(c)[0], w.take(alone)[0]
+		if !same(c, got, want) {
+			t.Error(about(c.Limit, "in turn with %s, call %d: %s, alone %s", showLimit(pair[1-side]), i,
+				showDecision(got), showDecision(want)))
+			return
+		}
+		if got.Allowed && c.Cost > 0 && settles && (c.Lasts > 0 || c.Limit.Algorithm().Holds()) {
+			held[side] = append(held[side], begun{c, got}, begun{alone, want})
+		}
+		if ends := held[side]; len(ends) > 0 && random.IntN(2) == 0 {
+			final := int64(0)
+			if !c.Limit.Algorithm().Holds() {
+				final = random.Int64N(5)
+			}
+			one, other := w.settled(ends[0], final), w.settled(ends[1], final)
+			if held[side] = ends[2:]; one != other {
+				t.Error(about(c.Limit, "in turn with %s, call %d ends with %d: %+v, alone %+v",
+					showLimit(pair[1-side]), i, final, one, other))
+				return
+			}
+		}
+		if step := 4 * day / time.Duration(end); i%4 == 3 {
+			w.clock.advance(duration(random.Int64N(step.Microseconds())))
+		} else {
+			w.clock.advance(duration(random.Int64N(mins.Microseconds())))
+		}
+	}
+}
+
+// settled ends a charge and returns its settlement.
+func (w world) settled(of begun, final int64) limits.Settlement {
+	w.Helper()
+	out := make([]limits.Settlement, 1)
+	ending := []backends.Ending{of.ending(final)}
+	if err := backends.Settle(context.Background(), w.backend, ending, out); err != nil {
+		w.Fatalf("Settle: %v", err)
+	}
+	return out[0]
+}
