@@ -24,8 +24,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weir-go/weir/gateway/descriptors"
@@ -94,6 +96,10 @@ func TestAMessageIsAnsweredWithAllThatItsDescriptorsComeTo(t *testing.T) {
 	refunded, brought := of("k", "1"), of("k", "1")
 	refunded.HitsAddend, refunded.IsNegativeHits = wrapperspb.UInt64(1), true
 	brought.Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 10, Unit: types.RateLimitUnit_YEAR}
+	multiplied := of("k", "1")
+	multiplied.Limit = &common.RateLimitDescriptor_RateLimitOverride{
+		RequestsPerUnit: 10, Unit: types.RateLimitUnit_SECOND, UnitMultiplier: wrapperspb.UInt32(30),
+	}
 	check := of("k", "1")
 	check.HitsAddend = wrapperspb.UInt64(0)
 	for i, step := range []struct {
@@ -105,6 +111,7 @@ func TestAMessageIsAnsweredWithAllThatItsDescriptorsComeTo(t *testing.T) {
 		{&ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{check}}, "OVER_LIMIT: OVER_LIMIT 0 of 3/YEAR mine"},
 		{&ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{refunded}}, "OK: OK 0 of 3/YEAR mine"},
 		{&ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{brought}}, "OK: OK 6 of 10/YEAR "},
+		{&ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{multiplied}}, "OK: OK 9 of 10/30SECOND "},
 	} {
 		response, err := client.ShouldRateLimit(t.Context(), step.r)
 		if err != nil {
@@ -114,7 +121,11 @@ func TestAMessageIsAnsweredWithAllThatItsDescriptorsComeTo(t *testing.T) {
 		for _, s := range response.Statuses {
 			text := fmt.Sprintf("%v %d", s.Code, s.LimitRemaining)
 			if l := s.CurrentLimit; l != nil {
-				text += fmt.Sprintf(" of %d/%v %s", l.RequestsPerUnit, l.Unit, l.Name)
+				many := ""
+				if l.UnitMultiplier != nil {
+					many = fmt.Sprint(l.UnitMultiplier.GetValue())
+				}
+				text += fmt.Sprintf(" of %d/%s%v %s", l.RequestsPerUnit, many, l.Unit, l.Name)
 				if reset := s.DurationUntilReset.AsDuration(); reset <= 0 || reset > 366*24*time.Hour ||
 					reset%time.Second != 0 {
 					t.Errorf("step %d: reset %v", i, reset)
@@ -154,10 +165,64 @@ func TestMessagesThatBreakTheProtocolAreInvalid(t *testing.T) {
 	}
 	long := &ratelimit.RateLimitRequest{
 		Domain:      "d",
-		Descriptors: []*common.RateLimitDescriptor{of("k", strings.Repeat("v", 300<<10))},
+		Descriptors: []*common.RateLimitDescriptor{of("k", strings.Repeat("v", 5<<20))},
 	}
 	if _, err := client.ShouldRateLimit(t.Context(), long); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a long message: %v", err)
+	}
+}
+
+// raw is a codec that sends the bytes that it is given.
+type raw struct{}
+
+func (raw) Marshal(v any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
+}
+func (raw) Unmarshal(data mem.BufferSlice, v any) error {
+	return proto.Unmarshal(data.Materialize(), v.(proto.Message))
+}
+func (raw) Name() string { return "proto" }
+
+// Envoy puts the bytes of a header field into a text as they are.
+func TestTextsThatAreNotUTF8AreCounted(t *testing.T) {
+	service := newService(t, nil)
+	conn := dial(t, nil, func(s *grpc.Server) { envoy.RegisterRateLimits(s, service, envoy.RateLimitOptions{}) })
+	ask := func(value string) *ratelimit.RateLimitResponse {
+		t.Helper()
+		marked := strings.Repeat("@", len(value))
+		message, err := proto.Marshal(&ratelimit.RateLimitRequest{
+			Domain: "d", Descriptors: []*common.RateLimitDescriptor{of("k", marked), of("u", "é")}, HitsAddend: 3,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		message = bytes.Replace(message, []byte(marked), []byte(value), 1)
+		answer := new(ratelimit.RateLimitResponse)
+		if err := conn.Invoke(t.Context(), ratelimit.RateLimitService_ShouldRateLimit_FullMethodName, message, answer,
+			grpc.ForceCodecV2(raw{})); err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	for _, step := range []struct {
+		value string
+		want  ratelimit.RateLimitResponse_Code
+	}{
+		{"a\xff", ratelimit.RateLimitResponse_OK}, {"a\xff", ratelimit.RateLimitResponse_OVER_LIMIT},
+		{"a\xfe", ratelimit.RateLimitResponse_OK}, {"closed\xff", ratelimit.RateLimitResponse_OK},
+		{"é\xc3\xc3é", ratelimit.RateLimitResponse_OK},
+	} {
+		if got := ask(step.value); got.OverallCode != step.want || len(got.Statuses) != 2 ||
+			got.Statuses[0].CurrentLimit.GetName() != "mine" {
+			t.Errorf("%q: %v", step.value, got)
+		}
+	}
+	answer := new(ratelimit.RateLimitResponse)
+	for _, message := range []string{"\xff", "\x0a\x05d", "\x12\x02\x0a\x09"} { // no messages
+		if err := conn.Invoke(t.Context(), ratelimit.RateLimitService_ShouldRateLimit_FullMethodName, []byte(message),
+			answer, grpc.ForceCodecV2(raw{})); status.Code(err) != codes.Internal {
+			t.Errorf("%q: %v", message, err)
+		}
 	}
 }
 
@@ -230,7 +295,7 @@ func TestJSONIsTheSameMessage(t *testing.T) {
 		{`{"domain":"d","descriptors":[{"entries":[{"key":"u"}]}]}`, 200, `"limitRemaining":4294967295`},
 		{`{"domain":"d"}`, 400, "rate limit descriptor list must not be empty"},
 		{`{"domain":5}`, 400, "the body is no RateLimitRequest"},
-		{`{"domain":"` + strings.Repeat("d", 300<<10) + `"}`, 400, "the body is too long"},
+		{`{"domain":"` + strings.Repeat("d", 5<<20) + `"}`, 400, "the body is too long"},
 	} {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest("POST", "/json", strings.NewReader(step.body)))
