@@ -82,7 +82,7 @@ func (d *decision) planOne(r *Request, i int) (planned, error) {
 	switch {
 	case one.Limit != nil:
 		p.rule = &d.domain.overrides[one.Limit.Unit]
-		p.limits = d.domain.limitsOf(one.Limit, n)
+		p.limits = d.domain.limitsOf(one, n)
 	case n != nil && n.rule != nil:
 		p.rule, p.limits, p.unlimited = n.rule, n.rule.limits, n.rule.unlimited
 	}
@@ -94,18 +94,23 @@ func (d *decision) planOne(r *Request, i int) (planned, error) {
 }
 
 // limitsOf returns the limit by which a descriptor with a limit of its own counts: that of its rule
-// n by the same unit, so that both count together, or one of the domain.
-func (d *domain) limitsOf(o *Override, n *node) []limit {
-	shown := Limit{Unit: o.Unit, Multiplier: o.Multiplier}
+// n by the same unit, so that both count together, or one whose scope goes by the keys of the
+// entries, which the configuration of the proxy has.
+func (d *domain) limitsOf(one *Descriptor, n *node) []limit {
+	shown := Limit{Unit: one.Limit.Unit, Multiplier: one.Limit.Multiplier}
 	if n != nil && n.rule != nil {
 		if l := n.rule.by(shown.window()); l != nil {
 			return []limit{*l}
 		}
 	}
-	if o.Multiplier <= 1 {
-		return d.overrides[o.Unit].limits
+	path := overridePath
+	for i := range one.Entries {
+		path += "." + one.Entries[i].Key
+		if len(path) > maxKey {
+			break
+		}
 	}
-	return []limit{d.byUnit(shown, 0, "")}
+	return []limit{d.byUnit(shown, 0, path)}
 }
 
 // charge appends a charge for each limit of p.

@@ -215,7 +215,7 @@ func (r *reader) read(f File) {
 		r.config.domains[d.name] = d
 	}
 	for unit := Second; unit <= Week; unit++ {
-		d.overrides[unit] = rule{path: "(override)", limits: []limit{d.byUnit(Limit{Unit: unit}, 0, "")}}
+		d.overrides[unit] = rule{path: overridePath}
 	}
 	if list != nil {
 		r.level(&d.level, list, "")

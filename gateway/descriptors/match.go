@@ -20,6 +20,9 @@ type domain struct {
 	overrides [Week + 1]rule // by unit: what descriptors with a Limit count by
 }
 
+// overridePath stands for the path of a rule where a limit came with a request.
+const overridePath = "(override)"
+
 // onFailure says what happens while the backend fails.
 type onFailure uint8
 

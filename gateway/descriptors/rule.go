@@ -241,8 +241,7 @@ func (l *Limit) window() string {
 	return strconv.FormatUint(uint64(l.Multiplier), 10) + l.Unit.String()
 }
 
-// byUnit returns the i-th limit of a rule by unit. path is that of the rule; "" is for limits that
-// come with requests which no rule is for.
+// byUnit returns the i-th limit of a rule by unit. path is that of the rule.
 func (d *domain) byUnit(shown Limit, i int, path string) limit {
 	l := limit{shown: shown, scope: scopeOf(shown.window(), d.name, path)}
 	l.limit = windowOf(shown.Unit, shown.Multiplier)
@@ -258,9 +257,6 @@ func (d *domain) byUnit(shown Limit, i int, path string) limit {
 // Rules of one scope do not count together, since keys have all entries. A Memory has room for
 // 65,535 limits, so not each of 100,000 rules can have a scope.
 func scopeOf(window, domain, path string) string {
-	if path == "" {
-		return fmt.Sprintf("rls:%s:%s", window, domain)
-	}
 	h := fnv.New32a()
 	io.WriteString(h, path)
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"

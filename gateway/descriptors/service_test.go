@@ -207,10 +207,10 @@ descriptors:
   - {key: c, value: "x*", rate_limit: {unit: day, requests_per_unit: 2}}
 `, memory.MustNew(memory.Options{MaxKeys: keys}))
 	for i := range 3 * keys {
-		service.Decide(t.Context(), ask(t, fmt.Sprintf("a=%d +100", i)))
+		service.Decide(t.Context(), ask(t, fmt.Sprintf("a=%d +100 ; other=%[1]d !100/day +100", i)))
 	}
 	for i := range 500 {
-		for _, text := range []string{"b=%d", "c=x%d", "b=%d !2/day"} {
+		for _, text := range []string{"b=%d", "c=x%d", "b=%d !2/day", "user=%d !2/day"} {
 			text = fmt.Sprintf(text, i)
 			if got := said(service.Decide(t.Context(), ask(t, text))); !strings.HasPrefix(got, "ok: ") {
 				t.Fatalf("client %d of another rule: %s: %s", i, text, got)

@@ -23,15 +23,22 @@ func (c tolerant) Unmarshal(data mem.BufferSlice, v any) error {
 	if err == nil || !ok {
 		return err
 	}
-	read, ok := readable(nil, data.Materialize(), m.ProtoReflect().Descriptor())
+	read, ok := readable(nil, data.Materialize(), m.ProtoReflect().Descriptor(), 0)
 	if !ok || proto.Unmarshal(read, m) != nil {
 		return err
 	}
 	return nil
 }
 
-// readable appends message b of a type, with readable texts. It returns false if b is no message.
-func readable(to, b []byte, of protoreflect.MessageDescriptor) ([]byte, bool) {
+// deepest is how many messages inside each other are read. Those of Envoy have few.
+const deepest = 100
+
+// readable appends message b of a type, with readable texts. It returns false if b is no message,
+// or too deep inside others.
+func readable(to, b []byte, of protoreflect.MessageDescriptor, depth int) ([]byte, bool) {
+	if depth > deepest {
+		return to, false
+	}
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
@@ -56,7 +63,7 @@ func readable(to, b []byte, of protoreflect.MessageDescriptor) ([]byte, bool) {
 			value = inUTF8(value)
 		case protoreflect.MessageKind:
 			var ok bool
-			if value, ok = readable(nil, value, field.Message()); !ok {
+			if value, ok = readable(nil, value, field.Message(), depth+1); !ok {
 				return to, false
 			}
 		}
