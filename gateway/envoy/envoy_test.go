@@ -30,6 +30,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	weir "github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/gateway/descriptors"
 	"github.com/weir-go/weir/gateway/envoy"
 	"github.com/weir-go/weir/keyfuncs"
@@ -514,3 +515,49 @@ func TestAConnectionThatSendsNothingEndsAfterTenSeconds(t *testing.T) {
 		server.Stop()
 	})
 }
+
+// What a client can bring about is denied in each failure mode of Envoy, and so is what fails closed.
+func TestOnlyAFailureOfTheServiceIsAnErrorResponse(t *testing.T) {
+	hour := limits.SlidingWindow(limits.PerHour(9))
+	away := broken{memory.MustNew(memory.Options{})}
+	anyone := func(*http.Request) (string, error) { return "k", nil }
+	for name, c := range map[string]struct {
+		rule    nethttp.Rule
+		isError bool
+	}{
+		"the fallback fails":             {nethttp.Rule{Limit: hour, Key: anyone}, true},
+		"a rule that fails closed":       {nethttp.Rule{Limit: hour, Key: anyone, OnFailure: weir.FailClosed}, false},
+		"a key that is not found":        {nethttp.Rule{Limit: hour, Key: noKey}, false},
+		"a limit that is not found":      {nethttp.Rule{LimitFor: noLimit, Key: anyone}, true},
+		"the same that fails closed":     {nethttp.Rule{LimitFor: noLimit, Key: anyone, OnFailure: weir.FailClosed}, false},
+		"a limit whose function panics":  {nethttp.Rule{LimitFor: panicLimit, Key: anyone}, false},
+		"an open one, and then a closed": {nethttp.Rule{LimitFor: noLimit, Key: anyone, OnFailure: weir.FailOpen}, false},
+	} {
+		c.rule.Name = "mine"
+		rules := []nethttp.Rule{c.rule, {Name: "then", Limit: hour, Key: anyone, OnFailure: weir.FailClosed}}
+		if c.isError {
+			rules = rules[:1]
+		}
+		client := authorization(t, nethttp.MustNew(nethttp.Config{
+			Rules: rules, Backend: away, Fallback: away, Logger: slog.New(slog.DiscardHandler),
+		}))
+		response, err := client.Check(t.Context(), checkOf("GET", "shop.example", "/", "203.0.113.7"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := response.GetDeniedResponse()
+		if c.isError {
+			answer = response.GetErrorResponse()
+		}
+		if codes.Code(response.Status.Code) != codes.Unavailable || answer.GetStatus().GetCode() != 503 ||
+			fieldsOf(answer.GetHeaders()).Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %v", name, response)
+		}
+	}
+}
+
+func noKey(*http.Request) (string, error) { return "", io.ErrUnexpectedEOF }
+
+func noLimit(*http.Request, string) (limits.Limit, error) { return limits.Limit{}, io.ErrUnexpectedEOF }
+
+func panicLimit(*http.Request, string) (limits.Limit, error) { panic("boom") }
