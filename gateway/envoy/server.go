@@ -22,7 +22,7 @@ import (
 
 // ServerOptions returns the options of a server for proxies. A connection has ten seconds for
 // its handshake, and ends if its peer does not answer pings. A message has at most 4 MiB, its
-// header 32 KiB, and a connection at most 1,000 calls at once. Texts need not be UTF-8. A panic
+// header 128 KiB, and a connection at most 1,000 calls at once. Texts need not be UTF-8. A panic
 // of a call is logged to logger and answered as an internal error; nil is the logger that
 // slog.Default returns at that time.
 func ServerOptions(logger *slog.Logger) []grpc.ServerOption {
@@ -30,7 +30,7 @@ func ServerOptions(logger *slog.Logger) []grpc.ServerOption {
 		grpc.ConnectionTimeout(10 * time.Second), // otherwise two minutes for the preface
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.ForceServerCodecV2(tolerant{encoding.GetCodecV2(codec.Name)}),
-		grpc.MaxHeaderListSize(32 << 10),
+		grpc.MaxHeaderListSize(128 << 10), // a proxy may hand on fields of a client, such as tracestate
 		grpc.MaxConcurrentStreams(1000),
 		grpc.NumStreamWorkers(64), // a new goroutine has to grow its stack for each call
 		grpc.KeepaliveParams(keepalive.ServerParameters{
