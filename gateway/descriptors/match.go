@@ -206,7 +206,7 @@ var windows = func() (all [Week + 1]limits.Limit) {
 // Explanation is what a file has for a descriptor.
 type Explanation struct {
 	Rule          string   // such as "tenant_acme.path"
-	Limits        []string // such as "100/minute"; nil: unlimited
+	Limits        []string // such as "100/minute" or "100/5 minutes"; nil: unlimited
 	Shadow, Quota bool
 	Together      []string // values of the file under which others count together with the descriptor
 }
@@ -226,7 +226,10 @@ func (c *Config) Explain(domain string, entries []Entry) (e Explanation, ok bool
 	for _, l := range n.rule.limits {
 		text := l.limit.String()
 		if l.shown.Unit != 0 && (!l.native || d.allOrNothing) {
-			text = fmt.Sprintf("%d/%s", l.shown.RequestsPerUnit, l.shown.window())
+			text = fmt.Sprintf("%d/%v", l.shown.RequestsPerUnit, l.shown.Unit)
+			if n := l.shown.Multiplier; n > 1 {
+				text = fmt.Sprintf("%d/%d %vs", l.shown.RequestsPerUnit, n, l.shown.Unit)
+			}
 		}
 		e.Limits = append(e.Limits, text)
 	}

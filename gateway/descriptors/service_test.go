@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/gateway/descriptors"
+	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
@@ -197,19 +198,28 @@ func TestADescriptorThatBreaksTheProtocolIsLogged(t *testing.T) {
 	})
 }
 
-// The first rule has as many values as the store has keys, and as many again.
+// The first rule has twice as many values as the store has keys.
 func TestAFloodUnderOneRuleDeniesNoClientOfAnother(t *testing.T) {
-	const keys = 4096
+	floodOneRule(t, 4096, 500)
+}
+
+func TestAFloodOfHalfAMillionValuesDeniesNoOtherClient(t *testing.T) {
+	testrun.FullOnly(t, "decides a million descriptors")
+	floodOneRule(t, 260_000, 1000)
+}
+
+func floodOneRule(t *testing.T, keys, clients int) {
+	t.Helper()
 	service := newService(t, `
 descriptors:
   - {key: a, rate_limit: {unit: day, requests_per_unit: 2}}
   - {key: b, rate_limit: {unit: day, requests_per_unit: 2}}
   - {key: c, value: "x*", rate_limit: {unit: day, requests_per_unit: 2}}
 `, memory.MustNew(memory.Options{MaxKeys: keys}))
-	for i := range 3 * keys {
+	for i := range 2 * keys {
 		service.Decide(t.Context(), ask(t, fmt.Sprintf("a=%d +100 ; other=%[1]d !100/day +100", i)))
 	}
-	for i := range 500 {
+	for i := range clients {
 		for _, text := range []string{"b=%d", "c=x%d", "b=%d !2/day", "user=%d !2/day"} {
 			text = fmt.Sprintf(text, i)
 			if got := said(service.Decide(t.Context(), ask(t, text))); !strings.HasPrefix(got, "ok: ") {
