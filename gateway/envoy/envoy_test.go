@@ -294,6 +294,7 @@ func TestJSONIsTheSameMessage(t *testing.T) {
 		{`{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"1"}]}],"hits_addend":3}`, 200, `"overallCode":"OK"`},
 		{`{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"1"}],"hitsAddend":"1"}]}`, 429, `"code":"OVER_LIMIT"`},
 		{`{"domain":"d","descriptors":[{"entries":[{"key":"u"}]}]}`, 200, `"limitRemaining":4294967295`},
+		{`{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"caf` + "\xe9" + `"}]}],"hits_addend":3}`, 200, `"name":"mine"`},
 		{`{"domain":"d"}`, 400, "rate limit descriptor list must not be empty"},
 		{`{"domain":5}`, 400, "the body is no RateLimitRequest"},
 		{`{"domain":"` + strings.Repeat("d", 5<<20) + `"}`, 400, "the body is too long"},

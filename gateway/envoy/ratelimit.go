@@ -197,7 +197,8 @@ func (s *rateLimits) metadata(r *descriptors.Request, a *descriptors.Answer) *st
 const maxMessage = 4 << 20
 
 // JSON returns the handler of POST /json, which takes a RateLimitRequest and answers with a
-// RateLimitResponse, both as proto3 writes JSON: status 200, or 429 if it is over the limit.
+// RateLimitResponse, both as proto3 writes JSON: status 200, or 429 if it is over the limit. Bytes
+// that are no UTF-8 count as Latin-1.
 func JSON(service *descriptors.Service, o RateLimitOptions) http.Handler {
 	s := &rateLimits{service: service, options: o}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -207,7 +208,7 @@ func JSON(service *descriptors.Service, o RateLimitOptions) http.Handler {
 			return
 		}
 		var asked ratelimit.RateLimitRequest
-		if err := protojson.Unmarshal(body, &asked); err != nil {
+		if err := protojson.Unmarshal(inUTF8(body), &asked); err != nil {
 			http.Error(w, "the body is no RateLimitRequest", http.StatusBadRequest)
 			return
 		}
