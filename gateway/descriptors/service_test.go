@@ -158,12 +158,13 @@ descriptors:
   - {key: k, rate_limit: {unit: hour, requests_per_unit: 2}}
   - {key: p, value: "/vv*", rate_limit: {unit: hour, requests_per_unit: 2}}
 `, nil)
+	twoAnHour := &descriptors.Override{RequestsPerUnit: 2, Unit: descriptors.Hour}
 	for name, d := range map[string]descriptors.Descriptor{
 		"a value":                {Entries: entries(1, long)},
 		"a value with a star":    {Entries: []descriptors.Entry{{Key: "p", Value: "/" + long}}},
 		"another value":          {Entries: entries(1, long+"x")},
-		"entries with a limit":   {Entries: entries(100, "1"), Limit: &descriptors.Override{RequestsPerUnit: 2, Unit: descriptors.Hour}},
-		"long and many together": {Entries: entries(20, long), Limit: &descriptors.Override{RequestsPerUnit: 2, Unit: descriptors.Hour}},
+		"entries with a limit":   {Entries: entries(100, "1"), Limit: twoAnHour},
+		"long and many together": {Entries: entries(20, long), Limit: twoAnHour},
 	} {
 		r := &descriptors.Request{Domain: "d", Descriptors: make([]descriptors.Descriptor, 1)}
 		r.Descriptors[0] = d
