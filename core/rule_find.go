@@ -54,7 +54,7 @@ func (rule *compiledRule[R]) keyError(err error) (string, error) {
 
 // failed returns the error of an outcome in which a part of rule failed with err.
 func (rule *compiledRule[R]) failed(part failure.Part, err error) error {
-	return &failure.Error{Rule: rule.name, Part: part, Err: err}
+	return &failure.Error{Rule: rule.name, Part: part, Closed: rule.OnFailure == FailClosed, Err: err}
 }
 
 func (rule *compiledRule[R]) limitFor(r R, key string) (limit limits.Limit, err error) {

@@ -82,21 +82,29 @@ func (c *check) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "This check is not believed.", http.StatusServiceUnavailable)
 		return
 	}
-	if c.deniedStatus != 0 {
-		w = &deniedAs{w, c.deniedStatus}
+	if bare := original.Method == http.MethodHead && r.Method != http.MethodHead; bare || c.deniedStatus != 0 {
+		w = &answer{w, c.deniedStatus, bare}
 	}
 	c.decide.ServeHTTP(w, original)
 }
 
-// deniedAs writes another status in place of 429.
-type deniedAs struct {
+// answer makes the answer to a check of the answer to the original request.
+type answer struct {
 	http.ResponseWriter
-	status int
+	deniedStatus int  // in place of 429; 0: 429
+	bare         bool // the original request is a HEAD, so its answer announces a body and sends none
 }
 
-func (w *deniedAs) WriteHeader(status int) {
-	if status == http.StatusTooManyRequests {
-		status = w.status
+// Unwrap returns the writer of the check.
+func (w *answer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader writes the status of the answer to the check.
+func (w *answer) WriteHeader(status int) {
+	if status == http.StatusTooManyRequests && w.deniedStatus != 0 {
+		status = w.deniedStatus
+	}
+	if w.bare { // a proxy would wait for the body, and fail
+		delete(w.Header(), "Content-Length")
 	}
 	w.ResponseWriter.WriteHeader(status)
 }

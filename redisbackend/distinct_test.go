@@ -66,7 +66,7 @@ func TestTheDigestOfAValueIsTheOneOfTheGuide(t *testing.T) {
 		}
 		text := fmt.Sprintf("%d:%s%s", len(start), start, "5:login1:k3:ann")
 		want := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:16]
-		state := client.Get(t.Context(), redisbackend.Name(b, "login", "k")).Val()
+		state := client.Get(t.Context(), redisbackend.NameUnder(b, tries("k", "").Limit, "login", "k")).Val()
 		if _, values, _ := strings.Cut(state, ";"); !strings.HasPrefix(values, want) {
 			t.Errorf("%+v: the state is %q, want the digest %s", o, state, want)
 		}

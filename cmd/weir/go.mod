@@ -3,7 +3,7 @@ module github.com/weir-go/weir/cmd/weir
 go 1.26.0
 
 require (
-	github.com/envoyproxy/go-control-plane/envoy v1.38.0
+	github.com/envoyproxy/go-control-plane/envoy v1.40.0
 	github.com/google/go-cmp v0.7.0
 	github.com/redis/go-redis/v9 v9.20.0
 	github.com/spf13/cobra v1.10.2
@@ -11,7 +11,7 @@ require (
 	github.com/weir-go/weir v0.0.0
 	github.com/weir-go/weir/gateway v0.0.0
 	go.yaml.in/yaml/v4 v4.0.0
-	google.golang.org/grpc v1.83.2
+	google.golang.org/grpc v1.84.0
 )
 
 require (
@@ -24,8 +24,8 @@ require (
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20260526163538-3dc84a4a5aaa // indirect
-	google.golang.org/protobuf v1.36.11 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260720211330-0afa2a65878a // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
 )
 
 replace github.com/weir-go/weir => ../..

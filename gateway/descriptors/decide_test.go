@@ -15,8 +15,8 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// The texts of requests: entries key=value; "+2" hits, "-2" hits to be refunded, "!5/minute" a limit that
-// comes with the descriptor; ";" between descriptors; "*2" in front, hits of the request.
+// The texts of requests: entries key=value; "+2" hits, "-2" hits to be refunded, "!5/minute" or "!5/10minute" a
+// limit that comes with the descriptor; ";" between descriptors; "*2" in front, hits of the request.
 func ask(t *testing.T, text string) *descriptors.Request {
 	t.Helper()
 	r := &descriptors.Request{Domain: "d", Descriptors: make([]descriptors.Descriptor, 1)}
@@ -50,7 +50,11 @@ func ask(t *testing.T, text string) *descriptors.Request {
 			d.Hits, d.Refund = &n, word[0] == '-'
 		case '!':
 			n, unit, _ := strings.Cut(word[1:], "/")
-			d.Limit = &descriptors.Override{RequestsPerUnit: uint32(number(n)), Unit: units[unit]}
+			many := strings.TrimRight(unit, "acdehikmnorstuwy")
+			d.Limit = &descriptors.Override{RequestsPerUnit: uint32(number(n)), Unit: units[unit[len(many):]]}
+			if many != "" {
+				d.Limit.Multiplier = uint32(number(many))
+			}
 		default:
 			key, value, _ := strings.Cut(word, "=")
 			d.Entries = append(d.Entries, descriptors.Entry{Key: key, Value: value})
@@ -77,7 +81,11 @@ func said(a descriptors.Answer, err error) string {
 		case s.Limit == nil:
 			text += "-"
 		default:
-			text += fmt.Sprintf("%d of %d/%v", s.Remaining, s.Limit.RequestsPerUnit, s.Limit.Unit)
+			text += fmt.Sprintf("%d of %d/", s.Remaining, s.Limit.RequestsPerUnit)
+			if s.Limit.Multiplier > 1 {
+				text += fmt.Sprint(s.Limit.Multiplier)
+			}
+			text += s.Limit.Unit.String()
 		}
 		if s.Shadowed {
 			text += " shadow"
@@ -139,6 +147,11 @@ descriptors:
   - {key: s, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
   - {key: w, rate_limit: {unit: week, requests_per_unit: 2}}
   - {key: e, value: "", rate_limit: {name: "", unit: MINUTE, requests_per_unit: 9}}
+`
+	multiplied = `
+descriptors:
+  - {key: k, rate_limit: {unit: minute, unit_multiplier: 10, requests_per_unit: 2}}
+  - {key: m, rate_limit: {unit: month, unit_multiplier: 2, requests_per_unit: 1}}
 `
 	named = `
 descriptors:
@@ -310,6 +323,26 @@ var cases = []example{
 	}},
 	{"a limit of the request limits what is unlimited", plain, []string{"u=1 !1/hour", "ok: 0 of 1/hour"}},
 	{"a limit of the request in an unknown domain", plain, []string{"@other k=1 !1/hour", "ok: -"}},
+	{"a limit of the request by several units", plain, []string{
+		"k=1 !10/60second +10", "ok: 0 of 10/60second", "wait 59s", "", "k=1 !10/60second", "OVER: 0 of 10/60second",
+		"wait 1s", "", "k=1 !10/60second", "ok: 9 of 10/60second", "k=1", "ok: 2 of 3/minute",
+	}},
+	{"one unit is the unit", plain, []string{"k=1", "ok: 2 of 3/minute", "k=1 !5/1minute", "ok: 3 of 5/minute"}},
+	{"a limit by several units", multiplied, []string{
+		"k=1 +2", "ok: 0 of 2/10minute", "wait 599s", "", "k=1", "OVER: 0 of 2/10minute",
+		"wait 1s", "", "k=1", "ok: 1 of 2/10minute", "k=1 !5/10minute", "ok: 3 of 5/10minute",
+		"m=1", "ok: 0 of 1/2month", "wait 1h", "", "m=1", "OVER: 0 of 1/2month",
+		"wait 1440h", "", "m=1", "ok: 0 of 1/2month",
+	}},
+	{"a descriptor that breaks the protocol leaves the others counted", plain, []string{
+		"k=1 !5/none ; k=1", "ok: -, 2 of 3/minute", "=x ; k=1", "ok: -, 1 of 3/minute",
+		"k=1 ;", "ok: 0 of 3/minute, -", "k=1 !5/2year ; k=1", "OVER: ok -, OVER 0 of 3/minute",
+	}},
+	{"a limit above the highest is the highest", plain, []string{
+		"k=1 !4294967295/minute", "ok: 499999998 of 4294967295/minute",
+		"k=1 !4294967295/minute +499999998", "ok: 0 of 4294967295/minute",
+		"k=1 !4294967295/minute", "OVER: 0 of 4294967295/minute",
+	}},
 	{"the highest limit and addend", plain, []string{
 		"k=1 +1000000000", "OVER: 0 of 3/minute", "k=1 !499999999/minute", "OVER: 0 of 499999999/minute",
 		"k=1 +1000000000 ; k=1 +1000000000 ; k=2", "OVER: OVER 0 of 3/minute, OVER 0 of 3/minute, ok 2 of 3/minute",

@@ -1,6 +1,7 @@
 package descriptors
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -26,6 +27,7 @@ type decision struct {
 type planned struct {
 	rule       *rule     // nil: nothing is counted
 	override   *Override // nil: the limits are those of the rule
+	limits     []limit
 	unlimited  bool
 	hits       int64
 	refund     bool
@@ -45,28 +47,18 @@ func (d *decision) release() {
 	}
 }
 
-// plan finds the rules of r, and what they charge.
-func (d *decision) plan(r *Request) error {
+// plan finds the rules of r, and what they charge. A descriptor that is invalid charges nothing;
+// plan returns the error of the first, and how many there are.
+func (d *decision) plan(r *Request) (invalid error, n int) {
 	var replaced []string
 	for i := range r.Descriptors {
-		one := &r.Descriptors[i]
-		p := planned{override: one.Limit, hits: r.hits(one), refund: one.Refund}
-		var n *node
-		n, d.key = d.domain.match(d.key[:0], one.Entries, one.Limit != nil)
-		switch {
-		case one.Limit != nil && d.domain.allOrNothing:
-			return invalidf("descriptor %d brings a limit, which all_or_nothing excludes", i)
-		case one.Limit != nil:
-			p.rule = &d.domain.overrides[one.Limit.Unit]
-		case n != nil:
-			p.rule = n.rule
+		p, err := d.planOne(r, i)
+		if err != nil {
+			n++
+			invalid = cmp.Or(invalid, err)
 		}
 		if p.rule != nil {
 			replaced = append(replaced, p.rule.replaces...)
-			p.unlimited = p.rule.unlimited
-		}
-		if p.rule != nil && !p.unlimited && !d.charge(&p, string(d.key)) {
-			return invalidf("descriptor %d cannot be refunded: its limit is not by unit", i)
 		}
 		d.planned = append(d.planned, p)
 	}
@@ -75,24 +67,67 @@ func (d *decision) plan(r *Request) error {
 	}
 	d.setCosts()
 	d.out = slices.Grow(d.out[:0], len(d.charges))[:len(d.charges)]
-	return nil
+	return invalid, n
 }
 
-// charge appends a charge for each limit of p. It returns false if p cannot be refunded.
-func (d *decision) charge(p *planned, key string) bool {
-	p.first = len(d.charges)
-	for j := range p.rule.limits {
-		l := &p.rule.limits[j]
-		if p.refund && l.native {
-			return false
+// planOne finds the rule of the i-th descriptor of r, and appends what it charges.
+func (d *decision) planOne(r *Request, i int) (planned, error) {
+	one := &r.Descriptors[i]
+	if err := one.validate(d.domain, i); err != nil {
+		return planned{}, err
+	}
+	p := planned{override: one.Limit, hits: r.hits(one), refund: one.Refund}
+	var n *node
+	n, d.key = d.domain.match(d.key[:0], one.Entries, one.Limit != nil)
+	switch {
+	case one.Limit != nil:
+		p.rule = &d.domain.overrides[one.Limit.Unit]
+		p.limits = d.domain.limitsOf(one, n)
+	case n != nil && n.rule != nil:
+		p.rule, p.limits, p.unlimited = n.rule, n.rule.limits, n.rule.unlimited
+	}
+	if p.refund && slices.ContainsFunc(p.limits, func(l limit) bool { return l.native }) {
+		return planned{}, invalidf("descriptor %d cannot be refunded: its limit is not by unit", i)
+	}
+	d.charge(&p)
+	return p, nil
+}
+
+// limitsOf returns the limit by which a descriptor with a limit of its own counts: that of its rule
+// n by the same unit, so that both count together, or one whose scope goes by the keys of the
+// entries, which the configuration of the proxy has.
+func (d *domain) limitsOf(one *Descriptor, n *node) []limit {
+	shown := Limit{Unit: one.Limit.Unit, Multiplier: one.Limit.Multiplier}
+	if n != nil && n.rule != nil {
+		if l := n.rule.by(shown.window()); l != nil {
+			return []limit{*l}
 		}
+	}
+	path := overridePath
+	for i := range one.Entries {
+		path += "." + one.Entries[i].Key
+		if len(path) > maxKey {
+			break
+		}
+	}
+	return []limit{d.byUnit(shown, 0, path)}
+}
+
+// charge appends a charge for each limit of p.
+func (d *decision) charge(p *planned) {
+	p.first, p.end = len(d.charges), len(d.charges)
+	if len(p.limits) == 0 {
+		return
+	}
+	key := bounded(d.key)
+	for j := range p.limits {
+		l := &p.limits[j]
 		d.charges = append(d.charges, backends.Charge{
 			Scope: l.scope, Key: key, Limit: l.limit,
 			Shadow: l.native && (!d.domain.allOrNothing || p.rule.shadow),
 		})
 	}
 	p.end = len(d.charges)
-	return true
 }
 
 // remove leaves out the charges of rules that others replace.
@@ -118,7 +153,7 @@ func (d *decision) setCosts() {
 	for i := range d.planned {
 		p := &d.planned[i]
 		for j := p.first; j < p.end; j++ {
-			ch, l := &d.charges[j], &p.rule.limits[j-p.first]
+			ch, l := &d.charges[j], &p.limits[j-p.first]
 			switch {
 			case p.refund:
 				ch.Cost, ch.Lasts = 1, time.Second // by which Settle knows the window
@@ -154,7 +189,7 @@ func (d *decision) share(n int64) {
 	for i := range d.planned {
 		p := &d.planned[i]
 		for j := p.first; j < p.end; j++ {
-			if p.rule.limits[j-p.first].native {
+			if p.limits[j-p.first].native {
 				d.charges[j].Limit = d.charges[j].Limit.Share(int(n))
 			}
 		}
@@ -192,7 +227,7 @@ func (d *decision) alignSteps() {
 		p := &d.planned[i]
 		for j := p.first; j < p.end; j++ {
 			for k := j + 1; k < len(d.charges) && d.out[j].Allowed; k++ {
-				if !p.rule.limits[j-p.first].native && d.same(j, k) && d.out[k].Allowed {
+				if !p.limits[j-p.first].native && d.same(j, k) && d.out[k].Allowed {
 					d.out[j].Remaining -= d.charges[k].Cost
 				}
 			}
@@ -303,16 +338,18 @@ func (s *Status) Binds(t *Status) bool {
 
 // statusOf returns what the j-th charge, one of p, comes to.
 func (d *decision) statusOf(p *planned, j int) Status {
-	l := &p.rule.limits[j-p.first]
+	l := &p.limits[j-p.first]
 	s := Status{Limit: &l.shown}
 	if p.override != nil {
-		s.Limit = &Limit{RequestsPerUnit: p.override.RequestsPerUnit, Unit: p.override.Unit}
+		s.Limit = &Limit{
+			RequestsPerUnit: p.override.RequestsPerUnit, Unit: p.override.Unit, Multiplier: p.override.Multiplier,
+		}
 	}
 	if l.native {
 		s.decided(&d.out[j], p.hits)
 		return s
 	}
-	most := (int64(s.Limit.RequestsPerUnit) + d.sharing - 1) / d.sharing
+	most := (min(int64(s.Limit.RequestsPerUnit), maxRequests) + d.sharing - 1) / d.sharing
 	used := d.usedBefore(j)
 	if !p.refund {
 		used += p.hits
@@ -357,7 +394,7 @@ func (d *decision) isRefund(k int) bool { return d.charges[k].Lasts > 0 }
 
 // untilTurn returns the wait until the window by unit turns, in whole seconds.
 func untilTurn(l *limit, at int64) time.Duration {
-	if l.shown.Unit == Month || l.shown.Unit == Year {
+	if l.limit.Period() != "" {
 		_, end, _ := l.limit.Window(time.UnixMicro(at))
 		return inSeconds(end.Sub(time.UnixMicro(at)))
 	}

@@ -35,7 +35,8 @@
 // or not, and what is above the limit ends with the window. So a request with a hits addend
 // of 0 asks whether the window is over its limit, and a charge at the end of a stream may
 // bring it there. A window that is exactly full is not over. Months and years are those of
-// the calendar, in UTC; the original takes 30 and 365 days.
+// the calendar, in UTC; the original takes 30 and 365 days. With a unit_multiplier above 1, a
+// window has as many units, and a month is 30 days.
 //
 // Descriptors count apart from each other: one that is over keeps none of the others from
 // being charged. The same descriptor twice in one request is charged twice, in order.
@@ -45,6 +46,7 @@
 // These fields are of weir, and the original refuses them:
 //
 //	algorithm       of rate_limit, in place of unit: any limit of weir, such as "sliding-window 100/30s"
+//	unit_multiplier of rate_limit: how many units a window has, as in limits of Envoy 1.40
 //	rate_limits     of a descriptor, in place of rate_limit: a list, of which every limit counts
 //	all_or_nothing  of the file: a request that one limit denies is charged to none
 //	on_failure      of the file: fall-back (the default), open or closed, while the backend fails
@@ -54,9 +56,19 @@
 //
 // # Bounds
 //
-// A request has at most 64 descriptors of 16 entries, and 4,096 bytes of keys and values for
-// each descriptor. Decide refuses what is above with an [Invalid] error. An addend above
-// 1,000,000,000, which no limit allows, counts as 1,000,000,001. A proxy may bring a limit of
-// its own with a descriptor. It counts in the same windows, so the number of such limits does
-// not matter.
+// A client chooses the values of entries, and a proxy may let a request pass that is answered with an
+// error. So no value refuses a request: a list of entries above 1,024 bytes counts by its digest, and
+// an addend above 1,000,000,000, which no limit allows, counts as 1,000,000,001.
+//
+// A descriptor that breaks the protocol is not counted; the others of the request are, and a line a
+// minute is logged. It has no entries or an empty key, or a limit of its own that has no unit, or
+// whose window is longer than 366 days. So is one with a limit in a file with all_or_nothing, and a
+// refund of a limit that is not by unit. If all descriptors of a request are such, or if there are
+// more than 64, Decide returns an [Invalid] error. The configuration of the proxy decides these.
+//
+// A proxy may bring a limit of its own with a descriptor. It counts in the window of a limit of the
+// file by the same units, and one above 499,999,999 counts as that.
+//
+// The limits of a rule have a scope of their own, so a flood of values under one rule displaces
+// hardly a key of another from a full memory. Two rules share a scope with a chance of 1 in 4,096.
 package descriptors

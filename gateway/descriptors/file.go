@@ -107,11 +107,11 @@ func readFile(name string) ([]byte, error) {
 
 // Bounds of a configuration.
 const (
-	maxFile  = 4 << 20 // bytes
-	maxNodes = 100_000 // descriptors of all files
-	maxDepth = 2*maxEntries + 8
-	maxShown = 50 // mistakes in the text of an error
-	maxParts = 16 // stars in a value
+	maxFile  = 4 << 20  // bytes
+	maxNodes = 100_000  // descriptors of all files
+	maxDepth = 2*16 + 8 // 16 descriptors below one another
+	maxShown = 50       // mistakes in the text of an error
+	maxParts = 16       // stars in a value
 )
 
 // Mistakes returns every mistake that err, an error of [Load] or [Parse], reports. It is nil
@@ -215,7 +215,7 @@ func (r *reader) read(f File) {
 		r.config.domains[d.name] = d
 	}
 	for unit := Second; unit <= Week; unit++ {
-		d.overrides[unit] = rule{path: "(override)", limits: []limit{d.byUnit(Limit{Unit: unit}, 0)}}
+		d.overrides[unit] = rule{path: overridePath}
 	}
 	if list != nil {
 		r.level(&d.level, list, "")

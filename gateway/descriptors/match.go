@@ -1,9 +1,11 @@
 package descriptors
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weir-go/weir/limits"
 )
@@ -17,6 +19,9 @@ type domain struct {
 	level
 	overrides [Week + 1]rule // by unit: what descriptors with a Limit count by
 }
+
+// overridePath stands for the path of a rule where a limit came with a request.
+const overridePath = "(override)"
 
 // onFailure says what happens while the backend fails.
 type onFailure uint8
@@ -150,13 +155,49 @@ const (
 	maxRequests = maxCharge - 1
 )
 
+// maxKey is how many bytes a key has at most: the digest of a longer one counts in its place. A
+// client chooses how long a path or a field is.
+const maxKey = 1024
+
+// bounded returns key, or its digest if it is too long. A key begins with a number, see
+// appendEntry, and a digest does not.
+func bounded(key []byte) string {
+	if len(key) <= maxKey {
+		return string(key)
+	}
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(key))
+}
+
+// longestWindows is how many units a window may have. A month of several is 30 days, so that a
+// window has at most 366 days. No window has several years.
+var longestWindows = [Week + 1]uint32{
+	Second: 366 * 24 * 60 * 60, Minute: 366 * 24 * 60, Hour: 366 * 24, Day: 366, Week: 52, Month: 12, Year: 1,
+}
+
+func isLegalMultiplier(unit Unit, multiplier uint32) bool { return multiplier <= longestWindows[unit] }
+
+// lengths has the length of each unit in windows of several.
+var lengths = [Week + 1]time.Duration{
+	Second: time.Second, Minute: time.Minute, Hour: time.Hour, Day: 24 * time.Hour,
+	Week: 7 * 24 * time.Hour, Month: 30 * 24 * time.Hour,
+}
+
+// windowOf returns the limit by which windows of several units are counted. Windows start at whole
+// multiples of their length since the Unix epoch.
+func windowOf(unit Unit, multiplier uint32) limits.Limit {
+	if multiplier <= 1 {
+		return windows[unit]
+	}
+	return limits.FixedWindow(limits.Per(windowUnits, time.Duration(multiplier)*lengths[unit]))
+}
+
 // windows has the limit by which each unit is counted.
 var windows = func() (all [Week + 1]limits.Limit) {
 	all[Second] = limits.FixedWindow(limits.PerSecond(windowUnits))
 	all[Minute] = limits.FixedWindow(limits.PerMinute(windowUnits))
 	all[Hour] = limits.FixedWindow(limits.PerHour(windowUnits))
 	all[Day] = limits.FixedWindow(limits.PerDay(windowUnits))
-	all[Week] = limits.FixedWindow(limits.Per(windowUnits, 7*24*60*60*1e9))
+	all[Week] = limits.FixedWindow(limits.Per(windowUnits, lengths[Week]))
 	all[Month] = limits.Calendar(windowUnits, limits.Month)
 	all[Year] = limits.Calendar(windowUnits, limits.Year)
 	return all
@@ -165,7 +206,7 @@ var windows = func() (all [Week + 1]limits.Limit) {
 // Explanation is what a file has for a descriptor.
 type Explanation struct {
 	Rule          string   // such as "tenant_acme.path"
-	Limits        []string // such as "100/minute"; nil: unlimited
+	Limits        []string // such as "100/minute" or "100/5 minutes"; nil: unlimited
 	Shadow, Quota bool
 	Together      []string // values of the file under which others count together with the descriptor
 }
@@ -186,6 +227,9 @@ func (c *Config) Explain(domain string, entries []Entry) (e Explanation, ok bool
 		text := l.limit.String()
 		if l.shown.Unit != 0 && (!l.native || d.allOrNothing) {
 			text = fmt.Sprintf("%d/%v", l.shown.RequestsPerUnit, l.shown.Unit)
+			if n := l.shown.Multiplier; n > 1 {
+				text = fmt.Sprintf("%d/%d %vs", l.shown.RequestsPerUnit, n, l.shown.Unit)
+			}
 		}
 		e.Limits = append(e.Limits, text)
 	}

@@ -200,7 +200,8 @@ func (s *Service) Metrics() []stats.Metric {
 		Name: "weir_descriptor_refused_total", Labels: []string{"reason"},
 		Instrument: "weir.descriptor.refused", Attributes: []string{"error.type"},
 		Kind: "counter", Unit: "{request}",
-		Help: "Requests that break a bound, and requests of a domain that no file has, which are allowed.",
+		Help: "Requests that break the protocol, as a whole or in a descriptor, which is then not counted, " +
+			"and requests of a domain that no file has, which are allowed.",
 	}
 	g := &s.counts
 	g.mu.RLock()

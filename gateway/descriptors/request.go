@@ -33,10 +33,11 @@ type Descriptor struct {
 // Entry is one pair of a [Descriptor].
 type Entry struct{ Key, Value string }
 
-// Override is a limit that comes with a request.
+// Override is a limit that comes with a request. A limit above 499,999,999 counts as that.
 type Override struct {
 	RequestsPerUnit uint32
 	Unit            Unit
+	Multiplier      uint32 // how many units a window has; 0: 1
 }
 
 // Answer is what a [Request] comes to.
@@ -64,7 +65,8 @@ type Status struct {
 type Limit struct {
 	Name            string
 	RequestsPerUnit uint32
-	Unit            Unit // 0: no unit is as long as its period
+	Unit            Unit   // 0: no unit is as long as its period
+	Multiplier      uint32 // how many units a window has; 0: 1
 }
 
 // Unit is a unit of time in files and requests. Its numbers are those of Envoy.
@@ -112,18 +114,16 @@ func (s Source) String() string {
 	return "unknown"
 }
 
-// Invalid is the error for a request that breaks the protocol or a bound. Its text has no
-// part of the request.
+// Invalid is the error for a request that breaks the protocol, and the reason in the log for a
+// descriptor that does. Its text has no part of the request.
 type Invalid string
 
 // Error returns what is wrong.
 func (e Invalid) Error() string { return string(e) }
 
-// Bounds of a request.
+// Bounds of a request, which the configuration of a proxy decides, and no client.
 const (
 	maxDescriptors = 64
-	maxEntries     = 16
-	maxText        = 4096 // bytes of the keys and values of a descriptor
 	maxDomain      = 256
 )
 
@@ -144,28 +144,30 @@ func (r *Request) validate() error {
 		return invalidf("a request must have at most %d descriptors (got %d)",
 			maxDescriptors, len(r.Descriptors))
 	}
-	for i := range r.Descriptors {
-		d := &r.Descriptors[i]
-		if len(d.Entries) == 0 || len(d.Entries) > maxEntries {
-			return invalidf("descriptor %d must have 1 to %d entries (got %d)", i, maxEntries, len(d.Entries))
+	return nil
+}
+
+// validate returns an [Invalid] error if d, the i-th descriptor of a request to domain, cannot be
+// counted. Then the other descriptors are: a proxy that is answered with an error may let the
+// request pass all limits. So what a client can bring about, such as a long value, is no mistake.
+func (d *Descriptor) validate(domain *domain, i int) error {
+	if len(d.Entries) == 0 {
+		return invalidf("descriptor %d has no entries", i)
+	}
+	for _, e := range d.Entries {
+		if e.Key == "" {
+			return invalidf("descriptor %d has an empty key", i)
 		}
-		text := 0
-		for _, e := range d.Entries {
-			if e.Key == "" {
-				return invalidf("descriptor %d has an empty key", i)
-			}
-			text += len(e.Key) + len(e.Value)
-		}
-		if text > maxText {
-			return invalidf("the entries of descriptor %d must have at most %d bytes (got %d)", i, maxText, text)
-		}
-		if d.Limit != nil && (d.Limit.Unit < Second || d.Limit.Unit > Week) {
-			return invalidf("the limit of descriptor %d has no unit", i)
-		}
-		if d.Limit != nil && d.Limit.RequestsPerUnit > maxRequests {
-			return invalidf("the limit of descriptor %d must be at most %d (got %d)",
-				i, maxRequests, d.Limit.RequestsPerUnit)
-		}
+	}
+	switch l := d.Limit; {
+	case l == nil:
+	case l.Unit < Second || l.Unit > Week:
+		return invalidf("the limit of descriptor %d has no unit", i)
+	case !isLegalMultiplier(l.Unit, l.Multiplier):
+		return invalidf("the window of descriptor %d must have at most %d units (got %d)",
+			i, longestWindows[l.Unit], l.Multiplier)
+	case domain.allOrNothing:
+		return invalidf("descriptor %d brings a limit, which all_or_nothing excludes", i)
 	}
 	return nil
 }

@@ -2,6 +2,8 @@ package descriptors
 
 import (
 	"fmt"
+	"hash/fnv"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -118,6 +120,8 @@ func put[K comparable](m *map[K]*node, key K, n *node) {
 	(*m)[key] = n
 }
 
+const maxText = 4096 // bytes of a key and its value in a file
+
 var units = []string{"second", "minute", "hour", "day", "week", "month", "year"}
 
 var unitOf = [...]Unit{Second, Minute, Hour, Day, Week, Month, Year}
@@ -137,6 +141,14 @@ func (r *reader) limit(of *rule, n *yaml.Node, i int) {
 				v = 0
 			}
 			shown.RequestsPerUnit = uint32(v)
+		},
+		"unit_multiplier": func(n *yaml.Node) {
+			v, err := strconv.ParseUint(n.Value, 10, 32)
+			if err != nil || n.Kind != yaml.ScalarNode || v == 0 {
+				r.mistake(n, "unit_multiplier must be a whole number, 1 or more (got %s)", describe(n))
+				v = 0
+			}
+			shown.Multiplier = uint32(v)
 		},
 		"unlimited": func(n *yaml.Node) { unlimited = r.boolean(n, "unlimited") },
 		"name":      func(n *yaml.Node) { shown.Name = r.optional(n, "name") },
@@ -172,15 +184,21 @@ func (r *reader) limit(of *rule, n *yaml.Node, i int) {
 	case unlimited && len(of.limits) > 0, of.unlimited:
 		r.mistake(n, "unlimited stands alone: remove the other limits")
 	case unlimited:
-	case seen["algorithm"] != nil && (seen["unit"] != nil || seen["requests_per_unit"] != nil):
-		r.mistake(n, "algorithm stands in place of unit and requests_per_unit: remove one or the other")
+	case seen["algorithm"] != nil &&
+		(seen["unit"] != nil || seen["requests_per_unit"] != nil || seen["unit_multiplier"] != nil):
+		r.mistake(n, "algorithm stands in place of unit, unit_multiplier and requests_per_unit:"+
+			" remove one or the other")
 	case seen["algorithm"] != nil:
 	case seen["unit"] == nil:
 		r.mistake(n, "unit is required: second, minute, hour, day, week, month or year")
 	case seen["requests_per_unit"] == nil:
 		r.mistake(n, "requests_per_unit is required: add it; 0 denies all")
-	case of.isBy(shown.Unit):
-		r.mistake(n, "there are two limits by %v: remove one", shown.Unit)
+	case !isLegalMultiplier(shown.Unit, shown.Multiplier):
+		r.mistake(seen["unit_multiplier"], "unit_multiplier must be at most %d for a unit of a %v (got %d)",
+			longestWindows[shown.Unit], shown.Unit, shown.Multiplier)
+		shown.Multiplier = 0
+	case of.isBy(&shown):
+		r.mistake(n, "there are two limits by %s: remove one", shown.window())
 	}
 	if shown.Name != "" && slices.Contains(of.replaces, shown.Name) {
 		r.mistake(seen["replaces"], "a limit does not replace itself: remove %s", quote(shown.Name))
@@ -195,27 +213,55 @@ func (r *reader) limit(of *rule, n *yaml.Node, i int) {
 		rate := native.Rate()
 		shown.RequestsPerUnit, shown.Unit = uint32(rate.Units), unitOfPeriod(native)
 		of.limits = append(of.limits, limit{
-			shown: shown, scope: fmt.Sprintf("rls:%d:%s", i, r.domain.name), native: true, limit: native,
+			shown: shown, scope: scopeOf(strconv.Itoa(i), r.domain.name, of.path), native: true, limit: native,
 		})
 	default:
-		of.limits = append(of.limits, r.domain.byUnit(shown, i))
+		of.limits = append(of.limits, r.domain.byUnit(shown, i, of.path))
 	}
 }
 
-// isBy reports whether of has a limit by this unit, which counts in its window.
-func (of *rule) isBy(unit Unit) bool {
-	return slices.ContainsFunc(of.limits, func(l limit) bool { return l.shown.Unit == unit && !l.native })
+// isBy reports whether of has a limit by the unit of l, which counts in its window.
+func (of *rule) isBy(l *Limit) bool { return of.by(l.window()) != nil }
+
+// by returns the limit of of that counts in a window such as "minute", or nil.
+func (of *rule) by(window string) *limit {
+	for i := range of.limits {
+		if l := &of.limits[i]; !l.native && l.shown.window() == window {
+			return l
+		}
+	}
+	return nil
 }
 
-// byUnit returns the i-th limit of a rule by unit.
-func (d *domain) byUnit(shown Limit, i int) limit {
-	l := limit{shown: shown, scope: fmt.Sprintf("rls:%v:%s", shown.Unit, d.name)}
-	l.limit = windows[shown.Unit]
+// window returns what a limit by unit is by, such as "minute" or "10minute".
+func (l *Limit) window() string {
+	if l.Multiplier <= 1 {
+		return l.Unit.String()
+	}
+	return strconv.FormatUint(uint64(l.Multiplier), 10) + l.Unit.String()
+}
+
+// byUnit returns the i-th limit of a rule by unit. path is that of the rule.
+func (d *domain) byUnit(shown Limit, i int, path string) limit {
+	l := limit{shown: shown, scope: scopeOf(shown.window(), d.name, path)}
+	l.limit = windowOf(shown.Unit, shown.Multiplier)
 	if d.allOrNothing {
-		l.native, l.scope = true, fmt.Sprintf("rls:%d%v:%s", i, shown.Unit, d.name)
+		l.native, l.scope = true, scopeOf(fmt.Sprintf("%d.%s", i, shown.window()), d.name, path)
 		l.limit = l.limit.WithUnits(max(1, int64(shown.RequestsPerUnit))) // setCosts knows of 0
 	}
 	return l
+}
+
+// scopeOf returns the scope of a limit. A rule shares it with one in 4,096 others, so that a flood
+// of values under one rule displaces keys of hardly another: scopes share a full store evenly.
+// Rules of one scope do not count together, since keys have all entries. A Memory has room for
+// 65,535 limits, so not each of 100,000 rules can have a scope.
+func scopeOf(window, domain, path string) string {
+	h := fnv.New32a()
+	io.WriteString(h, path)
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	n := h.Sum32()
+	return fmt.Sprintf("rls:%s:%s:%c%c", window, domain, letters[n>>6&63], letters[n&63])
 }
 
 // unitOfPeriod returns the unit that is as long as the period of a limit, 0 if no unit is.

@@ -49,7 +49,7 @@ type Service struct {
 	instances         int
 	inForce           atomic.Pointer[snapshot]
 	counts            registry
-	failing           minutely.Log
+	failing, invalid  minutely.Log
 	replacing         sync.Mutex
 }
 
@@ -83,6 +83,10 @@ func New(config *Config, o Options) (*Service, error) {
 		failing: minutely.Log{
 			Logger: o.Logger, Level: slog.LevelWarn, Text: "descriptors: the backend fails",
 		},
+		invalid: minutely.Log{
+			Logger: o.Logger, Level: slog.LevelWarn,
+			Text: "descriptors: a descriptor breaks the protocol, and is not counted",
+		},
 	}
 	if s.backend == nil {
 		s.backend = memory.MustNew(memory.Options{})
@@ -114,9 +118,10 @@ func (s *Service) Replace(config *Config) {
 // Domains returns the names of the domains in force, sorted.
 func (s *Service) Domains() []string { return s.inForce.Load().Domains() }
 
-// Decide decides a request. Its error is [Invalid] if the request breaks a bound,
-// [ErrUnavailable] if the backend fails and the limits are then closed, or that of a context
-// that has ended.
+// Decide decides a request. A descriptor that breaks the protocol is not counted, and a line a
+// minute is logged. The error is [Invalid] if the request breaks it, or each descriptor does,
+// [ErrUnavailable] if the backend fails and the limits are then closed, or that of a context that
+// has ended.
 func (s *Service) Decide(ctx context.Context, r *Request) (Answer, error) {
 	if err := r.validate(); err != nil {
 		s.counts.invalid.Add(1)
@@ -132,11 +137,16 @@ func (s *Service) Decide(ctx context.Context, r *Request) (Answer, error) {
 	of := decisions.Get().(*decision)
 	defer of.release()
 	of.domain, of.sharing = d, 1
-	err := of.plan(r)
+	counts := now.counts[r.Domain]
+	err, n := of.plan(r)
+	if err != nil && n < len(r.Descriptors) {
+		s.invalid.Note(err)
+		s.counts.invalid.Add(1)
+		err = nil
+	}
 	if err == nil && len(of.charges) > 0 {
 		a.Source, err = s.take(ctx, of)
 	}
-	counts := now.counts[r.Domain]
 	if err != nil {
 		counts.fail(err)
 		return Answer{}, err

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/gateway/descriptors"
+	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
@@ -108,41 +109,123 @@ func TestAFileOfLimitsIsRecognizedWithItsMistakes(t *testing.T) {
 	}
 }
 
-func TestRequestsAboveABoundAreInvalid(t *testing.T) {
+func TestRequestsThatBreakTheProtocolAreInvalid(t *testing.T) {
 	service := newService(t, plain, nil)
 	entry := []descriptors.Entry{{Key: "k", Value: "1"}}
-	one := func(entries []descriptors.Entry) []descriptors.Descriptor {
-		return []descriptors.Descriptor{{Entries: entries}}
-	}
-	many := func(n int) (all []descriptors.Descriptor) {
-		for range n {
-			all = append(all, descriptors.Descriptor{Entries: entry})
-		}
-		return all
+	one := func(d descriptors.Descriptor) descriptors.Request {
+		return descriptors.Request{Domain: "d", Descriptors: []descriptors.Descriptor{d}}
 	}
 	for name, r := range map[string]descriptors.Request{
-		"no domain":                {Descriptors: one(entry)},
-		"a long domain":            {Domain: strings.Repeat("d", 257), Descriptors: one(entry)},
-		"no descriptors":           {Domain: "d"},
-		"65 descriptors":           {Domain: "d", Descriptors: many(65)},
-		"no entries":               {Domain: "d", Descriptors: one(nil)},
-		"17 entries":               {Domain: "d", Descriptors: one(make([]descriptors.Entry, 17))},
-		"an empty key":             {Domain: "d", Descriptors: one([]descriptors.Entry{{Value: "1"}})},
-		"a long value":             {Domain: "d", Descriptors: one([]descriptors.Entry{{Key: "k", Value: strings.Repeat("v", 4096)}})},
-		"a limit without a unit":   {Domain: "d", Descriptors: []descriptors.Descriptor{{Entries: entry, Limit: &descriptors.Override{RequestsPerUnit: 1}}}},
-		"a limit of a strange one": {Domain: "d", Descriptors: []descriptors.Descriptor{{Entries: entry, Limit: &descriptors.Override{RequestsPerUnit: 1, Unit: 8}}}},
-		"a limit that is too high": {Domain: "d", Descriptors: []descriptors.Descriptor{{Entries: entry, Limit: &descriptors.Override{RequestsPerUnit: 500_000_000, Unit: 1}}}},
+		"no domain":      {Descriptors: []descriptors.Descriptor{{Entries: entry}}},
+		"a long domain":  {Domain: strings.Repeat("d", 257), Descriptors: []descriptors.Descriptor{{Entries: entry}}},
+		"no descriptors": {Domain: "d"},
+		"65 descriptors": {Domain: "d", Descriptors: make([]descriptors.Descriptor, 65)},
+		"no entries":     one(descriptors.Descriptor{}),
+		"an empty key":   one(descriptors.Descriptor{Entries: []descriptors.Entry{{Value: "secret"}}}),
+		"a limit without a unit": one(descriptors.Descriptor{
+			Entries: entry, Limit: &descriptors.Override{RequestsPerUnit: 1},
+		}),
+		"a limit of a strange unit": one(descriptors.Descriptor{
+			Entries: entry, Limit: &descriptors.Override{RequestsPerUnit: 1, Unit: 8},
+		}),
+		"a window of over a year": one(descriptors.Descriptor{
+			Entries: entry, Limit: &descriptors.Override{RequestsPerUnit: 1, Unit: descriptors.Day, Multiplier: 367},
+		}),
 	} {
-		if _, err := service.Decide(t.Context(), &r); !isInvalid(err) || strings.Contains(err.Error(), "vvv") {
+		if _, err := service.Decide(t.Context(), &r); !isInvalid(err) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-	if _, err := service.Decide(t.Context(), &descriptors.Request{Domain: "d", Descriptors: many(64)}); err != nil {
-		t.Error(err)
 	}
 	for _, c := range []struct{ file, text string }{{several, "w=1 -1"}, {together, "k=1 -1"}, {together, "k=1 !5/minute"}} {
 		if _, err := newService(t, c.file, nil).Decide(t.Context(), ask(t, c.text)); !isInvalid(err) {
 			t.Errorf("%s: %v", c.text, err)
+		}
+	}
+}
+
+// A client decides how long a path is, and how many entries there are of what it sends. A proxy
+// that is answered with an error may let the request pass.
+func TestNothingThatAClientMakesLongIsUncounted(t *testing.T) {
+	long := strings.Repeat("v", 100_000)
+	entries := func(n int, value string) (all []descriptors.Entry) {
+		for range n {
+			all = append(all, descriptors.Entry{Key: "k", Value: value})
+		}
+		return all
+	}
+	service := newService(t, `
+descriptors:
+  - {key: k, rate_limit: {unit: hour, requests_per_unit: 2}}
+  - {key: p, value: "/vv*", rate_limit: {unit: hour, requests_per_unit: 2}}
+`, nil)
+	twoAnHour := &descriptors.Override{RequestsPerUnit: 2, Unit: descriptors.Hour}
+	for name, d := range map[string]descriptors.Descriptor{
+		"a value":                {Entries: entries(1, long)},
+		"a value with a star":    {Entries: []descriptors.Entry{{Key: "p", Value: "/" + long}}},
+		"another value":          {Entries: entries(1, long+"x")},
+		"entries with a limit":   {Entries: entries(100, "1"), Limit: twoAnHour},
+		"long and many together": {Entries: entries(20, long), Limit: twoAnHour},
+	} {
+		r := &descriptors.Request{Domain: "d", Descriptors: make([]descriptors.Descriptor, 1)}
+		r.Descriptors[0] = d
+		for i, want := range []string{"ok: 1 of 2/hour", "ok: 0 of 2/hour", "OVER: 0 of 2/hour"} {
+			if got := said(service.Decide(t.Context(), r)); got != want {
+				t.Errorf("%s, request %d: got %s, want %s", name, i+1, got, want)
+			}
+		}
+	}
+}
+
+func TestADescriptorThatBreaksTheProtocolIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		config, err := descriptors.Parse(descriptors.File{Name: "d", Text: []byte("domain: d" + plain)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		service := descriptors.MustNew(config, descriptors.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		for range 3 {
+			service.Decide(t.Context(), ask(t, "k=secret !5/none ; k=1"))
+		}
+		want := `level=WARN msg="descriptors: a descriptor breaks the protocol, and is not counted"` +
+			` error="the limit of descriptor 0 has no unit" requests=1`
+		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, want) {
+			t.Errorf("%s", got)
+		}
+		if got := metricsOf(service); !strings.Contains(got, "refused_total invalid 3") ||
+			!strings.Contains(got, "requests_total d allowed backend 3") {
+			t.Errorf("%s", got)
+		}
+	})
+}
+
+// The first rule has twice as many values as the store has keys.
+func TestAFloodUnderOneRuleDeniesNoClientOfAnother(t *testing.T) {
+	floodOneRule(t, 4096, 500)
+}
+
+func TestAFloodOfHalfAMillionValuesDeniesNoOtherClient(t *testing.T) {
+	testrun.FullOnly(t, "decides a million descriptors")
+	floodOneRule(t, 260_000, 1000)
+}
+
+func floodOneRule(t *testing.T, keys, clients int) {
+	t.Helper()
+	service := newService(t, `
+descriptors:
+  - {key: a, rate_limit: {unit: day, requests_per_unit: 2}}
+  - {key: b, rate_limit: {unit: day, requests_per_unit: 2}}
+  - {key: c, value: "x*", rate_limit: {unit: day, requests_per_unit: 2}}
+`, memory.MustNew(memory.Options{MaxKeys: keys}))
+	for i := range 2 * keys {
+		service.Decide(t.Context(), ask(t, fmt.Sprintf("a=%d +100 ; other=%[1]d !100/day +100", i)))
+	}
+	for i := range clients {
+		for _, text := range []string{"b=%d", "c=x%d", "b=%d !2/day", "user=%d !2/day"} {
+			text = fmt.Sprintf(text, i)
+			if got := said(service.Decide(t.Context(), ask(t, text))); !strings.HasPrefix(got, "ok: ") {
+				t.Fatalf("client %d of another rule: %s: %s", i, text, got)
+			}
 		}
 	}
 }

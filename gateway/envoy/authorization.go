@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	config "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	types "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	rpc "google.golang.org/genproto/googleapis/rpc/status"
@@ -18,9 +18,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/gateway/internal/minutely"
 	"github.com/weir-go/weir/gateway/internal/original"
 	"github.com/weir-go/weir/internal/ground/address"
+	"github.com/weir-go/weir/internal/ground/failure"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -38,8 +40,13 @@ type AuthorizationOptions struct {
 // status 429, fields and problem document; an allowed one gets the fields. The rules must
 // suit checks: see gateway.Suits.
 //
-// A check without method, path, host or address is answered 503, so nothing passes.
-// It panics if limiter is nil, as Handler of a limiter does.
+// A check without method, path, host or address is denied with 503, so nothing passes. So is a
+// request that a rule whose OnFailure is core.FailClosed could not decide, and a request of which
+// a rule found no key or no cost: a client can bring that about. If nothing but a LimitFor or the
+// fallback failed, the answer with 503 is an error_response: the failure mode of Envoy then decides
+// whether the request passes.
+//
+// RegisterAuthorization panics if limiter is nil, as Handler of a limiter does.
 func RegisterAuthorization(
 	server grpc.ServiceRegistrar, limiter *nethttp.Limiter, o AuthorizationOptions,
 ) {
@@ -74,6 +81,9 @@ func (s *authorization) Check(
 	if err := ctx.Err(); err != nil {
 		return nil, status.FromContextError(err).Err()
 	}
+	if a.failed {
+		return failed(&a), nil
+	}
 	if a.status != http.StatusOK {
 		return denied(&a), nil
 	}
@@ -91,30 +101,35 @@ func denied(a *answer) *auth.CheckResponse {
 		code = codes.Unavailable
 	}
 	return &auth.CheckResponse{
-		Status: &rpc.Status{Code: int32(code)},
-		HttpResponse: &auth.CheckResponse_DeniedResponse{DeniedResponse: &auth.DeniedHttpResponse{
-			Status:  &types.HttpStatus{Code: types.StatusCode(a.status)},
-			Headers: optionsOf(a.header),
-			Body:    a.body.String(),
-		}},
+		Status:       &rpc.Status{Code: int32(code)},
+		HttpResponse: &auth.CheckResponse_DeniedResponse{DeniedResponse: a.message()},
+	}
+}
+
+// failed returns a as the answer that the client gets unless Envoy's failure mode lets the request
+// pass.
+func failed(a *answer) *auth.CheckResponse {
+	return &auth.CheckResponse{
+		Status:       &rpc.Status{Code: int32(codes.Unavailable)},
+		HttpResponse: &auth.CheckResponse_ErrorResponse{ErrorResponse: a.message()},
 	}
 }
 
 // optionsOf returns header fields as Envoy is to add them, in the order of their names. Envoy
 // counts the bytes of a body itself.
-func optionsOf(h http.Header) (options []*core.HeaderValueOption) {
+func optionsOf(h http.Header) (options []*config.HeaderValueOption) {
 	for name, lines := range h {
 		if name == "Content-Length" || name == "Date" {
 			continue
 		}
 		for _, line := range lines {
-			options = append(options, &core.HeaderValueOption{
-				Header:       &core.HeaderValue{Key: strings.ToLower(name), Value: line},
-				AppendAction: core.HeaderValueOption_APPEND_IF_EXISTS_OR_ADD,
+			options = append(options, &config.HeaderValueOption{
+				Header:       &config.HeaderValue{Key: strings.ToLower(name), Value: line},
+				AppendAction: config.HeaderValueOption_APPEND_IF_EXISTS_OR_ADD,
 			})
 		}
 	}
-	slices.SortStableFunc(options, func(a, b *core.HeaderValueOption) int {
+	slices.SortStableFunc(options, func(a, b *config.HeaderValueOption) int {
 		return strings.Compare(a.Header.Key, b.Header.Key)
 	})
 	return options
@@ -165,6 +180,7 @@ type answer struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
+	failed bool // this program could not decide, and that is not the client's doing
 }
 
 // Header returns the header fields of the answer.
@@ -180,5 +196,25 @@ func (a *answer) Write(p []byte) (int, error) {
 func (a *answer) WriteHeader(status int) {
 	if a.status == 0 {
 		a.status = status
+	}
+}
+
+// Undecided notes why the rules could not decide. The last failure is the one that made the request
+// unavailable.
+func (a *answer) Undecided(err error) {
+	for e := range failure.All(err) {
+		a.failed = e.Part == failure.Fallback || e.Part == failure.Limit && !e.Closed
+	}
+	if _, panicked := errors.AsType[*failure.Panic](err); panicked || errors.Is(err, core.ErrQueueFull) {
+		a.failed = false
+	}
+}
+
+// message returns the answer as Envoy takes it.
+func (a *answer) message() *auth.DeniedHttpResponse {
+	return &auth.DeniedHttpResponse{
+		Status:  &types.HttpStatus{Code: types.StatusCode(a.status)},
+		Headers: optionsOf(a.header),
+		Body:    a.body.String(),
 	}
 }

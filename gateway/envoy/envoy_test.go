@@ -24,10 +24,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	weir "github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/gateway/descriptors"
 	"github.com/weir-go/weir/gateway/envoy"
 	"github.com/weir-go/weir/keyfuncs"
@@ -94,6 +97,10 @@ func TestAMessageIsAnsweredWithAllThatItsDescriptorsComeTo(t *testing.T) {
 	refunded, brought := of("k", "1"), of("k", "1")
 	refunded.HitsAddend, refunded.IsNegativeHits = wrapperspb.UInt64(1), true
 	brought.Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 10, Unit: types.RateLimitUnit_YEAR}
+	multiplied := of("k", "1")
+	multiplied.Limit = &common.RateLimitDescriptor_RateLimitOverride{
+		RequestsPerUnit: 10, Unit: types.RateLimitUnit_SECOND, UnitMultiplier: wrapperspb.UInt32(30),
+	}
 	check := of("k", "1")
 	check.HitsAddend = wrapperspb.UInt64(0)
 	for i, step := range []struct {
@@ -105,6 +112,7 @@ func TestAMessageIsAnsweredWithAllThatItsDescriptorsComeTo(t *testing.T) {
 		{&ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{check}}, "OVER_LIMIT: OVER_LIMIT 0 of 3/YEAR mine"},
 		{&ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{refunded}}, "OK: OK 0 of 3/YEAR mine"},
 		{&ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{brought}}, "OK: OK 6 of 10/YEAR "},
+		{&ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{multiplied}}, "OK: OK 9 of 10/30SECOND "},
 	} {
 		response, err := client.ShouldRateLimit(t.Context(), step.r)
 		if err != nil {
@@ -114,7 +122,11 @@ func TestAMessageIsAnsweredWithAllThatItsDescriptorsComeTo(t *testing.T) {
 		for _, s := range response.Statuses {
 			text := fmt.Sprintf("%v %d", s.Code, s.LimitRemaining)
 			if l := s.CurrentLimit; l != nil {
-				text += fmt.Sprintf(" of %d/%v %s", l.RequestsPerUnit, l.Unit, l.Name)
+				many := ""
+				if l.UnitMultiplier != nil {
+					many = fmt.Sprint(l.UnitMultiplier.GetValue())
+				}
+				text += fmt.Sprintf(" of %d/%s%v %s", l.RequestsPerUnit, many, l.Unit, l.Name)
 				if reset := s.DurationUntilReset.AsDuration(); reset <= 0 || reset > 366*24*time.Hour ||
 					reset%time.Second != 0 {
 					t.Errorf("step %d: reset %v", i, reset)
@@ -154,10 +166,64 @@ func TestMessagesThatBreakTheProtocolAreInvalid(t *testing.T) {
 	}
 	long := &ratelimit.RateLimitRequest{
 		Domain:      "d",
-		Descriptors: []*common.RateLimitDescriptor{of("k", strings.Repeat("v", 300<<10))},
+		Descriptors: []*common.RateLimitDescriptor{of("k", strings.Repeat("v", 5<<20))},
 	}
 	if _, err := client.ShouldRateLimit(t.Context(), long); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a long message: %v", err)
+	}
+}
+
+// raw is a codec that sends the bytes that it is given.
+type raw struct{}
+
+func (raw) Marshal(v any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
+}
+func (raw) Unmarshal(data mem.BufferSlice, v any) error {
+	return proto.Unmarshal(data.Materialize(), v.(proto.Message))
+}
+func (raw) Name() string { return "proto" }
+
+// Envoy puts the bytes of a header field into a text as they are.
+func TestTextsThatAreNotUTF8AreCounted(t *testing.T) {
+	service := newService(t, nil)
+	conn := dial(t, nil, func(s *grpc.Server) { envoy.RegisterRateLimits(s, service, envoy.RateLimitOptions{}) })
+	ask := func(value string) *ratelimit.RateLimitResponse {
+		t.Helper()
+		marked := strings.Repeat("@", len(value))
+		message, err := proto.Marshal(&ratelimit.RateLimitRequest{
+			Domain: "d", Descriptors: []*common.RateLimitDescriptor{of("k", marked), of("u", "é")}, HitsAddend: 3,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		message = bytes.Replace(message, []byte(marked), []byte(value), 1)
+		answer := new(ratelimit.RateLimitResponse)
+		if err := conn.Invoke(t.Context(), ratelimit.RateLimitService_ShouldRateLimit_FullMethodName, message, answer,
+			grpc.ForceCodecV2(raw{})); err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	for _, step := range []struct {
+		value string
+		want  ratelimit.RateLimitResponse_Code
+	}{
+		{"a\xff", ratelimit.RateLimitResponse_OK}, {"a\xff", ratelimit.RateLimitResponse_OVER_LIMIT},
+		{"a\xfe", ratelimit.RateLimitResponse_OK}, {"closed\xff", ratelimit.RateLimitResponse_OK},
+		{"é\xc3\xc3é", ratelimit.RateLimitResponse_OK},
+	} {
+		if got := ask(step.value); got.OverallCode != step.want || len(got.Statuses) != 2 ||
+			got.Statuses[0].CurrentLimit.GetName() != "mine" {
+			t.Errorf("%q: %v", step.value, got)
+		}
+	}
+	answer := new(ratelimit.RateLimitResponse)
+	for _, message := range []string{"\xff", "\x0a\x05d", "\x12\x02\x0a\x09"} { // no messages
+		if err := conn.Invoke(t.Context(), ratelimit.RateLimitService_ShouldRateLimit_FullMethodName, []byte(message),
+			answer, grpc.ForceCodecV2(raw{})); status.Code(err) != codes.Internal {
+			t.Errorf("%q: %v", message, err)
+		}
 	}
 }
 
@@ -228,9 +294,10 @@ func TestJSONIsTheSameMessage(t *testing.T) {
 		{`{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"1"}]}],"hits_addend":3}`, 200, `"overallCode":"OK"`},
 		{`{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"1"}],"hitsAddend":"1"}]}`, 429, `"code":"OVER_LIMIT"`},
 		{`{"domain":"d","descriptors":[{"entries":[{"key":"u"}]}]}`, 200, `"limitRemaining":4294967295`},
+		{`{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"caf` + "\xe9" + `"}]}],"hits_addend":3}`, 200, `"name":"mine"`},
 		{`{"domain":"d"}`, 400, "rate limit descriptor list must not be empty"},
 		{`{"domain":5}`, 400, "the body is no RateLimitRequest"},
-		{`{"domain":"` + strings.Repeat("d", 300<<10) + `"}`, 400, "the body is too long"},
+		{`{"domain":"` + strings.Repeat("d", 5<<20) + `"}`, 400, "the body is too long"},
 	} {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest("POST", "/json", strings.NewReader(step.body)))
@@ -449,3 +516,49 @@ func TestAConnectionThatSendsNothingEndsAfterTenSeconds(t *testing.T) {
 		server.Stop()
 	})
 }
+
+// What a client can bring about is denied in each failure mode of Envoy, and so is what fails closed.
+func TestOnlyAFailureOfTheServiceIsAnErrorResponse(t *testing.T) {
+	hour := limits.SlidingWindow(limits.PerHour(9))
+	away := broken{memory.MustNew(memory.Options{})}
+	anyone := func(*http.Request) (string, error) { return "k", nil }
+	for name, c := range map[string]struct {
+		rule    nethttp.Rule
+		isError bool
+	}{
+		"the fallback fails":             {nethttp.Rule{Limit: hour, Key: anyone}, true},
+		"a rule that fails closed":       {nethttp.Rule{Limit: hour, Key: anyone, OnFailure: weir.FailClosed}, false},
+		"a key that is not found":        {nethttp.Rule{Limit: hour, Key: noKey}, false},
+		"a limit that is not found":      {nethttp.Rule{LimitFor: noLimit, Key: anyone}, true},
+		"the same that fails closed":     {nethttp.Rule{LimitFor: noLimit, Key: anyone, OnFailure: weir.FailClosed}, false},
+		"a limit whose function panics":  {nethttp.Rule{LimitFor: panicLimit, Key: anyone}, false},
+		"an open one, and then a closed": {nethttp.Rule{LimitFor: noLimit, Key: anyone, OnFailure: weir.FailOpen}, false},
+	} {
+		c.rule.Name = "mine"
+		rules := []nethttp.Rule{c.rule, {Name: "then", Limit: hour, Key: anyone, OnFailure: weir.FailClosed}}
+		if c.isError {
+			rules = rules[:1]
+		}
+		client := authorization(t, nethttp.MustNew(nethttp.Config{
+			Rules: rules, Backend: away, Fallback: away, Logger: slog.New(slog.DiscardHandler),
+		}))
+		response, err := client.Check(t.Context(), checkOf("GET", "shop.example", "/", "203.0.113.7"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := response.GetDeniedResponse()
+		if c.isError {
+			answer = response.GetErrorResponse()
+		}
+		if codes.Code(response.Status.Code) != codes.Unavailable || answer.GetStatus().GetCode() != 503 ||
+			fieldsOf(answer.GetHeaders()).Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %v", name, response)
+		}
+	}
+}
+
+func noKey(*http.Request) (string, error) { return "", io.ErrUnexpectedEOF }
+
+func noLimit(*http.Request, string) (limits.Limit, error) { return limits.Limit{}, io.ErrUnexpectedEOF }
+
+func panicLimit(*http.Request, string) (limits.Limit, error) { panic("boom") }

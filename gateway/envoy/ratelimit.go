@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weir-go/weir/gateway/descriptors"
 )
@@ -90,6 +91,7 @@ func requestOf(r *ratelimit.RateLimitRequest) *descriptors.Request {
 		if limit := from.GetLimit(); limit != nil {
 			d.Limit = &descriptors.Override{
 				RequestsPerUnit: limit.GetRequestsPerUnit(), Unit: unitOf(int32(limit.GetUnit())),
+				Multiplier: limit.GetUnitMultiplier().GetValue(),
 			}
 		}
 		if hits := from.GetHitsAddend(); hits != nil {
@@ -126,6 +128,9 @@ func (s *rateLimits) response(
 			to.CurrentLimit = &ratelimit.RateLimitResponse_RateLimit{
 				Name: l.Name, RequestsPerUnit: l.RequestsPerUnit,
 				Unit: ratelimit.RateLimitResponse_RateLimit_Unit(l.Unit),
+			}
+			if l.Multiplier > 1 {
+				to.CurrentLimit.UnitMultiplier = wrapperspb.UInt32(l.Multiplier)
 			}
 			to.DurationUntilReset = durationpb.New(from.Reset)
 		}
@@ -187,11 +192,13 @@ func (s *rateLimits) metadata(r *descriptors.Request, a *descriptors.Answer) *st
 	return made
 }
 
-// maxMessage is how long a message may be, in bytes.
-const maxMessage = 256 << 10
+// maxMessage is how long a message may be, in bytes: 64 descriptors, each with the longest header
+// that Envoy accepts by default, have 3.8 MB.
+const maxMessage = 4 << 20
 
 // JSON returns the handler of POST /json, which takes a RateLimitRequest and answers with a
-// RateLimitResponse, both as proto3 writes JSON: status 200, or 429 if it is over the limit.
+// RateLimitResponse, both as proto3 writes JSON: status 200, or 429 if it is over the limit. Bytes
+// that are no UTF-8 count as Latin-1.
 func JSON(service *descriptors.Service, o RateLimitOptions) http.Handler {
 	s := &rateLimits{service: service, options: o}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -201,7 +208,7 @@ func JSON(service *descriptors.Service, o RateLimitOptions) http.Handler {
 			return
 		}
 		var asked ratelimit.RateLimitRequest
-		if err := protojson.Unmarshal(body, &asked); err != nil {
+		if err := protojson.Unmarshal(inUTF8(body), &asked); err != nil {
 			http.Error(w, "the body is no RateLimitRequest", http.StatusBadRequest)
 			return
 		}

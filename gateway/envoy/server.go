@@ -10,6 +10,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	codec "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -19,15 +21,16 @@ import (
 )
 
 // ServerOptions returns the options of a server for proxies. A connection has ten seconds for
-// its handshake, and ends if its peer does not answer pings. A message has at most 256 KiB,
-// its header 32 KiB, and a connection at most 1,000 calls at once. A panic of a call is logged
-// to logger and answered as an internal error; nil is the logger that slog.Default returns at
-// that time.
+// its handshake, and ends if its peer does not answer pings. A message has at most 4 MiB, its
+// header 128 KiB, and a connection at most 1,000 calls at once. Texts need not be UTF-8. A panic
+// of a call is logged to logger and answered as an internal error; nil is the logger that
+// slog.Default returns at that time.
 func ServerOptions(logger *slog.Logger) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ConnectionTimeout(10 * time.Second), // otherwise two minutes for the preface
 		grpc.MaxRecvMsgSize(maxMessage),
-		grpc.MaxHeaderListSize(32 << 10),
+		grpc.ForceServerCodecV2(tolerant{encoding.GetCodecV2(codec.Name)}),
+		grpc.MaxHeaderListSize(128 << 10), // a proxy may hand on fields of a client, such as tracestate
 		grpc.MaxConcurrentStreams(1000),
 		grpc.NumStreamWorkers(64), // a new goroutine has to grow its stack for each call
 		grpc.KeepaliveParams(keepalive.ServerParameters{

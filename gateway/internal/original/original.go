@@ -59,11 +59,42 @@ func parseTarget(target string) (*url.URL, error) {
 		return nil, ErrTarget
 	}
 	// as net/http reads it: a target that begins with // is all path
-	u, err := url.ParseRequestURI(target)
+	u, err := url.ParseRequestURI(escapeStrays(target))
 	if err != nil || u.Host != "" || u.Scheme != "" {
 		return nil, ErrTarget
 	}
 	return u, nil
+}
+
+// escapeStrays returns target with each percent sign of its path that escapes nothing as %25.
+// net/http refuses such a target, but Envoy and HAProxy pass it on, and many programs take the sign
+// for itself.
+func escapeStrays(target string) string {
+	if !strings.Contains(target, "%") {
+		return target
+	}
+	path, query, hasQuery := strings.Cut(target, "?")
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(path, "%")
+		b.WriteString(before)
+		if !found {
+			break
+		}
+		b.WriteByte('%')
+		if len(after) < 2 || !isHex(after[0]) || !isHex(after[1]) {
+			b.WriteString("25")
+		}
+		path = after
+	}
+	if hasQuery {
+		b.WriteString("?" + query)
+	}
+	return b.String()
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
 // isOutside reports whether a character has no place in a target: a blank, a control

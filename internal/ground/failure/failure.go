@@ -28,9 +28,10 @@ func (p Part) String() string { return names[p] }
 
 // Error is one failure in an outcome.
 type Error struct {
-	Rule string // "" if a backend failed, which decides all rules together
-	Part Part
-	Err  error
+	Rule   string // "" if a backend failed, which decides all rules together
+	Part   Part
+	Closed bool // Rule fails closed
+	Err    error
 }
 
 func (e *Error) Error() string {

@@ -31,6 +31,29 @@ func DeleteContent(h http.Header) {
 var contentFields = [...]string{"Allow", "Content-Encoding", "Content-Length", "Etag", "Expires",
 	"Last-Modified"}
 
+// Undecided is a writer that is told why the rules could not decide a request, before the answer is
+// written.
+type Undecided interface {
+	http.ResponseWriter
+	Undecided(err error)
+}
+
+// TellUndecided tells w, or what it wraps, why the rules could not decide: err is the error of the
+// outcome.
+func TellUndecided(w http.ResponseWriter, err error) {
+	for {
+		switch inner := w.(type) {
+		case Undecided:
+			inner.Undecided(err)
+			return
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = inner.Unwrap()
+		default:
+			return
+		}
+	}
+}
+
 // Content types of answers.
 const (
 	Problem = "application/problem+json" // RFC 9457

@@ -238,6 +238,9 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 	if g.committed != nil && g.committed(request) {
 		return nil
 	}
+	if o.Verdict() == core.Unavailable {
+		answer.TellUndecided(w, o.Err())
+	}
 	// Otherwise there are no fields to delete, which saves a fifth of a denial.
 	if begun || g.options.Custom != nil || g.options.ShadowField != "" {
 		answer.DeleteContent(w.Header())
