@@ -84,7 +84,13 @@ func serve(t *testing.T, app parity.App[*http.Request]) http.Handler {
 	if app.Shed != nil {
 		r.Use(func(next http.Handler) http.Handler { return shed.Handler(app.Shed, next) })
 	}
+	if app.TimeOut == parity.Outside {
+		r.Use(middleware.Timeout(parity.TimeOut))
+	}
 	r.Use(limiter(app.Site)...)
+	if app.TimeOut == parity.Inside {
+		r.Use(middleware.Timeout(parity.TimeOut))
+	}
 	if app.Recover == parity.Inside {
 		r.Use(middleware.Recoverer)
 	}

@@ -90,7 +90,13 @@ func serve(t *testing.T, app parity.App[echo.Context]) http.Handler {
 	if app.Shed != nil {
 		e.Use(echomw.Shed(app.Shed))
 	}
+	if app.TimeOut == parity.Outside {
+		e.Use(middleware.ContextTimeout(parity.TimeOut))
+	}
 	e.Use(limiter(app.Site)...)
+	if app.TimeOut == parity.Inside {
+		e.Use(middleware.ContextTimeout(parity.TimeOut))
+	}
 	if app.Recover == parity.Inside {
 		e.Use(recoverer)
 	}

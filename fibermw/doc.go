@@ -35,7 +35,9 @@
 //   - the connection was taken over, as by a WebSocket: when the hijack handler has returned,
 //   - a handler returned an error and a rule has a FinalCost: the ErrorHandler chooses the status.
 //
-// In these three cases the client may have the whole answer a moment before the request ends.
+// In these three cases the client may have the whole answer a moment before the request ends. If
+// the context of the request has ended, as after a time-out outside the limiter, the request ends
+// with its handlers in all cases. After Fiber's own time-out the status is that of its answer.
 //
 // fasthttp does not notice that a client has left. So such a request is served, stays in a queue
 // until its turn, and holds its units until then. Contexts that middleware sets by SetContext are

@@ -150,7 +150,7 @@ func proceed(w http.ResponseWriter, c fiber.Ctx) error {
 	x.store()
 	x.decided()
 	err := c.Next()
-	if x.onStatus != nil && c.RequestCtx().LastTimeoutErrorResponse() == nil {
+	if x.onStatus != nil && timedOut(c) == nil {
 		if err != nil {
 			err = answerError(c, err)
 		}

@@ -1,6 +1,7 @@
 package ginmw_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -79,6 +80,9 @@ func serve(t *testing.T, app parity.App[*gin.Context]) http.Handler {
 		r.Use(ginmw.Shed(app.Shed))
 	}
 	r.Use(limiter(app.Site)...)
+	if app.TimeOut == parity.Inside {
+		r.Use(deadline)
+	}
 	if app.Recover == parity.Inside {
 		r.Use(gin.RecoveryWithWriter(io.Discard))
 	}
@@ -104,7 +108,18 @@ func serve(t *testing.T, app parity.App[*gin.Context]) http.Handler {
 	for path, handler := range app.Extra {
 		r.GET(path, behind(route, gin.WrapH(handler))...)
 	}
+	if app.TimeOut == parity.Outside {
+		return http.TimeoutHandler(r, parity.TimeOut, "")
+	}
 	return r
+}
+
+// deadline is middleware that bounds the time of a request. gin has none.
+func deadline(c *gin.Context) {
+	ctx, cancel := context.WithTimeout(c.Request.Context(), parity.TimeOut)
+	defer cancel()
+	c.Request = c.Request.WithContext(ctx)
+	c.Next()
 }
 
 // answerErrors is middleware that answers the errors of handlers.

@@ -40,8 +40,9 @@
 //
 // The [core.Result] has the status of the answer: 200 if nothing was written, 101 if the connection
 // was hijacked without a status. Other informational answers (1xx) do not count. It is 0 if nothing
-// was written and the handler panicked or the client left. Left is true if the request's context
-// had ended, by the client or a deadline.
+// was written and the handler panicked or the request's context had ended. Left is true if that
+// context was canceled, or ended in a queue. The handler that answers after a deadline of the
+// server still has a client.
 //
 // # Rules that change
 //

@@ -100,7 +100,13 @@ func serveParity(t *testing.T, mux *http.ServeMux, app parity.App[*http.Request]
 	if app.Recover == parity.Inside {
 		handler = recoverer(handler)
 	}
+	if app.TimeOut == parity.Inside {
+		handler = http.TimeoutHandler(handler, parity.TimeOut, "")
+	}
 	handler = limiter(app.Site)(handler)
+	if app.TimeOut == parity.Outside {
+		handler = http.TimeoutHandler(handler, parity.TimeOut, "")
+	}
 	if app.Shed != nil {
 		handler = shed.Handler(app.Shed, handler)
 	}
