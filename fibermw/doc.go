@@ -19,6 +19,9 @@
 // returns a nil error, so that the ErrorHandler of the app does not replace the answer. To have the
 // ErrorHandler answer denials, set [Config].Denied.
 //
+// Do not use nethttp by Fiber's adaptor.HTTPMiddleware for rules that have an end: Fiber calls the
+// handlers after that middleware.
+//
 // # Memory
 //
 // fasthttp uses the memory of a request again for the next one. This package copies what it keeps:

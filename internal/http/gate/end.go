@@ -23,21 +23,27 @@ func (g *Gate[R]) serveToEnd(w http.ResponseWriter, r *http.Request, request R, 
 			return
 		}
 		defer func() { o.End(result) }() // even if the framework's writer panics
+		written := false
 		switch {
 		case !admitted:
 			if returned && !o.Allowed() {
 				result.Status = o.Status()
 			}
 		case g.answered != nil:
-			status, bytes, written := g.answered(request, err)
-			if written || returned {
+			var status int
+			var bytes int64
+			if status, bytes, written = g.answered(request, err); written || returned {
 				result.Bytes = bytes
 			}
 			result.Status = answeredWith(status, written, &result, ended)
 		case writer != nil:
-			status, written := writer.Answer(err)
+			var status int
+			status, written = writer.Answer(err)
 			result.Bytes = writer.Bytes()
 			result.Status = answeredWith(status, written, &result, ended)
+		}
+		if err != nil {
+			g.bridged.note(err, written || writer == nil, g.undecided.logger)
 		}
 	}()
 	if g.withContext != nil {

@@ -74,6 +74,7 @@ type Gate[R any] struct {
 	newest        atomic.Pointer[answering]
 	former        formerAnswerings
 	undecided     *undecided
+	bridged       bridged
 	denied        func(http.ResponseWriter, R, core.Outcome) error
 	skipPreflight bool
 	preflights    atomic.Int64 // requests that SkipPreflight let pass
