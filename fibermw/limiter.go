@@ -66,6 +66,7 @@ func New(config Config) (*Limiter, error) {
 		SkipPreflight: config.SkipPreflight,
 		WithContext:   withContext,
 		OnStatus:      onStatus,
+		Restores:      true,
 		Answered:      answered,
 		Sending:       sending{},
 	}

@@ -53,7 +53,7 @@ func (g *Gate[R]) serveToEnd(w http.ResponseWriter, r *http.Request, request R, 
 		if g.answered == nil && g.answering(o).watches {
 			w, writer = watch.Around(w, nil)
 		}
-		err = next(g.withoutRedirects(w, request), request)
+		err = g.proceed(w, request, o, next)
 		keepPattern(r, request)
 	}
 	returned = true

@@ -50,9 +50,12 @@ type Config[R any] struct {
 	// find it.
 	WithContext func(request R, ctx context.Context) R
 
-	// OnStatus calls f with the status of the answer, just before the fields are sent. It returns the
-	// writer that next gets. nil: OnStatus of package watch.
+	// OnStatus calls f with the status of the answer, just before the fields are sent, or not at all
+	// if next writes nothing. It returns the writer that next gets. nil: OnStatus of package watch.
 	OnStatus func(w http.ResponseWriter, request R, f func(status int)) http.ResponseWriter
+
+	// Restores says that the framework's writer writes the fields again after next.
+	Restores bool
 
 	// Answered returns what the framework knows about the answer after next has returned err, or
 	// has panicked (err is nil). If nothing is written yet, status is the one that the framework
@@ -82,6 +85,9 @@ type Gate[R any] struct {
 	committed     func(R) bool
 	withContext   func(R, context.Context) R
 	onStatus      func(http.ResponseWriter, R, func(int)) http.ResponseWriter
+	restores      bool
+	waits         atomic.Bool  // the fields are written when the status is
+	looked        atomic.Int32 // how many answers it looked at, up to firstLooks
 	answered      func(R, error) (int, int64, bool)
 	sending       watch.Sending[R]
 }
@@ -97,6 +103,7 @@ func New[R any](config Config[R]) (*Gate[R], error) {
 		committed:     config.Committed,
 		withContext:   config.WithContext,
 		onStatus:      config.OnStatus,
+		restores:      config.Restores,
 		answered:      config.Answered,
 		sending:       config.Sending,
 	}
@@ -167,25 +174,11 @@ func (g *Gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R,
 	if !ok {
 		return err
 	}
-	err = next(g.withoutRedirects(w, request), request)
+	err = g.proceed(w, request, &o, next)
 	if g.attach != nil {
 		keepPattern(r, request)
 	}
 	return err
-}
-
-// withoutRedirects returns the writer for next. With headers.Options.NotOnRedirects it deletes the
-// fields if the answer is a redirect.
-func (g *Gate[R]) withoutRedirects(w http.ResponseWriter, request R) http.ResponseWriter {
-	if !g.options.NotOnRedirects {
-		return w
-	}
-	h := w.Header()
-	return g.onStatus(w, request, func(status int) {
-		if 300 <= status && status < 400 && status != http.StatusNotModified { // a 304 leads nowhere
-			headers.Delete(h)
-		}
-	})
 }
 
 // keepPattern copies the matched pattern from request to r, if request is a copy of r: outer
