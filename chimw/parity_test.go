@@ -67,7 +67,10 @@ func serve(t *testing.T, app parity.App[*http.Request]) http.Handler {
 	}
 	hello := func(w http.ResponseWriter, _ *http.Request) { parity.Hello(w) }
 	user := func(w http.ResponseWriter, r *http.Request) { parity.User(w, chi.URLParam(r, "id")) }
-	route := limiter(app.Route)
+	site, route := limiter(app.Site), limiter(app.Route)
+	if app.Twice {
+		route = site
+	}
 
 	r := chi.NewRouter()
 	if app.Recover == parity.Outside {
@@ -87,7 +90,7 @@ func serve(t *testing.T, app parity.App[*http.Request]) http.Handler {
 	if app.TimeOut == parity.Outside {
 		r.Use(middleware.Timeout(parity.TimeOut))
 	}
-	r.Use(limiter(app.Site)...)
+	r.Use(site...)
 	if app.TimeOut == parity.Inside {
 		r.Use(middleware.Timeout(parity.TimeOut))
 	}

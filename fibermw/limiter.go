@@ -138,8 +138,16 @@ func (l *Limiter) Middleware() fiber.Handler {
 	}
 	g := l.gate
 	return func(c fiber.Ctx) error {
+		fast := c.RequestCtx()
+		if fast.UserValue(l) != nil { // a router has sent the request here again
+			return c.Next()
+		}
+		fast.SetUserValue(l, true)
 		x := begin(c)
 		err := g.Serve(x, x.request(c.Context()), c, proceed)
+		if timedOut(c) == nil {
+			fast.RemoveUserValue(l)
+		}
 		x.end()
 		return err
 	}

@@ -82,7 +82,10 @@ func serve(t *testing.T, app parity.App[fiber.Ctx]) http.Handler {
 		}
 		return write(c, func(w http.ResponseWriter) { parity.User(w, id) })
 	}
-	route := limiter(app.Route)
+	outer, route := limiter(app.Site), limiter(app.Route)
+	if app.Twice {
+		route = outer
+	}
 	// get registers a handler behind middleware.
 	get := func(r fiber.Router, path string, handler fiber.Handler, middleware []any) {
 		all := append(append([]any{}, middleware...), handler)
@@ -104,7 +107,7 @@ func serve(t *testing.T, app parity.App[fiber.Ctx]) http.Handler {
 	}
 	site := func(c fiber.Ctx) error { return c.Next() }
 	if app.Site != nil {
-		site = limiter(app.Site)[0].(fiber.Handler)
+		site = outer[0].(fiber.Handler)
 	}
 	if app.TimeOut == parity.Outside {
 		site = timeout.New(site, timeout.Config{Timeout: parity.TimeOut})

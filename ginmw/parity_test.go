@@ -62,7 +62,10 @@ func serve(t *testing.T, app parity.App[*gin.Context]) http.Handler {
 	}
 	hello := func(c *gin.Context) { parity.Hello(c.Writer) }
 	user := func(c *gin.Context) { parity.User(c.Writer, c.Param("id")) }
-	route := limiter(app.Route)
+	site, route := limiter(app.Site), limiter(app.Route)
+	if app.Twice {
+		route = site
+	}
 	behind := func(before gin.HandlersChain, handler gin.HandlerFunc) gin.HandlersChain {
 		return append(before[:len(before):len(before)], handler)
 	}
@@ -79,7 +82,7 @@ func serve(t *testing.T, app parity.App[*gin.Context]) http.Handler {
 	if app.Shed != nil {
 		r.Use(ginmw.Shed(app.Shed))
 	}
-	r.Use(limiter(app.Site)...)
+	r.Use(site...)
 	if app.TimeOut == parity.Inside {
 		r.Use(deadline)
 	}

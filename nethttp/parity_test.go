@@ -73,7 +73,10 @@ func serveParity(t *testing.T, mux *http.ServeMux, app parity.App[*http.Request]
 	}
 	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { parity.Hello(w) })
 	user := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { parity.User(w, r.PathValue("id")) })
-	group, route := limiter(app.Group), limiter(app.Route)
+	site, group, route := limiter(app.Site), limiter(app.Group), limiter(app.Route)
+	if app.Twice {
+		route = site
+	}
 	mux.Handle("GET /hello", hello)
 	mux.Handle("OPTIONS /hello", hello)
 	mux.HandleFunc("GET /left", func(w http.ResponseWriter, r *http.Request) {
@@ -103,7 +106,7 @@ func serveParity(t *testing.T, mux *http.ServeMux, app parity.App[*http.Request]
 	if app.TimeOut == parity.Inside {
 		handler = http.TimeoutHandler(handler, parity.TimeOut, "")
 	}
-	handler = limiter(app.Site)(handler)
+	handler = site(handler)
 	if app.TimeOut == parity.Outside {
 		handler = http.TimeoutHandler(handler, parity.TimeOut, "")
 	}

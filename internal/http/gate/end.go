@@ -47,7 +47,7 @@ func (g *Gate[R]) serveToEnd(w http.ResponseWriter, r *http.Request, request R, 
 		}
 	}()
 	if g.withContext != nil {
-		request = g.withContext(request, withEnd(r.Context(), o))
+		request = g.withContext(request, withEnd(r.Context(), o, g, w.Header()))
 	}
 	if request, admitted, err = g.admit(w, r, request, o); admitted {
 		if g.answered == nil && g.answering(o).watches {

@@ -54,7 +54,8 @@ type Config[R any] struct {
 	// if next writes nothing. It returns the writer that next gets. nil: OnStatus of package watch.
 	OnStatus func(w http.ResponseWriter, request R, f func(status int)) http.ResponseWriter
 
-	// Restores says that the framework's writer writes the fields again after next.
+	// Restores says that the framework's writer writes the fields again after next, and that the
+	// adapter knows a request that it has charged already.
 	Restores bool
 
 	// Answered returns what the framework knows about the answer after next has returned err, or
@@ -149,7 +150,7 @@ func (g *Gate[R]) State() core.State {
 	return s
 }
 
-// Serve decides request, sets the header fields and, if a limit is a queue, waits for the request's
+// Serve passes on a request that it has charged already: see again. It decides other requests, sets the header fields and, if a limit is a queue, waits for the request's
 // turn. If the request may go on, Serve calls next and returns its error. next gets w, or a
 // counting writer around w, and request, or the results of Attach and WithContext. Make next once,
 // not for every request.
@@ -162,6 +163,9 @@ func (g *Gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R,
 	next func(http.ResponseWriter, R) error) error {
 	if g.skipPreflight && isPreflight(r) {
 		g.preflights.Add(1)
+		return next(w, request)
+	}
+	if !g.restores && g.again(r, w.Header()) {
 		return next(w, request)
 	}
 	var o core.Outcome

@@ -85,6 +85,7 @@ type App[R any] struct {
 	Site, Group, Route *Config[R]
 	Extra              map[string]http.Handler
 	Recover, TimeOut   Place
+	Twice              bool // Route is the limiter Site itself
 }
 
 // StatusError is an error with a status, as frameworks look for it.
