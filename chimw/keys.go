@@ -118,8 +118,8 @@ func ClientIP(r *http.Request) (netip.Addr, error) {
 }
 
 var errOutside error = &failure.Safe{
-	Err: fmt.Errorf("%w: no chi router has seen the request: put the limiter into Use or With of the router",
-		keyfuncs.ErrTooEarly),
+	Err: fmt.Errorf("%w: no chi router has seen the request: "+
+		"put the limiter into Use or With of the router", keyfuncs.ErrTooEarly),
 }
 
 var errNoClientIP error = &failure.Safe{

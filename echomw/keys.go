@@ -24,10 +24,10 @@ func Lift[T any](f func(*http.Request) (T, error)) func(echo.Context) (T, error)
 }
 
 // RoutePattern is the key function of the pattern that echo routed the request by, such as
-// "/users/:id", without the method. The key is "" if no pattern matched: all 404s and 405s share one key, and [keyfuncs.Join] keeps its other parts. A group that has
-// middleware is an exception: it answers its 404s under a pattern of its own, such as "/api/*".
-// In middleware passed to Pre, which runs before routing, RoutePattern fails with
-// [keyfuncs.ErrTooEarly].
+// "/users/:id", without the method. The key is "" if no pattern matched: all 404s and 405s share
+// one key, and [keyfuncs.Join] keeps its other parts. A group that has middleware is an exception:
+// it answers its 404s under a pattern of its own, such as "/api/*". In middleware passed to Pre,
+// which runs before routing, RoutePattern fails with [keyfuncs.ErrTooEarly].
 //
 // Another key costs a client nothing, but it can only choose among the patterns you registered.
 func RoutePattern(c echo.Context) (string, error) {

@@ -85,8 +85,8 @@ func RoutePattern(c fiber.Ctx) (string, error) {
 }
 
 var errNoRoute error = &failure.Safe{
-	Err: fmt.Errorf("%w: Fiber looks for the route after Use and groups: put the limiter into the routes",
-		keyfuncs.ErrTooEarly),
+	Err: fmt.Errorf("%w: Fiber looks for the route after Use and groups: "+
+		"put the limiter into the routes", keyfuncs.ErrTooEarly),
 }
 
 func pattern(c fiber.Ctx) string {

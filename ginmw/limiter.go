@@ -108,7 +108,9 @@ func (l *Limiter) Handler() gin.HandlerFunc {
 	}
 	g := l.gate
 	return func(c *gin.Context) {
-		if err := g.Serve(c.Writer, c.Request, c, proceed); err != errProceeded && err != gate.ErrSwapped {
+		switch g.Serve(c.Writer, c.Request, c, proceed) {
+		case errProceeded, gate.ErrSwapped:
+		default:
 			c.Abort()
 		}
 	}

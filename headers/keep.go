@@ -46,8 +46,9 @@ func (w *Writer) Keep(h http.Header) (k Kept) {
 // formats or limits that depend on the request need another text.
 func (w *Writer) Wrote(h http.Header) bool {
 	lines := fieldPolicy.in(h)
+	// All answers of w share the text.
 	return len(lines) == 1 && w.members != "" && len(lines[0]) == len(w.members) &&
-		unsafe.StringData(lines[0]) == unsafe.StringData(w.members) // the text is shared by all answers of w
+		unsafe.StringData(lines[0]) == unsafe.StringData(w.members)
 }
 
 // Changed reports whether h has lost a field of k, has it more than once, or has that of another

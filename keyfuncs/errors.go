@@ -8,7 +8,8 @@ import (
 )
 
 // ErrUnidentified is wrapped by every error of this package's sources and key functions
-// except core.ErrAbsent and [ErrTooEarly]. It means that the sender cannot be identified without a guess.
+// except core.ErrAbsent and [ErrTooEarly]. It means that the sender cannot be identified without a
+// guess.
 // A limiter answers such a request as unavailable. If ordinary requests cause it, the
 // source does not describe the network in front of the server.
 //

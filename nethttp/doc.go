@@ -25,9 +25,10 @@
 // success.
 //
 // The ResponseWriter is passed on unchanged, so flushing, hijacking and protocol upgrades work as
-// without the limiter. There are two exceptions. If a rule has a FinalCost, it is wrapped in a writer
-// that records status and bytes. If a handler has lost or changed the header fields, as a cache and a
-// proxy may, later answers get a writer that writes the fields again when the status is written. The wrapper is an http.Flusher, Hijacker, Pusher or CloseNotifier if the server's own
+// without the limiter. There are two exceptions. If a rule has a FinalCost, it is wrapped in a
+// writer that records status and bytes. If a handler has lost or changed the header fields, as a
+// cache and a proxy may, later answers get a writer that writes the fields again when the status is
+// written. The wrapper is an http.Flusher, Hijacker, Pusher or CloseNotifier if the server's own
 // writer is, and works with http.ResponseController. It lacks only combinations that no server has,
 // such as a Pusher that is also a Hijacker.
 //

@@ -73,8 +73,9 @@ type Config struct {
 	MaxWaiting int
 
 	// OutcomeInContext makes [OutcomeFrom] return the outcome in later handlers and in Denied. It
-	// costs a shallow copy of the request. A mux inside the limiter sets Pattern and the values of
-	// PathValue on the copy, so handlers outside the limiter do not see them.
+	// costs a shallow copy of the request. A mux inside the limiter sets the values of PathValue on
+	// the copy, so handlers outside the limiter do not see them. They see Pattern after next, which
+	// the limiter copies.
 	OutcomeInContext bool
 }
 

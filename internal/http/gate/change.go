@@ -105,8 +105,9 @@ func hasFinalCost[R any](rules []core.Rule[R]) bool {
 
 // holds reports whether a rule has a concurrency limit.
 func holds[R any](rules []core.Rule[R]) bool {
-	return slices.ContainsFunc(rules,
-		func(rule core.Rule[R]) bool { return rule.Limit.Algorithm().Holds() && rule.Mode != core.Disabled })
+	return slices.ContainsFunc(rules, func(rule core.Rule[R]) bool {
+		return rule.Limit.Algorithm().Holds() && rule.Mode != core.Disabled
+	})
 }
 
 // fieldsError is a mistake in the options of the header fields.

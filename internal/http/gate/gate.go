@@ -150,8 +150,8 @@ func (g *Gate[R]) State() core.State {
 	return s
 }
 
-// Serve passes on a request that it has charged already: see again. It decides other requests, sets the header fields and, if a limit is a queue, waits for the request's
-// turn. If the request may go on, Serve calls next and returns its error. next gets w, or a
+// Serve decides request, sets the header fields and, if a limit is a queue, waits for the request's
+// turn. It passes on a request that it has charged already: see again. If the request may go on, Serve calls next and returns its error. next gets w, or a
 // counting writer around w, and request, or the results of Attach and WithContext. Make next once,
 // not for every request.
 //
