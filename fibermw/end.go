@@ -60,7 +60,7 @@ func answered(c fiber.Ctx, err error) (status int, bytes int64, written bool) {
 	return status, bytes, false
 }
 
-// timedOut returns the answer of a time-out inside or outside the limiter, or nil if there was none.
+// timedOut returns the answer of a time-out around or inside the limiter; nil: there was none.
 // After a time-out another goroutine uses c, and nothing else of it may be read. Fiber abandons c
 // once the answer is made, so IsAbandoned, which is atomic, comes first.
 func timedOut(c fiber.Ctx) *fasthttp.Response {

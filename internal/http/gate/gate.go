@@ -151,9 +151,9 @@ func (g *Gate[R]) State() core.State {
 }
 
 // Serve decides request, sets the header fields and, if a limit is a queue, waits for the request's
-// turn. It passes on a request that it has charged already: see again. If the request may go on, Serve calls next and returns its error. next gets w, or a
-// counting writer around w, and request, or the results of Attach and WithContext. Make next once,
-// not for every request.
+// turn. It passes on a request that it has charged already: see again. If the request may go on,
+// Serve calls next and returns its error. next gets w, or a counting writer around w, and request,
+// or the results of Attach and WithContext. Make next once, not for every request.
 //
 // If the request may not go on, Serve answers it, unless another answer has begun, and returns the
 // error of Denied. w and r are the net/http forms of the response and of request.
