@@ -17,8 +17,9 @@ import (
 // RoutePattern is the key function of the pattern that chi routes the request by, such as
 // "/users/{id}". The pattern has no method, and includes the patterns of all routers on the way. In
 // middleware passed to Use, chi knows only a part of the pattern, so RoutePattern looks up the rest
-// of the route ahead. The key is "" if no pattern matches and outside chi: all 404s and 405s share
-// one key, and [keyfuncs.Join] keeps its other parts. RoutePattern never fails.
+// of the route ahead. The key is "" if no pattern matches: all 404s and 405s share one key, and
+// [keyfuncs.Join] keeps its other parts. Outside chi's routers, around them or around a mux that
+// holds them, RoutePattern fails with [keyfuncs.ErrTooEarly].
 //
 // The key is the same wherever the limiter is, on two conditions. First, middleware that rewrites
 // paths or methods, such as chi's StripSlashes, must be outside every limiter. Second, a mounted
@@ -34,7 +35,7 @@ import (
 func RoutePattern(r *http.Request) (string, error) {
 	rctx := chi.RouteContext(r.Context())
 	if rctx == nil {
-		return "", nil
+		return "", errOutside
 	}
 	route := lookUp(rctx, r)
 	defer release(route, rctx)
@@ -45,7 +46,8 @@ func RoutePattern(r *http.Request) (string, error) {
 // "*". In middleware passed to Use, chi does not know the parameter yet, so PathParam looks up the
 // route ahead, as [RoutePattern] does. If the parameter is missing or empty, the key is
 // core.ErrAbsent. A value of more than 64 bytes is represented by its digest, as in
-// [keyfuncs.Header]. If name is empty, the result is nil.
+// [keyfuncs.Header]. Outside chi's routers PathParam fails with [keyfuncs.ErrTooEarly]. If name is
+// empty, the result is nil.
 //
 // The value is unescaped: /users/alice and /users/%61lice have one key. chi.URLParam returns
 // "%61lice" for the second, so unescape it in your handler too.
@@ -56,11 +58,8 @@ func PathParam(name string) func(*http.Request) (string, error) {
 	if name == "" {
 		return nil
 	}
-	return keyfuncs.Value(func(r *http.Request) any {
+	value := keyfuncs.Value(func(r *http.Request) any {
 		rctx := chi.RouteContext(r.Context())
-		if rctx == nil {
-			return nil
-		}
 		route := lookUp(rctx, r)
 		defer release(route, rctx)
 		if name == "*" && isWhole(route) {
@@ -68,6 +67,12 @@ func PathParam(name string) func(*http.Request) (string, error) {
 		}
 		return unescaped(rctx, r, route.URLParam(name))
 	})
+	return func(r *http.Request) (string, error) {
+		if chi.RouteContext(r.Context()) == nil {
+			return "", errOutside
+		}
+		return value(r)
+	}
 }
 
 // unescaped returns the value of a parameter without escapes. The value has escapes if chi routed
@@ -110,6 +115,11 @@ func ClientIP(r *http.Request) (netip.Addr, error) {
 		return netip.Addr{}, errNoClientIP
 	}
 	return addr, nil
+}
+
+var errOutside error = &failure.Safe{
+	Err: fmt.Errorf("%w: no chi router has seen the request: "+
+		"put the limiter into Use or With of the router", keyfuncs.ErrTooEarly),
 }
 
 var errNoClientIP error = &failure.Safe{

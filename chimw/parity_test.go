@@ -67,7 +67,10 @@ func serve(t *testing.T, app parity.App[*http.Request]) http.Handler {
 	}
 	hello := func(w http.ResponseWriter, _ *http.Request) { parity.Hello(w) }
 	user := func(w http.ResponseWriter, r *http.Request) { parity.User(w, chi.URLParam(r, "id")) }
-	route := limiter(app.Route)
+	site, route := limiter(app.Site), limiter(app.Route)
+	if app.Twice {
+		route = site
+	}
 
 	r := chi.NewRouter()
 	if app.Recover == parity.Outside {
@@ -84,7 +87,13 @@ func serve(t *testing.T, app parity.App[*http.Request]) http.Handler {
 	if app.Shed != nil {
 		r.Use(func(next http.Handler) http.Handler { return shed.Handler(app.Shed, next) })
 	}
-	r.Use(limiter(app.Site)...)
+	if app.TimeOut == parity.Outside {
+		r.Use(middleware.Timeout(parity.TimeOut))
+	}
+	r.Use(site...)
+	if app.TimeOut == parity.Inside {
+		r.Use(middleware.Timeout(parity.TimeOut))
+	}
 	if app.Recover == parity.Inside {
 		r.Use(middleware.Recoverer)
 	}

@@ -6,7 +6,11 @@ type Result struct {
 	Status   int   // of the answer; 0: unknown
 	Bytes    int64 // length of the answer's body
 	Panicked bool  // the handler panicked
-	Left     bool  // the client left before the answer was complete
+
+	// Left says that the client left before the answer was complete: the context of the request was
+	// canceled. A deadline that the server has set is not the client's leaving, unless it ended the
+	// request in a queue. The deadline of a remote procedure call is its client's.
+	Left bool
 
 	// Cost and Spent are set for [Rule].FinalCost, rule by rule; [Outcome.End] ignores them. Cost
 	// is the charge at the start of the request. Spent is the sum of the calls of [Outcome.Spend];

@@ -24,23 +24,36 @@ func Lift[T any](f func(*http.Request) (T, error)) func(*echo.Context) (T, error
 }
 
 // RoutePattern is the key function of the pattern that echo routed the request by, such as
-// "/users/:id", without the method. The key is "" if no pattern matched and in middleware passed to
-// Pre: all 404s and 405s share one key, and [keyfuncs.Join] keeps its other parts. From echo 5.3
-// on, a group that has middleware is an exception: it answers its 404s under a pattern of its own,
-// such as "/api/*". RoutePattern never fails.
+// "/users/:id", without the method. The key is "" if no pattern matched: all 404s and 405s share
+// one key, and [keyfuncs.Join] keeps its other parts. From echo 5.3 on, a group that has
+// middleware is an exception: it answers its 404s under a pattern of its own, such as "/api/*". In
+// middleware passed to Pre, which runs before routing, RoutePattern fails with
+// [keyfuncs.ErrTooEarly].
 //
 // Another key costs a client nothing, but it can only choose among the patterns you registered.
 func RoutePattern(c *echo.Context) (string, error) {
 	if c.Get(echo.ContextKeyHeaderAllow) != nil { // a 405: the pattern is for other methods
 		return "", nil
 	}
+	if isEarly(c) {
+		return "", errPre
+	}
 	return c.Path(), nil
+}
+
+// isEarly reports whether echo has not looked for a route yet.
+func isEarly(c *echo.Context) bool { return c.Path() == "" && c.RouteInfo().Name == "" }
+
+var errPre error = &failure.Safe{
+	Err: fmt.Errorf("%w: echo has not looked for the route: pass the limiter to Use instead of Pre",
+		keyfuncs.ErrTooEarly),
 }
 
 // PathParam returns the key function of a parameter in the path, such as "id" of "/users/:id". The
 // value is unescaped, even if c.Param returns it escaped: "/users/%61" has the key of "/users/a".
 // If the parameter is missing or empty, the key is core.ErrAbsent. A value of more than 64 bytes is
-// represented by its digest, as in [keyfuncs.Header]. If name is empty, the result is nil.
+// represented by its digest, as in [keyfuncs.Header]. In middleware passed to Pre PathParam fails
+// with [keyfuncs.ErrTooEarly]. If name is empty, the result is nil.
 //
 // If no route continues after a parameter, its value is the rest of the path with all slashes: for
 // "/users/a/" c.Param is "a/", which is another key.
@@ -51,7 +64,13 @@ func PathParam(name string) func(*echo.Context) (string, error) {
 	if name == "" {
 		return nil
 	}
-	return keyfuncs.Value(func(c *echo.Context) any { return pathParam(c, name) })
+	value := keyfuncs.Value(func(c *echo.Context) any { return pathParam(c, name) })
+	return func(c *echo.Context) (string, error) {
+		if isEarly(c) {
+			return "", errPre
+		}
+		return value(c)
+	}
 }
 
 // pathParam returns c.Param(name), unescaped if necessary. By default echo routes by URL.RawPath if

@@ -84,16 +84,6 @@ func TestALimiterGoesWhereEchosMiddlewareGoes(t *testing.T) {
 	}
 }
 
-func TestBeforeRoutingThereIsOneRoute(t *testing.T) {
-	e := newEcho()
-	e.Pre(perDay(2, echo5mw.RoutePattern).Middleware())
-	e.GET("/a", ok)
-	e.GET("/b", ok)
-	want(t, e, "GET", "/a", 200)
-	want(t, e, "GET", "/b", 200)
-	want(t, e, "GET", "/a", 429)
-}
-
 func TestUnknownPagesAndRefusedMethodsShareOneKey(t *testing.T) {
 	e := newEcho()
 	e.Use(perDay(3, echo5mw.RoutePattern).Middleware())

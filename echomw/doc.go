@@ -19,6 +19,9 @@
 // returns a nil error, so that the error handler of the Echo does not replace the answer. To have
 // the error handler answer denials, set [Config].Denied.
 //
+// Do not use nethttp by echo.WrapMiddleware for rules that have an end: echo answers the errors of
+// handlers after that middleware.
+//
 // # Order of middleware
 //
 // Middleware passed to Use runs after routing and knows the route. Middleware passed to Pre runs

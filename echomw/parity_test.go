@@ -61,7 +61,10 @@ func serve(t *testing.T, app parity.App[echo.Context]) http.Handler {
 	}
 	hello := func(c echo.Context) error { parity.Hello(c.Response()); return nil }
 	user := func(c echo.Context) error { parity.User(c.Response(), c.Param("id")); return nil }
-	route := limiter(app.Route)
+	site, route := limiter(app.Site), limiter(app.Route)
+	if app.Twice {
+		route = site
+	}
 	recoverer := middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true})
 
 	e := echo.New()
@@ -90,7 +93,13 @@ func serve(t *testing.T, app parity.App[echo.Context]) http.Handler {
 	if app.Shed != nil {
 		e.Use(echomw.Shed(app.Shed))
 	}
-	e.Use(limiter(app.Site)...)
+	if app.TimeOut == parity.Outside {
+		e.Use(middleware.ContextTimeout(parity.TimeOut))
+	}
+	e.Use(site...)
+	if app.TimeOut == parity.Inside {
+		e.Use(middleware.ContextTimeout(parity.TimeOut))
+	}
 	if app.Recover == parity.Inside {
 		e.Use(recoverer)
 	}

@@ -19,6 +19,9 @@
 // returns a nil error, so that the ErrorHandler of the app does not replace the answer. To have the
 // ErrorHandler answer denials, set [Config].Denied.
 //
+// Do not use nethttp by Fiber's adaptor.HTTPMiddleware for rules that have an end: Fiber calls the
+// handlers after that middleware.
+//
 // # Memory
 //
 // fasthttp uses the memory of a request again for the next one. This package copies what it keeps:
@@ -35,7 +38,9 @@
 //   - the connection was taken over, as by a WebSocket: when the hijack handler has returned,
 //   - a handler returned an error and a rule has a FinalCost: the ErrorHandler chooses the status.
 //
-// In these three cases the client may have the whole answer a moment before the request ends.
+// In these three cases the client may have the whole answer a moment before the request ends. If
+// the context of the request has ended, as after a time-out outside the limiter, the request ends
+// with its handlers in all cases. After Fiber's own time-out the status is that of its answer.
 //
 // fasthttp does not notice that a client has left. So such a request is served, stays in a queue
 // until its turn, and holds its units until then. Contexts that middleware sets by SetContext are

@@ -42,7 +42,7 @@ func onStatus(w http.ResponseWriter, _ fiber.Ctx, f func(int)) http.ResponseWrit
 // answered implements [gate.Config].Answered. An answer counts as not written, because outer
 // middleware and the ErrorHandler may still replace it.
 func answered(c fiber.Ctx, err error) (status int, bytes int64, written bool) {
-	if r := c.RequestCtx().LastTimeoutErrorResponse(); r != nil { // the handler may still use c
+	if r := timedOut(c); r != nil {
 		return r.StatusCode(), int64(len(r.Body())), true
 	}
 	if err != nil {
@@ -58,6 +58,16 @@ func answered(c fiber.Ctx, err error) (status int, bytes int64, written bool) {
 		status = 0
 	}
 	return status, bytes, false
+}
+
+// timedOut returns the answer of a time-out around or inside the limiter; nil: there was none.
+// After a time-out another goroutine uses c, and nothing else of it may be read. Fiber abandons c
+// once the answer is made, so IsAbandoned, which is atomic, comes first.
+func timedOut(c fiber.Ctx) *fasthttp.Response {
+	if !c.IsAbandoned() {
+		return nil
+	}
+	return c.RequestCtx().LastTimeoutErrorResponse()
 }
 
 // statusOf returns the status with which Fiber answers err by default, or 0.
@@ -76,7 +86,7 @@ type sending struct{}
 // of fasthttp, which alone says when an answer has been sent.
 func (sending) Pending(c fiber.Ctx, err error, watched bool) bool {
 	ctx := c.RequestCtx()
-	if ctx.ConnRequestNum() == 0 || ctx.LastTimeoutErrorResponse() != nil {
+	if timedOut(c) != nil || ctx.ConnRequestNum() == 0 {
 		return false
 	}
 	return err != nil && watched || err == nil && (c.Response().IsBodyStream() || ctx.Hijacked())

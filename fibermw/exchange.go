@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/gofiber/fiber/v3"
+	"github.com/valyala/fasthttp"
 )
 
 // exchange is a request and its answer as package gate sees them. It lives while the limiter
@@ -18,6 +19,9 @@ type exchange struct {
 	loaded bool
 
 	onStatus func(status int) // nil: the status does not matter
+
+	outer *exchange // of the outermost limiter around this one; nil: this is the outermost
+	kept  []written // what limiters have written into the answer; of the outermost alone
 
 	asked http.Request // has what package gate reads of a request
 
@@ -34,14 +38,26 @@ var exchanges = sync.Pool{New: func() any {
 	}
 }}
 
-type exchangeKey struct{}
+// written is a field of the answer. An inner limiter replaces a slice of them and does not change
+// it, since after a time-out another goroutine may read it.
+type written struct {
+	name   string
+	values []string
+}
+
+type (
+	exchangeKey struct{}
+	outerKey    struct{}
+)
 
 // begin returns the exchange of a request. Lifted functions share what they copy until done.
 func begin(c fiber.Ctx) *exchange {
 	x := exchanges.Get().(*exchange)
 	x.ctx, x.shares = c, true
 	x.asked.Method = c.Method()
-	c.RequestCtx().SetUserValue(exchangeKey{}, x)
+	fast := c.RequestCtx()
+	fast.SetUserValue(exchangeKey{}, x)
+	x.outer, _ = fast.UserValue(outerKey{}).(*exchange)
 	return x
 }
 
@@ -57,9 +73,15 @@ func (x *exchange) decided() {
 	}
 }
 
-// end puts x into the pool. It is not called after a panic.
+// end puts x into the pool. It is not called after a panic. After a time-out a late handler may
+// still use x.
 func (x *exchange) end() {
+	if timedOut(x.ctx) != nil {
+		return
+	}
 	x.decided()
+	clear(x.kept)
+	x.outer, x.kept = nil, x.kept[:0]
 	clear(x.header)
 	clear(x.sent)
 	clear(x.asked.Header)
@@ -124,22 +146,66 @@ func (x *exchange) store() {
 		if _, ok := x.header[name]; !ok {
 			h.Del(name)
 			delete(x.sent, name)
+			x.keep(name, nil)
 		}
 	}
 	for name, values := range x.header {
 		if slices.Equal(x.sent[name], values) {
 			continue
 		}
-		if len(values) == 1 && name != fiber.HeaderSetCookie { // Set adds a cookie
-			h.Set(name, values[0])
-		} else {
-			h.Del(name)
-			for _, value := range values {
-				h.Add(name, value)
-			}
-		}
+		set(h, name, values)
+		x.keep(name, values)
 		if x.onStatus != nil { // the fields may be deleted again
 			x.sent[name] = values
+		}
+	}
+}
+
+// set sets a field of an answer.
+func set(h *fasthttp.ResponseHeader, name string, values []string) {
+	if len(values) == 1 && name != fiber.HeaderSetCookie { // Set adds a cookie
+		h.Set(name, values[0])
+		return
+	}
+	h.Del(name)
+	for _, value := range values {
+		h.Add(name, value)
+	}
+}
+
+// keep notes a field that x has written into the answer, or, without values, deleted. The outermost
+// limiter gets the note, so that it does not bring back its own after an inner one.
+func (x *exchange) keep(name string, values []string) {
+	if x.outer == nil {
+		if values != nil {
+			x.kept = append(x.kept, written{name, values})
+		}
+		return
+	}
+	kept := make([]written, 0, len(x.outer.kept)+1)
+	for _, f := range x.outer.kept {
+		if f.name != name {
+			kept = append(kept, f)
+		}
+	}
+	if values != nil {
+		kept = append(kept, written{name, values})
+	}
+	x.outer.kept = kept
+}
+
+// restore writes what limiters have written into the answer again, once, if handlers have lost,
+// replaced or repeated it: a proxy and a cache answer with the header of another answer.
+func restore(h *fasthttp.ResponseHeader, kept []written) {
+	for _, f := range kept {
+		now := h.PeekAll(f.name)
+		same := len(now) == len(f.values)
+		for i := range now {
+			same = same && string(now[i]) == f.values[i]
+		}
+		if !same {
+			h.Del(f.name) // Set replaces the first line alone
+			set(h, f.name, f.values)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -73,11 +74,20 @@ var fields = sync.Pool{New: func() any {
 
 // RoutePattern is the key function of the route that answers the request, such as "/users/:id",
 // without the method. It is for middleware of a route: Fiber finds the route of a request after the
-// middleware of Use and of groups has run. There the key is "", and all requests share it.
-// RoutePattern never fails.
+// middleware of Use and of groups has run. There RoutePattern fails with [keyfuncs.ErrTooEarly].
 //
 // Another key costs a client nothing, but it can only choose among the routes you registered.
-func RoutePattern(c fiber.Ctx) (string, error) { return pattern(c), nil }
+func RoutePattern(c fiber.Ctx) (string, error) {
+	if !c.Matched() {
+		return "", errNoRoute
+	}
+	return c.FullPath(), nil
+}
+
+var errNoRoute error = &failure.Safe{
+	Err: fmt.Errorf("%w: Fiber looks for the route after Use and groups: "+
+		"put the limiter into the routes", keyfuncs.ErrTooEarly),
+}
 
 func pattern(c fiber.Ctx) string {
 	if !c.Matched() {
@@ -88,8 +98,9 @@ func pattern(c fiber.Ctx) string {
 
 // PathParam returns the key function of a parameter in the path, such as "id" of "/users/:id". The
 // value is unescaped, whether the app has UnescapePath set or not: "/users/%61" has the key of
-// "/users/a". It is for middleware of a route, like [RoutePattern]. If the parameter is missing or
-// empty, the key is core.ErrAbsent. A value of more than 64 bytes is represented by its digest, as
+// "/users/a". It is for middleware of a route: in Use and groups whose path has no such parameter it
+// fails with [keyfuncs.ErrTooEarly]. If the parameter is missing or empty, the key is
+// core.ErrAbsent. A value of more than 64 bytes is represented by its digest, as
 // in [keyfuncs.Header]. If name is empty, the result is nil.
 //
 // Another key costs a client nothing, and there may be endless keys: PathParam limits requests for
@@ -98,7 +109,13 @@ func PathParam(name string) func(fiber.Ctx) (string, error) {
 	if name == "" {
 		return nil
 	}
-	return keyfuncs.Value(func(c fiber.Ctx) any { return pathParam(c, name) })
+	value := keyfuncs.Value(func(c fiber.Ctx) any { return pathParam(c, name) })
+	return func(c fiber.Ctx) (string, error) {
+		if !c.Matched() && !slices.Contains(c.Route().Params, name) {
+			return "", errNoRoute
+		}
+		return value(c)
+	}
 }
 
 // pathParam returns c.Params(name), unescaped unless Fiber has done so.

@@ -66,6 +66,7 @@ func New(config Config) (*Limiter, error) {
 		SkipPreflight: config.SkipPreflight,
 		WithContext:   withContext,
 		OnStatus:      onStatus,
+		Restores:      true,
 		Answered:      answered,
 		Sending:       sending{},
 	}
@@ -137,8 +138,16 @@ func (l *Limiter) Middleware() fiber.Handler {
 	}
 	g := l.gate
 	return func(c fiber.Ctx) error {
+		fast := c.RequestCtx()
+		if fast.UserValue(l) != nil { // a router has sent the request here again
+			return c.Next()
+		}
+		fast.SetUserValue(l, true)
 		x := begin(c)
 		err := g.Serve(x, x.request(c.Context()), c, proceed)
+		if timedOut(c) == nil {
+			fast.RemoveUserValue(l)
+		}
 		x.end()
 		return err
 	}
@@ -149,13 +158,31 @@ func proceed(w http.ResponseWriter, c fiber.Ctx) error {
 	x := w.(*exchange)
 	x.store()
 	x.decided()
-	err := c.Next()
-	if x.onStatus != nil && c.RequestCtx().LastTimeoutErrorResponse() == nil {
+	err := x.next(c)
+	if x.onStatus != nil && timedOut(c) == nil {
 		if err != nil {
 			err = answerError(c, err)
 		}
 		x.onStatus(c.Response().StatusCode())
 		x.store()
+	}
+	return err
+}
+
+// next calls the next handler, and writes the fields of limiters again if they are gone.
+func (x *exchange) next(c fiber.Ctx) error {
+	if x.outer != nil {
+		return c.Next()
+	}
+	fast, ctx, own := c.RequestCtx(), c.Context(), x.kept
+	fast.SetUserValue(outerKey{}, x)
+	err := c.Next()
+	switch late := timedOut(c); {
+	case late == nil:
+		fast.RemoveUserValue(outerKey{})
+		restore(&c.Response().Header, x.kept)
+	case ctx.Err() == nil: // a time-out inside; after one outside, the answer is being sent
+		restore(&late.Header, own)
 	}
 	return err
 }

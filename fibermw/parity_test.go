@@ -8,6 +8,8 @@ import (
 
 	"github.com/gofiber/fiber/v3"
 	"github.com/gofiber/fiber/v3/middleware/recover"
+	"github.com/gofiber/fiber/v3/middleware/timeout"
+	"github.com/valyala/fasthttp"
 	"github.com/valyala/fasthttp/fasthttpadaptor"
 
 	"github.com/weir-go/weir/core"
@@ -36,6 +38,9 @@ func TestParity(t *testing.T) {
 		},
 	})
 }
+
+// The first answer with a date starts a goroutine, which must not belong to the bubble of a test.
+func init() { _ = new(fasthttp.ResponseHeader).String() }
 
 func TestConfig(t *testing.T) { parity.SameConfig[fibermw.Config](t) }
 
@@ -77,7 +82,10 @@ func serve(t *testing.T, app parity.App[fiber.Ctx]) http.Handler {
 		}
 		return write(c, func(w http.ResponseWriter) { parity.User(w, id) })
 	}
-	route := limiter(app.Route)
+	outer, route := limiter(app.Site), limiter(app.Route)
+	if app.Twice {
+		route = outer
+	}
 	// get registers a handler behind middleware.
 	get := func(r fiber.Router, path string, handler fiber.Handler, middleware []any) {
 		all := append(append([]any{}, middleware...), handler)
@@ -97,8 +105,16 @@ func serve(t *testing.T, app parity.App[fiber.Ctx]) http.Handler {
 	if app.Shed != nil {
 		a.Use(fibermw.Shed(app.Shed))
 	}
+	site := func(c fiber.Ctx) error { return c.Next() }
 	if app.Site != nil {
-		a.Use(limiter(app.Site)...)
+		site = outer[0].(fiber.Handler)
+	}
+	if app.TimeOut == parity.Outside {
+		site = timeout.New(site, timeout.Config{Timeout: parity.TimeOut})
+	}
+	a.Use(site)
+	if app.TimeOut == parity.Inside {
+		a.Use(timeout.New(func(c fiber.Ctx) error { return c.Next() }, timeout.Config{Timeout: parity.TimeOut}))
 	}
 	if app.Recover == parity.Inside {
 		a.Use(recover.New())

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"reflect"
 
 	"github.com/gin-gonic/gin"
 
@@ -107,7 +108,9 @@ func (l *Limiter) Handler() gin.HandlerFunc {
 	}
 	g := l.gate
 	return func(c *gin.Context) {
-		if err := g.Serve(c.Writer, c.Request, c, proceed); err != errProceeded {
+		switch g.Serve(c.Writer, c.Request, c, proceed) {
+		case errProceeded, gate.ErrSwapped:
+		default:
 			c.Abort()
 		}
 	}
@@ -118,7 +121,11 @@ var errProceeded = errors.New("ginmw: the request went on")
 
 // proceed calls the handlers after the limiter.
 func proceed(_ http.ResponseWriter, c *gin.Context) error {
+	before := reflect.TypeOf(c.Writer) // a writer itself may not be comparable
 	c.Next()
+	if reflect.TypeOf(c.Writer) != before {
+		return gate.ErrSwapped
+	}
 	return errProceeded
 }
 

@@ -1,6 +1,7 @@
 package ginmw_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -61,7 +62,10 @@ func serve(t *testing.T, app parity.App[*gin.Context]) http.Handler {
 	}
 	hello := func(c *gin.Context) { parity.Hello(c.Writer) }
 	user := func(c *gin.Context) { parity.User(c.Writer, c.Param("id")) }
-	route := limiter(app.Route)
+	site, route := limiter(app.Site), limiter(app.Route)
+	if app.Twice {
+		route = site
+	}
 	behind := func(before gin.HandlersChain, handler gin.HandlerFunc) gin.HandlersChain {
 		return append(before[:len(before):len(before)], handler)
 	}
@@ -78,7 +82,10 @@ func serve(t *testing.T, app parity.App[*gin.Context]) http.Handler {
 	if app.Shed != nil {
 		r.Use(ginmw.Shed(app.Shed))
 	}
-	r.Use(limiter(app.Site)...)
+	r.Use(site...)
+	if app.TimeOut == parity.Inside {
+		r.Use(deadline)
+	}
 	if app.Recover == parity.Inside {
 		r.Use(gin.RecoveryWithWriter(io.Discard))
 	}
@@ -104,7 +111,18 @@ func serve(t *testing.T, app parity.App[*gin.Context]) http.Handler {
 	for path, handler := range app.Extra {
 		r.GET(path, behind(route, gin.WrapH(handler))...)
 	}
+	if app.TimeOut == parity.Outside {
+		return http.TimeoutHandler(r, parity.TimeOut, "")
+	}
 	return r
+}
+
+// deadline is middleware that bounds the time of a request. gin has none.
+func deadline(c *gin.Context) {
+	ctx, cancel := context.WithTimeout(c.Request.Context(), parity.TimeOut)
+	defer cancel()
+	c.Request = c.Request.WithContext(ctx)
+	c.Next()
 }
 
 // answerErrors is middleware that answers the errors of handlers.

@@ -114,6 +114,32 @@ func ExampleWriter_Write_stacked() {
 }
 
 // The quotas of a client are not the reason for a 503 of your own.
+func ExampleWriter_Keep() {
+	rules := []core.Rule[string]{rule}
+	outcome := core.MustNew(core.Config[string]{Rules: rules}).Decide(context.Background(), "alice")
+	w := headers.MustNew(headers.Options{}, rules)
+	h := http.Header{}
+	w.Write(h, &outcome)
+	kept := w.Keep(h)
+	h.Set("RateLimit", `"default";r=0;t=20`) // a cache answers with the fields of another request
+	fmt.Println(kept.Changed(h))
+	kept.Restore(h)
+	fmt.Println(h.Get("RateLimit")[:13])
+	// Output:
+	// true
+	// "default";r=2
+}
+
+func ExampleWriter_Wrote() {
+	rules := []core.Rule[string]{rule}
+	outcome := core.MustNew(core.Config[string]{Rules: rules}).Decide(context.Background(), "alice")
+	one, other := headers.MustNew(headers.Options{}, rules), headers.MustNew(headers.Options{}, rules)
+	h := http.Header{}
+	one.Write(h, &outcome)
+	fmt.Println(one.Wrote(h), other.Wrote(h))
+	// Output: true false
+}
+
 func ExampleDelete() {
 	h := http.Header{"Retry-After": {"3"}, "Ratelimit": {`"default";r=1;t=60`}} // the latter by an outer limiter
 	headers.Delete(h)

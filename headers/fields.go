@@ -89,10 +89,13 @@ func (f field) in(h http.Header) []string {
 
 // Delete deletes the fields of all formats from h, and keeps Retry-After. It is for answers that
 // the client's quotas did not cause, such as a 503, if an outer limiter may have written fields. A
-// [Writer] does this itself.
+// [Writer] does this itself. A field that h had stays in the map, without lines, so that no outer
+// limiter restores it: see [Kept].
 func Delete(h http.Header) {
 	for f := fieldRetryAfter + 1; f < fields; f++ {
-		delete(h, keys[f])
+		if _, ok := h[keys[f]]; ok {
+			h[keys[f]] = nil
+		}
 	}
 }
 

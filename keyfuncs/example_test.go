@@ -398,6 +398,12 @@ func ExampleRoutePattern() {
 	// Output: GET /items/{id}
 }
 
+func ExampleErrTooEarly() {
+	_, err := keyfuncs.RoutePattern(httptest.NewRequest("GET", "/items/1", nil)) // outside the mux
+	fmt.Println(errors.Is(err, keyfuncs.ErrTooEarly))
+	// Output: true
+}
+
 func ExampleMuxPattern() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /items/{id}", func(http.ResponseWriter, *http.Request) {})

@@ -2,11 +2,13 @@ package keyfuncs_test
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 )
 
@@ -52,7 +54,29 @@ func TestTheRoutePatternIsKnownInsideTheMux(t *testing.T) {
 		wantKey(t, keyfuncs.RoutePattern, r, "GET /items/{id}")
 	})
 	mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/items/1", nil))
-	wantKey(t, keyfuncs.RoutePattern, httptest.NewRequest("GET", "/items/1", nil), "")
+	_, err := keyfuncs.RoutePattern(httptest.NewRequest("GET", "/items/1", nil))
+	if !errors.Is(err, keyfuncs.ErrTooEarly) || errors.Is(err, core.ErrAbsent) {
+		t.Errorf("outside the mux: %v", err)
+	}
+}
+
+func TestAMuxPatternOutsideStripPrefixIsAMistake(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /items/{id}", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /{$}", func(http.ResponseWriter, *http.Request) {})
+	key := keyfuncs.MuxPattern(mux)
+	for _, target := range []string{"/api/items/1", "/api/v1/items/1"} {
+		if got, err := key(httptest.NewRequest("GET", target, nil)); !errors.Is(err, keyfuncs.ErrTooEarly) {
+			t.Errorf("%s: %q, %v", target, got, err)
+		}
+	}
+	wantKey(t, key, httptest.NewRequest("GET", "/nowhere/", nil), "")
+	wantKey(t, key, httptest.NewRequest("GET", strings.Repeat("/a", 10_000)+"/items/1", nil), "")
+	inside := http.StripPrefix("/api", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		wantKey(t, key, r, "GET /items/{id}")
+	}))
+	inside.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/api/items/1", nil))
+	wantKey(t, key, httptest.NewRequest("GET", "/x/items/1", nil), "") // it is in its place, so this is a 404
 }
 
 func TestTheMuxPatternIsKnownOutsideTheMux(t *testing.T) {
@@ -66,13 +90,15 @@ func TestTheMuxPatternIsKnownOutsideTheMux(t *testing.T) {
 	} {
 		r := httptest.NewRequest("GET", target, nil)
 		wantKey(t, key, r, want)
-		wantKey(t, keyfuncs.RoutePattern, r, "") // the request is not touched
+		if r.Pattern != "" {
+			t.Errorf("%s: the request has the pattern %q", target, r.Pattern)
+		}
 	}
 }
 
 // Random paths must not be fresh limits.
 func TestRequestsThatMatchNoRouteCountTogetherByAddress(t *testing.T) {
-	key := keyfuncs.Join(keyfuncs.RoutePattern, keyfuncs.Address(keyfuncs.Peer))
+	key := keyfuncs.Join(keyfuncs.MuxPattern(http.NewServeMux()), keyfuncs.Address(keyfuncs.Peer))
 	for _, path := range []string{"/a", "/b", "/c/d"} {
 		r := request("203.0.113.7:1")
 		r.URL.Path = path

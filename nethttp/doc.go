@@ -25,8 +25,10 @@
 // success.
 //
 // The ResponseWriter is passed on unchanged, so flushing, hijacking and protocol upgrades work as
-// without the limiter. If a rule has a FinalCost, it is wrapped in a writer that records status and
-// bytes. The wrapper is an http.Flusher, Hijacker, Pusher or CloseNotifier if the server's own
+// without the limiter. There are two exceptions. If a rule has a FinalCost, it is wrapped in a
+// writer that records status and bytes. If a handler has lost or changed the header fields, as a
+// cache and a proxy may, later answers get a writer that writes the fields again when the status is
+// written. The wrapper is an http.Flusher, Hijacker, Pusher or CloseNotifier if the server's own
 // writer is, and works with http.ResponseController. It lacks only combinations that no server has,
 // such as a Pusher that is also a Hijacker.
 //
@@ -40,8 +42,9 @@
 //
 // The [core.Result] has the status of the answer: 200 if nothing was written, 101 if the connection
 // was hijacked without a status. Other informational answers (1xx) do not count. It is 0 if nothing
-// was written and the handler panicked or the client left. Left is true if the request's context
-// had ended, by the client or a deadline.
+// was written and the handler panicked or the request's context had ended. Left is true if that
+// context was canceled, or ended in a queue. The handler that answers after a deadline of the
+// server still has a client.
 //
 // # Rules that change
 //
@@ -69,5 +72,7 @@
 // # Other frameworks
 //
 // Packages chimw, ginmw, echomw, echo5mw and fibermw do the same for chi, gin, echo and Fiber, and
-// packages grpcmw, connectmw and mcpmw for remote procedure calls.
+// packages grpcmw, connectmw and mcpmw for remote procedure calls. Do not put a limiter of this
+// package with rules that have an end into echo.WrapMiddleware, Fiber's adaptor.HTTPMiddleware or
+// another bridge: see [Limiter.Handler].
 package nethttp

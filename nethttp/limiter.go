@@ -73,8 +73,9 @@ type Config struct {
 	MaxWaiting int
 
 	// OutcomeInContext makes [OutcomeFrom] return the outcome in later handlers and in Denied. It
-	// costs a shallow copy of the request. A mux inside the limiter sets Pattern and the values of
-	// PathValue on the copy, so handlers outside the limiter do not see them.
+	// costs a shallow copy of the request. A mux inside the limiter sets the values of PathValue on
+	// the copy, so handlers outside the limiter do not see them. They see Pattern after next, which
+	// the limiter copies.
 	OutcomeInContext bool
 }
 
@@ -136,6 +137,11 @@ func (l *Limiter) State() core.State { return l.gate.State() }
 // count together. The request ends when next returns or panics, unless [Detach] is called. If a
 // rule has a FinalCost, next gets a ResponseWriter that counts, otherwise the server's own. Handler
 // panics if next is nil, or if l is nil or was not made by [New].
+//
+// If a rule has an end, do not use Handler by a bridge of another framework, such as
+// echo.WrapMiddleware or Fiber's adaptor.HTTPMiddleware: the handlers run, or their errors are
+// answered, after the request has ended. Use the framework's own adapter. Handler knows these two
+// bridges. It then charges what was not written before the end, and logs one line.
 func (l *Limiter) Handler(next http.Handler) http.Handler {
 	if l == nil || l.gate == nil {
 		panic("nethttp: Limiter.Handler: the limiter is nil or zero: make one with New")
@@ -143,9 +149,13 @@ func (l *Limiter) Handler(next http.Handler) http.Handler {
 	if next == nil {
 		panic("nethttp: Limiter.Handler: next is nil")
 	}
+	var around error // nil: net/http itself calls next
+	if bridge := gate.BridgeOf(next); bridge != nil {
+		around = bridge
+	}
 	return &handler{l.gate, func(w http.ResponseWriter, r *http.Request) error {
 		next.ServeHTTP(w, r)
-		return nil
+		return around
 	}}
 }
 
@@ -155,7 +165,7 @@ type handler struct {
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_ = h.gate.Serve(w, r, r, h.next) // next and Denied return nil
+	_ = h.gate.Serve(w, r, r, h.next) // Denied returns nil, and next an error for the gate alone
 }
 
 // PlainText answers a request that is denied or could not be decided with the status of

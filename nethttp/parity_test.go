@@ -73,7 +73,10 @@ func serveParity(t *testing.T, mux *http.ServeMux, app parity.App[*http.Request]
 	}
 	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { parity.Hello(w) })
 	user := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { parity.User(w, r.PathValue("id")) })
-	group, route := limiter(app.Group), limiter(app.Route)
+	site, group, route := limiter(app.Site), limiter(app.Group), limiter(app.Route)
+	if app.Twice {
+		route = site
+	}
 	mux.Handle("GET /hello", hello)
 	mux.Handle("OPTIONS /hello", hello)
 	mux.HandleFunc("GET /left", func(w http.ResponseWriter, r *http.Request) {
@@ -100,7 +103,13 @@ func serveParity(t *testing.T, mux *http.ServeMux, app parity.App[*http.Request]
 	if app.Recover == parity.Inside {
 		handler = recoverer(handler)
 	}
-	handler = limiter(app.Site)(handler)
+	if app.TimeOut == parity.Inside {
+		handler = http.TimeoutHandler(handler, parity.TimeOut, "")
+	}
+	handler = site(handler)
+	if app.TimeOut == parity.Outside {
+		handler = http.TimeoutHandler(handler, parity.TimeOut, "")
+	}
 	if app.Shed != nil {
 		handler = shed.Handler(app.Shed, handler)
 	}

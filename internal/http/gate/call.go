@@ -109,7 +109,7 @@ func (g *Gate[R]) callToEnd(ctx context.Context, request R, o *core.Outcome,
 		o.End(result)
 	}()
 	if g.withContext != nil {
-		request = g.withContext(request, withEnd(ctx, o))
+		request = g.withContext(request, withEnd(ctx, o, g, nil))
 	}
 	if refusal := g.admitCall(ctx, request, o, caller); refusal != nil {
 		result.Status = refusal.Status

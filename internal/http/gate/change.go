@@ -19,6 +19,7 @@ type answering struct {
 	revision int32 // of the rules
 	fields   *headers.Writer
 	watches  bool     // whether to watch the answers: a rule has a FinalCost
+	ends     bool     // a rule has an end
 	violated []string // the names of rules in problem documents
 }
 
@@ -50,7 +51,8 @@ func (p *preparing[R]) Prepare(revision int32, rules []core.Rule[R]) error {
 	if err != nil {
 		return &fieldsError{err}
 	}
-	a := &answering{revision, fields, hasFinalCost(rules), violated(rules, g.options)}
+	watches := hasFinalCost(rules)
+	a := &answering{revision, fields, watches, watches || holds(rules), violated(rules, g.options)}
 	if before := g.newest.Swap(a); before != nil { // after Prepare the rules are in force
 		g.former.keep(before)
 	}
@@ -99,6 +101,13 @@ func (f *formerAnswerings) of(revision int32) *answering {
 func hasFinalCost[R any](rules []core.Rule[R]) bool {
 	return slices.ContainsFunc(rules,
 		func(rule core.Rule[R]) bool { return rule.FinalCost != nil && rule.Mode != core.Disabled })
+}
+
+// holds reports whether a rule has a concurrency limit.
+func holds[R any](rules []core.Rule[R]) bool {
+	return slices.ContainsFunc(rules, func(rule core.Rule[R]) bool {
+		return rule.Limit.Algorithm().Holds() && rule.Mode != core.Disabled
+	})
 }
 
 // fieldsError is a mistake in the options of the header fields.

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/weir-go/weir/core"
 )
@@ -44,14 +45,16 @@ type endContext struct {
 	context.Context
 	outcome core.Outcome
 	outer   *endContext // that of the next outer limiter, or nil
+	gate    any         // which charged the request
+	answer  http.Header // of the answer; nil: a call
 }
 
 // EndKey is the key under which [Detach] and [Spend] look for an end in a context.
 type EndKey struct{}
 
-// withEnd returns ctx for a request with outcome o.
-func withEnd(ctx context.Context, o *core.Outcome) context.Context {
-	return &endContext{ctx, *o, endOf(ctx)}
+// withEnd returns ctx for a request with outcome o, which a gate has charged.
+func withEnd(ctx context.Context, o *core.Outcome, gate any, answer http.Header) context.Context {
+	return &endContext{ctx, *o, endOf(ctx), gate, answer}
 }
 
 // Value lets endOf find e in the contexts that are derived from it.

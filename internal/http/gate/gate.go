@@ -50,9 +50,13 @@ type Config[R any] struct {
 	// find it.
 	WithContext func(request R, ctx context.Context) R
 
-	// OnStatus calls f with the status of the answer, just before the fields are sent. It returns the
-	// writer that next gets. nil: OnStatus of package watch.
+	// OnStatus calls f with the status of the answer, just before the fields are sent, or not at all
+	// if next writes nothing. It returns the writer that next gets. nil: OnStatus of package watch.
 	OnStatus func(w http.ResponseWriter, request R, f func(status int)) http.ResponseWriter
+
+	// Restores says that the framework's writer writes the fields again after next, and that the
+	// adapter knows a request that it has charged already.
+	Restores bool
 
 	// Answered returns what the framework knows about the answer after next has returned err, or
 	// has panicked (err is nil). If nothing is written yet, status is the one that the framework
@@ -74,6 +78,7 @@ type Gate[R any] struct {
 	newest        atomic.Pointer[answering]
 	former        formerAnswerings
 	undecided     *undecided
+	bridged       bridged
 	denied        func(http.ResponseWriter, R, core.Outcome) error
 	skipPreflight bool
 	preflights    atomic.Int64 // requests that SkipPreflight let pass
@@ -81,6 +86,9 @@ type Gate[R any] struct {
 	committed     func(R) bool
 	withContext   func(R, context.Context) R
 	onStatus      func(http.ResponseWriter, R, func(int)) http.ResponseWriter
+	restores      bool
+	waits         atomic.Bool  // the fields are written when the status is
+	looked        atomic.Int32 // how many answers it looked at, up to firstLooks
 	answered      func(R, error) (int, int64, bool)
 	sending       watch.Sending[R]
 }
@@ -96,6 +104,7 @@ func New[R any](config Config[R]) (*Gate[R], error) {
 		committed:     config.Committed,
 		withContext:   config.WithContext,
 		onStatus:      config.OnStatus,
+		restores:      config.Restores,
 		answered:      config.Answered,
 		sending:       config.Sending,
 	}
@@ -142,9 +151,9 @@ func (g *Gate[R]) State() core.State {
 }
 
 // Serve decides request, sets the header fields and, if a limit is a queue, waits for the request's
-// turn. If the request may go on, Serve calls next and returns its error. next gets w, or a
-// counting writer around w, and request, or the results of Attach and WithContext. Make next once,
-// not for every request.
+// turn. It passes on a request that it has charged already: see again. If the request may go on,
+// Serve calls next and returns its error. next gets w, or a counting writer around w, and request,
+// or the results of Attach and WithContext. Make next once, not for every request.
 //
 // If the request may not go on, Serve answers it, unless another answer has begun, and returns the
 // error of Denied. w and r are the net/http forms of the response and of request.
@@ -154,6 +163,9 @@ func (g *Gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R,
 	next func(http.ResponseWriter, R) error) error {
 	if g.skipPreflight && isPreflight(r) {
 		g.preflights.Add(1)
+		return next(w, request)
+	}
+	if !g.restores && g.again(r, w.Header()) {
 		return next(w, request)
 	}
 	var o core.Outcome
@@ -166,25 +178,11 @@ func (g *Gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R,
 	if !ok {
 		return err
 	}
-	err = next(g.withoutRedirects(w, request), request)
+	err = g.proceed(w, request, &o, next)
 	if g.attach != nil {
 		keepPattern(r, request)
 	}
 	return err
-}
-
-// withoutRedirects returns the writer for next. With headers.Options.NotOnRedirects it deletes the
-// fields if the answer is a redirect.
-func (g *Gate[R]) withoutRedirects(w http.ResponseWriter, request R) http.ResponseWriter {
-	if !g.options.NotOnRedirects {
-		return w
-	}
-	h := w.Header()
-	return g.onStatus(w, request, func(status int) {
-		if 300 <= status && status < 400 && status != http.StatusNotModified { // a 304 leads nowhere
-			headers.Delete(h)
-		}
-	})
 }
 
 // keepPattern copies the matched pattern from request to r, if request is a copy of r: outer

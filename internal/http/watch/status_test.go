@@ -16,7 +16,9 @@ func TestTheStatusIsToldOnce(t *testing.T) {
 		{"a status", func(w http.ResponseWriter) { w.WriteHeader(302) }, []int{302}},
 		{"hints before it", func(w http.ResponseWriter) { w.WriteHeader(103); w.WriteHeader(302) }, []int{302}},
 		{"a second status", func(w http.ResponseWriter) { w.WriteHeader(200); w.WriteHeader(302) }, []int{200}},
-		{"none", func(w http.ResponseWriter) { w.Write([]byte("x")); w.WriteHeader(302) }, nil},
+		{"none", func(w http.ResponseWriter) { w.Write([]byte("x")); w.WriteHeader(302) }, []int{200}},
+		{"a flush", func(w http.ResponseWriter) { w.(http.Flusher).Flush(); w.WriteHeader(302) }, []int{200}},
+		{"nothing", func(http.ResponseWriter) {}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var told []int

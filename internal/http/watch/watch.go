@@ -34,7 +34,8 @@ func Around(w http.ResponseWriter, listener Listener) (http.ResponseWriter, *Wri
 }
 
 // OnStatus returns w with a [Writer] around it that calls f with the status, before the header is
-// sent. It calls f once, and not for an answer without WriteHeader, whose status is 200.
+// sent. It calls f once, and not if nothing is written or w is hijacked. If the source of a ReadFrom
+// fails at once, it may call f again.
 func OnStatus(w http.ResponseWriter, f func(status int)) http.ResponseWriter {
 	around, watched := Around(w, nil)
 	watched.onStatus = f

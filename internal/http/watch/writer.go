@@ -68,8 +68,8 @@ func (w *Writer) WriteHeader(status int) {
 		w.wait()
 		defer w.resume()
 	}
-	if w.onStatus != nil && w.status == 0 && !IsInformational(status) {
-		w.onStatus(status)
+	if !IsInformational(status) {
+		w.tell(status)
 	}
 	w.inner.WriteHeader(status)
 	if w.status == 0 && !IsInformational(status) {
@@ -89,7 +89,15 @@ func (w *Writer) Write(p []byte) (int, error) {
 // begin records that something is written: net/http then sends 200 if no status was written.
 func (w *Writer) begin() {
 	if w.status == 0 {
+		w.tell(http.StatusOK)
 		w.status = http.StatusOK
+	}
+}
+
+// tell calls onStatus once.
+func (w *Writer) tell(status int) {
+	if w.onStatus != nil && w.status == 0 {
+		w.onStatus(status)
 	}
 }
 
@@ -106,6 +114,7 @@ func (w *Writer) WriteString(s string) (int, error) {
 // ReadFrom lets the kernel send a file if the inner writer can do that.
 func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
 	src = w.source(src)
+	w.tell(http.StatusOK) // before the header is sent
 	w.wait()
 	defer w.resume()
 	n, err := readFrom(w.inner, src)

@@ -33,6 +33,8 @@ func runBehaviour[R any](t *testing.T, a Adapter[R]) {
 		{"a server that runs out of time in the queue says so", testDeadline[R], ""},
 		{"a caller that has left is not served and pays nothing", testLeft[R], ""},
 		{"concurrent requests get what the limit allows", testConcurrency[R], ""},
+		{"fields are those of the request, whoever answers", testOthersAnswer[R], ""},
+		{"one limiter twice in a request charges once", testTwice[R], ""},
 		{"counters see what is decided and what passes", testCounts[R], ""},
 		{"why a rule cannot decide is logged", testUndecided[R], ""},
 		{"an address that was written over the peer's is nobody's", testOverwritten[R], ""},

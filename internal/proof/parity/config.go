@@ -13,7 +13,7 @@ import (
 )
 
 // onlyInGateConfig are the fields of gate.Config that adapters set themselves.
-var onlyInGateConfig = []string{"Answered", "Attach", "Committed", "OnStatus", "Sending", "WithContext"}
+var onlyInGateConfig = []string{"Answered", "Attach", "Committed", "OnStatus", "Restores", "Sending", "WithContext"}
 
 // onlyInAdapters are the fields of an adapter's Config that gate.Config has under another name.
 var onlyInAdapters = []string{"OutcomeInContext"} // Attach

@@ -87,7 +87,7 @@ func onOneConnection(t *testing.T, url string) func() (*http.Response, error) {
 	}
 }
 
-func testPanicEnds[R any](where Recover) func(*testing.T, Adapter[R]) {
+func testPanicEnds[R any](where Place) func(*testing.T, Adapter[R]) {
 	return func(t *testing.T, a Adapter[R]) {
 		limit, ends := ending[R]()
 		server := httptest.NewServer(a.Serve(t, App[R]{

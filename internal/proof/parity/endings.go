@@ -13,7 +13,7 @@ import (
 
 // testPanic checks that the limiter decides before the handler panics, so that such requests are
 // not free.
-func testPanic[R any](where Recover) func(*testing.T, Adapter[R]) {
+func testPanic[R any](where Place) func(*testing.T, Adapter[R]) {
 	return func(t *testing.T, a Adapter[R]) {
 		server := httptest.NewServer(a.Serve(t, App[R]{
 			Site: everybody[R](limits.FixedWindow(limits.PerDay(1))),

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
@@ -64,8 +65,9 @@ type Limiter[R any] interface {
 
 // App is the application that an adapter builds. From the outside in, it has the framework's
 // recoverer if Recover is Outside; middleware that sets the value "user" to the field X-User, if
-// there is one; the limiter Site, unless it is nil; and the recoverer if Recover is Inside. The
-// routes are
+// there is one; the framework's time-out if TimeOut is Outside; the limiter Site, unless it is nil;
+// the time-out if TimeOut is Inside; and the recoverer if Recover is Inside. A framework without a
+// time-out has http.TimeoutHandler outside, and a context with a deadline inside. The routes are
 //
 //	GET /hello, OPTIONS /hello    Hello
 //	GET /left                     Left, with the outcome in the context
@@ -82,7 +84,8 @@ type App[R any] struct {
 	Shed               *shed.Shedder[R] // outside the limiters; nil: none
 	Site, Group, Route *Config[R]
 	Extra              map[string]http.Handler
-	Recover            Recover
+	Recover, TimeOut   Place
+	Twice              bool // Route is the limiter Site itself
 }
 
 // StatusError is an error with a status, as frameworks look for it.
@@ -97,14 +100,17 @@ const ErrConflict = StatusError(http.StatusConflict)
 // ErrBroken is an error of a handler without a status.
 var ErrBroken = errors.New("broken")
 
-// Recover is the place of the framework's recoverer.
-type Recover int
+// Place is where middleware of the framework is, seen from the limiter Site.
+type Place int
 
 const (
-	Nowhere Recover = iota
+	Nowhere Place = iota
 	Outside
 	Inside
 )
+
+// TimeOut is how long requests may take in an application with a time-out.
+const TimeOut = time.Second
 
 // Hello answers an allowed request.
 func Hello(w http.ResponseWriter) { answer(w, http.StatusOK, "hello") }

@@ -1,0 +1,35 @@
+package parity
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
+)
+
+// testTwice tests one limiter that stands around the application and around a route.
+func testTwice[R any](t *testing.T, a Adapter[R]) {
+	for name, limit := range map[string]*Config[R]{
+		"a rate":            everybody[R](limits.FixedWindow(limits.PerDay(3))),
+		"one at once":       everybody[R](limits.Concurrent(1)),
+		"with a final cost": everybody[R](limits.FixedWindow(limits.PerDay(3))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "with a final cost" {
+				limit.Rules[0].FinalCost = core.SpentCost
+			}
+			app := a.Serve(t, App[R]{Site: limit, Route: limit, Twice: true})
+			for i := range 4 {
+				w := httptest.NewRecorder()
+				app.ServeHTTP(w, httptest.NewRequest("GET", "/users/7", nil))
+				want := http.StatusOK
+				if i == 3 && name != "one at once" {
+					want = http.StatusTooManyRequests
+				}
+				wantStatus(t, w.Result(), want)
+			}
+		})
+	}
+}
