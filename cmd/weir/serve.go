@@ -103,6 +103,10 @@ flight have --drain to end.`,
 	f.StringVar(&o.TLS.Key, "tls-key", "", "the key of the certificate, in `file`")
 	f.StringVar(&o.TLS.ClientCA, "tls-client-ca", "",
 		"ask proxies for a certificate that one in `file` has signed")
+	f.StringVar(&o.Socket.Mode, "socket-mode", "",
+		"the `mode` of unix sockets, in octal (default 0660 with --socket-group, else that of the umask)")
+	f.StringVar(&o.Socket.Group, "socket-group", "",
+		"the `group` of unix sockets, a name or a number: its members may connect")
 	f.DurationVar(&o.Drain, "drain", 10*time.Second, "give requests in flight this `time` at the end")
 	f.BoolVar(&o.logJSON, "log-json", false, "log JSON instead of text")
 	for _, name := range []string{"tls-cert", "tls-key", "tls-client-ca"} {
@@ -110,7 +114,7 @@ flight have --drain to end.`,
 	}
 	for _, name := range []string{
 		"check", "grpc", "operator", "proxy", "denied-status", "redis", "redis-budget", "lease", "instances",
-		"max-keys", "drain",
+		"max-keys", "socket-mode", "socket-group", "drain",
 	} {
 		c.RegisterFlagCompletionFunc(name, noFiles)
 	}

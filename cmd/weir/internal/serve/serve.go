@@ -41,6 +41,7 @@ type Config struct {
 	Proxies               []string
 	DeniedStatus          int
 	TLS                   TLS
+	Socket                Socket // of the addresses that are unix sockets
 
 	Redis     string        // the URL; "": memory
 	Budget    time.Duration // of a decision by Redis
@@ -68,6 +69,14 @@ func (c *Config) validate() error {
 	}
 	if c.Heartbeat && c.Redis == "" {
 		errs = append(errs, errors.New("--heartbeat is for Redis: name it by --redis, or leave it out"))
+	}
+	if _, err := c.Socket.parse(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Socket != (Socket{}) && !strings.HasPrefix(c.Check, "unix:") && !strings.HasPrefix(c.GRPC, "unix:") &&
+		!strings.HasPrefix(c.Operator, "unix:") {
+		errs = append(errs, errors.New("--socket-mode and --socket-group are for unix sockets: "+
+			"name one, as in --check unix:/run/weir.sock, or leave them out"))
 	}
 	if c.Drain < 0 {
 		errs = append(errs, fmt.Errorf("--drain must not be negative (got %v)", c.Drain))
@@ -309,6 +318,10 @@ func (s *service) servers() (all []server, err error) {
 	if s.certs, err = newCertificates(s.TLS, s.Logger); err != nil {
 		return nil, err
 	}
+	permissions, err := s.Socket.parse()
+	if err != nil {
+		return nil, err
+	}
 	var addresses [3]net.Addr
 	makers := []func(net.Listener) (server, error){s.checks, s.grpc, s.operator}
 	defer func() {
@@ -322,7 +335,7 @@ func (s *service) servers() (all []server, err error) {
 		if address == "" {
 			continue
 		}
-		l, err := listen(address)
+		l, err := listen(address, permissions)
 		if err != nil {
 			return all, err
 		}

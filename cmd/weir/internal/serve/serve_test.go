@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"io"
+	"io/fs"
 	"log/slog"
 	"math/big"
 	"net"
@@ -18,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -351,7 +353,7 @@ func TestAUnixSocketIsUsedAgain(t *testing.T) {
 		if got, _ := ask(t, client, "http://weir/check"); got != 204 {
 			t.Errorf("%d", got)
 		}
-		if _, err := listen("unix:" + path); err == nil {
+		if _, err := listen("unix:"+path, permissions{}); err == nil {
 			t.Error("two processes listen on one socket")
 		}
 		r.end()
@@ -362,7 +364,7 @@ func TestAUnixSocketIsUsedAgain(t *testing.T) {
 		left.(*net.UnixListener).SetUnlinkOnClose(false)
 		left.Close()
 	}
-	if _, err := listen("unix:" + fileOf(t, "notes.txt", "mine")); err == nil {
+	if _, err := listen("unix:"+fileOf(t, "notes.txt", "mine"), permissions{}); err == nil {
 		t.Error("a file was removed")
 	}
 }
@@ -375,9 +377,35 @@ func TestASocketThatAnotherProcessUsesStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if l, err := listen("unix:" + path); err == nil {
+	if l, err := listen("unix:"+path, permissions{}); err == nil {
 		l.Close()
 		t.Error("the socket of another process was removed")
+	}
+}
+
+func TestASocketHasTheModeAndGroupOfTheFlags(t *testing.T) {
+	group := strconv.Itoa(os.Getgid())
+	for socket, want := range map[Socket]fs.FileMode{
+		{Mode: "0600"}: 0o600, {Mode: "666"}: 0o666, {Group: group}: 0o660, {Mode: "0770", Group: group}: 0o770,
+	} {
+		path := filepath.Join(t.TempDir(), "weir.sock")
+		start(t, Config{Paths: []string{fileOf(t, "weir.yaml", rules)}, Check: "unix:" + path, Socket: socket})
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%+v: %v, want %v", socket, got, want)
+		}
+	}
+	for _, socket := range []Socket{{Mode: "rw"}, {Mode: "01777"}, {Mode: "0"}, {Group: "no such group"}} {
+		c := Config{Check: "unix:a", Socket: socket}
+		if err := c.validate(); err == nil || !strings.Contains(err.Error(), "--socket-") {
+			t.Errorf("%+v: %v", socket, err)
+		}
+	}
+	if err := (&Config{Check: ":8080", Socket: Socket{Mode: "0660"}}).validate(); err == nil {
+		t.Error("a mode without a socket is no mistake")
 	}
 }
 
