@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -52,8 +53,11 @@ elsewhere, or one that contradicts itself, is answered 503.
 --operator serves the operator's page to this machine, /metrics to Prometheus, /healthz
 and /readyz. An address may be a unix socket, as in unix:/run/weir.sock. "" turns one off.
 
-SIGTERM and interrupt end the service: it is not ready from then on, and requests in
-flight have --drain to end.`,
+SIGHUP has all files read at once.
+
+SIGTERM and interrupt end the service: it is not ready from then on, closes its listeners
+after --drain-delay, and requests in flight then have --drain to end. A second signal ends
+it at once.`,
 		Example: `  weir serve weir.yaml
   weir serve --denied-status 403 --proxy 10.0.0.0/8 weir.yaml
   weir serve --grpc unix:/run/weir.sock --check "" limits/
@@ -107,6 +111,8 @@ flight have --drain to end.`,
 		"the `mode` of unix sockets, in octal (default 0660 with --socket-group, else that of the umask)")
 	f.StringVar(&o.Socket.Group, "socket-group", "",
 		"the `group` of unix sockets, a name or a number: its members may connect")
+	f.DurationVar(&o.DrainDelay, "drain-delay", 0,
+		"at the end serve on for this `time`, not ready, until those who probe have seen it")
 	f.DurationVar(&o.Drain, "drain", 10*time.Second, "give requests in flight this `time` at the end")
 	f.BoolVar(&o.logJSON, "log-json", false, "log JSON instead of text")
 	for _, name := range []string{"tls-cert", "tls-key", "tls-client-ca"} {
@@ -114,7 +120,7 @@ flight have --drain to end.`,
 	}
 	for _, name := range []string{
 		"check", "grpc", "operator", "proxy", "denied-status", "redis", "redis-budget", "lease", "instances",
-		"max-keys", "socket-mode", "socket-group", "drain",
+		"max-keys", "socket-mode", "socket-group", "drain-delay", "drain",
 	} {
 		c.RegisterFlagCompletionFunc(name, noFiles)
 	}
@@ -146,11 +152,47 @@ func (o *serveOptions) run(c *cobra.Command, paths []string) error {
 			}
 		}
 	}
-	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := o.followSignals(c.Context())
 	defer stop()
 	err := serve.Run(ctx, o.Config)
 	if len(policy.Mistakes(err)) > 0 || len(descriptors.Mistakes(err)) > 0 {
 		return fmt.Errorf("a file has mistakes:\n%w", err)
 	}
 	return err
+}
+
+// followSignals returns a context that the first signal to end ends, and sets what the other
+// signals send. They are followed until stop is called.
+func (o *serveOptions) followSignals(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(parent)
+	ends, reloads := make(chan os.Signal, 2), make(chan os.Signal, 1)
+	signal.Notify(ends, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(reloads, syscall.SIGHUP)
+	reload, hurry, stopped := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	o.Reload, o.Hurry = reload, hurry
+	go func() {
+		for count := 0; ; {
+			select {
+			case <-stopped:
+				return
+			case <-reloads:
+				select {
+				case reload <- struct{}{}:
+				default: // one is pending, and reads what is there then
+				}
+			case <-ends:
+				if count++; count == 1 {
+					cancel()
+				} else if count == 2 {
+					close(hurry)
+				}
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(ends)
+		signal.Stop(reloads)
+		close(stopped)
+		cancel()
+	}
 }

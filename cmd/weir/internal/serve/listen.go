@@ -177,8 +177,8 @@ func (c *certificates) load() (changed bool, err error) {
 	return true, nil
 }
 
-// follow reads the files every ten seconds until ctx ends.
-func (c *certificates) follow(ctx context.Context) {
+// follow reads the files every ten seconds, and for each value of reload, until ctx ends.
+func (c *certificates) follow(ctx context.Context, reload <-chan struct{}) {
 	if c == nil {
 		return
 	}
@@ -189,6 +189,8 @@ func (c *certificates) follow(ctx context.Context) {
 			ticker.Stop()
 			return
 		case <-ticker.C:
+		case <-reload:
+			failed = ""
 		}
 		changed, err := c.load()
 		switch {

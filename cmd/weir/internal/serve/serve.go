@@ -51,8 +51,12 @@ type Config struct {
 	MaxKeys   int // of the memory, which decides without Redis or while it fails; 0: its default
 
 	Descriptors envoy.RateLimitOptions
+	DrainDelay  time.Duration // how long it goes on serving once it is not ready
 	Drain       time.Duration // how long requests have to end
 	Logger      *slog.Logger
+
+	Reload <-chan struct{} // for each value all files are read at once
+	Hurry  <-chan struct{} // once it is closed, DrainDelay and Drain are over
 
 	// Listening is called once with the addresses of Check, GRPC and Operator, nil for those that are "".
 	Listening func(check, grpc, operator net.Addr)
@@ -78,6 +82,9 @@ func (c *Config) validate() error {
 		errs = append(errs, errors.New("--socket-mode and --socket-group are for unix sockets: "+
 			"name one, as in --check unix:/run/weir.sock, or leave them out"))
 	}
+	if c.DrainDelay < 0 {
+		errs = append(errs, fmt.Errorf("--drain-delay must not be negative (got %v)", c.DrainDelay))
+	}
 	if c.Drain < 0 {
 		errs = append(errs, fmt.Errorf("--drain must not be negative (got %v)", c.Drain))
 	}
@@ -98,8 +105,9 @@ type service struct {
 	ready    atomic.Bool
 }
 
-// Run serves until ctx ends, and then until requests in flight have ended, or Config.Drain is
-// over. It returns an error if the service cannot begin, or cannot go on.
+// Run serves until ctx ends. Then it is not ready, and goes on for Config.DrainDelay, so that those
+// who probe it send no more. Then it closes its listeners, and serves until requests in flight
+// have ended, or Config.Drain is over. It returns an error if the service cannot begin, or cannot go on.
 func Run(ctx context.Context, config Config) error {
 	if err := config.validate(); err != nil {
 		return err
@@ -127,12 +135,37 @@ func Run(ctx context.Context, config Config) error {
 	s.Logger.Info("serve: ready", "paths", s.Paths)
 	select {
 	case <-ctx.Done():
+		err = s.leave(servers, failed)
 	case err = <-failed:
+		s.ready.Store(false)
 	}
-	s.ready.Store(false)
 	s.Logger.Info("serve: requests in flight end", "drain", s.Drain)
 	s.drain(servers)
 	return err
+}
+
+// leave tells those who probe that the service ends, and goes on serving for Config.DrainDelay.
+func (s *service) leave(servers []server, failed <-chan error) error {
+	s.ready.Store(false)
+	for _, one := range servers {
+		if one.leave != nil {
+			one.leave()
+		}
+	}
+	if s.DrainDelay == 0 {
+		return nil
+	}
+	s.Logger.Info("serve: not ready, listeners stay open", "drain-delay", s.DrainDelay)
+	timer := time.NewTimer(s.DrainDelay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-s.Hurry:
+		return nil
+	case err := <-failed:
+		return err
+	}
 }
 
 // load reads the files, and makes what decides.
@@ -287,15 +320,44 @@ func (s *service) closeAll() {
 
 // follow follows the files until ctx ends.
 func (s *service) follow(ctx context.Context, group *sync.WaitGroup) {
+	policyFile, certificates := make(chan struct{}), make(chan struct{})
 	if s.policy != nil {
 		group.Go(func() {
-			policy.WatchPolicy(ctx, s.policy, s.apply, policy.Options{Logger: s.Logger, Status: s.status})
+			policy.WatchPolicy(ctx, s.policy, s.apply,
+				policy.Options{Logger: s.Logger, Status: s.status, Reload: policyFile})
 		})
 	}
 	if s.watcher != nil {
 		group.Go(func() { s.watcher.Run(ctx) })
 	}
-	group.Go(func() { s.certs.follow(ctx) })
+	group.Go(func() { s.certs.follow(ctx, certificates) })
+	group.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-s.Reload:
+			}
+			s.Logger.Info("serve: files are read again", "paths", s.Paths)
+			if s.watcher != nil {
+				s.watcher.Reload()
+			}
+			if s.policy != nil {
+				send(ctx, policyFile)
+			}
+			if s.certs != nil {
+				send(ctx, certificates)
+			}
+		}
+	})
+}
+
+// send sends a value, unless ctx ends before it is received.
+func send(ctx context.Context, to chan<- struct{}) {
+	select {
+	case to <- struct{}{}:
+	case <-ctx.Done():
+	}
 }
 
 func (s *service) apply(p *policy.Policy[*http.Request]) error {
@@ -309,6 +371,7 @@ func (s *service) apply(p *policy.Policy[*http.Request]) error {
 type server struct {
 	listener net.Listener
 	serve    func() error
+	leave    func() // tells clients that the service is not ready; nil: it has no way to
 	end      func(context.Context)
 	last     bool // it ends after the others, since it tells of them
 }
@@ -373,7 +436,7 @@ func (s *service) checks(l net.Listener) (server, error) {
 // http returns a server whose connections all have time-outs.
 func (s *service) http(l net.Listener, handler http.Handler, certs *certificates) server {
 	h := &http.Server{
-		Handler:           handler,
+		Handler:           s.lastOnes(handler),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      time.Minute, // a request may wait in a leaky queue
@@ -403,6 +466,17 @@ func (s *service) http(l net.Listener, handler http.Handler, certs *certificates
 	}
 }
 
+// lastOnes has connections closed after their answer once the service is not ready: a proxy
+// that keeps them would find them closed later, in the middle of a request.
+func (s *service) lastOnes(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.ready.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
 // grpc serves Envoy.
 func (s *service) grpc(l net.Listener) (server, error) {
 	options := envoy.ServerOptions(s.Logger)
@@ -420,8 +494,9 @@ func (s *service) grpc(l net.Listener) (server, error) {
 	open := &connections{Listener: l}
 	return server{
 		serve: func() error { return g.Serve(open) },
+		leave: health.Shutdown,
 		end: func(ctx context.Context) {
-			health.Shutdown()
+			health.Shutdown() // also if the service ends since a server has failed
 			ended := make(chan struct{})
 			go func() {
 				g.GracefulStop()
@@ -487,6 +562,13 @@ func (s *service) tell(w http.ResponseWriter, well bool) {
 func (s *service) drain(servers []server) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.Drain)
 	defer cancel()
+	go func() {
+		select {
+		case <-s.Hurry:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	for _, last := range []bool{false, true} {
 		var group sync.WaitGroup
 		for _, one := range servers {

@@ -64,13 +64,16 @@ func fileOf(t *testing.T, name, text string) string {
 type running struct {
 	check, grpc, operator string
 	stop                  context.CancelFunc
+	reload, hurry         chan struct{}
 	ended                 chan error
 	log                   *bytes.Buffer // to be read once the service has ended
 }
 
 func start(t *testing.T, config Config) *running {
 	t.Helper()
-	r := &running{ended: make(chan error, 1), log: new(bytes.Buffer)}
+	r := &running{ended: make(chan error, 1), log: new(bytes.Buffer),
+		reload: make(chan struct{}), hurry: make(chan struct{})}
+	config.Reload, config.Hurry = r.reload, r.hurry
 	if config.Check == "" {
 		config.Check = "127.0.0.1:0"
 	}
@@ -314,6 +317,75 @@ func TestRequestsInFlightEndOrAreEnded(t *testing.T) {
 	}
 }
 
+// What probes see comes first, so that no proxy asks a listener that has closed.
+func TestAServiceIsNotReadyBeforeItsListenersClose(t *testing.T) {
+	paths := []string{fileOf(t, "weir.yaml", "version: 1\nclient: {peer: true}\nrules:\n"+
+		"  - {name: all, key: everybody, limit: 1000/day}\n"), fileOf(t, "limits.yaml", byDescriptor)}
+	r := start(t, Config{Paths: paths, DrainDelay: time.Hour, Drain: time.Hour})
+	stream, err := healthpb.NewHealthClient(dialTo(t, r.grpc)).
+		Watch(t.Context(), &healthpb.HealthCheckRequest{Service: "ratelimit"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, err := stream.Recv(); err != nil || status.Status != healthpb.HealthCheckResponse_SERVING {
+		t.Fatalf("%v, %v", status, err)
+	}
+	r.stop()
+	if status, err := stream.Recv(); err != nil || status.Status != healthpb.HealthCheckResponse_NOT_SERVING {
+		t.Fatalf("%v, %v", status, err)
+	}
+	for url, want := range map[string]int{
+		"http://" + r.operator + "/readyz": 503, "http://" + r.operator + "/healthz": 200,
+		"http://" + r.check + "/healthcheck": 503,
+	} {
+		if got, _ := get(t, url); got != want {
+			t.Errorf("%s: %d, want %d", url, got, want)
+		}
+	}
+	for range 3 { // on new connections
+		got, h := ask(t, http.DefaultClient, "http://"+r.check+"/check")
+		if got != 204 {
+			t.Errorf("a check is answered %d, %v", got, h)
+		}
+	}
+	asked := &ratelimit.RateLimitRequest{Domain: "shop", Descriptors: []*common.RateLimitDescriptor{{
+		Entries: []*common.RateLimitDescriptor_Entry{{Key: "tenant", Value: "acme"}},
+	}}}
+	if _, err := ratelimit.NewRateLimitServiceClient(dialTo(t, r.grpc)).ShouldRateLimit(t.Context(), asked); err != nil {
+		t.Error(err)
+	}
+	close(r.hurry)
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReloadPutsFilesIntoForceAtOnce(t *testing.T) {
+	path, limits := fileOf(t, "weir.yaml", rules), fileOf(t, "limits.yaml", byDescriptor)
+	r := start(t, Config{Paths: []string{path, limits}})
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(path, strings.Replace(rules, "1/day", "7/day", 1))
+	write(limits, strings.Replace(byDescriptor, "unit: 1", "unit: 5", 1))
+	for range 3 { // the second is handed on once the first is done, and the third received after that
+		r.reload <- struct{}{}
+	}
+	if _, h := ask(t, http.DefaultClient, "http://"+r.check+"/check"); !strings.Contains(h.Get("RateLimit-Policy"), "q=7") {
+		t.Errorf("the policy was not applied: %v", h)
+	}
+	r.end()
+	if n := strings.Count(r.log.String(), "policy: applied"); n != 1 {
+		t.Errorf("the policy was applied %d times:\n%s", n, r.log)
+	}
+	if n := strings.Count(r.log.String(), "descriptors: applied"); n != 1 {
+		t.Errorf("the limits were applied %d times:\n%s", n, r.log)
+	}
+}
+
 func TestAChangedPolicyMustSuitTheService(t *testing.T) {
 	path := fileOf(t, "weir.yaml", rules)
 	s := &service{
@@ -534,7 +606,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		go c.follow(ctx)
+		go c.follow(ctx, nil)
 		name := func() string {
 			config, err := c.config().GetConfigForClient(nil)
 			if err != nil {
