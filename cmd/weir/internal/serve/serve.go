@@ -35,7 +35,7 @@ import (
 
 // Config is what a service is made of.
 type Config struct {
-	Paths []string // a policy file, files of limits by descriptors, and directories of these
+	Paths []string // a policy file, files of limits by descriptors, and directories of both
 
 	Check, GRPC, Operator string // addresses; "": none
 	Proxies               []string
@@ -210,29 +210,46 @@ func (s *service) load() error {
 	return nil
 }
 
-// sort tells which of the paths is the policy file.
+// sort tells which of the paths, or of the files in directories, is the policy file.
 func sort(paths []string) (policyPath string, limitPaths []string, err error) {
+	var policies []string
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
 			return "", nil, err
 		}
-		if !info.IsDir() {
-			text, err := os.ReadFile(path)
+		if info.IsDir() {
+			names, err := descriptors.Policies(path)
 			if err != nil {
 				return "", nil, err
 			}
-			if !descriptors.Recognize(text) {
-				if policyPath != "" {
-					return "", nil, fmt.Errorf("%s and %s are both policy files: there may be one", policyPath, path)
-				}
-				policyPath = path
-				continue
+			policies = append(policies, names...)
+			files, err := descriptors.Read(path)
+			if err != nil {
+				return "", nil, err
 			}
+			if len(files) > 0 {
+				limitPaths = append(limitPaths, path)
+			}
+			continue
 		}
-		limitPaths = append(limitPaths, path)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return "", nil, err
+		}
+		if descriptors.Recognize(text) {
+			limitPaths = append(limitPaths, path)
+		} else {
+			policies = append(policies, path)
+		}
 	}
-	return policyPath, limitPaths, nil
+	switch len(policies) {
+	case 0:
+		return "", limitPaths, nil
+	case 1:
+		return policies[0], limitPaths, nil
+	}
+	return "", nil, fmt.Errorf("%s and %s are both policy files: there may be one", policies[0], policies[1])
 }
 
 // suits returns what rules of a policy cannot do in a service in front of others.

@@ -318,6 +318,36 @@ func TestRequestsInFlightEndOrAreEnded(t *testing.T) {
 }
 
 // What probes see comes first, so that no proxy asks a listener that has closed.
+// The default command of the image names a directory.
+func TestADirectoryMayHaveFilesOfBothKinds(t *testing.T) {
+	for _, files := range []map[string]string{
+		{"weir.yaml": rules}, {"limits.yaml": byDescriptor}, {"weir.yaml": rules, "limits.yaml": byDescriptor},
+	} {
+		dir := t.TempDir()
+		for name, text := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := start(t, Config{Paths: []string{dir}})
+		want := 404
+		if files["weir.yaml"] != "" {
+			want = 204
+		}
+		if got, _ := ask(t, http.DefaultClient, "http://"+r.check+"/check"); got != want {
+			t.Errorf("%v: a check is answered %d, want %d", files, got, want)
+		}
+		_, metrics := get(t, "http://"+r.operator+"/metrics")
+		if got := strings.Contains(metrics, "weir_descriptor_"); got != (files["limits.yaml"] != "") {
+			t.Errorf("%v: limits by descriptors: %v", files, got)
+		}
+	}
+	policyPath, limitPaths, err := sort([]string{fileOf(t, "broken.yaml", "rules: [\n")})
+	if policyPath == "" || limitPaths != nil || err != nil {
+		t.Errorf("a policy that is not YAML: %q, %q, %v", policyPath, limitPaths, err)
+	}
+}
+
 func TestAServiceIsNotReadyBeforeItsListenersClose(t *testing.T) {
 	paths := []string{fileOf(t, "weir.yaml", "version: 1\nclient: {peer: true}\nrules:\n"+
 		"  - {name: all, key: everybody, limit: 1000/day}\n"), fileOf(t, "limits.yaml", byDescriptor)}
