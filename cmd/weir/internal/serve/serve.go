@@ -10,6 +10,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/gateway/descriptors"
 	"github.com/weir-go/weir/gateway/envoy"
+	"github.com/weir-go/weir/internal/http/hostname"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
@@ -37,7 +39,8 @@ import (
 type Config struct {
 	Paths []string // a policy file, files of limits by descriptors, and directories of both
 
-	Check, GRPC, Operator string // addresses; "": none
+	Check, GRPC, Operator string   // addresses; "": none
+	OperatorHosts         []string // names of Operator, beside localhost, 127.0.0.1 and ::1
 	Proxies               []string
 	DeniedStatus          int
 	TLS                   TLS
@@ -536,18 +539,19 @@ func (s *service) operator(l net.Listener) (server, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { s.tell(w, true) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { s.tell(w, s.ready.Load()) })
-	mux.Handle("GET /metrics", metricsOf(func() []stats.Metric {
+	hosts := append([]string{"localhost", "127.0.0.1", "::1"}, s.OperatorHosts...)
+	mux.Handle("GET /metrics", underHosts(hosts, metricsOf(func() []stats.Metric {
 		all := s.counters.Snapshot().Metrics()
 		if s.limits != nil {
 			all = append(all, s.limits.Metrics()...)
 		}
 		return all
-	}))
+	})))
 	sources := admin.Sources{Stats: s.counters}
 	if s.limiter != nil {
 		sources.Limiters, sources.Policy = map[string]admin.Limiter{"checks": s.limiter}, s.status
 	}
-	page, err := admin.New(local, sources, admin.Options{Logger: s.Logger})
+	page, err := admin.New(local, sources, admin.Options{Hosts: hosts, Logger: s.Logger})
 	if err != nil {
 		return server{}, err
 	}
@@ -555,6 +559,21 @@ func (s *service) operator(l net.Listener) (server, error) {
 	one := s.http(l, mux, nil)
 	one.last = true
 	return one, nil
+}
+
+// underHosts refuses requests for other hosts, as the operator's page does: a foreign page could
+// read the answers by DNS rebinding. That takes a name, so an address is any. Prometheus asks
+// for the address of a pod.
+func underHosts(hosts []string, handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := hostname.Of(r.Host)
+		if _, err := netip.ParseAddr(host); err != nil && !slices.Contains(hosts, host) {
+			http.Error(w, "metrics are not served under this host name: add it by --operator-host",
+				http.StatusMisdirectedRequest)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
 }
 
 // local lets people on this machine see the operator's page. A unix socket has no others.

@@ -348,6 +348,35 @@ func TestADirectoryMayHaveFilesOfBothKinds(t *testing.T) {
 	}
 }
 
+// DNS rebinding: a page in a browser asks by a name of its own, which leads here.
+func TestMetricsAreServedUnderNamesOfTheServiceAlone(t *testing.T) {
+	r := start(t, Config{Paths: []string{fileOf(t, "weir.yaml", rules)}, OperatorHosts: []string{"weir.internal"}})
+	for _, one := range []struct {
+		host          string
+		metrics, page int
+	}{
+		{"localhost:6070", 200, 200}, {"weir.internal", 200, 200}, {"WEIR.internal:6070", 200, 200}, {"[::1]:6070", 200, 200},
+		{"10.2.3.4:6070", 200, 421}, {"[2001:db8::1]", 200, 421},
+		{"evil.example", 421, 421}, {"evil.example:6070", 421, 421}, {"127.0.0.1.evil.example", 421, 421},
+	} {
+		for path, want := range map[string]int{"/metrics": one.metrics, "/": one.page, "/readyz": 200} {
+			q, err := http.NewRequest("GET", "http://"+r.operator+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Host = one.host
+			response, err := http.DefaultClient.Do(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if response.StatusCode != want {
+				t.Errorf("%s of %s: %d, want %d", path, one.host, response.StatusCode, want)
+			}
+		}
+	}
+}
+
 func TestAServiceIsNotReadyBeforeItsListenersClose(t *testing.T) {
 	paths := []string{fileOf(t, "weir.yaml", "version: 1\nclient: {peer: true}\nrules:\n"+
 		"  - {name: all, key: everybody, limit: 1000/day}\n"), fileOf(t, "limits.yaml", byDescriptor)}
