@@ -89,6 +89,13 @@ it at once.`,
 		"answer denied checks over HTTP with this `status`; nginx needs 403 (default 429)")
 	f.StringVar(&o.Redis, "redis", "",
 		"count in Redis at this `URL`; otherwise that of WEIR_REDIS_URL")
+	f.StringVar(&o.Access.CA, "redis-tls-ca", "",
+		"believe Redis at rediss:// if one in `file` has signed its certificate, instead of those of the system")
+	f.StringVar(&o.Access.Cert, "redis-tls-cert", "",
+		"show Redis the certificate in `file`, which is read again for each connection")
+	f.StringVar(&o.Access.Key, "redis-tls-key", "", "the key of that certificate, in `file`")
+	f.StringVar(&o.Access.PasswordFile, "redis-password-file", "",
+		"the password for Redis, in `file`, which is read again for each connection; the URL has the user")
 	f.DurationVar(&o.Budget, "redis-budget", 250*time.Millisecond,
 		"wait at most this `time` for Redis")
 	f.DurationVar(&o.Lease, "lease", 0,
@@ -118,7 +125,9 @@ it at once.`,
 		"at the end serve on for this `time`, not ready, until those who probe have seen it")
 	f.DurationVar(&o.Drain, "drain", 10*time.Second, "give requests in flight this `time` at the end")
 	f.BoolVar(&o.logJSON, "log-json", false, "log JSON instead of text")
-	for _, name := range []string{"tls-cert", "tls-key", "tls-client-ca"} {
+	for _, name := range []string{
+		"tls-cert", "tls-key", "tls-client-ca", "redis-tls-ca", "redis-tls-cert", "redis-tls-key",
+	} {
 		c.MarkFlagFilename(name, "pem", "crt", "key")
 	}
 	for _, name := range []string{
@@ -133,8 +142,11 @@ it at once.`,
 func (o *serveOptions) run(c *cobra.Command, paths []string) error {
 	o.Paths = paths
 	if u, err := url.Parse(o.Redis); err == nil && u.User != nil {
-		return errors.New("--redis has a user or password, and command lines are seen by others: " +
-			"put the URL into WEIR_REDIS_URL")
+		// a name alone is no secret, and goes with a file
+		if _, both := u.User.Password(); both || o.Access.PasswordFile == "" {
+			return errors.New("--redis has a user or password, and command lines are seen by others: " +
+				"put the URL into WEIR_REDIS_URL, or the password into --redis-password-file")
+		}
 	}
 	if o.Redis == "" {
 		o.Redis = os.Getenv("WEIR_REDIS_URL")

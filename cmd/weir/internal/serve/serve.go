@@ -46,7 +46,8 @@ type Config struct {
 	TLS                   TLS
 	Socket                Socket // of the addresses that are unix sockets
 
-	Redis     string        // the URL; "": memory
+	Redis     string // the URL; "": memory
+	Access    RedisAccess
 	Budget    time.Duration // of a decision by Redis
 	Lease     time.Duration // 0: none
 	Instances int
@@ -85,6 +86,7 @@ func (c *Config) validate() error {
 		errs = append(errs, errors.New("--socket-mode and --socket-group are for unix sockets: "+
 			"name one, as in --check unix:/run/weir.sock, or leave them out"))
 	}
+	errs = append(errs, c.Access.mistakes(c.Redis)...)
 	if c.DrainDelay < 0 {
 		errs = append(errs, fmt.Errorf("--drain-delay must not be negative (got %v)", c.DrainDelay))
 	}
@@ -310,7 +312,11 @@ func (f sameFleet) Unwrap() backends.Backend { return f.Backend }
 func (s *service) openRedis(
 	name string, lease time.Duration, beats bool,
 ) (*redisbackend.Backend, error) {
-	b, err := redisbackend.Open(s.Redis, redisbackend.Options{
+	access, err := s.Access.open(s.Redis)
+	if err != nil {
+		return nil, err
+	}
+	b, err := redisbackend.OpenAs(s.Redis, access, redisbackend.Options{
 		Budget: s.Budget, Lease: lease, Heartbeat: beats, Logger: s.Logger,
 		Wrap: func(inner backends.Backend) backends.Backend { return s.counters.Backend(name, inner) },
 	})

@@ -27,6 +27,7 @@ import (
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/redis/go-redis/v9"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -35,6 +36,7 @@ import (
 	"github.com/weir-go/weir/internal/proof/freeport"
 	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/policy"
+	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -228,6 +230,117 @@ func TestServicesOnOneRedisCountEachOther(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("service %s counts %s", want, got)
+		}
+	}
+}
+
+// The server wants a client's certificate, and a user whose password changes.
+func TestRedisIsReachedByCertificatesAndAPasswordFile(t *testing.T) {
+	address, err := freeport.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(address)
+	a := newAuthority(t)
+	_, _, cert, key := sign(t, a, "redis")
+	_, _, clientCert, clientKey := sign(t, a, "weir")
+	ca := fileOf(t, "ca.pem", string(a.pem))
+	const acl = "user default off\nuser weir on ~* &* +@all >first\n"
+	accessList := fileOf(t, "users.acl", acl)
+	server := testrun.Command(t, "redis-server", "--port", "0", "--tls-port", port, "--bind", "127.0.0.1",
+		"--save", "", "--dir", t.TempDir(), "--tls-ca-cert-file", ca, "--tls-cert-file", fileOf(t, "cert.pem", string(cert)),
+		"--tls-key-file", fileOf(t, "key.pem", string(key)), "--tls-auth-clients", "yes", "--aclfile", accessList)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
+	for answers := false; !answers; time.Sleep(5 * time.Millisecond) {
+		conn, err := net.Dial("tcp", address)
+		if answers = err == nil; answers {
+			conn.Close()
+		}
+	}
+	password := fileOf(t, "password", "first\n")
+	config := Config{
+		Paths: []string{fileOf(t, "weir.yaml", rules)}, Redis: "rediss://weir@" + address, Budget: time.Minute,
+		Access: RedisAccess{
+			CA: ca, Cert: fileOf(t, "client.pem", string(clientCert)), Key: fileOf(t, "client.key", string(clientKey)),
+			PasswordFile: password,
+		},
+	}
+	access, err := config.Access.open(config.Redis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := redisbackend.OpenAs(config.Redis, access, redisbackend.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := b.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o, err := redis.ParseURL(config.Redis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.TLSConfig, o.Username, o.Password = access.TLS, "weir", "first"
+	people := redis.NewClient(o)
+	defer people.Close()
+	if err := people.Do(t.Context(), "ACL", "SETUSER", "weir", "resetpass", ">second").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(password, []byte("second\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// the connections that are there end, and the next has the new password
+	if err := people.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, config)
+	for _, want := range []int{204, 429} {
+		if got, h := ask(t, http.DefaultClient, "http://"+r.check+"/check"); got != want {
+			t.Errorf("%d, want %d, %v", got, want, h)
+		}
+	}
+	r.end()
+	if strings.Contains(r.log.String(), "Redis will not do") || strings.Contains(r.log.String(), "second\"") {
+		t.Errorf("%s", r.log)
+	}
+	keys, err := people.DBSize(t.Context()).Result()
+	if err != nil || keys == 0 {
+		t.Errorf("%d keys, %v: the memory has counted", keys, err)
+	}
+	config.Access.Cert, config.Access.Key = "", ""
+	access, _ = config.Access.open(config.Redis)
+	without, err := redisbackend.OpenAs(config.Redis, access, redisbackend.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer without.Close()
+	if err := without.Check(t.Context()); err == nil {
+		t.Error("Redis answers a client without a certificate")
+	}
+}
+
+func TestWhatRedisIsReachedByIsCheckedBefore(t *testing.T) {
+	for want, c := range map[string]Config{
+		"are for Redis":        {Access: RedisAccess{PasswordFile: "p"}},
+		"name both":            {Redis: "rediss://a", Access: RedisAccess{Cert: "c"}},
+		"rediss://":            {Redis: "redis://a", Access: RedisAccess{CA: "c"}},
+		"have a password each": {Redis: "redis://a:b@c", Access: RedisAccess{PasswordFile: "p"}},
+	} {
+		c.Check = ":8080"
+		if err := c.validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	for _, a := range []RedisAccess{
+		{CA: fileOf(t, "ca", "x")}, {CA: "/none"}, {Cert: "/none", Key: "/none"},
+		{PasswordFile: "/none"}, {PasswordFile: fileOf(t, "empty", "\n")},
+	} {
+		if _, err := a.open("rediss://a"); err == nil {
+			t.Errorf("%+v is no mistake", a)
 		}
 	}
 }
