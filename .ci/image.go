@@ -67,7 +67,7 @@ func image(binary []byte, arch, tag string) ([]byte, error) {
 	config := blob("application/vnd.oci.image.config.v1+json", encode(map[string]any{
 		"architecture": arch, "os": "linux",
 		"config": map[string]any{
-			"User": "65532:65532", "Entrypoint": []string{"/weir"}, "Cmd": []string{"serve", "/etc/weir"},
+			"User": "65532:65532", "Entrypoint": []string{"/weir"}, "Cmd": []string{"serve", "--operator", ":6070", "/etc/weir"},
 			"ExposedPorts": map[string]any{"8080/tcp": struct{}{}, "8081/tcp": struct{}{}, "6070/tcp": struct{}{}},
 			"Labels": map[string]string{
 				"org.opencontainers.image.source":  "https://github.com/weir-go/weir",

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/http/hostname"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/stats"
 )
@@ -96,7 +97,7 @@ func New(
 		}
 	}
 	for _, host := range o.Hosts {
-		if host == "" || strings.ContainsAny(host, "/ ") || hostOf(host) != host {
+		if host == "" || strings.ContainsAny(host, "/ ") || hostname.Of(host) != host {
 			errs = append(errs,
 				fmt.Errorf("admin: hosts: must be names or addresses without scheme and port "+
 					"(got %q)", host))

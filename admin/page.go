@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -12,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/weir-go/weir/internal/http/hostname"
 )
 
 // page is the handler that New returns.
@@ -53,7 +54,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			refuse(w, http.StatusInternalServerError, errPanicked.text)
 		}
 	}()
-	if !slices.Contains(p.options.Hosts, hostOf(r.Host)) {
+	if !slices.Contains(p.options.Hosts, hostname.Of(r.Host)) {
 		refuse(w, http.StatusMisdirectedRequest,
 			"this page is not served under this host name: add it to Hosts of admin.Options")
 		return
@@ -114,16 +115,6 @@ func protect(h http.Header) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-}
-
-// hostOf returns host in lower case without its port, and an IPv6 address without brackets.
-func hostOf(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	} else if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
-		host = host[1 : len(host)-1]
-	}
-	return strings.ToLower(host)
 }
 
 // identify returns the sender of r. It logs the error of who, and does not send it.

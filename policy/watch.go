@@ -17,6 +17,11 @@ type Options struct {
 	// reads agree. 0: 2 seconds.
 	Every time.Duration
 
+	// Reload makes Watch read the file at once for each value, and apply it although only this
+	// read has seen it: who asks has written the file. A mistake that was reported is reported
+	// again. nil: none.
+	Reload <-chan struct{}
+
 	// Logger gets one line for each policy that is applied, one for each distinct failure, and one
 	// for each override that ends. The lines contain no key. nil: slog.Default().
 	Logger *slog.Logger
@@ -50,7 +55,7 @@ type Event struct {
 // with swapped symbolic links (ConfigMaps of Kubernetes), editors that rename, and network file
 // systems. The previous policy stays in force, and Watch keeps trying, if the file is missing,
 // cannot be read or has a mistake, or if apply returns an error or panics. Content that only one
-// read has seen is never applied, since it may be half written.
+// read has seen is never applied, since it may be half written, unless Options.Reload asks for it.
 //
 // Watch returns at once if p or apply is nil, or if Every is negative. It passes on the rules
 // alone; use [WatchPolicy] for files with a shed section.
@@ -85,12 +90,15 @@ func WatchPolicy[R any](
 	w := &watcher[R]{options: options, current: p, apply: apply}
 	ticker := time.NewTicker(options.Every)
 	defer ticker.Stop()
-	for {
-		w.look()
+	for reload := false; ; {
+		w.look(reload)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-ticker.C:
+			reload = false
+		case <-options.Reload:
+			reload = true
 		}
 		if err := ctx.Err(); err != nil { // ctx may have ended at the same time
 			return err
@@ -109,8 +117,11 @@ type watcher[R any] struct {
 	lastLook time.Time
 }
 
-// look reads the file, and applies content that two reads agree on.
-func (w *watcher[R]) look() {
+// look reads the file, and applies content that two reads agree on, or any if reload is set.
+func (w *watcher[R]) look(reload bool) {
+	if reload {
+		w.refused, w.failure = "", ""
+	}
 	w.reportExpired()
 	text, err := readAll(w.current.file.name)
 	if err != nil {
@@ -119,7 +130,7 @@ func (w *watcher[R]) look() {
 		w.fail(Event{Err: err})
 		return
 	}
-	agreed := w.last != nil && bytes.Equal(w.last, text)
+	agreed := reload || w.last != nil && bytes.Equal(w.last, text)
 	w.last = text
 	digest := digest(text)
 	switch {

@@ -337,6 +337,47 @@ func TestAnEditorThatRenamesIsFollowed(t *testing.T) {
 	})
 }
 
+func TestAReloadNeedsNoSecondRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "weir.yaml")
+		write := func(text string) {
+			t.Helper()
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(rate(1))
+		p, err := policy.Load(path, names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log strings.Builder
+		var applied []limits.Limit
+		reload := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		go policy.Watch(ctx, p, func(rules []core.Rule[request]) error {
+			applied = append(applied, rules[0].Limit)
+			return nil
+		}, policy.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Reload: reload})
+		begun := time.Now()
+		write(rate(2))
+		reload <- struct{}{}
+		synctest.Wait()
+		if len(applied) != 1 || time.Since(begun) != 0 {
+			t.Errorf("applied %v after %v", applied, time.Since(begun))
+		}
+		write("version: 1\nrules: 5\n")
+		reload <- struct{}{}
+		reload <- struct{}{}
+		synctest.Wait()
+		if n := strings.Count(log.String(), "not applied"); n != 2 || len(applied) != 1 {
+			t.Errorf("a mistake that was asked for twice was logged %d times, applied %v", n, applied)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
 func TestWatchSurvivesWhatTakesThePlaceOfTheFile(t *testing.T) {
 	for name, replace := range map[string]func(t *testing.T, path string) (logged string){
 		"nothing": func(*testing.T, string) string { return "no such file" },

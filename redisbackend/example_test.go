@@ -6,6 +6,8 @@ package redisbackend_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -55,6 +57,26 @@ func ExampleOpen() {
 
 // What one instance denies for a while, all deny without asking. Here two instances in one
 // program: the first has seen a client use up its day. Options.Announce does this.
+func ExampleOpenAs() {
+	access := redisbackend.Access{
+		TLS: &tls.Config{RootCAs: x509.NewCertPool()}, // with the authority of your servers
+		Credentials: func(context.Context) (user, password string, err error) {
+			return "weir", "a token that expires", nil // asked for each new connection
+		},
+	}
+	backend, err := redisbackend.OpenAs("rediss://redis.example:6379", access, redisbackend.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer backend.Close()
+
+	_, err = redisbackend.OpenAs("redis://redis.example:6379", access, redisbackend.Options{})
+	fmt.Println(err)
+	// Output:
+	// redisbackend: Access.TLS is for TLS: write rediss:// in the URL
+}
+
 func ExampleMustNewAnnouncer() {
 	client, end := miniClient()
 	defer end()

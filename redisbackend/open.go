@@ -1,6 +1,9 @@
 package redisbackend
 
 import (
+	"cmp"
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/url"
@@ -32,7 +35,27 @@ import (
 //
 // The error reports every mistake. It does not contain the URL, which may have a password.
 func Open(url string, options Options) (*Backend, error) {
-	client, err := clientFor(url)
+	return OpenAs(url, Access{}, options)
+}
+
+// Access is what a URL cannot say about a connection to Redis. With the zero Access all is as the
+// URL says.
+type Access struct {
+	// TLS is used for the connections of a URL rediss://, such as one with a RootCAs or a client's
+	// certificate of its own. An empty ServerName is the host of the URL. nil: the defaults of
+	// go-redis.
+	TLS *tls.Config
+
+	// Credentials returns the user and password of a new connection, so they may expire: what is
+	// connected stays so. User and password of the URL are then ignored. An error fails the
+	// connection, is logged, and must not contain a secret. It must be safe for concurrent use.
+	// Sentinels are not asked by it. nil: those of the URL.
+	Credentials func(context.Context) (user, password string, err error)
+}
+
+// OpenAs is [Open] with an [Access].
+func OpenAs(url string, access Access, options Options) (*Backend, error) {
+	client, err := clientFor(url, access)
 	if err != nil {
 		return nil, errors.Join(err, options.validate())
 	}
@@ -49,7 +72,7 @@ func Open(url string, options Options) (*Backend, error) {
 // [Announcer.Close] closes the client. It does no I/O. The error reports every mistake, and does
 // not contain the URL.
 func OpenAnnouncer(url string, options AnnouncerOptions) (*Announcer, error) {
-	client, err := clientFor(url)
+	client, err := clientFor(url, Access{})
 	if err != nil {
 		return nil, errors.Join(err, options.validate())
 	}
@@ -70,7 +93,7 @@ var (
 )
 
 // clientFor returns a client for a URL. Its error does not quote the URL.
-func clientFor(text string) (redis.UniversalClient, error) {
+func clientFor(text string, access Access) (redis.UniversalClient, error) {
 	u, err := url.Parse(text)
 	if err != nil {
 		return nil, errURL
@@ -86,6 +109,10 @@ func clientFor(text string) (redis.UniversalClient, error) {
 			return nil, withoutURL(err, u)
 		}
 		prepare(&o.ContextTimeoutEnabled, &o.MaxRetries, &o.DialerRetries)
+		if o.TLSConfig, err = access.over(o.TLSConfig); err != nil {
+			return nil, err
+		}
+		o.CredentialsProviderContext = access.Credentials
 		return redis.NewFailoverClient(o), nil
 	case parameters.Has("addr"):
 		o, err := redis.ParseClusterURL(text)
@@ -93,6 +120,10 @@ func clientFor(text string) (redis.UniversalClient, error) {
 			return nil, withoutURL(err, u)
 		}
 		prepare(&o.ContextTimeoutEnabled, &o.MaxRetries, &o.DialerRetries)
+		if o.TLSConfig, err = access.over(o.TLSConfig); err != nil {
+			return nil, err
+		}
+		o.CredentialsProviderContext = access.Credentials
 		return redis.NewClusterClient(o), nil
 	default:
 		o, err := redis.ParseURL(text)
@@ -100,8 +131,27 @@ func clientFor(text string) (redis.UniversalClient, error) {
 			return nil, withoutURL(err, u)
 		}
 		prepare(&o.ContextTimeoutEnabled, &o.MaxRetries, &o.DialerRetries)
+		if o.TLSConfig, err = access.over(o.TLSConfig); err != nil {
+			return nil, err
+		}
+		o.CredentialsProviderContext = access.Credentials
 		return redis.NewClient(o), nil
 	}
+}
+
+// over returns the TLS of a client whose URL says the TLS given, nil for none.
+func (a Access) over(said *tls.Config) (*tls.Config, error) {
+	switch {
+	case a.TLS == nil:
+		return said, nil
+	case said == nil:
+		return nil, errors.New("redisbackend: Access.TLS is for TLS: write rediss:// in the URL")
+	}
+	c := a.TLS.Clone()
+	c.ServerName = cmp.Or(c.ServerName, said.ServerName)
+	c.MinVersion = cmp.Or(c.MinVersion, said.MinVersion)
+	c.InsecureSkipVerify = c.InsecureSkipVerify || said.InsecureSkipVerify // skip_verify of the URL
+	return c, nil
 }
 
 // prepare sets the three options that Open promises, except for those that the URL sets.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -52,8 +53,11 @@ elsewhere, or one that contradicts itself, is answered 503.
 --operator serves the operator's page to this machine, /metrics to Prometheus, /healthz
 and /readyz. An address may be a unix socket, as in unix:/run/weir.sock. "" turns one off.
 
-SIGTERM and interrupt end the service: it is not ready from then on, and requests in
-flight have --drain to end.`,
+SIGHUP has all files read at once.
+
+SIGTERM and interrupt end the service: it is not ready from then on, closes its listeners
+after --drain-delay, and requests in flight then have --drain to end. A second signal ends
+it at once.`,
 		Example: `  weir serve weir.yaml
   weir serve --denied-status 403 --proxy 10.0.0.0/8 weir.yaml
   weir serve --grpc unix:/run/weir.sock --check "" limits/
@@ -76,12 +80,22 @@ flight have --drain to end.`,
 	f.StringVar(&o.GRPC, "grpc", ":8081", "serve Envoy on this `address`")
 	f.StringVar(&o.Operator, "operator", "127.0.0.1:6070",
 		"serve the operator's page, metrics and probes on this `address`")
+	f.StringSliceVar(&o.OperatorHosts, "operator-host", nil,
+		"serve the operator's page and metrics under this `name`, too, not only under localhost and, metrics, "+
+			"addresses; may be there several times")
 	f.StringSliceVar(&o.Proxies, "proxy", []string{"127.0.0.0/8", "::1", "unix"},
 		"believe checks over HTTP from this `range` of addresses, or from unix sockets; may be there several times")
 	f.IntVar(&o.DeniedStatus, "denied-status", 0,
 		"answer denied checks over HTTP with this `status`; nginx needs 403 (default 429)")
 	f.StringVar(&o.Redis, "redis", "",
 		"count in Redis at this `URL`; otherwise that of WEIR_REDIS_URL")
+	f.StringVar(&o.Access.CA, "redis-tls-ca", "",
+		"believe Redis at rediss:// if one in `file` has signed its certificate, instead of those of the system")
+	f.StringVar(&o.Access.Cert, "redis-tls-cert", "",
+		"show Redis the certificate in `file`, which is read again for each connection")
+	f.StringVar(&o.Access.Key, "redis-tls-key", "", "the key of that certificate, in `file`")
+	f.StringVar(&o.Access.PasswordFile, "redis-password-file", "",
+		"the password for Redis, in `file`, which is read again for each connection; the URL has the user")
 	f.DurationVar(&o.Budget, "redis-budget", 250*time.Millisecond,
 		"wait at most this `time` for Redis")
 	f.DurationVar(&o.Lease, "lease", 0,
@@ -103,14 +117,22 @@ flight have --drain to end.`,
 	f.StringVar(&o.TLS.Key, "tls-key", "", "the key of the certificate, in `file`")
 	f.StringVar(&o.TLS.ClientCA, "tls-client-ca", "",
 		"ask proxies for a certificate that one in `file` has signed")
+	f.StringVar(&o.Socket.Mode, "socket-mode", "",
+		"the `mode` of unix sockets, in octal (default 0660 with --socket-group, else that of the umask)")
+	f.StringVar(&o.Socket.Group, "socket-group", "",
+		"the `group` of unix sockets, a name or a number: its members may connect")
+	f.DurationVar(&o.DrainDelay, "drain-delay", 0,
+		"at the end serve on for this `time`, not ready, until those who probe have seen it")
 	f.DurationVar(&o.Drain, "drain", 10*time.Second, "give requests in flight this `time` at the end")
 	f.BoolVar(&o.logJSON, "log-json", false, "log JSON instead of text")
-	for _, name := range []string{"tls-cert", "tls-key", "tls-client-ca"} {
+	for _, name := range []string{
+		"tls-cert", "tls-key", "tls-client-ca", "redis-tls-ca", "redis-tls-cert", "redis-tls-key",
+	} {
 		c.MarkFlagFilename(name, "pem", "crt", "key")
 	}
 	for _, name := range []string{
-		"check", "grpc", "operator", "proxy", "denied-status", "redis", "redis-budget", "lease", "instances",
-		"max-keys", "drain",
+		"check", "grpc", "operator", "operator-host", "proxy", "denied-status", "redis", "redis-budget", "lease", "instances",
+		"max-keys", "socket-mode", "socket-group", "drain-delay", "drain",
 	} {
 		c.RegisterFlagCompletionFunc(name, noFiles)
 	}
@@ -120,8 +142,11 @@ flight have --drain to end.`,
 func (o *serveOptions) run(c *cobra.Command, paths []string) error {
 	o.Paths = paths
 	if u, err := url.Parse(o.Redis); err == nil && u.User != nil {
-		return errors.New("--redis has a user or password, and command lines are seen by others: " +
-			"put the URL into WEIR_REDIS_URL")
+		// a name alone is no secret, and goes with a file
+		if _, both := u.User.Password(); both || o.Access.PasswordFile == "" {
+			return errors.New("--redis has a user or password, and command lines are seen by others: " +
+				"put the URL into WEIR_REDIS_URL, or the password into --redis-password-file")
+		}
 	}
 	if o.Redis == "" {
 		o.Redis = os.Getenv("WEIR_REDIS_URL")
@@ -142,11 +167,47 @@ func (o *serveOptions) run(c *cobra.Command, paths []string) error {
 			}
 		}
 	}
-	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := o.followSignals(c.Context())
 	defer stop()
 	err := serve.Run(ctx, o.Config)
 	if len(policy.Mistakes(err)) > 0 || len(descriptors.Mistakes(err)) > 0 {
 		return fmt.Errorf("a file has mistakes:\n%w", err)
 	}
 	return err
+}
+
+// followSignals returns a context that the first signal to end ends, and sets what the other
+// signals send. They are followed until stop is called.
+func (o *serveOptions) followSignals(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(parent)
+	ends, reloads := make(chan os.Signal, 2), make(chan os.Signal, 1)
+	signal.Notify(ends, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(reloads, syscall.SIGHUP)
+	reload, hurry, stopped := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	o.Reload, o.Hurry = reload, hurry
+	go func() {
+		for count := 0; ; {
+			select {
+			case <-stopped:
+				return
+			case <-reloads:
+				select {
+				case reload <- struct{}{}:
+				default: // one is pending, and reads what is there then
+				}
+			case <-ends:
+				if count++; count == 1 {
+					cancel()
+				} else if count == 2 {
+					close(hurry)
+				}
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(ends)
+		signal.Stop(reloads)
+		close(stopped)
+		cancel()
+	}
 }

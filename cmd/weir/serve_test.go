@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -93,6 +94,14 @@ func TestServeFollowsItsFilesAndEndsBySIGTERM(t *testing.T) {
 	log.wait(t, `policy: applied`)
 	if got := ask(); got != 204 {
 		t.Errorf("after a change: %d", got)
+	}
+	write("many")
+	for range 2 { // a mistake is logged each time that someone asks
+		before := strings.Count(log.String(), "not applied")
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		log.wait(t, `(?s)(not applied.*){`+strconv.Itoa(before+1)+`}`)
 	}
 	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
 		t.Fatal(err)

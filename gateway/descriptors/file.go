@@ -37,7 +37,7 @@ func (c *Config) Domains() []string {
 }
 
 // Load reads files of limits, and all files of directories whose names end in .yaml or
-// .yml. Its error reports every mistake: see [Mistakes].
+// .yml, except for policy files: see [Policies]. Its error reports every mistake: see [Mistakes].
 func Load(paths ...string) (*Config, error) {
 	files, err := Read(paths...)
 	if err != nil {
@@ -49,25 +49,57 @@ func Load(paths ...string) (*Config, error) {
 // Read reads the files that [Load] would read, without their limits.
 func Read(paths ...string) (files []File, err error) {
 	for _, path := range paths {
-		names := []string{path}
-		info, err := os.Stat(path)
+		all, isDirectory, err := readAll(path)
 		if err != nil {
 			return nil, err
 		}
-		if info.IsDir() {
-			if names, err = inDirectory(path); err != nil {
-				return nil, err
+		for _, f := range all {
+			if !isDirectory || !isPolicy(f.Text) {
+				files = append(files, f)
 			}
-		}
-		for _, name := range names {
-			text, err := readFile(name)
-			if err != nil {
-				return nil, err
-			}
-			files = append(files, File{name, text})
 		}
 	}
 	return files, nil
+}
+
+// Policies returns the names of the policy files in directories: those with rules and without
+// domain and descriptors. [Load] and [Read] leave them out, so one directory may have both
+// kinds. Files that are named themselves are not looked at.
+func Policies(paths ...string) (names []string, err error) {
+	for _, path := range paths {
+		all, isDirectory, err := readAll(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range all {
+			if isDirectory && isPolicy(f.Text) {
+				names = append(names, f.Name)
+			}
+		}
+	}
+	return names, nil
+}
+
+// readAll reads a file, or those of a directory.
+func readAll(path string) (files []File, isDirectory bool, err error) {
+	names := []string{path}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, false, err
+	}
+	if info.IsDir() {
+		if names, err = inDirectory(path); err != nil {
+			return nil, true, err
+		}
+	}
+	for _, name := range names {
+		text, err := readFile(name)
+		if err != nil {
+			return nil, info.IsDir(), err
+		}
+		files = append(files, File{name, text})
+	}
+	return files, info.IsDir(), nil
 }
 
 // inDirectory returns the files of limits in a directory. A ConfigMap of Kubernetes keeps
@@ -225,16 +257,25 @@ func (r *reader) read(f File) {
 // Recognize reports whether a text is a file of limits by descriptors, and not a policy file
 // or anything else. It says nothing of mistakes.
 func Recognize(text []byte) bool {
-	r := new(reader)
-	root := r.parse(text)
-	if root == nil { // not YAML, and its mistakes are those of a file of limits
-		return bytes.Contains(append([]byte("\n"), text...), []byte("\ndescriptors:"))
+	return has(text, "descriptors")
+}
+
+// isPolicy reports whether a text is a policy file. It says nothing of mistakes.
+func isPolicy(text []byte) bool {
+	return has(text, "rules") && !has(text, "descriptors") && !has(text, "domain")
+}
+
+// has reports whether a document has a field at its top.
+func has(text []byte, field string) bool {
+	root := new(reader).parse(text)
+	if root == nil { // not YAML, and its mistakes are those of the file that it looks like
+		return bytes.Contains(append([]byte("\n"), text...), []byte("\n"+field+":"))
 	}
 	if root.Kind != yaml.MappingNode {
 		return false
 	}
 	for i := 0; i+1 < len(root.Content); i += 2 {
-		if root.Content[i].Value == "descriptors" {
+		if root.Content[i].Value == field {
 			return true
 		}
 	}

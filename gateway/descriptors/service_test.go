@@ -542,6 +542,35 @@ func TestAWatcherFollowsSwappedLinks(t *testing.T) {
 	})
 }
 
+func TestAReloadNeedsNoSecondRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const text = "domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: day, requests_per_unit: %d}}\n"
+	write(fmt.Sprintf(text, 10))
+	var log strings.Builder
+	service, watcher, err := descriptors.NewWatcher([]string{path},
+		descriptors.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(fmt.Sprintf(text, 20))
+	watcher.Reload()
+	if got := said(service.Decide(t.Context(), ask(t, "k=1"))); got != "ok: 19 of 20/day" {
+		t.Error(got)
+	}
+	write("domain: d\ndescriptors: 5\n")
+	watcher.Reload()
+	watcher.Reload()
+	if n := strings.Count(log.String(), "not applied"); n != 2 {
+		t.Errorf("a mistake that was asked for twice was logged %d times:\n%s", n, &log)
+	}
+}
+
 func TestAConfigurationHasItsMistakesReported(t *testing.T) {
 	if _, err := descriptors.New(nil, descriptors.Options{Instances: -1, MaxDetailed: -1}); err == nil ||
 		strings.Count(err.Error(), "\n") != 2 {

@@ -19,6 +19,8 @@ type Watcher struct {
 	paths   []string
 	logger  *slog.Logger
 
+	looking sync.Mutex // held by a look
+
 	mu              sync.Mutex
 	digest          string // of what is in force
 	applied         time.Time
@@ -57,7 +59,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	ticker := time.NewTicker(2 * time.Second)
 	defer ticker.Stop()
 	for {
-		w.look()
+		w.look(false)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -66,16 +68,25 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
+// Reload reads the files at once, and puts them into force although only this read has seen
+// them: who asks has written them. If they have a mistake, the limits in force stay, and one
+// line is logged, again if there was one.
+func (w *Watcher) Reload() {
+	w.look(true)
+}
+
 // look reads the files once.
-func (w *Watcher) look() {
+func (w *Watcher) look(reload bool) {
+	w.looking.Lock()
+	defer w.looking.Unlock()
 	files, err := Read(w.paths...)
 	if err != nil {
-		w.fail("", err)
+		w.fail("", err, reload)
 		return
 	}
 	w.mu.Lock()
 	digest := digestOf(files)
-	agreed := digest == w.last
+	agreed := reload || digest == w.last
 	w.last = digest
 	inForce, failing := digest == w.digest, w.err != nil
 	if inForce {
@@ -87,14 +98,14 @@ func (w *Watcher) look() {
 		w.log().Info("descriptors: the files have the limits in force again", "digest", digest)
 	case inForce || !agreed:
 	default:
-		w.load(files, digest)
+		w.load(files, digest, reload)
 	}
 }
 
-func (w *Watcher) load(files []File, digest string) {
+func (w *Watcher) load(files []File, digest string, reload bool) {
 	config, err := Parse(files...)
 	if err != nil {
-		w.fail(digest, err)
+		w.fail(digest, err, reload)
 		return
 	}
 	w.service.Replace(config)
@@ -105,10 +116,10 @@ func (w *Watcher) load(files []File, digest string) {
 	w.log().Info("descriptors: applied", "digest", digest, "domains", config.Domains())
 }
 
-// fail notes why the limits in force stay, and logs it unless that is known.
-func (w *Watcher) fail(digest string, err error) {
+// fail notes why the limits in force stay, and logs it unless that is known and not asked for.
+func (w *Watcher) fail(digest string, err error, reload bool) {
 	w.mu.Lock()
-	known := w.err != nil && w.err.Error() == err.Error()
+	known := !reload && w.err != nil && w.err.Error() == err.Error()
 	if w.err == nil {
 		w.failing = time.Now()
 	}

@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 	"plans":             {"internal/ground/failure"},
 	"policy":            {"headers", "keyfuncs", "shed"},
 	"stats":             {"core"},
-	"admin":             {"stats"},
+	"admin":             {"internal/http/hostname", "stats"},
 	"client":            {"core", "internal/http/pacing"},
 	"chimw":             {"keyfuncs", "nethttp", "shed"},
 	"ginmw":             {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},

@@ -11,15 +11,56 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/user"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 )
 
+// Socket says who may connect to unix sockets. The zero Socket leaves that to the umask.
+type Socket struct {
+	Mode  string // in octal, such as "0660"; "": 0660 with a Group, and that of the umask without one
+	Group string // name or number; "": that of the process
+}
+
+// permissions are those of a Socket.
+type permissions struct {
+	mode  fs.FileMode
+	group int
+	set   bool // false: those of the umask
+}
+
+// parse returns the permissions of s, and every mistake in it.
+func (s Socket) parse() (permissions, error) {
+	p := permissions{mode: 0o660, group: -1, set: s != Socket{}}
+	var errs []error
+	if s.Mode != "" {
+		mode, err := strconv.ParseUint(s.Mode, 8, 32)
+		if err != nil || mode == 0 || mode > 0o777 {
+			errs = append(errs, fmt.Errorf("--socket-mode must be octal, such as 0660 (got %q)", s.Mode))
+		}
+		p.mode = fs.FileMode(mode)
+	}
+	if s.Group != "" {
+		number := s.Group
+		if _, err := strconv.ParseUint(number, 10, 31); err != nil {
+			group, err := user.LookupGroup(s.Group)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("--socket-group must be a group of this machine, or a number: %w", err))
+				return p, errors.Join(errs...)
+			}
+			number = group.Gid
+		}
+		p.group, _ = strconv.Atoi(number)
+	}
+	return p, errors.Join(errs...)
+}
+
 // listen listens on an address such as ":8080", or on a unix socket, as in
 // "unix:/run/weir.sock".
-func listen(address string) (net.Listener, error) {
+func listen(address string, p permissions) (net.Listener, error) {
 	path, unix := strings.CutPrefix(address, "unix:")
 	if !unix {
 		return net.Listen("tcp", address)
@@ -27,7 +68,21 @@ func listen(address string) (net.Listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
-	return net.Listen("unix", path)
+	l, err := net.Listen("unix", path)
+	if err != nil || !p.set {
+		return l, err
+	}
+	if p.group >= 0 { // before the mode: the old group never gets what the new one may do
+		err = os.Chown(path, -1, p.group)
+	}
+	if err == nil {
+		err = os.Chmod(path, p.mode)
+	}
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
 }
 
 // removeStale removes a socket without a listener, which a process that was killed leaves.
@@ -122,8 +177,8 @@ func (c *certificates) load() (changed bool, err error) {
 	return true, nil
 }
 
-// follow reads the files every ten seconds until ctx ends.
-func (c *certificates) follow(ctx context.Context) {
+// follow reads the files every ten seconds, and for each value of reload, until ctx ends.
+func (c *certificates) follow(ctx context.Context, reload <-chan struct{}) {
 	if c == nil {
 		return
 	}
@@ -134,6 +189,8 @@ func (c *certificates) follow(ctx context.Context) {
 			ticker.Stop()
 			return
 		case <-ticker.C:
+		case <-reload:
+			failed = ""
 		}
 		changed, err := c.load()
 		switch {

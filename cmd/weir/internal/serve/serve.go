@@ -10,6 +10,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/gateway/descriptors"
 	"github.com/weir-go/weir/gateway/envoy"
+	"github.com/weir-go/weir/internal/http/hostname"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
@@ -35,14 +37,17 @@ import (
 
 // Config is what a service is made of.
 type Config struct {
-	Paths []string // a policy file, files of limits by descriptors, and directories of these
+	Paths []string // a policy file, files of limits by descriptors, and directories of both
 
-	Check, GRPC, Operator string // addresses; "": none
+	Check, GRPC, Operator string   // addresses; "": none
+	OperatorHosts         []string // names of Operator, beside localhost, 127.0.0.1 and ::1
 	Proxies               []string
 	DeniedStatus          int
 	TLS                   TLS
+	Socket                Socket // of the addresses that are unix sockets
 
-	Redis     string        // the URL; "": memory
+	Redis     string // the URL; "": memory
+	Access    RedisAccess
 	Budget    time.Duration // of a decision by Redis
 	Lease     time.Duration // 0: none
 	Instances int
@@ -50,8 +55,12 @@ type Config struct {
 	MaxKeys   int // of the memory, which decides without Redis or while it fails; 0: its default
 
 	Descriptors envoy.RateLimitOptions
+	DrainDelay  time.Duration // how long it goes on serving once it is not ready
 	Drain       time.Duration // how long requests have to end
 	Logger      *slog.Logger
+
+	Reload <-chan struct{} // for each value all files are read at once
+	Hurry  <-chan struct{} // once it is closed, DrainDelay and Drain are over
 
 	// Listening is called once with the addresses of Check, GRPC and Operator, nil for those that are "".
 	Listening func(check, grpc, operator net.Addr)
@@ -68,6 +77,18 @@ func (c *Config) validate() error {
 	}
 	if c.Heartbeat && c.Redis == "" {
 		errs = append(errs, errors.New("--heartbeat is for Redis: name it by --redis, or leave it out"))
+	}
+	if _, err := c.Socket.parse(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Socket != (Socket{}) && !strings.HasPrefix(c.Check, "unix:") && !strings.HasPrefix(c.GRPC, "unix:") &&
+		!strings.HasPrefix(c.Operator, "unix:") {
+		errs = append(errs, errors.New("--socket-mode and --socket-group are for unix sockets: "+
+			"name one, as in --check unix:/run/weir.sock, or leave them out"))
+	}
+	errs = append(errs, c.Access.mistakes(c.Redis)...)
+	if c.DrainDelay < 0 {
+		errs = append(errs, fmt.Errorf("--drain-delay must not be negative (got %v)", c.DrainDelay))
 	}
 	if c.Drain < 0 {
 		errs = append(errs, fmt.Errorf("--drain must not be negative (got %v)", c.Drain))
@@ -89,8 +110,9 @@ type service struct {
 	ready    atomic.Bool
 }
 
-// Run serves until ctx ends, and then until requests in flight have ended, or Config.Drain is
-// over. It returns an error if the service cannot begin, or cannot go on.
+// Run serves until ctx ends. Then it is not ready, and goes on for Config.DrainDelay, so that those
+// who probe it send no more. Then it closes its listeners, and serves until requests in flight
+// have ended, or Config.Drain is over. It returns an error if the service cannot begin, or cannot go on.
 func Run(ctx context.Context, config Config) error {
 	if err := config.validate(); err != nil {
 		return err
@@ -118,12 +140,37 @@ func Run(ctx context.Context, config Config) error {
 	s.Logger.Info("serve: ready", "paths", s.Paths)
 	select {
 	case <-ctx.Done():
+		err = s.leave(servers, failed)
 	case err = <-failed:
+		s.ready.Store(false)
 	}
-	s.ready.Store(false)
 	s.Logger.Info("serve: requests in flight end", "drain", s.Drain)
 	s.drain(servers)
 	return err
+}
+
+// leave tells those who probe that the service ends, and goes on serving for Config.DrainDelay.
+func (s *service) leave(servers []server, failed <-chan error) error {
+	s.ready.Store(false)
+	for _, one := range servers {
+		if one.leave != nil {
+			one.leave()
+		}
+	}
+	if s.DrainDelay == 0 {
+		return nil
+	}
+	s.Logger.Info("serve: not ready, listeners stay open", "drain-delay", s.DrainDelay)
+	timer := time.NewTimer(s.DrainDelay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-s.Hurry:
+		return nil
+	case err := <-failed:
+		return err
+	}
 }
 
 // load reads the files, and makes what decides.
@@ -168,29 +215,46 @@ func (s *service) load() error {
 	return nil
 }
 
-// sort tells which of the paths is the policy file.
+// sort tells which of the paths, or of the files in directories, is the policy file.
 func sort(paths []string) (policyPath string, limitPaths []string, err error) {
+	var policies []string
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
 			return "", nil, err
 		}
-		if !info.IsDir() {
-			text, err := os.ReadFile(path)
+		if info.IsDir() {
+			names, err := descriptors.Policies(path)
 			if err != nil {
 				return "", nil, err
 			}
-			if !descriptors.Recognize(text) {
-				if policyPath != "" {
-					return "", nil, fmt.Errorf("%s and %s are both policy files: there may be one", policyPath, path)
-				}
-				policyPath = path
-				continue
+			policies = append(policies, names...)
+			files, err := descriptors.Read(path)
+			if err != nil {
+				return "", nil, err
 			}
+			if len(files) > 0 {
+				limitPaths = append(limitPaths, path)
+			}
+			continue
 		}
-		limitPaths = append(limitPaths, path)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return "", nil, err
+		}
+		if descriptors.Recognize(text) {
+			limitPaths = append(limitPaths, path)
+		} else {
+			policies = append(policies, path)
+		}
 	}
-	return policyPath, limitPaths, nil
+	switch len(policies) {
+	case 0:
+		return "", limitPaths, nil
+	case 1:
+		return policies[0], limitPaths, nil
+	}
+	return "", nil, fmt.Errorf("%s and %s are both policy files: there may be one", policies[0], policies[1])
 }
 
 // suits returns what rules of a policy cannot do in a service in front of others.
@@ -248,7 +312,11 @@ func (f sameFleet) Unwrap() backends.Backend { return f.Backend }
 func (s *service) openRedis(
 	name string, lease time.Duration, beats bool,
 ) (*redisbackend.Backend, error) {
-	b, err := redisbackend.Open(s.Redis, redisbackend.Options{
+	access, err := s.Access.open(s.Redis)
+	if err != nil {
+		return nil, err
+	}
+	b, err := redisbackend.OpenAs(s.Redis, access, redisbackend.Options{
 		Budget: s.Budget, Lease: lease, Heartbeat: beats, Logger: s.Logger,
 		Wrap: func(inner backends.Backend) backends.Backend { return s.counters.Backend(name, inner) },
 	})
@@ -278,15 +346,44 @@ func (s *service) closeAll() {
 
 // follow follows the files until ctx ends.
 func (s *service) follow(ctx context.Context, group *sync.WaitGroup) {
+	policyFile, certificates := make(chan struct{}), make(chan struct{})
 	if s.policy != nil {
 		group.Go(func() {
-			policy.WatchPolicy(ctx, s.policy, s.apply, policy.Options{Logger: s.Logger, Status: s.status})
+			policy.WatchPolicy(ctx, s.policy, s.apply,
+				policy.Options{Logger: s.Logger, Status: s.status, Reload: policyFile})
 		})
 	}
 	if s.watcher != nil {
 		group.Go(func() { s.watcher.Run(ctx) })
 	}
-	group.Go(func() { s.certs.follow(ctx) })
+	group.Go(func() { s.certs.follow(ctx, certificates) })
+	group.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-s.Reload:
+			}
+			s.Logger.Info("serve: files are read again", "paths", s.Paths)
+			if s.watcher != nil {
+				s.watcher.Reload()
+			}
+			if s.policy != nil {
+				send(ctx, policyFile)
+			}
+			if s.certs != nil {
+				send(ctx, certificates)
+			}
+		}
+	})
+}
+
+// send sends a value, unless ctx ends before it is received.
+func send(ctx context.Context, to chan<- struct{}) {
+	select {
+	case to <- struct{}{}:
+	case <-ctx.Done():
+	}
 }
 
 func (s *service) apply(p *policy.Policy[*http.Request]) error {
@@ -300,6 +397,7 @@ func (s *service) apply(p *policy.Policy[*http.Request]) error {
 type server struct {
 	listener net.Listener
 	serve    func() error
+	leave    func() // tells clients that the service is not ready; nil: it has no way to
 	end      func(context.Context)
 	last     bool // it ends after the others, since it tells of them
 }
@@ -307,6 +405,10 @@ type server struct {
 // servers listens on all addresses.
 func (s *service) servers() (all []server, err error) {
 	if s.certs, err = newCertificates(s.TLS, s.Logger); err != nil {
+		return nil, err
+	}
+	permissions, err := s.Socket.parse()
+	if err != nil {
 		return nil, err
 	}
 	var addresses [3]net.Addr
@@ -322,7 +424,7 @@ func (s *service) servers() (all []server, err error) {
 		if address == "" {
 			continue
 		}
-		l, err := listen(address)
+		l, err := listen(address, permissions)
 		if err != nil {
 			return all, err
 		}
@@ -360,7 +462,7 @@ func (s *service) checks(l net.Listener) (server, error) {
 // http returns a server whose connections all have time-outs.
 func (s *service) http(l net.Listener, handler http.Handler, certs *certificates) server {
 	h := &http.Server{
-		Handler:           handler,
+		Handler:           s.lastOnes(handler),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      time.Minute, // a request may wait in a leaky queue
@@ -391,6 +493,17 @@ func (s *service) http(l net.Listener, handler http.Handler, certs *certificates
 	}
 }
 
+// lastOnes has connections closed after their answer once the service is not ready: a proxy
+// that keeps them would find them closed later, in the middle of a request.
+func (s *service) lastOnes(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.ready.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
 // grpc serves Envoy.
 func (s *service) grpc(l net.Listener) (server, error) {
 	options := envoy.ServerOptions(s.Logger)
@@ -408,8 +521,9 @@ func (s *service) grpc(l net.Listener) (server, error) {
 	open := &connections{Listener: l}
 	return server{
 		serve: func() error { return g.Serve(open) },
+		leave: health.Shutdown,
 		end: func(ctx context.Context) {
-			health.Shutdown()
+			health.Shutdown() // also if the service ends since a server has failed
 			ended := make(chan struct{})
 			go func() {
 				g.GracefulStop()
@@ -432,18 +546,19 @@ func (s *service) operator(l net.Listener) (server, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { s.tell(w, true) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { s.tell(w, s.ready.Load()) })
-	mux.Handle("GET /metrics", metricsOf(func() []stats.Metric {
+	hosts := append([]string{"localhost", "127.0.0.1", "::1"}, s.OperatorHosts...)
+	mux.Handle("GET /metrics", underHosts(hosts, metricsOf(func() []stats.Metric {
 		all := s.counters.Snapshot().Metrics()
 		if s.limits != nil {
 			all = append(all, s.limits.Metrics()...)
 		}
 		return all
-	}))
+	})))
 	sources := admin.Sources{Stats: s.counters}
 	if s.limiter != nil {
 		sources.Limiters, sources.Policy = map[string]admin.Limiter{"checks": s.limiter}, s.status
 	}
-	page, err := admin.New(local, sources, admin.Options{Logger: s.Logger})
+	page, err := admin.New(local, sources, admin.Options{Hosts: hosts, Logger: s.Logger})
 	if err != nil {
 		return server{}, err
 	}
@@ -451,6 +566,21 @@ func (s *service) operator(l net.Listener) (server, error) {
 	one := s.http(l, mux, nil)
 	one.last = true
 	return one, nil
+}
+
+// underHosts refuses requests for other hosts, as the operator's page does: a foreign page could
+// read the answers by DNS rebinding. That takes a name, so an address is any. Prometheus asks
+// for the address of a pod.
+func underHosts(hosts []string, handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := hostname.Of(r.Host)
+		if _, err := netip.ParseAddr(host); err != nil && !slices.Contains(hosts, host) {
+			http.Error(w, "metrics are not served under this host name: add it by --operator-host",
+				http.StatusMisdirectedRequest)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
 }
 
 // local lets people on this machine see the operator's page. A unix socket has no others.
@@ -475,6 +605,13 @@ func (s *service) tell(w http.ResponseWriter, well bool) {
 func (s *service) drain(servers []server) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.Drain)
 	defer cancel()
+	go func() {
+		select {
+		case <-s.Hurry:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	for _, last := range []bool{false, true} {
 		var group sync.WaitGroup
 		for _, one := range servers {

@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"io"
+	"io/fs"
 	"log/slog"
 	"math/big"
 	"net"
@@ -19,6 +20,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -26,6 +28,7 @@ import (
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/redis/go-redis/v9"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -34,6 +37,7 @@ import (
 	"github.com/weir-go/weir/internal/proof/freeport"
 	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/policy"
+	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -63,13 +67,16 @@ func fileOf(t *testing.T, name, text string) string {
 type running struct {
 	check, grpc, operator string
 	stop                  context.CancelFunc
+	reload, hurry         chan struct{}
 	ended                 chan error
 	log                   *bytes.Buffer // to be read once the service has ended
 }
 
 func start(t *testing.T, config Config) *running {
 	t.Helper()
-	r := &running{ended: make(chan error, 1), log: new(bytes.Buffer)}
+	r := &running{ended: make(chan error, 1), log: new(bytes.Buffer),
+		reload: make(chan struct{}), hurry: make(chan struct{})}
+	config.Reload, config.Hurry = r.reload, r.hurry
 	if config.Check == "" {
 		config.Check = "127.0.0.1:0"
 	}
@@ -242,6 +249,117 @@ func TestServicesOnOneRedisCountEachOther(t *testing.T) {
 	}
 }
 
+// The server wants a client's certificate, and a user whose password changes.
+func TestRedisIsReachedByCertificatesAndAPasswordFile(t *testing.T) {
+	address, err := freeport.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(address)
+	a := newAuthority(t)
+	_, _, cert, key := sign(t, a, "redis")
+	_, _, clientCert, clientKey := sign(t, a, "weir")
+	ca := fileOf(t, "ca.pem", string(a.pem))
+	const acl = "user default off\nuser weir on ~* &* +@all >first\n"
+	accessList := fileOf(t, "users.acl", acl)
+	server := testrun.Command(t, "redis-server", "--port", "0", "--tls-port", port, "--bind", "127.0.0.1",
+		"--save", "", "--dir", t.TempDir(), "--tls-ca-cert-file", ca, "--tls-cert-file", fileOf(t, "cert.pem", string(cert)),
+		"--tls-key-file", fileOf(t, "key.pem", string(key)), "--tls-auth-clients", "yes", "--aclfile", accessList)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
+	for answers := false; !answers; time.Sleep(5 * time.Millisecond) {
+		conn, err := net.Dial("tcp", address)
+		if answers = err == nil; answers {
+			conn.Close()
+		}
+	}
+	password := fileOf(t, "password", "first\n")
+	config := Config{
+		Paths: []string{fileOf(t, "weir.yaml", rules)}, Redis: "rediss://weir@" + address, Budget: time.Minute,
+		Access: RedisAccess{
+			CA: ca, Cert: fileOf(t, "client.pem", string(clientCert)), Key: fileOf(t, "client.key", string(clientKey)),
+			PasswordFile: password,
+		},
+	}
+	access, err := config.Access.open(config.Redis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := redisbackend.OpenAs(config.Redis, access, redisbackend.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := b.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o, err := redis.ParseURL(config.Redis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.TLSConfig, o.Username, o.Password = access.TLS, "weir", "first"
+	people := redis.NewClient(o)
+	defer people.Close()
+	if err := people.Do(t.Context(), "ACL", "SETUSER", "weir", "resetpass", ">second").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(password, []byte("second\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// the connections that are there end, and the next has the new password
+	if err := people.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, config)
+	for _, want := range []int{204, 429} {
+		if got, h := ask(t, http.DefaultClient, "http://"+r.check+"/check"); got != want {
+			t.Errorf("%d, want %d, %v", got, want, h)
+		}
+	}
+	r.end()
+	if strings.Contains(r.log.String(), "Redis will not do") || strings.Contains(r.log.String(), "second\"") {
+		t.Errorf("%s", r.log)
+	}
+	keys, err := people.DBSize(t.Context()).Result()
+	if err != nil || keys == 0 {
+		t.Errorf("%d keys, %v: the memory has counted", keys, err)
+	}
+	config.Access.Cert, config.Access.Key = "", ""
+	access, _ = config.Access.open(config.Redis)
+	without, err := redisbackend.OpenAs(config.Redis, access, redisbackend.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer without.Close()
+	if err := without.Check(t.Context()); err == nil {
+		t.Error("Redis answers a client without a certificate")
+	}
+}
+
+func TestWhatRedisIsReachedByIsCheckedBefore(t *testing.T) {
+	for want, c := range map[string]Config{
+		"are for Redis":        {Access: RedisAccess{PasswordFile: "p"}},
+		"name both":            {Redis: "rediss://a", Access: RedisAccess{Cert: "c"}},
+		"rediss://":            {Redis: "redis://a", Access: RedisAccess{CA: "c"}},
+		"have a password each": {Redis: "redis://a:b@c", Access: RedisAccess{PasswordFile: "p"}},
+	} {
+		c.Check = ":8080"
+		if err := c.validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	for _, a := range []RedisAccess{
+		{CA: fileOf(t, "ca", "x")}, {CA: "/none"}, {Cert: "/none", Key: "/none"},
+		{PasswordFile: "/none"}, {PasswordFile: fileOf(t, "empty", "\n")},
+	} {
+		if _, err := a.open("rediss://a"); err == nil {
+			t.Errorf("%+v is no mistake", a)
+		}
+	}
+}
+
 func TestMetricsAreInTheFormatOfPrometheus(t *testing.T) {
 	promtool := testrun.Program(t, "promtool")
 	r := start(t, Config{Paths: []string{fileOf(t, "weir.yaml", rules), fileOf(t, "limits.yaml", byDescriptor)}})
@@ -327,6 +445,134 @@ func TestRequestsInFlightEndOrAreEnded(t *testing.T) {
 	}
 }
 
+// What probes see comes first, so that no proxy asks a listener that has closed.
+// The default command of the image names a directory.
+func TestADirectoryMayHaveFilesOfBothKinds(t *testing.T) {
+	for _, files := range []map[string]string{
+		{"weir.yaml": rules}, {"limits.yaml": byDescriptor}, {"weir.yaml": rules, "limits.yaml": byDescriptor},
+	} {
+		dir := t.TempDir()
+		for name, text := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := start(t, Config{Paths: []string{dir}})
+		want := 404
+		if files["weir.yaml"] != "" {
+			want = 204
+		}
+		if got, _ := ask(t, http.DefaultClient, "http://"+r.check+"/check"); got != want {
+			t.Errorf("%v: a check is answered %d, want %d", files, got, want)
+		}
+		_, metrics := get(t, "http://"+r.operator+"/metrics")
+		if got := strings.Contains(metrics, "weir_descriptor_"); got != (files["limits.yaml"] != "") {
+			t.Errorf("%v: limits by descriptors: %v", files, got)
+		}
+	}
+	policyPath, limitPaths, err := sort([]string{fileOf(t, "broken.yaml", "rules: [\n")})
+	if policyPath == "" || limitPaths != nil || err != nil {
+		t.Errorf("a policy that is not YAML: %q, %q, %v", policyPath, limitPaths, err)
+	}
+}
+
+// DNS rebinding: a page in a browser asks by a name of its own, which leads here.
+func TestMetricsAreServedUnderNamesOfTheServiceAlone(t *testing.T) {
+	r := start(t, Config{Paths: []string{fileOf(t, "weir.yaml", rules)}, OperatorHosts: []string{"weir.internal"}})
+	for _, one := range []struct {
+		host          string
+		metrics, page int
+	}{
+		{"localhost:6070", 200, 200}, {"weir.internal", 200, 200}, {"WEIR.internal:6070", 200, 200}, {"[::1]:6070", 200, 200},
+		{"10.2.3.4:6070", 200, 421}, {"[2001:db8::1]", 200, 421},
+		{"evil.example", 421, 421}, {"evil.example:6070", 421, 421}, {"127.0.0.1.evil.example", 421, 421},
+	} {
+		for path, want := range map[string]int{"/metrics": one.metrics, "/": one.page, "/readyz": 200} {
+			q, err := http.NewRequest("GET", "http://"+r.operator+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Host = one.host
+			response, err := http.DefaultClient.Do(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if response.StatusCode != want {
+				t.Errorf("%s of %s: %d, want %d", path, one.host, response.StatusCode, want)
+			}
+		}
+	}
+}
+
+func TestAServiceIsNotReadyBeforeItsListenersClose(t *testing.T) {
+	paths := []string{fileOf(t, "weir.yaml", "version: 1\nclient: {peer: true}\nrules:\n"+
+		"  - {name: all, key: everybody, limit: 1000/day}\n"), fileOf(t, "limits.yaml", byDescriptor)}
+	r := start(t, Config{Paths: paths, DrainDelay: time.Hour, Drain: time.Hour})
+	stream, err := healthpb.NewHealthClient(dialTo(t, r.grpc)).
+		Watch(t.Context(), &healthpb.HealthCheckRequest{Service: "ratelimit"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, err := stream.Recv(); err != nil || status.Status != healthpb.HealthCheckResponse_SERVING {
+		t.Fatalf("%v, %v", status, err)
+	}
+	r.stop()
+	if status, err := stream.Recv(); err != nil || status.Status != healthpb.HealthCheckResponse_NOT_SERVING {
+		t.Fatalf("%v, %v", status, err)
+	}
+	for url, want := range map[string]int{
+		"http://" + r.operator + "/readyz": 503, "http://" + r.operator + "/healthz": 200,
+		"http://" + r.check + "/healthcheck": 503,
+	} {
+		if got, _ := get(t, url); got != want {
+			t.Errorf("%s: %d, want %d", url, got, want)
+		}
+	}
+	for range 3 { // on new connections
+		got, h := ask(t, http.DefaultClient, "http://"+r.check+"/check")
+		if got != 204 {
+			t.Errorf("a check is answered %d, %v", got, h)
+		}
+	}
+	asked := &ratelimit.RateLimitRequest{Domain: "shop", Descriptors: []*common.RateLimitDescriptor{{
+		Entries: []*common.RateLimitDescriptor_Entry{{Key: "tenant", Value: "acme"}},
+	}}}
+	if _, err := ratelimit.NewRateLimitServiceClient(dialTo(t, r.grpc)).ShouldRateLimit(t.Context(), asked); err != nil {
+		t.Error(err)
+	}
+	close(r.hurry)
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReloadPutsFilesIntoForceAtOnce(t *testing.T) {
+	path, limits := fileOf(t, "weir.yaml", rules), fileOf(t, "limits.yaml", byDescriptor)
+	r := start(t, Config{Paths: []string{path, limits}})
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(path, strings.Replace(rules, "1/day", "7/day", 1))
+	write(limits, strings.Replace(byDescriptor, "unit: 1", "unit: 5", 1))
+	for range 3 { // the second is handed on once the first is done, and the third received after that
+		r.reload <- struct{}{}
+	}
+	if _, h := ask(t, http.DefaultClient, "http://"+r.check+"/check"); !strings.Contains(h.Get("RateLimit-Policy"), "q=7") {
+		t.Errorf("the policy was not applied: %v", h)
+	}
+	r.end()
+	if n := strings.Count(r.log.String(), "policy: applied"); n != 1 {
+		t.Errorf("the policy was applied %d times:\n%s", n, r.log)
+	}
+	if n := strings.Count(r.log.String(), "descriptors: applied"); n != 1 {
+		t.Errorf("the limits were applied %d times:\n%s", n, r.log)
+	}
+}
+
 func TestAChangedPolicyMustSuitTheService(t *testing.T) {
 	path := fileOf(t, "weir.yaml", rules)
 	s := &service{
@@ -366,7 +612,7 @@ func TestAUnixSocketIsUsedAgain(t *testing.T) {
 		if got, _ := ask(t, client, "http://weir/check"); got != 204 {
 			t.Errorf("%d", got)
 		}
-		if _, err := listen("unix:" + path); err == nil {
+		if _, err := listen("unix:"+path, permissions{}); err == nil {
 			t.Error("two processes listen on one socket")
 		}
 		r.end()
@@ -377,7 +623,7 @@ func TestAUnixSocketIsUsedAgain(t *testing.T) {
 		left.(*net.UnixListener).SetUnlinkOnClose(false)
 		left.Close()
 	}
-	if _, err := listen("unix:" + fileOf(t, "notes.txt", "mine")); err == nil {
+	if _, err := listen("unix:"+fileOf(t, "notes.txt", "mine"), permissions{}); err == nil {
 		t.Error("a file was removed")
 	}
 }
@@ -390,9 +636,35 @@ func TestASocketThatAnotherProcessUsesStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if l, err := listen("unix:" + path); err == nil {
+	if l, err := listen("unix:"+path, permissions{}); err == nil {
 		l.Close()
 		t.Error("the socket of another process was removed")
+	}
+}
+
+func TestASocketHasTheModeAndGroupOfTheFlags(t *testing.T) {
+	group := strconv.Itoa(os.Getgid())
+	for socket, want := range map[Socket]fs.FileMode{
+		{Mode: "0600"}: 0o600, {Mode: "666"}: 0o666, {Group: group}: 0o660, {Mode: "0770", Group: group}: 0o770,
+	} {
+		path := filepath.Join(t.TempDir(), "weir.sock")
+		start(t, Config{Paths: []string{fileOf(t, "weir.yaml", rules)}, Check: "unix:" + path, Socket: socket})
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%+v: %v, want %v", socket, got, want)
+		}
+	}
+	for _, socket := range []Socket{{Mode: "rw"}, {Mode: "01777"}, {Mode: "0"}, {Group: "no such group"}} {
+		c := Config{Check: "unix:a", Socket: socket}
+		if err := c.validate(); err == nil || !strings.Contains(err.Error(), "--socket-") {
+			t.Errorf("%+v: %v", socket, err)
+		}
+	}
+	if err := (&Config{Check: ":8080", Socket: Socket{Mode: "0660"}}).validate(); err == nil {
+		t.Error("a mode without a socket is no mistake")
 	}
 }
 
@@ -521,7 +793,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		go c.follow(ctx)
+		go c.follow(ctx, nil)
 		name := func() string {
 			config, err := c.config().GetConfigForClient(nil)
 			if err != nil {
