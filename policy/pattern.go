@@ -28,8 +28,8 @@ type pattern struct {
 // restOf, and {$} is the literal "/".
 type segment struct {
 	kind segmentKind
-	text string // unescaped text of a literal
 	fold bool   // upper and lower case are equal
+	text string // unescaped text of a literal
 }
 
 type segmentKind uint8
