@@ -232,3 +232,43 @@ func TestNoSpellingEscapesInFrontOfAnyServer(t *testing.T) {
 		})
 	}
 }
+
+// The example of limits by path in the guide sends one value for all spellings.
+func TestNoSpellingEscapesADescriptorOfTheGuide(t *testing.T) {
+	envoy := testrun.Program(t, "envoy")
+	s := setUp(t, 0, "weir.yaml")
+	s.weir.end()
+	limits := s.write("paths.yaml", "domain: shop\ndescriptors:\n  - key: path\n    value: /reports/*\n"+
+		"    share_threshold: true\n    rate_limit: {unit: year, requests_per_unit: 2}\n")
+	before := s.weir.grpc
+	s.weir = start(t, Config{Paths: []string{limits}, Drain: time.Second})
+	text := s.ports.Replace(s.files["envoy.yaml"])
+	port := func(address string) string { return "port_value: " + address[strings.LastIndexByte(address, ':')+1:] }
+	text = strings.ReplaceAll(text, port(before), port(s.weir.grpc))
+	from := strings.Index(text, "                  - name: envoy.filters.http.ext_authz")
+	to := strings.Index(text, "                  - name: envoy.filters.http.ratelimit")
+	s.run(envoy, "-c", s.write("envoy.yaml", text[:from]+text[to:]),
+		"--use-dynamic-base-id", "--concurrency", "1", "-l", "error")
+	address := strings.TrimPrefix(s.url, "http://")
+	for i, target := range []string{"/reports/1", "/reports/2", "/reports/3"} {
+		if status, _ := sent(t, address, target); (status == 200) != (i < 2) {
+			t.Errorf("%s: %d", target, status)
+		}
+	}
+	for _, target := range []string{
+		"/REPORTS/4", "/Reports/", "/reports;a=b/5", "//reports/6", "/x/../reports/7", "/x/..;/reports/8",
+		"/x/..;a=b/Reports/8", "/x/%2e%2e;/reports/9", "/x/%2E%2E;/reports/9", "/x/.%2e;a/reports/9",
+		"/%52eports/10", "/%72eports/10", "/;a/reports/11", "/;a=b/;c/reports/11", "/.;/reports/12",
+		"/reports", "/reports;a", "/Reports?a=b", "/reports/1?a=/b", "/./reports/1", "/x/%2e%2e/reports/1",
+		"/x;a/../reports/1", "/reports/%2e/1", "/reports%2F1", "/reports/..;/reports/1",
+	} {
+		if status, _ := sent(t, address, target); status == 200 {
+			t.Errorf("%s escapes", target)
+		}
+	}
+	for _, target := range []string{"/", "/other", "/reportsx/1", "/other/reports/1", "/other?a=/reports/1", "/a;b/c"} {
+		if status, _ := sent(t, address, target); status != 200 {
+			t.Errorf("%s: %d, want 200", target, status)
+		}
+	}
+}
