@@ -71,7 +71,8 @@ public class App {
     static class Says extends HttpServlet {
         final String text;
         Says(String text) { this.text = text; }
-        @Override protected void service(HttpServletRequest r, HttpServletResponse w) throws java.io.IOException {
+        @Override protected void service(HttpServletRequest r, HttpServletResponse w)
+                throws java.io.IOException {
             w.getWriter().print(text);
         }
     }
