@@ -48,6 +48,7 @@ func changes(old, f *fileText) (list []Change) {
 	}
 	add("", "domain", old.domain, f.domain)
 	add("", "client", old.client.describe(), f.client.describe())
+	add("", "paths", old.paths, f.paths)
 	for _, l := range old.lists {
 		if f.listOf[l.text] == nil {
 			add("", "lists."+l.text, l.describe(), "")

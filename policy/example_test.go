@@ -118,7 +118,7 @@ func ExampleMistakes() {
 	}
 	// Output:
 	// line 2, column 8, "rules": is an empty list: add something or remove the field
-	// line 3, column 1, "": there is no field "limits": the fields are version, domain, program, client, lists, rules, shed
+	// line 3, column 1, "": there is no field "limits": the fields are version, domain, program, client, paths, lists, rules, shed
 }
 
 func ExampleMistake_Error() {
@@ -294,4 +294,25 @@ func ExampleEvent() {
 	}
 	fmt.Println(e.File, e.Changes)
 	// Output: weir.yaml [rule "log-in": limit: 2/1h → 5/1h]
+}
+
+// A service in front of programs in any language reads a file as if it said paths: any-server.
+func ExampleNames_anyServer() {
+	p, err := policy.Parse("weir.yaml", []byte(`
+version: 1
+rules: [{name: log-in, match: POST /login, key: everybody, limit: 10/minute}]
+`), policy.Names[*http.Request]{AnyServer: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, target := range []string{"/login", "/LOGIN", "/x/..;/login", "/logins"} {
+		why := p.WhyNot("log-in", httptest.NewRequest("POST", target, nil))
+		fmt.Println(target, why == "")
+	}
+	// Output:
+	// /login true
+	// /LOGIN true
+	// /x/..;/login true
+	// /logins false
 }

@@ -17,6 +17,7 @@ type fileText struct {
 	domain       string
 	declared     declared
 	client       *client
+	paths        string // "go" or "any-server"; "": the default
 	lists        []*addressList
 	listOf       map[string]*addressList // lists by name
 	rules        []*rule
@@ -77,6 +78,9 @@ var fileObject = object[fileText]{"policy", []field[fileText]{
 				"forwarded, proxy-count or single-header")
 		}
 	}},
+	{"paths", false, func(d *decoder, n *node, f *fileText) {
+		f.paths = pathsWords[d.choice(n, pathsWords)]
+	}},
 	{"lists", false, readLists},
 	{"rules", true, func(d *decoder, n *node, f *fileText) {
 		d.list(n, func(item *node) { f.rules = append(f.rules, readRule(d, item)) })
@@ -91,6 +95,37 @@ var fileObject = object[fileText]{"policy", []field[fileText]{
 		}
 	}},
 }}
+
+// pathsWords are the values of paths.
+var pathsWords = []string{"go", "any-server"}
+
+// readPaths makes the patterns of f match as paths says. If the file says nothing, anyServer
+// decides.
+func (f *fileText) readPaths(anyServer bool) {
+	if f.paths == "any-server" || f.paths == "" && anyServer {
+		f.paths = "any-server"
+	} else {
+		f.paths = "" // what a file means that says nothing
+		return
+	}
+	for _, r := range f.rules {
+		foldAll(r.conditionsOf())
+	}
+	if f.shed != nil {
+		foldAll(f.shed.exempt)
+		for _, c := range f.shed.classes {
+			foldAll(c.match)
+		}
+	}
+}
+
+func foldAll(conditions []condition) {
+	for _, c := range conditions {
+		if c.pattern != nil {
+			c.pattern.fold()
+		}
+	}
+}
 
 var programObject = object[declared]{"program", []field[declared]{
 	{"keys", false, func(d *decoder, n *node, p *declared) { p.keys = d.declarations(n) }},

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -9,6 +10,10 @@ import (
 // dots and double slashes, some drop a slash at the end. No spelling may evade a limit, and no
 // spelling may reach an exception. A request therefore matches if any of these readings matches,
 // and is excepted only if all of them match.
+//
+// Servers in other languages have more readings: Express, ASP.NET and Fiber route without case,
+// servlet containers remove parameters such as ;a=b from each segment before they resolve dots,
+// and Express ends a path at #. These are readings under paths: any-server only.
 
 // matches reports whether r matches p in any reading of its path: as http.ServeMux with p as its
 // only pattern reads it, including redirections; unescaped first; not cleaned; or with a slash more
@@ -21,7 +26,68 @@ func (p *pattern) matches(r *http.Request) bool {
 	if u == nil {
 		return p.matchesLoosely("/", false)
 	}
+	if p.folded != nil {
+		return p.folded.matchesElsewhere(u.Path, false) ||
+			u.RawPath != "" && p.folded.matchesElsewhere(u.RawPath, true)
+	}
 	return p.matchesLoosely(u.Path, false) || u.RawPath != "" && p.matchesLoosely(u.RawPath, true)
+}
+
+// matchesElsewhere reports whether a path, which may be escaped, matches in a reading of any
+// server. It allocates for paths with ; \ or # and for escaped ones alone.
+func (p *pattern) matchesElsewhere(path string, escaped bool) bool {
+	if p.matchesLoosely(path, escaped) {
+		return true
+	}
+	if !hasMarks(path) {
+		return false
+	}
+	short, _, _ := strings.Cut(path, "#")
+	for _, text := range [2]string{path, short} {
+		plain := withoutParameters(text, escaped)
+		if p.matchesLoosely(text, escaped) || p.matchesLoosely(plain, escaped) ||
+			p.matchesLoosely(strings.ReplaceAll(plain, `\`, "/"), escaped) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasMarks reports whether path has a character that some servers do not take literally.
+func hasMarks(path string) bool { return strings.ContainsAny(path, `;\#`) || hasEscapedMark(path) }
+
+// hasEscapedMark reports whether path has an escaped semicolon.
+func hasEscapedMark(path string) bool {
+	return strings.Contains(path, "%3B") || strings.Contains(path, "%3b")
+}
+
+// withoutParameters returns path without what follows a semicolon in each segment, as servlet
+// containers read it. In an escaped path, an escaped semicolon counts, too.
+func withoutParameters(path string, escaped bool) string {
+	if escaped && hasEscapedMark(path) {
+		path = strings.NewReplacer("%3B", ";", "%3b", ";").Replace(path)
+	}
+	if strings.IndexByte(path, ';') < 0 {
+		return path
+	}
+	var b strings.Builder
+	b.Grow(len(path))
+	for path != "" {
+		segment, rest := path, ""
+		if slash := strings.IndexByte(path, '/'); slash >= 0 {
+			segment, rest = path[:slash+1], path[slash+1:]
+		}
+		if before, _, ok := strings.Cut(segment, ";"); ok {
+			b.WriteString(before)
+			if strings.HasSuffix(segment, "/") {
+				b.WriteByte('/')
+			}
+		} else {
+			b.WriteString(segment)
+		}
+		path = rest
+	}
+	return b.String()
 }
 
 // matchesRoute reports whether p matches the framework's route of r, such as "/users/:id". It
@@ -37,7 +103,10 @@ func (p *pattern) excepts(r *http.Request) bool {
 	if !p.matchesMethod(r.Method) || p.host != "" && p.host != hostOf(r.Host) {
 		return false
 	}
-	return !isAmbiguous(r) && p.matchesAsIs(r.URL.Path, false)
+	if isAmbiguous(r) || p.folded != nil && hasMarks(r.URL.Path) {
+		return false
+	}
+	return p.matchesAsIs(r.URL.Path, false)
 }
 
 // isAmbiguous reports whether the path of r has several readings.
@@ -140,10 +209,14 @@ func (s *segment) matches(part string, escaped bool) bool {
 		if s.kind == wildcard {
 			return part != "/"
 		}
-		return s.text == part
+		return s.text == part || s.fold && strings.EqualFold(s.text, part)
 	}
 	if s.kind == wildcard { // even an escaped slash, which ServeMux takes for the end of the path
 		return true
+	}
+	if s.fold {
+		part, err := url.PathUnescape(part)
+		return err == nil && strings.EqualFold(s.text, part)
 	}
 	return equalUnescaped(s.text, part)
 }

@@ -42,6 +42,10 @@ type Names[R any] struct {
 	// Now returns the current time for a request, which decides whether overrides have ended. It is
 	// for tools that replay requests of another day. nil: the system clock.
 	Now func(R) time.Time
+
+	// AnyServer reads a file that says nothing of paths as if it said paths: any-server. It is for
+	// services in front of programs that may not be written in Go.
+	AnyServer bool
 }
 
 // complete returns names with defaults for requests of net/http.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -19,12 +20,15 @@ type pattern struct {
 	prefix string   // literal segments before the first other one, such as "/api/v1/", for speed
 	after  int      // number of segments in prefix
 	parent *pattern // of a subtree: its path without the final slash; otherwise nil
+
+	folded *pattern // under paths: any-server, the pattern without case; otherwise nil
 }
 
 // segment is one part of a pattern's path. As in ServeMux, a final slash is a segment of kind
 // restOf, and {$} is the literal "/".
 type segment struct {
 	kind segmentKind
+	fold bool   // upper and lower case are equal
 	text string // unescaped text of a literal
 }
 
@@ -80,7 +84,7 @@ func parsePattern(text string) (*pattern, error) {
 func (p *pattern) compile() {
 	last := len(p.segments) - 1
 	p.prefix = "/"
-	for p.after < last && p.segments[p.after].kind == literal &&
+	for p.after < last && p.segments[p.after].kind == literal && !p.segments[p.after].fold &&
 		!strings.Contains(p.segments[p.after].text, "/") {
 		p.prefix += p.segments[p.after].text + "/"
 		p.after++
@@ -89,6 +93,16 @@ func (p *pattern) compile() {
 		p.parent = &pattern{segments: p.segments[:last]}
 		p.parent.compile()
 	}
+}
+
+// fold makes p match what a server in any language may take for its path.
+func (p *pattern) fold() {
+	f := &pattern{segments: slices.Clone(p.segments)}
+	for i := range f.segments {
+		f.segments[i].fold = true
+	}
+	f.compile()
+	p.folded = f
 }
 
 // isClean reports whether a path has no empty segment and no dots to resolve.

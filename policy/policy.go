@@ -40,6 +40,7 @@ func Parse[R any](name string, text []byte, names Names[R]) (*Policy[R], error) 
 	if mistakes := names.missing(f); len(mistakes) > 0 {
 		return nil, collect(mistakes)
 	}
+	f.readPaths(names.AnyServer)
 	return &Policy[R]{f, names, build(f, names)}, nil
 }
 

@@ -74,9 +74,9 @@ func (s *system) envoyWithout(filter string) string {
 	text := s.files["envoy.yaml"]
 	text = strings.Replace(text, "{remote_address: {}}",
 		"{request_headers: {header_name: x-client, descriptor_key: client}}", 1)
-	text = strings.Replace(text,
-		"                        - actions: [{request_headers: {header_name: \":path\", descriptor_key: path}}]\n",
-		"", 1)
+	before, after, _ := strings.Cut(text, "                        - actions: [{header_value_match: ")
+	_, after, _ = strings.Cut(after, "\n")
+	text = before + after
 	from := strings.Index(text, "                  - name: envoy.filters.http."+filter)
 	to := from + 1 + strings.Index(text[from+1:], "                  - name: ")
 	_, grpc, _ := net.SplitHostPort(s.weir.grpc)

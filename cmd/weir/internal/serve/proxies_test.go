@@ -13,12 +13,14 @@ import (
 	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
-// proxies are the proxies that ask for checks, as the guide sets them up.
-var proxies = []struct {
+// proxy is a program that asks for checks, as the guide sets it up.
+type proxy struct {
 	program string
 	denied  int                          // the status that the proxy needs of a denied check; 0: 429
 	run     func(s *system, path string) // of the program
-}{
+}
+
+var proxies = []proxy{
 	{"nginx", http.StatusForbidden, func(s *system, path string) {
 		s.write("nginx.conf", "daemon off; master_process off; pid nginx.pid; error_log stderr error;\n"+
 			s.ports.Replace(s.files["nginx.conf"]))

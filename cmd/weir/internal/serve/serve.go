@@ -194,7 +194,7 @@ func (s *service) load() error {
 	if policyPath == "" {
 		return nil
 	}
-	if s.policy, err = policy.Load(policyPath, policy.Names[*http.Request]{}); err != nil {
+	if s.policy, err = policy.Load(policyPath, policy.Names[*http.Request]{AnyServer: true}); err != nil {
 		return err
 	}
 	if err := suits(policyPath, s.policy); err != nil {
