@@ -19,9 +19,11 @@ func (w *outside) Unwrap() backends.Backend { return w.Backend }
 // TestASecondLimiterOfAnotherKindIsAMistake: their states are apart, so the two would not share the
 // limit of the scope, as limiters of equal scope do.
 func TestASecondLimiterOfAnotherKindIsAMistake(t *testing.T) {
-	rate, ban := limits.SlidingLog(limits.Per(5, 10*time.Minute)), limits.Ban(limits.PerHour(10), time.Hour)
+	rate := limits.SlidingLog(limits.Per(5, 10*time.Minute))
+	ban := limits.Ban(limits.PerHour(10), time.Hour)
 	rule := func(name string, limit limits.Limit) core.Rule[string] {
-		r := core.Rule[string]{Name: name, Limit: limit, Key: func(s string) (string, error) { return s, nil }}
+		key := func(s string) (string, error) { return s, nil }
+		r := core.Rule[string]{Name: name, Limit: limit, Key: key}
 		if limit.Algorithm().CountsValues() {
 			r.Value = r.Key
 		}
@@ -61,15 +63,15 @@ func TestASecondLimiterOfAnotherKindIsAMistake(t *testing.T) {
 	off := rule("login", ban)
 	off.Mode = core.Disabled
 	must(on(m, off, rule("on", rate)))
-	if err := first.Replace([]core.Rule[string]{rule("login", rate), rule("strikes", rate)}); err != nil {
+	changed := []core.Rule[string]{rule("login", rate), rule("strikes", rate)}
+	if err := first.Replace(changed); err != nil {
 		t.Errorf("one limiter changes its kind: %v", err)
 	}
 	if _, err := on(m, rule("strikes", ban)); err == nil {
 		t.Error("another limiter uses the former kind")
 	}
 	must(on(m, rule("strikes", rate)))
-	failed := core.Config[string]{Backend: m, Rules: []core.Rule[string]{rule("new", ban), rule("login", ban)}}
-	if _, err := core.New(failed); err == nil {
+	if _, err := on(m, rule("new", ban), rule("login", ban)); err == nil {
 		t.Error("a limiter with a mistake was made")
 	}
 	must(on(m, rule("new", rate))) // nothing is left of the mistake

@@ -202,7 +202,9 @@ func TestAGroupLeavesItsInstantInEachOfItsShards(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range charges {
-			if sh := m.shardOf(m.limits.hash(m.limits.hashScope(c.Scope, algorithm.Of(c.Limit.Algorithm()).Kind), c.Key)); sh.latest != time.Now().UnixMicro() {
+			kind := algorithm.Of(c.Limit.Algorithm()).Kind
+			hash := m.limits.hash(m.limits.hashScope(c.Scope, kind), c.Key)
+			if sh := m.shardOf(hash); sh.latest != time.Now().UnixMicro() {
 				t.Errorf("the shard of %s is %d µs behind the group", c.Key, time.Now().UnixMicro()-sh.latest)
 			}
 		}

@@ -23,7 +23,8 @@ func TestKindsCountApartThroughAStack(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := remote.MustNewStack(memory.MustNew(memory.Options{}),
 				remote.StackOptions{Logger: silence, Lease: time.Second})
-			busy := backends.Charge{Scope: "login", Key: "k", Limit: limits.TokenBucket(limits.PerSecond(10_000), 10_000), Cost: 1}
+			rate := limits.TokenBucket(limits.PerSecond(10_000), 10_000)
+			busy := backends.Charge{Scope: "login", Key: "k", Limit: rate, Cost: 1}
 			leased := 0
 			for i := range 24 * 60 { // a burst each minute
 				for j := range 20 {
@@ -32,7 +33,8 @@ func TestKindsCountApartThroughAStack(t *testing.T) {
 					} else if d.Source == limits.SourceLease {
 						leased++
 					}
-					c := backends.Charge{Scope: "login", Key: "k", Limit: limit, Cost: 1, Value: fmt.Sprint(i*20 + j)}
+					c := backends.Charge{Scope: "login", Key: "k", Limit: limit, Cost: 1,
+						Value: fmt.Sprint(i*20 + j)}
 					got := asking.Take(t, b, c)
 					c.Key = "alone"
 					want := asking.Take(t, b, c)
