@@ -36,7 +36,7 @@ func (s shedder) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			return next(ctx, request)
 		}
 		c := callOf(ctx, request)
-		refusal, err := s.gate.Serve(ctx, &c, func(*shedcall.Stream) (err error) {
+		refusal, err := s.gate.Serve(ctx, &c, func(ctx context.Context, _ *shedcall.Stream) (err error) {
 			response, err = next(ctx, request)
 			return err
 		})
@@ -57,7 +57,7 @@ func (s shedder) WrapStreamingHandler(
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		c := streamOf(ctx, conn)
 		watched := &watchedConn{StreamingHandlerConn: conn}
-		refusal, err := s.gate.Serve(ctx, &c, func(of *shedcall.Stream) error {
+		refusal, err := s.gate.Serve(ctx, &c, func(ctx context.Context, of *shedcall.Stream) error {
 			watched.of = of
 			return next(ctx, watched)
 		})

@@ -225,6 +225,7 @@ func (g *Gate[R]) abandon(w http.ResponseWriter, request R, o *core.Outcome) {
 	if g.committed != nil && g.committed(request) {
 		return
 	}
+	watch.MarkOwn(w)
 	h := w.Header()
 	answer.ReplaceContent(h)
 	g.answering(o).fields.Write(h, o) // Retry-After alone, as on every 503
@@ -238,6 +239,7 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 	if g.committed != nil && g.committed(request) {
 		return nil
 	}
+	watch.MarkOwn(w)
 	// Otherwise there are no fields to delete, which saves a fifth of a denial.
 	if begun || g.options.Custom != nil || g.options.ShadowField != "" {
 		answer.DeleteContent(w.Header())
