@@ -37,7 +37,9 @@ type view struct {
 // seen is what a window says of a route.
 type seen struct {
 	figures
+	mixture   mixture
 	base      *baseline
+	like      figures // of base: see baseline.like
 	completed int
 	rate      float64 // requests a second
 	wait      float64 // seconds
@@ -65,10 +67,17 @@ func (a *adaptive) look(s *shedlimit.Sample) *view {
 			a.base.routes[r.Route] = x.base
 		}
 		x.rate = float64(r.Completed) / s.Elapsed.Seconds()
-		x.wait = max(0, x.low-x.base.low)
+		for _, d := range r.Latencies {
+			x.mixture.add(d, x.rate/float64(len(r.Latencies)))
+		}
+		x.like = x.base.figures
+		if x.base.completed > 0 {
+			x.like = x.base.like(x.rate, x.low, s.Shed > 0)
+		}
+		x.wait = max(0, x.low-x.like.low)
 		w.completed += r.Completed
 		w.rate += x.rate
-		w.busy += x.rate * x.base.mean
+		w.busy += x.rate * x.like.mean
 		w.waiting += x.rate * x.wait
 		w.behind += x.behind(r, s.MeanInFlight)
 		total += x.rate * x.mean
@@ -119,6 +128,8 @@ func (w *view) join(next *view) {
 		mix(&old.mean, r.mean, of)
 		mix(&old.spread, r.spread, of)
 		mix(&old.wait, r.wait, of)
+		mix(&old.like.low, r.like.low, of)
+		old.mixture.learn(&r.mixture, of)
 		old.high = max(old.high, r.high)
 	}
 	w.took += next.took
