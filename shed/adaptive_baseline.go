@@ -68,22 +68,22 @@ type baseline struct {
 
 // like returns the figures to compare a window with, whose fastest requests took low seconds and of
 // which rate completed a second. sheds reports whether requests were shed in it. If only the slow
-// requests of the baseline have come, the figures are those of slow ones.
+// requests of the baseline have come, these are the figures of slow ones. Otherwise they are those
+// of b: nil.
 //
 // An example: 300 requests a second of one client took 1 ms, and 50 of others 400 ms. The client
 // leaves, and 50 a second take 400 ms. They have not waited for 399.
-func (b *baseline) like(rate, low float64, sheds bool) figures {
-	f := b.figures
+func (b *baseline) like(rate, low float64, sheds bool) *figures {
 	if low <= b.low {
-		return f
+		return nil
 	}
 	if from := b.mixture.slow(rate, low, b.low, sheds); from > 0 {
-		slow := b.mixture.figures(from)
-		f.low = max(f.low, slow.low)
-		f.mean = max(f.mean, slow.mean)
-		f.spread = max(f.spread, slow.spread)
+		f := b.mixture.figures(from)
+		f.low, f.mean = max(f.low, b.low), max(f.mean, b.mean)
+		f.spread, f.high = max(f.spread, b.spread), b.high
+		return &f
 	}
-	return f
+	return nil
 }
 
 // gather adds a window to a baseline that has few completions, or early ones. wait is the mean wait

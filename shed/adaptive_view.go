@@ -39,10 +39,18 @@ type seen struct {
 	figures
 	mixture   mixture
 	base      *baseline
-	like      figures // of base: see baseline.like
+	like      *figures // see baseline.like
 	completed int
 	rate      float64 // requests a second
 	wait      float64 // seconds
+}
+
+// usual returns the figures that those of the window are compared with.
+func (r *seen) usual() *figures {
+	if r.like != nil {
+		return r.like
+	}
+	return &r.base.figures
 }
 
 // look returns the view of s.
@@ -70,14 +78,11 @@ func (a *adaptive) look(s *shedlimit.Sample) *view {
 		for _, d := range r.Latencies {
 			x.mixture.add(d, x.rate/float64(len(r.Latencies)))
 		}
-		x.like = x.base.figures
-		if x.base.completed > 0 {
-			x.like = x.base.like(x.rate, x.low, s.Shed > 0)
-		}
-		x.wait = max(0, x.low-x.like.low)
+		x.like = x.base.like(x.rate, x.low, s.Shed > 0)
+		x.wait = max(0, x.low-x.usual().low)
 		w.completed += r.Completed
 		w.rate += x.rate
-		w.busy += x.rate * x.like.mean
+		w.busy += x.rate * x.usual().mean
 		w.waiting += x.rate * x.wait
 		w.behind += x.behind(r, s.MeanInFlight)
 		total += x.rate * x.mean
@@ -128,7 +133,7 @@ func (w *view) join(next *view) {
 		mix(&old.mean, r.mean, of)
 		mix(&old.spread, r.spread, of)
 		mix(&old.wait, r.wait, of)
-		mix(&old.like.low, r.like.low, of)
+		old.like = r.like
 		old.mixture.learn(&r.mixture, of)
 		old.high = max(old.high, r.high)
 	}
