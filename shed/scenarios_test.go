@@ -162,7 +162,9 @@ func (r *row) run(t *testing.T, algorithm shedlimit.Algorithm, seed uint64) (x *
 // instant happens in any order, so runs with one seed differ by about a point.
 func wait(s *overload.Scenario, shedder *Shedder[overload.Request], seed uint64) *overload.Result {
 	gaps, kinds := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
-	x := &overload.Result{Seconds: (s.Length - s.From).Seconds(), Of: make(map[string]*overload.Count)}
+	x := &overload.Result{
+		Seconds: (s.Length - s.From).Seconds(), Of: make(map[string]*overload.Count),
+	}
 	for i := range s.Routes {
 		x.Of[s.Routes[i].Name] = new(overload.Count)
 	}
