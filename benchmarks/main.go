@@ -35,13 +35,14 @@ func groups() []group {
 		{"shed", reportShed, workShed},
 		{"graph", reportGraph, workGraph},
 		{"shedreal", reportShedReal, workShedReal},
+		{"shedmixed", reportShedMixed, nil},
 		{"cost", reportCost, nil},
 	}
 }
 
 const usage = "usage: benchmarks " +
 	"[all|decision|memory|sizes|flood|http|frameworks|redis|lifecycle|lease|instances|" +
-	"client|shed|graph|shedreal|cost] [rounds]"
+	"client|shed|graph|shedreal|shedmixed|cost] [rounds]"
 
 func main() {
 	args := append(os.Args[1:], "", "")

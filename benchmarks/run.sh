@@ -4,7 +4,7 @@
 #   run.sh [group] [rounds]
 #
 # group: decision, memory, sizes, flood, http, frameworks, redis, lifecycle, lease, instances,
-# client, shed, graph, shedreal, cost, or all but cost (the default)
+# client, shed, graph, shedreal, shedmixed, cost, or all but cost (the default)
 # rounds: how often contestants take their turns in decision, http, frameworks, redis,
 # lifecycle, lease, instances and client; how many seeds shed and graph have (default 6). The
 # groups sizes, redis, lifecycle, lease and instances need redis-server on the PATH.

@@ -36,10 +36,11 @@ func (s shedder) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			return next(ctx, request)
 		}
 		c := callOf(ctx, request)
-		refusal, err := s.gate.Serve(ctx, &c, func(*shedcall.Stream) (err error) {
-			response, err = next(ctx, request)
-			return err
-		})
+		refusal, err := s.gate.Serve(ctx, &c,
+			func(ctx context.Context, _ *shedcall.Stream) (err error) {
+				response, err = next(ctx, request)
+				return err
+			})
 		if refusal != nil {
 			return nil, shedError(refusal, unaryHeader(ctx), err)
 		}
@@ -57,10 +58,11 @@ func (s shedder) WrapStreamingHandler(
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		c := streamOf(ctx, conn)
 		watched := &watchedConn{StreamingHandlerConn: conn}
-		refusal, err := s.gate.Serve(ctx, &c, func(of *shedcall.Stream) error {
-			watched.of = of
-			return next(ctx, watched)
-		})
+		refusal, err := s.gate.Serve(ctx, &c,
+			func(ctx context.Context, of *shedcall.Stream) error {
+				watched.of = of
+				return next(ctx, watched)
+			})
 		if refusal != nil {
 			return shedError(refusal, conn.ResponseHeader(), err)
 		}

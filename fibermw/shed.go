@@ -19,6 +19,7 @@ func Shed(s *shed.Shedder[fiber.Ctx]) fiber.Handler {
 	gate := shedgate.New(s, shedgate.Config[fiber.Ctx]{
 		Route:    pattern,
 		Answered: answered,
+		Own:      own,
 		Sending:  sending{},
 	})
 	return func(c fiber.Ctx) error {
@@ -30,6 +31,14 @@ func Shed(s *shed.Shedder[fiber.Ctx]) fiber.Handler {
 		return err
 	}
 }
+
+// ownKey is the key of true in the user values of a request that a limiter of weir answered.
+type ownKey struct{}
+
+func own(c fiber.Ctx) bool { return c.RequestCtx().UserValue(ownKey{}) != nil }
+
+// MarkOwn tells shedders that a limiter answers: see MarkOwn of package watch.
+func (x *exchange) MarkOwn() { x.ctx.RequestCtx().SetUserValue(ownKey{}, true) }
 
 // passOn calls the next handler of a shedder.
 func passOn(_ http.ResponseWriter, c fiber.Ctx) error {

@@ -29,7 +29,7 @@ func Shed(s *shed.Shedder[*Call]) (grpc.UnaryServerInterceptor, grpc.StreamServe
 	unary := func(ctx context.Context, message any, info *grpc.UnaryServerInfo,
 		handler grpc.UnaryHandler) (response any, err error) {
 		c := &Call{Context: ctx, FullMethod: info.FullMethod, Message: message}
-		refusal, err := g.Serve(ctx, c, func(*shedcall.Stream) (err error) {
+		refusal, err := g.Serve(ctx, c, func(ctx context.Context, _ *shedcall.Stream) (err error) {
 			response, err = handler(ctx, message)
 			return err
 		})
@@ -45,8 +45,8 @@ func Shed(s *shed.Shedder[*Call]) (grpc.UnaryServerInterceptor, grpc.StreamServe
 			Context: stream.Context(), FullMethod: info.FullMethod, unregistered: server == nil,
 		}
 		watched := &watchedStream{ServerStream: stream}
-		refusal, err := g.Serve(c.Context, c, func(s *shedcall.Stream) error {
-			watched.of = s
+		refusal, err := g.Serve(c.Context, c, func(ctx context.Context, s *shedcall.Stream) error {
+			watched.ctx, watched.of = ctx, s
 			return handler(server, watched)
 		})
 		if refusal != nil {
@@ -61,8 +61,11 @@ func Shed(s *shed.Shedder[*Call]) (grpc.UnaryServerInterceptor, grpc.StreamServe
 // watchedStream tells a shedder when a stream waits for the client.
 type watchedStream struct {
 	grpc.ServerStream
-	of *shedcall.Stream
+	ctx context.Context
+	of  *shedcall.Stream
 }
+
+func (s *watchedStream) Context() context.Context { return s.ctx }
 
 func (s *watchedStream) RecvMsg(m any) error {
 	return s.of.Receive(s.ServerStream.RecvMsg, m)

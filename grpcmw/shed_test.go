@@ -249,6 +249,35 @@ func TestCallsThatServicesBehindShedAreShedAhead(t *testing.T) {
 	})
 }
 
+// A client causes codes.Unavailable by calls that the limiter denies or cannot decide.
+func TestWhatALimiterInsideAnswersShedsNoCallAhead(t *testing.T) {
+	full := everybody(limits.TokenBucket(limits.PerDay(1), 1))
+	full[0].DenyAs503 = true
+	undecided := everybody(limits.TokenBucket(limits.PerDay(1), 1))
+	undecided[0].Key = func(*grpcmw.Call) (string, error) { return "", errors.New("no key") }
+	for what, rules := range map[string][]grpcmw.Rule{"denied": full, "undecided": undecided} {
+		synctest.Test(t, func(t *testing.T) {
+			s := shed.MustNew(shed.Options[*grpcmw.Call]{
+				Limit: 100, Needs: func(c *grpcmw.Call) string { return c.FullMethod },
+			})
+			client := serve(t, new(service), shedding(s, newLimiter(t, grpcmw.Config{Rules: rules}))...)
+			for range 60 {
+				ask(t.Context(), client)
+				stream, err := client.StreamingOutputCall(t.Context(), new(pb.StreamingOutputCallRequest))
+				if err == nil {
+					_, err = stream.Recv()
+				}
+				if status.Code(err) != codes.Unavailable {
+					t.Fatalf("%s: %v, want Unavailable", what, err)
+				}
+			}
+			if c := s.State().Classes[0]; c.Ahead > 0 || c.Admitted != 120 {
+				t.Errorf("%s: %d of 120 calls are shed ahead, want none", what, c.Ahead)
+			}
+		})
+	}
+}
+
 func (latencies) Window() (least, most time.Duration, completed int) { return 1, 1, 1 }
 
 func TestTheProgramAnswersCallsThatAreShed(t *testing.T) {

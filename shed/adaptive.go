@@ -35,6 +35,7 @@ import (
 //	adaptive_drain.go     a decrease
 //	adaptive_trial.go     what a decrease has shown
 //	adaptive_baseline.go  what requests take without a queue
+//	adaptive_mixture.go   how many of them are fast and how many slow
 //	adaptive_held.go      requests with places of their own
 //	adaptive_loan.go      a higher limit between two windows
 type adaptive struct {

@@ -8,7 +8,8 @@ import (
 
 const (
 	lowQuantile = 0.1
-	enoughKnown = 20 // completions make a baseline
+	enoughKnown = 20  // completions make a baseline
+	fall        = 0.3 // part of the way that a baseline moves towards a faster window
 
 	// A baseline is believed for so long while requests are limited, or for so many windows if that
 	// is longer: a probe lasts some windows.
@@ -61,7 +62,28 @@ func measure(sorted []time.Duration) figures {
 // baseline says how long requests of a route take without a queue.
 type baseline struct {
 	figures
-	completed int // requests that it was made of, until there are enough
+	mixture   mixture // of which figures are
+	completed int     // requests that it was made of, until there are enough
+}
+
+// like returns the figures to compare a window with, whose fastest requests took low seconds and of
+// which rate completed a second. sheds reports whether requests were shed in it. If only the slow
+// requests of the baseline have come, these are the figures of slow ones. Otherwise they are those
+// of b: nil.
+//
+// An example: 300 requests a second of one client took 1 ms, and 50 of others 400 ms. The client
+// leaves, and 50 a second take 400 ms. They have not waited for 399.
+func (b *baseline) like(rate, low float64, sheds bool) *figures {
+	if low <= b.low {
+		return nil
+	}
+	if from := b.mixture.slow(rate, low, b.low, sheds); from > 0 {
+		f := b.mixture.figures(from)
+		f.low, f.mean = max(f.low, b.low), max(f.mean, b.mean)
+		f.spread, f.high = max(f.spread, b.spread), b.high
+		return &f
+	}
+	return nil
 }
 
 // gather adds a window to a baseline that has few completions, or early ones. wait is the mean wait
@@ -72,6 +94,7 @@ func (b *baseline) gather(r seen, wait float64, early bool) {
 	}
 	b.completed += r.completed
 	part := float64(r.completed) / float64(b.completed)
+	b.mixture.learn(&r.mixture, part)
 	b.low = min(b.low, r.low)
 	b.mean += (max(r.mean-wait, b.low) - b.mean) * part
 	b.spread += (max(r.spread-wait, b.mean) - b.spread) * part
@@ -81,10 +104,15 @@ func (b *baseline) gather(r seen, wait float64, early bool) {
 // learn moves the baseline towards a window: by the given part if the window was slower, quickly if
 // it was faster.
 func (b *baseline) learn(r seen, rise float64) {
+	part := rise
+	if r.low < b.low {
+		part = fall // as low does: what is learned of fast requests says how many they are
+	}
+	b.mixture.learn(&r.mixture, part*float64(r.completed)/float64(r.completed+10))
 	toward := func(old *float64, to float64) {
 		part := rise
 		if to < *old {
-			part = 0.3
+			part = fall
 		}
 		*old += (to - *old) * part * float64(r.completed) / float64(r.completed+10)
 	}
@@ -95,12 +123,13 @@ func (b *baseline) learn(r seen, rise float64) {
 }
 
 // set makes a window without a queue the baseline.
-func (b *baseline) set(r seen) { b.figures = r.figures }
+func (b *baseline) set(r seen) { b.figures, b.mixture = r.figures, r.mixture }
 
 // lower lowers a baseline to a window that was faster, with a queue or without.
 func (b *baseline) lower(r seen) {
 	if r.low < b.low {
 		b.figures = figures{r.low, min(r.mean, b.mean), min(r.spread, b.spread), r.high}
+		b.mixture = r.mixture
 	}
 }
 

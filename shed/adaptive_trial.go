@@ -166,7 +166,7 @@ func (w *view) pace() float64 {
 	low, base := 0.0, 0.0
 	for _, r := range w.routes {
 		low += r.rate * r.low
-		base += r.rate * r.base.low
+		base += r.rate * r.usual().low
 	}
 	if base == 0 {
 		return 1

@@ -37,10 +37,20 @@ type view struct {
 // seen is what a window says of a route.
 type seen struct {
 	figures
+	mixture   mixture
 	base      *baseline
+	like      *figures // see baseline.like
 	completed int
 	rate      float64 // requests a second
 	wait      float64 // seconds
+}
+
+// usual returns the figures that those of the window are compared with.
+func (r *seen) usual() *figures {
+	if r.like != nil {
+		return r.like
+	}
+	return &r.base.figures
 }
 
 // look returns the view of s.
@@ -65,10 +75,14 @@ func (a *adaptive) look(s *shedlimit.Sample) *view {
 			a.base.routes[r.Route] = x.base
 		}
 		x.rate = float64(r.Completed) / s.Elapsed.Seconds()
-		x.wait = max(0, x.low-x.base.low)
+		for _, d := range r.Latencies {
+			x.mixture.add(d, x.rate/float64(len(r.Latencies)))
+		}
+		x.like = x.base.like(x.rate, x.low, s.Shed > 0)
+		x.wait = max(0, x.low-x.usual().low)
 		w.completed += r.Completed
 		w.rate += x.rate
-		w.busy += x.rate * x.base.mean
+		w.busy += x.rate * x.usual().mean
 		w.waiting += x.rate * x.wait
 		w.behind += x.behind(r, s.MeanInFlight)
 		total += x.rate * x.mean
@@ -119,6 +133,8 @@ func (w *view) join(next *view) {
 		mix(&old.mean, r.mean, of)
 		mix(&old.spread, r.spread, of)
 		mix(&old.wait, r.wait, of)
+		old.like = r.like
+		old.mixture.learn(&r.mixture, of)
 		old.high = max(old.high, r.high)
 	}
 	w.took += next.took

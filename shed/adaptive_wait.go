@@ -64,12 +64,12 @@ func (w *view) mayWait() float64 {
 	for _, r := range w.routes {
 		part := r.rate * r.wait
 		if w.waiting == 0 {
-			part = r.rate * r.base.mean
+			part = r.rate * r.usual().mean
 		}
 		waiting += part
 		wait += part * r.wait
-		mean += part * r.base.mean
-		square += part * r.base.mean * r.base.spread
+		mean += part * r.usual().mean
+		square += part * r.usual().mean * r.usual().spread
 	}
 	if mean == 0 {
 		return 0
@@ -93,8 +93,8 @@ func (a *adaptive) gaps(w *view) float64 {
 // moments returns the sum of service times, and the sum of their squares, for each second.
 func (w *view) moments() (mean, square float64) {
 	for _, r := range w.routes {
-		mean += r.rate * r.base.mean
-		square += r.rate * r.base.mean * r.base.spread
+		mean += r.rate * r.usual().mean
+		square += r.rate * r.usual().mean * r.usual().spread
 	}
 	return mean, square
 }

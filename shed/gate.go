@@ -50,11 +50,11 @@ func (g *gate[R]) Serve(
 		if returned && g.endsWhenSent(r.Context(), p, request, err) {
 			return
 		}
-		g.end(r.Context(), p, request, func() (status int, failed bool) {
+		g.end(r.Context(), p, request, func() reply {
 			if !returned || writer == nil {
-				return 0, true
+				return reply{failed: true}
 			}
-			return g.status(request, writer, err)
+			return g.answered(request, writer, err)
 		})
 	}()
 	if !event.Exempt && !event.Shadow {
@@ -79,7 +79,7 @@ func (g *gate[R]) Serve(
 
 // ServeCall implements [shedgate.Gate].
 func (g *gate[R]) ServeCall(
-	ctx context.Context, request R, next func(watch.Listener) error,
+	ctx context.Context, request R, next func(context.Context, watch.Listener) error,
 ) (denial http.Header, err error) {
 	p, event := g.shedder.Acquire(ctx, request)
 	switch {
@@ -90,22 +90,30 @@ func (g *gate[R]) ServeCall(
 		}
 		return denial, err
 	case p == nil:
-		return nil, next(nil)
+		return nil, next(ctx, nil)
 	}
 	returned := false
+	var call *watch.Call // nil: nobody asks who answered
 	defer func() {
-		g.end(ctx, p, request, func() (status int, failed bool) {
+		g.end(ctx, p, request, func() (a reply) {
 			if !returned {
-				return 0, true
+				return reply{failed: true}
 			}
-			return g.status(request, nil, err)
+			a = g.answered(request, nil, err)
+			a.own = call != nil && call.Own()
+			return a
 		})
 	}()
+	inner := ctx
+	if p.need != nil {
+		call = &watch.Call{Context: ctx}
+		inner = call
+	}
 	var l watch.Listener
 	if !event.Exempt && !event.Shadow {
 		l = (*listener)(p)
 	}
-	err = next(l)
+	err = next(inner, l)
 	returned = true
 	return nil, err
 }
@@ -119,13 +127,14 @@ func (f fieldsOnly) WriteHeader(int)             {}
 
 // end ends a request, even if its context, Answered or Route panics.
 func (g *gate[R]) end(
-	ctx context.Context, p *Permit, request R, answer func() (status int, failed bool),
+	ctx context.Context, p *Permit, request R, answer func() reply,
 ) {
 	result := Result{Failed: true}
 	defer func() { p.End(result) }()
 	result.Left = ctx.Err() != nil
-	status, failed := answer()
-	result.Failed, result.Refused = failed, status == http.StatusServiceUnavailable
+	a := answer()
+	result.Failed, result.own = a.failed, a.own
+	result.Refused = a.status == http.StatusServiceUnavailable && !a.own
 	result.Route = g.route(request)
 }
 
@@ -134,29 +143,40 @@ func (g *gate[R]) endsWhenSent(ctx context.Context, p *Permit, request R, err er
 	if g.Sending == nil || !g.Sending.Pending(request, err, true) {
 		return false
 	}
+	own := g.Own != nil && g.Own(request)
 	if err == nil {
 		p.Stream()
 	}
-	result := Result{Left: ctx.Err() != nil, Route: strings.Clone(g.route(request))}
+	result := Result{Left: ctx.Err() != nil, Route: strings.Clone(g.route(request)), own: own}
 	g.Sending.OnSent(request, func(status int, _ int64) {
 		result.Failed = status >= http.StatusBadRequest || status == 0
-		result.Refused = status == http.StatusServiceUnavailable
+		result.Refused = status == http.StatusServiceUnavailable && !own
 		p.End(result)
 	})
 	return true
 }
 
-// status returns the status of the answer to request, and whether the request failed.
-func (g *gate[R]) status(request R, writer *watch.Writer, err error) (status int, failed bool) {
-	if g.Answered != nil {
-		status, _, _ = g.Answered(request, err)
-		return status, status >= http.StatusBadRequest || status == 0 && err != nil
+// reply says how a request was answered.
+type reply struct {
+	status int
+	failed bool
+	own    bool // by a limiter of weir, not by the handler
+}
+
+// answered returns how request was answered.
+func (g *gate[R]) answered(request R, writer *watch.Writer, err error) (a reply) {
+	a.own = writer != nil && writer.Own() || g.Own != nil && g.Own(request)
+	switch {
+	case g.Answered != nil:
+		a.status, _, _ = g.Answered(request, err)
+		a.failed = a.status >= http.StatusBadRequest || a.status == 0 && err != nil
+	case writer == nil: // of a call
+		a.failed = err != nil
+	default:
+		a.status, _ = writer.Answer(err)
+		a.failed = a.status >= http.StatusBadRequest || a.status == 0
 	}
-	if writer == nil { // of a call
-		return 0, err != nil
-	}
-	status, _ = writer.Answer(err)
-	return status, status >= http.StatusBadRequest || status == 0
+	return a
 }
 
 func (g *gate[R]) route(request R) string {

@@ -369,7 +369,7 @@ func TestACallOfAGateThatAsksNothingFailsByItsError(t *testing.T) {
 		gate := shedgate.New(s, shedgate.Config[int]{})
 		oops := errors.New("oops")
 		for _, want := range []error{oops, nil, nil} {
-			denial, err := gate.ServeCall(t.Context(), 0, func(watch.Listener) error { return want })
+			denial, err := gate.ServeCall(t.Context(), 0, func(context.Context, watch.Listener) error { return want })
 			if denial != nil || err != want {
 				t.Errorf("%v, %v, want %v", denial, err, want)
 			}

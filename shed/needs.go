@@ -146,7 +146,9 @@ func (x *need) ageLocked(now instant) {
 
 // end counts a request that went on, when it has ended or has become a stream.
 func (x *need) end(turn int, result *Result, now instant) {
-	if x == nil || result.Left && result.Refused { // a 503, perhaps since the context had ended
+	// A 503 may have the reason that the context had ended. What a limiter of weir answers says
+	// nothing of services behind, and a client can cause it.
+	if x == nil || result.Left && result.Refused || result.own {
 		return
 	}
 	x.of.mu.Lock()

@@ -74,7 +74,9 @@ type Options[R any] struct {
 	// first. Otherwise other services would work in vain. After 256 names, all others are one,
 	// until one is idle for 30 seconds. Needs must not depend on what a client says of itself.
 	//
-	// Set it only where a 503 means load: an [http.TimeoutHandler] inside answers 503, too. If a
+	// Set it only where a 503 means load: an [http.TimeoutHandler] inside answers 503, too. A
+	// handler must not answer 503 because of what a client asks for. What limiters of weir answer
+	// inside does not count. If a
 	// service refuses more than a tenth at any load, the Shedder learns that within a minute or
 	// two; until then it sends less than that service could do. Of a class, requests of a Tenant
 	// that uses much more than the others do are shed ahead first. nil: nothing is shed ahead.

@@ -43,6 +43,8 @@ type Result struct {
 	// Refused says that a service behind has shed the request, so that it failed: a status of 503.
 	// See Options.Needs.
 	Refused bool
+
+	own bool // a limiter of weir answered: that says nothing of services behind
 }
 
 // End ends the request. The first call counts.

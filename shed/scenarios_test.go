@@ -162,7 +162,12 @@ func (r *row) run(t *testing.T, algorithm shedlimit.Algorithm, seed uint64) (x *
 // instant happens in any order, so runs with one seed differ by about a point.
 func wait(s *overload.Scenario, shedder *Shedder[overload.Request], seed uint64) *overload.Result {
 	gaps, kinds := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
-	x := &overload.Result{Seconds: (s.Length - s.From).Seconds()}
+	x := &overload.Result{
+		Seconds: (s.Length - s.From).Seconds(), Of: make(map[string]*overload.Count),
+	}
+	for i := range s.Routes {
+		x.Of[s.Routes[i].Name] = new(overload.Count)
+	}
 	slots := make(chan struct{}, s.Slots) // a channel serves those that wait in order
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -186,6 +191,7 @@ func wait(s *overload.Scenario, shedder *Shedder[overload.Request], seed uint64)
 			x.Offered++
 			x.Tries++
 			x.Calm++
+			x.Of[route.Name].Tries++
 		}
 		all.Go(func() {
 			start := time.Now()
@@ -196,13 +202,14 @@ func wait(s *overload.Scenario, shedder *Shedder[overload.Request], seed uint64)
 				if counted {
 					x.Shed++
 					x.FalseSheds++
+					x.Of[route.Name].Shed++
 				}
 				return
 			}
 			slots <- struct{}{}
 			time.Sleep(route.Time(at, u))
 			<-slots
-			permit.End(Result{Route: route.Name})
+			permit.End(Result{Route: seenRoute(route.Name)})
 			mu.Lock()
 			defer mu.Unlock()
 			took := time.Since(start)

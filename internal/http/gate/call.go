@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/http/answer"
+	"github.com/weir-go/weir/internal/http/watch"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -128,6 +129,9 @@ func (g *Gate[R]) admitCall(ctx context.Context, request R, o *core.Outcome,
 	left := g.await(ctx, o)
 	if g.attach != nil {
 		g.attach(request, *o)
+	}
+	if left || !o.Allowed() {
+		watch.MarkOwnCall(ctx)
 	}
 	if left {
 		return &Refusal{Err: ctx.Err(), Outcome: *o}

@@ -38,13 +38,13 @@ type Stream struct {
 	sent           sync.Once
 }
 
-// Serve calls next if the call may go on, and returns its error. Otherwise it returns a refusal,
+// Serve calls next if the call may go on, with a context for its handler, and returns its error. Otherwise it returns a refusal,
 // and the error of [shed.Options].Denied.
 func (g *Gate[R]) Serve(
-	ctx context.Context, request R, next func(*Stream) error,
+	ctx context.Context, request R, next func(context.Context, *Stream) error,
 ) (*Refusal, error) {
-	h, err := g.of.ServeCall(ctx, request, func(l watch.Listener) error {
-		return next(&Stream{Listener: l})
+	h, err := g.of.ServeCall(ctx, request, func(ctx context.Context, l watch.Listener) error {
+		return next(ctx, &Stream{Listener: l})
 	})
 	if h == nil {
 		return nil, err

@@ -30,11 +30,11 @@ type Gate[R any] interface {
 	) error
 
 	// ServeCall is Serve for a remote procedure call. Of Config it uses Route and Answered. next
-	// gets the listener of the call; nil: the shedder ignores the call. If the call may not go on,
-	// ServeCall returns the header fields of the denial, with those of Options.Denied, and the
+	// gets the context of the call and its listener; nil: the shedder ignores the call. If the call
+	// may not go on, ServeCall returns the header fields of the denial, with those of Options.Denied, and the
 	// error of Options.Denied.
 	ServeCall(
-		ctx context.Context, request R, next func(watch.Listener) error,
+		ctx context.Context, request R, next func(context.Context, watch.Listener) error,
 	) (denial http.Header, err error)
 }
 
@@ -61,6 +61,10 @@ type Config[R any] struct {
 	// Answer returns the writer for the answer to a request that is shed: a response of the
 	// framework, which notes that it is committed. nil: the writer that Serve gets.
 	Answer func(R) http.ResponseWriter
+
+	// Own reports whether a limiter of weir answered request instead of the handler, where that
+	// limiter does not find the writer that next gets. nil: it does.
+	Own func(R) bool
 
 	// Sending is set by a framework that sends answers after next has returned. A request whose
 	// answer is sent in parts is a stream. nil: a request ends when next returns.

@@ -17,6 +17,7 @@ type Writer struct {
 	bytes    int64
 	status   int32 // 0: nothing is written yet
 	streamed bool  // Stream of the listener was called
+	own      bool  // see MarkOwn
 }
 
 func (w *Writer) Header() http.Header { return w.inner.Header() }

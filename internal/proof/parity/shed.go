@@ -26,6 +26,7 @@ func runShed[R any](t *testing.T, a Adapter[R]) {
 		"an answer that streams is in flight no more":                   testShedStreams[R],
 		"a connection that is taken over is in flight no more":          testShedHijack[R],
 		"a shedder in shadow lets all pass":                             testShedShadow[R],
+		"what a limiter inside answers sheds nothing ahead":             testShedOwn[R],
 	} {
 		t.Run("shed: "+name, func(t *testing.T) { test(t, a) })
 	}
@@ -125,6 +126,56 @@ func testShed[R any](t *testing.T, a Adapter[R]) {
 	}
 	if state := s.State(); state.InFlight != 0 || state.Classes[0].Shed != 1 || state.Classes[0].Admitted != 2 {
 		t.Errorf("%+v", state)
+	}
+}
+
+// A client causes answers of 503 by requests that the limiter denies or cannot decide.
+func testShedOwn[R any](t *testing.T, a Adapter[R]) {
+	const asks = 60
+	full := func() *Config[R] {
+		c := everybody[R](limits.FixedWindow(limits.PerDay(1)))
+		c.Rules[0].DenyAs503 = true
+		return c
+	}
+	for what, c := range map[string]struct {
+		site    *Config[R]
+		answer  http.HandlerFunc // nil: Hello
+		refuses bool
+	}{
+		"denied":    {site: full()},
+		"undecided": {site: behindProxies[R](a.Lift)},
+		"a service behind": {everybody[R](limits.FixedWindow(limits.PerDay(asks))),
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, true},
+	} {
+		s := shed.MustNew(shed.Options[R]{Limit: 100, Needs: func(R) string { return "all" }})
+		app := App[R]{Shed: s, Site: c.site, Recover: Outside}
+		if c.answer == nil {
+			c.answer = func(w http.ResponseWriter, _ *http.Request) { Hello(w) }
+		}
+		app.Extra = map[string]http.Handler{"/extra": c.answer}
+		server := httptest.NewServer(a.Serve(t, app))
+		unavailable := 0
+		for range asks {
+			r, err := http.NewRequest("GET", server.URL+"/extra", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("X-Forwarded-For", "203.0.113.7, unknown")
+			response, err := server.Client().Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if response.StatusCode == http.StatusServiceUnavailable {
+				unavailable++
+			}
+		}
+		server.Close()
+		ahead := s.State().Classes[0].Ahead
+		if unavailable < asks-1 || (ahead > 0) != c.refuses {
+			t.Errorf("%s: of %d answers %d are 503, %d of them shed ahead; want all, and some ahead: %v",
+				what, asks, unavailable, ahead, c.refuses)
+		}
 	}
 }
 
