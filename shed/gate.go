@@ -93,7 +93,7 @@ func (g *gate[R]) ServeCall(
 		return nil, next(ctx, nil)
 	}
 	returned := false
-	var call *watch.Call // nil: nobody asks who answered
+	var call *watch.Call // nil: no count depends on who answered
 	defer func() {
 		g.end(ctx, p, request, func() (a reply) {
 			if !returned {

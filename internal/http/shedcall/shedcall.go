@@ -38,8 +38,8 @@ type Stream struct {
 	sent           sync.Once
 }
 
-// Serve calls next if the call may go on, with a context for its handler, and returns its error. Otherwise it returns a refusal,
-// and the error of [shed.Options].Denied.
+// Serve calls next if the call may go on, with a context for its handler, and returns its error.
+// Otherwise it returns a refusal, and the error of [shed.Options].Denied.
 func (g *Gate[R]) Serve(
 	ctx context.Context, request R, next func(context.Context, *Stream) error,
 ) (*Refusal, error) {
