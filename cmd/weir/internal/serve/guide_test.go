@@ -382,7 +382,8 @@ func TestProxiesDoNotWaitForAServiceThatHangs(t *testing.T) {
 			}
 			_, silent, _ := net.SplitHostPort(hangs.Addr().String())
 			s.url = "http://" + proxy
-			s.ports = strings.NewReplacer("8000", proxy[strings.LastIndexByte(proxy, ':')+1:], "9000", silent, "8080", silent, "8081", silent)
+			s.ports = strings.NewReplacer("8000", proxy[strings.LastIndexByte(proxy, ':')+1:],
+				"9000", silent, "8080", silent, "8081", silent)
 			run(s, program)
 			response, err := (&http.Client{Timeout: 25 * time.Second}).Get(s.url + "/")
 			if err != nil {

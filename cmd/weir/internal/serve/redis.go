@@ -38,7 +38,8 @@ func (a RedisAccess) mistakes(address string) (errs []error) {
 		errs = append(errs, errors.New("a certificate has two files: name both --redis-tls-cert and --redis-tls-key"))
 	}
 	if (a.CA != "" || a.Cert != "") && u.Scheme != "rediss" {
-		errs = append(errs, errors.New("--redis-tls-ca and --redis-tls-cert are for TLS: write rediss:// in the URL of Redis"))
+		errs = append(errs, errors.New(
+			"--redis-tls-ca and --redis-tls-cert are for TLS: write rediss:// in the URL of Redis"))
 	}
 	if _, both := u.User.Password(); both && a.PasswordFile != "" {
 		errs = append(errs, errors.New("the URL of Redis and --redis-password-file have a password each: leave out one"))

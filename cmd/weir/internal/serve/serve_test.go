@@ -561,7 +561,8 @@ func TestReloadPutsFilesIntoForceAtOnce(t *testing.T) {
 	for range 3 { // the second is handed on once the first is done, and the third received after that
 		r.reload <- struct{}{}
 	}
-	if _, h := ask(t, http.DefaultClient, "http://"+r.check+"/check"); !strings.Contains(h.Get("RateLimit-Policy"), "q=7") {
+	_, h := ask(t, http.DefaultClient, "http://"+r.check+"/check")
+	if !strings.Contains(h.Get("RateLimit-Policy"), "q=7") {
 		t.Errorf("the policy was not applied: %v", h)
 	}
 	r.end()
