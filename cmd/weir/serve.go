@@ -81,8 +81,8 @@ it at once.`,
 	f.StringVar(&o.Operator, "operator", "127.0.0.1:6070",
 		"serve the operator's page, metrics and probes on this `address`")
 	f.StringSliceVar(&o.OperatorHosts, "operator-host", nil,
-		"serve the operator's page and metrics under this `name`, too, not only under localhost and, metrics, "+
-			"addresses; may be there several times")
+		"serve the operator's page and metrics under this `name`, too, and not only under localhost; "+
+			"may be there several times")
 	f.StringSliceVar(&o.Proxies, "proxy", []string{"127.0.0.0/8", "::1", "unix"},
 		"believe checks over HTTP from this `range` of addresses, or from unix sockets; may be there several times")
 	f.IntVar(&o.DeniedStatus, "denied-status", 0,
@@ -131,7 +131,8 @@ it at once.`,
 		c.MarkFlagFilename(name, "pem", "crt", "key")
 	}
 	for _, name := range []string{
-		"check", "grpc", "operator", "operator-host", "proxy", "denied-status", "redis", "redis-budget", "lease", "instances",
+		"check", "grpc", "operator", "operator-host", "proxy", "denied-status", "redis",
+		"redis-budget", "lease", "instances",
 		"max-keys", "socket-mode", "socket-group", "drain-delay", "drain",
 	} {
 		c.RegisterFlagCompletionFunc(name, noFiles)

@@ -48,8 +48,8 @@ func (s Socket) parse() (permissions, error) {
 		if _, err := strconv.ParseUint(number, 10, 31); err != nil {
 			group, err := user.LookupGroup(s.Group)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("--socket-group must be a group of this machine, or a number: %w", err))
-				return p, errors.Join(errs...)
+				return p, errors.Join(append(errs, fmt.Errorf(
+					"--socket-group must be a group of this machine, or a number: %w", err))...)
 			}
 			number = group.Gid
 		}

@@ -29,20 +29,22 @@ func (a RedisAccess) mistakes(address string) (errs []error) {
 	u, err := url.Parse(address)
 	switch {
 	case address == "":
-		return []error{errors.New("--redis-tls-ca, --redis-tls-cert, --redis-tls-key and --redis-password-file " +
-			"are for Redis: name it by --redis, or leave them out")}
+		return []error{errors.New("--redis-tls-ca, --redis-tls-cert, --redis-tls-key and " +
+			"--redis-password-file are for Redis: name it by --redis, or leave them out")}
 	case err != nil:
 		return nil // redisbackend reports it
 	}
 	if (a.Cert == "") != (a.Key == "") {
-		errs = append(errs, errors.New("a certificate has two files: name both --redis-tls-cert and --redis-tls-key"))
+		errs = append(errs, errors.New(
+			"a certificate has two files: name both --redis-tls-cert and --redis-tls-key"))
 	}
 	if (a.CA != "" || a.Cert != "") && u.Scheme != "rediss" {
-		errs = append(errs, errors.New(
-			"--redis-tls-ca and --redis-tls-cert are for TLS: write rediss:// in the URL of Redis"))
+		errs = append(errs, errors.New("--redis-tls-ca and --redis-tls-cert are for TLS: "+
+			"write rediss:// in the URL of Redis"))
 	}
 	if _, both := u.User.Password(); both && a.PasswordFile != "" {
-		errs = append(errs, errors.New("the URL of Redis and --redis-password-file have a password each: leave out one"))
+		errs = append(errs, errors.New(
+			"the URL of Redis and --redis-password-file have a password each: leave out one"))
 	}
 	return errs
 }
@@ -76,7 +78,8 @@ func (a RedisAccess) open(address string) (redisbackend.Access, error) {
 		name := ""
 		if u, err := url.Parse(address); err == nil {
 			name = u.User.Username()
-			if parameters := u.Query(); parameters.Has("master_name") { // the URL's user is that of Sentinels
+			if parameters := u.Query(); parameters.Has("master_name") {
+				// the user before the host is that of Sentinels
 				name = parameters.Get("username")
 			}
 		}

@@ -108,6 +108,7 @@ type service struct {
 	certs    *certificates
 	close    []func() error // what ends after the servers
 	ready    atomic.Bool
+	leaving  atomic.Bool // it was ready, and ends
 }
 
 // Run serves until ctx ends. Then it is not ready, and goes on for Config.DrainDelay, so that those
@@ -143,6 +144,7 @@ func Run(ctx context.Context, config Config) error {
 		err = s.leave(servers, failed)
 	case err = <-failed:
 		s.ready.Store(false)
+		s.leaving.Store(true)
 	}
 	s.Logger.Info("serve: requests in flight end", "drain", s.Drain)
 	s.drain(servers)
@@ -152,6 +154,7 @@ func Run(ctx context.Context, config Config) error {
 // leave tells those who probe that the service ends, and goes on serving for Config.DrainDelay.
 func (s *service) leave(servers []server, failed <-chan error) error {
 	s.ready.Store(false)
+	s.leaving.Store(true)
 	for _, one := range servers {
 		if one.leave != nil {
 			one.leave()
@@ -254,7 +257,8 @@ func sort(paths []string) (policyPath string, limitPaths []string, err error) {
 	case 1:
 		return policies[0], limitPaths, nil
 	}
-	return "", nil, fmt.Errorf("%s and %s are both policy files: there may be one", policies[0], policies[1])
+	return "", nil, fmt.Errorf("%s and %s are both policy files: there may be one",
+		policies[0], policies[1])
 }
 
 // suits returns what rules of a policy cannot do in a service in front of others.
@@ -493,11 +497,11 @@ func (s *service) http(l net.Listener, handler http.Handler, certs *certificates
 	}
 }
 
-// lastOnes has connections closed after their answer once the service is not ready: a proxy
+// lastOnes has connections closed after their answer once the service ends: a proxy
 // that keeps them would find them closed later, in the middle of a request.
 func (s *service) lastOnes(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.ready.Load() {
+		if s.leaving.Load() {
 			w.Header().Set("Connection", "close")
 		}
 		handler.ServeHTTP(w, r)
