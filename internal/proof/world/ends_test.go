@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/limits"
 )
@@ -120,7 +121,7 @@ func TestASilentServerDelaysNoRenewalsOnOthers(t *testing.T) {
 		for i := range 60 {
 			key := fmt.Sprint("client ", i)
 			_, end := mine.begin(t, key, 1)
-			if w.serverOf(account{"four", key}, true) != silent || i%2 == 0 {
+			if w.serverOf(account{"four", key}, algorithm.Held) != silent || i%2 == 0 {
 				defer end()
 				continue
 			}

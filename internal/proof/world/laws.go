@@ -234,7 +234,7 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 		}
 		if d.Source != limits.SourceFallback {
 			a.server = l.world.serverAt(d.At)
-			if s := l.world.serverOf(of, false); l.world.topology != Ring && a.server != s {
+			if s := l.world.serverOf(of, kindOf(d)); l.world.topology != Ring && a.server != s {
 				l.breaks("%v is decided by %s, and belongs to %s", of, a.server.name, s.name)
 			}
 		}
@@ -372,7 +372,7 @@ func (l *laws) touchedLocked(begun time.Time, p *Process, o core.Outcome) bool {
 		}
 		for i := range o.Len() {
 			d := o.At(i)
-			if l.world.serverOf(account{d.Rule(), d.Key}, d.Limit().Algorithm().Holds()) == s {
+			if l.world.serverOf(account{d.Rule(), d.Key}, kindOf(d)) == s {
 				return true
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/remote"
@@ -136,7 +137,7 @@ func (l *laws) checkSpending(p *Process) {
 			want = unitRange{k.taken.least + k.ended.least, k.taken.most + k.ended.most}
 		}
 		of := account{"spending", key}
-		server := l.world.serverOf(of, false)
+		server := l.world.serverOf(of, algorithm.Rates)
 		if len(l.losses[server]) > 0 || l.world.topology == Ring && len(l.faults) > 0 {
 			known = false
 			continue

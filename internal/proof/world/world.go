@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/internal/ground/endings"
-
 	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/ground/algorithm"
+	"github.com/weir-go/weir/internal/ground/endings"
 	"github.com/weir-go/weir/internal/ground/slot"
 )
 
@@ -69,16 +70,16 @@ func (w *World) serverAt(at int64) *Server {
 	})
 }
 
+// kindOf returns what the limit of d counts.
+func kindOf(d *core.RuleDecision) algorithm.Kind { return algorithm.Of(d.Limit().Algorithm()).Kind }
+
 // serverOf returns the server with the state of a key, in a world that is no Ring. In a Cluster the
 // slot of the key's name decides (docs/redis.md).
-func (w *World) serverOf(of account, concurrent bool) *Server {
+func (w *World) serverOf(of account, kind algorithm.Kind) *Server {
 	if w.topology != Cluster {
 		return w.servers[0]
 	}
-	mark := ""
-	if concurrent {
-		mark = "h"
-	}
+	mark := [...]string{algorithm.Bans: "b", algorithm.Values: "d", algorithm.Held: "h"}[kind]
 	name := fmt.Sprintf("weir:%s%d:%s:%s", mark, len(of.scope), of.scope, of.key)
 	return w.servers[int(slot.Of(name))*len(w.servers)/slot.Slots]
 }
