@@ -140,14 +140,15 @@ func (g *gate[R]) end(
 
 // endsWhenSent reports whether request ends when its answer has been sent, and arranges that.
 func (g *gate[R]) endsWhenSent(ctx context.Context, p *Permit, request R, err error) bool {
-	if g.Sending == nil || !g.Sending.Pending(request, err, true) {
+	// After a time-out outside, another answer may be sent, and nothing says when.
+	if g.Sending == nil || ctx.Err() != nil || !g.Sending.Pending(request, err, true) {
 		return false
 	}
 	own := g.Own != nil && g.Own(request)
 	if err == nil {
 		p.Stream()
 	}
-	result := Result{Left: ctx.Err() != nil, Route: strings.Clone(g.route(request)), own: own}
+	result := Result{Route: strings.Clone(g.route(request)), own: own}
 	g.Sending.OnSent(request, func(status int, _ int64) {
 		result.Failed = status >= http.StatusBadRequest || status == 0
 		result.Refused = status == http.StatusServiceUnavailable && !own
