@@ -46,11 +46,11 @@ type seen struct {
 }
 
 // usual returns the figures that those of the window are compared with.
-func (r *seen) usual() *figures {
-	if r.like != nil {
-		return r.like
+func (x *seen) usual() *figures {
+	if x.like != nil {
+		return x.like
 	}
-	return &r.base.figures
+	return &x.base.figures
 }
 
 // look returns the view of s.

@@ -143,9 +143,8 @@ it at once.`,
 func (o *serveOptions) run(c *cobra.Command, paths []string) error {
 	o.Paths = paths
 	if u, err := url.Parse(o.Redis); err == nil && u.User != nil {
-		// a name alone is no secret, and goes with a file
-		if _, both := u.User.Password(); both || o.Access.PasswordFile == "" {
-			return errors.New("--redis has a user or password, and command lines are seen by others: " +
+		if _, both := u.User.Password(); both { // a name alone is no secret
+			return errors.New("--redis has a password, and command lines are seen by others: " +
 				"put the URL into WEIR_REDIS_URL, or the password into --redis-password-file")
 		}
 	}

@@ -48,8 +48,8 @@ func (d *decision) release() {
 }
 
 // plan finds the rules of r, and what they charge. A descriptor that is invalid charges nothing;
-// plan returns the error of the first, and how many there are.
-func (d *decision) plan(r *Request) (invalid error, n int) {
+// plan returns how many there are, and the error of the first.
+func (d *decision) plan(r *Request) (n int, invalid error) {
 	var replaced []string
 	for i := range r.Descriptors {
 		p, err := d.planOne(r, i)
@@ -67,7 +67,7 @@ func (d *decision) plan(r *Request) (invalid error, n int) {
 	}
 	d.setCosts()
 	d.out = slices.Grow(d.out[:0], len(d.charges))[:len(d.charges)]
-	return invalid, n
+	return n, invalid
 }
 
 // planOne finds the rule of the i-th descriptor of r, and appends what it charges.

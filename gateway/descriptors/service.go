@@ -138,7 +138,7 @@ func (s *Service) Decide(ctx context.Context, r *Request) (Answer, error) {
 	defer of.release()
 	of.domain, of.sharing = d, 1
 	counts := now.counts[r.Domain]
-	err, n := of.plan(r)
+	n, err := of.plan(r)
 	if err != nil && n < len(r.Descriptors) {
 		s.invalid.Note(err)
 		s.counts.invalid.Add(1)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -223,16 +224,51 @@ func TestNginxAsTheGuideSetsItUp(t *testing.T) {
 		temp += fmt.Sprintf("%s_temp_path t%d; ", name, i)
 	}
 	text := strings.Replace(s.ports.Replace(s.files["nginx.conf"]), "http {", "http { access_log off; "+temp, 1)
-	s.write("nginx.conf", "daemon off; master_process off; pid nginx.pid; error_log stderr error;\n"+text)
+	s.write("nginx.conf", "daemon off; master_process off; error_log stderr error;\n"+text)
 	s.run(nginx, "-p", s.dir, "-c", "nginx.conf")
 	s.limited("RateLimit", "RateLimit-Policy")
 	s.closed(500)
 }
 
+// What the guide says for those who let requests pass while weir is away lets nothing pass that weir
+// has answered, such as a 503 for a path that no client of good will sends.
+func TestNginxLetsPassOnlyWhatWeirDoesNotAnswer(t *testing.T) {
+	nginx := testrun.Program(t, "nginx")
+	s := setUp(t, http.StatusForbidden, "weir.yaml")
+	text := strings.Replace(s.ports.Replace(s.files["nginx.conf"]), "internal;",
+		"internal; error_page 502 504 = @weir-away;", 1)
+	text = strings.Replace(text, "location @denied {", "location @weir-away { return 204; }\n    location @denied {", 1)
+	s.write("nginx.conf", "daemon off; master_process off; error_log stderr error;\n"+text)
+	s.run(nginx, "-p", s.dir, "-c", "nginx.conf")
+	odd := func() int {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "POST /login HTTP/1.1\r\nHost: x,y\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		return answer.StatusCode
+	}
+	if got := odd(); got != 500 {
+		t.Errorf("an odd host: %d", got)
+	}
+	s.want("POST", "/login", 200)
+	s.weir.end()
+	s.want("GET", "/", 200)
+	if passed := len(s.passed); passed != 2 {
+		t.Errorf("%d requests have passed", passed)
+	}
+}
+
 func TestA403OfTheProgramBehindNginxStays(t *testing.T) {
 	nginx := testrun.Program(t, "nginx")
 	s := setUp(t, http.StatusForbidden, "weir.yaml")
-	s.write("nginx.conf", "daemon off; master_process off; pid nginx.pid; error_log stderr error;\n"+
+	s.write("nginx.conf", "daemon off; master_process off; error_log stderr error;\n"+
 		s.ports.Replace(s.files["nginx.conf"]))
 	s.run(nginx, "-p", s.dir, "-c", "nginx.conf")
 	s.want("GET", "/forbidden", 403, "RateLimit")
@@ -352,7 +388,7 @@ func (s *system) traefik() {
 func TestProxiesDoNotWaitForAServiceThatHangs(t *testing.T) {
 	for name, run := range map[string]func(s *system, program string){
 		"nginx": func(s *system, program string) {
-			s.write("nginx.conf", "daemon off; master_process off; pid nginx.pid; error_log stderr error;\n"+
+			s.write("nginx.conf", "daemon off; master_process off; error_log stderr error;\n"+
 				s.ports.Replace(s.files["nginx.conf"]))
 			s.run(program, "-p", s.dir, "-c", "nginx.conf")
 		},

@@ -22,7 +22,7 @@ type proxy struct {
 
 var proxies = []proxy{
 	{"nginx", http.StatusForbidden, func(s *system, path string) {
-		s.write("nginx.conf", "daemon off; master_process off; pid nginx.pid; error_log stderr error;\n"+
+		s.write("nginx.conf", "daemon off; master_process off; error_log stderr error;\n"+
 			s.ports.Replace(s.files["nginx.conf"]))
 		s.run(path, "-p", s.dir, "-c", "nginx.conf")
 	}},

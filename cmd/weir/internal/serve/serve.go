@@ -332,7 +332,7 @@ func (s *service) openRedis(
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if err := b.Check(ctx); err != nil {
-		s.Logger.Warn("serve: Redis will not do as it is; decisions fall back while it fails", "error", err)
+		s.Logger.Warn("serve: Redis cannot be used as it is: until it can, rules do as their on-failure says", "error", err)
 	}
 	if lease > 0 {
 		s.counters.WatchLeases(name, b.Leases)
