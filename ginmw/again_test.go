@@ -12,7 +12,7 @@ import (
 
 func TestHandleContextIsOneRequest(t *testing.T) {
 	for name, limit := range map[string]limits.Limit{
-		"a rate": limits.FixedWindow(limits.PerDay(2)), "one at once": limits.Concurrent(1),
+		"one at once": limits.Concurrent(1),
 	} {
 		rule := ginmw.Rule{Name: "all", Limit: limit, Key: func(*gin.Context) (string, error) { return "all", nil }}
 		r := gin.New()

@@ -130,16 +130,6 @@ func ExampleWriter_Keep() {
 	// "default";r=2
 }
 
-func ExampleWriter_Wrote() {
-	rules := []core.Rule[string]{rule}
-	outcome := core.MustNew(core.Config[string]{Rules: rules}).Decide(context.Background(), "alice")
-	one, other := headers.MustNew(headers.Options{}, rules), headers.MustNew(headers.Options{}, rules)
-	h := http.Header{}
-	one.Write(h, &outcome)
-	fmt.Println(one.Wrote(h), other.Wrote(h))
-	// Output: true false
-}
-
 func ExampleDelete() {
 	h := http.Header{"Retry-After": {"3"}, "Ratelimit": {`"default";r=1;t=60`}} // the latter by an outer limiter
 	headers.Delete(h)

@@ -3,7 +3,6 @@ package headers
 import (
 	"net/http"
 	"strings"
-	"unsafe"
 )
 
 // Kept is the fields that an answer had when its request was allowed. Handlers inside a limiter may
@@ -39,16 +38,6 @@ func (w *Writer) Keep(h http.Header) (k Kept) {
 		}
 	}
 	return k
-}
-
-// Wrote reports whether w itself has written the field RateLimit-Policy that is in h: not another
-// Writer of the same rules, and not a limiter further inside, which joins lists. It is false if
-// formats or limits that depend on the request need another text.
-func (w *Writer) Wrote(h http.Header) bool {
-	lines := fieldPolicy.in(h)
-	// All answers of w share the text.
-	return len(lines) == 1 && w.members != "" && len(lines[0]) == len(w.members) &&
-		unsafe.StringData(lines[0]) == unsafe.StringData(w.members)
 }
 
 // Changed reports whether h has lost a field of k, has it more than once, or has that of another

@@ -36,6 +36,9 @@ func (p *pattern) matches(r *http.Request) bool {
 // matchesElsewhere reports whether a path, which may be escaped, matches in a reading of any
 // server. It allocates for paths with ; \ or # and for escaped ones alone.
 func (p *pattern) matchesElsewhere(path string, escaped bool) bool {
+	if escaped && (strings.Contains(path, "%2e") || strings.Contains(path, "%2E")) {
+		path = strings.NewReplacer("%2e", ".", "%2E", ".").Replace(path)
+	}
 	if p.matchesLoosely(path, escaped) {
 		return true
 	}

@@ -6,18 +6,14 @@ import (
 )
 
 // again reports whether g has already charged the request of r for the answer with header h: a
-// router has sent it through the same limiter twice. A request with an end is known by its context,
-// others by the fields, so that no request pays for a mark. A limiter that shows no fields, or whose
-// limits depend on the request, does not recognise a request without an end.
+// router has sent it through the same limiter twice. A request with an end is known by its context.
+// Others are charged each time: their fields in h would not tell a request that was charged from
+// one that was denied, or from another one of the same answer.
 //
 // The answer must be the same: a handler may serve several requests of a batch, with answers of
 // their own, in the context of one.
 func (g *Gate[R]) again(r *http.Request, h http.Header) bool {
-	a := g.newest.Load()
-	if len(h) > 0 && a.fields.Wrote(h) {
-		return true
-	}
-	if !a.ends {
+	if !g.newest.Load().ends {
 		return false
 	}
 	for e := endOf(r.Context()); e != nil; e = e.outer {

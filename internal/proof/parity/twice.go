@@ -12,7 +12,6 @@ import (
 // testTwice tests one limiter that stands around the application and around a route.
 func testTwice[R any](t *testing.T, a Adapter[R]) {
 	for name, limit := range map[string]*Config[R]{
-		"a rate":            everybody[R](limits.FixedWindow(limits.PerDay(3))),
 		"one at once":       everybody[R](limits.Concurrent(1)),
 		"with a final cost": everybody[R](limits.FixedWindow(limits.PerDay(3))),
 	} {
