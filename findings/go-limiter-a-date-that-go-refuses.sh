@@ -5,6 +5,7 @@
 # error. hashicorp/go-retryablehttp v0.7.8 reads it, because it parses by time.RFC1123, which
 # takes any name of a zone. X-RateLimit-Reset, elsewhere a number, is the same date.
 set -euo pipefail
+limiter=v0.7.1 retryablehttp=v0.7.8
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
@@ -59,5 +60,5 @@ func must(err error) {
 	}
 }
 G
-go get github.com/hashicorp/go-retryablehttp@v0.7.8 github.com/sethvargo/go-limiter@v0.7.1 2>/dev/null
+go get "github.com/hashicorp/go-retryablehttp@$retryablehttp" "github.com/sethvargo/go-limiter@$limiter" 2>/dev/null
 go run .

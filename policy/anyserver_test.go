@@ -12,7 +12,8 @@ import (
 // elsewhere are paths that some server of another language takes for /login.
 var elsewhere = []string{
 	"/login", "/LOGIN", "/Login/", "/logIn?x=1", "/login;a=b", "/login;", "/login;a=b/", "/;a/login",
-	"/x/..;/login", "/x/..;a=b/login", "/x/%2e%2e;/login", "/x/%2e%2e;a%2Fb/login", "/x/..%3B/login", "/LOGIN;JSESSIONID=1",
+	"/x/..;/login", "/x/..;a=b/login", "/x/%2e%2e;/login", "/x/%2e%2e;a%2Fb/login",
+	"/x/..%3B/login", "/LOGIN;JSESSIONID=1",
 	"/login%3Ba=b", "/%4Cogin", "/LOG%49N;a=%2Fb", "//LOGIN", "/./;a/Login", "/login#x", `/x\..\LOGIN`,
 	"/login;a=b#c", `/Login\#`,
 }
