@@ -1,7 +1,8 @@
 // Words counts what the project wants less of: words that make a comment hard to read, long
-// lines, long names of tests and long subjects of commits. .ci/words.txt has a number for each
-// count. A count above its number fails, and its places are printed. A count below its number
-// is to be lowered there: the numbers only fall.
+// lines, long names of tests, files over which the methods of a type are scattered, and long
+// subjects of commits. .ci/words.txt has a number for each count. A count above its number
+// fails, and its places are printed. A count below its number is to be lowered there: the
+// numbers only fall.
 //
 //	go run .ci/words.go         # compares
 //	go run .ci/words.go lower   # writes lower counts into .ci/words.txt
@@ -13,6 +14,7 @@ import (
 	"go/token"
 	"os"
 	"os/exec"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -31,6 +33,9 @@ var (
 		`(been|done|sent|decided|taken)\b`)
 	generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 	test      = regexp.MustCompile(`^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
+	method    = regexp.MustCompile(`^func \((?:\w+ )?\*?(\w+)(?:\[.*?\])?\) `)
+	// Proof, benchmarks and examples are neither library nor command.
+	beside = regexp.MustCompile(`(^|/)(proof|benchmarks|examples|limitstest|testdata|\.ci)/`)
 )
 
 func main() {
@@ -58,7 +63,7 @@ func check(lower bool) error {
 		return err
 	}
 	failed := false
-	for _, name := range []string{"comments", "lines", "names", "subjects"} {
+	for _, name := range []string{"comments", "lines", "names", "files", "subjects"} {
 		line := regexp.MustCompile(`(?m)^` + name + ` (\d+)$`)
 		match := line.FindStringSubmatch(text)
 		if match == nil {
@@ -122,8 +127,9 @@ func readFiles(places map[string][]string) error {
 	if err != nil {
 		return fmt.Errorf("git ls-files: %w", err)
 	}
-	for path := range strings.FieldsSeq(string(listed)) {
-		source, err := os.ReadFile(path)
+	homes := make(map[string][]string) // of a type: the files with its methods
+	for name := range strings.FieldsSeq(string(listed)) {
+		source, err := os.ReadFile(name)
 		if os.IsNotExist(err) {
 			continue // removed, and not committed yet
 		}
@@ -133,20 +139,32 @@ func readFiles(places map[string][]string) error {
 		if generated.Match(source) {
 			continue
 		}
-		isTest := strings.HasSuffix(path, "_test.go")
+		isTest := strings.HasSuffix(name, "_test.go")
 		n := 0
 		for line := range strings.Lines(string(source)) {
 			n++
 			line = strings.TrimSuffix(line, "\n")
 			if utf8.RuneCountInString(line) > 120 {
-				places["lines"] = append(places["lines"], fmt.Sprintf("%s:%d", path, n))
+				places["lines"] = append(places["lines"], fmt.Sprintf("%s:%d", name, n))
 			}
-			if name := test.FindStringSubmatch(line); isTest && name != nil && len(name[1]) > 60 {
-				places["names"] = append(places["names"], fmt.Sprintf("%s:%d: %s", path, n, name[1]))
+			if m := test.FindStringSubmatch(line); isTest && m != nil && len(m[1]) > 60 {
+				places["names"] = append(places["names"], fmt.Sprintf("%s:%d: %s", name, n, m[1]))
+			}
+			if m := method.FindStringSubmatch(line); m != nil && !isTest && !beside.MatchString(name) {
+				kind := path.Dir(name) + "." + m[1]
+				files := homes[kind]
+				if slices.Contains(files, name) {
+					continue
+				}
+				homes[kind] = append(files, name)
+				if len(files) > 0 {
+					place := fmt.Sprintf("%s:%d: methods of %s, as in %s", name, n, m[1], files[0])
+					places["files"] = append(places["files"], place)
+				}
 			}
 		}
 		if !isTest {
-			readComments(places, path, source)
+			readComments(places, name, source)
 		}
 	}
 	return nil
