@@ -26,6 +26,7 @@ func (a *Announcer) Listen(heard func(backends.Announcement)) {
 const (
 	subscribeTimeout = 5 * time.Second
 	silenceTimeout   = 3 * time.Second // a PING follows
+	listenSlice      = 250 * time.Millisecond
 	minListenPause   = 100 * time.Millisecond
 	maxListenPause   = 5 * time.Second
 )
@@ -67,6 +68,10 @@ func (a *Announcer) log() *slog.Logger {
 // It reads the connection itself. The channels of go-redis would subscribe again on a new
 // connection. If the server refuses that, as a new node of a Cluster does, they stay silent. They
 // also keep to plain channels after an upgrade to sharded ones.
+//
+// It reads for a short time again and again, and looks whether a is closed. To close the
+// subscription meanwhile would not be faster: while go-redis connects again, it holds the lock that
+// its Close needs.
 func (a *Announcer) subscribed(begun func()) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -79,16 +84,17 @@ func (a *Announcer) subscribed(begun func()) (err error) {
 		return err
 	}
 	defer subscription.Close()
-	defer context.AfterFunc(a.ctx, func() { subscription.Close() })() // ends ReceiveTimeout
 	begun()
-	for silent := false; a.ctx.Err() == nil && a.shard() == shard; {
-		message, err := subscription.ReceiveTimeout(a.ctx, silenceTimeout)
+	heardAt, asked := time.Now(), false
+	for a.ctx.Err() == nil && a.shard() == shard {
+		message, err := subscription.ReceiveTimeout(a.ctx, listenSlice)
 		var late net.Error
-		switch {
+		switch isLate := errors.As(err, &late) && late.Timeout(); {
 		case err == nil:
-			silent = false
-		case !silent && errors.As(err, &late) && late.Timeout():
-			silent = true
+			heardAt, asked = time.Now(), false
+		case isLate && time.Since(heardAt) < silenceTimeout:
+		case isLate && !asked:
+			heardAt, asked = time.Now(), true
 			if err := subscription.Ping(a.ctx); err != nil {
 				return err
 			}
