@@ -13,9 +13,9 @@ func (sh *shard) displaceLocked(visits []visit, limit *scopedLimit, now int64) *
 		victim, from, _ = sh.soonestLocked(visits, int(sh.crowdedLocked(visits, limit.share)))
 	}
 	under := sh.limits.get(victim.limitID)
-	sh.raiseFloorLocked(under, sh.rememberedLocked(under, victim.used(), now), now)
+	sh.floors = sh.floors.raise(under, sh.rememberedLocked(under, victim.used(), now), now)
 	if c, ok := sh.changeLocked(victim, now); ok {
-		sh.raiseFloorLocked(under, floorStep{c.units, c.until}, now)
+		sh.floors = sh.floors.raise(under, floorStep{c.units, c.until}, now)
 	}
 	sh.clearLocked(victim)
 	sh.displaced++

@@ -13,7 +13,15 @@ func Nodes(m *Memory) (n int) {
 // Summary returns how many bytes the summaries of what m has displaced take.
 func Summary(m *Memory) (bytes int) {
 	for i := range m.shards {
-		bytes += cap(m.shards[i].floors) * int(unsafe.Sizeof(floor{}))
+		floors := m.shards[i].floors
+		if floors == nil {
+			continue
+		}
+		n := cap(floors.own)
+		for _, shared := range floors.shared {
+			n += cap(shared)
+		}
+		bytes += n * int(unsafe.Sizeof(floor{}))
 	}
 	return bytes
 }

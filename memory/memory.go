@@ -63,7 +63,8 @@ const (
 //
 // The summary takes at most 4 KiB for every 8,192 keys of MaxKeys. Each part of the table remembers
 // 47 scopes separately: four numbers of units a scope, and until when they may be in use. So the
-// RetryAfter of a key that is not found may be late.
+// RetryAfter of a key that is not found may be late. Further scopes share 128 such memories, 10 KiB
+// for each kind of limit: a flood over n of these scopes reaches another one with odds of n to 128.
 //
 // Time never goes back. After the wall clock steps back, units keep draining, and windows by the
 // calendar turn over early, by the step, until the process restarts or the wall clock has caught

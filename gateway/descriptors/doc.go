@@ -66,6 +66,10 @@
 // refund of a limit that is not by unit. If all descriptors of a request are such, or if there are
 // more than 64, Decide returns an [Invalid] error. The configuration of the proxy decides these.
 //
+// A flood of values displaces keys of its own rule from a full memory, and denies new keys of that
+// rule. From the 48th rule on that a flood displaces, rules share 128 summaries of what was
+// displaced, by a secret hash.
+//
 // A proxy may bring a limit of its own with a descriptor. It counts in the window of a limit of the
 // file by the same units, and one above 499,999,999 counts as that.
 //
