@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -265,6 +267,21 @@ func ExampleWatchPolicy() {
 	// Output:
 	// enforce
 	// disabled
+}
+
+// SIGHUP makes the watcher read the file at once.
+func ExampleOptions_reload() {
+	signals, reload := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, syscall.SIGHUP)
+	go func() {
+		for range signals {
+			reload <- struct{}{}
+		}
+	}()
+	options := policy.Options{Reload: reload}
+	fmt.Println(options.Reload != nil)
+	// Output:
+	// true
 }
 
 func ExampleOptions() {

@@ -97,8 +97,10 @@ func WatchPolicy[R any](
 			return ctx.Err()
 		case <-ticker.C:
 			reload = false
-		case <-options.Reload:
-			reload = true
+		case _, open := <-options.Reload:
+			if reload = open; !open {
+				options.Reload = nil // a closed channel would always be ready
+			}
 		}
 		if err := ctx.Err(); err != nil { // ctx may have ended at the same time
 			return err

@@ -378,6 +378,32 @@ func TestAReloadNeedsNoSecondRead(t *testing.T) {
 	})
 }
 
+// Every read takes no virtual time, so a loop without a wait would never end.
+func TestAClosedReloadChannelAsksForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "weir.yaml")
+		must(t, os.WriteFile(path, []byte(rate(1)), 0o600))
+		p, err := policy.Load(path, names)
+		must(t, err)
+		reload, applied := make(chan struct{}), 0
+		close(reload)
+		ctx, cancel := context.WithCancel(t.Context())
+		go policy.Watch(ctx, p, func([]core.Rule[request]) error {
+			applied++
+			return nil
+		}, policy.Options{Reload: reload, Logger: slog.New(slog.DiscardHandler)})
+		synctest.Wait() // returns only once Watch waits
+		must(t, os.WriteFile(path, []byte(rate(2)), 0o600))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if applied != 1 {
+			t.Errorf("a change was applied %d times", applied)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
 func TestWatchSurvivesWhatTakesThePlaceOfTheFile(t *testing.T) {
 	for name, replace := range map[string]func(t *testing.T, path string) (logged string){
 		"nothing": func(*testing.T, string) string { return "no such file" },

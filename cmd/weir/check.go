@@ -196,7 +196,11 @@ func runCases(c *cobra.Command, r *report, t *trial, name string) {
 		}
 	}
 	if failing > 0 {
-		r.say("%s: %d of %s fail", visible.Name(shown), failing, count(len(cases), "case"))
+		verb := "fail"
+		if failing == 1 {
+			verb = "fails"
+		}
+		r.say("%s: %d of %s %s", visible.Name(shown), failing, count(len(cases), "case"), verb)
 		return
 	}
 	r.say("%s: %s, all hold", visible.Name(shown), count(len(cases), "case"))

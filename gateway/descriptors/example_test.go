@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
+	"os"
+	"path/filepath"
 
 	"github.com/weir-go/weir/gateway/descriptors"
 )
@@ -37,4 +40,46 @@ descriptors:
 	// small false 1
 	// small false 0
 	// small true 0
+}
+
+// A directory may have a policy file beside limits.
+func ExampleSort() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	os.WriteFile(filepath.Join(dir, "weir.yaml"), []byte("version: 1\nrules: []\n"), 0o600)
+	os.WriteFile(filepath.Join(dir, "shop.yaml"), []byte("domain: shop\n"), 0o600)
+	limits, policies, err := descriptors.Sort(dir)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(filepath.Base(limits[0]), filepath.Base(policies[0]))
+	// Output:
+	// shop.yaml weir.yaml
+}
+
+// The limits change, and are read at once.
+func ExampleWatcher_Reload() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	write := func(name, text string) { os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600) }
+	write("shop.yaml", "domain: shop\n")
+	service, watcher, err := descriptors.NewWatcher([]string{dir}, descriptors.Options{
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(service.Domains())
+	write("shop.yaml", "domain: market\n")
+	watcher.Reload()
+	fmt.Println(service.Domains())
+	// Output:
+	// [shop]
+	// [market]
 }

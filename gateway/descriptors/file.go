@@ -37,7 +37,8 @@ func (c *Config) Domains() []string {
 }
 
 // Load reads files of limits, and all files of directories whose names end in .yaml or
-// .yml, except for policy files: see [Policies]. Its error reports every mistake: see [Mistakes].
+// .yml, except for policy files: see [Sort]. A directory without a file of limits is an error. The
+// error reports every mistake: see [Mistakes].
 func Load(paths ...string) (*Config, error) {
 	files, err := Read(paths...)
 	if err != nil {
@@ -48,36 +49,51 @@ func Load(paths ...string) (*Config, error) {
 
 // Read reads the files that [Load] would read, without their limits.
 func Read(paths ...string) (files []File, err error) {
+	files, _, err = read(paths)
+	return files, err
+}
+
+// read is Read, and returns the names of the policy files that it leaves out.
+func read(paths []string) (files []File, policies []string, err error) {
 	for _, path := range paths {
 		all, isDirectory, err := readAll(path)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		before := len(files)
 		for _, f := range all {
-			if !isDirectory || !isPolicy(f.Text) {
+			if isDirectory && isPolicy(f.Text) {
+				policies = append(policies, f.Name)
+			} else {
 				files = append(files, f)
 			}
 		}
+		if len(files) == before {
+			return nil, nil, fmt.Errorf("%s: has no file of limits by descriptors, only %s, "+
+				"which is a policy file: add one, or leave the directory out", path, all[0].Name)
+		}
 	}
-	return files, nil
+	return files, policies, nil
 }
 
-// Policies returns the names of the policy files in directories: those with rules and without
-// domain and descriptors. [Load] and [Read] leave them out, so one directory may have both
-// kinds. Files that are named themselves are not looked at.
-func Policies(paths ...string) (names []string, err error) {
-	for _, path := range paths {
-		all, isDirectory, err := readAll(path)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range all {
-			if isDirectory && isPolicy(f.Text) {
-				names = append(names, f.Name)
-			}
+// Sort returns the names of the files of a directory that [Load] would read, and of its policy
+// files: those with rules and without descriptors. So one directory may have both kinds.
+func Sort(directory string) (limits, policies []string, err error) {
+	all, isDirectory, err := readAll(directory)
+	if err == nil && !isDirectory {
+		err = fmt.Errorf("%s: is no directory", directory)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, f := range all {
+		if isPolicy(f.Text) {
+			policies = append(policies, f.Name)
+		} else {
+			limits = append(limits, f.Name)
 		}
 	}
-	return names, nil
+	return limits, policies, nil
 }
 
 // readAll reads a file, or those of a directory.
@@ -178,7 +194,7 @@ func Parse(files ...File) (*Config, error) {
 		r.read(f)
 	}
 	if len(files) == 0 {
-		return nil, errors.New("descriptors: there is no file")
+		return nil, errors.New("descriptors: there is no file: name one at least")
 	}
 	if r.mistakes != nil {
 		slices.SortStableFunc(r.mistakes, func(a, b *policy.Mistake) int {
@@ -262,7 +278,7 @@ func Recognize(text []byte) bool {
 
 // isPolicy reports whether a text is a policy file. It says nothing of mistakes.
 func isPolicy(text []byte) bool {
-	return has(text, "rules") && !has(text, "descriptors") && !has(text, "domain")
+	return has(text, "rules") && !has(text, "descriptors")
 }
 
 // has reports whether a document has a field at its top.

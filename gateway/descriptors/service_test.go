@@ -571,6 +571,90 @@ func TestAReloadNeedsNoSecondRead(t *testing.T) {
 	}
 }
 
+const oneDomain = "domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: day, requests_per_unit: 10}}\n"
+
+// The limits in force would count as removed otherwise.
+func TestADirectoryThatLosesItsLimitsIsAMistake(t *testing.T) {
+	one, two := t.TempDir(), t.TempDir()
+	write := func(dir, name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(one, "limits.yaml", oneDomain)
+	write(two, "limits.yaml", strings.Replace(oneDomain, "domain: d", "domain: e", 1))
+	write(one, "weir.yaml", "version: 1\nrules: []\n")
+	var log strings.Builder
+	service, watcher, err := descriptors.NewWatcher([]string{one, two},
+		descriptors.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(one, "limits.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	watcher.Reload()
+	if got := said(service.Decide(t.Context(), ask(t, "k=1"))); got != "ok: 9 of 10/day" {
+		t.Error(got)
+	}
+	if _, err := watcher.Failure(); err == nil || !strings.Contains(err.Error(), one+": has no file of limits") {
+		t.Errorf("got %v, want an error that names %s", err, one)
+	}
+	write(one, "limits.yaml", oneDomain)
+	watcher.Reload()
+	if _, err := watcher.Failure(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAPolicyFileThatComesBesideLimitsIsLogged(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "limits.yaml"), []byte(oneDomain), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	_, watcher, err := descriptors.NewWatcher([]string{dir},
+		descriptors.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "weir.yaml")
+	if err := os.WriteFile(name, []byte("version: 1\ndomain: d\nrules: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	watcher.Reload()
+	watcher.Reload()
+	if got := log.String(); strings.Count(got, "level=WARN") != 1 || !strings.Contains(got, name) ||
+		!strings.Contains(got, "restart") {
+		t.Errorf("want one line about %s:\n%s", name, got)
+	}
+	if _, err := watcher.Failure(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A field too many makes a policy no file of limits: its own mistakes are told.
+func TestADirectoryIsSortedByWhatItsFilesAre(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.yaml": oneDomain, "b.yaml": "domain: e\n", "c.yaml": "rules: []\n", "d.yaml": "domain: f\nrules: []\n",
+		"e.yaml": "domain: g\ndescriptors: []\nrules: []\n", "f.yaml": "rules: [\n", "g.txt": "rules: []\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limits, policies, err := descriptors.Sort(dir)
+	got := fmt.Sprint(limits, policies, err)
+	if got = strings.ReplaceAll(got, dir+string(filepath.Separator), ""); got != "[a.yaml b.yaml e.yaml] [c.yaml d.yaml f.yaml] <nil>" {
+		t.Error(got)
+	}
+	if _, _, err := descriptors.Sort(filepath.Join(dir, "a.yaml")); err == nil {
+		t.Error("a file is no directory")
+	}
+}
+
 func TestAConfigurationHasItsMistakesReported(t *testing.T) {
 	if _, err := descriptors.New(nil, descriptors.Options{Instances: -1, MaxDetailed: -1}); err == nil ||
 		strings.Count(err.Error(), "\n") != 2 {

@@ -28,12 +28,14 @@ type Watcher struct {
 	err             error
 	loads, failures int64
 	last            string // what the read before has seen; "": it failed
+
+	policies []string // policy files beside the limits; read and written by looks
 }
 
 // NewWatcher loads the limits of files and directories, and returns a service for them with
 // the watcher that follows them. The error reports every mistake.
 func NewWatcher(paths []string, o Options) (*Service, *Watcher, error) {
-	files, err := Read(paths...)
+	files, policies, err := read(paths)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -47,7 +49,7 @@ func NewWatcher(paths []string, o Options) (*Service, *Watcher, error) {
 	}
 	return service, &Watcher{
 		service: service, paths: slices.Clone(paths), logger: o.Logger,
-		digest: digestOf(files), applied: time.Now(), loads: 1,
+		digest: digestOf(files), applied: time.Now(), loads: 1, policies: policies,
 	}, nil
 }
 
@@ -79,11 +81,12 @@ func (w *Watcher) Reload() {
 func (w *Watcher) look(reload bool) {
 	w.looking.Lock()
 	defer w.looking.Unlock()
-	files, err := Read(w.paths...)
+	files, policies, err := read(w.paths)
 	if err != nil {
 		w.fail("", err, reload)
 		return
 	}
+	w.notePolicies(policies)
 	w.mu.Lock()
 	digest := digestOf(files)
 	agreed := reload || digest == w.last
@@ -100,6 +103,18 @@ func (w *Watcher) look(reload bool) {
 	default:
 		w.load(files, digest, reload)
 	}
+}
+
+// notePolicies logs a line for each policy file that has come into a directory. A watcher reads
+// limits alone: which file is the policy was found out before.
+func (w *Watcher) notePolicies(policies []string) {
+	for _, name := range policies {
+		if !slices.Contains(w.policies, name) {
+			w.log().Warn("descriptors: a policy file is new beside files of limits, and has no effect: "+
+				"restart the program to use it", "file", name)
+		}
+	}
+	w.policies = policies
 }
 
 func (w *Watcher) load(files []File, digest string, reload bool) {

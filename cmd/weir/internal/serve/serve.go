@@ -147,7 +147,9 @@ func Run(ctx context.Context, config Config) error {
 		s.leaving.Store(true)
 	}
 	s.Logger.Info("serve: requests in flight end", "drain", s.Drain)
+	begun := time.Now()
 	s.drain(servers)
+	s.Logger.Info("serve: ended", "after", time.Since(begun).Round(time.Millisecond))
 	return err
 }
 
@@ -227,16 +229,12 @@ func sort(paths []string) (policyPath string, limitPaths []string, err error) {
 			return "", nil, err
 		}
 		if info.IsDir() {
-			names, err := descriptors.Policies(path)
+			limits, names, err := descriptors.Sort(path)
 			if err != nil {
 				return "", nil, err
 			}
 			policies = append(policies, names...)
-			files, err := descriptors.Read(path)
-			if err != nil {
-				return "", nil, err
-			}
-			if len(files) > 0 {
+			if len(limits) > 0 {
 				limitPaths = append(limitPaths, path)
 			}
 			continue

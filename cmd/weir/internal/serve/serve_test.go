@@ -442,6 +442,9 @@ func TestRequestsInFlightEndOrAreEnded(t *testing.T) {
 		if err := r.end(); err != nil {
 			t.Error(err)
 		}
+		if !strings.Contains(r.log.String(), "serve: ended") {
+			t.Errorf("the end is not logged:\n%s", r.log)
+		}
 	}
 }
 
