@@ -31,11 +31,12 @@ func (s *system) openEnvoy(actions string) string {
 	_, grpc, _ := net.SplitHostPort(s.weir.grpc)
 	from := strings.Index(text, "                  - name: envoy.filters.http.ext_authz")
 	to := strings.Index(text, "                  - name: envoy.filters.http.ratelimit")
+	_, limited, _ := strings.Cut(text, "                      rate_limits:\n")
+	limited, _, _ = strings.Cut(limited, "                      routes:\n")
 	for _, change := range [][2]string{
 		{text[from:to], ""},
 		{"failure_mode_deny: true", "failure_mode_deny: false"},
-		{"                        - actions: [{remote_address: {}}]\n", ""},
-		{"                        - actions: [{request_headers: {header_name: \":path\", descriptor_key: path}}]\n", actions},
+		{limited, strings.TrimPrefix(actions, "\n")},
 		{"8081", grpc},
 	} {
 		if !strings.Contains(text, change[0]) {
