@@ -40,3 +40,35 @@ func TestAKeyByRouteBeforeRoutingIsAMistake(t *testing.T) {
 		}
 	}
 }
+
+// A host has a router of its own.
+func TestAKeyByRouteAsksTheRouterOfTheHost(t *testing.T) {
+	e := echo.New()
+	var got error
+	e.GET("/shared", hi)
+	shop := e.Host("shop.example")
+	shop.GET("/users/:id", hi)
+	ask := func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			_, got = echomw.RoutePattern(c)
+			return next(c)
+		}
+	}
+	e.Use(ask)
+	send := func(host, path string) {
+		r := httptest.NewRequest("GET", path, nil)
+		r.Host = host
+		e.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	for _, path := range []string{"/users/1", "/none", "/shared"} { // the last is a 404 there
+		if send("shop.example", path); got != nil {
+			t.Errorf("in Use, %s: %v", path, got)
+		}
+	}
+	e = echo.New()
+	e.Host("shop.example").GET("/users/:id", hi)
+	e.Pre(ask)
+	if send("shop.example", "/users/1"); !errors.Is(got, keyfuncs.ErrTooEarly) {
+		t.Errorf("in Pre: %v", got)
+	}
+}

@@ -46,10 +46,14 @@ func isEarly(c echo.Context) bool {
 		return false
 	}
 	e := c.Echo()
+	router, ok := e.Routers()[c.Request().Host] // of a group made by e.Host
+	if !ok {
+		router = e.Router()
+	}
 	ahead := e.AcquireContext()
 	defer e.ReleaseContext(ahead)
 	ahead.Reset(c.Request(), nil)
-	e.Router().Find(c.Request().Method, echo.GetPath(c.Request()), ahead)
+	router.Find(c.Request().Method, echo.GetPath(c.Request()), ahead)
 	return ahead.Path() != "" && ahead.Get(echo.ContextKeyHeaderAllow) == nil
 }
 
