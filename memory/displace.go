@@ -1,5 +1,7 @@
 package memory
 
+import "github.com/weir-go/weir/internal/ground/family"
+
 // displaceLocked evicts one key from the buckets of visits, which are all full, adds its state to
 // the floor of its limit, and returns the slot that this frees in one of the first two buckets. A
 // new key under limit takes that slot.
@@ -74,4 +76,14 @@ func (sh *shard) crowdedLocked(visits []visit, own uint8) uint8 {
 		return own
 	}
 	return most
+}
+
+// rememberedLocked returns the step for s, a state of limit that is displaced. Of a banned key it
+// keeps one unit less than the number that bans, so that no key inherits a ban.
+func (sh *shard) rememberedLocked(limit *scopedLimit, s family.Used, now int64) floorStep {
+	s, t, _ := limit.family.Decide(s, 0, now, &sh.nodes)
+	if limit.Bans {
+		return floorStep{min(s.B, limit.Max-1), s.At + limit.Period}
+	}
+	return floorStep{t.InUse, now + t.Reset}
 }

@@ -1,9 +1,6 @@
 package memory
 
-import (
-	"github.com/weir-go/weir/internal/ground/algorithm"
-	"github.com/weir-go/weir/internal/ground/family"
-)
+import "github.com/weir-go/weir/internal/ground/algorithm"
 
 // A shard remembers the keys that it displaced in one summary for each scope: how many units such a
 // key may have in use, and until when. A key that is not found starts from the summary. So a
@@ -203,14 +200,4 @@ func (f *floor) wait(most, now int64) (wait int64) {
 		}
 	}
 	return wait
-}
-
-// rememberedLocked returns the step for s, a state of limit that is displaced. Of a banned key it
-// keeps one unit less than the number that bans, so that no key inherits a ban.
-func (sh *shard) rememberedLocked(limit *scopedLimit, s family.Used, now int64) floorStep {
-	s, t, _ := limit.family.Decide(s, 0, now, &sh.nodes)
-	if limit.Bans {
-		return floorStep{min(s.B, limit.Max-1), s.At + limit.Period}
-	}
-	return floorStep{t.InUse, now + t.Reset}
 }

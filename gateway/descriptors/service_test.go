@@ -646,8 +646,8 @@ func TestADirectoryIsSortedByWhatItsFilesAre(t *testing.T) {
 		}
 	}
 	limits, policies, err := descriptors.Sort(dir)
-	got := fmt.Sprint(limits, policies, err)
-	if got = strings.ReplaceAll(got, dir+string(filepath.Separator), ""); got != "[a.yaml b.yaml e.yaml] [c.yaml d.yaml f.yaml] <nil>" {
+	got := strings.ReplaceAll(fmt.Sprint(limits, policies, err), dir+string(filepath.Separator), "")
+	if got != "[a.yaml b.yaml e.yaml] [c.yaml d.yaml f.yaml] <nil>" {
 		t.Error(got)
 	}
 	if _, _, err := descriptors.Sort(filepath.Join(dir, "a.yaml")); err == nil {
