@@ -11,7 +11,7 @@ import (
 // Rule is a rule for HTTP requests: see [core.Rule].
 type Rule = nethttp.Rule
 
-// Config configures a [Limiter]: see [nethttp.Config].
+// Config configures a [Limiter]: see [nethttp.ConfigOf].
 type Config = nethttp.Config
 
 // Limiter limits the requests of chi routers. It is a [nethttp.Limiter]: pass its

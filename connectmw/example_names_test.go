@@ -103,39 +103,6 @@ func ExampleLimiter_Interceptor() {
 	// Place resource_exhausted: denied
 }
 
-// A handler that decides by itself, here for each item of its message.
-func ExampleLimiter_Decide() {
-	items := once(connectmw.Method)
-	for range 2 {
-		fmt.Println(items.Decide(call()).Verdict())
-	}
-	// Output:
-	// allowed
-	// denied
-}
-
-func ExampleLimiter_State_held() {
-	slots := connectmw.MustNew(connectmw.Config{
-		Rules: []connectmw.Rule{{Name: "slots", Limit: limits.Concurrent(5), Key: connectmw.Method}},
-	})
-	visit(slots.Interceptor(), func(context.Context) string {
-		units := slots.State().Held
-		return fmt.Sprint(units, " held")
-	}, []string{"Place"})
-	// Output: Place 1 held
-}
-
-func ExampleLimiter_State_queue() {
-	queue := connectmw.MustNew(connectmw.Config{
-		Rules: []connectmw.Rule{
-			{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 10), Key: connectmw.Method},
-		},
-	})
-	s := queue.State()
-	fmt.Println(s.Waiting, s.QueueFull, s.QueueLeft)
-	// Output: 0 0 0
-}
-
 func ExampleLift() {
 	key := keyfuncs.First(connectmw.Lift(keyfuncs.BearerToken), connectmw.Lift(keyfuncs.Header("X-Tenant")))
 	fmt.Println(key(call("X-Tenant", "acme")))
@@ -293,60 +260,6 @@ func ExampleDetach() {
 	// Place started
 	// Place resource_exhausted: denied
 	// Place started
-}
-
-func ExampleLimiter_Replace() {
-	limiter := once(connectmw.Method)
-	err := limiter.Replace([]connectmw.Rule{
-		{Name: "twice", Limit: limits.TokenBucket(limits.PerDay(2), 2), Key: connectmw.Method},
-	})
-	fmt.Println(err, len(limiter.State().Rules))
-	visit(limiter.Interceptor(), served, place)
-	// Output:
-	// <nil> 1
-	// Place served
-	// Place served
-}
-
-func ExampleLimiter_Override() {
-	limiter := once(connectmw.Method)
-	fmt.Println(limiter.Override("once", core.Override{Mode: new(core.Shadow), Until: time.Now().Add(time.Hour)}))
-	visit(limiter.Interceptor(), served, place)
-	// Output:
-	// <nil>
-	// Place served
-	// Place served
-}
-
-func ExampleLimiter_State_rules() {
-	for _, rule := range once(connectmw.Method).State().Rules {
-		fmt.Println(rule.Name, rule.Mode)
-	}
-	// Output: once enforce
-}
-
-func ExampleLimiter_Explain() {
-	o := once(connectmw.Method).Explain(call())
-	fmt.Println(o.Verdict(), o.At(0).Remaining)
-	// Output: allowed 1
-}
-
-func ExampleLimiter_ExplainKey() {
-	limiter := once(connectmw.Method)
-	limiter.Decide(call())
-	d, err := limiter.ExplainKey(context.Background(), "once", "/shop.v1.Orders/Place", limits.Limit{})
-	fmt.Println(d.Allowed, d.Remaining, err)
-	// Output: false 0 <nil>
-}
-
-func ExampleLimiter_ResetKey() {
-	limiter := once(connectmw.Method)
-	limiter.Decide(call())
-	fmt.Println(limiter.ResetKey(context.Background(), "once", "/shop.v1.Orders/Place"))
-	fmt.Println(limiter.Decide(call()).Verdict())
-	// Output:
-	// <nil>
-	// allowed
 }
 
 // A shedder goes outside of the limiter.

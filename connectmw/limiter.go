@@ -2,15 +2,13 @@ package connectmw
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 
 	"connectrpc.com/connect"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/http/gate"
-	"github.com/weir-go/weir/limits/backends"
+	"github.com/weir-go/weir/nethttp"
 )
 
 // Rule is a rule for calls: see [core.Rule]. The status in the [core.Result] of a FinalCost is the
@@ -18,78 +16,38 @@ import (
 // connect.CodeUnauthenticated. It is 0 after a panic and if the client has left. Bytes is 0.
 type Rule = core.Rule[*Call]
 
-// Config configures a [Limiter]. [nethttp.Config] describes its fields, with calls for requests and
-// connect.CodeUnavailable for status 503; the comments here describe differences.
-type Config struct {
-	Rules     []Rule
-	Backend   backends.Backend
-	Fallback  backends.Backend
-	Instances int
-	Observer  core.Observer
-	Logger    *slog.Logger
-	Headers   headers.Options
-
-	// Denied returns the error of a call that is denied or could not be decided. err is the
-	// default, with the code, a message and the details RetryInfo and QuotaFailure; it is used if
-	// Denied returns nil. If a call could not be decided and Denied returns a code that blames the
-	// client, such as connect.CodeUnauthenticated, the client is not told to try again. nil: err.
-	Denied func(c *Call, o core.Outcome, err *connect.Error) error
-
-	MaxWaiting int
-
-	// OutcomeInContext makes [OutcomeFrom] return the outcome of an allowed call in its handler and
-	// in the interceptors inside.
-	OutcomeInContext bool
-}
+// Config configures a [Limiter]: see [nethttp.ConfigOf], with calls for requests and
+// connect.CodeUnavailable for status 503.
+//
+// Denied returns the error of a call that is denied or could not be decided. The last argument is
+// the default, with the code, a message and the details RetryInfo and QuotaFailure; it is used if
+// Denied returns nil. If a call could not be decided and Denied returns a code that blames the
+// client, such as connect.CodeUnauthenticated, the client is not told to try again. nil: the
+// default.
+//
+// OutcomeInContext makes [OutcomeFrom] return the outcome of an allowed call in its handler and in
+// the interceptors inside.
+type Config = nethttp.CallConfigOf[*Call, func(*Call, core.Outcome, *connect.Error) error]
 
 // Limiter limits the calls of a server. It is safe for concurrent use.
 type Limiter struct {
+	nethttp.Controls[*Call]
 	gate   *gate.Gate[*Call]
 	denied func(*Call, core.Outcome, *connect.Error) error
 }
 
 // New returns a limiter. The error reports every mistake in config.
 func New(config Config) (*Limiter, error) {
-	gateConfig := gate.Config[*Call]{
-		Config: core.Config[*Call]{
-			Rules:      config.Rules,
-			Backend:    config.Backend,
-			Fallback:   config.Fallback,
-			Instances:  config.Instances,
-			Observer:   config.Observer,
-			MaxWaiting: config.MaxWaiting,
-		},
-		Logger:      config.Logger,
-		Headers:     config.Headers,
+	controls, g, err := config.Gate(gate.Framework[*Call]{
+		Context:     func(c *Call) context.Context { return c.Context },
 		WithContext: withContext,
-	}
-	if config.OutcomeInContext {
-		gateConfig.Attach = withOutcome
-	}
-	g, err := gate.New(gateConfig)
-	if err != nil {
-		return nil, err
-	}
-	return &Limiter{g, config.Denied}, nil
+		Attach:      withOutcome,
+	})
+	return gate.Made(&Limiter{controls, g, config.Denied}, err)
 }
 
 // MustNew is [New] for package variables. It panics if config has a mistake.
-func MustNew(config Config) *Limiter {
-	l, err := New(config)
-	if err != nil {
-		panic(err)
-	}
-	return l
-}
-
-// Decide decides c and takes its cost, without answering it: see [nethttp.Limiter.Decide].
-func (l *Limiter) Decide(c *Call) core.Outcome {
-	o, _ := l.gate.DecideCall(c.Context, c)
-	return o
-}
-
-// State returns the state of the limiter: see [core.State].
-func (l *Limiter) State() core.State { return l.gate.State() }
+func MustNew(config Config) *Limiter { return gate.Must(New(config)) }
 
 // Interceptor returns the interceptor that passes only allowed calls to their handlers, unary calls
 // and streams. All interceptors of one limiter count together. A call ends when its handler has

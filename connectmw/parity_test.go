@@ -58,8 +58,6 @@ func TestParity(t *testing.T) {
 	}
 }
 
-func TestConfig(t *testing.T) { parity.SameCallConfig[connectmw.Config](t) }
-
 // start starts a server, with HTTP/1.1 and HTTP/2 without TLS, and returns a client of it.
 func start(t testing.TB, handler http.Handler, http2 bool) (*http.Client, string) {
 	t.Helper()

@@ -78,23 +78,6 @@ func ExampleLimiter_Middleware() {
 	// 429 "site";q=100;w=86400, "api";q=10;w=86400, "report";q=1;w=86400
 }
 
-// A handler that decides and answers by itself.
-func ExampleLimiter_Decide() {
-	limiter := oncePerDay(echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)))
-	e := echo.New()
-	e.GET("/", func(c *echo.Context) error {
-		outcome := limiter.Decide(c)
-		if outcome.Allowed() {
-			return c.String(http.StatusOK, "with a fresh preview")
-		}
-		return c.String(http.StatusOK, "with yesterday's preview")
-	})
-	visit(e, "GET /", "GET /")
-	// Output:
-	// GET / 200 with a fresh preview
-	// GET / 200 with yesterday's preview
-}
-
 // Denials in the JSON format of an API.
 func ExampleConfig_denied() {
 	limiter := echo5mw.MustNew(echo5mw.Config{

@@ -26,8 +26,6 @@ func TestParity(t *testing.T) {
 	})
 }
 
-func TestConfig(t *testing.T) { parity.SameConfig[echo5mw.Config](t) }
-
 func serve(t *testing.T, app parity.App[*echo.Context]) http.Handler {
 	limiter := func(c *parity.Config[*echo.Context]) []echo.MiddlewareFunc {
 		if c == nil {

@@ -1,99 +1,59 @@
 package echomw
 
 import (
-	"log/slog"
+	"context"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/http/gate"
-	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/nethttp"
 )
 
 // Rule is a rule for HTTP requests: see [core.Rule].
 type Rule = core.Rule[echo.Context]
 
-// Config configures a [Limiter]. [nethttp.Config] describes its fields; the comments here describe
-// differences.
-type Config struct {
-	Rules     []Rule
-	Backend   backends.Backend
-	Fallback  backends.Backend
-	Instances int
-	Observer  core.Observer
-	Logger    *slog.Logger
-	Headers   headers.Options
-
-	// Denied either writes the answer and returns nil, or returns an error, such as
-	// echo.NewHTTPError(o.Status()), which the error handler of the Echo answers. If it does
-	// neither, status 200 is sent. Denied is not called if the response is committed, because it is
-	// too late for an answer then.
-	Denied func(echo.Context, core.Outcome) error
-
-	SkipPreflight bool
-	MaxWaiting    int
-
-	// OutcomeInContext makes [OutcomeFrom] return the outcome, allowed or not: in later handlers,
-	// in Denied, in outer middleware after next, and in the error handler of the Echo.
-	OutcomeInContext bool
-}
+// Config configures a [Limiter]: see [nethttp.ConfigOf].
+//
+// Denied either writes the answer and returns nil, or returns an error, such as
+// echo.NewHTTPError(o.Status()), which the error handler of the Echo answers. If it does neither,
+// status 200 is sent. Denied is not called if the response is committed, because it is too late
+// for an answer then.
+//
+// OutcomeInContext makes [OutcomeFrom] return the outcome, allowed or not: in later handlers, in
+// Denied, in outer middleware after next, and in the error handler of the Echo.
+type Config = nethttp.ConfigOf[echo.Context, func(echo.Context, core.Outcome) error]
 
 // Limiter limits the requests of echo handlers. It is safe for concurrent use.
 type Limiter struct {
+	nethttp.Controls[echo.Context]
 	gate *gate.Gate[echo.Context]
 }
 
 // New returns a limiter. The error reports every mistake in config.
 func New(config Config) (*Limiter, error) {
-	gateConfig := gate.Config[echo.Context]{
-		Config: core.Config[echo.Context]{
-			Rules:      config.Rules,
-			Backend:    config.Backend,
-			Fallback:   config.Fallback,
-			Instances:  config.Instances,
-			Observer:   config.Observer,
-			MaxWaiting: config.MaxWaiting,
-		},
-		Logger:        config.Logger,
-		Headers:       config.Headers,
-		SkipPreflight: config.SkipPreflight,
-		Committed:     func(c echo.Context) bool { return c.Response().Committed },
-		WithContext:   withContext,
-		OnStatus:      onStatus,
-		Answered:      answered,
-	}
+	f := framework
 	if config.Denied != nil {
-		gateConfig.Denied = func(_ http.ResponseWriter, c echo.Context, o core.Outcome) error {
+		f.Denied = func(_ http.ResponseWriter, c echo.Context, o core.Outcome) error {
 			return config.Denied(c, o)
 		}
 	}
-	if config.OutcomeInContext {
-		gateConfig.Attach = withOutcome
-	}
-	g, err := gate.New(gateConfig)
-	if err != nil {
-		return nil, err
-	}
-	return &Limiter{g}, nil
+	controls, g, err := config.Gate(f)
+	return gate.Made(&Limiter{controls, g}, err)
+}
+
+var framework = gate.Framework[echo.Context]{
+	Context:     func(c echo.Context) context.Context { return c.Request().Context() },
+	Attach:      withOutcome,
+	Committed:   func(c echo.Context) bool { return c.Response().Committed },
+	WithContext: withContext,
+	OnStatus:    onStatus,
+	Answered:    answered,
 }
 
 // MustNew is [New] for package variables. It panics if config has a mistake.
-func MustNew(config Config) *Limiter {
-	l, err := New(config)
-	if err != nil {
-		panic(err)
-	}
-	return l
-}
-
-// Decide decides c and takes its cost, without answering it: see [nethttp.Limiter.Decide].
-func (l *Limiter) Decide(c echo.Context) core.Outcome { return l.gate.Decide(c.Request(), c) }
-
-// State returns the state of the limiter: see [core.State].
-func (l *Limiter) State() core.State { return l.gate.State() }
+func MustNew(config Config) *Limiter { return gate.Must(New(config)) }
 
 // Middleware returns middleware that passes only allowed requests to the next handler.
 // All middleware of one limiter counts together. The request ends when the next handler

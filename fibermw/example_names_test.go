@@ -88,23 +88,6 @@ func ExampleLimiter_Middleware() {
 	// 429 "site";q=100;w=86400, "api";q=10;w=86400, "report";q=1;w=86400
 }
 
-// A handler that decides and answers by itself.
-func ExampleLimiter_Decide() {
-	limiter := oncePerDay(keyfuncs.Address(fibermw.Peer))
-	app := fiber.New()
-	app.Get("/", func(c fiber.Ctx) error {
-		outcome := limiter.Decide(c)
-		if outcome.Allowed() {
-			return c.SendString("with a fresh preview")
-		}
-		return c.SendString("with yesterday's preview")
-	})
-	visit(app, "GET /", "GET /")
-	// Output:
-	// GET / 200 with a fresh preview
-	// GET / 200 with yesterday's preview
-}
-
 // Denials in the JSON format of an API. The status is set already.
 func ExampleConfig_denied() {
 	limiter := fibermw.MustNew(fibermw.Config{

@@ -7,6 +7,8 @@ import (
 	"github.com/gofiber/fiber/v3"
 
 	"github.com/weir-go/weir/fibermw"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // A client asks how much it has left. Asking costs nothing.
@@ -21,4 +23,10 @@ func ExampleLimiter_Quota() {
 	fmt.Println(before)
 	// Output:
 	// {"resources":{"per-client":{"limit":100,"used":1,"remaining":99
+}
+
+func daily(n int64) []fibermw.Rule {
+	return []fibermw.Rule{{
+		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)), Key: keyfuncs.Address(fibermw.Peer),
+	}}
 }

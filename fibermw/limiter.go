@@ -1,7 +1,6 @@
 package fibermw
 
 import (
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,92 +8,62 @@ import (
 	"github.com/gofiber/fiber/v3"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/http/gate"
-	"github.com/weir-go/weir/limits/backends"
+	"github.com/weir-go/weir/nethttp"
 )
 
 // Rule is a rule for HTTP requests: see [core.Rule].
 type Rule = core.Rule[fiber.Ctx]
 
-// Config configures a [Limiter]. [nethttp.Config] describes its fields; the comments here describe
-// differences.
-type Config struct {
-	Rules     []Rule
-	Backend   backends.Backend
-	Fallback  backends.Backend
-	Instances int
-	Observer  core.Observer
-	Logger    *slog.Logger
-
-	// With NotOnRedirects, the limiter calls the ErrorHandler of the app for an error of a handler,
-	// as Fiber's logger does, because the status decides about the fields. Middleware outside then
-	// sees a nil error.
-	Headers headers.Options
-
-	// Denied either writes the answer and returns nil, or returns an error, such as
-	// fiber.NewError(o.Status()), which the ErrorHandler of the app answers. The status is set
-	// before the call.
-	Denied func(fiber.Ctx, core.Outcome) error
-
-	SkipPreflight bool
-	MaxWaiting    int
-
-	// OutcomeInContext makes [OutcomeFrom] return the outcome, allowed or not: in later handlers,
-	// in Denied, in outer middleware after c.Next, and in the ErrorHandler of the app.
-	OutcomeInContext bool
-}
+// Config configures a [Limiter]: see [nethttp.ConfigOf].
+//
+// With NotOnRedirects, the limiter calls the ErrorHandler of the app for an error of a handler, as
+// Fiber's logger does, because the status decides about the fields. Middleware outside then sees a
+// nil error.
+//
+// Denied either writes the answer and returns nil, or returns an error, such as
+// fiber.NewError(o.Status()), which the ErrorHandler of the app answers. The status is set before
+// the call.
+//
+// OutcomeInContext makes [OutcomeFrom] return the outcome, allowed or not: in later handlers, in
+// Denied, in outer middleware after c.Next, and in the ErrorHandler of the app.
+type Config = nethttp.ConfigOf[fiber.Ctx, func(fiber.Ctx, core.Outcome) error]
 
 // Limiter limits the requests of Fiber handlers. It is safe for concurrent use.
 type Limiter struct {
+	nethttp.Controls[fiber.Ctx]
 	gate *gate.Gate[fiber.Ctx]
 }
 
 // New returns a limiter. The error reports every mistake in config.
 func New(config Config) (*Limiter, error) {
-	gateConfig := gate.Config[fiber.Ctx]{
-		Config: core.Config[fiber.Ctx]{
-			Rules:      config.Rules,
-			Backend:    config.Backend,
-			Fallback:   config.Fallback,
-			Instances:  config.Instances,
-			Observer:   config.Observer,
-			MaxWaiting: config.MaxWaiting,
-		},
-		Logger:        config.Logger,
-		Headers:       config.Headers,
-		SkipPreflight: config.SkipPreflight,
-		WithContext:   withContext,
-		OnStatus:      onStatus,
-		Restores:      true,
-		Answered:      answered,
-		Sending:       sending{},
-	}
-	gateConfig.Rules = copying(config.Rules)
+	f := framework
+	config.Rules = copying(config.Rules)
 	if config.Denied != nil {
-		gateConfig.Denied = func(w http.ResponseWriter, c fiber.Ctx, o core.Outcome) error {
+		f.Denied = func(w http.ResponseWriter, c fiber.Ctx, o core.Outcome) error {
 			w.WriteHeader(o.Status())
 			return config.Denied(c, o)
 		}
 	}
-	if config.OutcomeInContext {
-		gateConfig.Attach = withOutcome
-	}
-	g, err := gate.New(gateConfig)
-	if err != nil {
-		return nil, err
-	}
-	return &Limiter{g}, nil
+	controls, g, err := config.Gate(f)
+	return gate.Made(&Limiter{controls, g}, err)
+}
+
+var framework = gate.Framework[fiber.Ctx]{
+	Context:     fiber.Ctx.Context,
+	Attach:      withOutcome,
+	WithContext: withContext,
+	OnStatus:    onStatus,
+	Restores:    true,
+	Answered:    answered,
+	Sending:     sending{},
 }
 
 // MustNew is [New] for package variables. It panics if config has a mistake.
-func MustNew(config Config) *Limiter {
-	l, err := New(config)
-	if err != nil {
-		panic(err)
-	}
-	return l
-}
+func MustNew(config Config) *Limiter { return gate.Must(New(config)) }
+
+// Replace replaces the rules, from the next request on: see [nethttp.Controls.Replace].
+func (l *Limiter) Replace(rules []Rule) error { return l.Controls.Replace(copying(rules)) }
 
 // copying returns rules whose keys and values have memory of their own: a backend, an observer and
 // the end of the request keep them, and fasthttp uses the memory of the request again.
@@ -117,16 +86,13 @@ func copied(f func(fiber.Ctx) (string, error)) func(fiber.Ctx) (string, error) {
 	}
 }
 
-// Decide decides c and takes its cost, without answering it: see [nethttp.Limiter.Decide].
+// Decide decides c and takes its cost, without answering it: see [nethttp.Controls.Decide].
 func (l *Limiter) Decide(c fiber.Ctx) core.Outcome {
 	x := begin(c)
 	o, _ := l.gate.DecideCall(c.Context(), c)
 	x.end()
 	return o
 }
-
-// State returns the state of the limiter: see [core.State].
-func (l *Limiter) State() core.State { return l.gate.State() }
 
 // Middleware returns middleware that passes only allowed requests to the next handler.
 // All middleware of one limiter counts together. The request ends when the next handler

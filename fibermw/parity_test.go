@@ -42,8 +42,6 @@ func TestParity(t *testing.T) {
 // The first answer with a date starts a goroutine, which must not belong to the bubble of a test.
 func init() { _ = new(fasthttp.ResponseHeader).String() }
 
-func TestConfig(t *testing.T) { parity.SameConfig[fibermw.Config](t) }
-
 func serve(t *testing.T, app parity.App[fiber.Ctx]) http.Handler {
 	limiter := func(c *parity.Config[fiber.Ctx]) []any {
 		if c == nil {

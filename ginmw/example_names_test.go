@@ -75,24 +75,6 @@ func ExampleLimiter_Handler() {
 	// 429 "site";q=100;w=86400, "api";q=10;w=86400, "report";q=1;w=86400
 }
 
-// A handler that decides and answers by itself.
-func ExampleLimiter_Decide() {
-	limiter := oncePerDay(ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)))
-	r := gin.New()
-	r.GET("/", func(c *gin.Context) {
-		outcome := limiter.Decide(c)
-		if outcome.Allowed() {
-			c.String(http.StatusOK, "with a fresh preview")
-		} else {
-			c.String(http.StatusOK, "with yesterday's preview")
-		}
-	})
-	visit(r, "GET /", "GET /")
-	// Output:
-	// GET / 200 with a fresh preview
-	// GET / 200 with yesterday's preview
-}
-
 // Denials in the JSON format of an API.
 func ExampleConfig_denied() {
 	limiter := ginmw.MustNew(ginmw.Config{

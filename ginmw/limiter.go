@@ -1,102 +1,62 @@
 package ginmw
 
 import (
+	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"reflect"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/http/gate"
-	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/nethttp"
 )
 
 // Rule is a rule for HTTP requests: see [core.Rule].
 type Rule = core.Rule[*gin.Context]
 
-// Config configures a [Limiter]. [nethttp.Config] describes its fields; the comments here describe
-// differences.
-type Config struct {
-	Rules     []Rule
-	Backend   backends.Backend
-	Fallback  backends.Backend
-	Instances int
-	Observer  core.Observer
-	Logger    *slog.Logger
-	Headers   headers.Options
-
-	// Denied must write the status. Otherwise gin sends 200, or the 404 or 405 that it was about to
-	// send. The chain is aborted already. Denied is not called if earlier handlers have written to
-	// the response, because it is too late for an answer then.
-	Denied func(*gin.Context, core.Outcome)
-
-	SkipPreflight bool
-	MaxWaiting    int
-
-	// OutcomeInContext makes [OutcomeFrom] return the outcome, allowed or not: in later handlers,
-	// in Denied, and in earlier handlers after c.Next.
-	OutcomeInContext bool
-}
+// Config configures a [Limiter]: see [nethttp.ConfigOf].
+//
+// Denied must write the status. Otherwise gin sends 200, or the 404 or 405 that it was about to
+// send. The chain is aborted already. Denied is not called if earlier handlers have written to the
+// response, because it is too late for an answer then.
+//
+// OutcomeInContext makes [OutcomeFrom] return the outcome, allowed or not: in later handlers, in
+// Denied, and in earlier handlers after c.Next.
+type Config = nethttp.ConfigOf[*gin.Context, func(*gin.Context, core.Outcome)]
 
 // Limiter limits the requests of gin handlers. It is safe for concurrent use.
 type Limiter struct {
+	nethttp.Controls[*gin.Context]
 	gate *gate.Gate[*gin.Context]
 }
 
 // New returns a limiter. The error reports every mistake in config.
 func New(config Config) (*Limiter, error) {
-	gateConfig := gate.Config[*gin.Context]{
-		Config: core.Config[*gin.Context]{
-			Rules:      config.Rules,
-			Backend:    config.Backend,
-			Fallback:   config.Fallback,
-			Instances:  config.Instances,
-			Observer:   config.Observer,
-			MaxWaiting: config.MaxWaiting,
-		},
-		Logger:        config.Logger,
-		Headers:       config.Headers,
-		SkipPreflight: config.SkipPreflight,
-		Committed:     func(c *gin.Context) bool { return c.Writer.Written() },
-		WithContext:   withContext,
-		OnStatus:      onStatus,
-		Answered:      answered,
-	}
+	f := framework
 	if config.Denied != nil {
-		gateConfig.Denied = func(_ http.ResponseWriter, c *gin.Context, o core.Outcome) error {
+		f.Denied = func(_ http.ResponseWriter, c *gin.Context, o core.Outcome) error {
 			c.Abort() // before Denied, so that a c.Next in it runs no handler
 			config.Denied(c, o)
 			return nil
 		}
 	}
-	if config.OutcomeInContext {
-		gateConfig.Attach = withOutcome
-	}
-	g, err := gate.New(gateConfig)
-	if err != nil {
-		return nil, err
-	}
-	return &Limiter{g}, nil
+	controls, g, err := config.Gate(f)
+	return gate.Made(&Limiter{controls, g}, err)
+}
+
+var framework = gate.Framework[*gin.Context]{
+	Context:     func(c *gin.Context) context.Context { return c.Request.Context() },
+	Attach:      withOutcome,
+	Committed:   func(c *gin.Context) bool { return c.Writer.Written() },
+	WithContext: withContext,
+	OnStatus:    onStatus,
+	Answered:    answered,
 }
 
 // MustNew is [New] for package variables. It panics if config has a mistake.
-func MustNew(config Config) *Limiter {
-	l, err := New(config)
-	if err != nil {
-		panic(err)
-	}
-	return l
-}
-
-// Decide decides c and takes its cost, without answering it: see [nethttp.Limiter.Decide].
-func (l *Limiter) Decide(c *gin.Context) core.Outcome { return l.gate.Decide(c.Request, c) }
-
-// State returns the state of the limiter: see [core.State].
-func (l *Limiter) State() core.State { return l.gate.State() }
+func MustNew(config Config) *Limiter { return gate.Must(New(config)) }
 
 // Handler returns a handler that lets only allowed requests through to the handlers
 // after it. All handlers of one limiter count together. The request ends when these

@@ -30,8 +30,6 @@ func TestParity(t *testing.T) {
 	})
 }
 
-func TestConfig(t *testing.T) { parity.SameConfig[ginmw.Config](t) }
-
 func serve(t *testing.T, app parity.App[*gin.Context]) http.Handler {
 	limiter := func(c *parity.Config[*gin.Context]) gin.HandlersChain {
 		if c == nil {

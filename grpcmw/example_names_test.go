@@ -140,43 +140,6 @@ func (garbage) Marshal(any) ([]byte, error) { return []byte{0xff}, nil }
 func (garbage) Unmarshal([]byte, any) error { return nil }
 func (garbage) Name() string                { return "proto" }
 
-// A handler that decides by itself, here for each item of its message.
-func ExampleLimiter_Decide() {
-	items := once(grpcmw.Method)
-	c := &grpcmw.Call{Context: context.Background(), FullMethod: "/shop.v1.Orders/Place"}
-	for range 2 {
-		outcome := items.Decide(c)
-		fmt.Println(outcome.Verdict())
-	}
-	// Output:
-	// allowed
-	// denied
-}
-
-func ExampleLimiter_State_held() {
-	slots := grpcmw.MustNew(grpcmw.Config{
-		Rules: []grpcmw.Rule{{Name: "slots", Limit: limits.Concurrent(5), Key: grpcmw.Method}},
-	})
-	send(slots, context.Background(), "/shop.v1.Orders/Place", func(context.Context, any) (any, error) {
-		units := slots.State().Held
-		return fmt.Sprint(units, " held"), nil
-	})
-	units := slots.State().Held
-	fmt.Println(units, "held")
-	// Output:
-	// 1 held OK
-	// 0 held
-}
-
-func ExampleLimiter_State_queue() {
-	queue := grpcmw.MustNew(grpcmw.Config{
-		Rules: []grpcmw.Rule{{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 10), Key: grpcmw.Method}},
-	})
-	s := queue.State()
-	fmt.Println(s.Waiting, s.QueueFull, s.QueueLeft)
-	// Output: 0 0 0
-}
-
 // Behind a proxy that appends to x-forwarded-for, metadata of other clients are not believed.
 func ExampleLift() {
 	key := grpcmw.Lift(keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.0/8")))
@@ -351,70 +314,6 @@ func ExampleDetach() {
 	// started OK
 	// <nil> ResourceExhausted
 	// started OK
-}
-
-func ExampleLimiter_Replace() {
-	limiter := once(grpcmw.Method)
-	send(limiter, context.Background(), "/a.B/C", handler)
-	err := limiter.Replace([]grpcmw.Rule{
-		{Name: "once", Limit: limits.TokenBucket(limits.PerDay(2), 2), Key: grpcmw.Method},
-	})
-	fmt.Println(err, len(limiter.State().Rules))
-	send(limiter, context.Background(), "/a.B/C", handler)
-	// Output:
-	// served OK
-	// <nil> 1
-	// served OK
-}
-
-func ExampleLimiter_Override() {
-	limiter := once(grpcmw.Method)
-	fmt.Println(
-		limiter.Override("twice", core.Override{Mode: new(core.Shadow), Until: time.Now().Add(time.Hour)}) != nil)
-	fmt.Println(limiter.Override("once", core.Override{Mode: new(core.Shadow), Until: time.Now().Add(time.Hour)}))
-	for range 2 {
-		send(limiter, context.Background(), "/a.B/C", handler)
-	}
-	// Output:
-	// true
-	// <nil>
-	// served OK
-	// served OK
-}
-
-func ExampleLimiter_State_rules() {
-	for _, rule := range once(grpcmw.Method).State().Rules {
-		fmt.Println(rule.Name, rule.Limit)
-	}
-	// Output: once token-bucket 1/1d burst 1
-}
-
-func ExampleLimiter_Explain() {
-	limiter := once(grpcmw.Method)
-	o := limiter.Explain(&grpcmw.Call{Context: context.Background(), FullMethod: "/a.B/C"})
-	fmt.Println(o.Verdict(), o.At(0).Remaining)
-	// Output: allowed 1
-}
-
-func ExampleLimiter_ExplainKey() {
-	limiter := once(grpcmw.Method)
-	send(limiter, context.Background(), "/a.B/C", handler)
-	d, err := limiter.ExplainKey(context.Background(), "once", "/a.B/C", limits.Limit{})
-	fmt.Println(d.Allowed, d.Remaining, err)
-	// Output:
-	// served OK
-	// false 0 <nil>
-}
-
-func ExampleLimiter_ResetKey() {
-	limiter := once(grpcmw.Method)
-	send(limiter, context.Background(), "/a.B/C", handler)
-	fmt.Println(limiter.ResetKey(context.Background(), "once", "/a.B/C"))
-	send(limiter, context.Background(), "/a.B/C", handler)
-	// Output:
-	// served OK
-	// <nil>
-	// served OK
 }
 
 // A shedder goes outside of the limiter.

@@ -63,8 +63,6 @@ func caller(
 	}
 }
 
-func TestConfig(t *testing.T) { parity.SameCallConfig[grpcmw.Config](t) }
-
 // startServer serves by gRPC's own HTTP/2, and returns the address.
 func startServer(t *testing.T, server *grpc.Server) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -108,27 +107,6 @@ func ExampleLimiter_Middleware() {
 	// search served
 	// search denied
 	// render served
-}
-
-// A handler that decides by itself, here for each document that it reads.
-func ExampleLimiter_Decide() {
-	documents := once(mcpmw.Tool)
-	for range 2 {
-		fmt.Println(documents.Decide(toolCall("search")).Verdict())
-	}
-	// Output:
-	// allowed
-	// denied
-}
-
-func ExampleLimiter_State() {
-	slots := mcpmw.MustNew(mcpmw.Config{Rules: []mcpmw.Rule{
-		{Name: "slots", Limit: limits.Concurrent(5), Key: mcpmw.Tool},
-	}})
-	visit(slots, func(context.Context) string {
-		return fmt.Sprint(slots.State().Held, " held")
-	}, "render")
-	// Output: render 1 held
 }
 
 func ExampleLift() {
@@ -354,54 +332,6 @@ func ExampleDetach() {
 	// render started
 	// render denied
 	// render started
-}
-
-func ExampleLimiter_Replace() {
-	limiter := once(mcpmw.Session)
-	err := limiter.Replace([]mcpmw.Rule{
-		{Name: "many", Limit: limits.TokenBucket(limits.PerDay(9), 9), Key: mcpmw.Session},
-	})
-	fmt.Println(err, len(limiter.State().Rules))
-	visit(limiter, served, "search", "search")
-	// Output:
-	// <nil> 1
-	// search served
-	// search served
-}
-
-func ExampleLimiter_Override() {
-	limiter := once(mcpmw.Session)
-	inAnHour := time.Now().Add(time.Hour)
-	fmt.Println(limiter.Override("once", core.Override{Mode: new(core.Shadow), Until: inAnHour}))
-	visit(limiter, served, "search", "search")
-	// Output:
-	// <nil>
-	// search served
-	// search served
-}
-
-func ExampleLimiter_Explain() {
-	o := once(mcpmw.Tool).Explain(toolCall("search"))
-	fmt.Println(o.Verdict(), o.At(0).Remaining)
-	// Output: allowed 1
-}
-
-func ExampleLimiter_ExplainKey() {
-	limiter := once(mcpmw.Tool)
-	limiter.Decide(toolCall("search"))
-	d, err := limiter.ExplainKey(context.Background(), "once", "search", limits.Limit{})
-	fmt.Println(d.Allowed, d.Remaining, err)
-	// Output: false 0 <nil>
-}
-
-func ExampleLimiter_ResetKey() {
-	limiter := once(mcpmw.Tool)
-	limiter.Decide(toolCall("search"))
-	fmt.Println(limiter.ResetKey(context.Background(), "once", "search"))
-	fmt.Println(limiter.Decide(toolCall("search")).Verdict())
-	// Output:
-	// <nil>
-	// allowed
 }
 
 // A misspelt name causes no error: ask which tools have no rule.

@@ -2,7 +2,6 @@ package mcpmw
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"strings"
 
@@ -10,9 +9,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/http/gate"
-	"github.com/weir-go/weir/limits/backends"
+	"github.com/weir-go/weir/nethttp"
 )
 
 // Rule is a rule for calls: see [core.Rule]. The status in the [core.Result] of a FinalCost is the
@@ -21,80 +19,40 @@ import (
 // if the client has cancelled the call. Bytes is 0.
 type Rule = core.Rule[*Call]
 
-// Config configures a [Limiter]. [nethttp.Config] describes its fields, with calls for requests and
-// [CodeUnavailable] for status 503; the comments here describe differences.
-type Config struct {
-	Rules     []Rule
-	Backend   backends.Backend
-	Fallback  backends.Backend
-	Instances int
-	Observer  core.Observer
-	Logger    *slog.Logger
-
-	// Headers chooses the fields that clients get, with names in lower case: in _meta of a result
-	// and in the data of an error. Retry-After is the number retryAfter there.
-	Headers headers.Options
-
-	// Denied returns the answer to a call that is denied or could not be decided: a result or an
-	// error. err is the default, with code, message and data. Denied may change and return it. It
-	// is used if Denied returns neither. nil: err. [ToolResult] answers with a tool result.
-	Denied func(c *Call, o core.Outcome, err *jsonrpc.Error) (mcp.Result, error)
-
-	MaxWaiting int
-
-	// OutcomeInContext makes [OutcomeFrom] return the outcome of an allowed call in its handler and
-	// in the middleware inside.
-	OutcomeInContext bool
-}
+// Config configures a [Limiter]: see [nethttp.ConfigOf], with calls for requests and
+// [CodeUnavailable] for status 503.
+//
+// Headers chooses the fields that clients get, with names in lower case: in _meta of a result and
+// in the data of an error. Retry-After is the number retryAfter there.
+//
+// Denied returns the answer to a call that is denied or could not be decided: a result or an
+// error. The last argument is the default, with code, message and data. Denied may change and
+// return it. It is used if Denied returns neither. nil: the default. [ToolResult] answers with a
+// tool result.
+//
+// OutcomeInContext makes [OutcomeFrom] return the outcome of an allowed call in its handler and in
+// the middleware inside.
+type Config = nethttp.CallConfigOf[*Call, func(*Call, core.Outcome, *jsonrpc.Error) (mcp.Result, error)]
 
 // Limiter limits the calls of a server. It is safe for concurrent use.
 type Limiter struct {
+	nethttp.Controls[*Call]
 	gate   *gate.Gate[*Call]
 	denied func(*Call, core.Outcome, *jsonrpc.Error) (mcp.Result, error)
 }
 
 // New returns a limiter. The error reports every mistake in config.
 func New(config Config) (*Limiter, error) {
-	gateConfig := gate.Config[*Call]{
-		Config: core.Config[*Call]{
-			Rules:      config.Rules,
-			Backend:    config.Backend,
-			Fallback:   config.Fallback,
-			Instances:  config.Instances,
-			Observer:   config.Observer,
-			MaxWaiting: config.MaxWaiting,
-		},
-		Logger:      config.Logger,
-		Headers:     config.Headers,
+	controls, g, err := config.Gate(gate.Framework[*Call]{
+		Context:     func(c *Call) context.Context { return c.Context },
 		WithContext: withContext,
-	}
-	if config.OutcomeInContext {
-		gateConfig.Attach = withOutcome
-	}
-	g, err := gate.New(gateConfig)
-	if err != nil {
-		return nil, err
-	}
-	return &Limiter{g, config.Denied}, nil
+		Attach:      withOutcome,
+	})
+	return gate.Made(&Limiter{controls, g, config.Denied}, err)
 }
 
 // MustNew is [New] for package variables. It panics if config has a mistake.
-func MustNew(config Config) *Limiter {
-	l, err := New(config)
-	if err != nil {
-		panic(err)
-	}
-	return l
-}
-
-// Decide decides c and takes its cost, without answering it: see [nethttp.Limiter.Decide].
-func (l *Limiter) Decide(c *Call) core.Outcome {
-	o, _ := l.gate.DecideCall(c.Context, c)
-	return o
-}
-
-// State returns the state of the limiter: see [core.State].
-func (l *Limiter) State() core.State { return l.gate.State() }
+func MustNew(config Config) *Limiter { return gate.Must(New(config)) }
 
 // Middleware returns receiving middleware that passes only allowed calls to their handlers. Add it
 // with [mcp.Server.AddReceivingMiddleware]. All middleware of one limiter counts together. A call

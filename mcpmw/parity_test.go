@@ -79,8 +79,6 @@ func TestParity(t *testing.T) {
 	}
 }
 
-func TestConfig(t *testing.T) { parity.SameCallConfig[mcpmw.Config](t) }
-
 func open(
 	t *testing.T, app parity.CallApp[*mcpmw.Call], options *mcp.StreamableHTTPOptions,
 ) parity.CallClient {

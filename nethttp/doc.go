@@ -38,7 +38,7 @@
 // units, or charge its final cost. The request ends when the next handler returns or panics.
 // [Detach] makes it end later or earlier, and [Spend] adds to its final cost. If a handler hijacks
 // its connection and returns, the request ends unless the handler called Detach. Callers of
-// [Limiter.Decide] must call [core.Outcome.End].
+// [Controls.Decide] must call [core.Outcome.End].
 //
 // The [core.Result] has the status of the answer: 200 if nothing was written, 101 if the connection
 // was hijacked without a status. Other informational answers (1xx) do not count. It is 0 if nothing
@@ -48,9 +48,9 @@
 //
 // # Rules that change
 //
-// [Limiter.Replace] replaces the rules while the program runs, and [Limiter.Override] changes one
+// [Controls.Replace] replaces the rules while the program runs, and [Controls.Override] changes one
 // rule for a time. Requests in flight end under their old rules, and used units stay used. A rule
-// with the Mode [core.Shadow] counts without denying; answers do not show it. [Limiter.Explain]
+// with the Mode [core.Shadow] counts without denying; answers do not show it. [Controls.Explain]
 // returns the outcome that a request would have.
 //
 // # Queues

@@ -14,7 +14,7 @@ import (
 )
 
 // A limit is raised while the program runs. What is used stays used.
-func ExampleLimiter_Replace() {
+func ExampleControls_Replace() {
 	perClient := func(n int64) []nethttp.Rule {
 		return []nethttp.Rule{
 			{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)), Key: keyfuncs.Address(keyfuncs.Peer)},
@@ -42,7 +42,7 @@ func ExampleLimiter_Replace() {
 }
 
 // A rule that denies the wrong people is switched to a shadow for an hour.
-func ExampleLimiter_Override() {
+func ExampleControls_Override() {
 	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
 		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer),
 	}}})
@@ -73,7 +73,7 @@ func ExampleLimiter_Override() {
 }
 
 // A page shows what a request would get, and the request costs nothing.
-func ExampleLimiter_Explain() {
+func ExampleControls_Explain() {
 	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
 		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(100)), Key: keyfuncs.Address(keyfuncs.Peer),
 	}}})
@@ -91,7 +91,7 @@ func ExampleLimiter_Explain() {
 }
 
 // A client that was denied by mistake is let in at once.
-func ExampleLimiter_ResetKey() {
+func ExampleControls_ResetKey() {
 	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
 		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer),
 	}}})

@@ -88,7 +88,7 @@ func ExampleConfig_observeEnd() {
 }
 
 // Whoever decides without Handler ends the request.
-func ExampleLimiter_State_held() {
+func ExampleControls_State_held() {
 	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
 		Name: "jobs", Limit: limits.Concurrent(3), Key: keyfuncs.Constant[*http.Request]("everybody"),
 	}}})
@@ -104,7 +104,7 @@ func ExampleLimiter_State_held() {
 }
 
 // A preflight passes without a decision, so that no browser shows a broken page.
-func ExampleLimiter_State_preflights() {
+func ExampleControls_State_preflights() {
 	limiter := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
 			Name: "everybody", Limit: limits.FixedWindow(limits.PerDay(1)),
@@ -120,7 +120,7 @@ func ExampleLimiter_State_preflights() {
 	// Output: 1
 }
 
-func ExampleLimiter_State_queue() {
+func ExampleControls_State_queue() {
 	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
 		Name: "in-turn", Limit: limits.LeakyQueue(limits.PerSecond(10), 20),
 		Key: keyfuncs.Constant[*http.Request]("everybody"),

@@ -339,7 +339,7 @@ func ExampleLimiter_Handler_queue() {
 }
 
 // A handler that decides and answers by itself.
-func ExampleLimiter_Decide() {
+func ExampleControls_Decide() {
 	limiter := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{
 			{Name: "previews", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)},

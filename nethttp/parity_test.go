@@ -39,8 +39,6 @@ func TestParity(t *testing.T) {
 	})
 }
 
-func TestConfig(t *testing.T) { parity.SameConfig[nethttp.Config](t) }
-
 type contextKey string
 
 func serveParity(t *testing.T, mux *http.ServeMux, app parity.App[*http.Request]) http.Handler {

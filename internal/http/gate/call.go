@@ -199,8 +199,3 @@ func (g *Gate[R]) DecideCall(ctx context.Context, request R) (o core.Outcome, en
 	g.undecided.note(&o)
 	return o, ends
 }
-
-// ExplainCall is [Gate.Explain] for a remote procedure call.
-func (g *Gate[R]) ExplainCall(ctx context.Context, request R) core.Outcome {
-	return g.engine.Explain(ctx, request)
-}

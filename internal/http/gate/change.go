@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net/http"
 	"slices"
 	"sync"
 
@@ -139,9 +138,9 @@ func (g *Gate[R]) Replace(rules []core.Rule[R]) error {
 func (g *Gate[R]) Override(rule string, o core.Override) error { return g.engine.Override(rule, o) }
 
 // Explain returns the outcome that request would have now, and takes nothing: see
-// [core.Limiter.Explain]. r is the net/http form of request.
-func (g *Gate[R]) Explain(r *http.Request, request R) core.Outcome {
-	return g.engine.Explain(r.Context(), request)
+// [core.Limiter.Explain].
+func (g *Gate[R]) Explain(request R) core.Outcome {
+	return g.engine.Explain(g.context(request), request)
 }
 
 // ExplainKey returns the decision that a request would have now under one rule and a key,

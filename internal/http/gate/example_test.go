@@ -57,8 +57,10 @@ func ExampleNew() {
 	g, err := gate.New(gate.Config[string]{
 		Config: core.Config[string]{
 			Rules: []core.Rule[string]{{Name: "path", Limit: limits.FixedWindow(limits.PerDay(1)), Key: key}}},
-		Denied: func(_ http.ResponseWriter, path string, o core.Outcome) error {
-			return fmt.Errorf("%s: %v", path, o.Verdict())
+		Framework: gate.Framework[string]{
+			Denied: func(_ http.ResponseWriter, path string, o core.Outcome) error {
+				return fmt.Errorf("%s: %v", path, o.Verdict())
+			},
 		},
 	})
 	if err != nil {

@@ -16,12 +16,30 @@ import (
 	"github.com/weir-go/weir/internal/http/watch"
 )
 
-// Config configures a [Gate]. The zero value of every field except Rules is a usable default.
+// Config configures a [Gate]: what the program sets, and what the adapter knows of its framework.
+// The zero value of every field except Rules is a usable default.
 type Config[R any] struct {
 	core.Config[R]
+	Framework[R]
 
 	// Headers chooses the response header fields.
 	Headers headers.Options
+
+	// Logger gets a line when a rule cannot decide, and then one a minute for each rule and part
+	// that failed. nil: the logger that slog.Default returns at that time.
+	Logger *slog.Logger
+
+	// SkipPreflight lets every request that looks like a CORS preflight pass all rules.
+	SkipPreflight bool
+
+	// OutcomeInContext has Attach store the outcome of each request.
+	OutcomeInContext bool
+}
+
+// Framework is what a gate needs of a framework.
+type Framework[R any] struct {
+	// Context returns the context of a request. Required for [Gate.Decide] and [Gate.Explain].
+	Context func(R) context.Context
 
 	// Denied answers a request that was denied or could not be decided, by the means of the
 	// framework, with the status of [core.Outcome.Status]. The header fields are set before the
@@ -29,15 +47,8 @@ type Config[R any] struct {
 	// nil: a problem document or plain text, as the client prefers.
 	Denied func(http.ResponseWriter, R, core.Outcome) error
 
-	// SkipPreflight lets every request that looks like a CORS preflight pass all rules.
-	SkipPreflight bool
-
-	// Logger gets a line when a rule cannot decide, and then one a minute for each rule and part
-	// that failed. nil: the logger that slog.Default returns at that time.
-	Logger *slog.Logger
-
 	// Attach stores the outcome, allowed or not, where other handlers and Denied find it. It
-	// returns the request to pass to them. nil: the outcome is not stored.
+	// returns the request to pass to them. It is called if OutcomeInContext is set.
 	Attach func(R, core.Outcome) R
 
 	// Committed reports whether the response has begun. A refused request then ends without an
@@ -82,6 +93,7 @@ type Gate[R any] struct {
 	denied        func(http.ResponseWriter, R, core.Outcome) error
 	skipPreflight bool
 	preflights    atomic.Int64 // requests that SkipPreflight let pass
+	context       func(R) context.Context
 	attach        func(R, core.Outcome) R
 	committed     func(R) bool
 	withContext   func(R, context.Context) R
@@ -100,13 +112,16 @@ func New[R any](config Config[R]) (*Gate[R], error) {
 		undecided:     &undecided{logger: config.Logger},
 		denied:        config.Denied,
 		skipPreflight: config.SkipPreflight,
-		attach:        config.Attach,
+		context:       config.Context,
 		committed:     config.Committed,
 		withContext:   config.WithContext,
 		onStatus:      config.OnStatus,
 		restores:      config.Restores,
 		answered:      config.Answered,
 		sending:       config.Sending,
+	}
+	if config.OutcomeInContext {
+		g.attach = config.Attach
 	}
 	if g.onStatus == nil {
 		g.onStatus = func(w http.ResponseWriter, _ R, f func(int)) http.ResponseWriter { return watch.OnStatus(w, f) }
@@ -124,11 +139,10 @@ func New[R any](config Config[R]) (*Gate[R], error) {
 	return g, nil
 }
 
-// Decide decides request and takes its cost, without answering it. r is the net/http form of
-// request. If a rule has a concurrency limit or a FinalCost, the caller must call
-// [core.Outcome.End] when the request is over.
-func (g *Gate[R]) Decide(r *http.Request, request R) core.Outcome {
-	o, _ := g.DecideCall(r.Context(), request)
+// Decide decides request and takes its cost, without answering it. If a rule has a concurrency limit
+// or a FinalCost, the caller must call [core.Outcome.End] when the request is over.
+func (g *Gate[R]) Decide(request R) core.Outcome {
+	o, _ := g.DecideCall(g.context(request), request)
 	return o
 }
 

@@ -21,7 +21,7 @@ func TestAResponseThatHasBegunIsNotAnsweredAgain(t *testing.T) {
 	rules := oneAMinute
 	config := gate.Config[*http.Request]{
 		Config:    core.Config[*http.Request]{Rules: rules},
-		Committed: func(*http.Request) bool { return true },
+		Framework: gate.Framework[*http.Request]{Committed: func(*http.Request) bool { return true }},
 	}
 	plain, err := gate.New(config)
 	if err != nil {

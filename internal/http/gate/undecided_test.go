@@ -65,7 +65,9 @@ func gateOf(t *testing.T, config core.Config[request]) (*gate.Gate[request], *lo
 	t.Helper()
 	log := new(logged)
 	config.MaxWaiting = 1
-	g, err := gate.New(gate.Config[request]{Config: config, Logger: log.logger()})
+	g, err := gate.New(gate.Config[request]{
+		Config: config, Framework: gate.Framework[request]{Context: request.Context}, Logger: log.logger(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,12 +251,12 @@ func TestWhatIsDecidedForHandlersIsLoggedAndWhatIsExplainedIsNot(t *testing.T) {
 		g, log := gateOf(t, core.Config[request]{Rules: []core.Rule[request]{perAddress("a")}})
 		r := httptest.NewRequest("GET", "/", nil)
 		r.RemoteAddr = "10.0.0.1:80"
-		g.Explain(r, r)
+		g.Explain(r)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		g.Decide(r.WithContext(ended), r) // its client has left
+		g.Decide(r.WithContext(ended)) // its client has left
 		log.wants(t)
-		g.Decide(r, r)
+		g.Decide(r)
 		log.wants(t, `WARN rule=a failed=key requests=1 error="keyfuncs: cannot tell who sent the request: the forwarding `+
 			`header is missing" effect="requests are unavailable (503)"`)
 	})

@@ -1,0 +1,63 @@
+package nethttp
+
+import (
+	"log/slog"
+	"reflect"
+	"testing"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/internal/http/gate"
+	"github.com/weir-go/weir/limits/backends"
+	"github.com/weir-go/weir/memory"
+)
+
+// Denied is the one field that an adapter hands on itself, with the framework.
+func TestEveryFieldOfAConfigReachesTheGate(t *testing.T) {
+	backend := func() backends.Backend { return memory.MustNew(memory.Options{}) }
+	config := ConfigOf[int, bool]{
+		Rules:            []core.Rule[int]{{Name: "a"}},
+		Backend:          backend(),
+		Fallback:         backend(),
+		Instances:        3,
+		Observer:         core.ObserverFuncs[int]{},
+		Logger:           slog.New(slog.DiscardHandler),
+		Headers:          headers.Options{RetryAfterMember: true},
+		SkipPreflight:    true,
+		MaxWaiting:       4,
+		OutcomeInContext: true,
+	}
+	var calls CallConfigOf[int, bool]
+	from, to := reflect.ValueOf(config), reflect.ValueOf(&calls).Elem()
+	for i := range to.NumField() {
+		to.Field(i).Set(from.FieldByName(to.Type().Field(i).Name))
+	}
+	var none gate.Framework[int]
+	got, gotOfCalls := reflect.ValueOf(config.with(none)), reflect.ValueOf(calls.with(none))
+	fields := 0
+	for _, part := range []reflect.Type{got.Type(), reflect.TypeFor[core.Config[int]]()} {
+		for i := range part.NumField() {
+			field := part.Field(i)
+			if field.Anonymous {
+				continue
+			}
+			fields++
+			want := from.FieldByName(field.Name)
+			switch {
+			case !want.IsValid():
+				t.Errorf("%v has no field %s", from.Type(), field.Name)
+			case want.IsZero():
+				t.Errorf("the test sets no %s", field.Name)
+			case !reflect.DeepEqual(got.FieldByName(field.Name).Interface(), want.Interface()):
+				t.Errorf("%v does not hand %s on", from.Type(), field.Name)
+			case field.Name == "SkipPreflight": // calls have no preflights
+				fields--
+			case !reflect.DeepEqual(gotOfCalls.FieldByName(field.Name).Interface(), want.Interface()):
+				t.Errorf("%v does not hand %s on", to.Type(), field.Name)
+			}
+		}
+	}
+	if to.NumField() != fields+1 || from.NumField() != fields+2 {
+		t.Errorf("%d and %d fields, of which the gate has %d", to.NumField(), from.NumField(), fields)
+	}
+}
