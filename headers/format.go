@@ -105,3 +105,22 @@ const (
 	// Omit omits the fields. The bodies of package nethttp then name no rule either.
 	Omit
 )
+
+// Body selects which clients can read the body of a denial: a problem document (RFC 9457) with
+// members of other APIs. The clients of these APIs know no problem documents. Without such members
+// some take a denial for a success, and others lose its text or its wait.
+//
+// With either, retry_after is there if Retry-After is a number, which it then is.
+type Body uint8
+
+const (
+	// SDKs adds message and error with type, code and message: the SDKs of Stripe, OpenAI,
+	// Anthropic, Twilio and Discord and the many APIs that follow these read them. With status 429
+	// type is rate_limit_error and code rate_limit_exceeded, with 503 overloaded_error and
+	// service_unavailable.
+	SDKs Body = iota
+	// Bots also adds ok (false), code, error_code, description and parameters with retry_after, for
+	// libraries that speak with Telegram and for the SDK of Notion. It suits a server in front of,
+	// or in place of, such an API. The name ok is shorter than RFC 9457 wishes (section 3.2).
+	Bots
+)
