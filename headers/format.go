@@ -2,7 +2,9 @@ package headers
 
 import "fmt"
 
-// Format is a set of header fields.
+// Format is a set of header fields. The reset of Draft6, Draft7, GitHub, DeltaSeconds, Discord and
+// EpochSeconds is when the limit is whole again. If nothing is left, it is when a unit is left,
+// because clients send nothing until then.
 type Format uint8
 
 const (
@@ -28,8 +30,8 @@ const (
 
 	// Discord is X-RateLimit-Limit, -Remaining, -Reset (seconds since the Unix epoch), -Reset-After
 	// (seconds from now) and -Bucket (the rule's name), as Discord sends them: the seconds have
-	// three decimals. A denial also has -Scope (see [DiscordScope]) and, if the scope is global,
-	// -Global.
+	// three decimals. A denial also has -Scope (see [DiscordScope]), -Global if the scope is global,
+	// and Via, without which discord.py does not wait.
 	Discord
 
 	// EpochSeconds is X-RateLimit-Limit, -Remaining and -Reset (seconds since the
