@@ -1,6 +1,7 @@
 package echo5mw_test
 
 import (
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
@@ -176,7 +177,7 @@ func TestADenialIsFinalWhateverOuterMiddlewareReturns(t *testing.T) {
 	e.GET("/", ok)
 	want(t, e, "GET", "/", 200)
 	w := want(t, e, "GET", "/", 429)
-	if !strings.HasSuffix(w.Body.String(), "}\n") || strings.Count(w.Body.String(), "{") != 1 {
+	if !json.Valid(w.Body.Bytes()) { // two documents are not valid
 		t.Errorf("content %s", w.Body)
 	}
 }

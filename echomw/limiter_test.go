@@ -1,6 +1,7 @@
 package echomw_test
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -166,7 +167,7 @@ func TestADenialIsFinalWhateverOuterMiddlewareReturns(t *testing.T) {
 	e.GET("/", ok)
 	want(t, e, "GET", "/", 200)
 	w := want(t, e, "GET", "/", 429)
-	if !strings.HasSuffix(w.Body.String(), "}\n") || strings.Count(w.Body.String(), "{") != 1 {
+	if !json.Valid(w.Body.Bytes()) { // two documents are not valid
 		t.Errorf("content %s", w.Body)
 	}
 }

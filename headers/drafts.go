@@ -17,7 +17,7 @@ func (w *Writer) appendDrafts(
 	// Draft -07, section 4: reset should equal Retry-After.
 	reset := retry
 	if retry == 0 {
-		reset = ceilSeconds(resetAfter(d))
+		reset = ceilSeconds(w.untilLeft(d, 0))
 	}
 	ours := standing{!d.Allowed, remaining, reset * microsPerSecond}
 	if w.has(Draft6) && ours.binds(first(fieldRemaining.in(h)), first(fieldReset.in(h))) {

@@ -188,27 +188,28 @@ func ExampleFormat() {
 	// Retry-After: 20
 	// X-Ratelimit-Limit: 3
 	// X-Ratelimit-Remaining: 0
-	// X-Ratelimit-Reset: 1795262460
+	// X-Ratelimit-Reset: 1795262420
 	// X-Ratelimit-Resource: default
 	// X-Ratelimit-Used: 3
 	// -- DeltaSeconds
 	// Retry-After: 20
 	// X-Ratelimit-Limit: 3
 	// X-Ratelimit-Remaining: 0
-	// X-Ratelimit-Reset: 60
+	// X-Ratelimit-Reset: 20
 	// -- Discord
 	// Retry-After: 20
+	// Via: 1.1 weir
 	// X-Ratelimit-Bucket: default
 	// X-Ratelimit-Limit: 3
 	// X-Ratelimit-Remaining: 0
-	// X-Ratelimit-Reset: 1795262460.000
-	// X-Ratelimit-Reset-After: 60.000
+	// X-Ratelimit-Reset: 1795262420.000
+	// X-Ratelimit-Reset-After: 20.000
 	// X-Ratelimit-Scope: user
 	// -- EpochSeconds
 	// Retry-After: 20
 	// X-Ratelimit-Limit: 3
 	// X-Ratelimit-Remaining: 0
-	// X-Ratelimit-Reset: 1795262460
+	// X-Ratelimit-Reset: 1795262420
 	// -- OpenAI
 	// Retry-After: 20
 	// X-Ratelimit-Limit-Requests: 3
@@ -328,7 +329,7 @@ func ExampleRetryAfter() {
 	// Retry-After: 60
 	// X-Ratelimit-Limit: 3
 	// X-Ratelimit-Remaining: 0
-	// X-Ratelimit-Reset: 1795262460
+	// X-Ratelimit-Reset: 1795262420
 }
 
 // Fields with other names, instead of the fields of the formats.
@@ -424,12 +425,13 @@ func ExampleOptions_discord() {
 	print(h)
 	// Output:
 	// Retry-After: 20
+	// Via: 1.1 weir
 	// X-Ratelimit-Bucket: default
 	// X-Ratelimit-Global: true
 	// X-Ratelimit-Limit: 3
 	// X-Ratelimit-Remaining: 0
-	// X-Ratelimit-Reset: 1795262460.000
-	// X-Ratelimit-Reset-After: 60.000
+	// X-Ratelimit-Reset: 1795262420.000
+	// X-Ratelimit-Reset-After: 20.000
 	// X-Ratelimit-Scope: global
 }
 

@@ -34,11 +34,17 @@ const (
 	fieldXScope
 	fieldXGlobal
 
-	fields
+	fields // those that Delete deletes
+
+	// fieldVia is Via (RFC 9110, section 7.6.3). Discord answers through proxies, and discord.py takes
+	// a denial without this field for a ban of its address: it raises an error and does not wait.
+	fieldVia = fields
+
+	allFields = fields + 1
 )
 
 // keys are the field names in the canonical form of [http.Header].
-var keys = [fields]string{
+var keys = [allFields]string{
 	fieldRetryAfter: "Retry-After",
 
 	fieldRateLimit: "Ratelimit",
@@ -77,6 +83,8 @@ var keys = [fields]string{
 	fieldXBucket:     "X-Ratelimit-Bucket",
 	fieldXScope:      "X-Ratelimit-Scope",
 	fieldXGlobal:     "X-Ratelimit-Global",
+
+	fieldVia: "Via",
 }
 
 // in returns the lines of f in h.
@@ -107,8 +115,8 @@ func Delete(h http.Header) {
 // pointer, its first bytes could not be on the stack.
 type values struct {
 	n      int
-	field  [fields]field
-	end    [fields]uint32
+	field  [allFields]field
+	end    [allFields]uint32
 	shared string // value of the field whose text is empty
 }
 

@@ -2,7 +2,9 @@ package headers
 
 import "fmt"
 
-// Format is a set of header fields.
+// Format is a set of header fields. The reset of Draft6, Draft7, GitHub, DeltaSeconds, Discord and
+// EpochSeconds is when the limit is whole again. If nothing is left, it is when a unit is left,
+// because clients send nothing until then.
 type Format uint8
 
 const (
@@ -28,8 +30,8 @@ const (
 
 	// Discord is X-RateLimit-Limit, -Remaining, -Reset (seconds since the Unix epoch), -Reset-After
 	// (seconds from now) and -Bucket (the rule's name), as Discord sends them: the seconds have
-	// three decimals. A denial also has -Scope (see [DiscordScope]) and, if the scope is global,
-	// -Global.
+	// three decimals. A denial also has -Scope (see [DiscordScope]), -Global if the scope is global,
+	// and Via, without which discord.py does not wait.
 	Discord
 
 	// EpochSeconds is X-RateLimit-Limit, -Remaining and -Reset (seconds since the
@@ -104,4 +106,23 @@ const (
 	OnDenial
 	// Omit omits the fields. The bodies of package nethttp then name no rule either.
 	Omit
+)
+
+// Body selects which clients can read the body of a denial: a problem document (RFC 9457) with
+// members of other APIs. The clients of these APIs know no problem documents. Without such members
+// some take a denial for a success, and others lose its text or its wait.
+//
+// With either, retry_after is there if Retry-After is a number, which it then is.
+type Body uint8
+
+const (
+	// SDKs adds message and error with type, code and message: the SDKs of Stripe, OpenAI,
+	// Anthropic, Twilio and Discord and the many APIs that follow these read them. With status 429
+	// type is rate_limit_error and code rate_limit_exceeded, with 503 overloaded_error and
+	// service_unavailable.
+	SDKs Body = iota
+	// Bots also adds ok (false), code, error_code, description and parameters with retry_after, for
+	// libraries that speak with Telegram and for the SDK of Notion. It suits a server in front of,
+	// or in place of, such an API. The name ok is shorter than RFC 9457 wishes (section 3.2).
+	Bots
 )

@@ -128,6 +128,9 @@ func fields(lines ...string) http.Header {
 		name, value, _ := strings.Cut(line, ": ")
 		h.Add(name, value)
 	}
+	if h["X-Ratelimit-Scope"] != nil { // a denial in the form of Discord
+		h["Via"] = []string{"1.1 weir"}
+	}
 	return h
 }
 
@@ -173,6 +176,10 @@ func wellFormed(t testing.TB, h http.Header) {
 			continue
 		}
 		switch key {
+		case "Via":
+			if value != "1.1 weir" {
+				t.Errorf("%s: %q", key, value)
+			}
 		case "Ratelimit":
 			if strings.HasPrefix(value, `"`) {
 				wantMembers(t, key, value, "", map[string]int64{"r": 0, "t": 0, "c": 0, "acme-cost": 0})

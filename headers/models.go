@@ -66,7 +66,7 @@ const lastSecond = 253_402_300_799
 func (w *Writer) appendAnthropic(
 	text []byte, v *values, h http.Header, d *core.RuleDecision, f field,
 ) []byte {
-	reset := min(roundUp(resetAt(d), microsPerSecond), lastSecond*microsPerSecond)
+	reset := min(roundUp(instant(d, resetAfter(d)), microsPerSecond), lastSecond*microsPerSecond)
 	ours := standing{!d.Allowed, count(d.Remaining), reset}
 	if !ours.bindsAs(first((f + 1).in(h)), first((f + 2).in(h)), parseInstant) {
 		return text

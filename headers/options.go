@@ -82,10 +82,8 @@ type Options struct {
 	// Connect.
 	NotOnRedirects bool
 
-	// RetryAfterMember adds retry_after to problem documents: the seconds of Retry-After, for clients
-	// that read the document alone. It is absent if Retry-After is absent or not a number. Fields do
-	// not change.
-	RetryAfterMember bool
+	// Body selects the members of problem documents. Zero: SDKs.
+	Body Body
 
 	// Jitter spreads clients that were denied together, so that they do not come back
 	// together. A random time from 0 to Jitter is added to Retry-After, and the same
@@ -118,6 +116,9 @@ func (o *Options) validate(policies []policy) error {
 	if o.RetryAfter > Window {
 		errs = append(errs,
 			fmt.Errorf("headers: retry after: must be LeastWait or Window (got %d)", o.RetryAfter))
+	}
+	if o.Body > Bots {
+		errs = append(errs, fmt.Errorf("headers: body: must be SDKs or Bots (got %d)", o.Body))
 	}
 	if o.Jitter < 0 || o.Jitter > maxJitter {
 		errs = append(errs, fmt.Errorf("headers: jitter: must be 0 to 24h (got %v)", o.Jitter))

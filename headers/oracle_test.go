@@ -301,16 +301,28 @@ func (outer *single) or(inner *single) *single {
 
 func (s *oracle) draft(d *core.RuleDecision) *single {
 	q, _ := quotaAndWindow(d)
-	reset := ceil(resetOf(d))
+	reset := ceil(s.untilLeft(d))
 	if s.retry > 0 {
 		reset = s.retry
 	}
 	return &single{denied: !d.Allowed, limit: q, remaining: d.Remaining, reset: rat(reset)}
 }
 
+// untilLeft is the reset of clients that send nothing until then once nothing is left.
+func (s *oracle) untilLeft(d *core.RuleDecision) *big.Rat {
+	if d.Remaining > 0 || d.EffectiveWindow == limits.Never {
+		return resetOf(d)
+	}
+	wait := seconds(d.EffectiveWindow)
+	if retry := rat(s.retry); !d.Allowed && retry.Cmp(wait) > 0 && s.options.Jitter > 0 {
+		return retry
+	}
+	return wait
+}
+
 func (s *oracle) vendor(f headers.Format, d *core.RuleDecision) *single {
 	q, _ := quotaAndWindow(d)
-	after := resetOf(d)
+	after := s.untilLeft(d)
 	instant := new(big.Rat).Add(big.NewRat(d.At, 1_000_000), after)
 	v := &single{denied: !d.Allowed, limit: q, remaining: d.Remaining}
 	switch f {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // concurrentReset is the reset of a concurrency limit. The end of the running requests is unknown,
@@ -19,11 +20,24 @@ func resetAfter(d *core.RuleDecision) time.Duration {
 	return d.ResetAfter
 }
 
-// resetAt returns the instant of resetAfter, in microseconds since the Unix epoch. It adds two
+// untilLeft returns the wait for d in formats whose clients send nothing until the reset, once
+// nothing is left. Then it is the wait until a unit is left, or until the denied cost fits. With a
+// jitter it is not shorter than retry, the seconds of Retry-After on a denial.
+func (w *Writer) untilLeft(d *core.RuleDecision, retry int64) time.Duration {
+	if d.Remaining > 0 || d.EffectiveWindow == limits.Never {
+		return resetAfter(d)
+	}
+	if !d.Allowed && w.jitter > 0 {
+		return max(d.EffectiveWindow, time.Duration(min(retry, maxSeconds))*time.Second)
+	}
+	return d.EffectiveWindow
+}
+
+// instant returns the instant after a wait for d, in microseconds since the Unix epoch. It adds two
 // whole numbers of the backend, so it stays the same in every answer until units are taken. For a
 // concurrency limit it moves with the clock.
-func resetAt(d *core.RuleDecision) int64 {
-	after, at := micros(resetAfter(d)), max(d.At, 0)
+func instant(d *core.RuleDecision, wait time.Duration) int64 {
+	after, at := micros(wait), max(d.At, 0)
 	return min(at, math.MaxInt64-microsPerSecond-after) + after
 }
 

@@ -181,7 +181,7 @@ func (w *Writer) appendFields(
 		text = w.appendDrafts(text, v, h, o, d, retry)
 	}
 	if w.formats&xFormats != 0 {
-		text = w.appendX(text, v, h, d)
+		text = w.appendX(text, v, h, d, retry)
 	}
 	return text, retry
 }

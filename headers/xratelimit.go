@@ -3,6 +3,7 @@ package headers
 import (
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/weir-go/weir/core"
 )
@@ -34,16 +35,18 @@ func (w *Writer) setScopes(scopes map[string]DiscordScope) {
 // appendX appends the fields of GitHub, DeltaSeconds, Discord or EpochSeconds for d, the binding
 // decision. All X-RateLimit fields are one set: if ours replace those of an outer limiter, none of
 // its fields stays.
-func (w *Writer) appendX(text []byte, v *values, h http.Header, d *core.RuleDecision) []byte {
-	remaining := count(d.Remaining)
+func (w *Writer) appendX(
+	text []byte, v *values, h http.Header, d *core.RuleDecision, retry int64,
+) []byte {
+	remaining, wait := count(d.Remaining), w.untilLeft(d, retry)
 	var reset int64 // microseconds, rounded like the field
 	switch {
 	case w.has(GitHub), w.has(EpochSeconds):
-		reset = roundUp(resetAt(d), microsPerSecond)
+		reset = roundUp(instant(d, wait), microsPerSecond)
 	case w.has(Discord):
-		reset = roundUp(resetAt(d), microsPerMilli)
+		reset = roundUp(instant(d, wait), microsPerMilli)
 	default:
-		reset = ceilSeconds(resetAfter(d)) * microsPerSecond
+		reset = ceilSeconds(wait) * microsPerSecond
 	}
 	if outer := fieldXRemaining.in(h); len(outer) > 0 {
 		ours := standing{!d.Allowed, remaining, reset}
@@ -58,7 +61,7 @@ func (w *Writer) appendX(text []byte, v *values, h http.Header, d *core.RuleDeci
 	text = v.addInteger(fieldXLimit, text, limit)
 	text = v.addInteger(fieldXRemaining, text, remaining)
 	if w.has(Discord) {
-		return w.appendDiscord(text, v, d, reset)
+		return w.appendDiscord(text, v, h, d, reset, wait)
 	}
 	text = v.addInteger(fieldXReset, text, reset/microsPerSecond)
 	if !w.has(GitHub) {
@@ -69,10 +72,12 @@ func (w *Writer) appendX(text []byte, v *values, h http.Header, d *core.RuleDeci
 }
 
 // appendDiscord appends the fields that only Discord has.
-func (w *Writer) appendDiscord(text []byte, v *values, d *core.RuleDecision, reset int64) []byte {
+func (w *Writer) appendDiscord(
+	text []byte, v *values, h http.Header, d *core.RuleDecision, reset int64, wait time.Duration,
+) []byte {
 	text = appendDecimal(text, reset)
 	v.add(fieldXReset, text)
-	text = appendDecimal(text, roundUp(micros(resetAfter(d)), microsPerMilli))
+	text = appendDecimal(text, roundUp(micros(wait), microsPerMilli))
 	v.add(fieldXResetAfter, text)
 	text = v.addString(fieldXBucket, text, d.Rule())
 	if d.Allowed {
@@ -88,6 +93,9 @@ func (w *Writer) appendDiscord(text []byte, v *values, d *core.RuleDecision, res
 	text = v.addString(fieldXScope, text, string(scope))
 	if scope == DiscordGlobal {
 		text = v.addString(fieldXGlobal, text, "true")
+	}
+	if len(fieldVia.in(h)) == 0 { // otherwise a proxy behind has set it
+		text = v.addString(fieldVia, text, "1.1 weir")
 	}
 	return text
 }

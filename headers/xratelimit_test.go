@@ -1,6 +1,7 @@
 package headers_test
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -50,15 +51,26 @@ func TestXRateLimitFieldsOfEachDecision(t *testing.T) {
 				"X-RateLimit-Reset-After: 44.751", "X-RateLimit-Bucket: default",
 			},
 			nil},
+		{"nothing is left: the reset is the wait until a unit is", allowed(0, 12*time.Second, time.Minute),
+			[]string{
+				"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Used: 100",
+				"X-RateLimit-Reset: 1795262413", "X-RateLimit-Resource: default",
+			},
+			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 12"},
+			[]string{
+				"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1795262412.250",
+				"X-RateLimit-Reset-After: 12.000", "X-RateLimit-Bucket: default",
+			},
+			nil},
 		{"denied", denied(0, 12*time.Second, time.Minute),
 			[]string{
 				"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Used: 100",
-				"X-RateLimit-Reset: 1795262461", "X-RateLimit-Resource: default",
+				"X-RateLimit-Reset: 1795262413", "X-RateLimit-Resource: default",
 			},
-			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 60"},
+			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 12"},
 			[]string{
-				"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1795262460.250",
-				"X-RateLimit-Reset-After: 60.000", "X-RateLimit-Bucket: default", "X-RateLimit-Scope: user",
+				"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1795262412.250",
+				"X-RateLimit-Reset-After: 12.000", "X-RateLimit-Bucket: default", "X-RateLimit-Scope: user",
 			},
 			[]string{"Retry-After: 12"}},
 		{"more left than there can be", allowed(101, 30*time.Second, 0),
@@ -127,6 +139,16 @@ func TestTheEpochOfAResetDoesNotWobble(t *testing.T) {
 				t.Fatalf("%v, at %d: got %s, want 1795262460", format, now, got)
 			}
 		}
+	}
+}
+
+func TestViaOfAProxyBehindStays(t *testing.T) {
+	h := http.Header{"Via": {"1.1 inner"}}
+	options := headers.Options{Formats: []headers.Format{headers.Discord}}
+	o := decided(t, []published{perMinute}, denied(0, time.Second, time.Minute))
+	writer(t, options, perMinute).Write(h, o)
+	if got := h["Via"]; len(got) != 1 || got[0] != "1.1 inner" {
+		t.Errorf("Via %q", got)
 	}
 }
 

@@ -2,6 +2,7 @@ package nethttp_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,10 +18,45 @@ import (
 	"github.com/weir-go/weir/nethttp"
 )
 
-const (
-	atCapacity = `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503,"detail":"The service is at capacity: retry in 1 second."}` + "\n"
-	tooMany    = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"detail":"Too many requests: retry in `
-)
+// atCapacity is the document of a service that is full.
+var atCapacity = document("temporary-reduced-capacity", "Temporary Reduced Capacity", 503,
+	"The service is at capacity: retry in 1 second.", 1)
+
+// tooMany is the document of a denial by rules with these names.
+func tooMany(wait string, seconds int, names ...string) string {
+	return document("quota-exceeded", "Quota Exceeded", 429,
+		"Too many requests: retry in "+wait+".", seconds, names...)
+}
+
+// document is a problem document with the members that SDKs read. No seconds, no retry_after.
+func document(problem, title string, status int, detail string, seconds int, names ...string) string {
+	type report struct {
+		Type    string `json:"type"`
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}
+	of := report{"rate_limit_error", "rate_limit_exceeded", detail}
+	if status == http.StatusServiceUnavailable {
+		of = report{"overloaded_error", "service_unavailable", detail}
+	}
+	text, err := json.Marshal(struct {
+		Type       string   `json:"type"`
+		Title      string   `json:"title"`
+		Status     int      `json:"status"`
+		Detail     string   `json:"detail"`
+		Message    string   `json:"message"`
+		Error      report   `json:"error"`
+		RetryAfter int      `json:"retry_after,omitempty"`
+		Violated   []string `json:"violated-policies,omitempty"`
+	}{
+		"https://iana.org/assignments/http-problem-types#" + problem, title, status, detail, detail, of,
+		seconds, names,
+	})
+	if err != nil {
+		panic(err)
+	}
+	return string(text) + "\n"
+}
 
 // service is a rule about the whole service, of n requests at once.
 func service(n int64) nethttp.Rule {
@@ -101,7 +137,7 @@ func TestAConcurrencyLimitOfClientsAnswers429(t *testing.T) {
 	wantField(t, w, "Retry-After", "1")
 	wantField(t, w, "RateLimit", `"per-client";r=0`)
 	wantField(t, w, "RateLimit-Policy", `"per-client";q=1;qu="concurrent-requests"`)
-	if want := tooMany + `1 second.","violated-policies":["per-client"]}` + "\n"; w.Body.String() != want {
+	if want := tooMany("1 second", 1, "per-client"); w.Body.String() != want {
 		t.Errorf("body %s, want %s", w.Body, want)
 	}
 }
@@ -115,7 +151,7 @@ func TestCapacityAndAnotherDenialAnswer429AndNameBoth(t *testing.T) {
 		wantStatus(t, w, http.StatusTooManyRequests)
 		wantField(t, w, "Retry-After", "60")
 		wantField(t, w, "RateLimit", `"per-client";r=0;t=60, "service";r=0`)
-		want := tooMany + `60 seconds.","violated-policies":["per-client","service"]}` + "\n"
+		want := tooMany("60 seconds", 60, "per-client", "service")
 		if w.Body.String() != want {
 			t.Errorf("body %s, want %s", w.Body, want)
 		}
@@ -133,7 +169,9 @@ func TestARateMayBeACapacity(t *testing.T) {
 		wantStatus(t, w, http.StatusServiceUnavailable)
 		wantField(t, w, "Retry-After", "30")
 		wantField(t, w, "RateLimit", "")
-		if want := strings.Replace(atCapacity, "1 second", "30 seconds", 1); w.Body.String() != want {
+		want := document("temporary-reduced-capacity", "Temporary Reduced Capacity", 503,
+			"The service is at capacity: retry in 30 seconds.", 30)
+		if w.Body.String() != want {
 			t.Errorf("body %s, want %s", w.Body, want)
 		}
 	})

@@ -22,7 +22,7 @@ func TestEveryFieldOfAConfigReachesTheGate(t *testing.T) {
 		Instances:        3,
 		Observer:         core.ObserverFuncs[int]{},
 		Logger:           slog.New(slog.DiscardHandler),
-		Headers:          headers.Options{RetryAfterMember: true},
+		Headers:          headers.Options{Body: headers.Bots},
 		SkipPreflight:    true,
 		MaxWaiting:       4,
 		OutcomeInContext: true,

@@ -161,8 +161,8 @@ func ExamplePlainText() {
 	// GET / 429 Too many requests: retry in 60 seconds.
 }
 
-// A redirect has no fields, so no client waits before it follows it, and a denial tells its wait in
-// the document, too.
+// A redirect has no fields, so no client waits before it follows it. A denial has members that SDKs
+// read.
 func ExampleConfig_redirects() {
 	limiter := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
@@ -171,7 +171,7 @@ func ExampleConfig_redirects() {
 			Key:   keyfuncs.Address(keyfuncs.Peer),
 		}},
 		Backend: memory.MustNew(memory.Options{Clock: func() time.Time { return time.Unix(0, 0) }}),
-		Headers: headers.Options{NotOnRedirects: true, RetryAfterMember: true},
+		Headers: headers.Options{NotOnRedirects: true},
 	})
 	handler := limiter.Handler(http.RedirectHandler("/new", http.StatusMovedPermanently))
 	for range 2 {
@@ -185,7 +185,7 @@ func ExampleConfig_redirects() {
 	// Output:
 	// 301 ""
 	// 429 "\"per-client\";r=0;t=60"
-	// {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"detail":"Too many requests: retry in 60 seconds.","retry_after":60,"violated-policies":["per-client"]}
+	// {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"detail":"Too many requests: retry in 60 seconds.","message":"Too many requests: retry in 60 seconds.","error":{"type":"rate_limit_error","code":"rate_limit_exceeded","message":"Too many requests: retry in 60 seconds."},"retry_after":60,"violated-policies":["per-client"]}
 }
 
 // The log says why a request was answered 503. Without a Logger the lines go to slog.Default.
@@ -203,7 +203,7 @@ func ExampleConfig_logger() {
 	line, _ := bufio.NewReader(lines).ReadString('\n')
 	fmt.Println(strings.ReplaceAll(line, `" `, "\"\n"))
 	// Output:
-	// GET / 503 {"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503,"detail":"The service cannot decide on this request right now: retry in 1 second."}
+	// GET / 503 {"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503,"detail":"The service cannot decide on this request right now: retry in 1 second.","message":"The service cannot decide on this request right now: retry in 1 second.","error":{"type":"overloaded_error","code":"service_unavailable","message":"The service cannot decide on this request right now: retry in 1 second."},"retry_after":1}
 	//
 	// level=WARN msg="weir: a rule cannot decide"
 	// rule=per-client failed=key requests=1 error="keyfuncs: cannot tell who sent the request: the forwarding header is missing"
@@ -236,7 +236,7 @@ func ExampleConfig_capacity() {
 	fmt.Println(first.Code, first.Header().Get("RateLimit-Policy"))
 	// Output:
 	// 503 Retry-After: 1
-	// {"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503,"detail":"The service is at capacity: retry in 1 second."}
+	// {"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503,"detail":"The service is at capacity: retry in 1 second.","message":"The service is at capacity: retry in 1 second.","error":{"type":"overloaded_error","code":"service_unavailable","message":"The service is at capacity: retry in 1 second."},"retry_after":1}
 	//
 	// 200 "per-client";q=100;w=86400, "service";q=1;qu="concurrent-requests"
 }
@@ -408,4 +408,36 @@ func ExampleConfig_maxWaiting() {
 	// Output:
 	// GET / 200 hi
 	// 503 true
+}
+
+// Telegram's libraries read description and parameters; SDKs of other APIs read message and error.
+func ExampleConfig_bots() {
+	limiter := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{{
+			Name:  "per-chat",
+			Limit: limits.TokenBucket(limits.PerMinute(20), 1),
+			Key:   func(r *http.Request) (string, error) { return r.URL.Query().Get("chat_id"), nil },
+		}},
+		Backend: memory.MustNew(memory.Options{Clock: func() time.Time { return time.Unix(0, 0) }}),
+		Headers: headers.Options{Body: headers.Bots},
+	})
+	handler := limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))
+	for range 2 {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", "/sendMessage?chat_id=7", nil))
+		var denial struct {
+			OK          bool
+			Code        string
+			ErrorCode   int `json:"error_code"`
+			Description string
+			Parameters  struct {
+				RetryAfter int `json:"retry_after"`
+			}
+		}
+		if json.Unmarshal(w.Body.Bytes(), &denial) == nil {
+			fmt.Printf("%+v\n", denial)
+		}
+	}
+	// Output:
+	// {OK:false Code:rate_limited ErrorCode:429 Description:Too many requests: retry in 3 seconds. Parameters:{RetryAfter:3}}
 }

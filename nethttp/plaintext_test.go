@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -102,8 +101,9 @@ func TestAProblemDocumentHoldsNoTextOfRetryAfter(t *testing.T) {
 	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-	if !strings.Contains(w.Body.String(), `"detail":"Too many requests.","violated-policies":["r"]}`) {
-		t.Errorf("got %s", w.Body)
+	want := document("quota-exceeded", "Quota Exceeded", 429, "Too many requests.", 0, "r")
+	if w.Body.String() != want {
+		t.Errorf("got %s, want %s", w.Body, want)
 	}
 }
 

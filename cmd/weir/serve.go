@@ -87,6 +87,8 @@ it at once.`,
 		"believe checks over HTTP from this `range` of addresses, or from unix sockets; may be there several times")
 	f.IntVar(&o.DeniedStatus, "denied-status", 0,
 		"answer denied checks over HTTP with this `status`; nginx needs 403 (default 429)")
+	f.BoolVar(&o.Bots, "bots", false,
+		"write denied checks so that libraries of bots read them, as those for Telegram do")
 	f.StringVar(&o.Redis, "redis", "",
 		"count in Redis at this `URL`; otherwise that of WEIR_REDIS_URL")
 	f.StringVar(&o.Access.CA, "redis-tls-ca", "",

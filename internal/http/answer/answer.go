@@ -60,11 +60,6 @@ const (
 	Text    = "text/plain; charset=utf-8"
 )
 
-// ReducedCapacity begins a problem document of a type of draft-ietf-httpapi-ratelimit-headers-11,
-// section 5. The text of its detail follows.
-const ReducedCapacity = `{"type":"https://iana.org/assignments/http-problem-types#` +
-	`temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503,"detail":"`
-
 // Bodies is a pool of buffers for answers.
 var Bodies = sync.Pool{New: func() any { return new([]byte) }}
 
@@ -77,8 +72,12 @@ func AtCapacity(w http.ResponseWriter, r *http.Request) {
 		b = append(AppendWait(AppendAtCapacity(b), w.Header()), '\n')
 		Write(w, r, http.StatusServiceUnavailable, Text, b)
 	} else {
-		b = append(b, ReducedCapacity...)
-		b = append(AppendWait(AppendAtCapacity(b), w.Header()), "\"}\n"...)
+		var room [maxSentence]byte
+		b = AppendProblem(b, Document{
+			Status: http.StatusServiceUnavailable, Retry: RetryAfter(w.Header()),
+			Detail: AppendWait(AppendAtCapacity(room[:0]), w.Header()),
+		})
+		b = append(b, "}\n"...)
 		Write(w, r, http.StatusServiceUnavailable, Problem, b)
 	}
 	*body = b
@@ -121,16 +120,6 @@ func AppendRetry(b []byte, retry string) []byte {
 		b = appendCounts(b, hours/24, "day", hours%24, "hour")
 	}
 	return append(b, '.')
-}
-
-// AppendRetryMember appends a member of a JSON object with the seconds of a wait, if retry is a
-// number of seconds.
-func AppendRetryMember(b []byte, retry string) []byte {
-	n, err := strconv.ParseUint(retry, 10, 63)
-	if err != nil {
-		return b
-	}
-	return strconv.AppendUint(append(b, `,"retry_after":`...), n, 10)
 }
 
 // Units in seconds.

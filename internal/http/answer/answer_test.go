@@ -1,6 +1,7 @@
 package answer_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/weir-go/weir/internal/http/answer"
@@ -38,19 +39,67 @@ func TestALongWaitIsSaidInHoursOrDaysAndIsNeverTooShort(t *testing.T) {
 	}
 }
 
-func TestTheMemberOfAWaitIsANumberOrAbsent(t *testing.T) {
+// A wait is in the document exactly if Retry-After is a number.
+func TestADocumentHasTheWaitOfRetryAfterOrNone(t *testing.T) {
 	for retry, want := range map[string]string{
-		"1":                             `,"retry_after":1`,
-		"030":                           `,"retry_after":30`,
-		"9223372036854775807":           `,"retry_after":9223372036854775807`,
+		"1":                             "1",
+		"030":                           "30",
+		"9223372036854775807":           "9223372036854775807",
 		"9223372036854775808":           "",
 		"":                              "",
 		"-1":                            "",
 		"+1":                            "",
 		"Sun, 22 Nov 2026 00:00:00 GMT": "",
 	} {
-		if got := string(answer.AppendRetryMember(nil, retry)); got != want {
-			t.Errorf("%q: %q, want %q", retry, got, want)
+		for _, status := range []int{429, 503} {
+			for _, bots := range []bool{false, true} {
+				d := answer.Document{Status: status, Detail: []byte("Wait."), Retry: retry, Bots: bots}
+				checkDocument(t, d, want)
+			}
 		}
+	}
+}
+
+func checkDocument(t *testing.T, d answer.Document, wait string) {
+	t.Helper()
+	var got struct {
+		Status     int
+		Detail     string
+		Message    string
+		RetryAfter *json.Number `json:"retry_after"`
+		Error      struct{ Type, Code, Message string }
+
+		OK          *bool
+		Code        string
+		ErrorCode   int `json:"error_code"`
+		Description string
+		Parameters  *struct {
+			RetryAfter json.Number `json:"retry_after"`
+		}
+	}
+	text := append(answer.AppendProblem(nil, d), '}')
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	kind, code, short := "rate_limit_error", "rate_limit_exceeded", "rate_limited"
+	if d.Status == 503 {
+		kind, code, short = "overloaded_error", "service_unavailable", "service_unavailable"
+	}
+	if got.Status != d.Status || got.Detail != "Wait." || got.Message != "Wait." ||
+		got.Error.Type != kind || got.Error.Code != code || got.Error.Message != "Wait." {
+		t.Errorf("%s", text)
+	}
+	if has := got.RetryAfter != nil; has != (wait != "") || has && got.RetryAfter.String() != wait {
+		t.Errorf("%q: %s", d.Retry, text)
+	}
+	switch {
+	case !d.Bots:
+		if got.OK != nil || got.Code+got.Description != "" || got.Parameters != nil {
+			t.Errorf("members for bots: %s", text)
+		}
+	case got.OK == nil || *got.OK || got.Code != short || got.ErrorCode != d.Status ||
+		got.Description != "Wait." || (got.Parameters != nil) != (wait != "") ||
+		got.Parameters != nil && got.Parameters.RetryAfter.String() != wait:
+		t.Errorf("%s", text)
 	}
 }

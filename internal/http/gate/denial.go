@@ -11,30 +11,18 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// quotaExceeded begins a problem document of a type of draft-ietf-httpapi-ratelimit-headers-11,
-// section 5.
-const quotaExceeded = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
-	`"title":"Quota Exceeded","status":429,"detail":"`
-
 // writeProblem answers with a problem document (RFC 9457). If the status is 429, the document names
-// the rules that denied, as violated has them. withRetry adds the seconds of Retry-After.
+// the rules that denied, as violated has them.
 func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, status int,
-	violated []string, withRetry bool) {
+	violated []string, read headers.Body) {
 	body := answer.Bodies.Get().(*[]byte)
-	b := (*body)[:0]
-	if status == http.StatusTooManyRequests {
-		b = append(b, quotaExceeded...)
-	} else {
-		b = append(b, answer.ReducedCapacity...)
-		violated = nil // the client has violated no policy
-	}
 	retry := answer.RetryAfter(w.Header())
-	b = appendDetail(b, retry, o, status)
-	b = append(b, '"')
-	if withRetry {
-		b = answer.AppendRetryMember(b, retry)
-	}
-	if violated != nil {
+	var room [128]byte
+	b := answer.AppendProblem((*body)[:0], answer.Document{
+		Status: status, Detail: appendDetail(room[:0], retry, o, status), Retry: retry,
+		Bots: read == headers.Bots,
+	})
+	if violated != nil && status == http.StatusTooManyRequests { // else no policy was violated
 		b = appendViolated(b, o, violated)
 	}
 	b = append(b, '}', '\n')

@@ -267,7 +267,7 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 	if answer.PrefersText(r.Header["Accept"]) {
 		answer.WriteUncached(w, r, status, answer.Text, plainText(w, o, status))
 	} else {
-		writeProblem(w, r, o, status, a.violated, g.options.RetryAfterMember)
+		writeProblem(w, r, o, status, a.violated, g.options.Body)
 	}
 	return nil
 }

@@ -175,9 +175,9 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 				func(c *Config[R]) { c.Headers.Show = headers.OnDenial })},
 		"no fields but Retry-After": {
 			Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Show = headers.Omit })},
-		"a problem document has the wait": {
+		"a document that libraries of bots read": {
 			Site: with(perMinute("per-client", 1),
-				func(c *Config[R]) { c.Headers.RetryAfterMember = true })},
+				func(c *Config[R]) { c.Headers.Body = headers.Bots })},
 		"the burst beside the rate": {
 			Site: with(one("per-client", limits.TokenBucket(limits.PerMinute(2), 9), a.Lift(client)),
 				func(c *Config[R]) { c.Headers.BurstParameter = "acme-burst" })},

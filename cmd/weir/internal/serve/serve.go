@@ -25,6 +25,7 @@ import (
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/gateway/descriptors"
 	"github.com/weir-go/weir/gateway/envoy"
+	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/http/hostname"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits/backends"
@@ -43,6 +44,7 @@ type Config struct {
 	OperatorHosts         []string // names of Operator, beside localhost, 127.0.0.1 and ::1
 	Proxies               []string
 	DeniedStatus          int
+	Bots                  bool // denied checks have the members of headers.Bots
 	TLS                   TLS
 	Socket                Socket // of the addresses that are unix sockets
 
@@ -205,8 +207,13 @@ func (s *service) load() error {
 	if err := suits(policyPath, s.policy); err != nil {
 		return err
 	}
+	var fields headers.Options
+	if s.Bots {
+		fields.Body = headers.Bots
+	}
 	s.limiter, err = nethttp.New(nethttp.Config{
 		Rules: s.policy.Rules(), Backend: shared, Fallback: fallback, Instances: s.Instances,
+		Headers:  fields,
 		Observer: s.counters.Limiter("checks"), Logger: s.Logger,
 	})
 	if err != nil {

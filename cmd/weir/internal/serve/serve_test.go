@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
 	"io"
 	"io/fs"
@@ -212,6 +213,35 @@ func TestOneProcessAnswersAllProxies(t *testing.T) {
 	}
 	if err := r.end(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestADeniedCheckIsReadByLibrariesOfBotsIfAskedFor(t *testing.T) {
+	for _, bots := range []bool{false, true} {
+		r := start(t, Config{Paths: []string{fileOf(t, "weir.yaml", rules)}, Bots: bots})
+		ask(t, http.DefaultClient, "http://"+r.check+"/check")
+		request, _ := http.NewRequest("GET", "http://"+r.check+"/check", nil)
+		request.Header = http.Header{
+			"X-Forwarded-Method": {"GET"}, "X-Forwarded-Host": {"shop.example"},
+			"X-Forwarded-Uri": {"/"}, "X-Forwarded-For": {"203.0.113.7"},
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body struct {
+			RetryAfter int `json:"retry_after"`
+			Parameters *struct {
+				RetryAfter int `json:"retry_after"`
+			}
+		}
+		err = json.NewDecoder(response.Body).Decode(&body)
+		response.Body.Close()
+		if err != nil || response.StatusCode != 429 ||
+			strconv.Itoa(body.RetryAfter) != response.Header.Get("Retry-After") ||
+			(body.Parameters != nil) != bots || bots && body.Parameters.RetryAfter != body.RetryAfter {
+			t.Errorf("bots %v: status %d, %+v, %v", bots, response.StatusCode, body, err)
+		}
 	}
 }
 
