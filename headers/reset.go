@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/limits"
 )
 
 // concurrentReset is the reset of a concurrency limit. The end of the running requests is unknown,
@@ -18,19 +17,6 @@ func resetAfter(d *core.RuleDecision) time.Duration {
 		return concurrentReset
 	}
 	return d.ResetAfter
-}
-
-// untilLeft returns the wait for d in formats whose clients send nothing until the reset, once
-// nothing is left. Then it is the wait until a unit is left, or until the denied cost fits. With a
-// jitter it is not shorter than retry, the seconds of Retry-After on a denial.
-func (w *Writer) untilLeft(d *core.RuleDecision, retry int64) time.Duration {
-	if d.Remaining > 0 || d.EffectiveWindow == limits.Never {
-		return resetAfter(d)
-	}
-	if !d.Allowed && w.jitter > 0 {
-		return max(d.EffectiveWindow, time.Duration(min(retry, maxSeconds))*time.Second)
-	}
-	return d.EffectiveWindow
 }
 
 // instant returns the instant after a wait for d, in microseconds since the Unix epoch. It adds two

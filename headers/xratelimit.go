@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // DiscordScope is the X-RateLimit-Scope of a rule in [Discord], which tells a client who shares its
@@ -69,6 +70,19 @@ func (w *Writer) appendX(
 	}
 	text = v.addInteger(fieldXUsed, text, max(0, limit-remaining))
 	return v.addString(fieldXResource, text, d.Rule())
+}
+
+// untilLeft returns the wait for d in formats whose clients send nothing until the reset, once
+// nothing is left. Then it is the wait until a unit is left, or until the denied cost fits. With a
+// jitter it is not shorter than retry, the seconds of Retry-After on a denial.
+func (w *Writer) untilLeft(d *core.RuleDecision, retry int64) time.Duration {
+	if d.Remaining > 0 || d.EffectiveWindow == limits.Never {
+		return resetAfter(d)
+	}
+	if !d.Allowed && w.jitter > 0 {
+		return max(d.EffectiveWindow, time.Duration(min(retry, maxSeconds))*time.Second)
+	}
+	return d.EffectiveWindow
 }
 
 // appendDiscord appends the fields that only Discord has.
