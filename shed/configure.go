@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/shedlimit"
+	"github.com/weir-go/weir/shed/internal/adaptive"
 )
 
 // limits are the options of the limiter.
@@ -112,10 +113,10 @@ func (l *limiter) changeLocked(options *limits) bool {
 			return false
 		}
 	default:
-		if _, same := l.algorithm.(*adaptive); same {
+		if _, same := l.algorithm.(*adaptive.Algorithm); same {
 			return false
 		}
-		next = newAdaptive()
+		next = adaptive.New()
 	}
 	l.algorithm = next
 	return true

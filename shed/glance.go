@@ -8,31 +8,31 @@ import (
 
 // glancer is an algorithm that may change its limit between two windows.
 type glancer interface {
-	// glanceFrom says when the limiter calls glance before it decides a request: if at least
+	// GlanceFrom says when the limiter calls Glance before it decides a request: if at least
 	// inFlight are in flight, or too many for this request to enter. The oldest must also have been
 	// in flight for at least age.
-	glanceFrom() (inFlight int, age time.Duration)
-	// glance returns the limit from now on. s is of this instant, and has nothing of the window.
-	glance(s shedlimit.Sample) (limit int)
-	// leastOvertaking returns how long a request must take, at least, to overtake others. Faster
+	GlanceFrom() (inFlight int, age time.Duration)
+	// Glance returns the limit from now on. s is of this instant, and has nothing of the window.
+	Glance(s shedlimit.Sample) (limit int)
+	// LeastOvertaking returns how long a request must take, at least, to overtake others. Faster
 	// requests may not need the scarce resource, so they prove nothing.
-	leastOvertaking() time.Duration
-	// places returns how many places of the limit make up for requests in flight that do not need
+	LeastOvertaking() time.Duration
+	// Places returns how many places of the limit make up for requests in flight that do not need
 	// the scarce resource. Classes do not share these places: any class may fill them.
-	places() int
+	Places() int
 }
 
-// glanceEvery is the least time between two calls of glance.
+// glanceEvery is the least time between two calls of Glance.
 const glanceEvery = 10 * time.Millisecond
 
-// glanceLocked calls glance, if it is time, before the limiter decides a request that may enter
+// glanceLocked calls Glance, if it is time, before the limiter decides a request that may enter
 // while fewer than full are in flight.
 func (l *limiter) glanceLocked(full int, now instant) {
 	g, ok := l.algorithm.(glancer)
 	if !ok || now-l.glanced < glanceEvery {
 		return
 	}
-	inFlight, age := g.glanceFrom()
+	inFlight, age := g.GlanceFrom()
 	if l.inFlight < min(inFlight, full) || l.oldestLocked(now) < age {
 		return
 	}
@@ -40,8 +40,8 @@ func (l *limiter) glanceLocked(full int, now instant) {
 	s := shedlimit.Sample{Now: l.epoch.Add(now), InFlight: l.inFlight, MaxLimit: l.maxLimit}
 	l.agesLocked(&s, now)
 	l.overtaking.describe(&s, now)
-	limit := g.glance(s)
-	l.common = g.places()
+	limit := g.Glance(s)
+	l.common = g.Places()
 	l.setLimitLocked(limit)
 }
 

@@ -26,7 +26,7 @@ type limiter struct {
 	advisory   bool // all requests go on: the mode is not core.Enforce
 
 	limit    int
-	common   int // places of limit that any class may fill: see glancer.places
+	common   int // places of limit that any class may fill: see glancer.Places
 	classes  []*class
 	retired  []*class // that a Replace left out
 	inFlight int
@@ -233,7 +233,7 @@ func (l *limiter) updateLocked(now instant) {
 	l.updates++
 	l.common = 0
 	if g, ok := l.algorithm.(glancer); ok {
-		l.common, l.overtaking.least = g.places(), g.leastOvertaking()
+		l.common, l.overtaking.least = g.Places(), g.LeastOvertaking()
 	}
 	l.setLimitLocked(limit)
 	l.window.begin(now, l.inFlight)

@@ -11,7 +11,7 @@ import (
 // those in flight that began before it, unless it took less than least. The limiter's lock guards
 // it.
 type overtaking struct {
-	least       time.Duration // see glancer.leastOvertaking
+	least       time.Duration // see glancer.LeastOvertaking
 	latestStart instant       // of requests that overtook others, or could have
 	lastEnd     instant       // of these requests
 }

@@ -1,4 +1,4 @@
-package shed
+package adaptive_test
 
 import (
 	"crypto/sha256"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/weir-go/weir/internal/proof/overload"
 	"github.com/weir-go/weir/internal/proof/testrun"
+	"github.com/weir-go/weir/shed"
+	"github.com/weir-go/weir/shed/internal/adaptive"
 )
 
 var update = flag.Bool("update", false, "write testdata/traces.txt instead of comparing with it")
@@ -18,10 +20,11 @@ var update = flag.Bool("update", false, "write testdata/traces.txt instead of co
 // traced is a simulated Shedder that records the adaptive limit after each window.
 type traced struct {
 	simulated
-	seen    int64 // updates
-	windows int
-	last    float64
-	text    strings.Builder
+	algorithm *adaptive.Algorithm
+	seen      int64 // updates
+	windows   int
+	last      float64
+	text      strings.Builder
 }
 
 func (t *traced) Enter(r overload.Request) (func(bool), bool) {
@@ -37,22 +40,23 @@ func (t *traced) Enter(r overload.Request) (func(bool), bool) {
 }
 
 func (t *traced) look() {
-	l := &t.limiter
-	if l.updates == t.seen {
+	updates := t.State().Updates
+	if updates == t.seen {
 		return
 	}
-	t.seen = l.updates
+	t.seen = updates
 	t.windows++
-	a := l.algorithm.(*adaptive)
-	t.last = a.limit
-	fmt.Fprintf(&t.text, "%x %x\n", a.limit, a.loan.lent)
+	limit, lent := t.algorithm.Limits()
+	t.last = limit
+	fmt.Fprintf(&t.text, "%x %x\n", limit, lent)
 }
 
 // trace runs a scenario and returns how many windows it had, the last limit, and a hash of all
 // limits and loans.
-func trace(t *testing.T, s *overload.Scenario, load float64, options Options[overload.Request]) (got string) {
+func trace(t *testing.T, s *overload.Scenario, load float64, options shed.Options[overload.Request]) (got string) {
 	synctest.Test(t, func(*testing.T) {
-		l := &traced{simulated: simulated{MustNew(options)}}
+		a := adaptive.New()
+		l := &traced{simulated: simulated{mustNewUsing(a, options)}, algorithm: a}
 		s.Run(l, overload.Options{Load: load, Seed: 1, Classes: [2]float64{0.2, 0.5}})
 		hash := sha256.Sum256([]byte(l.text.String()))
 		got = fmt.Sprintf("%d windows, last %x, %x", l.windows, l.last, hash[:8])
@@ -79,7 +83,7 @@ func TestLimitsAreThoseOfTheTraces(t *testing.T) {
 		}
 	}
 	var all strings.Builder
-	compare := func(s *overload.Scenario, what string, load float64, options Options[overload.Request]) {
+	compare := func(s *overload.Scenario, what string, load float64, options shed.Options[overload.Request]) {
 		name := fmt.Sprintf("%s %s at %g", s.Name, what, load)
 		got := trace(t, s, load, options)
 		fmt.Fprintf(&all, "%s: %s\n", name, got)
@@ -87,8 +91,8 @@ func TestLimitsAreThoseOfTheTraces(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, want[name])
 		}
 	}
-	classes := Options[overload.Request]{
-		Classes:  []Class{{Name: "critical"}, {Name: "normal"}, {Name: "sheddable"}},
+	classes := shed.Options[overload.Request]{
+		Classes:  []shed.Class{{Name: "critical"}, {Name: "normal"}, {Name: "sheddable"}},
 		Classify: func(r overload.Request) int { return r.Class },
 	}
 	for _, s := range overload.Scenarios() {
@@ -96,20 +100,20 @@ func TestLimitsAreThoseOfTheTraces(t *testing.T) {
 			if load != 1.5 && !testrun.Full() && !*update {
 				continue
 			}
-			compare(s, "plainly", load, Options[overload.Request]{})
-			compare(s, "with an SLO", load, Options[overload.Request]{SLO: s.SLO / 4})
+			compare(s, "plainly", load, shed.Options[overload.Request]{})
+			compare(s, "with an SLO", load, shed.Options[overload.Request]{SLO: s.SLO / 4})
 			compare(s, "with classes", load, classes)
 		}
 	}
 	for i := range table {
 		if table[i].maxWait == 0 && (i%4 == 0 || testrun.Full() || *update) {
-			compare(table[i].scenario(), "of the table", 1, Options[overload.Request]{})
+			compare(table[i].scenario(), "of the table", 1, shed.Options[overload.Request]{})
 		}
 	}
 	for _, s := range overload.Sieges() {
-		compare(s, "plainly", 0.9, Options[overload.Request]{})
+		compare(s, "plainly", 0.9, shed.Options[overload.Request]{})
 		if testrun.Full() || *update {
-			compare(s, "plainly", 2, Options[overload.Request]{})
+			compare(s, "plainly", 2, shed.Options[overload.Request]{})
 		}
 	}
 	if *update {

@@ -1,4 +1,4 @@
-package shed
+package adaptive
 
 import (
 	"math"
@@ -44,40 +44,6 @@ const (
 	busy                   // the service had enough
 )
 
-// try lowers the limit because too many wait.
-func (a *adaptive) try(w *view, goal float64) state {
-	a.base.calm = 0
-	a.queue.known = a.limit
-	return a.begin(trying, w, goal)
-}
-
-// probe lowers the limit to learn how many wait.
-func (a *adaptive) probe(w *view) state {
-	return a.begin(probing, w, min(w.busy, w.inFlight/2))
-}
-
-// begin starts a decrease. If it is deep, the state after follows.
-func (a *adaptive) begin(after state, w *view, goal float64) state {
-	a.after = steady
-	if max(goal, mostCut*w.now) < deepCut*w.inFlight {
-		a.after = after
-	}
-	a.trial = trial{
-		confirms: after == probing && !a.base.sure.IsZero(),
-		ends:     a.now.Add(longWait + 4*w.typical),
-		from:     max(a.trial.from, a.reached(w)),
-		full:     max(a.trial.full, min(w.rate, a.recent.rate)),
-		limit:    a.reached(w),
-		inFlight: w.inFlight, rate: min(w.rate, a.recent.rate), work: min(w.busy, a.recent.work),
-		low: make(map[*baseline]float64, len(w.routes)),
-	}
-	for _, r := range w.routes {
-		a.trial.low[r.base] = r.low
-	}
-	a.cut(w, goal)
-	return draining
-}
-
 // judge compares the windows under the lower limit with the time before. latency is how many times
 // as long fast requests take.
 func (t *trial) judge(now time.Time, w *view) (v verdict, latency float64) {
@@ -108,36 +74,6 @@ func (t *trial) judge(now time.Time, w *view) (v verdict, latency float64) {
 	return busy, latency
 }
 
-// undo raises the limit again after a decrease that left the service with too few requests, and
-// learns how long they take.
-func (a *adaptive) undo() state {
-	w := a.trial.seen
-	for _, r := range w.routes {
-		r.base.set(r)
-	}
-	a.base.sure = a.now
-	a.limit = max(a.trial.limit, min(a.trial.from, a.needs(w)))
-	a.trial.from, a.trial.full = 0, 0
-	a.drain.left, a.drain.cleanAt = w.now, a.now.Add(w.typical)
-	return settling
-}
-
-// needs returns the limit with which as many requests complete as before the decreases, if they
-// take as long as now.
-func (a *adaptive) needs(w *view) float64 {
-	t := &a.trial
-	work, wait := 0.0, 0.0
-	for _, r := range w.routes {
-		work += r.rate * r.base.mean
-		wait += r.rate * (evenWait*r.base.mean +
-			unevenWait*w.gaps*max(0, r.base.spread-r.base.mean))
-	}
-	if w.rate == 0 {
-		return 0
-	}
-	return a.trial.full / w.rate * (work + wait) * max(1, t.limit/t.inFlight)
-}
-
 // effect returns how many times as long fast requests take as before, and whether the service had
 // too few requests to be busy, by more than that many standard deviations.
 //
@@ -159,17 +95,4 @@ func (t *trial) effect(w *view, deviations float64) (latency float64, starved bo
 	waited := (before - low) / rate * t.rate / fewer // 1: all that are gone had waited
 	noise := deviations * math.Sqrt(w.noise/float64(w.completed))
 	return low / before, waited < 0.7 && fell > max(0.12, 0.3*fewer/t.inFlight, noise)
-}
-
-// pace returns how many times as long fast requests take as their baselines say.
-func (w *view) pace() float64 {
-	low, base := 0.0, 0.0
-	for _, r := range w.routes {
-		low += r.rate * r.low
-		base += r.rate * r.usual().low
-	}
-	if base == 0 {
-		return 1
-	}
-	return low / base
 }

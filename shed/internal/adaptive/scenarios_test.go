@@ -1,4 +1,4 @@
-package shed
+package adaptive_test
 
 import (
 	"context"
@@ -17,6 +17,8 @@ import (
 	"github.com/weir-go/weir/internal/ground/shedlimit"
 	"github.com/weir-go/weir/internal/proof/overload"
 	"github.com/weir-go/weir/internal/proof/testrun"
+	"github.com/weir-go/weir/shed"
+	"github.com/weir-go/weir/shed/internal/adaptive"
 )
 
 // row is a scenario of the table: a service, what it is offered, and what is expected of the default algorithm.
@@ -148,7 +150,7 @@ func (r *row) scenario() *overload.Scenario {
 func (r *row) run(t *testing.T, algorithm shedlimit.Algorithm, seed uint64) (x *overload.Result) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {
-		s := mustNewUsing(algorithm, Options[overload.Request]{MaxWait: r.maxWait})
+		s := mustNewUsing(algorithm, shed.Options[overload.Request]{MaxWait: r.maxWait})
 		if r.maxWait > 0 {
 			x = wait(r.scenario(), s, seed)
 			return
@@ -160,7 +162,7 @@ func (r *row) run(t *testing.T, algorithm shedlimit.Algorithm, seed uint64) (x *
 
 // wait is the Run of scenarios for a Shedder with a queue, in which requests wait: each is a goroutine. What happens at one
 // instant happens in any order, so runs with one seed differ by about a point.
-func wait(s *overload.Scenario, shedder *Shedder[overload.Request], seed uint64) *overload.Result {
+func wait(s *overload.Scenario, shedder *shed.Shedder[overload.Request], seed uint64) *overload.Result {
 	gaps, kinds := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
 	x := &overload.Result{
 		Seconds: (s.Length - s.From).Seconds(), Of: make(map[string]*overload.Count),
@@ -209,7 +211,7 @@ func wait(s *overload.Scenario, shedder *Shedder[overload.Request], seed uint64)
 			slots <- struct{}{}
 			time.Sleep(route.Time(at, u))
 			<-slots
-			permit.End(Result{Route: seenRoute(route.Name)})
+			permit.End(shed.Result{Route: seenRoute(route.Name)})
 			mu.Lock()
 			defer mu.Unlock()
 			took := time.Since(start)
@@ -296,10 +298,10 @@ func TestTheTableOfScenarios(t *testing.T) {
 		return
 	}
 	for _, r := range table {
-		c := r.compare(t, func() shedlimit.Algorithm { return newAdaptive() }, seeds)
+		c := r.compare(t, func() shedlimit.Algorithm { return adaptive.New() }, seeds)
 		if c.mean < r.good || c.least < r.good-0.03 {
 			// What happens at one instant happens in any order, so a run in some hundred is worse by a tenth.
-			c = r.compare(t, func() shedlimit.Algorithm { return newAdaptive() }, seeds)
+			c = r.compare(t, func() shedlimit.Algorithm { return adaptive.New() }, seeds)
 		}
 		if r.p99 > 0 {
 			g := r.compare(t, func() shedlimit.Algorithm { return new(gradient) }, seeds)
@@ -334,7 +336,7 @@ func sweep(t *testing.T, rows []row) {
 				}
 			}
 		}
-		c := r.compare(t, func() shedlimit.Algorithm { return newAdaptive() }, seeds)
+		c := r.compare(t, func() shedlimit.Algorithm { return adaptive.New() }, seeds)
 		g := r.compare(t, func() shedlimit.Algorithm { return new(gradient) }, seeds)
 		fmt.Fprintf(out, "%s\t%d\t%.3f\t%.3f\t%.3f\t%.2f%%\t%.2f%%\t%v\t%v\t%v\n", r.name, r.limit, c.mean, c.least,
 			g.mean, 100*c.sheds, 100*g.sheds, c.p99.Round(msec), g.p99.Round(msec), c.fixed.Round(msec))
@@ -394,7 +396,7 @@ func TestScenariosDrawnBySeed(t *testing.T) {
 			r.limit = int(math.Ceil(times*float64(r.slots))) + 3
 			best = max(best, r.run(t, fixed(r.limit), seed).Good)
 		}
-		x := r.run(t, newAdaptive(), seed)
+		x := r.run(t, adaptive.New(), seed)
 		ratio := float64(x.Good) / float64(best)
 		mean += ratio / float64(rows)
 		t.Logf("%.3f, %.2f%% shed: %s", ratio, 100*part(x.Shed, x.Offered), r.name)
@@ -407,3 +409,8 @@ func TestScenariosDrawnBySeed(t *testing.T) {
 		t.Errorf("as many good answers as with the best fixed limits times %.3f on average, want 0.98", mean)
 	}
 }
+
+// fixed is an algorithm whose limit stays.
+type fixed int
+
+func (f fixed) Update(shedlimit.Sample) int { return int(f) }

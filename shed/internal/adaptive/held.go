@@ -1,4 +1,4 @@
-package shed
+package adaptive
 
 import (
 	"math"
@@ -39,33 +39,33 @@ func (h *held) places(reach float64) int {
 
 // piles reports that held requests have reached the bound, and are more than the others in flight.
 // w leaves out held requests.
-func (a *adaptive) piles(w *view) bool {
-	count := a.held.count
-	return float64(count) > w.inFlight && count+int(math.Round(a.reach())) >= a.held.bound
+func (h *held) piles(w *view, reach float64) bool {
+	return float64(h.count) > w.inFlight && h.count+int(math.Round(reach)) >= h.bound
 }
 
 // hold counts the held requests, and takes them out of s. The ages of s may be those of a part of
-// the requests in flight, so it counts ages and scales the number.
-func (a *adaptive) hold(s *shedlimit.Sample) {
-	a.held.count = 0
-	if len(a.base.routes) == 0 || len(s.Ages) == 0 || s.InFlight <= 0 || s.Overtaken == 0 {
+// the requests in flight, so it counts ages and scales the number. known reports whether it is known
+// what is usual.
+func (h *held) hold(s *shedlimit.Sample, known bool) {
+	h.count = 0
+	if !known || len(s.Ages) == 0 || s.InFlight <= 0 || s.Overtaken == 0 {
 		return
 	}
-	n := min(older(s.Ages, max(s.Overtaken, a.heldFrom())), a.held.most*len(s.Ages)/s.InFlight)
-	a.held.count = n * s.InFlight / len(s.Ages)
-	s.InFlight -= a.held.count
+	n := min(older(s.Ages, max(s.Overtaken, h.from())), h.most*len(s.Ages)/s.InFlight)
+	h.count = n * s.InFlight / len(s.Ages)
+	s.InFlight -= h.count
 	s.Ages = s.Ages[n:]
 }
 
-// heldFrom returns the age from which a request is held if others have overtaken it.
-func (a *adaptive) heldFrom() time.Duration { return heldAge + seconds(heldTimes*a.held.usual) }
+// from returns the age from which a request is held if others have overtaken it.
+func (h *held) from() time.Duration { return heldAge + seconds(heldTimes*h.usual) }
 
-// leaveOutHeld takes the held requests out of the Sample of a window. Its peak and its mean lose
+// leaveOut takes the held requests out of the Sample of a window. Its peak and its mean lose
 // only as many as hold has counted before, too: the others were not held for all of the window.
-func (a *adaptive) leaveOutHeld(s *shedlimit.Sample) {
-	before := a.held.count
-	a.hold(s)
-	both := min(before, a.held.count)
+func (h *held) leaveOut(s *shedlimit.Sample, known bool) {
+	before := h.count
+	h.hold(s, known)
+	both := min(before, h.count)
 	s.PeakInFlight = max(s.InFlight, s.PeakInFlight-both)
 	s.MeanInFlight = max(0, s.MeanInFlight-float64(both))
 }
@@ -77,20 +77,21 @@ func (h *held) bind(s *shedlimit.Sample) {
 	}
 }
 
-// trust updates most and usual. While requests queue and wait alone (see waitsAlone), the held ones
-// may be part of that queue, so their number may not rise. When no queue is left, it may again.
-func (a *adaptive) trust(s *shedlimit.Sample, w *view) {
+// trust updates most, and held.usual towards usual, that of baselines. While requests queue and wait
+// alone (see waitsAlone), the held ones may be part of that queue, so their number may not rise.
+// When no queue is left, it may again.
+func (h *held) trust(s *shedlimit.Sample, w *view, usual float64) {
 	switch {
 	case w.waiting > w.room && w.waitsAlone():
-		a.held.most = min(a.held.most, a.held.count)
+		h.most = min(h.most, h.count)
 	case w.completed >= fewest && w.waiting <= w.room:
-		a.held.most = a.held.bound
+		h.most = h.bound
 	}
 	if w.completed > 0 {
-		if a.held.usual == 0 {
-			a.held.usual = a.base.usual
+		if h.usual == 0 {
+			h.usual = usual
 		}
 		step := math.Exp2(float64(s.Elapsed) / float64(evenLife))
-		a.held.usual = min(max(a.base.usual, a.held.usual/step), a.held.usual*step)
+		h.usual = min(max(usual, h.usual/step), h.usual*step)
 	}
 }

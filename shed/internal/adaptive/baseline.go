@@ -1,6 +1,8 @@
-package shed
+package adaptive
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/shedlimit"
@@ -133,45 +135,100 @@ func (b *baseline) lower(r seen) {
 	}
 }
 
-// learn moves the baselines towards a window.
-func (a *adaptive) learn(w *view) {
-	if w.limited {
-		// A dependency has recovered. A trial will show how fast it is without a queue.
-		for _, r := range w.routes {
-			gain := r.base.low - r.low
-			if r.completed >= 20 && gain > 0.3*r.base.low && gain > 0.3*r.base.mean {
-				r.base.learn(r, 0)
-				a.base.sure = time.Time{}
-				a.recent.rate, a.recent.work = 0, 0 // of a slower service
-			}
-		}
-		return
-	}
+// known reports whether a request has completed.
+func (b *baselines) known() bool { return len(b.routes) > 0 }
+
+// learn moves the baselines towards a window without a queue.
+func (b *baselines) learn(w *view, now time.Time) {
 	free := max(0, 1-w.waiting/w.room)
 	for _, r := range w.routes {
 		r.base.learn(r, 0.05*free*free)
 	}
-	if a.base.calm++; a.base.calm >= 3 {
-		a.base.sure = a.now
+	if b.calm++; b.calm >= 3 {
+		b.sure = now
 	}
+}
+
+// recover lowers the baselines of routes that are faster than they say although requests are
+// limited: a dependency has recovered. A trial will show how fast it is without a queue. It reports
+// whether there is such a route.
+func (b *baselines) recover(w *view) (faster bool) {
+	for _, r := range w.routes {
+		gain := r.base.low - r.low
+		if r.completed >= 20 && gain > 0.3*r.base.low && gain > 0.3*r.base.mean {
+			r.base.learn(r, 0)
+			b.sure = time.Time{}
+			faster = true
+		}
+	}
+	return faster
 }
 
 // unsure reports that a probe has to confirm the baselines: they were learned with a queue, or long
 // ago. took is the length of the window.
-func (a *adaptive) unsure(took time.Duration) bool {
-	return a.base.sure.IsZero() || a.now.Sub(a.base.sure) > max(believed, believedWindows*took)
+func (b *baselines) unsure(now time.Time, took time.Duration) bool {
+	return b.sure.IsZero() || now.Sub(b.sure) > max(believed, believedWindows*took)
 }
 
-// expect sets baselines.usual. Slow requests stay in flight longer, so the mean of those in flight
+// expect sets usual. Slow requests stay in flight longer, so the mean of those in flight
 // is the mean square over the mean: if 9 of 10 requests take 10 ms and one 110 ms, it is 65 ms, not
 // 20. Requests in flight take at least as long as their ages say. Early on, that is longer.
-func (a *adaptive) expect(s *shedlimit.Sample, w *view) {
+func (b *baselines) expect(s *shedlimit.Sample, w *view) {
 	mean, square := w.moments()
 	if w.completed < fewest || mean == 0 {
 		return
 	}
-	a.base.usual = square / mean
-	if a.base.early && len(s.Ages) > 0 {
-		a.base.usual = max(a.base.usual, measure(s.Ages).spread)
+	b.usual = square / mean
+	if b.early && len(s.Ages) > 0 {
+		b.usual = max(b.usual, measure(s.Ages).spread)
 	}
+}
+
+// quietFor returns how long no request may complete before those in flight hang, or are slow.
+func (b *baselines) quietFor() time.Duration { return 2 * (mostQuiet + seconds(b.usual)) }
+
+// aged returns how many requests wait, by their ages when a request last completed: they are older
+// than usual, and no request that began later has completed. A request that others have overtaken
+// is slow, and does not wait.
+func (b *baselines) aged(s *shedlimit.Sample) float64 {
+	if len(s.Ages) == 0 {
+		return 0
+	}
+	n := older(s.Ages, seconds(old*b.usual)+min(s.Quiet, mostQuiet))
+	if s.Overtaken > 0 {
+		n -= older(s.Ages, s.Overtaken)
+	}
+	return float64(max(0, n)*s.InFlight) / float64(len(s.Ages))
+}
+
+// overdue returns how many requests have been in flight for twice as long as the slowest request
+// of any route. Those that have just completed count among the slowest: in a long queue all are
+// old. So a hang shows although nothing completes. A request that others have overtaken is slow,
+// and shows no hang.
+func (b *baselines) overdue(s *shedlimit.Sample, w *view) int {
+	if !b.known() || len(s.Ages) == 0 {
+		return 0
+	}
+	slowest := 0.0
+	for _, of := range b.routes {
+		slowest = max(slowest, of.high)
+	}
+	for _, r := range w.routes {
+		slowest = max(slowest, r.high)
+	}
+	n := 0
+	for _, age := range s.Ages {
+		if age.Seconds() > 2*slowest+0.2 && (s.Overtaken == 0 || age <= s.Overtaken) {
+			n++
+		}
+	}
+	return n * s.InFlight / len(s.Ages)
+}
+
+// older returns how many ages, the longest first, are above than.
+func older(ages []time.Duration, than time.Duration) int {
+	n, _ := slices.BinarySearchFunc(ages, than, func(age, t time.Duration) int {
+		return cmp.Compare(t, age)
+	})
+	return n
 }

@@ -1,4 +1,4 @@
-package shed
+package adaptive_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/internal/proof/overload"
 	"github.com/weir-go/weir/internal/proof/testrun"
+	"github.com/weir-go/weir/shed"
 )
 
 // mixed is a row of the table of mixtures: an idle service has honest requests, and one client asks
@@ -108,7 +109,7 @@ func (l sameRoute) Enter(r overload.Request) (func(bool), bool) {
 	if permit == nil {
 		return nil, false
 	}
-	return func(failed bool) { permit.End(Result{Route: seenRoute(r.Route), Failed: failed}) }, true
+	return func(failed bool) { permit.End(shed.Result{Route: seenRoute(r.Route), Failed: failed}) }, true
 }
 
 func seenRoute(name string) string {
@@ -118,7 +119,7 @@ func seenRoute(name string) string {
 
 // refused plays the row and returns the part of the honest requests that was refused.
 func (m *mixed) refused(t *testing.T, seed uint64) (refused float64) {
-	options := Options[overload.Request]{}
+	options := shed.Options[overload.Request]{}
 	switch m.with {
 	case "SLO":
 		options.SLO = 2 * m.mean
@@ -127,7 +128,7 @@ func (m *mixed) refused(t *testing.T, seed uint64) (refused float64) {
 	case "MaxWait":
 		options.MaxWait = 50 * msec
 	case "two classes":
-		options.Classes = []Class{{Name: "first"}, {Name: "second"}}
+		options.Classes = []shed.Class{{Name: "first"}, {Name: "second"}}
 		options.Classify = func(r overload.Request) int {
 			if r.Route == "/page" {
 				return 0
@@ -136,7 +137,7 @@ func (m *mixed) refused(t *testing.T, seed uint64) (refused float64) {
 		}
 	}
 	synctest.Test(t, func(*testing.T) {
-		shedder := MustNew(options)
+		shedder := shed.MustNew(options)
 		var x *overload.Result
 		if m.with == "MaxWait" {
 			x = wait(m.scenario(), shedder, seed)
@@ -188,31 +189,6 @@ func TestFastAnswersOfOneClientLockNobodyOut(t *testing.T) {
 		}
 		if mean := sum / float64(n); mean > 0.01 {
 			t.Errorf("%s: %.2f%% of the honest refused on average, want at most 1%%", what, 100*mean)
-		}
-	}
-}
-
-// In a queue all requests take longer, the fast ones, too: as many slow ones are new.
-func TestAQueueIsNoMixtureOfSlowRequests(t *testing.T) {
-	var b baseline
-	b.low = 0.001
-	b.mixture.add(msec, 300)
-	b.mixture.add(400*msec, 50)
-	for _, c := range []struct {
-		what      string
-		rate, low float64
-		least     float64
-		most      float64
-	}{
-		{"the client has left", 50, 0.4, 0.36, 0.43},
-		{"it has left, and others have come", 90, 0.4, 0.36, 0.43},
-		{"as many as before wait for 400 ms", 350, 0.401, 0.001, 0.001},
-		{"some fast ones are left", 60, 0.001, 0.001, 0.001},
-		{"fewer wait for 100 ms", 200, 0.1, 0.001, 0.001},
-	} {
-		w := seen{base: &b, like: b.like(c.rate, c.low, true)}
-		if got := w.usual().low; got < c.least || got > c.most {
-			t.Errorf("%s: the fastest usually take %.3f s, want %g to %g", c.what, got, c.least, c.most)
 		}
 	}
 }

@@ -1,60 +1,20 @@
-package shed
+package adaptive
 
 import (
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/shedlimit"
-	"github.com/weir-go/weir/internal/proof/overload"
 )
-
-// goodFrom returns how many are answered well in the seconds after from, to to, over some seeds, as
-// a part of how many are with a fixed limit.
-func goodFrom(t *testing.T, name string, load float64, seeds []uint64, from, to, limit int) float64 {
-	t.Helper()
-	sum := func(limiter func() overload.Limiter) (good int) {
-		for _, seed := range seeds {
-			synctest.Test(t, func(t *testing.T) {
-				each := func(s overload.Second) {
-					if s.At > from && s.At <= to {
-						good += s.Good
-					}
-				}
-				scenario(t, name).Run(limiter(), overload.Options{Load: load, Seed: seed, Each: each})
-			})
-		}
-		return good
-	}
-	fixed := sum(func() overload.Limiter { return &overload.Fixed{Limit: limit} })
-	return float64(sum(adaptively(Options[overload.Request]{}))) / float64(fixed)
-}
-
-// With these seeds the limit once stayed as the hang had left it for five seconds, in which a queue
-// stood: 0.74.
-func TestWhatAHangLeftIsSoonForgotten(t *testing.T) {
-	if ratio := goodFrom(t, "hang", 1, []uint64{8, 10, 12}, 31, 37, 56); ratio < 0.9 {
-		t.Errorf("in the 6 s after a hang goodput is %.3f of that with a limit of 56, want 0.9", ratio)
-	}
-}
-
-// Two probes in a row once took two of these seconds, since the first was compared with the slow
-// time before: 0.84.
-func TestARecoveredDependencyIsSoonUsed(t *testing.T) {
-	if ratio := goodFrom(t, "slow-30s", 1.5, []uint64{1, 2, 3, 301, 302, 303}, 50, 53, 28); ratio < 0.875 {
-		t.Errorf("in the 3 s after a dependency recovered goodput is %.3f of that with a limit of 28, want 0.875",
-			ratio)
-	}
-}
 
 // While a slow route becomes more frequent, fewer requests complete, and as much is done.
 func TestATrialIsJudgedByWork(t *testing.T) {
 	fast := &baseline{figures: figures{low: 0.001, mean: 0.002, spread: 0.002, high: 0.003}}
 	slow := &baseline{figures: figures{low: 0.08, mean: 0.1, spread: 0.1, high: 0.12}}
-	a := newAdaptive()
+	a := New()
 	a.trial = trial{inFlight: 40, rate: 1150, work: 8, low: map[*baseline]float64{fast: 0.02, slow: 0.1}}
 	w := func(fasts, slows int) *view {
 		return &view{completed: fasts + slows, rate: float64(fasts + slows), inFlight: 20, noise: 1, limited: true,
@@ -86,7 +46,7 @@ func TestNothingGrowsFastWhileRequestsAreOlderThanUsual(t *testing.T) {
 		{"unlimited, all young", 0, 14, 17, view{room: 4}, 20, 22},
 		{"unlimited", 0, 14, 17, view{room: 4, aged: 4}, 17, 17},
 	} {
-		a := newAdaptive()
+		a := New()
 		a.limit, a.queue.known, a.recent.peak = c.limit, c.known, c.peak
 		a.grow(&shedlimit.Sample{Elapsed: time.Second}, &c.w)
 		if a.limit < c.least || a.limit > c.most {
@@ -97,8 +57,8 @@ func TestNothingGrowsFastWhileRequestsAreOlderThanUsual(t *testing.T) {
 
 // known returns an algorithm that knows one route, of requests that take 200 ms, and a function
 // that tells it of windows of 2 s with so many completions of that latency.
-func known(limit float64) (a *adaptive, window func(completed int, latency time.Duration, inFlight, shed int)) {
-	a = newAdaptive()
+func known(limit float64) (a *Algorithm, window func(completed int, latency time.Duration, inFlight, shed int)) {
+	a = New()
 	now := time.Unix(1e9, 0)
 	a.now, a.base.sure, a.limit, a.loan.safe, a.loan.lent, a.base.ended = now, now, limit, 0, 0, 1000
 	a.base.routes["/"] = &baseline{figures: figures{low: 0.2, mean: 0.2, spread: 0.2, high: 0.2}}
@@ -151,21 +111,21 @@ func TestWindowsWithFewCompletionsConfirmBaselines(t *testing.T) {
 	for range 3 {
 		window(fewest-1, 200*time.Millisecond, 1, 0)
 	}
-	if a.unsure(time.Second) {
+	if a.base.unsure(a.now, time.Second) {
 		t.Error("after three windows without a queue the baseline still has to be tried")
 	}
-	if a.now = a.now.Add(time.Minute); !a.unsure(time.Second / 4) {
+	if a.now = a.now.Add(time.Minute); !a.base.unsure(a.now, time.Second/4) {
 		t.Error("after a minute under load the baseline need not be tried")
 	}
-	if a.unsure(2 * time.Second) {
+	if a.base.unsure(a.now, 2*time.Second) {
 		t.Error("a probe every minute, with windows of 2 s")
 	}
 }
 
 // tried returns an algorithm in a trial that took half of those in flight away, and the view of a
 // window since: requests of 50 ms, by a baseline of 20 ms.
-func tried(t trial, completed int) (*adaptive, *view) {
-	a := newAdaptive()
+func tried(t trial, completed int) (*Algorithm, *view) {
+	a := New()
 	a.now = time.Unix(1e9, 0)
 	a.base.sure, a.limit, a.loan.lent = a.now, 10, 0
 	base := &baseline{figures: figures{low: 0.02, mean: 0.02, spread: 0.02, high: 0.02}}
@@ -232,7 +192,7 @@ func TestALargeEffectIsJudgedAtOnce(t *testing.T) {
 }
 
 func TestAProbeEndsOnceItsBaselineIsSeen(t *testing.T) {
-	judged := func(change func(*adaptive, *view)) *adaptive {
+	judged := func(change func(*Algorithm, *view)) *Algorithm {
 		a, w := tried(trial{confirms: true}, 10)
 		a.base.sure = a.now.Add(-time.Minute)
 		w.busy = 8
@@ -241,13 +201,13 @@ func TestAProbeEndsOnceItsBaselineIsSeen(t *testing.T) {
 		a.state = a.probing(nil, w)
 		return a
 	}
-	if a := judged(func(*adaptive, *view) {}); a.state != steady || a.limit != 20 || a.base.sure != a.now {
+	if a := judged(func(*Algorithm, *view) {}); a.state != steady || a.limit != 20 || a.base.sure != a.now {
 		t.Errorf("requests as fast as the baseline: %v, limit %.1f, want the 20 of before", a.state, a.limit)
 	}
-	if a := judged(func(_ *adaptive, w *view) { w.routes[0].low = 0.03 }); a.state != probing {
+	if a := judged(func(_ *Algorithm, w *view) { w.routes[0].low = 0.03 }); a.state != probing {
 		t.Error("requests slower than the baseline: the probe has ended")
 	}
-	if a := judged(func(a *adaptive, _ *view) { a.trial.confirms = false }); a.state != probing {
+	if a := judged(func(a *Algorithm, _ *view) { a.trial.confirms = false }); a.state != probing {
 		t.Error("a baseline that was learned with a queue: the probe has ended")
 	}
 }
@@ -289,7 +249,7 @@ func TestARouteIsLateIfItWouldBeOnTimeWithoutAQueue(t *testing.T) {
 		{"few together wait for too long", []route{{50 * ms, 400 * ms, 4}, {50 * ms, 400 * ms, 4}}, 0.8, 0.4, true},
 		{"one of few does", []route{{5 * ms, 400 * ms, 1}, {5 * ms, 5 * ms, 4}}, 0, 0.42 + 3*math.Sqrt(0.42) + 1, false},
 	} {
-		a := newAdaptive()
+		a := New()
 		s := shedlimit.Sample{SLO: 300 * ms, Elapsed: time.Second, MeanInFlight: 10}
 		for i, r := range c.routes {
 			name := string(rune('a' + i))
@@ -302,7 +262,7 @@ func TestARouteIsLateIfItWouldBeOnTimeWithoutAQueue(t *testing.T) {
 			}
 			s.Routes = append(s.Routes, sample)
 		}
-		w := a.look(&s)
+		w := newView(&s, &a.base, a.reach(), 0)
 		if math.Abs(w.excess-c.excess) > 1e-9 || math.Abs(w.needed-c.needed) > 1e-9 || w.nearly != c.nearly {
 			t.Errorf("%s: excess %.2f, needed %.2f, nearly %v, want %.2f, %.2f and %v",
 				c.name, w.excess, w.needed, w.nearly, c.excess, c.needed, c.nearly)
@@ -352,10 +312,9 @@ func TestABaselineOfFewRequestsGrows(t *testing.T) {
 }
 
 func TestALongQueueIsForServicesThatShedLittle(t *testing.T) {
-	a := newAdaptive()
 	for _, c := range []struct{ sheds, busy, want float64 }{{0, 16, 1}, {0.15, 16, 0.625}, {0.3, 16, 0.25}, {0.9, 16, 0.25}, {0.9, 0.5, 1}} {
-		a.recent.sheds = c.sheds
-		if got := a.gaps(&view{busy: c.busy}); math.Abs(got-c.want) > 1e-9 {
+		w := view{busy: c.busy}
+		if got := w.gapsAt(c.sheds); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%g shed, %g busy: %g, want %g", c.sheds, c.busy, got, c.want)
 		}
 	}
@@ -369,4 +328,72 @@ func TestATrialDuringWhichTheServiceBecameSlowerIsRepeated(t *testing.T) {
 	if a.state = a.trying(nil, w); a.state != steady || a.limit != 20 || w.routes[0].base.low != low {
 		t.Errorf("limit %.1f, baseline %g, want the 20 and %g of before", a.limit, w.routes[0].base.low, low)
 	}
+}
+
+func TestTheAdaptiveLimitGoesOnFromTheOneBefore(t *testing.T) {
+	if got := New().Update(shedlimit.Sample{MaxLimit: 1000}); got != startLimit {
+		t.Errorf("first limit %d, want %d", got, startLimit)
+	}
+	if got := New().Update(shedlimit.Sample{MaxLimit: 1000, Limit: 37}); got != 37 {
+		t.Errorf("first limit after one of 37 is %d", got)
+	}
+	if got := New().Update(shedlimit.Sample{MaxLimit: 50}); got != 50 {
+		t.Errorf("first limit %d, want at most MaxLimit 50", got)
+	}
+}
+
+// What samples may be like at their worst must not lead to a limit that is no number, or to one out
+// of range.
+func FuzzTheAdaptiveLimitStaysInRange(f *testing.F) {
+	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})
+	f.Add([]byte{255, 0, 255, 0, 255, 0, 255, 0, 200, 0, 0, 0, 0, 0, 1, 1})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		a := New()
+		now := time.Unix(1e9, 0)
+		limit := a.Update(shedlimit.Sample{MaxLimit: 500, Now: now})
+		for len(data) >= 8 {
+			b := data[:8]
+			data = data[8:]
+			s := shedlimit.Sample{
+				MaxLimit:     500,
+				Limit:        limit,
+				Elapsed:      time.Duration(1 + int(b[0])*int(b[1])*1e5),
+				InFlight:     int(b[2]),
+				PeakInFlight: int(b[2]) + int(b[3]),
+				MeanInFlight: float64(b[3]),
+				Shed:         int(b[4] / 64),
+				SLO:          time.Duration(b[5]/128) * 1e8,
+			}
+			now = now.Add(s.Elapsed)
+			s.Now = now
+			if n := int(b[6]); n > 0 {
+				latency := time.Duration(b[7]) * time.Millisecond
+				s.Completed = n
+				s.Routes = []shedlimit.RouteSample{
+					{
+						Route:     string(b[1:2]),
+						Completed: n,
+						Latencies: []time.Duration{latency, 2 * latency, 3 * latency},
+					},
+				}
+			}
+			for range min(s.InFlight, 8) {
+				s.Ages = append(s.Ages, time.Duration(b[7])*time.Second)
+			}
+			s.Overtaken, s.Quiet, s.Bounded = time.Duration(b[4])*1e7, time.Duration(b[5])*1e7, b[6]%2 == 0
+			for i := range s.Routes {
+				s.Routes[i].UntilOvertaken = time.Duration(b[3]) * time.Millisecond
+			}
+			if got := a.Glance(s); got < 1 || got > 500 {
+				t.Fatalf("limit %d of a glance at %+v", got, s)
+			}
+			limit = a.Update(s)
+			if limit < 1 || limit > 500 {
+				t.Fatalf("limit %d after %+v", limit, s)
+			}
+			if least, most, _ := a.Window(); least <= 0 || most < least {
+				t.Fatalf("window %v to %v after %+v", least, most, s)
+			}
+		}
+	})
 }
