@@ -37,12 +37,3 @@ func (o *overtaking) describe(s *shedlimit.Sample, now instant) {
 	}
 	s.Quiet = now - o.lastEnd
 }
-
-// untilOvertaken returns the time until p, which took d, was overtaken. If it was not, or only
-// after d, that is d.
-func (p *Permit) untilOvertaken(d time.Duration) time.Duration {
-	if p.overtakenAt == 0 {
-		return d
-	}
-	return min(d, p.overtakenAt-p.start)
-}

@@ -1,7 +1,6 @@
 package shed
 
 import (
-	"math"
 	"time"
 
 	"github.com/weir-go/weir/shed/internal/adaptive"
@@ -178,20 +177,4 @@ func (t *tenants) each(yield func(*tenant) bool) {
 		}
 	}
 	yield(&t.newcomers)
-}
-
-// isOver reports whether the tenant with that name uses much more than others do.
-func (l *limiter) isOver(name uint64) bool {
-	now := l.lock()
-	defer l.mu.Unlock()
-	return l.tenants != nil && l.tenants.over(l.tenants.of(name, now), l.limit, now)
-}
-
-// fullLocked returns the number of requests in flight below which a request enters.
-func (l *limiter) fullLocked(c *class, x *tenant, lot uint32, now instant) int {
-	full := c.fullFor(lot)
-	if x == nil || l.tenants == nil {
-		return full
-	}
-	return int(math.Ceil(l.tenants.part(x, l.limit, now) * float64(full)))
 }
