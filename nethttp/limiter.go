@@ -61,6 +61,7 @@ func (l *Limiter) Handler(next http.Handler) http.Handler {
 	}}
 }
 
+// handler is what Limiter.Handler returns.
 type handler struct {
 	gate *gate.Gate[*http.Request]
 	next func(http.ResponseWriter, *http.Request) error

@@ -45,10 +45,3 @@ func (c *clientTime) until(now instant) (total time.Duration, waits bool) {
 	}
 	return c.total, false
 }
-
-// listener is the Permit that the wrappers of a request's writer and content report to.
-type listener Permit
-
-func (l *listener) Stream() { (*Permit)(l).Stream() }
-func (l *listener) Wait()   { l.client.begin(l.limiter.now()) }
-func (l *listener) Resume() { l.client.end(l.limiter.now()) }

@@ -1,6 +1,10 @@
 package shed
 
-import "time"
+import (
+	"time"
+
+	"github.com/weir-go/weir/stats"
+)
 
 // Verdict says what becomes of a request.
 type Verdict uint8
@@ -35,3 +39,7 @@ type Event struct {
 	InFlight int           // at the decision, with this request if it was admitted
 	Wait     time.Duration // in the queue
 }
+
+// State is what a [Shedder] does now and has done, for gauges, counters and pages. Its fields are
+// those of [stats.ShedderState].
+type State = stats.ShedderState

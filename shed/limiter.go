@@ -1,15 +1,15 @@
 package shed
 
 import (
+	"math"
 	"sync"
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/list"
 	"github.com/weir-go/weir/internal/ground/shedlimit"
+	"github.com/weir-go/weir/shed/internal/adaptive"
+	"github.com/weir-go/weir/stats"
 )
-
-// instant is the time since the limiter was made, by the monotonic clock.
-type instant = time.Duration
 
 // limiter counts requests in flight and decides which may begin. Of a request it knows the class,
 // the tenant and the lot, which orders the requests of a class. It is safe for concurrent use.
@@ -26,9 +26,8 @@ type limiter struct {
 	advisory   bool // all requests go on: the mode is not core.Enforce
 
 	limit    int
-	common   int // places of limit that any class may fill: see glancer.places
-	classes  []*class
-	retired  []*class // that a Replace left out
+	common   int // places of limit that any class may fill: see glancer.Places
+	classes  classes
 	inFlight int
 	running  list.List[*Permit] // in flight, the oldest first
 	waiting  int                // of all classes
@@ -41,6 +40,75 @@ type limiter struct {
 	overtaking      overtaking
 	glanced         instant // when glanceLocked last called the algorithm
 	updates, panics int64   // of the algorithm
+}
+
+// defaultMaxInFlight is what the limit does not exceed if Options do not say so.
+const defaultMaxInFlight = 10_000
+
+// limits are the options of the limiter.
+type limits struct {
+	algorithm  shedlimit.Algorithm // of this repository's tests; nil: the next field decides
+	fixed      int                 // 0: the limit is adaptive
+	slo        time.Duration
+	maxLimit   int
+	maxWaiting int
+	fair       bool // among tenants
+	open       bool
+}
+
+// configure puts options into force, and returns the classes.
+func (l *limiter) configure(names []Class, options limits) []*class {
+	if len(names) == 0 {
+		names = []Class{{Name: "all"}}
+	}
+	now := l.lock()
+	defer l.mu.Unlock()
+	l.slo, l.maxWaiting, l.advisory = options.slo, options.maxWaiting, options.open
+	l.maxLimit, l.bounded = options.maxLimit, options.maxLimit > 0
+	if !l.bounded {
+		l.maxLimit = max(defaultMaxInFlight, options.fixed)
+	}
+	switch {
+	case !options.fair:
+		l.tenants = nil
+	case l.tenants == nil:
+		l.tenants = newTenants()
+	}
+	l.classes.adopt(names)
+	if l.changeLocked(&options) {
+		l.window.begin(now, l.inFlight) // the algorithm before saw the old one
+		l.updateLocked(now)
+	} else {
+		l.setLimitLocked(l.limit)
+	}
+	if l.advisory {
+		l.emptyLocked(now)
+	} else {
+		l.dispatchLocked(now)
+	}
+	return l.classes.list
+}
+
+// changeLocked puts the algorithm of options into force, and reports whether it changed.
+func (l *limiter) changeLocked(options *limits) bool {
+	next := options.algorithm
+	switch {
+	case next != nil:
+		if l.algorithm != nil {
+			return false // it stays
+		}
+	case options.fixed > 0:
+		if next = fixed(options.fixed); l.algorithm == next {
+			return false
+		}
+	default:
+		if _, same := l.algorithm.(*adaptive.Algorithm); same {
+			return false
+		}
+		next = adaptive.New()
+	}
+	l.algorithm = next
+	return true
 }
 
 func (l *limiter) now() instant { return time.Since(l.epoch) }
@@ -58,22 +126,6 @@ func (l *limiter) lock() (now instant) {
 // admitsLocked reports whether a request of c and x with that lot may begin.
 func (l *limiter) admitsLocked(c *class, x *tenant, lot uint32, now instant) bool {
 	return l.inFlight < l.fullLocked(c, x, lot, now) && c.hasOpenPlace(now)
-}
-
-// refuseLocked notes that a request of c did not get in. If more important classes fill the share
-// of c, it closes c and all less important classes, even those without requests: they would take
-// the places that c leaves free. All reopen together.
-func (l *limiter) refuseLocked(c *class, now instant) {
-	above := 0
-	for _, other := range l.classes[:c.rank] {
-		above += other.inFlight
-	}
-	if above < c.full {
-		return
-	}
-	for _, other := range l.classes[c.rank:] {
-		other.close(now)
-	}
 }
 
 // beginLocked lets a request of c and x in.
@@ -140,7 +192,7 @@ func closed(done <-chan struct{}) bool {
 func (l *limiter) enter(c *class, name uint64, lot uint32, queue bool) (entry, *waiter) {
 	now := l.lock()
 	defer l.mu.Unlock()
-	c = l.inForceLocked(c)
+	c = l.classes.inForce(c)
 	l.advanceLocked(now)
 	var x *tenant
 	if l.tenants != nil {
@@ -151,7 +203,7 @@ func (l *limiter) enter(c *class, name uint64, lot uint32, queue bool) (entry, *
 		p := l.beginLocked(c, x, now)
 		return entry{permit: p, limit: l.limit, inFlight: l.inFlight}, nil
 	}
-	l.refuseLocked(c, now)
+	l.classes.refuse(c, now)
 	x.refused(now)
 	if l.advisory {
 		return l.letPassLocked(c), nil
@@ -164,15 +216,6 @@ func (l *limiter) enter(c *class, name uint64, lot uint32, queue bool) (entry, *
 	l.window.shed++
 	c.shed++
 	return entry{limit: l.limit, inFlight: l.inFlight}, nil
-}
-
-// inForceLocked returns c. If a Replace has left c out since the request read its options, it
-// returns the last class.
-func (l *limiter) inForceLocked(c *class) *class {
-	if c.rank == retiredRank {
-		return l.classes[len(l.classes)-1]
-	}
-	return c
 }
 
 // letPassLocked lets in a request of c that does not fit, since the mode is not Enforce.
@@ -192,7 +235,7 @@ func (l *limiter) letPassLocked(c *class) entry {
 func (l *limiter) ahead(c *class) entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c = l.inForceLocked(c)
+	c = l.classes.inForce(c)
 	e := entry{ahead: true, limit: l.limit, inFlight: l.inFlight}
 	c.ahead++
 	if !l.advisory {
@@ -224,63 +267,85 @@ func (l *limiter) advanceLocked(now instant) {
 	}
 }
 
-// updateLocked asks the algorithm for the limit and begins a window.
-func (l *limiter) updateLocked(now instant) {
-	limit := l.limit
-	if !returns(func() { limit = l.algorithm.Update(l.sampleLocked(now)) }) {
-		l.panics++
+// fullLocked returns the number of requests in flight below which a request enters.
+func (l *limiter) fullLocked(c *class, x *tenant, lot uint32, now instant) int {
+	full := c.fullFor(lot)
+	if x == nil || l.tenants == nil {
+		return full
 	}
-	l.updates++
-	l.common = 0
-	if g, ok := l.algorithm.(glancer); ok {
-		l.common, l.overtaking.least = g.places(), g.leastOvertaking()
-	}
-	l.setLimitLocked(limit)
-	l.window.begin(now, l.inFlight)
-	l.window.bounds = l.boundsLocked()
+	return int(math.Ceil(l.tenants.part(x, l.limit, now) * float64(full)))
 }
 
-// returns calls f, which calls the algorithm, and reports whether it returned instead of panicking.
-// A mistake in the algorithm must cost no request its permit, and leave no Replace half done.
-func returns(f func()) (ok bool) {
-	defer func() {
-		if !ok {
-			_ = recover()
+// end ends p, and returns its state before. A nil result teaches the algorithm nothing.
+func (l *limiter) end(p *Permit, result *Result) permitState {
+	now := l.lock()
+	defer l.mu.Unlock()
+	state := p.state
+	p.state = ended
+	switch state {
+	case ended:
+	case streaming:
+		l.streams--
+	case exempt:
+		l.exempt--
+	case shadowed:
+		l.shadowed--
+	case inFlight:
+		before := p.node.Prev
+		l.leaveLocked(p, now)
+		if result != nil {
+			took := p.age(now)
+			l.window.note(result, took, p.untilOvertaken(took))
+			if !result.Failed && !result.Left {
+				l.overtaking.note(took, before, now)
+			}
 		}
-	}()
-	f()
-	return true
+		l.advanceLocked(now)
+	}
+	return state
 }
 
-// setLimitLocked puts a limit into force. Any class may fill the common places of it, and shares
-// are parts of the rest. A class with a smaller share than the first always has a place, and leaves
-// the first one a place, however shares are rounded.
-func (l *limiter) setLimitLocked(limit int) {
-	l.limit = min(max(limit, l.leastLocked()), l.maxLimit)
-	common := min(l.common, l.limit-1)
-	first := l.classes[0]
-	for _, c := range l.classes {
-		c.full = common + (c.share*(l.limit-common)+99)/100
-		if c.share == first.share {
-			c.full = max(c.full, l.leastLocked())
-		} else {
-			c.full = min(c.full, first.full-1)
-		}
+// stream takes p out of flight, and reports whether it was in flight.
+func (l *limiter) stream(p *Permit) bool {
+	now := l.lock()
+	defer l.mu.Unlock()
+	if p.state == inFlight {
+		p.state = streaming
+		l.streams++
+		l.leaveLocked(p, now)
+		l.advanceLocked(now)
+		return true
 	}
-	// Requests with the last lot may fill as much as the next class. In the last class they may fill
-	// the common places and lastLot percent of the others.
-	for i := 1; i < len(l.classes); i++ {
-		l.classes[i-1].low = l.classes[i].full
-	}
-	last := l.classes[len(l.classes)-1]
-	last.low = common + (last.full-common)*lastLot/100
+	return false
 }
 
-// leastLocked returns the least limit: 2 if shares differ, so that all classes have a place and the
-// first has one more.
-func (l *limiter) leastLocked() int {
-	if last := l.classes[len(l.classes)-1]; last.share < l.classes[0].share {
-		return 2
+// isOver reports whether the tenant with that name uses much more than others do.
+func (l *limiter) isOver(name uint64) bool {
+	now := l.lock()
+	defer l.mu.Unlock()
+	return l.tenants != nil && l.tenants.over(l.tenants.of(name, now), l.limit, now)
+}
+
+// state returns the State without the mode.
+func (l *limiter) state() State {
+	now := l.lock()
+	defer l.mu.Unlock()
+	s := State{
+		Limit: l.limit, MaxInFlight: l.maxLimit, InFlight: l.inFlight,
+		Streams: l.streams, Exempt: l.exempt, Shadowed: l.shadowed, Waiting: l.waiting,
+		Routes: len(l.window.routes), Updates: l.updates, Panics: l.panics,
+		ExemptTotal: l.exemptTotal, Oldest: l.oldestLocked(now),
 	}
-	return 1
+	if l.tenants != nil {
+		s.Tenants = len(l.tenants.list)
+	}
+	for _, c := range l.classes.list {
+		s.Classes = append(s.Classes, stats.ShedderClassState{
+			Name: c.name, Share: c.share, Entry: c.full,
+			InFlight: c.inFlight, Waiting: c.waiting.Size,
+			Admitted: c.admitted, Shed: c.shed, Shadowed: c.shadowed, Left: c.left,
+			Ahead: c.ahead,
+		})
+	}
+	return s
 }

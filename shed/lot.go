@@ -16,9 +16,3 @@ func lotOf(name string) uint32 {
 	}
 	return uint32(mix(h) % lots)
 }
-
-// fullFor returns the number of requests in flight below which a request of c with lot enters.
-func (c *class) fullFor(lot uint32) int {
-	above := int64(max(0, c.full-c.low)) * int64(lot) / lots
-	return max(1, c.full-int(above))
-}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/shed/internal/adaptive"
 )
 
 const (
@@ -131,10 +133,10 @@ func (x *need) ageLocked(now instant) {
 	if now <= x.at {
 		return
 	}
-	left := half(now-x.at, needLife)
-	x.worst *= half(now-x.at, worstLife)
+	left := adaptive.Half(now-x.at, needLife)
+	x.worst *= adaptive.Half(now-x.at, worstLife)
 	if !x.whole {
-		x.usual *= half(now-x.at, usualLife)
+		x.usual *= adaptive.Half(now-x.at, usualLife)
 	}
 	x.at = now
 	x.got *= left

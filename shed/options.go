@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/ground/shedlimit"
 )
 
 // Options configures a [Shedder]. R is the framework's request, such as *http.Request.
@@ -107,9 +108,8 @@ type Options[R any] struct {
 }
 
 const (
-	defaultMaxInFlight = 10_000
-	maxMaxInFlight     = 1_000_000
-	longestWait        = time.Minute
+	maxMaxInFlight = 1_000_000
+	longestWait    = time.Minute
 )
 
 // check returns every mistake in o.
@@ -183,10 +183,4 @@ func (o *Options[R]) check() error {
 	return errors.Join(errs...)
 }
 
-// share returns the share of c at position i, after a class with the share before.
-func (c Class) share(i, before int) int {
-	if c.Share != 0 {
-		return c.Share
-	}
-	return min(before, defaultShares[min(i, len(defaultShares)-1)])
-}
+func (o Options[R]) shedder(a shedlimit.Algorithm) (any, error) { return newShedder(o, a) }

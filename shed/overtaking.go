@@ -11,7 +11,7 @@ import (
 // those in flight that began before it, unless it took less than least. The limiter's lock guards
 // it.
 type overtaking struct {
-	least       time.Duration // see glancer.leastOvertaking
+	least       time.Duration // see glancer.LeastOvertaking
 	latestStart instant       // of requests that overtook others, or could have
 	lastEnd     instant       // of these requests
 }
@@ -36,13 +36,4 @@ func (o *overtaking) describe(s *shedlimit.Sample, now instant) {
 		s.Overtaken = now - o.latestStart
 	}
 	s.Quiet = now - o.lastEnd
-}
-
-// untilOvertaken returns the time until p, which took d, was overtaken. If it was not, or only
-// after d, that is d.
-func (p *Permit) untilOvertaken(d time.Duration) time.Duration {
-	if p.overtakenAt == 0 {
-		return d
-	}
-	return min(d, p.overtakenAt-p.start)
 }

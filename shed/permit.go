@@ -65,49 +65,22 @@ func (p *Permit) Stream() {
 	}
 }
 
-// end ends p, and returns its state before. A nil result teaches the algorithm nothing.
-func (l *limiter) end(p *Permit, result *Result) permitState {
-	now := l.lock()
-	defer l.mu.Unlock()
-	state := p.state
-	p.state = ended
-	switch state {
-	case ended:
-	case streaming:
-		l.streams--
-	case exempt:
-		l.exempt--
-	case shadowed:
-		l.shadowed--
-	case inFlight:
-		before := p.node.Prev
-		l.leaveLocked(p, now)
-		if result != nil {
-			took := p.age(now)
-			l.window.note(result, took, p.untilOvertaken(took))
-			if !result.Failed && !result.Left {
-				l.overtaking.note(took, before, now)
-			}
-		}
-		l.advanceLocked(now)
-	}
-	return state
-}
-
 // age returns how long p has been in flight, without atClient. It is never negative: the clock may
 // have been read for atClient after it was read for now.
 func (p *Permit) age(now instant) time.Duration { return max(0, now-p.start-p.atClient) }
 
-// stream takes p out of flight, and reports whether it was in flight.
-func (l *limiter) stream(p *Permit) bool {
-	now := l.lock()
-	defer l.mu.Unlock()
-	if p.state == inFlight {
-		p.state = streaming
-		l.streams++
-		l.leaveLocked(p, now)
-		l.advanceLocked(now)
-		return true
+// untilOvertaken returns the time until p, which took d, was overtaken. If it was not, or only
+// after d, that is d.
+func (p *Permit) untilOvertaken(d time.Duration) time.Duration {
+	if p.overtakenAt == 0 {
+		return d
 	}
-	return false
+	return min(d, p.overtakenAt-p.start)
 }
+
+// listener is the Permit that the wrappers of a request's writer and content report to.
+type listener Permit
+
+func (l *listener) Stream() { (*Permit)(l).Stream() }
+func (l *listener) Wait()   { l.client.begin(l.limiter.now()) }
+func (l *listener) Resume() { l.client.end(l.limiter.now()) }

@@ -84,8 +84,8 @@ func (l *limiter) enqueueLocked(c *class, x *tenant, lot uint32, now instant) *w
 // of the least important class, is not more important than c, and is of x or of a tenant with more
 // waiters than x.
 func (l *limiter) victimLocked(c *class, x *tenant) *waiter {
-	for i := len(l.classes) - 1; i >= 0 && l.classes[i].rank >= c.rank; i-- {
-		for n := l.classes[i].waiting.Last; n != nil; n = n.Prev {
+	for i := len(l.classes.list) - 1; i >= 0 && l.classes.list[i].rank >= c.rank; i-- {
+		for n := l.classes.list[i].waiting.Last; n != nil; n = n.Prev {
 			other := n.Of.tenant
 			if x == nil || other == nil || other == x || other.waiting > x.waiting {
 				return n.Of
@@ -113,7 +113,7 @@ func (l *limiter) decideLocked(w *waiter, p *Permit, now instant) {
 // emptyLocked lets all waiters pass, as the mode is not Enforce. Those that fit begin first.
 func (l *limiter) emptyLocked(now instant) {
 	l.dispatchLocked(now)
-	for _, c := range l.classes {
+	for _, c := range l.classes.list {
 		for w := c.waiting.newest(); w != nil; w = c.waiting.newest() {
 			l.removeLocked(w)
 			w.entry = l.letPassLocked(c)
@@ -130,7 +130,7 @@ const mostPassed = 32
 // dispatchLocked lets in waiters that may begin: the most important class first, of a class the
 // newest that may enter by its tenant and its lot.
 func (l *limiter) dispatchLocked(now instant) {
-	for _, c := range l.classes {
+	for _, c := range l.classes.list {
 		passed := 0
 		for n := c.waiting.First; n != nil && passed < mostPassed; {
 			if !l.admitsLocked(c, nil, 0, now) {

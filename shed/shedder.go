@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/ground/shedlimit"
+	"github.com/weir-go/weir/internal/http/shedgate"
 )
 
 // Shedder admits as many requests at once as the service can answer in time, and sheds the others.
@@ -191,3 +192,17 @@ func (s *Shedder[R]) State() State {
 	state.Mode = set.mode
 	return state
 }
+
+// By these, adapters reach gates, and tests of this repository set algorithms.
+func init() {
+	shedgate.Open = func(shedder, config any) any {
+		return shedder.(interface{ gate(config any) any }).gate(config)
+	}
+	shedlimit.New = func(options any, a shedlimit.Algorithm) (any, error) {
+		return options.(interface {
+			shedder(shedlimit.Algorithm) (any, error)
+		}).shedder(a)
+	}
+}
+
+func (s *Shedder[R]) gate(config any) any { return newGate(s, config.(shedgate.Config[R])) }

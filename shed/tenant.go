@@ -1,8 +1,9 @@
 package shed
 
 import (
-	"math"
 	"time"
+
+	"github.com/weir-go/weir/shed/internal/adaptive"
 )
 
 const (
@@ -102,7 +103,7 @@ func (t *tenants) add(name uint64, now instant) *tenant {
 // useAt returns the use up to now.
 func (x *tenant) useAt(now instant) float64 {
 	if now > x.until {
-		x.use = float64(x.inFlight) + (x.use-float64(x.inFlight))*half(now-x.until, useLife)
+		x.use = float64(x.inFlight) + (x.use-float64(x.inFlight))*adaptive.Half(now-x.until, useLife)
 		x.until = now
 	}
 	return x.use
@@ -149,7 +150,7 @@ func (t *tenants) refresh(limit int, now instant) {
 // count counts the tenants that use the service, or that asked and did not get in. With these, a
 // tenant that fills all places is not alone.
 func (t *tenants) count(limit float64, now instant) {
-	t.limit = limit + (t.limit-limit)*half(now-t.counted, useLife)
+	t.limit = limit + (t.limit-limit)*adaptive.Half(now-t.counted, useLife)
 	t.active, t.counted = 0, now
 	least := notableUse * t.limit / float64(len(t.list)+1)
 	sum, users := 0.0, 0.0
@@ -176,20 +177,4 @@ func (t *tenants) each(yield func(*tenant) bool) {
 		}
 	}
 	yield(&t.newcomers)
-}
-
-// isOver reports whether the tenant with that name uses much more than others do.
-func (l *limiter) isOver(name uint64) bool {
-	now := l.lock()
-	defer l.mu.Unlock()
-	return l.tenants != nil && l.tenants.over(l.tenants.of(name, now), l.limit, now)
-}
-
-// fullLocked returns the number of requests in flight below which a request enters.
-func (l *limiter) fullLocked(c *class, x *tenant, lot uint32, now instant) int {
-	full := c.fullFor(lot)
-	if x == nil || l.tenants == nil {
-		return full
-	}
-	return int(math.Ceil(l.tenants.part(x, l.limit, now) * float64(full)))
 }

@@ -1,7 +1,6 @@
 package shed
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -47,21 +46,6 @@ type bounds struct {
 
 // usualBounds hold if the algorithm chooses no others.
 var usualBounds = bounds{least: 250 * time.Millisecond, most: time.Second, enough: 20}
-
-// boundsLocked returns the bounds of the next window.
-func (l *limiter) boundsLocked() bounds {
-	b := usualBounds
-	a, ok := l.algorithm.(shedlimit.Windower)
-	if !ok {
-		return b
-	}
-	if !returns(func() { b.least, b.most, b.enough = a.Window() }) {
-		l.panics++
-	}
-	// With less than a millisecond, each request could end a window.
-	b.least, b.most = max(b.least, time.Millisecond), max(b.most, time.Millisecond)
-	return b
-}
 
 // route has the latencies of a route in the window.
 type route struct {
@@ -151,28 +135,6 @@ func (w *window) route(name string) *route {
 	return r
 }
 
-// sampleLocked returns what the window has seen until now.
-func (l *limiter) sampleLocked(now instant) shedlimit.Sample {
-	w := &l.window
-	s := shedlimit.Sample{
-		Now: l.epoch.Add(now), Elapsed: now - w.start,
-		Limit: l.limit, MinLimit: l.leastLocked(), MaxLimit: l.maxLimit, Bounded: l.bounded,
-		SLO:      l.slo,
-		InFlight: l.inFlight, PeakInFlight: w.peak,
-		Admitted: w.admitted, Shed: w.shed,
-		Completed: w.completed, Failed: w.failed, Left: w.left,
-		Routes: w.sampleRoutes(),
-	}
-	w.addTime(l.inFlight, now)
-	l.agesLocked(&s, now) // brings w.atClients up to now
-	l.overtaking.describe(&s, now)
-	if s.Elapsed > 0 {
-		s.MeanInFlight = w.inFlightTime / float64(s.Elapsed)
-		s.MeanAtClients = min(float64(w.atClients)/float64(s.Elapsed), s.MeanInFlight)
-	}
-	return s
-}
-
 // sampleRoutes returns the samples of the active routes.
 func (w *window) sampleRoutes() []shedlimit.RouteSample {
 	w.samples = w.samples[:0]
@@ -186,31 +148,4 @@ func (w *window) sampleRoutes() []shedlimit.RouteSample {
 		})
 	}
 	return w.samples
-}
-
-// agesLocked sets AtClients and Ages of s. It calls noteClient for each request in flight.
-func (l *limiter) agesLocked(s *shedlimit.Sample, now instant) {
-	w := &l.window
-	w.ages = w.ages[:0]
-	for n := l.running.First; n != nil; n = n.Next {
-		if w.noteClient(n.Of, now) {
-			s.AtClients++
-			continue
-		}
-		w.ages = append(w.ages, n.Of.age(now))
-	}
-	s.Ages = thin(w.ages)
-	longestFirst := func(a, b time.Duration) int { return cmp.Compare(b, a) }
-	slices.SortFunc(s.Ages, longestFirst)
-}
-
-// thin returns every k-th of ages, the first included, for the smallest k that leaves at most
-// maxAges. It overwrites ages.
-func thin(ages []time.Duration) []time.Duration {
-	k := max(1, (len(ages)+maxAges-1)/maxAges)
-	kept := ages[:0]
-	for i := 0; i < len(ages); i += k {
-		kept = append(kept, ages[i])
-	}
-	return kept
 }
