@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/weir-go/weir/client/internal/quota"
 )
 
 // answer is what an answer says about limits.
@@ -14,12 +16,12 @@ type answer struct {
 	unclear bool // its body says whether it denies
 	wait    time.Duration
 	source  string
-	quota   quota
-	counted bool               // quota is told
-	tokens  *[tokenKinds]quota // of OpenAI and Anthropic; nil: not told
-	global  bool               // it denies all requests of the account
-	name    string             // of the bucket
-	invalid bool               // it counts against the account
+	quota   quota.Rest
+	counted bool                    // quota is told
+	tokens  *[tokenKinds]quota.Rest // of OpenAI and Anthropic; nil: not told
+	global  bool                    // it denies all requests of the account
+	name    string                  // of the bucket
+	invalid bool                    // it counts against the account
 }
 
 // read reads an answer. A positive wait was told elsewhere than in the fields h.
@@ -28,11 +30,11 @@ func (p *pacer) read(status int, h http.Header, wait time.Duration) (a answer) {
 	_, age := h["Age"]
 	_, cached := h["X-From-Cache"]
 	fresh := !age && !cached
-	a.quota, a.counted = quotaOf(h)
+	a.quota, a.counted = quota.Of(h)
 	a.counted = a.counted && fresh
-	source, told := sourceRetryAfter, wait > 0
+	source, told := quota.RetryAfter, wait > 0
 	if !told && status >= 400 {
-		wait, source, told = retryOf(h)
+		wait, source, told = quota.WaitOf(h)
 	}
 	a.limited = status == http.StatusTooManyRequests ||
 		status == http.StatusServiceUnavailable && told || slices.Contains(p.o.Denials, status)
@@ -47,9 +49,9 @@ func (p *pacer) read(status int, h http.Header, wait time.Duration) (a answer) {
 	switch {
 	case a.source != "": // found by the dialect
 	case told:
-		a.wait, a.source = min(wait, longest), source
+		a.wait, a.source = min(wait, quota.Longest), source
 	case a.counted:
-		a.wait, a.source = a.quota.window, a.quota.source
+		a.wait, a.source = a.quota.Window, a.quota.Source
 	}
 	return a
 }

@@ -267,7 +267,7 @@ func (b *bucket) observe(o *Options, now instant, tk ticket, a *answer, strays i
 func (b *bucket) deny(now instant, tk ticket, a *answer, learnsPace bool) (time.Duration, string) {
 	f, t := &b.flight, &b.told
 	if learnsPace && !f.outdated(tk.seq) {
-		t.others.deny(t.known && t.left > 0, !b.opening.answered, a.quota.limit, f.flying())
+		t.others.deny(t.known && t.left > 0, !b.opening.answered, a.quota.Limit, f.flying())
 	}
 	isNewStrike := tk.at > f.deniedAt // was not in flight at the last denial
 	oneGoesFirst := true              // after the wait; false: all go on at the learned pace

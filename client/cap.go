@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 
+	"github.com/weir-go/weir/client/internal/quota"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
@@ -57,7 +58,7 @@ func (p *pacer) take(ctx context.Context, c *call) (bool, error) {
 		if outcome.Verdict() != core.Denied {
 			wait = patience
 		}
-		g.until = max(g.until, p.now()+min(wait, longest))
+		g.until = max(g.until, p.now()+min(wait, quota.Longest))
 	}
 	c.bucket.queue.wakeFirst()
 	p.mu.Unlock()

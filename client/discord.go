@@ -3,6 +3,8 @@ package client
 import (
 	"net/http"
 	"strings"
+
+	"github.com/weir-go/weir/client/internal/quota"
 )
 
 // The rules are those of "Rate Limits" in Discord's documentation for developers.
@@ -23,7 +25,7 @@ func identifyDiscord(r *http.Request, id *identity) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	if parts[0] == "api" {
 		parts = parts[1:]
-		if len(parts) > 0 && len(parts[0]) > 1 && parts[0][0] == 'v' && digits(parts[0][1:]) {
+		if len(parts) > 0 && len(parts[0]) > 1 && parts[0][0] == 'v' && quota.Digits(parts[0][1:]) {
 			parts = parts[1:]
 		}
 	}
@@ -40,7 +42,7 @@ func identifyDiscord(r *http.Request, id *identity) {
 			if parts[0] == "webhooks" {
 				major.WriteString("/" + digest(part))
 			}
-		case digits(part), i > 0 && parts[i-1] == "reactions":
+		case quota.Digits(part), i > 0 && parts[i-1] == "reactions":
 			pattern.WriteByte(':')
 		default:
 			pattern.WriteString(part)
@@ -54,10 +56,10 @@ func identifyDiscord(r *http.Request, id *identity) {
 // readDiscord reads an answer of Discord. A denial that names no bucket is about the account: it
 // may come from a proxy in front.
 func readDiscord(h http.Header, a *answer) {
-	scope := first(h, fieldXScope)
+	scope := quota.First(h, fieldXScope)
 	a.name = nameIn(h, fieldXBucket)
 	a.invalid = a.status == http.StatusUnauthorized || a.status == http.StatusForbidden ||
 		a.status == http.StatusTooManyRequests && scope != "shared"
-	a.global = a.limited && (strings.EqualFold(first(h, fieldXGlobal), "true") ||
+	a.global = a.limited && (strings.EqualFold(quota.First(h, fieldXGlobal), "true") ||
 		scope == "global" || a.name == "" && scope == "")
 }

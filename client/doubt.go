@@ -1,6 +1,10 @@
 package client
 
-import "time"
+import (
+	"time"
+
+	"github.com/weir-go/weir/client/internal/quota"
+)
 
 // doubt tests waits that a server told without denying. The number may be in another unit or about
 // another limit, and the server may renew earlier. While it asks for more than Options.MaxWait,
@@ -67,7 +71,7 @@ func (b *bucket) judge(tk ticket, now instant, a *answer) {
 		d.claim = 0
 		d.refuted = true
 		if tk.claim > 0 {
-			d.empty = a.counted && a.quota.left == 0
+			d.empty = a.counted && a.quota.Left == 0
 			b.told.known = false
 		}
 	}
@@ -77,9 +81,9 @@ func (b *bucket) judge(tk ticket, now instant, a *answer) {
 func (d *doubt) deny() { d.refuted, d.empty = false, false }
 
 // ignores reports whether q repeats a refuted claim: nothing is left for longer than MaxWait.
-func (d *doubt) ignores(q *quota, maxWait time.Duration) bool {
-	d.empty = d.empty && q.left == 0
-	return d.empty && q.window > maxWait
+func (d *doubt) ignores(q *quota.Rest, maxWait time.Duration) bool {
+	d.empty = d.empty && q.Left == 0
+	return d.empty && q.Window > maxWait
 }
 
 // ending watches the end of a limit that renews as a whole. An end that moves with each answer,
@@ -96,15 +100,15 @@ type ending struct {
 }
 
 // observe learns from an answer. grown units were renewed since the one before.
-func (e *ending) observe(now instant, q quota, grown int64) {
-	moved := now + q.window - e.at - e.window
+func (e *ending) observe(now instant, q quota.Rest, grown int64) {
+	moved := now + q.Window - e.at - e.window
 	switch {
 	case grown > 0, now >= e.at+e.window:
-		*e = ending{now, q.window, q.left, e.moves}
-	case !q.whole || now-e.at < resetError:
+		*e = ending{now, q.Window, q.Left, e.moves}
+	case !q.Whole || now-e.at < resetError:
 	case moved <= loosestReset && moved >= -loosestReset:
 		e.moves = false
-	case q.left < e.left && q.window <= e.window+looseReset:
+	case q.Left < e.left && q.Window <= e.window+looseReset:
 		e.moves = true
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/client/internal/quota"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -89,7 +90,7 @@ func (w *writes) next(denied bool, at instant) instant {
 // readGitHub reads an answer of GitHub. told reports whether it tells a wait.
 func readGitHub(h http.Header, told bool, a *answer) {
 	a.name = nameIn(h, fieldXResource)
-	primary := !told && a.counted && a.quota.left == 0
+	primary := !told && a.counted && a.quota.Left == 0
 	forbidden := a.status == http.StatusForbidden
 	switch {
 	case forbidden && !told && !primary:
@@ -112,7 +113,7 @@ func (a *answer) denySecondary(told bool) {
 // saysRateLimit reports whether the message of a 403 is about a rate limit. Other messages are
 // about permissions. It waits for the message, 16 KiB at most, and leaves the body as it was.
 func saysRateLimit(response *http.Response) bool {
-	media, _, _ := mime.ParseMediaType(first(response.Header, "Content-Type"))
+	media, _, _ := mime.ParseMediaType(quota.First(response.Header, "Content-Type"))
 	body := response.Body
 	if body == nil || !strings.HasSuffix(media, "json") ||
 		response.ContentLength > maxGitHubMessage {

@@ -3,6 +3,8 @@ package client
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/weir-go/weir/client/internal/quota"
 )
 
 // refill spreads requests over what is left, and measures how a limit refills before the told
@@ -37,10 +39,10 @@ func (t *told) short() bool {
 }
 
 // observe learns from an answer. grown units were renewed since the one before.
-func (f *refill) observe(now instant, q quota, grown int64, t *told) {
+func (f *refill) observe(now instant, q quota.Rest, grown int64, t *told) {
 	elapsed := now - f.at
 	f.at = now
-	if !q.whole || t.renew-now < resetError && !t.short() {
+	if !q.Whole || t.renew-now < resetError && !t.short() {
 		f.grown, f.over = 0, 0
 		return
 	}
@@ -141,8 +143,8 @@ type promise struct {
 }
 
 // observe keeps the promise of an answer until its instant.
-func (p *promise) observe(now instant, tk ticket, q quota, t *told) {
-	if p.at <= now && q.whole && q.limit > 0 && t.left <= t.low() {
+func (p *promise) observe(now instant, tk ticket, q quota.Rest, t *told) {
+	if p.at <= now && q.Whole && q.Limit > 0 && t.left <= t.low() {
 		*p = promise{now + t.window, tk.answered}
 	}
 }

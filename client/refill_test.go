@@ -3,10 +3,12 @@ package client
 import (
 	"testing"
 	"time"
+
+	"github.com/weir-go/weir/client/internal/quota"
 )
 
 func TestWhatIsLeftOfAHugeLimitIsSpread(t *testing.T) {
-	for _, limit := range []int64{1000, 1e10, maxCount} {
+	for _, limit := range []int64{1000, 1e10, quota.MaxCount} {
 		b := bucket{told: told{whole: true, left: 5, limit: limit, renew: instant(time.Hour)}}
 		b.refill.every = time.Hour
 		b.spread(0)

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/weir-go/weir/client/internal/quota"
 )
 
 const (
@@ -114,9 +116,9 @@ func (p *pacer) originOf(scheme, host string, h http.Header) origin {
 // credential returns what tells the accounts of a server apart.
 func (p *pacer) credential(h http.Header) string {
 	if p.o.Dialect == Anthropic {
-		return cmp.Or(first(h, "X-Api-Key"), first(h, "Authorization"))
+		return cmp.Or(quota.First(h, "X-Api-Key"), quota.First(h, "Authorization"))
 	}
-	return first(h, "Authorization")
+	return quota.First(h, "Authorization")
 }
 
 // resolve sets and returns the bucket of c. It may differ from that of an earlier look-up: since
@@ -284,7 +286,7 @@ func (p *pacer) rename(r route, name string) {
 
 // nameIn returns the name of a limit in a field; "" if the value is unusable.
 func nameIn(h http.Header, field string) string {
-	name := first(h, field)
+	name := quota.First(h, field)
 	if len(name) > maxName {
 		return ""
 	}

@@ -3,6 +3,8 @@ package client
 import (
 	"math"
 	"time"
+
+	"github.com/weir-go/weir/client/internal/quota"
 )
 
 // told is the rest of a limit, as answers tell it.
@@ -67,11 +69,11 @@ func (t *told) next() instant {
 
 // believe learns from what an allowed answer tells. strays is how many requests in other buckets
 // may count against this one.
-func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
+func (b *bucket) believe(tk ticket, now instant, q quota.Rest, strays int) {
 	t, f := &b.told, &b.flight
 	b.opening.answered = true
-	if q.date != 0 {
-		q.window -= t.elapsed(q.date, now)
+	if q.Date != 0 {
+		q.Window -= t.elapsed(q.Date, now)
 	}
 	if f.outdated(tk.seq) {
 		return
@@ -80,21 +82,21 @@ func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 		t.counted, b.learned = true, learned{}
 	}
 	b.backoff.strikes, b.opening.ramp = 0, 0
-	t.least = min(t.least, q.left)
-	if tk.seq < t.newest && q.left == 0 && t.empty() {
+	t.least = min(t.least, q.Left)
+	if tk.seq < t.newest && q.Left == 0 && t.empty() {
 		// The server decided it last, though it was sent earlier: answers to later requests had
 		// something left.
-		t.renew, t.exact = max(t.renew, now+q.window), true
+		t.renew, t.exact = max(t.renew, now+q.Window), true
 	}
 	if tk.seq < t.newest && f.flying() > 0 {
 		return
 	}
-	lowest := q.left - f.overlapping(tk) - int64(strays)
+	lowest := q.Left - f.overlapping(tk) - int64(strays)
 	if f.flying() == 0 && strays == 0 {
 		lowest = max(lowest, t.least) // one of these answers was decided last
 	}
-	if t.known && q.left < t.left && strays == 0 {
-		t.sharedUntil = now + max(2*q.window, time.Minute)
+	if t.known && q.Left < t.left && strays == 0 {
+		t.sharedUntil = now + max(2*q.Window, time.Minute)
 		t.others.see()
 	} else if t.known && t.left > 0 {
 		t.others.miss()
@@ -104,7 +106,7 @@ func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 	if t.known {
 		grown = lowest - t.left
 		b.refill.observe(now, q, grown, t)
-		lowest = max(lowest, min(t.left, q.left))
+		lowest = max(lowest, min(t.left, q.Left))
 	}
 	if tk.seq < t.newest {
 		t.left = max(t.left, lowest)
@@ -113,14 +115,14 @@ func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 	}
 	// An answer with nothing left tells exactly when there is more. Answers with something left for
 	// requests in flight tell the earliest instant.
-	exact, renew := q.left == 0, now+max(q.window, 0)
+	exact, renew := q.Left == 0, now+max(q.Window, 0)
 	if !held || lowest > 0 || exact || !t.exact && renew < t.renew {
 		t.renew, t.exact = renew, exact
 	}
 	t.newest, t.left, t.known, t.at = tk.seq, lowest, true, now
-	t.window, t.source, t.whole = max(q.window, 0), q.source, q.whole
-	if t.limit = max(t.limit, q.left); q.limit > 0 {
-		t.limit = q.limit
+	t.window, t.source, t.whole = max(q.Window, 0), q.Source, q.Whole
+	if t.limit = max(t.limit, q.Left); q.Limit > 0 {
+		t.limit = q.Limit
 	}
 	shared := now < t.sharedUntil || t.others.suspected
 	t.rolling.observe(now, q, f.overlapping(tk)+1, t.limit, &t.renewal, shared)
