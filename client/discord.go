@@ -9,12 +9,9 @@ import (
 
 // The rules are those of "Rate Limits" in Discord's documentation for developers.
 const (
-	fieldXBucket   = "X-Ratelimit-Bucket"
-	fieldXGlobal   = "X-Ratelimit-Global"
-	fieldXScope    = "X-Ratelimit-Scope"
-	maxInvalid     = 9500 // in ten minutes: at 10,000 Discord blocks the address
-	discordAccount = 50   // requests a second
-	sourceInvalid  = "Discord's limit of invalid requests"
+	fieldXBucket = "X-Ratelimit-Bucket"
+	fieldXGlobal = "X-Ratelimit-Global"
+	fieldXScope  = "X-Ratelimit-Scope"
 )
 
 // identifyDiscord finds the pattern of r. Requests that differ in an id share a limit. A major

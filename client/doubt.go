@@ -26,17 +26,12 @@ type doubt struct {
 // mix up differ by more.
 const trusted = 10
 
-// claimed returns the length of the wait that ends at an instant, and whether it says that nothing
-// is left.
-func (b *bucket) claimed(at instant) (wait time.Duration, nothingLeft bool) {
-	return at - max(b.flight.last, b.told.at), b.told.empty()
-}
-
-// believed returns when requests start that were told to wait until at.
-func (b *bucket) believed(at, now instant, o *Options) instant {
-	wait, nothingLeft := b.claimed(at)
+// believed returns when requests start that were told to wait for a time, until at. nothingLeft says
+// that nothing is left.
+func (d *doubt) believed(
+	at, now instant, wait time.Duration, nothingLeft bool, o *Options) instant {
 	since := at - wait
-	switch d := &b.told.doubt; {
+	switch {
 	case wait <= o.MaxWait, nothingLeft && wait <= trusted*d.proven:
 		return at
 	case d.refuted && (nothingLeft || o.Pace == Evenly):
@@ -49,10 +44,10 @@ func (b *bucket) believed(at, now instant, o *Options) instant {
 	return at
 }
 
-// judge learns from the answer to a request, which may have been let through early. A denial that
-// asks for less than the claim proves only that. Repeated ones prove the sum.
-func (b *bucket) judge(tk ticket, now instant, a *answer) {
-	d := &b.told.doubt
+// judge learns from the answer to a request, which may have been let through early and may be
+// outdated. It reports whether nothing was said to be left, and that is refuted. A denial that asks
+// for less than the claim proves only that. Repeated ones prove the sum.
+func (d *doubt) judge(tk ticket, now instant, a *answer, outdated bool) (refuted bool) {
 	switch {
 	case a.limited && a.global: // is about another limit
 	case a.limited:
@@ -64,7 +59,7 @@ func (b *bucket) judge(tk ticket, now instant, a *answer) {
 			proven = min(proven, now+a.wait-d.since)
 		}
 		d.proven = max(d.proven, proven)
-	case b.flight.outdated(tk.seq):
+	case outdated:
 	case !tk.early:
 		d.claim = 0
 	default:
@@ -72,9 +67,10 @@ func (b *bucket) judge(tk ticket, now instant, a *answer) {
 		d.refuted = true
 		if tk.claim > 0 {
 			d.empty = a.counted && a.quota.Left == 0
-			b.told.known = false
+			return true
 		}
 	}
+	return false
 }
 
 // deny makes refuted claims credible again.
@@ -111,10 +107,4 @@ func (e *ending) observe(now instant, q quota.Rest, grown int64) {
 	case q.Left < e.left && q.Window <= e.window+looseReset:
 		e.moves = true
 	}
-}
-
-// trustsReset reports whether the rest is spread until the told end. An end that moves is trusted
-// only if a refill was seen, or if it is so close that it holds nothing back for long.
-func (b *bucket) trustsReset(maxWait time.Duration) bool {
-	return !b.told.ending.moves || b.told.window <= 2*maxWait || b.refill.every > 0
 }
