@@ -1,8 +1,6 @@
 package client
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/weir-go/weir/limits"
@@ -10,8 +8,18 @@ import (
 
 const sourceAccount = "account"
 
-// maxAccountUnits bounds Options.Account: sendings remembers an instant for each unit.
-const maxAccountUnits = 10_000
+// The rules are those of "Rate limits for the REST API" and "Best practices for using the REST API"
+// in GitHub's documentation, and of "Rate Limits" in Discord's.
+const (
+	writesAMinute = 80
+	writesAnHour  = 500
+	writeSpacing  = 100 * time.Millisecond
+	cautious      = time.Second // between writes in the hour after a secondary denial
+	sourceWrites  = "GitHub's limit of writes"
+
+	maxInvalid    = 9500 // in ten minutes: at 10,000 Discord blocks the address
+	sourceInvalid = "Discord's limit of invalid requests"
+)
 
 // common is what all buckets of an account share, in addition to its denials.
 type common struct {
@@ -34,20 +42,27 @@ func newCommon(o *Options) *common {
 	return c
 }
 
-// admitsAt returns when the account admits a request, and what that waits for.
-func (b *bucket) admitsAt(id *identity) (at instant, source string) {
-	at, source = b.denial()
-	if until := b.common.invalid.next(); until > at {
-		at, source = until, sourceInvalid
+// next returns until when an account holds a request back, and what asks for that. denied says
+// that the account has been denied, last at an instant.
+func (c *common) next(id *identity, denied bool, last instant) (at instant, source string) {
+	if at = c.invalid.next(); at > 0 {
+		source = sourceInvalid
 	}
-	if until := b.common.sendings.next(); until > at && !id.exempt {
+	if until := c.sendings.next(); until > at && !id.exempt {
 		at, source = until, sourceAccount
 	}
-	writes := b.common.writes.next(b.opening.answered, b.flight.deniedAt)
-	if writes > at && id.writes {
-		at, source = writes, sourceWrites
+	if id.writes {
+		if until := c.writes.next(denied, last); until > at {
+			at, source = until, sourceWrites
+		}
 	}
 	return at, source
+}
+
+// lineUp makes w join or leave the line of the account, and reports whether no other call goes
+// before it.
+func (c *common) lineUp(w *waiter, joins bool) bool {
+	return c.line.admits(w, joins && c.sendings.most > 0)
 }
 
 // start notes that a request is sent.
@@ -129,36 +144,32 @@ func (s *sendings) cancel(at instant) {
 // deny notes that requests arrived too close together.
 func (s *sendings) deny() { s.slack = min(2*s.slack, s.period/4) }
 
-// line holds the calls that only Options.Account holds back, each the first of its bucket. The one
-// that has waited longest goes first. Only that one watches the account. A call that leaves the
-// line wakes the next.
-type line []*waiter
-
-func (l *line) join(w *waiter) {
-	i, _ := slices.BinarySearchFunc(*l, w, func(other, w *waiter) int {
-		return cmp.Or(cmp.Compare(other.since, w.since), -1) // behind its equals
-	})
-	*l, w.lined = slices.Insert(*l, i, w), true
+// writes keeps requests that change something to the secondary limit of what creates content.
+type writes struct {
+	minute, hour sendings
+	last         instant
 }
 
-func (l *line) leave(w *waiter) {
-	i := slices.Index(*l, w)
-	*l, w.lined = slices.Delete(*l, i, i+1), false
-	if i == 0 && len(*l) > 0 {
-		(*l)[0].lookAgain()
-	}
+func (w *writes) init() {
+	w.minute.init(limits.PerMinute(writesAMinute))
+	w.hour.init(limits.PerHour(writesAnHour))
 }
 
-// lineUp makes w join or leave the line, and reports whether no other call goes before it.
-func (c *common) lineUp(w *waiter, joins bool) bool {
-	if w.lined && !joins {
-		c.line.leave(w)
+func (w *writes) start(now instant) {
+	w.minute.start(now)
+	w.hour.start(now)
+	w.last = now
+}
+
+// next returns when the next write may start. at is the last denial of the account, if it was
+// denied.
+func (w *writes) next(denied bool, at instant) instant {
+	if w.minute.sent == 0 {
+		return 0
 	}
-	if !joins || c.sendings.most == 0 {
-		return true
+	spacing := writeSpacing
+	if denied && w.last-at < time.Hour {
+		spacing = cautious
 	}
-	if !w.lined {
-		c.line.join(w)
-	}
-	return c.line[0] == w
+	return max(w.last+spacing, w.minute.next(), w.hour.next())
 }

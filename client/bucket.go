@@ -1,21 +1,15 @@
 package client
 
 import (
-	"math"
 	"time"
+
+	"github.com/weir-go/weir/client/internal/quota"
 )
-
-// instant is a time since a pacer was made. time.Since reads only the monotonic clock, in half the
-// time of time.Now.
-type instant = time.Duration
-
-// unknown is an instant that depends on an answer.
-const unknown instant = math.MaxInt64
 
 // bucket is what a pacer knows of one limit. The lock of the pacer guards it.
 //
-// Six estimators learn from answers: waits, backoff, told, refill, learned and tokens. Each knows
-// an instant before which nothing starts. bucket.next combines them: the latest binds.
+// Five estimators learn from answers: waits, backoff, told, learned and tokens. Each knows an
+// instant before which nothing starts. bucket.next combines them: the latest binds.
 type bucket struct {
 	key      key
 	name     string
@@ -33,8 +27,7 @@ type bucket struct {
 
 	waits   waits   // how long denials ask to wait
 	backoff backoff // how long to wait after denials that do not ask for it
-	told    told    // what is left of the limit, by answers
-	refill  refill  // how that is spread, and how fast it is refilled
+	told    told    // what is left of the limit, by answers, and how that is spread
 	learned learned // the pace of a server that tells nothing
 	tokens  *tokens // what is left of limits of tokens; nil: the dialect has none
 
@@ -44,81 +37,72 @@ type bucket struct {
 	pause   pause   // as told to Options.Observe
 }
 
-// flight counts the requests of a bucket that are in flight.
-type flight struct {
-	sent, answered uint64
-	busy           int     // requests whose answers have not been read to the end
-	last           instant // when the latest one started
-	deniedAt       instant // when the last denial arrived
-	epoch          uint64  // the first request that is not outdated
+// opinion is when a bucket lets a request start, as asked at one instant.
+type opinion struct {
+	at     instant // that instant at the earliest; unknown: depends on an answer
+	source string  // what asks for that; "": nothing does
+
+	// What answers tell, if nothing else holds the bucket back.
+	early bool          // told asks for later, and is doubted: the request tests it
+	claim time.Duration // if early and told has nothing left: the wait that the request tests
+	since instant       // when claim began
 }
 
-// ticket is what a pacer remembers of a request until its answer.
-type ticket struct {
-	seq      uint64        // its number in the bucket: 1 is the first
-	answered uint64        // how many requests of the bucket had an answer when it started
-	at       instant       // when it started
-	last     instant       // when the one before it started
-	heldBack bool          // had to wait
-	probes   bool          // told had nothing left: its answer shows whether there is more
-	early    bool          // was sent before the told instant, to test it: see doubt
-	claim    time.Duration // if early and told had nothing left: the wait that it tests; else 0
-	since    instant       // when claim began
-	tokens   *ledger       // what it has taken of limits of tokens; nil: nothing
-}
-
-// flying returns how many requests have no answer yet.
-func (f *flight) flying() int64 { return int64(f.sent - f.answered) }
-
-// overlapping returns how many other requests the server may have decided after the request of tk.
-// Its answer has just arrived.
-//
-//	10 were answered when it started; 15 have been sent by now: up to 4 others
-func (f *flight) overlapping(tk ticket) int64 { return int64(f.sent - tk.answered - 1) }
-
-// outdated reports whether request seq was sent before the last denial arrived, or before the last
-// probe. Then its answer does not tell what is left now.
-func (f *flight) outdated(seq uint64) bool { return seq < f.epoch }
-
-// outdateAll makes all requests that were sent by now outdated.
-func (f *flight) outdateAll() { f.epoch = f.sent + 1 }
-
-// ready returns the earliest instant at which c may start if it is the next, and what it waits for.
-func (p *pacer) ready(b *bucket, c *call, now instant) (instant, string) {
-	b.advance(now)
-	at, source := b.next(&p.o, &c.cost, now)
-	if b.account != nil {
-		if a, s := b.account.admitsAt(&c.id); a > at {
-			return a, s
+// next returns when b lets a request start if it is the next: one of an identity, with a cost.
+func (b *bucket) next(o *Options, id *identity, cost *spend, now instant) opinion {
+	b.told.advance(&b.flight, b.queue.Size, now)
+	n := b.ready(o, cost, now)
+	if a := b.account; a != nil { // admits the request, too
+		at, source := a.denial()
+		if at > n.at {
+			n = opinion{at: at, source: source}
+		}
+		at, source = a.common.next(id, a.opening.answered, a.flight.deniedAt)
+		if at > n.at {
+			n = opinion{at: at, source: source}
 		}
 	}
-	return at, source
+	return n
 }
 
-// next returns the instant at which b lets a request with a cost start, now at the earliest, and
-// what asks for that. It asks told, refill, tokens and learned only if nothing else holds b back:
-// while something does, answers may still change what they say.
-func (b *bucket) next(o *Options, cost *spend, now instant) (at instant, source string) {
-	at = now
-	bind := func(until instant, by string) {
-		if until > at {
+// ready is next without the account. It asks told, tokens and learned only if nothing else holds b
+// back: while something does, answers may still change what they say.
+func (b *bucket) ready(o *Options, cost *spend, now instant) opinion {
+	n := opinion{at: now}
+	if n.bind(b.denial()); n.at > now {
+		return n
+	}
+	if o.MaxInFlight > 0 && b.flight.busy >= o.MaxInFlight {
+		return opinion{at: unknown, source: sourceInFlight}
+	}
+	t := &b.told
+	n.bind(b.cap.next(), sourceLimit)
+	n.bind(b.opening.next(&b.flight, t.empty(), t.window, now), sourceFirstAnswer)
+	if n.at > now {
+		return n
+	}
+	at, source := t.next(&b.flight, b.queue.Size, o, now), t.source
+	if b.tokens != nil {
+		if until, by := b.tokens.next(cost, now); until > at {
 			at, source = until, by
 		}
 	}
-	if bind(b.denial()); at > now {
-		return at, source
+	if at > now {
+		wait, nothingLeft := t.claimed(at, &b.flight)
+		if n.early = true; nothingLeft {
+			n.claim, n.since = wait, at-wait
+		}
+		n.bind(t.doubt.believed(at, now, wait, nothingLeft, o), source)
 	}
-	if o.MaxInFlight > 0 && b.flight.busy >= o.MaxInFlight {
-		return unknown, sourceInFlight
+	n.bind(b.learned.next(b.flight.last), sourceLearned)
+	return n
+}
+
+// bind makes n later.
+func (n *opinion) bind(until instant, by string) {
+	if until > n.at {
+		n.at, n.source = until, by
 	}
-	bind(b.cap.next(), sourceLimit)
-	if bind(b.opening.next(b, now), sourceFirstAnswer); at > now {
-		return at, source
-	}
-	told, by := b.toldNext(o, cost, now)
-	bind(b.believed(told, now, o), by)
-	bind(b.learned.next(b.flight.last), sourceLearned)
-	return at, source
 }
 
 // denial returns when the last denials let requests start again, and what asks for that.
@@ -129,46 +113,21 @@ func (b *bucket) denial() (instant, string) {
 	return b.waits.until, b.waits.source
 }
 
-// toldNext returns when told, refill and tokens let a request with a cost start, and which field of
-// an answer asks for that.
-func (b *bucket) toldNext(o *Options, cost *spend, now instant) (instant, string) {
-	at := max(b.told.next(), b.refill.next(b, o, now))
-	if until, source := b.tokens.next(cost, now); until > at {
-		return until, source
-	}
-	return at, b.told.source
-}
-
-// start notes that c, which is ready, is sent: in its bucket, its account and its ticket.
-func (p *pacer) start(b *bucket, c *call, now instant) {
+// start notes that a request is sent which b has let start, and returns its ticket.
+func (b *bucket) start(
+	n opinion, id *identity, cost *spend, now instant, heldBack bool) ticket {
 	if b.account != nil {
-		b.account.common.start(&c.id, now)
+		b.account.common.start(id, now)
 	}
-	if !c.again { // neither repeated nor turned back by the cap
-		b.budget.send(now)
-	}
-	// What told asks for now: b.start changes told.
-	toldAt, _ := b.toldNext(&p.o, &c.cost, now)
-	claim, nothingLeft := b.claimed(toldAt)
-	c.ticket, c.stage = b.start(now, c.heldBack), started
-	if b.tokens != nil {
-		c.ticket.tokens = b.tokens.start(&c.cost, now)
-	}
-	c.ticket.early = toldAt > now
-	if c.ticket.early && nothingLeft {
-		c.ticket.claim, c.ticket.since = claim, toldAt-claim
-	}
-	if p.limiter != nil {
-		b.cap.asking++
-		c.stage = asking
-	}
-}
-
-// start notes that a request, which is ready, is sent, and returns its ticket.
-func (b *bucket) start(now instant, heldBack bool) ticket {
 	f, othersWait := &b.flight, b.queue.Size > 0
 	f.sent++
-	tk := ticket{seq: f.sent, answered: f.answered, at: now, last: f.last, heldBack: heldBack}
+	tk := ticket{
+		seq: f.sent, answered: f.answered, at: now, last: f.last, heldBack: heldBack,
+		early: n.early, claim: n.claim, since: n.since,
+	}
+	if b.tokens != nil {
+		tk.tokens = b.tokens.start(cost, now)
+	}
 	f.last = now
 	f.busy++
 	if f.flying() == 1 { // b was idle
@@ -179,16 +138,14 @@ func (b *bucket) start(now instant, heldBack bool) ticket {
 		b.account.common.stray(b.major, 1)
 	}
 	if !othersWait {
-		b.refill.spreadUntil = 0
+		b.told.refill.spreadUntil = 0
 	}
 	o, t := &b.opening, &b.told
 	switch {
 	case t.empty():
 		b.probe(&tk, now)
 	case t.known:
-		if t.left--; t.left == t.low() {
-			b.spread(now)
-		}
+		t.start(b.queue.Size, now)
 	case !o.answered && !o.open: // nothing is known: this one goes first
 		o.open, o.first = true, tk
 	}
@@ -267,7 +224,7 @@ func (b *bucket) observe(o *Options, now instant, tk ticket, a *answer, strays i
 func (b *bucket) deny(now instant, tk ticket, a *answer, learnsPace bool) (time.Duration, string) {
 	f, t := &b.flight, &b.told
 	if learnsPace && !f.outdated(tk.seq) {
-		t.others.deny(t.known && t.left > 0, !b.opening.answered, a.quota.limit, f.flying())
+		t.others.deny(t.known && t.left > 0, !b.opening.answered, a.quota.Limit, f.flying())
 	}
 	isNewStrike := tk.at > f.deniedAt // was not in flight at the last denial
 	oneGoesFirst := true              // after the wait; false: all go on at the learned pace
@@ -291,6 +248,23 @@ func (b *bucket) deny(now instant, tk ticket, a *answer, learnsPace bool) (time.
 	b.opening.answered, b.opening.open, b.opening.ramp = true, false, 0
 	t.deny(at, source, oneGoesFirst)
 	return at - now, source
+}
+
+// believe learns from what an allowed answer tells.
+func (b *bucket) believe(tk ticket, now instant, q quota.Rest, strays int) {
+	t := &b.told
+	b.opening.answered = true
+	if q.Date != 0 {
+		q.Window -= t.elapsed(q.Date, now)
+	}
+	if b.flight.outdated(tk.seq) {
+		return
+	}
+	if !t.counted {
+		b.learned = learned{}
+	}
+	b.backoff.strikes, b.opening.ramp = 0, 0
+	t.observe(tk, now, q, &b.flight, b.queue.Size, strays)
 }
 
 // learnPace learns the pace of a server that tells nothing from an allowed answer.
@@ -321,7 +295,43 @@ func (b *bucket) allow(tk ticket, now instant) {
 		// Nothing tells how fast the others may follow. They spread over as much time as the wait, a
 		// second to a minute.
 		over := min(max(wait, time.Second), time.Minute)
-		b.refill.gap, b.refill.spreadUntil = over/time.Duration(b.queue.Size+1), now+over
+		b.told.refill.gap, b.told.refill.spreadUntil = over/time.Duration(b.queue.Size+1), now+over
+	}
+}
+
+// refuse notes a refused connection. It forgets what the server has told, and holds the bucket
+// back: see restart. It returns that wait, or 0 if the server has never answered or has refused for
+// too long.
+func (b *bucket) refuse(tk ticket, now instant) time.Duration {
+	if b.restart.since == 0 {
+		if !b.opening.answered {
+			return 0
+		}
+		b.reset()
+	}
+	wait, over := b.restart.refuse(tk, now)
+	if over {
+		return 0
+	}
+	if wait > 0 {
+		b.waits = waits{now + wait, sourceRefused}
+	}
+	return max(b.waits.until-now, 1)
+}
+
+// reset makes a bucket as new, except for requests in flight and the caps of the program.
+func (b *bucket) reset() {
+	b.flight.outdateAll()
+	b.opening, b.waits, b.backoff = opening{took: b.opening.took}, waits{}, backoff{}
+	b.told, b.learned = told{}, learned{}
+}
+
+// forgive forgets denials that were about one path.
+func (b *bucket) forgive() {
+	b.backoff, b.learned = backoff{}, learned{}
+	b.flight.outdateAll()
+	if !b.told.counted {
+		b.told = told{}
 	}
 }
 

@@ -19,7 +19,7 @@ func init() {
 		if err != nil {
 			return nil, err
 		}
-		return func(ctx context.Context, c pacing.Call) pacing.Turn { return p.begin(ctx, c) }, nil
+		return func(ctx context.Context, c pacing.Call) pacing.Turn { return newTurn(ctx, p, c) }, nil
 	}
 }
 
@@ -31,9 +31,9 @@ type turn struct {
 	call
 }
 
-// begin begins a remote procedure call. It describes the call as an HTTP request only for functions
+// newTurn begins a remote procedure call. It describes the call as an HTTP request only for functions
 // of options.
-func (p *pacer) begin(ctx context.Context, c pacing.Call) *turn {
+func newTurn(ctx context.Context, p *pacer, c pacing.Call) *turn {
 	describe := func() *http.Request {
 		r := &http.Request{
 			Method: http.MethodPost, Host: c.Target, Header: c.Header,
@@ -49,9 +49,9 @@ func (p *pacer) begin(ctx context.Context, c pacing.Call) *turn {
 		harmless: c.Idempotent || hasIdempotencyKey(c.Header), attempt: 1,
 	}}
 	if p.o.Bucket == nil && p.o.Dialect == Standard {
-		t.id.origin = p.originOf(c.Scheme, c.Target, c.Header)
+		t.id.origin = p.namer.originOf(c.Scheme, c.Target, c.Header)
 	} else {
-		t.id = p.identify(t.asked())
+		t.id = p.namer.identify(t.asked())
 	}
 	if p.o.Dialect.countsTokens() {
 		t.cost = p.costOf(t.asked())
@@ -70,7 +70,7 @@ func (t *turn) Wait(ctx context.Context) error {
 
 // Observe implements [pacing.Turn].
 func (t *turn) Observe(ctx context.Context, a pacing.Answer) (again bool) {
-	read := t.read(a.Status, a.Fields, a.Wait)
+	read := t.reader.read(a.Status, a.Fields, a.Wait)
 	return t.observe(ctx, &t.call, &read)
 }
 

@@ -1,8 +1,7 @@
 package client
 
 import (
-	"context"
-
+	"github.com/weir-go/weir/client/internal/quota"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
@@ -36,44 +35,19 @@ func (g *gate) next() instant {
 	return g.until
 }
 
-// take takes a unit of the cap for c, which is asking. It returns false if no unit is left: then c
-// has to be admitted again.
-func (p *pacer) take(ctx context.Context, c *call) (bool, error) {
-	var outcome core.Outcome
-	ends := p.limiter.DecideInto(ctx, c.bucket.name, &outcome)
-	ok := outcome.Allowed()
-
-	p.mu.Lock()
-	g := &c.bucket.cap
+// observe learns from the answer of the limiter to a call that asked. It lets none ask for a while
+// if the limiter has not allowed the call.
+func (g *gate) observe(outcome *core.Outcome, now instant) {
 	g.asking--
-	c.stage = started
 	if g.known = outcome.Len() > 0; g.known {
 		g.room = outcome.At(0).Remaining
 	}
-	if !ok {
-		c.bucket.cancel(c.ticket, &c.id)
-		c.stage = idle
-		wait := outcome.RetryAfter()
-		if outcome.Verdict() != core.Denied {
-			wait = patience
-		}
-		g.until = max(g.until, p.now()+min(wait, longest))
+	if outcome.Allowed() {
+		return
 	}
-	c.bucket.queue.wakeFirst()
-	p.mu.Unlock()
-
-	if ok && ends { // before Observe is called, which may panic
-		c.finish = func(status int) { outcome.End(core.Result{Status: status}) }
+	wait := patience
+	if outcome.Verdict() == core.Denied {
+		wait = outcome.RetryAfter()
 	}
-	if err := outcome.Err(); err != nil && ctx.Err() == nil {
-		p.tell(c, Event{Kind: Alone, Why: err.Error()})
-	}
-	if !ok {
-		return false, context.Cause(ctx)
-	}
-	if err := p.delay(ctx, c, outcome.Delay(), sourceLimit); err != nil {
-		p.cancel(c)
-		return false, err
-	}
-	return true, nil
+	g.until = max(g.until, now+min(wait, quota.Longest))
 }

@@ -3,16 +3,15 @@ package client
 import (
 	"net/http"
 	"strings"
+
+	"github.com/weir-go/weir/client/internal/quota"
 )
 
 // The rules are those of "Rate Limits" in Discord's documentation for developers.
 const (
-	fieldXBucket   = "X-Ratelimit-Bucket"
-	fieldXGlobal   = "X-Ratelimit-Global"
-	fieldXScope    = "X-Ratelimit-Scope"
-	maxInvalid     = 9500 // in ten minutes: at 10,000 Discord blocks the address
-	discordAccount = 50   // requests a second
-	sourceInvalid  = "Discord's limit of invalid requests"
+	fieldXBucket = "X-Ratelimit-Bucket"
+	fieldXGlobal = "X-Ratelimit-Global"
+	fieldXScope  = "X-Ratelimit-Scope"
 )
 
 // identifyDiscord finds the pattern of r. Requests that differ in an id share a limit. A major
@@ -23,7 +22,7 @@ func identifyDiscord(r *http.Request, id *identity) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	if parts[0] == "api" {
 		parts = parts[1:]
-		if len(parts) > 0 && len(parts[0]) > 1 && parts[0][0] == 'v' && digits(parts[0][1:]) {
+		if len(parts) > 0 && len(parts[0]) > 1 && parts[0][0] == 'v' && quota.Digits(parts[0][1:]) {
 			parts = parts[1:]
 		}
 	}
@@ -40,7 +39,7 @@ func identifyDiscord(r *http.Request, id *identity) {
 			if parts[0] == "webhooks" {
 				major.WriteString("/" + digest(part))
 			}
-		case digits(part), i > 0 && parts[i-1] == "reactions":
+		case quota.Digits(part), i > 0 && parts[i-1] == "reactions":
 			pattern.WriteByte(':')
 		default:
 			pattern.WriteString(part)
@@ -54,10 +53,10 @@ func identifyDiscord(r *http.Request, id *identity) {
 // readDiscord reads an answer of Discord. A denial that names no bucket is about the account: it
 // may come from a proxy in front.
 func readDiscord(h http.Header, a *answer) {
-	scope := first(h, fieldXScope)
+	scope := quota.First(h, fieldXScope)
 	a.name = nameIn(h, fieldXBucket)
 	a.invalid = a.status == http.StatusUnauthorized || a.status == http.StatusForbidden ||
 		a.status == http.StatusTooManyRequests && scope != "shared"
-	a.global = a.limited && (strings.EqualFold(first(h, fieldXGlobal), "true") ||
+	a.global = a.limited && (strings.EqualFold(quota.First(h, fieldXGlobal), "true") ||
 		scope == "global" || a.name == "" && scope == "")
 }

@@ -1,6 +1,10 @@
 package client
 
-import "time"
+import (
+	"time"
+
+	"github.com/weir-go/weir/client/internal/quota"
+)
 
 // doubt tests waits that a server told without denying. The number may be in another unit or about
 // another limit, and the server may renew earlier. While it asks for more than Options.MaxWait,
@@ -22,17 +26,12 @@ type doubt struct {
 // mix up differ by more.
 const trusted = 10
 
-// claimed returns the length of the wait that ends at an instant, and whether it says that nothing
-// is left.
-func (b *bucket) claimed(at instant) (wait time.Duration, nothingLeft bool) {
-	return at - max(b.flight.last, b.told.at), b.told.empty()
-}
-
-// believed returns when requests start that were told to wait until at.
-func (b *bucket) believed(at, now instant, o *Options) instant {
-	wait, nothingLeft := b.claimed(at)
+// believed returns when requests start that were told to wait for a time, until at. nothingLeft says
+// that nothing is left.
+func (d *doubt) believed(
+	at, now instant, wait time.Duration, nothingLeft bool, o *Options) instant {
 	since := at - wait
-	switch d := &b.told.doubt; {
+	switch {
 	case wait <= o.MaxWait, nothingLeft && wait <= trusted*d.proven:
 		return at
 	case d.refuted && (nothingLeft || o.Pace == Evenly):
@@ -45,10 +44,10 @@ func (b *bucket) believed(at, now instant, o *Options) instant {
 	return at
 }
 
-// judge learns from the answer to a request, which may have been let through early. A denial that
-// asks for less than the claim proves only that. Repeated ones prove the sum.
-func (b *bucket) judge(tk ticket, now instant, a *answer) {
-	d := &b.told.doubt
+// judge learns from the answer to a request, which may have been let through early and may be
+// outdated. It reports whether nothing was said to be left, and that is refuted. A denial that asks
+// for less than the claim proves only that. Repeated ones prove the sum.
+func (d *doubt) judge(tk ticket, now instant, a *answer, outdated bool) (refuted bool) {
 	switch {
 	case a.limited && a.global: // is about another limit
 	case a.limited:
@@ -60,26 +59,27 @@ func (b *bucket) judge(tk ticket, now instant, a *answer) {
 			proven = min(proven, now+a.wait-d.since)
 		}
 		d.proven = max(d.proven, proven)
-	case b.flight.outdated(tk.seq):
+	case outdated:
 	case !tk.early:
 		d.claim = 0
 	default:
 		d.claim = 0
 		d.refuted = true
 		if tk.claim > 0 {
-			d.empty = a.counted && a.quota.left == 0
-			b.told.known = false
+			d.empty = a.counted && a.quota.Left == 0
+			return true
 		}
 	}
+	return false
 }
 
 // deny makes refuted claims credible again.
 func (d *doubt) deny() { d.refuted, d.empty = false, false }
 
 // ignores reports whether q repeats a refuted claim: nothing is left for longer than MaxWait.
-func (d *doubt) ignores(q *quota, maxWait time.Duration) bool {
-	d.empty = d.empty && q.left == 0
-	return d.empty && q.window > maxWait
+func (d *doubt) ignores(q *quota.Rest, maxWait time.Duration) bool {
+	d.empty = d.empty && q.Left == 0
+	return d.empty && q.Window > maxWait
 }
 
 // ending watches the end of a limit that renews as a whole. An end that moves with each answer,
@@ -96,21 +96,15 @@ type ending struct {
 }
 
 // observe learns from an answer. grown units were renewed since the one before.
-func (e *ending) observe(now instant, q quota, grown int64) {
-	moved := now + q.window - e.at - e.window
+func (e *ending) observe(now instant, q quota.Rest, grown int64) {
+	moved := now + q.Window - e.at - e.window
 	switch {
 	case grown > 0, now >= e.at+e.window:
-		*e = ending{now, q.window, q.left, e.moves}
-	case !q.whole || now-e.at < resetError:
+		*e = ending{now, q.Window, q.Left, e.moves}
+	case !q.Whole || now-e.at < resetError:
 	case moved <= loosestReset && moved >= -loosestReset:
 		e.moves = false
-	case q.left < e.left && q.window <= e.window+looseReset:
+	case q.Left < e.left && q.Window <= e.window+looseReset:
 		e.moves = true
 	}
-}
-
-// trustsReset reports whether the rest is spread until the told end. An end that moves is trusted
-// only if a refill was seen, or if it is so close that it holds nothing back for long.
-func (b *bucket) trustsReset(maxWait time.Duration) bool {
-	return !b.told.ending.moves || b.told.window <= 2*maxWait || b.refill.every > 0
 }

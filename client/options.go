@@ -126,6 +126,9 @@ const (
 	defaultMaxWait  = 30 * time.Second
 	mostMaxWait     = math.MaxInt64 / 4 // 73 years: sums of instants must not overflow
 	defaultAttempts = 3
+
+	discordAccount  = 50     // requests a second, by "Rate Limits" in Discord's documentation
+	maxAccountUnits = 10_000 // of Account: an instant is remembered for each
 )
 
 // compile returns o with its defaults and the limiter of Limit, nil without one. The error reports

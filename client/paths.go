@@ -64,35 +64,3 @@ func (p *paths) observe(path string, now, at instant, denied, silent bool) (apar
 	p.apart[path] = true
 	return true, true
 }
-
-// ofPath returns the bucket that counts c by its path, and the ticket of c there.
-func (p *pacer) ofPath(c *call, a *answer, now instant) (*bucket, ticket) {
-	b, tk := c.bucket, c.ticket
-	silent := a.limited && a.wait <= 0
-	if p.o.Dialect != Standard || p.o.Bucket != nil || b.key.part != wholeOrigin || c.path == "" ||
-		b.paths == nil && !silent {
-		return b, tk
-	}
-	if b.paths == nil {
-		b.paths = &paths{make(map[string]bool), make(map[string]*suspect)}
-	}
-	apart, anew := b.paths.observe(c.path, now, tk.at, a.limited, silent)
-	if !apart {
-		return b, tk
-	}
-	if anew {
-		b.forgive()
-		b.queue.move(c.path)
-	}
-	own := p.bucketOfPath(c, b)
-	return own, tk.movedTo(own)
-}
-
-// forgive forgets denials that were about one path.
-func (b *bucket) forgive() {
-	b.backoff, b.learned = backoff{}, learned{}
-	b.flight.outdateAll()
-	if !b.told.counted {
-		b.told, b.refill = told{}, refill{}
-	}
-}

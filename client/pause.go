@@ -7,26 +7,7 @@ type pause struct {
 	source, bucket string // as in events
 }
 
-// pauses returns the events of pauses that an allowed answer to c has begun or ended. A pause that
-// begins with a denial has the event Limited.
-func (p *pacer) pauses(c *call, about *bucket, now instant) (events []Event) {
-	b, at := about, c.ticket.at
-	if b.account != nil {
-		events = b.account.pause.end(events, at)
-	}
-	if events = b.pause.end(events, at); b.pause.on {
-		return events
-	}
-	if until := b.told.next(); b.believed(until, now, &p.o) > now {
-		source := b.told.source
-		b.pause.begin(now, source, c.bucket.name)
-		events = append(events, Event{
-			Kind: Paused, Bucket: c.bucket.name, Wait: until - now, Source: source,
-		})
-	}
-	return events
-}
-
+// begin begins the pause, unless it has begun.
 func (p *pause) begin(now instant, source, bucket string) {
 	if !p.on {
 		*p = pause{true, now, source, bucket}

@@ -1,8 +1,9 @@
 package client
 
 import (
-	"net/http"
 	"time"
+
+	"github.com/weir-go/weir/client/internal/quota"
 )
 
 // Kinds of tokens that OpenAI and Anthropic limit. A limit of all tokens counts those that are read
@@ -19,76 +20,6 @@ type spend [tokenKinds]int64
 
 // anyCost is the cost of a request without Options.Tokens: unknown.
 var anyCost = spend{-1, -1, -1}
-
-// costOf returns the cost of r by Options.Tokens.
-func (p *pacer) costOf(r *http.Request) spend {
-	if p.o.Tokens == nil {
-		return anyCost
-	}
-	input, output := p.o.Tokens(r)
-	input, output = min(max(input, 0), maxCount), min(max(output, 0), maxCount)
-	return spend{allTokens: input + output, inputTokens: input, outputTokens: output}
-}
-
-// tokenFields are the fields of the kinds of tokens, by dialect. A kind without fields has no
-// limit.
-var tokenFields = [...][tokenKinds]family{
-	OpenAI: {
-		allTokens: {limit: "x-ratelimit-limit-tokens", remaining: "x-ratelimit-remaining-tokens",
-			reset: "x-ratelimit-reset-tokens"},
-	},
-	Anthropic: {
-		allTokens: {limit: "anthropic-ratelimit-tokens-limit",
-			remaining: "anthropic-ratelimit-tokens-remaining",
-			reset:     "anthropic-ratelimit-tokens-reset"},
-		inputTokens: {limit: "anthropic-ratelimit-input-tokens-limit",
-			remaining: "anthropic-ratelimit-input-tokens-remaining",
-			reset:     "anthropic-ratelimit-input-tokens-reset"},
-		outputTokens: {limit: "anthropic-ratelimit-output-tokens-limit",
-			remaining: "anthropic-ratelimit-output-tokens-remaining",
-			reset:     "anthropic-ratelimit-output-tokens-reset"},
-	},
-}
-
-func init() {
-	for dialect := range tokenFields {
-		for kind := range tokenFields[dialect] {
-			tokenFields[dialect][kind].canonicalize()
-		}
-	}
-}
-
-// thousand is what Anthropic rounds remaining tokens to. Half of it may be missing.
-const thousand = 1000
-
-// readModel reads an answer of OpenAI or Anthropic. A denial that tells no wait is by the limit of
-// which the smallest part is left, and lasts until that is whole.
-func readModel(dialect Dialect, h http.Header, fresh, told bool, a *answer) {
-	tightest, any := a.quota, a.counted
-	for kind := range tokenFields[dialect] {
-		f := &tokenFields[dialect][kind]
-		q, ok := f.read(h[f.remaining], h[f.reset], h)
-		if !ok || !fresh {
-			continue
-		}
-		if dialect == Anthropic && q.left%thousand == 0 && q.left < q.limit {
-			q.left = max(q.left-thousand/2, 0)
-		}
-		if a.tokens == nil {
-			a.tokens = new([tokenKinds]quota)
-		}
-		a.tokens[kind] = q
-		if !any || q.part() < tightest.part() {
-			tightest, any = q, true
-		}
-	}
-	if a.limited && !told && any && tightest.window > 0 {
-		a.wait, a.source = tightest.window, tightest.source
-	}
-}
-
-// part returns which part of the limit is left.
-func (q *quota) part() float64 { return float64(q.left) / float64(max(q.limit, 1)) }
 
 // tokens keeps the requests of a bucket to limits of tokens.
 type tokens struct {
@@ -131,7 +62,7 @@ func (l *tokenLimit) next(n int64, flying bool, now instant) (at instant) {
 		return l.whole
 	}
 	at = unknown
-	if wait := (need - l.left) / l.rate; wait < float64(longest) { // +Inf without a rate
+	if wait := (need - l.left) / l.rate; wait < float64(quota.Longest) { // +Inf without a rate
 		at = l.at + time.Duration(wait) + 1
 	}
 	if !flying {
@@ -204,22 +135,22 @@ func (t *tokens) cancel(taken *ledger) {
 
 // observe learns from an answer that tells what is left. The server may have decided every request
 // after it that was not answered when it started.
-func (t *tokens) observe(tk ticket, now instant, told *[tokenKinds]quota) {
+func (t *tokens) observe(tk ticket, now instant, told *[tokenKinds]quota.Rest) {
 	newest := tk.seq >= t.newest
 	t.newest = max(t.newest, tk.seq)
 	for kind := range told {
 		q, l := &told[kind], &t.limits[kind]
-		if q.source == "" {
+		if q.Source == "" {
 			continue
 		}
 		taken := tk.tokens
 		others := t.sent[kind] - taken.before[kind] - taken.cost[kind]
-		lowest, level := float64(q.left-others), l.level(now)
+		lowest, level := float64(q.Left-others), l.level(now)
 		switch {
 		case !l.known:
 			level = lowest
 		case newest:
-			level = max(lowest, min(level, float64(q.left)))
+			level = max(lowest, min(level, float64(q.Left)))
 		default:
 			level = max(lowest, level)
 		}
@@ -227,10 +158,10 @@ func (t *tokens) observe(tk ticket, now instant, told *[tokenKinds]quota) {
 		if !newest {
 			continue
 		}
-		l.known, l.limit, l.source = true, float64(q.limit), q.source
-		l.whole = now + max(q.window, 0)
-		if used := q.limit - q.left - 1; used > 0 && q.window > 0 { // left is rounded down
-			l.rate = float64(used) / float64(q.window)
+		l.known, l.limit, l.source = true, float64(q.Limit), q.Source
+		l.whole = now + max(q.Window, 0)
+		if used := q.Limit - q.Left - 1; used > 0 && q.Window > 0 { // left is rounded down
+			l.rate = float64(used) / float64(q.Window)
 		}
 	}
 }

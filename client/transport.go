@@ -1,6 +1,11 @@
 package client
 
-import "net/http"
+import (
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
 
 // Transport is an [http.RoundTripper] that keeps to the limits of servers. [New] returns one; the
 // zero value is unusable. It is safe for concurrent use. It starts no goroutine, so there is
@@ -39,7 +44,7 @@ func MustNew(o Options) *Transport {
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	c := call{
-		request: r, header: r.Header, id: t.identify(r), rewinds: rewinds(r), harmless: harmless(r),
+		request: r, header: r.Header, id: t.namer.identify(r), rewinds: rewinds(r), harmless: harmless(r),
 		attempt: 1,
 	}
 	if r.URL != nil {
@@ -69,7 +74,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return response, err
 		}
 		c.response = response
-		a := t.answerOf(response)
+		a := t.reader.response(response)
 		if !t.observe(ctx, &c, &a) {
 			t.endWithBody(&c, response)
 			c.response = nil
@@ -101,15 +106,6 @@ func outgoingOf(r *http.Request, again bool) (*http.Request, error) {
 	return r, err
 }
 
-// answerOf reads a response. The subject of a 403 of GitHub may stand in its body.
-func (t *Transport) answerOf(response *http.Response) answer {
-	a := t.read(response.StatusCode, response.Header, 0)
-	if a.unclear && saysRateLimit(response) {
-		a.denySecondary(false)
-	}
-	return a
-}
-
 // abandon ends a call that has no answer: it failed, or Options.Base or another function of the
 // program panicked.
 func (t *Transport) abandon(c *call) {
@@ -117,4 +113,64 @@ func (t *Transport) abandon(c *call) {
 		c.response.Body.Close()
 	}
 	t.end(c)
+}
+
+// endWithBody ends c when the body of its answer is read or closed.
+func (t *Transport) endWithBody(c *call, response *http.Response) {
+	if c.stage == idle {
+		return
+	}
+	if response.Body == nil || response.Body == http.NoBody {
+		t.end(c)
+		return
+	}
+	ends := *c
+	c.stage, c.finish = idle, nil // the body ends it from now on
+	body := &countedBody{ReadCloser: response.Body, done: sync.OnceFunc(func() { t.end(&ends) })}
+	response.Body = body
+	if w, ok := body.ReadCloser.(io.Writer); ok { // 101 Switching Protocols
+		response.Body = &writableBody{body, w}
+	}
+}
+
+// countedBody tells when a body has been read or closed.
+type countedBody struct {
+	io.ReadCloser
+	done func()
+}
+
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.done()
+	}
+	return n, err
+}
+
+func (b *countedBody) Close() error {
+	defer b.done()
+	return b.ReadCloser.Close()
+}
+
+// writableBody is a countedBody that can be written to, too.
+type writableBody struct {
+	*countedBody
+	io.Writer
+}
+
+const (
+	maxDiscard     = 64 << 10
+	discardingTime = 100 * time.Millisecond
+)
+
+// discard reads the rest of a body, so that its connection can be used again. It closes the body
+// early if the rest is long or slow.
+func discard(body io.ReadCloser) {
+	if body == nil {
+		return
+	}
+	timer := time.AfterFunc(discardingTime, func() { body.Close() })
+	io.CopyN(io.Discard, body, maxDiscard+1)
+	timer.Stop()
+	body.Close()
 }

@@ -3,6 +3,8 @@ package client
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/weir-go/weir/client/internal/quota"
 )
 
 // renewal recognizes a limit that renews all at once. All answers in one window tell the same
@@ -29,23 +31,23 @@ const (
 
 // observe learns from an answer. grown units were renewed since the one before. It reports whether
 // the answer is the first of a window.
-func (w *renewal) observe(now instant, q quota, grown, limit int64) (anew bool) {
+func (w *renewal) observe(now instant, q quota.Rest, grown, limit int64) (anew bool) {
 	loose, late := looseReset, looseReset
-	if q.date != 0 {
+	if q.Date != 0 {
 		loose, late = loosestReset, 0
 	}
-	ends := now + q.window
+	ends := now + q.Window
 	switch {
 	case now >= w.ends:
 		*w = renewal{
-			proven: w.likely(limit), moved: q.window < 2*loose, ends: ends,
-			most: q.left, least: q.left, late: late,
+			proven: w.likely(limit), moved: q.Window < 2*loose, ends: ends,
+			most: q.Left, least: q.Left, late: late,
 		}
 		return true
 	case grown > 0, ends > w.ends+loose, ends < w.ends-loose:
 		w.proven, w.moved, w.ends = false, true, max(w.ends, ends)
 	default:
-		w.ends, w.most, w.least = min(w.ends, ends), max(w.most, q.left), min(w.least, q.left)
+		w.ends, w.most, w.least = min(w.ends, ends), max(w.most, q.Left), min(w.least, q.Left)
 	}
 	return false
 }
@@ -66,12 +68,12 @@ type rolling struct {
 // observe learns from an answer before w does. own requests of this process, at most, have used the
 // limit since the end that w knows. If the new end is a period later, and most of the limit is used
 // all the same, the end of w did not renew everything.
-func (r *rolling) observe(now instant, q quota, own, limit int64, w *renewal, shared bool) {
-	passed := w.likely(limit) && now+q.window > w.ends+r.period*3/4
-	if passed && q.whole && !r.never && !shared && q.left < limit/2 && own <= limit/8 {
+func (r *rolling) observe(now instant, q quota.Rest, own, limit int64, w *renewal, shared bool) {
+	passed := w.likely(limit) && now+q.Window > w.ends+r.period*3/4
+	if passed && q.Whole && !r.never && !shared && q.Left < limit/2 && own <= limit/8 {
 		r.on = true
 	}
-	r.period = max(r.period, q.window)
+	r.period = max(r.period, q.Window)
 }
 
 // every returns the time in which one unit is renewed.
@@ -117,12 +119,12 @@ func (o *others) miss() {
 
 // observe learns from an allowed answer. anew says that it is the first of its window. The first
 // requests of a window see no others, so earlier windows count, too.
-func (o *others) observe(q quota, anew bool) {
+func (o *others) observe(q quota.Rest, anew bool) {
 	if anew {
-		o.own, o.before, o.window = 0, o.rivals*0.8, q.window
+		o.own, o.before, o.window = 0, o.rivals*0.8, q.Window
 	}
 	o.own++
-	o.rivals = max(o.before, float64(q.limit-q.left)/float64(o.own))
+	o.rivals = max(o.before, float64(q.Limit-q.Left)/float64(o.own))
 }
 
 // crowd reports whether others leave this process less than a few requests.

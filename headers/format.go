@@ -4,7 +4,7 @@ import "fmt"
 
 // Format is a set of header fields. The reset of Draft6, Draft7, GitHub, DeltaSeconds, Discord and
 // EpochSeconds is when the limit is whole again. If nothing is left, it is when a unit is left,
-// because clients send nothing until then.
+// because clients send nothing until then; a queue says when it is empty.
 type Format uint8
 
 const (

@@ -310,7 +310,7 @@ func (s *oracle) draft(d *core.RuleDecision) *single {
 
 // untilLeft is the reset of clients that send nothing until then once nothing is left.
 func (s *oracle) untilLeft(d *core.RuleDecision) *big.Rat {
-	if d.Remaining > 0 || d.EffectiveWindow == limits.Never {
+	if d.Remaining > 0 || d.EffectiveWindow == limits.Never || d.Limit().Algorithm().Delays() {
 		return resetOf(d)
 	}
 	wait := seconds(d.EffectiveWindow)

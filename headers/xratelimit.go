@@ -74,9 +74,10 @@ func (w *Writer) appendX(
 
 // untilLeft returns the wait for d in formats whose clients send nothing until the reset, once
 // nothing is left. Then it is the wait until a unit is left, or until the denied cost fits. With a
-// jitter it is not shorter than retry, the seconds of Retry-After on a denial.
+// jitter it is not shorter than retry, the seconds of Retry-After on a denial. For a queue it is the
+// wait until the queue is empty: clients that come together then would fill the one place.
 func (w *Writer) untilLeft(d *core.RuleDecision, retry int64) time.Duration {
-	if d.Remaining > 0 || d.EffectiveWindow == limits.Never {
+	if d.Remaining > 0 || d.EffectiveWindow == limits.Never || d.Limit().Algorithm().Delays() {
 		return resetAfter(d)
 	}
 	if !d.Allowed && w.jitter > 0 {

@@ -38,10 +38,12 @@ var mayImport = map[string][]string{
 	"policy":                 {"headers", "keyfuncs", "shed"},
 	"stats":                  {"core"},
 	"admin":                  {"internal/http/hostname", "stats"},
-	"client":                 {"core", "internal/http/pacing"},
+	"client":                 {"client/internal/quota", "core", "internal/http/pacing"},
 	"chimw":                  {"keyfuncs", "nethttp", "shed"},
 	"ginmw":                  {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
 	"echomw":                 {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
+
+	"client/internal/quota": {},
 
 	"internal/http/gate":         {"headers", "internal/http/answer", "internal/http/watch"},
 	"internal/ground/call":       {"limits/backends"},
@@ -61,8 +63,9 @@ func mayReach(path string) (all []string) {
 }
 
 // standardLibraryOnly lists the packages that depend on the standard library alone.
-var standardLibraryOnly = []string{"", "admin", "client", "core", "headers", "keyfuncs", "limits", "limits/backends",
-	"limits/limitstest", "memory", "nethttp", "shed", "stats", "tokens"}
+var standardLibraryOnly = []string{"", "admin", "client", "client/internal/quota", "core",
+	"headers", "keyfuncs", "limits", "limits/backends", "limits/limitstest", "memory",
+	"nethttp", "shed", "stats", "tokens"}
 
 // forTests says what no package of the library imports, and why go.mod requires it all the same: it is
 // in the list of modules of every program that requires weir.

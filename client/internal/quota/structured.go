@@ -1,4 +1,4 @@
-package client
+package quota
 
 import "strings"
 
@@ -20,40 +20,40 @@ type member struct {
 }
 
 // structured reads RateLimit: a List since draft -08, a Dictionary in draft -07. The member with
-// the least left counts; of equal ones, the one that lasts longest. A member without a window does
+// the least left counts; of equal ones, the one that lasts Longest. A member without a window does
 // not limit a rate. structured checks what separates members and parameters, as RFC 9651 asks, but
 // not the parameters that it ignores.
-func structured(values, policies []string) (least quota, ok bool) {
+func structured(values, policies []string) (least Rest, ok bool) {
 	if size(values) > maxStructured {
-		return quota{}, false
+		return Rest{}, false
 	}
-	old := quota{left: absent, limit: absent, end: absent, whole: true, source: sourceRateLimit}
+	old := Rest{Left: absent, Limit: absent, end: absent, Whole: true, Source: sourceRateLimit}
 	list := members{lines: values}
 	for m, more := list.next(); more; m, more = list.next() {
 		switch {
 		case m.name == "limit" && m.value >= 0:
-			old.limit = m.value
+			old.Limit = m.value
 		case m.name == "remaining" && m.value >= 0:
-			old.left = m.value
+			old.Left = m.value
 		case m.name == "reset" && m.value >= 0:
 			old.end = m.value
 		case m.name == "" || m.value != absent || m.r < 0 || m.t < 0:
 		default:
-			q := quota{left: m.r, end: m.t, source: sourceRateLimit}
-			if least.source != "" &&
-				(q.left > least.left || q.left == least.left && q.end <= least.end) {
+			q := Rest{Left: m.r, end: m.t, Source: sourceRateLimit}
+			if least.Source != "" &&
+				(q.Left > least.Left || q.Left == least.Left && q.end <= least.end) {
 				continue
 			}
 			if p := policyOf(policies, m.name); !p.otherUnit {
-				q.limit = max(p.q, 0)
+				q.Limit = max(p.q, 0)
 				least = q
 			}
 		}
 	}
-	if old.limit >= 0 && old.left >= 0 && old.end >= 0 {
+	if old.Limit >= 0 && old.Left >= 0 && old.end >= 0 {
 		least = old
 	}
-	return least, least.source != "" && !list.malformed
+	return least, least.Source != "" && !list.malformed
 }
 
 // policyOf returns the member of RateLimit-Policy with a name.

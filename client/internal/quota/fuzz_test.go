@@ -1,4 +1,4 @@
-package client
+package quota
 
 import (
 	"fmt"
@@ -35,20 +35,20 @@ func FuzzStructuredReadsAsTheParserDoes(f *testing.F) {
 // parsed is structured by a parser of RFC 9651. It is not ok if there is something that structured
 // reads otherwise: more members than it reads, numbers without a name, lists in lists, keys and
 // names twice.
-func parsed(values, policies []string) (least quota, ok bool) {
+func parsed(values, policies []string) (least Rest, ok bool) {
 	list, err := httpsfv.UnmarshalList(values)
 	if err != nil {
 		return parsedDictionary(values)
 	}
 	known, err := httpsfv.UnmarshalList(policies)
 	if err != nil || len(list) > maxLimits || len(known) > maxLimits {
-		return quota{}, false
+		return Rest{}, false
 	}
 	limits, others := map[any]int64{}, map[any]bool{}
 	for _, m := range known {
 		item, isItem := m.(httpsfv.Item)
 		if !isItem || !isName(item.Value) || others[text(item)] || limits[text(item)] > 0 {
-			return quota{}, false
+			return Rest{}, false
 		}
 		limits[text(item)] = max(0, param(item, "q"))
 		unit, given := item.Params.Get("qu")
@@ -57,41 +57,41 @@ func parsed(values, policies []string) (least quota, ok bool) {
 	for _, m := range list {
 		item, isItem := m.(httpsfv.Item)
 		if !isItem || !isName(item.Value) {
-			return quota{}, false
+			return Rest{}, false
 		}
 		_, a := item.Params.Get("a")
 		_, w := item.Params.Get("w")
-		q := quota{left: param(item, "r"), limit: limits[text(item)], end: param(item, "t"), source: sourceRateLimit}
+		q := Rest{Left: param(item, "r"), Limit: limits[text(item)], end: param(item, "t"), Source: sourceRateLimit}
 		if a || w {
-			return quota{}, false
+			return Rest{}, false
 		}
-		if q.left < 0 || q.end < 0 || text(item) == "" || others[text(item)] {
+		if q.Left < 0 || q.end < 0 || text(item) == "" || others[text(item)] {
 			continue
 		}
-		if !ok || q.left < least.left || q.left == least.left && q.end > least.end {
+		if !ok || q.Left < least.Left || q.Left == least.Left && q.end > least.end {
 			least, ok = q, true
 		}
 	}
 	return least, ok
 }
 
-func parsedDictionary(values []string) (quota, bool) {
+func parsedDictionary(values []string) (Rest, bool) {
 	dictionary, err := httpsfv.UnmarshalDictionary(values)
 	if err != nil || len(dictionary.Names()) > maxLimits {
-		return quota{}, false
+		return Rest{}, false
 	}
 	var n [3]int64
 	for i, name := range [...]string{"limit", "remaining", "reset"} {
 		m, _ := dictionary.Get(name)
 		item, isItem := m.(httpsfv.Item)
 		if !isItem {
-			return quota{}, false
+			return Rest{}, false
 		}
 		if n[i], isItem = item.Value.(int64); !isItem || n[i] < 0 {
-			return quota{}, false
+			return Rest{}, false
 		}
 	}
-	return quota{left: n[1], limit: n[0], end: n[2], whole: true, source: sourceRateLimit}, true
+	return Rest{Left: n[1], Limit: n[0], end: n[2], Whole: true, Source: sourceRateLimit}, true
 }
 
 func isName(v any) bool {
@@ -139,11 +139,11 @@ func FuzzAnswersAreReadInRange(f *testing.F) {
 			}
 		}
 		const least = -time.Duration(1<<63 - 1)
-		if wait, _, ok := retryOf(h); ok && (wait > longest || wait < least) {
+		if wait, _, ok := WaitOf(h); ok && (wait > Longest || wait < least) {
 			t.Errorf("Retry-After %q is %v", retry, wait)
 		}
-		if q, ok := quotaOf(h); ok && (q.left < 0 || q.left > maxCount || q.limit < 0 ||
-			q.limit > maxCount || q.window > longest || q.source == "") {
+		if q, ok := Of(h); ok && (q.Left < 0 || q.Left > MaxCount || q.Limit < 0 ||
+			q.Limit > MaxCount || q.Window > Longest || q.Source == "") {
 			t.Errorf("%v is %+v", h, q)
 		}
 	})

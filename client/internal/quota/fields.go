@@ -1,4 +1,4 @@
-package client
+package quota
 
 import (
 	"net/http"
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Canonical names of the fields that are read, and what WaitError and events call them.
+// Canonical names of the fields that are read, and the documented one.
 const (
 	fieldRateLimit  = "Ratelimit"
 	fieldPolicy     = "Ratelimit-Policy"
@@ -18,63 +18,68 @@ const (
 	maxLimits       = 16                  // limits in one field
 )
 
-// A family is three fields that tell a limit together. docs/client.md says who sends which.
-type family struct {
-	limit, remaining, reset string
-	source                  string // reset as it is documented; the three above become canonical
+// Family is three fields that tell a limit together. docs/client.md says who sends which.
+type Family struct {
+	limit, remaining, reset string // canonical names
+	source                  string // reset as it is documented
 	milliseconds            bool   // reset is the length of the period, in milliseconds
 	part                    bool   // only a part of the limit is renewed at reset
 }
 
+// FamilyOf returns the family of three fields, given by their documented names.
+func FamilyOf(limit, remaining, reset string) Family {
+	return Family{
+		limit: http.CanonicalHeaderKey(limit), remaining: http.CanonicalHeaderKey(remaining),
+		reset: http.CanonicalHeaderKey(reset), source: reset,
+	}
+}
+
 // families are all families, in the order in which they are believed: newer drafts before older
 // ones, and a number of seconds before an instant.
-var families = [...]family{
-	{limit: "RateLimit-Limit", remaining: "RateLimit-Remaining", reset: "RateLimit-Reset"},
-	{limit: "X-RateLimit-Limit", remaining: "X-RateLimit-Remaining", reset: "X-RateLimit-Reset-After"},
-	{limit: "X-RateLimit-Limit", remaining: "X-RateLimit-Remaining", reset: "X-RateLimit-Reset"},
-	{limit: "X-RateLimit-Limit", remaining: "X-RateLimit-Remaining",
-		reset: "X-RateLimit-Interval-Seconds", part: true},
-	{limit: "X-Rate-Limit-Limit", remaining: "X-Rate-Limit-Remaining", reset: "X-Rate-Limit-Reset"},
-	{limit: "x-ratelimit-limit-requests", remaining: "x-ratelimit-remaining-requests",
-		reset: "x-ratelimit-reset-requests"},
-	{limit: "anthropic-ratelimit-requests-limit",
-		remaining: "anthropic-ratelimit-requests-remaining",
-		reset:     "anthropic-ratelimit-requests-reset"},
-	{limit: "X-HubSpot-RateLimit-Max", remaining: "X-HubSpot-RateLimit-Remaining",
-		reset: "X-HubSpot-RateLimit-Interval-Milliseconds", milliseconds: true},
+var families = [...]Family{
+	FamilyOf("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"),
+	FamilyOf("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset-After"),
+	FamilyOf("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"),
+	ofPart(FamilyOf("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Interval-Seconds")),
+	FamilyOf("X-Rate-Limit-Limit", "X-Rate-Limit-Remaining", "X-Rate-Limit-Reset"),
+	FamilyOf("x-ratelimit-limit-requests", "x-ratelimit-remaining-requests",
+		"x-ratelimit-reset-requests"),
+	FamilyOf("anthropic-ratelimit-requests-limit", "anthropic-ratelimit-requests-remaining",
+		"anthropic-ratelimit-requests-reset"),
+	inMilliseconds(FamilyOf("X-HubSpot-RateLimit-Max", "X-HubSpot-RateLimit-Remaining",
+		"X-HubSpot-RateLimit-Interval-Milliseconds")),
 }
 
-func init() {
-	for i := range families {
-		families[i].canonicalize()
-	}
+func ofPart(f Family) Family {
+	f.part = true
+	return f
 }
 
-// canonicalize makes the names of f those of [http.Header].
-func (f *family) canonicalize() {
-	f.source = f.reset
-	for _, field := range []*string{&f.limit, &f.remaining, &f.reset} {
-		*field = http.CanonicalHeaderKey(*field)
-	}
+func inMilliseconds(f Family) Family {
+	f.milliseconds = true
+	return f
 }
 
-// quota is the rest of a limit, as an answer tells it.
-type quota struct {
-	left   int64
-	limit  int64         // 0: not told
-	window time.Duration // how long left has to last; 0 or negative: it is renewed by now
-	whole  bool          // all of the limit is renewed after window, even if little was used
-	source string
-	date   int64 // Date that window was measured from, in Unix time; 0: none
-	end    int64 // number in RateLimit from which window is computed
+// Rest is what is left of a limit, as an answer tells it.
+type Rest struct {
+	Left   int64
+	Limit  int64         // 0: not told
+	Window time.Duration // how long Left has to last; 0 or negative: it is renewed by now
+	Whole  bool          // all of the limit is renewed after Window, even if little was used
+	Source string        // the field that tells Window
+	Date   int64         // Date that Window was measured from, in Unix time; 0: none
+	end    int64         // number in RateLimit from which Window is computed
 }
 
-// quotaOf reads the first well-formed fields in the order in which they are believed.
-func quotaOf(h http.Header) (quota, bool) {
+// Part returns which part of the limit is left.
+func (r *Rest) Part() float64 { return float64(r.Left) / float64(max(r.Limit, 1)) }
+
+// Of reads the first well-formed fields in the order in which they are believed.
+func Of(h http.Header) (Rest, bool) {
 	if values := h[fieldRateLimit]; len(values) > 0 {
 		if q, ok := structured(values, h[fieldPolicy]); ok {
-			if q.window = longest; q.end < maxInteger {
-				q.window, q.date = number{q.end, 0}.moment(h)
+			if q.Window = Longest; q.end < maxInteger {
+				q.Window, q.Date = number{q.end, 0}.moment(h)
 			}
 			return q, true
 		}
@@ -97,14 +102,19 @@ func quotaOf(h http.Header) (quota, bool) {
 	if values := h[fieldShopify]; len(values) > 0 {
 		return shopify(values[0])
 	}
-	return quota{}, false
+	return Rest{}, false
 }
 
-// read reads the fields of f. Of several limits, such as "1, 15000" of Brave Search, the one with
-// the least left counts; of equal ones the one that lasts longest.
-func (f *family) read(remaining, reset []string, h http.Header) (least quota, ok bool) {
+// Read reads the fields of f.
+func (f *Family) Read(h http.Header) (least Rest, ok bool) {
+	return f.read(h[f.remaining], h[f.reset], h)
+}
+
+// read reads two fields of f, and its limit in h. Of several limits, such as "1, 15000" of Brave Search, the one with
+// the least left counts; of equal ones the one that lasts Longest.
+func (f *Family) read(remaining, reset []string, h http.Header) (least Rest, ok bool) {
 	if size(remaining) > maxList || size(reset) > maxList {
-		return quota{}, false
+		return Rest{}, false
 	}
 	_, several := element(remaining, 1)
 	for i := range maxLimits {
@@ -117,10 +127,10 @@ func (f *family) read(remaining, reset []string, h http.Header) (least quota, ok
 			continue
 		}
 		window, date, told := f.end(i, several, reset, h)
-		if told && (!ok || left < least.left || left == least.left && window > least.window) {
-			least, ok = quota{
-				left: left, limit: nth(h[f.limit], i), window: window, whole: !f.part,
-				source: f.source, date: date,
+		if told && (!ok || left < least.Left || left == least.Left && window > least.Window) {
+			least, ok = Rest{
+				Left: left, Limit: nth(h[f.limit], i), Window: window, Whole: !f.part,
+				Source: f.source, Date: date,
 			}, true
 		}
 	}
@@ -129,7 +139,7 @@ func (f *family) read(remaining, reset []string, h http.Header) (least quota, ok
 
 // end reads when limit i is renewed, which is one of several or the only one. If reset has a single
 // moment, that is the end of all limits.
-func (f *family) end(i int, several bool, reset []string, h http.Header) (
+func (f *Family) end(i int, several bool, reset []string, h http.Header) (
 	window time.Duration, date int64, ok bool) {
 	if !several || f.milliseconds {
 		return latest(reset, f.milliseconds, h)
@@ -182,16 +192,16 @@ const shopifyEmpties = 20 * time.Second
 // leaks a twentieth of its size in a second. So window is how long the rest lasts at that rate:
 //
 //	32/40: 8 are left, the bucket leaks 2 a second, and the 9th may go after 4.5 s
-func shopify(s string) (quota, bool) {
+func shopify(s string) (Rest, bool) {
 	used, size, _ := strings.Cut(s, "/")
 	u, ok1 := count(used)
 	n, ok2 := count(size)
 	if !ok1 || !ok2 || n == 0 {
-		return quota{}, false
+		return Rest{}, false
 	}
 	left := max(n-u, 0)
 	window := time.Duration(float64(left+1) / float64(n) * float64(shopifyEmpties))
-	return quota{left: left, limit: n, window: min(window, longest), source: fieldShopify}, true
+	return Rest{Left: left, Limit: n, Window: min(window, Longest), Source: fieldShopify}, true
 }
 
 // size returns how many bytes the lines of a field have, as one list.

@@ -1,4 +1,4 @@
-package client
+package quota
 
 import (
 	"net/http"
@@ -67,13 +67,13 @@ func (n number) moment(h http.Header) (wait time.Duration, date int64) {
 // wrote Date; without Date, by our own clock. The server may have rounded the instant down to a
 // multiple of unit, so unit is added. date is Date in Unix time, or 0 without one.
 func until(at time.Time, unit time.Duration, h http.Header) (wait time.Duration, date int64) {
-	from, ok := parseDate(first(h, "Date"))
+	from, ok := parseDate(First(h, "Date"))
 	if ok {
 		date = from.Unix()
 	} else {
 		from = time.Now()
 	}
-	return min(max(min(at.Sub(from), longest), -longest)+unit, longest), date
+	return min(max(min(at.Sub(from), Longest), -Longest)+unit, Longest), date
 }
 
 // parseDate reads the three forms of a date of HTTP. A text longer than maxNumber is no date.
@@ -91,7 +91,7 @@ func duration(s string) (time.Duration, bool) {
 		return 0, false
 	}
 	d, err := time.ParseDuration(s)
-	return min(d, longest), err == nil
+	return min(d, Longest), err == nil
 }
 
 // layouts are forms of dates that HTTP does not have: ISO 8601, Date.toString of JavaScript, and
@@ -130,7 +130,8 @@ func instantOf(s string) (at time.Time, unit time.Duration, ok bool) {
 	return time.Time{}, 0, false
 }
 
-const sourceRetryAfter = "Retry-After"
+// RetryAfter is the name of the field that most denials have.
+const RetryAfter = "Retry-After"
 
 // retries are the fields that say how long to wait after a denial, in the order in which they are
 // believed. Docker Hub has documented X-Retry-After; services of Azure send the last two.
@@ -138,15 +139,15 @@ var retries = [...]struct {
 	field, source string
 	milliseconds  bool
 }{
-	{"Retry-After", sourceRetryAfter, false},
+	{"Retry-After", RetryAfter, false},
 	{"X-Retry-After", "X-Retry-After", false},
 	{"Retry-After-Ms", "retry-after-ms", true},
 	{"X-Ms-Retry-After-Ms", "x-ms-retry-after-ms", true},
 }
 
-// retryOf reads how long to wait after a denial, and which field says so. The longest wait of
+// WaitOf reads how long to wait after a denial, and which field says so. The longest wait of
 // several lines or numbers counts.
-func retryOf(h http.Header) (wait time.Duration, source string, ok bool) {
+func WaitOf(h http.Header) (wait time.Duration, source string, ok bool) {
 	for _, r := range &retries {
 		if wait, _, ok = latest(h[r.field], r.milliseconds, h); ok {
 			return wait, r.source, true

@@ -1,4 +1,4 @@
-package client
+package quota
 
 import (
 	"net/http"
@@ -7,12 +7,14 @@ import (
 	"time"
 )
 
-// longest is the longest wait that is believed. A longer one is a mistake, often an overflow, and
+// Longest is the longest wait that is believed. A longer one is a mistake, often an overflow, and
 // would stop all requests to a server until the program restarts.
-const longest = 30 * 24 * time.Hour
+const Longest = 30 * 24 * time.Hour
+
+// MaxCount is the largest number of requests or tokens. Larger ones count as this one.
+const MaxCount = 1e15
 
 const (
-	maxCount  = 1e15                      // larger numbers of requests count as this one
 	maxWhole  = 9_000_000_000_000_000_000 // larger numbers read as this one: in ns, the year 2255
 	maxNumber = 80                        // bytes of a number or a date: errors hold a copy
 )
@@ -29,7 +31,7 @@ func readNumber(s string) (n number, ok bool) {
 	}
 	whole, fraction, decimal := strings.Cut(s, ".")
 	if n.whole, ok = digitsOf(whole); ok && decimal {
-		ok = digits(fraction)
+		ok = Digits(fraction)
 		n.billionths, _ = digitsOf((fraction + "00000000")[:min(9, len(fraction)+8)])
 	}
 	return n, ok
@@ -38,15 +40,15 @@ func readNumber(s string) (n number, ok bool) {
 // digitsOf reads a number that consists of digits, without a sign. It checks the digits first:
 // an error of strconv allocates.
 func digitsOf(s string) (int64, bool) {
-	if !digits(s) {
+	if !Digits(s) {
 		return 0, false
 	}
 	n, _ := strconv.ParseUint(s, 10, 64) // the largest uint64 if s is larger
 	return int64(min(n, maxWhole)), true
 }
 
-// digits reports whether s consists of digits, one at least.
-func digits(s string) bool {
+// Digits reports whether s consists of digits, one at least.
+func Digits(s string) bool {
 	for i := range len(s) {
 		if s[i]-'0' > 9 {
 			return false
@@ -58,17 +60,17 @@ func digits(s string) bool {
 // count reads a non-negative number of requests, rounded down.
 func count(s string) (int64, bool) {
 	n, ok := readNumber(s)
-	return min(n.whole, maxCount), ok
+	return min(n.whole, MaxCount), ok
 }
 
-// times returns n units of time, rounded up to a nanosecond, and longest at most.
+// times returns n units of time, rounded up to a nanosecond, and Longest at most.
 func (n number) times(unit time.Duration) time.Duration {
-	whole := time.Duration(min(n.whole, int64(longest/unit)))
-	return min(whole*unit+time.Duration((n.billionths*int64(unit)+999_999_999)/1e9), longest)
+	whole := time.Duration(min(n.whole, int64(Longest/unit)))
+	return min(whole*unit+time.Duration((n.billionths*int64(unit)+999_999_999)/1e9), Longest)
 }
 
 // first returns the first value of a field, given by its canonical name.
-func first(h http.Header, name string) string {
+func First(h http.Header, name string) string {
 	if values := h[name]; len(values) > 0 {
 		return values[0]
 	}
