@@ -15,7 +15,15 @@ import (
 
 func TestParity(t *testing.T) {
 	parity.Run(t, parity.Adapter[echo.Context]{
-		Serve:        serve,
+		Serve: serve,
+		New: func(rules []echomw.Rule) (parity.Limiter[echo.Context], error) {
+			return echomw.New(echomw.Config{Rules: rules})
+		},
+		Panics: map[string]func(){
+			"MustNew": func() { echomw.MustNew(echomw.Config{}) },
+			"nil":     func() { (*echomw.Limiter)(nil).Middleware() },
+			"zero":    func() { new(echomw.Limiter).Middleware() },
+		},
 		Request:      func(c echo.Context) *http.Request { return c.Request() },
 		Lift:         echomw.Lift[string],
 		LiftLimit:    echomw.Lift[limits.Limit],

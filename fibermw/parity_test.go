@@ -20,7 +20,15 @@ import (
 
 func TestParity(t *testing.T) {
 	parity.Run(t, parity.Adapter[fiber.Ctx]{
-		Serve:        serve,
+		Serve: serve,
+		New: func(rules []fibermw.Rule) (parity.Limiter[fiber.Ctx], error) {
+			return fibermw.New(fibermw.Config{Rules: rules})
+		},
+		Panics: map[string]func(){
+			"MustNew": func() { fibermw.MustNew(fibermw.Config{}) },
+			"nil":     func() { (*fibermw.Limiter)(nil).Middleware() },
+			"zero":    func() { new(fibermw.Limiter).Middleware() },
+		},
 		Request:      fibermw.Request,
 		Lift:         fibermw.Lift[string],
 		LiftLimit:    fibermw.Lift[limits.Limit],
