@@ -111,7 +111,7 @@ func serve(t *testing.T, app parity.App[*http.Request]) http.Handler {
 	r.NotFound(func(w http.ResponseWriter, _ *http.Request) { parity.NotFound(w) })
 	r.Get("/hello", hello)
 	r.Options("/hello", hello)
-	r.Get("/left", func(w http.ResponseWriter, r *http.Request) {
+	r.With(route...).Get("/left", func(w http.ResponseWriter, r *http.Request) {
 		o, ok := chimw.OutcomeFrom(r.Context())
 		parity.Left(w, o, ok)
 	})

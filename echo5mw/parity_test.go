@@ -116,7 +116,7 @@ func serve(t *testing.T, app parity.App[*echo.Context]) http.Handler {
 		o, ok := echo5mw.OutcomeFrom(c)
 		parity.Left(c.Response(), o, ok)
 		return nil
-	})
+	}, route...)
 	e.GET("/conflict", func(*echo.Context) error { return parity.ErrConflict })
 	e.GET("/breaks", func(*echo.Context) error { return parity.ErrBroken })
 	e.GET("/users/:id", user, route...)

@@ -127,10 +127,10 @@ func serve(t *testing.T, app parity.App[fiber.Ctx]) http.Handler {
 	}
 	a.Get("/hello", hello)
 	a.Options("/hello", hello)
-	a.Get("/left", func(c fiber.Ctx) error {
+	get(a, "/left", func(c fiber.Ctx) error {
 		o, ok := fibermw.OutcomeFrom(c)
 		return write(c, func(w http.ResponseWriter) { parity.Left(w, o, ok) })
-	})
+	}, route)
 	a.Get("/conflict", func(fiber.Ctx) error { return parity.ErrConflict })
 	a.Get("/breaks", func(fiber.Ctx) error { return parity.ErrBroken })
 	get(a, "/users/:id", user, route)

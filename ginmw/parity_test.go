@@ -103,10 +103,10 @@ func serve(t *testing.T, app parity.App[*gin.Context]) http.Handler {
 	})
 	r.GET("/hello", hello)
 	r.OPTIONS("/hello", hello)
-	r.GET("/left", func(c *gin.Context) {
+	r.GET("/left", behind(route, func(c *gin.Context) {
 		o, ok := ginmw.OutcomeFrom(c)
 		parity.Left(c.Writer, o, ok)
-	})
+	})...)
 	r.GET("/conflict", func(c *gin.Context) { c.Error(parity.ErrConflict) })
 	r.GET("/breaks", func(c *gin.Context) { c.Error(parity.ErrBroken) })
 	r.GET("/users/:id", behind(route, user)...)

@@ -32,7 +32,9 @@ type pageLimiter struct {
 func newPageLimiter(config pageConfig) (*pageLimiter, error) {
 	f := gate.Framework[*page]{Context: (*page).context}
 	if config.Denied != nil {
-		f.Denied = func(_ http.ResponseWriter, p *page, o core.Outcome) error { return config.Denied(p, o) }
+		f.Denied = func(_ http.ResponseWriter, p *page, o core.Outcome) error {
+			return config.Denied(p, o)
+		}
 	}
 	controls, g, err := config.Gate(f)
 	return gate.Made(&pageLimiter{controls, g}, err)
@@ -46,15 +48,18 @@ func (l *pageLimiter) middleware(next func(*page) error) func(*page) error {
 // daily is one request a day for all clients together, in any framework.
 func daily[R any]() []core.Rule[R] {
 	return []core.Rule[R]{{
-		Name: "daily", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Constant[R]("everybody"),
+		Name: "daily", Limit: limits.FixedWindow(limits.PerDay(1)),
+		Key: keyfuncs.Constant[R]("everybody"),
 	}}
 }
 
 // An adapter of weir: the types and functions above are all of it.
 func ExampleConfigOf_Gate() {
 	limiter, err := newPageLimiter(pageConfig{
-		Rules:  daily[*page](),
-		Denied: func(_ *page, o core.Outcome) error { return fmt.Errorf("%d, please wait", o.Status()) },
+		Rules: daily[*page](),
+		Denied: func(_ *page, o core.Outcome) error {
+			return fmt.Errorf("%d, please wait", o.Status())
+		},
 	})
 	if err != nil {
 		fmt.Println(err)

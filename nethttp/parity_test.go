@@ -91,10 +91,10 @@ func serveParity(t *testing.T, mux *http.ServeMux, app parity.App[*http.Request]
 	}
 	mux.Handle("GET /hello", hello)
 	mux.Handle("OPTIONS /hello", hello)
-	mux.HandleFunc("GET /left", func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("GET /left", route(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o, ok := nethttp.OutcomeFrom(r.Context())
 		parity.Left(w, o, ok)
-	})
+	})))
 	mux.HandleFunc("GET /conflict", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(parity.ErrConflict.StatusCode())
 	})

@@ -74,7 +74,7 @@ type Limiter[R any] interface {
 // time-out has http.TimeoutHandler outside, and a context with a deadline inside. The routes are
 //
 //	GET /hello, OPTIONS /hello    Hello
-//	GET /left                     Left, with the outcome in the context
+//	GET /left                     Left, with the outcome in the context; behind Route
 //	GET /users/{id}               User; behind Route
 //	POST /login                   Hello; behind Route, the same limiter
 //	other methods of /login       NotAllowed

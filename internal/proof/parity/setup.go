@@ -50,13 +50,16 @@ func testDecide[R any](t *testing.T, a Adapter[R]) {
 	must(t, err)
 	limit := everybody[R](limits.FixedWindow(limits.PerDay(9)))
 	var verdicts []core.Verdict
-	limit.Observer = core.ObserverFuncs[R]{OnDecision: func(_ context.Context, request R, _ core.Outcome) {
-		verdicts = append(verdicts, silent.Decide(request).Verdict())
-	}}
+	limit.Observer = core.ObserverFuncs[R]{
+		OnDecision: func(_ context.Context, request R, _ core.Outcome) {
+			verdicts = append(verdicts, silent.Decide(request).Verdict())
+		},
+	}
 	app := a.Serve(t, App[R]{Site: limit})
 	for range 2 {
 		got := send(t, app, "/hello")
-		if policy := got.header.Get("RateLimit-Policy"); got.status != http.StatusOK || strings.Contains(policy, "silent") {
+		policy := got.header.Get("RateLimit-Policy")
+		if got.status != http.StatusOK || strings.Contains(policy, "silent") {
 			t.Errorf("status %d, policy %s", got.status, policy)
 		}
 	}
