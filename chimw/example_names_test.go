@@ -138,53 +138,6 @@ func ExampleClientIP() {
 	// GET /; X-Forwarded-For: 198.51.100.2, 203.0.113.7 429 denied
 }
 
-// A rule that applies to some requests only, and counts some of them as more than one.
-func ExampleRule() {
-	limiter := chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
-		Name:  "writes",
-		Limit: limits.TokenBucket(limits.PerDay(12), 12),
-		Key:   core.When(func(r *http.Request) bool { return r.Method != "GET" }, keyfuncs.Address(keyfuncs.Peer)),
-		Cost: func(r *http.Request) int64 {
-			if r.URL.Path == "/import" {
-				return 10
-			}
-			return 1
-		},
-	}}})
-	r := chi.NewRouter()
-	r.Use(limiter.Handler)
-	r.HandleFunc("/import", hi)
-	for _, request := range []string{"GET /import", "POST /import", "POST /import"} {
-		method, path, _ := strings.Cut(request, " ")
-		w := ask(r, method, path)
-		fmt.Printf("%s: %d [%s]\n", request, w.Code, w.Header().Get("RateLimit-Policy"))
-	}
-	// Output:
-	// GET /import: 200 []
-	// POST /import: 200 ["writes";q=12;w=86400]
-	// POST /import: 429 ["writes";q=12;w=86400]
-}
-
-// Denials in the JSON format of an API.
-func ExampleConfig() {
-	limiter := chimw.MustNew(chimw.Config{
-		Rules: []chimw.Rule{
-			{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)},
-		},
-		Denied: func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(o.Status())
-			fmt.Fprintf(w, `{"error":%q}`, o.Verdict())
-		},
-	})
-	r := chi.NewRouter()
-	r.With(limiter.Handler).Get("/", hi)
-	visit(r, "GET /", "GET /")
-	// Output:
-	// GET / 200 hi
-	// GET / 429 {"error":"denied"}
-}
-
 func ExamplePlainText() {
 	limiter := chimw.MustNew(chimw.Config{
 		Rules: []chimw.Rule{

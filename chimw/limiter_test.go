@@ -159,29 +159,6 @@ func TestBehindChisRealIPNobodyIsTakenForAnother(t *testing.T) {
 	want(t, r, "GET", "/", 200)
 }
 
-func TestMistakesAreFoundAtSetUp(t *testing.T) {
-	if _, err := chimw.New(chimw.Config{}); err == nil {
-		t.Error("New: no error")
-	}
-	for name, f := range map[string]func(){
-		"MustNew": func() { chimw.MustNew(chimw.Config{}) },
-		"a nil limiter": func() {
-			var limit *chimw.Limiter
-			r := chi.NewRouter()
-			r.With(limit.Handler).Get("/", ok)
-		},
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s did not panic", name)
-				}
-			}()
-			f()
-		}()
-	}
-}
-
 func TestMiddlewareOfChiAroundALimiterKeepsPusher(t *testing.T) {
 	limiter := chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
 		Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1_000)),

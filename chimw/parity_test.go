@@ -20,7 +20,15 @@ type contextKey string
 
 func TestParity(t *testing.T) {
 	parity.Run(t, parity.Adapter[*http.Request]{
-		Serve:   serve,
+		Serve: serve,
+		New: func(rules []chimw.Rule) (parity.Limiter[*http.Request], error) {
+			return chimw.New(chimw.Config{Rules: rules})
+		},
+		Panics: map[string]func(){
+			"MustNew": func() { chimw.MustNew(chimw.Config{}) },
+			"nil":     func() { (*chimw.Limiter)(nil).Handler(http.NotFoundHandler()) },
+			"zero":    func() { new(chimw.Limiter).Handler(http.NotFoundHandler()) },
+		},
 		Request: func(r *http.Request) *http.Request { return r },
 		Lift:    func(f func(*http.Request) (string, error)) func(*http.Request) (string, error) { return f },
 		LiftLimit: func(f func(*http.Request) (limits.Limit, error)) func(*http.Request) (limits.Limit, error) {
@@ -29,6 +37,9 @@ func TestParity(t *testing.T) {
 		RoutePattern: chimw.RoutePattern,
 		PathParam:    chimw.PathParam,
 		ContextValue: func(name string) func(*http.Request) (string, error) {
+			if name == "" {
+				return nil
+			}
 			return keyfuncs.FromContext(func(ctx context.Context) (string, bool) {
 				user, ok := ctx.Value(contextKey(name)).(string)
 				return user, ok
@@ -100,7 +111,7 @@ func serve(t *testing.T, app parity.App[*http.Request]) http.Handler {
 	r.NotFound(func(w http.ResponseWriter, _ *http.Request) { parity.NotFound(w) })
 	r.Get("/hello", hello)
 	r.Options("/hello", hello)
-	r.Get("/left", func(w http.ResponseWriter, r *http.Request) {
+	r.With(route...).Get("/left", func(w http.ResponseWriter, r *http.Request) {
 		o, ok := chimw.OutcomeFrom(r.Context())
 		parity.Left(w, o, ok)
 	})

@@ -15,7 +15,15 @@ import (
 
 func TestParity(t *testing.T) {
 	parity.Run(t, parity.Adapter[*echo.Context]{
-		Serve:        serve,
+		Serve: serve,
+		New: func(rules []echo5mw.Rule) (parity.Limiter[*echo.Context], error) {
+			return echo5mw.New(echo5mw.Config{Rules: rules})
+		},
+		Panics: map[string]func(){
+			"MustNew": func() { echo5mw.MustNew(echo5mw.Config{}) },
+			"nil":     func() { (*echo5mw.Limiter)(nil).Middleware() },
+			"zero":    func() { new(echo5mw.Limiter).Middleware() },
+		},
 		Request:      func(c *echo.Context) *http.Request { return c.Request() },
 		Lift:         echo5mw.Lift[string],
 		LiftLimit:    echo5mw.Lift[limits.Limit],
@@ -108,7 +116,7 @@ func serve(t *testing.T, app parity.App[*echo.Context]) http.Handler {
 		o, ok := echo5mw.OutcomeFrom(c)
 		parity.Left(c.Response(), o, ok)
 		return nil
-	})
+	}, route...)
 	e.GET("/conflict", func(*echo.Context) error { return parity.ErrConflict })
 	e.GET("/breaks", func(*echo.Context) error { return parity.ErrBroken })
 	e.GET("/users/:id", user, route...)

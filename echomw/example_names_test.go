@@ -1,7 +1,6 @@
 package echomw_test
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -134,29 +133,6 @@ func ExampleLift() {
 	// GET / 429 denied
 }
 
-// A limit for each plan.
-func ExampleConfig_limitFor() {
-	planOf := func(r *http.Request) (limits.Limit, error) {
-		if r.Header.Get("X-API-Key") == "k-pro" { // authentication has checked it before
-			return limits.TokenBucket(limits.PerDay(100), 100), nil
-		}
-		return limits.TokenBucket(limits.PerDay(10), 10), nil
-	}
-	limiter := echomw.MustNew(echomw.Config{Rules: []echomw.Rule{{
-		Name:     "plan",
-		LimitFor: func(c echo.Context, _ string) (limits.Limit, error) { return planOf(c.Request()) },
-		Key:      echomw.Lift(keyfuncs.APIKey("X-API-Key")),
-	}}})
-	e := echo.New()
-	e.Use(limiter.Middleware())
-	e.GET("/", hi)
-	fmt.Println(ask(e, "GET", "/", "X-API-Key: k-pro").Header().Get("RateLimit-Policy"))
-	fmt.Println(ask(e, "GET", "/", "X-API-Key: k-free").Header().Get("RateLimit-Policy"))
-	// Output:
-	// "plan";q=100;w=86400
-	// "plan";q=10;w=86400
-}
-
 func ExampleRoutePattern() {
 	e := echo.New()
 	e.Use(oncePerDay(echomw.RoutePattern).Middleware())
@@ -215,25 +191,6 @@ func ExampleRealIP() {
 	// GET /; X-Forwarded-For: 198.51.100.2, 203.0.113.7 429 denied
 }
 
-// Counting outcomes by rule and verdict, never by key.
-func ExampleConfig_observe() {
-	limiter := echomw.MustNew(echomw.Config{
-		Rules: []echomw.Rule{
-			{Name: "per-route", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: echomw.RoutePattern},
-		},
-		Observer: core.ObserverFuncs[echo.Context]{OnDecision: func(_ context.Context, c echo.Context, o core.Outcome) {
-			fmt.Println(c.Path(), o.Verdict())
-		}},
-	})
-	e := echo.New()
-	e.GET("/", hi, limiter.Middleware())
-	ask(e, "GET", "/")
-	ask(e, "GET", "/")
-	// Output:
-	// / allowed
-	// / denied
-}
-
 // Denials answered by the error handler of the Echo, like other errors.
 func ExampleConfig_errorHandler() {
 	limiter := echomw.MustNew(echomw.Config{
@@ -251,35 +208,6 @@ func ExampleConfig_errorHandler() {
 	// Output:
 	// GET / 200 hi
 	// GET / 429 {"message":"please try again later"}
-}
-
-// A rule that applies to some requests only, and counts some of them as more than one.
-func ExampleRule() {
-	limiter := echomw.MustNew(echomw.Config{Rules: []echomw.Rule{{
-		Name:  "writes",
-		Limit: limits.TokenBucket(limits.PerDay(12), 12),
-		Key: core.When(func(c echo.Context) bool { return c.Request().Method != "GET" },
-			echomw.Lift(keyfuncs.Address(keyfuncs.Peer))),
-		Cost: func(c echo.Context) int64 {
-			if c.Request().URL.Path == "/import" {
-				return 10
-			}
-			return 1
-		},
-	}}})
-	e := echo.New()
-	e.Use(limiter.Middleware())
-	e.GET("/import", hi)
-	e.POST("/import", hi)
-	for _, request := range []string{"GET /import", "POST /import", "POST /import"} {
-		method, path, _ := strings.Cut(request, " ")
-		w := ask(e, method, path)
-		fmt.Printf("%s: %d [%s]\n", request, w.Code, w.Header().Get("RateLimit-Policy"))
-	}
-	// Output:
-	// GET /import: 200 []
-	// POST /import: 200 ["writes";q=12;w=86400]
-	// POST /import: 429 ["writes";q=12;w=86400]
 }
 
 func ExamplePlainText() {

@@ -15,7 +15,15 @@ import (
 
 func TestParity(t *testing.T) {
 	parity.Run(t, parity.Adapter[echo.Context]{
-		Serve:        serve,
+		Serve: serve,
+		New: func(rules []echomw.Rule) (parity.Limiter[echo.Context], error) {
+			return echomw.New(echomw.Config{Rules: rules})
+		},
+		Panics: map[string]func(){
+			"MustNew": func() { echomw.MustNew(echomw.Config{}) },
+			"nil":     func() { (*echomw.Limiter)(nil).Middleware() },
+			"zero":    func() { new(echomw.Limiter).Middleware() },
+		},
 		Request:      func(c echo.Context) *http.Request { return c.Request() },
 		Lift:         echomw.Lift[string],
 		LiftLimit:    echomw.Lift[limits.Limit],
@@ -107,7 +115,7 @@ func serve(t *testing.T, app parity.App[echo.Context]) http.Handler {
 		o, ok := echomw.OutcomeFrom(c)
 		parity.Left(c.Response(), o, ok)
 		return nil
-	})
+	}, route...)
 	e.GET("/conflict", func(echo.Context) error { return echo.NewHTTPError(parity.ErrConflict.StatusCode()) })
 	e.GET("/breaks", func(echo.Context) error { return parity.ErrBroken })
 	e.GET("/users/:id", user, route...)

@@ -1,7 +1,6 @@
 package fibermw_test
 
 import (
-	"context"
 	"fmt"
 	"net/http/httptest"
 	"strings"
@@ -221,29 +220,6 @@ func ExampleHeader() {
 	// GET /; X-Tenant: b 200 hi
 }
 
-// A limit for each plan.
-func ExampleConfig_limitFor() {
-	planOf := func(c fiber.Ctx, _ string) (limits.Limit, error) {
-		if c.Get("X-API-Key") == "k-pro" { // authentication has checked it before
-			return limits.TokenBucket(limits.PerDay(100), 100), nil
-		}
-		return limits.TokenBucket(limits.PerDay(10), 10), nil
-	}
-	limiter := fibermw.MustNew(fibermw.Config{Rules: []fibermw.Rule{{
-		Name:     "plan",
-		LimitFor: planOf,
-		Key:      fibermw.Lift(keyfuncs.APIKey("X-API-Key")),
-	}}})
-	app := fiber.New()
-	app.Use(limiter.Middleware())
-	app.Get("/", hi)
-	fmt.Println(ask(app, "GET", "/", "X-API-Key: k-pro").Header().Get("RateLimit-Policy"))
-	fmt.Println(ask(app, "GET", "/", "X-API-Key: k-free").Header().Get("RateLimit-Policy"))
-	// Output:
-	// "plan";q=100;w=86400
-	// "plan";q=10;w=86400
-}
-
 // A route knows its pattern; middleware of Use does not know the route that follows.
 func ExampleRoutePattern() {
 	app := fiber.New()
@@ -299,54 +275,6 @@ func ExampleIP() {
 	// GET /; X-Real-IP: 203.0.113.7 200 hi
 	// GET /; X-Real-IP: 203.0.113.7 429 denied
 	// GET /; X-Real-IP: 203.0.113.8 200 hi
-}
-
-// Counting outcomes by rule and verdict, never by key.
-func ExampleConfig_observe() {
-	limiter := fibermw.MustNew(fibermw.Config{
-		Rules: []fibermw.Rule{
-			{Name: "per-route", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: fibermw.RoutePattern},
-		},
-		Observer: core.ObserverFuncs[fiber.Ctx]{OnDecision: func(_ context.Context, c fiber.Ctx, o core.Outcome) {
-			fmt.Println(c.FullPath(), o.Verdict())
-		}},
-	})
-	app := fiber.New()
-	app.Get("/", limiter.Middleware(), hi)
-	ask(app, "GET", "/")
-	ask(app, "GET", "/")
-	// Output:
-	// / allowed
-	// / denied
-}
-
-// A rule that applies to some requests only, and counts some of them as more than one.
-func ExampleRule() {
-	limiter := fibermw.MustNew(fibermw.Config{Rules: []fibermw.Rule{{
-		Name:  "writes",
-		Limit: limits.TokenBucket(limits.PerDay(12), 12),
-		Key: core.When(func(c fiber.Ctx) bool { return c.Method() != fiber.MethodGet },
-			keyfuncs.Address(fibermw.Peer)),
-		Cost: func(c fiber.Ctx) int64 {
-			if c.Path() == "/import" {
-				return 10
-			}
-			return 1
-		},
-	}}})
-	app := fiber.New()
-	app.Use(limiter.Middleware())
-	app.Get("/import", hi)
-	app.Post("/import", hi)
-	for _, request := range []string{"GET /import", "POST /import", "POST /import"} {
-		method, path, _ := strings.Cut(request, " ")
-		w := ask(app, method, path)
-		fmt.Printf("%s: %d [%s]\n", request, w.Code, w.Header().Get("RateLimit-Policy"))
-	}
-	// Output:
-	// GET /import: 200 []
-	// POST /import: 200 ["writes";q=12;w=86400]
-	// POST /import: 429 ["writes";q=12;w=86400]
 }
 
 func ExamplePlainText() {

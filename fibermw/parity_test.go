@@ -20,7 +20,15 @@ import (
 
 func TestParity(t *testing.T) {
 	parity.Run(t, parity.Adapter[fiber.Ctx]{
-		Serve:        serve,
+		Serve: serve,
+		New: func(rules []fibermw.Rule) (parity.Limiter[fiber.Ctx], error) {
+			return fibermw.New(fibermw.Config{Rules: rules})
+		},
+		Panics: map[string]func(){
+			"MustNew": func() { fibermw.MustNew(fibermw.Config{}) },
+			"nil":     func() { (*fibermw.Limiter)(nil).Middleware() },
+			"zero":    func() { new(fibermw.Limiter).Middleware() },
+		},
 		Request:      fibermw.Request,
 		Lift:         fibermw.Lift[string],
 		LiftLimit:    fibermw.Lift[limits.Limit],
@@ -119,10 +127,10 @@ func serve(t *testing.T, app parity.App[fiber.Ctx]) http.Handler {
 	}
 	a.Get("/hello", hello)
 	a.Options("/hello", hello)
-	a.Get("/left", func(c fiber.Ctx) error {
+	get(a, "/left", func(c fiber.Ctx) error {
 		o, ok := fibermw.OutcomeFrom(c)
 		return write(c, func(w http.ResponseWriter) { parity.Left(w, o, ok) })
-	})
+	}, route)
 	a.Get("/conflict", func(fiber.Ctx) error { return parity.ErrConflict })
 	a.Get("/breaks", func(fiber.Ctx) error { return parity.ErrBroken })
 	get(a, "/users/:id", user, route)

@@ -1,7 +1,6 @@
 package ginmw_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -132,29 +131,6 @@ func ExampleLift() {
 	// GET / 429 denied
 }
 
-// A limit for each plan.
-func ExampleConfig_limitFor() {
-	planOf := func(r *http.Request) (limits.Limit, error) {
-		if r.Header.Get("X-API-Key") == "k-pro" { // authentication has checked it before
-			return limits.TokenBucket(limits.PerDay(100), 100), nil
-		}
-		return limits.TokenBucket(limits.PerDay(10), 10), nil
-	}
-	limiter := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
-		Name:     "plan",
-		LimitFor: func(c *gin.Context, _ string) (limits.Limit, error) { return planOf(c.Request) },
-		Key:      ginmw.Lift(keyfuncs.APIKey("X-API-Key")),
-	}}})
-	r := gin.New()
-	r.Use(limiter.Handler())
-	r.GET("/", hi)
-	fmt.Println(ask(r, "GET", "/", "X-API-Key: k-pro").Header().Get("RateLimit-Policy"))
-	fmt.Println(ask(r, "GET", "/", "X-API-Key: k-free").Header().Get("RateLimit-Policy"))
-	// Output:
-	// "plan";q=100;w=86400
-	// "plan";q=10;w=86400
-}
-
 func ExampleRoutePattern() {
 	r := gin.New()
 	r.Use(oncePerDay(ginmw.RoutePattern).Handler())
@@ -202,54 +178,6 @@ func ExampleClientIP() {
 	// Output:
 	// GET /; X-Forwarded-For: 198.51.100.1, 203.0.113.7 200 hi
 	// GET /; X-Forwarded-For: 198.51.100.2, 203.0.113.7 429 denied
-}
-
-// Counting outcomes by rule and verdict, never by key.
-func ExampleConfig_observe() {
-	limiter := ginmw.MustNew(ginmw.Config{
-		Rules: []ginmw.Rule{
-			{Name: "per-route", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: ginmw.RoutePattern},
-		},
-		Observer: core.ObserverFuncs[*gin.Context]{OnDecision: func(_ context.Context, c *gin.Context, o core.Outcome) {
-			fmt.Println(c.FullPath(), o.Verdict())
-		}},
-	})
-	r := gin.New()
-	r.GET("/", limiter.Handler(), hi)
-	ask(r, "GET", "/")
-	ask(r, "GET", "/")
-	// Output:
-	// / allowed
-	// / denied
-}
-
-// A rule that applies to some requests only, and counts some of them as more than one.
-func ExampleRule() {
-	limiter := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
-		Name:  "writes",
-		Limit: limits.TokenBucket(limits.PerDay(12), 12),
-		Key: core.When(func(c *gin.Context) bool { return c.Request.Method != "GET" },
-			ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))),
-		Cost: func(c *gin.Context) int64 {
-			if c.Request.URL.Path == "/import" {
-				return 10
-			}
-			return 1
-		},
-	}}})
-	r := gin.New()
-	r.Use(limiter.Handler())
-	r.GET("/import", hi)
-	r.POST("/import", hi)
-	for _, request := range []string{"GET /import", "POST /import", "POST /import"} {
-		method, path, _ := strings.Cut(request, " ")
-		w := ask(r, method, path)
-		fmt.Printf("%s: %d [%s]\n", request, w.Code, w.Header().Get("RateLimit-Policy"))
-	}
-	// Output:
-	// GET /import: 200 []
-	// POST /import: 200 ["writes";q=12;w=86400]
-	// POST /import: 429 ["writes";q=12;w=86400]
 }
 
 func ExamplePlainText() {

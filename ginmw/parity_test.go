@@ -19,7 +19,15 @@ func init() { gin.SetMode(gin.ReleaseMode) }
 
 func TestParity(t *testing.T) {
 	parity.Run(t, parity.Adapter[*gin.Context]{
-		Serve:        serve,
+		Serve: serve,
+		New: func(rules []ginmw.Rule) (parity.Limiter[*gin.Context], error) {
+			return ginmw.New(ginmw.Config{Rules: rules})
+		},
+		Panics: map[string]func(){
+			"MustNew": func() { ginmw.MustNew(ginmw.Config{}) },
+			"nil":     func() { (*ginmw.Limiter)(nil).Handler() },
+			"zero":    func() { new(ginmw.Limiter).Handler() },
+		},
 		Request:      func(c *gin.Context) *http.Request { return c.Request },
 		Lift:         ginmw.Lift[string],
 		LiftLimit:    ginmw.Lift[limits.Limit],
@@ -95,10 +103,10 @@ func serve(t *testing.T, app parity.App[*gin.Context]) http.Handler {
 	})
 	r.GET("/hello", hello)
 	r.OPTIONS("/hello", hello)
-	r.GET("/left", func(c *gin.Context) {
+	r.GET("/left", behind(route, func(c *gin.Context) {
 		o, ok := ginmw.OutcomeFrom(c)
 		parity.Left(c.Writer, o, ok)
-	})
+	})...)
 	r.GET("/conflict", func(c *gin.Context) { c.Error(parity.ErrConflict) })
 	r.GET("/breaks", func(c *gin.Context) { c.Error(parity.ErrBroken) })
 	r.GET("/users/:id", behind(route, user)...)

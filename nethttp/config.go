@@ -94,7 +94,8 @@ type CallConfigOf[R, D any] struct {
 	OutcomeInContext bool
 }
 
-// Gate is for the adapters of weir. It returns the gate of a framework, and what its limiter embeds.
+// Gate is for the adapters of weir. It returns the gate of a framework, and what its limiter
+// embeds.
 func (c *ConfigOf[R, D]) Gate(f gate.Framework[R]) (Controls[R], *gate.Gate[R], error) {
 	g, err := gate.New(c.with(f))
 	return Controls[R]{g}, g, err

@@ -33,7 +33,7 @@ func TestEveryFieldOfAConfigReachesTheGate(t *testing.T) {
 		to.Field(i).Set(from.FieldByName(to.Type().Field(i).Name))
 	}
 	var none gate.Framework[int]
-	got, gotOfCalls := reflect.ValueOf(config.with(none)), reflect.ValueOf(calls.with(none))
+	got, ofCalls := reflect.ValueOf(config.with(none)), reflect.ValueOf(calls.with(none))
 	fields := 0
 	for _, part := range []reflect.Type{got.Type(), reflect.TypeFor[core.Config[int]]()} {
 		for i := range part.NumField() {
@@ -52,12 +52,12 @@ func TestEveryFieldOfAConfigReachesTheGate(t *testing.T) {
 				t.Errorf("%v does not hand %s on", from.Type(), field.Name)
 			case field.Name == "SkipPreflight": // calls have no preflights
 				fields--
-			case !reflect.DeepEqual(gotOfCalls.FieldByName(field.Name).Interface(), want.Interface()):
+			case !reflect.DeepEqual(ofCalls.FieldByName(field.Name).Interface(), want.Interface()):
 				t.Errorf("%v does not hand %s on", to.Type(), field.Name)
 			}
 		}
 	}
 	if to.NumField() != fields+1 || from.NumField() != fields+2 {
-		t.Errorf("%d and %d fields, of which the gate has %d", to.NumField(), from.NumField(), fields)
+		t.Errorf("%d and %d fields; the gate has %d", to.NumField(), from.NumField(), fields)
 	}
 }

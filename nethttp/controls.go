@@ -32,7 +32,9 @@ func (c Controls[R]) Replace(rules []core.Rule[R]) error { return c.gate.Replace
 // [core.Override] ends it at once. It returns an error, and changes nothing, if there is no such
 // rule or the override has a mistake: see [core.Limiter.Override]. For a permanent change, or one
 // for all instances, use Replace. It is safe for concurrent use.
-func (c Controls[R]) Override(rule string, o core.Override) error { return c.gate.Override(rule, o) }
+func (c Controls[R]) Override(rule string, o core.Override) error {
+	return c.gate.Override(rule, o)
+}
 
 // Explain returns the outcome that r would have now, and takes no units. Remaining is the quota
 // before the request is charged. If the backend fails or does not implement [backends.Peeker], the

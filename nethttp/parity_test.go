@@ -21,6 +21,14 @@ func TestParity(t *testing.T) {
 			mux = http.NewServeMux()
 			return serveParity(t, mux, app)
 		},
+		New: func(rules []nethttp.Rule) (parity.Limiter[*http.Request], error) {
+			return nethttp.New(nethttp.Config{Rules: rules})
+		},
+		Panics: map[string]func(){
+			"MustNew": func() { nethttp.MustNew(nethttp.Config{}) },
+			"nil":     func() { (*nethttp.Limiter)(nil).Handler(http.NotFoundHandler()) },
+			"zero":    func() { new(nethttp.Limiter).Handler(http.NotFoundHandler()) },
+		},
 		Request: func(r *http.Request) *http.Request { return r },
 		Lift:    same,
 		LiftLimit: func(f func(*http.Request) (limits.Limit, error)) func(*http.Request) (limits.Limit, error) {
@@ -28,9 +36,15 @@ func TestParity(t *testing.T) {
 		},
 		RoutePattern: func(r *http.Request) (string, error) { return keyfuncs.MuxPattern(mux)(r) },
 		PathParam: func(name string) func(*http.Request) (string, error) {
+			if name == "" {
+				return nil
+			}
 			return keyfuncs.Value(func(r *http.Request) any { return r.PathValue(name) })
 		},
 		ContextValue: func(name string) func(*http.Request) (string, error) {
+			if name == "" {
+				return nil
+			}
 			return keyfuncs.FromContext(func(ctx context.Context) (string, bool) {
 				user, ok := ctx.Value(contextKey(name)).(string)
 				return user, ok
@@ -77,10 +91,10 @@ func serveParity(t *testing.T, mux *http.ServeMux, app parity.App[*http.Request]
 	}
 	mux.Handle("GET /hello", hello)
 	mux.Handle("OPTIONS /hello", hello)
-	mux.HandleFunc("GET /left", func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("GET /left", route(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o, ok := nethttp.OutcomeFrom(r.Context())
 		parity.Left(w, o, ok)
-	})
+	})))
 	mux.HandleFunc("GET /conflict", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(parity.ErrConflict.StatusCode())
 	})

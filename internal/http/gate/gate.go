@@ -139,8 +139,8 @@ func New[R any](config Config[R]) (*Gate[R], error) {
 	return g, nil
 }
 
-// Decide decides request and takes its cost, without answering it. If a rule has a concurrency limit
-// or a FinalCost, the caller must call [core.Outcome.End] when the request is over.
+// Decide decides request and takes its cost, without answering it. If a rule has a concurrency
+// limit or a FinalCost, the caller must call [core.Outcome.End] when the request is over.
 func (g *Gate[R]) Decide(request R) core.Outcome {
 	o, _ := g.DecideCall(g.context(request), request)
 	return o

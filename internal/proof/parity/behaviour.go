@@ -37,6 +37,10 @@ func runBehaviour[R any](t *testing.T, a Adapter[R]) {
 		{"one limiter twice in a request charges once", testTwice[R], ""},
 		{"counters see what is decided and what passes", testCounts[R], ""},
 		{"why a rule cannot decide is logged", testUndecided[R], ""},
+		{"the outcome in the context is that of the innermost limiter", testInnermost[R], ""},
+		{"mistakes are found at set-up", testSetUp[R], ""},
+		{"keys that cannot work are nil", testNilKeys[R], ""},
+		{"a limiter may leave the answer to the handler", testDecide[R], ""},
 		{"an address that was written over the peer's is nobody's", testOverwritten[R], ""},
 	} {
 		t.Run(b.name, func(t *testing.T) {

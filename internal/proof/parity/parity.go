@@ -23,6 +23,9 @@ type Adapter[R any] struct {
 	// Serve builds the application. It fails the test if it cannot.
 	Serve func(t *testing.T, app App[R]) http.Handler
 
+	New    func(rules []core.Rule[R]) (Limiter[R], error)
+	Panics map[string]func() // MustNew with a mistake, and uses of a nil and of a zero limiter
+
 	Request   func(R) *http.Request
 	Lift      func(func(*http.Request) (string, error)) func(R) (string, error)
 	LiftLimit func(func(*http.Request) (limits.Limit, error)) func(R) (limits.Limit, error)
@@ -55,6 +58,7 @@ type Config[R any] struct {
 
 // Limiter is the methods of the limiters of all adapters.
 type Limiter[R any] interface {
+	Decide(request R) core.Outcome
 	Replace(rules []core.Rule[R]) error
 	Override(rule string, o core.Override) error
 	State() core.State
@@ -70,7 +74,7 @@ type Limiter[R any] interface {
 // time-out has http.TimeoutHandler outside, and a context with a deadline inside. The routes are
 //
 //	GET /hello, OPTIONS /hello    Hello
-//	GET /left                     Left, with the outcome in the context
+//	GET /left                     Left, with the outcome in the context; behind Route
 //	GET /users/{id}               User; behind Route
 //	POST /login                   Hello; behind Route, the same limiter
 //	other methods of /login       NotAllowed

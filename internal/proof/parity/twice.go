@@ -32,3 +32,18 @@ func testTwice[R any](t *testing.T, a Adapter[R]) {
 		})
 	}
 }
+
+// testInnermost has a limiter of 9 around one of 5.
+func testInnermost[R any](t *testing.T, a Adapter[R]) {
+	site := everybody[R](limits.FixedWindow(limits.PerDay(9)))
+	route := everybody[R](limits.FixedWindow(limits.PerDay(5)))
+	site.OutcomeInContext, route.OutcomeInContext = true, true
+	for want, app := range map[string]App[R]{
+		"8 left": {Site: site}, "4 left": {Site: site, Route: route},
+	} {
+		site.Backend = newLedger()
+		if got := send(t, a.Serve(t, app), "/left"); got.body != want {
+			t.Errorf("%s, want %s", got.body, want)
+		}
+	}
+}
