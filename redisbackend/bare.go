@@ -302,7 +302,7 @@ func (b *Bare) step(
 	}
 	t.prepare(ctx, b, accounts, mode)
 	if owned, err = l.decide(ctx, t); err != nil {
-		return owned, b.lines.blame(l.explained(err, accounts), l)
+		return owned, b.lines.blame(explained(l.withoutTLS(err), accounts), l)
 	}
 	return true, nil
 }

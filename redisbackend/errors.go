@@ -26,13 +26,7 @@ func (s spared) Unwrap() error { return s.error }
 
 // explained returns the error of a decision with advice. An error about the state of a key is
 // spared, since the server works. It names scopes, and no key.
-func (l *line) explained(err error, accounts []account) error {
-	l.mu.Lock()
-	isSilent := l.answeredAt.IsZero()
-	l.mu.Unlock()
-	if isSilent {
-		err = withoutTLS(err, l.lines.client)
-	}
+func explained(err error, accounts []account) error {
 	text := err.Error()
 	switch {
 	case redis.HasErrorPrefix(err, "WEIR"):

@@ -123,8 +123,8 @@ func Waiting(b *Bare) (n int) {
 			continue
 		}
 		l.mu.Lock()
-		for i := range l.queues {
-			for k := l.queues[i].First; k != nil; k = k.Next {
+		for i := range l.queue.lists {
+			for k := l.queue.lists[i].First; k != nil; k = k.Next {
 				n++
 			}
 		}
@@ -134,12 +134,15 @@ func Waiting(b *Bare) (n int) {
 }
 
 // WaitForEver has b never take a server for silent, nor end a call: the machine may be slow.
-func WaitForEver(b *Bare) {
-	b.lines.patience = 1000 * time.Hour
-}
+func WaitForEver(b *Bare) { WaitFor(b, 1000*time.Hour) }
 
 // WaitFor has b take a server for silent after a time.
-func WaitFor(b *Bare, patience time.Duration) { b.lines.patience = patience }
+func WaitFor(b *Bare, patience time.Duration) {
+	b.lines.patience = patience
+	if l := b.lines.only; l != nil {
+		l.health.patience = patience
+	}
+}
 
 // OneCall has b make one call at a time to each server.
 func OneCall(b *Bare) { b.lines.maxCalls = 1 }
@@ -305,7 +308,7 @@ func RunLate(b *Bare) {
 	l.lines.late.note(now, 40*time.Millisecond)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.answeredAt = now
+	l.health.answeredAt = now
 }
 
 // Product is the name and version of a server in what Check says.

@@ -56,7 +56,7 @@ func TestOnlyALateProcessWithRepliesExceedsItsBudget(t *testing.T) {
 					l.lines.late.note(now, tt.late)
 					if now.Sub(begin) < tt.answersEnd {
 						l.mu.Lock()
-						l.answeredAt, l.answeredIn = now, time.Millisecond
+						l.health.answeredAt, l.health.answeredIn = now, time.Millisecond
 						l.mu.Unlock()
 					}
 					if now.Sub(begin) == tt.repliedAt {

@@ -2,57 +2,34 @@ package redisbackend
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/weir-go/weir/internal/ground/list"
 )
 
-// line queues the jobs for one server and sends them. A call is one round trip: one script, or on
-// a Cluster several scripts in one pipeline. Calls run on goroutines that end when no job waits. A
-// call outlives its callers, so that a connection that took too long for them serves the next
-// ones.
+// line sends the jobs for one server. A call is one round trip: one script, or on a Cluster several
+// scripts in one pipeline. Calls run on goroutines that end when no job waits. A call outlives its
+// callers, so that a connection that took too long for them serves the next ones.
 //
-// Jobs gather while calls are under way, and the next call sends them together. Large calls cost
-// less for each job. So a line starts few calls: up to freeCalls at once, and above that one every
-// callEvery.
-//
-// Jobs wait in these queues, and a call takes them in this order:
-//
-//	queues[0]   renewals: a unit that is renewed too late is given to another process
-//	queues[1]   takings of keys that are not busy
-//	queues[2]   takings of one busy key
-//	queues[3]   takings of several busy keys
-//	endings     settlements, releases, give-backs: in calls of their own
-//
-// A key is busy once busyKey jobs wait for it. Suppose that a client floods key A with 1,000
-// requests. The first 32 wait in queues[1], the other 968 in queues[2]. A request for key B then
-// waits in queues[1], behind 32 requests and not behind 1,000. A call has room for maxWeight = 128
-// keys. If all three queues of takings are full, the call takes 112 keys from queues[1], 14 from
-// queues[2] and 2 from queues[3], so that each queue advances.
+// Jobs gather while calls are under way, and the next call sends them together: see queue. Large
+// calls cost less for each job. So a line starts few calls: up to freeCalls at once, and above that
+// one every callEvery.
 type line struct {
 	lines *lines
-	name  string // of the server, in the log; "": there is only one
 
-	mu              sync.Mutex
-	calls           int       // under way
-	begunAt         time.Time // when the latest call began
-	queues          [4]list.List[*job]
-	weight          int // of all jobs in queues
-	endings         list.List[*job]
-	endingCalls     int             // calls under way that send endings
-	endingsWereLast bool            // the latest call sent endings
-	waiting         map[string]int  // how many jobs in queues have a key, by its name
-	callCtx         context.Context // of the calls that start now
-	callCtxEnds     time.Time
-	health
-	clock serverClock
+	mu          sync.Mutex
+	calls       int       // under way
+	begunAt     time.Time // when the latest call began
+	queue       queue
+	health      *health
+	callCtx     context.Context // of the calls that start now
+	callCtxEnds time.Time
+	clock       serverClock
 
 	workers   sync.Pool   // of *worker
 	timer     *time.Timer // nil: not made yet
 	timerRuns bool
-	wellAt    atomic.Int64 // latest decision, Unix nanoseconds; negative: it has failed since
 }
 
 const (
@@ -70,13 +47,13 @@ const (
 	// longestCall is how long a call may really take: calls that start within an eighth of
 	// callTimeout share a context.
 	longestCall = 9 * callTimeout / 8
-
-	// busyKey is how many jobs must wait for a key to make it busy.
-	busyKey = 32
 )
 
 func newLine(lines *lines, name string) *line {
-	l := &line{lines: lines, name: name, waiting: make(map[string]int)}
+	l := &line{
+		lines: lines, queue: queue{waiting: make(map[string]int)},
+		health: newHealth(name, lines.patience, &lines.late, lines.logger),
+	}
 	l.workers.New = func() any {
 		w := &worker{line: l}
 		w.run = w.work
@@ -85,76 +62,13 @@ func newLine(lines *lines, name string) *line {
 	return l
 }
 
-// job is what one script is asked about some keys of one server: a taking, settlement, give-back,
-// renewal, release or reset. A line sends several jobs in one call. Their callers may leave before
-// the answer; the memory of such a job is not used again.
-type job struct {
-	ctx        context.Context // hooks of the client see its values
-	script     *script
-	form       string // takings of equal form differ only in their keys
-	hasOwnArgs bool   // even jobs of equal form have other arguments
-	keys       []string
-	args       []any // of the script, about these keys
-	instant    int64 // at which the script decides; 0: it reads the server's clock
-	priority   priority
-	weight     int  // its cost, in keys
-	width      int  // how many numbers its reply has
-	once       bool // the client must not send it again
-	owner      owner
-
-	// Set before it is answered.
-	now         int64 // of takings: the instant of the decision
-	numbers     []int64
-	isPostponed bool // the script had worked for long enough and did not start it
-	err         error
-
-	fate atomic.Int32
-
-	// Guarded by the mutex of the line.
-	queue    *list.List[*job] // nil: it does not wait
-	queuedAt time.Time
-	node     list.Node[*job]
-}
-
-// owner interprets the reply to a job.
-type owner interface {
-	// read reads the numbers of the reply. It returns false if the script never replies them.
-	read(numbers []int64) bool
-
-	// answer tells the caller. The line does not use the job any more.
-	answer()
-}
-
-// priority is the order in which a call takes jobs.
-type priority uint8
-
-const (
-	renewing priority = iota
-	taking
-	ending
-)
-
-// The fate of a job is underWay until it is answered or its caller leaves, whichever comes first.
-const (
-	underWay int32 = iota
-	answered
-	abandoned
-)
-
-// isAwaited reports whether the caller of j still waits. The line calls it once, before it answers
-// j.
-func (j *job) isAwaited() bool { return j.fate.CompareAndSwap(underWay, answered) }
-
-// abandon marks j as abandoned by its caller. It returns false if j has been answered.
-func (j *job) abandon() bool { return j.fate.CompareAndSwap(underWay, abandoned) }
-
 // submit sends jobs or queues them. It returns an error if the server is down. Otherwise the
 // owners are answered later, except for jobs that are withdrawn. Jobs that fit into one call are
 // sent in their order.
 func (l *line) submit(now time.Time, jobs ...*job) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	probes, err := l.admitLocked(now)
+	probes, err := l.health.admit(now, l.countLocked())
 	if err == nil {
 		l.queueLocked(now, probes, jobs...)
 	}
@@ -166,11 +80,11 @@ func (l *line) submit(now time.Time, jobs ...*job) error {
 func (l *line) submitInline(ctx context.Context, j *job, now time.Time) (*worker, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	probes, err := l.admitLocked(now)
+	probes, err := l.health.admit(now, l.countLocked())
 	if err != nil {
 		return nil, err
 	}
-	_, waits := l.nextLocked()
+	_, waits := l.queue.next(l.lines.maxCalls)
 	if !waits && !probes && l.mayCallLocked(now) && l.mayCallInlineLocked(ctx, now) {
 		w := l.beginLocked(now)
 		w.jobs, w.inline = append(w.jobs, j), true
@@ -183,126 +97,63 @@ func (l *line) submitInline(ctx context.Context, j *job, now time.Time) (*worker
 // queueLocked queues jobs and starts a call if it may. It always starts a probe.
 func (l *line) queueLocked(now time.Time, probes bool, jobs ...*job) {
 	for _, j := range jobs {
-		l.enqueueLocked(j, now)
+		l.queue.add(j, now)
 	}
 	if probes {
 		w := l.beginLocked(now)
 		w.probes = true
-		ends, _ := l.nextLocked()
-		l.collectLocked(w, ends)
+		ends, _ := l.queue.next(l.lines.maxCalls)
+		w.collectLocked(ends)
 		go w.run()
 	}
 	l.callOrWaitLocked(now)
 }
 
+// countLocked returns the number of calls for health.
+func (l *line) countLocked() callCount { return callCount{l.calls, l.lines.maxCalls} }
+
 // mayCallLocked reports whether one more call may start. Jobs that fill a call do not wait for
 // callEvery.
 func (l *line) mayCallLocked(now time.Time) bool {
 	return l.calls < l.lines.maxCalls &&
-		(l.calls < freeCalls || l.weight >= maxWeight || l.failures > 0 ||
+		(l.calls < freeCalls || l.queue.weight >= maxWeight || l.health.failures > 0 ||
 			now.Sub(l.begunAt) >= callEvery)
+}
+
+// fastAnswer is how fast the latest answer of a server must have been for inline calls: then a
+// caller's time suffices for a new connection, too.
+const fastAnswer = 2 * time.Millisecond
+
+// mayCallInlineLocked reports whether a caller with this context may make its call inline. Such a
+// call must end when the caller would leave.
+func (l *line) mayCallInlineLocked(ctx context.Context, now time.Time) bool {
+	if ctx.Done() == nil {
+		return true // the caller waits as long as the client does
+	}
+	_, ends := ctx.Deadline()
+	return ends && l.lines.endsOnTime && l.health.answeredFast &&
+		l.lines.late.within(now, time.Second) == 0
 }
 
 // beginLocked counts a new call and returns a worker for it.
 func (l *line) beginLocked(now time.Time) *worker {
 	w := l.workers.Get().(*worker)
-	if l.calls++; l.calls == 1 {
-		l.quietSince = now
-	}
+	l.calls++
+	l.health.begun(now, l.calls == 1)
 	l.begunAt = now
 	w.callCtx, w.since = l.contextLocked(now), now
 	return w
 }
 
-// enqueueLocked queues j. Each busy key moves a taking one queue back: see line.
-func (l *line) enqueueLocked(j *job, now time.Time) {
-	j.queuedAt, j.node.Of = now, j
-	place := 0
-	switch j.priority {
-	case taking:
-		place = 1
-		for _, key := range j.keys {
-			if l.waiting[key] >= busyKey && place < 3 {
-				place++
-			}
-		}
-	}
-	j.queue = &l.queues[place]
-	if j.priority == ending {
-		j.queue = &l.endings
-	}
-	j.queue.Add(&j.node)
-	l.countLocked(j, 1)
-}
-
-// unlinkLocked removes j from its queue.
-func (l *line) unlinkLocked(j *job) {
-	j.queue.Remove(&j.node)
-	j.queue = nil
-	l.countLocked(j, -1)
-}
-
-// countLocked adds j to the counts of waiting jobs, or with sign -1 subtracts it. Endings are not
-// counted: they return units, so they make no key busy.
-func (l *line) countLocked(j *job, sign int) {
-	if j.priority == ending {
-		return
-	}
-	l.weight += sign * j.weight
-	for _, key := range j.keys {
-		if l.waiting[key] += sign; l.waiting[key] == 0 {
-			delete(l.waiting, key)
-		}
-	}
-}
-
-// nextLocked returns whether the next call sends endings, and whether any waiting job may be sent.
-// While others wait, every second call sends endings, one at a time. Otherwise endings may use
-// half of all calls.
-func (l *line) nextLocked() (ends, waits bool) {
-	endingsWait := l.endings.First != nil
-	if l.weight > 0 {
-		return endingsWait && l.endingCalls == 0 && !l.endingsWereLast, true
-	}
-	return true, endingsWait && l.endingCalls < (l.lines.maxCalls+1)/2
-}
-
-// collectLocked moves waiting jobs to w, as many as one call may send: either endings or all
-// others. So no decision waits for a settlement in the same pipeline.
-func (l *line) collectLocked(w *worker, ends bool) {
-	weight := 0
-	collect := func(q *list.List[*job], maxOfQueue int) {
-		for q.First != nil && weight < maxOfQueue {
-			j := q.First.Of
-			weight += j.weight
-			l.unlinkLocked(j)
-			w.jobs = append(w.jobs, j)
-		}
-	}
-	w.takesEndings, l.endingsWereLast = ends, ends
-	if ends {
-		collect(&l.endings, maxWeight)
-		l.endingCalls++
-	} else {
-		for i := range l.queues {
-			maxOfQueue := maxWeight - (maxWeight-weight)/8 // so that the queues behind advance too
-			if i == len(l.queues)-1 {
-				maxOfQueue = maxWeight
-			}
-			collect(&l.queues[i], maxOfQueue)
-		}
-	}
-}
-
 // callOrWaitLocked starts a call for waiting jobs if it may. Jobs that must wait are sent by a
 // timer after callEvery: the calls under way may never return if a connection is broken.
 func (l *line) callOrWaitLocked(now time.Time) {
-	ends, waits := l.nextLocked()
+	ends, waits := l.queue.next(l.lines.maxCalls)
 	if waits && l.mayCallLocked(now) {
 		w := l.beginLocked(now)
-		l.collectLocked(w, ends)
+		w.collectLocked(ends)
 		go w.run()
-		_, waits = l.nextLocked()
+		_, waits = l.queue.next(l.lines.maxCalls)
 	}
 	if !waits || l.timerRuns || l.calls >= l.lines.maxCalls {
 		return
@@ -330,7 +181,7 @@ func (l *line) withdraw(j *job) bool {
 	if j.queue == nil {
 		return false
 	}
-	l.unlinkLocked(j)
+	l.queue.remove(j)
 	return true
 }
 
@@ -366,4 +217,95 @@ func (l *line) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.calls == 0
+}
+
+// decide sends t and waits for the answer until ctx ends. owned is false if a call may still use
+// t.
+func (l *line) decide(ctx context.Context, t *takeJob) (owned bool, err error) {
+	since := time.Now()
+	inline, err := l.submitInline(ctx, &t.job, since)
+	if err != nil {
+		return true, err
+	}
+	if inline == nil {
+		return l.await(ctx, t, since)
+	}
+	inline.callInline(t.answered)
+	if t.err == nil || !l.shouldWaitOn(ctx, since) {
+		return true, t.err
+	}
+	// This process ran late, so t is sent again. Units that the first call took stay taken, except
+	// for those of concurrency limits: they are being released.
+	t.fate.Store(underWay)
+	t.reissue()
+	if err := l.submit(time.Now(), &t.job); err != nil {
+		return true, err
+	}
+	return l.await(ctx, t, since)
+}
+
+// await waits until ctx ends for the answer to t, which was submitted at since.
+func (l *line) await(ctx context.Context, t *takeJob, since time.Time) (owned bool, err error) {
+	select {
+	case <-t.answered:
+		return true, t.err
+	case <-ctx.Done():
+	}
+	for l.shouldWaitOn(ctx, since) {
+		timer := time.NewTimer(slice)
+		select {
+		case <-t.answered:
+			timer.Stop()
+			return true, t.err
+		case <-timer.C:
+		}
+	}
+	if l.withdraw(&t.job) {
+		return true, l.unanswered(ctx, since, true)
+	}
+	if !t.abandon() {
+		<-t.answered // answered at the same moment
+		return true, t.err
+	}
+	return false, l.unanswered(ctx, since, false)
+}
+
+// unanswered returns the error of a job, submitted at since, whose context has ended. waited is
+// true if the job was never sent.
+func (l *line) unanswered(ctx context.Context, since time.Time, waited bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := ctx.Err()
+	if l.health.answeredAt.After(since) && (waited || l.health.timely(ctx, since)) {
+		return spared{fmt.Errorf("%w: %w", errBusy, err)}
+	}
+	if l.health.latest != nil {
+		err = fmt.Errorf("%w; the latest failure was: %w", err, l.health.latest)
+	}
+	return err
+}
+
+// shouldWaitOn reports whether a request should wait on although ctx has ended: this process runs
+// late, and the server answers others.
+func (l *line) shouldWaitOn(ctx context.Context, since time.Time) bool {
+	return l.lines.late.excuses(ctx, since, func() time.Time {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.health.answeredAt
+	})
+}
+
+// errBusy is part of the error of a request that waited too long while the server answered others
+// in time. That is load, and no failure of the server.
+var errBusy = errors.New(
+	"too many requests wait for the server, which answers others in time: raise the time budget")
+
+// withoutTLS returns err with advice if the server has never answered.
+func (l *line) withoutTLS(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.health.answeredAt.IsZero() {
+		return withoutTLS(err, l.lines.client)
+	}
+	return err
 }

@@ -72,7 +72,7 @@ func TestRenewalsDoNotPileUpWhileAServerIsSilent(t *testing.T) {
 			time.Sleep(minHoldTime)
 			l := b.lines.only
 			l.mu.Lock()
-			if n := l.queues[0].Size; n > units {
+			if n := l.queue.lists[0].Size; n > units {
 				t.Errorf("%d renewals of %d units wait", n, units)
 			}
 			l.mu.Unlock()
@@ -127,13 +127,13 @@ func TestEndingsMakeNoKeyBusy(t *testing.T) {
 			e := b.newErrand(t.Context(), &releaseScript, "key", 1, 1, []byte(fmt.Sprintf("%012d", i)))
 			e.done = func() {}
 			l.mu.Lock()
-			l.enqueueLocked(&e.job, time.Now())
+			l.queue.add(&e.job, time.Now())
 			l.mu.Unlock()
 		}
 		j := &job{priority: taking, keys: []string{"key"}, weight: 1}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.enqueueLocked(j, time.Now()); j.queue != &l.queues[1] {
+		if l.queue.add(j, time.Now()); j.queue != &l.queue.lists[1] {
 			t.Error("the only taking of its key waits behind others")
 		}
 	})

@@ -2,7 +2,9 @@ package redisbackend
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -191,7 +193,7 @@ next:
 				continue next
 			}
 		}
-		if l.isWell(now) {
+		if l.health.isWell(now) {
 			return true
 		}
 	}
@@ -214,4 +216,33 @@ func (ls *lines) mayBeLate(err error) bool {
 		return false
 	}
 	return ls.late.within(ls.late.measure(), time.Second) >= lateEnough
+}
+
+// run runs batches. Each gets an error of its own.
+func (ls *lines) run(ctx context.Context, clock *serverClock, list []*batch) {
+	calls := make([]*scriptCall, len(list))
+	for i, b := range list {
+		b.expect(clock)
+		b.once = b.once || ls.once // see unrepeatedCommand
+		calls[i] = &b.scriptCall
+	}
+	run(ctx, ls.client, calls...)
+}
+
+// mayHaveRun reports whether a server may have run a script although the client returned err.
+//
+// Even after a redirection or a failed dial it may. A ClusterClient sends such commands of a
+// pipeline a second time. If the connection then breaks before the reply to one of them, the
+// commands behind it keep the error of the first time, but a server may have run them.
+func (ls *lines) mayHaveRun(err error) bool {
+	var network *net.OpError
+	switch {
+	case err == nil || errors.Is(err, errDown):
+		return false
+	case answers(err):
+		return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
+	case errors.Is(err, redis.ErrPoolTimeout) || errors.As(err, &network) && network.Op == "dial":
+		return ls.redirects
+	}
+	return true
 }

@@ -2,9 +2,9 @@ package redisbackend
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // takeJob is the job that decides what one caller charges on one server. A call may still use it
@@ -112,73 +112,80 @@ func (t *takeJob) answer() {
 	}
 }
 
-// decide sends t and waits for the answer until ctx ends. owned is false if a call may still use
-// t.
-func (l *line) decide(ctx context.Context, t *takeJob) (owned bool, err error) {
-	since := time.Now()
-	inline, err := l.submitInline(ctx, &t.job, since)
-	if err != nil {
-		return true, err
-	}
-	if inline == nil {
-		return l.await(ctx, t, since)
-	}
-	inline.callInline(t.answered)
-	if t.err == nil || !l.shouldWaitOn(ctx, since) {
-		return true, t.err
-	}
-	// This process ran late, so t is sent again. Units that the first call took stay taken, except
-	// for those of concurrency limits: they are being released.
-	t.fate.Store(underWay)
-	t.reissue()
-	if err := l.submit(time.Now(), &t.job); err != nil {
-		return true, err
-	}
-	return l.await(ctx, t, since)
+// If 32 or more requests wait for one key and the key denies one, the same answer denies the
+// others that charge it as much. The server would deny them, too, and asking it would delay the
+// requests of other keys.
+
+// denialKey identifies charges that one denial answers: equal keys, limits and units.
+type denialKey struct {
+	name  string
+	limit limits.Limit
+	units int64
+	value string // its digest
 }
 
-// await waits until ctx ends for the answer to t, which was submitted at since.
-func (l *line) await(ctx context.Context, t *takeJob, since time.Time) (owned bool, err error) {
-	select {
-	case <-t.answered:
-		return true, t.err
-	case <-ctx.Done():
-	}
-	for l.shouldWaitOn(ctx, since) {
-		timer := time.NewTimer(slice)
-		select {
-		case <-t.answered:
-			timer.Stop()
-			return true, t.err
-		case <-timer.C:
+func (a *account) denialKey() denialKey {
+	return denialKey{a.name, a.Limit, a.Enforced, a.digest}
+}
+
+// denyWaiting takes waiting requests out of q if a denial in the call of jobs answers them, and
+// denies them. The denial must come from a busy key. The requests must have waited before the call
+// began: units may have been returned since.
+func denyWaiting(q *queue, jobs []*job, begun time.Time) (denied []*job) {
+	var denials map[denialKey]limits.Decision
+	for _, j := range jobs {
+		if t, ok := j.owner.(*takeJob); ok {
+			denials = t.addDenials(denials, q)
 		}
 	}
-	if l.withdraw(&t.job) {
-		return true, l.unanswered(ctx, since, true)
+	if len(denials) == 0 {
+		return nil
 	}
-	if !t.abandon() {
-		<-t.answered // answered at the same moment
-		return true, t.err
-	}
-	return false, l.unanswered(ctx, since, false)
+	return q.removeIf(begun, func(j *job) bool {
+		t, ok := j.owner.(*takeJob)
+		return ok && t.denyBy(denials)
+	})
 }
 
-// unanswered returns the error of a job, submitted at since, whose context has ended. waited is
-// true if the job was never sent.
-func (l *line) unanswered(ctx context.Context, since time.Time, waited bool) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	err := ctx.Err()
-	if l.answeredAt.After(since) && (waited || l.timelyLocked(ctx, since)) {
-		return spared{fmt.Errorf("%w: %w", errBusy, err)}
+// addDenials adds the denials of t by busy keys. A peek, or a request with an instant of its
+// own, adds none.
+func (t *takeJob) addDenials(
+	denials map[denialKey]limits.Decision, q *queue,
+) map[denialKey]limits.Decision {
+	if t.err != nil || t.mode != (mode{}) {
+		return denials
 	}
-	if l.latest != nil {
-		err = fmt.Errorf("%w; the latest failure was: %w", err, l.latest)
+	for i := range t.accounts {
+		account, d := &t.accounts[i], t.results[i].enforced
+		if account.Enforced > 0 && !d.Allowed && q.isBusy(account.name) {
+			if denials == nil {
+				denials = make(map[denialKey]limits.Decision)
+			}
+			denials[account.denialKey()] = d
+		}
 	}
-	return err
+	return denials
 }
 
-// errBusy is part of the error of a request that waited too long while the server answered others
-// in time. That is load, and no failure of the server.
-var errBusy = errors.New(
-	"too many requests wait for the server, which answers others in time: raise the time budget")
+// denyBy denies t by the first of its accounts that a denial answers. Its other accounts are
+// marked as not asked. It returns false if no denial answers.
+func (t *takeJob) denyBy(denials map[denialKey]limits.Decision) bool {
+	for i := range t.accounts {
+		d, ok := denials[t.accounts[i].denialKey()]
+		if !ok || t.mode != (mode{}) {
+			continue
+		}
+		t.now, t.allowed, t.results, t.err = d.At, false, t.results[:0], nil
+		for range t.accounts {
+			t.results = append(t.results, resultNotAsked)
+		}
+		t.results[i].enforced = d
+		return true
+	}
+	return false
+}
+
+var (
+	notAsked       = limits.Decision{Allowed: true, Source: limits.SourceNotAsked}
+	resultNotAsked = result{enforced: notAsked, shadow: notAsked}
+)

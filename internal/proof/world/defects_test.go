@@ -46,7 +46,7 @@ var defects = []struct{ name, by, file, now, then string }{
 		"!out[i].Allowed && !out[i].Transient && cacheable", "!out[i].Allowed && cacheable",
 	},
 	{
-		"a taking whose reply was lost is repeated", "AskedForAgain", "redisbackend/line_call.go",
+		"a taking whose reply was lost is repeated", "AskedForAgain", "redisbackend/call.go",
 		"NoRetry() bool { return true }", "NoRetry() bool { return false }",
 	},
 	{

@@ -57,7 +57,7 @@ func (w *worker) round() (more bool) {
 			go w.run()
 		}
 	}()
-	w.line.send(w.context(), &w.batches, w.jobs)
+	w.batches.send(w.context(), w.line.lines, &w.line.clock, w.jobs)
 	err, exits = nil, false
 	return false // the deferred function sets it
 }
@@ -69,21 +69,6 @@ func (w *worker) callInline(done <-chan struct{}) {
 	if w.round() {
 		go w.run()
 	}
-}
-
-// fastAnswer is how fast the latest answer of a server must have been for inline calls: then a
-// caller's time suffices for a new connection, too.
-const fastAnswer = 2 * time.Millisecond
-
-// mayCallInlineLocked reports whether a caller with this context may make its call inline. Such a
-// call must end when the caller would leave.
-func (l *line) mayCallInlineLocked(ctx context.Context, now time.Time) bool {
-	if ctx.Done() == nil {
-		return true // the caller waits as long as the client does
-	}
-	_, ends := ctx.Deadline()
-	return ends && l.lines.endsOnTime && l.answeredFast &&
-		l.lines.late.within(now, time.Second) == 0
 }
 
 // context returns the context of a call. Hooks of the client see the values of its first job.
@@ -98,6 +83,12 @@ func (w *worker) context() context.Context {
 	return &callContext{w.callCtx, first}
 }
 
+// collectLocked takes waiting jobs for the next call: endings, or all others.
+func (w *worker) collectLocked(ends bool) {
+	w.takesEndings = ends
+	w.jobs = w.line.queue.collect(w.jobs, ends)
+}
+
 // end answers the jobs of a call and reports whether w has another call to make. A failure that is
 // not nil is the error of the whole call.
 //
@@ -110,17 +101,17 @@ func (w *worker) end(failure error) (more bool) {
 	if failure == nil {
 		reached, decided, latest = w.batches.outcome()
 	}
-	var denied []*takeJob
+	var denied []*job
 	l.mu.Lock()
-	l.judgeLocked(now, w.since, reached, decided, latest)
-	yields := !w.inline && l.yieldsLocked(now)
-	if failure == nil && l.weight >= busyKey {
-		denied = l.denyWaitingLocked(w.jobs, w.since)
+	l.health.judge(now, w.since, reached, decided, latest)
+	yields := !w.inline && w.yieldsLocked(now)
+	if failure == nil && l.queue.weight >= busyKey {
+		denied = denyWaiting(&l.queue, w.jobs, w.since)
 	}
 	l.mu.Unlock()
 
-	for _, t := range denied {
-		t.answer()
+	for _, j := range denied {
+		j.owner.answer()
 	}
 	var postponed []*job
 	for _, j := range w.jobs {
@@ -143,19 +134,19 @@ func (w *worker) end(failure error) (more bool) {
 	clear(w.jobs)
 	w.jobs = w.jobs[:0]
 	for _, j := range postponed {
-		l.enqueueLocked(j, now)
+		l.queue.add(j, now)
 	}
 	if w.probes {
-		l.probing, w.probes = false, false
+		l.health.probing, w.probes = false, false
 	}
 	w.inline = false
 	l.calls--
 	if w.takesEndings {
-		l.endingCalls--
+		l.queue.endingCalls--
 	}
 	w.takesEndings = false
-	if ends, waits := l.nextLocked(); waits && l.mayCallLocked(now) {
-		l.collectLocked(w, ends)
+	if ends, waits := l.queue.next(l.lines.maxCalls); waits && l.mayCallLocked(now) {
+		w.collectLocked(ends)
 		l.calls++
 		l.begunAt = now
 		w.callCtx, w.since = l.contextLocked(now), now
@@ -170,8 +161,8 @@ func (w *worker) end(failure error) (more bool) {
 // yieldsLocked reports whether a worker should yield before it collects waiting jobs, so that
 // callers that were just answered may ask again. If other goroutines already wait to run, the
 // worker would run last, and should not yield.
-func (l *line) yieldsLocked(now time.Time) bool {
-	return l.weight < maxWeight/2 && l.lines.late.within(now, 2*slice) == 0
+func (w *worker) yieldsLocked(now time.Time) bool {
+	return w.line.queue.weight < maxWeight/2 && w.line.lines.late.within(now, 2*slice) == 0
 }
 
 // endsCallsOnTime reports whether a client ends every call at the deadline of its context, even

@@ -2,8 +2,6 @@ package redisbackend
 
 import (
 	"context"
-	"errors"
-	"net"
 	"slices"
 	"strconv"
 	"time"
@@ -181,10 +179,10 @@ func (bs *batches) sortByForm(jobs []*job) {
 	}
 }
 
-// send makes a call that sends jobs. Each batch has an error of its own.
-func (l *line) send(ctx context.Context, bs *batches, jobs []*job) {
-	bs.plan(jobs, l.lines.partitioner.Load())
-	l.run(ctx, bs.list)
+// send makes a call that sends jobs to one of the servers of ls. Each batch has an error of its own.
+func (bs *batches) send(ctx context.Context, ls *lines, clock *serverClock, jobs []*job) {
+	bs.plan(jobs, ls.partitioner.Load())
+	ls.run(ctx, clock, bs.list)
 	// A Cluster rejects a script with keys of several slots, or of a slot that is being moved. The
 	// script did not run, so each of its jobs goes in a script of its own. Other batches keep
 	// their replies.
@@ -198,7 +196,7 @@ func (l *line) send(ctx context.Context, bs *batches, jobs []*job) {
 		failed = true
 		crosses := redis.HasErrorPrefix(err, "CROSSSLOT")
 		if b.divisible && crosses {
-			l.lines.learnSlots()
+			ls.learnSlots()
 		}
 		if b.divisible && (crosses || redis.HasErrorPrefix(err, "TRYAGAIN")) {
 			apart = append(apart, b.jobs...)
@@ -211,10 +209,10 @@ func (l *line) send(ctx context.Context, bs *batches, jobs []*job) {
 			b.jobs = append(b.jobs, j)
 			bs.write(b)
 		}
-		l.run(ctx, bs.list[sent:])
+		ls.run(ctx, clock, bs.list[sent:])
 	}
 	// All work is in the condition: sendAgain waits, then sends, and returns false to stop.
-	for wait := firstWait; failed && wait <= lastWait && l.sendAgain(ctx, bs, wait); wait *= 2 {
+	for wait := firstWait; failed && wait <= lastWait && bs.sendAgain(ctx, ls, clock, wait); wait *= 2 {
 	}
 }
 
@@ -226,7 +224,9 @@ const (
 
 // sendAgain waits and then sends batches again that failed for a half moved slot. It returns false
 // if there are none or ctx ends.
-func (l *line) sendAgain(ctx context.Context, bs *batches, wait time.Duration) bool {
+func (bs *batches) sendAgain(
+	ctx context.Context, ls *lines, clock *serverClock, wait time.Duration,
+) bool {
 	var again []*batch
 	for _, b := range bs.list {
 		if len(b.jobs) > 0 && redis.HasErrorPrefix(b.err, "TRYAGAIN") {
@@ -246,19 +246,8 @@ func (l *line) sendAgain(ctx context.Context, bs *batches, wait time.Duration) b
 	for _, b := range again {
 		b.command, b.err = nil, nil
 	}
-	l.run(ctx, again)
+	ls.run(ctx, clock, again)
 	return true
-}
-
-// run runs batches. Each gets an error of its own.
-func (l *line) run(ctx context.Context, list []*batch) {
-	calls := make([]*scriptCall, len(list))
-	for i, b := range list {
-		b.expect(&l.clock)
-		b.once = b.once || l.lines.once // see unrepeatedCommand
-		calls[i] = &b.scriptCall
-	}
-	run(ctx, l.lines.client, calls...)
 }
 
 // expect prepares b for its reply, which bears an instant of clock.
@@ -351,21 +340,3 @@ type unrepeatedCommand struct{ redis.Cmder }
 
 // NoRetry implements [redis.Cmder].
 func (unrepeatedCommand) NoRetry() bool { return true }
-
-// mayHaveRun reports whether a server may have run a script although the client returned err.
-//
-// Even after a redirection or a failed dial it may. A ClusterClient sends such commands of a
-// pipeline a second time. If the connection then breaks before the reply to one of them, the
-// commands behind it keep the error of the first time, but a server may have run them.
-func (ls *lines) mayHaveRun(err error) bool {
-	var network *net.OpError
-	switch {
-	case err == nil || errors.Is(err, errDown):
-		return false
-	case answers(err):
-		return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
-	case errors.Is(err, redis.ErrPoolTimeout) || errors.As(err, &network) && network.Op == "dial":
-		return ls.redirects
-	}
-	return true
-}
