@@ -1,4 +1,4 @@
-package redisbackend
+package line
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func (l *lateness) excuses(ctx context.Context, since time.Time, latest func() t
 	}
 	now := l.measure()
 	late := l.within(now, 2*slice)
-	return late >= lateEnough && now.Sub(since) < callTimeout && now.Sub(latest()) < slice+2*late
+	return late >= lateEnough && now.Sub(since) < CallTimeout && now.Sub(latest()) < slice+2*late
 }
 
 // within returns the lateness if it was recorded within a span before now, otherwise 0.

@@ -1,22 +1,16 @@
-package redisbackend
+package line
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"runtime"
-	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // worker makes the calls of a line one after the other until no job waits. It runs on a goroutine
 // of its own, or for one call on that of a caller.
 type worker struct {
-	line         *line
+	line         *Line
 	run          func() // w.work: a method value made once, so that go statements allocate nothing
-	jobs         []*job
+	jobs         []*Job
 	batches      batches
 	callCtx      context.Context
 	since        time.Time
@@ -24,19 +18,6 @@ type worker struct {
 	takesEndings bool // the call sends endings
 	probes       bool // the call is a probe: it may exceed maxCalls
 }
-
-// panicked returns the error of a panic below the client. go-redis panics itself if a server
-// announces a reply too long for any memory.
-func panicked(v any) error {
-	if err, ok := v.(runtime.Error); ok && strings.Contains(err.Error(), "makeslice") {
-		return errLength
-	}
-	return fmt.Errorf("panic in a hook of the client: %v", v)
-}
-
-var errLength = errors.New("the server replied with an impossible length: is it Redis?")
-
-var errExited = errors.New("a hook of the client ended the goroutine by runtime.Goexit")
 
 func (w *worker) work() {
 	now := time.Now()
@@ -51,7 +32,7 @@ func (w *worker) round() (more bool) {
 	err, exits := error(errExited), true
 	defer func() {
 		if v := recover(); v != nil { // of a hook of the client
-			err, exits = panicked(v), false
+			err, exits = Panicked(v), false
 		}
 		if more = w.end(err); more && exits {
 			go w.run()
@@ -73,7 +54,7 @@ func (w *worker) callInline(done <-chan struct{}) {
 
 // context returns the context of a call. Hooks of the client see the values of its first job.
 func (w *worker) context() context.Context {
-	first := w.jobs[0].ctx
+	first := w.jobs[0].Ctx
 	switch {
 	case w.inline:
 		return first
@@ -101,27 +82,27 @@ func (w *worker) end(failure error) (more bool) {
 	if failure == nil {
 		reached, decided, latest = w.batches.outcome()
 	}
-	var denied []*job
+	var denied []*Job
 	l.mu.Lock()
 	l.health.judge(now, w.since, reached, decided, latest)
 	yields := !w.inline && w.yieldsLocked(now)
 	if failure == nil && l.queue.weight >= busyKey {
-		denied = denyWaiting(&l.queue, w.jobs, w.since)
+		denied = l.lines.deny(&l.queue, w.jobs, w.since)
 	}
 	l.mu.Unlock()
 
 	for _, j := range denied {
-		j.owner.answer()
+		j.Owner.Answer()
 	}
-	var postponed []*job
+	var postponed []*Job
 	for _, j := range w.jobs {
 		if failure != nil {
-			j.err = failure
+			j.Err = failure
 		}
-		if j.isPostponed && j.err == nil && j.fate.Load() == underWay {
+		if j.isPostponed && j.Err == nil && j.fate.Load() == underWay {
 			postponed = append(postponed, j)
 		} else {
-			j.owner.answer()
+			j.Owner.Answer()
 		}
 	}
 	w.batches.reset()
@@ -162,18 +143,5 @@ func (w *worker) end(failure error) (more bool) {
 // callers that were just answered may ask again. If other goroutines already wait to run, the
 // worker would run last, and should not yield.
 func (w *worker) yieldsLocked(now time.Time) bool {
-	return w.line.queue.weight < maxWeight/2 && w.line.lines.late.within(now, 2*slice) == 0
-}
-
-// endsCallsOnTime reports whether a client ends every call at the deadline of its context, even
-// while it connects.
-func endsCallsOnTime(client redis.Scripter) bool {
-	c, ok := client.(*redis.Client)
-	if !ok {
-		return false
-	}
-	o := c.Options()
-	return o.ContextTimeoutEnabled && o.OnConnect == nil && o.Limiter == nil &&
-		o.CredentialsProvider == nil && o.CredentialsProviderContext == nil &&
-		o.StreamingCredentialsProvider == nil
+	return w.line.queue.weight < MaxWeight/2 && w.line.lines.late.within(now, 2*slice) == 0
 }

@@ -1,4 +1,4 @@
-package redisbackend
+package line
 
 import (
 	"context"
@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// line sends the jobs for one server. A call is one round trip: one script, or on a Cluster several
+// Line sends the jobs for one server. A call is one round trip: one script, or on a Cluster several
 // scripts in one pipeline. Calls run on goroutines that end when no job waits. A call outlives its
 // callers, so that a connection that took too long for them serves the next ones.
 //
 // Jobs gather while calls are under way, and the next call sends them together: see queue. Large
 // calls cost less for each job. So a line starts few calls: up to freeCalls at once, and above that
 // one every callEvery.
-type line struct {
-	lines *lines
+type Line struct {
+	lines *Lines
 
 	mu          sync.Mutex
 	calls       int       // under way
 	begunAt     time.Time // when the latest call began
-	queue       queue
+	queue       Queue
 	health      *health
 	callCtx     context.Context // of the calls that start now
 	callCtxEnds time.Time
@@ -40,19 +40,19 @@ const (
 	// are under way.
 	callEvery = 500 * time.Microsecond
 
-	// callTimeout is how long a call may take, whatever the deadlines of its callers. It is long
+	// CallTimeout is how long a call may take, whatever the deadlines of its callers. It is long
 	// enough to connect over a slow network.
-	callTimeout = time.Second
+	CallTimeout = time.Second
 
-	// longestCall is how long a call may really take: calls that start within an eighth of
-	// callTimeout share a context.
-	longestCall = 9 * callTimeout / 8
+	// LongestCall is how long a call may really take: calls that start within an eighth of
+	// CallTimeout share a context.
+	LongestCall = 9 * CallTimeout / 8
 )
 
-func newLine(lines *lines, name string) *line {
-	l := &line{
-		lines: lines, queue: queue{waiting: make(map[string]int)},
-		health: newHealth(name, lines.patience, &lines.late, lines.logger),
+func newLine(lines *Lines, name string) *Line {
+	l := &Line{
+		lines: lines, queue: Queue{waiting: make(map[string]int)},
+		health: newHealth(name, lines.Patience, &lines.late, lines.Logger),
 	}
 	l.workers.New = func() any {
 		w := &worker{line: l}
@@ -62,10 +62,10 @@ func newLine(lines *lines, name string) *line {
 	return l
 }
 
-// submit sends jobs or queues them. It returns an error if the server is down. Otherwise the
+// Submit sends jobs or queues them. It returns an error if the server is down. Otherwise the
 // owners are answered later, except for jobs that are withdrawn. Jobs that fit into one call are
 // sent in their order.
-func (l *line) submit(now time.Time, jobs ...*job) error {
+func (l *Line) Submit(now time.Time, jobs ...*Job) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	probes, err := l.health.admit(now, l.countLocked())
@@ -77,7 +77,7 @@ func (l *line) submit(now time.Time, jobs ...*job) error {
 
 // submitInline is submit for one job. If no other job waits, it may return a worker instead: the
 // caller then makes the call on its own goroutine, and ctx ends it.
-func (l *line) submitInline(ctx context.Context, j *job, now time.Time) (*worker, error) {
+func (l *Line) submitInline(ctx context.Context, j *Job, now time.Time) (*worker, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	probes, err := l.health.admit(now, l.countLocked())
@@ -95,7 +95,7 @@ func (l *line) submitInline(ctx context.Context, j *job, now time.Time) (*worker
 }
 
 // queueLocked queues jobs and starts a call if it may. It always starts a probe.
-func (l *line) queueLocked(now time.Time, probes bool, jobs ...*job) {
+func (l *Line) queueLocked(now time.Time, probes bool, jobs ...*Job) {
 	for _, j := range jobs {
 		l.queue.add(j, now)
 	}
@@ -110,13 +110,13 @@ func (l *line) queueLocked(now time.Time, probes bool, jobs ...*job) {
 }
 
 // countLocked returns the number of calls for health.
-func (l *line) countLocked() callCount { return callCount{l.calls, l.lines.maxCalls} }
+func (l *Line) countLocked() callCount { return callCount{l.calls, l.lines.maxCalls} }
 
 // mayCallLocked reports whether one more call may start. Jobs that fill a call do not wait for
 // callEvery.
-func (l *line) mayCallLocked(now time.Time) bool {
+func (l *Line) mayCallLocked(now time.Time) bool {
 	return l.calls < l.lines.maxCalls &&
-		(l.calls < freeCalls || l.queue.weight >= maxWeight || l.health.failures > 0 ||
+		(l.calls < freeCalls || l.queue.weight >= MaxWeight || l.health.failures > 0 ||
 			now.Sub(l.begunAt) >= callEvery)
 }
 
@@ -126,7 +126,7 @@ const fastAnswer = 2 * time.Millisecond
 
 // mayCallInlineLocked reports whether a caller with this context may make its call inline. Such a
 // call must end when the caller would leave.
-func (l *line) mayCallInlineLocked(ctx context.Context, now time.Time) bool {
+func (l *Line) mayCallInlineLocked(ctx context.Context, now time.Time) bool {
 	if ctx.Done() == nil {
 		return true // the caller waits as long as the client does
 	}
@@ -136,7 +136,7 @@ func (l *line) mayCallInlineLocked(ctx context.Context, now time.Time) bool {
 }
 
 // beginLocked counts a new call and returns a worker for it.
-func (l *line) beginLocked(now time.Time) *worker {
+func (l *Line) beginLocked(now time.Time) *worker {
 	w := l.workers.Get().(*worker)
 	l.calls++
 	l.health.begun(now, l.calls == 1)
@@ -147,7 +147,7 @@ func (l *line) beginLocked(now time.Time) *worker {
 
 // callOrWaitLocked starts a call for waiting jobs if it may. Jobs that must wait are sent by a
 // timer after callEvery: the calls under way may never return if a connection is broken.
-func (l *line) callOrWaitLocked(now time.Time) {
+func (l *Line) callOrWaitLocked(now time.Time) {
 	ends, waits := l.queue.next(l.lines.maxCalls)
 	if waits && l.mayCallLocked(now) {
 		w := l.beginLocked(now)
@@ -166,16 +166,16 @@ func (l *line) callOrWaitLocked(now time.Time) {
 	l.timer.Reset(callEvery)
 }
 
-func (l *line) onTimer() {
+func (l *Line) onTimer() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.timerRuns = false
 	l.callOrWaitLocked(time.Now())
 }
 
-// withdraw removes j from its queue, so that it is never sent. It returns false if j has been
+// Withdraw removes j from its queue, so that it is never sent. It returns false if j has been
 // sent.
-func (l *line) withdraw(j *job) bool {
+func (l *Line) Withdraw(j *Job) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if j.queue == nil {
@@ -199,12 +199,12 @@ func (c *callContext) Value(key any) any {
 }
 
 // contextLocked returns the context of the calls that start now. Calls that start within an eighth
-// of callTimeout share it, and with it a timer. A line whose patience is longer than callTimeout
+// of CallTimeout share it, and with it a timer. A line whose patience is longer than CallTimeout
 // gives its calls as much time.
-func (l *line) contextLocked(now time.Time) context.Context {
-	timeout := max(callTimeout, l.lines.patience)
+func (l *Line) contextLocked(now time.Time) context.Context {
+	timeout := max(CallTimeout, l.lines.Patience)
 	if l.callCtx == nil || l.callCtxEnds.Sub(now) < timeout || l.callCtx.Err() != nil {
-		l.callCtxEnds = now.Add(timeout + callTimeout/8)
+		l.callCtxEnds = now.Add(timeout + CallTimeout/8)
 		bound, cancel := context.WithDeadline(context.Background(), l.callCtxEnds)
 		_ = cancel // the deadline releases the timer
 		l.callCtx = bound
@@ -213,66 +213,66 @@ func (l *line) contextLocked(now time.Time) context.Context {
 }
 
 // idle reports whether no call is under way. Then no job waits.
-func (l *line) idle() bool {
+func (l *Line) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.calls == 0
 }
 
-// decide sends t and waits for the answer until ctx ends. owned is false if a call may still use
-// t.
-func (l *line) decide(ctx context.Context, t *takeJob) (owned bool, err error) {
+// Decide sends j and waits for the answer until ctx ends. owned is false if a call may still use
+// j.
+func (l *Line) Decide(ctx context.Context, j *Job) (owned bool, err error) {
 	since := time.Now()
-	inline, err := l.submitInline(ctx, &t.job, since)
+	inline, err := l.submitInline(ctx, j, since)
 	if err != nil {
 		return true, err
 	}
 	if inline == nil {
-		return l.await(ctx, t, since)
+		return l.await(ctx, j, since)
 	}
-	inline.callInline(t.answered)
-	if t.err == nil || !l.shouldWaitOn(ctx, since) {
-		return true, t.err
+	inline.callInline(j.Replied)
+	if j.Err == nil || !l.shouldWaitOn(ctx, since) {
+		return true, j.Err
 	}
-	// This process ran late, so t is sent again. Units that the first call took stay taken, except
+	// This process ran late, so j is sent again. Units that the first call took stay taken, except
 	// for those of concurrency limits: they are being released.
-	t.fate.Store(underWay)
-	t.reissue()
-	if err := l.submit(time.Now(), &t.job); err != nil {
+	j.fate.Store(underWay)
+	j.Owner.(reissuer).Reissue()
+	if err := l.Submit(time.Now(), j); err != nil {
 		return true, err
 	}
-	return l.await(ctx, t, since)
+	return l.await(ctx, j, since)
 }
 
-// await waits until ctx ends for the answer to t, which was submitted at since.
-func (l *line) await(ctx context.Context, t *takeJob, since time.Time) (owned bool, err error) {
+// await waits until ctx ends for the answer to j, which was submitted at since.
+func (l *Line) await(ctx context.Context, j *Job, since time.Time) (owned bool, err error) {
 	select {
-	case <-t.answered:
-		return true, t.err
+	case <-j.Replied:
+		return true, j.Err
 	case <-ctx.Done():
 	}
 	for l.shouldWaitOn(ctx, since) {
 		timer := time.NewTimer(slice)
 		select {
-		case <-t.answered:
+		case <-j.Replied:
 			timer.Stop()
-			return true, t.err
+			return true, j.Err
 		case <-timer.C:
 		}
 	}
-	if l.withdraw(&t.job) {
+	if l.Withdraw(j) {
 		return true, l.unanswered(ctx, since, true)
 	}
-	if !t.abandon() {
-		<-t.answered // answered at the same moment
-		return true, t.err
+	if !j.abandon() {
+		<-j.Replied // answered at the same moment
+		return true, j.Err
 	}
 	return false, l.unanswered(ctx, since, false)
 }
 
 // unanswered returns the error of a job, submitted at since, whose context has ended. waited is
 // true if the job was never sent.
-func (l *line) unanswered(ctx context.Context, since time.Time, waited bool) error {
+func (l *Line) unanswered(ctx context.Context, since time.Time, waited bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err := ctx.Err()
@@ -287,7 +287,7 @@ func (l *line) unanswered(ctx context.Context, since time.Time, waited bool) err
 
 // shouldWaitOn reports whether a request should wait on although ctx has ended: this process runs
 // late, and the server answers others.
-func (l *line) shouldWaitOn(ctx context.Context, since time.Time) bool {
+func (l *Line) shouldWaitOn(ctx context.Context, since time.Time) bool {
 	return l.lines.late.excuses(ctx, since, func() time.Time {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -300,12 +300,12 @@ func (l *line) shouldWaitOn(ctx context.Context, since time.Time) bool {
 var errBusy = errors.New(
 	"too many requests wait for the server, which answers others in time: raise the time budget")
 
-// withoutTLS returns err with advice if the server has never answered.
-func (l *line) withoutTLS(err error) error {
+// WithoutTLS returns err with advice if the server has never answered.
+func (l *Line) WithoutTLS(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.health.answeredAt.IsZero() {
-		return withoutTLS(err, l.lines.client)
+		return WithoutTLS(err, l.lines.client)
 	}
 	return err
 }

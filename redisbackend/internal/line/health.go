@@ -1,4 +1,4 @@
-package redisbackend
+package line
 
 import (
 	"context"
@@ -161,7 +161,7 @@ func (h *health) patienceAt(now time.Time) time.Duration {
 	if h.answeredAt.IsZero() {
 		patience = max(patience, quietAtFirst)
 	}
-	return min(patience, max(h.patience, callTimeout)) + h.late.allowance(now)
+	return min(patience, max(h.patience, CallTimeout)) + h.late.allowance(now)
 }
 
 // judge records the outcome of a call that began at since. decided is false if the server
