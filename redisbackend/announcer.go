@@ -12,10 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/weir-go/weir/internal/ground/isnil"
 	"github.com/weir-go/weir/limits/backends"
-
-	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/redisbackend/internal/line"
 )
 
 // AnnouncerOptions are the options of [NewAnnouncer]. The zero value is ready to use.
@@ -100,7 +101,7 @@ func NewAnnouncer(client redis.UniversalClient, options AnnouncerOptions) (*Anno
 		perSecond: cmp.Or(options.PerSecond, defaultAnnounced),
 		logger:    options.Logger,
 	}
-	_, a.sharded = client.(cluster)
+	_, a.sharded = client.(line.Cluster)
 	rand.Read(a.instance[:])
 	a.ctx, a.close = context.WithCancel(context.Background())
 	return a, nil
@@ -171,7 +172,7 @@ func (a *Announcer) send() {
 func (a *Announcer) publish(denials []backends.Announcement) (err error) {
 	defer func() { // a hook of the client may panic
 		if v := recover(); v != nil {
-			err = panicked(v)
+			err = line.Panicked(v)
 		}
 	}()
 	ctx, cancel := context.WithTimeout(a.ctx, announceTimeout)

@@ -7,9 +7,10 @@ import (
 	"net"
 	"time"
 
-	"github.com/weir-go/weir/limits/backends"
-
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/weir/limits/backends"
+	"github.com/weir-go/weir/redisbackend/internal/line"
 )
 
 // Listen implements [backends.Announcer].
@@ -75,7 +76,7 @@ func (a *Announcer) log() *slog.Logger {
 func (a *Announcer) subscribed(begun func()) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = panicked(v)
+			err = line.Panicked(v)
 		}
 	}()
 	shard := a.shard()
@@ -115,7 +116,7 @@ func (a *Announcer) subscribed(begun func()) (err error) {
 // shard is down, another one has its channels. A connection to that one would live on after the
 // first shard is back.
 func (a *Announcer) shard() *redis.Client {
-	r, ok := a.client.(ring)
+	r, ok := a.client.(line.Ring)
 	if !ok {
 		return nil
 	}

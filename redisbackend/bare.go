@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/internal/ground/endings"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
+	"github.com/weir-go/weir/redisbackend/internal/line"
 )
 
 // BareOptions are the options of [NewBare]. The zero value is ready to use. [Options] describes
@@ -33,7 +34,7 @@ type BareOptions struct {
 // their own. It is safe for concurrent use. The caller closes its client, after [Bare.Close].
 type Bare struct {
 	client        redis.Scripter
-	lines         *lines
+	lines         *line.Lines
 	now           func() time.Time // set by tests; nil: the server's clock decides
 	prefix        string
 	tagged        map[string]bool // scopes in Options.Together
@@ -76,8 +77,9 @@ func newBare(client redis.Scripter, options BareOptions) *Bare {
 	if options.HashTag != "" {
 		prefix += "{" + options.HashTag + "}:"
 	}
-	client = direct(client)
-	b := &Bare{client: client, lines: newLines(client, options.Logger), prefix: prefix}
+	client = line.Direct(client)
+	lines := line.NewLines(client, options.HashTag == "", denyWaiting, options.Logger)
+	b := &Bare{client: client, lines: lines, prefix: prefix}
 	for _, scope := range options.Together {
 		if b.tagged == nil {
 			b.tagged = make(map[string]bool)
@@ -87,9 +89,6 @@ func newBare(client redis.Scripter, options BareOptions) *Bare {
 	b.giveBacks = newGiveBacks()
 	b.holds = newHolds(b, cmp.Or(options.HoldTime, defaultHoldTime), options.Logger)
 	b.requests.New = func() any { return new(request) }
-	if locate := partitionerOf(client); locate != nil && options.HashTag == "" {
-		b.lines.partitioner.Store(&locate)
-	}
 	return b
 }
 
@@ -126,19 +125,19 @@ func (b *Bare) Peek(ctx context.Context, charges []backends.Charge, out []limits
 func (b *Bare) Reset(ctx context.Context, scope, key string) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("redisbackend: reset: %w", panicked(v))
+			err = fmt.Errorf("redisbackend: reset: %w", line.Panicked(v))
 		}
 	}()
-	var errands []*errand
+	var errands []*line.Errand
 	for kind := range marks {
 		if algorithm.Kind(kind) == algorithm.Held {
 			continue
 		}
 		e := b.newErrand(ctx, &resetScript, b.name(algorithm.Kind(kind), scope, key), 1, 1)
-		e.priority = taking
+		e.Priority = line.Taking
 		errands = append(errands, e)
 	}
-	if err := errors.Join(b.sendAll(ctx, errands)...); err != nil {
+	if err := errors.Join(b.lines.SendAll(ctx, errands)...); err != nil {
 		return fmt.Errorf("redisbackend: reset: %w", err)
 	}
 	return nil
@@ -234,7 +233,7 @@ func (b *Bare) decideRequest(
 			out[i] = results[at].enforced
 		}
 	}
-	if b.lines.partitioner.Load() != nil {
+	if b.lines.Partition() != nil {
 		b.markTransient(charges, out)
 	}
 	if r.hasHeld && !mode.peeks {
@@ -266,8 +265,8 @@ func (b *Bare) recycle(r *request) {
 func (b *Bare) decideAccounts(
 	ctx context.Context, r *request, mode mode,
 ) (results []result, owned bool, err error) {
-	if locate := b.lines.partitioner.Load(); locate != nil && len(r.accounts) > 1 {
-		groups, err := groupsOf(r.accounts, *locate)
+	if locate := b.lines.Partition(); locate != nil && len(r.accounts) > 1 {
+		groups, err := groupsOf(r.accounts, locate)
 		if err != nil {
 			return nil, true, err
 		}
@@ -278,7 +277,7 @@ func (b *Bare) decideAccounts(
 	}
 	owned, err = b.step(ctx, &r.take, r.accounts, mode)
 	crosses := owned && len(r.accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT")
-	if crosses && b.lines.learnSlots() {
+	if crosses && b.lines.LearnSlots() {
 		r.take.reset()
 		return b.decideAccounts(ctx, r, mode)
 	}
@@ -293,16 +292,16 @@ func (b *Bare) decideAccounts(
 func (b *Bare) step(
 	ctx context.Context, t *takeJob, accounts []account, mode mode,
 ) (owned bool, err error) {
-	if err := ctx.Err(); err != nil && !b.lines.mayBeLate(err) {
+	if err := ctx.Err(); err != nil && !b.lines.MayBeLate(err) {
 		return true, err
 	}
-	l, err := b.lines.lineOf(ctx, accounts[0].name)
+	l, err := b.lines.LineOf(ctx, accounts[0].name)
 	if err != nil {
 		return true, err
 	}
 	t.prepare(ctx, b, accounts, mode)
-	if owned, err = l.decide(ctx, t); err != nil {
-		return owned, b.lines.blame(l.explained(err, accounts), l)
+	if owned, err = l.Decide(ctx, &t.Job); err != nil {
+		return owned, b.lines.Blame(explained(l.WithoutTLS(err), accounts), l)
 	}
 	return true, nil
 }

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
 	"github.com/weir-go/weir/internal/ground/slot"
+	"github.com/weir-go/weir/redisbackend/internal/line"
 )
 
 // ErrEvicts is part of the error of [Backend.Check] if a server may evict live state when its
@@ -44,16 +46,16 @@ func (b *Bare) Check(ctx context.Context) error {
 func (b *Bare) checkAll(ctx context.Context) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = panicked(v)
+			err = line.Panicked(v)
 		}
 	}()
 	switch client := b.client.(type) {
-	case cluster:
+	case line.Cluster:
 		checkMaster := func(ctx context.Context, master *redis.Client) error {
 			return b.checkMaster(ctx, client, master)
 		}
 		return each(ctx, client, client.ForEachMaster, checkMaster)
-	case ring:
+	case line.Ring:
 		checkShard := func(ctx context.Context, shard *redis.Client) error {
 			return check(ctx, shard, b.prefix+"check")
 		}
@@ -78,7 +80,7 @@ func each(
 	err := forEach(ctx, func(ctx context.Context, server *redis.Client) (err error) {
 		defer func() { // this is a goroutine of the client
 			if v := recover(); v != nil {
-				err = panicked(v)
+				err = line.Panicked(v)
 			}
 		}()
 		if err := check(ctx, server); err != nil {
@@ -89,20 +91,20 @@ func each(
 		return nil
 	})
 	if err != nil {
-		err = howToAllow(withoutTLS(advised(err), client), "")
+		err = howToAllow(line.WithoutTLS(line.Advised(err), client), "")
 	}
 	return errors.Join(append(errs, err)...)
 }
 
 // checkMaster checks what a master says of its Cluster, and then the master itself with a key that
 // it keeps.
-func (b *Bare) checkMaster(ctx context.Context, client cluster, master *redis.Client) error {
+func (b *Bare) checkMaster(ctx context.Context, client line.Cluster, master *redis.Client) error {
 	info, err := master.ClusterInfo(ctx).Result()
 	switch {
 	case err != nil && strings.Contains(err.Error(), "run the 'cluster' command"):
 		return fmt.Errorf("%w: allow the user +cluster|info", err) // Redis 6 names no subcommand
 	case err != nil:
-		return howToAllow(advised(err), "")
+		return howToAllow(line.Advised(err), "")
 	}
 	var errs []error
 	if state := field(info, "cluster_state"); state != "ok" {
@@ -119,7 +121,7 @@ func (b *Bare) checkMaster(ctx context.Context, client cluster, master *redis.Cl
 }
 
 // keyAt returns a name that a master keeps.
-func (b *Bare) keyAt(ctx context.Context, client cluster, master *redis.Client) (string, error) {
+func (b *Bare) keyAt(ctx context.Context, client line.Cluster, master *redis.Client) (string, error) {
 	prefix, _, _ := strings.Cut(b.prefix, "{") // a hash tag would keep all in one slot
 	for i := range 16 * slot.Slots {
 		key := fmt.Sprint(prefix, "check:", i)
@@ -137,19 +139,19 @@ func check(ctx context.Context, client redis.Scripter, key string) error {
 	var clock time.Time
 	for first := true; ; first = false {
 		var found findings
-		c := scriptCall{script: &checkScript, keys: []string{key}, receiver: &found, most: maxText}
+		c := line.ScriptCall{Script: &checkScript, Keys: []string{key}, Receiver: &found, Most: line.MaxText}
 		if first { // EVAL also shows whether scripts may be sent
-			c.run(ctx, client, "eval", checkScript.source)
+			c.Run(ctx, client, "eval", checkScript.Source)
 		} else {
-			run(ctx, client, &c)
+			line.Run(ctx, client, &c)
 		}
-		if c.err != nil {
-			return howToAllow(withoutTLS(c.err, client), key)
+		if c.Err != nil {
+			return howToAllow(line.WithoutTLS(c.Err, client), key)
 		}
 		if !first {
 			var err error
 			mode := cmp.Or(field(found.info, "redis_mode"), field(found.info, "server_mode"))
-			if _, ok := client.(single); ok && mode == "cluster" {
+			if _, ok := client.(line.Single); ok && mode == "cluster" {
 				err = errors.New(useCluster)
 			}
 			err = errors.Join(err, judge(found.info), judgeClock(clock, found.now))
@@ -169,13 +171,13 @@ type findings struct {
 	info string // the sections server and memory of INFO
 }
 
-// receive implements [receiver].
-func (f *findings) receive(r *reply) error {
-	us, ok := r.number()
+// Receive implements [line.Receiver].
+func (f *findings) Receive(r *line.Reply) error {
+	us, ok := r.Number()
 	if !ok || us < 0 {
-		return errForeign
+		return line.ErrForeign
 	}
-	f.now, f.info = time.UnixMicro(us), r.rest()
+	f.now, f.info = time.UnixMicro(us), r.Rest()
 	return nil
 }
 

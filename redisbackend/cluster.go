@@ -8,11 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/weir-go/weir/internal/ground/slot"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
+	"github.com/weir-go/weir/redisbackend/internal/line"
 )
 
 // No script can decide keys that are spread over several servers. The accounts of such a request
@@ -30,31 +28,8 @@ type group struct {
 	results   []result
 }
 
-// partitioner returns the partition that keeps a name, as a comparable value, and the client to
-// ask.
-type partitioner func(name string) (partition any, client processor, err error)
-
-// partitionerOf returns the partitioner of a client. It is nil if one script decides all names.
-func partitionerOf(client redis.Scripter) partitioner {
-	switch client := client.(type) {
-	case cluster:
-		return bySlot(client)
-	case ring:
-		return func(name string) (any, processor, error) {
-			shard, err := client.GetShardClientForKey(name)
-			return shard, shard, err
-		}
-	}
-	return nil
-}
-
-// bySlot is the partitioner of a Cluster, or of a client that hides one.
-func bySlot(client processor) partitioner {
-	return func(name string) (any, processor, error) { return slot.Of(name), client, nil }
-}
-
 // groupsOf groups accounts by partition.
-func groupsOf(accounts []account, locate partitioner) ([]*group, error) {
+func groupsOf(accounts []account, locate line.Partitioner) ([]*group, error) {
 	var groups []*group
 	for i := range accounts {
 		partition, _, err := locate(accounts[i].name)

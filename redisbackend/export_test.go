@@ -2,8 +2,6 @@ package redisbackend
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,6 +10,7 @@ import (
 	"github.com/weir-go/weir/internal/ground/slot"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
+	"github.com/weir-go/weir/redisbackend/internal/line"
 )
 
 // BareOf returns the backend that asks Redis for b.
@@ -81,7 +80,7 @@ func TakeToGiveBack(
 	return r.take.results[0].enforced, func() (bool, error) {
 		s := b.refundsOf(r.accounts, r.take.results)[0]
 		e := s.errand(ctx)
-		s.record(e, b.sendAll(ctx, []*errand{e})[0])
+		s.record(e, b.lines.SendAll(ctx, []*line.Errand{e})[0])
 		return s.out.Returned > 0, s.out.Err
 	}, nil
 }
@@ -89,12 +88,12 @@ func TakeToGiveBack(
 // Apart reports whether the states of charges are kept in a partition each, of a Cluster unless
 // b knows better.
 func Apart(b *Bare, charges ...backends.Charge) bool {
-	locate := b.lines.partitioner.Load()
+	locate := b.lines.Partition()
 	seen := make(map[any]bool)
 	for _, c := range charges {
 		var partition any = slot.Of(NameUnder(b, c.Limit, c.Scope, c.Key))
 		if locate != nil {
-			partition, _, _ = (*locate)(NameUnder(b, c.Limit, c.Scope, c.Key))
+			partition, _, _ = locate(NameUnder(b, c.Limit, c.Scope, c.Key))
 		}
 		if seen[partition] {
 			return false
@@ -113,36 +112,16 @@ func Spread(b *Bare) int {
 }
 
 // Waiting is how many requests wait in the lanes of b.
-func Waiting(b *Bare) (n int) {
-	all := []*line{b.lines.only}
-	if servers := b.lines.byServer.Load(); servers != nil {
-		all = slices.Collect(maps.Values(*servers))
-	}
-	for _, l := range all {
-		if l == nil {
-			continue
-		}
-		l.mu.Lock()
-		for i := range l.queues {
-			for k := l.queues[i].First; k != nil; k = k.Next {
-				n++
-			}
-		}
-		l.mu.Unlock()
-	}
-	return n
-}
+func Waiting(b *Bare) (n int) { return line.Waiting(b.lines) }
 
 // WaitForEver has b never take a server for silent, nor end a call: the machine may be slow.
-func WaitForEver(b *Bare) {
-	b.lines.patience = 1000 * time.Hour
-}
+func WaitForEver(b *Bare) { WaitFor(b, 1000*time.Hour) }
 
 // WaitFor has b take a server for silent after a time.
-func WaitFor(b *Bare, patience time.Duration) { b.lines.patience = patience }
+func WaitFor(b *Bare, patience time.Duration) { line.SetPatience(b.lines, patience) }
 
 // OneCall has b make one call at a time to each server.
-func OneCall(b *Bare) { b.lines.maxCalls = 1 }
+func OneCall(b *Bare) { line.SetMaxCalls(b.lines, 1) }
 
 // Client is the client that b works with.
 func Client(b *Bare) redis.Scripter { return b.client }
@@ -151,17 +130,17 @@ func Client(b *Bare) redis.Scripter { return b.client }
 // more, in one pipeline if it is called for several keys: all of each call are the same. The
 // call can be sent in parts, or not. It returns the latest error.
 func RunOnce(ctx context.Context, client redis.Scripter, source string, parts bool, of ...[]string) (err error) {
-	var calls []*scriptCall
-	s := newScript(source)
+	var calls []*line.ScriptCall
+	s := line.NewScript(source)
 	for _, keys := range of {
-		calls = append(calls, &scriptCall{
-			script: &s, keys: keys, once: true, divisible: parts, receiver: anything{}, most: maxText,
+		calls = append(calls, &line.ScriptCall{
+			Script: &s, Keys: keys, Once: true, Divisible: parts, Receiver: anything{}, Most: line.MaxText,
 		})
 	}
-	run(ctx, client, calls...)
+	line.Run(ctx, client, calls...)
 	for _, c := range calls {
-		if c.err != nil {
-			err = c.err
+		if c.Err != nil {
+			err = c.Err
 		}
 	}
 	return err
@@ -170,7 +149,7 @@ func RunOnce(ctx context.Context, client redis.Scripter, source string, parts bo
 // anything is a receiver that believes each reply of its call.
 type anything struct{}
 
-func (anything) receive(*reply) error { return nil }
+func (anything) Receive(*line.Reply) error { return nil }
 
 // RenewAll renews all that b holds, at once, and waits until it is done. Units that Redis had lost are
 // renewed a second time: RenewAll waits for that, too, or it would cross what the test does next.
@@ -239,13 +218,13 @@ func ReleasesAreDone(b *Bare) bool {
 func (h *holds) areReleasesDoneLocked() bool { return len(h.inFlight) == 0 && h.retries.First == nil }
 
 // SettleDigest is the digest of the script that settles.
-var SettleDigest = settleScript.digest
+var SettleDigest = settleScript.Digest
 
 // RenewDigest is the digest of the script that renews.
-var RenewDigest = renewScript.digest
+var RenewDigest = renewScript.Digest
 
 // ReleaseDigest is the digest of the script that releases.
-var ReleaseDigest = releaseScript.digest
+var ReleaseDigest = releaseScript.Digest
 
 // Renewing is how many charges of b are being renewed.
 func Renewing(b *Bare) (n int) {
@@ -280,7 +259,7 @@ func DecodeAnnouncements(message string, arrived time.Time) ([]backends.Announce
 }
 
 // MostAtOnce is the weight of requests up to which one call sends all that wait.
-const MostAtOnce = maxWeight - maxWeight/8
+const MostAtOnce = line.MaxWeight - line.MaxWeight/8
 
 // Form returns the form of a request, which two requests share if they differ in their keys only,
 // and the weight of the request.
@@ -299,14 +278,7 @@ var JudgeClock = judgeClock
 
 // RunLate has b find, for a second, that this process runs late while other replies of its only server
 // come in.
-func RunLate(b *Bare) {
-	l := b.lines.only
-	now := time.Now().Add(callTimeout)
-	l.lines.late.note(now, 40*time.Millisecond)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.answeredAt = now
-}
+func RunLate(b *Bare) { line.RunLate(b.lines) }
 
 // Product is the name and version of a server in what Check says.
 var Product = product
@@ -319,33 +291,19 @@ func SetClockWrong(b *Bare, by time.Duration) { b.calendarClock.ahead.Store(by.M
 func ReadReply(
 	b *Bare, groups [][]backends.Charge, now int64, size int, reply func(number int64) string,
 ) ([][]limits.Decision, []error) {
-	var bs batches
-	var clock serverClock
-	clock.believe(now)
-	requests, jobs := make([]request, len(groups)), []*job(nil)
+	requests, jobs := make([]request, len(groups)), []*line.Job(nil)
 	for i, charges := range groups {
 		if err := b.accountsOf(charges, &requests[i], mode{}); err != nil {
 			panic(err)
 		}
 		requests[i].take.prepare(context.Background(), b, requests[i].accounts, mode{})
-		jobs = append(jobs, &requests[i].take.job)
+		jobs = append(jobs, &requests[i].take.Job)
 	}
-	bs.plan(jobs, nil)
-	sent := bs.list[0]
-	sent.expect(&clock)
-	sent.command = newScriptCommand(sent.receiver, sent.most)
-	text := []byte(reply(sent.command.number))
-	for piece := range slices.Chunk(text, size) {
-		if _, sent.readErr = sent.command.Write(piece); sent.readErr != nil {
-			break
-		}
-	}
-	sent.finish()
-	bs.outcome()
+	line.ReadReply(jobs, now, size, reply)
 	decisions, errs := make([][]limits.Decision, len(groups)), make([]error, len(groups))
 	for i := range requests {
 		r := &requests[i]
-		if errs[i] = r.take.err; errs[i] != nil {
+		if errs[i] = r.take.Err; errs[i] != nil {
 			continue
 		}
 		all := r.take.results
@@ -363,8 +321,8 @@ func ReadReply(
 // Sources are the scripts that decide and end, by digest.
 func Sources() map[string]string {
 	all := make(map[string]string)
-	for _, s := range []script{takeScript, settleScript, renewScript, releaseScript} {
-		all[s.digest] = s.source
+	for _, s := range []line.Script{takeScript, settleScript, renewScript, releaseScript} {
+		all[s.Digest] = s.Source
 	}
 	return all
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
+	"github.com/weir-go/weir/redisbackend/internal/line"
 )
 
 // A taking is given back if another server denied its request, the request failed, or its caller
@@ -30,7 +31,7 @@ const (
 
 	// maxUnawaited is the same for takings whose callers have left. A lower bound keeps clients
 	// that hang up all the time from slowing down others.
-	maxUnawaited = maxWeight / 2
+	maxUnawaited = line.MaxWeight / 2
 )
 
 // giveBacks counts the give-backs under way.
@@ -80,10 +81,10 @@ func (b *Bare) giveBack(ctx context.Context, groups []*group) {
 
 // giveBackUnawaited sends back what t took after its caller has left.
 func (b *Bare) giveBackUnawaited(t *takeJob) {
-	if t.err != nil || t.mode.peeks || !t.allowed {
+	if t.Err != nil || t.mode.peeks || !t.allowed {
 		return
 	}
-	b.giveBackAll(t.ctx, b.refundsOf(t.accounts, t.results), maxUnawaited)
+	b.giveBackAll(t.Ctx, b.refundsOf(t.accounts, t.results), maxUnawaited)
 	b.holds.releaseLater(t.ids, false)
 }
 
@@ -94,8 +95,8 @@ func (b *Bare) giveBackAll(ctx context.Context, tasks []*settleTask, most int) {
 			return
 		}
 		e := s.errand(ctx)
-		e.done = b.giveBacks.end
-		if err := b.send(e); err != nil {
+		e.Done = b.giveBacks.end
+		if err := b.lines.Send(e); err != nil {
 			b.giveBacks.end()
 		}
 	}

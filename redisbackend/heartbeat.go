@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/redisbackend/internal/line"
 )
 
 // A backend with [Options].Heartbeat is a member of a sorted set under its prefix. A beat renews
@@ -43,7 +45,7 @@ const (
 	beatRetry = time.Second
 
 	// beatTimeout is how long a beat waits for an answer.
-	beatTimeout = callTimeout
+	beatTimeout = line.CallTimeout
 
 	// beatsInRow is how many counts in a row make the number fall. From the first to the fourth it
 	// takes 9 s at least. Every process that reaches Redis has beaten meanwhile, even if one of its
@@ -123,20 +125,20 @@ func (h *heartbeat) answered(n int64, err error) (pause time.Duration) {
 func (h *heartbeat) send(ctx context.Context, lasts time.Duration) (n int64, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = panicked(v)
+			err = line.Panicked(v)
 		}
 	}()
 	e := h.backend.newErrand(ctx, &beatScript, h.key, 1, maxInstances, h.member, lasts.Microseconds())
-	e.priority = renewing
-	if err := h.backend.sendAll(ctx, []*errand{e})[0]; err != nil {
+	e.Priority = line.Renewing
+	if err := h.backend.lines.SendAll(ctx, []*line.Errand{e})[0]; err != nil {
 		return 0, err
 	}
-	return e.numbers[0], nil
+	return e.Numbers[0], nil
 }
 
 func (h *heartbeat) log(level slog.Level, message string, err error) {
 	defer func() { _ = recover() }() // a panic of the logger cannot be logged
-	logger := h.backend.lines.logger
+	logger := h.backend.lines.Logger
 	if logger == nil {
 		logger = slog.Default()
 	}

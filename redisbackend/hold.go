@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/internal/ground/list"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
+	"github.com/weir-go/weir/redisbackend/internal/line"
 )
 
 // A unit of a concurrency limit is held in Redis under an id, and ends by itself after HoldTime.
@@ -81,7 +82,7 @@ type hold struct {
 	node         list.Node[*hold]
 	list         *list.List[*hold] // nil: it is in none
 	dueAt        time.Time         // in its list
-	latestErrand *errand           // latest renewal or release
+	latestErrand *line.Errand      // latest renewal or release
 	mayReappear  bool              // a taking or renewal may arrive after a release: release it twice
 	endsBy       time.Time         // of units to release: when they end by themselves; else zero
 }
@@ -121,16 +122,16 @@ func newHold(ids idRange, mayReappear bool) *hold {
 }
 
 // errandFor returns an errand for k: a renewal while its request runs, a release afterwards.
-func (h *holds) errandFor(ctx context.Context, k *hold) *errand {
+func (h *holds) errandFor(ctx context.Context, k *hold) *line.Errand {
 	ids := make([]byte, 0, k.count*12)
 	for j := range k.count {
 		ids = h.appendID(ids, k.first+j)
 	}
-	weight := 1 + int(k.count/unitsWeight)
+	weight := 1 + int(k.count/line.UnitsWeight)
 	if !k.isForRelease() {
 		lasting := h.holdTime.Microseconds()
 		e := h.backend.newErrand(ctx, &renewScript, k.key, weight, k.count, ids, lasting)
-		e.priority = renewing
+		e.Priority = line.Renewing
 		return e
 	}
 	return h.backend.newErrand(ctx, &releaseScript, k.key, weight, k.count, ids)
@@ -236,7 +237,7 @@ func (h *holds) forget(ids idRange) *hold {
 
 // lastEnd returns the latest instant at which units that are held now end by themselves. A call
 // that takes or renews them may still be under way.
-func (h *holds) lastEnd() time.Time { return time.Now().Add(2*callTimeout + h.holdTime) }
+func (h *holds) lastEnd() time.Time { return time.Now().Add(2*line.CallTimeout + h.holdTime) }
 
 // releaseLater releases units for which no caller waits. mayReappear is true if a taking without a
 // reply may arrive after the release. If maxUnreleased units already wait, or h is closed, the
@@ -275,42 +276,35 @@ func (h *holds) releasedLocked(k *hold, now time.Time, err error) {
 		h.retryLocked(k, now)
 	case err == nil && k.mayReappear:
 		k.mayReappear = false
-		h.waitLocked(k, &h.secondReleases, now.Add(longestCall), now) // calls under way have ended then
+		h.waitLocked(k, &h.secondReleases, now.Add(line.LongestCall), now) // calls under way have ended then
 	default:
 		h.unreleased -= k.count
 	}
 }
 
-// endedContext is a context that has ended: lineOf then does no I/O.
-var endedContext = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()
-
 // sendLocked renews or releases holds. Those on one server are sent together.
 func (h *holds) sendLocked(now time.Time, due ...*hold) {
-	jobs, holdsOf := make(map[*line][]*job), make(map[*line][]*hold)
+	jobs, holdsOf := make(map[*line.Line][]*line.Job), make(map[*line.Line][]*hold)
 	for _, k := range due {
 		h.withdrawLocked(k)
 		e := h.errandFor(context.Background(), k)
-		e.done = func() { h.finish(k, e) }
+		e.Done = func() { h.finish(k, e) }
 		k.latestErrand = e
 		if !k.isForRelease() {
 			k.mayReappear = true // if this renewal arrives after the release
 			h.waitLocked(k, &h.unconfirmed, now.Add(h.holdTime/10), now)
 		}
 		h.inFlight[k]++
-		l, err := h.backend.lines.lineOf(endedContext, k.key)
+		l, err := h.backend.lines.LineOf(line.EndedContext, k.key)
 		if err != nil {
 			h.finishLocked(k, now, 0, err)
 			continue
 		}
-		e.line = l
-		jobs[l], holdsOf[l] = append(jobs[l], &e.job), append(holdsOf[l], k)
+		e.Line = l
+		jobs[l], holdsOf[l] = append(jobs[l], &e.Job), append(holdsOf[l], k)
 	}
 	for l, batch := range jobs {
-		if err := l.submit(now, batch...); err != nil {
+		if err := l.Submit(now, batch...); err != nil {
 			for _, k := range holdsOf[l] {
 				h.finishLocked(k, now, 0, err)
 			}
@@ -321,7 +315,7 @@ func (h *holds) sendLocked(now time.Time, due ...*hold) {
 // withdrawLocked withdraws the latest errand of k if that still waits. So at most one errand
 // of a hold waits.
 func (h *holds) withdrawLocked(k *hold) {
-	if e := k.latestErrand; e != nil && e.line != nil && e.line.withdraw(&e.job) {
+	if e := k.latestErrand; e != nil && e.Line != nil && e.Line.Withdraw(&e.Job) {
 		h.errandEndedLocked(k)
 	}
 }
@@ -335,14 +329,14 @@ func (h *holds) errandEndedLocked(k *hold) {
 }
 
 // finish handles the answer to a renewal or release of k.
-func (h *holds) finish(k *hold, e *errand) {
+func (h *holds) finish(k *hold, e *line.Errand) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	unknown := int64(0)
-	if e.err == nil {
-		unknown = e.numbers[0]
+	if e.Err == nil {
+		unknown = e.Numbers[0]
 	}
-	h.finishLocked(k, time.Now(), unknown, e.err)
+	h.finishLocked(k, time.Now(), unknown, e.Err)
 }
 
 // finishLocked handles the end of a renewal or release of k. unknown is how many of its units
@@ -451,7 +445,7 @@ func (h *holds) close() {
 	if h.closed = true; h.timer != nil {
 		h.timer.Stop()
 	}
-	var errands []*errand
+	var errands []*line.Errand
 	for _, queue := range [...]*list.List[*hold]{&h.retries, &h.secondReleases} {
 		for n := queue.First; n != nil; n = n.Next {
 			if k := n.Of; k.isForRelease() {
@@ -460,7 +454,7 @@ func (h *holds) close() {
 		}
 	}
 	h.mu.Unlock()
-	h.backend.sendAll(ctx, errands)
+	h.backend.lines.SendAll(ctx, errands)
 	h.waitForReleases(ctx)
 }
 

@@ -23,13 +23,13 @@ func (b *Bare) heldAccount(charged backends.Account, limit *encoded, mode mode) 
 
 // releaseIfTaken releases the units of a request that failed, if its script may have run.
 func (t *takeJob) releaseIfTaken() {
-	if len(t.ids) > 0 && t.backend.lines.mayHaveRun(t.err) {
+	if len(t.ids) > 0 && t.backend.lines.MayHaveRun(t.Err) {
 		t.backend.holds.releaseLater(t.ids, true)
 	}
 }
 
-// reissue gives t new ids, to send it again while the units of the former ids are being released.
-func (t *takeJob) reissue() {
+// Reissue gives t new ids, to send it again while the units of the former ids are being released.
+func (t *takeJob) Reissue() {
 	former := t.ids
 	if len(former) == 0 {
 		return

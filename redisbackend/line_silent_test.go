@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
+	"github.com/weir-go/weir/redisbackend/internal/line"
 )
 
 // answering is a client whose scripts are answered by a function.
@@ -40,7 +41,7 @@ func silence(ctx context.Context, _ string, _ int) error {
 func TestAProbeOfEndingsHasJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := MustNewBare(&answering{answer: silence}, BareOptions{HashTag: "one"})
-		b.lines.maxCalls = 1
+		line.SetMaxCalls(b.lines, 1)
 		e := backends.Ending{
 			Scope: "s", Key: "k", Limit: limits.LeakyBucket(limits.PerDay(1), 10), Taken: 2, Final: 1, Ticket: 1,
 		}
@@ -70,12 +71,9 @@ func TestRenewalsDoNotPileUpWhileAServerIsSilent(t *testing.T) {
 		}
 		for range 5 {
 			time.Sleep(minHoldTime)
-			l := b.lines.only
-			l.mu.Lock()
-			if n := l.queues[0].Size; n > units {
+			if n := line.Waiting(b.lines); n > units {
 				t.Errorf("%d renewals of %d units wait", n, units)
 			}
-			l.mu.Unlock()
 		}
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -90,12 +88,12 @@ func TestTheSecondReleaseIsLaterThanAnyRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var held atomic.Bool
 		b := MustNewBare(&answering{answer: func(ctx context.Context, digest string, _ int) error {
-			if digest != renewScript.digest {
+			if digest != renewScript.Digest {
 				held.Store(false)
 				return nil
 			}
 			select {
-			case <-time.After(longestCall - time.Millisecond):
+			case <-time.After(line.LongestCall - time.Millisecond):
 				held.Store(true)
 				return nil
 			case <-ctx.Done():
@@ -108,33 +106,12 @@ func TestTheSecondReleaseIsLaterThanAnyRenewal(t *testing.T) {
 		time.Sleep(minHoldTime/3 + b.holds.slack() + time.Millisecond) // the renewal has just begun
 		e := backends.Ending{Scope: "s", Key: "k", Limit: limits.Concurrent(1), Taken: 1, Ticket: id}
 		_ = b.Settle(context.Background(), []backends.Ending{e}, make([]limits.Settlement, 1))
-		time.Sleep(3 * longestCall)
+		time.Sleep(3 * line.LongestCall)
 		if held.Load() {
 			t.Error("the unit of a request that has ended is held")
 		}
 		if err := b.Close(); err != nil {
 			t.Error(err)
-		}
-	})
-}
-
-// Endings give units back: a crowd of them moves no taking of their key behind others.
-func TestEndingsMakeNoKeyBusy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := MustNewBare(&answering{answer: silence}, BareOptions{HashTag: "one"})
-		l := b.lines.only
-		for i := range 2 * busyKey {
-			e := b.newErrand(t.Context(), &releaseScript, "key", 1, 1, []byte(fmt.Sprintf("%012d", i)))
-			e.done = func() {}
-			l.mu.Lock()
-			l.enqueueLocked(&e.job, time.Now())
-			l.mu.Unlock()
-		}
-		j := &job{priority: taking, keys: []string{"key"}, weight: 1}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.enqueueLocked(j, time.Now()); j.queue != &l.queues[1] {
-			t.Error("the only taking of its key waits behind others")
 		}
 	})
 }

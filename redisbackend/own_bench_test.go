@@ -2,6 +2,7 @@ package redisbackend
 
 import (
 	"context"
+	"io"
 	"strconv"
 	"testing"
 	"time"
@@ -19,13 +20,12 @@ type atOnce struct {
 }
 
 func (c *atOnce) Process(_ context.Context, cmd redis.Cmder) error {
-	script := cmd.(*scriptCommand)
 	now := strconv.FormatInt(time.Now().UnixMicro(), 10)
 	c.reply = append(c.reply[:0], "$53\r\n"...)
-	c.reply = strconv.AppendInt(c.reply, script.number, 10)
+	c.reply = strconv.AppendInt(c.reply, cmd.Args()[4].(int64), 10)
 	c.reply = append(append(c.reply, ' '), now...)
 	c.reply = append(append(append(c.reply, " 1 "...), now...), " 5000 0\r\n"...)
-	_, err := script.Write(c.reply)
+	_, err := cmd.(io.Writer).Write(c.reply)
 	return err
 }
 

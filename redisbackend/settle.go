@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
+	"github.com/weir-go/weir/redisbackend/internal/line"
 )
 
 // settleBudget is how long Settle may take.
@@ -28,18 +28,18 @@ func (b *Bare) Settle(
 		return errSettleLengths
 	}
 	clear(out)
-	ctx, cancel := context.WithTimeout(ctx, max(settleBudget, b.lines.patience))
+	ctx, cancel := context.WithTimeout(ctx, max(settleBudget, b.lines.Patience))
 	defer cancel()
 	tasks := b.settleTasksOf(endings, out)
 	releases := b.holds.releasesOf(endings, out)
-	var errands []*errand
+	var errands []*line.Errand
 	for _, s := range tasks {
 		errands = append(errands, s.errand(ctx))
 	}
 	for _, e := range releases {
 		errands = append(errands, b.holds.errandFor(ctx, e.hold))
 	}
-	errs := b.sendAll(ctx, errands)
+	errs := b.lines.SendAll(ctx, errands)
 	for i, s := range tasks {
 		s.record(errands[i], errs[i])
 	}
@@ -48,109 +48,25 @@ func (b *Bare) Settle(
 	for _, s := range tasks {
 		errands = append(errands, s.errand(ctx))
 	}
-	for i, err := range b.sendAll(ctx, errands) {
+	for i, err := range b.lines.SendAll(ctx, errands) {
 		tasks[i].record(errands[i], err)
 	}
 	return nil
 }
 
-// errand is a job about one key whose reply is one number: a settlement, give-back, renewal,
-// release or reset.
-type errand struct {
-	job
-	line *line
-	most int64  // the largest number that the script may reply
-	done func() // called with the answer, unless the caller has left
-}
-
-// read implements [owner]. settle.lua replies -1 if it postpones a job to another call.
-func (e *errand) read(numbers []int64) bool {
-	n := numbers[0]
-	e.isPostponed = n == -1 && e.script == &settleScript
-	return n >= 0 && n <= e.most || e.isPostponed
-}
-
-// answer implements [owner].
-func (e *errand) answer() {
-	if e.isAwaited() {
-		e.done()
-	}
-}
-
 // newErrand returns an errand. Its weight is in keys.
 func (b *Bare) newErrand(
-	ctx context.Context, s *script, key string, weight int, most int64, args ...any,
-) *errand {
-	e := &errand{most: most}
-	e.ctx, e.script, e.instant, e.owner = ctx, s, b.instant(), e
-	e.keys, e.args, e.weight, e.width = []string{key}, args, weight, 1
-	e.priority, e.once = ending, true
+	ctx context.Context, s *line.Script, key string, weight int, most int64, args ...any,
+) *line.Errand {
+	e := line.NewErrand(ctx, s, key, most, args)
+	e.Instant, e.Weight, e.MayWait = b.instant(), weight, s == &settleScript
 	return e
-}
-
-// send sends e to the server of its key.
-func (b *Bare) send(e *errand) (err error) {
-	if e.line, err = b.lines.lineOf(endedContext, e.keys[0]); err == nil {
-		err = e.line.submit(time.Now(), &e.job)
-	}
-	return err
-}
-
-// sendAll sends errands and waits for the answers until ctx ends. It returns an error or nil for
-// each.
-func (b *Bare) sendAll(ctx context.Context, errands []*errand) []error {
-	errs := make([]error, len(errands))
-	byLine := make(map[*line][]*job)
-	var unanswered atomic.Int64
-	unanswered.Store(1)
-	done := make(chan struct{})
-	count := func() {
-		if unanswered.Add(-1) == 0 {
-			close(done)
-		}
-	}
-	for i, e := range errands {
-		e.done = count
-		if e.line, errs[i] = b.lines.lineOf(ctx, e.keys[0]); errs[i] == nil {
-			byLine[e.line] = append(byLine[e.line], &e.job)
-			unanswered.Add(1)
-		}
-	}
-	refused := make(map[*line]error)
-	for l, jobs := range byLine {
-		if err := l.submit(time.Now(), jobs...); err != nil {
-			refused[l] = err
-			unanswered.Add(-int64(len(jobs)))
-		}
-	}
-	count()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
-	for i, e := range errands {
-		switch {
-		case errs[i] != nil: // no line: its server is not known
-		case refused[e.line] != nil:
-			errs[i] = refused[e.line]
-		case e.fate.Load() == answered:
-			errs[i] = e.err
-		case e.line.withdraw(&e.job) || e.abandon():
-			errs[i] = ctx.Err()
-		default:
-			errs[i] = e.err
-		}
-	}
-	return errs
 }
 
 // ServerOf implements [backends.Divided].
 func (b *Bare) ServerOf(scope, key string, limit limits.Limit) any {
-	if b.lines.only != nil || b.lines.learn != nil && !b.lines.known.Load() {
-		return nil
-	}
 	name := b.name(algorithm.Of(limit.Algorithm()).Kind, scope, key)
-	if server, err := b.lines.serverOf(name); err == nil {
+	if server := b.lines.ServerNow(name); server != nil {
 		return server
 	}
 	return nil
@@ -216,7 +132,7 @@ func (b *Bare) withRightPeriods(tasks []*settleTask) (again []*settleTask) {
 }
 
 // errand returns the job of s.
-func (s *settleTask) errand(ctx context.Context) *errand {
+func (s *settleTask) errand(ctx context.Context) *line.Errand {
 	kind := cmp.Or(s.kind, "r ")
 	if s.ending.Final > s.ending.Taken {
 		kind = "c "
@@ -227,15 +143,15 @@ func (s *settleTask) errand(ctx context.Context) *errand {
 }
 
 // record sets the result of s from the answer to its errand.
-func (s *settleTask) record(e *errand, err error) {
+func (s *settleTask) record(e *line.Errand, err error) {
 	ending := s.ending
 	switch {
 	case err != nil:
 		s.out.Err = fmt.Errorf("redisbackend: settle: %w", err)
 	case ending.Final < ending.Taken:
-		s.out.Returned = e.numbers[0]
+		s.out.Returned = e.Numbers[0]
 	default:
-		s.out.Charged, s.out.Forgiven = e.numbers[0], ending.Final-ending.Taken-e.numbers[0]
+		s.out.Charged, s.out.Forgiven = e.Numbers[0], ending.Final-ending.Taken-e.Numbers[0]
 	}
 }
 

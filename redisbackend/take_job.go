@@ -2,22 +2,22 @@ package redisbackend
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
+
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/redisbackend/internal/line"
 )
 
 // takeJob is the job that decides what one caller charges on one server. A call may still use it
 // after its caller has left. Then its memory is not reused.
 type takeJob struct {
-	job
+	line.Job
 	backend   *Bare
 	accounts  []account
 	hasLogs   bool
 	statesEnd int // index in its reply behind the states: the waits of logs follow
 	waitsEnd  int // index behind the waits: the serials follow
 	mode      mode
-	answered  chan struct{} // receives once t is answered, if its caller still waits
 
 	// Set before t is answered, unless there is an error.
 	allowed bool
@@ -27,58 +27,61 @@ type takeJob struct {
 }
 
 // prepare makes t the job that decides accounts in a mode.
-func (t *takeJob) prepare(ctx context.Context, b *Bare, accounts []account, mode mode) {
-	t.backend, t.accounts, t.mode = b, accounts, mode
-	t.ctx, t.script, t.priority, t.owner = ctx, &takeScript, taking, t
-	t.form, t.instant, t.width = formOf(accounts, mode), mode.instant, 1
+func (t *takeJob) prepare(ctx context.Context, b *Bare, accounts []account, m mode) {
+	t.backend, t.accounts, t.mode = b, accounts, m
+	t.Ctx, t.Script, t.Priority, t.Owner = ctx, &takeScript, line.Taking, t
+	t.Form, t.Instant, t.Width = formOf(accounts, m), m.instant, 1
 	waits, serials := 0, 0
 	for i := range accounts {
 		account := &accounts[i]
 		t.hasLogs = t.hasLogs || account.limit.Lists
-		t.width += account.limit.width
+		t.Width += account.limit.width
 		waits += account.waits()
 		if account.settles {
 			serials++
 		}
-		t.weight += account.weight()
-		t.keys = append(t.keys, account.name)
-		if !mode.peeks && account.limit.Held {
-			t.hasOwnArgs, t.once = true, true
+		t.Weight += account.weight()
+		t.Keys = append(t.Keys, account.name)
+		if !m.peeks && account.limit.Held {
+			t.HasOwnArgs, t.Once = true, true
 			t.ids = append(t.ids, idRange{account.name, account.ticket, account.held()})
 		}
 	}
-	t.statesEnd = t.width
+	t.statesEnd = t.Width
 	t.waitsEnd = t.statesEnd + waits
-	t.width = t.waitsEnd + serials
+	t.Verb, t.IsPlain = m.name(), m == (mode{}) && !t.hasLogs
+	t.Width = t.waitsEnd + serials
 	t.setArguments()
-	if t.answered == nil {
-		t.answered = make(chan struct{}, 1)
+	if t.Replied == nil {
+		t.Replied = make(chan struct{}, 1)
 	}
 }
 
 func (t *takeJob) setArguments() {
-	t.args = t.args[:0]
+	t.Args = t.Args[:0]
 	for i := range t.accounts {
 		account := &t.accounts[i]
-		t.args = append(t.args, account.limit.text, account.units(t))
+		t.Args = append(t.Args, account.limit.text, account.units(t))
 	}
 }
 
 // reset empties t for reuse. No call may use t any more.
 func (t *takeJob) reset() {
-	clear(t.keys)
-	clear(t.args)
+	clear(t.Keys)
+	clear(t.Args)
 	*t = takeJob{
-		job:     job{keys: t.keys[:0], args: t.args[:0], numbers: t.numbers[:0]},
-		results: t.results[:0], ids: t.ids[:0], answered: t.answered,
+		Job: line.Job{
+			Keys: t.Keys[:0], Args: t.Args[:0], Numbers: t.Numbers[:0], Replied: t.Replied,
+		},
+		results: t.results[:0], ids: t.ids[:0],
 	}
 }
 
-// read implements [owner]: it describes the decisions from the states in the reply.
-func (t *takeJob) read(numbers []int64) bool {
+// Read implements [line.Owner]: it describes the decisions from the states in the reply.
+func (t *takeJob) Read(numbers []int64) bool {
 	t.allowed, t.results = numbers[0] == 1, t.results[:0]
 	for _, n := range numbers {
-		if n < 0 || n > maxNumber {
+		if n < 0 || n > line.MaxNumber {
 			return false
 		}
 	}
@@ -100,85 +103,92 @@ func (t *takeJob) read(numbers []int64) bool {
 	return allFit == t.allowed && (t.allowed || numbers[0] == 0)
 }
 
-// answer implements [owner].
-func (t *takeJob) answer() {
-	if t.err != nil {
+// Answer implements [line.Owner].
+func (t *takeJob) Answer() {
+	if t.Err != nil {
 		t.releaseIfTaken()
 	}
-	if t.isAwaited() {
-		t.answered <- struct{}{}
+	if t.IsAwaited() {
+		t.Replied <- struct{}{}
 	} else {
 		t.backend.giveBackUnawaited(t)
 	}
 }
 
-// decide sends t and waits for the answer until ctx ends. owned is false if a call may still use
-// t.
-func (l *line) decide(ctx context.Context, t *takeJob) (owned bool, err error) {
-	since := time.Now()
-	inline, err := l.submitInline(ctx, &t.job, since)
-	if err != nil {
-		return true, err
-	}
-	if inline == nil {
-		return l.await(ctx, t, since)
-	}
-	inline.callInline(t.answered)
-	if t.err == nil || !l.shouldWaitOn(ctx, since) {
-		return true, t.err
-	}
-	// This process ran late, so t is sent again. Units that the first call took stay taken, except
-	// for those of concurrency limits: they are being released.
-	t.fate.Store(underWay)
-	t.reissue()
-	if err := l.submit(time.Now(), &t.job); err != nil {
-		return true, err
-	}
-	return l.await(ctx, t, since)
+// If 32 or more requests wait for one key and the key denies one, the same answer denies the
+// others that charge it as much. The server would deny them, too, and asking it would delay the
+// requests of other keys.
+
+// denialKey identifies charges that one denial answers: equal keys, limits and units.
+type denialKey struct {
+	name  string
+	limit limits.Limit
+	units int64
+	value string // its digest
 }
 
-// await waits until ctx ends for the answer to t, which was submitted at since.
-func (l *line) await(ctx context.Context, t *takeJob, since time.Time) (owned bool, err error) {
-	select {
-	case <-t.answered:
-		return true, t.err
-	case <-ctx.Done():
-	}
-	for l.shouldWaitOn(ctx, since) {
-		timer := time.NewTimer(slice)
-		select {
-		case <-t.answered:
-			timer.Stop()
-			return true, t.err
-		case <-timer.C:
+func (a *account) denialKey() denialKey {
+	return denialKey{a.name, a.Limit, a.Enforced, a.digest}
+}
+
+// denyWaiting takes waiting requests out of q if a denial in the call of jobs answers them, and
+// denies them. The denial must come from a busy key. The requests must have waited before the call
+// began: units may have been returned since.
+func denyWaiting(q *line.Queue, jobs []*line.Job, begun time.Time) (denied []*line.Job) {
+	var denials map[denialKey]limits.Decision
+	for _, j := range jobs {
+		if t, ok := j.Owner.(*takeJob); ok {
+			denials = t.addDenials(denials, q)
 		}
 	}
-	if l.withdraw(&t.job) {
-		return true, l.unanswered(ctx, since, true)
+	if len(denials) == 0 {
+		return nil
 	}
-	if !t.abandon() {
-		<-t.answered // answered at the same moment
-		return true, t.err
-	}
-	return false, l.unanswered(ctx, since, false)
+	return q.RemoveIf(begun, func(j *line.Job) bool {
+		t, ok := j.Owner.(*takeJob)
+		return ok && t.denyBy(denials)
+	})
 }
 
-// unanswered returns the error of a job, submitted at since, whose context has ended. waited is
-// true if the job was never sent.
-func (l *line) unanswered(ctx context.Context, since time.Time, waited bool) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	err := ctx.Err()
-	if l.answeredAt.After(since) && (waited || l.timelyLocked(ctx, since)) {
-		return spared{fmt.Errorf("%w: %w", errBusy, err)}
+// addDenials adds the denials of t by busy keys. A peek, or a request with an instant of its
+// own, adds none.
+func (t *takeJob) addDenials(
+	denials map[denialKey]limits.Decision, q *line.Queue,
+) map[denialKey]limits.Decision {
+	if t.Err != nil || t.mode != (mode{}) {
+		return denials
 	}
-	if l.latest != nil {
-		err = fmt.Errorf("%w; the latest failure was: %w", err, l.latest)
+	for i := range t.accounts {
+		account, d := &t.accounts[i], t.results[i].enforced
+		if account.Enforced > 0 && !d.Allowed && q.IsBusy(account.name) {
+			if denials == nil {
+				denials = make(map[denialKey]limits.Decision)
+			}
+			denials[account.denialKey()] = d
+		}
 	}
-	return err
+	return denials
 }
 
-// errBusy is part of the error of a request that waited too long while the server answered others
-// in time. That is load, and no failure of the server.
-var errBusy = errors.New(
-	"too many requests wait for the server, which answers others in time: raise the time budget")
+// denyBy denies t by the first of its accounts that a denial answers. Its other accounts are
+// marked as not asked. It returns false if no denial answers.
+func (t *takeJob) denyBy(denials map[denialKey]limits.Decision) bool {
+	for i := range t.accounts {
+		d, ok := denials[t.accounts[i].denialKey()]
+		if !ok || t.mode != (mode{}) {
+			continue
+		}
+		t.Now, t.allowed, t.results, t.Err = d.At, false, t.results[:0], nil
+		for range t.accounts {
+			t.results = append(t.results, resultNotAsked)
+		}
+		t.results[i].enforced = d
+		return true
+	}
+	return false
+}
+
+var (
+	notAsked       = limits.Decision{Allowed: true, Source: limits.SourceNotAsked}
+	resultNotAsked = result{enforced: notAsked, shadow: notAsked}
+)

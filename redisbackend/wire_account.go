@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/internal/ground/family"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
+	"github.com/weir-go/weir/redisbackend/internal/line"
 )
 
 // account is the sum of all charges of one Take on one key. It writes the arguments of take.lua
@@ -111,7 +112,7 @@ func (a *account) weight() int {
 	if !a.limit.Held {
 		return a.limit.weight
 	}
-	return a.limit.weight + int(a.held()/unitsWeight)
+	return a.limit.weight + int(a.held()/line.UnitsWeight)
 }
 
 // waits returns how many waits the reply has for a. Only logs have any.
@@ -159,9 +160,6 @@ type foundState struct {
 	takes   bool            // the request was allowed, and is no peek
 }
 
-// maxNumber is the highest number that a reply may have: scripts compute with doubles.
-const maxNumber = 1<<53 - 1
-
 // readState cuts the numbers of a off the front of states, waits and serials. These are the numbers
 // in the reply to t that no earlier account has cut off. It returns false if the script never
 // replies such numbers.
@@ -172,7 +170,7 @@ func (a *account) readState(t *takeJob, states, waits, serials *[]int64) (f foun
 	if len(numbers) > 2 {
 		f.B = numbers[2]
 	}
-	f.now, f.asOf = t.now, max(t.now, f.At)
+	f.now, f.asOf = t.Now, max(t.Now, f.At)
 	f.allowed, f.takes = t.allowed, t.allowed && !t.mode.peeks
 	switch a.Limit.Algorithm() {
 	case limits.AlgorithmFixedWindow:

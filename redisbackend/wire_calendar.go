@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/calendar"
+	"github.com/weir-go/weir/redisbackend/internal/line"
 )
 
 // calendarClock is how far the clocks of the servers are ahead of this process, in microseconds.
@@ -33,7 +34,7 @@ func (c *calendarClock) learn(err error) bool {
 	_, rest, found := strings.Cut(err.Error(), "WEIR asks again at ")
 	digits, _, _ := strings.Cut(rest, ":")
 	server, parseErr := strconv.ParseInt(digits, 10, 64)
-	if !found || parseErr != nil || server <= 0 || server > maxNumber {
+	if !found || parseErr != nil || server <= 0 || server > line.MaxNumber {
 		return false
 	}
 	c.ahead.Store(server - time.Now().UnixMicro())

@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"memory":            {"internal/ground/call", "internal/ground/family"},
 	"remote":            {"internal/ground/endings"},
 	"core":              {"internal/ground/endings", "internal/ground/failure", "internal/ground/list", "memory"},
-	"redisbackend":      {"internal/ground/family", "internal/ground/list", "internal/ground/slot", "remote"},
+	"redisbackend":      {"internal/ground/family", "redisbackend/internal/line", "remote"},
 	"headers":           {"core"},
 	"keyfuncs":          {"core", "internal/ground/address", "internal/ground/unseen"},
 	"nethttp":           {"internal/http/gate"},
@@ -51,6 +51,7 @@ var mayImport = map[string][]string{
 	"internal/ground/endings":    {"internal/ground/call", "internal/ground/perbackend"},
 	"internal/ground/failure":    {"limits"},
 	"internal/ground/perbackend": {"limits/backends"},
+	"redisbackend/internal/line": {"internal/ground/list", "internal/ground/slot"},
 	"internal/http/shedgate":     {"internal/http/watch"},
 }
 

@@ -30,7 +30,7 @@ var defects = []struct{ name, by, file, now, then string }{
 		"errors.As(err, &spares) && spares.SparesBackend()", "errors.As(err, &spares) && false",
 	},
 	{
-		"a connection is thrown away after the budget", "FarAway", "redisbackend/line.go",
+		"a connection is thrown away after the budget", "FarAway", "redisbackend/internal/line/line.go",
 		"l.callCtxEnds = now.Add(timeout + callTimeout/8)", "l.callCtxEnds = now.Add(50 * time.Millisecond)",
 	},
 	{
@@ -46,7 +46,7 @@ var defects = []struct{ name, by, file, now, then string }{
 		"!out[i].Allowed && !out[i].Transient && cacheable", "!out[i].Allowed && cacheable",
 	},
 	{
-		"a taking whose reply was lost is repeated", "AskedForAgain", "redisbackend/line_call.go",
+		"a taking whose reply was lost is repeated", "AskedForAgain", "redisbackend/internal/line/batches.go",
 		"NoRetry() bool { return true }", "NoRetry() bool { return false }",
 	},
 	{

@@ -1,4 +1,4 @@
-package redisbackend
+package line
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ import (
 // connection if that fails. So a reply that is not believed is the last one of its connection.
 
 var (
-	errForeign = errors.New("the reply is not that of this call: " +
+	ErrForeign = errors.New("the reply is not that of this call: " +
 		"is a proxy out of step, or is this not Redis?")
 	errImpossible = errors.New("the reply has a number that the script never computes: " +
 		"is this Redis or Valkey?")
@@ -38,14 +38,14 @@ var (
 )
 
 // receiver reads the reply to a script. Its error says why the reply is not believed.
-type receiver interface{ receive(*reply) error }
+type receiver interface{ Receive(*Reply) error }
 
-// reply is the unread rest of a reply. Each number follows a space. An error is " !", its text and
+// Reply is the unread rest of a reply. Each number follows a space. An error is " !", its text and
 // the end of a line.
-type reply struct{ text []byte }
+type Reply struct{ text []byte }
 
-// number reads a number.
-func (r *reply) number() (n int64, ok bool) {
+// Number reads a number.
+func (r *Reply) Number() (n int64, ok bool) {
 	if len(r.text) < 2 || r.text[0] != ' ' {
 		return 0, false
 	}
@@ -62,7 +62,7 @@ func (r *reply) number() (n int64, ok bool) {
 }
 
 // error reads an error. It returns nil if a number comes next.
-func (r *reply) error() error {
+func (r *Reply) error() error {
 	text, isError := bytes.CutPrefix(r.text, []byte(" !"))
 	if !isError {
 		return nil
@@ -75,15 +75,18 @@ func (r *reply) error() error {
 	return redisError(string(text))
 }
 
-// rest reads all that is left.
-func (r *reply) rest() string {
+// Rest reads all that is left.
+func (r *Reply) Rest() string {
 	text := string(r.text)
 	r.text = nil
 	return text
 }
 
 // hasEnded reports whether nothing is left.
-func (r *reply) hasEnded() bool { return len(r.text) == 0 }
+func (r *Reply) hasEnded() bool { return len(r.text) == 0 }
+
+// MaxNumber is the highest number that a reply may have: scripts compute with doubles.
+const MaxNumber = 1<<53 - 1
 
 // maxJump is how far the clock of a server may be from its expected reading.
 const maxJump = 24 * time.Hour
@@ -109,7 +112,7 @@ func (s *serverClock) believe(us int64) bool {
 	reading := clockReading{us, time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if us <= 0 || us > maxNumber {
+	if us <= 0 || us > MaxNumber {
 		return false
 	}
 	if s.latest.at.IsZero() || reading.agrees(s.latest) || reading.agrees(s.doubted) {
@@ -128,7 +131,7 @@ func (r clockReading) agrees(before clockReading) bool {
 
 const (
 	maxLine = 16 << 10 // bytes
-	maxText = 64 << 10 // bytes of a reply besides numbers: ten sections of INFO
+	MaxText = 64 << 10 // bytes of a reply besides numbers: ten sections of INFO
 )
 
 // scriptCommand is the command that runs a script once, and reads the reply.
@@ -144,7 +147,7 @@ type scriptCommand struct {
 	// The part of the reply that was read so far.
 	ended  bool // the next piece begins another reply
 	pieces []byte
-	reply  reply
+	reply  Reply
 }
 
 func newScriptCommand(to receiver, most int) *scriptCommand {
@@ -203,7 +206,7 @@ func (c *scriptCommand) parse(text []byte) (body []byte, isWhole bool, err error
 	case !hasLine && len(text) <= maxLine:
 		return nil, false, nil
 	case !hasLine || len(line) == 0:
-		return nil, false, errForeign
+		return nil, false, ErrForeign
 	case line[0] == '-' && len(rest) == 0:
 		return nil, false, redisError(string(line[1:]))
 	}
@@ -211,11 +214,11 @@ func (c *scriptCommand) parse(text []byte) (body []byte, isWhole bool, err error
 	end := n + len("\r\n")
 	switch {
 	case line[0] != '$' || err != nil || n < 0 || n > c.most || len(rest) > end:
-		return nil, false, errForeign
+		return nil, false, ErrForeign
 	case len(rest) < end:
 		return nil, false, nil
 	case string(rest[n:]) != "\r\n":
-		return nil, false, errForeign
+		return nil, false, ErrForeign
 	}
 	return rest[:n], true, nil
 }
@@ -225,7 +228,7 @@ func (c *scriptCommand) receive(body []byte) error {
 	var room [20]byte
 	rest, isOwn := bytes.CutPrefix(body, strconv.AppendInt(room[:0], c.number, 10))
 	if !isOwn {
-		return errForeign
+		return ErrForeign
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -233,7 +236,7 @@ func (c *scriptCommand) receive(body []byte) error {
 		return errUnread
 	}
 	c.reply.text = rest
-	err := c.receiver.receive(&c.reply)
+	err := c.receiver.Receive(&c.reply)
 	c.isReceived = err == nil || err == errImpossible
 	return err
 }
@@ -243,14 +246,8 @@ func (c *scriptCommand) receive(body []byte) error {
 func (c *scriptCommand) readValue(value any) error {
 	text, ok := value.(string)
 	if c.begin(); !ok || len(text) > c.most {
-		return errForeign
+		return ErrForeign
 	}
 	c.ended = true
 	return c.receive([]byte(text))
 }
-
-// redisError returns an error that a server replied. Its type is that of most errors of go-redis.
-func redisError(text string) error { return as(redis.Nil, text) }
-
-// as converts text to the type of like, which go-redis does not export.
-func as[T ~string](like T, text string) T { return T(text) }

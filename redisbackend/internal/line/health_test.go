@@ -1,4 +1,4 @@
-package redisbackend
+package line
 
 import (
 	"bytes"
@@ -23,15 +23,17 @@ func TestAServerHasTheMoreTimeTheFurtherAwayItIs(t *testing.T) {
 		{"slow beyond measure", time.Minute, time.Second, 1001 * time.Millisecond},
 		{"not heard of", 0, 500 * time.Millisecond, 501 * time.Millisecond},
 	} {
-		l := newLine(&lines{maxCalls: 16, patience: quietFor}, "a")
+		h := newHealth("a", quietFor, new(lateness), nil)
 		now := time.Now()
 		if tt.answeredIn > 0 {
-			l.judgeLocked(now, now.Add(-tt.answeredIn), true, true, nil)
+			h.judge(now, now.Add(-tt.answeredIn), true, true, nil)
 		}
-		l.calls, l.quietSince = 1, now
-		if l.isDownLocked(now.Add(tt.still)) || !l.isDownLocked(now.Add(tt.over)) {
+		h.quietSince = now
+		still := h.isDown(now.Add(tt.still), callCount{1, 16})
+		over := h.isDown(now.Add(tt.over), callCount{1, 16})
+		if still || !over {
 			t.Errorf("%s: gone after %v: %v, after %v: %v; want false and true", tt.name,
-				tt.still, l.isDownLocked(now.Add(tt.still)), tt.over, l.isDownLocked(now.Add(tt.over)))
+				tt.still, still, tt.over, over)
 		}
 	}
 }
@@ -42,12 +44,10 @@ func TestAServerThatRepliesOnlyWithErrorsIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, nil))
-		l := newLine(&lines{maxCalls: 16, patience: quietFor, logger: logger}, "198.51.100.1:6379")
+		h := newHealth("198.51.100.1:6379", quietFor, new(lateness), logger)
 		judge := func(err error) {
-			l.mu.Lock()
 			now := time.Now()
-			l.judgeLocked(now, now, true, err == nil, err)
-			l.mu.Unlock()
+			h.judge(now, now, true, err == nil, err)
 			synctest.Wait()
 		}
 		lines := func() int { return strings.Count(log.String(), "\n") }

@@ -1,22 +1,16 @@
-package redisbackend
+package line
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"runtime"
-	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // worker makes the calls of a line one after the other until no job waits. It runs on a goroutine
 // of its own, or for one call on that of a caller.
 type worker struct {
-	line         *line
+	line         *Line
 	run          func() // w.work: a method value made once, so that go statements allocate nothing
-	jobs         []*job
+	jobs         []*Job
 	batches      batches
 	callCtx      context.Context
 	since        time.Time
@@ -24,19 +18,6 @@ type worker struct {
 	takesEndings bool // the call sends endings
 	probes       bool // the call is a probe: it may exceed maxCalls
 }
-
-// panicked returns the error of a panic below the client. go-redis panics itself if a server
-// announces a reply too long for any memory.
-func panicked(v any) error {
-	if err, ok := v.(runtime.Error); ok && strings.Contains(err.Error(), "makeslice") {
-		return errLength
-	}
-	return fmt.Errorf("panic in a hook of the client: %v", v)
-}
-
-var errLength = errors.New("the server replied with an impossible length: is it Redis?")
-
-var errExited = errors.New("a hook of the client ended the goroutine by runtime.Goexit")
 
 func (w *worker) work() {
 	now := time.Now()
@@ -51,13 +32,13 @@ func (w *worker) round() (more bool) {
 	err, exits := error(errExited), true
 	defer func() {
 		if v := recover(); v != nil { // of a hook of the client
-			err, exits = panicked(v), false
+			err, exits = Panicked(v), false
 		}
 		if more = w.end(err); more && exits {
 			go w.run()
 		}
 	}()
-	w.line.send(w.context(), &w.batches, w.jobs)
+	w.batches.send(w.context(), w.line.lines, &w.line.clock, w.jobs)
 	err, exits = nil, false
 	return false // the deferred function sets it
 }
@@ -71,24 +52,9 @@ func (w *worker) callInline(done <-chan struct{}) {
 	}
 }
 
-// fastAnswer is how fast the latest answer of a server must have been for inline calls: then a
-// caller's time suffices for a new connection, too.
-const fastAnswer = 2 * time.Millisecond
-
-// mayCallInlineLocked reports whether a caller with this context may make its call inline. Such a
-// call must end when the caller would leave.
-func (l *line) mayCallInlineLocked(ctx context.Context, now time.Time) bool {
-	if ctx.Done() == nil {
-		return true // the caller waits as long as the client does
-	}
-	_, ends := ctx.Deadline()
-	return ends && l.lines.endsOnTime && l.answeredFast &&
-		l.lines.late.within(now, time.Second) == 0
-}
-
 // context returns the context of a call. Hooks of the client see the values of its first job.
 func (w *worker) context() context.Context {
-	first := w.jobs[0].ctx
+	first := w.jobs[0].Ctx
 	switch {
 	case w.inline:
 		return first
@@ -96,6 +62,12 @@ func (w *worker) context() context.Context {
 		return w.callCtx
 	}
 	return &callContext{w.callCtx, first}
+}
+
+// collectLocked takes waiting jobs for the next call: endings, or all others.
+func (w *worker) collectLocked(ends bool) {
+	w.takesEndings = ends
+	w.jobs = w.line.queue.collect(w.jobs, ends)
 }
 
 // end answers the jobs of a call and reports whether w has another call to make. A failure that is
@@ -110,27 +82,27 @@ func (w *worker) end(failure error) (more bool) {
 	if failure == nil {
 		reached, decided, latest = w.batches.outcome()
 	}
-	var denied []*takeJob
+	var denied []*Job
 	l.mu.Lock()
-	l.judgeLocked(now, w.since, reached, decided, latest)
-	yields := !w.inline && l.yieldsLocked(now)
-	if failure == nil && l.weight >= busyKey {
-		denied = l.denyWaitingLocked(w.jobs, w.since)
+	l.health.judge(now, w.since, reached, decided, latest)
+	yields := !w.inline && w.yieldsLocked(now)
+	if failure == nil && l.queue.weight >= busyKey {
+		denied = l.lines.deny(&l.queue, w.jobs, w.since)
 	}
 	l.mu.Unlock()
 
-	for _, t := range denied {
-		t.answer()
+	for _, j := range denied {
+		j.Owner.Answer()
 	}
-	var postponed []*job
+	var postponed []*Job
 	for _, j := range w.jobs {
 		if failure != nil {
-			j.err = failure
+			j.Err = failure
 		}
-		if j.isPostponed && j.err == nil && j.fate.Load() == underWay {
+		if j.isPostponed && j.Err == nil && j.fate.Load() == underWay {
 			postponed = append(postponed, j)
 		} else {
-			j.owner.answer()
+			j.Owner.Answer()
 		}
 	}
 	w.batches.reset()
@@ -143,19 +115,19 @@ func (w *worker) end(failure error) (more bool) {
 	clear(w.jobs)
 	w.jobs = w.jobs[:0]
 	for _, j := range postponed {
-		l.enqueueLocked(j, now)
+		l.queue.add(j, now)
 	}
 	if w.probes {
-		l.probing, w.probes = false, false
+		l.health.probing, w.probes = false, false
 	}
 	w.inline = false
 	l.calls--
 	if w.takesEndings {
-		l.endingCalls--
+		l.queue.endingCalls--
 	}
 	w.takesEndings = false
-	if ends, waits := l.nextLocked(); waits && l.mayCallLocked(now) {
-		l.collectLocked(w, ends)
+	if ends, waits := l.queue.next(l.lines.maxCalls); waits && l.mayCallLocked(now) {
+		w.collectLocked(ends)
 		l.calls++
 		l.begunAt = now
 		w.callCtx, w.since = l.contextLocked(now), now
@@ -170,19 +142,6 @@ func (w *worker) end(failure error) (more bool) {
 // yieldsLocked reports whether a worker should yield before it collects waiting jobs, so that
 // callers that were just answered may ask again. If other goroutines already wait to run, the
 // worker would run last, and should not yield.
-func (l *line) yieldsLocked(now time.Time) bool {
-	return l.weight < maxWeight/2 && l.lines.late.within(now, 2*slice) == 0
-}
-
-// endsCallsOnTime reports whether a client ends every call at the deadline of its context, even
-// while it connects.
-func endsCallsOnTime(client redis.Scripter) bool {
-	c, ok := client.(*redis.Client)
-	if !ok {
-		return false
-	}
-	o := c.Options()
-	return o.ContextTimeoutEnabled && o.OnConnect == nil && o.Limiter == nil &&
-		o.CredentialsProvider == nil && o.CredentialsProviderContext == nil &&
-		o.StreamingCredentialsProvider == nil
+func (w *worker) yieldsLocked(now time.Time) bool {
+	return w.line.queue.weight < MaxWeight/2 && w.line.lines.late.within(now, 2*slice) == 0
 }

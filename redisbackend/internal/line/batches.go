@@ -1,9 +1,7 @@
-package redisbackend
+package line
 
 import (
 	"context"
-	"errors"
-	"net"
 	"slices"
 	"strconv"
 	"time"
@@ -12,36 +10,32 @@ import (
 )
 
 // A call sends its jobs in few batches. A batch is one run of a script: its jobs have the script,
-// the partition and the instant in common, and share the fixed cost of a run. take.lua decides its
-// requests one after the other, at one instant.
+// the partition and the instant in common, and share the fixed cost of a run.
 
 const (
-	// maxWeight is the weight, in keys, at which a call is full: scripts must not block the server
+	// MaxWeight is the weight, in keys, at which a call is full: scripts must not block the server
 	// for more than a millisecond.
-	maxWeight = 128
+	MaxWeight = 128
 
 	// numberSize is the longest text of a number in a reply.
 	numberSize = len(" 9007199254740991")
 
-	// unitsWeight is how many units of a concurrency limit weigh as much as a key: the script
+	// UnitsWeight is how many units of a concurrency limit weigh as much as a key: the script
 	// writes each of them.
-	unitsWeight = 8
+	UnitsWeight = 8
 )
 
 // batch is the jobs of one run of a script.
 type batch struct {
-	scriptCall
+	ScriptCall
 	at    destination
-	jobs  []*job
+	jobs  []*Job
 	clock *serverClock // checks the instant in the reply; nil: no check
 }
 
-// decides reports whether the script of b is take.lua.
-func (b *batch) decides() bool { return b.at.script == &takeScript }
-
 // destination is what all jobs of a batch have in common.
 type destination struct {
-	script    *script
+	script    *Script
 	partition any   // keeps their keys; nil: one script can decide all keys
 	instant   int64 // as in job
 }
@@ -56,11 +50,11 @@ type batches struct {
 }
 
 // plan puts jobs into batches, one for each destination, and writes their arguments.
-func (bs *batches) plan(jobs []*job, locate *partitioner) {
+func (bs *batches) plan(jobs []*Job, locate *Partitioner) {
 	for _, j := range jobs {
-		at := destination{script: j.script, instant: j.instant}
+		at := destination{script: j.Script, instant: j.Instant}
 		if locate != nil {
-			at.partition, _, _ = (*locate)(j.keys[0]) // if it fails, so will the run
+			at.partition, _, _ = (*locate)(j.Keys[0]) // if it fails, so will the run
 		}
 		b := bs.to(at)
 		b.jobs = append(b.jobs, j)
@@ -102,9 +96,9 @@ func (bs *batches) add(at destination) *batch {
 func (bs *batches) reset() {
 	for _, b := range bs.list {
 		clear(b.jobs)
-		clear(b.keys)
+		clear(b.Keys)
 		clear(b.args)
-		*b = batch{scriptCall{keys: b.keys[:0], args: b.args[:0]}, destination{}, b.jobs[:0], nil}
+		*b = batch{ScriptCall{Keys: b.Keys[:0], args: b.args[:0]}, destination{}, b.jobs[:0], nil}
 		bs.spare = append(bs.spare, b)
 	}
 	clear(bs.list)
@@ -114,19 +108,19 @@ func (bs *batches) reset() {
 
 // write writes the KEYS and ARGV of a batch: see the headers of the scripts.
 func (bs *batches) write(b *batch) {
-	b.divisible = len(b.jobs) > 1
-	if !b.decides() {
+	b.Divisible = len(b.jobs) > 1
+	if !b.at.script.grouped {
 		for _, j := range b.jobs {
-			b.keys, b.args = append(b.keys, j.keys...), append(b.args, j.args...)
+			b.Keys, b.args = append(b.Keys, j.Keys...), append(b.args, j.Args...)
 		}
 		if b.at.instant != 0 {
 			b.args = append(b.args, b.at.instant)
 		}
 		return
 	}
-	if j := b.jobs[0]; !b.divisible && isOrdinary(j) {
-		b.keys = append(b.keys, j.keys...)
-		b.args = append(append(b.args, ""), j.args...) // in place of "server" and a head
+	if j := b.jobs[0]; !b.Divisible && j.IsPlain {
+		b.Keys = append(b.Keys, j.Keys...)
+		b.args = append(append(b.args, ""), j.Args...) // in place of "server" and a head
 		return
 	}
 	bs.sortByForm(b.jobs)
@@ -136,85 +130,78 @@ func (bs *batches) write(b *batch) {
 	}
 	for rest := b.jobs; len(rest) > 0; { // a head and arguments once for jobs that share them
 		first, n := rest[0], 1
-		for n < len(rest) && !first.hasOwnArgs && rest[n].form == first.form {
+		for n < len(rest) && !first.HasOwnArgs && rest[n].Form == first.Form {
 			n++
 		}
 		for _, j := range rest[:n] {
-			b.keys = append(b.keys, j.keys...)
+			b.Keys = append(b.Keys, j.Keys...)
 		}
-		b.args = append(append(b.args, bs.head(first, n)), first.args...)
+		b.args = append(append(b.args, bs.head(first, n)), first.Args...)
 		rest = rest[n:]
 	}
 }
 
-// isOrdinary reports whether take.lua can decide j, the only job of its batch, without a head: it
-// is no peek, has no instant of its own, and charges no log and no values.
-func isOrdinary(j *job) bool {
-	t := j.owner.(*takeJob)
-	return t.mode == (mode{}) && !t.hasLogs
-}
-
 // head returns the argument of take.lua that precedes those of n requests of one form, such as
 // "take 3 2" for 3 requests of 2 keys each.
-func (bs *batches) head(first *job, n int) string {
-	bs.text = append(append(bs.text[:0], first.owner.(*takeJob).mode.name()...), ' ')
+func (bs *batches) head(first *Job, n int) string {
+	bs.text = append(append(bs.text[:0], first.Verb...), ' ')
 	bs.text = append(strconv.AppendInt(bs.text, int64(n), 10), ' ')
-	bs.text = strconv.AppendInt(bs.text, int64(len(first.keys)), 10)
+	bs.text = strconv.AppendInt(bs.text, int64(len(first.Keys)), 10)
 	return string(bs.text)
 }
 
 // sortByForm groups requests of equal form.
-func (bs *batches) sortByForm(jobs []*job) {
+func (bs *batches) sortByForm(jobs []*Job) {
 	if bs.forms == nil {
 		bs.forms = make(map[string]int)
 	}
 	clear(bs.forms)
 	for _, j := range jobs {
-		if bs.forms[j.form] == 0 {
-			bs.forms[j.form] = len(bs.forms) + 1
+		if bs.forms[j.Form] == 0 {
+			bs.forms[j.Form] = len(bs.forms) + 1
 		}
 	}
 	if len(bs.forms) > 1 {
-		slices.SortStableFunc(jobs, func(i, j *job) int {
-			return bs.forms[i.form] - bs.forms[j.form]
+		slices.SortStableFunc(jobs, func(i, j *Job) int {
+			return bs.forms[i.Form] - bs.forms[j.Form]
 		})
 	}
 }
 
-// send makes a call that sends jobs. Each batch has an error of its own.
-func (l *line) send(ctx context.Context, bs *batches, jobs []*job) {
-	bs.plan(jobs, l.lines.partitioner.Load())
-	l.run(ctx, bs.list)
+// send makes a call that sends jobs to one of the servers of ls. Each batch has an error of its own.
+func (bs *batches) send(ctx context.Context, ls *Lines, clock *serverClock, jobs []*Job) {
+	bs.plan(jobs, ls.partitioner.Load())
+	ls.run(ctx, clock, bs.list)
 	// A Cluster rejects a script with keys of several slots, or of a slot that is being moved. The
 	// script did not run, so each of its jobs goes in a script of its own. Other batches keep
 	// their replies.
-	var apart []*job
+	var apart []*Job
 	failed := false
 	for _, b := range bs.list {
-		err := b.err
+		err := b.Err
 		if err == nil { // HasErrorPrefix allocates
 			continue
 		}
 		failed = true
 		crosses := redis.HasErrorPrefix(err, "CROSSSLOT")
-		if b.divisible && crosses {
-			l.lines.learnSlots()
+		if b.Divisible && crosses {
+			ls.LearnSlots()
 		}
-		if b.divisible && (crosses || redis.HasErrorPrefix(err, "TRYAGAIN")) {
+		if b.Divisible && (crosses || redis.HasErrorPrefix(err, "TRYAGAIN")) {
 			apart = append(apart, b.jobs...)
 			b.jobs = b.jobs[:0]
 		}
 	}
 	if sent := len(bs.list); len(apart) > 0 {
 		for _, j := range apart {
-			b := bs.add(destination{script: j.script, instant: j.instant})
+			b := bs.add(destination{script: j.Script, instant: j.Instant})
 			b.jobs = append(b.jobs, j)
 			bs.write(b)
 		}
-		l.run(ctx, bs.list[sent:])
+		ls.run(ctx, clock, bs.list[sent:])
 	}
 	// All work is in the condition: sendAgain waits, then sends, and returns false to stop.
-	for wait := firstWait; failed && wait <= lastWait && l.sendAgain(ctx, bs, wait); wait *= 2 {
+	for wait := firstWait; failed && wait <= lastWait && bs.sendAgain(ctx, ls, clock, wait); wait *= 2 {
 	}
 }
 
@@ -226,10 +213,12 @@ const (
 
 // sendAgain waits and then sends batches again that failed for a half moved slot. It returns false
 // if there are none or ctx ends.
-func (l *line) sendAgain(ctx context.Context, bs *batches, wait time.Duration) bool {
+func (bs *batches) sendAgain(
+	ctx context.Context, ls *Lines, clock *serverClock, wait time.Duration,
+) bool {
 	var again []*batch
 	for _, b := range bs.list {
-		if len(b.jobs) > 0 && redis.HasErrorPrefix(b.err, "TRYAGAIN") {
+		if len(b.jobs) > 0 && redis.HasErrorPrefix(b.Err, "TRYAGAIN") {
 			again = append(again, b)
 		}
 	}
@@ -244,32 +233,21 @@ func (l *line) sendAgain(ctx context.Context, bs *batches, wait time.Duration) b
 	case <-timer.C:
 	}
 	for _, b := range again {
-		b.command, b.err = nil, nil
+		b.command, b.Err = nil, nil
 	}
-	l.run(ctx, again)
+	ls.run(ctx, clock, again)
 	return true
-}
-
-// run runs batches. Each gets an error of its own.
-func (l *line) run(ctx context.Context, list []*batch) {
-	calls := make([]*scriptCall, len(list))
-	for i, b := range list {
-		b.expect(&l.clock)
-		b.once = b.once || l.lines.once // see unrepeatedCommand
-		calls[i] = &b.scriptCall
-	}
-	run(ctx, l.lines.client, calls...)
 }
 
 // expect prepares b for its reply, which bears an instant of clock.
 func (b *batch) expect(clock *serverClock) {
-	b.script, b.receiver, b.most = b.at.script, b, maxText
-	if b.decides() && b.at.instant == 0 {
+	b.Script, b.Receiver, b.Most = b.at.script, b, MaxText
+	if b.at.script.grouped && b.at.instant == 0 {
 		b.clock = clock
 	}
 	for _, j := range b.jobs {
-		b.most += numberSize * j.width
-		b.once = b.once || j.once
+		b.Most += numberSize * j.Width
+		b.Once = b.Once || j.Once
 	}
 }
 
@@ -279,44 +257,44 @@ func (bs *batches) outcome() (reached, decided bool, latest error) {
 	for _, b := range bs.list {
 		switch {
 		case len(b.jobs) == 0: // they were sent in scripts of their own
-		case b.err == nil:
+		case b.Err == nil:
 			reached, decided = true, true
 		default:
-			reached, latest = reached || answers(b.err), b.err
+			reached, latest = reached || answers(b.Err), b.Err
 			for _, j := range b.jobs {
-				j.err = b.err
+				j.Err = b.Err
 			}
 		}
 	}
 	return reached, decided, latest
 }
 
-// receive implements [receiver]: it sets the numbers or the error of every job.
-func (b *batch) receive(r *reply) (err error) {
+// Receive implements [Receiver]: it sets the numbers or the error of every job.
+func (b *batch) Receive(r *Reply) (err error) {
 	var now int64
-	if b.decides() {
+	if b.at.script.grouped {
 		var ok bool
-		now, ok = r.number()
+		now, ok = r.Number()
 		switch {
 		case !ok || b.at.instant != 0 && b.at.instant != now:
-			return errForeign
+			return ErrForeign
 		case b.clock != nil && !b.clock.believe(now):
 			return errClock
 		}
 	}
 	for _, j := range b.jobs {
-		j.now = now
+		j.Now = now
 		if !j.receive(r) {
-			return errForeign
+			return ErrForeign
 		}
 	}
 	if !r.hasEnded() {
-		return errForeign
+		return ErrForeign
 	}
 	for i, j := range b.jobs {
 		// A script may postpone a job, but not its first.
-		if j.err == nil && (!j.owner.read(j.numbers) || j.isPostponed && i == 0) {
-			j.err = errImpossible
+		if j.Err == nil && (!j.Owner.Read(j.Numbers) || j.isPostponed && i == 0) {
+			j.Err = errImpossible
 			err = errImpossible
 		}
 	}
@@ -325,17 +303,17 @@ func (b *batch) receive(r *reply) (err error) {
 
 // receive reads the numbers of j, or an error about the value of its key. It returns false if
 // there are too few numbers.
-func (j *job) receive(r *reply) bool {
-	j.numbers = j.numbers[:0]
-	if j.err = r.error(); j.err != nil {
+func (j *Job) receive(r *Reply) bool {
+	j.Numbers = j.Numbers[:0]
+	if j.Err = r.error(); j.Err != nil {
 		return true
 	}
-	for len(j.numbers) < j.width {
-		n, ok := r.number()
+	for len(j.Numbers) < j.Width {
+		n, ok := r.Number()
 		if !ok {
 			return false
 		}
-		j.numbers = append(j.numbers, n)
+		j.Numbers = append(j.Numbers, n)
 	}
 	return true
 }
@@ -351,21 +329,3 @@ type unrepeatedCommand struct{ redis.Cmder }
 
 // NoRetry implements [redis.Cmder].
 func (unrepeatedCommand) NoRetry() bool { return true }
-
-// mayHaveRun reports whether a server may have run a script although the client returned err.
-//
-// Even after a redirection or a failed dial it may. A ClusterClient sends such commands of a
-// pipeline a second time. If the connection then breaks before the reply to one of them, the
-// commands behind it keep the error of the first time, but a server may have run them.
-func (ls *lines) mayHaveRun(err error) bool {
-	var network *net.OpError
-	switch {
-	case err == nil || errors.Is(err, errDown):
-		return false
-	case answers(err):
-		return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
-	case errors.Is(err, redis.ErrPoolTimeout) || errors.As(err, &network) && network.Op == "dial":
-		return ls.redirects
-	}
-	return true
-}

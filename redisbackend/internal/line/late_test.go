@@ -1,4 +1,4 @@
-package redisbackend
+package line
 
 import (
 	"context"
@@ -44,8 +44,8 @@ func TestOnlyALateProcessWithRepliesExceedsItsBudget(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLine(&lines{maxCalls: 16, patience: quietFor}, "")
-			a := &takeJob{answered: make(chan struct{}, 1)}
+			l := newLine(&Lines{maxCalls: 16, Patience: quietFor}, "")
+			a := &Job{Replied: make(chan struct{}, 1)}
 			begin := time.Now()
 			end := make(chan struct{})
 			var rest sync.WaitGroup
@@ -56,11 +56,11 @@ func TestOnlyALateProcessWithRepliesExceedsItsBudget(t *testing.T) {
 					l.lines.late.note(now, tt.late)
 					if now.Sub(begin) < tt.answersEnd {
 						l.mu.Lock()
-						l.answeredAt, l.answeredIn = now, time.Millisecond
+						l.health.answeredAt, l.health.answeredIn = now, time.Millisecond
 						l.mu.Unlock()
 					}
 					if now.Sub(begin) == tt.repliedAt {
-						a.answered <- struct{}{}
+						a.Replied <- struct{}{}
 					}
 					select {
 					case <-end:

@@ -1,8 +1,10 @@
-package redisbackend
+package line
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,26 +12,30 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// lines are the lines to the servers of a client.
-type lines struct {
+// Lines are the lines to the servers of a client.
+type Lines struct {
 	client     redis.Scripter
 	once       bool // the client would send calls again: see unrepeatedCommand
 	redirects  bool // the client follows redirections of a Cluster, or may
 	endsOnTime bool // see endsCallsOnTime
 	maxCalls   int  // under way to each server
-	logger     *slog.Logger
-	patience   time.Duration // quietFor; tests are more patient
+	Logger     *slog.Logger
+	Patience   time.Duration // quietFor; tests are more patient
 	late       lateness
 
-	partitioner atomic.Pointer[partitioner] // nil: one script decides all keys
-	only        *line                       // nil: there are several servers
+	// deny takes jobs out of the queue that the answers to others have answered, too, and returns
+	// them. They waited before the call of these others began.
+	deny func(q *Queue, answered []*Job, begun time.Time) []*Job
+
+	partitioner atomic.Pointer[Partitioner] // nil: one script decides all keys
+	only        *Line                       // nil: there are several servers
 	serverOf    func(name string) (*redis.Client, error)
 	learn       func(ctx context.Context, name string) error // once before serverOf; or nil
 
 	known    atomic.Bool // learn has succeeded
 	mu       sync.Mutex
 	attempt  *learning // call of learn under way; nil: none
-	byServer atomic.Pointer[map[*redis.Client]*line]
+	byServer atomic.Pointer[map[*redis.Client]*Line]
 }
 
 // learning is a call of lines.learn. err is set before done is closed.
@@ -48,13 +54,23 @@ const (
 	maxLines = 64
 )
 
-func newLines(client redis.Scripter, logger *slog.Logger) *lines {
-	ls := &lines{client: client, maxCalls: callsOf(client), logger: logger, patience: quietFor}
-	_, isSingle := client.(single)
-	_, isRing := client.(ring)
+// NewLines returns the lines to the servers of client, which may spread keys over them. deny is
+// the field of Lines.
+func NewLines(
+	client redis.Scripter, spreads bool, deny func(*Queue, []*Job, time.Time) []*Job,
+	logger *slog.Logger,
+) *Lines {
+	ls := &Lines{
+		client: client, maxCalls: callsOf(client), Logger: logger, Patience: quietFor, deny: deny,
+	}
+	if locate := partitionerOf(client); locate != nil && spreads {
+		ls.partitioner.Store(&locate)
+	}
+	_, isSingle := client.(Single)
+	_, isRing := client.(Ring)
 	ls.redirects = !isSingle && !isRing
 	switch client := client.(type) {
-	case cluster:
+	case Cluster:
 		ls.once = true
 		ls.serverOf = func(name string) (*redis.Client, error) {
 			return client.MasterForKey(context.Background(), name) // no I/O after learn
@@ -63,7 +79,7 @@ func newLines(client redis.Scripter, logger *slog.Logger) *lines {
 			_, err := client.MasterForKey(ctx, name)
 			return err
 		}
-	case ring:
+	case Ring:
 		ls.once = true
 		ls.serverOf = client.GetShardClientForKey
 	default:
@@ -73,9 +89,9 @@ func newLines(client redis.Scripter, logger *slog.Logger) *lines {
 	return ls
 }
 
-// learnSlots makes the backend group keys by slot from now on, after a CROSSSLOT error has shown
+// LearnSlots makes the backend group keys by slot from now on, after a CROSSSLOT error has shown
 // that the client hides a Cluster. It returns false if the client cannot be asked slot by slot.
-func (ls *lines) learnSlots() bool {
+func (ls *Lines) LearnSlots() bool {
 	hiding, ok := ls.client.(processor)
 	if ok && ls.partitioner.Load() == nil {
 		locate := bySlot(hiding)
@@ -84,31 +100,34 @@ func (ls *lines) learnSlots() bool {
 	return ok
 }
 
-// callsOf returns how many calls to one server may be under way: PoolSize, 16 at most.
-func callsOf(client redis.Scripter) int {
-	size := 0
-	switch client := client.(type) {
-	case single:
-		size = client.Options().PoolSize
-	case interface{ Options() *redis.ClusterOptions }:
-		size = client.Options().PoolSize
-	case ring:
-		size = client.Options().PoolSize
+// Partition returns the partitioner. It is nil if one script decides all keys.
+func (ls *Lines) Partition() Partitioner {
+	if p := ls.partitioner.Load(); p != nil {
+		return *p
 	}
-	if size <= 0 {
-		return mostCalls
-	}
-	return min(size, mostCalls)
+	return nil
 }
 
-// lineOf returns the line to the server that keeps a name.
-func (ls *lines) lineOf(ctx context.Context, name string) (*line, error) {
+// ServerNow returns the server that keeps a name, or nil if it is the only one or not known yet.
+func (ls *Lines) ServerNow(name string) *redis.Client {
+	if ls.only != nil || ls.learn != nil && !ls.known.Load() {
+		return nil
+	}
+	server, err := ls.serverOf(name)
+	if err != nil {
+		return nil
+	}
+	return server
+}
+
+// LineOf returns the line to the server that keeps a name.
+func (ls *Lines) LineOf(ctx context.Context, name string) (*Line, error) {
 	if ls.only != nil {
 		return ls.only, nil
 	}
 	if ls.learn != nil && !ls.known.Load() {
 		if err := ls.learnFirst(ctx, name); err != nil {
-			return nil, withoutTLS(advised(err), ls.client)
+			return nil, WithoutTLS(Advised(err), ls.client)
 		}
 	}
 	server, err := ls.serverOf(name)
@@ -124,7 +143,7 @@ func (ls *lines) lineOf(ctx context.Context, name string) (*line, error) {
 }
 
 // learnFirst waits until learn has returned, or ctx ends. Callers share one attempt.
-func (ls *lines) learnFirst(ctx context.Context, name string) error {
+func (ls *Lines) learnFirst(ctx context.Context, name string) error {
 	ls.mu.Lock()
 	attempt := ls.attempt
 	if attempt == nil {
@@ -141,12 +160,12 @@ func (ls *lines) learnFirst(ctx context.Context, name string) error {
 	}
 }
 
-func (ls *lines) runAttempt(ctx context.Context, attempt *learning, name string) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+func (ls *Lines) runAttempt(ctx context.Context, attempt *learning, name string) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	defer func() {
 		if v := recover(); v != nil {
-			attempt.err = panicked(v)
+			attempt.err = Panicked(v)
 		}
 		ls.mu.Lock()
 		defer ls.mu.Unlock()
@@ -157,10 +176,10 @@ func (ls *lines) runAttempt(ctx context.Context, attempt *learning, name string)
 	attempt.err = ls.learn(ctx, name)
 }
 
-func (ls *lines) add(server *redis.Client) *line {
+func (ls *Lines) add(server *redis.Client) *Line {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	next := make(map[*redis.Client]*line)
+	next := make(map[*redis.Client]*Line)
 	if byServer := ls.byServer.Load(); byServer != nil {
 		if l := (*byServer)[server]; l != nil {
 			return l
@@ -178,7 +197,7 @@ func (ls *lines) add(server *redis.Client) *line {
 }
 
 // othersAreWell reports whether any server is well besides those of the excluded lines.
-func (ls *lines) othersAreWell(excluded ...*line) bool {
+func (ls *Lines) othersAreWell(excluded ...*Line) bool {
 	byServer := ls.byServer.Load()
 	if byServer == nil {
 		return false
@@ -191,27 +210,56 @@ next:
 				continue next
 			}
 		}
-		if l.isWell(now) {
+		if l.health.isWell(now) {
 			return true
 		}
 	}
 	return false
 }
 
-// blame returns the error of failing servers. It is spared if another server is well: then the
+// Blame returns the error of failing servers. It is spared if another server is well: then the
 // breaker does not count it.
-func (ls *lines) blame(err error, failing ...*line) error {
+func (ls *Lines) Blame(err error, failing ...*Line) error {
 	if ls.only != nil || !ls.othersAreWell(failing...) {
 		return err
 	}
 	return spared{err}
 }
 
-// mayBeLate reports whether a request may be sent although its context has ended with err, because
+// MayBeLate reports whether a request may be sent although its context has ended with err, because
 // its budget passed while this process ran late.
-func (ls *lines) mayBeLate(err error) bool {
+func (ls *Lines) MayBeLate(err error) bool {
 	if err != context.DeadlineExceeded {
 		return false
 	}
 	return ls.late.within(ls.late.measure(), time.Second) >= lateEnough
+}
+
+// run runs batches. Each gets an error of its own.
+func (ls *Lines) run(ctx context.Context, clock *serverClock, list []*batch) {
+	calls := make([]*ScriptCall, len(list))
+	for i, b := range list {
+		b.expect(clock)
+		b.Once = b.Once || ls.once // see unrepeatedCommand
+		calls[i] = &b.ScriptCall
+	}
+	Run(ctx, ls.client, calls...)
+}
+
+// MayHaveRun reports whether a server may have run a script although the client returned err.
+//
+// Even after a redirection or a failed dial it may. A ClusterClient sends such commands of a
+// pipeline a second time. If the connection then breaks before the reply to one of them, the
+// commands behind it keep the error of the first time, but a server may have run them.
+func (ls *Lines) MayHaveRun(err error) bool {
+	var network *net.OpError
+	switch {
+	case err == nil || errors.Is(err, errDown):
+		return false
+	case answers(err):
+		return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
+	case errors.Is(err, redis.ErrPoolTimeout) || errors.As(err, &network) && network.Op == "dial":
+		return ls.redirects
+	}
+	return true
 }

@@ -1,0 +1,95 @@
+package redisbackend
+
+import (
+	"embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weir-go/weir/redisbackend/internal/line"
+)
+
+//go:embed *.lua
+var files embed.FS
+
+// file returns the text of a Lua file.
+func file(name string) string {
+	return string(must(files.ReadFile(name + ".lua")))
+}
+
+// A script is put together from files. A line "--- name" of a file is replaced by another file or
+// by a text. Functions are then made only in the calls that need them:
+//
+//	takeScript    clock, take with one, writes, charge and quick_read inside: enough for most calls
+//	              families, products, serial, bucket_ring: where a limit needs them
+//	              debt, state, convert, read: for a state that quick_read does not read
+//	settleScript  clock, products, bucket_ring, serial, debt, state with families and convert,
+//	              settle
+var (
+	families    = familyChain()
+	stateSource = file("debt") +
+		replace(file("state"), "families", families, "convert", file("convert"))
+
+	neededProducts = "if not muldiv then\n" + file("products") + "end\n"
+	neededRing     = "if not noteLevel then\n" + file("bucket_ring") + "end\n"
+
+	takeLocals = "local given, settles = ARGV[2], false\n"
+	takeScript = line.GroupedScript(takeLocals + file("clock") + replace(file("take"),
+		"one", replace(file("one"), "families", families, "products", file("products")),
+		"writes", file("writes"),
+		"charge", replace(file("charge"), "families", families, "products", file("products")),
+		"quick_read", replace(file("quick_read"), "bucket_ring", file("bucket_ring")),
+		"serial", file("serial"),
+		"bucket_ring", file("bucket_ring"),
+		"states", "(function()\n"+neededProducts+neededRing+stateSource+file("read")+"end)()\n"))
+
+	settleLocals = "local given, settles, written, isSure = ARGV[2 * #KEYS + 2], true, nil, nil\n"
+	settleScript = line.NewScript(settleLocals +
+		file("clock") + file("products") + file("bucket_ring") + file("serial") +
+		"local errorOf, noteTaken, write\n" +
+		"local function writeText(key, text, expiry) redis.call('SET', key, text, 'PX', expiry) end\n" +
+		stateSource + file("settle"))
+	beatScript    = line.NewScript(file("beat"))
+	renewScript   = line.NewScript(file("renew"))
+	releaseScript = line.NewScript(file("release"))
+	checkScript   = line.NewScript(file("check"))
+	resetScript   = line.NewScript(file("reset"))
+)
+
+// familyChain returns an if statement over letter. For each family it includes the family's file.
+func familyChain() string {
+	var b strings.Builder
+	word := "if"
+	for _, f := range familyFiles() {
+		letters := strings.Join(strings.Split(f.letters, ""), "' or letter == '")
+		fmt.Fprintf(&b, "%s letter == '%s' then\n%s", word, letters, file(f.name))
+		word = "elseif"
+	}
+	return b.String() + "end\n"
+}
+
+// familyFile is the file of a family, and the letters of its algorithms.
+type familyFile struct{ name, letters string }
+
+// familyFiles returns the files of families in the order of the algorithms.
+func familyFiles() (found []familyFile) {
+	for _, a := range algorithms {
+		i := slices.IndexFunc(found, func(f familyFile) bool { return f.name == a.file })
+		switch {
+		case a.file == "": // a number that no algorithm has
+		case i < 0:
+			found = append(found, familyFile{a.file, string(a.letter)})
+		default:
+			found[i].letters += string(a.letter)
+		}
+	}
+	return found
+}
+
+// replace returns source with lines "--- name" replaced: texts are names, each with its text.
+func replace(source string, texts ...string) string {
+	for i := 0; i < len(texts); i += 2 {
+		texts[i] = "--- " + texts[i] + "\n"
+	}
+	return strings.NewReplacer(texts...).Replace(source)
+}
