@@ -98,11 +98,7 @@ func (m *Memory) retireLimits() error {
 		}
 	}
 	for i := range m.shards {
-		for f := range m.shards[i].floors {
-			if floor := &m.shards[i].floors[f]; !inUse[floor.limitID] {
-				floor.limitID = 0 // the id may soon name another limit
-			}
-		}
+		m.shards[i].floors.forget(inUse)
 	}
 	m.limits.retire(inUse)
 	return nil

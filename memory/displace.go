@@ -1,5 +1,7 @@
 package memory
 
+import "github.com/weir-go/weir/internal/ground/family"
+
 // displaceLocked evicts one key from the buckets of visits, which are all full, adds its state to
 // the floor of its limit, and returns the slot that this frees in one of the first two buckets. A
 // new key under limit takes that slot.
@@ -13,13 +15,23 @@ func (sh *shard) displaceLocked(visits []visit, limit *scopedLimit, now int64) *
 		victim, from, _ = sh.soonestLocked(visits, int(sh.crowdedLocked(visits, limit.share)))
 	}
 	under := sh.limits.get(victim.limitID)
-	sh.raiseFloorLocked(under, sh.rememberedLocked(under, victim.used(), now), now)
+	sh.floors.raise(under, sh.rememberedLocked(under, victim.used(), now), now)
 	if c, ok := sh.changeLocked(victim, now); ok {
-		sh.raiseFloorLocked(under, floorStep{c.units, c.until}, now)
+		sh.floors.raise(under, floorStep{c.units, c.until}, now)
 	}
 	sh.clearLocked(victim)
 	sh.displaced++
 	return sh.moveLocked(visits, from, victim)
+}
+
+// rememberedLocked returns the step for s, a state of limit that is displaced. Of a banned key it
+// keeps one unit less than the number that bans, so that no key inherits a ban.
+func (sh *shard) rememberedLocked(limit *scopedLimit, s family.Used, now int64) floorStep {
+	s, t, _ := limit.family.Decide(s, 0, now, &sh.nodes)
+	if limit.Bans {
+		return floorStep{min(s.B, limit.Max-1), s.At + limit.Period}
+	}
+	return floorStep{t.InUse, now + t.Reset}
 }
 
 const anyShare = -1

@@ -13,7 +13,12 @@ func Nodes(m *Memory) (n int) {
 // Summary returns how many bytes the summaries of what m has displaced take.
 func Summary(m *Memory) (bytes int) {
 	for i := range m.shards {
-		bytes += cap(m.shards[i].floors) * int(unsafe.Sizeof(floor{}))
+		f := &m.shards[i].floors
+		n := cap(f.own)
+		for _, shared := range f.shared {
+			n += cap(shared)
+		}
+		bytes += n * int(unsafe.Sizeof(floor{}))
 	}
 	return bytes
 }

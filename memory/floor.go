@@ -1,9 +1,6 @@
 package memory
 
-import (
-	"github.com/weir-go/weir/internal/ground/algorithm"
-	"github.com/weir-go/weir/internal/ground/family"
-)
+import "github.com/weir-go/weir/internal/ground/algorithm"
 
 // A shard remembers the keys that it displaced in one summary for each scope: how many units such a
 // key may have in use, and until when. A key that is not found starts from the summary. So a
@@ -17,12 +14,20 @@ import (
 //
 // A key that is not found starts with 9 units before 4 s, with 3 until 10 s, and then with none.
 
-// floor is the summary of a scope: the steps that no other step covers, by their ends. So later
-// steps have fewer units, and the first step that has not ended has the most.
+// floors are the summaries of a shard: 4 KiB, and 5 KiB more for each kind of counting that has keys
+// displaced in more than maxOwn scopes.
+type floors struct {
+	own    []floor   // each of one scope, at most maxOwn
+	shared [][]floor // by kind, for scopes that found no own floor free; nil until the first
+}
+
+// floor is the summary of a scope, or of several that share it: the steps that no other step
+// covers, by their ends. So later steps have fewer units, and the first step that has not ended has
+// the most.
 type floor struct {
-	scope   uint64 // the scopeHash of its limits; a kindMask: all scopes of that kind
+	scope   uint64 // the scopeHash of its limits, if it is an own floor
 	steps   [floorSteps]floorStep
-	limitID uint16 // the limit of all keys displaced into it; 0: several limits
+	limitID uint16 // the limit of all keys displaced into it; 0: several limits, or a shared floor
 }
 
 // floorStep says that a key may have units in use until an instant. The zero value is no step.
@@ -33,51 +38,113 @@ const (
 	// covers both: 9 until 4 s and 8 until 6 s become 9 until 6 s.
 	floorSteps = 4
 
-	// maxFloors is how many floors a shard has: 4 KiB. The first sharedFloors are for scopes that
-	// find no other floor free, one for each kind of counting. Such a floor counts for all scopes of
-	// its kind, since such a scope may get a floor of its own later.
-	maxFloors    = 51
-	sharedFloors = algorithm.Kinds
+	maxOwn = 51 // 4 KiB
+
+	// sharedFloors is how many shared floors a kind has: 5 KiB. The hash of a scope chooses one of
+	// them. A flood of 60 scopes has nine without an own floor. So it denies new keys of one in
+	// seven other scopes, and a flood of 100 scopes those of one in two.
+	sharedFloors = 64
 )
 
-// raiseFloorLocked adds the step of a key that is displaced under limit to the floor of its scope.
-func (sh *shard) raiseFloorLocked(limit *scopedLimit, added floorStep, now int64) {
-	if added.units == 0 || added.until <= now {
-		return
-	}
-	if sh.floors == nil {
-		sh.floors = make([]floor, sharedFloors, maxFloors)
-		for kind := range sh.floors {
-			sh.floors[kind].scope = kindMasks[kind]
+// none is the floor of a scope that has none.
+var none floor
+
+// of returns the own floor of a scope and the one that it may share. A scope may have keys in both,
+// since it may find an own floor free later.
+func (f *floors) of(limit *scopedLimit) (own, shared *floor) {
+	own, shared = &none, &none
+	for i := range f.own {
+		if f.own[i].scope == limit.scopeHash {
+			own = &f.own[i]
+			break
 		}
 	}
-	scope := limit.scopeHash
+	if f.shared != nil && f.shared[limit.Kind] != nil {
+		shared = &f.shared[limit.Kind][limit.scopeHash%sharedFloors]
+	}
+	return own, shared
+}
+
+// raise adds the step of a key that is displaced under limit to a floor of its scope.
+func (f *floors) raise(limit *scopedLimit, added floorStep, now int64) {
+	if added.units != 0 && added.until > now {
+		f.toRaise(limit, now).raise(added, now)
+	}
+}
+
+// toRaise returns the floor for a key that is displaced under limit: the own floor of its scope, or
+// a free one, or the shared one.
+func (f *floors) toRaise(limit *scopedLimit, now int64) *floor {
+	if f.own == nil {
+		f.own = make([]floor, 0, maxOwn)
+	}
 	free := -1
-	for i := sharedFloors; i < len(sh.floors); i++ {
-		switch f := &sh.floors[i]; {
-		case f.scope == scope:
-			if f.used(now) == 0 {
-				f.limitID = limit.id
-			} else if f.limitID != limit.id {
-				f.limitID = 0
+	for i := range f.own {
+		switch own := &f.own[i]; {
+		case own.scope == limit.scopeHash:
+			if own.used(now) == 0 {
+				own.limitID = limit.id
+			} else if own.limitID != limit.id {
+				own.limitID = 0
 			}
-			f.raise(added, now)
-			return
-		case free < 0 && f.used(now) == 0:
+			return own
+		case free < 0 && own.used(now) == 0:
 			free = i
 		}
 	}
 	switch {
-	case free >= 0:
-		sh.floors[free] = floor{scope: scope, limitID: limit.id}
-	case len(sh.floors) < maxFloors:
-		free = len(sh.floors)
-		sh.floors = append(sh.floors, floor{scope: scope, limitID: limit.id})
-	default:
-		free = int(limit.Kind)
+	case free < 0 && len(f.own) == maxOwn:
+		return f.toShare(limit)
+	case free < 0:
+		free = len(f.own)
+		f.own = f.own[:free+1]
 	}
-	sh.floors[free].raise(added, now)
+	f.own[free] = floor{scope: limit.scopeHash, limitID: limit.id}
+	return &f.own[free]
 }
+
+// toShare returns the shared floor of limit's scope.
+func (f *floors) toShare(limit *scopedLimit) *floor {
+	if f.shared == nil {
+		f.shared = make([][]floor, algorithm.Kinds)
+	}
+	if f.shared[limit.Kind] == nil {
+		f.shared[limit.Kind] = make([]floor, sharedFloors)
+	}
+	return &f.shared[limit.Kind][limit.scopeHash%sharedFloors]
+}
+
+// used returns how many units a key under limit that is not found may have in use.
+func (f *floors) used(limit *scopedLimit, now int64) int64 {
+	own, shared := f.of(limit)
+	return max(own.used(now), shared.used(now))
+}
+
+// hides reports whether a new state under limit would hide units of a key that is not found: it may
+// have been displaced under another limit.
+func (f *floors) hides(limit *scopedLimit, now int64) bool {
+	own, shared := f.of(limit)
+	return own.limitID != limit.id && own.used(now) > 0 || shared.used(now) > 0
+}
+
+// wait returns the wait until a key under limit that is not found has no more than most units in
+// use.
+func (f *floors) wait(limit *scopedLimit, most, now int64) int64 {
+	own, shared := f.of(limit)
+	return max(own.wait(most, now), shared.wait(most, now))
+}
+
+// forget has the floors name no limits but those in use: an id may soon name another limit.
+func (f *floors) forget(inUse []bool) {
+	for i := range f.own {
+		if own := &f.own[i]; !inUse[own.limitID] {
+			own.limitID = 0
+		}
+	}
+}
+
+// empty reports whether no key was displaced into f.
+func (f *floors) empty() bool { return f.own == nil }
 
 // raise adds a step, and drops the steps that have ended or that it covers. If there are too many,
 // it merges the two neighbours whose units differ least.
@@ -117,11 +184,6 @@ func (f *floor) raise(added floorStep, now int64) {
 	}
 }
 
-// isOf reports whether keys of limit may have been displaced into f.
-func (f *floor) isOf(limit *scopedLimit) bool {
-	return f.scope == limit.scopeHash || f.scope == kindMasks[limit.Kind]
-}
-
 // used returns how many units a key that was displaced into f may have in use at now.
 func (f *floor) used(now int64) int64 {
 	for _, step := range f.steps {
@@ -132,51 +194,12 @@ func (f *floor) used(now int64) int64 {
 	return 0
 }
 
-// floorLocked returns how many units a key under limit that is not found may have in use.
-func (sh *shard) floorLocked(limit *scopedLimit, now int64) (used int64) {
-	for i := range sh.floors {
-		if f := &sh.floors[i]; f.isOf(limit) {
-			used = max(used, f.used(now))
-		}
-	}
-	return used
-}
-
-// displacedOtherwiseLocked reports whether a key of limit that is not found may have been displaced
-// under another limit. A new state under limit would then hide the summary.
-func (sh *shard) displacedOtherwiseLocked(limit *scopedLimit, now int64) bool {
-	for i := range sh.floors {
-		f := &sh.floors[i]
-		if f.isOf(limit) && f.limitID != limit.id && f.used(now) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// floorWaitLocked returns the wait until a key under limit that is not found has no more than most
-// units in use.
-func (sh *shard) floorWaitLocked(limit *scopedLimit, most, now int64) (wait int64) {
-	for i := range sh.floors {
-		f := &sh.floors[i]
-		if !f.isOf(limit) {
-			continue
-		}
-		for _, step := range f.steps {
-			if step.units > most {
-				wait = max(wait, step.until-now)
-			}
+// wait returns the wait until a key that was displaced into f has no more than most units in use.
+func (f *floor) wait(most, now int64) (wait int64) {
+	for _, step := range f.steps {
+		if step.units > most {
+			wait = max(wait, step.until-now)
 		}
 	}
 	return wait
-}
-
-// rememberedLocked returns the step for s, a state of limit that is displaced. Of a banned key it
-// keeps one unit less than the number that bans, so that no key inherits a ban.
-func (sh *shard) rememberedLocked(limit *scopedLimit, s family.Used, now int64) floorStep {
-	s, t, _ := limit.family.Decide(s, 0, now, &sh.nodes)
-	if limit.Bans {
-		return floorStep{min(s.B, limit.Max-1), s.At + limit.Period}
-	}
-	return floorStep{t.InUse, now + t.Reset}
 }

@@ -93,7 +93,7 @@ func TestAShardHasRoomForWhatChanceSendsToIt(t *testing.T) {
 		for range share + 8*90 { // the deviation is 89
 			g.add()
 		}
-		if len(g.shards[0].floors) > 0 {
+		if !g.shards[0].floors.empty() {
 			t.Errorf("seed %d: %d keys in a shard for %d, and one was displaced", seed, share+8*90, share)
 		}
 	}
@@ -108,7 +108,7 @@ func TestAShardOfTheLargestStoreUsesAllOfItsTable(t *testing.T) {
 		g.add()
 	}
 	sh := &g.shards[0]
-	if len(sh.floors) > 0 {
+	if !sh.floors.empty() {
 		t.Errorf("a shard for %d keys displaced one of them", share)
 	}
 	if len(sh.buckets) != g.size {

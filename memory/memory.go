@@ -62,8 +62,10 @@ const (
 // nothing to another.
 //
 // The summary takes at most 4 KiB for every 8,192 keys of MaxKeys. Each part of the table remembers
-// 47 scopes separately: four numbers of units a scope, and until when they may be in use. So the
-// RetryAfter of a key that is not found may be late.
+// 51 scopes separately: four numbers of units a scope, and until when they may be in use. So the
+// RetryAfter of a key that is not found may be late. If more scopes than that have displaced keys,
+// the others share 64 summaries, which take 5 KiB more for each kind of counting. So a flood of 60
+// scopes denies new keys early in one of seven other scopes.
 //
 // Time never goes back. After the wall clock steps back, units keep draining, and windows by the
 // calendar turn over early, by the step, until the process restarts or the wall clock has caught

@@ -109,7 +109,7 @@ func (sh *shard) storeRefundedLocked(entry *entry, limit *scopedLimit, state fam
 	// equal although something was.
 	sh.noteTakenLocked(entry.hash)
 	if limit.Size(state) == 0 {
-		if len(sh.floors) == 0 && len(sh.changes) == 0 {
+		if sh.floors.empty() && len(sh.changes) == 0 {
 			sh.clearLocked(entry)
 			return
 		}
@@ -141,11 +141,11 @@ func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int
 	if displaced && !limit.Bans {
 		// The floor may be above the maximum, and loadLocked starts a key with the maximum at most.
 		// The rest comes after n: if both exceed what a key may owe, the rest is cut, and not n.
-		rest := max(0, sh.floorLocked(limit, now)-limit.Max)
+		rest := max(0, sh.floors.used(limit, now)-limit.Max)
 		s, _ = limit.family.Charge(s, rest, inUse+n, now)
 	}
-	if entry == nil && sh.displacedOtherwiseLocked(limit, now) {
-		sh.raiseFloorLocked(limit, sh.rememberedLocked(limit, s, now), now)
+	if entry == nil && sh.floors.hides(limit, now) {
+		sh.floors.raise(limit, sh.rememberedLocked(limit, s, now), now)
 		return n
 	}
 	if limit.Drains {

@@ -53,7 +53,7 @@ type shard struct {
 	buckets []tableBucket // at least 2
 	full    bool          // the last search found no slot, and the table has its final size
 	near    uint8         // how many more searches must not use searchWidthFar
-	floors  []floor       // at most maxFloors
+	floors  floors
 	nodes   logNodes
 	memory  *Memory
 	ref     *tableRef
@@ -70,7 +70,7 @@ type shard struct {
 
 	displaced int64 // how many keys were displaced
 
-	_ [32]byte // pads to 256 bytes: no two locks in one pair of cache lines
+	_ [8]byte // pads to 256 bytes: no two locks in one pair of cache lines
 }
 
 // nowLocked returns the instant at which to decide. The caller read now before it got the lock; the

@@ -33,7 +33,7 @@ func (sh *shard) loadLocked(e *entry, limit *scopedLimit, now int64,
 	writes bool) (s family.Used, displaced bool) {
 	switch {
 	case e == nil:
-		units := min(sh.floorLocked(limit, now), limit.Max)
+		units := min(sh.floors.used(limit, now), limit.Max)
 		if units <= 0 {
 			return s, false
 		}
@@ -57,11 +57,11 @@ func (sh *shard) decideLocked(limit *scopedLimit, s family.Used, displaced bool,
 	if !displaced || fits && n > 0 {
 		return after, t, fits
 	}
-	t.Reset = sh.floorWaitLocked(limit, 0, now)
+	t.Reset = sh.floors.wait(limit, 0, now)
 	if limit.Bans {
 		t.Wait = t.Reset
 	} else if !fits || !limit.Ends && t.InUse >= limit.Max {
-		t.Wait = sh.floorWaitLocked(limit, limit.Max-max(n, 1), now)
+		t.Wait = sh.floors.wait(limit, limit.Max-max(n, 1), now)
 	}
 	return after, t, fits
 }
