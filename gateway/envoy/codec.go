@@ -23,7 +23,8 @@ func (c tolerant) Unmarshal(data mem.BufferSlice, v any) error {
 	if err == nil || !ok {
 		return err
 	}
-	read, ok := readable(nil, data.Materialize(), m.ProtoReflect().Descriptor(), 0)
+	b := data.Materialize()
+	read, ok := readable(make([]byte, 0, 2*len(b)), b, m.ProtoReflect().Descriptor(), 0)
 	if !ok || proto.Unmarshal(read, m) != nil {
 		return err
 	}
@@ -33,8 +34,8 @@ func (c tolerant) Unmarshal(data mem.BufferSlice, v any) error {
 // deepest is how many messages inside each other are read. Those of Envoy have few.
 const deepest = 100
 
-// readable appends message b of a type, with readable texts. It returns false if b is no message,
-// or too deep inside others.
+// readable appends message b of a type, with readable texts: at most twice the bytes of b. It
+// returns false if b is no message, or too deep inside others.
 func readable(to, b []byte, of protoreflect.MessageDescriptor, depth int) ([]byte, bool) {
 	if depth > deepest {
 		return to, false
@@ -44,46 +45,57 @@ func readable(to, b []byte, of protoreflect.MessageDescriptor, depth int) ([]byt
 		if n < 0 {
 			return to, false
 		}
-		field := of.Fields().ByNumber(number)
-		if kind != protowire.BytesType || field == nil {
-			m := protowire.ConsumeFieldValue(number, kind, b[n:])
-			if m < 0 {
-				return to, false
-			}
-			to, b = append(to, b[:n+m]...), b[n+m:]
-			continue
-		}
-		value, m := protowire.ConsumeBytes(b[n:])
+		m := protowire.ConsumeFieldValue(number, kind, b[n:])
 		if m < 0 {
 			return to, false
 		}
+		field := of.Fields().ByNumber(number)
+		isText := field != nil && field.Kind() == protoreflect.StringKind
+		isMessage := field != nil && field.Kind() == protoreflect.MessageKind
+		if kind != protowire.BytesType || !isText && !isMessage {
+			to, b = append(to, b[:n+m]...), b[n+m:]
+			continue
+		}
+		value, _ := protowire.ConsumeBytes(b[n:])
 		b = b[n+m:]
-		switch field.Kind() {
-		case protoreflect.StringKind:
-			value = inUTF8(value)
-		case protoreflect.MessageKind:
+		to = protowire.AppendTag(to, number, kind)
+		// The length is known once the value is written, and is then at most twice what it was.
+		at, width := len(to), protowire.SizeVarint(2*uint64(len(value)))
+		to = append(to, make([]byte, width)...)
+		if isText {
+			to = appendUTF8(to, value)
+		} else {
 			var ok bool
-			if value, ok = readable(nil, value, field.Message(), depth+1); !ok {
+			if to, ok = readable(to, value, field.Message(), depth+1); !ok {
 				return to, false
 			}
 		}
-		to = protowire.AppendBytes(protowire.AppendTag(to, number, kind), value)
+		setVarint(to[at:at+width], len(to)-at-width)
 	}
 	return to, true
 }
 
-// inUTF8 returns a text with each byte that is no UTF-8 as the letter that it is in Latin-1.
-func inUTF8(text []byte) []byte {
-	if utf8.Valid(text) {
-		return text
+// setVarint writes n into all of b: a number may have more bytes than it needs.
+func setVarint(b []byte, n int) {
+	last := len(b) - 1
+	for i := range last {
+		b[i] = byte(n) | 0x80
+		n >>= 7
 	}
-	read := make([]byte, 0, len(text)+8)
+	b[last] = byte(n)
+}
+
+// appendUTF8 appends a text with each byte that is no UTF-8 as the letter that it is in Latin-1.
+func appendUTF8(to, text []byte) []byte {
+	if utf8.Valid(text) {
+		return append(to, text...)
+	}
 	for len(text) > 0 {
 		letter, n := utf8.DecodeRune(text)
 		if letter == utf8.RuneError && n == 1 {
 			letter = rune(text[0])
 		}
-		read, text = utf8.AppendRune(read, letter), text[n:]
+		to, text = utf8.AppendRune(to, letter), text[n:]
 	}
-	return read
+	return to
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -28,6 +29,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	weir "github.com/weir-go/weir/core"
@@ -224,6 +226,39 @@ func TestTextsThatAreNotUTF8AreCounted(t *testing.T) {
 			answer, grpc.ForceCodecV2(raw{})); status.Code(err) != codes.Internal {
 			t.Errorf("%q: %v", message, err)
 		}
+	}
+}
+
+// Each level of a message inside others would cost a copy of all that is in it.
+func TestReadingTextsCopiesAMessageOnce(t *testing.T) {
+	text := strings.Repeat("\xff", 1<<20)
+	marked := strings.Repeat("a", len(text))
+	value := structpb.NewStringValue(marked)
+	for range 45 { // two messages each
+		value = structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{value}})
+	}
+	message, err := proto.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	message = bytes.Replace(message, []byte(marked), []byte(text), 1)
+	read := new(structpb.Value)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err = envoy.Codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(message)}, read)
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 45 {
+		read = read.GetListValue().Values[0]
+	}
+	if got := read.GetStringValue(); got != strings.Repeat("ÿ", len(text)) {
+		t.Errorf("a text of %d bytes is not the one in Latin-1", len(got))
+	}
+	times := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(message))
+	if times > 12 {
+		t.Errorf("%.1f times the bytes of the message are allocated, want at most 12", times)
 	}
 }
 

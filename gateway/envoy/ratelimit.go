@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"unicode/utf8"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -207,8 +208,11 @@ func JSON(service *descriptors.Service, o RateLimitOptions) http.Handler {
 			http.Error(w, "the body is too long, or did not arrive", http.StatusBadRequest)
 			return
 		}
+		if !utf8.Valid(body) {
+			body = appendUTF8(nil, body)
+		}
 		var asked ratelimit.RateLimitRequest
-		if err := protojson.Unmarshal(inUTF8(body), &asked); err != nil {
+		if err := protojson.Unmarshal(body, &asked); err != nil {
 			http.Error(w, "the body is no RateLimitRequest", http.StatusBadRequest)
 			return
 		}
