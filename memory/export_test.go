@@ -5,7 +5,7 @@ import "unsafe"
 // Nodes returns how many nodes of logs m has allocated.
 func Nodes(m *Memory) (n int) {
 	for i := range m.shards {
-		n += int(m.shards[i].nodes.made)
+		n += int(m.shards[i].states.logs.made)
 	}
 	return n
 }

@@ -14,8 +14,8 @@ import "github.com/weir-go/weir/internal/ground/algorithm"
 //
 // A key that is not found starts with 9 units before 4 s, with 3 until 10 s, and then with none.
 
-// floors are the summaries of a shard: 4 KiB, and 5 KiB more for each kind of counting that has keys
-// displaced in more than maxOwn scopes.
+// floors are the summaries of a shard: 4 KiB, and 5 KiB more for each kind of counting if keys of
+// more than maxOwn scopes are displaced.
 type floors struct {
 	own    []floor   // each of one scope, at most maxOwn
 	shared [][]floor // by kind, for scopes that found no own floor free; nil until the first
