@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/weir-go/weir/internal/ground/isnil"
-	"github.com/weir-go/weir/limits/backends"
 )
 
 func (config *Config[R]) validate() error {
@@ -71,25 +70,6 @@ func (config *Config[R]) validate() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// unsupported returns an error if b cannot carry out the endings of rule, or does not decide its
-// limit. role is "backend" or "fallback".
-func (rule *Rule[R]) unsupported(role string, b backends.Backend) error {
-	if isnil.Of(b) {
-		return nil
-	}
-	if rule.hasEnd() && !backends.CanSettle(b) {
-		return fmt.Errorf("core: rule %q: the %s, a %T, cannot end what it charges: "+
-			"use a backends.Settler",
-			rule.Name, role, backends.Innermost(b))
-	}
-	if rule.varies() || rule.Limit.Validate() != nil || backends.Supports(b, rule.Limit) {
-		return nil
-	}
-	return fmt.Errorf("core: rule %q: limit: the %s, a %T, does not decide %v limits: "+
-		"see backends.Supporter",
-		rule.Name, role, b, rule.Limit.Algorithm())
 }
 
 // prefixEach puts prefix before each of the errors joined in err, so that each line is complete.

@@ -32,33 +32,6 @@ func (s *scratch) clear() {
 	s.used = 0
 }
 
-// Decide decides r against all rules as one atomic step, and takes its costs if it is allowed. It
-// never fails: failures are part of the outcome.
-func (l *Limiter[R]) Decide(ctx context.Context, r R) (o Outcome) {
-	l.DecideInto(ctx, r, &o)
-	return o
-}
-
-// DecideInto is Decide that overwrites o with the outcome, which saves a copy, a tenth of the time.
-// It returns true if the caller must call [Outcome.End].
-func (l *Limiter[R]) DecideInto(ctx context.Context, r R, o *Outcome) (ends bool) {
-	set := l.current.Load()
-	o.reset(Allowed, set.revision)
-	if set.fast != nil {
-		set.decideOne(ctx, r, o)
-	} else if !o.abandonIfEnded(ctx) {
-		set.decide(ctx, r, o)
-		if set.ledger != nil && o.verdict == Allowed {
-			set.begin(ctx, r, o)
-			return o.request != nil
-		}
-	}
-	if set.observe != nil {
-		set.observe.ObserveDecision(ctx, r, *o)
-	}
-	return false
-}
-
 // decideOne is decide for one rule that a Memory decides. It takes half the time: it writes no
 // charge, and one defer serves all steps.
 func (l *ruleSet[R]) decideOne(ctx context.Context, r R, o *Outcome) {
@@ -181,14 +154,6 @@ func (l *ruleSet[R]) markNotAsked(s *scratch, o *Outcome) {
 	}
 }
 
-// as returns the identity of rule for a key: enforced or shadow.
-func (rule *compiledRule[R]) as(key string) *ruleIdentity {
-	if rule.Mode == Enforce || rule.Mode > 0 && rule.Mode.enforces(shareHash(rule.name, key)) {
-		return &rule.ruleIdentity
-	}
-	return &rule.shadowed
-}
-
 // take asks the backend to decide the charges of s.
 func (l *ruleSet[R]) take(ctx context.Context, s *scratch, o *Outcome) {
 	charges, decisions := s.charges[:s.used], s.decisions[:s.used]
@@ -255,4 +220,156 @@ func (l *ruleSet[R]) failRule(rule *compiledRule[R], identity *ruleIdentity, err
 	}
 	o.verdict = Unavailable
 	return true
+}
+
+// takeWithLocal decides Local rules first, by the memory of this process. If they allow, the
+// backend decides the other rules. If these do not allow the request, the local units are returned.
+func (l *ruleSet[R]) takeWithLocal(ctx context.Context, s *scratch, o *Outcome) {
+	local := s.local
+	charges, decisions := local.charges[:local.used], local.decisions[:local.used]
+	clear(decisions)
+	if err := l.local.Take(ctx, charges, decisions); err != nil {
+		l.unavailable(err, s, o)
+		return
+	}
+	for i, at := range local.charged[:local.used] {
+		decisions[i].Source = limits.SourceLocal
+		o.record(at, &decisions[i])
+	}
+	if o.verdict != Allowed {
+		o.markAll(limits.SourceNotAsked, s)
+		return
+	}
+	if s.used == 0 {
+		return
+	}
+	returned := false
+	defer func() { // a panic must not keep the units
+		if !returned || o.verdict != Allowed {
+			l.returnLocal(charges, decisions)
+		}
+	}()
+	l.take(ctx, s, o)
+	returned = true
+}
+
+// unavailable makes o unavailable because the memory of this process refused the charges with err.
+func (l *ruleSet[R]) unavailable(err error, s *scratch, o *Outcome) {
+	o.verdict, o.err = Unavailable, errors.Join(o.err, &failure.Error{Part: failure.Backend, Err: err})
+	o.markAll(limits.SourceClosed, s.local)
+	o.markAll(limits.SourceNotAsked, s)
+}
+
+// returnLocal returns the units that the memory of this process took for a request that was not
+// allowed.
+func (l *ruleSet[R]) returnLocal(charges []backends.Charge, decisions []limits.Decision) {
+	endings := make([]backends.Ending, 0, len(charges))
+	for i := range charges {
+		ch := &charges[i]
+		if ch.Cost > 0 && decisions[i].Allowed {
+			endings = append(endings, call.ReturnOf(ch, &decisions[i]))
+		}
+	}
+	_ = l.local.Settle(context.Background(), endings, make([]limits.Settlement, len(endings)))
+}
+
+// decideWithoutBackend decides the charges of s by each rule's OnFailure, after the backend failed
+// with err. If a rule fails closed, the request is unavailable and takes nothing. Otherwise the
+// fallback decides the rules that fall back, in one step, and the other rules allow.
+func (l *ruleSet[R]) decideWithoutBackend(ctx context.Context, err error, s *scratch, o *Outcome) {
+	o.err = errors.Join(o.err, &failure.Error{Part: failure.Backend, Err: err})
+	local := 0
+	for _, at := range s.charged[:s.used] {
+		switch policy(o, at) {
+		case FailClosed:
+			if o.At(at).rule.mode == Enforce {
+				l.makeUnavailable(FailClosed, s, o)
+				return
+			}
+		case FallBack:
+			local++
+		}
+	}
+	l.markWithoutBackend(s, o)
+	if local == 0 {
+		return
+	}
+	if err := l.fallBack(ctx, s, o); err != nil {
+		if o.abandonIfEnded(ctx) {
+			return
+		}
+		o.err = errors.Join(o.err, &failure.Error{Part: failure.Fallback, Err: err})
+		l.makeUnavailable(FallBack, s, o)
+	}
+}
+
+// policy returns the OnFailure of rule at of o.
+func policy(o *Outcome, at int) FailurePolicy { return o.At(at).rule.onFailure }
+
+// markWithoutBackend records the decisions of the rules that do not fall back. The rules that fail
+// closed here are shadows.
+func (l *ruleSet[R]) markWithoutBackend(s *scratch, o *Outcome) {
+	for _, at := range s.charged[:s.used] {
+		source := limits.SourceOpen
+		if policy(o, at) == FailClosed {
+			source = limits.SourceClosed
+		}
+		o.At(at).Decision = uncounted(source)
+	}
+}
+
+// makeUnavailable makes o unavailable because of the rules of s whose OnFailure is why, and marks
+// the other rules of s SourceNotAsked. If all rules whose OnFailure is why are shadows, it marks
+// only these.
+//
+// After a failure of the fallback, s has only the rules that fall back. So rules that fail open
+// stay SourceOpen: they would have allowed the request.
+func (l *ruleSet[R]) makeUnavailable(why FailurePolicy, s *scratch, o *Outcome) {
+	charged := s.charged[:s.used]
+	for _, at := range charged {
+		if answered := o.At(at); policy(o, at) == why {
+			answered.Decision = uncounted(limits.SourceClosed)
+			if answered.rule.mode == Enforce {
+				o.verdict = Unavailable
+			}
+		}
+	}
+	if o.verdict != Unavailable {
+		return
+	}
+	for _, at := range charged {
+		if policy(o, at) != why {
+			o.At(at).Decision = uncounted(limits.SourceNotAsked)
+		}
+	}
+}
+
+// fallBack asks the fallback to decide the charges of the rules that fall back.
+func (l *ruleSet[R]) fallBack(ctx context.Context, s *scratch, o *Outcome) error {
+	counted, err := call.Instances(l.backend)
+	if err != nil {
+		return err
+	}
+	instances, n := max(l.instances, counted), 0
+	for i, at := range s.charged[:s.used] {
+		if policy(o, at) != FallBack {
+			continue
+		}
+		ch := s.charges[i]
+		ch.Limit = ch.Limit.Share(instances)
+		s.charges[n], s.charged[n] = ch, at
+		n++
+	}
+	clear(s.charges[n:s.used])
+	s.used = n
+	if err := call.Take(ctx, l.fallback(), s.charges[:n], s.decisions[:n]); err != nil {
+		return err
+	}
+	for i, at := range s.charged[:n] {
+		d := &s.decisions[i]
+		d.Source = limits.SourceFallback
+		o.At(at).limit = intern(&s.charges[i].Limit)
+		o.record(at, d)
+	}
+	return nil
 }

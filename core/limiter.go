@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/isnil"
+	"github.com/weir-go/weir/internal/ground/perbackend"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
@@ -196,16 +198,6 @@ func (l *Limiter[R]) fallbackFor(needed bool) func() backends.Backend {
 	return l.fallback
 }
 
-// identity returns the part of rule, the i-th, that outcomes refer to.
-func (rule *Rule[R]) identity(i int) ruleIdentity {
-	return ruleIdentity{
-		index: i, name: rule.Name, scope: rule.scopeOrName(), limit: new(rule.Limit), unit: rule.unitOf(),
-		capacity: rule.DenyAs503, onFailure: rule.OnFailure,
-		hasEnd: rule.hasEnd(), held: rule.holds(), finalCost: rule.FinalCost, lasts: rule.lastsOf(),
-		undelayed: rule.undelayed(),
-	}
-}
-
 // backendOf returns the backend that decides rule.
 func (l *Limiter[R]) backendOf(rule *Rule[R]) backends.Backend {
 	if rule.Local && l.local != nil {
@@ -239,4 +231,75 @@ func MustNew[R any](config Config[R]) *Limiter[R] {
 		panic(err)
 	}
 	return l
+}
+
+// Decide decides r against all rules as one atomic step, and takes its costs if it is allowed. It
+// never fails: failures are part of the outcome.
+func (l *Limiter[R]) Decide(ctx context.Context, r R) (o Outcome) {
+	l.DecideInto(ctx, r, &o)
+	return o
+}
+
+// DecideInto is Decide that overwrites o with the outcome, which saves a copy, a tenth of the time.
+// It returns true if the caller must call [Outcome.End].
+func (l *Limiter[R]) DecideInto(ctx context.Context, r R, o *Outcome) (ends bool) {
+	set := l.current.Load()
+	o.reset(Allowed, set.revision)
+	if set.fast != nil {
+		set.decideOne(ctx, r, o)
+	} else if !o.abandonIfEnded(ctx) {
+		set.decide(ctx, r, o)
+		if set.ledger != nil && o.verdict == Allowed {
+			set.begin(ctx, r, o)
+			return o.request != nil
+		}
+	}
+	if set.observe != nil {
+		set.observe.ObserveDecision(ctx, r, *o)
+	}
+	return false
+}
+
+// Wait waits for the turn of an allowed request: for [Outcome.Delay] from now. If too many requests
+// wait ([ErrQueueFull]), or ctx ends, it makes o [Unavailable] and returns the error. The slot
+// stays spent, since later requests have been told their turn.
+func (l *Limiter[R]) Wait(ctx context.Context, o *Outcome) error {
+	delay := o.Delay()
+	if delay <= 0 {
+		return nil
+	}
+	err := l.room.wait(ctx, delay)
+	if err != nil {
+		o.verdict, o.err = Unavailable, errors.Join(o.err, err)
+	}
+	return err
+}
+
+// Applies reports whether a rule that is enforced, at least for some keys, applies to r. It calls
+// the Keys of rules, and asks no backend. Call it at the start of a program, to find requests that
+// nothing limits.
+func (l *Limiter[R]) Applies(r R) bool {
+	set := l.current.Load()
+	return slices.ContainsFunc(set.rules, func(rule compiledRule[R]) bool {
+		if rule.Mode.Percent() == 0 {
+			return false
+		}
+		_, err := rule.key(r)
+		return !errors.Is(err, ErrDoesNotApply)
+	})
+}
+
+// fallbacks has the default fallback of each backend. All limiters on the backend share it, so
+// rules of one scope count together also while the backend fails.
+var fallbacks = perbackend.Shared[*fallback]{New: func() *fallback { return new(fallback) }}
+
+// fallback makes its Memory when it is first used.
+type fallback struct {
+	once   sync.Once
+	memory *memory.Memory
+}
+
+func (f *fallback) backend() backends.Backend {
+	f.once.Do(func() { f.memory = memory.MustNew(memory.Options{}) })
+	return f.memory
 }

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"slices"
 )
 
@@ -30,38 +29,4 @@ func Otherwise[R any](rules []Rule[R], key func(R) (string, error)) func(R) (str
 		}
 		return key(r)
 	}
-}
-
-// limits reports whether rule applies to r and is enforced for its key.
-func (rule *Rule[R]) limits(r R) (limits bool) {
-	if rule.Key == nil || rule.Mode.Percent() == 0 {
-		return false
-	}
-	defer func() {
-		if v := recover(); v != nil {
-			limits = true // the rule itself will fail
-		}
-	}()
-	key, err := rule.Key(r)
-	switch {
-	case err == nil:
-		return rule.Mode.enforces(shareHash(rule.Name, key))
-	case errors.Is(err, ErrAbsent):
-		return rule.Mode.enforces(shareHash(rule.Name, ""))
-	}
-	return !errors.Is(err, ErrDoesNotApply)
-}
-
-// Applies reports whether a rule that is enforced, at least for some keys, applies to r. It calls
-// the Keys of rules, and asks no backend. Call it at the start of a program, to find requests that
-// nothing limits.
-func (l *Limiter[R]) Applies(r R) bool {
-	set := l.current.Load()
-	return slices.ContainsFunc(set.rules, func(rule compiledRule[R]) bool {
-		if rule.Mode.Percent() == 0 {
-			return false
-		}
-		_, err := rule.key(r)
-		return !errors.Is(err, ErrDoesNotApply)
-	})
 }

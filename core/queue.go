@@ -17,21 +17,6 @@ var ErrQueueFull = errors.New("core: the queue is full")
 // defaultMaxWaiting replaces a MaxWaiting of 0.
 const defaultMaxWaiting = 10_000
 
-// Wait waits for the turn of an allowed request: for [Outcome.Delay] from now. If too many requests
-// wait ([ErrQueueFull]), or ctx ends, it makes o [Unavailable] and returns the error. The slot
-// stays spent, since later requests have been told their turn.
-func (l *Limiter[R]) Wait(ctx context.Context, o *Outcome) error {
-	delay := o.Delay()
-	if delay <= 0 {
-		return nil
-	}
-	err := l.room.wait(ctx, delay)
-	if err != nil {
-		o.verdict, o.err = Unavailable, errors.Join(o.err, err)
-	}
-	return err
-}
-
 // waitingRoom bounds the number of requests that wait.
 type waitingRoom struct {
 	// full: requests refused; left: requests that ended while they waited

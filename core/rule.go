@@ -7,7 +7,9 @@ import (
 
 	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/internal/ground/arith"
+	"github.com/weir-go/weir/internal/ground/isnil"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // Rule is a named limit with the functions that apply it to a request of type R.
@@ -299,4 +301,86 @@ func validateName(s string) error {
 		}
 	}
 	return nil
+}
+
+// identity returns the part of rule, the i-th, that outcomes refer to.
+func (rule *Rule[R]) identity(i int) ruleIdentity {
+	return ruleIdentity{
+		index: i, name: rule.Name, scope: rule.scopeOrName(), limit: new(rule.Limit), unit: rule.unitOf(),
+		capacity: rule.DenyAs503, onFailure: rule.OnFailure,
+		hasEnd: rule.hasEnd(), held: rule.holds(), finalCost: rule.FinalCost, lasts: rule.lastsOf(),
+		undelayed: rule.undelayed(),
+	}
+}
+
+// unsupported returns an error if b cannot carry out the endings of rule, or does not decide its
+// limit. role is "backend" or "fallback".
+func (rule *Rule[R]) unsupported(role string, b backends.Backend) error {
+	if isnil.Of(b) {
+		return nil
+	}
+	if rule.hasEnd() && !backends.CanSettle(b) {
+		return fmt.Errorf("core: rule %q: the %s, a %T, cannot end what it charges: "+
+			"use a backends.Settler",
+			rule.Name, role, backends.Innermost(b))
+	}
+	if rule.varies() || rule.Limit.Validate() != nil || backends.Supports(b, rule.Limit) {
+		return nil
+	}
+	return fmt.Errorf("core: rule %q: limit: the %s, a %T, does not decide %v limits: "+
+		"see backends.Supporter",
+		rule.Name, role, b, rule.Limit.Algorithm())
+}
+
+// limits reports whether rule applies to r and is enforced for its key.
+func (rule *Rule[R]) limits(r R) (limits bool) {
+	if rule.Key == nil || rule.Mode.Percent() == 0 {
+		return false
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			limits = true // the rule itself will fail
+		}
+	}()
+	key, err := rule.Key(r)
+	switch {
+	case err == nil:
+		return rule.Mode.enforces(shareHash(rule.Name, key))
+	case errors.Is(err, ErrAbsent):
+		return rule.Mode.enforces(shareHash(rule.Name, ""))
+	}
+	return !errors.Is(err, ErrDoesNotApply)
+}
+
+// countsValues reports whether rule counts the different values of a key.
+func (rule *Rule[R]) countsValues() bool { return countsValues(rule.Limit) }
+
+func countsValues(l limits.Limit) bool { return algorithm.Of(l.Algorithm()).Values }
+
+const noCost = "a distinct limit has none: a new value takes one unit; remove "
+
+// validateValue reports the mistakes of rule about values. A rule with a LimitFor has a Value if
+// its limits count values.
+func (rule *Rule[R]) validateValue() error {
+	var errs []error
+	switch {
+	case rule.Value == nil && !rule.countsValues():
+		return nil
+	case rule.Value == nil:
+		errs = append(errs, errors.New("value: is nil: "+
+			"a distinct limit counts different values, and Value says which: set it"))
+	case !rule.varies() && !rule.countsValues():
+		return errors.New("value: only a distinct limit counts values: " +
+			"remove Value, or set Limit to a limits.Distinct")
+	}
+	if rule.Cost != nil {
+		errs = append(errs, errors.New("cost: "+noCost+"Cost"))
+	}
+	if rule.FinalCost != nil {
+		errs = append(errs, errors.New("final cost: "+noCost+"FinalCost"))
+	}
+	if rule.Unit != Requests {
+		errs = append(errs, errors.New("unit: a distinct limit counts values: remove Unit"))
+	}
+	return errors.Join(errs...)
 }

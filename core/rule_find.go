@@ -111,3 +111,28 @@ func (rule *compiledRule[R]) recovered(part failure.Part, returned *bool, err *e
 		*err = rule.failed(part, &failure.Panic{Value: recover()})
 	}
 }
+
+// as returns the identity of rule for a key: enforced or shadow.
+func (rule *compiledRule[R]) as(key string) *ruleIdentity {
+	if rule.Mode == Enforce || rule.Mode > 0 && rule.Mode.enforces(shareHash(rule.name, key)) {
+		return &rule.ruleIdentity
+	}
+	return &rule.shadowed
+}
+
+// value calls rule.Value. A request without the value has the value "".
+func (rule *compiledRule[R]) value(r R) (value string, err error) {
+	returned := false
+	defer rule.recovered(failure.Key, &returned, &err)
+	value, err = rule.Value(r)
+	returned = true
+	switch {
+	case err == nil:
+		return value, nil
+	case errors.Is(err, ErrAbsent):
+		return "", nil
+	case errors.Is(err, ErrDoesNotApply):
+		return "", err
+	}
+	return "", rule.failed(failure.Key, fmt.Errorf("value: %w", err))
+}

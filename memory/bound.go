@@ -2,10 +2,8 @@ package memory
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 
-	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/internal/ground/call"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
@@ -18,33 +16,6 @@ type Bound struct {
 	scope  string
 	limit  limits.Limit
 	bound  atomic.Pointer[scopedLimit]
-}
-
-var (
-	errBindConcurrent = errors.New(
-		"memory: bind: a concurrency limit releases units when a request ends: use package core")
-	errBindValues = errors.New(
-		"memory: bind: a distinct limit counts values, and a Bound gets none: " +
-			"use package core or Memory.Take")
-)
-
-// Bind returns a Bound, which limits each key of a scope without rules. It counts together with
-// every other charge on this scope of m. It returns an error if the limit is not legal, is a
-// concurrency limit, whose units must be released, or counts values.
-func (m *Memory) Bind(scope string, limit limits.Limit) (*Bound, error) {
-	switch traits := &algorithm.Of(limit.Algorithm()).Traits; {
-	case traits.Held:
-		return nil, errBindConcurrent
-	case traits.Values:
-		return nil, errBindValues
-	}
-	bound, err := m.limitOf(&backends.Charge{Scope: scope, Limit: limit})
-	if err != nil {
-		return nil, err
-	}
-	b := &Bound{memory: m, scope: scope, limit: limit}
-	b.bound.Store(bound)
-	return b, nil
 }
 
 // Take takes n units of a key if they fit, and allocates nothing. It returns an error if n is

@@ -23,8 +23,8 @@ func (m *Memory) reset(hash uint64) {
 	sh := m.shardOf(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if e := sh.findLocked(hash); e != nil {
-		sh.clearLocked(e)
+	if e := sh.table.find(hash); e != nil {
+		sh.states.clear(e)
 	}
 }
 
@@ -36,9 +36,9 @@ func (m *Memory) Count(context.Context) (int, error) {
 		sh := &m.shards[i]
 		sh.mu.Lock()
 		live += sh.held.len()
-		for b := range sh.buckets {
-			for p := range sh.buckets[b] {
-				if !sh.reusableLocked(&sh.buckets[b][p], now) {
+		for b := range sh.table.buckets {
+			for p := range sh.table.buckets[b] {
+				if !sh.states.reusable(&sh.table.buckets[b][p], now) {
 					live++
 				}
 			}
@@ -86,11 +86,11 @@ func (m *Memory) retireLimits() error {
 	for i := range m.shards {
 		sh := &m.shards[i]
 		sh.latest = now
-		for b := range sh.buckets {
-			for p := range sh.buckets[b] {
-				switch e := &sh.buckets[b][p]; {
-				case sh.reusableLocked(e, now):
-					sh.clearLocked(e)
+		for b := range sh.table.buckets {
+			for p := range sh.table.buckets[b] {
+				switch e := &sh.table.buckets[b][p]; {
+				case sh.states.reusable(e, now):
+					sh.states.clear(e)
 				default:
 					inUse[e.limitID] = true
 				}

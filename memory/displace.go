@@ -14,14 +14,24 @@ func (sh *shard) displaceLocked(visits []visit, limit *scopedLimit, now int64) *
 	if mixed {
 		victim, from, _ = sh.soonestLocked(visits, int(sh.crowdedLocked(visits, limit.share)))
 	}
-	under := sh.limits.get(victim.limitID)
-	sh.floors = sh.floors.raise(under, sh.rememberedLocked(under, victim.used(), now), now)
-	if c, ok := sh.changeLocked(victim, now); ok {
-		sh.floors = sh.floors.raise(under, floorStep{c.units, c.until}, now)
+	under := sh.states.limits.get(victim.limitID)
+	sh.floors.raise(under, sh.rememberedLocked(under, victim.used(), now), now)
+	if c, ok := sh.states.changes.of(victim, now); ok {
+		sh.floors.raise(under, floorStep{c.units, c.until}, now)
 	}
-	sh.clearLocked(victim)
+	sh.states.clear(victim)
 	sh.displaced++
-	return sh.moveLocked(visits, from, victim)
+	return sh.table.move(visits, from, victim)
+}
+
+// rememberedLocked returns the step for s, a state of limit that is displaced. Of a banned key it
+// keeps one unit less than the number that bans, so that no key inherits a ban.
+func (sh *shard) rememberedLocked(limit *scopedLimit, s family.Used, now int64) floorStep {
+	s, t, _ := limit.family.Decide(s, 0, now, &sh.states.logs)
+	if limit.Bans {
+		return floorStep{min(s.B, limit.Max-1), s.At + limit.Period}
+	}
+	return floorStep{t.InUse, now + t.Reset}
 }
 
 const anyShare = -1
@@ -31,15 +41,15 @@ const anyShare = -1
 // keys of several share numbers.
 func (sh *shard) soonestLocked(visits []visit, share int) (victim *entry, from int, mixed bool) {
 	var soonest, least int64
-	id := sh.buckets[visits[0].bucket][0].limitID
-	limit := sh.limits.get(id)
+	id := sh.table.buckets[visits[0].bucket][0].limitID
+	limit := sh.states.limits.get(id)
 	first, wanted := limit.share, share == anyShare || share == int(limit.share)
 	for i := range visits {
-		slots := &sh.buckets[visits[i].bucket]
+		slots := &sh.table.buckets[visits[i].bucket]
 		for j := range slots {
 			e := &slots[j]
 			if e.limitID != id {
-				id, limit = e.limitID, sh.limits.get(e.limitID)
+				id, limit = e.limitID, sh.states.limits.get(e.limitID)
 				mixed = mixed || limit.share != first
 				wanted = share == anyShare || share == int(limit.share)
 			}
@@ -64,9 +74,9 @@ func (sh *shard) crowdedLocked(visits []visit, own uint8) uint8 {
 	var keys [shares]uint16
 	most := own
 	for i := range visits {
-		slots := &sh.buckets[visits[i].bucket]
+		slots := &sh.table.buckets[visits[i].bucket]
 		for j := range slots {
-			share := sh.limits.get(slots[j].limitID).share
+			share := sh.states.limits.get(slots[j].limitID).share
 			if keys[share]++; keys[share] > keys[most] {
 				most = share
 			}
@@ -76,14 +86,4 @@ func (sh *shard) crowdedLocked(visits []visit, own uint8) uint8 {
 		return own
 	}
 	return most
-}
-
-// rememberedLocked returns the step for s, a state of limit that is displaced. Of a banned key it
-// keeps one unit less than the number that bans, so that no key inherits a ban.
-func (sh *shard) rememberedLocked(limit *scopedLimit, s family.Used, now int64) floorStep {
-	s, t, _ := limit.family.Decide(s, 0, now, &sh.nodes)
-	if limit.Bans {
-		return floorStep{min(s.B, limit.Max-1), s.At + limit.Period}
-	}
-	return floorStep{t.InUse, now + t.Reset}
 }

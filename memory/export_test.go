@@ -5,7 +5,7 @@ import "unsafe"
 // Nodes returns how many nodes of logs m has allocated.
 func Nodes(m *Memory) (n int) {
 	for i := range m.shards {
-		n += int(m.shards[i].nodes.made)
+		n += int(m.shards[i].states.logs.made)
 	}
 	return n
 }
@@ -13,12 +13,9 @@ func Nodes(m *Memory) (n int) {
 // Summary returns how many bytes the summaries of what m has displaced take.
 func Summary(m *Memory) (bytes int) {
 	for i := range m.shards {
-		floors := m.shards[i].floors
-		if floors == nil {
-			continue
-		}
-		n := cap(floors.own)
-		for _, shared := range floors.shared {
+		f := &m.shards[i].floors
+		n := cap(f.own)
+		for _, shared := range f.shared {
 			n += cap(shared)
 		}
 		bytes += n * int(unsafe.Sizeof(floor{}))

@@ -13,6 +13,7 @@ import (
 
 // group holds the charges of one Take or Peek. Groups are pooled.
 type group struct {
+	memory  *Memory
 	charges []backends.Charge
 	out     []limits.Decision
 	parts   []part // one for each charge
@@ -55,62 +56,23 @@ func kindOf(ch *backends.Charge) int {
 
 var errLengths = errors.New("memory: charges and decisions differ in length")
 
-// takeAll decides charges at one instant. If taking is set, it takes their units unless an enforced
-// charge is denied.
-func (m *Memory) takeAll(charges []backends.Charge, out []limits.Decision, taking bool) error {
-	if len(charges) != len(out) {
-		return errLengths
-	}
-	g := m.groups.Get().(*group)
-	defer m.release(g)
-	g.charges, g.out, g.peeking = charges, out, !taking
-	g.parts = slices.Grow(g.parts[:0], len(charges))[:len(charges)]
-	if err := m.identify(g); err != nil {
-		return err
-	}
-	for {
-		g.now = m.clock.now()
-		m.lock(g)
-		if !g.retired() {
-			break
-		}
-		m.unlock(g)
-		if err := m.identify(g); err != nil {
-			return err
-		}
-	}
-	defer m.unlock(g)
-	for i := range g.parts {
-		g.now = m.shardOf(g.parts[i].hash).nowLocked(g.now)
-	}
-	for i := range g.parts {
-		m.shardOf(g.parts[i].hash).latest = g.now
-	}
-	m.decideLocked(g)
-	at := m.clock.at(g.now)
-	for i := range out {
-		out[i].At = at
-	}
-	return nil
-}
-
 // release returns g to the pool, without references to its caller's memory.
-func (m *Memory) release(g *group) {
+func (g *group) release() {
 	clear(g.parts)
 	g.charges, g.out, g.parts = nil, nil, g.parts[:0]
-	m.groups.Put(g)
+	g.memory.groups.Put(g)
 }
 
 // identify finds the limit and the hash of each charge, and adds up the charges on one key.
-func (m *Memory) identify(g *group) error {
+func (g *group) identify() error {
 	for i := range g.charges {
 		ch := &g.charges[i]
-		limit, err := m.limitOf(ch)
+		limit, err := g.memory.limitOf(ch)
 		if err != nil {
 			return err
 		}
 		p := &g.parts[i]
-		*p = part{limit: limit, hash: m.limits.hash(limit.scopeHash, ch.Key), lead: i}
+		*p = part{limit: limit, hash: g.memory.limits.hash(limit.scopeHash, ch.Key), lead: i}
 		for j := range i {
 			if g.parts[j].isOnKeyOf(p) {
 				p.lead = g.parts[j].lead
@@ -128,7 +90,7 @@ func (m *Memory) identify(g *group) error {
 		*sum = arith.Sum(*sum, ch.Cost)
 		if limit.Values {
 			*sum = min(*sum, 1)
-			if p.value = m.limits.digest(ch.Value); p.value != lead.value {
+			if p.value = g.memory.limits.digest(ch.Value); p.value != lead.value {
 				_, _, err := backends.Accounts(g.charges, nil, nil)
 				return fmt.Errorf("memory: %w", err)
 			}
@@ -144,32 +106,133 @@ func (p *part) isOnKeyOf(other *part) bool {
 }
 
 // lock locks each shard of the group once, by ascending index, so that two groups never deadlock.
-func (m *Memory) lock(g *group) {
+func (g *group) lock() {
 	last := -1
 	for {
-		next := len(m.shards)
+		next := len(g.memory.shards)
 		for i := range g.parts {
-			if at := int(g.parts[i].hash >> m.shift); at > last && at < next {
+			if at := int(g.parts[i].hash >> g.memory.shift); at > last && at < next {
 				next = at
 			}
 		}
-		if next == len(m.shards) {
+		if next == len(g.memory.shards) {
 			return
 		}
-		m.shards[next].mu.Lock()
+		g.memory.shards[next].mu.Lock()
 		last = next
 	}
 }
 
-func (m *Memory) unlock(g *group) {
+func (g *group) unlock() {
 	for i := range g.parts {
-		at := g.parts[i].hash >> m.shift
-		if !slices.ContainsFunc(g.parts[:i], func(p part) bool { return p.hash>>m.shift == at }) {
-			m.shards[at].mu.Unlock()
+		at := g.parts[i].hash >> g.memory.shift
+		if !slices.ContainsFunc(g.parts[:i], func(p part) bool { return p.hash>>g.memory.shift == at }) {
+			g.memory.shards[at].mu.Unlock()
 		}
 	}
 }
 
 func (g *group) retired() bool {
 	return slices.ContainsFunc(g.parts, func(p part) bool { return p.limit.retired.Load() })
+}
+
+// decideLocked decides the group in three passes: do the enforced charges fit, what is each key's
+// decision, and, if the group takes units, store the new states. Each pass visits every key once,
+// at its lead, the first charge on it.
+func (g *group) decideLocked() {
+	g.allowed = true
+	for i := range g.parts {
+		p := &g.parts[i]
+		if p.lead != i {
+			continue
+		}
+		sh := g.memory.shardOf(p.hash)
+		if p.limit.Held {
+			p.used = family.Used{A: sh.held.of(p.hash)}
+		} else {
+			// A Take stores a converted state, even if the group is then denied.
+			p.used, p.displaced = sh.loadLocked(sh.table.find(p.hash), p.limit, g.now, !g.peeking)
+		}
+		// logs.value is an argument of Decide and storeLocked: see logs.
+		sh.states.logs.value = p.value
+		if p.has[enforced] { // else their sum is 0, and a ban would deny even that
+			// Whether they fit is all that counts: shard.decideLocked would only correct the waits.
+			_, _, fits := p.limit.family.Decide(p.used, p.sum[enforced], g.now, &sh.states.logs)
+			g.allowed = g.allowed && fits
+		}
+	}
+	g.taking = g.allowed && !g.peeking
+	for i := range g.parts {
+		if p := &g.parts[i]; p.lead == i {
+			g.decideLeadLocked(p, g.memory.shardOf(p.hash))
+		}
+	}
+	if !g.taking {
+		return
+	}
+	for i := range g.parts {
+		if p := &g.parts[i]; p.lead == i && p.takes {
+			g.storeLeadLocked(p, g.memory.shardOf(p.hash))
+		}
+	}
+}
+
+// decideLeadLocked decides the charges on the key of the lead p: first the enforced ones, then the
+// shadows on top of them. If the group is allowed, it adds the units that fit to p.used, even in a
+// Peek, since the shadows are decided on top of the enforced units. sh is the shard of the key.
+func (g *group) decideLeadLocked(p *part, sh *shard) {
+	found, displaced, limit := p.used, p.displaced, p.limit
+	sh.states.logs.value = p.value
+	for kind, n := range p.sum {
+		if !p.has[kind] {
+			continue
+		}
+		after, told, fits := sh.decideLocked(limit, p.used, p.displaced, n, g.now)
+		d := limits.Decision{}
+		if g.allowed && fits && n > 0 {
+			if g.taking && !limit.Held { // held units need no ticket: settleOne only counts them
+				after.Serial = sh.states.nextSerial(limit, after)
+				d.Ticket = ticketOf(g.now, after.Serial)
+			}
+			d.Delay = limit.Queued(after, n)
+			p.used, p.displaced, p.takes = after, false, true
+		}
+		// If nothing is taken, the decision describes the state that was found. Only the
+		// wait is kept if the charge does not fit. In an allowed Peek the wait of a shadow includes
+		// the enforced units, since p.used has them by now.
+		if !g.taking {
+			_, asFound, _ := sh.decideLocked(limit, found, displaced, 0, g.now)
+			if !fits {
+				asFound.Wait = told.Wait
+			}
+			told = asFound
+		}
+		limit.Describe(&d, n, told, fits)
+		g.answer(p.lead, kind, &d)
+	}
+}
+
+// storeLeadLocked stores the new state of the key of the lead p. sh is the shard of the key.
+func (g *group) storeLeadLocked(p *part, sh *shard) {
+	if p.limit.Held {
+		sh.heldLocked().set(p.hash, p.used.A)
+		return
+	}
+	e := sh.table.find(p.hash)
+	// A refund needs the level before these units: a refund of these (p.lasts > 0), or of earlier
+	// ones (the key has a ring). rings is nil until a key of sh gets a ring.
+	if p.limit.Drains && (p.lasts > 0 || !sh.states.rings.empty()) {
+		sh.states.noteLevel(e, p.hash, p.limit, &sh.table, p.lasts, g.now)
+	}
+	sh.states.logs.value = p.value
+	sh.storeLocked(e, p.hash, p.limit, p.used, g.now)
+}
+
+// answer sets the decision of all charges of one kind whose lead is at index lead.
+func (g *group) answer(lead, kind int, d *limits.Decision) {
+	for i := lead; i < len(g.parts); i++ {
+		if g.parts[i].lead == lead && kindOf(&g.charges[i]) == kind {
+			g.out[i] = *d
+		}
+	}
 }

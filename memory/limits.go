@@ -26,6 +26,13 @@ type scopedLimit struct {
 	retired   atomic.Bool // its id may name another limit; set under the locks of all shards
 }
 
+// asOf returns s, a state of the limit, as it is at now, and how many units are in use. Only a state
+// with nodes needs logs.
+func (l *scopedLimit) asOf(s family.Used, now int64, logs *logs) (family.Used, int64) {
+	s, t, _ := l.family.Decide(s, 0, now, logs)
+	return s, t.InUse
+}
+
 // scopedLimits interns the scopedLimits of a Memory. Reading recent or byID takes no lock.
 type scopedLimits struct {
 	recent [256]atomic.Pointer[scopedLimit] // by recentIndex
@@ -159,6 +166,12 @@ func (c *scopedLimits) hash(scopeHash uint64, key string) uint64 {
 		return h + vacated + 1
 	}
 	return h
+}
+
+// digest returns what is stored of a value: 64 bits by a secret seed, so that a client cannot
+// choose values that collide.
+func (c *scopedLimits) digest(value string) int64 {
+	return int64(maphash.String(c.valueSeed, value))
 }
 
 // get returns the scopedLimit with the id of a state.

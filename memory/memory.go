@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )
@@ -62,9 +64,10 @@ const (
 // nothing to another.
 //
 // The summary takes at most 4 KiB for every 8,192 keys of MaxKeys. Each part of the table remembers
-// 47 scopes separately: four numbers of units a scope, and until when they may be in use. So the
-// RetryAfter of a key that is not found may be late. Further scopes share 128 such memories, 10 KiB
-// for each kind of limit: a flood over n of these scopes reaches another one with odds of n to 128.
+// 51 scopes separately: four numbers of units a scope, and until when they may be in use. So the
+// RetryAfter of a key that is not found may be late. If more scopes than that have displaced keys,
+// the others share 64 summaries, which take 5 KiB more for each kind of counting. So a flood of 60
+// scopes denies new keys early in one of seven other scopes.
 //
 // Time never goes back. After the wall clock steps back, units keep draining, and windows by the
 // calendar turn over early, by the step, until the process restarts or the wall clock has caught
@@ -77,7 +80,6 @@ type Memory struct {
 	shards []shard
 	shift  uint       // hash >> shift is the index of its shard
 	tables []tableRef // of the shards
-	size   int        // buckets of a shard that has grown fully
 	clock  clock
 
 	groups sync.Pool // of *group
@@ -107,21 +109,20 @@ func New(options Options) (*Memory, error) {
 		shards: make([]shard, count),
 		shift:  uint(64 - bits.Len(uint(count-1))),
 		tables: make([]tableRef, count),
-		size:   size,
 	}
 	m.maxKeys = maxKeys
 	m.limits.init()
-	least := m.sizeAbove(0)
+	least := sizeAbove(0, size)
 	table := make([]tableBucket, count*least)
 	for i := range m.shards {
 		sh := &m.shards[i]
-		sh.memory, sh.ref = m, &m.tables[i]
-		sh.limits = &m.limits
-		sh.useLocked(subtable(table, i, least))
-		sh.nodes.most = uint32(max(pieceNodes, (maxLogEntries+count-1)/count))
+		sh.table.largest, sh.table.ref = size, &m.tables[i]
+		sh.table.use(subtable(table, i, least))
+		sh.states.limits, sh.states.logs.limits = &m.limits, &m.limits
+		sh.states.logs.most = uint32(max(pieceNodes, (maxLogEntries+count-1)/count))
 	}
 	m.clock.start(options.Clock)
-	m.groups.New = func() any { return new(group) }
+	m.groups.New = func() any { return &group{memory: m} }
 	return m, nil
 }
 
@@ -192,6 +193,81 @@ func (m *Memory) Peek(_ context.Context, charges []backends.Charge, out []limits
 	return m.takeAll(charges, out, false)
 }
 
+// takeOne is takeAll for one charge of n ≥ 0 units on a key under limit. It decides nothing and
+// returns false if limit was retired, is a concurrency limit or counts values.
+func (m *Memory) takeOne(limit *scopedLimit, key string, n int64, d *limits.Decision) bool {
+	hash := m.limits.hash(limit.scopeHash, key)
+	now := m.clock.now()
+	sh, e := m.shardOf(hash), m.tables[hash>>m.shift].slot(hash)
+	sh.mu.Lock()
+	if limit.retired.Load() || limit.grouped {
+		sh.mu.Unlock()
+		return false
+	}
+	now = sh.nowLocked(now)
+	if e.hash != hash {
+		e = sh.table.find(hash)
+	}
+	if e == nil || e.limitID != limit.id || limit.Lists || !sh.states.rings.empty() {
+		sh.takeLocked(e, hash, limit, n, now, d)
+		sh.mu.Unlock()
+	} else { // most takings: the state is under limit, and nothing else depends on it
+		s, t, fits := limit.family.Decide(e.used(), n, now, &sh.states.logs)
+		d.Ticket, d.Delay = 0, 0
+		if fits && n > 0 {
+			s.Serial = sh.states.nextSerial(limit, s)
+			e.set(s)
+			d.Ticket = ticketOf(now, s.Serial)
+			if limit.Queues {
+				d.Delay = limit.Queued(s, n)
+			}
+		}
+		sh.mu.Unlock()
+		limit.Describe(d, n, t, fits)
+	}
+	d.At = m.clock.at(now)
+	return true
+}
+
+// takeAll decides charges at one instant. If taking is set, it takes their units unless an enforced
+// charge is denied.
+func (m *Memory) takeAll(charges []backends.Charge, out []limits.Decision, taking bool) error {
+	if len(charges) != len(out) {
+		return errLengths
+	}
+	g := m.groups.Get().(*group)
+	defer g.release()
+	g.charges, g.out, g.peeking = charges, out, !taking
+	g.parts = slices.Grow(g.parts[:0], len(charges))[:len(charges)]
+	if err := g.identify(); err != nil {
+		return err
+	}
+	for {
+		g.now = m.clock.now()
+		g.lock()
+		if !g.retired() {
+			break
+		}
+		g.unlock()
+		if err := g.identify(); err != nil {
+			return err
+		}
+	}
+	defer g.unlock()
+	for i := range g.parts {
+		g.now = m.shardOf(g.parts[i].hash).nowLocked(g.now)
+	}
+	for i := range g.parts {
+		m.shardOf(g.parts[i].hash).latest = g.now
+	}
+	g.decideLocked()
+	at := m.clock.at(g.now)
+	for i := range out {
+		out[i].At = at
+	}
+	return nil
+}
+
 // limitOf checks a charge and returns its limit.
 func (m *Memory) limitOf(ch *backends.Charge) (*scopedLimit, error) {
 	if ch.Cost < 0 {
@@ -207,4 +283,31 @@ func (m *Memory) limitOf(ch *backends.Charge) (*scopedLimit, error) {
 		}
 	}
 	return limit, err
+}
+
+var (
+	errBindConcurrent = errors.New(
+		"memory: bind: a concurrency limit releases units when a request ends: use package core")
+	errBindValues = errors.New(
+		"memory: bind: a distinct limit counts values, and a Bound gets none: " +
+			"use package core or Memory.Take")
+)
+
+// Bind returns a Bound, which limits each key of a scope without rules. It counts together with
+// every other charge on this scope of m. It returns an error if the limit is not legal, is a
+// concurrency limit, whose units must be released, or counts values.
+func (m *Memory) Bind(scope string, limit limits.Limit) (*Bound, error) {
+	switch traits := &algorithm.Of(limit.Algorithm()).Traits; {
+	case traits.Held:
+		return nil, errBindConcurrent
+	case traits.Values:
+		return nil, errBindValues
+	}
+	bound, err := m.limitOf(&backends.Charge{Scope: scope, Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	b := &Bound{memory: m, scope: scope, limit: limit}
+	b.bound.Store(bound)
+	return b, nil
 }

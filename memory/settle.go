@@ -63,39 +63,49 @@ func (m *Memory) settleOne(e *backends.Ending, s *limits.Settlement) {
 	}
 }
 
+// hold adds n units to those that a key holds, whether they fit or not. A negative n releases
+// units.
+func (m *Memory) hold(scope, key string, n int64) {
+	hash := m.limits.hash(m.limits.hashScope(scope, algorithm.Held), key)
+	sh := m.shardOf(hash)
+	sh.mu.Lock()
+	sh.heldLocked().set(hash, family.Held(sh.held.of(hash), n))
+	sh.mu.Unlock()
+}
+
 // refundLocked refunds the units that a taking did not cost, as far as [family.Compiled].Refund
 // allows. It returns by how much the units in use fell: units that drained, faded or expired before
 // are not among them. It refunds nothing if the state is gone, fresh, or was converted since the
 // taking: converted units count from the conversion.
 func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Ending,
 	now int64) int64 {
-	entry := sh.findLocked(hash)
+	entry := sh.table.find(hash)
 	if entry == nil || !entry.knows(e.Ticket) {
 		return 0
 	}
-	under := sh.limits.get(entry.limitID) // the limit that wrote the state
+	under := sh.states.limits.get(entry.limitID) // the limit that wrote the state
 	before := entry.used()
 	if !under.Carries(&limit.Numbers) || under.family.FreshAt(before) <= now {
 		return 0
 	}
-	_, inUse := sh.asOfLocked(under, before, now)
+	_, inUse := under.asOf(before, now, &sh.states.logs)
 	listed := uint32(0) // the node that has e.Value, if the limit counts values
 	if under.Values {
-		sh.nodes.value = sh.limits.digest(e.Value) // OfValue and Refund read it
-		listed = sh.nodes.OfValue(before.Head())
+		sh.states.logs.value = sh.states.limits.digest(e.Value) // OfValue and Refund read it
+		listed = sh.states.logs.OfValue(before.Head())
 	}
 	after := under.family.Refund(before, family.Refund{
-		Taken: e.Taken, Final: e.Final, At: e.Ticket & ticketMask, Now: now, Ring: sh.rings[hash],
-	}, &sh.nodes)
+		Taken: e.Taken, Final: e.Final, At: e.Ticket & ticketMask, Now: now, Ring: sh.states.rings.of(hash),
+	}, &sh.states.logs)
 	if after == before {
 		return 0
 	}
-	_, left := sh.asOfLocked(under, after, now)
+	_, left := under.asOf(after, now, &sh.states.logs)
 	if under.Values {
-		after = sh.nodes.without(listed, after, under.share)
+		after = sh.states.logs.without(listed, after, under.share)
 		entry.set(after) // storeRefundedLocked may free the nodes of entry; those of the value are free
 	} else if under.Lists {
-		sh.nodes.cut(&entry.state, after, under.share)
+		sh.states.logs.cut(&entry.state, after, under.share)
 	}
 	sh.storeRefundedLocked(entry, under, after, now)
 	return min(e.Taken-e.Final, inUse-left)
@@ -107,16 +117,16 @@ func (sh *shard) storeRefundedLocked(entry *entry, limit *scopedLimit, state fam
 	now int64) {
 	// An equal state would mean that nothing was taken since the conversion. After a refund it may be
 	// equal although something was.
-	sh.noteTakenLocked(entry.hash)
+	sh.states.changes.noteTaken(entry.hash)
 	if limit.Size(state) == 0 {
-		if sh.floors == nil && len(sh.changes) == 0 {
-			sh.clearLocked(entry)
+		if sh.floors.empty() && sh.states.changes.empty() {
+			sh.states.clear(entry)
 			return
 		}
 		// Keep a fresh state. Without one the key would start from the floors, and lose its change.
-		sh.releaseLocked(&entry.state)
-		state, _ = sh.asOfLocked(limit, family.Used{}, now)
-		state.Serial = sh.serialLocked(limit, state)
+		sh.states.logs.forget(&entry.state)
+		state, _ = limit.asOf(family.Used{}, now, &sh.states.logs)
+		state.Serial = sh.states.nextSerial(limit, state)
 	}
 	entry.set(state)
 }
@@ -129,10 +139,10 @@ func (sh *shard) storeRefundedLocked(entry *entry, limit *scopedLimit, state fam
 // a floor. A new entry under limit would hide them. So chargeLocked stores no entry then, and
 // raises the floor of limit instead.
 func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int64) int64 {
-	entry := sh.findLocked(hash)
+	entry := sh.table.find(hash)
 	s, displaced := sh.loadLocked(entry, limit, now, false) // stores no conversion
-	s, inUse := sh.asOfLocked(limit, s, now)
-	if inUse > 0 && entry != nil && !sh.carriesLocked(entry, limit, now) {
+	s, inUse := limit.asOf(s, now, &sh.states.logs)
+	if inUse > 0 && entry != nil && !sh.states.carries(entry, limit, now) {
 		return 0
 	}
 	if s, n = limit.family.Charge(s, n, inUse, now); n == 0 {
@@ -144,14 +154,14 @@ func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int
 		rest := max(0, sh.floors.used(limit, now)-limit.Max)
 		s, _ = limit.family.Charge(s, rest, inUse+n, now)
 	}
-	if entry == nil && sh.floors.ofOthers(limit, now) {
-		sh.floors = sh.floors.raise(limit, sh.rememberedLocked(limit, s, now), now)
+	if entry == nil && sh.floors.hides(limit, now) {
+		sh.floors.raise(limit, sh.rememberedLocked(limit, s, now), now)
 		return n
 	}
 	if limit.Drains {
-		sh.noteLevelLocked(entry, hash, limit, lasts, now)
+		sh.states.noteLevel(entry, hash, limit, &sh.table, lasts, now)
 	}
-	s.Serial = sh.serialLocked(limit, s)
+	s.Serial = sh.states.nextSerial(limit, s)
 	sh.storeLocked(entry, hash, limit, s, now)
 	return n
 }

@@ -2,75 +2,26 @@ package memory
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"github.com/weir-go/weir/internal/ground/family"
+	"github.com/weir-go/weir/limits"
 )
 
-// entry is one slot of the table: 32 bytes without pointers, so the garbage collector does not scan
-// them.
-type entry struct {
-	hash uint64 // of scope and key; unused or vacated in an empty slot
-	state
-}
-
-// The hash field of an empty slot.
-const (
-	unused  = 0 // it never had an entry
-	vacated = 1 // it had one
-)
-
-func (e *entry) empty() bool { return e.hash <= vacated }
-
-const bucketSlots = 4
-
-// tableBucket is four slots in two neighbouring cache lines. A key has two buckets, its homes: it
-// may be in any of their eight slots.
-type tableBucket [bucketSlots]entry
-
-// fetch loads both cache lines of a bucket before it is needed. The cache misses of a search then
-// overlap, which halves the time of a flood.
-func (b *tableBucket) fetch() {
-	atomic.LoadUint64(&b[0].hash)
-	atomic.LoadUint64(&b[2].hash)
-}
-
-// shard is a part of a [Memory] with its own lock: a cuckoo hash table that grows up to its share
-// of MaxKeys. A slot whose state is fresh is free.
-//
-// In a cuckoo table every key has two homes. A new key whose homes are full moves another key to
-// that key's other home. An example, with one slot a bucket instead of four:
-//
-//	ann   homes 1 and 4   is in 1
-//	bob   homes 4 and 2   is in 4
-//	eve   homes 1 and 4   is new: both are full, so the search looks at the other homes
-//	      of their keys: ann's is 4 (full), bob's is 2 (free)
-//	      bob moves from 4 to 2, and eve goes to 4
+// shard is a part of a [Memory] with its own lock. It arranges its parts, which know neither each
+// other nor the lock unless they are given: a decision loads the state of a key from the table, or
+// from the floors, decides, and stores the state.
 type shard struct {
-	mu      sync.Mutex
-	latest  int64 // the latest instant of a decision of the shard
-	limits  *scopedLimits
-	buckets []tableBucket // at least 2
-	full    bool          // the last search found no slot, and the table has its final size
-	near    uint8         // how many more searches must not use searchWidthFar
-	floors  *floors       // nil: no key was displaced
-	nodes   logNodes
-	memory  *Memory
-	ref     *tableRef
+	mu     sync.Mutex
+	latest int64 // the latest instant of a decision of the shard
 
-	serial uint16 // the latest serial that serialLocked gave to a state
-
-	held *heldTable // units of concurrency limits in flight; nil until the first
-
-	rings      map[uint64]*family.Ring // by hash, of buckets with charges that have a Lasts
-	ringsSweep int                     // at this size storeRingLocked sweeps
-
-	changes      map[uint64]change // by hash, of keys whose limit has changed
-	changesSweep int               // at this size storeChangeLocked sweeps
+	table  table
+	states states
+	floors floors
+	held   *heldTable // units of concurrency limits in flight; nil until the first
 
 	displaced int64 // how many keys were displaced
 
-	_ [48]byte // pads to 256 bytes: no two locks in one pair of cache lines
+	_ [8]byte // pads to 256 bytes: no two locks in one pair of cache lines
 }
 
 // nowLocked returns the instant at which to decide. The caller read now before it got the lock; the
@@ -80,43 +31,62 @@ func (sh *shard) nowLocked(now int64) int64 {
 	return sh.latest
 }
 
-// firstHome returns the index, below size, of the first home of a hash.
-func firstHome(hash, size uint64) uint64 { return uint64(uint32(hash)) * size >> 32 }
-
-// homes returns the two homes of a hash, which always differ. The top 16 bits of a hash choose the
-// shard, bits 0 to 31 the first home, and bits 16 to 47 the second.
-func (sh *shard) homes(hash uint64) (uint32, uint32) {
-	a := uint32(firstHome(hash, uint64(len(sh.buckets))))
-	b := uint32(uint64(uint32(hash>>16)) * uint64(len(sh.buckets)) >> 32)
-	if a == b {
-		if b++; b == uint32(len(sh.buckets)) {
-			b = 0
+// takeLocked decides a charge of n units on hash under limit, and takes them if they fit. e is the
+// entry of hash, or nil.
+func (sh *shard) takeLocked(e *entry, hash uint64, limit *scopedLimit, n, now int64,
+	d *limits.Decision) {
+	found, displaced := sh.loadLocked(e, limit, now, true)
+	s, t, fits := sh.decideLocked(limit, found, displaced, n, now)
+	d.Ticket, d.Delay = 0, 0
+	if fits && n > 0 {
+		s.Serial = sh.states.nextSerial(limit, s)
+		if !sh.states.rings.empty() && limit.Drains {
+			sh.states.noteLevel(e, hash, limit, &sh.table, 0, now)
 		}
+		sh.storeLocked(e, hash, limit, s, now)
+		d.Ticket, d.Delay = ticketOf(now, s.Serial), limit.Queued(s, n)
 	}
-	return a, b
+	limit.Describe(d, n, t, fits)
 }
 
-// findLocked returns the entry of hash, or nil. A key goes to its second home only if its first is
-// full. So an unused slot in the first home ends the search, which saves half the cache misses
-// while a store fills.
-func (sh *shard) findLocked(hash uint64) *entry {
-	bucket := &sh.buckets[firstHome(hash, uint64(len(sh.buckets)))]
-	for i := range bucket {
-		if bucket[i].hash == hash {
-			return &bucket[i]
+// loadLocked returns the state of a key under limit. A key without entry (e is nil) starts from the
+// floors; displaced reports whether they gave it units. A state of another limit is converted, and
+// stored if writes is set.
+func (sh *shard) loadLocked(e *entry, limit *scopedLimit, now int64,
+	writes bool) (s family.Used, displaced bool) {
+	switch {
+	case e == nil:
+		units := min(sh.floors.used(limit, now), limit.Max)
+		if units <= 0 {
+			return s, false
 		}
-	}
-	if bucket[bucketSlots-1].hash == unused {
-		return nil
-	}
-	_, second := sh.homes(hash)
-	bucket = &sh.buckets[second]
-	for i := range bucket {
-		if bucket[i].hash == hash {
-			return &bucket[i]
+		s, _ = limit.asOf(s, now, &sh.states.logs)
+		inherited, ok := limit.family.Inherit(s, units)
+		if !ok {
+			inherited, _ = limit.family.Charge(s, units, 0, now)
 		}
+		return inherited, true
+	case e.limitID == limit.id:
+		return e.used(), false
 	}
-	return nil
+	return sh.states.convert(e, limit, &sh.table, now, writes), false
+}
+
+// decideLocked decides a charge of n units on s. If displaced is set, the waits come from the
+// floors, since s does not know them.
+func (sh *shard) decideLocked(limit *scopedLimit, s family.Used, displaced bool,
+	n, now int64) (after family.Used, t family.Told, fits bool) {
+	after, t, fits = limit.family.Decide(s, n, now, &sh.states.logs)
+	if !displaced || fits && n > 0 {
+		return after, t, fits
+	}
+	t.Reset = sh.floors.wait(limit, 0, now)
+	if limit.Bans {
+		t.Wait = t.Reset
+	} else if !fits || !limit.Ends && t.InUse >= limit.Max {
+		t.Wait = sh.floors.wait(limit, limit.Max-max(n, 1), now)
+	}
+	return after, t, fits
 }
 
 // storeLocked stores s, to which units were just added, as the state of hash under limit. e is the
@@ -126,66 +96,34 @@ func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s family
 	if !found {
 		e = sh.claimLocked(hash, limit, now)
 	}
-	if e.hash == hash && e.limitID != limit.id {
-		sh.overwriteLocked(e, limit, now)
-	}
-	if limit.Lists {
-		if limit.Values {
-			sh.storeValueLocked(e, hash, limit, s, now, found)
-		} else {
-			sh.storeLogLocked(e, hash, limit, s, now, found)
-		}
-		return
-	}
-	if e.hash == hash && e.limitID != limit.id {
-		sh.releaseLocked(&e.state)
-	}
-	e.hash, e.limitID = hash, limit.id
-	e.set(s)
+	sh.states.store(e, hash, limit, s, &sh.table, now, found)
 }
 
-// serialLocked returns the serial of s after a taking. A state that is new or was converted gets
-// the next one. A leaky queue gets a new one with each taking, since only its last taking can be
-// returned.
-func (sh *shard) serialLocked(limit *scopedLimit, s family.Used) uint16 {
-	if s.Serial != 0 && !limit.Queues {
-		return s.Serial
+// claimLocked returns an empty slot for a new key under limit, one of its eight. If none is free,
+// the table moves other keys to their other homes, or grows; else one of the keys that it looked at
+// is displaced.
+func (sh *shard) claimLocked(hash uint64, limit *scopedLimit, now int64) *entry {
+	if e := sh.table.free(hash, &sh.states, now); e != nil {
+		return e
 	}
-	if sh.serial++; sh.serial == 0 {
-		sh.serial = 1
-	}
-	return sh.serial
+	return sh.makeRoomLocked(hash, limit, now)
 }
 
-// releaseLocked frees the nodes of s, if s is a log that is about to be overwritten.
-func (sh *shard) releaseLocked(s *state) {
-	if s.limitID == 0 || s.a == 0 {
-		return
+// makeRoomLocked is claimLocked for a key whose eight slots are in use.
+func (sh *shard) makeRoomLocked(hash uint64, limit *scopedLimit, now int64) *entry {
+	var visits [searchWidth]visit
+	n, e := sh.table.makeRoom(&visits, hash, &sh.states, now)
+	if e == nil {
+		e = sh.displaceLocked(visits[:n], limit, now)
 	}
-	if limit := sh.limits.get(s.limitID); limit.Lists {
-		sh.nodes.release(s, limit.share)
-	}
+	return e
 }
 
-// clearLocked empties a slot.
-func (sh *shard) clearLocked(e *entry) {
-	sh.releaseLocked(&e.state)
-	delete(sh.changes, e.hash)
-	*e = entry{hash: vacated}
-}
-
-// reusableLocked reports whether a new key may take the slot e: it is empty, or its state is fresh
-// at now and no limit starts from a change of its key.
-func (sh *shard) reusableLocked(e *entry, now int64) bool {
-	if e.empty() {
-		return true
+// heldLocked returns the table of the units of concurrency limits. It is a table of its own: a key
+// in flight must not be displaced, and no instant is known at which it becomes fresh.
+func (sh *shard) heldLocked() *heldTable {
+	if sh.held == nil {
+		sh.held = &heldTable{slots: make([]heldSlot, leastHeldSlots)}
 	}
-	if sh.limits.get(e.limitID).family.FreshAt(e.used()) > now {
-		return false
-	}
-	if len(sh.changes) == 0 {
-		return true
-	}
-	_, changed := sh.changeLocked(e, now)
-	return !changed
+	return sh.held
 }

@@ -20,50 +20,9 @@ func (s *state) set(u family.Used) { s.at, s.a, s.b, s.serial = u.At, u.A, uint3
 // listsNodes reports whether s, a log, has nodes.
 func (s *state) listsNodes() bool { return s.a != 0 }
 
-// asOfLocked returns s, a state of limit, as it is at now, and how many units are in use.
-func (sh *shard) asOfLocked(limit *scopedLimit, s family.Used, now int64) (family.Used, int64) {
-	s, t, _ := limit.family.Decide(s, 0, now, &sh.nodes)
-	return s, t.InUse
-}
-
-// loadLocked returns the state of a key under limit. A key without entry (e is nil) starts from the
-// floors; displaced reports whether they gave it units. A state of another limit is converted, and
-// stored if writes is set.
-func (sh *shard) loadLocked(e *entry, limit *scopedLimit, now int64,
-	writes bool) (s family.Used, displaced bool) {
-	switch {
-	case e == nil:
-		units := min(sh.floors.used(limit, now), limit.Max)
-		if units <= 0 {
-			return s, false
-		}
-		s, _ = sh.asOfLocked(limit, s, now)
-		inherited, ok := limit.family.Inherit(s, units)
-		if !ok {
-			inherited, _ = limit.family.Charge(s, units, 0, now)
-		}
-		return inherited, true
-	case e.limitID == limit.id:
-		return e.used(), false
-	}
-	return sh.convertLocked(e, limit, now, writes), false
-}
-
-// decideLocked decides a charge of n units on s. If displaced is set, the waits come from the
-// floors, since s does not know them.
-func (sh *shard) decideLocked(limit *scopedLimit, s family.Used, displaced bool,
-	n, now int64) (after family.Used, t family.Told, fits bool) {
-	after, t, fits = limit.family.Decide(s, n, now, &sh.nodes)
-	if !displaced || fits && n > 0 {
-		return after, t, fits
-	}
-	t.Reset = sh.floors.wait(limit, 0, now)
-	if limit.Bans {
-		t.Wait = t.Reset
-	} else if !fits || !limit.Ends && t.InUse >= limit.Max {
-		t.Wait = sh.floors.wait(limit, limit.Max-max(n, 1), now)
-	}
-	return after, t, fits
+// setLog sets the numbers and the list of nodes of s, a log.
+func (s *state) setLog(sum, latest int64, head, tail uint32) {
+	s.set(s.used().WithLog(sum, latest, head, tail))
 }
 
 // A ticket is the instant from which units count, with the serial of the state in the bits above. A

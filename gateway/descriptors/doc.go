@@ -66,13 +66,11 @@
 // refund of a limit that is not by unit. If all descriptors of a request are such, or if there are
 // more than 64, Decide returns an [Invalid] error. The configuration of the proxy decides these.
 //
-// A flood of values displaces keys of its own rule from a full memory, and denies new keys of that
-// rule. From the 48th rule on that a flood displaces, rules share 128 summaries of what was
-// displaced, by a secret hash.
-//
 // A proxy may bring a limit of its own with a descriptor. It counts in the window of a limit of the
 // file by the same units, and one above 499,999,999 counts as that.
 //
 // The limits of a rule have a scope of their own, so a flood of values under one rule displaces
-// hardly a key of another from a full memory. Two rules share a scope with a chance of 1 in 4,096.
+// hardly a key of another from a full memory. Two rules share a scope with a chance of 1 in 4,096. A
+// flood under up to 51 rules at once denies new clients of those rules alone. Under more, it also
+// denies new clients of some others: of one rule in seven under 60, of one in two under 100.
 package descriptors

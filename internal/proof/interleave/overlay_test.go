@@ -55,21 +55,21 @@ var edits = []struct {
 	{file: "core/ledger.go", old: "records sync.Pool ", new: "records sync.SharedPool "},
 
 	// see mistakes
-	{file: "memory/take.go", old: "sh.mu.Lock()", all: true, new: `if !interleave.Planted("no lock") { sh.mu.Lock() }`},
-	{file: "memory/take.go", old: "sh.mu.Unlock()", all: true,
+	{file: "memory/memory.go", old: "sh.mu.Lock()", all: true, new: `if !interleave.Planted("no lock") { sh.mu.Lock() }`},
+	{file: "memory/memory.go", old: "sh.mu.Unlock()", all: true,
 		new: `if !interleave.Planted("no lock") { sh.mu.Unlock() }`},
-	{file: "memory/take.go", old: "if limit.retired.Load()",
+	{file: "memory/memory.go", old: "if limit.retired.Load()",
 		new: `if limit.retired.Load() && !interleave.Planted("retired limit")`},
-	{file: "memory/take.go", old: "displaced, n, now)\n\td.Ticket", new: `displaced, n, now)
+	{file: "memory/shard.go", old: "displaced, n, now)\n\td.Ticket", new: `displaced, n, now)
 	if interleave.Planted("two steps") { sh.mu.Unlock(); sh.mu.Lock() }
 	d.Ticket`},
 	{file: "memory/count.go",
-		old: "sh.mu.Lock()\n\tdefer sh.mu.Unlock()\n\tif e := sh.findLocked(hash); e",
+		old: "sh.mu.Lock()\n\tdefer sh.mu.Unlock()\n\tif e := sh.table.find(hash); e",
 		new: `e := (*entry)(nil)
-	if interleave.Planted("look before lock") { e = sh.findLocked(hash) }
+	if interleave.Planted("look before lock") { e = sh.table.find(hash) }
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if !interleave.Planted("look before lock") { e = sh.findLocked(hash) }
+	if !interleave.Planted("look before lock") { e = sh.table.find(hash) }
 	if e`},
 	{file: "memory/settle.go", old: "if limit.retired.Load()",
 		new: `if limit.retired.Load() && !interleave.Planted("settle under a retired limit")`},
@@ -97,7 +97,7 @@ var edits = []struct {
 		new: `q.generation != generation && !interleave.Planted("stale end") || q.state != from`},
 	{file: "memory/group.go", old: "last := -1\n", new: `last := -1
 	if interleave.Planted("locks in any order") {
-		for i := range g.parts { m.shardOf(g.parts[i].hash).mu.Lock() }
+		for i := range g.parts { g.memory.shardOf(g.parts[i].hash).mu.Lock() }
 		return
 	}
 `},

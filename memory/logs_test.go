@@ -17,12 +17,12 @@ func (m *Memory) check(t *testing.T, most int) (short bool) {
 	t.Helper()
 	for i := range m.shards {
 		sh := &m.shards[i]
-		l := &sh.nodes
+		l := &sh.states.logs
 		seen, inUse := map[uint32]bool{}, [shares]uint32{}
-		for b := range sh.buckets {
-			for p := range sh.buckets[b] {
-				e := &sh.buckets[b][p]
-				if e.empty() || !sh.limits.get(e.limitID).Lists {
+		for b := range sh.table.buckets {
+			for p := range sh.table.buckets[b] {
+				e := &sh.table.buckets[b][p]
+				if e.empty() || !sh.states.limits.get(e.limitID).Lists {
 					continue
 				}
 				log := e.used()
@@ -36,7 +36,7 @@ func (m *Memory) check(t *testing.T, most int) (short bool) {
 					}
 					seen[n], at, tail = true, l.at(n).at, n
 					sum += int64(l.at(n).cost)
-					inUse[sh.limits.get(e.limitID).share]++
+					inUse[sh.states.limits.get(e.limitID).share]++
 				}
 				if sum != log.Sum() || tail != log.Tail() {
 					t.Fatalf("a log of %d units, tail %d says %d and %d", sum, tail, log.Sum(), log.Tail())

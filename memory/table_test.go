@@ -37,7 +37,7 @@ func (g *grower) add() uint64 {
 	sh := &g.shards[0]
 	var d limits.Decision
 	sh.mu.Lock()
-	sh.takeLocked(sh.findLocked(hash), hash, g.limit, 1, 1e15, &d)
+	sh.takeLocked(sh.table.find(hash), hash, g.limit, 1, 1e15, &d)
 	sh.mu.Unlock()
 	return hash
 }
@@ -53,29 +53,29 @@ func TestAPlaceLookedUpBeforeTheTableGrewIsEmpty(t *testing.T) {
 	}
 	var before []looked
 	grown := 0
-	for keys := 0; keys < 8000 && len(sh.buckets) < g.size; keys++ {
-		size := len(sh.buckets)
+	for keys := 0; keys < 8000 && len(sh.table.buckets) < g.shards[0].table.largest; keys++ {
+		size := len(sh.table.buckets)
 		hash := g.add()
-		if len(sh.buckets) == size {
-			before = append(before, looked{hash, g.firstSlot(hash)}, looked{hash, sh.findLocked(hash)})
+		if len(sh.table.buckets) == size {
+			before = append(before, looked{hash, g.tables[0].slot(hash)}, looked{hash, sh.table.find(hash)})
 			continue
 		}
 		grown++
 		for _, l := range before {
 			if l.at.hash != unused {
-				t.Fatalf("size %d: a slot of the table before has hash %x", len(sh.buckets), l.at.hash)
+				t.Fatalf("size %d: a slot of the table before has hash %x", len(sh.table.buckets), l.at.hash)
 			}
-			if e := sh.findLocked(l.hash); e == nil || e.hash != l.hash || e.a != 1 {
-				t.Fatalf("size %d: key %x is lost: %+v", len(sh.buckets), l.hash, e)
+			if e := sh.table.find(l.hash); e == nil || e.hash != l.hash || e.a != 1 {
+				t.Fatalf("size %d: key %x is lost: %+v", len(sh.table.buckets), l.hash, e)
 			}
 		}
 		for i := range before {
-			before[i].at = sh.findLocked(before[i].hash)
+			before[i].at = sh.table.find(before[i].hash)
 		}
-		before = append(before, looked{hash, sh.findLocked(hash)})
-		first := sh.buckets[firstHome(hash, uint64(len(sh.buckets)))]
-		if g.firstSlot(hash).hash != first[0].hash {
-			t.Fatalf("size %d: the slot to look up first is another", len(sh.buckets))
+		before = append(before, looked{hash, sh.table.find(hash)})
+		first := sh.table.buckets[firstHome(hash, uint64(len(sh.table.buckets)))]
+		if g.tables[0].slot(hash).hash != first[0].hash {
+			t.Fatalf("size %d: the slot to look up first is another", len(sh.table.buckets))
 		}
 	}
 	if grown < 10 {
@@ -93,7 +93,7 @@ func TestAShardHasRoomForWhatChanceSendsToIt(t *testing.T) {
 		for range share + 8*90 { // the deviation is 89
 			g.add()
 		}
-		if g.shards[0].floors != nil {
+		if !g.shards[0].floors.empty() {
 			t.Errorf("seed %d: %d keys in a shard for %d, and one was displaced", seed, share+8*90, share)
 		}
 	}
@@ -108,19 +108,18 @@ func TestAShardOfTheLargestStoreUsesAllOfItsTable(t *testing.T) {
 		g.add()
 	}
 	sh := &g.shards[0]
-	if sh.floors != nil {
+	if !sh.floors.empty() {
 		t.Errorf("a shard for %d keys displaced one of them", share)
 	}
-	if len(sh.buckets) != g.size {
-		t.Errorf("%d keys in %d buckets, want %d", share, len(sh.buckets), g.size)
+	if len(sh.table.buckets) != g.shards[0].table.largest {
+		t.Errorf("%d keys in %d buckets, want %d", share, len(sh.table.buckets), g.shards[0].table.largest)
 	}
 }
 
 func TestTablesDoubleUpToTheirLargestSize(t *testing.T) {
 	for size := 2; size <= 5000; size++ {
-		m := &Memory{size: size}
-		for at, steps := m.sizeAbove(0), 0; at < size; steps++ {
-			next := m.sizeAbove(at)
+		for at, steps := sizeAbove(0, size), 0; at < size; steps++ {
+			next := sizeAbove(at, size)
 			if at < 2 || at > 3 && steps == 0 || next <= at || next > 2*at || next < 2*at-1 || steps > 12 {
 				t.Fatalf("up to %d buckets: %d after %d", size, next, at)
 			}
@@ -137,15 +136,15 @@ func TestATableWithoutRoomForEveryKeyIsNotUsed(t *testing.T) {
 		hashes = append(hashes, g.add())
 	}
 	sh := &g.shards[0]
-	old := unsafe.SliceData(sh.buckets)
-	if sh.moveToLocked(make([]tableBucket, 100)) {
+	old := unsafe.SliceData(sh.table.buckets)
+	if sh.table.moveTo(make([]tableBucket, 100)) {
 		t.Fatal("500 keys moved to 400 slots")
 	}
-	if unsafe.SliceData(sh.buckets) != old {
+	if unsafe.SliceData(sh.table.buckets) != old {
 		t.Error("the shard has another table")
 	}
 	for _, hash := range hashes {
-		if e := sh.findLocked(hash); e == nil || e.a != 1 {
+		if e := sh.table.find(hash); e == nil || e.a != 1 {
 			t.Fatalf("key %x is lost", hash)
 		}
 	}

@@ -3,6 +3,8 @@ package memory
 import (
 	"math"
 	"math/bits"
+
+	"github.com/weir-go/weir/internal/ground/family"
 )
 
 // logNode is one taking, or several that were merged. In logs of values it may also be a digest:
@@ -19,30 +21,31 @@ const shares = 256
 
 const pieceNodes = 256 // 4 KiB
 
-// logNodes holds the nodes of one shard, numbered from 1. Pieces are allocated as needed, and never
+// logs holds the nodes of one shard, numbered from 1. Pieces are allocated as needed, and never
 // freed to the system. Nodes contain no pointers.
-type logNodes struct {
+type logs struct {
 	pieces []*[pieceNodes]logNode
 	made   uint32          // nodes that were ever used
 	most   uint32          // bound of made
 	free   uint32          // head of the list of unused nodes
+	hand   uint32          // index into table.buckets, where sweep stopped
 	inUse  *[shares]uint32 // nodes in logs, by share number
-	hand   uint32          // index into shard.buckets, where sweepLocked stopped
+	limits *scopedLimits
 
 	// value is the digest of the value that is charged or refunded. Callers set it before decisions,
-	// refunds and storeValueLocked, in place of a parameter that most algorithms would ignore.
+	// refunds and storeValue, in place of a parameter that most algorithms would ignore.
 	value int64
 
-	failedAt int64 // when findNodeLocked last found nothing for a short log: see searchPause
+	failedAt int64 // when findNode last found nothing for a short log: see searchPause
 }
 
-func (l *logNodes) at(i uint32) *logNode {
+func (l *logs) at(i uint32) *logNode {
 	i--
 	return &l.pieces[i/pieceNodes][i%pieceNodes]
 }
 
 // get returns an unused node, or 0.
-func (l *logNodes) get(share uint8) uint32 {
+func (l *logs) get(share uint8) uint32 {
 	i := l.free
 	switch {
 	case i != 0:
@@ -57,7 +60,7 @@ func (l *logNodes) get(share uint8) uint32 {
 }
 
 // make returns a node that was never used.
-func (l *logNodes) make() uint32 {
+func (l *logs) make() uint32 {
 	if l.made == 0 {
 		l.inUse = new([shares]uint32)
 	}
@@ -69,14 +72,14 @@ func (l *logNodes) make() uint32 {
 }
 
 // put adds the node i to the free list.
-func (l *logNodes) put(i uint32, share uint8) {
+func (l *logs) put(i uint32, share uint8) {
 	l.at(i).next = l.free
 	l.free = i
 	l.inUse[share]--
 }
 
 // release frees the nodes of s, a log.
-func (l *logNodes) release(s *state, share uint8) {
+func (l *logs) release(s *state, share uint8) {
 	for i := s.used().Head(); i != 0; {
 		next := l.at(i).next
 		l.put(i, share)
@@ -84,8 +87,18 @@ func (l *logNodes) release(s *state, share uint8) {
 	}
 }
 
+// forget frees the nodes of s, if s is a log that is about to be overwritten.
+func (l *logs) forget(s *state) {
+	if s.limitID == 0 || s.a == 0 {
+		return
+	}
+	if limit := l.limits.get(s.limitID); limit.Lists {
+		l.release(s, limit.share)
+	}
+}
+
 // expire frees the nodes of s, a log under limit, that have expired at asOf.
-func (l *logNodes) expire(s *state, limit *scopedLimit, asOf int64) {
+func (l *logs) expire(s *state, limit *scopedLimit, asOf int64) {
 	before := s.used()
 	after := limit.DropExpired(before, asOf, l)
 	for i := before.Head(); i != after.Head(); {
@@ -97,15 +110,91 @@ func (l *logNodes) expire(s *state, limit *scopedLimit, asOf int64) {
 }
 
 // length returns how many nodes s has, counting up to most.
-func (l *logNodes) length(s *state, most int) (n int) {
+func (l *logs) length(s *state, most int) (n int) {
 	for i := s.used().Head(); i != 0 && n < most; i = l.at(i).next {
 		n++
 	}
 	return n
 }
 
+// Entry implements [family.Entries].
+func (l *logs) Entry(i uint32) (at, units int64, next uint32) {
+	node := l.at(i)
+	if next = node.next; node.cost&isNamed != 0 {
+		next = l.at(next).next
+	}
+	return node.at, int64(node.cost & unitsMask), next
+}
+
+// SetUnits implements [family.Entries].
+func (l *logs) SetUnits(i uint32, units int64) {
+	node := l.at(i)
+	node.cost = node.cost&^unitsMask | uint32(units)
+}
+
+// store is states.store for a log. found is false if the key lost its nodes after s was
+// read. All its takings then count as one, as of the latest: longer than they should.
+func (l *logs) store(e *entry, hash uint64, limit *scopedLimit, s family.Used, t *table, now int64,
+	found bool) {
+	head, sum, latest := s.Head(), s.Sum(), s.Latest()
+	if !found && head != 0 {
+		head, latest = 0, sum
+	}
+	listed := e.hash == hash && head != 0
+	switch {
+	case listed:
+		l.expire(&e.state, limit, now)
+	case e.hash == hash:
+		l.forget(&e.state)
+		e.a = 0
+	}
+	node := uint32(0)
+	if latest > 0 && s.At != now { // the latest taking so far moves to a node
+		if node = l.get(limit.share); node == 0 {
+			node = l.findNode(e, limit, t, now)
+		}
+	}
+	tail, cost := uint32(0), s.Pending()
+	if listed { // findNode may have merged takings
+		stored := e.used()
+		head, tail, sum, latest = stored.Head(), stored.Tail(), stored.Sum(), stored.Latest()
+	}
+	if node != 0 {
+		*l.at(node) = logNode{at: s.At, cost: uint32(latest)}
+		if tail == 0 {
+			head = node
+		} else {
+			l.at(tail).next = node
+		}
+		tail = node
+	} else {
+		// Both takings have the same instant, or there is no node. Without a node the earlier
+		// taking counts as taken now: longer than it should.
+		cost += latest
+	}
+	e.hash, e.limitID = hash, limit.id
+	e.set(family.Used{At: now, Serial: s.Serial}.WithLog(sum+s.Pending(), cost, head, tail))
+}
+
+// cut frees the nodes of s, a log, behind the last node of after.
+func (l *logs) cut(s *state, after family.Used, share uint8) {
+	before := s.used()
+	if before.Tail() == after.Tail() {
+		return
+	}
+	i := before.Head()
+	if tail := after.Tail(); tail != 0 {
+		i, l.at(tail).next = l.at(tail).next, 0
+	}
+	for i != 0 {
+		next := l.at(i).next
+		l.put(i, share)
+		i = next
+	}
+}
+
 const (
-	sweepBuckets = 256 // buckets after which sweepLocked stops
+	sweepBuckets = 256 // buckets after which sweep stops
 	sweepLogs    = 12  // logs after which it stops
 	longLog      = 256 // nodes of a log at which it stops: so many are enough to merge
 
@@ -118,7 +207,7 @@ const (
 	searchPause = 256
 )
 
-// findNodeLocked returns a node for the log in e when no node is unused. e is under limit, or
+// findNode returns a node for the log in e when no node is unused. e is under limit, or
 // empty. It tries in turn:
 //
 //  1. A sweep frees expired nodes.
@@ -127,14 +216,13 @@ const (
 //  3. The log in e merges its own takings, if it has fewNodes nodes or more.
 //
 // Otherwise it returns 0.
-func (sh *shard) findNodeLocked(e *entry, limit *scopedLimit) uint32 {
-	l := &sh.nodes
+func (l *logs) findNode(e *entry, limit *scopedLimit, t *table, now int64) uint32 {
 	own := l.length(&e.state, longLog)
 	pauses := 0 < own && own < fewNodes && l.inUse[limit.share] > l.made/2 // see searchPause
-	if pauses && sh.latest-l.failedAt < limit.Period/searchPause {
+	if pauses && now-l.failedAt < limit.Period/searchPause {
 		return 0
 	}
-	longest := sh.sweepLocked(limit.share)
+	longest := l.sweep(limit.share, t, now)
 	if l.free != 0 {
 		return l.get(limit.share)
 	}
@@ -148,7 +236,7 @@ func (sh *shard) findNodeLocked(e *entry, limit *scopedLimit) uint32 {
 		return l.get(limit.share)
 	}
 	if pauses {
-		l.failedAt = sh.latest
+		l.failedAt = now
 	}
 	return 0
 }
@@ -160,29 +248,28 @@ type seenLog struct {
 	share uint8
 }
 
-// sweepLocked frees expired nodes, from the bucket where it stopped last time, until a node is
+// sweep frees expired nodes, from the bucket where it stopped last time, until a node is
 // unused. It compares the given share number with those of the logs that it sees. It returns the
 // longest log that it saw of the number with the most nodes. In a tie that is the given number. If
 // it saw none of its logs, nodes is 0.
-func (sh *shard) sweepLocked(share uint8) seenLog {
-	l := &sh.nodes
+func (l *logs) sweep(share uint8, t *table, now int64) seenLog {
 	longest := seenLog{share: share}
 	logs := 0
-	for range min(sweepBuckets, len(sh.buckets)) {
-		if l.hand++; l.hand >= uint32(len(sh.buckets)) {
+	for range min(sweepBuckets, len(t.buckets)) {
+		if l.hand++; l.hand >= uint32(len(t.buckets)) {
 			l.hand = 0
 		}
-		slots := &sh.buckets[l.hand]
+		slots := &t.buckets[l.hand]
 		for i := range slots {
 			e := &slots[i]
 			if e.empty() || !e.listsNodes() {
 				continue
 			}
-			limit := sh.limits.get(e.limitID)
+			limit := l.limits.get(e.limitID)
 			if !limit.Lists {
 				continue
 			}
-			if l.expire(&e.state, limit, sh.latest); !e.listsNodes() {
+			if l.expire(&e.state, limit, now); !e.listsNodes() {
 				continue
 			}
 			logs++
@@ -213,7 +300,7 @@ func (sh *shard) sweepLocked(share uint8) seenLog {
 //	0 to 7 µs           1, 2 and 5 become one node at 5 µs
 //	8 to 15 µs          11 becomes part of the latest taking
 //	                    one node is left, and three are free
-func (l *logNodes) merge(s *state, share uint8) {
+func (l *logs) merge(s *state, share uint8) {
 	n := l.length(s, math.MaxInt)
 	if l.forgetValues(s, max(1, n/4), share) > 0 {
 		return

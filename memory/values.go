@@ -1,10 +1,6 @@
 package memory
 
-import (
-	"hash/maphash"
-
-	"github.com/weir-go/weir/internal/ground/family"
-)
+import "github.com/weir-go/weir/internal/ground/family"
 
 // A log of values has two nodes for each value: one with the instant, and behind it one with a
 // digest in place of an instant. A unit whose value is not known has one node, like those of other
@@ -17,14 +13,8 @@ const (
 	unitsMask = isRepeat - 1
 )
 
-// digest returns what is stored of a value: 64 bits by a secret seed, so that a client cannot
-// choose values that collide.
-func (c *scopedLimits) digest(value string) int64 {
-	return int64(maphash.String(c.valueSeed, value))
-}
-
 // OfValue and IsSeenAgain implement [family.Entries].
-func (l *logNodes) OfValue(head uint32) uint32 {
+func (l *logs) OfValue(head uint32) uint32 {
 	for i := head; i != 0; {
 		node := l.at(i)
 		if node.cost&isNamed != 0 {
@@ -39,14 +29,12 @@ func (l *logNodes) OfValue(head uint32) uint32 {
 	return 0
 }
 
-func (l *logNodes) IsSeenAgain(i uint32) bool { return l.at(i).cost&isRepeat != 0 }
+func (l *logs) IsSeenAgain(i uint32) bool { return l.at(i).cost&isRepeat != 0 }
 
-// storeValueLocked is storeLocked for a log of values, of which nodes.value was taken. found is
+// storeValue is states.store for a log of values, of which l.value was taken. found is
 // false if the key lost its nodes since s was read: the values are then no longer known.
-func (sh *shard) storeValueLocked(
-	e *entry, hash uint64, limit *scopedLimit, s family.Used, now int64, found bool,
-) {
-	l := &sh.nodes
+func (l *logs) storeValue(e *entry, hash uint64, limit *scopedLimit, s family.Used, t *table,
+	now int64, found bool) {
 	sum, latest, pending := s.Sum(), s.Latest(), s.Pending()
 	switch {
 	case e.hash == hash && s.Head() != 0:
@@ -56,7 +44,7 @@ func (sh *shard) storeValueLocked(
 		fallthrough
 	default:
 		if e.hash == hash {
-			sh.releaseLocked(&e.state)
+			l.forget(&e.state)
 		}
 		e.hash, e.limitID, e.state.a = hash, limit.id, 0
 		e.set(family.Used{At: s.At}.WithLog(sum, latest, 0, 0))
@@ -64,7 +52,7 @@ func (sh *shard) storeValueLocked(
 	e.limitID, e.serial = limit.id, s.Serial
 	repeat := l.drop(&e.state, limit.share)
 	if log := e.used(); log.Latest() > 0 && log.At != now { // what has no node needs one
-		if node := sh.nodeLocked(e, limit); node != 0 {
+		if node := l.node(e, limit, t, now); node != 0 {
 			log = e.used() // the log may have been merged
 			*l.at(node) = logNode{at: log.At, cost: uint32(log.Latest())}
 			l.append(&e.state, node, node, log.Sum(), 0)
@@ -76,9 +64,9 @@ func (sh *shard) storeValueLocked(
 	if pending == 0 {
 		return
 	}
-	first, second := sh.nodeLocked(e, limit), uint32(0)
+	first, second := l.node(e, limit, t, now), uint32(0)
 	if first != 0 {
-		second = sh.nodeLocked(e, limit)
+		second = l.node(e, limit, t, now)
 	}
 	log = e.used()
 	if second == 0 { // it counts, and is not known
@@ -96,16 +84,16 @@ func (sh *shard) storeValueLocked(
 	l.append(&e.state, first, second, log.Sum()+1, log.Latest())
 }
 
-// nodeLocked returns a free node for the log in e, or 0.
-func (sh *shard) nodeLocked(e *entry, limit *scopedLimit) uint32 {
-	if node := sh.nodes.get(limit.share); node != 0 {
+// node returns a free node for the log in e, or 0.
+func (l *logs) node(e *entry, limit *scopedLimit, t *table, now int64) uint32 {
+	if node := l.get(limit.share); node != 0 {
 		return node
 	}
-	return sh.findNodeLocked(e, limit)
+	return l.findNode(e, limit, t, now)
 }
 
 // append puts the nodes from first to last at the end of s.
-func (l *logNodes) append(s *state, first, last uint32, sum, latest int64) {
+func (l *logs) append(s *state, first, last uint32, sum, latest int64) {
 	head, tail := s.used().Head(), s.used().Tail()
 	if head == 0 {
 		head = first
@@ -116,7 +104,7 @@ func (l *logNodes) append(s *state, first, last uint32, sum, latest int64) {
 }
 
 // drop frees the nodes of the value that was taken, and reports whether s had it.
-func (l *logNodes) drop(s *state, share uint8) bool {
+func (l *logs) drop(s *state, share uint8) bool {
 	log := s.used()
 	gone := l.OfValue(log.Head())
 	if gone == 0 {
@@ -129,7 +117,7 @@ func (l *logNodes) drop(s *state, share uint8) bool {
 }
 
 // without frees the nodes of a value from log, and returns log with the list that is left.
-func (l *logNodes) without(value uint32, log family.Used, share uint8) family.Used {
+func (l *logs) without(value uint32, log family.Used, share uint8) family.Used {
 	before, head, tail := uint32(0), log.Head(), log.Tail()
 	for i := head; i != value; i = l.at(i).next {
 		before = i
@@ -151,7 +139,7 @@ func (l *logNodes) without(value uint32, log family.Used, share uint8) family.Us
 
 // forgetValues frees the digests of the oldest values of s, of most at most, and returns how many.
 // Their units count on, and are then of values that are not known.
-func (l *logNodes) forgetValues(s *state, most int, share uint8) (n int) {
+func (l *logs) forgetValues(s *state, most int, share uint8) (n int) {
 	log := s.used()
 	tail := log.Tail()
 	for i := log.Head(); i != 0 && n < most; {
