@@ -105,3 +105,26 @@ const (
 	// Omit omits the fields. The bodies of package nethttp then name no rule either.
 	Omit
 )
+
+// formats is a set of formats: 1<<Format for each.
+type formats uint
+
+// formatsOf returns the set of options.Formats, or its default.
+func formatsOf(options Options) formats {
+	if options.Formats == nil {
+		return 1 << IETF
+	}
+	var set formats
+	for _, f := range options.Formats {
+		set |= 1 << f
+	}
+	return set
+}
+
+// xFormats are the formats of the X-RateLimit fields.
+const xFormats = 1<<GitHub | 1<<DeltaSeconds | 1<<Discord | 1<<EpochSeconds
+
+// modelFormats are the formats of language models.
+const modelFormats = 1<<OpenAI | 1<<Anthropic
+
+func (s formats) has(f Format) bool { return s&(1<<f) != 0 }

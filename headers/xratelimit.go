@@ -22,25 +22,22 @@ const (
 	discordUser DiscordScope = "user"
 )
 
-// setScopes sets the scopes of the policies by their names.
-func (w *Writer) setScopes(scopes map[string]DiscordScope) {
-	for i := range w.policies {
-		if scope, ok := scopes[w.policies[i].name]; ok {
-			w.policies[i].scope = scope
-		}
-	}
+// xRateLimit writes the fields of [GitHub], [DeltaSeconds], [Discord] or [EpochSeconds].
+type xRateLimit struct {
+	rules   *rules
+	formats formats
 }
 
-// appendX appends the fields of GitHub, DeltaSeconds, Discord or EpochSeconds for d, the binding
+// appendTo appends the fields of GitHub, DeltaSeconds, Discord or EpochSeconds for d, the binding
 // decision. All X-RateLimit fields are one set: if ours replace those of an outer limiter, none of
 // its fields stays.
-func (w *Writer) appendX(text []byte, v *values, h http.Header, d *core.RuleDecision) []byte {
+func (x *xRateLimit) appendTo(text []byte, v *values, h http.Header, d *core.RuleDecision) []byte {
 	remaining := count(d.Remaining)
 	var reset int64 // microseconds, rounded like the field
 	switch {
-	case w.has(GitHub), w.has(EpochSeconds):
+	case x.formats.has(GitHub), x.formats.has(EpochSeconds):
 		reset = roundUp(resetAt(d), microsPerSecond)
-	case w.has(Discord):
+	case x.formats.has(Discord):
 		reset = roundUp(resetAt(d), microsPerMilli)
 	default:
 		reset = ceilSeconds(resetAfter(d)) * microsPerSecond
@@ -54,14 +51,14 @@ func (w *Writer) appendX(text []byte, v *values, h http.Header, d *core.RuleDeci
 			delete(h, keys[f])
 		}
 	}
-	limit := w.allowance(d).quota
+	limit := x.rules.allowance(d).quota
 	text = v.addInteger(fieldXLimit, text, limit)
 	text = v.addInteger(fieldXRemaining, text, remaining)
-	if w.has(Discord) {
-		return w.appendDiscord(text, v, d, reset)
+	if x.formats.has(Discord) {
+		return x.appendDiscord(text, v, d, reset)
 	}
 	text = v.addInteger(fieldXReset, text, reset/microsPerSecond)
-	if !w.has(GitHub) {
+	if !x.formats.has(GitHub) {
 		return text
 	}
 	text = v.addInteger(fieldXUsed, text, max(0, limit-remaining))
@@ -69,7 +66,9 @@ func (w *Writer) appendX(text []byte, v *values, h http.Header, d *core.RuleDeci
 }
 
 // appendDiscord appends the fields that only Discord has.
-func (w *Writer) appendDiscord(text []byte, v *values, d *core.RuleDecision, reset int64) []byte {
+func (x *xRateLimit) appendDiscord(
+	text []byte, v *values, d *core.RuleDecision, reset int64,
+) []byte {
 	text = appendDecimal(text, reset)
 	v.add(fieldXReset, text)
 	text = appendDecimal(text, roundUp(micros(resetAfter(d)), microsPerMilli))
@@ -79,7 +78,7 @@ func (w *Writer) appendDiscord(text []byte, v *values, d *core.RuleDecision, res
 		return text
 	}
 	scope := discordUser
-	if p := w.policy(d); p != nil {
+	if p := x.rules.policy(d); p != nil {
 		scope = p.scope
 	}
 	if d.Key == "" {
