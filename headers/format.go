@@ -126,3 +126,26 @@ const (
 	// or in place of, such an API. The name ok is shorter than RFC 9457 wishes (section 3.2).
 	Bots
 )
+
+// formats is a set of formats: 1<<Format for each.
+type formats uint
+
+// formatsOf returns the set of options.Formats, or its default.
+func formatsOf(options Options) formats {
+	if options.Formats == nil {
+		return 1 << IETF
+	}
+	var set formats
+	for _, f := range options.Formats {
+		set |= 1 << f
+	}
+	return set
+}
+
+// xFormats are the formats of the X-RateLimit fields.
+const xFormats = 1<<GitHub | 1<<DeltaSeconds | 1<<Discord | 1<<EpochSeconds
+
+// modelFormats are the formats of language models.
+const modelFormats = 1<<OpenAI | 1<<Anthropic
+
+func (s formats) has(f Format) bool { return s&(1<<f) != 0 }

@@ -19,27 +19,6 @@ type keptLine struct {
 	text  string
 }
 
-// Keep returns the fields of w's formats that h has. The adapters call it after [Writer.Write], and
-// [Kept.Restore] when the status is written.
-func (w *Writer) Keep(h http.Header) (k Kept) {
-	last := fields - 1
-	if w.formats == 1<<IETF {
-		last = fieldPolicy
-	}
-	for f := fieldRateLimit; f <= last; f++ {
-		lines := f.in(h)
-		switch {
-		case len(lines) != 1:
-		case k.n < len(k.few):
-			k.few[k.n] = keptLine{f, lines[0]}
-			k.n++
-		default:
-			k.more = append(k.more, keptLine{f, lines[0]})
-		}
-	}
-	return k
-}
-
 // Changed reports whether h has lost a field of k, has it more than once, or has that of another
 // answer. A limiter inside may have added members or written numbers that bind more, and [Delete]
 // is on purpose.

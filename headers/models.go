@@ -11,37 +11,32 @@ import (
 // OpenAI has the first two.
 var modelUnits = [...]core.Unit{core.Requests, core.Tokens, core.InputTokens, core.OutputTokens}
 
-// appendModels appends the fields of OpenAI and Anthropic for o. Those of one unit are one set:
+// models writes the fields of language models: [OpenAI] and [Anthropic].
+type models struct {
+	rules   *rules
+	formats formats
+}
+
+// appendTo appends the fields of OpenAI and Anthropic for o. Those of one unit are one set:
 // they show the rule that binds, of an outer limiter or of o.
-func (w *Writer) appendModels(text []byte, v *values, h http.Header, o *core.Outcome) []byte {
+func (m *models) appendTo(text []byte, v *values, h http.Header, o *core.Outcome) []byte {
 	for i, unit := range modelUnits {
-		d := w.bindingOf(unit, o)
+		d := m.rules.bindingOf(unit, o)
 		if d == nil {
 			continue
 		}
-		if w.has(OpenAI) && i < 2 {
-			text = w.appendOpenAI(text, v, h, d, fieldOpenAI+field(3*i))
+		if m.formats.has(OpenAI) && i < 2 {
+			text = m.appendOpenAI(text, v, h, d, fieldOpenAI+field(3*i))
 		}
-		if w.has(Anthropic) {
-			text = w.appendAnthropic(text, v, h, d, fieldAnthropic+field(3*i))
+		if m.formats.has(Anthropic) {
+			text = m.appendAnthropic(text, v, h, d, fieldAnthropic+field(3*i))
 		}
 	}
 	return text
 }
 
-// bindingOf returns the decision that binds among those with a unit that the fields show, or nil.
-func (w *Writer) bindingOf(unit core.Unit, o *core.Outcome) (binding *core.RuleDecision) {
-	for i := range o.Len() {
-		d := o.At(i)
-		if d.Unit() == unit && w.shows(d) && (binding == nil || d.Binds(binding)) {
-			binding = d
-		}
-	}
-	return binding
-}
-
 // appendOpenAI appends the three fields from f on for d.
-func (w *Writer) appendOpenAI(
+func (m *models) appendOpenAI(
 	text []byte, v *values, h http.Header, d *core.RuleDecision, f field,
 ) []byte {
 	reset := min(roundUp(micros(resetAfter(d)), microsPerMilli), maxSeconds*microsPerSecond)
@@ -49,7 +44,7 @@ func (w *Writer) appendOpenAI(
 	if !ours.bindsAs(first((f + 1).in(h)), first((f + 2).in(h)), parseDuration) {
 		return text
 	}
-	text = w.appendLeft(text, v, d, f)
+	text = m.appendLeft(text, v, d, f)
 	return v.addString(f+2, text, (time.Duration(reset) * time.Microsecond).String())
 }
 
@@ -63,7 +58,7 @@ func parseDuration(s string) (int64, bool) {
 const lastSecond = 253_402_300_799
 
 // appendAnthropic appends the three fields from f on for d.
-func (w *Writer) appendAnthropic(
+func (m *models) appendAnthropic(
 	text []byte, v *values, h http.Header, d *core.RuleDecision, f field,
 ) []byte {
 	reset := min(roundUp(instant(d, resetAfter(d)), microsPerSecond), lastSecond*microsPerSecond)
@@ -71,7 +66,7 @@ func (w *Writer) appendAnthropic(
 	if !ours.bindsAs(first((f + 1).in(h)), first((f + 2).in(h)), parseInstant) {
 		return text
 	}
-	text = w.appendLeft(text, v, d, f)
+	text = m.appendLeft(text, v, d, f)
 	text = time.UnixMicro(reset).UTC().AppendFormat(text, time.RFC3339)
 	v.add(f+2, text)
 	return text
@@ -84,7 +79,7 @@ func parseInstant(s string) (int64, bool) {
 }
 
 // appendLeft appends the limit of d, the field f, and what is left of it, the field after f.
-func (w *Writer) appendLeft(text []byte, v *values, d *core.RuleDecision, f field) []byte {
-	text = v.addInteger(f, text, w.allowance(d).quota)
+func (m *models) appendLeft(text []byte, v *values, d *core.RuleDecision, f field) []byte {
+	text = v.addInteger(f, text, m.rules.allowance(d).quota)
 	return v.addInteger(f+1, text, count(d.Remaining))
 }

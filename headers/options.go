@@ -223,3 +223,38 @@ func (o *Options) validateNames(policies []policy) (errs []error) {
 func named(policies []policy, name string) bool {
 	return slices.ContainsFunc(policies, func(p policy) bool { return p.name == name })
 }
+
+// RetryAfter selects the value of Retry-After on a denial. In each case the value is at least the
+// shortest wait that works, and Retry-After is omitted if no wait helps.
+type RetryAfter uint8
+
+const (
+	// LeastWait is the longest wait among the rules that denied. A client that comes
+	// back after it is allowed, unless it has sent other requests meanwhile.
+	LeastWait RetryAfter = iota
+	// Window is the longest window of the rules that denied (w of their policies), or LeastWait if
+	// that is longer. A concurrency limit has no window. Window suits clients that expect the same
+	// number in all denials, as httprate sends it. They wait longer than necessary. The parameter t
+	// of IETF stays the least wait. The reset of Draft6 and Draft7 equals Retry-After on denials,
+	// as always.
+	Window
+)
+
+// validateShadowField returns an error if name is not a field name, or if denials have that field
+// anyway.
+func validateShadowField(name string) error {
+	if name == "" {
+		return nil
+	}
+	for i := range len(name) {
+		if c := name[i]; c <= ' ' || c > '~' || strings.IndexByte("\"(),/:;<=>?@[\\]{}", c) >= 0 {
+			return fmt.Errorf("headers: shadow field: %.30q is not the name of a field", name)
+		}
+	}
+	if key := http.CanonicalHeaderKey(name); key == "Retry-After" ||
+		strings.Contains(key, "Ratelimit") {
+		return errors.New(
+			"headers: shadow field: must not be a field that clients read limits from")
+	}
+	return nil
+}

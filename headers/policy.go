@@ -1,8 +1,10 @@
 package headers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -128,40 +130,118 @@ func allowanceOf(l limits.Limit) allowance {
 	}
 }
 
-// compile sets the texts of p.
-func (w *Writer) compile(p *policy) {
-	if own := p.ownUnit(); own != core.Requests {
-		p.unit = own
-	}
-	p.scope = discordUser
-	p.quota = string(w.beginQuota(nil, p.name))
-	if p.limit != (limits.Limit{}) && !isCalendar(p.limit) {
-		p.allowance = allowanceOf(p.limit)
-		p.member = string(w.appendMember(nil, p.name, p.limit, p.allowance, p.unit))
-	}
-}
-
-// policy returns the policy of d's rule, or nil if d comes from another limiter.
-func (w *Writer) policy(d *core.RuleDecision) *policy {
-	if uint(d.Index()) >= uint(len(w.policies)) {
-		return nil
-	}
-	if p := &w.policies[d.Index()]; p.name == d.Rule() {
-		return p
-	}
-	return nil
-}
-
 // fixed reports whether d was decided by the limit of p, which may be nil. It was not if LimitFor
 // returned the limit, or if a fallback applied a share of it.
 func (p *policy) fixed(d *core.RuleDecision) bool {
 	return p != nil && p.member != "" && p.limit == d.Limit()
 }
 
+// rules are the rules of a limiter as clients see them. They select the decisions that the fields
+// show.
+type rules struct {
+	policies []policy
+	show     Show
+	hides    bool // a policy is hidden
+}
+
+func newRules(options Options, policies []policy) *rules {
+	r := &rules{policies: policies, show: options.Show}
+	for i := range policies {
+		p := &policies[i]
+		if own := p.ownUnit(); own != core.Requests {
+			p.unit = own
+		}
+		if p.limit != (limits.Limit{}) && !isCalendar(p.limit) {
+			p.allowance = allowanceOf(p.limit)
+		}
+		p.scope = cmp.Or(options.DiscordScopes[p.name], discordUser)
+		p.hidden = slices.Contains(options.Hidden, p.name)
+		r.hides = r.hides || p.hidden
+	}
+	return r
+}
+
+// policy returns the policy of d's rule, or nil if d comes from another limiter.
+func (r *rules) policy(d *core.RuleDecision) *policy {
+	if uint(d.Index()) >= uint(len(r.policies)) {
+		return nil
+	}
+	if p := &r.policies[d.Index()]; p.name == d.Rule() {
+		return p
+	}
+	return nil
+}
+
 // allowance returns the allowance that decided d.
-func (w *Writer) allowance(d *core.RuleDecision) allowance {
-	if p := w.policy(d); p.fixed(d) {
+func (r *rules) allowance(d *core.RuleDecision) allowance {
+	if p := r.policy(d); p.fixed(d) {
 		return p.allowance
 	}
 	return allowanceAt(d.Limit(), d.At)
+}
+
+// allFixed reports whether the fields show every rule of the limiter, and each was
+// counted by its fixed limit.
+func (r *rules) allFixed(o *core.Outcome) bool {
+	if o.Len() != len(r.policies) {
+		return false
+	}
+	for i := range o.Len() {
+		d := o.At(i)
+		if !r.shows(d) || !r.policy(d).fixed(d) {
+			return false
+		}
+	}
+	return true
+}
+
+// longestWindow returns the longest window among the rules that denied o.
+func (r *rules) longestWindow(o *core.Outcome) time.Duration {
+	longest := int64(0)
+	for i := range o.Len() {
+		if d := o.At(i); !d.Allowed && d.Mode() == core.Enforce {
+			longest = max(longest, r.allowance(d).window)
+		}
+	}
+	return time.Duration(min(longest, maxSeconds)) * time.Second
+}
+
+// shows reports whether the fields show d. They omit shadows, which clients must not see, and rules
+// of [Options].Hidden. With [OnDenial] they omit rules that allowed the request, since a denial
+// must not publish the quotas of other rules.
+func (r *rules) shows(d *core.RuleDecision) bool {
+	return d.Mode() == core.Enforce && d.Source.Counted() && (r.show != OnDenial || !d.Allowed) &&
+		!(r.hides && r.isHidden(d))
+}
+
+// isHidden reports whether [Options].Hidden names the rule of d.
+func (r *rules) isHidden(d *core.RuleDecision) bool {
+	p := r.policy(d)
+	return p != nil && p.hidden
+}
+
+// binding returns the index of the binding decision among those that the fields show, in the order
+// of [core.Outcome.BindingRule], or -1 if they show none.
+func (r *rules) binding(o *core.Outcome) int {
+	if !r.hides {
+		return o.BindingRule()
+	}
+	binding := -1
+	for i := range o.Len() {
+		if d := o.At(i); r.shows(d) && (binding < 0 || d.Binds(o.At(binding))) {
+			binding = i
+		}
+	}
+	return binding
+}
+
+// bindingOf returns the decision that binds among those with a unit that the fields show, or nil.
+func (r *rules) bindingOf(unit core.Unit, o *core.Outcome) (binding *core.RuleDecision) {
+	for i := range o.Len() {
+		d := o.At(i)
+		if d.Unit() == unit && r.shows(d) && (binding == nil || d.Binds(binding)) {
+			binding = d
+		}
+	}
+	return binding
 }

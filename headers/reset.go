@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // concurrentReset is the reset of a concurrency limit. The end of the running requests is unknown,
@@ -17,6 +18,17 @@ func resetAfter(d *core.RuleDecision) time.Duration {
 		return concurrentReset
 	}
 	return d.ResetAfter
+}
+
+// untilLeft returns the wait for d in formats whose clients send nothing until the reset, once
+// nothing is left. Then it is the wait until a unit is left, or until the denied cost fits, and
+// least seconds at least. For a queue it is the wait until the queue is empty: clients that come
+// together then would fill the one place.
+func untilLeft(d *core.RuleDecision, least int64) time.Duration {
+	if d.Remaining > 0 || d.EffectiveWindow == limits.Never || d.Limit().Algorithm().Delays() {
+		return resetAfter(d)
+	}
+	return max(d.EffectiveWindow, time.Duration(min(least, maxSeconds))*time.Second)
 }
 
 // instant returns the instant after a wait for d, in microseconds since the Unix epoch. It adds two

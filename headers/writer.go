@@ -7,29 +7,22 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Writer writes outcomes to response headers. It is safe for concurrent use.
 type Writer struct {
-	formats      uint // 1<<Format
-	show         Show
-	partitionKey func(string) []byte
-	capPace      bool
-	jitter       time.Duration
-	retryAfter   RetryAfter
-	custom       func(http.Header, core.Outcome)
-	shadowField  string // canonical; "": none
-	burst, cost  string // names of parameters; "": none
-	names        *parameters
-	hides        bool // a policy is hidden
+	formats     formats
+	rules       *rules
+	jitter      time.Duration
+	retryAfter  RetryAfter
+	custom      func(http.Header, core.Outcome)
+	shadowField string // canonical; "": none
 
-	policies []policy
-
-	// The values of RateLimit-Policy for an outcome in which every rule was counted by its fixed
-	// limit; "" if a rule has no fixed limit. They save 8 to 20% of an answer with three rules, and
-	// about 10% with Draft7.
-	members        string
-	integerMembers string
+	ietf   ietf
+	drafts drafts
+	models models
+	x      xRateLimit
 }
 
 // New returns a writer for the outcomes of a limiter with these rules. It uses the name of a rule,
@@ -44,36 +37,19 @@ func New[R any](options Options, rules []core.Rule[R]) (*Writer, error) {
 }
 
 func newWriter(options Options, policies []policy, names *parameters) *Writer {
-	w := &Writer{
-		policies:     policies,
-		show:         options.Show,
-		partitionKey: options.PartitionKey,
-		capPace:      options.CapPace,
-		jitter:       options.Jitter,
-		retryAfter:   options.RetryAfter,
-		custom:       options.Custom,
-		shadowField:  http.CanonicalHeaderKey(options.ShadowField),
-		burst:        options.BurstParameter,
-		cost:         options.CostParameter,
-		names:        names,
+	formats, rules := formatsOf(options), newRules(options, policies)
+	return &Writer{
+		formats:     formats,
+		rules:       rules,
+		jitter:      options.Jitter,
+		retryAfter:  options.RetryAfter,
+		custom:      options.Custom,
+		shadowField: http.CanonicalHeaderKey(options.ShadowField),
+		ietf:        newIETF(options, rules, names), // before drafts
+		drafts:      newDrafts(formats, rules),
+		models:      models{rules, formats},
+		x:           xRateLimit{rules, formats},
 	}
-	formats := options.Formats
-	if formats == nil {
-		formats = []Format{IETF}
-	}
-	for _, f := range formats {
-		w.formats |= 1 << f
-	}
-	for i := range policies {
-		w.compile(&policies[i])
-	}
-	w.hide(options.Hidden)
-	w.setScopes(options.DiscordScopes)
-	w.members = w.joinMembers()
-	if w.has(Draft6) || w.has(Draft7) { // expensive: compares all policies with each other
-		w.integerMembers = w.joinIntegerMembers()
-	}
-	return w
 }
 
 // MustNew is [New] for arguments that the program sets. It panics if they have a mistake.
@@ -83,22 +59,6 @@ func MustNew[R any](options Options, rules []core.Rule[R]) *Writer {
 		panic(err)
 	}
 	return w
-}
-
-// xFormats are the formats of the X-RateLimit fields.
-const xFormats = 1<<GitHub | 1<<DeltaSeconds | 1<<Discord | 1<<EpochSeconds
-
-// modelFormats are the formats of language models.
-const modelFormats = 1<<OpenAI | 1<<Anthropic
-
-func (w *Writer) has(f Format) bool { return w.formats&(1<<f) != 0 }
-
-// shows reports whether the fields show d. They omit shadows, which clients must not see, and rules
-// of [Options].Hidden. With [OnDenial] they omit rules that allowed the request, since a denial
-// must not publish the quotas of other rules.
-func (w *Writer) shows(d *core.RuleDecision) bool {
-	return d.Mode() == core.Enforce && d.Source.Counted() && (w.show != OnDenial || !d.Allowed) &&
-		!(w.hides && w.isHidden(d))
 }
 
 // Write sets the fields for o in h and then calls [Options].Custom. Call it once per request,
@@ -118,7 +78,7 @@ func (w *Writer) Write(h http.Header, o *core.Outcome) {
 	}
 	switch o.Verdict() {
 	case core.Allowed:
-		if w.show != Always {
+		if w.rules.show != Always {
 			return
 		}
 		text, _ = w.appendFields(text, &v, h, o, 0, 0)
@@ -127,7 +87,7 @@ func (w *Writer) Write(h http.Header, o *core.Outcome) {
 		retry := w.retry(o, jitter)
 		if o.Status() == http.StatusServiceUnavailable {
 			Delete(h)
-		} else if w.show != Omit {
+		} else if w.rules.show != Omit {
 			text, retry = w.appendFields(text, &v, h, o, jitter, retry)
 		}
 		if retry == 0 {
@@ -146,9 +106,9 @@ func (w *Writer) Write(h http.Header, o *core.Outcome) {
 func (w *Writer) showsFields(o *core.Outcome) bool {
 	switch o.Verdict() {
 	case core.Allowed:
-		return w.show == Always
+		return w.rules.show == Always
 	case core.Denied:
-		return w.show != Omit && o.Status() != http.StatusServiceUnavailable
+		return w.rules.show != Omit && o.Status() != http.StatusServiceUnavailable
 	}
 	return false
 }
@@ -159,9 +119,9 @@ func (w *Writer) showsFields(o *core.Outcome) bool {
 func (w *Writer) appendFields(
 	text []byte, v *values, h http.Header, o *core.Outcome, jitter time.Duration, retry int64,
 ) ([]byte, int64) {
-	if w.has(IETF) {
+	if w.formats.has(IETF) {
 		var t int64
-		text, t = w.appendIETF(text, v, h, o, jitter)
+		text, t = w.ietf.appendTo(text, v, h, o, jitter)
 		if retry > 0 {
 			retry = max(retry, t)
 		}
@@ -170,18 +130,22 @@ func (w *Writer) appendFields(
 		return text, retry
 	}
 	if w.formats&modelFormats != 0 {
-		text = w.appendModels(text, v, h, o)
+		text = w.models.appendTo(text, v, h, o)
 	}
-	binding := w.binding(o)
+	binding := w.rules.binding(o)
 	if binding < 0 {
 		return text, retry
 	}
 	d := o.At(binding)
-	if w.has(Draft6) || w.has(Draft7) {
-		text = w.appendDrafts(text, v, h, o, d, retry)
+	if w.formats.has(Draft6) || w.formats.has(Draft7) {
+		text = w.drafts.appendTo(text, v, h, o, d, retry)
 	}
 	if w.formats&xFormats != 0 {
-		text = w.appendX(text, v, h, d, retry)
+		least := int64(0) // of the reset
+		if w.jitter > 0 {
+			least = retry
+		}
+		text = w.x.appendTo(text, v, h, d, least)
 	}
 	return text, retry
 }
@@ -191,4 +155,51 @@ func (w *Writer) drawJitter() time.Duration {
 		return 0
 	}
 	return time.Duration(rand.Int64N(int64(w.jitter) + 1))
+}
+
+// retry returns Retry-After in seconds for o, which is a denial, or 0 if no wait helps.
+func (w *Writer) retry(o *core.Outcome, jitter time.Duration) int64 {
+	wait := o.RetryAfter()
+	if wait == limits.Never {
+		return 0
+	}
+	if w.retryAfter == Window && o.Verdict() == core.Denied {
+		wait = max(wait, w.rules.longestWindow(o))
+	}
+	return max(1, ceilSeconds(plus(wait, jitter)))
+}
+
+// writeShadows adds to h the names of the shadow rules that would have denied o, each as a string
+// of RFC 9651.
+func (w *Writer) writeShadows(h http.Header, o *core.Outcome) {
+	var text []byte
+	for i := range o.Len() {
+		if d := o.At(i); d.Mode() == core.Shadow && !d.Allowed && d.Source.Counted() {
+			text = appendString(separate(text, 0), d.Rule())
+		}
+	}
+	if len(text) > 0 {
+		h[w.shadowField] = append(h[w.shadowField], string(text))
+	}
+}
+
+// Keep returns the fields of w's formats that h has. The adapters call it after [Writer.Write], and
+// [Kept.Restore] when the status is written.
+func (w *Writer) Keep(h http.Header) (k Kept) {
+	last := fields - 1
+	if w.formats == 1<<IETF {
+		last = fieldPolicy
+	}
+	for f := fieldRateLimit; f <= last; f++ {
+		lines := f.in(h)
+		switch {
+		case len(lines) != 1:
+		case k.n < len(k.few):
+			k.few[k.n] = keptLine{f, lines[0]}
+			k.n++
+		default:
+			k.more = append(k.more, keptLine{f, lines[0]})
+		}
+	}
+	return k
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/limits"
 )
 
 // DiscordScope is the X-RateLimit-Scope of a rule in [Discord], which tells a client who shares its
@@ -24,27 +23,24 @@ const (
 	discordUser DiscordScope = "user"
 )
 
-// setScopes sets the scopes of the policies by their names.
-func (w *Writer) setScopes(scopes map[string]DiscordScope) {
-	for i := range w.policies {
-		if scope, ok := scopes[w.policies[i].name]; ok {
-			w.policies[i].scope = scope
-		}
-	}
+// xRateLimit writes the fields of [GitHub], [DeltaSeconds], [Discord] or [EpochSeconds].
+type xRateLimit struct {
+	rules   *rules
+	formats formats
 }
 
-// appendX appends the fields of GitHub, DeltaSeconds, Discord or EpochSeconds for d, the binding
+// appendTo appends the fields of GitHub, DeltaSeconds, Discord or EpochSeconds for d, the binding
 // decision. All X-RateLimit fields are one set: if ours replace those of an outer limiter, none of
-// its fields stays.
-func (w *Writer) appendX(
-	text []byte, v *values, h http.Header, d *core.RuleDecision, retry int64,
+// its fields stays. least is as in untilLeft.
+func (x *xRateLimit) appendTo(
+	text []byte, v *values, h http.Header, d *core.RuleDecision, least int64,
 ) []byte {
-	remaining, wait := count(d.Remaining), w.untilLeft(d, retry)
+	remaining, wait := count(d.Remaining), untilLeft(d, least)
 	var reset int64 // microseconds, rounded like the field
 	switch {
-	case w.has(GitHub), w.has(EpochSeconds):
+	case x.formats.has(GitHub), x.formats.has(EpochSeconds):
 		reset = roundUp(instant(d, wait), microsPerSecond)
-	case w.has(Discord):
+	case x.formats.has(Discord):
 		reset = roundUp(instant(d, wait), microsPerMilli)
 	default:
 		reset = ceilSeconds(wait) * microsPerSecond
@@ -58,36 +54,22 @@ func (w *Writer) appendX(
 			delete(h, keys[f])
 		}
 	}
-	limit := w.allowance(d).quota
+	limit := x.rules.allowance(d).quota
 	text = v.addInteger(fieldXLimit, text, limit)
 	text = v.addInteger(fieldXRemaining, text, remaining)
-	if w.has(Discord) {
-		return w.appendDiscord(text, v, h, d, reset, wait)
+	if x.formats.has(Discord) {
+		return x.appendDiscord(text, v, h, d, reset, wait)
 	}
 	text = v.addInteger(fieldXReset, text, reset/microsPerSecond)
-	if !w.has(GitHub) {
+	if !x.formats.has(GitHub) {
 		return text
 	}
 	text = v.addInteger(fieldXUsed, text, max(0, limit-remaining))
 	return v.addString(fieldXResource, text, d.Rule())
 }
 
-// untilLeft returns the wait for d in formats whose clients send nothing until the reset, once
-// nothing is left. Then it is the wait until a unit is left, or until the denied cost fits. With a
-// jitter it is not shorter than retry, the seconds of Retry-After on a denial. For a queue it is the
-// wait until the queue is empty: clients that come together then would fill the one place.
-func (w *Writer) untilLeft(d *core.RuleDecision, retry int64) time.Duration {
-	if d.Remaining > 0 || d.EffectiveWindow == limits.Never || d.Limit().Algorithm().Delays() {
-		return resetAfter(d)
-	}
-	if !d.Allowed && w.jitter > 0 {
-		return max(d.EffectiveWindow, time.Duration(min(retry, maxSeconds))*time.Second)
-	}
-	return d.EffectiveWindow
-}
-
 // appendDiscord appends the fields that only Discord has.
-func (w *Writer) appendDiscord(
+func (x *xRateLimit) appendDiscord(
 	text []byte, v *values, h http.Header, d *core.RuleDecision, reset int64, wait time.Duration,
 ) []byte {
 	text = appendDecimal(text, reset)
@@ -99,7 +81,7 @@ func (w *Writer) appendDiscord(
 		return text
 	}
 	scope := discordUser
-	if p := w.policy(d); p != nil {
+	if p := x.rules.policy(d); p != nil {
 		scope = p.scope
 	}
 	if d.Key == "" {
