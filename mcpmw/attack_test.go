@@ -411,14 +411,22 @@ func TestAClientThatClosesTheStreamOfItsCall(t *testing.T) {
 	v := of.visit(t)
 	for id := range 20 {
 		ctx, leave := context.WithCancel(t.Context())
-		over, tool := make(chan bool), []string{"stay", "wait"}[id%2]
-		go func() {
-			defer close(over)
+		over, tool := make(chan bool, 1), []string{"stay", "wait"}[id%2]
+		try := func() {
 			if r := v.post(t, ctx, call(id, tool)); r != nil {
 				events(r)
 			}
-		}()
-		<-of.begun
+			over <- true
+		}
+		go try()
+		for begun := false; !begun; {
+			select {
+			case <-of.begun:
+				begun = true
+			case <-over: // denied: no unit is held, and the store gets the last one back in a moment
+				go try()
+			}
+		}
 		leave()
 		<-over
 		if id%2 == 0 {
