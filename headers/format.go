@@ -31,7 +31,8 @@ const (
 	// Discord is X-RateLimit-Limit, -Remaining, -Reset (seconds since the Unix epoch), -Reset-After
 	// (seconds from now) and -Bucket (the rule's name), as Discord sends them: the seconds have
 	// three decimals. A denial also has -Scope (see [DiscordScope]), -Global if the scope is global,
-	// and Via, without which discord.py does not wait.
+	// and Via: discord.py waits only with that field, and only if the Denied of the program answers
+	// with the media type application/json.
 	Discord
 
 	// EpochSeconds is X-RateLimit-Limit, -Remaining and -Reset (seconds since the
