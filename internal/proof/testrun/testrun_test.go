@@ -26,6 +26,7 @@ var starters = []string{
 	"benchmarks/remote/server.go",
 	"cmd/weir/playground/generate/main.go",
 	"gateway/internal/bench/main.go",
+	"internal/proof/reading/main.go",
 	".ci/*.go",
 }
 

@@ -31,7 +31,7 @@ var defects = []struct{ name, by, file, now, then string }{
 	},
 	{
 		"a connection is thrown away after the budget", "FarAway", "redisbackend/internal/line/line.go",
-		"l.callCtxEnds = now.Add(timeout + callTimeout/8)", "l.callCtxEnds = now.Add(50 * time.Millisecond)",
+		"l.callCtxEnds = now.Add(timeout + CallTimeout/8)", "l.callCtxEnds = now.Add(50 * time.Millisecond)",
 	},
 	{
 		"a fallback for each limiter", "TestSeeds$", "internal/ground/perbackend/perbackend.go",
