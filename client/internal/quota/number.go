@@ -69,7 +69,7 @@ func (n number) times(unit time.Duration) time.Duration {
 	return min(whole*unit+time.Duration((n.billionths*int64(unit)+999_999_999)/1e9), Longest)
 }
 
-// first returns the first value of a field, given by its canonical name.
+// First returns the first value of a field, given by its canonical name.
 func First(h http.Header, name string) string {
 	if values := h[name]; len(values) > 0 {
 		return values[0]
