@@ -111,7 +111,8 @@ func (w *Watcher) notePolicies(policies []string) {
 	for _, name := range policies {
 		if !slices.Contains(w.policies, name) {
 			w.log().Warn("descriptors: a policy file is new beside files of limits, and has no effect: "+
-				"restart the program to use it", "file", name)
+				"move its rules into the policy file that the program has, or restart a program that has none",
+				"file", name)
 		}
 	}
 	w.policies = policies

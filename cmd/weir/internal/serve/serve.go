@@ -121,6 +121,12 @@ func Run(ctx context.Context, config Config) error {
 		return err
 	}
 	s := &service{Config: config, counters: stats.New(stats.Options{Logger: config.Logger})}
+	ending := time.Time{}
+	defer func() { // once all else has ended
+		if !ending.IsZero() {
+			s.Logger.Info("serve: ended", "after", time.Since(ending).Round(time.Millisecond))
+		}
+	}()
 	defer s.closeAll()
 	if err := s.load(); err != nil {
 		return err
@@ -149,9 +155,8 @@ func Run(ctx context.Context, config Config) error {
 		s.leaving.Store(true)
 	}
 	s.Logger.Info("serve: requests in flight end", "drain", s.Drain)
-	begun := time.Now()
+	ending = time.Now()
 	s.drain(servers)
-	s.Logger.Info("serve: ended", "after", time.Since(begun).Round(time.Millisecond))
 	return err
 }
 
@@ -371,7 +376,10 @@ func (s *service) follow(ctx context.Context, group *sync.WaitGroup) {
 			select {
 			case <-ctx.Done():
 				return
-			case <-s.Reload:
+			case _, open := <-s.Reload:
+				if !open {
+					return
+				}
 			}
 			s.Logger.Info("serve: files are read again", "paths", s.Paths)
 			if s.watcher != nil {

@@ -607,6 +607,22 @@ func TestReloadPutsFilesIntoForceAtOnce(t *testing.T) {
 	}
 }
 
+func TestAClosedReloadChannelAsksForNothing(t *testing.T) {
+	r := start(t, Config{Paths: []string{fileOf(t, "weir.yaml", rules)}})
+	close(r.reload)
+	ask(t, http.DefaultClient, "http://"+r.check+"/check")
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+	log := strings.TrimSpace(r.log.String())
+	if strings.Contains(log, "files are read again") {
+		t.Errorf("a closed channel asks for files:\n%.2000s", log)
+	}
+	if last := log[strings.LastIndex(log, "\n")+1:]; !strings.Contains(last, "serve: ended") {
+		t.Errorf("the last line is %s", last)
+	}
+}
+
 func TestAChangedPolicyMustSuitTheService(t *testing.T) {
 	path := fileOf(t, "weir.yaml", rules)
 	s := &service{
