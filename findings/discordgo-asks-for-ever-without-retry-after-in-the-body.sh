@@ -64,5 +64,6 @@ func main() {
 	}
 }
 G
-go get github.com/bwmarrin/discordgo@v0.29.0 >/dev/null 2>&1
+version=v0.29.0
+go get "github.com/bwmarrin/discordgo@$version" >/dev/null 2>&1
 go run .

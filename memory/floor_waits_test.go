@@ -181,36 +181,6 @@ func TestAFloodOfKeysBansNoNewcomer(t *testing.T) {
 }
 
 // A newcomer's own period begins with its own units, not with those of others.
-// A flood over more scopes than have floors of their own fills shared ones. A client of another
-// scope meets one of these with odds of 13 to 128: of 400 scopes about 40.
-func TestAFloodOverManyScopesLeavesMostOthersAlone(t *testing.T) {
-	const floods, others = 60, 400
-	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
-	m := memory.MustNew(memory.Options{MaxKeys: 1 << 10, Clock: func() time.Time { return now }})
-	once := limits.FixedWindow(limits.PerHour(1))
-	allowed := func(scope, key string) bool {
-		return asking.Take(t, m, backends.Charge{Scope: scope, Key: key, Limit: once, Cost: 1}).Allowed
-	}
-	for i := range 20 << 10 {
-		allowed(fmt.Sprint("flooded ", i%floods), fmt.Sprint(i))
-	}
-	fresh := 0 // of the floods: none of their newcomers has a fresh budget
-	for i := range floods {
-		if allowed(fmt.Sprint("flooded ", i), "newcomer") {
-			fresh++
-		}
-	}
-	alone := 0
-	for i := range others {
-		if allowed(fmt.Sprint("other ", i), "newcomer") {
-			alone++
-		}
-	}
-	if fresh > 0 || alone < others/2 {
-		t.Errorf("%d flooded scopes have a fresh budget, and %d of %d others", fresh, alone, others)
-	}
-}
-
 func TestAFloodOfKeysGivesNoNewcomerTwoPeriods(t *testing.T) {
 	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 	m := memory.MustNew(memory.Options{MaxKeys: 8, Clock: func() time.Time { return now }})

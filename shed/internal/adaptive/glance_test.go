@@ -107,7 +107,8 @@ func TestWhatIsUsualIsThatOfRequestsInFlight(t *testing.T) {
 		t.Errorf("before anything has completed, one of %v overtakes others, want all to", got)
 	}
 	a.base.routes["/"] = fast
-	a.base.expect(&shedlimit.Sample{}, &view{completed: 100, routes: []seen{{base: fast, rate: 90}, {base: slow, rate: 10}}})
+	routes := []seen{{base: fast, rate: 90}, {base: slow, rate: 10}}
+	a.base.expect(&shedlimit.Sample{}, &view{completed: 100, routes: routes})
 	if math.Abs(a.base.usual-0.0918) > 0.0001 {
 		t.Errorf("90 requests of 1 ms and 10 of 100 ms: those in flight take %.4f s, want 0.0918", a.base.usual)
 	}
