@@ -25,7 +25,7 @@ func Shed(s *shed.Shedder[fiber.Ctx]) fiber.Handler {
 	return func(c fiber.Ctx) error {
 		prepare(c)
 		x := begin(c)
-		err := gate.Serve(x, x.request(c.Context()), c, passOn)
+		err := x.returned(gate.Serve(x, x.request(), c, passOn))
 		x.store() // the fields of a denial whose status Denied leaves to the ErrorHandler
 		x.end()
 		return err
@@ -36,9 +36,6 @@ func Shed(s *shed.Shedder[fiber.Ctx]) fiber.Handler {
 type ownKey struct{}
 
 func own(c fiber.Ctx) bool { return c.RequestCtx().UserValue(ownKey{}) != nil }
-
-// MarkOwn tells shedders that a limiter answers: see MarkOwn of package watch.
-func (x *exchange) MarkOwn() { x.ctx.RequestCtx().SetUserValue(ownKey{}, true) }
 
 // passOn calls the next handler of a shedder.
 func passOn(_ http.ResponseWriter, c fiber.Ctx) error {

@@ -56,6 +56,10 @@ type Framework[R any] struct {
 	// does not say.
 	Committed func(R) bool
 
+	// GivenUp reports whether the framework has given up a request whose context has ended, and may
+	// use it at this moment. Attach is then not called. nil: it never does.
+	GivenUp func(http.ResponseWriter) bool
+
 	// WithContext returns request with ctx as its context, in which [Detach] and [Spend] find the
 	// request. It is called before Attach, and only for requests that have an end. nil: they do not
 	// find it.
@@ -96,6 +100,7 @@ type Gate[R any] struct {
 	context       func(R) context.Context
 	attach        func(R, core.Outcome) R
 	committed     func(R) bool
+	givenUp       func(http.ResponseWriter) bool
 	withContext   func(R, context.Context) R
 	onStatus      func(http.ResponseWriter, R, func(int)) http.ResponseWriter
 	restores      bool
@@ -114,6 +119,7 @@ func New[R any](config Config[R]) (*Gate[R], error) {
 		skipPreflight: config.SkipPreflight,
 		context:       config.Context,
 		committed:     config.Committed,
+		givenUp:       config.GivenUp,
 		withContext:   config.WithContext,
 		onStatus:      config.OnStatus,
 		restores:      config.Restores,
@@ -212,11 +218,11 @@ func keepPattern[R any](r *http.Request, request R) {
 // error of Denied.
 func (g *Gate[R]) admit(w http.ResponseWriter, r *http.Request, request R,
 	o *core.Outcome) (R, bool, error) {
-	left := g.await(r.Context(), o)
-	if g.attach != nil {
+	left := g.await(r.Context(), o) || o.Verdict() == core.Abandoned
+	if g.attach != nil && !(left && g.givenUp != nil && g.givenUp(w)) {
 		request = g.attach(request, *o)
 	}
-	if left || o.Verdict() == core.Abandoned {
+	if left {
 		g.abandon(w, request, o)
 		return request, false, nil
 	}
