@@ -314,8 +314,8 @@ func (x *exchange) Write(p []byte) (int, error) {
 }
 
 // MarkOwn tells shedders that a limiter answers: see MarkOwn of package watch.
-func (x *exchange) MarkOwn() {
+func (x *exchange) MarkOwn(status int) {
 	if !x.isLate() {
-		x.ctx.RequestCtx().SetUserValue(ownKey{}, true)
+		x.ctx.RequestCtx().SetUserValue(ownKey{}, status)
 	}
 }

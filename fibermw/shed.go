@@ -32,10 +32,13 @@ func Shed(s *shed.Shedder[fiber.Ctx]) fiber.Handler {
 	}
 }
 
-// ownKey is the key of true in the user values of a request that a limiter of weir answered.
+// ownKey is the key of the status in the user values of a request that a limiter of weir answered.
 type ownKey struct{}
 
-func own(c fiber.Ctx) bool { return c.RequestCtx().UserValue(ownKey{}) != nil }
+func own(c fiber.Ctx) int {
+	status, _ := c.RequestCtx().UserValue(ownKey{}).(int)
+	return status
+}
 
 // passOn calls the next handler of a shedder.
 func passOn(_ http.ResponseWriter, c fiber.Ctx) error {

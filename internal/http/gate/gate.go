@@ -243,7 +243,7 @@ func (g *Gate[R]) abandon(w http.ResponseWriter, request R, o *core.Outcome) {
 	if g.committed != nil && g.committed(request) {
 		return
 	}
-	watch.MarkOwn(w)
+	watch.MarkOwn(w, o.Status())
 	h := w.Header()
 	answer.ReplaceContent(h)
 	g.answering(o).fields.Write(h, o) // Retry-After alone, as on every 503
@@ -257,7 +257,11 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 	if g.committed != nil && g.committed(request) {
 		return nil
 	}
-	watch.MarkOwn(w)
+	if g.denied == nil {
+		watch.MarkOwn(w, o.Status())
+	} else {
+		watch.MarkOwn(w, watch.AnyStatus)
+	}
 	if o.Verdict() == core.Unavailable {
 		answer.TellUndecided(w, o.Err())
 	}
