@@ -316,6 +316,6 @@ func (x *exchange) Write(p []byte) (int, error) {
 // MarkOwn tells shedders that a limiter answers: see MarkOwn of package watch.
 func (x *exchange) MarkOwn(status int) {
 	if !x.isLate() {
-		x.ctx.RequestCtx().SetUserValue(ownKey{}, status)
+		x.ctx.RequestCtx().SetUserValue(ownKey{}, marks[status])
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/gofiber/fiber/v3"
 
 	"github.com/weir-go/weir/internal/http/shedgate"
+	"github.com/weir-go/weir/internal/http/watch"
 	"github.com/weir-go/weir/shed"
 )
 
@@ -34,6 +35,12 @@ func Shed(s *shed.Shedder[fiber.Ctx]) fiber.Handler {
 
 // ownKey is the key of the status in the user values of a request that a limiter of weir answered.
 type ownKey struct{}
+
+// marks has the statuses of limiters: a mark allocates nothing.
+var marks = map[int]any{
+	watch.AnyStatus: watch.AnyStatus, http.StatusTooManyRequests: http.StatusTooManyRequests,
+	http.StatusServiceUnavailable: http.StatusServiceUnavailable,
+}
 
 func own(c fiber.Ctx) int {
 	status, _ := c.RequestCtx().UserValue(ownKey{}).(int)
