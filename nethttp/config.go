@@ -89,7 +89,8 @@ type ConfigOf[R, D any] struct {
 	DrainLimit int64
 }
 
-// CallConfigOf is [ConfigOf] for a framework for remote procedure calls, which have no preflights.
+// CallConfigOf is [ConfigOf] for a framework for remote procedure calls, which have no preflights, and whose messages
+// the framework reads.
 type CallConfigOf[R, D any] struct {
 	Rules            []core.Rule[R]
 	Backend          backends.Backend
