@@ -54,7 +54,7 @@ type DenialCacheOptions struct {
 // moment. When the inner backend returns an error, and the context has not ended, a denial older
 // than MaxAge answers instead of the error.
 type DenialCache struct {
-	inner     backends.Backend
+	wrapper
 	maxAge    int64 // microseconds
 	base      time.Time
 	leases    *LeaseCache                 // within inner; nil: none
@@ -85,7 +85,7 @@ func NewDenialCache(inner backends.Backend, options DenialCacheOptions) (*Denial
 		options.MaxAge = defaultMaxAge
 	}
 	c := &DenialCache{
-		inner:     inner,
+		wrapper:   wrapper{inner},
 		leases:    leasesIn(inner),
 		returning: endings.Of(inner),
 		maxAge:    options.MaxAge.Microseconds(),
@@ -215,25 +215,10 @@ func (c *DenialCache) Settle(
 	return backends.Settle(ctx, c.inner, endings, out)
 }
 
-// Unwrap returns the inner backend.
-func (c *DenialCache) Unwrap() backends.Backend { return c.inner }
-
-// Peek implements [backends.Peeker] if the inner backend does.
-func (c *DenialCache) Peek(
-	ctx context.Context, charges []backends.Charge, out []limits.Decision,
-) error {
-	return backends.Peek(ctx, c.inner, charges, out)
-}
-
 // Reset implements [backends.Resetter] if the inner backend does.
 func (c *DenialCache) Reset(ctx context.Context, scope, key string) error {
 	defer c.forgetKey(scope, key) // afterwards, to forget denials that came in meanwhile
 	return backends.Reset(ctx, c.inner, scope, key)
-}
-
-// Count implements [backends.Counter] if the inner backend does.
-func (c *DenialCache) Count(ctx context.Context) (int, error) {
-	return backends.Count(ctx, c.inner)
 }
 
 func (c *DenialCache) now() int64 { return time.Since(c.base).Microseconds() }

@@ -52,7 +52,7 @@ type LeaseOptions struct {
 // It is safe for concurrent use and needs no closing: units that are held are returned within a
 // second. Put it around a breaker, and a [DenialCache] around it, as [NewStack] does.
 type LeaseCache struct {
-	inner   backends.Backend
+	wrapper
 	term    time.Duration
 	base    time.Time
 	returns *endings.Backend
@@ -84,7 +84,7 @@ func NewLeaseCache(inner backends.Backend, options LeaseOptions) (*LeaseCache, e
 		options.MaxKeys = defaultLeasedKeys
 	}
 	return &LeaseCache{
-		inner:   inner,
+		wrapper: wrapper{inner},
 		term:    options.Term.Truncate(time.Microsecond),
 		base:    time.Now(),
 		returns: endings.Of(inner),
@@ -226,12 +226,6 @@ func (c *LeaseCache) Reset(ctx context.Context, scope, key string) error {
 	defer c.void(scope, key, -1)
 	return backends.Reset(ctx, c.inner, scope, key)
 }
-
-// Count implements [backends.Counter] if the inner backend does.
-func (c *LeaseCache) Count(ctx context.Context) (int, error) { return backends.Count(ctx, c.inner) }
-
-// Unwrap returns the inner backend.
-func (c *LeaseCache) Unwrap() backends.Backend { return c.inner }
 
 // leasesIn returns the lease cache within b, or nil.
 func leasesIn(b backends.Backend) *LeaseCache {
