@@ -63,7 +63,7 @@ func (c *LeaseCache) takeOthers(
 			c.giveBack(&aside)
 		}
 		ch := charges[i]
-		ch.Limit = c.terms.get(&ch.Limit, c.term).tight
+		ch.Limit = c.terms.get(&ch.Limit).tight
 		s.charges, s.indexes = append(s.charges, ch), append(s.indexes, i)
 		s.decisions = append(s.decisions, limits.Decision{})
 	}
@@ -92,7 +92,7 @@ func (c *LeaseCache) takeOthers(
 		for _, aside := range s.aside { // these charges fit, and others do not
 			d := &out[aside.index]
 			d.Remaining += aside.units
-			terms := c.terms.get(&charges[aside.index].Limit, c.term)
+			terms := c.terms.get(&charges[aside.index].Limit)
 			d.EffectiveWindow, d.Ticket = terms.effectiveWindow(d.Remaining), 0
 		}
 	}

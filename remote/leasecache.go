@@ -53,7 +53,6 @@ type LeaseOptions struct {
 // second. Put it around a breaker, and a [DenialCache] around it, as [NewStack] does.
 type LeaseCache struct {
 	wrapper
-	term    time.Duration
 	base    time.Time
 	returns *endings.Backend
 	settles bool // inner can return units
@@ -85,7 +84,7 @@ func NewLeaseCache(inner backends.Backend, options LeaseOptions) (*LeaseCache, e
 	}
 	return &LeaseCache{
 		wrapper: wrapper{inner},
-		term:    options.Term.Truncate(time.Microsecond),
+		terms:   leaseTermsCache{term: options.Term.Truncate(time.Microsecond)},
 		base:    time.Now(),
 		returns: endings.Of(inner),
 		settles: backends.CanSettle(inner),
@@ -129,7 +128,7 @@ func (c *LeaseCache) Take(
 	var s *leaseScratch
 	for i := range charges {
 		ch := &charges[i]
-		terms := c.terms.get(&ch.Limit, c.term)
+		terms := c.terms.get(&ch.Limit)
 		if terms.lease == 0 {
 			continue
 		}
@@ -181,7 +180,7 @@ func (c *LeaseCache) Settle(
 	var forInner []backends.Ending
 	var indexes []int
 	for i, e := range endings {
-		terms := c.terms.get(&e.Limit, c.term)
+		terms := c.terms.get(&e.Limit)
 		if terms.lease > 0 && e.Final < e.Taken && e.Final >= 0 && c.returnLocally(&e) {
 			out[i] = limits.Settlement{Returned: e.Taken - e.Final}
 			continue
@@ -213,7 +212,7 @@ func (c *LeaseCache) Peek(
 ) error {
 	tight := make([]backends.Charge, len(charges))
 	for i, ch := range charges {
-		ch.Limit = c.terms.get(&ch.Limit, c.term).tight
+		ch.Limit = c.terms.get(&ch.Limit).tight
 		tight[i] = ch
 	}
 	return backends.Peek(ctx, c.inner, tight, out)
