@@ -242,7 +242,7 @@ func (c *DenialCache) hear(a backends.Announcement) {
 	if !possible || !a.Asked.Add(a.Decision.RetryAfter).After(now) || c.mayBeLifted(&ch) {
 		return
 	}
-	if c.leases != nil && c.leases.mayHold(&ch) {
+	if c.leases != nil && c.leases.table.mayHold(&ch) {
 		return // this process need not ask
 	}
 	c.denials.rememberHeard(&ch, &d, a.Asked.Sub(c.denials.base).Microseconds())

@@ -42,14 +42,14 @@ var edits = []struct {
 	{file: "memory/limits.go", old: "}\n\tclear(c.scopes)", new: "}}\n\tclear(c.scopes)"},
 
 	// A lease cache has the clock, the timers and the goroutines of interleave.
-	{file: "remote/leasecache.go", old: "time.Now()", new: "interleave.Now()"},
+	{file: "remote/lease_supply.go", old: "time.Now()", new: "interleave.Now()"},
 	{file: "remote/lease_block.go", old: "time.Now()", new: "interleave.Now()"},
 	{file: "remote/lease_block.go", old: "*time.Timer", new: "*interleave.Timer"},
-	{file: "remote/lease_ask.go", old: "time.AfterFunc(", new: "interleave.AfterFunc("},
-	{file: "remote/lease.go",
-		old: "go c.requestBlock(set, demand, l, terms, k, ch.Lasts, demand.resets)",
+	{file: "remote/lease_supply.go", old: "time.AfterFunc(", new: "interleave.AfterFunc("},
+	{file: "remote/lease_table.go",
+		old: "go t.supply.request(set, demand, l, terms, k, ch.Lasts, demand.resets)",
 		new: "lasts, resets := ch.Lasts, demand.resets\n" +
-			"interleave.Go(func() { c.requestBlock(set, demand, l, terms, k, lasts, resets) })"},
+			"interleave.Go(func() { t.supply.request(set, demand, l, terms, k, lasts, resets) })"},
 
 	// It matters who gets a record from the pool.
 	{file: "core/ledger.go", old: "records sync.Pool ", new: "records sync.SharedPool "},
@@ -91,7 +91,7 @@ var edits = []struct {
 			return max(0, left)
 		}
 		return max(0, b.units.Swap(math.MinInt64))`},
-	{file: "remote/lease_ask.go", old: "void = demand.resets != resets ||",
+	{file: "remote/lease_supply.go", old: "void = demand.resets != resets ||",
 		new: `void = demand.resets != resets && !interleave.Planted("keep what was reset") ||`},
 	{file: "core/ledger.go", old: "q.generation != generation || q.state != from",
 		new: `q.generation != generation && !interleave.Planted("stale end") || q.state != from`},
