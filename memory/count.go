@@ -13,7 +13,7 @@ import (
 // fresh.
 func (m *Memory) Reset(_ context.Context, scope, key string) error {
 	for kind := range algorithm.Kind(algorithm.Kinds) {
-		m.reset(m.limits.hash(m.limits.hashScope(scope, kind), key))
+		m.reset(m.limits.keys.Key(m.limits.hashScope(scope, kind), key))
 	}
 	return nil
 }

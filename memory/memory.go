@@ -196,7 +196,7 @@ func (m *Memory) Peek(_ context.Context, charges []backends.Charge, out []limits
 // takeOne is takeAll for one charge of n ≥ 0 units on a key under limit. It decides nothing and
 // returns false if limit was retired, is a concurrency limit or counts values.
 func (m *Memory) takeOne(limit *scopedLimit, key string, n int64, d *limits.Decision) bool {
-	hash := m.limits.hash(limit.scopeHash, key)
+	hash := m.limits.keys.Key(limit.scopeHash, key)
 	now := m.clock.now()
 	sh, e := m.shardOf(hash), m.tables[hash>>m.shift].slot(hash)
 	sh.mu.Lock()

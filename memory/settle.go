@@ -43,7 +43,7 @@ func (m *Memory) settleOne(e *backends.Ending, s *limits.Settlement) {
 			s.Err = err
 			return
 		}
-		hash := m.limits.hash(limit.scopeHash, e.Key)
+		hash := m.limits.keys.Key(limit.scopeHash, e.Key)
 		now := m.clock.now()
 		sh := m.shardOf(hash)
 		sh.mu.Lock()
@@ -66,7 +66,7 @@ func (m *Memory) settleOne(e *backends.Ending, s *limits.Settlement) {
 // hold adds n units to those that a key holds, whether they fit or not. A negative n releases
 // units.
 func (m *Memory) hold(scope, key string, n int64) {
-	hash := m.limits.hash(m.limits.hashScope(scope, algorithm.Held), key)
+	hash := m.limits.keys.Key(m.limits.hashScope(scope, algorithm.Held), key)
 	sh := m.shardOf(hash)
 	sh.mu.Lock()
 	sh.heldLocked().set(hash, family.Held(sh.held.of(hash), n))

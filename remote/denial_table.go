@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/arith"
+	"github.com/weir-go/weir/internal/ground/keyhash"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )
@@ -17,7 +18,7 @@ type denialTable struct {
 	maxAge int64                       // microseconds
 	leased *leaseTermsCache            // of the leases within the inner backend; nil: none
 	sets   []atomic.Pointer[denialSet] // nil until a key of the set is denied or reset
-	hasher keyHasher
+	hasher keyhash.Hasher
 }
 
 const denialWays = 4
@@ -44,7 +45,7 @@ func newDenialTable(maxEntries int, maxAge time.Duration) denialTable {
 		base:   time.Now(),
 		maxAge: maxAge.Microseconds(),
 		sets:   make([]atomic.Pointer[denialSet], (maxEntries+denialWays-1)/denialWays),
-		hasher: newKeyHasher(),
+		hasher: keyhash.New(),
 	}
 }
 
@@ -67,7 +68,7 @@ const (
 func (t *denialTable) recall(
 	ch *backends.Charge, out *limits.Decision, now int64, failing bool,
 ) (found recollection) {
-	hash := t.hasher.hash(ch.Scope, ch.Key)
+	hash := t.hasher.Of(ch.Scope, ch.Key)
 	set := t.slot(hash).Load()
 	if set == nil {
 		return nothing
@@ -123,7 +124,7 @@ func (t *denialTable) rememberHeard(ch *backends.Charge, d *limits.Decision, sen
 }
 
 func (t *denialTable) keep(ch *backends.Charge, d denial) {
-	d.hash = t.hasher.hash(ch.Scope, ch.Key)
+	d.hash = t.hasher.Of(ch.Scope, ch.Key)
 	set := t.set(d.hash)
 	set.mu.Lock()
 	defer set.mu.Unlock()
@@ -223,7 +224,7 @@ func (t *denialTable) maxAgeOf(limit *limits.Limit) int64 {
 
 // forget drops the denial of ch if its question was sent before the instant sent.
 func (t *denialTable) forget(ch *backends.Charge, sent int64) {
-	hash := t.hasher.hash(ch.Scope, ch.Key)
+	hash := t.hasher.Of(ch.Scope, ch.Key)
 	set := t.slot(hash).Load()
 	if set == nil {
 		return
@@ -240,7 +241,7 @@ func (t *denialTable) forget(ch *backends.Charge, sent int64) {
 // forgetKey drops all denials of a key. Answers to questions that were sent before now will not be
 // remembered.
 func (t *denialTable) forgetKey(scope, key string) {
-	hash := t.hasher.hash(scope, key)
+	hash := t.hasher.Of(scope, key)
 	set := t.set(hash)
 	set.mu.Lock()
 	defer set.mu.Unlock()

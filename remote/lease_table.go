@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/weir-go/weir/internal/ground/keyhash"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )
@@ -12,14 +13,14 @@ import (
 type leaseTable struct {
 	supply *leaseSupply
 	sets   []atomic.Pointer[leaseSet] // nil until a key of the set is charged
-	hasher keyHasher
+	hasher keyhash.Hasher
 }
 
 func newLeaseTable(supply *leaseSupply, maxKeys int) leaseTable {
 	return leaseTable{
 		supply: supply,
 		sets:   make([]atomic.Pointer[leaseSet], (maxKeys+leaseWays-1)/leaseWays),
-		hasher: newKeyHasher(),
+		hasher: keyhash.New(),
 	}
 }
 
@@ -29,7 +30,7 @@ func newLeaseTable(supply *leaseSupply, maxKeys int) leaseTable {
 func (t *leaseTable) spend(
 	terms *leaseTerms, ch *backends.Charge, d *limits.Decision,
 ) (b *block, busy bool) {
-	hash := t.hasher.hash(ch.Scope, ch.Key)
+	hash := t.hasher.Of(ch.Scope, ch.Key)
 	set := t.set(hash)
 	counted := int64(1)
 	if l := set.find(ch); l != nil {
@@ -84,7 +85,7 @@ func (t *leaseTable) spend(
 
 // learn records what remains of the key of ch.
 func (t *leaseTable) learn(ch *backends.Charge, d *limits.Decision) {
-	hash := t.hasher.hash(ch.Scope, ch.Key)
+	hash := t.hasher.Of(ch.Scope, ch.Key)
 	set := t.set(hash)
 	set.mu.Lock()
 	defer set.mu.Unlock()
@@ -100,7 +101,7 @@ func (t *leaseTable) learn(ch *backends.Charge, d *limits.Decision) {
 
 // mayHold reports whether this process holds units of the key of ch, or has requested some.
 func (t *leaseTable) mayHold(ch *backends.Charge) bool {
-	hash := t.hasher.hash(ch.Scope, ch.Key)
+	hash := t.hasher.Of(ch.Scope, ch.Key)
 	set := t.slot(hash).Load()
 	if set == nil {
 		return false
@@ -127,7 +128,7 @@ func (t *leaseTable) mayHold(ch *backends.Charge) bool {
 // returns false if that block is over.
 func (t *leaseTable) returnLocally(e *backends.Ending) bool {
 	ch := backends.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit}
-	l := t.set(t.hasher.hash(e.Scope, e.Key)).find(&ch)
+	l := t.set(t.hasher.Of(e.Scope, e.Key)).find(&ch)
 	if l == nil || !t.supply.settles {
 		return false
 	}
@@ -143,7 +144,7 @@ func (t *leaseTable) returnLocally(e *backends.Ending) bool {
 // void makes all units of a key void that this process holds or has requested. It adds n to the
 // resets under way.
 func (t *leaseTable) void(scope, key string, n int) {
-	hash := t.hasher.hash(scope, key)
+	hash := t.hasher.Of(scope, key)
 	set := t.set(hash)
 	set.mu.Lock()
 	defer set.mu.Unlock()
