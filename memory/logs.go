@@ -80,7 +80,7 @@ func (l *logs) put(i uint32, share uint8) {
 
 // release frees the nodes of s, a log.
 func (l *logs) release(s *state, share uint8) {
-	for i := s.used().Head(); i != 0; {
+	for i := s.log().Head(); i != 0; {
 		next := l.at(i).next
 		l.put(i, share)
 		i = next
@@ -99,19 +99,19 @@ func (l *logs) forget(s *state) {
 
 // expire frees the nodes of s, a log under limit, that have expired at asOf.
 func (l *logs) expire(s *state, limit *scopedLimit, asOf int64) {
-	before := s.used()
-	after := limit.DropExpired(before, asOf, l)
+	before := s.log()
+	after := before.Drop(asOf-limit.Period, l)
 	for i := before.Head(); i != after.Head(); {
 		next := l.at(i).next
 		l.put(i, limit.share)
 		i = next
 	}
-	s.set(after)
+	s.set(family.Used(after))
 }
 
 // length returns how many nodes s has, counting up to most.
 func (l *logs) length(s *state, most int) (n int) {
-	for i := s.used().Head(); i != 0 && n < most; i = l.at(i).next {
+	for i := s.log().Head(); i != 0 && n < most; i = l.at(i).next {
 		n++
 	}
 	return n
@@ -134,7 +134,7 @@ func (l *logs) SetUnits(i uint32, units int64) {
 
 // store is states.store for a log. found is false if the key lost its nodes after s was
 // read. All its takings then count as one, as of the latest: longer than they should.
-func (l *logs) store(e *entry, hash uint64, limit *scopedLimit, s family.Used, t *table, now int64,
+func (l *logs) store(e *entry, hash uint64, limit *scopedLimit, s family.Log, t *table, now int64,
 	found bool) {
 	head, sum, latest := s.Head(), s.Sum(), s.Latest()
 	if !found && head != 0 {
@@ -156,7 +156,7 @@ func (l *logs) store(e *entry, hash uint64, limit *scopedLimit, s family.Used, t
 	}
 	tail, cost := uint32(0), s.Pending()
 	if listed { // findNode may have merged takings
-		stored := e.used()
+		stored := e.log()
 		head, tail, sum, latest = stored.Head(), stored.Tail(), stored.Sum(), stored.Latest()
 	}
 	if node != 0 {
@@ -173,12 +173,13 @@ func (l *logs) store(e *entry, hash uint64, limit *scopedLimit, s family.Used, t
 		cost += latest
 	}
 	e.hash, e.limitID = hash, limit.id
-	e.set(family.Used{At: now, Serial: s.Serial}.WithLog(sum+s.Pending(), cost, head, tail))
+	stored := family.Log{At: now, Serial: s.Serial}.With(sum+s.Pending(), cost, head, tail)
+	e.set(family.Used(stored))
 }
 
 // cut frees the nodes of s, a log, behind the last node of after.
-func (l *logs) cut(s *state, after family.Used, share uint8) {
-	before := s.used()
+func (l *logs) cut(s *state, after family.Log, share uint8) {
+	before := s.log()
 	if before.Tail() == after.Tail() {
 		return
 	}
@@ -305,7 +306,7 @@ func (l *logs) merge(s *state, share uint8) {
 	if l.forgetValues(s, max(1, n/4), share) > 0 {
 		return
 	}
-	log := s.used()
+	log := s.log()
 	shift := 63 // one interval: all become part of the latest taking
 	if keep := int64(n - max(1, n/4)); keep > 0 {
 		// An interval is longer than the time from the oldest to the latest, divided by keep. So the

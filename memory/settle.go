@@ -92,7 +92,7 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 	listed := uint32(0) // the node that has e.Value, if the limit counts values
 	if under.Values {
 		sh.states.logs.value = sh.states.limits.digest(e.Value) // OfValue and Refund read it
-		listed = sh.states.logs.OfValue(before.Head())
+		listed = sh.states.logs.OfValue(entry.log().Head())
 	}
 	after := under.family.Refund(before, family.Refund{
 		Taken: e.Taken, Final: e.Final, At: e.Ticket & ticketMask, Now: now, Ring: sh.states.rings.of(hash),
@@ -102,10 +102,10 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 	}
 	_, left := under.asOf(after, now, &sh.states.logs)
 	if under.Values {
-		after = sh.states.logs.without(listed, after, under.share)
+		after = family.Used(sh.states.logs.without(listed, family.Log(after), under.share))
 		entry.set(after) // storeRefundedLocked may free the nodes of entry; those of the value are free
 	} else if under.Lists {
-		sh.states.logs.cut(&entry.state, after, under.share)
+		sh.states.logs.cut(&entry.state, family.Log(after), under.share)
 	}
 	sh.storeRefundedLocked(entry, under, after, now)
 	return min(e.Taken-e.Final, inUse-left)

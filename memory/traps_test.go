@@ -207,7 +207,7 @@ func addToTheLargestLog(t *testing.T) {
 		}
 	}
 	hash := m.limits.keys.Key(m.limits.hashScope("s", algorithm.Rates), "k")
-	if got := m.shardOf(hash).table.find(hash).used().Sum(); got != 20_000 {
+	if got := m.shardOf(hash).table.find(hash).log().Sum(); got != 20_000 {
 		t.Errorf("%d units are stored", got)
 	}
 	m.check(t, 1<<20)

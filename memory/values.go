@@ -33,7 +33,7 @@ func (l *logs) IsSeenAgain(i uint32) bool { return l.at(i).cost&isRepeat != 0 }
 
 // storeValue is states.store for a log of values, of which l.value was taken. found is
 // false if the key lost its nodes since s was read: the values are then no longer known.
-func (l *logs) storeValue(e *entry, hash uint64, limit *scopedLimit, s family.Used, t *table,
+func (l *logs) storeValue(e *entry, hash uint64, limit *scopedLimit, s family.Log, t *table,
 	now int64, found bool) {
 	sum, latest, pending := s.Sum(), s.Latest(), s.Pending()
 	switch {
@@ -47,20 +47,20 @@ func (l *logs) storeValue(e *entry, hash uint64, limit *scopedLimit, s family.Us
 			l.forget(&e.state)
 		}
 		e.hash, e.limitID, e.state.a = hash, limit.id, 0
-		e.set(family.Used{At: s.At}.WithLog(sum, latest, 0, 0))
+		e.set(family.Used(family.Log{At: s.At}.With(sum, latest, 0, 0)))
 	}
 	e.limitID, e.serial = limit.id, s.Serial
 	repeat := l.drop(&e.state, limit.share)
-	if log := e.used(); log.Latest() > 0 && log.At != now { // what has no node needs one
+	if log := e.log(); log.Latest() > 0 && log.At != now { // what has no node needs one
 		if node := l.node(e, limit, t, now); node != 0 {
-			log = e.used() // the log may have been merged
+			log = e.log() // the log may have been merged
 			*l.at(node) = logNode{at: log.At, cost: uint32(log.Latest())}
 			l.append(&e.state, node, node, log.Sum(), 0)
 		}
 	}
-	log := e.used()
+	log := e.log()
 	log.At = now
-	e.set(log)
+	e.set(family.Used(log))
 	if pending == 0 {
 		return
 	}
@@ -68,7 +68,7 @@ func (l *logs) storeValue(e *entry, hash uint64, limit *scopedLimit, s family.Us
 	if first != 0 {
 		second = l.node(e, limit, t, now)
 	}
-	log = e.used()
+	log = e.log()
 	if second == 0 { // it counts, and is not known
 		if first != 0 {
 			l.put(first, limit.share)
@@ -94,7 +94,7 @@ func (l *logs) node(e *entry, limit *scopedLimit, t *table, now int64) uint32 {
 
 // append puts the nodes from first to last at the end of s.
 func (l *logs) append(s *state, first, last uint32, sum, latest int64) {
-	head, tail := s.used().Head(), s.used().Tail()
+	head, tail := s.log().Head(), s.log().Tail()
 	if head == 0 {
 		head = first
 	} else {
@@ -105,7 +105,7 @@ func (l *logs) append(s *state, first, last uint32, sum, latest int64) {
 
 // drop frees the nodes of the value that was taken, and reports whether s had it.
 func (l *logs) drop(s *state, share uint8) bool {
-	log := s.used()
+	log := s.log()
 	gone := l.OfValue(log.Head())
 	if gone == 0 {
 		return false
@@ -117,7 +117,7 @@ func (l *logs) drop(s *state, share uint8) bool {
 }
 
 // without frees the nodes of a value from log, and returns log with the list that is left.
-func (l *logs) without(value uint32, log family.Used, share uint8) family.Used {
+func (l *logs) without(value uint32, log family.Log, share uint8) family.Log {
 	before, head, tail := uint32(0), log.Head(), log.Tail()
 	for i := head; i != value; i = l.at(i).next {
 		before = i
@@ -134,13 +134,13 @@ func (l *logs) without(value uint32, log family.Used, share uint8) family.Used {
 	}
 	l.put(digest, share)
 	l.put(value, share)
-	return log.WithLog(log.Sum(), log.Latest(), head, tail)
+	return log.With(log.Sum(), log.Latest(), head, tail)
 }
 
 // forgetValues frees the digests of the oldest values of s, of most at most, and returns how many.
 // Their units count on, and are then of values that are not known.
 func (l *logs) forgetValues(s *state, most int, share uint8) (n int) {
-	log := s.used()
+	log := s.log()
 	tail := log.Tail()
 	for i := log.Head(); i != 0 && n < most; {
 		node := l.at(i)
