@@ -228,7 +228,8 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 		listed = sh.states.logs.OfValue(entry.log().Head())
 	}
 	after := under.family.Refund(before, family.Refund{
-		Taken: e.Taken, Final: e.Final, At: e.Ticket & ticketMask, Now: now, Ring: sh.states.rings.of(hash),
+		Taken: e.Taken, Final: e.Final, At: e.Ticket & ticketMask, Now: now,
+		Ring: sh.states.rings.of(hash),
 	}, &sh.states.logs)
 	if after == before {
 		return 0
