@@ -11,6 +11,15 @@ import (
 	"github.com/weir-go/weir/limits/backends"
 )
 
+// compiledRule is a rule of a [ruleSet].
+type compiledRule[R any] struct {
+	ruleIdentity              // for keys for which the rule is enforced
+	shadowed     ruleIdentity // for the other keys
+	Rule[R]
+	backend backends.Backend
+	varies  bool // whether it has a LimitFor
+}
+
 // find calls the functions of rule on r, and fills in ch.
 func (rule *compiledRule[R]) find(r R, ch *backends.Charge) (err error) {
 	ch.Key, err = rule.key(r)

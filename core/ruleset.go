@@ -2,8 +2,11 @@ package core
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/call"
@@ -11,7 +14,27 @@ import (
 	"github.com/weir-go/weir/internal/ground/failure"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
+	"github.com/weir-go/weir/memory"
 )
+
+// ruleSet is the compiled rules. It never changes; a change of rules makes a new one. One ruleSet
+// decides a request from start to end.
+type ruleSet[R any] struct {
+	rules     []compiledRule[R] // without disabled rules
+	backend   backends.Backend
+	fallback  func() backends.Backend
+	instances int
+	revision  int32
+	observe   Observer
+	scratch   sync.Pool      // of *scratch
+	fast      *memory.Bound  // decides the only rule; nil: there is no fast path
+	ledger    *ledger        // nil: no rule has an end
+	endings   *ledger        // of these or earlier rules; nil: no rule had an end so far
+	local     *memory.Memory // nil: no rule is Local, or backend is in this process
+}
+
+// closedRetryAfter is the RetryAfter of a rule that cannot decide.
+const closedRetryAfter = time.Second
 
 // scratch is the working memory of one decision. It is pooled.
 type scratch struct {
@@ -32,14 +55,32 @@ func (s *scratch) clear() {
 	s.used = 0
 }
 
+// findFastPath returns the fast path of set, or nil. A limiter has one if its only rule has a fixed
+// limit, costs 1 and has no end, and its backend is a Memory.
+func (set *ruleSet[R]) findFastPath() *memory.Bound {
+	if len(set.rules) != 1 || set.rules[0].Mode != Enforce {
+		return nil
+	}
+	rule := &set.rules[0]
+	m, ok := set.backend.(*memory.Memory)
+	if !ok || rule.varies || rule.Cost != nil || rule.NoDelay != 0 || set.ledger != nil {
+		return nil
+	}
+	keys, err := m.Bind(rule.scope, rule.Limit)
+	if err != nil {
+		return nil
+	}
+	return keys
+}
+
 // decideOne is decide for one rule that a Memory decides. It takes half the time: it writes no
 // charge, and one defer serves all steps.
-func (l *ruleSet[R]) decideOne(ctx context.Context, r R, o *Outcome) {
-	rule := &l.rules[0]
+func (set *ruleSet[R]) decideOne(ctx context.Context, r R, o *Outcome) {
+	rule := &set.rules[0]
 	returned := false
 	defer func() {
 		if !returned {
-			l.failOne(ctx, rule.failed(failure.Key, &failure.Panic{Value: recover()}), o)
+			set.failOne(ctx, rule.failed(failure.Key, &failure.Panic{Value: recover()}), o)
 		}
 	}()
 	key, err := rule.Key(r)
@@ -48,41 +89,41 @@ func (l *ruleSet[R]) decideOne(ctx context.Context, r R, o *Outcome) {
 		key, err = rule.keyError(err)
 	}
 	if err != nil || ctx.Err() != nil {
-		l.failOne(ctx, err, o)
+		set.failOne(ctx, err, o)
 		return
 	}
 	d := &o.first[0]
 	o.n = 1
 	d.charge(&rule.ruleIdentity, key, 1)
-	if l.fast.TakeInto(&d.Decision, key, 1) != nil {
-		l.takeOne(ctx, key, o)
+	if set.fast.TakeInto(&d.Decision, key, 1) != nil {
+		set.takeOne(ctx, key, o)
 	} else if !d.Allowed {
 		o.verdict = Denied
 	}
 }
 
 // failOne records that ctx has ended, or that the key function of the only rule failed with err.
-func (l *ruleSet[R]) failOne(ctx context.Context, err error, o *Outcome) {
-	if rule := &l.rules[0]; !o.abandonIfEnded(ctx) {
-		l.failRule(rule, &rule.ruleIdentity, err, o)
+func (set *ruleSet[R]) failOne(ctx context.Context, err error, o *Outcome) {
+	if rule := &set.rules[0]; !o.abandonIfEnded(ctx) {
+		set.failRule(rule, &rule.ruleIdentity, err, o)
 	}
 }
 
-// takeOne asks the backend for the only charge of a request, after l.fast failed to decide it.
-func (l *ruleSet[R]) takeOne(ctx context.Context, key string, o *Outcome) {
-	s := l.scratch.Get().(*scratch)
-	defer l.release(s)
-	rule := &l.rules[0]
+// takeOne asks the backend for the only charge of a request, after set.fast failed to decide it.
+func (set *ruleSet[R]) takeOne(ctx context.Context, key string, o *Outcome) {
+	s := set.scratch.Get().(*scratch)
+	defer set.release(s)
+	rule := &set.rules[0]
 	s.charges[0] = backends.Charge{Scope: rule.scope, Key: key, Limit: rule.Limit, Cost: 1}
 	s.charged[0], s.used = 0, 1
-	l.take(ctx, s, o)
+	set.take(ctx, s, o)
 }
 
 // begin begins the request of o, which is allowed, in the ledger. It ends the request if the
 // Observer panics or exits.
-func (l *ruleSet[R]) begin(ctx context.Context, r R, o *Outcome) {
-	l.ledger.begin(o)
-	if l.observe == nil {
+func (set *ruleSet[R]) begin(ctx context.Context, r R, o *Outcome) {
+	set.ledger.begin(o)
+	if set.observe == nil {
 		return
 	}
 	returned := false
@@ -91,35 +132,35 @@ func (l *ruleSet[R]) begin(ctx context.Context, r R, o *Outcome) {
 			o.End(Result{Panicked: true})
 		}
 	}()
-	l.observe.ObserveDecision(ctx, r, *o)
+	set.observe.ObserveDecision(ctx, r, *o)
 	returned = true
 }
 
-func (l *ruleSet[R]) release(s *scratch) {
+func (set *ruleSet[R]) release(s *scratch) {
 	s.clear()
 	if s.local != nil {
 		s.local.clear()
 	}
-	l.scratch.Put(s)
+	set.scratch.Put(s)
 }
 
-func (l *ruleSet[R]) decide(ctx context.Context, r R, o *Outcome) {
-	s := l.scratch.Get().(*scratch)
-	defer l.release(s)
-	l.charge(r, s, o)
+func (set *ruleSet[R]) decide(ctx context.Context, r R, o *Outcome) {
+	s := set.scratch.Get().(*scratch)
+	defer set.release(s)
+	set.charge(r, s, o)
 	switch {
 	case o.abandonIfEnded(ctx) || o.verdict != Allowed:
 	case s.local != nil && s.local.used > 0:
-		l.takeWithLocal(ctx, s, o)
+		set.takeWithLocal(ctx, s, o)
 	case s.used > 0:
-		l.take(ctx, s, o)
+		set.take(ctx, s, o)
 	}
 }
 
 // charge adds the rules that apply to r to o, and their charges to s.
-func (l *ruleSet[R]) charge(r R, s *scratch, o *Outcome) {
-	for i := range l.rules {
-		rule := &l.rules[i]
+func (set *ruleSet[R]) charge(r R, s *scratch, o *Outcome) {
+	for i := range set.rules {
+		rule := &set.rules[i]
 		to := s
 		if rule.Local && s.local != nil {
 			to = s.local
@@ -130,8 +171,8 @@ func (l *ruleSet[R]) charge(r R, s *scratch, o *Outcome) {
 		identity := rule.as(ch.Key)
 		if err != nil {
 			*ch = backends.Charge{}
-			if l.failRule(rule, identity, err, o) {
-				l.markNotAsked(s, o)
+			if set.failRule(rule, identity, err, o) {
+				set.markNotAsked(s, o)
 				break
 			}
 			continue
@@ -147,7 +188,7 @@ func (l *ruleSet[R]) charge(r R, s *scratch, o *Outcome) {
 }
 
 // markNotAsked records that no backend was asked for the charges of s.
-func (l *ruleSet[R]) markNotAsked(s *scratch, o *Outcome) {
+func (set *ruleSet[R]) markNotAsked(s *scratch, o *Outcome) {
 	o.markAll(limits.SourceNotAsked, s)
 	if s.local != nil {
 		o.markAll(limits.SourceNotAsked, s.local)
@@ -155,16 +196,16 @@ func (l *ruleSet[R]) markNotAsked(s *scratch, o *Outcome) {
 }
 
 // take asks the backend to decide the charges of s.
-func (l *ruleSet[R]) take(ctx context.Context, s *scratch, o *Outcome) {
+func (set *ruleSet[R]) take(ctx context.Context, s *scratch, o *Outcome) {
 	charges, decisions := s.charges[:s.used], s.decisions[:s.used]
-	own := l.ownEndings(charges)
-	err := call.Take(ctx, l.backend, charges, decisions)
+	own := set.ownEndings(charges)
+	err := call.Take(ctx, set.backend, charges, decisions)
 	if own != nil && err == nil {
-		err = l.takeAfter(ctx, own, charges, decisions)
+		err = set.takeAfter(ctx, own, charges, decisions)
 	}
 	if err != nil {
 		if !o.abandonIfEnded(ctx) && !o.abandonIfDue(ctx) {
-			l.decideWithoutBackend(ctx, err, s, o)
+			set.decideWithoutBackend(ctx, err, s, o)
 		}
 		return
 	}
@@ -180,30 +221,30 @@ const ownEndingsWait = 50 * time.Millisecond
 // ownEndings returns the endings of this process, on the keys of charges, that the backend has not
 // answered. It is called before the charges are taken: afterwards it would miss an ending that was
 // answered while the denial was on its way.
-func (l *ruleSet[R]) ownEndings(charges []backends.Charge) []endings.Awaited {
-	if l.endings == nil {
+func (set *ruleSet[R]) ownEndings(charges []backends.Charge) []endings.Awaited {
+	if set.endings == nil {
 		return nil
 	}
-	return l.endings.primary.Pending(charges)
+	return set.endings.primary.Pending(charges)
 }
 
 // takeAfter asks again if a denied key had unanswered endings of this process. It first waits for
 // their answers, at most ownEndingsWait. So a client that sends one request after the other is not
 // denied because of its own last request.
-func (l *ruleSet[R]) takeAfter(
+func (set *ruleSet[R]) takeAfter(
 	ctx context.Context, own []endings.Awaited, charges []backends.Charge, decisions []limits.Decision,
 ) error {
 	own = slices.DeleteFunc(own, func(a endings.Awaited) bool { return decisions[a.Charge].Allowed })
 	if len(own) == 0 {
 		return nil
 	}
-	l.endings.primary.Await(ctx, ownEndingsWait, own)
-	return call.Take(ctx, l.backend, charges, decisions)
+	set.endings.primary.Await(ctx, ownEndingsWait, own)
+	return call.Take(ctx, set.backend, charges, decisions)
 }
 
 // failRule adds a rule to o whose functions failed with err. If err is ErrDoesNotApply, it adds
 // nothing. It returns true if the request is unavailable because of the failure.
-func (l *ruleSet[R]) failRule(rule *compiledRule[R], identity *ruleIdentity, err error,
+func (set *ruleSet[R]) failRule(rule *compiledRule[R], identity *ruleIdentity, err error,
 	o *Outcome) bool {
 	if _, failed := err.(*failure.Error); !failed && errors.Is(err, ErrDoesNotApply) {
 		return false
@@ -224,12 +265,12 @@ func (l *ruleSet[R]) failRule(rule *compiledRule[R], identity *ruleIdentity, err
 
 // takeWithLocal decides Local rules first, by the memory of this process. If they allow, the
 // backend decides the other rules. If these do not allow the request, the local units are returned.
-func (l *ruleSet[R]) takeWithLocal(ctx context.Context, s *scratch, o *Outcome) {
+func (set *ruleSet[R]) takeWithLocal(ctx context.Context, s *scratch, o *Outcome) {
 	local := s.local
 	charges, decisions := local.charges[:local.used], local.decisions[:local.used]
 	clear(decisions)
-	if err := l.local.Take(ctx, charges, decisions); err != nil {
-		l.unavailable(err, s, o)
+	if err := set.local.Take(ctx, charges, decisions); err != nil {
+		set.unavailable(err, s, o)
 		return
 	}
 	for i, at := range local.charged[:local.used] {
@@ -246,15 +287,15 @@ func (l *ruleSet[R]) takeWithLocal(ctx context.Context, s *scratch, o *Outcome) 
 	returned := false
 	defer func() { // a panic must not keep the units
 		if !returned || o.verdict != Allowed {
-			l.returnLocal(charges, decisions)
+			set.returnLocal(charges, decisions)
 		}
 	}()
-	l.take(ctx, s, o)
+	set.take(ctx, s, o)
 	returned = true
 }
 
 // unavailable makes o unavailable because the memory of this process refused the charges with err.
-func (l *ruleSet[R]) unavailable(err error, s *scratch, o *Outcome) {
+func (set *ruleSet[R]) unavailable(err error, s *scratch, o *Outcome) {
 	o.verdict, o.err = Unavailable, errors.Join(o.err, &failure.Error{Part: failure.Backend, Err: err})
 	o.markAll(limits.SourceClosed, s.local)
 	o.markAll(limits.SourceNotAsked, s)
@@ -262,7 +303,7 @@ func (l *ruleSet[R]) unavailable(err error, s *scratch, o *Outcome) {
 
 // returnLocal returns the units that the memory of this process took for a request that was not
 // allowed.
-func (l *ruleSet[R]) returnLocal(charges []backends.Charge, decisions []limits.Decision) {
+func (set *ruleSet[R]) returnLocal(charges []backends.Charge, decisions []limits.Decision) {
 	endings := make([]backends.Ending, 0, len(charges))
 	for i := range charges {
 		ch := &charges[i]
@@ -270,36 +311,37 @@ func (l *ruleSet[R]) returnLocal(charges []backends.Charge, decisions []limits.D
 			endings = append(endings, call.ReturnOf(ch, &decisions[i]))
 		}
 	}
-	_ = l.local.Settle(context.Background(), endings, make([]limits.Settlement, len(endings)))
+	_ = set.local.Settle(context.Background(), endings, make([]limits.Settlement, len(endings)))
 }
 
 // decideWithoutBackend decides the charges of s by each rule's OnFailure, after the backend failed
 // with err. If a rule fails closed, the request is unavailable and takes nothing. Otherwise the
 // fallback decides the rules that fall back, in one step, and the other rules allow.
-func (l *ruleSet[R]) decideWithoutBackend(ctx context.Context, err error, s *scratch, o *Outcome) {
+func (set *ruleSet[R]) decideWithoutBackend(ctx context.Context, err error, s *scratch,
+	o *Outcome) {
 	o.err = errors.Join(o.err, &failure.Error{Part: failure.Backend, Err: err})
 	local := 0
 	for _, at := range s.charged[:s.used] {
 		switch policy(o, at) {
 		case FailClosed:
 			if o.At(at).rule.mode == Enforce {
-				l.makeUnavailable(FailClosed, s, o)
+				set.makeUnavailable(FailClosed, s, o)
 				return
 			}
 		case FallBack:
 			local++
 		}
 	}
-	l.markWithoutBackend(s, o)
+	set.markWithoutBackend(s, o)
 	if local == 0 {
 		return
 	}
-	if err := l.fallBack(ctx, s, o); err != nil {
+	if err := set.fallBack(ctx, s, o); err != nil {
 		if o.abandonIfEnded(ctx) {
 			return
 		}
 		o.err = errors.Join(o.err, &failure.Error{Part: failure.Fallback, Err: err})
-		l.makeUnavailable(FallBack, s, o)
+		set.makeUnavailable(FallBack, s, o)
 	}
 }
 
@@ -308,7 +350,7 @@ func policy(o *Outcome, at int) FailurePolicy { return o.At(at).rule.onFailure }
 
 // markWithoutBackend records the decisions of the rules that do not fall back. The rules that fail
 // closed here are shadows.
-func (l *ruleSet[R]) markWithoutBackend(s *scratch, o *Outcome) {
+func (set *ruleSet[R]) markWithoutBackend(s *scratch, o *Outcome) {
 	for _, at := range s.charged[:s.used] {
 		source := limits.SourceOpen
 		if policy(o, at) == FailClosed {
@@ -324,7 +366,7 @@ func (l *ruleSet[R]) markWithoutBackend(s *scratch, o *Outcome) {
 //
 // After a failure of the fallback, s has only the rules that fall back. So rules that fail open
 // stay SourceOpen: they would have allowed the request.
-func (l *ruleSet[R]) makeUnavailable(why FailurePolicy, s *scratch, o *Outcome) {
+func (set *ruleSet[R]) makeUnavailable(why FailurePolicy, s *scratch, o *Outcome) {
 	charged := s.charged[:s.used]
 	for _, at := range charged {
 		if answered := o.At(at); policy(o, at) == why {
@@ -345,12 +387,12 @@ func (l *ruleSet[R]) makeUnavailable(why FailurePolicy, s *scratch, o *Outcome) 
 }
 
 // fallBack asks the fallback to decide the charges of the rules that fall back.
-func (l *ruleSet[R]) fallBack(ctx context.Context, s *scratch, o *Outcome) error {
-	counted, err := call.Instances(l.backend)
+func (set *ruleSet[R]) fallBack(ctx context.Context, s *scratch, o *Outcome) error {
+	counted, err := call.Instances(set.backend)
 	if err != nil {
 		return err
 	}
-	instances, n := max(l.instances, counted), 0
+	instances, n := max(set.instances, counted), 0
 	for i, at := range s.charged[:s.used] {
 		if policy(o, at) != FallBack {
 			continue
@@ -362,7 +404,7 @@ func (l *ruleSet[R]) fallBack(ctx context.Context, s *scratch, o *Outcome) error
 	}
 	clear(s.charges[n:s.used])
 	s.used = n
-	if err := call.Take(ctx, l.fallback(), s.charges[:n], s.decisions[:n]); err != nil {
+	if err := call.Take(ctx, set.fallback(), s.charges[:n], s.decisions[:n]); err != nil {
 		return err
 	}
 	for i, at := range s.charged[:n] {
@@ -372,4 +414,85 @@ func (l *ruleSet[R]) fallBack(ctx context.Context, s *scratch, o *Outcome) error
 		o.record(at, d)
 	}
 	return nil
+}
+
+// explain returns the outcome that r would have. If every is set, it also asks the backend for its
+// rules after a Local rule has denied r.
+func (set *ruleSet[R]) explain(ctx context.Context, r R, every bool) (o Outcome) {
+	o.reset(Allowed, set.revision)
+	if o.abandonIfEnded(ctx) {
+		return o
+	}
+	s := set.scratch.Get().(*scratch)
+	defer set.release(s)
+	set.charge(r, s, &o)
+	if o.abandonIfEnded(ctx) || o.verdict != Allowed {
+		return o
+	}
+	if s.local != nil {
+		set.peek(ctx, set.local, limits.SourceLocal, s.local, &o)
+	}
+	switch {
+	case o.verdict == Allowed, o.verdict == Denied && every:
+		set.peek(ctx, set.backend, limits.SourcePrimary, s, &o)
+	case o.verdict == Abandoned: // o has no rules then
+	default:
+		o.markAll(limits.SourceNotAsked, s)
+	}
+	return o
+}
+
+// peek asks b to decide the charges of s without taking.
+func (set *ruleSet[R]) peek(ctx context.Context, b backends.Backend, source limits.Source,
+	s *scratch, o *Outcome) {
+	if s.used == 0 {
+		return
+	}
+	charges, decisions := s.charges[:s.used], s.decisions[:s.used]
+	if err := call.Peek(ctx, b, charges, decisions); err != nil {
+		if o.abandonIfEnded(ctx) {
+			return
+		}
+		o.verdict, o.err = Unavailable, errors.Join(o.err, err)
+		o.markAll(limits.SourceClosed, s)
+		return
+	}
+	for i, at := range s.charged[:s.used] {
+		decisions[i].Source = source
+		o.record(at, &decisions[i])
+	}
+}
+
+// explainKey is [Limiter.ExplainKey].
+func (set *ruleSet[R]) explainKey(ctx context.Context, rule, key string,
+	limit limits.Limit) (limits.Decision, error) {
+	i := slices.IndexFunc(set.rules, func(r compiledRule[R]) bool { return r.name == rule })
+	if i < 0 {
+		return limits.Decision{}, fmt.Errorf(
+			"core: explain: there is no rule %q, or it is disabled", rule)
+	}
+	found := &set.rules[i]
+	if limit == (limits.Limit{}) {
+		if limit = found.Limit; found.varies {
+			return limits.Decision{}, fmt.Errorf(
+				"core: explain: rule %q: limit: is missing: pass the limit of the key", rule)
+		}
+	}
+	if err := limit.Validate(); err != nil {
+		return limits.Decision{}, prefixEach(fmt.Sprintf("core: explain: rule %q: limit: ", rule), err)
+	}
+	b, source := set.backend, limits.SourcePrimary
+	if found.Local && set.local != nil {
+		b, source = set.local, limits.SourceLocal
+	}
+	out := make([]limits.Decision, 1)
+	charge := backends.Charge{Scope: found.scope, Key: key, Limit: limit, Cost: 1}
+	if countsValues(limit) {
+		charge.Value = rand.Text() // a new one
+	}
+	if err := call.Peek(ctx, b, []backends.Charge{charge}, out); err != nil {
+		return limits.Decision{}, err
+	}
+	out[0].Source, out[0].Delay = source, found.delay(out[0].Delay)
+	return out[0], nil
 }

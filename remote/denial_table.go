@@ -7,21 +7,30 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/arith"
+	"github.com/weir-go/weir/internal/ground/keyhash"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// The table of a denial cache has sets of four denials, each with a lock of its own.
+// denialTable is the denials that a denial cache remembers, in sets of four.
+type denialTable struct {
+	base   time.Time
+	maxAge int64                       // microseconds
+	leased *leaseTermsCache            // of the leases within the inner backend; nil: none
+	sets   []atomic.Pointer[denialSet] // nil until a key of the set is denied or reset
+	hasher keyhash.Hasher
+}
 
 const denialWays = 4
 
+// denialSet is the denials that share one place of the table.
 type denialSet struct {
 	mu      sync.Mutex
 	resetAt int64 // latest reset of a key; answers to earlier questions are not remembered
 	denials [denialWays]denial
 }
 
-// denial is a remembered denial. Instants are microseconds since DenialCache.base.
+// denial is a remembered denial. Instants are microseconds since denialTable.base.
 type denial struct {
 	hash  uint64 // of scope and key; 0: empty
 	limit limits.Limit
@@ -30,6 +39,17 @@ type denial struct {
 	heard bool  // another process asked, and announced the answer
 	limits.Decision
 }
+
+func newDenialTable(maxEntries int, maxAge time.Duration) denialTable {
+	return denialTable{
+		base:   time.Now(),
+		maxAge: maxAge.Microseconds(),
+		sets:   make([]atomic.Pointer[denialSet], (maxEntries+denialWays-1)/denialWays),
+		hasher: keyhash.New(),
+	}
+}
+
+func (t *denialTable) now() int64 { return time.Since(t.base).Microseconds() }
 
 // until returns when d ends. If that is never, it is later than any instant.
 func (d *denial) until() int64 { return d.sent + d.RetryAfter.Microseconds() }
@@ -45,11 +65,11 @@ const (
 
 // recall sets out to the denial of ch, as of now, if the cache has one that it may believe. Of
 // several it takes the one that lasts longest.
-func (c *DenialCache) recall(
+func (t *denialTable) recall(
 	ch *backends.Charge, out *limits.Decision, now int64, failing bool,
 ) (found recollection) {
-	hash := c.hasher.hash(ch.Scope, ch.Key)
-	set := c.slot(hash).Load()
+	hash := t.hasher.Of(ch.Scope, ch.Key)
+	set := t.slot(hash).Load()
 	if set == nil {
 		return nothing
 	}
@@ -59,8 +79,8 @@ func (c *DenialCache) recall(
 	for i := range set.denials {
 		d := &set.denials[i]
 		switch {
-		case !d.answers(hash, ch) || now >= c.standsUntil(d):
-		case !failing && now >= c.believedUntil(d):
+		case !d.answers(hash, ch) || now >= t.standsUntil(d):
+		case !failing && now >= t.believedUntil(d):
 			found = tooOld
 		case longest == nil || d.until() > longest.until():
 			longest = d
@@ -92,23 +112,23 @@ func (d *denial) after(us int64) limits.Decision {
 }
 
 // remember keeps the denial of ch, whose question was sent at the instant sent.
-func (c *DenialCache) remember(ch *backends.Charge, d *limits.Decision, sent int64) {
-	c.keep(ch, denial{limit: ch.Limit, cost: ch.Cost, sent: sent, Decision: *d})
+func (t *denialTable) remember(ch *backends.Charge, d *limits.Decision, sent int64) {
+	t.keep(ch, denial{limit: ch.Limit, cost: ch.Cost, sent: sent, Decision: *d})
 }
 
 // rememberHeard is remember for a denial that another process has announced. Any process that
 // reaches the announcer may have forged it. So it is kept beside the denial that this process has
 // asked for, and shortens none that is believed.
-func (c *DenialCache) rememberHeard(ch *backends.Charge, d *limits.Decision, sent int64) {
-	c.keep(ch, denial{limit: ch.Limit, cost: ch.Cost, sent: sent, heard: true, Decision: *d})
+func (t *denialTable) rememberHeard(ch *backends.Charge, d *limits.Decision, sent int64) {
+	t.keep(ch, denial{limit: ch.Limit, cost: ch.Cost, sent: sent, heard: true, Decision: *d})
 }
 
-func (c *DenialCache) keep(ch *backends.Charge, d denial) {
-	d.hash = c.hasher.hash(ch.Scope, ch.Key)
-	set := c.set(d.hash)
+func (t *denialTable) keep(ch *backends.Charge, d denial) {
+	d.hash = t.hasher.Of(ch.Scope, ch.Key)
+	set := t.set(d.hash)
 	set.mu.Lock()
 	defer set.mu.Unlock()
-	if d.sent <= set.resetAt || d.heard && !c.outlastsLocked(&d, set, ch) {
+	if d.sent <= set.resetAt || d.heard && !t.outlastsLocked(&d, set, ch) {
 		return
 	}
 	slot := set.findLocked(&d, ch)
@@ -116,7 +136,7 @@ func (c *DenialCache) keep(ch *backends.Charge, d denial) {
 		return
 	}
 	if slot == nil {
-		slot = c.victimLocked(set, d.heard)
+		slot = t.victimLocked(set, d.heard)
 	}
 	if slot != nil {
 		*slot = d
@@ -130,11 +150,11 @@ const sameEnd = time.Second
 // outlastsLocked reports whether d, which was announced, shortens no other denial of ch. If d is
 // the same as another one it gets the same end. A d that ends much sooner is refused: it may be
 // forged. If it comes from after a reset, the other denials are soon too old anyhow.
-func (c *DenialCache) outlastsLocked(d *denial, set *denialSet, ch *backends.Charge) bool {
-	now := c.now()
+func (t *denialTable) outlastsLocked(d *denial, set *denialSet, ch *backends.Charge) bool {
+	now := t.now()
 	for i := range set.denials {
 		old := &set.denials[i]
-		if !old.answers(d.hash, ch) || now >= c.standsUntil(old) {
+		if !old.answers(d.hash, ch) || now >= t.standsUntil(old) {
 			continue
 		}
 		sooner := arith.Wait(old.until() - d.until())
@@ -159,15 +179,15 @@ func (s *denialSet) findLocked(d *denial, ch *backends.Charge) *denial {
 // victimLocked returns the slot of set that a new denial takes: the one whose denial is believed
 // for the shortest time. Denials that this process has asked for, and still believes, go last, and
 // never for an announced one: then it returns nil.
-func (c *DenialCache) victimLocked(set *denialSet, heard bool) *denial {
-	now := c.now()
+func (t *denialTable) victimLocked(set *denialSet, heard bool) *denial {
+	now := t.now()
 	var slot *denial
 	var slotOwn bool
 	for i := range set.denials {
 		old := &set.denials[i]
-		own := !old.heard && c.believedUntil(old) > now
+		own := !old.heard && t.believedUntil(old) > now
 		if slot == nil || slotOwn && !own ||
-			own == slotOwn && c.believedUntil(old) < c.believedUntil(slot) {
+			own == slotOwn && t.believedUntil(old) < t.believedUntil(slot) {
 			slot, slotOwn = old, own
 		}
 	}
@@ -178,34 +198,34 @@ func (c *DenialCache) victimLocked(set *denialSet, heard bool) *denial {
 }
 
 // believedUntil returns until when d answers while the inner backend works.
-func (c *DenialCache) believedUntil(d *denial) int64 {
-	return min(d.until(), d.sent+c.maxAgeOf(&d.limit))
+func (t *denialTable) believedUntil(d *denial) int64 {
+	return min(d.until(), d.sent+t.maxAgeOf(&d.limit))
 }
 
 // standsUntil returns until when d answers while the inner backend fails.
-func (c *DenialCache) standsUntil(d *denial) int64 {
+func (t *denialTable) standsUntil(d *denial) int64 {
 	if d.heard {
-		return c.believedUntil(d)
+		return t.believedUntil(d)
 	}
 	return d.until()
 }
 
 // maxAgeOf returns how long denials by a limit are believed while the inner backend works. Units
 // that other processes lease count as used, and return within a lease.
-func (c *DenialCache) maxAgeOf(limit *limits.Limit) int64 {
-	if c.leases == nil {
-		return c.maxAge
+func (t *denialTable) maxAgeOf(limit *limits.Limit) int64 {
+	if t.leased == nil {
+		return t.maxAge
 	}
-	if lease := c.leases.terms.get(limit, c.leases.term).lease; lease > 0 {
-		return min(c.maxAge, lease)
+	if lease := t.leased.get(limit).lease; lease > 0 {
+		return min(t.maxAge, lease)
 	}
-	return c.maxAge
+	return t.maxAge
 }
 
 // forget drops the denial of ch if its question was sent before the instant sent.
-func (c *DenialCache) forget(ch *backends.Charge, sent int64) {
-	hash := c.hasher.hash(ch.Scope, ch.Key)
-	set := c.slot(hash).Load()
+func (t *denialTable) forget(ch *backends.Charge, sent int64) {
+	hash := t.hasher.Of(ch.Scope, ch.Key)
+	set := t.slot(hash).Load()
 	if set == nil {
 		return
 	}
@@ -220,12 +240,12 @@ func (c *DenialCache) forget(ch *backends.Charge, sent int64) {
 
 // forgetKey drops all denials of a key. Answers to questions that were sent before now will not be
 // remembered.
-func (c *DenialCache) forgetKey(scope, key string) {
-	hash := c.hasher.hash(scope, key)
-	set := c.set(hash)
+func (t *denialTable) forgetKey(scope, key string) {
+	hash := t.hasher.Of(scope, key)
+	set := t.set(hash)
 	set.mu.Lock()
 	defer set.mu.Unlock()
-	set.resetAt = c.now()
+	set.resetAt = t.now()
 	for i := range set.denials {
 		if set.denials[i].hash == hash {
 			set.denials[i] = denial{}
@@ -234,13 +254,13 @@ func (c *DenialCache) forgetKey(scope, key string) {
 }
 
 // slot returns the slot of the set for a hash.
-func (c *DenialCache) slot(hash uint64) *atomic.Pointer[denialSet] {
-	return &c.sets[hash%uint64(len(c.sets))]
+func (t *denialTable) slot(hash uint64) *atomic.Pointer[denialSet] {
+	return &t.sets[hash%uint64(len(t.sets))]
 }
 
 // set returns the set for a hash. It makes the set if necessary.
-func (c *DenialCache) set(hash uint64) *denialSet {
-	slot := c.slot(hash)
+func (t *denialTable) set(hash uint64) *denialSet {
+	slot := t.slot(hash)
 	if set := slot.Load(); set != nil {
 		return set
 	}
