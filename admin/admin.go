@@ -117,16 +117,7 @@ func New(
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	sources.Limiters = maps.Clone(sources.Limiters)
-	mask := newMasker(o.Keys)
-	p := &page{
-		who: who, sources: sources, options: o, names: slices.Sorted(maps.Keys(sources.Limiters)),
-		mask: mask, rows: newRows(mask), sameOrigin: http.NewCrossOriginProtection(),
-	}
-	p.snapshot.make, p.earlier.make, p.past.make, p.denials.make = p.viewSnapshot, p.viewEarlier,
-		p.viewHistory, p.viewDenials
-	p.follow()
-	return p, nil
+	return newPage(who, sources, o), nil
 }
 
 // MustNew is [New] for arguments that the program sets. It panics if they have a mistake.

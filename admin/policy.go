@@ -22,3 +22,26 @@ type Policy interface {
 type reasoner interface {
 	WhyNot(rule string, r *http.Request) string
 }
+
+type policyView struct {
+	Source, Digest string
+	Applied        int64
+	Differences    []string
+	FailingSince   int64
+	Failure        string
+}
+
+// viewPolicy returns what the page shows of a policy. Without a policy it returns nil.
+func viewPolicy(policy Policy) *policyView {
+	if policy == nil {
+		return nil
+	}
+	v := &policyView{
+		Source: policy.Source(), Digest: policy.Digest(), Applied: millis(policy.Applied()),
+		Differences: policy.Differences(),
+	}
+	if since, err := policy.Failure(); err != nil {
+		v.FailingSince, v.Failure = millis(since), err.Error()
+	}
+	return v
+}

@@ -29,14 +29,15 @@ type ruleView struct {
 	Lost, Dropped                                         int64 // ends of requests
 }
 
-// viewRules returns the rules of a limiter, those in force first. For a limiter that is not in
-// Sources it returns only what stats knows.
-func (p *page) viewRules(name string, rules []stats.RuleSnapshot) (views []ruleView) {
+// viewRules returns the rules of a limiter, those in force first. If limiter is nil, it is not in
+// Sources, and viewRules returns only what stats knows.
+func viewRules(
+	name string, limiter Limiter, rules []stats.RuleSnapshot,
+) (views []ruleView) {
 	counted := make(map[string]*stats.RuleSnapshot, len(rules))
 	for i := range rules {
 		counted[rules[i].Name] = &rules[i]
 	}
-	limiter := p.sources.Limiters[name]
 	if limiter != nil {
 		for _, r := range limiter.State().Rules {
 			v := viewRule(name, &r)
