@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/internal/http/operator"
 )
 
 // maxBody is the largest content of a request.
@@ -75,7 +77,7 @@ func answer(w http.ResponseWriter, v any) {
 
 // refuse answers with a status and the reason.
 func refuse(w http.ResponseWriter, status int, why string) {
-	text, _ := json.Marshal(struct{ Error string }{strings.ToValidUTF8(why, "\uFFFD")})
+	text, _ := json.Marshal(operator.Refusal{Error: strings.ToValidUTF8(why, "\uFFFD")})
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	w.Write(text)

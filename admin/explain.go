@@ -6,44 +6,9 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/http/operator"
 	"github.com/weir-go/weir/limits"
 )
-
-// question asks for the decisions on a key, on a row of the page, or on a request.
-type question struct {
-	Limiter string
-	Rule    string // "": all rules
-	Key     *string
-	ID      string // of a row, in place of Limiter, Rule and Key
-	Limit   string // for rules whose limit depends on the request
-	Request *requestText
-}
-
-// reply is the answer to a question.
-type reply struct {
-	Verdict string // of a request; "" for a key
-	Error   string // of the request as a whole
-	Binding string // the binding rule
-	Rules   []verdict
-}
-
-// verdict is the decision of one rule. If the rule does not apply or cannot decide, Why has the
-// reason and the numbers are meaningless.
-type verdict struct {
-	Rule, Mode string
-	Matches    bool
-	Counted    bool // the numbers are meaningful
-	Allowed    bool
-	Kind, Key  string
-	ID         string // id to forgive the key; "": not possible
-	Limit      string
-	Source     string
-	Cost       int64
-	Remaining  int64
-	RetryAfter int64
-	ResetAfter int64
-	Why        string
-}
 
 // explainTime is the time limit for a backend.
 const explainTime = 2 * time.Second
@@ -56,7 +21,7 @@ type explainer struct {
 	policy   Policy
 }
 
-func (e *explainer) explain(r *http.Request, q question) (*reply, error) {
+func (e *explainer) explain(r *http.Request, q operator.Question) (*operator.Reply, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), explainTime)
 	defer cancel()
 	if q.Request != nil {
@@ -83,7 +48,7 @@ func (e *explainer) explain(r *http.Request, q question) (*reply, error) {
 			return nil, err
 		}
 	}
-	a := &reply{Rules: []verdict{}}
+	a := &operator.Reply{Rules: []operator.Verdict{}}
 	for _, rule := range limiter.State().Rules {
 		if at.rule == "" || at.rule == rule.Name {
 			a.Rules = append(a.Rules, e.explainKey(ctx, limiter, at, &rule, limit))
@@ -95,8 +60,8 @@ func (e *explainer) explain(r *http.Request, q question) (*reply, error) {
 // explainKey asks one rule about a key. limit is for rules with a LimitFor.
 func (e *explainer) explainKey(
 	ctx context.Context, limiter Limiter, at row, rule *core.RuleState, limit limits.Limit,
-) verdict {
-	v := verdict{Rule: rule.Name, Mode: rule.Mode.String(), Matches: true, Cost: 1}
+) operator.Verdict {
+	v := operator.Verdict{Rule: rule.Name, Mode: rule.Mode.String(), Matches: true, Cost: 1}
 	v.Kind, v.Key = e.mask.show(at.key, rule.KeyName)
 	switch {
 	case rule.Mode == core.Disabled:
@@ -114,20 +79,22 @@ func (e *explainer) explainKey(
 		v.Why = err.Error()
 		return v
 	}
-	v.decided(&d)
+	setNumbers(&v, &d)
 	v.ID = e.rows.forgivable(row{at.limiter, rule.Name, at.key, limit})
 	return v
 }
 
-// decided sets the numbers of a decision.
-func (v *verdict) decided(d *limits.Decision) {
+// setNumbers sets the numbers of a decision.
+func setNumbers(v *operator.Verdict, d *limits.Decision) {
 	v.Counted, v.Allowed, v.Source = d.Source.Counted(), d.Allowed, d.Source.String()
 	v.Remaining, v.RetryAfter, v.ResetAfter = d.Remaining, micros(d.RetryAfter),
 		micros(d.ResetAfter)
 }
 
 // explainRequest explains a request with all rules of a limiter.
-func (e *explainer) explainRequest(ctx context.Context, q *question) (*reply, error) {
+func (e *explainer) explainRequest(
+	ctx context.Context, q *operator.Question,
+) (*operator.Reply, error) {
 	name, limiter, err := e.limiters.named(q.Limiter)
 	if err != nil {
 		return nil, err
@@ -139,12 +106,12 @@ func (e *explainer) explainRequest(ctx context.Context, q *question) (*reply, er
 			"requests of this limiter's framework cannot be made up here: explain a key",
 		}
 	}
-	r, err := q.Request.build(ctx)
+	r, err := buildRequest(ctx, q.Request)
 	if err != nil {
 		return nil, err
 	}
 	o := explainer.Explain(r)
-	a := &reply{Verdict: o.Verdict().String(), Rules: []verdict{}}
+	a := &operator.Reply{Verdict: o.Verdict().String(), Rules: []operator.Verdict{}}
 	if err := o.Err(); err != nil {
 		a.Error = err.Error()
 	}
@@ -156,12 +123,12 @@ func (e *explainer) explainRequest(ctx context.Context, q *question) (*reply, er
 		decided[o.At(i).Rule()] = o.At(i)
 	}
 	for _, rule := range limiter.State().Rules {
-		v := verdict{Rule: rule.Name, Mode: rule.Mode.String()}
+		v := operator.Verdict{Rule: rule.Name, Mode: rule.Mode.String()}
 		if d, ok := decided[rule.Name]; ok {
 			v.Matches, v.Mode, v.Limit, v.Cost = true, d.Mode().String(), limitText(d.Limit()),
 				d.Cost
 			v.Kind, v.Key = e.mask.show(d.Key, rule.KeyName)
-			v.decided(&d.Decision)
+			setNumbers(&v, &d.Decision)
 			if d.Key != "" || d.Source.Counted() { // otherwise the key function may have failed
 				v.ID = e.rows.forgivable(row{name, rule.Name, d.Key, d.Limit()})
 			}

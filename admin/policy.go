@@ -3,6 +3,8 @@ package admin
 import (
 	"net/http"
 	"time"
+
+	"github.com/weir-go/weir/internal/http/operator"
 )
 
 // Policy is the source of the rules: the Status of package policy, or another type that follows a
@@ -23,20 +25,12 @@ type reasoner interface {
 	WhyNot(rule string, r *http.Request) string
 }
 
-type policyView struct {
-	Source, Digest string
-	Applied        int64
-	Differences    []string
-	FailingSince   int64
-	Failure        string
-}
-
 // viewPolicy returns what the page shows of a policy. Without a policy it returns nil.
-func viewPolicy(policy Policy) *policyView {
+func viewPolicy(policy Policy) *operator.Policy {
 	if policy == nil {
 		return nil
 	}
-	v := &policyView{
+	v := &operator.Policy{
 		Source: policy.Source(), Digest: policy.Digest(), Applied: millis(policy.Applied()),
 		Differences: policy.Differences(),
 	}

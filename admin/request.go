@@ -7,19 +7,12 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/weir-go/weir/internal/http/operator"
 )
 
-// requestText is a request that a person wrote, to be explained.
-type requestText struct {
-	Method  string // "": GET
-	Path    string // "": /
-	Host    string
-	Address string      // of the client
-	Route   string      // pattern that a mux routed it by
-	Headers [][2]string // names and values
-}
-
-func (t *requestText) build(ctx context.Context) (*http.Request, error) {
+// buildRequest returns the request that a person wrote.
+func buildRequest(ctx context.Context, t *operator.Request) (*http.Request, error) {
 	bad := func(why string) error { return &failure{http.StatusBadRequest, why} }
 	place := cmp.Or(t.Path, "/")
 	if !strings.HasPrefix(place, "/") {

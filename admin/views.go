@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weir-go/weir/internal/http/operator"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/stats"
 )
@@ -14,17 +15,16 @@ import (
 type snapshotView struct {
 	At, Since int64
 	Limiters  []limiterView
-	Rules     []ruleView
-	Top       []topView
-	TopSince  int64
-	Spread    bool // the list of top keys is not useful
-	Skipped   int64
-	Shedders  []shedderView `json:",omitempty"`
-	Memories  []memoryView
-	Backends  []operationView
-	Breakers  []breakerView
-	Leases    []stats.LeaseSnapshot `json:",omitempty"`
-	Policy    *policyView
+	operator.Snapshot
+	Top      []topView
+	TopSince int64
+	Spread   bool // the list of top keys is not useful
+	Skipped  int64
+	Shedders []shedderView `json:",omitempty"`
+	Memories []memoryView
+	Backends []operationView
+	Breakers []breakerView
+	Leases   []stats.LeaseSnapshot `json:",omitempty"`
 }
 
 type limiterView struct {
@@ -137,7 +137,7 @@ func (w *viewer) viewTop(l *stats.LimiterSnapshot, v *snapshotView, now time.Tim
 		id := w.rows.changeable(row{l.Name, k.Rule, k.Key, limits.Limit{}}, k.Cut, now)
 		name := ""
 		if i := slices.IndexFunc(v.Rules,
-			func(r ruleView) bool { return r.Limiter == l.Name && r.Name == k.Rule }); i >= 0 {
+			func(r operator.Rule) bool { return r.Limiter == l.Name && r.Name == k.Rule }); i >= 0 {
 			name = v.Rules[i].KeyName
 		}
 		kind, key := w.mask.show(k.Key, name)
