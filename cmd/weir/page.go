@@ -171,17 +171,6 @@ func (p *page) askRequest(ctx context.Context, limiter string, m *madeUp) (*expl
 	return e, nil
 }
 
-// left adds the remaining quota from the page.
-func (r *ruleExplanation) left(v *operator.Verdict) {
-	if !v.Counted {
-		return
-	}
-	r.Left, r.Retry = &v.Remaining, v.RetryAfter
-	if v.RetryAfter < 0 {
-		r.Notes = append(r.Notes, "costs more than the limit ever allows: always denied")
-	}
-}
-
 // withLimiters adds the names of the page's limiters to an error about an unknown limiter.
 func (p *page) withLimiters(ctx context.Context, limiter string, err error) error {
 	var why *refusal
@@ -241,31 +230,4 @@ func (p *page) askKeys(
 				"there may differ.", shot.Policy.Source))
 	}
 	return nil
-}
-
-// compare adds the page's data on the key of a.
-func (r *ruleExplanation) compare(a *answer, v *operator.Verdict) {
-	if !v.Matches {
-		r.Notes = append(r.Notes, "the running program: "+v.Why)
-		return
-	}
-	if v.Why != "" {
-		r.Notes = append(r.Notes, v.Why)
-	}
-	if v.Limit != r.Limit {
-		r.Notes = append(r.Notes, "the running program has "+v.Limit)
-	}
-	if v.Mode != a.rule.Mode.String() {
-		r.Notes = append(r.Notes, "the running program has mode "+v.Mode)
-		if v.Mode == core.Enforce.String() || v.Mode == core.Shadow.String() {
-			r.Mode = v.Mode
-		}
-	}
-	r.left(v)
-	if v.Counted { // the page's numbers are for one unit
-		r.Allowed = r.Allowed && v.Allowed && v.Remaining >= r.Cost
-		if v.Allowed && !r.Allowed {
-			r.Notes = append(r.Notes, "less is left than it costs")
-		}
-	}
 }
