@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/http/operator"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -47,11 +48,6 @@ type changeRequest struct {
 type changeResult struct {
 	Done  string
 	Until int64
-}
-
-// errPanicked is the error of a change that panicked. The log has the value of the panic.
-var errPanicked = &failure{
-	http.StatusInternalServerError, "this failed: see the log of the program",
 }
 
 // changer makes changes by people, and records them.
@@ -215,7 +211,7 @@ func (m *changer) override(
 		return nil, c.Err
 	}
 	text := fmt.Sprintf("rule %s: %s, was %s", c.Rule, c.To, c.From)
-	return &changeResult{text, millis(c.Until)}, nil
+	return &changeResult{text, operator.Millis(c.Until)}, nil
 }
 
 // changeOverride reads, modifies and writes the override of a rule. A lock makes changes one after

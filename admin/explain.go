@@ -87,8 +87,8 @@ func (e *explainer) explainKey(
 // setNumbers sets the numbers of a decision.
 func setNumbers(v *operator.Verdict, d *limits.Decision) {
 	v.Counted, v.Allowed, v.Source = d.Source.Counted(), d.Allowed, d.Source.String()
-	v.Remaining, v.RetryAfter, v.ResetAfter = d.Remaining, micros(d.RetryAfter),
-		micros(d.ResetAfter)
+	v.Remaining, v.RetryAfter, v.ResetAfter = d.Remaining, operator.Micros(d.RetryAfter),
+		operator.Micros(d.ResetAfter)
 }
 
 // explainRequest explains a request with all rules of a limiter.

@@ -1,13 +1,30 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
+
+// Limiter is a limiter of any framework: the limiters of nethttp, chimw, ginmw, echomw, echo5mw and
+// core implement it. The page explains requests to limiters that also implement [RequestExplainer].
+type Limiter interface {
+	State() core.State
+	Override(rule string, o core.Override) error
+	ExplainKey(ctx context.Context, rule, key string, limit limits.Limit) (limits.Decision, error)
+	ResetKey(ctx context.Context, rule, key string) error
+}
+
+// RequestExplainer is a limiter of HTTP requests that the page can build: the limiters of nethttp
+// and chimw implement it.
+type RequestExplainer interface {
+	Explain(r *http.Request) core.Outcome
+}
 
 // limiters are the limiters that the page explains and changes.
 type limiters struct {

@@ -1,14 +1,12 @@
 package admin
 
 import (
-	"context"
 	"embed"
 	"log/slog"
 	"mime"
 	"net/http"
 	"net/url"
 	"path"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -202,12 +200,6 @@ func (p *page) identify(r *http.Request) (person Person, ok bool) {
 			"weir: admin: a request for the page was refused", slog.Any("error", err))
 	}
 	return person, err == nil && person.Name != ""
-}
-
-// logPanic logs a panic in a function that the program passed to the page.
-func logPanic(ctx context.Context, logger *slog.Logger, text string, v any) {
-	logger.LogAttrs(ctx, slog.LevelError, text, slog.Any("panic", v),
-		slog.String("stack", string(debug.Stack())))
 }
 
 // toDirectory redirects a request without a final slash, which relative links need. Only RequestURI

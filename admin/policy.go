@@ -31,11 +31,11 @@ func viewPolicy(policy Policy) *operator.Policy {
 		return nil
 	}
 	v := &operator.Policy{
-		Source: policy.Source(), Digest: policy.Digest(), Applied: millis(policy.Applied()),
+		Source: policy.Source(), Digest: policy.Digest(), Applied: operator.Millis(policy.Applied()),
 		Differences: policy.Differences(),
 	}
 	if since, err := policy.Failure(); err != nil {
-		v.FailingSince, v.Failure = millis(since), err.Error()
+		v.FailingSince, v.Failure = operator.Millis(since), err.Error()
 	}
 	return v
 }

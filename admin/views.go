@@ -9,9 +9,6 @@ import (
 	"github.com/weir-go/weir/stats"
 )
 
-// In views, times are milliseconds since the Unix epoch, or 0 for none; waits are microseconds, or
-// −1 for never.
-
 type snapshotView struct {
 	At, Since int64
 	Limiters  []limiterView
@@ -86,14 +83,14 @@ func (w *viewer) snapshot(now time.Time) any {
 }
 
 func (w *viewer) view(shot *stats.Snapshot, now time.Time) snapshotView {
-	v := snapshotView{At: millis(shot.At), Since: millis(shot.Since)}
+	v := snapshotView{At: operator.Millis(shot.At), Since: operator.Millis(shot.Since)}
 	for i := range shot.Limiters {
 		l := &shot.Limiters[i]
 		v.Limiters = append(v.Limiters, limiterView{
 			l.Name, l.Requests.Allowed, l.Requests.Denied, l.Requests.Unavailable,
 			l.Requests.Abandoned,
 			l.Preflights, l.QueueFull, l.QueueLeft, int64(l.Waiting), l.Held, l.Instances,
-			millis(l.HeldSince),
+			operator.Millis(l.HeldSince),
 		})
 		v.Rules = append(v.Rules, viewRules(l.Name, w.limiters.byName[l.Name], l.Rules)...)
 		w.viewTop(l, &v, now)
@@ -118,7 +115,7 @@ func (w *viewer) view(shot *stats.Snapshot, now time.Time) snapshotView {
 	}
 	for _, b := range shot.Breakers {
 		v.Breakers = append(v.Breakers,
-			breakerView{b.Name, b.State, b.Open, millis(b.Since), b.Opened})
+			breakerView{b.Name, b.State, b.Open, operator.Millis(b.Since), b.Opened})
 	}
 	v.Leases = shot.Leases
 	v.Policy = viewPolicy(w.policy)
@@ -129,7 +126,7 @@ func (w *viewer) view(shot *stats.Snapshot, now time.Time) snapshotView {
 const maxTop = 20
 
 func (w *viewer) viewTop(l *stats.LimiterSnapshot, v *snapshotView, now time.Time) {
-	if since := millis(l.Top.Since); v.TopSince == 0 || since > 0 && since < v.TopSince {
+	if since := operator.Millis(l.Top.Since); v.TopSince == 0 || since > 0 && since < v.TopSince {
 		v.TopSince = since
 	}
 	v.Spread = v.Spread || l.Top.Spread
@@ -175,8 +172,8 @@ func (w *viewer) denials(now time.Time) any {
 		id := w.rows.changeable(row{d.limiter, d.Rule, d.Key, d.Limit}, d.Cut, now)
 		kind, key := w.mask.show(d.Key, names[ruleKey{d.limiter, d.Rule}])
 		views = append(views, denialView{
-			millis(d.At), d.limiter, d.Rule, kind, key, id, limitText(d.Limit), d.Source.String(),
-			d.Cost, d.Remaining, micros(d.RetryAfter),
+			operator.Millis(d.At), d.limiter, d.Rule, kind, key, id, limitText(d.Limit), d.Source.String(),
+			d.Cost, d.Remaining, operator.Micros(d.RetryAfter),
 		})
 	}
 	return views
@@ -204,20 +201,4 @@ func quantile(h *stats.Histogram, percent int64) int64 {
 		}
 	}
 	return 0
-}
-
-// millis returns t in milliseconds, 0 for the zero Time.
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
-}
-
-// micros returns d in microseconds, -1 for limits.Never.
-func micros(d time.Duration) int64 {
-	if d == limits.Never {
-		return -1
-	}
-	return d.Microseconds()
 }

@@ -5,6 +5,12 @@
 // never.
 package operator
 
+import (
+	"time"
+
+	"github.com/weir-go/weir/limits"
+)
+
 // Question is the content of api/explain. It asks for the decisions on a key, on a row of the page,
 // or on a request.
 type Question struct {
@@ -87,4 +93,20 @@ type Policy struct {
 	Differences    []string
 	FailingSince   int64
 	Failure        string
+}
+
+// Millis returns t in milliseconds since the Unix epoch, 0 for the zero Time.
+func Millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// Micros returns d in microseconds, −1 for [limits.Never].
+func Micros(d time.Duration) int64 {
+	if d == limits.Never {
+		return -1
+	}
+	return d.Microseconds()
 }

@@ -45,6 +45,7 @@ var mayImport = map[string][]string{
 
 	"client/internal/quota": {},
 
+	"internal/http/operator":     {"limits"},
 	"internal/http/gate":         {"headers", "internal/http/answer", "internal/http/watch"},
 	"internal/ground/call":       {"limits/backends"},
 	"internal/ground/family":     {"limits"},
