@@ -142,10 +142,9 @@ func (c *Counters) snapshot(now time.Time) LimiterSnapshot {
 	}
 	for i := range c.verdicts {
 		counts := &c.verdicts[i].counts
-		shot.Requests.Allowed += counts[core.Allowed].Load()
-		shot.Requests.Denied += counts[core.Denied].Load()
-		shot.Requests.Unavailable += counts[core.Unavailable].Load()
-		shot.Requests.Abandoned += counts[core.Abandoned].Load()
+		for verdict := range counts {
+			shot.Requests.add(core.Verdict(verdict), counts[verdict].Load())
+		}
 	}
 	for _, r := range c.allRules() {
 		state, ok := inForce[r.name]

@@ -133,6 +133,20 @@ func (k kind) near() bool { return k == takenNear || k == aloneNear }
 
 func (k kind) denies() bool { return k == denied || k == deniedMost || k == aloneDenied }
 
+// verdict returns the verdict on requests that only one rule decided, by source. It returns false
+// if k says nothing of the request.
+func (k kind) verdict(source limits.Source, shadow bool) (core.Verdict, bool) {
+	switch {
+	case k == aloneTaken || k == aloneNear || k == aloneDenied && shadow:
+		return core.Allowed, true
+	case k == aloneDenied && source == limits.SourceClosed:
+		return core.Unavailable, true
+	case k == aloneDenied:
+		return core.Denied, true
+	}
+	return 0, false
+}
+
 func (r *rule) delayed(d time.Duration) {
 	h := r.delay.Load()
 	if h == nil {
@@ -195,7 +209,9 @@ func (r *rule) snapshot(state core.RuleState, inForce bool, requests *Requests) 
 		if k == deniedMost || k == aloneDenied && !shadow && source.Counted() {
 			shot.Binding += n
 		}
-		requests.countAlone(source, shadow, k, n)
+		if verdict, ok := k.verdict(source, shadow); ok {
+			requests.add(verdict, n)
+		}
 	})
 	shot.Decisions = shot.decisionCounts(&of)
 	shot.Failures = Failures{
@@ -213,11 +229,4 @@ func (r *rule) snapshot(state core.RuleState, inForce bool, requests *Requests) 
 		shot.Delay = new(histogram).snapshot()
 	}
 	return shot
-}
-
-func bit(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

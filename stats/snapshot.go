@@ -62,15 +62,17 @@ type Requests struct{ Allowed, Denied, Unavailable, Abandoned int64 }
 
 func (r Requests) Total() int64 { return r.Allowed + r.Denied + r.Unavailable + r.Abandoned }
 
-// countAlone adds n requests that only one rule decided.
-func (r *Requests) countAlone(source limits.Source, shadow bool, k kind, n int64) {
-	switch {
-	case k == aloneTaken || k == aloneNear || k == aloneDenied && shadow:
+// add adds n requests with a verdict.
+func (r *Requests) add(verdict core.Verdict, n int64) {
+	switch verdict {
+	case core.Allowed:
 		r.Allowed += n
-	case k == aloneDenied && source == limits.SourceClosed:
-		r.Unavailable += n
-	case k == aloneDenied:
+	case core.Denied:
 		r.Denied += n
+	case core.Unavailable:
+		r.Unavailable += n
+	case core.Abandoned:
+		r.Abandoned += n
 	}
 }
 
@@ -138,6 +140,13 @@ func (r *RuleSnapshot) decisionCounts(
 		}
 	}
 	return counts
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // decides reports whether r currently makes decisions in mode, which is Enforce or Shadow.
