@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/policy"
@@ -50,6 +51,21 @@ func newTrial(name string, text []byte) (*trial, error) {
 		t.limiters = append(t.limiters, l)
 	}
 	return t, nil
+}
+
+// loadTrial reads the named policy. A policy with mistakes is an error.
+func loadTrial(c *cobra.Command, name string) (*trial, error) {
+	shown, text, err := readInput(c, name)
+	if err != nil {
+		return nil, err
+	}
+	t, err := newTrial(shown, text)
+	if mistakes := policy.Mistakes(err); mistakes != nil {
+		return nil,
+			fmt.Errorf("the policy has %s, so nothing can be said of it:\n%w",
+				count(len(mistakes), "mistake"), err)
+	}
+	return t, err
 }
 
 // values replace the functions of a program, by the names in the file. asked collects the names

@@ -3,6 +3,7 @@ package accesslog
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +13,9 @@ const (
 	linesTried = 1000    // lines that determine the format
 	maxHead    = 4 << 20 // bytes that determine the format
 )
+
+// ErrFormat is the error of [New] if it cannot detect the format.
+var ErrFormat = errors.New("the format is not known")
 
 // head is the start of a log, which determines its format.
 type head struct {

@@ -13,9 +13,6 @@ import (
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
 )
 
-// maxLine is the maximal length of a line. A longer line is counted and skipped.
-const maxLine = 1 << 18
-
 // Log reads one log. It is not safe for concurrent use.
 type Log struct {
 	file  string
@@ -30,9 +27,6 @@ type Log struct {
 
 // seed is shared by all logs, so that equal texts have equal hashes.
 var seed = maphash.MakeSeed()
-
-// ErrFormat is the error of [New] if it cannot detect the format.
-var ErrFormat = errors.New("the format is not known")
 
 // New reads the start of a log, which may be compressed by gzip or bzip2, and detects its format.
 // name is for errors. Close the log afterwards; r stays open.
@@ -94,13 +88,6 @@ func (l *Log) Close() {
 	for _, c := range l.closers {
 		c.Close()
 	}
-}
-
-// trim removes white space and zeros around a line. A log that was truncated while a server wrote
-// it begins with zeros.
-func trim(line []byte) []byte {
-	return bytes.TrimLeft(bytes.TrimRight(bytes.TrimPrefix(line, []byte("\ufeff")), "\r\n"),
-		" \x00")
 }
 
 // Name returns the name of the log.
