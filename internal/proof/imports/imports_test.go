@@ -37,7 +37,7 @@ var mayImport = map[string][]string{
 	"plans":                  {"internal/ground/failure"},
 	"policy":                 {"headers", "keyfuncs", "shed"},
 	"stats":                  {"core"},
-	"admin":                  {"internal/http/hostname", "stats"},
+	"admin":                  {"internal/http/hostname", "internal/http/operator", "stats"},
 	"client":                 {"client/internal/quota", "core", "internal/http/pacing"},
 	"chimw":                  {"keyfuncs", "nethttp", "shed"},
 	"ginmw":                  {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
@@ -45,6 +45,7 @@ var mayImport = map[string][]string{
 
 	"client/internal/quota": {},
 
+	"internal/http/operator":     {"limits"},
 	"internal/http/gate":         {"headers", "internal/http/answer", "internal/http/watch"},
 	"internal/ground/call":       {"limits/backends"},
 	"internal/ground/family":     {"limits"},

@@ -4,27 +4,24 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weir-go/weir/internal/http/operator"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/stats"
 )
 
-// In views, times are milliseconds since the Unix epoch, or 0 for none; waits are microseconds, or
-// −1 for never.
-
 type snapshotView struct {
 	At, Since int64
 	Limiters  []limiterView
-	Rules     []ruleView
-	Top       []topView
-	TopSince  int64
-	Spread    bool // the list of top keys is not useful
-	Skipped   int64
-	Shedders  []shedderView `json:",omitempty"`
-	Memories  []memoryView
-	Backends  []operationView
-	Breakers  []breakerView
-	Leases    []stats.LeaseSnapshot `json:",omitempty"`
-	Policy    *policyView
+	operator.Snapshot
+	Top      []topView
+	TopSince int64
+	Spread   bool // the list of top keys is not useful
+	Skipped  int64
+	Shedders []shedderView `json:",omitempty"`
+	Memories []memoryView
+	Backends []operationView
+	Breakers []breakerView
+	Leases   []stats.LeaseSnapshot `json:",omitempty"`
 }
 
 type limiterView struct {
@@ -38,6 +35,15 @@ type limiterView struct {
 type topView struct {
 	Limiter, Rule, Mode, Kind, Key, ID string
 	Count, Error                       int64
+}
+
+type denialView struct {
+	At              int64
+	Limiter, Rule   string
+	Kind, Key, ID   string
+	Limit, Source   string
+	Cost, Remaining int64
+	RetryAfter      int64
 }
 
 type memoryView struct {
@@ -61,46 +67,39 @@ type breakerView struct {
 	Opened      int64
 }
 
-type policyView struct {
-	Source, Digest string
-	Applied        int64
-	Differences    []string
-	FailingSince   int64
-	Failure        string
+// viewer makes the views of what stats has counted. A row of a view whose key may be changed has an
+// id.
+type viewer struct {
+	stats    *stats.Stats
+	policy   Policy
+	limiters *limiters
+	rows     *rows
+	mask     *masker
 }
 
-func (p *page) viewSnapshot(now time.Time) any {
-	shot := p.sources.Stats.Snapshot()
-	return p.view(&shot, now)
+func (w *viewer) snapshot(now time.Time) any {
+	shot := w.stats.Snapshot()
+	return w.view(&shot, now)
 }
 
-// viewEarlier returns a snapshot from some seconds ago, so that a page that was just opened has
-// rates. It lacks keys, and is nil if there is no sample.
-func (p *page) viewEarlier(now time.Time) any {
-	if shot := p.history.earlier(now); shot != nil {
-		return p.view(shot, now)
-	}
-	return nil
-}
-
-func (p *page) view(shot *stats.Snapshot, now time.Time) snapshotView {
-	v := snapshotView{At: millis(shot.At), Since: millis(shot.Since)}
+func (w *viewer) view(shot *stats.Snapshot, now time.Time) snapshotView {
+	v := snapshotView{At: operator.Millis(shot.At), Since: operator.Millis(shot.Since)}
 	for i := range shot.Limiters {
 		l := &shot.Limiters[i]
 		v.Limiters = append(v.Limiters, limiterView{
 			l.Name, l.Requests.Allowed, l.Requests.Denied, l.Requests.Unavailable,
 			l.Requests.Abandoned,
 			l.Preflights, l.QueueFull, l.QueueLeft, int64(l.Waiting), l.Held, l.Instances,
-			millis(l.HeldSince),
+			operator.Millis(l.HeldSince),
 		})
-		v.Rules = append(v.Rules, p.viewRules(l.Name, l.Rules)...)
-		p.viewTop(l, &v, now)
+		v.Rules = append(v.Rules, viewRules(l.Name, w.limiters.byName[l.Name], l.Rules)...)
+		w.viewTop(l, &v, now)
 		v.Skipped += l.Skipped
 	}
-	for _, name := range p.names { // limiters without counters
+	for _, name := range w.limiters.names { // limiters without counters
 		if !slices.ContainsFunc(shot.Limiters,
 			func(l stats.LimiterSnapshot) bool { return l.Name == name }) {
-			v.Rules = append(v.Rules, p.viewRules(name, nil)...)
+			v.Rules = append(v.Rules, viewRules(name, w.limiters.byName[name], nil)...)
 		}
 	}
 	for i := range shot.Shedders {
@@ -116,32 +115,68 @@ func (p *page) view(shot *stats.Snapshot, now time.Time) snapshotView {
 	}
 	for _, b := range shot.Breakers {
 		v.Breakers = append(v.Breakers,
-			breakerView{b.Name, b.State, b.Open, millis(b.Since), b.Opened})
+			breakerView{b.Name, b.State, b.Open, operator.Millis(b.Since), b.Opened})
 	}
 	v.Leases = shot.Leases
-	v.Policy = p.viewPolicy()
+	v.Policy = viewPolicy(w.policy)
 	return v
 }
 
 // maxTop is how many top keys of a limiter are shown.
 const maxTop = 20
 
-func (p *page) viewTop(l *stats.LimiterSnapshot, v *snapshotView, now time.Time) {
-	if since := millis(l.Top.Since); v.TopSince == 0 || since > 0 && since < v.TopSince {
+func (w *viewer) viewTop(l *stats.LimiterSnapshot, v *snapshotView, now time.Time) {
+	if since := operator.Millis(l.Top.Since); v.TopSince == 0 || since > 0 && since < v.TopSince {
 		v.TopSince = since
 	}
 	v.Spread = v.Spread || l.Top.Spread
 	for _, k := range l.Top.Keys[:min(maxTop, len(l.Top.Keys))] {
-		id := p.rowID(row{l.Name, k.Rule, k.Key, limits.Limit{}}, k.Cut, now)
+		id := w.rows.changeable(row{l.Name, k.Rule, k.Key, limits.Limit{}}, k.Cut, now)
 		name := ""
 		if i := slices.IndexFunc(v.Rules,
-			func(r ruleView) bool { return r.Limiter == l.Name && r.Name == k.Rule }); i >= 0 {
+			func(r operator.Rule) bool { return r.Limiter == l.Name && r.Name == k.Rule }); i >= 0 {
 			name = v.Rules[i].KeyName
 		}
-		kind, key := p.mask.show(k.Key, name)
+		kind, key := w.mask.show(k.Key, name)
 		v.Top = append(v.Top,
 			topView{l.Name, k.Rule, k.Mode.String(), kind, key, id, k.Count, k.Error})
 	}
+}
+
+const maxDenials = 256
+
+// denials returns the latest denials of all limiters, latest first.
+func (w *viewer) denials(now time.Time) any {
+	type denial struct {
+		limiter string
+		*stats.Denial
+	}
+	var denials []denial
+	shot := w.stats.Snapshot()
+	for i := range shot.Limiters {
+		l := &shot.Limiters[i]
+		for j := range l.Denials {
+			denials = append(denials, denial{l.Name, &l.Denials[j]})
+		}
+	}
+	names := make(map[ruleKey]string)
+	for name, limiter := range w.limiters.byName {
+		for _, r := range limiter.State().Rules {
+			names[ruleKey{name, r.Name}] = r.KeyName
+		}
+	}
+	slices.SortStableFunc(denials, func(a, b denial) int { return b.At.Compare(a.At) })
+	views := []denialView{}
+	// only these get ids, since ids of others would displace them
+	for _, d := range denials[:min(maxDenials, len(denials))] {
+		id := w.rows.changeable(row{d.limiter, d.Rule, d.Key, d.Limit}, d.Cut, now)
+		kind, key := w.mask.show(d.Key, names[ruleKey{d.limiter, d.Rule}])
+		views = append(views, denialView{
+			operator.Millis(d.At), d.limiter, d.Rule, kind, key, id, limitText(d.Limit), d.Source.String(),
+			d.Cost, d.Remaining, operator.Micros(d.RetryAfter),
+		})
+	}
+	return views
 }
 
 func viewOperation(backend string, o *stats.OperationSnapshot) []operationView {
@@ -166,35 +201,4 @@ func quantile(h *stats.Histogram, percent int64) int64 {
 		}
 	}
 	return 0
-}
-
-func (p *page) viewPolicy() *policyView {
-	policy := p.sources.Policy
-	if policy == nil {
-		return nil
-	}
-	v := &policyView{
-		Source: policy.Source(), Digest: policy.Digest(), Applied: millis(policy.Applied()),
-		Differences: policy.Differences(),
-	}
-	if since, err := policy.Failure(); err != nil {
-		v.FailingSince, v.Failure = millis(since), err.Error()
-	}
-	return v
-}
-
-// millis returns t in milliseconds, 0 for the zero Time.
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
-}
-
-// micros returns d in microseconds, -1 for limits.Never.
-func micros(d time.Duration) int64 {
-	if d == limits.Never {
-		return -1
-	}
-	return d.Microseconds()
 }

@@ -17,15 +17,20 @@ const (
 	maxSteps = 1500 // points of a curve in a report
 )
 
-// report returns the report of r. Its first replays are those of whole sides.
-func (r *run) report(mask *masker) *Report {
+// reporter writes the report of a pass, whose first replays are those of whole sides.
+type reporter struct {
+	*run
+	mask *masker
+}
+
+func (r *reporter) report() *Report {
 	result := &Report{WholeSeconds: r.whole, Requests: r.total.requests, Clients: r.total.count,
 		Logged429: r.total.refused, Logged503: r.total.full,
-		Late: r.order.late, ClockJumps: r.order.jumps, KeysShown: mask.shown, Notes: []string{}}
+		Late: r.order.late, ClockJumps: r.order.jumps, KeysShown: r.mask.shown, Notes: []string{}}
 	for _, l := range r.logs {
 		skipped := l.Skipped()
 		for i := range skipped {
-			if !mask.shown {
+			if !r.mask.shown {
 				skipped[i].Text = ""
 			}
 		}
@@ -35,14 +40,14 @@ func (r *run) report(mask *masker) *Report {
 	if r.total.requests > 0 {
 		result.From, result.To = instant(r.total.first), instant(r.total.last)
 	}
-	result.Policy = r.side(0, mask)
+	result.Policy = r.side(0)
 	if r.moves != nil {
-		against := r.side(1, mask)
+		against := r.side(1)
 		result.Against = &against
-		result.Moved = r.moved(mask)
+		result.Moved = r.moved()
 	}
 	for n := 1; r.moves == nil && n < len(r.sides); n++ {
-		result.Others = append(result.Others, r.side(n, mask))
+		result.Others = append(result.Others, r.side(n))
 	}
 	r.bars(result)
 	r.notes(result)
@@ -51,17 +56,7 @@ func (r *run) report(mask *masker) *Report {
 
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
-// replaysOf returns the replays of a side as a whole, or of one of its rules alone.
-func (r *run) replaysOf(side, alone int) (replays []*replay) {
-	for _, p := range r.replays {
-		if p.side == side && p.alone == alone {
-			replays = append(replays, p)
-		}
-	}
-	return replays
-}
-
-func (r *run) side(n int, mask *masker) Side {
+func (r *reporter) side(n int) Side {
 	plan := r.sides[n]
 	side := Side{Name: plan.name, Skipped: append([]Skipped{}, plan.skipped...), Rules: []Rule{}}
 	replays := r.replaysOf(n, -1)
@@ -71,13 +66,13 @@ func (r *run) side(n int, mask *masker) Side {
 		side.Delayed.include(i == 0, p.delayed)
 	}
 	for i := range plan.rules {
-		side.Rules = append(side.Rules, r.rule(&plan.rules[i], replays, i, mask))
+		side.Rules = append(side.Rules, r.rule(&plan.rules[i], replays, i))
 	}
 	return side
 }
 
 // rule returns the report on the i-th rule of a side.
-func (r *run) rule(rule *core.Rule[*request], replays []*replay, i int, mask *masker) Rule {
+func (r *reporter) rule(rule *core.Rule[*request], replays []*replay, i int) Rule {
 	number := replays[0].first + i
 	d := &r.total.rules[number]
 	result := Rule{Name: rule.Name, Mode: rule.Mode.String(), Asked: d.asked, AskedUnits: d.units,
@@ -109,7 +104,7 @@ func (r *run) rule(rule *core.Rule[*request], replays []*replay, i int, mask *ma
 	if !rule.Limit.Algorithm().Holds() {
 		result.Busiest, result.Periods = steps(d.most), steps(d.all)
 	}
-	result.Top = r.top(d, replays, i, mask)
+	result.Top = r.top(d, replays, i)
 	return result
 }
 
@@ -135,7 +130,7 @@ func describePeriod(d time.Duration) string {
 }
 
 // top returns the keys of a rule with the most denials, then those with the most requests.
-func (r *run) top(d *demand, replays []*replay, i int, mask *masker) []Key {
+func (r *reporter) top(d *demand, replays []*replay, i int) []Key {
 	var best []uint32
 	rank := func(a, b uint32) int {
 		return cmp.Or(
@@ -157,13 +152,13 @@ func (r *run) top(d *demand, replays []*replay, i int, mask *masker) []Key {
 	for _, id := range best[:min(len(best), topKeys)] {
 		k := d.keys.get(id)
 		top = append(top,
-			Key{mask.mask(r.keys.text(id)), int64(k.asked), k.peak, r.deniedOf(replays, i, id)})
+			Key{r.mask.mask(r.keys.text(id)), int64(k.asked), k.peak, r.deniedOf(replays, i, id)})
 	}
 	return top
 }
 
 // deniedOf returns the number of denials of a key by the i-th rule of replays.
-func (r *run) deniedOf(replays []*replay, i int, id uint32) (denied Range) {
+func (r *reporter) deniedOf(replays []*replay, i int, id uint32) (denied Range) {
 	for n, p := range replays {
 		denied.include(n == 0, int64(p.rules[i].byKey.get(id)))
 	}
@@ -196,7 +191,7 @@ func roundUp(n int64, digits int) int64 {
 	return (n + unit - 1) / unit * unit
 }
 
-func (r *run) moved(mask *masker) *Moved {
+func (r *reporter) moved() *Moved {
 	m := &Moved{Clients: []MovedClient{}}
 	ways := len(r.replaysOf(0, -1))
 	for way := range ways {
@@ -217,15 +212,13 @@ func (r *run) moved(mask *masker) *Moved {
 	})
 	m.Clients = m.Clients[:min(len(m.Clients), topKeys)]
 	for i := range m.Clients {
-		m.Clients[i].Client = mask.mask(m.Clients[i].Client)
+		m.Clients[i].Client = r.mask.mask(m.Clients[i].Client)
 	}
 	return m
 }
 
-func (r Range) largest() int64 { return max(-r.Low, r.High) }
-
 // bars adds the time series.
-func (r *run) bars(result *Report) {
+func (r *reporter) bars(result *Report) {
 	sides := make([][]*replay, len(r.sides))
 	all := []*series{&r.total.series}
 	for n := range r.sides {
@@ -273,7 +266,7 @@ func (r *run) bars(result *Report) {
 }
 
 // notes adds remarks for the reader.
-func (r *run) notes(result *Report) {
+func (r *reporter) notes(result *Report) {
 	note := func(format string, args ...any) {
 		result.Notes = append(result.Notes, fmt.Sprintf(format, args...))
 	}
