@@ -85,8 +85,8 @@ func (r *Reply) Rest() string {
 // hasEnded reports whether nothing is left.
 func (r *Reply) hasEnded() bool { return len(r.text) == 0 }
 
-// MaxNumber is the highest number that a reply may have: scripts compute with doubles.
-const MaxNumber = 1<<53 - 1
+// maxNumber is the highest number that a reply may have: scripts compute with doubles.
+const maxNumber = 1<<53 - 1
 
 // maxJump is how far the clock of a server may be from its expected reading.
 const maxJump = 24 * time.Hour
@@ -112,7 +112,7 @@ func (s *serverClock) believe(us int64) bool {
 	reading := clockReading{us, time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if us <= 0 || us > MaxNumber {
+	if us <= 0 || us > maxNumber {
 		return false
 	}
 	if s.latest.at.IsZero() || reading.agrees(s.latest) || reading.agrees(s.doubted) {

@@ -259,18 +259,26 @@ func (a *Account) describe(
 	return d, true
 }
 
-// A ticket is the serial of the state that a taking left, and below it 46 bits of the taking's
-// instant, which wrap after two years. For a sliding window they are the number of its window. A
-// state that began, was converted or was rebased since has another serial, and nothing is returned
-// to it: the units in use there belong to other takings.
-const (
-	ticketBits = 46
-	ticketMask = 1<<ticketBits - 1
-)
-
-func ticketOf(at, serial int64) int64 { return serial<<ticketBits | at&ticketMask }
-
 // longestWait is above every wait, in microseconds. All limits share it, since a key may have been
 // charged under another limit. A window may owe for 200 years if its limit was lowered, a bucket
 // may drain for 100, and a step back of the clock adds a period.
 const longestWait = int64(202 * 366 * 24 * time.Hour / time.Microsecond)
+
+// giveBack returns the ending that gives back what a took, with the result r. It returns false if
+// there is nothing to give back. Units of concurrency limits are released instead.
+//
+// The instant of a taking is that of its reply. If the clock has stepped back, the taking counts
+// from a later instant, and less is returned.
+func (a *Account) giveBack(r *Result) (e Ending, ok bool) {
+	e = Ending{Name: a.Name, Encoded: a.Encoded, digest: a.Digest, givesBack: true}
+	e.Limit, e.Taken, e.Ticket = a.Limit, a.Enforced, r.Enforced.At
+	reset := r.Enforced.ResetAfter
+	if a.HasShadow && r.Shadow.Allowed {
+		e.Taken, reset = e.Taken+a.Shadow, r.Shadow.ResetAfter
+	}
+	if a.Encoded.Queues { // a queue knows takings by when their units have drained
+		e.Ticket += reset.Microseconds()
+	}
+	e.Taken = min(e.Taken, 1<<53) // only bans take more, and their counts are full by then
+	return e, e.Taken > 0 && !a.Encoded.Held
+}

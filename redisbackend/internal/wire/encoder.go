@@ -1,6 +1,11 @@
 package wire
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"github.com/weir-go/weir/limits/backends"
+)
 
 // Encoder writes what a backend sends to its scripts.
 type Encoder struct {
@@ -23,4 +28,19 @@ func NewEncoder(prefix, hashTag string, together []string, holdTime time.Duratio
 func (e *Encoder) SetHoldTime(holdTime time.Duration) {
 	e.Limits.holdTime = holdTime
 	e.IDs.setHoldTime(holdTime)
+}
+
+// Ending returns the ending of a taking whose limit is no concurrency limit. instant is as for
+// [Limits.Encode].
+func (e *Encoder) Ending(of *backends.Ending, instant int64) (Ending, error) {
+	encoded, err := e.Encode(of.Limit, instant)
+	if err != nil {
+		return Ending{}, fmt.Errorf("redisbackend: limit of scope %q: %w", of.Scope, err)
+	}
+	ending := Ending{Ending: *of, Encoded: encoded}
+	ending.Name = e.Name(encoded.Kind, of.Scope, of.Key)
+	if encoded.Values {
+		ending.digest = e.Digest(of.Scope, of.Key, of.Value)
+	}
+	return ending, nil
 }

@@ -16,40 +16,6 @@ type Ending struct {
 	givesBack bool   // the request is to have taken nothing
 }
 
-// Ending returns the ending of a taking whose limit is no concurrency limit. instant is as for
-// [Limits.Encode].
-func (e *Encoder) Ending(of *backends.Ending, instant int64) (Ending, error) {
-	encoded, err := e.Encode(of.Limit, instant)
-	if err != nil {
-		return Ending{}, fmt.Errorf("redisbackend: limit of scope %q: %w", of.Scope, err)
-	}
-	ending := Ending{Ending: *of, Encoded: encoded}
-	ending.Name = e.Name(encoded.Kind, of.Scope, of.Key)
-	if encoded.Values {
-		ending.digest = e.Digest(of.Scope, of.Key, of.Value)
-	}
-	return ending, nil
-}
-
-// giveBack returns the ending that gives back what a took, with the result r. It returns false if
-// there is nothing to give back. Units of concurrency limits are released instead.
-//
-// The instant of a taking is that of its reply. If the clock has stepped back, the taking counts
-// from a later instant, and less is returned.
-func (a *Account) giveBack(r *Result) (e Ending, ok bool) {
-	e = Ending{Name: a.Name, Encoded: a.Encoded, digest: a.Digest, givesBack: true}
-	e.Limit, e.Taken, e.Ticket = a.Limit, a.Enforced, r.Enforced.At
-	reset := r.Enforced.ResetAfter
-	if a.HasShadow && r.Shadow.Allowed {
-		e.Taken, reset = e.Taken+a.Shadow, r.Shadow.ResetAfter
-	}
-	if a.Encoded.Queues { // a queue knows takings by when their units have drained
-		e.Ticket += reset.Microseconds()
-	}
-	e.Taken = min(e.Taken, 1<<53) // only bans take more, and their counts are full by then
-	return e, e.Taken > 0 && !a.Encoded.Held
-}
-
 // Most returns the largest number that settle.lua may reply to e.
 func (e *Ending) Most() int64 { return max(e.Taken-e.Final, e.Final-e.Taken) }
 
@@ -72,3 +38,14 @@ func (e *Ending) Arguments() []any {
 	}
 	return []any{e.Encoded.text, text}
 }
+
+// A ticket is the serial of the state that a taking left, and below it 46 bits of the taking's
+// instant, which wrap after two years. For a sliding window they are the number of its window. A
+// state that began, was converted or was rebased since has another serial, and nothing is returned
+// to it: the units in use there belong to other takings.
+const (
+	ticketBits = 46
+	ticketMask = 1<<ticketBits - 1
+)
+
+func ticketOf(at, serial int64) int64 { return serial<<ticketBits | at&ticketMask }
