@@ -75,7 +75,7 @@ func (t *takeJob) Answer() {
 // server denied the request.
 //
 // So go-redis must not repeat a script that takes units: the repetition would find the units of the
-// first attempt held, and might be denied because of them. See reissue.
+// first attempt held, and might be denied because of them. See Reissue.
 
 // releaseIfTaken releases the units of a request that failed, if its script may have run.
 func (t *takeJob) releaseIfTaken() {

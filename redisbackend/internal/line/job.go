@@ -25,7 +25,7 @@ type Job struct {
 	Weight     int  // its cost, in keys
 	Width      int  // how many numbers its reply has
 	Once       bool // the client must not send it again
-	Owner      owner
+	Owner      Owner
 	Replied    chan struct{} // of a job that a caller waits for: receives once it is answered
 
 	// Set before it is answered.
@@ -42,8 +42,8 @@ type Job struct {
 	node     list.Node[*Job]
 }
 
-// owner interprets the reply to a job.
-type owner interface {
+// Owner interprets the reply to a job.
+type Owner interface {
 	// Read reads the numbers of the reply. It returns false if the script never replies them.
 	Read(numbers []int64) bool
 
@@ -51,9 +51,9 @@ type owner interface {
 	Answer()
 }
 
-// reissuer is an owner whose job may be sent a second time.
+// reissuer is an Owner whose job may be sent a second time.
 type reissuer interface {
-	owner
+	Owner
 
 	// Reissue prepares the job to be sent again. The first time may have reached the server.
 	Reissue()

@@ -37,8 +37,8 @@ var (
 		"a hook of the client answered in place of the server")
 )
 
-// receiver reads the reply to a script. Its error says why the reply is not believed.
-type receiver interface{ Receive(*Reply) error }
+// Receiver reads the reply to a script. Its error says why the reply is not believed.
+type Receiver interface{ Receive(*Reply) error }
 
 // Reply is the unread rest of a reply. Each number follows a space. An error is " !", its text and
 // the end of a line.
@@ -141,7 +141,7 @@ type scriptCommand struct {
 	most   int   // the longest reply, in bytes
 
 	mu         sync.Mutex
-	receiver   receiver // nil: the call is over, and its memory may be reused
+	receiver   Receiver // nil: the call is over, and its memory may be reused
 	isReceived bool
 
 	// The part of the reply that was read so far.
@@ -150,7 +150,7 @@ type scriptCommand struct {
 	reply  Reply
 }
 
-func newScriptCommand(to receiver, most int) *scriptCommand {
+func newScriptCommand(to Receiver, most int) *scriptCommand {
 	return &scriptCommand{receiver: to, most: most, number: 1e9 + rand.Int64N(9e9), ended: true}
 }
 
