@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"memory":            {"internal/ground/call", "internal/ground/family", "internal/ground/keyhash"},
 	"remote":            {"internal/ground/endings", "internal/ground/keyhash"},
 	"core":              {"internal/ground/endings", "internal/ground/failure", "internal/ground/list", "memory"},
-	"redisbackend":      {"internal/ground/family", "redisbackend/internal/line", "remote"},
+	"redisbackend":      {"redisbackend/internal/line", "redisbackend/internal/wire", "remote"},
 	"headers":           {"core"},
 	"keyfuncs":          {"core", "internal/ground/address", "internal/ground/unseen"},
 	"nethttp":           {"internal/http/gate"},
@@ -53,6 +53,7 @@ var mayImport = map[string][]string{
 	"internal/ground/failure":    {"limits"},
 	"internal/ground/perbackend": {"limits/backends"},
 	"redisbackend/internal/line": {"internal/ground/list", "internal/ground/slot"},
+	"redisbackend/internal/wire": {"internal/ground/family", "limits/backends"},
 	"internal/http/shedgate":     {"internal/http/watch"},
 }
 
@@ -67,7 +68,7 @@ func mayReach(path string) (all []string) {
 // standardLibraryOnly lists the packages that depend on the standard library alone.
 var standardLibraryOnly = []string{"", "admin", "client", "client/internal/quota", "core",
 	"headers", "keyfuncs", "limits", "limits/backends", "limits/limitstest", "memory",
-	"nethttp", "shed", "stats", "tokens"}
+	"nethttp", "redisbackend/internal/wire", "shed", "stats", "tokens"}
 
 // forTests says what no package of the library imports, and why go.mod requires it all the same: it is
 // in the list of modules of every program that requires weir.

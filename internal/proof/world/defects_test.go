@@ -54,7 +54,7 @@ var defects = []struct{ name, by, file, now, then string }{
 		"int64 { return b.spendFor - now.since(b.sent) }", "int64 { return b.spendFor - now.since(b.sent) + 1_000_000 }",
 	},
 	{
-		"ends to all servers go in one call", "ASilentServer", "redisbackend/settle.go", "		return server\n",
+		"ends to all servers go in one call", "ASilentServer", "redisbackend/bare.go", "		return server\n",
 		"		_ = server\n",
 	},
 	{

@@ -1,4 +1,4 @@
-package redisbackend
+package wire
 
 import (
 	"crypto/sha256"
@@ -9,6 +9,29 @@ import (
 
 	"github.com/weir-go/weir/internal/ground/algorithm"
 )
+
+// Names are the names of states in Redis.
+type Names struct {
+	prefix string          // ends in a colon
+	tagged map[string]bool // scopes whose states of one key share a slot; nil: none
+}
+
+func newNames(prefix, hashTag string, together []string) (n Names) {
+	if prefix == "" {
+		prefix = "weir"
+	}
+	n.prefix = prefix + ":"
+	if hashTag != "" {
+		n.prefix += "{" + hashTag + "}:"
+	}
+	for _, scope := range together {
+		if n.tagged == nil {
+			n.tagged = make(map[string]bool)
+		}
+		n.tagged[scope] = true
+	}
+	return n
+}
 
 // maxKeyLength is the longest key that is part of a name in Redis. A longer key is replaced by its
 // digest, so that clients cannot fill the memory of Redis with keys.
@@ -23,10 +46,10 @@ var marks = [algorithm.Kinds]string{
 	algorithm.Held:   "h",
 }
 
-// validatePrefix returns an error if prefix is illegal. Two legal prefixes never share a name.
+// ValidatePrefix returns an error if prefix is illegal. Two legal prefixes never share a name.
 // Suppose that one prefix and a colon begin the other prefix. A name of the shorter one goes on
 // with a brace or a length, perhaps behind a mark, and the longer prefix does not.
-func validatePrefix(prefix string) error {
+func ValidatePrefix(prefix string) error {
 	if strings.ContainsAny(prefix, "{}") {
 		return fmt.Errorf("redisbackend: prefix: must have no braces (got %q): use HashTag", prefix)
 	}
@@ -54,9 +77,9 @@ func validatePrefix(prefix string) error {
 // Redis hashes the text in the first braces of a name, or all of it if they are empty. So a client
 // cannot write the slot of its states into its key, as "{x}", and the keys of a scope such as
 // "GET /items/{id}" do not share one slot.
-func (b *Bare) appendName(to []byte, kind algorithm.Kind, scope, key string) []byte {
-	to = append(to, b.prefix...)
-	if b.tagged != nil && b.tagged[scope] {
+func (n *Names) appendName(to []byte, kind algorithm.Kind, scope, key string) []byte {
+	to = append(to, n.prefix...)
+	if n.tagged != nil && n.tagged[scope] {
 		to = appendTag(to, key)
 	} else if strings.IndexByte(scope, '{') >= 0 || strings.IndexByte(key, '{') >= 0 {
 		to = append(to, "{}:"...)
@@ -83,23 +106,36 @@ func appendTag(to []byte, key string) []byte {
 	return append(to, "}:"...)
 }
 
-// name returns the name of a state.
-func (b *Bare) name(kind algorithm.Kind, scope, key string) string {
+// Name returns the name of a state.
+func (n *Names) Name(kind algorithm.Kind, scope, key string) string {
 	var room [256]byte
-	return string(b.appendName(room[:0], kind, scope, key))
+	return string(n.appendName(room[:0], kind, scope, key))
 }
 
-// heldName returns the name of the units that concurrency limits hold.
-func (b *Bare) heldName(scope, key string) string { return b.name(algorithm.Held, scope, key) }
+// HeldName returns the name of the units that concurrency limits hold.
+func (n *Names) HeldName(scope, key string) string { return n.Name(algorithm.Held, scope, key) }
 
-// digest returns sixteen hexadecimal digits of a value of a key. They depend on the prefix: all
+// AllNames returns the names of the states of all kinds, apart from the units that are held.
+func (n *Names) AllNames(scope, key string) (all []string) {
+	for kind := range marks {
+		if kind := algorithm.Kind(kind); kind != algorithm.Held {
+			all = append(all, n.Name(kind, scope, key))
+		}
+	}
+	return all
+}
+
+// NameOf returns the name of what belongs to no scope, such as "check".
+func (n *Names) NameOf(word string) string { return n.prefix + word }
+
+// Digest returns sixteen hexadecimal digits of a value of a key. They depend on the prefix: all
 // processes of an application find the same. A client that knows the prefix, such as the default,
 // can look for values that share a digest: the guide says what that gains, and how to prevent it.
 // They depend on scope and key, so they do not show which keys have had the same value.
-func (b *Bare) digest(scope, key, value string) string {
+func (n *Names) Digest(scope, key, value string) string {
 	var room [256]byte
 	text := room[:0]
-	for _, part := range [...]string{b.prefix, scope, key, value} {
+	for _, part := range [...]string{n.prefix, scope, key, value} {
 		text = append(strconv.AppendInt(text, int64(len(part)), 10), ':')
 		text = append(text, part...)
 	}

@@ -1,7 +1,6 @@
-package redisbackend
+package wire
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
@@ -11,88 +10,54 @@ import (
 	"github.com/weir-go/weir/internal/ground/family"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
-	"github.com/weir-go/weir/redisbackend/internal/line"
 )
 
-// account is the sum of all charges of one Take on one key. It writes the arguments of take.lua
+// Mode is how a request is decided.
+type Mode struct {
+	Peeks   bool
+	Instant int64 // at which the script decides; 0: it reads the server's clock
+}
+
+// Verb returns the name of m in take.lua.
+func (m Mode) Verb() string {
+	if m.Peeks {
+		return "peek"
+	}
+	return "take"
+}
+
+// Account is the sum of all charges of one request on one key. It writes the arguments of take.lua
 // and reads the reply.
-type account struct {
+type Account struct {
 	backends.Account
-	name     string
-	limit    *encoded
-	enforces bool   // some charges are not Shadow, even if they cost no units
+	Encoded  *Encoded
+	Name     string
+	Enforces bool   // some charges are not Shadow, even if they cost no units
+	Ticket   int64  // of a concurrency limit: the id of its first unit
+	Digest   string // of the value, of a limit that counts values
 	settles  bool   // some charges have Lasts, so they get a ticket
 	lasts    int64  // the longest Lasts, in microseconds
-	ticket   int64  // of a concurrency limit: the id of its first unit
-	digest   string // of the value, of a limit that counts values
 }
 
-// accountsOf merges charges into the accounts of r, and sets the account of each charge.
-func (b *Bare) accountsOf(charges []backends.Charge, r *request, mode mode) (err error) {
-	r.merged, r.accountOf, err = backends.Accounts(charges, r.merged, r.accountOf)
-	if err != nil {
-		return fmt.Errorf("redisbackend: %w", err)
-	}
-	for _, a := range r.merged {
-		limit, err := b.encode(a.Limit, mode.instant)
-		if err != nil {
-			return fmt.Errorf("redisbackend: limit of scope %q: %w", a.Scope, err)
-		}
-		if limit.Held {
-			r.hasHeld = true
-			r.accounts = append(r.accounts, b.heldAccount(a, limit, mode))
-			continue
-		}
-		added := account{Account: a, name: b.name(limit.Kind, a.Scope, a.Key), limit: limit}
-		if limit.Values {
-			added.digest = b.digest(a.Scope, a.Key, a.Value)
-		}
-		r.accounts = append(r.accounts, added)
-	}
-	for i := range charges {
-		a := &r.accounts[r.accountOf[i]]
-		a.enforces = a.enforces || !charges[i].Shadow
-		if lasts := charges[i].Lasts; lasts > 0 && !a.limit.Values {
-			a.settles, a.lasts = true, max(a.lasts, lasts.Microseconds())
-		}
-	}
-	return nil
-}
-
-// formOf returns a text that is equal for requests that differ only in their keys.
-func formOf(accounts []account, mode mode) string {
-	a := &accounts[0]
-	if len(accounts) == 1 && !mode.peeks && a.Enforced == 1 && !a.HasShadow && !a.settles &&
-		!a.limit.Values {
-		return a.limit.takesOne
-	}
-	text := append(make([]byte, 0, 64*len(accounts)), mode.name()...)
-	for i := range accounts {
-		text = append(append(append(text, ' '), accounts[i].limit.text.(string)...), '=')
-		text = accounts[i].appendUnits(text)
-	}
-	return string(text)
-}
-
-// units returns the argument of take.lua for the units of a, an account of t. It is the number of
-// enforced units if there is no more to say. Otherwise it is a text: "3,1@60000000" for 3 enforced
-// units and 1 shadow unit, with a Lasts of a minute.
-func (a *account) units(t *takeJob) any {
-	held := !t.mode.peeks && a.limit.Held
-	if !held && a.enforces && !a.HasShadow && !a.settles && !a.limit.Values {
+// units returns the argument of take.lua for the units of a. It is the number of enforced units if
+// there is no more to say. Otherwise it is a text: "3,1@60000000" for 3 enforced units and 1 shadow
+// unit, with a Lasts of a minute.
+func (a *Account) units(m Mode, ids *IDs) any {
+	held := !m.Peeks && a.Encoded.Held
+	if !held && a.Enforces && !a.HasShadow && !a.settles && !a.Encoded.Values {
 		return a.Enforced
 	}
 	var room [64]byte
 	text := a.appendUnits(room[:0])
 	if held {
-		text = t.backend.holds.appendID(append(text, '#'), a.ticket)
+		text = ids.AppendID(append(text, '#'), a.Ticket)
 	}
 	return string(text)
 }
 
 // appendUnits appends that text, without the ids of units that are held.
-func (a *account) appendUnits(to []byte) []byte {
-	if a.enforces {
+func (a *Account) appendUnits(to []byte) []byte {
+	if a.Enforces {
 		to = strconv.AppendInt(to, a.Enforced, 10)
 	}
 	if a.HasShadow {
@@ -101,24 +66,24 @@ func (a *account) appendUnits(to []byte) []byte {
 	if a.settles {
 		to = strconv.AppendInt(append(to, '@'), a.lasts, 10)
 	}
-	if a.limit.Values {
-		to = append(append(to, '#'), a.digest...)
+	if a.Encoded.Values {
+		to = append(append(to, '#'), a.Digest...)
 	}
 	return to
 }
 
 // weight returns how much work a taking by a is for Redis: 1 is that of a bucket or a window.
-func (a *account) weight() int {
-	if !a.limit.Held {
-		return a.limit.weight
+func (a *Account) weight() int {
+	if !a.Encoded.Held {
+		return a.Encoded.weight
 	}
-	return a.limit.weight + int(a.held()/line.UnitsWeight)
+	return a.Encoded.weight + int(a.Held()/UnitsWeight)
 }
 
 // waits returns how many waits the reply has for a. Only logs have any.
-func (a *account) waits() int {
+func (a *Account) waits() int {
 	switch {
-	case !a.limit.Lists:
+	case !a.Encoded.Lists:
 		return 0
 	case a.HasShadow:
 		return 2
@@ -126,10 +91,10 @@ func (a *account) waits() int {
 	return 1
 }
 
-// held returns how many units a may come to hold. A charge above the limit never fits.
-func (a *account) held() int64 {
+// Held returns how many units a may come to hold. A charge above the limit never fits.
+func (a *Account) Held() int64 {
 	most := a.Limit.Burst()
-	if !a.limit.Held || a.Enforced > most {
+	if !a.Encoded.Held || a.Enforced > most {
 		return 0
 	}
 	n := a.Enforced
@@ -139,14 +104,15 @@ func (a *account) held() int64 {
 	return n
 }
 
-// take.lua replies the states that a request found, and whether it was allowed. Package family
-// computes from them what remains and how long to wait, as package memory does. That also checks
-// whether the request was rightly allowed.
-
-// result is the decisions on an account.
-type result struct {
-	enforced, shadow limits.Decision
+// Result is the decisions on an account.
+type Result struct {
+	Enforced, Shadow limits.Decision
 }
+
+var notAsked = limits.Decision{Allowed: true, Source: limits.SourceNotAsked}
+
+// NotAsked is the result of an account that no server was asked about.
+var NotAsked = Result{Enforced: notAsked, Shadow: notAsked}
 
 // foundState is the state that a request found for a key, under the limit that it charged.
 type foundState struct {
@@ -160,18 +126,23 @@ type foundState struct {
 	takes   bool            // the request was allowed, and is no peek
 }
 
-// readState cuts the numbers of a off the front of states, waits and serials. These are the numbers
-// in the reply to t that no earlier account has cut off. It returns false if the script never
-// replies such numbers.
-func (a *account) readState(t *takeJob, states, waits, serials *[]int64) (f foundState, ok bool) {
-	numbers := (*states)[:a.limit.width]
-	*states = (*states)[a.limit.width:]
+// unread is the numbers of a reply that no account has cut off yet.
+type unread struct {
+	now                    int64 // the instant of the decisions
+	allowed, takes         bool  // as of foundState
+	states, waits, serials []int64
+}
+
+// readState cuts the numbers of a off r. It returns false if the script never replies such numbers.
+func (a *Account) readState(r *unread) (f foundState, ok bool) {
+	numbers := r.states[:a.Encoded.width]
+	r.states = r.states[a.Encoded.width:]
 	f.Used = family.Used{At: numbers[0], A: numbers[1]}
 	if len(numbers) > 2 {
 		f.B = numbers[2]
 	}
-	f.now, f.asOf = t.Now, max(t.Now, f.At)
-	f.allowed, f.takes = t.allowed, t.allowed && !t.mode.peeks
+	f.now, f.asOf = r.now, max(r.now, f.At)
+	f.allowed, f.takes = r.allowed, r.takes
 	switch a.Limit.Algorithm() {
 	case limits.AlgorithmFixedWindow:
 		f.B = numbers[3]
@@ -182,18 +153,18 @@ func (a *account) readState(t *takeJob, states, waits, serials *[]int64) (f foun
 		f.B = numbers[3]
 		f.period = calendar.Period{Start: f.At, End: end, Next: end + numbers[4]}
 	}
-	if a.limit.Lists {
-		*waits = (*waits)[copy(f.waits[:a.waits()], *waits):]
+	if a.Encoded.Lists {
+		r.waits = r.waits[copy(f.waits[:a.waits()], r.waits):]
 	}
 	if a.settles {
-		f.serial, *serials = (*serials)[0], (*serials)[1:]
+		f.serial, r.serials = r.serials[0], r.serials[1:]
 	}
 	// A level is impossible if it is above twice the largest legal bucket: a key owes at most its
 	// maximum, and that may have been larger.
 	rate, highest := a.Limit.Rate(), int64(2*algorithm.MaxUnits+2)
-	isPossible := !a.limit.Drains ||
+	isPossible := !a.Encoded.Drains ||
 		!arith.ProductExceeds(f.A, rate.Units, highest, rate.Period.Microseconds())
-	if a.limit.Values { // B is 1 if the charged value is one of the A values
+	if a.Encoded.Values { // B is 1 if the charged value is one of the A values
 		isPossible = isPossible && f.B <= 1 && f.B <= f.A
 	}
 	return f, isPossible && f.serial < maxSerials
@@ -204,45 +175,45 @@ const maxSerials = 1 << 17
 
 // decide decides n units of the state s: f as it was found, or f after the enforced charges. wait
 // is how long a log says to wait.
-func (a *account) decide(
+func (a *Account) decide(
 	f *foundState, s family.Used, n, wait int64,
 ) (after family.Used, told family.Told, fits bool) {
 	switch {
-	case a.limit.Lists:
-		fits = n == 0 || n <= a.limit.Max-s.A || a.limit.Values && s.B > 0
+	case a.Encoded.Lists:
+		fits = n == 0 || n <= a.Encoded.Max-s.A || a.Encoded.Values && s.B > 0
 		if fits && n > 0 {
-			if a.limit.Values { // B is 1 for a known value, which takes no unit
+			if a.Encoded.Values { // B is 1 for a known value, which takes no unit
 				n, s.B = 1-s.B, 1
 			}
 			s.At, s.A = f.asOf, s.A+n
 		}
 		t := family.Told{InUse: s.A, Wait: wait}
 		if s.A > 0 {
-			t.Reset = max(0, s.At+a.limit.Period-f.asOf)
+			t.Reset = max(0, s.At+a.Encoded.Period-f.asOf)
 		}
 		return s, t, fits
 	case f.period.End > 0:
-		return a.limit.DecideIn(f.period, s, n, f.asOf)
+		return a.Encoded.DecideIn(f.period, s, n, f.asOf)
 	}
-	return a.limit.family.Decide(s, n, f.asOf, nil)
+	return a.Encoded.family.Decide(s, n, f.asOf, nil)
 }
 
 // decisions returns the decisions on a. fits reports whether the enforced charges fit. ok is false
 // if f is impossible. If the request is allowed, the shadow charges come on top of the enforced
 // ones.
-func (a *account) decisions(f *foundState) (r result, fits, ok bool) {
+func (a *Account) decisions(f *foundState) (r Result, fits, ok bool) {
 	after, t, fits := a.decide(f, f.Used, a.Enforced, f.waits[0])
-	r.enforced, ok = a.describe(f, after, t, a.Enforced, fits, f.waits[0])
+	r.Enforced, ok = a.describe(f, after, t, a.Enforced, fits, f.waits[0])
 	if ok && a.HasShadow {
 		s := f.Used
 		if f.allowed {
 			s = after
 		}
 		after, t, shadowFits := a.decide(f, s, a.Shadow, f.waits[1])
-		r.shadow, ok = a.describe(f, after, t, a.Shadow, shadowFits, f.waits[1])
-		if a.limit.Queues && r.shadow.Ticket != 0 {
+		r.Shadow, ok = a.describe(f, after, t, a.Shadow, shadowFits, f.waits[1])
+		if a.Encoded.Queues && r.Shadow.Ticket != 0 {
 			// A queue refunds only its latest taking. So the ticket of the other loses its serial.
-			r.enforced.Ticket &= ticketMask
+			r.Enforced.Ticket &= ticketMask
 		}
 	}
 	return r, fits, ok
@@ -250,7 +221,7 @@ func (a *account) decisions(f *foundState) (r result, fits, ok bool) {
 
 // describe returns the decision on n units of f, which left the state after. A request that took
 // nothing gets the Remaining and ResetAfter of f itself.
-func (a *account) describe(
+func (a *Account) describe(
 	f *foundState, after family.Used, t family.Told, n int64, fits bool, wait int64,
 ) (d limits.Decision, ok bool) {
 	if !f.takes {
@@ -259,29 +230,29 @@ func (a *account) describe(
 			t.Wait = untilFits
 		}
 	}
-	if !fits && n > a.limit.Max && !a.limit.Bans {
+	if !fits && n > a.Encoded.Max && !a.Encoded.Bans {
 		t.Wait = 0 // it never fits, and Describe reads no wait
 	}
 	ahead := f.asOf - f.now
 	t.Reset, t.Wait = t.Reset+ahead, t.Wait+ahead
 	if t.Reset < 0 || t.Wait < 0 || max(t.Reset, t.Wait) > longestWait ||
-		!fits && t.Wait == 0 && n <= a.limit.Max {
+		!fits && t.Wait == 0 && n <= a.Encoded.Max {
 		return d, false
 	}
-	a.limit.Describe(&d, n, t, fits)
+	a.Encoded.Describe(&d, n, t, fits)
 	d.At = f.now
 	if !f.allowed || !fits || n == 0 {
 		return d, true
 	}
-	if d.Delay = a.limit.Queued(after, n); d.Delay > 0 {
+	if d.Delay = a.Encoded.Queued(after, n); d.Delay > 0 {
 		d.Delay += arith.Wait(ahead)
 	}
-	if a.limit.Values && f.takes {
+	if a.Encoded.Values && f.takes {
 		d.Ticket = f.asOf
 	} else if a.settles && f.takes {
 		at := f.asOf
 		if a.Limit.Algorithm() == limits.AlgorithmSlidingWindow {
-			at = after.At / a.limit.Period // the number of the window: see settle.lua
+			at = after.At / a.Encoded.Period // the number of the window: see settle.lua
 		}
 		d.Ticket = ticketOf(at, f.serial)
 	}
@@ -292,3 +263,22 @@ func (a *account) describe(
 // charged under another limit. A window may owe for 200 years if its limit was lowered, a bucket
 // may drain for 100, and a step back of the clock adds a period.
 const longestWait = int64(202 * 366 * 24 * time.Hour / time.Microsecond)
+
+// giveBack returns the ending that gives back what a took, with the result r. It returns false if
+// there is nothing to give back. Units of concurrency limits are released instead.
+//
+// The instant of a taking is that of its reply. If the clock has stepped back, the taking counts
+// from a later instant, and less is returned.
+func (a *Account) giveBack(r *Result) (e Ending, ok bool) {
+	e = Ending{Name: a.Name, Encoded: a.Encoded, digest: a.Digest, givesBack: true}
+	e.Limit, e.Taken, e.Ticket = a.Limit, a.Enforced, r.Enforced.At
+	reset := r.Enforced.ResetAfter
+	if a.HasShadow && r.Shadow.Allowed {
+		e.Taken, reset = e.Taken+a.Shadow, r.Shadow.ResetAfter
+	}
+	if a.Encoded.Queues { // a queue knows takings by when their units have drained
+		e.Ticket += reset.Microseconds()
+	}
+	e.Taken = min(e.Taken, 1<<53) // only bans take more, and their counts are full by then
+	return e, e.Taken > 0 && !a.Encoded.Held
+}

@@ -1,4 +1,4 @@
-package redisbackend
+package wire
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/calendar"
-	"github.com/weir-go/weir/redisbackend/internal/line"
 )
 
 // calendarClock is how far the clocks of the servers are ahead of this process, in microseconds.
@@ -34,7 +33,7 @@ func (c *calendarClock) learn(err error) bool {
 	_, rest, found := strings.Cut(err.Error(), "WEIR asks again at ")
 	digits, _, _ := strings.Cut(rest, ":")
 	server, parseErr := strconv.ParseInt(digits, 10, 64)
-	if !found || parseErr != nil || server <= 0 || server > line.MaxNumber {
+	if !found || parseErr != nil || server <= 0 || server > maxNumber {
 		return false
 	}
 	c.ahead.Store(server - time.Now().UnixMicro())
@@ -42,8 +41,8 @@ func (c *calendarClock) learn(err error) bool {
 }
 
 // withPeriods adds to e, of a calendar limit, the periods around an instant: see calendar.lua.
-func withPeriods(e *encoded, instant int64) *encoded {
-	c := must(calendar.Of(string(e.limit.Period()))) // the limit was validated
+func withPeriods(e *Encoded, instant int64) *Encoded {
+	c, _ := calendar.Of(string(e.limit.Period())) // the limit was validated
 	starts := c.Around(instant)
 	for i := range starts {
 		starts[i] = max(0, starts[i]) // servers have no earlier instant

@@ -1,8 +1,9 @@
-package redisbackend
+package wire
 
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -34,42 +35,75 @@ var algorithms = [...]struct {
 
 const version = '1'
 
-// encoded is a limit as scripts read it.
-type encoded struct {
+// Supports reports whether scripts know the algorithm of a limit.
+func Supports(l limits.Limit) bool {
+	a := int(l.Algorithm())
+	return a < len(algorithms) && algorithms[a].letter != 0
+}
+
+// Family is the Lua file of a family, and the letters of its algorithms.
+type Family struct{ File, Letters string }
+
+// Families returns the families in the order of the algorithms.
+func Families() (found []Family) {
+	for _, a := range algorithms {
+		i := slices.IndexFunc(found, func(f Family) bool { return f.File == a.file })
+		switch {
+		case a.file == "": // a number that no algorithm has
+		case i < 0:
+			found = append(found, Family{a.file, string(a.letter)})
+		default:
+			found[i].Letters += string(a.letter)
+		}
+	}
+	return found
+}
+
+// Encoded is a limit as scripts read it.
+type Encoded struct {
 	family.Numbers
+	EndsWeight int // cost of a settlement, in keys
+
 	limit    limits.Limit
 	family   family.Compiled
 	width    int    // numbers of a state in a reply
 	weight   int    // cost of a taking, in keys
-	ends     int    // cost of a settlement, in keys
 	text     any    // a string, "1t 10 600000 1": version, letter, maximum, P, Q; see state.lua
 	takesOne string // the form of a request that takes one unit
 
 	from, until int64 // of a calendar: valid between these instants, Unix microseconds
 }
 
-// encodedLimits caches the encoded forms of the limits in use.
-type encodedLimits [256]atomic.Pointer[encoded]
+// Limits caches the encoded forms of the limits in use.
+type Limits struct {
+	cache    [256]atomic.Pointer[Encoded]
+	holdTime time.Duration
+	clock    calendarClock
+}
 
-// encode returns the encoded form of a limit, or an error if it is invalid. instant is when the
+// Encode returns the encoded form of a limit, or an error if it is invalid. instant is when the
 // script decides; 0: it reads the server's clock.
-func (b *Bare) encode(l limits.Limit, instant int64) (*encoded, error) {
-	entry := &b.limits[cacheIndex(l)]
+func (ls *Limits) Encode(l limits.Limit, instant int64) (*Encoded, error) {
+	entry := &ls.cache[cacheIndex(l)]
 	e := entry.Load()
 	if e != nil && e.limit == l &&
-		(e.until == 0 || b.calendarClock.isWithin(e.from, e.until, instant)) {
+		(e.until == 0 || ls.clock.isWithin(e.from, e.until, instant)) {
 		return e, nil
 	}
 	if err := l.Validate(); err != nil {
 		return nil, err
 	}
-	e = encode(l, b.holds.holdTime)
+	e = encode(l, ls.holdTime)
 	if l.Algorithm() == limits.AlgorithmCalendar {
-		e = withPeriods(e, b.calendarClock.now(instant))
+		e = withPeriods(e, ls.clock.now(instant))
 	}
 	entry.Store(e)
 	return e, nil
 }
+
+// Learn reports whether err comes from a server whose clock is in none of the calendar periods that
+// it was sent. If so, the next encoded forms have the right ones.
+func (ls *Limits) Learn(err error) bool { return ls.clock.learn(err) }
 
 func cacheIndex(l limits.Limit) uint8 {
 	rate := l.Rate()
@@ -90,7 +124,7 @@ func hashOf(text string) (h uint64) {
 
 // encode returns the encoded form of a legal limit. hold is the time for which a concurrency limit
 // holds a unit.
-func encode(l limits.Limit, hold time.Duration) *encoded {
+func encode(l limits.Limit, hold time.Duration) *Encoded {
 	rate := l.Rate()
 	p, q := rate.Period.Microseconds(), rate.Units
 	switch l.Algorithm() {
@@ -107,13 +141,13 @@ func encode(l limits.Limit, hold time.Duration) *encoded {
 	a := &algorithms[l.Algorithm()]
 	text := fmt.Sprintf("%c%c %d %d %d", version, a.letter, l.Burst(), p, q)
 	compiled, numbers := family.Compile(l)
-	e := &encoded{
-		Numbers: numbers, limit: l, family: compiled, width: a.numbers, weight: a.takes, ends: a.ends,
-		text: text, takesOne: "take " + text + "=1",
+	e := &Encoded{
+		Numbers: numbers, limit: l, family: compiled, width: a.numbers, weight: a.takes,
+		EndsWeight: a.ends, text: text, takesOne: "take " + text + "=1",
 	}
 	if numbers.Values { // a script reads and writes them all
 		values := int(numbers.Max / valuesWeight)
-		e.weight, e.ends = e.weight+values, e.ends+values
+		e.weight, e.EndsWeight = e.weight+values, e.EndsWeight+values
 	}
 	return e
 }
