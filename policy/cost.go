@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weir-go/weir/core"
@@ -31,16 +32,16 @@ type costCase struct {
 
 var costObject = object[costCase]{"costCase", []field[costCase]{
 	{"match", false, func(d *decoder, n *node, c *costCase) {
-		c.match = d.conditions(n, c.match, (*decoder).pattern)
+		c.match = readConditions(d, n, c.match, (*condition).readPattern)
 	}},
 	{"route", false, func(d *decoder, n *node, c *costCase) {
-		c.match = d.conditions(n, c.match, (*decoder).route)
+		c.match = readConditions(d, n, c.match, (*condition).readRoute)
 	}},
 	{"units", true, func(d *decoder, n *node, c *costCase) { c.units = d.number(n, 0, maxCost) }},
 }}
 
-func (d *decoder) cost(n *node) cost {
-	c := cost{at: n, units: 1}
+func (c *cost) read(d *decoder, n *node) {
+	c.at, c.units = n, 1
 	switch {
 	case n.kind == list:
 		d.list(n, func(item *node) {
@@ -48,7 +49,7 @@ func (d *decoder) cost(n *node) cost {
 			readObject(d, &costObject, item, one)
 			c.cases = append(c.cases, one)
 		})
-		d.checkCases(c.cases)
+		c.checkCases(d)
 	case n.kind == scalar && n.plain && isDigits(n.text):
 		c.units = d.number(n, 0, maxCost)
 	case n.kind == scalar && isName(n.text):
@@ -57,18 +58,17 @@ func (d *decoder) cost(n *node) cost {
 		d.mistake(n, "must be a number of units, a cost of the program, or a list such as "+
 			"[{match: POST /reports, units: 10}] (got %s)", n.describe())
 	}
-	return c
 }
 
 // checkCases reports cases that no request reaches.
-func (d *decoder) checkCases(cases []*costCase) {
+func (c *cost) checkCases(d *decoder) {
 	seen := make(map[string]*node)
-	for i, c := range cases {
-		if len(c.match) == 0 && i < len(cases)-1 {
-			d.mistake(c.at, "an entry without match is for every request: move it to the end, "+
+	for i, one := range c.cases {
+		if len(one.match) == 0 && i < len(c.cases)-1 {
+			d.mistake(one.at, "an entry without match is for every request: move it to the end, "+
 				"or add match")
 		}
-		for _, m := range c.match {
+		for _, m := range one.match {
 			text := m.text
 			if m.pattern == nil {
 				text = "route " + text
@@ -81,6 +81,78 @@ func (d *decoder) checkCases(cases []*costCase) {
 			seen[text] = m.at
 		}
 	}
+}
+
+// check reports a function that the file does not declare.
+func (c *cost) check(d *decoder, declared *wordSet) {
+	if c.name != "" {
+		declared.check(d, word{c.name, c.at}, "costs")
+	}
+}
+
+// firstAbove returns the first number of units above most that a request may cost, 0 if none is.
+func (c *cost) firstAbove(most int64) int64 {
+	for _, one := range c.cases {
+		if one.units > most {
+			return one.units
+		}
+	}
+	if c.units > most {
+		return c.units
+	}
+	return 0
+}
+
+// describe returns the cost as text.
+func (c *cost) describe() string {
+	switch {
+	case c.at == nil:
+		return "1"
+	case c.name != "":
+		return c.name
+	case c.cases == nil:
+		return fmt.Sprint(c.units)
+	}
+	texts := make([]string, len(c.cases))
+	for i, one := range c.cases {
+		texts[i] = fmt.Sprintf("%s %d", describeConditions(one.match), one.units)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// buildCost returns the cost function of c, or nil if every request costs 1. named has the
+// functions of the program.
+func buildCost[R any](c *cost, named map[string]func(R) int64, p places[R]) func(R) int64 {
+	switch {
+	case c.at == nil:
+		return nil
+	case c.name != "":
+		return named[c.name]
+	case len(c.cases) > 0:
+		cases := c.cases
+		return func(r R) int64 { return costOf(cases, p, r) }
+	case c.units != 1:
+		units := c.units
+		return func(R) int64 { return units }
+	}
+	return nil
+}
+
+// costOf returns the cost of r: that of the first case that matches, or 1 if none does. If a case
+// matches in only some readings of the path, costOf returns the highest cost of all possible
+// readings, so that no spelling makes a request cheaper.
+func costOf[R any](cases []*costCase, p places[R], r R) int64 {
+	highest := int64(0)
+	for _, c := range cases {
+		if len(c.match) > 0 && !p.match(c.match, r) {
+			continue
+		}
+		highest = max(highest, c.units)
+		if len(c.match) == 0 || p.except(c.match, r) {
+			return highest
+		}
+	}
+	return max(highest, 1)
 }
 
 // finalCost is the cost of a request once its status is known.
@@ -97,12 +169,12 @@ type finalCase struct {
 
 var finalObject = object[finalCase]{"finalCost", []field[finalCase]{
 	{"status", true, func(d *decoder, n *node, c *finalCase) {
-		d.each(n, func(item *node) { d.status(item, c) })
+		d.each(n, func(item *node) { c.readStatus(d, item) })
 	}},
 	{"units", true, func(d *decoder, n *node, c *finalCase) { c.units = d.number(n, 0, maxCost) }},
 }}
 
-func (d *decoder) finalCost(n *node) *finalCost {
+func readFinalCost(d *decoder, n *node) *finalCost {
 	f := &finalCost{at: n}
 	if n.kind == scalar && n.text == "spent" {
 		return f
@@ -120,8 +192,8 @@ func (d *decoder) finalCost(n *node) *finalCost {
 	return f
 }
 
-// status reads a status such as 401 or a class such as 5xx.
-func (d *decoder) status(n *node, c *finalCase) {
+// readStatus reads a status such as 401 or a class such as 5xx.
+func (c *finalCase) readStatus(d *decoder, n *node) {
 	class, isClass := strings.CutSuffix(strings.ToLower(n.text), "xx")
 	first, last := 0, 0
 	switch {
@@ -140,6 +212,15 @@ func (d *decoder) status(n *node, c *finalCase) {
 		c.statuses[status] = true
 	}
 	c.texts = append(c.texts, strings.ToLower(n.text))
+}
+
+// check reports cases that cost nothing, as the request does before.
+func (f *finalCost) check(d *decoder, before *cost) {
+	if len(f.cases) > 0 && before.isZero() &&
+		!slices.ContainsFunc(f.cases, func(c *finalCase) bool { return c.units > 0 }) {
+		d.mistake(f.at, "with cost: 0 no status costs anything: add an entry such as "+
+			"{status: 401, units: 1}")
+	}
 }
 
 // function returns f as a [core.Rule].FinalCost.
@@ -165,40 +246,7 @@ func (f *finalCost) function() func(core.Result) int64 {
 	}
 }
 
-// costOf returns the cost of r: that of the first case that matches, or 1 if none does. If a case
-// matches in only some readings of the path, costOf returns the highest cost of all possible
-// readings, so that no spelling makes a request cheaper.
-func (names Names[R]) costOf(cases []*costCase, r R) int64 {
-	highest := int64(0)
-	for _, c := range cases {
-		if len(c.match) > 0 && !names.matches(c.match, r) {
-			continue
-		}
-		highest = max(highest, c.units)
-		if len(c.match) == 0 || names.excepts(c.match, r) {
-			return highest
-		}
-	}
-	return max(highest, 1)
-}
-
-// describe returns the cost as text.
-func (c *cost) describe() string {
-	switch {
-	case c.at == nil:
-		return "1"
-	case c.name != "":
-		return c.name
-	case c.cases == nil:
-		return fmt.Sprint(c.units)
-	}
-	texts := make([]string, len(c.cases))
-	for i, one := range c.cases {
-		texts[i] = fmt.Sprintf("%s %d", describeConditions(one.match), one.units)
-	}
-	return strings.Join(texts, "; ")
-}
-
+// describe returns f as text; "" if it is nil.
 func (f *finalCost) describe() string {
 	switch {
 	case f == nil:
@@ -211,15 +259,4 @@ func (f *finalCost) describe() string {
 		texts[i] = fmt.Sprintf("status %s %d", strings.Join(c.texts, " "), c.units)
 	}
 	return strings.Join(texts, "; ")
-}
-
-func describeConditions(conditions []condition) string {
-	texts := make([]string, len(conditions))
-	for i, c := range conditions {
-		texts[i] = c.text
-		if c.route != "" && !strings.HasPrefix(c.text, "route ") {
-			texts[i] = "route " + c.text
-		}
-	}
-	return strings.Join(texts, ", ")
 }

@@ -5,9 +5,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/weir-go/weir/core"
 )
 
-// decoder reads nodes into a file and collects mistakes.
+// decoder knows the place in the file and collects mistakes. It reads the values that several parts
+// of a file have, such as texts and numbers; a type such as limit reads its own form.
 type decoder struct {
 	file     string
 	rule     string   // name of the current rule
@@ -142,6 +145,43 @@ func (d *decoder) text(n *node) (string, bool) {
 		return "", false
 	}
 	return n.text, true
+}
+
+// texts reads one text or a list of texts.
+func (d *decoder) texts(n *node) (texts []string) {
+	d.each(n, func(item *node) {
+		if text, ok := d.text(item); ok {
+			texts = append(texts, text)
+		}
+	})
+	return texts
+}
+
+// name reads the name of a rule, a scope or a class.
+func (d *decoder) name(n *node) string {
+	text, ok := d.text(n)
+	if !ok {
+		return ""
+	}
+	if len(text) > 64 ||
+		strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' }) {
+		d.mistake(n, "must have 1 to 64 printable ASCII characters (got %s)", quote(text))
+	}
+	return text
+}
+
+// mode reads a mode such as shadow or enforce 25%.
+func (d *decoder) mode(n *node) core.Mode {
+	text, ok := d.text(n)
+	if !ok {
+		return core.Enforce
+	}
+	m, err := core.ParseMode(text)
+	if err != nil {
+		d.mistake(n, "must be enforce, shadow, disabled or a share of the keys such as enforce "+
+			"25%% (got %s)", quote(text))
+	}
+	return m
 }
 
 // boolean reads true or false.

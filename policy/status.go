@@ -21,13 +21,6 @@ type Status struct {
 	whyNot      func(rule string, r any) string
 }
 
-// Status returns a new Status. It records that p came into force now.
-func (p *Policy[R]) Status() *Status {
-	s := &Status{}
-	put(s, p, nil)
-	return s
-}
-
 // put records that p came into force, with its changes.
 func put[R any](s *Status, p *Policy[R], changes []Change) {
 	if s == nil {
