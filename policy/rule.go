@@ -283,11 +283,11 @@ func (r *rule) depends() bool { return r.limit.by.at != nil || len(r.overrides) 
 // warn warns of a key that clients can change freely, and of overrides that have ended. rules are
 // those of the file.
 func (r *rule) warn(d *decoder, rules []*rule, now time.Time) {
-	boundsIt := func(other *rule) bool {
+	limitsToo := func(other *rule) bool {
 		return other.mode == core.Enforce && other.key.free() == nil && other.covers(r) &&
 			(other.value == nil || other.value.text == r.key.text)
 	}
-	if r.mode != core.Disabled && r.key.free() != nil && !slices.ContainsFunc(rules, boundsIt) {
+	if r.mode != core.Disabled && r.key.free() != nil && !slices.ContainsFunc(rules, limitsToo) {
 		d.in("key", func() { r.key.warn(d) })
 	}
 	for _, o := range r.overrides {

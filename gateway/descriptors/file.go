@@ -21,21 +21,6 @@ type File struct {
 	Text []byte
 }
 
-// Config is the limits of some files. It does not change. Make one with [Load] or [Parse].
-type Config struct {
-	domains map[string]*domain
-}
-
-// Domains returns the names of the domains, sorted.
-func (c *Config) Domains() []string {
-	var names []string
-	for name := range c.domains {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
 // Load reads files of limits, and all files of directories whose names end in .yaml or
 // .yml, except for policy files: see [Sort]. A directory without a file of limits is an error. The
 // error reports every mistake: see [Mistakes].
@@ -206,68 +191,6 @@ func Parse(files ...File) (*Config, error) {
 		return nil, mistakes(r.mistakes)
 	}
 	return r.config, nil
-}
-
-// reader reads files and collects their mistakes.
-type reader struct {
-	config   *Config
-	mistakes []*policy.Mistake
-	file     string
-	path     string // of the descriptor in hand
-	nodes    int
-	domain   *domain
-}
-
-func (r *reader) mistake(n *yaml.Node, format string, args ...any) {
-	m := &policy.Mistake{File: r.file, Rule: r.path, Text: fmt.Sprintf(format, args...)}
-	if n != nil {
-		m.Line, m.Column = n.Line, n.Column
-	}
-	r.mistakes = append(r.mistakes, m)
-}
-
-// read reads one file.
-func (r *reader) read(f File) {
-	r.file, r.path = f.Name, ""
-	if len(f.Text) > maxFile {
-		r.mistake(nil, "a file of limits has at most %d bytes (got %d)", maxFile, len(f.Text))
-		return
-	}
-	root := r.parse(f.Text)
-	if root == nil {
-		return
-	}
-	d := &domain{file: f.Name}
-	r.domain = d
-	var list *yaml.Node
-	seen := r.fields(root, fields{
-		"domain":         func(n *yaml.Node) { d.name = r.text(n, "domain") },
-		"descriptors":    func(n *yaml.Node) { list = n },
-		"all_or_nothing": func(n *yaml.Node) { d.allOrNothing = r.boolean(n, "all_or_nothing") },
-		"on_failure": func(n *yaml.Node) {
-			d.onFailure = onFailure(r.choice(n, "on_failure", onFailureNames))
-		},
-	})
-	if root.Kind != yaml.MappingNode {
-		return
-	}
-	switch before := r.config.domains[d.name]; {
-	case seen["domain"] == nil:
-		r.mistake(root, "domain is required: add it")
-	case len(d.name) > maxDomain:
-		r.mistake(seen["domain"], "domain must have at most %d bytes (got %d)", maxDomain, len(d.name))
-	case before != nil:
-		r.mistake(seen["domain"], "domain %q is also in %s: put its limits into one file",
-			d.name, before.file)
-	case d.name != "":
-		r.config.domains[d.name] = d
-	}
-	for unit := Second; unit <= Week; unit++ {
-		d.overrides[unit] = rule{path: overridePath}
-	}
-	if list != nil {
-		r.level(&d.level, list, "")
-	}
 }
 
 // Recognize reports whether a text is a file of limits by descriptors, and not a policy file
