@@ -62,7 +62,7 @@ func read(paths []string) (files []File, policies []string, err error) {
 }
 
 // Sort returns the names of the files of a directory that [Load] would read, and of its policy
-// files: those with rules and without descriptors. So one directory may have both kinds.
+// files: see [Recognize]. So one directory may have both kinds.
 func Sort(directory string) (limits, policies []string, err error) {
 	all, isDirectory, err := readAll(directory)
 	if err == nil && !isDirectory {
@@ -194,29 +194,40 @@ func Parse(files ...File) (*Config, error) {
 }
 
 // Recognize reports whether a text is a file of limits by descriptors, and not a policy file
-// or anything else. It says nothing of mistakes.
+// or anything else. It says nothing of mistakes. A file with descriptors is of limits. A file
+// without them is a policy if it has a field that policies alone have, such as version or rules.
+// Otherwise domain, on_failure or all_or_nothing make it a file of limits.
 func Recognize(text []byte) bool {
-	return has(text, "descriptors")
+	has := fieldsOf(text)
+	return has("descriptors") ||
+		!has(policyFields...) && has("domain", "on_failure", "all_or_nothing")
 }
 
-// isPolicy reports whether a text is a policy file. It says nothing of mistakes.
+// isPolicy reports whether a text is a policy file. It says nothing of mistakes. A file in a
+// directory that is neither a policy nor recognized counts as one of limits, which it fails to be.
 func isPolicy(text []byte) bool {
-	return has(text, "rules") && !has(text, "descriptors")
+	has := fieldsOf(text)
+	return has(policyFields...) && !has("descriptors")
 }
 
-// has reports whether a document has a field at its top.
-func has(text []byte, field string) bool {
+// policyFields are the fields at the top of policy files, without those of files of limits.
+var policyFields = []string{"version", "rules", "program", "client", "paths", "lists", "shed"}
+
+// fieldsOf returns a function that reports whether a document has one of some fields at its top.
+func fieldsOf(text []byte) func(fields ...string) bool {
 	root := new(reader).parse(text)
-	if root == nil { // not YAML, and its mistakes are those of the file that it looks like
-		return bytes.Contains(append([]byte("\n"), text...), []byte("\n"+field+":"))
+	return func(fields ...string) bool {
+		return slices.ContainsFunc(fields, func(field string) bool {
+			if root == nil { // not YAML, and its mistakes are those of the file that it looks like
+				return bytes.HasPrefix(text, []byte(field+":")) ||
+					bytes.Contains(text, []byte("\n"+field+":"))
+			}
+			for i := 0; root.Kind == yaml.MappingNode && i+1 < len(root.Content); i += 2 {
+				if root.Content[i].Value == field {
+					return true
+				}
+			}
+			return false
+		})
 	}
-	if root.Kind != yaml.MappingNode {
-		return false
-	}
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		if root.Content[i].Value == field {
-			return true
-		}
-	}
-	return false
 }
