@@ -20,7 +20,7 @@ var clientObject = object[client]{"client", []field[client]{
 	{"peer", false, func(d *decoder, n *node, c *client) {
 		if !d.boolean(n) {
 			d.mistake(n, "must be true: remove it if there are proxies in front (got %s)",
-				n.describe())
+				n.Describe())
 		}
 		c.is(d, n, "peer", keyfuncs.Peer, nil)
 	}},
@@ -48,7 +48,7 @@ var clientObject = object[client]{"client", []field[client]{
 			return
 		}
 		c.is(d, n, "", nil, nil)
-		if n.kind == mapping && (len(h.proxies) > 0) == h.anyPeer {
+		if n.Kind == mapping && (len(h.proxies) > 0) == h.anyPeer {
 			d.mistake(n, "needs either trusted-proxies, or any-peer: true if only the proxy can "+
 				"connect")
 		}
@@ -75,7 +75,7 @@ var singleHeaderObject = object[singleHeader]{"singleHeader", []field[singleHead
 func readClient(d *decoder, n *node) *client {
 	c := &client{ipv6: 64}
 	readObject(d, &clientObject, n, c)
-	if c.kind == nil && n.kind == mapping {
+	if c.kind == nil && n.Kind == mapping {
 		d.mistake(n, "must say how addresses are found: peer: true, trusted-proxies, "+
 			"forwarded, proxy-count or single-header")
 	}
@@ -86,7 +86,7 @@ func readClient(d *decoder, n *node) *client {
 func (c *client) is(d *decoder, n *node, text string, source keyfuncs.AddrSource, err error) {
 	if c.kind != nil {
 		d.mistake(n, "addresses are found in one way only, and line %d says another: remove one",
-			c.kind.line)
+			c.kind.Line)
 		return
 	}
 	c.kind, c.text, c.source = n, text, source

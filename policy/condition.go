@@ -25,7 +25,7 @@ func readConditions(
 		text    string
 		pattern bool
 	}
-	seen := make(map[entry]*node, len(before)+len(n.items))
+	seen := make(map[entry]*node, len(before)+len(n.Items))
 	for _, c := range before {
 		seen[entry{c.text, c.pattern != nil}] = c.at
 	}
@@ -41,7 +41,7 @@ func readConditions(
 		is := entry{c.text, c.pattern != nil}
 		if other := seen[is]; other != nil {
 			d.mistake(item, "%s is here twice, also in line %d: remove one", quote(c.text),
-				other.line)
+				other.Line)
 			return
 		}
 		seen[is] = item

@@ -43,20 +43,20 @@ var costObject = object[costCase]{"costCase", []field[costCase]{
 func (c *cost) read(d *decoder, n *node) {
 	c.at, c.units = n, 1
 	switch {
-	case n.kind == list:
+	case n.Kind == list:
 		d.list(n, func(item *node) {
 			one := &costCase{at: item}
 			readObject(d, &costObject, item, one)
 			c.cases = append(c.cases, one)
 		})
 		c.checkCases(d)
-	case n.kind == scalar && n.plain && isDigits(n.text):
+	case n.Kind == scalar && n.Plain && isDigits(n.Text):
 		c.units = d.number(n, 0, maxCost)
-	case n.kind == scalar && isName(n.text):
-		c.name = n.text
+	case n.Kind == scalar && isName(n.Text):
+		c.name = n.Text
 	default:
 		d.mistake(n, "must be a number of units, a cost of the program, or a list such as "+
-			"[{match: POST /reports, units: 10}] (got %s)", n.describe())
+			"[{match: POST /reports, units: 10}] (got %s)", n.Describe())
 	}
 }
 
@@ -75,7 +75,7 @@ func (c *cost) checkCases(d *decoder) {
 			}
 			if other := seen[text]; other != nil {
 				d.mistake(m.at, "%s has a cost already, in line %d: the first one counts, so "+
-					"remove one", quote(text), other.line)
+					"remove one", quote(text), other.Line)
 				continue
 			}
 			seen[text] = m.at
@@ -176,12 +176,12 @@ var finalObject = object[finalCase]{"finalCost", []field[finalCase]{
 
 func readFinalCost(d *decoder, n *node) *finalCost {
 	f := &finalCost{at: n}
-	if n.kind == scalar && n.text == "spent" {
+	if n.Kind == scalar && n.Text == "spent" {
 		return f
 	}
-	if n.kind != list {
+	if n.Kind != list {
 		d.mistake(n, "must be spent or a list such as [{status: [401, 5xx], units: 1}] (got %s)",
-			n.describe())
+			n.Describe())
 		return f
 	}
 	d.list(n, func(item *node) {
@@ -194,24 +194,24 @@ func readFinalCost(d *decoder, n *node) *finalCost {
 
 // readStatus reads a status such as 401 or a class such as 5xx.
 func (c *finalCase) readStatus(d *decoder, n *node) {
-	class, isClass := strings.CutSuffix(strings.ToLower(n.text), "xx")
+	class, isClass := strings.CutSuffix(strings.ToLower(n.Text), "xx")
 	first, last := 0, 0
 	switch {
-	case n.kind == scalar && isClass && len(class) == 1 && '1' <= class[0] && class[0] <= '5':
+	case n.Kind == scalar && isClass && len(class) == 1 && '1' <= class[0] && class[0] <= '5':
 		first = int(class[0]-'0') * 100
 		last = first + 99
-	case n.kind == scalar && len(n.text) == 3 && isDigits(n.text) && '1' <= n.text[0] &&
-		n.text[0] <= '5':
-		first = int(n.text[0]-'0')*100 + int(n.text[1]-'0')*10 + int(n.text[2]-'0')
+	case n.Kind == scalar && len(n.Text) == 3 && isDigits(n.Text) && '1' <= n.Text[0] &&
+		n.Text[0] <= '5':
+		first = int(n.Text[0]-'0')*100 + int(n.Text[1]-'0')*10 + int(n.Text[2]-'0')
 		last = first
 	default:
-		d.mistake(n, "must be a status such as 401 or a class such as 5xx (got %s)", n.describe())
+		d.mistake(n, "must be a status such as 401 or a class such as 5xx (got %s)", n.Describe())
 		return
 	}
 	for status := first; status <= last; status++ {
 		c.statuses[status] = true
 	}
-	c.texts = append(c.texts, strings.ToLower(n.text))
+	c.texts = append(c.texts, strings.ToLower(n.Text))
 }
 
 // check reports cases that cost nothing, as the request does before.

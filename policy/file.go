@@ -20,8 +20,8 @@ type fileText struct {
 
 var fileObject = object[fileText]{"policy", []field[fileText]{
 	{"version", true, func(d *decoder, n *node, _ *fileText) {
-		if n.kind != scalar || !n.plain || n.text != "1" {
-			d.mistake(n, "must be 1, the version of this format (got %s)", n.describe())
+		if n.Kind != scalar || !n.Plain || n.Text != "1" {
+			d.mistake(n, "must be 1, the version of this format (got %s)", n.Describe())
 		}
 	}},
 	{"domain", false, func(d *decoder, n *node, f *fileText) {
@@ -77,7 +77,7 @@ func (f *fileText) check(d *decoder) {
 		d.rule = r.name
 		if other := names[r.name]; other != nil {
 			d.in("name", func() {
-				d.mistake(r.at, "another rule has this name, in line %d: rename one", other.at.line)
+				d.mistake(r.at, "another rule has this name, in line %d: rename one", other.at.Line)
 			})
 		}
 		names[r.name] = r
@@ -111,7 +111,7 @@ func (f *fileText) expired(after, by time.Time) (lines []string) {
 	for _, r := range f.rules {
 		for _, o := range r.overrides {
 			if o.hasEnded(by) && !o.hasEnded(after) {
-				m := Mistake{f.name, o.at.line, o.at.column, r.name, "overrides", o.endedText()}
+				m := Mistake{f.name, o.at.Line, o.at.Column, r.name, "overrides", o.endedText()}
 				lines = append(lines, m.Error())
 			}
 		}

@@ -81,17 +81,17 @@ const (
 // readKey reads a key: a source, a list of keys that are joined, or {first: [...]}.
 func readKey(d *decoder, n *node) *key {
 	k := &key{word: word{at: n}}
-	switch n.kind {
+	switch n.Kind {
 	case list:
 		k.kind = joined
 		k.readParts(d, n)
 	case mapping:
 		k.kind = first
-		if len(n.entries) != 1 || n.entries[0].name.text != "first" {
+		if len(n.Entries) != 1 || n.Entries[0].Name.Text != "first" {
 			d.mistake(n, "must be a source, a list of keys that count together, or {first: [...]}")
 			return k
 		}
-		d.in("first", func() { k.readParts(d, n.entries[0].value) })
+		d.in("first", func() { k.readParts(d, n.Entries[0].Value) })
 		k.checkAlternatives(d)
 	default:
 		k.readSource(d, n)

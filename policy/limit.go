@@ -35,7 +35,7 @@ var planObject = object[limit]{"planLimit", []field[limit]{
 // read reads the limit of a rule.
 func (l *limit) read(d *decoder, n *node) {
 	l.at = n
-	if n.kind != mapping {
+	if n.Kind != mapping {
 		l.fixed = readLimit(d, n)
 		return
 	}
@@ -50,44 +50,44 @@ func (l *limit) read(d *decoder, n *node) {
 
 // readPlans reads the plans and their limits.
 func (l *limit) readPlans(d *decoder, n *node) {
-	if n.kind != mapping || len(n.entries) == 0 {
+	if n.Kind != mapping || len(n.Entries) == 0 {
 		d.mistake(n, "must be a map of plans to limits, such as {free: 100/hour, pro: "+
-			"10000/hour} (got %s)", n.describe())
+			"10000/hour} (got %s)", n.Describe())
 		return
 	}
 	seen := make(map[string]*node)
-	for _, e := range n.entries {
-		name := e.name.text
-		if e.name.kind != scalar || name == "" || e.name.isNull() || e.name.isNumberOrBoolean() {
-			d.mistake(e.name, "the name of a plan must be a text: write it in quotes (got %s)",
-				e.name.describe())
+	for _, e := range n.Entries {
+		name := e.Name.Text
+		if e.Name.Kind != scalar || name == "" || e.Name.IsNull() || e.Name.IsNumberOrBoolean() {
+			d.mistake(e.Name, "the name of a plan must be a text: write it in quotes (got %s)",
+				e.Name.Describe())
 			continue
 		}
 		d.in(name, func() {
 			if other := seen[name]; other != nil {
-				d.mistake(e.name, "is here twice, also in line %d: remove one", other.line)
+				d.mistake(e.Name, "is here twice, also in line %d: remove one", other.Line)
 				return
 			}
-			seen[name] = e.name
-			l.plans = append(l.plans, plan{word{name, e.name}, readLimit(d, e.value)})
+			seen[name] = e.Name
+			l.plans = append(l.plans, plan{word{name, e.Name}, readLimit(d, e.Value)})
 		})
 	}
 }
 
 // readLimit reads a limit such as 100/minute.
 func readLimit(d *decoder, n *node) limits.Limit {
-	if n.kind != scalar || n.isNull() {
-		d.mistake(n, "must be a limit such as 100/minute (got %s)", n.describe())
+	if n.Kind != scalar || n.IsNull() {
+		d.mistake(n, "must be a limit such as 100/minute (got %s)", n.Describe())
 		return limits.Limit{}
 	}
-	l, err := limits.Parse(n.text)
+	l, err := limits.Parse(n.Text)
 	if err != nil {
 		why := strings.ReplaceAll(err.Error(), "\n", "; ")
 		if _, after, ok := strings.Cut(why, `": `); ok && strings.HasPrefix(why, "limits: ") {
 			why = after
 		}
 		if !strings.Contains(why, "(got ") {
-			why += " (got " + quote(n.text) + ")"
+			why += " (got " + quote(n.Text) + ")"
 		}
 		if strings.HasSuffix(why, "(got 0)") {
 			why += ": for no limit write mode: disabled, to close a route a cost above its limit"

@@ -23,32 +23,32 @@ type addressList struct {
 }
 
 func (lists *addressLists) read(d *decoder, n *node) {
-	if n.kind != mapping {
-		d.mistake(n, "must be a map of names to lists of addresses (got %s)", n.describe())
+	if n.Kind != mapping {
+		d.mistake(n, "must be a map of names to lists of addresses (got %s)", n.Describe())
 		return
 	}
 	lists.byName = make(map[string]*addressList)
-	for _, e := range n.entries {
-		l := &addressList{word: word{e.name.text, e.name}}
-		if e.name.kind != scalar || !isWord(l.text, 40) || e.name.isNull() ||
-			e.name.isNumberOrBoolean() {
-			d.mistake(e.name, "the name of a list must have 1 to 40 letters, digits, - and _, "+
-				"in quotes if it is a number (got %s)", e.name.describe())
+	for _, e := range n.Entries {
+		l := &addressList{word: word{e.Name.Text, e.Name}}
+		if e.Name.Kind != scalar || !isWord(l.text, 40) || e.Name.IsNull() ||
+			e.Name.IsNumberOrBoolean() {
+			d.mistake(e.Name, "the name of a list must have 1 to 40 letters, digits, - and _, "+
+				"in quotes if it is a number (got %s)", e.Name.Describe())
 			continue
 		}
 		if other := lists.byName[l.text]; other != nil {
-			d.mistake(e.name, "list %s is here twice, also in line %d: remove one", quote(l.text),
-				other.at.line)
+			d.mistake(e.Name, "list %s is here twice, also in line %d: remove one", quote(l.text),
+				other.at.Line)
 			continue
 		}
 		lists.inOrder, lists.byName[l.text] = append(lists.inOrder, l), l
-		d.in(l.text, func() { l.read(d, e.value) })
+		d.in(l.text, func() { l.read(d, e.Value) })
 	}
 }
 
 // read reads the addresses of a list.
 func (l *addressList) read(d *decoder, n *node) {
-	if n.isNull() {
+	if n.IsNull() {
 		d.mistake(n, "has no value: write a list of addresses or remove it")
 		return
 	}

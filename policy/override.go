@@ -24,11 +24,11 @@ type override struct {
 
 var overrideObject = object[override]{"override", []field[override]{
 	{"for", true, func(d *decoder, n *node, o *override) {
-		if n.kind != mapping || len(n.entries) == 0 {
+		if n.Kind != mapping || len(n.Entries) == 0 {
 			d.mistake(n, "must be a map of keys to values, such as {user: tenant-42}")
 			return
 		}
-		o.values = n.entries
+		o.values = n.Entries
 	}},
 	{"limit", true, func(d *decoder, n *node, o *override) {
 		o.limit = readLimit(d, n)
@@ -38,10 +38,10 @@ var overrideObject = object[override]{"override", []field[override]{
 		}
 	}},
 	{"until", false, func(d *decoder, n *node, o *override) {
-		until, err := time.Parse(time.DateOnly, n.text)
-		if n.kind != scalar || err != nil {
+		until, err := time.Parse(time.DateOnly, n.Text)
+		if n.Kind != scalar || err != nil {
 			d.mistake(n, "must be a day such as 2026-12-31, at whose beginning in UTC the "+
-				"override ends (got %s)", n.describe())
+				"override ends (got %s)", n.Describe())
 			return
 		}
 		o.until = until
@@ -64,21 +64,21 @@ func (o *override) findKey(d *decoder, k *key, c *client) {
 	}
 	at := make(map[string]*node)
 	for _, e := range o.values {
-		if e.value.kind != scalar || e.value.isNull() || e.value.text == "" ||
-			e.value.isNumberOrBoolean() {
-			d.mistake(e.value, "must be a text: write it in quotes")
+		if e.Value.Kind != scalar || e.Value.IsNull() || e.Value.Text == "" ||
+			e.Value.IsNumberOrBoolean() {
+			d.mistake(e.Value, "must be a text: write it in quotes")
 			return
 		}
-		name := strings.Join(strings.Fields(e.name.text), " ")
+		name := strings.Join(strings.Fields(e.Name.Text), " ")
 		if source, arg, ok := strings.Cut(name, " "); ok && source != "cookie" {
 			name = source + " " + http.CanonicalHeaderKey(arg)
 		}
 		if at[name] != nil {
-			d.mistake(e.name, "%s is here twice, also in line %d: remove one", quote(name),
-				at[name].line)
+			d.mistake(e.Name, "%s is here twice, also in line %d: remove one", quote(name),
+				at[name].Line)
 			return
 		}
-		g.values[name], at[name] = e.value.text, e.name
+		g.values[name], at[name] = e.Value.Text, e.Name
 	}
 	failed := false
 	g.wrong = func(source, text string) {

@@ -1,14 +1,12 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/files/follow"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/shed"
 )
@@ -25,9 +23,9 @@ type Policy[R any] struct {
 // Load reads the policy file at path. Its error reports every mistake of the file (see [Mistakes]),
 // or why the file cannot be read.
 func Load[R any](path string, names Names[R]) (*Policy[R], error) {
-	text, err := readAll(path)
+	text, err := follow.Read(path, maxSize)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("policy: %w", err)
 	}
 	return Parse(path, text, names)
 }
@@ -147,36 +145,4 @@ func several(conditions []condition) string {
 	}
 	named := describeConditions(conditions[:maxNamed])
 	return fmt.Sprintf("%s and %d more", named, len(conditions)-maxNamed)
-}
-
-var errNoFile = errors.New("is not a file")
-
-// readAll reads a file, up to one byte more than a policy file may have. It opens regular files
-// only: opening a device may have an effect.
-func readAll(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("policy: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("policy: %s: %w", path, errNoFile)
-	}
-	return open(path)
-}
-
-// open opens path without blocking, in case it is no longer a regular file.
-func open(path string) ([]byte, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|nonBlocking, 0)
-	if err != nil {
-		return nil, fmt.Errorf("policy: %w", err)
-	}
-	defer file.Close()
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("policy: %s: %w", path, errNoFile)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, maxSize+1))
-	if err != nil {
-		return nil, fmt.Errorf("policy: %w", err)
-	}
-	return text, nil
 }

@@ -35,7 +35,7 @@ func (s *wordSet) read(d *decoder, n *node) {
 		switch {
 		case other != nil:
 			d.mistake(item, "%s is here twice, also in line %d: remove one", quote(text),
-				other.line)
+				other.Line)
 		case !isName(text):
 			d.mistake(item, "a name must have 1 to 40 letters, digits, - and _, and begin with "+
 				"a letter (got %s)", quote(text))

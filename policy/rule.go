@@ -78,9 +78,9 @@ var (
 // readRule reads a rule. It reads the name first, so that mistakes of other fields can show it.
 func readRule(d *decoder, n *node) *rule {
 	r := &rule{at: n}
-	for _, e := range n.entries {
-		if e.name.text == "name" && e.value.kind == scalar {
-			d.rule = e.value.text
+	for _, e := range n.Entries {
+		if e.Name.Text == "name" && e.Value.Kind == scalar {
+			d.rule = e.Value.Text
 		}
 	}
 	path := d.path
@@ -245,13 +245,13 @@ func (r *rule) checkScope(d *decoder, scope string, other *rule) {
 		case other == nil || other.name == r.name:
 		case other.local != r.local:
 			d.mistake(at, "is also that of rule %q in line %d, and one of them is local: give "+
-				"it a scope of its own", other.name, other.at.line)
+				"it a scope of its own", other.name, other.at.Line)
 		case other.depends() || r.depends() || other.limit.fixed != r.limit.fixed:
 			d.mistake(at, "is also that of rule %q in line %d: give rules of one scope the same "+
-				"limit, without plans and overrides", other.name, other.at.line)
+				"limit, without plans and overrides", other.name, other.at.Line)
 		case r.value != nil:
 			d.mistake(at, "is also that of rule %q in line %d: a key has one value at a time, so "+
-				"rules that count values need a scope each", other.name, other.at.line)
+				"rules that count values need a scope each", other.name, other.at.Line)
 		}
 	})
 }
@@ -270,7 +270,7 @@ func (r *rule) checkOverrides(d *decoder, c *client) {
 		o.findKey(d, r.key, c)
 		if other := keys[o.key]; other != nil && o.key != "" {
 			d.mistake(o.at, "another override is for the same key, in line %d: remove one",
-				other.at.line)
+				other.at.Line)
 		}
 		keys[o.key] = o
 		d.path = d.path[:len(d.path)-2]
@@ -369,7 +369,7 @@ func (r *rule) needsRoute() (n *node) {
 
 func (r *rule) outline() RuleOutline {
 	o := RuleOutline{
-		Name: r.name, Line: r.at.line, Key: r.key.text, Plan: r.limit.by.text, Cost: r.cost.name,
+		Name: r.name, Line: r.at.Line, Key: r.key.text, Plan: r.limit.by.text, Cost: r.cost.name,
 		Route: r.needsRoute() != nil,
 	}
 	if r.value != nil {

@@ -68,10 +68,10 @@ func readShed(d *decoder, n *node) *shedding {
 }
 
 func readSLO(d *decoder, n *node) time.Duration {
-	slo, err := time.ParseDuration(n.text)
-	if n.kind != scalar || err != nil || slo < minSLO || slo > maxSLO {
+	slo, err := time.ParseDuration(n.Text)
+	if n.Kind != scalar || err != nil || slo < minSLO || slo > maxSLO {
 		d.mistake(n, "must be a duration such as 300ms, %v to %v (got %s)", minSLO, maxSLO,
-			n.describe())
+			n.Describe())
 		return 0
 	}
 	return slo
@@ -82,7 +82,7 @@ func readWholeMode(d *decoder, n *node) core.Mode {
 	m := d.mode(n)
 	if m != core.Enforce && m != core.Shadow && m != core.Disabled {
 		d.mistake(n, "must be enforce, shadow or disabled: a share of the keys is for rules "+
-			"(got %s)", quote(n.text))
+			"(got %s)", quote(n.Text))
 	}
 	return m
 }
@@ -101,11 +101,11 @@ func readClasses(d *decoder, n *node) (classes []*shedClass) {
 	for i, c := range classes {
 		if other := names[c.name]; other != nil && c.name != "" {
 			d.mistake(c.at, "another class has the name %s, in line %d: rename one", quote(c.name),
-				other.line)
+				other.Line)
 		}
 		names[c.name] = c.at
 		last := i == len(classes)-1
-		if len(c.match) == 0 && !last && c.at.kind == mapping {
+		if len(c.match) == 0 && !last && c.at.Kind == mapping {
 			d.mistake(c.at, "a class without match is for every request: move it to the end, or "+
 				"add match")
 		}
