@@ -35,15 +35,19 @@ var mayImport = map[string][]string{
 	"shed/internal/adaptive": {"internal/ground/shedlimit"},
 	"tokens":                 {"nethttp"},
 	"plans":                  {"internal/ground/failure"},
-	"policy":                 {"headers", "keyfuncs", "shed"},
-	"stats":                  {"core"},
-	"admin":                  {"internal/http/hostname", "internal/http/operator", "stats"},
-	"client":                 {"client/internal/quota", "core", "internal/http/pacing"},
-	"chimw":                  {"keyfuncs", "nethttp", "shed"},
-	"ginmw":                  {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
-	"echomw":                 {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
+	"policy": {"headers", "internal/files/document", "internal/files/follow", "keyfuncs",
+		"shed"},
+	"stats":  {"core"},
+	"admin":  {"internal/http/hostname", "internal/http/operator", "stats"},
+	"client": {"client/internal/quota", "core", "internal/http/pacing"},
+	"chimw":  {"keyfuncs", "nethttp", "shed"},
+	"ginmw":  {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
+	"echomw": {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
 
 	"client/internal/quota": {},
+
+	"internal/files/document": {},
+	"internal/files/follow":   {},
 
 	"internal/http/operator":     {"limits"},
 	"internal/http/gate":         {"headers", "internal/http/answer", "internal/http/watch"},
@@ -86,6 +90,8 @@ var mayImportOf = map[string][]string{
 	"echomw": {"github.com/labstack/echo/v4"},
 	"plans":  {"github.com/hashicorp/golang-lru/v2"},
 	"policy": {"go.yaml.in/yaml/v4"},
+
+	"internal/files/document": {"go.yaml.in/yaml/v4"},
 }
 
 type pkg struct {
@@ -208,7 +214,8 @@ func TestGoModRequiresWhatTheLibraryImports(t *testing.T) {
 	importedBy := func(required string) (all []string) {
 		for _, p := range packages {
 			from, ours := inModule(p.ImportPath)
-			if ours && isPartOfTheLibrary(from) && slices.ContainsFunc(p.Imports, func(imported string) bool {
+			theirs := isPartOfTheLibrary(from) || strings.HasPrefix(from, "internal/files/")
+			if ours && theirs && slices.ContainsFunc(p.Imports, func(imported string) bool {
 				return imported == required || strings.HasPrefix(imported, required+"/")
 			}) {
 				all = append(all, from)

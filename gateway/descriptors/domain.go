@@ -3,6 +3,8 @@ package descriptors
 import (
 	"crypto/sha256"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -115,6 +117,25 @@ func (l *level) find(e Entry) *node {
 	return l.keys[e.Key]
 }
 
+// each calls do with every rule of l and below.
+func (l *level) each(do func(*rule)) {
+	visit := func(n *node) {
+		if n.rule != nil {
+			do(n.rule)
+		}
+		n.each(do)
+	}
+	for _, n := range l.exact {
+		visit(n)
+	}
+	for i := range l.wildcards {
+		visit(l.wildcards[i].node)
+	}
+	for _, n := range l.keys {
+		visit(n)
+	}
+}
+
 // match returns the descriptor of the file that entries match, or nil. It
 // appends the key under which they count to key. If whole, it does so without a match, too.
 func (d *domain) match(key []byte, entries []Entry, whole bool) (n *node, _ []byte) {
@@ -136,6 +157,70 @@ func (d *domain) match(key []byte, entries []Entry, whole bool) (n *node, _ []by
 }
 
 var noLevel level
+
+// limitsOf returns the limit by which a descriptor with a limit of its own counts: that of its rule
+// n by the same unit, so that both count together, or one whose scope goes by the keys of the
+// entries, which the configuration of the proxy has.
+func (d *domain) limitsOf(one *Descriptor, n *node) []limit {
+	shown := Limit{Unit: one.Limit.Unit, Multiplier: one.Limit.Multiplier}
+	if n != nil && n.rule != nil {
+		if l := n.rule.by(shown.window()); l != nil {
+			return []limit{*l}
+		}
+	}
+	path := overridePath
+	for i := range one.Entries {
+		path += "." + one.Entries[i].Key
+		if len(path) > maxKey {
+			break
+		}
+	}
+	return []limit{d.byUnit(shown, 0, path)}
+}
+
+// isBy reports whether of has a limit by the unit of l, which counts in its window.
+func (of *rule) isBy(l *Limit) bool { return of.by(l.window()) != nil }
+
+// by returns the limit of of that counts in a window such as "minute", or nil.
+func (of *rule) by(window string) *limit {
+	for i := range of.limits {
+		if l := &of.limits[i]; !l.native && l.shown.window() == window {
+			return l
+		}
+	}
+	return nil
+}
+
+// window returns what a limit by unit is by, such as "minute" or "10minute".
+func (l *Limit) window() string {
+	if l.Multiplier <= 1 {
+		return l.Unit.String()
+	}
+	return strconv.FormatUint(uint64(l.Multiplier), 10) + l.Unit.String()
+}
+
+// byUnit returns the i-th limit of a rule by unit. path is that of the rule.
+func (d *domain) byUnit(shown Limit, i int, path string) limit {
+	l := limit{shown: shown, scope: scopeOf(shown.window(), d.name, path)}
+	l.limit = windowOf(shown.Unit, shown.Multiplier)
+	if d.allOrNothing {
+		l.native, l.scope = true, scopeOf(fmt.Sprintf("%d.%s", i, shown.window()), d.name, path)
+		l.limit = l.limit.WithUnits(max(1, int64(shown.RequestsPerUnit))) // setCosts knows of 0
+	}
+	return l
+}
+
+// scopeOf returns the scope of a limit. A rule shares it with one in 4,096 others, so that a flood
+// of values under one rule displaces keys of hardly another: scopes share a full store evenly.
+// Rules of one scope do not count together, since keys have all entries. A Memory has room for
+// 65,535 limits, so not each of 100,000 rules can have a scope.
+func scopeOf(window, domain, path string) string {
+	h := fnv.New32a()
+	io.WriteString(h, path)
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	n := h.Sum32()
+	return fmt.Sprintf("rls:%s:%s:%c%c", window, domain, letters[n>>6&63], letters[n&63])
+}
 
 // appendEntry appends an entry so that no other list of entries has the same text.
 func appendEntry(key []byte, name, value string) []byte {
@@ -202,44 +287,3 @@ var windows = func() (all [Week + 1]limits.Limit) {
 	all[Year] = limits.Calendar(windowUnits, limits.Year)
 	return all
 }()
-
-// Explanation is what a file has for a descriptor.
-type Explanation struct {
-	Rule          string   // such as "tenant_acme.path"
-	Limits        []string // such as "100/minute" or "100/5 minutes"; nil: unlimited
-	Shadow, Quota bool
-	Together      []string // values of the file under which others count together with the descriptor
-}
-
-// Explain returns what the limits of a domain have for a descriptor with these entries.
-// ok is false if there is no limit for it.
-func (c *Config) Explain(domain string, entries []Entry) (e Explanation, ok bool) {
-	d := c.domains[domain]
-	if d == nil {
-		return e, false
-	}
-	n, _ := d.match(nil, entries, false)
-	if n == nil || n.rule == nil {
-		return e, false
-	}
-	e = Explanation{Rule: n.rule.path, Shadow: n.rule.shadow, Quota: n.rule.quota}
-	for _, l := range n.rule.limits {
-		text := l.limit.String()
-		if l.shown.Unit != 0 && (!l.native || d.allOrNothing) {
-			text = fmt.Sprintf("%d/%v", l.shown.RequestsPerUnit, l.shown.Unit)
-			if n := l.shown.Multiplier; n > 1 {
-				text = fmt.Sprintf("%d/%d %vs", l.shown.RequestsPerUnit, n, l.shown.Unit)
-			}
-		}
-		e.Limits = append(e.Limits, text)
-	}
-	l := &d.level
-	for _, entry := range entries {
-		n := l.find(entry)
-		if n.shares {
-			e.Together = append(e.Together, entry.Key+"="+n.value)
-		}
-		l = &n.level
-	}
-	return e, true
-}

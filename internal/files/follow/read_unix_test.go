@@ -1,6 +1,6 @@
 //go:build unix
 
-package policy
+package follow
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ func TestANamedPipeIsNotWaitedFor(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Skip(err)
 	}
-	for name, read := range map[string]func(string) ([]byte, error){"read": readAll, "open": open} {
-		if text, err := read(path); !errors.Is(err, errNoFile) {
+	for name, read := range map[string]func(string, int64) ([]byte, error){"read": Read, "open": open} {
+		if text, err := read(path, 1); !errors.Is(err, ErrNoFile) {
 			t.Errorf("%s: %q, %v", name, text, err)
 		}
 	}

@@ -1,18 +1,81 @@
 package descriptors
 
 import (
+	"errors"
 	"fmt"
-	"hash/fnv"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v4"
+	"go.yaml.in/yaml/v4/plugin/loaderlimits"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/policy"
 )
+
+// reader reads files and collects their mistakes.
+type reader struct {
+	config   *Config
+	mistakes []*policy.Mistake
+	file     string
+	path     string // of the descriptor in hand
+	nodes    int
+	domain   *domain
+}
+
+func (r *reader) mistake(n *yaml.Node, format string, args ...any) {
+	m := &policy.Mistake{File: r.file, Rule: r.path, Text: fmt.Sprintf(format, args...)}
+	if n != nil {
+		m.Line, m.Column = n.Line, n.Column
+	}
+	r.mistakes = append(r.mistakes, m)
+}
+
+// read reads one file.
+func (r *reader) read(f File) {
+	r.file, r.path = f.Name, ""
+	if len(f.Text) > maxFile {
+		r.mistake(nil, "a file of limits has at most %d bytes (got %d)", maxFile, len(f.Text))
+		return
+	}
+	root := r.parse(f.Text)
+	if root == nil {
+		return
+	}
+	d := &domain{file: f.Name}
+	r.domain = d
+	var list *yaml.Node
+	seen := r.fields(root, fields{
+		"domain":         func(n *yaml.Node) { d.name = r.text(n, "domain") },
+		"descriptors":    func(n *yaml.Node) { list = n },
+		"all_or_nothing": func(n *yaml.Node) { d.allOrNothing = r.boolean(n, "all_or_nothing") },
+		"on_failure": func(n *yaml.Node) {
+			d.onFailure = onFailure(r.choice(n, "on_failure", onFailureNames))
+		},
+	})
+	if root.Kind != yaml.MappingNode {
+		return
+	}
+	switch before := r.config.domains[d.name]; {
+	case seen["domain"] == nil:
+		r.mistake(root, "domain is required: add it")
+	case len(d.name) > maxDomain:
+		r.mistake(seen["domain"], "domain must have at most %d bytes (got %d)", maxDomain, len(d.name))
+	case before != nil:
+		r.mistake(seen["domain"], "domain %q is also in %s: put its limits into one file",
+			d.name, before.file)
+	case d.name != "":
+		r.config.domains[d.name] = d
+	}
+	for unit := Second; unit <= Week; unit++ {
+		d.overrides[unit] = rule{path: overridePath}
+	}
+	if list != nil {
+		r.level(&d.level, list, "")
+	}
+}
 
 // level reads a list of descriptors into l. above is the path that leads there.
 func (r *reader) level(l *level, list *yaml.Node, above string) {
@@ -220,50 +283,6 @@ func (r *reader) limit(of *rule, n *yaml.Node, i int) {
 	}
 }
 
-// isBy reports whether of has a limit by the unit of l, which counts in its window.
-func (of *rule) isBy(l *Limit) bool { return of.by(l.window()) != nil }
-
-// by returns the limit of of that counts in a window such as "minute", or nil.
-func (of *rule) by(window string) *limit {
-	for i := range of.limits {
-		if l := &of.limits[i]; !l.native && l.shown.window() == window {
-			return l
-		}
-	}
-	return nil
-}
-
-// window returns what a limit by unit is by, such as "minute" or "10minute".
-func (l *Limit) window() string {
-	if l.Multiplier <= 1 {
-		return l.Unit.String()
-	}
-	return strconv.FormatUint(uint64(l.Multiplier), 10) + l.Unit.String()
-}
-
-// byUnit returns the i-th limit of a rule by unit. path is that of the rule.
-func (d *domain) byUnit(shown Limit, i int, path string) limit {
-	l := limit{shown: shown, scope: scopeOf(shown.window(), d.name, path)}
-	l.limit = windowOf(shown.Unit, shown.Multiplier)
-	if d.allOrNothing {
-		l.native, l.scope = true, scopeOf(fmt.Sprintf("%d.%s", i, shown.window()), d.name, path)
-		l.limit = l.limit.WithUnits(max(1, int64(shown.RequestsPerUnit))) // setCosts knows of 0
-	}
-	return l
-}
-
-// scopeOf returns the scope of a limit. A rule shares it with one in 4,096 others, so that a flood
-// of values under one rule displaces keys of hardly another: scopes share a full store evenly.
-// Rules of one scope do not count together, since keys have all entries. A Memory has room for
-// 65,535 limits, so not each of 100,000 rules can have a scope.
-func scopeOf(window, domain, path string) string {
-	h := fnv.New32a()
-	io.WriteString(h, path)
-	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-	n := h.Sum32()
-	return fmt.Sprintf("rls:%s:%s:%c%c", window, domain, letters[n>>6&63], letters[n&63])
-}
-
 // unitOfPeriod returns the unit that is as long as the period of a limit, 0 if no unit is.
 func unitOfPeriod(l limits.Limit) Unit {
 	switch l.Period() {
@@ -336,4 +355,153 @@ func (r *reader) value(n *yaml.Node) any {
 		}
 	}
 	return n.Value
+}
+
+// parse returns the root of a document.
+func (r *reader) parse(text []byte) (root *yaml.Node) {
+	defer func() { // a library that fails on a hostile file must not end the program
+		if v := recover(); v != nil {
+			r.mistake(nil, "the file cannot be read as YAML")
+			root = nil
+		}
+	}()
+	var document yaml.Node
+	bounds := loaderlimits.New(loaderlimits.DepthFunc(func(depth int, _ *yaml.DepthContext) error {
+		if depth > maxDepth {
+			return fmt.Errorf("lists and maps are more than %d deep", maxDepth)
+		}
+		return nil
+	}))
+	if err := yaml.Load(text, &document, yaml.WithPlugin(bounds), yaml.WithUniqueKeys(false)); err != nil {
+		var one *yaml.LoadError
+		var all *yaml.LoadErrors
+		if errors.As(err, &all) && len(all.Errors) > 0 {
+			one = all.Errors[0]
+		}
+		if one == nil && !errors.As(err, &one) {
+			r.mistake(nil, "not YAML: %v", err)
+			return nil
+		}
+		r.mistake(&yaml.Node{Line: one.Mark.Line, Column: one.Mark.Column}, "not YAML: %s", one.Message)
+		return nil
+	}
+	if document.Kind != yaml.DocumentNode || len(document.Content) != 1 {
+		r.mistake(nil, "the file is empty: write domain and descriptors")
+		return nil
+	}
+	return document.Content[0]
+}
+
+// fields says how to read the fields of a map.
+type fields map[string]func(*yaml.Node)
+
+// fields reads a map, and returns the values of the fields that it has.
+func (r *reader) fields(n *yaml.Node, of fields) (seen map[string]*yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		r.mistake(n, "must be a map with the fields %s (got %s)", of.names(), describe(n))
+		return nil
+	}
+	seen = make(map[string]*yaml.Node)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, value := n.Content[i], n.Content[i+1]
+		read := of[name.Value]
+		switch {
+		case name.Kind != yaml.ScalarNode || read == nil:
+			r.mistake(name, "there is no field %s: the fields are %s", describe(name), of.names())
+		case seen[name.Value] != nil:
+			r.mistake(name, "%s is here twice, also in line %d: remove one", name.Value, seen[name.Value].Line)
+		case value.Kind == yaml.AliasNode || value.Anchor != "":
+			r.mistake(value, "anchors and aliases are not supported: write the value where it belongs")
+		case isNull(value):
+			r.mistake(name, "%s has no value: write one or remove the field", name.Value)
+			seen[name.Value] = value
+		default:
+			seen[name.Value] = value
+			read(value)
+		}
+	}
+	return seen
+}
+
+func (of fields) names() string {
+	var names []string
+	for name := range of {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// describe returns what n is, for mistakes.
+func describe(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Kind == yaml.MappingNode:
+		return "a map"
+	case isNull(n):
+		return "nothing"
+	}
+	return quote(n.Value)
+}
+
+// quote returns a text of the file as mistakes show it.
+func quote(s string) string {
+	if len(s) > 60 {
+		s = s[:60] + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// text returns a scalar as it is written, since 010 is a text, too.
+func (r *reader) text(n *yaml.Node, field string) string {
+	if n.Kind != yaml.ScalarNode || n.Value == "" {
+		r.mistake(n, "%s must be a text that is not empty (got %s)", field, describe(n))
+		return ""
+	}
+	return n.Value
+}
+
+// optional is text where "" means the same as no field: generators of files write it.
+func (r *reader) optional(n *yaml.Node, field string) string {
+	if n.Kind == yaml.ScalarNode && n.Value == "" {
+		return ""
+	}
+	return r.text(n, field)
+}
+
+func (r *reader) boolean(n *yaml.Node, field string) bool {
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
+		r.mistake(n, "%s must be true or false (got %s)", field, describe(n))
+		return false
+	}
+	return strings.EqualFold(n.Value, "true")
+}
+
+func (r *reader) choice(n *yaml.Node, field string, words []string) int {
+	i := slices.Index(words, strings.ToLower(n.Value))
+	if n.Kind != yaml.ScalarNode || i < 0 {
+		last := len(words) - 1
+		r.mistake(n, "%s must be %s or %s (got %s)",
+			field, strings.Join(words[:last], ", "), words[last], describe(n))
+		return 0
+	}
+	return i
+}
+
+// items calls read with each item of a list.
+func (r *reader) items(n *yaml.Node, field string, read func(*yaml.Node)) {
+	if n.Kind != yaml.SequenceNode {
+		r.mistake(n, "%s must be a list (got %s)", field, describe(n))
+		return
+	}
+	for _, item := range n.Content {
+		if item.Kind == yaml.AliasNode || item.Anchor != "" {
+			r.mistake(item, "anchors and aliases are not supported: write the value where it belongs")
+			continue
+		}
+		read(item)
+	}
 }

@@ -1,5 +1,5 @@
 //go:build !unix
 
-package policy
+package follow
 
 const nonBlocking = 0 // files are never named pipes here
