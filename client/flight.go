@@ -44,6 +44,7 @@ type ticket struct {
 	at       instant       // when it started
 	last     instant       // when the one before it started
 	heldBack bool          // had to wait
+	outdated bool          // when its answer arrived: see flight
 	probes   bool          // told had nothing left: its answer shows whether there is more
 	early    bool          // was sent before the told instant, to test it: see doubt
 	claim    time.Duration // if early and told had nothing left: the wait that it tests; else 0

@@ -24,9 +24,6 @@ type member struct {
 // not limit a rate. structured checks what separates members and parameters, as RFC 9651 asks, but
 // not the parameters that it ignores.
 func structured(values, policies []string) (least Rest, ok bool) {
-	if size(values) > maxStructured {
-		return Rest{}, false
-	}
 	old := Rest{Left: absent, Limit: absent, end: absent, Whole: true, Source: sourceRateLimit}
 	list := members{lines: values}
 	for m, more := list.next(); more; m, more = list.next() {
@@ -59,7 +56,7 @@ func structured(values, policies []string) (least Rest, ok bool) {
 // policyOf returns the member of RateLimit-Policy with a name.
 func policyOf(policies []string, name string) member {
 	list := members{lines: policies}
-	for m, more := list.next(); more && size(policies) <= maxStructured; m, more = list.next() {
+	for m, more := list.next(); more; m, more = list.next() {
 		if m.name == name {
 			return m
 		}
@@ -68,18 +65,20 @@ func policyOf(policies []string, name string) member {
 }
 
 // members reads the first maxLimits members of a List or a Dictionary. All lines of a field are
-// one.
+// one, which is malformed if it is longer than maxStructured.
 type members struct {
 	lines     []string
 	rest      string // of the present line
+	size      int    // of the lines so far
 	read      int
 	malformed bool
 }
 
 func (l *members) next() (m member, more bool) {
-	if l.rest == "" && len(l.lines) > 0 {
+	if l.rest == "" && len(l.lines) > 0 && !l.malformed {
 		l.rest, l.lines = strings.Trim(l.lines[0], " "), l.lines[1:]
-		l.malformed = l.rest == ""
+		l.size += len(l.rest)
+		l.malformed = l.rest == "" || l.size > maxStructured
 	}
 	if l.rest == "" || l.malformed || l.read == maxLimits {
 		return member{}, false
@@ -100,12 +99,14 @@ func (l *members) next() (m member, more bool) {
 // cutMember cuts the first member of a List or a Dictionary.
 func cutMember(s string) (m member, rest string, ok bool) {
 	var key, value string
-	m = member{r: absent, t: absent, q: absent}
+	m = member{value: absent, r: absent, t: absent, q: absent}
 	if c := s[0]; c != '"' && c != '*' && (c|0x20 < 'a' || c|0x20 > 'z') {
 		return m, s, false
 	}
 	m.name, value, s, ok = cutPair(s)
-	m.value = integer(value)
+	if value != "" {
+		m.value = integer(value)
+	}
 	for ok && strings.HasPrefix(s, ";") {
 		key, value, s, ok = cutPair(strings.TrimLeft(s[1:], " "))
 		switch key {
@@ -155,9 +156,16 @@ func cutItem(s string, stop byte) (item, rest string, ok bool) {
 }
 
 // integer reads a non-negative Integer.
-func integer(s string) int64 {
-	if n, ok := digitsOf(s); ok && len(s) <= maxDigits {
-		return n
+func integer(s string) (n int64) {
+	if s == "" || len(s) > maxDigits {
+		return absent
 	}
-	return absent
+	for i := range len(s) {
+		digit := s[i] - '0'
+		if digit > 9 {
+			return absent
+		}
+		n = 10*n + int64(digit)
+	}
+	return n
 }
