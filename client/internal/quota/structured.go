@@ -8,15 +8,17 @@ const maxDigits = 15
 // absent is the value of a parameter that is missing, or no Integer.
 const absent = -1
 
-// member is a member of RateLimit or RateLimit-Policy, with the parameters that count.
+// member is a member of RateLimit, RateLimit-Policy or Cache-Status, with the parameters that count.
 //
 //	RateLimit:        "minute";r=3;t=20
 //	RateLimit-Policy: "minute";q=10;w=60
+//	Cache-Status:     ExampleCache;hit
 type member struct {
 	name      string
 	value     int64 // name=value of a Dictionary
 	r, t, q   int64
 	otherUnit bool // counts something else than requests
+	hit       bool // of Cache-Status
 }
 
 // structured reads RateLimit: a List since draft -08, a Dictionary in draft -07. The member with
@@ -116,6 +118,8 @@ func cutMember(s string) (m member, rest string, ok bool) {
 			m.t = integer(value)
 		case "q":
 			m.q = integer(value)
+		case "hit":
+			m.hit = value == "" || value == "?1"
 		case "qu":
 			m.otherUnit = value != "request" && value != "requests"
 		}
@@ -155,17 +159,21 @@ func cutItem(s string, stop byte) (item, rest string, ok bool) {
 	return "", s, false
 }
 
-// integer reads a non-negative Integer.
+// integer reads a non-negative Integer, of which -0 is one.
 func integer(s string) (n int64) {
-	if s == "" || len(s) > maxDigits {
+	digits := strings.TrimPrefix(s, "-")
+	if digits == "" || len(digits) > maxDigits {
 		return absent
 	}
-	for i := range len(s) {
-		digit := s[i] - '0'
+	for i := range len(digits) {
+		digit := digits[i] - '0'
 		if digit > 9 {
 			return absent
 		}
 		n = 10*n + int64(digit)
+	}
+	if n > 0 && len(digits) < len(s) {
+		return absent
 	}
 	return n
 }
