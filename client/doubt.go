@@ -44,8 +44,9 @@ func (d *doubt) believed(
 	return at
 }
 
-// judge learns from the answer to a request, which may have been let through early. It reports whether nothing was said to be left, and that is refuted. A denial that asks
-// for less than the claim proves only that. Repeated ones prove the sum.
+// judge learns from the answer to a request, which may have been let through early. It reports
+// whether nothing was said to be left, and that is refuted. A denial that asks for less than the
+// claim proves only that. Repeated ones prove the sum.
 func (d *doubt) judge(tk ticket, now instant, a *answer) (refuted bool) {
 	switch {
 	case a.limited && a.global: // is about another limit

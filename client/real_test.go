@@ -300,8 +300,10 @@ func TestWhatACacheToldAnotherClientHoldsNothingBack(t *testing.T) {
 		Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1),
 		Key: func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil },
 	}}})
-	site := httptest.NewServer(limiter.Handler(http.HandlerFunc(
-		func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "public, max-age=60") })))
+	page := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=60")
+	}
+	site := httptest.NewServer(limiter.Handler(http.HandlerFunc(page)))
 	t.Cleanup(site.Close)
 	url := startNginx(t, fmt.Sprintf(nginxCacheConfig, site.URL), nil)
 	other, err := http.Get(url)

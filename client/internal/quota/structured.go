@@ -8,7 +8,8 @@ const maxDigits = 15
 // absent is the value of a parameter that is missing, or no Integer.
 const absent = -1
 
-// member is a member of RateLimit, RateLimit-Policy or Cache-Status, with the parameters that count.
+// member is a member of RateLimit, RateLimit-Policy or Cache-Status, with the parameters that
+// count.
 //
 //	RateLimit:        "minute";r=3;t=20
 //	RateLimit-Policy: "minute";q=10;w=60
