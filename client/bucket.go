@@ -76,7 +76,9 @@ func (b *bucket) ready(o *Options, cost *spend, now instant) opinion {
 	}
 	n, t := opinion{at: now}, &b.told
 	n.bind(b.cap.next(), sourceLimit)
-	n.bind(b.opening.next(&b.flight, t.empty(), t.window, now), sourceFirstAnswer)
+	empty := t.empty()
+	atServer := empty && !t.exact && !t.whole && b.flight.flying() > b.cap.asking
+	n.bind(b.opening.next(&b.flight, empty, atServer, t.window, now), sourceFirstAnswer)
 	if n.at > now {
 		return n
 	}

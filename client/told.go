@@ -22,7 +22,7 @@ type told struct {
 	window      time.Duration
 	whole       bool          // all of the limit is renewed at renew
 	renew       instant       // when more may be sent though nothing is left
-	exact       bool          // renew was told by an answer that had nothing left
+	exact       bool          // renew was told by a denial, or an answer that had nothing left
 	at          instant       // when the fields above were told
 	newest      uint64        // the latest request whose answer counts
 	least       int64         // the least that answers told since the bucket was last idle
@@ -57,7 +57,7 @@ func (t *told) deny(until instant, source string, oneGoesFirst bool) {
 	t.doubt.deny()
 	t.rolling.never, t.rolling.on = t.rolling.on, false
 	if t.known = oneGoesFirst; oneGoesFirst {
-		t.left, t.source, t.renew = 0, source, until
+		t.left, t.source, t.renew, t.exact = 0, source, until, true
 	}
 }
 
