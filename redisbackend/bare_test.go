@@ -119,6 +119,7 @@ func randomCharges(random *rand.Rand) []backends.Charge {
 }
 
 func TestADecisionIsOneCommand(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	var commands counter
@@ -152,6 +153,7 @@ func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 }
 
 func TestAServerThatForgotItsScriptsIsSentThem(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
@@ -173,6 +175,7 @@ func TestAServerThatForgotItsScriptsIsSentThem(t *testing.T) {
 }
 
 func TestStatesLiveUntilTheyAreFreshAndASecondLonger(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	for _, limit := range everyAlgorithm {
 		expires(t, client, limit, func() (name string, fresh time.Duration) {
@@ -210,6 +213,7 @@ func expires(t *testing.T, client *redis.Client, limit limits.Limit, state func(
 }
 
 func TestTheLayoutOfNamesAndStatesIsTheDocumentedOne(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	now := func() time.Time { return time.UnixMicro(1_767_268_800_500_000) }
@@ -259,6 +263,7 @@ func TestTheLayoutOfNamesAndStatesIsTheDocumentedOne(t *testing.T) {
 }
 
 func TestAStateOfAnotherVersionIsAnErrorAndIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
@@ -280,6 +285,7 @@ func TestAStateOfAnotherVersionIsAnErrorAndIsLeftAlone(t *testing.T) {
 }
 
 func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	const (
 		tooMuch       = "9007199254740992" // 2^53
 		calendarState = "1k 10 2678400000000 1271734374823947 "
@@ -406,6 +412,7 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 }
 
 func TestManyTakingsOfALogStayExactAndBounded(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	now := time.UnixMicro(1_767_268_800_000_000)
@@ -444,6 +451,7 @@ func TestAClosedPortIsAnError(t *testing.T) {
 }
 
 func TestCheckFindsWhatIsWrongWithAServer(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})

@@ -29,6 +29,7 @@ func TestSlotsAreThoseOfRedisCluster(t *testing.T) {
 }
 
 func TestSlotsAreThoseOfAServer(t *testing.T) {
+	t.Parallel()
 	client := startClusterNode(t)
 	for i := range 200 {
 		name := fmt.Sprintf("weir:%d:{scope%d}:key %d", i, i%7, i*i)

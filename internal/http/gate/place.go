@@ -37,7 +37,7 @@ type placing[R any] struct {
 // proceed calls next for a request that may go on.
 func (p *placing[R]) proceed(w http.ResponseWriter, request R, o *core.Outcome,
 	next func(http.ResponseWriter, R) error) error {
-	if p.ruling.options.NotOnRedirects || p.waits.Load() {
+	if p.ruling.options.NotOnRedirects || p.ruling.options.NotOnStorable || p.waits.Load() {
 		return p.proceedWatched(w, request, o, next)
 	}
 	if p.restores || o.Len() == 0 || !p.looks(o.At(0).Decision.At) {
@@ -62,8 +62,7 @@ func (p *placing[R]) looks(at int64) bool {
 	return true
 }
 
-// proceedWatched is proceed with a writer that waits for the status. With
-// headers.Options.NotOnRedirects it deletes the fields if the answer is a redirect.
+// proceedWatched is proceed with a writer that waits for the status, which may delete the fields.
 func (p *placing[R]) proceedWatched(w http.ResponseWriter, request R, o *core.Outcome,
 	next func(http.ResponseWriter, R) error) error {
 	h := w.Header()
@@ -74,8 +73,8 @@ func (p *placing[R]) proceedWatched(w http.ResponseWriter, request R, o *core.Ou
 	told := false
 	onStatus := func(status int) {
 		told = true
-		if p.ruling.options.NotOnRedirects && 300 <= status && status < 400 &&
-			status != http.StatusNotModified { // a 304 leads nowhere
+		if p.ruling.options.NotOnRedirects && isRedirect(status) ||
+			p.ruling.options.NotOnStorable && isStorable(h) {
 			headers.Delete(h)
 			return
 		}
@@ -86,4 +85,9 @@ func (p *placing[R]) proceedWatched(w http.ResponseWriter, request R, o *core.Ou
 		kept.Restore(h)
 	}
 	return err
+}
+
+// isRedirect reports whether a status leads elsewhere. A 304 does not.
+func isRedirect(status int) bool {
+	return 300 <= status && status < 400 && status != http.StatusNotModified
 }
