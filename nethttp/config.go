@@ -56,7 +56,10 @@ type ConfigOf[R, D any] struct {
 	// Denied must write the status, otherwise net/http sends 200.
 	//
 	// A request whose context has ended gets a bare 503, and Denied is not called. nil: a problem
-	// document or plain text, whichever the client prefers.
+	// document or plain text, whichever the client prefers. A call of gRPC over HTTP/2 then gets the
+	// status 200 with the code RESOURCE_EXHAUSTED, or UNAVAILABLE instead of 503, a message, and
+	// grpc-retry-pushback-ms: its client reads nothing else. A Denied of your own answers such calls,
+	// too. It may pass them to PlainText.
 	Denied D
 
 	// SkipPreflight lets requests pass all rules, even during a ban, if they look like a CORS

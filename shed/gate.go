@@ -177,6 +177,7 @@ func (g *gate[R]) answered(request R, writer *watch.Writer, err error) (a reply)
 		a.status, _ = writer.Answer(err)
 		a.failed = a.status >= http.StatusBadRequest || a.status == 0
 	}
+	a.failed = a.failed || a.own // a denial of gRPC has the status 200
 	return a
 }
 

@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -37,6 +36,13 @@ type Refusal struct {
 	Outcome core.Outcome
 
 	violated []string
+	longest  time.Duration // bounds the pushback of a call without a deadline
+}
+
+// Pushback returns the field grpc-retry-pushback-ms for a call with context ctx: see
+// [answer.Pushback].
+func (r *Refusal) Pushback(ctx context.Context) string {
+	return answer.Pushback(r.Wait, answer.TimeLeft(ctx), r.longest)
 }
 
 // Violated returns the names of the rules that denied and that clients may know.
@@ -152,7 +158,7 @@ func (g *Gate[R]) refuse(h http.Header, o *core.Outcome, a *answering) *Refusal 
 	retry, status := answer.RetryAfter(h), o.Status()
 	return &Refusal{
 		Status: status, Detail: string(appendDetail(nil, retry, o, status)), Wait: g.wait(retry, o),
-		Outcome: *o, violated: a.violated,
+		Outcome: *o, violated: a.violated, longest: longest(&g.options),
 	}
 }
 
@@ -168,11 +174,7 @@ func (g *Gate[R]) wait(retry string, o *core.Outcome) time.Duration {
 			return wait
 		}
 	}
-	seconds, err := strconv.ParseInt(retry, 10, 32) // Custom may have written another text
-	if err != nil {
-		return 0
-	}
-	return time.Duration(seconds) * time.Second
+	return answer.Seconds(retry)
 }
 
 // statuses has the HTTP status of each code of gRPC and Connect, by google/rpc/code.proto.

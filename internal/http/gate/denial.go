@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
@@ -33,10 +34,28 @@ func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, statu
 
 // PlainText is nethttp.PlainText.
 func PlainText(w http.ResponseWriter, r *http.Request, o core.Outcome) {
-	if v := o.Verdict(); v == core.Denied || v == core.Unavailable {
+	if v := o.Verdict(); v != core.Denied && v != core.Unavailable {
+		return
+	}
+	if answer.IsGRPC(r) {
+		wait := answer.Seconds(answer.RetryAfter(w.Header()))
+		writeGRPC(w, r, &o, wait, answer.NoDeadline)
+	} else {
 		answer.Write(w, r, o.Status(), answer.Text, plainText(w, &o, o.Status()))
 	}
 }
+
+// writeGRPC answers a call of gRPC: see [answer.WriteGRPC].
+func writeGRPC(w http.ResponseWriter, r *http.Request, o *core.Outcome, wait,
+	longest time.Duration) {
+	var room [128]byte
+	status := o.Status()
+	message := appendDetail(room[:0], answer.RetryAfter(w.Header()), o, status)
+	answer.WriteGRPC(w, r, status, message, wait, longest)
+}
+
+// longest returns the wait above which a call of gRPC without a deadline is told not to retry.
+func longest(*headers.Options) time.Duration { return answer.NoDeadline }
 
 // plainText returns the explanation of writeProblem as plain text.
 func plainText(w http.ResponseWriter, o *core.Outcome, status int) []byte {
