@@ -127,4 +127,3 @@ func TestAShedderOfHTTPIsUnderstoodByAClientOfGRPC(t *testing.T) {
 		}
 	})
 }
-

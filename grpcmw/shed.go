@@ -86,8 +86,7 @@ func shedTrailer(ctx context.Context, r *shedcall.Refusal) metadata.MD {
 	delete(r.Fields, "Cache-Control") // calls are not cached
 	md := metadataOf(r.Fields)
 	if r.Left == nil {
-		left := answer.TimeLeft(ctx)
-		md[pushback] = []string{answer.Pushback(r.Wait, left, answer.NoDeadline)}
+		md[pushback] = []string{answer.Pushback(r.Wait, answer.TimeLeft(ctx), false)}
 	}
 	return md
 }

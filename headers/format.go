@@ -44,13 +44,16 @@ const (
 	// https://platform.openai.com/docs/guides/rate-limits documents them. The reset is a duration,
 	// such as 6m0s or 20ms, until the limit is whole again. The Unit of a rule says which fields it
 	// has: core.Requests or core.Tokens. A rule with another Unit has none. Of several rules with
-	// one Unit the fields show the one that binds.
+	// one Unit the fields show the one that binds. Denials also have Retry-After-Ms, the wait in
+	// milliseconds, or X-Should-Retry: false if they have no Retry-After. The SDKs of OpenAI and
+	// Anthropic obey both.
 	OpenAI
 
 	// Anthropic is anthropic-ratelimit-requests-limit, -remaining and -reset, and the same of
 	// tokens, input-tokens and output-tokens, as https://platform.claude.com/docs/en/api/rate-limits
 	// documents them. The reset is an instant of RFC 3339. The Unit of a rule says which fields it
-	// has, as for OpenAI: also core.InputTokens and core.OutputTokens.
+	// has, as for OpenAI: also core.InputTokens and core.OutputTokens. Denials have the same further
+	// field as those of OpenAI.
 	Anthropic
 )
 

@@ -71,7 +71,9 @@ func AtCapacity(w http.ResponseWriter, r *http.Request) {
 	b := (*body)[:0]
 	if IsGRPC(r) {
 		b = AppendWait(AppendAtCapacity(b), w.Header())
-		WriteGRPC(w, r, http.StatusServiceUnavailable, b, Seconds(RetryAfter(w.Header())), NoDeadline)
+		WriteGRPC(w, r, GRPC{
+			Status: http.StatusServiceUnavailable, Message: b, Wait: Seconds(RetryAfter(w.Header())),
+		})
 	} else if PrefersText(r.Header["Accept"]) {
 		b = append(AppendWait(AppendAtCapacity(b), w.Header()), '\n')
 		Write(w, r, http.StatusServiceUnavailable, Text, b)

@@ -44,27 +44,31 @@ func AsksByGRPC(r *http.Request) bool {
 	return rest == "" || rest[0] == '+' || rest[0] == ';'
 }
 
-// WriteGRPC answers the call r with the code for status, 429 or 503. The status of the answer is
-// 200: clients of gRPC read the code alone. wait is the time until the call may be repeated; 0: no
-// wait helps. See [Pushback] for longest.
-func WriteGRPC(w http.ResponseWriter, r *http.Request, status int, message []byte,
-	wait, longest time.Duration) {
-	SetGRPC(w.Header(), r, status, message, wait, longest)
+// GRPC is the denial of a call of gRPC.
+type GRPC struct {
+	Status  int           // 429 or 503
+	Message []byte        // a sentence
+	Wait    time.Duration // until the call may be repeated; 0: no wait helps
+	TooLong bool          // Wait is above headers.Options.MaxRetryAfter
+}
+
+// WriteGRPC answers the call r. The status of the answer is 200: clients of gRPC read the code alone.
+func WriteGRPC(w http.ResponseWriter, r *http.Request, g GRPC) {
+	SetGRPC(w.Header(), r, g)
 	w.WriteHeader(http.StatusOK)
 }
 
-// SetGRPC sets the fields of WriteGRPC in h.
-func SetGRPC(h http.Header, r *http.Request, status int, message []byte,
-	wait, longest time.Duration) {
+// SetGRPC sets the fields of the answer to the call r in h.
+func SetGRPC(h http.Header, r *http.Request, g GRPC) {
 	code := grpcUnavailable
-	if status == http.StatusTooManyRequests {
+	if g.Status == http.StatusTooManyRequests {
 		code = grpcResourceExhausted
 	}
 	h["Content-Type"] = []string{grpcType}
 	h["Cache-Control"] = []string{noStore}
 	h[grpcStatus] = []string{code}
-	h[grpcMessage] = []string{escapeGRPC(message)}
-	h[grpcPushback] = []string{Pushback(wait, timeoutOf(r), longest)}
+	h[grpcMessage] = []string{escapeGRPC(g.Message)}
+	h[grpcPushback] = []string{Pushback(g.Wait, timeoutOf(r), g.TooLong)}
 }
 
 // NoDeadline is the time that is left of a call without a deadline.
@@ -76,10 +80,11 @@ const longestPushback = math.MaxInt32 * time.Millisecond
 // Pushback returns the field grpc-retry-pushback-ms of a denial, which tells the retries of a client
 // when to repeat a call (gRFC A6): wait in milliseconds, rounded up. It returns -1, after which
 // clients do not retry, if wait is 0, since no wait helps, and if wait is too long. A client that
-// waits for longer than left, the time until the deadline of its call, loses the denial: it
-// fails with DEADLINE_EXCEEDED. A client without a deadline blocks, so longest bounds its wait.
-func Pushback(wait, left, longest time.Duration) string {
-	if left == NoDeadline && wait > longest || wait >= left || wait <= 0 || wait > longestPushback {
+// waits for longer than left, the time until the deadline of its call, loses the denial: it fails
+// with DEADLINE_EXCEEDED. A client without a deadline blocks, so tooLong says that wait is above the
+// bound of the program.
+func Pushback(wait, left time.Duration, tooLong bool) string {
+	if wait <= 0 || wait >= left || tooLong && left == NoDeadline || wait > longestPushback {
 		return "-1"
 	}
 	return strconv.FormatInt(int64((wait+time.Millisecond-1)/time.Millisecond), 10)

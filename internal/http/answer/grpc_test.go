@@ -42,26 +42,26 @@ func TestACallOfGRPCIsAPostOverHTTP2WithItsMediaType(t *testing.T) {
 func TestAPushbackIsNeverLongerThanTheCallMayWait(t *testing.T) {
 	const none = answer.NoDeadline
 	for _, tt := range []struct {
-		wait, left, longest time.Duration
-		want                string
+		wait, left time.Duration
+		tooLong    bool
+		want       string
 	}{
-		{time.Second, none, none, "1000"},
-		{time.Microsecond, none, none, "1"},
-		{1500*time.Microsecond + 1, none, none, "2"},
-		{time.Second, time.Second + 1, none, "1000"},
-		{time.Second, time.Second, none, "-1"},
-		{time.Second, 0, none, "-1"},
-		{time.Second, -1, none, "-1"},
-		{0, none, none, "-1"},
-		{-1, none, none, "-1"},
-		{time.Minute, none, time.Minute, "60000"},
-		{time.Minute + 1, none, time.Minute, "-1"},
-		{time.Hour, 2 * time.Hour, time.Minute, "3600000"}, // the deadline alone decides
-		{math.MaxInt32 * time.Millisecond, none, none, "2147483647"},
-		{math.MaxInt32*time.Millisecond + 1, none, none, "-1"},
-		{none, none, none, "-1"},
+		{time.Second, none, false, "1000"},
+		{time.Microsecond, none, false, "1"},
+		{1500*time.Microsecond + 1, none, false, "2"},
+		{time.Second, time.Second + 1, false, "1000"},
+		{time.Second, time.Second, false, "-1"},
+		{time.Second, 0, false, "-1"},
+		{time.Second, -1, false, "-1"},
+		{0, none, false, "-1"},
+		{-1, none, false, "-1"},
+		{time.Minute, none, true, "-1"},
+		{time.Hour, 2 * time.Hour, true, "3600000"}, // the deadline alone decides
+		{math.MaxInt32 * time.Millisecond, none, false, "2147483647"},
+		{math.MaxInt32*time.Millisecond + 1, none, false, "-1"},
+		{none, none, false, "-1"},
 	} {
-		if got := answer.Pushback(tt.wait, tt.left, tt.longest); got != tt.want {
+		if got := answer.Pushback(tt.wait, tt.left, tt.tooLong); got != tt.want {
 			t.Errorf("%+v: %s", tt, got)
 		}
 	}
@@ -93,7 +93,7 @@ func TestThePushbackHeedsTheTimeoutOfTheCall(t *testing.T) {
 			r.Header.Set("Grpc-Timeout", timeout)
 		}
 		w := httptest.NewRecorder()
-		answer.WriteGRPC(w, r, 429, []byte("Wait."), 30*time.Second, answer.NoDeadline)
+		answer.WriteGRPC(w, r, answer.GRPC{Status: 429, Wait: 30 * time.Second})
 		if got := w.Header().Get("Grpc-Retry-Pushback-Ms"); got != want {
 			t.Errorf("%q: %s, want %s", timeout, got, want)
 		}
@@ -108,7 +108,8 @@ func TestAMessageOfGRPCIsPercentEncoded(t *testing.T) {
 		"é\x7f":                                  "%C3%A9%7F",
 	} {
 		w := httptest.NewRecorder()
-		answer.WriteGRPC(w, httptest.NewRequest("POST", "/", nil), 503, []byte(message), 0, 0)
+		r := httptest.NewRequest("POST", "/", nil)
+		answer.WriteGRPC(w, r, answer.GRPC{Status: 503, Message: []byte(message)})
 		var got []string
 		for _, name := range []string{"Content-Type", "Cache-Control", "Grpc-Status", "Grpc-Message"} {
 			got = append(got, w.Header().Get(name))

@@ -33,16 +33,16 @@ type Refusal struct {
 	Err     error         // the context's, if Status is 0
 	Detail  string        // the detail of a problem document
 	Wait    time.Duration // until the call may be repeated; 0: no wait helps
+	TooLong bool          // Wait is above headers.Options.MaxRetryAfter
 	Outcome core.Outcome
 
 	violated []string
-	longest  time.Duration // bounds the pushback of a call without a deadline
 }
 
 // Pushback returns the field grpc-retry-pushback-ms for a call with context ctx: see
 // [answer.Pushback].
 func (r *Refusal) Pushback(ctx context.Context) string {
-	return answer.Pushback(r.Wait, answer.TimeLeft(ctx), r.longest)
+	return answer.Pushback(r.Wait, answer.TimeLeft(ctx), r.TooLong)
 }
 
 // Violated returns the names of the rules that denied and that clients may know.
@@ -155,10 +155,10 @@ func (g *Gate[R]) admitCall(ctx context.Context, request R, o *core.Outcome,
 
 // refuse returns the refusal of o, whose fields are in h.
 func (g *Gate[R]) refuse(h http.Header, o *core.Outcome, a *answering) *Refusal {
-	retry, status := answer.RetryAfter(h), o.Status()
+	retry, status := told(h, o), o.Status()
 	return &Refusal{
 		Status: status, Detail: string(appendDetail(nil, retry, o, status)), Wait: g.wait(retry, o),
-		Outcome: *o, violated: a.violated, longest: longest(&g.options),
+		TooLong: headers.TooLong(h), Outcome: *o, violated: a.violated,
 	}
 }
 

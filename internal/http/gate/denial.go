@@ -3,6 +3,7 @@ package gate
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, statu
 	retry := answer.RetryAfter(w.Header())
 	var room [128]byte
 	b := answer.AppendProblem((*body)[:0], answer.Document{
-		Status: status, Detail: appendDetail(room[:0], retry, o, status), Retry: retry,
+		Status: status, Detail: appendDetail(room[:0], told(w.Header(), o), o, status), Retry: retry,
 		Bots: read == headers.Bots,
 	})
 	if violated != nil && status == http.StatusTooManyRequests { // else no policy was violated
@@ -38,31 +39,28 @@ func PlainText(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 		return
 	}
 	if answer.IsGRPC(r) {
-		wait := answer.Seconds(answer.RetryAfter(w.Header()))
-		writeGRPC(w, r, &o, wait, answer.NoDeadline)
+		writeGRPC(w, r, &o, answer.Seconds(told(w.Header(), &o)))
 	} else {
 		answer.Write(w, r, o.Status(), answer.Text, plainText(w, &o, o.Status()))
 	}
 }
 
-// writeGRPC answers a call of gRPC: see [answer.WriteGRPC].
-func writeGRPC(w http.ResponseWriter, r *http.Request, o *core.Outcome, wait,
-	longest time.Duration) {
+// writeGRPC answers a call of gRPC that may be repeated after wait.
+func writeGRPC(w http.ResponseWriter, r *http.Request, o *core.Outcome, wait time.Duration) {
+	h, status := w.Header(), o.Status()
 	var room [128]byte
-	status := o.Status()
-	message := appendDetail(room[:0], answer.RetryAfter(w.Header()), o, status)
-	answer.WriteGRPC(w, r, status, message, wait, longest)
+	answer.WriteGRPC(w, r, answer.GRPC{
+		Status: status, Message: appendDetail(room[:0], told(h, o), o, status), Wait: wait,
+		TooLong: headers.TooLong(h),
+	})
 }
-
-// longest returns the wait above which a call of gRPC without a deadline is told not to retry.
-func longest(*headers.Options) time.Duration { return answer.NoDeadline }
 
 // plainText returns the explanation of writeProblem as plain text.
 func plainText(w http.ResponseWriter, o *core.Outcome, status int) []byte {
-	return append(appendDetail(nil, answer.RetryAfter(w.Header()), o, status), '\n')
+	return append(appendDetail(nil, told(w.Header(), o), o, status), '\n')
 }
 
-// appendDetail appends an explanation of the answer, with the wait of Retry-After.
+// appendDetail appends an explanation of the answer, with a wait that told has returned.
 func appendDetail(b []byte, retry string, o *core.Outcome, status int) []byte {
 	switch {
 	case o.Verdict() != core.Denied:
@@ -75,6 +73,15 @@ func appendDetail(b []byte, retry string, o *core.Outcome, status int) []byte {
 		b = append(b, "Too many requests"...)
 	}
 	return answer.AppendRetry(b, retry)
+}
+
+// told returns the wait that the text of an answer tells, in seconds: that of Retry-After in h, or
+// that of o if the header options have left Retry-After out for its length.
+func told(h http.Header, o *core.Outcome) string {
+	if wait := o.RetryAfter(); headers.TooLong(h) && wait != limits.Never {
+		return strconv.FormatInt(int64((wait-1)/time.Second)+1, 10)
+	}
+	return answer.RetryAfter(h)
 }
 
 // appendViolated appends the extension member of the IETF draft, with the names of the rules that

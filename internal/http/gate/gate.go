@@ -264,8 +264,7 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 		return g.denied(w, request, *o)
 	}
 	if answer.IsGRPC(r) {
-		wait := g.wait(answer.RetryAfter(w.Header()), o)
-		writeGRPC(w, r, o, wait, longest(&g.options))
+		writeGRPC(w, r, o, g.wait(told(w.Header(), o), o))
 		return nil
 	}
 	status := o.Status()

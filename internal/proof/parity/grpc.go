@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/limits"
@@ -35,6 +36,18 @@ func testGRPC[R any](t *testing.T, a Adapter[R]) {
 		"no fields": {
 			change: func(c *Config[R]) { c.Headers.Show = headers.Omit }, header: "application/grpc",
 			want: tooMany + " 86400000",
+		},
+		"a wait above the bound": {
+			change: func(c *Config[R]) { c.Headers.MaxRetryAfter = time.Hour }, header: "application/grpc",
+			want: tooMany + " -1",
+		},
+		"a wait above the bound and before the deadline": {
+			change: func(c *Config[R]) { c.Headers.MaxRetryAfter = time.Hour }, header: "application/grpc",
+			timeout: "86401S", want: tooMany + " 86400000",
+		},
+		"a wait above the bound in plain text": {
+			change: func(c *Config[R]) { c.Headers.MaxRetryAfter, c.PlainText = time.Hour, true },
+			header: "application/grpc", want: tooMany + " -1",
 		},
 		"capacity": {
 			change: func(c *Config[R]) { c.Rules[0].DenyAs503 = true }, header: "application/grpc",
@@ -124,7 +137,7 @@ func call(t *testing.T, server *httptest.Server, contentType, timeout string) st
 	if h.Get("Grpc-Status") == "" {
 		return fmt.Sprint(response.StatusCode)
 	}
-	if response.StatusCode != http.StatusOK || len(body) > 0 || h.Get("Retry-After") == "" ||
+	if response.StatusCode != http.StatusOK || len(body) > 0 ||
 		h.Get("Content-Type") != "application/grpc" || h.Get("Cache-Control") != "no-store" {
 		t.Errorf("%s, %q, %v", response.Status, body, h)
 	}

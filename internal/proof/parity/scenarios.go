@@ -175,6 +175,9 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 				func(c *Config[R]) { c.Headers.Show = headers.OnDenial })},
 		"no fields but Retry-After": {
 			Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Show = headers.Omit })},
+		"a wait too long for Retry-After": {
+			Site: with(perMinute("per-client", 1),
+				func(c *Config[R]) { c.Headers.MaxRetryAfter = 59 * time.Second })},
 		"a document that libraries of bots read": {
 			Site: with(perMinute("per-client", 1),
 				func(c *Config[R]) { c.Headers.Body = headers.Bots })},
