@@ -95,6 +95,13 @@ type CallConfigOf[R, D any] struct {
 	Denied           D
 	MaxWaiting       int
 	OutcomeInContext bool
+
+	// CountProbes lets rules count the calls by which a client finds out whether a server works, and
+	// what it speaks: /grpc.health.v1.Health/Check and Watch, and server/discover of MCP. A client
+	// whose probe is denied takes the server for a dead or an old one, so by default they pass, and no
+	// rule counts them. A stream of Watch lasts as long as its connection, so do not count it by a
+	// concurrency limit.
+	CountProbes bool
 }
 
 // Gate is for the adapters of weir. It returns the gate of a framework, and what its limiter

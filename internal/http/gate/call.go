@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -184,6 +185,13 @@ var statuses = [...]int{
 	404, 409, 403, 429, 400,
 	// aborted, out of range, unimplemented, internal, unavailable, data loss, unauthenticated
 	409, 400, 501, 500, 503, 500, 401,
+}
+
+// IsProbe reports whether a full method is one by which clients of gRPC and Connect find out whether
+// a server works. See nethttp.CallConfigOf.
+func IsProbe(fullMethod string) bool {
+	method, ok := strings.CutPrefix(fullMethod, "/grpc.health.v1.Health/")
+	return ok && (method == "Check" || method == "Watch")
 }
 
 // StatusOfCode returns the HTTP status of a code of gRPC or Connect, by google/rpc/code.proto.

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/weir-go/weir/internal/proof/testrun"
 )
@@ -64,8 +64,8 @@ func (s *system) denyCall(timeout time.Duration) string {
 		defer cancel()
 	}
 	var header, trailer metadata.MD
-	err = conn.Invoke(ctx, "/login", new(emptypb.Empty), new(emptypb.Empty), grpc.Header(&header),
-		grpc.Trailer(&trailer))
+	var message healthpb.HealthCheckRequest // as good as any
+	err = conn.Invoke(ctx, "/login", &message, &message, grpc.Header(&header), grpc.Trailer(&trailer))
 	got := status.Convert(err)
 	text := "Too many requests: retry in "
 	if got.Code() != codes.ResourceExhausted || !strings.HasPrefix(got.Message(), text) {
