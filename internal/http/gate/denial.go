@@ -133,3 +133,10 @@ func violated[R any](rules []core.Rule[R], options headers.Options) []string {
 func quote(name string) string {
 	return `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`).Replace(name) + `"`
 }
+
+// Explain returns an explanation of the answer to a request that was denied or could not be decided,
+// and the wait that it tells, or 0. h has the fields.
+func Explain(h http.Header, o *core.Outcome) (detail string, wait time.Duration) {
+	retry := told(h, o)
+	return string(appendDetail(nil, retry, o, o.Status())), answer.Seconds(retry)
+}
