@@ -127,7 +127,8 @@ const (
 	SDKs Body = iota
 	// Bots also adds ok (false), code, error_code, description and parameters with retry_after, for
 	// libraries that speak with Telegram and for the SDK of Notion. It suits a server in front of,
-	// or in place of, such an API. The name ok is shorter than RFC 9457 wishes (section 3.2).
+	// or in place of, such an API. The name ok is shorter than RFC 9457 wishes (section 3.2). The
+	// media type is application/json: discord.py and hcloud for Go read no other.
 	Bots
 )
 

@@ -28,7 +28,11 @@ func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, statu
 		b = appendViolated(b, o, violated)
 	}
 	b = append(b, '}', '\n')
-	answer.WriteUncached(w, r, status, answer.Problem, b)
+	media := answer.Problem
+	if read == headers.Bots {
+		media = answer.JSON
+	}
+	answer.WriteUncached(w, r, status, media, b)
 	*body = b
 	answer.Bodies.Put(body)
 }
