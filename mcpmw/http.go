@@ -18,7 +18,8 @@ import (
 //
 // A message without an id, such as a notification, gets the status of [core.Outcome.Status] with an
 // error without id, and so does all that is no message. To find the id, HTTPDenied reads up to 1 MiB
-// of the body within two seconds. The code of the error is [CodeDenied] or [CodeUnavailable].
+// of the body within two seconds. Set DrainLimit to -1, or the limiter drops large bodies before. The
+// code of the error is [CodeDenied] or [CodeUnavailable].
 //
 // The data has retryAfter and the fields RateLimit and RateLimit-Policy, if the answer has them. It
 // names no rule otherwise. If o is allowed or abandoned, HTTPDenied does nothing. See [EndsSession]
@@ -77,8 +78,10 @@ func idsIn(w http.ResponseWriter, r *http.Request) (ids []json.RawMessage, batch
 	if r.Method != http.MethodPost || r.ContentLength > mostRead {
 		return nil, false
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTime)) // if w has it
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(readTime)) // if w has it
 	body, err := io.ReadAll(io.LimitReader(r.Body, mostRead+1))
+	_ = control.SetReadDeadline(time.Time{}) // the next request on the connection has its own
 	if err != nil || len(body) > mostRead {
 		return nil, false
 	}

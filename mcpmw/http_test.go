@@ -32,7 +32,7 @@ func flooded(n int64, change ...func(*nethttp.Config)) *nethttp.Limiter {
 		Rules: []nethttp.Rule{ends, {
 			Name: "requests", Limit: limit, Key: core.Otherwise([]nethttp.Rule{ends}, everybody),
 		}},
-		Denied: mcpmw.HTTPDenied,
+		Denied: mcpmw.HTTPDenied, DrainLimit: -1,
 	}
 	for _, c := range change {
 		c(&config)
@@ -201,6 +201,26 @@ func TestAClientGoesOnAfterADenialOfHTTP(t *testing.T) {
 	}
 	if !<-ended {
 		t.Error("the session has not ended")
+	}
+}
+
+func TestALargeRequestThatHTTPDeniesGetsAnErrorForItsID(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		web := httptest.NewUnstartedServer(flooded(1).Handler(http.NotFoundHandler()))
+		web.EnableHTTP2 = http2
+		web.StartTLS()
+		defer web.Close()
+		for i, body := range []string{"", `{"id":1,"method":"a","params":"` + strings.Repeat("a", 900_000) + `"}`} {
+			// A reader whose length is not known.
+			response, err := web.Client().Post(web.URL, "application/json", io.MultiReader(strings.NewReader(body)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if want := []int{404, 200}[i]; response.StatusCode != want {
+				t.Errorf("HTTP/2 %t: %s, want %d", http2, response.Status, want)
+			}
+		}
 	}
 }
 
