@@ -222,6 +222,31 @@ rules:
 	// served OK
 }
 
+// With CountProbes a policy file may count health checks, too, by a rule of their own.
+func ExampleConfig_probes() {
+	file, err := policy.Parse("rules.yaml", []byte(`
+version: 1
+client: {peer: true}
+rules:
+  - {name: checks, match: POST /grpc.health.v1.Health/, key: address, limit: 1/day}
+`), policy.Names[*grpcmw.Call]{Request: (*grpcmw.Call).Request})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, count := range []bool{false, true} {
+		limiter := grpcmw.MustNew(grpcmw.Config{Rules: file.Rules(), CountProbes: count})
+		for range 2 {
+			send(limiter, fromAddress("192.0.2.1"), healthpb.Health_Check_FullMethodName, handler)
+		}
+	}
+	// Output:
+	// served OK
+	// served OK
+	// served OK
+	// <nil> ResourceExhausted
+}
+
 // Denials in the words of the program.
 func ExampleConfig() {
 	limiter := grpcmw.MustNew(grpcmw.Config{
