@@ -10,8 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
+	"github.com/weir-go/weir/internal/files/follow"
 	"github.com/weir-go/weir/policy"
 )
 
@@ -124,18 +123,11 @@ func inDirectory(path string) (names []string, err error) {
 }
 
 func readFile(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
+	text, err := follow.Read(name, maxFile)
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s: a file of limits has at most %d bytes", name, maxFile)
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: is no regular file", name)
-	}
-	if info.Size() > maxFile {
-		return nil, fmt.Errorf("%s: a file of limits has at most %d bytes (got %d)",
-			name, maxFile, info.Size())
-	}
-	return os.ReadFile(name)
+	return text, err
 }
 
 // Bounds of a configuration.
@@ -215,15 +207,15 @@ var policyFields = []string{"version", "rules", "program", "client", "paths", "l
 
 // fieldsOf returns a function that reports whether a document has one of some fields at its top.
 func fieldsOf(text []byte) func(fields ...string) bool {
-	root := new(reader).parse(text)
+	root, _ := form.Parse(text)
 	return func(fields ...string) bool {
 		return slices.ContainsFunc(fields, func(field string) bool {
 			if root == nil { // not YAML, and its mistakes are those of the file that it looks like
 				return bytes.HasPrefix(text, []byte(field+":")) ||
 					bytes.Contains(text, []byte("\n"+field+":"))
 			}
-			for i := 0; root.Kind == yaml.MappingNode && i+1 < len(root.Content); i += 2 {
-				if root.Content[i].Value == field {
+			for _, e := range root.Entries {
+				if e.Name.Text == field {
 					return true
 				}
 			}

@@ -1,16 +1,13 @@
 package descriptors
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v4"
-	"go.yaml.in/yaml/v4/plugin/loaderlimits"
-
+	"github.com/weir-go/weir/internal/files/document"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/policy"
 )
@@ -25,7 +22,7 @@ type reader struct {
 	domain   *domain
 }
 
-func (r *reader) mistake(n *yaml.Node, format string, args ...any) {
+func (r *reader) mistake(n *document.Node, format string, args ...any) {
 	m := &policy.Mistake{File: r.file, Rule: r.path, Text: fmt.Sprintf(format, args...)}
 	if n != nil {
 		m.Line, m.Column = n.Line, n.Column
@@ -46,16 +43,16 @@ func (r *reader) read(f File) {
 	}
 	d := &domain{file: f.Name}
 	r.domain = d
-	var list *yaml.Node
+	var list *document.Node
 	seen := r.fields(root, fields{
-		"domain":         func(n *yaml.Node) { d.name = r.text(n, "domain") },
-		"descriptors":    func(n *yaml.Node) { list = n },
-		"all_or_nothing": func(n *yaml.Node) { d.allOrNothing = r.boolean(n, "all_or_nothing") },
-		"on_failure": func(n *yaml.Node) {
+		"domain":         func(n *document.Node) { d.name = r.text(n, "domain") },
+		"descriptors":    func(n *document.Node) { list = n },
+		"all_or_nothing": func(n *document.Node) { d.allOrNothing = r.boolean(n, "all_or_nothing") },
+		"on_failure": func(n *document.Node) {
 			d.onFailure = onFailure(r.choice(n, "on_failure", onFailureNames))
 		},
 	})
-	if root.Kind != yaml.MappingNode {
+	if root.Kind != document.Map {
 		return
 	}
 	switch before := r.config.domains[d.name]; {
@@ -78,9 +75,9 @@ func (r *reader) read(f File) {
 }
 
 // level reads a list of descriptors into l. above is the path that leads there.
-func (r *reader) level(l *level, list *yaml.Node, above string) {
+func (r *reader) level(l *level, list *document.Node, above string) {
 	lines := make(map[Entry]int)
-	r.items(list, "descriptors", func(n *yaml.Node) {
+	r.items(list, "descriptors", func(n *document.Node) {
 		r.path = above
 		if r.nodes++; r.nodes == maxNodes+1 {
 			r.mistake(n, "there are more than %d descriptors", maxNodes)
@@ -94,42 +91,40 @@ func (r *reader) level(l *level, list *yaml.Node, above string) {
 }
 
 // descriptor reads one descriptor into l. lines has where its neighbours are.
-func (r *reader) descriptor(l *level, n *yaml.Node, above string, lines map[Entry]int) {
+func (r *reader) descriptor(l *level, n *document.Node, above string, lines map[Entry]int) {
 	var pair Entry
-	var below *yaml.Node
+	var below *document.Node
 	made, of := new(node), new(rule)
-	if n.Kind == yaml.MappingNode { // mistakes name the descriptor, wherever its key stands
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == "key" {
-				r.path = above + n.Content[i+1].Value
-			}
+	for _, e := range n.Entries { // mistakes name the descriptor, wherever its key stands
+		if e.Name.Text == "key" {
+			r.path = above + e.Value.Text
 		}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == "value" {
-				r.path += "_" + n.Content[i+1].Value
-			}
+	}
+	for _, e := range n.Entries {
+		if e.Name.Text == "value" {
+			r.path += "_" + e.Value.Text
 		}
 	}
 	path := r.path
-	var limitNodes []*yaml.Node
+	var limitNodes []*document.Node
 	seen := r.fields(n, fields{
-		"key":        func(n *yaml.Node) { pair.Key = r.text(n, "key") },
-		"value":      func(n *yaml.Node) { pair.Value = r.optional(n, "value") },
-		"rate_limit": func(n *yaml.Node) { limitNodes = append(limitNodes, n) },
-		"rate_limits": func(n *yaml.Node) {
-			r.items(n, "rate_limits", func(n *yaml.Node) { limitNodes = append(limitNodes, n) })
+		"key":        func(n *document.Node) { pair.Key = r.text(n, "key") },
+		"value":      func(n *document.Node) { pair.Value = r.optional(n, "value") },
+		"rate_limit": func(n *document.Node) { limitNodes = append(limitNodes, n) },
+		"rate_limits": func(n *document.Node) {
+			r.items(n, "rate_limits", func(n *document.Node) { limitNodes = append(limitNodes, n) })
 		},
-		"descriptors":     func(n *yaml.Node) { below = n },
-		"shadow_mode":     func(n *yaml.Node) { of.shadow = r.boolean(n, "shadow_mode") },
-		"quota_mode":      func(n *yaml.Node) { of.quota = r.boolean(n, "quota_mode") },
-		"share_threshold": func(n *yaml.Node) { made.shares = r.boolean(n, "share_threshold") },
-		"detailed_metric": func(n *yaml.Node) {
+		"descriptors":     func(n *document.Node) { below = n },
+		"shadow_mode":     func(n *document.Node) { of.shadow = r.boolean(n, "shadow_mode") },
+		"quota_mode":      func(n *document.Node) { of.quota = r.boolean(n, "quota_mode") },
+		"share_threshold": func(n *document.Node) { made.shares = r.boolean(n, "share_threshold") },
+		"detailed_metric": func(n *document.Node) {
 			of.detailed = r.boolean(n, "detailed_metric") || of.detailed
 		},
-		"value_to_metric": func(n *yaml.Node) {
+		"value_to_metric": func(n *document.Node) {
 			of.detailed = r.boolean(n, "value_to_metric") || of.detailed
 		},
-		"metadata": func(n *yaml.Node) { of.metadata = r.metadata(n) },
+		"metadata": func(n *document.Node) { of.metadata = r.metadata(n) },
 	})
 	if seen == nil {
 		return
@@ -142,7 +137,7 @@ func (r *reader) descriptor(l *level, n *yaml.Node, above string, lines map[Entr
 		r.mistake(n, "this descriptor is here twice, also in line %d: remove one", lines[pair])
 	case made.shares && stars == 0:
 		r.mistake(seen["share_threshold"], "share_threshold is for values with a star, such as %q (got %s)",
-			"files/*", quote(pair.Value))
+			"files/*", document.Quote(pair.Value))
 	case stars > maxParts:
 		r.mistake(seen["value"], "a value must have at most %d stars (got %d)", maxParts, stars)
 	case len(pair.Key)+len(pair.Value) > maxText:
@@ -190,34 +185,34 @@ var units = []string{"second", "minute", "hour", "day", "week", "month", "year"}
 var unitOf = [...]Unit{Second, Minute, Hour, Day, Week, Month, Year}
 
 // limit reads the i-th limit of a rule.
-func (r *reader) limit(of *rule, n *yaml.Node, i int) {
+func (r *reader) limit(of *rule, n *document.Node, i int) {
 	var shown Limit
 	var native limits.Limit
 	unlimited := false
 	seen := r.fields(n, fields{
-		"unit": func(n *yaml.Node) { shown.Unit = unitOf[r.choice(n, "unit", units)] },
-		"requests_per_unit": func(n *yaml.Node) {
-			v, err := strconv.ParseUint(n.Value, 10, 32)
-			if err != nil || n.Kind != yaml.ScalarNode || v > maxRequests {
+		"unit": func(n *document.Node) { shown.Unit = unitOf[r.choice(n, "unit", units)] },
+		"requests_per_unit": func(n *document.Node) {
+			v, err := strconv.ParseUint(n.Text, 10, 32)
+			if err != nil || n.Kind != document.Scalar || v > maxRequests {
 				r.mistake(n, "requests_per_unit must be a whole number, 0 to %d (got %s);"+
-					" unlimited: true is for no limit", maxRequests, describe(n))
+					" unlimited: true is for no limit", maxRequests, n.Describe())
 				v = 0
 			}
 			shown.RequestsPerUnit = uint32(v)
 		},
-		"unit_multiplier": func(n *yaml.Node) {
-			v, err := strconv.ParseUint(n.Value, 10, 32)
-			if err != nil || n.Kind != yaml.ScalarNode || v == 0 {
-				r.mistake(n, "unit_multiplier must be a whole number, 1 or more (got %s)", describe(n))
+		"unit_multiplier": func(n *document.Node) {
+			v, err := strconv.ParseUint(n.Text, 10, 32)
+			if err != nil || n.Kind != document.Scalar || v == 0 {
+				r.mistake(n, "unit_multiplier must be a whole number, 1 or more (got %s)", n.Describe())
 				v = 0
 			}
 			shown.Multiplier = uint32(v)
 		},
-		"unlimited": func(n *yaml.Node) { unlimited = r.boolean(n, "unlimited") },
-		"name":      func(n *yaml.Node) { shown.Name = r.optional(n, "name") },
-		"replaces": func(n *yaml.Node) {
-			r.items(n, "replaces", func(n *yaml.Node) {
-				seen := r.fields(n, fields{"name": func(n *yaml.Node) {
+		"unlimited": func(n *document.Node) { unlimited = r.boolean(n, "unlimited") },
+		"name":      func(n *document.Node) { shown.Name = r.optional(n, "name") },
+		"replaces": func(n *document.Node) {
+			r.items(n, "replaces", func(n *document.Node) {
+				seen := r.fields(n, fields{"name": func(n *document.Node) {
 					of.replaces = append(of.replaces, r.text(n, "name"))
 				}})
 				if seen != nil && seen["name"] == nil {
@@ -225,7 +220,7 @@ func (r *reader) limit(of *rule, n *yaml.Node, i int) {
 				}
 			})
 		},
-		"algorithm": func(n *yaml.Node) {
+		"algorithm": func(n *document.Node) {
 			var err error
 			native, err = limits.Parse(r.text(n, "algorithm"))
 			switch a := native.Algorithm(); {
@@ -264,7 +259,8 @@ func (r *reader) limit(of *rule, n *yaml.Node, i int) {
 		r.mistake(n, "there are two limits by %s: remove one", shown.window())
 	}
 	if shown.Name != "" && slices.Contains(of.replaces, shown.Name) {
-		r.mistake(seen["replaces"], "a limit does not replace itself: remove %s", quote(shown.Name))
+		r.mistake(seen["replaces"], "a limit does not replace itself: remove %s",
+			document.Quote(shown.Name))
 	}
 	if of.name == "" {
 		of.name = shown.Name
@@ -312,9 +308,9 @@ func unitOfPeriod(l limits.Limit) Unit {
 }
 
 // metadata reads any map.
-func (r *reader) metadata(n *yaml.Node) map[string]any {
-	if n.Kind != yaml.MappingNode {
-		r.mistake(n, "metadata must be a map (got %s)", describe(n))
+func (r *reader) metadata(n *document.Node) map[string]any {
+	if n.Kind != document.Map {
+		r.mistake(n, "metadata must be a map (got %s)", n.Describe())
 		return nil
 	}
 	m, _ := r.value(n).(map[string]any)
@@ -322,101 +318,77 @@ func (r *reader) metadata(n *yaml.Node) map[string]any {
 }
 
 // value returns a value of metadata: a map, list, text, number, boolean or nil.
-func (r *reader) value(n *yaml.Node) any {
-	switch {
-	case n.Kind == yaml.MappingNode:
+func (r *reader) value(n *document.Node) any {
+	switch n.Kind {
+	case document.Map:
 		m := make(map[string]any)
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			name := n.Content[i]
-			if _, twice := m[name.Value]; twice || name.Kind != yaml.ScalarNode {
-				r.mistake(name, "metadata: %s must be a name that is not there twice", describe(name))
+		for _, e := range n.Entries {
+			name := e.Name
+			if _, twice := m[name.Text]; twice || name.Kind != document.Scalar {
+				r.mistake(name, "metadata: %s must be a name that is not there twice", name.Describe())
 			}
-			m[name.Value] = r.value(n.Content[i+1])
+			m[name.Text] = r.value(e.Value)
 		}
 		return m
-	case n.Kind == yaml.SequenceNode:
-		list := make([]any, 0, len(n.Content))
-		for _, item := range n.Content {
+	case document.List:
+		list := make([]any, 0, len(n.Items))
+		for _, item := range n.Items {
 			list = append(list, r.value(item))
 		}
 		return list
-	case n.Kind != yaml.ScalarNode:
-		r.mistake(n, "anchors and aliases are not supported: write the value where it belongs")
-		return nil
 	}
 	switch n.Tag {
 	case "!!null":
 		return nil
 	case "!!bool":
-		return strings.EqualFold(n.Value, "true")
+		return strings.EqualFold(n.Text, "true")
 	case "!!int", "!!float":
-		if v, err := strconv.ParseFloat(strings.ReplaceAll(n.Value, "_", ""), 64); err == nil {
+		if v, err := strconv.ParseFloat(strings.ReplaceAll(n.Text, "_", ""), 64); err == nil {
 			return v
 		}
 	}
-	return n.Value
+	return n.Text
 }
 
-// parse returns the root of a document.
-func (r *reader) parse(text []byte) (root *yaml.Node) {
-	defer func() { // a library that fails on a hostile file must not end the program
-		if v := recover(); v != nil {
-			r.mistake(nil, "the file cannot be read as YAML")
-			root = nil
+// form is that of a file of limits. Files for envoyproxy/ratelimit may have tags.
+var form = document.Form{MaxDepth: maxDepth, Empty: "domain and descriptors", Tags: true}
+
+// parse returns the root of a document, nil if it cannot be read.
+func (r *reader) parse(text []byte) *document.Node {
+	root, found := form.Parse(text)
+	for _, m := range found {
+		if m.Syntax {
+			m.Text = "not YAML: " + m.Text
 		}
-	}()
-	var document yaml.Node
-	bounds := loaderlimits.New(loaderlimits.DepthFunc(func(depth int, _ *yaml.DepthContext) error {
-		if depth > maxDepth {
-			return fmt.Errorf("lists and maps are more than %d deep", maxDepth)
-		}
-		return nil
-	}))
-	if err := yaml.Load(text, &document, yaml.WithPlugin(bounds), yaml.WithUniqueKeys(false)); err != nil {
-		var one *yaml.LoadError
-		var all *yaml.LoadErrors
-		if errors.As(err, &all) && len(all.Errors) > 0 {
-			one = all.Errors[0]
-		}
-		if one == nil && !errors.As(err, &one) {
-			r.mistake(nil, "not YAML: %v", err)
-			return nil
-		}
-		r.mistake(&yaml.Node{Line: one.Mark.Line, Column: one.Mark.Column}, "not YAML: %s", one.Message)
-		return nil
+		r.mistakes = append(r.mistakes,
+			&policy.Mistake{File: r.file, Line: m.Line, Column: m.Column, Text: m.Text})
 	}
-	if document.Kind != yaml.DocumentNode || len(document.Content) != 1 {
-		r.mistake(nil, "the file is empty: write domain and descriptors")
-		return nil
-	}
-	return document.Content[0]
+	return root
 }
 
 // fields says how to read the fields of a map.
-type fields map[string]func(*yaml.Node)
+type fields map[string]func(*document.Node)
 
 // fields reads a map, and returns the values of the fields that it has.
-func (r *reader) fields(n *yaml.Node, of fields) (seen map[string]*yaml.Node) {
-	if n.Kind != yaml.MappingNode {
-		r.mistake(n, "must be a map with the fields %s (got %s)", of.names(), describe(n))
+func (r *reader) fields(n *document.Node, of fields) (seen map[string]*document.Node) {
+	if n.Kind != document.Map {
+		r.mistake(n, "must be a map with the fields %s (got %s)", of.names(), n.Describe())
 		return nil
 	}
-	seen = make(map[string]*yaml.Node)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		name, value := n.Content[i], n.Content[i+1]
-		read := of[name.Value]
+	seen = make(map[string]*document.Node)
+	for _, e := range n.Entries {
+		name, value := e.Name, e.Value
+		read := of[name.Text]
 		switch {
-		case name.Kind != yaml.ScalarNode || read == nil:
-			r.mistake(name, "there is no field %s: the fields are %s", describe(name), of.names())
-		case seen[name.Value] != nil:
-			r.mistake(name, "%s is here twice, also in line %d: remove one", name.Value, seen[name.Value].Line)
-		case value.Kind == yaml.AliasNode || value.Anchor != "":
-			r.mistake(value, "anchors and aliases are not supported: write the value where it belongs")
-		case isNull(value):
-			r.mistake(name, "%s has no value: write one or remove the field", name.Value)
-			seen[name.Value] = value
+		case name.Kind != document.Scalar || read == nil:
+			r.mistake(name, "there is no field %s: the fields are %s", name.Describe(), of.names())
+		case seen[name.Text] != nil:
+			r.mistake(name, "%s is here twice, also in line %d: remove one", name.Text, seen[name.Text].Line)
+		case value.IsNull():
+			r.mistake(name, "%s has no value: write one or remove the field", name.Text)
+			seen[name.Text] = value
 		default:
-			seen[name.Value] = value
+			seen[name.Text] = value
 			read(value)
 		}
 	}
@@ -432,76 +404,49 @@ func (of fields) names() string {
 	return strings.Join(names, ", ")
 }
 
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
-
-// describe returns what n is, for mistakes.
-func describe(n *yaml.Node) string {
-	switch {
-	case n.Kind == yaml.SequenceNode:
-		return "a list"
-	case n.Kind == yaml.MappingNode:
-		return "a map"
-	case isNull(n):
-		return "nothing"
-	}
-	return quote(n.Value)
-}
-
-// quote returns a text of the file as mistakes show it.
-func quote(s string) string {
-	if len(s) > 60 {
-		s = s[:60] + "…"
-	}
-	return strconv.Quote(s)
-}
-
 // text returns a scalar as it is written, since 010 is a text, too.
-func (r *reader) text(n *yaml.Node, field string) string {
-	if n.Kind != yaml.ScalarNode || n.Value == "" {
-		r.mistake(n, "%s must be a text that is not empty (got %s)", field, describe(n))
+func (r *reader) text(n *document.Node, field string) string {
+	if n.Kind != document.Scalar || n.Text == "" {
+		r.mistake(n, "%s must be a text that is not empty (got %s)", field, n.Describe())
 		return ""
 	}
-	return n.Value
+	return n.Text
 }
 
 // optional is text where "" means the same as no field: generators of files write it.
-func (r *reader) optional(n *yaml.Node, field string) string {
-	if n.Kind == yaml.ScalarNode && n.Value == "" {
+func (r *reader) optional(n *document.Node, field string) string {
+	if n.Kind == document.Scalar && n.Text == "" {
 		return ""
 	}
 	return r.text(n, field)
 }
 
-func (r *reader) boolean(n *yaml.Node, field string) bool {
-	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
-		r.mistake(n, "%s must be true or false (got %s)", field, describe(n))
+func (r *reader) boolean(n *document.Node, field string) bool {
+	if n.Kind != document.Scalar || n.Tag != "!!bool" {
+		r.mistake(n, "%s must be true or false (got %s)", field, n.Describe())
 		return false
 	}
-	return strings.EqualFold(n.Value, "true")
+	return strings.EqualFold(n.Text, "true")
 }
 
-func (r *reader) choice(n *yaml.Node, field string, words []string) int {
-	i := slices.Index(words, strings.ToLower(n.Value))
-	if n.Kind != yaml.ScalarNode || i < 0 {
+func (r *reader) choice(n *document.Node, field string, words []string) int {
+	i := slices.Index(words, strings.ToLower(n.Text))
+	if n.Kind != document.Scalar || i < 0 {
 		last := len(words) - 1
 		r.mistake(n, "%s must be %s or %s (got %s)",
-			field, strings.Join(words[:last], ", "), words[last], describe(n))
+			field, strings.Join(words[:last], ", "), words[last], n.Describe())
 		return 0
 	}
 	return i
 }
 
 // items calls read with each item of a list.
-func (r *reader) items(n *yaml.Node, field string, read func(*yaml.Node)) {
-	if n.Kind != yaml.SequenceNode {
-		r.mistake(n, "%s must be a list (got %s)", field, describe(n))
+func (r *reader) items(n *document.Node, field string, read func(*document.Node)) {
+	if n.Kind != document.List {
+		r.mistake(n, "%s must be a list (got %s)", field, n.Describe())
 		return
 	}
-	for _, item := range n.Content {
-		if item.Kind == yaml.AliasNode || item.Anchor != "" {
-			r.mistake(item, "anchors and aliases are not supported: write the value where it belongs")
-			continue
-		}
+	for _, item := range n.Items {
 		read(item)
 	}
 }

@@ -22,6 +22,7 @@ type Form struct {
 type Mistake struct {
 	Line, Column int // from 1; 0: the whole document
 	Text         string
+	Syntax       bool // Text begins with what the YAML library says
 }
 
 // Parse parses text, which is YAML or JSON, into nodes. root is nil if it cannot be read. The
@@ -49,7 +50,7 @@ type reader struct {
 }
 
 func (r *reader) mistake(line, column int, text string) {
-	r.mistakes = append(r.mistakes, Mistake{line, column, text})
+	r.mistakes = append(r.mistakes, Mistake{Line: line, Column: column, Text: text})
 }
 
 // load returns the root of text as the library has it.
@@ -65,14 +66,14 @@ func (r *reader) load(text []byte) (root *yaml.Node, ok bool) {
 	err := yaml.Load(text, &document, yaml.WithPlugin(bounds), yaml.WithUniqueKeys(false))
 	switch {
 	case err != nil:
-		line, column, why := describeError(err, errDepth.Error())
-		if why == emptyFile {
-			why = "the file is empty: write " + r.form.Empty
+		m := describeError(err, errDepth.Error())
+		if m.Text == emptyFile {
+			m.Text = "the file is empty: write " + r.form.Empty
 		}
-		if line == 0 {
-			line, column = placeOf(why, text)
+		if m.Line == 0 {
+			m.Line, m.Column = placeOf(m.Text, text)
 		}
-		r.mistake(line, column, why)
+		r.mistakes = append(r.mistakes, m)
 	case document.Kind != yaml.DocumentNode || len(document.Content) != 1:
 		r.mistake(0, 0, "the file is empty: write "+r.form.Empty)
 	default:
@@ -81,33 +82,33 @@ func (r *reader) load(text []byte) (root *yaml.Node, ok bool) {
 	return nil, false
 }
 
-// describeError returns place and text of an error of the library. tooDeep is that of a document
-// with too many levels.
-func describeError(err error, tooDeep string) (line, column int, text string) {
+// describeError returns an error of the library as a mistake. tooDeep is that of a document with
+// too many levels.
+func describeError(err error, tooDeep string) Mistake {
 	var one *yaml.LoadError
 	var all *yaml.LoadErrors
 	if errors.As(err, &all) && len(all.Errors) > 0 {
 		one = all.Errors[0]
 	}
 	if one == nil && !errors.As(err, &one) {
-		return 0, 0, "not YAML: " + err.Error()
+		return Mistake{Text: "not YAML: " + err.Error()}
 	}
-	text = one.Message
+	m := Mistake{one.Mark.Line, one.Mark.Column, one.Message, true}
 	if strings.Contains(err.Error(), tooDeep) {
-		text = tooDeep
+		m.Text, m.Syntax = tooDeep, false
 	}
 	for _, hint := range hints {
-		if strings.Contains(text, hint.text) ||
-			text == "" && strings.Contains(err.Error(), hint.text) {
+		if strings.Contains(m.Text, hint.text) ||
+			m.Text == "" && strings.Contains(err.Error(), hint.text) {
 			if hint.replace {
-				text = hint.hint
+				m.Text, m.Syntax = hint.hint, false
 			} else {
-				text += ": " + hint.hint
+				m.Text += ": " + hint.hint
 			}
 			break
 		}
 	}
-	return one.Mark.Line, one.Mark.Column, text
+	return m
 }
 
 // hints are the repairs for errors of the library.

@@ -61,7 +61,7 @@ const (
 	New                  // a content to be put into force: call Applied, Failed or Refused
 )
 
-// Forget makes failures that were reported be reported again: somebody has asked for a look.
+// Forget makes failures that were reported be reported again: a person has asked for a look.
 func (f *Follower) Forget() { f.refused, f.failure = "", "" }
 
 // Saw tells f the digest of a content. A content that only one look has seen may be half written:

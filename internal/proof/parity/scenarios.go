@@ -3,6 +3,7 @@ package parity
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -195,6 +196,10 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 			}),
 			Extra: statuses,
 		},
+		"an answer that caches may store, without fields": {
+			Site:  with(perMinute("site", 3), func(c *Config[R]) { c.Headers.NotOnStorable = true }),
+			Extra: storable,
+		},
 		"a denial shows only what was denied": {Site: &Config[R]{
 			Config: core.Config[R]{Rules: []core.Rule[R]{
 				{Name: "user", Limit: limits.FixedWindow(limits.PerHour(3)), Key: a.ContextValue("user")},
@@ -226,6 +231,20 @@ var statuses = map[string]http.Handler{
 		w.WriteHeader(http.StatusFound)
 	}),
 	"/same": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) }),
+}
+
+// storable are handlers that answer with a Cache-Control.
+var storable = map[string]http.Handler{
+	"/public":  cacheControl("public, max-age=60"),
+	"/private": cacheControl("private, max-age=60"),
+	"/shared":  cacheControl("s-maxage=60"),
+}
+
+func cacheControl(text string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Cache-Control", text)
+		io.WriteString(w, text)
+	})
 }
 
 // start is the instant at which every scenario starts: the beginning of a day.

@@ -890,6 +890,12 @@ func TestWhatCannotBeginSaysWhy(t *testing.T) {
 	}
 }
 
+// serviceOf returns a service that has not loaded its files.
+func serviceOf(path string, log slog.Handler) *service {
+	config := Config{Paths: []string{path}, Logger: slog.New(log)}
+	return &service{Config: config, counters: stats.New(stats.Options{})}
+}
+
 // A file that was named and one of a directory are of one kind.
 func TestAFileIsOfOneKindWhereverItIsNamed(t *testing.T) {
 	for text, want := range map[string]string{
@@ -900,7 +906,7 @@ func TestAFileIsOfOneKindWhereverItIsNamed(t *testing.T) {
 	} {
 		file := fileOf(t, "one.yaml", text)
 		for _, path := range []string{file, filepath.Dir(file)} {
-			s := &service{Config: Config{Paths: []string{path}, Logger: slog.New(slog.DiscardHandler)}, counters: stats.New(stats.Options{})}
+			s := serviceOf(path, slog.DiscardHandler)
 			err := s.load()
 			if want == "" && (err != nil || s.limits == nil || s.policy != nil) ||
 				want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -916,7 +922,7 @@ func TestAFileThatComesBesideAPolicyAloneIsLogged(t *testing.T) {
 	second := filepath.Join(dir, "second.yaml")
 	var log bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
-		s := &service{Config: Config{Paths: []string{dir}, Logger: slog.New(slog.NewTextHandler(&log, nil))}, counters: stats.New(stats.Options{})}
+		s := serviceOf(dir, slog.NewTextHandler(&log, nil))
 		if err := s.load(); err != nil {
 			t.Fatal(err)
 		}
@@ -930,7 +936,9 @@ func TestAFileThatComesBesideAPolicyAloneIsLogged(t *testing.T) {
 		stop()
 		group.Wait()
 	})
-	for _, want := range []string{"a file of limits is new", late, "restart", "a policy file is new", second} {
+	for _, want := range []string{
+		"a file of limits is new", late, "restart", "a policy file is new", second,
+	} {
 		if got := log.String(); strings.Count(got, want) != 1 {
 			t.Errorf("want one line with %q:\n%s", want, got)
 		}
