@@ -182,6 +182,7 @@ func (g *gate[R]) answered(request R, writer *watch.Writer, err error) (a reply)
 	}
 	a.own = writer != nil && watch.IsOwn(writer.Own(), a.status) ||
 		g.Own != nil && watch.IsOwn(g.Own(request), a.status)
+	a.failed = a.failed || a.own // a denial of gRPC has the status 200
 	return a
 }
 

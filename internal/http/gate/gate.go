@@ -48,7 +48,7 @@ type Framework[R any] struct {
 	// Denied answers a request that was denied or could not be decided, by the means of the
 	// framework, with the status of [core.Outcome.Status]. The header fields are set before the
 	// call. Serve returns its error. Denied is not called for a request whose context has ended.
-	// nil: a problem document or plain text, as the client prefers.
+	// nil: a problem document or plain text, as the client prefers, and for a call of gRPC the code.
 	Denied func(http.ResponseWriter, R, core.Outcome) error
 
 	// Attach stores the outcome, allowed or not, where other handlers and Denied find it. It
@@ -357,10 +357,13 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 	if g.committed != nil && g.committed(request) {
 		return nil
 	}
-	if g.denied == nil {
-		watch.MarkOwn(w, o.Status())
-	} else {
+	switch {
+	case g.denied != nil:
 		watch.MarkOwn(w, watch.AnyStatus)
+	case answer.IsGRPC(r):
+		watch.MarkOwn(w, http.StatusOK)
+	default:
+		watch.MarkOwn(w, o.Status())
 	}
 	if o.Verdict() == core.Unavailable {
 		answer.TellUndecided(w, o.Err())
@@ -373,6 +376,10 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 	if g.denied != nil {
 		answer.SetUncached(w.Header())
 		return g.denied(w, request, *o)
+	}
+	if answer.IsGRPC(r) {
+		writeGRPC(w, r, o, g.wait(told(w.Header(), o), o))
+		return nil
 	}
 	status := o.Status()
 	if answer.PrefersText(r.Header["Accept"]) {
