@@ -1,7 +1,7 @@
 // Package quota reads from the fields of an answer what is left of a limit, and how long to wait.
 //
 // [Of] returns what is left, and [WaitOf] how long a denial asks to wait. Both read whatever form a
-// server chose: see the list of services in docs/client.md. They keep no state. Whatever a server
+// server chose: see the list of services in docs/outgoing.md. They keep no state. Whatever a server
 // sends, numbers are between 0 and [MaxCount], and no time is longer than [Longest].
 //
 //	fields.go      which fields tell a limit together, and which of them are believed first
