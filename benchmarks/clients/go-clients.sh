@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The HTTP clients and SDKs of the Go proxy, most with the retry that they offer switched on.
+# The HTTP clients and SDKs of the Go proxy, most with the retry that they offer switched on. BUILT is
+# the program below if it is built already, which takes minutes.
 source "$(dirname "$0")/lib.sh"
 pins='
 github.com/hashicorp/go-retryablehttp v0.7.8
@@ -343,8 +344,12 @@ func main() {
 	fmt.Println("saw", text)
 }
 G
-go_with $(awk 'NF { print $1 "@" $2 }' <<<"$pins") github.com/aws/aws-sdk-go-v2/credentials@v1.21.0
-go build -o client .
+if [[ -n "${BUILT:-}" ]]; then
+	cp "$BUILT" client
+else
+	go_with $(awk 'NF { print $1 "@" $2 }' <<<"$pins") github.com/aws/aws-sdk-go-v2/credentials@v1.21.0
+	go build -o client .
+fi
 ask_pins Go ./client <<<"net/http $(go env GOVERSION)
 $pins"
 

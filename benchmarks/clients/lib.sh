@@ -50,10 +50,14 @@ debian() {
 }
 
 # release_of PACKAGE prints the upstream version of a package of Debian.
-release_of() { dpkg-query -W -f '${Version}' "$1" | sed 's/^[0-9]*://; s/-[^-]*$//; s/[+~].*//'; }
+release_of() { dpkg-query -W -f '${Version}' "$1" | sed 's/^[0-9]*://; s/-[^-]*$//; s/[+~].*//; s/\.dfsg$//; s/\.20[0-9]*$//'; }
 
-# node installs Node and the packages of npm that are named.
+# node_with PACKAGE@RELEASE... installs Node and the packages of npm, or takes MODULES, which has them.
 node_with() {
+	if [[ -n "${MODULES:-}" ]]; then
+		ln -s "$MODULES" node_modules
+		return
+	fi
 	npm init -y >/dev/null
 	npm install --silent --no-fund --no-audit node@24.21.0 >&2
 	export PATH=$dir/node_modules/.bin:$PATH

@@ -142,7 +142,7 @@ const clients = {
   },
   'node-telegram-bot-api': async () => {
     const { Api } = await import('node-telegram-bot-api')
-    return new Api('1:x', { baseUrl: url }).sendMessage({ chat_id: 1, text: 't' })
+    return new Api('1:x', { apiRoot: url }).sendMessage({ chat_id: 1, text: 't' })
   },
   '@discordjs/rest': async () => new (await import('@discordjs/rest')).REST({ api: url, version: '10' })
     .setToken('x').post('/channels/1/messages', { body: { content: 't' } }),

@@ -11,6 +11,7 @@ niquests 3.21.2
 pycurl 7.49.0
 requests 2.34.2
 urllib3 2.8.0
+websocket-client 1.9.2
 '
 python_with $(awk 'NF { print $1 "==" $2 }' <<<"$pins")
 cat >client.py <<'P'
@@ -89,6 +90,12 @@ def run_httplib2():
     import httplib2
     r, _ = httplib2.Http().request(url)
     return got(r.status, r)
+
+
+def run_websocket_client():
+    import websocket
+    websocket.WebSocketApp(url.replace("http", "ws", 1)).run_forever(reconnect=1)
+    return "success"
 
 
 def run_pycurl():

@@ -111,12 +111,29 @@ type log struct {
 	arrived chan struct{} // has room for one
 	mu      sync.Mutex
 	at      []time.Time
-	told    []string
+	asked   []string // method and path of each arrival
+	told    []string // Retry-After of the first answers
+}
+
+// last returns the arrivals of what the client asked for last, and what they were told. A client
+// that asks for something else before has not repeated that.
+func (l *log) last() (at []time.Time, told []string) {
+	for i := range l.at {
+		if l.asked[i] != l.asked[len(l.asked)-1] {
+			continue
+		}
+		at = append(at, l.at[i])
+		if i < len(l.told) && len(told) < 10 {
+			told = append(told, l.told[i])
+		}
+	}
+	return at, told
 }
 
 func (l *log) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	l.at = append(l.at, time.Now())
+	l.asked = append(l.asked, r.Method+" "+r.URL.Path)
 	l.mu.Unlock()
 	if os.Getenv("TRACE") != "" {
 		fmt.Fprintln(os.Stderr, r.Method, r.URL, r.Header)
@@ -124,7 +141,7 @@ func (l *log) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	io.CopyN(io.Discard, r.Body, 1<<20)
 	l.next.ServeHTTP(w, r)
 	l.mu.Lock()
-	if len(l.told) < 10 {
+	if len(l.told) < 20 {
 		l.told = append(l.told, cmp.Or(w.Header().Get("Retry-After"), "-"))
 	}
 	l.mu.Unlock()
@@ -184,7 +201,8 @@ func run(c Case, answer string, command []string) (*report, error) {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := &report{at: l.at, told: l.told, end: cmp.Or(cut, "ends"),
+	at, told := l.last()
+	r := &report{at: at, told: told, end: cmp.Or(cut, "ends"),
 		saw: saw(strings.ReplaceAll(out.String(), strconv.Itoa(port), "PORT"))}
 	if len(r.at) == 0 {
 		return nil, errors.New("no request arrived; the client printed:\n" + out.String())

@@ -33,7 +33,9 @@ func write(root string, put func(string, []byte, os.FileMode) error) error {
 		return err
 	}
 	after := string(text)
-	for name, content := range map[string]string{"clients": clients(rows), "apis": apis(rows)} {
+	for name, content := range map[string]string{
+		"clients": clients(rows), "apis": apis(rows), "early": early(rows), "hour": hours(rows),
+	} {
 		if after, err = between(after, name, content); err != nil {
 			return err
 		}
@@ -153,23 +155,61 @@ func clients(rows []row) string {
 	return fmt.Sprintf("%d clients, %d languages and command lines.\n", len(all), languages-1) + b.String() + "\n"
 }
 
+// early returns the clients that repeat a 503 before they were told to, by how often they ask.
+func early(rows []row) string {
+	var at, soon []string
+	for _, c := range gather(rows) {
+		name := short(c.full.client)
+		switch {
+		case len(c.full.waits) == 0:
+		case c.full.endless():
+			at = append(at, fmt.Sprintf("**%s** (without an end)", name))
+		case c.full.atOnce():
+			at = append(at, fmt.Sprintf("%s (%d)", name, c.full.requests))
+		case c.full.early() != "":
+			soon = append(soon, fmt.Sprintf("%s (%s)", name, strings.TrimSuffix(c.full.asked(), ", early")))
+		}
+	}
+	return "\n- At once: " + strings.Join(at, ", ") + ".\n- Early: " + strings.Join(soon, "; ") + ".\n\n"
+}
+
+// hours returns what clients do that are told to come back in an hour.
+func hours(rows []row) string {
+	said := map[string][]string{}
+	for _, c := range gather(rows) {
+		if c.hour == nil {
+			continue
+		}
+		does, _, _ := strings.Cut(c.anHour(), " ")
+		if does == "asks" && c.reads() != "none" {
+			does = "obeys less"
+		}
+		said[does] = append(said[does], short(c.hour.client))
+	}
+	var b strings.Builder
+	for _, does := range [][2]string{
+		{"waits", "Wait, for more than the 5 s that were watched"}, {"gives", "Give up"},
+		{"obeys less", "Obey 2 s and not 3,600 s: they come back early"},
+		{"asks", "Never read it, and come back early"},
+	} {
+		fmt.Fprintf(&b, "\n- %s: %s.", does[1], strings.Join(said[does[0]], ", "))
+	}
+	return b.String() + "\n\n"
+}
+
 // short leaves the host of a module of Go out.
 func short(name string) string { return strings.TrimPrefix(name, "github.com/") }
 
 // asked returns how often a client asked, and after which waits.
 func (r *row) asked() string {
-	total := 0
-	for _, wait := range r.waits {
-		total += wait
-	}
 	switch {
 	case r.requests == 1 && r.end != "ends":
 		return "1, waits for longer than watched"
 	case r.requests == 1:
 		return "1"
-	case r.end != "ends" && len(r.waits) > 0 && total < 10*len(r.waits):
-		return fmt.Sprintf("**%d at once, no end**", r.requests)
-	case total < 60*len(r.waits):
+	case r.endless():
+		return fmt.Sprintf("**%d in %s, no end**", r.requests, strings.TrimPrefix(r.end, "cut off after "))
+	case r.atOnce():
 		return fmt.Sprintf("%d at once", r.requests)
 	}
 	var waits []string
@@ -186,9 +226,21 @@ func (r *row) asked() string {
 	return fmt.Sprintf("%s: %s s%s", count, strings.Join(waits, ", "), r.early())
 }
 
+// atOnce reports whether a client asks again without a wait that is worth the name.
+func (r *row) atOnce() bool {
+	total := 0
+	for _, wait := range r.waits {
+		total += wait
+	}
+	return r.requests > 1 && total < 100*len(r.waits)
+}
+
+// endless reports whether a client does so until it is cut off.
+func (r *row) endless() bool { return r.atOnce() && r.end != "ends" }
+
 // early says so if a client of a 503 comes before it was told to.
 func (r *row) early() string {
-	if r.kind != "503" {
+	if r.kind != "503" || r.atOnce() {
 		return ""
 	}
 	for i, wait := range r.waits {
@@ -244,8 +296,8 @@ func brief(r *row) string {
 		return "not watched so long"
 	}
 	saw = strings.ReplaceAll(saw, `\"`, `'`)
-	if r := []rune(saw); len(r) > 90 {
-		saw = string(r[:90]) + "…"
+	if r := []rune(saw); len(r) > 72 {
+		saw = string(r[:72]) + "…"
 	}
 	if !utf8.ValidString(saw) {
 		saw = strings.ToValidUTF8(saw, "")
