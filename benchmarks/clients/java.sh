@@ -48,7 +48,7 @@ public class Client {
         "org.apache.httpcomponents.client5:httpclient5", () -> {
             try (var c = org.apache.hc.client5.http.impl.classic.HttpClients.createDefault()) {
                 return c.execute(new org.apache.hc.client5.http.classic.methods.HttpGet(URL),
-                    r -> got(r.getCode(), r.getFirstHeader("Retry-After").getValue()));
+                    r -> got(r.getCode(), r.getFirstHeader("Retry-After")).replace("Retry-After Retry-After:", "Retry-After"));
             }
         },
         "com.squareup.okhttp3:okhttp-jvm", () -> {

@@ -105,6 +105,11 @@ func denier(name, answer string) (http.Handler, error) {
 		return limited(2*time.Second, set), nil
 	case "hour":
 		return limited(time.Hour, set), nil
+	case "bare":
+		return limited(time.Hour, func(c *nethttp.Config) {
+			set(c)
+			c.Denied = bare
+		}), nil
 	default:
 		return limited(time.Second, func(c *nethttp.Config) {
 			set(c)
@@ -161,6 +166,13 @@ func apart(c *nethttp.Config) {
 			"description": text, "parameters": map[string]int{"retry_after": 4},
 		})
 	}
+}
+
+// bare answers without Retry-After and retry_after.
+func bare(w http.ResponseWriter, r *http.Request, o core.Outcome) {
+	w.Header().Del("Retry-After")
+	own(`{"title":"Quota Exceeded","status":429,"message":"Too many requests: retry in 1 hour.",`+
+		`"error":{"type":"rate_limit_error","code":"rate_limit_exceeded","message":"Too many requests: retry in 1 hour."}}`)(w, r, o)
 }
 
 // full returns a shedder whose only place is taken.

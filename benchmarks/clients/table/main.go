@@ -105,7 +105,7 @@ func numbers(cell string) (n []int) {
 }
 
 // Client is what a client did in all cases of the default answer.
-type client struct{ denied, fields, full, hour *row }
+type client struct{ denied, fields, full, hour, bare *row }
 
 func gather(rows []row) (all []client) {
 	place := map[[2]string]int{}
@@ -129,6 +129,8 @@ func gather(rows []row) (all []client) {
 			all[at].full = r
 		case "hour":
 			all[at].hour = r
+		case "bare":
+			all[at].bare = r
 		}
 	}
 	return slices.DeleteFunc(all, func(c client) bool { return c.denied == nil || c.full == nil })
@@ -158,8 +160,9 @@ func clients(rows []row) string {
 // early returns the clients that repeat a 503 before they were told to, by how often they ask.
 func early(rows []row) string {
 	var at, soon []string
-	for _, c := range gather(rows) {
-		name := short(c.full.client)
+	all := gather(rows)
+	for _, c := range all {
+		name := c.among(all)
 		switch {
 		case len(c.full.waits) == 0:
 		case c.full.endless():
@@ -167,16 +170,17 @@ func early(rows []row) string {
 		case c.full.atOnce():
 			at = append(at, fmt.Sprintf("%s (%d)", name, c.full.requests))
 		case c.full.early() != "":
-			soon = append(soon, fmt.Sprintf("%s (%s)", name, strings.TrimSuffix(c.full.asked(), ", early")))
+			soon = append(soon, fmt.Sprintf("%s (%d from %.1f s)", name, c.full.requests, float64(c.full.waits[0])/1000))
 		}
 	}
-	return "\n- At once: " + strings.Join(at, ", ") + ".\n- Early: " + strings.Join(soon, "; ") + ".\n\n"
+	return "\n- At once: " + listed(at) + ".\n- Early, with the first wait: " + listed(soon) + ".\n\n"
 }
 
 // hours returns what clients do that are told to come back in an hour.
 func hours(rows []row) string {
 	said := map[string][]string{}
-	for _, c := range gather(rows) {
+	all := gather(rows)
+	for _, c := range all {
 		if c.hour == nil {
 			continue
 		}
@@ -184,17 +188,50 @@ func hours(rows []row) string {
 		if does == "asks" && c.reads() != "none" {
 			does = "obeys less"
 		}
-		said[does] = append(said[does], short(c.hour.client))
+		name := c.among(all)
+		said[does] = append(said[does], name)
+		if does == "waits" && c.bare != nil {
+			switch {
+			case c.bare.requests == 1 && c.bare.end == "ends":
+				said["bare fails"] = append(said["bare fails"], name)
+			case c.bare.requests > 1:
+				said["bare asks"] = append(said["bare asks"], fmt.Sprintf("%s (%.1f s)", name, float64(c.bare.waits[0])/1000))
+			default:
+				said["bare waits"] = append(said["bare waits"], name)
+			}
+		}
 	}
 	var b strings.Builder
 	for _, does := range [][2]string{
-		{"waits", "Wait, for more than the 5 s that were watched"}, {"gives", "Give up"},
+		{"waits", "Wait, for more than the 5 s that were watched"},
+		{"bare fails", "Of these, fail at once if no field tells the wait"},
+		{"bare asks", "Of these, ask again if no field tells it, with the first wait"},
+		{"bare waits", "Of these, wait all the same"},
+		{"gives", "Give up"},
 		{"obeys less", "Obey 2 s and not 3,600 s: they come back early"},
-		{"asks", "Never read it, and come back early"},
+		{"asks", "Come back early, after a wait of their own"},
 	} {
-		fmt.Fprintf(&b, "\n- %s: %s.", does[1], strings.Join(said[does[0]], ", "))
+		if len(said[does[0]]) > 0 {
+			fmt.Fprintf(&b, "\n- %s: %s.", does[1], listed(said[does[0]]))
+		}
 	}
 	return b.String() + "\n\n"
+}
+
+// listed returns names in their order, and each once.
+func listed(names []string) string {
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(strings.Trim(a, "*@"), strings.Trim(b, "*@")) })
+	return strings.Join(names, ", ")
+}
+
+// among returns the name of c, with its language if another client of all has the same name.
+func (c client) among(all []client) string {
+	for _, other := range all {
+		if other.denied.client == c.denied.client && other.denied.language != c.denied.language {
+			return c.denied.client + " of " + c.denied.language
+		}
+	}
+	return short(c.denied.client)
 }
 
 // short leaves the host of a module of Go out.
