@@ -11,9 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/http/hostname"
-	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -34,21 +32,6 @@ type Sources struct {
 
 	// Policy is the source of the rules. nil: the program.
 	Policy Policy
-}
-
-// Limiter is a limiter of any framework: the limiters of nethttp, chimw, ginmw, echomw, echo5mw and
-// core implement it. The page explains requests to limiters that also implement [RequestExplainer].
-type Limiter interface {
-	State() core.State
-	Override(rule string, o core.Override) error
-	ExplainKey(ctx context.Context, rule, key string, limit limits.Limit) (limits.Decision, error)
-	ResetKey(ctx context.Context, rule, key string) error
-}
-
-// RequestExplainer is a limiter of HTTP requests that the page can build: the limiters of nethttp
-// and chimw implement it.
-type RequestExplainer interface {
-	Explain(r *http.Request) core.Outcome
 }
 
 // Options are the options of [New]. The zero value is ready to use: a read-only page with masked
@@ -117,16 +100,7 @@ func New(
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	sources.Limiters = maps.Clone(sources.Limiters)
-	mask := newMasker(o.Keys)
-	p := &page{
-		who: who, sources: sources, options: o, names: slices.Sorted(maps.Keys(sources.Limiters)),
-		mask: mask, rows: newRows(mask), sameOrigin: http.NewCrossOriginProtection(),
-	}
-	p.snapshot.make, p.earlier.make, p.past.make, p.denials.make = p.viewSnapshot, p.viewEarlier,
-		p.viewHistory, p.viewDenials
-	p.follow()
-	return p, nil
+	return newPage(who, sources, o), nil
 }
 
 // MustNew is [New] for arguments that the program sets. It panics if they have a mistake.

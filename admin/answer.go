@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
-	"mime"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/internal/http/operator"
 )
 
 // maxBody is the largest content of a request.
@@ -22,51 +22,6 @@ type failure struct {
 }
 
 func (f *failure) Error() string { return f.text }
-
-// read calls serve if r is a GET or HEAD.
-func (p *page) read(w http.ResponseWriter, r *http.Request, serve func()) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		refuse(w, http.StatusMethodNotAllowed, "use GET")
-		return
-	}
-	serve()
-}
-
-// post calls serve if r is a POST of JSON.
-func (p *page) post(w http.ResponseWriter, r *http.Request, serve func()) {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", "POST")
-		refuse(w, http.StatusMethodNotAllowed, "use POST")
-		return
-	}
-	// HTML forms cannot send JSON, so this stops forms of other sites.
-	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
-		mediaType != "application/json" {
-		refuse(w, http.StatusUnsupportedMediaType, "the content must be application/json")
-		return
-	}
-	serve()
-}
-
-// change calls serve if r is a POST of JSON by a person who may make changes.
-func (p *page) change(w http.ResponseWriter, r *http.Request, person Person, serve func()) {
-	p.post(w, r, func() {
-		why := ""
-		switch {
-		case !p.options.Changes:
-			why = "this page is read-only: see Changes of admin.Options"
-		case !person.MayChange:
-			why = "you may look and not change"
-		default:
-			serve()
-			return
-		}
-		p.log(r.Context(), slog.LevelWarn, "weir: admin: a change was refused",
-			slog.String("who", person.Name), slog.String("path", r.URL.Path))
-		refuse(w, http.StatusForbidden, why)
-	})
-}
 
 // handle decodes the content of r, calls f, and answers with its result.
 func handle[Q, A any](w http.ResponseWriter, r *http.Request, f func(*http.Request, Q) (A, error)) {
@@ -122,7 +77,7 @@ func answer(w http.ResponseWriter, v any) {
 
 // refuse answers with a status and the reason.
 func refuse(w http.ResponseWriter, status int, why string) {
-	text, _ := json.Marshal(struct{ Error string }{strings.ToValidUTF8(why, "\uFFFD")})
+	text, _ := json.Marshal(operator.Refusal{Error: strings.ToValidUTF8(why, "\uFFFD")})
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	w.Write(text)

@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/http/operator"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -48,26 +50,33 @@ type changeResult struct {
 	Until int64
 }
 
-// errPanicked is the error of a change that panicked. The log has the value of the panic.
-var errPanicked = &failure{
-	http.StatusInternalServerError, "this failed: see the log of the program",
+// changer makes changes by people, and records them.
+type changer struct {
+	limiters *limiters
+	rows     *rows
+	mask     *masker
+	logger   *slog.Logger
+	audit    func(context.Context, Change) // nil: none
+	changed  func()                        // makes the page show a change
+
+	mu sync.Mutex // held while an override is read, modified and written
 }
 
 // attempt calls change, which may call a limiter of the program. It turns a panic into an error, so
 // that the change is recorded in any case.
-func (p *page) attempt(ctx context.Context, change func() error) (err error) {
+func (m *changer) attempt(ctx context.Context, change func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			p.logPanic(ctx, "weir: admin: a change panicked", v)
+			logPanic(ctx, m.logger, "weir: admin: a change panicked", v)
 			err = errPanicked
 		}
 	}()
 	return change()
 }
 
-// record logs and audits a change, and makes all views recompute. The context of the audit does not
+// record logs and audits a change, and makes the page show it. The context of the audit does not
 // end when the client leaves.
-func (p *page) record(ctx context.Context, c *Change) {
+func (m *changer) record(ctx context.Context, c *Change) {
 	ctx = context.WithoutCancel(ctx)
 	c.At = time.Now()
 	attrs := []slog.Attr{
@@ -86,50 +95,48 @@ func (p *page) record(ctx context.Context, c *Change) {
 		level = slog.LevelWarn
 		attrs = append(attrs, slog.Any("error", c.Err))
 	}
-	p.log(ctx, level, "weir: admin: change", attrs...)
-	p.look()
-	p.snapshot.forget()
-	p.past.forget()
-	if p.options.Audit == nil {
+	m.logger.LogAttrs(ctx, level, "weir: admin: change", attrs...)
+	m.changed()
+	if m.audit == nil {
 		return
 	}
 	defer func() {
 		if v := recover(); v != nil { // the change was made and logged
-			p.logPanic(ctx, "weir: admin: Audit panicked", v)
+			logPanic(ctx, m.logger, "weir: admin: Audit panicked", v)
 		}
 	}()
-	p.options.Audit(ctx, *c)
+	m.audit(ctx, *c)
 }
 
-func (p *page) forgive(r *http.Request, who Person, o changeRequest) (*changeResult, error) {
-	at, err := p.rowOf(o.ID, o.Limiter, o.Rule, o.Key)
+func (m *changer) forgive(r *http.Request, who Person, o changeRequest) (*changeResult, error) {
+	at, err := m.rows.named(o.ID, o.Limiter, o.Rule, o.Key)
 	if err != nil {
 		return nil, err
 	}
 	var state core.RuleState
-	name, limiter, err := p.limiter(at.limiter)
+	name, limiter, err := m.limiters.named(at.limiter)
 	if err == nil {
-		state, err = p.rule(limiter, at.rule)
+		state, err = ruleOf(limiter, at.rule)
 	}
 	if err != nil {
 		return nil, err
 	}
 	c := Change{
 		Who: who.Name, Action: "forgive", Limiter: name, Rule: at.rule,
-		Key: p.mask.text(at.key, state.KeyName), Why: shortened(o.Why),
+		Key: m.mask.text(at.key, state.KeyName), Why: shortened(o.Why),
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), explainTime)
 	defer cancel()
-	c.Err = p.attempt(ctx, func() error { return limiter.ResetKey(ctx, at.rule, at.key) })
-	p.record(r.Context(), &c)
+	c.Err = m.attempt(ctx, func() error { return limiter.ResetKey(ctx, at.rule, at.key) })
+	m.record(r.Context(), &c)
 	if c.Err != nil {
 		return nil, c.Err
 	}
 	return &changeResult{Done: fmt.Sprintf("%s starts afresh under rule %s", c.Key, at.rule)}, nil
 }
 
-func (p *page) setMode(r *http.Request, who Person, o changeRequest) (*changeResult, error) {
-	return p.override(r, who, "mode", o,
+func (m *changer) setMode(r *http.Request, who Person, o changeRequest) (*changeResult, error) {
+	return m.override(r, who, "mode", o,
 		func(state *core.RuleState, in *core.Override, c *Change) error {
 			c.From, c.To = state.Mode.String(), shortened(o.Mode)
 			mode, err := core.ParseMode(o.Mode)
@@ -138,8 +145,8 @@ func (p *page) setMode(r *http.Request, who Person, o changeRequest) (*changeRes
 		})
 }
 
-func (p *page) setLimit(r *http.Request, who Person, o changeRequest) (*changeResult, error) {
-	return p.override(r, who, "limit", o,
+func (m *changer) setLimit(r *http.Request, who Person, o changeRequest) (*changeResult, error) {
+	return m.override(r, who, "limit", o,
 		func(state *core.RuleState, in *core.Override, c *Change) error {
 			c.From, c.To = limitText(state.Limit), shortened(o.Limit)
 			limit, err := limits.Parse(o.Limit)
@@ -148,8 +155,8 @@ func (p *page) setLimit(r *http.Request, who Person, o changeRequest) (*changeRe
 		})
 }
 
-func (p *page) clear(r *http.Request, who Person, o changeRequest) (*changeResult, error) {
-	return p.override(r, who, "clear", o,
+func (m *changer) clear(r *http.Request, who Person, o changeRequest) (*changeResult, error) {
+	return m.override(r, who, "clear", o,
 		func(state *core.RuleState, in *core.Override, c *Change) error {
 			c.From, c.To = overrideText(&state.Override), overrideText(&core.Override{})
 			*in, c.Until = core.Override{}, time.Time{}
@@ -174,13 +181,13 @@ func overrideText(o *core.Override) string {
 
 // override changes the override of a rule. set modifies the override in force: mode and limit may
 // be overridden together, and end together.
-func (p *page) override(
+func (m *changer) override(
 	r *http.Request, who Person, action string, o changeRequest,
 	set func(*core.RuleState, *core.Override, *Change) error,
 ) (*changeResult, error) {
-	name, limiter, err := p.limiter(o.Limiter)
+	name, limiter, err := m.limiters.named(o.Limiter)
 	if err == nil {
-		_, err = p.rule(limiter, o.Rule)
+		_, err = ruleOf(limiter, o.Rule)
 	}
 	if err != nil {
 		return nil, err
@@ -198,23 +205,23 @@ func (p *page) override(
 		Who: who.Name, Action: action, Limiter: name, Rule: o.Rule, Until: time.Now().Add(lasts),
 		Why: shortened(o.Why),
 	}
-	c.Err = p.attempt(r.Context(), func() error { return p.changeOverride(limiter, &c, set) })
-	p.record(r.Context(), &c)
+	c.Err = m.attempt(r.Context(), func() error { return m.changeOverride(limiter, &c, set) })
+	m.record(r.Context(), &c)
 	if c.Err != nil {
 		return nil, c.Err
 	}
 	text := fmt.Sprintf("rule %s: %s, was %s", c.Rule, c.To, c.From)
-	return &changeResult{text, millis(c.Until)}, nil
+	return &changeResult{text, operator.Millis(c.Until)}, nil
 }
 
 // changeOverride reads, modifies and writes the override of a rule. A lock makes changes one after
 // the other.
-func (p *page) changeOverride(
+func (m *changer) changeOverride(
 	limiter Limiter, c *Change, set func(*core.RuleState, *core.Override, *Change) error,
 ) error {
-	p.changing.Lock()
-	defer p.changing.Unlock()
-	state, err := p.rule(limiter, c.Rule)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	state, err := ruleOf(limiter, c.Rule)
 	if err != nil {
 		return err
 	}

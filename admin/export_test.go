@@ -18,7 +18,7 @@ func Quantile(h stats.Histogram, percent int64) int64 { return quantile(&h, perc
 
 // RowsKept makes n rows at an instant and returns how many of them are remembered.
 func RowsKept(n int, later time.Duration) int {
-	rs := newRows(newMasker(Masked))
+	rs := newRows(newMasker(Masked), newLimiters(nil))
 	now := time.Now()
 	ids := make([]string, n)
 	for i := range ids {

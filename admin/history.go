@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +24,10 @@ const (
 // history holds the decisions of the last ten minutes and the changes in that time. It samples the
 // counters of stats, so it costs nothing per request.
 type history struct {
-	sources *Sources
+	stats    *stats.Stats
+	policy   Policy
+	limiters *limiters
+	logger   *slog.Logger
 
 	mu      sync.Mutex
 	times   []time.Time      // of the samples, oldest first
@@ -63,47 +67,50 @@ type state struct {
 	isBroken  map[string]bool  // whether each breaker is open or half open
 }
 
-// follow samples now, and every 5 s as long as p is referenced.
-func (p *page) follow() {
-	p.history.sources = &p.sources
-	p.history.samples = make(map[ruleKey]*[historyKinds][]int64)
-	p.sample()
-	sampleLater(weak.Make(p))
+// newHistory samples now, and every 5 s as long as the history is referenced.
+func newHistory(
+	of *stats.Stats, policy Policy, limiters *limiters, logger *slog.Logger,
+) *history {
+	h := &history{
+		stats: of, policy: policy, limiters: limiters, logger: logger,
+		samples: make(map[ruleKey]*[historyKinds][]int64),
+	}
+	h.sample()
+	sampleLater(weak.Make(h))
+	return h
 }
 
-// sampleLater holds only a weak reference, so a page that is no longer served is collected.
-func sampleLater(page weak.Pointer[page]) {
+// sampleLater holds only a weak reference, so the history of a page that is no longer served is
+// collected.
+func sampleLater(history weak.Pointer[history]) {
 	time.AfterFunc(sampleEvery, func() {
-		if p := page.Value(); p != nil {
-			p.sample()
-			sampleLater(page)
+		if h := history.Value(); h != nil {
+			h.sample()
+			sampleLater(history)
 		}
 	})
 }
 
-// sample adds a sample. It recovers from panics of limiters, policies and breakers of the program.
-func (p *page) sample() {
-	defer p.noPanic()
-	p.history.sample()
-}
-
 // look adds marks for changes made just now.
-func (p *page) look() {
-	defer p.noPanic()
-	shot := p.sources.Stats.Snapshot()
-	p.history.mu.Lock()
-	defer p.history.mu.Unlock()
-	p.history.lookLocked(&shot)
+func (h *history) look() {
+	defer h.noPanic()
+	shot := h.stats.Snapshot()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lookLocked(&shot)
 }
 
-func (p *page) noPanic() {
+// noPanic recovers from a panic of a limiter, policy or breaker of the program.
+func (h *history) noPanic() {
 	if v := recover(); v != nil {
-		p.logPanic(context.Background(), "weir: admin: the history lacks a sample", v)
+		logPanic(context.Background(), h.logger, "weir: admin: the history lacks a sample", v)
 	}
 }
 
+// sample adds a sample.
 func (h *history) sample() {
-	shot := h.sources.Stats.Snapshot()
+	defer h.noPanic()
+	shot := h.stats.Snapshot()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lookLocked(&shot)
@@ -126,7 +133,8 @@ func (h *history) sample() {
 	h.recent = append(h.recent[max(0, len(h.recent)-enough+1):], shot)
 }
 
-// earlier returns the counters of at least 5 s ago, or the first ones, as the start of rates.
+// earlier returns the counters of at least 5 s ago, or the first ones, so that a page that was just
+// opened has rates. They lack keys. It returns nil if there is no sample.
 func (h *history) earlier(now time.Time) (shot *stats.Snapshot) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -201,7 +209,7 @@ func (h *history) lookLocked(shot *stats.Snapshot) {
 		}
 		marks = append(marks, mark{at, text})
 	}
-	if policy := h.sources.Policy; policy != nil {
+	if policy := h.policy; policy != nil {
 		next.applied = policy.Applied()
 		if !next.applied.Equal(h.before.applied) {
 			add(next.applied, "policy "+policy.Source()+": applied"+summary(policy.Differences()))
@@ -245,7 +253,7 @@ func (h *history) lookLocked(shot *stats.Snapshot) {
 
 // nameOf returns the name of a rule, with its limiter if there are several.
 func (h *history) nameOf(key ruleKey) string {
-	if len(h.sources.Limiters) > 1 {
+	if len(h.limiters.names) > 1 {
 		return key.limiter + " / " + key.rule
 	}
 	return key.rule
@@ -293,8 +301,7 @@ type markView struct {
 	Text string
 }
 
-func (p *page) viewHistory(now time.Time) any {
-	h := &p.history
+func (h *history) view(now time.Time) any {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	// Use the monotonic clock, so that a step of the wall clock changes no interval.

@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weir-go/weir/admin"
 )
@@ -132,16 +131,4 @@ func FuzzMask(f *testing.F) {
 			t.Errorf("%q shows what follows it", key)
 		}
 	})
-}
-
-func TestRowsAreForgotten(t *testing.T) {
-	if kept := admin.RowsKept(100, time.Minute); kept != 100 {
-		t.Errorf("after two minutes, %d of 100 rows are known", kept)
-	}
-	if kept := admin.RowsKept(100, 31*time.Minute); kept != 0 {
-		t.Errorf("after an hour, %d of 100 rows are known", kept)
-	}
-	if kept := admin.RowsKept(20_000, time.Minute); kept > 2*4096 {
-		t.Errorf("%d rows are known", kept)
-	}
 }

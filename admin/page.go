@@ -1,35 +1,58 @@
 package admin
 
 import (
-	"context"
 	"embed"
 	"log/slog"
+	"mime"
 	"net/http"
 	"net/url"
 	"path"
-	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/weir-go/weir/internal/http/hostname"
 )
 
-// page is the handler that New returns.
+// page is the handler that New returns. It lets in who may ask, and passes questions and changes
+// on to what answers them.
 type page struct {
 	who        func(*http.Request) (Person, error)
-	sources    Sources
 	options    Options
-	names      []string // names of the limiters, sorted
-	mask       *masker
-	rows       *rows
 	sameOrigin *http.CrossOriginProtection
+	limiters   *limiters
 
-	history history
-
+	explainer                        explainer
+	changer                          changer
 	snapshot, earlier, past, denials view
-	// held while an override is read, modified and written
-	changing sync.Mutex
+}
+
+// newPage returns the page of valid arguments.
+func newPage(who func(*http.Request) (Person, error), sources Sources, o Options) *page {
+	limiters, mask := newLimiters(sources.Limiters), newMasker(o.Keys)
+	rows := newRows(mask, limiters)
+	history := newHistory(sources.Stats, sources.Policy, limiters, o.Logger)
+	p := &page{
+		who: who, options: o, sameOrigin: http.NewCrossOriginProtection(), limiters: limiters,
+		explainer: explainer{limiters, rows, mask, sources.Policy},
+	}
+	shown := viewer{sources.Stats, sources.Policy, limiters, rows, mask}
+	p.snapshot.make, p.denials.make, p.past.make = shown.snapshot, shown.denials, history.view
+	p.earlier.make = func(now time.Time) any {
+		if shot := history.earlier(now); shot != nil {
+			return shown.view(shot, now)
+		}
+		return nil
+	}
+	p.changer = changer{
+		limiters: limiters, rows: rows, mask: mask, logger: o.Logger, audit: o.Audit,
+		changed: func() {
+			history.look()
+			p.snapshot.forget()
+			p.past.forget()
+		},
+	}
+	return p
 }
 
 //go:embed page
@@ -50,7 +73,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if v := recover(); v == http.ErrAbortHandler {
 			panic(v)
 		} else if v != nil { // nothing was written yet: answers are written at once
-			p.logPanic(r.Context(), "weir: admin: an answer panicked", v)
+			logPanic(r.Context(), p.options.Logger, "weir: admin: an answer panicked", v)
 			refuse(w, http.StatusInternalServerError, errPanicked.text)
 		}
 	}()
@@ -89,18 +112,63 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "api/denials":
 		p.read(w, r, func() { p.denials.serve(w) })
 	case "api/explain":
-		p.post(w, r, func() { handle(w, r, p.explain) })
+		p.post(w, r, func() { handle(w, r, p.explainer.explain) })
 	case "api/forgive":
-		p.change(w, r, person, func() { handleAs(w, r, person, p.forgive) })
+		p.change(w, r, person, func() { handleAs(w, r, person, p.changer.forgive) })
 	case "api/mode":
-		p.change(w, r, person, func() { handleAs(w, r, person, p.setMode) })
+		p.change(w, r, person, func() { handleAs(w, r, person, p.changer.setMode) })
 	case "api/limit":
-		p.change(w, r, person, func() { handleAs(w, r, person, p.setLimit) })
+		p.change(w, r, person, func() { handleAs(w, r, person, p.changer.setLimit) })
 	case "api/clear":
-		p.change(w, r, person, func() { handleAs(w, r, person, p.clear) })
+		p.change(w, r, person, func() { handleAs(w, r, person, p.changer.clear) })
 	default:
 		refuse(w, http.StatusNotFound, "there is nothing here")
 	}
+}
+
+// read calls serve if r is a GET or HEAD.
+func (p *page) read(w http.ResponseWriter, r *http.Request, serve func()) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		refuse(w, http.StatusMethodNotAllowed, "use GET")
+		return
+	}
+	serve()
+}
+
+// post calls serve if r is a POST of JSON.
+func (p *page) post(w http.ResponseWriter, r *http.Request, serve func()) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", "POST")
+		refuse(w, http.StatusMethodNotAllowed, "use POST")
+		return
+	}
+	// HTML forms cannot send JSON, so this stops forms of other sites.
+	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
+		mediaType != "application/json" {
+		refuse(w, http.StatusUnsupportedMediaType, "the content must be application/json")
+		return
+	}
+	serve()
+}
+
+// change calls serve if r is a POST of JSON by a person who may make changes.
+func (p *page) change(w http.ResponseWriter, r *http.Request, person Person, serve func()) {
+	p.post(w, r, func() {
+		why := ""
+		switch {
+		case !p.options.Changes:
+			why = "this page is read-only: see Changes of admin.Options"
+		case !person.MayChange:
+			why = "you may look and not change"
+		default:
+			serve()
+			return
+		}
+		p.options.Logger.LogAttrs(r.Context(), slog.LevelWarn, "weir: admin: a change was refused",
+			slog.String("who", person.Name), slog.String("path", r.URL.Path))
+		refuse(w, http.StatusForbidden, why)
+	})
 }
 
 // protect sets the headers of every answer.
@@ -121,26 +189,17 @@ func protect(h http.Header) {
 func (p *page) identify(r *http.Request) (person Person, ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			p.log(r.Context(), slog.LevelError, "weir: admin: who panicked", slog.Any("panic", v))
+			p.options.Logger.LogAttrs(r.Context(), slog.LevelError, "weir: admin: who panicked",
+				slog.Any("panic", v))
 			person, ok = Person{}, false
 		}
 	}()
 	person, err := p.who(r)
 	if err != nil {
-		p.log(r.Context(), slog.LevelWarn, "weir: admin: a request for the page was refused",
-			slog.Any("error", err))
+		p.options.Logger.LogAttrs(r.Context(), slog.LevelWarn,
+			"weir: admin: a request for the page was refused", slog.Any("error", err))
 	}
 	return person, err == nil && person.Name != ""
-}
-
-func (p *page) log(ctx context.Context, level slog.Level, text string, attrs ...slog.Attr) {
-	p.options.Logger.LogAttrs(ctx, level, text, attrs...)
-}
-
-// logPanic logs a panic in a function that the program passed to the page.
-func (p *page) logPanic(ctx context.Context, text string, v any) {
-	p.log(ctx, slog.LevelError, text, slog.Any("panic", v),
-		slog.String("stack", string(debug.Stack())))
 }
 
 // toDirectory redirects a request without a final slash, which relative links need. Only RequestURI
@@ -174,8 +233,8 @@ type session struct {
 func (p *page) session(person Person) session {
 	s := session{Instance: p.options.Instance, Name: person.Name, MayChange: p.options.Changes &&
 		person.MayChange}
-	for _, name := range p.names {
-		if _, ok := p.sources.Limiters[name].(RequestExplainer); ok {
+	for _, name := range p.limiters.names {
+		if _, ok := p.limiters.byName[name].(RequestExplainer); ok {
 			s.Explains = append(s.Explains, name)
 		}
 	}

@@ -3,6 +3,8 @@ package admin
 import (
 	"net/http"
 	"time"
+
+	"github.com/weir-go/weir/internal/http/operator"
 )
 
 // Policy is the source of the rules: the Status of package policy, or another type that follows a
@@ -21,4 +23,19 @@ type Policy interface {
 // does not.
 type reasoner interface {
 	WhyNot(rule string, r *http.Request) string
+}
+
+// viewPolicy returns what the page shows of a policy. Without a policy it returns nil.
+func viewPolicy(policy Policy) *operator.Policy {
+	if policy == nil {
+		return nil
+	}
+	v := &operator.Policy{
+		Source: policy.Source(), Digest: policy.Digest(), Applied: operator.Millis(policy.Applied()),
+		Differences: policy.Differences(),
+	}
+	if since, err := policy.Failure(); err != nil {
+		v.FailingSince, v.Failure = operator.Millis(since), err.Error()
+	}
+	return v
 }

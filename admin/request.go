@@ -8,21 +8,11 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/internal/http/operator"
 )
 
-// requestText is a request that a person wrote, to be explained.
-type requestText struct {
-	Method  string // "": GET
-	Path    string // "": /
-	Host    string
-	Address string      // of the client
-	Route   string      // pattern that a mux routed it by
-	Headers [][2]string // names and values
-}
-
-func (t *requestText) build(ctx context.Context) (*http.Request, error) {
+// buildRequest returns the request that a person wrote.
+func buildRequest(ctx context.Context, t *operator.Request) (*http.Request, error) {
 	bad := func(why string) error { return &failure{http.StatusBadRequest, why} }
 	place := cmp.Or(t.Path, "/")
 	if !strings.HasPrefix(place, "/") {
@@ -62,81 +52,4 @@ func isToken(s string) bool {
 		return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') &&
 			!strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 	})
-}
-
-// explainRequest explains a request with all rules of a limiter.
-func (p *page) explainRequest(ctx context.Context, q *question) (*reply, error) {
-	name, limiter, err := p.limiter(q.Limiter)
-	if err != nil {
-		return nil, err
-	}
-	explainer, ok := limiter.(RequestExplainer)
-	if !ok {
-		return nil, &failure{
-			http.StatusUnprocessableEntity,
-			"requests of this limiter's framework cannot be made up here: explain a key",
-		}
-	}
-	r, err := q.Request.build(ctx)
-	if err != nil {
-		return nil, err
-	}
-	o := explainer.Explain(r)
-	a := &reply{Verdict: o.Verdict().String(), Rules: []verdict{}}
-	if err := o.Err(); err != nil {
-		a.Error = err.Error()
-	}
-	if i := o.BindingRule(); i >= 0 {
-		a.Binding = o.At(i).Rule()
-	}
-	decided := make(map[string]*core.RuleDecision, o.Len())
-	for i := range o.Len() {
-		decided[o.At(i).Rule()] = o.At(i)
-	}
-	for _, rule := range limiter.State().Rules {
-		v := verdict{Rule: rule.Name, Mode: rule.Mode.String()}
-		if d, ok := decided[rule.Name]; ok {
-			v.Matches, v.Mode, v.Limit, v.Cost = true, d.Mode().String(), limitText(d.Limit()),
-				d.Cost
-			v.Kind, v.Key = p.mask.show(d.Key, rule.KeyName)
-			v.decided(&d.Decision)
-			if d.Key != "" || d.Source.Counted() { // otherwise the key function may have failed
-				v.ID = p.forgivable(name, rule.Name, d.Key, d.Limit())
-			}
-			v.Why = whyUncounted(d.Source)
-		} else {
-			v.Why = p.whyNot(&rule, r, &o)
-		}
-		a.Rules = append(a.Rules, v)
-	}
-	return a, nil
-}
-
-// whyUncounted returns why a decision has no numbers; "" if it has.
-func whyUncounted(source limits.Source) string {
-	switch source {
-	case limits.SourceOpen:
-		return "the rule could not be applied, and fails open"
-	case limits.SourceClosed:
-		return "the rule could not be applied"
-	case limits.SourceNotAsked:
-		return "was not asked: another rule decided"
-	}
-	return ""
-}
-
-// whyNot returns why a rule did not take part in an outcome.
-func (p *page) whyNot(rule *core.RuleState, r *http.Request, o *core.Outcome) string {
-	if rule.Mode == core.Disabled {
-		return "the rule is disabled"
-	}
-	if policy, ok := p.sources.Policy.(reasoner); ok {
-		if why := policy.WhyNot(rule.Name, r); why != "" {
-			return why
-		}
-	}
-	if o.Verdict() == core.Unavailable || o.Verdict() == core.Abandoned {
-		return "was not reached"
-	}
-	return "its key function says that it does not apply"
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"net/http"
 	"sync"
 	"time"
 
@@ -17,7 +18,8 @@ type row struct {
 // rows remembers rows that were shown recently. Its memory is bounded: it holds two generations of
 // at most maxRows each, and drops the older one within an hour.
 type rows struct {
-	mask *masker
+	mask     *masker
+	limiters *limiters // only their keys have ids
 
 	mu         sync.Mutex
 	young, old map[string]row
@@ -30,8 +32,10 @@ const (
 	rowsLiving = 30 * time.Minute
 )
 
-func newRows(mask *masker) *rows {
-	return &rows{mask: mask, young: make(map[string]row), turned: time.Now()}
+func newRows(mask *masker, limiters *limiters) *rows {
+	return &rows{
+		mask: mask, limiters: limiters, young: make(map[string]row), turned: time.Now(),
+	}
 }
 
 // id returns the id of r and remembers r with its latest known limit. It returns "" if the key is
@@ -55,6 +59,40 @@ func (rs *rows) id(r row, now time.Time) string {
 	}
 	rs.young[id] = r
 	return id
+}
+
+// changeable returns the id of a row that stats knows. It returns "" if the page cannot change the
+// row: its key was cut, or its limiter is not in Sources.
+func (rs *rows) changeable(r row, cut bool, now time.Time) string {
+	if cut || rs.limiters.byName[r.limiter] == nil {
+		return ""
+	}
+	return rs.id(r, now)
+}
+
+// forgivable returns the id of a row by which its key can be forgiven. It returns "" if the limit
+// cannot be reset, or if the key is too long for a row.
+func (rs *rows) forgivable(r row) string {
+	if r.limit.Algorithm().Holds() {
+		return ""
+	}
+	return rs.id(r, time.Now())
+}
+
+// named returns the row that a request identifies by id, or by limiter, rule and key.
+func (rs *rows) named(id, limiter, rule string, key *string) (row, error) {
+	if id != "" {
+		r, ok := rs.find(id)
+		if !ok {
+			return row{},
+				&failure{http.StatusNotFound, "this row is too old: look again, or type the key"}
+		}
+		return r, nil
+	}
+	if key == nil {
+		return row{}, &failure{http.StatusBadRequest, "say which key, or which request"}
+	}
+	return row{limiter: limiter, rule: rule, key: *key}, nil
 }
 
 // find returns the row of an id, if it was shown recently.

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/admin"
 	"github.com/weir-go/weir/keyfuncs"
@@ -84,5 +85,17 @@ func TestAKeyThatIsNotKnownIsNotForgiven(t *testing.T) {
 	})
 	if v := s.explain(`{"Request":{}}`).Rules[0]; v.ID != "" || v.Counted {
 		t.Errorf("%+v", v)
+	}
+}
+
+func TestRowsAreForgotten(t *testing.T) {
+	if kept := admin.RowsKept(100, time.Minute); kept != 100 {
+		t.Errorf("after two minutes, %d of 100 rows are known", kept)
+	}
+	if kept := admin.RowsKept(100, 31*time.Minute); kept != 0 {
+		t.Errorf("after an hour, %d of 100 rows are known", kept)
+	}
+	if kept := admin.RowsKept(20_000, time.Minute); kept > 2*4096 {
+		t.Errorf("%d rows are known", kept)
 	}
 }

@@ -7,40 +7,24 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/http/operator"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/stats"
 )
 
-type ruleView struct {
-	Limiter, Name, Scope  string
-	KeyName               string // kind of its keys, in words
-	InForce               bool   // false: the rule is gone; its counters stay
-	Ours                  bool   // the page can explain and change the rule
-	Limit, Mode           string // Limit "": depends on the request
-	GivenLimit, GivenMode string
-	Percent               int // percentage of keys for which the rule is enforced
-	Local, Concurrent     bool
-	Capacity              bool  // its denials are answered 503
-	Until                 int64 // end of the override; 0: none
-	Why, YAML             string
-
-	Allowed, Denied, WouldDeny, Binding, NearLimit, Units int64
-	Sources                                               map[string]int64
-	Lost, Dropped                                         int64 // ends of requests
-}
-
-// viewRules returns the rules of a limiter, those in force first. For a limiter that is not in
-// Sources it returns only what stats knows.
-func (p *page) viewRules(name string, rules []stats.RuleSnapshot) (views []ruleView) {
+// viewRules returns the rules of a limiter, those in force first. If limiter is nil, it is not in
+// Sources, and viewRules returns only what stats knows.
+func viewRules(
+	name string, limiter Limiter, rules []stats.RuleSnapshot,
+) (views []operator.Rule) {
 	counted := make(map[string]*stats.RuleSnapshot, len(rules))
 	for i := range rules {
 		counted[rules[i].Name] = &rules[i]
 	}
-	limiter := p.sources.Limiters[name]
 	if limiter != nil {
 		for _, r := range limiter.State().Rules {
 			v := viewRule(name, &r)
-			v.count(counted[r.Name])
+			addCounts(&v, counted[r.Name])
 			delete(counted, r.Name)
 			views = append(views, v)
 		}
@@ -50,7 +34,7 @@ func (p *page) viewRules(name string, rules []stats.RuleSnapshot) (views []ruleV
 		if counted[r.Name] == nil {
 			continue
 		}
-		v := ruleView{Limiter: name, Name: r.Name, Scope: r.Scope}
+		v := operator.Rule{Limiter: name, Name: r.Name, Scope: r.Scope}
 		if limiter == nil && r.InForce {
 			v = viewRule(name, &core.RuleState{
 				Name: r.Name, Scope: r.Scope, Limit: r.Limit, Mode: r.Mode, Local: r.Local,
@@ -59,14 +43,14 @@ func (p *page) viewRules(name string, rules []stats.RuleSnapshot) (views []ruleV
 			})
 			v.Ours = false
 		}
-		v.count(r)
+		addCounts(&v, r)
 		views = append(views, v)
 	}
 	return views
 }
 
-func viewRule(limiter string, r *core.RuleState) ruleView {
-	v := ruleView{
+func viewRule(limiter string, r *core.RuleState) operator.Rule {
+	v := operator.Rule{
 		Limiter: limiter, Name: r.Name, Scope: r.Scope, KeyName: r.KeyName, InForce: true,
 		Ours:  true,
 		Limit: limitText(r.Limit), Mode: r.Mode.String(), GivenLimit: limitText(r.GivenLimit),
@@ -89,7 +73,8 @@ func limitText(l limits.Limit) string {
 	return l.String()
 }
 
-func (v *ruleView) count(r *stats.RuleSnapshot) {
+// addCounts adds to v what stats has counted. r is nil if it has counted nothing.
+func addCounts(v *operator.Rule, r *stats.RuleSnapshot) {
 	v.Sources = make(map[string]int64)
 	if r == nil {
 		return

@@ -1,6 +1,9 @@
 package admin
 
-import "github.com/weir-go/weir/stats"
+import (
+	"github.com/weir-go/weir/internal/http/operator"
+	"github.com/weir-go/weir/stats"
+)
 
 // shedderView is a shedder. The page shows shedders and cannot change them.
 type shedderView struct {
@@ -22,7 +25,7 @@ func viewShedder(s *stats.ShedderSnapshot) shedderView {
 		Name: s.Name, Mode: s.Mode.String(),
 		Limit: s.Limit, MaxInFlight: s.MaxInFlight, InFlight: s.InFlight, Streams: s.Streams,
 		Exempt: s.Exempt, Shadowed: s.Shadowed, Waiting: s.Waiting,
-		Oldest: micros(s.Oldest), ExemptTotal: s.ExemptTotal, Panics: s.Panics,
+		Oldest: operator.Micros(s.Oldest), ExemptTotal: s.ExemptTotal, Panics: s.Panics,
 		Classes: make([]classView, 0, len(s.Classes)),
 	}
 	for _, c := range s.Classes {

@@ -41,11 +41,9 @@ func (r *reader) response(response *http.Response) answer {
 // read reads an answer. A positive wait was told elsewhere than in the fields h.
 func (r *reader) read(status int, h http.Header, wait time.Duration) (a answer) {
 	a.status = status
-	_, age := h["Age"]
-	_, cached := h["X-From-Cache"]
-	fresh := !age && !cached
-	a.quota, a.counted = quota.Of(h)
-	a.counted = a.counted && fresh
+	if a.quota, a.counted = quota.Of(h); a.counted {
+		a.counted = !quota.FromCache(h)
+	}
 	source, told := quota.RetryAfter, wait > 0
 	if !told && status >= 400 {
 		wait, source, told = quota.WaitOf(h)
@@ -58,7 +56,7 @@ func (r *reader) read(status int, h http.Header, wait time.Duration) (a answer) 
 	case Discord:
 		readDiscord(h, &a)
 	case OpenAI, Anthropic:
-		readModel(r.dialect, h, fresh, told, &a)
+		readModel(r.dialect, h, told, &a)
 	}
 	switch {
 	case a.source != "": // found by the dialect

@@ -68,16 +68,17 @@ func (b *bucket) next(o *Options, id *identity, cost *spend, now instant) opinio
 // ready is next without the account. It asks told, tokens and learned only if nothing else holds b
 // back: while something does, answers may still change what they say.
 func (b *bucket) ready(o *Options, cost *spend, now instant) opinion {
-	n := opinion{at: now}
-	if n.bind(b.denial()); n.at > now {
-		return n
+	if at, source := b.denial(); at > now {
+		return opinion{at: at, source: source}
 	}
 	if o.MaxInFlight > 0 && b.flight.busy >= o.MaxInFlight {
 		return opinion{at: unknown, source: sourceInFlight}
 	}
-	t := &b.told
+	n, t := opinion{at: now}, &b.told
 	n.bind(b.cap.next(), sourceLimit)
-	n.bind(b.opening.next(&b.flight, t.empty(), t.window, now), sourceFirstAnswer)
+	empty := t.empty()
+	atServer := empty && !t.exact && !t.whole && b.flight.flying() > b.cap.asking
+	n.bind(b.opening.next(&b.flight, empty, atServer, t.window, now), sourceFirstAnswer)
 	if n.at > now {
 		return n
 	}
@@ -223,7 +224,7 @@ func (b *bucket) observe(o *Options, now instant, tk ticket, a *answer, strays i
 // deny learns from a denial. It returns the wait and what asks for it.
 func (b *bucket) deny(now instant, tk ticket, a *answer, learnsPace bool) (time.Duration, string) {
 	f, t := &b.flight, &b.told
-	if learnsPace && !f.outdated(tk.seq) {
+	if learnsPace && !tk.outdated {
 		t.others.deny(t.known && t.left > 0, !b.opening.answered, a.quota.Limit, f.flying())
 	}
 	isNewStrike := tk.at > f.deniedAt // was not in flight at the last denial
@@ -234,7 +235,7 @@ func (b *bucket) deny(now instant, tk ticket, a *answer, learnsPace bool) (time.
 	case !learnsPace || t.counted: // there is no pace to go on at
 		b.backoff.observe(now, isNewStrike, !learnsPace, 0)
 	default:
-		every, old := b.learned.deny(now, tk, f.outdated(tk.seq))
+		every, old := b.learned.deny(now, tk)
 		if old { // a later denial has set the wait
 			at, source := b.denial()
 			return max(at-now, 1), source
@@ -257,7 +258,7 @@ func (b *bucket) believe(tk ticket, now instant, q quota.Rest, strays int) {
 	if q.Date != 0 {
 		q.Window -= t.elapsed(q.Date, now)
 	}
-	if b.flight.outdated(tk.seq) {
+	if tk.outdated {
 		return
 	}
 	if !t.counted {
@@ -273,19 +274,18 @@ func (b *bucket) learnPace(tk *ticket, now instant) {
 		b.opening.ramp = now + patience
 	}
 	waiting := b.queue.Size > 0 || tk.heldBack
-	b.learned.observe(now, !b.flight.outdated(tk.seq), waiting, b.backoff.strikes)
+	b.learned.observe(now, !tk.outdated, waiting, b.backoff.strikes)
 }
 
 // allow learns from an allowed answer that does not tell what is left, or is not believed.
 func (b *bucket) allow(tk ticket, now instant) {
 	b.opening.answered = true
-	outdated := b.flight.outdated(tk.seq)
-	if !outdated {
+	if !tk.outdated {
 		b.backoff.strikes = 0
 	}
 	t := &b.told
 	t.spoilLeast()
-	if !t.known || now < t.renew || outdated {
+	if !t.known || now < t.renew || tk.outdated {
 		return
 	}
 	t.known = false // the answer shows that there is more

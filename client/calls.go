@@ -45,7 +45,7 @@ func newTurn(ctx context.Context, p *pacer, c pacing.Call) *turn {
 		return r.WithContext(ctx)
 	}
 	t := &turn{p, call{
-		describe: describe, header: c.Header, path: c.Method, rewinds: !c.Once,
+		describe: describe, header: c.Header, path: c.Method, cost: anyCost, rewinds: !c.Once,
 		harmless: c.Idempotent || hasIdempotencyKey(c.Header), attempt: 1,
 	}}
 	if p.o.Bucket == nil && p.o.Dialect == Standard {
@@ -53,7 +53,7 @@ func newTurn(ctx context.Context, p *pacer, c pacing.Call) *turn {
 	} else {
 		t.id = p.namer.identify(t.asked())
 	}
-	if p.o.Dialect.countsTokens() {
+	if p.o.Tokens != nil {
 		t.cost = p.costOf(t.asked())
 	}
 	return t
@@ -75,4 +75,8 @@ func (t *turn) Observe(ctx context.Context, a pacing.Answer) (again bool) {
 }
 
 // End implements [pacing.Turn].
-func (t *turn) End() { t.end(&t.call) }
+func (t *turn) End() {
+	if t.stage != idle {
+		t.end(&t.call)
+	}
+}

@@ -44,10 +44,10 @@ func (d *doubt) believed(
 	return at
 }
 
-// judge learns from the answer to a request, which may have been let through early and may be
-// outdated. It reports whether nothing was said to be left, and that is refuted. A denial that asks
-// for less than the claim proves only that. Repeated ones prove the sum.
-func (d *doubt) judge(tk ticket, now instant, a *answer, outdated bool) (refuted bool) {
+// judge learns from the answer to a request, which may have been let through early. It reports
+// whether nothing was said to be left, and that is refuted. A denial that asks for less than the
+// claim proves only that. Repeated ones prove the sum.
+func (d *doubt) judge(tk ticket, now instant, a *answer) (refuted bool) {
 	switch {
 	case a.limited && a.global: // is about another limit
 	case a.limited:
@@ -59,7 +59,7 @@ func (d *doubt) judge(tk ticket, now instant, a *answer, outdated bool) (refuted
 			proven = min(proven, now+a.wait-d.since)
 		}
 		d.proven = max(d.proven, proven)
-	case outdated:
+	case tk.outdated:
 	case !tk.early:
 		d.claim = 0
 	default:
@@ -80,31 +80,4 @@ func (d *doubt) deny() { d.refuted, d.empty = false, false }
 func (d *doubt) ignores(q *quota.Rest, maxWait time.Duration) bool {
 	d.empty = d.empty && q.Left == 0
 	return d.empty && q.Window > maxWait
-}
-
-// ending watches the end of a limit that renews as a whole. An end that moves with each answer,
-// though less is left, may be the length of a period, or in another unit. The end of a bucket
-// moves, too, but by the time that refills what was used.
-//
-//	3,600 s to go, 100 left; 10 s later 3,600 s to go, 90 left: it moves
-//	bucket of a unit a second: 3,600 s to go, 100 left; then 3,610 s to go, 90 left: it does not
-type ending struct {
-	at     instant // of the first answer since something was renewed
-	window time.Duration
-	left   int64
-	moves  bool
-}
-
-// observe learns from an answer. grown units were renewed since the one before.
-func (e *ending) observe(now instant, q quota.Rest, grown int64) {
-	moved := now + q.Window - e.at - e.window
-	switch {
-	case grown > 0, now >= e.at+e.window:
-		*e = ending{now, q.Window, q.Left, e.moves}
-	case !q.Whole || now-e.at < resetError:
-	case moved <= loosestReset && moved >= -loosestReset:
-		e.moves = false
-	case q.Left < e.left && q.Window <= e.window+looseReset:
-		e.moves = true
-	}
 }

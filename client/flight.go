@@ -44,6 +44,7 @@ type ticket struct {
 	at       instant       // when it started
 	last     instant       // when the one before it started
 	heldBack bool          // had to wait
+	outdated bool          // when its answer arrived: see flight
 	probes   bool          // told had nothing left: its answer shows whether there is more
 	early    bool          // was sent before the told instant, to test it: see doubt
 	claim    time.Duration // if early and told had nothing left: the wait that it tests; else 0
@@ -81,14 +82,21 @@ const (
 const ramp = 20
 
 // next returns until when the others wait. empty says that nothing was left, and window how long
-// that was to last.
-func (o *opening) next(f *flight, empty bool, window time.Duration, now instant) (at instant) {
-	if o.open {
-		patience := patience
+// that was to last. atServer says that requests in flight use up what was left at a pace: their
+// answers tell whether more comes at that pace, or only in the next period.
+//
+//	2 left, to spread over 1 s, of 240 a minute; two start, and the last answer tells: 53 s
+func (o *opening) next(
+	f *flight, empty, atServer bool, window time.Duration, now instant) (at instant) {
+	if o.open || atServer {
+		first, patience := f.last, patience
+		if o.open {
+			first = o.first.at
+		}
 		if empty {
 			patience = min(max(window, 2*o.took, patience), mostPatience)
 		}
-		if at = o.first.at + patience; at > now {
+		if at = first + patience; at > now {
 			return at
 		}
 	}

@@ -69,11 +69,11 @@ func (r *recent) restart(now instant) {
 // deny learns from a denial. It returns the time between two requests at which they go on, or 0 if
 // they must wait as backoff says: too few were accepted to tell a pace.
 //
-// sentBefore says that the request was sent before the last denial arrived. If l knows a denial,
-// this one is then old and does not change the pace. For example 10 was denied, and now 13 is, an
-// old denial. The next denial adds what was accepted after 13: 11 and 12 do not count.
-func (l *learned) deny(now instant, tk ticket, sentBefore bool) (every time.Duration, old bool) {
-	if sentBefore && l.seq > 0 {
+// If l knows a denial, that of an outdated request is old and does not change the pace. For example
+// 10 was denied, and now 13 is, an old denial. The next denial adds what was accepted after 13: 11
+// and 12 do not count.
+func (l *learned) deny(now instant, tk ticket) (every time.Duration, old bool) {
+	if tk.outdated && l.seq > 0 {
 		if tk.seq > l.seq {
 			if l.since == l.at { // nothing is counted yet: begin at the later one
 				l.since = tk.at

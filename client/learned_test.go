@@ -15,7 +15,7 @@ func TestADenialEndsARowOfAnswersAtASlowPace(t *testing.T) {
 		t.Fatalf("a request each %v", first.every)
 	}
 	for _, l := range []*learned{&first, &second} {
-		l.deny(time.Minute, ticket{seq: l.seq + 1, at: 59 * time.Second}, false)
+		l.deny(time.Minute, ticket{seq: l.seq + 1, at: 59 * time.Second})
 		l.every = time.Minute
 		l.speedUp()
 	}

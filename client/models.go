@@ -35,10 +35,11 @@ const thousand = 1000
 
 // readModel reads an answer of OpenAI or Anthropic. A denial that tells no wait is by the limit of
 // which the smallest part is left, and lasts until that is whole.
-func readModel(dialect Dialect, h http.Header, fresh, told bool, a *answer) {
+func readModel(dialect Dialect, h http.Header, told bool, a *answer) {
 	tightest, any := a.quota, a.counted
+	stored := quota.FromCache(h)
 	for kind, f := range tokenFields[dialect] {
-		if f == nil || !fresh {
+		if f == nil || stored {
 			continue
 		}
 		q, ok := f.Read(h)

@@ -50,9 +50,6 @@ func (p *pacer) now() instant { return time.Since(p.made) }
 
 // costOf returns the cost of r by Options.Tokens.
 func (p *pacer) costOf(r *http.Request) spend {
-	if p.o.Tokens == nil {
-		return anyCost
-	}
 	input, output := p.o.Tokens(r)
 	input, output = min(max(input, 0), quota.MaxCount), min(max(output, 0), quota.MaxCount)
 	return spend{allTokens: input + output, inputTokens: input, outputTokens: output}
@@ -272,7 +269,10 @@ func (p *pacer) left(c *call) time.Duration { return max(p.o.MaxWait-c.waited, 0
 // observe learns from the answer to c, and reports whether c is to be sent again. If not, the
 // caller calls end.
 func (p *pacer) observe(ctx context.Context, c *call, a *answer) (again bool) {
-	leeway := p.leewayOf(ctx, c)
+	var leeway leeway
+	if a.limited {
+		leeway = p.leewayOf(ctx, c)
+	}
 	p.mu.Lock()
 	now := p.now()
 	about, wait, source := p.learn(c, a, now)
@@ -317,10 +317,11 @@ func (p *pacer) learn(c *call, a *answer, now instant) (
 	c.bucket.answer(c.ticket)
 	b, tk := p.table.ofPath(c, a, now)
 	strays := 0
-	if !b.flight.outdated(tk.seq) {
+	tk.outdated = b.flight.outdated(tk.seq)
+	if !tk.outdated {
 		b.restart = restart{}
 	}
-	if b.told.doubt.judge(tk, now, a, b.flight.outdated(tk.seq)) {
+	if b.told.doubt.judge(tk, now, a) {
 		b.told.known = false
 	}
 	account := b.account
@@ -332,6 +333,7 @@ func (p *pacer) learn(c *call, a *answer, now instant) (
 			account.backoff.strikes = 0
 		}
 		b, tk, strays = p.table.ofName(c, a, now)
+		tk.outdated = b.flight.outdated(tk.seq)
 	}
 	if !a.limited {
 		b.opening.took = now - tk.at
@@ -404,11 +406,8 @@ func (p *pacer) cancel(c *call) {
 	c.endLimit()
 }
 
-// end ends an attempt, with an answer or without.
+// end ends an attempt that is not idle, with an answer or without.
 func (p *pacer) end(c *call) {
-	if c.stage == idle {
-		return
-	}
 	p.mu.Lock()
 	if c.stage == asking {
 		c.bucket.cap.asking--

@@ -216,9 +216,10 @@ http {
 }
 `
 
-func TestNginx(t *testing.T) {
-	testrun.FullOnly(t, "real time, beside a real nginx")
-	t.Parallel()
+// startNginx returns the URL of a real nginx that listens at the address in config, and has these
+// files.
+func startNginx(t *testing.T, config string, files map[string]string) string {
+	t.Helper()
 	dir := t.TempDir()
 	addr, err := freeport.Address()
 	if err != nil {
@@ -226,8 +227,11 @@ func TestNginx(t *testing.T) {
 	}
 	os.Mkdir(filepath.Join(dir, "html"), 0o777)
 	os.Chmod(dir, 0o755)
-	for name, text := range map[string]string{"nginx.conf": fmt.Sprintf(nginxConfig, addr),
-		"html/capped": "hello", "html/silent": "hello"} {
+	texts := map[string]string{"nginx.conf": fmt.Sprintf(config, addr)}
+	for name, text := range files {
+		texts[filepath.Join("html", name)] = text
+	}
+	for name, text := range texts {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +242,6 @@ func TestNginx(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	url := "http://" + addr + "/"
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		if c, err := net.Dial("tcp", addr); err == nil {
 			c.Close()
@@ -247,6 +250,13 @@ func TestNginx(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return "http://" + addr + "/"
+}
+
+func TestNginx(t *testing.T) {
+	testrun.FullOnly(t, "real time, beside a real nginx")
+	t.Parallel()
+	url := startNginx(t, nginxConfig, map[string]string{"capped": "hello", "silent": "hello"})
 	t.Run("with a cap", func(t *testing.T) {
 		t.Parallel()
 		var y tally
@@ -262,4 +272,63 @@ func TestNginx(t *testing.T) {
 		t.Parallel()
 		wantBudget(t, url+"silent")
 	})
+}
+
+const nginxCacheConfig = `
+daemon off; master_process off; pid nginx.pid; error_log stderr crit;
+events {}
+http {
+  access_log off;
+  client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3; uwsgi_temp_path t4;
+  scgi_temp_path t5;
+  proxy_cache_path cache keys_zone=pages:1m;
+  server {
+    listen %%s;
+    location / {
+      proxy_pass %s;
+      proxy_cache pages;
+      add_header X-Cache-Status $upstream_cache_status;
+    }
+  }
+}
+`
+
+// nginx stores an answer with the fields of the client that asked first, and sends no Age.
+func TestWhatACacheToldAnotherClientHoldsNothingBack(t *testing.T) {
+	t.Parallel()
+	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+		Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1),
+		Key: func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil },
+	}}})
+	page := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=60")
+	}
+	site := httptest.NewServer(limiter.Handler(http.HandlerFunc(page)))
+	t.Cleanup(site.Close)
+	url := startNginx(t, fmt.Sprintf(nginxCacheConfig, site.URL), nil)
+	other, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.Body.Close()
+	if left := other.Header.Get("RateLimit"); left != `"per-client";r=0;t=60` {
+		t.Fatalf("the other client has %s", left)
+	}
+	base := &http.Transport{}
+	t.Cleanup(base.CloseIdleConnections)
+	c := &http.Client{Transport: client.MustNew(client.Options{Base: base})}
+	for i := range 12 {
+		r, _ := http.NewRequest("GET", url, nil)
+		r.Header.Set("Authorization", "Bearer mine")
+		response, err := c.Do(r)
+		if err != nil {
+			t.Errorf("request %d: %v", i, err)
+			continue
+		}
+		response.Body.Close()
+		if status, h := response.StatusCode, response.Header; status != 200 ||
+			h.Get("RateLimit") != `"per-client";r=0;t=60` || h.Get("X-Cache-Status") != "HIT" {
+			t.Errorf("request %d: %d with %v", i, status, h)
+		}
+	}
 }

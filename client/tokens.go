@@ -18,7 +18,7 @@ const (
 // spend is how many tokens of each kind a request costs.
 type spend [tokenKinds]int64
 
-// anyCost is the cost of a request without Options.Tokens: unknown.
+// anyCost is the unknown cost of a request without Options.Tokens.
 var anyCost = spend{-1, -1, -1}
 
 // tokens keeps the requests of a bucket to limits of tokens.

@@ -22,7 +22,7 @@ type told struct {
 	window      time.Duration
 	whole       bool          // all of the limit is renewed at renew
 	renew       instant       // when more may be sent though nothing is left
-	exact       bool          // renew was told by an answer that had nothing left
+	exact       bool          // renew was told by a denial, or an answer that had nothing left
 	at          instant       // when the fields above were told
 	newest      uint64        // the latest request whose answer counts
 	least       int64         // the least that answers told since the bucket was last idle
@@ -57,7 +57,7 @@ func (t *told) deny(until instant, source string, oneGoesFirst bool) {
 	t.doubt.deny()
 	t.rolling.never, t.rolling.on = t.rolling.on, false
 	if t.known = oneGoesFirst; oneGoesFirst {
-		t.left, t.source, t.renew = 0, source, until
+		t.left, t.source, t.renew, t.exact = 0, source, until, true
 	}
 }
 
@@ -121,7 +121,8 @@ func (t *told) observe(
 	if tk.seq < t.newest && f.flying() > 0 {
 		return
 	}
-	lowest := q.Left - f.overlapping(tk) - int64(strays)
+	others := f.overlapping(tk)
+	lowest := q.Left - others - int64(strays)
 	if f.flying() == 0 && strays == 0 {
 		lowest = max(lowest, t.least) // one of these answers was decided last
 	}
@@ -155,8 +156,9 @@ func (t *told) observe(
 		t.limit = q.Limit
 	}
 	shared := now < t.sharedUntil || t.others.suspected
-	t.rolling.observe(now, q, f.overlapping(tk)+1, t.limit, &t.renewal, shared)
+	t.rolling.observe(now, q, others+1, t.limit, &t.renewal, shared)
 	t.others.observe(q, t.renewal.observe(now, q, grown, t.limit))
+	t.ending.observe(now, q, grown)
 	switch {
 	case t.rolling.on && exact:
 		t.renew = min(t.renew, now+2*t.rolling.every(t.limit))
@@ -164,7 +166,6 @@ func (t *told) observe(
 		t.renew = t.renewal.ends
 	}
 	t.refill.promise.observe(now, tk, q, t)
-	t.ending.observe(now, q, grown)
 	t.spread(waiting, now)
 	if tk.probes && waiting > 0 {
 		t.release(waiting, now)

@@ -44,16 +44,17 @@ func MustNew(o Options) *Transport {
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	c := call{
-		request: r, header: r.Header, id: t.namer.identify(r), rewinds: rewinds(r), harmless: harmless(r),
-		attempt: 1,
+		request: r, header: r.Header, id: t.namer.identify(r), cost: anyCost,
+		rewinds: rewinds(r), harmless: harmless(r), attempt: 1,
 	}
 	if r.URL != nil {
 		c.path = r.URL.Path
 	}
-	if t.o.Dialect.countsTokens() {
+	if t.o.Tokens != nil {
 		c.cost = t.costOf(r)
 	}
 	defer t.abandon(&c)
+	outgoing := r
 	for sent := false; ; sent = true {
 		if err := t.wait(ctx, &c); err != nil {
 			if !sent && r.Body != nil {
@@ -61,10 +62,12 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 			return nil, err
 		}
-		outgoing, err := outgoingOf(r, sent)
-		if err != nil {
-			t.cancel(&c)
-			return nil, err
+		if sent {
+			var err error
+			if outgoing, err = rewound(r); err != nil {
+				t.cancel(&c)
+				return nil, err
+			}
 		}
 		response, err := t.base.RoundTrip(outgoing)
 		if response == nil || err != nil {
@@ -76,7 +79,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.response = response
 		a := t.reader.response(response)
 		if !t.observe(ctx, &c, &a) {
-			t.endWithBody(&c, response)
+			if c.stage != idle {
+				t.endWithBody(&c, response)
+			}
 			c.response = nil
 			return response, nil
 		}
@@ -92,11 +97,8 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-// outgoingOf returns r as it is sent. If it was sent before, that is a clone with a new body.
-func outgoingOf(r *http.Request, again bool) (*http.Request, error) {
-	if !again {
-		return r, nil
-	}
+// rewound returns r as it is sent again: a clone with a new body.
+func rewound(r *http.Request) (*http.Request, error) {
 	r = r.Clone(r.Context())
 	if r.GetBody == nil {
 		return r, nil
@@ -112,14 +114,13 @@ func (t *Transport) abandon(c *call) {
 	if c.response != nil && c.response.Body != nil {
 		c.response.Body.Close()
 	}
-	t.end(c)
+	if c.stage != idle {
+		t.end(c)
+	}
 }
 
 // endWithBody ends c when the body of its answer is read or closed.
 func (t *Transport) endWithBody(c *call, response *http.Response) {
-	if c.stage == idle {
-		return
-	}
 	if response.Body == nil || response.Body == http.NoBody {
 		t.end(c)
 		return

@@ -436,6 +436,34 @@ func TestAnOvertakenAnswerWithNothingLeftCounts(t *testing.T) {
 	}
 }
 
+// t of RateLimit spreads what is left. It does not say that more comes then: a sliding window that
+// was used up in its first seconds renews nothing for the rest of the minute. The answer to the last
+// unit tells that.
+func TestNothingStartsBeforeTheAnswerToTheLastUnit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := scripted(func(n int, _ *http.Request) *http.Response {
+			switch n {
+			case 1:
+				return answer(200, "RateLimit", `"a";r=1;t=1`)
+			case 2:
+				time.Sleep(800 * time.Millisecond)
+				return answer(200, "RateLimit", `"a";r=0;t=53`)
+			}
+			return answer(200, "RateLimit", `"a";r=200;t=50`)
+		})
+		c := newClient(t, server, client.Options{MaxWait: time.Hour})
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() { get(c, "http://a/") })
+		}
+		wg.Wait()
+		const last = 500 * time.Millisecond // half of the second for the one that is left
+		if at := server.at; len(at) != 3 || at[1] != last || at[2] != last+800*time.Millisecond+53*time.Second {
+			t.Errorf("sent at %v", at)
+		}
+	})
+}
+
 func TestMaxInFlightCountsUntilTheBodyIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := scripted(func(int, *http.Request) *http.Response {

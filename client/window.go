@@ -81,6 +81,33 @@ func (r *rolling) every(limit int64) time.Duration {
 	return r.period / time.Duration(max(limit, 1))
 }
 
+// ending watches the end of a limit that renews as a whole. An end that moves with each answer,
+// though less is left, may be the length of a period, or in another unit. The end of a bucket
+// moves, too, but by the time that refills what was used.
+//
+//	3,600 s to go, 100 left; 10 s later 3,600 s to go, 90 left: it moves
+//	bucket of a unit a second: 3,600 s to go, 100 left; then 3,610 s to go, 90 left: it does not
+type ending struct {
+	at     instant // of the first answer since something was renewed
+	window time.Duration
+	left   int64
+	moves  bool
+}
+
+// observe learns from an answer. grown units were renewed since the one before.
+func (e *ending) observe(now instant, q quota.Rest, grown int64) {
+	moved := now + q.Window - e.at - e.window
+	switch {
+	case grown > 0, now >= e.at+e.window:
+		*e = ending{now, q.Window, q.Left, e.moves}
+	case !q.Whole || now-e.at < resetError:
+	case moved <= loosestReset && moved >= -loosestReset:
+		e.moves = false
+	case q.Left < e.left && q.Window <= e.window+looseReset:
+		e.moves = true
+	}
+}
+
 // others estimates how many processes use up a limit that renews all at once. While there are many,
 // each takes its share of what is left.
 //

@@ -71,16 +71,3 @@ func (config *Config[R]) validate() error {
 	}
 	return errors.Join(errs...)
 }
-
-// prefixEach puts prefix before each of the errors joined in err, so that each line is complete.
-func prefixEach(prefix string, err error) error {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return fmt.Errorf("%s%w", prefix, err)
-	}
-	var errs []error
-	for _, e := range joined.Unwrap() {
-		errs = append(errs, prefixEach(prefix, e))
-	}
-	return errors.Join(errs...)
-}

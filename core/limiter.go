@@ -4,15 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"slices"
-	"sync"
-	"sync/atomic"
-	"time"
 
-	"github.com/weir-go/weir/internal/ground/isnil"
-	"github.com/weir-go/weir/internal/ground/perbackend"
+	"github.com/weir-go/weir/internal/ground/call"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
-	"github.com/weir-go/weir/memory"
 )
 
 // Config is the configuration of a [Limiter]. The zero value of every field except Rules is a
@@ -54,174 +52,21 @@ type Config[R any] struct {
 // start-up and keep it: a new limiter for each request never limits. In tests, make one for each
 // test: a package variable would carry its counts from one test to the next.
 type Limiter[R any] struct {
-	current atomic.Pointer[ruleSet[R]]
-	backend backends.Backend
-	room    waitingRoom
-	prepare preparer[R] // nil: the Observer is no preparer
-	observe Observer    // nil: none
-
-	change    sync.Mutex // guards the fields below
-	config    Config[R]  // with the Rules of New or the last Replace
-	revision  int32      // of the latest ruleSet
-	overrides map[string]*override
-	ledger    *ledger // nil: no rule had an end so far
-	// for Local rules; nil: no rule was Local so far, or backend is in this process
-	local    *memory.Memory
-	fallback func() backends.Backend // nil: no rule fell back so far
-	uses     *uses                   // of all limiters on backend; nil: there is no other limiter
+	book rulebook[R]
+	room waitingRoom
 }
-
-// ruleSet is the compiled rules. It never changes; a change of rules makes a new one. One ruleSet
-// decides a request from start to end.
-type ruleSet[R any] struct {
-	rules     []compiledRule[R] // without disabled rules
-	backend   backends.Backend
-	fallback  func() backends.Backend
-	instances int
-	revision  int32
-	observe   Observer
-	scratch   sync.Pool      // of *scratch
-	fast      *memory.Bound  // decides the only rule; nil: there is no fast path
-	ledger    *ledger        // nil: no rule has an end
-	endings   *ledger        // of these or earlier rules; nil: no rule had an end so far
-	local     *memory.Memory // nil: no rule is Local, or backend is in this process
-}
-
-type compiledRule[R any] struct {
-	ruleIdentity              // for keys for which the rule is enforced
-	shadowed     ruleIdentity // for the other keys
-	Rule[R]
-	backend backends.Backend
-	varies  bool // whether it has a LimitFor
-}
-
-// closedRetryAfter is the RetryAfter of a rule that cannot decide.
-const closedRetryAfter = time.Second
 
 // New returns a limiter, or an error that reports every mistake in config.
 func New[R any](config Config[R]) (*Limiter[R], error) {
-	err := config.validate()
-	l := &Limiter[R]{backend: config.Backend}
-	if l.backend == nil {
-		l.backend = memory.MustNew(memory.Options{})
-	}
-	if !isnil.Of(config.Backend) {
-		l.uses = usesOf.Of(l.backend)
-		err = errors.Join(err, l.uses.validate(usedBy(config.Rules, l.backend)))
-	}
-	if err != nil {
+	l := new(Limiter[R])
+	if err := l.book.open(config); err != nil {
 		return nil, err
 	}
-	l.config = config
 	l.room.capacity = int64(cmp.Or(config.MaxWaiting, defaultMaxWaiting))
-	l.prepare, l.observe = prepares[R](config.Observer)
-	rules, err := l.compile(config.Rules)
-	if err != nil {
-		return nil, err
-	}
-	l.config.Rules = slices.Clone(config.Rules)
-	if l.uses != nil {
-		if err := l.uses.add(usedBy(config.Rules, l.backend)); err != nil {
-			return nil, err // another limiter was made meanwhile
-		}
-	}
-	l.current.Store(rules)
 	if config.Observer != nil {
 		config.Observer.ObserveLimiter(l)
 	}
 	return l, nil
-}
-
-// compile returns the ruleSet of rules, which are valid and include overrides.
-func (l *Limiter[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
-	has := func(f func(rule Rule[R]) bool) bool { return slices.ContainsFunc(rules, f) }
-	set := &ruleSet[R]{
-		backend:   l.backend,
-		fallback:  l.fallbackFor(has(func(rule Rule[R]) bool { return rule.OnFailure == FallBack })),
-		instances: l.config.Instances,
-		observe:   l.observe,
-	}
-	if !backends.IsInProcess(l.backend) && has(func(rule Rule[R]) bool { return rule.Local }) {
-		if l.local == nil {
-			l.local = memory.MustNew(memory.Options{})
-		}
-		set.local = l.local
-	}
-	if has(func(rule Rule[R]) bool { return rule.hasEnd() }) {
-		if l.ledger == nil {
-			l.ledger = newLedger(l.backend, l.fallbackFor(true), l.observe)
-		}
-		l.ledger.local.Store(l.local) // never nil again: requests of former Local rules may be in flight
-		set.ledger = l.ledger
-	}
-	set.endings = l.ledger
-	l.revision++
-	set.revision = l.revision
-	if l.prepare != nil {
-		if err := l.prepare.Prepare(set.revision, rules); err != nil {
-			return nil, err
-		}
-	}
-	for i, rule := range rules {
-		if rule.Mode == Disabled {
-			continue
-		}
-		enforced := rule.identity(i)
-		shadowed := enforced
-		shadowed.mode = Shadow
-		set.rules = append(set.rules,
-			compiledRule[R]{enforced, shadowed, rule, l.backendOf(&rule), rule.varies()})
-	}
-	n := len(set.rules)
-	set.fast = set.findFastPath()
-	set.scratch.New = func() any {
-		s := newScratch(n)
-		if set.local != nil {
-			s.local = newScratch(n)
-		}
-		return s
-	}
-	return set, nil
-}
-
-// fallbackFor returns the function that returns the fallback, or nil if no rule needs one. It never
-// changes once it is set.
-func (l *Limiter[R]) fallbackFor(needed bool) func() backends.Backend {
-	if !needed || l.fallback != nil {
-		return l.fallback
-	}
-	if fallback := l.config.Fallback; fallback != nil {
-		l.fallback = func() backends.Backend { return fallback }
-	} else {
-		l.fallback = fallbacks.Of(l.backend).backend
-	}
-	return l.fallback
-}
-
-// backendOf returns the backend that decides rule.
-func (l *Limiter[R]) backendOf(rule *Rule[R]) backends.Backend {
-	if rule.Local && l.local != nil {
-		return l.local
-	}
-	return l.backend
-}
-
-// findFastPath returns the fast path of l, or nil. A limiter has one if its only rule has a fixed
-// limit, costs 1 and has no end, and its backend is a Memory.
-func (l *ruleSet[R]) findFastPath() *memory.Bound {
-	if len(l.rules) != 1 || l.rules[0].Mode != Enforce {
-		return nil
-	}
-	rule := &l.rules[0]
-	m, ok := l.backend.(*memory.Memory)
-	if !ok || rule.varies || rule.Cost != nil || rule.NoDelay != 0 || l.ledger != nil {
-		return nil
-	}
-	keys, err := m.Bind(rule.scope, rule.Limit)
-	if err != nil {
-		return nil
-	}
-	return keys
 }
 
 // MustNew is [New] for package variables. It panics if config has a mistake.
@@ -243,7 +88,7 @@ func (l *Limiter[R]) Decide(ctx context.Context, r R) (o Outcome) {
 // DecideInto is Decide that overwrites o with the outcome, which saves a copy, a tenth of the time.
 // It returns true if the caller must call [Outcome.End].
 func (l *Limiter[R]) DecideInto(ctx context.Context, r R, o *Outcome) (ends bool) {
-	set := l.current.Load()
+	set := l.book.current.Load()
 	o.reset(Allowed, set.revision)
 	if set.fast != nil {
 		set.decideOne(ctx, r, o)
@@ -279,7 +124,7 @@ func (l *Limiter[R]) Wait(ctx context.Context, o *Outcome) error {
 // the Keys of rules, and asks no backend. Call it at the start of a program, to find requests that
 // nothing limits.
 func (l *Limiter[R]) Applies(r R) bool {
-	set := l.current.Load()
+	set := l.book.current.Load()
 	return slices.ContainsFunc(set.rules, func(rule compiledRule[R]) bool {
 		if rule.Mode.Percent() == 0 {
 			return false
@@ -289,17 +134,80 @@ func (l *Limiter[R]) Applies(r R) bool {
 	})
 }
 
-// fallbacks has the default fallback of each backend. All limiters on the backend share it, so
-// rules of one scope count together also while the backend fails.
-var fallbacks = perbackend.Shared[*fallback]{New: func() *fallback { return new(fallback) }}
-
-// fallback makes its Memory when it is first used.
-type fallback struct {
-	once   sync.Once
-	memory *memory.Memory
+// Explain returns the outcome that r would have now, and takes nothing. As with [backends.Peeker],
+// Remaining is what is left without the request. Explain asks neither a denial cache nor the
+// fallback: if the backend fails, or is no Peeker, the outcome is Unavailable and its Err says why.
+// Explain does not call the Observer.
+func (l *Limiter[R]) Explain(ctx context.Context, r R) Outcome {
+	return l.book.current.Load().explain(ctx, r, false)
 }
 
-func (f *fallback) backend() backends.Backend {
-	f.once.Do(func() { f.memory = memory.MustNew(memory.Options{}) })
-	return f.memory
+// Peek is Explain that asks for every rule. If a Local rule denies r, Explain asks for no rule of
+// the backend, as Decide does, and says nothing about these.
+func (l *Limiter[R]) Peek(ctx context.Context, r R) Outcome {
+	return l.book.current.Load().explain(ctx, r, true)
+}
+
+// PeekEach is Peek for each of requests, by the rules that are in force when the first is asked
+// for. A Replace meanwhile changes no later outcome, so all are about one list of rules. A request
+// may be used again for the next.
+func (l *Limiter[R]) PeekEach(ctx context.Context, requests iter.Seq[R]) iter.Seq[Outcome] {
+	return func(yield func(Outcome) bool) {
+		set := l.book.current.Load()
+		for r := range requests {
+			if !yield(set.explain(ctx, r, true)) {
+				return
+			}
+		}
+	}
+}
+
+// ExplainKey returns the decision that a request of one unit would have now under a rule and a key,
+// and takes nothing. Under a limit that counts values, the request has a new value. The key is a
+// result of the rule's Key. limit is the limit of the key if the rule has a LimitFor; otherwise
+// pass the zero Limit. It returns an error if there is no such rule, it has no limit, or the
+// backend fails.
+func (l *Limiter[R]) ExplainKey(ctx context.Context, rule, key string,
+	limit limits.Limit) (limits.Decision, error) {
+	return l.book.current.Load().explainKey(ctx, rule, key, limit)
+}
+
+// State returns a snapshot of the limiter and its counters.
+func (l *Limiter[R]) State() State {
+	s := l.book.state()
+	s.Waiting = int(l.room.waiting.Load())
+	s.QueueFull, s.QueueLeft = l.room.full.Load(), l.room.left.Load()
+	return s
+}
+
+// Replace puts other rules into force from the next request on. The rest of the configuration
+// stays. Requests in flight, and those that wait in a queue, keep their rules until they end. What
+// keys have used stays used, since state belongs to scope and key. But a rule whose [Rule].Local
+// changes counts in another place from then on. If a rule has a mistake, Replace changes nothing
+// and reports every mistake. It is safe for concurrent use.
+func (l *Limiter[R]) Replace(rules []Rule[R]) error {
+	return l.book.replace(rules)
+}
+
+// Override changes the rule of that name in this process until an instant. It outranks [New] and
+// [Limiter.Replace], and replaces an earlier Override of the rule. It ends by itself at that
+// instant, or when Replace removes the rule. It returns an error, and changes nothing, if there is
+// no such rule, Until is not in the future, the limit is not legal, the rule has a LimitFor, or
+// another rule of its scope is overridden with another limit. To change a rule for good and on all
+// instances, change the rules. It is safe for concurrent use.
+func (l *Limiter[R]) Override(rule string, o Override) error {
+	return l.book.override(rule, o)
+}
+
+// ResetKey makes the state of a key under a rule fresh, as if it had never been charged, in the
+// backend that decides the rule. The key is a result of the rule's Key. Rules of equal scope share
+// the state. A fallback keeps its own. It returns an error if there is no such rule, if the backend
+// fails or cannot reset, or if the rule has a [limits.Concurrent] limit, whose units are released
+// when requests end.
+func (l *Limiter[R]) ResetKey(ctx context.Context, rule, key string) error {
+	b, scope, err := l.book.stateOf(rule)
+	if err != nil {
+		return fmt.Errorf("core: reset: rule %q: %w", rule, err)
+	}
+	return call.Reset(ctx, b, scope, key)
 }

@@ -139,6 +139,19 @@ func (x *exchange) Header() http.Header {
 	return x.header
 }
 
+// reload brings a field of the header up to date with the answer of ctx, which handlers may have
+// changed.
+func (x *exchange) reload(name string) {
+	delete(x.header, name)
+	delete(x.sent, name)
+	for _, value := range x.ctx.Response().Header.PeekAll(name) {
+		x.sent.Add(name, string(value))
+	}
+	if values := x.sent[name]; values != nil {
+		x.header[name] = slices.Clone(values)
+	}
+}
+
 // store brings the answer of ctx up to date with the header.
 func (x *exchange) store() {
 	h := &x.ctx.Response().Header

@@ -17,9 +17,9 @@ type Rule = core.Rule[fiber.Ctx]
 
 // Config configures a [Limiter]: see [nethttp.ConfigOf].
 //
-// With NotOnRedirects, the limiter calls the ErrorHandler of the app for an error of a handler, as
-// Fiber's logger does, because the status decides about the fields. Middleware outside then sees a
-// nil error.
+// With NotOnRedirects or NotOnStorable, the limiter calls the ErrorHandler of the app for an error
+// of a handler, as Fiber's logger does, because the answer decides about the fields. Middleware
+// outside then sees a nil error.
 //
 // Denied either writes the answer and returns nil, or returns an error, such as
 // fiber.NewError(o.Status()), which the ErrorHandler of the app answers. The status is set before
@@ -129,6 +129,7 @@ func proceed(w http.ResponseWriter, c fiber.Ctx) error {
 		if err != nil {
 			err = answerError(c, err)
 		}
+		x.reload(fiber.HeaderCacheControl)
 		x.onStatus(c.Response().StatusCode())
 		x.store()
 	}

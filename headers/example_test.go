@@ -212,6 +212,7 @@ func ExampleFormat() {
 	// X-Ratelimit-Reset: 1795262420
 	// -- OpenAI
 	// Retry-After: 20
+	// Retry-After-Ms: 20000
 	// X-Ratelimit-Limit-Requests: 3
 	// X-Ratelimit-Remaining-Requests: 0
 	// X-Ratelimit-Reset-Requests: 1m0s
@@ -220,6 +221,7 @@ func ExampleFormat() {
 	// Anthropic-Ratelimit-Requests-Remaining: 0
 	// Anthropic-Ratelimit-Requests-Reset: 2026-11-21T12:01:00Z
 	// Retry-After: 20
+	// Retry-After-Ms: 20000
 }
 
 // The unit of a rule says which fields of a language model it has.
@@ -449,4 +451,34 @@ func ExampleOptions_hidden() {
 	print(h)
 	// Output:
 	// Retry-After: 20
+}
+
+// A limit of a month: no client is told to sleep for three weeks.
+func ExampleOptions_maxRetryAfter() {
+	month := rule
+	month.Limit = limits.FixedWindow(limits.Per(3, 30*24*time.Hour))
+	writer, _ := headers.New(headers.Options{MaxRetryAfter: time.Hour}, []core.Rule[string]{month})
+
+	h := http.Header{}
+	writer.Write(h, decide(4, month))
+	fmt.Println(h.Get("RateLimit"))
+	fmt.Printf("Retry-After: %q, too long: %t\n", h.Get("Retry-After"), headers.TooLong(h))
+	// Output:
+	// "default";r=0;t=993600
+	// Retry-After: "", too long: true
+}
+
+// A denial of the program's own says that a retry is useless today.
+func ExampleTooLong() {
+	month := rule
+	month.Limit = limits.FixedWindow(limits.Per(3, 30*24*time.Hour))
+	writer, _ := headers.New(headers.Options{MaxRetryAfter: time.Hour}, []core.Rule[string]{month})
+
+	h := http.Header{}
+	writer.Write(h, decide(4, month))
+	if headers.TooLong(h) {
+		h.Set("X-Should-Retry", "false")
+	}
+	fmt.Println(h.Get("X-Should-Retry"))
+	// Output: false
 }

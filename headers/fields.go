@@ -23,8 +23,14 @@ const (
 
 const fieldAnthropic = fieldOpenAI + 6 // those of requests, tokens, input tokens, output tokens
 
+// Fields that the SDKs of language models read on denials.
 const (
-	fieldXLimit = fieldAnthropic + 12 + iota // first of the X-RateLimit fields
+	fieldRetryAfterMs = fieldAnthropic + 12 + iota
+	fieldShouldRetry
+)
+
+const (
+	fieldXLimit = fieldShouldRetry + 1 + iota // first of the X-RateLimit fields
 	fieldXRemaining
 	fieldXReset
 	fieldXUsed
@@ -73,6 +79,9 @@ var keys = [allFields]string{
 	"Anthropic-Ratelimit-Output-Tokens-Limit",
 	"Anthropic-Ratelimit-Output-Tokens-Remaining",
 	"Anthropic-Ratelimit-Output-Tokens-Reset",
+
+	fieldRetryAfterMs: "Retry-After-Ms",
+	fieldShouldRetry:  "X-Should-Retry",
 
 	fieldXLimit:      "X-Ratelimit-Limit",
 	fieldXRemaining:  "X-Ratelimit-Remaining",

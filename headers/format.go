@@ -44,13 +44,16 @@ const (
 	// https://platform.openai.com/docs/guides/rate-limits documents them. The reset is a duration,
 	// such as 6m0s or 20ms, until the limit is whole again. The Unit of a rule says which fields it
 	// has: core.Requests or core.Tokens. A rule with another Unit has none. Of several rules with
-	// one Unit the fields show the one that binds.
+	// one Unit the fields show the one that binds. Denials also have Retry-After-Ms, the wait in
+	// milliseconds, or X-Should-Retry: false if they have no Retry-After. The SDKs of OpenAI and
+	// Anthropic obey both.
 	OpenAI
 
 	// Anthropic is anthropic-ratelimit-requests-limit, -remaining and -reset, and the same of
 	// tokens, input-tokens and output-tokens, as https://platform.claude.com/docs/en/api/rate-limits
 	// documents them. The reset is an instant of RFC 3339. The Unit of a rule says which fields it
-	// has, as for OpenAI: also core.InputTokens and core.OutputTokens.
+	// has, as for OpenAI: also core.InputTokens and core.OutputTokens. Denials have the same further
+	// field as those of OpenAI.
 	Anthropic
 )
 
@@ -124,7 +127,8 @@ const (
 	SDKs Body = iota
 	// Bots also adds ok (false), code, error_code, description and parameters with retry_after, for
 	// libraries that speak with Telegram and for the SDK of Notion. It suits a server in front of,
-	// or in place of, such an API. The name ok is shorter than RFC 9457 wishes (section 3.2).
+	// or in place of, such an API. The name ok is shorter than RFC 9457 wishes (section 3.2). The
+	// media type is application/json: discord.py and hcloud for Go read no other.
 	Bots
 )
 

@@ -193,8 +193,12 @@ func wellFormed(t testing.TB, h http.Header) {
 				wantMembers(t, key, value, int64(0), map[string]int64{"w": 1})
 				wantDistinctQuotas(t, value)
 			}
-		case "Retry-After":
+		case "Retry-After", "Retry-After-Ms":
 			wantInteger(t, key, value, 1)
+		case "X-Should-Retry":
+			if value != "false" {
+				t.Errorf("%s: %q", key, value)
+			}
 		case "X-Ratelimit-Reset", "X-Ratelimit-Reset-After":
 			if _, err := strconv.ParseFloat(value, 64); err != nil || value[0] == '-' {
 				t.Errorf("%s: %q is no number of seconds", key, value)

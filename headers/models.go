@@ -48,6 +48,21 @@ func (m *models) appendOpenAI(
 	return v.addString(f+2, text, (time.Duration(reset) * time.Microsecond).String())
 }
 
+// appendRetry appends what SDKs read beside Retry-After: the wait in milliseconds, or that they are
+// not to retry if the answer tells no wait. retry is the wait in seconds.
+func (m *models) appendRetry(
+	text []byte, v *values, o *core.Outcome, jitter time.Duration, retry int64, told bool,
+) []byte {
+	if !told {
+		return v.addString(fieldShouldRetry, text, "false")
+	}
+	millis := ceilDiv(int64(plus(o.RetryAfter(), jitter)), int64(time.Millisecond))
+	if millis == 0 || ceilDiv(millis, 1000) < retry { // Retry-After was raised
+		millis = retry * 1000
+	}
+	return v.addInteger(fieldRetryAfterMs, text, millis)
+}
+
 // parseDuration parses a duration such as 6m0s into microseconds.
 func parseDuration(s string) (int64, bool) {
 	d, err := time.ParseDuration(s)

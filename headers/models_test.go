@@ -37,7 +37,45 @@ func TestEachUnitHasItsFieldsOfLanguageModels(t *testing.T) {
 		"anthropic-ratelimit-input-tokens-reset: 2026-11-21T12:00:01Z",
 		"anthropic-ratelimit-output-tokens-limit: 16000", "anthropic-ratelimit-output-tokens-remaining: 0",
 		"anthropic-ratelimit-output-tokens-reset: 2026-11-21T12:00:31Z",
-		"Retry-After: 8")
+		"Retry-After: 8", "Retry-After-Ms: 8000")
+}
+
+// The SDKs of OpenAI and Anthropic read the wait in milliseconds first. They retry a 429 without a
+// wait after half a second, unless they are told not to.
+func TestSDKsOfModelsAreToldHowLongToWaitOrNotToRetry(t *testing.T) {
+	policies := []published{tokens}
+	waits := map[time.Duration]string{
+		0:                         "1000",
+		time.Nanosecond:           "1",
+		20 * time.Millisecond:     "20",
+		1500*time.Millisecond + 1: "1501",
+		time.Hour:                 "3600000",
+		time.Hour + 1:             "",
+		limits.Never:              "",
+	}
+	for wait, millis := range waits {
+		for _, format := range models.Formats {
+			h := written(t, headers.Options{Formats: []headers.Format{format}, MaxRetryAfter: time.Hour},
+				policies, decided(t, policies, denied(0, wait, time.Minute)))
+			again := ""
+			if millis == "" {
+				again = "false"
+			}
+			if h.Get("Retry-After-Ms") != millis || h.Get("X-Should-Retry") != again {
+				t.Errorf("%v, wait of %v: %v", format, wait, h)
+			}
+		}
+	}
+	window := headers.Options{Formats: models.Formats, RetryAfter: headers.Window}
+	h := written(t, window, policies, decided(t, policies, denied(0, time.Second, time.Minute)))
+	if h.Get("Retry-After") != "60" || h.Get("Retry-After-Ms") != "60000" {
+		t.Errorf("a raised wait: %v", h)
+	}
+	ietf := []headers.Format{headers.IETF}
+	h = written(t, headers.Options{Formats: ietf}, policies, decided(t, policies, denied(0, 1, time.Minute)))
+	if h["Retry-After-Ms"] != nil {
+		t.Errorf("without a format of theirs: %v", h)
+	}
 }
 
 func TestTheResetOfOpenAIIsADurationRoundedUp(t *testing.T) {

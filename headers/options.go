@@ -49,6 +49,13 @@ type Options struct {
 	// RetryAfter selects the value of Retry-After on a denial. Zero: LeastWait.
 	RetryAfter RetryAfter
 
+	// MaxRetryAfter is the longest wait that Retry-After tells, at least a second. Above it the answer
+	// has neither Retry-After nor the member retry_after: many clients sleep through any wait they are
+	// told, and lose a worker for it, or ignore it and come back at once. t and reset of the formats
+	// keep the true wait, and so do the text of the answer and the details of a remote call. A shorter
+	// number than the true one is not written, since the client would be denied again. 0: no bound.
+	MaxRetryAfter time.Duration
+
 	// PartitionKey returns the parameter pk of IETF for the key of a decision. It serves clients
 	// that use several keys at once. The parameter must not reveal the key: [Digest] is a
 	// ready-made function. Only the members of RateLimit have pk, so RateLimit-Policy is the same
@@ -81,6 +88,11 @@ type Options struct {
 	// status. With a [Writer] alone, call [Delete] before the redirect. It has no effect on gRPC and
 	// Connect.
 	NotOnRedirects bool
+
+	// NotOnStorable deletes the fields of all formats from an answer that shared caches may store:
+	// Cache-Control says public, max-age or s-maxage, and neither no-store nor private. A cache
+	// would send the fields of one client to all others. The adapters apply it as NotOnRedirects.
+	NotOnStorable bool
 
 	// Body selects the members of problem documents. Zero: SDKs.
 	Body Body
@@ -119,6 +131,11 @@ func (o *Options) validate(policies []policy) error {
 	}
 	if o.Body > Bots {
 		errs = append(errs, fmt.Errorf("headers: body: must be SDKs or Bots (got %d)", o.Body))
+	}
+	if o.MaxRetryAfter < 0 || o.MaxRetryAfter > 0 && o.MaxRetryAfter < time.Second {
+		errs = append(errs, fmt.Errorf(
+			"headers: max retry after: must be at least a second, or 0 for no bound (got %v)",
+			o.MaxRetryAfter))
 	}
 	if o.Jitter < 0 || o.Jitter > maxJitter {
 		errs = append(errs, fmt.Errorf("headers: jitter: must be 0 to 24h (got %v)", o.Jitter))

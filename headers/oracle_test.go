@@ -29,6 +29,7 @@ type oracle struct {
 	x          *single
 	models     map[string]*single // by the beginning of the names of fields
 	retry      int64
+	sdks       []string // lines for the SDKs of language models
 }
 
 // single is the decision in fields that have room for only one.
@@ -134,6 +135,30 @@ func windowOf(o *core.Outcome) (w int64) {
 	return w
 }
 
+// tellSDKs is called when Retry-After is known. What is told rounds up to Retry-After, which may be
+// longer than the wait.
+func (s *oracle) tellSDKs(o *core.Outcome) {
+	s.sdks = nil
+	if o.Verdict() != core.Denied || s.options.Show == headers.Omit ||
+		!s.has(headers.OpenAI) && !s.has(headers.Anthropic) || o.Status() != http.StatusTooManyRequests {
+		return
+	}
+	if s.tooLong() || s.retry == 0 {
+		s.sdks = []string{"X-Should-Retry: false"}
+		return
+	}
+	millis := ceil(new(big.Rat).Mul(seconds(o.RetryAfter()), rat(1000)))
+	if millis <= (s.retry-1)*1000 {
+		millis = s.retry * 1000
+	}
+	s.sdks = []string{fmt.Sprint("Retry-After-Ms: ", millis)}
+}
+
+func (s *oracle) tooLong() bool {
+	longest := s.options.MaxRetryAfter
+	return longest > 0 && s.retry > int64(longest/time.Second)
+}
+
 // tell adds o to the information of an outer limiter.
 func (s *oracle) tell(o *core.Outcome) {
 	s.retry = 0
@@ -148,6 +173,7 @@ func (s *oracle) tell(o *core.Outcome) {
 	if o.Status() == http.StatusServiceUnavailable {
 		*s = oracle{options: s.options, retry: s.retry}
 	}
+	defer s.tellSDKs(o)
 	ds := s.shown(o)
 	if len(ds) == 0 {
 		return
@@ -399,7 +425,8 @@ func (s *oracle) header() http.Header {
 	for _, v := range s.models {
 		lines = append(lines, v.fields...)
 	}
-	if s.retry > 0 {
+	lines = append(lines, s.sdks...)
+	if s.retry > 0 && !s.tooLong() {
 		lines = append(lines, fmt.Sprint("Retry-After: ", s.retry))
 	}
 	return fields(lines...)

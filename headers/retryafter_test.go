@@ -1,6 +1,7 @@
 package headers_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -87,5 +88,41 @@ func TestJitterIsAddedToAWindow(t *testing.T) {
 	}
 	if len(seen) < 5 {
 		t.Errorf("only %v", seen)
+	}
+}
+
+// Many clients sleep through any wait, or ignore a long one and come back at once.
+func TestALongWaitStaysOutOfRetryAfterAlone(t *testing.T) {
+	policies := []published{perHour}
+	for _, tt := range []struct {
+		wait        time.Duration
+		max         time.Duration
+		retry, text string
+		left        bool
+	}{
+		{time.Minute, time.Minute, "60", "60", false},
+		{time.Minute + 1, time.Minute, "", "61", true},
+		{61 * time.Second, time.Minute, "", "61", true},
+		{61 * time.Second, 61*time.Second + 999*time.Millisecond, "61", "61", false},
+		{61 * time.Second, 0, "61", "61", false},
+		{limits.Never, time.Minute, "", "", false},
+	} {
+		o := decided(t, policies, denied(0, tt.wait, tt.wait))
+		for _, show := range []headers.Show{headers.Always, headers.OnDenial, headers.Omit} {
+			h := written(t, headers.Options{Show: show, MaxRetryAfter: tt.max}, policies, o)
+			if got := h.Get("Retry-After"); got != tt.retry || headers.TooLong(h) != tt.left {
+				t.Errorf("%v of %v: Retry-After %q, TooLong %t", tt.wait, tt.max, got, headers.TooLong(h))
+			}
+		}
+		if tt.text == "" {
+			continue
+		}
+		formats := []headers.Format{headers.Draft7}
+		for _, options := range []headers.Options{{MaxRetryAfter: tt.max}, {MaxRetryAfter: tt.max, Formats: formats}} {
+			h := written(t, options, policies, o)
+			if got := h.Get("RateLimit"); !strings.HasSuffix(got, "t="+tt.text) {
+				t.Errorf("%v of %v: RateLimit: %s, want a wait of %s", tt.wait, tt.max, got, tt.text)
+			}
+		}
 	}
 }

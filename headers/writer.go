@@ -16,6 +16,7 @@ type Writer struct {
 	rules       *rules
 	jitter      time.Duration
 	retryAfter  RetryAfter
+	maxRetry    int64 // seconds; 0: no bound
 	custom      func(http.Header, core.Outcome)
 	shadowField string // canonical; "": none
 
@@ -43,6 +44,7 @@ func newWriter(options Options, policies []policy, names *parameters) *Writer {
 		rules:       rules,
 		jitter:      options.Jitter,
 		retryAfter:  options.RetryAfter,
+		maxRetry:    int64(options.MaxRetryAfter / time.Second),
 		custom:      options.Custom,
 		shadowField: http.CanonicalHeaderKey(options.ShadowField),
 		ietf:        newIETF(options, rules, names), // before drafts
@@ -65,10 +67,10 @@ func MustNew[R any](options Options, rules []core.Rule[R]) *Writer {
 // before the response is sent and before the next handler, so that an inner limiter finds the
 // fields and adds its own.
 //
-// On a denial that no wait ends, Write deletes Retry-After from h. An outcome with the status 503
-// gets Retry-After alone. The client's quotas did not cause it, so Write also deletes the fields of
-// all formats from h, which an outer limiter may have written. Each value is a fresh slice that
-// other code may change or append to.
+// On a denial that no wait ends, or whose wait is above [Options].MaxRetryAfter, Write deletes
+// Retry-After from h. An outcome with the status 503 gets Retry-After alone. The client's quotas did
+// not cause it, so Write also deletes the fields of all formats from h, which an outer limiter may
+// have written. Each value is a fresh slice that other code may change or append to.
 func (w *Writer) Write(h http.Header, o *core.Outcome) {
 	var v values
 	var buf [256]byte // a longer text costs one more allocation
@@ -85,21 +87,36 @@ func (w *Writer) Write(h http.Header, o *core.Outcome) {
 	default:
 		jitter := w.drawJitter()
 		retry := w.retry(o, jitter)
+		shown := w.showsFields(o)
 		if o.Status() == http.StatusServiceUnavailable {
 			Delete(h)
-		} else if w.rules.show != Omit {
+		} else if shown {
 			text, retry = w.appendFields(text, &v, h, o, jitter, retry)
 		}
-		if retry == 0 {
-			delete(h, keys[fieldRetryAfter])
-		} else {
+		told := retry > 0 && (w.maxRetry == 0 || retry <= w.maxRetry)
+		switch {
+		case told:
 			text = v.addInteger(fieldRetryAfter, text, retry)
+		case retry > 0:
+			h[keys[fieldRetryAfter]] = nil // see TooLong
+		default:
+			delete(h, keys[fieldRetryAfter])
+		}
+		if shown && w.formats&modelFormats != 0 {
+			text = w.models.appendRetry(text, &v, o, jitter, retry, told)
 		}
 	}
 	v.set(h, text)
 	if w.custom != nil && w.showsFields(o) {
 		w.custom(h, *o)
 	}
+}
+
+// TooLong reports whether a [Writer] has left Retry-After out of h because the wait is above
+// [Options].MaxRetryAfter: the field is in the map then, without lines, and is not sent.
+func TooLong(h http.Header) bool {
+	lines, there := h[keys[fieldRetryAfter]]
+	return there && len(lines) == 0
 }
 
 // showsFields reports whether the answer to o gets the fields of the formats.

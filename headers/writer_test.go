@@ -159,8 +159,12 @@ func TestAnAbandonedOutcomeGetsRetryAfterAlone(t *testing.T) {
 
 func TestTheZeroOutcomeIsADenial(t *testing.T) {
 	for _, formats := range everyFormat {
+		lines := []string{"Retry-After: 1"}
+		if slices.Contains(formats, headers.OpenAI) || slices.Contains(formats, headers.Anthropic) {
+			lines = append(lines, "Retry-After-Ms: 1000")
+		}
 		want(t, written(t, headers.Options{Formats: formats}, []published{perMinute}, new(core.Outcome)),
-			"Retry-After: 1")
+			lines...)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unique"
 
 	"github.com/weir-go/weir/internal/ground/calendar"
 )
@@ -51,56 +50,9 @@ func (p Period) In(zone string) Period {
 	return Period(calendar.Text(unit, start, zone))
 }
 
-// Calendar counts in periods of the calendar: a plan's 10,000 requests a month are Calendar(10_000,
-// Month). A period begins at midnight in its time zone, so days last 23 or 25 hours where clocks
-// change. Like [FixedWindow], it may allow twice its units within a short time around the end of a
-// period.
-//
-// If a request costs more than it took, its period may pass units on to the next period, but no
-// further.
-func Calendar(units int64, period Period) Limit {
-	p := Period(calendar.Text(calendar.Split(string(period))))
-	return Limit{AlgorithmCalendar, Rate{units, calendar.Length(string(p))}, units, unique.Make(p)}
-}
-
-// Period returns the period of a calendar limit, and "" for other limits.
-func (l Limit) Period() Period {
-	if l.algorithm != AlgorithmCalendar {
-		return ""
-	}
-	return l.period.Value()
-}
-
-// Window returns the window that contains an instant. The end belongs to the next window. ok is
-// true for a legal [FixedWindow], [SlidingWindow] or [Calendar] limit: all its keys have the same
-// windows.
-func (l Limit) Window(at time.Time) (start, end time.Time, ok bool) {
-	switch l.algorithm {
-	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
-		period := l.rate.Period.Microseconds()
-		if period <= 0 {
-			return start, end, false
-		}
-		us := at.UnixMicro()
-		into := us % period
-		if into < 0 { // before 1970
-			into += period
-		}
-		return time.UnixMicro(us - into), time.UnixMicro(us - into + period), true
-	case AlgorithmCalendar:
-		c, err := calendar.Of(string(l.Period()))
-		if err != nil {
-			return start, end, false
-		}
-		p := c.At(at.UnixMicro())
-		return time.UnixMicro(p.Start), time.UnixMicro(p.End), true
-	}
-	return start, end, false
-}
-
-// validatePeriod reports a mistake in the period of a calendar limit.
-func (l Limit) validatePeriod() error {
-	_, err := calendar.Of(string(l.Period()))
+// validate reports a mistake in p.
+func (p Period) validate() error {
+	_, err := calendar.Of(string(p))
 	return err
 }
 

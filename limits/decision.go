@@ -2,6 +2,7 @@ package limits
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -48,6 +49,9 @@ type Decision struct {
 	// has no end.
 	Ticket int64
 }
+
+// Never is the wait of a request that no wait helps: it costs more than the limit ever allows.
+const Never time.Duration = math.MaxInt64
 
 // Source says who made a decision.
 type Source uint8

@@ -3,72 +3,15 @@ package limits
 import (
 	"errors"
 	"fmt"
-	"math"
+	"strings"
 	"time"
 	"unique"
 
 	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/internal/ground/arith"
 	"github.com/weir-go/weir/internal/ground/bounds"
+	"github.com/weir-go/weir/internal/ground/calendar"
 )
-
-// Rate is a number of units per period, such as 100 per minute.
-type Rate struct {
-	Units  int64         // 1 to 1,000,000,000
-	Period time.Duration // a whole number of microseconds, 1ms to 8784h (366 days)
-}
-
-// PerSecond is the rate of n units per second.
-func PerSecond(n int64) Rate { return Rate{n, time.Second} }
-
-// PerMinute is the rate of n units per minute.
-func PerMinute(n int64) Rate { return Rate{n, time.Minute} }
-
-// PerHour is the rate of n units per hour.
-func PerHour(n int64) Rate { return Rate{n, time.Hour} }
-
-// PerDay is the rate of n units per 24 hours.
-func PerDay(n int64) Rate { return Rate{n, 24 * time.Hour} }
-
-// Per is the rate of n units per period: Per(3, 5*time.Minute) is 3 in 5 minutes. It rounds the
-// period to whole microseconds.
-func Per(n int64, period time.Duration) Rate { return Rate{n, period.Round(time.Microsecond)} }
-
-// Every is the rate of one unit per interval. Every(100*time.Microsecond) is 10 per millisecond,
-// since no period is shorter.
-func Every(interval time.Duration) Rate {
-	n := int64(1)
-	for n < maxUnits && interval > 0 && interval < minPeriod {
-		n, interval = 10*n, 10*interval
-	}
-	return Per(n, interval)
-}
-
-// RateOf is the rate of perSecond units per second, which may come from a
-// [golang.org/x/time/rate.Limit]. Its period is the fewest whole seconds, up to 1,000, in which
-// that is a whole number of units: 2.5 is 5 in 2 seconds. If there are none it rounds. The rate
-// differs from perSecond by less than a millionth of it, and may be higher; [Per] is exact. For
-// windows and logs use [Per], since they count in periods.
-func RateOf(perSecond float64) Rate {
-	for seconds := 1.0; seconds <= 1000; seconds++ {
-		units := perSecond * seconds
-		if whole := math.Round(units); whole >= 1 && whole <= maxUnits &&
-			math.Abs(units-whole) <= 1e-9*units {
-			return Per(int64(whole), time.Duration(seconds)*time.Second)
-		}
-	}
-	switch {
-	case perSecond >= 1 && perSecond <= maxUnits:
-		seconds := 1_000_000.0
-		for perSecond*seconds > maxUnits {
-			seconds /= 10
-		}
-		return Per(int64(math.Round(perSecond*seconds)), time.Duration(seconds)*time.Second)
-	case perSecond < 1 && perSecond > 1/maxPeriod.Seconds():
-		return Per(1, time.Duration(float64(time.Second)/perSecond))
-	}
-	return Rate{} // which no limit takes
-}
 
 // Limit is an algorithm with its rate and burst. It is a comparable value: data without behaviour.
 // The zero Limit is not legal; make one with a constructor or with [Parse]. Constructors accept
@@ -160,6 +103,33 @@ func Ban(rate Rate, lasting time.Duration) Limit {
 		burst: lasting.Round(time.Microsecond).Microseconds()}
 }
 
+// Calendar counts in periods of the calendar: a plan's 10,000 requests a month are Calendar(10_000,
+// Month). A period begins at midnight in its time zone, so days last 23 or 25 hours where clocks
+// change. Like [FixedWindow], it may allow twice its units within a short time around the end of a
+// period.
+//
+// If a request costs more than it took, its period may pass units on to the next period, but no
+// further.
+func Calendar(units int64, period Period) Limit {
+	p := Period(calendar.Text(calendar.Split(string(period))))
+	return Limit{AlgorithmCalendar, Rate{units, calendar.Length(string(p))}, units, unique.Make(p)}
+}
+
+// Distinct counts the different values of a key within a period: the user names that an address
+// tries, or the addresses that use an API key. A request with a value that the key has had within
+// the period is allowed and costs nothing. A new value takes a unit if one is left.
+//
+// A value leaves one period after the last allowed request that had it. So no interval of that
+// length has more different values than the limit has units, and a client that keeps using two
+// values keeps both. A denied request changes nothing: its value stays new, and no value stays
+// longer. A backend stores digests of values, at most 1,000 for a key.
+//
+// core.Rule.Value, or Charge.Value of package backends, is the value of a request. A cost above 1
+// counts as 1.
+func Distinct(rate Rate) Limit {
+	return Limit{algorithm: AlgorithmDistinct, rate: rate, burst: rate.Units}
+}
+
 // Algorithm returns the algorithm of l.
 func (l Limit) Algorithm() Algorithm { return l.algorithm }
 
@@ -185,11 +155,40 @@ func (l Limit) Lasting() time.Duration {
 	return 0
 }
 
-const (
-	maxUnits  = algorithm.MaxUnits
-	minPeriod = time.Millisecond
-	maxPeriod = 366 * 24 * time.Hour
-)
+// Period returns the period of a calendar limit, and "" for other limits.
+func (l Limit) Period() Period {
+	if l.algorithm != AlgorithmCalendar {
+		return ""
+	}
+	return l.period.Value()
+}
+
+// Window returns the window that contains an instant. The end belongs to the next window. ok is
+// true for a legal [FixedWindow], [SlidingWindow] or [Calendar] limit: all its keys have the same
+// windows.
+func (l Limit) Window(at time.Time) (start, end time.Time, ok bool) {
+	switch l.algorithm {
+	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
+		period := l.rate.Period.Microseconds()
+		if period <= 0 {
+			return start, end, false
+		}
+		us := at.UnixMicro()
+		into := us % period
+		if into < 0 { // before 1970
+			into += period
+		}
+		return time.UnixMicro(us - into), time.UnixMicro(us - into + period), true
+	case AlgorithmCalendar:
+		c, err := calendar.Of(string(l.Period()))
+		if err != nil {
+			return start, end, false
+		}
+		p := c.At(at.UnixMicro())
+		return time.UnixMicro(p.Start), time.UnixMicro(p.End), true
+	}
+	return start, end, false
+}
 
 // Validate returns nil if l is legal. Otherwise its error names every illegal value and the legal
 // range.
@@ -215,7 +214,7 @@ func (l Limit) Validate() error {
 	}
 	switch p := l.rate.Period; {
 	case l.algorithm == AlgorithmCalendar:
-		errs = append(errs, l.validatePeriod())
+		errs = append(errs, l.Period().validate())
 	case p <= 0:
 		errs = append(errs, fmt.Errorf("period must be positive (got %v)", p))
 	case p < minPeriod || p > maxPeriod:
@@ -280,5 +279,59 @@ func (l Limit) WithUnits(n int64) Limit {
 	return l
 }
 
-// Never is the wait of a request that no wait helps: it costs more than the limit ever allows.
-const Never time.Duration = math.MaxInt64
+// String returns a text that [Parse] reads as an equal limit, such as "token-bucket 100/1m burst
+// 20".
+func (l Limit) String() string {
+	if l == (Limit{}) {
+		return "limit not set"
+	}
+	switch l.algorithm {
+	case AlgorithmConcurrent:
+		return fmt.Sprintf("%v %d", l.algorithm, l.burst)
+	case AlgorithmCalendar:
+		return fmt.Sprintf("%v %d/%s", l.algorithm, l.rate.Units, l.Period())
+	}
+	s := fmt.Sprintf("%v %d/%s", l.algorithm, l.rate.Units, shortDuration(l.rate.Period))
+	switch {
+	case l.algorithm.HasBurst():
+		s += fmt.Sprintf(" burst %d", l.burst)
+	case l.algorithm == AlgorithmBan:
+		s += " for " + shortDuration(l.Lasting())
+	}
+	return s
+}
+
+// MarshalText implements [encoding.TextMarshaler] by [Limit.String]. It fails if l is not legal.
+func (l Limit) MarshalText() ([]byte, error) {
+	if err := l.Validate(); err != nil {
+		return nil, fmt.Errorf("limits: %w", err)
+	}
+	return []byte(l.String()), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler] by [Parse], so a limit can stand in a flag,
+// in YAML or in JSON.
+func (l *Limit) UnmarshalText(text []byte) error {
+	parsed, err := Parse(string(text))
+	if err != nil {
+		return err
+	}
+	*l = parsed
+	return nil
+}
+
+// shortDuration is d.String without zero minutes and seconds at the end; whole days become "7d".
+func shortDuration(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d >= day && d%day == 0 {
+		return fmt.Sprintf("%dd", d/day)
+	}
+	s := d.String()
+	if short, ok := strings.CutSuffix(s, "m0s"); ok {
+		s = short + "m"
+	}
+	if short, ok := strings.CutSuffix(s, "h0m"); ok {
+		s = short + "h"
+	}
+	return s
+}

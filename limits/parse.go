@@ -40,47 +40,6 @@ func Parse(s string) (Limit, error) {
 	return l, nil
 }
 
-// String returns a text that [Parse] reads as an equal limit, such as "token-bucket 100/1m burst
-// 20".
-func (l Limit) String() string {
-	if l == (Limit{}) {
-		return "limit not set"
-	}
-	switch l.algorithm {
-	case AlgorithmConcurrent:
-		return fmt.Sprintf("%v %d", l.algorithm, l.burst)
-	case AlgorithmCalendar:
-		return fmt.Sprintf("%v %d/%s", l.algorithm, l.rate.Units, l.Period())
-	}
-	s := fmt.Sprintf("%v %d/%s", l.algorithm, l.rate.Units, shortDuration(l.rate.Period))
-	switch {
-	case l.algorithm.HasBurst():
-		s += fmt.Sprintf(" burst %d", l.burst)
-	case l.algorithm == AlgorithmBan:
-		s += " for " + shortDuration(l.Lasting())
-	}
-	return s
-}
-
-// MarshalText implements [encoding.TextMarshaler] by [Limit.String]. It fails if l is not legal.
-func (l Limit) MarshalText() ([]byte, error) {
-	if err := l.Validate(); err != nil {
-		return nil, fmt.Errorf("limits: %w", err)
-	}
-	return []byte(l.String()), nil
-}
-
-// UnmarshalText implements [encoding.TextUnmarshaler] by [Parse], so a limit can stand in a flag,
-// in YAML or in JSON.
-func (l *Limit) UnmarshalText(text []byte) error {
-	parsed, err := Parse(string(text))
-	if err != nil {
-		return err
-	}
-	*l = parsed
-	return nil
-}
-
 var errLimitSyntax = errors.New(
 	`want [algorithm] units/period [burst n], such as "100/minute" or "token-bucket 100/1m burst 20"`)
 
@@ -216,20 +175,4 @@ func parsePeriod(s string) (time.Duration, error) {
 		return 0, fmt.Errorf("%.30q is not a period: use second, minute, hour, day, 7d or 1m30s", s)
 	}
 	return p, nil
-}
-
-// shortDuration is d.String without zero minutes and seconds at the end; whole days become "7d".
-func shortDuration(d time.Duration) string {
-	const day = 24 * time.Hour
-	if d >= day && d%day == 0 {
-		return fmt.Sprintf("%dd", d/day)
-	}
-	s := d.String()
-	if short, ok := strings.CutSuffix(s, "m0s"); ok {
-		s = short + "m"
-	}
-	if short, ok := strings.CutSuffix(s, "h0m"); ok {
-		s = short + "h"
-	}
-	return s
 }

@@ -33,12 +33,12 @@ func (c *change) taken(s *state) bool {
 func (c *change) asState(limit *scopedLimit, moves bool, logs *logs) family.Used {
 	n := min(c.units, limit.Max)
 	if limit.Lists && n > 0 {
-		return family.LogOf(n, c.at)
+		return family.Used(family.LogOf(n, c.at))
 	}
 	s, _ := limit.asOf(family.Used{}, c.at, logs)
 	s, _ = limit.family.Charge(s, n, 0, c.at)
 	if moves {
-		s = s.WithMoves()
+		s = family.Used(family.Anchored(s).WithMoves())
 	}
 	return s
 }

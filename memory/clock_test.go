@@ -203,7 +203,7 @@ func TestAGroupLeavesItsInstantInEachOfItsShards(t *testing.T) {
 		}
 		for _, c := range charges {
 			kind := algorithm.Of(c.Limit.Algorithm()).Kind
-			hash := m.limits.hash(m.limits.hashScope(c.Scope, kind), c.Key)
+			hash := m.limits.keys.Key(m.limits.hashScope(c.Scope, kind), c.Key)
 			if sh := m.shardOf(hash); sh.latest != time.Now().UnixMicro() {
 				t.Errorf("the shard of %s is %d µs behind the group", c.Key, time.Now().UnixMicro()-sh.latest)
 			}

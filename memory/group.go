@@ -72,7 +72,7 @@ func (g *group) identify() error {
 			return err
 		}
 		p := &g.parts[i]
-		*p = part{limit: limit, hash: g.memory.limits.hash(limit.scopeHash, ch.Key), lead: i}
+		*p = part{limit: limit, hash: g.memory.limits.keys.Key(limit.scopeHash, ch.Key), lead: i}
 		for j := range i {
 			if g.parts[j].isOnKeyOf(p) {
 				p.lead = g.parts[j].lead

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/internal/ground/family"
+	"github.com/weir-go/weir/internal/ground/keyhash"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )
@@ -45,7 +46,8 @@ type scopedLimits struct {
 	scopes map[string]uint8 // the share of each scope in known
 	shares uint8            // the last share number given to a scope
 
-	scopeSeed, keySeed, valueSeed maphash.Seed
+	keys      keyhash.Hasher
+	valueSeed maphash.Seed
 }
 
 type limitPage [256]atomic.Pointer[scopedLimit]
@@ -62,7 +64,7 @@ var errTooManyLimits = fmt.Errorf(
 
 func (c *scopedLimits) init() {
 	c.known, c.scopes = make(map[limitKey]*scopedLimit), make(map[string]uint8)
-	c.scopeSeed, c.keySeed, c.valueSeed = maphash.MakeSeed(), maphash.MakeSeed(), maphash.MakeSeed()
+	c.keys, c.valueSeed = keyhash.New(), maphash.MakeSeed()
 }
 
 // recentIndex returns the index of a limit in recent. It hashes only a few fields, for speed. Two
@@ -155,17 +157,7 @@ var kindMasks = [algorithm.Kinds]uint64{
 
 // hashScope returns the hash of a scope for limits of a kind.
 func (c *scopedLimits) hashScope(scope string, kind algorithm.Kind) uint64 {
-	return maphash.String(c.scopeSeed, scope) ^ kindMasks[kind]
-}
-
-// hash returns the 64-bit hash of a key in a scope. The seeds are secret, so a client cannot choose
-// keys that collide. The result is never unused or vacated.
-func (c *scopedLimits) hash(scopeHash uint64, key string) uint64 {
-	h := maphash.String(c.keySeed, key) ^ scopeHash
-	if h <= vacated {
-		return h + vacated + 1
-	}
-	return h
+	return c.keys.Scope(scope) ^ kindMasks[kind]
 }
 
 // digest returns what is stored of a value: 64 bits by a secret seed, so that a client cannot

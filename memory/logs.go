@@ -7,29 +7,12 @@ import (
 	"github.com/weir-go/weir/internal/ground/family"
 )
 
-// logNode is one taking, or several that were merged. In logs of values it may also be a digest:
-// see isNamed.
-type logNode struct {
-	at   int64
-	cost uint32
-	next uint32 // next node of the log, or of the free list; 0: none
-}
-
-// shares is how many share numbers there are. The nodes and slots of a scope are counted under its
-// number. With more scopes than that, some share a number.
-const shares = 256
-
-const pieceNodes = 256 // 4 KiB
-
-// logs holds the nodes of one shard, numbered from 1. Pieces are allocated as needed, and never
-// freed to the system. Nodes contain no pointers.
+// logs are the sliding logs of one shard, lists of nodes. A log of values has two nodes for each
+// value: one with the instant, and behind it one with a digest in place of an instant. A unit whose
+// value is not known has one node, like those of other logs.
 type logs struct {
-	pieces []*[pieceNodes]logNode
-	made   uint32          // nodes that were ever used
-	most   uint32          // bound of made
-	free   uint32          // head of the list of unused nodes
-	hand   uint32          // index into table.buckets, where sweep stopped
-	inUse  *[shares]uint32 // nodes in logs, by share number
+	nodes
+	hand   uint32 // index into table.buckets, where sweep stopped
 	limits *scopedLimits
 
 	// value is the digest of the value that is charged or refunded. Callers set it before decisions,
@@ -39,48 +22,9 @@ type logs struct {
 	failedAt int64 // when findNode last found nothing for a short log: see searchPause
 }
 
-func (l *logs) at(i uint32) *logNode {
-	i--
-	return &l.pieces[i/pieceNodes][i%pieceNodes]
-}
-
-// get returns an unused node, or 0.
-func (l *logs) get(share uint8) uint32 {
-	i := l.free
-	switch {
-	case i != 0:
-		l.free = l.at(i).next
-	case l.made < l.most:
-		i = l.make()
-	default:
-		return 0
-	}
-	l.inUse[share]++
-	return i
-}
-
-// make returns a node that was never used.
-func (l *logs) make() uint32 {
-	if l.made == 0 {
-		l.inUse = new([shares]uint32)
-	}
-	if l.made%pieceNodes == 0 {
-		l.pieces = append(l.pieces, new([pieceNodes]logNode))
-	}
-	l.made++
-	return l.made
-}
-
-// put adds the node i to the free list.
-func (l *logs) put(i uint32, share uint8) {
-	l.at(i).next = l.free
-	l.free = i
-	l.inUse[share]--
-}
-
 // release frees the nodes of s, a log.
 func (l *logs) release(s *state, share uint8) {
-	for i := s.used().Head(); i != 0; {
+	for i := s.log().Head(); i != 0; {
 		next := l.at(i).next
 		l.put(i, share)
 		i = next
@@ -99,19 +43,19 @@ func (l *logs) forget(s *state) {
 
 // expire frees the nodes of s, a log under limit, that have expired at asOf.
 func (l *logs) expire(s *state, limit *scopedLimit, asOf int64) {
-	before := s.used()
-	after := limit.DropExpired(before, asOf, l)
+	before := s.log()
+	after := before.Drop(asOf-limit.Period, l)
 	for i := before.Head(); i != after.Head(); {
 		next := l.at(i).next
 		l.put(i, limit.share)
 		i = next
 	}
-	s.set(after)
+	s.set(family.Used(after))
 }
 
 // length returns how many nodes s has, counting up to most.
 func (l *logs) length(s *state, most int) (n int) {
-	for i := s.used().Head(); i != 0 && n < most; i = l.at(i).next {
+	for i := s.log().Head(); i != 0 && n < most; i = l.at(i).next {
 		n++
 	}
 	return n
@@ -132,9 +76,27 @@ func (l *logs) SetUnits(i uint32, units int64) {
 	node.cost = node.cost&^unitsMask | uint32(units)
 }
 
+// OfValue and IsSeenAgain implement [family.Entries].
+func (l *logs) OfValue(head uint32) uint32 {
+	for i := head; i != 0; {
+		node := l.at(i)
+		if node.cost&isNamed != 0 {
+			digest := l.at(node.next)
+			if digest.at == l.value && node.cost&unitsMask > 0 {
+				return i
+			}
+			node = digest
+		}
+		i = node.next
+	}
+	return 0
+}
+
+func (l *logs) IsSeenAgain(i uint32) bool { return l.at(i).cost&isRepeat != 0 }
+
 // store is states.store for a log. found is false if the key lost its nodes after s was
 // read. All its takings then count as one, as of the latest: longer than they should.
-func (l *logs) store(e *entry, hash uint64, limit *scopedLimit, s family.Used, t *table, now int64,
+func (l *logs) store(e *entry, hash uint64, limit *scopedLimit, s family.Log, t *table, now int64,
 	found bool) {
 	head, sum, latest := s.Head(), s.Sum(), s.Latest()
 	if !found && head != 0 {
@@ -156,7 +118,7 @@ func (l *logs) store(e *entry, hash uint64, limit *scopedLimit, s family.Used, t
 	}
 	tail, cost := uint32(0), s.Pending()
 	if listed { // findNode may have merged takings
-		stored := e.used()
+		stored := e.log()
 		head, tail, sum, latest = stored.Head(), stored.Tail(), stored.Sum(), stored.Latest()
 	}
 	if node != 0 {
@@ -173,12 +135,119 @@ func (l *logs) store(e *entry, hash uint64, limit *scopedLimit, s family.Used, t
 		cost += latest
 	}
 	e.hash, e.limitID = hash, limit.id
-	e.set(family.Used{At: now, Serial: s.Serial}.WithLog(sum+s.Pending(), cost, head, tail))
+	stored := family.Log{At: now, Serial: s.Serial}.With(sum+s.Pending(), cost, head, tail)
+	e.set(family.Used(stored))
+}
+
+// storeValue is states.store for a log of values, of which l.value was taken. found is
+// false if the key lost its nodes since s was read: the values are then no longer known.
+func (l *logs) storeValue(e *entry, hash uint64, limit *scopedLimit, s family.Log, t *table,
+	now int64, found bool) {
+	sum, latest, pending := s.Sum(), s.Latest(), s.Pending()
+	switch {
+	case e.hash == hash && s.Head() != 0:
+		l.expire(&e.state, limit, now)
+	case !found && s.Head() != 0:
+		latest = sum
+		fallthrough
+	default:
+		if e.hash == hash {
+			l.forget(&e.state)
+		}
+		e.hash, e.limitID, e.state.a = hash, limit.id, 0
+		e.set(family.Used(family.Log{At: s.At}.With(sum, latest, 0, 0)))
+	}
+	e.limitID, e.serial = limit.id, s.Serial
+	repeat := l.drop(&e.state, limit.share)
+	if log := e.log(); log.Latest() > 0 && log.At != now { // what has no node needs one
+		if node := l.node(e, limit, t, now); node != 0 {
+			log = e.log() // the log may have been merged
+			*l.at(node) = logNode{at: log.At, cost: uint32(log.Latest())}
+			l.append(&e.state, node, node, log.Sum(), 0)
+		}
+	}
+	log := e.log()
+	log.At = now
+	e.set(family.Used(log))
+	if pending == 0 {
+		return
+	}
+	first, second := l.node(e, limit, t, now), uint32(0)
+	if first != 0 {
+		second = l.node(e, limit, t, now)
+	}
+	log = e.log()
+	if second == 0 { // it counts, and is not known
+		if first != 0 {
+			l.put(first, limit.share)
+		}
+		e.state.setLog(log.Sum()+1, log.Latest()+1, log.Head(), log.Tail())
+		return
+	}
+	*l.at(first) = logNode{at: now, cost: 1 | isNamed, next: second}
+	if repeat {
+		l.at(first).cost |= isRepeat
+	}
+	*l.at(second) = logNode{at: l.value}
+	l.append(&e.state, first, second, log.Sum()+1, log.Latest())
+}
+
+// node returns a free node for the log in e, or 0.
+func (l *logs) node(e *entry, limit *scopedLimit, t *table, now int64) uint32 {
+	if node := l.get(limit.share); node != 0 {
+		return node
+	}
+	return l.findNode(e, limit, t, now)
+}
+
+// append puts the nodes from first to last at the end of s.
+func (l *logs) append(s *state, first, last uint32, sum, latest int64) {
+	head, tail := s.log().Head(), s.log().Tail()
+	if head == 0 {
+		head = first
+	} else {
+		l.at(tail).next = first
+	}
+	s.setLog(sum, latest, head, last)
+}
+
+// drop frees the nodes of the value that was taken, and reports whether s had it.
+func (l *logs) drop(s *state, share uint8) bool {
+	log := s.log()
+	gone := l.OfValue(log.Head())
+	if gone == 0 {
+		return false
+	}
+	_, units, _ := l.Entry(gone)
+	log = l.without(gone, log, share)
+	s.setLog(log.Sum()-units, log.Latest(), log.Head(), log.Tail())
+	return true
+}
+
+// without frees the nodes of a value from log, and returns log with the list that is left.
+func (l *logs) without(value uint32, log family.Log, share uint8) family.Log {
+	before, head, tail := uint32(0), log.Head(), log.Tail()
+	for i := head; i != value; i = l.at(i).next {
+		before = i
+	}
+	digest := l.at(value).next
+	next := l.at(digest).next
+	if before == 0 {
+		head = next
+	} else {
+		l.at(before).next = next
+	}
+	if next == 0 {
+		tail = before
+	}
+	l.put(digest, share)
+	l.put(value, share)
+	return log.With(log.Sum(), log.Latest(), head, tail)
 }
 
 // cut frees the nodes of s, a log, behind the last node of after.
-func (l *logs) cut(s *state, after family.Used, share uint8) {
-	before := s.used()
+func (l *logs) cut(s *state, after family.Log, share uint8) {
+	before := s.log()
 	if before.Tail() == after.Tail() {
 		return
 	}
@@ -305,7 +374,7 @@ func (l *logs) merge(s *state, share uint8) {
 	if l.forgetValues(s, max(1, n/4), share) > 0 {
 		return
 	}
-	log := s.used()
+	log := s.log()
 	shift := 63 // one interval: all become part of the latest taking
 	if keep := int64(n - max(1, n/4)); keep > 0 {
 		// An interval is longer than the time from the oldest to the latest, divided by keep. So the
@@ -332,4 +401,27 @@ func (l *logs) merge(s *state, share uint8) {
 	}
 	*link = 0
 	s.setLog(log.Sum(), latest, head, tail)
+}
+
+// forgetValues frees the digests of the oldest values of s, of most at most, and returns how many.
+// Their units count on, and are then of values that are not known.
+func (l *logs) forgetValues(s *state, most int, share uint8) (n int) {
+	log := s.log()
+	tail := log.Tail()
+	for i := log.Head(); i != 0 && n < most; {
+		node := l.at(i)
+		if node.cost&isNamed != 0 {
+			digest := node.next
+			node.cost &= unitsMask
+			node.next = l.at(digest).next
+			if tail == digest {
+				tail = i
+			}
+			l.put(digest, share)
+			n++
+		}
+		i = node.next
+	}
+	s.setLog(log.Sum(), log.Latest(), log.Head(), tail)
+	return n
 }

@@ -25,7 +25,7 @@ func (m *Memory) check(t *testing.T, most int) (short bool) {
 				if e.empty() || !sh.states.limits.get(e.limitID).Lists {
 					continue
 				}
-				log := e.used()
+				log := e.log()
 				sum, at, tail := log.Latest(), int64(0), uint32(0)
 				for n := log.Head(); n != 0; n = l.at(n).next {
 					if seen[n] {

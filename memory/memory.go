@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/algorithm"
+	"github.com/weir-go/weir/internal/ground/family"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )
@@ -172,6 +173,9 @@ func layout(maxKeys int) (shards, buckets int) {
 // InProcess implements [backends.InProcess].
 func (m *Memory) InProcess() backends.Backend { return m }
 
+// Supports implements [backends.Supporter]: a Memory decides every legal limit.
+func (m *Memory) Supports(limit limits.Limit) bool { return limit.Validate() == nil }
+
 // shardOf returns the shard of a hash.
 func (m *Memory) shardOf(hash uint64) *shard { return &m.shards[hash>>m.shift] }
 
@@ -196,7 +200,7 @@ func (m *Memory) Peek(_ context.Context, charges []backends.Charge, out []limits
 // takeOne is takeAll for one charge of n ≥ 0 units on a key under limit. It decides nothing and
 // returns false if limit was retired, is a concurrency limit or counts values.
 func (m *Memory) takeOne(limit *scopedLimit, key string, n int64, d *limits.Decision) bool {
-	hash := m.limits.hash(limit.scopeHash, key)
+	hash := m.limits.keys.Key(limit.scopeHash, key)
 	now := m.clock.now()
 	sh, e := m.shardOf(hash), m.tables[hash>>m.shift].slot(hash)
 	sh.mu.Lock()
@@ -268,6 +272,127 @@ func (m *Memory) takeAll(charges []backends.Charge, out []limits.Decision, takin
 	return nil
 }
 
+var errEndingLengths = errors.New("memory: endings and settlements differ in length")
+
+// Settle implements [backends.Settler]. It fails for a charge of this Memory only if the limit was
+// retired, and the table of limits is full of live ones.
+func (m *Memory) Settle(_ context.Context, endings []backends.Ending,
+	out []limits.Settlement) error {
+	if len(endings) != len(out) {
+		return errEndingLengths
+	}
+	for i := range endings {
+		m.settleOne(&endings[i], &out[i])
+	}
+	return nil
+}
+
+// settleOne carries out e and sets s to its result. If the limit was retired before the shard was
+// locked, it looks the limit up again.
+func (m *Memory) settleOne(e *backends.Ending, s *limits.Settlement) {
+	*s = limits.Settlement{}
+	if e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
+		return
+	}
+	if algorithm.Of(e.Limit.Algorithm()).Held {
+		m.hold(e.Scope, e.Key, e.Final-e.Taken)
+		s.Returned, s.Charged = max(0, e.Taken-e.Final), max(0, e.Final-e.Taken)
+		return
+	}
+	for {
+		limit, err := m.limitOf(&backends.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
+		if err != nil {
+			s.Err = err
+			return
+		}
+		hash := m.limits.keys.Key(limit.scopeHash, e.Key)
+		now := m.clock.now()
+		sh := m.shardOf(hash)
+		sh.mu.Lock()
+		if limit.retired.Load() {
+			sh.mu.Unlock()
+			continue
+		}
+		now = sh.nowLocked(now)
+		if e.Final < e.Taken {
+			s.Returned = sh.refundLocked(limit, hash, e, now)
+		} else {
+			s.Charged = sh.chargeLocked(limit, hash, e.Final-e.Taken, max(0, e.Lasts.Microseconds()), now)
+			s.Forgiven = e.Final - e.Taken - s.Charged
+		}
+		sh.mu.Unlock()
+		return
+	}
+}
+
+// hold adds n units to those that a key holds, whether they fit or not. A negative n releases
+// units.
+func (m *Memory) hold(scope, key string, n int64) {
+	hash := m.limits.keys.Key(m.limits.hashScope(scope, algorithm.Held), key)
+	sh := m.shardOf(hash)
+	sh.mu.Lock()
+	sh.heldLocked().set(hash, family.Held(sh.held.of(hash), n))
+	sh.mu.Unlock()
+}
+
+// Reset implements [backends.Resetter]. It resets the states of all kinds of limits, one after the
+// other. Units of concurrency limits stay held. If the store has
+// displaced keys, a key that was reset may start from the summary of displaced keys instead of
+// fresh.
+func (m *Memory) Reset(_ context.Context, scope, key string) error {
+	for kind := range algorithm.Kind(algorithm.Kinds) {
+		m.reset(m.limits.keys.Key(m.limits.hashScope(scope, kind), key))
+	}
+	return nil
+}
+
+// reset empties the slot of a hash.
+func (m *Memory) reset(hash uint64) {
+	sh := m.shardOf(hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if e := sh.table.find(hash); e != nil {
+		sh.states.clear(e)
+	}
+}
+
+// Count implements [backends.Counter]. It reads every slot, one shard at a time.
+func (m *Memory) Count(context.Context) (int, error) {
+	now := m.clock.now()
+	live := 0
+	for i := range m.shards {
+		sh := &m.shards[i]
+		sh.mu.Lock()
+		live += sh.held.len()
+		for b := range sh.table.buckets {
+			for p := range sh.table.buckets[b] {
+				if !sh.states.reusable(&sh.table.buckets[b][p], now) {
+					live++
+				}
+			}
+		}
+		sh.mu.Unlock()
+	}
+	return live, nil
+}
+
+// MaxKeys returns how many keys may have live state before one displaces another.
+func (m *Memory) MaxKeys() int { return m.maxKeys }
+
+// Displaced returns how many keys have lost their slot because more than MaxKeys were live. A
+// rising number means a flood of new keys, or a MaxKeys that is too low. New keys are then denied
+// early.
+func (m *Memory) Displaced() int64 {
+	var n int64
+	for i := range m.shards {
+		sh := &m.shards[i]
+		sh.mu.Lock()
+		n += sh.displaced
+		sh.mu.Unlock()
+	}
+	return n
+}
+
 // limitOf checks a charge and returns its limit.
 func (m *Memory) limitOf(ch *backends.Charge) (*scopedLimit, error) {
 	if ch.Cost < 0 {
@@ -283,6 +408,45 @@ func (m *Memory) limitOf(ch *backends.Charge) (*scopedLimit, error) {
 		}
 	}
 	return limit, err
+}
+
+// retireLimits frees the ids of limits that no state names. It stops all decisions while it looks
+// at every state: some ten milliseconds for a million keys. So it runs only when all ids are given
+// out, and at most once a second.
+func (m *Memory) retireLimits() error {
+	m.sweep.Lock()
+	defer m.sweep.Unlock()
+	now := m.clock.now()
+	if now < m.sweep.notBefore {
+		return nil
+	}
+	for i := range m.shards {
+		sh := &m.shards[i]
+		sh.mu.Lock()
+		defer sh.mu.Unlock()
+		now = max(now, sh.latest)
+	}
+	m.sweep.notBefore = now + 1_000_000
+	inUse := make([]bool, maxLimits+1)
+	for i := range m.shards {
+		sh := &m.shards[i]
+		sh.latest = now
+		for b := range sh.table.buckets {
+			for p := range sh.table.buckets[b] {
+				switch e := &sh.table.buckets[b][p]; {
+				case sh.states.reusable(e, now):
+					sh.states.clear(e)
+				default:
+					inUse[e.limitID] = true
+				}
+			}
+		}
+	}
+	for i := range m.shards {
+		m.shards[i].floors.forget(inUse)
+	}
+	m.limits.retire(inUse)
+	return nil
 }
 
 var (

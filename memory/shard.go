@@ -5,11 +5,14 @@ import (
 
 	"github.com/weir-go/weir/internal/ground/family"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // shard is a part of a [Memory] with its own lock. It arranges its parts, which know neither each
 // other nor the lock unless they are given: a decision loads the state of a key from the table, or
 // from the floors, decides, and stores the state.
+//
+// It has 256 bytes, so that no two locks are in one pair of cache lines.
 type shard struct {
 	mu     sync.Mutex
 	latest int64 // the latest instant of a decision of the shard
@@ -20,8 +23,6 @@ type shard struct {
 	held   *heldTable // units of concurrency limits in flight; nil until the first
 
 	displaced int64 // how many keys were displaced
-
-	_ [8]byte // pads to 256 bytes: no two locks in one pair of cache lines
 }
 
 // nowLocked returns the instant at which to decide. The caller read now before it got the lock; the
@@ -117,6 +118,186 @@ func (sh *shard) makeRoomLocked(hash uint64, limit *scopedLimit, now int64) *ent
 		e = sh.displaceLocked(visits[:n], limit, now)
 	}
 	return e
+}
+
+// displaceLocked evicts one key from the buckets of visits, which are all full, adds its state to
+// the floor of its limit, and returns the slot that this frees in one of the first two buckets. A
+// new key under limit takes that slot.
+//
+// The victim belongs to the scope with the most keys in the buckets; in a tie, to limit's own
+// scope. So a flood of keys in one scope displaces itself. Within the scope, the victim is the key
+// that is fresh soonest; in a tie, the key that has used least.
+func (sh *shard) displaceLocked(visits []visit, limit *scopedLimit, now int64) *entry {
+	victim, from, mixed := sh.soonestLocked(visits, anyShare)
+	if mixed {
+		victim, from, _ = sh.soonestLocked(visits, int(sh.crowdedLocked(visits, limit.share)))
+	}
+	under := sh.states.limits.get(victim.limitID)
+	sh.floors.raise(under, sh.rememberedLocked(under, victim.used(), now), now)
+	if c, ok := sh.states.changes.of(victim, now); ok {
+		sh.floors.raise(under, floorStep{c.units, c.until}, now)
+	}
+	sh.states.clear(victim)
+	sh.displaced++
+	return sh.table.move(visits, from, victim)
+}
+
+// rememberedLocked returns the step for s, a state of limit that is displaced. Of a banned key it
+// keeps one unit less than the number that bans, so that no key inherits a ban.
+func (sh *shard) rememberedLocked(limit *scopedLimit, s family.Used, now int64) floorStep {
+	s, t, _ := limit.family.Decide(s, 0, now, &sh.states.logs)
+	if limit.Bans {
+		return floorStep{min(s.B, limit.Max-1), s.At + limit.Period}
+	}
+	return floorStep{t.InUse, now + t.Reset}
+}
+
+const anyShare = -1
+
+// soonestLocked returns, of the keys with a share number, the one that is fresh soonest (in a tie,
+// the one that has used least) and the index of its visit. mixed reports whether the buckets have
+// keys of several share numbers.
+func (sh *shard) soonestLocked(visits []visit, share int) (victim *entry, from int, mixed bool) {
+	var soonest, least int64
+	id := sh.table.buckets[visits[0].bucket][0].limitID
+	limit := sh.states.limits.get(id)
+	first, wanted := limit.share, share == anyShare || share == int(limit.share)
+	for i := range visits {
+		slots := &sh.table.buckets[visits[i].bucket]
+		for j := range slots {
+			e := &slots[j]
+			if e.limitID != id {
+				id, limit = e.limitID, sh.states.limits.get(e.limitID)
+				mixed = mixed || limit.share != first
+				wanted = share == anyShare || share == int(limit.share)
+			}
+			if !wanted {
+				continue
+			}
+			at := limit.family.FreshAt(e.used())
+			if victim != nil && at > soonest {
+				continue
+			}
+			if units := limit.Size(e.used()); victim == nil || at < soonest || units < least {
+				victim, from, soonest, least = e, i, at, units
+			}
+		}
+	}
+	return victim, from, mixed
+}
+
+// crowdedLocked returns the share number of most keys in the buckets of visits. It returns own
+// unless another number has more keys.
+func (sh *shard) crowdedLocked(visits []visit, own uint8) uint8 {
+	var keys [shares]uint16
+	most := own
+	for i := range visits {
+		slots := &sh.table.buckets[visits[i].bucket]
+		for j := range slots {
+			share := sh.states.limits.get(slots[j].limitID).share
+			if keys[share]++; keys[share] > keys[most] {
+				most = share
+			}
+		}
+	}
+	if keys[own] == keys[most] {
+		return own
+	}
+	return most
+}
+
+// refundLocked refunds the units that a taking did not cost, as far as [family.Compiled].Refund
+// allows. It returns by how much the units in use fell: units that drained, faded or expired before
+// are not among them. It refunds nothing if the state is gone, fresh, or was converted since the
+// taking: converted units count from the conversion.
+func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Ending,
+	now int64) int64 {
+	entry := sh.table.find(hash)
+	if entry == nil || !entry.knows(e.Ticket) {
+		return 0
+	}
+	under := sh.states.limits.get(entry.limitID) // the limit that wrote the state
+	before := entry.used()
+	if !under.Carries(&limit.Numbers) || under.family.FreshAt(before) <= now {
+		return 0
+	}
+	_, inUse := under.asOf(before, now, &sh.states.logs)
+	listed := uint32(0) // the node that has e.Value, if the limit counts values
+	if under.Values {
+		sh.states.logs.value = sh.states.limits.digest(e.Value) // OfValue and Refund read it
+		listed = sh.states.logs.OfValue(entry.log().Head())
+	}
+	after := under.family.Refund(before, family.Refund{
+		Taken: e.Taken, Final: e.Final, At: e.Ticket & ticketMask, Now: now,
+		Ring: sh.states.rings.of(hash),
+	}, &sh.states.logs)
+	if after == before {
+		return 0
+	}
+	_, left := under.asOf(after, now, &sh.states.logs)
+	if under.Values {
+		after = family.Used(sh.states.logs.without(listed, family.Log(after), under.share))
+		entry.set(after) // storeRefundedLocked may free the nodes of entry; those of the value are free
+	} else if under.Lists {
+		sh.states.logs.cut(&entry.state, family.Log(after), under.share)
+	}
+	sh.storeRefundedLocked(entry, under, after, now)
+	return min(e.Taken-e.Final, inUse-left)
+}
+
+// storeRefundedLocked stores the state of entry after a refund, or empties its slot if nothing is
+// in use.
+func (sh *shard) storeRefundedLocked(entry *entry, limit *scopedLimit, state family.Used,
+	now int64) {
+	// An equal state would mean that nothing was taken since the conversion. After a refund it may be
+	// equal although something was.
+	sh.states.changes.noteTaken(entry.hash)
+	if limit.Size(state) == 0 {
+		if sh.floors.empty() && sh.states.changes.empty() {
+			sh.states.clear(entry)
+			return
+		}
+		// Keep a fresh state. Without one the key would start from the floors, and lose its change.
+		sh.states.logs.forget(&entry.state)
+		state, _ = limit.asOf(family.Used{}, now, &sh.states.logs)
+		state.Serial = sh.states.nextSerial(limit, state)
+	}
+	entry.set(state)
+}
+
+// chargeLocked charges up to n units that a taking cost above its estimate, whether they fit or
+// not, and returns how many. It stops where the key owes the maximum. It leaves a state under another
+// limit as it is if units of it would become units of limit: a conversion could undo later takings.
+//
+// A key without an entry may have been displaced under another limit, whose units are then only in
+// a floor. A new entry under limit would hide them. So chargeLocked stores no entry then, and
+// raises the floor of limit instead.
+func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int64) int64 {
+	entry := sh.table.find(hash)
+	s, displaced := sh.loadLocked(entry, limit, now, false) // stores no conversion
+	s, inUse := limit.asOf(s, now, &sh.states.logs)
+	if inUse > 0 && entry != nil && !sh.states.carries(entry, limit, now) {
+		return 0
+	}
+	if s, n = limit.family.Charge(s, n, inUse, now); n == 0 {
+		return 0
+	}
+	if displaced && !limit.Bans {
+		// The floor may be above the maximum, and loadLocked starts a key with the maximum at most.
+		// The rest comes after n: if both exceed what a key may owe, the rest is cut, and not n.
+		rest := max(0, sh.floors.used(limit, now)-limit.Max)
+		s, _ = limit.family.Charge(s, rest, inUse+n, now)
+	}
+	if entry == nil && sh.floors.hides(limit, now) {
+		sh.floors.raise(limit, sh.rememberedLocked(limit, s, now), now)
+		return n
+	}
+	if limit.Drains {
+		sh.states.noteLevel(entry, hash, limit, &sh.table, lasts, now)
+	}
+	s.Serial = sh.states.nextSerial(limit, s)
+	sh.storeLocked(entry, hash, limit, s, now)
+	return n
 }
 
 // heldLocked returns the table of the units of concurrency limits. It is a table of its own: a key

@@ -15,6 +15,9 @@ func (s *state) used() family.Used {
 	return family.Used{At: s.at, A: s.a, B: int64(s.b), Serial: s.serial}
 }
 
+// log returns s, the state of a log.
+func (s *state) log() family.Log { return family.Log(s.used()) }
+
 func (s *state) set(u family.Used) { s.at, s.a, s.b, s.serial = u.At, u.A, uint32(u.B), u.Serial }
 
 // listsNodes reports whether s, a log, has nodes.
@@ -22,7 +25,7 @@ func (s *state) listsNodes() bool { return s.a != 0 }
 
 // setLog sets the numbers and the list of nodes of s, a log.
 func (s *state) setLog(sum, latest int64, head, tail uint32) {
-	s.set(s.used().WithLog(sum, latest, head, tail))
+	s.set(family.Used(s.log().With(sum, latest, head, tail)))
 }
 
 // A ticket is the instant from which units count, with the serial of the state in the bits above. A

@@ -58,9 +58,9 @@ func (st *states) store(e *entry, hash uint64, limit *scopedLimit, s family.Used
 	}
 	switch {
 	case limit.Values:
-		st.logs.storeValue(e, hash, limit, s, t, now, found)
+		st.logs.storeValue(e, hash, limit, family.Log(s), t, now, found)
 	case limit.Lists:
-		st.logs.store(e, hash, limit, s, t, now, found)
+		st.logs.store(e, hash, limit, family.Log(s), t, now, found)
 	default:
 		if changes {
 			st.logs.forget(&e.state)
@@ -108,7 +108,7 @@ func (st *states) convert(e *entry, limit *scopedLimit, t *table, now int64,
 		return e.used()
 	}
 	was, used := from.asOf(s, now, &st.logs)
-	moves := from.Moves && limit.Moves && was.Moves()
+	moves := from.Moves && limit.Moves && family.Anchored(was).Moves()
 	c, changed := st.changes.of(e, now)
 	switch {
 	case !changed:
@@ -149,5 +149,5 @@ func (st *states) carries(e *entry, limit *scopedLimit, now int64) bool {
 		return true
 	}
 	s, inUse := from.asOf(e.used(), now, &st.logs)
-	return c.inUse(limit, limit.Moves && s.Moves(), now, &st.logs) <= inUse
+	return c.inUse(limit, limit.Moves && family.Anchored(s).Moves(), now, &st.logs) <= inUse
 }

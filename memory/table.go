@@ -13,7 +13,7 @@ type entry struct {
 	state
 }
 
-// The hash field of an empty slot.
+// The hash field of an empty slot. keyhash never returns these.
 const (
 	unused  = 0 // it never had an entry
 	vacated = 1 // it had one

@@ -206,8 +206,8 @@ func addToTheLargestLog(t *testing.T) {
 			t.Errorf("%s, of 20,000 in use: %+v", way, d)
 		}
 	}
-	hash := m.limits.hash(m.limits.hashScope("s", algorithm.Rates), "k")
-	if got := m.shardOf(hash).table.find(hash).used().Sum(); got != 20_000 {
+	hash := m.limits.keys.Key(m.limits.hashScope("s", algorithm.Rates), "k")
+	if got := m.shardOf(hash).table.find(hash).log().Sum(); got != 20_000 {
 		t.Errorf("%d units are stored", got)
 	}
 	m.check(t, 1<<20)

@@ -26,6 +26,7 @@ func TestEveryFieldOfAConfigReachesTheGate(t *testing.T) {
 		SkipPreflight:    true,
 		MaxWaiting:       4,
 		OutcomeInContext: true,
+		DrainLimit:       5,
 	}
 	var calls CallConfigOf[int, bool]
 	from, to := reflect.ValueOf(config), reflect.ValueOf(&calls).Elem()
@@ -50,14 +51,14 @@ func TestEveryFieldOfAConfigReachesTheGate(t *testing.T) {
 				t.Errorf("the test sets no %s", field.Name)
 			case !reflect.DeepEqual(got.FieldByName(field.Name).Interface(), want.Interface()):
 				t.Errorf("%v does not hand %s on", from.Type(), field.Name)
-			case field.Name == "SkipPreflight": // calls have no preflights
+			case field.Name == "SkipPreflight", field.Name == "DrainLimit": // calls have neither
 				fields--
 			case !reflect.DeepEqual(ofCalls.FieldByName(field.Name).Interface(), want.Interface()):
 				t.Errorf("%v does not hand %s on", to.Type(), field.Name)
 			}
 		}
 	}
-	if to.NumField() != fields+1 || from.NumField() != fields+2 {
+	if to.NumField() != fields+1 || from.NumField() != fields+3 {
 		t.Errorf("%d and %d fields; the gate has %d", to.NumField(), from.NumField(), fields)
 	}
 }

@@ -161,6 +161,32 @@ func ExamplePlainText() {
 	// GET / 429 Too many requests: retry in 60 seconds.
 }
 
+// An answer that shared caches may store has no fields: a cache would send those of one client to all
+// others.
+func ExampleConfig_caches() {
+	limiter := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{{
+			Name:  "per-client",
+			Limit: limits.TokenBucket(limits.PerMinute(60), 60),
+			Key:   keyfuncs.Address(keyfuncs.Peer),
+		}},
+		Backend: memory.MustNew(memory.Options{Clock: func() time.Time { return time.Unix(0, 0) }}),
+		Headers: headers.Options{NotOnStorable: true},
+	})
+	for _, cache := range []string{"public, max-age=60", "private, max-age=60"} {
+		handler := limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Cache-Control", cache)
+			fmt.Fprint(w, "hi")
+		}))
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		fmt.Printf("%s: %q\n", cache, w.Header().Get("RateLimit"))
+	}
+	// Output:
+	// public, max-age=60: ""
+	// private, max-age=60: "\"per-client\";r=58;t=58"
+}
+
 // A redirect has no fields, so no client waits before it follows it. A denial has members that SDKs
 // read.
 func ExampleConfig_redirects() {

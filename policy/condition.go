@@ -16,16 +16,16 @@ type condition struct {
 	list    string   // "": none
 }
 
-// conditions reads the entries of match, route or except, and appends them to before. A duplicate
-// entry is a mistake. Overlapping patterns are not, since they lead to the same rule.
-func (d *decoder) conditions(
-	n *node, before []condition, read func(*decoder, *node, string) (condition, bool),
+// readConditions reads the entries of match, route or except by read, and appends them to before. A
+// duplicate entry is a mistake. Overlapping patterns are not, since they lead to the same rule.
+func readConditions(
+	d *decoder, n *node, before []condition, read func(*condition, *decoder, string) bool,
 ) []condition {
 	type entry struct {
 		text    string
 		pattern bool
 	}
-	seen := make(map[entry]*node, len(before)+len(n.items))
+	seen := make(map[entry]*node, len(before)+len(n.Items))
 	for _, c := range before {
 		seen[entry{c.text, c.pattern != nil}] = c.at
 	}
@@ -34,14 +34,14 @@ func (d *decoder) conditions(
 		if !ok {
 			return
 		}
-		c, ok := read(d, item, strings.Join(strings.Fields(text), " "))
-		if !ok {
+		c := condition{word: word{strings.Join(strings.Fields(text), " "), item}}
+		if !read(&c, d, c.text) {
 			return
 		}
 		is := entry{c.text, c.pattern != nil}
 		if other := seen[is]; other != nil {
 			d.mistake(item, "%s is here twice, also in line %d: remove one", quote(c.text),
-				other.line)
+				other.Line)
 			return
 		}
 		seen[is] = item
@@ -50,18 +50,47 @@ func (d *decoder) conditions(
 	return before
 }
 
-func (d *decoder) pattern(n *node, text string) (condition, bool) {
+// readPattern reads a pattern, and reports whether text is one.
+func (c *condition) readPattern(d *decoder, text string) bool {
 	if why := otherLanguage(text); why != "" {
-		d.mistake(n, "%s (got %s)", why, quote(text))
-		return condition{}, false
+		d.mistake(c.at, "%s (got %s)", why, quote(text))
+		return false
 	}
 	p, err := parsePattern(text)
 	if err != nil {
-		d.mistake(n, "%v (got %s)", err, quote(text))
-		return condition{}, false
+		d.mistake(c.at, "%v (got %s)", err, quote(text))
+		return false
 	}
-	d.method(n, p.method)
-	return condition{word: word{text, n}, pattern: p}, true
+	c.pattern = p
+	checkMethod(d, c.at, p.method)
+	return true
+}
+
+// readRoute reads a route of a framework, with or without a method.
+func (c *condition) readRoute(d *decoder, text string) bool {
+	c.route = text
+	if method, route, ok := strings.Cut(text, " "); ok {
+		c.method, c.route = method, route
+	}
+	if c.method != "" && !isToken(c.method) || strings.Contains(c.route, " ") {
+		d.mistake(c.at, "must be a route such as /users/:id or POST /users/:id (got %s)",
+			quote(text))
+		return false
+	}
+	checkMethod(d, c.at, c.method)
+	return true
+}
+
+// readException reads an entry of except: a pattern, "route" and a route, or "list" and a name.
+func (c *condition) readException(d *decoder, text string) bool {
+	if name, ok := strings.CutPrefix(text, "list "); ok {
+		c.list = name
+		return true
+	}
+	if route, ok := strings.CutPrefix(text, "route "); ok {
+		return c.readRoute(d, route)
+	}
+	return c.readPattern(d, text)
 }
 
 // otherLanguage returns the correction for a network, a query, or a parameter in the syntax of a
@@ -100,27 +129,13 @@ func otherLanguage(text string) string {
 	return ""
 }
 
-// route reads a route of a framework, with or without a method.
-func (d *decoder) route(n *node, text string) (condition, bool) {
-	c := condition{word: word{text, n}, route: text}
-	if method, route, ok := strings.Cut(text, " "); ok {
-		c.method, c.route = method, route
-	}
-	if c.method != "" && !isToken(c.method) || strings.Contains(c.route, " ") {
-		d.mistake(n, "must be a route such as /users/:id or POST /users/:id (got %s)", quote(text))
-		return c, false
-	}
-	d.method(n, c.method)
-	return c, true
-}
-
 // methods are the common methods. Others exist, so an unknown method is not a mistake.
 var methods = []string{
 	"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE", "QUERY",
 }
 
-// method reports a method that no request has, because it is not in capitals or is misspelt.
-func (d *decoder) method(n *node, method string) {
+// checkMethod reports a method that no request has, because it is not in capitals or is misspelt.
+func checkMethod(d *decoder, n *node, method string) {
 	upper := strings.ToUpper(method)
 	switch {
 	case slices.Contains(methods, method):
@@ -136,22 +151,118 @@ func (d *decoder) method(n *node, method string) {
 	}
 }
 
-// exception reads an entry of except: a pattern, "route" and a route, or "list" and a
-// name.
-func (d *decoder) exception(n *node, text string) (condition, bool) {
-	if name, ok := strings.CutPrefix(text, "list "); ok {
-		return condition{word: word{text, n}, list: name}, true
+// check reports a list that the file does not have, or that needs client.
+func (c *condition) check(d *decoder, f *fileText) {
+	if c.list == "" {
+		return
 	}
-	if route, ok := strings.CutPrefix(text, "route "); ok {
-		c, ok := d.route(n, route)
-		c.text = text
-		return c, ok
+	if f.lists.byName[c.list] == nil {
+		d.mistake(c.at, "there is no list %s: add it to lists", quote(c.list))
 	}
-	return d.pattern(n, text)
+	if f.client == nil {
+		d.mistake(c.at, "a list needs client: say at the top of the file how addresses "+
+			"are found, such as client: {peer: true}")
+	}
+}
+
+// needsRequest reports whether c reads the request of net/http.
+func (c *condition) needsRequest() bool {
+	return c.pattern != nil || c.method != "" || c.list != ""
+}
+
+// covers reports whether every request that meets other meets c, as far as their texts tell.
+func (c *condition) covers(other *condition) bool {
+	if c.pattern == nil || other.pattern == nil {
+		return c.text == other.text && c.route == other.route
+	}
+	return c.pattern.covers(other.pattern)
+}
+
+// describe returns c as text, with the word route before a route.
+func (c *condition) describe() string {
+	if c.route != "" && !strings.HasPrefix(c.text, "route ") {
+		return "route " + c.text
+	}
+	return c.text
+}
+
+func describeConditions(conditions []condition) string {
+	texts := make([]string, len(conditions))
+	for i := range conditions {
+		texts[i] = conditions[i].describe()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// foldAll makes the patterns of conditions match what any server may take for their paths.
+func foldAll(conditions []condition) {
+	for _, c := range conditions {
+		if c.pattern != nil {
+			c.pattern.fold()
+		}
+	}
 }
 
 // hasMethod reports whether c applies to requests with method.
 func (c *condition) hasMethod(method string) bool {
 	return c.method == "" || c.method == method ||
 		c.method == http.MethodGet && method == http.MethodHead
+}
+
+// places tells where requests lead: to which path, and to which route of a framework.
+type places[R any] struct {
+	request func(R) *http.Request
+	route   func(R) string // nil: none
+}
+
+// match reports whether r meets one of conditions.
+func (p places[R]) match(conditions []condition, r R) bool {
+	for i := range conditions {
+		c := &conditions[i]
+		if c.pattern != nil {
+			if p.leadTo(c.pattern, r) {
+				return true
+			}
+		} else if p.haveRoute(c, r) {
+			return true
+		}
+	}
+	return false
+}
+
+// leadTo reports whether r matches a pattern by its path or by the route that the framework chose.
+// In echo, the last parameter of a route gets the rest of the path with its slashes; routers of
+// net/http do not do that.
+func (p places[R]) leadTo(pattern *pattern, r R) bool {
+	request := p.request(r)
+	if pattern.matches(request) {
+		return true
+	}
+	_, plain := any((*R)(nil)).(**http.Request)
+	return !plain && p.route != nil && pattern.matchesRoute(request, p.route(r))
+}
+
+// except reports whether r certainly meets one of conditions.
+func (p places[R]) except(conditions []condition, r R) bool {
+	for i := range conditions {
+		c := &conditions[i]
+		if c.pattern != nil {
+			if c.pattern.excepts(p.request(r)) {
+				return true
+			}
+		} else if p.haveRoute(c, r) {
+			return true
+		}
+	}
+	return false
+}
+
+// haveRoute reports whether the framework routed r by the route of c. A pattern of net/http may
+// begin with a method; haveRoute compares the method of r instead.
+func (p places[R]) haveRoute(c *condition, r R) bool {
+	route := p.route(r)
+	if _, place, ok := strings.Cut(route, " "); ok {
+		route = strings.TrimLeft(place, " \t")
+	}
+	return route == c.route && (c.method == "" || c.hasMethod(p.request(r).Method))
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weir-go/weir/core"
@@ -31,56 +32,127 @@ type costCase struct {
 
 var costObject = object[costCase]{"costCase", []field[costCase]{
 	{"match", false, func(d *decoder, n *node, c *costCase) {
-		c.match = d.conditions(n, c.match, (*decoder).pattern)
+		c.match = readConditions(d, n, c.match, (*condition).readPattern)
 	}},
 	{"route", false, func(d *decoder, n *node, c *costCase) {
-		c.match = d.conditions(n, c.match, (*decoder).route)
+		c.match = readConditions(d, n, c.match, (*condition).readRoute)
 	}},
 	{"units", true, func(d *decoder, n *node, c *costCase) { c.units = d.number(n, 0, maxCost) }},
 }}
 
-func (d *decoder) cost(n *node) cost {
-	c := cost{at: n, units: 1}
+func (c *cost) read(d *decoder, n *node) {
+	c.at, c.units = n, 1
 	switch {
-	case n.kind == list:
+	case n.Kind == list:
 		d.list(n, func(item *node) {
 			one := &costCase{at: item}
 			readObject(d, &costObject, item, one)
 			c.cases = append(c.cases, one)
 		})
-		d.checkCases(c.cases)
-	case n.kind == scalar && n.plain && isDigits(n.text):
+		c.checkCases(d)
+	case n.Kind == scalar && n.Plain && isDigits(n.Text):
 		c.units = d.number(n, 0, maxCost)
-	case n.kind == scalar && isName(n.text):
-		c.name = n.text
+	case n.Kind == scalar && isName(n.Text):
+		c.name = n.Text
 	default:
 		d.mistake(n, "must be a number of units, a cost of the program, or a list such as "+
-			"[{match: POST /reports, units: 10}] (got %s)", n.describe())
+			"[{match: POST /reports, units: 10}] (got %s)", n.Describe())
 	}
-	return c
 }
 
 // checkCases reports cases that no request reaches.
-func (d *decoder) checkCases(cases []*costCase) {
+func (c *cost) checkCases(d *decoder) {
 	seen := make(map[string]*node)
-	for i, c := range cases {
-		if len(c.match) == 0 && i < len(cases)-1 {
-			d.mistake(c.at, "an entry without match is for every request: move it to the end, "+
+	for i, one := range c.cases {
+		if len(one.match) == 0 && i < len(c.cases)-1 {
+			d.mistake(one.at, "an entry without match is for every request: move it to the end, "+
 				"or add match")
 		}
-		for _, m := range c.match {
+		for _, m := range one.match {
 			text := m.text
 			if m.pattern == nil {
 				text = "route " + text
 			}
 			if other := seen[text]; other != nil {
 				d.mistake(m.at, "%s has a cost already, in line %d: the first one counts, so "+
-					"remove one", quote(text), other.line)
+					"remove one", quote(text), other.Line)
 				continue
 			}
 			seen[text] = m.at
 		}
 	}
+}
+
+// check reports a function that the file does not declare.
+func (c *cost) check(d *decoder, declared *wordSet) {
+	if c.name != "" {
+		declared.check(d, word{c.name, c.at}, "costs")
+	}
+}
+
+// firstAbove returns the first number of units above most that a request may cost, 0 if none is.
+func (c *cost) firstAbove(most int64) int64 {
+	for _, one := range c.cases {
+		if one.units > most {
+			return one.units
+		}
+	}
+	if c.units > most {
+		return c.units
+	}
+	return 0
+}
+
+// describe returns the cost as text.
+func (c *cost) describe() string {
+	switch {
+	case c.at == nil:
+		return "1"
+	case c.name != "":
+		return c.name
+	case c.cases == nil:
+		return fmt.Sprint(c.units)
+	}
+	texts := make([]string, len(c.cases))
+	for i, one := range c.cases {
+		texts[i] = fmt.Sprintf("%s %d", describeConditions(one.match), one.units)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// buildCost returns the cost function of c, or nil if every request costs 1. named has the
+// functions of the program.
+func buildCost[R any](c *cost, named map[string]func(R) int64, p places[R]) func(R) int64 {
+	switch {
+	case c.at == nil:
+		return nil
+	case c.name != "":
+		return named[c.name]
+	case len(c.cases) > 0:
+		cases := c.cases
+		return func(r R) int64 { return costOf(cases, p, r) }
+	case c.units != 1:
+		units := c.units
+		return func(R) int64 { return units }
+	}
+	return nil
+}
+
+// costOf returns the cost of r: that of the first case that matches, or 1 if none does. If a case
+// matches in only some readings of the path, costOf returns the highest cost of all possible
+// readings, so that no spelling makes a request cheaper.
+func costOf[R any](cases []*costCase, p places[R], r R) int64 {
+	highest := int64(0)
+	for _, c := range cases {
+		if len(c.match) > 0 && !p.match(c.match, r) {
+			continue
+		}
+		highest = max(highest, c.units)
+		if len(c.match) == 0 || p.except(c.match, r) {
+			return highest
+		}
+	}
+	return max(highest, 1)
 }
 
 // finalCost is the cost of a request once its status is known.
@@ -97,19 +169,19 @@ type finalCase struct {
 
 var finalObject = object[finalCase]{"finalCost", []field[finalCase]{
 	{"status", true, func(d *decoder, n *node, c *finalCase) {
-		d.each(n, func(item *node) { d.status(item, c) })
+		d.each(n, func(item *node) { c.readStatus(d, item) })
 	}},
 	{"units", true, func(d *decoder, n *node, c *finalCase) { c.units = d.number(n, 0, maxCost) }},
 }}
 
-func (d *decoder) finalCost(n *node) *finalCost {
+func readFinalCost(d *decoder, n *node) *finalCost {
 	f := &finalCost{at: n}
-	if n.kind == scalar && n.text == "spent" {
+	if n.Kind == scalar && n.Text == "spent" {
 		return f
 	}
-	if n.kind != list {
+	if n.Kind != list {
 		d.mistake(n, "must be spent or a list such as [{status: [401, 5xx], units: 1}] (got %s)",
-			n.describe())
+			n.Describe())
 		return f
 	}
 	d.list(n, func(item *node) {
@@ -120,26 +192,35 @@ func (d *decoder) finalCost(n *node) *finalCost {
 	return f
 }
 
-// status reads a status such as 401 or a class such as 5xx.
-func (d *decoder) status(n *node, c *finalCase) {
-	class, isClass := strings.CutSuffix(strings.ToLower(n.text), "xx")
+// readStatus reads a status such as 401 or a class such as 5xx.
+func (c *finalCase) readStatus(d *decoder, n *node) {
+	class, isClass := strings.CutSuffix(strings.ToLower(n.Text), "xx")
 	first, last := 0, 0
 	switch {
-	case n.kind == scalar && isClass && len(class) == 1 && '1' <= class[0] && class[0] <= '5':
+	case n.Kind == scalar && isClass && len(class) == 1 && '1' <= class[0] && class[0] <= '5':
 		first = int(class[0]-'0') * 100
 		last = first + 99
-	case n.kind == scalar && len(n.text) == 3 && isDigits(n.text) && '1' <= n.text[0] &&
-		n.text[0] <= '5':
-		first = int(n.text[0]-'0')*100 + int(n.text[1]-'0')*10 + int(n.text[2]-'0')
+	case n.Kind == scalar && len(n.Text) == 3 && isDigits(n.Text) && '1' <= n.Text[0] &&
+		n.Text[0] <= '5':
+		first = int(n.Text[0]-'0')*100 + int(n.Text[1]-'0')*10 + int(n.Text[2]-'0')
 		last = first
 	default:
-		d.mistake(n, "must be a status such as 401 or a class such as 5xx (got %s)", n.describe())
+		d.mistake(n, "must be a status such as 401 or a class such as 5xx (got %s)", n.Describe())
 		return
 	}
 	for status := first; status <= last; status++ {
 		c.statuses[status] = true
 	}
-	c.texts = append(c.texts, strings.ToLower(n.text))
+	c.texts = append(c.texts, strings.ToLower(n.Text))
+}
+
+// check reports cases that cost nothing, as the request does before.
+func (f *finalCost) check(d *decoder, before *cost) {
+	if len(f.cases) > 0 && before.isZero() &&
+		!slices.ContainsFunc(f.cases, func(c *finalCase) bool { return c.units > 0 }) {
+		d.mistake(f.at, "with cost: 0 no status costs anything: add an entry such as "+
+			"{status: 401, units: 1}")
+	}
 }
 
 // function returns f as a [core.Rule].FinalCost.
@@ -165,40 +246,7 @@ func (f *finalCost) function() func(core.Result) int64 {
 	}
 }
 
-// costOf returns the cost of r: that of the first case that matches, or 1 if none does. If a case
-// matches in only some readings of the path, costOf returns the highest cost of all possible
-// readings, so that no spelling makes a request cheaper.
-func (names Names[R]) costOf(cases []*costCase, r R) int64 {
-	highest := int64(0)
-	for _, c := range cases {
-		if len(c.match) > 0 && !names.matches(c.match, r) {
-			continue
-		}
-		highest = max(highest, c.units)
-		if len(c.match) == 0 || names.excepts(c.match, r) {
-			return highest
-		}
-	}
-	return max(highest, 1)
-}
-
-// describe returns the cost as text.
-func (c *cost) describe() string {
-	switch {
-	case c.at == nil:
-		return "1"
-	case c.name != "":
-		return c.name
-	case c.cases == nil:
-		return fmt.Sprint(c.units)
-	}
-	texts := make([]string, len(c.cases))
-	for i, one := range c.cases {
-		texts[i] = fmt.Sprintf("%s %d", describeConditions(one.match), one.units)
-	}
-	return strings.Join(texts, "; ")
-}
-
+// describe returns f as text; "" if it is nil.
 func (f *finalCost) describe() string {
 	switch {
 	case f == nil:
@@ -211,15 +259,4 @@ func (f *finalCost) describe() string {
 		texts[i] = fmt.Sprintf("status %s %d", strings.Join(c.texts, " "), c.units)
 	}
 	return strings.Join(texts, "; ")
-}
-
-func describeConditions(conditions []condition) string {
-	texts := make([]string, len(conditions))
-	for i, c := range conditions {
-		texts[i] = c.text
-		if c.route != "" && !strings.HasPrefix(c.text, "route ") {
-			texts[i] = "route " + c.text
-		}
-	}
-	return strings.Join(texts, ", ")
 }

@@ -1,9 +1,11 @@
 package policy
 
 import (
+	"errors"
+	"fmt"
 	"strings"
-	"time"
 
+	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -26,68 +28,66 @@ var planObject = object[limit]{"planLimit", []field[limit]{
 		text, _ := d.text(n)
 		l.by = word{text, n}
 	}},
-	{"plans", true, func(d *decoder, n *node, l *limit) {
-		if n.kind != mapping || len(n.entries) == 0 {
-			d.mistake(n, "must be a map of plans to limits, such as {free: 100/hour, pro: "+
-				"10000/hour} (got %s)", n.describe())
-			return
-		}
-		seen := make(map[string]*node)
-		for _, e := range n.entries {
-			d.plan(e, l, seen)
-		}
-	}},
-	{"default", true, func(d *decoder, n *node, l *limit) { l.fallback = d.parseLimit(n) }},
+	{"plans", true, func(d *decoder, n *node, l *limit) { l.readPlans(d, n) }},
+	{"default", true, func(d *decoder, n *node, l *limit) { l.fallback = readLimit(d, n) }},
 }}
 
-// plan reads a plan and its limit. seen holds the plans before it.
-func (d *decoder) plan(e entry, l *limit, seen map[string]*node) {
-	if e.name.kind != scalar || e.name.text == "" || e.name.isNull() || e.name.isNumberOrBoolean() {
-		d.mistake(e.name, "the name of a plan must be a text: write it in quotes (got %s)",
-			e.name.describe())
+// read reads the limit of a rule.
+func (l *limit) read(d *decoder, n *node) {
+	l.at = n
+	if n.Kind != mapping {
+		l.fixed = readLimit(d, n)
 		return
 	}
-	d.in(e.name.text, func() {
-		if other := seen[e.name.text]; other != nil {
-			d.mistake(e.name, "is here twice, also in line %d: remove one", other.line)
-			return
+	readObject(d, &planObject, n, l)
+	for _, p := range append(l.plans, plan{word{"default", n}, l.fallback}) {
+		if p.limit.Algorithm().Holds() {
+			d.mistake(p.at, "a concurrency limit cannot depend on the plan: write a rule "+
+				"with a fixed limit")
 		}
-		seen[e.name.text] = e.name
-		l.plans = append(l.plans, plan{word{e.name.text, e.name}, d.parseLimit(e.value)})
-	})
-}
-
-// limit reads the limit of a rule.
-func (d *decoder) limit(n *node) limit {
-	l := limit{at: n}
-	if n.kind == mapping {
-		readObject(d, &planObject, n, &l)
-		for _, p := range append(l.plans, plan{word{"default", n}, l.fallback}) {
-			if p.limit.Algorithm().Holds() {
-				d.mistake(p.at, "a concurrency limit cannot depend on the plan: write a rule "+
-					"with a fixed limit")
-			}
-		}
-		return l
 	}
-	l.fixed = d.parseLimit(n)
-	return l
 }
 
-// parseLimit reads a limit such as 100/minute.
-func (d *decoder) parseLimit(n *node) limits.Limit {
-	if n.kind != scalar || n.isNull() {
-		d.mistake(n, "must be a limit such as 100/minute (got %s)", n.describe())
+// readPlans reads the plans and their limits.
+func (l *limit) readPlans(d *decoder, n *node) {
+	if n.Kind != mapping || len(n.Entries) == 0 {
+		d.mistake(n, "must be a map of plans to limits, such as {free: 100/hour, pro: "+
+			"10000/hour} (got %s)", n.Describe())
+		return
+	}
+	seen := make(map[string]*node)
+	for _, e := range n.Entries {
+		name := e.Name.Text
+		if e.Name.Kind != scalar || name == "" || e.Name.IsNull() || e.Name.IsNumberOrBoolean() {
+			d.mistake(e.Name, "the name of a plan must be a text: write it in quotes (got %s)",
+				e.Name.Describe())
+			continue
+		}
+		d.in(name, func() {
+			if other := seen[name]; other != nil {
+				d.mistake(e.Name, "is here twice, also in line %d: remove one", other.Line)
+				return
+			}
+			seen[name] = e.Name
+			l.plans = append(l.plans, plan{word{name, e.Name}, readLimit(d, e.Value)})
+		})
+	}
+}
+
+// readLimit reads a limit such as 100/minute.
+func readLimit(d *decoder, n *node) limits.Limit {
+	if n.Kind != scalar || n.IsNull() {
+		d.mistake(n, "must be a limit such as 100/minute (got %s)", n.Describe())
 		return limits.Limit{}
 	}
-	l, err := limits.Parse(n.text)
+	l, err := limits.Parse(n.Text)
 	if err != nil {
 		why := strings.ReplaceAll(err.Error(), "\n", "; ")
 		if _, after, ok := strings.Cut(why, `": `); ok && strings.HasPrefix(why, "limits: ") {
 			why = after
 		}
 		if !strings.Contains(why, "(got ") {
-			why += " (got " + quote(n.text) + ")"
+			why += " (got " + quote(n.Text) + ")"
 		}
 		if strings.HasSuffix(why, "(got 0)") {
 			why += ": for no limit write mode: disabled, to close a route a cost above its limit"
@@ -97,45 +97,48 @@ func (d *decoder) parseLimit(n *node) limits.Limit {
 	return l
 }
 
-// depends reports whether the limit of r depends on the request.
-func (r *rule) depends() bool { return r.limit.by.at != nil || len(r.overrides) > 0 }
-
-// override is a different limit for one key.
-type override struct {
-	at     *node
-	values []entry // for: sources and their values
-	key    string  // the key that the key function returns for them
-	limit  limits.Limit
-	until  time.Time // zero: no end
-	why    string
+// check reports a function for plans that the file does not declare.
+func (l *limit) check(d *decoder, declared *wordSet) {
+	if l.by.text != "" {
+		d.in("limit.by", func() { declared.check(d, l.by, "plans") })
+	}
 }
 
-var overrideObject = object[override]{"override", []field[override]{
-	{"for", true, func(d *decoder, n *node, o *override) {
-		if n.kind != mapping || len(n.entries) == 0 {
-			d.mistake(n, "must be a map of keys to values, such as {user: tenant-42}")
-			return
-		}
-		o.values = n.entries
-	}},
-	{"limit", true, func(d *decoder, n *node, o *override) {
-		o.limit = d.parseLimit(n)
-		if o.limit.Algorithm().Holds() {
-			d.mistake(n, "a concurrency limit cannot be an override: write a rule with a fixed "+
-				"limit")
-		}
-	}},
-	{"until", false, func(d *decoder, n *node, o *override) {
-		until, err := time.Parse(time.DateOnly, n.text)
-		if n.kind != scalar || err != nil {
-			d.mistake(n, "must be a day such as 2026-12-31, at whose beginning in UTC the "+
-				"override ends (got %s)", n.describe())
-			return
-		}
-		o.until = until
-	}},
-	{"why", false, func(d *decoder, n *node, o *override) { o.why, _ = d.text(n) }},
-}}
+// describe returns the limit as text.
+func (l *limit) describe() string {
+	if l.by.text == "" {
+		return l.fixed.String()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "by %s: ", l.by.text)
+	for _, p := range l.plans {
+		fmt.Fprintf(&b, "%s %v, ", p.text, p.limit)
+	}
+	fmt.Fprintf(&b, "default %v", l.fallback)
+	return b.String()
+}
 
-// hasEnded reports whether o no longer applies at now.
-func (o *override) hasEnded(now time.Time) bool { return !o.until.IsZero() && !now.Before(o.until) }
+// buildLimit returns the function that finds the limit of a request by its plan. plans has the
+// functions of the program.
+func buildLimit[R any](
+	l *limit, plans map[string]func(R) (string, error),
+) func(R, string) (limits.Limit, error) {
+	fixed, fallback := l.fixed, l.fallback
+	if l.by.text == "" {
+		return func(R, string) (limits.Limit, error) { return fixed, nil }
+	}
+	plan, byPlan := plans[l.by.text], make(map[string]limits.Limit, len(l.plans))
+	for _, p := range l.plans {
+		byPlan[p.text] = p.limit
+	}
+	return func(r R, _ string) (limits.Limit, error) {
+		name, err := plan(r)
+		if err != nil && !errors.Is(err, core.ErrAbsent) {
+			return limits.Limit{}, err
+		}
+		if limit, ok := byPlan[name]; ok && err == nil {
+			return limit, nil
+		}
+		return fallback, nil
+	}
+}

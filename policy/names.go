@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/weir-go/weir/keyfuncs"
 )
 
 // Names holds the functions that a program supplies to its policy files, by the names that files
@@ -62,7 +60,7 @@ func (names Names[R]) complete() Names[R] {
 }
 
 // missing reports the functions that f uses and names does not supply.
-func (names Names[R]) missing(f *fileText) (mistakes []*Mistake) {
+func (names *Names[R]) missing(f *fileText) (mistakes []*Mistake) {
 	d := &decoder{file: f.name}
 	supplied := func(kind string, words []word, keys []string, isNil func(string) bool) {
 		for _, w := range words {
@@ -98,9 +96,9 @@ func (names Names[R]) missing(f *fileText) (mistakes []*Mistake) {
 		}
 	}
 	d.rule = ""
-	if n := f.shed.needsRequest(); n != nil && names.Request == nil {
+	if all := f.shed.conditions(); len(all) > 0 && names.Request == nil {
 		d.in("shed", func() {
-			d.mistake(n, "reads the request of net/http, and the program has no Request in "+
+			d.mistake(all[0].at, "reads the request of net/http, and the program has no Request in "+
 				"policy.Names")
 		})
 	}
@@ -114,72 +112,11 @@ func namesOf[F any](functions map[string]F) (names []string) {
 	return names
 }
 
-// conditionsOf returns all conditions of r.
-func (r *rule) conditionsOf() []condition {
-	all := slices.Concat(r.match, r.except)
-	for _, c := range r.cost.cases {
-		all = append(all, c.match...)
-	}
-	return all
-}
-
-// needsRequest returns the first node of r that needs the request of net/http, or nil.
-func (r *rule) needsRequest() (n *node) {
-	for _, c := range r.conditionsOf() {
-		if c.pattern != nil || c.method != "" || c.list != "" {
-			return c.at
-		}
-	}
-	r.sourcesOf(func(k *key) {
-		if k.source != "" && k.source != "everybody" && k.source != "route" {
-			n = k.at
-		}
-	})
-	return n
-}
-
-// needsRoute returns the first node of r that needs the route, or nil.
-func (r *rule) needsRoute() (n *node) {
-	for _, c := range r.conditionsOf() {
-		if c.route != "" {
-			return c.at
-		}
-	}
-	r.sourcesOf(func(k *key) {
-		if k.source == "route" {
-			n = k.at
-		}
-	})
-	return n
-}
-
-// source returns the key function of a source.
-func (names Names[R]) source(k *key, c *client) func(R) (string, error) {
-	switch k.source {
-	case "":
-		return names.Keys[k.text]
-	case "everybody":
-		return keyfuncs.Constant[R]("everybody")
-	case "route":
-		return func(r R) (string, error) { return names.Route(r), nil }
-	case "address":
-		direct, ok := any(c.source).(func(R) (netip.Addr, error))
-		if names.Address != nil {
-			direct, ok = names.Address, true
-		}
-		if ok {
-			// cannot fail: the number of bits is checked
-			key, _ := keyfuncs.AddressPrefix(direct, c.ipv6)
-			return key
-		}
-		key, _ := keyfuncs.AddressPrefix(c.source, c.ipv6)
-		return lift(names, key)
-	}
-	return lift(names, requestKey(k))
-}
+// places returns how to find out where requests lead.
+func (names *Names[R]) places() places[R] { return places[R]{names.Request, names.Route} }
 
 // addressOf returns the function that finds the address of a client for the lists of a file.
-func (names Names[R]) addressOf(f *fileText) func(R) (netip.Addr, error) {
+func (names *Names[R]) addressOf(f *fileText) func(R) (netip.Addr, error) {
 	if names.Address != nil {
 		return names.Address
 	}
@@ -187,9 +124,10 @@ func (names Names[R]) addressOf(f *fileText) func(R) (netip.Addr, error) {
 }
 
 // lift turns a function of an http.Request into one of R.
-func lift[R, T any](names Names[R], f func(*http.Request) (T, error)) func(R) (T, error) {
+func lift[R, T any](names *Names[R], f func(*http.Request) (T, error)) func(R) (T, error) {
 	if direct, ok := any(f).(func(R) (T, error)); ok {
 		return direct
 	}
-	return func(r R) (T, error) { return f(names.Request(r)) }
+	request := names.Request
+	return func(r R) (T, error) { return f(request(r)) }
 }

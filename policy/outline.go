@@ -1,9 +1,6 @@
 package policy
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Outline describes a policy file for tools that run without the program: the functions that the
 // program must supply, the parts of a request that the rules read, and doubtful rules.
@@ -46,31 +43,4 @@ func ReadOutline(name string, text []byte) (*Outline, error) {
 	}
 	o.Warnings = f.warnings(time.Now())
 	return o, nil
-}
-
-func (r *rule) outline() RuleOutline {
-	o := RuleOutline{
-		Name: r.name, Line: r.at.line, Key: r.key.text, Plan: r.limit.by.text, Cost: r.cost.name,
-		Route: r.needsRoute() != nil,
-	}
-	if r.value != nil {
-		o.Value = r.value.text
-	}
-	r.sourcesOf(func(k *key) {
-		if !slices.Contains(o.Sources, k.text) {
-			o.Sources = append(o.Sources, k.text)
-		}
-	})
-	o.Address = slices.Contains(o.Sources, "address") ||
-		slices.ContainsFunc(r.except, func(c condition) bool { return c.list != "" })
-	o.Host = slices.ContainsFunc(r.conditionsOf(),
-		func(c condition) bool { return c.pattern != nil && c.pattern.host != "" })
-	return o
-}
-
-func (s *wordSet) texts() (texts []string) {
-	for _, w := range s.words {
-		texts = append(texts, w.text)
-	}
-	return texts
 }

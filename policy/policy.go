@@ -1,30 +1,31 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/files/follow"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/shed"
 )
 
 // Policy is a policy file for requests of type R. It is immutable and safe for concurrent use. Make
 // one with [Load] or [Parse].
 type Policy[R any] struct {
-	file  *fileText
-	names Names[R]
-	rules []core.Rule[R]
+	file   *fileText
+	names  Names[R]
+	places places[R]
+	rules  []core.Rule[R]
 }
 
 // Load reads the policy file at path. Its error reports every mistake of the file (see [Mistakes]),
 // or why the file cannot be read.
 func Load[R any](path string, names Names[R]) (*Policy[R], error) {
-	text, err := readAll(path)
+	text, err := follow.Read(path, maxSize)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("policy: %w", err)
 	}
 	return Parse(path, text, names)
 }
@@ -41,7 +42,7 @@ func Parse[R any](name string, text []byte, names Names[R]) (*Policy[R], error) 
 		return nil, collect(mistakes)
 	}
 	f.readPaths(names.AnyServer)
-	return &Policy[R]{f, names, build(f, names)}, nil
+	return &Policy[R]{f, names, names.places(), build(f, names)}, nil
 }
 
 // Check checks a file without the functions of the program: it assumes that the program supplies
@@ -64,47 +65,84 @@ func (p *Policy[R]) Digest() string { return p.file.digest }
 // effect and can be removed from the file. The lines contain no key.
 func (p *Policy[R]) Expired(now time.Time) []string { return p.file.expired(time.Time{}, now) }
 
-// expired returns one line for each override that ended after the time after and not after by.
-func (f *fileText) expired(after, by time.Time) (lines []string) {
-	for _, r := range f.rules {
-		for _, o := range r.overrides {
-			if o.hasEnded(by) && !o.hasEnded(after) {
-				m := Mistake{f.name, o.at.line, o.at.column, r.name, "overrides", o.endedText()}
-				lines = append(lines, m.Error())
-			}
+// Changes returns the differences between old and p, in the order of the file. Comments and names
+// under program do not count. If old is nil, every rule is new.
+func (p *Policy[R]) Changes(old *Policy[R]) []Change {
+	if old == nil {
+		return changes(&fileText{}, p.file)
+	}
+	return changes(old.file, p.file)
+}
+
+// Shed returns the options of a shedder from the shed section of p, and whether p has one. Pass
+// them to [shed.New] or to Replace of a shedder; the program may set further fields each time.
+// Without a shed section, Mode is [core.Disabled]: removing the section from the file switches the
+// shedder off.
+//
+// A request belongs to the first class that it certainly matches, otherwise to the last class. It
+// is exempt only if it certainly matches. No spelling of a path makes a request more important.
+func (p *Policy[R]) Shed() (options shed.Options[R], ok bool) {
+	return shedOptions(p.file.shed, p.places), p.file.shed != nil
+}
+
+// Status returns a new Status. It records that p came into force now.
+func (p *Policy[R]) Status() *Status {
+	s := &Status{}
+	put(s, p, nil)
+	return s
+}
+
+// WhyNot returns, in words for people, why the named rule does not apply to r: the patterns that r
+// does not match, the exception that it meets, or that the rule is disabled. It returns "" if the
+// rule applies, if there is no such rule, or if a function of [Names] panics.
+func (p *Policy[R]) WhyNot(rule string, r R) (why string) {
+	defer func() {
+		if recover() != nil {
+			why = ""
+		}
+	}()
+	for _, found := range p.file.rules {
+		if found.name == rule {
+			return p.whyNot(found, r)
 		}
 	}
-	return lines
+	return ""
 }
 
-var errNoFile = errors.New("is not a file")
-
-// readAll reads a file, up to one byte more than a policy file may have. It opens regular files
-// only: opening a device may have an effect.
-func readAll(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("policy: %w", err)
+func (p *Policy[R]) whyNot(rule *rule, r R) string {
+	if rule.mode == core.Disabled {
+		return "the rule is disabled"
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("policy: %s: %w", path, errNoFile)
+	if len(rule.match) > 0 && !p.places.match(rule.match, r) {
+		return "matches none of " + several(rule.match)
 	}
-	return open(path)
+	for i := range rule.except {
+		c := rule.except[i : i+1]
+		if c[0].list != "" && p.onList(c[0].list, r) || c[0].list == "" && p.places.except(c, r) {
+			return "is excepted by " + c[0].text
+		}
+	}
+	return ""
 }
 
-// open opens path without blocking, in case it is no longer a regular file.
-func open(path string) ([]byte, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|nonBlocking, 0)
+// onList reports whether the address of r is on a list. A request without an address is on no list.
+func (p *Policy[R]) onList(name string, r R) bool {
+	inside, err := keyfuncs.Inside(p.names.addressOf(p.file), p.file.lists.byName[name].ranges,
+		keyfuncs.Constant[R](""))
 	if err != nil {
-		return nil, fmt.Errorf("policy: %w", err)
+		return false
 	}
-	defer file.Close()
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("policy: %s: %w", path, errNoFile)
+	_, err = inside(r)
+	return err == nil
+}
+
+// maxNamed is the number of conditions that a text names. A rule may have thousands.
+const maxNamed = 8
+
+func several(conditions []condition) string {
+	if len(conditions) <= maxNamed {
+		return describeConditions(conditions)
 	}
-	text, err := io.ReadAll(io.LimitReader(file, maxSize+1))
-	if err != nil {
-		return nil, fmt.Errorf("policy: %w", err)
-	}
-	return text, nil
+	named := describeConditions(conditions[:maxNamed])
+	return fmt.Sprintf("%s and %d more", named, len(conditions)-maxNamed)
 }

@@ -143,30 +143,30 @@ func (s *schemaValidator) validate(path string, schema map[string]any, value any
 	return ""
 }
 
-// value returns n as encoding/json would have it.
-func (n *node) value() any {
+// valueOf returns n as encoding/json would have it.
+func valueOf(n *node) any {
 	switch {
-	case n.kind == list:
-		items := make([]any, len(n.items))
-		for i, item := range n.items {
-			items[i] = item.value()
+	case n.Kind == list:
+		items := make([]any, len(n.Items))
+		for i, item := range n.Items {
+			items[i] = valueOf(item)
 		}
 		return items
-	case n.kind == mapping:
+	case n.Kind == mapping:
 		object := make(map[string]any)
-		for _, e := range n.entries {
-			object[e.name.text] = e.value.value()
+		for _, e := range n.Entries {
+			object[e.Name.Text] = valueOf(e.Value)
 		}
 		return object
-	case n.isNull():
+	case n.IsNull():
 		return nil
-	case n.isNumberOrBoolean():
+	case n.IsNumberOrBoolean():
 		var v any
-		if json.Unmarshal([]byte(n.text), &v) == nil {
+		if json.Unmarshal([]byte(n.Text), &v) == nil {
 			return v
 		}
 	}
-	return n.text
+	return n.Text
 }
 
 func (s *schemaValidator) validateFile(name string, text []byte) string {
@@ -174,7 +174,7 @@ func (s *schemaValidator) validateFile(name string, text []byte) string {
 	if root == nil || mistakes != nil {
 		return collect(mistakes).Error()
 	}
-	return s.validate(name, s.root, root.value())
+	return s.validate(name, s.root, valueOf(root))
 }
 
 // same reports fields that the schema or the decoder lacks, or requires alone.

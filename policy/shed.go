@@ -28,21 +28,21 @@ type shedClass struct {
 }
 
 var shedObject = object[shedding]{"shed", []field[shedding]{
-	{"slo", false, func(d *decoder, n *node, s *shedding) { s.slo = d.slo(n) }},
-	{"mode", false, func(d *decoder, n *node, s *shedding) { s.mode = d.wholeMode(n) }},
+	{"slo", false, func(d *decoder, n *node, s *shedding) { s.slo = readSLO(d, n) }},
+	{"mode", false, func(d *decoder, n *node, s *shedding) { s.mode = readWholeMode(d, n) }},
 	{"max-in-flight", false, func(d *decoder, n *node, s *shedding) {
 		s.maxInFlight = int(d.number(n, 1, maxInFlight))
 	}},
 	{"exempt", false, func(d *decoder, n *node, s *shedding) {
-		s.exempt = d.conditions(n, nil, (*decoder).pattern)
+		s.exempt = readConditions(d, n, nil, (*condition).readPattern)
 	}},
-	{"classes", false, func(d *decoder, n *node, s *shedding) { s.classes = d.shedClasses(n) }},
+	{"classes", false, func(d *decoder, n *node, s *shedding) { s.classes = readClasses(d, n) }},
 }}
 
 var shedClassObject = object[shedClass]{"shedClass", []field[shedClass]{
 	{"name", true, func(d *decoder, n *node, c *shedClass) { c.name = d.name(n) }},
 	{"match", false, func(d *decoder, n *node, c *shedClass) {
-		c.match = d.conditions(n, nil, (*decoder).pattern)
+		c.match = readConditions(d, n, nil, (*condition).readPattern)
 	}},
 	{"share", false, func(d *decoder, n *node, c *shedClass) {
 		c.share = int(d.number(n, 1, 100))
@@ -56,28 +56,39 @@ const (
 	maxSLO      = 10 * time.Minute
 )
 
-func (d *decoder) slo(n *node) time.Duration {
-	slo, err := time.ParseDuration(n.text)
-	if n.kind != scalar || err != nil || slo < minSLO || slo > maxSLO {
+func readShed(d *decoder, n *node) *shedding {
+	s := &shedding{at: n}
+	readObject(d, &shedObject, n, s)
+	if s.maxInFlight == 1 &&
+		shareOfLast(s.classes) < shareOfLast(s.classes[:min(1, len(s.classes))]) {
+		d.mistake(n, "max-in-flight must be at least 2 with these classes, as the last "+
+			"place is for the first of them (got 1)")
+	}
+	return s
+}
+
+func readSLO(d *decoder, n *node) time.Duration {
+	slo, err := time.ParseDuration(n.Text)
+	if n.Kind != scalar || err != nil || slo < minSLO || slo > maxSLO {
 		d.mistake(n, "must be a duration such as 300ms, %v to %v (got %s)", minSLO, maxSLO,
-			n.describe())
+			n.Describe())
 		return 0
 	}
 	return slo
 }
 
-// wholeMode reads a mode that applies to all requests.
-func (d *decoder) wholeMode(n *node) core.Mode {
+// readWholeMode reads a mode that applies to all requests.
+func readWholeMode(d *decoder, n *node) core.Mode {
 	m := d.mode(n)
 	if m != core.Enforce && m != core.Shadow && m != core.Disabled {
 		d.mistake(n, "must be enforce, shadow or disabled: a share of the keys is for rules "+
-			"(got %s)", quote(n.text))
+			"(got %s)", quote(n.Text))
 	}
 	return m
 }
 
-// shedClasses reads the classes. Every class except the last must have conditions.
-func (d *decoder) shedClasses(n *node) (classes []*shedClass) {
+// readClasses reads the classes. Every class except the last must have conditions.
+func readClasses(d *decoder, n *node) (classes []*shedClass) {
 	d.list(n, func(item *node) {
 		c := &shedClass{at: item}
 		readObject(d, &shedClassObject, item, c)
@@ -90,11 +101,11 @@ func (d *decoder) shedClasses(n *node) (classes []*shedClass) {
 	for i, c := range classes {
 		if other := names[c.name]; other != nil && c.name != "" {
 			d.mistake(c.at, "another class has the name %s, in line %d: rename one", quote(c.name),
-				other.line)
+				other.Line)
 		}
 		names[c.name] = c.at
 		last := i == len(classes)-1
-		if len(c.match) == 0 && !last && c.at.kind == mapping {
+		if len(c.match) == 0 && !last && c.at.Kind == mapping {
 			d.mistake(c.at, "a class without match is for every request: move it to the end, or "+
 				"add match")
 		}
@@ -127,26 +138,19 @@ func optionsOf(classes []*shedClass) []shed.Class {
 	return all
 }
 
-// Shed returns the options of a shedder from the shed section of p, and whether p has one. Pass
-// them to [shed.New] or to Replace of a shedder; the program may set further fields each time.
-// Without a shed section, Mode is [core.Disabled]: removing the section from the file switches the
-// shedder off.
-//
-// A request belongs to the first class that it certainly matches, otherwise to the last class. It
-// is exempt only if it certainly matches. No spelling of a path makes a request more important.
-func (p *Policy[R]) Shed() (options shed.Options[R], ok bool) {
-	s := p.file.shed
+// shedOptions returns the options of a shedder for s, which may be nil.
+func shedOptions[R any](s *shedding, p places[R]) shed.Options[R] {
 	if s == nil {
-		return shed.Options[R]{Mode: core.Disabled}, false
+		return shed.Options[R]{Mode: core.Disabled}
 	}
-	names, classes := p.names, s.classes
-	options = shed.Options[R]{
+	classes := s.classes
+	options := shed.Options[R]{
 		SLO: s.slo, MaxInFlight: s.maxInFlight, Classes: optionsOf(classes), Mode: s.mode,
 	}
 	if len(classes) > 1 {
 		options.Classify = func(r R) int {
 			for i, c := range classes {
-				if names.excepts(c.match, r) {
+				if p.except(c.match, r) {
 					return i
 				}
 			}
@@ -154,25 +158,21 @@ func (p *Policy[R]) Shed() (options shed.Options[R], ok bool) {
 		}
 	}
 	if exempt := s.exempt; len(exempt) > 0 {
-		options.Exempt = func(r R) bool { return names.excepts(exempt, r) }
+		options.Exempt = func(r R) bool { return p.except(exempt, r) }
 	}
-	return options, true
+	return options
 }
 
-// needsRequest returns the first pattern of s, or nil.
-func (s *shedding) needsRequest() *node {
+// conditions returns all conditions of s, which may be nil.
+func (s *shedding) conditions() (all []condition) {
 	if s == nil {
 		return nil
 	}
-	if len(s.exempt) > 0 {
-		return s.exempt[0].at
-	}
+	all = append(all, s.exempt...)
 	for _, c := range s.classes {
-		if len(c.match) > 0 {
-			return c.match[0].at
-		}
+		all = append(all, c.match...)
 	}
-	return nil
+	return all
 }
 
 // describe returns the fields of s in a fixed order.

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/files/follow"
 )
 
 // Options are the options of [Watch]. The zero value is ready to use.
@@ -82,69 +82,48 @@ func WatchPolicy[R any](
 	case options.Every < 0:
 		return fmt.Errorf("policy: Options.Every must not be negative (got %v)", options.Every)
 	case options.Every == 0:
-		options.Every = 2 * time.Second
+		options.Every = follow.Every
 	}
 	if options.Logger == nil {
 		options.Logger = slog.Default()
 	}
-	w := &watcher[R]{options: options, current: p, apply: apply}
-	ticker := time.NewTicker(options.Every)
-	defer ticker.Stop()
-	for reload := false; ; {
-		w.look(reload)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-			reload = false
-		case _, open := <-options.Reload:
-			if reload = open; !open {
-				options.Reload = nil // a closed channel would always be ready
-			}
-		}
-		if err := ctx.Err(); err != nil { // ctx may have ended at the same time
-			return err
-		}
+	w := &watcher[R]{
+		options: options, follower: follow.NewFollower(p.file.digest), current: p, apply: apply,
 	}
+	return follow.Run(ctx, options.Every, options.Reload, w.look)
 }
 
 // watcher is the state of Watch.
 type watcher[R any] struct {
 	options  Options
+	follower *follow.Follower
 	current  *Policy[R] // in force
 	apply    func(*Policy[R]) error
-	last     []byte // content of the previous read; nil: it failed
-	refused  string // digest of content with mistakes
-	failure  string // the reason that was reported last
 	lastLook time.Time
 }
 
 // look reads the file, and applies content that two reads agree on, or any if reload is set.
 func (w *watcher[R]) look(reload bool) {
 	if reload {
-		w.refused, w.failure = "", ""
+		w.follower.Forget()
 	}
 	w.reportExpired()
-	text, err := readAll(w.current.file.name)
+	text, err := follow.Read(w.current.file.name, maxSize)
 	if err != nil {
-		// report the same mistakes again once the file can be read again
-		w.last, w.refused = nil, ""
-		w.fail(Event{Err: err})
+		err = fmt.Errorf("policy: %w", err)
+		w.fail(Event{Err: err}, w.follower.Failed("", err))
 		return
 	}
-	agreed := reload || w.last != nil && bytes.Equal(w.last, text)
-	w.last = text
 	digest := digest(text)
-	switch {
-	case digest == w.current.file.digest:
+	switch w.follower.Saw(digest, reload) {
+	case follow.Same:
 		w.options.Status.recover()
-		if w.failure != "" {
-			w.failure, w.refused = "", ""
-			w.options.Logger.Info("policy: the file has the policy in force again", "file",
-				w.current.file.name, "digest", digest)
-			w.observe(Event{Digest: digest, Expired: w.current.Expired(time.Now())})
-		}
-	case agreed && digest != w.refused:
+	case follow.Back:
+		w.options.Status.recover()
+		w.options.Logger.Info("policy: the file has the policy in force again", "file",
+			w.current.file.name, "digest", digest)
+		w.observe(Event{Digest: digest, Expired: w.current.Expired(time.Now())})
+	case follow.New:
 		w.load(text, digest)
 	}
 }
@@ -153,16 +132,16 @@ func (w *watcher[R]) look(reload bool) {
 func (w *watcher[R]) load(text []byte, digest string) {
 	p, err := Parse(w.current.file.name, text, w.current.names)
 	if err != nil {
-		w.refused = digest
-		w.fail(Event{Digest: digest, Err: err})
+		w.fail(Event{Digest: digest, Err: err}, w.follower.Refused(digest, err))
 		return
 	}
 	event := Event{Digest: digest, Changes: p.Changes(w.current), Expired: p.Expired(time.Now())}
 	if event.Err = w.applySafely(p); event.Err != nil {
-		w.fail(event) // retried at the next look: the cause may pass
+		w.fail(event, w.follower.Failed(digest, event.Err))
 		return
 	}
-	w.current, w.failure, w.refused = p, "", ""
+	w.current = p
+	w.follower.Applied(digest)
 	put(w.options.Status, p, event.Changes)
 	changes := make([]string, len(event.Changes))
 	for i, c := range event.Changes {
@@ -189,13 +168,11 @@ func (w *watcher[R]) applySafely(p *Policy[R]) (err error) {
 }
 
 // fail reports why the current policy stays in force, unless it reported the same reason last.
-func (w *watcher[R]) fail(event Event) {
-	reason := event.Digest + " " + event.Err.Error()
-	w.options.Status.fail(event.Err, reason != w.failure)
-	if reason == w.failure {
+func (w *watcher[R]) fail(event Event, another bool) {
+	w.options.Status.fail(event.Err, another)
+	if !another {
 		return
 	}
-	w.failure = reason
 	w.options.Logger.Error("policy: not applied, the policy in force stays", "file",
 		w.current.file.name, "error", event.Err)
 	w.observe(event)

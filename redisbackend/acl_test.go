@@ -157,6 +157,7 @@ func beatsOnce(ctx context.Context, admin *redis.Client, b *redisbackend.Bare) e
 }
 
 func TestTheListedCommandsSufficeAndNoneIsTooMany(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	admin := newClient(t, server.addr)
 	client := redis.NewClient(&redis.Options{
@@ -199,6 +200,7 @@ func TestTheListedCommandsSufficeAndNoneIsTooMany(t *testing.T) {
 }
 
 func TestCheckNamesWhatTheUserMayNotDo(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	admin := newClient(t, server.addr)
 	client := redis.NewClient(&redis.Options{Addr: server.addr, Username: "limiter", Password: "secret"})
@@ -308,6 +310,7 @@ func worksUnderAnACL(t *testing.T, c *cluster) {
 }
 
 func TestARingNeedsPing(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	admin := newClient(t, server.addr)
 	prefix := uniquePrefix()

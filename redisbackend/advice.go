@@ -8,13 +8,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir/redisbackend/internal/line"
+	"github.com/weir-go/weir/redisbackend/internal/wire"
 )
 
 // Errors of the client and of the server, with advice.
 
 // explained returns the error of a decision with advice. An error about the state of a key is
 // spared, since the server works. It names scopes, and no key.
-func explained(err error, accounts []account) error {
+func explained(err error, accounts []wire.Account) error {
 	text := err.Error()
 	switch {
 	case redis.HasErrorPrefix(err, "WEIR"):

@@ -45,6 +45,7 @@ func openAt(t *testing.T, url string) *redisbackend.Bare {
 }
 
 func TestMaxclientsIsNamedWhereTheServerClosesConnections(t *testing.T) {
+	t.Parallel()
 	addr := startRedis(t, "--maxclients", "1").addr
 	var first *redis.Client
 	until(t, "there is a connection", func() bool { // that of startRedis is still there at first
@@ -78,6 +79,7 @@ func listen(t *testing.T, serve func(net.Conn)) (addr string) {
 }
 
 func TestTLSIsNamedWhereOnlyOneSideSpeaksIt(t *testing.T) {
+	t.Parallel()
 	plain := startRedis(t).addr
 	saysOf(t, openAt(t, "rediss://"+plain), "no TLS handshake so far")
 	saysOf(t, openAt(t, "rediss://"+plain+"?addr="+plain), "no TLS handshake so far")
@@ -108,6 +110,7 @@ func TestAnImpossibleLengthIsNamed(t *testing.T) {
 
 // A server that does not know a command quotes its arguments.
 func TestErrorsDoNotQuoteWhatAServerQuotes(t *testing.T) {
+	t.Parallel()
 	withoutAuth := startRedis(t, "--rename-command", "HELLO", "", "--rename-command", "AUTH", "").addr
 	saysOf(t, openAt(t, "redis://:s3cret@"+withoutAuth), "unknown command")
 	addr := startRedis(t, "--rename-command", "EVALSHA", "").addr

@@ -9,6 +9,7 @@ import (
 )
 
 func TestTheListedCommandsSufficeForAnnouncements(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	admin := newClient(t, server.addr)
 	ok(t, admin.Do(t.Context(), "acl", "setuser", "announcer", "reset", "on", ">secret",
@@ -30,6 +31,7 @@ func TestTheListedCommandsSufficeForAnnouncements(t *testing.T) {
 // A server that has just been started again may refuse a subscription, as a node of a Cluster
 // does for two seconds, or a user whose channels are not set yet.
 func TestDenialsAreHeardAgainAfterASubscriptionWasRefused(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	admin := newClient(t, server.addr)
 	setUser := func(rules ...any) {

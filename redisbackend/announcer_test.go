@@ -104,6 +104,7 @@ func TestDenialsReachOtherInstances(t *testing.T) {
 }
 
 func TestDenialsAreHeardAgainWhenTheServerIsBack(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	a, b := newAnnouncing(t, newClient(t, server.addr), 0), newAnnouncing(t, newClient(t, server.addr), 0)
 	b.hears(t, a, "before")
@@ -115,6 +116,7 @@ func TestDenialsAreHeardAgainWhenTheServerIsBack(t *testing.T) {
 }
 
 func TestDenialsAreHeardAgainWhenTheirSlotHasMoved(t *testing.T) {
+	t.Parallel()
 	testrun.FullOnly(t, "a Cluster that changes")
 	c := startCluster(t)
 	a, b := newAnnouncing(t, c.client(t), 0), newAnnouncing(t, c.client(t), 0)
@@ -166,6 +168,7 @@ func TestDenialsAreHeardOnTheShardThatHasTheChannel(t *testing.T) {
 
 // Before Redis 7 there are no sharded channels.
 func TestDenialsAreHeardOnAClusterWithoutShardedChannels(t *testing.T) {
+	t.Parallel()
 	var args []string
 	if !beforeRedis7(t) {
 		args = []string{"--rename-command", "SSUBSCRIBE", "", "--rename-command", "SPUBLISH", ""}
@@ -186,6 +189,7 @@ func TestDenialsAreHeardOnAClusterWithoutShardedChannels(t *testing.T) {
 }
 
 func TestAFloodOfDenialsIsAnnouncedAtItsPace(t *testing.T) {
+	t.Parallel()
 	const perSecond, flood = 50, 20_000
 	a := newAnnouncing(t, newClient(t, startRedis(t).addr), perSecond)
 	began := time.Now()
@@ -230,6 +234,7 @@ func TestAnnouncementsDoNotWaitForASilentServer(t *testing.T) {
 }
 
 func TestOtherMessagesOfTheChannelAreRefused(t *testing.T) {
+	t.Parallel()
 	addr := startRedis(t).addr
 	client := newClient(t, addr)
 	a, b := newAnnouncing(t, client, 0), newAnnouncing(t, client, 0)
@@ -254,6 +259,7 @@ func TestAKeyOfAnyLengthIsNotAnnounced(t *testing.T) {
 }
 
 func TestAnAnnouncerOpensAURLAndClosesItsClient(t *testing.T) {
+	t.Parallel()
 	addr := startRedis(t).addr
 	open := func() announcing {
 		a, err := redisbackend.OpenAnnouncer(

@@ -32,6 +32,8 @@ type announced struct {
 const (
 	announcementVersion = 1
 	instanceSize        = 8
+	maxAnnouncedKey     = 4 << 10                           // bytes of scope and key; longer ones are dropped
+	maxTogether         = 128                               // announcements in one message
 	maxMessage          = maxTogether * 2 * maxAnnouncedKey // 1 MiB: base64 adds a third to keys
 
 	maxRemaining = 1_000_000_000                            // the largest limit

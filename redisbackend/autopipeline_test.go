@@ -64,6 +64,7 @@ func TestThroughAnAutoPipelinerItKeepsTheContract(t *testing.T) {
 }
 
 func TestScriptsThatAreFlushedUnderLoadLoseNothing(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	clients := pipeliners(t, client)

@@ -115,13 +115,6 @@ func MustNew(client redis.Scripter, options Options) *Backend {
 	return must(New(client, options))
 }
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
 func newBackend(client redis.Scripter, o Options) (*Backend, error) {
 	err := errors.Join(validateClient(client, o.HashTag), o.validate())
 	subscriber, subscribes := client.(redis.UniversalClient)
@@ -150,7 +143,7 @@ func newBackend(client redis.Scripter, o Options) (*Backend, error) {
 		return nil, err
 	}
 	if o.Heartbeat {
-		b.bare.beginHeartbeat()
+		go b.bare.heartbeat.run()
 	}
 	return b, nil
 }

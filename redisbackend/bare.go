@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend/internal/line"
+	"github.com/weir-go/weir/redisbackend/internal/wire"
 )
 
 // BareOptions are the options of [NewBare]. The zero value is ready to use. [Options] describes
@@ -29,24 +30,35 @@ type BareOptions struct {
 	Logger    *slog.Logger
 }
 
+func (o *BareOptions) validate() error {
+	errs := []error{wire.ValidatePrefix(o.Prefix)}
+	if strings.ContainsAny(o.HashTag, "{}") {
+		errs = append(errs, fmt.Errorf(
+			"redisbackend: hash tag: must have no braces (got %q)", o.HashTag))
+	}
+	if o.HashTag != "" && len(o.Together) > 0 {
+		errs = append(errs, errors.New(
+			"redisbackend: together: HashTag keeps all states in one slot: remove one of them"))
+	}
+	if o.HoldTime != 0 && (o.HoldTime < minHoldTime || o.HoldTime > maxHoldTime) {
+		errs = append(errs, fmt.Errorf(
+			"redisbackend: hold time: must be %v to %v, or 0 for %v (got %v)",
+			minHoldTime, maxHoldTime, defaultHoldTime, o.HoldTime))
+	}
+	return errors.Join(errs...)
+}
+
 // Bare keeps state in Redis, without a breaker or cache in front: a slow server makes decisions
 // wait as long as their contexts allow. It is the part of a [Backend] for programs that compose
 // their own. It is safe for concurrent use. The caller closes its client, after [Bare.Close].
 type Bare struct {
-	client        redis.Scripter
-	lines         *line.Lines
-	now           func() time.Time // set by tests; nil: the server's clock decides
-	prefix        string
-	tagged        map[string]bool // scopes in Options.Together
-	limits        encodedLimits
-	calendarClock calendarClock
-
-	requests sync.Pool // of *request
-
-	returnable scopeSet // scopes whose units may be given back: see markTransient
-	giveBacks  *giveBacks
-	holds      *holds
-	heartbeat  *heartbeat // nil: none
+	client      redis.Scripter
+	servers     *servers
+	takings     *takings
+	holds       *holds
+	giveBacks   *giveBacks
+	settlements settlements
+	heartbeat   *heartbeat // nil: none
 }
 
 // NewBare returns a bare backend on client, which is one that [New] takes, or an error that
@@ -57,7 +69,7 @@ func NewBare(client redis.Scripter, options BareOptions) (*Bare, error) {
 	}
 	b := newBare(client, options)
 	if options.Heartbeat {
-		b.beginHeartbeat()
+		go b.heartbeat.run()
 	}
 	return b, nil
 }
@@ -67,28 +79,22 @@ func MustNewBare(client redis.Scripter, options BareOptions) *Bare {
 	return must(NewBare(client, options))
 }
 
-// newBare returns a backend on a client and options that are known to be valid.
+// newBare returns a backend on a client and options that are known to be valid. Its heartbeat does
+// not run yet.
 func newBare(client redis.Scripter, options BareOptions) *Bare {
-	prefix := options.Prefix
-	if prefix == "" {
-		prefix = "weir"
-	}
-	prefix += ":"
-	if options.HashTag != "" {
-		prefix += "{" + options.HashTag + "}:"
-	}
+	holdTime := cmp.Or(options.HoldTime, defaultHoldTime)
 	client = line.Direct(client)
-	lines := line.NewLines(client, options.HashTag == "", denyWaiting, options.Logger)
-	b := &Bare{client: client, lines: lines, prefix: prefix}
-	for _, scope := range options.Together {
-		if b.tagged == nil {
-			b.tagged = make(map[string]bool)
-		}
-		b.tagged[scope] = true
+	s := &servers{
+		lines:   line.NewLines(client, options.HashTag == "", denyWaiting, options.Logger),
+		encoder: wire.NewEncoder(options.Prefix, options.HashTag, options.Together, holdTime),
 	}
-	b.giveBacks = newGiveBacks()
-	b.holds = newHolds(b, cmp.Or(options.HoldTime, defaultHoldTime), options.Logger)
-	b.requests.New = func() any { return new(request) }
+	b := &Bare{client: client, servers: s, holds: newHolds(s, holdTime, options.Logger)}
+	b.giveBacks = newGiveBacks(b.holds)
+	b.takings = newTakings(b.giveBacks)
+	b.settlements = settlements{s, b.holds}
+	if options.Heartbeat {
+		b.heartbeat = newHeartbeat(s)
+	}
 	return b
 }
 
@@ -112,12 +118,21 @@ func (b *Bare) Close() error {
 
 // Take implements [backends.Backend]. Its errors are those of the client, wrapped.
 func (b *Bare) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
-	return b.decide(ctx, charges, out, mode{instant: b.instant()})
+	return b.takings.decide(ctx, charges, out, false)
 }
 
 // Peek implements [backends.Peeker].
 func (b *Bare) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
-	return b.decide(ctx, charges, out, mode{true, b.instant()})
+	return b.takings.decide(ctx, charges, out, true)
+}
+
+// Settle implements [backends.Settler]. It takes a second at most. It returns an error only if
+// endings and out differ in length: each [limits.Settlement] has the error of its ending. If a
+// reply is lost the ending is not sent again, since the server may have settled it.
+func (b *Bare) Settle(
+	ctx context.Context, endings []backends.Ending, out []limits.Settlement,
+) error {
+	return b.settlements.settle(ctx, endings, out)
 }
 
 // Reset implements [backends.Resetter]. It resets the states of all kinds of limits. Units of
@@ -129,16 +144,36 @@ func (b *Bare) Reset(ctx context.Context, scope, key string) (err error) {
 		}
 	}()
 	var errands []*line.Errand
-	for kind := range marks {
-		if algorithm.Kind(kind) == algorithm.Held {
-			continue
-		}
-		e := b.newErrand(ctx, &resetScript, b.name(algorithm.Kind(kind), scope, key), 1, 1)
+	for _, name := range b.servers.encoder.AllNames(scope, key) {
+		e := b.servers.errand(ctx, &resetScript, name, 1, 1)
 		e.Priority = line.Taking
 		errands = append(errands, e)
 	}
-	if err := errors.Join(b.lines.SendAll(ctx, errands)...); err != nil {
+	if err := errors.Join(b.servers.lines.SendAll(ctx, errands)...); err != nil {
 		return fmt.Errorf("redisbackend: reset: %w", err)
+	}
+	return nil
+}
+
+// Check returns nil if the client and its servers are fit for use. Each server must be reachable,
+// be Redis 6.2 or later or Valkey, take writes, run the scripts, evict nothing, and have a clock
+// that goes and differs by less than a day. A Cluster must serve all its slots, and a
+// [redis.Client] must not be connected to a node of one. Otherwise the error reports everything
+// that is wrong. If errors.Is finds [ErrEvicts] in it, the server still decides. If the script
+// ran, the error names the server, such as Valkey 8.1.1.
+//
+// Call it when a program starts, and log the error. Do not fail a readiness probe because of it: a
+// limiter works without Redis, too, and applies the [core.FailurePolicy] of its rules.
+//
+// Check needs the command INFO, which decisions do not need, and CLUSTER INFO on a Cluster. An
+// error about a forbidden command names it, and docs/redis.md lists the commands to allow.
+//
+// Check asks every master of a Cluster, and every shard in the RingOptions.Addrs of a Ring. Of any
+// other client, such as an auto-pipeliner, it asks one server.
+func (b *Bare) Check(ctx context.Context) error {
+	k := checker{b.client, &b.servers.encoder.Names}
+	if err := k.all(ctx); err != nil {
+		return fmt.Errorf("redisbackend: check: %w", err)
 	}
 	return nil
 }
@@ -146,8 +181,7 @@ func (b *Bare) Reset(ctx context.Context, scope, key string) (err error) {
 // Supports implements [backends.Supporter]. It reports whether the scripts know the algorithm of
 // limit. They know every algorithm of this version of weir.
 func (b *Bare) Supports(limit limits.Limit) bool {
-	a := int(limit.Algorithm())
-	return a < len(algorithms) && algorithms[a].letter != 0
+	return wire.Supports(limit)
 }
 
 // Instances implements [backends.InstanceCounter]: see [Backend.Instances].
@@ -156,6 +190,15 @@ func (b *Bare) Instances() int {
 		return 0
 	}
 	return int(b.heartbeat.instances.Load())
+}
+
+// ServerOf implements [backends.Divided].
+func (b *Bare) ServerOf(scope, key string, limit limits.Limit) any {
+	name := b.servers.encoder.Name(algorithm.Of(limit.Algorithm()).Kind, scope, key)
+	if server := b.servers.lines.ServerNow(name); server != nil {
+		return server
+	}
+	return nil
 }
 
 // HonoursDeadline returns true: [Bare.Take] and [Bare.Peek] fail as soon as the deadline of their
@@ -167,141 +210,3 @@ func (b *Bare) Instances() int {
 // long as other replies come in. A call on the caller's own goroutine that fails for this reason
 // is repeated once.
 func (b *Bare) HonoursDeadline() bool { return true }
-
-// mode is how a request is decided.
-type mode struct {
-	peeks   bool
-	instant int64 // at which the script decides; 0: it reads the server's clock
-}
-
-// name returns the name of m in take.lua.
-func (m mode) name() string {
-	if m.peeks {
-		return "peek"
-	}
-	return "take"
-}
-
-// instant returns the instant at which scripts decide; 0: they read the server's clock.
-func (b *Bare) instant() int64 {
-	if b.now == nil {
-		return 0
-	}
-	return b.now().UnixMicro()
-}
-
-var errLengths = errors.New("redisbackend: charges and decisions differ in length")
-
-func (b *Bare) decide(
-	ctx context.Context, charges []backends.Charge, out []limits.Decision, mode mode,
-) error {
-	if len(charges) != len(out) {
-		return errLengths
-	}
-	if len(charges) == 0 {
-		return nil
-	}
-	r := b.requests.Get().(*request)
-	owned, err := b.decideRequest(ctx, r, charges, out, mode)
-	if owned {
-		b.recycle(r)
-		if err != nil && b.calendarClock.learn(err) {
-			r = b.requests.Get().(*request)
-			if owned, err = b.decideRequest(ctx, r, charges, out, mode); owned {
-				b.recycle(r)
-			}
-		}
-	}
-	return err
-}
-
-// decideRequest decides charges in the memory of r. owned is false if a call may still use r.
-func (b *Bare) decideRequest(
-	ctx context.Context, r *request, charges []backends.Charge, out []limits.Decision, mode mode,
-) (owned bool, err error) {
-	if err := b.accountsOf(charges, r, mode); err != nil {
-		return true, err
-	}
-	results, owned, err := b.decideAccounts(ctx, r, mode)
-	if err != nil {
-		return owned, fmt.Errorf("redisbackend: %w", err)
-	}
-	for i, at := range r.accountOf {
-		if charges[i].Shadow {
-			out[i] = results[at].shadow
-		} else {
-			out[i] = results[at].enforced
-		}
-	}
-	if b.lines.Partition() != nil {
-		b.markTransient(charges, out)
-	}
-	if r.hasHeld && !mode.peeks {
-		b.noteHeld(r, charges, out)
-	}
-	return true, nil
-}
-
-// request is the memory of a decision. Decisions reuse it.
-type request struct {
-	merged    []backends.Account
-	accounts  []account // merged, with names and encoded limits
-	accountOf []int     // index of the account of each charge
-	take      takeJob
-	hasHeld   bool // a concurrency limit is charged
-}
-
-func (b *Bare) recycle(r *request) {
-	clear(r.merged)
-	clear(r.accounts)
-	r.merged, r.accounts, r.accountOf = r.merged[:0], r.accounts[:0], r.accountOf[:0]
-	r.hasHeld = false
-	r.take.reset()
-	b.requests.Put(r)
-}
-
-// decideAccounts decides the accounts of r: in one step if one partition keeps all, otherwise
-// group by group. owned is false if a call may still use r.
-func (b *Bare) decideAccounts(
-	ctx context.Context, r *request, mode mode,
-) (results []result, owned bool, err error) {
-	if locate := b.lines.Partition(); locate != nil && len(r.accounts) > 1 {
-		groups, err := groupsOf(r.accounts, locate)
-		if err != nil {
-			return nil, true, err
-		}
-		if len(groups) > 1 {
-			results, err := b.decideGroups(ctx, groups, r.accounts, mode)
-			return results, true, err
-		}
-	}
-	owned, err = b.step(ctx, &r.take, r.accounts, mode)
-	crosses := owned && len(r.accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT")
-	if crosses && b.lines.LearnSlots() {
-		r.take.reset()
-		return b.decideAccounts(ctx, r, mode)
-	}
-	if err != nil {
-		return nil, owned, err
-	}
-	return r.take.results, true, nil
-}
-
-// step decides accounts that one partition keeps. owned is false if a call may still use t and
-// accounts.
-func (b *Bare) step(
-	ctx context.Context, t *takeJob, accounts []account, mode mode,
-) (owned bool, err error) {
-	if err := ctx.Err(); err != nil && !b.lines.MayBeLate(err) {
-		return true, err
-	}
-	l, err := b.lines.LineOf(ctx, accounts[0].name)
-	if err != nil {
-		return true, err
-	}
-	t.prepare(ctx, b, accounts, mode)
-	if owned, err = l.Decide(ctx, &t.Job); err != nil {
-		return owned, b.lines.Blame(explained(l.WithoutTLS(err), accounts), l)
-	}
-	return true, nil
-}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -121,6 +119,7 @@ func randomCharges(random *rand.Rand) []backends.Charge {
 }
 
 func TestADecisionIsOneCommand(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	var commands counter
@@ -154,6 +153,7 @@ func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 }
 
 func TestAServerThatForgotItsScriptsIsSentThem(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
@@ -175,6 +175,7 @@ func TestAServerThatForgotItsScriptsIsSentThem(t *testing.T) {
 }
 
 func TestStatesLiveUntilTheyAreFreshAndASecondLonger(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	for _, limit := range everyAlgorithm {
 		expires(t, client, limit, func() (name string, fresh time.Duration) {
@@ -211,76 +212,8 @@ func expires(t *testing.T, client *redis.Client, limit limits.Limit, state func(
 	t.Errorf("%v: %s", limit, wrong)
 }
 
-func TestNamesNeverCollide(t *testing.T) {
-	b := redisbackend.MustNewBare(newClient(t, "127.0.0.1:1"), redisbackend.BareOptions{})
-	long := strings.Repeat("k", 129)
-	names := make(map[string]string)
-	for _, pair := range [][2]string{
-		{"a:b", "c"}, {"a", "b:c"}, {"", "1:a:b"}, {"a", ""}, {"", "a"}, {"", ""}, {"1:a", ":b"}, {"1", "a::b"},
-		{"s", long}, {"s", long[1:]}, {"s", "#" + long[2:]}, {"s#", long}, {"s", "#"}, {"s", "\x00"}, {"s", "{a}"},
-		{"s", "a}"}, {"s", "{a"}, {"s{", "a}"}, {"s{a", "}"}, {"{}", "a"}, {"", "{}:a"}, {"", "{"}, {"{", ""},
-	} {
-		for kind, name := range redisbackend.Names(b, pair[0], pair[1]) {
-			if other, ok := names[name]; ok {
-				t.Errorf("%q and %q are both %q", pair, other, name)
-			}
-			names[name] = fmt.Sprint(pair, kind)
-			if len(name) > 256 {
-				t.Errorf("the name of %.20q is %d bytes long", pair, len(name))
-			}
-		}
-	}
-}
-
-// TestTwoPrefixesNeverShareAName reads names of a longer prefix as names of a shorter one: clients choose keys.
-func TestTwoPrefixesNeverShareAName(t *testing.T) {
-	client := newClient(t, "127.0.0.1:1")
-	made := func(prefix string) (b *redisbackend.Bare) {
-		defer func() { recover() }() // refused: nil
-		return redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
-	}
-	short := made("p")
-	random := rand.New(rand.NewPCG(1, 2))
-	text := func(alphabet string, most int) string {
-		b := make([]byte, random.IntN(most+1))
-		for i := range b {
-			b[i] = alphabet[random.IntN(len(alphabet))]
-		}
-		return string(b)
-	}
-	accepted, could := 0, 0
-	for range 20_000 {
-		prefix := "p:" + text(":12bdha", 6)
-		scope, key := text("a:1{", 3), text("a:1{", 3)
-		names := []string{prefix + ":" + strconv.Itoa(len(scope)) + ":" + scope + ":" + key}
-		long := made(prefix)
-		if long != nil {
-			accepted++
-			names = redisbackend.Names(long, scope, key)
-		}
-		for _, name := range names {
-			rest := strings.TrimLeft(strings.TrimPrefix(name, "p:"), "bdh")
-			digits, rest, _ := strings.Cut(rest, ":")
-			length, err := strconv.Atoi(digits)
-			if err != nil || length >= len(rest) {
-				continue
-			}
-			scope, key := rest[:length], rest[length+1:]
-			if !slices.Contains(redisbackend.Names(short, scope, key), name) {
-				continue
-			}
-			could++
-			if long != nil {
-				t.Fatalf("%q is a name of prefix %q, and of scope %q and key %q under p", name, prefix, scope, key)
-			}
-		}
-	}
-	if accepted < 1000 || could < 100 {
-		t.Errorf("%d prefixes are legal, and %d names could be of either: the test has tried too little", accepted, could)
-	}
-}
-
 func TestTheLayoutOfNamesAndStatesIsTheDocumentedOne(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	now := func() time.Time { return time.UnixMicro(1_767_268_800_500_000) }
@@ -330,6 +263,7 @@ func TestTheLayoutOfNamesAndStatesIsTheDocumentedOne(t *testing.T) {
 }
 
 func TestAStateOfAnotherVersionIsAnErrorAndIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
@@ -351,6 +285,7 @@ func TestAStateOfAnotherVersionIsAnErrorAndIsLeftAlone(t *testing.T) {
 }
 
 func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	const (
 		tooMuch       = "9007199254740992" // 2^53
 		calendarState = "1k 10 2678400000000 1271734374823947 "
@@ -477,6 +412,7 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 }
 
 func TestManyTakingsOfALogStayExactAndBounded(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	now := time.UnixMicro(1_767_268_800_000_000)
@@ -515,6 +451,7 @@ func TestAClosedPortIsAnError(t *testing.T) {
 }
 
 func TestCheckFindsWhatIsWrongWithAServer(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})

@@ -48,6 +48,7 @@ type asking struct {
 // other, at one instant: limits that change, logs, shadows, peeks, costs that never
 // fit and clocks that step back among them.
 func TestACallDecidesManyRequestsAsEachAlone(t *testing.T) {
+	t.Parallel()
 	t.Run("whatever they are", func(t *testing.T) { callDecidesAsEachAlone(t, false) })
 	t.Run("ordinary ones", func(t *testing.T) { callDecidesAsEachAlone(t, true) })
 }
@@ -208,6 +209,7 @@ func queueAll(
 // A state that cannot be read fails the requests that charge its key, and no others
 // of the same call. What they charge besides is not taken.
 func TestAStateThatCannotBeReadFailsOnlyThoseThatChargeIt(t *testing.T) {
+	t.Parallel()
 	client, g := startGate(t)
 	admin := newClient(t, client.Options().Addr)
 	limit := limits.LeakyBucket(limits.PerDay(1), 10)
@@ -243,6 +245,7 @@ func TestAStateThatCannotBeReadFailsOnlyThoseThatChargeIt(t *testing.T) {
 // A server that refuses to write refuses the first write of a call, and with it all:
 // nobody is told of units that nobody took, and nothing is taken.
 func TestAServerThatRefusesToWriteGrantsNothing(t *testing.T) {
+	t.Parallel()
 	client, g := startGate(t)
 	admin := newClient(t, client.Options().Addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
@@ -321,6 +324,7 @@ func TestACallForSeveralSlotsIsSentApart(t *testing.T) {
 // A call that gets no answer, such as on a connection that broke unseen, holds up
 // nobody else for long, though few calls are enough for a server that is near.
 func TestNobodyWaitsBehindACallThatIsStuck(t *testing.T) {
+	t.Parallel()
 	client := redis.NewClient(&redis.Options{Addr: startRedis(t).addr, PoolSize: 4, ContextTimeoutEnabled: true})
 	defer client.Close()
 	g := new(gate)
@@ -354,6 +358,7 @@ func TestNobodyWaitsBehindACallThatIsStuck(t *testing.T) {
 // Units of a concurrency limit that one call takes have ids of their own, so that each is released by
 // its own request.
 func TestACallTakesUnitsOfConcurrencyLimits(t *testing.T) {
+	t.Parallel()
 	client, g := startGate(t)
 	admin := newClient(t, client.Options().Addr)
 	b := newBare(client)

@@ -12,6 +12,7 @@ import (
 // The wait of a denial works and is the least that does, also at the bounds of what limits may be,
 // with debts and after a change of the maximum.
 func TestTheWaitOfADenialIsExactAtTheBoundsOfLimits(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	random := testrun.Random(t)
 	const year, most = 366 * 24 * time.Hour, 1_000_000_000

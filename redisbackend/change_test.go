@@ -65,6 +65,7 @@ func TestRulesChangeAndCountsStay(t *testing.T) {
 
 // These random histories had been decided otherwise than by the model.
 func TestALimitThatChangesFarFromNowIsDecidedAsByTheModel(t *testing.T) {
+	t.Parallel()
 	testrun.NeedsMiniredis(t)
 	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { client.Close() })
@@ -112,6 +113,7 @@ func TestALimitThatChangesFarFromNowIsDecidedAsByTheModel(t *testing.T) {
 // A window that is over has nothing in use, so the limit that follows starts from nothing. A refund of its
 // units then leaves a fresh key, although the clock has stepped back.
 func TestAnEmptyStateOfAnotherLimitLeavesNoChange(t *testing.T) {
+	t.Parallel()
 	for name, addr := range map[string]func(t *testing.T) string{
 		"redis":     func(t *testing.T) string { return startRedis(t).addr },
 		"miniredis": func(t *testing.T) string { testrun.NeedsMiniredis(t); return miniredis.RunT(t).Addr() },

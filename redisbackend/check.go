@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir/internal/ground/slot"
 	"github.com/weir-go/weir/redisbackend/internal/line"
+	"github.com/weir-go/weir/redisbackend/internal/wire"
 )
 
 // ErrEvicts is part of the error of [Backend.Check] if a server may evict live state when its
@@ -20,44 +21,28 @@ import (
 var ErrEvicts = errors.New(
 	"the eviction policy drops live state: set maxmemory-policy to noeviction")
 
-// Check returns nil if the client and its servers are fit for use. Each server must be reachable,
-// be Redis 6.2 or later or Valkey, take writes, run the scripts, evict nothing, and have a clock
-// that goes and differs by less than a day. A Cluster must serve all its slots, and a
-// [redis.Client] must not be connected to a node of one. Otherwise the error reports everything
-// that is wrong. If errors.Is finds [ErrEvicts] in it, the server still decides. If the script
-// ran, the error names the server, such as Valkey 8.1.1.
-//
-// Call it when a program starts, and log the error. Do not fail a readiness probe because of it: a
-// limiter works without Redis, too, and applies the [core.FailurePolicy] of its rules.
-//
-// Check needs the command INFO, which decisions do not need, and CLUSTER INFO on a Cluster. An
-// error about a forbidden command names it, and docs/redis.md lists the commands to allow.
-//
-// Check asks every master of a Cluster, and every shard in the RingOptions.Addrs of a Ring. Of any
-// other client, such as an auto-pipeliner, it asks one server.
-func (b *Bare) Check(ctx context.Context) error {
-	err := b.checkAll(ctx)
-	if err != nil {
-		return fmt.Errorf("redisbackend: check: %w", err)
-	}
-	return nil
+// checker checks the servers of a client.
+type checker struct {
+	client redis.Scripter
+	names  *wire.Names
 }
 
-func (b *Bare) checkAll(ctx context.Context) (err error) {
+// all checks all servers.
+func (k *checker) all(ctx context.Context) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = line.Panicked(v)
 		}
 	}()
-	switch client := b.client.(type) {
+	switch client := k.client.(type) {
 	case line.Cluster:
 		checkMaster := func(ctx context.Context, master *redis.Client) error {
-			return b.checkMaster(ctx, client, master)
+			return k.checkMaster(ctx, client, master)
 		}
 		return each(ctx, client, client.ForEachMaster, checkMaster)
 	case line.Ring:
 		checkShard := func(ctx context.Context, shard *redis.Client) error {
-			return check(ctx, shard, b.prefix+"check")
+			return check(ctx, shard, k.names.NameOf("check"))
 		}
 		err := each(ctx, client, client.ForEachShard, checkShard)
 		up, shards := client.Len(), len(client.Options().Addrs)
@@ -66,7 +51,7 @@ func (b *Bare) checkAll(ctx context.Context) (err error) {
 		}
 		return err
 	}
-	return check(ctx, b.client, b.prefix+"check")
+	return check(ctx, k.client, k.names.NameOf("check"))
 }
 
 // each checks every server of a client and joins the errors.
@@ -98,7 +83,7 @@ func each(
 
 // checkMaster checks what a master says of its Cluster, and then the master itself with a key that
 // it keeps.
-func (b *Bare) checkMaster(ctx context.Context, client line.Cluster, master *redis.Client) error {
+func (k *checker) checkMaster(ctx context.Context, client line.Cluster, master *redis.Client) error {
 	info, err := master.ClusterInfo(ctx).Result()
 	switch {
 	case err != nil && strings.Contains(err.Error(), "run the 'cluster' command"):
@@ -113,7 +98,7 @@ func (b *Bare) checkMaster(ctx context.Context, client line.Cluster, master *red
 	if served := field(info, "cluster_slots_ok"); served != fmt.Sprint(slot.Slots) {
 		errs = append(errs, fmt.Errorf("%s of %d slots are served", served, slot.Slots))
 	}
-	key, err := b.keyAt(ctx, client, master)
+	key, err := k.keyAt(ctx, client, master)
 	if err == nil {
 		err = check(ctx, client, key)
 	}
@@ -121,8 +106,8 @@ func (b *Bare) checkMaster(ctx context.Context, client line.Cluster, master *red
 }
 
 // keyAt returns a name that a master keeps.
-func (b *Bare) keyAt(ctx context.Context, client line.Cluster, master *redis.Client) (string, error) {
-	prefix, _, _ := strings.Cut(b.prefix, "{") // a hash tag would keep all in one slot
+func (k *checker) keyAt(ctx context.Context, client line.Cluster, master *redis.Client) (string, error) {
+	prefix, _, _ := strings.Cut(k.names.NameOf(""), "{") // a hash tag would keep all in one slot
 	for i := range 16 * slot.Slots {
 		key := fmt.Sprint(prefix, "check:", i)
 		if keeper, err := client.MasterForKey(ctx, key); err != nil {

@@ -15,6 +15,7 @@ import (
 )
 
 func TestCheckFindsWhatIsWrongWithACluster(t *testing.T) {
+	t.Parallel()
 	testrun.FullOnly(t, "a Cluster that changes")
 	c := startCluster(t)
 	client := c.client(t)
@@ -93,6 +94,7 @@ func TestCheckFindsWhatIsWrongWithACluster(t *testing.T) {
 }
 
 func TestCheckFindsWhatIsWrongWithARing(t *testing.T) {
+	t.Parallel()
 	servers := []*redisServer{startRedis(t), startRedis(t), startRedis(t)}
 	ring := redis.NewRing(&redis.RingOptions{
 		Addrs:              map[string]string{"a": servers[0].addr, "b": servers[1].addr, "c": servers[2].addr},
@@ -140,6 +142,7 @@ func TestCheckRefusesAClockThatStandsStillOrIsFarOff(t *testing.T) {
 // A plain client of a node of a Cluster would fail for most keys, and a server that knows the script
 // says nothing of EVAL.
 func TestCheckFindsWhatWouldFailLater(t *testing.T) {
+	t.Parallel()
 	node := startSoleNode(t)
 	client := redis.NewClient(&redis.Options{Addr: node.addr})
 	defer client.Close()
@@ -160,6 +163,7 @@ func TestCheckFindsWhatWouldFailLater(t *testing.T) {
 
 // What the section server of INFO has on servers that speak like Redis.
 func TestCheckNamesWhatItFound(t *testing.T) {
+	t.Parallel()
 	for want, info := range map[string]string{
 		"Redis 7.0.15": "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n",
 		"Valkey 8.1.1": "# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\n" +
@@ -183,6 +187,7 @@ func TestCheckNamesWhatItFound(t *testing.T) {
 
 // Errors of decisions say what to do.
 func TestErrorsOfDecisionsSayWhatToDo(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := charge("per-client", "secret", limits.FixedWindow(limits.PerDay(10)), 1)

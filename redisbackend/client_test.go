@@ -59,6 +59,7 @@ func TestNewFailsRatherThanCountInTheWrongPlace(t *testing.T) {
 
 // A Ring sends a script to the shard of its first key, whatever the others are.
 func TestNoRingAdmitsMoreThanTheLimit(t *testing.T) {
+	t.Parallel()
 	ring := startRing(t)
 	type embedding struct{ *redis.Ring }
 	for what, b := range map[string]*redisbackend.Bare{

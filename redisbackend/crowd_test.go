@@ -37,6 +37,7 @@ func (h *slowReply) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 
 // A denial that is on its way does not answer those who ask once units have come back.
 func TestNobodyIsDeniedByADenialFromBeforeItAsked(t *testing.T) {
+	t.Parallel()
 	client := redis.NewClient(&redis.Options{Addr: startRedis(t).addr, PoolSize: 1, ContextTimeoutEnabled: true})
 	defer client.Close()
 	h := new(slowReply)

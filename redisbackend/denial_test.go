@@ -12,6 +12,7 @@ import (
 // No two requests are equal. When the first is denied so are the others, by the same
 // answer; the requests of somebody else, which came last, are decided.
 func TestACrowdOfOneKeyIsDeniedTogetherThoughItsRequestsDiffer(t *testing.T) {
+	t.Parallel()
 	client, g := startGate(t)
 	b := newBare(client)
 	perAddress, perUser := limits.FixedWindow(limits.PerDay(3)), limits.SlidingWindow(limits.PerDay(100))

@@ -21,6 +21,7 @@ func tries(key, name string) backends.Charge {
 
 // Two processes know the same values, and nobody sees in Redis which they are.
 func TestProcessesShareValuesAndRedisHasTheirDigests(t *testing.T) {
+	t.Parallel()
 	client, prefix := newClient(t, startRedis(t).addr), uniquePrefix()
 	one := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
 	other := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
@@ -54,6 +55,7 @@ func TestProcessesShareValuesAndRedisHasTheirDigests(t *testing.T) {
 
 // Processes of other versions find the same values. The prefix is the only part that no client knows.
 func TestTheDigestOfAValueIsTheOneOfTheGuide(t *testing.T) {
+	t.Parallel()
 	client, prefix := newClient(t, startRedis(t).addr), uniquePrefix()
 	for _, o := range []redisbackend.BareOptions{
 		{Prefix: prefix}, {Prefix: prefix + "-secret"}, {Prefix: prefix, HashTag: "tag"},
@@ -75,6 +77,7 @@ func TestTheDigestOfAValueIsTheOneOfTheGuide(t *testing.T) {
 
 // What a denial on another server has taken is given back, but for what others have had since.
 func TestAValueIsGivenBackIfAnotherServerDenies(t *testing.T) {
+	t.Parallel()
 	s := startTwoShards(t)
 	first, second := s.atUnder(t, names, "one", "login", 1), s.at(t, "other", "second", 11)
 	value := func(name string) backends.Charge { first.Value = name; return first }
@@ -101,6 +104,7 @@ func TestAValueIsGivenBackIfAnotherServerDenies(t *testing.T) {
 
 // Such an error is about one key. Others would count as failures of the server.
 func TestAStateOfValuesThatCannotBeIsAnError(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 	now := time.Now().UnixMicro()
@@ -124,6 +128,7 @@ func TestAStateOfValuesThatCannotBeIsAnError(t *testing.T) {
 
 // A thousand values and several requests in a call, each of which finds those of the ones before.
 func TestRequestsOfOneCallFindTheValuesOfEachOther(t *testing.T) {
+	t.Parallel()
 	client, g := startGate(t)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
 	limit := limits.Distinct(limits.PerHour(1000))

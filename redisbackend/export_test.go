@@ -2,6 +2,7 @@ package redisbackend
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -11,6 +12,7 @@ import (
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend/internal/line"
+	"github.com/weir-go/weir/redisbackend/internal/wire"
 )
 
 // BareOf returns the backend that asks Redis for b.
@@ -20,7 +22,7 @@ func BareOf(b *Backend) *Bare { return b.bare }
 // latest, which is 2^53 microseconds.
 func WithClock(b *Bare, now func() time.Time) *Bare {
 	latest := time.UnixMicro(1<<53 - 1)
-	b.now = func() time.Time {
+	b.servers.now = func() time.Time {
 		if t := now(); t.Before(latest) {
 			return t
 		}
@@ -33,7 +35,8 @@ func WithClock(b *Bare, now func() time.Time) *Bare {
 // HoldForEver has b hold units until they are released: a clock set by hand moves on
 // without renewals.
 func HoldForEver(b *Bare) *Bare {
-	b.holds.setTime(250 * 366 * 24 * time.Hour)
+	b.holds.holdTime = 250 * 366 * 24 * time.Hour
+	b.servers.encoder.SetHoldTime(b.holds.holdTime)
 	return b
 }
 
@@ -44,19 +47,18 @@ func WaitForGiveBacks(b *Bare) { b.giveBacks.wait(context.Background()) }
 var SlotOf = slot.Of
 
 // Name is the name in Redis of a state under a rate.
-func Name(b *Bare, scope, key string) string { return b.name(algorithm.Rates, scope, key) }
+func Name(b *Bare, scope, key string) string {
+	return b.servers.encoder.Name(algorithm.Rates, scope, key)
+}
 
 // Names are the names in Redis of the states of all kinds.
 func Names(b *Bare, scope, key string) (names []string) {
-	for kind := range marks {
-		names = append(names, b.name(algorithm.Kind(kind), scope, key))
-	}
-	return names
+	return append(b.servers.encoder.AllNames(scope, key), HeldName(b, scope, key))
 }
 
 // NameUnder is the name in Redis of a state under a limit.
 func NameUnder(b *Bare, limit limits.Limit, scope, key string) string {
-	return b.name(algorithm.Of(limit.Algorithm()).Kind, scope, key)
+	return b.servers.encoder.Name(algorithm.Of(limit.Algorithm()).Kind, scope, key)
 }
 
 // Judge is what Check makes of a server's INFO.
@@ -71,16 +73,17 @@ func TakeToGiveBack(
 	ctx context.Context, b *Bare, c backends.Charge,
 ) (d limits.Decision, giveBack func() (bool, error), err error) {
 	var r request
-	if err := b.accountsOf([]backends.Charge{c}, &r, mode{instant: b.instant()}); err != nil {
+	m := wire.Mode{Instant: b.servers.instant()}
+	if err := r.accounts.Charge(b.servers.encoder, []backends.Charge{c}, m); err != nil {
 		return d, nil, err
 	}
-	if _, err := b.step(ctx, &r.take, r.accounts, mode{instant: b.instant()}); err != nil {
+	if _, err := b.takings.step(ctx, &r.job, r.accounts.All, m); err != nil {
 		return d, nil, err
 	}
-	return r.take.results[0].enforced, func() (bool, error) {
-		s := b.refundsOf(r.accounts, r.take.results)[0]
-		e := s.errand(ctx)
-		s.record(e, b.lines.SendAll(ctx, []*line.Errand{e})[0])
+	return r.job.taking.Results[0].Enforced, func() (bool, error) {
+		s := settleTask{ending: r.job.taking.GiveBacks()[0], out: new(limits.Settlement)}
+		e := b.servers.settling(ctx, &s.ending)
+		s.record(e, b.servers.lines.SendAll(ctx, []*line.Errand{e})[0])
 		return s.out.Returned > 0, s.out.Err
 	}, nil
 }
@@ -88,7 +91,7 @@ func TakeToGiveBack(
 // Apart reports whether the states of charges are kept in a partition each, of a Cluster unless
 // b knows better.
 func Apart(b *Bare, charges ...backends.Charge) bool {
-	locate := b.lines.Partition()
+	locate := b.servers.lines.Partition()
 	seen := make(map[any]bool)
 	for _, c := range charges {
 		var partition any = slot.Of(NameUnder(b, c.Limit, c.Scope, c.Key))
@@ -105,23 +108,23 @@ func Apart(b *Bare, charges ...backends.Charge) bool {
 
 // Spread is how many scopes b knows to be charged together with others.
 func Spread(b *Bare) int {
-	if scopes := b.returnable.scopes.Load(); scopes != nil {
+	if scopes := b.takings.returnable.scopes.Load(); scopes != nil {
 		return len(*scopes)
 	}
 	return 0
 }
 
 // Waiting is how many requests wait in the lanes of b.
-func Waiting(b *Bare) (n int) { return line.Waiting(b.lines) }
+func Waiting(b *Bare) (n int) { return line.Waiting(b.servers.lines) }
 
 // WaitForEver has b never take a server for silent, nor end a call: the machine may be slow.
 func WaitForEver(b *Bare) { WaitFor(b, 1000*time.Hour) }
 
 // WaitFor has b take a server for silent after a time.
-func WaitFor(b *Bare, patience time.Duration) { line.SetPatience(b.lines, patience) }
+func WaitFor(b *Bare, patience time.Duration) { line.SetPatience(b.servers.lines, patience) }
 
 // OneCall has b make one call at a time to each server.
-func OneCall(b *Bare) { line.SetMaxCalls(b.lines, 1) }
+func OneCall(b *Bare) { line.SetMaxCalls(b.servers.lines, 1) }
 
 // Client is the client that b works with.
 func Client(b *Bare) redis.Scripter { return b.client }
@@ -181,11 +184,11 @@ func RenewAll(b *Bare) {
 }
 
 // HeldName is the name in Redis of what is held.
-func HeldName(b *Bare, scope, key string) string { return b.heldName(scope, key) }
+func HeldName(b *Bare, scope, key string) string { return b.servers.encoder.HeldName(scope, key) }
 
 // Forget has b neither renew nor release what it holds.
 func Forget(b *Bare, c backends.Charge, d limits.Decision) {
-	b.holds.forget(idRange{b.heldName(c.Scope, c.Key), d.Ticket, c.Cost})
+	b.holds.forget(idRange{HeldName(b, c.Scope, c.Key), d.Ticket, c.Cost})
 }
 
 // Holding is how many charges b holds units for, and how many units it has yet to release.
@@ -264,27 +267,29 @@ const MostAtOnce = line.MaxWeight - line.MaxWeight/8
 // Form returns the form of a request, which two requests share if they differ in their keys only,
 // and the weight of the request.
 func Form(b *Bare, charges []backends.Charge, peeks bool) (form string, weight int) {
-	var r request
-	if err := b.accountsOf(charges, &r, mode{peeks, b.instant()}); err != nil {
+	var r wire.Accounts
+	m := wire.Mode{Peeks: peeks, Instant: b.servers.instant()}
+	if err := r.Charge(b.servers.encoder, charges, m); err != nil {
 		panic(err)
 	}
-	for i := range r.accounts {
-		weight += r.accounts[i].weight()
-	}
-	return formOf(r.accounts, mode{peeks: peeks}), weight
+	var t wire.Taking
+	t.Begin(r.All, m)
+	return t.Form(), t.Weight
 }
 
 var JudgeClock = judgeClock
 
 // RunLate has b find, for a second, that this process runs late while other replies of its only server
 // come in.
-func RunLate(b *Bare) { line.RunLate(b.lines) }
+func RunLate(b *Bare) { line.RunLate(b.servers.lines) }
 
 // Product is the name and version of a server in what Check says.
 var Product = product
 
 // SetClockWrong has b believe that servers are ahead of this process's clock.
-func SetClockWrong(b *Bare, by time.Duration) { b.calendarClock.ahead.Store(by.Microseconds()) }
+func SetClockWrong(b *Bare, by time.Duration) {
+	b.servers.encoder.Learn(fmt.Errorf("WEIR asks again at %d:", time.Now().Add(by).UnixMicro()))
+}
 
 // ReadReply has a call for groups of charges read a reply, in pieces of a size, as go-redis passes
 // it on. The reply is that to a number of a call. The server has told the instant now before.
@@ -293,27 +298,22 @@ func ReadReply(
 ) ([][]limits.Decision, []error) {
 	requests, jobs := make([]request, len(groups)), []*line.Job(nil)
 	for i, charges := range groups {
-		if err := b.accountsOf(charges, &requests[i], mode{}); err != nil {
+		r := &requests[i]
+		if err := r.accounts.Charge(b.servers.encoder, charges, wire.Mode{}); err != nil {
 			panic(err)
 		}
-		requests[i].take.prepare(context.Background(), b, requests[i].accounts, mode{})
-		jobs = append(jobs, &requests[i].take.Job)
+		r.job.prepare(context.Background(), b.giveBacks, r.accounts.All, wire.Mode{})
+		jobs = append(jobs, &r.job.Job)
 	}
 	line.ReadReply(jobs, now, size, reply)
 	decisions, errs := make([][]limits.Decision, len(groups)), make([]error, len(groups))
 	for i := range requests {
 		r := &requests[i]
-		if errs[i] = r.take.Err; errs[i] != nil {
+		if errs[i] = r.job.Err; errs[i] != nil {
 			continue
 		}
-		all := r.take.results
-		for j, owner := range r.accountOf {
-			if d := all[owner].enforced; !groups[i][j].Shadow {
-				decisions[i] = append(decisions[i], d)
-			} else {
-				decisions[i] = append(decisions[i], all[owner].shadow)
-			}
-		}
+		decisions[i] = make([]limits.Decision, len(groups[i]))
+		r.accounts.Decide(groups[i], r.job.taking.Results, decisions[i])
 	}
 	return decisions, errs
 }
@@ -330,7 +330,7 @@ func Sources() map[string]string {
 // Beats makes b a member that beats when it is told to. beat makes b count for a time, or with 0 no
 // more, and returns how many backends count. key is the name of the set.
 func Beats(b *Bare) (beat func(context.Context, time.Duration) (int64, error), key string) {
-	h := newHeartbeat(b)
+	h := newHeartbeat(b.servers)
 	return h.send, h.key
 }
 

@@ -105,6 +105,7 @@ func (l *load) most(limit int64) (most int64, above int) {
 }
 
 func TestAClusterThatChangesUnderLoad(t *testing.T) {
+	t.Parallel()
 	testrun.FullOnly(t, "servers that fail")
 	const limit = 20
 	c := startCluster(t)

@@ -17,6 +17,7 @@ import (
 // A log of which only the middle is foreign is an error for those who charge it. The other
 // requests of the call are decided.
 func TestALogWithAForeignMiddleFailsOnlyThoseThatChargeIt(t *testing.T) {
+	t.Parallel()
 	log := limits.SlidingLog(limits.PerMinute(3))
 	spoilt := charge("log", "spoilt", log, 1)
 	t.Run("alone", func(t *testing.T) { foreignMiddleFails(t, spoilt) })
@@ -62,6 +63,7 @@ func foreignMiddleFails(t *testing.T, charges ...backends.Charge) {
 
 // A text that no version of weir has written is an error for those who charge its key, and stays.
 func TestAForeignTextIsAnErrorAndStays(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -119,6 +121,7 @@ func TestAForeignTextIsAnErrorAndStays(t *testing.T) {
 // A number with zeros before it is still that number. A reply does not repeat them: it would be too long
 // to be believed.
 func TestZerosBeforeANumberAreNotRepeated(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := charge("s", "k", limits.FixedWindow(limits.Per(10, 366*24*time.Hour)), 1)
@@ -142,6 +145,7 @@ func TestZerosBeforeANumberAreNotRepeated(t *testing.T) {
 
 // An empty text is foreign, too: no version of weir writes one.
 func TestAnEmptyTextIsAnErrorAndStays(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := charge("s", "k", limits.FixedWindow(limits.PerDay(10)), 1)
@@ -157,6 +161,7 @@ func TestAnEmptyTextIsAnErrorAndStays(t *testing.T) {
 
 // A taking in a log has sixteen digits twice, and nothing else that Lua reads as a number.
 func TestALogWithForeignTakingsIsAnErrorAndStays(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	b := redisbackend.WithClock(
@@ -186,6 +191,7 @@ func TestALogWithForeignTakingsIsAnErrorAndStays(t *testing.T) {
 
 // The call for one request, which says less, decides like others do.
 func TestACallForOneRequestDecidesLikeOthers(t *testing.T) {
+	t.Parallel()
 	random := testrun.Random(t)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var servers [2]*miniredis.Miniredis
@@ -242,6 +248,7 @@ func TestACallForOneRequestDecidesLikeOthers(t *testing.T) {
 
 // Names with spaces, line ends, NUL, patterns and braces are as good as others.
 func TestAnyScopeAndKeyIsDecided(t *testing.T) {
+	t.Parallel()
 	client, g := startGate(t)
 	b := newBare(client)
 	limit := limits.FixedWindow(limits.PerDay(2))
@@ -271,6 +278,7 @@ func TestAnyScopeAndKeyIsDecided(t *testing.T) {
 
 // A request may charge many keys.
 func TestARequestOfManyKeysIsDecided(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	redisbackend.WaitForEver(b)

@@ -5,9 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-go/weir/limits"
-	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend/internal/line"
+	"github.com/weir-go/weir/redisbackend/internal/wire"
 )
 
 // A taking is given back if another server denied its request, the request failed, or its caller
@@ -34,15 +33,18 @@ const (
 	maxUnawaited = line.MaxWeight / 2
 )
 
-// giveBacks counts the give-backs under way.
+// giveBacks sends back what was taken for nothing, and counts what is under way.
 type giveBacks struct {
+	servers *servers
+	holds   *holds
+
 	mu    sync.Mutex
 	count int
 	ended sync.Cond
 }
 
-func newGiveBacks() *giveBacks {
-	g := new(giveBacks)
+func newGiveBacks(h *holds) *giveBacks {
+	g := &giveBacks{servers: h.servers, holds: h}
 	g.ended.L = &g.mu
 	return g
 }
@@ -71,60 +73,17 @@ func (g *giveBacks) wait(ctx context.Context) {
 	waitUntil(ctx, &g.ended, func() bool { return g.count == 0 })
 }
 
-// giveBack sends back what groups took. It does not wait for the answers.
-func (b *Bare) giveBack(ctx context.Context, groups []*group) {
-	for _, g := range groups {
-		b.giveBackAll(ctx, b.refundsOf(g.accounts, g.results), maxGiveBacks)
-		b.holds.releaseLater(g.take.ids, false)
-	}
-}
-
-// giveBackUnawaited sends back what t took after its caller has left.
-func (b *Bare) giveBackUnawaited(t *takeJob) {
-	if t.Err != nil || t.mode.peeks || !t.allowed {
-		return
-	}
-	b.giveBackAll(t.Ctx, b.refundsOf(t.accounts, t.results), maxUnawaited)
-	b.holds.releaseLater(t.ids, false)
-}
-
-// giveBackAll sends give-backs while fewer than most are under way.
-func (b *Bare) giveBackAll(ctx context.Context, tasks []*settleTask, most int) {
-	for _, s := range tasks {
-		if !b.giveBacks.begin(most) {
+// send sends back what a taking took, apart from units of concurrency limits, while fewer than most
+// give-backs are under way. It does not wait for the answers.
+func (g *giveBacks) send(ctx context.Context, t *wire.Taking, most int) {
+	for _, ending := range t.GiveBacks() {
+		if !g.begin(most) {
 			return
 		}
-		e := s.errand(ctx)
-		e.Done = b.giveBacks.end
-		if err := b.lines.Send(e); err != nil {
-			b.giveBacks.end()
+		e := g.servers.settling(ctx, &ending)
+		e.Done = g.end
+		if err := g.servers.lines.Send(e); err != nil {
+			g.end()
 		}
 	}
-}
-
-// refundsOf returns the settlements that give back what accounts took, apart from units of
-// concurrency limits. The instant of a taking is that of its reply. If the clock has stepped back,
-// the taking counts from a later instant, and less is returned.
-func (b *Bare) refundsOf(accounts []account, results []result) (tasks []*settleTask) {
-	for i := range accounts {
-		a, r := &accounts[i], &results[i]
-		e := &backends.Ending{
-			Limit: a.Limit, Taken: a.Enforced, Value: a.digest, Ticket: r.enforced.At,
-		}
-		reset := r.enforced.ResetAfter
-		if a.HasShadow && r.shadow.Allowed {
-			e.Taken, reset = e.Taken+a.Shadow, r.shadow.ResetAfter
-		}
-		if a.limit.Queues { // a queue knows takings by when their units have drained
-			e.Ticket += reset.Microseconds()
-		}
-		e.Taken = min(e.Taken, 1<<53) // only bans take more, and their counts are full by then
-		if e.Taken > 0 && !a.limit.Held {
-			out := new(limits.Settlement)
-			tasks = append(tasks, &settleTask{
-				backend: b, kind: "g ", ending: e, out: out, name: a.name, limit: a.limit,
-			})
-		}
-	}
-	return tasks
 }

@@ -19,6 +19,7 @@ import (
 // A hook that panics or ends its goroutine when the client gives back ends that give-back, not
 // the process. The next ones are sent.
 func TestAHookThatMisbehavesInAGiveBackHarmsNobodyElse(t *testing.T) {
+	t.Parallel()
 	ring := startRing(t)
 	var giveBacks atomic.Int64
 	ring.AddHook(giveBackHook(func() {

@@ -119,6 +119,7 @@ func (s *shared) gives(want bool, giveBack func() bool, when string) {
 }
 
 func TestWhatIsGivenBackIsAsIfNeverTaken(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	for i, limit := range everyAlgorithm {
 		for _, later := range []time.Duration{0, time.Microsecond, 3 * time.Millisecond, 100 * time.Millisecond} {
@@ -136,6 +137,7 @@ func TestWhatIsGivenBackIsAsIfNeverTaken(t *testing.T) {
 }
 
 func TestGivingBackAllLeavesNoState(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	for _, limit := range everyAlgorithm {
 		s := newShared(t, client, "k", limit)
@@ -156,6 +158,7 @@ func TestGivingBackAllLeavesNoState(t *testing.T) {
 }
 
 func TestOthersThatTookInBetweenKeepWhatTheyTook(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	for _, limit := range everyAlgorithm {
 		s := newShared(t, client, "k", limit)
@@ -183,6 +186,7 @@ func TestOthersThatTookInBetweenKeepWhatTheyTook(t *testing.T) {
 }
 
 func TestABucketLosesOnlyWhatHasNotDrainedSince(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	s := newShared(t, client, "k", limits.TokenBucket(limits.PerSecond(10), 10))
 	giveBack := s.mustShare(3) // drained in 300ms
@@ -197,6 +201,7 @@ func TestABucketLosesOnlyWhatHasNotDrainedSince(t *testing.T) {
 }
 
 func TestAWindowLosesOnlyWhatStillCounts(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	fixed := newShared(t, client, "k", limits.FixedWindow(limits.PerMinute(10)))
 	giveBack := fixed.mustShare(4)
@@ -217,6 +222,7 @@ func TestAWindowLosesOnlyWhatStillCounts(t *testing.T) {
 // A window that only the taking has opened, with which others took later, would have
 // opened with theirs, and close later.
 func TestAnAnchoredWindowIsNotGivenBackWhatOpenedItForOthers(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	limit := limits.AnchoredWindow(limits.PerMinute(10))
 	remaining := func(s *shared, want int64, reset time.Duration, when string) {
@@ -262,6 +268,7 @@ func TestAnAnchoredWindowIsNotGivenBackWhatOpenedItForOthers(t *testing.T) {
 }
 
 func TestALogLosesOneEntry(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	s := newShared(t, client, "k", limits.SlidingLog(limits.PerMinute(100)))
 	s.keep(5)
@@ -282,6 +289,7 @@ func TestALogLosesOneEntry(t *testing.T) {
 // Nothing is taken from those who count by another limit, and nothing given to
 // those whose state is another.
 func TestAChangedLimitIsGivenNothing(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	for i, limit := range everyAlgorithm {
 		for j, changed := range everyAlgorithm {
@@ -303,6 +311,7 @@ func TestAChangedLimitIsGivenNothing(t *testing.T) {
 }
 
 func TestAClockThatStepsBackIsHeldByWhatWasGivenBack(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	for _, limit := range everyAlgorithm {
 		if limit.Algorithm() == limits.AlgorithmSlidingLog {
@@ -324,6 +333,7 @@ func TestAClockThatStepsBackIsHeldByWhatWasGivenBack(t *testing.T) {
 // The clock had stepped back into another slice of the levels that a bucket remembers. Takings
 // before have found more than the one that is given back did.
 func TestLevelsOfAnEarlierSliceCreditNoUnitTooMany(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	s := newShared(t, client, "k", limits.TokenBucket(limits.PerSecond(1000), 10000))
 	s.lasts = 8 * time.Second // slices of a second
@@ -340,6 +350,7 @@ func TestLevelsOfAnEarlierSliceCreditNoUnitTooMany(t *testing.T) {
 
 // The command is sent by a client that repeats what it has no reply to.
 func TestAGiveBackWhoseReplyIsLostIsNotRepeated(t *testing.T) {
+	t.Parallel()
 	var lose atomic.Bool
 	client := redis.NewClient(&redis.Options{Addr: startRedis(t).addr, Dialer: loser(&lose)})
 	defer client.Close()
@@ -405,6 +416,7 @@ func (c *lossy) Read(p []byte) (int, error) {
 // model denies that has seen only what stayed taken. Clocks step back and limits
 // change, each to one that was not in force before.
 func TestGiveBacksNeverCreditAUnitTooMany(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	seed := testrun.Seed(t)
 	given := 0
@@ -493,6 +505,7 @@ func interleave(t *testing.T, client *redis.Client, random *rand.Rand, i int) (g
 
 // A request that another server denies bans nobody, unless it costs more than a ban counts.
 func TestABanIsGivenBackUnlessItsCountIsFull(t *testing.T) {
+	t.Parallel()
 	b := redisbackend.MustNewBare(newClient(t, startRedis(t).addr), redisbackend.BareOptions{})
 	limit := limits.Ban(limits.PerMinute(10), time.Hour)
 	take(t, b, charge("s", "k", limit, 4))

@@ -55,7 +55,7 @@ const (
 
 // heartbeat counts this process among those that share a prefix, and knows how many there are.
 type heartbeat struct {
-	backend   *Bare
+	servers   *servers
 	key       string // its name in Redis
 	member    string
 	instances atomic.Int64 // census.number
@@ -70,22 +70,17 @@ type heartbeat struct {
 // maxInstances bounds what is believed of a reply.
 const maxInstances = math.MaxInt32
 
-// beginHeartbeat counts this process until Close.
-func (b *Bare) beginHeartbeat() {
-	b.heartbeat = newHeartbeat(b)
-	go b.heartbeat.run()
-}
-
 // newHeartbeat returns a heartbeat that does not run.
-func newHeartbeat(b *Bare) *heartbeat {
+func newHeartbeat(s *servers) *heartbeat {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
 	return &heartbeat{
-		backend: b, key: b.prefix + "instances", member: hex.EncodeToString(id[:]),
+		servers: s, key: s.encoder.NameOf("instances"), member: hex.EncodeToString(id[:]),
 		stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
 }
 
+// run counts this process until close.
 func (h *heartbeat) run() {
 	defer close(h.stopped)
 	timer := time.NewTimer(0)
@@ -128,9 +123,9 @@ func (h *heartbeat) send(ctx context.Context, lasts time.Duration) (n int64, err
 			err = line.Panicked(v)
 		}
 	}()
-	e := h.backend.newErrand(ctx, &beatScript, h.key, 1, maxInstances, h.member, lasts.Microseconds())
+	e := h.servers.errand(ctx, &beatScript, h.key, 1, maxInstances, h.member, lasts.Microseconds())
 	e.Priority = line.Renewing
-	if err := h.backend.lines.SendAll(ctx, []*line.Errand{e})[0]; err != nil {
+	if err := h.servers.lines.SendAll(ctx, []*line.Errand{e})[0]; err != nil {
 		return 0, err
 	}
 	return e.Numbers[0], nil
@@ -138,7 +133,7 @@ func (h *heartbeat) send(ctx context.Context, lasts time.Duration) (n int64, err
 
 func (h *heartbeat) log(level slog.Level, message string, err error) {
 	defer func() { _ = recover() }() // a panic of the logger cannot be logged
-	logger := h.backend.lines.Logger
+	logger := h.servers.lines.Logger
 	if logger == nil {
 		logger = slog.Default()
 	}

@@ -57,6 +57,7 @@ func (f *fleet) counted(i int, lasts time.Duration, want int64) {
 }
 
 func TestABeatCountsThoseThatBeat(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 3)
 	f.counts(0, 1)
 	f.counts(1, 2)
@@ -73,6 +74,7 @@ func TestABeatCountsThoseThatBeat(t *testing.T) {
 }
 
 func TestACrashedProcessCountsForTenSeconds(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 3)
 	f.counts(0, 1)
 	f.counts(1, 2)
@@ -83,6 +85,7 @@ func TestACrashedProcessCountsForTenSeconds(t *testing.T) {
 }
 
 func TestAStepOfTheClockKeepsNoCrashedProcess(t *testing.T) {
+	t.Parallel()
 	const crashed, living = 0, 1
 	for _, step := range []time.Duration{
 		-time.Hour, -redisbackend.BeatLasts, -time.Second, time.Second, time.Hour,
@@ -107,6 +110,7 @@ func TestAStepOfTheClockKeepsNoCrashedProcess(t *testing.T) {
 
 // Only a server whose clock decides tells when the set expires.
 func TestTheSetOfAnAbandonedFleetExpires(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	beat, key := redisbackend.Beats(newBare(client))
 	if n, err := beat(t.Context(), redisbackend.BeatLasts); n != 1 || err != nil {
@@ -118,6 +122,7 @@ func TestTheSetOfAnAbandonedFleetExpires(t *testing.T) {
 }
 
 func TestAFullServerCountsOn(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 2)
 	f.counts(0, 1)
 	ok(t, f.client.ConfigSet(t.Context(), "maxmemory", "1").Err())
@@ -202,6 +207,7 @@ func TestTheLogSaysThatNothingIsCounted(t *testing.T) {
 }
 
 func TestAValueThatIsNoSetIsNamed(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	beat, key := redisbackend.Beats(newBare(client))
 	ok(t, client.Set(t.Context(), key, "text", 0).Err())
@@ -211,6 +217,7 @@ func TestAValueThatIsNoSetIsNamed(t *testing.T) {
 }
 
 func TestWithoutHeartbeatNothingIsCounted(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	b := redisbackend.MustNew(client, redisbackend.Options{})
@@ -225,6 +232,7 @@ func TestWithoutHeartbeatNothingIsCounted(t *testing.T) {
 
 // A backend whose construction fails leaves nothing that runs.
 func TestAHeartbeatBeginsLast(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	_, err := redisbackend.New(client, redisbackend.Options{
@@ -242,6 +250,7 @@ func TestAHeartbeatBeginsLast(t *testing.T) {
 }
 
 func TestTheErrorOfAForbiddenBeatNamesTheCommands(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	admin := newClient(t, server.addr)
 	prefix := uniquePrefix()

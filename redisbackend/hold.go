@@ -2,13 +2,9 @@ package redisbackend
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"fmt"
 	"log/slog"
-	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/algorithm"
@@ -16,6 +12,7 @@ import (
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend/internal/line"
+	"github.com/weir-go/weir/redisbackend/internal/wire"
 )
 
 // A unit of a concurrency limit is held in Redis under an id, and ends by itself after HoldTime.
@@ -55,11 +52,9 @@ type idRange struct {
 
 // holds is what this process holds, and what it still has to release.
 type holds struct {
-	backend  *Bare
+	servers  *servers
 	holdTime time.Duration
 	logger   *slog.Logger
-	nonce    [6]byte      // first bytes of all ids
-	last     atomic.Int64 // latest id
 
 	mu             sync.Mutex
 	running        map[int64]*hold  // holds of requests that run, by the first id
@@ -87,31 +82,13 @@ type hold struct {
 	endsBy       time.Time         // of units to release: when they end by themselves; else zero
 }
 
-func newHolds(b *Bare, lasting time.Duration, logger *slog.Logger) *holds {
+func newHolds(s *servers, holdTime time.Duration, logger *slog.Logger) *holds {
 	h := &holds{
-		backend: b, logger: logger,
+		servers: s, holdTime: holdTime, logger: logger,
 		running: make(map[int64]*hold), inFlight: make(map[*hold]int),
 	}
 	h.answered.L = &h.mu
-	_, _ = rand.Read(h.nonce[:]) // never fails
-	h.setTime(lasting)
 	return h
-}
-
-// setTime sets HoldTime. The first byte of each id encodes it, on a logarithmic scale: see
-// concurrent.lua.
-func (h *holds) setTime(lasting time.Duration) {
-	h.holdTime = lasting
-	h.nonce[0] = byte(math.Ceil(4 * math.Log2(lasting.Seconds())))
-}
-
-// issue returns the first of n new consecutive ids.
-func (h *holds) issue(n int64) int64 { return h.last.Add(n) - n + 1 }
-
-// appendID appends an id as Redis stores it: 12 bytes.
-func (h *holds) appendID(to []byte, id int64) []byte {
-	to = append(to, h.nonce[:]...)
-	return append(to, binary.BigEndian.AppendUint64(nil, uint64(id))[2:]...)
 }
 
 // newHold returns a hold that is in no list.
@@ -123,18 +100,18 @@ func newHold(ids idRange, mayReappear bool) *hold {
 
 // errandFor returns an errand for k: a renewal while its request runs, a release afterwards.
 func (h *holds) errandFor(ctx context.Context, k *hold) *line.Errand {
-	ids := make([]byte, 0, k.count*12)
+	ids := make([]byte, 0, k.count*wire.IDLength)
 	for j := range k.count {
-		ids = h.appendID(ids, k.first+j)
+		ids = h.servers.encoder.AppendID(ids, k.first+j)
 	}
-	weight := 1 + int(k.count/line.UnitsWeight)
+	weight := 1 + int(k.count/wire.UnitsWeight)
 	if !k.isForRelease() {
 		lasting := h.holdTime.Microseconds()
-		e := h.backend.newErrand(ctx, &renewScript, k.key, weight, k.count, ids, lasting)
+		e := h.servers.errand(ctx, &renewScript, k.key, weight, k.count, ids, lasting)
 		e.Priority = line.Renewing
 		return e
 	}
-	return h.backend.newErrand(ctx, &releaseScript, k.key, weight, k.count, ids)
+	return h.servers.errand(ctx, &releaseScript, k.key, weight, k.count, ids)
 }
 
 // isForRelease reports whether k is to be released. Otherwise it is renewed.
@@ -192,7 +169,7 @@ func (h *holds) releasesOf(
 		}
 		out[i].Returned = e.Taken
 		if e.Taken > 0 {
-			ids := idRange{h.backend.heldName(e.Scope, e.Key), e.Ticket, e.Taken}
+			ids := idRange{h.servers.encoder.HeldName(e.Scope, e.Key), e.Ticket, e.Taken}
 			ended = append(ended, heldEnding{h.forget(ids), &out[i]})
 		}
 	}
@@ -295,7 +272,7 @@ func (h *holds) sendLocked(now time.Time, due ...*hold) {
 			h.waitLocked(k, &h.unconfirmed, now.Add(h.holdTime/10), now)
 		}
 		h.inFlight[k]++
-		l, err := h.backend.lines.LineOf(line.EndedContext, k.key)
+		l, err := h.servers.lines.LineOf(line.EndedContext, k.key)
 		if err != nil {
 			h.finishLocked(k, now, 0, err)
 			continue
@@ -454,7 +431,7 @@ func (h *holds) close() {
 		}
 	}
 	h.mu.Unlock()
-	h.backend.lines.SendAll(ctx, errands)
+	h.servers.lines.SendAll(ctx, errands)
 	h.waitForReleases(ctx)
 }
 

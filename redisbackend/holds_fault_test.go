@@ -30,6 +30,7 @@ func holdsNothing(t *testing.T, b backends.Peeker, c backends.Charge) {
 
 // The client repeats what it has no reply to; such a taking must not be repeated.
 func TestATakingWhoseReplyIsLostHoldsNothing(t *testing.T) {
+	t.Parallel()
 	var lose atomic.Bool
 	server := startRedis(t)
 	client := redis.NewClient(&redis.Options{Addr: server.addr, Dialer: loser(&lose), ContextTimeoutEnabled: true})
@@ -68,6 +69,7 @@ func TestATakingWhoseReplyIsLostHoldsNothing(t *testing.T) {
 }
 
 func TestATakingOfACallerWhoHasLeftHoldsNothing(t *testing.T) {
+	t.Parallel()
 	client, g := startGate(t)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	redisbackend.WaitForEver(b)
@@ -107,6 +109,7 @@ func TestATakingOfACallerWhoHasLeftHoldsNothing(t *testing.T) {
 }
 
 func TestAReleaseWhoseReplyIsLostIsRepeated(t *testing.T) {
+	t.Parallel()
 	var lose atomic.Bool
 	client := redis.NewClient(&redis.Options{Addr: startRedis(t).addr, Dialer: loser(&lose), MaxRetries: -1})
 	defer client.Close()
@@ -124,6 +127,7 @@ func TestAReleaseWhoseReplyIsLostIsRepeated(t *testing.T) {
 }
 
 func TestARenewalWhoseReplyIsLostIsRepeated(t *testing.T) {
+	t.Parallel()
 	var lose atomic.Bool
 	client := redis.NewClient(&redis.Options{Addr: startRedis(t).addr, Dialer: loser(&lose), MaxRetries: -1})
 	defer client.Close()
@@ -163,6 +167,7 @@ func (h *delayed) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 func TestAReleaseDuringARenewalIsRepeatedAfterIt(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	client := redis.NewClient(&redis.Options{Addr: server.addr})
 	defer client.Close()
@@ -220,6 +225,7 @@ func (c *brokenConn) Write(p []byte) (int, error) {
 }
 
 func TestWhatEndsWhileRedisIsAwayIsReleasedWhenItIsBack(t *testing.T) {
+	t.Parallel()
 	var away atomic.Bool
 	server := startRedis(t)
 	client := redis.NewClient(&redis.Options{
@@ -244,6 +250,7 @@ func TestWhatEndsWhileRedisIsAwayIsReleasedWhenItIsBack(t *testing.T) {
 }
 
 func TestReleasesThatWaitAreBounded(t *testing.T) {
+	t.Parallel()
 	var away atomic.Bool
 	server := startRedis(t)
 	client := redis.NewClient(&redis.Options{
@@ -274,6 +281,7 @@ func TestReleasesThatWaitAreBounded(t *testing.T) {
 }
 
 func TestAHundredThousandUnitsAreHeld(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	b := newStepped(client, redisbackend.BareOptions{})
 	const most = 100_000
@@ -607,6 +615,7 @@ func (h *lateRenewal) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 // A type that embeds a client was taken for one that does not repeat commands.
 func TestATakingByATypeThatEmbedsAClientIsNotRepeated(t *testing.T) {
+	t.Parallel()
 	var lose atomic.Bool
 	type embedding struct{ *redis.Client }
 	server := startRedis(t)
@@ -648,6 +657,7 @@ func (h *halfMoved) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 // A slot may be half moved for longer than units are held.
 func TestWhileASlotIsHalfMovedItsUnitsAreRenewedAndReleased(t *testing.T) {
+	t.Parallel()
 	client := redis.NewClient(&redis.Options{Addr: startRedis(t).addr})
 	defer client.Close()
 	client.AddHook(new(halfMoved))
@@ -683,6 +693,7 @@ func TestWhileASlotIsHalfMovedItsUnitsAreRenewedAndReleased(t *testing.T) {
 
 // A hook that panics or ends its goroutine harms neither what is settled later nor the process.
 func TestAHookThatMisbehavesInAnEndIsAnError(t *testing.T) {
+	t.Parallel()
 	client, g := startGate(t)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	held := charge("uploads", "ann", limits.Concurrent(5), 1)

@@ -64,6 +64,7 @@ func held(t testing.TB, b backends.Peeker, c backends.Charge) int64 {
 }
 
 func TestUnitsAreHeldUntilTheirEnd(t *testing.T) {
+	t.Parallel()
 	b := newStepped(newClient(t, startRedis(t).addr), redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(3), 2)
 	rate := charge("rate", "ann", limits.TokenBucket(limits.PerHour(1), 10), 1)
@@ -94,6 +95,7 @@ func TestUnitsAreHeldUntilTheirEnd(t *testing.T) {
 
 // A process that crashes never releases what it holds.
 func TestWhatACrashedProcessHoldsEndsAfterHoldTime(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	crashed := newStepped(newClient(t, server.addr), redisbackend.BareOptions{HoldTime: 10 * time.Second})
 	b := crashed.sharing(newClient(t, server.addr), redisbackend.BareOptions{HoldTime: 10 * time.Second})
@@ -117,6 +119,7 @@ func TestWhatACrashedProcessHoldsEndsAfterHoldTime(t *testing.T) {
 }
 
 func TestWhatIsHeldLongIsRenewed(t *testing.T) {
+	t.Parallel()
 	b := newStepped(newClient(t, startRedis(t).addr), redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(5), 2)
 	d := take(t, b, c)[0]
@@ -136,6 +139,7 @@ func TestWhatIsHeldLongIsRenewed(t *testing.T) {
 
 // By the clock of the process, as in a program.
 func TestTheFirstRenewalIsAfterAThirdOfHoldTime(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{HoldTime: 3 * time.Second})
 	c := charge("uploads", "ann", limits.Concurrent(5), 1)
@@ -154,6 +158,7 @@ func TestTheFirstRenewalIsAfterAThirdOfHoldTime(t *testing.T) {
 }
 
 func TestWhatRedisHasLostIsPutBackAndLoggedOnce(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	var log logged
@@ -187,6 +192,7 @@ func TestWhatRedisHasLostIsPutBackAndLoggedOnce(t *testing.T) {
 }
 
 func TestALimitLoweredBelowWhatIsHeldDenies(t *testing.T) {
+	t.Parallel()
 	b := newStepped(newClient(t, startRedis(t).addr), redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(5), 1)
 	var all []limits.Decision
@@ -208,6 +214,7 @@ func TestALimitLoweredBelowWhatIsHeldDenies(t *testing.T) {
 }
 
 func TestResetReleasesNothing(t *testing.T) {
+	t.Parallel()
 	b := newStepped(newClient(t, startRedis(t).addr), redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(5), 1)
 	take(t, b, c)
@@ -218,6 +225,7 @@ func TestResetReleasesNothing(t *testing.T) {
 }
 
 func TestAKeyThatIsNoSortedSetIsAnError(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	b := newStepped(client, redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(5), 1)
@@ -252,6 +260,7 @@ func TestAKeyThatIsNoSortedSetIsAnError(t *testing.T) {
 
 // An empty member, that no version of weir has written, is a unit that ends soon.
 func TestAnEmptyMemberFailsNobody(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	b := newStepped(client, redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(5), 1)
@@ -268,6 +277,7 @@ func TestAnEmptyMemberFailsNobody(t *testing.T) {
 
 // A server without memory refuses to take, but renews and releases.
 func TestAFullServerRenewsAndReleases(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	b := newStepped(client, redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(5), 1)
@@ -439,6 +449,7 @@ func compareHolds(t *testing.T, what string, charges []backends.Charge, got, wan
 // Many callers at once, in batches, never hold more than the limit, and all that they
 // take has an id of its own.
 func TestManyCallersNeverHoldMoreThanTheLimit(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := charge("uploads", "ann", limits.Concurrent(7), 1)

@@ -24,6 +24,7 @@ import (
 // leaves the same states: bans, queues, logs, concurrency limits, charges that last, settled
 // states, shadows, limits that change, clocks that step back by any time among them.
 func TestACallOfAllKindsDecidesEachAsAlone(t *testing.T) {
+	t.Parallel()
 	client, g := startGate(t)
 	alone := newClient(t, client.Options().Addr)
 	random := testrun.Random(t)

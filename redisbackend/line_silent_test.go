@@ -41,7 +41,7 @@ func silence(ctx context.Context, _ string, _ int) error {
 func TestAProbeOfEndingsHasJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := MustNewBare(&answering{answer: silence}, BareOptions{HashTag: "one"})
-		line.SetMaxCalls(b.lines, 1)
+		line.SetMaxCalls(b.servers.lines, 1)
 		e := backends.Ending{
 			Scope: "s", Key: "k", Limit: limits.LeakyBucket(limits.PerDay(1), 10), Taken: 2, Final: 1, Ticket: 1,
 		}
@@ -67,11 +67,11 @@ func TestRenewalsDoNotPileUpWhileAServerIsSilent(t *testing.T) {
 		const units = 2000
 		b := MustNewBare(&answering{answer: silence}, BareOptions{HashTag: "one", HoldTime: minHoldTime})
 		for i := range units {
-			b.holds.add(idRange{b.heldName("s", fmt.Sprint(i)), b.holds.issue(1), 1})
+			b.holds.add(idRange{HeldName(b, "s", fmt.Sprint(i)), b.servers.encoder.Issue(1), 1})
 		}
 		for range 5 {
 			time.Sleep(minHoldTime)
-			if n := line.Waiting(b.lines); n > units {
+			if n := line.Waiting(b.servers.lines); n > units {
 				t.Errorf("%d renewals of %d units wait", n, units)
 			}
 		}
@@ -100,8 +100,8 @@ func TestTheSecondReleaseIsLaterThanAnyRenewal(t *testing.T) {
 				return ctx.Err()
 			}
 		}}, BareOptions{HashTag: "one", HoldTime: minHoldTime})
-		id := b.holds.issue(1)
-		b.holds.add(idRange{b.heldName("s", "k"), id, 1})
+		id := b.servers.encoder.Issue(1)
+		b.holds.add(idRange{HeldName(b, "s", "k"), id, 1})
 		held.Store(true)
 		time.Sleep(minHoldTime/3 + b.holds.slack() + time.Millisecond) // the renewal has just begun
 		e := backends.Ending{Scope: "s", Key: "k", Limit: limits.Concurrent(1), Taken: 1, Ticket: id}

@@ -169,6 +169,7 @@ func TestOneCallDecidesEqualRequestsOneAfterTheOther(t *testing.T) {
 }
 
 func TestRequestsThatWaitAreSentInOnePipeline(t *testing.T) {
+	t.Parallel()
 	client, g := startGate(t)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	limit := limits.LeakyBucket(limits.PerDay(1), 400)
@@ -198,6 +199,7 @@ func TestRequestsThatWaitAreSentInOnePipeline(t *testing.T) {
 }
 
 func TestACrowdAboveWhatOneCallDecidesGetsExactlyTheLimit(t *testing.T) {
+	t.Parallel()
 	client, g := startGate(t)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	const most = 600
@@ -220,6 +222,7 @@ func TestACrowdAboveWhatOneCallDecidesGetsExactlyTheLimit(t *testing.T) {
 }
 
 func TestWhoLeavesBeforeItsTurnTakesNothing(t *testing.T) {
+	t.Parallel()
 	client, g := startGate(t)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	limit := limits.LeakyBucket(limits.PerDay(1), 10)
@@ -246,6 +249,7 @@ func TestWhoLeavesBeforeItsTurnTakesNothing(t *testing.T) {
 }
 
 func TestAConnectionOutlivesTheCallerWhoHadItMade(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	var dials atomic.Int64
 	connect := make(chan struct{})
@@ -279,6 +283,7 @@ func TestAConnectionOutlivesTheCallerWhoHadItMade(t *testing.T) {
 }
 
 func TestHooksThatEndTheirGoroutineHarmNobodyElse(t *testing.T) {
+	t.Parallel()
 	client, g := startGate(t)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
 	c := charge("s", "k", limits.LeakyBucket(limits.PerDay(1), 1000), 1)
@@ -321,6 +326,7 @@ func TestNoGoroutineIsLeftWhenNothingHappens(t *testing.T) {
 }
 
 func TestALostReplyIsAnErrorOfAllWhomItAnswers(t *testing.T) {
+	t.Parallel()
 	var lose atomic.Bool
 	client := redis.NewClient(&redis.Options{
 		Addr: startRedis(t).addr, PoolSize: 1, MaxRetries: -1, ContextTimeoutEnabled: true, Dialer: loser(&lose),

@@ -42,7 +42,7 @@ func TestTheScriptTakesWhatPackageFamilyDoes(t *testing.T) {
 	random := testrun.Random(t)
 	now := time.UnixMicro(1_795_534_892_000_000 + random.Int64N(1e9))
 	b := MustNewBare(client, BareOptions{})
-	b.now = func() time.Time { return now }
+	b.servers.now = func() time.Time { return now }
 	WaitForEver(b)
 	rate := func() limits.Rate {
 		return limits.Per(1+random.Int64N(30), time.Duration(1+random.Int64N(50_000))*time.Microsecond+time.Millisecond)

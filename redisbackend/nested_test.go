@@ -12,6 +12,7 @@ import (
 
 // An error of one key, in a reply for several, is about that key alone.
 func TestAnErrorOfOneKeyIsOfThatKeyAlone(t *testing.T) {
+	t.Parallel()
 	client, g := startGate(t)
 	admin := newClient(t, client.Options().Addr)
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

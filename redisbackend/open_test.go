@@ -128,12 +128,14 @@ func TestOpenTellsWhatIsWrongWithoutTheURL(t *testing.T) {
 }
 
 func TestCloseLeavesAClientAloneThatNewWasGiven(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	ok(t, redisbackend.MustNewBare(client, redisbackend.BareOptions{}).Close())
 	ok(t, client.Ping(t.Context()).Err())
 }
 
 func TestCloseEndsWhileAServerIsSilent(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	b, err := redisbackend.Open("redis://"+server.addr, redisbackend.Options{Budget: time.Minute})
 	ok(t, err)
@@ -181,6 +183,7 @@ func givingBack(t *testing.T, b *redisbackend.Backend) []backends.Charge {
 }
 
 func TestCloseDoesNotWaitForAGiveBackThatHangs(t *testing.T) {
+	t.Parallel()
 	testrun.FullOnly(t, "waits for three seconds")
 	b := openCluster(t)
 	group := givingBack(t, b)
@@ -223,6 +226,7 @@ func TestCloseMayBeCalledWhileDecisionsAreMade(t *testing.T) {
 
 // End does not wait. A program that closes its backend after its last request left units held.
 func TestCloseWaitsForTheEndsOfRequests(t *testing.T) {
+	t.Parallel()
 	addr := startRedis(t).addr
 	for range 10 {
 		given := newBare(newClient(t, addr))

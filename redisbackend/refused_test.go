@@ -15,6 +15,7 @@ import (
 // A server without memory refuses a call of all kinds of requests as a whole: states stay as
 // they were, and nobody is told of units that nobody took.
 func TestAServerWithoutMemoryLeavesAllStatesAsTheyWere(t *testing.T) {
+	t.Parallel()
 	client, g := startGate(t)
 	admin := newClient(t, client.Options().Addr)
 	random := testrun.Random(t)

@@ -336,6 +336,7 @@ func TestSettlementsThatAreNotPossibleAreErrors(t *testing.T) {
 // A server may say that its clock is in none of the periods that it was sent. Where it says an
 // instant that none is, or the wrong one, the next request learns the right one.
 func TestARefusalOfACalendarDoesNoHarm(t *testing.T) {
+	t.Parallel()
 	l := startLiar(t, miniredis.RunT(t).Addr())
 	client := newClient(t, l.addr)
 	var count commands
@@ -464,6 +465,7 @@ func TestAReplyThatBreaksOffIsReadAnew(t *testing.T) {
 
 // Numbers of calls are not those of other processes, and of all sizes alike.
 func TestEachCallHasANumberOfItsOwn(t *testing.T) {
+	t.Parallel()
 	l := startLiar(t, miniredis.RunT(t).Addr())
 	client := newClient(t, l.addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})

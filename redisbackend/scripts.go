@@ -3,10 +3,10 @@ package redisbackend
 import (
 	"embed"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/weir-go/weir/redisbackend/internal/line"
+	"github.com/weir-go/weir/redisbackend/internal/wire"
 )
 
 //go:embed *.lua
@@ -60,30 +60,12 @@ var (
 func familyChain() string {
 	var b strings.Builder
 	word := "if"
-	for _, f := range familyFiles() {
-		letters := strings.Join(strings.Split(f.letters, ""), "' or letter == '")
-		fmt.Fprintf(&b, "%s letter == '%s' then\n%s", word, letters, file(f.name))
+	for _, f := range wire.Families() {
+		letters := strings.Join(strings.Split(f.Letters, ""), "' or letter == '")
+		fmt.Fprintf(&b, "%s letter == '%s' then\n%s", word, letters, file(f.File))
 		word = "elseif"
 	}
 	return b.String() + "end\n"
-}
-
-// familyFile is the file of a family, and the letters of its algorithms.
-type familyFile struct{ name, letters string }
-
-// familyFiles returns the files of families in the order of the algorithms.
-func familyFiles() (found []familyFile) {
-	for _, a := range algorithms {
-		i := slices.IndexFunc(found, func(f familyFile) bool { return f.name == a.file })
-		switch {
-		case a.file == "": // a number that no algorithm has
-		case i < 0:
-			found = append(found, familyFile{a.file, string(a.letter)})
-		default:
-			found[i].letters += string(a.letter)
-		}
-	}
-	return found
 }
 
 // replace returns source with lines "--- name" replaced: texts are names, each with its text.

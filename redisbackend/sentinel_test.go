@@ -37,6 +37,7 @@ func startSentinel(t *testing.T, master *redisServer) *redisServer {
 }
 
 func TestSentinelsFailoverKeepsWhatWasReplicated(t *testing.T) {
+	t.Parallel()
 	testrun.FullOnly(t, "servers that fail")
 	testFailover(t, func(master *redisServer, _ *redis.SentinelClient) error {
 		master.kill()
@@ -47,6 +48,7 @@ func TestSentinelsFailoverKeepsWhatWasReplicated(t *testing.T) {
 // The old master goes on deciding until the client hears of the new one, a second later. What it
 // takes meanwhile is lost.
 func TestAPlannedFailoverLosesWhatTheOldMasterStillTakes(t *testing.T) {
+	t.Parallel()
 	testrun.FullOnly(t, "servers that fail")
 	testFailover(t, func(_ *redisServer, admin *redis.SentinelClient) error {
 		return admin.Failover(t.Context(), "limits").Err()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,24 @@ import (
 	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/redisbackend"
 )
+
+// atOnce is how many tests run at once: they wait for their servers most of the time. It bounds the
+// servers, too, since a test has seven at most.
+const atOnce = 8
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	isSet := false // or bounds the workers of a fuzz target
+	flag.Visit(func(f *flag.Flag) {
+		isSet = isSet || f.Name == "test.parallel" || f.Name == "test.fuzz"
+	})
+	if !isSet {
+		if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
+			panic(err)
+		}
+	}
+	m.Run()
+}
 
 var prefixes atomic.Int64
 

@@ -58,6 +58,7 @@ func twoMasters(t *testing.T) (client *redis.ClusterClient, mute *atomic.Bool) {
 // One server of several was silent, and endings for the others had used up their time
 // before they were sent.
 func TestEndingsDoNotWaitForAnotherServerThatIsSilent(t *testing.T) {
+	t.Parallel()
 	testrun.FullOnly(t, "a server that falls silent")
 	client, mute := twoMasters(t)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})

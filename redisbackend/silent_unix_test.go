@@ -42,6 +42,7 @@ func (l *logged) count(what string) int {
 }
 
 func TestOneSilentMasterIsDownForItself(t *testing.T) {
+	t.Parallel()
 	testrun.FullOnly(t, "a server that falls silent")
 	c := startCluster(t)
 	var addrs []string

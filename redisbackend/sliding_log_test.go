@@ -53,6 +53,7 @@ func (k taking) ending(key string, limit limits.Limit, returned int64) backends.
 // takings are returned, in any order, while others are taken and expire. On a server whose keys expire in
 // virtual time, the log lives for long enough.
 func TestALongLogIsExactWhateverIsReturnedOfIt(t *testing.T) {
+	t.Parallel()
 	seed := testrun.Seed(t)
 	t.Run("on Redis", func(t *testing.T) { logIsExact(t, newClient(t, startRedis(t).addr), seed, 400, false) })
 	t.Run("on miniredis", func(t *testing.T) { logIsExact(t, newClient(t, miniredis.RunT(t).Addr()), seed, 60, true) })
@@ -161,6 +162,7 @@ func logIsExact(t *testing.T, client *redis.Client, seed uint64, steps int, isVi
 
 // In each pair that overlaps, the first ends before the second, and something older stays.
 func TestALogKeepsNothingOfTakingsThatWereReturned(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	b := redisbackend.WithClock(
@@ -187,6 +189,7 @@ func TestALogKeepsNothingOfTakingsThatWereReturned(t *testing.T) {
 
 // The longest header has a change that outlives takings, and all gaps. It must not run into the takings.
 func TestALogWithAChangeHasRoomForAllGaps(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	b := redisbackend.WithClock(

@@ -2,7 +2,6 @@ package redisbackend_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +29,7 @@ func TestSlotsAreThoseOfRedisCluster(t *testing.T) {
 }
 
 func TestSlotsAreThoseOfAServer(t *testing.T) {
+	t.Parallel()
 	client := startClusterNode(t)
 	for i := range 200 {
 		name := fmt.Sprintf("weir:%d:{scope%d}:key %d", i, i%7, i*i)
@@ -43,53 +43,6 @@ func TestSlotsAreThoseOfAServer(t *testing.T) {
 		if got := redisbackend.SlotOf(name); int64(got) != want {
 			t.Errorf("%q: got slot %d, want %d", name, got, want)
 		}
-	}
-}
-
-// Who could choose the slot of a state could aim all load at one server.
-func TestKeysDoNotChooseTheirSlot(t *testing.T) {
-	b := redisbackend.MustNewBare(newClient(t, "127.0.0.1:1"), redisbackend.BareOptions{})
-	for _, c := range []struct{ scope, key string }{
-		{"per-client", "{x}%d"}, {"per-client", "%d{x}"}, {"odd{scope", "}%d"}, {"odd{scope", "x}%d"},
-		{"GET /items/{id}", "%d"},
-	} {
-		slots := make(map[uint16]bool)
-		for i := range 100 {
-			slots[redisbackend.SlotOf(redisbackend.Name(b, c.scope, fmt.Sprintf(c.key, i)))] = true
-		}
-		if len(slots) < 90 {
-			t.Errorf("scope %q: 100 keys such as %q have %d slots", c.scope, c.key, len(slots))
-		}
-	}
-	want := "weir:{}:8:by-route:GET /items/{id}"
-	if got := redisbackend.Name(b, "by-route", "GET /items/{id}"); got != want {
-		t.Errorf("got %q, want the documented %q", got, want)
-	}
-}
-
-// The states of one key lie together, those of different keys do not, and no key says where.
-func TestScopesTogetherHaveOneSlotForEachKey(t *testing.T) {
-	b := redisbackend.MustNewBare(
-		newClient(t, "127.0.0.1:1"), redisbackend.BareOptions{Together: []string{"rate", "odd{scope"}},
-	)
-	for _, key := range []string{"k%d", "{x}%d", "%d{x}", "}%d", strings.Repeat("long", 50) + "%d"} {
-		slots, names := make(map[uint16]bool), make(map[string]bool)
-		for i := range 100 {
-			key := fmt.Sprintf(key, i)
-			one, other := redisbackend.Name(b, "rate", key), redisbackend.Name(b, "odd{scope", key)
-			apart := redisbackend.Name(b, "apart", key)
-			if redisbackend.SlotOf(one) != redisbackend.SlotOf(other) {
-				t.Fatalf("%q and %q have two slots", one, other)
-			}
-			slots[redisbackend.SlotOf(one)] = true
-			names[one], names[other], names[apart] = true, true, true
-		}
-		if len(slots) < 90 || len(names) != 300 {
-			t.Errorf("100 keys such as %q have %d slots and %d names in three scopes", key, len(slots), len(names))
-		}
-	}
-	if got, want := redisbackend.Name(b, "rate", "ann"), "weir:{49915e0d7d4b402e}:4:rate:ann"; got != want {
-		t.Errorf("got %q, want the documented %q", got, want)
 	}
 }
 

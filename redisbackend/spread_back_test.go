@@ -14,6 +14,7 @@ import (
 // After a denied request over several slots at least as much is in use as before: also if charges
 // last, limits change and the clock steps back.
 func TestADeniedRequestOverSeveralSlotsGivesNothingAway(t *testing.T) {
+	t.Parallel()
 	client := startCluster(t).client(t)
 	random := testrun.Random(t)
 	denied := 0

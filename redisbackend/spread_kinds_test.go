@@ -17,6 +17,7 @@ import (
 // keys charged twice, charges that last, limits that change. The request alone decides like one
 // over a single slot.
 func TestADeniedRequestOverSeveralSlotsTakesNothing(t *testing.T) {
+	t.Parallel()
 	client := startCluster(t).client(t)
 	random := testrun.Random(t)
 	denied := 0

@@ -383,6 +383,7 @@ func (s *twoShards) atUnder(
 }
 
 func TestNothingIsTakenBehindADenial(t *testing.T) {
+	t.Parallel()
 	s := startTwoShards(t)
 	first, second := s.at(t, "one", "first", 10), s.at(t, "other", "second", 4)
 	take(t, s.backend, first)
@@ -399,6 +400,7 @@ func TestNothingIsTakenBehindADenial(t *testing.T) {
 }
 
 func TestADenialStandsThoughALaterServerIsDown(t *testing.T) {
+	t.Parallel()
 	s := startTwoShards(t)
 	first, second := s.at(t, "one", "first", 10), s.at(t, "other", "second", 1)
 	take(t, s.backend, first)
@@ -409,6 +411,7 @@ func TestADenialStandsThoughALaterServerIsDown(t *testing.T) {
 }
 
 func TestWhatAFailedRequestHasTakenIsReturned(t *testing.T) {
+	t.Parallel()
 	s := startTwoShards(t)
 	first, second := s.at(t, "one", "first", 6), s.at(t, "other", "second", 1)
 	held := first

@@ -6,62 +6,36 @@ import (
 
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend/internal/line"
+	"github.com/weir-go/weir/redisbackend/internal/wire"
 )
 
 // takeJob is the job that decides what one caller charges on one server. A call may still use it
 // after its caller has left. Then its memory is not reused.
 type takeJob struct {
 	line.Job
-	backend   *Bare
-	accounts  []account
-	hasLogs   bool
-	statesEnd int // index in its reply behind the states: the waits of logs follow
-	waitsEnd  int // index behind the waits: the serials follow
-	mode      mode
-
-	// Set before t is answered, unless there is an error.
-	allowed bool
-	results []result // one for each account
-
-	ids []idRange // one for each concurrency limit
+	taking    wire.Taking
+	ids       []idRange // one for each concurrency limit
+	giveBacks *giveBacks
 }
 
 // prepare makes t the job that decides accounts in a mode.
-func (t *takeJob) prepare(ctx context.Context, b *Bare, accounts []account, m mode) {
-	t.backend, t.accounts, t.mode = b, accounts, m
+func (t *takeJob) prepare(ctx context.Context, g *giveBacks, accounts []wire.Account, m wire.Mode) {
+	t.giveBacks = g
+	t.taking.Begin(accounts, m)
 	t.Ctx, t.Script, t.Priority, t.Owner = ctx, &takeScript, line.Taking, t
-	t.Form, t.Instant, t.Width = formOf(accounts, m), m.instant, 1
-	waits, serials := 0, 0
+	t.Verb, t.Form, t.IsPlain = m.Verb(), t.taking.Form(), m == (wire.Mode{}) && !t.taking.HasLogs
+	t.Instant, t.Weight, t.Width = m.Instant, t.taking.Weight, t.taking.Width
 	for i := range accounts {
-		account := &accounts[i]
-		t.hasLogs = t.hasLogs || account.limit.Lists
-		t.Width += account.limit.width
-		waits += account.waits()
-		if account.settles {
-			serials++
-		}
-		t.Weight += account.weight()
-		t.Keys = append(t.Keys, account.name)
-		if !m.peeks && account.limit.Held {
+		a := &accounts[i]
+		t.Keys = append(t.Keys, a.Name)
+		if !m.Peeks && a.Encoded.Held {
 			t.HasOwnArgs, t.Once = true, true
-			t.ids = append(t.ids, idRange{account.name, account.ticket, account.held()})
+			t.ids = append(t.ids, idRange{a.Name, a.Ticket, a.Held()})
 		}
 	}
-	t.statesEnd = t.Width
-	t.waitsEnd = t.statesEnd + waits
-	t.Verb, t.IsPlain = m.name(), m == (mode{}) && !t.hasLogs
-	t.Width = t.waitsEnd + serials
-	t.setArguments()
+	t.Args = t.taking.AppendArguments(t.Args[:0], &g.servers.encoder.IDs)
 	if t.Replied == nil {
 		t.Replied = make(chan struct{}, 1)
-	}
-}
-
-func (t *takeJob) setArguments() {
-	t.Args = t.Args[:0]
-	for i := range t.accounts {
-		account := &t.accounts[i]
-		t.Args = append(t.Args, account.limit.text, account.units(t))
 	}
 }
 
@@ -69,39 +43,17 @@ func (t *takeJob) setArguments() {
 func (t *takeJob) reset() {
 	clear(t.Keys)
 	clear(t.Args)
+	t.taking.Reset()
 	*t = takeJob{
 		Job: line.Job{
 			Keys: t.Keys[:0], Args: t.Args[:0], Numbers: t.Numbers[:0], Replied: t.Replied,
 		},
-		results: t.results[:0], ids: t.ids[:0],
+		taking: t.taking, ids: t.ids[:0],
 	}
 }
 
 // Read implements [line.Owner]: it describes the decisions from the states in the reply.
-func (t *takeJob) Read(numbers []int64) bool {
-	t.allowed, t.results = numbers[0] == 1, t.results[:0]
-	for _, n := range numbers {
-		if n < 0 || n > line.MaxNumber {
-			return false
-		}
-	}
-	states, waits := numbers[1:t.statesEnd], numbers[t.statesEnd:t.waitsEnd]
-	serials, allFit := numbers[t.waitsEnd:], true
-	for i := range t.accounts {
-		account := &t.accounts[i]
-		f, ok := account.readState(t, &states, &waits, &serials)
-		if !ok {
-			return false
-		}
-		r, fits, ok := account.decisions(&f)
-		if !ok {
-			return false
-		}
-		allFit = allFit && (fits || !account.enforces)
-		t.results = append(t.results, r)
-	}
-	return allFit == t.allowed && (t.allowed || numbers[0] == 0)
-}
+func (t *takeJob) Read(numbers []int64) bool { return t.taking.Read(t.Now, numbers) }
 
 // Answer implements [line.Owner].
 func (t *takeJob) Answer() {
@@ -110,9 +62,43 @@ func (t *takeJob) Answer() {
 	}
 	if t.IsAwaited() {
 		t.Replied <- struct{}{}
-	} else {
-		t.backend.giveBackUnawaited(t)
+		return
 	}
+	if t.Err == nil && !t.taking.Mode.Peeks && t.taking.Allowed { // its caller has left
+		t.giveBacks.send(t.Ctx, &t.taking, maxUnawaited)
+		t.giveBacks.holds.releaseLater(t.ids, false)
+	}
+}
+
+// The client chooses the ids of the units that a request takes, so it can release them without
+// knowing the result. It does so if the reply was lost, if the caller has left, and if another
+// server denied the request.
+//
+// So go-redis must not repeat a script that takes units: the repetition would find the units of the
+// first attempt held, and might be denied because of them. See Reissue.
+
+// releaseIfTaken releases the units of a request that failed, if its script may have run.
+func (t *takeJob) releaseIfTaken() {
+	if len(t.ids) > 0 && t.giveBacks.servers.lines.MayHaveRun(t.Err) {
+		t.giveBacks.holds.releaseLater(t.ids, true)
+	}
+}
+
+// Reissue gives t new ids, to send it again while the units of the former ids are being released.
+func (t *takeJob) Reissue() {
+	former, ids := t.ids, &t.giveBacks.servers.encoder.IDs
+	if len(former) == 0 {
+		return
+	}
+	t.ids = make([]idRange, 0, len(former))
+	for i := range t.taking.Accounts {
+		a := &t.taking.Accounts[i]
+		if a.Encoded.Held {
+			a.Ticket = ids.Issue(a.Held())
+			t.ids = append(t.ids, idRange{a.Name, a.Ticket, a.Held()})
+		}
+	}
+	t.Args = t.taking.AppendArguments(t.Args[:0], ids)
 }
 
 // If 32 or more requests wait for one key and the key denies one, the same answer denies the
@@ -127,8 +113,8 @@ type denialKey struct {
 	value string // its digest
 }
 
-func (a *account) denialKey() denialKey {
-	return denialKey{a.name, a.Limit, a.Enforced, a.digest}
+func denialKeyOf(a *wire.Account) denialKey {
+	return denialKey{a.Name, a.Limit, a.Enforced, a.Digest}
 }
 
 // denyWaiting takes waiting requests out of q if a denial in the call of jobs answers them, and
@@ -155,16 +141,16 @@ func denyWaiting(q *line.Queue, jobs []*line.Job, begun time.Time) (denied []*li
 func (t *takeJob) addDenials(
 	denials map[denialKey]limits.Decision, q *line.Queue,
 ) map[denialKey]limits.Decision {
-	if t.Err != nil || t.mode != (mode{}) {
+	if t.Err != nil || t.taking.Mode != (wire.Mode{}) {
 		return denials
 	}
-	for i := range t.accounts {
-		account, d := &t.accounts[i], t.results[i].enforced
-		if account.Enforced > 0 && !d.Allowed && q.IsBusy(account.name) {
+	for i := range t.taking.Accounts {
+		a, d := &t.taking.Accounts[i], t.taking.Results[i].Enforced
+		if a.Enforced > 0 && !d.Allowed && q.IsBusy(a.Name) {
 			if denials == nil {
 				denials = make(map[denialKey]limits.Decision)
 			}
-			denials[account.denialKey()] = d
+			denials[denialKeyOf(a)] = d
 		}
 	}
 	return denials
@@ -173,22 +159,15 @@ func (t *takeJob) addDenials(
 // denyBy denies t by the first of its accounts that a denial answers. Its other accounts are
 // marked as not asked. It returns false if no denial answers.
 func (t *takeJob) denyBy(denials map[denialKey]limits.Decision) bool {
-	for i := range t.accounts {
-		d, ok := denials[t.accounts[i].denialKey()]
-		if !ok || t.mode != (mode{}) {
+	accounts := t.taking.Accounts
+	for i := range accounts {
+		d, ok := denials[denialKeyOf(&accounts[i])]
+		if !ok || t.taking.Mode != (wire.Mode{}) {
 			continue
 		}
-		t.Now, t.allowed, t.results, t.Err = d.At, false, t.results[:0], nil
-		for range t.accounts {
-			t.results = append(t.results, resultNotAsked)
-		}
-		t.results[i].enforced = d
+		t.Now, t.Err = d.At, nil
+		t.taking.Deny(i, d)
 		return true
 	}
 	return false
 }
-
-var (
-	notAsked       = limits.Decision{Allowed: true, Source: limits.SourceNotAsked}
-	resultNotAsked = result{enforced: notAsked, shadow: notAsked}
-)

@@ -89,6 +89,7 @@ func remembersOtherDenials(t *testing.T, b *redisbackend.Bare, group bool) {
 }
 
 func TestDenialsThatMayRestOnAGiveBackAreTransient(t *testing.T) {
+	t.Parallel()
 	ring := startRing(t)
 	t.Run("on a Ring", func(t *testing.T) { forgetsTransientDenials(t, ring) })
 	t.Run("not of scopes charged alone", func(t *testing.T) {
@@ -153,6 +154,7 @@ func (h *holding) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // A group has taken at one server and waits for the other, which denies: all of it
 // through the front door, with the first group that a backend is given.
 func TestADenialBehindAGroupThatIsStillDecidedIsTransient(t *testing.T) {
+	t.Parallel()
 	quick, slow := startRedis(t), startRedis(t)
 	hold := new(holding)
 	ring := redis.NewRing(&redis.RingOptions{

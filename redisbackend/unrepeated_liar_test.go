@@ -129,6 +129,7 @@ func lyingCluster(t *testing.T, addr string) (*redis.ClusterClient, *lyingNetwor
 
 // A client that sends a pipeline again leaves commands that have no reply the second time the error of the first.
 func TestUnitsOfACallThatWasSentTwiceAreReleasedWhateverItsError(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	honest := newClient(t, server.addr)
 	looks := redisbackend.MustNewBare(honest, redisbackend.BareOptions{})
@@ -176,6 +177,7 @@ func TestUnitsOfACallThatWasSentTwiceAreReleasedWhateverItsError(t *testing.T) {
 }
 
 func TestATakingThatTheClientSentTwiceIsNotSentAThirdTime(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	for _, first := range []string{
 		"LOADING Redis is loading the dataset in memory", "MOVED 1 " + server.addr, "ASK 1 " + server.addr, noConnection,
@@ -198,6 +200,7 @@ func TestATakingThatTheClientSentTwiceIsNotSentAThirdTime(t *testing.T) {
 }
 
 func TestARequestOfSeveralKeysIsSentAgainWhileItsSlotIsHalfMoved(t *testing.T) {
+	t.Parallel()
 	client, lies := lyingCluster(t, startRedis(t).addr)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{HashTag: "t"})
 	redisbackend.WaitForEver(b)

@@ -15,8 +15,10 @@ import (
 // A ClusterClient repeats what it has no reply to, three times unless set, though
 // MaxRetries is -1.
 func TestATakingOnAClusterWhoseReplyIsLostIsNotRepeated(t *testing.T) {
+	t.Parallel()
 	client, lose := clusterThatLoses(t)
 	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{})
+	redisbackend.WaitForEver(b)
 	c := charge("s", "k", limits.LeakyBucket(limits.PerDay(1), 20), 3)
 	take(t, b, c)
 	lose.Store(true)
@@ -30,6 +32,7 @@ func TestATakingOnAClusterWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 }
 
 func TestAPipelineToAClusterIsNotRepeated(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	client, lose := clusterThatLoses(t)
 	source := "if KEYS[1] == 'busy' then return redis.error_reply('TRYAGAIN later') end " +
@@ -51,6 +54,7 @@ func TestAPipelineToAClusterIsNotRepeated(t *testing.T) {
 // While a slot is half moved no call for several of its keys is decided. Requests of
 // one key are: nobody waits for the client to try such a call again. The client leaves it to the backend.
 func TestTheClientSendsACallForAHalfMovedSlotOnce(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	client, _ := clusterThatLoses(t)
 	source := "redis.call('INCR', KEYS[1]) " +
@@ -86,7 +90,7 @@ func TestTheClientSendsACallForAHalfMovedSlotOnce(t *testing.T) {
 func clusterThatLoses(t *testing.T) (*redis.ClusterClient, *atomic.Bool) {
 	lose, addr := new(atomic.Bool), startRedis(t).addr
 	client := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: []string{addr}, MaxRetries: -1, ContextTimeoutEnabled: true, Dialer: loser(lose),
+		Addrs: []string{addr}, MaxRetries: -1, ContextTimeoutEnabled: true, Dialer: loser(lose), ReadTimeout: -1,
 		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
 			return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: addr}}}}, nil
 		},
@@ -97,13 +101,15 @@ func clusterThatLoses(t *testing.T) (*redis.ClusterClient, *atomic.Bool) {
 
 // A Ring repeats what it has no reply to, three times unless set.
 func TestATakingOnARingWhoseReplyIsLostIsNotRepeated(t *testing.T) {
+	t.Parallel()
 	lose := new(atomic.Bool)
 	ring := redis.NewRing(&redis.RingOptions{
 		Addrs: map[string]string{"a": startRedis(t).addr, "b": startRedis(t).addr}, ContextTimeoutEnabled: true,
-		Dialer: loser(lose),
+		Dialer: loser(lose), ReadTimeout: -1,
 	})
 	defer ring.Close()
 	b := redisbackend.MustNewBare(ring, redisbackend.BareOptions{})
+	redisbackend.WaitForEver(b)
 	limit := limits.LeakyBucket(limits.PerDay(1), 20)
 	var group []backends.Charge
 	shards := make(map[*redis.Client]bool)

@@ -3,7 +3,6 @@ package redisbackend
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -31,20 +30,9 @@ func validateClient(client redis.Scripter, hashTag string) error {
 	return nil
 }
 
-func (o *BareOptions) validate() error {
-	errs := []error{validatePrefix(o.Prefix)}
-	if strings.ContainsAny(o.HashTag, "{}") {
-		errs = append(errs, fmt.Errorf(
-			"redisbackend: hash tag: must have no braces (got %q)", o.HashTag))
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
 	}
-	if o.HashTag != "" && len(o.Together) > 0 {
-		errs = append(errs, errors.New(
-			"redisbackend: together: HashTag keeps all states in one slot: remove one of them"))
-	}
-	if o.HoldTime != 0 && (o.HoldTime < minHoldTime || o.HoldTime > maxHoldTime) {
-		errs = append(errs, fmt.Errorf(
-			"redisbackend: hold time: must be %v to %v, or 0 for %v (got %v)",
-			minHoldTime, maxHoldTime, defaultHoldTime, o.HoldTime))
-	}
-	return errors.Join(errs...)
+	return v
 }

@@ -11,6 +11,7 @@ import (
 // An older instance reports states of version 2, so nobody may get one who has no charges
 // that can be settled.
 func TestStatesAreOfVersion2WhereChargesLast(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
 	b := newBare(client)
 	for _, limit := range []limits.Limit{

@@ -188,6 +188,7 @@ func worst(t *testing.T, client *redis.Client, g *gate, b *redisbackend.Bare, do
 // The work of scripts is counted by what runs them: commands, their bytes, and what is done with strings. A
 // script that is worth 4,000 takes four milliseconds on a slow machine.
 func TestNoCallIsMuchWorkWhateverItsKeysHaveDone(t *testing.T) {
+	t.Parallel()
 	client, g := startGate(t)
 	admin := newClient(t, client.Options().Addr)
 	client.AddHook(metered{})
@@ -287,6 +288,7 @@ return reply`
 // What is much work is slow: in the same run no call takes twelve times as long as one of as many plain
 // keys.
 func TestNoCallIsSlowWhateverItsKeysHaveDone(t *testing.T) {
+	t.Parallel()
 	testrun.FullOnly(t, "times of the server")
 	client, g := startGate(t)
 	admin := newClient(t, client.Options().Addr)

@@ -14,38 +14,6 @@ import (
 // hear of it.
 const leastAnnounced = time.Second
 
-// announce tells other processes of the denial of ch, which was asked for at the instant sent.
-func (c *DenialCache) announce(ch *backends.Charge, d *limits.Decision, sent int64) {
-	if c.announcer == nil || d.RetryAfter < leastAnnounced || d.RetryAfter == limits.Never {
-		return
-	}
-	asked := c.base.Add(arith.Wait(sent))
-	c.announcer.Announce(backends.Announcement{
-		Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Cost: ch.Cost, Asked: asked, Decision: *d,
-	})
-}
-
-// hear remembers a denial that another process has announced, if its limit can cause it.
-func (c *DenialCache) hear(a backends.Announcement) {
-	ch := backends.Charge{Scope: a.Scope, Key: a.Key, Limit: a.Limit, Cost: a.Cost}
-	if a.Decision.Allowed || a.Decision.Transient || ch.Limit.Validate() != nil ||
-		!cacheable([]backends.Charge{ch}, 0) {
-		return
-	}
-	now := time.Now()
-	if a.Asked.After(now) { // otherwise it would replace answers to later questions
-		a.Asked = now
-	}
-	d, possible := bounded(&a)
-	if !possible || !a.Asked.Add(a.Decision.RetryAfter).After(now) || c.mayBeLifted(&ch) {
-		return
-	}
-	if c.leases != nil && c.leases.mayHold(&ch) {
-		return // this process need not ask
-	}
-	c.rememberHeard(&ch, &d, a.Asked.Sub(c.base).Microseconds())
-}
-
 // bounded returns the denial of a on the clock of this process, and within the bounds of its
 // limit, since any process might have announced it. possible is false if the limit never causes
 // such a wait, or never allows such a cost. The denial answers only charges of the same limit, so

@@ -7,12 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/internal/ground/call"
-	"github.com/weir-go/weir/internal/ground/isnil"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )
@@ -34,13 +30,7 @@ var (
 	ErrBusy = errors.New("remote: too many calls under way")
 
 	errLengths = errors.New("remote: the numbers of charges and decisions differ")
-	errExited  = errors.New("remote: the backend called runtime.Goexit instead of answering")
 )
-
-// deadlineHonourer is a backend that knows whether it honours deadlines: see [Breaker].
-type deadlineHonourer interface {
-	HonoursDeadline() bool
-}
 
 // sparer is an error that may not count against the backend: see [Breaker].
 type sparer interface{ SparesBackend() bool }
@@ -77,15 +67,13 @@ const (
 // context has passed, even while they wait for a connection, connect, write, read, or wait before
 // a retry. An error spares the backend if an error in its tree has a method SparesBackend() bool
 // that returns true: one server of several is dead, say. The breaker does not count such an error.
+//
+// Reset, Count and Settle call the inner backend even while the breaker is open. Only the context
+// bounds their time, and they count neither as successes nor as failures.
 type Breaker struct {
-	inner           backends.Backend
-	budget          time.Duration
-	honoursDeadline bool // inner does
-	circuit         circuit
-
-	pending   sync.Pool    // of *pendingCall
-	underWay  atomic.Int64 // calls on goroutines of their own
-	abandoned atomic.Int64 // of these, calls without a caller
+	wrapper
+	calls   breakerCalls
+	circuit circuit
 }
 
 // NewBreaker returns a closed breaker that wraps inner, or an error that reports every mistake in
@@ -95,14 +83,11 @@ func NewBreaker(inner backends.Backend, options BreakerOptions) (*Breaker, error
 		return nil, err
 	}
 	budget := cmp.Or(options.Budget, defaultBudget)
-	b := &Breaker{inner: inner, budget: budget}
+	b := &Breaker{wrapper: wrapper{inner}}
+	b.calls.init(inner, budget)
 	b.circuit.budget, b.circuit.openFor = budget, cmp.Or(options.OpenFor, defaultOpenFor)
 	b.circuit.log.logger, b.circuit.log.isOpen = options.Logger, b.circuit.isOpen
 	b.circuit.status.Store(&status{since: time.Now()})
-	if h, ok := inner.(deadlineHonourer); ok {
-		b.honoursDeadline = h.HonoursDeadline()
-	}
-	b.pending.New = func() any { return newPendingCall(b) }
 	return b, nil
 }
 
@@ -126,22 +111,6 @@ func (o *BreakerOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-// validateInner returns an error if the backend to wrap is nil.
-func validateInner(inner backends.Backend) error {
-	if isnil.Of(inner) {
-		return fmt.Errorf("remote: inner: is nil (got %T): pass the backend to wrap", inner)
-	}
-	return nil
-}
-
-// must returns v, and panics if err is not nil.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
 // Take implements [backends.Backend]. It fails if the context has ended already.
 func (b *Breaker) Take(
 	ctx context.Context, charges []backends.Charge, out []limits.Decision,
@@ -157,25 +126,20 @@ func (b *Breaker) Peek(
 	return b.decide(ctx, true, charges, out)
 }
 
-// Reset implements [backends.Resetter] if the inner backend does. Like Count and Settle it calls
-// the inner backend even while the breaker is open. Only ctx bounds its time, and it counts
-// neither as a success nor as a failure.
-func (b *Breaker) Reset(ctx context.Context, scope, key string) error {
-	return backends.Reset(ctx, b.inner, scope, key)
+// Status returns whether the breaker is open, for metrics and alerts. It takes no lock. Readiness
+// should not depend on it: while the breaker is open, the failure policy of each rule answers.
+//
+// It says what recent decisions have shown, and nothing about a server that none of them asked.
+// Where keys are spread over several servers, the breaker stays closed while another server has
+// decided within the last minute; the log of the backend reports each server.
+func (b *Breaker) Status() backends.BreakerStatus {
+	s := b.circuit.status.Load()
+	state := "closed"
+	if s.open {
+		state = "open"
+	}
+	return backends.BreakerStatus{State: state, Since: s.since, Opened: s.opened}
 }
-
-// Count implements [backends.Counter] if the inner backend does: see Reset.
-func (b *Breaker) Count(ctx context.Context) (int, error) { return backends.Count(ctx, b.inner) }
-
-// Settle implements [backends.Settler] if the inner backend does: see Reset.
-func (b *Breaker) Settle(
-	ctx context.Context, endings []backends.Ending, out []limits.Settlement,
-) error {
-	return backends.Settle(ctx, b.inner, endings, out)
-}
-
-// Unwrap returns the inner backend.
-func (b *Breaker) Unwrap() backends.Backend { return b.inner }
 
 // decide takes, or peeks.
 func (b *Breaker) decide(
@@ -197,39 +161,9 @@ func (b *Breaker) decide(
 		b.circuit.record(status, err, counts)
 	}()
 	err = errExited // unless ask returns
-	err = b.ask(ctx, peeks, charges, out)
+	err = b.calls.ask(ctx, status.open, peeks, charges, out)
 	counts = err == nil || b.blames(ctx, charges, err)
 	return err
-}
-
-// ask calls the inner backend and waits no longer than the budget.
-func (b *Breaker) ask(
-	ctx context.Context, peeks bool, charges []backends.Charge, out []limits.Decision,
-) error {
-	if !b.honoursDeadline {
-		return b.askOnGoroutine(ctx, peeks, charges, out)
-	}
-	deadline := time.Now().Add(b.budget)
-	if own, ok := ctx.Deadline(); !ok || deadline.Before(own) {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline)
-		defer cancel()
-	}
-	err := askInner(ctx, b.inner, peeks, charges, out)
-	if err != nil && !time.Now().Before(deadline) {
-		return fmt.Errorf("%w: %w", ErrBudget, err)
-	}
-	return err
-}
-
-func askInner(
-	ctx context.Context, inner backends.Backend, peeks bool,
-	charges []backends.Charge, out []limits.Decision,
-) error {
-	if peeks {
-		return call.Peek(ctx, inner, charges, out)
-	}
-	return call.Take(ctx, inner, charges, out)
 }
 
 // blames reports whether err is a failure of the backend. It is not if the caller's context has
@@ -242,7 +176,7 @@ func (b *Breaker) blames(ctx context.Context, charges []backends.Charge, err err
 	case ctx.Err() != nil || ok && !time.Now().Before(deadline):
 		return false
 	case err == ErrBusy:
-		return b.abandoned.Load() > maxCalls/2
+		return b.calls.mostAreAbandoned()
 	case errors.As(err, &spares) && spares.SparesBackend(),
 		errors.Is(err, errors.ErrUnsupported):
 		return false

@@ -4,8 +4,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/weir-go/weir/limits/backends"
 )
 
 // circuit opens when decisions keep failing. While it is open, it admits one probe at a time. For
@@ -43,21 +41,6 @@ type part struct {
 }
 
 const parts = 10
-
-// Status returns whether the breaker is open, for metrics and alerts. It takes no lock. Readiness
-// should not depend on it: while the breaker is open, the failure policy of each rule answers.
-//
-// It says what recent decisions have shown, and nothing about a server that none of them asked.
-// Where keys are spread over several servers, the breaker stays closed while another server has
-// decided within the last minute; the log of the backend reports each server.
-func (b *Breaker) Status() backends.BreakerStatus {
-	s := b.circuit.status.Load()
-	state := "closed"
-	if s.open {
-		state = "open"
-	}
-	return backends.BreakerStatus{State: state, Since: s.since, Opened: s.opened}
-}
 
 func (c *circuit) isOpen() bool { return c.status.Load().open }
 

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/algorithm"
+	"github.com/weir-go/weir/internal/ground/arith"
 	"github.com/weir-go/weir/internal/ground/endings"
 	"github.com/weir-go/weir/internal/ground/isnil"
 	"github.com/weir-go/weir/limits"
@@ -54,16 +54,11 @@ type DenialCacheOptions struct {
 // moment. When the inner backend returns an error, and the context has not ended, a denial older
 // than MaxAge answers instead of the error.
 type DenialCache struct {
-	inner     backends.Backend
-	maxAge    int64 // microseconds
-	base      time.Time
-	leases    *LeaseCache                 // within inner; nil: none
-	returning *endings.Backend            // endings on their way to inner
-	sets      []atomic.Pointer[denialSet] // nil until a key of the set is denied or reset
-
+	wrapper
+	denials   denialTable
+	leases    *LeaseCache        // within inner; nil: none
+	returning *endings.Backend   // endings on their way to inner
 	announcer backends.Announcer // nil: nothing is announced
-
-	hasher keyHasher
 }
 
 const (
@@ -85,16 +80,14 @@ func NewDenialCache(inner backends.Backend, options DenialCacheOptions) (*Denial
 		options.MaxAge = defaultMaxAge
 	}
 	c := &DenialCache{
-		inner:     inner,
+		wrapper:   wrapper{inner},
+		denials:   newDenialTable(options.MaxEntries, options.MaxAge),
 		leases:    leasesIn(inner),
 		returning: endings.Of(inner),
-		maxAge:    options.MaxAge.Microseconds(),
-		base:      time.Now(),
-		sets:      make([]atomic.Pointer[denialSet], (options.MaxEntries+denialWays-1)/denialWays),
-
 		announcer: options.Announcer,
-
-		hasher: newKeyHasher(),
+	}
+	if c.leases != nil {
+		c.denials.leased = &c.leases.terms
 	}
 	if c.announcer != nil {
 		c.announcer.Listen(c.hear)
@@ -136,14 +129,14 @@ func (c *DenialCache) Take(
 	if len(charges) != len(out) {
 		return errCacheLengths
 	}
-	sent := c.now()
+	sent := c.denials.now()
 	answered, aged := c.recallAny(charges, out, sent, false)
 	if answered {
 		return nil
 	}
 	if err := c.inner.Take(ctx, charges, out); err != nil {
 		if aged && ctx.Err() == nil {
-			if answered, _ := c.recallAny(charges, out, c.now(), true); answered {
+			if answered, _ := c.recallAny(charges, out, c.denials.now(), true); answered {
 				return nil
 			}
 		}
@@ -151,11 +144,11 @@ func (c *DenialCache) Take(
 	}
 	for i := range out {
 		if aged && cacheable(charges, i) {
-			c.forget(&charges[i], sent) // the answer replaces it
+			c.denials.forget(&charges[i], sent) // the answer replaces it
 		}
 		if !out[i].Allowed && !out[i].Transient && cacheable(charges, i) &&
 			!c.mayBeLifted(&charges[i]) {
-			c.remember(&charges[i], &out[i], sent)
+			c.denials.remember(&charges[i], &out[i], sent)
 			c.announce(&charges[i], &out[i], sent)
 		}
 	}
@@ -173,7 +166,7 @@ func (c *DenialCache) recallAny(
 		if !cacheable(charges, i) {
 			continue
 		}
-		switch c.recall(&charges[i], &out[i], now, failing) {
+		switch c.denials.recall(&charges[i], &out[i], now, failing) {
 		case recalled:
 			answered = true
 		case tooOld:
@@ -208,34 +201,49 @@ func (c *DenialCache) Settle(
 	defer func() { // even after an error the units may be back
 		for i := range endings {
 			if e := &endings[i]; e.Final < e.Taken && !algorithm.Of(e.Limit.Algorithm()).Held {
-				c.forgetKey(e.Scope, e.Key)
+				c.denials.forgetKey(e.Scope, e.Key)
 			}
 		}
 	}()
 	return backends.Settle(ctx, c.inner, endings, out)
 }
 
-// Unwrap returns the inner backend.
-func (c *DenialCache) Unwrap() backends.Backend { return c.inner }
-
-// Peek implements [backends.Peeker] if the inner backend does.
-func (c *DenialCache) Peek(
-	ctx context.Context, charges []backends.Charge, out []limits.Decision,
-) error {
-	return backends.Peek(ctx, c.inner, charges, out)
-}
-
 // Reset implements [backends.Resetter] if the inner backend does.
 func (c *DenialCache) Reset(ctx context.Context, scope, key string) error {
-	defer c.forgetKey(scope, key) // afterwards, to forget denials that came in meanwhile
+	defer c.denials.forgetKey(scope, key) // afterwards, to forget denials that came in meanwhile
 	return backends.Reset(ctx, c.inner, scope, key)
 }
 
-// Count implements [backends.Counter] if the inner backend does.
-func (c *DenialCache) Count(ctx context.Context) (int, error) {
-	return backends.Count(ctx, c.inner)
+var errCacheLengths = errors.New("remote: denial cache: charges and decisions differ in length")
+
+// announce tells other processes of the denial of ch, which was asked for at the instant sent.
+func (c *DenialCache) announce(ch *backends.Charge, d *limits.Decision, sent int64) {
+	if c.announcer == nil || d.RetryAfter < leastAnnounced || d.RetryAfter == limits.Never {
+		return
+	}
+	asked := c.denials.base.Add(arith.Wait(sent))
+	c.announcer.Announce(backends.Announcement{
+		Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Cost: ch.Cost, Asked: asked, Decision: *d,
+	})
 }
 
-func (c *DenialCache) now() int64 { return time.Since(c.base).Microseconds() }
-
-var errCacheLengths = errors.New("remote: denial cache: charges and decisions differ in length")
+// hear remembers a denial that another process has announced, if its limit can cause it.
+func (c *DenialCache) hear(a backends.Announcement) {
+	ch := backends.Charge{Scope: a.Scope, Key: a.Key, Limit: a.Limit, Cost: a.Cost}
+	if a.Decision.Allowed || a.Decision.Transient || ch.Limit.Validate() != nil ||
+		!cacheable([]backends.Charge{ch}, 0) {
+		return
+	}
+	now := time.Now()
+	if a.Asked.After(now) { // otherwise it would replace answers to later questions
+		a.Asked = now
+	}
+	d, possible := bounded(&a)
+	if !possible || !a.Asked.Add(a.Decision.RetryAfter).After(now) || c.mayBeLifted(&ch) {
+		return
+	}
+	if c.leases != nil && c.leases.table.mayHold(&ch) {
+		return // this process need not ask
+	}
+	c.denials.rememberHeard(&ch, &d, a.Asked.Sub(c.denials.base).Microseconds())
+}

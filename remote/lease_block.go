@@ -25,7 +25,10 @@ type block struct {
 // passed.
 type instant struct{ mono, wall int64 }
 
-func (c *LeaseCache) now() instant {
+// leaseClock reads both clocks.
+type leaseClock struct{ base time.Time }
+
+func (c *leaseClock) now() instant {
 	now := time.Now()
 	return instant{now.Sub(c.base).Microseconds(), now.UnixMicro()}
 }

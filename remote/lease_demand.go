@@ -106,19 +106,3 @@ func (d *demand) sizeLocked(terms *leaseTerms, cost, held int64) int64 {
 	}
 	return k
 }
-
-// learn records what remains of the key of ch.
-func (c *LeaseCache) learn(ch *backends.Charge, d *limits.Decision) {
-	hash := c.hasher.hash(ch.Scope, ch.Key)
-	set := c.set(hash)
-	set.mu.Lock()
-	defer set.mu.Unlock()
-	for i := range set.demand {
-		if known := &set.demand[i]; known.hash == hash && known.limit == ch.Limit {
-			known.remaining = d.Remaining
-			if l := set.leased[i].Load(); l != nil {
-				l.remaining.Store(d.Remaining)
-			}
-		}
-	}
-}

@@ -43,18 +43,21 @@ func (t *leaseTerms) effectiveWindow(n int64) time.Duration {
 
 // leaseTermsCache caches the terms of limits in use. Two limits in one slot replace each other,
 // which costs as much as computing them.
-type leaseTermsCache [64]atomic.Pointer[leaseTerms]
+type leaseTermsCache struct {
+	term  time.Duration // the longest lease
+	slots [64]atomic.Pointer[leaseTerms]
+}
 
-func (c *leaseTermsCache) get(limit *limits.Limit, term time.Duration) *leaseTerms {
+func (c *leaseTermsCache) get(limit *limits.Limit) *leaseTerms {
 	rate := limit.Rate()
 	mixed := uint64(rate.Units)*0x9E3779B97F4A7C15 ^
 		uint64(rate.Period)*0xC2B2AE3D27D4EB4F ^
 		uint64(limit.Burst())*0x165667B19E3779F9 ^ uint64(limit.Algorithm())<<58
-	slot := &c[mixed>>58]
+	slot := &c.slots[mixed>>58]
 	if t := slot.Load(); t != nil && t.limit == *limit {
 		return t
 	}
-	t := newLeaseTerms(*limit, term)
+	t := newLeaseTerms(*limit, c.term)
 	slot.Store(t)
 	return t
 }

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/internal/ground/endings"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )
@@ -52,18 +50,11 @@ type LeaseOptions struct {
 // It is safe for concurrent use and needs no closing: units that are held are returned within a
 // second. Put it around a breaker, and a [DenialCache] around it, as [NewStack] does.
 type LeaseCache struct {
-	inner   backends.Backend
-	term    time.Duration
-	base    time.Time
-	returns *endings.Backend
-	settles bool // inner can return units
+	wrapper
 	terms   leaseTermsCache
-	sets    []atomic.Pointer[leaseSet]
+	supply  leaseSupply
+	table   leaseTable
 	scratch sync.Pool // of *leaseScratch
-
-	counters leaseCounters
-
-	hasher keyHasher
 }
 
 const (
@@ -83,17 +74,12 @@ func NewLeaseCache(inner backends.Backend, options LeaseOptions) (*LeaseCache, e
 	if options.MaxKeys == 0 {
 		options.MaxKeys = defaultLeasedKeys
 	}
-	return &LeaseCache{
-		inner:   inner,
-		term:    options.Term.Truncate(time.Microsecond),
-		base:    time.Now(),
-		returns: endings.Of(inner),
-		settles: backends.CanSettle(inner),
-		sets:    make([]atomic.Pointer[leaseSet], (options.MaxKeys+leaseWays-1)/leaseWays),
-		scratch: sync.Pool{New: func() any { return new(leaseScratch) }},
-
-		hasher: newKeyHasher(),
-	}, nil
+	c := &LeaseCache{wrapper: wrapper{inner}}
+	c.terms.term = options.Term.Truncate(time.Microsecond)
+	c.supply.init(inner)
+	c.table = newLeaseTable(&c.supply, options.MaxKeys)
+	c.scratch.New = func() any { return new(leaseScratch) }
+	return c, nil
 }
 
 // MustNewLeaseCache is [NewLeaseCache] for arguments that the program sets. It panics if they
@@ -117,6 +103,33 @@ func (o *LeaseOptions) validate() error {
 	return errors.Join(errs...)
 }
 
+// leaseScratch is the memory for a call of the inner backend. Calls reuse it.
+type leaseScratch struct {
+	charges   []backends.Charge
+	decisions []limits.Decision
+	indexes   []int // of charges, in those of the caller
+	aside     []setAside
+}
+
+// setAside is units of a block that a request with several rules spends if the inner backend
+// allows its other rules.
+type setAside struct {
+	index int // of the charge
+	units int64
+	block *block
+}
+
+func (s *leaseScratch) clear() {
+	clear(s.charges)
+	clear(s.aside)
+	s.charges, s.decisions = s.charges[:0], s.decisions[:0]
+	s.indexes, s.aside = s.indexes[:0], s.aside[:0]
+}
+
+// mixedMargin is how long a block must last to set units aside for a request that the inner
+// backend decides too: the usual time budget.
+const mixedMargin = 50_000 // microseconds
+
 // Take implements [backends.Backend].
 func (c *LeaseCache) Take(
 	ctx context.Context, charges []backends.Charge, out []limits.Decision,
@@ -129,7 +142,7 @@ func (c *LeaseCache) Take(
 	var s *leaseScratch
 	for i := range charges {
 		ch := &charges[i]
-		terms := c.terms.get(&ch.Limit, c.term)
+		terms := c.terms.get(&ch.Limit)
 		if terms.lease == 0 {
 			continue
 		}
@@ -137,7 +150,7 @@ func (c *LeaseCache) Take(
 		if ch.Cost <= 0 || !isAlone(charges, i) {
 			continue
 		}
-		b, busy := c.spend(terms, ch, &out[i])
+		b, busy := c.table.spend(terms, ch, &out[i])
 		if b == nil {
 			if busy {
 				watched |= 1 << min(i, 63)
@@ -170,6 +183,71 @@ func (c *LeaseCache) Take(
 	return err
 }
 
+// takeOthers lets the inner backend decide the charges without units set aside, and those whose
+// block may end before it answers.
+func (c *LeaseCache) takeOthers(
+	ctx context.Context, s *leaseScratch,
+	charges []backends.Charge, out []limits.Decision, watched uint64,
+) error {
+	now := c.supply.now()
+	kept := s.aside[:0]
+	for i, next := 0, 0; i < len(charges); i++ {
+		if next < len(s.aside) && s.aside[next].index == i {
+			aside := s.aside[next]
+			next++
+			if aside.block.lasting(now) >= mixedMargin {
+				kept = append(kept, aside)
+				continue
+			}
+			c.supply.putBack(aside.block, aside.units)
+		}
+		ch := charges[i]
+		ch.Limit = c.terms.get(&ch.Limit).tight
+		s.charges, s.indexes = append(s.charges, ch), append(s.indexes, i)
+		s.decisions = append(s.decisions, limits.Decision{})
+	}
+	s.aside = kept
+	returned := false
+	defer func() { // even if the inner backend panics
+		if !returned {
+			for _, aside := range s.aside {
+				c.supply.putBack(aside.block, aside.units)
+			}
+		}
+	}()
+	if err := c.inner.Take(ctx, s.charges, s.decisions); err != nil {
+		return err
+	}
+	denied := false
+	for j, i := range s.indexes {
+		d := &s.decisions[j]
+		out[i] = *d
+		denied = denied || !d.Allowed && !charges[i].Shadow
+		if watched>>min(i, 63)&1 != 0 && d.Source == limits.SourcePrimary {
+			c.table.learn(&charges[i], d)
+		}
+	}
+	if returned = !denied; denied {
+		for _, aside := range s.aside { // these charges fit, and others do not
+			d := &out[aside.index]
+			d.Remaining += aside.units
+			terms := c.terms.get(&charges[aside.index].Limit)
+			d.EffectiveWindow, d.Ticket = terms.effectiveWindow(d.Remaining), 0
+		}
+	}
+	return nil
+}
+
+// isAlone reports whether charges[i] is the only one of its key.
+func isAlone(charges []backends.Charge, i int) bool {
+	for j := range charges {
+		if j != i && charges[j].Key == charges[i].Key && charges[j].Scope == charges[i].Scope {
+			return false
+		}
+	}
+	return true
+}
+
 // Settle implements [backends.Settler] if the inner backend does. Units of a block that still
 // lasts return to the block.
 func (c *LeaseCache) Settle(
@@ -181,8 +259,8 @@ func (c *LeaseCache) Settle(
 	var forInner []backends.Ending
 	var indexes []int
 	for i, e := range endings {
-		terms := c.terms.get(&e.Limit, c.term)
-		if terms.lease > 0 && e.Final < e.Taken && e.Final >= 0 && c.returnLocally(&e) {
+		terms := c.terms.get(&e.Limit)
+		if terms.lease > 0 && e.Final < e.Taken && e.Final >= 0 && c.table.returnLocally(&e) {
 			out[i] = limits.Settlement{Returned: e.Taken - e.Final}
 			continue
 		}
@@ -213,7 +291,7 @@ func (c *LeaseCache) Peek(
 ) error {
 	tight := make([]backends.Charge, len(charges))
 	for i, ch := range charges {
-		ch.Limit = c.terms.get(&ch.Limit, c.term).tight
+		ch.Limit = c.terms.get(&ch.Limit).tight
 		tight[i] = ch
 	}
 	return backends.Peek(ctx, c.inner, tight, out)
@@ -222,16 +300,18 @@ func (c *LeaseCache) Peek(
 // Reset implements [backends.Resetter] if the inner backend does. Units of the key that this
 // process holds become void.
 func (c *LeaseCache) Reset(ctx context.Context, scope, key string) error {
-	c.void(scope, key, 1)
-	defer c.void(scope, key, -1)
+	c.table.void(scope, key, 1)
+	defer c.table.void(scope, key, -1)
 	return backends.Reset(ctx, c.inner, scope, key)
 }
 
-// Count implements [backends.Counter] if the inner backend does.
-func (c *LeaseCache) Count(ctx context.Context) (int, error) { return backends.Count(ctx, c.inner) }
-
-// Unwrap returns the inner backend.
-func (c *LeaseCache) Unwrap() backends.Backend { return c.inner }
+// Counts returns what c holds, and counts since it was made. It looks at all keys, without
+// delaying any decision.
+func (c *LeaseCache) Counts() backends.LeaseCounts {
+	n := c.supply.counters.sum()
+	n.Keys, n.Held = c.table.held()
+	return n
+}
 
 // leasesIn returns the lease cache within b, or nil.
 func leasesIn(b backends.Backend) *LeaseCache {
@@ -240,13 +320,3 @@ func leasesIn(b backends.Backend) *LeaseCache {
 }
 
 var errLeaseLengths = errors.New("remote: lease cache: charges and decisions differ in length")
-
-// set returns the set for a hash. It makes the set if necessary.
-func (c *LeaseCache) set(hash uint64) *leaseSet {
-	slot := &c.sets[hash%uint64(len(c.sets))]
-	if set := slot.Load(); set != nil {
-		return set
-	}
-	slot.CompareAndSwap(nil, new(leaseSet))
-	return slot.Load()
-}

@@ -13,16 +13,23 @@ import (
 	"github.com/weir-go/weir/remote"
 )
 
+// complete is a backend that has all methods a backend may have.
+type complete interface {
+	backends.Backend
+	backends.Peeker
+	backends.Resetter
+	backends.Counter
+	backends.Settler
+	Unwrap() backends.Backend
+}
+
+var _ = []complete{
+	(*remote.Breaker)(nil), (*remote.LeaseCache)(nil), (*remote.DenialCache)(nil), (*remote.Stack)(nil),
+}
+
 func TestAStackCanDoWhatItsBackendCan(t *testing.T) {
 	for name, b := range map[string]backends.Backend{"memory": memory.MustNew(memory.Options{}), "plain": new(dead)} {
 		stack := remote.MustNewStack(b, remote.StackOptions{Logger: silence})
-		var _ interface {
-			backends.Backend
-			backends.Peeker
-			backends.Resetter
-			backends.Counter
-			backends.Settler
-		} = stack
 		_, isMemory := b.(*memory.Memory)
 		if backends.CanSettle(stack) != isMemory || backends.Supports(stack, limits.Concurrent(1)) != isMemory {
 			t.Errorf(

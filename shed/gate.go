@@ -198,6 +198,9 @@ func (g *gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, event 
 	if g.Answer != nil {
 		w = g.Answer(request)
 	}
+	if event.Verdict == Shed {
+		answer.Drain(w, r, g.shedder.settings.Load().drainLimit)
+	}
 	if denied := g.prepare(w.Header()); denied != nil {
 		return denied(w, request, event)
 	}

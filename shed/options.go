@@ -105,6 +105,11 @@ type Options[R any] struct {
 	// called, the header has Retry-After and Cache-Control: no-store. nil: a problem document or
 	// plain text, as the client prefers.
 	Denied func(http.ResponseWriter, R, Event) error
+
+	// DrainLimit is the most bytes of the body of a request that is shed that are read and dropped
+	// before the answer, so that clients see it that send all of an upload first. 0: 8 MiB.
+	// Negative: none. See the DrainLimit of package nethttp.
+	DrainLimit int64
 }
 
 const (

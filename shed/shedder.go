@@ -1,6 +1,7 @@
 package shed
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/ground/shedlimit"
+	"github.com/weir-go/weir/internal/http/answer"
 	"github.com/weir-go/weir/internal/http/shedgate"
 )
 
@@ -39,6 +41,8 @@ type settings[R any] struct {
 	mode     core.Mode
 	observe  func(context.Context, R, Event)
 	denied   func(http.ResponseWriter, R, Event) error
+
+	drainLimit int64
 }
 
 // New returns a shedder, or an error that reports every mistake in options.
@@ -85,6 +89,7 @@ func (s *Shedder[R]) Replace(options Options[R]) error {
 		exempt: options.Exempt, route: options.Route, needs: options.Needs, lot: options.Lot,
 		maxWait: options.MaxWait, mode: options.Mode,
 		observe: options.Observe, denied: options.Denied,
+		drainLimit: cmp.Or(options.DrainLimit, answer.DrainLimit),
 	})
 	return nil
 }

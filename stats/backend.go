@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/internal/ground/isnil"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )
@@ -17,22 +16,6 @@ import (
 type Backend struct {
 	inner  backends.Backend
 	counts *backendCounts
-}
-
-// Backend wraps inner to measure its calls. It is for backends outside this process: a decision of
-// a [memory.Memory] takes less time than reading the clock. Put it directly around the backend,
-// inside a breaker, so that it does not count calls that the breaker refuses. The name is a label
-// of metrics; backends of one name share their counters. If inner is nil, Backend returns nil, and
-// the constructors of limiters and wrappers report it.
-func (s *Stats) Backend(name string, inner backends.Backend) *Backend {
-	if isnil.Of(inner) {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return &Backend{
-		inner, named(s.backends, label(name), func() *backendCounts { return new(backendCounts) }),
-	}
 }
 
 type operation uint8

@@ -2,6 +2,7 @@ package stats
 
 import (
 	"hash/maphash"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -108,5 +109,79 @@ func (d *denials) snapshot(shot *LimiterSnapshot, now time.Time) {
 		}
 		denial.Key, denial.Cut = from.key.text()
 		shot.Denials = append(shot.Denials, denial)
+	}
+}
+
+// quietAfter is the time without denials after which a rule counts as no longer denying.
+const quietAfter = time.Minute
+
+// ruleLog is the logging state of one rule. The zero ruleLog is that of a rule that is not denying.
+type ruleLog struct {
+	denying     bool
+	since, last time.Time // first and latest denial of this episode
+	before      int64     // denials counted before this episode
+	logged      int64     // denials counted at the latest line
+	silentUntil time.Time // do not log before this time
+}
+
+// logLocked logs a denial if it is the first of an episode, or if the rule may log again.
+func (d *denials) logLocked(r *rule, now time.Time, key string, retryAfter time.Duration) {
+	log := &r.log
+	log.last = now
+	switch {
+	case !log.denying:
+		n := r.denied()
+		*log = ruleLog{denying: true, since: now, last: now, before: n - 1, logged: n}
+		d.lines.add(line{
+			level: slog.LevelWarn, message: "weir: a rule denies",
+			limiter: d.counters.name, rule: r.name, key: key, retryAfter: retryAfter,
+		})
+		if d.quiet == nil {
+			d.quiet = time.AfterFunc(quietAfter, d.lookForQuiet)
+		}
+	case now.Before(log.silentUntil):
+	default:
+		if wait := d.lines.wait(d.counters.name, r.name); wait > 0 {
+			log.silentUntil = now.Add(wait)
+			return
+		}
+		n := r.denied()
+		d.lines.add(line{
+			level: slog.LevelInfo, message: "weir: denied",
+			limiter: d.counters.name, rule: r.name, key: key, retryAfter: retryAfter,
+			suppressed: max(0, n-log.logged-1),
+		})
+		log.logged = n
+	}
+}
+
+// lookForQuiet logs which rules stopped denying, and fires again while other rules deny.
+func (d *denials) lookForQuiet() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	// under the lock, so that every rule that is denying is in the list
+	rules := d.counters.allRules()
+	now, next := time.Now(), time.Duration(0)
+	for _, r := range rules {
+		log := &r.log
+		if !log.denying {
+			continue
+		}
+		if left := quietAfter - now.Sub(log.last); left > 0 {
+			if next == 0 || left < next {
+				next = left
+			}
+			continue
+		}
+		log.denying = false
+		n := r.denied()
+		d.lines.add(line{
+			level: slog.LevelInfo, message: "weir: a rule denies no more",
+			limiter: d.counters.name, rule: r.name, suppressed: max(0, n-log.logged),
+			over: true, denied: n - log.before, lasted: log.last.Sub(log.since),
+		})
+	}
+	if d.quiet = nil; next > 0 {
+		d.quiet = time.AfterFunc(next, d.lookForQuiet)
 	}
 }

@@ -23,8 +23,30 @@ type lines struct {
 	writing bool
 }
 
+// linesPerMinute bounds the lines of one rule between the first denial and the last.
+var linesPerMinute = limits.SlidingWindow(limits.PerMinute(10))
+
 // maxLines is the length of the queue while the logger blocks. Later lines are dropped.
 const maxLines = 4096
+
+// line is a line about a rule or about a class of a shedder.
+type line struct {
+	level         slog.Level
+	message       string
+	limiter, rule string
+	key           string
+	retryAfter    time.Duration
+	suppressed    int64 // denials since the previous line that were not logged
+
+	over   bool // the rule stopped denying
+	denied int64
+	lasted time.Duration
+
+	ofShedder      bool // the fields below apply, in place of limiter and rule
+	shedder, class string
+	inFlightLimit  int
+	shed           int64 // since the previous line; in total if over
+}
 
 // wait returns how long a rule has to wait before it may log a line; 0 if it may log now.
 func (l *lines) wait(limiter, rule string) time.Duration {
@@ -115,4 +137,15 @@ func (l *lines) write(entry *line) {
 		}
 	}
 	logger.LogAttrs(context.Background(), entry.level, entry.message, attrs...)
+}
+
+// shedAttrs returns the attributes of a line about a shedder.
+func (l *line) shedAttrs() []slog.Attr {
+	attrs := append(make([]slog.Attr, 0, 5), slog.String("shedder", l.shedder),
+		slog.String("class", l.class),
+		slog.Int64("shed", l.shed), slog.Int("limit", l.inFlightLimit))
+	if l.over {
+		attrs = append(attrs, slog.Duration("after", l.lasted))
+	}
+	return attrs
 }

@@ -313,17 +313,6 @@ func (m metrics) limiter(l *LimiterSnapshot) {
 	}
 }
 
-// queues reports whether requests wait for this rule in a leaky queue, or ever waited.
-func (r *RuleSnapshot) queues() bool {
-	return algorithm.Of(r.Limit.Algorithm()).Queues || r.Delay.Count() > 0
-}
-
-// ends reports whether requests have something to end under this rule, or ever had. A rule with a
-// FinalCost shows at its first end.
-func (r *RuleSnapshot) ends() bool {
-	return algorithm.Of(r.Limit.Algorithm()).Held || r.Settlements.Ended > 0
-}
-
 func (m metrics) rule(limiter string, rule *RuleSnapshot) {
 	for _, d := range rule.Decisions {
 		decision := core.Denied

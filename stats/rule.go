@@ -133,6 +133,20 @@ func (k kind) near() bool { return k == takenNear || k == aloneNear }
 
 func (k kind) denies() bool { return k == denied || k == deniedMost || k == aloneDenied }
 
+// verdict returns the verdict on requests that only one rule decided, by source. It returns false
+// if k says nothing of the request.
+func (k kind) verdict(source limits.Source, shadow bool) (core.Verdict, bool) {
+	switch {
+	case k == aloneTaken || k == aloneNear || k == aloneDenied && shadow:
+		return core.Allowed, true
+	case k == aloneDenied && source == limits.SourceClosed:
+		return core.Unavailable, true
+	case k == aloneDenied:
+		return core.Denied, true
+	}
+	return 0, false
+}
+
 func (r *rule) delayed(d time.Duration) {
 	h := r.delay.Load()
 	if h == nil {
@@ -155,6 +169,21 @@ func (r *rule) each(f func(source limits.Source, shadow bool, k kind, n int64)) 
 			f(sourceOf(c), c/kinds%2 == 1, kind(c%kinds), n)
 		}
 	}
+}
+
+// denied returns the number of requests that the rule denied while it was enforced.
+func (r *rule) denied() (denials int64) {
+	for source := range limits.SourceClosed {
+		if source == limits.SourceLease {
+			continue // never denies
+		}
+		for _, k := range [...]kind{denied, deniedMost, aloneDenied} {
+			for i := range r.stripes {
+				denials += r.stripes[i].cells[cell(source, false, k)].Load()
+			}
+		}
+	}
+	return denials
 }
 
 // snapshot returns the counters of r, and adds to requests the requests that r counts.
@@ -180,7 +209,9 @@ func (r *rule) snapshot(state core.RuleState, inForce bool, requests *Requests) 
 		if k == deniedMost || k == aloneDenied && !shadow && source.Counted() {
 			shot.Binding += n
 		}
-		requests.countAlone(source, shadow, k, n)
+		if verdict, ok := k.verdict(source, shadow); ok {
+			requests.add(verdict, n)
+		}
 	})
 	shot.Decisions = shot.decisionCounts(&of)
 	shot.Failures = Failures{
@@ -198,66 +229,4 @@ func (r *rule) snapshot(state core.RuleState, inForce bool, requests *Requests) 
 		shot.Delay = new(histogram).snapshot()
 	}
 	return shot
-}
-
-// countAlone adds n requests that only one rule decided.
-func (r *Requests) countAlone(source limits.Source, shadow bool, k kind, n int64) {
-	switch {
-	case k == aloneTaken || k == aloneNear || k == aloneDenied && shadow:
-		r.Allowed += n
-	case k == aloneDenied && source == limits.SourceClosed:
-		r.Unavailable += n
-	case k == aloneDenied:
-		r.Denied += n
-	}
-}
-
-func bit(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// decisionCounts lists the counts of r. It includes zeros where a rate has to see the first event.
-func (r *RuleSnapshot) decisionCounts(
-	of *[limits.SourceNotAsked][2][2]int64,
-) (counts []DecisionCount) {
-	for _, mode := range [...]core.Mode{core.Enforce, core.Shadow} {
-		for _, allowed := range [...]bool{true, false} {
-			for source := range limits.SourceNotAsked {
-				n := of[source][bit(mode == core.Shadow)][bit(allowed)]
-				if n != 0 || r.decides(mode) && r.isDecidedBy(source, allowed) {
-					counts = append(counts, DecisionCount{allowed, mode, source, n})
-				}
-			}
-		}
-	}
-	return counts
-}
-
-// decides reports whether r currently makes decisions in mode, which is Enforce or Shadow.
-func (r *RuleSnapshot) decides(mode core.Mode) bool {
-	if mode == core.Enforce {
-		return r.Mode.Percent() > 0
-	}
-	return r.Mode != core.Enforce && r.Mode != core.Disabled
-}
-
-// isDecidedBy reports whether source may make such decisions for r. Leases and denial caches are
-// left out: r does not know whether there are any.
-func (r *RuleSnapshot) isDecidedBy(source limits.Source, allowed bool) bool {
-	switch source {
-	case limits.SourcePrimary:
-		return true
-	case limits.SourceFallback:
-		return !r.Local
-	case limits.SourceLocal:
-		return r.Local
-	case limits.SourceOpen:
-		return allowed
-	case limits.SourceClosed:
-		return !allowed
-	}
-	return false
 }

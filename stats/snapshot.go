@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )
@@ -61,6 +62,20 @@ type Requests struct{ Allowed, Denied, Unavailable, Abandoned int64 }
 
 func (r Requests) Total() int64 { return r.Allowed + r.Denied + r.Unavailable + r.Abandoned }
 
+// add adds n requests with a verdict.
+func (r *Requests) add(verdict core.Verdict, n int64) {
+	switch verdict {
+	case core.Allowed:
+		r.Allowed += n
+	case core.Denied:
+		r.Denied += n
+	case core.Unavailable:
+		r.Unavailable += n
+	case core.Abandoned:
+		r.Abandoned += n
+	}
+}
+
 // RuleSnapshot holds the counters of one rule. Rules that are no longer in force keep their
 // counters.
 type RuleSnapshot struct {
@@ -108,6 +123,67 @@ func (r *RuleSnapshot) Count(keep func(DecisionCount) bool) int64 {
 		}
 	}
 	return n
+}
+
+// decisionCounts lists the counts of r. It includes zeros where a rate has to see the first event.
+func (r *RuleSnapshot) decisionCounts(
+	of *[limits.SourceNotAsked][2][2]int64,
+) (counts []DecisionCount) {
+	for _, mode := range [...]core.Mode{core.Enforce, core.Shadow} {
+		for _, allowed := range [...]bool{true, false} {
+			for source := range limits.SourceNotAsked {
+				n := of[source][bit(mode == core.Shadow)][bit(allowed)]
+				if n != 0 || r.decides(mode) && r.isDecidedBy(source, allowed) {
+					counts = append(counts, DecisionCount{allowed, mode, source, n})
+				}
+			}
+		}
+	}
+	return counts
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// decides reports whether r currently makes decisions in mode, which is Enforce or Shadow.
+func (r *RuleSnapshot) decides(mode core.Mode) bool {
+	if mode == core.Enforce {
+		return r.Mode.Percent() > 0
+	}
+	return r.Mode != core.Enforce && r.Mode != core.Disabled
+}
+
+// isDecidedBy reports whether source may make such decisions for r. Leases and denial caches are
+// left out: r does not know whether there are any.
+func (r *RuleSnapshot) isDecidedBy(source limits.Source, allowed bool) bool {
+	switch source {
+	case limits.SourcePrimary:
+		return true
+	case limits.SourceFallback:
+		return !r.Local
+	case limits.SourceLocal:
+		return r.Local
+	case limits.SourceOpen:
+		return allowed
+	case limits.SourceClosed:
+		return !allowed
+	}
+	return false
+}
+
+// queues reports whether requests wait for this rule in a leaky queue, or ever waited.
+func (r *RuleSnapshot) queues() bool {
+	return algorithm.Of(r.Limit.Algorithm()).Queues || r.Delay.Count() > 0
+}
+
+// ends reports whether requests have something to end under this rule, or ever had. A rule with a
+// FinalCost shows at its first end.
+func (r *RuleSnapshot) ends() bool {
+	return algorithm.Of(r.Limit.Algorithm()).Held || r.Settlements.Ended > 0
 }
 
 // Failures counts decisions that a rule could not make. The log of the limiter has the reasons.

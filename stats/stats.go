@@ -4,10 +4,10 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/isnil"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
 )
@@ -28,8 +28,9 @@ type Options struct {
 // Stats holds the counters of the limiters, shedders, backends, breakers, memories and policies of
 // a program. It is safe for concurrent use and needs no closing.
 type Stats struct {
-	lines lines
-	since time.Time
+	lines    lines
+	since    time.Time
+	shedders shedders
 
 	mu       sync.Mutex
 	limiters map[string]*Counters
@@ -37,13 +38,11 @@ type Stats struct {
 	memories map[string]*watchedMemory
 	breakers map[string]func() backends.BreakerStatus
 	leases   map[string]func() backends.LeaseCounts
-	shedders map[string]*shedder
 	policies map[string]PolicyStatus
-	looks    bool // the timer that reads shedders runs
 }
 
 func New(options Options) *Stats {
-	return &Stats{
+	s := &Stats{
 		lines:    lines{logger: options.Logger, key: options.Key},
 		since:    time.Now(),
 		limiters: make(map[string]*Counters),
@@ -51,9 +50,10 @@ func New(options Options) *Stats {
 		memories: make(map[string]*watchedMemory),
 		breakers: make(map[string]func() backends.BreakerStatus),
 		leases:   make(map[string]func() backends.LeaseCounts),
-		shedders: make(map[string]*shedder),
 		policies: make(map[string]PolicyStatus),
 	}
+	s.shedders = shedders{lines: &s.lines, byName: make(map[string]*shedder)}
+	return s
 }
 
 // Limiter returns the counters of the named limiter, and creates them if needed. The name is a
@@ -66,6 +66,22 @@ func (s *Stats) Limiter(name string) *Counters {
 	return named(s.limiters, name, func() *Counters { return newLimiter(name, &s.lines) })
 }
 
+// Backend wraps inner to measure its calls. It is for backends outside this process: a decision of
+// a [memory.Memory] takes less time than reading the clock. Put it directly around the backend,
+// inside a breaker, so that it does not count calls that the breaker refuses. The name is a label
+// of metrics; backends of one name share their counters. If inner is nil, Backend returns nil, and
+// the constructors of limiters and wrappers report it.
+func (s *Stats) Backend(name string, inner backends.Backend) *Backend {
+	if isnil.Of(inner) {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &Backend{
+		inner, named(s.backends, label(name), func() *backendCounts { return new(backendCounts) }),
+	}
+}
+
 // WatchMemory adds m to snapshots. The memory of a limiter without a Backend cannot be watched:
 // make one with [memory.New] and set Config.Backend to it. A later call with the same name replaces
 // m, or removes it if m is nil.
@@ -73,15 +89,6 @@ func (s *Stats) WatchMemory(name string, m *memory.Memory) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	watch(s.memories, name, &watchedMemory{memory: m}, m == nil)
-}
-
-// watch sets the value of a name, or removes the name if unset.
-func watch[V any](values map[string]V, name string, v V, unset bool) {
-	if name = label(name); unset {
-		delete(values, name)
-		return
-	}
-	values[name] = v
 }
 
 // WatchBreaker adds a circuit breaker to snapshots. status is the method Status of a
@@ -103,6 +110,27 @@ func (s *Stats) WatchLeases(name string, counts func() backends.LeaseCounts) {
 	watch(s.leases, name, counts, counts == nil)
 }
 
+// WatchPolicy adds a policy file to snapshots. The name is a label of metrics. A later call with
+// the same name replaces the file, or removes it if status is nil.
+func (s *Stats) WatchPolicy(name string, status PolicyStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	watch(s.policies, name, status, isnil.Of(status))
+}
+
+// WatchShedder adds a shedder, of any framework, to snapshots. A shed.Shedder has the method State.
+// Requests that it sheds are answered 503. They are counted by class, apart from requests that
+// limiters deny. Lines are logged within five seconds, by a timer that reads the counters and keeps
+// a reference to s until the program ends. A later call with the same name replaces the shedder, or
+// removes it if shedder is nil.
+func (s *Stats) WatchShedder(name string, shedder interface{ State() ShedderState }) {
+	if isnil.Of(shedder) {
+		s.shedders.watch(name, nil)
+		return
+	}
+	s.shedders.watch(name, shedder.State)
+}
+
 // Snapshot returns all counters. It reads the current state of limiters, shedders, memories,
 // breakers and leases, so gauges are current; keys of a memory are counted at most every 10 s.
 // Everything is sorted by name, rules by the order in which they were first seen. A counter never
@@ -110,19 +138,16 @@ func (s *Stats) WatchLeases(name string, counts func() backends.LeaseCounts) {
 // while requests are decided.
 func (s *Stats) Snapshot() Snapshot {
 	s.mu.Lock()
-	limiters, shedders := maps.Clone(s.limiters), maps.Clone(s.shedders)
+	limiters, policies := maps.Clone(s.limiters), maps.Clone(s.policies)
 	backends, memories := maps.Clone(s.backends), maps.Clone(s.memories)
 	breakers, leases := maps.Clone(s.breakers), maps.Clone(s.leases)
-	policies := maps.Clone(s.policies)
 	s.mu.Unlock()
 	now := time.Now()
 	shot := Snapshot{At: now, Since: s.since}
 	for _, name := range slices.Sorted(maps.Keys(limiters)) {
 		shot.Limiters = append(shot.Limiters, limiters[name].snapshot(now))
 	}
-	for _, name := range slices.Sorted(maps.Keys(shedders)) {
-		shot.Shedders = append(shot.Shedders, shedderSnapshot(name, shedders[name].state()))
-	}
+	shot.Shedders = s.shedders.snapshots()
 	for _, name := range slices.Sorted(maps.Keys(backends)) {
 		shot.Backends = append(shot.Backends, backends[name].snapshot(name))
 	}
@@ -141,18 +166,4 @@ func (s *Stats) Snapshot() Snapshot {
 		shot.Policies = append(shot.Policies, policySnapshot(name, policies[name]))
 	}
 	return shot
-}
-
-// label returns name as a label of metrics, in valid UTF-8: exporters reject everything otherwise.
-// It is applied before names are compared, so two names that become equal share their counters.
-func label(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
-
-// named returns the value of a name, and creates it if needed.
-func named[V any](values map[string]V, name string, make func() V) V {
-	v, ok := values[name]
-	if !ok {
-		v = make()
-		values[name] = v
-	}
-	return v
 }

@@ -1,12 +1,14 @@
 package tokens
 
 import (
+	"context"
 	"mime"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/weir-go/weir/internal/ground/arith"
+	"github.com/weir-go/weir/nethttp"
 )
 
 // Usage is how many tokens a request has used. All numbers are 0 or more.
@@ -120,4 +122,51 @@ func (c *Call) Money() int64 {
 		return c.price.cost(c.Usage())
 	}
 	return c.price.atMost().cost(c.Usage())
+}
+
+// charge is a rule that has charged a call.
+type charge struct {
+	rule  string
+	money bool
+}
+
+// charge returns the cost of c under a rule and notes that the rule has charged it. Two rules of
+// one name, one of tokens and one of money or each of another meter, would both get the sum of both:
+// they fail.
+func (c *Call) charge(rule string, money bool) int64 {
+	for outer := c.outer; outer != nil; outer = outer.outer {
+		if slices.ContainsFunc(outer.charges, func(o charge) bool { return o.rule == rule }) {
+			return -1
+		}
+	}
+	for _, other := range c.charges {
+		if other.rule != rule {
+			continue
+		}
+		if other.money != money {
+			return -1
+		}
+		return c.unanswered().measure(money)
+	}
+	c.charges = append(c.charges, charge{rule, money})
+	return c.unanswered().measure(money)
+}
+
+// unanswered returns c as it is before an answer: the answer of another try says nothing about it.
+func (c *Call) unanswered() *Call {
+	return &Call{price: c.price, priced: c.priced, estimate: c.estimate}
+}
+
+func (c *Call) measure(money bool) int64 {
+	if money {
+		return c.Money()
+	}
+	return c.Tokens()
+}
+
+// settle tells the rules that have charged c what it costs.
+func (c *Call) settle(ctx context.Context) {
+	for _, charge := range c.charges {
+		nethttp.Spend(ctx, charge.rule, c.measure(charge.money))
+	}
 }

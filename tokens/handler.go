@@ -13,49 +13,29 @@ import (
 	"sync/atomic"
 )
 
-// Handler returns a handler that estimates a request, passes it through limit, and reads the answer
-// of next. next is an [httputil.ReverseProxy], or any handler that writes the answer of a model.
-// limit is the Handler method of a [nethttp.Limiter] with rules of [ByCount] and [ByPrice], or a
-// function that puts several around its argument. Handler panics if an argument is missing.
-//
-// A request is a POST whose body is one JSON object. It is read before limit sees it, so put
-// authentication outside. Others are answered 405, 413, 415 or 400, with a line of text. next gets
-// the body as it came. It sees no Accept-Encoding but identity, since a compressed answer cannot be
-// read; no Upgrade; and no Expect.
-//
-// The answer is passed on as it comes, with its flushes. If next returns, or panics as a
-// ReverseProxy does when a stream breaks off, the request costs what [Call.Usage] says. An error
-// from the model costs nothing. If next sent the request to another server and got no answer, or
-// the client left before it, the model may have worked: the estimate stays. So it does after bytes
-// that are no HTTP answer, for which a ReverseProxy writes a 502 without a field and a body.
-func (m *Meter) Handler(
-	api API, limit func(http.Handler) http.Handler, next http.Handler,
-) http.Handler {
-	if m == nil || m.config.MaxBody == 0 {
-		panic("tokens: Meter.Handler: the meter is nil or zero: make one with New")
-	}
-	if counted[api] == nil || limit == nil || next == nil {
-		panic("tokens: Meter.Handler: api, limit and next are required")
-	}
-	limited := limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		m.serve(w, r, next)
-	}))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, status, err := m.readBody(w, r)
-		if err != nil {
-			http.Error(w, err.Error(), status)
-			return
-		}
-		call, err := m.Estimate(api, body)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		limited.ServeHTTP(w, withCall(r, call, body))
-	})
+// handler is the handler that [Meter.Handler] returns.
+type handler struct {
+	meter   *Meter
+	api     API
+	limited http.Handler // the limit around serve
+	next    http.Handler
 }
 
-func (m *Meter) readBody(w http.ResponseWriter, r *http.Request) ([]byte, int, error) {
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, status, err := h.readBody(w, r)
+	if err != nil {
+		http.Error(w, err.Error(), status)
+		return
+	}
+	call, err := h.meter.Estimate(h.api, body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	h.limited.ServeHTTP(w, withCall(r, call, body))
+}
+
+func (h *handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, int, error) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		return nil, http.StatusMethodNotAllowed, errors.New("the method must be POST")
@@ -66,7 +46,7 @@ func (m *Meter) readBody(w http.ResponseWriter, r *http.Request) ([]byte, int, e
 	if !isUTF8(r.Header) {
 		return nil, http.StatusUnsupportedMediaType, errors.New("the charset of the body must be utf-8")
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, m.config.MaxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.meter.config.MaxBody))
 	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
 		return nil, http.StatusRequestEntityTooLarge,
 			fmt.Errorf("the body must have at most %d bytes", tooLong.Limit)
@@ -121,8 +101,8 @@ func (c *content) Close() error {
 	return nil
 }
 
-// serve serves a request that limit has let pass.
-func (m *Meter) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+// serve serves a request that the limit has let pass.
+func (h *handler) serve(w http.ResponseWriter, r *http.Request) {
 	call, ctx := callOf(r.Context()), r.Context()
 	call.status, call.answer = 0, answer{} // of another try
 	upstream := &exchange{}
@@ -132,11 +112,11 @@ func (m *Meter) serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 			call.status, call.answer = 0, answer{} // the error is not the model's
 		}
 		call.settle(ctx)
-		if m.config.Observe != nil {
-			m.config.Observe(r, call)
+		if h.meter.config.Observe != nil {
+			h.meter.config.Observe(r, call)
 		}
 	}()
-	next.ServeHTTP(answering, r.WithContext(upstream.watched(ctx)))
+	h.next.ServeHTTP(answering, r.WithContext(upstream.watched(ctx)))
 }
 
 // exchange is what is known of the last request that next has sent to another server by net/http.

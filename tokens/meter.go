@@ -145,5 +145,34 @@ func (m *Meter) Estimate(api API, body []byte) (*Call, error) {
 	}, nil
 }
 
+// Handler returns a handler that estimates a request, passes it through limit, and reads the answer
+// of next. next is an [httputil.ReverseProxy], or any handler that writes the answer of a model.
+// limit is the Handler method of a [nethttp.Limiter] with rules of [ByCount] and [ByPrice], or a
+// function that puts several around its argument. Handler panics if an argument is missing.
+//
+// A request is a POST whose body is one JSON object. It is read before limit sees it, so put
+// authentication outside. Others are answered 405, 413, 415 or 400, with a line of text. next gets
+// the body as it came. It sees no Accept-Encoding but identity, since a compressed answer cannot be
+// read; no Upgrade; and no Expect.
+//
+// The answer is passed on as it comes, with its flushes. If next returns, or panics as a
+// ReverseProxy does when a stream breaks off, the request costs what [Call.Usage] says. An error
+// from the model costs nothing. If next sent the request to another server and got no answer, or
+// the client left before it, the model may have worked: the estimate stays. So it does after bytes
+// that are no HTTP answer, for which a ReverseProxy writes a 502 without a field and a body.
+func (m *Meter) Handler(
+	api API, limit func(http.Handler) http.Handler, next http.Handler,
+) http.Handler {
+	if m == nil || m.config.MaxBody == 0 {
+		panic("tokens: Meter.Handler: the meter is nil or zero: make one with New")
+	}
+	if counted[api] == nil || limit == nil || next == nil {
+		panic("tokens: Meter.Handler: api, limit and next are required")
+	}
+	h := &handler{meter: m, api: api, next: next}
+	h.limited = limit(http.HandlerFunc(h.serve))
+	return h
+}
+
 // quarter returns ⌈n/4⌉.
 func quarter(n int64) int64 { return n/4 + (n%4+3)/4 }

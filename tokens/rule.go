@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/nethttp"
@@ -56,53 +55,6 @@ func Model(r *http.Request) (string, error) {
 		return "", core.ErrAbsent
 	}
 	return c.model, nil
-}
-
-// charge is a rule that has charged a call.
-type charge struct {
-	rule  string
-	money bool
-}
-
-// charge returns the cost of c under a rule and notes that the rule has charged it. Two rules of
-// one name, one of tokens and one of money or each of another meter, would both get the sum of both:
-// they fail.
-func (c *Call) charge(rule string, money bool) int64 {
-	for outer := c.outer; outer != nil; outer = outer.outer {
-		if slices.ContainsFunc(outer.charges, func(o charge) bool { return o.rule == rule }) {
-			return -1
-		}
-	}
-	for _, other := range c.charges {
-		if other.rule != rule {
-			continue
-		}
-		if other.money != money {
-			return -1
-		}
-		return c.unanswered().measure(money)
-	}
-	c.charges = append(c.charges, charge{rule, money})
-	return c.unanswered().measure(money)
-}
-
-// unanswered returns c as it is before an answer: the answer of another try says nothing about it.
-func (c *Call) unanswered() *Call {
-	return &Call{price: c.price, priced: c.priced, estimate: c.estimate}
-}
-
-func (c *Call) measure(money bool) int64 {
-	if money {
-		return c.Money()
-	}
-	return c.Tokens()
-}
-
-// settle tells the rules that have charged c what it costs.
-func (c *Call) settle(ctx context.Context) {
-	for _, charge := range c.charges {
-		nethttp.Spend(ctx, charge.rule, c.measure(charge.money))
-	}
 }
 
 type callKey struct{}

@@ -354,14 +354,15 @@ ask_pins Go ./client <<<"net/http $(go env GOVERSION)
 $pins"
 
 # Answers in the forms that some of these APIs have themselves.
-api() { ANSWER=$1 CASES=429 ask Go "$2" "$(awk -v n="$2" '$1 == n { print $2 }' <<<"$pins")" ./client "$2"; }
+api() { ANSWER=$1 CASES=429,bare ask Go "$2" "$(awk -v n="$2" '$1 == n { print $2 }' <<<"$pins")" ./client "$2"; }
 api bots github.com/go-telegram-bot-api/telegram-bot-api/v5
 api bots gopkg.in/telebot.v4
 api bots github.com/go-telegram/bot
 api discord github.com/disgoorg/disgo
 api discord github.com/bwmarrin/discordgo
 api github github.com/google/go-github/v89
-api 'github documentation_url' github.com/google/go-github/v89
 api gitlab gitlab.com/gitlab-org/api/client-go
-api hetzner github.com/hetznercloud/hcloud-go/v2
+api bots github.com/hetznercloud/hcloud-go/v2
+api openai github.com/openai/openai-go/v3
+api anthropic github.com/anthropics/anthropic-sdk-go
 api 'stripe retry' github.com/stripe/stripe-go/v85

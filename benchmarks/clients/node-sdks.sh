@@ -165,7 +165,7 @@ J
 ask_pins JavaScript node client.mjs <<<"$pins"
 
 # Answers in the forms that some of these APIs have themselves.
-api() { ANSWER=$1 CASES=429 ask JavaScript "$2" "$(awk -v n="$2" '$1 == n { print $2 }' <<<"$pins")" node client.mjs "$2"; }
+api() { ANSWER=$1 CASES=429,bare ask JavaScript "$2" "$(awk -v n="$2" '$1 == n { print $2 }' <<<"$pins")" node client.mjs "$2"; }
 api bots @notionhq/client
 api bots telegraf
 api bots grammy
@@ -176,6 +176,7 @@ api hubspot @hubspot/api-client
 api 'no field' @shopify/admin-api-client
 api 'no field' @slack/web-api
 api github @octokit/plugin-throttling
+api 'github bots' @octokit/plugin-throttling
 api 'stripe retry' stripe
-api 'no retry' openai
-api 'no retry' @anthropic-ai/sdk
+api openai openai
+api anthropic @anthropic-ai/sdk

@@ -313,15 +313,15 @@ ask_pins Python venv/bin/python client.py <<<"$pins"
 ask Python 'huggingface_hub http_backoff' 2.4.0 venv/bin/python client.py huggingface_hub_upload
 
 # Answers in the forms that some of these APIs have themselves.
-api() { ANSWER=$1 CASES=429 ask Python "$2" "$(awk -v n="$2" '$1 == n { print $2 }' <<<"$pins")" venv/bin/python client.py "$2"; }
+api() { ANSWER=$1 CASES=429,bare ask Python "$2" "$(awk -v n="$2" '$1 == n { print $2 }' <<<"$pins")" venv/bin/python client.py "$2"; }
 api bots notion-client
 api bots python-telegram-bot
 api bots aiogram
 api bots pyTelegramBotAPI
-api 'discord Via' discord.py
-api hetzner hcloud
+api discord discord.py
+api bots hcloud
 api github PyGithub
 api gitlab python-gitlab
 api 'stripe retry' stripe
-api 'no retry' openai
-api 'no retry' anthropic
+api openai openai
+api anthropic anthropic

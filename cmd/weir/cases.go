@@ -288,12 +288,3 @@ func withoutPlace(err error, limit string) string {
 	return strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n", "; "),
 		fmt.Sprintf("limits: %q: ", limit))
 }
-
-// ruleNames returns the names of the rules, for errors.
-func (t *trial) ruleNames() string {
-	names := make([]string, len(t.rules))
-	for i := range t.rules {
-		names[i] = t.rules[i].Name
-	}
-	return strings.Join(names, ", ")
-}

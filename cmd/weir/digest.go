@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -80,25 +79,4 @@ func readSecret(in io.Reader) (string, error) {
 		return "", fmt.Errorf("a secret has at most %d bytes", maxSecret)
 	}
 	return secret, nil
-}
-
-// waitForTyping prints a prompt if standard input is a terminal.
-func waitForTyping(c *cobra.Command, input string) {
-	if isTerminal(c.InOrStdin()) {
-		fmt.Fprintf(c.ErrOrStderr(), "weir: type or paste %s, then Enter and Ctrl-D.\n", input)
-	}
-}
-
-// isTerminal reports whether stream is a terminal.
-func isTerminal(stream any) bool {
-	file, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull) // the null device is a character device, too
-	return err != nil || !os.SameFile(info, null)
 }

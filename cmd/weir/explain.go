@@ -149,7 +149,11 @@ func (o *explainOptions) completeProgram(
 
 func (o *explainOptions) run(c *cobra.Command, args []string) error {
 	if len(o.descriptors) > 0 {
-		return o.runDescriptors(c)
+		all, err := explainDescriptors(c, o.policy, o.descriptors)
+		if err != nil {
+			return err
+		}
+		return all.print(c.OutOrStdout(), o.json)
 	}
 	if o.policy == "-" && o.headers == "-" {
 		return errors.New("--policy and --headers cannot both be standard input: name a file " +
@@ -261,28 +265,6 @@ func (o *explainOptions) askPolicy(
 		return nil, err
 	}
 	return e, p.askKeys(ctx, o.limiter, e, answers, t.policy.Digest())
-}
-
-// oneValue returns an error if value contains a comma followed by another name of the policy.
-// --field of simulate takes lists; --program does not, since keys may contain commas.
-func (t *trial) oneValue(value string) error {
-	for _, part := range strings.Split(value, ",")[1:] {
-		if name, _, ok := strings.Cut(part, "="); ok && t.declares(name) {
-			return fmt.Errorf(
-				"each name needs a flag of its own: write --program %.80s (got %.80q)", part, value)
-		}
-	}
-	return nil
-}
-
-// readsSecret reports whether a rule reads the header field as a credential.
-func (t *trial) readsSecret(name string) bool {
-	for _, rule := range t.outline.Rules {
-		if slices.Contains(rule.Sources, "api-key "+name) {
-			return true
-		}
-	}
-	return false
 }
 
 // askPage explains by a page without a file.

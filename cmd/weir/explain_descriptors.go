@@ -21,38 +21,49 @@ type explainedDescriptor struct {
 	Together   []string `json:"together,omitempty"`
 }
 
-// runDescriptors explains what a file of limits by descriptors has for some.
-func (o *explainOptions) runDescriptors(c *cobra.Command) error {
-	shown, text, err := readInput(c, o.policy)
+// explainedDescriptors are the descriptors of a command line, in its order.
+type explainedDescriptors []explainedDescriptor
+
+// explainDescriptors looks descriptors up in a file of limits.
+func explainDescriptors(
+	c *cobra.Command, file string, wanted []string,
+) (all explainedDescriptors, err error) {
+	shown, text, err := readInput(c, file)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	config, err := descriptors.Parse(descriptors.File{Name: shown, Text: text})
 	if mistakes := descriptors.Mistakes(err); mistakes != nil {
-		return fmt.Errorf("the file has %s, so nothing can be said of it:\n%w", count(len(mistakes), "mistake"), err)
+		return nil, fmt.Errorf("the file has %s, so nothing can be said of it:\n%w",
+			count(len(mistakes), "mistake"), err)
 	} else if err != nil {
-		return err
+		return nil, err
 	}
-	var all []explainedDescriptor
-	for _, text := range o.descriptors {
+	for _, text := range wanted {
 		entries, err := parseDescriptor(text)
 		if err != nil {
-			return fmt.Errorf("--descriptor: %w", err)
+			return nil, fmt.Errorf("--descriptor: %w", err)
 		}
 		one := explainedDescriptor{Descriptor: text}
 		if e, ok := config.Explain(config.Domains()[0], entries); ok {
-			one.Rule, one.Limits, one.Shadow, one.Quota, one.Together = e.Rule, e.Limits, e.Shadow, e.Quota, e.Together
+			one.Rule, one.Limits, one.Together = e.Rule, e.Limits, e.Together
+			one.Shadow, one.Quota = e.Shadow, e.Quota
 		}
 		all = append(all, one)
 	}
-	if o.json {
-		return visible.JSON(c.OutOrStdout(), all)
+	return all, nil
+}
+
+// print writes a line for each descriptor, or JSON.
+func (all explainedDescriptors) print(out io.Writer, asJSON bool) error {
+	if asJSON {
+		return visible.JSON(out, all)
 	}
 	var b strings.Builder
 	for _, one := range all {
 		fmt.Fprintf(&b, "%s: %s\n", one.Descriptor, one.text())
 	}
-	_, err = io.WriteString(c.OutOrStdout(), visible.Text(b.String()))
+	_, err := io.WriteString(out, visible.Text(b.String()))
 	return err
 }
 

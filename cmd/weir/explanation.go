@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/internal/http/operator"
 )
 
 // explanation is the decision on a request, with reasons.
@@ -51,40 +50,6 @@ type ruleCharge struct {
 	Retry   int64  `json:"retryAfterMicros,omitempty"` // −1: no wait helps
 }
 
-// explain returns the decisions of a policy on a request that comes first.
-func (t *trial) explain(m *madeUp, answers []answer, given map[string]string) *explanation {
-	e := &explanation{Request: m.String(), Verdict: allowed}
-	missing := make(map[string]bool)
-	for i := range answers {
-		a := &answers[i]
-		r := ruleExplanation{
-			Rule: a.rule.Name, Applies: a.RuleDecision != nil, Mode: a.rule.Mode.String(),
-			Why: a.why,
-		}
-		if a.RuleDecision != nil {
-			r.Mode = a.Mode().String()
-			r.ruleCharge = &ruleCharge{
-				Key: a.showKey(a.Key), Limit: a.Limit().String(), Cost: a.Cost, Allowed: a.Allowed,
-			}
-			r.Notes = a.notes(given)
-			for _, name := range a.asked {
-				if _, ok := given[name]; !ok && !missing[name] {
-					e.Notes = append(e.Notes,
-						fmt.Sprintf("%s has no value, so %s: give it one by --program %s=…", name,
-							t.without(name), name))
-					missing[name] = true
-				}
-			}
-		}
-		if a.err != nil {
-			r.ruleCharge, r.Why = nil, "cannot be applied: "+a.err.Error()
-		}
-		e.Rules = append(e.Rules, r)
-	}
-	e.judge()
-	return e
-}
-
 // judge computes the verdict from the rules.
 func (e *explanation) judge() {
 	e.Verdict = allowed
@@ -98,53 +63,6 @@ func (e *explanation) judge() {
 			e.Verdict = denied
 		}
 	}
-}
-
-// without describes the effect of a function of the program that has no value for a request.
-func (t *trial) without(name string) string {
-	if slices.Contains(t.outline.Costs, name) {
-		return "the request costs 1"
-	}
-	return "it is absent"
-}
-
-// notes returns remarks on a rule that applies.
-func (a *answer) notes(given map[string]string) (notes []string) {
-	if a.err != nil {
-		return nil
-	}
-	if plan := a.outline.Plan; plan != "" {
-		value, ok := given[plan]
-		switch {
-		case !slices.Contains(a.asked, plan):
-			notes = append(notes, "an override for this key")
-		case ok:
-			notes = append(notes, plan+" "+value)
-		default:
-			notes = append(notes, "no "+plan+": the default")
-		}
-	}
-	switch {
-	case a.rule.Mode == core.Shadow:
-		notes = append(notes, "shadow: denies nobody")
-	case a.rule.Mode != core.Enforce && a.Mode() == core.Shadow:
-		notes = append(notes, a.rule.Mode.String()+": not for this key")
-	case a.rule.Mode != core.Enforce:
-		notes = append(notes, a.rule.Mode.String()+": also for this key")
-	}
-	if a.Key == "" {
-		notes = append(notes, "the request has no such key: all such requests count together")
-	}
-	if value := a.outline.Value; value != "" {
-		notes = append(notes, "a new "+value+" takes a unit, one that is known takes none")
-	}
-	if a.rule.FinalCost != nil {
-		notes = append(notes, "the final cost depends on how it ends")
-	}
-	if !a.Allowed && a.RetryAfter == limits.Never {
-		notes = append(notes, "costs more than the limit ever allows: always denied")
-	}
-	return notes
 }
 
 func (e *explanation) print(out io.Writer, asJSON bool) error {
@@ -243,4 +161,42 @@ func (e *explanation) summary() string {
 // denies reports whether the rule denies the request or fails.
 func (r *ruleExplanation) denies() bool {
 	return r.Applies && (r.ruleCharge == nil || !r.Allowed) && r.Mode == core.Enforce.String()
+}
+
+// left adds the remaining quota from the page.
+func (r *ruleExplanation) left(v *operator.Verdict) {
+	if !v.Counted {
+		return
+	}
+	r.Left, r.Retry = &v.Remaining, v.RetryAfter
+	if v.RetryAfter < 0 {
+		r.Notes = append(r.Notes, "costs more than the limit ever allows: always denied")
+	}
+}
+
+// compare adds the page's data on the key of a.
+func (r *ruleExplanation) compare(a *answer, v *operator.Verdict) {
+	if !v.Matches {
+		r.Notes = append(r.Notes, "the running program: "+v.Why)
+		return
+	}
+	if v.Why != "" {
+		r.Notes = append(r.Notes, v.Why)
+	}
+	if v.Limit != r.Limit {
+		r.Notes = append(r.Notes, "the running program has "+v.Limit)
+	}
+	if v.Mode != a.rule.Mode.String() {
+		r.Notes = append(r.Notes, "the running program has mode "+v.Mode)
+		if v.Mode == core.Enforce.String() || v.Mode == core.Shadow.String() {
+			r.Mode = v.Mode
+		}
+	}
+	r.left(v)
+	if v.Counted { // the page's numbers are for one unit
+		r.Allowed = r.Allowed && v.Allowed && v.Remaining >= r.Cost
+		if v.Allowed && !r.Allowed {
+			r.Notes = append(r.Notes, "less is left than it costs")
+		}
+	}
 }

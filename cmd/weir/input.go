@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weir-go/weir/cmd/weir/internal/files"
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
-	"github.com/weir-go/weir/policy"
 )
 
 // maxInput is the number of bytes read of a file: one more than a file of descriptors may have.
@@ -38,19 +38,25 @@ func readInput(c *cobra.Command, name string) (shown string, text []byte, err er
 	return name, text, visible.Error(err)
 }
 
-// loadTrial reads the named policy. A policy with mistakes is an error.
-func loadTrial(c *cobra.Command, name string) (*trial, error) {
-	shown, text, err := readInput(c, name)
-	if err != nil {
-		return nil, err
+// waitForTyping prints a prompt if standard input is a terminal.
+func waitForTyping(c *cobra.Command, input string) {
+	if isTerminal(c.InOrStdin()) {
+		fmt.Fprintf(c.ErrOrStderr(), "weir: type or paste %s, then Enter and Ctrl-D.\n", input)
 	}
-	t, err := newTrial(shown, text)
-	if mistakes := policy.Mistakes(err); mistakes != nil {
-		return nil,
-			fmt.Errorf("the policy has %s, so nothing can be said of it:\n%w",
-				count(len(mistakes), "mistake"), err)
+}
+
+// isTerminal reports whether stream is a terminal.
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	if !ok {
+		return false
 	}
-	return t, err
+	info, err := file.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull) // the null device is a character device, too
+	return err != nil || !os.SameFile(info, null)
 }
 
 // count returns a number with a noun, such as "1 mistake" and "2 mistakes".

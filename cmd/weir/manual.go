@@ -94,3 +94,43 @@ func withHelpFlag(c *cobra.Command) {
 	c.InitDefaultHelpFlag()
 	c.Flags().Lookup("help").Usage = "print this manual"
 }
+
+// noCommand returns an error if args is not empty: its first element is not a command.
+func noCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
+		return fmt.Errorf("there is no command %.80q: write %s", args[0],
+			strings.Join(near, " or "))
+	}
+	return fmt.Errorf("there is no command %.80q: \"weir --help\" lists the commands", args[0])
+}
+
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [<command>]",
+		Short:   "Print the manual of a command",
+		Long:    "help prints the manual of a command, as --help of the command does.",
+		Example: "  weir help check",
+		ValidArgsFunction: func(c *cobra.Command, args []string,
+			_ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				for _, command := range c.Root().Commands() {
+					if command.Hidden {
+						continue
+					}
+					names = append(names, cobra.CompletionWithDesc(command.Name(), command.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			found, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return noCommand(c.Root(), args)
+			}
+			return found.Help()
+		},
+	}
+}

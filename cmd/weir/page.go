@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/http/operator"
 )
 
 // page is the operator's page of a running program: see package admin.
@@ -112,7 +113,7 @@ func (p *page) ask(ctx context.Context, path string, in, out any) error {
 
 // refused returns the error for an answer with a status other than 200.
 func (p *page) refused(answer *http.Response, text []byte) error {
-	var said struct{ Error string }
+	var said operator.Refusal
 	json.Unmarshal(text, &said)
 	why := &refusal{answer.StatusCode, fmt.Sprintf("the page answers %s", answer.Status)}
 	if said.Error != "" {
@@ -134,43 +135,18 @@ func (p *page) refused(answer *http.Response, text []byte) error {
 	return why
 }
 
-// question and reply are those of package admin.
-type question struct {
-	Limiter string         `json:",omitempty"`
-	Rule    string         `json:",omitempty"`
-	Key     *string        `json:",omitempty"`
-	Limit   string         `json:",omitempty"`
-	Request *requestOfPage `json:",omitempty"`
-}
-
-type requestOfPage struct {
-	Method, Path, Host, Address, Route string
-	Headers                            [][2]string
-}
-
-type reply struct {
-	Verdict, Error string
-	Rules          []ruleOfPage
-}
-
-type ruleOfPage struct {
-	Rule, Mode                  string
-	Matches, Counted, Allowed   bool
-	Key, Limit                  string
-	Cost, Remaining, RetryAfter int64
-	Why                         string
-}
-
 // askRequest explains a request by the page alone.
 func (p *page) askRequest(ctx context.Context, limiter string, m *madeUp) (*explanation, error) {
-	q := question{Limiter: limiter, Request: &requestOfPage{m.Method, m.Path, m.Host,
-		cmp.Or(m.Address, anyAddress), m.Route, nil}}
+	q := operator.Question{Limiter: limiter, Request: &operator.Request{
+		Method: m.Method, Path: m.Path, Host: m.Host, Address: cmp.Or(m.Address, anyAddress),
+		Route: m.Route,
+	}}
 	for name, values := range m.Header {
 		for _, value := range values {
 			q.Request.Headers = append(q.Request.Headers, [2]string{name, value})
 		}
 	}
-	var a reply
+	var a operator.Reply
 	if err := p.ask(ctx, "api/explain", q, &a); err != nil {
 		return nil, p.withLimiters(ctx, limiter, err)
 	}
@@ -195,21 +171,10 @@ func (p *page) askRequest(ctx context.Context, limiter string, m *madeUp) (*expl
 	return e, nil
 }
 
-// left adds the remaining quota from the page.
-func (r *ruleExplanation) left(v *ruleOfPage) {
-	if !v.Counted {
-		return
-	}
-	r.Left, r.Retry = &v.Remaining, v.RetryAfter
-	if v.RetryAfter < 0 {
-		r.Notes = append(r.Notes, "costs more than the limit ever allows: always denied")
-	}
-}
-
 // withLimiters adds the names of the page's limiters to an error about an unknown limiter.
 func (p *page) withLimiters(ctx context.Context, limiter string, err error) error {
 	var why *refusal
-	var shot struct{ Rules []struct{ Limiter string } }
+	var shot operator.Snapshot
 	if !errors.As(err, &why) || why.status != http.StatusNotFound ||
 		p.ask(ctx, "api/snapshot", nil, &shot) != nil || len(shot.Rules) == 0 {
 		return err
@@ -238,8 +203,10 @@ func (p *page) askKeys(
 		if a.RuleDecision == nil || a.err != nil {
 			continue
 		}
-		var said reply
-		q := question{Limiter: limiter, Rule: r.Rule, Key: &a.Key, Limit: a.Limit().String()}
+		var said operator.Reply
+		q := operator.Question{
+			Limiter: limiter, Rule: r.Rule, Key: &a.Key, Limit: a.Limit().String(),
+		}
 		err := p.ask(ctx, "api/explain", q, &said)
 		var why *refusal
 		switch {
@@ -253,9 +220,7 @@ func (p *page) askKeys(
 		}
 	}
 	e.judge()
-	var shot struct {
-		Policy *struct{ Source, Digest string }
-	}
+	var shot operator.Snapshot
 	if err := p.ask(ctx, "api/snapshot", nil, &shot); err != nil {
 		return err
 	}
@@ -265,31 +230,4 @@ func (p *page) askKeys(
 				"there may differ.", shot.Policy.Source))
 	}
 	return nil
-}
-
-// compare adds the page's data on the key of a.
-func (r *ruleExplanation) compare(a *answer, v *ruleOfPage) {
-	if !v.Matches {
-		r.Notes = append(r.Notes, "the running program: "+v.Why)
-		return
-	}
-	if v.Why != "" {
-		r.Notes = append(r.Notes, v.Why)
-	}
-	if v.Limit != r.Limit {
-		r.Notes = append(r.Notes, "the running program has "+v.Limit)
-	}
-	if v.Mode != a.rule.Mode.String() {
-		r.Notes = append(r.Notes, "the running program has mode "+v.Mode)
-		if v.Mode == core.Enforce.String() || v.Mode == core.Shadow.String() {
-			r.Mode = v.Mode
-		}
-	}
-	r.left(v)
-	if v.Counted { // the page's numbers are for one unit
-		r.Allowed = r.Allowed && v.Allowed && v.Remaining >= r.Cost
-		if v.Allowed && !r.Allowed {
-			r.Notes = append(r.Notes, "less is left than it costs")
-		}
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/policy"
@@ -22,16 +23,6 @@ type trial struct {
 	rules   []core.Rule[*http.Request]
 	// one for each rule, so that a failing rule hides no other; nil: disabled
 	limiters []*core.Limiter[*http.Request]
-}
-
-// answer is the decision of a rule on a request.
-type answer struct {
-	rule               *core.Rule[*http.Request]
-	outline            *policy.RuleOutline
-	why                string   // it does not apply
-	err                error    // it applies, but fails
-	asked              []string // names of the program that it used
-	*core.RuleDecision          // nil: the rule does not apply
 }
 
 // newTrial parses a policy. Its error is that of [policy.Parse].
@@ -60,6 +51,21 @@ func newTrial(name string, text []byte) (*trial, error) {
 		t.limiters = append(t.limiters, l)
 	}
 	return t, nil
+}
+
+// loadTrial reads the named policy. A policy with mistakes is an error.
+func loadTrial(c *cobra.Command, name string) (*trial, error) {
+	shown, text, err := readInput(c, name)
+	if err != nil {
+		return nil, err
+	}
+	t, err := newTrial(shown, text)
+	if mistakes := policy.Mistakes(err); mistakes != nil {
+		return nil,
+			fmt.Errorf("the policy has %s, so nothing can be said of it:\n%w",
+				count(len(mistakes), "mistake"), err)
+	}
+	return t, err
 }
 
 // values replace the functions of a program, by the names in the file. asked collects the names
@@ -141,6 +147,37 @@ func (t *trial) declares(name string) bool {
 		slices.Contains(t.outline.Costs, name)
 }
 
+// oneValue returns an error if value contains a comma followed by another name of the policy.
+// --field of simulate takes lists; --program does not, since keys may contain commas.
+func (t *trial) oneValue(value string) error {
+	for _, part := range strings.Split(value, ",")[1:] {
+		if name, _, ok := strings.Cut(part, "="); ok && t.declares(name) {
+			return fmt.Errorf(
+				"each name needs a flag of its own: write --program %.80s (got %.80q)", part, value)
+		}
+	}
+	return nil
+}
+
+// ruleNames returns the names of the rules, for errors.
+func (t *trial) ruleNames() string {
+	names := make([]string, len(t.rules))
+	for i := range t.rules {
+		names[i] = t.rules[i].Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// readsSecret reports whether a rule reads the header field as a credential.
+func (t *trial) readsSecret(name string) bool {
+	for _, rule := range t.outline.Rules {
+		if slices.Contains(rule.Sources, "api-key "+name) {
+			return true
+		}
+	}
+	return false
+}
+
 // ask returns the decision of each rule on a request, in the order of the file. given holds the
 // results of the functions of the program.
 func (t *trial) ask(m *madeUp, given map[string]string) ([]answer, error) {
@@ -165,6 +202,48 @@ func (t *trial) ask(m *madeUp, given map[string]string) ([]answer, error) {
 		a.asked = v.asked
 	}
 	return answers, nil
+}
+
+// explain returns the decisions of a policy on a request that comes first.
+func (t *trial) explain(m *madeUp, answers []answer, given map[string]string) *explanation {
+	e := &explanation{Request: m.String(), Verdict: allowed}
+	missing := make(map[string]bool)
+	for i := range answers {
+		a := &answers[i]
+		r := ruleExplanation{
+			Rule: a.rule.Name, Applies: a.RuleDecision != nil, Mode: a.rule.Mode.String(),
+			Why: a.why,
+		}
+		if a.RuleDecision != nil {
+			r.Mode = a.Mode().String()
+			r.ruleCharge = &ruleCharge{
+				Key: a.showKey(a.Key), Limit: a.Limit().String(), Cost: a.Cost, Allowed: a.Allowed,
+			}
+			r.Notes = a.notes(given)
+			for _, name := range a.asked {
+				if _, ok := given[name]; !ok && !missing[name] {
+					e.Notes = append(e.Notes,
+						fmt.Sprintf("%s has no value, so %s: give it one by --program %s=…", name,
+							t.without(name), name))
+					missing[name] = true
+				}
+			}
+		}
+		if a.err != nil {
+			r.ruleCharge, r.Why = nil, "cannot be applied: "+a.err.Error()
+		}
+		e.Rules = append(e.Rules, r)
+	}
+	e.judge()
+	return e
+}
+
+// without describes the effect of a function of the program that has no value for a request.
+func (t *trial) without(name string) string {
+	if slices.Contains(t.outline.Costs, name) {
+		return "the request costs 1"
+	}
+	return "it is absent"
 }
 
 // withoutRule returns err without the name of its rule, which is printed elsewhere.

@@ -93,26 +93,6 @@ func (d *decision) planOne(r *Request, i int) (planned, error) {
 	return p, nil
 }
 
-// limitsOf returns the limit by which a descriptor with a limit of its own counts: that of its rule
-// n by the same unit, so that both count together, or one whose scope goes by the keys of the
-// entries, which the configuration of the proxy has.
-func (d *domain) limitsOf(one *Descriptor, n *node) []limit {
-	shown := Limit{Unit: one.Limit.Unit, Multiplier: one.Limit.Multiplier}
-	if n != nil && n.rule != nil {
-		if l := n.rule.by(shown.window()); l != nil {
-			return []limit{*l}
-		}
-	}
-	path := overridePath
-	for i := range one.Entries {
-		path += "." + one.Entries[i].Key
-		if len(path) > maxKey {
-			break
-		}
-	}
-	return []limit{d.byUnit(shown, 0, path)}
-}
-
 // charge appends a charge for each limit of p.
 func (d *decision) charge(p *planned) {
 	p.first, p.end = len(d.charges), len(d.charges)

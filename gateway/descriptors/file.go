@@ -10,8 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
+	"github.com/weir-go/weir/internal/files/follow"
 	"github.com/weir-go/weir/policy"
 )
 
@@ -19,21 +18,6 @@ import (
 type File struct {
 	Name string
 	Text []byte
-}
-
-// Config is the limits of some files. It does not change. Make one with [Load] or [Parse].
-type Config struct {
-	domains map[string]*domain
-}
-
-// Domains returns the names of the domains, sorted.
-func (c *Config) Domains() []string {
-	var names []string
-	for name := range c.domains {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // Load reads files of limits, and all files of directories whose names end in .yaml or
@@ -77,7 +61,7 @@ func read(paths []string) (files []File, policies []string, err error) {
 }
 
 // Sort returns the names of the files of a directory that [Load] would read, and of its policy
-// files: those with rules and without descriptors. So one directory may have both kinds.
+// files: see [Recognize]. So one directory may have both kinds.
 func Sort(directory string) (limits, policies []string, err error) {
 	all, isDirectory, err := readAll(directory)
 	if err == nil && !isDirectory {
@@ -139,18 +123,11 @@ func inDirectory(path string) (names []string, err error) {
 }
 
 func readFile(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
+	text, err := follow.Read(name, maxFile)
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s: a file of limits has at most %d bytes", name, maxFile)
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: is no regular file", name)
-	}
-	if info.Size() > maxFile {
-		return nil, fmt.Errorf("%s: a file of limits has at most %d bytes (got %d)",
-			name, maxFile, info.Size())
-	}
-	return os.ReadFile(name)
+	return text, err
 }
 
 // Bounds of a configuration.
@@ -208,92 +185,41 @@ func Parse(files ...File) (*Config, error) {
 	return r.config, nil
 }
 
-// reader reads files and collects their mistakes.
-type reader struct {
-	config   *Config
-	mistakes []*policy.Mistake
-	file     string
-	path     string // of the descriptor in hand
-	nodes    int
-	domain   *domain
-}
-
-func (r *reader) mistake(n *yaml.Node, format string, args ...any) {
-	m := &policy.Mistake{File: r.file, Rule: r.path, Text: fmt.Sprintf(format, args...)}
-	if n != nil {
-		m.Line, m.Column = n.Line, n.Column
-	}
-	r.mistakes = append(r.mistakes, m)
-}
-
-// read reads one file.
-func (r *reader) read(f File) {
-	r.file, r.path = f.Name, ""
-	if len(f.Text) > maxFile {
-		r.mistake(nil, "a file of limits has at most %d bytes (got %d)", maxFile, len(f.Text))
-		return
-	}
-	root := r.parse(f.Text)
-	if root == nil {
-		return
-	}
-	d := &domain{file: f.Name}
-	r.domain = d
-	var list *yaml.Node
-	seen := r.fields(root, fields{
-		"domain":         func(n *yaml.Node) { d.name = r.text(n, "domain") },
-		"descriptors":    func(n *yaml.Node) { list = n },
-		"all_or_nothing": func(n *yaml.Node) { d.allOrNothing = r.boolean(n, "all_or_nothing") },
-		"on_failure": func(n *yaml.Node) {
-			d.onFailure = onFailure(r.choice(n, "on_failure", onFailureNames))
-		},
-	})
-	if root.Kind != yaml.MappingNode {
-		return
-	}
-	switch before := r.config.domains[d.name]; {
-	case seen["domain"] == nil:
-		r.mistake(root, "domain is required: add it")
-	case len(d.name) > maxDomain:
-		r.mistake(seen["domain"], "domain must have at most %d bytes (got %d)", maxDomain, len(d.name))
-	case before != nil:
-		r.mistake(seen["domain"], "domain %q is also in %s: put its limits into one file",
-			d.name, before.file)
-	case d.name != "":
-		r.config.domains[d.name] = d
-	}
-	for unit := Second; unit <= Week; unit++ {
-		d.overrides[unit] = rule{path: overridePath}
-	}
-	if list != nil {
-		r.level(&d.level, list, "")
-	}
-}
-
 // Recognize reports whether a text is a file of limits by descriptors, and not a policy file
-// or anything else. It says nothing of mistakes.
+// or anything else. It says nothing of mistakes. A file with descriptors is of limits. A file
+// without them is a policy if it has a field that policies alone have, such as version or rules.
+// Otherwise domain, on_failure or all_or_nothing make it a file of limits.
 func Recognize(text []byte) bool {
-	return has(text, "descriptors")
+	has := fieldsOf(text)
+	return has("descriptors") ||
+		!has(policyFields...) && has("domain", "on_failure", "all_or_nothing")
 }
 
-// isPolicy reports whether a text is a policy file. It says nothing of mistakes.
+// isPolicy reports whether a text is a policy file. It says nothing of mistakes. A file in a
+// directory that is neither a policy nor recognized counts as one of limits, which it fails to be.
 func isPolicy(text []byte) bool {
-	return has(text, "rules") && !has(text, "descriptors")
+	has := fieldsOf(text)
+	return has(policyFields...) && !has("descriptors")
 }
 
-// has reports whether a document has a field at its top.
-func has(text []byte, field string) bool {
-	root := new(reader).parse(text)
-	if root == nil { // not YAML, and its mistakes are those of the file that it looks like
-		return bytes.Contains(append([]byte("\n"), text...), []byte("\n"+field+":"))
+// policyFields are the fields at the top of policy files, without those of files of limits.
+var policyFields = []string{"version", "rules", "program", "client", "paths", "lists", "shed"}
+
+// fieldsOf returns a function that reports whether a document has one of some fields at its top.
+func fieldsOf(text []byte) func(fields ...string) bool {
+	root, _ := form.Parse(text)
+	return func(fields ...string) bool {
+		return slices.ContainsFunc(fields, func(field string) bool {
+			if root == nil { // not YAML, and its mistakes are those of the file that it looks like
+				return bytes.HasPrefix(text, []byte(field+":")) ||
+					bytes.Contains(text, []byte("\n"+field+":"))
+			}
+			for _, e := range root.Entries {
+				if e.Name.Text == field {
+					return true
+				}
+			}
+			return false
+		})
 	}
-	if root.Kind != yaml.MappingNode {
-		return false
-	}
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		if root.Content[i].Value == field {
-			return true
-		}
-	}
-	return false
 }

@@ -98,25 +98,6 @@ func (g *registry) of(config *Config) map[string]domainCounts {
 	return all
 }
 
-// each calls do with every rule of l and below.
-func (l *level) each(do func(*rule)) {
-	visit := func(n *node) {
-		if n.rule != nil {
-			do(n.rule)
-		}
-		n.each(do)
-	}
-	for _, n := range l.exact {
-		visit(n)
-	}
-	for i := range l.wildcards {
-		visit(l.wildcards[i].node)
-	}
-	for _, n := range l.keys {
-		visit(n)
-	}
-}
-
 // ruleLocked returns the counters of a rule, or those of all others if there may be no more.
 func (g *registry) ruleLocked(p place, more bool) *counters {
 	if g.rules[p] == nil && !more {
@@ -178,9 +159,8 @@ func (g *registry) count(counts *domainCounts, d *decision, r *Request, a *Answe
 	}
 }
 
-// Metrics returns the counters of s. Labels are names of the file. Rules with detailed_metric
-// or value_to_metric have values of requests besides, as many as Options.MaxDetailed says.
-func (s *Service) Metrics() []stats.Metric {
+// metrics returns the counters of g.
+func (g *registry) metrics() []stats.Metric {
 	requests := stats.Metric{
 		Name: "weir_descriptor_requests_total", Labels: []string{"domain", "verdict", "source"},
 		Instrument: "weir.descriptor.requests",
@@ -203,7 +183,6 @@ func (s *Service) Metrics() []stats.Metric {
 		Help: "Requests that break the protocol, as a whole or in a descriptor, which is then not counted, " +
 			"and requests of a domain that no file has, which are allowed.",
 	}
-	g := &s.counts
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	for name, d := range g.domains {

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/stats"
 )
 
 // ErrUnavailable is the error of a decision that was not made because the backend failed,
@@ -117,6 +118,10 @@ func (s *Service) Replace(config *Config) {
 
 // Domains returns the names of the domains in force, sorted.
 func (s *Service) Domains() []string { return s.inForce.Load().Domains() }
+
+// Metrics returns the counters of s. Labels are names of the file. Rules with detailed_metric
+// or value_to_metric have values of requests besides, as many as Options.MaxDetailed says.
+func (s *Service) Metrics() []stats.Metric { return s.counts.metrics() }
 
 // Decide decides a request. A descriptor that breaks the protocol is not counted, and a line a
 // minute is logged. The error is [Invalid] if the request breaks it, or each descriptor does,

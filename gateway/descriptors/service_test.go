@@ -95,13 +95,18 @@ descriptors:
 // So that a mistake in YAML is told of a file of limits, and not of a policy file.
 func TestAFileOfLimitsIsRecognizedWithItsMistakes(t *testing.T) {
 	for text, want := range map[string]bool{
-		"domain: d\ndescriptors: []\n":               true,
-		"domain: d\ndescriptors:\n  - {key: a\n":     true,
-		"domain: [\ndescriptors:\n":                  true,
-		"version: 1\nrules: [\n":                     false,
-		"version: 1\nrules:\n  - {descriptors: 1}\n": false,
-		"rules: [\n  descriptors: 1\n":               false,
-		"":                                           false,
+		"domain: d\ndescriptors: []\n":                 true,
+		"domain: d\ndescriptors:\n  - {key: a\n":       true,
+		"domain: [\ndescriptors:\n":                    true,
+		"version: 1\nrules: [\n":                       false,
+		"version: 1\nrules:\n  - {descriptors: 1}\n":   false,
+		"rules: [\n  descriptors: 1\n":                 false,
+		"domain: d\n":                                  true,
+		"domain: d\non_failure: open\n":                true,
+		"domain: d\nversion: 1\n":                      false,
+		"domain: d\nrulse: []\nclient: {peer: true}\n": false,
+		"unknown: 1\n":                                 false,
+		"":                                             false,
 	} {
 		if got := descriptors.Recognize([]byte(text)); got != want {
 			t.Errorf("%q: %v", text, got)
@@ -640,6 +645,7 @@ func TestADirectoryIsSortedByWhatItsFilesAre(t *testing.T) {
 	for name, text := range map[string]string{
 		"a.yaml": oneDomain, "b.yaml": "domain: e\n", "c.yaml": "rules: []\n", "d.yaml": "domain: f\nrules: []\n",
 		"e.yaml": "domain: g\ndescriptors: []\nrules: []\n", "f.yaml": "rules: [\n", "g.txt": "rules: []\n",
+		"h.yaml": "version: 1\nrulse: []\n", "i.yaml": "",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -647,7 +653,7 @@ func TestADirectoryIsSortedByWhatItsFilesAre(t *testing.T) {
 	}
 	limits, policies, err := descriptors.Sort(dir)
 	got := strings.ReplaceAll(fmt.Sprint(limits, policies, err), dir+string(filepath.Separator), "")
-	if got != "[a.yaml b.yaml e.yaml] [c.yaml d.yaml f.yaml] <nil>" {
+	if got != "[a.yaml b.yaml e.yaml i.yaml] [c.yaml d.yaml f.yaml h.yaml] <nil>" {
 		t.Error(got)
 	}
 	if _, _, err := descriptors.Sort(filepath.Join(dir, "a.yaml")); err == nil {

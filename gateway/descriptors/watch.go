@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/internal/files/follow"
 )
 
 // Watcher follows files of limits, and puts their changes into force. Make one with
@@ -18,18 +20,11 @@ type Watcher struct {
 	service *Service
 	paths   []string
 	logger  *slog.Logger
+	record  follow.Record
 
-	looking sync.Mutex // held by a look
-
-	mu              sync.Mutex
-	digest          string // of what is in force
-	applied         time.Time
-	failing         time.Time // since when the files are not in force; zero: they are
-	err             error
-	loads, failures int64
-	last            string // what the read before has seen; "": it failed
-
-	policies []string // policy files beside the limits; read and written by looks
+	looking  sync.Mutex // held by a look
+	follower *follow.Follower
+	policies []string // policy files beside the limits
 }
 
 // NewWatcher loads the limits of files and directories, and returns a service for them with
@@ -47,10 +42,13 @@ func NewWatcher(paths []string, o Options) (*Service, *Watcher, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return service, &Watcher{
+	digest := digestOf(files)
+	w := &Watcher{
 		service: service, paths: slices.Clone(paths), logger: o.Logger,
-		digest: digestOf(files), applied: time.Now(), loads: 1, policies: policies,
-	}, nil
+		follower: follow.NewFollower(digest), policies: policies,
+	}
+	w.record.Apply(digest)
+	return service, w, nil
 }
 
 // Run looks at the files every two seconds until ctx ends, and returns its error. It compares
@@ -58,16 +56,7 @@ func NewWatcher(paths []string, o Options) (*Service, *Watcher, error) {
 // ConfigMap. What two successive reads agree on is put into force. If it has a mistake, or
 // a file cannot be read, the limits in force stay, and one line is logged.
 func (w *Watcher) Run(ctx context.Context) error {
-	ticker := time.NewTicker(2 * time.Second)
-	defer ticker.Stop()
-	for {
-		w.look(false)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
-	}
+	return follow.Run(ctx, follow.Every, nil, w.look)
 }
 
 // Reload reads the files at once, and puts them into force although only this read has seen
@@ -81,27 +70,22 @@ func (w *Watcher) Reload() {
 func (w *Watcher) look(reload bool) {
 	w.looking.Lock()
 	defer w.looking.Unlock()
+	if reload {
+		w.follower.Forget()
+	}
 	files, policies, err := read(w.paths)
 	if err != nil {
-		w.fail("", err, reload)
+		w.fail(err, w.follower.Failed("", err))
 		return
 	}
 	w.notePolicies(policies)
-	w.mu.Lock()
 	digest := digestOf(files)
-	agreed := reload || digest == w.last
-	w.last = digest
-	inForce, failing := digest == w.digest, w.err != nil
-	if inForce {
-		w.failing, w.err = time.Time{}, nil
-	}
-	w.mu.Unlock()
-	switch {
-	case inForce && failing:
+	switch w.follower.Saw(digest, reload) {
+	case follow.Back:
+		w.record.Recover()
 		w.log().Info("descriptors: the files have the limits in force again", "digest", digest)
-	case inForce || !agreed:
-	default:
-		w.load(files, digest, reload)
+	case follow.New:
+		w.load(files, digest)
 	}
 }
 
@@ -118,33 +102,22 @@ func (w *Watcher) notePolicies(policies []string) {
 	w.policies = policies
 }
 
-func (w *Watcher) load(files []File, digest string, reload bool) {
+func (w *Watcher) load(files []File, digest string) {
 	config, err := Parse(files...)
 	if err != nil {
-		w.fail(digest, err, reload)
+		w.fail(err, w.follower.Refused(digest, err))
 		return
 	}
 	w.service.Replace(config)
-	w.mu.Lock()
-	w.digest, w.applied, w.failing, w.err = digest, time.Now(), time.Time{}, nil
-	w.loads++
-	w.mu.Unlock()
+	w.follower.Applied(digest)
+	w.record.Apply(digest)
 	w.log().Info("descriptors: applied", "digest", digest, "domains", config.Domains())
 }
 
-// fail notes why the limits in force stay, and logs it unless that is known and not asked for.
-func (w *Watcher) fail(digest string, err error, reload bool) {
-	w.mu.Lock()
-	known := !reload && w.err != nil && w.err.Error() == err.Error()
-	if w.err == nil {
-		w.failing = time.Now()
-	}
-	if !known {
-		w.failures++
-	}
-	w.err, w.last = err, digest
-	w.mu.Unlock()
-	if !known {
+// fail notes why the limits in force stay, and logs it if it is another reason than before.
+func (w *Watcher) fail(err error, another bool) {
+	w.record.Fail(err, another)
+	if another {
 		w.log().Error("descriptors: not applied, the limits in force stay", "error", err)
 	}
 }
@@ -167,31 +140,15 @@ func digestOf(files []File) string {
 }
 
 // Digest returns the digest of the files in force.
-func (w *Watcher) Digest() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.digest
-}
+func (w *Watcher) Digest() string { return w.record.Digest() }
 
 // Applied returns since when the files in force are so.
-func (w *Watcher) Applied() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.applied
-}
+func (w *Watcher) Applied() time.Time { return w.record.Applied() }
 
 // Failure returns why the files are not in force as they are now, and since when; nil if
 // they are.
-func (w *Watcher) Failure() (since time.Time, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.failing, w.err
-}
+func (w *Watcher) Failure() (since time.Time, err error) { return w.record.Failure() }
 
 // Loads returns how many times files came into force, the first included, and how often they
 // could not, where a failure that lasts is one.
-func (w *Watcher) Loads() (applied, failed int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.loads, w.failures
-}
+func (w *Watcher) Loads() (applied, failed int64) { return w.record.Loads() }

@@ -26,12 +26,14 @@ var answers = map[string]func(*nethttp.Config){
 	"github": func(c *nethttp.Config) {
 		c.Headers.Formats = []headers.Format{headers.GitHub}
 	},
-	"github documentation_url": func(c *nethttp.Config) {
-		c.Headers.Formats = []headers.Format{headers.GitHub}
-		c.Denied = own(`{"message":"Too many requests","documentation_url":"https://docs.github.com/rest/rate-limit"}`)
+	"github bots": func(c *nethttp.Config) {
+		c.Headers.Formats, c.Headers.Body = []headers.Format{headers.GitHub}, headers.Bots
 	},
-	"seconds": func(c *nethttp.Config) {
-		c.Headers.Formats = []headers.Format{headers.EpochSeconds}
+	"openai": func(c *nethttp.Config) {
+		c.Headers.Formats = []headers.Format{headers.IETF, headers.OpenAI}
+	},
+	"anthropic": func(c *nethttp.Config) {
+		c.Headers.Formats = []headers.Format{headers.IETF, headers.Anthropic}
 	},
 	"gitlab": func(c *nethttp.Config) {
 		c.Headers.Formats = []headers.Format{}
@@ -46,21 +48,11 @@ var answers = map[string]func(*nethttp.Config){
 		}
 	},
 	"discord": func(c *nethttp.Config) {
-		c.Headers.Formats = []headers.Format{headers.Discord}
-	},
-	"discord Via": func(c *nethttp.Config) {
-		c.Headers.Formats = []headers.Format{headers.Discord}
-		c.Headers.Custom = func(h http.Header, _ core.Outcome) { h.Set("Via", "1.1 weir") }
+		c.Headers.Formats, c.Headers.Body = []headers.Format{headers.Discord}, headers.Bots
 	},
 	"no field": func(c *nethttp.Config) {
 		c.Denied = func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 			w.Header().Del("Retry-After")
-			own(`{"errors":"Exceeded 2 calls per second"}`)(w, r, o)
-		}
-	},
-	"shopify 2.0": func(c *nethttp.Config) {
-		c.Denied = func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
-			w.Header().Set("Retry-After", w.Header().Get("Retry-After")+".0")
 			own(`{"errors":"Exceeded 2 calls per second"}`)(w, r, o)
 		}
 	},
@@ -69,15 +61,6 @@ var answers = map[string]func(*nethttp.Config){
 	},
 	"stripe retry": func(c *nethttp.Config) {
 		c.Headers.Custom = func(h http.Header, _ core.Outcome) { h.Set("Stripe-Should-Retry", "true") }
-	},
-	"no retry": func(c *nethttp.Config) {
-		c.Headers.Custom = func(h http.Header, _ core.Outcome) { h.Set("x-should-retry", "false") }
-	},
-	"hetzner": func(c *nethttp.Config) {
-		c.Denied = own(`{"error":{"code":"rate_limit_exceeded","message":"Too many requests"}}`)
-	},
-	"json": func(c *nethttp.Config) { // the default document as application/json
-		c.Denied = own(`{"message":"Too many requests: retry in 2 seconds.","retry_after":2,"error":{"type":"rate_limit_error","code":"rate_limit_exceeded","message":"Too many requests: retry in 2 seconds."}}`)
 	},
 }
 
@@ -108,7 +91,7 @@ func denier(name, answer string) (http.Handler, error) {
 	case "bare":
 		return limited(time.Hour, func(c *nethttp.Config) {
 			set(c)
-			c.Denied = bare
+			c.Headers.MaxRetryAfter = time.Minute
 		}), nil
 	default:
 		return limited(time.Second, func(c *nethttp.Config) {
@@ -166,13 +149,6 @@ func apart(c *nethttp.Config) {
 			"description": text, "parameters": map[string]int{"retry_after": 4},
 		})
 	}
-}
-
-// bare answers without Retry-After and retry_after.
-func bare(w http.ResponseWriter, r *http.Request, o core.Outcome) {
-	w.Header().Del("Retry-After")
-	own(`{"title":"Quota Exceeded","status":429,"message":"Too many requests: retry in 1 hour.",`+
-		`"error":{"type":"rate_limit_error","code":"rate_limit_exceeded","message":"Too many requests: retry in 1 hour."}}`)(w, r, o)
 }
 
 // full returns a shedder whose only place is taken.

@@ -13,6 +13,7 @@ import (
 func FuzzStructuredReadsAsTheParserDoes(f *testing.F) {
 	f.Add(`"default";r=50;t=30`, `"default";q=100;w=60`)
 	f.Add(`"a"; r=0; t=0`, `"a"; q=1`)
+	f.Add(`"a"; r=-0; t=0`, `"a"; q=-1`)
 	f.Add(`"a";r=999999999999999;t=1`, "")
 	f.Add(`"a";r=1000000000000000;t=1`, `"a";q=1`)
 	f.Add(`"a\"";r=1;t=1`, `"b";q=1`)
@@ -115,6 +116,32 @@ func param(item httpsfv.Item, name string) int64 {
 		return n
 	}
 	return -1
+}
+
+// A cache has answered if a member of a well-formed Cache-Status has the parameter hit, and it is
+// true.
+func FuzzCacheStatusReadsAsTheParserDoes(f *testing.F) {
+	f.Add("ExampleCache; hit")
+	f.Add(`"Example Cache"; hit=?1; ttl=5, Other; fwd=miss`)
+	f.Add(`a; detail="x; hit"; hit=?0, b; hit;`)
+	f.Fuzz(func(t *testing.T, text string) {
+		list, err := httpsfv.UnmarshalList([]string{text})
+		if err != nil || len(list) > maxLimits {
+			return
+		}
+		want := false
+		for _, m := range list {
+			item, isItem := m.(httpsfv.Item)
+			if !isItem || !isName(item.Value) {
+				return
+			}
+			value, _ := item.Params.Get("hit")
+			want = want || value == true
+		}
+		if got := FromCache(http.Header{"Cache-Status": {text}}); got != want {
+			t.Errorf("%q: from a cache: %v", text, got)
+		}
+	})
 }
 
 // Whatever an answer says, what is read of it is in range.

@@ -69,6 +69,41 @@ func (n number) times(unit time.Duration) time.Duration {
 	return min(whole*unit+time.Duration((n.billionths*int64(unit)+999_999_999)/1e9), Longest)
 }
 
+// units say in which unit a number is an instant since the Unix epoch, largest first. The next
+// larger unit would mean a year after 5000. A smaller number than all is seconds to go: as seconds
+// to go, 1e9 would be 31 years. The program weir simulate reads logs in the same way.
+//
+//	90                   90 seconds to go
+//	1795345200           2026-11-22, in seconds
+//	1795345200000        the same in milliseconds
+//	1795345200000000000  the same in nanoseconds
+var units = [...]struct {
+	from int64
+	unit time.Duration
+}{
+	{1e17, time.Nanosecond},
+	{1e14, time.Microsecond},
+	{1e11, time.Millisecond},
+	{1e9, time.Second},
+}
+
+// moment is the function moment for a number.
+func (n number) moment(h http.Header) (wait time.Duration, date int64) {
+	for _, u := range &units {
+		if n.whole < u.from {
+			continue
+		}
+		second := int64(time.Second / u.unit)
+		part := number{n.whole % second, n.billionths}.times(u.unit)
+		rounded := time.Duration(0)
+		if part == 0 {
+			rounded = time.Second
+		}
+		return until(time.Unix(n.whole/second, int64(part)), rounded, h)
+	}
+	return n.times(time.Second), 0
+}
+
 // First returns the first value of a field, given by its canonical name.
 func First(h http.Header, name string) string {
 	if values := h[name]; len(values) > 0 {

@@ -68,6 +68,8 @@ func TestTheFieldsOfNewerDraftsAreBelievedFirst(t *testing.T) {
 			Left: 5, Window: 30 * time.Second, Source: "RateLimit"},
 		"RateLimit: malformed,\nRateLimit-Remaining: 6\nRateLimit-Reset: 40": {
 			Left: 6, Window: 40 * time.Second, Whole: true, Source: "RateLimit-Reset"},
+		"RateLimit: \"a\";r=5;t=3,\nRateLimit: \"b\";r=5;t=3\nRateLimit-Remaining: 6\nRateLimit-Reset: 4": {
+			Left: 6, Window: 4 * time.Second, Whole: true, Source: "RateLimit-Reset"},
 		"X-RateLimit-Remaining: 7\nX-RateLimit-Reset: 50\nX-RateLimit-Reset-After: 2.5": {
 			Left: 7, Window: 2500 * time.Millisecond, Whole: true,
 			Source: "X-RateLimit-Reset-After"},

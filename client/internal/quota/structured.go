@@ -8,15 +8,18 @@ const maxDigits = 15
 // absent is the value of a parameter that is missing, or no Integer.
 const absent = -1
 
-// member is a member of RateLimit or RateLimit-Policy, with the parameters that count.
+// member is a member of RateLimit, RateLimit-Policy or Cache-Status, with the parameters that
+// count.
 //
 //	RateLimit:        "minute";r=3;t=20
 //	RateLimit-Policy: "minute";q=10;w=60
+//	Cache-Status:     ExampleCache;hit
 type member struct {
 	name      string
 	value     int64 // name=value of a Dictionary
 	r, t, q   int64
 	otherUnit bool // counts something else than requests
+	hit       bool // of Cache-Status
 }
 
 // structured reads RateLimit: a List since draft -08, a Dictionary in draft -07. The member with
@@ -24,9 +27,6 @@ type member struct {
 // not limit a rate. structured checks what separates members and parameters, as RFC 9651 asks, but
 // not the parameters that it ignores.
 func structured(values, policies []string) (least Rest, ok bool) {
-	if size(values) > maxStructured {
-		return Rest{}, false
-	}
 	old := Rest{Left: absent, Limit: absent, end: absent, Whole: true, Source: sourceRateLimit}
 	list := members{lines: values}
 	for m, more := list.next(); more; m, more = list.next() {
@@ -59,7 +59,7 @@ func structured(values, policies []string) (least Rest, ok bool) {
 // policyOf returns the member of RateLimit-Policy with a name.
 func policyOf(policies []string, name string) member {
 	list := members{lines: policies}
-	for m, more := list.next(); more && size(policies) <= maxStructured; m, more = list.next() {
+	for m, more := list.next(); more; m, more = list.next() {
 		if m.name == name {
 			return m
 		}
@@ -68,18 +68,20 @@ func policyOf(policies []string, name string) member {
 }
 
 // members reads the first maxLimits members of a List or a Dictionary. All lines of a field are
-// one.
+// one, which is malformed if it is longer than maxStructured.
 type members struct {
 	lines     []string
 	rest      string // of the present line
+	size      int    // of the lines so far
 	read      int
 	malformed bool
 }
 
 func (l *members) next() (m member, more bool) {
-	if l.rest == "" && len(l.lines) > 0 {
+	if l.rest == "" && len(l.lines) > 0 && !l.malformed {
 		l.rest, l.lines = strings.Trim(l.lines[0], " "), l.lines[1:]
-		l.malformed = l.rest == ""
+		l.size += len(l.rest)
+		l.malformed = l.rest == "" || l.size > maxStructured
 	}
 	if l.rest == "" || l.malformed || l.read == maxLimits {
 		return member{}, false
@@ -100,12 +102,14 @@ func (l *members) next() (m member, more bool) {
 // cutMember cuts the first member of a List or a Dictionary.
 func cutMember(s string) (m member, rest string, ok bool) {
 	var key, value string
-	m = member{r: absent, t: absent, q: absent}
+	m = member{value: absent, r: absent, t: absent, q: absent}
 	if c := s[0]; c != '"' && c != '*' && (c|0x20 < 'a' || c|0x20 > 'z') {
 		return m, s, false
 	}
 	m.name, value, s, ok = cutPair(s)
-	m.value = integer(value)
+	if value != "" {
+		m.value = integer(value)
+	}
 	for ok && strings.HasPrefix(s, ";") {
 		key, value, s, ok = cutPair(strings.TrimLeft(s[1:], " "))
 		switch key {
@@ -115,6 +119,8 @@ func cutMember(s string) (m member, rest string, ok bool) {
 			m.t = integer(value)
 		case "q":
 			m.q = integer(value)
+		case "hit":
+			m.hit = value == "" || value == "?1"
 		case "qu":
 			m.otherUnit = value != "request" && value != "requests"
 		}
@@ -154,10 +160,21 @@ func cutItem(s string, stop byte) (item, rest string, ok bool) {
 	return "", s, false
 }
 
-// integer reads a non-negative Integer.
-func integer(s string) int64 {
-	if n, ok := digitsOf(s); ok && len(s) <= maxDigits {
-		return n
+// integer reads a non-negative Integer, of which -0 is one.
+func integer(s string) (n int64) {
+	digits := strings.TrimPrefix(s, "-")
+	if digits == "" || len(digits) > maxDigits {
+		return absent
 	}
-	return absent
+	for i := range len(digits) {
+		digit := digits[i] - '0'
+		if digit > 9 {
+			return absent
+		}
+		n = 10*n + int64(digit)
+	}
+	if n > 0 && len(digits) < len(s) {
+		return absent
+	}
+	return n
 }

@@ -8,15 +8,6 @@ type anchoredWindow struct{ Numbers }
 
 func newAnchoredWindow(l Numbers) Compiled { return &anchoredWindow{l} }
 
-// Moves reports whether each taking moves the start of s, an anchored window.
-func (s Used) Moves() bool { return s.B&1 != 0 }
-
-// WithMoves returns s with a start that each taking moves.
-func (s Used) WithMoves() Used {
-	s.B |= 1
-	return s
-}
-
 // Decide empties s if its window has ended. A window without units is not open, so its start is
 // now. If each taking moves the start, a taking moves it to now.
 func (l *anchoredWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
@@ -31,25 +22,16 @@ func (l *anchoredWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bo
 	fits := n == 0 || n <= l.Max-s.A
 	ask := max(n, 1)
 	if fits && n > 0 {
-		s = s.inWindow(n, now)
+		s = Used(Anchored(s).with(n, now))
 		ask = 1
 	}
 	wait := s.At + l.Period*l.windowsUntilFits(s.B>>1, ask) - now
 	return s, Told{s.A, max(0, l.FreshAt(s)-now), wait}, fits
 }
 
-// inWindow adds n units to the window of s.
-func (s Used) inWindow(n, now int64) Used {
-	s.A += n
-	if s.Moves() {
-		s.At = now
-	}
-	return s
-}
-
 func (l *anchoredWindow) Charge(s Used, n, inUse, now int64) (Used, int64) {
 	if n = l.owable(n, inUse); n > 0 {
-		s = s.inWindow(n, now)
+		s = Used(Anchored(s).with(n, now))
 	}
 	s.B = s.B&1 | l.owing(s.A, s.B>>1, n)<<1
 	return s, n
@@ -72,7 +54,7 @@ func (*anchoredWindow) Inherit(s Used, units int64) (Used, bool) {
 func (l *anchoredWindow) Refund(s Used, r Refund, _ Entries) Used {
 	n := r.Taken - r.Final
 	opened := r.At == s.At && r.Final == 0 && s.A > n
-	if r.At < s.At || r.At >= s.At+l.Period || s.Moves() || n > s.A || opened {
+	if r.At < s.At || r.At >= s.At+l.Period || Anchored(s).Moves() || n > s.A || opened {
 		return s
 	}
 	s.A -= n
@@ -85,4 +67,25 @@ func (l *anchoredWindow) FreshAt(s Used) int64 {
 		return s.At
 	}
 	return s.At + l.Period*l.windowsUntilFresh(s.B>>1)
+}
+
+// Anchored is the [Used] of an anchored window.
+type Anchored Used
+
+// Moves reports whether each taking moves the start of s.
+func (s Anchored) Moves() bool { return s.B&1 != 0 }
+
+// WithMoves returns s with a start that each taking moves.
+func (s Anchored) WithMoves() Anchored {
+	s.B |= 1
+	return s
+}
+
+// with adds n units to the window of s.
+func (s Anchored) with(n, now int64) Anchored {
+	s.A += n
+	if s.Moves() {
+		s.At = now
+	}
+	return s
 }

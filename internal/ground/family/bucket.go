@@ -1,8 +1,6 @@
 package family
 
 import (
-	"time"
-
 	"github.com/weir-go/weir/internal/ground/arith"
 	"github.com/weir-go/weir/internal/ground/bounds"
 )
@@ -27,7 +25,8 @@ func newBucket(l Numbers) Compiled {
 	return &bucket{l, l.drain(l.Max)}
 }
 
-func (s Used) level() span { return span{s.A, s.B} }
+// levelOf returns the level in s.
+func levelOf(s Used) span { return span{s.A, s.B} }
 
 func (l *bucket) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
 	level := span{s.A - (now - s.At), s.B}
@@ -61,7 +60,7 @@ func (l *bucket) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
 	return Used{now, level.us, level.frac, s.Serial}, Told{inUse, level.ceil(), wait}, fits
 }
 
-func (*bucket) FreshAt(s Used) int64 { return s.At + s.level().ceil() }
+func (*bucket) FreshAt(s Used) int64 { return s.At + levelOf(s).ceil() }
 
 // Charge raises the level to at most twice the full one, and at most 100 years.
 func (l *bucket) Charge(s Used, n, _, _ int64) (Used, int64) {
@@ -69,12 +68,12 @@ func (l *bucket) Charge(s Used, n, _, _ int64) (Used, int64) {
 	if most.us >= bounds.BucketFill {
 		most = span{bounds.BucketFill, 0}
 	}
-	room := l.minus(most, s.level())
+	room := l.minus(most, levelOf(s))
 	if room.us < 0 {
 		return s, 0
 	}
 	n = min(n, l.unitsDrained(room))
-	after := l.plus(s.level(), l.drain(n))
+	after := l.plus(levelOf(s), l.drain(n))
 	s.A, s.B = after.us, after.frac
 	return s, n
 }
@@ -97,20 +96,11 @@ func (l *bucket) Refund(s Used, r Refund, _ Entries) Used {
 	default:
 		worth.us -= s.At - r.At
 	}
-	worth = minSpan(worth, s.level())
+	worth = minSpan(worth, levelOf(s))
 	if r.Ring != nil && r.At != s.At && worth != (span{}) {
 		r.Ring.lower(r.At, whole, worth.ceil(), s.At)
 	}
-	left := l.minus(s.level(), worth)
+	left := l.minus(levelOf(s), worth)
 	s.A, s.B = left.us, left.frac
 	return s
-}
-
-// Queued returns how long a request of n units waits for its turn in a leaky queue. s is the state
-// after its taking. For other algorithms it returns 0.
-func (l *Numbers) Queued(s Used, n int64) time.Duration {
-	if !l.Queues {
-		return 0
-	}
-	return arith.Wait(l.minus(s.level(), l.drain(n)).ceil())
 }

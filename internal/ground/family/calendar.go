@@ -30,22 +30,6 @@ func (l *calendarWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bo
 	return l.DecideIn(l.periods.At(s.At), s, n, now)
 }
 
-// DecideIn is Decide for a state of a calendar limit whose period p has begun and not ended.
-func (l *Numbers) DecideIn(p calendar.Period, s Used, n, now int64) (Used, Told, bool) {
-	fits := n == 0 || n <= l.Max-s.A
-	ask := int64(1)
-	if fits {
-		s.A += n
-	} else {
-		ask = n
-	}
-	end := p.End         // the units fit when this period ends
-	if s.B+ask > l.Max { // or, because of what the next one owes, when that ends
-		end = p.Next
-	}
-	return s, Told{s.A, max(0, freshIn(p, s)-now), end - now}, fits
-}
-
 // Charge passes units above the maximum on to the next period.
 func (l *calendarWindow) Charge(s Used, n, inUse, _ int64) (Used, int64) {
 	return l.chargeWindow(s, n, inUse)
@@ -64,15 +48,4 @@ func (l *calendarWindow) FreshAt(s Used) int64 {
 		return s.At
 	}
 	return freshIn(l.periods.At(s.At), s)
-}
-
-// freshIn is FreshAt for a state of the period p.
-func freshIn(p calendar.Period, s Used) int64 {
-	switch {
-	case s.B > 0:
-		return p.Next
-	case s.A > 0:
-		return p.End
-	}
-	return s.At
 }

@@ -1,7 +1,7 @@
 package family
 
 // distinct counts different values. It is a sliding log with one unit for each value, at the
-// instant of the last request that had it: see slidingLog for the numbers. Entries know their
+// instant of the last request that had it: see [Log] for the numbers. Entries know their
 // values. The latest taking of the state knows no value, and neither does an entry if the store had
 // to forget its value. Such units count like others, but a request with their value takes another
 // unit.
@@ -16,8 +16,8 @@ func newDistinct(l Numbers) Compiled {
 	return &distinct{slidingLog{l}}
 }
 
-func (l *distinct) Decide(s Used, n, now int64, log Entries) (Used, Told, bool) {
-	s = l.asOf(s, now, log)
+func (l *distinct) Decide(used Used, n, now int64, log Entries) (Used, Told, bool) {
+	s := l.asOf(used, now, log)
 	inUse, moved := s.Sum()+s.Pending(), uint32(0)
 	if n > 0 || s.Pending() > 0 {
 		moved = log.OfValue(s.Head())
@@ -41,35 +41,38 @@ func (l *distinct) Decide(s Used, n, now int64, log Entries) (Used, Told, bool) 
 			}
 		}
 	}
-	return s, t, fits
+	return Used(s), t, fits
 }
 
 // Charge charges nothing: no request has more values at its end.
 func (*distinct) Charge(s Used, _, _, _ int64) (Used, int64) { return s, 0 }
 
 // Inherit takes the units for values that the log does not know.
-func (*distinct) Inherit(s Used, units int64) (Used, bool) { return LogOf(units, s.At), true }
+func (*distinct) Inherit(s Used, units int64) (Used, bool) {
+	return Used(LogOf(units, s.At)), true
+}
 
 // Refund forgets the value of a taking if the value was new then, and no later request had it. A
 // final cost above 0 is 1, so nothing is refunded.
-func (l *distinct) Refund(s Used, r Refund, log Entries) Used {
+func (l *distinct) Refund(used Used, r Refund, log Entries) Used {
+	s := Log(used)
 	i := log.OfValue(s.Head())
 	if i == 0 || r.Final > 0 || log.IsSeenAgain(i) {
-		return s
+		return Used(s)
 	}
 	at, units, _ := log.Entry(i)
 	if at != r.At {
-		return s
+		return Used(s)
 	}
 	log.SetUnits(i, 0)
 	s.B -= units << 16
 	if s.Latest() > 0 {
-		return s
+		return Used(s)
 	}
 	for i, next := s.Head(), uint32(0); i != 0; i = next {
 		if at, units, next = log.Entry(i); units > 0 {
 			s.At = at
 		}
 	}
-	return s
+	return Used(s)
 }

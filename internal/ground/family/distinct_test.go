@@ -29,7 +29,8 @@ func (v *named) OfValue(head uint32) uint32 {
 func (v *named) IsSeenAgain(i uint32) bool { return v.again[i] }
 
 // store gives what is pending in s its place.
-func (v *named) store(s Used, now int64) Used {
+func (v *named) store(used Used, now int64) Used {
+	s := Log(used)
 	var list []uint32
 	moved := v.OfValue(s.Head())
 	for i := s.Head(); i != 0; i = v.entries[i].next {
@@ -56,7 +57,7 @@ func (v *named) store(s Used, now int64) Used {
 			v.entries[list[n-1]].next = i
 		}
 	}
-	return Used{At: now}.WithLog(s.Sum()+1, latest, list[0], own)
+	return Used(Log{At: now}.With(s.Sum()+1, latest, list[0], own))
 }
 
 // distinctKey is a key under a limit that counts values, with the values that it has by the
@@ -148,7 +149,7 @@ func TestDistinctByItsDefinition(t *testing.T) {
 // refund returns a value that may have been new at now.
 func (k *distinctKey) refund(t *testing.T, value string, now int64) {
 	t.Helper()
-	i := k.log.OfValue(k.used.Head())
+	i := k.log.OfValue(Log(k.used).Head())
 	returns := i != 0 && !k.log.again[i] && k.log.entries[i].at == now
 	k.used = k.Refund(k.used, Refund{Taken: 1, At: now, Now: now}, k.log)
 	if returns {

@@ -6,6 +6,8 @@
 package family
 
 import (
+	"time"
+
 	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/internal/ground/arith"
 	"github.com/weir-go/weir/limits"
@@ -19,7 +21,7 @@ import (
 //	fixed window     start of the window  units in it            units that the next one owes
 //	anchored window  start of the window  units in it            bit 0: each taking moves the start;
 //	                                                             above: units that the next one owes
-//	sliding log      last taking          earlier takings        see slidingLog
+//	sliding log      last taking          earlier takings        see Log
 //	distinct         as a sliding log, with one unit for each value
 //	calendar         start of the period  units in it            units that the next one owes
 //	ban              start of the period  end of the ban;        units in it
@@ -93,15 +95,12 @@ type Entries interface {
 
 // Numbers is what every family needs of a limit.
 type Numbers struct {
-	Given  limits.Limit
-	Max    int64 // the most units that fit at one instant
-	Period int64
-
+	Given limits.Limit
+	window
+	rate
 	algorithm.Traits // of the algorithm
 
 	scale [2]int64 // limits of one algorithm and scale read a state alike
-	p, q  int64    // one unit comes every p/q µs, in lowest terms
-	unit  span     // p/q µs
 }
 
 // families has the constructor of each algorithm.
@@ -122,13 +121,12 @@ var families = [...]func(Numbers) Compiled{
 // Compile compiles a legal limit.
 func Compile(given limits.Limit) (Compiled, Numbers) {
 	l := Numbers{
-		Given: given, Max: given.Burst(), Period: given.Rate().Period.Microseconds(),
+		Given:  given,
+		window: window{given.Burst(), given.Rate().Period.Microseconds()},
 		Traits: algorithm.Of(given.Algorithm()).Traits,
 	}
 	if units := given.Rate().Units; units > 0 { // a concurrency limit has no rate
-		g := arith.GCD(units, l.Period)
-		l.p, l.q = l.Period/g, units/g
-		l.unit = span{l.p / l.q, l.p % l.q}
+		l.rate = newRate(units, l.Period)
 	}
 	l.scale = [2]int64{l.Period}
 	compiled := families[given.Algorithm()](l)
@@ -151,7 +149,7 @@ func (l *Numbers) Carries(from *Numbers) bool {
 func (l *Numbers) Size(s Used) int64 {
 	switch {
 	case l.Lists:
-		return s.Sum()
+		return Log(s).Sum()
 	case l.Bans:
 		return s.B
 	}
@@ -180,4 +178,13 @@ func (l *Numbers) Describe(d *limits.Decision, n int64, t Told, fits bool) {
 	if l.Held {
 		d.EffectiveWindow = limits.Never
 	}
+}
+
+// Queued returns how long a request of n units waits for its turn in a leaky queue. s is the state
+// after its taking. For other algorithms it returns 0.
+func (l *Numbers) Queued(s Used, n int64) time.Duration {
+	if !l.Queues {
+		return 0
+	}
+	return arith.Wait(l.minus(levelOf(s), l.drain(n)).ceil())
 }

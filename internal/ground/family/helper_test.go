@@ -143,7 +143,8 @@ func (e entries) IsSeenAgain(uint32) bool        { return false }
 
 // store gives what is pending in s its place: it is the latest taking. The one before it needs an
 // entry.
-func (e *entries) store(s Used, now int64) Used {
+func (e *entries) store(used Used, now int64) Used {
+	s := Log(used)
 	if *e == nil {
 		*e = make(entries)
 	}
@@ -164,12 +165,12 @@ func (e *entries) store(s Used, now int64) Used {
 		}
 		tail = added
 	}
-	return Used{At: now}.WithLog(s.Sum()+s.Pending(), latest, head, tail)
+	return Used(Log{At: now}.With(s.Sum()+s.Pending(), latest, head, tail))
 }
 
 // cut ends the list of s behind its last entry.
 func (e entries) cut(s Used) {
-	if last := e[s.Tail()]; last != nil {
+	if last := e[Log(s).Tail()]; last != nil {
 		last.next = 0
 	}
 }
@@ -222,7 +223,7 @@ func parse(t *testing.T, text string) (s step) {
 // after Reset. Wait is the least wait at which the units of a step that was denied fit, or one unit
 // where nothing is left.
 func (k *key) untrue(s step, o outcome) string {
-	switch level := k.used.level(); {
+	switch level := levelOf(k.used); {
 	case k.Held:
 		return "" // it has no instants
 	case k.Drains && (level.us < 0 || level.frac < 0 || level.frac >= k.q):

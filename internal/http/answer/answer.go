@@ -57,6 +57,7 @@ func TellUndecided(w http.ResponseWriter, err error) {
 // Content types of answers.
 const (
 	Problem = "application/problem+json" // RFC 9457
+	JSON    = "application/json"
 	Text    = "text/plain; charset=utf-8"
 )
 

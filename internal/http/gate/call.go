@@ -8,7 +8,6 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
-	"github.com/weir-go/weir/internal/http/answer"
 	"github.com/weir-go/weir/internal/http/watch"
 	"github.com/weir-go/weir/limits"
 )
@@ -34,6 +33,7 @@ type Refusal struct {
 	Err     error         // the context's, if Status is 0
 	Detail  string        // the detail of a problem document
 	Wait    time.Duration // until the call may be repeated; 0: no wait helps
+	TooLong bool          // Wait is above headers.Options.MaxRetryAfter
 	Outcome core.Outcome
 
 	violated []string
@@ -149,10 +149,10 @@ func (g *Gate[R]) admitCall(ctx context.Context, request R, o *core.Outcome,
 
 // refuse returns the refusal of o, whose fields are in h.
 func (g *Gate[R]) refuse(h http.Header, o *core.Outcome, a *answering) *Refusal {
-	retry, status := answer.RetryAfter(h), o.Status()
+	retry, status := told(h, o), o.Status()
 	return &Refusal{
 		Status: status, Detail: string(appendDetail(nil, retry, o, status)), Wait: g.wait(retry, o),
-		Outcome: *o, violated: a.violated,
+		TooLong: headers.TooLong(h), Outcome: *o, violated: a.violated,
 	}
 }
 

@@ -3,7 +3,9 @@ package gate
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
@@ -19,14 +21,18 @@ func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, statu
 	retry := answer.RetryAfter(w.Header())
 	var room [128]byte
 	b := answer.AppendProblem((*body)[:0], answer.Document{
-		Status: status, Detail: appendDetail(room[:0], retry, o, status), Retry: retry,
+		Status: status, Detail: appendDetail(room[:0], told(w.Header(), o), o, status), Retry: retry,
 		Bots: read == headers.Bots,
 	})
 	if violated != nil && status == http.StatusTooManyRequests { // else no policy was violated
 		b = appendViolated(b, o, violated)
 	}
 	b = append(b, '}', '\n')
-	answer.WriteUncached(w, r, status, answer.Problem, b)
+	media := answer.Problem
+	if read == headers.Bots {
+		media = answer.JSON
+	}
+	answer.WriteUncached(w, r, status, media, b)
 	*body = b
 	answer.Bodies.Put(body)
 }
@@ -40,10 +46,10 @@ func PlainText(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 
 // plainText returns the explanation of writeProblem as plain text.
 func plainText(w http.ResponseWriter, o *core.Outcome, status int) []byte {
-	return append(appendDetail(nil, answer.RetryAfter(w.Header()), o, status), '\n')
+	return append(appendDetail(nil, told(w.Header(), o), o, status), '\n')
 }
 
-// appendDetail appends an explanation of the answer, with the wait of Retry-After.
+// appendDetail appends an explanation of the answer, with a wait that told has returned.
 func appendDetail(b []byte, retry string, o *core.Outcome, status int) []byte {
 	switch {
 	case o.Verdict() != core.Denied:
@@ -56,6 +62,15 @@ func appendDetail(b []byte, retry string, o *core.Outcome, status int) []byte {
 		b = append(b, "Too many requests"...)
 	}
 	return answer.AppendRetry(b, retry)
+}
+
+// told returns the wait that the text of an answer tells, in seconds: that of Retry-After in h, or
+// that of o if the header options have left Retry-After out for its length.
+func told(h http.Header, o *core.Outcome) string {
+	if wait := o.RetryAfter(); headers.TooLong(h) && wait != limits.Never {
+		return strconv.FormatInt(int64((wait-1)/time.Second)+1, 10)
+	}
+	return answer.RetryAfter(h)
 }
 
 // appendViolated appends the extension member of the IETF draft, with the names of the rules that

@@ -34,6 +34,9 @@ type Config[R any] struct {
 
 	// OutcomeInContext has Attach store the outcome of each request.
 	OutcomeInContext bool
+
+	// DrainLimit is the most bytes that [answer.Drain] reads. 0: answer.DrainLimit.
+	DrainLimit int64
 }
 
 // Framework is what a gate needs of a framework.
@@ -91,6 +94,7 @@ type Gate[R any] struct {
 	undecided     *undecided
 	bridged       bridged
 	denied        func(http.ResponseWriter, R, core.Outcome) error
+	drainLimit    int64
 	skipPreflight bool
 	preflights    atomic.Int64 // requests that SkipPreflight let pass
 	context       func(R) context.Context
@@ -111,6 +115,7 @@ func New[R any](config Config[R]) (*Gate[R], error) {
 		options:       clone(config.Headers),
 		undecided:     &undecided{logger: config.Logger},
 		denied:        config.Denied,
+		drainLimit:    cmp.Or(config.DrainLimit, answer.DrainLimit),
 		skipPreflight: config.SkipPreflight,
 		context:       config.Context,
 		committed:     config.Committed,
@@ -255,6 +260,7 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 	if o.Verdict() == core.Unavailable {
 		answer.TellUndecided(w, o.Err())
 	}
+	answer.Drain(w, r, g.drainLimit)
 	// Otherwise there are no fields to delete, which saves a fifth of a denial.
 	if begun || g.options.Custom != nil || g.options.ShadowField != "" {
 		answer.DeleteContent(w.Header())

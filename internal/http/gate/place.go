@@ -27,7 +27,7 @@ var ErrSwapped = errors.New("gate: the request went on, with another writer")
 // proceed calls next for a request that may go on.
 func (g *Gate[R]) proceed(w http.ResponseWriter, request R, o *core.Outcome,
 	next func(http.ResponseWriter, R) error) error {
-	if g.options.NotOnRedirects || g.waits.Load() {
+	if g.options.NotOnRedirects || g.options.NotOnStorable || g.waits.Load() {
 		return g.proceedWatched(w, request, o, next)
 	}
 	if g.restores || o.Len() == 0 || !g.looks(o.At(0).Decision.At) {
@@ -52,8 +52,7 @@ func (g *Gate[R]) looks(at int64) bool {
 	return true
 }
 
-// proceedWatched is proceed with a writer that waits for the status. With
-// headers.Options.NotOnRedirects it deletes the fields if the answer is a redirect.
+// proceedWatched is proceed with a writer that waits for the status, which may delete the fields.
 func (g *Gate[R]) proceedWatched(w http.ResponseWriter, request R, o *core.Outcome,
 	next func(http.ResponseWriter, R) error) error {
 	h := w.Header()
@@ -64,8 +63,8 @@ func (g *Gate[R]) proceedWatched(w http.ResponseWriter, request R, o *core.Outco
 	told := false
 	onStatus := func(status int) {
 		told = true
-		if g.options.NotOnRedirects && 300 <= status && status < 400 &&
-			status != http.StatusNotModified { // a 304 leads nowhere
+		if g.options.NotOnRedirects && isRedirect(status) ||
+			g.options.NotOnStorable && isStorable(h) {
 			headers.Delete(h)
 			return
 		}
@@ -76,4 +75,9 @@ func (g *Gate[R]) proceedWatched(w http.ResponseWriter, request R, o *core.Outco
 		kept.Restore(h)
 	}
 	return err
+}
+
+// isRedirect reports whether a status leads elsewhere. A 304 does not.
+func isRedirect(status int) bool {
+	return 300 <= status && status < 400 && status != http.StatusNotModified
 }

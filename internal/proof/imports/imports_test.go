@@ -23,10 +23,10 @@ var mayImport = map[string][]string{
 		"internal/ground/calendar"},
 	"limits/backends":   {"internal/ground/isnil", "limits"},
 	"limits/limitstest": {"internal/proof/testrun", "limits/backends"},
-	"memory":            {"internal/ground/call", "internal/ground/family"},
-	"remote":            {"internal/ground/endings"},
+	"memory":            {"internal/ground/call", "internal/ground/family", "internal/ground/keyhash"},
+	"remote":            {"internal/ground/endings", "internal/ground/keyhash"},
 	"core":              {"internal/ground/endings", "internal/ground/failure", "internal/ground/list", "memory"},
-	"redisbackend":      {"internal/ground/family", "redisbackend/internal/line", "remote"},
+	"redisbackend":      {"redisbackend/internal/line", "redisbackend/internal/wire", "remote"},
 	"headers":           {"core"},
 	"keyfuncs":          {"core", "internal/ground/address", "internal/ground/unseen"},
 	"nethttp":           {"internal/http/gate"},
@@ -35,16 +35,21 @@ var mayImport = map[string][]string{
 	"shed/internal/adaptive": {"internal/ground/shedlimit"},
 	"tokens":                 {"nethttp"},
 	"plans":                  {"internal/ground/failure"},
-	"policy":                 {"headers", "keyfuncs", "shed"},
-	"stats":                  {"core"},
-	"admin":                  {"internal/http/hostname", "stats"},
-	"client":                 {"client/internal/quota", "core", "internal/http/pacing"},
-	"chimw":                  {"keyfuncs", "nethttp", "shed"},
-	"ginmw":                  {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
-	"echomw":                 {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
+	"policy": {"headers", "internal/files/document", "internal/files/follow", "keyfuncs",
+		"shed"},
+	"stats":  {"core"},
+	"admin":  {"internal/http/hostname", "internal/http/operator", "stats"},
+	"client": {"client/internal/quota", "core", "internal/http/pacing"},
+	"chimw":  {"keyfuncs", "nethttp", "shed"},
+	"ginmw":  {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
+	"echomw": {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
 
 	"client/internal/quota": {},
 
+	"internal/files/document": {},
+	"internal/files/follow":   {},
+
+	"internal/http/operator":     {"limits"},
 	"internal/http/gate":         {"headers", "internal/http/answer", "internal/http/watch"},
 	"internal/ground/call":       {"limits/backends"},
 	"internal/ground/family":     {"limits"},
@@ -52,6 +57,7 @@ var mayImport = map[string][]string{
 	"internal/ground/failure":    {"limits"},
 	"internal/ground/perbackend": {"limits/backends"},
 	"redisbackend/internal/line": {"internal/ground/list", "internal/ground/slot"},
+	"redisbackend/internal/wire": {"internal/ground/family", "limits/backends"},
 	"internal/http/shedgate":     {"internal/http/watch"},
 }
 
@@ -66,7 +72,7 @@ func mayReach(path string) (all []string) {
 // standardLibraryOnly lists the packages that depend on the standard library alone.
 var standardLibraryOnly = []string{"", "admin", "client", "client/internal/quota", "core",
 	"headers", "keyfuncs", "limits", "limits/backends", "limits/limitstest", "memory",
-	"nethttp", "shed", "stats", "tokens"}
+	"nethttp", "redisbackend/internal/wire", "shed", "stats", "tokens"}
 
 // forTests says what no package of the library imports, and why go.mod requires it all the same: it is
 // in the list of modules of every program that requires weir.
@@ -84,6 +90,8 @@ var mayImportOf = map[string][]string{
 	"echomw": {"github.com/labstack/echo/v4"},
 	"plans":  {"github.com/hashicorp/golang-lru/v2"},
 	"policy": {"go.yaml.in/yaml/v4"},
+
+	"internal/files/document": {"go.yaml.in/yaml/v4"},
 }
 
 type pkg struct {
@@ -206,7 +214,8 @@ func TestGoModRequiresWhatTheLibraryImports(t *testing.T) {
 	importedBy := func(required string) (all []string) {
 		for _, p := range packages {
 			from, ours := inModule(p.ImportPath)
-			if ours && isPartOfTheLibrary(from) && slices.ContainsFunc(p.Imports, func(imported string) bool {
+			theirs := isPartOfTheLibrary(from) || strings.HasPrefix(from, "internal/files/")
+			if ours && theirs && slices.ContainsFunc(p.Imports, func(imported string) bool {
 				return imported == required || strings.HasPrefix(imported, required+"/")
 			}) {
 				all = append(all, from)

@@ -24,6 +24,7 @@ func runBehaviour[R any](t *testing.T, a Adapter[R]) {
 		{"a response streams", testStreaming[R], ""},
 		{"HTTP/2 works unchanged", testHTTP2[R], HTTP2},
 		{"the controller of the response reaches the connection", testController[R], ""},
+		{"the body of a denied upload is read before the answer", testUpload[R], HTTP2},
 		{"a panic is answered by the recoverer outside", testPanic[R](Outside), ""},
 		{"a panic is answered by the recoverer inside", testPanic[R](Inside), ""},
 		{"an aborted response stays aborted", testAbort[R], Aborts},

@@ -3,6 +3,7 @@ package parity
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -175,6 +176,9 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 				func(c *Config[R]) { c.Headers.Show = headers.OnDenial })},
 		"no fields but Retry-After": {
 			Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Show = headers.Omit })},
+		"a wait too long for Retry-After": {
+			Site: with(perMinute("per-client", 1),
+				func(c *Config[R]) { c.Headers.MaxRetryAfter = 59 * time.Second })},
 		"a document that libraries of bots read": {
 			Site: with(perMinute("per-client", 1),
 				func(c *Config[R]) { c.Headers.Body = headers.Bots })},
@@ -191,6 +195,10 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 				c.Rules[0].FinalCost = func(core.Result) int64 { return 1 }
 			}),
 			Extra: statuses,
+		},
+		"an answer that caches may store, without fields": {
+			Site:  with(perMinute("site", 3), func(c *Config[R]) { c.Headers.NotOnStorable = true }),
+			Extra: storable,
 		},
 		"a denial shows only what was denied": {Site: &Config[R]{
 			Config: core.Config[R]{Rules: []core.Rule[R]{
@@ -223,6 +231,20 @@ var statuses = map[string]http.Handler{
 		w.WriteHeader(http.StatusFound)
 	}),
 	"/same": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) }),
+}
+
+// storable are handlers that answer with a Cache-Control.
+var storable = map[string]http.Handler{
+	"/public":  cacheControl("public, max-age=60"),
+	"/private": cacheControl("private, max-age=60"),
+	"/shared":  cacheControl("s-maxage=60"),
+}
+
+func cacheControl(text string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Cache-Control", text)
+		io.WriteString(w, text)
+	})
 }
 
 // start is the instant at which every scenario starts: the beginning of a day.

@@ -15,9 +15,9 @@ import (
 // says then, and the test whose worlds show it.
 var defects = []struct{ name, by, file, now, then string }{
 	{
-		"ends are looked for after the denial", "TestSeeds$", "core/decide.go",
-		"	own := l.ownEndings(charges)\n	err := call.Take(ctx, l.backend, charges, decisions)\n",
-		"	err := call.Take(ctx, l.backend, charges, decisions)\n	own := l.ownEndings(charges)\n",
+		"ends are looked for after the denial", "TestSeeds$", "core/ruleset.go",
+		"	own := set.ownEndings(charges)\n	err := call.Take(ctx, set.backend, charges, decisions)\n",
+		"	err := call.Take(ctx, set.backend, charges, decisions)\n	own := set.ownEndings(charges)\n",
 	},
 	{
 		"a refund is sent twice", "TestSeeds$", "internal/ground/endings/endings.go",
@@ -54,7 +54,7 @@ var defects = []struct{ name, by, file, now, then string }{
 		"int64 { return b.spendFor - now.since(b.sent) }", "int64 { return b.spendFor - now.since(b.sent) + 1_000_000 }",
 	},
 	{
-		"ends to all servers go in one call", "ASilentServer", "redisbackend/settle.go", "		return server\n",
+		"ends to all servers go in one call", "ASilentServer", "redisbackend/bare.go", "		return server\n",
 		"		_ = server\n",
 	},
 	{

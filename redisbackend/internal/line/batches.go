@@ -12,18 +12,8 @@ import (
 // A call sends its jobs in few batches. A batch is one run of a script: its jobs have the script,
 // the partition and the instant in common, and share the fixed cost of a run.
 
-const (
-	// MaxWeight is the weight, in keys, at which a call is full: scripts must not block the server
-	// for more than a millisecond.
-	MaxWeight = 128
-
-	// numberSize is the longest text of a number in a reply.
-	numberSize = len(" 9007199254740991")
-
-	// UnitsWeight is how many units of a concurrency limit weigh as much as a key: the script
-	// writes each of them.
-	UnitsWeight = 8
-)
+// numberSize is the longest text of a number in a reply.
+const numberSize = len(" 9007199254740991")
 
 // batch is the jobs of one run of a script.
 type batch struct {
@@ -50,11 +40,11 @@ type batches struct {
 }
 
 // plan puts jobs into batches, one for each destination, and writes their arguments.
-func (bs *batches) plan(jobs []*Job, locate *Partitioner) {
+func (bs *batches) plan(jobs []*Job, locate Partitioner) {
 	for _, j := range jobs {
 		at := destination{script: j.Script, instant: j.Instant}
 		if locate != nil {
-			at.partition, _, _ = (*locate)(j.Keys[0]) // if it fails, so will the run
+			at.partition, _, _ = locate(j.Keys[0]) // if it fails, so will the run
 		}
 		b := bs.to(at)
 		b.jobs = append(b.jobs, j)
@@ -168,10 +158,10 @@ func (bs *batches) sortByForm(jobs []*Job) {
 	}
 }
 
-// send makes a call that sends jobs to one of the servers of ls. Each batch has an error of its own.
-func (bs *batches) send(ctx context.Context, ls *Lines, clock *serverClock, jobs []*Job) {
-	bs.plan(jobs, ls.partitioner.Load())
-	ls.run(ctx, clock, bs.list)
+// send makes a call that sends jobs to one of the servers of c. Each batch has an error of its own.
+func (bs *batches) send(ctx context.Context, c *caller, clock *serverClock, jobs []*Job) {
+	bs.plan(jobs, c.partition())
+	run(ctx, c, clock, bs.list)
 	// A Cluster rejects a script with keys of several slots, or of a slot that is being moved. The
 	// script did not run, so each of its jobs goes in a script of its own. Other batches keep
 	// their replies.
@@ -185,7 +175,7 @@ func (bs *batches) send(ctx context.Context, ls *Lines, clock *serverClock, jobs
 		failed = true
 		crosses := redis.HasErrorPrefix(err, "CROSSSLOT")
 		if b.Divisible && crosses {
-			ls.LearnSlots()
+			c.learnSlots()
 		}
 		if b.Divisible && (crosses || redis.HasErrorPrefix(err, "TRYAGAIN")) {
 			apart = append(apart, b.jobs...)
@@ -198,10 +188,10 @@ func (bs *batches) send(ctx context.Context, ls *Lines, clock *serverClock, jobs
 			b.jobs = append(b.jobs, j)
 			bs.write(b)
 		}
-		ls.run(ctx, clock, bs.list[sent:])
+		run(ctx, c, clock, bs.list[sent:])
 	}
 	// All work is in the condition: sendAgain waits, then sends, and returns false to stop.
-	for wait := firstWait; failed && wait <= lastWait && bs.sendAgain(ctx, ls, clock, wait); wait *= 2 {
+	for wait := firstWait; failed && wait <= lastWait && bs.sendAgain(ctx, c, clock, wait); wait *= 2 {
 	}
 }
 
@@ -214,7 +204,7 @@ const (
 // sendAgain waits and then sends batches again that failed for a half moved slot. It returns false
 // if there are none or ctx ends.
 func (bs *batches) sendAgain(
-	ctx context.Context, ls *Lines, clock *serverClock, wait time.Duration,
+	ctx context.Context, c *caller, clock *serverClock, wait time.Duration,
 ) bool {
 	var again []*batch
 	for _, b := range bs.list {
@@ -235,8 +225,19 @@ func (bs *batches) sendAgain(
 	for _, b := range again {
 		b.command, b.Err = nil, nil
 	}
-	ls.run(ctx, clock, again)
+	run(ctx, c, clock, again)
 	return true
+}
+
+// run runs batches. Each gets an error of its own.
+func run(ctx context.Context, c *caller, clock *serverClock, list []*batch) {
+	calls := make([]*ScriptCall, len(list))
+	for i, b := range list {
+		b.expect(clock)
+		b.Once = b.Once || c.once // see unrepeatedCommand
+		calls[i] = &b.ScriptCall
+	}
+	Run(ctx, c.client, calls...)
 }
 
 // expect prepares b for its reply, which bears an instant of clock.
@@ -299,23 +300,6 @@ func (b *batch) Receive(r *Reply) (err error) {
 		}
 	}
 	return err
-}
-
-// receive reads the numbers of j, or an error about the value of its key. It returns false if
-// there are too few numbers.
-func (j *Job) receive(r *Reply) bool {
-	j.Numbers = j.Numbers[:0]
-	if j.Err = r.error(); j.Err != nil {
-		return true
-	}
-	for len(j.Numbers) < j.Width {
-		n, ok := r.Number()
-		if !ok {
-			return false
-		}
-		j.Numbers = append(j.Numbers, n)
-	}
-	return true
 }
 
 // A ClusterClient sends a command up to MaxRedirects times again to find the server of its keys.

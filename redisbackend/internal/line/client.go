@@ -2,6 +2,7 @@ package line
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -75,7 +76,11 @@ func bySlot(client processor) Partitioner {
 	return func(name string) (any, processor, error) { return slot.Of(name), client, nil }
 }
 
-// callsOf returns how many calls to one server may be under way: PoolSize, 16 at most.
+// mostCalls bounds the calls to one server if the pool of the client is larger, or hidden as that of
+// an auto-pipeliner.
+const mostCalls = 16
+
+// callsOf returns how many calls to one server may be under way: PoolSize, mostCalls at most.
 func callsOf(client redis.Scripter) int {
 	size := 0
 	switch client := client.(type) {
@@ -136,4 +141,42 @@ func (c unqueued) Process(ctx context.Context, cmd redis.Cmder) error {
 	_ = pipe.Process(ctx, cmd) // only adds it to pipe
 	_, err := pipe.Exec(ctx)
 	return err
+}
+
+// caller makes calls through a client.
+type caller struct {
+	client      redis.Scripter
+	once        bool                        // it would send calls again: see unrepeatedCommand
+	redirects   bool                        // it follows redirections of a Cluster, or may
+	partitioner atomic.Pointer[Partitioner] // nil: one script decides all keys
+}
+
+// begin makes c call through client, which may spread keys over servers.
+func (c *caller) begin(client redis.Scripter, spreads bool) {
+	c.client = client
+	if locate := partitionerOf(client); locate != nil && spreads {
+		c.partitioner.Store(&locate)
+	}
+	_, isSingle := client.(Single)
+	_, isCluster := client.(Cluster)
+	_, isRing := client.(Ring)
+	c.once, c.redirects = isCluster || isRing, !isSingle && !isRing
+}
+
+// learnSlots is [Lines.LearnSlots].
+func (c *caller) learnSlots() bool {
+	hiding, ok := c.client.(processor)
+	if ok && c.partitioner.Load() == nil {
+		locate := bySlot(hiding)
+		c.partitioner.CompareAndSwap(nil, &locate)
+	}
+	return ok
+}
+
+// partition is [Lines.Partition].
+func (c *caller) partition() Partitioner {
+	if p := c.partitioner.Load(); p != nil {
+		return *p
+	}
+	return nil
 }

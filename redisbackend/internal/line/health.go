@@ -41,6 +41,10 @@ const (
 	// maxProbes is how many probes may be under way beyond maxCalls.
 	maxProbes = 4
 
+	// fastAnswer is how fast the latest answer of a server must have been for inline calls: then a
+	// caller's time suffices for a new connection, too.
+	fastAnswer = 2 * time.Millisecond
+
 	// wellFor is how long a decision counts as a sign that its server is well.
 	wellFor = time.Minute
 )

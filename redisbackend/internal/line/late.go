@@ -7,6 +7,16 @@ import (
 	"time"
 )
 
+const (
+	// CallTimeout is how long a call may take, whatever the deadlines of its callers. It is long
+	// enough to connect over a slow network.
+	CallTimeout = time.Second
+
+	// LongestCall is how long a call may really take: calls that start within an eighth of
+	// CallTimeout share a context.
+	LongestCall = 9 * CallTimeout / 8
+)
+
 // A process that has more goroutines to run than CPU time reads its replies late. That is no fault
 // of the server. So a request whose context has ended waits on, for a second at most, while this
 // process runs late and other replies come in. For example goroutines wait 20 ms until they run,

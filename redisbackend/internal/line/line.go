@@ -39,14 +39,6 @@ const (
 	// callEvery is the pause before each further call. A job waits longer only if maxCalls calls
 	// are under way.
 	callEvery = 500 * time.Microsecond
-
-	// CallTimeout is how long a call may take, whatever the deadlines of its callers. It is long
-	// enough to connect over a slow network.
-	CallTimeout = time.Second
-
-	// LongestCall is how long a call may really take: calls that start within an eighth of
-	// CallTimeout share a context.
-	LongestCall = 9 * CallTimeout / 8
 )
 
 func newLine(lines *Lines, name string) *Line {
@@ -119,10 +111,6 @@ func (l *Line) mayCallLocked(now time.Time) bool {
 		(l.calls < freeCalls || l.queue.weight >= MaxWeight || l.health.failures > 0 ||
 			now.Sub(l.begunAt) >= callEvery)
 }
-
-// fastAnswer is how fast the latest answer of a server must have been for inline calls: then a
-// caller's time suffices for a new connection, too.
-const fastAnswer = 2 * time.Millisecond
 
 // mayCallInlineLocked reports whether a caller with this context may make its call inline. Such a
 // call must end when the caller would leave.
@@ -305,7 +293,7 @@ func (l *Line) WithoutTLS(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.health.answeredAt.IsZero() {
-		return WithoutTLS(err, l.lines.client)
+		return WithoutTLS(err, l.lines.caller.client)
 	}
 	return err
 }

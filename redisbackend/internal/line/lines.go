@@ -14,9 +14,7 @@ import (
 
 // Lines are the lines to the servers of a client.
 type Lines struct {
-	client     redis.Scripter
-	once       bool // the client would send calls again: see unrepeatedCommand
-	redirects  bool // the client follows redirections of a Cluster, or may
+	caller     caller
 	endsOnTime bool // see endsCallsOnTime
 	maxCalls   int  // under way to each server
 	Logger     *slog.Logger
@@ -27,10 +25,9 @@ type Lines struct {
 	// them. They waited before the call of these others began.
 	deny func(q *Queue, answered []*Job, begun time.Time) []*Job
 
-	partitioner atomic.Pointer[Partitioner] // nil: one script decides all keys
-	only        *Line                       // nil: there are several servers
-	serverOf    func(name string) (*redis.Client, error)
-	learn       func(ctx context.Context, name string) error // once before serverOf; or nil
+	only     *Line // nil: there are several servers
+	serverOf func(name string) (*redis.Client, error)
+	learn    func(ctx context.Context, name string) error // once before serverOf; or nil
 
 	known    atomic.Bool // learn has succeeded
 	mu       sync.Mutex
@@ -44,15 +41,9 @@ type learning struct {
 	err  error
 }
 
-const (
-	// mostCalls bounds maxCalls if the pool of the client is larger, or hidden as that of an
-	// auto-pipeliner.
-	mostCalls = 16
-
-	// maxLines is how many lines are kept. The servers of a Cluster come and go. Above maxLines
-	// idle lines are dropped.
-	maxLines = 64
-)
+// maxLines is how many lines are kept. The servers of a Cluster come and go. Above maxLines idle
+// lines are dropped.
+const maxLines = 64
 
 // NewLines returns the lines to the servers of client, which may spread keys over them. deny is
 // the field of Lines.
@@ -61,17 +52,11 @@ func NewLines(
 	logger *slog.Logger,
 ) *Lines {
 	ls := &Lines{
-		client: client, maxCalls: callsOf(client), Logger: logger, Patience: quietFor, deny: deny,
+		maxCalls: callsOf(client), Logger: logger, Patience: quietFor, deny: deny,
 	}
-	if locate := partitionerOf(client); locate != nil && spreads {
-		ls.partitioner.Store(&locate)
-	}
-	_, isSingle := client.(Single)
-	_, isRing := client.(Ring)
-	ls.redirects = !isSingle && !isRing
+	ls.caller.begin(client, spreads)
 	switch client := client.(type) {
 	case Cluster:
-		ls.once = true
 		ls.serverOf = func(name string) (*redis.Client, error) {
 			return client.MasterForKey(context.Background(), name) // no I/O after learn
 		}
@@ -80,7 +65,6 @@ func NewLines(
 			return err
 		}
 	case Ring:
-		ls.once = true
 		ls.serverOf = client.GetShardClientForKey
 	default:
 		ls.endsOnTime = endsCallsOnTime(client)
@@ -91,22 +75,10 @@ func NewLines(
 
 // LearnSlots makes the backend group keys by slot from now on, after a CROSSSLOT error has shown
 // that the client hides a Cluster. It returns false if the client cannot be asked slot by slot.
-func (ls *Lines) LearnSlots() bool {
-	hiding, ok := ls.client.(processor)
-	if ok && ls.partitioner.Load() == nil {
-		locate := bySlot(hiding)
-		ls.partitioner.CompareAndSwap(nil, &locate)
-	}
-	return ok
-}
+func (ls *Lines) LearnSlots() bool { return ls.caller.learnSlots() }
 
 // Partition returns the partitioner. It is nil if one script decides all keys.
-func (ls *Lines) Partition() Partitioner {
-	if p := ls.partitioner.Load(); p != nil {
-		return *p
-	}
-	return nil
-}
+func (ls *Lines) Partition() Partitioner { return ls.caller.partition() }
 
 // ServerNow returns the server that keeps a name, or nil if it is the only one or not known yet.
 func (ls *Lines) ServerNow(name string) *redis.Client {
@@ -127,7 +99,7 @@ func (ls *Lines) LineOf(ctx context.Context, name string) (*Line, error) {
 	}
 	if ls.learn != nil && !ls.known.Load() {
 		if err := ls.learnFirst(ctx, name); err != nil {
-			return nil, WithoutTLS(Advised(err), ls.client)
+			return nil, WithoutTLS(Advised(err), ls.caller.client)
 		}
 	}
 	server, err := ls.serverOf(name)
@@ -235,17 +207,6 @@ func (ls *Lines) MayBeLate(err error) bool {
 	return ls.late.within(ls.late.measure(), time.Second) >= lateEnough
 }
 
-// run runs batches. Each gets an error of its own.
-func (ls *Lines) run(ctx context.Context, clock *serverClock, list []*batch) {
-	calls := make([]*ScriptCall, len(list))
-	for i, b := range list {
-		b.expect(clock)
-		b.Once = b.Once || ls.once // see unrepeatedCommand
-		calls[i] = &b.ScriptCall
-	}
-	Run(ctx, ls.client, calls...)
-}
-
 // MayHaveRun reports whether a server may have run a script although the client returned err.
 //
 // Even after a redirection or a failed dial it may. A ClusterClient sends such commands of a
@@ -259,7 +220,63 @@ func (ls *Lines) MayHaveRun(err error) bool {
 	case answers(err):
 		return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
 	case errors.Is(err, redis.ErrPoolTimeout) || errors.As(err, &network) && network.Op == "dial":
-		return ls.redirects
+		return ls.caller.redirects
 	}
 	return true
+}
+
+// Send sends e to the server of its key.
+func (ls *Lines) Send(e *Errand) (err error) {
+	if e.Line, err = ls.LineOf(EndedContext, e.Keys[0]); err == nil {
+		err = e.Line.Submit(time.Now(), &e.Job)
+	}
+	return err
+}
+
+// SendAll sends errands and waits for the answers until ctx ends. It returns an error or nil for
+// each.
+func (ls *Lines) SendAll(ctx context.Context, errands []*Errand) []error {
+	errs := make([]error, len(errands))
+	byLine := make(map[*Line][]*Job)
+	var unanswered atomic.Int64
+	unanswered.Store(1)
+	done := make(chan struct{})
+	count := func() {
+		if unanswered.Add(-1) == 0 {
+			close(done)
+		}
+	}
+	for i, e := range errands {
+		e.Done = count
+		if e.Line, errs[i] = ls.LineOf(ctx, e.Keys[0]); errs[i] == nil {
+			byLine[e.Line] = append(byLine[e.Line], &e.Job)
+			unanswered.Add(1)
+		}
+	}
+	refused := make(map[*Line]error)
+	for l, jobs := range byLine {
+		if err := l.Submit(time.Now(), jobs...); err != nil {
+			refused[l] = err
+			unanswered.Add(-int64(len(jobs)))
+		}
+	}
+	count()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	for i, e := range errands {
+		switch {
+		case errs[i] != nil: // no line: its server is not known
+		case refused[e.Line] != nil:
+			errs[i] = refused[e.Line]
+		case e.fate.Load() == answered:
+			errs[i] = e.Err
+		case e.Line.Withdraw(&e.Job) || e.abandon():
+			errs[i] = ctx.Err()
+		default:
+			errs[i] = e.Err
+		}
+	}
+	return errs
 }

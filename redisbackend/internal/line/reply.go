@@ -37,8 +37,8 @@ var (
 		"a hook of the client answered in place of the server")
 )
 
-// receiver reads the reply to a script. Its error says why the reply is not believed.
-type receiver interface{ Receive(*Reply) error }
+// Receiver reads the reply to a script. Its error says why the reply is not believed.
+type Receiver interface{ Receive(*Reply) error }
 
 // Reply is the unread rest of a reply. Each number follows a space. An error is " !", its text and
 // the end of a line.
@@ -85,8 +85,8 @@ func (r *Reply) Rest() string {
 // hasEnded reports whether nothing is left.
 func (r *Reply) hasEnded() bool { return len(r.text) == 0 }
 
-// MaxNumber is the highest number that a reply may have: scripts compute with doubles.
-const MaxNumber = 1<<53 - 1
+// maxNumber is the highest number that a reply may have: scripts compute with doubles.
+const maxNumber = 1<<53 - 1
 
 // maxJump is how far the clock of a server may be from its expected reading.
 const maxJump = 24 * time.Hour
@@ -112,7 +112,7 @@ func (s *serverClock) believe(us int64) bool {
 	reading := clockReading{us, time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if us <= 0 || us > MaxNumber {
+	if us <= 0 || us > maxNumber {
 		return false
 	}
 	if s.latest.at.IsZero() || reading.agrees(s.latest) || reading.agrees(s.doubted) {
@@ -141,7 +141,7 @@ type scriptCommand struct {
 	most   int   // the longest reply, in bytes
 
 	mu         sync.Mutex
-	receiver   receiver // nil: the call is over, and its memory may be reused
+	receiver   Receiver // nil: the call is over, and its memory may be reused
 	isReceived bool
 
 	// The part of the reply that was read so far.
@@ -150,7 +150,7 @@ type scriptCommand struct {
 	reply  Reply
 }
 
-func newScriptCommand(to receiver, most int) *scriptCommand {
+func newScriptCommand(to Receiver, most int) *scriptCommand {
 	return &scriptCommand{receiver: to, most: most, number: 1e9 + rand.Int64N(9e9), ended: true}
 }
 

@@ -51,7 +51,7 @@ type ScriptCall struct {
 	args      []any
 	Once      bool // the client must not send it again
 	Divisible bool // its jobs can be sent in scripts of their own
-	Receiver  receiver
+	Receiver  Receiver
 	Most      int // the longest reply, in bytes
 	command   *scriptCommand
 	readErr   error // from a client that parses replies itself
@@ -131,7 +131,7 @@ func (c *ScriptCall) send(ctx context.Context, to redis.Scripter, name, text str
 // finish sets the error of c. The client is done with it.
 func (c *ScriptCall) finish() {
 	if c.command == nil {
-		return // a hook of the client Panicked first
+		return // a hook of the client panicked first
 	}
 	err := c.readErr
 	if c.command.Cmder != nil {

@@ -38,7 +38,7 @@ func (w *worker) round() (more bool) {
 			go w.run()
 		}
 	}()
-	w.batches.send(w.context(), w.line.lines, &w.line.clock, w.jobs)
+	w.batches.send(w.context(), &w.line.lines.caller, &w.line.clock, w.jobs)
 	err, exits = nil, false
 	return false // the deferred function sets it
 }

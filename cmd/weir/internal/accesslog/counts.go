@@ -62,6 +62,12 @@ func (c *Counts) Kind(kind string) int64 {
 	return 0
 }
 
+// tally counts the lines of a log, and keeps the first line of each problem.
+type tally struct {
+	counts Counts
+	first  [problems]first
+}
+
 type first struct {
 	line int64 // line number, as in editors
 	why  string
@@ -84,32 +90,34 @@ type Skipped struct {
 var kinds = [problems]string{fine: "-", directive: "-", malformed: "malformed", binary: "binary",
 	tooLong: "tooLong", noAddress: "noAddress", noRequest: "noRequest", otherLine: "other"}
 
-// Skipped returns the lines that are not simulated, by kind.
-func (l *Log) Skipped() (skipped []Skipped) {
-	for why, first := range l.first {
-		if n := l.counts.of(problem(why)); n != nil && *n > 0 {
+// skipped returns the lines that are not simulated, by kind.
+func (t *tally) skipped() (skipped []Skipped) {
+	for why, first := range t.first {
+		if n := t.counts.of(problem(why)); n != nil && *n > 0 {
 			skipped = append(skipped, Skipped{kinds[why], *n, first.line, first.why, first.text})
 		}
 	}
 	return skipped
 }
 
-func (l *Log) count(why problem, line []byte) {
+// add counts a line with a problem. number is its number, as in editors. format is that of the
+// log.
+func (t *tally) add(why problem, line []byte, number int64, format string) {
 	if why == malformed && isBinary(line) {
 		why = binary
 	}
-	n := l.counts.of(why)
+	n := t.counts.of(why)
 	if n == nil {
 		return
 	}
-	if *n++; l.first[why].line == 0 {
-		l.first[why] = first{l.line, l.describe(why, line),
+	if *n++; t.first[why].line == 0 {
+		t.first[why] = first{number, describe(why, line, format),
 			strings.ToValidUTF8(string(line[:min(len(line), maxFirst)]), "\ufffd")}
 	}
 }
 
 // describe returns what is wrong with a line.
-func (l *Log) describe(why problem, line []byte) string {
+func describe(why problem, line []byte, format string) string {
 	switch {
 	case why == tooLong:
 		return "it is longer than 256 KiB"
@@ -126,7 +134,7 @@ func (l *Log) describe(why problem, line []byte) string {
 	case line[0] != '{' && (bytes.Count(line, []byte{'"'})-bytes.Count(line, []byte(`\"`)))%2 != 0:
 		return "an unclosed quote"
 	}
-	return "it is not in the format " + l.Format()
+	return "it is not in the format " + format
 }
 
 // isDamaged reports whether the problem means that the line is not as it was written.

@@ -3,6 +3,7 @@ package accesslog
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +13,9 @@ const (
 	linesTried = 1000    // lines that determine the format
 	maxHead    = 4 << 20 // bytes that determine the format
 )
+
+// ErrFormat is the error of [New] if it cannot detect the format.
+var ErrFormat = errors.New("the format is not known")
 
 // head is the start of a log, which determines its format.
 type head struct {
@@ -45,9 +49,21 @@ func (h *head) lines(yield func([]byte) bool) {
 	}
 }
 
-// detect reads the start of a log and returns the parser that fits most lines. If the log starts
-// with lines that are not requests, detect reads further.
-func (l *Log) detect(r io.Reader, parsers []parser, o *Options) (*head, error) {
+// shape is what the first lines of a log tell of all.
+type shape struct {
+	parser  parser // nil: the log is empty
+	format  string // format of most lines
+	exact   bool
+	hasEnds bool
+	extras  []bool
+	hidden  bool
+	status  bool
+	host    bool
+}
+
+// detect reads the start of a log and finds the parser that fits most lines. If the log starts with
+// lines that are not requests, detect reads further.
+func detect(r io.Reader, parsers []parser, o *Options) (*head, shape, error) {
 	h := &head{}
 	best := trial{}
 	tried := 0
@@ -55,9 +71,9 @@ func (l *Log) detect(r io.Reader, parsers []parser, o *Options) (*head, error) {
 		err := h.readMore(r, most)
 		if len(h.text) == 0 {
 			if err == nil || err == io.EOF {
-				return h, nil
+				return h, shape{}, nil
 			}
-			return nil, fmt.Errorf("cannot be read: %w", err)
+			return nil, shape{}, fmt.Errorf("cannot be read: %w", err)
 		}
 		for _, p := range parsers {
 			t := try(p, h, most, o)
@@ -70,13 +86,14 @@ func (l *Log) detect(r io.Reader, parsers []parser, o *Options) (*head, error) {
 		}
 	}
 	if !best.isFormat(o) {
-		return nil, notFound(o, tried)
+		return nil, shape{}, notFound(o, tried)
 	}
-	l.parser, l.format = best.parser, best.format(o)
-	l.exact, l.hasEnds = best.mostly(best.exact), best.mostly(best.ends)
-	l.status, l.host = best.mostly(best.statuses), best.mostly(best.hosts)
-	l.extras, l.hidden = best.extras, best.hidden
-	return h, nil
+	return h, shape{
+		parser: best.parser, format: best.format(o),
+		exact: best.mostly(best.exact), hasEnds: best.mostly(best.ends),
+		status: best.mostly(best.statuses), host: best.mostly(best.hosts),
+		extras: best.extras, hidden: best.hidden,
+	}, nil
 }
 
 func notFound(o *Options, tried int) error {

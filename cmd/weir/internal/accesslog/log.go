@@ -13,34 +13,20 @@ import (
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
 )
 
-// maxLine is the maximal length of a line. A longer line is counted and skipped.
-const maxLine = 1 << 18
-
 // Log reads one log. It is not safe for concurrent use.
 type Log struct {
-	file    string
-	lines   *bufio.Reader
-	parser  parser // nil: the log is empty
-	format  string // format of most lines
-	counts  Counts
-	first   [problems]first // the first line of each problem
-	line    int64           // number of the latest line, as in editors
-	last    []byte          // the latest line
-	exact   bool
-	hasEnds bool
-	extras  []bool
-	hidden  bool
-	status  bool
-	host    bool
+	file  string
+	lines *bufio.Reader
+	shape
+	tally   tally
+	line    int64  // number of the latest line, as in editors
+	last    []byte // the latest line
 	closers []io.Closer
 	text    maphash.Hash // hash of the decompressed text so far
 }
 
 // seed is shared by all logs, so that equal texts have equal hashes.
 var seed = maphash.MakeSeed()
-
-// ErrFormat is the error of [New] if it cannot detect the format.
-var ErrFormat = errors.New("the format is not known")
 
 // New reads the start of a log, which may be compressed by gzip or bzip2, and detects its format.
 // name is for errors. Close the log afterwards; r stays open.
@@ -56,7 +42,7 @@ func New(name string, r io.Reader, o *Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	head, err := l.detect(plain, parsers, o)
+	head, shape, err := detect(plain, parsers, o)
 	if err != nil {
 		l.Close()
 		if why != nil {
@@ -64,6 +50,7 @@ func New(name string, r io.Reader, o *Options) (*Log, error) {
 		}
 		return nil, fmt.Errorf("%s: %w", visible.Name(name), err)
 	}
+	l.shape = shape
 	l.lines = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(head.text), plain), maxLine)
 	return l, nil
 }
@@ -103,13 +90,6 @@ func (l *Log) Close() {
 	}
 }
 
-// trim removes white space and zeros around a line. A log that was truncated while a server wrote
-// it begins with zeros.
-func trim(line []byte) []byte {
-	return bytes.TrimLeft(bytes.TrimRight(bytes.TrimPrefix(line, []byte("\ufeff")), "\r\n"),
-		" \x00")
-}
-
 // Name returns the name of the log.
 func (l *Log) Name() string { return l.file }
 
@@ -143,23 +123,27 @@ func (l *Log) Redacted() bool { return l.hidden }
 func (l *Log) Text() uint64 { return l.text.Sum64() }
 
 // Counts returns the counts of the lines so far.
-func (l *Log) Counts() *Counts { return &l.counts }
+func (l *Log) Counts() *Counts { return &l.tally.counts }
+
+// Skipped returns the lines that are not simulated, by kind.
+func (l *Log) Skipped() []Skipped { return l.tally.skipped() }
 
 // Next reads the next request into e. It returns false at the end of the log.
 func (l *Log) Next(e *Entry) bool {
+	counts := l.Counts()
 	for {
 		line, err := l.lines.ReadSlice('\n')
 		if len(line) > 0 {
 			l.line++
 		}
 		if err == bufio.ErrBufferFull {
-			l.counts.Incomplete = !l.skip() || l.counts.Incomplete
-			l.counts.Lines++
-			l.count(tooLong, nil)
+			counts.Incomplete = !l.skip() || counts.Incomplete
+			counts.Lines++
+			l.tally.add(tooLong, nil, l.line, l.format)
 			continue
 		}
 		if err != nil && err != io.EOF {
-			l.counts.Incomplete = true
+			counts.Incomplete = true
 		}
 		if line = unwrap(trim(line)); len(line) > 0 {
 			e.reset()
@@ -167,16 +151,16 @@ func (l *Log) Next(e *Entry) bool {
 			why := l.parser.parse(line, e)
 			// no newline: the line was cut off
 			if err == io.EOF && (isDamaged(why) || l.isLess(e)) {
-				l.counts.Incomplete = true
+				counts.Incomplete = true
 			}
 			if why != directive {
-				l.counts.Lines++
+				counts.Lines++
 			}
 			if why == fine {
-				l.counts.Requests++
+				counts.Requests++
 				return true
 			}
-			l.count(why, line)
+			l.tally.add(why, line, l.line, l.format)
 		}
 		if err != nil {
 			return false
@@ -193,8 +177,8 @@ func (l *Log) isLess(e *Entry) bool {
 // Reject moves the latest request of Next to the lines without a request: a server would have
 // rejected it.
 func (l *Log) Reject() {
-	l.counts.Requests--
-	l.count(noRequest, l.last)
+	l.tally.counts.Requests--
+	l.tally.add(noRequest, l.last, l.line, l.format)
 }
 
 // skip skips the rest of a line that is too long. It returns false if the log ended.

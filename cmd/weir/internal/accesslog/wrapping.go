@@ -2,6 +2,16 @@ package accesslog
 
 import "bytes"
 
+// maxLine is the maximal length of a line. A longer line is counted and skipped.
+const maxLine = 1 << 18
+
+// trim removes white space and zeros around a line. A log that was truncated while a server wrote
+// it begins with zeros.
+func trim(line []byte) []byte {
+	return bytes.TrimLeft(bytes.TrimRight(bytes.TrimPrefix(line, []byte("\ufeff")), "\r\n"),
+		" \x00")
+}
+
 // unwrap removes the text that other programs add around a server's line: the quotes of a CSV
 // column, an object of Docker's json-file, and the prefixes of CRI, syslog, docker compose and
 // kubectl. It returns any other line unchanged. Each line is unwrapped on its own, so wrapped lines

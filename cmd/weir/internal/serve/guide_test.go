@@ -69,6 +69,11 @@ func setUp(t *testing.T, deniedStatus int, files ...string) *system {
 		if r.URL.Path == "/forbidden" {
 			w.WriteHeader(http.StatusForbidden)
 		}
+		if strings.HasPrefix(r.URL.Path, "/pages/") {
+			w.Header().Set("Cache-Control", "public, max-age=3600")
+			w.Header().Set("RateLimit", `"app";r=0;t=60`)
+			w.Header().Set("RateLimit-Policy", `"app";q=1;w=60`)
+		}
 		fmt.Fprintln(w, "Hello.")
 	}))
 	t.Cleanup(app.Close)
@@ -274,6 +279,47 @@ func TestA403OfTheProgramBehindNginxStays(t *testing.T) {
 	s.want("GET", "/forbidden", 403, "RateLimit")
 }
 
+func TestEachClientOfACacheInNginxHasItsOwnNumbers(t *testing.T) {
+	nginx := testrun.Program(t, "nginx")
+	s := setUp(t, http.StatusForbidden, "weir.yaml")
+	s.config("pages.conf")
+	text := s.ports.Replace(s.files["nginx.conf"])
+	for after, line := range map[string]string{
+		"\nhttp {\n": "proxy_cache_path cache keys_zone=pages:10m;\n", "\n  server {\n": "include pages.conf;\n",
+	} {
+		text = strings.Replace(text, after, after+line, 1)
+	}
+	s.write("nginx.conf", "daemon off; master_process off; error_log stderr error;\n"+text)
+	s.run(nginx, "-p", s.dir, "-c", "nginx.conf")
+	get := func(client string) (status int, left string) {
+		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(client)}}
+		base := &http.Transport{DialContext: dialer.DialContext}
+		defer base.CloseIdleConnections()
+		response, err := (&http.Client{Transport: base}).Get(s.url + "/pages/1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		left, _, _ = strings.Cut(strings.Join(response.Header.Values("RateLimit"), "\n"), ";t=")
+		return response.StatusCode, left
+	}
+	for left := 9; left >= 0; left-- {
+		if status, got := get("127.0.0.1"); status != 200 || got != fmt.Sprintf(`"per-client";r=%d`, left) {
+			t.Errorf("%d with %s, want %d left", status, got, left)
+		}
+		if status, got := get("127.0.0.2"); left >= 8 && (status != 200 ||
+			got != fmt.Sprintf(`"per-client";r=%d`, left)) {
+			t.Errorf("the other client: %d with %s, want %d left", status, got, left)
+		}
+	}
+	if status, got := get("127.0.0.1"); status != 429 || got != `"per-client";r=0` {
+		t.Errorf("%d with %s, though the page is stored", status, got)
+	}
+	if passed := len(s.passed); passed != 1 {
+		t.Errorf("%d requests have passed, and one is stored", passed)
+	}
+}
+
 func TestAProgramAsksInJSONAsTheGuideDoes(t *testing.T) {
 	s := setUp(t, 0, "limits.yaml")
 	text, err := os.ReadFile(guide)
@@ -436,7 +482,7 @@ func TestProxiesDoNotWaitForAServiceThatHangs(t *testing.T) {
 
 func TestTheFilesOfTheGuideHaveNoMistakes(t *testing.T) {
 	files := blocks(t)
-	for _, name := range []string{"weir.yaml", "limits.yaml", "nginx.conf", "Caddyfile", "dynamic.yaml", "weir.lua", "haproxy.cfg", "envoy.yaml"} {
+	for _, name := range []string{"weir.yaml", "limits.yaml", "nginx.conf", "pages.conf", "Caddyfile", "dynamic.yaml", "weir.lua", "haproxy.cfg", "envoy.yaml"} {
 		if files[name] == "" {
 			t.Errorf("%s has no %s", guide, name)
 		}

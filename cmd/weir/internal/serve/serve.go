@@ -101,16 +101,17 @@ func (c *Config) validate() error {
 // service is a Config that runs.
 type service struct {
 	Config
-	counters *stats.Stats
-	policy   *policy.Policy[*http.Request] // nil: no policy file
-	status   *policy.Status
-	limiter  *nethttp.Limiter
-	limits   *descriptors.Service // nil: no files of limits by descriptors
-	watcher  *descriptors.Watcher
-	certs    *certificates
-	close    []func() error // what ends after the servers
-	ready    atomic.Bool
-	leaving  atomic.Bool // it was ready, and ends
+	counters  *stats.Stats
+	policy    *policy.Policy[*http.Request] // nil: no policy file
+	status    *policy.Status
+	limiter   *nethttp.Limiter
+	limits    *descriptors.Service // nil: no files of limits by descriptors
+	watcher   *descriptors.Watcher
+	newcomers newcomers
+	certs     *certificates
+	close     []func() error // what ends after the servers
+	ready     atomic.Bool
+	leaving   atomic.Bool // it was ready, and ends
 }
 
 // Run serves until ctx ends. Then it is not ready, and goes on for Config.DrainDelay, so that those
@@ -187,10 +188,12 @@ func (s *service) leave(servers []server, failed <-chan error) error {
 
 // load reads the files, and makes what decides.
 func (s *service) load() error {
-	policyPath, limitPaths, err := sort(s.Paths)
+	found, err := sort(s.Paths)
 	if err != nil {
 		return err
 	}
+	policyPath, limitPaths := found.policy, found.limits
+	s.newcomers = newcomers{directories: found.others, policy: policyPath, logger: s.Logger}
 	shared, counted, fallback, err := s.backends()
 	if err != nil {
 		return err
@@ -230,45 +233,6 @@ func (s *service) load() error {
 		s.Logger.Warn("serve: shed of the policy has no effect here: a check sees no request in flight", "file", policyPath)
 	}
 	return nil
-}
-
-// sort tells which of the paths, or of the files in directories, is the policy file.
-func sort(paths []string) (policyPath string, limitPaths []string, err error) {
-	var policies []string
-	for _, path := range paths {
-		info, err := os.Stat(path)
-		if err != nil {
-			return "", nil, err
-		}
-		if info.IsDir() {
-			limits, names, err := descriptors.Sort(path)
-			if err != nil {
-				return "", nil, err
-			}
-			policies = append(policies, names...)
-			if len(limits) > 0 {
-				limitPaths = append(limitPaths, path)
-			}
-			continue
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return "", nil, err
-		}
-		if descriptors.Recognize(text) {
-			limitPaths = append(limitPaths, path)
-		} else {
-			policies = append(policies, path)
-		}
-	}
-	switch len(policies) {
-	case 0:
-		return "", limitPaths, nil
-	case 1:
-		return policies[0], limitPaths, nil
-	}
-	return "", nil, fmt.Errorf("%s and %s are both policy files: there may be one",
-		policies[0], policies[1])
 }
 
 // suits returns what rules of a policy cannot do in a service in front of others.
@@ -369,6 +333,9 @@ func (s *service) follow(ctx context.Context, group *sync.WaitGroup) {
 	}
 	if s.watcher != nil {
 		group.Go(func() { s.watcher.Run(ctx) })
+	}
+	if s.newcomers.directories != nil {
+		group.Go(func() { s.newcomers.follow(ctx) })
 	}
 	group.Go(func() { s.certs.follow(ctx, certificates) })
 	group.Go(func() {

@@ -23,6 +23,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -503,9 +504,9 @@ func TestADirectoryMayHaveFilesOfBothKinds(t *testing.T) {
 			t.Errorf("%v: limits by descriptors: %v", files, got)
 		}
 	}
-	policyPath, limitPaths, err := sort([]string{fileOf(t, "broken.yaml", "rules: [\n")})
-	if policyPath == "" || limitPaths != nil || err != nil {
-		t.Errorf("a policy that is not YAML: %q, %q, %v", policyPath, limitPaths, err)
+	all, err := sort([]string{fileOf(t, "broken.yaml", "rules: [\n")})
+	if all.policy == "" || all.limits != nil || err != nil {
+		t.Errorf("a policy that is not YAML: %+v, %v", all, err)
 	}
 }
 
@@ -886,6 +887,64 @@ func TestWhatCannotBeginSaysWhy(t *testing.T) {
 		if err := Run(t.Context(), config); err == nil || !strings.Contains(strings.ToLower(err.Error()), want) {
 			t.Errorf("%s: %v", want, err)
 		}
+	}
+}
+
+// serviceOf returns a service that has not loaded its files.
+func serviceOf(path string, log slog.Handler) *service {
+	config := Config{Paths: []string{path}, Logger: slog.New(log)}
+	return &service{Config: config, counters: stats.New(stats.Options{})}
+}
+
+// A file that was named and one of a directory are of one kind.
+func TestAFileIsOfOneKindWhereverItIsNamed(t *testing.T) {
+	for text, want := range map[string]string{
+		"domain: d\n": "", // limits that limit nothing
+		"version: 1\nrulse:\n  - {name: a, key: everybody, limit: 1/s}\n": "write rules",
+		"domain: d\nruels: []\nversion: 1\n":                              "write rules",
+		"domain: d\nunknown: 1\n":                                         "there is no field \"unknown\"",
+	} {
+		file := fileOf(t, "one.yaml", text)
+		for _, path := range []string{file, filepath.Dir(file)} {
+			s := serviceOf(path, slog.DiscardHandler)
+			err := s.load()
+			if want == "" && (err != nil || s.limits == nil || s.policy != nil) ||
+				want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%q at %s: %v, want %q", text, path, err, want)
+			}
+		}
+	}
+}
+
+func TestAFileThatComesBesideAPolicyAloneIsLogged(t *testing.T) {
+	dir := filepath.Dir(fileOf(t, "weir.yaml", rules))
+	late := filepath.Join(dir, "limits.yaml")
+	second := filepath.Join(dir, "second.yaml")
+	var log bytes.Buffer
+	synctest.Test(t, func(t *testing.T) {
+		s := serviceOf(dir, slog.NewTextHandler(&log, nil))
+		if err := s.load(); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		s.follow(ctx, &group)
+		time.Sleep(5 * time.Second)
+		os.WriteFile(late, []byte(byDescriptor), 0o600)
+		os.WriteFile(second, []byte(rules), 0o600)
+		time.Sleep(10 * time.Second)
+		stop()
+		group.Wait()
+	})
+	for _, want := range []string{
+		"a file of limits is new", late, "restart", "a policy file is new", second,
+	} {
+		if got := log.String(); strings.Count(got, want) != 1 {
+			t.Errorf("want one line with %q:\n%s", want, got)
+		}
+	}
+	if strings.Count(log.String(), "level=WARN") != 2 {
+		t.Error(log.String())
 	}
 }
 

@@ -112,8 +112,8 @@ func canCompare(rule *core.Rule[*request]) error {
 	return nil
 }
 
-// accuracy fills in how each algorithm decides each rule.
-func (s *simulation) accuracy(r *run, report *Report) {
+// addAccuracy fills in how each algorithm decides each rule.
+func addAccuracy(report *Report, r *run) {
 	for i := range report.Policy.Rules {
 		rule := &report.Policy.Rules[i]
 		for _, p := range r.replaysOf(0, i) {

@@ -29,8 +29,8 @@ func (o *openLogs) close() {
 	}
 }
 
-// open opens all logs.
-func (s *simulation) open() (*openLogs, error) {
+// open opens all logs. read says how to read their lines.
+func open(s *Options, read *accesslog.Options) (*openLogs, error) {
 	o := &openLogs{}
 	for _, name := range s.Logs {
 		var r io.Reader = s.Stdin
@@ -66,7 +66,7 @@ func (s *simulation) open() (*openLogs, error) {
 		o.infos = append(o.infos, info)
 		m := accesslog.NewMeter(r)
 		o.meters = append(o.meters, m)
-		l, err := accesslog.New(name, m, &s.log)
+		l, err := accesslog.New(name, m, read)
 		if err != nil {
 			return o, err
 		}

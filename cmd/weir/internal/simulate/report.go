@@ -22,6 +22,9 @@ func (r *Range) include(first bool, n int64) {
 	r.Low, r.High = min(r.Low, n), max(r.High, n)
 }
 
+// largest returns the distance from 0 of the bound that is furthest from it.
+func (r Range) largest() int64 { return max(-r.Low, r.High) }
+
 // Report is the result of a policy on the requests of logs.
 type Report struct {
 	Logs  []Log            `json:"logs"`

@@ -84,11 +84,15 @@ func Do(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := built.report(newMasker(o.ShowKeys))
+	report := (&reporter{built, newMasker(o.ShowKeys)}).report()
 	s.ladder(built, report)
-	s.accuracy(built, report)
+	addAccuracy(report, built)
 	if o.Suggest != nil {
-		if report.Suggestion, err = s.suggest(ctx, built); err != nil {
+		limit, err := newSearch(s, built)
+		if err != nil {
+			return nil, err
+		}
+		if report.Suggestion, err = limit.lowest(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -113,7 +117,7 @@ func (s *simulation) tryPass(
 	ctx context.Context, variants func([]*plan) ([]variant, error), use func(*run) error,
 ) error {
 	s.passes++
-	logs, err := s.open()
+	logs, err := open(&s.Options, &s.log)
 	defer logs.close()
 	if err != nil {
 		return err

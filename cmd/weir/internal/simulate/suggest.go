@@ -12,29 +12,43 @@ import (
 // probes is the number of limits that one pass tries.
 const probes = 7
 
-// suggest finds the lowest number of units with which a rule alone meets the condition in both
-// readings of the log. Each pass tries several limits.
-func (s *simulation) suggest(ctx context.Context, r *run) (*Suggestion, error) {
-	at, err := s.suggestedRule(r.sides[0])
+// search finds the lowest limit of a rule alone that meets a condition. Each pass over the logs
+// tries several limits.
+type search struct {
+	*simulation
+	at    int // index of the rule
+	name  string
+	limit limits.Limit
+	peak  int64 // most units that a key asked for in a period
+}
+
+// newSearch returns a search for the limit of the rule that s names. r is the first pass.
+func newSearch(s *simulation, r *run) (*search, error) {
+	at, err := suggestedRule(r.sides[0], s.SuggestRule)
 	if err != nil {
 		return nil, err
 	}
 	rule := &r.sides[0].rules[at]
-	result := &Suggestion{Rule: rule.Name, Condition: s.Suggest.String()}
-	first := s.passes
-	peak := int64(1)
+	found := &search{simulation: s, at: at, name: rule.Name, limit: rule.Limit, peak: 1}
 	for units := range r.total.rules[at].most {
-		peak = max(peak, units)
+		found.peak = max(found.peak, units)
 	}
-	low, high := int64(0), 2*peak+1 // low does not meet the condition, high does
-	switch a := rule.Limit.Algorithm(); {
+	return found, nil
+}
+
+// lowest finds the lowest number of units that meets the condition in both readings of the log.
+func (s *search) lowest(ctx context.Context) (*Suggestion, error) {
+	result := &Suggestion{Rule: s.name, Condition: s.Suggest.String()}
+	first := s.passes
+	low, high := int64(0), 2*s.peak+1 // low does not meet the condition, high does
+	switch a := s.limit.Algorithm(); {
 	case a.Holds():
 		high = 100_000
 	case a.CountsValues():
 		high = min(high, 1000)
 	}
 	for ok := false; !ok; {
-		found, err := s.probe(ctx, at, rule.Limit, []int64{high})
+		found, err := s.probe(ctx, []int64{high})
 		if err != nil {
 			return nil, err
 		}
@@ -47,7 +61,7 @@ func (s *simulation) suggest(ctx context.Context, r *run) (*Suggestion, error) {
 			result.Passes = s.passes - first
 			return result, nil
 		}
-		if _, err := withUnits(rule.Limit, high); err != nil {
+		if _, err := withUnits(s.limit, high); err != nil {
 			result.Passes = s.passes - first
 			return result, nil
 		}
@@ -60,7 +74,7 @@ func (s *simulation) suggest(ctx context.Context, r *run) (*Suggestion, error) {
 				units = append(units, n)
 			}
 		}
-		found, err := s.probe(ctx, at, rule.Limit, units)
+		found, err := s.probe(ctx, units)
 		if err != nil {
 			return nil, err
 		}
@@ -82,24 +96,24 @@ func (s *Suggestion) is(p *probed) {
 	s.Limit, s.Denied, s.Clients = p.limit.String(), p.denied, p.clients
 }
 
-// suggestedRule returns the index of the rule to find a limit for.
-func (s *simulation) suggestedRule(p *plan) (int, error) {
+// suggestedRule returns the index of the named rule. "" stands for the only rule.
+func suggestedRule(p *plan, name string) (int, error) {
 	var names []string
 	for i := range p.rules {
 		names = append(names, p.rules[i].Name)
 	}
-	at := slices.Index(names, s.SuggestRule)
-	if s.SuggestRule == "" && len(names) == 1 {
+	at := slices.Index(names, name)
+	if name == "" && len(names) == 1 {
 		at = 0
 	}
 	switch {
-	case s.SuggestRule == "" && at < 0:
+	case name == "" && at < 0:
 		return 0,
 			fmt.Errorf("--suggest finds the limit of one rule: name it by --rule (there are %s)",
 				strings.Join(names, ", "))
 	case at < 0:
 		return 0,
-			fmt.Errorf("--rule: no rule %q was simulated (there are %s)", s.SuggestRule,
+			fmt.Errorf("--rule: no rule %q was simulated (there are %s)", name,
 				strings.Join(names, ", "))
 	case varies(&p.rules[at]):
 		return 0,
@@ -116,22 +130,20 @@ type probed struct {
 	meets           bool
 }
 
-// probe decides one rule alone by several limits.
-func (s *simulation) probe(
-	ctx context.Context, at int, limit limits.Limit, units []int64,
-) (found []probed, err error) {
+// probe decides the rule alone by several limits.
+func (s *search) probe(ctx context.Context, units []int64) (found []probed, err error) {
 	variants := func([]*plan) (all []variant, err error) {
 		found = nil
 		for i, n := range units {
-			scaled, err := withUnits(limit, n)
+			scaled, err := withUnits(s.limit, n)
 			if err != nil {
 				return nil,
 					fmt.Errorf("--suggest: no limit in the range of %s meets the condition: %w",
-						limit.Algorithm(), err)
+						s.limit.Algorithm(), err)
 			}
 			found = append(found, probed{limit: scaled})
 			all = append(all, variant{
-				alone: at, limit: func(limits.Limit) limits.Limit { return scaled },
+				alone: s.at, limit: func(limits.Limit) limits.Limit { return scaled },
 				label: float64(i),
 			})
 		}
@@ -140,7 +152,7 @@ func (s *simulation) probe(
 	err = s.pass(ctx, variants, func(r *run) error {
 		for i := range found {
 			n := 0
-			for _, p := range r.replaysOf(0, at) {
+			for _, p := range r.replaysOf(0, s.at) {
 				if p.label == float64(i) {
 					found[i].denied.include(n == 0, p.denied)
 					found[i].clients.include(n == 0, p.clients)

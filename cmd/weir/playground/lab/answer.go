@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/limits"
 )
 
-// answer is the outcome of a request in the history of a panel.
+// answer is the outcome of a request in a history.
 type answer struct {
 	number, at    int64
 	cost, attempt int64
@@ -43,30 +44,49 @@ type RuleAnswer struct {
 	ResetAfter  string
 }
 
-// Answer returns the number-th answer of a panel, or the nearest one in its history. 0 is the
-// latest. It returns false if there are no answers.
-func (l *Lab) Answer(panel int, number int64) (Answer, bool) {
-	if panel < 0 || panel >= len(l.panels) || len(l.panels[panel].answers) == 0 {
+// history holds the latest answers of a panel.
+type history struct {
+	writer  *headers.Writer
+	answers []answer // oldest first
+	count   int64    // of all answers so far
+}
+
+// maxAnswers is the length of the history of a panel.
+const maxAnswers = 100
+
+// add numbers an answer and keeps it.
+func (h *history) add(a answer) {
+	if len(h.answers) == maxAnswers {
+		h.answers = slices.Delete(h.answers, 0, maxAnswers/2)
+	}
+	h.count++
+	a.number = h.count
+	h.answers = append(h.answers, a)
+}
+
+// answer returns the number-th answer, or the nearest one that is kept. 0 is the latest. It returns
+// false if there are no answers.
+func (h *history) answer(number int64) (Answer, bool) {
+	if len(h.answers) == 0 {
 		return Answer{}, false
 	}
-	p := l.panels[panel]
-	first, last := p.answers[0].number, p.answers[len(p.answers)-1].number
+	first, last := h.answers[0].number, h.answers[len(h.answers)-1].number
 	if number == 0 {
 		number = last
 	}
-	kept := &p.answers[min(max(number, first), last)-first]
+	kept := &h.answers[min(max(number, first), last)-first]
 	o := &kept.outcome
 	a := Answer{
 		Number: kept.number, First: first, Last: last,
 		At: clock(kept.at), Cost: kept.cost, Attempt: kept.attempt,
-		Verdict: o.Verdict().String(), Status: o.Status(), Proof: p.proof.text(l.now),
+		Verdict: o.Verdict().String(), Status: o.Status(),
 	}
 	if o.Delay() > 0 {
 		a.Delay = Duration(o.Delay())
 	}
-	h := make(http.Header)
-	p.writer.Write(h, o)
-	for name, values := range h {
+	fields := make(http.Header)
+	h.writer.Write(fields, o)
+	for name, values := range fields {
 		a.Fields = append(a.Fields, Field{display(name), strings.Join(values, ", ")})
 	}
 	slices.SortFunc(a.Fields, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })

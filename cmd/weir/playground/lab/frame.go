@@ -28,34 +28,15 @@ const (
 const FrameSize = 8 * (HeadFields + maxPanels*(PanelFields+maxRules*GaugeFields) +
 	(maxEvents+3*maxTogether*maxPanels)*EventFields)
 
-// AppendFrame appends a frame with the events since the previous one.
-func (l *Lab) AppendFrame(b []byte, selected int) []byte {
-	gauges := 0
-	for _, p := range l.panels {
-		gauges += len(p.rules)
-	}
-	events := l.Events()
-	b = floats(b, float64(l.now), truth(l.lags), float64(l.armed(selected)), float64(len(l.panels)),
-		float64(gauges), float64(len(events)))
-	for _, p := range l.panels {
-		b = floats(b, float64(p.allowed), float64(p.denied))
-	}
-	for _, p := range l.panels {
-		for _, r := range p.rules {
-			g := l.gauge(r)
-			b = floats(b, float64(p.index), float64(g.Remaining), float64(g.Most), g.Level,
-				micros(g.Next),
-				micros(g.Delay), micros(g.Reset))
-		}
-	}
-	for i := range events {
-		e := &events[i]
-		b = floats(b, float64(e.Kind), float64(e.Panel), float64(e.At), float64(e.Verdict),
-			float64(e.Cost),
-			float64(e.Attempt), micros(e.Retry), micros(e.Delay), float64(e.Left), e.Before,
-			e.Level)
-	}
-	return b
+func appendGauge(b []byte, panel int, g Gauge) []byte {
+	return floats(b, float64(panel), float64(g.Remaining), float64(g.Most), g.Level,
+		micros(g.Next), micros(g.Delay), micros(g.Reset))
+}
+
+func appendEvent(b []byte, e *Event) []byte {
+	return floats(b, float64(e.Kind), float64(e.Panel), float64(e.At), float64(e.Verdict),
+		float64(e.Cost), float64(e.Attempt), micros(e.Retry), micros(e.Delay), float64(e.Left),
+		e.Before, e.Level)
 }
 
 func floats(b []byte, numbers ...float64) []byte {
@@ -77,26 +58,4 @@ func truth(is bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// PanelInfo describes a panel.
-type PanelInfo struct {
-	Text  string
-	Rules []RuleInfo // none: the text has a mistake
-}
-
-// RuleInfo describes a rule of a panel.
-type RuleInfo struct{ Name, Algorithm, Limit string }
-
-// Panels returns descriptions of the panels.
-func (l *Lab) Panels() []PanelInfo {
-	infos := make([]PanelInfo, len(l.panels))
-	for i, p := range l.panels {
-		infos[i].Text = p.text
-		for _, r := range p.rules {
-			infos[i].Rules = append(infos[i].Rules,
-				RuleInfo{r.name, r.limit.Algorithm().String(), r.limit.String()})
-		}
-	}
-	return infos
 }

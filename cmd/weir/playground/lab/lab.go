@@ -1,10 +1,12 @@
 package lab
 
 import (
+	"errors"
 	"math/rand/v2"
 	"strconv"
 	"time"
 
+	"github.com/weir-go/weir/cmd/weir/internal/simulate"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/memory"
 )
@@ -76,7 +78,7 @@ func New(s Setup) (*Lab, Mistakes) {
 		Clock: func() time.Time { return time.UnixMicro(l.start + l.now) },
 	})
 	for i, p := range l.plan.panels {
-		l.panels = append(l.panels, l.newPanel(i, p))
+		l.panels = append(l.panels, newPanel(l, i, p))
 	}
 	l.scheduleStream()
 	return l, l.plan.mistakes
@@ -144,6 +146,82 @@ func (l *Lab) Events() []Event {
 	events := l.events
 	l.events = l.events[:0]
 	return events
+}
+
+// AppendFrame appends a frame with the events since the previous one.
+func (l *Lab) AppendFrame(b []byte, selected int) []byte {
+	gauges := 0
+	for _, p := range l.panels {
+		gauges += len(p.rules)
+	}
+	events := l.Events()
+	b = floats(b, float64(l.now), truth(l.lags), float64(l.armed(selected)), float64(len(l.panels)),
+		float64(gauges), float64(len(events)))
+	for _, p := range l.panels {
+		b = floats(b, float64(p.allowed), float64(p.denied))
+	}
+	for _, p := range l.panels {
+		for _, r := range p.rules {
+			b = appendGauge(b, p.index, r.gauge())
+		}
+	}
+	for i := range events {
+		b = appendEvent(b, &events[i])
+	}
+	return b
+}
+
+// Panels returns descriptions of the panels.
+func (l *Lab) Panels() []PanelInfo {
+	infos := make([]PanelInfo, len(l.panels))
+	for i, p := range l.panels {
+		infos[i] = p.info()
+	}
+	return infos
+}
+
+// Answer returns the number-th answer of a panel, or the nearest one in its history. 0 is the
+// latest. It returns false if there are no answers.
+func (l *Lab) Answer(panel int, number int64) (Answer, bool) {
+	if panel < 0 || panel >= len(l.panels) {
+		return Answer{}, false
+	}
+	p := l.panels[panel]
+	a, ok := p.history.answer(number)
+	if ok {
+		a.Proof = p.proof.text(l.now)
+	}
+	return a, ok
+}
+
+// Replay starts to replay a log through the current panels. name is for messages. Write the log to
+// the Replay, compressed or not, and then call Result.
+func (l *Lab) Replay(name string) (*Replay, error) {
+	var panels []int
+	var policies []*simulate.Policy
+	for i, p := range l.panels {
+		var rules []simulate.Limit
+		for j, rule := range p.rules {
+			rules = append(rules, simulate.Limit{Name: rule.name, Limit: rule.limit,
+				NoDelay: l.plan.panels[i].rules[j].undelayed})
+		}
+		if len(rules) > 0 {
+			policies = append(policies, simulate.Limits("panel "+strconv.Itoa(i+1), rules))
+			panels = append(panels, i)
+		}
+	}
+	if len(policies) == 0 {
+		return nil, errors.New("no panel has a limit")
+	}
+	return newReplay(name, policies, panels), nil
+}
+
+// armed returns the microseconds until the Retry-After of a panel's latest denial, or −1.
+func (l *Lab) armed(panel int) int64 {
+	if panel < 0 || panel >= len(l.panels) {
+		return -1
+	}
+	return l.panels[panel].proof.left(l.now)
 }
 
 func (l *Lab) do(t task) {

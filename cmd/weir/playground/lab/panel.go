@@ -10,7 +10,6 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/limits"
-	"github.com/weir-go/weir/limits/backends"
 )
 
 // panel is one of the limiters.
@@ -20,22 +19,10 @@ type panel struct {
 	text    string
 	rules   []*rule
 	limiter *core.Limiter[request] // nil: the text has a mistake
-	writer  *headers.Writer
 
 	allowed, denied int64
-	answers         []answer // history of answers, oldest first
-	taken           int64    // requests that took units
+	history         history
 	proof           proof
-}
-
-// rule is a rule of a panel with its current state.
-type rule struct {
-	name  string
-	scope string
-	limit limits.Limit
-	free  time.Duration // time in which a queue drains the units that go on at once
-
-	turnAt int64 // end of the window or ban that a decision began; 0: none
 }
 
 // request is what limiters decide.
@@ -44,16 +31,10 @@ type request struct {
 	value string
 }
 
-// clientKey is the key of all requests.
-const clientKey = "client"
-
-// maxAnswers is the length of the history of a panel.
-const maxAnswers = 100
-
 // maxAttempts is the maximal number of attempts of a request.
 const maxAttempts = 20
 
-func (l *Lab) newPanel(index int, plan panelPlan) *panel {
+func newPanel(l *Lab, index int, plan panelPlan) *panel {
 	p := &panel{lab: l, index: index, text: plan.text}
 	var rules []core.Rule[request]
 	for _, r := range plan.rules {
@@ -68,7 +49,9 @@ func (l *Lab) newPanel(index int, plan panelPlan) *panel {
 		if rate := r.limit.Rate(); r.undelayed > 0 {
 			free = time.Duration(r.undelayed * rate.Period.Microseconds() / rate.Units * 1000)
 		}
-		p.rules = append(p.rules, &rule{name: name, scope: scope, limit: r.limit, free: free})
+		p.rules = append(p.rules, &rule{
+			name: name, scope: scope, limit: r.limit, memory: l.memory, start: l.start, free: free,
+		})
 		added := core.Rule[request]{
 			Name: name, Scope: scope, Limit: r.limit, NoDelay: r.undelayed,
 			Key:  func(request) (string, error) { return clientKey, nil },
@@ -84,11 +67,11 @@ func (l *Lab) newPanel(index int, plan panelPlan) *panel {
 	}
 	p.limiter = core.MustNew(core.Config[request]{Rules: rules, Backend: l.memory})
 	var err error
-	if p.writer, err = headers.New(headers.Options{}, rules); err != nil {
+	if p.history.writer, err = headers.New(headers.Options{}, rules); err != nil {
 		panic(err) // cannot fail: a limiter accepted these names and limits
 	}
 	for _, r := range p.rules {
-		if at, ok := l.turnAfter(r, -1); ok {
+		if at, ok := r.turnAfter(-1); ok {
 			l.agenda.add(task{at: at, kind: taskTurn, panel: p, rule: r})
 		}
 	}
@@ -101,7 +84,7 @@ func (p *panel) decide(r request, attempt int64) {
 		return
 	}
 	l, cost := p.lab, r.cost
-	before := l.gauge(p.rules[0]).Level
+	before := p.rules[0].gauge().Level
 	var o core.Outcome
 	ends := p.limiter.DecideInto(context.Background(), r, &o)
 	e := Event{Panel: p.index, At: l.now, Verdict: o.Verdict(), Cost: cost, Attempt: attempt,
@@ -109,7 +92,7 @@ func (p *panel) decide(r request, attempt int64) {
 	if i := o.BindingRule(); i >= 0 {
 		e.Left = o.At(i).Remaining
 	}
-	e.Before, e.Level = before, l.gauge(p.rules[0]).Level
+	e.Before, e.Level = before, p.rules[0].gauge().Level
 	if o.Allowed() {
 		p.allowed++
 		if cost > 0 {
@@ -137,11 +120,7 @@ func (p *panel) decide(r request, attempt int64) {
 		}
 		p.arm(&o, r)
 	}
-	if len(p.answers) == maxAnswers {
-		p.answers = slices.Delete(p.answers, 0, maxAnswers/2)
-	}
-	p.taken++
-	p.answers = append(p.answers, answer{p.taken, l.now, cost, attempt, o})
+	p.history.add(answer{at: l.now, cost: cost, attempt: attempt, outcome: o})
 	l.events = append(l.events, e)
 }
 
@@ -160,17 +139,10 @@ func (p *panel) opens(o *core.Outcome) {
 	}
 }
 
-// turnAfter returns the end of the window that is open at a time, if all keys share the same
-// windows.
-func (l *Lab) turnAfter(r *rule, at int64) (end int64, ok bool) {
-	_, turn, ok := r.limit.Window(time.UnixMicro(l.start + at))
-	return turn.UnixMicro() - l.start, ok
-}
-
 // turn reports the end of a window or ban of a rule.
 func (p *panel) turn(r *rule) {
 	l := p.lab
-	if at, ok := l.turnAfter(r, l.now); ok {
+	if at, ok := r.turnAfter(l.now); ok {
 		l.agenda.add(task{at: at, kind: taskTurn, panel: p, rule: r})
 	} else if l.now != r.turnAt {
 		return // replaced by a later end
@@ -178,56 +150,55 @@ func (p *panel) turn(r *rule) {
 	l.events = append(l.events, Event{Kind: Turn, Panel: p.index, At: l.now, Verdict: core.Allowed})
 }
 
-// Gauge is the current state of a rule of a panel.
-type Gauge struct {
-	Remaining, Most int64
-	Level           float64       // Remaining of Most, 0 to 1, including fractions of a unit
-	Next            time.Duration // time to one more unit; 0: full; limits.Never: unknown
-	Delay           time.Duration // wait of a request of one unit in the queue
-	Reset           time.Duration
-}
-
-// gauge returns the state of r now.
-func (l *Lab) gauge(r *rule) Gauge {
-	d := l.peek(r, 1)
-	g := Gauge{Remaining: d.Remaining, Most: r.limit.Burst(), Level: share(d.Remaining, r.limit),
-		Delay: max(0, d.Delay-r.free), Reset: d.ResetAfter}
-	switch a := r.limit.Algorithm(); {
-	case g.Remaining >= g.Most:
-	case a.Holds():
-		g.Next = limits.Never
-	case a == limits.AlgorithmBan: // allows any cost until it bans
-		if g.Next = d.RetryAfter; d.Allowed {
-			g.Next = d.ResetAfter
-		}
-	case a.CountsValues() && g.Remaining > 0:
-		// the next value leaves when a new one would fit into a full limit
-		full := *r
-		full.limit = r.limit.WithUnits(g.Most - g.Remaining)
-		g.Next = l.peek(&full, 1).RetryAfter
-	default:
-		g.Next = l.peek(r, g.Remaining+1).RetryAfter
+// arm starts a proof for a denial. Concurrency limits get no proof: the end of a request is not
+// known, so their wait is a guess.
+func (p *panel) arm(o *core.Outcome, denied request) {
+	wait := o.RetryAfter()
+	if wait <= 0 || wait == limits.Never {
+		return
 	}
-	if r.limit.Algorithm().HasBurst() {
-		unit := float64(r.limit.Rate().Period) / float64(r.limit.Rate().Units)
-		if part := 1 - float64(g.Next)/unit; g.Remaining < g.Most && part > 0 {
-			g.Level += part / float64(g.Most)
+	for _, r := range p.rules {
+		if r.limit.Algorithm().Holds() {
+			return
 		}
 	}
-	return g
-}
-
-// peek returns the decision on a charge without taking units.
-func (l *Lab) peek(r *rule, cost int64) limits.Decision {
-	out := make([]limits.Decision, 1)
-	charge := backends.Charge{Scope: r.scope, Key: clientKey, Limit: r.limit, Cost: cost}
-	if err := l.memory.Peek(context.Background(), []backends.Charge{charge}, out); err != nil {
-		return limits.Decision{}
+	at := p.lab.now + wait.Microseconds()
+	if !p.proof.arm(at, denied) {
+		return
 	}
-	return out[0]
+	for _, t := range [...]int64{at - 1, at} {
+		p.lab.agenda.add(task{at: t, kind: taskProbe, panel: p, serial: p.proof.serial})
+	}
 }
 
-// share returns remaining as a share of the most that limit allows, 0 to 1.
-func share(remaining int64, limit limits.Limit) float64 {
-	return float64(remaining) / float64(max(1, limit.Burst()))
+// probe repeats the denied request.
+func (p *panel) probe(t task) {
+	if t.serial != p.proof.serial || !p.proof.armed {
+		return
+	}
+	o := p.limiter.Explain(context.Background(), p.proof.request)
+	p.proof.see(o.Verdict())
+	p.lab.events = append(p.lab.events, Event{
+		Kind: Probe, Panel: p.index, At: p.lab.now, Verdict: o.Verdict(), Cost: p.proof.cost,
+		Retry: o.RetryAfter(),
+	})
+}
+
+// PanelInfo describes a panel.
+type PanelInfo struct {
+	Text  string
+	Rules []RuleInfo // none: the text has a mistake
+}
+
+// RuleInfo describes a rule of a panel.
+type RuleInfo struct{ Name, Algorithm, Limit string }
+
+// info describes the panel.
+func (p *panel) info() PanelInfo {
+	info := PanelInfo{Text: p.text}
+	for _, r := range p.rules {
+		info.Rules = append(info.Rules,
+			RuleInfo{r.name, r.limit.Algorithm().String(), r.limit.String()})
+	}
+	return info
 }

@@ -1,11 +1,9 @@
 package lab
 
 import (
-	"context"
 	"time"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/limits"
 )
 
 // proof proves that Retry-After is the shortest wait that works. After a denial, it repeats the
@@ -26,51 +24,31 @@ func (p *proof) disarm() {
 	}
 }
 
-// arm starts a proof for a denial. Concurrency limits get no proof: the end of a request is unknown,
-// so their wait is a guess.
-func (p *panel) arm(o *core.Outcome, denied request) {
-	wait := o.RetryAfter()
-	if wait <= 0 || wait == limits.Never {
-		return
+// arm starts a proof for a denial of a request, whose Retry-After ends at an instant. It returns
+// false if that proof is pending already.
+func (p *proof) arm(at int64, denied request) bool {
+	if p.armed && p.at == at && p.request == denied {
+		return false
 	}
-	for _, r := range p.rules {
-		if r.limit.Algorithm().Holds() {
-			return
-		}
-	}
-	at := p.lab.now + wait.Microseconds()
-	if p.proof.armed && p.proof.at == at && p.proof.request == denied {
-		return
-	}
-	p.proof = proof{serial: p.proof.serial + 1, at: at, request: denied, armed: true}
-	for _, t := range [...]int64{at - 1, at} {
-		p.lab.agenda.add(task{at: t, kind: taskProbe, panel: p, serial: p.proof.serial})
-	}
+	*p = proof{serial: p.serial + 1, at: at, request: denied, armed: true}
+	return true
 }
 
-// probe repeats the denied request.
-func (p *panel) probe(t task) {
-	if t.serial != p.proof.serial || !p.proof.armed {
-		return
-	}
-	o := p.limiter.Explain(context.Background(), p.proof.request)
-	if p.proof.asked++; p.proof.asked == 1 {
-		p.proof.early = o.Verdict()
+// see notes the next verdict.
+func (p *proof) see(v core.Verdict) {
+	if p.asked++; p.asked == 1 {
+		p.early = v
 	} else {
-		p.proof.due, p.proof.armed = o.Verdict(), false
+		p.due, p.armed = v, false
 	}
-	p.lab.events = append(p.lab.events, Event{
-		Kind: Probe, Panel: p.index, At: p.lab.now, Verdict: o.Verdict(), Cost: p.proof.cost,
-		Retry: o.RetryAfter(),
-	})
 }
 
-// armed returns the microseconds until the Retry-After of a panel's latest denial, or −1.
-func (l *Lab) armed(panel int) int64 {
-	if panel < 0 || panel >= len(l.panels) || !l.panels[panel].proof.armed {
+// left returns the microseconds until the end of a pending Retry-After, or −1.
+func (p *proof) left(now int64) int64 {
+	if !p.armed {
 		return -1
 	}
-	return l.panels[panel].proof.at - l.now
+	return p.at - now
 }
 
 // text returns the state of the proof in words.

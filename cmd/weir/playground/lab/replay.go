@@ -51,25 +51,9 @@ type ReplayedPanel struct {
 // errOver stops the writer of a log that is no longer needed.
 var errOver = errors.New("the replay is over")
 
-// Replay starts to replay a log through the current panels. name is for messages. Write the log to
-// the Replay, compressed or not, and then call Result.
-func (l *Lab) Replay(name string) (*Replay, error) {
-	r := &Replay{ended: make(chan struct{})}
-	var policies []*simulate.Policy
-	for i, p := range l.panels {
-		var rules []simulate.Limit
-		for j, rule := range p.rules {
-			rules = append(rules, simulate.Limit{Name: rule.name, Limit: rule.limit,
-				NoDelay: l.plan.panels[i].rules[j].undelayed})
-		}
-		if len(rules) > 0 {
-			policies = append(policies, simulate.Limits("panel "+strconv.Itoa(i+1), rules))
-			r.panels = append(r.panels, i)
-		}
-	}
-	if len(policies) == 0 {
-		return nil, errors.New("no panel has a limit")
-	}
+// newReplay starts to replay a log through policies. panels are their panels.
+func newReplay(name string, policies []*simulate.Policy, panels []int) *Replay {
+	r := &Replay{ended: make(chan struct{}), panels: panels}
 	var read *io.PipeReader
 	read, r.log = io.Pipe()
 	ctx, stop := context.WithCancel(context.Background())
@@ -81,7 +65,7 @@ func (l *Lab) Replay(name string) (*Replay, error) {
 				Policy: policies[0], Others: policies[1:]})
 		read.CloseWithError(errOver)
 	}()
-	return r, nil
+	return r
 }
 
 // Write adds to the log. It fails if the log cannot be used; Result has the reason.

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package follow
+
+const nonBlocking = 0 // files are never named pipes here

@@ -1,0 +1,160 @@
+package answer_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/internal/http/answer"
+)
+
+const limit = 1 << 20
+
+func TestADeniedBodyIsReadUpToTheLimit(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		size   int64
+		length int64 // that the client says; -1: unknown
+		change func(*http.Request)
+		h1, h2 int64 // what Drain reads
+	}{
+		{name: "nothing"},
+		{name: "what Go's server takes", size: 65_535, length: 65_535},
+		{name: "more over HTTP/2", size: 65_536, length: 65_536, h2: 65_536},
+		{name: "more over both", size: 256<<10 + 1, length: 256<<10 + 1, h1: 256<<10 + 1, h2: 256<<10 + 1},
+		{name: "as much as the limit", size: limit, length: limit, h1: limit, h2: limit},
+		{name: "more than the limit", size: limit + 1, length: limit + 1},
+		{name: "an unknown length", size: 1000, length: -1, h1: 1000, h2: 1000},
+		{name: "an unknown length above the limit", size: 2 * limit, length: -1, h1: limit, h2: limit},
+		{name: "not begun", size: limit, length: limit, change: setField("Expect", "100-continue")},
+		{name: "gRPC", size: 1000, length: -1, change: setField("Content-Type", "application/grpc+proto")},
+		{name: "Connect", size: 1000, length: -1, change: setField("Content-Type", "application/connect+json")},
+	} {
+		for proto, want := range map[int]int64{1: tt.h1, 2: tt.h2, 3: 0} {
+			body := &counting{io.LimitReader(letters{}, tt.size), 0}
+			r := httptest.NewRequest("POST", "/", body)
+			r.ContentLength, r.ProtoMajor = tt.length, proto
+			if tt.change != nil {
+				tt.change(r)
+			}
+			answer.Drain(&connection{ResponseWriter: httptest.NewRecorder()}, r, limit)
+			if body.read != want {
+				t.Errorf("%s, HTTP/%d: read %d of %d bytes, want %d", tt.name, proto, body.read, tt.size, want)
+			}
+		}
+	}
+}
+
+func setField(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+type letters struct{}
+
+func (letters) Read(p []byte) (int, error) { return copy(p, strings.Repeat("x", len(p))), nil }
+
+type counting struct {
+	io.Reader
+	read int64
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.read += int64(n)
+	return n, err
+}
+
+func TestADeniedBodyThatPausesOrIsSlowIsGivenUp(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		gap         time.Duration // before each byte
+		least, most time.Duration
+	}{
+		{"none comes", time.Hour, 500 * time.Millisecond, 500 * time.Millisecond},
+		{"a pause", 501 * time.Millisecond, 500 * time.Millisecond, 500 * time.Millisecond},
+		{"short pauses", 449 * time.Millisecond, 2 * time.Second, 2 * time.Second},
+		{"slow", 100 * time.Millisecond, 2 * time.Second, 2 * time.Second},
+		{"fast", time.Microsecond, time.Millisecond, time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &connection{ResponseWriter: httptest.NewRecorder(), gap: tt.gap, left: 1000}
+			r := httptest.NewRequest("POST", "/", c)
+			r.ContentLength, r.ProtoMajor = 100_000, 2
+			start := time.Now()
+			answer.Drain(c, r, limit)
+			if took := time.Since(start); took < tt.least || took > tt.most {
+				t.Errorf("%s: %v", tt.name, took)
+			}
+			if !c.deadline.IsZero() {
+				t.Errorf("%s: the next request inherits the deadline", tt.name)
+			}
+		})
+	}
+}
+
+// Slow denied uploads must not hold many handlers.
+func TestFewDeniedBodiesAreReadAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var atOnce, later atomic.Int64
+		for range 300 {
+			go func() {
+				c := &connection{ResponseWriter: httptest.NewRecorder(), gap: time.Hour, left: 1}
+				r := httptest.NewRequest("POST", "/", c)
+				r.ContentLength, r.ProtoMajor = 100_000, 2
+				answer.Drain(c, r, limit)
+				if time.Since(start) == 0 {
+					atOnce.Add(1)
+				} else {
+					later.Add(1)
+				}
+			}()
+		}
+		time.Sleep(time.Second)
+		if atOnce.Load() != 44 || later.Load() != 256 {
+			t.Errorf("%d were read, %d were not", later.Load(), atOnce.Load())
+		}
+	})
+}
+
+// connection is a body and its ResponseWriter.
+type connection struct {
+	http.ResponseWriter
+	gap      time.Duration
+	left     int
+	deadline time.Time
+}
+
+func (c *connection) SetReadDeadline(t time.Time) error { c.deadline = t; return nil }
+
+func (c *connection) Close() error { return nil }
+
+func (c *connection) Read(p []byte) (int, error) {
+	if c.left == 0 {
+		return 0, io.EOF
+	}
+	if time.Until(c.deadline) < c.gap {
+		time.Sleep(time.Until(c.deadline))
+		return 0, os.ErrDeadlineExceeded
+	}
+	time.Sleep(c.gap)
+	c.left--
+	return 1, nil
+}
+
+// Without a deadline a slow client could hold the handler for as long as it likes.
+func TestABodyWithoutDeadlinesIsLeftAlone(t *testing.T) {
+	body := &counting{io.LimitReader(letters{}, 100_000), 0}
+	r := httptest.NewRequest("POST", "/", body)
+	r.ContentLength, r.ProtoMajor = 100_000, 2
+	answer.Drain(httptest.NewRecorder(), r, limit)
+	if body.read > 0 {
+		t.Errorf("read %d bytes", body.read)
+	}
+}

@@ -1,5 +1,0 @@
-//go:build !unix
-
-package policy
-
-const nonBlocking = 0 // files are never named pipes here
