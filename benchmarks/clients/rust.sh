@@ -133,4 +133,4 @@ done
 # Answers in the forms that some of these APIs have themselves.
 ANSWER=bots CASES=429 ask Rust teloxide-core 0.13.0 ./client teloxide-core
 ANSWER=discord CASES=429 ask Rust twilight-http 0.18.0 ./client twilight-http
-ANSWER=github CASES=429 ask Rust octocrab 0.54.9 ./client octocrab
+ANSWER='github bots' CASES=429 ask Rust octocrab 0.54.9 ./client octocrab

@@ -204,8 +204,8 @@ func hours(rows []row) string {
 	var b strings.Builder
 	for _, does := range [][2]string{
 		{"waits", "Wait, for more than the 5 s that were watched"},
-		{"bare fails", "Of these, fail at once if no field tells the wait"},
-		{"bare asks", "Of these, ask again if no field tells it, with the first wait"},
+		{"bare fails", "Of these, fail at once under `MaxRetryAfter`"},
+		{"bare asks", "Of these, come back under `MaxRetryAfter`, with the first wait"},
 		{"bare waits", "Of these, wait all the same"},
 		{"gives", "Give up"},
 		{"obeys less", "Obey 2 s and not 3,600 s: they come back early"},
@@ -360,7 +360,7 @@ func apis(rows []row) string {
 	var lines []line
 	for i := range rows {
 		r := &rows[i]
-		if r.kind != "429" {
+		if r.kind != "429" && (r.kind != "bare" || r.answer == "default") {
 			continue
 		}
 		name := strings.TrimPrefix(r.client, "github.com/")
@@ -374,19 +374,23 @@ func apis(rows []row) string {
 	}
 	slices.SortStableFunc(lines, func(a, b line) int {
 		return cmp.Or(cmp.Compare(a.api, b.api), cmp.Compare(a.language, b.language), cmp.Compare(a.client, b.client),
-			cmp.Compare(notDefault(a.answer), notDefault(b.answer)))
+			cmp.Compare(a.asWhat(), b.asWhat()))
 	})
 	var b strings.Builder
 	fmt.Fprint(&b, "\n| API | client | answer | requests | its caller sees |\n|---|---|---|---|---|\n")
 	for _, l := range lines {
-		fmt.Fprintln(&b, "|", strings.Join([]string{l.api, short(l.client) + " " + l.release, l.answer, l.asked(), brief(l.row)}, " | "), "|")
+		fmt.Fprintln(&b, "|", strings.Join([]string{l.api, short(l.client) + " " + l.release, cmp.Or(l.asWhat(), "default"), l.asked(), brief(l.row)}, " | "), "|")
 	}
 	return b.String() + "\n"
 }
 
-func notDefault(answer string) string {
-	if answer == "default" {
+// asWhat returns the answer that a client got, "" for the default.
+func (r *row) asWhat() string {
+	switch {
+	case r.kind == "bare":
+		return r.answer + ", an hour"
+	case r.answer == "default":
 		return ""
 	}
-	return answer
+	return r.answer
 }
