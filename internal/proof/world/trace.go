@@ -301,14 +301,15 @@ func (tr *Trace) releasedLocked(id string) {
 // nonceSize is the size of a nonce.
 const nonceSize = 6
 
-// started is a new process. Its nonce is private to redisbackend.
+// started is a new process. Its nonce is private to package wire.
 func (tr *Trace) started(p *Process) {
 	if tr == nil {
 		return
 	}
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	field := reflect.ValueOf(p.bare).Elem().FieldByName("holds").Elem().FieldByName("nonce")
+	servers := reflect.ValueOf(p.bare).Elem().FieldByName("servers").Elem()
+	field := servers.FieldByName("encoder").Elem().FieldByName("IDs").FieldByName("nonce")
 	nonce := make([]byte, nonceSize)
 	for i := range nonce {
 		nonce[i] = byte(field.Index(i).Uint())
