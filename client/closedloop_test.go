@@ -181,7 +181,7 @@ func TestAClosedLoopIsNotDeniedThoughAnswersOvertakeEachOther(t *testing.T) {
 	}
 }
 
-// Of small limits less is used if the fields say only when all is renewed: docs/client.md has
+// Of small limits less is used if the fields say only when all is renewed: docs/outgoing.md has
 // these shares. A queue of one request every two seconds answers later than most servers.
 func TestSmallLimitsAreNotDeniedAndOlderFieldsLeaveAPartUnused(t *testing.T) {
 	for _, test := range []struct {

@@ -11,7 +11,7 @@ import (
 )
 
 // Answers of services, as they were recorded or as their documentation shows them, and what is
-// believed of each. The table of docs/client.md has the same services.
+// believed of each. The table of docs/outgoing.md has the same services.
 var services = []struct {
 	name   string
 	page   string // that documents the fields, or has the record

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/http/answer"
 	"github.com/weir-go/weir/internal/http/gate"
 	"github.com/weir-go/weir/nethttp"
 )
@@ -63,6 +64,28 @@ func (l *Limiter) Interceptor() connect.Interceptor {
 		panic("connectmw: Limiter.Interceptor: the limiter is nil or zero: make one with New")
 	}
 	return interceptor{l}
+}
+
+// refuse returns the error of a call that may not go on. header is the header of the response.
+func (l *Limiter) refuse(c *Call, r *gate.Refusal, header http.Header) error {
+	answer.SetUncached(header)
+	if r.Status == 0 {
+		return endedError(r.Err)
+	}
+	code := connect.CodeUnavailable
+	if r.Status == http.StatusTooManyRequests {
+		code = connect.CodeResourceExhausted
+	}
+	refused := refusal(code, r.Detail, r.Wait, r.Violated())
+	if l.denied != nil {
+		if err := l.denied(c, r.Outcome, refused); err != nil {
+			if r.NoWaitHelps(uint32(connect.CodeOf(err))) {
+				header.Del("Retry-After")
+			}
+			return err
+		}
+	}
+	return refused
 }
 
 type interceptor struct{ limiter *Limiter }

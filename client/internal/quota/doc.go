@@ -1,7 +1,7 @@
 // Package quota reads from the fields of an answer what is left of a limit, and how long to wait.
 //
 // [Of] returns what is left, and [WaitOf] how long a denial asks to wait. Both read whatever form a
-// server chose: see the list of services in docs/client.md. [FromCache] finds answers of caches,
+// server chose: see the list of services in docs/outgoing.md. [FromCache] finds answers of caches,
 // which tell this client nothing. They keep no state. Whatever a server sends, numbers are between
 // 0 and [MaxCount], and no time is longer than [Longest].
 //

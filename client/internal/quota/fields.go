@@ -18,7 +18,7 @@ const (
 	maxLimits       = 16                  // limits in one field
 )
 
-// Family is three fields that tell a limit together. docs/client.md says who sends which.
+// Family is three fields that tell a limit together. docs/outgoing.md says who sends which.
 type Family struct {
 	limit, remaining, reset string // canonical names
 	source                  string // reset as it is documented

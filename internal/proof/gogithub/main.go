@@ -1,4 +1,4 @@
-// Gogithub is the program of docs/client.md that calls GitHub by go-github. It is a separate
+// Gogithub is the program of docs/outgoing.md that calls GitHub by go-github. It is a separate
 // module, so that no other module requires go-github.
 package main
 

@@ -102,7 +102,7 @@ func source(code, from string, line int) (file, name string) {
 		literal.ReplaceAllString(comment.ReplaceAllString(code, ""), `""`), -1) {
 		path, known := imports[m[1]]
 		// a variable elsewhere
-		if m[1] == "client" && !strings.HasSuffix(from, "client.md") &&
+		if m[1] == "client" && !strings.HasSuffix(from, "outgoing.md") &&
 			!strings.Contains(code, "mw.MustClient(client.Options") {
 			known = false
 		}
