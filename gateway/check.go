@@ -99,7 +99,7 @@ func (c *check) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // callAnswer makes a denial one of a call of gRPC. It passes on another answer.
 type callAnswer struct {
 	http.ResponseWriter
-	denied int // the status of a denial, which is held back; 0: there is none
+	denied int // the status of a denial, which is held back; 0: no denial
 	body   bytes.Buffer
 }
 

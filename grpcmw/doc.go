@@ -47,8 +47,8 @@
 // metadata of any other. A denial is a response with trailers only, which a client's retry policy
 // requires. It has grpc-retry-pushback-ms: the client waits that long. It does not repeat the call
 // if no wait helps, if the call would end before, or, without a deadline, if the wait is above
-// MaxRetryAfter of package headers. Several limiters in one chain each add their fields: it is better to give all
-// rules to one limiter, and conditions to the rules by [core.When]. In a flood, what
+// MaxRetryAfter of package headers. Several limiters in one chain each add their fields: it is
+// better to give all rules to one limiter, and conditions to the rules by [core.When]. In a flood, what
 // [Limiter.Tap] denies has the details, but no metadata.
 //
 // # Streams

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # What clients of gRPC with a retry policy see of a denial: of HTTP as any HTTP client gets it, of a
 # limiter of nethttp in front of a server of gRPC, and of grpcmw with its tap. It needs go, python3
-# and npm, and installs pinned packages into a temporary folder. The limit is one call in 3 s. The
-# first call uses it; the second has a deadline of 10 s, and the third one of 1 s.
+# and npm, and cargo for tonic, and installs pinned packages into a temporary folder. The limit is one
+# call in 3 s. The first call uses it; the second has a deadline of 10 s, and the third one of 1 s.
+# tonic has no retries.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
@@ -44,6 +45,7 @@ func main() {
 	if os.Args[1] == "tap" {
 		l := grpcmw.MustNew(grpcmw.Config{
 			Rules:    []grpcmw.Rule{{Name: "all", Limit: limit, Key: keyfuncs.Constant[*grpcmw.Call]("all")}},
+			CountProbes: true, // the method that all clients have is a health check
 			Observer: core.ObserverFuncs[*grpcmw.Call]{OnDecision: func(context.Context, *grpcmw.Call, core.Outcome) { seen() }},
 		})
 		var server *grpc.Server
@@ -90,7 +92,7 @@ JSON
 cat >one.py <<'PY'
 import grpc, sys, time
 channel = grpc.insecure_channel(sys.argv[1], options=[("grpc.service_config", open("config.json").read())])
-call = channel.unary_unary("/grpc.health.v1.Health/List")
+call = channel.unary_unary("/grpc.health.v1.Health/Check")
 for timeout in (10, 10, 1):
     begun = time.time()
     try:
@@ -106,7 +108,7 @@ const config = require('fs').readFileSync('config.json', 'utf8');
 const client = new grpc.Client(process.argv[2], grpc.credentials.createInsecure(), { 'grpc.service_config': config });
 const call = (timeout) => new Promise((resolve) => {
   const begun = Date.now();
-  client.makeUnaryRequest('/grpc.health.v1.Health/List', (x) => x, (x) => x, Buffer.alloc(0), new grpc.Metadata(),
+  client.makeUnaryRequest('/grpc.health.v1.Health/Check', (x) => x, (x) => x, Buffer.alloc(0), new grpc.Metadata(),
     { deadline: begun + timeout * 1000 }, (e) => {
       const said = e ? `${grpc.status[e.code]} '${e.details.slice(0, 70)}'` : 'OK';
       console.log(`  deadline ${timeout} s: ${said} after ${((Date.now() - begun) / 1000).toFixed(1)} s`);
@@ -134,3 +136,37 @@ v/bin/pip -q install --disable-pip-version-check grpcio==1.85.3
 ask "grpcio 1.85.3" v/bin/python one.py
 npm init -y >npm.log && npm install --silent @grpc/grpc-js@1.14.7 >npm.log
 ask "@grpc/grpc-js 1.14.7" node one.js
+
+command -v cargo >/dev/null || exit 0
+mkdir -p tonic/src
+cat >tonic/Cargo.toml <<'TOML'
+[package]
+name = "one"
+version = "0.1.0"
+edition = "2021"
+[dependencies]
+tonic = { version = "=0.14.2", features = ["transport"] }
+tonic-health = "=0.14.2"
+tokio = { version = "1", features = ["rt-multi-thread", "macros"] }
+TOML
+cat >tonic/src/main.rs <<'RS'
+use tonic::{transport::Endpoint, Request};
+use tonic_health::pb::{health_client::HealthClient, HealthCheckRequest};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let url = format!("http://{}", std::env::args().nth(1).unwrap());
+    let mut client = HealthClient::new(Endpoint::new(url)?.connect().await?);
+    for timeout in [10, 10, 1] {
+        let mut request = Request::new(HealthCheckRequest::default());
+        request.set_timeout(std::time::Duration::from_secs(timeout));
+        match client.check(request).await {
+            Ok(_) => println!("  deadline {timeout} s: OK"),
+            Err(s) => println!("  deadline {timeout} s: {:?} {:?}", s.code(), s.message()),
+        }
+    }
+    Ok(())
+}
+RS
+(cd tonic && cargo build -q) >cargo.log 2>&1 || { tail -20 cargo.log; exit 1; }
+ask "tonic 0.14.2" tonic/target/debug/one
