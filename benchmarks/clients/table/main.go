@@ -360,7 +360,8 @@ var apiOf = [][2]string{
 	{"grammy", "Telegram"}, {"telebot", "Telegram"}, {"TelegramBot", "Telegram"},
 	{"teloxide", "Telegram"}, {"disco", "Discord"}, {"disgo", "Discord"},
 	{"twilight", "Discord"}, {"hopify", "Shopify"}, {"notion", "Notion"},
-	{"ithub", "GitHub"}, {"PyGithub", "GitHub"}, {"octo", "GitHub"},
+	{"go-github", "GitHub"}, {"PyGithub", "GitHub"}, {"github3", "GitHub"},
+	{"octo", "GitHub"},
 	{"gitbeaker", "GitLab"}, {"itlab", "GitLab"}, {"hubspot", "HubSpot"},
 	{"twilio", "Twilio"}, {"anthropic", "Anthropic"}, {"openai", "OpenAI"},
 	{"hcloud", "Hetzner"},
@@ -394,11 +395,11 @@ func apis(rows []row) string {
 			cmp.Compare(a.asWhat(), b.asWhat()))
 	})
 	var b strings.Builder
-	fmt.Fprint(&b, "\n| API | client | answer | requests | its caller sees |\n"+
-		"|---|---|---|---|---|\n")
+	fmt.Fprint(&b, "\n| API | client | in | answer | requests | its caller sees |\n"+
+		"|---|---|---|---|---|---|\n")
 	for _, l := range lines {
 		fmt.Fprintln(&b, "|", strings.Join([]string{l.api, short(l.client) + " " + l.release,
-			cmp.Or(l.asWhat(), "default"), l.asked(), brief(l.row)}, " | "), "|")
+			l.language, cmp.Or(l.asWhat(), "default"), l.asked(), brief(l.row)}, " | "), "|")
 	}
 	return b.String() + "\n"
 }
