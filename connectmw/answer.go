@@ -11,31 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/weir-go/weir/internal/http/answer"
 	"github.com/weir-go/weir/internal/http/gate"
 )
-
-// refuse returns the error of a call that may not go on. header is the header of the response.
-func (l *Limiter) refuse(c *Call, r *gate.Refusal, header http.Header) error {
-	answer.SetUncached(header)
-	if r.Status == 0 {
-		return endedError(r.Err)
-	}
-	code := connect.CodeUnavailable
-	if r.Status == http.StatusTooManyRequests {
-		code = connect.CodeResourceExhausted
-	}
-	refused := refusal(code, r.Detail, r.Wait, r.Violated())
-	if l.denied != nil {
-		if err := l.denied(c, r.Outcome, refused); err != nil {
-			if r.NoWaitHelps(uint32(connect.CodeOf(err))) {
-				header.Del("Retry-After")
-			}
-			return err
-		}
-	}
-	return refused
-}
 
 // endedError returns the error of a call whose context ended with err.
 func endedError(err error) error {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/http/answer"
 	"github.com/weir-go/weir/internal/http/gate"
 	"github.com/weir-go/weir/nethttp"
 )
@@ -27,6 +28,8 @@ type Rule = core.Rule[*Call]
 // client, such as connect.CodeUnauthenticated, the client is not told to try again. nil: the
 // default.
 //
+// CountProbes lets rules count Health/Check and Health/Watch of grpc.health.v1, which pass otherwise.
+//
 // OutcomeInContext makes [OutcomeFrom] return the outcome of an allowed call in its handler and in
 // the interceptors inside.
 type Config = nethttp.CallConfigOf[*Call, func(*Call, core.Outcome, *connect.Error) error]
@@ -34,8 +37,9 @@ type Config = nethttp.CallConfigOf[*Call, func(*Call, core.Outcome, *connect.Err
 // Limiter limits the calls of a server. It is safe for concurrent use.
 type Limiter struct {
 	nethttp.Controls[*Call]
-	gate   *gate.Gate[*Call]
-	denied func(*Call, core.Outcome, *connect.Error) error
+	gate        *gate.Gate[*Call]
+	denied      func(*Call, core.Outcome, *connect.Error) error
+	countProbes bool
 }
 
 // New returns a limiter. The error reports every mistake in config.
@@ -45,7 +49,7 @@ func New(config Config) (*Limiter, error) {
 		WithContext: withContext,
 		Attach:      withOutcome,
 	})
-	return gate.Made(&Limiter{controls, g, config.Denied}, err)
+	return gate.Made(&Limiter{controls, g, config.Denied, config.CountProbes}, err)
 }
 
 // MustNew is [New] for package variables. It panics if config has a mistake.
@@ -62,11 +66,33 @@ func (l *Limiter) Interceptor() connect.Interceptor {
 	return interceptor{l}
 }
 
+// refuse returns the error of a call that may not go on. header is the header of the response.
+func (l *Limiter) refuse(c *Call, r *gate.Refusal, header http.Header) error {
+	answer.SetUncached(header)
+	if r.Status == 0 {
+		return endedError(r.Err)
+	}
+	code := connect.CodeUnavailable
+	if r.Status == http.StatusTooManyRequests {
+		code = connect.CodeResourceExhausted
+	}
+	refused := refusal(code, r.Detail, r.Wait, r.Violated())
+	if l.denied != nil {
+		if err := l.denied(c, r.Outcome, refused); err != nil {
+			if r.NoWaitHelps(uint32(connect.CodeOf(err))) {
+				header.Del("Retry-After")
+			}
+			return err
+		}
+	}
+	return refused
+}
+
 type interceptor struct{ limiter *Limiter }
 
 func (i interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
-		if request.Spec().IsClient {
+		if request.Spec().IsClient || i.limiter.passes(request.Spec()) {
 			return next(ctx, request)
 		}
 		u := &unary{Call: callOf(ctx, request), limiter: i.limiter, request: request, next: next}
@@ -85,9 +111,17 @@ func (i interceptor) WrapStreamingHandler(
 	next connect.StreamingHandlerFunc,
 ) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		if i.limiter.passes(conn.Spec()) {
+			return next(ctx, conn)
+		}
 		s := &streaming{Call: streamOf(ctx, conn), limiter: i.limiter, conn: conn, next: next}
 		return i.limiter.gate.ServeCall(ctx, &s.Call, s)
 	}
+}
+
+// passes reports whether calls of a procedure pass uncounted.
+func (l *Limiter) passes(spec connect.Spec) bool {
+	return !l.countProbes && gate.IsProbe(spec.Procedure)
 }
 
 func callOf(ctx context.Context, request connect.AnyRequest) Call {
@@ -182,7 +216,7 @@ func OutcomeFrom(ctx context.Context) (core.Outcome, bool) {
 //
 // It calls the Keys of rules with calls that have a Spec, and a Message unless the procedure
 // streams, but neither header nor peer. A rule whose Key fails without them applies. It does not
-// call a backend.
+// call a backend. Health checks pass without [Config].CountProbes, whether a rule applies or not.
 func (l *Limiter) Unlimited(files ...protoreflect.FileDescriptor) (procedures []string) {
 	for _, file := range files {
 		for i := range file.Services().Len() {

@@ -215,3 +215,44 @@ func TestMistakesAreReportedTogether(t *testing.T) {
 		t.Errorf("%q", panics)
 	}
 }
+
+func TestHealthChecksPassUnlessProbesCount(t *testing.T) {
+	for _, counted := range []bool{false, true} {
+		l := newLimiter(t, connectmw.Config{
+			Rules: everybody(limits.FixedWindow(limits.PerDay(1))), CountProbes: counted,
+		})
+		with := connect.WithInterceptors(l.Interceptor())
+		mux := http.NewServeMux()
+		const service = "/grpc.health.v1.Health/"
+		mux.Handle(service+"Check", connect.NewUnaryHandler(service+"Check", greeter, with))
+		mux.Handle(service+"List", connect.NewUnaryHandler(service+"List", greeter, with))
+		mux.Handle(service+"Watch", connect.NewServerStreamHandler(service+"Watch",
+			func(context.Context, *connect.Request[message], *connect.ServerStream[message]) error { return nil }, with))
+		c, server := start(t, mux, false)
+		passed := func(method string) bool {
+			client := connect.NewClient[message, message](c, server+service+method)
+			if method == "Watch" {
+				stream, err := client.CallServerStream(t.Context(), connect.NewRequest(wrapperspb.String("")))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer stream.Close()
+				stream.Receive()
+				return stream.Err() == nil
+			}
+			_, err := client.CallUnary(t.Context(), connect.NewRequest(wrapperspb.String("")))
+			return err == nil
+		}
+		if !passed("List") {
+			t.Error("the first call is denied")
+		}
+		for _, method := range []string{"Check", "Watch"} {
+			if passed(method) == counted {
+				t.Errorf("%s: counted %t", method, counted)
+			}
+		}
+		if passed("List") {
+			t.Error("List passes uncounted")
+		}
+	}
+}

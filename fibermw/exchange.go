@@ -3,7 +3,9 @@ package fibermw
 import (
 	"context"
 	"net/http"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/gofiber/fiber/v3"
@@ -14,6 +16,10 @@ import (
 // decides and answers.
 type exchange struct {
 	ctx    fiber.Ctx
+	within context.Context // of the request around the limiter
+	late   bool            // see isLate
+	unsent int             // the status of an answer that came too late; 0: none
+
 	header http.Header // of the answer, once it is loaded
 	sent   http.Header // what the answer of ctx has of it
 	loaded bool
@@ -53,7 +59,7 @@ type (
 // begin returns the exchange of a request. Lifted functions share what they copy until done.
 func begin(c fiber.Ctx) *exchange {
 	x := exchanges.Get().(*exchange)
-	x.ctx, x.shares = c, true
+	x.ctx, x.within, x.shares = c, c.Context(), true
 	x.asked.Method = c.Method()
 	fast := c.RequestCtx()
 	fast.SetUserValue(exchangeKey{}, x)
@@ -74,9 +80,9 @@ func (x *exchange) decided() {
 }
 
 // end puts x into the pool. It is not called after a panic. After a time-out a late handler may
-// still use x.
+// still use x, and x stays in the values of the request.
 func (x *exchange) end() {
-	if timedOut(x.ctx) != nil {
+	if x.isLate() || timedOut(x.ctx) != nil {
 		return
 	}
 	x.decided()
@@ -85,21 +91,73 @@ func (x *exchange) end() {
 	clear(x.header)
 	clear(x.sent)
 	clear(x.asked.Header)
-	x.ctx, x.loaded, x.onStatus, x.asked.Method = nil, false, nil, ""
+	x.ctx, x.within, x.loaded, x.unsent = nil, nil, false, 0
+	x.onStatus, x.asked.Method = nil, ""
 	exchanges.Put(x)
 }
 
-// request returns the request for package gate, with ctx as its context.
-func (x *exchange) request(ctx context.Context) *http.Request {
+// isLate reports whether the time of the request is up while the server waits for another goroutine,
+// as Fiber's timeout does. The OnTimeout of the program may then use the context at this moment, and
+// Fiber abandons it only afterwards. So nothing of ctx may be read or written.
+func (x *exchange) isLate() bool {
+	if !x.late && x.within.Err() != nil {
+		x.late = !servesHere()
+	}
+	return x.late
+}
+
+// servesHere reports whether the server waits for this goroutine: Fiber's handler of requests, whose
+// name ends so, has called it. A deadline that a program sets itself is then answered as usual.
+func servesHere() bool {
+	callers := make([]uintptr, 64)
+	for skip := 2; ; skip += len(callers) {
+		n := runtime.Callers(skip, callers)
+		frames := runtime.CallersFrames(callers[:n])
+		for more := n > 0; more; {
+			var frame runtime.Frame
+			frame, more = frames.Next()
+			if strings.HasPrefix(frame.Function, "github.com/gofiber/fiber/v3.(*App).") &&
+				strings.HasSuffix(frame.Function, "RequestHandler") {
+				return true
+			}
+		}
+		if n < len(callers) {
+			return false
+		}
+	}
+}
+
+// returned returns err, or the error of an answer that came too late to be written.
+func (x *exchange) returned(err error) error {
+	if err != nil || x.unsent == 0 {
+		return err
+	}
+	return &lateError{fiber.NewError(x.unsent), x.within.Err()}
+}
+
+// lateError is an answer that came too late. Fiber's timeout knows it by the error of the context,
+// and an ErrorHandler by its status.
+type lateError struct {
+	answer *fiber.Error
+	ended  error
+}
+
+// Error implements error. Clients may see the text, so it is that of the status alone.
+func (e *lateError) Error() string { return e.answer.Message }
+
+func (e *lateError) Unwrap() []error { return []error{e.answer, e.ended} }
+
+// request returns the request for package gate.
+func (x *exchange) request() *http.Request {
 	x.copyField("Accept")
 	if x.asked.Method == http.MethodOptions {
 		x.copyField("Origin")
 		x.copyField("Access-Control-Request-Method")
 	}
-	if ctx == context.Background() { // as that of a request without one
+	if x.within == context.Background() { // as that of a request without one
 		return &x.asked
 	}
-	return x.asked.WithContext(ctx)
+	return x.asked.WithContext(x.within)
 }
 
 func (x *exchange) copyField(name string) {
@@ -122,7 +180,7 @@ var anything = []string{"*/*"}
 
 // Header implements http.ResponseWriter.
 func (x *exchange) Header() http.Header {
-	if !x.loaded {
+	if !x.loaded && !x.isLate() {
 		x.loaded = true
 		h := &x.ctx.Response().Header
 		for name, value := range h.All() {
@@ -154,6 +212,9 @@ func (x *exchange) reload(name string) {
 
 // store brings the answer of ctx up to date with the header.
 func (x *exchange) store() {
+	if x.isLate() {
+		return
+	}
 	h := &x.ctx.Response().Header
 	for name := range x.sent {
 		if _, ok := x.header[name]; !ok {
@@ -207,6 +268,28 @@ func (x *exchange) keep(name string, values []string) {
 	x.outer.kept = kept
 }
 
+// next calls the next handler, and writes the fields of limiters again if they are gone.
+func (x *exchange) next() error {
+	c := x.ctx
+	if x.outer != nil {
+		return c.Next()
+	}
+	fast, own := c.RequestCtx(), x.kept
+	fast.SetUserValue(outerKey{}, x)
+	err := c.Next()
+	if x.isLate() {
+		return err
+	}
+	switch late := timedOut(c); {
+	case late == nil:
+		fast.RemoveUserValue(outerKey{})
+		restore(&c.Response().Header, x.kept)
+	case x.within.Err() == nil: // a time-out inside; after one outside, the answer is being sent
+		restore(&late.Header, own)
+	}
+	return err
+}
+
 // restore writes what limiters have written into the answer again, once, if handlers have lost,
 // replaced or repeated it: a proxy and a cache answer with the header of another answer.
 func restore(h *fasthttp.ResponseHeader, kept []written) {
@@ -225,6 +308,10 @@ func restore(h *fasthttp.ResponseHeader, kept []written) {
 
 // WriteHeader implements http.ResponseWriter. The answer replaces what handlers have written.
 func (x *exchange) WriteHeader(status int) {
+	if x.isLate() {
+		x.unsent = status
+		return
+	}
 	x.store()
 	x.ctx.Response().ResetBody()
 	x.ctx.Response().SetStatusCode(status)
@@ -232,6 +319,16 @@ func (x *exchange) WriteHeader(status int) {
 
 // Write implements http.ResponseWriter.
 func (x *exchange) Write(p []byte) (int, error) {
+	if x.isLate() {
+		return len(p), nil
+	}
 	x.ctx.Response().AppendBody(p)
 	return len(p), nil
+}
+
+// MarkOwn tells shedders that a limiter answers: see MarkOwn of package watch.
+func (x *exchange) MarkOwn(status int) {
+	if !x.isLate() {
+		x.ctx.RequestCtx().SetUserValue(ownKey{}, marks[status])
+	}
 }

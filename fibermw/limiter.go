@@ -42,6 +42,9 @@ func New(config Config) (*Limiter, error) {
 	if config.Denied != nil {
 		f.Denied = func(w http.ResponseWriter, c fiber.Ctx, o core.Outcome) error {
 			w.WriteHeader(o.Status())
+			if w.(*exchange).isLate() {
+				return nil
+			}
 			return config.Denied(c, o)
 		}
 	}
@@ -54,6 +57,7 @@ var framework = gate.Framework[fiber.Ctx]{
 	Attach:      withOutcome,
 	WithContext: withContext,
 	OnStatus:    onStatus,
+	GivenUp:     func(w http.ResponseWriter) bool { return w.(*exchange).isLate() },
 	Restores:    true,
 	Answered:    answered,
 	Sending:     sending{},
@@ -89,7 +93,7 @@ func copied(f func(fiber.Ctx) (string, error)) func(fiber.Ctx) (string, error) {
 // Decide decides c and takes its cost, without answering it: see [nethttp.Controls.Decide].
 func (l *Limiter) Decide(c fiber.Ctx) core.Outcome {
 	x := begin(c)
-	o, _ := l.gate.DecideCall(c.Context(), c)
+	o, _ := l.gate.DecideCall(x.within, c)
 	x.end()
 	return o
 }
@@ -110,8 +114,8 @@ func (l *Limiter) Middleware() fiber.Handler {
 		}
 		fast.SetUserValue(l, true)
 		x := begin(c)
-		err := g.Serve(x, x.request(c.Context()), c, proceed)
-		if timedOut(c) == nil {
+		err := x.returned(g.Serve(x, x.request(), c, proceed))
+		if !x.isLate() && timedOut(c) == nil {
 			fast.RemoveUserValue(l)
 		}
 		x.end()
@@ -124,32 +128,14 @@ func proceed(w http.ResponseWriter, c fiber.Ctx) error {
 	x := w.(*exchange)
 	x.store()
 	x.decided()
-	err := x.next(c)
-	if x.onStatus != nil && timedOut(c) == nil {
+	err := x.next()
+	if x.onStatus != nil && !x.isLate() && timedOut(c) == nil {
 		if err != nil {
 			err = answerError(c, err)
 		}
 		x.reload(fiber.HeaderCacheControl)
 		x.onStatus(c.Response().StatusCode())
 		x.store()
-	}
-	return err
-}
-
-// next calls the next handler, and writes the fields of limiters again if they are gone.
-func (x *exchange) next(c fiber.Ctx) error {
-	if x.outer != nil {
-		return c.Next()
-	}
-	fast, ctx, own := c.RequestCtx(), c.Context(), x.kept
-	fast.SetUserValue(outerKey{}, x)
-	err := c.Next()
-	switch late := timedOut(c); {
-	case late == nil:
-		fast.RemoveUserValue(outerKey{})
-		restore(&c.Response().Header, x.kept)
-	case ctx.Err() == nil: // a time-out inside; after one outside, the answer is being sent
-		restore(&late.Header, own)
 	}
 	return err
 }
@@ -174,7 +160,7 @@ func (l *Limiter) Quota(routes ...string) fiber.Handler {
 	serve := l.gate.Quota(routes, withRequest)
 	return func(c fiber.Ctx) error {
 		x := begin(c)
-		err := serve(x, Request(c), c)
+		err := x.returned(serve(x, Request(c), c))
 		x.end()
 		return err
 	}

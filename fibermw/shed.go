@@ -6,6 +6,7 @@ import (
 	"github.com/gofiber/fiber/v3"
 
 	"github.com/weir-go/weir/internal/http/shedgate"
+	"github.com/weir-go/weir/internal/http/watch"
 	"github.com/weir-go/weir/shed"
 )
 
@@ -25,20 +26,26 @@ func Shed(s *shed.Shedder[fiber.Ctx]) fiber.Handler {
 	return func(c fiber.Ctx) error {
 		prepare(c)
 		x := begin(c)
-		err := gate.Serve(x, x.request(c.Context()), c, passOn)
+		err := x.returned(gate.Serve(x, x.request(), c, passOn))
 		x.store() // the fields of a denial whose status Denied leaves to the ErrorHandler
 		x.end()
 		return err
 	}
 }
 
-// ownKey is the key of true in the user values of a request that a limiter of weir answered.
+// ownKey is the key of the status in the user values of a request that a limiter of weir answered.
 type ownKey struct{}
 
-func own(c fiber.Ctx) bool { return c.RequestCtx().UserValue(ownKey{}) != nil }
+// marks has the statuses of limiters: a mark allocates nothing.
+var marks = map[int]any{
+	watch.AnyStatus: watch.AnyStatus, http.StatusTooManyRequests: http.StatusTooManyRequests,
+	http.StatusServiceUnavailable: http.StatusServiceUnavailable,
+}
 
-// MarkOwn tells shedders that a limiter answers: see MarkOwn of package watch.
-func (x *exchange) MarkOwn() { x.ctx.RequestCtx().SetUserValue(ownKey{}, true) }
+func own(c fiber.Ctx) int {
+	status, _ := c.RequestCtx().UserValue(ownKey{}).(int)
+	return status
+}
 
 // passOn calls the next handler of a shedder.
 func passOn(_ http.ResponseWriter, c fiber.Ctx) error {

@@ -1,12 +1,14 @@
 package gateway
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/gateway/internal/grpcdenial"
 	"github.com/weir-go/weir/gateway/internal/minutely"
 	"github.com/weir-go/weir/nethttp"
 )
@@ -85,7 +87,50 @@ func (c *check) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if bare := original.Method == http.MethodHead && r.Method != http.MethodHead; bare || c.deniedStatus != 0 {
 		w = &answer{w, c.deniedStatus, bare}
 	}
+	if grpcdenial.Asked(original) {
+		call := &callAnswer{ResponseWriter: w}
+		c.decide.ServeHTTP(call, original)
+		call.finish(original)
+		return
+	}
 	c.decide.ServeHTTP(w, original)
+}
+
+// callAnswer makes a denial one of a call of gRPC. It passes on another answer.
+type callAnswer struct {
+	http.ResponseWriter
+	denied int // the status of a denial, which is held back; 0: there is none
+	body   bytes.Buffer
+}
+
+// Unwrap returns the writer of the check.
+func (w *callAnswer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader holds back the status of a denial.
+func (w *callAnswer) WriteHeader(status int) {
+	switch {
+	case w.denied != 0:
+	case status >= http.StatusBadRequest:
+		w.denied = status
+	default:
+		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Write holds back the body of a denial.
+func (w *callAnswer) Write(p []byte) (int, error) {
+	if w.denied != 0 {
+		return w.body.Write(p)
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// finish writes the denial that was held back.
+func (w *callAnswer) finish(r *http.Request) {
+	if w.denied != 0 {
+		grpcdenial.Set(w.Header(), r, w.denied, w.body.Bytes())
+		w.ResponseWriter.WriteHeader(w.denied)
+	}
 }
 
 // answer makes the answer to a check of the answer to the original request.

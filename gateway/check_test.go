@@ -274,3 +274,64 @@ func TestRulesThatNeedTheEndOfARequestDoNotSuit(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestADeniedCallOfGRPCHasItsCode(t *testing.T) {
+	for _, status := range []int{0, 403} {
+		check, _ := newSeeing(t, gateway.Options{DeniedStatus: status})
+		ask := func(more ...string) *httptest.ResponseRecorder {
+			return answerOf(check, checkOf("10.0.0.1:1", proxied(append(more, "Content-Type", "application/grpc")...)))
+		}
+		if w := ask(); w.Code != http.StatusNoContent || w.Header().Get("Grpc-Status") != "" {
+			t.Errorf("%d, %v", w.Code, w.Header())
+		}
+		want := status
+		if want == 0 {
+			want = 429
+		}
+		for timeout, pushback := range map[string]string{"": "", "1M": "-1"} {
+			w := ask("Grpc-Timeout", timeout)
+			h := w.Header()
+			if w.Code != want || w.Body.Len() > 0 || h.Get("Grpc-Status") != "8" ||
+				!strings.HasPrefix(h.Get("Grpc-Message"), "Too many requests: retry in ") ||
+				h.Get("Content-Type") != "application/grpc" || h.Get("Content-Length") != "" ||
+				h.Get("Retry-After") == "" || h.Get("Grpc-Retry-Pushback-Ms") == "" ||
+				pushback != "" && h.Get("Grpc-Retry-Pushback-Ms") != pushback {
+				t.Errorf("%d %q, %v", w.Code, w.Body, h)
+			}
+		}
+		w := answerOf(check, checkOf("10.0.0.1:1", proxied("Content-Type", "application/grpc-web")))
+		if w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%d, %v", w.Code, w.Header())
+		}
+	}
+}
+
+// What a program answers itself becomes the message if it is text.
+func TestAnAnswerOfTheProgramBecomesTheMessageOfACall(t *testing.T) {
+	for _, tt := range []struct{ contentType, body, want string }{
+		{"text/plain; charset=utf-8", "Slow down: 50%.\n", "Slow down: 50%25."},
+		{"text/plain", "", "Too Many Requests: retry in "},
+		{"application/json", `{"detail":"no"}`, "Too Many Requests: retry in "},
+		{"application/problem+json", "garbage", "Too Many Requests: retry in "},
+	} {
+		limiter := nethttp.MustNew(nethttp.Config{
+			Rules: []nethttp.Rule{{
+				Name: "one", Limit: limits.SlidingWindow(limits.PerHour(1)), Key: keyfuncs.Constant[*http.Request]("k"),
+			}},
+			Denied: func(w http.ResponseWriter, _ *http.Request, o core.Outcome) {
+				w.Header().Set("Content-Type", tt.contentType)
+				w.WriteHeader(o.Status())
+				io.WriteString(w, tt.body)
+			},
+		})
+		check := gateway.MustNew(limiter, []string{"10.0.0.0/8"}, gateway.Options{})
+		var h http.Header
+		for range 2 {
+			fields := proxied("Content-Type", "application/grpc+proto")
+			h = answerOf(check, checkOf("10.0.0.1:1", fields)).Header()
+		}
+		if got := h.Get("Grpc-Message"); !strings.HasPrefix(got, tt.want) || h.Get("Grpc-Status") != "8" {
+			t.Errorf("%q: %q, %v", tt.body, got, h)
+		}
+	}
+}

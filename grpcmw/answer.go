@@ -1,9 +1,7 @@
 package grpcmw
 
 import (
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -59,26 +57,16 @@ func lower(name string) string {
 	return strings.ToLower(name)
 }
 
-// pushback tells gRPC's own retries when to repeat a call: gRFC A6.
+// pushback tells gRPC's own retries when to repeat a call: see [answer.Pushback].
 const pushback = "grpc-retry-pushback-ms"
 
 // trailer returns the trailer of a call that may not go on.
 func (c *call) trailer(r *gate.Refusal) metadata.MD {
 	md := c.metadata()
 	if r.Status != 0 {
-		md[pushback] = []string{pushbackOf(r.Wait)}
+		md[pushback] = []string{r.Pushback(c.Context)}
 	}
 	return md
-}
-
-// pushbackOf returns the wait in milliseconds, rounded up. It returns -1 if no wait helps, or if
-// the wait is too long for some clients.
-func pushbackOf(wait time.Duration) string {
-	ms := (wait + time.Millisecond - 1) / time.Millisecond
-	if wait <= 0 || ms > math.MaxInt32 {
-		return "-1"
-	}
-	return strconv.FormatInt(int64(ms), 10)
 }
 
 // refuse returns the error of a call that may not go on. Call it before trailer, since it decides

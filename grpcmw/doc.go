@@ -32,6 +32,10 @@
 // unknown methods either. [Limiter.Tap] decides by peer, metadata and method before the message is
 // read, so it counts and denies these calls too.
 //
+// # Health checks
+//
+// /grpc.health.v1.Health/Check and Watch pass uncounted unless [Config].CountProbes is set.
+//
 // # Answers
 //
 // A denied call ends with codes.ResourceExhausted, and with the details RetryInfo and QuotaFailure.
@@ -41,10 +45,11 @@
 //
 // The fields of package headers, in lower case, are header metadata of an allowed call, and trailer
 // metadata of any other. A denial is a response with trailers only, which a client's retry policy
-// requires. It has grpc-retry-pushback-ms: the client waits that long, or does not repeat the call
-// if no wait helps. Several limiters in one chain each add their fields: it is better to give all
-// rules to one limiter, and conditions to the rules by [core.When]. A denial by [Limiter.Tap] has
-// the details, but no metadata.
+// requires. It has grpc-retry-pushback-ms: the client waits that long. It does not repeat the call
+// if no wait helps, if the call would end before, or, without a deadline, if the wait is above
+// MaxRetryAfter of package headers. Several limiters in one chain each add their fields: it is better to give all
+// rules to one limiter, and conditions to the rules by [core.When]. In a flood, what
+// [Limiter.Tap] denies has the details, but no metadata.
 //
 // # Streams
 //

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -98,7 +98,7 @@ func ExampleLimiter_Stream() {
 	// Output: 0 0001-01-01 00:00:00 +0000 UTC
 }
 
-// A client sends garbage. Interceptors never see such calls.
+// A client sends garbage. Interceptors never see such a call, but it counts.
 func ExampleLimiter_Tap() {
 	limiter := once(keyfuncs.Address(grpcmw.Peer))
 	var server *grpc.Server
@@ -108,7 +108,7 @@ func ExampleLimiter_Tap() {
 		grpc.ChainStreamInterceptor(limiter.Stream()),
 		grpc.MaxRecvMsgSize(64<<10),
 	)
-	healthpb.RegisterHealthServer(server, health.NewServer())
+	pb.RegisterTestServiceServer(server, pb.UnimplementedTestServiceServer{})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		fmt.Println(err)
@@ -123,11 +123,11 @@ func ExampleLimiter_Tap() {
 		return
 	}
 	defer conn.Close()
-	for range 2 {
-		err := conn.Invoke(context.Background(), healthpb.Health_Check_FullMethodName, "", nil,
-			grpc.ForceCodec(garbage{}))
-		fmt.Println(status.Code(err))
-	}
+	const method = pb.TestService_EmptyCall_FullMethodName
+	err = conn.Invoke(context.Background(), method, "", nil, grpc.ForceCodec(garbage{}))
+	fmt.Println(status.Code(err))
+	err = conn.Invoke(context.Background(), method, new(pb.Empty), new(pb.Empty))
+	fmt.Println(status.Code(err))
 	// Output:
 	// Internal
 	// ResourceExhausted
@@ -220,6 +220,31 @@ rules:
 	// served OK
 	// <nil> ResourceExhausted
 	// served OK
+}
+
+// With CountProbes a policy file may count health checks, too, by a rule of their own.
+func ExampleConfig_probes() {
+	file, err := policy.Parse("rules.yaml", []byte(`
+version: 1
+client: {peer: true}
+rules:
+  - {name: checks, match: POST /grpc.health.v1.Health/, key: address, limit: 1/day}
+`), policy.Names[*grpcmw.Call]{Request: (*grpcmw.Call).Request})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, count := range []bool{false, true} {
+		limiter := grpcmw.MustNew(grpcmw.Config{Rules: file.Rules(), CountProbes: count})
+		for range 2 {
+			send(limiter, fromAddress("192.0.2.1"), healthpb.Health_Check_FullMethodName, handler)
+		}
+	}
+	// Output:
+	// served OK
+	// served OK
+	// served OK
+	// <nil> ResourceExhausted
 }
 
 // Denials in the words of the program.

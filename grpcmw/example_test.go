@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/grpcmw"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
@@ -23,10 +22,8 @@ import (
 var perClient = grpcmw.MustNew(grpcmw.Config{Rules: []grpcmw.Rule{{
 	Name:  "per-client",
 	Limit: limits.TokenBucket(limits.PerDay(2), 2),
-	Key:   core.When(isLimited, keyfuncs.Address(grpcmw.Peer)),
+	Key:   keyfuncs.Address(grpcmw.Peer),
 }}})
-
-func isLimited(c *grpcmw.Call) bool { return c.FullMethod != healthpb.Health_Watch_FullMethodName }
 
 func Example() {
 	var server *grpc.Server
@@ -55,11 +52,14 @@ func Example() {
 	defer conn.Close()
 	client := healthpb.NewHealthClient(conn)
 	for range 3 {
-		_, err := client.Check(context.Background(), new(healthpb.HealthCheckRequest))
+		_, err := client.List(context.Background(), new(healthpb.HealthListRequest))
 		fmt.Println(status.Code(err))
 	}
+	_, err = client.Check(context.Background(), new(healthpb.HealthCheckRequest)) // is not counted
+	fmt.Println(status.Code(err))
 	// Output:
 	// OK
 	// OK
 	// ResourceExhausted
+	// OK
 }

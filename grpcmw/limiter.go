@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
@@ -29,6 +30,8 @@ type Rule = core.Rule[*Call]
 // Denied returns nil. If a call could not be decided and Denied returns a code that blames the
 // client, such as codes.Unauthenticated, the client is not told to try again. nil: the default.
 //
+// CountProbes lets rules count Health/Check and Health/Watch of grpc.health.v1, which pass otherwise.
+//
 // OutcomeInContext makes [OutcomeFrom] return the outcome of an allowed call in its handler and in
 // the interceptors inside.
 type Config = nethttp.CallConfigOf[*Call, func(*Call, core.Outcome, *status.Status) error]
@@ -36,11 +39,13 @@ type Config = nethttp.CallConfigOf[*Call, func(*Call, core.Outcome, *status.Stat
 // Limiter limits the calls of a server. It is safe for concurrent use.
 type Limiter struct {
 	nethttp.Controls[*Call]
-	gate   *gate.Gate[*Call]
-	denied func(*Call, core.Outcome, *status.Status) error
+	gate        *gate.Gate[*Call]
+	denied      func(*Call, core.Outcome, *status.Status) error
+	countProbes bool
 
 	unary, stream, tap atomic.Bool  // which of Unary, Stream and Tap were called
 	refused            atomic.Int64 // calls refused by Tap whose deadlines have not passed
+	later              later        // denied calls that Tap leaves to interceptors
 }
 
 // New returns a limiter. The error reports every mistake in config.
@@ -50,7 +55,9 @@ func New(config Config) (*Limiter, error) {
 		WithContext: withContext,
 		Attach:      withOutcome,
 	})
-	return gate.Made(&Limiter{Controls: controls, gate: g, denied: config.Denied}, err)
+	l := &Limiter{Controls: controls, gate: g, denied: config.Denied, countProbes: config.CountProbes}
+	l.later.began = time.Now()
+	return gate.Made(l, err)
 }
 
 // MustNew is [New] for package variables. It panics if config has a mistake.
@@ -65,6 +72,9 @@ func (l *Limiter) Unary() grpc.UnaryServerInterceptor {
 	l.unary.Store(true)
 	return func(ctx context.Context, message any, info *grpc.UnaryServerInfo,
 		handler grpc.UnaryHandler) (any, error) {
+		if l.passes(info.FullMethod) {
+			return handler(ctx, message)
+		}
 		u := &unary{
 			call: call{
 				Call:    Call{Context: ctx, FullMethod: info.FullMethod, Message: message},
@@ -84,6 +94,9 @@ func (l *Limiter) Stream() grpc.StreamServerInterceptor {
 	l.stream.Store(true)
 	return func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
 		handler grpc.StreamHandler) error {
+		if l.passes(info.FullMethod) {
+			return handler(server, stream)
+		}
 		ctx := stream.Context()
 		s := &streaming{
 			call: call{
@@ -94,6 +107,11 @@ func (l *Limiter) Stream() grpc.StreamServerInterceptor {
 		}
 		return l.serve(ctx, &s.Call, s)
 	}
+}
+
+// passes reports whether calls of a method pass uncounted.
+func (l *Limiter) passes(fullMethod string) bool {
+	return !l.countProbes && gate.IsProbe(fullMethod)
 }
 
 func (l *Limiter) check(method string) {
@@ -198,7 +216,7 @@ func OutcomeFrom(ctx context.Context) (core.Outcome, bool) {
 //
 // It calls the Keys of rules with calls that have a method, and a Message unless the method
 // streams, but neither metadata nor peer. A rule whose Key fails without them applies. It does not
-// call a backend.
+// call a backend. Health checks pass without [Config].CountProbes, whether a rule applies or not.
 func (l *Limiter) Unlimited(services map[string]grpc.ServiceInfo) (methods []string) {
 	for name, service := range services {
 		for _, method := range service.Methods {

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/weir-go/weir/internal/http/answer"
 	"github.com/weir-go/weir/internal/http/shedcall"
 	"github.com/weir-go/weir/shed"
 )
@@ -34,7 +35,7 @@ func Shed(s *shed.Shedder[*Call]) (grpc.UnaryServerInterceptor, grpc.StreamServe
 			return err
 		})
 		if refusal != nil {
-			_ = grpc.SetTrailer(ctx, shedTrailer(refusal))
+			_ = grpc.SetTrailer(ctx, shedTrailer(ctx, refusal))
 			return nil, shedError(refusal, err)
 		}
 		return response, err
@@ -50,7 +51,7 @@ func Shed(s *shed.Shedder[*Call]) (grpc.UnaryServerInterceptor, grpc.StreamServe
 			return handler(server, watched)
 		})
 		if refusal != nil {
-			stream.SetTrailer(shedTrailer(refusal))
+			stream.SetTrailer(shedTrailer(c.Context, refusal))
 			return shedError(refusal, err)
 		}
 		return err
@@ -81,11 +82,11 @@ func (s *watchedStream) SendHeader(md metadata.MD) error {
 	return s.ServerStream.SendHeader(md)
 }
 
-func shedTrailer(r *shedcall.Refusal) metadata.MD {
+func shedTrailer(ctx context.Context, r *shedcall.Refusal) metadata.MD {
 	delete(r.Fields, "Cache-Control") // calls are not cached
 	md := metadataOf(r.Fields)
 	if r.Left == nil {
-		md[pushback] = []string{pushbackOf(r.Wait)}
+		md[pushback] = []string{answer.Pushback(r.Wait, answer.TimeLeft(ctx), false)}
 	}
 	return md
 }

@@ -31,16 +31,19 @@ import (
 // queue, and end it. A call that does not reach them ends with its stream, with the zero
 // [core.Result].
 //
-// A denied call has the same code, message and details as without Tap. gRPC sends no metadata with
-// it: no fields and no grpc-retry-pushback-ms. RetryInfo has the wait, and [Client] reads it.
+// A denied call has the same code, message and details as without Tap; [Client] reads the wait there.
+// But gRPC sends no metadata with what Tap refuses: no fields, and no grpc-retry-pushback-ms, without
+// which a retry policy repeats a call at once. So up to 64 denied calls a second, and at once, are
+// left to the interceptors, which read the message of a unary call. Tap refuses the rest of a flood,
+// and calls of methods that the server does not have.
 //
 //   - Rules see no message, and no value that an interceptor puts into the context. Put rules that
 //     need them into a second limiter, without Tap. Calls that [Shed] sheds are counted.
 //   - A connection waits for each decision about its calls: a microsecond in memory, a round trip
 //     with Redis. Decide in memory if a proxy sends the calls of all clients over one connection.
-//   - gRPC keeps a timer for each refused call until its deadline, however late. Tap therefore
-//     refuses no further call while 16,384 refused calls (7 MB) have deadlines in the future. The
-//     interceptors then refuse calls, after their messages were read: bound messages by
+//   - gRPC keeps a timer for each call that Tap refuses until its deadline, however late. Tap
+//     therefore refuses no further call while 16,384 such calls (7 MB) have deadlines in the future.
+//     The interceptors then refuse calls, after their messages were read: bound messages by
 //     grpc.MaxRecvMsgSize. Without both interceptors the number of timers has no bound.
 //   - A server has one InTapHandle. If yours calls this one, it must not refuse the call
 //     afterwards: the call would hold its units forever.
@@ -55,6 +58,9 @@ func (l *Limiter) Tap(server func() *grpc.Server) tap.ServerInHandle {
 	l.tap.Store(true)
 	methods := sync.OnceValue(func() map[string]bool { return methodsOf(server()) })
 	return func(ctx context.Context, info *tap.Info) (context.Context, error) {
+		if l.passes(info.FullMethodName) {
+			return ctx, nil
+		}
 		c := call{Call: Call{Context: ctx, FullMethod: info.FullMethodName}, limiter: l}
 		streams, registered := methods()[info.FullMethodName]
 		if c.unregistered = !registered; registered && !streams {
@@ -89,7 +95,7 @@ func (l *Limiter) decideTap(c *call) (context.Context, error) {
 	d.outcome, d.ends = l.gate.DecideCall(ctx, &c.Call)
 	refusal := l.gate.RefuseDecided(c.Fields(), &d.outcome)
 	c.dropFields()
-	if refusal != nil && l.refusesNow(ctx) {
+	if refusal != nil && !l.refusesLater(c) && l.refusesNow(ctx) {
 		return ctx, statusError(c.refuse(refusal))
 	}
 	if d.ends {
@@ -101,6 +107,53 @@ func (l *Limiter) decideTap(c *call) (context.Context, error) {
 	}
 	return context.WithValue(ctx, decidedKey{l}, d), nil
 }
+
+// refusesLater reports whether an interceptor refuses c, with the metadata that Tap cannot send.
+func (l *Limiter) refusesLater(c *call) bool {
+	interceptor := &l.unary
+	if c.Message == nil {
+		interceptor = &l.stream
+	}
+	if c.unregistered || !interceptor.Load() || !l.later.take() {
+		return false
+	}
+	context.AfterFunc(c.Context, l.later.end) // gRPC cancels it when the stream ends
+	return true
+}
+
+// maxLater is the number of calls that interceptors refuse instead of Tap in a second, and at once.
+// The message of a unary call is read for it, so this bounds the work and the memory.
+var maxLater int64 = 64
+
+// later counts what maxLater bounds.
+type later struct {
+	began time.Time
+	out   atomic.Int64 // at this moment
+	full  atomic.Int64 // when all calls of a second fit again, since began
+}
+
+// take reports whether one more fits, and counts it.
+func (p *later) take() bool {
+	if p.out.Add(1) > maxLater {
+		p.out.Add(-1)
+		return false
+	}
+	now := int64(time.Since(p.began))
+	for {
+		full := p.full.Load()
+		next := max(full, now) + int64(time.Second)/maxLater
+		if next-now > int64(time.Second) {
+			p.out.Add(-1)
+			return false
+		}
+		if p.full.CompareAndSwap(full, next) {
+			return true
+		}
+	}
+}
+
+// end notes that such a call has ended.
+func (p *later) end() { p.out.Add(-1) }
 
 // maxRefused is the number of refused calls whose deadlines may be in the future: gRPC does not
 // stop their timers (operateHeaders in http2_server.go of grpc-go 1.83).

@@ -19,6 +19,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	_ "google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -131,6 +133,7 @@ func undecodable(t *testing.T) []struct {
 }
 
 func TestCallsThatCannotBeDecodedAreCountedAndDenied(t *testing.T) {
+	defer grpcmw.SetMaxLater(0)()
 	client := overHTTP2(t)
 	for _, c := range undecodable(t) {
 		t.Run(c.name, func(t *testing.T) {
@@ -186,6 +189,7 @@ func TestACallThatReachesNoInterceptorEndsAsOneThatSaysNothing(t *testing.T) {
 }
 
 func TestTapRefusesAsInterceptorsDo(t *testing.T) {
+	defer grpcmw.SetMaxLater(0)()
 	key := keyfuncs.Constant[*grpcmw.Call]("everybody")
 	broken := func(*grpcmw.Call) (string, error) { return "", errors.New("secret") }
 	own := func(err error) func(*grpcmw.Call, core.Outcome, *status.Status) error {
@@ -237,6 +241,89 @@ func TestTapRefusesAsInterceptorsDo(t *testing.T) {
 	}
 }
 
+// A policy that gets no pushback would repeat the calls after a second.
+func TestADenialInFrontOfTheMessageHasAPushback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen atomic.Int32
+		observe := func(context.Context, *grpcmw.Call, core.Outcome) { seen.Add(1) }
+		l := newLimiter(t, grpcmw.Config{
+			Rules:    everybody(limits.SlidingLog(limits.PerMinute(1))),
+			Observer: core.ObserverFuncs[*grpcmw.Call]{OnDecision: observe},
+		})
+		conn := dial(t, listenOn(t, tapped(l, new(service))), grpc.WithDefaultServiceConfig(retries))
+		client := pb.NewTestServiceClient(conn)
+		wantAnswer(t, client, 0, 0, codes.OK, "")
+		wantAnswer(t, client, 50*time.Second, 0, codes.ResourceExhausted,
+			"Too many requests: retry in 60 seconds.")
+		wantAnswer(t, client, 0, 60*time.Second, codes.OK, "")
+		begun := time.Now()
+		stream, err := client.FullDuplexCall(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); err != io.EOF || time.Since(begun) != time.Minute {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+		if n := seen.Load(); n != 6 {
+			t.Errorf("%d decisions, want one for each attempt of 4 calls", n)
+		}
+	})
+}
+
+func TestAFloodIsRefusedBeforeItsMessagesAreRead(t *testing.T) {
+	defer grpcmw.SetMaxLater(2)()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(1)))})
+		client := serveTapped(t, l, new(service))
+		ask(t.Context(), client)
+		refused := func(byTap bool) {
+			t.Helper()
+			got := ask(t.Context(), client)
+			if got.code != codes.ResourceExhausted ||
+				(got.trailer.Get("grpc-retry-pushback-ms") == nil) != byTap {
+				t.Errorf("%+v, want it refused by the tap: %v", got, byTap)
+			}
+		}
+		refused(false)
+		refused(false)
+		refused(true)
+		time.Sleep(500 * time.Millisecond)
+		refused(false)
+		refused(true)
+		time.Sleep(time.Second)
+		refused(false)
+		refused(false)
+		refused(true)
+	})
+}
+
+// Two calls and no messages: each counts until it has ended.
+func TestClientsThatSendNoMessageOccupyFewPlaces(t *testing.T) {
+	defer grpcmw.SetMaxLater(2)()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(1)))})
+		conn := dial(t, listenOn(t, tapped(l, new(service))))
+		client := pb.NewTestServiceClient(conn)
+		ask(t.Context(), client)
+		silent, leave := context.WithCancel(t.Context())
+		for range 2 {
+			if _, err := conn.NewStream(silent, &grpc.StreamDesc{ClientStreams: true}, unaryMethod); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		if got := ask(t.Context(), client); got.trailer.Get("grpc-retry-pushback-ms") != nil {
+			t.Errorf("%+v, want it refused by the tap", got)
+		}
+		leave()
+		synctest.Wait()
+		if got := ask(t.Context(), client); got.trailer.Get("grpc-retry-pushback-ms") == nil {
+			t.Errorf("%+v, want it refused by an interceptor", got)
+		}
+	})
+}
+
 func TestACallIsDecidedOnceByTapAndInterceptors(t *testing.T) {
 	var seen, handled atomic.Int32
 	observe := func(context.Context, *grpcmw.Call, core.Outcome) { seen.Add(1) }
@@ -265,6 +352,59 @@ func TestACallIsDecidedOnceByTapAndInterceptors(t *testing.T) {
 	if o := l.Explain(&grpcmw.Call{Context: t.Context(), FullMethod: unaryMethod}); seen.Load() != 2 ||
 		handled.Load() != 1 || o.At(0).Remaining != 7 {
 		t.Errorf("%d decisions seen, %d calls handled with the outcome, %+v", seen.Load(), handled.Load(), o.At(0))
+	}
+}
+
+// Each connection of a client with a healthCheckConfig has such a stream, without an end.
+func TestHealthChecksPassUnlessProbesCount(t *testing.T) {
+	for _, counted := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLimiter(t, grpcmw.Config{
+				Rules: []grpcmw.Rule{
+					{Name: "streams", Limit: limits.Concurrent(1),
+						Key: core.When(func(c *grpcmw.Call) bool { return c.Message == nil },
+							keyfuncs.Constant[*grpcmw.Call]("everybody"))},
+					{Name: "calls", Limit: limits.FixedWindow(limits.PerDay(3)),
+						Key: keyfuncs.Constant[*grpcmw.Call]("everybody")},
+				},
+				CountProbes: counted,
+			})
+			server := tapped(l, new(service))
+			healthpb.RegisterHealthServer(server, health.NewServer())
+			conn := dial(t, listenOn(t, server))
+			client := healthpb.NewHealthClient(conn)
+			passed := codes.OK
+			if counted {
+				passed = codes.ResourceExhausted
+			}
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			for i := range 3 {
+				stream, err := client.Watch(ctx, new(healthpb.HealthCheckRequest))
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := passed
+				if i == 0 {
+					want = codes.OK
+				}
+				_, err = stream.Recv()
+				wantCode(t, err, want)
+			}
+			for i := range 5 {
+				_, err := client.Check(t.Context(), new(healthpb.HealthCheckRequest))
+				want := passed
+				if i < 2 {
+					want = codes.OK
+				}
+				wantCode(t, err, want)
+			}
+			_, err := client.List(t.Context(), new(healthpb.HealthListRequest))
+			wantCode(t, err, passed)
+			if held := l.State().Held; counted == (held == 0) {
+				t.Errorf("%d units are held", held)
+			}
+		})
 	}
 }
 
@@ -317,6 +457,7 @@ func TestTapKnowsStreams(t *testing.T) {
 // gRPC stops no timer of a call that a tap refuses. A client that is refused and names deadlines that are far
 // would fill the memory: a gigabyte in half a minute.
 func TestRefusedCallsWithDeadlinesAheadAreBounded(t *testing.T) {
+	defer grpcmw.SetMaxLater(0)()
 	defer grpcmw.SetMaxRefused(2)()
 	synctest.Test(t, func(t *testing.T) {
 		var seen atomic.Int32
@@ -357,6 +498,7 @@ func TestRefusedCallsWithDeadlinesAheadAreBounded(t *testing.T) {
 }
 
 func TestNothingIsKeptThatARefusedClientHasSent(t *testing.T) {
+	defer grpcmw.SetMaxLater(0)()
 	l := newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(1)))})
 	client := dialTCP(t, startServer(t, tapped(l, new(service))))
 	ask(t.Context(), client)
@@ -374,6 +516,7 @@ func TestNothingIsKeptThatARefusedClientHasSent(t *testing.T) {
 
 // Without interceptors there is nothing else that refuses.
 func TestTapAloneRefusesHoweverManyAreRefused(t *testing.T) {
+	defer grpcmw.SetMaxLater(0)()
 	defer grpcmw.SetMaxRefused(0)()
 	var server *grpc.Server
 	l := newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(1)))})

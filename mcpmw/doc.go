@@ -25,8 +25,10 @@
 // # Messages that count
 //
 // Every JSON-RPC request counts, "initialize" and "tools/list" as well as "tools/call", if a rule
-// applies to it: see [CallsTool]. A client whose first request is denied cannot connect. That is
-// "initialize", or "server/discover" since the protocol of 2026-07-28.
+// applies to it: see [CallsTool]. A client whose "initialize" is denied cannot connect.
+//
+// "server/discover", the first request since the protocol of 2026-07-28, passes uncounted unless
+// [Config].CountProbes is set: many clients take a server that denies it for an old one.
 //
 // Pings and notifications pass, and no rule counts them. A denied ping would make the client close
 // its session. A denied notification would have no answer, and the cancellation of a call ends
@@ -35,7 +37,8 @@
 //
 // The SDK refuses messages that it cannot decode, unknown methods, and calls with the id of a call
 // that runs. The limiter does not see them. Over HTTP, a limiter of package nethttp around the
-// handler counts them. Give it a higher limit than this one, so that it denies only floods.
+// handler counts them. Give it a higher limit than this one, so that it denies only floods, and the
+// Denied [HTTPDenied], since a 429 ends the session of some clients.
 //
 // # Answers
 //

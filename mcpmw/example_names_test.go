@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -16,6 +18,7 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/mcpmw"
+	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/policy"
 )
 
@@ -342,4 +345,56 @@ func ExampleLimiter_Unlimited() {
 	}}})
 	fmt.Println(limiter.Unlimited(&mcp.Tool{Name: "render"}))
 	// Output: [render]
+}
+
+// A limiter around the handler counts what the SDK refuses. Its denials are answers that clients
+// read. Ends of sessions have a budget of their own.
+func ExampleHTTPDenied() {
+	client := keyfuncs.Address(keyfuncs.Peer)
+	limit := limits.SlidingLog(limits.PerDay(1))
+	ends := nethttp.Rule{Name: "ends", Limit: limit, Key: core.When(mcpmw.EndsSession, client)}
+	flood := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{ends, {
+			Name: "requests", Limit: limit, Key: core.Otherwise([]nethttp.Rule{ends}, client),
+		}},
+		Denied: mcpmw.HTTPDenied, DrainLimit: -1,
+	})
+	served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "served") })
+	ask := func(method, body string) {
+		r := httptest.NewRequest(method, "/mcp", strings.NewReader(body))
+		r.Header.Set("Mcp-Session-Id", "s")
+		w := httptest.NewRecorder()
+		flood.Handler(served).ServeHTTP(w, r)
+		var response struct {
+			ID    any
+			Error struct {
+				Code    int
+				Message string
+			}
+		}
+		if json.Unmarshal(w.Body.Bytes(), &response) != nil {
+			fmt.Println(w.Code, w.Body)
+			return
+		}
+		fmt.Println(w.Code, response.ID, response.Error)
+	}
+	ask("POST", `{"jsonrpc": "2.0", "id": 1, "method": "tools/call"}`)
+	ask("POST", `{"jsonrpc": "2.0", "id": 2, "method": "tools/call"}`)
+	ask("POST", `{"jsonrpc": "2.0", "method": "notifications/initialized"}`)
+	ask("DELETE", "")
+	// Output:
+	// 200 served
+	// 200 2 {-32029 Too many requests: retry in 24 hours.}
+	// 429 <nil> {-32029 Too many requests: retry in 24 hours.}
+	// 200 served
+}
+
+func ExampleEndsSession() {
+	r := httptest.NewRequest("DELETE", "/mcp", nil)
+	fmt.Println(mcpmw.EndsSession(r))
+	r.Header.Set("Mcp-Session-Id", "s")
+	fmt.Println(mcpmw.EndsSession(r))
+	// Output:
+	// false
+	// true
 }

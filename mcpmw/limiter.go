@@ -31,6 +31,8 @@ type Rule = core.Rule[*Call]
 // return it. It is used if Denied returns neither. nil: the default. [ToolResult] answers with a
 // tool result.
 //
+// CountProbes lets rules count "server/discover", which passes otherwise.
+//
 // OutcomeInContext makes [OutcomeFrom] return the outcome of an allowed call in its handler and in
 // the middleware inside.
 type Config = nethttp.CallConfigOf[*Call, func(*Call, core.Outcome, *jsonrpc.Error) (mcp.Result, error)]
@@ -38,8 +40,9 @@ type Config = nethttp.CallConfigOf[*Call, func(*Call, core.Outcome, *jsonrpc.Err
 // Limiter limits the calls of a server. It is safe for concurrent use.
 type Limiter struct {
 	nethttp.Controls[*Call]
-	gate   *gate.Gate[*Call]
-	denied func(*Call, core.Outcome, *jsonrpc.Error) (mcp.Result, error)
+	gate        *gate.Gate[*Call]
+	denied      func(*Call, core.Outcome, *jsonrpc.Error) (mcp.Result, error)
+	countProbes bool
 }
 
 // New returns a limiter. The error reports every mistake in config.
@@ -49,7 +52,7 @@ func New(config Config) (*Limiter, error) {
 		WithContext: withContext,
 		Attach:      withOutcome,
 	})
-	return gate.Made(&Limiter{controls, g, config.Denied}, err)
+	return gate.Made(&Limiter{controls, g, config.Denied, config.CountProbes}, err)
 }
 
 // MustNew is [New] for package variables. It panics if config has a mistake.
@@ -59,7 +62,8 @@ func MustNew(config Config) *Limiter { return gate.Must(New(config)) }
 // with [mcp.Server.AddReceivingMiddleware]. All middleware of one limiter counts together. A call
 // ends when its handler has returned or panicked, unless [Detach] is called.
 //
-// Pings and notifications pass, and no rule counts them. In a client the middleware has no effect.
+// Pings and notifications pass, and no rule counts them, and so does "server/discover" without
+// [Config].CountProbes. In a client the middleware has no effect.
 // Middleware panics if l is nil or was not made by [New].
 func (l *Limiter) Middleware() mcp.Middleware {
 	if l == nil || l.gate == nil {
@@ -68,7 +72,7 @@ func (l *Limiter) Middleware() mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
 			c, ok := callOf(ctx, method, request)
-			if !ok {
+			if !ok || method == discover && !l.countProbes {
 				return next(ctx, method, request)
 			}
 			s := &serving{Call: c, limiter: l, request: request, next: next}
@@ -76,6 +80,10 @@ func (l *Limiter) Middleware() mcp.Middleware {
 		}
 	}
 }
+
+// discover is the first request of a client since the protocol of 2026-07-28. A client whose request
+// is denied takes the server for an old one.
+const discover = "server/discover"
 
 // callOf returns the call that rules decide. ok is false for messages that no rule counts: pings,
 // notifications, and messages that a client receives.

@@ -56,7 +56,10 @@ type ConfigOf[R, D any] struct {
 	// Denied must write the status, otherwise net/http sends 200.
 	//
 	// A request whose context has ended gets a bare 503, and Denied is not called. nil: a problem
-	// document or plain text, whichever the client prefers.
+	// document or plain text, whichever the client prefers. A call of gRPC over HTTP/2 then gets the
+	// status 200 with the code RESOURCE_EXHAUSTED, or UNAVAILABLE instead of 503, a message, and
+	// grpc-retry-pushback-ms: its client reads nothing else. A Denied of your own answers such calls,
+	// too. It may pass them to PlainText.
 	Denied D
 
 	// SkipPreflight lets requests pass all rules, even during a ban, if they look like a CORS
@@ -102,6 +105,13 @@ type CallConfigOf[R, D any] struct {
 	Denied           D
 	MaxWaiting       int
 	OutcomeInContext bool
+
+	// CountProbes lets rules count the calls by which a client finds out whether a server works, and
+	// what it speaks: /grpc.health.v1.Health/Check and Watch, and server/discover of MCP. A client
+	// whose probe is denied takes the server for a dead or an old one, so by default they pass, and no
+	// rule counts them. A stream of Watch lasts as long as its connection, so do not count it by a
+	// concurrency limit.
+	CountProbes bool
 }
 
 // Gate is for the adapters of weir. It returns the gate of a framework, and what its limiter

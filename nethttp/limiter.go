@@ -116,6 +116,6 @@ func withRequest(_, r *http.Request) *http.Request { return r }
 //
 //	nethttp.Config{Rules: rules, Denied: nethttp.PlainText}
 //
-// It takes the wait from the header field Retry-After, if that is set. If o is allowed or
-// abandoned, PlainText does nothing.
+// It takes the wait from the header field Retry-After, if that is set. A call of gRPC gets the line
+// as its message, as without Denied. If o is allowed or abandoned, PlainText does nothing.
 func PlainText(w http.ResponseWriter, r *http.Request, o core.Outcome) { gate.PlainText(w, r, o) }

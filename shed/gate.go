@@ -144,14 +144,18 @@ func (g *gate[R]) endsWhenSent(ctx context.Context, p *Permit, request R, err er
 	if g.Sending == nil || ctx.Err() != nil || !g.Sending.Pending(request, err, true) {
 		return false
 	}
-	own := g.Own != nil && g.Own(request)
+	marked := 0
+	if g.Own != nil {
+		marked = g.Own(request)
+	}
 	if err == nil {
 		p.Stream()
 	}
-	result := Result{Route: strings.Clone(g.route(request)), own: own}
+	result := Result{Route: strings.Clone(g.route(request))}
 	g.Sending.OnSent(request, func(status int, _ int64) {
 		result.Failed = status >= http.StatusBadRequest || status == 0
-		result.Refused = status == http.StatusServiceUnavailable && !own
+		result.own = watch.IsOwn(marked, status)
+		result.Refused = status == http.StatusServiceUnavailable && !result.own
 		p.End(result)
 	})
 	return true
@@ -166,7 +170,6 @@ type reply struct {
 
 // answered returns how request was answered.
 func (g *gate[R]) answered(request R, writer *watch.Writer, err error) (a reply) {
-	a.own = writer != nil && writer.Own() || g.Own != nil && g.Own(request)
 	switch {
 	case g.Answered != nil:
 		a.status, _, _ = g.Answered(request, err)
@@ -177,6 +180,9 @@ func (g *gate[R]) answered(request R, writer *watch.Writer, err error) (a reply)
 		a.status, _ = writer.Answer(err)
 		a.failed = a.status >= http.StatusBadRequest || a.status == 0
 	}
+	a.own = writer != nil && watch.IsOwn(writer.Own(), a.status) ||
+		g.Own != nil && watch.IsOwn(g.Own(request), a.status)
+	a.failed = a.failed || a.own // a denial of gRPC has the status 200
 	return a
 }
 

@@ -1,7 +1,9 @@
 package shed
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -317,6 +319,109 @@ func (l *limiter) stream(p *Permit) bool {
 		return true
 	}
 	return false
+}
+
+// updateLocked asks the algorithm for the limit and begins a window.
+func (l *limiter) updateLocked(now instant) {
+	limit := l.limit
+	if !returns(func() { limit = l.algorithm.Update(l.sampleLocked(now)) }) {
+		l.panics++
+	}
+	l.updates++
+	l.common = 0
+	if g, ok := l.algorithm.(glancer); ok {
+		l.common, l.overtaking.least = g.Places(), g.LeastOvertaking()
+	}
+	l.setLimitLocked(limit)
+	l.window.begin(now, l.inFlight)
+	l.window.bounds = l.boundsLocked()
+}
+
+// boundsLocked returns the bounds of the next window.
+func (l *limiter) boundsLocked() bounds {
+	b := usualBounds
+	a, ok := l.algorithm.(shedlimit.Windower)
+	if !ok {
+		return b
+	}
+	if !returns(func() { b.least, b.most, b.enough = a.Window() }) {
+		l.panics++
+	}
+	// With less than a millisecond, each request could end a window.
+	b.least, b.most = max(b.least, time.Millisecond), max(b.most, time.Millisecond)
+	return b
+}
+
+// setLimitLocked puts a limit into force.
+func (l *limiter) setLimitLocked(limit int) {
+	l.limit = min(max(limit, l.classes.least()), l.maxLimit)
+	l.classes.divide(l.limit, l.common)
+}
+
+// glanceLocked calls Glance, if it is time, before the limiter decides a request that may enter
+// while fewer than full are in flight.
+func (l *limiter) glanceLocked(full int, now instant) {
+	g, ok := l.algorithm.(glancer)
+	if !ok || now-l.glanced < glanceEvery {
+		return
+	}
+	inFlight, age := g.GlanceFrom()
+	if l.inFlight < min(inFlight, full) || l.oldestLocked(now) < age {
+		return
+	}
+	l.glanced = now
+	s := shedlimit.Sample{Now: l.epoch.Add(now), InFlight: l.inFlight, MaxLimit: l.maxLimit}
+	l.agesLocked(&s, now)
+	l.overtaking.describe(&s, now)
+	limit := g.Glance(s)
+	l.common = g.Places()
+	l.setLimitLocked(limit)
+}
+
+// oldestLocked returns how long the oldest request has been in flight, or 0.
+func (l *limiter) oldestLocked(now instant) time.Duration {
+	if oldest := l.running.First; oldest != nil {
+		return max(0, now-oldest.Of.start)
+	}
+	return 0
+}
+
+// sampleLocked returns what the window has seen until now.
+func (l *limiter) sampleLocked(now instant) shedlimit.Sample {
+	w := &l.window
+	s := shedlimit.Sample{
+		Now: l.epoch.Add(now), Elapsed: now - w.start,
+		Limit: l.limit, MinLimit: l.classes.least(), MaxLimit: l.maxLimit, Bounded: l.bounded,
+		SLO:      l.slo,
+		InFlight: l.inFlight, PeakInFlight: w.peak,
+		Admitted: w.admitted, Shed: w.shed,
+		Completed: w.completed, Failed: w.failed, Left: w.left,
+		Routes: w.sampleRoutes(),
+	}
+	w.addTime(l.inFlight, now)
+	l.agesLocked(&s, now) // brings w.atClients up to now
+	l.overtaking.describe(&s, now)
+	if s.Elapsed > 0 {
+		s.MeanInFlight = w.inFlightTime / float64(s.Elapsed)
+		s.MeanAtClients = min(float64(w.atClients)/float64(s.Elapsed), s.MeanInFlight)
+	}
+	return s
+}
+
+// agesLocked sets AtClients and Ages of s. It calls noteClient for each request in flight.
+func (l *limiter) agesLocked(s *shedlimit.Sample, now instant) {
+	w := &l.window
+	w.ages = w.ages[:0]
+	for n := l.running.First; n != nil; n = n.Next {
+		if w.noteClient(n.Of, now) {
+			s.AtClients++
+			continue
+		}
+		w.ages = append(w.ages, n.Of.age(now))
+	}
+	s.Ages = thin(w.ages)
+	longestFirst := func(a, b time.Duration) int { return cmp.Compare(b, a) }
+	slices.SortFunc(s.Ages, longestFirst)
 }
 
 // isOver reports whether the tenant with that name uses much more than others do.

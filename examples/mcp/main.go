@@ -49,15 +49,29 @@ import (
 )
 
 // flood counts requests before they are decoded. The SDK refuses what it cannot decode before a
-// middleware sees it. Clients that follow the other limits never reach this one.
+// middleware sees it. Clients that follow the other limits never reach this one. Its denials are
+// errors of JSON-RPC, which clients read; a 429 would end the sessions of some.
 var flood = nethttp.MustNew(nethttp.Config{
-	Rules: []nethttp.Rule{{
+	Rules: []nethttp.Rule{ends, {
 		Name:  "requests",
-		Limit: limits.SlidingLog(limits.PerMinute(120)),
-		Key:   keyfuncs.Address(keyfuncs.Peer), // behind a proxy: keyfuncs.MustTrustedProxies
+		Limit: perAddress,
+		Key:   core.Otherwise([]nethttp.Rule{ends}, address),
 	}},
 	Headers: headers.Options{Show: headers.OnDenial},
+	Denied:  mcpmw.HTTPDenied, DrainLimit: -1, // it reads the body for the id
 })
+
+// ends is the budget of requests that end a session, so that no denial leaves one behind.
+var ends = nethttp.Rule{
+	Name:  "ends",
+	Limit: perAddress,
+	Key:   core.When(mcpmw.EndsSession, address),
+}
+
+var (
+	perAddress = limits.SlidingLog(limits.PerMinute(120))
+	address    = keyfuncs.Address(keyfuncs.Peer) // behind a proxy: keyfuncs.MustTrustedProxies
+)
 
 // rules returns the rules for clients with the key client.
 func rules(client func(*mcpmw.Call) (string, error)) []mcpmw.Rule {

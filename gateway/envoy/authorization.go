@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/gateway/internal/grpcdenial"
 	"github.com/weir-go/weir/gateway/internal/minutely"
 	"github.com/weir-go/weir/gateway/internal/original"
 	"github.com/weir-go/weir/internal/ground/address"
@@ -80,6 +81,10 @@ func (s *authorization) Check(
 	s.decide.ServeHTTP(&a, r)
 	if err := ctx.Err(); err != nil {
 		return nil, status.FromContextError(err).Err()
+	}
+	if a.status != http.StatusOK && grpcdenial.Asked(r) {
+		grpcdenial.Set(a.header, r, a.status, a.body.Bytes())
+		a.body.Reset()
 	}
 	if a.failed {
 		return failed(&a), nil

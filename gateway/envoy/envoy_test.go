@@ -436,6 +436,46 @@ func TestACheckIsDecidedAsTheRequestThatEnvoyDescribes(t *testing.T) {
 	}
 }
 
+func TestADeniedCallOfGRPCHasItsCode(t *testing.T) {
+	limit := newLimiter(new(http.Request), limits.SlidingLog(limits.PerHour(1)))
+	client := authorization(t, limit)
+	fields := []string{"content-type", "application/grpc+proto", "grpc-timeout", "1M"}
+	for i := range 2 {
+		check := checkOf("POST", "shop.example", "/a.B/C", "203.0.113.7", fields...)
+		answer, err := client.Check(t.Context(), check)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			continue
+		}
+		denied := answer.GetDeniedResponse()
+		h := fieldsOf(denied.GetHeaders())
+		if codes.Code(answer.Status.Code) != codes.ResourceExhausted || denied.GetStatus().GetCode() != 429 ||
+			denied.GetBody() != "" ||
+			h.Get("grpc-status") != "8" ||
+			!strings.HasPrefix(h.Get("grpc-message"), "Too many requests: retry in ") ||
+			h.Get("grpc-retry-pushback-ms") != "-1" ||
+			h.Get("content-type") != "application/grpc" {
+			t.Errorf("%v", answer)
+		}
+	}
+	broken := authorization(t, nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+		Name: "broken", Limit: limits.SlidingLog(limits.PerHour(1)),
+		Key: func(*http.Request) (string, error) { return "", io.ErrUnexpectedEOF },
+	}}, Logger: slog.New(slog.DiscardHandler)}))
+	answer, err := broken.Check(t.Context(), checkOf("POST", "shop.example", "/a.B/C", "203.0.113.7", fields...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	denied := answer.GetDeniedResponse()
+	h := fieldsOf(denied.GetHeaders())
+	if denied.GetStatus().GetCode() != 503 || h.Get("grpc-status") != "14" ||
+		h.Get("grpc-retry-pushback-ms") != "1000" {
+		t.Errorf("%v", answer)
+	}
+}
+
 func TestRawLinesOfAHeaderStayLines(t *testing.T) {
 	var seen http.Request
 	client := authorization(t, newLimiter(&seen, limits.SlidingWindow(limits.PerHour(9))))

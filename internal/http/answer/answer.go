@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 )
 
 // ReplaceContent prepares h for an answer that replaces the handler's and that no cache may store
@@ -64,12 +65,17 @@ const (
 // Bodies is a pool of buffers for answers.
 var Bodies = sync.Pool{New: func() any { return new([]byte) }}
 
-// AtCapacity answers 503 as plain text or a problem document, as the client prefers. The caller has
-// set Retry-After, which has the wait.
+// AtCapacity answers 503 as plain text or a problem document, as the client prefers, and a call of
+// gRPC with UNAVAILABLE. The caller has set Retry-After, which has the wait.
 func AtCapacity(w http.ResponseWriter, r *http.Request) {
 	body := Bodies.Get().(*[]byte)
 	b := (*body)[:0]
-	if PrefersText(r.Header["Accept"]) {
+	if IsGRPC(r) {
+		b = AppendWait(AppendAtCapacity(b), w.Header())
+		WriteGRPC(w, r, GRPC{
+			Status: http.StatusServiceUnavailable, Message: b, Wait: Seconds(RetryAfter(w.Header())),
+		})
+	} else if PrefersText(r.Header["Accept"]) {
 		b = append(AppendWait(AppendAtCapacity(b), w.Header()), '\n')
 		Write(w, r, http.StatusServiceUnavailable, Text, b)
 	} else {
@@ -97,6 +103,15 @@ func RetryAfter(h http.Header) string {
 		return v[0]
 	}
 	return ""
+}
+
+// Seconds returns the wait of a value of Retry-After, or 0 if it is no number of seconds.
+func Seconds(retry string) time.Duration {
+	seconds, err := strconv.ParseUint(retry, 10, 31) // headers.Options.Custom may write any text
+	if err != nil {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
 }
 
 // AppendRetry ends a sentence with a wait if retry is a number of seconds. Above two hours it

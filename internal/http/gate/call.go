@@ -3,11 +3,12 @@ package gate
 import (
 	"context"
 	"net/http"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/internal/http/answer"
 	"github.com/weir-go/weir/internal/http/watch"
 	"github.com/weir-go/weir/limits"
 )
@@ -37,6 +38,12 @@ type Refusal struct {
 	Outcome core.Outcome
 
 	violated []string
+}
+
+// Pushback returns the field grpc-retry-pushback-ms for a call with context ctx: see
+// [answer.Pushback].
+func (r *Refusal) Pushback(ctx context.Context) string {
+	return answer.Pushback(r.Wait, answer.TimeLeft(ctx), r.TooLong)
 }
 
 // Violated returns the names of the rules that denied and that clients may know.
@@ -168,11 +175,7 @@ func (g *Gate[R]) wait(retry string, o *core.Outcome) time.Duration {
 			return wait
 		}
 	}
-	seconds, err := strconv.ParseInt(retry, 10, 32) // Custom may have written another text
-	if err != nil {
-		return 0
-	}
-	return time.Duration(seconds) * time.Second
+	return answer.Seconds(retry)
 }
 
 // statuses has the HTTP status of each code of gRPC and Connect, by google/rpc/code.proto.
@@ -182,6 +185,13 @@ var statuses = [...]int{
 	404, 409, 403, 429, 400,
 	// aborted, out of range, unimplemented, internal, unavailable, data loss, unauthenticated
 	409, 400, 501, 500, 503, 500, 401,
+}
+
+// IsProbe reports whether a full method is one by which clients of gRPC and Connect find out whether
+// a server works. See nethttp.CallConfigOf.
+func IsProbe(fullMethod string) bool {
+	method, ok := strings.CutPrefix(fullMethod, "/grpc.health.v1.Health/")
+	return ok && (method == "Check" || method == "Watch")
 }
 
 // StatusOfCode returns the HTTP status of a code of gRPC or Connect, by google/rpc/code.proto.

@@ -39,9 +39,24 @@ func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, statu
 
 // PlainText is nethttp.PlainText.
 func PlainText(w http.ResponseWriter, r *http.Request, o core.Outcome) {
-	if v := o.Verdict(); v == core.Denied || v == core.Unavailable {
+	if v := o.Verdict(); v != core.Denied && v != core.Unavailable {
+		return
+	}
+	if answer.IsGRPC(r) {
+		writeGRPC(w, r, &o, answer.Seconds(told(w.Header(), &o)))
+	} else {
 		answer.Write(w, r, o.Status(), answer.Text, plainText(w, &o, o.Status()))
 	}
+}
+
+// writeGRPC answers a call of gRPC that may be repeated after wait.
+func writeGRPC(w http.ResponseWriter, r *http.Request, o *core.Outcome, wait time.Duration) {
+	h, status := w.Header(), o.Status()
+	var room [128]byte
+	answer.WriteGRPC(w, r, answer.GRPC{
+		Status: status, Message: appendDetail(room[:0], told(h, o), o, status), Wait: wait,
+		TooLong: headers.TooLong(h),
+	})
 }
 
 // plainText returns the explanation of writeProblem as plain text.
@@ -121,4 +136,11 @@ func violated[R any](rules []core.Rule[R], options headers.Options) []string {
 // escape.
 func quote(name string) string {
 	return `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`).Replace(name) + `"`
+}
+
+// Explain returns an explanation of the answer to a request that was denied or could not be decided,
+// and the wait that it tells, or 0. h has the fields.
+func Explain(h http.Header, o *core.Outcome) (detail string, wait time.Duration) {
+	retry := told(h, o)
+	return string(appendDetail(nil, retry, o, o.Status())), answer.Seconds(retry)
 }

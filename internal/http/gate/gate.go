@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"sync/atomic"
 
 	"github.com/weir-go/weir/core"
@@ -47,7 +48,7 @@ type Framework[R any] struct {
 	// Denied answers a request that was denied or could not be decided, by the means of the
 	// framework, with the status of [core.Outcome.Status]. The header fields are set before the
 	// call. Serve returns its error. Denied is not called for a request whose context has ended.
-	// nil: a problem document or plain text, as the client prefers.
+	// nil: a problem document or plain text, as the client prefers, and for a call of gRPC the code.
 	Denied func(http.ResponseWriter, R, core.Outcome) error
 
 	// Attach stores the outcome, allowed or not, where other handlers and Denied find it. It
@@ -58,6 +59,10 @@ type Framework[R any] struct {
 	// answer, and Denied is not called. nil: the response counts as not begun, because net/http
 	// does not say.
 	Committed func(R) bool
+
+	// GivenUp reports whether the framework has given up a request whose context has ended, and may
+	// use it at this moment. Attach is then not called. nil: it never does.
+	GivenUp func(http.ResponseWriter) bool
 
 	// WithContext returns request with ctx as its context, in which [Detach] and [Spend] find the
 	// request. It is called before Attach, and only for requests that have an end. nil: they do not
@@ -87,24 +92,18 @@ type Framework[R any] struct {
 // Gate limits the requests of a framework. R is the framework's request type. A Gate is safe for
 // concurrent use.
 type Gate[R any] struct {
-	engine        *core.Limiter[R]
-	options       headers.Options
-	newest        atomic.Pointer[answering]
-	former        formerAnswerings
+	ruling[R]
+	placing       placing[R]
 	undecided     *undecided
 	bridged       bridged
 	denied        func(http.ResponseWriter, R, core.Outcome) error
 	drainLimit    int64
 	skipPreflight bool
 	preflights    atomic.Int64 // requests that SkipPreflight let pass
-	context       func(R) context.Context
 	attach        func(R, core.Outcome) R
 	committed     func(R) bool
+	givenUp       func(http.ResponseWriter) bool
 	withContext   func(R, context.Context) R
-	onStatus      func(http.ResponseWriter, R, func(int)) http.ResponseWriter
-	restores      bool
-	waits         atomic.Bool  // the fields are written when the status is
-	looked        atomic.Int32 // how many answers it looked at, up to firstLooks
 	answered      func(R, error) (int, int64, bool)
 	sending       watch.Sending[R]
 }
@@ -112,27 +111,28 @@ type Gate[R any] struct {
 // New returns a gate, or an error that reports every mistake in config.
 func New[R any](config Config[R]) (*Gate[R], error) {
 	g := &Gate[R]{
-		options:       clone(config.Headers),
 		undecided:     &undecided{logger: config.Logger},
 		denied:        config.Denied,
 		drainLimit:    cmp.Or(config.DrainLimit, answer.DrainLimit),
 		skipPreflight: config.SkipPreflight,
-		context:       config.Context,
 		committed:     config.Committed,
+		givenUp:       config.GivenUp,
 		withContext:   config.WithContext,
-		onStatus:      config.OnStatus,
-		restores:      config.Restores,
 		answered:      config.Answered,
 		sending:       config.Sending,
 	}
+	g.options, g.context = clone(config.Headers), config.Context
+	g.placing.ruling, g.placing.restores = &g.ruling, config.Restores
 	if config.OutcomeInContext {
 		g.attach = config.Attach
 	}
-	if g.onStatus == nil {
-		g.onStatus = func(w http.ResponseWriter, _ R, f func(int)) http.ResponseWriter { return watch.OnStatus(w, f) }
+	if g.placing.onStatus = config.OnStatus; g.placing.onStatus == nil {
+		g.placing.onStatus = func(w http.ResponseWriter, _ R, f func(int)) http.ResponseWriter {
+			return watch.OnStatus(w, f)
+		}
 	}
 	observer := config.Observer
-	config.Observer = &preparing[R]{observer, g}
+	config.Observer = &preparing[R]{observer, &g.ruling}
 	engine, err := core.New(config.Config)
 	if err := g.alsoInFields(config.Rules, err); err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func (g *Gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R,
 		g.preflights.Add(1)
 		return next(w, request)
 	}
-	if !g.restores && g.again(r, w.Header()) {
+	if !g.placing.restores && g.again(r, w.Header()) {
 		return next(w, request)
 	}
 	var o core.Outcome
@@ -197,11 +197,112 @@ func (g *Gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R,
 	if !ok {
 		return err
 	}
-	err = g.proceed(w, request, &o, next)
+	err = g.placing.proceed(w, request, &o, next)
 	if g.attach != nil {
 		keepPattern(r, request)
 	}
 	return err
+}
+
+// again reports whether g has already charged the request of r for the answer with header h: a
+// router has sent it through the same limiter twice. A request with an end is known by its context.
+// Others are charged each time: their fields in h would not tell a request that was charged from
+// one that was denied, or from another one of the same answer.
+//
+// The answer must be the same: a handler may serve several requests of a batch, with answers of
+// their own, in the context of one.
+func (g *Gate[R]) again(r *http.Request, h http.Header) bool {
+	if !g.newest.Load().ends {
+		return false
+	}
+	for e := endOf(r.Context()); e != nil; e = e.outer {
+		if e.gate == any(g) && reflect.ValueOf(e.answer).Pointer() == reflect.ValueOf(h).Pointer() {
+			return true
+		}
+	}
+	return false
+}
+
+// serveToEnd is Serve for a request that is allowed and has an end. The request ends when
+// serveToEnd returns or panics, or when its answer has been sent.
+func (g *Gate[R]) serveToEnd(w http.ResponseWriter, r *http.Request, request R, o *core.Outcome,
+	next func(http.ResponseWriter, R) error) (err error) {
+	returned, admitted := false, false
+	var writer *watch.Writer // nil: no rule depends on the answer, or the framework knows it
+	defer func() {
+		ended := r.Context().Err()
+		result := core.Result{Panicked: !returned, Left: left(ended, admitted)}
+		// After a time-out outside, another goroutine may send an answer that is not this one.
+		if admitted && returned && ended == nil && g.endsWhenSent(request, err, o) {
+			return
+		}
+		defer func() { o.End(result) }() // even if the framework's writer panics
+		written := false
+		switch {
+		case !admitted:
+			if returned && !o.Allowed() {
+				result.Status = o.Status()
+			}
+		case g.answered != nil:
+			var status int
+			var bytes int64
+			if status, bytes, written = g.answered(request, err); written || returned {
+				result.Bytes = bytes
+			}
+			result.Status = answeredWith(status, written, &result, ended)
+		case writer != nil:
+			var status int
+			status, written = writer.Answer(err)
+			result.Bytes = writer.Bytes()
+			result.Status = answeredWith(status, written, &result, ended)
+		}
+		if err != nil {
+			g.bridged.note(err, written || writer == nil, g.undecided.logger)
+		}
+	}()
+	if g.withContext != nil {
+		request = g.withContext(request, withEnd(r.Context(), o, g, w.Header()))
+	}
+	if request, admitted, err = g.admit(w, r, request, o); admitted {
+		if g.answered == nil && g.answering(o).watches {
+			w, writer = watch.Around(w, nil)
+		}
+		err = g.placing.proceed(w, request, o, next)
+		keepPattern(r, request)
+	}
+	returned = true
+	return err
+}
+
+// left reports whether the client has left. ended is the error of the context. If the server has set
+// a deadline and it has passed, the client still gets the answer of a handler that was called.
+func left(ended error, admitted bool) bool {
+	return ended != nil && (!admitted || !errors.Is(ended, context.DeadlineExceeded))
+}
+
+// endsWhenSent reports whether the request ends when its answer has been sent, and arranges that.
+func (g *Gate[R]) endsWhenSent(request R, err error, o *core.Outcome) bool {
+	if g.sending == nil || !g.sending.Pending(request, err, g.answering(o).watches) {
+		return false
+	}
+	if end, ok := o.Detach(); ok {
+		g.sending.OnSent(request, func(status int, bytes int64) {
+			end(core.Result{Status: status, Bytes: bytes})
+		})
+	}
+	return true
+}
+
+// answeredWith returns the status of an answer, or 0 if it is not known. result has all but the
+// status. ended is the error of the context.
+func answeredWith(status int, written bool, result *core.Result, ended error) int {
+	switch {
+	case !written && (result.Panicked || result.Left || ended != nil && result.Bytes == 0):
+		return 0 // an outer handler may still answer
+	case watch.IsInformational(status):
+		return http.StatusOK // net/http sends it after the informational answers
+	}
+	return status
 }
 
 // keepPattern copies the matched pattern from request to r, if request is a copy of r: outer
@@ -217,11 +318,11 @@ func keepPattern[R any](r *http.Request, request R) {
 // error of Denied.
 func (g *Gate[R]) admit(w http.ResponseWriter, r *http.Request, request R,
 	o *core.Outcome) (R, bool, error) {
-	left := g.await(r.Context(), o)
-	if g.attach != nil {
+	left := g.await(r.Context(), o) || o.Verdict() == core.Abandoned
+	if g.attach != nil && !(left && g.givenUp != nil && g.givenUp(w)) {
 		request = g.attach(request, *o)
 	}
-	if left || o.Verdict() == core.Abandoned {
+	if left {
 		g.abandon(w, request, o)
 		return request, false, nil
 	}
@@ -242,7 +343,7 @@ func (g *Gate[R]) abandon(w http.ResponseWriter, request R, o *core.Outcome) {
 	if g.committed != nil && g.committed(request) {
 		return
 	}
-	watch.MarkOwn(w)
+	watch.MarkOwn(w, o.Status())
 	h := w.Header()
 	answer.ReplaceContent(h)
 	g.answering(o).fields.Write(h, o) // Retry-After alone, as on every 503
@@ -256,7 +357,14 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 	if g.committed != nil && g.committed(request) {
 		return nil
 	}
-	watch.MarkOwn(w)
+	switch {
+	case g.denied != nil:
+		watch.MarkOwn(w, watch.AnyStatus)
+	case answer.IsGRPC(r):
+		watch.MarkOwn(w, http.StatusOK)
+	default:
+		watch.MarkOwn(w, o.Status())
+	}
 	if o.Verdict() == core.Unavailable {
 		answer.TellUndecided(w, o.Err())
 	}
@@ -268,6 +376,10 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 	if g.denied != nil {
 		answer.SetUncached(w.Header())
 		return g.denied(w, request, *o)
+	}
+	if answer.IsGRPC(r) {
+		writeGRPC(w, r, o, g.wait(told(w.Header(), o), o))
+		return nil
 	}
 	status := o.Status()
 	if answer.PrefersText(r.Header["Accept"]) {
@@ -284,4 +396,13 @@ func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions &&
 		len(r.Header["Origin"]) > 0 &&
 		len(r.Header["Access-Control-Request-Method"]) > 0
+}
+
+// Quota returns a function that answers a request with the quotas of its client. Each rule is asked
+// for the key that it finds in the request itself, and takes nothing. If there are routes, the
+// rules are asked for requests of these routes instead. withRequest returns request with r in place
+// of its *http.Request. Quota panics if a route is malformed.
+func (g *Gate[R]) Quota(routes []string, withRequest func(request R, r *http.Request) R,
+) func(http.ResponseWriter, *http.Request, R) error {
+	return newQuota(g, routes, withRequest).serve
 }

@@ -3,6 +3,7 @@ package gate
 import (
 	"errors"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
@@ -24,53 +25,62 @@ const (
 // framework's context: its owner may answer for others.
 var ErrSwapped = errors.New("gate: the request went on, with another writer")
 
+// placing keeps the fields in their place while something inside answers.
+type placing[R any] struct {
+	ruling   *ruling[R]
+	onStatus func(http.ResponseWriter, R, func(int)) http.ResponseWriter
+	restores bool
+	waits    atomic.Bool  // the fields are written when the status is
+	looked   atomic.Int32 // how many answers it looked at, up to firstLooks
+}
+
 // proceed calls next for a request that may go on.
-func (g *Gate[R]) proceed(w http.ResponseWriter, request R, o *core.Outcome,
+func (p *placing[R]) proceed(w http.ResponseWriter, request R, o *core.Outcome,
 	next func(http.ResponseWriter, R) error) error {
-	if g.options.NotOnRedirects || g.options.NotOnStorable || g.waits.Load() {
-		return g.proceedWatched(w, request, o, next)
+	if p.ruling.options.NotOnRedirects || p.ruling.options.NotOnStorable || p.waits.Load() {
+		return p.proceedWatched(w, request, o, next)
 	}
-	if g.restores || o.Len() == 0 || !g.looks(o.At(0).Decision.At) {
+	if p.restores || o.Len() == 0 || !p.looks(o.At(0).Decision.At) {
 		return next(w, request)
 	}
 	h := w.Header()
-	kept := g.answering(o).fields.Keep(h)
+	kept := p.ruling.answering(o).fields.Keep(h)
 	err := next(w, request)
 	if kept.Changed(h) || err == ErrSwapped {
-		g.waits.Store(true)
+		p.waits.Store(true)
 	}
 	return err
 }
 
 // looks reports whether to look at the fields of the answer to a request that was decided at an
 // instant in microseconds.
-func (g *Gate[R]) looks(at int64) bool {
-	if g.looked.Load() >= firstLooks {
+func (p *placing[R]) looks(at int64) bool {
+	if p.looked.Load() >= firstLooks {
 		return at%lookEvery == 0 // nearly at random
 	}
-	g.looked.Add(1)
+	p.looked.Add(1)
 	return true
 }
 
 // proceedWatched is proceed with a writer that waits for the status, which may delete the fields.
-func (g *Gate[R]) proceedWatched(w http.ResponseWriter, request R, o *core.Outcome,
+func (p *placing[R]) proceedWatched(w http.ResponseWriter, request R, o *core.Outcome,
 	next func(http.ResponseWriter, R) error) error {
 	h := w.Header()
 	var kept headers.Kept
-	if !g.restores {
-		kept = g.answering(o).fields.Keep(h)
+	if !p.restores {
+		kept = p.ruling.answering(o).fields.Keep(h)
 	}
 	told := false
 	onStatus := func(status int) {
 		told = true
-		if g.options.NotOnRedirects && isRedirect(status) ||
-			g.options.NotOnStorable && isStorable(h) {
+		if p.ruling.options.NotOnRedirects && isRedirect(status) ||
+			p.ruling.options.NotOnStorable && isStorable(h) {
 			headers.Delete(h)
 			return
 		}
 		kept.Restore(h)
 	}
-	err := next(g.onStatus(w, request, onStatus), request)
+	err := next(p.onStatus(w, request, onStatus), request)
 	if !told {
 		kept.Restore(h)
 	}

@@ -37,12 +37,16 @@ func (t route) of(r *http.Request) *http.Request {
 	return r
 }
 
-// Quota returns a function that answers a request with the quotas of its client. Each rule is asked
-// for the key that it finds in the request itself, and takes nothing. If there are routes, the
-// rules are asked for requests of these routes instead. withRequest returns request with r in place
-// of its *http.Request. Quota panics if a route is malformed.
-func (g *Gate[R]) Quota(routes []string, withRequest func(request R, r *http.Request) R,
-) func(http.ResponseWriter, *http.Request, R) error {
+// quota tells clients what they have left.
+type quota[R any] struct {
+	gate        *Gate[R]
+	routes      []route
+	withRequest func(R, *http.Request) R
+}
+
+// newQuota returns the quota of g. It panics if a route is malformed.
+func newQuota[R any](g *Gate[R], routes []string,
+	withRequest func(request R, r *http.Request) R) *quota[R] {
 	q := &quota[R]{gate: g, withRequest: withRequest}
 	for _, s := range routes {
 		t, err := parseRoute(s)
@@ -51,13 +55,7 @@ func (g *Gate[R]) Quota(routes []string, withRequest func(request R, r *http.Req
 		}
 		q.routes = append(q.routes, t)
 	}
-	return q.serve
-}
-
-type quota[R any] struct {
-	gate        *Gate[R]
-	routes      []route
-	withRequest func(R, *http.Request) R
+	return q
 }
 
 // serve answers request, whose net/http form is r.
@@ -163,7 +161,7 @@ func (b *replay) Read(p []byte) (int, error) {
 func (q *quota[R]) tell(told []core.RuleDecision, o *core.Outcome) []core.RuleDecision {
 	for i := range o.Len() {
 		d := o.At(i)
-		if !q.gate.shows(d) {
+		if !q.shows(d) {
 			continue
 		}
 		same := slices.IndexFunc(told, func(e core.RuleDecision) bool {
@@ -180,8 +178,8 @@ func (q *quota[R]) tell(told []core.RuleDecision, o *core.Outcome) []core.RuleDe
 }
 
 // shows reports whether the header fields would show d on the answer to a request.
-func (g *Gate[R]) shows(d *core.RuleDecision) bool {
-	switch g.options.Show {
+func (q *quota[R]) shows(d *core.RuleDecision) bool {
+	switch q.gate.options.Show {
 	case headers.Omit:
 		return false
 	case headers.OnDenial:
@@ -190,7 +188,7 @@ func (g *Gate[R]) shows(d *core.RuleDecision) bool {
 		}
 	}
 	return d.Mode() == core.Enforce && d.Source.Counted() &&
-		!slices.Contains(g.options.Hidden, d.Rule())
+		!slices.Contains(q.gate.options.Hidden, d.Rule())
 }
 
 // appendQuotas appends the quotas as JSON, in the form of GitHub's /rate_limit.

@@ -62,9 +62,10 @@ type Config[R any] struct {
 	// framework, which notes that it is committed. nil: the writer that Serve gets.
 	Answer func(R) http.ResponseWriter
 
-	// Own reports whether a limiter of weir answered request instead of the handler, where that
-	// limiter does not find the writer that next gets. nil: it does.
-	Own func(R) bool
+	// Own returns the status with which a limiter of weir answered request instead of the handler,
+	// where that limiter does not find the writer that next gets: see MarkOwn of package watch. 0:
+	// none did. nil: it does.
+	Own func(R) int
 
 	// Sending is set by a framework that sends answers after next has returned. A request whose
 	// answer is sent in parts is a stream. nil: a request ends when next returns.

@@ -40,19 +40,6 @@ func (b *body) Close() error {
 	return b.content.Close()
 }
 
-// wait says that w waits for its client, until resume.
-func (w *Writer) wait() {
-	if w.listener != nil {
-		w.listener.Wait()
-	}
-}
-
-func (w *Writer) resume() {
-	if w.listener != nil {
-		w.listener.Resume()
-	}
-}
-
 // source is a Reader that is copied into an answer. Reading it is time of the service, not of the
 // client.
 type source struct {
@@ -64,15 +51,6 @@ func (s *source) Read(p []byte) (int, error) {
 	s.listener.Resume()
 	defer s.listener.Wait()
 	return s.Reader.Read(p)
-}
-
-// source wraps src for net/http, which reads it while w waits for its client. It returns a regular
-// file as it is, so that the kernel can send it; reading a file takes almost no time.
-func (w *Writer) source(src io.Reader) io.Reader {
-	if w.listener == nil || isFile(src) {
-		return src
-	}
-	return &source{src, w.listener}
 }
 
 func isFile(src io.Reader) bool {

@@ -6,13 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// MarkOwn notes that a limiter of weir answers the request of w instead of its handler. All Writers
-// in w have noted it then: see [Writer.Own]. Such an answer says nothing of the services that the
-// handler calls.
-func MarkOwn(w http.ResponseWriter) {
+// MarkOwn notes that a limiter of weir answers the request of w instead of its handler, with a
+// status. All Writers in w have noted it then: see [IsOwn]. Such an answer says nothing of the
+// services that the handler calls.
+func MarkOwn(w http.ResponseWriter, status int) {
 	for {
 		if m, ok := w.(marker); ok {
-			m.MarkOwn()
+			m.MarkOwn(status)
 		}
 		inner, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {
@@ -23,13 +23,17 @@ func MarkOwn(w http.ResponseWriter) {
 }
 
 // marker is a Writer, or what a framework has instead.
-type marker interface{ MarkOwn() }
+type marker interface{ MarkOwn(status int) }
 
-// MarkOwn is [MarkOwn] for this Writer alone.
-func (w *Writer) MarkOwn() { w.own = true }
+// AnyStatus is the status of an answer that the program makes for a limiter.
+const AnyStatus = -1
 
-// Own reports whether a limiter of weir answered: see [MarkOwn].
-func (w *Writer) Own() bool { return w.own }
+// IsOwn reports whether an answer with a status, or 0 if it is not known, is one of a limiter that
+// has noted the status marked; 0: none has. Middleware may drop the answer of a limiter and call
+// the next handler again. The answer is then another one, whose status tells.
+func IsOwn(marked, status int) bool {
+	return marked != 0 && (marked == status || marked == AnyStatus || status == 0)
+}
 
 // Call is the context of a remote procedure call, in which limiters find the shedders around them.
 type Call struct {

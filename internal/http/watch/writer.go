@@ -16,8 +16,8 @@ type Writer struct {
 	onStatus func(int) // nil: none
 	bytes    int64
 	status   int32 // 0: nothing is written yet
+	own      int32 // see MarkOwn
 	streamed bool  // Stream of the listener was called
-	own      bool  // see MarkOwn
 }
 
 func (w *Writer) Header() http.Header { return w.inner.Header() }
@@ -38,6 +38,12 @@ func (w *Writer) Answer(err error) (status int, written bool) {
 }
 
 func (w *Writer) self() *Writer { return w }
+
+// MarkOwn is [MarkOwn] for this Writer alone.
+func (w *Writer) MarkOwn(status int) { w.own = int32(status) }
+
+// Own returns the status that MarkOwn has noted, or 0.
+func (w *Writer) Own() int { return int(w.own) }
 
 // Stream tells the Listeners of all Writers in w that its answer has become a stream. It returns
 // true if there was one.
@@ -62,6 +68,19 @@ func (w *Writer) streams() bool {
 	w.streamed = true
 	w.listener.Stream()
 	return true
+}
+
+// wait says that w waits for its client, until resume.
+func (w *Writer) wait() {
+	if w.listener != nil {
+		w.listener.Wait()
+	}
+}
+
+func (w *Writer) resume() {
+	if w.listener != nil {
+		w.listener.Resume()
+	}
 }
 
 func (w *Writer) WriteHeader(status int) {
@@ -123,6 +142,15 @@ func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
 		w.begin()
 	}
 	return n, err
+}
+
+// source wraps src for net/http, which reads it while w waits for its client. It returns a regular
+// file as it is, so that the kernel can send it; reading a file takes almost no time.
+func (w *Writer) source(src io.Reader) io.Reader {
+	if w.listener == nil || isFile(src) {
+		return src
+	}
+	return &source{src, w.listener}
 }
 
 // readFrom copies src into w, by ReadFrom if w has it.

@@ -23,6 +23,8 @@ func runBehaviour[R any](t *testing.T, a Adapter[R]) {
 		{"a WebSocket counts once, before its upgrade", testUpgrade[R], ""},
 		{"a response streams", testStreaming[R], ""},
 		{"HTTP/2 works unchanged", testHTTP2[R], HTTP2},
+		{"a call of gRPC is answered so that its client knows why", testGRPC[R], HTTP2},
+		{"a call of gRPC that is shed is told so", testShedGRPC[R], HTTP2},
 		{"the controller of the response reaches the connection", testController[R], ""},
 		{"the body of a denied upload is read before the answer", testUpload[R], HTTP2},
 		{"a panic is answered by the recoverer outside", testPanic[R](Outside), ""},

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
@@ -30,11 +31,20 @@ func clone(options headers.Options) headers.Options {
 	return options
 }
 
+// ruling has the engine, and how the answers to its decisions look. It is safe for concurrent use.
+type ruling[R any] struct {
+	engine  *core.Limiter[R]
+	options headers.Options
+	context func(R) context.Context
+	newest  atomic.Pointer[answering]
+	former  formerAnswerings
+}
+
 // preparing is the Observer that a Gate passes to its engine. The engine calls Prepare before rules
 // come into force. Decisions and ends go to the embedded Observer.
 type preparing[R any] struct {
 	core.Observer
-	gate *Gate[R]
+	ruling *ruling[R]
 }
 
 // Observed returns the Observer of the configuration.
@@ -45,26 +55,26 @@ func (p *preparing[R]) ObserveLimiter(interface{ State() core.State }) {}
 
 // Prepare makes the answering of rules.
 func (p *preparing[R]) Prepare(revision int32, rules []core.Rule[R]) error {
-	g := p.gate
-	fields, err := headers.New(g.options, rules)
+	r := p.ruling
+	fields, err := headers.New(r.options, rules)
 	if err != nil {
 		return &fieldsError{err}
 	}
 	watches := hasFinalCost(rules)
-	a := &answering{revision, fields, watches, watches || holds(rules), violated(rules, g.options)}
-	if before := g.newest.Swap(a); before != nil { // after Prepare the rules are in force
-		g.former.keep(before)
+	a := &answering{revision, fields, watches, watches || holds(rules), violated(rules, r.options)}
+	if before := r.newest.Swap(a); before != nil { // after Prepare the rules are in force
+		r.former.keep(before)
 	}
 	return nil
 }
 
 // answering returns the answering of the rules that decided o.
-func (g *Gate[R]) answering(o *core.Outcome) *answering {
-	a := g.newest.Load()
+func (r *ruling[R]) answering(o *core.Outcome) *answering {
+	a := r.newest.Load()
 	if a.revision == o.Revision() {
 		return a
 	}
-	if former := g.former.of(o.Revision()); former != nil {
+	if former := r.former.of(o.Revision()); former != nil {
 		return former
 	}
 	return a
@@ -116,45 +126,45 @@ func (e *fieldsError) Unwrap() error { return e.error }
 
 // alsoInFields joins err, which refuses rules, with the mistakes in the options of the header
 // fields, unless err has these already.
-func (g *Gate[R]) alsoInFields(rules []core.Rule[R], err error) error {
+func (r *ruling[R]) alsoInFields(rules []core.Rule[R], err error) error {
 	if err == nil {
 		return nil
 	}
 	if _, ok := errors.AsType[*fieldsError](err); ok {
 		return err
 	}
-	return errors.Join(err, headers.Validate(g.options, rules))
+	return errors.Join(err, headers.Validate(r.options, rules))
 }
 
 // Replace puts other rules into force from the next request on, and changes nothing if they have a
 // mistake: see [core.Limiter.Replace]. A request is answered by the rules that decided it. Header
 // options that name a missing rule are also a mistake.
-func (g *Gate[R]) Replace(rules []core.Rule[R]) error {
-	return g.alsoInFields(rules, g.engine.Replace(rules))
+func (r *ruling[R]) Replace(rules []core.Rule[R]) error {
+	return r.alsoInFields(rules, r.engine.Replace(rules))
 }
 
 // Override changes one rule in this process until an instant: see
 // [core.Limiter.Override].
-func (g *Gate[R]) Override(rule string, o core.Override) error { return g.engine.Override(rule, o) }
+func (r *ruling[R]) Override(rule string, o core.Override) error { return r.engine.Override(rule, o) }
 
 // Explain returns the outcome that request would have now, and takes nothing: see
 // [core.Limiter.Explain].
-func (g *Gate[R]) Explain(request R) core.Outcome {
-	return g.engine.Explain(g.context(request), request)
+func (r *ruling[R]) Explain(request R) core.Outcome {
+	return r.engine.Explain(r.context(request), request)
 }
 
 // ExplainKey returns the decision that a request would have now under one rule and a key,
 // and takes nothing: see [core.Limiter.ExplainKey].
-func (g *Gate[R]) ExplainKey(ctx context.Context, rule, key string,
+func (r *ruling[R]) ExplainKey(ctx context.Context, rule, key string,
 	limit limits.Limit) (limits.Decision, error) {
-	return g.engine.ExplainKey(ctx, rule, key, limit)
+	return r.engine.ExplainKey(ctx, rule, key, limit)
 }
 
 // ResetKey makes the state of a key fresh under one rule: see [core.Limiter.ResetKey].
-func (g *Gate[R]) ResetKey(ctx context.Context, rule, key string) error {
-	return g.engine.ResetKey(ctx, rule, key)
+func (r *ruling[R]) ResetKey(ctx context.Context, rule, key string) error {
+	return r.engine.ResetKey(ctx, rule, key)
 }
 
 // Applies reports whether a rule that is enforced applies to request: see
 // [core.Limiter.Applies].
-func (g *Gate[R]) Applies(request R) bool { return g.engine.Applies(request) }
+func (r *ruling[R]) Applies(request R) bool { return r.engine.Applies(request) }

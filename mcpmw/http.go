@@ -1,0 +1,134 @@
+package mcpmw
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/http/answer"
+	"github.com/weir-go/weir/internal/http/gate"
+)
+
+// HTTPDenied is a Denied for a limiter of package nethttp around the handler of an MCP server. A
+// request of JSON-RPC gets the status 200 with an error for its id, as from [Limiter]: many clients
+// end their session, or hide the reason, if the status is another. Each request of a batch gets one.
+//
+// A message without an id, such as a notification, gets the status of [core.Outcome.Status] with an
+// error without id, and so does all that is no message. To find the id, HTTPDenied reads up to 1 MiB
+// of the body within two seconds. Set DrainLimit to -1, or the limiter drops large bodies before. The
+// code of the error is [CodeDenied] or [CodeUnavailable].
+//
+// The data has retryAfter and the fields RateLimit and RateLimit-Policy, if the answer has them. It
+// names no rule otherwise. If o is allowed or abandoned, HTTPDenied does nothing. See [EndsSession]
+// for the request that ends a session.
+func HTTPDenied(w http.ResponseWriter, r *http.Request, o core.Outcome) {
+	if v := o.Verdict(); v != core.Denied && v != core.Unavailable {
+		return
+	}
+	h := w.Header()
+	detail, wait := gate.Explain(h, &o)
+	fields := make(http.Header, 2)
+	for _, name := range []string{"Ratelimit", "Ratelimit-Policy"} {
+		if v := h[name]; len(v) > 0 {
+			fields[name] = v
+		}
+	}
+	refused, _ := json.Marshal(refusal(o.Status(), detail, dataOf(fields, wait, nil))) // cannot fail
+	ids, batch := idsIn(w, r)
+	if len(ids) == 0 {
+		answer.Write(w, r, o.Status(), jsonType, appendError(nil, []byte("null"), refused))
+		return
+	}
+	var b []byte
+	for i, id := range ids {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendError(b, id, refused)
+	}
+	if batch {
+		b = append(append([]byte{'['}, b...), ']')
+	}
+	answer.Write(w, r, http.StatusOK, jsonType, b)
+}
+
+const jsonType = "application/json"
+
+// appendError appends the response of JSON-RPC to the request with id.
+func appendError(b, id, refused []byte) []byte {
+	b = append(append(b, `{"jsonrpc":"2.0","id":`...), id...)
+	b = append(append(b, `,"error":`...), refused...)
+	return append(b, '}')
+}
+
+// Bounds of what a denial reads and answers.
+const (
+	mostRead  = 1 << 20         // bytes of a body
+	readTime  = 2 * time.Second // for a body
+	mostIDs   = 100             // in a batch
+	longestID = 256             // bytes
+)
+
+// idsIn returns the ids of the requests in the body of r, and whether they are a batch. It returns
+// none if there is something that HTTPDenied does not answer.
+func idsIn(w http.ResponseWriter, r *http.Request) (ids []json.RawMessage, batch bool) {
+	if r.Method != http.MethodPost || r.ContentLength > mostRead {
+		return nil, false
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(readTime)) // if w has it
+	body, err := io.ReadAll(io.LimitReader(r.Body, mostRead+1))
+	_ = control.SetReadDeadline(time.Time{}) // the next request on the connection has its own
+	if err != nil || len(body) > mostRead {
+		return nil, false
+	}
+	var messages []message
+	if body = bytes.TrimSpace(body); len(body) > 0 && body[0] == '[' {
+		batch = true
+		err = json.Unmarshal(body, &messages)
+	} else {
+		messages = make([]message, 1)
+		err = json.Unmarshal(body, &messages[0])
+	}
+	if err != nil {
+		return nil, false
+	}
+	for _, m := range messages {
+		if m.isRequest() {
+			ids = append(ids, m.ID)
+		}
+	}
+	if len(ids) > mostIDs {
+		return nil, false
+	}
+	return ids, batch
+}
+
+// message is a message of JSON-RPC.
+type message struct {
+	ID     json.RawMessage
+	Method *string // nil: a response
+}
+
+// isRequest reports whether m has an answer, with an id that is a string or a number.
+func (m *message) isRequest() bool {
+	if m.Method == nil || len(m.ID) == 0 || len(m.ID) > longestID {
+		return false
+	}
+	c := m.ID[0]
+	return c == '"' || c == '-' || '0' <= c && c <= '9'
+}
+
+// EndsSession reports whether r is the request by which a client ends its session: a DELETE with
+// Mcp-Session-Id. It is a condition for [core.When], for a rule of a limiter of package nethttp. Give
+// such requests a budget of their own, or a client that is denied leaves its session behind:
+//
+//	ends := nethttp.Rule{Name: "ends", Limit: limit, Key: core.When(mcpmw.EndsSession, client)}
+//	requests := nethttp.Rule{Name: "requests", Limit: limit,
+//		Key: core.Otherwise([]nethttp.Rule{ends}, client)}
+func EndsSession(r *http.Request) bool {
+	return r.Method == http.MethodDelete && r.Header.Get("Mcp-Session-Id") != ""
+}
