@@ -117,4 +117,4 @@ os._exit(0)
 P
 ask_pins Python venv/bin/python client.py <<<"urllib $(venv/bin/python -c 'import platform; print(platform.python_version())')
 $pins"
-ask Python 'requests, urllib3 Retry' '2.34.2, 2.8.0' venv/bin/python client.py requests-retry
+ask Python 'requests with urllib3 Retry' '2.34.2 and 2.8.0' venv/bin/python client.py requests-retry

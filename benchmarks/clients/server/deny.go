@@ -57,10 +57,13 @@ var answers = map[string]func(*nethttp.Config){
 		}
 	},
 	"hubspot": func(c *nethttp.Config) {
-		c.Denied = own(`{"status":"error","message":"You have reached your limit","errorType":"RATE_LIMIT","policyName":"TEN_SECONDLY_ROLLING"}`)
+		c.Denied = own(`{"status":"error","message":"You have reached your limit",` +
+			`"errorType":"RATE_LIMIT","policyName":"TEN_SECONDLY_ROLLING"}`)
 	},
 	"stripe retry": func(c *nethttp.Config) {
-		c.Headers.Custom = func(h http.Header, _ core.Outcome) { h.Set("Stripe-Should-Retry", "true") }
+		c.Headers.Custom = func(h http.Header, _ core.Outcome) {
+			h.Set("Stripe-Should-Retry", "true")
+		}
 	},
 }
 
@@ -119,8 +122,8 @@ func limited(period time.Duration, set func(*nethttp.Config)) http.Handler {
 	})
 }
 
-// apart makes the fields of a denial differ, so that a wait tells which one was read: Retry-After 1,
-// RateLimit 3 and the body 4 seconds.
+// apart makes the fields of a denial differ, so that a wait tells which one was read: Retry-After
+// says 1, RateLimit 3 and the body 4 seconds.
 func apart(c *nethttp.Config) {
 	custom := c.Headers.Custom
 	c.Headers.Custom = func(h http.Header, o core.Outcome) {

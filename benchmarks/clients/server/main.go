@@ -57,12 +57,14 @@ func main() {
 	language := flag.String("language", "", "language of the client")
 	client := flag.String("client", "", "name of the client, as its registry has it")
 	release := flag.String("release", "", "release of the client")
-	answer := flag.String("answer", "default", "what weir answers: "+strings.Join(answerNames(), ", "))
+	answer := flag.String("answer", "default",
+		"what weir answers: "+strings.Join(answerNames(), ", "))
 	only := flag.String("case", "", "the cases to run, with commas; all unless set")
 	head := flag.Bool("head", false, "print the head of the table and the date, and run nothing")
 	flag.Parse()
 	if *head {
-		fmt.Printf("%s\n\n| language | client | release | answer | case | requests | waits, ms | told, s | end | saw |\n"+
+		fmt.Printf("%s\n\n| language | client | release | answer | case "+
+			"| requests | waits, ms | told, s | end | saw |\n"+
 			"|---|---|---|---|---|---|---|---|---|---|\n", time.Now().UTC().Format(time.DateOnly))
 		return
 	}
@@ -82,7 +84,8 @@ func main() {
 		}
 		gaveUp = gaveUp || c.name == "429" && len(r.at) == 1 && r.end == "ends"
 		fmt.Println("|", strings.Join([]string{*language, *client, *release, *answer, c.name,
-			strconv.Itoa(len(r.at)), r.waits(), strings.Join(r.told, " "), r.end, r.saw}, " | "), "|")
+			strconv.Itoa(len(r.at)), r.waits(), strings.Join(r.told, " "), r.end, r.saw,
+		}, " | "), "|")
 	}
 	if failed {
 		os.Exit(1)
@@ -209,7 +212,7 @@ func run(c Case, answer string, command []string) (*report, error) {
 		return nil, errors.New("no request arrived; the client printed:\n" + out.String())
 	}
 	if c.name != "fields" && cut == "" && r.saw == "" {
-		return nil, errors.New("the client says nothing of what it saw; it printed:\n" + out.String())
+		return nil, errors.New("the client does not say what it saw; it printed:\n" + out.String())
 	}
 	return r, nil
 }

@@ -56,7 +56,7 @@ func between(text, name, content string) (string, error) {
 
 // Row is what a client did in one case. The server beside this program says what the columns are.
 type row struct {
-	program, language, client, release, answer, kind string
+	language, client, release, answer, kind string
 
 	requests int
 	waits    []int // milliseconds
@@ -78,7 +78,8 @@ func read(folder string) ([]row, error) {
 		}
 		for line := range strings.Lines(string(text)) {
 			cells := strings.Split(strings.TrimSpace(line), "|")
-			if len(cells) != 12 || strings.HasPrefix(line, "|---") || strings.HasPrefix(line, "| language") {
+			if len(cells) != 12 || strings.HasPrefix(line, "|---") ||
+				strings.HasPrefix(line, "| language") {
 				continue
 			}
 			for i := range cells {
@@ -88,8 +89,8 @@ func read(folder string) ([]row, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s: %q is no number of requests", file, cells[6])
 			}
-			rows = append(rows, row{strings.TrimSuffix(filepath.Base(file), ".md"), cells[1], cells[2], cells[3],
-				cells[4], cells[5], requests, numbers(cells[7]), numbers(cells[8]), cells[9], cells[10]})
+			rows = append(rows, row{cells[1], cells[2], cells[3], cells[4], cells[5], requests,
+				numbers(cells[7]), numbers(cells[8]), cells[9], cells[10]})
 		}
 	}
 	return rows, nil
@@ -148,13 +149,16 @@ func clients(rows []row) string {
 	for i, c := range all {
 		if i == 0 || c.denied.language != all[i-1].denied.language {
 			languages++
-			fmt.Fprintf(&b, "\n**%s**\n\n| client | 429, 2 s | reads | 3600 s | its caller sees of the 429 | 503 | of the 503 |\n"+
+			fmt.Fprintf(&b, "\n**%s**\n\n| client | 429, 2 s | reads | 3600 s "+
+				"| its caller sees of the 429 | 503 | of the 503 |\n"+
 				"|---|---|---|---|---|---|---|\n", c.denied.language)
 		}
 		fmt.Fprintln(&b, "|", strings.Join([]string{short(c.denied.client) + " " + c.denied.release,
-			c.denied.asked(), c.reads(), c.anHour(), brief(c.denied), c.full.asked(), brief(c.full)}, " | "), "|")
+			c.denied.asked(), c.reads(), c.anHour(), brief(c.denied),
+			c.full.asked(), brief(c.full)}, " | "), "|")
 	}
-	return fmt.Sprintf("%d clients, %d languages and command lines.\n", len(all), languages-1) + b.String() + "\n"
+	return fmt.Sprintf("%d clients, %d languages and command lines.\n%s\n",
+		len(all), languages-1, b.String())
 }
 
 // early returns the clients that repeat a 503 before they were told to, by how often they ask.
@@ -170,10 +174,12 @@ func early(rows []row) string {
 		case c.full.atOnce():
 			at = append(at, fmt.Sprintf("%s (%d)", name, c.full.requests))
 		case c.full.early() != "":
-			soon = append(soon, fmt.Sprintf("%s (%d from %.1f s)", name, c.full.requests, float64(c.full.waits[0])/1000))
+			soon = append(soon, fmt.Sprintf("%s (%d from %.1f s)", name, c.full.requests,
+				float64(c.full.waits[0])/1000))
 		}
 	}
-	return "\n- At once: " + listed(at) + ".\n- Early, with the first wait: " + listed(soon) + ".\n\n"
+	return fmt.Sprintf("\n- At once: %s.\n- Early, with the first wait: %s.\n\n",
+		listed(at), listed(soon))
 }
 
 // hours returns what clients do that are told to come back in an hour.
@@ -195,7 +201,8 @@ func hours(rows []row) string {
 			case c.bare.requests == 1 && c.bare.end == "ends":
 				said["bare fails"] = append(said["bare fails"], name)
 			case c.bare.requests > 1:
-				said["bare asks"] = append(said["bare asks"], fmt.Sprintf("%s (%.1f s)", name, float64(c.bare.waits[0])/1000))
+				said["bare asks"] = append(said["bare asks"],
+					fmt.Sprintf("%s (%.1f s)", name, float64(c.bare.waits[0])/1000))
 			default:
 				said["bare waits"] = append(said["bare waits"], name)
 			}
@@ -220,7 +227,9 @@ func hours(rows []row) string {
 
 // listed returns names in their order, and each once.
 func listed(names []string) string {
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(strings.Trim(a, "*@"), strings.Trim(b, "*@")) })
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Compare(strings.Trim(a, "*@"), strings.Trim(b, "*@"))
+	})
 	return strings.Join(names, ", ")
 }
 
@@ -245,7 +254,8 @@ func (r *row) asked() string {
 	case r.requests == 1:
 		return "1"
 	case r.endless():
-		return fmt.Sprintf("**%d in %s, no end**", r.requests, strings.TrimPrefix(r.end, "cut off after "))
+		took := strings.TrimPrefix(r.end, "cut off after ")
+		return fmt.Sprintf("**%d in %s, no end**", r.requests, took)
 	case r.atOnce():
 		return fmt.Sprintf("%d at once", r.requests)
 	}
@@ -297,7 +307,9 @@ func (c client) reads() string {
 		return "unknown"
 	}
 	first, apart := c.denied.waits[0], c.fields.waits[0]
-	near := func(more int) bool { return first > 1900 && max(apart-first-more, first+more-apart) < 450 }
+	near := func(more int) bool {
+		return first > 1900 && max(apart-first-more, first+more-apart) < 450
+	}
 	switch {
 	case near(-1000):
 		return "Retry-After"
@@ -332,7 +344,7 @@ func brief(r *row) string {
 	if saw == "" {
 		return "not watched so long"
 	}
-	saw = strings.ReplaceAll(saw, `\"`, `'`)
+	saw = strings.NewReplacer(`\"`, `'`, "*client.", "*twilio-go/client.").Replace(saw)
 	if r := []rune(saw); len(r) > 72 {
 		saw = string(r[:72]) + "…"
 	}
@@ -344,11 +356,15 @@ func brief(r *row) string {
 
 // apiOf names the API of clients that were asked with other answers, by a part of their names.
 var apiOf = [][2]string{
-	{"stripe", "Stripe"}, {"slack", "Slack"}, {"telegr", "Telegram"}, {"aiogram", "Telegram"}, {"grammy", "Telegram"},
-	{"telebot", "Telegram"}, {"TelegramBot", "Telegram"}, {"teloxide", "Telegram"}, {"disco", "Discord"}, {"disgo", "Discord"},
-	{"twilight", "Discord"}, {"hopify", "Shopify"}, {"notion", "Notion"}, {"ithub", "GitHub"}, {"PyGithub", "GitHub"},
-	{"octo", "GitHub"}, {"gitbeaker", "GitLab"}, {"itlab", "GitLab"}, {"hubspot", "HubSpot"}, {"twilio", "Twilio"},
-	{"anthropic", "Anthropic"}, {"openai", "OpenAI"}, {"hcloud", "Hetzner"},
+	{"stripe", "Stripe"}, {"slack", "Slack"}, {"telegr", "Telegram"}, {"aiogram", "Telegram"},
+	{"grammy", "Telegram"}, {"telebot", "Telegram"}, {"TelegramBot", "Telegram"},
+	{"teloxide", "Telegram"}, {"disco", "Discord"}, {"disgo", "Discord"},
+	{"twilight", "Discord"}, {"hopify", "Shopify"}, {"notion", "Notion"},
+	{"go-github", "GitHub"}, {"PyGithub", "GitHub"}, {"github3", "GitHub"},
+	{"octo", "GitHub"},
+	{"gitbeaker", "GitLab"}, {"itlab", "GitLab"}, {"hubspot", "HubSpot"},
+	{"twilio", "Twilio"}, {"anthropic", "Anthropic"}, {"openai", "OpenAI"},
+	{"hcloud", "Hetzner"},
 }
 
 // apis returns a table of the clients of some APIs, with every answer that they were asked with.
@@ -366,20 +382,24 @@ func apis(rows []row) string {
 		name := strings.TrimPrefix(r.client, "github.com/")
 		name = strings.TrimPrefix(name, "gitlab.com/")
 		for _, pair := range apiOf {
-			if strings.Contains(name, pair[0]) || pair[0] == "itlab" && strings.HasPrefix(r.client, "gitlab.com/") {
+			if strings.Contains(name, pair[0]) ||
+				pair[0] == "itlab" && strings.HasPrefix(r.client, "gitlab.com/") {
 				lines = append(lines, line{pair[1], r})
 				break
 			}
 		}
 	}
 	slices.SortStableFunc(lines, func(a, b line) int {
-		return cmp.Or(cmp.Compare(a.api, b.api), cmp.Compare(a.language, b.language), cmp.Compare(a.client, b.client),
+		return cmp.Or(cmp.Compare(a.api, b.api), cmp.Compare(a.language, b.language),
+			cmp.Compare(a.client, b.client),
 			cmp.Compare(a.asWhat(), b.asWhat()))
 	})
 	var b strings.Builder
-	fmt.Fprint(&b, "\n| API | client | answer | requests | its caller sees |\n|---|---|---|---|---|\n")
+	fmt.Fprint(&b, "\n| API | client | in | answer | requests | its caller sees |\n"+
+		"|---|---|---|---|---|---|\n")
 	for _, l := range lines {
-		fmt.Fprintln(&b, "|", strings.Join([]string{l.api, short(l.client) + " " + l.release, cmp.Or(l.asWhat(), "default"), l.asked(), brief(l.row)}, " | "), "|")
+		fmt.Fprintln(&b, "|", strings.Join([]string{l.api, short(l.client) + " " + l.release,
+			l.language, cmp.Or(l.asWhat(), "default"), l.asked(), brief(l.row)}, " | "), "|")
 	}
 	return b.String() + "\n"
 }
