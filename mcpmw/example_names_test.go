@@ -357,7 +357,7 @@ func ExampleHTTPDenied() {
 		Rules: []nethttp.Rule{ends, {
 			Name: "requests", Limit: limit, Key: core.Otherwise([]nethttp.Rule{ends}, client),
 		}},
-		Denied: mcpmw.HTTPDenied, DrainLimit: -1,
+		Denied: mcpmw.HTTPDenied,
 	})
 	served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "served") })
 	ask := func(method, body string) {

@@ -18,8 +18,7 @@ import (
 //
 // A message without an id, such as a notification, gets the status of [core.Outcome.Status] with an
 // error without id, and so does all that is no message. To find the id, HTTPDenied reads up to 1 MiB
-// of the body within two seconds. Set DrainLimit to -1, or the limiter drops large bodies before. The
-// code of the error is [CodeDenied] or [CodeUnavailable].
+// of the body within two seconds. The code of the error is [CodeDenied] or [CodeUnavailable].
 //
 // The data has retryAfter and the fields RateLimit and RateLimit-Policy, if the answer has them. It
 // names no rule otherwise. If o is allowed or abandoned, HTTPDenied does nothing. See [EndsSession]

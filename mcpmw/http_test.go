@@ -32,7 +32,7 @@ func flooded(n int64, change ...func(*nethttp.Config)) *nethttp.Limiter {
 		Rules: []nethttp.Rule{ends, {
 			Name: "requests", Limit: limit, Key: core.Otherwise([]nethttp.Rule{ends}, everybody),
 		}},
-		Denied: mcpmw.HTTPDenied, DrainLimit: -1,
+		Denied: mcpmw.HTTPDenied,
 	}
 	for _, c := range change {
 		c(&config)

@@ -83,12 +83,12 @@ type ConfigOf[R, D any] struct {
 	OutcomeInContext bool
 
 	// DrainLimit is the most bytes of the body of a denied request that the limiter reads and drops
-	// before it answers. Clients that send all of an upload before they read the answer see the
-	// denial then, instead of a broken pipe over HTTP/1.1 or their own time-out over HTTP/2. It reads
-	// for two seconds at most, for half a second without a byte, and for 256 requests at a time. It
-	// leaves alone a Content-Length above the limit, and what Go's server takes anyway, and over
-	// HTTP/1.1 what the client has not begun to send (Expect: 100-continue). fasthttp has read bodies
-	// before. 0: 8 MiB. Negative: none.
+	// before it answers, or of what is left of the body after a Denied of the program. Clients that
+	// send all of an upload before they read the answer see the denial then, instead of a broken pipe
+	// over HTTP/1.1 or their own time-out over HTTP/2. It reads for two seconds at most, for half a
+	// second without a byte, and for 256 requests at a time. It leaves alone a Content-Length above
+	// the limit, and what Go's server takes anyway, and over HTTP/1.1 what the client has not begun
+	// to send (Expect: 100-continue). fasthttp has read bodies before. 0: 8 MiB. Negative: none.
 	DrainLimit int64
 }
 

@@ -204,14 +204,16 @@ func (g *gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, event 
 	if g.Answer != nil {
 		w = g.Answer(request)
 	}
-	if event.Verdict == Shed {
-		answer.Drain(w, r, g.shedder.settings.Load().drainLimit)
-	}
+	var err error
 	if denied := g.prepare(w.Header()); denied != nil {
-		return denied(w, request, event)
+		err = denied(w, request, event)
+	} else {
+		answer.AtCapacity(w, r)
 	}
-	answer.AtCapacity(w, r)
-	return nil
+	if event.Verdict == Shed {
+		answer.Drain(w, r, g.shedder.settings.Load().drainLimit) // after Denied, which may read it
+	}
+	return err
 }
 
 // prepare makes h the header of a denial, and returns Options.Denied.

@@ -58,7 +58,7 @@ var flood = nethttp.MustNew(nethttp.Config{
 		Key:   core.Otherwise([]nethttp.Rule{ends}, address),
 	}},
 	Headers: headers.Options{Show: headers.OnDenial},
-	Denied:  mcpmw.HTTPDenied, DrainLimit: -1, // it reads the body for the id
+	Denied:  mcpmw.HTTPDenied,
 })
 
 // ends is the budget of requests that end a session, so that no denial leaves one behind.
