@@ -163,7 +163,7 @@ func (s *source) options() headers.Options {
 	if s.below(4) == 1 {
 		o.Show = headers.Show(s.below(3))
 	}
-	if s.below(4) == 1 {
+	if s.below(4) == 1 && !slices.Contains(o.Formats, headers.Discord) {
 		o.MaxRetryAfter = time.Duration(1+s.below(100_000)) * time.Second
 	}
 	return o

@@ -53,7 +53,8 @@ type Options struct {
 	// has neither Retry-After nor the member retry_after: many clients sleep through any wait they are
 	// told, and lose a worker for it, or ignore it and come back at once. t and reset of the formats
 	// keep the true wait, and so do the text of the answer and the details of a remote call. A shorter
-	// number than the true one is not written, since the client would be denied again. 0: no bound.
+	// number than the true one is not written, since the client would be denied again. It does not go
+	// with Discord, whose libraries need the wait. 0: no bound.
 	MaxRetryAfter time.Duration
 
 	// PartitionKey returns the parameter pk of IETF for the key of a decision. It serves clients
@@ -136,6 +137,10 @@ func (o *Options) validate(policies []policy) error {
 		errs = append(errs, fmt.Errorf(
 			"headers: max retry after: must be at least a second, or 0 for no bound (got %v)",
 			o.MaxRetryAfter))
+	}
+	if o.MaxRetryAfter > 0 && slices.Contains(o.Formats, Discord) {
+		errs = append(errs, errors.New("headers: max retry after: libraries for Discord ask without "+
+			"an end, or fail, if retry_after is missing: set none, or leave Discord out of formats"))
 	}
 	if o.Jitter < 0 || o.Jitter > maxJitter {
 		errs = append(errs, fmt.Errorf("headers: jitter: must be 0 to 24h (got %v)", o.Jitter))

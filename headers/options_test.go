@@ -118,6 +118,24 @@ func TestAFormatListedThreeTimesIsReportedOnce(t *testing.T) {
 	}
 }
 
+func TestABoundOfRetryAfterHasItsMistakes(t *testing.T) {
+	discord := []headers.Format{headers.Discord}
+	for _, tt := range []struct {
+		options headers.Options
+		want    string
+	}{
+		{headers.Options{MaxRetryAfter: time.Second}, ""},
+		{headers.Options{MaxRetryAfter: time.Second - 1}, "must be at least a second"},
+		{headers.Options{MaxRetryAfter: -time.Hour}, "must be at least a second"},
+		{headers.Options{MaxRetryAfter: time.Hour, Formats: discord}, "leave Discord out of formats"},
+	} {
+		err := headers.Validate[string](tt.options, nil)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v: %v", tt.options.MaxRetryAfter, err)
+		}
+	}
+}
+
 func TestJitterOfUpToADayIsLegal(t *testing.T) {
 	for jitter, legal := range map[time.Duration]bool{
 		-1: false, 0: true, 1: true, 24 * time.Hour: true, 24*time.Hour + 1: false,
