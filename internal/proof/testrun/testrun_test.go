@@ -23,6 +23,7 @@ const root = "../../.."
 var starters = []string{
 	"internal/proof/testrun/testrun.go",
 	"benchmarks/*.go",
+	"benchmarks/clients/server/main.go",
 	"benchmarks/remote/server.go",
 	"cmd/weir/playground/generate/main.go",
 	"gateway/internal/bench/main.go",
