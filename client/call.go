@@ -97,8 +97,9 @@ func rewinds(r *http.Request) bool {
 	return r.Body == nil || r.Body == http.NoBody || r.GetBody != nil
 }
 
-// harmless reports whether r may be carried out twice. net/http decides in the same way when a
-// connection fails.
+// harmless reports whether r may be carried out twice: a safe method, or a key that makes it
+// idempotent. PUT and DELETE are not repeated, though RFC 9110 calls them idempotent: another client
+// may have written meanwhile. net/http decides in the same way when a connection fails.
 func harmless(r *http.Request) bool {
 	switch r.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
