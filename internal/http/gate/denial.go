@@ -19,9 +19,13 @@ func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, statu
 	violated []string, read headers.Body) {
 	body := answer.Bodies.Get().(*[]byte)
 	retry := answer.RetryAfter(w.Header())
+	said := retry
+	if retry == "" {
+		said = told(w.Header(), o)
+	}
 	var room [128]byte
 	b := answer.AppendProblem((*body)[:0], answer.Document{
-		Status: status, Detail: appendDetail(room[:0], told(w.Header(), o), o, status), Retry: retry,
+		Status: status, Detail: appendDetail(room[:0], said, o, status), Retry: retry,
 		Bots: read == headers.Bots,
 	})
 	if violated != nil && status == http.StatusTooManyRequests { // else no policy was violated
@@ -82,10 +86,13 @@ func appendDetail(b []byte, retry string, o *core.Outcome, status int) []byte {
 // told returns the wait that the text of an answer tells, in seconds: that of Retry-After in h, or
 // that of o if the header options have left Retry-After out for its length.
 func told(h http.Header, o *core.Outcome) string {
-	if wait := o.RetryAfter(); headers.TooLong(h) && wait != limits.Never {
-		return strconv.FormatInt(int64((wait-1)/time.Second)+1, 10)
+	retry := answer.RetryAfter(h)
+	if retry == "" && headers.TooLong(h) {
+		if wait := o.RetryAfter(); wait != limits.Never {
+			return strconv.FormatInt(int64((wait-1)/time.Second)+1, 10)
+		}
 	}
-	return answer.RetryAfter(h)
+	return retry
 }
 
 // appendViolated appends the extension member of the IETF draft, with the names of the rules that
