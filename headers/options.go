@@ -91,8 +91,9 @@ type Options struct {
 	NotOnRedirects bool
 
 	// NotOnStorable deletes the fields of all formats from an answer that shared caches may store:
-	// Cache-Control says public, max-age or s-maxage, and neither no-store nor private. A cache
-	// would send the fields of one client to all others. The adapters apply it as NotOnRedirects.
+	// Cache-Control says public, max-age or s-maxage, or Expires is to come, and Cache-Control says
+	// neither no-store nor private; or it has an X-Accel-Expires. A cache would send the fields of one
+	// client to all others. The adapters apply it as NotOnRedirects.
 	NotOnStorable bool
 
 	// Body selects the members of problem documents. Zero: SDKs.

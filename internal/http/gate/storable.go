@@ -3,13 +3,22 @@ package gate
 import (
 	"net/http"
 	"strings"
+	"time"
 )
 
 // isStorable reports whether a shared cache is told that it may store an answer: Cache-Control says
-// public, max-age or s-maxage, and neither no-store nor private (RFC 9111, section 5.2.2). private
-// with the names of fields lets it store the others.
+// public, max-age or s-maxage, or Expires is to come, and Cache-Control says neither no-store nor
+// private (RFC 9111, section 5.2.2). private with the names of fields lets it store the others.
+// X-Accel-Expires tells nginx alone, which then ignores Cache-Control.
 func isStorable(h http.Header) bool {
+	if accel := h["X-Accel-Expires"]; len(accel) > 0 && accel[0] != "0" {
+		return true
+	}
 	storable := false
+	if expires := h["Expires"]; len(expires) > 0 {
+		at, err := http.ParseTime(expires[0])
+		storable = err == nil && at.After(time.Now())
+	}
 	for _, line := range h["Cache-Control"] {
 		for line != "" {
 			var name string

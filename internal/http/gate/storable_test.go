@@ -3,6 +3,7 @@ package gate
 import (
 	"net/http"
 	"testing"
+	"time"
 )
 
 func TestSharedCachesStoreWhatIsSaidToBePublic(t *testing.T) {
@@ -31,5 +32,27 @@ func TestSharedCachesStoreWhatIsSaidToBePublic(t *testing.T) {
 	}
 	if isStorable(http.Header{"Cache-Control": {"public", "no-store"}}) {
 		t.Error("the second line does not count")
+	}
+}
+
+// nginx 1.22.1 stores all of these that are storable here, and no other.
+func TestSharedCachesStoreByExpiresToo(t *testing.T) {
+	later := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
+	for _, tt := range []struct {
+		h    http.Header
+		want bool
+	}{
+		{http.Header{"Expires": {later}}, true},
+		{http.Header{"Expires": {later}, "Cache-Control": {"private"}}, false},
+		{http.Header{"Expires": {later}, "Cache-Control": {"no-store"}}, false},
+		{http.Header{"Expires": {"Thu, 01 Jan 1970 00:00:00 GMT"}}, false},
+		{http.Header{"Expires": {"0"}}, false},
+		{http.Header{"X-Accel-Expires": {"60"}}, true},
+		{http.Header{"X-Accel-Expires": {"60"}, "Cache-Control": {"no-store"}}, true},
+		{http.Header{"X-Accel-Expires": {"0"}}, false},
+	} {
+		if got := isStorable(tt.h); got != tt.want {
+			t.Errorf("%v: %v", tt.h, got)
+		}
 	}
 }
