@@ -83,10 +83,13 @@ func drain(w http.ResponseWriter, body io.Reader, most int64) {
 			}
 		}
 		n, err := body.Read(buffer[:min(most, int64(len(buffer)))])
+		if err == io.EOF {
+			_ = control.SetReadDeadline(time.Time{}) // the next request on the connection has its own
+		}
 		if most -= int64(n); err != nil {
-			break
+			return
 		}
 		now = time.Now()
 	}
-	_ = control.SetReadDeadline(time.Time{}) // the next request on the connection has its own
+	// The deadline stays: Go's server reads a part of what is left, too.
 }
