@@ -229,7 +229,7 @@ func (bs *batches) sendAgain(
 	return true
 }
 
-// run runs batches. Each gets an error of its own.
+// run sends batches to the server, and is the only way for them. Each gets an error of its own.
 func run(ctx context.Context, c *caller, clock *serverClock, list []*batch) {
 	calls := make([]*ScriptCall, len(list))
 	for i, b := range list {

@@ -6,6 +6,9 @@
 // the jobs that wait. Workers make calls, each of which sends several jobs as batches of scripts.
 // A health judges the server by how its calls end, so that a dead server costs no time.
 //
+// All batches of all lines are sent by run in batches.go, through the one caller that the lines of
+// a client share.
+//
 // A [ScriptCall] runs one script, and believes the reply only if it is that of its call. An
 // [Errand] is a job about one key whose reply is one number.
 package line

@@ -12,7 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Lines are the lines to the servers of a client.
+// Lines are the lines to the servers of a client. A Line may be dropped when it is idle, so what is
+// counted for a client belongs to Lines, or to their caller.
 type Lines struct {
 	caller     caller
 	endsOnTime bool // see endsCallsOnTime
