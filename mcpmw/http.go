@@ -3,9 +3,7 @@ package mcpmw
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"net/http"
-	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/http/answer"
@@ -18,7 +16,8 @@ import (
 //
 // A message without an id, such as a notification, gets the status of [core.Outcome.Status] with an
 // error without id, and so does all that is no message. To find the id, HTTPDenied reads up to 1 MiB
-// of the body within two seconds. The code of the error is [CodeDenied] or [CodeUnavailable].
+// of the body, as DrainLimit of the Config describes. The code of the error is [CodeDenied] or
+// [CodeUnavailable].
 //
 // The data has retryAfter and the fields RateLimit and RateLimit-Policy, if the answer has them. It
 // names no rule otherwise. If o is allowed or abandoned, HTTPDenied does nothing. See [EndsSession]
@@ -65,25 +64,22 @@ func appendError(b, id, refused []byte) []byte {
 
 // Bounds of what a denial reads and answers.
 const (
-	mostRead  = 1 << 20         // bytes of a body
-	readTime  = 2 * time.Second // for a body
-	mostIDs   = 100             // in a batch
-	longestID = 256             // bytes
+	mostRead  = 1 << 20 // bytes of a body
+	mostIDs   = 100     // in a batch
+	longestID = 256     // bytes
 )
 
 // idsIn returns the ids of the requests in the body of r, and whether they are a batch. It returns
 // none if there is something that HTTPDenied does not answer.
 func idsIn(w http.ResponseWriter, r *http.Request) (ids []json.RawMessage, batch bool) {
-	if r.Method != http.MethodPost || r.ContentLength > mostRead {
+	if r.Method != http.MethodPost {
 		return nil, false
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(readTime)) // if w has it
-	body, err := io.ReadAll(io.LimitReader(r.Body, mostRead+1))
-	_ = control.SetReadDeadline(time.Time{}) // the next request on the connection has its own
-	if err != nil || len(body) > mostRead {
+	body, ok := answer.ReadDenied(w, r, mostRead)
+	if !ok {
 		return nil, false
 	}
+	var err error
 	var messages []message
 	if body = bytes.TrimSpace(body); len(body) > 0 && body[0] == '[' {
 		batch = true

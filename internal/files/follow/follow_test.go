@@ -50,7 +50,7 @@ func TestWhatIsRefusedIsNotTriedUntilItChanges(t *testing.T) {
 	failed(f.Failed("b", broken), false)
 	failed(f.Refused("b", mistake), true)
 	saw("b", follow.Nothing)
-	f.Forget() // somebody asks
+	f.Forget() // as a look that a user asks for does
 	saw("b", follow.New)
 	failed(f.Refused("b", mistake), true)
 	failed(f.Failed("", broken), true) // it could not be read: then it is news again

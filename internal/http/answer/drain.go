@@ -31,16 +31,16 @@ func Drain(w http.ResponseWriter, r *http.Request, most int64) {
 const DrainLimit = 8 << 20
 
 const (
-	drainTime  = 2 * time.Second        // for one body
-	drainPause = 500 * time.Millisecond // without a byte
-	drainPlace = 256                    // bodies that are drained at the same time
+	drainTime   = 2 * time.Second        // for one body
+	drainPause  = 500 * time.Millisecond // without a byte
+	drainPlaces = 256                    // bodies that are read at the same time
 )
 
 // taken is how much of a body Go's server takes without a handler: over HTTP/2 the smallest window
 // of a stream that is usual, over HTTP/1.1 what it reads after the handler.
 var taken = map[int]int64{1: 256 << 10, 2: 64<<10 - 1}
 
-// draining counts the bodies that are drained now.
+// draining counts the bodies that are read now.
 var draining atomic.Int64
 
 var drainBuffers = sync.Pool{New: func() any { return new([16 << 10]byte) }}
@@ -62,34 +62,78 @@ func drains(r *http.Request, most int64) bool {
 }
 
 func drain(w http.ResponseWriter, body io.Reader, most int64) {
-	if draining.Add(1) > drainPlace {
-		draining.Add(-1)
+	paced, ok := pace(w, body)
+	if !ok {
 		return
 	}
 	defer draining.Add(-1)
-	control := http.NewResponseController(w)
+	if !paced.extend() {
+		return // a writer without deadlines: a slow client could hold the handler
+	}
 	buffer := drainBuffers.Get().(*[16 << 10]byte)
 	defer drainBuffers.Put(buffer)
-	now := time.Now()
-	end, until := now.Add(drainTime), time.Time{}
 	for most > 0 {
-		// Each deadline costs a message to the goroutine of the connection.
-		if pause := now.Add(drainPause); until.IsZero() || pause.Sub(until) > drainPause/10 {
-			if pause.After(end) {
-				pause = end
-			}
-			if until = pause; control.SetReadDeadline(until) != nil {
-				return // a writer without deadlines: a slow client could hold the handler
-			}
-		}
-		n, err := body.Read(buffer[:min(most, int64(len(buffer)))])
-		if err == io.EOF {
-			_ = control.SetReadDeadline(time.Time{}) // the next request on the connection has its own
-		}
+		n, err := paced.Read(buffer[:min(most, int64(len(buffer)))])
 		if most -= int64(n); err != nil {
 			return
 		}
-		now = time.Now()
 	}
-	// The deadline stays: Go's server reads a part of what is left, too.
+}
+
+// ReadDenied returns the body of a request that is about to be denied, if it has at most most bytes
+// and comes in time: see [Drain]. If w has no deadlines, the body may take as long as that of any
+// request.
+func ReadDenied(w http.ResponseWriter, r *http.Request, most int64) (body []byte, ok bool) {
+	if r.Body == nil || r.ContentLength > most {
+		return nil, r.Body == nil
+	}
+	paced, ok := pace(w, r.Body)
+	if !ok {
+		return nil, false
+	}
+	defer draining.Add(-1)
+	body, err := io.ReadAll(io.LimitReader(paced, most+1))
+	return body, err == nil && int64(len(body)) <= most
+}
+
+// paced is a body that is read for drainTime, and no longer once it pauses for drainPause. Its
+// deadline stays after an error: Go's server reads a part of what is left, too.
+type paced struct {
+	body    io.Reader
+	control *http.ResponseController
+	end     time.Time
+	until   time.Time // the deadline that is set
+}
+
+// pace returns a body to read. It is not ok if as many bodies are read as may be at a time;
+// otherwise the caller takes one from draining after it.
+func pace(w http.ResponseWriter, body io.Reader) (p *paced, ok bool) {
+	if draining.Add(1) > drainPlaces {
+		draining.Add(-1)
+		return nil, false
+	}
+	return &paced{body: body, control: http.NewResponseController(w), end: time.Now().Add(drainTime)}, true
+}
+
+// extend puts the deadline off. It reports whether there are deadlines.
+func (p *paced) extend() bool {
+	until := time.Now().Add(drainPause)
+	if until.After(p.end) {
+		until = p.end
+	}
+	// Each deadline costs a message to the goroutine of the connection.
+	if !p.until.IsZero() && until.Sub(p.until) <= drainPause/10 {
+		return true
+	}
+	p.until = until
+	return p.control.SetReadDeadline(until) == nil
+}
+
+func (p *paced) Read(b []byte) (int, error) {
+	p.extend()
+	n, err := p.body.Read(b)
+	if err == io.EOF {
+		_ = p.control.SetReadDeadline(time.Time{}) // the next request on the connection has its own
+	}
+	return n, err
 }

@@ -2,7 +2,6 @@ package parity
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -124,15 +123,7 @@ func call(t *testing.T, server *httptest.Server, contentType, timeout string) st
 	if timeout != "" {
 		r.Header.Set("Grpc-Timeout", timeout)
 	}
-	response, err := server.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response, body := exchange(t, server, r)
 	h := response.Header
 	if h.Get("Grpc-Status") == "" {
 		return fmt.Sprint(response.StatusCode)

@@ -121,6 +121,21 @@ func transcript[R any](t *testing.T, a Adapter[R], app App[R], want string) stri
 	return b.String()
 }
 
+// exchange sends r and returns the answer with its body.
+func exchange(t *testing.T, server *httptest.Server, r *http.Request) (*http.Response, string) {
+	t.Helper()
+	response, err := server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(body)
+}
+
 // ask sends a request and writes its answer to b.
 func ask(t *testing.T, b *strings.Builder, server *httptest.Server, lines []string) {
 	t.Helper()
@@ -135,15 +150,7 @@ func ask(t *testing.T, b *strings.Builder, server *httptest.Server, lines []stri
 		name, value, _ := strings.Cut(strings.TrimPrefix(line, "> "), ": ")
 		r.Header.Add(name, value)
 	}
-	response, err := server.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response, body := exchange(t, server, r)
 	if b.Len() > 0 {
 		fmt.Fprintln(b)
 	}
@@ -164,7 +171,7 @@ func ask(t *testing.T, b *strings.Builder, server *httptest.Server, lines []stri
 		fmt.Fprintf(b, "< %s\n", field)
 	}
 	if len(body) > 0 {
-		fmt.Fprintf(b, "< %s\n", strings.TrimSuffix(string(body), "\n"))
+		fmt.Fprintf(b, "< %s\n", strings.TrimSuffix(body, "\n"))
 	}
 }
 

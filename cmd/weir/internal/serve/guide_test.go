@@ -482,7 +482,8 @@ func TestProxiesDoNotWaitForAServiceThatHangs(t *testing.T) {
 
 func TestTheFilesOfTheGuideHaveNoMistakes(t *testing.T) {
 	files := blocks(t)
-	for _, name := range []string{"weir.yaml", "limits.yaml", "nginx.conf", "pages.conf", "Caddyfile", "dynamic.yaml", "weir.lua", "haproxy.cfg", "envoy.yaml"} {
+	for _, name := range []string{"weir.yaml", "limits.yaml", "nginx.conf", "pages.conf", "Caddyfile", "dynamic.yaml",
+		"weir.lua", "haproxy.cfg", "envoy.yaml"} {
 		if files[name] == "" {
 			t.Errorf("%s has no %s", guide, name)
 		}
