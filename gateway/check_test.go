@@ -313,6 +313,7 @@ func TestAnAnswerOfTheProgramBecomesTheMessageOfACall(t *testing.T) {
 		{"text/plain", "", "Too Many Requests: retry in "},
 		{"application/json", `{"detail":"no"}`, "Too Many Requests: retry in "},
 		{"application/problem+json", "garbage", "Too Many Requests: retry in "},
+		{"application/json", `{"type":"https://example.com/full","detail":"Too full."}`, "Too full."},
 	} {
 		limiter := nethttp.MustNew(nethttp.Config{
 			Rules: []nethttp.Rule{{

@@ -30,9 +30,9 @@ func Set(h http.Header, r *http.Request, status int, body []byte) {
 // textOf returns the sentence of an answer, or nil.
 func textOf(contentType string, body []byte) []byte {
 	switch {
-	case contentType == answer.Problem:
-		var document struct{ Detail string }
-		if json.Unmarshal(body, &document) == nil && document.Detail != "" {
+	case contentType == answer.Problem, contentType == answer.JSON: // the latter with headers.Bots
+		var document struct{ Type, Detail string }
+		if json.Unmarshal(body, &document) == nil && document.Type != "" && document.Detail != "" {
 			return []byte(document.Detail)
 		}
 	case strings.HasPrefix(contentType, "text/plain"):
