@@ -50,6 +50,13 @@ type class struct {
 
 	admitted, shed, shadowed, left int64
 	ahead                          int64 // of shed and shadowed
+	comeback                       comeback
+}
+
+// shedOne counts a request of c that is shed.
+func (c *class) shedOne(now instant) {
+	c.shed++
+	c.comeback.note(c.admitted, c.shed, now)
 }
 
 // retiredRank is the rank of a class that a Replace left out.

@@ -38,6 +38,7 @@ type Event struct {
 	Limit    int           // in force at the decision
 	InFlight int           // at the decision, with this request if it was admitted
 	Wait     time.Duration // in the queue
+	Spread   time.Duration // of a shed request: its Retry-After is 1 s to this long, at random
 }
 
 // State is what a [Shedder] does now and has done, for gauges, counters and pages. Its fields are

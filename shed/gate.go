@@ -5,7 +5,9 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/http/answer"
@@ -85,7 +87,7 @@ func (g *gate[R]) ServeCall(
 	switch {
 	case event.Verdict != Admitted:
 		denial = make(http.Header)
-		if denied := g.prepare(denial); denied != nil {
+		if denied := g.prepare(denial, event); denied != nil {
 			err = denied(fieldsOnly(denial), request, event)
 		}
 		return denial, err
@@ -205,7 +207,7 @@ func (g *gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, event 
 		w = g.Answer(request)
 	}
 	var err error
-	if denied := g.prepare(w.Header()); denied != nil {
+	if denied := g.prepare(w.Header(), event); denied != nil {
 		err = denied(w, request, event)
 	} else {
 		answer.AtCapacity(w, r)
@@ -217,12 +219,10 @@ func (g *gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, event 
 }
 
 // prepare makes h the header of a denial, and returns Options.Denied.
-func (g *gate[R]) prepare(h http.Header) func(http.ResponseWriter, R, Event) error {
+func (g *gate[R]) prepare(h http.Header, event Event) func(http.ResponseWriter, R, Event) error {
 	headers.Delete(h) // of an outer limiter: the quotas of the client are not the reason
 	answer.ReplaceContent(h)
-	h["Retry-After"] = []string{retries[rand.IntN(len(retries))]}
+	most := max(leastSpread, event.Spread) // a request that left has none
+	h["Retry-After"] = []string{strconv.FormatInt(1+rand.Int64N(int64(most/time.Second)), 10)}
 	return g.shedder.settings.Load().denied
 }
-
-// retries are the values of Retry-After. One is drawn, so that clients come back apart.
-var retries = [...]string{"1", "2", "3", "4"}

@@ -162,6 +162,7 @@ type entry struct {
 	ahead           bool // see Options.Needs
 	limit, inFlight int
 	wait            time.Duration
+	spread          time.Duration // of a shed request: see comeback
 }
 
 // acquire decides a request of c and of the tenant with that name. If maxWait is not 0, the request
@@ -216,8 +217,8 @@ func (l *limiter) enter(c *class, name uint64, lot uint32, queue bool) (entry, *
 		}
 	}
 	l.window.shed++
-	c.shed++
-	return entry{limit: l.limit, inFlight: l.inFlight}, nil
+	c.shedOne(now)
+	return entry{limit: l.limit, inFlight: l.inFlight, spread: c.comeback.spread()}, nil
 }
 
 // letPassLocked lets in a request of c that does not fit, since the mode is not Enforce.
@@ -235,13 +236,14 @@ func (l *limiter) letPassLocked(c *class) entry {
 // mode is not Enforce, it lets the request pass. The limit is not the reason, so the window does
 // not count it.
 func (l *limiter) ahead(c *class) entry {
-	l.mu.Lock()
+	now := l.lock()
 	defer l.mu.Unlock()
 	c = l.classes.inForce(c)
 	e := entry{ahead: true, limit: l.limit, inFlight: l.inFlight}
 	c.ahead++
 	if !l.advisory {
-		c.shed++
+		c.shedOne(now)
+		e.spread = c.comeback.spread()
 		return e
 	}
 	l.shadowed++

@@ -66,7 +66,7 @@ func (l *limiter) enqueueLocked(c *class, x *tenant, lot uint32, now instant) *w
 			return nil
 		}
 		l.removeLocked(victim)
-		victim.class.shed++
+		victim.class.shedOne(now)
 		l.window.shed++
 		l.decideLocked(victim, nil, now)
 	}
@@ -107,6 +107,9 @@ func (l *limiter) removeLocked(w *waiter) {
 // shed.
 func (l *limiter) decideLocked(w *waiter, p *Permit, now instant) {
 	w.entry = entry{permit: p, limit: l.limit, inFlight: l.inFlight, wait: now - w.since}
+	if p == nil {
+		w.entry.spread = w.class.comeback.spread()
+	}
 	close(w.decided)
 }
 
@@ -180,13 +183,15 @@ func (l *limiter) giveUp(w *waiter, left bool) entry {
 	default:
 	}
 	l.removeLocked(w)
+	e := entry{left: left, limit: l.limit, inFlight: l.inFlight, wait: now - w.since}
 	if left {
 		w.class.left++
-	} else {
-		w.class.shed++
-		l.window.shed++
+		return e
 	}
-	return entry{left: left, limit: l.limit, inFlight: l.inFlight, wait: now - w.since}
+	w.class.shedOne(now)
+	l.window.shed++
+	e.spread = w.class.comeback.spread()
+	return e
 }
 
 // passOnLocked takes back the permit of a waiter whose client has left. The next waiter gets its

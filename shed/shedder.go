@@ -120,7 +120,7 @@ func (s *Shedder[R]) Acquire(ctx context.Context, request R) (*Permit, Event) {
 		case got.left:
 			event.Verdict = Left
 		case got.permit == nil:
-			event.Verdict = Shed
+			event.Verdict, event.Spread = Shed, got.spread
 		}
 	}
 	event.Limit, event.InFlight = got.limit, got.inFlight

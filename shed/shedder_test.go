@@ -227,7 +227,7 @@ func TestObserveSeesEveryDecisionOnce(t *testing.T) {
 	want := []shed.Event{
 		{Verdict: shed.Admitted, Class: "tests", Limit: 2, InFlight: 1},
 		{Verdict: shed.Admitted, Class: "critical", Limit: 2, InFlight: 2},
-		{Verdict: shed.Shed, Class: "writes", Limit: 2, InFlight: 2},
+		{Verdict: shed.Shed, Class: "writes", Limit: 2, InFlight: 2, Spread: 4 * time.Second},
 	}
 	for i := range want {
 		if i >= len(events) || events[i] != want[i] {
