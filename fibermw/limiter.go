@@ -133,7 +133,9 @@ func proceed(w http.ResponseWriter, c fiber.Ctx) error {
 		if err != nil {
 			err = answerError(c, err)
 		}
-		x.reload(fiber.HeaderCacheControl)
+		for _, name := range gate.StoreFields {
+			x.reload(name)
+		}
 		x.onStatus(c.Response().StatusCode())
 		x.store()
 	}
