@@ -93,6 +93,9 @@ func ReadDenied(w http.ResponseWriter, r *http.Request, most int64) (body []byte
 	}
 	defer draining.Add(-1)
 	body, err := io.ReadAll(io.LimitReader(paced, most+1))
+	if err != nil {
+		_ = r.Body.Close() // so that Drain does not wait for it again
+	}
 	return body, err == nil && int64(len(body)) <= most
 }
 

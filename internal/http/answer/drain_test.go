@@ -99,6 +99,58 @@ func TestADeniedBodyThatPausesOrIsSlowIsGivenUp(t *testing.T) {
 	}
 }
 
+// A Denied of the program may read the body, and the rest is read after it.
+func TestABodyIsGivenUpOnce(t *testing.T) {
+	for _, tt := range []struct {
+		gap  time.Duration
+		most time.Duration
+	}{
+		{time.Hour, 500 * time.Millisecond},
+		{100 * time.Millisecond, 2 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &connection{ResponseWriter: httptest.NewRecorder(), gap: tt.gap, left: 1000}
+			r := httptest.NewRequest("POST", "/", c)
+			r.ContentLength, r.ProtoMajor = 1<<20, 1
+			start := time.Now()
+			if _, ok := answer.ReadDenied(c, r, limit); ok {
+				t.Error("the body was read")
+			}
+			answer.Drain(c, r, limit)
+			if took := time.Since(start); took != tt.most {
+				t.Errorf("a byte in %v: %v, want %v", tt.gap, took, tt.most)
+			}
+		})
+	}
+}
+
+func TestWhatDeniedReadsOfABodyIsBounded(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		size, length int64
+		ok           bool
+		read         int64
+	}{
+		{"nothing", 0, 0, true, 0},
+		{"a little", 10, 10, true, 10},
+		{"as much as the limit", limit, -1, true, limit},
+		{"more", limit + 10, -1, false, limit + 1},
+		{"more, as it says", limit + 1, limit + 1, false, 0},
+	} {
+		body := &counting{io.LimitReader(letters{}, tt.size), 0}
+		r := httptest.NewRequest("POST", "/", body)
+		r.ContentLength = tt.length
+		c := &connection{ResponseWriter: httptest.NewRecorder()}
+		got, ok := answer.ReadDenied(c, r, limit)
+		if ok != tt.ok || ok && int64(len(got)) != tt.size || body.read != tt.read {
+			t.Errorf("%s: %v, %d of %d bytes, read %d", tt.name, ok, len(got), tt.size, body.read)
+		}
+		if tt.ok && !c.deadline.IsZero() {
+			t.Errorf("%s: the next request inherits a deadline", tt.name)
+		}
+	}
+}
+
 // Slow denied uploads must not hold many handlers.
 func TestFewDeniedBodiesAreReadAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -130,13 +182,17 @@ type connection struct {
 	gap      time.Duration
 	left     int
 	deadline time.Time
+	closed   bool
 }
 
 func (c *connection) SetReadDeadline(t time.Time) error { c.deadline = t; return nil }
 
-func (c *connection) Close() error { return nil }
+func (c *connection) Close() error { c.closed = true; return nil }
 
 func (c *connection) Read(p []byte) (int, error) {
+	if c.closed {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	if c.left == 0 {
 		return 0, io.EOF
 	}
