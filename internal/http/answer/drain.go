@@ -3,6 +3,7 @@ package answer
 import (
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -81,8 +82,8 @@ func drain(w http.ResponseWriter, body io.Reader, most int64) {
 }
 
 // ReadDenied returns the body of a request that is about to be denied, if it has at most most bytes
-// and comes in time: see [Drain]. If w has no deadlines, the body may take as long as that of any
-// request.
+// and comes in time: see [Drain]. If w has no deadlines, a pause of the body may last as long as that
+// of any request.
 func ReadDenied(w http.ResponseWriter, r *http.Request, most int64) (body []byte, ok bool) {
 	if r.Body == nil || r.ContentLength > most {
 		return nil, r.Body == nil
@@ -133,6 +134,9 @@ func (p *paced) extend() bool {
 }
 
 func (p *paced) Read(b []byte) (int, error) {
+	if !time.Now().Before(p.end) { // a body that is not of a connection heeds no deadline
+		return 0, os.ErrDeadlineExceeded
+	}
 	p.extend()
 	n, err := p.body.Read(b)
 	if err == io.EOF {

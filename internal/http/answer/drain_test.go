@@ -151,6 +151,33 @@ func TestWhatDeniedReadsOfABodyIsBounded(t *testing.T) {
 	}
 }
 
+// Middleware outside may have stored the body, or slow it down on purpose.
+func TestABodyThatHeedsNoDeadlineIsGivenUp(t *testing.T) {
+	for name, read := range map[string]func(http.ResponseWriter, *http.Request){
+		"Drain":      func(w http.ResponseWriter, r *http.Request) { answer.Drain(w, r, limit) },
+		"ReadDenied": func(w http.ResponseWriter, r *http.Request) { answer.ReadDenied(w, r, limit) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			body := &counting{slow{}, 0}
+			r := httptest.NewRequest("POST", "/", body)
+			r.ContentLength, r.ProtoMajor = limit, 2
+			start := time.Now()
+			read(&connection{ResponseWriter: httptest.NewRecorder()}, r)
+			if took := time.Since(start); took != 2*time.Second {
+				t.Errorf("%s: %v", name, took)
+			}
+		})
+	}
+}
+
+// slow is a body of a letter every 100 ms.
+type slow struct{}
+
+func (slow) Read(p []byte) (int, error) {
+	time.Sleep(100 * time.Millisecond)
+	return copy(p, "x"), nil
+}
+
 // Slow denied uploads must not hold many handlers.
 func TestFewDeniedBodiesAreReadAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
