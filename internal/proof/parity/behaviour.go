@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 )
@@ -94,16 +95,20 @@ func wantStatus(t *testing.T, r *http.Response, want int) {
 
 // A handler may say so by any field, and need not write anything: the server then answers 200.
 func testStorable[R any](t *testing.T, a Adapter[R]) {
-	limit := everybody[R](limits.FixedWindow(limits.PerDay(100)))
-	limit.Headers.NotOnStorable = true
 	var fields http.Header
 	writes := false
-	server := serve(t, a, limit, func(w http.ResponseWriter, _ *http.Request) {
-		maps.Copy(w.Header(), fields)
-		if writes {
-			io.WriteString(w, "hello")
-		}
-	})
+	start := func(options headers.Options) *httptest.Server {
+		limit := everybody[R](limits.FixedWindow(limits.PerDay(100)))
+		limit.Headers = options
+		return serve(t, a, limit, func(w http.ResponseWriter, _ *http.Request) {
+			maps.Copy(w.Header(), fields)
+			if writes {
+				io.WriteString(w, "hello")
+			}
+		})
+	}
+	server := start(headers.Options{NotOnStorable: true})
+	others := start(headers.Options{NotOnRedirects: true}) // that waits for the status, too
 	for _, c := range []struct {
 		name, value string
 		storable    bool
@@ -117,10 +122,12 @@ func testStorable[R any](t *testing.T, a Adapter[R]) {
 	} {
 		for _, writes = range []bool{true, false} {
 			fields = http.Header{c.name: {c.value}}
-			response := get(t, server, "/extra")
-			wantStatus(t, response, http.StatusOK)
-			if bare := len(response.Header["Ratelimit"]) == 0; bare != c.storable {
-				t.Errorf("%s: %s, something written: %t: fields %v", c.name, c.value, writes, response.Header)
+			for server, bare := range map[*httptest.Server]bool{server: c.storable, others: false} {
+				response := get(t, server, "/extra")
+				wantStatus(t, response, http.StatusOK)
+				if got := len(response.Header["Ratelimit"]) == 0; got != bare {
+					t.Errorf("%s: %s, something written: %t: fields %v", c.name, c.value, writes, response.Header)
+				}
 			}
 		}
 	}
