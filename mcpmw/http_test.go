@@ -55,23 +55,25 @@ func TestARequestThatHTTPDeniesGetsAnErrorForItsID(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"id":"x","name":"a"}}`: "200 7",
 		` {"method":"initialize","params":{},"jsonrpc":"2.0","id":"a\"b"} `:             `200 "a\"b"`,
-		`{"id":-1,"method":"ping"}`:                                      "200 -1",
-		`[{"id":1,"method":"a"},{"method":"b"},{"id":"2","method":"c"}]`: `200 [1 "2"]`,
-		`[{"id":1,"method":"a"}]`:                                        "200 [1]",
-		`[` + many[:22*100-1] + `]`:                                      "200 [1" + strings.Repeat(" 1", 99) + "]",
-		`[` + many[:22*101-1] + `]`:                                      "429 <nil>",
+		`{"id":-1,"method":"ping"}`:                                                      "200 -1",
+		`[{"id":1,"method":"a"},{"method":"b"},{"id":"2","method":"c"}]`:                 `200 [1 "2"]`,
+		`{"id":0,"method":"a"}`:                                                          "200 0",
+		`{"id":"` + strings.Repeat("a", 254) + `","method":"a"}`:                         `200 "` + strings.Repeat("a", 254) + `"`,
+		`[{"id":1,"method":"a"}]`:                                                        "200 [1]",
+		`[` + many[:22*100-1] + `]`:                                                      "200 [1" + strings.Repeat(" 1", 99) + "]",
+		`[` + many[:22*101-1] + `]`:                                                      "429 <nil>",
 		`[{"id":1,"method":"a"},{"id":"` + strings.Repeat("a", 255) + `","method":"a"}]`: "429 <nil>",
 		`[{"id":1,"method":"a"},{"id":{},"method":"a"}]`:                                 "429 <nil>",
 		`[{"id":1,"method":"a"},{"id":null,"method":"a"}]`:                               "200 [1]",
 		`[{"id":1,"method":"a"},{"id":2,"result":{}}]`:                                   "200 [1]",
-		`[{"method":"b"}]`: "429 <nil>",
-		`[]`:               "429 <nil>",
-		`{"jsonrpc":"2.0","method":"notifications/cancelled"}`:   "429 <nil>",
-		`{"jsonrpc":"2.0","id":3,"result":{}}`:                   "429 <nil>", // a response of the client
-		`{"id":null,"method":"a"}`:                               "429 <nil>",
-		`{"id":{},"method":"a"}`:                                 "429 <nil>",
-		`{"id":true,"method":"a"}`:                               "429 <nil>",
-		`{"id":"` + strings.Repeat("a", 255) + `","method":"a"}`: "429 <nil>",
+		`[{"method":"b"}]`:                                                               "429 <nil>",
+		`[]`:                                                                             "429 <nil>",
+		`{"jsonrpc":"2.0","method":"notifications/cancelled"}`:                           "429 <nil>",
+		`{"jsonrpc":"2.0","id":3,"result":{}}`:                                           "429 <nil>", // a response of the client
+		`{"id":null,"method":"a"}`:                                                       "429 <nil>",
+		`{"id":{},"method":"a"}`:                                                         "429 <nil>",
+		`{"id":true,"method":"a"}`:                                                       "429 <nil>",
+		`{"id":"` + strings.Repeat("a", 255) + `","method":"a"}`:                         "429 <nil>",
 		`garbage`:                "429 <nil>",
 		`{"id":1,"method":"a"}{`: "429 <nil>",
 		``:                       "429 <nil>",
@@ -131,6 +133,27 @@ func idsOf(t *testing.T, w *httptest.ResponseRecorder) any {
 		return nil
 	}
 	return ids[0]
+}
+
+func TestHTTPDeniedAnswersNothingElse(t *testing.T) {
+	h := flooded(1).Handler(http.NotFoundHandler())
+	message := `{"id":1,"method":"a"}`
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("PUT", "/", strings.NewReader(message)))
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("PUT", "/", strings.NewReader(message)))
+	if got := fmt.Sprint(w.Code, " ", idsOf(t, w)); got != "429 <nil>" {
+		t.Errorf("another method: %s", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	for range 2 { // allowed, and after the client has left
+		w, r := httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(message))
+		r = r.WithContext(ctx)
+		mcpmw.HTTPDenied(w, r, flooded(1).Decide(r))
+		if w.Body.Len() > 0 || len(w.Header()) > 0 {
+			t.Errorf("%v %s", w.Header(), w.Body)
+		}
+		cancel()
+	}
 }
 
 func TestWhatHTTPCannotDecideIsUnavailable(t *testing.T) {
