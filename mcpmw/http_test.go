@@ -103,6 +103,7 @@ func idsOf(t *testing.T, w *httptest.ResponseRecorder) any {
 			Data    struct {
 				RetryAfter int64
 				RateLimit  string
+				Policy     string `json:"ratelimit-policy"`
 			}
 		}
 	}
@@ -122,7 +123,8 @@ func idsOf(t *testing.T, w *httptest.ResponseRecorder) any {
 	for _, r := range all {
 		if r.JSONRPC != "2.0" || r.Error.Code != mcpmw.CodeDenied || r.Error.Data.RetryAfter != 86400 ||
 			r.Error.Message != "Too many requests: retry in 24 hours." ||
-			!strings.HasPrefix(r.Error.Data.RateLimit, `"requests";r=0;t=86400`) {
+			!strings.HasPrefix(r.Error.Data.RateLimit, `"requests";r=0;t=86400`) ||
+			r.Error.Data.Policy != `"requests";q=1;w=86400` {
 			t.Errorf("%+v", r)
 		}
 		ids = append(ids, string(r.ID))
