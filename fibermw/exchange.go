@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gofiber/fiber/v3"
 	"github.com/valyala/fasthttp"
@@ -29,7 +30,9 @@ type exchange struct {
 	outer *exchange // of the outermost limiter around this one; nil: this is the outermost
 	kept  []written // what limiters have written into the answer; of the outermost alone
 
-	asked http.Request // has what package gate reads of a request
+	asked  http.Request // has what package gate reads of a request
+	body   unread       // of asked
+	passed bool         // the next handler was called
 
 	shares  bool // begin has been called, and decided has not
 	bridged *http.Request
@@ -79,11 +82,22 @@ func (x *exchange) decided() {
 	}
 }
 
+// SetReadDeadline is what http.ResponseController calls.
+func (x *exchange) SetReadDeadline(t time.Time) error {
+	if x.isLate() {
+		return http.ErrNotSupported
+	}
+	return x.ctx.RequestCtx().Conn().SetReadDeadline(t)
+}
+
 // end puts x into the pool. It is not called after a panic. After a time-out a late handler may
 // still use x, and x stays in the values of the request.
 func (x *exchange) end() {
 	if x.isLate() || timedOut(x.ctx) != nil {
 		return
+	}
+	if !x.passed {
+		x.body.finish(x.ctx)
 	}
 	x.decided()
 	clear(x.kept)
@@ -93,6 +107,7 @@ func (x *exchange) end() {
 	clear(x.asked.Header)
 	x.ctx, x.within, x.loaded, x.unsent = nil, nil, false, 0
 	x.onStatus, x.asked.Method = nil, ""
+	x.asked.Body, x.asked.ContentLength, x.body, x.passed = nil, 0, unread{}, false
 	exchanges.Put(x)
 }
 
@@ -154,10 +169,25 @@ func (x *exchange) request() *http.Request {
 		x.copyField("Origin")
 		x.copyField("Access-Control-Request-Method")
 	}
+	if x.findUnread() {
+		x.asked.Body = &x.body
+		x.asked.ContentLength = int64(max(x.body.request.Header.ContentLength(), -1))
+	}
 	if x.within == context.Background() { // as that of a request without one
 		return &x.asked
 	}
 	return x.asked.WithContext(x.within)
+}
+
+// findUnread reports whether the body of the request streams, and remembers it. A program may run the
+// app without the server of fasthttp, and then there is no next request.
+func (x *exchange) findUnread() bool {
+	fast := x.ctx.RequestCtx()
+	if !fast.Request.IsBodyStream() || fast.ConnRequestNum() == 0 {
+		return false
+	}
+	x.body.request = &fast.Request
+	return true
 }
 
 func (x *exchange) copyField(name string) {

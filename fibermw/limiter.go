@@ -126,6 +126,7 @@ func (l *Limiter) Middleware() fiber.Handler {
 // proceed calls the next handler.
 func proceed(w http.ResponseWriter, c fiber.Ctx) error {
 	x := w.(*exchange)
+	x.passed = true
 	x.store()
 	x.decided()
 	err := x.next()
@@ -133,7 +134,9 @@ func proceed(w http.ResponseWriter, c fiber.Ctx) error {
 		if err != nil {
 			err = answerError(c, err)
 		}
-		x.reload(fiber.HeaderCacheControl)
+		for _, name := range gate.StoreFields {
+			x.reload(name)
+		}
 		x.onStatus(c.Response().StatusCode())
 		x.store()
 	}
@@ -160,6 +163,7 @@ func (l *Limiter) Quota(routes ...string) fiber.Handler {
 	serve := l.gate.Quota(routes, withRequest)
 	return func(c fiber.Ctx) error {
 		x := begin(c)
+		x.findUnread()
 		err := x.returned(serve(x, Request(c), c))
 		x.end()
 		return err

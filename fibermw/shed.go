@@ -50,6 +50,7 @@ func own(c fiber.Ctx) int {
 // passOn calls the next handler of a shedder.
 func passOn(_ http.ResponseWriter, c fiber.Ctx) error {
 	if x, ok := c.RequestCtx().UserValue(exchangeKey{}).(*exchange); ok {
+		x.passed = true
 		x.decided()
 	}
 	return c.Next()

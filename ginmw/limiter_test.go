@@ -279,3 +279,18 @@ func TestAnAddressThatGinMakesUpIsAnError(t *testing.T) {
 		t.Errorf("a unix socket, whose peers gin calls <nil>: status %d, want 503", w.Code)
 	}
 }
+
+// gin writes the header after the handlers, if they have written a status alone.
+func TestACacheableStatusWithoutABodyHasNoFields(t *testing.T) {
+	config := perDayConfig(9, everybody)
+	config.Headers.NotOnStorable = true
+	router := gin.New()
+	router.GET("/", ginmw.MustNew(config).Handler(), func(c *gin.Context) {
+		c.Status(http.StatusNoContent)
+		c.Header("Cache-Control", "public")
+	})
+	w := ask(router, "GET", "/")
+	if w.Code != http.StatusNoContent || w.Result().Header["Ratelimit"] != nil {
+		t.Errorf("%d %v", w.Code, w.Result().Header)
+	}
+}

@@ -101,6 +101,25 @@ func TestTheResetOfAnthropicHasFourDigitsForTheYear(t *testing.T) {
 	}
 }
 
+// Clients that were denied together and wait in milliseconds must not come back together, either.
+func TestTheMillisecondsHaveTheJitter(t *testing.T) {
+	options := models
+	options.Jitter = 900 * time.Millisecond
+	policies := []published{perMinute}
+	o := decided(t, policies, denied(0, 50*time.Millisecond, time.Minute))
+	drawn := make(map[string]bool)
+	for range 100 {
+		h := written(t, options, policies, o)
+		drawn[h.Get("Retry-After-Ms")] = true
+		if got := h.Get("Retry-After"); got != "1" {
+			t.Errorf("Retry-After %s", got)
+		}
+	}
+	if len(drawn) < 10 {
+		t.Errorf("%d different waits", len(drawn))
+	}
+}
+
 // Of two rules with one unit the fields show the one that binds, whatever binds in other units.
 func TestTheFieldsOfAUnitShowItsBindingRule(t *testing.T) {
 	day := published{Name: "day", Unit: core.Tokens, Limit: limits.FixedWindow(limits.PerDay(900_000))}

@@ -16,6 +16,7 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		Formats:      []headers.Format{headers.Draft7, headers.Draft7, headers.GitHub, headers.DeltaSeconds, 0, 99},
 		Show:         3,
 		RetryAfter:   2,
+		Body:         2,
 		PartitionKey: headers.Digest,
 		CapPace:      true,
 
@@ -42,6 +43,7 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		"headers: formats: GitHub and DeltaSeconds both use X-RateLimit-Reset with different units: choose one",
 		"headers: show: must be Always, OnDenial or Omit (got 3)",
 		"headers: retry after: must be LeastWait or Window (got 2)",
+		"headers: body: must be SDKs or Bots (got 2)",
 		"headers: jitter: must be 0 to 24h (got -1s)",
 		"headers: partition key: only IETF has one: add IETF to formats",
 		"headers: cap pace: only IETF has a pace: add IETF to formats",

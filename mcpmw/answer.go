@@ -71,7 +71,8 @@ func dataOf(fields http.Header, wait time.Duration, violated []string) map[strin
 
 func addFields(data map[string]any, fields http.Header) {
 	for name, values := range fields {
-		if name != "Retry-After" { // retryAfter
+		// Retry-After is retryAfter, and headers.Delete leaves fields without lines.
+		if name != "Retry-After" && len(values) > 0 {
 			data[strings.ToLower(name)] = strings.Join(values, ", ")
 		}
 	}

@@ -92,7 +92,11 @@ func idsIn(w http.ResponseWriter, r *http.Request) (ids []json.RawMessage, batch
 		return nil, false
 	}
 	for _, m := range messages {
-		if m.isRequest() {
+		switch {
+		case !m.isRequest():
+		case !m.hasID(): // the client would wait for the answer to this one
+			return nil, false
+		default:
 			ids = append(ids, m.ID)
 		}
 	}
@@ -108,13 +112,15 @@ type message struct {
 	Method *string // nil: a response
 }
 
-// isRequest reports whether m has an answer, with an id that is a string or a number.
+// isRequest reports whether m has an answer.
 func (m *message) isRequest() bool {
-	if m.Method == nil || len(m.ID) == 0 || len(m.ID) > longestID {
-		return false
-	}
+	return m.Method != nil && len(m.ID) > 0 && string(m.ID) != "null"
+}
+
+// hasID reports whether the id of the request m is a string or a number, and short.
+func (m *message) hasID() bool {
 	c := m.ID[0]
-	return c == '"' || c == '-' || '0' <= c && c <= '9'
+	return len(m.ID) <= longestID && (c == '"' || c == '-' || '0' <= c && c <= '9')
 }
 
 // EndsSession reports whether r is the request by which a client ends its session: a DELETE with

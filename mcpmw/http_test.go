@@ -52,14 +52,21 @@ func deny(t *testing.T, body string, change ...func(*nethttp.Config)) *httptest.
 
 func TestARequestThatHTTPDeniesGetsAnErrorForItsID(t *testing.T) {
 	many := strings.Repeat(`{"id":1,"method":"a"},`, 101)
+	longest, longer := strings.Repeat("a", 254), strings.Repeat("a", 255)
 	for body, want := range map[string]string{
 		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"id":"x","name":"a"}}`: "200 7",
 		` {"method":"initialize","params":{},"jsonrpc":"2.0","id":"a\"b"} `:             `200 "a\"b"`,
 		`{"id":-1,"method":"ping"}`:                                      "200 -1",
 		`[{"id":1,"method":"a"},{"method":"b"},{"id":"2","method":"c"}]`: `200 [1 "2"]`,
+		`{"id":0,"method":"a"}`:                                          "200 0",
+		`{"id":"` + longest + `","method":"a"}`:                          `200 "` + longest + `"`,
 		`[{"id":1,"method":"a"}]`:                                        "200 [1]",
 		`[` + many[:22*100-1] + `]`:                                      "200 [1" + strings.Repeat(" 1", 99) + "]",
 		`[` + many[:22*101-1] + `]`:                                      "429 <nil>",
+		`[{"id":1,"method":"a"},{"id":"` + longer + `","method":"a"}]`:   "429 <nil>",
+		`[{"id":1,"method":"a"},{"id":{},"method":"a"}]`:                 "429 <nil>",
+		`[{"id":1,"method":"a"},{"id":null,"method":"a"}]`:               "200 [1]",
+		`[{"id":1,"method":"a"},{"id":2,"result":{}}]`:                   "200 [1]",
 		`[{"method":"b"}]`:                                               "429 <nil>",
 		`[]`:                                                             "429 <nil>",
 		`{"jsonrpc":"2.0","method":"notifications/cancelled"}`:           "429 <nil>",
@@ -67,11 +74,11 @@ func TestARequestThatHTTPDeniesGetsAnErrorForItsID(t *testing.T) {
 		`{"id":null,"method":"a"}`:                                       "429 <nil>",
 		`{"id":{},"method":"a"}`:                                         "429 <nil>",
 		`{"id":true,"method":"a"}`:                                       "429 <nil>",
-		`{"id":"` + strings.Repeat("a", 255) + `","method":"a"}`:         "429 <nil>",
-		`garbage`:                "429 <nil>",
-		`{"id":1,"method":"a"}{`: "429 <nil>",
-		``:                       "429 <nil>",
-		`"text"`:                 "429 <nil>",
+		`{"id":"` + longer + `","method":"a"}`:                           "429 <nil>",
+		`garbage`:                                                        "429 <nil>",
+		`{"id":1,"method":"a"}{`:                                         "429 <nil>",
+		``:                                                               "429 <nil>",
+		`"text"`:                                                         "429 <nil>",
 		`{"id":1,"method":"a","params":"` + strings.Repeat("a", 1<<20) + `"}`: "429 <nil>",
 	} {
 		w := deny(t, body)
@@ -96,6 +103,7 @@ func idsOf(t *testing.T, w *httptest.ResponseRecorder) any {
 			Data    struct {
 				RetryAfter int64
 				RateLimit  string
+				Policy     string `json:"ratelimit-policy"`
 			}
 		}
 	}
@@ -115,7 +123,8 @@ func idsOf(t *testing.T, w *httptest.ResponseRecorder) any {
 	for _, r := range all {
 		if r.JSONRPC != "2.0" || r.Error.Code != mcpmw.CodeDenied || r.Error.Data.RetryAfter != 86400 ||
 			r.Error.Message != "Too many requests: retry in 24 hours." ||
-			!strings.HasPrefix(r.Error.Data.RateLimit, `"requests";r=0;t=86400`) {
+			!strings.HasPrefix(r.Error.Data.RateLimit, `"requests";r=0;t=86400`) ||
+			r.Error.Data.Policy != `"requests";q=1;w=86400` {
 			t.Errorf("%+v", r)
 		}
 		ids = append(ids, string(r.ID))
@@ -127,6 +136,27 @@ func idsOf(t *testing.T, w *httptest.ResponseRecorder) any {
 		return nil
 	}
 	return ids[0]
+}
+
+func TestHTTPDeniedAnswersNothingElse(t *testing.T) {
+	h := flooded(1).Handler(http.NotFoundHandler())
+	message := `{"id":1,"method":"a"}`
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("PUT", "/", strings.NewReader(message)))
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("PUT", "/", strings.NewReader(message)))
+	if got := fmt.Sprint(w.Code, " ", idsOf(t, w)); got != "429 <nil>" {
+		t.Errorf("another method: %s", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	for range 2 { // allowed, and after the client has left
+		w, r := httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(message))
+		r = r.WithContext(ctx)
+		mcpmw.HTTPDenied(w, r, flooded(1).Decide(r))
+		if w.Body.Len() > 0 || len(w.Header()) > 0 {
+			t.Errorf("%v %s", w.Header(), w.Body)
+		}
+		cancel()
+	}
 }
 
 func TestWhatHTTPCannotDecideIsUnavailable(t *testing.T) {

@@ -266,6 +266,21 @@ func TestAFullServiceIsUnavailable(t *testing.T) {
 	}
 }
 
+// The quotas of the client are not the reason, so the fields of the limiter outside are deleted.
+func TestAFullServiceTellsNothingOfOtherLimits(t *testing.T) {
+	full := toolCalls(limits.FixedWindow(limits.PerDay(1)))
+	full[0].DenyAs503 = true
+	s := connect(t, echoServer(newLimiter(t, mcpmw.Config{Rules: full}),
+		newLimiter(t, mcpmw.Config{Rules: toolCalls(limits.FixedWindow(limits.PerDay(9)))})))
+	_, err := callTool(t, s, "search")
+	wantAllowed(t, err)
+	_, err = callTool(t, s, "search")
+	if e, ok := errors.AsType[*jsonrpc.Error](err); !ok || e.Code != mcpmw.CodeUnavailable ||
+		strings.Contains(string(e.Data), "ratelimit") {
+		t.Errorf("%v: %s", err, e.Data)
+	}
+}
+
 // Handlers often return one result to all callers.
 func TestAResultOfTheProgramStaysAsItIs(t *testing.T) {
 	shared := &mcp.CallToolResult{

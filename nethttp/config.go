@@ -88,7 +88,8 @@ type ConfigOf[R, D any] struct {
 	// over HTTP/1.1 or their own time-out over HTTP/2. It reads for two seconds at most, for half a
 	// second without a byte, and for 256 requests at a time. It leaves alone a Content-Length above
 	// the limit, and what Go's server takes anyway, and over HTTP/1.1 what the client has not begun
-	// to send (Expect: 100-continue). fasthttp has read bodies before. 0: 8 MiB. Negative: none.
+	// to send (Expect: 100-continue). fasthttp has read bodies before, unless they stream. A Denied
+	// that hijacks the connection and reads from it needs a negative one. 0: 8 MiB. Negative: none.
 	DrainLimit int64
 }
 

@@ -168,6 +168,26 @@ func TestFieldsOfAnOuterHandlersContentAreNotLeftOnADenial(t *testing.T) {
 	wantField(t, w, "X-Request-Id", "1")
 }
 
+// These count more than the Cache-Control of the denial: nginx 1.22.1 stores a 429 with no-store if
+// X-Accel-Expires comes first, and the others go by RFC 9213, section 2.2.
+func TestNoFieldForOneCacheHasItStoreADenial(t *testing.T) {
+	names := []string{"X-Accel-Expires", "CDN-Cache-Control", "Cloudflare-CDN-Cache-Control",
+		"Surrogate-Control"}
+	limiter := nethttp.MustNew(perClient(limits.FixedWindow(limits.PerMinute(1)))).Handler(&hello{})
+	outer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range names {
+			w.Header().Set(name, "60")
+		}
+		limiter.ServeHTTP(w, r)
+	})
+	wantField(t, get(outer), names[0], "60")
+	denied := get(outer)
+	wantStatus(t, denied, http.StatusTooManyRequests)
+	for _, name := range names {
+		wantField(t, denied, name, "")
+	}
+}
+
 func TestADenialReplacesWhatTheHeaderOptionsHaveWritten(t *testing.T) {
 	config := perClient(limits.SlidingWindow(limits.PerDay(1)))
 	config.Headers.Custom = func(h http.Header, _ core.Outcome) { h.Set("Expires", "0") }

@@ -32,7 +32,7 @@ func TestCachesMarkTheAnswersThatTheyHadStored(t *testing.T) {
 		"Content-Type: text/plain",
 		"Cache-Status: ExampleCache; fwd=uri-miss; stored", "Cache-Status: ExampleCache; hit=?0",
 		"Cache-Status: Cache; fwd=stale; fwd-status=304",
-		`Cache-Status: "a hit"; detail="x; hit"`, "Cache-Status: Cache; hit,", "Cache-Status: ; hit",
+		`Cache-Status: "a hit"; detail="x; hit"`, "Cache-Status: Cache; hit,", "Cache-Status: A; hit, ;x", "Cache-Status: ; hit",
 		"X-Cache: MISS", "X-Cache: MISS from whitehouse.example.com", "X-Cache: Miss from cloudfront",
 		"X-Cache: TCP_REFRESH_MISS", "X-Cache: MISS, MISS", "X-Cache: HITPASS", "X-Cache: HITMISS",
 		"X-Cache: CONFIG_NOCACHE", "X-Cache: ", "X-Cache: ,",

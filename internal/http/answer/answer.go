@@ -20,7 +20,8 @@ const noStore = "no-store"
 // SetUncached sets the field by which no cache stores the answer.
 func SetUncached(h http.Header) { h["Cache-Control"] = []string{noStore} }
 
-// DeleteContent deletes the fields in h that describe the handler's answer.
+// DeleteContent deletes the fields in h that describe the handler's answer, and those that count more
+// for one cache than Cache-Control (RFC 9213, section 2.2).
 func DeleteContent(h http.Header) {
 	for _, name := range contentFields {
 		delete(h, name)
@@ -30,7 +31,8 @@ func DeleteContent(h http.Header) {
 // contentFields are fields that an outer handler may have set for its own answer. gin sets Allow
 // before any handler runs.
 var contentFields = [...]string{"Allow", "Content-Encoding", "Content-Length", "Etag", "Expires",
-	"Last-Modified"}
+	"Last-Modified", "X-Accel-Expires", "Cdn-Cache-Control", "Cloudflare-Cdn-Cache-Control",
+	"Surrogate-Control"}
 
 // Undecided is a writer that is told why the rules could not decide a request, before the answer is
 // written.

@@ -3,6 +3,7 @@ package answer
 import (
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,8 +38,9 @@ const (
 )
 
 // taken is how much of a body Go's server takes without a handler: over HTTP/2 the smallest window
-// of a stream that is usual, over HTTP/1.1 what it reads after the handler.
-var taken = map[int]int64{1: 256 << 10, 2: 64<<10 - 1}
+// of a stream that is usual, over HTTP/1.1 what it reads after the handler. fasthttp, whose requests
+// tell no version here, takes nothing.
+var taken = map[int]int64{0: 0, 1: 256 << 10, 2: 64<<10 - 1}
 
 // draining counts the bodies that are read now.
 var draining atomic.Int64
@@ -81,8 +83,8 @@ func drain(w http.ResponseWriter, body io.Reader, most int64) {
 }
 
 // ReadDenied returns the body of a request that is about to be denied, if it has at most most bytes
-// and comes in time: see [Drain]. If w has no deadlines, the body may take as long as that of any
-// request.
+// and comes in time: see [Drain]. If w has no deadlines, a pause of the body may last as long as that
+// of any request.
 func ReadDenied(w http.ResponseWriter, r *http.Request, most int64) (body []byte, ok bool) {
 	if r.Body == nil || r.ContentLength > most {
 		return nil, r.Body == nil
@@ -93,6 +95,9 @@ func ReadDenied(w http.ResponseWriter, r *http.Request, most int64) (body []byte
 	}
 	defer draining.Add(-1)
 	body, err := io.ReadAll(io.LimitReader(paced, most+1))
+	if err != nil {
+		_ = r.Body.Close() // so that Drain does not wait for it again
+	}
 	return body, err == nil && int64(len(body)) <= most
 }
 
@@ -130,6 +135,9 @@ func (p *paced) extend() bool {
 }
 
 func (p *paced) Read(b []byte) (int, error) {
+	if !time.Now().Before(p.end) { // a body that is not of a connection heeds no deadline
+		return 0, os.ErrDeadlineExceeded
+	}
 	p.extend()
 	n, err := p.body.Read(b)
 	if err == io.EOF {

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/internal/http/answer"
 )
 
-const limit = 1 << 20
+const limit = 1<<20 + 1000 // in the middle of a buffer
 
 func TestADeniedBodyIsReadUpToTheLimit(t *testing.T) {
 	for _, tt := range []struct {
@@ -34,6 +34,7 @@ func TestADeniedBodyIsReadUpToTheLimit(t *testing.T) {
 		{name: "an unknown length above the limit", size: 2 * limit, length: -1, h1: limit, h2: limit},
 		{name: "not begun", size: limit, length: limit, change: setField("Expect", "100-continue")},
 		{name: "gRPC", size: 1000, length: -1, change: setField("Content-Type", "application/grpc+proto")},
+		{name: "CONNECT", size: 1000, length: -1, change: func(r *http.Request) { r.Method = "CONNECT" }},
 		{name: "Connect", size: 1000, length: -1, change: setField("Content-Type", "application/connect+json")},
 	} {
 		for proto, want := range map[int]int64{1: tt.h1, 2: tt.h2, 3: 0} {
@@ -91,6 +92,9 @@ func TestADeniedBodyThatPausesOrIsSlowIsGivenUp(t *testing.T) {
 			if took := time.Since(start); took < tt.least || took > tt.most {
 				t.Errorf("%s: %v", tt.name, took)
 			}
+			if c.deadlines > 50 {
+				t.Errorf("%s: %d deadlines", tt.name, c.deadlines)
+			}
 			if whole := c.left == 0; c.deadline.IsZero() != whole {
 				t.Errorf("%s: body read: %v, deadline %v: the server must not wait for the rest of a body, "+
 					"nor the next request inherit a deadline", tt.name, whole, c.deadline)
@@ -99,27 +103,117 @@ func TestADeniedBodyThatPausesOrIsSlowIsGivenUp(t *testing.T) {
 	}
 }
 
+// A Denied of the program may read the body, and the rest is read after it.
+func TestABodyIsGivenUpOnce(t *testing.T) {
+	for _, tt := range []struct {
+		gap  time.Duration
+		most time.Duration
+	}{
+		{time.Hour, 500 * time.Millisecond},
+		{100 * time.Millisecond, 2 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &connection{ResponseWriter: httptest.NewRecorder(), gap: tt.gap, left: 1000}
+			r := httptest.NewRequest("POST", "/", c)
+			r.ContentLength, r.ProtoMajor = 1<<20, 1
+			start := time.Now()
+			if _, ok := answer.ReadDenied(c, r, limit); ok {
+				t.Error("the body was read")
+			}
+			answer.Drain(c, r, limit)
+			if took := time.Since(start); took != tt.most {
+				t.Errorf("a byte in %v: %v, want %v", tt.gap, took, tt.most)
+			}
+		})
+	}
+}
+
+func TestWhatDeniedReadsOfABodyIsBounded(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		size, length int64
+		ok           bool
+		read         int64
+	}{
+		{"nothing", 0, 0, true, 0},
+		{"a little", 10, 10, true, 10},
+		{"as much as the limit", limit, -1, true, limit},
+		{"more", limit + 10, -1, false, limit + 1},
+		{"more, as it says", limit + 1, limit + 1, false, 0},
+	} {
+		body := &counting{io.LimitReader(letters{}, tt.size), 0}
+		r := httptest.NewRequest("POST", "/", body)
+		r.ContentLength = tt.length
+		c := &connection{ResponseWriter: httptest.NewRecorder()}
+		got, ok := answer.ReadDenied(c, r, limit)
+		if ok != tt.ok || ok && int64(len(got)) != tt.size || body.read != tt.read {
+			t.Errorf("%s: %v, %d of %d bytes, read %d", tt.name, ok, len(got), tt.size, body.read)
+		}
+		if tt.ok && !c.deadline.IsZero() {
+			t.Errorf("%s: the next request inherits a deadline", tt.name)
+		}
+	}
+}
+
+// Middleware outside may have stored the body, or slow it down on purpose.
+func TestABodyThatHeedsNoDeadlineIsGivenUp(t *testing.T) {
+	for name, read := range map[string]func(http.ResponseWriter, *http.Request){
+		"Drain":      func(w http.ResponseWriter, r *http.Request) { answer.Drain(w, r, limit) },
+		"ReadDenied": func(w http.ResponseWriter, r *http.Request) { answer.ReadDenied(w, r, limit) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			body := &counting{slow{}, 0}
+			r := httptest.NewRequest("POST", "/", body)
+			r.ContentLength, r.ProtoMajor = limit, 2
+			start := time.Now()
+			read(&connection{ResponseWriter: httptest.NewRecorder()}, r)
+			if took := time.Since(start); took != 2*time.Second {
+				t.Errorf("%s: %v", name, took)
+			}
+		})
+	}
+}
+
+// slow is a body of a letter every 100 ms.
+type slow struct{}
+
+func (slow) Read(p []byte) (int, error) {
+	time.Sleep(100 * time.Millisecond)
+	return copy(p, "x"), nil
+}
+
+func TestARequestWithoutABodyIsReadAtOnce(t *testing.T) {
+	r := httptest.NewRequest("POST", "/", nil)
+	r.Body = nil
+	answer.Drain(httptest.NewRecorder(), r, limit)
+	if body, ok := answer.ReadDenied(httptest.NewRecorder(), r, limit); !ok || len(body) > 0 {
+		t.Errorf("%q %t", body, ok)
+	}
+}
+
 // Slow denied uploads must not hold many handlers.
 func TestFewDeniedBodiesAreReadAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		var atOnce, later atomic.Int64
-		for range 300 {
-			go func() {
-				c := &connection{ResponseWriter: httptest.NewRecorder(), gap: time.Hour, left: 1}
-				r := httptest.NewRequest("POST", "/", c)
-				r.ContentLength, r.ProtoMajor = 100_000, 2
-				answer.Drain(c, r, limit)
-				if time.Since(start) == 0 {
-					atOnce.Add(1)
-				} else {
-					later.Add(1)
-				}
-			}()
-		}
-		time.Sleep(time.Second)
-		if atOnce.Load() != 44 || later.Load() != 256 {
-			t.Errorf("%d were read, %d were not", later.Load(), atOnce.Load())
+		for range 2 {
+			start := time.Now()
+			var atOnce, later atomic.Int64
+			for range 300 {
+				go func() {
+					c := &connection{ResponseWriter: httptest.NewRecorder(), gap: time.Hour, left: 1}
+					r := httptest.NewRequest("POST", "/", c)
+					r.ContentLength, r.ProtoMajor = 100_000, 2
+					answer.Drain(c, r, limit)
+					if time.Since(start) == 0 {
+						atOnce.Add(1)
+					} else {
+						later.Add(1)
+					}
+				}()
+			}
+			time.Sleep(time.Second)
+			if atOnce.Load() != 44 || later.Load() != 256 {
+				t.Errorf("%d were read, %d were not", later.Load(), atOnce.Load())
+			}
 		}
 	})
 }
@@ -127,16 +221,26 @@ func TestFewDeniedBodiesAreReadAtATime(t *testing.T) {
 // connection is a body and its ResponseWriter.
 type connection struct {
 	http.ResponseWriter
-	gap      time.Duration
-	left     int
-	deadline time.Time
+	gap    time.Duration
+	left   int
+	closed bool
+
+	deadline  time.Time
+	deadlines int // how often one was set
 }
 
-func (c *connection) SetReadDeadline(t time.Time) error { c.deadline = t; return nil }
+func (c *connection) SetReadDeadline(t time.Time) error {
+	c.deadline = t
+	c.deadlines++
+	return nil
+}
 
-func (c *connection) Close() error { return nil }
+func (c *connection) Close() error { c.closed = true; return nil }
 
 func (c *connection) Read(p []byte) (int, error) {
+	if c.closed {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	if c.left == 0 {
 		return 0, io.EOF
 	}

@@ -81,6 +81,7 @@ func TestThePushbackHeedsTheTimeoutOfTheCall(t *testing.T) {
 		"0S":         "-1",
 		"99999999H":  "30000", // more than a time.Duration has
 		"999999999S": "30000", // too many digits
+		"000000001S": "30000",
 		"S":          "30000",
 		"1":          "30000",
 		"1x":         "30000",

@@ -81,7 +81,10 @@ func (p *placing[R]) proceedWatched(w http.ResponseWriter, request R, o *core.Ou
 		kept.Restore(h)
 	}
 	err := next(p.onStatus(w, request, onStatus), request)
-	if !told {
+	switch {
+	case p.ruling.options.NotOnStorable && isStorable(h):
+		headers.Delete(h) // if the server, or gin, is yet to write the header
+	case !told:
 		kept.Restore(h)
 	}
 	return err

@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// StoreFields are the fields of an answer that tell shared caches whether to store it.
+var StoreFields = [...]string{"Cache-Control", "Expires", "X-Accel-Expires"}
+
 // isStorable reports whether a shared cache is told that it may store an answer: Cache-Control says
 // public, max-age or s-maxage, or Expires is to come, and Cache-Control says neither no-store nor
 // private (RFC 9111, section 5.2.2). private with the names of fields lets it store the others.

@@ -35,7 +35,8 @@ func TestSharedCachesStoreWhatIsSaidToBePublic(t *testing.T) {
 	}
 }
 
-// nginx 1.22.1 stores all of these that are storable here, and no other.
+// nginx 1.22.1 stores all of these that are storable here, and no other; the one with no-store only if
+// X-Accel-Expires comes before it.
 func TestSharedCachesStoreByExpiresToo(t *testing.T) {
 	later := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
 	for _, tt := range []struct {

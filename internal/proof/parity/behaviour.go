@@ -3,12 +3,14 @@ package parity
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 )
@@ -37,6 +39,7 @@ func runBehaviour[R any](t *testing.T, a Adapter[R]) {
 		{"a caller that has left is not served and pays nothing", testLeft[R], ""},
 		{"concurrent requests get what the limit allows", testConcurrency[R], ""},
 		{"fields are those of the request, whoever answers", testOthersAnswer[R], ""},
+		{"an answer that caches may store has no fields", testStorable[R], ""},
 		{"one limiter twice in a request charges once", testTwice[R], ""},
 		{"counters see what is decided and what passes", testCounts[R], ""},
 		{"why a rule cannot decide is logged", testUndecided[R], ""},
@@ -87,6 +90,46 @@ func wantStatus(t *testing.T, r *http.Response, want int) {
 	t.Helper()
 	if r.StatusCode != want {
 		t.Errorf("%s, want %d; fields %v", r.Status, want, r.Header)
+	}
+}
+
+// A handler may say so by any field, and need not write anything: the server then answers 200.
+func testStorable[R any](t *testing.T, a Adapter[R]) {
+	var fields http.Header
+	writes := false
+	start := func(options headers.Options) *httptest.Server {
+		limit := everybody[R](limits.FixedWindow(limits.PerDay(100)))
+		limit.Headers = options
+		return serve(t, a, limit, func(w http.ResponseWriter, _ *http.Request) {
+			maps.Copy(w.Header(), fields)
+			if writes {
+				io.WriteString(w, "hello")
+			}
+		})
+	}
+	server := start(headers.Options{NotOnStorable: true})
+	others := start(headers.Options{NotOnRedirects: true}) // that waits for the status, too
+	for _, c := range []struct {
+		name, value string
+		storable    bool
+	}{
+		{"Cache-Control", "public", true},
+		{"Cache-Control", "private, max-age=60", false},
+		{"Expires", "Fri, 01 Jan 2100 00:00:00 GMT", true},
+		{"Expires", "0", false},
+		{"X-Accel-Expires", "60", true},
+		{"X-Accel-Expires", "0", false},
+	} {
+		for _, writes = range []bool{true, false} {
+			fields = http.Header{c.name: {c.value}}
+			for server, bare := range map[*httptest.Server]bool{server: c.storable, others: false} {
+				response := get(t, server, "/extra")
+				wantStatus(t, response, http.StatusOK)
+				if got := len(response.Header["Ratelimit"]) == 0; got != bare {
+					t.Errorf("%s: %s, something written: %t: fields %v", c.name, c.value, writes, response.Header)
+				}
+			}
+		}
 	}
 }
 
