@@ -102,7 +102,8 @@ func run() error {
 	// Its calls are not counted. Clients may ask about the server or about this service alone: one
 	// that is not named here is unknown, and they then make no calls.
 	probes := health.NewServer()
-	probes.SetServingStatus(greet.Greeter_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	name := greet.Greeter_ServiceDesc.ServiceName
+	probes.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	healthpb.RegisterHealthServer(server, probes)
 	return serve(server)
 }
