@@ -49,8 +49,11 @@ func GRPCStatus(r *http.Request, status int) int {
 
 // grpcMedia returns the media type of a call of gRPC or gRPC-Web, or "".
 func grpcMedia(r *http.Request) string {
+	if r.Method != http.MethodPost {
+		return ""
+	}
 	v := r.Header["Content-Type"]
-	if r.Method != http.MethodPost || len(v) == 0 || !strings.HasPrefix(v[0], grpcTypes[0]) {
+	if len(v) == 0 || !strings.HasPrefix(v[0], grpcTypes[0]) {
 		return ""
 	}
 	media := v[0]
