@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What clients of gRPC with a retry policy see of a denial: of HTTP as any HTTP client gets it, of a
 # limiter of nethttp in front of a server of gRPC, and of grpcmw with its tap. It needs go, python3
-# and npm, mvn and a JDK for grpc-java, and cargo for tonic, and installs pinned packages into a
-# temporary folder. The limit is one
+# and npm, mvn and a JDK for grpc-java, Debian's ruby-grpc for Ruby, and cargo for tonic, and installs
+# pinned packages into a temporary folder. The limit is one
 # call in 3 s. The first call uses it; the second has a deadline of 10 s, and the third one of 1 s.
 # tonic has no retries.
 set -euo pipefail
@@ -186,6 +186,25 @@ JAVA
 	sed 's/"retryPolicy".*/"hedgingPolicy": {"maxAttempts": 4, "hedgingDelay": "1s", "nonFatalStatusCodes": ["RESOURCE_EXHAUSTED", "UNAVAILABLE"]}}]}/; 2d' \
 		config.json >hedging.json
 	ask "grpc-java $java, hedging" java -cp 'lib/*:.' One hedging.json
+fi
+
+if ruby -e 'require "grpc"' 2>ruby.log; then
+	cat >one.rb <<'RUBY'
+require "grpc"
+channel = { "grpc.service_config" => File.read("config.json") }
+stub = GRPC::ClientStub.new(ARGV[0], :this_channel_is_insecure, channel_args: channel)
+[10, 10, 1].each do |timeout|
+  begun = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  said = begin
+    stub.request_response("/grpc.health.v1.Health/Check", "", ->(m) { m }, ->(m) { m }, deadline: Time.now + timeout)
+    "OK"
+  rescue GRPC::BadStatus => e
+    "#{e.class.name.split("::").last} '#{e.details[0, 70]}'"
+  end
+  puts format("  deadline %d s: %s after %.1f s", timeout, said, Process.clock_gettime(Process::CLOCK_MONOTONIC) - begun)
+end
+RUBY
+	ask "grpc of Ruby $(ruby -e 'require "grpc"; puts GRPC::VERSION')" ruby one.rb
 fi
 
 command -v cargo >/dev/null || exit 0
