@@ -136,7 +136,7 @@ func TestCallsThatCannotBeDecodedAreDeniedToo(t *testing.T) {
 			}
 			url, client := launch(t, filepath.Join(dir, c.program)), callers(t)
 			for range 1000 { // more than any limit in the minutes that this takes
-				code, message := callWith(t, client, url, c.body)
+				code, message := callWith(t, client, url+"/greet.v1.Greeter/Greet", c.body)
 				if code == "8" && (strings.HasPrefix(message, "Too many requests: ") || message == "retry later") {
 					return
 				}
@@ -146,6 +146,32 @@ func TestCallsThatCannotBeDecodedAreDeniedToo(t *testing.T) {
 			}
 			t.Error("1000 calls: none is denied")
 		})
+	}
+}
+
+func TestHealthChecksOfAClientWithoutABudgetPass(t *testing.T) {
+	testrun.FullOnly(t, "builds a module of its own")
+	testrun.DependsOnSource(t, "..")
+	dir := t.TempDir()
+	if err := goBuild(t, "grpc", dir, []string{"."}); err != nil {
+		t.Fatal(err)
+	}
+	url, client := launch(t, filepath.Join(dir, "grpc")), callers(t)
+	denied := false
+	for i := 0; i < 1000 && !denied; i++ { // more than the limit in the minutes that this takes
+		denied = call(t.Context(), t, client, url, "Greet") == "8"
+	}
+	if !denied {
+		t.Fatal("1000 calls: none is denied")
+	}
+	for _, service := range []string{"", "greet.v1.Greeter"} {
+		message := frame(0, append([]byte{1<<3 | 2, byte(len(service))}, service...))
+		for range 10 {
+			code, text := callWith(t, client, url+"/grpc.health.v1.Health/Check", message)
+			if code != "0" {
+				t.Fatalf("the check of %q: grpc-status %s, %q", service, code, text)
+			}
+		}
 	}
 }
 
@@ -167,10 +193,10 @@ func zipped(t *testing.T, data []byte) []byte {
 	return b.Bytes()
 }
 
-// callWith calls Greet with a message, and returns the status and its text.
+// callWith calls the method at url with a message, and returns the status and its text.
 func callWith(t *testing.T, client *http.Client, url string, message []byte) (code, text string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), "POST", url+"/greet.v1.Greeter/Greet", bytes.NewReader(message))
+	r, err := http.NewRequestWithContext(t.Context(), "POST", url, bytes.NewReader(message))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package fibermw
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"runtime"
@@ -165,9 +166,14 @@ func (e *lateError) Unwrap() []error { return []error{e.answer, e.ended} }
 // request returns the request for package gate.
 func (x *exchange) request() *http.Request {
 	x.copyField("Accept")
-	if x.asked.Method == http.MethodOptions {
+	switch x.asked.Method {
+	case http.MethodOptions:
 		x.copyField("Origin")
 		x.copyField("Access-Control-Request-Method")
+	case http.MethodPost:
+		if bytes.HasPrefix(x.ctx.Request().Header.ContentType(), webCalls) {
+			x.copyField("Content-Type")
+		}
 	}
 	if x.findUnread() {
 		x.asked.Body = &x.body
@@ -189,6 +195,9 @@ func (x *exchange) findUnread() bool {
 	x.body.request = &fast.Request
 	return true
 }
+
+// webCalls begins the media types of gRPC-Web. gRPC itself needs HTTP/2.
+var webCalls = []byte("application/grpc-web")
 
 func (x *exchange) copyField(name string) {
 	found := x.ctx.Request().Header.PeekAll(name)

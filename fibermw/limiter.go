@@ -179,7 +179,7 @@ func withRequest(c fiber.Ctx, r *http.Request) fiber.Ctx {
 // PlainText is [nethttp.PlainText], for [Config].Denied.
 func PlainText(c fiber.Ctx, o core.Outcome) error {
 	x := begin(c)
-	gate.PlainText(x, &x.asked, o)
+	gate.PlainText(x, x.request(), o)
 	x.end()
 	return nil
 }

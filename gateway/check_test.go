@@ -300,7 +300,8 @@ func TestADeniedCallOfGRPCHasItsCode(t *testing.T) {
 			}
 		}
 		w := answerOf(check, checkOf("10.0.0.1:1", proxied("Content-Type", "application/grpc-web")))
-		if w.Header().Get("Content-Type") != "application/problem+json" {
+		if w.Code != want || w.Header().Get("Content-Type") != "application/grpc-web" ||
+			w.Header().Get("Grpc-Status") != "8" {
 			t.Errorf("%d, %v", w.Code, w.Header())
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/tokens"
@@ -685,6 +686,37 @@ func TestARuleOutsideAHandlerFails(t *testing.T) {
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %d, want %d", name, c.got, c.want)
+		}
+	}
+}
+
+func TestAnswersTellTokensAsTokens(t *testing.T) {
+	limiter := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{
+			{Name: "requests", Key: everyone, Limit: limits.FixedWindow(limits.PerMinute(5))},
+			tokens.ByCount(nethttp.Rule{
+				Name: "tokens", Key: everyone, Limit: limits.FixedWindow(limits.PerMinute(10_000)),
+			}),
+			tokens.ByCount(nethttp.Rule{
+				Name: "output", Key: everyone, Limit: limits.FixedWindow(limits.PerMinute(20_000)),
+				Unit: core.OutputTokens,
+			}),
+		},
+		Headers: headers.Options{Formats: []headers.Format{headers.IETF, headers.OpenAI}},
+	})
+	handler := tokens.MustNew(tokens.Config{}).Handler(
+		tokens.ChatCompletions, limiter.Handler, answering("application/json", `{}`))
+	r := httptest.NewRequest("POST", "/", strings.NewReader(string(body)))
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	for field, want := range map[string]string{
+		"X-RateLimit-Remaining-Requests": "4",
+		"X-RateLimit-Remaining-Tokens":   "9000",
+		"RateLimit-Policy": `"requests";q=5;w=60, "tokens";q=10000;qu="tokens";w=60, ` +
+			`"output";q=20000;qu="output-tokens";w=60`,
+	} {
+		if got := w.Header().Get(field); got != want {
+			t.Errorf("%s is %q, want %q", field, got, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -12,8 +13,12 @@ import (
 // ByCount returns rule with Cost and FinalCost set: it counts the tokens of requests that
 // [Meter.Handler] serves. Other requests fail with 503; if OnFailure is [core.FailOpen], they pass
 // and are not counted. All that an estimate has left over returns to a window, a log or a period of
-// the calendar; a bucket may lose some of it.
-func ByCount(rule nethttp.Rule) nethttp.Rule { return charged(rule, false) }
+// the calendar; a bucket may lose some of it. The Unit of rule becomes [core.Tokens] unless it is
+// set, so that clients do not read tokens as requests.
+func ByCount(rule nethttp.Rule) nethttp.Rule {
+	rule.Unit = cmp.Or(rule.Unit, core.Tokens)
+	return charged(rule, false)
+}
 
 // ByPrice returns rule with Cost and FinalCost set: it counts the price of the tokens of requests
 // that [Meter.Handler] serves, by the Prices of that meter, rounded up to a whole unit. Other

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What clients of gRPC with a retry policy see of a denial: of HTTP as any HTTP client gets it, of a
 # limiter of nethttp in front of a server of gRPC, and of grpcmw with its tap. It needs go, python3
-# and npm, and cargo for tonic, and installs pinned packages into a temporary folder. The limit is one
+# and npm, mvn and a JDK for grpc-java, Debian's ruby-grpc for Ruby, and cargo for tonic, and installs
+# pinned packages into a temporary folder. The limit is one
 # call in 3 s. The first call uses it; the second has a deadline of 10 s, and the third one of 1 s.
 # tonic has no retries.
 set -euo pipefail
@@ -136,6 +137,75 @@ v/bin/pip -q install --disable-pip-version-check grpcio==1.85.3
 ask "grpcio 1.85.3" v/bin/python one.py
 npm init -y >npm.log && npm install --silent @grpc/grpc-js@1.14.7 >npm.log
 ask "@grpc/grpc-js 1.14.7" node one.js
+
+if command -v mvn >/dev/null; then
+	java=1.85.1
+	cat >One.java <<'JAVA'
+import io.grpc.ManagedChannelBuilder;
+import io.grpc.StatusRuntimeException;
+import io.grpc.health.v1.HealthCheckRequest;
+import io.grpc.health.v1.HealthGrpc;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+
+public class One {
+    public static void main(String[] args) throws Exception {
+        // config.json is what gson makes of it: maps, lists, texts and numbers.
+        var config = new com.google.gson.Gson().fromJson(Files.readString(Path.of(args[0])), Map.class);
+        var channel = ManagedChannelBuilder.forTarget(args[1]).usePlaintext()
+            .defaultServiceConfig((Map<String, ?>) config).enableRetry().build();
+        for (int timeout : new int[] {10, 10, 1}) {
+            long begun = System.nanoTime();
+            String said = "OK";
+            try {
+                HealthGrpc.newBlockingStub(channel).withDeadlineAfter(timeout, TimeUnit.SECONDS)
+                    .check(HealthCheckRequest.getDefaultInstance());
+            } catch (StatusRuntimeException e) {
+                var text = String.valueOf(e.getStatus().getDescription()).lines().findFirst().orElse("");
+                said = e.getStatus().getCode() + " '" + text.substring(0, Math.min(70, text.length())) + "'";
+            }
+            System.out.printf("  deadline %d s: %s after %.1f s%n", timeout, said, (System.nanoTime() - begun) / 1e9);
+        }
+        channel.shutdownNow();
+    }
+}
+JAVA
+	{
+		echo '<project><modelVersion>4.0.0</modelVersion><groupId>d</groupId><artifactId>denied</artifactId><version>1</version><dependencies>'
+		for artifact in grpc-netty-shaded grpc-stub grpc-services; do
+			echo "<dependency><groupId>io.grpc</groupId><artifactId>$artifact</artifactId><version>$java</version></dependency>"
+		done
+		echo '</dependencies></project>'
+	} >pom.xml
+	mvn -q -B dependency:copy-dependencies -DoutputDirectory=lib >mvn.log 2>&1 || { tail -20 mvn.log; exit 1; }
+	javac -nowarn -cp 'lib/*' One.java 2>javac.log || { cat javac.log; exit 1; }
+	ask "grpc-java $java" java -cp 'lib/*:.' One config.json
+	# A policy that hedges instead: all attempts of a call may run at once.
+	sed 's/"retryPolicy".*/"hedgingPolicy": {"maxAttempts": 4, "hedgingDelay": "1s", "nonFatalStatusCodes": ["RESOURCE_EXHAUSTED", "UNAVAILABLE"]}}]}/; 2d' \
+		config.json >hedging.json
+	ask "grpc-java $java, hedging" java -cp 'lib/*:.' One hedging.json
+fi
+
+if ruby -e 'require "grpc"' 2>ruby.log; then
+	cat >one.rb <<'RUBY'
+require "grpc"
+channel = { "grpc.service_config" => File.read("config.json") }
+stub = GRPC::ClientStub.new(ARGV[0], :this_channel_is_insecure, channel_args: channel)
+[10, 10, 1].each do |timeout|
+  begun = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  said = begin
+    stub.request_response("/grpc.health.v1.Health/Check", "", ->(m) { m }, ->(m) { m }, deadline: Time.now + timeout)
+    "OK"
+  rescue GRPC::BadStatus => e
+    "#{e.class.name.split("::").last} '#{e.details[0, 70]}'"
+  end
+  puts format("  deadline %d s: %s after %.1f s", timeout, said, Process.clock_gettime(Process::CLOCK_MONOTONIC) - begun)
+end
+RUBY
+	ask "grpc of Ruby $(ruby -e 'require "grpc"; puts GRPC::VERSION')" ruby one.rb
+fi
 
 command -v cargo >/dev/null || exit 0
 mkdir -p tonic/src

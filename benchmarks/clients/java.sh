@@ -122,7 +122,11 @@ if [[ -n "${LIB:-}" ]]; then
 	ln -s "$LIB" lib
 else
 	{
-		echo '<project><modelVersion>4.0.0</modelVersion><groupId>d</groupId><artifactId>denied</artifactId><version>1</version><dependencies>'
+		echo '<project><modelVersion>4.0.0</modelVersion><groupId>d</groupId><artifactId>denied</artifactId><version>1</version>'
+		# Otherwise gitlab4j-api gives openai-java a Jackson that is too old for it.
+		echo '<dependencyManagement><dependencies><dependency><groupId>com.fasterxml.jackson</groupId>'
+		echo '<artifactId>jackson-bom</artifactId><version>2.19.4</version><type>pom</type><scope>import</scope>'
+		echo '</dependency></dependencies></dependencyManagement><dependencies>'
 		while IFS=': ' read -r group artifact version; do
 			[[ -n "$group" ]] || continue
 			echo "<dependency><groupId>$group</groupId><artifactId>$artifact</artifactId><version>$version</version></dependency>"

@@ -39,6 +39,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -114,8 +115,14 @@ func run() error {
 
 var protocols = connect.NewErrorWriter()
 
-// denied answers in the protocol of the client.
+// denied answers in the protocol of the client. Retry policies of gRPC wait as PlainText tells
+// them, by a field that ErrorWriter does not write.
 func denied(w http.ResponseWriter, r *http.Request, o core.Outcome) {
+	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), "+")
+	if kind == "application/grpc" {
+		nethttp.PlainText(w, r, o)
+		return
+	}
 	code := connect.CodeUnavailable
 	if o.Verdict() == core.Denied {
 		code = connect.CodeResourceExhausted

@@ -1,5 +1,6 @@
-// Grpc limits a gRPC server: every client to 60 calls a minute, and to 2 streams at once. Servers
-// that share a Redis, named by REDIS_URL, share the limits. It is a module of its own.
+// Grpc limits a gRPC server: every client to 60 calls a minute, and to 2 streams at once. Health
+// checks are not counted. Servers that share a Redis, named by REDIS_URL, share the limits. It is a
+// module of its own.
 //
 // To try it (only the lines that matter of each answer). A call with an empty message is five bytes
 // of 0, which curl can send; programs use the generated client. The message x cannot be decoded,
@@ -38,6 +39,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
@@ -96,6 +99,12 @@ func run() error {
 		grpc.WaitForHandlers(true), // handlers return units to Redis at their end
 	)...)
 	greet.RegisterGreeterServer(server, greeter{})
+	// Its calls are not counted. Clients may ask about the server or about this service alone: one
+	// that is not named here is unknown, and they then make no calls.
+	probes := health.NewServer()
+	name := greet.Greeter_ServiceDesc.ServiceName
+	probes.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
+	healthpb.RegisterHealthServer(server, probes)
 	return serve(server)
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -42,9 +43,17 @@ var answers = map[string]func(*nethttp.Config){
 			if i < 0 {
 				return
 			}
-			h.Set("RateLimit-Limit", "1")
-			h.Set("RateLimit-Remaining", "0")
-			h.Set("RateLimit-Reset", fmt.Sprint(time.Now().Add(o.RetryAfter()+time.Second).Unix()))
+			rule, wait := o.At(i), o.RetryAfter()
+			if o.Allowed() {
+				wait = rule.ResetAfter
+			}
+			rate := rule.Limit().Rate()
+			set := func(name string, n int64) { h.Set(name, strconv.FormatInt(n, 10)) }
+			set("RateLimit-Limit", max(1, int64(float64(rate.Units)*60/rate.Period.Seconds())))
+			set("RateLimit-Remaining", rule.Remaining)
+			if wait != limits.Never {
+				set("RateLimit-Reset", time.Now().Add(wait+time.Second).Unix())
+			}
 		}
 	},
 	"discord": func(c *nethttp.Config) {

@@ -4,13 +4,14 @@ import (
 	"context"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// grpcType is the media type of gRPC. A suffix such as "+proto" may follow.
-const grpcType = "application/grpc"
+// grpcTypes are the media types of gRPC and gRPC-Web. A suffix such as "+proto" may follow.
+var grpcTypes = [...]string{"application/grpc", "application/grpc-web", "application/grpc-web-text"}
 
 // Fields of gRPC. A client reads them in the header of an answer that has no body and no trailer:
 // "Trailers-Only" in the protocol of gRPC over HTTP/2.
@@ -26,25 +27,46 @@ const (
 	grpcUnavailable       = "14"
 )
 
-// IsGRPC reports whether r is a call of gRPC. Its client takes an answer that is not of gRPC for
-// UNAVAILABLE or INTERNAL, whatever the status is. gRPC needs HTTP/2, and gRPC-Web is another
-// protocol.
-func IsGRPC(r *http.Request) bool { return r.ProtoMajor >= 2 && AsksByGRPC(r) }
-
-// AsksByGRPC is IsGRPC for a request whose version of HTTP is not known.
-func AsksByGRPC(r *http.Request) bool {
-	if r.Method != http.MethodPost {
-		return false
-	}
-	v := r.Header["Content-Type"]
-	if len(v) == 0 || !strings.HasPrefix(v[0], grpcType) {
-		return false
-	}
-	rest := v[0][len(grpcType):]
-	return rest == "" || rest[0] == '+' || rest[0] == ';'
+// IsGRPC reports whether r is a call of gRPC, which needs HTTP/2, or of gRPC-Web. Its client takes an
+// answer of another kind for UNAVAILABLE, INTERNAL or UNKNOWN, whatever the status is.
+func IsGRPC(r *http.Request) bool {
+	media := grpcMedia(r)
+	return media != "" && (r.ProtoMajor >= 2 || media != grpcTypes[0])
 }
 
-// GRPC is the denial of a call of gRPC.
+// AsksByGRPC reports whether r is a call of gRPC, if its version of HTTP is not known.
+func AsksByGRPC(r *http.Request) bool { return grpcMedia(r) == grpcTypes[0] }
+
+// GRPCStatus returns the status of HTTP of the denial of a call, whose status is otherwise status.
+// Clients of gRPC-Web read the code beside a status of HTTP, so theirs stays: a request over HTTP/1.1
+// that names this media type is not taken for an allowed one.
+func GRPCStatus(r *http.Request, status int) int {
+	if AsksByGRPC(r) {
+		return http.StatusOK
+	}
+	return status
+}
+
+// grpcMedia returns the media type of a call of gRPC or gRPC-Web, or "".
+func grpcMedia(r *http.Request) string {
+	if r.Method != http.MethodPost {
+		return ""
+	}
+	v := r.Header["Content-Type"]
+	if len(v) == 0 || !strings.HasPrefix(v[0], grpcTypes[0]) {
+		return ""
+	}
+	media := v[0]
+	if end := strings.IndexAny(media, "+;"); end >= 0 {
+		media = media[:end]
+	}
+	if i := slices.Index(grpcTypes[:], media); i >= 0 {
+		return grpcTypes[i] // and not a part of what the client sent
+	}
+	return ""
+}
+
+// GRPC is the denial of a call of gRPC or gRPC-Web.
 type GRPC struct {
 	Status  int           // 429 or 503
 	Message []byte        // a sentence
@@ -52,10 +74,10 @@ type GRPC struct {
 	TooLong bool          // Wait is above headers.Options.MaxRetryAfter
 }
 
-// WriteGRPC answers the call r. The status of the answer is 200: clients of gRPC read the code alone.
+// WriteGRPC answers the call r, with the status of GRPCStatus: clients of gRPC read the code alone.
 func WriteGRPC(w http.ResponseWriter, r *http.Request, g GRPC) {
 	SetGRPC(w.Header(), r, g)
-	w.WriteHeader(http.StatusOK)
+	w.WriteHeader(GRPCStatus(r, g.Status))
 }
 
 // SetGRPC sets the fields of the answer to the call r in h.
@@ -64,7 +86,7 @@ func SetGRPC(h http.Header, r *http.Request, g GRPC) {
 	if g.Status == http.StatusTooManyRequests {
 		code = grpcResourceExhausted
 	}
-	h["Content-Type"] = []string{grpcType}
+	h["Content-Type"] = []string{grpcMedia(r)}
 	h["Cache-Control"] = []string{noStore}
 	h[grpcStatus] = []string{code}
 	h[grpcMessage] = []string{escapeGRPC(g.Message)}

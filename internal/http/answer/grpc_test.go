@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/internal/http/answer"
 )
 
-func TestACallOfGRPCIsAPostOverHTTP2WithItsMediaType(t *testing.T) {
+func TestACallOfGRPCIsAPostWithItsMediaType(t *testing.T) {
 	for _, tt := range []struct {
 		method, contentType string
 		major               int
@@ -22,8 +22,13 @@ func TestACallOfGRPCIsAPostOverHTTP2WithItsMediaType(t *testing.T) {
 		{"POST", "application/grpc", 3, true},
 		{"POST", "application/grpc", 1, false},
 		{"GET", "application/grpc", 2, false},
-		{"POST", "application/grpc-web", 2, false},
-		{"POST", "application/grpc-web+proto", 2, false},
+		{"POST", "application/grpc-web", 2, true},
+		{"POST", "application/grpc-web+proto", 1, true},
+		{"POST", "application/grpc-web-text", 1, true},
+		{"POST", "application/grpc-web-text+proto;charset=utf-8", 1, true},
+		{"GET", "application/grpc-web", 1, false},
+		{"OPTIONS", "application/grpc-web", 1, false},
+		{"POST", "application/grpc-webx", 2, false},
 		{"POST", "application/grpcx", 2, false},
 		{"POST", "application/json", 2, false},
 		{"POST", "", 2, false},
@@ -110,6 +115,7 @@ func TestAMessageOfGRPCIsPercentEncoded(t *testing.T) {
 	} {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest("POST", "/", nil)
+		r.Header.Set("Content-Type", "application/grpc+proto")
 		answer.WriteGRPC(w, r, answer.GRPC{Status: 503, Message: []byte(message)})
 		var got []string
 		for _, name := range []string{"Content-Type", "Cache-Control", "Grpc-Status", "Grpc-Message"} {

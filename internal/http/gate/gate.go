@@ -361,7 +361,7 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 	case g.denied != nil:
 		watch.MarkOwn(w, watch.AnyStatus)
 	case answer.IsGRPC(r):
-		watch.MarkOwn(w, http.StatusOK)
+		watch.MarkOwn(w, answer.GRPCStatus(r, o.Status()))
 	default:
 		watch.MarkOwn(w, o.Status())
 	}

@@ -26,6 +26,7 @@ func runBehaviour[R any](t *testing.T, a Adapter[R]) {
 		{"a response streams", testStreaming[R], ""},
 		{"HTTP/2 works unchanged", testHTTP2[R], HTTP2},
 		{"a call of gRPC is answered so that its client knows why", testGRPC[R], HTTP2},
+		{"a call of gRPC-Web is answered so, too", testWebGRPC[R], ""},
 		{"a call of gRPC that is shed is told so", testShedGRPC[R], HTTP2},
 		{"the controller of the response reaches the connection", testController[R], ""},
 		{"the body of a denied upload is read before the answer", testUpload[R], HTTP2},

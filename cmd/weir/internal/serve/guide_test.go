@@ -285,7 +285,8 @@ func TestEachClientOfACacheInNginxHasItsOwnNumbers(t *testing.T) {
 	s.config("pages.conf")
 	text := s.ports.Replace(s.files["nginx.conf"])
 	for after, line := range map[string]string{
-		"\nhttp {\n": "proxy_cache_path cache keys_zone=pages:10m;\n", "\n  server {\n": "include pages.conf;\n",
+		"\nhttp {\n":     "proxy_cache_path cache keys_zone=pages:10m use_temp_path=off;\n",
+		"\n  server {\n": "include pages.conf;\n",
 	} {
 		text = strings.Replace(text, after, after+line, 1)
 	}
