@@ -284,7 +284,7 @@ func worksUnderAnACL(t *testing.T, c *cluster) {
 			user(t, node.Client, prefix, lists...)
 		}
 		client := redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: addrs, Username: "limiter", Password: "secret", MaxRedirects: -1,
+			Addrs: addrs, Username: "limiter", Password: "secret", MaxRedirects: -1, DisableRoutingPolicies: true,
 		})
 		defer client.Close()
 		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})

@@ -97,10 +97,10 @@ func TestAnImpossibleLengthIsNamed(t *testing.T) {
 	} {
 		garbage := listen(t, func(conn net.Conn) {
 			_, _ = conn.Read(make([]byte, 100))
-			_, _ = fmt.Fprintf(conn, "-ERR unknown command\r\n$%s\r\n", length) // to HELLO, and to CLIENT SETINFO
+			_, _ = fmt.Fprintf(conn, "-ERR unknown command\r\n$%s\r\n", length) // to HELLO, and to SELECT
 			_, _ = io.Copy(io.Discard, conn)
 		})
-		b := openAt(t, "redis://"+garbage)
+		b := openAt(t, "redis://"+garbage+"/1")
 		saysOf(t, b, "an impossible length")
 		if err := b.Reset(t.Context(), "s", "k"); err == nil || !strings.Contains(err.Error(), "an impossible length") {
 			t.Errorf("a reset: %v", err)

@@ -39,7 +39,8 @@ func (k *checker) all(ctx context.Context) (err error) {
 		checkMaster := func(ctx context.Context, master *redis.Client) error {
 			return k.checkMaster(ctx, client, master)
 		}
-		return each(ctx, client, client.ForEachMaster, checkMaster)
+		return errors.Join(
+			each(ctx, client, client.ForEachMaster, checkMaster), checkRouting(client))
 	case line.Ring:
 		checkShard := func(ctx context.Context, shard *redis.Client) error {
 			return check(ctx, shard, k.names.NameOf("check"))

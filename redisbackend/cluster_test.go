@@ -123,8 +123,7 @@ func (c *cluster) clientBy(
 		addrs = append(addrs, node.addr)
 	}
 	client := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: addrs, Dialer: dial, ContextTimeoutEnabled: true, DialerRetries: 1,
-		ClusterStateReloadInterval: 200 * time.Millisecond, // dialing a dead master in vain makes it look for no other
+		Addrs: addrs, Dialer: dial, ContextTimeoutEnabled: true, DialerRetries: 1, DisableRoutingPolicies: true,
 	})
 	t.Cleanup(func() { client.Close() })
 	return client

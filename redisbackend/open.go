@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // Open returns a backend as [New] does, on a client of its own, made from a URL. It does no I/O:
@@ -29,7 +30,10 @@ import (
 //
 // Open sets three options that the URL leaves out, so that a decision fails at once: a command
 // ends with the deadline of its context (ContextTimeoutEnabled), is not sent again (MaxRetries:
-// -1), and a refused connection is not dialed again (DialerRetries: 1).
+// -1), and a refused connection is not dialed again (DialerRetries: 1). Open also sees to it that
+// the client sends nothing but what weir asks for. It does not tell the server its name
+// (DisableIdentity), asks for no maintenance notifications, and in a Cluster it does not ask COMMAND
+// with each decision (DisableRoutingPolicies).
 //
 // In a user or password write / ? # and @ as %2F %3F %23 and %40.
 //
@@ -109,6 +113,7 @@ func clientFor(text string, access Access) (redis.UniversalClient, error) {
 			return nil, withoutURL(err, u)
 		}
 		prepare(&o.ContextTimeoutEnabled, &o.MaxRetries, &o.DialerRetries)
+		o.DisableIdentity = o.IdentitySuffix == "" // maintenance notifications are disabled anyway
 		if o.TLSConfig, err = access.over(o.TLSConfig); err != nil {
 			return nil, err
 		}
@@ -120,6 +125,8 @@ func clientFor(text string, access Access) (redis.UniversalClient, error) {
 			return nil, withoutURL(err, u)
 		}
 		prepare(&o.ContextTimeoutEnabled, &o.MaxRetries, &o.DialerRetries)
+		o.DisableRoutingPolicies = true // otherwise it asks COMMAND with each decision: see checkRouting
+		o.DisableIdentity, o.MaintNotificationsConfig = true, unasked()
 		if o.TLSConfig, err = access.over(o.TLSConfig); err != nil {
 			return nil, err
 		}
@@ -131,6 +138,7 @@ func clientFor(text string, access Access) (redis.UniversalClient, error) {
 			return nil, withoutURL(err, u)
 		}
 		prepare(&o.ContextTimeoutEnabled, &o.MaxRetries, &o.DialerRetries)
+		o.DisableIdentity, o.MaintNotificationsConfig = true, unasked()
 		if o.TLSConfig, err = access.over(o.TLSConfig); err != nil {
 			return nil, err
 		}
@@ -163,6 +171,12 @@ func prepare(deadlines *bool, retries, dials *int) {
 	if *dials == 0 {
 		*dials = 1
 	}
+}
+
+// unasked has a client ask for no maintenance notifications. Open-source Redis does not know the
+// command, and a user with few rights may not send it.
+func unasked() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
 // optionNames finds the names of unknown options in an error of go-redis.

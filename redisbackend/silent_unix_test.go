@@ -52,7 +52,7 @@ func TestOneSilentMasterIsDownForItself(t *testing.T) {
 		addrs = append(addrs, node.addr)
 	}
 	client := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: addrs, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
+		Addrs: addrs, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1, DisableRoutingPolicies: true,
 	})
 	defer client.Close()
 	var log logged

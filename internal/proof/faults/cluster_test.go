@@ -54,6 +54,7 @@ func startClusterFleet(t *testing.T, masters []*server) (fleet []*instance, clie
 		options := &redis.ClusterOptions{Addrs: addrs}
 		if kind == "deadlines" { // as in docs/redis.md
 			options.ContextTimeoutEnabled, options.MaxRetries, options.DialerRetries = true, -1, 1
+			options.DisableRoutingPolicies = true
 		}
 		client = redis.NewClusterClient(options)
 		t.Cleanup(func() { client.Close() })

@@ -66,8 +66,8 @@ func TestLeasesOutlastAFailoverOfACluster(t *testing.T) {
 	all := func() redis.UniversalClient {
 		client = redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: []string{masters[0].addr, masters[1].addr, masters[2].addr}, ContextTimeoutEnabled: true, MaxRetries: -1,
-			DialerRetries:              1,
-			ClusterStateReloadInterval: 200e6,
+			DialerRetries:          1,
+			DisableRoutingPolicies: true,
 		})
 		return client
 	}

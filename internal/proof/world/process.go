@@ -188,16 +188,11 @@ func (p *Process) connect() redis.UniversalClient {
 			ContextTimeoutEnabled: true,
 		})
 	case Cluster:
-		client := redis.NewClusterClient(&redis.ClusterOptions{
+		return redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: []string{w.servers[0].name}, Dialer: dial, PoolSize: poolSize, MaxRetries: -1,
-			DialerRetries: 1, ContextTimeoutEnabled: true,
+			DialerRetries: 1, ContextTimeoutEnabled: true, DisableRoutingPolicies: true,
 			ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return w.slots(), nil },
 		})
-		// The first command makes the client ask for the list of commands while it holds a lock.
-		// Time in a bubble stands still while another goroutine waits for a lock.
-		client.Get(context.Background(), "first")
-		time.Sleep(100 * time.Millisecond)
-		return client
 	}
 	return redis.NewClient(&redis.Options{
 		Addr: w.servers[0].name, Dialer: dial, PoolSize: poolSize, MaxRetries: -1, DialerRetries: 1,

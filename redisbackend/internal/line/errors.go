@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"runtime"
 	"slices"
@@ -47,6 +48,13 @@ func Advised(err error) error {
 		return errLength
 	}
 	return err
+}
+
+// isLate reports whether err means that there was no time to wait for an answer.
+func isLate(err error) bool {
+	var network net.Error
+	return errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrPoolTimeout) ||
+		errors.As(err, &network) && network.Timeout() // context.DeadlineExceeded is one
 }
 
 // WithoutTLS returns the error of a call to a server that has never answered. If the client uses

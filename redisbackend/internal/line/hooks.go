@@ -30,6 +30,9 @@ func Waiting(ls *Lines) (n int) {
 // SetPatience makes ls take a server for silent after a time.
 func SetPatience(ls *Lines, patience time.Duration) {
 	ls.Patience = patience
+	if ls.topology != nil {
+		ls.topology.opinion = patience
+	}
 	if ls.only != nil {
 		ls.only.health.patience = patience
 	}

@@ -44,7 +44,7 @@ func TestOnlyALateProcessWithRepliesExceedsItsBudget(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLine(&Lines{maxCalls: 16, Patience: quietFor}, "")
+			l := newLine(&Lines{maxCalls: 16, Patience: quietFor}, nil)
 			a := &Job{Replied: make(chan struct{}, 1)}
 			begin := time.Now()
 			end := make(chan struct{})

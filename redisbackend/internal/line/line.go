@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Line sends the jobs for one server. A call is one round trip: one script, or on a Cluster several
@@ -16,7 +18,8 @@ import (
 // calls cost less for each job. So a line starts few calls: up to freeCalls at once, and above that
 // one every callEvery.
 type Line struct {
-	lines *Lines
+	lines  *Lines
+	server *redis.Client // nil: there is only one
 
 	mu          sync.Mutex
 	calls       int       // under way
@@ -41,9 +44,14 @@ const (
 	callEvery = 500 * time.Microsecond
 )
 
-func newLine(lines *Lines, name string) *Line {
+// newLine returns the line to a server of several, or to the only one if server is nil.
+func newLine(lines *Lines, server *redis.Client) *Line {
+	name := ""
+	if server != nil {
+		name = server.Options().Addr
+	}
 	l := &Line{
-		lines: lines, queue: Queue{waiting: make(map[string]int)},
+		lines: lines, server: server, queue: Queue{waiting: make(map[string]int)},
 		health: newHealth(name, lines.Patience, &lines.late, lines.Logger),
 	}
 	l.workers.New = func() any {
@@ -60,7 +68,7 @@ func newLine(lines *Lines, name string) *Line {
 func (l *Line) Submit(now time.Time, jobs ...*Job) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	probes, err := l.health.admit(now, l.countLocked())
+	probes, err := l.admitLocked(now, jobs[0])
 	if err == nil {
 		l.queueLocked(now, probes, jobs...)
 	}
@@ -72,7 +80,7 @@ func (l *Line) Submit(now time.Time, jobs ...*Job) error {
 func (l *Line) submitInline(ctx context.Context, j *Job, now time.Time) (*worker, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	probes, err := l.health.admit(now, l.countLocked())
+	probes, err := l.admitLocked(now, j)
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +92,23 @@ func (l *Line) submitInline(ctx context.Context, j *Job, now time.Time) (*worker
 	}
 	l.queueLocked(now, probes, j)
 	return nil, nil
+}
+
+// admitLocked is [health.admit] for jobs, of which j is the first. While the server is down, the
+// others are asked who has replaced it.
+func (l *Line) admitLocked(now time.Time, j *Job) (probes bool, err error) {
+	probes, err = l.health.admit(now, l.countLocked())
+	if l.health.down {
+		l.missLocked(j, now)
+	}
+	return probes, err
+}
+
+// missLocked notes that the server of j cannot be reached.
+func (l *Line) missLocked(j *Job, now time.Time) {
+	if t := l.lines.topology; t != nil {
+		t.miss(l.server, j.Keys[0], now)
+	}
 }
 
 // queueLocked queues jobs and starts a call if it may. It always starts a probe.

@@ -28,18 +28,10 @@ type Lines struct {
 
 	only     *Line // nil: there are several servers
 	serverOf func(name string) (*redis.Client, error)
-	learn    func(ctx context.Context, name string) error // once before serverOf; or nil
+	topology *topology // nil: the client knows its servers without asking
 
-	known    atomic.Bool // learn has succeeded
 	mu       sync.Mutex
-	attempt  *learning // call of learn under way; nil: none
 	byServer atomic.Pointer[map[*redis.Client]*Line]
-}
-
-// learning is a call of lines.learn. err is set before done is closed.
-type learning struct {
-	done chan struct{}
-	err  error
 }
 
 // maxLines is how many lines are kept. The servers of a Cluster come and go. Above maxLines idle
@@ -58,18 +50,13 @@ func NewLines(
 	ls.caller.begin(client, spreads)
 	switch client := client.(type) {
 	case Cluster:
-		ls.serverOf = func(name string) (*redis.Client, error) {
-			return client.MasterForKey(context.Background(), name) // no I/O after learn
-		}
-		ls.learn = func(ctx context.Context, name string) error {
-			_, err := client.MasterForKey(ctx, name)
-			return err
-		}
+		ls.topology = newTopology(client)
+		ls.serverOf = ls.topology.serverOf
 	case Ring:
 		ls.serverOf = client.GetShardClientForKey
 	default:
 		ls.endsOnTime = endsCallsOnTime(client)
-		ls.only = newLine(ls, "")
+		ls.only = newLine(ls, nil)
 	}
 	return ls
 }
@@ -83,7 +70,7 @@ func (ls *Lines) Partition() Partitioner { return ls.caller.partition() }
 
 // ServerNow returns the server that keeps a name, or nil if it is the only one or not known yet.
 func (ls *Lines) ServerNow(name string) *redis.Client {
-	if ls.only != nil || ls.learn != nil && !ls.known.Load() {
+	if ls.only != nil || ls.topology != nil && !ls.topology.known.Load() {
 		return nil
 	}
 	server, err := ls.serverOf(name)
@@ -98,8 +85,8 @@ func (ls *Lines) LineOf(ctx context.Context, name string) (*Line, error) {
 	if ls.only != nil {
 		return ls.only, nil
 	}
-	if ls.learn != nil && !ls.known.Load() {
-		if err := ls.learnFirst(ctx, name); err != nil {
+	if ls.topology != nil && !ls.topology.known.Load() {
+		if err := ls.topology.learnFirst(ctx, name); err != nil {
 			return nil, WithoutTLS(Advised(err), ls.caller.client)
 		}
 	}
@@ -113,40 +100,6 @@ func (ls *Lines) LineOf(ctx context.Context, name string) (*Line, error) {
 		}
 	}
 	return ls.add(server), nil
-}
-
-// learnFirst waits until learn has returned, or ctx ends. Callers share one attempt.
-func (ls *Lines) learnFirst(ctx context.Context, name string) error {
-	ls.mu.Lock()
-	attempt := ls.attempt
-	if attempt == nil {
-		attempt = &learning{done: make(chan struct{}), err: errExited}
-		ls.attempt = attempt
-		go ls.runAttempt(context.WithoutCancel(ctx), attempt, name)
-	}
-	ls.mu.Unlock()
-	select {
-	case <-attempt.done:
-		return attempt.err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (ls *Lines) runAttempt(ctx context.Context, attempt *learning, name string) {
-	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
-	defer cancel()
-	defer func() {
-		if v := recover(); v != nil {
-			attempt.err = Panicked(v)
-		}
-		ls.mu.Lock()
-		defer ls.mu.Unlock()
-		ls.attempt = nil
-		ls.known.Store(attempt.err == nil)
-		close(attempt.done)
-	}()
-	attempt.err = ls.learn(ctx, name)
 }
 
 func (ls *Lines) add(server *redis.Client) *Line {
@@ -163,7 +116,7 @@ func (ls *Lines) add(server *redis.Client) *Line {
 			}
 		}
 	}
-	l := newLine(ls, server.Options().Addr)
+	l := newLine(ls, server)
 	next[server] = l
 	ls.byServer.Store(&next)
 	return l

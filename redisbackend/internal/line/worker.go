@@ -85,6 +85,9 @@ func (w *worker) end(failure error) (more bool) {
 	var denied []*Job
 	l.mu.Lock()
 	l.health.judge(now, w.since, reached, decided, latest)
+	if !reached && !isLate(latest) {
+		l.missLocked(w.jobs[0], now)
+	}
 	yields := !w.inline && w.yieldsLocked(now)
 	if failure == nil && l.queue.weight >= busyKey {
 		denied = l.lines.deny(&l.queue, w.jobs, w.since)

@@ -1,0 +1,189 @@
+package line
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// topology asks the servers of a Cluster which of them keeps which slots. The client does so by
+// itself only if it knows nothing yet, if a server sends it elsewhere, and once a minute. So without
+// a topology it would dial a dead master for up to a minute after its replica has taken over.
+//
+// For example a master dies at 0 ms, and its replica takes over at 4,100 ms:
+//
+//	   0 ms   a call breaks: one question, in the background
+//	 500 ms   the next question (askEvery), as long as requests come for the dead master
+//	 ...
+//	4500 ms   a server answers with the new master: the next request goes there
+type topology struct {
+	learn    func(ctx context.Context, name string) error // asks only if nothing is known
+	ask      func(context.Context) error
+	serverOf func(name string) (*redis.Client, error)
+	opinion  time.Duration // secondOpinion; tests are more patient
+
+	known atomic.Bool // learn has succeeded
+
+	mu      sync.Mutex
+	attempt *learning // call of learn under way; nil: none
+	lost    map[*redis.Client]lostServer
+	asking  bool // a goroutine asks
+}
+
+// learning is a call of topology.learn. err is set before done is closed.
+type learning struct {
+	done chan struct{}
+	err  error
+}
+
+// lostServer is a server that cannot be reached, or does not answer.
+type lostServer struct {
+	name string // that it kept
+	at   time.Time
+}
+
+const (
+	// askEvery is the time from the end of one question to the next. There is one at a time for all
+	// requests.
+	askEvery = 500 * time.Millisecond
+
+	// lostFor is how long questions go on after the latest sign that a server is lost. It is longer
+	// than the second from one probe of a breaker to the next.
+	lostFor = 1250 * time.Millisecond
+
+	// secondOpinion is how long a question waits for its answer before another server is asked,
+	// besides. Each further one waits twice as long. A client asks its servers one after the other,
+	// in any order, and would wait for a silent one until its own time-out.
+	secondOpinion = 50 * time.Millisecond
+	mostOpinions  = 5
+)
+
+// newTopology returns the topology of a Cluster.
+func newTopology(client Cluster) *topology {
+	return &topology{
+		learn: func(ctx context.Context, name string) error {
+			_, err := client.MasterForKey(ctx, name)
+			return err
+		},
+		ask: func(ctx context.Context) error { // ForEachMaster first asks which servers are masters
+			nothing := func(context.Context, *redis.Client) error { return nil }
+			return client.ForEachMaster(ctx, nothing)
+		},
+		serverOf: func(name string) (*redis.Client, error) {
+			return client.MasterForKey(context.Background(), name) // no I/O after learn
+		},
+		opinion: secondOpinion,
+		lost:    make(map[*redis.Client]lostServer),
+	}
+}
+
+// learnFirst waits until learn has returned, or ctx ends. Callers share one attempt.
+func (t *topology) learnFirst(ctx context.Context, name string) error {
+	t.mu.Lock()
+	attempt := t.attempt
+	if attempt == nil {
+		attempt = &learning{done: make(chan struct{}), err: errExited}
+		t.attempt = attempt
+		go t.runAttempt(context.WithoutCancel(ctx), attempt, name)
+	}
+	t.mu.Unlock()
+	select {
+	case <-attempt.done:
+		return attempt.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t *topology) runAttempt(ctx context.Context, attempt *learning, name string) {
+	attempt.err = soonest(ctx, t.opinion, func(ctx context.Context) error { return t.learn(ctx, name) })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.attempt = nil
+	t.known.Store(attempt.err == nil)
+	close(attempt.done)
+}
+
+// miss notes that the server of a name cannot be reached, and has the others asked who keeps its
+// slots now. It does no I/O.
+func (t *topology) miss(server *redis.Client, name string, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lost[server] = lostServer{name, now}
+	if !t.asking {
+		t.asking = true
+		go t.question()
+	}
+}
+
+// question asks once, and again after askEvery while a server is lost.
+func (t *topology) question() {
+	_ = soonest(context.Background(), t.opinion, t.ask) // the next request shows what has come of it
+	if t.lookLeft() {
+		time.AfterFunc(askEvery, func() {
+			if t.lookLeft() {
+				t.question()
+			}
+		})
+	}
+}
+
+// lookLeft forgets servers that another has replaced, or that no request has missed of late. It
+// reports whether any are left.
+func (t *topology) lookLeft() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	for server, l := range t.lost {
+		keeper, err := t.serverOf(l.name)
+		if err == nil && keeper != server || now.Sub(l.at) > lostFor {
+			delete(t.lost, server)
+		}
+	}
+	t.asking = len(t.lost) > 0
+	return t.asking
+}
+
+// soonest returns nil as soon as a call of ask does. While none has returned it calls ask again,
+// after the pause, twice the pause, and so on. It returns an error if all have failed, or none
+// returns in time.
+func soonest(
+	ctx context.Context, pause time.Duration, ask func(context.Context) error,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	answers := make(chan error, mostOpinions)
+	begin := func() {
+		err := errExited // unless ask returns
+		defer func() {
+			if v := recover(); v != nil {
+				err = Panicked(v)
+			}
+			answers <- err
+		}()
+		err = ask(ctx)
+	}
+	go begin()
+	begun, open := 1, 1
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case err := <-answers:
+			if open--; err == nil || open == 0 {
+				return err
+			}
+		case <-timer.C:
+			if begun < mostOpinions {
+				begun, open, pause = begun+1, open+1, 2*pause
+				timer.Reset(pause)
+				go begin()
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
