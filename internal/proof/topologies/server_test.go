@@ -21,7 +21,8 @@ import (
 )
 
 // programs are the servers of the tables, as .ci/install names them.
-var programs = []string{"redis-server-6.2", "redis-server", "redis-server-8.2", "valkey-server-9.1"}
+var programs = []string{"redis-server-6.2", "redis-server", "redis-server-8.2",
+	"valkey-server-8.1", "valkey-server-9.1"}
 
 // atOnce is how many sites run at once: their programs wait most of the time.
 const atOnce = "4"
@@ -57,49 +58,80 @@ type server struct {
 	addr    string
 	args    []string
 	command *exec.Cmd
+	exited  chan struct{} // closed once command has
 	admin   *redis.Client // as the default user; it sends nothing but what a test asks for
 }
 
 // startServer starts a server on a free port of this machine and ends it with the test.
 func startServer(t testing.TB, program string, args ...string) *server {
 	t.Helper()
-	addr := freeAddr(t)
-	args = append([]string{"--port", portOf(addr), "--bind", "127.0.0.1", "--save", "",
-		"--appendonly", "no", "--dir", t.TempDir(), "--loglevel", "warning",
-		"--repl-diskless-sync-delay", "0"}, args...)
-	return startAt(t, program, addr, args...)
+	s := newServer(t, program, t.TempDir(), args...)
+	s.start(t)
+	return s
 }
 
-// startAt is startServer with all arguments given, which make it listen on addr.
-func startAt(t testing.TB, program, addr string, args ...string) *server {
+// newServer returns a server that keeps its files in a directory, and does not start it yet.
+func newServer(t testing.TB, program, dir string, args ...string) *server {
+	t.Helper()
+	addr := freeAddr(t)
+	return newAt(t, program, addr, append([]string{"--port", portOf(addr), "--bind", "127.0.0.1",
+		"--save", "", "--appendonly", "no", "--dir", dir, "--loglevel", "warning",
+		"--repl-diskless-sync-delay", "0"}, args...)...)
+}
+
+// newAt is newServer with all arguments given, which make it listen on addr.
+func newAt(t testing.TB, program, addr string, args ...string) *server {
 	t.Helper()
 	s := &server{program: program, addr: addr, args: args, admin: redis.NewClient(&redis.Options{
 		Addr: addr, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})}
-	t.Cleanup(func() { s.admin.Close() })
-	t.Cleanup(s.kill)
-	s.start(t)
+	t.Cleanup(func() {
+		s.admin.Close()
+		if s.command != nil {
+			s.kill()
+		}
+	})
 	return s
 }
 
 // start starts the server, again if it was killed, and waits until it answers.
 func (s *server) start(t testing.TB) {
 	t.Helper()
-	s.command = testrun.Command(t, s.program, s.args...)
+	if !s.starts(t) {
+		t.Fatalf("%s has exited: %q", s.program, s.args)
+	}
+}
+
+// starts is start, but reports whether the server answers: it may have exited instead.
+func (s *server) starts(t testing.TB) bool {
+	t.Helper()
+	s.command, s.exited = testrun.Command(t, s.program, s.args...), make(chan struct{})
 	ok(t, s.command.Start())
-	until(t, s.program+" answers", func() bool { return s.admin.Ping(t.Context()).Err() == nil })
+	go func(command *exec.Cmd, exited chan struct{}) {
+		command.Wait()
+		close(exited)
+	}(s.command, s.exited)
+	until(t, s.program+" answers", func() bool {
+		return !s.runs() || s.admin.Ping(t.Context()).Err() == nil
+	})
+	return s.runs()
 }
 
 // kill ends the server at once, if it runs.
 func (s *server) kill() {
-	if s.runs() {
-		s.command.Process.Kill()
-		s.command.Wait()
-	}
+	s.command.Process.Kill()
+	<-s.exited
 }
 
-func (s *server) runs() bool { return s.command != nil && s.command.ProcessState == nil }
+func (s *server) runs() bool {
+	select {
+	case <-s.exited:
+		return false
+	default:
+		return true
+	}
+}
 
 // info returns the value of a line of INFO, "" if there is none.
 func (s *server) info(t testing.TB, section, name string) string {

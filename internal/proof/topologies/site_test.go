@@ -136,7 +136,8 @@ sentinel monitor limits 127.0.0.1 %s 1
 sentinel down-after-milliseconds limits 1000
 sentinel failover-timeout limits 5000
 `, portOf(addr), portOf(data[0].addr)), 0o600))
-	watcher := startAt(t, program, addr, config, "--sentinel")
+	watcher := newAt(t, program, addr, config, "--sentinel")
+	watcher.start(t)
 	until(t, "Sentinel knows the replica", func() bool {
 		text, _ := watcher.admin.Info(t.Context(), "sentinel").Result()
 		return strings.Contains(text, "slaves=1")
@@ -149,8 +150,15 @@ sentinel failover-timeout limits 5000
 	}
 	return &site{
 		data: data, allow: u.allow(""),
-		open:    byURL(url.URL{Scheme: "redis", Host: addr, Path: "/0", RawQuery: values.Encode()}),
-		replace: func(t testing.TB, _ *server) { promoted(t, data, 1) },
+		open: byURL(url.URL{Scheme: "redis", Host: addr, Path: "/0", RawQuery: values.Encode()}),
+		replace: func(t testing.TB, dead *server) {
+			promoted(t, data, 1)
+			until(t, "Sentinel names the new master", func() bool {
+				asked := watcher.admin.Do(t.Context(), "sentinel", "get-master-addr-by-name", "limits")
+				address, err := asked.StringSlice()
+				return err == nil && len(address) == 2 && address[1] != portOf(dead.addr)
+			})
+		},
 	}
 }
 
@@ -176,6 +184,17 @@ listen redis
   default-server on-marked-down shutdown-sessions
 %s`, addr, servers.String()), 0o600))
 	started(t, addr, "haproxy", "-db", "-f", config)
+	proxied := &server{admin: redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, PoolSize: 1,
+		ConnMaxLifetime: time.Nanosecond})} // each question over a connection of its own
+	defer proxied.admin.Close()
+	masters := 0
+	until(t, "HAProxy has seen that one of them is a replica", func() bool {
+		masters++
+		if proxied.info(t, "replication", "role") != "master" {
+			masters = 0
+		}
+		return masters == 20
+	})
 	return &site{
 		data: data, allow: u.allow(""),
 		open: byURL(url.URL{Scheme: "redis", User: u.url, Host: addr}),
