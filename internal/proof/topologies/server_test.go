@@ -21,7 +21,7 @@ import (
 )
 
 // programs are the servers of the tables, as .ci/install names them.
-var programs = []string{"redis-server-6.2", "redis-server", "redis-server-8.2",
+var programs = []string{"redis-server-6.2", "redis-server", "redis-server-8.2", "redis-server-8.6",
 	"valkey-server-8.1", "valkey-server-9.1"}
 
 // atOnce is how many sites run at once: their programs wait most of the time.
@@ -74,9 +74,13 @@ func startServer(t testing.TB, program string, args ...string) *server {
 func newServer(t testing.TB, program, dir string, args ...string) *server {
 	t.Helper()
 	addr := freeAddr(t)
-	return newAt(t, program, addr, append([]string{"--port", portOf(addr), "--bind", "127.0.0.1",
-		"--save", "", "--appendonly", "no", "--dir", dir, "--loglevel", "warning",
-		"--repl-diskless-sync-delay", "0"}, args...)...)
+	return newAt(t, program, addr, append(arguments(addr, dir), args...)...)
+}
+
+// arguments has a server listen on addr and keep its files in a directory.
+func arguments(addr, dir string) []string {
+	return []string{"--port", portOf(addr), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+		"--dir", dir, "--loglevel", "warning", "--repl-diskless-sync-delay", "0"}
 }
 
 // newAt is newServer with all arguments given, which make it listen on addr.

@@ -2,11 +2,10 @@ package topologies
 
 import (
 	"fmt"
-	"maps"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,9 +25,11 @@ type site struct {
 	// does, and returns when the servers can decide the key again. nil: the administrator starts the
 	// dead server again, once the process has noticed that it is gone.
 	replace func(t testing.TB, dead *server)
-	allow   func(t testing.TB, servers []*server) // gives the user its rights
-	tag     string                                // the hash tag that the topology needs
-	spreads bool                                  // the proxy ignores the tag, so each server admits a limit
+	// allow gives the user its rights.
+	allow   func(t testing.TB, servers []*server)
+	tag     string // the hash tag that weir is given
+	spreads bool   // the proxy ignores the tag, so each server admits a limit
+	learns  bool   // weir learns by some CROSSSLOT that the server is a Cluster
 }
 
 // rights is what docs/redis.md has an administrator allow, without heartbeats and announcements.
@@ -72,7 +73,7 @@ var topologies = []struct {
 	start func(t testing.TB, program string, u user) *site
 }{
 	{"one server", oneServer},
-	{"Cluster of three", cluster},
+	{"Cluster of three masters", cluster},
 	{"Sentinel", sentinel},
 	{"HAProxy, `role:master`", haproxy},
 	{"Envoy, one server", func(t testing.TB, program string, u user) *site {
@@ -84,8 +85,13 @@ var topologies = []struct {
 	{"Envoy, two servers, as it comes", func(t testing.TB, program string, u user) *site {
 		return envoy(t, program, u, 2, false)
 	}},
-	{"Envoy, `envoy.clusters.redis`", envoyCluster},
-	{"Ring of three", ring},
+	{"Envoy, `envoy.clusters.redis`, hash tag", func(t testing.TB, program string, u user) *site {
+		return envoyCluster(t, program, u, "t")
+	}},
+	{"Envoy, `envoy.clusters.redis`", func(t testing.TB, program string, u user) *site {
+		return envoyCluster(t, program, u, "")
+	}},
+	{"Ring of three shards", ring},
 }
 
 // byURL returns an open of a URL.
@@ -238,6 +244,24 @@ func ring(t testing.TB, program string, u user) *site {
 	}
 }
 
+// freePair returns a free address and the port 10,000 above, at which nodes of Redis 6 talk to
+// each other.
+func freePair(t testing.TB) (addr, bus string) {
+	t.Helper()
+	until(t, "two such ports are free", func() bool {
+		addr = freeAddr(t)
+		port, err := strconv.Atoi(portOf(addr))
+		ok(t, err)
+		bus = strconv.Itoa(port + 10_000)
+		l, err := net.Listen("tcp", "127.0.0.1:"+bus)
+		if err == nil {
+			l.Close()
+		}
+		return err == nil && port < 20_000 // those of outgoing connections are higher
+	})
+	return addr, bus
+}
+
 // nodes starts a Cluster of three masters with a replica each, which takes a node for dead once it
 // has been silent for a second and a half.
 func nodes(t testing.TB, program string) []*server {
@@ -246,18 +270,17 @@ func nodes(t testing.TB, program string) []*server {
 	buses := make([]string, 6)
 	isOld := strings.HasPrefix(title(t, program), "Redis 6.")
 	for i := range data {
-		buses[i] = portOf(freeAddr(t))
 		args := []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1500",
 			"--cluster-replica-validity-factor", "0", "--repl-ping-replica-period", "1"}
-		if !isOld {
-			args = append(args, "--cluster-port", buses[i])
+		if isOld {
+			var addr string
+			addr, buses[i] = freePair(t)
+			data[i] = newAt(t, program, addr, append(arguments(addr, t.TempDir()), args...)...)
+			data[i].start(t)
+			continue
 		}
-		data[i] = startServer(t, program, args...)
-		if isOld { // the bus is at a fixed distance
-			port, err := strconv.Atoi(portOf(data[i].addr))
-			ok(t, err)
-			buses[i] = strconv.Itoa(port + 10_000)
-		}
+		buses[i] = portOf(freeAddr(t))
+		data[i] = startServer(t, program, append(args, "--cluster-port", buses[i])...)
 	}
 	for i, s := range data[:3] {
 		ok(t, s.admin.Do(ctx, "cluster", "set-config-epoch", i+1).Err())
@@ -317,7 +340,7 @@ func envoy(t testing.TB, program string, u user, servers int, tags bool) *site {
 }
 
 // envoyCluster has Envoy know the Cluster, which its clients then take for one server.
-func envoyCluster(t testing.TB, program string, u user) *site {
+func envoyCluster(t testing.TB, program string, u user, tag string) *site {
 	data := nodes(t, program)
 	addr := runEnvoy(t, u, data[:3],
 		"{op_timeout: 5s, enable_hashtagging: true, enable_redirection: true}", `
@@ -330,7 +353,7 @@ func envoyCluster(t testing.TB, program string, u user) *site {
           redirect_refresh_interval: 1s, redirect_refresh_threshold: 1,
           failure_refresh_threshold: 1}`)
 	return &site{
-		data: data, tag: "t", allow: u.allow(clusterRights),
+		data: data, tag: tag, learns: tag == "", allow: u.allow(clusterRights),
 		open:    byURL(url.URL{Scheme: "redis", Host: addr}),
 		replace: func(t testing.TB, _ *server) { promoted(t, data, 3) },
 	}
@@ -390,20 +413,19 @@ func (s *site) several(t testing.TB) bool {
 	return masters > 1
 }
 
-// refusals returns how many commands the servers have refused since they were told to count, by
-// the error, and how often one did not know a script.
-func (s *site) refusals(t testing.TB) (refused string, unknown int) {
+// refusals counts what the servers have refused since they were told to count, by the error.
+func (s *site) refusals(t testing.TB) map[string]int {
 	t.Helper()
 	counts := make(map[string]int)
 	for _, server := range s.data {
 		text, err := server.admin.Info(t.Context(), "errorstats").Result()
 		ok(t, err)
 		for line := range strings.Lines(text) {
-			name, n, is := strings.Cut(strings.TrimSpace(line), ":count=")
-			if name, is2 := strings.CutPrefix(name, "errorstat_"); is && is2 {
+			name, n, isCount := strings.Cut(strings.TrimSpace(line), ":count=")
+			if isCount {
 				count, err := strconv.Atoi(n)
 				ok(t, err)
-				counts[name] += count
+				counts[strings.TrimPrefix(name, "errorstat_")] += count
 			}
 		}
 		log, err := server.admin.Do(t.Context(), "ACL", "LOG").Slice()
@@ -412,13 +434,7 @@ func (s *site) refusals(t testing.TB) (refused string, unknown int) {
 			counts["ACL LOG: "+object(entry)]++
 		}
 	}
-	unknown = counts["NOSCRIPT"]
-	delete(counts, "NOSCRIPT")
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		parts = append(parts, fmt.Sprintf("%d %s", counts[name], name))
-	}
-	return strings.Join(parts, ", "), unknown
+	return counts
 }
 
 // object returns what an entry of ACL LOG was refused for.
