@@ -17,31 +17,35 @@ type group struct {
 	name   string
 	report func(rounds int) error
 	child  func(contestant string) // in a process of its own
+	alone  bool                    // not part of all
 }
 
 func groups() []group {
 	return []group{
-		{"decision", reportDecision, workDecision},
-		{"memory", reportMemory, childMemory},
-		{"sizes", reportSizes, childSizes},
-		{"flood", reportFlood, childFlood},
-		{"http", reportHTTP, workHTTP},
-		{"frameworks", reportFrameworks, workFrameworks},
-		{"redis", reportRedis, nil},
-		{"lifecycle", reportLifecycle, workLifecycle},
-		{"lease", reportLease, nil},
-		{"instances", reportInstances, workInstance},
-		{"client", reportClient, workClient},
-		{"shed", reportShed, workShed},
-		{"graph", reportGraph, workGraph},
-		{"shedreal", reportShedReal, workShedReal},
-		{"shedmixed", reportShedMixed, nil},
-		{"cost", reportCost, nil},
+		{"decision", reportDecision, workDecision, false},
+		{"memory", reportMemory, childMemory, false},
+		{"sizes", reportSizes, childSizes, false},
+		{"flood", reportFlood, childFlood, false},
+		{"http", reportHTTP, workHTTP, false},
+		{"frameworks", reportFrameworks, workFrameworks, false},
+		{"redis", reportRedis, nil, false},
+		{"lifecycle", reportLifecycle, workLifecycle, false},
+		{"lease", reportLease, nil, false},
+		{"instances", reportInstances, workInstance, false},
+		{"failover", reportFailover, nil, true},
+		{"silent", reportSilent, nil, true},
+		{"rights", reportRights, nil, true},
+		{"client", reportClient, workClient, false},
+		{"shed", reportShed, workShed, false},
+		{"graph", reportGraph, workGraph, false},
+		{"shedreal", reportShedReal, workShedReal, false},
+		{"shedmixed", reportShedMixed, nil, false},
+		{"cost", reportCost, nil, true},
 	}
 }
 
 const usage = "usage: benchmarks " +
-	"[all|decision|memory|sizes|flood|http|frameworks|redis|lifecycle|lease|instances|" +
+	"[all|decision|memory|sizes|flood|http|frameworks|redis|lifecycle|lease|instances|failover|silent|rights|" +
 	"client|shed|graph|shedreal|shedmixed|cost] [rounds]"
 
 func main() {
@@ -84,7 +88,7 @@ func run(name, rounds string) error {
 	printMachine()
 	start := time.Now()
 	for _, g := range groups() {
-		if (name == "" || name == "all") && g.name != "cost" || g.name == name {
+		if (name == "" || name == "all") && !g.alone || g.name == name {
 			if err := g.report(n); err != nil {
 				return err
 			}

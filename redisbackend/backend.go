@@ -1,6 +1,7 @@
 package redisbackend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +33,7 @@ type Options struct {
 	Budget time.Duration
 
 	// OpenFor is how long Redis is left alone once it keeps failing, and then the time from one
-	// probe to the next. A probe is one decision that asks Redis again. 0: 1s.
+	// probe to the next. A probe is one decision that asks Redis again. 0: 500ms.
 	OpenFor time.Duration
 
 	// Lease is how long a process may hold units of busy keys, 10ms to 1s, so that it decides them
@@ -155,9 +156,13 @@ func (o *Options) bare() BareOptions {
 	}
 }
 
+// defaultOpenFor is shorter than that of package remote: Redis decides again within a second after a
+// replica has taken over.
+const defaultOpenFor = 500 * time.Millisecond
+
 func (o *Options) stack() remote.StackOptions {
 	return remote.StackOptions{
-		Budget: o.Budget, OpenFor: o.OpenFor, Lease: o.Lease, Logger: o.Logger,
+		Budget: o.Budget, OpenFor: cmp.Or(o.OpenFor, defaultOpenFor), Lease: o.Lease, Logger: o.Logger,
 	}
 }
 

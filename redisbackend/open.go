@@ -118,6 +118,9 @@ func clientFor(text string, access Access) (redis.UniversalClient, error) {
 			return nil, err
 		}
 		o.CredentialsProviderContext = access.Credentials
+		if o.DialerRetries == 1 { // otherwise the URL has the client dial again
+			o.Dialer = dialerOf(o.DialTimeout, o.TLSConfig)
+		}
 		return redis.NewFailoverClient(o), nil
 	case parameters.Has("addr"):
 		o, err := redis.ParseClusterURL(text)
@@ -131,6 +134,9 @@ func clientFor(text string, access Access) (redis.UniversalClient, error) {
 			return nil, err
 		}
 		o.CredentialsProviderContext = access.Credentials
+		if o.DialerRetries == 1 { // otherwise the URL has the client dial again
+			o.Dialer = dialerOf(o.DialTimeout, o.TLSConfig)
+		}
 		return redis.NewClusterClient(o), nil
 	default:
 		o, err := redis.ParseURL(text)
@@ -143,6 +149,9 @@ func clientFor(text string, access Access) (redis.UniversalClient, error) {
 			return nil, err
 		}
 		o.CredentialsProviderContext = access.Credentials
+		if o.DialerRetries == 1 { // otherwise the URL has the client dial again
+			o.Dialer = dialerOf(o.DialTimeout, o.TLSConfig)
+		}
 		return redis.NewClient(o), nil
 	}
 }

@@ -141,3 +141,28 @@ func TestOneSilentMasterIsDownForItself(t *testing.T) {
 		}
 	}
 }
+
+// A client asks its servers one after the other. If the first one is silent, others are asked
+// besides.
+func TestAProcessStartsWhileAMasterIsSilent(t *testing.T) {
+	t.Parallel()
+	testrun.FullOnly(t, "a server that falls silent")
+	c := startCluster(t)
+	known := c.client(t)
+	names := redisbackend.MustNewBare(known, redisbackend.BareOptions{})
+	var own int // a key of another master
+	for ; ; own++ {
+		master, err := known.MasterForKey(t.Context(), redisbackend.Name(names, "s", fmt.Sprint(own)))
+		ok(t, err)
+		if master.Options().Addr != c.masters[2].addr {
+			break
+		}
+	}
+	stopped := c.masters[2].command.Process
+	ok(t, stopped.Signal(syscall.SIGSTOP))
+	defer stopped.Signal(syscall.SIGCONT)
+	for range 30 { // of which five ask the silent one first
+		b := redisbackend.MustNewBare(c.client(t), redisbackend.BareOptions{})
+		take(t, b, charge("s", fmt.Sprint(own), limits.LeakyBucket(limits.PerDay(1), 1000), 1))
+	}
+}

@@ -94,7 +94,7 @@ func newInstance(id int, client redis.Scripter, budget time.Duration) *instance 
 	in := &instance{kind: kinds[id], id: id}
 	in.breaker = remote.MustNewBreaker(redisbackend.MustNewBare(client, redisbackend.BareOptions{}), remote.BreakerOptions{
 		Budget:  budget,
-		OpenFor: 250 * time.Millisecond, // instead of 1s, for a shorter test
+		OpenFor: 250 * time.Millisecond, // instead of 500ms, for a shorter test
 		Logger:  slog.New(&in.changes),
 	})
 	// Denials are believed for an hour, so that a slow machine changes nothing.
