@@ -6,11 +6,12 @@
 -- reply  the number of the call, TIME in microseconds, and the text of INFO server and memory;
 --        or the first error, "; commands: " and the names of all commands that failed
 
-local failed, why = {}, nil
+local failed, why, errorOf = {}, nil, nil
+--- error
 local function call(name, ...)
   local reply = redis.pcall(name, ...)
   if type(reply) == 'table' and reply.err then
-    why = why or reply.err
+    why = why or textOf(reply)
     if failed[#failed] ~= name then
       failed[#failed + 1] = name
     end

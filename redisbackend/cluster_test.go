@@ -82,18 +82,39 @@ func startClusterNode(t testing.TB) *clusterNode {
 	if !beforeRedis7(t) {
 		args = append(args, "--cluster-port", bus)
 	}
-	server := startRedis(t, args...)
-	if beforeRedis7(t) { // the bus is at a fixed distance
-		_, port, err := net.SplitHostPort(server.addr)
-		ok(t, err)
-		n, err := strconv.Atoi(port)
-		ok(t, err)
-		bus = strconv.Itoa(n + 10_000)
+	var server *redisServer
+	if beforeRedis7(t) {
+		server, bus = startOldNode(t, args...)
+	} else {
+		server = startRedis(t, args...)
 	}
 	node := &clusterNode{redisServer: server, Client: newClient(t, server.addr), bus: bus}
 	node.id, err = node.Do(t.Context(), "cluster", "myid").Text()
 	ok(t, err)
 	return node
+}
+
+// startOldNode starts a node of Redis 6, whose bus is at a fixed distance from its port: above 32,767
+// an outgoing connection may have that port.
+func startOldNode(t testing.TB, args ...string) (server *redisServer, bus string) {
+	t.Helper()
+	for {
+		addr := freeAddr(t)
+		host, port, err := net.SplitHostPort(addr)
+		ok(t, err)
+		n, err := strconv.Atoi(port)
+		ok(t, err)
+		bus := strconv.Itoa(n + 10_000)
+		l, err := net.Listen("tcp", net.JoinHostPort(host, bus))
+		if err != nil {
+			continue
+		}
+		ok(t, l.Close())
+		if n >= 22_000 {
+			continue
+		}
+		return startServer(t, addr, append(serverArgs(t, port), args...)...), bus
+	}
 }
 
 // startSoleNode starts a Cluster of one server.

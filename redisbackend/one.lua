@@ -2,8 +2,7 @@
 -- of take.lua would decide the same, and decides all other requests. This part only saves time.
 
 do
-  local text, n, at, a, b, state = argv[3], tonumber(argv[4]), 0, 0, 0, ' 0 0 0'
-  local letter, most, P, Q = match(text, '^1([^cg]) (%d+) (%d+) (%d+)$')
+  local text, n, at, a, b, state = limit, tonumber(argv[4]), 0, 0, 0, ' 0 0 0'
   local isKnown = letter and n and n > 0
   if isKnown and only then
     local length = #text

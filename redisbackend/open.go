@@ -25,8 +25,8 @@ import (
 //	redis://host1:26379/0?master_name=mymaster&addr=host2:26379  a server watched by Sentinels
 //
 // In the last form the hosts are Sentinels. The user and password of the server are then the
-// parameters username and password. Other parameters set options of go-redis: pool_size=20,
-// dial_timeout=1s.
+// parameters username and password. For a Cluster go-redis uses database 0, and another one in the
+// URL is a mistake. Other parameters set options of go-redis: pool_size=20, dial_timeout=1s.
 //
 // Open sets three options that the URL leaves out, so that a decision fails at once: a command
 // ends with the deadline of its context (ContextTimeoutEnabled), is not sent again (MaxRetries:
@@ -94,6 +94,8 @@ var (
 		"rediss://host:6379 or unix:///path/to/redis.sock")
 	errEncode = errors.New("redisbackend: url: has an @ or # behind the host: " +
 		"write / ? # @ of a password as %2F %3F %23 %40")
+	errDatabase = errors.New("redisbackend: url: with addr= it is a Cluster, where go-redis uses " +
+		"database 0: remove the number behind the host")
 )
 
 // clientFor returns a client for a URL. Its error does not quote the URL.
@@ -126,6 +128,9 @@ func clientFor(text string, access Access) (redis.UniversalClient, error) {
 		o, err := redis.ParseClusterURL(text)
 		if err != nil {
 			return nil, withoutURL(err, u)
+		}
+		if u.Path != "" && u.Path != "/" && u.Path != "/0" { // go-redis ignores it
+			return nil, errDatabase
 		}
 		prepare(&o.ContextTimeoutEnabled, &o.MaxRetries, &o.DialerRetries)
 		o.DisableRoutingPolicies = true // otherwise it asks COMMAND with each decision: see checkRouting

@@ -94,6 +94,8 @@ func TestOpenTellsWhatIsWrongWithoutTheURL(t *testing.T) {
 		"redis://:s3cret@localhost?db=nine": "is not like redis://",
 		"redis://:s3cret@localhost?master_name=m&pool_size=s3cret": "is not like redis://",
 		"redis://:s3cret@localhost?addr=b&pool_size=s3cret":        "is not like redis://",
+		"redis://:s3cret@localhost/3?addr=b:1":                     "go-redis uses database 0",
+		"redis://:s3cret@localhost/0/1?addr=b:1":                   "go-redis uses database 0",
 		// passwords with a ? or # that is not encoded
 		"redis://u:2024?s3cret@localhost":                 "has an @ or # behind the host",
 		"redis://u:2024?s3cret@localhost/0?addr=b":        "has an @ or # behind the host",
@@ -117,6 +119,11 @@ func TestOpenTellsWhatIsWrongWithoutTheURL(t *testing.T) {
 				t.Errorf("%q: %v, want an error that says %q and has no password", url, err, want)
 			}
 		}
+	}
+	for _, path := range []string{"", "/", "/0"} {
+		b, err := redisbackend.Open("redis://localhost"+path+"?addr=b:1", redisbackend.Options{})
+		ok(t, err)
+		ok(t, b.Close())
 	}
 	b, err := redisbackend.Open("redis://localhost:1?master_name=m&password=p@ss", redisbackend.Options{})
 	ok(t, err) // an @ in a parameter is as good as %40

@@ -14,7 +14,9 @@ local function release(key, ids)
     if #arguments == 1000 or at + 12 > #ids then
       local n = redis.pcall('ZREM', key, unpack(arguments))
       if type(n) ~= 'number' then
-        return ' !ERR ' .. n.err .. '\n'
+        local errorOf
+        --- error
+        return errorOf(n)
       end
       released, arguments = released + n, {}
     end

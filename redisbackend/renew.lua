@@ -35,7 +35,9 @@ local function renew(key, ids)
     if #arguments == 1000 or at + 12 > #ids then
       local added = redis.pcall('ZADD', key, unpack(arguments))
       if type(added) ~= 'number' then
-        return ' !ERR ' .. added.err .. '\n'
+        local errorOf
+        --- error
+        return errorOf(added)
       end
       unknown, arguments = unknown + added, {}
     end

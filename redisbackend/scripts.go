@@ -27,8 +27,10 @@ func file(name string) string {
 //	              settle
 var (
 	families    = familyChain()
+	errorSource = file("error")
 	stateSource = file("debt") +
-		replace(file("state"), "families", families, "convert", file("convert"))
+		replace(file("state"),
+			"error", errorSource, "families", families, "convert", file("convert"))
 
 	neededProducts = "if not muldiv then\n" + file("products") + "end\n"
 	neededRing     = "if not noteLevel then\n" + file("bucket_ring") + "end\n"
@@ -50,9 +52,9 @@ var (
 		"local function writeText(key, text, expiry) redis.call('SET', key, text, 'PX', expiry) end\n" +
 		stateSource + file("settle"))
 	beatScript    = line.NewScript(file("beat"))
-	renewScript   = line.NewScript(file("renew"))
-	releaseScript = line.NewScript(file("release"))
-	checkScript   = line.NewScript(file("check"))
+	renewScript   = line.NewScript(replace(file("renew"), "error", errorSource))
+	releaseScript = line.NewScript(replace(file("release"), "error", errorSource))
+	checkScript   = line.NewScript(replace(file("check"), "error", errorSource))
 	resetScript   = line.NewScript(file("reset"))
 )
 

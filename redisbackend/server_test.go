@@ -65,10 +65,14 @@ func startRedis(t testing.TB, args ...string) *redisServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return startServer(t, addr, append([]string{
+	return startServer(t, addr, append(serverArgs(t, port), args...)...)
+}
+
+func serverArgs(t testing.TB, port string) []string {
+	return []string{
 		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir(), "--loglevel",
 		"warning",
-	}, args...)...)
+	}
 }
 
 // startServer is startRedis with arguments that make it listen on addr.

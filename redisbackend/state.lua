@@ -93,14 +93,7 @@ local function copy(s)
   return other
 end
 
--- errorOf returns an error as a part of a reply.
-errorOf = function(why)
-  why = type(why) == 'table' and why.err or why
-  if match(why, 'WRONGTYPE') then
-    why = 'WEIR a key holds a value of another type, perhaps of another program: delete the key'
-  end
-  return ' !' .. (match(why, '^WEIR') and why or 'ERR ' .. why) .. '\n'
-end
+--- error
 
 -- step returns what take returns for n more units of a state.
 local function step(s, n, asOf)

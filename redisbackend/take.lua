@@ -56,25 +56,47 @@ local keys, argv, isAlone = KEYS, ARGV, ARGV[2] == ''
 local nowText = format(whole, now)
 
 -- The texts of the keys. false: the key has no text, since it does not exist or has another type.
--- nil: state.lua has to read the key. A text of 1,024 bytes may be cut; quick_read.lua reads none
--- from 512 bytes on.
+-- true: it is of a concurrency limit, which has no text. nil: state.lua has to read the key. A text
+-- of 1,024 bytes may be cut; quick_read.lua reads none from 512 bytes on.
 local texts = {}
 -- true: no key whose text is false exists. false: one does. nil: not asked yet.
 local isSure
 if isAlone and not keys[2] then
-  local only = redis.pcall('GET', keys[1])
-  if type(only) == 'table' then -- an error
-    if not match(only.err, 'WRONGTYPE') then
-      return only
+  local limit = argv[3]
+  local letter, most, P, Q = match(limit, '^1([^cg]) (%d+) (%d+) (%d+)$')
+  if not letter and sub(limit, 2, 2) == 'c' then
+    texts[1] = true
+  else
+    local only = redis.pcall('GET', keys[1])
+    if type(only) == 'table' then -- an error
+      if not match(only.err, 'WRONGTYPE') then
+        return only
+      end
+      only = nil -- of another type
     end
-    only = nil -- of another type
+    --- one
+    texts[1] = only
   end
-  --- one
-  texts[1], isSure = only, true
+  isSure = true
 else
-  for k = 1, #keys do
-    local text = redis.pcall('GETRANGE', keys[k], '0', '1023')
-    texts[k] = type(text) == 'string' and text ~= '' and text
+  local place, i, alike, size = 0, isAlone and 2 or 3, 1, #keys
+  while argv[i] do -- the layout is that of the loop below
+    if not isAlone then
+      alike, size = match(argv[i], ' (%d+) (%d+)$')
+      size = size + 0
+    end
+    for j = 1, size do
+      local isHeld = sub(argv[i + 2 * j - 1], 2, 2) == 'c'
+      for k = place + j, place + alike * size, size do
+        if isHeld then
+          texts[k] = true
+        else
+          local text = redis.pcall('GETRANGE', keys[k], '0', '1023')
+          texts[k] = type(text) == 'string' and text ~= '' and text
+        end
+      end
+    end
+    place, i = place + alike * size, i + 2 * size + 1
   end
 end
 

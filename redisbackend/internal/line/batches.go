@@ -36,6 +36,7 @@ type batches struct {
 	spare         []*batch
 	byDestination map[destination]*batch // all but the first; nil until there is another
 	forms         map[string]int         // of a batch, in order of their first jobs: from 1
+	sources       *sources               // of the server
 	text          []byte
 }
 
@@ -78,7 +79,7 @@ func (bs *batches) add(at destination) *batch {
 	} else {
 		b = new(batch)
 	}
-	b.at = at
+	b.at, b.sources = at, bs.sources
 	bs.list = append(bs.list, b)
 	return b
 }

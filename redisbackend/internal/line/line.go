@@ -29,6 +29,7 @@ type Line struct {
 	callCtx     context.Context // of the calls that start now
 	callCtxEnds time.Time
 	clock       serverClock
+	sources     sources
 
 	workers   sync.Pool   // of *worker
 	timer     *time.Timer // nil: not made yet
@@ -55,7 +56,7 @@ func newLine(lines *Lines, server *redis.Client) *Line {
 		health: newHealth(name, lines.Patience, &lines.late, lines.Logger),
 	}
 	l.workers.New = func() any {
-		w := &worker{line: l}
+		w := &worker{line: l, batches: batches{sources: &l.sources}}
 		w.run = w.work
 		return w
 	}

@@ -52,16 +52,18 @@ type ScriptCall struct {
 	Once      bool // the client must not send it again
 	Divisible bool // its jobs can be sent in scripts of their own
 	Receiver  Receiver
-	Most      int // the longest reply, in bytes
+	Most      int      // the longest reply, in bytes
+	sources   *sources // of the server
 	command   *scriptCommand
 	readErr   error // from a client that parses replies itself
 	Err       error // nil: the receiver has read the reply
 }
 
 // Run runs scripts, in one pipeline if there are several and the client has pipelines. A server
-// that does not know a script gets its source: it was restarted, or its scripts were flushed. Each
-// call has an error of its own.
+// that does not know a script gets its source: it was restarted, its scripts were flushed, or it
+// forgets them. Each call has an error of its own.
 func Run(ctx context.Context, client redis.Scripter, calls ...*ScriptCall) {
+	mark := calls[0].sources.mark() // all calls are to one server, and have the same sources
 	if client, ok := client.(pipeliner); ok && len(calls) > 1 {
 		runTogether(ctx, client.Pipeline(), calls)
 	}
@@ -70,8 +72,20 @@ func Run(ctx context.Context, client redis.Scripter, calls ...*ScriptCall) {
 			c.Run(ctx, client, "evalsha", c.Script.Digest)
 		}
 		if c.isUnknown() {
-			c.Run(ctx, client, "eval", c.Script.Source)
+			c.bring(ctx, client, mark)
 		}
+	}
+}
+
+// bring runs c on a server that does not know its script. The call before it began at mark.
+func (c *ScriptCall) bring(ctx context.Context, client redis.Scripter, mark int64) {
+	if c.sources.isForgotten(c.Script, mark) && c.sources.load(ctx, client, c.Script, c.Keys[0]) {
+		if c.Run(ctx, client, "evalsha", c.Script.Digest); !c.isUnknown() {
+			return
+		}
+	}
+	if c.Run(ctx, client, "eval", c.Script.Source); c.Err == nil {
+		c.sources.note(c.Script)
 	}
 }
 
