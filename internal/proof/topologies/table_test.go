@@ -198,7 +198,10 @@ func (s *site) measure(t testing.TB, r *row) {
 
 	p.decides(t, "victim")
 	victim := s.owner(t, "victim")
-	if r.hasOthers = s.several(t); r.hasOthers {
+	if s.tag == "" || s.spreads {
+		r.hasOthers = s.several(t)
+	}
+	if r.hasOthers {
 		r.besideSilent = s.besideSilent(t, p, victim)
 	}
 	p.decides(t, "victim")
@@ -215,9 +218,6 @@ func (s *site) besideSilent(t testing.TB, p *process, silent *server) (longest t
 		p.decides(t, candidate)
 		if s.owner(t, candidate) != silent {
 			key = candidate
-		}
-		if i == 100 { // a hash tag keeps all in one place
-			return 0
 		}
 	}
 	end := silent.silence(t)
