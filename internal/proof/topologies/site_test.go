@@ -30,11 +30,12 @@ type site struct {
 	tag     string // the hash tag that weir is given
 	spreads bool   // the proxy ignores the tag, so each server admits a limit
 	learns  bool   // weir learns by some CROSSSLOT that the server is a Cluster
+	check   string // part of what Check says; "": nothing
 }
 
 // rights is what docs/redis.md has an administrator allow, without heartbeats and announcements.
 const rights = "on >secret ~weir:* -@all +evalsha +eval +time +get +exists +getrange +set +del " +
-	"+strlen +setrange +pexpire +zadd +zrem +zcard +zcount +zrange +zremrangebyrank +info"
+	"+strlen +setrange +pexpire +zadd +zrem +zcard +zcount +zrange +zremrangebyrank +info +script|load"
 
 // clusterRights is what it adds for a Cluster.
 const clusterRights = "+cluster|slots +cluster|info"
@@ -353,7 +354,7 @@ func envoyCluster(t testing.TB, program string, u user, tag string) *site {
           redirect_refresh_interval: 1s, redirect_refresh_threshold: 1,
           failure_refresh_threshold: 1}`)
 	return &site{
-		data: data, tag: tag, learns: tag == "", allow: u.allow(clusterRights),
+		data: data, tag: tag, learns: tag == "", check: "is a node of a Cluster", allow: u.allow(clusterRights),
 		open:    byURL(url.URL{Scheme: "redis", Host: addr}),
 		replace: func(t testing.TB, _ *server) { promoted(t, data, 3) },
 	}
