@@ -44,7 +44,7 @@ func (l *ledger) isQuiet(t *testing.T) {
 		if len(refused) > 0 {
 			t.Errorf("%s has refused: %v", addr, refused)
 		}
-		info, err := admin.Info(t.Context(), "errorstats", "commandstats").Result()
+		info, err := admin.Info(t.Context(), "all").Result()
 		ok(t, err)
 		scripts := strings.Contains(info, "cmdstat_evalsha:")
 		if scripts {
