@@ -76,7 +76,10 @@ const (
 
 // Meter estimates what requests use, and reads what answers have used. It is safe for concurrent
 // use.
-type Meter struct{ config Config }
+type Meter struct {
+	config  Config
+	dearest Price // of all models, tiers and lengths
+}
 
 // New returns a meter. The error reports every mistake in config.
 func New(config Config) (*Meter, error) {
@@ -88,21 +91,24 @@ func New(config Config) (*Meter, error) {
 		}
 	}
 	for _, model := range slices.Sorted(maps.Keys(config.Prices)) {
-		p := config.Prices[model]
-		check(p.Input, "price of %.30q: input", model)
-		check(p.Cached, "price of %.30q: cached", model)
-		check(p.CacheWrites, "price of %.30q: cache writes", model)
-		check(p.Output, "price of %.30q: output", model)
+		config.Prices[model].check(func(n int64, field string) {
+			check(n, "price of %.30q: %s", model, field)
+		})
 	}
 	check(config.Output, "output")
 	check(config.MaxBody, "max body")
 	if err := errors.Join(mistakes...); err != nil {
 		return nil, err
 	}
-	config.Prices = maps.Clone(config.Prices)
-	config.Output = cmp.Or(config.Output, defaultOutput)
-	config.MaxBody = cmp.Or(config.MaxBody, defaultMaxBody)
-	return &Meter{config}, nil
+	m := &Meter{config: config}
+	m.config.Prices = maps.Clone(config.Prices)
+	for model, price := range m.config.Prices {
+		m.config.Prices[model] = price.clone()
+		m.dearest = m.dearest.or(price.ever())
+	}
+	m.config.Output = cmp.Or(config.Output, defaultOutput)
+	m.config.MaxBody = cmp.Or(config.MaxBody, defaultMaxBody)
+	return m, nil
 }
 
 // MustNew is [New] for package variables. It panics if config has a mistake.
@@ -123,7 +129,7 @@ func (m *Meter) Estimate(api API, body []byte) (*Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	price, known := m.config.Prices[asked.model]
+	_, known := m.config.Prices[asked.model]
 	if !known && len(m.config.Prices) > 0 {
 		return nil, errors.New("the model is not offered here: ask for another one")
 	}
@@ -137,11 +143,10 @@ func (m *Meter) Estimate(api API, body []byte) (*Call, error) {
 	}
 	output := cmp.Or(asked.output, m.config.Output)
 	return &Call{
+		meter:    m,
 		model:    asked.model,
-		price:    price,
 		priced:   known,
 		estimate: Usage{Input: input, Output: product(output, asked.choices)},
-		byText:   m.config.CountText,
 	}, nil
 }
 
