@@ -19,6 +19,7 @@ type Call struct {
 	model    string
 	priced   bool
 	estimate Usage
+	parts    estimate
 	status   int // of the answer; 0: none yet
 	answer   answer
 
@@ -28,6 +29,10 @@ type Call struct {
 
 // Model returns the model that the request names, or "".
 func (c *Call) Model() string { return c.model }
+
+// Explain returns a sentence that says what the estimate consists of, the largest part first: for a
+// client whose request costs more than its limit ever allows.
+func (c *Call) Explain() string { return c.parts.String() }
 
 // Answer begins the answer, or another one after a retry; the last one counts. Informational
 // statuses are ignored. header says whether the answer is JSON or an event stream; nil is neither.

@@ -201,6 +201,18 @@ func ExampleCall() {
 	// Output: estimated 125 used 11
 }
 
+// A request that costs more than its limit ever allows is explained to its client.
+func ExampleCall_Explain() {
+	call, err := tokens.MustNew(tokens.Config{}).Estimate(tokens.Responses, []byte(`{"input":[{"type":"input_image",`+
+		`"image_url":"data:image/png;base64,iVBORw0KGgo="}],"max_output_tokens":100000}`))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(call.Explain())
+	// Output:
+	// It may use 105019 tokens: 100000 of output (max_output_tokens), 5000 of a picture and 19 of text.
+}
+
 func ExampleUsage() {
 	call, err := tokens.MustNew(tokens.Config{}).Estimate(tokens.Responses, []byte(`{"max_output_tokens":500}`))
 	if err != nil {

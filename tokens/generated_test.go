@@ -41,7 +41,8 @@ func TestUsagesCountWhereTheyBelong(t *testing.T) {
 
 // names are the members that a container is likely to have.
 var names = map[string][]string{
-	"":         {"usage", "usage", "usage", "usage", "message", "response", "choices", "delta", "x", "x_groq", "service_tier"},
+	"": {"usage", "usage", "usage", "usage", "message", "response", "choices", "delta", "x", "x_groq",
+		"service_tier"},
 	"message":  {"usage"},
 	"response": {"usage"},
 	"choices":  {"delta", "usage", "x"},

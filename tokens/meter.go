@@ -47,10 +47,16 @@ type Config struct {
 	// or one of 0. The limits are exact only if the models write no more. 0: 4096.
 	Output int64
 
-	// Count counts the input tokens of a request by its body, which it must not change. A negative
-	// number means one token a byte, which is never too low for text. nil: a token for each four
-	// bytes, rounded up.
+	// Count counts the input tokens of a request by its body, which it must not change. The body has
+	// empty texts in place of pictures and other media in base64. A negative number means one token
+	// a byte, which is never too low for text. nil: a token for each four bytes, rounded up.
 	Count func(body []byte) int64
+
+	// Media counts the input tokens of a picture, a recording, a video or another file that a body
+	// has in base64. mediaType is that of the body, such as "image/png", or ""; data is what stands
+	// there. A negative number means what nil does. nil: a fixed number, 5000 for a picture, 10,000
+	// for a recording, 80,000 for a video, and 25,000 for another file.
+	Media func(mediaType string, data []byte) int64
 
 	// CountText lets an event stream that ends without its usage cost the text that it has shown,
 	// instead of the estimated output: a token for each four bytes of an event, rounded up. Clients
@@ -133,21 +139,8 @@ func (m *Meter) Estimate(api API, body []byte) (*Call, error) {
 	if !known && len(m.config.Prices) > 0 {
 		return nil, errors.New("the model is not offered here: ask for another one")
 	}
-	input := int64(-1)
-	if m.config.Count != nil {
-		if input = m.config.Count(body); input < 0 {
-			input = int64(len(body))
-		}
-	} else {
-		input = quarter(int64(len(body)))
-	}
-	output := cmp.Or(asked.output, m.config.Output)
-	return &Call{
-		meter:    m,
-		model:    asked.model,
-		priced:   known,
-		estimate: Usage{Input: input, Output: product(output, asked.choices)},
-	}, nil
+	e := m.estimateOf(api, body, asked)
+	return &Call{meter: m, model: asked.model, priced: known, estimate: e.usage(), parts: e}, nil
 }
 
 // Handler returns a handler that estimates a request, passes it through limit, and reads the answer

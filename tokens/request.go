@@ -11,7 +11,8 @@ import (
 // asked is what a request asks for.
 type asked struct {
 	model   string
-	output  int64 // the most tokens of a choice; 0: the request names no maximum
+	output  int64  // the most tokens of a choice; 0: the request names no maximum
+	bound   string // the member that says so
 	choices int64
 }
 
@@ -151,6 +152,8 @@ func (a *asked) set(name string, value []byte) error {
 		a.choices = n
 		return nil
 	}
-	a.output = max(a.output, n) // 0 counts as none: vLLM and others then write without a bound
+	if n > a.output { // 0 counts as none: vLLM and others then write without a bound
+		a.output, a.bound = n, name
+	}
 	return nil
 }
