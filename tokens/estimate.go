@@ -16,13 +16,13 @@ type estimate struct {
 	bound  string // the member that bounds the output, or ""
 }
 
-// estimateOf returns the estimate of a request.
-func (m *Meter) estimateOf(api API, body []byte, asked asked) (e estimate) {
+// newEstimate returns the estimate of a request.
+func newEstimate(config *Config, api API, body []byte, asked asked) (e estimate) {
 	found := mediaIn(api, body)
 	for _, medium := range found {
 		n := int64(-1)
-		if m.config.Media != nil {
-			n = m.config.Media(medium.typeIn(body), body[medium.data:medium.text.end])
+		if config.Media != nil {
+			n = config.Media(medium.typeIn(body), body[medium.data:medium.text.end])
 		}
 		if n < 0 {
 			n = mediaRows[medium.kind].tokens
@@ -30,15 +30,15 @@ func (m *Meter) estimateOf(api API, body []byte, asked asked) (e estimate) {
 		of := &e.media[medium.kind]
 		of.count, of.tokens = of.count+1, arith.Sum(of.tokens, n)
 	}
-	if m.config.Count == nil {
+	if config.Count == nil {
 		e.text = quarter(int64(len(body) - lengthOf(found)))
 	} else {
 		text := without(body, found)
-		if e.text = m.config.Count(text); e.text < 0 {
+		if e.text = config.Count(text); e.text < 0 {
 			e.text = int64(len(text))
 		}
 	}
-	e.output = product(cmp.Or(asked.output, m.config.Output), asked.choices)
+	e.output = product(cmp.Or(asked.output, config.Output), asked.choices)
 	e.bound = asked.bound
 	return e
 }

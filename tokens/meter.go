@@ -139,7 +139,7 @@ func (m *Meter) Estimate(api API, body []byte) (*Call, error) {
 	if !known && len(m.config.Prices) > 0 {
 		return nil, errors.New("the model is not offered here: ask for another one")
 	}
-	e := m.estimateOf(api, body, asked)
+	e := newEstimate(&m.config, api, body, asked)
 	return &Call{meter: m, model: asked.model, priced: known, estimate: e.usage(), parts: e}, nil
 }
 
