@@ -77,7 +77,8 @@ func (m *medium) typeIn(body []byte) string {
 // arguments that a model has called them with.
 func mediaIn(api API, body []byte) []medium {
 	has := func(text string) bool { return bytes.Contains(body, []byte(text)) }
-	if len(body) > math.MaxInt32 || !has(`;base64,`) && !has(`"data"`) && !has(`"file_data"`) && !has(`"result"`) {
+	if len(body) > math.MaxInt32 ||
+		!has(`;base64,`) && !has(`"data"`) && !has(`"file_data"`) && !has(`"result"`) {
 		return nil
 	}
 	f := mediaFinder{body: body, api: api}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,11 +26,12 @@ var media = []struct {
 	part string
 	want int64
 }{
-	{tokens.ChatCompletions, `{"type":"image_url","image_url":{"url":"data:image/png;base64,DATA","detail":"high"}}`, 5000},
+	{tokens.ChatCompletions, `{"type":"image_url","image_url":{"url":"data:image/png;base64,DATA","detail":"low"}}`, 5000},
 	{tokens.ChatCompletions, `{"type":"image_url","image_url":{"url":"data:image\/jpeg;base64,D\/ATA"}}`, 5000},
 	{tokens.ChatCompletions, `{"type":"input_audio","input_audio":{"data":"DATA","format":"wav"}}`, 10_000},
 	{tokens.ChatCompletions, `{"type":"input_audio","input_audio":{"format":"mp3","data":"DATA"}}`, 10_000},
-	{tokens.ChatCompletions, `{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,DATA"}}`, 25_000},
+	{tokens.ChatCompletions, `{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,DATA"}}`,
+		25_000},
 	{tokens.ChatCompletions, `{"type":"file","file":{"filename":"a.pdf","file_data":"DATA"}}`, 25_000},
 	{tokens.ChatCompletions, `{"type":"video_url","video_url":{"url":"data:video/mp4;base64,DATA"}}`, 80_000},
 	{tokens.ChatCompletions, `{"type":"audio_url","audio_url":{"url":"data:audio/ogg;codecs=opus;base64,DATA"}}`, 10_000},
@@ -39,9 +41,11 @@ var media = []struct {
 	{tokens.Responses, `{"type":"computer_call_output","output":{"type":"computer_screenshot","image_url":` +
 		`"data:image/png;base64,DATA"}}`, 5000},
 	{tokens.Messages, `{"type":"image","source":{"type":"base64","media_type":"image/jpeg","data":"DATA"}}`, 5000},
-	{tokens.Messages, `{"type":"document","source":{"data":"DATA","media_type":"application/pdf","type":"base64"}}`, 25_000},
+	{tokens.Messages, `{"type":"document","source":{"data":"DATA","media_type":"application/pdf","type":"base64"}}`,
+		25_000},
 	{tokens.Messages, `{"type":"tool_result","content":[{"type":"image","source":{"type":"base64","media_type":` +
-		`"image/png","data":"DATA"}},{"type":"image","source":{"type":"base64","media_type":"image/gif","data":"DATA"}}]}`, 10_000},
+		`"image/png","data":"DATA"}},{"type":"image","source":{"type":"base64","media_type":"image/gif","data":"DATA"}}]}`,
+		10_000},
 	{tokens.Messages, `{"media_type":"image/png","data":"DATA","nested":{"url":"data:image/png;base64,DATA"}}`, 10_000},
 
 	// These are text.
@@ -65,8 +69,8 @@ func bodyWith(api tokens.API, part string) string {
 	if api == tokens.Responses {
 		list = "input"
 	}
-	return fmt.Sprintf(`{"model":"m", %q : [ {"role":"user","content":[{"type":"text","text":"\"What\" is it?\\"}, %s ] } ] }`,
-		list, strings.ReplaceAll(strings.ReplaceAll(part, "D\\/ATA", data[:40]+`\/`+data[40:]), "DATA", data))
+	return fmt.Sprintf(`{"model":"m", %q : [ {"role":"user","content":[{"type":"text","text":"\"What\" is it?\\"}, `+
+		`%s ] } ] }`, list, strings.ReplaceAll(strings.ReplaceAll(part, "D\\/ATA", data[:40]+`\/`+data[40:]), "DATA", data))
 }
 
 func TestBytesThatAreNoTextCountByTheirKind(t *testing.T) {
@@ -134,8 +138,9 @@ func TestAFileFitsIntoALimitOfAHundredThousand(t *testing.T) {
 		handler := meter.Handler(tokens.Messages, limiter.Handler, answering(plain,
 			`{"usage":{"input_tokens":12000,"output_tokens":30}}`))
 		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest("POST", "/", strings.NewReader(`{"max_tokens":1000,"messages":[{"role":"user","content":[{"type":"document","source":{"type":"base64",`+
-			`"media_type":"application/pdf","data":"`+pdf+`"}}]}]}`)))
+		handler.ServeHTTP(w, httptest.NewRequest("POST", "/", strings.NewReader(`{"max_tokens":1000,"messages":[{"role":`+
+			`"user","content":[{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"`+
+			pdf+`"}}]}]}`)))
 		if w.Code != http.StatusOK {
 			t.Errorf("the answer is %d: %s", w.Code, w.Body)
 		}
@@ -248,15 +253,17 @@ func countMedia(api tokens.API, v any, member string) (n int64) {
 	o, _ := v.(object)
 	texts := make(map[string]string)
 	for _, m := range o {
-		if strings.Contains(" tools functions response_format metadata schema input_schema arguments ", " "+m.key+" ") &&
-			m.key != "" || m.key == "input" && api == tokens.Messages {
+		isText := slices.Contains([]string{"tools", "functions", "response_format", "metadata", "schema", "input_schema",
+			"arguments"}, m.key)
+		if isText || m.key == "input" && api == tokens.Messages {
 			continue
 		}
-		text, isText := m.value.(string)
+		text, isString := m.value.(string)
 		switch {
-		case !isText:
+		case !isString:
 			n += countMedia(api, m.value, m.key)
-		case strings.Contains(" url image_url video_url audio_url file_url file_data data ", " "+m.key+" ") && isDataURL(text):
+		case slices.Contains([]string{"url", "image_url", "video_url", "audio_url", "file_url", "file_data", "data"},
+			m.key) && isDataURL(text):
 			mediaType, data, _ := strings.Cut(strings.TrimPrefix(text, "data:"), ";base64,")
 			if !strings.HasPrefix(strings.ToLower(mediaType)+"/", "text/") && isBase64(data) {
 				n++
@@ -293,5 +300,5 @@ func isDataURL(text string) bool {
 
 func isBase64(text string) bool {
 	const all = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_="
-	return strings.Trim(text, all) == "" && !strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune(all, r) })
+	return !strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune(all, r) })
 }

@@ -32,14 +32,13 @@ func teamAndModel(r *http.Request) (string, error) {
 	return r.Header.Get("Team") + "|" + model, err
 }
 
-// budgets returns a gateway that has taken 30 tokens of the model "m" for the team "a", its quota,
-// and its log.
-func budgets(t *testing.T, backend backends.Backend, options headers.Options) (post func(body string, accept ...string) *httptest.ResponseRecorder,
-	quota http.Handler, log *bytes.Buffer) {
+// budgets returns a gateway that has taken 30 tokens of the model "m" for the team "a", and its quota.
+func budgets(t *testing.T, backend backends.Backend, options headers.Options) (
+	post func(body string, accept ...string) *httptest.ResponseRecorder, quota http.Handler,
+) {
 	t.Helper()
-	log = &bytes.Buffer{}
 	limiter := nethttp.MustNew(nethttp.Config{
-		Backend: backend, Headers: options, Logger: slog.New(slog.NewTextHandler(log, nil)),
+		Backend: backend, Headers: options,
 		Rules: []nethttp.Rule{
 			tokens.ByCount(nethttp.Rule{Name: "tokens", Key: everyone, Limit: limits.Calendar(1000, limits.Day)}),
 			tokens.ByPrice(nethttp.Rule{Name: "budget", Key: everyone, Limit: limits.Calendar(100_000, limits.Month)}),
@@ -60,7 +59,7 @@ func budgets(t *testing.T, backend backends.Backend, options headers.Options) (p
 	if w := post(`{"model":"m","max_output_tokens":100}`); w.Code != http.StatusOK {
 		t.Fatalf("the answer is %d: %s", w.Code, w.Body)
 	}
-	return post, limiter.Quota(), log
+	return post, limiter.Quota()
 }
 
 type left struct {
@@ -84,7 +83,7 @@ func ask(t *testing.T, quota http.Handler, target string) map[string]left {
 func TestAQuotaTellsTokensAndMoney(t *testing.T) {
 	for name, open := range stores {
 		inBubble(t, name, func(t *testing.T) {
-			_, quota, _ := budgets(t, open(t), headers.Options{})
+			_, quota := budgets(t, open(t), headers.Options{})
 			time.Sleep(time.Second) // Redis is told the end in the background
 			for range 2 {           // asking takes nothing
 				got := ask(t, quota, "/rate_limit")
@@ -109,7 +108,7 @@ func TestAQuotaTellsTokensAndMoney(t *testing.T) {
 }
 
 func TestARuleThatDeniesIsInTheQuota(t *testing.T) {
-	post, quota, _ := budgets(t, memory.MustNew(memory.Options{}), headers.Options{Show: headers.OnDenial})
+	post, quota := budgets(t, memory.MustNew(memory.Options{}), headers.Options{Show: headers.OnDenial})
 	if got := ask(t, quota, "/rate_limit"); len(got) != 0 {
 		t.Errorf("before: %v", got)
 	}
@@ -140,7 +139,7 @@ func TestAModelWithoutAMeterIsExplainedInTheLog(t *testing.T) {
 
 // A client of OpenAI takes x-ratelimit-limit-requests for a number of requests.
 func TestFieldsTellTokensAndMoneyFromRequests(t *testing.T) {
-	post, _, _ := budgets(t, memory.MustNew(memory.Options{}), headers.Options{
+	post, _ := budgets(t, memory.MustNew(memory.Options{}), headers.Options{
 		Formats: []headers.Format{headers.OpenAI, headers.Anthropic, headers.IETF},
 	})
 	h := post(`{"model":"m","max_output_tokens":100}`).Header()
@@ -174,8 +173,8 @@ func TestADenialForEverSaysWhichPartMadeItSo(t *testing.T) {
 	} {
 		for name, open := range stores {
 			inBubble(t, name, func(t *testing.T) {
-				post, _, _ := budgets(t, open(t), headers.Options{})
-				for media, begin := range map[string]string{"application/problem+json": "{", "text/plain": "This request costs"} {
+				post, _ := budgets(t, open(t), headers.Options{})
+				for media, begin := range map[string]string{"application/json": "{", "text/plain": "This request"} {
 					w := post(c.body, media)
 					if got := w.Body.String(); w.Code != 429 || w.Header().Get("Retry-After") != "" ||
 						!strings.Contains(got, c.want) || !strings.HasPrefix(got, begin) {
