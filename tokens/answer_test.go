@@ -139,10 +139,10 @@ var answers = []struct {
 		text: `{"usage":{"input_tokens":99999999999999999999,"cache_read_input_tokens":9223372036854775807,` +
 			`"cache_creation_input_tokens":9223372036854775807,"output_tokens":9223372036854775806}}`,
 		want: tokens.Usage{Input: 1<<63 - 1, Cached: 1<<63 - 2, CacheWrites: 1, Output: 1<<63 - 2}},
-	{name: "more cached than there is", media: plain,
+	{name: "parts that are more than the whole", media: plain,
 		text: `{"usage":{"prompt_tokens":3,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":9},` +
 			`"completion_tokens_details":{"reasoning_tokens":9}}}`,
-		want: tokens.Usage{Input: 3, Cached: 3, Output: 2, Reasoning: 2}},
+		want: tokens.Usage{Input: 12, Cached: 9, Output: 11, Reasoning: 9}},
 	{name: "usage in a text, escaped", media: plain, text: `{"error":"\\\"}],\"usage\":{\"prompt_tokens\":1}"}`,
 		want: estimated},
 	{name: "usage elsewhere", media: plain, text: `[{"usage":{"prompt_tokens":1,"completion_tokens":1}},{"x":{"usage":` +

@@ -12,6 +12,7 @@ var rows = []row{
 	{"cached_tokens", cached, within},
 	{"prompt_tokens_details.cached_tokens", cached, within},
 	{"input_tokens_details.cached_tokens", cached, within},
+	{"prompt_token_details.cached_tokens", cached, within},
 	{"prompt_cache_hit_tokens", cached, within},
 	{"num_cached_tokens", cached, within},
 	{"cache_read_input_tokens", cached, beside},
@@ -39,7 +40,7 @@ var rows = []row{
 	{"completion_tokens_details.reasoning_tokens", reasoning, within},
 	{"output_tokens_details.reasoning_tokens", reasoning, within},
 	{"output_tokens_details.thinking_tokens", reasoning, within},
-	{"reasoning_tokens", reasoning, beside},
+	{"reasoning_tokens", reasoning, within},
 
 	{"completion_tokens_details.audio_tokens", audioOutput, within},
 	{"output_tokens_details.audio_tokens", audioOutput, within},

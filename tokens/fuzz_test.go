@@ -270,7 +270,8 @@ func inputOf(v any) (u tokens.Usage, known bool) {
 	prompt, input := toldAt(v, "prompt_tokens"), toldAt(v, "input_tokens")
 	read, made := zero("cache_read_input_tokens"), zero("cache_creation_input_tokens")
 	u.Cached = zero(append(both("input", "cached_tokens"), "cached_tokens", "prompt_cache_hit_tokens",
-		"num_cached_tokens")...)
+		"num_cached_tokens", "prompt_token_details.cached_tokens")...)
+	within := u.Cached
 	u.CacheWrites = zero(append(both("input", "cache_write_tokens"), "prompt_tokens_details.cache_creation_tokens",
 		"prompt_tokens_details.cache_creation_input_tokens")...)
 	if prompt >= 0 {
@@ -278,6 +279,9 @@ func inputOf(v any) (u tokens.Usage, known bool) {
 	} else {
 		u.Input = add(max(0, input), add(read, made))
 		u.Cached, u.CacheWrites = add(u.Cached, read), add(u.CacheWrites, made)
+	}
+	if within > u.Input {
+		u.Input = add(u.Input, within)
 	}
 	u.Input = add(u.Input, zero("citation_tokens"))
 	u.HourWrites = zero("cache_creation.ephemeral_1h_input_tokens",
@@ -293,8 +297,8 @@ func outputOf(v any) (u tokens.Usage, known bool) {
 	u.Output = zero("completion_tokens", "output_tokens")
 	u.Reasoning = zero(append(both("output", "reasoning_tokens"), "output_tokens_details.thinking_tokens",
 		"reasoning_tokens")...)
-	if beside := zero("reasoning_tokens"); beside > u.Output {
-		u.Output = add(u.Output, beside)
+	if u.Reasoning > u.Output {
+		u.Output = add(u.Output, u.Reasoning)
 	}
 	u.AudioOutput = zero(both("output", "audio_tokens")...)
 	u.ImageOutput = zero(both("output", "image_tokens")...)
@@ -308,8 +312,8 @@ func bounded(u tokens.Usage) tokens.Usage {
 	u.Audio = min(u.Audio, u.Input-u.Cached-u.CacheWrites)
 	u.Images = min(u.Images, u.Input-u.Cached-u.CacheWrites-u.Audio)
 	u.Reasoning = min(u.Reasoning, u.Output)
-	u.AudioOutput = min(u.AudioOutput, u.Output)
-	u.ImageOutput = min(u.ImageOutput, u.Output-u.AudioOutput)
+	u.AudioOutput = min(u.AudioOutput, u.Output-u.Reasoning)
+	u.ImageOutput = min(u.ImageOutput, u.Output-u.Reasoning-u.AudioOutput)
 	return u
 }
 

@@ -20,7 +20,8 @@ type Price struct {
 	HourWrites  int64 // of input that a cache keeps for an hour; 0: as CacheWrites
 	Audio       int64 // of input that is sound; 0: as Input
 	Images      int64 // of input that is pictures or videos; 0: as Input
-	Output      int64 // reasoning included
+	Output      int64
+	Reasoning   int64 // of output that was thoughts; 0: as Output
 	AudioOutput int64 // 0: as Output
 	ImageOutput int64 // 0: as Output
 
@@ -74,7 +75,8 @@ func (s *sum) add(p Price, u Usage) {
 		{u.HourWrites, cmp.Or(p.HourWrites, writes)},
 		{u.Audio, cmp.Or(p.Audio, p.Input)},
 		{u.Images, cmp.Or(p.Images, p.Input)},
-		{u.Output - u.AudioOutput - u.ImageOutput, p.Output},
+		{u.Output - u.Reasoning - u.AudioOutput - u.ImageOutput, p.Output},
+		{u.Reasoning, cmp.Or(p.Reasoning, p.Output)},
 		{u.AudioOutput, cmp.Or(p.AudioOutput, p.Output)},
 		{u.ImageOutput, cmp.Or(p.ImageOutput, p.Output)},
 		{u.Calls, p.Calls},
@@ -116,7 +118,7 @@ func (p Price) atMost(input int64) Price {
 func (p Price) dearest() Price {
 	return Price{
 		Input:  max(p.Input, p.Cached, p.CacheWrites, p.HourWrites, p.Audio, p.Images),
-		Output: max(p.Output, p.AudioOutput, p.ImageOutput),
+		Output: max(p.Output, p.Reasoning, p.AudioOutput, p.ImageOutput),
 	}
 }
 
@@ -156,8 +158,8 @@ func (p Price) check(report func(n int64, field string)) {
 	}{
 		{p.Input, "input"}, {p.Cached, "cached"}, {p.CacheWrites, "cache writes"},
 		{p.HourWrites, "hour writes"}, {p.Audio, "audio"}, {p.Images, "images"},
-		{p.Output, "output"}, {p.AudioOutput, "audio output"}, {p.ImageOutput, "image output"},
-		{p.Calls, "calls"},
+		{p.Output, "output"}, {p.Reasoning, "reasoning"}, {p.AudioOutput, "audio output"},
+		{p.ImageOutput, "image output"}, {p.Calls, "calls"},
 	} {
 		report(n.n, n.field)
 	}

@@ -75,6 +75,13 @@ var services = []struct {
 			`"audio_tokens":0,"image_tokens":0,"cached_tokens":6},"completion_tokens_details":{"reasoning_tokens":94,` +
 			`"audio_tokens":0},"num_sources_used":0}}`,
 		tokens.Usage{Input: 32, Cached: 6, Output: 103, Reasoning: 94}},
+	{"xAI, a cache beside the prompt",
+		`{"usage":{"prompt_tokens":10,"completion_tokens":20,"total_tokens":230,"prompt_tokens_details":{"cached_tokens":200}}}`,
+		tokens.Usage{Input: 210, Cached: 200, Output: 20}},
+	{"DeepInfra, reasoning that no total has",
+		`{"usage":{"prompt_tokens":19,"completion_tokens":84,"total_tokens":103,"completion_tokens_details":` +
+			`{"reasoning_tokens":1081}}}`,
+		tokens.Usage{Input: 19, Output: 1165, Reasoning: 1081}},
 	{"Perplexity, deep research",
 		`{"usage":{"prompt_tokens":33,"completion_tokens":7163,"total_tokens":7196,"search_context_size":"low",` +
 			`"citation_tokens":19861,"num_search_queries":19,"reasoning_tokens":193947}}`,
@@ -189,7 +196,7 @@ var prices = map[string]tokens.Price{
 		Input: 1 * million, Cached: 10 * million, CacheWrites: 100 * million, HourWrites: 1000 * million,
 		Audio: 10_000 * million, Images: 100_000 * million,
 		Output: 1_000_000 * million, AudioOutput: 10_000_000 * million, ImageOutput: 100_000_000 * million,
-		Calls: 1_000_000_000 * million,
+		Calls: 1_000_000_000 * million, Reasoning: 10_000_000_000 * million,
 		Tiers: map[string]tokens.Price{
 			"flex": {Input: 2 * million, Output: 3 * million, Longer: map[int64]tokens.Price{500: {Input: 5 * million}}},
 		},
@@ -203,9 +210,10 @@ func TestEachClassHasItsPrice(t *testing.T) {
 		usage string
 		want  int64
 	}{
-		{`{"usage":{"prompt_tokens":15,"completion_tokens":6,"prompt_tokens_details":{"cached_tokens":2,` +
+		{`{"usage":{"prompt_tokens":15,"completion_tokens":10,"prompt_tokens_details":{"cached_tokens":2,` +
 			`"cache_write_tokens":4,"cache_creation":{"ephemeral_1h_input_tokens":1},"audio_tokens":2,"image_tokens":5},` +
-			`"completion_tokens_details":{"audio_tokens":2,"image_tokens":1},"num_search_queries":9}}`, 9_123_521_322},
+			`"completion_tokens_details":{"audio_tokens":2,"image_tokens":1,"reasoning_tokens":4},"num_search_queries":9}}`,
+			49_123_521_322},
 		{`{"service_tier":"flex","usage":{"prompt_tokens":5,"completion_tokens":7,"num_search_queries":9}}`, 2*5 + 3*7},
 		{`{"service_tier":"flex","usage":{"prompt_tokens":500,"completion_tokens":0}}`, 2 * 500},
 		{`{"service_tier":"flex","usage":{"prompt_tokens":501,"completion_tokens":0}}`, 5 * 501},

@@ -58,7 +58,8 @@ func (t *told) of(c class, s share) int64 { return max(0, t[number(c, s)]-1) }
 
 func (t *told) most(c class) int64 { return max(t.of(c, within), t.of(c, beside)) }
 
-// readInput returns the input that t tells, and its parts.
+// readInput returns the input that t tells, and its parts. A part is not more than the whole: one that
+// is stands beside it, as at xAI.
 func (t *told) readInput() (u Usage) {
 	if t[number(input, within)] > 0 { // LiteLLM tells parts of it as Anthropic does, which are beside
 		u.Input = max(t.of(input, within), t.of(input, beside))
@@ -69,18 +70,21 @@ func (t *told) readInput() (u Usage) {
 		u.Input = arith.Sum(t.of(input, beside),
 			arith.Sum(t.of(cached, beside), t.of(written, beside)))
 	}
+	if t.of(cached, within) > u.Input {
+		u.Input = arith.Sum(u.Input, t.of(cached, within))
+	}
 	u.Input = arith.Sum(u.Input, t.of(cited, beside))
 	u.HourWrites, u.Audio = t.most(hourly), t.most(audio)
 	u.Images = arith.Sum(t.most(images), t.most(video))
 	return u.bounded()
 }
 
-// readOutput returns the output that t tells, and its parts. Perplexity tells its reasoning beside
-// the output, and others as a part of it, under one name: a part is not more than the whole.
+// readOutput returns the output that t tells, and its parts, as readInput does. Perplexity and
+// DeepInfra tell reasoning beside the output under the names by which others tell it as a part.
 func (t *told) readOutput() (u Usage) {
 	u.Output, u.Reasoning = t.most(output), t.most(reasoning)
-	if r := t.of(reasoning, beside); r > u.Output {
-		u.Output = arith.Sum(u.Output, r)
+	if u.Reasoning > u.Output {
+		u.Output = arith.Sum(u.Output, u.Reasoning)
 	}
 	u.AudioOutput, u.ImageOutput = t.most(audioOutput), t.most(imageOutput)
 	return u
@@ -94,8 +98,8 @@ func (u Usage) bounded() Usage {
 	u.Audio = min(u.Audio, u.Input-u.Cached-u.CacheWrites)
 	u.Images = min(u.Images, u.Input-u.Cached-u.CacheWrites-u.Audio)
 	u.Reasoning = min(u.Reasoning, u.Output)
-	u.AudioOutput = min(u.AudioOutput, u.Output)
-	u.ImageOutput = min(u.ImageOutput, u.Output-u.AudioOutput)
+	u.AudioOutput = min(u.AudioOutput, u.Output-u.Reasoning)
+	u.ImageOutput = min(u.ImageOutput, u.Output-u.Reasoning-u.AudioOutput)
 	return u
 }
 
