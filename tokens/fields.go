@@ -48,6 +48,7 @@ var rows = []row{
 	{"output_tokens_details.image_tokens", imageOutput, within},
 
 	{"server_tool_use.web_search_requests", calls, beside},
+	{"server_tool_use_details.web_search_requests", calls, beside},
 	{"prompt_tokens_details.web_search_requests", calls, beside},
 	{"num_search_queries", calls, beside},
 	{"num_server_side_tools_used", calls, beside},

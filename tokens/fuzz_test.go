@@ -475,6 +475,7 @@ func (s *slow) report(v any, ended bool) {
 		s.u, s.hasOutput = joined(s.u, out, largest), true
 	}
 	s.u.Calls = max(s.u.Calls, toldAt(v, "server_tool_use.web_search_requests",
+		"server_tool_use_details.web_search_requests",
 		"prompt_tokens_details.web_search_requests", "num_search_queries", "num_server_side_tools_used"))
 	if ended {
 		s.total = max(s.total, toldAt(v, "total_tokens"))

@@ -18,6 +18,7 @@ import (
 
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/proof/testrun"
+	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
@@ -27,10 +28,7 @@ import (
 )
 
 // teamAndModel is the key of a budget per team and per model.
-func teamAndModel(r *http.Request) (string, error) {
-	model, err := tokens.Model(r)
-	return r.Header.Get("Team") + "|" + model, err
-}
+var teamAndModel = keyfuncs.Join(keyfuncs.Header("Team"), tokens.Model)
 
 // budgets returns a gateway that has taken 30 tokens of the model "m" for the team "a", and its quota.
 func budgets(t *testing.T, backend backends.Backend, options headers.Options) (

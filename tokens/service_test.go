@@ -29,7 +29,7 @@ var services = []struct {
 	{"OpenRouter",
 		`{"usage":{"prompt_tokens":194,"prompt_tokens_details":{"cached_tokens":0,"cache_write_tokens":100,` +
 			`"audio_tokens":0},"completion_tokens":2,"completion_tokens_details":{"reasoning_tokens":0,"image_tokens":1},` +
-			`"cost":0.95,"cost_details":{"upstream_inference_cost":19},"server_tool_use":{"web_search_requests":3},` +
+			`"cost":0.95,"cost_details":{"upstream_inference_cost":19},"server_tool_use_details":{"web_search_requests":3},` +
 			`"total_tokens":196}}`,
 		tokens.Usage{Input: 194, CacheWrites: 100, Output: 2, ImageOutput: 1, Calls: 3}},
 	{"Moonshot, in the choices of a stream",
@@ -76,7 +76,7 @@ var services = []struct {
 			`"audio_tokens":0},"num_sources_used":0}}`,
 		tokens.Usage{Input: 32, Cached: 6, Output: 103, Reasoning: 94}},
 	{"xAI, a cache beside the prompt",
-		`{"usage":{"prompt_tokens":10,"completion_tokens":20,"total_tokens":230,"prompt_tokens_details":{"cached_tokens":200}}}`,
+		`{"usage":{"prompt_tokens":10,"completion_tokens":20,"prompt_tokens_details":{"cached_tokens":200}}}`,
 		tokens.Usage{Input: 210, Cached: 200, Output: 20}},
 	{"DeepInfra, reasoning that no total has",
 		`{"usage":{"prompt_tokens":19,"completion_tokens":84,"total_tokens":103,"completion_tokens_details":` +
