@@ -73,12 +73,12 @@ func (m *medium) typeIn(body []byte) string {
 // mediaIn returns the media in a body that is valid JSON, in their order.
 //
 // They are data URLs; data beside its media type, or beside the format of sound; and the data of a
-// file and of a picture that a model has drawn. What describes tools is text, and so are the
-// arguments that a model has called them with.
+// file and of a picture that a model has drawn. Schemas are text, and so are the arguments that a
+// model has called tools with.
 func mediaIn(api API, body []byte) []medium {
 	has := func(text string) bool { return bytes.Contains(body, []byte(text)) }
 	if len(body) > math.MaxInt32 ||
-		!has(`;base64,`) && !has(`"data"`) && !has(`"file_data"`) && !has(`"result"`) {
+		!slices.ContainsFunc([]string{`;base64,`, `"data"`, `"file_data"`, `"result"`, `_url"`}, has) {
 		return nil
 	}
 	f := mediaFinder{body: body, api: api}
@@ -163,7 +163,7 @@ func (f *mediaFinder) object(i int, member []byte) int {
 			i += valueEnd(f.body[i:])
 		case f.body[i] == '"':
 			end := f.textEnd(i + 1)
-			f.note(&d, name, span{int32(i) + 1, int32(end)})
+			f.note(&d, name, member, span{int32(i) + 1, int32(end)})
 			i = end + 1
 		default:
 			i = f.value(i, name)
@@ -179,7 +179,7 @@ func (f *mediaFinder) object(i int, member []byte) int {
 // isText reports whether all in a member is text to the model, or nothing.
 func (f *mediaFinder) isText(name []byte) bool {
 	switch string(name) {
-	case "tools", "functions", "response_format", "metadata", "schema", "input_schema", "arguments":
+	case "parameters", "schema", "input_schema", "arguments", "metadata":
 		return true
 	case "input": // of a tool
 		return f.api == Messages
@@ -187,9 +187,9 @@ func (f *mediaFinder) isText(name []byte) bool {
 	return false
 }
 
-// note notes a member of an object that is a text.
-func (f *mediaFinder) note(d *described, name []byte, text span) {
-	if f.url(name, text) {
+// note notes a member of an object that is a text. The object is a member of another one.
+func (f *mediaFinder) note(d *described, name, member []byte, text span) {
+	if f.url(name, text) || f.bare(name, member, text) {
 		return
 	}
 	switch string(name) {
@@ -246,6 +246,28 @@ func (f *mediaFinder) url(name []byte, text span) bool {
 	mediaType, _, _ = bytes.Cut(mediaType, []byte(";"))
 	f.add(medium{kind: mediaKindOf(mediaType), mediaType: span{at, at + int32(len(mediaType))},
 		text: text, data: data})
+	return true
+}
+
+// bare finds base64 in place of an address. No address is so long and has no colon.
+func (f *mediaFinder) bare(name, member []byte, text span) bool {
+	const shortest = 256 // bytes
+	if string(name) == "url" {
+		name = member
+	}
+	kind := noMedia
+	switch string(name) {
+	case "image_url":
+		kind = pictureMedia
+	case "audio_url":
+		kind = soundMedia
+	case "video_url":
+		kind = videoMedia
+	}
+	if kind == noMedia || text.end-text.start < shortest {
+		return false
+	}
+	f.add(medium{kind: kind, text: text, data: text.start})
 	return true
 }
 

@@ -28,6 +28,7 @@ var media = []struct {
 }{
 	{tokens.ChatCompletions, `{"type":"image_url","image_url":{"url":"data:image/png;base64,DATA","detail":"low"}}`, 5000},
 	{tokens.ChatCompletions, `{"type":"image_url","image_url":{"url":"data:image\/jpeg;base64,D\/ATA"}}`, 5000},
+	{tokens.ChatCompletions, `{"type":"image_url","image_url":{"url":"DATA"}}`, 5000},
 	{tokens.ChatCompletions, `{"type":"input_audio","input_audio":{"data":"DATA","format":"wav"}}`, 10_000},
 	{tokens.ChatCompletions, `{"type":"input_audio","input_audio":{"format":"mp3","data":"DATA"}}`, 10_000},
 	{tokens.ChatCompletions, `{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,DATA"}}`,
@@ -38,6 +39,10 @@ var media = []struct {
 	{tokens.Responses, `{"type":"input_image","image_url":"data:image/webp;base64,DATA"}`, 5000},
 	{tokens.Responses, `{"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,DATA"}`, 25_000},
 	{tokens.Responses, `{"type":"image_generation_call","result":"DATA"}`, 5000},
+	{tokens.Responses, `{"tools":[{"type":"image_generation","input_image_mask":{"image_url":"data:image/png;base64,DATA"}},` +
+		`{"type":"function","parameters":{"url":"data:image/png;base64,A"}}]}`, 5000},
+	{tokens.Responses, `{"tools":[{"skills":[{"source":{"type":"base64","media_type":"application/zip","data":"DATA"` +
+		`}}]}]}`, 25_000},
 	{tokens.Responses, `{"type":"computer_call_output","output":{"type":"computer_screenshot","image_url":` +
 		`"data:image/png;base64,DATA"}}`, 5000},
 	{tokens.Messages, `{"type":"image","source":{"type":"base64","media_type":"image/jpeg","data":"DATA"}}`, 5000},
@@ -205,9 +210,10 @@ func checkMedia(t *testing.T, body []byte, total *int) {
 // writeMedia writes a random body.
 func writeMedia(b *strings.Builder, random *rand.Rand, depth int) {
 	names := []string{"url", "data", "media_type", "type", "file_data", "input", "input_audio", "format", "result",
-		"content", "tools", "x"}
+		"content", "schema", "x", "image_url", "image_url"}
 	texts := []string{"AAAA", "BB==", "data:image/png;base64,CC", "image/png", "text/plain", "text", "wav",
-		"image_generation_call", "not base64", "data:a;base64,", `a\/b`, `\\`, `\"`, ""}
+		"image_generation_call", "not base64", "data:a;base64,", `a\/b`, `\\`, `\"`, "",
+		strings.Repeat("DDDD", 63), strings.Repeat("EEEE", 64), strings.Repeat("F ", 200)}
 	switch kind := random.IntN(8); {
 	case depth == 0 || depth < 5 && kind < 3:
 		b.WriteString("{ ")
@@ -243,6 +249,8 @@ func mediaSlowly(api tokens.API, body []byte) int64 {
 	return countMedia(api, treeOf(d), "")
 }
 
+var addresses = []string{"image_url", "audio_url", "video_url"}
+
 func countMedia(api tokens.API, v any, member string) (n int64) {
 	if l, ok := v.(list); ok {
 		for _, e := range l {
@@ -253,8 +261,7 @@ func countMedia(api tokens.API, v any, member string) (n int64) {
 	o, _ := v.(object)
 	texts := make(map[string]string)
 	for _, m := range o {
-		isText := slices.Contains([]string{"tools", "functions", "response_format", "metadata", "schema", "input_schema",
-			"arguments"}, m.key)
+		isText := slices.Contains([]string{"parameters", "schema", "input_schema", "arguments", "metadata"}, m.key)
 		if isText || m.key == "input" && api == tokens.Messages {
 			continue
 		}
@@ -266,6 +273,10 @@ func countMedia(api tokens.API, v any, member string) (n int64) {
 			m.key) && isDataURL(text):
 			mediaType, data, _ := strings.Cut(strings.TrimPrefix(text, "data:"), ";base64,")
 			if !strings.HasPrefix(strings.ToLower(mediaType)+"/", "text/") && isBase64(data) {
+				n++
+			}
+		case len(text) >= 256 && (slices.Contains(addresses, m.key) || m.key == "url" && slices.Contains(addresses, member)):
+			if isBase64(text) {
 				n++
 			}
 		default:
