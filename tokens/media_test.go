@@ -39,8 +39,8 @@ var media = []struct {
 	{tokens.Responses, `{"type":"input_image","image_url":"data:image/webp;base64,DATA"}`, 5000},
 	{tokens.Responses, `{"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,DATA"}`, 25_000},
 	{tokens.Responses, `{"type":"image_generation_call","result":"DATA"}`, 5000},
-	{tokens.Responses, `{"tools":[{"type":"image_generation","input_image_mask":{"image_url":"data:image/png;base64,DATA"}},` +
-		`{"type":"function","parameters":{"url":"data:image/png;base64,A"}}]}`, 5000},
+	{tokens.Responses, `{"tools":[{"type":"image_generation","input_image_mask":{"image_url":` +
+		`"data:image/png;base64,DATA"}},{"type":"function","parameters":{"url":"data:image/png;base64,A"}}]}`, 5000},
 	{tokens.Responses, `{"tools":[{"skills":[{"source":{"type":"base64","media_type":"application/zip","data":"DATA"` +
 		`}}]}]}`, 25_000},
 	{tokens.Responses, `{"type":"computer_call_output","output":{"type":"computer_screenshot","image_url":` +
