@@ -87,7 +87,7 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		`core: rule "plan": limit: both Limit and LimitFor are set`,
 		`core: rule "unset": limit: limit is not set`,
 		`core: rule "policy": on failure: must be`,
-		`core: rule "unit": unit: must be Requests, ContentBytes, Tokens, InputTokens or OutputTokens (got 7)`,
+		`core: rule "unit": unit: must be Requests, ContentBytes, Tokens, InputTokens, OutputTokens or Money (got 7)`,
 		`core: rule "b": scope: "shared" is also the scope of rule "a"`,
 		`core: rule "when": key: is nil`,
 		`core: rule "scoped": scope: must be printable ASCII`,

@@ -61,7 +61,8 @@ type Rule[R any] struct {
 	Cost func(R) int64
 
 	// Unit tells clients what the units are. If Cost returns bytes, set ContentBytes; if it returns
-	// tokens of a language model, Tokens, InputTokens or OutputTokens. Zero: Requests.
+	// tokens of a language model, Tokens, InputTokens or OutputTokens; if it returns a price, Money.
+	// Zero: Requests.
 	Unit Unit
 
 	// OnFailure says what happens if the backend fails. If Key, LimitFor or Cost fails, no key can
@@ -136,6 +137,9 @@ const (
 	InputTokens
 	// OutputTokens: a unit is a token that a language model writes.
 	OutputTokens
+	// Money: a unit is an amount of money, such as a millionth of a dollar. The draft does not
+	// register it.
+	Money
 	// ConcurrentRequests: a unit is a request in flight. Rules with a [limits.Concurrent] limit
 	// have it by themselves; do not set it.
 	ConcurrentRequests
@@ -146,11 +150,11 @@ const (
 )
 
 var unitNames = [...]string{Requests: "requests", ContentBytes: "content-bytes", Tokens: "tokens",
-	InputTokens: "input-tokens", OutputTokens: "output-tokens",
+	InputTokens: "input-tokens", OutputTokens: "output-tokens", Money: "money",
 	ConcurrentRequests: "concurrent-requests", DistinctValues: "distinct-values"}
 
 // String returns the name that the draft registers, such as "content-bytes". The draft does not
-// register those of tokens and of DistinctValues, such as "input-tokens".
+// register those of tokens, Money and DistinctValues, such as "input-tokens".
 func (u Unit) String() string {
 	if int(u) < len(unitNames) {
 		return unitNames[u]
@@ -202,9 +206,9 @@ func (rule *Rule[R]) validate() error {
 		errs = append(errs, fmt.Errorf("on failure: must be FallBack, FailOpen or FailClosed (got %d)",
 			rule.OnFailure))
 	}
-	if rule.Unit > OutputTokens {
-		errs = append(errs, fmt.Errorf("unit: must be Requests, ContentBytes, Tokens, InputTokens "+
-			"or OutputTokens (got %d)", rule.Unit))
+	if rule.Unit > Money {
+		errs = append(errs, fmt.Errorf("unit: must be Requests, ContentBytes, Tokens, InputTokens, "+
+			"OutputTokens or Money (got %d)", rule.Unit))
 	} else if rule.Unit != Requests && rule.holds() {
 		errs = append(errs, errors.New(
 			"unit: a concurrency limit counts concurrent requests: remove Unit"))

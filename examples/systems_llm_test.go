@@ -200,3 +200,16 @@ func TestTheGatewayEndsWithTheBudgetOfTheMonth(t *testing.T) {
 	}
 	complete(t, url, "trial", "xx", 1).want(t, http.StatusOK)
 }
+
+func TestATenantAsksForWhatIsLeft(t *testing.T) {
+	onBoth(t, "llm", func(t *testing.T, url string) {
+		complete(t, url, "pro", "to be", 40).want(t, http.StatusOK)
+		a := send(t, "GET", url+"/rate_limit", "", "Authorization", "Bearer k-pro")
+		for _, want := range []string{`"requests":{"limit":600,"used":1,`, `"tokens":{"limit":100000,"used":4,`,
+			`"budget":{"limit":1000000000,"used":80,`, `"unit":"tokens"`, `"unit":"money"`} {
+			if a.StatusCode != http.StatusOK || !strings.Contains(a.body, want) {
+				t.Errorf("%d: %s, want %s in it", a.StatusCode, a.body, want)
+			}
+		}
+	})
+}

@@ -264,7 +264,8 @@ func TestTheUnitOfAPolicyFitsItsLimit(t *testing.T) {
 			"a distinct limit counts values: remove Unit (got content-bytes)"},
 		{perMinute.Limit, core.OutputTokens, ""},
 		{uploads.Limit, core.Tokens, "a concurrency limit counts concurrent requests: remove Unit (got tokens)"},
-		{perMinute.Limit, 7, "must be Requests, ContentBytes, Tokens, InputTokens or OutputTokens (got 7)"},
+		{perMinute.Limit, core.Money, ""},
+		{perMinute.Limit, 8, "must be Requests, ContentBytes, Tokens, InputTokens, OutputTokens or Money (got 8)"},
 	} {
 		_, err := headers.New(headers.Options{}, []published{{Name: "p", Limit: tt.limit, Unit: tt.unit}})
 		switch {

@@ -43,10 +43,10 @@ const (
 	// OpenAI is x-ratelimit-limit-requests, -remaining- and -reset-, and the same of -tokens, as
 	// https://platform.openai.com/docs/guides/rate-limits documents them. The reset is a duration,
 	// such as 6m0s or 20ms, until the limit is whole again. The Unit of a rule says which fields it
-	// has: core.Requests or core.Tokens. A rule with another Unit has none. Of several rules with
-	// one Unit the fields show the one that binds. Denials also have Retry-After-Ms, the wait in
-	// milliseconds, or X-Should-Retry: false if they have no Retry-After. The SDKs of OpenAI and
-	// Anthropic obey both.
+	// has: core.Requests or core.Tokens. A rule with another Unit, such as core.Money, has none. Of
+	// several rules with one Unit the fields show the one that binds. Denials also have
+	// Retry-After-Ms, the wait in milliseconds, or X-Should-Retry: false if they have no Retry-After.
+	// The SDKs of OpenAI and Anthropic obey both.
 	OpenAI
 
 	// Anthropic is anthropic-ratelimit-requests-limit, -remaining and -reset, and the same of

@@ -112,7 +112,7 @@ func (s *source) limiter(t *testing.T) ([]published, *core.Outcome) {
 			p.Limit = actual[0].Limit
 		}
 		if s.chance() && !p.Limit.Algorithm().Holds() {
-			p.Unit = core.Unit(s.below(int64(core.OutputTokens) + 1))
+			p.Unit = core.Unit(s.below(int64(core.Money) + 1))
 		}
 		actual = append(actual, p)
 		if s.below(4) == 1 {

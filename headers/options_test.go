@@ -56,7 +56,7 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		`headers: rule "default": name: must be unique (got "default" more than once)`,
 		`headers: rule "": name: must be one or more characters of printable ASCII (got "")`,
 		`headers: rule "tab\t": name: must be one or more characters of printable ASCII (got "tab\t")`,
-		`headers: rule "bad": unit: must be Requests, ContentBytes, Tokens, InputTokens or OutputTokens (got 9)`,
+		`headers: rule "bad": unit: must be Requests, ContentBytes, Tokens, InputTokens, OutputTokens or Money (got 9)`,
 		`headers: rule "bad": limit: units of a fixed-window must be 1 to 1000000000 (got 0)`,
 		`headers: rule "bad": limit: period must be positive (got -1s)`,
 	}

@@ -96,8 +96,8 @@ func (p *policy) validateUnit() error {
 		return errors.New("only a distinct limit counts values: remove Unit or " +
 			"use limits.Distinct")
 	case p.unit > core.DistinctValues:
-		return fmt.Errorf("must be Requests, ContentBytes, Tokens, InputTokens or OutputTokens "+
-			"(got %d)", p.unit)
+		return fmt.Errorf("must be Requests, ContentBytes, Tokens, InputTokens, OutputTokens or "+
+			"Money (got %d)", p.unit)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ var ruleObject = object[rule]{"rule", []field[rule]{
 var (
 	unitWords = []string{
 		core.Requests: "requests", core.ContentBytes: "content-bytes", core.Tokens: "tokens",
-		core.InputTokens: "input-tokens", core.OutputTokens: "output-tokens",
+		core.InputTokens: "input-tokens", core.OutputTokens: "output-tokens", core.Money: "money",
 	}
 	failureWords = []string{
 		core.FallBack: "fall-back", core.FailOpen: "open", core.FailClosed: "closed",

@@ -60,7 +60,7 @@ func (s *slowly) observe(_ context.Context, _ request, o core.Outcome) {
 		}
 		if o.Allowed() && d.Allowed && d.Source.Counted() && d.Cost > 0 {
 			rule.units += d.Cost
-			if d.Mode() == core.Enforce && 5*d.Remaining <= d.Limit().Burst() {
+			if 5*d.Remaining <= d.Limit().Burst() {
 				rule.near++
 			}
 		}

@@ -405,6 +405,7 @@ func ExampleSeries() {
 	// weir_rule_units_total [jobs per-client] 2
 	// weir_rule_units_total [jobs tomorrow] 1
 	// weir_rule_near_limit_total [jobs per-client] 1
+	// weir_rule_near_limit_total [jobs tomorrow] 1
 	// weir_backend_duration_seconds [redis reset success] 1 calls
 }
 
@@ -432,7 +433,7 @@ func ExampleRuleSnapshot() {
 	}
 	// Output:
 	// per-client enforce 2 units, 3 denied, 1 near the limit
-	// tomorrow shadow 1 units, 0 denied, 0 near the limit
+	// tomorrow shadow 1 units, 0 denied, 1 near the limit
 }
 
 // What the shadow of tomorrow's limit would have denied.

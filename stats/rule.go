@@ -203,7 +203,7 @@ func (r *rule) snapshot(state core.RuleState, inForce bool, requests *Requests) 
 		if k.took() && source.Counted() {
 			shot.Units += n
 		}
-		if k.near() && !shadow {
+		if k.near() {
 			shot.NearLimit += n
 		}
 		if k == deniedMost || k == aloneDenied && !shadow && source.Counted() {

@@ -99,7 +99,7 @@ type RuleSnapshot struct {
 	Failures Failures
 
 	Binding   int64 // denied requests whose [core.Outcome.BindingRule] this is
-	NearLimit int64 // requests that took units and left at most a fifth of the limit
+	NearLimit int64 // requests that took units and left at most a fifth; of a shadow, too
 	Units     int64 // taken by allowed requests, before their ends
 
 	Delay       Histogram // waits of requests in a leaky queue

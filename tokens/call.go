@@ -1,34 +1,25 @@
 package tokens
 
 import (
+	"cmp"
 	"context"
 	"mime"
 	"net/http"
 	"slices"
 	"strings"
 
-	"github.com/weir-go/weir/internal/ground/arith"
 	"github.com/weir-go/weir/nethttp"
 )
-
-// Usage is how many tokens a request has used. All numbers are 0 or more.
-type Usage struct {
-	Input       int64 // all tokens of the prompt
-	Cached      int64 // those of Input that were read from a cache
-	CacheWrites int64 // those of Input that were written to a cache
-	Output      int64 // all tokens of the answer
-	Reasoning   int64 // those of Output that were thoughts, if the answer tells
-}
 
 // Call is one request to a model. [Meter.Estimate] returns it with its estimate; Answer and Write
 // let it read the answer. Tokens and Money are what it costs, as far as is known: first the
 // estimate, at the end what was used. A Call is not safe for concurrent use.
 type Call struct {
+	meter    *Meter
 	model    string
-	price    Price
 	priced   bool
-	byText   bool
 	estimate Usage
+	parts    estimate
 	status   int // of the answer; 0: none yet
 	answer   answer
 
@@ -38,6 +29,10 @@ type Call struct {
 
 // Model returns the model that the request names, or "".
 func (c *Call) Model() string { return c.model }
+
+// Explain returns a sentence that says what the estimate consists of, the largest part first: for a
+// client whose request costs more than its limit ever allows.
+func (c *Call) Explain() string { return c.parts.String() }
 
 // Answer begins the answer, or another one after a retry; the last one counts. Informational
 // statuses are ignored. header says whether the answer is JSON or an event stream; nil is neither.
@@ -55,7 +50,7 @@ func (c *Call) Answer(status int, header http.Header) {
 		c.answer.form = document
 	case "text/event-stream":
 		c.answer.form = events
-		c.answer.json.text = c.byText
+		c.answer.json.text = c.meter.config.CountText
 	}
 }
 
@@ -74,54 +69,74 @@ func (c *Call) Write(p []byte) (int, error) {
 }
 
 // Usage returns what the request has used, as far as the answer has told, and the estimate for the
-// rest. A usage whose numbers are all 0 tells nothing. An answer with status 400 or above has used
-// nothing.
+// rest. A usage whose numbers are all 0 tells nothing, and an input of 0 is not told. An answer with
+// status 400 or above has used nothing.
 func (c *Call) Usage() Usage {
+	own, b := c.read()
+	return own.plus(b.advice)
+}
+
+// read returns what the model of the request has used, and what the answer has told.
+func (c *Call) read() (own Usage, b bill) {
 	if c.status >= 400 {
-		return Usage{}
+		return Usage{}, bill{}
 	}
-	u, told := c.estimate, c.answer.json.told.counted()
-	read, written := told.of(cacheRead), told.of(cacheWrite)
+	own, b = c.estimate, c.answer.json.told()
+	if b.hasInput {
+		in, out := b.input, own.Output
+		own = in
+		own.Output = out
+	}
+	own.Calls = b.calls
 	switch {
-	case told.known(prompt): // LiteLLM tells read and written also of a prompt that includes them
-		u.Input = max(told.of(prompt), told.of(input))
-		u.Cached = min(u.Input, max(told.of(cached), read))
-	case told.known(input):
-		u.Input = arith.Sum(told.of(input), arith.Sum(read, written))
-		u.Cached = min(u.Input, arith.Sum(told.of(cached), read))
-	}
-	if told.hasInput() {
-		u.CacheWrites = min(u.Input-u.Cached, written)
-	}
-	switch {
-	case told.known(output):
+	case b.hasOutput:
 		// Gemini and others leave reasoning out of completion_tokens, and only the total has it.
-		u.Output = max(told.of(output), told.of(total)-u.Input)
-		u.Reasoning = min(u.Output, told.of(reasoning))
-	case c.byText && c.answer.form == events:
-		u.Output = c.answer.text()
+		own.Output = 0
+		rest := b.total - own.Input
+		own = own.with(b.output, func(a, o int64) int64 { return a + o }) // of which one is 0
+		own.Output = max(own.Output, rest)
+	case c.meter.config.CountText && c.answer.form == events:
+		own.Output = c.answer.text()
 	}
-	return u
+	own = own.plus(b.others)
+	own.Tier = b.tierOf()
+	return own, b
 }
 
 // Tokens returns the input and the output of Usage together. It is a Cost for rules of package
 // core whose requests are Calls.
-func (c *Call) Tokens() int64 {
-	u := c.Usage()
-	return arith.Sum(u.Input, u.Output)
-}
+func (c *Call) Tokens() int64 { return c.Usage().tokens() }
 
 // Money returns the price of Usage, rounded up to a whole unit. An estimate takes the dearest kind
-// of input. The result is −1 if the meter has no Prices.
+// of input and of output, and the dearest tier. What another model has used that the answer names
+// costs its price; if it has none, the dearest of all. The result is −1 if the meter has no Prices.
 func (c *Call) Money() int64 {
-	told := c.answer.json.told.counted()
-	switch {
-	case !c.priced:
+	if !c.priced {
 		return -1
-	case told.hasInput():
-		return c.price.cost(c.Usage())
 	}
-	return c.price.atMost().cost(c.Usage())
+	own, b := c.read()
+	price, ok := c.meter.config.Prices[b.served]
+	if b.served == "" {
+		price = c.meter.config.Prices[c.model]
+	} else if !ok {
+		price = c.meter.dearest
+	}
+	longest := cmp.Or(b.longest, own.Input)
+	if b.hasInput {
+		price = price.of(own.Tier, longest)
+	} else {
+		price = price.atMost(longest)
+	}
+	var total sum
+	total.add(price, own)
+	if b.advice != (Usage{}) {
+		price, ok := c.meter.config.Prices[b.adviser]
+		if !ok {
+			price = c.meter.dearest
+		}
+		total.add(price.of(own.Tier, b.advice.Input), b.advice)
+	}
+	return total.units()
 }
 
 // charge is a rule that has charged a call.
@@ -154,7 +169,7 @@ func (c *Call) charge(rule string, money bool) int64 {
 
 // unanswered returns c as it is before an answer: the answer of another try says nothing about it.
 func (c *Call) unanswered() *Call {
-	return &Call{price: c.price, priced: c.priced, estimate: c.estimate}
+	return &Call{meter: c.meter, model: c.model, priced: c.priced, estimate: c.estimate}
 }
 
 func (c *Call) measure(money bool) int64 {

@@ -18,16 +18,18 @@
 //
 // # Estimates
 //
-// A request is charged a token for each four bytes of its body, and the output that it asks for,
-// for each of its choices. If no estimate is too low, no limit is ever exceeded. If one was, the
-// difference is charged at the end. Tokens of numbers and of some languages are shorter than four
-// bytes, and a body may name content that is elsewhere, such as images: see [Config].Count. For
-// requests that name no maximum there is [Config].Output.
+// A request is charged a token for each four bytes of text in its body, a fixed number for each
+// picture or other file that it has in base64, and the output that it asks for, for each of its
+// choices. If no estimate is too low, no limit is ever exceeded. If one was, the difference is
+// charged at the end. Tokens of numbers and of some languages are shorter than four bytes, and a
+// body may name content that is elsewhere: see [Config].Count and [Config].Media. For requests that
+// name no maximum there is [Config].Output.
 //
 // # Usage
 //
 // A Call reads answers in JSON and event streams. It knows the usage of OpenAI's chat completions
-// and responses, and of Anthropic's messages. Numbers that an answer does not tell keep their
+// and responses, of Anthropic's messages, and of services that speak like them: docs/tokens.md has a
+// table of their fields. Numbers that an answer does not tell keep their
 // estimates: the output of a stream that breaks off or whose client leaves, and all numbers of a
 // compressed answer, of a usage of zeros, and of chat completions in a stream without
 // stream_options.include_usage. An error, status 400 and above, has used nothing.

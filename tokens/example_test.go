@@ -65,8 +65,8 @@ func ExampleConfig() {
 		panic(err)
 	}
 	call, err := meter.Estimate(tokens.Messages, []byte(`{"messages":"Hi"}`))
-	fmt.Println(call.Usage(), err)
-	// Output: {17 0 0 16384 0} <nil>
+	fmt.Println(call.Usage().Input, call.Usage().Output, err)
+	// Output: 17 16384 <nil>
 }
 
 func ExampleNew() {
@@ -201,17 +201,31 @@ func ExampleCall() {
 	// Output: estimated 125 used 11
 }
 
+// A request that costs more than its limit ever allows is explained to its client.
+func ExampleCall_Explain() {
+	call, err := tokens.MustNew(tokens.Config{}).Estimate(tokens.Responses, []byte(`{"input":[{"type":"input_image",`+
+		`"image_url":"data:image/png;base64,iVBORw0KGgo="}],"max_output_tokens":100000}`))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(call.Explain())
+	// Output:
+	// It may use 105019 tokens: 100000 of output (max_output_tokens), 5000 of a picture and 19 of text.
+}
+
 func ExampleUsage() {
 	call, err := tokens.MustNew(tokens.Config{}).Estimate(tokens.Responses, []byte(`{"max_output_tokens":500}`))
 	if err != nil {
 		panic(err)
 	}
-	fmt.Printf("%+v\n", call.Usage())
+	estimate := call.Usage()
+	fmt.Println(estimate.Input, estimate.Output)
 	call.Answer(http.StatusOK, http.Header{"Content-Type": {"application/json"}})
 	io.WriteString(call, `{"usage":{"input_tokens":40,"input_tokens_details":{"cached_tokens":30},`+
 		`"output_tokens":87,"output_tokens_details":{"reasoning_tokens":64}}}`)
-	fmt.Printf("%+v\n", call.Usage())
+	used := call.Usage()
+	fmt.Println(used.Input, used.Cached, used.Output, used.Reasoning)
 	// Output:
-	// {Input:7 Cached:0 CacheWrites:0 Output:500 Reasoning:0}
-	// {Input:40 Cached:30 CacheWrites:0 Output:87 Reasoning:64}
+	// 7 500
+	// 40 30 87 64
 }

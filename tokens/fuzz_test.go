@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +23,9 @@ import (
 func FuzzAnswer(f *testing.F) {
 	for _, a := range answers {
 		f.Add([]byte(a.text), a.media == stream, a.byText, uint64(1))
+	}
+	for _, s := range services {
+		f.Add([]byte(s.text), false, false, uint64(4))
 	}
 	f.Add([]byte(`{"usage":{"prompt_tokens":1},"usage":{"prompt_tokens":2,"completion_tokens":3}}`), false, false,
 		uint64(2))
@@ -96,7 +101,7 @@ func passed(t *testing.T, media string, pieces [][]byte) []byte {
 func readSlowly(answer []byte, byText bool) tokens.Usage {
 	d := json.NewDecoder(bytes.NewReader(answer))
 	d.UseNumber()
-	told, text := make(map[string]int64), 0
+	text := 0
 	var path []string // names of members, and "[]" for arrays
 	last, isKey := "", false
 	var objects []bool
@@ -126,20 +131,15 @@ func readSlowly(answer []byte, byText bool) tokens.Usage {
 			} else if inDelta && !slices.Contains([]string{"type", "role", "id", "signature"}, last) {
 				text += lengthOf(d, answer)
 			}
-		case json.Number:
-			if n, ok := new(big.Int).SetString(v.String(), 10); ok && !strings.HasPrefix(v.String(), "-") {
-				number := int64(math.MaxInt64 - 1)
-				if n.IsInt64() {
-					number = min(n.Int64(), number)
-				}
-				told[at] = max(told[at], number+1)
-			}
 		}
 		if value && len(objects) > 0 {
 			isKey = objects[len(objects)-1]
 		}
 	}
-	return usageOf(told, (text+3)/4, byText)
+	d = json.NewDecoder(bytes.NewReader(answer))
+	d.UseNumber()
+	s := slow{value: treeOf(d)}
+	return s.usage((text+3)/4, byText)
 }
 
 // lengthOf returns the length of the string that d has just read, as it is written.
@@ -148,52 +148,344 @@ func lengthOf(d *json.Decoder, answer []byte) int {
 	return end - 1 - bytes.LastIndexByte(answer[:end], '"')
 }
 
-func usageOf(told map[string]int64, text int, byText bool) tokens.Usage {
-	find := func(paths ...string) (n int64) {
-		for _, path := range paths {
-			n = max(n, told[path+"."])
-		}
-		return n
+type (
+	object []member
+	list   []any
+)
+
+// treeOf returns a value with all members, those that are there twice, too.
+func treeOf(d *json.Decoder) any {
+	token, err := d.Token()
+	if err != nil {
+		panic(err)
 	}
-	sum := func(a, b int64) int64 { return int64(min(uint64(a)+uint64(b), math.MaxInt64)) }
-	u, all := estimated, []string{"usage.", "response.usage.", "message.usage."}
-	under := func(prefixes []string, names ...string) (paths []string) {
-		for _, prefix := range prefixes {
-			for _, name := range names {
-				paths = append(paths, prefix+name)
+	switch token {
+	case json.Delim('{'):
+		o := object{}
+		for d.More() {
+			key, _ := d.Token()
+			o = append(o, member{key.(string), treeOf(d)})
+		}
+		d.Token()
+		return o
+	case json.Delim('['):
+		l := list{}
+		for d.More() {
+			l = append(l, treeOf(d))
+		}
+		d.Token()
+		return l
+	}
+	return token
+}
+
+// all returns the values at a path below v, in their order.
+func all(v any, path ...string) (found []any) {
+	if len(path) == 0 {
+		return []any{v}
+	}
+	switch v := v.(type) {
+	case object:
+		for _, m := range v {
+			if m.key == path[0] && path[0] != "[]" {
+				found = append(found, all(m.value, path[1:]...)...)
 			}
 		}
-		return paths
+	case list:
+		for _, e := range v {
+			if path[0] == "[]" {
+				found = append(found, all(e, path[1:]...)...)
+			}
+		}
 	}
-	details := []string{"prompt_tokens_details.", "input_tokens_details.", "completion_tokens_details.",
-		"output_tokens_details."}
-	if find(slices.Concat(
-		under(all, "prompt_tokens", "input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "total_tokens"),
-		under(all[:2], "completion_tokens", "output_tokens"),
-		under(under(all[:2], details...), "cached_tokens", "reasoning_tokens"))...) <= 1 {
-		told = nil // all are 0
+	return found
+}
+
+// told returns the largest number at the paths below v, or −1.
+func toldAt(v any, paths ...string) (most int64) {
+	most = -1
+	for _, path := range paths {
+		for _, n := range all(v, strings.Split(path, ".")...) {
+			if n, ok := numberOf(n); ok {
+				most = max(most, n)
+			}
+		}
 	}
-	read := max(0, find(under(all, "cache_read_input_tokens")...)-1)
-	writes := max(0, find(under(all, "cache_creation_input_tokens")...)-1)
-	prompt, input := find(under(all, "prompt_tokens")...), find(under(all, "input_tokens")...)
-	cached := max(0, find(under(under(all[:2], details...), "cached_tokens")...)-1)
-	if prompt > 0 {
-		u.Input = max(prompt, input) - 1
-		u.Cached = min(u.Input, max(cached, read))
-	} else if input > 0 {
-		u.Input = sum(input-1, sum(read, writes))
-		u.Cached = min(u.Input, sum(cached, read))
+	return most
+}
+
+// numberOf returns a number or a text that is one, rounded up.
+func numberOf(v any) (int64, bool) {
+	var text string
+	switch v := v.(type) {
+	case json.Number:
+		text = v.String()
+	case string:
+		text = v
+	default:
+		return 0, false
 	}
-	if max(prompt, input) > 0 {
-		u.CacheWrites = min(u.Input-u.Cached, writes)
+	if len(text) > 48 {
+		return math.MaxInt64 - 1, strings.Trim(text[:48], "0123456789") == ""
 	}
-	if n := find(under(all[:2], "completion_tokens", "output_tokens")...); n > 0 {
-		u.Output = max(n-1, find(under(all, "total_tokens")...)-1-u.Input)
-		u.Reasoning = min(u.Output, max(0, find(under(under(all[:2], details...), "reasoning_tokens")...)-1))
+	if !regexp.MustCompile(`^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$`).MatchString(text) {
+		return 0, false
+	}
+	n, ok := new(big.Rat).SetString(text)
+	if !ok {
+		panic(text)
+	}
+	q, r := new(big.Int).QuoRem(n.Num(), n.Denom(), new(big.Int))
+	if r.Sign() > 0 {
+		q.Add(q, big.NewInt(1))
+	}
+	if !q.IsInt64() {
+		return math.MaxInt64 - 1, true
+	}
+	return min(q.Int64(), math.MaxInt64-1), true
+}
+
+func add(a, b int64) int64 { return int64(min(uint64(a)+uint64(b), math.MaxInt64)) }
+
+// slow reads a usage without state, as the guide says it.
+type slow struct {
+	value               any
+	u                   tokens.Usage
+	hasInput, hasOutput bool
+	total               int64
+	others, advice      tokens.Usage
+}
+
+// both returns the paths below the details of the input or the output.
+func both(of, name string) []string {
+	if of == "input" {
+		return []string{"prompt_tokens_details." + name, "input_tokens_details." + name}
+	}
+	return []string{"completion_tokens_details." + name, "output_tokens_details." + name}
+}
+
+// inputOf returns the input in a usage, whose parts may be more than the whole.
+func inputOf(v any) (u tokens.Usage, known bool) {
+	zero := func(paths ...string) int64 { return max(0, toldAt(v, paths...)) }
+	prompt, input := toldAt(v, "prompt_tokens"), toldAt(v, "input_tokens")
+	read, made := zero("cache_read_input_tokens"), zero("cache_creation_input_tokens")
+	u.Cached = zero(append(both("input", "cached_tokens"), "cached_tokens", "prompt_cache_hit_tokens",
+		"num_cached_tokens", "prompt_token_details.cached_tokens")...)
+	within := u.Cached
+	u.CacheWrites = zero(append(both("input", "cache_write_tokens"), "prompt_tokens_details.cache_creation_tokens",
+		"prompt_tokens_details.cache_creation_input_tokens")...)
+	if prompt >= 0 {
+		u.Input, u.Cached, u.CacheWrites = max(prompt, input), max(u.Cached, read), max(u.CacheWrites, made)
+	} else {
+		u.Input = add(max(0, input), add(read, made))
+		u.Cached, u.CacheWrites = add(u.Cached, read), add(u.CacheWrites, made)
+	}
+	if within > u.Input {
+		u.Input = add(u.Input, within)
+	}
+	u.Input = add(u.Input, zero("citation_tokens"))
+	u.HourWrites = zero("cache_creation.ephemeral_1h_input_tokens",
+		"prompt_tokens_details.cache_creation.ephemeral_1h_input_tokens",
+		"prompt_tokens_details.cache_creation_token_details.ephemeral_1h_input_tokens")
+	u.Audio = zero(both("input", "audio_tokens")...)
+	u.Images = add(zero(both("input", "image_tokens")...), zero("prompt_tokens_details.video_tokens"))
+	return bounded(u), max(prompt, input) >= 0
+}
+
+func outputOf(v any) (u tokens.Usage, known bool) {
+	zero := func(paths ...string) int64 { return max(0, toldAt(v, paths...)) }
+	u.Output = zero("completion_tokens", "output_tokens")
+	u.Reasoning = zero(append(both("output", "reasoning_tokens"), "output_tokens_details.thinking_tokens",
+		"reasoning_tokens")...)
+	if u.Reasoning > u.Output {
+		u.Output = add(u.Output, u.Reasoning)
+	}
+	u.AudioOutput = zero(both("output", "audio_tokens")...)
+	u.ImageOutput = zero(both("output", "image_tokens")...)
+	return u, toldAt(v, "completion_tokens", "output_tokens") >= 0
+}
+
+func bounded(u tokens.Usage) tokens.Usage {
+	u.Cached = min(u.Cached, u.Input)
+	u.CacheWrites = min(u.CacheWrites, u.Input-u.Cached)
+	u.HourWrites = min(u.HourWrites, u.CacheWrites)
+	u.Audio = min(u.Audio, u.Input-u.Cached-u.CacheWrites)
+	u.Images = min(u.Images, u.Input-u.Cached-u.CacheWrites-u.Audio)
+	u.Reasoning = min(u.Reasoning, u.Output)
+	u.AudioOutput = min(u.AudioOutput, u.Output-u.Reasoning)
+	u.ImageOutput = min(u.ImageOutput, u.Output-u.Reasoning-u.AudioOutput)
+	return u
+}
+
+// joined returns the numbers of both, joined by f.
+func joined(a, b tokens.Usage, f func(a, b int64) int64) tokens.Usage {
+	x, y := reflect.ValueOf(&a).Elem(), reflect.ValueOf(b)
+	for i := range x.NumField() {
+		if x.Field(i).CanInt() {
+			x.Field(i).SetInt(f(x.Field(i).Int(), y.Field(i).Int()))
+		}
+	}
+	return a
+}
+
+func largest(a, b int64) int64 { return max(a, b) }
+
+func (s *slow) usage(text int, byText bool) tokens.Usage {
+	if o, ok := s.value.(object); ok {
+		for _, m := range o {
+			switch m.key {
+			case "usage":
+				s.report(m.value, true)
+			case "response", "x_groq":
+				s.reports(all(m.value, "usage"), true)
+			case "message":
+				s.reports(all(m.value, "usage"), false)
+			case "choices":
+				s.reports(all(m.value, "[]", "usage"), true)
+			}
+		}
+	}
+	u := estimated
+	if s.hasInput {
+		u = s.u
+		u.Output, u.Reasoning, u.AudioOutput, u.ImageOutput = estimated.Output, 0, 0, 0
+	}
+	u.Calls = s.u.Calls
+	if s.hasOutput {
+		u.Output = max(s.u.Output, s.total-u.Input)
+		u.Reasoning, u.AudioOutput, u.ImageOutput = s.u.Reasoning, s.u.AudioOutput, s.u.ImageOutput
 	} else if byText {
 		u.Output = int64(text)
 	}
+	u = bounded(joined(bounded(joined(bounded(u), s.others, add)), s.advice, add))
+	u.Tier = s.tier()
 	return u
+}
+
+// tier returns the tier of service: the last one that is named, or another speed than the usual one.
+func (s *slow) tier() string {
+	tier, speed := "", ""
+	note := func(to *string, found []any) {
+		for _, v := range found {
+			if v, ok := v.(string); ok && len(v) <= 48 {
+				*to = v
+			}
+		}
+	}
+	o, _ := s.value.(object)
+	for _, m := range o {
+		one := object{m}
+		note(&tier, all(one, "service_tier"))
+		if m.key == "response" {
+			response, _ := m.value.(object)
+			for _, m := range response {
+				note(&tier, all(object{m}, "service_tier"))
+				note(&tier, all(object{m}, "usage", "service_tier"))
+			}
+		}
+		for _, path := range []string{"usage", "message.usage", "x_groq.usage", "choices.[].usage"} {
+			path := strings.Split(path, ".")
+			note(&tier, all(one, append(path, "service_tier")...))
+			note(&speed, all(one, append(path, "speed")...))
+		}
+		note(&speed, all(one, "response", "usage", "speed"))
+	}
+	if speed != "" && speed != "standard" {
+		return speed
+	}
+	return tier
+}
+
+func (s *slow) reports(found []any, ended bool) {
+	for _, v := range found {
+		s.report(v, ended)
+	}
+}
+
+func (s *slow) report(v any, ended bool) {
+	if _, ok := v.(object); !ok {
+		return
+	}
+	in, known := inputOf(v)
+	out, hasOutput := outputOf(v)
+	if !ended {
+		out, hasOutput = tokens.Usage{}, false
+	}
+	var runs, others, advice tokens.Usage
+	served, advised, longest := false, false, int64(0)
+	if lists := all(v, "iterations"); len(lists) > 0 {
+		lists = slices.DeleteFunc(lists, func(l any) bool { _, ok := l.(list); return !ok })
+		for _, e := range all(append(lists, nil)[max(0, len(lists)-1)], "[]") {
+			if _, ok := e.(object); !ok {
+				continue
+			}
+			in, _ := inputOf(e)
+			out, _ := outputOf(e)
+			if !ended {
+				out = tokens.Usage{}
+			}
+			u, kind, model := bounded(joined(in, out, add)), "", ""
+			for _, k := range all(e, "type") {
+				if k, ok := k.(string); ok && len(k) <= 48 {
+					kind = k
+				}
+			}
+			for _, m := range all(e, "model") {
+				if m, ok := m.(string); ok && len(m) <= 48 {
+					model = m
+				}
+			}
+			switch kind {
+			case "message":
+				runs = bounded(joined(runs, u, add))
+			case "compaction":
+				others = bounded(joined(others, u, add))
+			case "fallback_message":
+				served = model != ""
+			case "advisor_message":
+				advice, advised = bounded(joined(advice, u, add)), model != ""
+				continue
+			default:
+				continue
+			}
+			longest = max(longest, u.Input)
+		}
+	}
+	if in.Input == 0 && out == (tokens.Usage{}) && longest == 0 {
+		return
+	}
+	if !served && add(runs.Input, runs.Output) > add(in.Input, out.Output) {
+		in, out = runs, runs
+		in.Output, in.Reasoning, in.AudioOutput, in.ImageOutput = 0, 0, 0, 0
+		out = tokens.Usage{Output: out.Output, Reasoning: out.Reasoning, AudioOutput: out.AudioOutput,
+			ImageOutput: out.ImageOutput}
+	}
+	if known && in.Input > 0 || longest > 0 {
+		output := tokens.Usage{Output: s.u.Output, Reasoning: s.u.Reasoning, AudioOutput: s.u.AudioOutput,
+			ImageOutput: s.u.ImageOutput, Calls: s.u.Calls}
+		if !s.hasInput || in.Input > s.u.Input {
+			s.u, s.hasInput = joined(in, output, largest), true
+		} else if in.Input == s.u.Input {
+			input := s.u
+			input.Output, input.Reasoning, input.AudioOutput, input.ImageOutput = 0, 0, 0, 0
+			s.u = joined(bounded(joined(input, in, largest)), output, largest)
+		}
+	}
+	if hasOutput || longest > 0 {
+		s.u, s.hasOutput = joined(s.u, out, largest), true
+	}
+	s.u.Calls = max(s.u.Calls, toldAt(v, "server_tool_use.web_search_requests",
+		"server_tool_use_details.web_search_requests",
+		"prompt_tokens_details.web_search_requests", "num_search_queries", "num_server_side_tools_used"))
+	if ended {
+		s.total = max(s.total, toldAt(v, "total_tokens"))
+	}
+	if add(others.Input, others.Output) >= add(s.others.Input, s.others.Output) {
+		s.others = others
+	}
+	if advised && add(advice.Input, advice.Output) >= add(s.advice.Input, s.advice.Output) {
+		s.advice = advice
+	}
 }
 
 // FuzzEstimate compares the estimate with what encoding/json finds in the request.

@@ -11,6 +11,8 @@ import (
 	"net/textproto"
 	"strings"
 	"sync/atomic"
+
+	"github.com/weir-go/weir/internal/http/gate"
 )
 
 // handler is the handler that [Meter.Handler] returns.
@@ -75,7 +77,8 @@ func isUTF8(h http.Header) bool {
 // withCall returns r with the body that was read and its call.
 func withCall(r *http.Request, call *Call, body []byte) *http.Request {
 	call.outer = callOf(r.Context())
-	r = r.WithContext(context.WithValue(r.Context(), callKey{}, call))
+	ctx := context.WithValue(r.Context(), callKey{}, call)
+	r = r.WithContext(gate.WithCause(ctx, call.Explain))
 	r.Header = r.Header.Clone() // outer handlers keep theirs
 	r.Header.Set("Accept-Encoding", "identity")
 	r.Header.Del("Upgrade")

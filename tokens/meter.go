@@ -47,10 +47,16 @@ type Config struct {
 	// or one of 0. The limits are exact only if the models write no more. 0: 4096.
 	Output int64
 
-	// Count counts the input tokens of a request by its body, which it must not change. A negative
-	// number means one token a byte, which is never too low for text. nil: a token for each four
-	// bytes, rounded up.
+	// Count counts the input tokens of a request by its body, which it must not change. The body has
+	// empty texts in place of pictures and other media in base64. A negative number means one token
+	// a byte, which is never too low for text. nil: a token for each four bytes, rounded up.
 	Count func(body []byte) int64
+
+	// Media counts the input tokens of a picture, a recording, a video or another file that a body
+	// has in base64. mediaType is that of the body, such as "image/png", or ""; data is what stands
+	// there. A negative number means what nil does. nil: a fixed number, 5000 for a picture, 10,000
+	// for a recording, 80,000 for a video, and 25,000 for another file.
+	Media func(mediaType string, data []byte) int64
 
 	// CountText lets an event stream that ends without its usage cost the text that it has shown,
 	// instead of the estimated output: a token for each four bytes of an event, rounded up. Clients
@@ -76,7 +82,10 @@ const (
 
 // Meter estimates what requests use, and reads what answers have used. It is safe for concurrent
 // use.
-type Meter struct{ config Config }
+type Meter struct {
+	config  Config
+	dearest Price // of all models, tiers and lengths
+}
 
 // New returns a meter. The error reports every mistake in config.
 func New(config Config) (*Meter, error) {
@@ -88,21 +97,24 @@ func New(config Config) (*Meter, error) {
 		}
 	}
 	for _, model := range slices.Sorted(maps.Keys(config.Prices)) {
-		p := config.Prices[model]
-		check(p.Input, "price of %.30q: input", model)
-		check(p.Cached, "price of %.30q: cached", model)
-		check(p.CacheWrites, "price of %.30q: cache writes", model)
-		check(p.Output, "price of %.30q: output", model)
+		config.Prices[model].check(func(n int64, field string) {
+			check(n, "price of %.30q: %s", model, field)
+		})
 	}
 	check(config.Output, "output")
 	check(config.MaxBody, "max body")
 	if err := errors.Join(mistakes...); err != nil {
 		return nil, err
 	}
-	config.Prices = maps.Clone(config.Prices)
-	config.Output = cmp.Or(config.Output, defaultOutput)
-	config.MaxBody = cmp.Or(config.MaxBody, defaultMaxBody)
-	return &Meter{config}, nil
+	m := &Meter{config: config}
+	m.config.Prices = maps.Clone(config.Prices)
+	for model, price := range m.config.Prices {
+		m.config.Prices[model] = price.clone()
+		m.dearest = m.dearest.or(price.ever())
+	}
+	m.config.Output = cmp.Or(config.Output, defaultOutput)
+	m.config.MaxBody = cmp.Or(config.MaxBody, defaultMaxBody)
+	return m, nil
 }
 
 // MustNew is [New] for package variables. It panics if config has a mistake.
@@ -123,26 +135,12 @@ func (m *Meter) Estimate(api API, body []byte) (*Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	price, known := m.config.Prices[asked.model]
+	_, known := m.config.Prices[asked.model]
 	if !known && len(m.config.Prices) > 0 {
 		return nil, errors.New("the model is not offered here: ask for another one")
 	}
-	input := int64(-1)
-	if m.config.Count != nil {
-		if input = m.config.Count(body); input < 0 {
-			input = int64(len(body))
-		}
-	} else {
-		input = quarter(int64(len(body)))
-	}
-	output := cmp.Or(asked.output, m.config.Output)
-	return &Call{
-		model:    asked.model,
-		price:    price,
-		priced:   known,
-		estimate: Usage{Input: input, Output: product(output, asked.choices)},
-		byText:   m.config.CountText,
-	}, nil
+	e := newEstimate(&m.config, api, body, asked)
+	return &Call{meter: m, model: asked.model, priced: known, estimate: e.usage(), parts: e}, nil
 }
 
 // Handler returns a handler that estimates a request, passes it through limit, and reads the answer

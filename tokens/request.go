@@ -5,15 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
-	"math/bits"
 	"strings"
 )
 
 // asked is what a request asks for.
 type asked struct {
 	model   string
-	output  int64 // the most tokens of a choice; 0: the request names no maximum
+	output  int64  // the most tokens of a choice; 0: the request names no maximum
+	bound   string // the member that says so
 	choices int64
 }
 
@@ -153,34 +152,8 @@ func (a *asked) set(name string, value []byte) error {
 		a.choices = n
 		return nil
 	}
-	a.output = max(a.output, n) // 0 counts as none: vLLM and others then write without a bound
+	if n > a.output { // 0 counts as none: vLLM and others then write without a bound
+		a.output, a.bound = n, name
+	}
 	return nil
-}
-
-// whole reads a number that consists of digits, at most math.MaxInt64.
-func whole(value []byte) (n int64, ok bool) {
-	for _, c := range value {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = tenfold(n, c)
-	}
-	return n, true
-}
-
-// tenfold appends a digit to n, at most math.MaxInt64.
-func tenfold(n int64, digit byte) int64 {
-	if d := int64(digit - '0'); n <= (math.MaxInt64-d)/10 {
-		return 10*n + d
-	}
-	return math.MaxInt64
-}
-
-// product returns a·b, at most math.MaxInt64, for a, b ≥ 0.
-func product(a, b int64) int64 {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	if hi != 0 || lo > math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return int64(lo)
 }

@@ -202,9 +202,13 @@ func TestMoneyIsThatOfExactArithmetic(t *testing.T) {
 
 func TestEveryMistakeOfAConfigIsReported(t *testing.T) {
 	_, err := tokens.New(tokens.Config{
-		Prices: map[string]tokens.Price{"a": {Cached: -1}, "b": {}, "c": {Output: -2}}, Output: -3, MaxBody: -4,
+		Prices: map[string]tokens.Price{"a": {Cached: -1}, "b": {}, "c": {Output: -2},
+			"d": {Tiers: map[string]tokens.Price{"flex": {Calls: -1}}, Longer: map[int64]tokens.Price{-5: {HourWrites: -1}}}},
+		Output: -3, MaxBody: -4,
 	})
 	for _, want := range []string{`tokens: price of "a": cached: must`, `tokens: price of "c": output: `,
+		`tokens: price of "d": tier "flex": calls: `, `tokens: price of "d": longer: `,
+		`tokens: price of "d": longer than -5: hour writes: `,
 		"tokens: output: ", "tokens: max body: "} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not name %s: %v", want, err)

@@ -7,10 +7,12 @@ import (
 	"net/http"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/ground/failure"
+	"github.com/weir-go/weir/internal/http/gate"
 	"github.com/weir-go/weir/nethttp"
 )
 
-// ByCount returns rule with Cost and FinalCost set: it counts the tokens of requests that
+// ByCount returns rule with Cost, FinalCost and Unit set: it counts the tokens of requests that
 // [Meter.Handler] serves. Other requests fail with 503; if OnFailure is [core.FailOpen], they pass
 // and are not counted. All that an estimate has left over returns to a window, a log or a period of
 // the calendar; a bucket may lose some of it. The Unit of rule becomes [core.Tokens] unless it is
@@ -20,16 +22,22 @@ func ByCount(rule nethttp.Rule) nethttp.Rule {
 	return charged(rule, false)
 }
 
-// ByPrice returns rule with Cost and FinalCost set: it counts the price of the tokens of requests
+// ByPrice returns rule with Cost, FinalCost and Unit set: it counts the price of the tokens of requests
 // that [Meter.Handler] serves, by the Prices of that meter, rounded up to a whole unit. Other
 // requests fail as with ByCount, and so do all without Prices.
 func ByPrice(rule nethttp.Rule) nethttp.Rule { return charged(rule, true) }
 
 func charged(rule nethttp.Rule, money bool) nethttp.Rule {
 	name := rule.Name
+	if rule.Unit = core.Tokens; money {
+		rule.Unit = core.Money
+	}
 	rule.Cost = func(r *http.Request) int64 {
-		if c := callOf(r.Context()); c != nil {
+		switch c := callOf(r.Context()); {
+		case c != nil:
 			return c.charge(name, money)
+		case gate.IsQuestion(r.Context()):
+			return 1
 		}
 		return -1 // which fails: a request without an estimate must not pass
 	}
@@ -50,16 +58,27 @@ func settled(result core.Result) int64 {
 }
 
 // Model is a key function for requests that [Meter.Handler] serves: the model that the request
-// names. Without Prices clients can invent models, and have a fresh budget for each.
+// names. Without Prices clients can invent models, and have a fresh budget for each. A question for
+// a quota names its model in the query, as in /rate_limit?model=small; without one the rule does not
+// apply to it.
 func Model(r *http.Request) (string, error) {
 	c := callOf(r.Context())
 	switch {
+	case c == nil && gate.IsQuestion(r.Context()):
+		if model := r.URL.Query().Get("model"); model != "" && len(model) <= longestModel {
+			return model, nil
+		}
+		return "", core.ErrDoesNotApply
 	case c == nil:
-		return "", errors.New("tokens: Model is for requests that a Meter's Handler serves")
+		return "", errNoMeter
 	case c.model == "":
 		return "", core.ErrAbsent
 	}
 	return c.model, nil
+}
+
+var errNoMeter = &failure.Safe{
+	Err: errors.New("tokens: Model is for requests that a Meter's Handler serves"),
 }
 
 type callKey struct{}

@@ -1,186 +1,67 @@
 package tokens
 
-import (
-	"math"
-	"slices"
-
-	"github.com/weir-go/weir/internal/ground/arith"
-)
+import "github.com/weir-go/weir/internal/ground/arith"
 
 // scanner finds the usage in a JSON value of any length. It knows where in the value it is, so a
 // usage in a text or deeper in the value does not count. It accepts everything: what is not JSON
 // tells nothing.
 type scanner struct {
-	told  told
+	bill  bill
 	text  bool  // whether to count text
 	shown int64 // bytes of text that the value shows
 
 	depth   int
-	places  [6]place // of the containers around the next byte; deeper ones are like the last
-	name    name     // of the last member
-	word    [32]byte // the beginning of the last string; no name that counts is longer
-	length  int64    // of the last string
+	places  [9]*place // the containers around the next byte; in deeper ones only text counts
+	here    *place    // the container around the next byte; nil: none
+	member  *edge     // the last name, if it counts
+	takes   taking
+	word    [48]byte // the beginning of the last string or number; none that counts is longer
+	length  int64    // of the last string or number
 	quoted  bool     // the next byte is in a string
 	escaped bool     // behind a backslash
-	pending bool     // the last string may be a value
-	number  number
-	value   int64 // of the number
+	state   valueState
+
+	report      report // the usage that has begun
+	begun       bool   // the report tells something
+	entry       told   // the entry of it that has begun
+	kind, model string // of that entry
 }
 
 // restart begins another value, and keeps what was told.
-func (s *scanner) restart() { *s = scanner{told: s.told, text: s.text} }
-
-// number is the state of a number.
-type number uint8
-
-const (
-	noNumber number = iota
-	inDigits
-	behindDigits
-	notWhole
-)
-
-// told are the largest numbers that were read, each plus one; 0: none. Usages of one stream are
-// sums of what came before, so the largest is the newest.
-type told [fields]int64
-
-// counted returns t, or nothing if all its numbers are 0: each request has at least a token of
-// input, so the server has not counted.
-func (t told) counted() told {
-	if slices.Max(t[:]) <= 1 {
-		return told{}
-	}
-	return t
+func (s *scanner) restart() {
+	s.endReport()
+	s.shown, s.depth, s.here, s.member, s.takes = 0, 0, nil, nil, nothing
+	s.quoted, s.escaped, s.state = false, false, noValue
 }
 
-func (t *told) known(f field) bool { return t[f] > 0 }
-
-// hasInput reports whether the input is known.
-func (t *told) hasInput() bool { return t.known(prompt) || t.known(input) }
-
-func (t *told) of(f field) int64 { return max(0, t[f]-1) }
-
-// field is a number of a usage.
-type field uint8
+// taking is what the next value may be.
+type taking uint8
 
 const (
-	prompt field = iota // all of the input
-	input               // of Anthropic: without what was read from or written to a cache
-	cached
-	cacheRead
-	cacheWrite
-	output
-	reasoning
-	total // input and output together
-	fields
+	nothing  taking = iota // that counts
+	ofText                 // what the model has written
+	ofMember               // what the member says
 )
 
-// isDetail reports whether f is a member of the details of a usage.
-func (f field) isDetail() bool { return f == cached || f == reasoning }
-
-// place is a container in a JSON value.
-type place uint8
+// valueState is where in a number or behind a string the next byte is.
+type valueState uint8
 
 const (
-	outside  place = iota // of the value
-	other                 // nothing in it counts
-	top                   // the outermost object
-	started               // "message" of Anthropic: its output has only begun
-	response              // "response" of OpenAI
-	usage
-	usageStarted // that of started
-	details      // of a usage
-	choices
-	choice
-	delta // what the model has just written
+	noValue      valueState = iota // yet
+	inNumber                       // or in a word such as null
+	behindNumber                   // and spaces
+	behindString                   // which may be a value
+	broken                         // no number and no string
 )
 
-// name is a name that counts of a member.
-type name uint8
-
-const (
-	otherName name = iota
-	usageName
-	messageName
-	responseName
-	detailsName
-	choicesName
-	deltaName
-	labelName // in a delta, of what is no text
-	firstField
-)
-
-// nameOf returns the name that word is, as it is written: servers do not escape these.
-func nameOf(word []byte) name {
-	switch string(word) {
-	case "usage":
-		return usageName
-	case "message":
-		return messageName
-	case "response":
-		return responseName
-	case "prompt_tokens_details", "input_tokens_details",
-		"completion_tokens_details", "output_tokens_details":
-		return detailsName
-	case "choices":
-		return choicesName
-	case "delta":
-		return deltaName
+// isLabel reports whether the text of a member says what an event is: the model has not written it.
+func isLabel(name []byte) bool {
+	switch string(name) {
 	case "type", "role", "id", "signature":
-		return labelName
-	case "prompt_tokens":
-		return firstField + name(prompt)
-	case "input_tokens":
-		return firstField + name(input)
-	case "cached_tokens":
-		return firstField + name(cached)
-	case "cache_read_input_tokens":
-		return firstField + name(cacheRead)
-	case "cache_creation_input_tokens":
-		return firstField + name(cacheWrite)
-	case "completion_tokens", "output_tokens":
-		return firstField + name(output)
-	case "reasoning_tokens":
-		return firstField + name(reasoning)
-	case "total_tokens":
-		return firstField + name(total)
+		return true
 	}
-	return otherName
+	return false
 }
-
-// inner returns the place of an object or array that is the member name of a container at p.
-func (p place) inner(name name, isArray bool) place {
-	switch {
-	case p == delta, name == deltaName && (p == top || p == choice):
-		return delta
-	case isArray:
-		if p == top && name == choicesName {
-			return choices
-		}
-		return other
-	case p == outside:
-		return top
-	case p == choices:
-		return choice
-	case name == usageName && (p == top || p == response):
-		return usage
-	case name == usageName && p == started:
-		return usageStarted
-	case name == messageName && p == top:
-		return started
-	case name == responseName && p == top:
-		return response
-	case name == detailsName && p == usage:
-		return details
-	}
-	return other
-}
-
-// hasNumbers reports whether numbers at p may be those of a usage.
-func (p place) hasNumbers() bool { return p == usage || p == usageStarted || p == details }
-
-// at returns the place of the next byte.
-func (s *scanner) at() place { return s.places[min(s.depth, len(s.places)-1)] }
 
 func (s *scanner) read(p []byte) {
 	for i := 0; i < len(p); {
@@ -192,28 +73,22 @@ func (s *scanner) read(p []byte) {
 		i++
 		switch c {
 		case '"':
-			s.quoted, s.pending, s.length = true, false, 0
-			s.number = notWhole
+			s.quoted, s.state, s.length = true, broken, 0
 		case ':':
-			s.name = otherName
-			if s.pending && s.length <= int64(len(s.word)) {
-				s.name = nameOf(s.word[:s.length])
-			}
-			s.pending, s.number = false, noNumber
+			s.endName()
 		case '{', '[':
-			s.enter(s.at().inner(s.name, c == '['))
+			s.enter(c == '[')
 		case '}', ']':
 			s.endValue()
-			s.depth = max(0, s.depth-1)
-			s.name, s.number = otherName, notWhole
+			s.leave()
 		case ',':
 			s.endValue()
 		case ' ', '\t', '\r', '\n':
-			if s.number == inDigits {
-				s.number = behindDigits
+			if s.state == inNumber {
+				s.state = behindNumber
 			}
 		default:
-			s.digit(c)
+			i += s.readNumber(p[i-1:]) - 1
 		}
 	}
 }
@@ -228,7 +103,7 @@ func (s *scanner) readString(p []byte) int {
 	if end == len(p) {
 		return end
 	}
-	s.quoted, s.pending = false, true
+	s.quoted, s.state = false, behindString
 	return end + 1
 }
 
@@ -251,37 +126,208 @@ func (s *scanner) stringEnd(p []byte) int {
 	return len(p)
 }
 
-func (s *scanner) enter(p place) {
-	s.pending, s.number = false, noNumber
-	if s.depth++; s.depth < len(s.places) {
-		s.places[s.depth] = p
+// readNumber reads the part of p that belongs to a number, or to a word such as null. It returns its
+// length.
+func (s *scanner) readNumber(p []byte) int {
+	end := 1
+	for end < len(p) && !isStructure[p[end]] {
+		end++
+	}
+	switch s.state {
+	case noValue:
+		s.state, s.length = inNumber, 0
+	case inNumber:
+	default:
+		s.state = broken
+		return end
+	}
+	if s.length < int64(len(s.word)) {
+		copy(s.word[s.length:], p[:end])
+	}
+	s.length += int64(end)
+	return end
+}
+
+// isStructure has the bytes that end a number.
+var isStructure = [256]bool{'"': true, ':': true, ',': true, '{': true, '}': true, '[': true,
+	']': true, ' ': true, '\t': true, '\r': true, '\n': true}
+
+// last returns the last string or number, if all of it is known.
+func (s *scanner) last() []byte {
+	if s.length > int64(len(s.word)) {
+		return nil
+	}
+	return s.word[:s.length]
+}
+
+func (s *scanner) endName() {
+	s.member, s.takes = nil, nothing
+	switch {
+	case s.here == nil:
+	case s.here.role == textRole:
+		if s.state != behindString || !isLabel(s.last()) {
+			s.takes = ofText
+		}
+	case s.state == behindString && s.length <= int64(len(s.word)):
+		s.follow(s.here.find(s.word[:s.length]))
+	}
+	s.state = noValue
+}
+
+// follow makes e, which may be nil, the member whose value is next.
+func (s *scanner) follow(e *edge) {
+	switch {
+	case e == nil:
+	case e.to != nil && e.to.role == textRole:
+		s.member, s.takes = e, ofText
+	default:
+		s.member, s.takes = e, ofMember
 	}
 }
 
-func (s *scanner) digit(c byte) {
+// enter begins an object or an array.
+func (s *scanner) enter(isArray bool) {
+	to := outsidePlace
 	switch {
-	case c < '0' || c > '9' || s.number > inDigits:
-		s.number = notWhole
-	case s.number == noNumber:
-		s.number, s.value = inDigits, int64(c-'0')
-	default:
-		s.value = tenfold(s.value, c)
+	case s.here == nil:
+		to = answerPlace.inner(nil, isArray)
+	case s.here.role == textRole:
+		to = s.here
+	case s.here.isArray:
+		to = s.here.inner(nil, isArray)
+	case s.member != nil:
+		to = s.member.inner(isArray)
 	}
+	if s.depth++; s.depth < len(s.places) {
+		s.places[s.depth] = to
+	} else if to.role != textRole {
+		to = outsidePlace
+	}
+	s.begin(to)
+	if to.role >= usageRole {
+		s.enterUsage(to.role)
+	}
+}
+
+func (s *scanner) enterUsage(r role) {
+	switch r {
+	case usageRole:
+		s.endReport()
+	case listRole:
+		s.report.entries, s.begun = entries{}, true
+	case entryRole:
+		s.entry, s.kind, s.model = told{}, "", ""
+	}
+}
+
+// begin makes p the place of the next byte.
+func (s *scanner) begin(p *place) {
+	s.here, s.member, s.takes, s.state = p, nil, nothing, noValue
+	if p.role == textRole {
+		s.takes = ofText
+	}
+}
+
+// leave ends an object or an array.
+func (s *scanner) leave() {
+	if s.depth <= 1 {
+		s.depth, s.here, s.member, s.takes, s.state = 0, nil, nil, nothing, broken
+		return
+	}
+	if s.depth < len(s.places) && s.here.role >= usageRole {
+		s.leaveUsage(s.here.role)
+	}
+	s.depth--
+	to := s.places[min(s.depth, len(s.places)-1)]
+	if s.depth >= len(s.places) && to.role != textRole {
+		to = outsidePlace
+	}
+	s.begin(to)
+	s.state = broken
+}
+
+func (s *scanner) leaveUsage(r role) {
+	switch r {
+	case usageRole:
+		s.endReport()
+	case entryRole:
+		s.report.entries.add(s.kind, s.model, &s.entry)
+	}
+}
+
+func (s *scanner) endReport() {
+	if s.begun {
+		s.bill.add(&s.report)
+		s.report, s.begun = report{}, false
+	}
+}
+
+// told returns what the value has told so far, a usage that has not ended included.
+func (s *scanner) told() bill {
+	b := s.bill
+	b.add(&s.report)
+	return b
 }
 
 // endValue ends a member or an element.
 func (s *scanner) endValue() {
-	p := s.at()
 	switch {
-	case s.pending:
-		if s.text && s.name != labelName && p.inner(s.name, false) == delta {
+	case s.takes == nothing || s.state == noValue || s.state == broken:
+	case s.takes == ofText:
+		if s.text && s.state == behindString {
 			s.shown = arith.Sum(s.shown, s.length)
 		}
-	case s.name >= firstField && p.hasNumbers() && (s.number == inDigits || s.number == behindDigits):
-		f := field(s.name - firstField)
-		if f.isDetail() == (p == details) && (f != output || p != usageStarted) {
-			s.told[f] = max(s.told[f], min(s.value, math.MaxInt64-1)+1)
+	case s.member.number >= 0:
+		s.endNumber(s.member)
+	case s.member.word != noWord && s.state == behindString:
+		s.endWord(s.member.word)
+	}
+	s.state = noValue
+}
+
+func (s *scanner) endNumber(m *edge) {
+	value, ok := parseNumber(s.word[:min(s.length, int64(len(s.word)))], s.length)
+	if !ok {
+		return
+	}
+	if s.inEntry() {
+		s.entry.set(int(m.number), value)
+	} else {
+		s.report.set(int(m.number), value)
+		s.begun = true
+	}
+}
+
+// inEntry reports whether the next byte is in an entry of a usage.
+func (s *scanner) inEntry() bool {
+	for i := min(s.depth, len(s.places)-1); i > 0; i-- {
+		switch s.places[i].role {
+		case entryRole:
+			return true
+		case usageRole:
+			return false
 		}
 	}
-	s.pending, s.number = false, noNumber
+	return false
+}
+
+func (s *scanner) endWord(w word) {
+	text := s.last()
+	if text == nil {
+		return
+	}
+	var to *string
+	switch w {
+	case kindWord:
+		to = &s.kind
+	case modelWord:
+		to = &s.model
+	case tierWord:
+		to = &s.bill.tier
+	case speedWord:
+		to = &s.bill.speed
+	}
+	if *to != string(text) { // a conversion that allocates only if it is another one
+		*to = string(text)
+	}
 }

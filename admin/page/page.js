@@ -295,6 +295,13 @@ function showHeadline() {
     const names = sheds.slice(0, 3).map(className);
     parts.push('The service is full: ' + (names.length > 1 ? 'classes ' : 'class ') + names.join(', ') + (sheds.length > 3 ? ' and ' + (sheds.length - 3) + ' more' : '') + (sheds.length > 1 ? ' are' : ' is') + ' shed, with a 503.');
   }
+  const would = s.Rules.filter(r => perSecond(t => t.byName.get(nameOf(r))?.WouldDeny) > 0);
+  if (would.length) {
+    kind ||= 'would';
+    if (!parts.length) parts.push(limits() ? 'Nothing is denied.' : 'Nothing is shed.');
+    const names = would.slice(0, 3).map(r => ruleName(r.Limiter, r.Name));
+    parts.push((names.length > 1 ? 'Rules ' : 'Rule ') + names.join(', ') + (would.length > 3 ? ' and ' + (would.length - 3) + ' more' : '') + ' would deny.');
+  }
   if (!parts.length) parts.push(kept.length > 1 ? limits() ? 'Nothing is denied.' : 'Nothing is shed.' : 'Counting…');
   const changed = s.Rules.filter(r => r.Until).length;
   if (changed) parts.push(changed === 1 ? 'One rule is changed for a time.' : changed + ' rules are changed for a time.');
@@ -456,7 +463,7 @@ function fillRule(row, r) {
   number(c.denied, of('Denied'), 'hot');
   number(c.would, of('WouldDeny'), 'warm');
   number(c.binding, of('Binding'));
-  number(c.near, of('NearLimit'));
+  number(c.near, of('NearLimit'), 'warm');
   number(c.units, of('Units'));
   say(c.source, sourcesOf(r));
   row.line.draw(pastOf.get(nameOf(r)) ?? {});

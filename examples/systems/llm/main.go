@@ -12,6 +12,8 @@
 //	data: {"choices":[{"delta":{"content":"to "}}],"usage":null}
 //	data: {"choices":[{"delta":{"content":"be "}}],"usage":null}
 //	data: {"choices":[],"usage":{"prompt_tokens":2,"completion_tokens":2}}
+//	$ curl -s -H 'Authorization: Bearer k-pro' localhost:8080/rate_limit
+//	{"resources":{"requests":{"limit":600,"used":1,"remaining":599,...
 //	$ for i in $(seq 5); do
 //	    curl -s -o /dev/null -w '%{http_code}\n' -H 'Authorization: Bearer k-trial' \
 //	      -d '{"model":"echo","max_tokens":400,"messages":[{"content":"a"}],"pause_ms":1000}' \
@@ -145,6 +147,7 @@ func run(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.Handle("POST /v1/chat/completions",
 		identified(meter.Handler(tokens.ChatCompletions, limiter.Handler, patient(model))))
+	mux.Handle("GET /rate_limit", identified(limiter.Quota()))
 	return serve(ctx, mux)
 }
 

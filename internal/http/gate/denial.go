@@ -25,7 +25,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, statu
 	}
 	var room [128]byte
 	b := answer.AppendProblem((*body)[:0], answer.Document{
-		Status: status, Detail: appendDetail(room[:0], said, o, status), Retry: retry,
+		Status: status, Detail: appendCause(appendDetail(room[:0], said, o, status), r, said, o), Retry: retry,
 		Bots: read == headers.Bots,
 	})
 	if violated != nil && status == http.StatusTooManyRequests { // else no policy was violated
@@ -49,7 +49,7 @@ func PlainText(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 	if answer.IsGRPC(r) {
 		writeGRPC(w, r, &o, answer.Seconds(told(w.Header(), &o)))
 	} else {
-		answer.Write(w, r, o.Status(), answer.Text, plainText(w, &o, o.Status()))
+		answer.Write(w, r, o.Status(), answer.Text, plainText(w, r, &o, o.Status()))
 	}
 }
 
@@ -58,14 +58,16 @@ func writeGRPC(w http.ResponseWriter, r *http.Request, o *core.Outcome, wait tim
 	h, status := w.Header(), o.Status()
 	var room [128]byte
 	answer.WriteGRPC(w, r, answer.GRPC{
-		Status: status, Message: appendDetail(room[:0], told(h, o), o, status), Wait: wait,
+		Status: status, Wait: wait,
+		Message: appendCause(appendDetail(room[:0], told(h, o), o, status), r, told(h, o), o),
 		TooLong: headers.TooLong(h),
 	})
 }
 
 // plainText returns the explanation of writeProblem as plain text.
-func plainText(w http.ResponseWriter, o *core.Outcome, status int) []byte {
-	return append(appendDetail(nil, told(w.Header(), o), o, status), '\n')
+func plainText(w http.ResponseWriter, r *http.Request, o *core.Outcome, status int) []byte {
+	said := told(w.Header(), o)
+	return append(appendCause(appendDetail(nil, said, o, status), r, said, o), '\n')
 }
 
 // appendDetail appends an explanation of the answer, with a wait that told has returned.
@@ -81,6 +83,32 @@ func appendDetail(b []byte, retry string, o *core.Outcome, status int) []byte {
 		b = append(b, "Too many requests"...)
 	}
 	return answer.AppendRetry(b, retry)
+}
+
+// appendCause appends to a detail why r costs so many tokens, if they are why no wait helps.
+func appendCause(b []byte, r *http.Request, retry string, o *core.Outcome) []byte {
+	if o.Verdict() != core.Denied || retry != "" || o.RetryAfter() != limits.Never || !costsTokens(o) {
+		return b
+	}
+	if cause := causeOf(r.Context()); cause != "" {
+		b = append(append(b, ' '), cause...)
+	}
+	return b
+}
+
+// costsTokens reports whether a rule of tokens, or of their price, never allows the request of o.
+func costsTokens(o *core.Outcome) bool {
+	for i := range o.Len() {
+		d := o.At(i)
+		if d.Allowed || d.Mode() != core.Enforce || d.RetryAfter != limits.Never {
+			continue
+		}
+		switch d.Unit() {
+		case core.Tokens, core.InputTokens, core.OutputTokens, core.Money:
+			return true
+		}
+	}
+	return false
 }
 
 // told returns the wait that the text of an answer tells, in seconds: that of Retry-After in h, or

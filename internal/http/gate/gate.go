@@ -385,7 +385,7 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 	}
 	status := o.Status()
 	if answer.PrefersText(r.Header["Accept"]) {
-		answer.WriteUncached(w, r, status, answer.Text, plainText(w, o, status))
+		answer.WriteUncached(w, r, status, answer.Text, plainText(w, r, o, status))
 	} else {
 		writeProblem(w, r, o, status, a.violated, g.options.Body)
 	}

@@ -30,7 +30,7 @@ func parseRoute(s string) (route, error) {
 
 // of returns r with the method and the path of t.
 func (t route) of(r *http.Request) *http.Request {
-	r = r.WithContext(r.Context()) // a shallow copy
+	r = r.WithContext(asQuestion(r.Context()))
 	u := *r.URL
 	u.Path, u.RawPath = t.path, ""
 	r.Method, r.URL, r.RequestURI, r.Pattern = t.method, &u, u.RequestURI(), t.method+" "+t.path
@@ -101,7 +101,10 @@ func (q *quota[R]) peek(r *http.Request, request R, body *replay) (told []core.R
 // requests returns the requests to ask the rules for: those of the routes, or request itself.
 func (q *quota[R]) requests(r *http.Request, request R, body *replay) iter.Seq[R] {
 	if len(q.routes) == 0 {
-		return func(yield func(R) bool) { yield(request) }
+		return func(yield func(R) bool) {
+			defer q.withRequest(request, r)
+			yield(q.withRequest(request, r.WithContext(asQuestion(r.Context()))))
+		}
 	}
 	return func(yield func(R) bool) {
 		for _, t := range q.routes {
