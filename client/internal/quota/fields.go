@@ -77,7 +77,7 @@ func (r *Rest) Part() float64 { return float64(r.Left) / float64(max(r.Limit, 1)
 // Of reads the first well-formed fields in the order in which they are believed.
 func Of(h http.Header) (Rest, bool) {
 	if values := h[fieldRateLimit]; len(values) > 0 {
-		if q, ok := structured(values, h[fieldPolicy]); ok {
+		if q, ok := rateLimit(values, h[fieldPolicy]); ok {
 			if q.Window = Longest; q.end < maxInteger {
 				q.Window, q.Date = number{q.end, 0}.moment(h)
 			}
