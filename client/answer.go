@@ -17,6 +17,7 @@ type answer struct {
 	source  string
 	quota   quota.Rest
 	counted bool                    // quota is told
+	another bool                    // it denies by another limit than that of quota
 	tokens  *[tokenKinds]quota.Rest // of OpenAI and Anthropic; nil: not told
 	global  bool                    // it denies all requests of the account
 	name    string                  // of the bucket
@@ -62,6 +63,9 @@ func (r *reader) read(status int, h http.Header, wait time.Duration) (a answer) 
 	case a.source != "": // found by the dialect
 	case told:
 		a.wait, a.source = min(wait, quota.Longest), source
+	case a.another: // found by the dialect
+	case a.counted && a.limited && a.quota.Ample():
+		a.another = true
 	case a.counted:
 		a.wait, a.source = a.quota.Window, a.quota.Source
 	}

@@ -6,93 +6,105 @@ import (
 	"time"
 )
 
-// moment reads when a wait or a limit ends. Every field may have every form: a number, see units;
-// a duration such as 1m30s; a date. The result is the wait from the answer on, negative if the end
-// is past. date is that of until, or 0 if s is no instant.
+// moment reads when a wait or a limit ends. Every field may have every form, and in quotes, too: a
+// number, see units; a duration such as 1m30s or 60 seconds; a date. The result is the wait from
+// the answer on, negative if the end is past. date is that of until, or 0 if s is no instant.
 func moment(s string, h http.Header) (wait time.Duration, date int64, ok bool) {
 	if n, ok := readNumber(s); ok {
 		wait, date = n.moment(h)
 		return wait, date, true
 	}
-	if s = strings.TrimSpace(s); s == "" || len(s) > maxNumber {
+	s = strings.TrimSpace(s)
+	if quote := len(s) - 1; quote > 1 && (s[0] == '"' || s[0] == '\'') && s[quote] == s[0] {
+		s = s[1:quote]
+		if n, ok := readNumber(s); ok {
+			wait, date = n.moment(h)
+			return wait, date, true
+		}
+		s = strings.TrimSpace(s)
+	}
+	if s == "" || len(s) > maxNumber {
 		return 0, 0, false
 	}
 	if wait, ok = duration(s); ok {
 		return wait, 0, true
 	}
-	at, unit, ok := instantOf(s)
+	at, ok := instantOf(s)
 	if !ok {
 		return 0, 0, false
 	}
-	wait, date = until(at, unit, h)
+	wait, date = until(at, h)
 	return wait, date, true
 }
 
 // until returns the wait from the answer to an instant. Both are by the clock of the server that
-// wrote Date; without Date, by our own clock. The server may have rounded the instant down to a
-// multiple of unit, so unit is added. date is Date in Unix time, or 0 without one.
-func until(at time.Time, unit time.Duration, h http.Header) (wait time.Duration, date int64) {
-	from, ok := parseDate(First(h, "Date"))
-	if ok {
-		date = from.Unix()
-	} else {
-		from = time.Now()
+// wrote Date; without Date, by our own clock. What the server may have rounded down is added. date
+// is Date in Unix time, or 0 without one.
+func until(at instant, h http.Header) (wait time.Duration, date int64) {
+	var from instant
+	if s := First(h, "Date"); s != "" && len(s) <= maxNumber {
+		if read, ok := instantOf(s); ok {
+			from, date = read, read.second
+		}
 	}
-	return min(max(min(at.Sub(from), Longest), -Longest)+unit, Longest), date
+	if date == 0 {
+		now := time.Now()
+		from = instant{second: now.Unix(), nanosecond: int64(now.Nanosecond())}
+	}
+	const most = int64(Longest / time.Second)
+	seconds := min(max(at.second-from.second, -most), most)
+	wait = time.Duration(seconds)*time.Second + time.Duration(at.nanosecond-from.nanosecond)
+	wait = min(max(wait, -Longest), Longest)
+	return min(wait+time.Duration(at.coarse)*time.Second, Longest), date
 }
 
-// parseDate reads the three forms of a date of HTTP. A text longer than maxNumber is no date.
-func parseDate(s string) (time.Time, bool) {
-	if s == "" || len(s) > maxNumber {
-		return time.Time{}, false
-	}
-	date, err := http.ParseTime(strings.TrimSpace(s))
-	return date, err == nil
-}
-
-// duration reads a text such as 1m30s, 6m0s or 500ms, as OpenAI sends it.
-func duration(s string) (time.Duration, bool) {
-	if last := s[len(s)-1]; s[0]-'0' > 9 || last != 's' && last != 'm' && last != 'h' {
-		return 0, false
-	}
-	d, err := time.ParseDuration(s)
-	return min(d, Longest), err == nil
-}
-
-// layouts are forms of dates that HTTP does not have: ISO 8601, Date.toString of JavaScript, and
-// those of mail (RFC 5322), as Python's formatdate and Go's time.RFC1123 write them. unit is what a
-// date may have been rounded down to.
-var layouts = [...]struct {
-	layout string
-	unit   time.Duration
+// spans are the units of durations, by their names in the singular.
+var spans = [...]struct {
+	name string
+	unit time.Duration
 }{
-	{"2006-01-02T15:04:05Z07:00", time.Second},
-	{"2006-01-02T15:04Z07:00", time.Minute}, // Atlassian
-	{"2006-01-02T15:04:05Z0700", time.Second},
-	{"2006-01-02 15:04:05Z07:00", time.Second},
-	{"2006-01-02 15:04:05", time.Second},
-	{"Mon Jan 02 2006 15:04:05 GMT-0700", time.Second},
-	{"Mon, 2 Jan 2006 15:04:05 UTC", time.Second}, // go-limiter
-	{"Mon, 2 Jan 2006 15:04:05 -0700", time.Second},
+	{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour},
+	{"ms", time.Millisecond}, {"us", time.Microsecond}, {"µs", time.Microsecond},
+	{"ns", time.Nanosecond}, {"sec", time.Second}, {"second", time.Second},
+	{"min", time.Minute}, {"minute", time.Minute}, {"hr", time.Hour}, {"hour", time.Hour},
+	{"day", 24 * time.Hour}, {"msec", time.Millisecond}, {"millisecond", time.Millisecond},
 }
 
-// instantOf reads a date, and the unit to which it may have been rounded down.
-func instantOf(s string) (at time.Time, unit time.Duration, ok bool) {
-	if s[0]-'0' > 9 { // dates of HTTP begin with a letter; a failed attempt allocates errors
-		if at, ok = parseDate(s); ok {
-			return at, time.Second, true
+// duration reads numbers with their units: 1m30s or 500ms, as OpenAI sends it, and 60 seconds.
+func duration(s string) (d time.Duration, ok bool) {
+	for s != "" {
+		end := 0
+		for end < len(s) && (isDigit(s[end]) || s[end] == '.') {
+			end++
+		}
+		n, ok := readNumber(s[:end])
+		if !ok {
+			return 0, false
+		}
+		s = strings.TrimLeft(s[end:], " ")
+		for end = 0; end < len(s) && (isLetter(s[end]) || s[end] > '~'); {
+			end++
+		}
+		unit := unitOf(s[:end])
+		if unit == 0 {
+			return 0, false
+		}
+		d = min(d+n.times(unit), Longest)
+		s = strings.TrimLeft(s[end:], " ")
+	}
+	return d, true
+}
+
+// unitOf returns the unit with a name, or 0.
+func unitOf(name string) time.Duration {
+	plural := len(name) > 2 && name[len(name)-1]|0x20 == 's'
+	for i := range spans {
+		of := &spans[i]
+		if strings.EqualFold(name, of.name) || plural && strings.EqualFold(name[:len(name)-1], of.name) {
+			return of.unit
 		}
 	}
-	s, _, _ = strings.Cut(s, " (") // the name of a zone
-	for _, l := range layouts {
-		if at, err := time.Parse(l.layout, s); err == nil {
-			if at.Nanosecond() != 0 {
-				return at, 0, true
-			}
-			return at, l.unit, true
-		}
-	}
-	return time.Time{}, 0, false
+	return 0
 }
 
 // RetryAfter is the name of the field that most denials have.

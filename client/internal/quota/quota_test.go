@@ -86,6 +86,44 @@ func TestTheFieldsOfNewerDraftsAreBelievedFirst(t *testing.T) {
 	}
 }
 
+// A gateway and the service behind it tell a limit each, in fields of their own.
+func TestBetweenFamiliesTheLeastLeftCounts(t *testing.T) {
+	const gateway = "RateLimit: \"all\";r=900;t=60\n"
+	for fields, want := range map[string]quota.Rest{
+		gateway + "X-RateLimit-Remaining: 7\nX-RateLimit-Reset: 50": {
+			Left: 7, Window: 50 * time.Second, Whole: true, Source: "X-RateLimit-Reset"},
+		gateway + "X-RateLimit-Remaining: 901\nX-RateLimit-Reset: 50": {
+			Left: 900, Window: time.Minute, Source: "RateLimit"},
+		gateway + "X-RateLimit-Remaining: 900\nX-RateLimit-Reset: 3600": { // one limit, told twice
+			Left: 900, Window: time.Minute, Source: "RateLimit"},
+		gateway + "x-ratelimit-remaining-requests: 59\nx-ratelimit-reset-requests: 1s": {
+			Left: 59, Window: time.Second, Whole: true, Source: "x-ratelimit-reset-requests"},
+		gateway + "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: soon": {
+			Left: 900, Window: time.Minute, Source: "RateLimit"},
+		"RateLimit-Remaining: 5\nRateLimit-Reset: 9\nX-Shopify-Shop-Api-Call-Limit: 38/40": {
+			Left: 2, Limit: 40, Window: 1500 * time.Millisecond, Source: "X-Shopify-Shop-Api-Call-Limit"},
+		"X-RateLimit-Remaining: 9\nX-RateLimit-Reset: 60\nanthropic-ratelimit-requests-remaining: 4\n" +
+			"anthropic-ratelimit-requests-reset: 30": {
+			Left: 4, Window: 30 * time.Second, Whole: true, Source: "anthropic-ratelimit-requests-reset"},
+	} {
+		got, ok := quota.Of(header(fields))
+		if want := equal(want, got); !ok || got != want {
+			t.Errorf("%q is read as %+v, %v, want %+v", fields, got, ok, want)
+		}
+	}
+}
+
+func TestADenialIsAboutAnotherLimitIfMuchIsLeft(t *testing.T) {
+	for q, want := range map[quota.Rest]bool{
+		{}: false, {Left: 2}: false, {Left: 3}: true, {Left: 4999, Limit: 5000}: true,
+		{Left: 500, Limit: 5000}: false, {Left: 501, Limit: 5000}: true, {Left: 2, Limit: 5}: false,
+	} {
+		if got := q.Ample(); got != want {
+			t.Errorf("%d of %d are ample: %v", q.Left, q.Limit, got)
+		}
+	}
+}
+
 // equal returns want with what only the reader knows of got.
 func equal(want, got quota.Rest) quota.Rest {
 	got.Left, got.Limit, got.Window = want.Left, want.Limit, want.Window

@@ -43,25 +43,23 @@ type Scanner struct {
 }
 
 // List returns a Scanner of a List. All lines of a field are one, as RFC 9110, section 5.3, says.
-func List(lines []string) Scanner { return scan(list, lines) }
+func List(lines []string) Scanner { return Scanner{rest: joined(lines), grammar: list} }
 
 // Dictionary returns a Scanner of a Dictionary. Of members with one key the last counts.
-func Dictionary(lines []string) Scanner { return scan(dictionary, lines) }
+func Dictionary(lines []string) Scanner { return Scanner{rest: joined(lines), grammar: dictionary} }
 
 // Item returns a Scanner of an Item, which is its only member.
-func Item(lines []string) Scanner { return scan(item, lines) }
+func Item(lines []string) Scanner { return Scanner{rest: joined(lines), grammar: item} }
 
-func scan(g grammar, lines []string) Scanner {
-	s := Scanner{grammar: g}
+// joined returns the lines of a field as one, without spaces before it.
+func joined(lines []string) string {
 	switch len(lines) {
 	case 0:
+		return ""
 	case 1:
-		s.rest = lines[0]
-	default:
-		s.rest = strings.Join(lines, ", ")
+		return strings.TrimLeft(lines[0], " ")
 	}
-	s.skipSpaces()
-	return s
+	return strings.TrimLeft(strings.Join(lines, ", "), " ")
 }
 
 // Malformed reports whether what was read so far is no structured field.
@@ -206,8 +204,8 @@ func (s *Scanner) key() bool {
 
 // bare reads a bare item (section 4.2.3.1).
 func (s *Scanner) bare() bool {
-	var ok bool
-	if s.Value, s.rest, ok = cut(s.rest); !ok {
+	rest, ok := cut(s.rest, &s.Value)
+	if s.rest = rest; !ok {
 		return s.fail()
 	}
 	return true

@@ -61,107 +61,109 @@ var classes = func() (of [256]uint8) {
 	return of
 }()
 
-// cut cuts a bare item from the beginning of s.
-func cut(s string) (v Value, rest string, ok bool) {
+// cut cuts a bare item from the beginning of s and sets v to it.
+func cut(s string, v *Value) (rest string, ok bool) {
 	if s == "" {
-		return v, s, false
+		return s, false
 	}
 	switch c := s[0]; {
 	case c == '"':
-		return cutString(s)
+		return cutString(s, v)
 	case c == '-' || classes[c]&digit != 0:
-		return cutNumber(s)
+		return cutNumber(s, v)
 	case classes[c]&tokenStart != 0:
 		end := 1
 		for end < len(s) && classes[s[end]]&inToken != 0 {
 			end++
 		}
-		return Value{Kind: Token, Text: s[:end]}, s[end:], true
+		*v = Value{Kind: Token, Text: s[:end]}
+		return s[end:], true
 	case c == '?':
 		if len(s) < 2 || s[1] != '0' && s[1] != '1' {
-			return v, s, false
+			return s, false
 		}
-		return Value{Kind: Boolean, N: int64(s[1] - '0')}, s[2:], true
+		*v = Value{Kind: Boolean, N: int64(s[1] - '0')}
+		return s[2:], true
 	case c == ':':
-		return cutBytes(s)
+		return cutBytes(s, v)
 	case c == '@':
-		v, rest, ok = cutNumber(s[1:])
+		rest, ok = cutNumber(s[1:], v)
 		ok = ok && v.Kind == Integer
 		v.Kind = Date
-		return v, rest, ok
+		return rest, ok
 	case c == '%':
-		return cutDisplay(s)
+		return cutDisplay(s, v)
 	}
-	return v, s, false
+	return s, false
 }
 
 // cutNumber cuts an Integer or a Decimal (section 4.2.4).
-func cutNumber(s string) (v Value, rest string, ok bool) {
+func cutNumber(s string, v *Value) (rest string, ok bool) {
 	const integerDigits, wholeDigits, decimals = 15, 12, 3
-	i := 0
-	negative := s != "" && s[0] == '-'
-	if negative {
-		i = 1
+	first := 0
+	if s != "" && s[0] == '-' {
+		first = 1
 	}
-	first := i
-	v.Kind = Integer
-	for ; i < len(s) && classes[s[i]]&digit != 0; i++ {
+	i, n, kind := first, int64(0), Integer
+	for ; i < len(s) && s[i]-'0' <= 9; i++ {
 		if i-first == integerDigits {
-			return v, s, false
+			return s, false
 		}
-		v.N = 10*v.N + int64(s[i]-'0')
+		n = 10*n + int64(s[i]-'0')
 	}
 	if i == first {
-		return v, s, false
+		return s, false
 	}
 	if i < len(s) && s[i] == '.' {
 		if i-first > wholeDigits {
-			return v, s, false
+			return s, false
 		}
-		v.Kind = Decimal
 		point := i
-		for i++; i < len(s) && classes[s[i]]&digit != 0; i++ {
+		for i++; i < len(s) && s[i]-'0' <= 9; i++ {
 			if i-point > decimals {
-				return v, s, false
+				return s, false
 			}
-			v.N = 10*v.N + int64(s[i]-'0')
+			n = 10*n + int64(s[i]-'0')
 		}
 		if i == point+1 {
-			return v, s, false
+			return s, false
 		}
-		for n := i - point; n <= decimals; n++ {
-			v.N *= 10
+		for digits := i - point; digits <= decimals; digits++ {
+			n *= 10
 		}
+		kind = Decimal
 	}
-	if negative {
-		v.N = -v.N
+	if first > 0 {
+		n = -n
 	}
-	return v, s[i:], true
+	*v = Value{Kind: kind, N: n}
+	return s[i:], true
 }
 
 // cutString cuts a String (section 4.2.5). Its Text is escaped: two Strings are equal if their texts
 // are, since nothing else than quotes and backslashes may be escaped, and they have to be.
-func cutString(s string) (v Value, rest string, ok bool) {
+func cutString(s string, v *Value) (rest string, ok bool) {
 	for i := 1; i < len(s); i++ {
 		switch c := s[i]; {
 		case c == '"':
-			return Value{Kind: String, Text: s[1:i]}, s[i+1:], true
+			*v = Value{Kind: String, Text: s[1:i]}
+			return s[i+1:], true
 		case c == '\\':
 			if i++; i == len(s) || s[i] != '"' && s[i] != '\\' {
-				return v, s, false
+				return s, false
 			}
 		case c < ' ' || c > '~':
-			return v, s, false
+			return s, false
 		}
 	}
-	return v, s, false
+	return s, false
 }
 
 // cutBytes cuts a Byte Sequence (section 4.2.7). Padding may be missing.
-func cutBytes(s string) (v Value, rest string, ok bool) {
+func cutBytes(s string, v *Value) (rest string, ok bool) {
 	end := strings.IndexByte(s[1:], ':')
 	if end < 0 {
-		return v, s, false
+		return s, false
 	}
 	text := s[1 : 1+end]
 	digits := len(text)
@@ -170,36 +172,37 @@ func cutBytes(s string) (v Value, rest string, ok bool) {
 	}
 	for i := range digits {
 		if classes[text[i]]&inBase64 == 0 {
-			return v, s, false
+			return s, false
 		}
 	}
 	padding := len(text) - digits
 	if digits%4 == 1 || padding > 0 && len(text)%4 != 0 || padding > 2 {
-		return v, s, false
+		return s, false
 	}
-	return Value{Kind: Bytes, Text: text}, s[end+2:], true
+	*v = Value{Kind: Bytes, Text: text}
+	return s[end+2:], true
 }
 
 // cutDisplay cuts a Display String (section 4.2.10). Its Text is escaped.
-func cutDisplay(s string) (v Value, rest string, ok bool) {
+func cutDisplay(s string, v *Value) (rest string, ok bool) {
 	if len(s) < 2 || s[1] != '"' {
-		return v, s, false
+		return s, false
 	}
 	for i := 2; i < len(s); i++ {
 		switch c := s[i]; {
 		case c == '"':
-			text := s[2:i]
-			return Value{Kind: DisplayString, Text: text}, s[i+1:], utf8.Valid(unescaped(text))
+			*v = Value{Kind: DisplayString, Text: s[2:i]}
+			return s[i+1:], utf8.Valid(unescaped(v.Text))
 		case c == '%':
 			if i+2 >= len(s) || classes[s[i+1]]&lowerHex == 0 || classes[s[i+2]]&lowerHex == 0 {
-				return v, s, false
+				return s, false
 			}
 			i += 2
 		case c < ' ' || c > '~':
-			return v, s, false
+			return s, false
 		}
 	}
-	return v, s, false
+	return s, false
 }
 
 // unescaped returns the bytes of the Text of a Display String.
