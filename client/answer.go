@@ -18,6 +18,8 @@ type answer struct {
 	quota   quota.Rest
 	counted bool                    // quota is told
 	another bool                    // it denies by another limit than that of quota
+	asked   bool                    // a field asks for wait, other than those of quota
+	final   string                  // why no wait cures the denial; "": one may
 	tokens  *[tokenKinds]quota.Rest // of OpenAI and Anthropic; nil: not told
 	global  bool                    // it denies all requests of the account
 	name    string                  // of the bucket
@@ -36,6 +38,9 @@ func (r *reader) response(response *http.Response) answer {
 	if a.unclear && saysRateLimit(response) {
 		a.denySecondary(false)
 	}
+	if a.limited {
+		a.final = finality(response)
+	}
 	return a
 }
 
@@ -49,6 +54,7 @@ func (r *reader) read(status int, h http.Header, wait time.Duration) (a answer) 
 	if !told && status >= 400 {
 		wait, source, told = quota.WaitOf(h)
 	}
+	a.asked = told
 	a.limited = status == http.StatusTooManyRequests ||
 		status == http.StatusServiceUnavailable && told || slices.Contains(r.denials, status)
 	switch r.dialect {
@@ -71,6 +77,10 @@ func (r *reader) read(status int, h http.Header, wait time.Duration) (a answer) 
 	}
 	return a
 }
+
+// hopeless reports whether a denies, and no wait is asked for or helps. Such a denial says nothing
+// about a limit: the account has to be paid for, or the request costs too much.
+func (a *answer) hopeless() bool { return a.limited && a.final != "" && !a.asked }
 
 // denySecondary makes a the denial of a secondary limit, which may tell a wait.
 func (a *answer) denySecondary(told bool) {

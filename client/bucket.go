@@ -208,6 +208,8 @@ func (b *bucket) observe(o *Options, now instant, tk ticket, a *answer, strays i
 		b.tokens.observe(tk, now, a.tokens)
 	}
 	switch {
+	case a.hopeless():
+		b.opening.answered = true
 	case a.limited:
 		return b.deny(now, tk, a, learnsPace)
 	case a.counted && o.Pace != Off && !b.told.doubt.ignores(&a.quota, o.MaxWait):
@@ -269,7 +271,11 @@ func (b *bucket) believe(tk ticket, now instant, q quota.Rest, strays int, learn
 	if !t.counted {
 		b.learned = learned{}
 	}
-	if learnsPace {
+	switch {
+	case !learnsPace:
+	case b.learned.seq == 0: // nothing was denied
+		b.learned.recent.add(now)
+	default:
 		waiting := b.queue.Size > 0 || tk.heldBack
 		b.learned.observe(now, true, waiting, b.backoff.strikes)
 	}

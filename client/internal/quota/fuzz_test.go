@@ -3,6 +3,7 @@ package quota
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -183,6 +184,11 @@ func FuzzAnswersAreReadInRange(f *testing.F) {
 	f.Add("", "", "9", "99999999999999999999.999999999999", "1470173023123", "")
 	f.Add("3, 1746136938000", "32/40", "9.5, 0;w=1", "6m0s", "2021-05-10T11:00Z, 1746136938000000001",
 		"Mon, 10 May 2021 10:59:30 GMT")
+	for i, form := range dateForms { // in every field
+		text := time.Unix(1795348830, 0).UTC().Format(strings.ReplaceAll(form.layout, " | ", ""))
+		f.Add(text, `"a";r=1;t=2`, "1", text, `"60"`, dateForms[len(dateForms)-1-i].layout)
+	}
+	f.Add("60 seconds", "limit=1, remaining=0, reset=9", `"9"`, "1 hour 30 minutes", "1d", "Sun, 22 Nov 2026 10:00:00 +0000")
 	f.Fuzz(func(t *testing.T, retry, limit, remaining, reset, xReset, date string) {
 		h := make(http.Header)
 		for name, value := range map[string]string{

@@ -130,14 +130,50 @@ func WaitOf(h http.Header) (wait time.Duration, source string, ok bool) {
 			return wait, r.source, true
 		}
 	}
+	if wait, source, ok = unifiedOf(h); ok {
+		return wait, source, true
+	}
 	return namedRetryOf(h)
+}
+
+// maxFields is how many fields an answer may have for those to be found whose names vary.
+const maxFields = 100
+
+// unifiedOf reads when the windows of a subscription of Anthropic end that have denied: the last one
+// counts, since all must allow. Answers tell a share that is used, and no number of requests. A
+// window has three fields, and the fields without a window are those of one of them:
+//
+//	anthropic-ratelimit-unified-5h-status: rejected
+//	anthropic-ratelimit-unified-5h-utilization: 1.0
+//	anthropic-ratelimit-unified-5h-reset: 1785685200
+//	anthropic-ratelimit-unified-status: rejected
+func unifiedOf(h http.Header) (wait time.Duration, source string, ok bool) {
+	const prefix, suffix = "Anthropic-Ratelimit-Unified-", "-Status"
+	if First(h, prefix+"Status") == "" || len(h) > maxFields {
+		return 0, "", false
+	}
+	for name, lines := range h {
+		window, isWindow := strings.CutPrefix(name, prefix)
+		window, isStatus := strings.CutSuffix(window, suffix)
+		if !isWindow || !isStatus || len(lines) == 0 || !strings.EqualFold(lines[0], "rejected") {
+			continue
+		}
+		if w, _, read := latest(h[prefix+window+"-Reset"], false, h); read && (!ok || w > wait) {
+			wait, source, ok = w, strings.ToLower(prefix+window)+"-reset", true
+		}
+	}
+	if ok || !strings.EqualFold(First(h, prefix+"Status"), "rejected") {
+		return wait, source, ok
+	}
+	wait, _, ok = latest(h[prefix+"Reset"], false, h)
+	return wait, "anthropic-ratelimit-unified-reset", ok
 }
 
 // namedRetryOf reads the longest of several waits, each in a field named after its limit, as the
 // throttlers of NestJS send it: Retry-After-Short. It gives up on an answer of more than maxFields
 // fields.
 func namedRetryOf(h http.Header) (wait time.Duration, source string, ok bool) {
-	const prefix, maxFields = "Retry-After-", 100
+	const prefix = "Retry-After-"
 	if len(h) > maxFields {
 		return 0, "", false
 	}

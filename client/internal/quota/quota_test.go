@@ -132,7 +132,7 @@ func equal(want, got quota.Rest) quota.Rest {
 }
 
 func TestADenialTellsItsWaitInTheFirstFieldThatIsRead(t *testing.T) {
-	const date = "Date: Sun, 22 Nov 2026 12:00:00 GMT\n"
+	const date, unified = "Date: Sun, 22 Nov 2026 12:00:00 GMT\n", "anthropic-ratelimit-unified-"
 	for fields, want := range map[string]struct {
 		wait   time.Duration
 		source string
@@ -147,7 +147,18 @@ func TestADenialTellsItsWaitInTheFirstFieldThatIsRead(t *testing.T) {
 		"Retry-After: 1m30s":                                {90 * time.Second, "Retry-After"},
 		"Retry-After: 99999999":                             {quota.Longest, "Retry-After"},
 		"Retry-After: -1":                                   {},
-		"Content-Type: application/json":                    {},
+		date + unified + "5h-status: rejected\n" + unified + "5h-reset: 1795348830\n" + unified + "status: rejected": {
+			31 * time.Second, unified + "5h-reset"},
+		date + unified + "5h-status: rejected\n" + unified + "5h-reset: 1795348830\n" + unified + "7d-status: rejected\n" +
+			unified + "7d-reset: 1795352400\n" + unified + "status: rejected": {time.Hour + time.Second, unified + "7d-reset"},
+		date + unified + "5h-status: allowed\n" + unified + "5h-reset: 1795348830\n" + unified + "7d_oi-status: rejected\n" +
+			unified + "7d_oi-reset: 1795352400\n" + unified + "status: rejected": {time.Hour + time.Second, unified + "7d_oi-reset"},
+		date + unified + "status: rejected\n" + unified + "reset: 2026-11-22T12:00:30Z": {31 * time.Second, unified + "reset"},
+		date + unified + "status: allowed\n" + unified + "reset: 1795348830\n" + unified + "5h-status: allowed_warning\n" +
+			unified + "overage-status: rejected\n" + unified + "5h-reset: 1795348830": {},
+		"Retry-After: 9\n" + unified + "5h-status: rejected\n" + unified + "5h-reset: 1795348830\n" + unified + "status: rejected": {
+			9 * time.Second, "Retry-After"},
+		"Content-Type: application/json": {},
 	} {
 		wait, source, ok := quota.WaitOf(header(fields))
 		if wait != want.wait || source != want.source || ok != (want.source != "") {

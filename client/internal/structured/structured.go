@@ -52,14 +52,18 @@ func Dictionary(lines []string) Scanner { return Scanner{rest: joined(lines), gr
 func Item(lines []string) Scanner { return Scanner{rest: joined(lines), grammar: item} }
 
 // joined returns the lines of a field as one, without spaces before it.
-func joined(lines []string) string {
+func joined(lines []string) (s string) {
 	switch len(lines) {
 	case 0:
-		return ""
 	case 1:
-		return strings.TrimLeft(lines[0], " ")
+		s = lines[0]
+	default:
+		s = strings.Join(lines, ", ")
 	}
-	return strings.TrimLeft(strings.Join(lines, ", "), " ")
+	for s != "" && s[0] == ' ' {
+		s = s[1:]
+	}
+	return s
 }
 
 // Malformed reports whether what was read so far is no structured field.
