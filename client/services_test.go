@@ -124,7 +124,8 @@ var services = []struct {
 	},
 	{
 		name: "Anthropic, a subscription",
-		page: "https://github.com/anomalyco/opencode/issues/49653, https://github.com/anthropics/claude-code/issues/12829",
+		page: "https://github.com/anomalyco/opencode/issues/49653, " +
+			"https://github.com/anthropics/claude-code/issues/12829",
 		fields: "date: Wed, 29 Jul 2026 12:00:00 GMT\nanthropic-ratelimit-unified-5h-reset: 1785182400\n" +
 			"anthropic-ratelimit-unified-5h-status: allowed\nanthropic-ratelimit-unified-5h-utilization: 0.01\n" +
 			"anthropic-ratelimit-unified-7d-reset: 1785751200\nanthropic-ratelimit-unified-7d-status: allowed\n" +

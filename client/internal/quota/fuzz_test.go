@@ -188,7 +188,8 @@ func FuzzAnswersAreReadInRange(f *testing.F) {
 		text := time.Unix(1795348830, 0).UTC().Format(strings.ReplaceAll(form.layout, " | ", ""))
 		f.Add(text, `"a";r=1;t=2`, "1", text, `"60"`, dateForms[len(dateForms)-1-i].layout)
 	}
-	f.Add("60 seconds", "limit=1, remaining=0, reset=9", `"9"`, "1 hour 30 minutes", "1d", "Sun, 22 Nov 2026 10:00:00 +0000")
+	f.Add("60 seconds", "limit=1, remaining=0, reset=9", `"9"`, "1 hour 30 minutes", "1d",
+		"Sun, 22 Nov 2026 10:00:00 +0000")
 	f.Fuzz(func(t *testing.T, retry, limit, remaining, reset, xReset, date string) {
 		h := make(http.Header)
 		for name, value := range map[string]string{

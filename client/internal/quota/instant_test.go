@@ -108,12 +108,16 @@ func TestWhatIsNoDateWithATimeIsNotRead(t *testing.T) {
 func TestOneReaderReadsEveryMoment(t *testing.T) {
 	h := http.Header{"Date": {"Sun, 22 Nov 2026 12:00:00 GMT"}}
 	for text, want := range map[string]time.Duration{
-		"60": time.Minute, `"60"`: time.Minute, " 60 ": time.Minute, "'60'": time.Minute, "60.25": 60250 * time.Millisecond,
-		"60s": time.Minute, "60 s": time.Minute, "60 seconds": time.Minute, "60 Seconds": time.Minute,
-		"1 minute": time.Minute, "1m": time.Minute, "1 min": time.Minute, "2 mins": 2 * time.Minute, "60 secs": time.Minute,
-		"1 hour 30 minutes": 90 * time.Minute, "1h30m": 90 * time.Minute, "6m0s": 6 * time.Minute, "12ms": 12 * time.Millisecond,
-		"1.5s": 1500 * time.Millisecond, "2 days": 48 * time.Hour, "1d2h": 26 * time.Hour, "500 milliseconds": 500 * time.Millisecond,
-		"15µs": 15 * time.Microsecond, `"1m30s"`: 90 * time.Second, "99999 days": Longest,
+		"60": time.Minute, `"60"`: time.Minute, " 60 ": time.Minute, "'60'": time.Minute,
+		"60.25": 60250 * time.Millisecond,
+		"60s":   time.Minute, "60 s": time.Minute, "60 seconds": time.Minute, "60 Seconds": time.Minute,
+		"1 minute": time.Minute, "1m": time.Minute, "1 min": time.Minute, "2 mins": 2 * time.Minute,
+		"60 secs":           time.Minute,
+		"1 hour 30 minutes": 90 * time.Minute, "1h30m": 90 * time.Minute,
+		"6m0s": 6 * time.Minute, "12ms": 12 * time.Millisecond,
+		"1.5s": 1500 * time.Millisecond, "2 days": 48 * time.Hour, "1d2h": 26 * time.Hour,
+		"500 milliseconds": 500 * time.Millisecond,
+		"15µs":             15 * time.Microsecond, `"1m30s"`: 90 * time.Second, "99999 days": Longest,
 		"1795348830": 31 * time.Second, `"1795348830000"`: 31 * time.Second,
 		"2026-11-22T12:00:30Z": 31 * time.Second, `"2026-11-22T12:00:30.5Z"`: 30500 * time.Millisecond,
 		"2026-11-22 12:00:30 UTC": 31 * time.Second, "2026-11-22 13:00:30 +0100": 31 * time.Second,

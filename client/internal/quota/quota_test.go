@@ -133,32 +133,32 @@ func equal(want, got quota.Rest) quota.Rest {
 
 func TestADenialTellsItsWaitInTheFirstFieldThatIsRead(t *testing.T) {
 	const date, unified = "Date: Sun, 22 Nov 2026 12:00:00 GMT\n", "anthropic-ratelimit-unified-"
+	const fiveHours, week = unified + "5h-reset: 1795348830\n", unified + "7d-reset: 1795352400\n"
+	const rejected = unified + "status: rejected"
 	for fields, want := range map[string]struct {
 		wait   time.Duration
 		source string
 	}{
-		"Retry-After: 5\nX-Retry-After: 9":                  {5 * time.Second, "Retry-After"},
-		"Retry-After: soon\nX-Retry-After: 9":               {9 * time.Second, "X-Retry-After"},
-		"retry-after-ms: 1500":                              {1500 * time.Millisecond, "retry-after-ms"},
-		"Retry-After: 5\nRetry-After: 7":                    {7 * time.Second, "Retry-After"},
-		"Retry-After-Short: 1\nRetry-After-Long: 60":        {time.Minute, "Retry-After-*"},
-		date + "Retry-After: Sun, 22 Nov 2026 12:00:30 GMT": {31 * time.Second, "Retry-After"},
-		date + "Retry-After: 1795348830":                    {31 * time.Second, "Retry-After"},
-		"Retry-After: 1m30s":                                {90 * time.Second, "Retry-After"},
-		"Retry-After: 99999999":                             {quota.Longest, "Retry-After"},
-		"Retry-After: -1":                                   {},
-		date + unified + "5h-status: rejected\n" + unified + "5h-reset: 1795348830\n" + unified + "status: rejected": {
-			31 * time.Second, unified + "5h-reset"},
-		date + unified + "5h-status: rejected\n" + unified + "5h-reset: 1795348830\n" + unified + "7d-status: rejected\n" +
-			unified + "7d-reset: 1795352400\n" + unified + "status: rejected": {time.Hour + time.Second, unified + "7d-reset"},
-		date + unified + "5h-status: allowed\n" + unified + "5h-reset: 1795348830\n" + unified + "7d_oi-status: rejected\n" +
-			unified + "7d_oi-reset: 1795352400\n" + unified + "status: rejected": {time.Hour + time.Second, unified + "7d_oi-reset"},
-		date + unified + "status: rejected\n" + unified + "reset: 2026-11-22T12:00:30Z": {31 * time.Second, unified + "reset"},
-		date + unified + "status: allowed\n" + unified + "reset: 1795348830\n" + unified + "5h-status: allowed_warning\n" +
-			unified + "overage-status: rejected\n" + unified + "5h-reset: 1795348830": {},
-		"Retry-After: 9\n" + unified + "5h-status: rejected\n" + unified + "5h-reset: 1795348830\n" + unified + "status: rejected": {
-			9 * time.Second, "Retry-After"},
-		"Content-Type: application/json": {},
+		"Retry-After: 5\nX-Retry-After: 9":                              {5 * time.Second, "Retry-After"},
+		"Retry-After: soon\nX-Retry-After: 9":                           {9 * time.Second, "X-Retry-After"},
+		"retry-after-ms: 1500":                                          {1500 * time.Millisecond, "retry-after-ms"},
+		"Retry-After: 5\nRetry-After: 7":                                {7 * time.Second, "Retry-After"},
+		"Retry-After-Short: 1\nRetry-After-Long: 60":                    {time.Minute, "Retry-After-*"},
+		date + "Retry-After: Sun, 22 Nov 2026 12:00:30 GMT":             {31 * time.Second, "Retry-After"},
+		date + "Retry-After: 1795348830":                                {31 * time.Second, "Retry-After"},
+		"Retry-After: 1m30s":                                            {90 * time.Second, "Retry-After"},
+		"Retry-After: 99999999":                                         {quota.Longest, "Retry-After"},
+		"Retry-After: -1":                                               {},
+		date + fiveHours + unified + "5h-status: rejected\n" + rejected: {31 * time.Second, unified + "5h-reset"},
+		date + fiveHours + unified + "5h-status: rejected\n" + week + unified + "7d-status: rejected\n" + rejected: {
+			time.Hour + time.Second, unified + "7d-reset"},
+		date + fiveHours + unified + "5h-status: allowed\n" + unified + "7d_oi-status: rejected\n" +
+			unified + "7d_oi-reset: 1795352400\n" + rejected: {time.Hour + time.Second, unified + "7d_oi-reset"},
+		date + rejected + "\n" + unified + "reset: 2026-11-22T12:00:30Z": {31 * time.Second, unified + "reset"},
+		date + fiveHours + unified + "5h-status: allowed_warning\n" + unified + "status: allowed\n" +
+			unified + "reset: 1795348830\n" + unified + "overage-status: rejected": {},
+		"Retry-After: 9\n" + fiveHours + unified + "5h-status: rejected\n" + rejected: {9 * time.Second, "Retry-After"},
+		"Content-Type: application/json":                                              {},
 	} {
 		wait, source, ok := quota.WaitOf(header(fields))
 		if wait != want.wait || source != want.source || ok != (want.source != "") {
