@@ -33,8 +33,8 @@ type reader struct {
 }
 
 // response reads an answer over HTTP. The subject of a 403 of GitHub may stand in its body.
-func (r *reader) response(response *http.Response) answer {
-	a := r.read(response.StatusCode, response.Header, 0)
+func (r *reader) response(response *http.Response) (a answer) {
+	r.read(&a, response.StatusCode, response.Header, 0)
 	if a.unclear && saysRateLimit(response) {
 		a.denySecondary(false)
 	}
@@ -44,8 +44,8 @@ func (r *reader) response(response *http.Response) answer {
 	return a
 }
 
-// read reads an answer. A positive wait was told elsewhere than in the fields h.
-func (r *reader) read(status int, h http.Header, wait time.Duration) (a answer) {
+// read reads an answer into a, which is zero. A positive wait was told elsewhere than in the fields h.
+func (r *reader) read(a *answer, status int, h http.Header, wait time.Duration) {
 	a.status = status
 	if a.quota, a.counted = quota.Of(h); a.counted {
 		a.counted = !quota.FromCache(h)
@@ -59,11 +59,11 @@ func (r *reader) read(status int, h http.Header, wait time.Duration) (a answer) 
 		status == http.StatusServiceUnavailable && told || slices.Contains(r.denials, status)
 	switch r.dialect {
 	case GitHub:
-		readGitHub(h, told, &a)
+		readGitHub(h, told, a)
 	case Discord:
-		readDiscord(h, &a)
+		readDiscord(h, a)
 	case OpenAI, Anthropic:
-		readModel(r.dialect, h, told, &a)
+		readModel(r.dialect, h, told, a)
 	}
 	switch {
 	case a.source != "": // found by the dialect
@@ -75,7 +75,6 @@ func (r *reader) read(status int, h http.Header, wait time.Duration) (a answer) 
 	case a.counted:
 		a.wait, a.source = a.quota.Window, a.quota.Source
 	}
-	return a
 }
 
 // hopeless reports whether a denies, and no wait is asked for or helps. Such a denial says nothing

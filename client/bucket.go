@@ -213,7 +213,7 @@ func (b *bucket) observe(o *Options, now instant, tk ticket, a *answer, strays i
 	case a.limited:
 		return b.deny(now, tk, a, learnsPace)
 	case a.counted && o.Pace != Off && !b.told.doubt.ignores(&a.quota, o.MaxWait):
-		b.believe(tk, now, a.quota, strays, learnsPace)
+		b.believe(tk, now, &a.quota, strays, learnsPace)
 	default:
 		if learnsPace && !b.told.counted {
 			b.learnPace(&tk, now)
@@ -259,7 +259,8 @@ func (b *bucket) deny(now instant, tk ticket, a *answer, learnsPace bool) (time.
 
 // believe learns from what an allowed answer tells. A limit that answers do not tell may have denied
 // before: its pace is learned, too.
-func (b *bucket) believe(tk ticket, now instant, q quota.Rest, strays int, learnsPace bool) {
+func (b *bucket) believe(tk ticket, now instant, told *quota.Rest, strays int, learnsPace bool) {
+	q := *told
 	t := &b.told
 	b.opening.answered = true
 	if q.Date != 0 {
@@ -280,7 +281,7 @@ func (b *bucket) believe(tk ticket, now instant, q quota.Rest, strays int, learn
 		b.learned.observe(now, true, waiting, b.backoff.strikes)
 	}
 	b.backoff.strikes, b.opening.ramp = 0, 0
-	t.observe(tk, now, q, &b.flight, b.queue.Size, strays)
+	t.observe(tk, now, &q, &b.flight, b.queue.Size, strays)
 }
 
 // learnPace learns the pace of a server that tells nothing from an allowed answer.

@@ -50,18 +50,17 @@ var marks = [...]struct {
 // FromCache reports whether a cache has answered, so that what the answer tells is about the
 // request of another client, or about an earlier one.
 func FromCache(h http.Header) bool {
-	has := lengthsOf(h)
-	if has.look(h, "X-From-Cache") != nil { // caches of clients in Go, such as gregjones/httpcache
+	if _, ok := h["X-From-Cache"]; ok { // caches of clients in Go, such as gregjones/httpcache
 		return true
 	}
 	said := unsaid
 	for i := range marks {
-		if values := has.look(h, marks[i].field); len(values) > 0 {
+		if values := h[marks[i].field]; len(values) > 0 {
 			said = max(said, marks[i].read(values, marks[i].words))
 		}
 	}
-	age := has.look(h, "Age")
-	return said == hit || age != nil && !(said == miss && len(age) == 1 && age[0] == "0")
+	age, aged := h["Age"]
+	return said == hit || aged && !(said == miss && len(age) == 1 && age[0] == "0")
 }
 
 // cacheStatus reads a List of caches: "hit" is a parameter. A malformed field says nothing.

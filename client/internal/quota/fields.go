@@ -82,9 +82,8 @@ func (r *Rest) Ample() bool { return r.Left > max(r.Limit/10, 2) }
 // behind it may each tell a limit. Of equal ones it is the first in the order in which they are
 // believed, since one server may tell one limit in several families.
 func Of(h http.Header) (least Rest, ok bool) {
-	has := lengthsOf(h)
-	if values := has.look(h, fieldRateLimit); len(values) > 0 {
-		if least, ok = rateLimit(values, has.look(h, fieldPolicy)); ok {
+	if values := h[fieldRateLimit]; len(values) > 0 {
+		if least, ok = rateLimit(values, h[fieldPolicy]); ok {
 			if least.Window = Longest; least.end < maxInteger {
 				least.Window, least.Date = number{least.end, 0}.moment(h)
 			}
@@ -94,12 +93,12 @@ func Of(h http.Header) (least Rest, ok bool) {
 	for i := range families {
 		f := &families[i]
 		if i == 0 || f.remaining != families[i-1].remaining { // spares a look-up
-			remaining = has.look(h, f.remaining)
+			remaining = h[f.remaining]
 		}
 		if len(remaining) == 0 {
 			continue
 		}
-		if reset := has.look(h, f.reset); len(reset) > 0 {
+		if reset := h[f.reset]; len(reset) > 0 {
 			if q, one := f.read(remaining, reset, h); one {
 				remaining = nil // another reset is of the same limit
 				if !ok || q.Left < least.Left {
@@ -108,36 +107,12 @@ func Of(h http.Header) (least Rest, ok bool) {
 			}
 		}
 	}
-	if values := has.look(h, fieldShopify); len(values) > 0 {
+	if values := h[fieldShopify]; len(values) > 0 {
 		if q, one := shopify(values[0]); one && (!ok || q.Left < least.Left) {
 			least, ok = q, true
 		}
 	}
 	return least, ok
-}
-
-// lengths is a set of lengths of names, by their last six bits. Most fields that an answer may have
-// are missing. In an answer of few fields their lengths are missing, too: that takes a third of the
-// time of a look-up.
-type lengths uint64
-
-// lengthsOf returns the lengths of the names in h. Where there are many, look-ups are faster.
-func lengthsOf(h http.Header) (all lengths) {
-	if len(h) > 8 {
-		return ^all
-	}
-	for name := range h {
-		all |= 1 << (len(name) & 63)
-	}
-	return all
-}
-
-// look returns the lines of a field, given by its canonical name.
-func (l lengths) look(h http.Header, name string) []string {
-	if l>>(len(name)&63)&1 == 0 {
-		return nil
-	}
-	return h[name]
 }
 
 // Read reads the fields of f.

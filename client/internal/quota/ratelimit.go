@@ -5,7 +5,7 @@ import "github.com/weir-go/weir/client/internal/structured"
 // absent is the value of a parameter that is missing, or no number of units or seconds.
 const absent = -1
 
-// rateLimit reads RateLimit: a List since draft -08, a Dictionary in draft -07. A malformed field is
+// rateLimit reads RateLimit: a List since draft -08, a Dictionary before. A malformed field is
 // ignored whole (RFC 9651, section 4.2), and so is a malformed RateLimit-Policy. Of the first
 // maxLimits members, the one with the least left counts; of equal ones, the one that lasts Longest.
 // A member without a window does not limit a rate, and one that is no String or Token is not from
