@@ -10,19 +10,11 @@ import (
 // number, see units; a duration such as 1m30s or 60 seconds; a date. The result is the wait from
 // the answer on, negative if the end is past. date is that of until, or 0 if s is no instant.
 func moment(s string, h http.Header) (wait time.Duration, date int64, ok bool) {
-	if n, ok := readNumber(s); ok {
+	if n, ok := readQuoted(s); ok {
 		wait, date = n.moment(h)
 		return wait, date, true
 	}
-	s = strings.TrimSpace(s)
-	if quote := len(s) - 1; quote > 1 && (s[0] == '"' || s[0] == '\'') && s[quote] == s[0] {
-		s = s[1:quote]
-		if n, ok := readNumber(s); ok {
-			wait, date = n.moment(h)
-			return wait, date, true
-		}
-		s = strings.TrimSpace(s)
-	}
+	s = unquoted(s)
 	if s == "" || len(s) > maxNumber {
 		return 0, 0, false
 	}
@@ -195,7 +187,7 @@ func latest(lines []string, inMilliseconds bool, h http.Header) (
 	wait time.Duration, date int64, ok bool) {
 	for _, line := range lines[:min(len(lines), maxLimits)] {
 		if inMilliseconds {
-			n, ok := readNumber(line)
+			n, ok := readQuoted(line)
 			return n.times(time.Millisecond), 0, ok
 		}
 		w, d, one := moment(line, h) // a date has a comma

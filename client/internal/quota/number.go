@@ -74,8 +74,25 @@ func Digits(s string) bool {
 
 // count reads a non-negative number of requests, rounded down.
 func count(s string) (int64, bool) {
-	n, ok := readNumber(s)
+	n, ok := readQuoted(s)
 	return min(n.whole, MaxCount), ok
+}
+
+// readQuoted is readNumber of a number that may be in quotes.
+func readQuoted(s string) (n number, ok bool) {
+	if n, ok = readNumber(s); ok {
+		return n, true
+	}
+	return readNumber(unquoted(s))
+}
+
+// unquoted returns what is in quotes, or all of s, without white space.
+func unquoted(s string) string {
+	s = trimmed(s)
+	if last := len(s) - 1; last > 1 && (s[0] == '"' || s[0] == '\'') && s[last] == s[0] {
+		return trimmed(s[1:last])
+	}
+	return s
 }
 
 // times returns n units of time, rounded up to a nanosecond, and Longest at most.

@@ -41,6 +41,7 @@ func TestOfSeveralLimitsTheLeastCounts(t *testing.T) {
 		"one that is no element": {"X-RateLimit-Remaining: , 9\nX-RateLimit-Reset: , 60", 9, time.Minute},
 		"parameters": {"X-RateLimit-Remaining: 30;w=1, 9;w=60\n" +
 			"X-RateLimit-Reset: 1, 60", 9, time.Minute},
+		"in quotes":                 {"X-RateLimit-Remaining: \"9\"\nX-RateLimit-Reset: \"60\"", 9, time.Minute},
 		"decimals are rounded down": {"X-RateLimit-Remaining: 9.99\nX-RateLimit-Reset: 60.0", 9, time.Minute},
 		"those of older drafts":     {"RateLimit-Remaining: 30.5, 9.5\nRateLimit-Reset: 1, 60.000", 9, time.Minute},
 		"many limits, of which 16 count": {
