@@ -84,7 +84,8 @@ const maxPeek = 16 << 10
 func peek(response *http.Response) []byte {
 	media, _, _ := mime.ParseMediaType(quota.First(response.Header, "Content-Type"))
 	body := response.Body
-	if body == nil || !strings.HasSuffix(media, "json") || response.ContentLength > maxPeek {
+	if body == nil || body == http.NoBody || !strings.HasSuffix(media, "json") ||
+		response.ContentLength > maxPeek {
 		return nil
 	}
 	text, err := io.ReadAll(io.LimitReader(body, maxPeek))

@@ -123,3 +123,21 @@ func TestADenialOfWeirThatNoWaitHelpsGoesBack(t *testing.T) {
 		}
 	})
 }
+
+// A place in flight is free once the answer without a body is here.
+func TestADenialWithoutABodyIsNotHeldOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := scripted(func(int, *http.Request) *http.Response {
+			a := answer(429, "Content-Type", "application/json")
+			a.Body = http.NoBody
+			return a
+		})
+		c := newClient(t, server, client.Options{MaxInFlight: 1, MaxWait: time.Minute, Attempts: 1})
+		for range 3 {
+			response, err := c.RoundTrip(request(t, "HEAD", "http://a/", nil)) // its body is not closed
+			if err != nil || response.StatusCode != 429 {
+				t.Fatalf("%v, %v", response, err)
+			}
+		}
+	})
+}
