@@ -17,6 +17,9 @@ type answer struct {
 	source  string
 	quota   quota.Rest
 	counted bool                    // quota is told
+	another bool                    // it denies by another limit than that of quota
+	asked   bool                    // a field asks for wait, other than those of quota
+	final   string                  // why no wait cures the denial; "": one may
 	tokens  *[tokenKinds]quota.Rest // of OpenAI and Anthropic; nil: not told
 	global  bool                    // it denies all requests of the account
 	name    string                  // of the bucket
@@ -30,16 +33,19 @@ type reader struct {
 }
 
 // response reads an answer over HTTP. The subject of a 403 of GitHub may stand in its body.
-func (r *reader) response(response *http.Response) answer {
-	a := r.read(response.StatusCode, response.Header, 0)
+func (r *reader) response(response *http.Response) (a answer) {
+	r.read(&a, response.StatusCode, response.Header, 0)
 	if a.unclear && saysRateLimit(response) {
 		a.denySecondary(false)
+	}
+	if a.limited {
+		a.final = finality(response)
 	}
 	return a
 }
 
-// read reads an answer. A positive wait was told elsewhere than in the fields h.
-func (r *reader) read(status int, h http.Header, wait time.Duration) (a answer) {
+// read reads an answer into a, which is zero. A positive wait was told elsewhere than in the fields h.
+func (r *reader) read(a *answer, status int, h http.Header, wait time.Duration) {
 	a.status = status
 	if a.quota, a.counted = quota.Of(h); a.counted {
 		a.counted = !quota.FromCache(h)
@@ -48,25 +54,32 @@ func (r *reader) read(status int, h http.Header, wait time.Duration) (a answer) 
 	if !told && status >= 400 {
 		wait, source, told = quota.WaitOf(h)
 	}
+	a.asked = told
 	a.limited = status == http.StatusTooManyRequests ||
 		status == http.StatusServiceUnavailable && told || slices.Contains(r.denials, status)
 	switch r.dialect {
 	case GitHub:
-		readGitHub(h, told, &a)
+		readGitHub(h, told, a)
 	case Discord:
-		readDiscord(h, &a)
+		readDiscord(h, a)
 	case OpenAI, Anthropic:
-		readModel(r.dialect, h, told, &a)
+		readModel(r.dialect, h, told, a)
 	}
 	switch {
 	case a.source != "": // found by the dialect
 	case told:
 		a.wait, a.source = min(wait, quota.Longest), source
+	case a.another: // found by the dialect
+	case a.counted && a.limited && a.quota.Ample():
+		a.another = true
 	case a.counted:
 		a.wait, a.source = a.quota.Window, a.quota.Source
 	}
-	return a
 }
+
+// hopeless reports whether a denies, and no wait is asked for or helps. Such a denial says nothing
+// about a limit: the account has to be paid for, or the request costs too much.
+func (a *answer) hopeless() bool { return a.limited && a.final != "" && !a.asked }
 
 // denySecondary makes a the denial of a secondary limit, which may tell a wait.
 func (a *answer) denySecondary(told bool) {

@@ -208,10 +208,12 @@ func (b *bucket) observe(o *Options, now instant, tk ticket, a *answer, strays i
 		b.tokens.observe(tk, now, a.tokens)
 	}
 	switch {
+	case a.hopeless():
+		b.opening.answered = true
 	case a.limited:
 		return b.deny(now, tk, a, learnsPace)
 	case a.counted && o.Pace != Off && !b.told.doubt.ignores(&a.quota, o.MaxWait):
-		b.believe(tk, now, a.quota, strays)
+		b.believe(tk, now, &a.quota, strays, learnsPace)
 	default:
 		if learnsPace && !b.told.counted {
 			b.learnPace(&tk, now)
@@ -224,7 +226,7 @@ func (b *bucket) observe(o *Options, now instant, tk ticket, a *answer, strays i
 // deny learns from a denial. It returns the wait and what asks for it.
 func (b *bucket) deny(now instant, tk ticket, a *answer, learnsPace bool) (time.Duration, string) {
 	f, t := &b.flight, &b.told
-	if learnsPace && !tk.outdated {
+	if learnsPace && !tk.outdated && !a.another {
 		t.others.deny(t.known && t.left > 0, !b.opening.answered, a.quota.Limit, f.flying())
 	}
 	isNewStrike := tk.at > f.deniedAt // was not in flight at the last denial
@@ -232,7 +234,7 @@ func (b *bucket) deny(now instant, tk ticket, a *answer, learnsPace bool) (time.
 	switch {
 	case a.wait > 0:
 		b.waits.observe(now, a)
-	case !learnsPace || t.counted: // there is no pace to go on at
+	case !learnsPace || t.counted && !a.another: // there is no pace to go on at
 		b.backoff.observe(now, isNewStrike, !learnsPace, 0)
 	default:
 		every, old := b.learned.deny(now, tk)
@@ -247,12 +249,18 @@ func (b *bucket) deny(now instant, tk ticket, a *answer, learnsPace bool) (time.
 	f.deniedAt = now
 	f.outdateAll()
 	b.opening.answered, b.opening.open, b.opening.ramp = true, false, 0
+	if a.another { // told stays as it is
+		b.opening.answered = !oneGoesFirst
+		return at - now, source
+	}
 	t.deny(at, source, oneGoesFirst)
 	return at - now, source
 }
 
-// believe learns from what an allowed answer tells.
-func (b *bucket) believe(tk ticket, now instant, q quota.Rest, strays int) {
+// believe learns from what an allowed answer tells. A limit that answers do not tell may have denied
+// before: its pace is learned, too.
+func (b *bucket) believe(tk ticket, now instant, told *quota.Rest, strays int, learnsPace bool) {
+	q := *told
 	t := &b.told
 	b.opening.answered = true
 	if q.Date != 0 {
@@ -264,8 +272,16 @@ func (b *bucket) believe(tk ticket, now instant, q quota.Rest, strays int) {
 	if !t.counted {
 		b.learned = learned{}
 	}
+	switch {
+	case !learnsPace:
+	case b.learned.seq == 0: // nothing was denied
+		b.learned.recent.add(now)
+	default:
+		waiting := b.queue.Size > 0 || tk.heldBack
+		b.learned.observe(now, true, waiting, b.backoff.strikes)
+	}
 	b.backoff.strikes, b.opening.ramp = 0, 0
-	t.observe(tk, now, q, &b.flight, b.queue.Size, strays)
+	t.observe(tk, now, &q, &b.flight, b.queue.Size, strays)
 }
 
 // learnPace learns the pace of a server that tells nothing from an allowed answer.

@@ -64,8 +64,10 @@ type leeway struct {
 
 // whyNotAgain returns why a denied request is not sent again, or "" if it is.
 func (c *call) whyNotAgain(
-	o *Options, status int, now instant, wait time.Duration, l leeway) string {
-	switch {
+	o *Options, a *answer, now instant, wait time.Duration, l leeway) string {
+	switch status := a.status; {
+	case a.final != "":
+		return a.final
 	case c.attempt >= o.Attempts:
 		return "it has been sent as often as Attempts allows"
 	case mayBeDone(o, status) && !c.harmless:

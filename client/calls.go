@@ -70,7 +70,8 @@ func (t *turn) Wait(ctx context.Context) error {
 
 // Observe implements [pacing.Turn].
 func (t *turn) Observe(ctx context.Context, a pacing.Answer) (again bool) {
-	read := t.reader.read(a.Status, a.Fields, a.Wait)
+	var read answer
+	t.reader.read(&read, a.Status, a.Fields, a.Wait)
 	return t.observe(ctx, &t.call, &read)
 }
 

@@ -49,7 +49,7 @@ func (d *doubt) believed(
 // claim proves only that. Repeated ones prove the sum.
 func (d *doubt) judge(tk ticket, now instant, a *answer) (refuted bool) {
 	switch {
-	case a.limited && a.global: // is about another limit
+	case a.limited && (a.global || a.hopeless()): // is not about this limit
 	case a.limited:
 		if tk.claim > 0 {
 			d.claim, d.since = tk.claim, tk.since

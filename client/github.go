@@ -1,15 +1,9 @@
 package client
 
 import (
-	"bytes"
-	"cmp"
-	"io"
-	"mime"
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/weir-go/weir/client/internal/quota"
 )
 
 // The rules are those of "Rate limits for the REST API" and "Best practices for using the REST API"
@@ -18,8 +12,6 @@ const (
 	silentWait     = time.Minute // after a denial that tells no wait
 	sourceSilent   = "GitHub's minute"
 	fieldXResource = "X-Ratelimit-Resource"
-
-	maxGitHubMessage = 16 << 10
 )
 
 // identifyGitHub guesses the resource that counts r from its path, until an answer names it.
@@ -67,27 +59,8 @@ func readGitHub(h http.Header, told bool, a *answer) {
 }
 
 // saysRateLimit reports whether the message of a 403 is about a rate limit. Other messages are
-// about permissions. It waits for the message, 16 KiB at most, and leaves the body as it was.
+// about permissions.
 func saysRateLimit(response *http.Response) bool {
-	media, _, _ := mime.ParseMediaType(quota.First(response.Header, "Content-Type"))
-	body := response.Body
-	if body == nil || !strings.HasSuffix(media, "json") ||
-		response.ContentLength > maxGitHubMessage {
-		return false
-	}
-	text, err := io.ReadAll(io.LimitReader(body, maxGitHubMessage))
-	response.Body = &readAhead{io.MultiReader(bytes.NewReader(text), failing{err}, body), body}
-	message := strings.ToLower(string(text))
+	message := strings.ToLower(string(peek(response)))
 	return strings.Contains(message, "rate limit") || strings.Contains(message, "abuse detection")
 }
-
-// readAhead is a body whose beginning was read.
-type readAhead struct {
-	io.Reader
-	io.Closer
-}
-
-// failing is a reader that fails with err, or is empty if err is nil.
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, cmp.Or(f.err, io.EOF) }

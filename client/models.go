@@ -34,7 +34,8 @@ func family(limit, remaining, reset string) *quota.Family {
 const thousand = 1000
 
 // readModel reads an answer of OpenAI or Anthropic. A denial that tells no wait is by the limit of
-// which the smallest part is left, and lasts until that is whole.
+// which the smallest part is left, and lasts until that is whole. If nearly all of it is left, it is
+// by a limit that the answer does not tell.
 func readModel(dialect Dialect, h http.Header, told bool, a *answer) {
 	tightest, any := a.quota, a.counted
 	stored := quota.FromCache(h)
@@ -56,6 +57,10 @@ func readModel(dialect Dialect, h http.Header, told bool, a *answer) {
 		if !any || q.Part() < tightest.Part() {
 			tightest, any = q, true
 		}
+	}
+	nearlyWhole := tightest.Part() > 0.9 && tightest.Ample() // another limit has denied
+	if a.another = a.limited && !told && any && nearlyWhole; a.another {
+		return
 	}
 	if a.limited && !told && any && tightest.Window > 0 {
 		a.wait, a.source = tightest.Window, tightest.Source

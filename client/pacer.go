@@ -278,8 +278,10 @@ func (p *pacer) observe(ctx context.Context, c *call, a *answer) (again bool) {
 	about, wait, source := p.learn(c, a, now)
 	var events []Event
 	if a.limited {
-		about.pause.begin(now, source, c.bucket.name)
-		kind, why := Repeated, c.whyNotAgain(&p.o, a.status, now, wait, leeway)
+		if wait > 0 {
+			about.pause.begin(now, source, c.bucket.name)
+		}
+		kind, why := Repeated, c.whyNotAgain(&p.o, a, now, wait, leeway)
 		if again = why == ""; !again {
 			kind = GaveUp
 		}

@@ -193,6 +193,13 @@ var scenarios = []scenario{
 		ideal: 40 * time.Second,
 		most:  figures{1.25, 40, 0},
 	},
+	{
+		name:    "5,000 an hour are told, and another limit denies: 20 a second, burst of 20",
+		server:  behind{told: fixed{limit: 5000, period: time.Hour, fields: draft8}}.new,
+		latency: 20 * time.Millisecond, requests: 600, workers: 32,
+		ideal: 579 * time.Second / 20,
+		most:  figures{1.5, 60, 0},
+	},
 	onDiscord(100, 2000, 200, 20*time.Millisecond, 39*time.Second, figures{1.1, 5, 0}),
 	{
 		name: "a server that is away from 12 s to 15 s",
@@ -434,6 +441,28 @@ func (g *nginx) answer(_ *http.Request, now time.Time) (*http.Response, time.Dur
 		return answer(200), 0, nil
 	}
 	return answer(200), time.Duration(excess/g.rate) * time.Millisecond, nil
+}
+
+// behind is a server whose fields tell a limit, and which denies by another one that they do not
+// tell. Its denials have the fields, and no Retry-After.
+type behind struct {
+	told   fixed
+	hidden model
+}
+
+func (b behind) new() model {
+	b.hidden = nginx{rate: 20, burst: 20, nodelay: true}.new()
+	return &b
+}
+
+func (b *behind) answer(r *http.Request, now time.Time) (*http.Response, time.Duration, error) {
+	if denial, _, _ := b.hidden.answer(r, now); denial.StatusCode == 429 {
+		b.told.used--
+		a, _, _ := b.told.answer(r, now)
+		a.StatusCode = 429
+		return a, 0, nil
+	}
+	return b.told.answer(r, now)
 }
 
 // fixed counts requests in windows. They begin at multiples of the period; or, as in

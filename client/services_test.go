@@ -123,6 +123,27 @@ var services = []struct {
 		wait: 13 * time.Second, source: "Retry-After",
 	},
 	{
+		name: "Anthropic, a subscription",
+		page: "https://github.com/anomalyco/opencode/issues/49653, " +
+			"https://github.com/anthropics/claude-code/issues/12829",
+		fields: "date: Wed, 29 Jul 2026 12:00:00 GMT\nanthropic-ratelimit-unified-5h-reset: 1785182400\n" +
+			"anthropic-ratelimit-unified-5h-status: allowed\nanthropic-ratelimit-unified-5h-utilization: 0.01\n" +
+			"anthropic-ratelimit-unified-7d-reset: 1785751200\nanthropic-ratelimit-unified-7d-status: allowed\n" +
+			"anthropic-ratelimit-unified-7d-utilization: 0.0\nanthropic-ratelimit-unified-overage-status: rejected\n" +
+			"anthropic-ratelimit-unified-representative-claim: five_hour\n" +
+			"anthropic-ratelimit-unified-reset: 1785182400\nanthropic-ratelimit-unified-status: allowed",
+		left: none,
+	},
+	{
+		name: "Anthropic, a denial of a subscription",
+		page: "https://github.com/lidge-jun/opencodex/pull/3809", status: 429,
+		fields: "date: Sun, 02 Aug 2026 15:36:28 GMT\nanthropic-ratelimit-unified-5h-reset: 1785685200\n" +
+			"anthropic-ratelimit-unified-5h-status: rejected\nanthropic-ratelimit-unified-5h-utilization: 1.0\n" +
+			"anthropic-ratelimit-unified-7d-reset: 1785736800\nanthropic-ratelimit-unified-7d-status: allowed_warning\n" +
+			"anthropic-ratelimit-unified-7d-utilization: 0.94\nanthropic-ratelimit-unified-status: rejected",
+		wait: 213 * time.Second, source: "anthropic-ratelimit-unified-5h-reset",
+	},
+	{
 		name: "Atlassian, its cloud",
 		page: "https://developer.atlassian.com/cloud/jira/platform/rate-limiting, " +
 			"https://jira.atlassian.com/browse/JRACLOUD-69262",

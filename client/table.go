@@ -174,7 +174,7 @@ func (t *table) rename(r route, name string) {
 // ofPath returns the bucket that counts c by its path, and the ticket of c there.
 func (t *table) ofPath(c *call, a *answer, now instant) (*bucket, ticket) {
 	b, tk := c.bucket, c.ticket
-	silent := a.limited && a.wait <= 0
+	silent := a.limited && a.wait <= 0 && !a.hopeless()
 	if t.o.Dialect != Standard || t.o.Bucket != nil || b.key.part != wholeOrigin || c.path == "" ||
 		b.paths == nil && !silent {
 		return b, tk
@@ -182,7 +182,7 @@ func (t *table) ofPath(c *call, a *answer, now instant) (*bucket, ticket) {
 	if b.paths == nil {
 		b.paths = &paths{make(map[string]bool), make(map[string]*suspect)}
 	}
-	apart, anew := b.paths.observe(c.path, now, tk.at, a.limited, silent)
+	apart, anew := b.paths.observe(c.path, now, tk.at, a.limited && !a.hopeless(), silent)
 	if !apart {
 		return b, tk
 	}

@@ -110,7 +110,7 @@ func (t *told) start(waiting int, now instant) {
 // observe learns what an allowed answer tells. f are the requests of the bucket, and waiting how
 // many others wait. strays is how many requests in other buckets may count against this one.
 func (t *told) observe(
-	tk ticket, now instant, q quota.Rest, f *flight, waiting, strays int) {
+	tk ticket, now instant, q *quota.Rest, f *flight, waiting, strays int) {
 	t.counted = true
 	t.least = min(t.least, q.Left)
 	if tk.seq < t.newest && q.Left == 0 && t.empty() {
@@ -293,7 +293,7 @@ type refill struct {
 const resetError = 3 * time.Second
 
 // observe learns from an answer. grown units were renewed since the one before.
-func (f *refill) observe(now instant, q quota.Rest, grown int64, t *told) {
+func (f *refill) observe(now instant, q *quota.Rest, grown int64, t *told) {
 	elapsed := now - f.at
 	f.at = now
 	if !q.Whole || t.renew-now < resetError && !t.short() {
@@ -317,7 +317,7 @@ type promise struct {
 }
 
 // observe keeps the promise of an answer until its instant.
-func (p *promise) observe(now instant, tk ticket, q quota.Rest, t *told) {
+func (p *promise) observe(now instant, tk ticket, q *quota.Rest, t *told) {
 	if p.at <= now && q.Whole && q.Limit > 0 && t.left <= t.low() {
 		*p = promise{now + t.window, tk.answered}
 	}

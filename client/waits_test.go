@@ -309,3 +309,35 @@ func TestADenialByAStatusOfOnesOwnIsNotRepeatedForAPost(t *testing.T) {
 		})
 	}
 }
+
+// What is nearly whole did not deny: another limit did, for an unknown time.
+func TestADenialWithMuchLeftIsBackedOffFrom(t *testing.T) {
+	for _, fields := range []string{
+		"RateLimit: \"hour\";r=4999;t=3000\nRateLimit-Policy: \"hour\";q=5000;w=3600",
+		"RateLimit: \"hour\";r=4999;t=3000",
+		"RateLimit-Limit: 5000\nRateLimit-Remaining: 4999\nRateLimit-Reset: 3000",
+		"RateLimit: limit=5000, remaining=4999, reset=3000",
+		"X-RateLimit-Limit: 5000\nX-RateLimit-Remaining: 4999\nX-RateLimit-Reset: 3000",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			server := scripted(func(i int, _ *http.Request) *http.Response {
+				if i == 7 {
+					return answer(429, list(fields)...)
+				}
+				return answer(200, list(fields)...)
+			})
+			c := newClient(t, server, client.Options{})
+			for range 720 {
+				before := time.Now()
+				response, err := get(c, "http://a/")
+				if err != nil || response.StatusCode != 200 || time.Since(before) > 3*time.Second {
+					t.Fatalf("%q: %v, %v after %v", fields, response, err, time.Since(before))
+				}
+				time.Sleep(10 * time.Second)
+			}
+			if n := len(server.at); n != 721 {
+				t.Errorf("%q: %d requests", fields, n)
+			}
+		})
+	}
+}

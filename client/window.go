@@ -31,7 +31,7 @@ const (
 
 // observe learns from an answer. grown units were renewed since the one before. It reports whether
 // the answer is the first of a window.
-func (w *renewal) observe(now instant, q quota.Rest, grown, limit int64) (anew bool) {
+func (w *renewal) observe(now instant, q *quota.Rest, grown, limit int64) (anew bool) {
 	loose, late := looseReset, looseReset
 	if q.Date != 0 {
 		loose, late = loosestReset, 0
@@ -68,7 +68,7 @@ type rolling struct {
 // observe learns from an answer before w does. own requests of this process, at most, have used the
 // limit since the end that w knows. If the new end is a period later, and most of the limit is used
 // all the same, the end of w did not renew everything.
-func (r *rolling) observe(now instant, q quota.Rest, own, limit int64, w *renewal, shared bool) {
+func (r *rolling) observe(now instant, q *quota.Rest, own, limit int64, w *renewal, shared bool) {
 	passed := w.likely(limit) && now+q.Window > w.ends+r.period*3/4
 	if passed && q.Whole && !r.never && !shared && q.Left < limit/2 && own <= limit/8 {
 		r.on = true
@@ -95,7 +95,7 @@ type ending struct {
 }
 
 // observe learns from an answer. grown units were renewed since the one before.
-func (e *ending) observe(now instant, q quota.Rest, grown int64) {
+func (e *ending) observe(now instant, q *quota.Rest, grown int64) {
 	moved := now + q.Window - e.at - e.window
 	switch {
 	case grown > 0, now >= e.at+e.window:
@@ -146,7 +146,7 @@ func (o *others) miss() {
 
 // observe learns from an allowed answer. anew says that it is the first of its window. The first
 // requests of a window see no others, so earlier windows count, too.
-func (o *others) observe(q quota.Rest, anew bool) {
+func (o *others) observe(q *quota.Rest, anew bool) {
 	if anew {
 		o.own, o.before, o.window = 0, o.rivals*0.8, q.Window
 	}

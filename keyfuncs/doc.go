@@ -17,6 +17,7 @@
 //	a fixed number of proxies, addresses unknown  ProxyCount
 //	a proxy that overwrites a header of its own   SingleHeader
 //	any of these, with the true peer elsewhere    WithPeer
+//	middleware that has believed named proxies    TrustedRemoteAddr
 //
 // Sources fail closed. If a request contradicts the description, they return an error and never
 // another address: a trusted proxy sent no header, a hop is not an address, or there are too few
@@ -26,6 +27,7 @@
 // No source queries the DNS. All sources except [ProxyCount] and a [SingleHeader] without ranges
 // read [http.Request.RemoteAddr], so no earlier middleware may rewrite it. They refuse an address
 // without a port, as [Peer] does. If middleware keeps the true peer elsewhere, use [WithPeer].
+// [TrustedRemoteAddr] reads what middleware has written.
 //
 // # Keys
 //

@@ -30,7 +30,7 @@ var ErrTooEarly error = &failure.Safe{
 var (
 	errPeer        = unidentified("the peer has no IP address")
 	errOverwritten = unidentified("RemoteAddr has no port: " +
-		"replace RealIP or ProxyHeaders by TrustedProxies")
+		"replace RealIP or ProxyHeaders by TrustedProxies, or use TrustedRemoteAddr")
 	errAddress     = unidentified("the address is missing, unspecified or invalid")
 	errMissing     = unidentified("the forwarding header is missing")
 	errHop         = unidentified("a hop of the forwarding header is not an IP address")

@@ -71,6 +71,19 @@ func ExamplePeer() {
 	// keyfuncs: cannot tell who sent the request: the peer has no IP address
 }
 
+// Middleware that believes a named proxy has written the client into RemoteAddr, without a port.
+func ExampleTrustedRemoteAddr() {
+	key := keyfuncs.Address(keyfuncs.TrustedRemoteAddr)
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "203.0.113.7"
+	fmt.Println(key(r))
+	_, err := keyfuncs.Peer(r)
+	fmt.Println(errors.Is(err, keyfuncs.ErrUnidentified))
+	// Output:
+	// 203.0.113.7 <nil>
+	// true
+}
+
 func ExampleAddress() {
 	key := keyfuncs.Address(keyfuncs.Peer)
 	r := httptest.NewRequest("GET", "/", nil)

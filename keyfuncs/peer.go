@@ -23,9 +23,8 @@ type AddrSource = func(*http.Request) (netip.Addr, error)
 //
 // It also fails if RemoteAddr has no port. net/http always writes one, so middleware has
 // overwritten RemoteAddr. chi's RealIP and gorilla's ProxyHeaders do, with a header that any client
-// can send. Remove them, and describe your proxies to [TrustedProxies] or [SingleHeader]. If
-// RemoteAddr is true but has no port, as in some adapters for AWS Lambda, write an [AddrSource]
-// that reads it.
+// can send. Remove them, and describe your proxies to [TrustedProxies] or [SingleHeader]. If the
+// middleware believes named proxies alone, use [TrustedRemoteAddr].
 //
 // Another address costs a client another machine or network, because it must complete a TCP or QUIC
 // handshake from that address. This holds as long as nothing overwrites RemoteAddr. Peer cannot

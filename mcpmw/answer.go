@@ -17,11 +17,34 @@ import (
 	"github.com/weir-go/weir/internal/http/gate"
 )
 
-// The codes of the JSON-RPC errors of a limiter. JSON-RPC reserves -32099 to -32000 for servers.
+// The codes of the JSON-RPC errors of a limiter are the statuses of HTTP. The protocol of 2026-07-28
+// reserves -32099 to -32020 for itself, and JSON-RPC the rest of -32768 to -32000.
 const (
-	CodeDenied      = -32029 // a rule denied the call
-	CodeUnavailable = -32053 // the call could not be decided, or only rules with DenyAs503 denied it
+	CodeDenied      = 429 // a rule denied the call
+	CodeUnavailable = 503 // the call could not be decided, or only rules with DenyAs503 denied it
 )
+
+// CodeProposed is the code of a denial that SEP-3304 proposes for MCP. It is not decided: see
+// [DeniedAs].
+const CodeProposed = -32023
+
+// DeniedAs returns a function for [Config].Denied that gives denials another code than
+// [CodeDenied], such as [CodeProposed]. The data and the errors of [CodeUnavailable] stay as they
+// are.
+func DeniedAs(code int64) func(*Call, core.Outcome, *jsonrpc.Error) (mcp.Result, error) {
+	return func(_ *Call, _ core.Outcome, err *jsonrpc.Error) (mcp.Result, error) {
+		err.Code = codeAs(err.Code, code)
+		return nil, err
+	}
+}
+
+// codeAs returns the code of an error whose denials have the code denied.
+func codeAs(code, denied int64) int64 {
+	if code == CodeDenied {
+		return denied
+	}
+	return code
+}
 
 // The members of data that are no fields of package headers.
 const (
@@ -155,7 +178,7 @@ func statusOfCode(code int64) int {
 		return http.StatusBadRequest
 	case jsonrpc.CodeMethodNotFound, codeResourceNotFound:
 		return http.StatusNotFound
-	case CodeDenied:
+	case CodeDenied, CodeProposed:
 		return http.StatusTooManyRequests
 	case CodeUnavailable:
 		return http.StatusServiceUnavailable

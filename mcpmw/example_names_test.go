@@ -267,6 +267,27 @@ func ExampleToolResult() {
 	// search Too many requests: retry in 3600 seconds. Limits reached: searches.
 }
 
+// SEP-3304 proposes a code of its own for denials. The data is the same.
+func ExampleDeniedAs() {
+	key := keyfuncs.Constant[*mcpmw.Call]("all")
+	limiter := mcpmw.MustNew(mcpmw.Config{
+		Rules:  []mcpmw.Rule{{Name: "calls", Limit: limits.TokenBucket(limits.PerHour(1), 1), Key: key}},
+		Denied: mcpmw.DeniedAs(mcpmw.CodeProposed),
+	})
+	handler := limiter.Middleware()(func(context.Context, string, mcp.Request) (mcp.Result, error) {
+		return new(mcp.CallToolResult), nil
+	})
+	for range 2 {
+		_, err := handler(context.Background(), "tools/call", &mcp.CallToolRequest{
+			Session: new(mcp.ServerSession), Params: &mcp.CallToolParamsRaw{Name: "search"},
+		})
+		if e, ok := errors.AsType[*jsonrpc.Error](err); ok {
+			fmt.Println(e.Code, e.Message)
+		}
+	}
+	// Output: -32023 Too many requests: retry in 3600 seconds.
+}
+
 // Only calls that fail count.
 func ExampleRule() {
 	failures := mcpmw.MustNew(mcpmw.Config{
@@ -384,9 +405,26 @@ func ExampleHTTPDenied() {
 	ask("DELETE", "")
 	// Output:
 	// 200 served
-	// 200 2 {-32029 Too many requests: retry in 24 hours.}
-	// 429 <nil> {-32029 Too many requests: retry in 24 hours.}
+	// 200 2 {429 Too many requests: retry in 24 hours.}
+	// 429 <nil> {429 Too many requests: retry in 24 hours.}
 	// 200 served
+}
+
+func ExampleHTTPDeniedAs() {
+	flood := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{{
+			Name: "requests", Limit: limits.FixedWindow(limits.PerDay(1)),
+			Key: keyfuncs.Address(keyfuncs.Peer), Cost: func(*http.Request) int64 { return 2 }, // never
+		}},
+		Denied: mcpmw.HTTPDeniedAs(mcpmw.CodeProposed),
+	})
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("POST", "/mcp", strings.NewReader(`{"jsonrpc": "2.0", "id": 1, "method": "a"}`))
+	flood.Handler(http.NotFoundHandler()).ServeHTTP(w, r)
+	var response struct{ Error struct{ Code int } }
+	_ = json.Unmarshal(w.Body.Bytes(), &response)
+	fmt.Println(w.Code, response.Error.Code)
+	// Output: 200 -32023
 }
 
 func ExampleEndsSession() {

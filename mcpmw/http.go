@@ -23,18 +23,30 @@ import (
 // names no rule otherwise. If o is allowed or abandoned, HTTPDenied does nothing. See [EndsSession]
 // for the request that ends a session.
 func HTTPDenied(w http.ResponseWriter, r *http.Request, o core.Outcome) {
+	httpDenied(w, r, &o, CodeDenied)
+}
+
+// HTTPDeniedAs returns [HTTPDenied] with another code of denials than [CodeDenied], such as
+// [CodeProposed]. The status of HTTP is the same.
+func HTTPDeniedAs(code int64) func(http.ResponseWriter, *http.Request, core.Outcome) {
+	return func(w http.ResponseWriter, r *http.Request, o core.Outcome) { httpDenied(w, r, &o, code) }
+}
+
+func httpDenied(w http.ResponseWriter, r *http.Request, o *core.Outcome, code int64) {
 	if v := o.Verdict(); v != core.Denied && v != core.Unavailable {
 		return
 	}
 	h := w.Header()
-	detail, wait := gate.Explain(h, &o)
+	detail, wait := gate.Explain(h, o)
 	fields := make(http.Header, 2)
 	for _, name := range []string{"Ratelimit", "Ratelimit-Policy"} {
 		if v := h[name]; len(v) > 0 {
 			fields[name] = v
 		}
 	}
-	refused, _ := json.Marshal(refusal(o.Status(), detail, dataOf(fields, wait, nil))) // cannot fail
+	e := refusal(o.Status(), detail, dataOf(fields, wait, nil))
+	e.Code = codeAs(e.Code, code)
+	refused, _ := json.Marshal(e) // cannot fail
 	ids, batch := idsIn(w, r)
 	if len(ids) == 0 {
 		answer.Write(w, r, o.Status(), jsonType, appendError(nil, []byte("null"), refused))

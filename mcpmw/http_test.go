@@ -167,9 +167,9 @@ func TestWhatHTTPCannotDecideIsUnavailable(t *testing.T) {
 		}}
 	}
 	for body, want := range map[string]string{
-		`{"id":1,"method":"a"}`: `200 {"jsonrpc":"2.0","id":1,"error":{"code":-32053,"message":` +
+		`{"id":1,"method":"a"}`: `200 {"jsonrpc":"2.0","id":1,"error":{"code":503,"message":` +
 			`"The service cannot decide on this request right now: retry in 1 second.","data":{"retryAfter":1}}}`,
-		`{"method":"a"}`: `503 {"jsonrpc":"2.0","id":null,"error":{"code":-32053,"message":` +
+		`{"method":"a"}`: `503 {"jsonrpc":"2.0","id":null,"error":{"code":503,"message":` +
 			`"The service cannot decide on this request right now: retry in 1 second.","data":{"retryAfter":1}}}`,
 	} {
 		if w := deny(t, body, broken); fmt.Sprint(w.Code, " ", w.Body) != want {

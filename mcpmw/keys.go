@@ -51,7 +51,9 @@ func Peer(c *Call) (netip.Addr, error) {
 // It returns [core.ErrAbsent] if the session has no id, as over stdio.
 //
 // Another key costs a client a new session, so also limit "initialize" by [User] or by [Peer]. A
-// stateless server takes any id that a client sends: there another key costs nothing.
+// stateless server has no sessions: before release 1.8 of the SDK it takes any id that a client
+// sends, so another key costs nothing. Later releases have no id there, and all clients count
+// together.
 func Session(c *Call) (string, error) {
 	if c.Session == nil || c.Session.ID() == "" {
 		return "", core.ErrAbsent

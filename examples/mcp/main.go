@@ -18,7 +18,7 @@
 //	59
 //	$ curl -s -H "$accept" -H "$session" --json "$search" localhost:8080
 //	event: message
-//	data: {...{"code":-32029,"message":"Too many requests: retry in 60 seconds.","data":{...}}}
+//	data: {...{"code":429,"message":"Too many requests: retry in 60 seconds.","data":{...}}}
 //	$ curl -s -o /dev/null -w '%{http_code}\n' --json 'garbage' 'localhost:8080/?[1-60]' | uniq -c
 //	     58 400
 //	      2 429

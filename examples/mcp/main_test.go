@@ -102,7 +102,7 @@ func TestTheSessionOfTheComment(t *testing.T) {
 			continue
 		}
 		for _, want := range []string{
-			"event: message\ndata: ", `"error":{"code":-32029,"message":"Too many requests: retry in `,
+			"event: message\ndata: ", `"error":{"code":429,"message":"Too many requests: retry in `,
 			`"ratelimit-policy":"\"per-client\";q=60;w=60"`, `"violatedPolicies":["per-client"]`,
 		} {
 			if !strings.Contains(text, want) {

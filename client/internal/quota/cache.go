@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/weir-go/weir/client/internal/structured"
 )
 
 // origin is where an answer comes from, as one field says.
@@ -61,17 +63,28 @@ func FromCache(h http.Header) bool {
 	return said == hit || aged && !(said == miss && len(age) == 1 && age[0] == "0")
 }
 
-// cacheStatus reads a List of caches: "hit" is a parameter.
+// cacheStatus reads a List of caches: "hit" is a parameter. A malformed field says nothing.
 func cacheStatus(values []string, _ string) origin {
-	said := unsaid
-	list := members{lines: values}
-	for m, more := list.next(); more; m, more = list.next() {
-		said = max(said, miss)
-		if m.hit {
-			said = hit
-		}
+	if size(values) > maxStructured {
+		return unsaid
 	}
-	if list.malformed {
+	said := unsaid
+	caches := structured.List(values)
+	for caches.Member() {
+		if !isName(caches.Value) {
+			continue
+		}
+		from := miss
+		for caches.Parameter() {
+			if caches.Key == "hit" {
+				if from = miss; caches.Value.Kind == structured.Boolean && caches.Value.N == 1 {
+					from = hit
+				}
+			}
+		}
+		said = max(said, from)
+	}
+	if caches.Malformed() {
 		return unsaid
 	}
 	return said

@@ -6,7 +6,7 @@
 // 0 and [MaxCount], and no time is longer than [Longest].
 //
 //	fields.go      which fields tell a limit together, and which of them are believed first
-//	structured.go  RateLimit and RateLimit-Policy
+//	ratelimit.go   RateLimit and RateLimit-Policy
 //	cache.go       marks of caches
 //	moment.go      when a wait or a limit ends: seconds, durations, instants and dates
 //	number.go      decimal numbers

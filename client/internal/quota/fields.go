@@ -74,14 +74,19 @@ type Rest struct {
 // Part returns which part of the limit is left.
 func (r *Rest) Part() float64 { return float64(r.Left) / float64(max(r.Limit, 1)) }
 
-// Of reads the first well-formed fields in the order in which they are believed.
-func Of(h http.Header) (Rest, bool) {
+// Ample reports whether so much is left that a denial has to be about another limit: more than a
+// tenth, and more than two. A request that costs more than one unit may be denied though some are.
+func (r *Rest) Ample() bool { return r.Left > max(r.Limit/10, 2) }
+
+// Of reads every family of fields. The one with the least left counts: a gateway and the service
+// behind it may each tell a limit. Of equal ones it is the first in the order in which they are
+// believed, since one server may tell one limit in several families.
+func Of(h http.Header) (least Rest, ok bool) {
 	if values := h[fieldRateLimit]; len(values) > 0 {
-		if q, ok := structured(values, h[fieldPolicy]); ok {
-			if q.Window = Longest; q.end < maxInteger {
-				q.Window, q.Date = number{q.end, 0}.moment(h)
+		if least, ok = rateLimit(values, h[fieldPolicy]); ok {
+			if least.Window = Longest; least.end < maxInteger {
+				least.Window, least.Date = number{least.end, 0}.moment(h)
 			}
-			return q, true
 		}
 	}
 	var remaining []string
@@ -94,15 +99,20 @@ func Of(h http.Header) (Rest, bool) {
 			continue
 		}
 		if reset := h[f.reset]; len(reset) > 0 {
-			if q, ok := f.read(remaining, reset, h); ok {
-				return q, true
+			if q, one := f.read(remaining, reset, h); one {
+				remaining = nil // another reset is of the same limit
+				if !ok || q.Left < least.Left {
+					least, ok = q, true
+				}
 			}
 		}
 	}
 	if values := h[fieldShopify]; len(values) > 0 {
-		return shopify(values[0])
+		if q, one := shopify(values[0]); one && (!ok || q.Left < least.Left) {
+			least, ok = q, true
+		}
 	}
-	return Rest{}, false
+	return least, ok
 }
 
 // Read reads the fields of f.
@@ -168,6 +178,9 @@ func nth(values []string, i int) int64 {
 
 // element returns element i of a list. All lines of a field are one list (RFC 9110, section 5.3).
 func element(values []string, i int) (string, bool) {
+	if i == 0 && len(values) == 1 && strings.IndexByte(values[0], ',') < 0 {
+		return values[0], true
+	}
 	for _, s := range values {
 		for more := true; more; i-- {
 			var text string
@@ -181,7 +194,9 @@ func element(values []string, i int) (string, bool) {
 
 // bare returns an element without its parameters.
 func bare(s string) string {
-	s, _, _ = strings.Cut(s, ";")
+	if end := strings.IndexByte(s, ';'); end >= 0 {
+		return s[:end]
+	}
 	return s
 }
 

@@ -3,14 +3,15 @@ package quota
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/dunglas/httpsfv"
 )
 
-// What is a List or a Dictionary by RFC 9651 is read as the parser of structured fields reads it.
-func FuzzStructuredReadsAsTheParserDoes(f *testing.F) {
+// RateLimit is what the parser of structured fields reads, and nothing if that fails.
+func FuzzRateLimitReadsAsTheParserDoes(f *testing.F) {
 	f.Add(`"default";r=50;t=30`, `"default";q=100;w=60`)
 	f.Add(`"a"; r=0; t=0`, `"a"; q=1`)
 	f.Add(`"a"; r=-0; t=0`, `"a"; q=-1`)
@@ -18,55 +19,72 @@ func FuzzStructuredReadsAsTheParserDoes(f *testing.F) {
 	f.Add(`"a";r=1000000000000000;t=1`, `"a";q=1`)
 	f.Add(`"a\"";r=1;t=1`, `"b";q=1`)
 	f.Add(`"a";r=1;t=1`, `"a";q=1;w=0`)
+	f.Add(`"a";r=1;t=1;r=?1`, `"a";q=1;q="x"`)
 	f.Add(`limit=10, remaining=0, reset=9`, "")
+	f.Add(`limit=10, remaining=0, reset=9, limit=x`, "")
 	f.Add(`"a"; r=0; t=9; pk=:YWJj=:; acme="x;r=5", b;r=0;t=20`,
 		`"a";q=100;qu="content-bytes", b;q=7;qu="request"`)
+	f.Add(`7;r=1;t=1, (a b);r=0;t=9, "a";r=3;t=5`, `9;q=1, "a";q=3;C`)
 	f.Fuzz(func(t *testing.T, limit, policy string) {
 		var policies []string
 		if policy != "" {
 			policies = []string{policy}
 		}
 		want, ok := parsed([]string{limit}, policies)
-		if got, read := structured([]string{limit}, policies); ok && (!read || got != want) {
-			t.Errorf("%q, %q: %+v %v, want %+v", limit, policy, got, read, want)
+		if want.Source == bothNames {
+			return
+		}
+		got, read := rateLimit([]string{limit}, policies)
+		if read != ok || ok && got != want {
+			t.Errorf("%q, %q: %+v %v, want %+v %v", limit, policy, got, read, want, ok)
 		}
 	})
 }
 
-// parsed is structured by a parser of RFC 9651. It is not ok if there is something that structured
-// reads otherwise: more members than it reads, numbers without a name, lists in lists, keys and
-// names twice.
+// bothNames is the Source of a field that has a parameter under its old name and under its new one.
+const bothNames = "both names"
+
+// parsed is rateLimit by a parser of RFC 9651.
 func parsed(values, policies []string) (least Rest, ok bool) {
 	list, err := httpsfv.UnmarshalList(values)
 	if err != nil {
 		return parsedDictionary(values)
 	}
 	known, err := httpsfv.UnmarshalList(policies)
-	if err != nil || len(list) > maxLimits || len(known) > maxLimits {
-		return Rest{}, false
+	if err != nil {
+		known = nil
 	}
-	limits, others := map[any]int64{}, map[any]bool{}
-	for _, m := range known {
-		item, isItem := m.(httpsfv.Item)
-		if !isItem || !isName(item.Value) || others[text(item)] || limits[text(item)] > 0 {
-			return Rest{}, false
+	limits, others := map[string]int64{}, map[string]bool{}
+	for i, m := range known {
+		name, isNamed := nameOf(m)
+		if _, twice := limits[name]; !isNamed || twice || i >= maxLimits {
+			continue
 		}
-		limits[text(item)] = max(0, param(item, "q"))
-		unit, given := item.Params.Get("qu")
-		others[text(item)] = given && unit != "request" && unit != "requests"
+		item := m.(httpsfv.Item)
+		limits[name] = max(0, param(item, "q"))
+		if unit, given := item.Params.Get("qu"); given {
+			name, isName := nameOf(httpsfv.Item{Value: unit})
+			others[text(item)] = !isName || name != "request" && name != "requests"
+		}
 	}
-	for _, m := range list {
-		item, isItem := m.(httpsfv.Item)
-		if !isItem || !isName(item.Value) {
-			return Rest{}, false
+	for i, m := range list {
+		name, isNamed := nameOf(m)
+		if !isNamed || i >= maxLimits {
+			continue
 		}
-		_, a := item.Params.Get("a")
-		_, w := item.Params.Get("w")
-		q := Rest{Left: param(item, "r"), Limit: limits[text(item)], end: param(item, "t"), Source: sourceRateLimit}
-		if a || w {
-			return Rest{}, false
+		item := m.(httpsfv.Item)
+		left, end := param(item, "r"), param(item, "t")
+		if has(item, "a") {
+			left = param(item, "a")
 		}
-		if q.Left < 0 || q.end < 0 || text(item) == "" || others[text(item)] {
+		if has(item, "w") {
+			end = param(item, "w")
+		}
+		if has(item, "r") && has(item, "a") || has(item, "t") && has(item, "w") {
+			return Rest{Source: bothNames}, false
+		}
+		q := Rest{Left: left, Limit: limits[name], end: end, Source: sourceRateLimit}
+		if q.Left < 0 || q.end < 0 || others[name] {
 			continue
 		}
 		if !ok || q.Left < least.Left || q.Left == least.Left && q.end > least.end {
@@ -76,9 +94,19 @@ func parsed(values, policies []string) (least Rest, ok bool) {
 	return least, ok
 }
 
+// nameOf returns the name of a member, and whether it is a String that is not empty, or a Token.
+func nameOf(m httpsfv.Member) (string, bool) {
+	item, isItem := m.(httpsfv.Item)
+	if !isItem || !isText(item.Value) {
+		return "", false
+	}
+	name := text(item)
+	return name, name != ""
+}
+
 func parsedDictionary(values []string) (Rest, bool) {
 	dictionary, err := httpsfv.UnmarshalDictionary(values)
-	if err != nil || len(dictionary.Names()) > maxLimits {
+	if err != nil {
 		return Rest{}, false
 	}
 	var n [3]int64
@@ -95,7 +123,7 @@ func parsedDictionary(values []string) (Rest, bool) {
 	return Rest{Left: n[1], Limit: n[0], end: n[2], Whole: true, Source: sourceRateLimit}, true
 }
 
-func isName(v any) bool {
+func isText(v any) bool {
 	switch v.(type) {
 	case string, httpsfv.Token:
 		return true
@@ -108,6 +136,11 @@ func text(item httpsfv.Item) string {
 		return s
 	}
 	return fmt.Sprint(item.Value)
+}
+
+func has(item httpsfv.Item, name string) bool {
+	_, ok := item.Params.Get(name)
+	return ok
 }
 
 func param(item httpsfv.Item, name string) int64 {
@@ -126,14 +159,14 @@ func FuzzCacheStatusReadsAsTheParserDoes(f *testing.F) {
 	f.Add(`a; detail="x; hit"; hit=?0, b; hit;`)
 	f.Fuzz(func(t *testing.T, text string) {
 		list, err := httpsfv.UnmarshalList([]string{text})
-		if err != nil || len(list) > maxLimits {
-			return
+		if err != nil {
+			list = nil
 		}
 		want := false
 		for _, m := range list {
 			item, isItem := m.(httpsfv.Item)
-			if !isItem || !isName(item.Value) {
-				return
+			if name, isNamed := nameOf(m); !isItem || !isNamed || name == "" {
+				continue
 			}
 			value, _ := item.Params.Get("hit")
 			want = want || value == true
@@ -151,6 +184,12 @@ func FuzzAnswersAreReadInRange(f *testing.F) {
 	f.Add("", "", "9", "99999999999999999999.999999999999", "1470173023123", "")
 	f.Add("3, 1746136938000", "32/40", "9.5, 0;w=1", "6m0s", "2021-05-10T11:00Z, 1746136938000000001",
 		"Mon, 10 May 2021 10:59:30 GMT")
+	for i, form := range dateForms { // in every field
+		text := time.Unix(1795348830, 0).UTC().Format(strings.ReplaceAll(form.layout, " | ", ""))
+		f.Add(text, `"a";r=1;t=2`, "1", text, `"60"`, dateForms[len(dateForms)-1-i].layout)
+	}
+	f.Add("60 seconds", "limit=1, remaining=0, reset=9", `"9"`, "1 hour 30 minutes", "1d",
+		"Sun, 22 Nov 2026 10:00:00 +0000")
 	f.Fuzz(func(t *testing.T, retry, limit, remaining, reset, xReset, date string) {
 		h := make(http.Header)
 		for name, value := range map[string]string{

@@ -6,93 +6,97 @@ import (
 	"time"
 )
 
-// moment reads when a wait or a limit ends. Every field may have every form: a number, see units;
-// a duration such as 1m30s; a date. The result is the wait from the answer on, negative if the end
-// is past. date is that of until, or 0 if s is no instant.
+// moment reads when a wait or a limit ends. Every field may have every form, and in quotes, too: a
+// number, see units; a duration such as 1m30s or 60 seconds; a date. The result is the wait from
+// the answer on, negative if the end is past. date is that of until, or 0 if s is no instant.
 func moment(s string, h http.Header) (wait time.Duration, date int64, ok bool) {
-	if n, ok := readNumber(s); ok {
+	if n, ok := readQuoted(s); ok {
 		wait, date = n.moment(h)
 		return wait, date, true
 	}
-	if s = strings.TrimSpace(s); s == "" || len(s) > maxNumber {
+	s = unquoted(s)
+	if s == "" || len(s) > maxNumber {
 		return 0, 0, false
 	}
 	if wait, ok = duration(s); ok {
 		return wait, 0, true
 	}
-	at, unit, ok := instantOf(s)
+	at, ok := instantOf(s)
 	if !ok {
 		return 0, 0, false
 	}
-	wait, date = until(at, unit, h)
+	wait, date = until(at, h)
 	return wait, date, true
 }
 
 // until returns the wait from the answer to an instant. Both are by the clock of the server that
-// wrote Date; without Date, by our own clock. The server may have rounded the instant down to a
-// multiple of unit, so unit is added. date is Date in Unix time, or 0 without one.
-func until(at time.Time, unit time.Duration, h http.Header) (wait time.Duration, date int64) {
-	from, ok := parseDate(First(h, "Date"))
-	if ok {
-		date = from.Unix()
-	} else {
-		from = time.Now()
+// wrote Date; without Date, by our own clock. What the server may have rounded down is added. date
+// is Date in Unix time, or 0 without one.
+func until(at instant, h http.Header) (wait time.Duration, date int64) {
+	var from instant
+	if s := First(h, "Date"); s != "" && len(s) <= maxNumber {
+		if read, ok := instantOf(s); ok {
+			from, date = read, read.second
+		}
 	}
-	return min(max(min(at.Sub(from), Longest), -Longest)+unit, Longest), date
+	if date == 0 {
+		now := time.Now()
+		from = instant{second: now.Unix(), nanosecond: int64(now.Nanosecond())}
+	}
+	const most = int64(Longest / time.Second)
+	seconds := min(max(at.second-from.second, -most), most)
+	wait = time.Duration(seconds)*time.Second + time.Duration(at.nanosecond-from.nanosecond)
+	wait = min(max(wait, -Longest), Longest)
+	return min(wait+time.Duration(at.coarse)*time.Second, Longest), date
 }
 
-// parseDate reads the three forms of a date of HTTP. A text longer than maxNumber is no date.
-func parseDate(s string) (time.Time, bool) {
-	if s == "" || len(s) > maxNumber {
-		return time.Time{}, false
-	}
-	date, err := http.ParseTime(strings.TrimSpace(s))
-	return date, err == nil
-}
-
-// duration reads a text such as 1m30s, 6m0s or 500ms, as OpenAI sends it.
-func duration(s string) (time.Duration, bool) {
-	if last := s[len(s)-1]; s[0]-'0' > 9 || last != 's' && last != 'm' && last != 'h' {
-		return 0, false
-	}
-	d, err := time.ParseDuration(s)
-	return min(d, Longest), err == nil
-}
-
-// layouts are forms of dates that HTTP does not have: ISO 8601, Date.toString of JavaScript, and
-// those of mail (RFC 5322), as Python's formatdate and Go's time.RFC1123 write them. unit is what a
-// date may have been rounded down to.
-var layouts = [...]struct {
-	layout string
-	unit   time.Duration
+// spans are the units of durations, by their names in the singular.
+var spans = [...]struct {
+	name string
+	unit time.Duration
 }{
-	{"2006-01-02T15:04:05Z07:00", time.Second},
-	{"2006-01-02T15:04Z07:00", time.Minute}, // Atlassian
-	{"2006-01-02T15:04:05Z0700", time.Second},
-	{"2006-01-02 15:04:05Z07:00", time.Second},
-	{"2006-01-02 15:04:05", time.Second},
-	{"Mon Jan 02 2006 15:04:05 GMT-0700", time.Second},
-	{"Mon, 2 Jan 2006 15:04:05 UTC", time.Second}, // go-limiter
-	{"Mon, 2 Jan 2006 15:04:05 -0700", time.Second},
+	{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour},
+	{"ms", time.Millisecond}, {"us", time.Microsecond}, {"µs", time.Microsecond},
+	{"ns", time.Nanosecond}, {"sec", time.Second}, {"second", time.Second},
+	{"min", time.Minute}, {"minute", time.Minute}, {"hr", time.Hour}, {"hour", time.Hour},
+	{"day", 24 * time.Hour}, {"msec", time.Millisecond}, {"millisecond", time.Millisecond},
 }
 
-// instantOf reads a date, and the unit to which it may have been rounded down.
-func instantOf(s string) (at time.Time, unit time.Duration, ok bool) {
-	if s[0]-'0' > 9 { // dates of HTTP begin with a letter; a failed attempt allocates errors
-		if at, ok = parseDate(s); ok {
-			return at, time.Second, true
+// duration reads numbers with their units: 1m30s or 500ms, as OpenAI sends it, and 60 seconds.
+func duration(s string) (d time.Duration, ok bool) {
+	for s != "" {
+		end := 0
+		for end < len(s) && (isDigit(s[end]) || s[end] == '.') {
+			end++
+		}
+		n, ok := readNumber(s[:end])
+		if !ok {
+			return 0, false
+		}
+		s = strings.TrimLeft(s[end:], " ")
+		for end = 0; end < len(s) && (isLetter(s[end]) || s[end] > '~'); {
+			end++
+		}
+		unit := unitOf(s[:end])
+		if unit == 0 {
+			return 0, false
+		}
+		d = min(d+n.times(unit), Longest)
+		s = strings.TrimLeft(s[end:], " ")
+	}
+	return d, true
+}
+
+// unitOf returns the unit with a name, or 0.
+func unitOf(name string) time.Duration {
+	plural := len(name) > 2 && name[len(name)-1]|0x20 == 's'
+	for i := range spans {
+		of := &spans[i]
+		if strings.EqualFold(name, of.name) || plural && strings.EqualFold(name[:len(name)-1], of.name) {
+			return of.unit
 		}
 	}
-	s, _, _ = strings.Cut(s, " (") // the name of a zone
-	for _, l := range layouts {
-		if at, err := time.Parse(l.layout, s); err == nil {
-			if at.Nanosecond() != 0 {
-				return at, 0, true
-			}
-			return at, l.unit, true
-		}
-	}
-	return time.Time{}, 0, false
+	return 0
 }
 
 // RetryAfter is the name of the field that most denials have.
@@ -118,14 +122,50 @@ func WaitOf(h http.Header) (wait time.Duration, source string, ok bool) {
 			return wait, r.source, true
 		}
 	}
+	if wait, source, ok = unifiedOf(h); ok {
+		return wait, source, true
+	}
 	return namedRetryOf(h)
+}
+
+// maxFields is how many fields an answer may have for those to be found whose names vary.
+const maxFields = 100
+
+// unifiedOf reads when the windows of a subscription of Anthropic end that have denied: the last one
+// counts, since all must allow. Answers tell a share that is used, and no number of requests. A
+// window has three fields, and the fields without a window are those of one of them:
+//
+//	anthropic-ratelimit-unified-5h-status: rejected
+//	anthropic-ratelimit-unified-5h-utilization: 1.0
+//	anthropic-ratelimit-unified-5h-reset: 1785685200
+//	anthropic-ratelimit-unified-status: rejected
+func unifiedOf(h http.Header) (wait time.Duration, source string, ok bool) {
+	const prefix, suffix = "Anthropic-Ratelimit-Unified-", "-Status"
+	if First(h, prefix+"Status") == "" || len(h) > maxFields {
+		return 0, "", false
+	}
+	for name, lines := range h {
+		window, isWindow := strings.CutPrefix(name, prefix)
+		window, isStatus := strings.CutSuffix(window, suffix)
+		if !isWindow || !isStatus || len(lines) == 0 || !strings.EqualFold(lines[0], "rejected") {
+			continue
+		}
+		if w, _, read := latest(h[prefix+window+"-Reset"], false, h); read && (!ok || w > wait) {
+			wait, source, ok = w, strings.ToLower(prefix+window)+"-reset", true
+		}
+	}
+	if ok || !strings.EqualFold(First(h, prefix+"Status"), "rejected") {
+		return wait, source, ok
+	}
+	wait, _, ok = latest(h[prefix+"Reset"], false, h)
+	return wait, "anthropic-ratelimit-unified-reset", ok
 }
 
 // namedRetryOf reads the longest of several waits, each in a field named after its limit, as the
 // throttlers of NestJS send it: Retry-After-Short. It gives up on an answer of more than maxFields
 // fields.
 func namedRetryOf(h http.Header) (wait time.Duration, source string, ok bool) {
-	const prefix, maxFields = "Retry-After-", 100
+	const prefix = "Retry-After-"
 	if len(h) > maxFields {
 		return 0, "", false
 	}
@@ -147,7 +187,7 @@ func latest(lines []string, inMilliseconds bool, h http.Header) (
 	wait time.Duration, date int64, ok bool) {
 	for _, line := range lines[:min(len(lines), maxLimits)] {
 		if inMilliseconds {
-			n, ok := readNumber(line)
+			n, ok := readQuoted(line)
 			return n.times(time.Millisecond), 0, ok
 		}
 		w, d, one := moment(line, h) // a date has a comma

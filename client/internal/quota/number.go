@@ -2,7 +2,6 @@ package quota
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -25,27 +24,43 @@ type number struct{ whole, billionths int64 }
 // readNumber reads a non-negative decimal number. It limits huge numbers to maxWhole and drops
 // digits after the ninth decimal.
 func readNumber(s string) (n number, ok bool) {
-	s = strings.TrimSpace(s)
-	if len(s) > maxNumber {
+	if s = trimmed(s); len(s) > maxNumber {
 		return number{}, false
 	}
-	whole, fraction, decimal := strings.Cut(s, ".")
-	if n.whole, ok = digitsOf(whole); ok && decimal {
-		ok = Digits(fraction)
-		n.billionths, _ = digitsOf((fraction + "00000000")[:min(9, len(fraction)+8)])
+	i := 0
+	for ; i < len(s) && isDigit(s[i]); i++ {
+		if n.whole >= maxWhole/10 {
+			n.whole = maxWhole
+			continue
+		}
+		n.whole = 10*n.whole + int64(s[i]-'0')
 	}
-	return n, ok
+	if i == 0 || i == len(s) {
+		return n, i > 0
+	}
+	if s[i] != '.' || i == len(s)-1 {
+		return number{}, false
+	}
+	unit := int64(100_000_000)
+	for i++; i < len(s); i++ {
+		if !isDigit(s[i]) {
+			return number{}, false
+		}
+		n.billionths += int64(s[i]-'0') * unit
+		unit /= 10
+	}
+	return n, true
 }
 
-// digitsOf reads a number that consists of digits, without a sign. It checks the digits first:
-// an error of strconv allocates.
-func digitsOf(s string) (int64, bool) {
-	if !Digits(s) {
-		return 0, false
+// trimmed is strings.TrimSpace, faster where there is nothing to trim.
+func trimmed(s string) string {
+	if s == "" || isPlain(s[0]) && isPlain(s[len(s)-1]) {
+		return s
 	}
-	n, _ := strconv.ParseUint(s, 10, 64) // the largest uint64 if s is larger
-	return int64(min(n, maxWhole)), true
+	return strings.TrimSpace(s)
 }
+
+func isPlain(c byte) bool { return c > ' ' && c <= '~' }
 
 // Digits reports whether s consists of digits, one at least.
 func Digits(s string) bool {
@@ -59,8 +74,25 @@ func Digits(s string) bool {
 
 // count reads a non-negative number of requests, rounded down.
 func count(s string) (int64, bool) {
-	n, ok := readNumber(s)
+	n, ok := readQuoted(s)
 	return min(n.whole, MaxCount), ok
+}
+
+// readQuoted is readNumber of a number that may be in quotes.
+func readQuoted(s string) (n number, ok bool) {
+	if n, ok = readNumber(s); ok {
+		return n, true
+	}
+	return readNumber(unquoted(s))
+}
+
+// unquoted returns what is in quotes, or all of s, without white space.
+func unquoted(s string) string {
+	s = trimmed(s)
+	if last := len(s) - 1; last > 1 && (s[0] == '"' || s[0] == '\'') && s[last] == s[0] {
+		return trimmed(s[1:last])
+	}
+	return s
 }
 
 // times returns n units of time, rounded up to a nanosecond, and Longest at most.
@@ -95,11 +127,11 @@ func (n number) moment(h http.Header) (wait time.Duration, date int64) {
 		}
 		second := int64(time.Second / u.unit)
 		part := number{n.whole % second, n.billionths}.times(u.unit)
-		rounded := time.Duration(0)
+		at := instant{second: n.whole / second, nanosecond: int64(part)}
 		if part == 0 {
-			rounded = time.Second
+			at.coarse = 1
 		}
-		return until(time.Unix(n.whole/second, int64(part)), rounded, h)
+		return until(at, h)
 	}
 	return n.times(time.Second), 0
 }

@@ -41,6 +41,7 @@ func TestOfSeveralLimitsTheLeastCounts(t *testing.T) {
 		"one that is no element": {"X-RateLimit-Remaining: , 9\nX-RateLimit-Reset: , 60", 9, time.Minute},
 		"parameters": {"X-RateLimit-Remaining: 30;w=1, 9;w=60\n" +
 			"X-RateLimit-Reset: 1, 60", 9, time.Minute},
+		"in quotes":                 {"X-RateLimit-Remaining: \"9\"\nX-RateLimit-Reset: \"60\"", 9, time.Minute},
 		"decimals are rounded down": {"X-RateLimit-Remaining: 9.99\nX-RateLimit-Reset: 60.0", 9, time.Minute},
 		"those of older drafts":     {"RateLimit-Remaining: 30.5, 9.5\nRateLimit-Reset: 1, 60.000", 9, time.Minute},
 		"many limits, of which 16 count": {
@@ -86,6 +87,44 @@ func TestTheFieldsOfNewerDraftsAreBelievedFirst(t *testing.T) {
 	}
 }
 
+// A gateway and the service behind it tell a limit each, in fields of their own.
+func TestBetweenFamiliesTheLeastLeftCounts(t *testing.T) {
+	const gateway = "RateLimit: \"all\";r=900;t=60\n"
+	for fields, want := range map[string]quota.Rest{
+		gateway + "X-RateLimit-Remaining: 7\nX-RateLimit-Reset: 50": {
+			Left: 7, Window: 50 * time.Second, Whole: true, Source: "X-RateLimit-Reset"},
+		gateway + "X-RateLimit-Remaining: 901\nX-RateLimit-Reset: 50": {
+			Left: 900, Window: time.Minute, Source: "RateLimit"},
+		gateway + "X-RateLimit-Remaining: 900\nX-RateLimit-Reset: 3600": { // one limit, told twice
+			Left: 900, Window: time.Minute, Source: "RateLimit"},
+		gateway + "x-ratelimit-remaining-requests: 59\nx-ratelimit-reset-requests: 1s": {
+			Left: 59, Window: time.Second, Whole: true, Source: "x-ratelimit-reset-requests"},
+		gateway + "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: soon": {
+			Left: 900, Window: time.Minute, Source: "RateLimit"},
+		"RateLimit-Remaining: 5\nRateLimit-Reset: 9\nX-Shopify-Shop-Api-Call-Limit: 38/40": {
+			Left: 2, Limit: 40, Window: 1500 * time.Millisecond, Source: "X-Shopify-Shop-Api-Call-Limit"},
+		"X-RateLimit-Remaining: 9\nX-RateLimit-Reset: 60\nanthropic-ratelimit-requests-remaining: 4\n" +
+			"anthropic-ratelimit-requests-reset: 30": {
+			Left: 4, Window: 30 * time.Second, Whole: true, Source: "anthropic-ratelimit-requests-reset"},
+	} {
+		got, ok := quota.Of(header(fields))
+		if want := equal(want, got); !ok || got != want {
+			t.Errorf("%q is read as %+v, %v, want %+v", fields, got, ok, want)
+		}
+	}
+}
+
+func TestADenialIsAboutAnotherLimitIfMuchIsLeft(t *testing.T) {
+	for q, want := range map[quota.Rest]bool{
+		{}: false, {Left: 2}: false, {Left: 3}: true, {Left: 4999, Limit: 5000}: true,
+		{Left: 500, Limit: 5000}: false, {Left: 501, Limit: 5000}: true, {Left: 2, Limit: 5}: false,
+	} {
+		if got := q.Ample(); got != want {
+			t.Errorf("%d of %d are ample: %v", q.Left, q.Limit, got)
+		}
+	}
+}
+
 // equal returns want with what only the reader knows of got.
 func equal(want, got quota.Rest) quota.Rest {
 	got.Left, got.Limit, got.Window = want.Left, want.Limit, want.Window
@@ -94,22 +133,33 @@ func equal(want, got quota.Rest) quota.Rest {
 }
 
 func TestADenialTellsItsWaitInTheFirstFieldThatIsRead(t *testing.T) {
-	const date = "Date: Sun, 22 Nov 2026 12:00:00 GMT\n"
+	const date, unified = "Date: Sun, 22 Nov 2026 12:00:00 GMT\n", "anthropic-ratelimit-unified-"
+	const fiveHours, week = unified + "5h-reset: 1795348830\n", unified + "7d-reset: 1795352400\n"
+	const rejected = unified + "status: rejected"
 	for fields, want := range map[string]struct {
 		wait   time.Duration
 		source string
 	}{
-		"Retry-After: 5\nX-Retry-After: 9":                  {5 * time.Second, "Retry-After"},
-		"Retry-After: soon\nX-Retry-After: 9":               {9 * time.Second, "X-Retry-After"},
-		"retry-after-ms: 1500":                              {1500 * time.Millisecond, "retry-after-ms"},
-		"Retry-After: 5\nRetry-After: 7":                    {7 * time.Second, "Retry-After"},
-		"Retry-After-Short: 1\nRetry-After-Long: 60":        {time.Minute, "Retry-After-*"},
-		date + "Retry-After: Sun, 22 Nov 2026 12:00:30 GMT": {31 * time.Second, "Retry-After"},
-		date + "Retry-After: 1795348830":                    {31 * time.Second, "Retry-After"},
-		"Retry-After: 1m30s":                                {90 * time.Second, "Retry-After"},
-		"Retry-After: 99999999":                             {quota.Longest, "Retry-After"},
-		"Retry-After: -1":                                   {},
-		"Content-Type: application/json":                    {},
+		"Retry-After: 5\nX-Retry-After: 9":                              {5 * time.Second, "Retry-After"},
+		"Retry-After: soon\nX-Retry-After: 9":                           {9 * time.Second, "X-Retry-After"},
+		"retry-after-ms: 1500":                                          {1500 * time.Millisecond, "retry-after-ms"},
+		"Retry-After: 5\nRetry-After: 7":                                {7 * time.Second, "Retry-After"},
+		"Retry-After-Short: 1\nRetry-After-Long: 60":                    {time.Minute, "Retry-After-*"},
+		date + "Retry-After: Sun, 22 Nov 2026 12:00:30 GMT":             {31 * time.Second, "Retry-After"},
+		date + "Retry-After: 1795348830":                                {31 * time.Second, "Retry-After"},
+		"Retry-After: 1m30s":                                            {90 * time.Second, "Retry-After"},
+		"Retry-After: 99999999":                                         {quota.Longest, "Retry-After"},
+		"Retry-After: -1":                                               {},
+		date + fiveHours + unified + "5h-status: rejected\n" + rejected: {31 * time.Second, unified + "5h-reset"},
+		date + fiveHours + unified + "5h-status: rejected\n" + week + unified + "7d-status: rejected\n" + rejected: {
+			time.Hour + time.Second, unified + "7d-reset"},
+		date + fiveHours + unified + "5h-status: allowed\n" + unified + "7d_oi-status: rejected\n" +
+			unified + "7d_oi-reset: 1795352400\n" + rejected: {time.Hour + time.Second, unified + "7d_oi-reset"},
+		date + rejected + "\n" + unified + "reset: 2026-11-22T12:00:30Z": {31 * time.Second, unified + "reset"},
+		date + fiveHours + unified + "5h-status: allowed_warning\n" + unified + "status: allowed\n" +
+			unified + "reset: 1795348830\n" + unified + "overage-status: rejected": {},
+		"Retry-After: 9\n" + fiveHours + unified + "5h-status: rejected\n" + rejected: {9 * time.Second, "Retry-After"},
+		"Content-Type: application/json":                                              {},
 	} {
 		wait, source, ok := quota.WaitOf(header(fields))
 		if wait != want.wait || source != want.source || ok != (want.source != "") {
