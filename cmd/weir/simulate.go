@@ -191,9 +191,8 @@ func (f *simulateFlags) run(c *cobra.Command, logs []string) error {
 	if r.Requests == 0 {
 		return errors.Join(errors.New("the logs have no requests"+whyNone(r)), incomplete(r))
 	}
-	if n := r.Disordered(); n > 0 {
-		return errors.Join(fmt.Errorf("%d of %d lines are out of order: sort each log by time, "+
-			"or name its parts as separate files", n, r.Lines.Lines), incomplete(r))
+	if err := r.Disordered(); err != nil {
+		return errors.Join(err, incomplete(r))
 	}
 	if err := f.write(c.OutOrStdout(), r); err != nil {
 		return err
